@@ -1,0 +1,19 @@
+// Files: where our data lives, reading whole files, and writing so that nothing is ever half-written.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace gpuplan {
+
+/// The folder with models/, gpus/, … : $GPUPLAN_DATA_DIR, else share/gpuplan/data beside the installed program, else the
+/// source tree it was built from. Throws EnvError listing the places tried.
+const std::filesystem::path& data_dir();
+
+/// The whole file. Throws InputError (`where` = the path) when it cannot be read.
+std::string read_file(const std::filesystem::path& path);
+
+/// Writes to a temporary file beside `path` and renames it. Throws EnvError; on failure `path` is as it was.
+void write_file_atomically(const std::filesystem::path& path, const std::string& content);
+
+}  // namespace gpuplan

@@ -1,0 +1,111 @@
+#include "base/names.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace gpuplan {
+namespace {
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::string to_lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = char(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+std::string squash(std::string_view text) {
+  std::string out;
+  for (char c : text)
+    if (std::string_view(" -_./").find(c) == std::string_view::npos)
+      out += char(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+std::vector<std::string> nearest(std::string_view text, const std::vector<std::string>& candidates, std::size_t most) {
+  const std::string wanted = squash(text);
+  struct Scored { std::size_t distance, order; };
+  std::vector<Scored> scored;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const std::string candidate = squash(candidates[i]);
+    std::size_t distance = edit_distance(wanted, candidate);
+    if (wanted.size() >= 3 && candidate.find(wanted) != std::string::npos) distance = std::min<std::size_t>(distance, 1);
+    if (distance <= std::max<std::size_t>(1, std::max(wanted.size(), candidate.size()) / 3)) scored.push_back({distance, i});
+  }
+  std::stable_sort(scored.begin(), scored.end(), [](const Scored& a, const Scored& b) { return a.distance < b.distance; });
+  std::vector<std::string> out;
+  for (const Scored& s : scored) {
+    if (out.size() == most) break;
+    if (std::find(out.begin(), out.end(), candidates[s.order]) == out.end()) out.push_back(candidates[s.order]);
+  }
+  return out;
+}
+
+std::string did_you_mean(std::string_view text, const std::vector<std::string>& candidates, std::string otherwise) {
+  const auto near = nearest(text, candidates);
+  if (near.empty()) return otherwise;
+  if (near.size() == 1) return fmt::format("did you mean '{}'?", near[0]);
+  return fmt::format("did you mean one of '{}'?", fmt::join(near, "', '"));
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> out;
+  std::size_t begin = 0;
+  while (true) {
+    const std::size_t end = text.find(separator, begin);
+    out.emplace_back(trim(text.substr(begin, end == std::string_view::npos ? end : end - begin)));
+    if (end == std::string_view::npos) return out;
+    begin = end + 1;
+  }
+}
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) text.remove_prefix(1);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.remove_suffix(1);
+  return text;
+}
+
+long long parse_integer(std::string_view text, std::string_view where, long long at_least) {
+  const std::string_view digits = trim(text);
+  long long value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc{} || end != digits.data() + digits.size() || digits.empty())
+    throw InputError(std::string(where), fmt::format("'{}' is not a whole number", text),
+                     fmt::format("write a whole number, {} or more", at_least));
+  if (value < at_least)
+    throw InputError(std::string(where), fmt::format("{} is too small", value), fmt::format("must be {} or more", at_least));
+  return value;
+}
+
+double parse_number(std::string_view text, std::string_view where) {
+  const std::string digits(trim(text));
+  char* end = nullptr;
+  const double value = std::strtod(digits.c_str(), &end);
+  if (digits.empty() || end != digits.c_str() + digits.size() || !std::isfinite(value))
+    throw InputError(std::string(where), fmt::format("'{}' is not a number", text));
+  return value;
+}
+
+}  // namespace gpuplan

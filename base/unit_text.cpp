@@ -1,0 +1,89 @@
+#include "base/unit_text.h"
+
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/names.h"
+
+namespace gpuplan {
+namespace {
+
+/// Three significant digits without an exponent: 5.31, 53.1, 531, 5310.
+std::string three_digits(double value) {
+  const double size = std::abs(value);
+  const int decimals = size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
+  return fmt::format("{:.{}f}", value, decimals);
+}
+
+struct ByteUnit { std::string_view name; double bytes; };
+constexpr std::array kByteUnits{ByteUnit{"tib", 0x1p40}, ByteUnit{"gib", 0x1p30}, ByteUnit{"mib", 0x1p20},
+                                ByteUnit{"kib", 0x1p10}, ByteUnit{"tb", 1e12}, ByteUnit{"gb", 1e9},
+                                ByteUnit{"mb", 1e6}, ByteUnit{"kb", 1e3}, ByteUnit{"b", 1}};
+
+}  // namespace
+
+std::string format_bytes(Bytes amount) {
+  const double value = double(amount.count), size = std::abs(value);
+  if (size >= 1023.5 * 0x1p30) return three_digits(value / 0x1p40) + " TiB";
+  if (size >= 1023.5 * 0x1p20) return three_digits(value / 0x1p30) + " GiB";
+  if (size >= 1023.5 * 0x1p10) return three_digits(value / 0x1p20) + " MiB";
+  if (size >= 1024) return three_digits(value / 0x1p10) + " KiB";
+  return fmt::format("{} B", amount.count);
+}
+
+std::string format_duration(Seconds time) {
+  const double s = time.value;
+  if (s < 1e-6) return fmt::format("{:.0f} ns", s * 1e9);
+  if (s < 0.9995e-3) return three_digits(s * 1e6) + " us";
+  if (s < 0.9995) return three_digits(s * 1e3) + " ms";
+  if (s < 99.5) return three_digits(s) + " s";
+  const auto seconds = std::llround(s);
+  if (s < 5970) return fmt::format("{} min {} s", seconds / 60, seconds % 60);
+  const auto minutes = std::llround(s / 60);
+  if (minutes < 48 * 60) return fmt::format("{} h {} min", minutes / 60, minutes % 60);
+  const auto hours = std::llround(s / 3600);
+  if (hours < 10000 * 24) return fmt::format("{} d {} h", hours / 24, hours % 24);
+  return fmt::format("{:.3g} years", s / (365.25 * 86400));
+}
+
+std::string format_count(std::int64_t count) {
+  const double value = double(count);
+  if (value >= 999.5e9) return three_digits(value / 1e12) + " T";
+  if (value >= 999.5e6) return three_digits(value / 1e9) + " B";
+  if (value >= 999.5e3) return three_digits(value / 1e6) + " M";
+  if (value >= 10000) return three_digits(value / 1e3) + " k";
+  return fmt::format("{}", count);
+}
+
+std::string format_grouped(std::int64_t count) {
+  std::string digits = fmt::format("{}", count), out;
+  const std::size_t sign = count < 0 ? 1 : 0;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > sign && (digits.size() - i) % 3 == 0) out += ',';
+    out += digits[i];
+  }
+  return out;
+}
+
+std::string format_usd(double usd) {
+  if (usd >= 999.5) return "$" + format_grouped(std::llround(usd));
+  if (usd >= 0.995) return fmt::format("${:.2f}", usd);
+  return fmt::format("${:.2g}", usd);
+}
+
+Bytes parse_bytes(std::string_view text, std::string_view where) {
+  const std::string lower = to_lower(trim(text));
+  for (const ByteUnit& unit : kByteUnits) {
+    if (!lower.ends_with(unit.name)) continue;
+    const std::string_view number = trim(std::string_view(lower).substr(0, lower.size() - unit.name.size()));
+    const double amount = parse_number(number, where) * unit.bytes;
+    if (amount < 0 || amount > 9e18) throw InputError(std::string(where), fmt::format("'{}' is out of range", text));
+    return {std::llround(amount)};
+  }
+  throw InputError(std::string(where), fmt::format("'{}' has no unit", text), "write for example '80 GiB' or '24 GB'");
+}
+
+}  // namespace gpuplan

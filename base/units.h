@@ -1,0 +1,66 @@
+// Strong units: an amount says what it is, and amounts mix only where physics says how.
+// `Bytes` is an exact integer; times, work and rates are doubles in the base unit (s, FLOP, B/s, FLOP/s).
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+namespace gpuplan {
+
+struct Bytes {
+  std::int64_t count{};
+
+  friend constexpr auto operator<=>(Bytes, Bytes) = default;
+  constexpr Bytes& operator+=(Bytes o) { count += o.count; return *this; }
+  constexpr Bytes& operator-=(Bytes o) { count -= o.count; return *this; }
+  friend constexpr Bytes operator+(Bytes a, Bytes b) { return {a.count + b.count}; }
+  friend constexpr Bytes operator-(Bytes a, Bytes b) { return {a.count - b.count}; }
+  friend constexpr Bytes operator-(Bytes a) { return {-a.count}; }
+  friend constexpr Bytes operator*(Bytes a, std::int64_t k) { return {a.count * k}; }
+  friend constexpr Bytes operator*(std::int64_t k, Bytes a) { return {a.count * k}; }
+  friend constexpr double operator/(Bytes a, Bytes b) { return double(a.count) / double(b.count); }
+};
+
+/// A real amount of one kind; `Tag` keeps kinds apart at compile time.
+template <class Tag>
+struct Quantity {
+  double value{};
+
+  friend constexpr auto operator<=>(Quantity, Quantity) = default;
+  constexpr Quantity& operator+=(Quantity o) { value += o.value; return *this; }
+  constexpr Quantity& operator-=(Quantity o) { value -= o.value; return *this; }
+  friend constexpr Quantity operator+(Quantity a, Quantity b) { return {a.value + b.value}; }
+  friend constexpr Quantity operator-(Quantity a, Quantity b) { return {a.value - b.value}; }
+  friend constexpr Quantity operator*(Quantity a, double k) { return {a.value * k}; }
+  friend constexpr Quantity operator*(double k, Quantity a) { return {a.value * k}; }
+  friend constexpr Quantity operator/(Quantity a, double k) { return {a.value / k}; }
+  friend constexpr double operator/(Quantity a, Quantity b) { return a.value / b.value; }
+};
+
+using Seconds = Quantity<struct SecondsTag>;
+using Flops = Quantity<struct FlopsTag>;              // an amount of work, not a rate
+using BytesPerSec = Quantity<struct BytesPerSecTag>;
+using FlopsPerSec = Quantity<struct FlopsPerSecTag>;
+
+constexpr Seconds operator/(Bytes amount, BytesPerSec rate) { return {double(amount.count) / rate.value}; }
+constexpr Seconds operator/(Flops work, FlopsPerSec rate) { return {work.value / rate.value}; }
+constexpr BytesPerSec operator/(Bytes amount, Seconds time) { return {double(amount.count) / time.value}; }
+constexpr FlopsPerSec operator/(Flops work, Seconds time) { return {work.value / time.value}; }
+
+/// `amount` cut into `parts`, rounded up: what one of several equal, padded shards holds.
+constexpr Bytes shard(Bytes amount, std::int64_t parts) { return {(amount.count + parts - 1) / parts}; }
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+namespace literals {
+constexpr Bytes operator""_B(unsigned long long n) { return {std::int64_t(n)}; }
+constexpr Bytes operator""_KiB(unsigned long long n) { return {std::int64_t(n) << 10}; }
+constexpr Bytes operator""_MiB(unsigned long long n) { return {std::int64_t(n) << 20}; }
+constexpr Bytes operator""_GiB(unsigned long long n) { return {std::int64_t(n) << 30}; }
+constexpr Seconds operator""_us(long double n) { return {double(n) * 1e-6}; }
+constexpr Seconds operator""_ms(long double n) { return {double(n) * 1e-3}; }
+constexpr Seconds operator""_s(long double n) { return {double(n)}; }
+constexpr BytesPerSec operator""_GBps(long double n) { return {double(n) * 1e9}; }
+constexpr FlopsPerSec operator""_TFLOPs(long double n) { return {double(n) * 1e12}; }
+}  // namespace literals
+
+}  // namespace gpuplan

@@ -1,0 +1,83 @@
+// Where a plan runs: GPUs with their real memory, and the links between them as the planner's cost model needs them.
+// The graph of single links (PCIe switches, NICs) belongs to the simulator's topology; this is the summary per level.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+
+namespace gpuplan {
+
+/// One GPU product. Rates are dense (no sparsity). A rate the card does not have is 0. Source: data/gpus.
+struct GpuSpec {
+  std::string id, name, vendor, architecture, compute_capability, form_factor;
+  Bytes device_memory;          // what nvidia-smi shows as total
+  Bytes framework_memory;       // what a framework may allocate before the CUDA context (lowest seen)
+  BytesPerSec memory_bandwidth;
+  FlopsPerSec fp32, tf32, fp16, bf16, fp8;          // datasheet, fp32 accumulation
+  FlopsPerSec gemm_fp32, gemm_fp16, gemm_bf16;      // best measured GEMM; 0: none published
+  std::int64_t sm_count{};
+  BytesPerSec nvlink_per_direction;                 // 0: none
+  std::string nvlink_kind;                          // "NVSwitch", "2-way bridge", …
+  std::int64_t pcie_generation{}, pcie_lanes{};
+  bool has_p2p_over_pcie{};
+  bool is_plan_only{};                              // AMD, V100: planned, not run
+  bool is_cpu{};                                    // `Nxcpu`: ranks on this host
+  std::string source;
+};
+
+/// A price of one GPU for one hour.
+struct GpuPrice {
+  std::string provider, kind, source;
+  double usd_per_gpu_hour{};
+  bool is_approximate{};
+};
+
+enum class FabricKind : std::uint8_t { None, NvSwitch, NvLinkMesh, NvLinkBridge, Pcie, PcieHostStaged, InfinityFabric, SharedMemory };
+
+/// Alpha-beta cost of one step of a ring collective over a level of the machine.
+struct LinkCost {
+  Seconds latency;            // alpha: per ring step
+  BytesPerSec bandwidth;      // bus bandwidth, as nccl-tests defines busbw, of all-gather and reduce-scatter
+  BytesPerSec all_reduce_bandwidth;   // larger where NVLS reduces in the switch
+  std::string source;
+};
+
+/// A machine or several alike. Ranks are numbered node by node.
+struct ClusterSpec {
+  std::string name;                       // as the user typed it, or the preset's name
+  std::vector<GpuSpec> gpus;              // one per rank; size() == num_gpus()
+  std::int64_t gpus_per_node = 1;
+  FabricKind fabric = FabricKind::None;
+  std::string fabric_text;                // "PCIe 4.0 x16, peer-to-peer", for people
+  LinkCost intra;                         // between GPUs of a node
+  LinkCost inter;                         // between nodes, per GPU share of the node's NICs
+  BytesPerSec host_link;                  // host <-> device, one direction, per GPU
+  Bytes host_memory;                      // per node; 0: not known
+  std::optional<double> price_per_gpu_hour;
+  std::string price_source;               // "runpod community, 2026-03-10 …"
+  std::vector<std::string> assumptions;   // what was filled in: "A100 means a100-sxm-80gb"
+  std::string file;                       // cluster file or preset id, empty for a GPU list
+  std::vector<Bytes> memory_in_use;       // per rank, only for `local`
+
+  std::int64_t num_gpus() const { return std::int64_t(gpus.size()); }
+  std::int64_t num_nodes() const { return ceil_div(num_gpus(), gpus_per_node); }
+  bool is_mixed() const;
+};
+
+/// Reads `--gpus`: "4xA6000", "2x4090,2x3090", "A100", "8xcpu", "local". Throws InputError naming the nearest GPUs,
+/// EnvError when `local` finds no driver.
+ClusterSpec parse_gpus(const std::string& text);
+
+/// Reads `--cluster`: the id of a machine in data/clusters or a YAML file, cut to or repeated to `num_gpus` when given.
+ClusterSpec load_cluster(const std::string& preset_or_file, std::optional<std::int64_t> num_gpus);
+
+std::vector<GpuSpec> list_gpus();                     // data/gpus, sorted by id
+std::vector<GpuPrice> list_prices(const std::string& gpu_id);
+/// One GPU by id, name or alias ("A6000", "rtx a6000", "H100"); `assumption` receives what was assumed, if anything.
+GpuSpec find_gpu(const std::string& text, std::string* assumption);
+
+}  // namespace gpuplan

@@ -1,0 +1,15 @@
+# gpuplan_library(<folder> LINKS <libraries>): the static library gpuplan_<folder> from all sources below <folder>/.
+# Its headers are included as "<folder>/x.h" through a folder of its own that holds one link, so that a library sees
+# only the folders it links and an include that points the wrong way does not compile.
+function(gpuplan_library folder)
+  cmake_parse_arguments(ARG "" "" "LINKS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
+  list(REMOVE_ITEM sources ${CMAKE_SOURCE_DIR}/cli/main.cpp)
+  set(view ${CMAKE_BINARY_DIR}/include/${folder})
+  file(MAKE_DIRECTORY ${view})
+  file(CREATE_LINK ${CMAKE_SOURCE_DIR}/${folder} ${view}/${folder} SYMBOLIC)
+  add_library(gpuplan_${folder} STATIC ${sources})
+  target_include_directories(gpuplan_${folder} PUBLIC ${view})
+  target_link_libraries(gpuplan_${folder} PUBLIC ${ARG_LINKS})
+  gpuplan_warnings(gpuplan_${folder})
+endfunction()

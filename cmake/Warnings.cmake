@@ -1,0 +1,12 @@
+# Warnings are errors on our own targets; sanitizers and coverage apply to all of them alike.
+function(gpuplan_warnings target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wno-sign-conversion -Wshadow -Werror)
+  if(GPUPLAN_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${GPUPLAN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    target_link_options(${target} PRIVATE -fsanitize=${GPUPLAN_SANITIZE})
+  endif()
+  if(GPUPLAN_COVERAGE)
+    target_compile_options(${target} PRIVATE --coverage)
+    target_link_options(${target} PRIVATE --coverage)
+  endif()
+endfunction()
