@@ -6,8 +6,11 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -21,18 +24,59 @@ namespace fs = std::filesystem;
 
 fs::path find_data_dir() {
   std::vector<fs::path> tried;
-  const auto usable = [&](const fs::path& dir) { tried.push_back(dir); return fs::is_directory(dir / "models"); };
+  std::error_code error;
+  const auto usable = [&](const fs::path& dir) { tried.push_back(dir); return fs::is_directory(dir / "models", error); };
   if (const char* env = std::getenv("GPUPLAN_DATA_DIR")) {
     if (usable(env)) return env;
     throw EnvError(fmt::format("GPUPLAN_DATA_DIR={} has no models/ folder", env));
   }
-  std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   if (!error && usable(program.parent_path().parent_path() / "share/gpuplan/data")) return tried.back();
   if (usable(GPUPLAN_SOURCE_DATA_DIR)) return tried.back();
   std::string places;
   for (const fs::path& dir : tried) places += "\n  " + dir.string();
   throw EnvError("the data folder of gpuplan was not found; tried:" + places + "\nset GPUPLAN_DATA_DIR to it");
+}
+
+[[noreturn]] void fail_to_write(const fs::path& path, const char* what, int reason) {
+  throw EnvError(fmt::format("{}: {}: {}", path.string(), what, std::strerror(reason)));
+}
+
+/// Writes all of `content`; returns 0, or the errno of the failure.
+int write_all(int file, const std::string& content) {
+  for (std::size_t done = 0; done < content.size();) {
+    const ssize_t n = write(file, content.data() + done, content.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return n < 0 ? errno : EIO;
+    done += std::size_t(n);
+  }
+  return 0;
+}
+
+/// Devices, pipes and our own open files cannot be replaced by a file: they are written to as they are.
+bool is_written_in_place(const fs::path& path) {
+  const std::string name = path.string();
+  if (name == "/dev/stdout" || name == "/dev/stderr" || name.starts_with("/dev/fd/")) return true;
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
+}
+
+void write_in_place(const fs::path& path, const std::string& content) {
+  const int file = open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (file < 0) fail_to_write(path, "cannot be written", errno);
+  const int reason = write_all(file, content);
+  close(file);
+  if (reason != 0) fail_to_write(path, "writing failed", reason);
+}
+
+/// The permissions of the file that is replaced, else those a new file gets.
+mode_t mode_for(const fs::path& path) {
+  struct stat old {};
+  if (stat(path.c_str(), &old) == 0) return old.st_mode & 0777;
+  const mode_t mask = umask(0);
+  umask(mask);
+  return 0666 & ~mask;
 }
 
 }  // namespace
@@ -43,7 +87,8 @@ const fs::path& data_dir() {
 }
 
 std::string read_file(const fs::path& path) {
-  if (fs::is_directory(path)) throw InputError(path.string(), "is a folder, not a file");
+  std::error_code error;
+  if (fs::is_directory(path, error)) throw InputError(path.string(), "is a folder, not a file");
   std::ifstream in(path, std::ios::binary);
   if (!in) throw InputError(path.string(), fmt::format("cannot be read: {}", std::strerror(errno)));
   std::ostringstream content;
@@ -53,23 +98,21 @@ std::string read_file(const fs::path& path) {
 }
 
 void write_file_atomically(const fs::path& path, const std::string& content) {
-  std::string temporary = path.string() + ".XXXXXX";
+  if (is_written_in_place(path)) return write_in_place(path, content);
+  std::error_code error;
+  const fs::path resolved = fs::canonical(path, error);  // a link stays a link; its target is replaced
+  const fs::path target = error ? path : resolved;
+  std::string temporary = target.string() + ".XXXXXX";
   const int file = mkstemp(temporary.data());
-  const auto fail = [&](const char* what) {
-    const std::string reason = std::strerror(errno);
-    if (file >= 0) { close(file); unlink(temporary.c_str()); }
-    throw EnvError(fmt::format("{}: {}: {}", path.string(), what, reason));
-  };
-  if (file < 0) fail("cannot be written");
-  for (std::size_t done = 0; done < content.size();) {
-    const ssize_t n = write(file, content.data() + done, content.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) fail("writing failed");
-    done += std::size_t(n);
-  }
-  if (fchmod(file, 0644) != 0 || fsync(file) != 0) fail("writing failed");
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) fail("cannot be replaced");
+  if (file < 0) fail_to_write(path, "cannot be written", errno);
+  int reason = write_all(file, content);
+  if (reason == 0 && (fchmod(file, mode_for(target)) != 0 || fsync(file) != 0)) reason = errno;
   close(file);
+  const char* what = "writing failed";
+  if (reason == 0 && std::rename(temporary.c_str(), target.c_str()) != 0) reason = errno, what = "cannot be replaced";
+  if (reason == 0) return;
+  unlink(temporary.c_str());
+  fail_to_write(path, what, reason);
 }
 
 }  // namespace gpuplan

@@ -14,6 +14,7 @@ const std::filesystem::path& data_dir();
 std::string read_file(const std::filesystem::path& path);
 
 /// Writes to a temporary file beside `path` and renames it. Throws EnvError; on failure `path` is as it was.
+/// A link is followed; a device or pipe such as /dev/stdout is written to directly.
 void write_file_atomically(const std::filesystem::path& path, const std::string& content);
 
 }  // namespace gpuplan

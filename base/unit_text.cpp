@@ -1,7 +1,9 @@
 #include "base/unit_text.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -36,7 +38,9 @@ std::string format_bytes(Bytes amount) {
 
 std::string format_duration(Seconds time) {
   const double s = time.value;
-  if (s < 1e-6) return fmt::format("{:.0f} ns", s * 1e9);
+  if (!std::isfinite(s)) return fmt::format("{} s", s);
+  if (s < 0) return "-" + format_duration(Seconds{-s});
+  if (s < 0.9995e-6) return fmt::format("{:.0f} ns", s * 1e9);
   if (s < 0.9995e-3) return three_digits(s * 1e6) + " us";
   if (s < 0.9995) return three_digits(s * 1e3) + " ms";
   if (s < 99.5) return three_digits(s) + " s";
@@ -69,21 +73,28 @@ std::string format_grouped(std::int64_t count) {
 }
 
 std::string format_usd(double usd) {
-  if (usd >= 999.5) return "$" + format_grouped(std::llround(usd));
+  if (!std::isfinite(usd)) return fmt::format("${}", usd);
+  if (usd < 0) return fmt::format("-{}", format_usd(-usd));
+  if (usd >= 999.5) return fmt::format("${}", format_grouped(std::llround(usd)));
   if (usd >= 0.995) return fmt::format("${:.2f}", usd);
-  return fmt::format("${:.2g}", usd);
+  if (usd >= 1e-4 || usd == 0) return fmt::format("${:.2g}", usd);
+  return "<$0.0001";
 }
 
 Bytes parse_bytes(std::string_view text, std::string_view where) {
+  const auto refuse = [&](const char* problem) {
+    throw InputError(std::string(where), fmt::format("'{}' {}", text, problem), "write for example '80 GiB' or '24 GB'");
+  };
   const std::string lower = to_lower(trim(text));
-  for (const ByteUnit& unit : kByteUnits) {
-    if (!lower.ends_with(unit.name)) continue;
-    const std::string_view number = trim(std::string_view(lower).substr(0, lower.size() - unit.name.size()));
-    const double amount = parse_number(number, where) * unit.bytes;
-    if (amount < 0 || amount > 9e18) throw InputError(std::string(where), fmt::format("'{}' is out of range", text));
-    return {std::llround(amount)};
-  }
-  throw InputError(std::string(where), fmt::format("'{}' has no unit", text), "write for example '80 GiB' or '24 GB'");
+  const auto unit = std::find_if(kByteUnits.begin(), kByteUnits.end(),
+                                 [&](const ByteUnit& row) { return lower.ends_with(row.name); });
+  if (unit == kByteUnits.end()) refuse("has no unit of memory");
+  const std::string number(trim(std::string_view(lower).substr(0, lower.size() - unit->name.size())));
+  char* end = nullptr;
+  const double amount = std::strtod(number.c_str(), &end) * unit->bytes;
+  if (number.empty() || end != number.c_str() + number.size() || std::isnan(amount)) refuse("is not an amount of memory");
+  if (amount < 0 || amount > 9e18) refuse("is out of range");
+  return {std::llround(amount)};
 }
 
 }  // namespace gpuplan

@@ -11,13 +11,13 @@ namespace gpuplan {
 
 /// "5.31 GiB", "320 MiB", "0 B": three significant digits, binary units.
 std::string format_bytes(Bytes amount);
-/// "312 ms", "4.2 s", "3 min 20 s", "5 h 12 min", "3 d 4 h".
+/// "312 ms", "4.20 s", "3 min 20 s", "5 h 12 min", "3 d 4 h".
 std::string format_duration(Seconds time);
 /// "8.03 B", "1.10 B", "124 M": a count of parameters.
 std::string format_count(std::int64_t count);
 /// "1,234,567": digits in groups of three.
 std::string format_grouped(std::int64_t count);
-/// "$3.20", "$0.004", "$1,240".
+/// "$3.20", "$0.004", "$1,240", "<$0.0001".
 std::string format_usd(double usd);
 
 /// Reads "80 GiB", "24GB", "512MiB", "1.5 TB", "100 B". Throws InputError naming `where`.

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "base/units.h"
+#include "cluster/cluster_spec.h"
 
 namespace gpuplan {
 
@@ -26,7 +28,8 @@ struct Profile {
   double flash_efficiency{};            // flash/SDPA attention over the sustained GEMM rate
   double batched_gemm_efficiency{};     // eager attention's batched GEMMs over the sustained GEMM rate
   double memory_efficiency{};           // reached over datasheet memory bandwidth
-  double eager_bytes_factor{}, fused_bytes_factor{};   // bytes really moved over the minimum of an op
+  double eager_bytes_factor{}, fused_bytes_factor{};   // bytes really moved over the minimum of an op; fused: Megatron, hand-written
+  double compiled_bytes_factor{};       // the same under torch.compile
   double dequant_bytes_factor{};        // NF4 dequantisation
   Seconds kernel_overhead;              // fixed cost of a GEMM kernel
   Seconds dispatch_eager, dispatch_compiled;   // host time per launched kernel
@@ -34,15 +37,22 @@ struct Profile {
   double overlap_slowdown{};            // compute under a running collective takes 1 + this
   double nvlink_efficiency{}, pcie_efficiency{}, network_efficiency{}, host_link_efficiency{};
   BytesPerSec cpu_optimizer_bandwidth;  // memory rate of a CPU Adam step
+  BytesPerSec nvme_bandwidth;           // one NVMe drive, read and write alike
   // memory outside the ledger
   Bytes context;                        // CUDA context and loaded kernels
   Bytes nccl;                           // communicators and their buffers, once per process
   Bytes blas_workspace;                 // cuBLAS / cuBLASLt workspaces
+  double pool_slack{};                  // part of the gap between tensors and the sum of class peaks that cannot be given back
   double margin{};                      // part of the device kept free by the verdict
   std::vector<std::pair<std::string, ProfileValue>> values;   // every number above with unit and source, for --explain
 };
 
-/// The profile that fits a GPU: data/profiles/<class>.yaml chosen by architecture and form factor.
+/// The profile that fits a GPU ("cpu": ranks on this host): a class of data/profiles/default.yaml, chosen there by
+/// architecture and form factor.
 Profile default_profile(const std::string& gpu_id);
+Profile default_profile(const GpuSpec& gpu);
+
+/// A profile from a file, as `calibrate` writes it. Throws InputError listing every problem with its line.
+Profile load_profile(const std::filesystem::path& path);
 
 }  // namespace gpuplan

@@ -43,10 +43,14 @@ struct ModelSpec {
   bool has_post_norms{};              // gemma 2/3: norms after attention and MLP too
   bool has_fused_qkv{};               // one linear for q, k, v (phi-3 qkv_proj, gpt2 c_attn)
   bool has_fused_gate_up{};           // one linear for gate and up (phi-3)
+  double residual_dropout{}, attention_dropout{};    // of the architecture itself (gpt2: 0.1), not of adapters
+  bool scales_embedding{};            // gemma: embedding output times sqrt(hidden)
   std::optional<std::int64_t> recorded_parameters;   // the catalogue's exact count, for checks and reports
 
   std::int64_t q_width() const { return num_attention_heads * head_dim; }
   std::int64_t kv_width() const { return num_key_value_heads * head_dim; }
+
+  friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };
 
 }  // namespace gpuplan

@@ -15,7 +15,9 @@ enum class Method : std::uint8_t { Full, Lora, Qlora };
 enum class BaseQuant : std::uint8_t { None, Nf4, Int8 };          // storage of the frozen block linears
 enum class Precision : std::uint8_t { Bf16True, Bf16Mixed, Fp16Mixed, Fp32 };
 enum class AttentionKernel : std::uint8_t { Eager, Sdpa, Flash };
-enum class LossKernel : std::uint8_t { Plain, Chunked, Fused };   // full logits; chunked head and loss; Liger-style fused linear
+/// Plain: full logits, framework ops. InPlace: one kernel that turns the logits into their gradient. Chunked: head and loss
+/// in pieces. Fused: Liger-style fused linear cross-entropy; full logits never exist.
+enum class LossKernel : std::uint8_t { Plain, InPlace, Chunked, Fused };
 enum class LayerKernels : std::uint8_t { Plain, Fused };          // norm and MLP kernels: framework ops, or Liger/Triton
 enum class Checkpointing : std::uint8_t { None, Full, Selective, EveryK };
 enum class OffloadTarget : std::uint8_t { None, Cpu, Nvme };
@@ -59,7 +61,7 @@ struct Recipe {
   Packing packing = Packing::Packed;
   std::int64_t grad_accum = 1;                          // micro-batches per optimizer step
   Checkpointing checkpointing = Checkpointing::None;
-  std::int64_t checkpoint_every = 1;                    // k of every=k: k - 1 of k layers are checkpointed … see docs/memory-model.md
+  std::int64_t checkpoint_every = 1;                    // k of every=k: every k-th layer is checkpointed
   AttentionKernel attention = AttentionKernel::Sdpa;
   LossKernel loss = LossKernel::Plain;
   std::int64_t loss_chunks = 8;                         // chunks of a chunked loss

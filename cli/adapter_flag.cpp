@@ -1,0 +1,126 @@
+#include "cli/adapter_flag.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/names.h"
+
+namespace gpuplan {
+namespace {
+
+struct Draft {
+  AdapterFlag flag;
+  bool has_alpha = false;
+};
+
+using Where = const std::string&;
+using Value = const std::string&;
+
+std::vector<std::string> read_list(Value value, Where where) {
+  std::vector<std::string> names = split(value, '+');
+  if (std::any_of(names.begin(), names.end(), [](const std::string& name) { return name.empty(); })) throw InputError(where, "has an empty name", "join module names with '+', as in q_proj+v_proj");
+  return names;
+}
+
+bool read_yes(Value value, Where where) {
+  for (const char* yes : {"yes", "true", "on", "1"})
+    if (to_lower(value) == yes) return true;
+  for (const char* no : {"no", "false", "off", "0"})
+    if (to_lower(value) == no) return false;
+  throw InputError(where, fmt::format("'{}' is neither yes nor no", value));
+}
+
+Dtype read_dtype(Value value, Where where, std::initializer_list<Dtype> accepted) {
+  const Dtype dtype = parse_dtype(value, where);
+  if (std::find(accepted.begin(), accepted.end(), dtype) != accepted.end()) return dtype;
+  std::string names;
+  for (const Dtype d : accepted) names += (names.empty() ? "" : ", ") + std::string(to_string(d));
+  throw InputError(where, fmt::format("{} cannot be used here", to_string(dtype)), "one of " + names);
+}
+
+double read_alpha(Value value, Where where) {
+  const double alpha = parse_number(value, where);
+  if (alpha <= 0) throw InputError(where, fmt::format("{} is too small", value), "must be more than 0");
+  return alpha;
+}
+
+double read_dropout(Value value, Where where) {
+  const double dropout = parse_number(value, where);
+  if (dropout < 0 || dropout >= 1) throw InputError(where, fmt::format("{} is out of range", value), "0 or more, below 1");
+  return dropout;
+}
+
+struct Key {
+  std::string_view name;
+  bool is_of_base;          // --qlora only
+  bool takes_value;
+  void (*read)(Draft&, Value, Where);
+};
+
+constexpr std::array kKeys{
+    Key{"r", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.rank = parse_integer(v, w, 1); }},
+    Key{"alpha", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.alpha = read_alpha(v, w); d.has_alpha = true; }},
+    Key{"dropout", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.dropout = read_dropout(v, w); }},
+    Key{"targets", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.targets = read_list(v, w); }},
+    Key{"dtype", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.adapter_dtype = read_dtype(v, w, {Dtype::F32, Dtype::BF16, Dtype::F16}); }},
+    Key{"save", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.modules_to_save = read_list(v, w); }},
+    Key{"dora", false, false, [](Draft& d, Value, Where) { d.flag.lora.is_dora = true; }},
+    Key{"block", true, true, [](Draft& d, Value v, Where w) { d.flag.quant.block_size = parse_integer(v, w, 1); }},
+    Key{"double", true, true, [](Draft& d, Value v, Where w) { d.flag.quant.double_quant = read_yes(v, w); }},
+    Key{"storage", true, true, [](Draft& d, Value v, Where w) { d.flag.quant.storage_dtype = read_dtype(v, w, {Dtype::U8, Dtype::BF16, Dtype::F16, Dtype::F32}); }}};
+
+struct Alias { std::string_view name, key; };
+constexpr std::array kAliases{Alias{"rank", "r"}, Alias{"lora_r", "r"}, Alias{"lora_alpha", "alpha"}, Alias{"lora_dropout", "dropout"},
+                              Alias{"target_modules", "targets"}, Alias{"modules_to_save", "save"}, Alias{"use_dora", "dora"}};
+
+std::string hint_for(const std::string& name, bool has_base) {
+  std::vector<std::string> names;
+  for (const Key& key : kKeys)
+    if (has_base || !key.is_of_base) names.emplace_back(key.name);
+  if (name.ends_with("_proj")) return "join several targets with '+': targets=q_proj+v_proj";
+  return did_you_mean(name, names, fmt::format("known: {}; for example r=8,alpha=16", fmt::join(names, ", ")));
+}
+
+const Key& find_key(std::string name, bool has_base, const std::string& flag) {
+  for (const Alias& alias : kAliases)
+    if (to_lower(name) == alias.name) name = alias.key;
+  for (const Key& key : kKeys)
+    if (to_lower(name) == key.name && (has_base || !key.is_of_base)) return key;
+  for (const Key& key : kKeys)
+    if (to_lower(name) == key.name) throw InputError(flag, fmt::format("'{}' is about a 4-bit base", name), "use it with --qlora");
+  throw InputError(flag, fmt::format("unknown key '{}'", name), hint_for(name, has_base));
+}
+
+void read_part(Draft& draft, const std::string& part, bool has_base, const std::string& flag, std::vector<std::string_view>& seen) {
+  const std::size_t equals = part.find('=');
+  const std::string name(trim(part.substr(0, equals)));
+  const Key& key = find_key(name, has_base, flag);
+  const std::string where = fmt::format("{} {}", flag, key.name);
+  const bool has_value = equals != std::string::npos && equals + 1 < part.size();
+  if (key.takes_value && !has_value) throw InputError(where, "needs a value", fmt::format("{}=...", key.name));
+  if (!key.takes_value && has_value && !read_yes(part.substr(equals + 1), where)) return;
+  if (std::find(seen.begin(), seen.end(), key.name) != seen.end()) throw InputError(where, "is given more than once", "give it once");
+  seen.push_back(key.name);
+  key.read(draft, has_value ? std::string(trim(part.substr(equals + 1))) : "", where);
+}
+
+AdapterFlag parse(const std::string& spec, bool has_base, const std::string& flag) {
+  Draft draft;
+  std::vector<std::string_view> seen;
+  if (has_base) draft.flag.quant.kind = BaseQuant::Nf4;
+  if (!trim(spec).empty())
+    for (const std::string& part : split(spec, ',')) read_part(draft, part, has_base, flag, seen);
+  if (!draft.has_alpha) draft.flag.lora.alpha = 2 * double(draft.flag.lora.rank);
+  return draft.flag;
+}
+
+}  // namespace
+
+AdapterFlag parse_lora(const std::string& spec) { return parse(spec, false, "--lora"); }
+AdapterFlag parse_qlora(const std::string& spec) { return parse(spec, true, "--qlora"); }
+
+}  // namespace gpuplan

@@ -1,0 +1,125 @@
+#include "cli/arguments.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/names.h"
+#include "cli/commands.h"
+
+namespace gpuplan {
+namespace {
+
+const Command* find_command(const std::string& name) {
+  for (const Command& command : commands())
+    if (command.name == name) return &command;
+  return nullptr;
+}
+
+std::vector<std::string> flag_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+/// The nearest flag, however short the slip makes the squashed name.
+[[noreturn]] void refuse_flag(const CLI::App& app, const std::string& argument) {
+  const std::string flag = argument.substr(0, argument.find('='));
+  const std::string help = app.get_parent() ? fmt::format("'gpuplan {} --help' lists the options", app.get_name()) : "'gpuplan --help' lists the commands";
+  throw InputError("", fmt::format("unknown option {}", flag), did_you_mean(flag, flag_names(app), help));
+}
+
+[[noreturn]] void refuse_word(const CLI::App& app, const std::string& word) {
+  if (app.get_parent()) throw InputError("", fmt::format("unexpected argument '{}'", word), fmt::format("'gpuplan {} --help' shows what it takes", app.get_name()));
+  std::vector<std::string> names;
+  for (const Command& command : commands()) names.emplace_back(command.name);
+  throw InputError("", fmt::format("unknown command '{}'", word), did_you_mean(word, names, fmt::format("commands: {}", fmt::join(names, ", "))));
+}
+
+void refuse_remaining(const CLI::App& app) {
+  const std::vector<std::string> rest = app.remaining();
+  for (const std::string& argument : rest)
+    if (argument.size() > 1 && argument.starts_with('-')) refuse_flag(app, argument);
+  if (!rest.empty()) refuse_word(app, rest.front());
+}
+
+/// A flag that swallowed the next flag as its value, or was given more than once.
+void check_values(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->results().empty() || option->get_items_expected_max() == 0) continue;
+    if (option->results().size() > 1)
+      throw InputError(option->get_name(), "is given more than once", "give it once");
+    if (option->results().front().starts_with("--"))
+      throw InputError(option->get_name(), "needs a value", fmt::format("{} {}", option->get_name(), option->get_type_name()));
+  }
+}
+
+/// CLI11 names the flag first: "--model: 1 required TEXT missing".
+[[noreturn]] void refuse_mismatch(const CLI::App& app, const std::string& message) {
+  const std::string flag = message.substr(0, message.find_first_of(": "));
+  const CLI::Option* option = app.get_option_no_throw(flag);
+  throw InputError(flag, option && option->get_items_expected_max() == 0 ? "takes no value" : "needs a value",
+                   option && option->get_items_expected_max() > 0 ? fmt::format("{} {}", flag, option->get_type_name()) : "");
+}
+
+const CLI::App* selected(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? &app : chosen.front();
+}
+
+}  // namespace
+
+void setup(CLI::App& app) {
+  app.name("gpuplan");
+  app.description("plan the fine-tuning of language models: what fits, how fast, at what cost");
+  app.set_help_flag("-h,--help", "show this help");
+  app.set_version_flag("--version", GPUPLAN_VERSION, "show the version");
+  app.require_subcommand(0, 1)->allow_extras();
+  for (const Command& command : commands()) {
+    CLI::App* sub = app.add_subcommand(command.name, command.summary);
+    sub->footer(command.example)->allow_extras();
+    sub->set_help_flag("-h,--help", "show this help");
+    command.setup(*sub);
+  }
+}
+
+Parsed parse(CLI::App& app, const std::vector<std::string>& args) {
+  Parsed parsed;
+  try {
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));   // CLI11 takes them from the back
+  } catch (const CLI::CallForHelp&) {
+    parsed.wants_help = true;
+  } catch (const CLI::CallForVersion&) {
+    parsed.wants_version = true;
+  } catch (const CLI::ArgumentMismatch& error) {
+    refuse_mismatch(*selected(app), error.what());
+  }
+  parsed.app = selected(app);
+  if (parsed.wants_help || parsed.wants_version) return parsed;
+  refuse_remaining(app);
+  check_values(*parsed.app);
+  refuse_remaining(*parsed.app);
+  parsed.command = parsed.app == &app ? nullptr : find_command(parsed.app->get_name());
+  return parsed;
+}
+
+CLI::Option* add_flag(CLI::App& app, const std::string& name, const std::string& value, const std::string& help, const std::string& group) {
+  CLI::Option* option = value.empty() ? app.add_flag(name) : app.add_option(name);
+  option->description(help)->group(group);
+  if (value.empty()) return option;
+  option->type_name(value);
+  option->expected(value.starts_with('[') ? 0 : 1, 1);
+  return option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+std::optional<std::string> given(const CLI::App& app, const std::string& name) {
+  const CLI::Option* option = app.get_option_no_throw(name);
+  if (!option || option->results().empty()) return {};
+  return option->get_items_expected_max() == 0 ? "" : option->results().front();
+}
+
+bool is_given(const CLI::App& app, const std::string& name) { return given(app, name).has_value(); }
+
+}  // namespace gpuplan

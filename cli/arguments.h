@@ -1,0 +1,35 @@
+// From argv to a command and the values of its flags. CLI11 cuts the arguments up and knows which flags exist; what is
+// wrong with them is said by us, as an InputError like every other.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/command.h"
+
+namespace gpuplan {
+
+struct Parsed {
+  const Command* command = nullptr;
+  const CLI::App* app = nullptr;      // of the command, or the whole program
+  bool wants_help = false, wants_version = false;
+};
+
+/// Declares every command of the table with its flags.
+void setup(CLI::App& app);
+
+/// Throws InputError for an unknown command or flag (with the nearest), a missing value, a flag given twice.
+Parsed parse(CLI::App& app, const std::vector<std::string>& args);
+
+/// Declares a flag with a value ("N"), an optional value ("[SPEC]"), or none ("").
+CLI::Option* add_flag(CLI::App& app, const std::string& name, const std::string& value, const std::string& help,
+                      const std::string& group = "Options");
+
+/// The value of a flag or positional; empty when not given, "" for a flag without value.
+std::optional<std::string> given(const CLI::App& app, const std::string& name);
+bool is_given(const CLI::App& app, const std::string& name);
+
+}  // namespace gpuplan

@@ -1,0 +1,15 @@
+#include "cli/commands.h"
+
+#include <array>
+#include <ostream>
+
+namespace gpuplan {
+
+std::span<const Command> commands() {
+  static const std::array kCommands{kEstimate, kModels, kGpus, kCompletion};
+  return kCommands;
+}
+
+void Console::print(std::string_view text) { out << (screen.has_unicode ? std::string(text) : to_ascii(text)); }
+
+}  // namespace gpuplan

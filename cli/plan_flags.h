@@ -1,0 +1,39 @@
+// The flags that describe a plan: model, recipe, data, GPUs, strategy. One table declares them, applies them to a request,
+// and tells help and completion about them; every command that takes a plan shares it.
+#pragma once
+
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "planner/estimate.h"
+
+namespace CLI { class App; }
+
+namespace gpuplan {
+
+struct PlanFlag {
+  const char* name;
+  const char* value;             // as the help shows it; "[X]" may be left out, "" is a switch
+  const char* group;
+  const char* help;
+  /// Throws InputError naming the flag. nullptr: plan_question.cpp reads it, together with others.
+  void (*apply)(EstimateRequest& request, const std::string& value);
+};
+
+/// In the order in which they are applied.
+std::span<const PlanFlag> plan_flags();
+
+void add_plan_flags(CLI::App& app);
+
+/// What was asked, and what has to be said about how it was understood.
+struct PlanQuestion {
+  EstimateRequest request;
+  std::vector<std::string> notes;
+};
+
+/// Reads the plan file, if one is given ("-" is `in`), then the flags over it. Throws InputError.
+PlanQuestion read_plan_question(const CLI::App& app, std::istream& in);
+
+}  // namespace gpuplan

@@ -1,0 +1,199 @@
+#include "cluster/cluster_file.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/names.h"
+#include "cluster/fabric.h"
+#include "cluster/gpu_names.h"
+
+namespace gpuplan {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kMostPerNode = 1024;
+constexpr double kMostNodes = 131072;
+
+/// The kind index of a GPU in the machine, read once.
+std::optional<std::size_t> kind_index(ClusterFile& cluster, YamlFields& top, const std::string& key, const std::string& text) {
+  try {
+    const GpuChoice choice = resolve_gpu(text);
+    auto& kinds = cluster.node.kinds;
+    const auto known = std::find_if(kinds.begin(), kinds.end(), [&](const GpuFile& gpu) { return gpu.spec.id == choice.id; });
+    if (known != kinds.end()) return std::size_t(known - kinds.begin());
+    kinds.push_back(read_gpu_file(gpu_path(choice.id)));
+    if (!choice.assumption.empty()) cluster.assumptions.push_back(fmt::format("{} ({})", choice.assumption, kinds.back().spec.name));
+    return kinds.size() - 1;
+  } catch (const InputError& error) {
+    top.report(key, error.problem() + (error.hint().empty() ? "" : "; " + error.hint()));
+    return std::nullopt;
+  }
+}
+
+void read_gpus(YamlFields& top, ClusterFile& cluster) {
+  std::vector<std::size_t>& ranks = cluster.node.kind_of_rank;
+  if (top.is_given("gpus")) {
+    if (top.is_given("gpu")) top.report("gpu", "stands beside 'gpus': give one of them");
+    for (const std::string& text : top.texts("gpus"))
+      if (const auto kind = kind_index(cluster, top, "gpus", text)) ranks.push_back(*kind);
+    const auto stated = top.optional_integer("gpus_per_node", {.least = 1, .most = kMostPerNode});
+    if (stated && *stated != std::int64_t(ranks.size())) top.report("gpus_per_node", fmt::format("is {}, but 'gpus' lists {}", *stated, ranks.size()));
+  } else {
+    const std::string text = top.text("gpu");
+    const auto kind = text.empty() ? std::nullopt : kind_index(cluster, top, "gpu", text);
+    const auto count = top.integer("gpus_per_node", {.least = 1, .most = kMostPerNode});
+    if (kind) ranks.assign(std::size_t(count), *kind);
+  }
+  cluster.node.gpus_per_node = std::int64_t(ranks.size());
+}
+
+void read_intra(YamlFields& top, Machine& node) {
+  auto intra = top.optional_fields("intra");
+  if (!intra) {
+    if (node.gpus_per_node > 1 && !top.is_given("intra")) top.report("intra", "is missing: how are the GPUs of a machine linked?");
+    return;
+  }
+  const std::string name = intra->text("fabric");
+  const auto fabric = find_fabric(name);
+  if (fabric) node.fabric = *fabric;
+  else if (!name.empty()) intra->report("fabric", fmt::format("unknown fabric '{}'; {}", name, did_you_mean(name, fabric_names(), fmt::format("use one of {}", fmt::join(fabric_names(), ", ")))));
+  node.pcie_generation = intra->optional_integer("pcie_generation", {.least = 1, .most = 6});
+  node.pcie_lanes = intra->optional_integer("pcie_lanes", {.least = 1, .most = 16});
+  if (const auto range = intra->numbers("busbw_gb_s"); !range.empty()) node.bus = BytesPerSec{*std::min_element(range.begin(), range.end()) * 1e9};
+  if (node.bus && node.bus->value <= 0) intra->report("busbw_gb_s", "must be more than 0");
+  node.all_reduce_bus = intra->optional_rate("all_reduce_busbw_gb_s");
+  node.nvlink = intra->optional_rate("per_direction_gb_s");
+  node.latency = intra->optional_time("latency_us");
+  node.fabric_note = intra->optional_text("note").value_or("");
+  node.link_source = intra->optional_text("source").value_or("stated in the cluster file");
+  intra->allow({"pairs", "per_pair_per_direction_gb_s", "switches", "nvls", "numa_split", "domain_gpus", "aggregate_tb_s", "kind"});
+  intra->refuse_unknown();
+}
+
+void read_host(YamlFields& top, Machine& node) {
+  auto host = top.optional_fields("host");
+  if (!host) return;
+  node.host_memory = host->optional_bytes("memory_gib").value_or(Bytes{});
+  host->allow({"vcpus", "sockets", "cpu", "cpus", "numa_split", "pcie", "trays", "gpus_per_tray", "note", "source"});
+  host->refuse_unknown();
+}
+
+void read_network(YamlFields& top, ClusterFile& cluster) {
+  auto inter = top.optional_fields("inter");
+  if (!inter) return;
+  YamlFields nics = inter->fields("nics");
+  const auto count = nics.integer("count", {.least = 1});
+  nics.number("gbit_s");
+  const double gbit = nics.optional_number("gbit_s").value_or(0);
+  nics.refuse_unknown();
+  inter->allow({"network", "headline_gbit_s", "note", "source", "kind"});
+  inter->refuse_unknown();
+  cluster.has_network = true;
+  const double gpus = double(std::max<std::int64_t>(1, cluster.node.gpus_per_node));
+  cluster.node.nic_per_gpu = BytesPerSec{double(count) * gbit * 1e9 / 8 / gpus};
+}
+
+void read_price(YamlFields& top, ClusterFile& cluster) {
+  cluster.states_price = top.has("price_usd_h");
+  cluster.usd_per_hour = top.optional_number("price_usd_h");
+  cluster.price_source = top.optional_text("price_source").value_or("stated in the cluster file");
+}
+
+/// `num_gpus` of these machines: part of one, or as many as needed.
+Machine sized(const ClusterFile& cluster, std::int64_t num_gpus) {
+  Machine machine = cluster.node;
+  const auto per_node = machine.gpus_per_node;
+  if (num_gpus > per_node && !cluster.has_network)
+    throw InputError("--cluster", fmt::format("{} has {} GPUs and no network, {} were asked for", cluster.id, per_node, num_gpus),
+                     "describe the network in a cluster file under 'inter:'");
+  machine.kind_of_rank.clear();
+  for (std::int64_t rank = 0; rank < num_gpus; ++rank) machine.kind_of_rank.push_back(cluster.node.kind_of_rank[std::size_t(rank % per_node)]);
+  machine.gpus_per_node = std::min(per_node, num_gpus);
+  return machine;
+}
+
+/// The kinds that are really used, so that a part of a mixed machine is not slowed by what it left out.
+void drop_unused_kinds(Machine& machine) {
+  std::vector<GpuFile> kept;
+  std::vector<std::size_t> new_index(machine.kinds.size());
+  for (std::size_t i = 0; i < machine.kinds.size(); ++i) {
+    if (std::count(machine.kind_of_rank.begin(), machine.kind_of_rank.end(), i) == 0) continue;
+    new_index[i] = kept.size();
+    kept.push_back(machine.kinds[i]);
+  }
+  for (std::size_t& kind : machine.kind_of_rank) kind = new_index[kind];
+  machine.kinds = std::move(kept);
+}
+
+void set_price(ClusterSpec& spec, const ClusterFile& cluster, const Machine& machine) {
+  if (!cluster.states_price) return price_from_catalogue(spec, machine);
+  if (!cluster.usd_per_hour) return;
+  spec.price_per_gpu_hour = *cluster.usd_per_hour * double(spec.num_nodes()) / double(spec.num_gpus());
+  spec.price_source = fmt::format("{:.5g} USD per hour for a whole machine: {}", *cluster.usd_per_hour, cluster.price_source);
+}
+
+fs::path find_cluster_file(const std::string& text) {
+  const fs::path folder = data_dir() / "clusters";
+  const auto ids = list_clusters();
+  for (const std::string& id : ids)
+    if (squash(id) == squash(text)) return folder / (id + ".yaml");
+  const bool is_path = text.find('/') != std::string::npos || text.ends_with(".yaml") || text.ends_with(".yml");
+  if (is_path || fs::is_regular_file(text)) return text;
+  throw InputError("--cluster", fmt::format("unknown machine '{}'", text),
+                   did_you_mean(text, ids, "give the id of a machine in data/clusters or a YAML file"));
+}
+
+}  // namespace
+
+std::vector<std::string> list_clusters() {
+  std::vector<std::string> ids;
+  for (const auto& entry : fs::directory_iterator(data_dir() / "clusters"))
+    if (entry.path().extension() == ".yaml") ids.push_back(entry.path().stem().string());
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+ClusterFile read_cluster_file(const fs::path& path) {
+  YamlFile file = YamlFile::read(path);
+  YamlFields& top = file.top();
+  ClusterFile cluster;
+  cluster.id = top.optional_text("id").value_or(path.stem().string());
+  cluster.name = top.optional_text("name").value_or(cluster.id);
+  cluster.file = path.string();
+  read_gpus(top, cluster);
+  cluster.num_nodes = top.optional_integer("num_nodes", {.least = 1, .most = kMostNodes}).value_or(1);
+  read_intra(top, cluster.node);
+  read_host(top, cluster.node);
+  read_network(top, cluster);
+  read_price(top, cluster);
+  if (cluster.num_nodes > 1 && !cluster.has_network) top.report("num_nodes", "several machines need a network: add 'inter:'");
+  top.allow({"node_shape", "source", "notes"});
+  top.refuse_unknown();
+  file.finish("the keys are explained in data/clusters/README.md");
+  if (cluster.node.kind_of_rank.empty()) throw InputError(path.string(), "the machine has no GPU", "list them under 'gpu' or 'gpus'");
+  return cluster;
+}
+
+ClusterSpec load_cluster(const std::string& preset_or_file, std::optional<std::int64_t> num_gpus) {
+  const ClusterFile cluster = read_cluster_file(find_cluster_file(std::string(trim(preset_or_file))));
+  if (num_gpus && *num_gpus < 1) throw InputError("--cluster", fmt::format("{} GPUs are too few", *num_gpus), "must be 1 or more");
+  const auto all = cluster.num_nodes * cluster.node.gpus_per_node;
+  Machine machine = sized(cluster, num_gpus.value_or(all));
+  drop_unused_kinds(machine);
+  ClusterSpec spec = build_cluster(machine);
+  spec.name = cluster.name;
+  const bool is_preset = fs::path(cluster.file).parent_path() == data_dir() / "clusters";
+  spec.file = is_preset ? cluster.id : cluster.file;
+  spec.assumptions = cluster.assumptions;
+  set_price(spec, cluster, machine);
+  if (spec.num_gpus() % cluster.node.gpus_per_node != 0)
+    spec.assumptions.push_back(fmt::format("{} of the {} GPUs of {} {} are used; the whole is paid", spec.num_gpus(), spec.num_nodes() * cluster.node.gpus_per_node,
+                                           spec.num_nodes(), spec.num_nodes() == 1 ? "machine" : "machines"));
+  return spec;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,102 @@
+#include "cluster/cpu_ranks.h"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/names.h"
+#include "cluster/fabric.h"
+#include "cluster/links.h"
+
+namespace gpuplan {
+namespace {
+
+struct CoreRates {
+  FlopsPerSec fp32;
+  BytesPerSec memory;
+  std::string isa, source;
+};
+
+/// "MemTotal:  16384 kB": the kernel writes kB and means KiB.
+Bytes meminfo_field(const std::string& text, const std::string& name, const std::filesystem::path& path) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with(name + ":")) {
+      std::istringstream fields(line.substr(name.size() + 1));
+      std::int64_t kib = -1;
+      fields >> kib;
+      if (kib >= 0) return Bytes{kib << 10};
+    }
+  throw EnvError(fmt::format("{} does not state {}", path.string(), name));
+}
+
+std::string read_proc(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  if (!in) throw EnvError(fmt::format("{} cannot be read, so the memory of this host is not known", path.string()));
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+CoreRates core_rates(const HostFacts& host) {
+  YamlFile file = YamlFile::read(data_dir() / "cpu.yaml");
+  CoreRates rates;
+  rates.memory = file.top().optional_rate("memory_bandwidth_gb_s").value_or(BytesPerSec{});
+  for (YamlFields& row : file.top().list("isa")) {
+    const auto flag = row.optional_text("flag");
+    const bool has_it = !flag || std::find(host.cpu_flags.begin(), host.cpu_flags.end(), *flag) != host.cpu_flags.end();
+    if (!has_it || rates.fp32.value > 0) continue;
+    rates.fp32 = row.optional_flops("fp32_gflops").value_or(FlopsPerSec{});
+    rates.isa = flag.value_or("scalar");
+    rates.source = row.text("source");
+  }
+  file.finish();
+  return rates;
+}
+
+}  // namespace
+
+HostFacts read_host_facts(const std::filesystem::path& proc) {
+  HostFacts host;
+  host.num_cores = std::max(1u, std::thread::hardware_concurrency());
+  const std::string meminfo = read_proc(proc / "meminfo");
+  host.memory = meminfo_field(meminfo, "MemTotal", proc / "meminfo");
+  host.memory_available = meminfo_field(meminfo, "MemAvailable", proc / "meminfo");
+  std::istringstream cpuinfo(read_proc(proc / "cpuinfo"));
+  for (std::string line; std::getline(cpuinfo, line);)
+    if (line.starts_with("flags")) { host.cpu_flags = split(trim(line.substr(line.find(':') + 1)), ' '); break; }
+  return host;
+}
+
+ClusterSpec cpu_cluster(std::int64_t num_ranks, const HostFacts& host) {
+  const CoreRates core = core_rates(host);
+  const double cores_per_rank = double(host.num_cores) / double(num_ranks);
+  GpuSpec rank{.id = "cpu", .name = "CPU rank of this host", .vendor = "host", .architecture = "cpu",
+               .compute_capability = core.isa, .form_factor = "host"};
+  rank.device_memory = rank.framework_memory = Bytes{host.memory_available.count / num_ranks};
+  rank.memory_bandwidth = core.memory * cores_per_rank;
+  rank.fp32 = rank.gemm_fp32 = core.fp32 * cores_per_rank;
+  rank.is_cpu = true;
+  rank.source = "data/cpu.yaml";
+
+  ClusterSpec cluster;
+  cluster.gpus.assign(std::size_t(num_ranks), rank);
+  cluster.gpus_per_node = num_ranks;
+  cluster.fabric = num_ranks > 1 ? FabricKind::SharedMemory : FabricKind::None;
+  cluster.fabric_text = num_ranks > 1 ? describe_fabric(cluster.fabric, rank) : "one CPU rank";
+  if (num_ranks > 1) cluster.intra = LinkTable::read().ring({.spec = rank}, cluster.fabric, num_ranks, {}, {});
+  cluster.host_link = rank.memory_bandwidth;
+  cluster.host_memory = host.memory;
+  cluster.assumptions.push_back(fmt::format(
+      "{} cores of this host ({}) at {:.3g} GFLOP/s fp32 and {:.3g} GB/s each, not calibrated: {}", host.num_cores, core.isa,
+      core.fp32.value / 1e9, core.memory.value / 1e9, core.source));
+  cluster.assumptions.push_back(fmt::format("the memory available now is shared out among {} {}", num_ranks, num_ranks == 1 ? "rank" : "ranks"));
+  return cluster;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,24 @@
+// `Nxcpu`: ranks on this host that share its cores and memory.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "cluster/cluster_spec.h"
+
+namespace gpuplan {
+
+/// What this process may use of the host.
+struct HostFacts {
+  std::int64_t num_cores = 1;
+  Bytes memory, memory_available;
+  std::vector<std::string> cpu_flags;
+};
+
+/// Reads meminfo and cpuinfo below `proc`. Throws EnvError when they do not say.
+HostFacts read_host_facts(const std::filesystem::path& proc = "/proc");
+
+/// `num_ranks` equal ranks; rates are data/cpu.yaml per core, not calibrated.
+ClusterSpec cpu_cluster(std::int64_t num_ranks, const HostFacts& host);
+
+}  // namespace gpuplan

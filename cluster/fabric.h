@@ -1,0 +1,20 @@
+// The kinds of fabric inside a machine, as data files spell them and as people read them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cluster/cluster_spec.h"
+
+namespace gpuplan {
+
+std::string_view to_string(FabricKind fabric);                        // "nvswitch", "pcie-host-staged", …
+std::optional<FabricKind> find_fabric(std::string_view name);
+std::vector<std::string> fabric_names();
+
+/// "PCIe 4.0 x16, peer-to-peer": the fabric of a machine with such GPUs.
+std::string describe_fabric(FabricKind fabric, const GpuSpec& gpu);
+
+}  // namespace gpuplan

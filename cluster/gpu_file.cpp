@@ -1,0 +1,205 @@
+#include "cluster/gpu_file.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/names.h"
+#include "cluster/fabric.h"
+
+namespace gpuplan {
+namespace {
+
+/// The oldest NVIDIA capability that CUDA 13 still compiles for.
+constexpr double kOldestRunnableCapability = 7.5;
+
+FabricKind read_fabric(YamlFields& fields) {
+  const std::string name = fields.text("fabric");
+  if (const auto fabric = find_fabric(name)) return *fabric;
+  if (!name.empty()) fields.report("fabric", fmt::format("unknown fabric '{}'; use one of {}", name, fmt::join(fabric_names(), ", ")));
+  return FabricKind::None;
+}
+
+/// Several reports of one rate stand as a pair; the middle of it is taken, as in the fit of the profile.
+FlopsPerSec middle_of(YamlFields& fields, const std::string& key) {
+  const auto reports = fields.numbers(key);
+  double sum = 0;
+  for (double report : reports) sum += report * 1e12;
+  return {reports.empty() ? 0 : sum / double(reports.size())};
+}
+
+void read_memory(YamlFields& top, GpuFile& gpu) {
+  YamlFields memory = top.fields("memory");
+  gpu.names.memory_gb = memory.integer("marketing_gb");
+  gpu.spec.memory_bandwidth = BytesPerSec{memory.number("bandwidth_gb_s") * 1e9};
+  memory.allow({"marketing_gb_alternative", "type", "note", "kind", "source"});
+  memory.refuse_unknown();
+
+  YamlFields usable = top.fields("usable_memory");
+  usable.number("device_total_mib");
+  gpu.spec.device_memory = usable.optional_bytes("device_total_mib").value_or(Bytes{});
+  const auto seen = usable.numbers("framework_total_gib");
+  if (seen.empty()) usable.report("framework_total_gib", "is missing");
+  else gpu.spec.framework_memory = Bytes{std::int64_t(*std::min_element(seen.begin(), seen.end()) * 0x1p30)};
+  if (const auto one = usable.optional_bytes("per_device_total_mib")) gpu.spec.device_memory = *one;
+  usable.allow({"device_total_mib_ecc_on", "device_total_mib_ecc_off", "device_total_mib_older_drivers", "kind", "source"});
+  usable.refuse_unknown();
+}
+
+void read_compute(YamlFields& top, GpuSpec& spec) {
+  YamlFields compute = top.fields("compute");
+  spec.sm_count = compute.integer("sm_count");
+  compute.allow({"l2_mb", "boost_mhz", "max_clock_mhz", "tdp_w", "tdp_note", "dense_tops_int8", "fp32_matrix", "fp8_fp16acc",
+                 "half_rate_fp32_accumulate", "infinity_cache_mb", "datasheet_cuda_cores", "variants", "note", "kind", "source"});
+  YamlFields dense = compute.fields("dense_tflops");
+  const auto rate = [&](const char* key) { return FlopsPerSec{dense.optional_number(key).value_or(0) * 1e12}; };
+  dense.number("fp32");
+  spec.fp32 = rate("fp32");
+  spec.tf32 = rate("tf32");
+  spec.fp16 = rate("fp16_fp32acc");
+  spec.bf16 = rate("bf16");
+  spec.fp8 = rate("fp8");
+  dense.allow({"fp16_fp16acc", "fp4"});
+  dense.refuse_unknown();
+  compute.refuse_unknown();
+}
+
+void read_best_gemms(YamlFields& top, GpuSpec& spec) {
+  for (const char* block : {"measured", "estimated"}) {              // an estimate fills what was not measured
+    auto figures = top.optional_fields(block);
+    if (!figures || figures->optional_flag("of_another_product").value_or(false)) continue;
+    const auto fill = [&](FlopsPerSec& rate, const char* key) { if (rate.value == 0) rate = middle_of(*figures, key); };
+    fill(spec.gemm_fp32, "gemm_fp32_tflops");
+    fill(spec.gemm_fp16, "gemm_fp16_tflops");
+    fill(spec.gemm_bf16, "gemm_bf16_tflops");
+    figures->allow({"gemm_fp32_tflops", "gemm_fp16_tflops", "gemm_bf16_tflops", "gemm_fp8_tflops", "gemm_tf32_tflops",
+                    "gemm_bf16_best_shape", "gemm_bf16_note", "gemm_bf16_square_tflops", "gemm_fp16_square_16384_tflops",
+                    "hbm_copy_tb_s", "hbm_triad_tb_s", "h2d_gb_s", "d2h_gb_s", "flash_attention2_fwd_tflops", "note", "kind", "source"});
+    figures->refuse_unknown();
+  }
+}
+
+void read_interconnect(YamlFields& top, GpuFile& gpu) {
+  YamlFields links = top.fields("interconnect");
+  if (auto nvlink = links.optional_fields("nvlink")) {
+    gpu.spec.nvlink_per_direction = nvlink->optional_rate("per_direction_gb_s").value_or(BytesPerSec{});
+    gpu.spec.nvlink_kind = nvlink->text("layout");
+  }
+  if (auto xgmi = links.optional_fields("infinity_fabric"))
+    gpu.xgmi_per_pair = BytesPerSec{xgmi->number("per_pair_per_direction_gb_s") * 1e9};
+  YamlFields pcie = links.fields("pcie");
+  gpu.spec.pcie_generation = pcie.integer("generation", {.least = 1});
+  gpu.spec.pcie_lanes = pcie.integer("lanes", {.least = 1});
+  gpu.spec.has_p2p_over_pcie = links.optional_flag("p2p_over_pcie").value_or(false);
+  links.allow({"kind", "source"});
+  links.refuse_unknown();
+}
+
+void read_machine(YamlFields& top, UsualMachine& machine) {
+  YamlFields fields = top.fields("usual_machine");
+  machine.fabric = read_fabric(fields);
+  machine.gpus_per_node = fields.integer("gpus_per_node", {.least = 1});
+  fields.number("nic_gbit_s_per_gpu");
+  machine.nic_per_gpu = BytesPerSec{fields.optional_number("nic_gbit_s_per_gpu").value_or(0) * 1e9 / 8};
+  machine.assumption = fields.optional_text("assumption").value_or("");
+  machine.source = fields.text("source");
+  fields.allow({"kind"});
+  fields.refuse_unknown();
+}
+
+void read_rings(YamlFields& top, std::vector<RingFigure>& rings) {
+  for (YamlFields& fields : top.list("collectives")) {
+    RingFigure ring{.fabric = read_fabric(fields), .from_gpus = fields.integer("from_gpus", {.least = 2})};
+    ring.bus = BytesPerSec{fields.number("busbw_gb_s") * 1e9};
+    ring.all_reduce_bus = fields.optional_rate("all_reduce_busbw_gb_s").value_or(ring.bus);
+    ring.source = fields.text("source");
+    fields.allow({"kind"});
+    fields.refuse_unknown();
+    rings.push_back(std::move(ring));
+  }
+}
+
+void read_prices(YamlFields& top, std::vector<GpuPrice>& prices) {
+  for (YamlFields& fields : top.list("price")) {
+    GpuPrice price{.provider = fields.text("provider"), .kind = fields.text("kind"), .source = fields.text("source")};
+    const auto range = fields.numbers("usd_per_gpu_hour");
+    if (range.empty()) fields.report("usd_per_gpu_hour", "is missing");
+    else price.usd_per_gpu_hour = *std::min_element(range.begin(), range.end());
+    price.is_approximate = fields.optional_flag("approximate").value_or(false);
+    if (const auto note = fields.optional_text("note")) price.provider += fmt::format(" ({})", *note);
+    fields.refuse_unknown();
+    prices.push_back(std::move(price));
+  }
+}
+
+/// The datasheet's figures are for the card; a card with several devices shares them out.
+void share_out(GpuFile& gpu) {
+  const double parts = double(gpu.devices_per_card);
+  GpuSpec& spec = gpu.spec;
+  spec.memory_bandwidth = spec.memory_bandwidth / parts;
+  for (FlopsPerSec* rate : {&spec.fp32, &spec.tf32, &spec.fp16, &spec.bf16, &spec.fp8, &spec.gemm_fp32, &spec.gemm_fp16, &spec.gemm_bf16})
+    *rate = *rate / parts;
+  spec.sm_count /= gpu.devices_per_card;
+}
+
+bool is_plan_only(const GpuSpec& spec, YamlFields& top) {
+  if (spec.vendor != "nvidia") return true;
+  return top.number("compute_capability") < kOldestRunnableCapability;
+}
+
+}  // namespace
+
+GpuNames read_gpu_names(YamlFields& fields) {
+  return {.id = fields.text("id"), .aliases = fields.texts("aliases"), .assumed_for = fields.texts("assumed_for"),
+          .ambiguous = fields.texts("ambiguous")};
+}
+
+GpuFile read_gpu_file(const std::filesystem::path& path) {
+  YamlFile file = YamlFile::read(path);
+  YamlFields& top = file.top();
+  GpuFile gpu{.names = read_gpu_names(top)};
+  GpuSpec& spec = gpu.spec;
+  spec.id = gpu.names.id;
+  if (!spec.id.empty() && spec.id != path.stem().string()) top.report("id", "must be the name of the file");
+  if (gpu.names.aliases.empty()) top.report("aliases", "is missing: how do people call it?");
+  spec.name = top.text("name");
+  spec.vendor = top.text("vendor");
+  spec.architecture = gpu.names.architecture = top.text("architecture");
+  spec.compute_capability = top.text("compute_capability");
+  spec.form_factor = top.text("form_factor");
+  spec.is_plan_only = is_plan_only(spec, top);
+  gpu.devices_per_card = top.optional_integer("devices", {.least = 1}).value_or(1);
+  read_memory(top, gpu);
+  read_compute(top, spec);
+  read_best_gemms(top, spec);
+  read_interconnect(top, gpu);
+  read_machine(top, gpu.machine);
+  read_rings(top, gpu.rings);
+  read_prices(top, gpu.prices);
+  share_out(gpu);
+  spec.source = "data/gpus/" + path.filename().string();
+  top.allow({"year", "c2c", "notes"});
+  top.refuse_unknown();
+  file.finish("the fields are explained in data/gpus/README.md");
+  return gpu;
+}
+
+const RingFigure* find_ring(const GpuFile& gpu, FabricKind fabric, std::int64_t num_gpus) {
+  const RingFigure* found = nullptr;
+  for (const RingFigure& ring : gpu.rings)
+    if (ring.fabric == fabric && ring.from_gpus <= num_gpus) found = &ring;
+  return found;
+}
+
+const GpuPrice* cheapest(const std::vector<GpuPrice>& prices) {
+  const auto rank = [](const GpuPrice& price) { return std::pair(price.kind != "on-demand", price.usd_per_gpu_hour); };
+  const auto found = std::min_element(prices.begin(), prices.end(),
+                                      [&](const GpuPrice& a, const GpuPrice& b) { return rank(a) < rank(b); });
+  return found == prices.end() ? nullptr : &*found;
+}
+
+std::string describe_price(const GpuPrice& price) {
+  return fmt::format("{} {}: {}{}", price.provider, price.kind, price.source, price.is_approximate ? " (approximate)" : "");
+}
+
+}  // namespace gpuplan

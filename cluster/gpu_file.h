@@ -1,0 +1,65 @@
+// One file of data/gpus: the product, what it is called, what rings over it were measured to reach, and what it costs.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/yaml_file.h"
+#include "cluster/cluster_spec.h"
+
+namespace gpuplan {
+
+/// Everything a GPU is called. All texts are compared without case and separators.
+struct GpuNames {
+  std::string id;
+  std::int64_t memory_gb{};                    // on the box
+  std::string architecture;
+  std::vector<std::string> aliases;            // this product; the first is how people call it
+  std::vector<std::string> assumed_for;        // leaves something open and is taken to mean this
+  std::vector<std::string> ambiguous;          // may mean this or another product: refused
+};
+
+/// The machine that `NxGPU` means.
+struct UsualMachine {
+  FabricKind fabric = FabricKind::None;
+  std::int64_t gpus_per_node = 8;
+  BytesPerSec nic_per_gpu;
+  std::string assumption;                      // what is uncertain about it, if anything
+  std::string source;
+};
+
+/// Measured bus bandwidth of rings in one machine, from so many GPUs on.
+struct RingFigure {
+  FabricKind fabric = FabricKind::None;
+  std::int64_t from_gpus = 2;
+  BytesPerSec bus, all_reduce_bus;
+  std::string source;
+};
+
+struct GpuFile {
+  GpuSpec spec;                                // of one device
+  GpuNames names;
+  std::int64_t devices_per_card = 1;
+  UsualMachine machine;
+  std::vector<RingFigure> rings;               // in rising order of from_gpus, per fabric
+  BytesPerSec xgmi_per_pair;                   // Infinity Fabric between two GPUs; 0: none
+  std::vector<GpuPrice> prices;
+};
+
+/// Throws InputError listing every problem with its line.
+GpuFile read_gpu_file(const std::filesystem::path& path);
+
+/// The lists of names, which files of data/gpus and their index have in common.
+GpuNames read_gpu_names(YamlFields& fields);
+
+/// The figure for `num_gpus` over `fabric`; nullptr when nothing was measured.
+const RingFigure* find_ring(const GpuFile& gpu, FabricKind fabric, std::int64_t num_gpus);
+
+/// The lowest on-demand price, else the lowest of any kind; nullptr when none is known.
+const GpuPrice* cheapest(const std::vector<GpuPrice>& prices);
+
+/// "runpod on-demand: <source> (approximate)".
+std::string describe_price(const GpuPrice& price);
+
+}  // namespace gpuplan

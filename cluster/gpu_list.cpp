@@ -1,0 +1,139 @@
+#include "cluster/gpu_list.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/names.h"
+#include "cluster/cpu_ranks.h"
+#include "cluster/fabric.h"
+#include "cluster/gpu_names.h"
+#include "cluster/local_gpus.h"
+#include "cluster/machine.h"
+
+namespace gpuplan {
+namespace {
+
+/// Above this a typing slip is likelier than a cluster.
+constexpr std::int64_t kMostGpus = 131072;
+constexpr const char* kExample = "write for example --gpus 4xA6000";
+
+/// "4x A6000", "4 × A6000" or "A6000".
+NamedGpus read_part(std::string_view text) {
+  const auto digits = text.find_first_not_of("0123456789");
+  if (digits == std::string_view::npos || digits == 0) return {1, std::string(text)};       // "4090", "A6000"
+  std::string_view rest = trim(text.substr(digits));
+  const std::size_t sign = rest.starts_with("×") ? std::string_view("×").size() : rest.starts_with('x') || rest.starts_with('X') || rest.starts_with('*') ? 1 : 0;
+  if (sign == 0) return {1, std::string(text)};                                             // "6000 Ada"
+  const std::string name(trim(rest.substr(sign)));
+  if (name.empty()) throw InputError("", fmt::format("'{}' names no GPU", text), kExample);
+  const auto count = parse_integer(text.substr(0, digits), "", 1);
+  if (count > kMostGpus) throw InputError("", fmt::format("{} GPUs are too many", count), fmt::format("at most {}", kMostGpus));
+  return {count, name};
+}
+
+bool is_word(const NamedGpus& part, std::string_view word) { return to_lower(part.name) == word; }
+
+void add(Machine& machine, const GpuFile& gpu, std::int64_t num_devices) {
+  const auto known = std::find_if(machine.kinds.begin(), machine.kinds.end(), [&](const GpuFile& kind) { return kind.spec.id == gpu.spec.id; });
+  const auto index = std::size_t(known - machine.kinds.begin());
+  if (known == machine.kinds.end()) machine.kinds.push_back(gpu);
+  machine.kind_of_rank.insert(machine.kind_of_rank.end(), std::size_t(num_devices), index);
+}
+
+/// Different products share only PCIe, and address each other only within one architecture.
+FabricKind shared_fabric(const std::vector<GpuFile>& kinds) {
+  const auto is_like_first = [&](const GpuFile& gpu) {
+    return gpu.spec.has_p2p_over_pcie && gpu.spec.architecture == kinds.front().spec.architecture;
+  };
+  if (kinds.size() == 1) return kinds.front().machine.fabric;
+  return std::all_of(kinds.begin(), kinds.end(), is_like_first) ? FabricKind::Pcie : FabricKind::PcieHostStaged;
+}
+
+std::int64_t usual_node_size(const std::vector<GpuFile>& kinds) {
+  std::int64_t least = kinds.front().machine.gpus_per_node;
+  for (const GpuFile& gpu : kinds) least = std::min(least, gpu.machine.gpus_per_node);
+  return least;
+}
+
+BytesPerSec usual_nic(const std::vector<GpuFile>& kinds) {
+  BytesPerSec least = kinds.front().machine.nic_per_gpu;
+  for (const GpuFile& gpu : kinds) least = std::min(least, gpu.machine.nic_per_gpu);
+  return least;
+}
+
+std::string plural(std::int64_t count, std::string_view noun) { return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s"); }
+
+std::string layout_text(const ClusterSpec& cluster, BytesPerSec nic_per_gpu) {
+  if (cluster.num_nodes() == 1) return fmt::format("one machine with {}", cluster.fabric_text);
+  const auto last = cluster.num_gpus() - (cluster.num_nodes() - 1) * cluster.gpus_per_node;
+  return fmt::format("{} nodes of {}{} with {}; {:g} Gb/s of network per GPU, non-blocking", cluster.num_nodes(), cluster.gpus_per_node,
+                     last == cluster.gpus_per_node ? "" : fmt::format(", the last with {},", last), cluster.fabric_text,
+                     nic_per_gpu.value * 8 / 1e9);
+}
+
+std::string bridge_text(const Machine& machine) {
+  const GpuFile& gpu = machine.kinds.front();
+  const bool is_card = machine.fabric == FabricKind::Pcie || machine.fabric == FabricKind::PcieHostStaged;
+  return is_card && gpu.spec.nvlink_per_direction.value > 0 ? ", no NVLink bridge" : "";
+}
+
+}  // namespace
+
+std::vector<NamedGpus> split_gpu_list(const std::string& text) {
+  if (trim(text).empty()) throw InputError("", "is empty", kExample);
+  std::vector<NamedGpus> parts;
+  for (const std::string& part : split(text, ',')) {
+    if (part.empty()) throw InputError("", fmt::format("'{}' has an empty part between commas", text), kExample);
+    parts.push_back(read_part(part));
+  }
+  return parts;
+}
+
+ClusterSpec cluster_of(const std::vector<NamedGpus>& parts, NodeRule rule) {
+  Machine machine;
+  std::vector<std::string> assumptions;
+  const auto assume = [&](std::string text) {
+    if (std::find(assumptions.begin(), assumptions.end(), text) == assumptions.end()) assumptions.push_back(std::move(text));
+  };
+  for (const NamedGpus& part : parts) {
+    const GpuChoice choice = resolve_gpu(part.name);
+    const GpuFile gpu = read_gpu_file(gpu_path(choice.id));
+    if (!choice.assumption.empty()) assume(fmt::format("{} ({})", choice.assumption, gpu.spec.name));
+    if (gpu.devices_per_card > 1) assume(fmt::format("one {} is {}: {} are {} ranks", part.name, plural(gpu.devices_per_card, "device"),
+                                                     plural(part.num_cards, "card"), part.num_cards * gpu.devices_per_card));
+    if (!gpu.machine.assumption.empty() && part.num_cards > 1) assume(gpu.machine.assumption);
+    add(machine, gpu, part.num_cards * (rule == NodeRule::OneMachine ? 1 : gpu.devices_per_card));
+  }
+  const auto num_gpus = std::int64_t(machine.kind_of_rank.size());
+  machine.fabric = shared_fabric(machine.kinds);
+  machine.nic_per_gpu = usual_nic(machine.kinds);
+  machine.gpus_per_node = rule == NodeRule::OneMachine ? num_gpus : std::min(num_gpus, usual_node_size(machine.kinds));
+  ClusterSpec cluster = build_cluster(machine);
+  price_from_catalogue(cluster, machine);
+  cluster.assumptions = std::move(assumptions);
+  if (num_gpus > 1) cluster.assumptions.push_back(layout_text(cluster, machine.nic_per_gpu) + bridge_text(machine));
+  return cluster;
+}
+
+ClusterSpec parse_gpus(const std::string& text) {
+  try {
+    const auto parts = split_gpu_list(text);
+    const bool is_list = parts.size() > 1;
+    for (const NamedGpus& part : parts) {
+      if (is_word(part, "local") && (is_list || part.num_cards != 1)) throw InputError("", "'local' stands alone", "it takes every GPU NVML finds");
+      if (is_word(part, "cpu") && is_list) throw InputError("", "'cpu' cannot be mixed with GPUs", "write for example --gpus 4xcpu");
+    }
+    ClusterSpec cluster = is_word(parts.front(), "local") ? local_cluster(query_local_gpus())
+                          : is_word(parts.front(), "cpu") ? cpu_cluster(parts.front().num_cards, read_host_facts())
+                                                          : cluster_of(parts, NodeRule::UsualNodes);
+    cluster.name = std::string(trim(text));
+    return cluster;
+  } catch (const InputError& error) {
+    throw error.add_context("--gpus");
+  }
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,23 @@
+// A list of GPUs, "4xA6000" or "2x4090,2x3090", and the machine it stands for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cluster/cluster_spec.h"
+
+namespace gpuplan {
+
+/// One part of the list: so many cards of a name.
+struct NamedGpus { std::int64_t num_cards = 1; std::string name; };
+
+enum class NodeRule : std::uint8_t { UsualNodes, OneMachine };
+
+/// The parts of "4xA6000, 2 x 4090". Throws InputError.
+std::vector<NamedGpus> split_gpu_list(const std::string& text);
+
+/// The machines these GPUs usually stand in, with what was assumed.
+ClusterSpec cluster_of(const std::vector<NamedGpus>& parts, NodeRule rule);
+
+}  // namespace gpuplan

@@ -1,0 +1,27 @@
+// From what people type to a GPU of the catalogue. Only names are read here: one small index, and file names.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cluster/gpu_file.h"
+
+namespace gpuplan {
+
+struct GpuChoice {
+  std::string id;
+  std::string assumption;          // "A100 means a100-sxm-80gb"; empty when the text left nothing open
+};
+
+/// Throws InputError: unknown with the nearest names, or several products with their memory.
+GpuChoice resolve_gpu(const std::string& text);
+
+/// Names of every GPU, sorted by id: data/gpus/index.yaml, and files it does not list yet.
+std::vector<GpuNames> list_gpu_names();
+
+/// The text of data/gpus/index.yaml for these GPUs.
+std::string render_gpu_index(const std::vector<GpuNames>& all);
+
+std::filesystem::path gpu_path(const std::string& id);
+
+}  // namespace gpuplan

@@ -1,0 +1,53 @@
+// What a ring over the links of a machine, between machines, and between host and device reaches. Measured figures stand in
+// the file of the GPU; otherwise a share of the physical rate, from data/links.yaml and the profile.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cluster/cluster_spec.h"
+#include "cluster/gpu_file.h"
+#include "cluster/profile.h"
+
+namespace gpuplan {
+
+/// PCIe slots as a machine has them; a GPU uses what both sides can.
+struct PcieSlot { std::int64_t generation{}, lanes{}; };
+
+/// data/links.yaml.
+class LinkTable {
+ public:
+  /// Throws InputError listing every problem.
+  static LinkTable read();
+
+  /// Ring cost over `fabric` between `num_gpus` GPUs like `gpu` in such slots.
+  LinkCost ring(const GpuFile& gpu, FabricKind fabric, std::int64_t num_gpus, PcieSlot slot, const Profile& profile) const;
+  /// Ring cost between machines, for a GPU whose share of the adapters is `nic_per_gpu`.
+  LinkCost network(BytesPerSec nic_per_gpu, const Profile& profile) const;
+  /// What copies between host and device reach, one direction.
+  BytesPerSec host_link(PcieSlot slot) const;
+
+ private:
+  struct Share {
+    FabricKind fabric = FabricKind::None;
+    Seconds latency;
+    double share = 1;
+    std::string profile_share, source;         // the share is this number of the profile, times `share`
+    BytesPerSec bus;                           // instead of a share
+  };
+  struct PcieRate { std::int64_t generation{}, lanes{}; BytesPerSec raw, effective; };
+
+  static Share read_share(YamlFields& fields);
+  const Share& share_of(FabricKind fabric) const;
+  const PcieRate& pcie_rate(PcieSlot slot) const;
+  BytesPerSec physical_rate(const GpuFile& gpu, FabricKind fabric, std::int64_t num_gpus, PcieSlot slot) const;
+
+  std::vector<Share> shares_;
+  Share network_;
+  std::vector<PcieRate> pcie_;
+};
+
+/// The slower of two at every number: what a ring through both reaches.
+LinkCost slower(const LinkCost& a, const LinkCost& b);
+
+}  // namespace gpuplan

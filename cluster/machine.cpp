@@ -1,0 +1,102 @@
+#include "cluster/machine.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "cluster/fabric.h"
+#include "cluster/links.h"
+
+namespace gpuplan {
+namespace {
+
+PcieSlot slot_of(const Machine& machine, const GpuSpec& gpu) {
+  return {std::min(gpu.pcie_generation, machine.pcie_generation.value_or(gpu.pcie_generation)),
+          std::min(gpu.pcie_lanes, machine.pcie_lanes.value_or(gpu.pcie_lanes))};
+}
+
+/// What a ring through every GPU of a node runs over.
+FabricKind ring_fabric(const Machine& machine) {
+  if (machine.gpus_per_node <= 1) return FabricKind::None;
+  if (machine.fabric != FabricKind::NvLinkBridge || machine.gpus_per_node == 2) return machine.fabric;
+  const bool has_p2p = std::all_of(machine.kinds.begin(), machine.kinds.end(), [](const GpuFile& gpu) { return gpu.spec.has_p2p_over_pcie; });
+  return has_p2p ? FabricKind::Pcie : FabricKind::PcieHostStaged;
+}
+
+LinkCost stated_or(const Machine& machine, LinkCost link) {
+  if (machine.bus || machine.all_reduce_bus || machine.latency) link.source = machine.link_source;
+  if (machine.bus) link.bandwidth = link.all_reduce_bandwidth = *machine.bus;
+  if (machine.all_reduce_bus) link.all_reduce_bandwidth = *machine.all_reduce_bus;
+  if (machine.latency) link.latency = *machine.latency;
+  return link;
+}
+
+std::string fabric_text(const Machine& machine, FabricKind fabric) {
+  GpuSpec gpu = machine.kinds.front().spec;
+  const PcieSlot slot = slot_of(machine, gpu);
+  gpu.pcie_generation = slot.generation;
+  gpu.pcie_lanes = slot.lanes;
+  std::string text = describe_fabric(fabric, gpu);
+  if (fabric != machine.fabric && fabric != FabricKind::None) text += "; NVLink bridges join pairs only";
+  if (!machine.fabric_note.empty() && fabric != FabricKind::None) text += "; " + machine.fabric_note;
+  return text;
+}
+
+/// A stated NVLink rate scales what was measured at the card's own rate.
+GpuFile with_nvlink(GpuFile gpu, std::optional<BytesPerSec> rate) {
+  if (!rate || gpu.spec.nvlink_per_direction.value <= 0 || *rate == gpu.spec.nvlink_per_direction) return gpu;
+  const double factor = *rate / gpu.spec.nvlink_per_direction;
+  gpu.spec.nvlink_per_direction = *rate;
+  for (RingFigure& ring : gpu.rings) {
+    ring.bus = ring.bus * factor;
+    ring.all_reduce_bus = ring.all_reduce_bus * factor;
+    ring.source += fmt::format(", times {:.3g} for the NVLink rate of this machine", factor);
+  }
+  return gpu;
+}
+
+}  // namespace
+
+ClusterSpec build_cluster(const Machine& machine) {
+  GPUPLAN_CHECK(!machine.kinds.empty() && !machine.kind_of_rank.empty(), "a machine has GPUs");
+  ClusterSpec cluster;
+  cluster.gpus.reserve(machine.kind_of_rank.size());
+  for (std::size_t kind : machine.kind_of_rank) cluster.gpus.push_back(machine.kinds[kind].spec);
+  cluster.gpus_per_node = machine.gpus_per_node;
+  cluster.fabric = ring_fabric(machine);
+  cluster.fabric_text = fabric_text(machine, cluster.fabric);
+  cluster.host_memory = machine.host_memory;
+
+  const LinkTable links = LinkTable::read();
+  for (std::size_t i = 0; i < machine.kinds.size(); ++i) {           // the slowest kind decides
+    const GpuFile gpu = with_nvlink(machine.kinds[i], machine.nvlink);
+    const PcieSlot slot = slot_of(machine, gpu.spec);
+    const Profile profile = default_profile(gpu.spec);
+    const bool is_first = i == 0;
+    const BytesPerSec host = links.host_link(slot);
+    cluster.host_link = is_first ? host : std::min(cluster.host_link, host);
+    if (cluster.fabric != FabricKind::None) {
+      const LinkCost ring = stated_or(machine, links.ring(gpu, cluster.fabric, machine.gpus_per_node, slot, profile));
+      cluster.intra = is_first ? ring : slower(cluster.intra, ring);
+    }
+    if (cluster.num_nodes() > 1) cluster.inter = links.network(machine.nic_per_gpu, profile);
+  }
+  return cluster;
+}
+
+void price_from_catalogue(ClusterSpec& cluster, const Machine& machine) {
+  double sum = 0;
+  std::vector<std::string> sources;
+  for (std::size_t i = 0; i < machine.kinds.size(); ++i) {
+    const GpuPrice* price = cheapest(machine.kinds[i].prices);
+    if (!price) return;
+    sum += price->usd_per_gpu_hour * double(std::count(machine.kind_of_rank.begin(), machine.kind_of_rank.end(), i)) /
+           double(machine.kinds[i].devices_per_card);
+    sources.push_back(describe_price(*price));
+  }
+  cluster.price_per_gpu_hour = sum / double(machine.kind_of_rank.size());
+  cluster.price_source = fmt::format("{}", fmt::join(sources, "; "));
+}
+
+}  // namespace gpuplan

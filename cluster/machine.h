@@ -1,0 +1,32 @@
+// A machine, or several alike, as a GPU list or a cluster file describes it; `build_cluster` works out the links.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cluster/gpu_file.h"
+
+namespace gpuplan {
+
+struct Machine {
+  std::vector<GpuFile> kinds;                    // the products in it
+  std::vector<std::size_t> kind_of_rank;         // node by node; an index into `kinds`
+  std::int64_t gpus_per_node = 1;
+  FabricKind fabric = FabricKind::None;
+  std::string fabric_note;                       // added to the text for people
+  std::optional<std::int64_t> pcie_generation, pcie_lanes;       // of the slots, where they are less than the card's
+  std::optional<BytesPerSec> bus, all_reduce_bus, nvlink;        // stated by the file
+  std::optional<Seconds> latency;
+  std::string link_source;
+  BytesPerSec nic_per_gpu;                       // a GPU's share of its node's adapters
+  Bytes host_memory;                             // per node; 0: not known
+};
+
+/// The cluster without name, price and assumptions. A ring over bridged pairs of more than two GPUs falls to PCIe.
+ClusterSpec build_cluster(const Machine& machine);
+
+/// Sets the price of a GPU hour from the catalogue: the mean over the ranks when all are known.
+void price_from_catalogue(ClusterSpec& cluster, const Machine& machine);
+
+}  // namespace gpuplan

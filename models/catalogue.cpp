@@ -1,0 +1,155 @@
+#include "models/catalogue.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json_file.h"
+#include "base/names.h"
+#include "models/catalogue_file.h"
+#include "models/checkpoint.h"
+#include "models/families.h"
+#include "models/model_names.h"
+
+namespace gpuplan {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kFlag = "--model";
+constexpr std::uintmax_t kLargestConfig = 16 << 20;   // bytes; the largest published config.json is below 1 MB
+
+/// The shipped index by name; a file that it does not list is read itself.
+std::map<std::string, json> read_index(const fs::path& folder) {
+  std::map<std::string, json> rows;
+  const fs::path file = folder / kIndexFile;
+  if (!fs::exists(file)) return rows;
+  for (json& row : read_json_file(file)) rows.emplace(require_string(row, "name", file.string()), std::move(row));
+  return rows;
+}
+
+fs::path expand_home(std::string_view text) {
+  const char* home = std::getenv("HOME");
+  if (home && (text == "~" || text.starts_with("~/"))) return fs::path(home) / fs::path(text.substr(text.size() > 1 ? 2 : 1));
+  return text;
+}
+
+bool looks_like_path(std::string_view text) {
+  return text.find('/') != std::string_view::npos || text.ends_with(".json") || text.starts_with(".") || text.starts_with("~");
+}
+
+[[noreturn]] void refuse_unknown(std::string_view text, const std::vector<CatalogueEntry>& entries) {
+  std::vector<std::string> names;
+  for (const CatalogueEntry& entry : entries) names.push_back(entry.name);
+  const std::string_view tail = text.substr(text.rfind('/') == std::string_view::npos ? 0 : text.rfind('/') + 1);
+  const std::string hint = did_you_mean(tail.empty() ? text : tail, names,
+                                        "'gpuplan models' lists the names; a folder with a config.json works too");
+  if (looks_like_path(text))
+    throw InputError(kFlag, fmt::format("'{}': no such file or folder, and no model of this name is known", text), hint);
+  throw InputError(kFlag, fmt::format("unknown model '{}'", text), hint);
+}
+
+[[noreturn]] void refuse_ambiguous(std::string_view text, const std::vector<const CatalogueEntry*>& found) {
+  std::vector<std::string> names;
+  for (const CatalogueEntry* entry : found) names.push_back(entry->name);
+  throw InputError(kFlag, fmt::format("'{}' may mean {} models", text, found.size()),
+                   fmt::format("say which: {}", fmt::join(names, ", ")));
+}
+
+LoadedModel load_entry(const CatalogueEntry& entry, std::string_view text) {
+  if (!entry.is_modelled)
+    throw InputError(kFlag, fmt::format("model '{}' ({}) is not modelled yet", entry.name, entry.model_type),
+                     "modelled: " + modelled_families());
+  LoadedModel loaded = read_catalogue_file(entry.file);
+  if (text != entry.id && entry.name != entry.id)
+    loaded.notes.insert(loaded.notes.begin(), fmt::format("{} is {}", text, entry.id));
+  return loaded;
+}
+
+/// The one entry that `text` names; nullptr when none does.
+const CatalogueEntry* find_entry(std::string_view text, const std::vector<CatalogueEntry>& entries) {
+  const auto found = match_model_name(text, entries);
+  if (found.size() > 1) refuse_ambiguous(text, found);
+  return found.empty() ? nullptr : found.front();
+}
+
+json read_config(const fs::path& file) {
+  if (!fs::is_regular_file(file)) throw InputError(file.string(), "is not a regular file", "give a config.json or its folder");
+  if (fs::file_size(file) > kLargestConfig)
+    throw InputError(file.string(), "is too large for a config.json", "give a config.json or the folder that holds it");
+  return read_json_file(file);
+}
+
+void note_config(const json& config, std::vector<std::string>& notes) {
+  if (config.contains("text_config")) notes.push_back("the config is multimodal: only its text model is planned");
+  if (config.contains("quantization_config") && !config["quantization_config"].is_null())
+    notes.push_back("quantization_config is ignored: the recipe decides how weights are stored");
+}
+
+LoadedModel read_path(const fs::path& path) {
+  const bool is_folder = fs::is_directory(path);
+  const fs::path file = is_folder ? path / "config.json" : path;
+  if (!fs::exists(file)) throw InputError(path.string(), "this folder has no config.json", "give the folder of a model");
+  const json config = read_config(file);
+  if (is_catalogue_file(config)) return read_catalogue_file(file);
+  LoadedModel loaded{.spec = parse_hf_config(config, file.string()), .notes = {}};
+  const fs::path folder = fs::absolute(file).lexically_normal().parent_path();
+  loaded.spec.name = file.filename() == "config.json" && folder.has_filename() ? folder.filename().string() : file.stem().string();
+  loaded.spec.id = path.string();
+  note_config(config, loaded.notes);
+  if (!is_folder) return loaded;
+  for (std::string& note : check_checkpoint(loaded.spec, path)) loaded.notes.push_back(std::move(note));
+  return loaded;
+}
+
+LoadedModel load_path(const fs::path& path) {
+  try {
+    return read_path(path);
+  } catch (const fs::filesystem_error& error) {
+    throw InputError(path.string(), fmt::format("cannot be read: {}", error.code().message()));
+  }
+}
+
+std::vector<CatalogueEntry> read_folder(const fs::path& folder) {
+  const auto index = read_index(folder);
+  std::vector<CatalogueEntry> entries;
+  for (const auto& item : fs::directory_iterator(folder)) {
+    const fs::path& file = item.path();
+    if (file.extension() != ".json" || file.filename() == kIndexFile) continue;
+    const auto row = index.find(file.stem().string());
+    entries.push_back(row != index.end() ? read_catalogue_row(row->second, file, "parameters")
+                                         : read_catalogue_row(read_json_file(file), file, "total_params"));
+  }
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return entries;
+}
+
+}  // namespace
+
+std::vector<CatalogueEntry> list_catalogue() {
+  const fs::path folder = data_dir() / "models";
+  try {
+    return read_folder(folder);
+  } catch (const fs::filesystem_error& error) {
+    throw EnvError(fmt::format("{}: cannot be read: {}", folder.string(), error.code().message()));
+  }
+}
+
+LoadedModel load_model(std::string_view text) {
+  if (trim(text).empty()) throw InputError(kFlag, "is empty", "give a model name, a config.json or a model folder");
+  const fs::path path = expand_home(trim(text));
+  std::error_code error;
+  const bool is_path = fs::exists(path, error);
+  if (is_path && (!fs::is_directory(path, error) || fs::exists(path / "config.json", error))) return load_path(path);
+  const auto entries = list_catalogue();
+  if (const CatalogueEntry* entry = find_entry(trim(text), entries)) return load_entry(*entry, trim(text));
+  if (is_path) return load_path(path);   // a folder without config.json: says so
+  refuse_unknown(trim(text), entries);
+}
+
+}  // namespace gpuplan

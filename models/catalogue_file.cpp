@@ -1,0 +1,74 @@
+#include "models/catalogue_file.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/json_file.h"
+#include "base/unit_text.h"
+#include "models/families.h"
+
+namespace gpuplan {
+namespace {
+
+using nlohmann::json;
+
+/// The file as the config.json it was taken from. Catalogue and Hugging Face use the same names for sizes.
+json hf_config_of(const json& content, const std::string& where) {
+  json config{{"architectures", {require_string(content, "architecture", where)}},
+              {"_name_or_path", require_string(content, "id", where)}};
+  for (const char* key : {"model_type", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+                          "head_dim", "intermediate_size", "vocab_size", "tie_word_embeddings", "max_position_embeddings"})
+    if (content.contains(key)) config[key] = content[key];
+  config["sliding_window"] = content.value("sliding_window", json());   // null: no window, whatever the class default
+  const json bias = content.value("bias", json::object());
+  config["attention_bias"] = bool_or(bias, "qkv", false, where) && bool_or(bias, "o", false, where);
+  config["mlp_bias"] = bool_or(bias, "mlp", false, where);
+  const std::string activation = require_string(content.value("mlp", json::object()), "act", where);
+  for (const char* key : {"hidden_act", "hidden_activation", "activation_function"}) config[key] = activation;
+  return config;
+}
+
+/// What a reader should know about the count.
+std::vector<std::string> notes_of(const json& content, const ModelSpec& spec, const std::string& where) {
+  std::vector<std::string> notes;
+  const std::string scope = string_or(content, "scope", "full model", where);
+  if (scope != "full model") notes.push_back(fmt::format("{}: {}", spec.name, scope));
+  if (const std::string note = string_or(content, "note", "", where); !note.empty()) notes.push_back(fmt::format("{}: {}", spec.name, note));
+  const std::int64_t computed = list_weights(spec).total_elements();
+  if (computed != spec.recorded_parameters)
+    notes.push_back(fmt::format("{}: {} parameters are computed, {} are recorded", spec.name, format_grouped(computed),
+                                format_grouped(*spec.recorded_parameters)));
+  return notes;
+}
+
+}  // namespace
+
+bool is_catalogue_file(const json& content) {
+  return content.is_object() && content.contains("architecture") && content.contains("total_params");
+}
+
+CatalogueEntry read_catalogue_row(const json& content, const std::filesystem::path& file, const char* count_key) {
+  JsonFields fields(content, file.string());
+  CatalogueEntry entry{.name = fields.require_string("name"), .id = fields.require_string("id"),
+                       .family = fields.require_string("family"), .model_type = fields.require_string("model_type"),
+                       .architecture = fields.require_string("architecture"),
+                       .parameters = fields.require_int(count_key, {.least = 1}), .is_modelled = false, .file = file};
+  if (entry.name != file.stem()) fields.report("name", fmt::format("'{}' must be the file's name", entry.name));
+  fields.finish();
+  entry.is_modelled = find_family(entry.model_type, entry.architecture) != nullptr;
+  return entry;
+}
+
+LoadedModel read_catalogue_file(const std::filesystem::path& file) {
+  const json content = read_json_file(file);
+  const std::string where = file.string();
+  const CatalogueEntry entry = read_catalogue_row(content, file, "total_params");
+  LoadedModel loaded{.spec = parse_hf_config(hf_config_of(content, where), where), .notes = {}};
+  loaded.spec.name = entry.name;
+  loaded.spec.source = "data/models/" + file.filename().string();
+  loaded.spec.recorded_parameters = entry.parameters;
+  loaded.notes = notes_of(content, loaded.spec, where);
+  return loaded;
+}
+
+}  // namespace gpuplan

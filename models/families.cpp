@@ -1,0 +1,49 @@
+#include "models/families.h"
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "models/families/rows.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::array kFamilies{&kLlama, &kMistral, &kQwen2,      &kQwen3, &kSmolLm3,
+                               &kGemma, &kGemma2,  &kGemma3Text, &kPhi3,  &kGpt2};
+
+bool matches(std::string_view type, std::string_view architecture, std::string_view row_type, std::string_view row_architecture) {
+  if (type.empty() && architecture.empty()) return false;
+  return (type.empty() || type == row_type) && (architecture.empty() || architecture == row_architecture);
+}
+
+}  // namespace
+
+std::span<const Family* const> families() { return kFamilies; }
+
+const Family* find_family(std::string_view model_type, std::string_view architecture) {
+  for (const Family* family : kFamilies)
+    if (matches(model_type, architecture, family->model_type, family->architecture) ||
+        (!family->wrapper_type.empty() &&
+         matches(model_type, architecture, family->wrapper_type, family->wrapper_architecture)))
+      return family;
+  return nullptr;
+}
+
+const Family& family_of(const ModelSpec& spec) {
+  for (const Family* family : kFamilies)
+    if (family->name == spec.family) return *family;
+  throw InputError(spec.source, fmt::format("model '{}' ({}) is not modelled yet", spec.name, spec.model_type),
+                   "modelled: " + modelled_families());
+}
+
+std::string modelled_families() {
+  std::string names;
+  for (const Family* family : kFamilies) names += (names.empty() ? "" : ", ") + std::string(family->name);
+  return names;
+}
+
+ModelWeights list_weights(const ModelSpec& model) { return family_of(model).list(model); }
+
+}  // namespace gpuplan

@@ -1,0 +1,174 @@
+#include "models/families/decoder.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+namespace gpuplan {
+namespace {
+
+struct ActivationName { std::string_view hf, ours; };
+
+// First of several spellings of one activation is the one we write back.
+constexpr std::array kActivations{
+    ActivationName{"silu", "silu"}, ActivationName{"swish", "silu"}, ActivationName{"gelu_pytorch_tanh", "gelu_tanh"},
+    ActivationName{"gelu_tanh", "gelu_tanh"}, ActivationName{"gelu_new", "gelu_new"},
+    ActivationName{"gelu_fast", "gelu_new"}, ActivationName{"gelu", "gelu"}, ActivationName{"relu", "relu"}};
+
+std::int64_t read_int(JsonFields& config, const char* key, std::optional<std::int64_t> otherwise, IntRange range) {
+  if (!otherwise) return config.require_int(key, range);
+  return config.optional_int(key, range).value_or(*otherwise);
+}
+
+/// Explicit null means "as many as attention heads" in every config class that allows it.
+std::int64_t read_kv_heads(JsonFields& config, const ModelSpec& spec, std::optional<std::int64_t> otherwise) {
+  const char* key = "num_key_value_heads";
+  if (config.find(key)) return config.optional_int(key, kHeadRange).value_or(0);
+  return config.has(key) ? spec.num_attention_heads : otherwise.value_or(spec.num_attention_heads);
+}
+
+}  // namespace
+
+void read_decoder(JsonFields& config, ModelSpec& spec, const DecoderDefaults& defaults) {
+  spec.hidden_size = config.require_int("hidden_size", kWidthRange);
+  spec.num_hidden_layers = config.require_int("num_hidden_layers", kLayerRange);
+  spec.num_attention_heads = read_int(config, "num_attention_heads", defaults.num_attention_heads, kHeadRange);
+  spec.num_key_value_heads = read_kv_heads(config, spec, defaults.num_key_value_heads);
+  spec.intermediate_size = config.require_int("intermediate_size", kFfnRange);
+  spec.vocab_size = read_int(config, "vocab_size", defaults.vocab_size, kVocabRange);
+  spec.max_position_embeddings =
+      read_int(config, "max_position_embeddings", defaults.max_position_embeddings, kPositionRange);
+  spec.tie_word_embeddings = config.optional_bool("tie_word_embeddings").value_or(defaults.tie_word_embeddings);
+  spec.attention_dropout = read_dropout(config, "attention_dropout", 0);
+  const auto stated = config.optional_int("head_dim", kHeadRange);
+  check_heads(config, spec, stated ? stated : defaults.head_dim);
+}
+
+void check_heads(JsonFields& config, ModelSpec& spec, std::optional<std::int64_t> stated_head_dim) {
+  const std::int64_t heads = spec.num_attention_heads;
+  if (config.has_problems() || heads == 0) return;
+  if (!stated_head_dim && spec.hidden_size % heads != 0)
+    config.report("num_attention_heads", fmt::format("{} heads do not divide hidden_size {}, and head_dim is not given",
+                                                     heads, spec.hidden_size));
+  spec.head_dim = stated_head_dim.value_or(spec.hidden_size / heads);
+  if (spec.q_width() > kWidthRange.most)
+    config.report("head_dim", fmt::format("{} heads of {} are wider than {}", heads, spec.head_dim, kWidthRange.most));
+  if (spec.num_key_value_heads > 0 && heads % spec.num_key_value_heads != 0)
+    config.report("num_key_value_heads", fmt::format("{} does not divide the {} attention heads", spec.num_key_value_heads, heads));
+}
+
+double read_dropout(JsonFields& config, const char* key, double otherwise) {
+  const double probability = config.optional_number(key).value_or(otherwise);
+  if (probability < 0 || probability >= 1)
+    config.report(key, fmt::format("{} is not a probability; 0 up to, but not including, 1", probability));
+  return probability;
+}
+
+std::string read_activation(JsonFields& config, const char* key, std::string_view otherwise) {
+  const std::string name = config.optional_string(key).value_or(std::string(otherwise));
+  for (const ActivationName& row : kActivations)
+    if (row.hf == name) return std::string(row.ours);
+  config.report(key, fmt::format("unknown activation '{}'; known: silu, gelu, gelu_new, gelu_pytorch_tanh, relu", name));
+  return {};
+}
+
+std::string hf_activation(const std::string& activation) {
+  for (const ActivationName& row : kActivations)
+    if (row.ours == activation) return std::string(row.hf);
+  return activation;
+}
+
+void read_sliding_layers(JsonFields& config, ModelSpec& spec, std::int64_t by_rule) {
+  spec.sliding_layers = by_rule;
+  if (spec.num_hidden_layers == 0) return;   // already reported
+  if (const nlohmann::json* types = config.find("layer_types")) {
+    const auto is_known = [](const nlohmann::json& type) { return type == "sliding_attention" || type == "full_attention"; };
+    if (!types->is_array() || std::ssize(*types) != spec.num_hidden_layers || !std::all_of(types->begin(), types->end(), is_known))
+      return config.report("layer_types", fmt::format("must list 'full_attention' or 'sliding_attention' for each of the {} layers",
+                                                      spec.num_hidden_layers));
+    spec.sliding_layers = std::count(types->begin(), types->end(), "sliding_attention");
+  }
+  if (spec.sliding_window == 0) spec.sliding_layers = 0;
+  if (spec.sliding_layers == 0) spec.sliding_window = 0;
+}
+
+void read_optional_window(JsonFields& config, ModelSpec& spec, std::int64_t default_full_layers) {
+  const bool is_used = config.optional_bool("use_sliding_window").value_or(false);
+  const std::int64_t full_layers = config.optional_int("max_window_layers", {0, kPositionRange.most}).value_or(default_full_layers);
+  const std::int64_t window = config.optional_int("sliding_window", kPositionRange).value_or(0);
+  spec.sliding_window = is_used ? window : 0;
+  read_sliding_layers(config, spec, std::max<std::int64_t>(0, spec.num_hidden_layers - full_layers));
+}
+
+void write_decoder(const ModelSpec& spec, nlohmann::json& config) {
+  config["hidden_size"] = spec.hidden_size;
+  config["num_hidden_layers"] = spec.num_hidden_layers;
+  config["num_attention_heads"] = spec.num_attention_heads;
+  config["num_key_value_heads"] = spec.num_key_value_heads;
+  config["head_dim"] = spec.head_dim;
+  config["intermediate_size"] = spec.intermediate_size;
+  config["vocab_size"] = spec.vocab_size;
+  config["max_position_embeddings"] = spec.max_position_embeddings;
+  config["tie_word_embeddings"] = spec.tie_word_embeddings;
+  config["attention_dropout"] = spec.attention_dropout;
+}
+
+void write_layer_types(const ModelSpec& spec, nlohmann::json& config) {
+  auto& types = config["layer_types"] = nlohmann::json::array();
+  for (std::int64_t i = 0; i < spec.num_hidden_layers; ++i)
+    types.push_back(i < spec.sliding_layers ? "sliding_attention" : "full_attention");
+}
+
+void write_optional_window(const ModelSpec& spec, nlohmann::json& config) {
+  config["use_sliding_window"] = spec.sliding_window > 0;
+  if (spec.sliding_window == 0) return;
+  config["sliding_window"] = spec.sliding_window;
+  config["max_window_layers"] = spec.num_hidden_layers - spec.sliding_layers;
+}
+
+void add_linear(Tensors& tensors, const std::string& name, std::int64_t in, std::int64_t out, bool has_bias) {
+  tensors.push_back({.name = name + ".weight", .shape = {out, in}, .role = WeightRole::Linear, .in = in, .out = out});
+  if (has_bias) tensors.push_back({.name = name + ".bias", .shape = {out}, .role = WeightRole::Bias});
+}
+
+void add_norm(Tensors& tensors, const std::string& name, std::int64_t width) {
+  tensors.push_back({.name = name + ".weight", .shape = {width}, .role = WeightRole::Norm});
+}
+
+void add_attention(Tensors& tensors, const ModelSpec& spec) {
+  add_linear(tensors, "self_attn.q_proj", spec.hidden_size, spec.q_width(), spec.has_qkv_bias);
+  add_linear(tensors, "self_attn.k_proj", spec.hidden_size, spec.kv_width(), spec.has_qkv_bias);
+  add_linear(tensors, "self_attn.v_proj", spec.hidden_size, spec.kv_width(), spec.has_qkv_bias);
+  add_linear(tensors, "self_attn.o_proj", spec.q_width(), spec.hidden_size, spec.has_o_bias);
+  if (!spec.has_qk_norm) return;
+  add_norm(tensors, "self_attn.q_norm", spec.head_dim);
+  add_norm(tensors, "self_attn.k_norm", spec.head_dim);
+}
+
+void add_gated_mlp(Tensors& tensors, const ModelSpec& spec) {
+  add_linear(tensors, "mlp.gate_proj", spec.hidden_size, spec.intermediate_size, spec.has_mlp_bias);
+  add_linear(tensors, "mlp.up_proj", spec.hidden_size, spec.intermediate_size, spec.has_mlp_bias);
+  add_linear(tensors, "mlp.down_proj", spec.intermediate_size, spec.hidden_size, spec.has_mlp_bias);
+}
+
+ModelWeights decoder_weights(const ModelSpec& spec, Tensors layer) {
+  ModelWeights weights{.layer = std::move(layer), .layer_prefix = "model.layers.{}.", .num_layers = spec.num_hidden_layers};
+  weights.before.push_back({.name = "model.embed_tokens.weight", .shape = {spec.vocab_size, spec.hidden_size}, .role = WeightRole::Embedding});
+  add_norm(weights.after, "model.norm", spec.hidden_size);
+  if (!spec.tie_word_embeddings)
+    weights.after.push_back({.name = "lm_head.weight", .shape = {spec.vocab_size, spec.hidden_size}, .role = WeightRole::Head,
+                             .in = spec.hidden_size, .out = spec.vocab_size});
+  return weights;
+}
+
+ModelWeights pre_norm_weights(const ModelSpec& spec) {
+  Tensors layer;
+  add_attention(layer, spec);
+  add_gated_mlp(layer, spec);
+  add_norm(layer, "input_layernorm", spec.hidden_size);
+  add_norm(layer, "post_attention_layernorm", spec.hidden_size);
+  return decoder_weights(spec, std::move(layer));
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,76 @@
+// The ops of one unit of a model (embedding, decoder layer, head), forward and backward, with the tensors between them.
+// This is the activation ledger: what is saved for backward is not written anywhere, it is what the backward ops read.
+// Memory, cost, simulation and execution all read this graph; planner/block.h turns it into lifetimes and a time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/units.h"
+
+namespace gpuplan {
+
+/// Named dims of a tensor. `size` of each comes from the recipe and the model.
+enum class Dim : std::uint8_t { Batch, Seq, Keys, Hidden, QHeads, KvHeads, HeadDim, QWidth, KvWidth, Ffn, Vocab, Rank, Chunk, Rows, Cols, Count };
+
+/// What a local tensor counts as in a report.
+enum class LocalKind : std::uint8_t { Activation, Logits, Workspace };
+constexpr int kNumLocalKinds = 3;
+
+using LocalId = std::uint16_t;
+constexpr LocalId kNoLocal = 0xffff;
+
+/// Slots that the step program binds: the unit's input and output and their gradients.
+enum Slot : LocalId { kSlotX, kSlotY, kSlotDy, kSlotDx, kNumSlots };
+
+/// A tensor inside a unit. `name` and `why` are literals, so a graph costs no strings in the search.
+struct Local {
+  const char* name = "";
+  const char* why = "";                       // why backward reads it; empty if it does not
+  std::int64_t elements{};
+  Dtype dtype{};
+  LocalKind kind{};
+  std::array<Dim, 4> dims{Dim::Count, Dim::Count, Dim::Count, Dim::Count};
+  Bytes bytes() const { return bytes_of(elements, dtype); }
+};
+
+enum class OpKind : std::uint8_t {
+  Embed, Norm, Linear, LowRank, Dequantise, Cast, Rope, RepeatKv, Attention, Softmax, BatchedMatmul, Activation, Multiply,
+  SwiGlu, Add, Scale, Dropout, Copy, CrossEntropy, Count };
+
+/// Which engine of the device an op keeps busy; decides the efficiency it is costed with.
+enum class CostClass : std::uint8_t { Gemm, BatchedGemm, FlashAttention, Memory, Dequantise };
+
+/// One kernel (or a few that a framework launches together).
+struct LayerOp {
+  OpKind kind{};
+  CostClass cost{};
+  std::uint8_t num_reads{}, num_writes{}, kernels = 1;
+  bool is_weight_gradient = false;            // writes into the unit's gradient buffers, not into a local
+  bool saves_compute_output = false;          // a matmul result that op-level selective checkpointing keeps
+  std::uint8_t weight = 0xff;                 // index of the weight tensor it uses in ModelWeights::layer, 0xff none
+  std::array<LocalId, 6> reads{};
+  std::array<LocalId, 4> writes{};
+  std::int64_t m{}, n{}, k{};                 // GEMM [m, k] x [k, n]
+  double flops{};
+  double traffic{};                           // bytes read and written at least, before the software's factor
+};
+
+/// Ops in execution order and the tensors they name. Locals below kNumSlots are the slots.
+struct LayerGraph {
+  std::vector<Local> locals;
+  std::vector<LayerOp> forward, backward;
+  bool is_fused = false;                      // fused norm and MLP kernels: the fused traffic factor applies
+
+  void clear();
+};
+
+/// "[Batch, Seq, Hidden]", for reports.
+std::string dims_text(const Local& local);
+std::string_view to_string(OpKind kind);
+
+}  // namespace gpuplan

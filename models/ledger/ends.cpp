@@ -1,0 +1,182 @@
+// The ends of the model: embedding, final norm, head and loss. What one logits element costs at the loss, by path, is in
+// formulas.md 5 (16 bytes under the HF Trainer, 14 in a plain loop, less when chunked or fused).
+#include <algorithm>
+#include <bit>
+
+#include "models/ledger/tape.h"
+
+namespace gpuplan {
+namespace {
+
+const std::array<Dim, 4> kLogitDims{Dim::Batch, Dim::Seq, Dim::Vocab, Dim::Count};
+
+LocalId logits_tensor(Tape& t, const char* name, std::int64_t elements, Dtype dtype) {
+  return t.tensor(name, elements, dtype, kLogitDims, LocalKind::Logits);
+}
+
+LayerOp& loss_op(Tape& t, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, double traffic) {
+  return t.memory_op(OpKind::CrossEntropy, reads, writes, traffic);
+}
+
+/// fp32 where the model upcasts its logits or autocast runs the loss; else as the logits.
+Dtype loss_dtype(const Tape& t, Dtype logits) { return t.c.framework.upcasts_logits || t.c.numerics.is_autocast ? Dtype::F32 : logits; }
+
+/// Softmax over the vocabulary, its gradient, and the way back to the head's dtype; `kept` copies live through it.
+LocalId plain_loss(Tape& t, LocalId logits) {
+  const FrameworkConvention& f = t.c.framework;
+  const std::int64_t E = t.at(logits).elements;
+  const bool is_mixed = t.c.recipe.precision == Precision::Bf16Mixed || t.c.recipe.precision == Precision::Fp16Mixed;
+  const KeptLogits keep = is_mixed ? f.kept_logits_mixed : f.kept_logits;
+  const Dtype low = t.at(logits).dtype, wide_dtype = loss_dtype(t, low);
+  const double bytes = double(E * size_of(wide_dtype));
+  const LocalId wide = t.cast(logits, wide_dtype, "logits in fp32");
+  LocalId shifted = wide;
+  if (f.shifts_logits) {
+    shifted = logits_tensor(t, "shifted logits, contiguous", E, wide_dtype);
+    loss_op(t, {wide}, {shifted}, 2 * bytes);
+  }
+  const LocalId log_softmax = logits_tensor(t, "log-softmax", E, wide_dtype);
+  loss_op(t, {shifted}, {log_softmax}, 2 * bytes);
+  t.saves(log_softmax, "cross-entropy backward");
+  const LocalId dlog = logits_tensor(t, "gradient of log-softmax", E, wide_dtype);
+  loss_op(t, {log_softmax}, {dlog}, bytes);
+  const LocalId dwide = logits_tensor(t, "gradient of logits in fp32", E, wide_dtype);
+  const LocalId kept = keep == KeptLogits::Fp32 ? wide : keep == KeptLogits::Compute ? logits : kNoLocal;
+  loss_op(t, {log_softmax, dlog, kept}, {dwide}, 3 * bytes);
+  return t.cast(dwide, low, "gradient of logits");
+}
+
+/// One kernel that overwrites the (fp32, shifted) logits with their gradient.
+LocalId in_place_loss(Tape& t, LocalId logits) {
+  const FrameworkConvention& f = t.c.framework;
+  const std::int64_t E = t.at(logits).elements;
+  const Dtype low = t.at(logits).dtype;
+  LocalId wide = t.cast(logits, loss_dtype(t, low), "logits in fp32");
+  const double bytes = double(t.at(wide).bytes().count);
+  if (f.shifts_logits) {
+    const LocalId shifted = logits_tensor(t, "shifted logits, contiguous", E, t.at(wide).dtype);
+    loss_op(t, {wide}, {shifted}, 2 * bytes);
+    wide = shifted;
+  }
+  loss_op(t, {wide}, {wide}, 3 * bytes);
+  return t.cast(wide, low, "gradient of logits");
+}
+
+/// Head and loss in `chunks` pieces whose logits are recomputed in backward: one piece exists at a time.
+LocalId recomputed_chunks(Tape& t, LocalId x, const LinearRef& head, std::int64_t chunks) {
+  const std::int64_t E = t.tokens() * head.out, piece = ceil_div(E, chunks);
+  const LocalId dx = t.wide("gradient of the head input", head.in, Dim::Hidden, t.c.numerics.compute);
+  const LocalId low = logits_tensor(t, "logits of one chunk", piece, t.c.numerics.compute);
+  const LocalId wide = logits_tensor(t, "log-softmax and gradients of one chunk, fp32", 3 * piece, Dtype::F32);
+  LayerOp& forward = t.gemm({x}, {low, wide, dx}, t.tokens(), head.out, head.in);
+  forward.flops *= head.is_trained ? 4 : 3;                   // forward twice, input gradient, weight gradient
+  forward.kernels = std::uint8_t(std::min<std::int64_t>(255, 8 * chunks));
+  forward.is_weight_gradient = head.is_trained;
+  loss_op(t, {low, wide}, {}, 22.0 * double(E));
+  return dx;
+}
+
+/// Chunks whose logits and log-softmax all stay until backward (LitGPT, torchtune); gradients exist chunk by chunk.
+LocalId kept_chunks(Tape& t, LocalId x, const LinearRef& head, std::int64_t chunks) {
+  const std::int64_t E = t.tokens() * head.out, piece = ceil_div(E, chunks);
+  const Dtype soft = t.c.framework.chunked_softmax;
+  const LocalId logits = logits_tensor(t, "logits of all chunks", E, t.c.numerics.compute);
+  t.gemm({x}, {logits}, t.tokens(), head.out, head.in);
+  const LocalId log_softmax = logits_tensor(t, "log-softmax of all chunks", E, soft);
+  const LocalId upcast = logits_tensor(t, "chunk in the loss dtype", piece, soft);
+  loss_op(t, {logits}, {log_softmax, upcast}, double(E * (2 + size_of(soft))));
+  t.saves(logits, "kept as the model's output");
+  t.saves(log_softmax, "cross-entropy backward");
+  const LocalId grads = logits_tensor(t, "gradients of one chunk", 2 * piece, soft);
+  const LocalId dx = t.wide("gradient of the head input", head.in, Dim::Hidden, t.c.numerics.compute);
+  loss_op(t, {logits, log_softmax}, {grads}, 3.0 * double(E * size_of(soft)));
+  LayerOp& o = t.gemm({grads, log_softmax, logits, head.is_trained ? x : kNoLocal}, {dx}, t.tokens(), head.in, head.out);
+  o.flops *= head.is_trained ? 2 : 1;
+  o.is_weight_gradient = head.is_trained;
+  return dx;
+}
+
+/// Liger fused linear cross-entropy: chunks of next_pow2(ceil(N / ceil(V / h))) tokens; gradients are made in forward.
+LocalId fused_linear_loss(Tape& t, LocalId x, const LinearRef& head) {
+  const std::int64_t N = t.tokens(), per = ceil_div(head.out, head.in);
+  const std::int64_t chunk = std::min<std::int64_t>(N, std::int64_t(std::bit_ceil(std::uint64_t(ceil_div(N, per)))));
+  const LocalId dx = t.wide("gradient of the head input", head.in, Dim::Hidden, t.c.numerics.compute);
+  const LocalId low = logits_tensor(t, "logits of one chunk", chunk * head.out, t.c.numerics.compute);
+  const LocalId wide = logits_tensor(t, "chunk in fp32", chunk * head.out, Dtype::F32);
+  const LocalId dweight = head.is_trained ? t.scratch("head gradient accumulated over chunks", head.in * head.out, t.c.numerics.compute) : kNoLocal;
+  LayerOp& o = t.gemm({x}, {low, wide, dx, dweight}, N, head.out, head.in);
+  o.flops *= head.is_trained ? 3 : 2;
+  o.is_weight_gradient = head.is_trained;
+  o.kernels = std::uint8_t(std::min<std::int64_t>(255, 5 * ceil_div(N, chunk)));
+  loss_op(t, {low, wide}, {}, 6.0 * double(N) * double(head.out));
+  return dx;
+}
+
+/// The loss on top of materialised logits: head linear with its adapters, then the loss kernel, then unwinding.
+void materialised(Tape& t, LocalId x) {
+  const LinearRef& head = t.c.model.head;
+  const LocalId logits = linear(t, x, head, LocalKind::Logits);
+  const LocalId dlogits = t.c.recipe.loss == LossKernel::InPlace ? in_place_loss(t, logits) : plain_loss(t, logits);
+  t.set_grad(logits, dlogits);
+}
+
+void pieces(Tape& t, LocalId x) {
+  const LinearRef& head = t.c.model.head;
+  const LocalId in = t.cast(x, t.c.numerics.compute, "head input in 16 bit");
+  t.saves(in, "head and loss in chunks");
+  const std::int64_t chunks = std::clamp<std::int64_t>(t.c.recipe.loss_chunks, 1, t.tokens());
+  const LocalId din = t.c.recipe.loss == LossKernel::Fused ? fused_linear_loss(t, in, head)
+                      : t.c.framework.chunked_loss_recomputes ? recomputed_chunks(t, in, head, chunks)
+                                                              : kept_chunks(t, in, head, chunks);
+  t.set_grad(x, t.cast(din, t.at(x).dtype, "gradient of the head input, cast"));
+}
+
+}  // namespace
+
+void emit_head(LayerGraph& graph, const LedgerContext& c) {
+  graph.clear();
+  graph.is_fused = c.is_fused || c.framework.is_compiled;
+  Tape t(graph, c);
+  const ModelSpec& m = c.model.spec;
+  const std::int64_t elements = c.tokens() * m.hidden_size;
+  const std::array<Dim, 4> dims{Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count};
+  t.define_slot(kSlotX, "final hidden state", elements, c.numerics.residual, dims);
+  t.define_slot(kSlotDx, "gradient of the final hidden state", elements, c.numerics.residual, dims);
+  const LocalId x = norm(t, kSlotX, m.hidden_size, Dim::Hidden, "normed final hidden state");
+  if (c.recipe.loss == LossKernel::Plain || c.recipe.loss == LossKernel::InPlace) materialised(t, x);
+  else pieces(t, x);
+  t.unwind();
+  graph.forward.insert(graph.forward.end(), graph.backward.begin(), graph.backward.end());
+  graph.backward.clear();
+}
+
+void emit_embedding(LayerGraph& graph, const LedgerContext& c) {
+  graph.clear();
+  graph.is_fused = c.is_fused || c.framework.is_compiled;
+  Tape t(graph, c);
+  const ModelSpec& m = c.model.spec;
+  const std::int64_t elements = c.tokens() * m.hidden_size;
+  const std::array<Dim, 4> dims{Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count};
+  const Dtype residual = c.numerics.residual;
+  t.define_slot(kSlotY, "embedded tokens", elements, residual, dims);
+  t.define_slot(kSlotDy, "gradient of the embedded tokens", elements, residual, dims);
+  const int extra_ops = int(m.scales_embedding) + int(m.learned_positions > 0);
+  const LocalId looked_up = extra_ops > 0 ? t.scratch("looked-up rows", elements, residual) : kNoLocal;
+  const LocalId out = m.residual_dropout > 0 ? t.scratch("embedding before dropout", elements, residual) : kNoLocal;
+  t.memory_op(OpKind::Embed, {}, {kSlotY, looked_up, out}, 2.0 * double(bytes_of(elements, residual).count)).kernels = std::uint8_t(1 + extra_ops);
+  t.set_grad(kSlotY, kSlotDy);
+  if (c.model.trains_embedding) {
+    t.then_backward([](Tape& tape, const Tape::Step&) {
+      const Numerics& n = tape.c.numerics;
+      const ModelSpec& spec = tape.c.model.spec;
+      // the dense gradient is its own tensor before it joins that of the tied head or of earlier micro-batches
+      const bool joins = tape.c.model.has_tied_head || tape.c.accumulates;
+      const LocalId dense = joins ? tape.scratch("dense embedding gradient", spec.vocab_size * spec.hidden_size, n.casts_weights ? n.compute : n.weight) : kNoLocal;
+      LayerOp& o = tape.memory_op(OpKind::Embed, {kSlotDy}, {dense}, double(bytes_of(spec.vocab_size * spec.hidden_size, n.weight).count));
+      o.is_weight_gradient = true;
+    }, {});
+    t.unwind();
+  }
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,154 @@
+// A linear with everything a recipe puts around it: autocast copies, dequantisation, adapters, gradients.
+// Sources: torch autocast (weights cast once, inputs at every call), peft tuners/lora/layer.py (input cast to the adapter's
+// dtype, scaled update added to the base output), bitsandbytes autograd/_functions.py (a 4-bit linear saves no input and
+// dequantises again in backward).
+#include "models/ledger/tape.h"
+
+namespace gpuplan {
+namespace {
+
+struct LoraIds { LocalId input = kNoLocal, mid = kNoLocal; };
+
+/// A weight in compute dtype for one matmul: a scratch buffer where the stored weight is quantised or of another dtype.
+LocalId usable_weight(Tape& t, const LinearRef& l) {
+  const Numerics& n = t.c.numerics;
+  if (l.is_quantised) {
+    const LocalId w = t.scratch("dequantised weight", l.in * l.out, n.compute);
+    LayerOp& o = t.op(OpKind::Dequantise, {}, {w});
+    o.cost = CostClass::Dequantise;
+    o.traffic = double(l.in * l.out) * (0.52 + double(size_of(n.compute)));   // 4.127 bits in, compute dtype out
+    o.weight = l.weight;
+    return w;
+  }
+  const bool is_end_in_fp32 = l.out_dim == Dim::Vocab && !l.is_trained && n.ends == Dtype::F32 && n.compute != Dtype::F32 && n.is_autocast;
+  if (!is_end_in_fp32) return kNoLocal;
+  const LocalId w = t.scratch("head weight in 16 bit", l.in * l.out, n.compute);
+  t.memory_op(OpKind::Cast, {}, {w}, 6.0 * double(l.in * l.out));
+  return w;
+}
+
+/// The gradient of a weight [out, in]: written into the unit's gradient buffer, through temporaries where autograd makes them.
+void weight_gradient(Tape& t, std::initializer_list<LocalId> reads, std::int64_t m, std::int64_t in, std::int64_t out, std::uint8_t weight,
+                     bool is_cast, Dtype stored) {
+  const LocalId low = is_cast ? t.scratch("weight gradient in 16 bit", in * out, t.c.numerics.compute) : kNoLocal;
+  const LocalId fresh = t.c.accumulates ? t.scratch("gradient of this micro-batch", in * out, stored) : kNoLocal;
+  LayerOp& o = t.gemm(reads, {low, fresh}, out, in, m);
+  o.is_weight_gradient = true;
+  o.weight = weight;
+}
+
+void lora_backward(Tape& t, const LinearRef& l, LocalId x, LocalId dy, const LoraIds& ids) {
+  const Numerics& n = t.c.numerics;
+  const std::int64_t N = t.at(x).elements / l.in, r = l.rank;
+  const bool is_cast = n.adapter != n.adapter_compute;
+  const LocalId scaled = t.tensor("adapter gradient", N * l.out, n.adapter_compute, t.at(dy).dims);
+  t.memory_op(OpKind::Scale, {dy}, {scaled}, 2.0 * double(t.at(dy).bytes().count));
+  weight_gradient(t, {scaled, ids.mid}, N, r, l.out, l.weight, is_cast, n.adapter);
+  const LocalId dmid = t.wide("low-rank gradient", r, Dim::Rank, n.adapter_compute);
+  t.gemm({scaled}, {dmid}, N, r, l.out);
+  weight_gradient(t, {dmid, ids.input}, N, l.in, r, l.weight, is_cast, n.adapter);
+  const LocalId din = t.tensor("adapter input gradient", N * l.in, n.adapter_compute, t.at(x).dims);
+  t.gemm({dmid}, {din}, N, l.in, r);
+  const LocalId own = t.cast(din, t.at(x).dtype, "adapter input gradient, cast");
+  t.add_grad(x, own);
+}
+
+enum : std::size_t { kX, kIn, kY, kLoraIn, kLoraMid, kLoraMask };
+
+void linear_backward(Tape& t, const Tape::Step& s) {
+  const LinearRef& l = *s.linear;
+  const Numerics& n = t.c.numerics;
+  const LocalId x = s.ids[kX];
+  const std::int64_t N = t.at(x).elements / l.in;
+  const LocalId dy = t.cast(t.grad(s.ids[kY]), n.compute, "output gradient in 16 bit");
+  const LocalId dx_own = t.tensor("input gradient", N * l.in, n.compute, t.at(x).dims, LocalKind::Activation);
+  const LocalId w = usable_weight(t, l);
+  LayerOp& o = t.gemm({dy, w, l.is_quantised && t.c.framework.quantised_keeps_input ? s.ids[kIn] : kNoLocal}, {dx_own}, N, l.in, l.out);
+  o.weight = l.weight;
+  if (l.is_trained) weight_gradient(t, {dy, s.ids[kIn]}, N, l.in, l.out, l.weight, n.casts_weights, n.weight);
+  const LocalId dx = t.cast(dx_own, t.at(x).dtype, "input gradient, cast");
+  if (t.grad(x) == kNoLocal && x == kSlotX) {
+    t.memory_op(OpKind::Copy, {dx}, {kSlotDx}, 0);
+    t.set_grad(x, kSlotDx);
+  } else {
+    t.add_grad(x, dx);
+  }
+  if (l.is_adapted) lora_backward(t, l, x, dy, {s.ids[kLoraIn], s.ids[kLoraMid]});
+}
+
+/// The adapter's own copy of the input: cast to its dtype, dropped out.
+LocalId adapter_input(Tape& t, LocalId x, LocalId cast_input, std::int64_t in) {
+  const Numerics& n = t.c.numerics;
+  const FrameworkConvention& f = t.c.framework;
+  LocalId own = x;
+  if (f.low_rank_keeps_input && t.at(cast_input).dtype == n.adapter_compute) {
+    own = cast_input;
+  } else if (n.adapter != n.adapter_compute && t.at(x).dtype != n.adapter) {
+    const LocalId wide = t.cast(x, n.adapter, "adapter input in adapter dtype");           // peft: x.to(lora_A.weight.dtype)
+    own = t.cast(wide, n.adapter_compute, "adapter input");                                 // autocast: back to 16 bit
+  } else if (t.at(x).dtype != n.adapter_compute) {
+    own = t.cast(x, n.adapter_compute, "adapter input");
+  }
+  const double p = t.c.recipe.lora.dropout;
+  if (p <= 0) return own;
+  const std::int64_t elements = t.at(x).elements;
+  const LocalId mask = t.tensor("adapter dropout mask", elements, Dtype::Bool, t.at(x).dims);
+  const LocalId dropped = t.tensor("adapter input, dropped", elements, n.adapter_compute, t.at(x).dims);
+  t.memory_op(OpKind::Dropout, {own}, {dropped, mask}, 2.0 * double(t.at(dropped).bytes().count));
+  t.saves(mask, "mask of the adapter's dropout");
+  (void)in;
+  // the mask is read when the input gradient passes the dropout; a step of its own keeps it until then
+  t.then_backward([](Tape& tape, const Tape::Step& s) {
+    tape.memory_op(OpKind::Dropout, {s.ids[0]}, {}, double(tape.at(s.ids[0]).elements));
+  }, {mask});
+  return dropped;
+}
+
+LocalId lora_forward(Tape& t, const LinearRef& l, LocalId x, LocalId cast_input, LocalId base, LoraIds& ids) {
+  const Numerics& n = t.c.numerics;
+  const std::int64_t N = t.at(x).elements / l.in;
+  ids.input = adapter_input(t, x, cast_input, l.in);
+  t.saves(ids.input, "input of LoRA A: its weight gradient");
+  ids.mid = t.wide("low-rank activation", l.rank, Dim::Rank, n.adapter_compute);
+  t.gemm({ids.input}, {ids.mid}, N, l.rank, l.in);
+  t.saves(ids.mid, "input of LoRA B: its weight gradient");
+  const LocalId up = t.tensor("adapter output", N * l.out, n.adapter_compute, t.at(base).dims);
+  t.gemm({ids.mid}, {up}, N, l.out, l.rank);
+  const LocalId scaled = t.tensor("scaled adapter output", N * l.out, n.adapter_compute, t.at(base).dims);
+  t.memory_op(OpKind::Scale, {up}, {scaled}, 2.0 * double(t.at(up).bytes().count));
+  const LocalId y = t.tensor(l.name, N * l.out, n.hidden, t.at(base).dims, t.at(base).kind);
+  const LocalId norms = t.c.recipe.lora.is_dora ? t.scratch("DoRA weight and its norm", 2 * l.in * l.out, n.compute) : kNoLocal;
+  t.memory_op(OpKind::Add, {base, scaled}, {y, norms}, 3.0 * double(t.at(y).bytes().count));
+  if (t.c.recipe.lora.is_dora) {
+    t.saves(base, "output before DoRA's magnitude");
+    t.then_backward([](Tape& tape, const Tape::Step& s) {
+      tape.memory_op(OpKind::Scale, {s.ids[0]}, {}, 2.0 * double(tape.at(s.ids[0]).bytes().count));
+    }, {base});
+  }
+  return y;
+}
+
+}  // namespace
+
+LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind) {
+  const Numerics& n = t.c.numerics;
+  const std::int64_t N = t.at(x).elements / l.in;
+  const LocalId in = t.cast(x, n.compute, "linear input in 16 bit");
+  const LocalId w = usable_weight(t, l);
+  const std::array<Dim, 4> dims{Dim::Batch, Dim::Seq, l.out_dim, Dim::Count};
+  const bool is_wider = n.hidden != n.compute && l.out_dim != Dim::Vocab;
+  LocalId y = t.tensor(l.is_adapted ? "base output" : l.name, N * l.out, is_wider ? n.compute : n.compute, dims, output_kind);
+  LayerOp& o = t.gemm({in, w}, {y}, N, l.out, l.in);
+  o.weight = l.weight;
+  o.saves_compute_output = true;
+  if (is_wider) y = t.cast(y, n.hidden, l.name);
+  if (l.is_trained) t.saves(in, "input of a trained linear: its weight gradient");
+  else if (l.is_quantised && t.c.framework.quantised_keeps_input) t.saves(in, "input kept by the 4-bit linear");
+  LoraIds lora;
+  const LocalId base = y;
+  if (l.is_adapted) y = lora_forward(t, l, x, in, base, lora);
+  t.then_backward(linear_backward, {x, in, y, lora.input, lora.mid}, &l);
+  return y;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,133 @@
+#include "models/ledger/tape.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace gpuplan {
+
+// Reused between plans of one thread: a search builds tens of thousands of graphs per second.
+std::vector<Tape::Step>& Tape::steps() {
+  static thread_local std::vector<Step> steps;
+  return steps;
+}
+std::vector<LocalId>& Tape::grads() {
+  static thread_local std::vector<LocalId> grads;
+  return grads;
+}
+
+void Tape::define_slot(LocalId slot, const char* name, std::int64_t elements, Dtype dtype, std::array<Dim, 4> dims) {
+  at(slot) = {.name = name, .elements = elements, .dtype = dtype, .dims = dims};
+}
+
+LocalId Tape::tensor(const char* name, std::int64_t elements, Dtype dtype, std::array<Dim, 4> dims, LocalKind kind) {
+  graph_.locals.push_back({name, "", elements, dtype, kind, dims});
+  GPUPLAN_CHECK(graph_.locals.size() < kNoLocal, "too many tensors in one layer");
+  if (graph_.locals.size() > grads().size()) grads().resize(2 * graph_.locals.size(), kNoLocal);
+  return LocalId(graph_.locals.size() - 1);
+}
+
+LocalId Tape::wide(const char* name, std::int64_t width, Dim dim, Dtype dtype, LocalKind kind) {
+  return tensor(name, tokens() * width, dtype, {Dim::Batch, Dim::Seq, dim, Dim::Count}, kind);
+}
+
+LocalId Tape::scratch(const char* name, std::int64_t elements, Dtype dtype) {
+  return tensor(name, elements, dtype, {Dim::Rows, Dim::Cols, Dim::Count, Dim::Count}, LocalKind::Workspace);
+}
+
+LayerOp& Tape::op(OpKind kind, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes) {
+  auto& list = is_backward_ ? graph_.backward : graph_.forward;
+  LayerOp& o = list.emplace_back();
+  o.kind = kind;
+  for (LocalId id : reads) if (id != kNoLocal) o.reads[o.num_reads++] = id;
+  for (LocalId id : writes) if (id != kNoLocal) o.writes[o.num_writes++] = id;
+  return o;
+}
+
+LayerOp& Tape::memory_op(OpKind kind, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, double traffic) {
+  LayerOp& o = op(kind, reads, writes);
+  o.cost = CostClass::Memory;
+  o.traffic = traffic;
+  return o;
+}
+
+LayerOp& Tape::gemm(std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, std::int64_t m, std::int64_t n, std::int64_t k) {
+  LayerOp& o = op(OpKind::Linear, reads, writes);
+  o.cost = CostClass::Gemm;
+  o.m = m, o.n = n, o.k = k;
+  o.flops = 2.0 * double(m) * double(n) * double(k);
+  o.traffic = double(size_of(c.numerics.compute)) * (double(m) * double(n) + double(n) * double(k) + double(m) * double(k));
+  return o;
+}
+
+void Tape::unwind() {
+  is_backward_ = true;
+  for (std::size_t i = steps().size(); i-- > 0;) {
+    const Step step = steps()[i];
+    step.run(*this, step);
+  }
+}
+
+void Tape::set_grad(LocalId of, LocalId gradient) { grads()[of] = gradient; }
+
+LocalId Tape::new_grad(LocalId of) {
+  if (of == kSlotX && grads()[of] == kNoLocal) return kSlotDx;
+  const Local like = at(of);
+  return tensor("gradient", like.elements, like.dtype, like.dims, like.kind);
+}
+
+void Tape::add_grad(LocalId of, LocalId contribution) {
+  LocalId& current = grads()[of];
+  if (current == kNoLocal) {
+    current = contribution;
+    return;
+  }
+  const double bytes = double(at(of).bytes().count);
+  if (of != kSlotX) {
+    memory_op(OpKind::Add, {current, contribution}, {current}, 3 * bytes);
+    return;
+  }
+  memory_op(OpKind::Add, {current, contribution}, {kSlotDx}, 3 * bytes);   // the unit's result leaves in its own slot
+  current = kSlotDx;
+}
+
+LocalId Tape::cast(LocalId from, Dtype dtype, const char* name) {
+  const Local like = at(from);
+  if (like.dtype == dtype) return from;
+  const LocalId to = tensor(name, like.elements, dtype, like.dims, like.kind);
+  memory_op(OpKind::Cast, {from}, {to}, double(like.elements * (size_of(like.dtype) + size_of(dtype))));
+  return to;
+}
+
+void residual_add(Tape& tape, LocalId x, LocalId branch, LocalId y) {
+  tape.memory_op(OpKind::Add, {x, branch}, {y}, 3.0 * double(tape.at(y).bytes().count));
+  tape.then_backward([](Tape& t, const Tape::Step& s) {
+    const LocalId dy = t.grad(s.ids[2]);
+    t.set_grad(s.ids[0], dy);                                              // aliases: no copy
+    t.set_grad(s.ids[1], t.cast(dy, t.at(s.ids[1]).dtype, "branch gradient"));
+  }, {x, branch, y});
+}
+
+LocalId convert(Tape& tape, LocalId x, Dtype dtype, const char* name) {
+  const LocalId y = tape.cast(x, dtype, name);
+  if (y == x) return x;
+  tape.then_backward([](Tape& t, const Tape::Step& s) { t.add_grad(s.ids[0], t.cast(t.grad(s.ids[1]), t.at(s.ids[0]).dtype, "gradient, cast")); }, {x, y});
+  return y;
+}
+
+LocalId dropout(Tape& tape, LocalId x, double probability) {
+  if (probability <= 0) return x;
+  const Local like = tape.at(x);
+  const LocalId mask = tape.tensor("dropout mask", like.elements, Dtype::Bool, like.dims);
+  const LocalId y = tape.tensor("dropped", like.elements, like.dtype, like.dims);
+  tape.memory_op(OpKind::Dropout, {x}, {y, mask}, 2.0 * double(like.bytes().count) + double(like.elements));
+  tape.saves(mask, "mask of dropout");
+  tape.then_backward([](Tape& t, const Tape::Step& s) {
+    const LocalId dx = t.new_grad(s.ids[0]);
+    t.memory_op(OpKind::Dropout, {t.grad(s.ids[2]), s.ids[1]}, {dx}, 2.0 * double(t.at(dx).bytes().count));
+    t.add_grad(s.ids[0], dx);
+  }, {x, mask, y});
+  return y;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,74 @@
+// Records the forward ops of a unit and replays them backwards. Components (norm, linear, attention, …) call `then_backward`
+// in forward order; `unwind` runs the recorded steps in reverse, each emitting its backward ops. A gradient is a local like
+// any other; a second contribution becomes a temporary that is added in place, as autograd's input buffers do.
+#pragma once
+
+#include <vector>
+
+#include "models/ledger.h"
+
+namespace gpuplan {
+
+class Tape {
+ public:
+  explicit Tape(LayerGraph& graph, const LedgerContext& context) : c(context), graph_(graph) { steps().clear(); grads().assign(64, kNoLocal); }
+
+  const LedgerContext& c;
+
+  std::int64_t tokens() const { return c.tokens(); }
+  Local& at(LocalId id) { return graph_.locals[id]; }
+  void define_slot(LocalId slot, const char* name, std::int64_t elements, Dtype dtype, std::array<Dim, 4> dims);
+
+  /// A new tensor. Dims are named for reports; `elements` is their product.
+  LocalId tensor(const char* name, std::int64_t elements, Dtype dtype, std::array<Dim, 4> dims, LocalKind kind = LocalKind::Activation);
+  /// The usual shape [Batch, Seq, width].
+  LocalId wide(const char* name, std::int64_t width, Dim dim, Dtype dtype, LocalKind kind = LocalKind::Activation);
+  /// A tensor that exists only during one op.
+  LocalId scratch(const char* name, std::int64_t elements, Dtype dtype);
+
+  LayerOp& op(OpKind kind, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes);
+  /// A memory-bound op that moves `traffic` bytes at least.
+  LayerOp& memory_op(OpKind kind, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, double traffic);
+  /// A matmul [m, k] x [k, n].
+  LayerOp& gemm(std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, std::int64_t m, std::int64_t n, std::int64_t k);
+
+  /// Why backward keeps `id`; shown by --explain. The first reason stays.
+  void saves(LocalId id, const char* why) { if (id != kNoLocal && *at(id).why == 0) at(id).why = why; }
+
+  // Backward: a step is a function and up to six locals and one linear, so that recording costs nothing.
+  struct Step;
+  using Backward = void (*)(Tape&, const Step&);
+  struct Step { Backward run; std::array<LocalId, 8> ids; const LinearRef* linear; };
+  void then_backward(Backward run, std::array<LocalId, 8> ids, const LinearRef* linear = nullptr) { steps().push_back({run, ids, linear}); }
+  void unwind();
+
+  LocalId grad(LocalId of) const { return grads()[of]; }
+  void set_grad(LocalId of, LocalId gradient);
+  /// The local that a backward op shall write as (a contribution to) the gradient of `of`.
+  LocalId new_grad(LocalId of);
+  /// Call after the op that wrote `contribution`: makes it the gradient of `of`, or adds it to the one there is.
+  void add_grad(LocalId of, LocalId contribution);
+
+  LocalId cast(LocalId from, Dtype dtype, const char* name);
+
+ private:
+  static std::vector<Step>& steps();
+  static std::vector<LocalId>& grads();
+
+  LayerGraph& graph_;
+  bool is_backward_ = false;
+};
+
+// Components: each emits its forward ops, returns its output and records its backward.
+LocalId norm(Tape& tape, LocalId x, std::int64_t width, Dim dim, const char* name);
+LocalId linear(Tape& tape, LocalId x, const LinearRef& linear, LocalKind output_kind = LocalKind::Activation);
+LocalId attention(Tape& tape, LocalId q, LocalId k, LocalId v, LocalId fused_qkv);
+LocalId rope(Tape& tape, LocalId x, std::int64_t width, Dim dim, const char* name);
+LocalId mlp(Tape& tape, LocalId x);
+/// A cast through which gradients flow back (autocast in front of an op).
+LocalId convert(Tape& tape, LocalId x, Dtype dtype, const char* name);
+LocalId dropout(Tape& tape, LocalId x, double probability);
+/// y = x + branch; the gradient of y flows to both without a copy. `y` may be a slot.
+void residual_add(Tape& tape, LocalId x, LocalId branch, LocalId y);
+
+}  // namespace gpuplan

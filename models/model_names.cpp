@@ -1,0 +1,134 @@
+#include "models/model_names.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "base/names.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::array<std::string_view, 8> kVariantWords{"hf", "instruct", "chat", "base", "it", "pt", "text", "meta"};
+constexpr std::string_view kSeparators = " -_";
+
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)); }
+bool is_variant_word(const std::string& part) { return std::count(kVariantWords.begin(), kVariantWords.end(), part) > 0; }
+
+/// "v0.1", "v1.0", or a date as in "Mistral-Nemo-Base-2407".
+bool is_version(const std::string& part) {
+  const auto digits = std::count_if(part.begin(), part.end(), is_digit);
+  const auto dots = std::count(part.begin(), part.end(), '.');
+  if (part.starts_with("v")) return digits > 0 && digits + dots + 1 == std::ssize(part);
+  return digits == 4 && part.size() == 4;
+}
+
+using Parts = std::vector<std::string>;
+
+struct SplitName { std::string organisation; Parts parts; std::string version; };
+
+SplitName split_name(std::string_view text) {
+  SplitName name;
+  const std::string lower = to_lower(trim(text));
+  const auto slash = lower.rfind('/');
+  if (slash != std::string::npos) name.organisation = squash(lower.substr(0, slash));
+  std::string part;
+  for (const char c : lower.substr(slash == std::string::npos ? 0 : slash + 1) + " ") {
+    if (kSeparators.find(c) == std::string_view::npos) part += c;
+    else if (!part.empty()) name.parts.push_back(std::exchange(part, {}));
+  }
+  for (const std::string& one : name.parts)
+    if (is_version(one)) name.version += one;
+  return name;
+}
+
+/// Letters and digits alone, and where digits that meet were apart: at a dot, or at a gap (any other separator).
+/// "qwen2.5-7b" and "qwen2-57b" have the same letters; only these tell them apart.
+struct NameForm {
+  std::string squashed;
+  std::set<std::size_t> dots, gaps;
+
+  bool meets_digit(std::size_t at) const {
+    return at > 0 && at < squashed.size() && is_digit(squashed[at - 1]) && is_digit(squashed[at]);
+  }
+  std::set<std::size_t> breaks() const {
+    std::set<std::size_t> all = dots;
+    all.insert(gaps.begin(), gaps.end());
+    return all;
+  }
+  /// Dots of a size, "2.7b": leaving one out makes another size.
+  std::set<std::size_t> size_dots() const {
+    std::set<std::size_t> found;
+    for (const std::size_t dot : dots) {
+      std::size_t end = dot;
+      while (end < squashed.size() && is_digit(squashed[end]) && (end == dot || !gaps.contains(end))) ++end;
+      if (end < squashed.size() && (squashed[end] == 'b' || squashed[end] == 'm')) found.insert(dot);
+    }
+    return found;
+  }
+};
+
+NameForm form_of(const Parts& parts) {
+  NameForm form;
+  for (const std::string& part : parts) {
+    form.gaps.insert(form.squashed.size());
+    for (const char c : part) {
+      if (c == '.') form.dots.insert(form.squashed.size());
+      else form.squashed += c;
+    }
+  }
+  std::erase_if(form.dots, [&](std::size_t at) { return !form.meets_digit(at); });
+  std::erase_if(form.gaps, [&](std::size_t at) { return !form.meets_digit(at); });
+  return form;
+}
+
+/// Equal letters, and breaks only where `entry` has them, a dot at a dot. A text that breaks its digits at all must do
+/// so at every gap; the dot of a size is never left out.
+bool is_same(const NameForm& text, const NameForm& entry) {
+  if (text.squashed.empty() || text.squashed != entry.squashed) return false;
+  const auto written = text.breaks();
+  return std::ranges::includes(entry.dots, text.dots) && std::ranges::includes(entry.breaks(), text.gaps) &&
+         std::ranges::includes(written, entry.size_dots()) && (written.empty() || std::ranges::includes(written, entry.gaps));
+}
+
+/// Without versions and without variant words, except those that `keep` has.
+NameForm core_of(const SplitName& name, const Parts& keep) {
+  Parts parts;
+  for (const std::string& part : name.parts) {
+    const bool is_kept = part != "text" && std::count(keep.begin(), keep.end(), part) > 0;
+    const bool is_dropped = is_version(part) || (is_variant_word(part) && !is_kept);
+    if (!is_dropped) parts.push_back(part);
+  }
+  return form_of(parts);
+}
+
+enum class Nearness { ShortName, HubName, SameModel };
+
+bool matches(const SplitName& text, const CatalogueEntry& entry, Nearness nearness) {
+  const SplitName name = split_name(entry.name), hub = split_name(entry.id);
+  if (!text.organisation.empty() && text.organisation != hub.organisation) return false;
+  if (nearness == Nearness::ShortName) return is_same(form_of(text.parts), form_of(name.parts));
+  if (nearness == Nearness::HubName) return is_same(form_of(text.parts), form_of(hub.parts));
+  const std::string& version = name.version.empty() ? hub.version : name.version;
+  if (!text.version.empty() && !version.empty() && text.version != version) return false;
+  const NameForm core = core_of(text, name.parts);
+  return is_same(core, core_of(name, name.parts)) || is_same(core, core_of(hub, name.parts));
+}
+
+}  // namespace
+
+std::vector<const CatalogueEntry*> match_model_name(std::string_view text, const std::vector<CatalogueEntry>& entries) {
+  const SplitName wanted = split_name(text);
+  std::vector<const CatalogueEntry*> found;
+  for (const Nearness nearness : {Nearness::ShortName, Nearness::HubName, Nearness::SameModel}) {
+    for (const CatalogueEntry& entry : entries)
+      if (matches(wanted, entry, nearness)) found.push_back(&entry);
+    if (!found.empty()) break;
+  }
+  return found;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,63 @@
+#include "models/optimizers.h"
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/names.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::string_view kTorch = "torch.optim: exp_avg = zeros_like(param); foreach makes one parameter-sized list, fused none";
+constexpr std::string_view kBnb = "bitsandbytes optim: 1-byte states, fp32 absmax per 256, tensors under 4096 elements in fp32";
+
+//            name                    states 8bit follow temp   paged  factored muon source
+constexpr std::array kOptimizers{
+    OptimizerSpec{"adamw-fused",          2, false, true,  false, false, false, false, kTorch},
+    OptimizerSpec{"adamw-foreach",        2, false, true,  true,  false, false, false, kTorch},
+    OptimizerSpec{"adamw-8bit",           2, true,  false, false, false, false, false, kBnb},
+    OptimizerSpec{"paged-adamw",          2, false, false, false, true,  false, false, kBnb},
+    OptimizerSpec{"paged-adamw-8bit",     2, true,  false, false, true,  false, false, kBnb},
+    OptimizerSpec{"adafactor",            0, false, false, true,  false, true,  false, "transformers Adafactor without momentum: fp32 row and column sums"},
+    OptimizerSpec{"lion",                 1, false, true,  false, false, false, false, "Chen et al. 2023: one momentum"},
+    OptimizerSpec{"lion-8bit",            1, true,  false, false, false, false, false, kBnb},
+    OptimizerSpec{"sgd",                  0, false, true,  false, false, false, false, kTorch},
+    OptimizerSpec{"sgd-momentum",         1, false, true,  false, false, false, false, kTorch},
+    OptimizerSpec{"muon",                 1, false, false, true,  false, false, true, "Jordan et al. 2024: momentum for matrices, AdamW for embeddings, norms and the head"},
+};
+
+struct Alias { std::string_view name, row; };
+constexpr std::array kAliases{
+    Alias{"adamw", "adamw-fused"}, Alias{"adamw-torch", "adamw-foreach"}, Alias{"adamw-torch-fused", "adamw-fused"},
+    Alias{"adamw-bnb-8bit", "adamw-8bit"}, Alias{"adamw8bit", "adamw-8bit"}, Alias{"paged-adamw-32bit", "paged-adamw"},
+    Alias{"paged-adamw8bit", "paged-adamw-8bit"}, Alias{"adam", "adamw-fused"}, Alias{"lion-32bit", "lion"}};
+
+}  // namespace
+
+std::span<const OptimizerSpec> optimizers() { return kOptimizers; }
+
+const OptimizerSpec& find_optimizer(std::string_view name) {
+  std::string wanted = squash(name);
+  for (const Alias& alias : kAliases)
+    if (squash(alias.name) == wanted) wanted = squash(alias.row);
+  for (const OptimizerSpec& row : kOptimizers)
+    if (squash(row.name) == wanted) return row;
+  std::vector<std::string> names;
+  for (const OptimizerSpec& row : kOptimizers) names.emplace_back(row.name);
+  throw InputError("--optimizer", fmt::format("unknown optimizer '{}'", name),
+                   did_you_mean(name, names, fmt::format("known: {}", fmt::join(names, ", "))));
+}
+
+Bytes optimizer_state_bytes(const OptimizerSpec& optimizer, std::int64_t elements, std::int64_t rows, std::int64_t cols, Dtype weight) {
+  constexpr std::int64_t kMin8bitElements = 4096, k8bitBlock = 256;
+  if (optimizer.is_factored)                       // fp32 row and column sums of a matrix, a full square for vectors
+    return {4 * (cols > 1 ? elements / std::max<std::int64_t>(cols, 1) + std::min(cols, elements) : elements)};
+  if (optimizer.is_matrix_momentum) return {(cols > 1 ? 4 : 8) * elements};
+  if (optimizer.is_8bit && rows * cols >= kMin8bitElements)
+    return {optimizer.num_states * (elements + 4 * ceil_div(elements, k8bitBlock))};
+  return {optimizer.num_states * elements * (optimizer.states_follow_weight ? size_of(weight) : 4)};
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,219 @@
+#include "planner/block.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::uint16_t kNever = 0xffff;
+
+/// Flags per local; one object per thread, reused.
+struct Flags {
+  std::vector<std::uint8_t> saved, kept, wanted, alive, keep;
+  std::vector<std::uint8_t> chosen;            // per forward op
+  std::vector<std::uint16_t> last;
+  void size(std::size_t locals) {
+    for (auto* v : {&saved, &kept, &wanted, &alive, &keep}) v->assign(locals, 0);
+  }
+};
+Flags& flags() {
+  static thread_local Flags f;
+  return f;
+}
+
+template <class Visit>
+void each_ref(const LayerOp& op, Visit visit) {
+  for (int i = 0; i < op.num_reads; ++i) visit(op.reads[std::size_t(i)]);
+  for (int i = 0; i < op.num_writes; ++i) visit(op.writes[std::size_t(i)]);
+}
+
+Block& new_block(StepProgram& program, std::uint8_t graph, bool backward, std::uint8_t& id) {
+  GPUPLAN_CHECK(program.num_blocks < kNoBlock, "too many blocks");
+  if (program.blocks.size() == program.num_blocks) program.blocks.emplace_back();
+  id = std::uint8_t(program.num_blocks++);
+  Block& b = program.blocks[id];
+  b.events.clear();
+  b.total = {};
+  b.by_kind = {};
+  b.graph = graph;
+  b.runs_backward = backward;
+  return b;
+}
+
+/// Derives the events of a block: f.alive says what exists on entry, f.keep what survives, `chosen` (or all) which ops run.
+void close(Block& block, const LayerGraph& graph, const std::vector<std::uint8_t>* chosen) {
+  Flags& f = flags();
+  const auto& ops = block.runs_backward ? graph.backward : graph.forward;
+  f.last.assign(graph.locals.size(), kNever);
+  for (std::size_t i = 0; i < ops.size(); ++i)
+    if (!chosen || (*chosen)[i]) each_ref(ops[i], [&](LocalId id) { f.last[id] = std::uint16_t(i); });
+
+  std::int64_t live = 0;
+  std::array<std::int64_t, kNumLocalKinds> by_kind{};
+  const auto change = [&](LocalId id, std::int64_t sign) {
+    const Local& l = graph.locals[id];
+    const std::int64_t bytes = sign * l.bytes().count;
+    const std::size_t kind = std::size_t(l.kind);
+    live += bytes, by_kind[kind] += bytes;
+    block.total.peak = std::max(block.total.peak, live);
+    block.by_kind[kind].peak = std::max(block.by_kind[kind].peak, by_kind[kind]);
+    block.events.push_back({sign > 0 ? BlockEvent::Alloc : BlockEvent::Free, id});
+  };
+  for (LocalId id = 0; id < f.alive.size(); ++id)              // dead on arrival: nothing in this block reads it
+    if (f.alive[id] && !f.keep[id] && f.last[id] == kNever && id >= kNumSlots) change(id, -1);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (chosen && !(*chosen)[i]) continue;
+    const LayerOp& op = ops[i];
+    for (int w = 0; w < op.num_writes; ++w) {
+      const LocalId id = op.writes[std::size_t(w)];
+      if (!f.alive[id]) { f.alive[id] = 1; change(id, +1); }
+    }
+    block.events.push_back({BlockEvent::Run, std::uint16_t(i)});
+    each_ref(op, [&](LocalId id) {
+      if (f.last[id] != i || !f.alive[id] || f.keep[id]) return;
+      f.alive[id] = 0;
+      change(id, -1);
+    });
+  }
+  for (LocalId id = 0; id < kNumSlots; ++id)                   // a consumed slot that no op read leaves at the end
+    if (f.alive[id] && !f.keep[id]) { f.alive[id] = 0; change(id, -1); }
+  block.total.net = live;
+  for (int k = 0; k < kNumLocalKinds; ++k) block.by_kind[std::size_t(k)].net = by_kind[std::size_t(k)];
+}
+
+void mark_saved(const LayerGraph& graph, std::vector<std::uint8_t>& saved) {
+  saved.assign(graph.locals.size(), 0);
+  std::vector<std::uint8_t>& made = flags().wanted;
+  made.assign(graph.locals.size(), 0);
+  for (const LayerOp& op : graph.forward)
+    for (int w = 0; w < op.num_writes; ++w) made[op.writes[std::size_t(w)]] = 1;
+  made[kSlotX] = 1;
+  made[kSlotY] = 0;
+  for (const LayerOp& op : graph.backward)
+    for (int r = 0; r < op.num_reads; ++r) saved[op.reads[std::size_t(r)]] |= made[op.reads[std::size_t(r)]];
+}
+
+bool is_scores(const Local& l) { return l.dims[3] == Dim::Keys; }
+
+/// f.kept: what a checkpointed layer keeps from its forward beside the input.
+void choose_kept(const LayerGraph& graph, KeepPolicy policy) {
+  Flags& f = flags();
+  f.kept.assign(graph.locals.size(), 0);
+  if (policy == KeepPolicy::AllButScores)
+    for (LocalId id = kNumSlots; id < graph.locals.size(); ++id) f.kept[id] = f.saved[id] && !is_scores(graph.locals[id]);
+  if (policy == KeepPolicy::EverySecondMatmul) {
+    int num_matmuls = 0;
+    for (const LayerOp& op : graph.forward) {
+      if (!op.saves_compute_output) continue;
+      if (op.kind != OpKind::Attention && ++num_matmuls % 2 == 0) continue;
+      for (int w = 0; w < op.num_writes; ++w)
+        if (op.writes[std::size_t(w)] >= kNumSlots) f.kept[op.writes[std::size_t(w)]] = 1;
+    }
+  }
+}
+
+/// f.chosen: the forward ops that regenerate what is saved but not kept; then drops kept locals that nobody reads.
+void slice_recompute(const LayerGraph& graph) {
+  Flags& f = flags();
+  f.chosen.assign(graph.forward.size(), 0);
+  f.wanted.assign(graph.locals.size(), 0);
+  std::vector<std::uint8_t>& read = f.keep;
+  read.assign(graph.locals.size(), 0);
+  for (LocalId id = kNumSlots; id < graph.locals.size(); ++id) f.wanted[id] = f.saved[id] && !f.kept[id];
+  for (std::size_t i = graph.forward.size(); i-- > 0;) {
+    const LayerOp& op = graph.forward[i];
+    bool needed = false;
+    for (int w = 0; w < op.num_writes; ++w) needed |= f.wanted[op.writes[std::size_t(w)]] != 0;
+    if (!needed) continue;
+    f.chosen[i] = 1;
+    for (int r = 0; r < op.num_reads; ++r) {
+      const LocalId id = op.reads[std::size_t(r)];
+      read[id] = 1;
+      if (!f.kept[id] && id >= kNumSlots) f.wanted[id] = 1;
+    }
+  }
+  for (LocalId id = kNumSlots; id < graph.locals.size(); ++id) f.kept[id] = f.kept[id] && (f.saved[id] || read[id]);
+}
+
+}  // namespace
+
+std::vector<LocalId> saved_locals(const LayerGraph& graph) {
+  mark_saved(graph, flags().saved);
+  std::vector<LocalId> out;
+  for (LocalId id = 0; id < graph.locals.size(); ++id)
+    if (flags().saved[id]) out.push_back(id);
+  return out;
+}
+
+LayerBlocks add_layer_blocks(StepProgram& program, std::uint8_t graph_id, bool plain, bool checkpointed, KeepPolicy policy) {
+  const LayerGraph& graph = program.graphs[graph_id];
+  Flags& f = flags();
+  f.size(graph.locals.size());
+  mark_saved(graph, f.saved);
+  LayerBlocks out;
+  const auto enter = [&] { std::fill(f.alive.begin(), f.alive.end(), 0); std::fill(f.keep.begin(), f.keep.end(), 0); };
+  if (plain) {
+    enter();
+    f.alive[kSlotX] = 1;
+    for (LocalId id = 0; id < graph.locals.size(); ++id) f.keep[id] = f.saved[id];
+    f.keep[kSlotY] = 1;
+    close(new_block(program, graph_id, false, out.forward), graph, nullptr);
+    enter();
+    for (LocalId id = 0; id < graph.locals.size(); ++id) f.alive[id] = f.saved[id];
+    f.alive[kSlotDy] = f.keep[kSlotDx] = 1;
+    close(new_block(program, graph_id, true, out.backward), graph, nullptr);
+  }
+  if (!checkpointed) return out;
+  choose_kept(graph, policy);
+  slice_recompute(graph);
+  enter();
+  f.alive[kSlotX] = f.keep[kSlotX] = f.keep[kSlotY] = 1;
+  for (LocalId id = kNumSlots; id < graph.locals.size(); ++id) f.keep[id] = f.kept[id];
+  close(new_block(program, graph_id, false, out.forward_drop), graph, nullptr);
+  enter();
+  f.alive[kSlotX] = f.keep[kSlotX] = 1;
+  for (LocalId id = kNumSlots; id < graph.locals.size(); ++id) f.alive[id] = f.kept[id], f.keep[id] = f.saved[id];
+  close(new_block(program, graph_id, false, out.recompute), graph, &f.chosen);
+  enter();
+  for (LocalId id = 0; id < graph.locals.size(); ++id) f.alive[id] = f.saved[id];
+  f.alive[kSlotX] = f.alive[kSlotDy] = f.keep[kSlotDx] = 1;
+  close(new_block(program, graph_id, true, out.backward_dropped), graph, nullptr);
+  return out;
+}
+
+std::uint8_t add_whole_block(StepProgram& program, std::uint8_t graph_id, bool backward) {
+  const LayerGraph& graph = program.graphs[graph_id];
+  Flags& f = flags();
+  f.size(graph.locals.size());
+  const auto& ops = backward ? graph.backward : graph.forward;
+  const bool reads_input = !backward && std::any_of(ops.begin(), ops.end(), [](const LayerOp& op) {
+    return std::find(op.reads.begin(), op.reads.begin() + op.num_reads, LocalId(kSlotX)) != op.reads.begin() + op.num_reads; });
+  f.alive[kSlotX] = reads_input;
+  f.alive[kSlotDy] = backward;
+  f.keep[kSlotY] = f.keep[kSlotDx] = 1;
+  std::uint8_t id = kNoBlock;
+  close(new_block(program, graph_id, backward, id), graph, nullptr);
+  return id;
+}
+
+std::size_t add_costs(StepProgram& program, const CostModel& model) {
+  auto& column = program.costs.emplace_back(program.num_blocks);
+  for (std::size_t b = 0; b < program.num_blocks; ++b) {
+    const Block& block = program.blocks[b];
+    const LayerGraph& graph = program.graphs[block.graph];
+    const auto& ops = block.runs_backward ? graph.backward : graph.forward;
+    BlockCost& cost = column[b];
+    for (const BlockEvent& event : block.events) {
+      if (event.kind != BlockEvent::Run) continue;
+      const LayerOp& op = ops[event.index];
+      cost.device += model.op_time(op, graph.is_fused);
+      cost.flops += op.flops;
+      cost.num_kernels += op.kernels;
+    }
+  }
+  return program.costs.size() - 1;
+}
+
+}  // namespace gpuplan

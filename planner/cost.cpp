@@ -1,0 +1,83 @@
+#include "planner/cost.h"
+
+#include <algorithm>
+
+namespace gpuplan {
+namespace {
+
+struct DtypeRates { FlopsPerSec datasheet, measured; };
+
+DtypeRates rates_of(const GpuSpec& gpu, Dtype dtype) {
+  if (dtype == Dtype::F32) return {gpu.fp32, gpu.gemm_fp32};
+  if (dtype == Dtype::F16) return {gpu.fp16, gpu.gemm_fp16};
+  return {gpu.bf16, gpu.gemm_bf16};
+}
+
+}  // namespace
+
+CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, Dtype compute, bool is_compiled) {
+  DtypeRates rates = rates_of(gpu, compute);
+  if (rates.datasheet.value <= 0 && rates.measured.value <= 0) rates = {gpu.fp32, gpu.gemm_fp32};   // no such path: falls back to fp32 units
+  const FlopsPerSec best = rates.measured.value > 0 ? rates.measured : rates.datasheet * profile.gemm_fallback;
+  CostModel m;
+  m.gemm = best * profile.gemm_efficiency;
+  m.batched_gemm = m.gemm * profile.batched_gemm_efficiency;
+  m.flash = m.gemm * profile.flash_efficiency;
+  m.memory = gpu.memory_bandwidth * profile.memory_efficiency;
+  m.eager_bytes = profile.eager_bytes_factor;
+  m.fused_bytes = profile.fused_bytes_factor;
+  m.dequant_bytes = profile.dequant_bytes_factor;
+  m.misaligned = profile.misaligned_gemm;
+  m.kernel_overhead = profile.kernel_overhead;
+  m.dispatch = is_compiled ? profile.dispatch_compiled : profile.dispatch_eager;
+  m.overlap_slowdown = profile.overlap_slowdown;
+  m.peak = rates.datasheet.value > 0 ? rates.datasheet : rates.measured;
+  return m;
+}
+
+Seconds CommModel::gather_time(Axis axis, Bytes message) const {
+  const AxisLink& a = axes[std::size_t(axis)];
+  if (a.ways <= 1) return {};
+  const double steps = double(a.ways - 1);
+  return steps * a.link.latency + Seconds{steps / double(a.ways) * double(message.count) / a.link.bandwidth.value};
+}
+
+Seconds CommModel::all_reduce_time(Axis axis, Bytes message) const {
+  const AxisLink& a = axes[std::size_t(axis)];
+  if (a.ways <= 1) return {};
+  const double steps = 2.0 * double(a.ways - 1);
+  return steps * a.link.latency + Seconds{steps / double(a.ways) * double(message.count) / a.link.all_reduce_bandwidth.value};
+}
+
+Seconds CommModel::send_time(Bytes message) const {
+  const LinkCost& link = axes[std::size_t(Axis::Pp)].link;
+  return link.latency + message / link.bandwidth;
+}
+
+CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, const Mesh& mesh) {
+  CommModel m;
+  m.host_link = cluster.host_link * profile.host_link_efficiency;
+  m.cpu_optimizer = profile.cpu_optimizer_bandwidth;
+  m.nvme = BytesPerSec{std::min(m.host_link.value, profile.nvme_bandwidth.value)};
+  // A group of an axis spans stride x ways consecutive ranks: inside a node unless that is wider than one.
+  const auto place = [&](Axis axis, std::int64_t stride) {
+    AxisLink& a = m.axes[std::size_t(axis)];
+    a.ways = mesh.ways(axis);
+    a.crosses_nodes = a.ways > 1 && stride * a.ways > cluster.gpus_per_node;
+    a.link = a.crosses_nodes ? cluster.inter : cluster.intra;
+    if (!a.crosses_nodes) return;
+    a.link.bandwidth = std::min(a.link.bandwidth, cluster.gpus_per_node > 1 ? cluster.intra.bandwidth : a.link.bandwidth);
+    a.link.all_reduce_bandwidth = std::min(a.link.all_reduce_bandwidth, a.link.bandwidth);
+    // A ring that passes through whole nodes uses all their NICs; groups that own one rank per node share them.
+    const std::int64_t ranks_per_node = std::max<std::int64_t>(1, std::min(a.ways, cluster.gpus_per_node / std::max<std::int64_t>(1, stride)));
+    const double share = double(ranks_per_node);
+    a.link.bandwidth = std::min(BytesPerSec{cluster.inter.bandwidth.value * share}, ranks_per_node > 1 ? cluster.intra.bandwidth : cluster.inter.bandwidth);
+    a.link.all_reduce_bandwidth = a.link.bandwidth;
+  };
+  place(Axis::DpShard, 1);
+  place(Axis::DpReplicate, mesh.dp_shard);
+  place(Axis::Pp, mesh.data_parallel());
+  return m;
+}
+
+}  // namespace gpuplan

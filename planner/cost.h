@@ -1,0 +1,60 @@
+// Time of an op on one GPU (roofline x efficiency) and of a collective on the cluster's links (alpha-beta). Rates come from
+// the catalogue and the profile; nothing empirical stands here. Sources: formulas.md 10 and 12.
+#pragma once
+
+#include "cluster/cluster_spec.h"
+#include "cluster/profile.h"
+#include "models/layer_graph.h"
+#include "models/numerics.h"
+#include "planner/strategy.h"
+
+namespace gpuplan {
+
+/// Sustained rates of one GPU for one compute dtype.
+struct CostModel {
+  FlopsPerSec gemm, batched_gemm, flash;
+  BytesPerSec memory;                     // reached, not datasheet
+  double eager_bytes{}, fused_bytes{}, dequant_bytes{}, misaligned{};
+  Seconds kernel_overhead, dispatch;      // device time per kernel; host time per launched kernel
+  double overlap_slowdown{};
+  FlopsPerSec peak;                       // datasheet, for MFU
+
+  /// max(FLOPs / rate, bytes / bandwidth) + launch overhead.
+  Seconds op_time(const LayerOp& op, bool is_fused) const {
+    if (op.cost == CostClass::Gemm) return gemm_time(op);
+    if (op.cost == CostClass::Memory) return Seconds{op.traffic * (is_fused ? fused_bytes : eager_bytes)} / memory.value;
+    if (op.cost == CostClass::FlashAttention) return Seconds{op.flops / flash.value} + kernel_overhead;
+    if (op.cost == CostClass::BatchedGemm) return Seconds{op.flops / batched_gemm.value} + kernel_overhead;
+    return Seconds{op.traffic * dequant_bytes / memory.value};
+  }
+
+ private:
+  Seconds gemm_time(const LayerOp& op) const {
+    const double rate = ((op.n | op.k) & 63) != 0 ? gemm.value * misaligned : gemm.value;
+    const double compute = op.flops / rate, bytes = op.traffic / memory.value;
+    return Seconds{compute > bytes ? compute : bytes} + kernel_overhead;
+  }
+};
+
+CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, Dtype compute, bool is_compiled);
+
+/// Alpha-beta cost of collectives along one axis of the mesh: which links its groups cross.
+struct AxisLink { LinkCost link; std::int64_t ways = 1; bool crosses_nodes{}; };
+
+/// Links per axis for a mesh laid on a cluster (pp outermost, then dp_replicate, dp_shard).
+struct CommModel {
+  std::array<AxisLink, kNumAxes> axes;
+  BytesPerSec host_link;                  // CopyIn and CopyOut
+  BytesPerSec cpu_optimizer;              // Host optimizer steps, per rank
+  BytesPerSec nvme;
+
+  /// Ring all-gather or reduce-scatter of `message` bytes (the whole tensor): (n - 1) (alpha + S / (n B)).
+  Seconds gather_time(Axis axis, Bytes message) const;
+  /// Ring all-reduce: 2 (n - 1) (alpha + S / (n B)); B is the all-reduce bus bandwidth (NVLS where the fabric has it).
+  Seconds all_reduce_time(Axis axis, Bytes message) const;
+  Seconds send_time(Bytes message) const;
+};
+
+CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, const Mesh& mesh);
+
+}  // namespace gpuplan

@@ -1,0 +1,229 @@
+#include "planner/estimate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/unit_text.h"
+#include "models/optimizers.h"
+#include "planner/limits.h"
+#include "planner/recommend.h"
+#include "planner/state_sizes.h"
+
+namespace gpuplan {
+namespace {
+
+/// One cost model per kind of GPU that the strategy uses, and the column of each rank.
+struct Columns { std::vector<CostModel> models; std::vector<std::size_t> of_rank; };
+
+Columns make_columns(const EstimateRequest& r, const Strategy& strategy, const FrameworkConvention& framework, const Numerics& numerics) {
+  Columns out;
+  std::vector<std::string> seen;
+  const auto column = [&](const GpuSpec& gpu) {
+    const auto at = std::find(seen.begin(), seen.end(), gpu.id);
+    if (at != seen.end()) return std::size_t(at - seen.begin());
+    seen.push_back(gpu.id);
+    out.models.push_back(make_cost_model(gpu, default_profile(gpu.id), numerics.compute, framework.is_compiled));
+    return out.models.size() - 1;
+  };
+  const std::int64_t n = strategy.mesh.world();
+  if (strategy.mesh.pp > 1) {                                   // a pipeline: every stage at its own speed
+    for (std::int64_t i = 0; i < n; ++i) out.of_rank.push_back(column(r.cluster.gpus[std::size_t(i)]));
+    return out;
+  }
+  // equal micro batches: the slowest rank decides
+  std::size_t slowest = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::size_t c = column(r.cluster.gpus[std::size_t(i)]);
+    if (out.models[c].gemm < out.models[slowest].gemm) slowest = c;
+  }
+  out.of_rank.assign(std::size_t(n), slowest);
+  return out;
+}
+
+/// The rank of a class with the least room.
+std::int64_t tightest_rank(const EstimateRequest& r, const RankClass& c) {
+  const auto room = [&](std::int64_t i) {
+    const Bytes used = std::size_t(i) < r.cluster.memory_in_use.size() ? r.cluster.memory_in_use[std::size_t(i)] : Bytes{};
+    return r.cluster.gpus[std::size_t(i)].framework_memory - used;
+  };
+  std::int64_t best = c.first_rank;
+  for (std::int64_t i = c.first_rank; i < c.first_rank + c.num_ranks; ++i)
+    if (room(i) < room(best)) best = i;
+  return best;
+}
+
+Bytes checkpoint_bytes(const TrainedModel& model) { return Bytes{2 * model.parameters}; }   // 16-bit safetensors on disk
+
+HostMemory host_memory(const EstimateRequest& r, const TrainedModel& model, const Strategy& strategy, const Peak& peak, const SaveCost& save) {
+  HostMemory h;
+  const std::int64_t ranks = std::min(strategy.mesh.world(), r.cluster.gpus_per_node);
+  const bool is_pipeline = strategy.mesh.pp > 1;
+  h.load = is_pipeline ? checkpoint_bytes(model) : ranks * checkpoint_bytes(model);
+  std::int64_t largest = 0;                                     // streaming loaders hold about one tensor per rank
+  for (const auto* list : {&model.weights.before, &model.weights.layer, &model.weights.after})
+    for (const WeightTensor& t : *list) largest = std::max(largest, t.elements());
+  h.load_efficient = strategy.layout.shards_weights ? checkpoint_bytes(model) + ranks * Bytes{2 * largest} : ranks * Bytes{2 * largest};
+  h.step = ranks * peak.host;
+  h.nvme = ranks * peak.nvme;
+  h.save = strategy.layout.shards_weights && !r.recipe.is_adapter() ? save.disk : save.disk;
+  h.capacity = r.cluster.host_memory;
+  if (h.capacity.count > 0) h.fits = std::max(h.load_efficient, h.step) <= h.capacity;
+  return h;
+}
+
+SaveCost save_cost(const EstimateRequest& r, const TrainedModel& model, const Strategy& strategy, const Numerics& n) {
+  SaveCost s;
+  const bool is_adapter = r.recipe.is_adapter();
+  s.disk = is_adapter ? bytes_of(model.trainable, n.adapter) : checkpoint_bytes(model);
+  const OptimizerSpec& optimizer = find_optimizer(r.recipe.optimizer);
+  Bytes state;
+  for (int k = 0; k < kNumUnitKinds; ++k) {
+    const StateSizes z = state_sizes(model.state[std::size_t(k)], n, r.recipe, optimizer, {});
+    state += (k == int(UnitKind::Layer) ? model.spec.num_hidden_layers : 1) * (z.master + z.state + z.paged_state);
+  }
+  s.disk_with_optimizer = s.disk + state;
+  // sharded full weights are gathered unit by unit; the largest unit in 16 bit exists on the device once more
+  if (strategy.layout.shards_weights) s.device_peak = Bytes{2 * std::max(model.weights.layer_elements(), model.weights.before_elements() + model.weights.after_elements())};
+  return s;
+}
+
+/// Low, modest, high: how much of the step the busiest link is in use.
+CommunicationLevel level_of(const StepTime& time, const Strategy& strategy) {
+  if (strategy.mesh.world() == 1) return CommunicationLevel::None;
+  constexpr double kLow = 0.1, kModest = 0.4;
+  const double share = time.step.value > 0 ? time.communication.value / time.step.value : 0;
+  return share < kLow ? CommunicationLevel::Low : share < kModest ? CommunicationLevel::Modest : CommunicationLevel::High;
+}
+
+void fill_throughput(StrategyEstimate& e, const EstimateRequest& r) {
+  const Recipe& recipe = r.recipe;
+  e.global_batch = recipe.micro_batch * recipe.grad_accum * e.strategy.mesh.data_parallel();
+  const double tokens = double(e.global_batch) * double(recipe.seq_len);
+  e.tokens_per_second = tokens / e.time.step.value;
+  const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : recipe.seq_len;
+  // packing fills sequences; otherwise every row takes one
+  const double sequences = recipe.packing == Packing::Packed ? std::ceil(double(r.dataset.rows) * double(per_row) / double(recipe.seq_len)) : double(r.dataset.rows);
+  e.steps_per_epoch = std::int64_t(std::ceil(sequences / double(e.global_batch)));
+  e.epoch = double(e.steps_per_epoch) * e.time.step;
+  e.total = r.dataset.epochs * *e.epoch;
+  const auto price = r.price_per_gpu_hour ? r.price_per_gpu_hour : r.cluster.price_per_gpu_hour;
+  if (price) e.cost_usd = *price * double(e.num_gpus_used) * e.total->value / 3600.0;
+}
+
+/// The KV cache of generation during evaluation: 2 L kv tokens in 16 bit per sequence. It may set the peak instead.
+void add_generation(Peak& peak, const EstimateRequest& r, const TrainedModel& model) {
+  if (r.eval_generate <= 0) return;
+  const std::int64_t tokens = r.recipe.micro_batch * (r.recipe.seq_len + r.eval_generate);
+  const Bytes cache{2 * model.spec.num_hidden_layers * model.spec.kv_width() * tokens * 2};
+  const Bytes logits{4 * r.recipe.micro_batch * model.spec.vocab_size};
+  const Bytes during = peak.resident + cache + logits;
+  peak.pools += cache;
+  if (during <= peak.tensors) return;
+  peak.tensors = during;
+  peak.pools = std::max(peak.pools, during);
+  peak.instant = PeakInstant::Resident;
+}
+
+}  // namespace
+
+std::string_view to_string(CommunicationLevel level) {
+  switch (level) {
+    case CommunicationLevel::None: return "none";
+    case CommunicationLevel::Low: return "low";
+    case CommunicationLevel::Modest: return "modest";
+    case CommunicationLevel::High: return "high";
+  }
+  return "";
+}
+
+bool evaluate(StrategyEstimate& e, const EstimateRequest& r, const TrainedModel& model, const FrameworkConvention& framework, const Profile& profile,
+              StepProgram& program) {
+  const Numerics numerics = resolve_numerics(r.recipe, framework, e.strategy.engine);
+  const Columns columns = make_columns(r, e.strategy, framework, numerics);
+  const PlanInput input{model, r.recipe, framework, e.strategy, r.cluster};
+  build_step_program(program, input, columns.models, columns.of_rank);
+  const bool uses_nccl = e.strategy.mesh.world() > 1;
+  e.num_gpus_used = e.strategy.mesh.world();
+  e.fits = true;
+  Bytes worst{std::numeric_limits<std::int64_t>::min()};
+  for (std::size_t k = 0; k < program.classes.size(); ++k) {
+    const RankClass& c = program.classes[k];
+    Peak peak = replay(program, c);
+    add_generation(peak, r, model);
+    const std::int64_t rank = tightest_rank(r, c);
+    const Bytes in_use = std::size_t(rank) < r.cluster.memory_in_use.size() ? r.cluster.memory_in_use[std::size_t(rank)] : Bytes{};
+    const MemoryTiers tiers = memory_tiers(peak, r.cluster.gpus[std::size_t(rank)], in_use, profile, uses_nccl);
+    if (!tiers.fits) {
+      e.fits = false;
+      e.does_not_fit_because = fmt::format("needs {} of {} that {} offers", format_bytes(tiers.needed), format_bytes(tiers.usable), r.cluster.gpus[std::size_t(rank)].name);
+    }
+    const Bytes pressure = tiers.needed - tiers.usable;          // the class nearest to its limit is reported
+    if (k > 0 && pressure <= worst) continue;
+    worst = pressure;
+    e.peak = peak;
+    e.tiers = tiers;
+    e.fullest_class = k;
+  }
+  e.peak_instant = e.peak.instant == PeakInstant::Resident ? "generation in evaluation" : describe(e.peak.instant, e.peak.unit, model.spec.num_hidden_layers);
+  return e.fits;
+}
+
+StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel& model, const FrameworkConvention& framework, const Profile& profile,
+                                   const Strategy& strategy, StepProgram& program) {
+  StrategyEstimate e{.strategy = strategy};
+  evaluate(e, r, model, framework, profile, program);
+  const Numerics numerics = resolve_numerics(r.recipe, framework, strategy.engine);
+  const Columns columns = make_columns(r, strategy, framework, numerics);
+  const RankClass& fullest = program.classes[e.fullest_class];
+  DetailedPeak detail = replay_detailed(program, fullest, model.spec.num_hidden_layers);
+  if (e.peak.tensors > detail.tensors) {                         // generation set the peak: its cache is what the program does not hold
+    detail.by_category[std::size_t(Category::Activations)] += e.peak.tensors - detail.tensors;
+    detail.tensors = e.peak.tensors;
+  }
+  const bool uses_nccl = strategy.mesh.world() > 1;
+  e.memory = process_breakdown(detail, e.tiers, profile, uses_nccl);
+  e.items = std::move(detail.items);
+  e.curve = memory_curve(program, fullest, 200);
+  e.save = save_cost(r, model, strategy, numerics);
+  e.host = host_memory(r, model, strategy, e.peak, e.save);
+  if (!e.host.fits && e.fits) {
+    e.fits = false;
+    e.does_not_fit_because = fmt::format("the host needs {} of {}", format_bytes(std::max(e.host.load_efficient, e.host.step)), format_bytes(e.host.capacity));
+  }
+  for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));
+  const CommModel comm = make_comm_model(r.cluster, profile, strategy.mesh);
+  e.time = forward_pass(program, columns.models, comm);
+  e.communication_level = level_of(e.time, strategy);
+  fill_throughput(e, r);
+  double peak_rate = 0;
+  for (const std::size_t c : columns.of_rank) peak_rate += columns.models[c].peak.value;
+  e.mfu = model_flops(r, model, e.global_batch) / (e.time.step.value * peak_rate);
+  return e;
+}
+
+EstimateResult estimate(const EstimateRequest& request) {
+  EstimateRequest r = request;
+  validate_recipe(r.recipe, r.model, r.cluster);
+  const FrameworkConvention& framework = find_framework(r.recipe.framework);
+  EstimateResult out{.model = prepare(r.model, r.recipe, framework), .framework = framework, .profile = default_profile(r.cluster.gpus.front().id)};
+  StepProgram program;
+  for (const std::string_view name : strategy_names()) {
+    if (r.strategy != "auto" && r.strategy != name) continue;
+    Strategy strategy = make_strategy(name, r.cluster, r.options);
+    if (std::string why = why_not_applicable(strategy, r.cluster, r.recipe); !why.empty()) {
+      out.strategies.push_back({.strategy = strategy, .not_applicable = why});
+      continue;
+    }
+    StrategyEstimate e = estimate_strategy(r, out.model, framework, out.profile, strategy, program);
+    find_limits(e, r, out.model, framework, out.profile, program);
+    out.strategies.push_back(std::move(e));
+  }
+  out.recommended = recommend(r, out);
+  out.assumptions = list_assumptions(r, out);
+  return out;
+}
+
+}  // namespace gpuplan

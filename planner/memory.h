@@ -1,0 +1,50 @@
+// Reader 1 of a step program: bytes. Program order is what the host tells a caching allocator, so the peak in program order
+// is its "allocated" figure, whatever the speed of GPU and links.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "planner/step_program.h"
+
+namespace gpuplan {
+
+/// When the peak happens, in words a report can print.
+enum class PeakInstant : std::uint8_t { Forward, LogitsAndLoss, Backward, OptimizerStep, Resident };
+
+/// What one scalar pass finds: the peak of tensors, and what the allocator and the host need beside it.
+struct Peak {
+  Bytes tensors;                                   // highest total of live device bytes
+  Bytes resident;                                  // persistent device bytes
+  Bytes pools;                                     // sum of each tensor class's own peak: what reserved memory tends to
+  Bytes managed;                                   // paged optimizer states
+  Bytes host, nvme;                                // peak bytes on the host and on NVMe, of this rank
+  std::uint32_t instruction{};                     // of the peak
+  std::uint16_t unit{};
+  PeakInstant instant{};
+};
+
+/// One pass over a class's program; blocks and repeats are O(1) summaries. Exact.
+Peak replay(const StepProgram& program, const RankClass& rank_class);
+
+/// Live device bytes per category at the peak, by expanding the blocks; equals replay() in total.
+struct DetailedPeak {
+  Bytes tensors;
+  std::array<Bytes, std::size_t(kNumCategories)> by_category{};
+  struct Item { std::string name; Bytes bytes; Category category{}; std::int64_t count = 1; };
+  std::vector<Item> items;                         // largest first, layers alike folded ("32 x layer boundary")
+};
+DetailedPeak replay_detailed(const StepProgram& program, const RankClass& rank_class, std::int64_t num_layers);
+
+/// The memory curve over the step: live bytes at every change, thinned to at most `max_points`, the peak kept.
+struct CurvePoint { std::uint32_t instruction{}; Bytes live; };
+std::vector<CurvePoint> memory_curve(const StepProgram& program, const RankClass& rank_class, std::size_t max_points);
+
+std::string describe(PeakInstant instant, std::uint16_t unit, std::int64_t num_layers);
+
+/// Bytes this rank sends in one step, by the ring formulas of formulas.md 11.
+Bytes bytes_sent(const StepProgram& program, const RankClass& rank_class);
+
+}  // namespace gpuplan

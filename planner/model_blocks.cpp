@@ -1,0 +1,58 @@
+#include "planner/model_blocks.h"
+
+#include <algorithm>
+
+#include "models/ledger.h"
+
+namespace gpuplan {
+namespace {
+
+std::uint8_t new_graph(StepProgram& program) {
+  if (program.graphs.size() == program.num_graphs) program.graphs.emplace_back();
+  return std::uint8_t(program.num_graphs++);
+}
+
+bool reads_input(const std::vector<LayerOp>& ops) {
+  return std::any_of(ops.begin(), ops.end(), [](const LayerOp& op) {
+    const auto end = op.reads.begin() + op.num_reads;
+    return std::find(op.reads.begin(), end, LocalId(kSlotX)) != end;
+  });
+}
+
+KeepPolicy keep_policy(const Recipe& recipe, const FrameworkConvention& framework) {
+  if (recipe.checkpointing != Checkpointing::Selective) return KeepPolicy::Nothing;
+  return framework.selective == SelectiveKind::Ops ? KeepPolicy::EverySecondMatmul : KeepPolicy::AllButScores;
+}
+
+}  // namespace
+
+ModelBlocks make_blocks(StepProgram& program, const TrainedModel& model, const Recipe& recipe, const FrameworkConvention& framework, const Numerics& numerics) {
+  program.num_graphs = program.num_blocks = 0;
+  LedgerContext context = make_context(model, recipe, framework, numerics);
+  const bool plain = recipe.checkpointing == Checkpointing::None || recipe.checkpointing == Checkpointing::EveryK;
+  const bool checkpointed = recipe.checkpointing != Checkpointing::None;
+  ModelBlocks out;
+  const auto layer_kind = [&](bool windowed) {
+    context.is_windowed = windowed;
+    const std::uint8_t graph = new_graph(program);
+    emit_layer(program.graphs[graph], context);
+    out.keeps_input = reads_input(program.graphs[graph].backward);
+    return add_layer_blocks(program, graph, plain, checkpointed, keep_policy(recipe, framework));
+  };
+  const ModelSpec& spec = model.spec;
+  const bool all_windowed = spec.sliding_layers >= spec.num_hidden_layers;
+  out.has_windowed = spec.sliding_window > 0 && spec.sliding_layers > 0 && recipe.seq_len > spec.sliding_window;
+  if (out.has_windowed) out.windowed = layer_kind(true);
+  out.layer = out.has_windowed && all_windowed ? out.windowed : layer_kind(false);
+
+  const std::uint8_t embedding = new_graph(program);
+  emit_embedding(program.graphs[embedding], context);
+  out.embedding = add_whole_block(program, embedding, false);
+  if (model.trains_embedding) out.embedding_backward = add_whole_block(program, embedding, true);
+  const std::uint8_t head = new_graph(program);
+  emit_head(program.graphs[head], context);
+  out.head = add_whole_block(program, head, false);
+  return out;
+}
+
+}  // namespace gpuplan

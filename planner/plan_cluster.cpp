@@ -1,0 +1,119 @@
+// The cluster section of a plan file: every field, taken apart by name so that a new one does not compile without a key.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "planner/plan_parts.h"
+
+namespace gpuplan {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kMostGpus = 100'000;     // a plan keeps one GpuSpec per rank in memory
+
+template <class Fields, class Gpu>
+void list_gpu(Fields& f, Gpu& gpu) {
+  auto& [id, name, vendor, architecture, compute_capability, form_factor, device_memory, framework_memory, memory_bandwidth, fp32, tf32, fp16,
+         bf16, fp8, gemm_fp32, gemm_fp16, gemm_bf16, sm_count, nvlink_per_direction, nvlink_kind, pcie_generation, pcie_lanes, has_p2p_over_pcie,
+         is_plan_only, is_cpu, source] = gpu;
+  f("id", id);
+  f("name", name);
+  f("vendor", vendor);
+  f("architecture", architecture);
+  f("compute_capability", compute_capability);
+  f("form_factor", form_factor);
+  f("device_memory_bytes", device_memory);
+  f("framework_memory_bytes", framework_memory);
+  f("memory_bandwidth_bytes_per_second", memory_bandwidth);
+  f("fp32_flops_per_second", fp32);
+  f("tf32_flops_per_second", tf32);
+  f("fp16_flops_per_second", fp16);
+  f("bf16_flops_per_second", bf16);
+  f("fp8_flops_per_second", fp8);
+  f("gemm_fp32_flops_per_second", gemm_fp32);
+  f("gemm_fp16_flops_per_second", gemm_fp16);
+  f("gemm_bf16_flops_per_second", gemm_bf16);
+  f("sm_count", sm_count);
+  f("nvlink_per_direction_bytes_per_second", nvlink_per_direction);
+  f("nvlink_kind", nvlink_kind);
+  f("pcie_generation", pcie_generation);
+  f("pcie_lanes", pcie_lanes);
+  f("has_p2p_over_pcie", has_p2p_over_pcie);
+  f("is_plan_only", is_plan_only);
+  f("is_cpu", is_cpu);
+  f("source", source);
+}
+
+template <class Fields, class Link>
+void list_link(Fields& f, Link& link) {
+  auto& [latency, bandwidth, all_reduce_bandwidth, source] = link;
+  f("latency_seconds", latency);
+  f("bandwidth_bytes_per_second", bandwidth);
+  f("all_reduce_bandwidth_bytes_per_second", all_reduce_bandwidth);
+  f("source", source);
+}
+
+json gpu_runs(const std::vector<GpuSpec>& gpus) {
+  json runs = json::array();
+  json last;
+  for (const GpuSpec& gpu : gpus) {
+    PlanWriter fields;
+    list_gpu(fields, gpu);
+    json entry = fields.take();
+    if (runs.empty() || entry != last) {
+      last = entry;
+      entry["count"] = 1;
+      runs.push_back(std::move(entry));
+    } else {
+      runs.back()["count"] = runs.back()["count"].get<std::int64_t>() + 1;
+    }
+  }
+  return runs;
+}
+
+void read_gpus(PlanReader& in, std::vector<GpuSpec>& gpus) {
+  gpus.clear();
+  in.objects("gpus", [&](PlanReader& f) {
+    GpuSpec gpu;
+    std::int64_t count = 1;
+    f("count", count, IntRange{1, kMostGpus});
+    list_gpu(f, gpu);
+    const std::int64_t room = kMostGpus - std::int64_t(gpus.size());
+    if (count > room) f.report("count", fmt::format("makes more than {} GPUs", kMostGpus));
+    gpus.insert(gpus.end(), std::size_t(std::min(count, room)), gpu);
+  });
+}
+
+template <class Fields, class Cluster>
+void list_cluster(Fields& f, Cluster& cluster) {
+  auto& [name, gpus, gpus_per_node, fabric, fabric_text, intra, inter, host_link, host_memory, price_per_gpu_hour, price_source, assumptions, file,
+         memory_in_use] = cluster;
+  f("name", name);
+  if constexpr (Fields::kReads) read_gpus(f, gpus);
+  else f("gpus", gpu_runs(gpus));
+  f("gpus_per_node", gpus_per_node, IntRange{1, kMostGpus});
+  f("fabric", fabric);
+  f("fabric_text", fabric_text);
+  f.object("intra", [&](auto& link) { list_link(link, cluster.intra); });
+  f.object("inter", [&](auto& link) { list_link(link, cluster.inter); });
+  f("host_link_bytes_per_second", host_link);
+  f("host_memory_bytes", host_memory);
+  f("price_per_gpu_hour", price_per_gpu_hour, NumberRange{0, 1e9});
+  f("price_source", price_source);
+  f("assumptions", assumptions);
+  f("file", file);
+  f("memory_in_use_bytes", memory_in_use);
+}
+
+}  // namespace
+
+void write_cluster(PlanWriter& out, const ClusterSpec& cluster) { list_cluster(out, cluster); }
+
+void read_cluster(PlanReader& in, ClusterSpec& cluster) {
+  list_cluster(in, cluster);
+  if (!cluster.gpus.empty() && !cluster.memory_in_use.empty() && cluster.memory_in_use.size() != cluster.gpus.size())
+    in.report("memory_in_use_bytes", fmt::format("has {} entries for {} GPUs", cluster.memory_in_use.size(), cluster.gpus.size()));
+}
+
+}  // namespace gpuplan

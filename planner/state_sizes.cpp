@@ -1,0 +1,77 @@
+#include "planner/state_sizes.h"
+
+#include <algorithm>
+
+#include "models/quantisation.h"
+
+namespace gpuplan {
+namespace {
+
+/// Elements of `t` on this rank when sharded.
+std::int64_t shard_elements(const StateTensor& t, const SizeRules& rules) {
+  if (rules.engine == Engine::Fsdp2) {                           // dim 0 in ceil-sized chunks: late ranks may hold less
+    const std::int64_t chunk = ceil_div(t.rows, rules.ways);
+    return std::clamp<std::int64_t>(t.rows - rules.rank * chunk, 0, chunk) * t.cols;
+  }
+  return ceil_div(t.elements(), rules.ways);                     // flat parameter, padded to equal shards
+}
+
+struct Whole { Bytes packed, replicated; };
+
+/// Stored bytes of a whole tensor; under FSDP the quantisation scales stay outside the sharded storage.
+Whole whole_bytes(const StateTensor& t, const Numerics& n, const Recipe& recipe, bool shards_weights) {
+  const Bytes all = weight_bytes(t, t.elements(), n, recipe.quant);
+  if (t.kind != StateKind::Quantised || !shards_weights || recipe.quant.kind != BaseQuant::Nf4) return {all, {}};
+  const Bytes packed{ceil_div(t.elements(), 2)};
+  return {packed, all - packed};
+}
+
+}  // namespace
+
+StateSizes& StateSizes::operator+=(const StateSizes& o) {
+  trained += o.trained, frozen += o.frozen;
+  trained_gathered += o.trained_gathered, frozen_gathered += o.frozen_gathered;
+  full_gradient += o.full_gradient, gradient += o.gradient, reduce_message += o.reduce_message;
+  master += o.master, state += o.state, paged_state += o.paged_state;
+  step_gradient += o.step_gradient, step_temporary += o.step_temporary;
+  trained_elements += o.trained_elements, gathered_elements += o.gathered_elements;
+  return *this;
+}
+
+StateSizes state_sizes(const std::vector<StateTensor>& tensors, const Numerics& n, const Recipe& recipe, const OptimizerSpec& optimizer, const SizeRules& rules) {
+  StateSizes out;
+  const bool is_fsdp = rules.engine == Engine::Fsdp1 || rules.engine == Engine::Fsdp2;
+  for (const StateTensor& t : tensors) {
+    const std::int64_t elements = t.elements();
+    const bool stays_whole = rules.ways == 1 || (rules.engine == Engine::Zero && elements < rules.persistence_threshold);
+    const std::int64_t part = stays_whole ? elements : shard_elements(t, rules);
+    const bool shards_weight = rules.layout.shards_weights && !stays_whole;
+    const Whole whole = whole_bytes(t, n, recipe, shards_weight);
+    const double share = double(part) / double(elements);
+    const Bytes stored = shards_weight ? Bytes{std::int64_t(double(whole.packed.count) * share + 0.5)} + whole.replicated : whole.packed + whole.replicated;
+    if (!is_trained(t.kind)) {
+      out.frozen += stored;
+      if (shards_weight) out.frozen_gathered += whole.packed, out.gathered_elements += elements;
+      continue;
+    }
+    const Dtype weight = t.kind == StateKind::Trained ? n.weight : n.adapter;
+    const bool is_cast = t.kind == StateKind::Trained ? n.casts_weights : is_fsdp && n.gather != weight;
+    const Dtype used = is_cast && is_fsdp ? n.gather : is_cast ? n.compute : weight;
+    out.trained += stored;
+    if (shards_weight || is_cast) out.trained_gathered += bytes_of(elements, used), out.gathered_elements += elements;
+    const Dtype gradient = is_fsdp && shards_weight ? used : weight;
+    out.full_gradient += bytes_of(elements, gradient);
+    out.reduce_message += bytes_of(elements, is_fsdp && n.reduce == Dtype::F32 ? Dtype::F32 : gradient);
+    const std::int64_t stepped = rules.layout.shards_optimizer ? part : elements;
+    out.gradient += bytes_of(rules.layout.shards_optimizer ? part : elements, weight);
+    out.trained_elements += stepped;
+    if (n.has_master) out.master += bytes_of(stepped, Dtype::F32), out.step_gradient += bytes_of(stepped, Dtype::F32);
+    const Bytes state = optimizer_state_bytes(optimizer, stepped, t.rows, t.cols, n.has_master ? Dtype::F32 : weight);
+    constexpr std::int64_t kMinPagedElements = 100'000;          // bitsandbytes pages tensors from 1e5 elements
+    (optimizer.is_paged && elements >= kMinPagedElements ? out.paged_state : out.state) += state;
+    if (optimizer.has_step_temporary && !n.has_master) out.step_temporary += bytes_of(stepped, weight);
+  }
+  return out;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,146 @@
+#include "planner/step_time.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace gpuplan {
+namespace {
+
+using namespace operand;
+
+/// Clocks of one class while it runs.
+struct Clock {
+  std::uint32_t pc{}, back{}, turns{};
+  std::vector<double> written, read;                      // per buffer: when it was last written, last read
+  std::array<double, kNumStreams> free{}, gate{}, busy{};
+  double host{}, end{}, flops{};
+  std::array<std::size_t, 2> received{};
+};
+
+struct Mail { std::array<std::vector<double>, 2> times; };   // [direction]: when a message to this class is there
+
+std::vector<Clock>& clocks() {
+  static thread_local std::vector<Clock> all;
+  return all;
+}
+
+class ForwardPass {
+ public:
+  ForwardPass(const StepProgram& all, std::span<const CostModel> columns, const CommModel& comm) : all_(all), columns_(columns), comm_(comm) {}
+
+  StepTime run() {
+    auto& c = clocks();
+    c.resize(std::max(c.size(), all_.classes.size()));
+    for (std::size_t k = 0; k < all_.classes.size(); ++k) reset(c[k], all_.programs[all_.classes[k].program].buffers.size());
+    mail_.resize(all_.classes.size());
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t k = 0; k < all_.classes.size(); ++k) moved |= advance(k, c[k]);
+    }
+    StepTime out;
+    for (std::size_t k = 0; k < all_.classes.size(); ++k) {
+      GPUPLAN_CHECK(c[k].pc == all_.programs[all_.classes[k].program].instructions.size(), "the classes of a step program wait for each other");
+      const auto busy = [&](StreamId s) { return c[k].busy[std::size_t(s)]; };
+      out.step.value = std::max(out.step.value, c[k].end);
+      out.compute.value = std::max(out.compute.value, busy(StreamId::Compute));
+      out.communication.value = std::max(out.communication.value, busy(StreamId::Gather) + busy(StreamId::Reduce) + busy(StreamId::Send) + busy(StreamId::Recv) + busy(StreamId::CopyIn) + busy(StreamId::CopyOut));
+      out.host.value = std::max(out.host.value, c[k].host);
+      out.flops += c[k].flops * double(all_.classes[k].num_ranks);
+    }
+    out.exposed = Seconds{std::max(0.0, out.step.value - out.compute.value)};
+    return out;
+  }
+
+ private:
+  static void reset(Clock& c, std::size_t buffers) {
+    c.pc = c.back = c.turns = 0;
+    c.written.assign(buffers, 0);
+    c.read.assign(buffers, 0);
+    c.free = c.gate = c.busy = {};
+    c.host = c.end = c.flops = 0;
+    c.received = {};
+  }
+
+  double duration(const Instruction& i, const RankClass& rank_class) const {
+    const CostModel& device = columns_[rank_class.costs];
+    switch (i.op) {
+      case OpCode::Call: return all_.costs[rank_class.costs][i.block].device.value;
+      case OpCode::AllGather: case OpCode::ReduceScatter: return comm_.gather_time(i.axis, i.work).value;
+      case OpCode::AllReduce: return comm_.all_reduce_time(i.axis, i.work).value;
+      case OpCode::Send: return comm_.send_time(i.work).value;
+      case OpCode::CopyIn: case OpCode::CopyOut: return (i.work / comm_.host_link).value;
+      case OpCode::Cast: return double(i.work.count) / device.memory.value;
+      case OpCode::OptimizerStep: return double(i.work.count) / (i.stream == StreamId::Host ? comm_.cpu_optimizer : device.memory).value;
+      default: return 0;
+    }
+  }
+
+  bool advance(std::size_t k, Clock& c) {
+    const RankClass& rank_class = all_.classes[k];
+    const RankProgram& p = all_.programs[rank_class.program];
+    const CostModel& device = columns_[rank_class.costs];
+    bool moved = false;
+    for (; c.pc < p.instructions.size(); ++c.pc) {
+      const Instruction& i = p.instructions[c.pc];
+      if (i.op == OpCode::Repeat) { c.back = c.pc; c.turns = i.frame; continue; }
+      if (i.op == OpCode::EndRepeat) { if (--c.turns > 0) c.pc = c.back; continue; }
+      if (i.op == OpCode::Recv && mail_[k].times[i.frame].size() <= c.received[i.frame]) return moved;
+      moved = true;
+      execute(k, c, p, i, rank_class, device);
+    }
+    return moved;
+  }
+
+  void execute(std::size_t k, Clock& c, const RankProgram& p, const Instruction& i, const RankClass& rank_class, const CostModel& device) {
+    const std::size_t s = std::size_t(i.stream);
+    const bool is_release = i.op == OpCode::Release;
+    double start = is_release ? 0 : c.free[s];
+    const Operand* const begin = p.operands.data() + i.first_operand;
+    const Operand* const end = begin + i.num_operands;
+    if (i.op == OpCode::Call) start = std::max(start, c.gate[s]);
+    for (const Operand* o = begin; o != end; ++o) {
+      const std::uint32_t b = id(*o);
+      if (*o & kAllocates) { start = std::max(start, c.gate[s]); c.written[b] = c.read[b] = 0; }
+      if (*o & kRead) start = std::max(start, c.written[b]);
+      if (*o & kWrite) start = std::max({start, c.written[b], c.read[b]});
+    }
+    const double launched = c.host;
+    std::int64_t kernels = is_release || i.op == OpCode::LoadBatch ? 0 : 1;
+    if (i.op == OpCode::Call) kernels = all_.costs[rank_class.costs][i.block].num_kernels, c.flops += all_.costs[rank_class.costs][i.block].flops;
+    c.host += double(kernels) * device.dispatch.value;
+    if (!is_release) start = std::max(start, launched);
+    const double work = duration(i, rank_class);
+    double finish = std::max(start + work, is_release ? 0 : c.host);
+    if (i.op == OpCode::Recv) finish = std::max(start, mail_[k].times[i.frame][c.received[i.frame]++]);
+    if (i.op == OpCode::Send) mail_[i.frame == 0 ? k + 1 : k - 1].times[i.frame].push_back(finish);
+    if (!is_release) {
+      c.free[s] = finish;
+      c.busy[s] += i.op == OpCode::Recv ? 0 : work;
+      c.end = std::max(c.end, finish);
+    }
+    for (const Operand* o = begin; o != end; ++o) {
+      const std::uint32_t b = id(*o);
+      if (*o & kRead) c.read[b] = std::max(c.read[b], is_release ? 0 : finish);
+      if (*o & kWrite) c.written[b] = finish;
+      if (*o & kFrees) { double& gate = c.gate[std::size_t(p.buffers[b].home)]; gate = std::max({gate, c.read[b], c.written[b]}); }
+    }
+  }
+
+  const StepProgram& all_;
+  std::span<const CostModel> columns_;
+  const CommModel& comm_;
+  std::vector<Mail> mail_;
+};
+
+}  // namespace
+
+StepTime forward_pass(const StepProgram& program, std::span<const CostModel> columns, const CommModel& comm) {
+  StepTime out = ForwardPass(program, columns, comm).run();
+  // A running collective takes SMs and bandwidth from compute: the overlapped part of it slows the compute beside it.
+  const double overlapped = std::max(0.0, std::min(out.communication.value, out.compute.value) - out.exposed.value);
+  if (!columns.empty() && overlapped > 0) out.step += Seconds{columns[0].overlap_slowdown * overlapped};
+  return out;
+}
+
+}  // namespace gpuplan

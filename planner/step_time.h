@@ -1,0 +1,27 @@
+// Reader 2 of a step program: seconds, by one forward pass in program order (max-plus). Exact when no link is shared and the
+// ranks of a class are alike; the simulator refines it. Streams order work; operands are the only other dependencies; a
+// stream may allocate again only when what its pool freed earlier is out of use (the gate, which is FSDP's rate limiter).
+// The host issues kernels one after the other: device work cannot start before it was launched.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "planner/cost.h"
+#include "planner/step_program.h"
+
+namespace gpuplan {
+
+struct StepTime {
+  Seconds step;
+  Seconds compute;                       // busy time of the compute stream of the busiest class
+  Seconds communication;                 // busy time of its gather, reduce, send and receive streams
+  Seconds exposed;                       // step time that is not compute
+  Seconds host;                          // what dispatch alone would take
+  double flops{};                        // of one rank, recompute included
+};
+
+/// Time of one optimizer step of the whole job. `columns` as in build_step_program.
+StepTime forward_pass(const StepProgram& program, std::span<const CostModel> columns, const CommModel& comm);
+
+}  // namespace gpuplan

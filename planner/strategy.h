@@ -1,0 +1,75 @@
+// Which state is sharded how, over which axis of the device mesh. A strategy is a schedule (planner/schedule.h) and a
+// StateLayout; the eight data-parallel ones are rows of one table. A block rewrite (tensor, sequence, expert parallelism)
+// will be a third part.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "cluster/cluster_spec.h"
+#include "models/numerics.h"
+#include "models/recipe.h"
+
+namespace gpuplan {
+
+enum class Axis : std::uint8_t { None, DpShard, DpReplicate, Pp };
+constexpr int kNumAxes = 4;
+
+/// Degrees of the device mesh; their product is the number of ranks used. Ranks: pp outermost, then dp_replicate, dp_shard.
+struct Mesh {
+  std::int64_t dp_replicate = 1, dp_shard = 1, pp = 1;
+  std::int64_t world() const { return dp_replicate * dp_shard * pp; }
+  std::int64_t data_parallel() const { return dp_replicate * dp_shard; }
+  std::int64_t ways(Axis axis) const { return axis == Axis::DpShard ? dp_shard : axis == Axis::DpReplicate ? dp_replicate : axis == Axis::Pp ? pp : 1; }
+  bool operator==(const Mesh&) const = default;
+};
+
+enum class Schedule : std::uint8_t { Sequential, Naive };
+
+/// How the training state is laid out. Everything a builder decides about gathers, reduces and steps follows from it.
+struct StateLayout {
+  bool shards_optimizer = false, shards_gradients = false, shards_weights = false;
+  bool reshards_after_forward = true;       // false: gathered weights stay until their backward
+  bool operator==(const StateLayout&) const = default;
+};
+
+enum class WrapPolicy : std::uint8_t { Layer, Size };
+
+/// One row of `gpuplan estimate`: a named strategy with its degrees.
+struct Strategy {
+  std::string name = "single";
+  Schedule schedule = Schedule::Sequential;
+  Engine engine = Engine::Local;
+  StateLayout layout;
+  Mesh mesh;
+  WrapPolicy wrap = WrapPolicy::Layer;
+  std::int64_t wrap_min_params = 0;         // of size:N
+  int simplicity = 0;                       // tie-break: lower wins
+};
+
+/// What the user may pin on the command line.
+struct StrategyOptions {
+  std::optional<std::int64_t> shard_size;   // sharding factor; 1 equals ddp, N equals full sharding
+  int fsdp_version = 2;
+  WrapPolicy wrap = WrapPolicy::Layer;
+  std::int64_t wrap_min_params = 0;
+  bool reshards = true;
+};
+
+/// The names, simplest first: the order in which ties are broken.
+std::span<const std::string_view> strategy_names();
+
+/// The canonical name of any spelling ("FULL_SHARD", "SHARD_GRAD_OP", "naive", "deepspeed-zero3", …).
+/// Throws InputError for `--strategy` with the nearest names.
+std::string canonical_strategy(std::string_view text);
+
+/// `name` on this cluster. Throws InputError when the shard size does not divide the ranks.
+Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const StrategyOptions& options);
+
+/// Why a strategy cannot be used here ("needs at least 2 GPUs", "DDP has no optimizer offload"), or empty.
+std::string why_not_applicable(const Strategy& strategy, const ClusterSpec& cluster, const Recipe& recipe);
+
+}  // namespace gpuplan

@@ -1,0 +1,28 @@
+// From tensors to what nvidia-smi shows: three tiers of device memory, and the verdict against the device. The host has its
+// own verdict. Sources: formulas.md 8 and 15; reserved memory as the sum of class peaks, measured in prototypes/README.md.
+#pragma once
+
+#include <array>
+
+#include "cluster/cluster_spec.h"
+#include "cluster/profile.h"
+#include "planner/memory.h"
+
+namespace gpuplan {
+
+/// tensors <= reserved <= process. `needed` is what must fit when the allocator has to give back its cache.
+struct MemoryTiers {
+  Bytes tensors, reserved, process;
+  Bytes needed;                 // tensors + unavoidable fragmentation + fixed overheads
+  Bytes capacity;               // what the framework sees as total
+  Bytes usable;                 // capacity less what is in use and the margin
+  bool fits{};
+};
+
+/// `uses_nccl`: the plan has more than one rank.
+MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, Bytes in_use, const Profile& profile, bool uses_nccl);
+
+/// Process bytes by category; they add up to tiers.process.
+std::array<Bytes, std::size_t(kNumCategories)> process_breakdown(const DetailedPeak& peak, const MemoryTiers& tiers, const Profile& profile, bool uses_nccl);
+
+}  // namespace gpuplan

@@ -1,0 +1,171 @@
+# Sourced by ./gpuplan and ./check: what the machine needs, installing it, configuring and building a preset.
+# Expects $root. Everything said here goes to standard error; a failure of the machine ends with exit code 3.
+
+# need   found as                   apt                  dnf              pacman         zypper
+packages='
+build    tool:c++                   g++                  gcc-c++          gcc            gcc-c++
+build    tool:cmake                 cmake                cmake            cmake          cmake
+build    tool:ninja                 ninja-build          ninja-build      ninja          ninja
+build    header:fmt/core.h          libfmt-dev           fmt-devel        fmt            fmt-devel
+build    header:CLI/CLI.hpp         libcli11-dev         cli11-devel      cli11          cli11-devel
+build    header:nlohmann/json.hpp   nlohmann-json3-dev   json-devel       nlohmann-json  nlohmann_json-devel
+build    header:yaml-cpp/yaml.h     libyaml-cpp-dev      yaml-cpp-devel   yaml-cpp       yaml-cpp-devel
+test     header:doctest/doctest.h   doctest-dev          doctest-devel    doctest        doctest-devel
+lint     tool:clang++               clang                clang            clang          clang
+lint     tool:clang-tidy            clang-tidy           clang-tools-extra clang         clang-tools
+lint     tool:clang-format          clang-format         clang-tools-extra clang         clang-tools
+'
+
+# What a rebuild of the program depends on. Files under data/ are read at run time.
+source_folders=(base models cluster planner sim device calibrate run cli cmake)
+
+say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
+fail() { say "$@"; exit 3; }
+on_terminal() { [[ -t 2 && ${TERM:-dumb} != dumb ]]; }
+
+# --- packages ------------------------------------------------------------------------------------------------------
+
+is_present() {  # is_present tool:<program>|header:<path>
+  local name=${1#*:} prefix
+  if [[ $1 == tool:c++ ]]; then name=${CXX:-c++}; name=${name%% *}; fi
+  if [[ $1 == tool:* ]]; then command -v -- "$name" >/dev/null; return; fi
+  local -a prefixes
+  IFS=':;' read -ra prefixes <<<"/usr:/usr/local:${CMAKE_PREFIX_PATH:-}"
+  for prefix in "${prefixes[@]}"; do
+    if [[ -n $prefix && -e $prefix/include/$name ]]; then return 0; fi
+  done
+  return 1
+}
+
+missing_packages() {  # missing_packages <manager> <need>…: package names, in the words of that manager
+  local manager=$1 need found apt dnf pacman zypper
+  shift
+  while read -r need found apt dnf pacman zypper; do
+    if [[ -z $need || " $* " != *" $need "* ]] || is_present "$found"; then continue; fi
+    printf '%s\n' "${!manager}"
+  done <<<"$packages" | LC_ALL=C sort -u | paste -sd ' ' -
+}
+
+refuse_to_install() {  # refuse_to_install <why> <command>
+  say "some packages are missing, and $1"
+  printf '  install them with\n    %s\n  then run this again\n' "$2" >&2
+  exit 3
+}
+
+install_elsewhere() {  # no apt here: say what to install, exactly when the manager is known
+  local manager commands=''
+  local -A install=([dnf]='sudo dnf install' [pacman]='sudo pacman -S --needed' [zypper]='sudo zypper install')
+  for manager in dnf pacman zypper; do
+    if command -v "$manager" >/dev/null; then
+      refuse_to_install "only apt can be used from here" "${install[$manager]} $(missing_packages "$manager" "$@")"
+    fi
+    commands+="${commands:+$'\n    '}${install[$manager]} $(missing_packages "$manager" "$@")"
+  done
+  refuse_to_install "this machine has no apt; one of these may fit" "$commands"
+}
+
+install_packages() {  # install_packages <package>…
+  local -a as_root=()
+  local log arguments="install --no-install-recommends $*"
+  if ((EUID != 0)); then
+    if ! command -v sudo >/dev/null; then
+      refuse_to_install "this user is not root and has no sudo" "apt-get update && apt-get $arguments   (as root)"
+    fi
+    if ! sudo -n true 2>/dev/null && ! { on_terminal && sudo -v; }; then
+      refuse_to_install "sudo asks for a password" "sudo apt-get update && sudo apt-get $arguments"
+    fi
+    as_root=(sudo)
+  fi
+  as_root+=(env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 LC_ALL=C)
+  say "installing $*"
+  log=$(mktemp)
+  # Without a network the lists already here may do, so only the second command decides. --reinstall matters only for a
+  # package that dpkg knows and whose files are gone.
+  "${as_root[@]}" apt-get -q -o DPkg::Lock::Timeout=300 update </dev/null >"$log" 2>&1 || true
+  if ! "${as_root[@]}" apt-get -q -y -o DPkg::Lock::Timeout=300 install --reinstall --no-install-recommends "$@" \
+    </dev/null >>"$log" 2>&1; then
+    cat "$log" >&2
+    rm -f "$log"
+    fail "apt-get could not install: $*"
+  fi
+  rm -f "$log"
+}
+
+need_packages() {  # need_packages <need>…: installs what is missing, says nothing when nothing is
+  local missing
+  missing=$(missing_packages apt "$@")
+  if [[ -z $missing ]]; then return 0; fi
+  if ! command -v apt-get >/dev/null; then install_elsewhere "$@"; fi
+  # shellcheck disable=SC2086  # one word per package
+  install_packages $missing
+  hash -r
+  missing=$(missing_packages apt "$@")
+  if [[ -n $missing ]]; then fail "still not found after installing them: $missing"; fi
+}
+
+# --- building ------------------------------------------------------------------------------------------------------
+
+build_dir() { printf '%s' "$root/build/$1"; }
+
+# A build tree belongs to one place and one system: a checkout that moved, or is shared with a container, starts again.
+system_key() {
+  local os=
+  if [[ -r /etc/os-release ]]; then os=$(</etc/os-release); fi
+  printf '%s\n%s' "$root" "$os"
+}
+
+drop_foreign_tree() {  # drop_foreign_tree <build dir>
+  local tree=$1
+  if [[ ! -e $tree/CMakeCache.txt ]]; then return 0; fi
+  if ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$tree/CMakeCache.txt" ||
+     [[ -e $tree/.system && $(<"$tree/.system") != "$(system_key)" ]]; then
+    rm -rf -- "$tree"
+  fi
+}
+
+configure() {  # configure <preset> [cmake argument]…
+  local preset=$1 tree
+  tree=$(build_dir "$preset")
+  shift
+  if command -v ccache >/dev/null; then set -- -DCMAKE_CXX_COMPILER_LAUNCHER=ccache "$@"; fi
+  drop_foreign_tree "$tree"
+  (cd -- "$root" && cmake --preset "$preset" "$@") || return
+  system_key >"$tree/.system"
+}
+
+# One job per core, fewer when memory is short: a compiler may want a gigabyte.
+num_jobs() {
+  local jobs kib
+  jobs=$(nproc 2>/dev/null || echo 2)
+  kib=$(awk '/^MemAvailable:/ {print $2}' /proc/meminfo 2>/dev/null || true)
+  if [[ -n $kib ]] && ((kib / 1000000 < jobs)); then jobs=$((kib / 1000000)); fi
+  printf '%s' "${CMAKE_BUILD_PARALLEL_LEVEL:-$((jobs > 0 ? jobs : 1))}"
+}
+
+build() {  # build <preset> [target]…: ninja's output on standard output
+  local tree
+  tree=$(build_dir "$1")
+  shift
+  local -a targets=()
+  if (($# > 0)); then targets=(--target "$@"); fi
+  NINJA_STATUS='[%f/%t] ' cmake --build "$tree" --parallel "$(num_jobs)" ${targets[@]+"${targets[@]}"}
+}
+
+# The log of a build or a test run from the first complaint on; all of it when nothing looks like one.
+show_failure() {  # show_failure <log>
+  { sed -n '/^FAILED:\|^CMake Error\|error: \|^Test project/,$p' "$1" | grep . || cat "$1"; } | grep -v '^\[[0-9]*/[0-9]*\]' || true
+}
+
+# Runs a command while no other call uses the build tree of the preset; the lock does not reach the command's children.
+locked() {  # locked <preset> <command>…
+  local lock=$root/build/.$1.lock
+  shift
+  if ! { mkdir -p -- "$root/build" && : >>"$lock"; } 2>/dev/null; then fail "cannot write to $root/build"; fi
+  (
+    if ! flock -n 9; then
+      if on_terminal; then say "waiting for another build"; fi
+      flock 9
+    fi
+    "$@" 9>&-
+  ) 9>>"$lock"
+}

@@ -1,0 +1,161 @@
+#include "base/files.h"
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "scratch_folder.h"
+
+namespace gpuplan {
+namespace {
+
+namespace fs = std::filesystem;
+using test::ScratchFolder;
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename());
+  return names;
+}
+
+std::string problem_of_reading(const fs::path& path) {
+  try {
+    read_file(path);
+  } catch (const InputError& error) {
+    CHECK(error.where() == path.string());
+    return error.problem();
+  }
+  return "read";
+}
+
+std::string failure_of_writing(const fs::path& path) {
+  try {
+    write_file_atomically(path, "new");
+  } catch (const EnvError& error) {
+    return error.what();
+  }
+  return "written";
+}
+
+TEST_CASE("read_file returns every byte of a file, also none") {
+  const ScratchFolder scratch;
+  const std::string bytes("a\r\n\0\xff z\n", 9);
+  CHECK(read_file(scratch.write("all", bytes)) == bytes);
+  CHECK(read_file(scratch.write("none", "")) == "");
+}
+
+TEST_CASE("read_file: a file that cannot be read is the user's mistake, told with its path") {
+  const ScratchFolder scratch;
+  const fs::path file = scratch.write("file", "x");
+  CHECK(problem_of_reading(scratch.path() / "absent") == "cannot be read: No such file or directory");
+  CHECK(problem_of_reading(scratch.path()) == "is a folder, not a file");
+  CHECK(problem_of_reading(file / "below") == "cannot be read: Not a directory");
+  CHECK(problem_of_reading(scratch.path() / std::string(300, 'n')) == "cannot be read: File name too long");
+  CHECK(problem_of_reading("") == "cannot be read: No such file or directory");
+}
+
+TEST_CASE("write_file_atomically makes a file, replaces it, and leaves nothing else behind") {
+  const ScratchFolder scratch;
+  const fs::path file = scratch.path() / "plan.json";
+  for (const std::string& content : {std::string("first"), std::string(3'000'000, 'x'), std::string()}) {
+    write_file_atomically(file, content);
+    CHECK(read_file(file) == content);
+  }
+  CHECK(names_in(scratch.path()) == std::vector<std::string>{"plan.json"});
+}
+
+TEST_CASE("write_file_atomically: a missing folder is an error that names the file, and is not made") {
+  const ScratchFolder scratch;
+  const fs::path file = scratch.path() / "absent" / "plan.json";
+  CHECK(failure_of_writing(file) == file.string() + ": cannot be written: No such file or directory");
+  CHECK(names_in(scratch.path()).empty());
+}
+
+TEST_CASE("write_file_atomically: a folder in the place of the file stays, and no temporary file does") {
+  const ScratchFolder scratch;
+  scratch.write("plan.json/inside", "x");
+  CHECK(failure_of_writing(scratch.path() / "plan.json").find("plan.json: cannot be replaced: ") != std::string::npos);
+  CHECK(names_in(scratch.path()) == std::vector<std::string>{"plan.json"});
+  CHECK(read_file(scratch.path() / "plan.json/inside") == "x");
+}
+
+TEST_CASE("write_file_atomically: in a read-only folder the old file stays as it was") {
+  const ScratchFolder scratch;
+  const fs::path file = scratch.write("locked/plan.json", "old");
+  if (geteuid() == 0) {
+    MESSAGE("skipped: root may write to read-only folders");
+    return;
+  }
+  fs::permissions(file.parent_path(), fs::perms::owner_read | fs::perms::owner_exec);
+  const std::string failure = failure_of_writing(file);
+  fs::permissions(file.parent_path(), fs::perms::owner_all);
+  CHECK(failure == file.string() + ": cannot be written: Permission denied");
+  CHECK(read_file(file) == "old");
+  CHECK(names_in(file.parent_path()) == std::vector<std::string>{"plan.json"});
+}
+
+TEST_CASE("write_file_atomically: a file system that refuses new files leaves the old state, root or not") {
+  // /proc takes no new files from anybody.
+  const ScratchFolder scratch;
+  fs::create_directory_symlink("/proc/self/task", scratch.path() / "link");
+  CHECK(failure_of_writing(scratch.path() / "link/plan.json").find("cannot be written: ") != std::string::npos);
+  CHECK(names_in(scratch.path()) == std::vector<std::string>{"link"});
+}
+
+TEST_CASE("write_file_atomically keeps the permissions of the file it replaces, and obeys the umask for a new one") {
+  const ScratchFolder scratch;
+  const fs::path old = scratch.write("old", "x"), fresh = scratch.path() / "fresh";
+  fs::permissions(old, fs::perms(0600));
+  const mode_t before = umask(027);
+  write_file_atomically(old, "y");
+  write_file_atomically(fresh, "y");
+  umask(before);
+  CHECK(fs::status(old).permissions() == fs::perms(0600));
+  CHECK(fs::status(fresh).permissions() == fs::perms(0640));  // 0666 without 0027
+}
+
+TEST_CASE("write_file_atomically through a link replaces the target and keeps the link") {
+  const ScratchFolder scratch;
+  const fs::path target = scratch.write("runs/plan.json", "old"), link = scratch.path() / "plan.json";
+  fs::create_symlink(target, link);
+  write_file_atomically(link, "new");
+  CHECK(fs::is_symlink(link));
+  CHECK(read_file(target) == "new");
+}
+
+TEST_CASE("write_file_atomically writes into devices and pipes instead of replacing them") {
+  const ScratchFolder scratch;
+  write_file_atomically("/dev/null", "gone");
+  CHECK(fs::is_character_file("/dev/null"));
+
+  const fs::path pipe = scratch.path() / "pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  REQUIRE(reader >= 0);
+  write_file_atomically(pipe, "through");
+  char received[16] = {};
+  CHECK(read(reader, received, sizeof received) == 7);
+  CHECK(std::string(received) == "through");
+  close(reader);
+  CHECK(fs::is_fifo(pipe));
+}
+
+TEST_CASE("write_file_atomically: a full device is an error") {
+  if (!fs::exists("/dev/full")) return;
+  CHECK(failure_of_writing("/dev/full") == "/dev/full: writing failed: No space left on device");
+}
+
+TEST_CASE("data_dir is a folder with the models, and the same at every call") {
+  CHECK(fs::is_directory(data_dir() / "models"));
+  CHECK(&data_dir() == &data_dir());
+}
+
+}  // namespace
+}  // namespace gpuplan

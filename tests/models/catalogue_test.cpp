@@ -1,0 +1,126 @@
+#include "models/catalogue.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json_file.h"
+#include "models/catalogue_file.h"
+#include "scratch_folder.h"
+
+using namespace gpuplan;
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kTinyLlama = R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64,
+  "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 100})";
+
+std::string index_text() {
+  std::string rows;
+  for (const CatalogueEntry& entry : list_catalogue()) {
+    const json file = read_json_file(entry.file);
+    rows += fmt::format("{}  {{\"name\":{},\"id\":{},\"family\":{},\"model_type\":{},\"architecture\":{},\"parameters\":{}}}",
+                        rows.empty() ? "" : ",\n", file["name"].dump(), file["id"].dump(), file["family"].dump(),
+                        file["model_type"].dump(), file["architecture"].dump(), file["total_params"].dump());
+  }
+  return "[\n" + rows + "\n]\n";
+}
+
+}  // namespace
+
+TEST_CASE("index.json says what the files say") {
+  const auto file = data_dir() / "models" / kIndexFile;
+  const std::string expected = index_text();
+  if (std::getenv("GPUPLAN_UPDATE_GOLDEN")) write_file_atomically(file, expected);
+  CHECK_MESSAGE(read_file(file) == expected, "run with GPUPLAN_UPDATE_GOLDEN=1 to rewrite it");
+}
+
+TEST_CASE("the catalogue has all its models, sorted by name, each with a count and where it comes from") {
+  const auto entries = list_catalogue();
+  CHECK(entries.size() >= 148);
+  CHECK(std::ranges::is_sorted(entries, {}, &CatalogueEntry::name));
+  for (const CatalogueEntry& entry : entries) {
+    CAPTURE(entry.name);
+    const json content = read_json_file(entry.file);
+    CHECK(is_catalogue_file(content));
+    CHECK(content["counts"]["total"] == content["total_params"]);
+    if (!content["published"].is_null()) CHECK_FALSE(content["published"]["source"].get<std::string>().empty());
+    CHECK(content["verified"] == (!content["published"].is_null() && content["published"]["count"] == content["total_params"]));
+  }
+}
+
+TEST_CASE("a name that is not the id is explained, an id is not") {
+  const LoadedModel model = load_model("llama3-8b");
+  CHECK(model.spec.name == "llama-3-8b");
+  CHECK(model.spec.id == "meta-llama/Meta-Llama-3-8B");
+  CHECK(model.spec.source == "data/models/llama-3-8b.json");
+  CHECK(model.notes == std::vector<std::string>{"llama3-8b is meta-llama/Meta-Llama-3-8B"});
+  CHECK(load_model("meta-llama/Meta-Llama-3-8B").notes.empty());
+}
+
+TEST_CASE("an entry that is part of a checkpoint says so") {
+  const LoadedModel model = load_model("gemma-3-4b");
+  CHECK(std::ranges::count(model.notes, "gemma-3-4b-text: text decoder only") == 1);
+}
+
+TEST_CASE("a model of a family without a builder is refused by name") {
+  CHECK_THROWS_WITH_AS(load_model("mixtral-8x7b"), doctest::Contains("--model: model 'mixtral-8x7b' (mixtral) is not modelled yet"), InputError);
+  CHECK_THROWS_WITH_AS(load_model("mixtral-8x7b"), doctest::Contains("modelled: llama, mistral, qwen2"), InputError);
+}
+
+TEST_CASE("an unknown name gets the nearest ones, an unknown path is called a path") {
+  CHECK_THROWS_WITH_AS(load_model("lama-3-8b"), doctest::Contains("--model: unknown model 'lama-3-8b'\n  did you mean"), InputError);
+  CHECK_THROWS_WITH_AS(load_model("lama-3-8b"), doctest::Contains("llama-3-8b"), InputError);
+  CHECK_THROWS_WITH_AS(load_model("zzzzzzzzzzzz"), doctest::Contains("gpuplan models"), InputError);
+  for (const char* text : {"./no/such/model", "no-such.json", "~/no-such-model", "someone/no-such-model"})
+    CHECK_THROWS_WITH_AS(load_model(text), doctest::Contains("no such file or folder"), InputError);
+  CHECK_THROWS_WITH_AS(load_model("NousResearch/Llama-2-7b-hf"), doctest::Contains("llama-2-7b"), InputError);
+  CHECK_THROWS_AS(load_model("  "), InputError);
+}
+
+TEST_CASE("a folder and its config.json give the same model, named after the folder") {
+  const test::ScratchFolder scratch;
+  const auto file = scratch.write("my-model/config.json", kTinyLlama);
+  for (const auto& path : {file, file.parent_path(), file.parent_path() / ""}) {
+    const LoadedModel model = load_model(path.string());
+    CHECK(model.spec.name == "my-model");
+    CHECK(model.spec.id == path.string());
+    CHECK(model.spec.hidden_size == 64);
+    CHECK(model.notes.empty());
+  }
+}
+
+TEST_CASE("a config under another name is named after its file") {
+  const test::ScratchFolder scratch;
+  CHECK(load_model(scratch.write("tiny.json", kTinyLlama).string()).spec.name == "tiny");
+}
+
+TEST_CASE("a path that is no model says what is missing") {
+  const test::ScratchFolder scratch;
+  CHECK_THROWS_WITH_AS(load_model(scratch.path().string()), doctest::Contains("has no config.json"), InputError);
+  CHECK_THROWS_WITH_AS(load_model(scratch.write("bad.json", "{\n  \"a\": ]\n}").string()), doctest::Contains("bad.json:2:8: not valid JSON"), InputError);
+  CHECK_THROWS_WITH_AS(load_model(scratch.write("empty.json", "").string()), doctest::Contains("the file is empty"), InputError);
+  CHECK_THROWS_WITH_AS(load_model(scratch.write("list.json", "[1]").string()), doctest::Contains("expected an object"), InputError);
+  CHECK_THROWS_WITH_AS(load_model("/dev/zero"), doctest::Contains("not a regular file"), InputError);
+}
+
+TEST_CASE("a file of the catalogue can be given as a path") {
+  const LoadedModel model = load_model((data_dir() / "models" / "gpt2.json").string());
+  CHECK(model.spec.name == "gpt2");
+  CHECK(model.spec.recorded_parameters == 124'439'808);
+}
+
+TEST_CASE("what a config says beyond the shape is noted") {
+  const test::ScratchFolder scratch;
+  json config = json::parse(kTinyLlama);
+  config["quantization_config"] = {{"quant_method", "gptq"}};
+  const LoadedModel model = load_model(scratch.write("config.json", config.dump()).string());
+  REQUIRE(model.notes.size() == 1);
+  CHECK(model.notes[0].starts_with("quantization_config is ignored"));
+}

@@ -1,0 +1,147 @@
+#include "models/families.h"
+
+#include <set>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/names.h"
+#include "models/catalogue.h"
+
+using namespace gpuplan;
+
+namespace {
+
+std::vector<CatalogueEntry> modelled_entries() {
+  std::vector<CatalogueEntry> entries = list_catalogue();
+  std::erase_if(entries, [](const CatalogueEntry& entry) { return !entry.is_modelled; });
+  return entries;
+}
+
+const WeightTensor* find(const std::vector<WeightTensor>& tensors, const std::string& name) {
+  for (const WeightTensor& tensor : tensors)
+    if (tensor.name == name) return &tensor;
+  return nullptr;
+}
+
+using Shape = std::vector<std::int64_t>;
+
+Shape layer_shape(const std::string& model, const std::string& tensor) {
+  const ModelWeights weights = list_weights(load_model(model).spec);
+  const WeightTensor* found = find(weights.layer, tensor);
+  return found ? found->shape : Shape{};
+}
+
+}  // namespace
+
+TEST_CASE("parameters computed from the tensors equal the recorded count, for every modelled entry") {
+  const auto entries = modelled_entries();
+  CHECK(entries.size() >= 80);
+  for (const CatalogueEntry& entry : entries) {
+    CAPTURE(entry.name);
+    const ModelSpec spec = load_model(entry.name).spec;
+    CHECK(spec.recorded_parameters == entry.parameters);
+    CHECK(list_weights(spec).total_elements() == entry.parameters);
+  }
+}
+
+TEST_CASE("golden parameter counts") {
+  // Source: safetensors totals of the hub, see data/models.
+  CHECK(list_weights(load_model("llama-3.1-8b").spec).total_elements() == 8'030'261'248);
+  CHECK(list_weights(load_model("llama-3.1-70b").spec).total_elements() == 70'553'706'496);
+  CHECK(list_weights(load_model("mistral-7b-v0.3").spec).total_elements() == 7'248'023'552);
+  CHECK(list_weights(load_model("llama-2-7b").spec).total_elements() == 6'738'415'616);
+}
+
+TEST_CASE("a Llama-3.1-8B layer has 218,103,808 weights in linears and two norms") {
+  // 2 * 4096 * 32 * 128 + 2 * 4096 * 8 * 128 + 3 * 4096 * 14336 = 218103808; + 2 * 4096
+  const ModelWeights weights = list_weights(load_model("llama-3.1-8b").spec);
+  std::int64_t linear = 0;
+  for (const WeightTensor& tensor : weights.layer)
+    if (tensor.role == WeightRole::Linear) linear += tensor.elements();
+  CHECK(linear == 218'103'808);
+  CHECK(weights.layer_elements() == 218'112'000);
+  CHECK(weights.layer_prefix == "model.layers.{}.");
+}
+
+TEST_CASE("tensors have the names and shapes of the Hugging Face checkpoints") {
+  CHECK(layer_shape("llama-3-8b", "self_attn.k_proj.weight") == Shape{1024, 4096});
+  CHECK(layer_shape("llama-3-8b", "mlp.down_proj.weight") == Shape{4096, 14336});
+  CHECK(layer_shape("llama-3-8b", "self_attn.q_proj.bias").empty());
+  CHECK(layer_shape("mistral-nemo-12b", "self_attn.q_proj.weight") == Shape{4096, 5120});
+  CHECK(layer_shape("qwen2.5-7b", "self_attn.q_proj.bias") == Shape{3584});
+  CHECK(layer_shape("qwen2.5-7b", "self_attn.v_proj.bias") == Shape{512});
+  CHECK(layer_shape("qwen2.5-7b", "self_attn.o_proj.bias").empty());
+  CHECK(layer_shape("qwen3-8b", "self_attn.q_norm.weight") == Shape{128});
+  CHECK(layer_shape("gemma-2-9b", "post_feedforward_layernorm.weight") == Shape{3584});
+  CHECK(layer_shape("gemma-3-1b", "self_attn.k_norm.weight") == Shape{256});
+  CHECK(layer_shape("gemma-2b", "post_feedforward_layernorm.weight").empty());
+  CHECK(layer_shape("phi-3-mini", "self_attn.qkv_proj.weight") == Shape{9216, 3072});
+  CHECK(layer_shape("phi-4", "self_attn.qkv_proj.weight") == Shape{7680, 5120});   // 40 + 2 * 10 heads of 128
+  CHECK(layer_shape("phi-3-mini", "mlp.gate_up_proj.weight") == Shape{16384, 3072});
+  CHECK(layer_shape("gpt2", "attn.c_attn.weight") == Shape{768, 2304});            // Conv1D: [in, out]
+  CHECK(layer_shape("gpt2", "mlp.c_proj.weight") == Shape{3072, 768});
+  CHECK(layer_shape("gpt2", "ln_2.bias") == Shape{768});
+}
+
+TEST_CASE("the head is a tensor of its own exactly when it is not tied") {
+  for (const CatalogueEntry& entry : modelled_entries()) {
+    CAPTURE(entry.name);
+    const ModelSpec spec = load_model(entry.name).spec;
+    const ModelWeights weights = list_weights(spec);
+    const WeightTensor* head = find(weights.after, "lm_head.weight");
+    CHECK((head == nullptr) == spec.tie_word_embeddings);
+    if (head) CHECK(head->shape == Shape{spec.vocab_size, spec.hidden_size});
+  }
+}
+
+TEST_CASE("in and out of every linear multiply to its elements, and no name comes twice") {
+  for (const CatalogueEntry& entry : modelled_entries()) {
+    CAPTURE(entry.name);
+    const ModelWeights weights = list_weights(load_model(entry.name).spec);
+    std::set<std::string> names;
+    for (const WeightTensor& tensor : weights.layer) {
+      CHECK(names.insert(tensor.name).second);
+      if (tensor.role == WeightRole::Linear) CHECK(tensor.in * tensor.out == tensor.elements());
+      else CHECK(tensor.in + tensor.out == 0);
+    }
+  }
+}
+
+TEST_CASE("sliding windows are counted by layer") {
+  CHECK(load_model("mistral-7b-v0.1").spec.sliding_layers == 32);
+  CHECK(load_model("mistral-7b-v0.3").spec.sliding_layers == 0);
+  CHECK(load_model("gemma-2-9b").spec.sliding_layers == 21);    // 42 layers, alternating
+  CHECK(load_model("gemma-3-1b").spec.sliding_layers == 22);    // 26 layers, layers 6, 12, 18, 24 attend fully
+  CHECK(load_model("phi-3-mini").spec.sliding_window == 2047);
+  CHECK(load_model("qwen2.5-7b").spec.sliding_window == 0);
+}
+
+TEST_CASE("writing a config and reading it back gives the same model, for every modelled entry") {
+  for (const CatalogueEntry& entry : modelled_entries()) {
+    CAPTURE(entry.name);
+    const ModelSpec spec = load_model(entry.name).spec;
+    ModelSpec again = parse_hf_config(to_hf_config(spec), "plan.json");
+    CHECK(again.id == spec.id);
+    again.name = spec.name, again.source = spec.source, again.recorded_parameters = spec.recorded_parameters;
+    CHECK(again == spec);
+  }
+}
+
+TEST_CASE("every row of the family table has a model in the catalogue and a name of its own") {
+  const auto entries = modelled_entries();
+  std::set<std::string_view> names;
+  for (const Family* family : families()) {
+    CAPTURE(family->name);
+    CHECK(names.insert(family->name).second);
+    CHECK(find_family(family->model_type, family->architecture) == family);
+    CHECK(std::count_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.model_type == family->model_type; }) > 0);
+  }
+}
+
+TEST_CASE("a spec of a family without a row is refused by name") {
+  ModelSpec spec;
+  spec.name = "mixtral-8x7b", spec.model_type = "mixtral", spec.family = "mixtral";
+  CHECK_THROWS_WITH_AS(list_weights(spec), doctest::Contains("model 'mixtral-8x7b' (mixtral) is not modelled yet"), InputError);
+}
