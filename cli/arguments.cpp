@@ -71,7 +71,7 @@ const CLI::App* selected(const CLI::App& app) {
 
 }  // namespace
 
-void setup(CLI::App& app) {
+void declare_commands(CLI::App& app) {
   app.name("gpuplan");
   app.description("plan the fine-tuning of language models: what fits, how fast, at what cost");
   app.set_help_flag("-h,--help", "show this help");

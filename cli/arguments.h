@@ -19,7 +19,7 @@ struct Parsed {
 };
 
 /// Declares every command of the table with its flags.
-void setup(CLI::App& app);
+void declare_commands(CLI::App& app);
 
 /// Throws InputError for an unknown command or flag (with the nearest), a missing value, a flag given twice.
 Parsed parse(CLI::App& app, const std::vector<std::string>& args);

@@ -26,7 +26,7 @@ std::string message_of(const InputError& error) {
 
 int dispatch(const std::vector<std::string>& args, Console& console) {
   CLI::App app;
-  setup(app);
+  declare_commands(app);
   if (args.empty()) {
     console.err << help_text(app, console.screen);
     return kWrongInput;

@@ -190,9 +190,10 @@ ClusterSpec load_cluster(const std::string& preset_or_file, std::optional<std::i
   spec.file = is_preset ? cluster.id : cluster.file;
   spec.assumptions = cluster.assumptions;
   set_price(spec, cluster, machine);
-  if (spec.num_gpus() % cluster.node.gpus_per_node != 0)
-    spec.assumptions.push_back(fmt::format("{} of the {} GPUs of {} {} are used; the whole is paid", spec.num_gpus(), spec.num_nodes() * cluster.node.gpus_per_node,
-                                           spec.num_nodes(), spec.num_nodes() == 1 ? "machine" : "machines"));
+  const auto whole = spec.num_nodes() * cluster.node.gpus_per_node;
+  if (spec.num_gpus() != whole)
+    spec.assumptions.push_back(fmt::format("{} of the {} GPUs of {} {} are used{}", spec.num_gpus(), whole, spec.num_nodes(),
+                                           spec.num_nodes() == 1 ? "machine" : "machines", cluster.usd_per_hour ? "; the whole is paid" : ""));
   return spec;
 }
 

@@ -38,7 +38,8 @@ struct GpuPrice {
 
 enum class FabricKind : std::uint8_t { None, NvSwitch, NvLinkMesh, NvLinkBridge, Pcie, PcieHostStaged, InfinityFabric, SharedMemory };
 
-/// Alpha-beta cost of one step of a ring collective over a level of the machine.
+/// Alpha-beta cost of one step of a ring collective over a level of the machine, as measured or, where nothing was, as the
+/// share of the physical rate that the profile states: PCIe and network efficiencies are in it already.
 struct LinkCost {
   Seconds latency;            // alpha: per ring step
   BytesPerSec bandwidth;      // bus bandwidth, as nccl-tests defines busbw, of all-gather and reduce-scatter

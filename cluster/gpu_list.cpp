@@ -34,6 +34,30 @@ NamedGpus read_part(std::string_view text) {
   return {count, name};
 }
 
+/// "4xA6000" for a text that has its count elsewhere ("A6000x4", "A6000:4", "4 A6000"); empty when it is not that.
+std::string count_first(std::string_view text) {
+  const auto is_count = [](std::string_view part) { return !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos; };
+  const auto is_gpu = [](std::string_view name) {
+    try { return !resolve_gpu(std::string(name)).id.empty(); } catch (const InputError&) { return false; }
+  };
+  const auto sign = text.find_last_of("xX:"), space = text.find(' ');
+  if (sign != std::string_view::npos && is_count(trim(text.substr(sign + 1))) && is_gpu(trim(text.substr(0, sign))))
+    return fmt::format("{}x{}", trim(text.substr(sign + 1)), trim(text.substr(0, sign)));
+  if (space != std::string_view::npos && is_count(text.substr(0, space)) && is_gpu(trim(text.substr(space))))
+    return fmt::format("{}x{}", text.substr(0, space), trim(text.substr(space)));
+  return {};
+}
+
+GpuChoice resolve_part(const std::string& name) {
+  try {
+    return resolve_gpu(name);
+  } catch (const InputError& error) {
+    const std::string better = count_first(name);
+    if (better.empty()) throw;
+    throw InputError(error.where(), error.problem(), fmt::format("write '{}'", better));
+  }
+}
+
 bool is_word(const NamedGpus& part, std::string_view word) { return to_lower(part.name) == word; }
 
 void add(Machine& machine, const GpuFile& gpu, std::int64_t num_devices) {
@@ -99,7 +123,7 @@ ClusterSpec cluster_of(const std::vector<NamedGpus>& parts, NodeRule rule) {
     if (std::find(assumptions.begin(), assumptions.end(), text) == assumptions.end()) assumptions.push_back(std::move(text));
   };
   for (const NamedGpus& part : parts) {
-    const GpuChoice choice = resolve_gpu(part.name);
+    const GpuChoice choice = resolve_part(part.name);
     const GpuFile gpu = read_gpu_file(gpu_path(choice.id));
     if (!choice.assumption.empty()) assume(fmt::format("{} ({})", choice.assumption, gpu.spec.name));
     if (gpu.devices_per_card > 1) assume(fmt::format("one {} is {}: {} are {} ranks", part.name, plural(gpu.devices_per_card, "device"),
@@ -132,6 +156,7 @@ ClusterSpec parse_gpus(const std::string& text) {
     cluster.name = std::string(trim(text));
     return cluster;
   } catch (const InputError& error) {
+    if (!error.where().empty()) throw;               // a broken data file, not the flag
     throw error.add_context("--gpus");
   }
 }

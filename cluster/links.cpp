@@ -33,6 +33,7 @@ LinkTable::Share LinkTable::read_share(YamlFields& fields) {
   row.profile_share = fields.optional_text("profile_share").value_or("");
   row.bus = fields.optional_rate("busbw_gb_s").value_or(BytesPerSec{});
   row.source = fields.text("source");
+  row.latency_source = fields.text("latency_source");
   fields.allow({"kind"});
   return row;
 }
@@ -96,17 +97,21 @@ BytesPerSec LinkTable::physical_rate(const GpuFile& gpu, FabricKind fabric, std:
 LinkCost LinkTable::ring(const GpuFile& gpu, FabricKind fabric, std::int64_t num_gpus, PcieSlot slot, const Profile& profile) const {
   const Share& row = share_of(fabric);
   const RingFigure* measured = is_full_slot(gpu.spec, fabric, slot) ? find_ring(gpu, fabric, num_gpus) : nullptr;
-  if (measured) return {row.latency, measured->bus, measured->all_reduce_bus, fmt::format("{}; latency: {}", measured->source, row.source)};
-  if (row.bus.value > 0) return {row.latency, row.bus, row.bus, row.source};
+  const auto cost = [&](BytesPerSec bus, BytesPerSec all_reduce, const std::string& source) {
+    return LinkCost{row.latency, bus, all_reduce, fmt::format("{}; latency: {}", source, row.latency_source)};
+  };
+  if (measured) return cost(measured->bus, measured->all_reduce_bus, measured->source);
+  if (row.bus.value > 0) return cost(row.bus, row.bus, row.source);
   const double share = row.share * (row.profile_share.empty() ? 1 : profile_number(profile, row.profile_share));
   const BytesPerSec physical = physical_rate(gpu, fabric, num_gpus, slot), bus = physical * share;
-  return {row.latency, bus, bus, fmt::format("{:.3g} of {:.4g} GB/s, nothing measured on this GPU; {}", share, physical.value / 1e9, row.source)};
+  return cost(bus, bus, fmt::format("{:.3g} of {:.4g} GB/s, nothing measured with this GPU: {}", share, physical.value / 1e9, row.source));
 }
 
 LinkCost LinkTable::network(BytesPerSec nic_per_gpu, const Profile& profile) const {
   const double share = network_.share * profile_number(profile, network_.profile_share);
   const BytesPerSec bus = nic_per_gpu * share;
-  return {network_.latency, bus, bus, fmt::format("{:.3g} of {:.4g} GB/s of adapters per GPU; {}", share, nic_per_gpu.value / 1e9, network_.source)};
+  return {network_.latency, bus, bus, fmt::format("{:.3g} of {:.4g} GB/s of adapters per GPU: {}; latency: {}", share, nic_per_gpu.value / 1e9,
+                                               network_.source, network_.latency_source)};
 }
 
 LinkCost slower(const LinkCost& a, const LinkCost& b) {

@@ -32,7 +32,8 @@ class LinkTable {
     FabricKind fabric = FabricKind::None;
     Seconds latency;
     double share = 1;
-    std::string profile_share, source;         // the share is this number of the profile, times `share`
+    std::string profile_share;                 // the share is this number of the profile, times `share`
+    std::string source, latency_source;
     BytesPerSec bus;                           // instead of a share
   };
   struct PcieRate { std::int64_t generation{}, lanes{}; BytesPerSec raw, effective; };

@@ -93,7 +93,8 @@ void price_from_catalogue(ClusterSpec& cluster, const Machine& machine) {
     if (!price) return;
     sum += price->usd_per_gpu_hour * double(std::count(machine.kind_of_rank.begin(), machine.kind_of_rank.end(), i)) /
            double(machine.kinds[i].devices_per_card);
-    sources.push_back(describe_price(*price));
+    const std::string prefix = machine.kinds.size() > 1 ? machine.kinds[i].spec.id + ": " : "";
+    sources.push_back(prefix + describe_price(*price));
   }
   cluster.price_per_gpu_hour = sum / double(machine.kind_of_rank.size());
   cluster.price_source = fmt::format("{}", fmt::join(sources, "; "));

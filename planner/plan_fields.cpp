@@ -72,7 +72,8 @@ bool PlanReader::operator()(const char* key, std::vector<std::string>& values) {
 
 bool PlanReader::operator()(const char* key, std::vector<Bytes>& values) {
   const auto is_amount = [](const nlohmann::json& item) {
-    return item.is_number_unsigned() && item.get<std::uint64_t>() <= std::uint64_t(kMostBytes);
+    if (item.is_number_unsigned()) return item.get<std::uint64_t>() <= std::uint64_t(kMostBytes);
+    return item.is_number_integer() && item.get<std::int64_t>() >= 0 && item.get<std::int64_t>() <= kMostBytes;
   };
   const nlohmann::json* found = any(key);
   if (!found) return false;

@@ -213,8 +213,9 @@ class PlanReader {
 
   template <class T>
   static bool keep(T& value, std::optional<T> found) {
-    if (found) value = *std::move(found);
-    return found.has_value();
+    if (!found) return false;
+    value = *std::move(found);
+    return true;
   }
 
   bool choose(const char* key, const std::string& given, Dtype& value);

@@ -39,8 +39,8 @@ void list_predicted(Fields& f, P& p) {
   f("step_seconds", p.step);
   f("tokens_per_second", p.tokens_per_second);
   f("communication_bytes", p.communication);
-  f("max_micro_batch", p.max_micro_batch);
-  f("max_seq_len", p.max_seq_len);
+  f("max_micro_batch", p.max_micro_batch, IntRange{1, kMostCount});
+  f("max_seq_len", p.max_seq_len, IntRange{1, kMostCount});
   f("epoch_seconds", p.epoch);
   f("cost_usd", p.cost_usd);
 }

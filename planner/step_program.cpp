@@ -90,7 +90,12 @@ class Verifier {
     check_placement(i);
     if (i.op == OpCode::Call) consume(i);
     for (const Operand o : all_.operands_of(p_, i))
-      if (o & kFrees) { require(state_[id(o)].alive, "freed twice", id(o)); state_[id(o)].alive = false; }
+      if (o & kFrees) {
+        const Buffer& b = p_.buffers[id(o)];
+        require(state_[id(o)].alive, "freed twice", id(o));
+        require(i.stream == StreamId::Compute || b.home == i.stream || b.space != MemorySpace::Device, "freed on an asynchronous stream that did not make it", id(o));
+        state_[id(o)].alive = false;
+      }
   }
 
   /// A consumed slot is freed inside the call: follow the block's events on slots.

@@ -34,11 +34,11 @@ int terminal_width(int file) {
 }
 
 struct Replacement { std::string_view text, ascii; };
-constexpr std::array kReplacements{
-    Replacement{"█", "#"}, {"▉", "#"}, {"▊", "#"}, {"▋", "#"}, {"▌", "#"}, {"▍", "-"}, {"▎", "-"}, {"▏", "-"},
-    Replacement{"░", "."}, {"▶", ">"}, {"★", ">"}, {"×", "x"}, {"·", "-"}, {"•", "-"}, {"–", "-"}, {"—", "-"},
-    Replacement{"±", "~"}, {"µ", "u"}, {"≈", "~"}, {"≤", "<="}, {"≥", ">="}, {"→", "->"}, {"…", "..."},
-    Replacement{"√", "sqrt "}, {"’", "'"}, {"“", "\""}, {"”", "\""}};
+constexpr Replacement kReplacements[]{
+    {"█", "#"}, {"▉", "#"}, {"▊", "#"}, {"▋", "#"}, {"▌", "#"}, {"▍", "-"}, {"▎", "-"}, {"▏", "-"},
+    {"░", "."}, {"▶", ">"}, {"★", ">"}, {"×", "x"}, {"·", "-"}, {"•", "-"}, {"–", "-"}, {"—", "-"},
+    {"±", "~"}, {"µ", "u"}, {"≈", "~"}, {"≤", "<="}, {"≥", ">="}, {"→", "->"}, {"…", "..."},
+    {"√", "sqrt "}, {"’", "'"}, {"“", "\""}, {"”", "\""}};
 
 }  // namespace
 
@@ -61,8 +61,8 @@ std::string paint(std::string_view text, Ink ink, const Screen& screen) {
 std::string to_ascii(std::string_view text) {
   std::string out;
   while (!text.empty()) {
-    const auto row = std::find_if(kReplacements.begin(), kReplacements.end(), [&](const Replacement& r) { return text.starts_with(r.text); });
-    if (row == kReplacements.end()) {
+    const auto row = std::find_if(std::begin(kReplacements), std::end(kReplacements), [&](const Replacement& r) { return text.starts_with(r.text); });
+    if (row == std::end(kReplacements)) {
       out += text.front();
       text.remove_prefix(1);
     } else {

@@ -1,0 +1,32 @@
+// Shell completion, generated from the commands and flags that CLI11 knows.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI { class App; }
+
+namespace gpuplan {
+
+/// One flag or positional as a shell sees it.
+struct CompletedFlag {
+  std::string name;                     // "--model"; empty: a positional
+  std::string help;
+  bool takes_value = false, needs_value = false;
+  std::vector<std::string> values;      // what may follow
+  bool takes_file = false;
+};
+
+struct CompletedCommand {
+  std::string name, help;
+  std::vector<CompletedFlag> flags;
+};
+
+/// Every command. Names of models, GPUs and machines are those of the catalogues now.
+std::vector<CompletedCommand> completed_commands(const CLI::App& program);
+
+std::string bash_completion(const std::vector<CompletedCommand>& commands);
+std::string zsh_completion(const std::vector<CompletedCommand>& commands);
+std::string fish_completion(const std::vector<CompletedCommand>& commands);
+
+}  // namespace gpuplan

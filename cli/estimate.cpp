@@ -1,0 +1,67 @@
+// gpuplan estimate: does it fit, which strategy, how fast, at what cost.
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/estimate_answer.h"
+#include "cli/json/estimate_json.h"
+#include "cli/plan_flags.h"
+#include "cli/render/estimate_text.h"
+#include "planner/plan_file.h"
+
+namespace gpuplan {
+namespace {
+
+void setup(CLI::App& app) {
+  add_plan_flags(app);
+  add_flag(app, "--explain", "", "show every term behind the figures, with its source");
+  add_flag(app, "--json", "", "the answer as JSON, in base units");
+  add_flag(app, "--save", "FILE", "write the recommended plan, or that of --strategy; nothing when none fits");
+}
+
+/// The recommended strategy; when nothing fits, the one that needs the least.
+const StrategyEstimate* closest_look(const EstimateResult& result) {
+  const StrategyEstimate* shown = nullptr;
+  for (const StrategyEstimate& e : result.strategies) {
+    if (!e.not_applicable.empty()) continue;
+    if (result.recommended && e.strategy.name == result.recommended->strategy) return &e;
+    if (!shown || e.tiers.needed < shown->tiers.needed) shown = &e;
+  }
+  return shown;
+}
+
+void save(const EstimateAnswer& answer, const std::string& file, Console& console) {
+  if (!answer.fits()) {
+    console.err << fmt::format("gpuplan: nothing fits, so {} was not written\n", file);
+    return;
+  }
+  write_file_atomically(file, make_plan(answer.request, answer.result, *answer.shown).dump(2) + "\n");
+  console.err << fmt::format("gpuplan: the {} plan is saved in {}\n", answer.shown->strategy.name, file);
+}
+
+int run(const CLI::App& app, Console& console) {
+  PlanQuestion question = read_plan_question(app, console.in);
+  EstimateAnswer answer{.request = std::move(question.request), .result = {}, .explanation = {}};
+  answer.result = estimate(answer.request);
+  answer.result.assumptions.insert(answer.result.assumptions.begin(), question.notes.begin(), question.notes.end());
+  answer.shown = closest_look(answer.result);
+  if (is_given(app, "--explain") && answer.shown) answer.explanation = explain(answer.request, answer.result, *answer.shown);
+  if (const auto file = given(app, "--save")) save(answer, *file, console);
+  console.print(is_given(app, "--json") ? estimate_json(answer).dump(2) + "\n" : estimate_text(answer, console.screen));
+  return answer.fits() ? 0 : 1;
+}
+
+}  // namespace
+
+const Command kEstimate{
+    .name = "estimate",
+    .summary = "does it fit, which strategy, how fast, at what cost",
+    .usage = "[PLAN.json] --model MODEL [--full | --lora | --qlora] --gpus GPUS [OPTION]...",
+    .example = "gpuplan estimate --model llama3-8b --lora r=8 --gpus 4xA6000\n"
+               "gpuplan estimate --model llama3-8b --full --gpus 8xH100 --checkpointing full --save plan.json\n"
+               "gpuplan estimate plan.json --micro-batch 4 --explain",
+    .setup = setup,
+    .run = run};
+
+}  // namespace gpuplan

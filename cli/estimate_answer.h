@@ -1,0 +1,19 @@
+// What the estimate command has to show: the question, the answer, and which strategy is looked at closely.
+#pragma once
+
+#include "cli/render/screen.h"
+#include "planner/estimate.h"
+#include "planner/explain.h"
+
+namespace gpuplan {
+
+struct EstimateAnswer {
+  EstimateRequest request;
+  EstimateResult result;
+  const StrategyEstimate* shown = nullptr;      // of result: recommended or asked for, else nearest to fitting; may be none
+  std::vector<ExplainSection> explanation;      // with --explain
+
+  bool fits() const { return result.recommended && !result.recommended->strategy.empty(); }
+};
+
+}  // namespace gpuplan

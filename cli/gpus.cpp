@@ -1,0 +1,79 @@
+// gpuplan gpus: lists, searches and explains the catalogue of GPUs.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/names.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/gpu_report.h"
+#include "cli/json/catalogue_json.h"
+#include "cli/render/catalogue_text.h"
+
+namespace gpuplan {
+namespace {
+
+void setup(CLI::App& app) {
+  app.add_option("query")->type_name("QUERY")->description("part of a name, vendor or architecture; explained when it is exactly one GPU")->group("Options");
+  add_flag(app, "--json", "", "the answer as JSON, in base units");
+}
+
+bool matches(const GpuSpec& gpu, const std::string& query) {
+  const std::string wanted = squash(query);
+  for (const std::string* text : {&gpu.id, &gpu.name, &gpu.vendor, &gpu.architecture})
+    if (squash(*text).find(wanted) != std::string::npos) return true;
+  return false;
+}
+
+/// The GPU that the query means without anything being assumed.
+std::optional<GpuSpec> exact_gpu(const std::string& query) {
+  try {
+    std::string assumption;
+    GpuSpec gpu = find_gpu(query, &assumption);
+    if (assumption.empty()) return gpu;
+  } catch (const InputError&) {   // unknown or several: the search says which
+  }
+  return {};
+}
+
+std::vector<GpuReport> search(const std::string& query) {
+  if (!query.empty())
+    if (const auto gpu = exact_gpu(query)) return {report_gpu(*gpu)};
+  std::vector<GpuReport> found;
+  for (const GpuSpec& gpu : list_gpus())
+    if (matches(gpu, query)) found.push_back(report_gpu(gpu));
+  return found;
+}
+
+int refuse(const std::string& query, bool as_json, Console& console) {
+  std::vector<std::string> names;
+  for (const GpuSpec& gpu : list_gpus()) names.push_back(gpu.id);
+  if (as_json) console.print("{\"gpus\": []}\n");
+  console.err << fmt::format("gpuplan: no GPU matches '{}': {}\n", query, did_you_mean(query, names, "'gpuplan gpus' lists them all"));
+  return 1;
+}
+
+int run(const CLI::App& app, Console& console) {
+  const bool as_json = is_given(app, "--json");
+  const std::string query = given(app, "query").value_or("");
+  const std::vector<GpuReport> found = search(query);
+  if (found.empty()) return refuse(query, as_json, console);
+  if (as_json) console.print(gpus_json(found).dump(2) + "\n");
+  else console.print(found.size() == 1 ? gpu_text(found.front(), console.screen) : gpus_text(found, console.screen));
+  return 0;
+}
+
+}  // namespace
+
+const Command kGpus{
+    .name = "gpus",
+    .summary = "list, search and explain GPUs",
+    .usage = "[QUERY] [--json]",
+    .example = "gpuplan gpus hopper\n"
+               "gpuplan gpus A6000\n"
+               "gpuplan gpus --json",
+    .setup = setup,
+    .run = run};
+
+}  // namespace gpuplan

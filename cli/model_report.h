@@ -1,0 +1,27 @@
+// What `gpuplan models NAME` says about one model, computed before it is shown.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/catalogue.h"
+#include "models/weights.h"
+
+namespace gpuplan {
+
+struct ModelReport {
+  CatalogueEntry entry;                        // name, id, family, recorded parameters
+  std::optional<ModelSpec> spec;               // empty: not modelled yet
+  ModelWeights weights;
+  std::int64_t parameters{};                   // computed where modelled, else recorded
+  std::string published;                       // who published the count; empty: nobody
+  bool is_verified = false;                    // the published count equals the recorded one
+  std::vector<std::string> notes;
+};
+
+/// A model by name or path. One that is known but not modelled yet gets a short report. Throws InputError.
+ModelReport report_model(const std::string& text);
+ModelReport report_model(const CatalogueEntry& entry);
+
+}  // namespace gpuplan

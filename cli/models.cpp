@@ -1,0 +1,83 @@
+// gpuplan models: lists, searches and explains the catalogue of models.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/json_file.h"
+#include "base/names.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/json/catalogue_json.h"
+#include "cli/model_report.h"
+#include "cli/render/catalogue_text.h"
+#include "models/model_names.h"
+
+namespace gpuplan {
+namespace {
+
+void setup(CLI::App& app) {
+  app.add_option("query")->type_name("QUERY")->description("part of a name, id or family; explained when it is exactly one model")->group("Options");
+  add_flag(app, "--show", "MODEL", "explain one: a name, Hugging Face config.json, or model folder");
+  add_flag(app, "--json", "", "the answer as JSON");
+}
+
+bool matches(const CatalogueEntry& entry, const std::string& query) {
+  const std::string wanted = squash(query);
+  for (const std::string* text : {&entry.name, &entry.id, &entry.family})
+    if (squash(*text).find(wanted) != std::string::npos) return true;
+  return false;
+}
+
+std::vector<CatalogueEntry> search(const std::string& query) {
+  std::vector<CatalogueEntry> entries = list_catalogue();
+  std::erase_if(entries, [&](const CatalogueEntry& entry) { return !matches(entry, query); });
+  return entries;
+}
+
+/// The one model that the query names or finds, whatever else contains it.
+std::optional<CatalogueEntry> only_model(const std::string& query, const std::vector<CatalogueEntry>& found) {
+  if (found.size() == 1) return found.front();
+  const std::vector<CatalogueEntry> all = list_catalogue();
+  const auto named = match_model_name(query, all);
+  if (named.size() == 1) return *named.front();
+  return {};
+}
+
+int show(const ModelReport& report, bool as_json, Console& console) {
+  console.print(as_json ? nlohmann::ordered_json{{"models", {model_json(report)}}}.dump(2) + "\n" : model_text(report, console.screen));
+  return 0;
+}
+
+int refuse(const std::string& query, bool as_json, Console& console) {
+  std::vector<std::string> names;
+  for (const CatalogueEntry& entry : list_catalogue()) names.push_back(entry.name);
+  if (as_json) console.print("{\"models\": []}\n");
+  console.err << fmt::format("gpuplan: no model matches '{}': {}\n", query, did_you_mean(query, names, "'gpuplan models' lists them all"));
+  return 1;
+}
+
+int run(const CLI::App& app, Console& console) {
+  const bool as_json = is_given(app, "--json");
+  if (const auto name = given(app, "--show")) return show(report_model(*name), as_json, console);
+  const std::string query = given(app, "query").value_or("");
+  const std::vector<CatalogueEntry> found = search(query);
+  if (!query.empty())
+    if (const auto model = only_model(query, found)) return show(report_model(*model), as_json, console);
+  if (found.empty()) return refuse(query, as_json, console);
+  console.print(as_json ? models_json(found).dump(2) + "\n" : models_text(found, console.screen));
+  return 0;
+}
+
+}  // namespace
+
+const Command kModels{
+    .name = "models",
+    .summary = "list, search and explain models",
+    .usage = "[QUERY] [--show MODEL] [--json]",
+    .example = "gpuplan models qwen2.5\n"
+               "gpuplan models llama3-8b\n"
+               "gpuplan models --json",
+    .setup = setup,
+    .run = run};
+
+}  // namespace gpuplan

@@ -1,0 +1,30 @@
+#include "cli/render/facts.h"
+
+#include <algorithm>
+
+#include "cli/render/text.h"
+
+namespace gpuplan {
+
+std::string render(const std::vector<Fact>& facts, int indent, const Screen& screen) {
+  int width = 0;
+  for (const Fact& fact : facts) width = std::max(width, width_of(fact.label));
+  const std::string margin(std::size_t(indent), ' '), hanging(std::size_t(indent + width + 2), ' ');
+  std::string out;
+  for (const Fact& fact : facts) {
+    if (fact.text.empty()) continue;
+    const std::string text = wrap(fact.text, screen.width, hanging, hanging);
+    out += margin + paint(fact.label, Ink::Faint, screen) + text.substr(std::size_t(indent + width_of(fact.label)));
+  }
+  return out;
+}
+
+std::string heading(std::string_view title, const Screen& screen) { return "\n" + paint(title, Ink::Strong, screen) + "\n"; }
+
+std::string points(const std::vector<std::string>& texts, const Screen& screen) {
+  std::string out;
+  for (const std::string& text : texts) out += wrap(text, screen.width, "  - ", "    ");
+  return out;
+}
+
+}  // namespace gpuplan

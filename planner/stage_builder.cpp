@@ -1,0 +1,111 @@
+// Buffers and instructions of a stage, and the order of its parts.
+#include "planner/stage_builder.h"
+
+#include <algorithm>
+
+namespace gpuplan {
+
+using namespace operand;
+
+StageScratch& stage_scratch() {
+  static thread_local StageScratch scratch;
+  return scratch;
+}
+
+std::uint32_t StageBuilder::add(Category category, BufferRole role, std::uint16_t unit, Bytes bytes, bool persistent, MemorySpace space) {
+  Buffer& b = p_.buffers.emplace_back();
+  b.bytes = bytes;
+  b.category = category;
+  b.role = role;
+  b.unit = unit;
+  b.space = space;
+  b.is_persistent = b.is_allocated = persistent;
+  return std::uint32_t(p_.buffers.size() - 1);
+}
+
+Instruction& StageBuilder::emit(OpCode op, StreamId stream, Axis axis, std::uint16_t unit, std::span<const Operand> operands, Bytes work) {
+  Instruction& i = p_.instructions.emplace_back();
+  i.op = op;
+  i.stream = stream;
+  i.axis = axis;
+  i.unit = unit;
+  i.first_operand = std::uint32_t(p_.operands.size());
+  i.work = work;
+  for (Operand o : operands) {
+    if (id(o) == 0) continue;
+    Buffer& b = p_.buffers[id(o)];
+    if (!b.is_allocated) {
+      b.is_allocated = true;
+      b.home = stream;
+      if (!(o & kByCallee)) o |= kAllocates;
+    }
+    p_.operands.push_back(o);
+  }
+  i.num_operands = std::uint16_t(p_.operands.size() - i.first_operand);
+  return i;
+}
+
+/// Frees follow from use: the last operand that names a buffer frees it, unless a callee does.
+void StageBuilder::finish() {
+  std::vector<std::uint32_t>& seen = s_.pending;
+  seen.assign(p_.buffers.size(), 0);
+  for (std::size_t i = p_.operands.size(); i-- > 0;) {
+    Operand& o = p_.operands[i];
+    if (seen[id(o)]) continue;
+    seen[id(o)] = 1;
+    if (!p_.buffers[id(o)].is_persistent && !(o & kByCallee)) o |= kFrees;
+  }
+}
+
+/// An asynchronous operation holds its inputs until the next one of its stream is issued (a window of one).
+void StageBuilder::drain(StreamId stream, std::uint16_t unit) {
+  auto& held = s_.held[std::size_t(stream)];
+  if (held.empty()) return;
+  s_.operands.assign(held.begin(), held.end());
+  emit(OpCode::Release, StreamId::Compute, Axis::None, unit, s_.operands);
+  held.clear();
+}
+
+void StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint16_t last) {
+  first_ = first, last_ = last;
+  p_.clear();
+  p_.first_unit = first, p_.last_unit = last;
+  p_.buffers.emplace_back();                                     // id 0 stands for "no operand"
+  for (auto& held : s_.held) held.clear();
+  s_.pending.clear();
+  s_.casts.clear();
+  trained_category_ = recipe().is_adapter() ? Category::Adapters : Category::Weights;
+  const std::int64_t k = std::max<std::int64_t>(1, recipe().checkpoint_every);
+  const Bytes boundary = bytes_of(recipe().tokens() * in_.model.spec.hidden_size, n_.residual);
+  s_.units.assign(std::size_t(last - first + 1), {});
+  const ModelSpec& spec = in_.model.spec;
+  const std::int64_t window_period = spec.sliding_layers > 0 ? std::max<std::int64_t>(1, spec.num_hidden_layers / std::max<std::int64_t>(1, spec.num_hidden_layers - spec.sliding_layers)) : 0;
+  for (std::size_t i = 0; i < s_.units.size(); ++i) {
+    Unit& u = s_.units[i];
+    const std::int64_t layer = std::int64_t(unit_id(i)) - 1;
+    const bool is_windowed = blocks.has_windowed && (spec.sliding_layers >= spec.num_hidden_layers || (layer + 1) % window_period != 0);
+    u.blocks = is_windowed ? blocks.windowed : blocks.layer;
+    u.keeps_input = blocks.keeps_input;
+    u.input = boundary;
+    u.is_checkpointed = recipe().checkpointing != Checkpointing::None && (recipe().checkpointing != Checkpointing::EveryK || layer % k == 0);
+    if (is_embedding(i)) u.whole = blocks.embedding, u.whole_backward = blocks.embedding_backward;
+    if (is_head(i)) u.whole = blocks.head;
+  }
+  make_groups();
+  s_.x.assign(s_.units.size() + 1, 0);
+  s_.dx.assign(s_.units.size() + 1, 0);
+  s_.host_x.assign(s_.units.size() + 1, 0);
+  p_.num_frames = std::uint32_t(s_.units.size());
+  const std::int64_t m = recipe().grad_accum;
+  micro_batch(0);
+  if (m > 2) {
+    emit(OpCode::Repeat, StreamId::Compute, Axis::None, first_, {}).frame = std::uint32_t(m - 2);
+    micro_batch(1);
+    emit(OpCode::EndRepeat, StreamId::Compute, Axis::None, first_, {}).frame = std::uint32_t(m - 2);
+  }
+  if (m > 1) micro_batch(m - 1);
+  step_all();
+  finish();
+}
+
+}  // namespace gpuplan

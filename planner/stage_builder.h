@@ -1,0 +1,147 @@
+// How one stage's program is built: state in groups, visits, gathers, gradients, steps. Internal to the planner; the entry
+// point is program_builder.h.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include "planner/model_blocks.h"
+#include "planner/program_builder.h"
+#include "planner/state_sizes.h"
+
+namespace gpuplan {
+
+enum class Act : std::uint8_t { Forward, Head, Backward };
+
+/// One stop of the schedule. `unit` is local to the stage.
+struct Visit { Act act{}; std::uint16_t unit{}; std::int64_t micro_batch{}; bool begins_chunk{}, ends_chunk{}; };
+
+/// Tensors that are gathered, reduced and stepped together: an FSDP unit, a DDP bucket, a ZeRO module. Buffer ids, 0: none.
+struct Group {
+  StateSizes sizes;
+  std::uint16_t unit{};                               // for names
+  std::uint32_t trained{}, frozen{}, master{}, state{}, paged{};
+  std::uint32_t gathered_trained{}, gathered_frozen{}, flat_trained{}, flat_frozen{};   // current handles
+  std::uint32_t full_gradient{}, gradient{}, bucket{};
+  std::int64_t elements_after{};                      // gathered between this group's forward and its backward
+  std::uint32_t reduced_whole{};                      // ZeRO-1: unsharded gradient that stays until the step
+  bool is_held{}, keeps_after_forward{}, is_root{}, needs_copy_out{};
+  bool has_gradient() const { return sizes.trained_elements > 0 || sizes.full_gradient.count > 0; }
+};
+
+/// What the units of a stage call.
+struct Unit {
+  LayerBlocks blocks;                                 // of a layer
+  std::uint8_t whole = kNoBlock, whole_backward = kNoBlock;   // of an end of the model
+  std::uint16_t group{}, second{};                    // whose weights it uses; the second of a tied head or a wrapped rest
+  bool has_second{}, is_checkpointed{}, keeps_input{};
+  Bytes input;
+};
+
+constexpr std::uint16_t kNoGroup = 0xffff;
+
+/// Storage of a builder, reused from plan to plan: a search builds tens of thousands per second.
+struct StageScratch {
+  std::vector<Group> groups;
+  std::vector<Unit> units;
+  std::vector<Visit> visits;
+  std::vector<std::uint32_t> x, dx, host_x, casts, pending;
+  std::array<std::vector<std::uint32_t>, kNumStreams> held;
+  std::vector<Operand> operands;
+};
+StageScratch& stage_scratch();
+
+/// Builds the program of one stage (all ranks of a job without pipeline) by walking its schedule.
+class StageBuilder {
+ public:
+  StageBuilder(StepProgram& all, RankProgram& program, const PlanInput& input, const Numerics& numerics, const SizeRules& rules, const EngineConvention& engine)
+      : all_(all), p_(program), in_(input), n_(numerics), rules_(rules), engine_(engine), s_(stage_scratch()), layout_(rules.layout) {}
+
+  /// `first` to `last` are the model's units of this stage.
+  void run(const ModelBlocks& blocks, std::uint16_t first, std::uint16_t last);
+
+ private:
+  const Recipe& recipe() const { return in_.recipe; }
+  std::uint16_t num_layers() const { return std::uint16_t(in_.model.spec.num_hidden_layers); }
+  std::uint16_t unit_id(std::size_t local) const { return std::uint16_t(first_ + local); }
+  bool is_embedding(std::size_t local) const { return unit_id(local) == 0; }
+  bool is_head(std::size_t local) const { return unit_id(local) == num_layers() + 1; }
+  bool has_embedding() const { return first_ == 0; }
+  bool has_head() const { return last_ == num_layers() + 1; }
+  bool gathers() const { return layout_.shards_weights && rules_.ways > 1; }
+  bool casts() const { return !layout_.shards_weights && n_.casts_weights; }
+  bool is_fsdp() const { return rules_.engine == Engine::Fsdp1 || rules_.engine == Engine::Fsdp2; }
+  bool reduces_each_micro_batch() const { return layout_.shards_gradients && !engine_.syncs_last_only; }
+  std::int64_t replicas() const { return in_.strategy.mesh.dp_replicate; }
+
+  // buffers
+  std::uint32_t add(Category category, BufferRole role, std::uint16_t unit, Bytes bytes, bool persistent = false, MemorySpace space = MemorySpace::Device);
+  void place(std::uint32_t id, Axis axis, Placement placement) { p_.buffers[id].placement[std::size_t(axis)] = placement; }
+  Instruction& emit(OpCode op, StreamId stream, Axis axis, std::uint16_t unit, std::span<const Operand> operands, Bytes work = {});
+  Instruction& emit(OpCode op, StreamId stream, Axis axis, std::uint16_t unit, std::initializer_list<Operand> operands, Bytes work = {}) {
+    return emit(op, stream, axis, unit, std::span<const Operand>(operands.begin(), operands.size()), work);
+  }
+  void finish();
+
+  // state
+  void make_groups();
+  void allocate_state(Group& group);
+  void wrap_by_size(Group& root);
+  MemorySpace optimizer_space() const;
+  MemorySpace weight_space() const;
+
+  // asynchronous operations hold their inputs until the next one of their stream
+  void hold(StreamId stream, std::uint32_t id) { if (id) s_.held[std::size_t(stream)].push_back(id); }
+  void drain(StreamId stream, std::uint16_t unit);
+
+  // visits
+  void micro_batch(std::int64_t index);
+  void walk();
+  void acquire(const Visit& visit);
+  void cast_for(const Visit& visit);
+  void gather(Group& group);
+  void gather_part(Group& group, std::uint32_t stored, Bytes whole, bool is_cast, std::uint32_t& handle, std::uint32_t& flat);
+  void copy_out(Group& group);
+  void cast_weights(Group& group, Bytes bytes);
+  void release_groups(const Visit& visit);
+  void enter(const Visit& visit);
+  void leave_backward(const Visit& visit);
+  void forward(const Visit& visit);
+  void head(const Visit& visit);
+  void backward(const Visit& visit);
+  void push_weights(Group& group);
+  void push_gradients(Group& group);
+  std::uint32_t gradient_target(Group& group);
+  void gradients_ready(std::size_t group, bool is_last_micro_batch);
+  void reduce_pending(bool is_last_micro_batch, bool flush);
+  void finish_visit(const Visit& visit);
+  void reduce(Group& group, bool is_last_micro_batch);
+  void step_all();
+  void step(Group& group);
+  void put_away(std::size_t at, std::uint16_t unit);
+  void bring_back(std::size_t visit);
+  template <class Use> void each_group(const Unit& unit, Use use) {
+    use(s_.groups[unit.group]);
+    if (unit.has_second) use(s_.groups[unit.second]);
+  }
+  bool is_last(const Visit& v) const { return v.micro_batch + 1 == recipe().grad_accum; }
+
+  StepProgram& all_;
+  RankProgram& p_;
+  const PlanInput& in_;
+  const Numerics& n_;
+  const SizeRules& rules_;
+  const EngineConvention& engine_;
+  StageScratch& s_;
+  StateLayout layout_;
+  std::uint16_t first_{}, last_{};
+  std::uint32_t step_gradient_{}, step_temporary_{}, reduce_bucket_{};
+  Bytes step_gradient_bytes_, step_temporary_bytes_;
+  std::uint32_t tokens_{};
+  Category trained_category_{};
+};
+
+}  // namespace gpuplan

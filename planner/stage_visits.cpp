@@ -1,0 +1,186 @@
+// Visits of a stage: what a unit's forward, head and backward emit, and the walk over the schedule.
+#include "planner/stage_builder.h"
+
+#include <algorithm>
+
+namespace gpuplan {
+
+using namespace operand;
+
+void StageBuilder::put_away(std::size_t at, std::uint16_t unit) {
+  const Bytes bytes = p_.buffers[s_.x[at]].bytes;
+  s_.host_x[at] = add(Category::Activations, BufferRole::Boundary, unit, bytes, false, MemorySpace::Host);
+  drain(StreamId::CopyOut, unit);
+  emit(OpCode::CopyOut, StreamId::CopyOut, Axis::None, unit, {s_.x[at] | kRead, s_.host_x[at] | kWrite}, bytes);
+  hold(StreamId::CopyOut, s_.x[at]);
+}
+
+void StageBuilder::bring_back(std::size_t visit) {
+  if (visit >= s_.visits.size() || s_.visits[visit].act != Act::Backward) return;
+  const std::size_t local = s_.visits[visit].unit;
+  if (!s_.host_x[local]) return;
+  drain(StreamId::CopyOut, unit_id(local));
+  const Bytes bytes = p_.buffers[s_.host_x[local]].bytes;
+  s_.x[local] = add(Category::Activations, BufferRole::Boundary, unit_id(local), bytes);
+  emit(OpCode::CopyIn, StreamId::CopyIn, Axis::None, unit_id(local), {s_.host_x[local] | kRead, s_.x[local] | kWrite}, bytes);
+  s_.host_x[local] = 0;
+}
+
+/// A chunk begins with the tokens (inputs for the first stage, labels for the last) and the activations of the stage before.
+void StageBuilder::enter(const Visit& v) {
+  if (!v.begins_chunk || v.act == Act::Backward) return;
+  constexpr std::int64_t kBytesPerToken = 24;                    // input ids, labels, attention mask: int64
+  const std::uint16_t unit = unit_id(v.unit);
+  tokens_ = 0;
+  if (has_embedding() || has_head()) {
+    tokens_ = add(Category::Activations, BufferRole::Batch, unit, Bytes{recipe().tokens() * kBytesPerToken});
+    emit(OpCode::LoadBatch, StreamId::Compute, Axis::None, unit, {tokens_ | kWrite});
+  }
+  if (has_embedding()) return;
+  const Bytes bytes = s_.units[v.unit].input;
+  s_.x[v.unit] = add(Category::Activations, BufferRole::Boundary, unit, bytes);
+  emit(OpCode::Recv, StreamId::Recv, Axis::Pp, unit, {s_.x[v.unit] | kWrite}, bytes);
+}
+
+/// The gradient of a stage's input goes to the stage before.
+void StageBuilder::leave_backward(const Visit& v) {
+  if (has_embedding()) return;
+  const std::uint16_t unit = unit_id(v.unit);
+  drain(StreamId::Send, unit);
+  emit(OpCode::Send, StreamId::Send, Axis::Pp, unit, {s_.dx[v.unit] | kRead}, s_.units[v.unit].input).frame = 1;
+  hold(StreamId::Send, s_.dx[v.unit]);
+}
+
+void StageBuilder::forward(const Visit& v) {
+  const Unit& u = s_.units[v.unit];
+  const std::uint16_t unit = unit_id(v.unit);
+  const std::size_t at = v.unit;
+  enter(v);
+  const Bytes output = s_.units[std::min(at + 1, s_.units.size() - 1)].input;
+  s_.x[at + 1] = add(Category::Activations, BufferRole::Boundary, std::uint16_t(unit + 1), output);
+  s_.operands.clear();
+  if (is_embedding(at)) s_.operands.push_back(tokens_ | kRead);
+  else s_.operands.push_back(s_.x[at] | kRead | kByCallee);
+  s_.operands.push_back(s_.x[at + 1] | kWrite | kByCallee);
+  each_group(u, [&](Group& g) { push_weights(g); });
+  Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
+  call.block = is_embedding(at) ? u.whole : u.is_checkpointed ? u.blocks.forward_drop : u.blocks.forward;
+  call.frame = std::uint32_t(at);
+  if (recipe().offload.activations && u.is_checkpointed && !is_embedding(at)) put_away(at, unit);
+  if (v.ends_chunk && !has_head()) {
+    drain(StreamId::Send, unit);
+    emit(OpCode::Send, StreamId::Send, Axis::Pp, unit, {s_.x[at + 1] | kRead}, output);
+    hold(StreamId::Send, s_.x[at + 1]);
+  }
+}
+
+void StageBuilder::head(const Visit& v) {
+  const Unit& u = s_.units[v.unit];
+  const std::uint16_t unit = unit_id(v.unit);
+  enter(v);
+  s_.dx[v.unit] = add(Category::Activations, BufferRole::ActivationGradient, unit, u.input);
+  s_.operands.assign({s_.x[v.unit] | kRead | kByCallee, s_.dx[v.unit] | kWrite | kByCallee, tokens_ | kRead});
+  each_group(u, [&](Group& g) { push_weights(g); });
+  each_group(u, [&](Group& g) { push_gradients(g); });
+  Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
+  call.block = u.whole;
+  call.frame = std::uint32_t(v.unit);
+  if (!s_.casts.empty()) {                                       // autocast ends here and forgets its casts
+    emit(OpCode::Release, StreamId::Compute, Axis::None, unit, s_.casts);
+    s_.casts.clear();
+  }
+  if (v.ends_chunk) leave_backward(v);                           // a stage of the head alone
+}
+
+void StageBuilder::backward(const Visit& v) {
+  const Unit& u = s_.units[v.unit];
+  const std::uint16_t unit = unit_id(v.unit);
+  const std::size_t at = v.unit;
+  if (v.begins_chunk && !has_head()) {
+    const Bytes bytes = s_.units.back().input;
+    s_.dx[at + 1] = add(Category::Activations, BufferRole::ActivationGradient, unit, bytes);
+    emit(OpCode::Recv, StreamId::Recv, Axis::Pp, unit, {s_.dx[at + 1] | kWrite}, bytes).frame = 1;
+  }
+  if (is_embedding(at)) {
+    if (u.whole_backward == kNoBlock) {
+      emit(OpCode::Release, StreamId::Compute, Axis::None, unit, {s_.dx[at + 1]});
+      return;
+    }
+    s_.operands.assign({s_.dx[at + 1] | kRead | kByCallee, tokens_ | kRead});
+    each_group(u, [&](Group& g) { push_weights(g); });
+    each_group(u, [&](Group& g) { push_gradients(g); });
+    emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands).block = u.whole_backward;
+    return;
+  }
+  if (u.is_checkpointed) {
+    s_.operands.assign({s_.x[at] | kRead | kByCallee});
+    each_group(u, [&](Group& g) { push_weights(g); });
+    Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
+    call.block = u.blocks.recompute;
+    call.frame = std::uint32_t(at);
+  }
+  s_.dx[at] = add(Category::Activations, BufferRole::ActivationGradient, unit, u.input);
+  s_.operands.clear();
+  if (u.keeps_input || u.is_checkpointed) s_.operands.push_back(s_.x[at] | kRead | kByCallee);
+  s_.operands.push_back(s_.dx[at + 1] | kRead | kByCallee);
+  s_.operands.push_back(s_.dx[at] | kWrite | kByCallee);
+  each_group(u, [&](Group& g) { push_weights(g); });
+  each_group(u, [&](Group& g) { push_gradients(g); });
+  Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
+  call.block = u.is_checkpointed ? u.blocks.backward_dropped : u.blocks.backward;
+  call.frame = std::uint32_t(at);
+  if (v.ends_chunk) leave_backward(v);
+}
+
+/// What a visit leaves behind: gradients that are complete, buckets that are full.
+void StageBuilder::finish_visit(const Visit& v) {
+  if (v.act == Act::Forward) return;
+  const Unit& u = s_.units[v.unit];
+  const bool ends = v.ends_chunk;                                // the last visit of this micro-batch on this stage
+  // ZeRO's flat reduce buffers exist from the first gradient on
+  if (!reduce_bucket_ && rules_.engine == Engine::Zero && rules_.ways > 1 && engine_.reduce_bucket != 0 && in_.model.trainable > 0) {
+    const std::int64_t h = in_.model.spec.hidden_size, bucket = engine_.reduce_bucket < 0 ? h * h : engine_.reduce_bucket;
+    reduce_bucket_ = add(Category::Communication, BufferRole::Bucket, unit_id(v.unit), bytes_of(engine_.num_reduce_buffers * bucket, n_.compute));
+  }
+  const auto ready = [&](std::size_t group, bool is_shared) {
+    const bool is_complete = ends || !(s_.groups[group].is_root || is_shared);   // a tied embedding gets its last part at the end
+    if (is_complete) gradients_ready(group, is_last(v));
+  };
+  ready(u.group, false);
+  if (u.has_second) ready(u.second, true);
+  reduce_pending(is_last(v), ends);
+}
+
+void StageBuilder::walk() {
+  const std::size_t ahead = gathers() ? std::size_t(engine_.prefetch_units) : 0;
+  for (std::size_t i = 0; i < s_.visits.size(); ++i) {
+    const Visit v = s_.visits[i];
+    acquire(v);
+    each_group(s_.units[v.unit], [&](Group& g) { copy_out(g); });
+    for (std::size_t j = i + 1; j < s_.visits.size() && j <= i + ahead; ++j) acquire(s_.visits[j]);
+    cast_for(v);
+    if (recipe().offload.activations) { bring_back(i); bring_back(i + 1); }
+    if (v.act == Act::Forward) forward(v);
+    else if (v.act == Act::Head) head(v);
+    else backward(v);
+    release_groups(v);
+    finish_visit(v);
+  }
+  drain(StreamId::Reduce, first_);
+  drain(StreamId::Send, first_);
+  drain(StreamId::Gather, first_);
+}
+
+void StageBuilder::micro_batch(std::int64_t index) {
+  s_.visits.clear();
+  const std::uint16_t count = std::uint16_t(s_.units.size());
+  const std::uint16_t bodies = has_head() ? std::uint16_t(count - 1) : count;
+  for (std::uint16_t i = 0; i < bodies; ++i) s_.visits.push_back({Act::Forward, i, index, i == 0, i + 1 == bodies});
+  if (has_head()) s_.visits.push_back({Act::Head, std::uint16_t(count - 1), index, bodies == 0, bodies == 0});
+  for (std::uint16_t i = bodies; i-- > 0;) s_.visits.push_back({Act::Backward, i, index, i + 1 == bodies, i == 0});
+  for (Group& g : s_.groups) g.is_held = false, g.gathered_trained = g.gathered_frozen = g.flat_trained = g.flat_frozen = 0;
+  reduce_bucket_ = 0;
+  walk();
+}
+
+}  // namespace gpuplan

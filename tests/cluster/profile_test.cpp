@@ -1,0 +1,124 @@
+// Profiles: the shipped classes and files people calibrate.
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/sha256.h"
+#include "cluster/profile.h"
+#include "scratch_folder.h"
+
+using namespace gpuplan;
+using namespace gpuplan::literals;
+
+namespace {
+
+std::string error_of(const std::string& text) {
+  const test::ScratchFolder folder;
+  const std::string file = folder.write("mine.yaml", text).string();
+  try {
+    load_profile(file);
+  } catch (const InputError& error) {
+    std::string message = error.what();
+    for (auto at = message.find(file); at != std::string::npos; at = message.find(file)) message.replace(at, file.size(), "F");
+    return message;
+  }
+  return "no error";
+}
+
+const ProfileValue* find(const Profile& profile, const std::string& name) {
+  for (const auto& [key, value] : profile.values)
+    if (key == name) return &value;
+  return nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("profile: architecture and form factor choose the class") {
+  struct Row { const char *gpu, *id; };
+  for (const Row& row : {Row{"a100-sxm-80gb", "default-ampere"}, {"a800-sxm-80gb", "default-ampere"}, {"a10g", "default-ampere"}, {"h100-sxm", "default-hopper"},
+                         {"h100-pcie", "default-hopper"}, {"b200-sxm", "default-hopper"}, {"gb200", "default-hopper"}, {"rtx-4090", "default-consumer-pcie"},
+                         {"rtx-a6000", "default-consumer-pcie"}, {"rtx-6000-ada", "default-consumer-pcie"}, {"l40s", "default-consumer-pcie"},
+                         {"rtx-5090", "default-consumer-pcie"}, {"t4", "default-turing"}, {"v100-sxm2-32gb", "default-volta"}, {"mi300x", "default-amd"},
+                         {"cpu", "default-cpu"}}) {
+    CAPTURE(row.gpu);
+    CHECK(default_profile(std::string(row.gpu)).id == row.id);
+  }
+}
+
+TEST_CASE("profile: every GPU has a complete one, every number with unit, kind and source") {
+  for (const GpuSpec& gpu : list_gpus()) {
+    CAPTURE(gpu.id);
+    const Profile profile = default_profile(gpu);
+    CHECK(profile.values.size() == 25);
+    CHECK(profile.gemm_efficiency > 0.5);
+    for (const auto& [name, value] : profile.values) {
+      CAPTURE(name);
+      CHECK(!value.unit.empty());
+      CHECK((value.kind == "fitted" || value.kind == "measured" || value.kind == "datasheet" || value.kind == "derived"));
+      CHECK(value.source.size() > 10);               // a text, not the short id of one
+    }
+  }
+}
+
+TEST_CASE("profile: the fitted numbers arrive in base units") {
+  const Profile a100 = default_profile(std::string("a100-sxm-80gb")), h100 = default_profile(std::string("h100-sxm")), rtx = default_profile(std::string("rtx-4090"));
+  CHECK(a100.gemm_efficiency == doctest::Approx(0.7723));
+  CHECK(h100.gemm_efficiency == doctest::Approx(0.7261));
+  CHECK(rtx.gemm_efficiency == doctest::Approx(0.8129));
+  CHECK(a100.flash_efficiency == doctest::Approx(0.8605));
+  CHECK(h100.flash_efficiency == doctest::Approx(0.5375));
+  CHECK(a100.kernel_overhead.value == doctest::Approx(7.192e-6));
+  CHECK(a100.dispatch_eager.value == doctest::Approx(18.88e-6));
+  CHECK(a100.cpu_optimizer_bandwidth.value == doctest::Approx(22.33e9));
+  CHECK(a100.host_link_efficiency == doctest::Approx(0.6839 * 31.5 / 24.8).epsilon(0.001));
+  CHECK(a100.nccl == 1_GiB);
+  CHECK(a100.context == Bytes{std::int64_t(0.45 * 0x1p30)});
+  CHECK(a100.blas_workspace == 8320_KiB);            // 8.125 MiB = 2 x 4096 KiB + 8 x 16 KiB
+  CHECK(h100.blas_workspace == 32_MiB);
+  CHECK(a100.margin == doctest::Approx(0.03));
+}
+
+TEST_CASE("profile: a CPU rank has no device context") {
+  const Profile cpu = default_profile(std::string("cpu"));
+  CHECK(cpu.context == 0_B);
+  CHECK(cpu.nccl == 0_B);
+  CHECK(cpu.dispatch_eager.value == 0);
+}
+
+TEST_CASE("profile: it says which file it came from") {
+  const Profile profile = default_profile(std::string("t4"));
+  CHECK(profile.sha256 == sha256_hex(read_file(data_dir() / "profiles" / "default.yaml")));
+  CHECK(profile.file == (data_dir() / "profiles" / "default.yaml").string());
+  CHECK(find(profile, "gemm_efficiency")->source.starts_with("fitted on the 599 open speed points by prototypes/speed_model.py"));
+}
+
+TEST_CASE("profile: one's own file may change a few numbers of a class") {
+  const test::ScratchFolder folder;
+  const auto file = folder.write("mine.yaml", R"(
+id: my-box
+based_on: default-consumer-pcie
+values:
+  gemm_efficiency: {value: 0.64, unit: share, kind: measured, source: gpuplan calibrate}
+  kernel_overhead: {value: 0.005, unit: ms, kind: measured, source: gpuplan calibrate}
+)");
+  const Profile profile = load_profile(file);
+  CHECK(profile.id == "my-box");
+  CHECK(profile.gemm_efficiency == doctest::Approx(0.64));
+  CHECK(profile.kernel_overhead.value == doctest::Approx(5e-6));
+  CHECK(profile.flash_efficiency == doctest::Approx(0.8605));
+  CHECK(profile.values.size() == 25);
+  CHECK(find(profile, "gemm_efficiency")->kind == "measured");
+  CHECK(profile.sha256 == sha256_hex(read_file(file)));
+}
+
+TEST_CASE("profile: mistakes are named with their line") {
+  const std::string hint = "\n  a profile names every value, or a class to start from: 'based_on: default-ampere'";
+  const std::string head = "id: x\nbased_on: default-ampere\nvalues:\n";
+  CHECK(error_of(head + "  gemm_eficiency: {value: 1, unit: share, kind: measured, source: me}\n") ==
+        "F:4: values.gemm_eficiency: is not a known key; did you mean one of 'gemm_efficiency', 'memory_efficiency'?" + hint);
+  CHECK(error_of(head + "  kernel_overhead: {value: 1, unit: share, kind: measured, source: me}\n") ==
+        "F:4: values.kernel_overhead.unit: 'share' is not a unit for this" + hint);
+  CHECK(error_of(head + "  margin: {value: 1, unit: share, kind: measured}\n") == "F:4: values.margin.source: is missing" + hint);
+  CHECK(error_of("id: x\nbased_on: default-amper\nvalues: {}\n").find("F:2: based_on: 'default-amper' is not a class of data/profiles/default.yaml") != std::string::npos);
+  CHECK(error_of("id: x\nvalues: {}\n").starts_with("F: 25 problems:\n  F:2: values: 'gemm_efficiency' is missing\n"));
+}

@@ -1,0 +1,399 @@
+#include <filesystem>
+#include <limits>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json_file.h"
+#include "cluster/fabric.h"
+#include "models/recipe_names.h"
+#include "planner/plan_file.h"
+#include "planner/plan_fixture.h"
+#include "planner/schema_check.h"
+
+using namespace gpuplan;
+using namespace gpuplan::plan_fixture;
+using nlohmann::json;
+
+namespace {
+
+const Recipe kLora{.method = Method::Lora,
+                   .lora = {.rank = 16, .alpha = 32.5, .dropout = 0.05, .targets = {"q_proj", "v_proj"}, .adapter_dtype = Dtype::BF16,
+                            .modules_to_save = {"lm_head"}, .is_dora = true},
+                   .precision = Precision::Bf16True, .micro_batch = 4, .packing = Packing::Dynamic, .grad_accum = 8,
+                   .checkpointing = Checkpointing::EveryK, .checkpoint_every = 2, .attention = AttentionKernel::Flash,
+                   .loss = LossKernel::Chunked, .loss_chunks = 4, .kernels = LayerKernels::Fused, .framework = "torchtune"};
+const Recipe kQlora{.method = Method::Qlora, .quant = {.kind = BaseQuant::Nf4, .block_size = 128, .double_quant = false, .storage_dtype = Dtype::BF16},
+                    .optimizer = "paged-adamw-8bit", .optimizer_in_backward = true, .offload = {.optimizer = OffloadTarget::Cpu, .params = OffloadTarget::Nvme, .activations = true}};
+
+ClusterSpec four_gpus() { return cluster(std::vector<GpuSpec>(4, gpu("rtx-a6000")), 4); }
+ClusterSpec mixed_gpus() { return cluster({gpu("a"), gpu("a"), gpu("b"), gpu("b")}, 4); }
+ClusterSpec two_nodes() { return cluster(std::vector<GpuSpec>(16, gpu("h100-sxm")), 8); }
+
+struct Case { std::string title; EstimateRequest request; std::string strategy; };
+
+/// Requests that differ in everything a plan stores.
+std::vector<Case> cases() {
+  std::vector<Case> out{
+      {"full on one GPU", request({}, cluster({gpu("rtx-4090")}, 1)), "single"},
+      {"lora on four GPUs", request(kLora, four_gpus()), "ddp"},
+      {"qlora on mixed GPUs", request(kQlora, mixed_gpus()), "mp"},
+      {"hsdp over nodes", request({}, two_nodes(), {.fsdp_version = 1, .wrap = WrapPolicy::Size, .wrap_min_params = 1'000'000}), "hsdp"},
+      {"a pinned shard size", request({}, two_nodes(), {.shard_size = 4}), "fsdp"},
+      {"sharding over one rank", request({}, four_gpus(), {.shard_size = 1}), "fsdp"},
+      {"kept after forward", request({}, four_gpus(), {.reshards = false}), "fsdp"},
+      {"grad-op", request({}, four_gpus()), "fsdp-grad-op"},
+      {"zero2", request({}, four_gpus()), "zero2"},
+      {"gpt2", request({}, four_gpus()), "zero3"}};
+  out.back().request.model = parse_hf_config({{"model_type", "gpt2"}, {"n_embd", 64}, {"n_layer", 2}, {"n_head", 4}, {"vocab_size", 100}, {"n_positions", 32}}, "config.json");
+  EstimateRequest& last = out.back().request;
+  last.dataset = {.rows = 5'000'000'000, .tokens_per_row = 300, .epochs = 2.5};
+  last.preference = Preference::Cost;
+  last.price_per_gpu_hour = 1.0 / 3;
+  last.eval_generate = 64;
+  last.cluster.price_per_gpu_hour.reset();
+  last.cluster.memory_in_use.clear();
+  return out;
+}
+
+json good_plan() { return plan_of(request(kLora, four_gpus()), "fsdp"); }
+
+std::string error_of(const json& plan) {
+  try {
+    parse_plan(plan, "plan.json");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+const SchemaCheck& schema() {
+  static const SchemaCheck check(read_json_file(std::filesystem::path(GPUPLAN_TEST_DIR).parent_path() / "docs" / "plan.schema.json"));
+  return check;
+}
+
+/// The keys of a plan as SchemaCheck::properties spells them. A config's keys belong to Hugging Face.
+void list_keys(const json& value, const std::string& at, std::set<std::string>& out) {
+  if (value.is_array())
+    for (const json& item : value) list_keys(item, at + "[]", out);
+  if (!value.is_object() || at == "model.config") return;
+  for (const auto& [key, inner] : value.items()) {
+    const std::string here = at.empty() ? key : at + "." + key;
+    out.insert(here);
+    list_keys(inner, here, out);
+  }
+}
+
+/// A mistake in an otherwise good plan.
+struct Mistake { std::string pointer; json value; std::string message; bool is_seen_by_schema = true; };
+
+}  // namespace
+
+TEST_CASE("a plan read back asks for what was asked, with the strategy pinned") {
+  for (const Case& c : cases()) {
+    CAPTURE(c.title);
+    const EstimateRequest again = parse_plan(plan_of(c.request, c.strategy), "plan.json");
+    CHECK(again.strategy == c.strategy);
+    CHECK(again.model.name == c.request.model.name);
+    CHECK(again.model.id == c.request.model.id);
+    CHECK(again.model.source == "plan.json");
+    CHECK(again.cluster.num_gpus() == c.request.cluster.num_gpus());
+    CHECK(again.cluster.num_nodes() == c.request.cluster.num_nodes());
+    CHECK(again.options.shard_size == c.request.options.shard_size);
+    CHECK(make_strategy(again.strategy, again.cluster, again.options).mesh == make_strategy(c.strategy, c.request.cluster, c.request.options).mesh);
+    CHECK(make_strategy(again.strategy, again.cluster, again.options).layout == make_strategy(c.strategy, c.request.cluster, c.request.options).layout);
+    ModelSpec model = again.model;
+    model.source = c.request.model.source;
+    CHECK(model == c.request.model);
+  }
+}
+
+TEST_CASE("every field of a recipe survives") {
+  const Recipe lora = parse_plan(plan_of(request(kLora, four_gpus()), "ddp"), "plan.json").recipe;
+  CHECK(lora.method == Method::Lora);
+  CHECK(lora.lora.rank == 16);
+  CHECK(lora.lora.alpha == 32.5);
+  CHECK(lora.lora.dropout == 0.05);
+  CHECK(lora.lora.targets == kLora.lora.targets);
+  CHECK(lora.lora.adapter_dtype == Dtype::BF16);
+  CHECK(lora.lora.modules_to_save == kLora.lora.modules_to_save);
+  CHECK(lora.lora.is_dora);
+  CHECK(lora.precision == Precision::Bf16True);
+  CHECK(lora.micro_batch == 4);
+  CHECK(lora.packing == Packing::Dynamic);
+  CHECK(lora.grad_accum == 8);
+  CHECK(lora.checkpointing == Checkpointing::EveryK);
+  CHECK(lora.checkpoint_every == 2);
+  CHECK(lora.attention == AttentionKernel::Flash);
+  CHECK(lora.loss == LossKernel::Chunked);
+  CHECK(lora.loss_chunks == 4);
+  CHECK(lora.kernels == LayerKernels::Fused);
+  CHECK(lora.framework == "torchtune");
+
+  const Recipe qlora = parse_plan(plan_of(request(kQlora, mixed_gpus()), "mp"), "plan.json").recipe;
+  CHECK(qlora.quant.kind == BaseQuant::Nf4);
+  CHECK(qlora.quant.block_size == 128);
+  CHECK_FALSE(qlora.quant.double_quant);
+  CHECK(qlora.quant.storage_dtype == Dtype::BF16);
+  CHECK(qlora.optimizer == "paged-adamw-8bit");
+  CHECK(qlora.optimizer_in_backward);
+  CHECK(qlora.offload.optimizer == OffloadTarget::Cpu);
+  CHECK(qlora.offload.params == OffloadTarget::Nvme);
+  CHECK(qlora.offload.activations);
+  CHECK(qlora.kernels == std::nullopt);
+}
+
+TEST_CASE("writing, reading and writing again gives the same bytes") {
+  for (const Case& c : cases()) {
+    CAPTURE(c.title);
+    const json first = plan_of(c.request, c.strategy);
+    const EstimateRequest again = parse_plan(json::parse(first.dump(2)), "plan.json");
+    CHECK(plan_of(again, again.strategy).dump(2) == first.dump(2));
+  }
+}
+
+TEST_CASE("a cluster is complete: no field is lost, and neighbours alike are stored once") {
+  const json plan = plan_of(request(kQlora, mixed_gpus()), "mp");
+  REQUIRE(plan["cluster"]["gpus"].size() == 2);
+  CHECK(plan["cluster"]["gpus"][0]["count"] == 2);
+  CHECK(plan_of(request({}, two_nodes()), "ddp")["cluster"]["gpus"].size() == 1);
+  const ClusterSpec c = parse_plan(plan, "plan.json").cluster, was = mixed_gpus();
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(c.gpus[i].id == was.gpus[i].id);
+    CHECK(c.gpus[i].fp8.value == was.gpus[i].fp8.value);
+    CHECK(c.gpus[i].framework_memory == was.gpus[i].framework_memory);
+    CHECK(c.gpus[i].source == was.gpus[i].source);
+  }
+  CHECK(c.fabric == FabricKind::PcieHostStaged);
+  CHECK(c.inter.latency == was.inter.latency);
+  CHECK(c.intra.all_reduce_bandwidth == was.intra.all_reduce_bandwidth);
+  CHECK(c.price_per_gpu_hour == was.price_per_gpu_hour);
+  CHECK(c.assumptions == was.assumptions);
+  CHECK(c.memory_in_use == was.memory_in_use);
+  // the same GPU with other memory, as `local` finds it, is another entry
+  ClusterSpec odd = four_gpus();
+  odd.gpus[2].framework_memory = {1 << 30};
+  const json runs = plan_of(request({}, odd), "ddp")["cluster"]["gpus"];
+  REQUIRE(runs.size() == 3);
+  CHECK(runs[2]["count"] == 1);
+}
+
+TEST_CASE("what does not apply is null: adapters of a full fine-tuning, FSDP's version elsewhere, a cost without a price") {
+  const json full = plan_of(request({}, four_gpus()), "zero1");
+  CHECK(full["recipe"]["lora"].is_null());
+  CHECK(full["recipe"]["kernels"].is_null());
+  CHECK(full["strategy"]["fsdp_version"].is_null());
+  CHECK(full["strategy"]["zero_stage"] == 1);
+  CHECK(full["predicted"]["cost_usd"].is_null());
+  CHECK(full["predicted"]["max_seq_len"].is_null());
+  CHECK(good_plan()["strategy"]["fsdp_version"] == 2);
+}
+
+TEST_CASE("the prediction is that of the chosen strategy, in base units") {
+  const json p = good_plan()["predicted"];
+  CHECK(p["peak_bytes"] == 1978);
+  CHECK(p["peak_bytes"] == p["process_bytes"]);
+  CHECK(p["host_bytes"] == 700);                       // loading needs more than stepping
+  CHECK(p["memory_bytes"]["allocator"] == 2048);       // 2^11, the last of 12 categories
+  CHECK(p["memory_bytes"].size() == std::size_t(kNumCategories));
+  CHECK(p["step_seconds"] == 0.1);
+  CHECK(p["epoch_seconds"] == 3600.5);
+  CHECK(p["max_micro_batch"] == 12);
+}
+
+TEST_CASE("numbers that JSON cannot hold are our bug, not a null in the file") {
+  EstimateRequest r = request({}, four_gpus());
+  StrategyEstimate e = estimate_of(r, "ddp");
+  e.tokens_per_second = std::numeric_limits<double>::infinity();
+  CHECK_THROWS_AS(make_plan(r, result_of(e), e), BugError);
+}
+
+TEST_CASE("written plans obey docs/plan.schema.json, and the schema names nothing else") {
+  for (const Case& c : cases()) {
+    CAPTURE(c.title);
+    CHECK(schema().problems(plan_of(c.request, c.strategy)) == std::vector<std::string>{});
+  }
+  std::set<std::string> keys;
+  list_keys(good_plan(), "", keys);
+  CHECK(keys == schema().properties());
+}
+
+TEST_CASE("the schema lists the names of the tables") {
+  const json file = read_json_file(std::filesystem::path(GPUPLAN_TEST_DIR).parent_path() / "docs" / "plan.schema.json");
+  const json& recipe = file["properties"]["recipe"]["properties"];
+  CHECK(recipe["method"]["enum"] == json(canonical_names(method_names())));
+  CHECK(recipe["precision"]["enum"] == json(canonical_names(precision_names())));
+  CHECK(recipe["packing"]["enum"] == json(canonical_names(packing_names())));
+  CHECK(recipe["checkpointing"]["enum"] == json(canonical_names(checkpointing_names())));
+  CHECK(recipe["attention"]["enum"] == json(canonical_names(attention_names())));
+  CHECK(recipe["loss"]["enum"] == json(canonical_names(loss_names())));
+  CHECK(recipe["quant"]["properties"]["kind"]["enum"] == json(canonical_names(quant_names())));
+  CHECK(file["$defs"]["offload_target"]["enum"] == json(canonical_names(offload_names())));
+  CHECK(file["properties"]["cluster"]["properties"]["fabric"]["enum"] == json(fabric_names()));
+  for (const json& name : file["$defs"]["dtype"]["enum"]) CHECK(to_string(parse_dtype(name.get<std::string>(), "")) == name.get<std::string>());
+}
+
+TEST_CASE("every mistake in a plan is refused with its place, by the reader and by the schema") {
+  const std::vector<Mistake> mistakes{
+      // names
+      {"/recipe/lora/rnk", 8, "plan.json: recipe.lora.rnk: is not a known field; did you mean 'rank'?"},
+      {"/recipie", 1, "plan.json: recipie: is not a known field; did you mean 'recipe'?"},
+      {"/cluster/gpus/0/fp4_flops_per_second", 1, "plan.json: cluster.gpus[0].fp4_flops_per_second: is not a known field"},
+      {"/predicted/memory_bytes/wieghts", 1, "plan.json: predicted.memory_bytes.wieghts: is not a known field"},
+      {"/recipe/precision", "bf16", "plan.json: recipe.precision: unknown name 'bf16': did you mean 'bf16-mixed'?"},
+      {"/recipe/precision", "int4", "recipe.precision: unknown name 'int4'"},
+      {"/recipe/attention", "flsh", "recipe.attention: unknown name 'flsh': did you mean 'flash'?"},
+      {"/recipe/checkpointing", "every", "recipe.checkpointing: unknown name 'every': did you mean 'every-k'?"},
+      {"/recipe/kernels", "liger", "recipe.kernels: unknown name 'liger': did you mean 'fused'?"},
+      {"/recipe/lora/adapter_dtype", "bfloat16", "recipe.lora.adapter_dtype: unknown name 'bfloat16': did you mean 'bf16'?"},
+      {"/recipe/lora/adapter_dtype", "x", "recipe.lora.adapter_dtype: unknown data type 'x'"},
+      {"/recipe/optimizer", "adamw", "recipe.optimizer: unknown name 'adamw': did you mean 'adamw-fused'?", false},
+      {"/recipe/optimizer", "adamx", "recipe.optimizer: unknown optimizer 'adamx'", false},
+      {"/recipe/framework", "torchtun", "recipe.framework: unknown framework 'torchtun'; did you mean one of 'torchtune'", false},
+      {"/cluster/fabric", "pci", "cluster.fabric: unknown name 'pci'"},
+      {"/strategy/name", "FULL_SHARD", "strategy.name: unknown name 'FULL_SHARD': did you mean 'fsdp'?", false},
+      {"/strategy/name", "auto", "strategy.name: unknown strategy 'auto'", false},
+      {"/strategy/wrap", "size:-1", "strategy.wrap: unknown policy 'size:-1': use layer, or size:N"},
+      {"/strategy/wrap", "size:007", "strategy.wrap: unknown policy 'size:007'"},
+      {"/strategy/wrap", "size:99999999999999999999", "strategy.wrap: unknown policy", false},
+      {"/options/preference", "fast", "options.preference: unknown name 'fast': use one of speed, cost, memory"},
+      // types
+      {"/recipe", json::array(), "plan.json: recipe: must be an object {...}, found []"},
+      {"/recipe/lora", "r=8", "recipe.lora: must be an object {...}, found \"r=8\""},
+      {"/recipe/micro_batch", 1.5, "plan.json: recipe.micro_batch: must be a whole number, found 1.5"},
+      {"/recipe/micro_batch", "1", "recipe.micro_batch: must be a whole number, found \"1\""},
+      {"/recipe/micro_batch", true, "recipe.micro_batch: must be a whole number, found true"},
+      {"/recipe/optimizer_in_backward", 1, "recipe.optimizer_in_backward: must be true or false, found 1"},
+      {"/recipe/method", 3, "recipe.method: must be a text in quotes, found 3"},
+      {"/recipe/lora/alpha", "32", "recipe.lora.alpha: must be a number, found \"32\""},
+      {"/recipe/lora/targets", "q_proj", "recipe.lora.targets: must be a list of texts in quotes, found \"q_proj\""},
+      {"/recipe/lora/targets/0", 3, "recipe.lora.targets: must be a list of texts in quotes"},
+      {"/cluster/gpus", json::object(), "cluster.gpus: must be a list [...] of one or more, found {}"},
+      {"/cluster/gpus", json::array(), "cluster.gpus: must be a list [...] of one or more, found []"},
+      {"/cluster/gpus/0", 7, "cluster.gpus[0]: must be an object {...}, found 7"},
+      {"/cluster/memory_in_use_bytes/0", -1, "cluster.memory_in_use_bytes: must be a list of whole numbers from 0 to 1152921504606846976"},
+      {"/model/config", "llama", "plan.json: model.config: expected an object"},
+      {"/predicted/step_seconds", "fast", "predicted.step_seconds: must be a number"},
+      // nulls
+      {"/recipe/micro_batch", nullptr, "recipe.micro_batch: is null, a value is needed"},
+      {"/recipe/lora", nullptr, "plan.json: recipe.lora: is needed: method is 'lora'", false},
+      {"/recipe/method", "full", "plan.json: recipe.lora: must be null: method is 'full'", false},
+      // ranges
+      {"/recipe/micro_batch", 0, "plan.json: recipe.micro_batch: 0 is too small, must be 1 or more"},
+      {"/recipe/micro_batch", -3, "recipe.micro_batch: -3 is too small"},
+      {"/recipe/micro_batch", 1'000'000'001, "recipe.micro_batch: 1000000001 is too large, must be 1000000000 or less"},
+      {"/recipe/seq_len", std::uint64_t(-1), "recipe.seq_len: 18446744073709551615 is too large"},
+      {"/recipe/lora/dropout", 1.5, "recipe.lora.dropout: 1.5 is too large, must be 1 or less"},
+      {"/dataset/epochs", -1, "dataset.epochs: -1 is too small, must be 0 or more"},
+      {"/cluster/gpus/0/count", 0, "cluster.gpus[0].count: 0 is too small"},
+      {"/cluster/gpus/0/count", 1'000'000'000, "cluster.gpus[0].count: 1000000000 is too large"},
+      {"/cluster/gpus/0/bf16_flops_per_second", -1.0, "cluster.gpus[0].bf16_flops_per_second: -1 is too small"},
+      {"/cluster/gpus/0/device_memory_bytes", std::int64_t(1) << 61, "cluster.gpus[0].device_memory_bytes: 2305843009213693952 is too large"},
+      {"/cluster/gpus_per_node", 0, "cluster.gpus_per_node: 0 is too small"},
+      {"/strategy/zero_stage", 4, "strategy.zero_stage: 4 is too large"},
+      {"/strategy/tp", 2, "plan.json: strategy.tp: is 2, but only 1 is planned so far"},
+      {"/strategy/ep", 2, "strategy.ep: is 2, but only 1 is planned so far"},
+      {"/predicted/max_seq_len", 0, "predicted.max_seq_len: 0 is too small"},
+      // contradictions
+      {"/strategy/dp_shard", 2, "plan.json: strategy.dp_shard: is 2, but fsdp on these 4 GPUs has 4", false},
+      {"/strategy/zero_stage", 2, "strategy.zero_stage: is 2, but fsdp on these 4 GPUs has 3", false},
+      {"/strategy/fsdp_version", nullptr, "strategy.fsdp_version: is null, but fsdp on these 4 GPUs has 2", false},
+      {"/options/shard_size", 3, "plan.json: options.shard_size: 3 does not divide the 4 GPUs", false},
+      {"/cluster/memory_in_use_bytes", {1, 2}, "cluster.memory_in_use_bytes: has 2 entries for 4 GPUs", false},
+      // the model
+      {"/model/config/hidden_size", "big", "plan.json: model.config.hidden_size: must be a whole number", false},
+      {"/model/config/model_type", "nonsense", "plan.json: model.config: ", false},
+      // other programs
+      {"/schema_version", 2, "plan.json: schema_version: 2 was made by a newer gpuplan"},
+      {"/schema_version", 0, "plan.json: schema_version: 0 is too small"},
+      {"/schema_version", "1", "plan.json: schema_version: must be a whole number, found \"1\""}};
+  for (const Mistake& m : mistakes) {
+    json plan = good_plan();
+    plan[json::json_pointer(m.pointer)] = m.value;
+    const std::string error = error_of(plan);
+    CAPTURE(m.pointer);
+    CAPTURE(m.message);
+    CAPTURE(error);
+    CHECK(error.find(m.message) != std::string::npos);
+    CHECK(error.starts_with("plan.json: "));
+    CHECK(schema().problems(plan).empty() != m.is_seen_by_schema);
+  }
+}
+
+TEST_CASE("no field may be left out, whatever its place") {
+  const json good = good_plan(), flat = good.flatten();
+  std::set<std::string> parents;
+  for (const auto& [pointer, value] : flat.items())
+    for (json::json_pointer p(pointer); !p.empty(); p.pop_back()) parents.insert(p.to_string());
+  std::size_t tried = 0;
+  for (const std::string& text : parents) {
+    const json::json_pointer p(text);
+    if (text.starts_with("/model/config/") || !good[p.parent_pointer()].is_object()) continue;
+    json plan = good;
+    plan[p.parent_pointer()].erase(p.back());
+    const std::string error = error_of(plan);
+    CAPTURE(text);
+    CAPTURE(error);
+    CHECK(error.find(p.back() + ": is missing") != std::string::npos);
+    CHECK_FALSE(schema().problems(plan).empty());
+    ++tried;
+  }
+  CHECK(tried == schema().properties().size());
+}
+
+TEST_CASE("what the schema refuses is refused, and what is read is written back alike, whatever stands in a field") {
+  const json good = good_plan(), flat = good.flatten();
+  const std::vector<json> intruders{nullptr, true, -1, 2, 1e300, "x", json::array(), json::object()};
+  std::size_t read = 0;
+  for (const auto& [pointer, value] : flat.items()) {
+    if (pointer.starts_with("/model/config/")) continue;
+    for (const json& intruder : intruders) {
+      json plan = good;
+      plan[json::json_pointer(pointer)] = intruder;
+      CAPTURE(pointer);
+      CAPTURE(intruder.dump());
+      const std::string error = error_of(plan);            // anything but an InputError ends the test
+      if (!schema().problems(plan).empty()) CHECK_FALSE(error.empty());
+      if (!error.empty()) continue;
+      const EstimateRequest once = parse_plan(plan, "plan.json");
+      const json written = plan_of(once, once.strategy);
+      const EstimateRequest twice = parse_plan(written, "plan.json");
+      CHECK(plan_of(twice, twice.strategy).dump() == written.dump());
+      ++read;
+    }
+  }
+  CHECK(read > 100);                                       // free texts and most amounts take some of them
+}
+
+TEST_CASE("all problems of a file come together") {
+  json plan = good_plan();
+  plan["recipe"]["lora"]["rnk"] = 8;
+  plan["recipe"]["micro_batch"] = 0;
+  plan["cluster"]["gpus"][0].erase("id");
+  plan["model"]["config"].erase("hidden_size");
+  plan["model"]["config"]["vocab_size"] = -1;
+  plan["strategy"]["cp"] = 2;
+  plan["extra"] = 1;
+  const std::string error = error_of(plan);
+  CAPTURE(error);
+  CHECK(error.starts_with("plan.json: 7 problems:\n  "));
+  for (const char* part : {"recipe.lora.rnk: is not a known field", "recipe.micro_batch: 0 is too small", "cluster.gpus[0].id: is missing",
+                           "model.config.hidden_size: is missing", "model.config.vocab_size: ", "strategy.cp: is 2", "extra: is not a known field"})
+    CHECK(error.find(part) != std::string::npos);
+}
+
+TEST_CASE("what is no plan at all says what is expected") {
+  CHECK(error_of(json::array()).starts_with("plan.json: expected an object"));
+  CHECK(error_of(json::object()).starts_with("plan.json: schema_version: is missing"));
+  CHECK(error_of({{"hidden_size", 64}}).find("gpuplan estimate --save") != std::string::npos);
+}
+
+TEST_CASE("GPU counts add up within a limit") {
+  json plan = good_plan();
+  json gpus = plan["cluster"]["gpus"];
+  gpus[0]["count"] = 60'000;
+  gpus.push_back(gpus[0]);
+  plan["cluster"]["gpus"] = gpus;
+  CHECK(error_of(plan).find("cluster.gpus[1].count: makes more than 100000 GPUs") != std::string::npos);
+}

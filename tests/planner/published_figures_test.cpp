@@ -1,0 +1,148 @@
+// Figures that papers, documentation and the field's folklore state, held against what the planner computes.
+#include <doctest/doctest.h>
+
+#include "models/catalogue.h"
+#include "models/quantisation.h"
+#include "planner/estimate.h"
+#include "planner/explain.h"
+#include "models/optimizers.h"
+#include "planner/state_sizes.h"
+
+using namespace gpuplan;
+
+namespace {
+
+StateSizes whole_state(const TrainedModel& model, const Recipe& recipe, const SizeRules& rules) {
+  const FrameworkConvention& framework = find_framework(recipe.framework);
+  const Numerics n = resolve_numerics(recipe, framework, rules.engine);
+  StateSizes total;
+  for (int k = 0; k < kNumUnitKinds; ++k) {
+    const StateSizes z = state_sizes(model.state[std::size_t(k)], n, recipe, find_optimizer(recipe.optimizer), rules);
+    for (std::int64_t i = 0; i < (k == int(UnitKind::Layer) ? model.spec.num_hidden_layers : 1); ++i) total += z;
+  }
+  return total;
+}
+
+/// Persistent bytes per parameter: weights, gradients, master, optimizer state.
+double bytes_per_parameter(const Recipe& recipe, const char* name, const SizeRules& rules = {}) {
+  const TrainedModel model = prepare(load_model(name).spec, recipe, find_framework(recipe.framework));
+  const StateSizes z = whole_state(model, recipe, rules);
+  const Bytes weights = rules.layout.shards_weights || rules.ways == 1 ? z.trained : z.trained;
+  const Bytes gradients = rules.layout.shards_gradients || rules.ways == 1 ? z.gradient : z.full_gradient;
+  return double((weights + gradients + z.master + z.state).count) / double(model.parameters);
+}
+
+Peak step_peak(Recipe recipe, const char* name) {
+  EstimateRequest r;
+  r.model = load_model(name).spec;
+  r.recipe = recipe;
+  r.recipe.micro_batch = 1;
+  r.recipe.seq_len = 16;                                         // activations small: the optimizer step sets the peak
+  r.cluster = parse_gpus("1xH200");
+  const FrameworkConvention& framework = find_framework(recipe.framework);
+  StepProgram program;
+  StrategyEstimate e = estimate_strategy(r, prepare(r.model, r.recipe, framework), framework, default_profile("h200-sxm"), make_strategy("single", r.cluster, {}), program);
+  return e.peak;
+}
+
+}  // namespace
+
+TEST_CASE("pure bf16 keeps 8 bytes per trained parameter, fp32 weights 16") {
+  Recipe r;
+  r.precision = Precision::Bf16True;
+  CHECK(bytes_per_parameter(r, "llama-3-8b") == doctest::Approx(8).epsilon(0.005));      // 2 + 2 + 4
+  r.precision = Precision::Bf16Mixed;
+  CHECK(bytes_per_parameter(r, "llama-3-8b") == doctest::Approx(16).epsilon(0.005));     // 4 + 4 + 8
+  r.precision = Precision::Fp32;
+  CHECK(bytes_per_parameter(r, "gpt2-xl") == doctest::Approx(16).epsilon(0.005));
+}
+
+TEST_CASE("a foreach optimizer peaks at 10 and 20 bytes per parameter at the step, a fused one at 8 and 16") {
+  const auto peak = [](Precision precision, const char* optimizer) {
+    Recipe r;
+    r.precision = precision;
+    r.optimizer = optimizer;
+    const Peak p = step_peak(r, "llama-3-8b");
+    return double(p.tensors.count) / 8'030'261'248.0;
+  };
+  CHECK(peak(Precision::Bf16True, "adamw-foreach") == doctest::Approx(10).epsilon(0.005));
+  CHECK(peak(Precision::Bf16Mixed, "adamw-foreach") == doctest::Approx(20).epsilon(0.005));
+  CHECK(peak(Precision::Bf16True, "adamw-fused") == doctest::Approx(8).epsilon(0.005));
+}
+
+TEST_CASE("ZeRO paper: 3.82x, 7.21x and 64x less state for stages 1, 2 and 3 on 64 GPUs") {
+  // arXiv 1910.02054 figure 1: 16 P against 2P + 2P + 12P/64, 2P + 14P/64, 16P/64; 16 / 4.1875 = 3.82, 16 / 2.21875 = 7.21
+  Recipe r;
+  r.framework = "deepspeed";
+  const auto state = [&](StateLayout layout) {
+    return bytes_per_parameter(r, "llama-2-7b", {.engine = Engine::Zero, .layout = layout, .ways = 64});
+  };
+  const double replicated = bytes_per_parameter(r, "llama-2-7b", {.engine = Engine::Zero});
+  CHECK(replicated == doctest::Approx(16).epsilon(0.001));
+  CHECK(replicated / state({true, false, false, true}) == doctest::Approx(3.82).epsilon(0.005));
+  CHECK(replicated / state({true, true, false, true}) == doctest::Approx(7.21).epsilon(0.005));
+  CHECK(replicated / state({true, true, true, true}) == doctest::Approx(64).epsilon(0.005));
+}
+
+TEST_CASE("LoRA's worked example: a 1024 x 1024 linear with r = 8 trains 1/64 of it") {
+  const std::int64_t r = 8, in = 1024, out = 1024;
+  CHECK(r * (in + out) * 64 == in * out);
+  // and in a model: GPT-2 medium's c_proj of attention is 1024 x 1024
+  Recipe recipe;
+  recipe.method = Method::Lora;
+  recipe.lora.targets = {"c_proj"};
+  const TrainedModel model = prepare(load_model("gpt2-medium").spec, recipe, find_framework("hf-trainer"));
+  CHECK(model.trainable == 24 * (8 * (1024 + 1024) + 8 * (4096 + 1024)));               // attention and MLP c_proj
+}
+
+TEST_CASE("adapter counts of formulas.md: Llama-3.1-8B r = 8") {
+  const auto trainable = [](std::vector<std::string> targets, std::int64_t rank) {
+    Recipe r;
+    r.method = Method::Lora;
+    r.lora.rank = rank;
+    r.lora.targets = std::move(targets);
+    return prepare(load_model("llama-3.1-8b").spec, r, find_framework("hf-trainer")).trainable;
+  };
+  CHECK(trainable({"q_proj", "v_proj"}, 8) == 3'407'872);
+  CHECK(trainable({"q_proj", "k_proj", "v_proj", "o_proj"}, 8) == 6'815'744);
+  CHECK(trainable({"all-linear"}, 8) == 20'971'520);
+  CHECK(trainable({"all-linear"}, 16) == 41'943'040);
+}
+
+TEST_CASE("the ladder 16 -> 2 -> 0.5 bytes per parameter: trained, frozen in 16 bit, frozen in NF4") {
+  Recipe lora;
+  lora.method = Method::Lora;
+  const TrainedModel model = prepare(load_model("llama-3.1-8b").spec, lora, find_framework("hf-trainer"));
+  CHECK(double(whole_state(model, lora, {}).frozen.count) / double(model.parameters) == doctest::Approx(2));
+  QuantSpec nf4{.kind = BaseQuant::Nf4};
+  CHECK(double(quantised_bytes(1 << 24, 4096, nf4).count) / (1 << 24) == doctest::Approx(0.515869).epsilon(1e-5));   // 0.5 + 1/64 + 4/(64*256)
+  nf4.double_quant = false;
+  CHECK(double(quantised_bytes(1 << 24, 4096, nf4).count) / (1 << 24) == doctest::Approx(0.5625));                   // 0.5 + 4/64
+}
+
+TEST_CASE("Llama-3.1-8B resident QLoRA base: 5.31 GiB with 16-bit ends, 7.27 GiB after prepare_model_for_kbit_training") {
+  Recipe r;
+  r.method = Method::Qlora;
+  r.quant.kind = BaseQuant::Nf4;
+  const auto base = [&](const char* framework) {
+    r.framework = framework;
+    return double(whole_state(prepare(load_model("llama-3.1-8b").spec, r, find_framework(framework)), r, {}).frozen.count) / 0x1p30;
+  };
+  CHECK(base("hf-trainer") == doctest::Approx(7.27).epsilon(0.002));
+  CHECK(base("fms-hf-tuning") == doctest::Approx(5.31).epsilon(0.002));
+}
+
+TEST_CASE("--explain shows the rules of thumb beside the truth for llama-3-8b") {
+  EstimateRequest r;
+  r.model = load_model("llama-3-8b").spec;
+  r.cluster = parse_gpus("8xH100");
+  r.strategy = "fsdp";
+  const EstimateResult result = estimate(r);
+  std::string all;
+  for (const ExplainSection& s : explain(r, result, result.strategies.front()))
+    for (const ExplainLine& l : s.lines) all += l.term + " | " + l.value + " | " + l.source + "\n";
+  CHECK(all.find("4 x the half-precision bytes | 59.8 GiB (64.2 GB)") != std::string::npos);   // 8 x 8,030,261,248
+  CHECK(all.find("accelerate estimate-memory, float16 | 64.2 GB") != std::string::npos);
+  CHECK(all.find("accelerate estimate-memory, float32 | 128.5 GB") != std::string::npos);
+  CHECK(all.find("no activations") != std::string::npos);
+}

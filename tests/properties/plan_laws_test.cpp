@@ -1,0 +1,195 @@
+// Laws that every plan obeys, over every modelled entry of the catalogue and every strategy.
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "models/catalogue.h"
+#include "planner/estimate.h"
+#include "planner/limits.h"
+
+using namespace gpuplan;
+
+namespace {
+
+std::vector<ModelSpec> modelled() {
+  std::vector<ModelSpec> out;
+  for (const CatalogueEntry& e : list_catalogue())
+    if (e.is_modelled) out.push_back(load_model(e.name).spec);
+  return out;
+}
+
+struct Case { Recipe recipe; const char* name; };
+std::vector<Case> recipes() {
+  Recipe full, pure, lora, qlora, checkpointed;
+  full.seq_len = pure.seq_len = lora.seq_len = qlora.seq_len = checkpointed.seq_len = 512;
+  pure.precision = Precision::Bf16True;
+  lora.method = Method::Lora;
+  qlora.method = Method::Qlora;
+  qlora.quant.kind = BaseQuant::Nf4;
+  checkpointed.method = Method::Lora;
+  checkpointed.checkpointing = Checkpointing::Full;
+  checkpointed.grad_accum = 4;
+  return {{full, "full mixed"}, {pure, "full bf16"}, {lora, "lora"}, {qlora, "qlora"}, {checkpointed, "lora checkpointed, 4 micro-batches"}};
+}
+
+struct Built { StepProgram program; Peak peak; StepTime time; };
+
+Built build(const EstimateRequest& r, const Strategy& strategy) {
+  const FrameworkConvention& framework = find_framework(r.recipe.framework);
+  const TrainedModel model = prepare(r.model, r.recipe, framework);
+  Built b;
+  const Profile profile = default_profile(r.cluster.gpus.front().id);
+  const Numerics n = resolve_numerics(r.recipe, framework, strategy.engine);
+  const std::vector<CostModel> columns{make_cost_model(r.cluster.gpus.front(), profile, n.compute, framework.is_compiled)};
+  build_step_program(b.program, {model, r.recipe, framework, strategy, r.cluster}, columns);
+  for (const RankClass& c : b.program.classes) b.peak.tensors = std::max(b.peak.tensors, replay(b.program, c).tensors);
+  b.time = forward_pass(b.program, columns, make_comm_model(r.cluster, profile, strategy.mesh));
+  return b;
+}
+
+EstimateRequest request(const ModelSpec& model, const Recipe& recipe, const std::string& gpus) {
+  EstimateRequest r;
+  r.model = model;
+  r.recipe = recipe;
+  if (model.learned_positions > 0) r.recipe.seq_len = std::min(r.recipe.seq_len, model.learned_positions);
+  r.cluster = parse_gpus(gpus);
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("every program of every modelled entry verifies, and the scalar and the detailed replay agree to the byte") {
+  for (const ModelSpec& model : modelled()) {
+    for (const Case& c : recipes()) {
+      const EstimateRequest r = request(model, c.recipe, "4xA100");
+      for (const std::string_view name : strategy_names()) {
+        if (name == "mp" && model.num_hidden_layers < 4) continue;
+        INFO(model.name << ", " << c.name << ", " << name);
+        const Strategy strategy = make_strategy(name, r.cluster, {});
+        const Built b = build(r, strategy);
+        CHECK_NOTHROW(verify(b.program));
+        for (const RankClass& k : b.program.classes) {
+          const Peak peak = replay(b.program, k);
+          CHECK(peak.tensors == replay_detailed(b.program, k, model.num_hidden_layers).tensors);
+          CHECK(peak.pools >= peak.tensors);
+          CHECK(peak.resident <= peak.tensors);
+        }
+        CHECK(b.time.step.value > 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("the parts of an estimate add up: categories to the process tier, tensors <= reserved <= process") {
+  for (const char* name : {"llama-3-8b", "gemma-3-1b", "gpt2", "phi-3-mini", "qwen3-8b"}) {
+    for (const Case& c : recipes()) {
+      const EstimateResult result = estimate(request(load_model(name).spec, c.recipe, "4xA100"));
+      for (const StrategyEstimate& e : result.strategies) {
+        if (!e.not_applicable.empty()) continue;
+        INFO(name << ", " << c.name << ", " << e.strategy.name);
+        Bytes sum;
+        for (const Bytes part : e.memory) { CHECK(part.count >= 0); sum += part; }
+        CHECK(sum == e.tiers.process);
+        CHECK(e.tiers.tensors <= e.tiers.reserved);
+        CHECK(e.tiers.reserved <= e.tiers.process);
+      }
+    }
+  }
+}
+
+TEST_CASE("sharding factor 1 equals ddp, N equals full sharding, in bytes and seconds") {
+  for (const ModelSpec& model : modelled()) {
+    for (const Case& c : recipes()) {
+      INFO(model.name << ", " << c.name);
+      const EstimateRequest r = request(model, c.recipe, "4xA100");
+      const Built ddp = build(r, make_strategy("ddp", r.cluster, {}));
+      const Built one = build(r, make_strategy("fsdp", r.cluster, {.shard_size = 1}));
+      CHECK(one.peak.tensors == ddp.peak.tensors);
+      CHECK(one.time.step == ddp.time.step);
+      const Built all = build(r, make_strategy("fsdp", r.cluster, {.shard_size = 4}));
+      const Built fsdp = build(r, make_strategy("fsdp", r.cluster, {}));
+      CHECK(all.peak.tensors == fsdp.peak.tensors);
+      CHECK(all.time.step == fsdp.time.step);
+    }
+  }
+}
+
+TEST_CASE("degree 1 equals a single GPU, whatever the strategy is called") {
+  for (const ModelSpec& model : modelled()) {
+    Recipe recipe;
+    recipe.seq_len = 256;
+    recipe.method = Method::Lora;
+    const EstimateRequest r = request(model, recipe, "1xA100");
+    const Built single = build(r, make_strategy("single", r.cluster, {}));
+    for (const char* name : {"ddp", "mp"}) {
+      INFO(model.name << ", " << name);
+      const Built other = build(r, make_strategy(name, r.cluster, {}));
+      CHECK(other.peak.tensors == single.peak.tensors);
+      CHECK(other.time.step == single.time.step);
+    }
+  }
+}
+
+TEST_CASE("persistent state never grows with the ZeRO stage") {
+  for (const ModelSpec& model : modelled()) {
+    for (const Case& c : recipes()) {
+      const EstimateRequest r = request(model, c.recipe, "8xA100");
+      Bytes before{std::numeric_limits<std::int64_t>::max()};
+      for (const char* name : {"zero1", "zero2", "zero3"}) {
+        INFO(model.name << ", " << c.name << ", " << name);
+        const Built b = build(r, make_strategy(name, r.cluster, {}));
+        const Bytes resident = replay(b.program, b.program.classes.front()).resident;
+        CHECK(resident <= before);
+        before = resident;
+      }
+    }
+  }
+}
+
+TEST_CASE("a repeat equals the micro-batches written out: one more costs the same time and no more memory") {
+  for (const char* name : {"single", "ddp", "zero2", "fsdp", "fsdp-grad-op", "hsdp", "zero3", "mp"}) {
+    Recipe recipe;
+    recipe.method = Method::Lora;
+    recipe.seq_len = 512;
+    EstimateRequest r = request(load_model("llama-3.2-1b").spec, recipe, "4xA100");
+    const auto at = [&](std::int64_t m) { r.recipe.grad_accum = m; return build(r, make_strategy(name, r.cluster, {})); };
+    const Built three = at(3), four = at(4), five = at(5), nine = at(9);
+    INFO(name);
+    CHECK(three.peak.tensors == nine.peak.tensors);
+    const double one = (four.time.step - three.time.step).value;
+    CHECK((five.time.step - four.time.step).value == doctest::Approx(one).epsilon(1e-6));
+    CHECK((nine.time.step - five.time.step).value == doctest::Approx(4 * one).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("memory never falls with the micro batch, and the reported limits are the last that fit") {
+  std::mt19937 random(20261121);
+  const auto specs = modelled();
+  for (int trial = 0; trial < 12; ++trial) {
+    const ModelSpec& model = specs[random() % specs.size()];
+    const auto all = recipes();
+    const Case& c = all[random() % all.size()];
+    EstimateRequest r = request(model, c.recipe, "4xA6000");
+    const FrameworkConvention& framework = find_framework(r.recipe.framework);
+    const TrainedModel trained = prepare(r.model, r.recipe, framework);
+    const Profile profile = default_profile(r.cluster.gpus.front().id);
+    const std::string name(strategy_names()[random() % strategy_names().size()]);
+    if (name == "mp" && model.num_hidden_layers < 8) continue;
+    StepProgram program;
+    StrategyEstimate e{.strategy = make_strategy(name, r.cluster, {})};
+    INFO("trial " << trial << ": " << model.name << ", " << c.name << ", " << name);
+    find_limits(e, r, trained, framework, profile, program);
+    Bytes before{};
+    for (const std::int64_t b : {1, 2, 3, 5, 8}) {
+      r.recipe.micro_batch = b;
+      evaluate(e, r, trained, framework, profile, program);
+      CHECK(e.tiers.needed >= before);
+      before = e.tiers.needed;
+    }
+    if (!e.max_micro_batch || *e.max_micro_batch >= 4096) continue;
+    r.recipe.micro_batch = *e.max_micro_batch;
+    CHECK(evaluate(e, r, trained, framework, profile, program));
+    r.recipe.micro_batch = *e.max_micro_batch + 1;
+    CHECK_FALSE(evaluate(e, r, trained, framework, profile, program));
+  }
+}
