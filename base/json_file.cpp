@@ -64,6 +64,8 @@ json parse_json(std::string_view text, const std::string& where, DuplicateKeys d
     const bool is_empty = trim(text).empty();
     throw InputError(place(where, text, error.byte),
                      is_empty ? "the file is empty" : "not valid JSON: " + detail_of(error), "expected a JSON document");
+  } catch (const json::exception& error) {                       // a number beyond double, nesting too deep
+    throw InputError(where, fmt::format("is not JSON that can be read: {}", error.what()));
   }
 }
 

@@ -13,13 +13,19 @@
 namespace gpuplan {
 
 struct YamlFields::Problems {
-  struct Problem { int line; std::string key, text; };
+  struct Problem {
+    int line;
+    std::string key, text;
+  };
   std::vector<Problem> found;
 };
 
 namespace {
 
-struct KeyUnit { std::string_view ending; double factor; };
+struct KeyUnit {
+  std::string_view ending;
+  double factor;
+};
 
 constexpr std::array kByteKeys{KeyUnit{"_mib", 0x1p20}, KeyUnit{"_gib", 0x1p30}};
 constexpr std::array kRateKeys{KeyUnit{"_gb_s", 1e9}, KeyUnit{"_tb_s", 1e12}, KeyUnit{"_gbit_s", 1e9 / 8}};
@@ -51,11 +57,15 @@ std::string plain(double value) { return fmt::format("{:.12g}", value); }
 }  // namespace
 
 YamlFields::YamlFields(YAML::Node node, std::string prefix, std::shared_ptr<Problems> problems)
-    : node_(std::move(node)), prefix_(std::move(prefix)), problems_(std::move(problems)) {
+    : node_(std::move(node)),
+      prefix_(std::move(prefix)),
+      problems_(std::move(problems)) {
   std::set<std::string> seen;
   for (const auto& entry : node_)
-    if (!entry.first.IsScalar()) report_at(entry.first, "?", "a key must be a plain text");
-    else if (!seen.insert(entry.first.Scalar()).second) report_at(entry.first, entry.first.Scalar(), "comes twice");
+    if (!entry.first.IsScalar())
+      report_at(entry.first, "?", "a key must be a plain text");
+    else if (!seen.insert(entry.first.Scalar()).second)
+      report_at(entry.first, entry.first.Scalar(), "comes twice");
 }
 
 YAML::Node YamlFields::find(const std::string& key) {
@@ -97,11 +107,10 @@ std::optional<double> YamlFields::to_number(const YAML::Node& node, const std::s
     const double value = parse_number(node.Scalar(), "");
     if (value >= range.least && value <= range.most) return value;
     const bool is_small = value < range.least;
-    report_at(node, key, fmt::format("{} is too {}, must be {} or {}", node.Scalar(), is_small ? "small" : "large",
-                                     plain(is_small ? range.least : range.most), is_small ? "more" : "less"));
-  } catch (const InputError&) {
-    report_at(node, key, fmt::format("must be a number, found {}", shown(node)));
-  }
+    report_at(node, key,
+              fmt::format("{} is too {}, must be {} or {}", node.Scalar(), is_small ? "small" : "large",
+                          plain(is_small ? range.least : range.most), is_small ? "more" : "less"));
+  } catch (const InputError&) { report_at(node, key, fmt::format("must be a number, found {}", shown(node))); }
   return std::nullopt;
 }
 
@@ -119,7 +128,7 @@ std::int64_t YamlFields::integer(const std::string& key, NumberRange range) {
 }
 
 std::optional<std::int64_t> YamlFields::optional_integer(const std::string& key, NumberRange range) {
-  range.most = std::min(range.most, 0x1p53);        // above that a double skips whole numbers
+  range.most = std::min(range.most, 0x1p53);  // above that a double skips whole numbers
   const auto value = optional_number(key, range);
   if (!value) return std::nullopt;
   if (*value == std::floor(*value)) return std::int64_t(*value);
@@ -165,8 +174,12 @@ std::vector<std::string> YamlFields::texts(const std::string& key) {
   if (node.IsScalar()) return {node.Scalar()};
   std::vector<std::string> out;
   for (const auto& item : node)
-    if (node.IsSequence() && item.IsScalar()) out.push_back(item.Scalar());
-    else { report_at(node, key, "must be a text or a list of texts"); break; }
+    if (node.IsSequence() && item.IsScalar())
+      out.push_back(item.Scalar());
+    else {
+      report_at(node, key, "must be a text or a list of texts");
+      break;
+    }
   return out;
 }
 
@@ -187,7 +200,7 @@ std::vector<double> YamlFields::numbers(const std::string& key, NumberRange rang
 YamlFields YamlFields::fields(const std::string& key) {
   if (auto found = optional_fields(key)) return *std::move(found);
   if (find(key).IsNull()) require(key);
-  return {YAML::Node(YAML::NodeType::Map), prefix_ + key + ".", std::make_shared<Problems>()};   // one message is enough
+  return {YAML::Node(YAML::NodeType::Map), prefix_ + key + ".", std::make_shared<Problems>()};  // one message is enough
 }
 
 std::optional<YamlFields> YamlFields::optional_fields(const std::string& key) {
@@ -205,8 +218,10 @@ std::vector<YamlFields> YamlFields::list(const std::string& key) {
   if (!node.IsSequence()) report_at(node, key, fmt::format("must be a list, found {}", shown(node)));
   for (std::size_t i = 0; node.IsSequence() && i < node.size(); ++i) {
     const std::string place = fmt::format("{}[{}]", key, i);
-    if (node[i].IsMap()) out.push_back(YamlFields(node[i], prefix_ + place + ".", problems_));
-    else report_at(node[i], place, fmt::format("must be a mapping of keys to values, found {}", shown(node[i])));
+    if (node[i].IsMap())
+      out.push_back(YamlFields(node[i], prefix_ + place + ".", problems_));
+    else
+      report_at(node[i], place, fmt::format("must be a mapping of keys to values, found {}", shown(node[i])));
   }
   return out;
 }
@@ -240,7 +255,9 @@ void YamlFields::refuse_unknown() {
 }
 
 YamlFile::YamlFile(YamlFields top, std::string name, std::string content)
-    : top_(std::move(top)), name_(std::move(name)), content_(std::move(content)) {}
+    : top_(std::move(top)),
+      name_(std::move(name)),
+      content_(std::move(content)) {}
 
 YamlFile YamlFile::parse(const std::string& text, const std::string& name) {
   try {

@@ -29,11 +29,11 @@ struct NumberRange {
 /// for all of them. An absent field and an explicit null are both "not given", except where `has` is asked.
 class YamlFields {
  public:
-  bool has(const std::string& key) const;                  // present, even as null
-  bool is_given(const std::string& key);                   // present and not null
-  int line() const;                                        // 1-based
+  bool has(const std::string& key) const;  // present, even as null
+  bool is_given(const std::string& key);   // present and not null
+  int line() const;                        // 1-based
 
-  std::string text(const std::string& key);                // required
+  std::string text(const std::string& key);  // required
   std::optional<std::string> optional_text(const std::string& key);
   std::int64_t integer(const std::string& key, NumberRange range = {});
   std::optional<std::int64_t> optional_integer(const std::string& key, NumberRange range = {});
@@ -51,9 +51,9 @@ class YamlFields {
   std::vector<std::string> texts(const std::string& key);
   std::vector<double> numbers(const std::string& key, NumberRange range = {});
 
-  YamlFields fields(const std::string& key);               // required mapping
+  YamlFields fields(const std::string& key);  // required mapping
   std::optional<YamlFields> optional_fields(const std::string& key);
-  std::vector<YamlFields> list(const std::string& key);    // list of mappings; empty when not given
+  std::vector<YamlFields> list(const std::string& key);  // list of mappings; empty when not given
   std::vector<std::string> keys() const;
 
   /// Notes a problem with `key`, at its line.
@@ -67,13 +67,13 @@ class YamlFields {
   friend class YamlFile;
   struct Problems;
   YamlFields(YAML::Node node, std::string prefix, std::shared_ptr<Problems> problems);
-  YAML::Node find(const std::string& key);                 // Null when not given
+  YAML::Node find(const std::string& key);  // Null when not given
   YAML::Node require(const std::string& key);
   std::optional<double> to_number(const YAML::Node& node, const std::string& key, NumberRange range);
   void report_at(const YAML::Node& node, const std::string& key, std::string problem);
 
   YAML::Node node_;
-  std::string prefix_;                                     // "intra." in messages
+  std::string prefix_;  // "intra." in messages
   std::shared_ptr<Problems> problems_;
   std::set<std::string> asked_;
 };

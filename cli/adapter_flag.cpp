@@ -81,6 +81,7 @@ std::string hint_for(const std::string& name, bool has_base) {
   std::vector<std::string> names;
   for (const Key& key : kKeys)
     if (has_base || !key.is_of_base) names.emplace_back(key.name);
+  if (name.ends_with(".json")) return "a plan goes before the flags: gpuplan estimate " + name + " --lora";
   if (name.ends_with("_proj")) return "join several targets with '+': targets=q_proj+v_proj";
   return did_you_mean(name, names, fmt::format("known: {}; for example r=8,alpha=16", fmt::join(names, ", ")));
 }
@@ -98,6 +99,7 @@ const Key& find_key(std::string name, bool has_base, const std::string& flag) {
 void read_part(Draft& draft, const std::string& part, bool has_base, const std::string& flag, std::vector<std::string_view>& seen) {
   const std::size_t equals = part.find('=');
   const std::string name(trim(part.substr(0, equals)));
+  if (name.empty()) throw InputError(flag, "has an empty part", "write key=value, separated by single commas");
   const Key& key = find_key(name, has_base, flag);
   const std::string where = fmt::format("{} {}", flag, key.name);
   const bool has_value = equals != std::string::npos && equals + 1 < part.size();

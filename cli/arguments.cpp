@@ -24,7 +24,6 @@ std::vector<std::string> flag_names(const CLI::App& app) {
   return names;
 }
 
-/// The nearest flag, however short the slip makes the squashed name.
 [[noreturn]] void refuse_flag(const CLI::App& app, const std::string& argument) {
   const std::string flag = argument.substr(0, argument.find('='));
   const std::string help = app.get_parent() ? fmt::format("'gpuplan {} --help' lists the options", app.get_name()) : "'gpuplan --help' lists the commands";
@@ -41,14 +40,21 @@ std::vector<std::string> flag_names(const CLI::App& app) {
 void refuse_remaining(const CLI::App& app) {
   const std::vector<std::string> rest = app.remaining();
   for (const std::string& argument : rest)
-    if (argument.size() > 1 && argument.starts_with('-')) refuse_flag(app, argument);
-  if (!rest.empty()) refuse_word(app, rest.front());
+    if (argument.size() > 1 && argument.starts_with('-') && argument != "--") refuse_flag(app, argument);
+  for (const std::string& argument : rest)
+    if (argument != "--") refuse_word(app, argument);
 }
 
-/// A flag that swallowed the next flag as its value, or was given more than once.
+bool is_switch(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
+
+/// A flag that swallowed the next flag as its value, was given more than once, or got a value that it does not take.
 void check_values(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
-    if (option->results().empty() || option->get_items_expected_max() == 0) continue;
+    if (option->results().empty()) continue;
+    if (is_switch(*option)) {
+      if (option->results().front() != "true") throw InputError(option->get_name(), "takes no value");
+      continue;
+    }
     if (option->results().size() > 1)
       throw InputError(option->get_name(), "is given more than once", "give it once");
     if (option->results().front().starts_with("--"))
@@ -60,8 +66,8 @@ void check_values(const CLI::App& app) {
 [[noreturn]] void refuse_mismatch(const CLI::App& app, const std::string& message) {
   const std::string flag = message.substr(0, message.find_first_of(": "));
   const CLI::Option* option = app.get_option_no_throw(flag);
-  throw InputError(flag, option && option->get_items_expected_max() == 0 ? "takes no value" : "needs a value",
-                   option && option->get_items_expected_max() > 0 ? fmt::format("{} {}", flag, option->get_type_name()) : "");
+  throw InputError(flag, option && is_switch(*option) ? "takes no value" : "needs a value",
+                   option && !is_switch(*option) ? fmt::format("{} {}", flag, option->get_type_name()) : "");
 }
 
 const CLI::App* selected(const CLI::App& app) {
@@ -117,7 +123,7 @@ CLI::Option* add_flag(CLI::App& app, const std::string& name, const std::string&
 std::optional<std::string> given(const CLI::App& app, const std::string& name) {
   const CLI::Option* option = app.get_option_no_throw(name);
   if (!option || option->results().empty()) return {};
-  return option->get_items_expected_max() == 0 ? "" : option->results().front();
+  return is_switch(*option) ? "" : option->results().front();
 }
 
 bool is_given(const CLI::App& app, const std::string& name) { return given(app, name).has_value(); }

@@ -91,7 +91,7 @@ void setup(CLI::App& app) { app.add_option("shell")->type_name("bash|zsh|fish")-
 
 int run(const CLI::App& app, Console& console) {
   const auto name = given(app, "shell");
-  if (!name) throw InputError("", "which shell?", "bash, zsh or fish, as in: gpuplan completion bash");
+  if (!name) throw InputError("", "no shell is named", "bash, zsh or fish, as in: gpuplan completion bash");
   for (const Shell& shell : kShells)
     if (shell.name == *name) {
       console.out << shell.write(completed_commands(*app.get_parent()));

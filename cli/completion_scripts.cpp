@@ -69,11 +69,14 @@ std::string fish_flag(const CompletedCommand& command, const CompletedFlag& flag
 
 std::string bash_completion(const Commands& commands) {
   std::string flags, values, alone;
+  std::string free_text = "none";   // flags whose values nobody can guess
   for (const CompletedCommand& command : commands) {
     flags += fmt::format("    {}) flags='{}' ;;\n", command.name, flag_names(command));
     for (const CompletedFlag& flag : command.flags) {
-      if (flag.name.empty()) alone += bash_branch(command.name + ":*", flag);
-      else if (flag.needs_value) values += bash_branch(command.name + ":" + flag.name, flag);
+      const std::string pattern = command.name + ":" + (flag.name.empty() ? "*" : flag.name);
+      if (flag.name.empty()) alone += bash_branch(pattern, flag);
+      else if (flag.needs_value && flag.values.empty() && !flag.takes_file) free_text += "|" + pattern;
+      else if (flag.needs_value) values += bash_branch(pattern, flag);
     }
   }
   return "# bash completion for gpuplan, written by 'gpuplan completion bash'\n"
@@ -88,7 +91,7 @@ std::string bash_completion(const Commands& commands) {
          "  if [[ $current == = ]]; then current=''; elif [[ $previous == = ]]; then previous=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
          "  case $command in\n" + flags +
          "  esac\n"
-         "  case $command:$previous in\n" + values + alone +
+         "  case $command:$previous in\n" + values + "    " + free_text + ") ;;\n" + alone +
          "  esac\n"
          "  if [[ $current == -* ]]; then words=$flags files=no; fi\n"
          "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"

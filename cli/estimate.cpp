@@ -47,8 +47,8 @@ int run(const CLI::App& app, Console& console) {
   answer.result.assumptions.insert(answer.result.assumptions.begin(), question.notes.begin(), question.notes.end());
   answer.shown = closest_look(answer.result);
   if (is_given(app, "--explain") && answer.shown) answer.explanation = explain(answer.request, answer.result, *answer.shown);
-  if (const auto file = given(app, "--save")) save(answer, *file, console);
   console.print(is_given(app, "--json") ? estimate_json(answer).dump(2) + "\n" : estimate_text(answer, console.screen));
+  if (const auto file = given(app, "--save")) save(answer, *file, console);
   return answer.fits() ? 0 : 1;
 }
 

@@ -31,7 +31,7 @@ void read_provenance(ModelReport& report) {
 
 ModelReport report_model(const CatalogueEntry& entry) {
   ModelReport report{.entry = entry, .parameters = entry.parameters};
-  if (entry.is_modelled) report = report_loaded(load_model(entry.name));
+  if (entry.is_modelled) report = report_loaded(load_model(entry.file.string()));
   report.entry = entry;
   read_provenance(report);
   return report;

@@ -130,7 +130,7 @@ constexpr std::array kFlags{
 std::span<const PlanFlag> plan_flags() { return kFlags; }
 
 void add_plan_flags(CLI::App& app) {
-  app.add_option("plan")->type_name("PLAN.json")->description("a plan saved by --save; '-' is standard input. Flags override it")->group("Options");
+  app.add_option("plan")->type_name("PLAN.json")->description("a plan saved by --save; '-' is standard input. Flags override it")->group(kModel);
   for (const PlanFlag& flag : kFlags) add_flag(app, flag.name, flag.value, flag.help, flag.group);
 }
 

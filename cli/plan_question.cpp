@@ -47,7 +47,7 @@ bool is_plan(const json& content) { return content.is_object() && content.contai
 PlanText read_named_plan(const std::string& name, std::istream& in) {
   std::error_code ignored;
   if (name != "-" && !name.ends_with(".json") && !std::filesystem::exists(name, ignored))
-    throw InputError("", fmt::format("unexpected argument '{}'", name), fmt::format("a model is given as --model {}, a plan as a .json file", name));
+    throw InputError("", fmt::format("unexpected argument '{}'", name), fmt::format("a model is given as --model {}, a plan as a .json file", name.empty() ? "NAME" : name));
   PlanText plan = name == "-" ? read_stdin(in) : PlanText{name, read_json_file(name)};
   if (!is_plan(plan.content)) throw InputError(plan.where, "is not a plan: it has no schema_version", fmt::format("a model's config is given as --model {}", name));
   return plan;

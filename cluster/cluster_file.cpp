@@ -16,17 +16,20 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kMostPerNode = 1024;
-constexpr double kMostNodes = 131072;
+constexpr NumberRange kPositive{.least = 1e-3};  // GB/s: a link that carries nothing is a mistake
 
 /// The kind index of a GPU in the machine, read once.
-std::optional<std::size_t> kind_index(ClusterFile& cluster, YamlFields& top, const std::string& key, const std::string& text) {
+std::optional<std::size_t> kind_index(ClusterFile& cluster, YamlFields& top, const std::string& key,
+                                      const std::string& text) {
   try {
     const GpuChoice choice = resolve_gpu(text);
     auto& kinds = cluster.node.kinds;
-    const auto known = std::find_if(kinds.begin(), kinds.end(), [&](const GpuFile& gpu) { return gpu.spec.id == choice.id; });
+    const auto known =
+        std::find_if(kinds.begin(), kinds.end(), [&](const GpuFile& gpu) { return gpu.spec.id == choice.id; });
     if (known != kinds.end()) return std::size_t(known - kinds.begin());
     kinds.push_back(read_gpu_file(gpu_path(choice.id)));
-    if (!choice.assumption.empty()) cluster.assumptions.push_back(fmt::format("{} ({})", choice.assumption, kinds.back().spec.name));
+    if (!choice.assumption.empty())
+      cluster.assumptions.push_back(fmt::format("{} ({})", choice.assumption, kinds.back().spec.name));
     return kinds.size() - 1;
   } catch (const InputError& error) {
     top.report(key, error.problem() + (error.hint().empty() ? "" : "; " + error.hint()));
@@ -41,7 +44,8 @@ void read_gpus(YamlFields& top, ClusterFile& cluster) {
     for (const std::string& text : top.texts("gpus"))
       if (const auto kind = kind_index(cluster, top, "gpus", text)) ranks.push_back(*kind);
     const auto stated = top.optional_integer("gpus_per_node", {.least = 1, .most = kMostPerNode});
-    if (stated && *stated != std::int64_t(ranks.size())) top.report("gpus_per_node", fmt::format("is {}, but 'gpus' lists {}", *stated, ranks.size()));
+    if (stated && *stated != std::int64_t(ranks.size()))
+      top.report("gpus_per_node", fmt::format("is {}, but 'gpus' lists {}", *stated, ranks.size()));
   } else {
     const std::string text = top.text("gpu");
     const auto kind = text.empty() ? std::nullopt : kind_index(cluster, top, "gpu", text);
@@ -51,26 +55,37 @@ void read_gpus(YamlFields& top, ClusterFile& cluster) {
   cluster.node.gpus_per_node = std::int64_t(ranks.size());
 }
 
+std::string unknown_fabric(const std::string& name) {
+  const auto names = fabric_names();
+  return fmt::format("unknown fabric '{}'; {}", name,
+                     did_you_mean(name, names, fmt::format("use one of {}", fmt::join(names, ", "))));
+}
+
 void read_intra(YamlFields& top, Machine& node) {
   auto intra = top.optional_fields("intra");
   if (!intra) {
-    if (node.gpus_per_node > 1 && !top.is_given("intra")) top.report("intra", "is missing: how are the GPUs of a machine linked?");
+    if (node.gpus_per_node > 1 && !top.is_given("intra"))
+      top.report("intra", "is missing: how are the GPUs of a machine linked?");
     return;
   }
   const std::string name = intra->text("fabric");
   const auto fabric = find_fabric(name);
-  if (fabric) node.fabric = *fabric;
-  else if (!name.empty()) intra->report("fabric", fmt::format("unknown fabric '{}'; {}", name, did_you_mean(name, fabric_names(), fmt::format("use one of {}", fmt::join(fabric_names(), ", ")))));
+  if (fabric)
+    node.fabric = *fabric;
+  else if (!name.empty())
+    intra->report("fabric", unknown_fabric(name));
   node.pcie_generation = intra->optional_integer("pcie_generation", {.least = 1, .most = 6});
   node.pcie_lanes = intra->optional_integer("pcie_lanes", {.least = 1, .most = 16});
-  if (const auto range = intra->numbers("busbw_gb_s"); !range.empty()) node.bus = BytesPerSec{*std::min_element(range.begin(), range.end()) * 1e9};
-  if (node.bus && node.bus->value <= 0) intra->report("busbw_gb_s", "must be more than 0");
-  node.all_reduce_bus = intra->optional_rate("all_reduce_busbw_gb_s");
-  node.nvlink = intra->optional_rate("per_direction_gb_s");
+  if (const auto range = intra->numbers("busbw_gb_s", kPositive); !range.empty())
+    node.bus = BytesPerSec{*std::min_element(range.begin(), range.end()) * 1e9};
+  if (const auto rate = intra->optional_number("all_reduce_busbw_gb_s", kPositive))
+    node.all_reduce_bus = BytesPerSec{*rate * 1e9};
+  if (const auto rate = intra->optional_number("per_direction_gb_s", kPositive)) node.nvlink = BytesPerSec{*rate * 1e9};
   node.latency = intra->optional_time("latency_us");
   node.fabric_note = intra->optional_text("note").value_or("");
   node.link_source = intra->optional_text("source").value_or("stated in the cluster file");
-  intra->allow({"pairs", "per_pair_per_direction_gb_s", "switches", "nvls", "numa_split", "domain_gpus", "aggregate_tb_s", "kind"});
+  intra->allow({"pairs", "per_pair_per_direction_gb_s", "switches", "nvls", "numa_split", "domain_gpus",
+                "aggregate_tb_s", "kind"});
   intra->refuse_unknown();
 }
 
@@ -87,8 +102,7 @@ void read_network(YamlFields& top, ClusterFile& cluster) {
   if (!inter) return;
   YamlFields nics = inter->fields("nics");
   const auto count = nics.integer("count", {.least = 1});
-  nics.number("gbit_s");
-  const double gbit = nics.optional_number("gbit_s").value_or(0);
+  const double gbit = nics.number("gbit_s", kPositive);
   nics.refuse_unknown();
   inter->allow({"network", "headline_gbit_s", "note", "source", "kind"});
   inter->refuse_unknown();
@@ -107,11 +121,15 @@ void read_price(YamlFields& top, ClusterFile& cluster) {
 Machine sized(const ClusterFile& cluster, std::int64_t num_gpus) {
   Machine machine = cluster.node;
   const auto per_node = machine.gpus_per_node;
+  if (num_gpus > kMostGpus)
+    throw InputError("--cluster", fmt::format("{} GPUs are too many", num_gpus), fmt::format("at most {}", kMostGpus));
   if (num_gpus > per_node && !cluster.has_network)
-    throw InputError("--cluster", fmt::format("{} has {} GPUs and no network, {} were asked for", cluster.id, per_node, num_gpus),
+    throw InputError("--cluster",
+                     fmt::format("{} has {} GPUs and no network, {} were asked for", cluster.id, per_node, num_gpus),
                      "describe the network in a cluster file under 'inter:'");
   machine.kind_of_rank.clear();
-  for (std::int64_t rank = 0; rank < num_gpus; ++rank) machine.kind_of_rank.push_back(cluster.node.kind_of_rank[std::size_t(rank % per_node)]);
+  for (std::int64_t rank = 0; rank < num_gpus; ++rank)
+    machine.kind_of_rank.push_back(cluster.node.kind_of_rank[std::size_t(rank % per_node)]);
   machine.gpus_per_node = std::min(per_node, num_gpus);
   return machine;
 }
@@ -133,7 +151,8 @@ void set_price(ClusterSpec& spec, const ClusterFile& cluster, const Machine& mac
   if (!cluster.states_price) return price_from_catalogue(spec, machine);
   if (!cluster.usd_per_hour) return;
   spec.price_per_gpu_hour = *cluster.usd_per_hour * double(spec.num_nodes()) / double(spec.num_gpus());
-  spec.price_source = fmt::format("{:.5g} USD per hour for a whole machine: {}", *cluster.usd_per_hour, cluster.price_source);
+  spec.price_source =
+      fmt::format("{:.5g} USD per hour for a whole machine: {}", *cluster.usd_per_hour, cluster.price_source);
 }
 
 fs::path find_cluster_file(const std::string& text) {
@@ -165,22 +184,25 @@ ClusterFile read_cluster_file(const fs::path& path) {
   cluster.name = top.optional_text("name").value_or(cluster.id);
   cluster.file = path.string();
   read_gpus(top, cluster);
-  cluster.num_nodes = top.optional_integer("num_nodes", {.least = 1, .most = kMostNodes}).value_or(1);
+  cluster.num_nodes = top.optional_integer("num_nodes", {.least = 1, .most = double(kMostGpus)}).value_or(1);
   read_intra(top, cluster.node);
   read_host(top, cluster.node);
   read_network(top, cluster);
   read_price(top, cluster);
-  if (cluster.num_nodes > 1 && !cluster.has_network) top.report("num_nodes", "several machines need a network: add 'inter:'");
+  if (cluster.num_nodes > 1 && !cluster.has_network)
+    top.report("num_nodes", "several machines need a network: add 'inter:'");
   top.allow({"node_shape", "source", "notes"});
   top.refuse_unknown();
   file.finish("the keys are explained in data/clusters/README.md");
-  if (cluster.node.kind_of_rank.empty()) throw InputError(path.string(), "the machine has no GPU", "list them under 'gpu' or 'gpus'");
+  if (cluster.node.kind_of_rank.empty())
+    throw InputError(path.string(), "the machine has no GPU", "list them under 'gpu' or 'gpus'");
   return cluster;
 }
 
 ClusterSpec load_cluster(const std::string& preset_or_file, std::optional<std::int64_t> num_gpus) {
   const ClusterFile cluster = read_cluster_file(find_cluster_file(std::string(trim(preset_or_file))));
-  if (num_gpus && *num_gpus < 1) throw InputError("--cluster", fmt::format("{} GPUs are too few", *num_gpus), "must be 1 or more");
+  if (num_gpus && *num_gpus < 1)
+    throw InputError("--cluster", fmt::format("{} GPUs are too few", *num_gpus), "must be 1 or more");
   const auto all = cluster.num_nodes * cluster.node.gpus_per_node;
   Machine machine = sized(cluster, num_gpus.value_or(all));
   drop_unused_kinds(machine);
@@ -192,8 +214,9 @@ ClusterSpec load_cluster(const std::string& preset_or_file, std::optional<std::i
   set_price(spec, cluster, machine);
   const auto whole = spec.num_nodes() * cluster.node.gpus_per_node;
   if (spec.num_gpus() != whole)
-    spec.assumptions.push_back(fmt::format("{} of the {} GPUs of {} {} are used{}", spec.num_gpus(), whole, spec.num_nodes(),
-                                           spec.num_nodes() == 1 ? "machine" : "machines", cluster.usd_per_hour ? "; the whole is paid" : ""));
+    spec.assumptions.push_back(fmt::format("{} of the {} GPUs of {} {} are used{}", spec.num_gpus(), whole,
+                                           spec.num_nodes(), spec.num_nodes() == 1 ? "machine" : "machines",
+                                           cluster.usd_per_hour ? "; the whole is paid" : ""));
   return spec;
 }
 

@@ -13,11 +13,11 @@ namespace gpuplan {
 
 struct ClusterFile {
   std::string id, name, file;
-  Machine node;                              // one machine: every rank of it once
+  Machine node;  // one machine: every rank of it once
   std::int64_t num_nodes = 1;
   bool has_network{};
-  bool states_price{};                       // price_usd_h is there, even as null
-  std::optional<double> usd_per_hour;        // of one whole machine
+  bool states_price{};                 // price_usd_h is there, even as null
+  std::optional<double> usd_per_hour;  // of one whole machine
   std::string price_source;
   std::vector<std::string> assumptions;
 };
@@ -25,6 +25,6 @@ struct ClusterFile {
 /// Throws InputError listing every problem with its line.
 ClusterFile read_cluster_file(const std::filesystem::path& path);
 
-std::vector<std::string> list_clusters();    // ids in data/clusters, sorted
+std::vector<std::string> list_clusters();  // ids in data/clusters, sorted
 
 }  // namespace gpuplan

@@ -69,15 +69,22 @@ HostFacts read_host_facts(const std::filesystem::path& proc) {
   host.memory_available = meminfo_field(meminfo, "MemAvailable", proc / "meminfo");
   std::istringstream cpuinfo(read_proc(proc / "cpuinfo"));
   for (std::string line; std::getline(cpuinfo, line);)
-    if (line.starts_with("flags")) { host.cpu_flags = split(trim(line.substr(line.find(':') + 1)), ' '); break; }
+    if (line.starts_with("flags")) {
+      host.cpu_flags = split(trim(line.substr(line.find(':') + 1)), ' ');
+      break;
+    }
   return host;
 }
 
 ClusterSpec cpu_cluster(std::int64_t num_ranks, const HostFacts& host) {
   const CoreRates core = core_rates(host);
   const double cores_per_rank = double(host.num_cores) / double(num_ranks);
-  GpuSpec rank{.id = "cpu", .name = "CPU rank of this host", .vendor = "host", .architecture = "cpu",
-               .compute_capability = core.isa, .form_factor = "host"};
+  GpuSpec rank{.id = "cpu",
+               .name = "CPU rank of this host",
+               .vendor = "host",
+               .architecture = "cpu",
+               .compute_capability = core.isa,
+               .form_factor = "host"};
   rank.device_memory = rank.framework_memory = Bytes{host.memory_available.count / num_ranks};
   rank.memory_bandwidth = core.memory * cores_per_rank;
   rank.fp32 = rank.gemm_fp32 = core.fp32 * cores_per_rank;
@@ -92,10 +99,11 @@ ClusterSpec cpu_cluster(std::int64_t num_ranks, const HostFacts& host) {
   if (num_ranks > 1) cluster.intra = LinkTable::read().ring({.spec = rank}, cluster.fabric, num_ranks, {}, {});
   cluster.host_link = rank.memory_bandwidth;
   cluster.host_memory = host.memory;
-  cluster.assumptions.push_back(fmt::format(
-      "{} cores of this host ({}) at {:.3g} GFLOP/s fp32 and {:.3g} GB/s each, not calibrated: {}", host.num_cores, core.isa,
-      core.fp32.value / 1e9, core.memory.value / 1e9, core.source));
-  cluster.assumptions.push_back(fmt::format("the memory available now is shared out among {} {}", num_ranks, num_ranks == 1 ? "rank" : "ranks"));
+  cluster.assumptions.push_back(
+      fmt::format("{} cores of this host ({}) at {:.3g} GFLOP/s fp32 and {:.3g} GB/s each, not calibrated: {}",
+                  host.num_cores, core.isa, core.fp32.value / 1e9, core.memory.value / 1e9, core.source));
+  cluster.assumptions.push_back(
+      fmt::format("the memory available now is shared out among {} {}", num_ranks, num_ranks == 1 ? "rank" : "ranks"));
   return cluster;
 }
 

@@ -7,7 +7,10 @@
 namespace gpuplan {
 namespace {
 
-struct FabricName { FabricKind kind; std::string_view name; };
+struct FabricName {
+  FabricKind kind;
+  std::string_view name;
+};
 
 constexpr std::array kFabrics{FabricName{FabricKind::None, "none"},
                               FabricName{FabricKind::NvSwitch, "nvswitch"},

@@ -10,9 +10,9 @@
 
 namespace gpuplan {
 
-std::string_view to_string(FabricKind fabric);                        // "nvswitch", "pcie-host-staged", …
+std::string_view to_string(FabricKind fabric);  // "nvswitch", "pcie-host-staged", …
 std::optional<FabricKind> find_fabric(std::string_view name);
-std::vector<std::string> fabric_names();
+std::vector<std::string> fabric_names();  // those a machine may have
 
 /// "PCIe 4.0 x16, peer-to-peer": the fabric of a machine with such GPUs.
 std::string describe_fabric(FabricKind fabric, const GpuSpec& gpu);

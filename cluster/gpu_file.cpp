@@ -16,7 +16,8 @@ constexpr double kOldestRunnableCapability = 7.5;
 FabricKind read_fabric(YamlFields& fields) {
   const std::string name = fields.text("fabric");
   if (const auto fabric = find_fabric(name)) return *fabric;
-  if (!name.empty()) fields.report("fabric", fmt::format("unknown fabric '{}'; use one of {}", name, fmt::join(fabric_names(), ", ")));
+  if (!name.empty())
+    fields.report("fabric", fmt::format("unknown fabric '{}'; use one of {}", name, fmt::join(fabric_names(), ", ")));
   return FabricKind::None;
 }
 
@@ -36,24 +37,28 @@ void read_memory(YamlFields& top, GpuFile& gpu) {
   memory.refuse_unknown();
 
   YamlFields usable = top.fields("usable_memory");
-  usable.number("device_total_mib");
+  if (!usable.is_given("device_total_mib")) usable.report("device_total_mib", "is missing");
   gpu.spec.device_memory = usable.optional_bytes("device_total_mib").value_or(Bytes{});
   const auto seen = usable.numbers("framework_total_gib");
-  if (seen.empty()) usable.report("framework_total_gib", "is missing");
-  else gpu.spec.framework_memory = Bytes{std::int64_t(*std::min_element(seen.begin(), seen.end()) * 0x1p30)};
+  if (seen.empty())
+    usable.report("framework_total_gib", "is missing");
+  else
+    gpu.spec.framework_memory = Bytes{std::int64_t(*std::min_element(seen.begin(), seen.end()) * 0x1p30)};
   if (const auto one = usable.optional_bytes("per_device_total_mib")) gpu.spec.device_memory = *one;
-  usable.allow({"device_total_mib_ecc_on", "device_total_mib_ecc_off", "device_total_mib_older_drivers", "kind", "source"});
+  usable.allow(
+      {"device_total_mib_ecc_on", "device_total_mib_ecc_off", "device_total_mib_older_drivers", "kind", "source"});
   usable.refuse_unknown();
 }
 
 void read_compute(YamlFields& top, GpuSpec& spec) {
   YamlFields compute = top.fields("compute");
   spec.sm_count = compute.integer("sm_count");
-  compute.allow({"l2_mb", "boost_mhz", "max_clock_mhz", "tdp_w", "tdp_note", "dense_tops_int8", "fp32_matrix", "fp8_fp16acc",
-                 "half_rate_fp32_accumulate", "infinity_cache_mb", "datasheet_cuda_cores", "variants", "note", "kind", "source"});
+  compute.allow({"l2_mb", "boost_mhz", "max_clock_mhz", "tdp_w", "tdp_note", "dense_tops_int8", "fp32_matrix",
+                 "fp8_fp16acc", "half_rate_fp32_accumulate", "infinity_cache_mb", "datasheet_cuda_cores", "variants",
+                 "note", "kind", "source"});
   YamlFields dense = compute.fields("dense_tflops");
   const auto rate = [&](const char* key) { return FlopsPerSec{dense.optional_number(key).value_or(0) * 1e12}; };
-  dense.number("fp32");
+  if (!dense.is_given("fp32")) dense.report("fp32", "is missing");
   spec.fp32 = rate("fp32");
   spec.tf32 = rate("tf32");
   spec.fp16 = rate("fp16_fp32acc");
@@ -65,16 +70,19 @@ void read_compute(YamlFields& top, GpuSpec& spec) {
 }
 
 void read_best_gemms(YamlFields& top, GpuSpec& spec) {
-  for (const char* block : {"measured", "estimated"}) {              // an estimate fills what was not measured
+  for (const char* block : {"measured", "estimated"}) {  // an estimate fills what was not measured
     auto figures = top.optional_fields(block);
     if (!figures || figures->optional_flag("of_another_product").value_or(false)) continue;
-    const auto fill = [&](FlopsPerSec& rate, const char* key) { if (rate.value == 0) rate = middle_of(*figures, key); };
+    const auto fill = [&](FlopsPerSec& rate, const char* key) {
+      if (rate.value == 0) rate = middle_of(*figures, key);
+    };
     fill(spec.gemm_fp32, "gemm_fp32_tflops");
     fill(spec.gemm_fp16, "gemm_fp16_tflops");
     fill(spec.gemm_bf16, "gemm_bf16_tflops");
     figures->allow({"gemm_fp32_tflops", "gemm_fp16_tflops", "gemm_bf16_tflops", "gemm_fp8_tflops", "gemm_tf32_tflops",
-                    "gemm_bf16_best_shape", "gemm_bf16_note", "gemm_bf16_square_tflops", "gemm_fp16_square_16384_tflops",
-                    "hbm_copy_tb_s", "hbm_triad_tb_s", "h2d_gb_s", "d2h_gb_s", "flash_attention2_fwd_tflops", "note", "kind", "source"});
+                    "gemm_bf16_best_shape", "gemm_bf16_note", "gemm_bf16_square_tflops",
+                    "gemm_fp16_square_16384_tflops", "hbm_copy_tb_s", "hbm_triad_tb_s", "h2d_gb_s", "d2h_gb_s",
+                    "flash_attention2_fwd_tflops", "note", "kind", "source"});
     figures->refuse_unknown();
   }
 }
@@ -99,8 +107,7 @@ void read_machine(YamlFields& top, UsualMachine& machine) {
   YamlFields fields = top.fields("usual_machine");
   machine.fabric = read_fabric(fields);
   machine.gpus_per_node = fields.integer("gpus_per_node", {.least = 1});
-  fields.number("nic_gbit_s_per_gpu");
-  machine.nic_per_gpu = BytesPerSec{fields.optional_number("nic_gbit_s_per_gpu").value_or(0) * 1e9 / 8};
+  machine.nic_per_gpu = BytesPerSec{fields.number("nic_gbit_s_per_gpu") * 1e9 / 8};
   machine.assumption = fields.optional_text("assumption").value_or("");
   machine.source = fields.text("source");
   fields.allow({"kind"});
@@ -123,8 +130,10 @@ void read_prices(YamlFields& top, std::vector<GpuPrice>& prices) {
   for (YamlFields& fields : top.list("price")) {
     GpuPrice price{.provider = fields.text("provider"), .kind = fields.text("kind"), .source = fields.text("source")};
     const auto range = fields.numbers("usd_per_gpu_hour");
-    if (range.empty()) fields.report("usd_per_gpu_hour", "is missing");
-    else price.usd_per_gpu_hour = *std::min_element(range.begin(), range.end());
+    if (range.empty())
+      fields.report("usd_per_gpu_hour", "is missing");
+    else
+      price.usd_per_gpu_hour = *std::min_element(range.begin(), range.end());
     price.is_approximate = fields.optional_flag("approximate").value_or(false);
     if (const auto note = fields.optional_text("note")) price.provider += fmt::format(" ({})", *note);
     fields.refuse_unknown();
@@ -137,7 +146,8 @@ void share_out(GpuFile& gpu) {
   const double parts = double(gpu.devices_per_card);
   GpuSpec& spec = gpu.spec;
   spec.memory_bandwidth = spec.memory_bandwidth / parts;
-  for (FlopsPerSec* rate : {&spec.fp32, &spec.tf32, &spec.fp16, &spec.bf16, &spec.fp8, &spec.gemm_fp32, &spec.gemm_fp16, &spec.gemm_bf16})
+  for (FlopsPerSec* rate :
+       {&spec.fp32, &spec.tf32, &spec.fp16, &spec.bf16, &spec.fp8, &spec.gemm_fp32, &spec.gemm_fp16, &spec.gemm_bf16})
     *rate = *rate / parts;
   spec.sm_count /= gpu.devices_per_card;
 }
@@ -150,7 +160,9 @@ bool is_plan_only(const GpuSpec& spec, YamlFields& top) {
 }  // namespace
 
 GpuNames read_gpu_names(YamlFields& fields) {
-  return {.id = fields.text("id"), .aliases = fields.texts("aliases"), .assumed_for = fields.texts("assumed_for"),
+  return {.id = fields.text("id"),
+          .aliases = fields.texts("aliases"),
+          .assumed_for = fields.texts("assumed_for"),
           .ambiguous = fields.texts("ambiguous")};
 }
 
@@ -199,7 +211,8 @@ const GpuPrice* cheapest(const std::vector<GpuPrice>& prices) {
 }
 
 std::string describe_price(const GpuPrice& price) {
-  return fmt::format("{} {}: {}{}", price.provider, price.kind, price.source, price.is_approximate ? " (approximate)" : "");
+  return fmt::format("{} {}: {}{}", price.provider, price.kind, price.source,
+                     price.is_approximate ? " (approximate)" : "");
 }
 
 }  // namespace gpuplan

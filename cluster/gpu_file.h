@@ -13,11 +13,11 @@ namespace gpuplan {
 /// Everything a GPU is called. All texts are compared without case and separators.
 struct GpuNames {
   std::string id;
-  std::int64_t memory_gb{};                    // on the box
+  std::int64_t memory_gb{};  // on the box
   std::string architecture;
-  std::vector<std::string> aliases;            // this product; the first is how people call it
-  std::vector<std::string> assumed_for;        // leaves something open and is taken to mean this
-  std::vector<std::string> ambiguous;          // may mean this or another product: refused
+  std::vector<std::string> aliases;      // this product; the first is how people call it
+  std::vector<std::string> assumed_for;  // leaves something open and is taken to mean this
+  std::vector<std::string> ambiguous;    // may mean this or another product: refused
 };
 
 /// The machine that `NxGPU` means.
@@ -25,7 +25,7 @@ struct UsualMachine {
   FabricKind fabric = FabricKind::None;
   std::int64_t gpus_per_node = 8;
   BytesPerSec nic_per_gpu;
-  std::string assumption;                      // what is uncertain about it, if anything
+  std::string assumption;  // what is uncertain about it, if anything
   std::string source;
 };
 
@@ -38,12 +38,12 @@ struct RingFigure {
 };
 
 struct GpuFile {
-  GpuSpec spec;                                // of one device
+  GpuSpec spec;  // of one device
   GpuNames names;
   std::int64_t devices_per_card = 1;
   UsualMachine machine;
-  std::vector<RingFigure> rings;               // in rising order of from_gpus, per fabric
-  BytesPerSec xgmi_per_pair;                   // Infinity Fabric between two GPUs; 0: none
+  std::vector<RingFigure> rings;  // in rising order of from_gpus, per fabric
+  BytesPerSec xgmi_per_pair;      // Infinity Fabric between two GPUs; 0: none
   std::vector<GpuPrice> prices;
 };
 

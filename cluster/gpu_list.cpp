@@ -16,29 +16,32 @@
 namespace gpuplan {
 namespace {
 
-/// Above this a typing slip is likelier than a cluster.
-constexpr std::int64_t kMostGpus = 131072;
 constexpr const char* kExample = "write for example --gpus 4xA6000";
 
 /// "4x A6000", "4 × A6000" or "A6000".
 NamedGpus read_part(std::string_view text) {
   const auto digits = text.find_first_not_of("0123456789");
-  if (digits == std::string_view::npos || digits == 0) return {1, std::string(text)};       // "4090", "A6000"
+  if (digits == std::string_view::npos || digits == 0) return {1, std::string(text)};  // "4090", "A6000"
   std::string_view rest = trim(text.substr(digits));
-  const std::size_t sign = rest.starts_with("×") ? std::string_view("×").size() : rest.starts_with('x') || rest.starts_with('X') || rest.starts_with('*') ? 1 : 0;
-  if (sign == 0) return {1, std::string(text)};                                             // "6000 Ada"
+  constexpr std::string_view kTimes = "×";
+  const std::size_t sign = rest.starts_with(kTimes) ? kTimes.size()
+                           : !rest.empty() && std::string_view("xX*").find(rest[0]) != std::string_view::npos ? 1
+                                                                                                              : 0;
+  if (sign == 0) return {1, std::string(text)};  // "6000 Ada"
   const std::string name(trim(rest.substr(sign)));
   if (name.empty()) throw InputError("", fmt::format("'{}' names no GPU", text), kExample);
-  const auto count = parse_integer(text.substr(0, digits), "", 1);
-  if (count > kMostGpus) throw InputError("", fmt::format("{} GPUs are too many", count), fmt::format("at most {}", kMostGpus));
-  return {count, name};
+  return {parse_integer(text.substr(0, digits), "", 1), name};
 }
 
 /// "4xA6000" for a text that has its count elsewhere ("A6000x4", "A6000:4", "4 A6000"); empty when it is not that.
 std::string count_first(std::string_view text) {
-  const auto is_count = [](std::string_view part) { return !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos; };
+  const auto is_count = [](std::string_view part) {
+    return !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+  };
   const auto is_gpu = [](std::string_view name) {
-    try { return !resolve_gpu(std::string(name)).id.empty(); } catch (const InputError&) { return false; }
+    try {
+      return !resolve_gpu(std::string(name)).id.empty();
+    } catch (const InputError&) { return false; }
   };
   const auto sign = text.find_last_of("xX:"), space = text.find(' ');
   if (sign != std::string_view::npos && is_count(trim(text.substr(sign + 1))) && is_gpu(trim(text.substr(0, sign))))
@@ -61,7 +64,8 @@ GpuChoice resolve_part(const std::string& name) {
 bool is_word(const NamedGpus& part, std::string_view word) { return to_lower(part.name) == word; }
 
 void add(Machine& machine, const GpuFile& gpu, std::int64_t num_devices) {
-  const auto known = std::find_if(machine.kinds.begin(), machine.kinds.end(), [&](const GpuFile& kind) { return kind.spec.id == gpu.spec.id; });
+  const auto known = std::find_if(machine.kinds.begin(), machine.kinds.end(),
+                                  [&](const GpuFile& kind) { return kind.spec.id == gpu.spec.id; });
   const auto index = std::size_t(known - machine.kinds.begin());
   if (known == machine.kinds.end()) machine.kinds.push_back(gpu);
   machine.kind_of_rank.insert(machine.kind_of_rank.end(), std::size_t(num_devices), index);
@@ -88,12 +92,15 @@ BytesPerSec usual_nic(const std::vector<GpuFile>& kinds) {
   return least;
 }
 
-std::string plural(std::int64_t count, std::string_view noun) { return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s"); }
+std::string plural(std::int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
 
 std::string layout_text(const ClusterSpec& cluster, BytesPerSec nic_per_gpu) {
   if (cluster.num_nodes() == 1) return fmt::format("one machine with {}", cluster.fabric_text);
   const auto last = cluster.num_gpus() - (cluster.num_nodes() - 1) * cluster.gpus_per_node;
-  return fmt::format("{} nodes of {}{} with {}; {:g} Gb/s of network per GPU, non-blocking", cluster.num_nodes(), cluster.gpus_per_node,
+  return fmt::format("{} nodes of {}{} with {}; {:g} Gb/s of network per GPU, non-blocking", cluster.num_nodes(),
+                     cluster.gpus_per_node,
                      last == cluster.gpus_per_node ? "" : fmt::format(", the last with {},", last), cluster.fabric_text,
                      nic_per_gpu.value * 8 / 1e9);
 }
@@ -109,10 +116,14 @@ std::string bridge_text(const Machine& machine) {
 std::vector<NamedGpus> split_gpu_list(const std::string& text) {
   if (trim(text).empty()) throw InputError("", "is empty", kExample);
   std::vector<NamedGpus> parts;
+  std::int64_t total = 0;
   for (const std::string& part : split(text, ',')) {
     if (part.empty()) throw InputError("", fmt::format("'{}' has an empty part between commas", text), kExample);
     parts.push_back(read_part(part));
+    total += std::min(parts.back().num_cards, kMostGpus + 1);
   }
+  if (total > kMostGpus)
+    throw InputError("", fmt::format("'{}' has too many GPUs", text), fmt::format("at most {}", kMostGpus));
   return parts;
 }
 
@@ -120,14 +131,16 @@ ClusterSpec cluster_of(const std::vector<NamedGpus>& parts, NodeRule rule) {
   Machine machine;
   std::vector<std::string> assumptions;
   const auto assume = [&](std::string text) {
-    if (std::find(assumptions.begin(), assumptions.end(), text) == assumptions.end()) assumptions.push_back(std::move(text));
+    if (std::find(assumptions.begin(), assumptions.end(), text) == assumptions.end())
+      assumptions.push_back(std::move(text));
   };
   for (const NamedGpus& part : parts) {
     const GpuChoice choice = resolve_part(part.name);
     const GpuFile gpu = read_gpu_file(gpu_path(choice.id));
     if (!choice.assumption.empty()) assume(fmt::format("{} ({})", choice.assumption, gpu.spec.name));
-    if (gpu.devices_per_card > 1) assume(fmt::format("one {} is {}: {} are {} ranks", part.name, plural(gpu.devices_per_card, "device"),
-                                                     plural(part.num_cards, "card"), part.num_cards * gpu.devices_per_card));
+    if (gpu.devices_per_card > 1)
+      assume(fmt::format("one {} is {}: {} are {} ranks", part.name, plural(gpu.devices_per_card, "device"),
+                         plural(part.num_cards, "card"), part.num_cards * gpu.devices_per_card));
     if (!gpu.machine.assumption.empty() && part.num_cards > 1) assume(gpu.machine.assumption);
     add(machine, gpu, part.num_cards * (rule == NodeRule::OneMachine ? 1 : gpu.devices_per_card));
   }
@@ -147,8 +160,10 @@ ClusterSpec parse_gpus(const std::string& text) {
     const auto parts = split_gpu_list(text);
     const bool is_list = parts.size() > 1;
     for (const NamedGpus& part : parts) {
-      if (is_word(part, "local") && (is_list || part.num_cards != 1)) throw InputError("", "'local' stands alone", "it takes every GPU NVML finds");
-      if (is_word(part, "cpu") && is_list) throw InputError("", "'cpu' cannot be mixed with GPUs", "write for example --gpus 4xcpu");
+      if (is_word(part, "local") && (is_list || part.num_cards != 1))
+        throw InputError("", "'local' stands alone", "it takes every GPU NVML finds");
+      if (is_word(part, "cpu") && is_list)
+        throw InputError("", "'cpu' cannot be mixed with GPUs", "write for example --gpus 4xcpu");
     }
     ClusterSpec cluster = is_word(parts.front(), "local") ? local_cluster(query_local_gpus())
                           : is_word(parts.front(), "cpu") ? cpu_cluster(parts.front().num_cards, read_host_facts())
@@ -156,7 +171,7 @@ ClusterSpec parse_gpus(const std::string& text) {
     cluster.name = std::string(trim(text));
     return cluster;
   } catch (const InputError& error) {
-    if (!error.where().empty()) throw;               // a broken data file, not the flag
+    if (!error.where().empty()) throw;  // a broken data file, not the flag
     throw error.add_context("--gpus");
   }
 }

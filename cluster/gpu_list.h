@@ -10,7 +10,10 @@
 namespace gpuplan {
 
 /// One part of the list: so many cards of a name.
-struct NamedGpus { std::int64_t num_cards = 1; std::string name; };
+struct NamedGpus {
+  std::int64_t num_cards = 1;
+  std::string name;
+};
 
 enum class NodeRule : std::uint8_t { UsualNodes, OneMachine };
 

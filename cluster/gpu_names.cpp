@@ -23,9 +23,11 @@ std::string normalised(std::string_view text) {
   std::string name = squash(text);
   std::erase_if(name, [](char c) { return c == '(' || c == ')'; });
   for (std::string_view word : kMakerWords)
-    if (const auto at = name.find(word); at != std::string::npos && name.size() > word.size()) name.erase(at, word.size());
+    if (const auto at = name.find(word); at != std::string::npos && name.size() > word.size())
+      name.erase(at, word.size());
   const auto ends_in_unit = [&](std::string_view unit) {
-    return name.size() > unit.size() && name.ends_with(unit) && std::isdigit(static_cast<unsigned char>(name[name.size() - unit.size() - 1])) != 0;
+    return name.size() > unit.size() && name.ends_with(unit) &&
+           std::isdigit(static_cast<unsigned char>(name[name.size() - unit.size() - 1])) != 0;
   };
   if (ends_in_unit("gib")) name.replace(name.size() - 3, 3, "gb");
   if (ends_in_unit("g")) name += 'b';
@@ -70,7 +72,8 @@ std::string hint_for_unknown(const std::string& text, const std::vector<GpuNames
 std::string list_candidates(const std::vector<const GpuNames*>& candidates) {
   std::vector<std::string> texts;
   for (const GpuNames* gpu : candidates)
-    texts.push_back(fmt::format("'{}' ({}, {} GB, {})", gpu->aliases.front(), gpu->id, gpu->memory_gb, gpu->architecture));
+    texts.push_back(
+        fmt::format("'{}' ({}, {} GB, {})", gpu->aliases.front(), gpu->id, gpu->memory_gb, gpu->architecture));
   return fmt::format("write {}", fmt::join(texts, " or "));
 }
 
@@ -124,9 +127,10 @@ GpuChoice resolve_gpu(const std::string& text) {
 }
 
 std::string render_gpu_index(const std::vector<GpuNames>& all) {
-  std::string out = "# Names of the GPUs, so that one can be found without reading every file; a file that is not listed is read\n"
-                    "# directly. Written by: GPUPLAN_UPDATE_GOLDEN=1 ./tests/test_cluster -tc='*index*'\n"
-                    "gpus:\n";
+  std::string out =
+      "# Names of the GPUs, so that one can be found without reading every file; a file that is not listed is read\n"
+      "# directly. Written by: GPUPLAN_UPDATE_GOLDEN=1 ./tests/test_cluster -tc='*index*'\n"
+      "gpus:\n";
   for (const GpuNames& gpu : all) {
     out += fmt::format("- {{id: {}, memory_gb: {}, architecture: {}", gpu.id, gpu.memory_gb, gpu.architecture);
     const auto add = [&](const char* key, const std::vector<std::string>& names) {

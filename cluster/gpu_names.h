@@ -10,7 +10,7 @@ namespace gpuplan {
 
 struct GpuChoice {
   std::string id;
-  std::string assumption;          // "A100 means a100-sxm-80gb"; empty when the text left nothing open
+  std::string assumption;  // "A100 means a100-sxm-80gb"; empty when the text left nothing open
 };
 
 /// Throws InputError: unknown with the nearest names, or several products with their memory.

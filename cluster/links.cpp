@@ -27,8 +27,7 @@ double profile_number(const Profile& profile, const std::string& name) {
 
 LinkTable::Share LinkTable::read_share(YamlFields& fields) {
   Share row;
-  fields.number("latency_us");
-  row.latency = fields.optional_time("latency_us").value_or(Seconds{});
+  row.latency = Seconds{fields.number("latency_us") * 1e-6};
   row.share = fields.optional_number("share_of_link").value_or(1);
   row.profile_share = fields.optional_text("profile_share").value_or("");
   row.bus = fields.optional_rate("busbw_gb_s").value_or(BytesPerSec{});
@@ -44,8 +43,10 @@ LinkTable LinkTable::read() {
   for (YamlFields& fields : file.top().list("fabrics")) {
     Share row = read_share(fields);
     const auto fabric = find_fabric(fields.text("fabric"));
-    if (fabric) row.fabric = *fabric;
-    else fields.report("fabric", "is not a known fabric");
+    if (fabric)
+      row.fabric = *fabric;
+    else
+      fields.report("fabric", "is not a known fabric");
     fields.refuse_unknown();
     table.shares_.push_back(std::move(row));
   }
@@ -56,9 +57,10 @@ LinkTable LinkTable::read() {
   for (YamlFields& fields : links.list("pcie")) {
     PcieRate row{.generation = fields.integer("generation"), .lanes = fields.integer("lanes", {.least = 1})};
     row.raw = BytesPerSec{fields.number("raw_gb_s") * 1e9};
-    const auto effective = fields.numbers("effective_gb_s");         // a pair: lowest and highest report
-    row.effective = effective.empty() ? row.raw * (table.pcie_.empty() ? 1 : table.pcie_.back().effective / table.pcie_.back().raw)
-                                      : BytesPerSec{*std::min_element(effective.begin(), effective.end()) * 1e9};
+    const auto effective = fields.numbers("effective_gb_s");  // a pair: lowest and highest report
+    row.effective = effective.empty()
+                        ? row.raw * (table.pcie_.empty() ? 1 : table.pcie_.back().effective / table.pcie_.back().raw)
+                        : BytesPerSec{*std::min_element(effective.begin(), effective.end()) * 1e9};
     table.pcie_.push_back(row);
   }
   if (table.pcie_.empty()) links.report("pcie", "is missing");
@@ -83,18 +85,24 @@ BytesPerSec LinkTable::host_link(PcieSlot slot) const {
   return rate.effective * (double(slot.lanes) / double(rate.lanes));
 }
 
-BytesPerSec LinkTable::physical_rate(const GpuFile& gpu, FabricKind fabric, std::int64_t num_gpus, PcieSlot slot) const {
+BytesPerSec LinkTable::physical_rate(const GpuFile& gpu, FabricKind fabric, std::int64_t num_gpus,
+                                     PcieSlot slot) const {
   switch (fabric) {
-    case FabricKind::NvSwitch: case FabricKind::NvLinkMesh: case FabricKind::NvLinkBridge: return gpu.spec.nvlink_per_direction;
-    case FabricKind::InfinityFabric: return gpu.xgmi_per_pair * double(num_gpus - 1);      // a link to every other GPU
-    case FabricKind::None: case FabricKind::SharedMemory: return {};
-    case FabricKind::Pcie: case FabricKind::PcieHostStaged: break;
+    case FabricKind::NvSwitch:
+    case FabricKind::NvLinkMesh:
+    case FabricKind::NvLinkBridge: return gpu.spec.nvlink_per_direction;
+    case FabricKind::InfinityFabric: return gpu.xgmi_per_pair * double(num_gpus - 1);  // a link to every other GPU
+    case FabricKind::None:
+    case FabricKind::SharedMemory: return {};
+    case FabricKind::Pcie:
+    case FabricKind::PcieHostStaged: break;
   }
   const PcieRate& rate = pcie_rate(slot);
   return rate.raw * (double(slot.lanes) / double(rate.lanes));
 }
 
-LinkCost LinkTable::ring(const GpuFile& gpu, FabricKind fabric, std::int64_t num_gpus, PcieSlot slot, const Profile& profile) const {
+LinkCost LinkTable::ring(const GpuFile& gpu, FabricKind fabric, std::int64_t num_gpus, PcieSlot slot,
+                         const Profile& profile) const {
   const Share& row = share_of(fabric);
   const RingFigure* measured = is_full_slot(gpu.spec, fabric, slot) ? find_ring(gpu, fabric, num_gpus) : nullptr;
   const auto cost = [&](BytesPerSec bus, BytesPerSec all_reduce, const std::string& source) {
@@ -104,14 +112,17 @@ LinkCost LinkTable::ring(const GpuFile& gpu, FabricKind fabric, std::int64_t num
   if (row.bus.value > 0) return cost(row.bus, row.bus, row.source);
   const double share = row.share * (row.profile_share.empty() ? 1 : profile_number(profile, row.profile_share));
   const BytesPerSec physical = physical_rate(gpu, fabric, num_gpus, slot), bus = physical * share;
-  return cost(bus, bus, fmt::format("{:.3g} of {:.4g} GB/s, nothing measured with this GPU: {}", share, physical.value / 1e9, row.source));
+  return cost(bus, bus,
+              fmt::format("{:.3g} of {:.4g} GB/s, nothing measured with this GPU: {}", share, physical.value / 1e9,
+                          row.source));
 }
 
 LinkCost LinkTable::network(BytesPerSec nic_per_gpu, const Profile& profile) const {
   const double share = network_.share * profile_number(profile, network_.profile_share);
   const BytesPerSec bus = nic_per_gpu * share;
-  return {network_.latency, bus, bus, fmt::format("{:.3g} of {:.4g} GB/s of adapters per GPU: {}; latency: {}", share, nic_per_gpu.value / 1e9,
-                                               network_.source, network_.latency_source)};
+  return {network_.latency, bus, bus,
+          fmt::format("{:.3g} of {:.4g} GB/s of adapters per GPU: {}; latency: {}", share, nic_per_gpu.value / 1e9,
+                      network_.source, network_.latency_source)};
 }
 
 LinkCost slower(const LinkCost& a, const LinkCost& b) {

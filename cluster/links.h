@@ -12,7 +12,9 @@
 namespace gpuplan {
 
 /// PCIe slots as a machine has them; a GPU uses what both sides can.
-struct PcieSlot { std::int64_t generation{}, lanes{}; };
+struct PcieSlot {
+  std::int64_t generation{}, lanes{};
+};
 
 /// data/links.yaml.
 class LinkTable {
@@ -21,7 +23,8 @@ class LinkTable {
   static LinkTable read();
 
   /// Ring cost over `fabric` between `num_gpus` GPUs like `gpu` in such slots.
-  LinkCost ring(const GpuFile& gpu, FabricKind fabric, std::int64_t num_gpus, PcieSlot slot, const Profile& profile) const;
+  LinkCost ring(const GpuFile& gpu, FabricKind fabric, std::int64_t num_gpus, PcieSlot slot,
+                const Profile& profile) const;
   /// Ring cost between machines, for a GPU whose share of the adapters is `nic_per_gpu`.
   LinkCost network(BytesPerSec nic_per_gpu, const Profile& profile) const;
   /// What copies between host and device reach, one direction.
@@ -32,11 +35,14 @@ class LinkTable {
     FabricKind fabric = FabricKind::None;
     Seconds latency;
     double share = 1;
-    std::string profile_share;                 // the share is this number of the profile, times `share`
+    std::string profile_share;  // the share is this number of the profile, times `share`
     std::string source, latency_source;
-    BytesPerSec bus;                           // instead of a share
+    BytesPerSec bus;  // instead of a share
   };
-  struct PcieRate { std::int64_t generation{}, lanes{}; BytesPerSec raw, effective; };
+  struct PcieRate {
+    std::int64_t generation{}, lanes{};
+    BytesPerSec raw, effective;
+  };
 
   static Share read_share(YamlFields& fields);
   const Share& share_of(FabricKind fabric) const;

@@ -15,8 +15,10 @@ namespace gpuplan {
 namespace {
 
 // The few declarations needed of NVML's stable interface (nvml.h): return codes are int, 0 is success.
-constexpr unsigned kNameBytes = 96;        // NVML_DEVICE_NAME_V2_BUFFER_SIZE
-struct NvmlMemory { unsigned long long total, free, used; };
+constexpr unsigned kNameBytes = 96;  // NVML_DEVICE_NAME_V2_BUFFER_SIZE
+struct NvmlMemory {
+  unsigned long long total, free, used;
+};
 using NvmlDevice = void*;
 
 constexpr const char* kDescribe = "describe the GPUs with --gpus, for example --gpus 4xA6000";
@@ -30,7 +32,9 @@ class Nvml {
     check(symbol<int (*)()>("nvmlInit_v2")(), "nvmlInit");
     shutdown_ = symbol<int (*)()>("nvmlShutdown");
   }
-  ~Nvml() { if (shutdown_) shutdown_(); }
+  ~Nvml() {
+    if (shutdown_) shutdown_();
+  }
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
@@ -42,11 +46,14 @@ class Nvml {
 
   LocalGpu device(unsigned index) const {
     NvmlDevice device = nullptr;
-    check(symbol<int (*)(unsigned, NvmlDevice*)>("nvmlDeviceGetHandleByIndex_v2")(index, &device), "nvmlDeviceGetHandleByIndex");
+    check(symbol<int (*)(unsigned, NvmlDevice*)>("nvmlDeviceGetHandleByIndex_v2")(index, &device),
+          "nvmlDeviceGetHandleByIndex");
     char name[kNameBytes] = {};
-    check(symbol<int (*)(NvmlDevice, char*, unsigned)>("nvmlDeviceGetName")(device, name, kNameBytes), "nvmlDeviceGetName");
+    check(symbol<int (*)(NvmlDevice, char*, unsigned)>("nvmlDeviceGetName")(device, name, kNameBytes),
+          "nvmlDeviceGetName");
     NvmlMemory memory{};
-    check(symbol<int (*)(NvmlDevice, NvmlMemory*)>("nvmlDeviceGetMemoryInfo")(device, &memory), "nvmlDeviceGetMemoryInfo");
+    check(symbol<int (*)(NvmlDevice, NvmlMemory*)>("nvmlDeviceGetMemoryInfo")(device, &memory),
+          "nvmlDeviceGetMemoryInfo");
     return {name, Bytes{std::int64_t(memory.total)}, Bytes{std::int64_t(memory.free)}};
   }
 
@@ -54,11 +61,13 @@ class Nvml {
   template <class Function>
   Function symbol(const char* name) const {
     void* const found = dlsym(handle_.get(), name);
-    if (!found) throw EnvError(fmt::format("the NVIDIA driver is too old (libnvidia-ml has no {}): {}", name, kDescribe));
+    if (!found)
+      throw EnvError(fmt::format("the NVIDIA driver is too old (libnvidia-ml has no {}): {}", name, kDescribe));
     return reinterpret_cast<Function>(found);
   }
   void check(int code, const char* call) const {
-    if (code != 0) throw EnvError(fmt::format("the NVIDIA driver does not answer ({}: {}): {}", call, error_text_(code), kDescribe));
+    if (code != 0)
+      throw EnvError(fmt::format("the NVIDIA driver does not answer ({}: {}): {}", call, error_text_(code), kDescribe));
   }
 
   std::unique_ptr<void, int (*)(void*)> handle_;
@@ -72,12 +81,11 @@ std::vector<unsigned> visible_devices(unsigned count) {
   for (unsigned i = 0; i < count; ++i) all.push_back(i);
   const char* const variable = std::getenv("CUDA_VISIBLE_DEVICES");
   if (!variable) return all;
+  if (trim(variable).empty()) return {};  // CUDA sees no GPU then
   try {
     for (const std::string& part : split(variable, ','))
       if (const auto index = parse_integer(part, "", 0); index < count) listed.push_back(unsigned(index));
-  } catch (const InputError&) {
-    return all;
-  }
+  } catch (const InputError&) { return all; }
   return listed;
 }
 
@@ -94,7 +102,7 @@ std::vector<LocalGpu> query_local_gpus(const char* library) {
   const Nvml nvml(library);
   std::vector<LocalGpu> out;
   for (unsigned index : visible_devices(nvml.num_devices())) out.push_back(nvml.device(index));
-  if (out.empty()) throw EnvError(fmt::format("the NVIDIA driver lists no GPU: {}", kDescribe));
+  if (out.empty()) throw EnvError(fmt::format("no GPU is visible (driver, CUDA_VISIBLE_DEVICES): {}", kDescribe));
   return out;
 }
 
@@ -108,7 +116,8 @@ ClusterSpec local_cluster(const std::vector<LocalGpu>& found) {
     take_real_memory(cluster.gpus[i], found[i]);
     cluster.memory_in_use.push_back(found[i].memory - found[i].memory_free);
   }
-  cluster.assumptions.push_back("names and free memory are NVML's, links are the usual ones of these GPUs: calibrate measures them");
+  cluster.assumptions.push_back(
+      "names and free memory are NVML's, links are the usual ones of these GPUs: calibrate measures them");
   return cluster;
 }
 

@@ -9,7 +9,7 @@
 namespace gpuplan {
 
 struct LocalGpu {
-  std::string name;                // "NVIDIA GeForce RTX 4090"
+  std::string name;  // "NVIDIA GeForce RTX 4090"
   Bytes memory, memory_free;
 };
 

@@ -20,7 +20,8 @@ PcieSlot slot_of(const Machine& machine, const GpuSpec& gpu) {
 FabricKind ring_fabric(const Machine& machine) {
   if (machine.gpus_per_node <= 1) return FabricKind::None;
   if (machine.fabric != FabricKind::NvLinkBridge || machine.gpus_per_node == 2) return machine.fabric;
-  const bool has_p2p = std::all_of(machine.kinds.begin(), machine.kinds.end(), [](const GpuFile& gpu) { return gpu.spec.has_p2p_over_pcie; });
+  const bool has_p2p = std::all_of(machine.kinds.begin(), machine.kinds.end(),
+                                   [](const GpuFile& gpu) { return gpu.spec.has_p2p_over_pcie; });
   return has_p2p ? FabricKind::Pcie : FabricKind::PcieHostStaged;
 }
 
@@ -69,7 +70,7 @@ ClusterSpec build_cluster(const Machine& machine) {
   cluster.host_memory = machine.host_memory;
 
   const LinkTable links = LinkTable::read();
-  for (std::size_t i = 0; i < machine.kinds.size(); ++i) {           // the slowest kind decides
+  for (std::size_t i = 0; i < machine.kinds.size(); ++i) {  // the slowest kind decides
     const GpuFile gpu = with_nvlink(machine.kinds[i], machine.nvlink);
     const PcieSlot slot = slot_of(machine, gpu.spec);
     const Profile profile = default_profile(gpu.spec);

@@ -10,18 +10,21 @@
 namespace gpuplan {
 
 struct Machine {
-  std::vector<GpuFile> kinds;                    // the products in it
-  std::vector<std::size_t> kind_of_rank;         // node by node; an index into `kinds`
+  std::vector<GpuFile> kinds;             // the products in it
+  std::vector<std::size_t> kind_of_rank;  // node by node; an index into `kinds`
   std::int64_t gpus_per_node = 1;
   FabricKind fabric = FabricKind::None;
-  std::string fabric_note;                       // added to the text for people
-  std::optional<std::int64_t> pcie_generation, pcie_lanes;       // of the slots, where they are less than the card's
-  std::optional<BytesPerSec> bus, all_reduce_bus, nvlink;        // stated by the file
+  std::string fabric_note;                                  // added to the text for people
+  std::optional<std::int64_t> pcie_generation, pcie_lanes;  // of the slots, where they are less than the card's
+  std::optional<BytesPerSec> bus, all_reduce_bus, nvlink;   // stated by the file
   std::optional<Seconds> latency;
   std::string link_source;
-  BytesPerSec nic_per_gpu;                       // a GPU's share of its node's adapters
-  Bytes host_memory;                             // per node; 0: not known
+  BytesPerSec nic_per_gpu;  // a GPU's share of its node's adapters
+  Bytes host_memory;        // per node; 0: not known
 };
+
+/// Above this a typing slip is likelier than a cluster.
+inline constexpr std::int64_t kMostGpus = 131072;
 
 /// The cluster without name, price and assumptions. A ring over bridged pairs of more than two GPUs falls to PCIe.
 ClusterSpec build_cluster(const Machine& machine);

@@ -51,9 +51,14 @@ constexpr std::array kSlots{
     Slot{"margin", Measure::Share, [](Profile& p, double v) { p.margin = v; }},
 };
 
-struct Unit { Measure measure; std::string_view name; double factor; };
-constexpr std::array kUnits{Unit{Measure::Time, "us", 1e-6},   Unit{Measure::Time, "ms", 1e-3},        Unit{Measure::Time, "s", 1},
-                            Unit{Measure::Rate, "GB/s", 1e9},  Unit{Measure::Memory, "MiB", 0x1p20}, Unit{Measure::Memory, "GiB", 0x1p30}};
+struct Unit {
+  Measure measure;
+  std::string_view name;
+  double factor;
+};
+constexpr std::array kUnits{Unit{Measure::Time, "us", 1e-6},      Unit{Measure::Time, "ms", 1e-3},
+                            Unit{Measure::Time, "s", 1},          Unit{Measure::Rate, "GB/s", 1e9},
+                            Unit{Measure::Memory, "MiB", 0x1p20}, Unit{Measure::Memory, "GiB", 0x1p30}};
 
 /// Base units per `unit`; a share's unit is a text for people.
 std::optional<double> unit_factor(Measure measure, const std::string& unit) {
@@ -67,8 +72,10 @@ using Values = std::vector<std::pair<std::string, ProfileValue>>;
 
 void put(Values& values, const std::string& name, ProfileValue value) {
   const auto known = std::find_if(values.begin(), values.end(), [&](const auto& row) { return row.first == name; });
-  if (known != values.end()) known->second = std::move(value);
-  else values.emplace_back(name, std::move(value));
+  if (known != values.end())
+    known->second = std::move(value);
+  else
+    values.emplace_back(name, std::move(value));
 }
 
 /// A source may be the name of one of the file's `sources`.
@@ -85,7 +92,8 @@ void read_values(YamlFields& owner, YamlFields& sources, Values& into) {
     if (!fields) continue;
     ProfileValue value{.value = fields->number("value"), .unit = fields->text("unit"), .kind = fields->text("kind")};
     value.source = expand_source(fields->text("source"), sources);
-    if (!unit_factor(slot.measure, value.unit)) fields->report("unit", fmt::format("'{}' is not a unit for this", value.unit));
+    if (!unit_factor(slot.measure, value.unit))
+      fields->report("unit", fmt::format("'{}' is not a unit for this", value.unit));
     fields->refuse_unknown();
     put(into, name, std::move(value));
   }
@@ -96,7 +104,10 @@ void read_values(YamlFields& owner, YamlFields& sources, Values& into) {
 void fill(Profile& profile, const Values& values, YamlFields& top) {
   for (const Slot& slot : kSlots) {
     const auto row = std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.first == slot.name; });
-    if (row == values.end()) { top.report("values", fmt::format("'{}' is missing", slot.name)); continue; }
+    if (row == values.end()) {
+      top.report("values", fmt::format("'{}' is missing", slot.name));
+      continue;
+    }
     slot.store(profile, row->second.value * unit_factor(slot.measure, row->second.unit).value_or(0));
     profile.values.push_back(*row);
   }
@@ -104,8 +115,11 @@ void fill(Profile& profile, const Values& values, YamlFields& top) {
 
 /// How many keys of a `matches` row agree with the GPU; nothing when one does not.
 std::optional<std::size_t> agreement(YamlFields& row, const GpuSpec& gpu) {
-  const std::array<std::pair<const char*, const std::string*>, 5> keys{{{"gpu", &gpu.id}, {"vendor", &gpu.vendor},
-      {"architecture", &gpu.architecture}, {"compute_capability", &gpu.compute_capability}, {"form_factor", &gpu.form_factor}}};
+  const std::array<std::pair<const char*, const std::string*>, 5> keys{{{"gpu", &gpu.id},
+                                                                        {"vendor", &gpu.vendor},
+                                                                        {"architecture", &gpu.architecture},
+                                                                        {"compute_capability", &gpu.compute_capability},
+                                                                        {"form_factor", &gpu.form_factor}}};
   std::size_t agreeing = 0;
   bool differs = false;
   for (const auto& [key, value] : keys)
@@ -129,11 +143,17 @@ Profile read_class(Score score) {
   YamlFields* best = nullptr;
   std::size_t best_score = 0;
   for (YamlFields& one : classes)
-    if (const std::size_t points = score(one); points > best_score) { best = &one; best_score = points; }
+    if (const std::size_t points = score(one); points > best_score) {
+      best = &one;
+      best_score = points;
+    }
   top.refuse_unknown();
   file.finish();
   if (!best) throw InputError(default_path().string(), "no class matches");
-  Profile profile{.id = best->text("id"), .title = best->text("title"), .file = default_path().string(), .sha256 = sha256_hex(file.content())};
+  Profile profile{.id = best->text("id"),
+                  .title = best->text("title"),
+                  .file = default_path().string(),
+                  .sha256 = sha256_hex(file.content())};
   read_values(*best, sources, values);
   fill(profile, values, top);
   best->refuse_unknown();
@@ -150,9 +170,7 @@ Profile default_profile(const GpuSpec& gpu) {
       for (YamlFields& row : one.list("matches")) best = std::max(best, agreement(row, gpu).value_or(0));
       return best;
     });
-  } catch (const InputError& error) {
-    throw error.add_context(fmt::format("the default profile of {}", gpu.id));
-  }
+  } catch (const InputError& error) { throw error.add_context(fmt::format("the default profile of {}", gpu.id)); }
 }
 
 Profile default_profile(const std::string& gpu_id) {
@@ -166,12 +184,18 @@ Profile load_profile(const std::filesystem::path& path) {
   Values values;
   if (const auto base = top.optional_text("based_on")) {
     try {
-      values = read_class([&](YamlFields& one) { one.allow({"matches"}); return std::size_t(one.text("id") == *base); }).values;
+      values = read_class([&](YamlFields& one) {
+                 one.allow({"matches"});
+                 return std::size_t(one.text("id") == *base);
+               }).values;
     } catch (const InputError&) {
       top.report("based_on", fmt::format("'{}' is not a class of data/profiles/default.yaml", *base));
     }
   }
-  Profile profile{.id = top.text("id"), .title = top.optional_text("title").value_or(""), .file = path.string(), .sha256 = sha256_hex(file.content())};
+  Profile profile{.id = top.text("id"),
+                  .title = top.optional_text("title").value_or(""),
+                  .file = path.string(),
+                  .sha256 = sha256_hex(file.content())};
   auto given = top.optional_fields("sources");
   YamlFields sources = given ? *given : YamlFile::parse("{}", path.string()).top();
   read_values(top, sources, values);

@@ -28,7 +28,7 @@ struct Profile {
   double flash_efficiency{};            // flash/SDPA attention over the sustained GEMM rate
   double batched_gemm_efficiency{};     // eager attention's batched GEMMs over the sustained GEMM rate
   double memory_efficiency{};           // reached over datasheet memory bandwidth
-  double eager_bytes_factor{}, fused_bytes_factor{};   // bytes really moved over the minimum of an op; fused: Megatron, hand-written
+  double eager_bytes_factor{}, fused_bytes_factor{};   // bytes really moved over the minimum of an op; fused: hand-written
   double compiled_bytes_factor{};       // the same under torch.compile
   double dequant_bytes_factor{};        // NF4 dequantisation
   Seconds kernel_overhead;              // fixed cost of a GEMM kernel

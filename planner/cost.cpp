@@ -59,20 +59,21 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
   m.host_link = cluster.host_link * profile.host_link_efficiency;
   m.cpu_optimizer = profile.cpu_optimizer_bandwidth;
   m.nvme = BytesPerSec{std::min(m.host_link.value, profile.nvme_bandwidth.value)};
-  // A group of an axis spans stride x ways consecutive ranks: inside a node unless that is wider than one.
+  // NVLink figures of the catalogue are plain nccl-tests rings; training reaches a share of them.
+  const bool is_nvlink = cluster.fabric == FabricKind::NvSwitch || cluster.fabric == FabricKind::NvLinkMesh || cluster.fabric == FabricKind::NvLinkBridge;
+  LinkCost intra = cluster.intra;
+  if (is_nvlink) intra.bandwidth = intra.bandwidth * profile.nvlink_efficiency, intra.all_reduce_bandwidth = intra.all_reduce_bandwidth * profile.nvlink_efficiency;
+  // A group of an axis spans ways x stride consecutive ranks: inside a node unless that is wider than one. A ring through
+  // whole nodes uses the network adapters of all its ranks there; groups that own one rank per node share them.
   const auto place = [&](Axis axis, std::int64_t stride) {
     AxisLink& a = m.axes[std::size_t(axis)];
     a.ways = mesh.ways(axis);
     a.crosses_nodes = a.ways > 1 && stride * a.ways > cluster.gpus_per_node;
-    a.link = a.crosses_nodes ? cluster.inter : cluster.intra;
+    a.link = a.crosses_nodes ? cluster.inter : intra;
     if (!a.crosses_nodes) return;
-    a.link.bandwidth = std::min(a.link.bandwidth, cluster.gpus_per_node > 1 ? cluster.intra.bandwidth : a.link.bandwidth);
-    a.link.all_reduce_bandwidth = std::min(a.link.all_reduce_bandwidth, a.link.bandwidth);
-    // A ring that passes through whole nodes uses all their NICs; groups that own one rank per node share them.
-    const std::int64_t ranks_per_node = std::max<std::int64_t>(1, std::min(a.ways, cluster.gpus_per_node / std::max<std::int64_t>(1, stride)));
-    const double share = double(ranks_per_node);
-    a.link.bandwidth = std::min(BytesPerSec{cluster.inter.bandwidth.value * share}, ranks_per_node > 1 ? cluster.intra.bandwidth : cluster.inter.bandwidth);
-    a.link.all_reduce_bandwidth = a.link.bandwidth;
+    const std::int64_t ranks_per_node = std::clamp<std::int64_t>(cluster.gpus_per_node / std::max<std::int64_t>(1, stride), 1, a.ways);
+    const BytesPerSec adapters = cluster.inter.bandwidth * double(ranks_per_node);
+    a.link.bandwidth = a.link.all_reduce_bandwidth = ranks_per_node > 1 ? std::min(adapters, intra.bandwidth) : adapters;
   };
   place(Axis::DpShard, 1);
   place(Axis::DpReplicate, mesh.dp_shard);

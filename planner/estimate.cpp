@@ -18,14 +18,14 @@ namespace {
 /// One cost model per kind of GPU that the strategy uses, and the column of each rank.
 struct Columns { std::vector<CostModel> models; std::vector<std::size_t> of_rank; };
 
-Columns make_columns(const EstimateRequest& r, const Strategy& strategy, const FrameworkConvention& framework, const Numerics& numerics) {
+Columns make_columns(const EstimateRequest& r, const Strategy& strategy, const FrameworkConvention& framework, const Profile& profile, const Numerics& numerics) {
   Columns out;
   std::vector<std::string> seen;
   const auto column = [&](const GpuSpec& gpu) {
     const auto at = std::find(seen.begin(), seen.end(), gpu.id);
     if (at != seen.end()) return std::size_t(at - seen.begin());
     seen.push_back(gpu.id);
-    out.models.push_back(make_cost_model(gpu, default_profile(gpu.id), numerics.compute, framework.is_compiled));
+    out.models.push_back(make_cost_model(gpu, gpu.id == r.cluster.gpus.front().id ? profile : default_profile(gpu), numerics.compute, framework.is_compiled));
     return out.models.size() - 1;
   };
   const std::int64_t n = strategy.mesh.world();
@@ -141,10 +141,7 @@ std::string_view to_string(CommunicationLevel level) {
 
 bool evaluate(StrategyEstimate& e, const EstimateRequest& r, const TrainedModel& model, const FrameworkConvention& framework, const Profile& profile,
               StepProgram& program) {
-  const Numerics numerics = resolve_numerics(r.recipe, framework, e.strategy.engine);
-  const Columns columns = make_columns(r, e.strategy, framework, numerics);
-  const PlanInput input{model, r.recipe, framework, e.strategy, r.cluster};
-  build_step_program(program, input, columns.models, columns.of_rank);
+  build_step_program(program, {model, r.recipe, framework, e.strategy, r.cluster}, {});   // bytes only: no costs
   const bool uses_nccl = e.strategy.mesh.world() > 1;
   e.num_gpus_used = e.strategy.mesh.world();
   e.fits = true;
@@ -176,7 +173,8 @@ StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel&
   StrategyEstimate e{.strategy = strategy};
   evaluate(e, r, model, framework, profile, program);
   const Numerics numerics = resolve_numerics(r.recipe, framework, strategy.engine);
-  const Columns columns = make_columns(r, strategy, framework, numerics);
+  const Columns columns = make_columns(r, strategy, framework, profile, numerics);
+  build_step_program(program, {model, r.recipe, framework, strategy, r.cluster}, columns.models, columns.of_rank);
   const RankClass& fullest = program.classes[e.fullest_class];
   DetailedPeak detail = replay_detailed(program, fullest, model.spec.num_hidden_layers);
   if (e.peak.tensors > detail.tensors) {                         // generation set the peak: its cache is what the program does not hold
@@ -208,7 +206,7 @@ EstimateResult estimate(const EstimateRequest& request) {
   EstimateRequest r = request;
   validate_recipe(r.recipe, r.model, r.cluster);
   const FrameworkConvention& framework = find_framework(r.recipe.framework);
-  EstimateResult out{.model = prepare(r.model, r.recipe, framework), .framework = framework, .profile = default_profile(r.cluster.gpus.front().id)};
+  EstimateResult out{.model = prepare(r.model, r.recipe, framework), .framework = framework, .profile = default_profile(r.cluster.gpus.front())};
   StepProgram program;
   for (const std::string_view name : strategy_names()) {
     if (r.strategy != "auto" && r.strategy != name) continue;

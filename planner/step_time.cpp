@@ -1,6 +1,7 @@
 #include "planner/step_time.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 
@@ -16,6 +17,24 @@ struct Clock {
   std::array<double, kNumStreams> free{}, gate{}, busy{};
   double host{}, end{}, flops{};
   std::array<std::size_t, 2> received{};
+
+  // The turns of a repeat soon all take the same time; then the rest of them is one shift.
+  static constexpr std::size_t kNumClocks = 3 * std::size_t(kNumStreams) + 3;
+  std::array<double, kNumClocks> turn_start{}, turn_delta{};
+  double turn_began{};
+  std::uint32_t turns_done{};
+  std::array<double, kNumClocks> all_clocks() const {
+    std::array<double, kNumClocks> out{};
+    std::size_t k = 0;
+    for (const auto* part : {&free, &gate, &busy}) for (const double t : *part) out[k++] = t;
+    out[k++] = host, out[k++] = end, out[k] = flops;
+    return out;
+  }
+  void advance_all(const std::array<double, kNumClocks>& delta, double times) {
+    std::size_t k = 0;
+    for (auto* part : {&free, &gate, &busy}) for (double& t : *part) t += times * delta[k++];
+    host += times * delta[k++], end += times * delta[k++], flops += times * delta[k];
+  }
 };
 
 struct Mail { std::array<std::vector<double>, 2> times; };   // [direction]: when a message to this class is there
@@ -76,6 +95,39 @@ class ForwardPass {
     }
   }
 
+  void begin_repeat(Clock& c, std::uint32_t turns) const {
+    c.back = c.pc;
+    c.turns = turns;
+    c.turns_done = 0;
+    c.turn_start = c.all_clocks();
+    c.turn_began = c.end;
+  }
+
+  /// True when another turn has to run. Two turns in a row that moved every clock alike are the periodic regime of a
+  /// max-plus system: the remaining turns then shift all clocks by the same amounts. Pipelines exchange messages, so they run.
+  bool end_turn(Clock& c) const {
+    if (--c.turns == 0) return false;
+    if (all_.classes.size() > 1) return true;
+    const auto now = c.all_clocks();
+    std::array<double, Clock::kNumClocks> delta{};
+    bool is_periodic = ++c.turns_done >= 2;
+    for (std::size_t k = 0; k < delta.size(); ++k) {
+      delta[k] = now[k] - c.turn_start[k];
+      is_periodic = is_periodic && std::abs(delta[k] - c.turn_delta[k]) <= 1e-9 * std::abs(delta[k]);
+    }
+    if (!is_periodic) {
+      c.turn_start = now;
+      c.turn_delta = delta;
+      c.turn_began = c.end;
+      return true;
+    }
+    const double shift = double(c.turns) * delta[Clock::kNumClocks - 2];
+    for (auto* times : {&c.written, &c.read})
+      for (double& t : *times) if (t >= c.turn_began) t += shift;
+    c.advance_all(delta, double(c.turns));
+    return false;
+  }
+
   bool advance(std::size_t k, Clock& c) {
     const RankClass& rank_class = all_.classes[k];
     const RankProgram& p = all_.programs[rank_class.program];
@@ -83,8 +135,8 @@ class ForwardPass {
     bool moved = false;
     for (; c.pc < p.instructions.size(); ++c.pc) {
       const Instruction& i = p.instructions[c.pc];
-      if (i.op == OpCode::Repeat) { c.back = c.pc; c.turns = i.frame; continue; }
-      if (i.op == OpCode::EndRepeat) { if (--c.turns > 0) c.pc = c.back; continue; }
+      if (i.op == OpCode::Repeat) { begin_repeat(c, i.frame); continue; }
+      if (i.op == OpCode::EndRepeat) { if (end_turn(c)) c.pc = c.back; continue; }
       if (i.op == OpCode::Recv && mail_[k].times[i.frame].size() <= c.received[i.frame]) return moved;
       moved = true;
       execute(k, c, p, i, rank_class, device);

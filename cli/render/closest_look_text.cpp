@@ -79,11 +79,10 @@ std::string save_text(const SaveCost& save) {
 
 std::string closest_look_text(const EstimateAnswer& answer, const Screen& screen) {
   const StrategyEstimate& e = *answer.shown;
-  std::string out = heading(fmt::format("Memory of the fullest GPU under {}{}", e.strategy.name, e.fits ? "" : ", which needs the least"), screen);
+  std::string out = heading(fmt::format("Memory of the fullest GPU under {}{}", e.strategy.name, answer.fits() || answer.request.strategy != "auto" ? "" : ", which needs the least"), screen);
   out += breakdown_text(e, screen) + "\n";
   return out + render(std::vector<Fact>{{"peak", peak_text(e)},
                                         {"tiers", tiers_text(e.tiers)},
-                                        {"verdict", e.does_not_fit_because},
                                         {"fits up to", limits_text(e)},
                                         {"host memory", host_text(e.host)},
                                         {"step", time_text(e)},

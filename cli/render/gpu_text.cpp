@@ -3,21 +3,28 @@
 #include "base/unit_text.h"
 #include "cli/render/catalogue_text.h"
 #include "cli/render/facts.h"
-#include "cli/render/rates.h"
+#include "cli/render/amounts.h"
 #include "cli/render/table.h"
+#include "cli/render/text.h"
 
 namespace gpuplan {
 namespace {
 
-template <class Rate>
-std::string rate_cell(Rate rate) { return rate.value > 0 ? format_rate(rate) : "–"; }
+constexpr double kTera = 1e12;
+constexpr const char* kUnknown = "–";
+
+/// The title of the column has the unit.
+std::string tera_cell(FlopsPerSec rate) {
+  if (rate.value <= 0) return kUnknown;
+  return fmt::format("{:.{}f}", rate.value / kTera, rate.value < 100 * kTera ? 1 : 0);
+}
 
 std::string link_text(const GpuSpec& gpu) {
   if (gpu.nvlink_per_direction.value > 0) return fmt::format("{} {}", gpu.nvlink_kind, format_rate(gpu.nvlink_per_direction));
   return fmt::format("PCIe {}.0 x{}{}", gpu.pcie_generation, gpu.pcie_lanes, gpu.has_p2p_over_pcie ? "" : ", no p2p");
 }
 
-std::string price_cell(const GpuReport& report) { return report.lowest ? format_usd(report.lowest->usd_per_gpu_hour) : "–"; }
+std::string price_cell(const GpuReport& report) { return report.lowest ? format_usd(report.lowest->usd_per_gpu_hour) : kUnknown; }
 
 std::string rates_text(const GpuSpec& gpu) {
   struct Row { const char* name; FlopsPerSec rate; };
@@ -52,14 +59,15 @@ std::string prices_text(const GpuReport& report, const Screen& screen) {
 }  // namespace
 
 std::string gpus_text(const std::vector<GpuReport>& reports, const Screen& screen) {
-  Table table{.columns = {{"GPU"}, {"architecture", Align::Left, 1}, {"memory", Align::Right}, {"bf16 dense", Align::Right}, {"measured", Align::Right}, {"bandwidth", Align::Right},
-                          {"link", Align::Left, 2}, {"per hour", Align::Right}}, .rows = {}};
+  Table table{.columns = {{"GPU"}, {"architecture", Align::Left, 2}, {"memory", Align::Right}, {"TFLOP/s", Align::Right}, {"measured", Align::Right}, {"bandwidth", Align::Right},
+                          {"link", Align::Left, 1}, {"per hour", Align::Right}}, .rows = {}};
   for (const GpuReport& report : reports) {
     const GpuSpec& gpu = report.gpu;
-    table.add({{gpu.id, Ink::Strong}, {gpu.architecture}, {format_bytes(gpu.framework_memory)}, {rate_cell(gpu.bf16)}, {rate_cell(gpu.gemm_bf16)}, {rate_cell(gpu.memory_bandwidth)},
+    table.add({{gpu.id, Ink::Strong}, {gpu.architecture}, {format_bytes(gpu.framework_memory)}, {tera_cell(gpu.bf16)}, {tera_cell(gpu.gemm_bf16)}, {format_rate(gpu.memory_bandwidth)},
                {link_text(gpu)}, {price_cell(report)}});
   }
-  return render(fit_to(std::move(table), screen.width), screen);
+  return render(fit_to(std::move(table), screen.width), screen) +
+         paint(wrap("TFLOP/s: dense bf16, by the datasheet and by the best published GEMM. Per hour: one GPU.", screen.width, "", ""), Ink::Faint, screen);
 }
 
 std::string gpu_text(const GpuReport& report, const Screen& screen) {

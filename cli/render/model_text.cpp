@@ -55,7 +55,7 @@ std::string tensors_text(const ModelReport& report, const Screen& screen) {
 
 std::string published_text(const ModelReport& report) {
   if (report.published.empty()) return "";
-  return report.published + (report.is_verified ? "; equal" : "; not equal, see the catalogue file");
+  return (report.is_verified ? "the same count: " : "another count (the catalogue file says why): ") + report.published;
 }
 
 }  // namespace

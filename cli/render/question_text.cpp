@@ -34,15 +34,21 @@ std::string training_text(const EstimateAnswer& answer) {
                      to_string(recipe.precision), recipe.optimizer, recipe.optimizer_in_backward ? " in backward" : "");
 }
 
+std::string sequence_text(const Recipe& recipe) {
+  const std::string tokens = format_grouped(recipe.seq_len);
+  return recipe.packing == Packing::Dynamic ? fmt::format("up to {} tokens", tokens) : fmt::format("{} {} tokens", tokens, to_string(recipe.packing));
+}
+
+/// micro batch × tokens × accumulation × replicas = global batch
 std::string batch_text(const EstimateAnswer& answer) {
   const Recipe& recipe = answer.request.recipe;
-  std::string text = fmt::format("{} × {} tokens", recipe.micro_batch, format_grouped(recipe.seq_len));
+  std::string text = fmt::format("micro batch {} × {}", recipe.micro_batch, sequence_text(recipe));
   if (recipe.grad_accum > 1) text += fmt::format(" × {} accumulated", recipe.grad_accum);
   if (!answer.shown) return text;
   const StrategyEstimate& e = *answer.shown;
   const std::int64_t replicas = e.strategy.mesh.data_parallel();
   if (replicas > 1) text += fmt::format(" × {} GPUs", replicas);
-  return text + fmt::format(" = {} sequence{} per step of {}, {}", format_grouped(e.global_batch), e.global_batch == 1 ? "" : "s", e.strategy.name, to_string(recipe.packing));
+  return text + fmt::format(" = {} sequence{} per step ({})", format_grouped(e.global_batch), e.global_batch == 1 ? "" : "s", e.strategy.name);
 }
 
 std::string offload_text(const Offload& offload) {
@@ -61,13 +67,13 @@ std::string kernels_text(const Recipe& recipe) {
                      recipe.checkpointing == Checkpointing::None ? "no checkpointing" : "checkpointing " + checkpointing, offload_text(recipe.offload));
 }
 
-/// "2 × RTX 4090 (23.6 GiB) + 2 × RTX 3090 (23.7 GiB)": neighbours alike are counted.
+/// "2 × RTX 4090 of 23.5 GiB + 2 × RTX 3090 of 23.6 GiB": neighbours alike are counted.
 std::string gpus_text(const ClusterSpec& cluster) {
   std::string text;
   for (std::size_t i = 0; i < cluster.gpus.size();) {
     std::size_t end = i + 1;
     while (end < cluster.gpus.size() && cluster.gpus[end].id == cluster.gpus[i].id) ++end;
-    text += fmt::format("{}{} × {} ({})", text.empty() ? "" : " + ", end - i, cluster.gpus[i].name, format_bytes(cluster.gpus[i].framework_memory));
+    text += fmt::format("{}{} × {} of {}", text.empty() ? "" : " + ", end - i, cluster.gpus[i].name, format_bytes(cluster.gpus[i].framework_memory));
     i = end;
   }
   return text;
@@ -77,9 +83,9 @@ std::string cluster_text(const EstimateRequest& request) {
   const ClusterSpec& cluster = request.cluster;
   std::string text = gpus_text(cluster);
   if (cluster.num_nodes() > 1) text += fmt::format(" on {} nodes", cluster.num_nodes());
-  if (!cluster.fabric_text.empty()) text += ", " + cluster.fabric_text;
+  if (!cluster.fabric_text.empty()) text += "; " + cluster.fabric_text;
   const auto price = request.price_per_gpu_hour ? request.price_per_gpu_hour : cluster.price_per_gpu_hour;
-  return text + (price ? fmt::format(", {} per GPU and hour", format_usd(*price)) : ", no price known");
+  return text + (price ? fmt::format("; {} per GPU hour", format_usd(*price)) : "; no price known");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/unit_text.h"
+#include "cli/render/amounts.h"
 #include "cli/render/estimate_text.h"
 #include "cli/render/table.h"
 #include "cli/render/text.h"
@@ -11,7 +12,9 @@
 namespace gpuplan {
 namespace {
 
-constexpr int kWidestBar = 24, kNarrowestBar = 8;
+constexpr int kWidestBar = 24, kNarrowestBar = 8, kFigureWidth = 6;   // " 131.9"
+
+double in_gib(Bytes amount) { return amount / Bytes{std::int64_t(1) << 30}; }
 
 std::string_view short_name(PeakInstant instant) {
   switch (instant) {
@@ -24,15 +27,23 @@ std::string_view short_name(PeakInstant instant) {
   return "";
 }
 
-/// What every strategy may use, when that is the same for all.
-std::string memory_title(const EstimateResult& result) {
+/// The unit, and what every strategy may use when that is the same for all; in words where there is room.
+std::string memory_title(const EstimateResult& result, int room) {
   std::optional<Bytes> usable;
   for (const StrategyEstimate& e : result.strategies) {
     if (!e.not_applicable.empty()) continue;
-    if (usable && *usable != e.tiers.usable) return "per GPU";
+    if (usable && *usable != e.tiers.usable) return "GiB per GPU";
     usable = e.tiers.usable;
   }
-  return usable ? "of " + format_bytes(*usable) : "";
+  const std::string title = usable ? fmt::format("GiB of {:.3g}", in_gib(*usable)) : "GiB";
+  const std::string longer = title + " usable";
+  return width_of(longer) <= room ? longer : title;
+}
+
+/// What fills the GPU: with its caches when it fits, without those it could give back when it does not.
+std::string memory_cell(const StrategyEstimate& e, int bar_width) {
+  const Bytes amount = e.fits ? e.tiers.process : e.tiers.needed;
+  return fmt::format("{} {:>5.{}f}", bar(amount / e.tiers.usable, bar_width), in_gib(amount), in_gib(amount) < 999.5 ? 1 : 0);
 }
 
 std::string communication_cell(const StrategyEstimate& e) {
@@ -41,23 +52,21 @@ std::string communication_cell(const StrategyEstimate& e) {
 }
 
 Table make_table(const EstimateAnswer& answer, int bar_width) {
-  Table table{.columns = {{"  strategy"}, {"fits"}, {"memory"}, {memory_title(answer.result), Align::Right}, {"peak at", Align::Left, 3}, {"step", Align::Right},
-                          {"tokens/s", Align::Right}, {"sent per step", Align::Left, 1}, {"1 epoch", Align::Right, 2}, {"cost", Align::Right, 4}},
+  Table table{.columns = {{"  strategy"}, {"fits"}, {memory_title(answer.result, bar_width + kFigureWidth)}, {"peak at", Align::Left, 4}, {"step", Align::Right},
+                          {"tokens/s", Align::Right}, {"sent per step", Align::Left, 1}, {"1 epoch", Align::Right, 2}, {"cost", Align::Right, 3}},
               .rows = {}};
   for (const StrategyEstimate& e : answer.result.strategies) {
     if (!e.not_applicable.empty()) continue;
     const bool is_best = answer.fits() && e.strategy.name == answer.result.recommended->strategy;
     const Ink verdict = e.fits ? Ink::Good : Ink::Bad, figure = e.fits ? Ink::Plain : Ink::Faint;
-    const Bytes amount = e.fits ? e.tiers.process : e.tiers.needed;
     table.add({{(is_best ? "★ " : "  ") + e.strategy.name, is_best ? Ink::Strong : figure},
                {e.fits ? "yes" : "no", verdict},
-               {bar(amount / e.tiers.usable, bar_width), verdict},
-               {format_bytes(amount), figure},
+               {memory_cell(e, bar_width), verdict},
                {std::string(short_name(e.peak.instant)), figure},
-               {format_duration(e.time.step), figure},
+               {format_short_duration(e.time.step), figure},
                {format_grouped(std::llround(e.tokens_per_second)), figure},
                {communication_cell(e), figure},
-               {e.epoch ? format_duration(*e.epoch) : "", figure},
+               {e.epoch ? format_short_duration(*e.epoch) : "", figure},
                {e.cost_usd ? format_usd(*e.cost_usd) : "", figure}});
   }
   return table;

@@ -18,29 +18,32 @@ std::string problems(const std::string& text, Read read) {
     YamlFile file = yaml(text);
     read(file.top());
     file.finish();
-  } catch (const InputError& error) {
-    return error.what();
-  }
+  } catch (const InputError& error) { return error.what(); }
   return "";
 }
 
 }  // namespace
 
 TEST_CASE("yaml: text that is not YAML names file, line and column") {
-  CHECK_THROWS_WITH_AS(yaml("a: 1\nb: [1, 2\nc: 3\n"), "box.yaml:3:2: not valid YAML: end of sequence flow not found\n  mind the indentation and the quotes", InputError);
+  CHECK_THROWS_WITH_AS(
+      yaml("a: 1\nb: [1, 2\nc: 3\n"),
+      "box.yaml:3:2: not valid YAML: end of sequence flow not found\n  mind the indentation and the quotes",
+      InputError);
   CHECK_THROWS_AS(yaml("\ta: 1\n"), InputError);
   CHECK_THROWS_AS(yaml("a: *nobody\n"), InputError);
 }
 
 TEST_CASE("yaml: an empty file and a file that is no mapping are refused") {
   CHECK_THROWS_WITH_AS(yaml(""), "box.yaml:1:1: the file is empty\n  expected keys and values", InputError);
-  CHECK_THROWS_WITH_AS(yaml("# only a comment\n"), "box.yaml:1:1: the file is empty\n  expected keys and values", InputError);
+  CHECK_THROWS_WITH_AS(yaml("# only a comment\n"), "box.yaml:1:1: the file is empty\n  expected keys and values",
+                       InputError);
   CHECK_THROWS_WITH_AS(yaml("\n- 1\n- 2\n"), "box.yaml:2:1: expected keys and values, found a list", InputError);
   CHECK_THROWS_WITH_AS(yaml("A6000"), "box.yaml:1:1: expected keys and values, found 'A6000'", InputError);
 }
 
 TEST_CASE("yaml: values are read with their types") {
-  YamlFile file = yaml("name: box\ncount: 4\nshare: 0.5\nfast: true\nnames: [a, b]\none: a\nrange: [39, 41]\nnothing: null\n");
+  YamlFile file =
+      yaml("name: box\ncount: 4\nshare: 0.5\nfast: true\nnames: [a, b]\none: a\nrange: [39, 41]\nnothing: null\n");
   YamlFields& top = file.top();
   CHECK(top.text("name") == "box");
   CHECK(top.integer("count") == 4);
@@ -59,45 +62,65 @@ TEST_CASE("yaml: values are read with their types") {
 TEST_CASE("yaml: the end of the key is the unit") {
   YamlFile file = yaml("a_mib: 1.5\na_gib: 2\nb_gb_s: 768\nb_tb_s: 1.6\nb_gbit_s: 400\nc_tflops: 312\nd_us: 3.4\n");
   YamlFields& top = file.top();
-  CHECK(top.optional_bytes("a_mib") == Bytes{1572864});            // 1.5 x 1048576
+  CHECK(top.optional_bytes("a_mib") == Bytes{1572864});  // 1.5 x 1048576
   CHECK(top.optional_bytes("a_gib") == 2_GiB);
   CHECK(top.optional_rate("b_gb_s")->value == doctest::Approx(768e9));
   CHECK(top.optional_rate("b_tb_s")->value == doctest::Approx(1.6e12));
-  CHECK(top.optional_rate("b_gbit_s")->value == doctest::Approx(50e9));      // 400 / 8
+  CHECK(top.optional_rate("b_gbit_s")->value == doctest::Approx(50e9));  // 400 / 8
   CHECK(top.optional_flops("c_tflops")->value == doctest::Approx(312e12));
   CHECK(top.optional_time("d_us")->value == doctest::Approx(3.4e-6));
-  CHECK_THROWS_AS(top.optional_bytes("memory"), BugError);         // a reader that forgot the unit is our mistake
+  CHECK_THROWS_AS(top.optional_bytes("memory"), BugError);  // a reader that forgot the unit is our mistake
 }
 
 TEST_CASE("yaml: a problem names file, line and key") {
-  CHECK(problems("name: box\ncount: four\n", [](auto& top) { top.integer("count"); }) == "box.yaml:2: count: must be a number, found 'four'");
-  CHECK(problems("count: 4.5\n", [](auto& top) { top.integer("count"); }) == "box.yaml:1: count: must be a whole number, found '4.5'");
-  CHECK(problems("count: 0\n", [](auto& top) { top.integer("count", {.least = 1}); }) == "box.yaml:1: count: 0 is too small, must be 1 or more");
-  CHECK(problems("count: 9\n", [](auto& top) { top.integer("count", {.most = 8}); }) == "box.yaml:1: count: 9 is too large, must be 8 or less");
-  CHECK(problems("count: -1\n", [](auto& top) { top.number("count"); }) == "box.yaml:1: count: -1 is too small, must be 0 or more");
-  CHECK(problems("count: .inf\n", [](auto& top) { top.number("count"); }) == "box.yaml:1: count: must be a number, found '.inf'");
-  CHECK(problems("count: 80 GiB\n", [](auto& top) { top.optional_bytes("count_gib"); top.number("count"); }) == "box.yaml:1: count: must be a number, found '80 GiB'");
-  CHECK(problems("a: 1\n", [](auto& top) { top.allow({"a"}); top.text("name"); }) == "box.yaml:1: name: is missing");
+  CHECK(problems("name: box\ncount: four\n", [](auto& top) { top.integer("count"); }) ==
+        "box.yaml:2: count: must be a number, found 'four'");
+  CHECK(problems("count: 4.5\n", [](auto& top) { top.integer("count"); }) ==
+        "box.yaml:1: count: must be a whole number, found '4.5'");
+  CHECK(problems("count: 0\n", [](auto& top) { top.integer("count", {.least = 1}); }) ==
+        "box.yaml:1: count: 0 is too small, must be 1 or more");
+  CHECK(problems("count: 9\n", [](auto& top) { top.integer("count", {.most = 8}); }) ==
+        "box.yaml:1: count: 9 is too large, must be 8 or less");
+  CHECK(problems("count: -1\n", [](auto& top) { top.number("count"); }) ==
+        "box.yaml:1: count: -1 is too small, must be 0 or more");
+  CHECK(problems("count: .inf\n", [](auto& top) { top.number("count"); }) ==
+        "box.yaml:1: count: must be a number, found '.inf'");
+  CHECK(problems("count: 80 GiB\n", [](auto& top) {
+          top.optional_bytes("count_gib");
+          top.number("count");
+        }) == "box.yaml:1: count: must be a number, found '80 GiB'");
+  CHECK(problems("a: 1\n", [](auto& top) {
+          top.allow({"a"});
+          top.text("name");
+        }) == "box.yaml:1: name: is missing");
   CHECK(problems("name:\n", [](auto& top) { top.text("name"); }) == "box.yaml:1: name: is null, a value is needed");
-  CHECK(problems("fast: maybe\n", [](auto& top) { top.optional_flag("fast"); }) == "box.yaml:1: fast: must be true or false, found 'maybe'");
-  CHECK(problems("name: [a]\n", [](auto& top) { top.text("name"); }) == "box.yaml:1: name: must be a text, found a list");
+  CHECK(problems("fast: maybe\n", [](auto& top) { top.optional_flag("fast"); }) ==
+        "box.yaml:1: fast: must be true or false, found 'maybe'");
+  CHECK(problems("name: [a]\n", [](auto& top) { top.text("name"); }) ==
+        "box.yaml:1: name: must be a text, found a list");
 }
 
 TEST_CASE("yaml: nested keys are named in full, at their line") {
   const std::string text = "intra:\n  fabric: pcie\n  latency_us: slow\nnics:\n- {count: 1}\n- {count: x}\n";
   CHECK(problems(text, [](auto& top) { top.fields("intra").optional_time("latency_us"); }) ==
         "box.yaml:3: intra.latency_us: must be a number, found 'slow'");
-  CHECK(problems(text, [](auto& top) { for (auto& nic : top.list("nics")) nic.integer("count"); }) ==
-        "box.yaml:6: nics[1].count: must be a number, found 'x'");
+  CHECK(problems(text, [](auto& top) {
+          for (auto& nic : top.list("nics")) nic.integer("count");
+        }) == "box.yaml:6: nics[1].count: must be a number, found 'x'");
   CHECK(problems("intra: pcie\n", [](auto& top) { top.fields("intra").text("fabric"); }) ==
         "box.yaml:1: intra: must be a mapping of keys to values, found 'pcie'");
   CHECK(problems("a: 1\n", [](auto& top) { top.fields("intra").text("fabric"); }) == "box.yaml:1: intra: is missing");
   CHECK(problems("nics: 1\n", [](auto& top) { top.list("nics"); }) == "box.yaml:1: nics: must be a list, found '1'");
-  CHECK(problems("nics: [1]\n", [](auto& top) { top.list("nics"); }) == "box.yaml:1: nics[0]: must be a mapping of keys to values, found '1'");
+  CHECK(problems("nics: [1]\n", [](auto& top) { top.list("nics"); }) ==
+        "box.yaml:1: nics[0]: must be a mapping of keys to values, found '1'");
 }
 
 TEST_CASE("yaml: an unknown key gets the nearest known one") {
-  const auto read = [](YamlFields& top) { top.optional_text("fabric"); top.allow({"note"}); top.refuse_unknown(); };
+  const auto read = [](YamlFields& top) {
+    top.optional_text("fabric");
+    top.allow({"note"});
+    top.refuse_unknown();
+  };
   CHECK(problems("fabrik: pcie\n", read) == "box.yaml:1: fabrik: is not a known key; did you mean 'fabric'?");
   CHECK(problems("zzzzzz: 1\n", read) == "box.yaml:1: zzzzzz: is not a known key");
   CHECK(problems("note: 1\nfabric: pcie\n", read).empty());
@@ -108,7 +131,11 @@ TEST_CASE("yaml: a key that comes twice is refused") {
 }
 
 TEST_CASE("yaml: every problem of a file is reported together, by line") {
-  const auto read = [](YamlFields& top) { top.integer("count"); top.text("name"); top.refuse_unknown(); };
+  const auto read = [](YamlFields& top) {
+    top.integer("count");
+    top.text("name");
+    top.refuse_unknown();
+  };
   CHECK(problems("nam: box\ncount: four\n", read) ==
         "box.yaml: 3 problems:\n"
         "  box.yaml:1: name: is missing\n"

@@ -20,7 +20,9 @@ namespace {
 GpuSpec gpu(const std::string& text) { return find_gpu(text, nullptr); }
 
 std::string error_of(const std::string& text) {
-  try { find_gpu(text, nullptr); } catch (const InputError& error) { return error.what(); }
+  try {
+    find_gpu(text, nullptr);
+  } catch (const InputError& error) { return error.what(); }
   return "no error";
 }
 
@@ -39,7 +41,7 @@ TEST_CASE("catalogue: every GPU loads and has sane figures") {
     CHECK(spec.memory_bandwidth < 9000.0_GBps);
     CHECK(spec.fp32 > 5.0_TFLOPs);
     CHECK(spec.fp16 >= spec.fp32);
-    CHECK(spec.gemm_bf16.value <= 1.2 * std::max(spec.bf16, 15.0_TFLOPs).value);       // consumer cards boost above nominal
+    CHECK(spec.gemm_bf16.value <= 1.2 * std::max(spec.bf16, 15.0_TFLOPs).value);  // consumer cards boost above nominal
     CHECK(spec.sm_count > 30);
     CHECK(spec.pcie_lanes == 16);
     CHECK(!spec.is_cpu);
@@ -50,7 +52,8 @@ TEST_CASE("catalogue: the index says what the files say") {
   const std::filesystem::path folder = data_dir() / "gpus";
   std::vector<GpuNames> from_files;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
-    if (entry.path().extension() == ".yaml" && entry.path().stem() != "index") from_files.push_back(read_gpu_file(entry.path()).names);
+    if (entry.path().extension() == ".yaml" && entry.path().stem() != "index")
+      from_files.push_back(read_gpu_file(entry.path()).names);
   std::sort(from_files.begin(), from_files.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
   if (std::getenv("GPUPLAN_UPDATE_GOLDEN")) write_file_atomically(folder / "index.yaml", render_gpu_index(from_files));
   CHECK(read_file(folder / "index.yaml") == render_gpu_index(from_files));
@@ -64,30 +67,78 @@ TEST_CASE("catalogue: no name means two GPUs, unless it is listed as ambiguous i
       for (const std::string& name : *list) owners[squash(name)].insert(names.id);
     for (const std::string& name : names.ambiguous) doubtful[squash(name)].insert(names.id);
   }
-  for (const auto& [name, ids] : owners) { CAPTURE(name); CHECK(ids.size() == 1); CHECK(!doubtful.contains(name)); }
-  for (const auto& [name, ids] : doubtful) { CAPTURE(name); CHECK(ids.size() >= 2); }
+  for (const auto& [name, ids] : owners) {
+    CAPTURE(name);
+    CHECK(ids.size() == 1);
+    CHECK(!doubtful.contains(name));
+  }
+  for (const auto& [name, ids] : doubtful) {
+    CAPTURE(name);
+    CHECK(ids.size() >= 2);
+  }
 }
 
 TEST_CASE("catalogue: every alias finds its GPU") {
   for (const GpuNames& names : list_gpu_names())
-    for (const std::string& alias : names.aliases) { CAPTURE(alias); CHECK(gpu(alias).id == names.id); }
+    for (const std::string& alias : names.aliases) {
+      CAPTURE(alias);
+      CHECK(gpu(alias).id == names.id);
+    }
 }
 
 TEST_CASE("catalogue: people and drivers spell names in many ways") {
-  struct Row { const char *text, *id; };
-  for (const Row& row : {Row{"A6000", "rtx-a6000"}, {"rtx a6000", "rtx-a6000"}, {"RTX_A6000", "rtx-a6000"}, {"NVIDIA RTX A6000", "rtx-a6000"},
-                         {"4090", "rtx-4090"}, {"RTX4090", "rtx-4090"}, {"rtx-4090", "rtx-4090"}, {"GeForce RTX 4090", "rtx-4090"},
-                         {"NVIDIA GeForce RTX 4090", "rtx-4090"}, {"RTX4090-24GB", "rtx-4090"}, {"RTX 4090 (24 GB)", "rtx-4090"},
-                         {"6000 Ada", "rtx-6000-ada"}, {"RTX6000Ada", "rtx-6000-ada"}, {"NVIDIA RTX 6000 Ada Generation", "rtx-6000-ada"},
-                         {"2080ti", "rtx-2080-ti"}, {"NVIDIA GeForce RTX 2080 Ti", "rtx-2080-ti"}, {"3090", "rtx-3090"}, {"5090", "rtx-5090"},
-                         {"H100-SXM", "h100-sxm"}, {"H100-SXM-80GB", "h100-sxm"}, {"NVIDIA H100 80GB HBM3", "h100-sxm"}, {"H100 PCIe", "h100-pcie"},
-                         {"NVIDIA H100 NVL", "h100-nvl"}, {"H200", "h200-sxm"}, {"NVIDIA H200", "h200-sxm"}, {"B200", "b200-sxm"},
-                         {"A100-SXM4-80GB", "a100-sxm-80gb"}, {"A100-SXM-40GB", "a100-sxm-40gb"}, {"NVIDIA A100-PCIE-40GB", "a100-pcie-40gb"},
-                         {"NVIDIA A100 80GB PCIe", "a100-pcie-80gb"}, {"Tesla T4", "t4"}, {"T4", "t4"}, {"L4", "l4"}, {"L40", "l40"}, {"L40S-48GB", "l40s"},
-                         {"A10G-24GB", "a10g"}, {"A10", "a10"}, {"A40", "a40"}, {"Tesla V100-SXM2-32GB", "v100-sxm2-32gb"}, {"V100-SXM2-32GB", "v100-sxm2-32gb"},
-                         {"PRO 6000", "rtx-pro-6000-blackwell"}, {"RTX-PRO-6000", "rtx-pro-6000-blackwell"},
-                         {"NVIDIA RTX PRO 6000 Blackwell Server Edition", "rtx-pro-6000-blackwell"}, {"MI300X", "mi300x"}, {"AMD Instinct MI300X", "mi300x"},
-                         {"GB200", "gb200"}, {"NVIDIA GH200 480GB", "gh200-96gb"}, {"A800-SXM4-80GB", "a800-sxm-80gb"}, {"A100 SXM 80G", "a100-sxm-80gb"}}) {
+  struct Row {
+    const char *text, *id;
+  };
+  for (const Row& row : {Row{"A6000", "rtx-a6000"},
+                         {"rtx a6000", "rtx-a6000"},
+                         {"RTX_A6000", "rtx-a6000"},
+                         {"NVIDIA RTX A6000", "rtx-a6000"},
+                         {"4090", "rtx-4090"},
+                         {"RTX4090", "rtx-4090"},
+                         {"rtx-4090", "rtx-4090"},
+                         {"GeForce RTX 4090", "rtx-4090"},
+                         {"NVIDIA GeForce RTX 4090", "rtx-4090"},
+                         {"RTX4090-24GB", "rtx-4090"},
+                         {"RTX 4090 (24 GB)", "rtx-4090"},
+                         {"6000 Ada", "rtx-6000-ada"},
+                         {"RTX6000Ada", "rtx-6000-ada"},
+                         {"NVIDIA RTX 6000 Ada Generation", "rtx-6000-ada"},
+                         {"2080ti", "rtx-2080-ti"},
+                         {"NVIDIA GeForce RTX 2080 Ti", "rtx-2080-ti"},
+                         {"3090", "rtx-3090"},
+                         {"5090", "rtx-5090"},
+                         {"H100-SXM", "h100-sxm"},
+                         {"H100-SXM-80GB", "h100-sxm"},
+                         {"NVIDIA H100 80GB HBM3", "h100-sxm"},
+                         {"H100 PCIe", "h100-pcie"},
+                         {"NVIDIA H100 NVL", "h100-nvl"},
+                         {"H200", "h200-sxm"},
+                         {"NVIDIA H200", "h200-sxm"},
+                         {"B200", "b200-sxm"},
+                         {"A100-SXM4-80GB", "a100-sxm-80gb"},
+                         {"A100-SXM-40GB", "a100-sxm-40gb"},
+                         {"NVIDIA A100-PCIE-40GB", "a100-pcie-40gb"},
+                         {"NVIDIA A100 80GB PCIe", "a100-pcie-80gb"},
+                         {"Tesla T4", "t4"},
+                         {"T4", "t4"},
+                         {"L4", "l4"},
+                         {"L40", "l40"},
+                         {"L40S-48GB", "l40s"},
+                         {"A10G-24GB", "a10g"},
+                         {"A10", "a10"},
+                         {"A40", "a40"},
+                         {"Tesla V100-SXM2-32GB", "v100-sxm2-32gb"},
+                         {"V100-SXM2-32GB", "v100-sxm2-32gb"},
+                         {"PRO 6000", "rtx-pro-6000-blackwell"},
+                         {"RTX-PRO-6000", "rtx-pro-6000-blackwell"},
+                         {"NVIDIA RTX PRO 6000 Blackwell Server Edition", "rtx-pro-6000-blackwell"},
+                         {"MI300X", "mi300x"},
+                         {"AMD Instinct MI300X", "mi300x"},
+                         {"GB200", "gb200"},
+                         {"NVIDIA GH200 480GB", "gh200-96gb"},
+                         {"A800-SXM4-80GB", "a800-sxm-80gb"},
+                         {"A100 SXM 80G", "a100-sxm-80gb"}}) {
     CAPTURE(row.text);
     CHECK(resolve_gpu(row.text).id == row.id);
     CHECK(resolve_gpu(row.text).assumption.empty());
@@ -95,10 +146,21 @@ TEST_CASE("catalogue: people and drivers spell names in many ways") {
 }
 
 TEST_CASE("catalogue: a name that leaves something open is taken to mean the usual product, and said") {
-  struct Row { const char *text, *id; };
-  for (const Row& row : {Row{"H100", "h100-sxm"}, {"A100", "a100-sxm-80gb"}, {"A100-80GB", "a100-sxm-80gb"}, {"A100-40GB", "a100-sxm-40gb"},
-                         {"V100", "v100-sxm2-16gb"}, {"V100-16GB", "v100-sxm2-16gb"}, {"V100 32GB", "v100-sxm2-32gb"}, {"GH200", "gh200-96gb"},
-                         {"A100 PCIe", "a100-pcie-80gb"}, {"H100-80GB", "h100-sxm"}, {"H800", "h800-sxm"}, {"A800", "a800-sxm-80gb"}}) {
+  struct Row {
+    const char *text, *id;
+  };
+  for (const Row& row : {Row{"H100", "h100-sxm"},
+                         {"A100", "a100-sxm-80gb"},
+                         {"A100-80GB", "a100-sxm-80gb"},
+                         {"A100-40GB", "a100-sxm-40gb"},
+                         {"V100", "v100-sxm2-16gb"},
+                         {"V100-16GB", "v100-sxm2-16gb"},
+                         {"V100 32GB", "v100-sxm2-32gb"},
+                         {"GH200", "gh200-96gb"},
+                         {"A100 PCIe", "a100-pcie-80gb"},
+                         {"H100-80GB", "h100-sxm"},
+                         {"H800", "h800-sxm"},
+                         {"A800", "a800-sxm-80gb"}}) {
     CAPTURE(row.text);
     std::string assumption;
     CHECK(find_gpu(row.text, &assumption).id == row.id);
@@ -107,10 +169,13 @@ TEST_CASE("catalogue: a name that leaves something open is taken to mean the usu
 }
 
 TEST_CASE("catalogue: different products under one name are refused with their memory") {
-  CHECK(error_of("A6000 Ada") == "'A6000 Ada' may be several GPUs\n  write '6000 Ada' (rtx-6000-ada, 48 GB, ada) or 'A6000' (rtx-a6000, 48 GB, ampere)");
-  CHECK(error_of("6000") ==
-        "'6000' may be several GPUs\n  write '6000 Ada' (rtx-6000-ada, 48 GB, ada) or 'A6000' (rtx-a6000, 48 GB, ampere)"
-        " or 'PRO 6000' (rtx-pro-6000-blackwell, 96 GB, blackwell)");
+  CHECK(error_of("A6000 Ada") ==
+        "'A6000 Ada' may be several GPUs\n  write '6000 Ada' (rtx-6000-ada, 48 GB, ada) or 'A6000' (rtx-a6000, 48 GB, "
+        "ampere)");
+  CHECK(
+      error_of("6000") ==
+      "'6000' may be several GPUs\n  write '6000 Ada' (rtx-6000-ada, 48 GB, ada) or 'A6000' (rtx-a6000, 48 GB, ampere)"
+      " or 'PRO 6000' (rtx-pro-6000-blackwell, 96 GB, blackwell)");
   CHECK(error_of("RTX 6000").starts_with("'RTX 6000' may be several GPUs"));
 }
 
@@ -124,34 +189,35 @@ TEST_CASE("catalogue: an unknown name gets the nearest ones") {
 
 TEST_CASE("catalogue: memory is MiB from the driver and GiB from the framework") {
   const GpuSpec a6000 = gpu("A6000");
-  CHECK(a6000.device_memory == 49140_MiB);                                       // nvidia-smi
-  CHECK(a6000.framework_memory == Bytes{std::int64_t(47.27 * 0x1p30)});          // 47.27 GiB: the lower of 47.27 and 47.54
-  CHECK(gpu("H100-SXM").device_memory == 81559_MiB);                             // not 80 GB, not 80 GiB
-  CHECK(gpu("A6000").memory_bandwidth.value == doctest::Approx(768e9));          // decimal GB/s
+  CHECK(a6000.device_memory == 49140_MiB);                               // nvidia-smi
+  CHECK(a6000.framework_memory == Bytes{std::int64_t(47.27 * 0x1p30)});  // 47.27 GiB: the lower of 47.27 and 47.54
+  CHECK(gpu("H100-SXM").device_memory == 81559_MiB);                     // not 80 GB, not 80 GiB
+  CHECK(gpu("A6000").memory_bandwidth.value == doctest::Approx(768e9));  // decimal GB/s
 }
 
 TEST_CASE("catalogue: rates are dense and for fp32 accumulation") {
-  CHECK(gpu("RTX 3090").fp16.value == doctest::Approx(71.2e12).epsilon(0.01));   // not 142, the rate with fp16 accumulation
-  CHECK(gpu("A100").bf16.value == doctest::Approx(312e12));                      // not 624, the sparse rate
+  CHECK(gpu("RTX 3090").fp16.value ==
+        doctest::Approx(71.2e12).epsilon(0.01));             // not 142, the rate with fp16 accumulation
+  CHECK(gpu("A100").bf16.value == doctest::Approx(312e12));  // not 624, the sparse rate
   CHECK(gpu("H100").fp8.value == doctest::Approx(1979e12).epsilon(0.01));
-  CHECK(gpu("T4").bf16.value == 0);                                              // no such path
+  CHECK(gpu("T4").bf16.value == 0);  // no such path
   CHECK(gpu("T4").fp16.value == doctest::Approx(65e12));
 }
 
 TEST_CASE("catalogue: the best GEMM is the middle of the reports, and not that of another product") {
   CHECK(gpu("A6000").gemm_bf16.value == doctest::Approx(123.3e12));
-  CHECK(gpu("4090").gemm_bf16.value == doctest::Approx(167.5e12));               // (162 + 173) / 2
-  CHECK(gpu("H800").gemm_bf16.value == 0);                                       // only the PCIe card was measured
-  CHECK(gpu("A40").gemm_bf16.value == 0);                                        // nothing published
-  CHECK(gpu("6000 Ada").gemm_bf16.value == doctest::Approx(249.8e12));           // estimated from the L40S
+  CHECK(gpu("4090").gemm_bf16.value == doctest::Approx(167.5e12));      // (162 + 173) / 2
+  CHECK(gpu("H800").gemm_bf16.value == 0);                              // only the PCIe card was measured
+  CHECK(gpu("A40").gemm_bf16.value == 0);                               // nothing published
+  CHECK(gpu("6000 Ada").gemm_bf16.value == doctest::Approx(249.8e12));  // estimated from the L40S
 }
 
 TEST_CASE("catalogue: links and what can only be planned") {
-  CHECK(gpu("A100").nvlink_per_direction.value == doctest::Approx(300e9));       // half of 600
+  CHECK(gpu("A100").nvlink_per_direction.value == doctest::Approx(300e9));  // half of 600
   CHECK(gpu("4090").nvlink_per_direction.value == 0);
   CHECK(!gpu("4090").has_p2p_over_pcie);
   CHECK(gpu("6000 Ada").has_p2p_over_pcie);
-  CHECK(!gpu("A10G").has_p2p_over_pcie);                                         // null: not known
+  CHECK(!gpu("A10G").has_p2p_over_pcie);  // null: not known
   CHECK(gpu("V100").is_plan_only);
   CHECK(gpu("MI300X").is_plan_only);
   CHECK(!gpu("T4").is_plan_only);
@@ -160,8 +226,8 @@ TEST_CASE("catalogue: links and what can only be planned") {
 TEST_CASE("catalogue: one MI250X is two devices, each with half of the card") {
   const GpuSpec device = gpu("MI250X");
   CHECK(device.device_memory == 65520_MiB);
-  CHECK(device.memory_bandwidth.value == doctest::Approx(1638.5e9));             // 3277 / 2
-  CHECK(device.bf16.value == doctest::Approx(191.5e12));                         // 383 / 2
+  CHECK(device.memory_bandwidth.value == doctest::Approx(1638.5e9));  // 3277 / 2
+  CHECK(device.bf16.value == doctest::Approx(191.5e12));              // 383 / 2
   CHECK(device.sm_count == 110);
 }
 
@@ -169,8 +235,9 @@ TEST_CASE("catalogue: prices are the lowest on-demand ones") {
   CHECK(list_prices("rtx-4090").size() == 2);
   const auto prices = list_prices("rtx-4090");
   REQUIRE(cheapest(prices));
-  CHECK(cheapest(prices)->usd_per_gpu_hour == doctest::Approx(0.60));            // 0.34 is the community price
-  CHECK(describe_price(*cheapest(prices)).starts_with("runpod on-demand: deploybase.ai RunPod pricing guide, 2026-03-10"));
+  CHECK(cheapest(prices)->usd_per_gpu_hour == doctest::Approx(0.60));  // 0.34 is the community price
+  CHECK(describe_price(*cheapest(prices))
+            .starts_with("runpod on-demand: deploybase.ai RunPod pricing guide, 2026-03-10"));
   CHECK(list_prices("rtx-6000-ada").empty());
   CHECK(cheapest({}) == nullptr);
   const GpuPrice community{.provider = "market", .kind = "community", .source = "a list", .usd_per_gpu_hour = 0.2};

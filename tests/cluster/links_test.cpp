@@ -5,8 +5,8 @@
 
 #include "base/files.h"
 #include "base/yaml_file.h"
-#include "cluster/links.h"
 #include "cluster/gpu_names.h"
+#include "cluster/links.h"
 
 using namespace gpuplan;
 using namespace gpuplan::literals;
@@ -28,10 +28,13 @@ TEST_CASE("links: latencies are those of NCCL's tuner") {
   const GpuFile a100 = file_of("a100-sxm-80gb"), a6000 = file_of("rtx-a6000"), rtx = file_of("rtx-4090");
   const Profile profile = default_profile(a100.spec);
   const PcieSlot slot{4, 16};
-  CHECK(links.ring(a100, FabricKind::NvSwitch, 8, slot, profile).latency.value * 1e6 == doctest::Approx(nccl_ring_latency_us("nvlink")));
-  CHECK(links.ring(a6000, FabricKind::Pcie, 4, slot, profile).latency.value * 1e6 == doctest::Approx(nccl_ring_latency_us("pci")));
+  CHECK(links.ring(a100, FabricKind::NvSwitch, 8, slot, profile).latency.value * 1e6 ==
+        doctest::Approx(nccl_ring_latency_us("nvlink")));
+  CHECK(links.ring(a6000, FabricKind::Pcie, 4, slot, profile).latency.value * 1e6 ==
+        doctest::Approx(nccl_ring_latency_us("pci")));
   CHECK(links.network(25.0_GBps, profile).latency.value * 1e6 == doctest::Approx(nccl_ring_latency_us("net")));
-  CHECK(links.ring(rtx, FabricKind::PcieHostStaged, 2, slot, profile).latency.value * 1e6 == doctest::Approx(nccl_ring_latency_us("pci") + 14));
+  CHECK(links.ring(rtx, FabricKind::PcieHostStaged, 2, slot, profile).latency.value * 1e6 ==
+        doctest::Approx(nccl_ring_latency_us("pci") + 14));
 }
 
 TEST_CASE("links: rings never exceed the NVLink rate, except where the switch reduces") {
@@ -42,7 +45,8 @@ TEST_CASE("links: rings never exceed the NVLink rate, except where the switch re
       CHECK(ring.bus > 5.0_GBps);
       CHECK(ring.all_reduce_bus >= ring.bus);
       CHECK(!ring.source.empty());
-      if (ring.fabric == FabricKind::NvSwitch || ring.fabric == FabricKind::NvLinkBridge || ring.fabric == FabricKind::NvLinkMesh)
+      if (ring.fabric == FabricKind::NvSwitch || ring.fabric == FabricKind::NvLinkBridge ||
+          ring.fabric == FabricKind::NvLinkMesh)
         CHECK(ring.bus <= gpu.spec.nvlink_per_direction);
     }
   }
@@ -62,24 +66,27 @@ TEST_CASE("links: an NVLink card without a figure reaches a share of its rate") 
   GpuFile gpu = file_of("a100-sxm-80gb");
   gpu.rings.clear();
   const LinkCost ring = LinkTable::read().ring(gpu, FabricKind::NvSwitch, 8, {4, 16}, default_profile(gpu.spec));
-  CHECK(ring.bandwidth.value / 1e9 == doctest::Approx(0.78 * 300));                // 234; 235 is measured
+  CHECK(ring.bandwidth.value / 1e9 == doctest::Approx(0.78 * 300));  // 234; 235 is measured
 }
 
 TEST_CASE("links: host copies reach the effective PCIe rate of generation and lanes") {
   const LinkTable links = LinkTable::read();
   CHECK(links.host_link({3, 16}).value / 1e9 == doctest::Approx(12.0));
   CHECK(links.host_link({4, 16}).value / 1e9 == doctest::Approx(24.8));
-  CHECK(links.host_link({5, 16}).value / 1e9 == doctest::Approx(51));              // the lower of 51 and 56
+  CHECK(links.host_link({5, 16}).value / 1e9 == doctest::Approx(51));  // the lower of 51 and 56
   CHECK(links.host_link({4, 8}).value / 1e9 == doctest::Approx(12.4));
-  CHECK(links.host_link({6, 16}).value / 1e9 == doctest::Approx(121 * 51 / 63.0)); // not measured: the share of generation 5
+  CHECK(links.host_link({6, 16}).value / 1e9 ==
+        doctest::Approx(121 * 51 / 63.0));  // not measured: the share of generation 5
 }
 
 TEST_CASE("links: the measured collectives of NCCL stand beside what is used") {
   YamlFile file = YamlFile::read(data_dir() / "nccl.yaml");
   const auto rows = file.top().list("collective_measurements");
   CHECK(rows.size() == 28);
-  const auto a100 = std::find_if(rows.begin(), rows.end(), [](YamlFields row) { return row.text("system") == "8x A100 SXM 80GB, NVSwitch"; });
+  const auto a100 = std::find_if(rows.begin(), rows.end(),
+                                 [](YamlFields row) { return row.text("system") == "8x A100 SXM 80GB, NVSwitch"; });
   REQUIRE(a100 != rows.end());
   // 234.9 GB/s measured; the catalogue keeps 235.
-  CHECK(find_ring(file_of("a100-sxm-80gb"), FabricKind::NvSwitch, 8)->bus.value / 1e9 == doctest::Approx(YamlFields(*a100).number("busbw_gb_s")).epsilon(0.001));
+  CHECK(find_ring(file_of("a100-sxm-80gb"), FabricKind::NvSwitch, 8)->bus.value / 1e9 ==
+        doctest::Approx(YamlFields(*a100).number("busbw_gb_s")).epsilon(0.001));
 }

@@ -19,7 +19,8 @@ std::string error_of(const std::string& text) {
     load_profile(file);
   } catch (const InputError& error) {
     std::string message = error.what();
-    for (auto at = message.find(file); at != std::string::npos; at = message.find(file)) message.replace(at, file.size(), "F");
+    for (auto at = message.find(file); at != std::string::npos; at = message.find(file))
+      message.replace(at, file.size(), "F");
     return message;
   }
   return "no error";
@@ -34,11 +35,24 @@ const ProfileValue* find(const Profile& profile, const std::string& name) {
 }  // namespace
 
 TEST_CASE("profile: architecture and form factor choose the class") {
-  struct Row { const char *gpu, *id; };
-  for (const Row& row : {Row{"a100-sxm-80gb", "default-ampere"}, {"a800-sxm-80gb", "default-ampere"}, {"a10g", "default-ampere"}, {"h100-sxm", "default-hopper"},
-                         {"h100-pcie", "default-hopper"}, {"b200-sxm", "default-hopper"}, {"gb200", "default-hopper"}, {"rtx-4090", "default-consumer-pcie"},
-                         {"rtx-a6000", "default-consumer-pcie"}, {"rtx-6000-ada", "default-consumer-pcie"}, {"l40s", "default-consumer-pcie"},
-                         {"rtx-5090", "default-consumer-pcie"}, {"t4", "default-turing"}, {"v100-sxm2-32gb", "default-volta"}, {"mi300x", "default-amd"},
+  struct Row {
+    const char *gpu, *id;
+  };
+  for (const Row& row : {Row{"a100-sxm-80gb", "default-ampere"},
+                         {"a800-sxm-80gb", "default-ampere"},
+                         {"a10g", "default-ampere"},
+                         {"h100-sxm", "default-hopper"},
+                         {"h100-pcie", "default-hopper"},
+                         {"b200-sxm", "default-hopper"},
+                         {"gb200", "default-hopper"},
+                         {"rtx-4090", "default-consumer-pcie"},
+                         {"rtx-a6000", "default-consumer-pcie"},
+                         {"rtx-6000-ada", "default-consumer-pcie"},
+                         {"l40s", "default-consumer-pcie"},
+                         {"rtx-5090", "default-consumer-pcie"},
+                         {"t4", "default-turing"},
+                         {"v100-sxm2-32gb", "default-volta"},
+                         {"mi300x", "default-amd"},
                          {"cpu", "default-cpu"}}) {
     CAPTURE(row.gpu);
     CHECK(default_profile(std::string(row.gpu)).id == row.id);
@@ -54,14 +68,16 @@ TEST_CASE("profile: every GPU has a complete one, every number with unit, kind a
     for (const auto& [name, value] : profile.values) {
       CAPTURE(name);
       CHECK(!value.unit.empty());
-      CHECK((value.kind == "fitted" || value.kind == "measured" || value.kind == "datasheet" || value.kind == "derived"));
-      CHECK(value.source.size() > 10);               // a text, not the short id of one
+      CHECK(
+          (value.kind == "fitted" || value.kind == "measured" || value.kind == "datasheet" || value.kind == "derived"));
+      CHECK(value.source.size() > 10);  // a text, not the short id of one
     }
   }
 }
 
 TEST_CASE("profile: the fitted numbers arrive in base units") {
-  const Profile a100 = default_profile(std::string("a100-sxm-80gb")), h100 = default_profile(std::string("h100-sxm")), rtx = default_profile(std::string("rtx-4090"));
+  const Profile a100 = default_profile(std::string("a100-sxm-80gb")), h100 = default_profile(std::string("h100-sxm")),
+                rtx = default_profile(std::string("rtx-4090"));
   CHECK(a100.gemm_efficiency == doctest::Approx(0.7723));
   CHECK(h100.gemm_efficiency == doctest::Approx(0.7261));
   CHECK(rtx.gemm_efficiency == doctest::Approx(0.8129));
@@ -73,7 +89,7 @@ TEST_CASE("profile: the fitted numbers arrive in base units") {
   CHECK(a100.host_link_efficiency == doctest::Approx(0.6839 * 31.5 / 24.8).epsilon(0.001));
   CHECK(a100.nccl == 1_GiB);
   CHECK(a100.context == Bytes{std::int64_t(0.45 * 0x1p30)});
-  CHECK(a100.blas_workspace == 8320_KiB);            // 8.125 MiB = 2 x 4096 KiB + 8 x 16 KiB
+  CHECK(a100.blas_workspace == 8320_KiB);  // 8.125 MiB = 2 x 4096 KiB + 8 x 16 KiB
   CHECK(h100.blas_workspace == 32_MiB);
   CHECK(a100.margin == doctest::Approx(0.03));
 }
@@ -89,7 +105,8 @@ TEST_CASE("profile: it says which file it came from") {
   const Profile profile = default_profile(std::string("t4"));
   CHECK(profile.sha256 == sha256_hex(read_file(data_dir() / "profiles" / "default.yaml")));
   CHECK(profile.file == (data_dir() / "profiles" / "default.yaml").string());
-  CHECK(find(profile, "gemm_efficiency")->source.starts_with("fitted on the 599 open speed points by prototypes/speed_model.py"));
+  CHECK(find(profile, "gemm_efficiency")
+            ->source.starts_with("fitted on the 599 open speed points by prototypes/speed_model.py"));
 }
 
 TEST_CASE("profile: one's own file may change a few numbers of a class") {
@@ -115,10 +132,13 @@ TEST_CASE("profile: mistakes are named with their line") {
   const std::string hint = "\n  a profile names every value, or a class to start from: 'based_on: default-ampere'";
   const std::string head = "id: x\nbased_on: default-ampere\nvalues:\n";
   CHECK(error_of(head + "  gemm_eficiency: {value: 1, unit: share, kind: measured, source: me}\n") ==
-        "F:4: values.gemm_eficiency: is not a known key; did you mean one of 'gemm_efficiency', 'memory_efficiency'?" + hint);
+        "F:4: values.gemm_eficiency: is not a known key; did you mean one of 'gemm_efficiency', 'memory_efficiency'?" +
+            hint);
   CHECK(error_of(head + "  kernel_overhead: {value: 1, unit: share, kind: measured, source: me}\n") ==
         "F:4: values.kernel_overhead.unit: 'share' is not a unit for this" + hint);
-  CHECK(error_of(head + "  margin: {value: 1, unit: share, kind: measured}\n") == "F:4: values.margin.source: is missing" + hint);
-  CHECK(error_of("id: x\nbased_on: default-amper\nvalues: {}\n").find("F:2: based_on: 'default-amper' is not a class of data/profiles/default.yaml") != std::string::npos);
+  CHECK(error_of(head + "  margin: {value: 1, unit: share, kind: measured}\n") ==
+        "F:4: values.margin.source: is missing" + hint);
+  CHECK(error_of("id: x\nbased_on: default-amper\nvalues: {}\n")
+            .find("F:2: based_on: 'default-amper' is not a class of data/profiles/default.yaml") != std::string::npos);
   CHECK(error_of("id: x\nvalues: {}\n").starts_with("F: 25 problems:\n  F:2: values: 'gemm_efficiency' is missing\n"));
 }

@@ -230,7 +230,9 @@ TEST_CASE("the schema lists the names of the tables") {
   CHECK(recipe["loss"]["enum"] == json(canonical_names(loss_names())));
   CHECK(recipe["quant"]["properties"]["kind"]["enum"] == json(canonical_names(quant_names())));
   CHECK(file["$defs"]["offload_target"]["enum"] == json(canonical_names(offload_names())));
-  CHECK(file["properties"]["cluster"]["properties"]["fabric"]["enum"] == json(fabric_names()));
+  json fabrics = json::array();                        // all of them, also those no machine file may name
+  for (int kind = 0; to_string(FabricKind(kind)) != "?"; ++kind) fabrics.push_back(to_string(FabricKind(kind)));
+  CHECK(file["properties"]["cluster"]["properties"]["fabric"]["enum"] == fabrics);
   for (const json& name : file["$defs"]["dtype"]["enum"]) CHECK(to_string(parse_dtype(name.get<std::string>(), "")) == name.get<std::string>());
 }
 

@@ -1,6 +1,8 @@
-#include "cli/render/rates.h"
+#include "cli/render/amounts.h"
 
 #include <fmt/format.h>
+
+#include "base/unit_text.h"
 
 namespace gpuplan {
 namespace {
@@ -16,6 +18,14 @@ std::string format_rate(BytesPerSec rate) {
   if (rate.value >= 999.5e9) return three_digits(rate.value / 1e12) + " TB/s";
   if (rate.value >= 999.5e6) return three_digits(rate.value / 1e9) + " GB/s";
   return three_digits(rate.value / 1e6) + " MB/s";
+}
+
+std::string format_short_duration(Seconds time) {
+  constexpr double kMinute = 60, kHour = 3600, kDay = 86400;
+  if (time.value < 99.5) return format_duration(time);
+  if (time.value < 99.5 * kMinute) return three_digits(time.value / kMinute) + " min";
+  if (time.value < 47.95 * kHour) return three_digits(time.value / kHour) + " h";
+  return three_digits(time.value / kDay) + " d";
 }
 
 std::string format_rate(FlopsPerSec rate) {
