@@ -76,7 +76,7 @@ std::string format_usd(double usd) {
   if (!std::isfinite(usd)) return fmt::format("${}", usd);
   if (usd < 0) return fmt::format("-{}", format_usd(-usd));
   if (usd >= 999.5) return fmt::format("${}", format_grouped(std::llround(usd)));
-  if (usd >= 0.995) return fmt::format("${:.2f}", usd);
+  if (usd >= 0.0995) return fmt::format("${:.2f}", usd);
   if (usd >= 1e-4 || usd == 0) return fmt::format("${:.2g}", usd);
   return "<$0.0001";
 }

@@ -81,9 +81,11 @@ std::string hint_for(const std::string& name, bool has_base) {
   std::vector<std::string> names;
   for (const Key& key : kKeys)
     if (has_base || !key.is_of_base) names.emplace_back(key.name);
+  std::vector<std::string> accepted = names;
+  for (const Alias& alias : kAliases) accepted.emplace_back(alias.name);
   if (name.ends_with(".json")) return "a plan goes before the flags: gpuplan estimate " + name + " --lora";
   if (name.ends_with("_proj")) return "join several targets with '+': targets=q_proj+v_proj";
-  return did_you_mean(name, names, fmt::format("known: {}; for example r=8,alpha=16", fmt::join(names, ", ")));
+  return did_you_mean(name, accepted, fmt::format("known: {}; for example r=8,alpha=16", fmt::join(names, ", ")));
 }
 
 const Key& find_key(std::string name, bool has_base, const std::string& flag) {

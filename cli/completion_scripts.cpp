@@ -69,13 +69,13 @@ std::string fish_flag(const CompletedCommand& command, const CompletedFlag& flag
 
 std::string bash_completion(const Commands& commands) {
   std::string flags, values, alone;
-  std::string free_text = "none";   // flags whose values nobody can guess
+  std::string free_text;   // flags whose values nobody can guess
   for (const CompletedCommand& command : commands) {
     flags += fmt::format("    {}) flags='{}' ;;\n", command.name, flag_names(command));
     for (const CompletedFlag& flag : command.flags) {
       const std::string pattern = command.name + ":" + (flag.name.empty() ? "*" : flag.name);
       if (flag.name.empty()) alone += bash_branch(pattern, flag);
-      else if (flag.needs_value && flag.values.empty() && !flag.takes_file) free_text += "|" + pattern;
+      else if (flag.needs_value && flag.values.empty() && !flag.takes_file) free_text += (free_text.empty() ? "" : "|") + pattern;
       else if (flag.needs_value) values += bash_branch(pattern, flag);
     }
   }

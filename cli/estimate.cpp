@@ -59,8 +59,8 @@ const Command kEstimate{
     .summary = "does it fit, which strategy, how fast, at what cost",
     .usage = "[PLAN.json] --model MODEL [--full | --lora | --qlora] --gpus GPUS [OPTION]...",
     .example = "gpuplan estimate --model llama3-8b --lora r=8 --gpus 4xA6000\n"
-               "gpuplan estimate --model llama3-8b --full --gpus 8xH100 --checkpointing full --save plan.json\n"
-               "gpuplan estimate plan.json --micro-batch 4 --explain",
+               "gpuplan estimate --model llama3-8b --full --gpus 8xH100 --save plan.json\n"
+               "gpuplan estimate plan.json --seq-len 1024 --explain",
     .setup = setup,
     .run = run};
 

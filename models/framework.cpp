@@ -69,6 +69,7 @@ void read_engine(RecordReader read, EngineConvention& engine) {
       ("max_live", engine.max_live)("max_reuse_distance", engine.max_reuse_distance)
       ("persistence_threshold", engine.persistence_threshold)("keeps_root_gathered", engine.keeps_root_gathered)
       ("syncs_last_only", engine.syncs_last_only)("copies_out", engine.copies_out)("reduces_in_fp32", engine.reduces_in_fp32)
+      ("messages_per_unit", engine.messages_per_unit)("hook_kernels", engine.hook_kernels)
       .finish();
 }
 
@@ -83,7 +84,7 @@ FrameworkConvention read_convention(const json& record, const std::string& where
       ("low_rank_keeps_input", c.low_rank_keeps_input)("quantised_keeps_input", c.quantised_keeps_input)("selective", c.selective)
       ("upcasts_logits", c.upcasts_logits)("shifts_logits", c.shifts_logits)("kept_logits", c.kept_logits)
       ("kept_logits_mixed", c.kept_logits_mixed)("chunked_loss_recomputes", c.chunked_loss_recomputes)("chunked_softmax", chunked)("ddp_bucket_bytes", c.ddp_bucket_bytes)
-      ("ddp_copies_gradients", c.ddp_copies_gradients)("zero_has_master", c.zero_has_master)
+      ("ddp_copies_gradients", c.ddp_copies_gradients)("zero_has_master", c.zero_has_master)("fsdp2_shards_quantised", c.fsdp2_shards_quantised)
       ("default_optimizer", c.default_optimizer)("is_compiled", c.is_compiled)
       .nested("fsdp1", [&](RecordReader r) { read_engine(std::move(r), c.fsdp1); })
       .nested("fsdp2", [&](RecordReader r) { read_engine(std::move(r), c.fsdp2); })

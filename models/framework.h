@@ -26,6 +26,8 @@ struct EngineConvention {
   bool syncs_last_only = false;             // accumulation under no_sync: unsharded gradients until the last micro-batch
   bool copies_out = false;                  // FSDP2 copies gathered bytes into parameters: gather buffer and unit coexist
   bool reduces_in_fp32 = false;             // reduce_dtype fp32
+  std::int64_t messages_per_unit = 1;       // ZeRO-3 gathers module by module, FSDP block by block
+  std::int64_t hook_kernels = 0;            // host work of one gather's hooks, in kernel launches
 };
 
 /// One framework. Every field is explained in docs/memory-model.md; `source` says where the facts come from.
@@ -60,6 +62,7 @@ struct FrameworkConvention {
   bool ddp_copies_gradients = true;         // buckets beside the gradients (gradient_as_bucket_view = false)
   EngineConvention fsdp1, fsdp2, zero;
   bool zero_has_master = true;              // ZeRO keeps 16-bit weights with an fp32 master and steps on an fp32 copy of the gradients
+  bool fsdp2_shards_quantised = false;      // bitsandbytes 4-bit storage is not sharded correctly by FSDP2
   std::string default_optimizer = "adamw-fused";
   bool is_compiled = false;                 // torch.compile or hand-written: fewer launches, fewer bytes
 };

@@ -35,11 +35,11 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, Dtype comp
   return m;
 }
 
-Seconds CommModel::gather_time(Axis axis, Bytes message) const {
+Seconds CommModel::gather_time(Axis axis, Bytes message, std::int64_t num_messages) const {
   const AxisLink& a = axes[std::size_t(axis)];
   if (a.ways <= 1) return {};
   const double steps = double(a.ways - 1);
-  return steps * a.link.latency + Seconds{steps / double(a.ways) * double(message.count) / a.link.bandwidth.value};
+  return double(num_messages) * steps * a.link.latency + Seconds{steps / double(a.ways) * double(message.count) / a.link.bandwidth.value};
 }
 
 Seconds CommModel::all_reduce_time(Axis axis, Bytes message) const {

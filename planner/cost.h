@@ -49,7 +49,8 @@ struct CommModel {
   BytesPerSec nvme;
 
   /// Ring all-gather or reduce-scatter of `message` bytes (the whole tensor): (n - 1) (alpha + S / (n B)).
-  Seconds gather_time(Axis axis, Bytes message) const;
+  /// Cut into `num_messages`, each pays the latency.
+  Seconds gather_time(Axis axis, Bytes message, std::int64_t num_messages = 1) const;
   /// Ring all-reduce: 2 (n - 1) (alpha + S / (n B)); B is the all-reduce bus bandwidth (NVLS where the fabric has it).
   Seconds all_reduce_time(Axis axis, Bytes message) const;
   Seconds send_time(Bytes message) const;

@@ -206,6 +206,7 @@ EstimateResult estimate(const EstimateRequest& request) {
   EstimateRequest r = request;
   validate_recipe(r.recipe, r.model, r.cluster);
   const FrameworkConvention& framework = find_framework(r.recipe.framework);
+  if (!r.options.fsdp_version && r.recipe.quant.kind == BaseQuant::Nf4 && !framework.fsdp2_shards_quantised) r.options.fsdp_version = 1;
   EstimateResult out{.model = prepare(r.model, r.recipe, framework), .framework = framework, .profile = default_profile(r.cluster.gpus.front())};
   StepProgram program;
   for (const std::string_view name : strategy_names()) {

@@ -76,7 +76,7 @@ void read_strategy(PlanReader& in, PlanStrategy& strategy) {
 void pin_strategy(const PlanStrategy& wanted, EstimateRequest& request, PlanProblems& problems) {
   StrategyOptions& options = request.options;
   request.strategy = wanted.name;
-  options.fsdp_version = int(wanted.fsdp_version.value_or(StrategyOptions{}.fsdp_version));
+  if (wanted.fsdp_version) options.fsdp_version = int(*wanted.fsdp_version);
   options.wrap = wanted.wrap;
   options.wrap_min_params = wanted.wrap_min_params;
   try {

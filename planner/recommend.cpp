@@ -136,7 +136,20 @@ std::vector<std::string> what_to_change(const EstimateRequest& r, const Estimate
   for (const Change& change : changes(r)) {
     EstimateRequest tried = r;
     change.apply(tried);
-    if (first_fitting(tried, result, strategy)) advice.push_back(fmt::format("{}: then {} fits", change.text, strategy.name));
+    const Strategy* fitting = first_fitting(tried, result, strategy);
+    if (fitting && strategy.schedule == Schedule::Sequential) {
+      advice.push_back(fmt::format("{}: then {} fits", change.text, strategy.name));
+      continue;
+    }
+    const bool fits_in_turns = fitting != nullptr;               // only by letting the GPUs work one after the other
+    if (tried.recipe.checkpointing == Checkpointing::None) {
+      tried.recipe.checkpointing = Checkpointing::Full;
+      if (first_fitting(tried, result, strategy) && (!fits_in_turns || strategy.schedule == Schedule::Sequential)) {
+        advice.push_back(fmt::format("{} with --checkpointing full: then {} fits", change.text, strategy.name));
+        continue;
+      }
+    }
+    if (fits_in_turns) advice.push_back(fmt::format("{}: then mp fits, the GPUs taking turns", change.text));
   }
   if (!advice.empty()) return advice;
   EstimateRequest combined = r;
@@ -189,6 +202,7 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
   else if (r.cluster.price_per_gpu_hour) out.push_back(fmt::format("price: {} per GPU and hour ({})", format_usd(*r.cluster.price_per_gpu_hour), r.cluster.price_source));
   else out.push_back("price: none known for these GPUs; give --price-per-gpu-hour");
   if (c.is_adapter() && result.model.has_tied_head && result.model.head.is_adapted) out.push_back("the adapted head shares its frozen weight with the embedding");
+  if (r.options.fsdp_version == 1) out.push_back("FSDP means version 1 (FullyShardedDataParallel)");
   out.push_back(fmt::format("{:.0f} % of the device is kept free as margin", result.profile.margin * 100));
   return out;
 }

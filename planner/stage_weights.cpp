@@ -23,7 +23,9 @@ void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes whole, bool
   }
   const std::uint32_t target = add(Category::Communication, BufferRole::Gathered, g.unit, whole);
   place(source, Axis::DpShard, Placement::Sharded);
-  emit(OpCode::AllGather, StreamId::Gather, Axis::DpShard, g.unit, {source | kRead, target | kWrite}, whole);
+  Instruction& gather = emit(OpCode::AllGather, StreamId::Gather, Axis::DpShard, g.unit, {source | kRead, target | kWrite}, whole);
+  gather.frame = std::uint32_t(engine_.messages_per_unit);
+  gather.hook_kernels = std::uint16_t(engine_.hook_kernels * engine_.messages_per_unit);
   if (source != stored && p_.buffers[source].home != StreamId::Gather) hold(StreamId::Gather, source);
   (g.needs_copy_out ? flat : handle) = target;
 }

@@ -66,7 +66,8 @@ struct Instruction {
   std::uint8_t block{};              // of a Call
   std::uint16_t num_operands{}, unit{};
   std::uint32_t first_operand{};
-  std::uint32_t frame{};             // of a Call: which saved locals; of a Repeat: turns; of Send and Recv: 0 forward, 1 backward
+  std::uint32_t frame{};             // of a Call: which saved locals; of a Repeat: turns; of Send and Recv: 0 forward, 1 backward; of a gather: messages
+  std::uint16_t hook_kernels{};      // host work beside the op itself, in kernel launches
   Bytes work;                        // message of a collective (whole tensor), bytes of a copy, memory traffic of a step
 };
 

@@ -85,7 +85,7 @@ class ForwardPass {
     const CostModel& device = columns_[rank_class.costs];
     switch (i.op) {
       case OpCode::Call: return all_.costs[rank_class.costs][i.block].device.value;
-      case OpCode::AllGather: case OpCode::ReduceScatter: return comm_.gather_time(i.axis, i.work).value;
+      case OpCode::AllGather: case OpCode::ReduceScatter: return comm_.gather_time(i.axis, i.work, std::max<std::int64_t>(1, i.frame)).value;
       case OpCode::AllReduce: return comm_.all_reduce_time(i.axis, i.work).value;
       case OpCode::Send: return comm_.send_time(i.work).value;
       case OpCode::CopyIn: case OpCode::CopyOut: return (i.work / comm_.host_link).value;
@@ -158,7 +158,7 @@ class ForwardPass {
       if (*o & kWrite) start = std::max({start, c.written[b], c.read[b]});
     }
     const double launched = c.host;
-    std::int64_t kernels = is_release || i.op == OpCode::LoadBatch ? 0 : 1;
+    std::int64_t kernels = is_release || i.op == OpCode::LoadBatch ? 0 : 1 + i.hook_kernels;
     if (i.op == OpCode::Call) kernels = all_.costs[rank_class.costs][i.block].num_kernels, c.flops += all_.costs[rank_class.costs][i.block].flops;
     c.host += double(kernels) * device.dispatch.value;
     if (!is_release) start = std::max(start, launched);

@@ -117,6 +117,8 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
   if (recipe.offload.optimizer == OffloadTarget::Nvme && s.engine != Engine::Zero) return "only ZeRO offloads to NVMe";
   if (recipe.offload.optimizer == OffloadTarget::Cpu && recipe.offload.params == OffloadTarget::None && (s.engine == Engine::Fsdp1 || s.engine == Engine::Fsdp2))
     return "FSDP offloads parameters and optimizer together";
+  if (recipe.quant.kind == BaseQuant::Nf4 && s.engine == Engine::Fsdp2 && !find_framework(recipe.framework).fsdp2_shards_quantised)
+    return "FSDP2 cannot shard 4-bit bitsandbytes weights correctly: use --fsdp-version 1";
   if (recipe.quant.kind == BaseQuant::Int8 && s.layout.shards_weights) return "an 8-bit base cannot be sharded (bitsandbytes)";
   if (recipe.quant.kind == BaseQuant::Nf4 && s.layout.shards_weights && s.engine == Engine::Zero && recipe.offload.params != OffloadTarget::None)
     return "ZeRO-3 does not offload 4-bit parameters";

@@ -53,7 +53,7 @@ struct Strategy {
 /// What the user may pin on the command line.
 struct StrategyOptions {
   std::optional<std::int64_t> shard_size;   // sharding factor; 1 equals ddp, N equals full sharding
-  int fsdp_version = 2;
+  std::optional<int> fsdp_version;          // unset: 2, or 1 where FSDP2 cannot shard the base (QLoRA)
   WrapPolicy wrap = WrapPolicy::Layer;
   std::int64_t wrap_min_params = 0;
   bool reshards = true;

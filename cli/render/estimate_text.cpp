@@ -9,14 +9,18 @@ namespace gpuplan {
 namespace {
 
 std::string verdict_title(const EstimateAnswer& answer) {
-  if (answer.request.strategy != "auto") return answer.request.strategy + (answer.fits() ? " fits" : " does not fit");
-  return answer.fits() ? "Recommended: " + answer.result.recommended->strategy : "Nothing fits";
+  const std::string& asked = answer.request.strategy;
+  if (asked == "auto") return answer.fits() ? "Recommended: " + answer.result.recommended->strategy : "Nothing fits";
+  if (!answer.shown) return asked + " is not possible here";
+  return asked + (answer.fits() ? " fits" : " does not fit");
 }
 
-/// The reason is one for a choice; where none was left, or nothing was chosen, the title says it all.
+/// Why this one was chosen, or what stands against the one that comes nearest.
 std::string reason_text(const EstimateAnswer& answer, const Screen& screen) {
-  if (answer.fits() && answer.request.strategy == "auto") return wrap(answer.result.recommended->reason, screen.width, "  ", "  ");
-  return answer.shown ? wrap(answer.shown->does_not_fit_because, screen.width, "  ", "  ") : "";
+  if (!answer.shown) return "";
+  const bool was_chosen = answer.fits() && answer.request.strategy == "auto";
+  const std::string& reason = was_chosen ? answer.result.recommended->reason : answer.shown->does_not_fit_because;
+  return reason.empty() ? "" : wrap(reason, prose_width(screen), "  ", "  ");
 }
 
 std::string verdict_text(const EstimateAnswer& answer, const Screen& screen) {

@@ -12,8 +12,8 @@ constexpr int kWidestTerm = 40;
 
 std::string line_text(const ExplainLine& line, int term_width, const Screen& screen) {
   const std::string hanging(std::size_t(2 + term_width + 2), ' ');
-  if (width_of(line.term) <= term_width) return wrap(line.value, screen.width, "  " + pad_right(line.term, term_width) + "  ", hanging);
-  return wrap(line.term, screen.width, "  ", "    ") + wrap(line.value, screen.width, hanging, hanging);
+  if (width_of(line.term) <= term_width) return wrap(line.value, prose_width(screen), "  " + pad_right(line.term, term_width) + "  ", hanging);
+  return wrap(line.term, prose_width(screen), "  ", "    ") + wrap(line.value, prose_width(screen), hanging, hanging);
 }
 
 /// A source that holds for several lines stands once, below the last of them.
@@ -25,7 +25,7 @@ std::string section_text(const ExplainSection& section, const Screen& screen) {
     const ExplainLine& line = section.lines[i];
     out += line_text(line, term_width, screen);
     const bool is_shared = i + 1 < section.lines.size() && section.lines[i + 1].source == line.source;
-    if (!line.source.empty() && !is_shared) out += paint(wrap(line.source, screen.width, "      ", "      "), Ink::Faint, screen);
+    if (!line.source.empty() && !is_shared) out += paint(wrap(line.source, prose_width(screen), "      ", "      "), Ink::Faint, screen);
   }
   return out;
 }

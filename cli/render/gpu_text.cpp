@@ -67,7 +67,7 @@ std::string gpus_text(const std::vector<GpuReport>& reports, const Screen& scree
                {link_text(gpu)}, {price_cell(report)}});
   }
   return render(fit_to(std::move(table), screen.width), screen) +
-         paint(wrap("TFLOP/s: dense bf16, by the datasheet and by the best published GEMM. Per hour: one GPU.", screen.width, "", ""), Ink::Faint, screen);
+         paint(wrap("TFLOP/s: dense bf16, by the datasheet and by the best published GEMM. Per hour: one GPU.", prose_width(screen), "", ""), Ink::Faint, screen);
 }
 
 std::string gpu_text(const GpuReport& report, const Screen& screen) {

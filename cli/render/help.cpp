@@ -7,6 +7,7 @@
 
 #include "base/names.h"
 #include "cli/commands.h"
+#include "cli/render/facts.h"
 #include "cli/render/text.h"
 
 namespace gpuplan {
@@ -40,7 +41,7 @@ std::string flags_text(const CLI::App& app, const Screen& screen) {
   for (const std::string& group : groups) {
     out += "\n" + paint(group, Ink::Strong, screen) + "\n";
     for (const CLI::Option* option : app.get_options())
-      if (option->get_group() == group) out += entry(name_of(*option), option->get_description(), screen.width);
+      if (option->get_group() == group) out += entry(name_of(*option), option->get_description(), prose_width(screen));
   }
   return out;
 }
@@ -61,11 +62,11 @@ std::string examples_text(const std::string& examples, const Screen& screen) {
 
 std::string help_text(const CLI::App& app, const Screen& screen) {
   const std::string name = app.get_parent() ? "gpuplan " + app.get_name() : "gpuplan";
-  std::string out = wrap(fmt::format("{}: {}", name, app.get_description()), screen.width, "", "  ");
-  out += wrap(fmt::format("Usage: {} {}", name, usage_of(app)), screen.width, "\n", "       ");
+  std::string out = wrap(fmt::format("{}: {}", name, app.get_description()), prose_width(screen), "", "  ");
+  out += wrap(fmt::format("Usage: {} {}", name, usage_of(app)), prose_width(screen), "\n", "       ");
   if (!app.get_parent()) {
     out += "\n" + paint("Commands", Ink::Strong, screen) + "\n";
-    for (const Command& command : commands()) out += entry(command.name, command.summary, screen.width);
+    for (const Command& command : commands()) out += entry(command.name, command.summary, prose_width(screen));
   }
   out += flags_text(app, screen);
   if (!app.get_footer().empty()) out += examples_text(app.get_footer(), screen);

@@ -83,7 +83,7 @@ std::string cluster_text(const EstimateRequest& request) {
   const ClusterSpec& cluster = request.cluster;
   std::string text = gpus_text(cluster);
   if (cluster.num_nodes() > 1) text += fmt::format(" on {} nodes", cluster.num_nodes());
-  if (!cluster.fabric_text.empty()) text += "; " + cluster.fabric_text;
+  if (cluster.num_gpus() > 1 && !cluster.fabric_text.empty()) text += "; " + cluster.fabric_text;
   const auto price = request.price_per_gpu_hour ? request.price_per_gpu_hour : cluster.price_per_gpu_hour;
   return text + (price ? fmt::format("; {} per GPU hour", format_usd(*price)) : "; no price known");
 }

@@ -55,6 +55,7 @@ Screen screen_of(int file) {
 std::string paint(std::string_view text, Ink ink, const Screen& screen) {
   static constexpr std::array<std::string_view, 6> kCodes{"", "1", "2", "32", "31", "36"};
   if (!screen.has_colour || ink == Ink::Plain || text.empty()) return std::string(text);
+  if (text.ends_with('\n')) return paint(text.substr(0, text.size() - 1), ink, screen) + "\n";
   return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[std::size_t(ink)], text);
 }
 

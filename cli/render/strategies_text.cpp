@@ -6,6 +6,7 @@
 #include "base/unit_text.h"
 #include "cli/render/amounts.h"
 #include "cli/render/estimate_text.h"
+#include "cli/render/facts.h"
 #include "cli/render/table.h"
 #include "cli/render/text.h"
 
@@ -53,7 +54,7 @@ std::string communication_cell(const StrategyEstimate& e) {
 
 Table make_table(const EstimateAnswer& answer, int bar_width) {
   Table table{.columns = {{"  strategy"}, {"fits"}, {memory_title(answer.result, bar_width + kFigureWidth)}, {"peak at", Align::Left, 4}, {"step", Align::Right},
-                          {"tokens/s", Align::Right}, {"sent per step", Align::Left, 1}, {"1 epoch", Align::Right, 2}, {"cost", Align::Right, 3}},
+                          {"tokens/s", Align::Right}, {"sent per step", Align::Left, 1}, {"1 epoch", Align::Right, 3}, {"cost", Align::Right, 2}},
               .rows = {}};
   for (const StrategyEstimate& e : answer.result.strategies) {
     if (!e.not_applicable.empty()) continue;
@@ -84,7 +85,7 @@ std::string not_applicable_text(const EstimateResult& result, const Screen& scre
   if (reasons.empty()) return "";
   std::string text = "Not applicable: ";
   for (const auto& [reason, names] : reasons) text += fmt::format("{}{} ({})", text.ends_with(": ") ? "" : "; ", names, reason);
-  return wrap(text, screen.width, "  ", "  ");
+  return wrap(text, prose_width(screen), "  ", "  ");
 }
 
 }  // namespace

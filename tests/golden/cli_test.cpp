@@ -1,0 +1,219 @@
+#include "cli/run.h"
+
+#include <filesystem>
+#include <sstream>
+
+#include <CLI/CLI.hpp>
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/names.h"
+#include "cli/adapter_flag.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/offload_flag.h"
+#include "cli/plan_flags.h"
+#include "scratch_folder.h"
+
+namespace gpuplan {
+namespace {
+
+struct Ran { int code; std::string out, err; };
+
+Ran ran(const std::string& command, const std::string& input = "") {
+  std::ostringstream out, err;
+  std::istringstream in(input);
+  const int code = run(split(command, ' '), out, err, {}, in);
+  return {code, out.str(), err.str()};
+}
+
+nlohmann::json answer_to(const std::string& command, const std::string& input = "") {
+  const Ran result = ran(command + " --json", input);
+  INFO(result.err);
+  REQUIRE(result.code <= 1);
+  return nlohmann::json::parse(result.out);
+}
+
+/// The message of the error, "" when there is none.
+template <class Call>
+std::string error_of(Call call) {
+  try {
+    call();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// As roff wants it: "micro\\-batch".
+std::string with_roff_dashes(std::string text) {
+  for (std::size_t at = 0; (at = text.find('-', at)) != std::string::npos; at += 2) text.replace(at, 1, "\\-");
+  return text;
+}
+
+class WorkingFolder {
+ public:
+  WorkingFolder() : before_(std::filesystem::current_path()) { std::filesystem::current_path(scratch_.path()); }
+  ~WorkingFolder() { std::filesystem::current_path(before_); }
+  WorkingFolder(const WorkingFolder&) = delete;
+  WorkingFolder& operator=(const WorkingFolder&) = delete;
+
+ private:
+  test::ScratchFolder scratch_;
+  std::filesystem::path before_;
+};
+
+}  // namespace
+
+TEST_CASE("a bare --lora is rank 8 with alpha 16 on every linear") {
+  const LoraSpec lora = parse_lora("").lora;
+  CHECK(lora.rank == 8);
+  CHECK(lora.alpha == 16);
+  CHECK(lora.targets == std::vector<std::string>{"all-linear"});
+  CHECK(!lora.adapter_dtype);
+  CHECK(parse_lora("").quant.kind == BaseQuant::None);
+}
+
+TEST_CASE("alpha follows the rank unless it is given") {
+  CHECK(parse_lora("r=64").lora.alpha == 128);
+  CHECK(parse_lora("alpha=4,r=64").lora.alpha == 4);
+}
+
+TEST_CASE("a LoRA specification has every key") {
+  const LoraSpec lora = parse_lora("r=16, alpha=8.5 ,dropout=0.05,targets=q_proj+v_proj,dtype=bf16,save=lm_head+embed_tokens,dora").lora;
+  CHECK(lora.rank == 16);
+  CHECK(lora.alpha == 8.5);
+  CHECK(lora.dropout == 0.05);
+  CHECK(lora.targets == std::vector<std::string>{"q_proj", "v_proj"});
+  CHECK(lora.adapter_dtype == Dtype::BF16);
+  CHECK(lora.modules_to_save == std::vector<std::string>{"lm_head", "embed_tokens"});
+  CHECK(lora.is_dora);
+}
+
+TEST_CASE("QLoRA adds the 4-bit base") {
+  const AdapterFlag flag = parse_qlora("r=16,block=128,double=no,storage=bf16");
+  CHECK(flag.lora.rank == 16);
+  CHECK(flag.quant.kind == BaseQuant::Nf4);
+  CHECK(flag.quant.block_size == 128);
+  CHECK(!flag.quant.double_quant);
+  CHECK(flag.quant.storage_dtype == Dtype::BF16);
+  CHECK(parse_qlora("").quant.double_quant);
+}
+
+TEST_CASE("a slip in a specification names the key and what would be right") {
+  CHECK(error_of([] { parse_lora("rnk=8"); }) == "--lora: unknown key 'rnk'\n  did you mean 'rank'?");
+  CHECK(error_of([] { parse_lora("r=eight"); }).starts_with("--lora r: 'eight' is not a whole number"));
+  CHECK(error_of([] { parse_lora("r=8,r=16"); }).starts_with("--lora r: is given more than once"));
+  CHECK(error_of([] { parse_lora("block=64"); }).starts_with("--lora: 'block' is about a 4-bit base"));
+  CHECK(error_of([] { parse_lora("dropout=1"); }).starts_with("--lora dropout: 1 is out of range"));
+  CHECK(error_of([] { parse_qlora("double=maybe"); }).starts_with("--qlora double: 'maybe' is neither yes nor no"));
+  CHECK(error_of([] { parse_lora("targets=q_proj,v_proj"); }).find("q_proj+v_proj") != std::string::npos);
+}
+
+TEST_CASE("offload parts go to the host, or to NVMe where they say so") {
+  const Offload offload = parse_offload_list("optimizer:nvme,params,activations");
+  CHECK(offload.optimizer == OffloadTarget::Nvme);
+  CHECK(offload.params == OffloadTarget::Cpu);
+  CHECK(offload.activations);
+  CHECK(!parse_offload_list("none").any());
+  CHECK(error_of([] { parse_offload_list("optimisr"); }).find("did you mean 'optimizer'") != std::string::npos);
+}
+
+TEST_CASE("estimate --json has every field of the contract, and null where a strategy is not applicable") {
+  const nlohmann::json answer = answer_to("estimate --model tinyllama-1.1b --lora --gpus A6000");
+  CHECK(answer["model"]["parameters"] == 1'100'048'384);
+  for (const auto& strategy : answer["strategies"]) {
+    CAPTURE(strategy["name"].get<std::string>());
+    const bool is_single = strategy["name"] == "single";
+    CHECK(strategy["not_applicable"].is_null() == is_single);
+    for (const char* key : {"peak_bytes", "peak_instant", "memory_bytes", "tensors_bytes", "reserved_bytes", "process_bytes", "host_bytes", "communication_bytes",
+                            "communication", "step_seconds", "tokens_per_second", "epoch_seconds", "cost_usd", "max_micro_batch", "max_seq_len"})
+      CHECK_MESSAGE(strategy.at(key).is_null() != is_single, key);
+    CHECK(strategy["fits"] == is_single);
+  }
+  CHECK(answer["recommended"]["strategy"] == "single");
+  CHECK(!answer["assumptions"].empty());
+  CHECK(!answer.contains("explain"));
+  CHECK(answer_to("estimate --model tinyllama-1.1b --lora --gpus A6000 --explain").contains("explain"));
+}
+
+TEST_CASE("the categories of memory_bytes add up to peak_bytes") {
+  for (const auto& strategy : answer_to("estimate --model tinyllama-1.1b --full --gpus 2x4090,2x3090")["strategies"]) {
+    std::int64_t sum = 0;
+    for (const auto& bytes : strategy["memory_bytes"]) sum += bytes.get<std::int64_t>();
+    CHECK(sum == strategy["peak_bytes"]);
+    CHECK(strategy["peak_bytes"] == strategy["process_bytes"]);
+  }
+}
+
+TEST_CASE("a saved plan gives the same answer again, from a file and from standard input") {
+  const WorkingFolder folder;
+  const nlohmann::json first = answer_to("estimate --model tinyllama-1.1b --full --gpus 2xA6000 --micro-batch 2 --save plan.json");
+  const std::string name = first["recommended"]["strategy"];
+  const nlohmann::json again = answer_to("estimate plan.json");
+  CHECK(again["recipe"] == first["recipe"]);
+  CHECK(again["strategies"].size() == 1);
+  for (const auto& strategy : first["strategies"])
+    if (strategy["name"] == name) CHECK(strategy == again["strategies"][0]);
+  CHECK(answer_to("estimate -", read_file("plan.json"))["strategies"] == again["strategies"]);
+  CHECK(answer_to("estimate --model plan.json")["strategies"] == again["strategies"]);
+}
+
+TEST_CASE("flags beside a plan override it and are listed") {
+  const WorkingFolder folder;
+  answer_to("estimate --model tinyllama-1.1b --full --gpus 2xA6000 --save plan.json");
+  const nlohmann::json changed = answer_to("estimate plan.json --seq-len 512 --lora r=4");
+  CHECK(changed["recipe"]["seq_len"] == 512);
+  CHECK(changed["recipe"]["method"] == "lora");
+  CHECK(changed["assumptions"][0] == "plan from plan.json, changed by --lora r=4, --seq-len 512");
+}
+
+TEST_CASE("nothing is saved when nothing fits, and an old file stays as it was") {
+  const WorkingFolder folder;
+  write_file_atomically("plan.json", "mine");
+  const Ran result = ran("estimate --model llama2-70b --full --gpus 3090 --save plan.json");
+  CHECK(result.code == 1);
+  CHECK(result.err.find("was not written") != std::string::npos);
+  CHECK(read_file("plan.json") == "mine");
+}
+
+TEST_CASE("every example in the help works") {
+  const WorkingFolder folder;
+  for (const Command& command : commands())
+    for (const std::string& example : split(command.example, '\n')) {
+      if (example.find_first_of("<>") != std::string::npos) continue;   // for a shell
+      CAPTURE(example);
+      REQUIRE(example.starts_with("gpuplan "));
+      const Ran result = ran(example.substr(8));
+      CHECK_MESSAGE(result.code == 0, result.err);
+    }
+}
+
+TEST_CASE("every flag is in the help, in the completion of each shell, and in the manual") {
+  CLI::App app;
+  declare_commands(app);
+  const std::string manual = read_file(std::filesystem::path(GPUPLAN_TEST_DIR).parent_path() / "docs/gpuplan.1");
+  const std::string bash = ran("completion bash").out, zsh = ran("completion zsh").out, fish = ran("completion fish").out;
+  for (const Command& command : commands()) {
+    const std::string help = ran(std::string(command.name) + " --help").out;
+    for (const CLI::Option* option : app.get_subcommand(command.name)->get_options())
+      for (const std::string& flag : option->get_lnames()) {
+        CAPTURE(flag);
+        CHECK(help.find("--" + flag) != std::string::npos);
+        CHECK(bash.find("--" + flag) != std::string::npos);
+        CHECK(zsh.find("--" + flag) != std::string::npos);
+        CHECK(fish.find("-l " + flag) != std::string::npos);
+        CHECK(manual.find(with_roff_dashes("--" + flag)) != std::string::npos);
+      }
+  }
+}
+
+TEST_CASE("a failure to write the answer is an error of the world") {
+  std::ostringstream out, err;
+  out.setstate(std::ios::badbit);
+  CHECK(run({"models", "llama"}, out, err) == 3);
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,95 @@
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+
+#include <doctest/doctest.h>
+
+#include "cli/render/amounts.h"
+#include "cli/render/screen.h"
+#include "cli/render/table.h"
+#include "cli/render/text.h"
+#include "cli/run.h"
+
+namespace gpuplan {
+
+TEST_CASE("columns are as wide as their content, numbers to the right, and lines end in no spaces") {
+  Table table{.columns = {{"name"}, {"size", Align::Right}, {"note"}}, .rows = {}};
+  table.add({{"a"}, {"1"}, {""}});
+  table.add({{"longer"}, {"1,000"}, {"x"}});
+  CHECK(render(table, {}) ==
+        "name     size  note\n"
+        "a           1\n"
+        "longer  1,000  x\n");
+  CHECK(width_of(table) == 19);
+}
+
+TEST_CASE("a narrow screen loses the least important columns first, and never an indispensable one") {
+  Table table{.columns = {{"aaaa"}, {"bbbb", Align::Left, 1}, {"cccc", Align::Left, 2}}, .rows = {{{"1"}, {"2"}, {"3"}}}};
+  CHECK(fit_to(table, 16).columns.size() == 3);        // 4 + 2 + 4 + 2 + 4
+  CHECK(fit_to(table, 15).columns.back().title == "bbbb");
+  CHECK(fit_to(table, 2).columns.size() == 1);
+}
+
+TEST_CASE("widths count characters, not bytes") {
+  CHECK(width_of("★ µ×") == 4);
+  CHECK(pad_left("µs", 4) == "  µs");
+}
+
+TEST_CASE("long text is wrapped at words, and a word longer than a line is cut") {
+  CHECK(wrap("one two three", 8, "- ", "  ") == "- one\n  two\n  three\n");
+  CHECK(wrap("0123456789", 6, "", "  ") == "012345\n  6789\n");
+  CHECK(wrap("", 10, "- ", "  ") == "- \n");
+}
+
+TEST_CASE("a bar is filled in eighths, and an overflow ends in an arrow") {
+  CHECK(bar(0, 4) == "░░░░");
+  CHECK(bar(0.5, 4) == "██░░");
+  CHECK(bar(0.53125, 4) == "██▏░");                    // 17 of 32 eighths
+  CHECK(bar(1, 4) == "████");
+  CHECK(bar(1.01, 4) == "███▶");
+  for (int i = 0; i <= 100; ++i) CHECK(width_of(bar(i / 100.0, 7)) == 7);
+}
+
+TEST_CASE("ASCII drawings are as wide as the others") {
+  CHECK(to_ascii("██▌░ ★ 2 × µ") == "###. > 2 x u");
+  CHECK(width_of(to_ascii(bar(0.3, 12))) == 12);
+}
+
+TEST_CASE("colour is used only where the screen has it") {
+  CHECK(paint("yes", Ink::Good, {}) == "yes");
+  CHECK(paint("yes", Ink::Good, {.has_colour = true}) == "\x1b[32myes\x1b[0m");
+  CHECK(paint("yes", Ink::Plain, {.has_colour = true}) == "yes");
+}
+
+TEST_CASE("a file is not a terminal: no colour and a fixed width") {
+  const Screen screen = screen_of(-1);
+  CHECK(!screen.has_colour);
+  CHECK(screen.width == kPipeWidth);
+}
+
+TEST_CASE("short durations have one unit") {
+  CHECK(format_short_duration(Seconds{0.312}) == "312 ms");
+  CHECK(format_short_duration(Seconds{200}) == "3.33 min");      // 200 / 60
+  CHECK(format_short_duration(Seconds{18720}) == "5.20 h");      // 18720 / 3600
+  CHECK(format_short_duration(Seconds{5e5}) == "5.79 d");        // 5e5 / 86400
+}
+
+TEST_CASE("rates have three digits and the unit that fits") {
+  CHECK(format_rate(BytesPerSec{768e9}) == "768 GB/s");
+  CHECK(format_rate(BytesPerSec{3.35e12}) == "3.35 TB/s");
+  CHECK(format_rate(FlopsPerSec{154.8e12}) == "155 TFLOP/s");
+  CHECK(format_rate(FlopsPerSec{2.25e15}) == "2.25 PFLOP/s");
+}
+
+TEST_CASE("no line of any answer is wider than its screen") {
+  const std::vector<std::string> estimate{"estimate", "--model", "llama3-8b", "--full", "--gpus", "2x4090,2x3090", "--explain"};
+  for (const std::vector<std::string>& args : {estimate, {"models"}, {"gpus"}, {"gpus", "h100-sxm"}, {"models", "llama-3-8b"}, {"estimate", "--help"}})
+    for (const int width : {80, 100, 160}) {
+      std::ostringstream out, err;
+      run(args, out, err, {.width = width});
+      std::istringstream lines(out.str());
+      for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(width_of(line) <= width, line);
+    }
+}
+
+}  // namespace gpuplan
