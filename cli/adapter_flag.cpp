@@ -22,7 +22,8 @@ using Value = const std::string&;
 
 std::vector<std::string> read_list(Value value, Where where) {
   std::vector<std::string> names = split(value, '+');
-  if (std::any_of(names.begin(), names.end(), [](const std::string& name) { return name.empty(); })) throw InputError(where, "has an empty name", "join module names with '+', as in q_proj+v_proj");
+  if (std::any_of(names.begin(), names.end(), [](const std::string& name) { return name.empty(); }))
+    throw InputError(where, "has an empty name", "join module names with '+', as in q_proj+v_proj");
   return names;
 }
 
@@ -50,32 +51,49 @@ double read_alpha(Value value, Where where) {
 
 double read_dropout(Value value, Where where) {
   const double dropout = parse_number(value, where);
-  if (dropout < 0 || dropout >= 1) throw InputError(where, fmt::format("{} is out of range", value), "0 or more, below 1");
+  if (dropout < 0 || dropout >= 1)
+    throw InputError(where, fmt::format("{} is out of range", value), "0 or more, below 1");
   return dropout;
 }
 
 struct Key {
   std::string_view name;
-  bool is_of_base;          // --qlora only
+  bool is_of_base;  // --qlora only
   bool takes_value;
   void (*read)(Draft&, Value, Where);
 };
 
 constexpr std::array kKeys{
     Key{"r", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.rank = parse_integer(v, w, 1); }},
-    Key{"alpha", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.alpha = read_alpha(v, w); d.has_alpha = true; }},
+    Key{"alpha", false, true,
+        [](Draft& d, Value v, Where w) {
+          d.flag.lora.alpha = read_alpha(v, w);
+          d.has_alpha = true;
+        }},
     Key{"dropout", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.dropout = read_dropout(v, w); }},
     Key{"targets", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.targets = read_list(v, w); }},
-    Key{"dtype", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.adapter_dtype = read_dtype(v, w, {Dtype::F32, Dtype::BF16, Dtype::F16}); }},
+    Key{"dtype", false, true,
+        [](Draft& d, Value v, Where w) {
+          d.flag.lora.adapter_dtype = read_dtype(v, w, {Dtype::F32, Dtype::BF16, Dtype::F16});
+        }},
     Key{"save", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.modules_to_save = read_list(v, w); }},
     Key{"dora", false, false, [](Draft& d, Value, Where) { d.flag.lora.is_dora = true; }},
     Key{"block", true, true, [](Draft& d, Value v, Where w) { d.flag.quant.block_size = parse_integer(v, w, 1); }},
     Key{"double", true, true, [](Draft& d, Value v, Where w) { d.flag.quant.double_quant = read_yes(v, w); }},
-    Key{"storage", true, true, [](Draft& d, Value v, Where w) { d.flag.quant.storage_dtype = read_dtype(v, w, {Dtype::U8, Dtype::BF16, Dtype::F16, Dtype::F32}); }}};
+    Key{"storage", true, true, [](Draft& d, Value v, Where w) {
+          d.flag.quant.storage_dtype = read_dtype(v, w, {Dtype::U8, Dtype::BF16, Dtype::F16, Dtype::F32});
+        }}};
 
-struct Alias { std::string_view name, key; };
-constexpr std::array kAliases{Alias{"rank", "r"}, Alias{"lora_r", "r"}, Alias{"lora_alpha", "alpha"}, Alias{"lora_dropout", "dropout"},
-                              Alias{"target_modules", "targets"}, Alias{"modules_to_save", "save"}, Alias{"use_dora", "dora"}};
+struct Alias {
+  std::string_view name, key;
+};
+constexpr std::array kAliases{Alias{"rank", "r"},
+                              Alias{"lora_r", "r"},
+                              Alias{"lora_alpha", "alpha"},
+                              Alias{"lora_dropout", "dropout"},
+                              Alias{"target_modules", "targets"},
+                              Alias{"modules_to_save", "save"},
+                              Alias{"use_dora", "dora"}};
 
 std::string hint_for(const std::string& name, bool has_base) {
   std::vector<std::string> names;
@@ -94,11 +112,13 @@ const Key& find_key(std::string name, bool has_base, const std::string& flag) {
   for (const Key& key : kKeys)
     if (to_lower(name) == key.name && (has_base || !key.is_of_base)) return key;
   for (const Key& key : kKeys)
-    if (to_lower(name) == key.name) throw InputError(flag, fmt::format("'{}' is about a 4-bit base", name), "use it with --qlora");
+    if (to_lower(name) == key.name)
+      throw InputError(flag, fmt::format("'{}' is about a 4-bit base", name), "use it with --qlora");
   throw InputError(flag, fmt::format("unknown key '{}'", name), hint_for(name, has_base));
 }
 
-void read_part(Draft& draft, const std::string& part, bool has_base, const std::string& flag, std::vector<std::string_view>& seen) {
+void read_part(Draft& draft, const std::string& part, bool has_base, const std::string& flag,
+               std::vector<std::string_view>& seen) {
   const std::size_t equals = part.find('=');
   const std::string name(trim(part.substr(0, equals)));
   if (name.empty()) throw InputError(flag, "has an empty part", "write key=value, separated by single commas");
@@ -107,7 +127,8 @@ void read_part(Draft& draft, const std::string& part, bool has_base, const std::
   const bool has_value = equals != std::string::npos && equals + 1 < part.size();
   if (key.takes_value && !has_value) throw InputError(where, "needs a value", fmt::format("{}=...", key.name));
   if (!key.takes_value && has_value && !read_yes(part.substr(equals + 1), where)) return;
-  if (std::find(seen.begin(), seen.end(), key.name) != seen.end()) throw InputError(where, "is given more than once", "give it once");
+  if (std::find(seen.begin(), seen.end(), key.name) != seen.end())
+    throw InputError(where, "is given more than once", "give it once");
   seen.push_back(key.name);
   key.read(draft, has_value ? std::string(trim(part.substr(equals + 1))) : "", where);
 }

@@ -26,15 +26,19 @@ std::vector<std::string> flag_names(const CLI::App& app) {
 
 [[noreturn]] void refuse_flag(const CLI::App& app, const std::string& argument) {
   const std::string flag = argument.substr(0, argument.find('='));
-  const std::string help = app.get_parent() ? fmt::format("'gpuplan {} --help' lists the options", app.get_name()) : "'gpuplan --help' lists the commands";
+  const std::string help = app.get_parent() ? fmt::format("'gpuplan {} --help' lists the options", app.get_name())
+                                            : "'gpuplan --help' lists the commands";
   throw InputError("", fmt::format("unknown option {}", flag), did_you_mean(flag, flag_names(app), help));
 }
 
 [[noreturn]] void refuse_word(const CLI::App& app, const std::string& word) {
-  if (app.get_parent()) throw InputError("", fmt::format("unexpected argument '{}'", word), fmt::format("'gpuplan {} --help' shows what it takes", app.get_name()));
+  if (app.get_parent())
+    throw InputError("", fmt::format("unexpected argument '{}'", word),
+                     fmt::format("'gpuplan {} --help' shows what it takes", app.get_name()));
   std::vector<std::string> names;
   for (const Command& command : commands()) names.emplace_back(command.name);
-  throw InputError("", fmt::format("unknown command '{}'", word), did_you_mean(word, names, fmt::format("commands: {}", fmt::join(names, ", "))));
+  throw InputError("", fmt::format("unknown command '{}'", word),
+                   did_you_mean(word, names, fmt::format("commands: {}", fmt::join(names, ", "))));
 }
 
 void refuse_remaining(const CLI::App& app) {
@@ -55,10 +59,10 @@ void check_values(const CLI::App& app) {
       if (option->results().front() != "true") throw InputError(option->get_name(), "takes no value");
       continue;
     }
-    if (option->results().size() > 1)
-      throw InputError(option->get_name(), "is given more than once", "give it once");
+    if (option->results().size() > 1) throw InputError(option->get_name(), "is given more than once", "give it once");
     if (option->results().front().starts_with("--"))
-      throw InputError(option->get_name(), "needs a value", fmt::format("{} {}", option->get_name(), option->get_type_name()));
+      throw InputError(option->get_name(), "needs a value",
+                       fmt::format("{} {}", option->get_name(), option->get_type_name()));
   }
 }
 
@@ -94,14 +98,10 @@ void declare_commands(CLI::App& app) {
 Parsed parse(CLI::App& app, const std::vector<std::string>& args) {
   Parsed parsed;
   try {
-    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));   // CLI11 takes them from the back
-  } catch (const CLI::CallForHelp&) {
-    parsed.wants_help = true;
-  } catch (const CLI::CallForVersion&) {
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // CLI11 takes them from the back
+  } catch (const CLI::CallForHelp&) { parsed.wants_help = true; } catch (const CLI::CallForVersion&) {
     parsed.wants_version = true;
-  } catch (const CLI::ArgumentMismatch& error) {
-    refuse_mismatch(*selected(app), error.what());
-  }
+  } catch (const CLI::ArgumentMismatch& error) { refuse_mismatch(*selected(app), error.what()); }
   parsed.app = selected(app);
   if (parsed.wants_help || parsed.wants_version) return parsed;
   refuse_remaining(app);
@@ -111,7 +111,8 @@ Parsed parse(CLI::App& app, const std::vector<std::string>& args) {
   return parsed;
 }
 
-CLI::Option* add_flag(CLI::App& app, const std::string& name, const std::string& value, const std::string& help, const std::string& group) {
+CLI::Option* add_flag(CLI::App& app, const std::string& name, const std::string& value, const std::string& help,
+                      const std::string& group) {
   CLI::Option* option = value.empty() ? app.add_flag(name) : app.add_option(name);
   option->description(help)->group(group);
   if (value.empty()) return option;

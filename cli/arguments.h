@@ -14,7 +14,7 @@ namespace gpuplan {
 
 struct Parsed {
   const Command* command = nullptr;
-  const CLI::App* app = nullptr;      // of the command, or the whole program
+  const CLI::App* app = nullptr;  // of the command, or the whole program
   bool wants_help = false, wants_version = false;
 };
 

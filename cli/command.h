@@ -7,7 +7,9 @@
 
 #include "cli/render/screen.h"
 
-namespace CLI { class App; }
+namespace CLI {
+class App;
+}
 
 namespace gpuplan {
 
@@ -25,10 +27,10 @@ struct Console {
 struct Command {
   const char* name;
   const char* summary;
-  const char* usage;                              // after "gpuplan name"
-  const char* example;                            // lines for the help
-  void (*setup)(CLI::App& app);                   // declares the flags
-  int (*run)(const CLI::App& app, Console& console);   // returns the exit code: 0, or 1 when the answer is no
+  const char* usage;                                  // after "gpuplan name"
+  const char* example;                                // lines for the help
+  void (*setup)(CLI::App& app);                       // declares the flags
+  int (*run)(const CLI::App& app, Console& console);  // returns the exit code: 0, or 1 when the answer is no
 };
 
 }  // namespace gpuplan

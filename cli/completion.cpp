@@ -55,11 +55,16 @@ Names framework_names() {
 }
 
 /// What stands behind a word of the help.
-struct Placeholder { std::string_view word; Names (*names)(); bool takes_file; };
+struct Placeholder {
+  std::string_view word;
+  Names (*names)();
+  bool takes_file;
+};
 constexpr std::array kPlaceholders{
-    Placeholder{"MODEL", model_names, true}, Placeholder{"GPUS", gpu_names, false}, Placeholder{"CLUSTER", machine_names, true},
-    Placeholder{"OPTIMIZER", optimizer_names, false}, Placeholder{"FRAMEWORK", framework_names, false},
-    Placeholder{"FILE", nullptr, true}, Placeholder{"PLAN.json", nullptr, true}};
+    Placeholder{"MODEL", model_names, true},          Placeholder{"GPUS", gpu_names, false},
+    Placeholder{"CLUSTER", machine_names, true},      Placeholder{"OPTIMIZER", optimizer_names, false},
+    Placeholder{"FRAMEWORK", framework_names, false}, Placeholder{"FILE", nullptr, true},
+    Placeholder{"PLAN.json", nullptr, true}};
 
 /// "none|full|every=K" stands for itself: what has no variable part may be completed.
 void add_values(CompletedFlag& flag, const std::string& type) {
@@ -84,10 +89,16 @@ CompletedFlag completed_flag(const CLI::Option& option) {
   return flag;
 }
 
-struct Shell { std::string_view name; std::string (*write)(const std::vector<CompletedCommand>&); };
-constexpr std::array kShells{Shell{"bash", bash_completion}, Shell{"zsh", zsh_completion}, Shell{"fish", fish_completion}};
+struct Shell {
+  std::string_view name;
+  std::string (*write)(const std::vector<CompletedCommand>&);
+};
+constexpr std::array kShells{Shell{"bash", bash_completion}, Shell{"zsh", zsh_completion},
+                             Shell{"fish", fish_completion}};
 
-void setup(CLI::App& app) { app.add_option("shell")->type_name("bash|zsh|fish")->description("which shell the script is for")->group("Options"); }
+void setup(CLI::App& app) {
+  app.add_option("shell")->type_name("bash|zsh|fish")->description("which shell the script is for")->group("Options");
+}
 
 int run(const CLI::App& app, Console& console) {
   const auto name = given(app, "shell");
@@ -97,7 +108,8 @@ int run(const CLI::App& app, Console& console) {
       console.out << shell.write(completed_commands(*app.get_parent()));
       return 0;
     }
-  throw InputError("", fmt::format("unknown shell '{}'", *name), did_you_mean(*name, {"bash", "zsh", "fish"}, "known: bash, zsh, fish"));
+  throw InputError("", fmt::format("unknown shell '{}'", *name),
+                   did_you_mean(*name, {"bash", "zsh", "fish"}, "known: bash, zsh, fish"));
 }
 
 }  // namespace
@@ -112,14 +124,14 @@ std::vector<CompletedCommand> completed_commands(const CLI::App& program) {
   return out;
 }
 
-const Command kCompletion{
-    .name = "completion",
-    .summary = "print a completion script for a shell",
-    .usage = "bash|zsh|fish",
-    .example = "source <(gpuplan completion bash)\n"
-               "gpuplan completion zsh > ~/.zfunc/_gpuplan\n"
-               "gpuplan completion fish > ~/.config/fish/completions/gpuplan.fish",
-    .setup = setup,
-    .run = run};
+const Command kCompletion{.name = "completion",
+                          .summary = "print a completion script for a shell",
+                          .usage = "bash|zsh|fish",
+                          .example =
+                              "source <(gpuplan completion bash)\n"
+                              "gpuplan completion zsh > ~/.zfunc/_gpuplan\n"
+                              "gpuplan completion fish > ~/.config/fish/completions/gpuplan.fish",
+                          .setup = setup,
+                          .run = run};
 
 }  // namespace gpuplan

@@ -4,16 +4,18 @@
 #include <string>
 #include <vector>
 
-namespace CLI { class App; }
+namespace CLI {
+class App;
+}
 
 namespace gpuplan {
 
 /// One flag or positional as a shell sees it.
 struct CompletedFlag {
-  std::string name;                     // "--model"; empty: a positional
+  std::string name;  // "--model"; empty: a positional
   std::string help;
   bool takes_value = false, needs_value = false;
-  std::vector<std::string> values;      // what may follow
+  std::vector<std::string> values;  // what may follow
   bool takes_file = false;
 };
 

@@ -11,7 +11,8 @@ namespace {
 using Commands = std::vector<CompletedCommand>;
 
 std::string replaced(std::string text, std::string_view what, std::string_view with) {
-  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size()) text.replace(at, what.size(), with);
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
+    text.replace(at, what.size(), with);
   return text;
 }
 
@@ -69,14 +70,17 @@ std::string fish_flag(const CompletedCommand& command, const CompletedFlag& flag
 
 std::string bash_completion(const Commands& commands) {
   std::string flags, values, alone;
-  std::string free_text;   // flags whose values nobody can guess
+  std::string free_text;  // flags whose values nobody can guess
   for (const CompletedCommand& command : commands) {
     flags += fmt::format("    {}) flags='{}' ;;\n", command.name, flag_names(command));
     for (const CompletedFlag& flag : command.flags) {
       const std::string pattern = command.name + ":" + (flag.name.empty() ? "*" : flag.name);
-      if (flag.name.empty()) alone += bash_branch(pattern, flag);
-      else if (flag.needs_value && flag.values.empty() && !flag.takes_file) free_text += (free_text.empty() ? "" : "|") + pattern;
-      else if (flag.needs_value) values += bash_branch(pattern, flag);
+      if (flag.name.empty())
+        alone += bash_branch(pattern, flag);
+      else if (flag.needs_value && flag.values.empty() && !flag.takes_file)
+        free_text += (free_text.empty() ? "" : "|") + pattern;
+      else if (flag.needs_value)
+        values += bash_branch(pattern, flag);
     }
   }
   return "# bash completion for gpuplan, written by 'gpuplan completion bash'\n"
@@ -88,10 +92,13 @@ std::string bash_completion(const Commands& commands) {
          fmt::format("    COMPREPLY=($(compgen -W '{} --help --version' -- \"$current\"))\n", command_names(commands)) +
          "    return\n"
          "  fi\n"
-         "  if [[ $current == = ]]; then current=''; elif [[ $previous == = ]]; then previous=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
-         "  case $command in\n" + flags +
+         "  if [[ $current == = ]]; then current=''; elif [[ $previous == = ]]; then "
+         "previous=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
+         "  case $command in\n" +
+         flags +
          "  esac\n"
-         "  case $command:$previous in\n" + values + "    " + free_text + ") ;;\n" + alone +
+         "  case $command:$previous in\n" +
+         values + "    " + free_text + ") ;;\n" + alone +
          "  esac\n"
          "  if [[ $current == -* ]]; then words=$flags files=no; fi\n"
          "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
@@ -112,13 +119,15 @@ std::string zsh_completion(const Commands& commands) {
          "# zsh completion for gpuplan, written by 'gpuplan completion zsh'\n"
          "_gpuplan() {\n"
          "  local -a commands\n"
-         "  commands=(\n" + list +
+         "  commands=(\n" +
+         list +
          "  )\n"
          "  if ((CURRENT == 2)); then _describe command commands; return; fi\n"
          "  local command=$words[2]\n"
          "  shift words\n"
          "  ((CURRENT--))\n"
-         "  case $command in\n" + branches +
+         "  case $command in\n" +
+         branches +
          "  esac\n"
          "}\n"
          "if [[ $funcstack[1] == _gpuplan ]]; then _gpuplan \"$@\"; else compdef _gpuplan gpuplan; fi\n";
@@ -127,7 +136,8 @@ std::string zsh_completion(const Commands& commands) {
 std::string fish_completion(const Commands& commands) {
   std::string out = "# fish completion for gpuplan, written by 'gpuplan completion fish'\ncomplete -c gpuplan -f\n";
   for (const CompletedCommand& command : commands)
-    out += fmt::format("complete -c gpuplan -n __fish_use_subcommand -a {} -d {}\n", command.name, single_quoted(command.help));
+    out += fmt::format("complete -c gpuplan -n __fish_use_subcommand -a {} -d {}\n", command.name,
+                       single_quoted(command.help));
   for (const CompletedCommand& command : commands)
     for (const CompletedFlag& flag : command.flags) out += fish_flag(command, flag);
   return out;

@@ -46,7 +46,8 @@ int run(const CLI::App& app, Console& console) {
   answer.result = estimate(answer.request);
   answer.result.assumptions.insert(answer.result.assumptions.begin(), question.notes.begin(), question.notes.end());
   answer.shown = closest_look(answer.result);
-  if (is_given(app, "--explain") && answer.shown) answer.explanation = explain(answer.request, answer.result, *answer.shown);
+  if (is_given(app, "--explain") && answer.shown)
+    answer.explanation = explain(answer.request, answer.result, *answer.shown);
   console.print(is_given(app, "--json") ? estimate_json(answer).dump(2) + "\n" : estimate_text(answer, console.screen));
   if (const auto file = given(app, "--save")) save(answer, *file, console);
   return answer.fits() ? 0 : 1;
@@ -54,14 +55,14 @@ int run(const CLI::App& app, Console& console) {
 
 }  // namespace
 
-const Command kEstimate{
-    .name = "estimate",
-    .summary = "does it fit, which strategy, how fast, at what cost",
-    .usage = "[PLAN.json] --model MODEL [--full | --lora | --qlora] --gpus GPUS [OPTION]...",
-    .example = "gpuplan estimate --model llama3-8b --lora r=8 --gpus 4xA6000\n"
-               "gpuplan estimate --model llama3-8b --full --gpus 8xH100 --save plan.json\n"
-               "gpuplan estimate plan.json --seq-len 1024 --explain",
-    .setup = setup,
-    .run = run};
+const Command kEstimate{.name = "estimate",
+                        .summary = "does it fit, which strategy, how fast, at what cost",
+                        .usage = "[PLAN.json] --model MODEL [--full | --lora | --qlora] --gpus GPUS [OPTION]...",
+                        .example =
+                            "gpuplan estimate --model llama3-8b --lora r=8 --gpus 4xA6000\n"
+                            "gpuplan estimate --model llama3-8b --full --gpus 8xH100 --save plan.json\n"
+                            "gpuplan estimate plan.json --seq-len 1024 --explain",
+                        .setup = setup,
+                        .run = run};
 
 }  // namespace gpuplan

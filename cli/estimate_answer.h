@@ -10,8 +10,8 @@ namespace gpuplan {
 struct EstimateAnswer {
   EstimateRequest request;
   EstimateResult result;
-  const StrategyEstimate* shown = nullptr;      // of result: recommended or asked for, else nearest to fitting; may be none
-  std::vector<ExplainSection> explanation;      // with --explain
+  const StrategyEstimate* shown = nullptr;  // of result: recommended or asked for, else nearest to fitting; may be none
+  std::vector<ExplainSection> explanation;  // with --explain
 
   bool fits() const { return result.recommended && !result.recommended->strategy.empty(); }
 };

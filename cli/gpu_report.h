@@ -11,7 +11,7 @@ namespace gpuplan {
 struct GpuReport {
   GpuSpec gpu;
   std::vector<GpuPrice> prices;
-  std::optional<GpuPrice> lowest;     // which estimates use
+  std::optional<GpuPrice> lowest;  // which estimates use
 };
 
 GpuReport report_gpu(const GpuSpec& gpu);

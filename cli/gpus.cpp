@@ -15,7 +15,10 @@ namespace gpuplan {
 namespace {
 
 void setup(CLI::App& app) {
-  app.add_option("query")->type_name("QUERY")->description("part of a name, vendor or architecture; explained when it is exactly one GPU")->group("Options");
+  app.add_option("query")
+      ->type_name("QUERY")
+      ->description("part of a name, vendor or architecture; explained when it is exactly one GPU")
+      ->group("Options");
   add_flag(app, "--json", "", "the answer as JSON, in base units");
 }
 
@@ -32,7 +35,7 @@ std::optional<GpuSpec> exact_gpu(const std::string& query) {
     std::string assumption;
     GpuSpec gpu = find_gpu(query, &assumption);
     if (assumption.empty()) return gpu;
-  } catch (const InputError&) {   // unknown or several: the search says which
+  } catch (const InputError&) {  // unknown or several: the search says which
   }
   return {};
 }
@@ -50,7 +53,8 @@ int refuse(const std::string& query, bool as_json, Console& console) {
   std::vector<std::string> names;
   for (const GpuSpec& gpu : list_gpus()) names.push_back(gpu.id);
   if (as_json) console.print("{\"gpus\": []}\n");
-  console.err << fmt::format("gpuplan: no GPU matches '{}': {}\n", query, did_you_mean(query, names, "'gpuplan gpus' lists them all"));
+  console.err << fmt::format("gpuplan: no GPU matches '{}': {}\n", query,
+                             did_you_mean(query, names, "'gpuplan gpus' lists them all"));
   return 1;
 }
 
@@ -59,21 +63,23 @@ int run(const CLI::App& app, Console& console) {
   const std::string query = given(app, "query").value_or("");
   const std::vector<GpuReport> found = search(query);
   if (found.empty()) return refuse(query, as_json, console);
-  if (as_json) console.print(gpus_json(found).dump(2) + "\n");
-  else console.print(found.size() == 1 ? gpu_text(found.front(), console.screen) : gpus_text(found, console.screen));
+  if (as_json)
+    console.print(gpus_json(found).dump(2) + "\n");
+  else
+    console.print(found.size() == 1 ? gpu_text(found.front(), console.screen) : gpus_text(found, console.screen));
   return 0;
 }
 
 }  // namespace
 
-const Command kGpus{
-    .name = "gpus",
-    .summary = "list, search and explain GPUs",
-    .usage = "[QUERY] [--json]",
-    .example = "gpuplan gpus hopper\n"
-               "gpuplan gpus A6000\n"
-               "gpuplan gpus --json",
-    .setup = setup,
-    .run = run};
+const Command kGpus{.name = "gpus",
+                    .summary = "list, search and explain GPUs",
+                    .usage = "[QUERY] [--json]",
+                    .example =
+                        "gpuplan gpus hopper\n"
+                        "gpuplan gpus A6000\n"
+                        "gpuplan gpus --json",
+                    .setup = setup,
+                    .run = run};
 
 }  // namespace gpuplan

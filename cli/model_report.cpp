@@ -9,8 +9,12 @@ namespace gpuplan {
 namespace {
 
 ModelReport report_loaded(LoadedModel loaded) {
-  ModelReport report{.entry = {.name = loaded.spec.name, .id = loaded.spec.id, .family = loaded.spec.family, .model_type = loaded.spec.model_type,
-                               .architecture = loaded.spec.architecture, .is_modelled = true},
+  ModelReport report{.entry = {.name = loaded.spec.name,
+                               .id = loaded.spec.id,
+                               .family = loaded.spec.family,
+                               .model_type = loaded.spec.model_type,
+                               .architecture = loaded.spec.architecture,
+                               .is_modelled = true},
                      .spec = std::move(loaded.spec)};
   report.weights = list_weights(*report.spec);
   report.parameters = report.weights.total_elements();

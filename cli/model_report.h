@@ -11,12 +11,12 @@
 namespace gpuplan {
 
 struct ModelReport {
-  CatalogueEntry entry;                        // name, id, family, recorded parameters
-  std::optional<ModelSpec> spec;               // empty: not modelled yet
+  CatalogueEntry entry;           // name, id, family, recorded parameters
+  std::optional<ModelSpec> spec;  // empty: not modelled yet
   ModelWeights weights;
-  std::int64_t parameters{};                   // computed where modelled, else recorded
-  std::string published;                       // who published the count; empty: nobody
-  bool is_verified = false;                    // the published count equals the recorded one
+  std::int64_t parameters{};  // computed where modelled, else recorded
+  std::string published;      // who published the count; empty: nobody
+  bool is_verified = false;   // the published count equals the recorded one
   std::vector<std::string> notes;
 };
 

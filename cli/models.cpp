@@ -16,7 +16,10 @@ namespace gpuplan {
 namespace {
 
 void setup(CLI::App& app) {
-  app.add_option("query")->type_name("QUERY")->description("part of a name, id or family; explained when it is exactly one model")->group("Options");
+  app.add_option("query")
+      ->type_name("QUERY")
+      ->description("part of a name, id or family; explained when it is exactly one model")
+      ->group("Options");
   add_flag(app, "--show", "MODEL", "explain one: a name, Hugging Face config.json, or model folder");
   add_flag(app, "--json", "", "the answer as JSON");
 }
@@ -44,7 +47,8 @@ std::optional<CatalogueEntry> only_model(const std::string& query, const std::ve
 }
 
 int show(const ModelReport& report, bool as_json, Console& console) {
-  console.print(as_json ? nlohmann::ordered_json{{"models", {model_json(report)}}}.dump(2) + "\n" : model_text(report, console.screen));
+  console.print(as_json ? nlohmann::ordered_json{{"models", {model_json(report)}}}.dump(2) + "\n"
+                        : model_text(report, console.screen));
   return 0;
 }
 
@@ -52,7 +56,8 @@ int refuse(const std::string& query, bool as_json, Console& console) {
   std::vector<std::string> names;
   for (const CatalogueEntry& entry : list_catalogue()) names.push_back(entry.name);
   if (as_json) console.print("{\"models\": []}\n");
-  console.err << fmt::format("gpuplan: no model matches '{}': {}\n", query, did_you_mean(query, names, "'gpuplan models' lists them all"));
+  console.err << fmt::format("gpuplan: no model matches '{}': {}\n", query,
+                             did_you_mean(query, names, "'gpuplan models' lists them all"));
   return 1;
 }
 
@@ -70,14 +75,14 @@ int run(const CLI::App& app, Console& console) {
 
 }  // namespace
 
-const Command kModels{
-    .name = "models",
-    .summary = "list, search and explain models",
-    .usage = "[QUERY] [--show MODEL] [--json]",
-    .example = "gpuplan models qwen2.5\n"
-               "gpuplan models llama3-8b\n"
-               "gpuplan models --json",
-    .setup = setup,
-    .run = run};
+const Command kModels{.name = "models",
+                      .summary = "list, search and explain models",
+                      .usage = "[QUERY] [--show MODEL] [--json]",
+                      .example =
+                          "gpuplan models qwen2.5\n"
+                          "gpuplan models llama3-8b\n"
+                          "gpuplan models --json",
+                      .setup = setup,
+                      .run = run};
 
 }  // namespace gpuplan

@@ -23,15 +23,20 @@ constexpr const char* kNumbers = "Precision, optimizer, kernels";
 constexpr const char* kMachine = "GPUs";
 constexpr const char* kStrategy = "Strategy";
 
-template <std::int64_t Recipe::* Field>
-void set_count(Request& r, Text value, const char* flag) { r.recipe.*Field = parse_integer(value, flag, 1); }
+template <std::int64_t Recipe::*Field>
+void set_count(Request& r, Text value, const char* flag) {
+  r.recipe.*Field = parse_integer(value, flag, 1);
+}
 
 void set_positive(double& field, Text value, const char* flag) {
   field = parse_number(value, flag);
   if (field <= 0) throw InputError(flag, value + " is too small", "must be more than 0");
 }
 
-void set_full(Request& r, Text) { r.recipe.method = Method::Full; r.recipe.quant.kind = BaseQuant::None; }
+void set_full(Request& r, Text) {
+  r.recipe.method = Method::Full;
+  r.recipe.quant.kind = BaseQuant::None;
+}
 
 void set_adapter(Request& r, Text value, Method method) {
   const AdapterFlag flag = method == Method::Lora ? parse_lora(value) : parse_qlora(value);
@@ -41,19 +46,27 @@ void set_adapter(Request& r, Text value, Method method) {
 }
 
 void set_int8(Request& r, Text) {
-  if (r.recipe.method != Method::Lora) throw InputError("--int8", "an 8-bit base is frozen and needs adapters", "add --lora");
+  if (r.recipe.method != Method::Lora)
+    throw InputError("--int8", "an 8-bit base is frozen and needs adapters", "add --lora");
   r.recipe.quant.kind = BaseQuant::Int8;
 }
 
 void set_wrap(Request& r, Text value) {
-  if (value == "layer") { r.options.wrap = WrapPolicy::Layer; return; }
-  if (!value.starts_with("size:")) throw InputError("--wrap", "unknown policy '" + value + "'", "layer, or size:N with at least N parameters per unit, as in size:100000000");
+  if (value == "layer") {
+    r.options.wrap = WrapPolicy::Layer;
+    return;
+  }
+  if (!value.starts_with("size:"))
+    throw InputError("--wrap", "unknown policy '" + value + "'",
+                     "layer, or size:N with at least N parameters per unit, as in size:100000000");
   r.options.wrap = WrapPolicy::Size;
   r.options.wrap_min_params = parse_integer(value.substr(5), "--wrap size", 1);
 }
 
 void set_fsdp_version(Request& r, Text value) {
-  if (value != "1" && value != "2") throw InputError("--fsdp-version", "unknown version '" + value + "'", "1 (FullyShardedDataParallel) or 2 (fully_shard)");
+  if (value != "1" && value != "2")
+    throw InputError("--fsdp-version", "unknown version '" + value + "'",
+                     "1 (FullyShardedDataParallel) or 2 (fully_shard)");
   r.options.fsdp_version = value == "1" ? 1 : 2;
 }
 
@@ -67,20 +80,30 @@ void set_loss(Request& r, Text value) {
   const std::size_t equals = value.find('=');
   r.recipe.loss = parse_loss(value.substr(0, equals), "--loss");
   if (equals == std::string::npos) return;
-  if (r.recipe.loss != LossKernel::Chunked) throw InputError("--loss", "only chunked takes a number", "for example --loss chunked=8");
+  if (r.recipe.loss != LossKernel::Chunked)
+    throw InputError("--loss", "only chunked takes a number", "for example --loss chunked=8");
   r.recipe.loss_chunks = parse_integer(value.substr(equals + 1), "--loss chunked", 1);
 }
 
 void set_preference(Request& r, Text value) {
-  struct Row { const char* name; Preference value; };
-  for (const Row& row : {Row{"speed", Preference::Speed}, Row{"cost", Preference::Cost}, Row{"memory", Preference::Memory}})
-    if (value == row.name) { r.preference = row.value; return; }
-  throw InputError("--prefer", "unknown preference '" + value + "'", did_you_mean(value, {"speed", "cost", "memory"}, "known: speed, cost, memory"));
+  struct Row {
+    const char* name;
+    Preference value;
+  };
+  for (const Row& row :
+       {Row{"speed", Preference::Speed}, Row{"cost", Preference::Cost}, Row{"memory", Preference::Memory}})
+    if (value == row.name) {
+      r.preference = row.value;
+      return;
+    }
+  throw InputError("--prefer", "unknown preference '" + value + "'",
+                   did_you_mean(value, {"speed", "cost", "memory"}, "known: speed, cost, memory"));
 }
 
 void set_price(Request& r, Text value) {
   const double price = parse_number(value, "--price-per-gpu-hour");
-  if (price < 0) throw InputError("--price-per-gpu-hour", value + " is negative", "US dollars for one GPU for one hour, 0 or more");
+  if (price < 0)
+    throw InputError("--price-per-gpu-hour", value + " is negative", "US dollars for one GPU for one hour, 0 or more");
   r.price_per_gpu_hour = price;
 }
 
@@ -88,49 +111,80 @@ void set_price(Request& r, Text value) {
 constexpr std::array kFlags{
     PlanFlag{"--model", "MODEL", kModel, "name (gpuplan models), Hugging Face config.json, or model folder", nullptr},
     PlanFlag{"--full", "", kModel, "train every weight (default)", set_full},
-    PlanFlag{"--lora", "[SPEC]", kModel, "train adapters. SPEC: r=8,alpha=16,dropout=0,targets=all-linear or q_proj+v_proj,dtype=fp32|bf16,save=lm_head+embed_tokens,dora. Default r=8, alpha=2r",
+    PlanFlag{"--lora", "[SPEC]", kModel,
+             "train adapters. SPEC: r=8,alpha=16,dropout=0,targets=all-linear or "
+             "q_proj+v_proj,dtype=fp32|bf16,save=lm_head+embed_tokens,dora. Default r=8, alpha=2r",
              [](Request& r, Text v) { set_adapter(r, v, Method::Lora); }},
-    PlanFlag{"--qlora", "[SPEC]", kModel, "adapters on a 4-bit base. SPEC as for --lora, and block=64,double=yes|no,storage=u8|bf16",
+    PlanFlag{"--qlora", "[SPEC]", kModel,
+             "adapters on a 4-bit base. SPEC as for --lora, and block=64,double=yes|no,storage=u8|bf16",
              [](Request& r, Text v) { set_adapter(r, v, Method::Qlora); }},
     PlanFlag{"--int8", "", kModel, "hold the frozen base of --lora in 8 bit", set_int8},
-    PlanFlag{"--framework", "FRAMEWORK", kModel, "whose conventions apply (dtypes, copies, buffers). Default hf-trainer",
+    PlanFlag{"--framework", "FRAMEWORK", kModel,
+             "whose conventions apply (dtypes, copies, buffers). Default hf-trainer",
              [](Request& r, Text v) { r.recipe.framework = find_framework(v).name; }},
-    PlanFlag{"--micro-batch", "B", kBatch, "sequences per GPU and pass. Default 1", [](Request& r, Text v) { set_count<&Recipe::micro_batch>(r, v, "--micro-batch"); }},
-    PlanFlag{"--seq-len", "S", kBatch, "tokens per sequence. Default 2048", [](Request& r, Text v) { set_count<&Recipe::seq_len>(r, v, "--seq-len"); }},
-    PlanFlag{"--packing", "packed|padded|dynamic", kBatch, "how rows fill sequences. Default packed", [](Request& r, Text v) { r.recipe.packing = parse_packing(v, "--packing"); }},
-    PlanFlag{"--grad-accum", "A", kBatch, "passes per optimizer step. Default 1", [](Request& r, Text v) { set_count<&Recipe::grad_accum>(r, v, "--grad-accum"); }},
-    PlanFlag{"--rows", "N", kBatch, "rows of the data set. Default 10000", [](Request& r, Text v) { r.dataset.rows = parse_integer(v, "--rows", 1); }},
-    PlanFlag{"--tokens-per-row", "T", kBatch, "mean tokens of a row. Default: the sequence length", [](Request& r, Text v) { r.dataset.tokens_per_row = parse_integer(v, "--tokens-per-row", 1); }},
-    PlanFlag{"--epochs", "E", kBatch, "times through the data. Default 1", [](Request& r, Text v) { set_positive(r.dataset.epochs, v, "--epochs"); }},
-    PlanFlag{"--eval-generate", "N", kBatch, "tokens generated per sequence in evaluation. Default 0", [](Request& r, Text v) { r.eval_generate = parse_integer(v, "--eval-generate", 0); }},
-    PlanFlag{"--precision", "bf16-true|bf16-mixed|fp16-mixed|fp32", kNumbers, "of weights and computation. Default bf16-mixed", [](Request& r, Text v) { r.recipe.precision = parse_precision(v, "--precision"); }},
-    PlanFlag{"--optimizer", "OPTIMIZER", kNumbers, "adamw-fused, adamw-8bit, paged-adamw, adafactor, lion, sgd, muon, ... Default: what the framework uses",
+    PlanFlag{"--micro-batch", "B", kBatch, "sequences per GPU and pass. Default 1",
+             [](Request& r, Text v) { set_count<&Recipe::micro_batch>(r, v, "--micro-batch"); }},
+    PlanFlag{"--seq-len", "S", kBatch, "tokens per sequence. Default 2048",
+             [](Request& r, Text v) { set_count<&Recipe::seq_len>(r, v, "--seq-len"); }},
+    PlanFlag{"--packing", "packed|padded|dynamic", kBatch, "how rows fill sequences. Default packed",
+             [](Request& r, Text v) { r.recipe.packing = parse_packing(v, "--packing"); }},
+    PlanFlag{"--grad-accum", "A", kBatch, "passes per optimizer step. Default 1",
+             [](Request& r, Text v) { set_count<&Recipe::grad_accum>(r, v, "--grad-accum"); }},
+    PlanFlag{"--rows", "N", kBatch, "rows of the data set. Default 10000",
+             [](Request& r, Text v) { r.dataset.rows = parse_integer(v, "--rows", 1); }},
+    PlanFlag{"--tokens-per-row", "T", kBatch, "mean tokens of a row. Default: the sequence length",
+             [](Request& r, Text v) { r.dataset.tokens_per_row = parse_integer(v, "--tokens-per-row", 1); }},
+    PlanFlag{"--epochs", "E", kBatch, "times through the data. Default 1",
+             [](Request& r, Text v) { set_positive(r.dataset.epochs, v, "--epochs"); }},
+    PlanFlag{"--eval-generate", "N", kBatch, "tokens generated per sequence in evaluation. Default 0",
+             [](Request& r, Text v) { r.eval_generate = parse_integer(v, "--eval-generate", 0); }},
+    PlanFlag{"--precision", "bf16-true|bf16-mixed|fp16-mixed|fp32", kNumbers,
+             "of weights and computation. Default bf16-mixed",
+             [](Request& r, Text v) { r.recipe.precision = parse_precision(v, "--precision"); }},
+    PlanFlag{"--optimizer", "OPTIMIZER", kNumbers,
+             "adamw-fused, adamw-8bit, paged-adamw, adafactor, lion, sgd, muon, ... Default: what the framework uses",
              [](Request& r, Text v) { r.recipe.optimizer = find_optimizer(v).name; }},
-    PlanFlag{"--optimizer-in-backward", "", kNumbers, "step each weight as soon as its gradient is there", [](Request& r, Text) { r.recipe.optimizer_in_backward = true; }},
-    PlanFlag{"--checkpointing", "none|full|selective|every=K", kNumbers, "activations recomputed in backward. Default none", set_checkpointing},
-    PlanFlag{"--attention", "eager|sdpa|flash", kNumbers, "attention kernel. Default sdpa", [](Request& r, Text v) { r.recipe.attention = parse_attention(v, "--attention"); }},
-    PlanFlag{"--kernels", "plain|fused", kNumbers, "norm and MLP kernels. Default: what the framework uses", [](Request& r, Text v) { r.recipe.kernels = parse_kernels(v, "--kernels"); }},
+    PlanFlag{"--optimizer-in-backward", "", kNumbers, "step each weight as soon as its gradient is there",
+             [](Request& r, Text) { r.recipe.optimizer_in_backward = true; }},
+    PlanFlag{"--checkpointing", "none|full|selective|every=K", kNumbers,
+             "activations recomputed in backward. Default none", set_checkpointing},
+    PlanFlag{"--attention", "eager|sdpa|flash", kNumbers, "attention kernel. Default sdpa",
+             [](Request& r, Text v) { r.recipe.attention = parse_attention(v, "--attention"); }},
+    PlanFlag{"--kernels", "plain|fused", kNumbers, "norm and MLP kernels. Default: what the framework uses",
+             [](Request& r, Text v) { r.recipe.kernels = parse_kernels(v, "--kernels"); }},
     PlanFlag{"--loss", "plain|inplace|chunked[=N]|fused", kNumbers, "cross-entropy. Default plain", set_loss},
-    PlanFlag{"--offload", "LIST", kNumbers, "of optimizer, params, activations; to the host, or optimizer:nvme, params:nvme. Default none",
+    PlanFlag{"--offload", "LIST", kNumbers,
+             "of optimizer, params, activations; to the host, or optimizer:nvme, params:nvme. Default none",
              [](Request& r, Text v) { r.recipe.offload = parse_offload_list(v); }},
-    PlanFlag{"--gpus", "GPUS", kMachine, "4xA6000, 2x4090,2x3090, local (these GPUs, as free as they are), 2xcpu", nullptr},
+    PlanFlag{"--gpus", "GPUS", kMachine, "4xA6000, 2x4090,2x3090, local (these GPUs, as free as they are), 2xcpu",
+             nullptr},
     PlanFlag{"--cluster", "CLUSTER", kMachine, "a machine of the catalogue, or a YAML file", nullptr},
     PlanFlag{"--num-gpus", "N", kMachine, "GPUs used of --cluster, or of several alike", nullptr},
-    PlanFlag{"--price-per-gpu-hour", "USD", kMachine, "US dollars. Default: the lowest on-demand price of the catalogue", set_price},
-    PlanFlag{"--strategy", "auto|single|mp|ddp|zero1|zero2|zero3|fsdp|fsdp-grad-op|hsdp", kStrategy, "only this one. Default auto: all, and a recommendation",
+    PlanFlag{"--price-per-gpu-hour", "USD", kMachine,
+             "US dollars. Default: the lowest on-demand price of the catalogue", set_price},
+    PlanFlag{"--strategy", "auto|single|mp|ddp|zero1|zero2|zero3|fsdp|fsdp-grad-op|hsdp", kStrategy,
+             "only this one. Default auto: all, and a recommendation",
              [](Request& r, Text v) { r.strategy = v == "auto" ? v : canonical_strategy(v); }},
-    PlanFlag{"--shard-size", "K", kStrategy, "GPUs over which state is sharded. Default all; hsdp: a node, or half", [](Request& r, Text v) { r.options.shard_size = parse_integer(v, "--shard-size", 1); }},
-    PlanFlag{"--fsdp-version", "1|2", kStrategy, "FullyShardedDataParallel or fully_shard. Default 2", set_fsdp_version},
-    PlanFlag{"--wrap", "layer|size:N", kStrategy, "FSDP units: layers, or at least N parameters. Default layer", set_wrap},
-    PlanFlag{"--no-reshard", "", kStrategy, "FSDP keeps gathered weights from forward to backward", [](Request& r, Text) { r.options.reshards = false; }},
-    PlanFlag{"--prefer", "speed|cost|memory", kStrategy, "what the recommendation minimises. Default speed", set_preference}};
+    PlanFlag{"--shard-size", "K", kStrategy, "GPUs over which state is sharded. Default all; hsdp: a node, or half",
+             [](Request& r, Text v) { r.options.shard_size = parse_integer(v, "--shard-size", 1); }},
+    PlanFlag{"--fsdp-version", "1|2", kStrategy, "FullyShardedDataParallel or fully_shard. Default 2",
+             set_fsdp_version},
+    PlanFlag{"--wrap", "layer|size:N", kStrategy, "FSDP units: layers, or at least N parameters. Default layer",
+             set_wrap},
+    PlanFlag{"--no-reshard", "", kStrategy, "FSDP keeps gathered weights from forward to backward",
+             [](Request& r, Text) { r.options.reshards = false; }},
+    PlanFlag{"--prefer", "speed|cost|memory", kStrategy, "what the recommendation minimises. Default speed",
+             set_preference}};
 
 }  // namespace
 
 std::span<const PlanFlag> plan_flags() { return kFlags; }
 
 void add_plan_flags(CLI::App& app) {
-  app.add_option("plan")->type_name("PLAN.json")->description("a plan saved by --save; '-' is standard input. Flags override it")->group(kModel);
+  app.add_option("plan")
+      ->type_name("PLAN.json")
+      ->description("a plan saved by --save; '-' is standard input. Flags override it")
+      ->group(kModel);
   for (const PlanFlag& flag : kFlags) add_flag(app, flag.name, flag.value, flag.help, flag.group);
 }
 

@@ -9,13 +9,15 @@
 
 #include "planner/estimate.h"
 
-namespace CLI { class App; }
+namespace CLI {
+class App;
+}
 
 namespace gpuplan {
 
 struct PlanFlag {
   const char* name;
-  const char* value;             // as the help shows it; "[X]" may be left out, "" is a switch
+  const char* value;  // as the help shows it; "[X]" may be left out, "" is a switch
   const char* group;
   const char* help;
   /// Throws InputError naming the flag. nullptr: plan_question.cpp reads it, together with others.

@@ -21,20 +21,32 @@ namespace {
 
 using nlohmann::json;
 
-struct Pair { const char* one; const char* other; const char* hint; };
+struct Pair {
+  const char* one;
+  const char* other;
+  const char* hint;
+};
 constexpr std::array kContradictions{
-    Pair{"--full", "--lora", "--full trains every weight, --lora only adapters"}, Pair{"--full", "--qlora", "--full trains every weight, --qlora only adapters"},
-    Pair{"--lora", "--qlora", "--qlora is --lora on a 4-bit base"}, Pair{"--full", "--int8", "an 8-bit base is frozen and needs --lora"},
-    Pair{"--qlora", "--int8", "--qlora holds the base in 4 bit; --lora --int8 holds it in 8"}, Pair{"--gpus", "--cluster", "one of them says what the plan runs on"},
+    Pair{"--full", "--lora", "--full trains every weight, --lora only adapters"},
+    Pair{"--full", "--qlora", "--full trains every weight, --qlora only adapters"},
+    Pair{"--lora", "--qlora", "--qlora is --lora on a 4-bit base"},
+    Pair{"--full", "--int8", "an 8-bit base is frozen and needs --lora"},
+    Pair{"--qlora", "--int8", "--qlora holds the base in 4 bit; --lora --int8 holds it in 8"},
+    Pair{"--gpus", "--cluster", "one of them says what the plan runs on"},
     Pair{"--gpus", "--num-gpus", "--gpus says how many: --gpus 4xA6000"}};
 
 void check_contradictions(const CLI::App& app) {
   for (const Pair& pair : kContradictions)
-    if (is_given(app, pair.one) && is_given(app, pair.other)) throw InputError("", fmt::format("{} and {} contradict each other", pair.one, pair.other), pair.hint);
-  if (is_given(app, "--num-gpus") && !is_given(app, "--cluster")) throw InputError("--num-gpus", "needs --cluster", "or --gpus with a number, as in --gpus 4xA6000");
+    if (is_given(app, pair.one) && is_given(app, pair.other))
+      throw InputError("", fmt::format("{} and {} contradict each other", pair.one, pair.other), pair.hint);
+  if (is_given(app, "--num-gpus") && !is_given(app, "--cluster"))
+    throw InputError("--num-gpus", "needs --cluster", "or --gpus with a number, as in --gpus 4xA6000");
 }
 
-struct PlanText { std::string where; json content; };
+struct PlanText {
+  std::string where;
+  json content;
+};
 
 PlanText read_stdin(std::istream& in) {
   const std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -47,9 +59,13 @@ bool is_plan(const json& content) { return content.is_object() && content.contai
 PlanText read_named_plan(const std::string& name, std::istream& in) {
   std::error_code ignored;
   if (name != "-" && !name.ends_with(".json") && !std::filesystem::exists(name, ignored))
-    throw InputError("", fmt::format("unexpected argument '{}'", name), fmt::format("a model is given as --model {}, a plan as a .json file", name.empty() ? "NAME" : name));
+    throw InputError(
+        "", fmt::format("unexpected argument '{}'", name),
+        fmt::format("a model is given as --model {}, a plan as a .json file", name.empty() ? "NAME" : name));
   PlanText plan = name == "-" ? read_stdin(in) : PlanText{name, read_json_file(name)};
-  if (!is_plan(plan.content)) throw InputError(plan.where, "is not a plan: it has no schema_version", fmt::format("a model's config is given as --model {}", name));
+  if (!is_plan(plan.content))
+    throw InputError(plan.where, "is not a plan: it has no schema_version",
+                     fmt::format("a model's config is given as --model {}", name));
   return plan;
 }
 
@@ -91,8 +107,10 @@ void set_machine(const CLI::App& app, EstimateRequest& request) {
 
 /// Without a plan, what it would have said.
 void check_complete(const CLI::App& app, PlanQuestion& question) {
-  if (!is_given(app, "--model")) throw InputError("--model", "is needed", "for example --model llama3-8b; 'gpuplan models' lists them");
-  if (question.request.cluster.gpus.empty()) throw InputError("--gpus", "is needed", "for example --gpus 4xA6000, --gpus local, or --cluster dgx-h100");
+  if (!is_given(app, "--model"))
+    throw InputError("--model", "is needed", "for example --model llama3-8b; 'gpuplan models' lists them");
+  if (question.request.cluster.gpus.empty())
+    throw InputError("--gpus", "is needed", "for example --gpus 4xA6000, --gpus local, or --cluster dgx-h100");
   if (!is_given(app, "--full") && !is_given(app, "--lora") && !is_given(app, "--qlora"))
     question.notes.push_back("full fine-tuning, as neither --lora nor --qlora is given");
 }
@@ -105,12 +123,14 @@ PlanQuestion read_plan_question(const CLI::App& app, std::istream& in) {
   EstimateRequest& request = question.request;
   const auto model = given(app, "--model"), named = given(app, "plan");
   const auto behind_model = model ? plan_behind_model(*model, in) : std::nullopt;
-  if (behind_model && named) throw InputError("", fmt::format("two plans are given: {} and {}", *named, *model), "give one");
+  if (behind_model && named)
+    throw InputError("", fmt::format("two plans are given: {} and {}", *named, *model), "give one");
   const auto plan = named ? read_named_plan(*named, in) : behind_model;
   if (plan) {
     request = parse_plan(plan->content, plan->where);
     const std::string overrides = overrides_of(app, behind_model.has_value());
-    question.notes.push_back(overrides.empty() ? fmt::format("plan from {}", plan->where) : fmt::format("plan from {}, changed by {}", plan->where, overrides));
+    question.notes.push_back(overrides.empty() ? fmt::format("plan from {}", plan->where)
+                                               : fmt::format("plan from {}, changed by {}", plan->where, overrides));
   } else if (const auto framework = given(app, "--framework")) {
     request.recipe.framework = find_framework(*framework).name;
   }

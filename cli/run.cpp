@@ -32,9 +32,12 @@ int dispatch(const std::vector<std::string>& args, Console& console) {
     return kWrongInput;
   }
   const Parsed parsed = parse(app, args);
-  if (parsed.wants_version) console.print(fmt::format("gpuplan {}\n", GPUPLAN_VERSION));
-  else if (parsed.wants_help || !parsed.command) console.print(help_text(*parsed.app, console.screen));
-  else return parsed.command->run(*parsed.app, console);
+  if (parsed.wants_version)
+    console.print(fmt::format("gpuplan {}\n", GPUPLAN_VERSION));
+  else if (parsed.wants_help || !parsed.command)
+    console.print(help_text(*parsed.app, console.screen));
+  else
+    return parsed.command->run(*parsed.app, console);
   return 0;
 }
 
@@ -49,20 +52,20 @@ int run_and_catch(const std::vector<std::string>& args, Console& console) {
     return kWrongInput;
   } catch (const EnvError& error) {
     console.err << "gpuplan: " << error.what() << "\n";
-  } catch (const std::system_error& error) {
-    console.err << "gpuplan: " << error.what() << "\n";
-  }
+  } catch (const std::system_error& error) { console.err << "gpuplan: " << error.what() << "\n"; }
   return kWorldFailed;
 }
 
 }  // namespace
 
-int run(const std::vector<std::string>& args, std::ostream& out, std::ostream& err, const Screen& screen, std::istream& in) {
+int run(const std::vector<std::string>& args, std::ostream& out, std::ostream& err, const Screen& screen,
+        std::istream& in) {
   Console console{in, out, err, screen};
   try {
     return run_and_catch(args, console);
   } catch (const std::exception& error) {
-    err << fmt::format("gpuplan: this is a bug in gpuplan, please report it with the command that you ran:\n  {}\n", error.what());
+    err << fmt::format("gpuplan: this is a bug in gpuplan, please report it with the command that you ran:\n  {}\n",
+                       error.what());
     return kOurBug;
   }
 }

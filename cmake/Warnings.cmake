@@ -1,8 +1,10 @@
 # Warnings are errors on our own targets; sanitizers and coverage apply to all of them alike.
-# -Wno-restrict and -Wno-maybe-uninitialized: GCC 12 reports libstdc++'s own string and optional code (GCC bugs 105651, 105562). -Wno-missing-field-initializers: our structs have
-# defaults for every field, and designated initialisers state only what is special.
+# -Wno-restrict and -Wno-maybe-uninitialized: GCC 12 reports libstdc++'s own string and optional code (GCC bugs 105651,
+# 105562). -Wno-missing-field-initializers: our structs have defaults for every field, and designated initialisers state
+# only what is special.
 function(gpuplan_warnings target)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers -Wno-restrict -Wno-maybe-uninitialized -Wshadow -Werror)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wno-sign-conversion -Wshadow -Werror
+                         -Wno-missing-field-initializers $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   if(GPUPLAN_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${GPUPLAN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
     target_link_options(${target} PRIVATE -fsanitize=${GPUPLAN_SANITIZE})

@@ -44,6 +44,7 @@ struct ModelSpec {
   bool has_fused_qkv{};               // one linear for q, k, v (phi-3 qkv_proj, gpt2 c_attn)
   bool has_fused_gate_up{};           // one linear for gate and up (phi-3)
   double residual_dropout{}, attention_dropout{};    // of the architecture itself (gpt2: 0.1), not of adapters
+  bool caps_logits{}, caps_scores{};  // gemma 2: cap * tanh(x / cap) on the logits, on the attention scores
   bool scales_embedding{};            // gemma: embedding output times sqrt(hidden)
   std::optional<std::int64_t> recorded_parameters;   // the catalogue's exact count, for checks and reports
 

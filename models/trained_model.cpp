@@ -134,8 +134,7 @@ Bytes weight_bytes(const StateTensor& tensor, std::int64_t elements, const Numer
     case StateKind::FrozenEnd: return bytes_of(elements, n.ends);
     case StateKind::Quantised: return quantised_bytes(elements, ceil_div(elements, std::max<std::int64_t>(tensor.cols, 1)), quant);
     case StateKind::Trained: return bytes_of(elements, n.weight);
-    case StateKind::Adapter: return bytes_of(elements, n.adapter);
-    case StateKind::SavedCopy: return bytes_of(elements, n.adapter);
+    case StateKind::Adapter: case StateKind::SavedCopy: return bytes_of(elements, n.adapter);
   }
   return {};
 }

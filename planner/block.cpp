@@ -23,6 +23,8 @@ Flags& flags() {
   return f;
 }
 
+LocalId num_locals(const LayerGraph& graph) { return LocalId(graph.locals.size()); }   // Tape keeps it below kNoLocal
+
 template <class Visit>
 void each_ref(const LayerOp& op, Visit visit) {
   for (int i = 0; i < op.num_reads; ++i) visit(op.reads[std::size_t(i)]);
@@ -61,7 +63,7 @@ void close(Block& block, const LayerGraph& graph, const std::vector<std::uint8_t
     block.by_kind[kind].peak = std::max(block.by_kind[kind].peak, by_kind[kind]);
     block.events.push_back({sign > 0 ? BlockEvent::Alloc : BlockEvent::Free, id});
   };
-  for (LocalId id = 0; id < f.alive.size(); ++id)              // dead on arrival: nothing in this block reads it
+  for (LocalId id = 0; id < num_locals(graph); ++id)              // dead on arrival: nothing in this block reads it
     if (f.alive[id] && !f.keep[id] && f.last[id] == kNever && id >= kNumSlots) change(id, -1);
   for (std::size_t i = 0; i < ops.size(); ++i) {
     if (chosen && !(*chosen)[i]) continue;
@@ -102,7 +104,7 @@ void choose_kept(const LayerGraph& graph, KeepPolicy policy) {
   Flags& f = flags();
   f.kept.assign(graph.locals.size(), 0);
   if (policy == KeepPolicy::AllButScores)
-    for (LocalId id = kNumSlots; id < graph.locals.size(); ++id) f.kept[id] = f.saved[id] && !is_scores(graph.locals[id]);
+    for (LocalId id = kNumSlots; id < num_locals(graph); ++id) f.kept[id] = f.saved[id] && !is_scores(graph.locals[id]);
   if (policy == KeepPolicy::EverySecondMatmul) {
     int num_matmuls = 0;
     for (const LayerOp& op : graph.forward) {
@@ -121,7 +123,7 @@ void slice_recompute(const LayerGraph& graph) {
   f.wanted.assign(graph.locals.size(), 0);
   std::vector<std::uint8_t>& read = f.keep;
   read.assign(graph.locals.size(), 0);
-  for (LocalId id = kNumSlots; id < graph.locals.size(); ++id) f.wanted[id] = f.saved[id] && !f.kept[id];
+  for (LocalId id = kNumSlots; id < num_locals(graph); ++id) f.wanted[id] = f.saved[id] && !f.kept[id];
   for (std::size_t i = graph.forward.size(); i-- > 0;) {
     const LayerOp& op = graph.forward[i];
     bool needed = false;
@@ -134,7 +136,7 @@ void slice_recompute(const LayerGraph& graph) {
       if (!f.kept[id] && id >= kNumSlots) f.wanted[id] = 1;
     }
   }
-  for (LocalId id = kNumSlots; id < graph.locals.size(); ++id) f.kept[id] = f.kept[id] && (f.saved[id] || read[id]);
+  for (LocalId id = kNumSlots; id < num_locals(graph); ++id) f.kept[id] = f.kept[id] && (f.saved[id] || read[id]);
 }
 
 }  // namespace
@@ -142,7 +144,7 @@ void slice_recompute(const LayerGraph& graph) {
 std::vector<LocalId> saved_locals(const LayerGraph& graph) {
   mark_saved(graph, flags().saved);
   std::vector<LocalId> out;
-  for (LocalId id = 0; id < graph.locals.size(); ++id)
+  for (LocalId id = 0; id < num_locals(graph); ++id)
     if (flags().saved[id]) out.push_back(id);
   return out;
 }
@@ -157,11 +159,11 @@ LayerBlocks add_layer_blocks(StepProgram& program, std::uint8_t graph_id, bool p
   if (plain) {
     enter();
     f.alive[kSlotX] = 1;
-    for (LocalId id = 0; id < graph.locals.size(); ++id) f.keep[id] = f.saved[id];
+    for (LocalId id = 0; id < num_locals(graph); ++id) f.keep[id] = f.saved[id];
     f.keep[kSlotY] = 1;
     close(new_block(program, graph_id, false, out.forward), graph, nullptr);
     enter();
-    for (LocalId id = 0; id < graph.locals.size(); ++id) f.alive[id] = f.saved[id];
+    for (LocalId id = 0; id < num_locals(graph); ++id) f.alive[id] = f.saved[id];
     f.alive[kSlotDy] = f.keep[kSlotDx] = 1;
     close(new_block(program, graph_id, true, out.backward), graph, nullptr);
   }
@@ -170,14 +172,14 @@ LayerBlocks add_layer_blocks(StepProgram& program, std::uint8_t graph_id, bool p
   slice_recompute(graph);
   enter();
   f.alive[kSlotX] = f.keep[kSlotX] = f.keep[kSlotY] = 1;
-  for (LocalId id = kNumSlots; id < graph.locals.size(); ++id) f.keep[id] = f.kept[id];
+  for (LocalId id = kNumSlots; id < num_locals(graph); ++id) f.keep[id] = f.kept[id];
   close(new_block(program, graph_id, false, out.forward_drop), graph, nullptr);
   enter();
   f.alive[kSlotX] = f.keep[kSlotX] = 1;
-  for (LocalId id = kNumSlots; id < graph.locals.size(); ++id) f.alive[id] = f.kept[id], f.keep[id] = f.saved[id];
+  for (LocalId id = kNumSlots; id < num_locals(graph); ++id) f.alive[id] = f.kept[id], f.keep[id] = f.saved[id];
   close(new_block(program, graph_id, false, out.recompute), graph, &f.chosen);
   enter();
-  for (LocalId id = 0; id < graph.locals.size(); ++id) f.alive[id] = f.saved[id];
+  for (LocalId id = 0; id < num_locals(graph); ++id) f.alive[id] = f.saved[id];
   f.alive[kSlotX] = f.alive[kSlotDy] = f.keep[kSlotDx] = 1;
   close(new_block(program, graph_id, true, out.backward_dropped), graph, nullptr);
   return out;

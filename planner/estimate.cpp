@@ -68,7 +68,7 @@ HostMemory host_memory(const EstimateRequest& r, const TrainedModel& model, cons
   h.load_efficient = strategy.layout.shards_weights ? checkpoint_bytes(model) + ranks * Bytes{2 * largest} : ranks * Bytes{2 * largest};
   h.step = ranks * peak.host;
   h.nvme = ranks * peak.nvme;
-  h.save = strategy.layout.shards_weights && !r.recipe.is_adapter() ? save.disk : save.disk;
+  h.save = save.disk;                                           // gathered on the host of rank 0 before it is written
   h.capacity = r.cluster.host_memory;
   if (h.capacity.count > 0) h.fits = std::max(h.load_efficient, h.step) <= h.capacity;
   return h;
@@ -212,7 +212,7 @@ EstimateResult estimate(const EstimateRequest& request) {
   for (const std::string_view name : strategy_names()) {
     if (r.strategy != "auto" && r.strategy != name) continue;
     Strategy strategy = make_strategy(name, r.cluster, r.options);
-    if (std::string why = why_not_applicable(strategy, r.cluster, r.recipe); !why.empty()) {
+    if (std::string why = why_not_applicable(strategy, r.cluster, r.recipe, r.model.num_hidden_layers + 2); !why.empty()) {
       out.strategies.push_back({.strategy = strategy, .not_applicable = why});
       continue;
     }

@@ -75,11 +75,11 @@ void build_step_program(StepProgram& program, const PlanInput& input, std::span<
   const std::int64_t L = input.model.spec.num_hidden_layers, replicas = strategy.mesh.data_parallel();
   std::vector<std::uint16_t> bounds{0, std::uint16_t(L + 2)};
   if (strategy.mesh.pp > 1) {
-    if (strategy.mesh.pp > L + 2) throw InputError("--strategy mp", "more GPUs than layers", "use fewer GPUs");
+    GPUPLAN_CHECK(strategy.mesh.pp <= L + 2, "a pipeline needs a unit per stage");
     bounds = stage_bounds(input, program, numerics);
   }
   for (std::int64_t stage = 0; stage < strategy.mesh.pp; ++stage) {
-    StageBuilder builder(program, new_program(program), input, numerics, rules, engine);
+    StageBuilder builder(new_program(program), input, numerics, rules, engine);
     builder.run(blocks, bounds[std::size_t(stage)], std::uint16_t(bounds[std::size_t(stage) + 1] - 1));
     const std::int64_t first = stage * replicas;
     const std::size_t column = gpu_column.empty() ? 0 : gpu_column[std::size_t(first)];

@@ -57,8 +57,8 @@ StageScratch& stage_scratch();
 /// Builds the program of one stage (all ranks of a job without pipeline) by walking its schedule.
 class StageBuilder {
  public:
-  StageBuilder(StepProgram& all, RankProgram& program, const PlanInput& input, const Numerics& numerics, const SizeRules& rules, const EngineConvention& engine)
-      : all_(all), p_(program), in_(input), n_(numerics), rules_(rules), engine_(engine), s_(stage_scratch()), layout_(rules.layout) {}
+  StageBuilder(RankProgram& program, const PlanInput& input, const Numerics& numerics, const SizeRules& rules, const EngineConvention& engine)
+      : p_(program), in_(input), n_(numerics), rules_(rules), engine_(engine), s_(stage_scratch()), layout_(rules.layout) {}
 
   /// `first` to `last` are the model's units of this stage.
   void run(const ModelBlocks& blocks, std::uint16_t first, std::uint16_t last);
@@ -129,7 +129,6 @@ class StageBuilder {
   }
   bool is_last(const Visit& v) const { return v.micro_batch + 1 == recipe().grad_accum; }
 
-  StepProgram& all_;
   RankProgram& p_;
   const PlanInput& in_;
   const Numerics& n_;

@@ -92,7 +92,7 @@ void StageBuilder::step(Group& g) {
   } else {
     const Bytes moved = p_.buffers[gradient].bytes;
     const std::uint32_t host_gradient = add(Category::Gradients, BufferRole::Gradient, g.unit, moved, false, MemorySpace::Host);
-    p_.buffers[host_gradient].placement = p_.buffers[gradient].placement;
+    place(host_gradient, Axis::DpShard, p_.buffers[gradient].placement[std::size_t(Axis::DpShard)]);
     drain(StreamId::CopyOut, g.unit);
     emit(OpCode::CopyOut, StreamId::CopyOut, Axis::None, g.unit, {gradient | kRead, host_gradient | kWrite}, moved);
     hold(StreamId::CopyOut, gradient);

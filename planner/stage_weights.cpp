@@ -19,6 +19,7 @@ void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes whole, bool
   if (is_cast && rules_.ways > 1) {
     const std::uint32_t cast = add(Category::Communication, BufferRole::Shard, g.unit, shard(whole, rules_.ways));
     emit(OpCode::Cast, StreamId::Gather, Axis::None, g.unit, {source | kRead, cast | kWrite}, p_.buffers[source].bytes + p_.buffers[cast].bytes);
+    if (source != stored) hold(StreamId::Gather, source);
     source = cast;
   }
   const std::uint32_t target = add(Category::Communication, BufferRole::Gathered, g.unit, whole);

@@ -1,6 +1,7 @@
 #include "planner/state_sizes.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "models/quantisation.h"
 
@@ -48,7 +49,7 @@ StateSizes state_sizes(const std::vector<StateTensor>& tensors, const Numerics& 
     const bool shards_weight = rules.layout.shards_weights && !stays_whole;
     const Whole whole = whole_bytes(t, n, recipe, shards_weight);
     const double share = double(part) / double(elements);
-    const Bytes stored = shards_weight ? Bytes{std::int64_t(double(whole.packed.count) * share + 0.5)} + whole.replicated : whole.packed + whole.replicated;
+    const Bytes stored = shards_weight ? Bytes{std::llround(double(whole.packed.count) * share)} + whole.replicated : whole.packed + whole.replicated;
     if (!is_trained(t.kind)) {
       out.frozen += stored;
       if (shards_weight) out.frozen_gathered += whole.packed, out.gathered_elements += elements;

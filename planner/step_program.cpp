@@ -87,6 +87,7 @@ class Verifier {
       if ((o & (kRead | kWrite)) && !(o & kByCallee)) require(s.alive, "used while not alive", id(o));
       if ((o & kByCallee) && (o & kRead)) require(s.alive, "a callee reads what is not alive", id(o));
     }
+    if (i.op == OpCode::Cast || i.op == OpCode::CopyIn || i.op == OpCode::CopyOut) carry_placement(i);
     check_placement(i);
     if (i.op == OpCode::Call) consume(i);
     for (const Operand o : all_.operands_of(p_, i))
@@ -96,6 +97,13 @@ class Verifier {
         require(i.stream == StreamId::Compute || b.home == i.stream || b.space != MemorySpace::Device, "freed on an asynchronous stream that did not make it", id(o));
         state_[id(o)].alive = false;
       }
+  }
+
+  /// A copy holds of the logical tensor what its source holds.
+  void carry_placement(const Instruction& i) {
+    const auto operands = all_.operands_of(p_, i);
+    if (operands.size() < 2 || (operands[1] & kOwnSlice)) return;
+    state_[id(operands[1])].placement = state_[id(operands[0])].placement;
   }
 
   /// A consumed slot is freed inside the call: follow the block's events on slots.

@@ -6,23 +6,35 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json entry_json(const CatalogueEntry& entry) {
-  return {{"name", entry.name}, {"id", entry.id}, {"family", entry.family}, {"model_type", entry.model_type}, {"architecture", entry.architecture},
-          {"parameters", entry.parameters}, {"is_modelled", entry.is_modelled}};
+  return {{"name", entry.name},
+          {"id", entry.id},
+          {"family", entry.family},
+          {"model_type", entry.model_type},
+          {"architecture", entry.architecture},
+          {"parameters", entry.parameters},
+          {"is_modelled", entry.is_modelled}};
 }
 
 Json tensors_json(const std::vector<WeightTensor>& tensors) {
   Json out = Json::array();
-  for (const WeightTensor& tensor : tensors) out.push_back({{"name", tensor.name}, {"shape", tensor.shape}, {"elements", tensor.elements()}});
+  for (const WeightTensor& tensor : tensors)
+    out.push_back({{"name", tensor.name}, {"shape", tensor.shape}, {"elements", tensor.elements()}});
   return out;
 }
 
 template <class Rate>
-Json rate_or_null(Rate rate) { return rate.value > 0 ? Json(rate.value) : Json(); }
+Json rate_or_null(Rate rate) {
+  return rate.value > 0 ? Json(rate.value) : Json();
+}
 
 Json prices_json(const std::vector<GpuPrice>& prices) {
   Json out = Json::array();
   for (const GpuPrice& price : prices)
-    out.push_back({{"provider", price.provider}, {"kind", price.kind}, {"usd_per_gpu_hour", price.usd_per_gpu_hour}, {"is_approximate", price.is_approximate}, {"source", price.source}});
+    out.push_back({{"provider", price.provider},
+                   {"kind", price.kind},
+                   {"usd_per_gpu_hour", price.usd_per_gpu_hour},
+                   {"is_approximate", price.is_approximate},
+                   {"source", price.source}});
   return out;
 }
 
@@ -58,9 +70,15 @@ Json gpu_json(const GpuReport& report) {
 }
 
 Json shape_json(const ModelSpec& m) {
-  return {{"hidden_size", m.hidden_size}, {"num_hidden_layers", m.num_hidden_layers}, {"num_attention_heads", m.num_attention_heads},
-          {"num_key_value_heads", m.num_key_value_heads}, {"head_dim", m.head_dim}, {"intermediate_size", m.intermediate_size}, {"vocab_size", m.vocab_size},
-          {"max_position_embeddings", m.max_position_embeddings}, {"sliding_window", m.sliding_window > 0 ? Json(m.sliding_window) : Json()},
+  return {{"hidden_size", m.hidden_size},
+          {"num_hidden_layers", m.num_hidden_layers},
+          {"num_attention_heads", m.num_attention_heads},
+          {"num_key_value_heads", m.num_key_value_heads},
+          {"head_dim", m.head_dim},
+          {"intermediate_size", m.intermediate_size},
+          {"vocab_size", m.vocab_size},
+          {"max_position_embeddings", m.max_position_embeddings},
+          {"sliding_window", m.sliding_window > 0 ? Json(m.sliding_window) : Json()},
           {"tie_word_embeddings", m.tie_word_embeddings}};
 }
 
@@ -81,7 +99,9 @@ Json model_json(const ModelReport& report) {
   out["notes"] = report.notes;
   out["shape"] = report.spec ? shape_json(*report.spec) : Json();
   if (report.spec)
-    out["tensors"] = {{"before", tensors_json(report.weights.before)}, {"layer", tensors_json(report.weights.layer)}, {"after", tensors_json(report.weights.after)},
+    out["tensors"] = {{"before", tensors_json(report.weights.before)},
+                      {"layer", tensors_json(report.weights.layer)},
+                      {"after", tensors_json(report.weights.after)},
                       {"num_layers", report.weights.num_layers}};
   return out;
 }

@@ -10,8 +10,8 @@
 
 namespace gpuplan {
 
-nlohmann::ordered_json models_json(const std::vector<CatalogueEntry>& entries);   // {"models": [...]}
-nlohmann::ordered_json model_json(const ModelReport& report);                     // one element, with shape and tensors
-nlohmann::ordered_json gpus_json(const std::vector<GpuReport>& reports);          // {"gpus": [...]}
+nlohmann::ordered_json models_json(const std::vector<CatalogueEntry>& entries);  // {"models": [...]}
+nlohmann::ordered_json model_json(const ModelReport& report);                    // one element, with shape and tensors
+nlohmann::ordered_json gpus_json(const std::vector<GpuReport>& reports);         // {"gpus": [...]}
 
 }  // namespace gpuplan

@@ -10,7 +10,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 template <class T>
-Json or_null(const std::optional<T>& value) { return value ? Json(*value) : Json(); }
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
 Json or_null(const std::optional<Seconds>& value) { return value ? Json(value->value) : Json(); }
 Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
@@ -21,22 +23,36 @@ Json memory_json(const StrategyEstimate& e) {
 }
 
 Json host_json(const HostMemory& host) {
-  return {{"load_bytes", host.load.count}, {"load_efficient_bytes", host.load_efficient.count}, {"step_bytes", host.step.count}, {"nvme_bytes", host.nvme.count},
-          {"save_bytes", host.save.count}, {"capacity_bytes", host.capacity.count > 0 ? Json(host.capacity.count) : Json()}, {"fits", host.fits}};
+  return {{"load_bytes", host.load.count},
+          {"load_efficient_bytes", host.load_efficient.count},
+          {"step_bytes", host.step.count},
+          {"nvme_bytes", host.nvme.count},
+          {"save_bytes", host.save.count},
+          {"capacity_bytes", host.capacity.count > 0 ? Json(host.capacity.count) : Json()},
+          {"fits", host.fits}};
 }
 
 Json time_json(const StepTime& time) {
-  return {{"compute_seconds", time.compute.value}, {"communication_seconds", time.communication.value}, {"exposed_seconds", time.exposed.value},
-          {"host_seconds", time.host.value}, {"flops_per_gpu", time.flops}};
+  return {{"compute_seconds", time.compute.value},
+          {"communication_seconds", time.communication.value},
+          {"exposed_seconds", time.exposed.value},
+          {"host_seconds", time.host.value},
+          {"flops_per_gpu", time.flops}};
 }
 
 Json items_json(const StrategyEstimate& e) {
   Json out = Json::array();
-  for (const DetailedPeak::Item& item : e.items) out.push_back({{"name", item.name}, {"category", to_string(item.category)}, {"count", item.count}, {"bytes", item.bytes.count}});
+  for (const DetailedPeak::Item& item : e.items)
+    out.push_back({{"name", item.name},
+                   {"category", to_string(item.category)},
+                   {"count", item.count},
+                   {"bytes", item.bytes.count}});
   return out;
 }
 
-Json mesh_json(const Mesh& mesh) { return {{"dp_replicate", mesh.dp_replicate}, {"dp_shard", mesh.dp_shard}, {"pp", mesh.pp}}; }
+Json mesh_json(const Mesh& mesh) {
+  return {{"dp_replicate", mesh.dp_replicate}, {"dp_shard", mesh.dp_shard}, {"pp", mesh.pp}};
+}
 
 Json strategy_json(const StrategyEstimate& e) {
   Json out{{"name", e.strategy.name}, {"fits", e.fits}, {"not_applicable", or_null(e.not_applicable)}};
@@ -67,7 +83,10 @@ Json strategy_json(const StrategyEstimate& e) {
                      {"cost_usd", or_null(e.cost_usd)},
                      {"max_micro_batch", or_null(e.max_micro_batch)},
                      {"max_seq_len", or_null(e.max_seq_len)},
-                     {"save", {{"disk_bytes", e.save.disk.count}, {"disk_with_optimizer_bytes", e.save.disk_with_optimizer.count}, {"device_peak_bytes", e.save.device_peak.count}}},
+                     {"save",
+                      {{"disk_bytes", e.save.disk.count},
+                       {"disk_with_optimizer_bytes", e.save.disk_with_optimizer.count},
+                       {"device_peak_bytes", e.save.device_peak.count}}},
                      {"largest_tensors", items_json(e)}};
   for (const auto& [name, value] : figures.items()) out[name] = e.not_applicable.empty() ? value : Json();
   return out;
@@ -77,7 +96,8 @@ Json explanation_json(const std::vector<ExplainSection>& sections) {
   Json out = Json::array();
   for (const ExplainSection& section : sections) {
     Json lines = Json::array();
-    for (const ExplainLine& line : section.lines) lines.push_back({{"term", line.term}, {"value", line.value}, {"source", or_null(line.source)}});
+    for (const ExplainLine& line : section.lines)
+      lines.push_back({{"term", line.term}, {"value", line.value}, {"source", or_null(line.source)}});
     out.push_back({{"title", section.title}, {"lines", lines}});
   }
   return out;
@@ -85,16 +105,23 @@ Json explanation_json(const std::vector<ExplainSection>& sections) {
 
 Json recommendation_json(const EstimateResult& result) {
   if (!result.recommended) return {};
-  return {{"strategy", or_null(result.recommended->strategy)}, {"reason", result.recommended->reason}, {"advice", result.recommended->advice}};
+  return {{"strategy", or_null(result.recommended->strategy)},
+          {"reason", result.recommended->reason},
+          {"advice", result.recommended->advice}};
 }
 
 }  // namespace
 
 Json estimate_json(const EstimateAnswer& answer) {
   const EstimateResult& result = answer.result;
-  const nlohmann::json plan = make_plan(answer.request, result, {});   // recipe, data and cluster as the plan file has them
+  const nlohmann::json plan =
+      make_plan(answer.request, result, {});  // recipe, data and cluster as the plan file has them
   Json out{{"gpuplan_version", GPUPLAN_VERSION},
-           {"model", {{"name", answer.request.model.name}, {"id", answer.request.model.id}, {"parameters", result.model.parameters}, {"trainable_parameters", result.model.trainable}}}};
+           {"model",
+            {{"name", answer.request.model.name},
+             {"id", answer.request.model.id},
+             {"parameters", result.model.parameters},
+             {"trainable_parameters", result.model.trainable}}}};
   for (const char* section : {"recipe", "dataset", "cluster"}) out[section] = plan.at(section);
   out["strategies"] = Json::array();
   for (const StrategyEstimate& e : result.strategies) out["strategies"].push_back(strategy_json(e));

@@ -18,14 +18,19 @@ std::string breakdown_text(const StrategyEstimate& e, const Screen& screen) {
   std::vector<Category> order;
   for (int c = 0; c < kNumCategories; ++c)
     if (e.memory[std::size_t(c)].count > 0) order.push_back(Category(c));
-  std::stable_sort(order.begin(), order.end(), [&](Category a, Category b) { return e.memory[std::size_t(a)] > e.memory[std::size_t(b)]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](Category a, Category b) { return e.memory[std::size_t(a)] > e.memory[std::size_t(b)]; });
   std::string out;
   for (const Category c : order) {
     const Bytes bytes = e.memory[std::size_t(c)];
     const double share = bytes / e.tiers.process;
-    out += fmt::format("  {} {} {}  {:3.0f} %\n", pad_right(std::string(to_string(c)), 14), paint(bar(share, kBarWidth), Ink::Accent, screen), pad_left(format_bytes(bytes), 9), 100 * share);
+    out +=
+        fmt::format("  {} {} {}  {:3.0f} %\n", pad_right(std::string(to_string(c)), 14),
+                    paint(bar(share, kBarWidth), Ink::Accent, screen), pad_left(format_bytes(bytes), 9), 100 * share);
   }
-  return out + paint(fmt::format("  {} {} {}  of {} usable\n", pad_right("in all", 14), std::string(kBarWidth, ' '), pad_left(format_bytes(e.tiers.process), 9), format_bytes(e.tiers.usable)), Ink::Strong, screen);
+  return out + paint(fmt::format("  {} {} {}  of {} usable\n", pad_right("in all", 14), std::string(kBarWidth, ' '),
+                                 pad_left(format_bytes(e.tiers.process), 9), format_bytes(e.tiers.usable)),
+                     Ink::Strong, screen);
 }
 
 std::string peak_text(const StrategyEstimate& e) {
@@ -37,33 +42,42 @@ std::string peak_text(const StrategyEstimate& e) {
 }
 
 std::string tiers_text(const MemoryTiers& tiers) {
-  return fmt::format("tensors {}, reserved by the allocator {}, process (nvidia-smi) {}; the GPU offers {}", format_bytes(tiers.tensors), format_bytes(tiers.reserved), format_bytes(tiers.process),
+  return fmt::format("tensors {}, reserved by the allocator {}, process (nvidia-smi) {}; the GPU offers {}",
+                     format_bytes(tiers.tensors), format_bytes(tiers.reserved), format_bytes(tiers.process),
                      format_bytes(tiers.capacity));
 }
 
 std::string time_text(const StrategyEstimate& e) {
   std::string text = fmt::format("{}: compute {}", format_duration(e.time.step), format_duration(e.time.compute));
-  if (e.strategy.mesh.world() > 1) text += fmt::format(", communication {} ({} of the step is not compute)", format_duration(e.time.communication), format_duration(e.time.exposed));
+  if (e.strategy.mesh.world() > 1)
+    text += fmt::format(", communication {} ({} of the step is not compute)", format_duration(e.time.communication),
+                        format_duration(e.time.exposed));
   return text + fmt::format("; launching takes the host {}; MFU {:.0f} %", format_duration(e.time.host), 100 * e.mfu);
 }
 
 std::string total_text(const EstimateAnswer& answer) {
   const StrategyEstimate& e = *answer.shown;
   if (!e.total) return "";
-  std::string text = fmt::format("{} for {:g} epoch{} of {} steps", format_duration(*e.total), answer.request.dataset.epochs, answer.request.dataset.epochs == 1 ? "" : "s", format_grouped(e.steps_per_epoch));
-  return text + (e.cost_usd ? fmt::format(", {} on {} GPU{}", format_usd(*e.cost_usd), e.num_gpus_used, e.num_gpus_used == 1 ? "" : "s") : "");
+  std::string text =
+      fmt::format("{} for {:g} epoch{} of {} steps", format_duration(*e.total), answer.request.dataset.epochs,
+                  answer.request.dataset.epochs == 1 ? "" : "s", format_grouped(e.steps_per_epoch));
+  return text + (e.cost_usd ? fmt::format(", {} on {} GPU{}", format_usd(*e.cost_usd), e.num_gpus_used,
+                                          e.num_gpus_used == 1 ? "" : "s")
+                            : "");
 }
 
 std::string limits_text(const StrategyEstimate& e) {
   if (!e.max_micro_batch && !e.max_seq_len) return "";
   std::string text;
   if (e.max_micro_batch) text = fmt::format("micro batch {}", format_grouped(*e.max_micro_batch));
-  if (e.max_seq_len) text += fmt::format("{}{} tokens per sequence", text.empty() ? "" : ", or ", format_grouped(*e.max_seq_len));
+  if (e.max_seq_len)
+    text += fmt::format("{}{} tokens per sequence", text.empty() ? "" : ", or ", format_grouped(*e.max_seq_len));
   return text;
 }
 
 std::string host_text(const HostMemory& host) {
-  std::string text = fmt::format("{} to load ({} when every rank reads a full copy)", format_bytes(host.load_efficient), format_bytes(host.load));
+  std::string text = fmt::format("{} to load ({} when every rank reads a full copy)", format_bytes(host.load_efficient),
+                                 format_bytes(host.load));
   if (host.step.count > 0) text += fmt::format(", {} in training", format_bytes(host.step));
   if (host.nvme.count > 0) text += fmt::format(", {} on NVMe", format_bytes(host.nvme));
   if (host.capacity.count > 0) text += fmt::format("; the node has {}", format_bytes(host.capacity));
@@ -71,15 +85,20 @@ std::string host_text(const HostMemory& host) {
 }
 
 std::string save_text(const SaveCost& save) {
-  std::string text = fmt::format("{} on disk, {} with optimizer states", format_bytes(save.disk), format_bytes(save.disk_with_optimizer));
-  return text + (save.device_peak.count > 0 ? fmt::format("; gathers up to {} on a GPU", format_bytes(save.device_peak)) : "");
+  std::string text = fmt::format("{} on disk, {} with optimizer states", format_bytes(save.disk),
+                                 format_bytes(save.disk_with_optimizer));
+  return text +
+         (save.device_peak.count > 0 ? fmt::format("; gathers up to {} on a GPU", format_bytes(save.device_peak)) : "");
 }
 
 }  // namespace
 
 std::string closest_look_text(const EstimateAnswer& answer, const Screen& screen) {
   const StrategyEstimate& e = *answer.shown;
-  std::string out = heading(fmt::format("Memory of the fullest GPU under {}{}", e.strategy.name, answer.fits() || answer.request.strategy != "auto" ? "" : ", which needs the least"), screen);
+  std::string out =
+      heading(fmt::format("Memory of the fullest GPU under {}{}", e.strategy.name,
+                          answer.fits() || answer.request.strategy != "auto" ? "" : ", which needs the least"),
+              screen);
   out += breakdown_text(e, screen) + "\n";
   return out + render(std::vector<Fact>{{"peak", peak_text(e)},
                                         {"tiers", tiers_text(e.tiers)},
@@ -87,7 +106,8 @@ std::string closest_look_text(const EstimateAnswer& answer, const Screen& screen
                                         {"host memory", host_text(e.host)},
                                         {"step", time_text(e)},
                                         {"training", total_text(answer)},
-                                        {"saving", save_text(e.save)}}, 2, screen);
+                                        {"saving", save_text(e.save)}},
+                      2, screen);
 }
 
 }  // namespace gpuplan

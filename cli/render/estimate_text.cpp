@@ -26,7 +26,8 @@ std::string reason_text(const EstimateAnswer& answer, const Screen& screen) {
 std::string verdict_text(const EstimateAnswer& answer, const Screen& screen) {
   const std::vector<std::string>& advice = answer.result.recommended->advice;
   std::string out = heading(verdict_title(answer), screen) + reason_text(answer, screen);
-  if (!advice.empty()) out += heading(answer.fits() ? "Worth knowing" : "What would help", screen) + points(advice, screen);
+  if (!advice.empty())
+    out += heading(answer.fits() ? "Worth knowing" : "What would help", screen) + points(advice, screen);
   return out;
 }
 
@@ -37,7 +38,8 @@ std::string estimate_text(const EstimateAnswer& answer, const Screen& screen) {
   if (answer.result.recommended) out += verdict_text(answer, screen);
   if (answer.shown) out += closest_look_text(answer, screen);
   if (!answer.explanation.empty()) out += explanation_text(answer.explanation, screen);
-  if (!answer.result.assumptions.empty()) out += heading("Assumptions", screen) + points(answer.result.assumptions, screen);
+  if (!answer.result.assumptions.empty())
+    out += heading("Assumptions", screen) + points(answer.result.assumptions, screen);
   return out;
 }
 

@@ -11,9 +11,11 @@ namespace gpuplan {
 std::string estimate_text(const EstimateAnswer& answer, const Screen& screen);
 
 /// Its parts, in this order.
-std::string question_text(const EstimateAnswer& answer, const Screen& screen);        // model, training, batch, GPUs
-std::string strategies_text(const EstimateAnswer& answer, const Screen& screen);      // the table, and what is not applicable
-std::string closest_look_text(const EstimateAnswer& answer, const Screen& screen);    // memory, time, limits of answer.shown
+std::string question_text(const EstimateAnswer& answer, const Screen& screen);  // model, training, batch, GPUs
+std::string strategies_text(const EstimateAnswer& answer,
+                            const Screen& screen);  // the table, and what is not applicable
+std::string closest_look_text(const EstimateAnswer& answer,
+                              const Screen& screen);  // memory, time, limits of answer.shown
 std::string explanation_text(const std::vector<ExplainSection>& sections, const Screen& screen);
 
 }  // namespace gpuplan

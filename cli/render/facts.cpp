@@ -21,7 +21,9 @@ std::string render(const std::vector<Fact>& facts, int indent, const Screen& scr
   return out;
 }
 
-std::string heading(std::string_view title, const Screen& screen) { return "\n" + paint(title, Ink::Strong, screen) + "\n"; }
+std::string heading(std::string_view title, const Screen& screen) {
+  return "\n" + paint(title, Ink::Strong, screen) + "\n";
+}
 
 std::string points(const std::vector<std::string>& texts, const Screen& screen) {
   std::string out;

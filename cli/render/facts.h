@@ -12,7 +12,9 @@ namespace gpuplan {
 /// Sentences do not get wider than this, however wide the screen is.
 int prose_width(const Screen& screen);
 
-struct Fact { std::string label, text; };
+struct Fact {
+  std::string label, text;
+};
 
 /// One fact after the other, labels `indent` columns in and as wide as the widest. Facts without text are left out.
 std::string render(const std::vector<Fact>& facts, int indent, const Screen& screen);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "base/names.h"
 #include "cli/commands.h"
@@ -35,8 +35,10 @@ std::string name_of(const CLI::Option& option) {
 std::string flags_text(const CLI::App& app, const Screen& screen) {
   std::vector<std::string> groups;
   for (const CLI::Option* option : app.get_options())
-    if (std::find(groups.begin(), groups.end(), option->get_group()) == groups.end()) groups.push_back(option->get_group());
-  std::rotate(groups.begin(), std::find(groups.begin(), groups.end(), "Options") + (groups.empty() ? 0 : 1), groups.end());   // the general ones last
+    if (std::find(groups.begin(), groups.end(), option->get_group()) == groups.end())
+      groups.push_back(option->get_group());
+  std::rotate(groups.begin(), std::find(groups.begin(), groups.end(), "Options") + (groups.empty() ? 0 : 1),
+              groups.end());  // the general ones last
   std::string out;
   for (const std::string& group : groups) {
     out += "\n" + paint(group, Ink::Strong, screen) + "\n";
@@ -70,7 +72,10 @@ std::string help_text(const CLI::App& app, const Screen& screen) {
   }
   out += flags_text(app, screen);
   if (!app.get_footer().empty()) out += examples_text(app.get_footer(), screen);
-  if (!app.get_parent()) out += "\n'gpuplan COMMAND --help' explains a command. Exit codes: 0 yes, 1 the answer is no, 2 wrong input,\n3 the world failed, 4 a bug of gpuplan.\n";
+  if (!app.get_parent())
+    out +=
+        "\n'gpuplan COMMAND --help' explains a command. Exit codes: 0 yes, 1 the answer is no, 2 wrong input,\n3 the "
+        "world failed, 4 a bug of gpuplan.\n";
   return out;
 }
 

@@ -5,7 +5,9 @@
 
 #include "cli/render/screen.h"
 
-namespace CLI { class App; }
+namespace CLI {
+class App;
+}
 
 namespace gpuplan {
 

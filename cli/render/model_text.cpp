@@ -12,33 +12,41 @@ std::string parameters_text(const ModelReport& report) {
   const std::string count = fmt::format("{} ({})", format_grouped(report.parameters), format_count(report.parameters));
   if (!report.spec) return count + ", as recorded";
   if (!report.spec->recorded_parameters) return count + ", computed from the architecture";
-  return count + (report.parameters == report.entry.parameters ? ", computed from the architecture; the recorded count is equal"
-                                                               : fmt::format(", computed from the architecture; {} are recorded", format_grouped(report.entry.parameters)));
+  return count + (report.parameters == report.entry.parameters
+                      ? ", computed from the architecture; the recorded count is equal"
+                      : fmt::format(", computed from the architecture; {} are recorded",
+                                    format_grouped(report.entry.parameters)));
 }
 
 std::string attention_text(const ModelSpec& m) {
   std::string text = fmt::format("{} heads of {}", m.num_attention_heads, m.head_dim);
-  if (m.num_key_value_heads != m.num_attention_heads) text += fmt::format(", {} key-value head{}", m.num_key_value_heads, m.num_key_value_heads == 1 ? "" : "s");
+  if (m.num_key_value_heads != m.num_attention_heads)
+    text += fmt::format(", {} key-value head{}", m.num_key_value_heads, m.num_key_value_heads == 1 ? "" : "s");
   if (m.has_qk_norm) text += ", norms on queries and keys";
-  if (m.sliding_window > 0) text += fmt::format(", a window of {} tokens in {} layers", format_grouped(m.sliding_window), m.sliding_layers);
+  if (m.sliding_window > 0)
+    text += fmt::format(", a window of {} tokens in {} layers", format_grouped(m.sliding_window), m.sliding_layers);
   return text;
 }
 
 std::string mlp_text(const ModelSpec& m) {
-  return fmt::format("{} wide, {}{}", format_grouped(m.intermediate_size), m.activation, m.mlp == MlpKind::Gated ? ", gated" : "");
+  return fmt::format("{} wide, {}{}", format_grouped(m.intermediate_size), m.activation,
+                     m.mlp == MlpKind::Gated ? ", gated" : "");
 }
 
 std::vector<Fact> shape_facts(const ModelSpec& m) {
   return {{"layers", fmt::format("{}, {} wide", m.num_hidden_layers, format_grouped(m.hidden_size))},
           {"attention", attention_text(m)},
           {"MLP", mlp_text(m)},
-          {"vocabulary", fmt::format("{}, {}", format_grouped(m.vocab_size), m.tie_word_embeddings ? "the head is the embedding" : "embedding and head apart")},
+          {"vocabulary", fmt::format("{}, {}", format_grouped(m.vocab_size),
+                                     m.tie_word_embeddings ? "the head is the embedding" : "embedding and head apart")},
           {"context", format_grouped(m.max_position_embeddings) + " tokens"}};
 }
 
 void add_tensors(Table& table, const std::vector<WeightTensor>& tensors, const std::string& prefix) {
   for (const WeightTensor& tensor : tensors)
-    table.add({{"  " + prefix + tensor.name}, {fmt::format("{}", fmt::join(tensor.shape, " × "))}, {format_grouped(tensor.elements())}});
+    table.add({{"  " + prefix + tensor.name},
+               {fmt::format("{}", fmt::join(tensor.shape, " × "))},
+               {format_grouped(tensor.elements())}});
 }
 
 std::string tensors_text(const ModelReport& report, const Screen& screen) {
@@ -61,18 +69,30 @@ std::string published_text(const ModelReport& report) {
 }  // namespace
 
 std::string models_text(const std::vector<CatalogueEntry>& entries, const Screen& screen) {
-  Table table{.columns = {{"model"}, {"family", Align::Left, 1}, {"parameters", Align::Right}, {"modelled"}, {"id", Align::Left, 2}}, .rows = {}};
+  Table table{.columns = {{"model"},
+                          {"family", Align::Left, 2},
+                          {"parameters", Align::Right},
+                          {"modelled"},
+                          {"id", Align::Left, 1}},
+              .rows = {}};
   for (const CatalogueEntry& entry : entries) {
     const Ink ink = entry.is_modelled ? Ink::Plain : Ink::Faint;
-    table.add({{entry.name, ink}, {entry.family, ink}, {format_count(entry.parameters), ink}, {entry.is_modelled ? "yes" : "not yet", ink}, {entry.id, ink}});
+    table.add({{entry.name, ink},
+               {entry.family, ink},
+               {format_count(entry.parameters), ink},
+               {entry.is_modelled ? "yes" : "not yet", ink},
+               {entry.id, ink}});
   }
   return render(fit_to(std::move(table), screen.width), screen);
 }
 
 std::string model_text(const ModelReport& report, const Screen& screen) {
   const CatalogueEntry& entry = report.entry;
-  std::string out = paint(entry.name, Ink::Strong, screen) + (entry.id == entry.name ? "" : fmt::format(" ({})", entry.id)) + "\n";
-  std::vector<Fact> facts{{"family", fmt::format("{}, {}", entry.family, entry.architecture)}, {"parameters", parameters_text(report)}, {"published", published_text(report)}};
+  std::string out =
+      paint(entry.name, Ink::Strong, screen) + (entry.id == entry.name ? "" : fmt::format(" ({})", entry.id)) + "\n";
+  std::vector<Fact> facts{{"family", fmt::format("{}, {}", entry.family, entry.architecture)},
+                          {"parameters", parameters_text(report)},
+                          {"published", published_text(report)}};
   if (report.spec) {
     const std::vector<Fact> shape = shape_facts(*report.spec);
     facts.insert(facts.end(), shape.begin(), shape.end());

@@ -23,20 +23,24 @@ std::string method_text(const Recipe& recipe) {
   const QuantSpec& quant = recipe.quant;
   std::string text = (recipe.method == Method::Qlora ? "QLoRA " : "LoRA ") + adapters_text(recipe.lora);
   if (quant.kind == BaseQuant::Int8) text += ", 8-bit base";
-  if (quant.kind == BaseQuant::Nf4) text += fmt::format(", NF4 base in blocks of {}{}", quant.block_size, quant.double_quant ? ", doubly quantised" : "");
+  if (quant.kind == BaseQuant::Nf4)
+    text +=
+        fmt::format(", NF4 base in blocks of {}{}", quant.block_size, quant.double_quant ? ", doubly quantised" : "");
   return text;
 }
 
 std::string training_text(const EstimateAnswer& answer) {
   const TrainedModel& model = answer.result.model;
   const Recipe& recipe = answer.request.recipe;
-  return fmt::format("{}: {} trainable ({:.3g} %); {}, {}{}", method_text(recipe), format_count(model.trainable), 100.0 * double(model.trainable) / double(model.parameters),
-                     to_string(recipe.precision), recipe.optimizer, recipe.optimizer_in_backward ? " in backward" : "");
+  return fmt::format("{}: {} trainable ({:.3g} %); {}, {}{}", method_text(recipe), format_count(model.trainable),
+                     100.0 * double(model.trainable) / double(model.parameters), to_string(recipe.precision),
+                     recipe.optimizer, recipe.optimizer_in_backward ? " in backward" : "");
 }
 
 std::string sequence_text(const Recipe& recipe) {
   const std::string tokens = format_grouped(recipe.seq_len);
-  return recipe.packing == Packing::Dynamic ? fmt::format("up to {} tokens", tokens) : fmt::format("{} {} tokens", tokens, to_string(recipe.packing));
+  return recipe.packing == Packing::Dynamic ? fmt::format("up to {} tokens", tokens)
+                                            : fmt::format("{} {} tokens", tokens, to_string(recipe.packing));
 }
 
 /// micro batch × tokens × accumulation × replicas = global batch
@@ -48,23 +52,29 @@ std::string batch_text(const EstimateAnswer& answer) {
   const StrategyEstimate& e = *answer.shown;
   const std::int64_t replicas = e.strategy.mesh.data_parallel();
   if (replicas > 1) text += fmt::format(" × {} GPUs", replicas);
-  return text + fmt::format(" = {} sequence{} per step ({})", format_grouped(e.global_batch), e.global_batch == 1 ? "" : "s", e.strategy.name);
+  return text + fmt::format(" = {} sequence{} per step ({})", format_grouped(e.global_batch),
+                            e.global_batch == 1 ? "" : "s", e.strategy.name);
 }
 
 std::string offload_text(const Offload& offload) {
   std::vector<std::string> parts;
-  if (offload.optimizer != OffloadTarget::None) parts.push_back(fmt::format("optimizer to {}", to_string(offload.optimizer)));
-  if (offload.params != OffloadTarget::None) parts.push_back(fmt::format("parameters to {}", to_string(offload.params)));
+  if (offload.optimizer != OffloadTarget::None)
+    parts.push_back(fmt::format("optimizer to {}", to_string(offload.optimizer)));
+  if (offload.params != OffloadTarget::None)
+    parts.push_back(fmt::format("parameters to {}", to_string(offload.params)));
   if (offload.activations) parts.emplace_back("activations to cpu");
   return parts.empty() ? "no offload" : "offload " + fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string kernels_text(const Recipe& recipe) {
   std::string checkpointing(to_string(recipe.checkpointing));
-  if (recipe.checkpointing == Checkpointing::EveryK) checkpointing = fmt::format("every {} layers", recipe.checkpoint_every);
+  if (recipe.checkpointing == Checkpointing::EveryK)
+    checkpointing = fmt::format("every {} layers", recipe.checkpoint_every);
   const std::string chunks = recipe.loss == LossKernel::Chunked ? fmt::format(" in {}", recipe.loss_chunks) : "";
-  return fmt::format("{} attention, {} loss{}; {}; {}", to_string(recipe.attention), to_string(recipe.loss), chunks,
-                     recipe.checkpointing == Checkpointing::None ? "no checkpointing" : "checkpointing " + checkpointing, offload_text(recipe.offload));
+  return fmt::format(
+      "{} attention, {} loss{}; {}; {}", to_string(recipe.attention), to_string(recipe.loss), chunks,
+      recipe.checkpointing == Checkpointing::None ? "no checkpointing" : "checkpointing " + checkpointing,
+      offload_text(recipe.offload));
 }
 
 /// "2 × RTX 4090 of 23.5 GiB + 2 × RTX 3090 of 23.6 GiB": neighbours alike are counted.
@@ -73,7 +83,8 @@ std::string gpus_text(const ClusterSpec& cluster) {
   for (std::size_t i = 0; i < cluster.gpus.size();) {
     std::size_t end = i + 1;
     while (end < cluster.gpus.size() && cluster.gpus[end].id == cluster.gpus[i].id) ++end;
-    text += fmt::format("{}{} × {} of {}", text.empty() ? "" : " + ", end - i, cluster.gpus[i].name, format_bytes(cluster.gpus[i].framework_memory));
+    text += fmt::format("{}{} × {} of {}", text.empty() ? "" : " + ", end - i, cluster.gpus[i].name,
+                        format_bytes(cluster.gpus[i].framework_memory));
     i = end;
   }
   return text;
@@ -93,11 +104,13 @@ std::string cluster_text(const EstimateRequest& request) {
 std::string question_text(const EstimateAnswer& answer, const Screen& screen) {
   const ModelSpec& model = answer.request.model;
   const std::string id = model.id.empty() || model.id == model.name ? "" : fmt::format(" ({})", model.id);
-  return render(std::vector<Fact>{{"Model", fmt::format("{}{}, {} parameters", model.name, id, format_count(answer.result.model.parameters))},
+  return render(std::vector<Fact>{{"Model", fmt::format("{}{}, {} parameters", model.name, id,
+                                                        format_count(answer.result.model.parameters))},
                                   {"Training", training_text(answer)},
                                   {"Batch", batch_text(answer)},
                                   {"Kernels", kernels_text(answer.request.recipe)},
-                                  {"GPUs", cluster_text(answer.request)}}, 0, screen);
+                                  {"GPUs", cluster_text(answer.request)}},
+                0, screen);
 }
 
 }  // namespace gpuplan

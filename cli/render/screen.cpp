@@ -22,7 +22,8 @@ std::string variable(const char* name) {
 /// The locale's encoding, as the first of these variables that is set says.
 bool is_utf8_locale() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"})
-    if (const std::string value = squash(variable(name)); !value.empty()) return value.find("utf8") != std::string::npos;
+    if (const std::string value = squash(variable(name)); !value.empty())
+      return value.find("utf8") != std::string::npos;
   return false;
 }
 
@@ -33,12 +34,14 @@ int terminal_width(int file) {
   return std::clamp(width, kNarrowest, kWidest);
 }
 
-struct Replacement { std::string_view text, ascii; };
-constexpr Replacement kReplacements[]{
-    {"█", "#"}, {"▉", "#"}, {"▊", "#"}, {"▋", "#"}, {"▌", "#"}, {"▍", "-"}, {"▎", "-"}, {"▏", "-"},
-    {"░", "."}, {"▶", ">"}, {"★", ">"}, {"×", "x"}, {"·", "-"}, {"•", "-"}, {"–", "-"}, {"—", "-"},
-    {"±", "~"}, {"µ", "u"}, {"≈", "~"}, {"≤", "<="}, {"≥", ">="}, {"→", "->"}, {"…", "..."},
-    {"√", "sqrt "}, {"’", "'"}, {"“", "\""}, {"”", "\""}};
+struct Replacement {
+  std::string_view text, ascii;
+};
+constexpr Replacement kReplacements[]{{"█", "#"}, {"▉", "#"},  {"▊", "#"},  {"▋", "#"},  {"▌", "#"},   {"▍", "-"},
+                                      {"▎", "-"}, {"▏", "-"},  {"░", "."},  {"▶", ">"},  {"★", ">"},   {"×", "x"},
+                                      {"·", "-"}, {"•", "-"},  {"–", "-"},  {"—", "-"},  {"±", "~"},   {"µ", "u"},
+                                      {"≈", "~"}, {"≤", "<="}, {"≥", ">="}, {"→", "->"}, {"…", "..."}, {"√", "sqrt "},
+                                      {"’", "'"}, {"“", "\""}, {"”", "\""}};
 
 }  // namespace
 
@@ -62,7 +65,8 @@ std::string paint(std::string_view text, Ink ink, const Screen& screen) {
 std::string to_ascii(std::string_view text) {
   std::string out;
   while (!text.empty()) {
-    const auto row = std::find_if(std::begin(kReplacements), std::end(kReplacements), [&](const Replacement& r) { return text.starts_with(r.text); });
+    const auto row = std::find_if(std::begin(kReplacements), std::end(kReplacements),
+                                  [&](const Replacement& r) { return text.starts_with(r.text); });
     if (row == std::end(kReplacements)) {
       out += text.front();
       text.remove_prefix(1);

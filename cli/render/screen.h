@@ -11,7 +11,7 @@ constexpr int kPipeWidth = 100;
 struct Screen {
   int width = kPipeWidth;
   bool has_colour = false;
-  bool has_unicode = true;      // else bars and stars are drawn in ASCII
+  bool has_unicode = true;  // else bars and stars are drawn in ASCII
 };
 
 /// The terminal behind a file descriptor, or a pipe. Reads NO_COLOR, TERM and the locale's variables.

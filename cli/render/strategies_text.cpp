@@ -13,7 +13,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr int kWidestBar = 24, kNarrowestBar = 8, kFigureWidth = 6;   // " 131.9"
+constexpr int kWidestBar = 24, kNarrowestBar = 8, kFigureWidth = 6;  // " 131.9"
 
 double in_gib(Bytes amount) { return amount / Bytes{std::int64_t(1) << 30}; }
 
@@ -44,7 +44,8 @@ std::string memory_title(const EstimateResult& result, int room) {
 /// What fills the GPU: with its caches when it fits, without those it could give back when it does not.
 std::string memory_cell(const StrategyEstimate& e, int bar_width) {
   const Bytes amount = e.fits ? e.tiers.process : e.tiers.needed;
-  return fmt::format("{} {:>5.{}f}", bar(amount / e.tiers.usable, bar_width), in_gib(amount), in_gib(amount) < 999.5 ? 1 : 0);
+  return fmt::format("{} {:>5.{}f}", bar(amount / e.tiers.usable, bar_width), in_gib(amount),
+                     in_gib(amount) < 999.5 ? 1 : 0);
 }
 
 std::string communication_cell(const StrategyEstimate& e) {
@@ -53,8 +54,15 @@ std::string communication_cell(const StrategyEstimate& e) {
 }
 
 Table make_table(const EstimateAnswer& answer, int bar_width) {
-  Table table{.columns = {{"  strategy"}, {"fits"}, {memory_title(answer.result, bar_width + kFigureWidth)}, {"peak at", Align::Left, 4}, {"step", Align::Right},
-                          {"tokens/s", Align::Right}, {"sent per step", Align::Left, 1}, {"1 epoch", Align::Right, 3}, {"cost", Align::Right, 2}},
+  Table table{.columns = {{"  strategy"},
+                          {"fits"},
+                          {memory_title(answer.result, bar_width + kFigureWidth)},
+                          {"peak at", Align::Left, 4},
+                          {"step", Align::Right},
+                          {"tokens/s", Align::Right},
+                          {"sent per step", Align::Left, 1},
+                          {"1 epoch", Align::Right, 3},
+                          {"cost", Align::Right, 2}},
               .rows = {}};
   for (const StrategyEstimate& e : answer.result.strategies) {
     if (!e.not_applicable.empty()) continue;
@@ -70,7 +78,7 @@ Table make_table(const EstimateAnswer& answer, int bar_width) {
                {e.epoch ? format_short_duration(*e.epoch) : "", figure},
                {e.cost_usd ? format_usd(*e.cost_usd) : "", figure}});
   }
-  return table;
+  return without_empty_columns(std::move(table));
 }
 
 /// The reasons why strategies are not in the table, those alike together.
@@ -78,13 +86,17 @@ std::string not_applicable_text(const EstimateResult& result, const Screen& scre
   std::vector<std::pair<std::string, std::string>> reasons;
   for (const StrategyEstimate& e : result.strategies) {
     if (e.not_applicable.empty()) continue;
-    const auto known = std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == e.not_applicable; });
-    if (known == reasons.end()) reasons.emplace_back(e.not_applicable, e.strategy.name);
-    else known->second += ", " + e.strategy.name;
+    const auto known =
+        std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == e.not_applicable; });
+    if (known == reasons.end())
+      reasons.emplace_back(e.not_applicable, e.strategy.name);
+    else
+      known->second += ", " + e.strategy.name;
   }
   if (reasons.empty()) return "";
   std::string text = "Not applicable: ";
-  for (const auto& [reason, names] : reasons) text += fmt::format("{}{} ({})", text.ends_with(": ") ? "" : "; ", names, reason);
+  for (const auto& [reason, names] : reasons)
+    text += fmt::format("{}{} ({})", text.ends_with(": ") ? "" : "; ", names, reason);
   return wrap(text, prose_width(screen), "  ", "  ");
 }
 

@@ -21,7 +21,8 @@ std::vector<int> widths_of(const Table& table) {
 }
 
 /// One line; padding stays outside the colour so that trailing spaces can go.
-std::string line_of(const std::vector<Cell>& cells, const Table& table, const std::vector<int>& widths, const Screen& screen) {
+std::string line_of(const std::vector<Cell>& cells, const Table& table, const std::vector<int>& widths,
+                    const Screen& screen) {
   std::string line, spaces;
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const std::string padding(std::size_t(widths[i] - width_of(cells[i].text)), ' ');
@@ -36,6 +37,11 @@ std::string line_of(const std::vector<Cell>& cells, const Table& table, const st
   return line + "\n";
 }
 
+void erase_column(Table& table, std::size_t i) {
+  table.columns.erase(table.columns.begin() + std::ptrdiff_t(i));
+  for (auto& row : table.rows) row.erase(row.begin() + std::ptrdiff_t(i));
+}
+
 }  // namespace
 
 int width_of(const Table& table) {
@@ -43,13 +49,19 @@ int width_of(const Table& table) {
   return std::accumulate(widths.begin(), widths.end(), 0) + kGap * std::max(0, int(widths.size()) - 1);
 }
 
+Table without_empty_columns(Table table) {
+  for (std::size_t i = table.columns.size(); i-- > 0;)
+    if (std::all_of(table.rows.begin(), table.rows.end(), [&](const auto& row) { return row[i].text.empty(); }))
+      erase_column(table, i);
+  return table;
+}
+
 Table fit_to(Table table, int width) {
   while (width_of(table) > width) {
-    const auto goes = std::max_element(table.columns.begin(), table.columns.end(), [](const Column& a, const Column& b) { return a.dropped_at < b.dropped_at; });
+    const auto goes = std::max_element(table.columns.begin(), table.columns.end(),
+                                       [](const Column& a, const Column& b) { return a.dropped_at < b.dropped_at; });
     if (goes == table.columns.end() || goes->dropped_at == 0) break;
-    const auto at = goes - table.columns.begin();
-    table.columns.erase(goes);
-    for (auto& row : table.rows) row.erase(row.begin() + at);
+    erase_column(table, std::size_t(goes - table.columns.begin()));
   }
   return table;
 }

@@ -13,7 +13,7 @@ enum class Align : unsigned char { Left, Right };
 struct Column {
   std::string title;
   Align align = Align::Left;
-  int dropped_at = 0;           // 0: never left out; else the column with the highest number goes first
+  int dropped_at = 0;  // 0: never left out; else the column with the highest number goes first
 };
 
 struct Cell {
@@ -30,6 +30,9 @@ struct Table {
 
 /// Columns of the screen that the table takes.
 int width_of(const Table& table);
+
+/// Removes columns in which no row says anything.
+Table without_empty_columns(Table table);
 
 /// Removes columns until the table is at most `width` wide, or only indispensable ones are left.
 Table fit_to(Table table, int width);

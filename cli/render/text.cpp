@@ -29,8 +29,12 @@ int width_of(std::string_view utf8) { return int(std::count_if(utf8.begin(), utf
 
 std::string wrap(std::string_view text, int width, std::string_view first, std::string_view rest) {
   std::string out, line(first);
-  bool is_fresh = true;   // nothing but the indent on this line
-  const auto end_line = [&] { out += line + "\n"; line = rest; is_fresh = true; };
+  bool is_fresh = true;  // nothing but the indent on this line
+  const auto end_line = [&] {
+    out += line + "\n";
+    line = rest;
+    is_fresh = true;
+  };
   for (const std::string& token : split(text, ' ')) {
     std::string_view word = token;
     if (!is_fresh && width_of(line) + 1 + width_of(word) > width) end_line();

@@ -13,9 +13,17 @@ void read(JsonFields& config, ModelSpec& spec) {
   read_decoder(config, spec, {.num_key_value_heads = 4, .head_dim = 256, .max_position_embeddings = 8192,
                               .tie_word_embeddings = true});
   read_sandwich(config, spec, kDefaultWindow, kPeriod);
+  // on by default (30 and 50); an explicit null switches them off
+  const auto is_on = [&](const char* key) { return !config.has(key) || config.optional_number(key).has_value(); };
+  spec.caps_logits = is_on("final_logit_softcapping");
+  spec.caps_scores = is_on("attn_logit_softcapping");
 }
 
-void write(const ModelSpec& spec, nlohmann::json& config) { write_sandwich(spec, config, kPeriod); }
+void write(const ModelSpec& spec, nlohmann::json& config) {
+  write_sandwich(spec, config, kPeriod);
+  config["final_logit_softcapping"] = spec.caps_logits ? nlohmann::json(30.0) : nlohmann::json();
+  config["attn_logit_softcapping"] = spec.caps_scores ? nlohmann::json(50.0) : nlohmann::json();
+}
 
 }  // namespace
 

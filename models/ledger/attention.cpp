@@ -91,8 +91,14 @@ LocalId eager(Tape& t, LocalId q, LocalId k, LocalId v) {
   const double bytes = double(bytes_of(sh.scores(), low).count);
   const LocalId scores = t.tensor("scores", sh.scores(), low, dims);
   batched_matmul(t, {q, k}, {scores}, sh);
+  const LocalId capped = t.c.model.spec.caps_scores ? t.tensor("tanh of scores", sh.scores(), low, dims) : kNoLocal;
+  if (capped != kNoLocal) {
+    t.memory_op(OpKind::Activation, {scores}, {capped}, 6.0 * bytes).kernels = 3;
+    t.saves(capped, "tanh backward");
+    t.then_backward([](Tape& tape, const Tape::Step& s) { tape.memory_op(OpKind::Activation, {s.ids[0]}, {}, 3.0 * double(tape.at(s.ids[0]).bytes().count)); }, {capped});
+  }
   const LocalId masked = t.tensor("masked scores", sh.scores(), low, dims);
-  t.memory_op(OpKind::Add, {scores}, {masked}, 2.0 * bytes);
+  t.memory_op(OpKind::Add, {capped != kNoLocal ? capped : scores}, {masked}, 2.0 * bytes);
   LocalId prob = t.tensor("probabilities in fp32", sh.scores(), Dtype::F32, dims);
   t.memory_op(OpKind::Softmax, {masked}, {prob}, 3.0 * bytes);
   LocalId prob_low = prob;

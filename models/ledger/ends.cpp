@@ -112,10 +112,32 @@ LocalId fused_linear_loss(Tape& t, LocalId x, const LinearRef& head) {
   return dx;
 }
 
+/// Gemma 2's cap * tanh(logits / cap), three framework ops: tanh keeps its output for backward.
+LocalId cap_logits(Tape& t, LocalId logits) {
+  if (!t.c.model.spec.caps_logits) return logits;
+  const std::int64_t E = t.at(logits).elements;
+  const Dtype dtype = t.at(logits).dtype;
+  const double bytes = double(t.at(logits).bytes().count);
+  const LocalId divided = logits_tensor(t, "logits over cap", E, dtype);
+  t.memory_op(OpKind::Scale, {logits}, {divided}, 2 * bytes);
+  const LocalId bent = logits_tensor(t, "tanh of logits", E, dtype);
+  t.memory_op(OpKind::Activation, {divided}, {bent}, 2 * bytes);
+  t.saves(bent, "tanh backward");
+  const LocalId capped = logits_tensor(t, "capped logits", E, dtype);
+  t.memory_op(OpKind::Scale, {bent}, {capped}, 2 * bytes);
+  t.then_backward([](Tape& tape, const Tape::Step& s) {
+    const Local like = tape.at(s.ids[0]);
+    const LocalId dx = tape.tensor("gradient before capping", like.elements, like.dtype, like.dims, like.kind);
+    tape.memory_op(OpKind::Activation, {tape.grad(s.ids[2]), s.ids[1]}, {dx}, 3.0 * double(like.bytes().count)).kernels = 3;
+    tape.add_grad(s.ids[0], dx);
+  }, {logits, bent, capped});
+  return capped;
+}
+
 /// The loss on top of materialised logits: head linear with its adapters, then the loss kernel, then unwinding.
 void materialised(Tape& t, LocalId x) {
   const LinearRef& head = t.c.model.head;
-  const LocalId logits = linear(t, x, head, LocalKind::Logits);
+  const LocalId logits = cap_logits(t, linear(t, x, head, LocalKind::Logits));
   const LocalId dlogits = t.c.recipe.loss == LossKernel::InPlace ? in_place_loss(t, logits) : plain_loss(t, logits);
   t.set_grad(logits, dlogits);
 }

@@ -136,8 +136,8 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind) {
   const LocalId in = t.cast(x, n.compute, "linear input in 16 bit");
   const LocalId w = usable_weight(t, l);
   const std::array<Dim, 4> dims{Dim::Batch, Dim::Seq, l.out_dim, Dim::Count};
-  const bool is_wider = n.hidden != n.compute && l.out_dim != Dim::Vocab;
-  LocalId y = t.tensor(l.is_adapted ? "base output" : l.name, N * l.out, is_wider ? n.compute : n.compute, dims, output_kind);
+  const bool is_wider = n.hidden != n.compute && l.out_dim != Dim::Vocab;   // bitsandbytes returns its input's dtype
+  LocalId y = t.tensor(l.is_adapted ? "base output" : l.name, N * l.out, n.compute, dims, output_kind);
   LayerOp& o = t.gemm({in, w}, {y}, N, l.out, l.in);
   o.weight = l.weight;
   o.saves_compute_output = true;

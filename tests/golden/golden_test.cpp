@@ -29,8 +29,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrompt = "$ gpuplan";
 
 struct GoldenFile {
-  std::string head;                                   // comments before the first case
-  std::vector<std::string> cases;                     // each with the empty line that ends it
+  std::string head;                // comments before the first case
+  std::vector<std::string> cases;  // each with the empty line that ends it
 };
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -53,12 +53,18 @@ std::vector<std::string> words_of(std::string_view text) {
   bool in_word = false;
   for (const char c : text) {
     const bool is_quote = c == '\'' || c == '"';
-    if (quote == 0 && c == ' ') { in_word = false; continue; }
+    if (quote == 0 && c == ' ') {
+      in_word = false;
+      continue;
+    }
     if (!in_word) words.emplace_back();
     in_word = true;
-    if (quote == c) quote = 0;
-    else if (quote == 0 && is_quote) quote = c;
-    else words.back() += c;
+    if (quote == c)
+      quote = 0;
+    else if (quote == 0 && is_quote)
+      quote = c;
+    else
+      words.back() += c;
   }
   return words;
 }
@@ -66,11 +72,13 @@ std::vector<std::string> words_of(std::string_view text) {
 /// The case as it should stand in the file.
 std::string run_case(const std::string& command) {
   const std::size_t input = command.find(" < ");
-  std::vector<std::string> words = words_of(command.substr(kPrompt.size(), input == std::string::npos ? input : input - kPrompt.size()));
+  std::vector<std::string> words =
+      words_of(command.substr(kPrompt.size(), input == std::string::npos ? input : input - kPrompt.size()));
   std::istringstream in(input == std::string::npos ? "" : read_file(command.substr(input + 3)));
   std::ostringstream out, err;
   const int code = run(words, out, err, {}, in);
-  return fmt::format("{}\nexit: {}\n{}{}{}\n", command, code, out.str(), err.str().empty() ? "" : "stderr:\n", err.str());
+  return fmt::format("{}\nexit: {}\n{}{}{}\n", command, code, out.str(), err.str().empty() ? "" : "stderr:\n",
+                     err.str());
 }
 
 bool is_updating() {

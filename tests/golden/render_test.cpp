@@ -24,10 +24,16 @@ TEST_CASE("columns are as wide as their content, numbers to the right, and lines
 }
 
 TEST_CASE("a narrow screen loses the least important columns first, and never an indispensable one") {
-  Table table{.columns = {{"aaaa"}, {"bbbb", Align::Left, 1}, {"cccc", Align::Left, 2}}, .rows = {{{"1"}, {"2"}, {"3"}}}};
-  CHECK(fit_to(table, 16).columns.size() == 3);        // 4 + 2 + 4 + 2 + 4
+  Table table{.columns = {{"aaaa"}, {"bbbb", Align::Left, 1}, {"cccc", Align::Left, 2}},
+              .rows = {{{"1"}, {"2"}, {"3"}}}};
+  CHECK(fit_to(table, 16).columns.size() == 3);  // 4 + 2 + 4 + 2 + 4
   CHECK(fit_to(table, 15).columns.back().title == "bbbb");
   CHECK(fit_to(table, 2).columns.size() == 1);
+}
+
+TEST_CASE("a column in which no row says anything is left out") {
+  const Table table{.columns = {{"name"}, {"cost"}, {"note"}}, .rows = {{{"a"}, {""}, {"x"}}, {{"b"}, {""}, {""}}}};
+  CHECK(without_empty_columns(table).columns.size() == 2);
 }
 
 TEST_CASE("widths count characters, not bytes") {
@@ -44,7 +50,7 @@ TEST_CASE("long text is wrapped at words, and a word longer than a line is cut")
 TEST_CASE("a bar is filled in eighths, and an overflow ends in an arrow") {
   CHECK(bar(0, 4) == "░░░░");
   CHECK(bar(0.5, 4) == "██░░");
-  CHECK(bar(0.53125, 4) == "██▏░");                    // 17 of 32 eighths
+  CHECK(bar(0.53125, 4) == "██▏░");  // 17 of 32 eighths
   CHECK(bar(1, 4) == "████");
   CHECK(bar(1.01, 4) == "███▶");
   for (int i = 0; i <= 100; ++i) CHECK(width_of(bar(i / 100.0, 7)) == 7);
@@ -69,9 +75,9 @@ TEST_CASE("a file is not a terminal: no colour and a fixed width") {
 
 TEST_CASE("short durations have one unit") {
   CHECK(format_short_duration(Seconds{0.312}) == "312 ms");
-  CHECK(format_short_duration(Seconds{200}) == "3.33 min");      // 200 / 60
-  CHECK(format_short_duration(Seconds{18720}) == "5.20 h");      // 18720 / 3600
-  CHECK(format_short_duration(Seconds{5e5}) == "5.79 d");        // 5e5 / 86400
+  CHECK(format_short_duration(Seconds{200}) == "3.33 min");  // 200 / 60
+  CHECK(format_short_duration(Seconds{18720}) == "5.20 h");  // 18720 / 3600
+  CHECK(format_short_duration(Seconds{5e5}) == "5.79 d");    // 5e5 / 86400
 }
 
 TEST_CASE("rates have three digits and the unit that fits") {
@@ -82,8 +88,10 @@ TEST_CASE("rates have three digits and the unit that fits") {
 }
 
 TEST_CASE("no line of any answer is wider than its screen") {
-  const std::vector<std::string> estimate{"estimate", "--model", "llama3-8b", "--full", "--gpus", "2x4090,2x3090", "--explain"};
-  for (const std::vector<std::string>& args : {estimate, {"models"}, {"gpus"}, {"gpus", "h100-sxm"}, {"models", "llama-3-8b"}, {"estimate", "--help"}})
+  const std::vector<std::string> estimate{"estimate", "--model",       "llama3-8b", "--full",
+                                          "--gpus",   "2x4090,2x3090", "--explain"};
+  for (const std::vector<std::string>& args :
+       {estimate, {"models"}, {"gpus"}, {"gpus", "h100-sxm"}, {"models", "llama-3-8b"}, {"estimate", "--help"}})
     for (const int width : {80, 100, 160}) {
       std::ostringstream out, err;
       run(args, out, err, {.width = width});
