@@ -73,7 +73,10 @@ LoadedModel load_entry(const CatalogueEntry& entry, std::string_view text) {
 
 /// The one entry that `text` names; nullptr when none does.
 const CatalogueEntry* find_entry(std::string_view text, const std::vector<CatalogueEntry>& entries) {
-  const auto found = match_model_name(text, entries);
+  auto found = match_model_name(text, entries);
+  if (found.empty())                                             // a family of one model: "tinyllama"
+    for (const CatalogueEntry& entry : entries)
+      if (squash(entry.family) == squash(text)) found.push_back(&entry);
   if (found.size() > 1) refuse_ambiguous(text, found);
   return found.empty() ? nullptr : found.front();
 }

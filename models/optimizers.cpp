@@ -46,8 +46,10 @@ const OptimizerSpec& find_optimizer(std::string_view name) {
     if (squash(row.name) == wanted) return row;
   std::vector<std::string> names;
   for (const OptimizerSpec& row : kOptimizers) names.emplace_back(row.name);
+  const std::string known = fmt::format("known: {}", fmt::join(names, ", "));
+  for (const Alias& alias : kAliases) names.emplace_back(alias.name);
   throw InputError("--optimizer", fmt::format("unknown optimizer '{}'", name),
-                   did_you_mean(name, names, fmt::format("known: {}", fmt::join(names, ", "))));
+                   did_you_mean(name, names, known));
 }
 
 Bytes optimizer_state_bytes(const OptimizerSpec& optimizer, std::int64_t elements, std::int64_t rows, std::int64_t cols, Dtype weight) {

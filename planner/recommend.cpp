@@ -45,6 +45,7 @@ std::string reason_for(const Row& chosen, const EstimateRequest& r, const Estima
   const Row* single = find(result, "single");
   const bool fits_on_one = single && single->fits;
   const std::string& name = chosen.strategy.name;
+  if (r.strategy != "auto") return "asked for, and it fits";
   std::string text;
   if (name == "single") {
     text = r.cluster.num_gpus() == 1 ? "it fits on the one GPU there is" : "it fits on one GPU, and more would cost more per token than they gain";
@@ -197,7 +198,7 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
   const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : c.seq_len;
   out.push_back(fmt::format("data: {} rows of {} tokens, {:g} epoch{}", format_grouped(r.dataset.rows), per_row, r.dataset.epochs, r.dataset.epochs == 1 ? "" : "s"));
   out.push_back(fmt::format("profile {}: {} (not calibrated on this machine)", result.profile.id, result.profile.title));
-  out.push_back(fmt::format("links: {}, {:.1f} GB/s bus bandwidth ({})", r.cluster.fabric_text, r.cluster.intra.bandwidth.value / 1e9, r.cluster.intra.source));
+  if (r.cluster.num_gpus() > 1) out.push_back(fmt::format("links: {}, {:.1f} GB/s bus bandwidth ({})", r.cluster.fabric_text, r.cluster.intra.bandwidth.value / 1e9, r.cluster.intra.source));
   if (r.price_per_gpu_hour) out.push_back(fmt::format("price: {} per GPU and hour (given)", format_usd(*r.price_per_gpu_hour)));
   else if (r.cluster.price_per_gpu_hour) out.push_back(fmt::format("price: {} per GPU and hour ({})", format_usd(*r.cluster.price_per_gpu_hour), r.cluster.price_source));
   else out.push_back("price: none known for these GPUs; give --price-per-gpu-hour");

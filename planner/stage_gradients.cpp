@@ -44,8 +44,9 @@ void StageBuilder::reduce(Group& g, bool is_last) {
   } else if (!g.gradient) {
     g.gradient = g.full_gradient;
   }
-  if (replicas() > 1 && is_last)
-    emit(OpCode::AllReduce, StreamId::Reduce, Axis::DpReplicate, g.unit, {g.gradient | kRead | kWrite, g.bucket ? g.bucket | kRead | kWrite : 0}, p_.buffers[g.gradient].bytes);
+  if (replicas() > 1 && is_last)                                  // after a scatter: its output, still in the reduce dtype
+    emit(OpCode::AllReduce, StreamId::Reduce, Axis::DpReplicate, g.unit, {g.gradient | kRead | kWrite, g.bucket ? g.bucket | kRead | kWrite : 0},
+         scatters ? shard(g.sizes.reduce_message, rules_.ways) : p_.buffers[g.gradient].bytes);
 }
 
 /// A group's gradient of this micro-batch is complete: it waits for its bucket.
@@ -59,7 +60,8 @@ void StageBuilder::reduce_pending(bool is_last, bool flush) {
   if (s_.pending.empty()) return;
   Bytes waiting;
   for (const std::uint32_t i : s_.pending) waiting += s_.groups[i].sizes.reduce_message;
-  if (!flush && !layout_.shards_weights && waiting.count < in_.framework.ddp_bucket_bytes) return;
+  const bool has_buckets = !layout_.shards_weights && replicas() * rules_.ways > 1;
+  if (!flush && has_buckets && waiting.count < in_.framework.ddp_bucket_bytes) return;
   for (const std::uint32_t i : s_.pending) {
     reduce(s_.groups[i], is_last);
     if (recipe().optimizer_in_backward && is_last) step(s_.groups[i]);

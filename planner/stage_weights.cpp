@@ -59,6 +59,8 @@ void StageBuilder::cast_weights(Group& g, Bytes bytes) {
 
 /// Gathers what a visit uses and nobody holds yet.
 void StageBuilder::acquire(const Visit& v) {
+  const Unit& u = s_.units[v.unit];
+  if (v.act == Act::Backward && is_embedding(v.unit) && u.whole_backward == kNoBlock) return;   // frozen: no backward, no hook
   if (gathers()) each_group(s_.units[v.unit], [&](Group& g) { if (!g.is_held) gather(g); });
 }
 

@@ -112,8 +112,8 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
   if (n < 2 && row.degrees != Degrees::One && !(row.engine != Engine::Local && recipe.offload.any())) return "needs at least 2 GPUs";
   if (s.mesh.pp > num_units) return fmt::format("{} GPUs for {} layers and ends", s.mesh.pp, num_units);
   if (s.name == "hsdp" && (s.mesh.dp_replicate == 1 || s.mesh.dp_shard == 1)) return "needs a shard group smaller than all GPUs";
-  if (recipe.offload.optimizer != OffloadTarget::None && !row.can_offload_optimizer) return fmt::format("{} has no optimizer offload", s.name);
-  if (recipe.offload.params != OffloadTarget::None && !row.can_offload_params) return fmt::format("{} has no parameter offload", s.name);
+  if (recipe.offload.optimizer != OffloadTarget::None && !row.can_offload_optimizer) return "no optimizer offload";
+  if (recipe.offload.params != OffloadTarget::None && !row.can_offload_params) return "no parameter offload";
   if (recipe.offload.params == OffloadTarget::Nvme && s.engine != Engine::Zero) return "only ZeRO-3 offloads to NVMe";
   if (recipe.offload.optimizer == OffloadTarget::Nvme && s.engine != Engine::Zero) return "only ZeRO offloads to NVMe";
   if (recipe.offload.optimizer == OffloadTarget::Cpu && recipe.offload.params == OffloadTarget::None && (s.engine == Engine::Fsdp1 || s.engine == Engine::Fsdp2))

@@ -19,9 +19,9 @@ std::string tera_cell(FlopsPerSec rate) {
   return fmt::format("{:.{}f}", rate.value / kTera, rate.value < 100 * kTera ? 1 : 0);
 }
 
+/// In the list; what kind of NVLink it is stands in the explanation of one GPU.
 std::string link_text(const GpuSpec& gpu) {
-  if (gpu.nvlink_per_direction.value > 0)
-    return fmt::format("{} {}", gpu.nvlink_kind, format_rate(gpu.nvlink_per_direction));
+  if (gpu.nvlink_per_direction.value > 0) return "NVLink " + format_rate(gpu.nvlink_per_direction);
   return fmt::format("PCIe {}.0 x{}{}", gpu.pcie_generation, gpu.pcie_lanes, gpu.has_p2p_over_pcie ? "" : ", no p2p");
 }
 

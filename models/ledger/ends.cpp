@@ -162,8 +162,8 @@ void emit_head(LayerGraph& graph, const LedgerContext& c) {
   const ModelSpec& m = c.model.spec;
   const std::int64_t elements = c.tokens() * m.hidden_size;
   const std::array<Dim, 4> dims{Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count};
-  t.define_slot(kSlotX, "final hidden state", elements, c.numerics.residual, dims);
-  t.define_slot(kSlotDx, "gradient of the final hidden state", elements, c.numerics.residual, dims);
+  t.define_slot(kSlotX, "layer boundary", elements, c.numerics.residual, dims);
+  t.define_slot(kSlotDx, "gradient of the residual stream", elements, c.numerics.residual, dims);
   const LocalId x = norm(t, kSlotX, m.hidden_size, Dim::Hidden, "normed final hidden state");
   if (c.recipe.loss == LossKernel::Plain || c.recipe.loss == LossKernel::InPlace) materialised(t, x);
   else pieces(t, x);
@@ -180,8 +180,8 @@ void emit_embedding(LayerGraph& graph, const LedgerContext& c) {
   const std::int64_t elements = c.tokens() * m.hidden_size;
   const std::array<Dim, 4> dims{Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count};
   const Dtype residual = c.numerics.residual;
-  t.define_slot(kSlotY, "embedded tokens", elements, residual, dims);
-  t.define_slot(kSlotDy, "gradient of the embedded tokens", elements, residual, dims);
+  t.define_slot(kSlotY, "layer boundary", elements, residual, dims);
+  t.define_slot(kSlotDy, "gradient of the residual stream", elements, residual, dims);
   const int extra_ops = int(m.scales_embedding) + int(m.learned_positions > 0);
   const LocalId looked_up = extra_ops > 0 ? t.scratch("looked-up rows", elements, residual) : kNoLocal;
   const LocalId out = m.residual_dropout > 0 ? t.scratch("embedding before dropout", elements, residual) : kNoLocal;

@@ -68,10 +68,10 @@ void emit_layer(LayerGraph& graph, const LedgerContext& c) {
   const ModelSpec& m = c.model.spec;
   const std::int64_t elements = c.tokens() * m.hidden_size;
   const std::array<Dim, 4> dims{Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count};
-  t.define_slot(kSlotX, "layer input", elements, c.numerics.residual, dims);
-  t.define_slot(kSlotY, "layer output", elements, c.numerics.residual, dims);
-  t.define_slot(kSlotDy, "gradient of the layer output", elements, c.numerics.residual, dims);
-  t.define_slot(kSlotDx, "gradient of the layer input", elements, c.numerics.residual, dims);
+  t.define_slot(kSlotX, "layer boundary", elements, c.numerics.residual, dims);
+  t.define_slot(kSlotY, "layer boundary", elements, c.numerics.residual, dims);
+  t.define_slot(kSlotDy, "gradient of the residual stream", elements, c.numerics.residual, dims);
+  t.define_slot(kSlotDx, "gradient of the residual stream", elements, c.numerics.residual, dims);
 
   LocalId branch = attention_branch(t, norm(t, kSlotX, m.hidden_size, Dim::Hidden, "normed input of attention"));
   if (m.has_post_norms) branch = norm(t, branch, m.hidden_size, Dim::Hidden, "normed attention branch");

@@ -1,0 +1,127 @@
+// Bytes sent per rank and optimizer step: every data-parallel row of formulas.md 11. c = (n - 1) / n; the tiny model divides by
+// n, so nothing is padded and the figures are exact.
+#include <doctest/doctest.h>
+
+#include "planner/plan_builder.h"
+
+using namespace gpuplan;
+using namespace gpuplan::test;
+
+namespace {
+
+constexpr std::int64_t P = kTinyModel, kLayers = 4 * kTinyLayer;
+constexpr std::int64_t c(std::int64_t bytes) { return bytes / 4 * 3; }     // n = 4
+
+Plan plan_of(std::int64_t micro_batches = 1) {
+  Plan plan;
+  plan.recipe.grad_accum = micro_batches;
+  for (EngineConvention* e : {&plan.framework.fsdp1, &plan.framework.fsdp2, &plan.framework.zero}) *e = {.prefetch_units = 1};
+  return plan;
+}
+
+Plan lora_plan(std::int64_t micro_batches = 1) {
+  Plan plan = plan_of(micro_batches);
+  plan.recipe.method = Method::Lora;
+  plan.recipe.lora.targets = {"q_proj", "v_proj"};
+  return plan;
+}
+constexpr std::int64_t kAdapters = 4 * 8 * ((64 + 64) + (64 + 32));        // r = 8 on q and v of four layers
+
+}  // namespace
+
+TEST_CASE("DDP: 2 c P_t x 4 once, in the gradient's fp32, whatever the micro-batches") {
+  CHECK(plan_of().build("ddp").sent() == 2 * c(4 * P));
+  CHECK(plan_of(5).build("ddp").sent() == 2 * c(4 * P));                   // no_sync
+}
+
+TEST_CASE("ZeRO-1: gradients scattered, updated weights gathered, 2 Psi in 16 bit, once per step") {
+  CHECK(plan_of().build("zero1").sent() == c(2 * P) + c(2 * P));
+  CHECK(plan_of(5).build("zero1").sent() == c(2 * P) + c(2 * P));
+}
+
+TEST_CASE("ZeRO-2 scatters every micro-batch: (m + 1) Psi") {
+  for (const std::int64_t m : {1, 2, 5}) CHECK(plan_of(m).build("zero2").sent() == m * c(2 * P) + c(2 * P));
+}
+
+TEST_CASE("ZeRO-3 and FSDP: 3 Psi per micro-batch, less the head, which is gathered once for forward and backward") {
+  for (const char* name : {"zero3", "fsdp"})
+    for (const std::int64_t m : {1, 2, 5}) {
+      INFO(name << ", " << m);
+      const std::int64_t head = kTinyEmbedding + 64;                       // head and final norm: forward, loss and backward in one visit
+      CHECK(plan_of(m).build(name).sent() == m * (c(2 * (2 * P - head)) + c(2 * P)));
+    }
+}
+
+TEST_CASE("FSDP that keeps its root gathers embedding and head once; under no_sync it scatters once per step") {
+  Plan plan = plan_of(5);
+  plan.framework.fsdp2.keeps_root_gathered = plan.framework.fsdp2.syncs_last_only = true;
+  CHECK(plan.build("fsdp").sent() == 5 * (c(2 * 2 * kLayers) + c(2 * kTinyRoot)) + c(2 * P));
+}
+
+TEST_CASE("FSDP that reduces in fp32 sends 2 + 2 + 4 bytes per parameter, not 6") {
+  Plan plan = plan_of();
+  plan.framework.fsdp2.reduces_in_fp32 = true;
+  CHECK(plan.build("fsdp").sent() == c(2 * (2 * P - kTinyEmbedding - 64)) + c(4 * P));
+}
+
+TEST_CASE("no reshard after forward: one gather less, 2 Psi per micro-batch") {
+  for (const std::int64_t m : {1, 3}) CHECK(plan_of(m).build("fsdp-grad-op").sent() == m * (c(2 * P) + c(2 * P)));
+}
+
+TEST_CASE("HSDP: FSDP's traffic inside the group of q, and 2 (1 - q / n) P_t beta_r / q across, in the reduce dtype") {
+  for (const bool fp32 : {false, true}) {
+    Plan plan = plan_of();
+    plan.cluster = plain_cluster(8);
+    plan.options.shard_size = 4;                                           // q = 4, two replicas
+    plan.framework.fsdp2.reduces_in_fp32 = fp32;
+    const std::int64_t r = fp32 ? 4 : 2;
+    const std::int64_t inside = c(2 * (2 * P - kTinyEmbedding - 64)) + c(r * P), across = 2 * (r * P / 4) / 2;
+    CHECK(plan.build("hsdp").sent() == inside + across);
+  }
+}
+
+TEST_CASE("HSDP crosses the replicas once per step, in the last micro-batch") {
+  Plan one = plan_of(1), five = plan_of(5);
+  for (Plan* plan : {&one, &five}) plan->cluster = plain_cluster(8), plan->options.shard_size = 4, plan->build("hsdp");
+  CHECK(one.count(OpCode::AllReduce) == five.count(OpCode::AllReduce));
+}
+
+TEST_CASE("LoRA under DDP sends only adapters: 2 c P_t x 4") {
+  CHECK(lora_plan().build("ddp").sent() == 2 * c(4 * kAdapters));
+}
+
+TEST_CASE("LoRA under FSDP still gathers the frozen weights twice; adapters travel in 16 bit, three times") {
+  for (const std::int64_t m : {1, 3}) {
+    // the head is gathered once, and so is the embedding: nothing below it is trained, so its backward does not run
+    const std::int64_t frozen = 2 * (2 * kLayers + kTinyRoot);
+    CHECK(lora_plan(m).build("fsdp").sent() == m * (c(frozen) + c(2 * 2 * kAdapters) + c(2 * kAdapters)));
+  }
+}
+
+TEST_CASE("QLoRA under FSDP gathers packed halves of bytes; the scales stay whole on every rank") {
+  Plan plan = lora_plan();
+  plan.recipe.method = Method::Qlora;
+  plan.recipe.quant.kind = BaseQuant::Nf4;
+  plan.options.fsdp_version = 1;
+  const std::int64_t packed = 4 * kTinyLinears / 2, norms = 2 * 4 * 2 * 64;
+  CHECK(plan.build("fsdp").sent() == 2 * c(packed + norms) + c(2 * kTinyRoot) + 3 * c(2 * kAdapters));
+}
+
+TEST_CASE("model parallel: a boundary per direction and micro-batch; the ends of the pipeline send one way only") {
+  Plan plan = plan_of(3);
+  plan.recipe.precision = Precision::Bf16True;
+  plan.build("mp");
+  const std::int64_t boundary = 2 * 32 * 64;                               // g N h
+  CHECK(plan.sent(0) == 3 * boundary);
+  CHECK(plan.sent(1) == 3 * 2 * boundary);
+  CHECK(plan.sent(2) == 3 * 2 * boundary);
+  CHECK(plan.sent(3) == 3 * boundary);
+}
+
+TEST_CASE("a whole that does not divide is counted in whole bytes per rank: at most n - 1 bytes less per message") {
+  Plan plan = plan_of();
+  plan.cluster = plain_cluster(3);
+  const std::int64_t exact = 2 * 2 * (4 * P) / 3, sent = plan.build("ddp").sent();
+  CHECK(sent <= exact);
+  CHECK(exact - sent <= 2 * 2 * plan.count(OpCode::AllReduce));
+}
