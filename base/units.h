@@ -11,8 +11,14 @@ struct Bytes {
   std::int64_t count{};
 
   friend constexpr auto operator<=>(Bytes, Bytes) = default;
-  constexpr Bytes& operator+=(Bytes o) { count += o.count; return *this; }
-  constexpr Bytes& operator-=(Bytes o) { count -= o.count; return *this; }
+  constexpr Bytes& operator+=(Bytes o) {
+    count += o.count;
+    return *this;
+  }
+  constexpr Bytes& operator-=(Bytes o) {
+    count -= o.count;
+    return *this;
+  }
   friend constexpr Bytes operator+(Bytes a, Bytes b) { return {a.count + b.count}; }
   friend constexpr Bytes operator-(Bytes a, Bytes b) { return {a.count - b.count}; }
   friend constexpr Bytes operator-(Bytes a) { return {-a.count}; }
@@ -27,8 +33,14 @@ struct Quantity {
   double value{};
 
   friend constexpr auto operator<=>(Quantity, Quantity) = default;
-  constexpr Quantity& operator+=(Quantity o) { value += o.value; return *this; }
-  constexpr Quantity& operator-=(Quantity o) { value -= o.value; return *this; }
+  constexpr Quantity& operator+=(Quantity o) {
+    value += o.value;
+    return *this;
+  }
+  constexpr Quantity& operator-=(Quantity o) {
+    value -= o.value;
+    return *this;
+  }
   friend constexpr Quantity operator+(Quantity a, Quantity b) { return {a.value + b.value}; }
   friend constexpr Quantity operator-(Quantity a, Quantity b) { return {a.value - b.value}; }
   friend constexpr Quantity operator*(Quantity a, double k) { return {a.value * k}; }
@@ -38,7 +50,7 @@ struct Quantity {
 };
 
 using Seconds = Quantity<struct SecondsTag>;
-using Flops = Quantity<struct FlopsTag>;              // an amount of work, not a rate
+using Flops = Quantity<struct FlopsTag>;  // an amount of work, not a rate
 using BytesPerSec = Quantity<struct BytesPerSecTag>;
 using FlopsPerSec = Quantity<struct FlopsPerSecTag>;
 

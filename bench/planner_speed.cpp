@@ -39,7 +39,13 @@ double naive_plan(const TrainedModel& model, const Recipe& r, std::int64_t ranks
   return bytes + 16 * tokens * double(model.spec.vocab_size) + seconds;
 }
 
-struct Row { const char* name; const char* strategy; Method method; Checkpointing checkpointing; std::int64_t micro_batches; };
+struct Row {
+  const char* name;
+  const char* strategy;
+  Method method;
+  Checkpointing checkpointing;
+  std::int64_t micro_batches;
+};
 
 }  // namespace
 
@@ -49,9 +55,12 @@ int main() {
   const Profile profile = default_profile("a100-sxm-80gb");
   const FrameworkConvention& framework = find_framework("hf-trainer");
   std::printf("%-42s %10s %12s %12s %8s\n", "plan of a 32-layer model", "us", "plans/s", "naive us", "ratio");
-  for (const Row row : {Row{"ddp, LoRA", "ddp", Method::Lora, Checkpointing::None, 1}, Row{"fsdp, LoRA", "fsdp", Method::Lora, Checkpointing::None, 1},
-                        Row{"fsdp, LoRA, checkpointing", "fsdp", Method::Lora, Checkpointing::Full, 1}, Row{"ddp, full", "ddp", Method::Full, Checkpointing::None, 1},
-                        Row{"zero2, full, 8 micro-batches", "zero2", Method::Full, Checkpointing::None, 8}, Row{"fsdp, full, 8 micro-batches", "fsdp", Method::Full, Checkpointing::None, 8},
+  for (const Row row : {Row{"ddp, LoRA", "ddp", Method::Lora, Checkpointing::None, 1},
+                        Row{"fsdp, LoRA", "fsdp", Method::Lora, Checkpointing::None, 1},
+                        Row{"fsdp, LoRA, checkpointing", "fsdp", Method::Lora, Checkpointing::Full, 1},
+                        Row{"ddp, full", "ddp", Method::Full, Checkpointing::None, 1},
+                        Row{"zero2, full, 8 micro-batches", "zero2", Method::Full, Checkpointing::None, 8},
+                        Row{"fsdp, full, 8 micro-batches", "fsdp", Method::Full, Checkpointing::None, 8},
                         Row{"mp, LoRA (8 stages)", "mp", Method::Lora, Checkpointing::None, 1}}) {
     Recipe r;
     r.method = row.method;
@@ -64,11 +73,13 @@ int main() {
     const CommModel comm = make_comm_model(cluster, profile, strategy.mesh);
     StepProgram program;
     volatile double sink = 0;
-    const double plan = microseconds([&] {
-      build_step_program(program, {model, r, framework, strategy, cluster}, columns);
-      for (const RankClass& c : program.classes) sink = sink + double(replay(program, c).tensors.count);
-      sink = sink + forward_pass(program, columns, comm).step.value;
-    }, 300);
+    const double plan = microseconds(
+        [&] {
+          build_step_program(program, {model, r, framework, strategy, cluster}, columns);
+          for (const RankClass& c : program.classes) sink = sink + double(replay(program, c).tensors.count);
+          sink = sink + forward_pass(program, columns, comm).step.value;
+        },
+        300);
     const double naive = microseconds([&] { sink = sink + naive_plan(model, r, cluster.num_gpus()); }, 2000);
     std::printf("%-42s %10.1f %12.0f %12.2f %8.1f\n", row.name, plan, 1e6 / plan, naive, plan / naive);
   }

@@ -16,13 +16,13 @@ namespace gpuplan {
 // Found by argument-dependent lookup, so they stand in the enums' namespace.
 NLOHMANN_JSON_SERIALIZE_ENUM(AdapterDtype, {{AdapterDtype::Fp32, "fp32"}, {AdapterDtype::Compute, "compute"}})
 NLOHMANN_JSON_SERIALIZE_ENUM(LayerKernels, {{LayerKernels::Plain, "plain"}, {LayerKernels::Fused, "fused"}})
-NLOHMANN_JSON_SERIALIZE_ENUM(KeptLogits, {{KeptLogits::None, "none"}, {KeptLogits::Compute, "compute"}, {KeptLogits::Fp32, "fp32"}})
+NLOHMANN_JSON_SERIALIZE_ENUM(KeptLogits,
+                             {{KeptLogits::None, "none"}, {KeptLogits::Compute, "compute"}, {KeptLogits::Fp32, "fp32"}})
 NLOHMANN_JSON_SERIALIZE_ENUM(SelectiveKind, {{SelectiveKind::Attention, "attention"}, {SelectiveKind::Ops, "ops"}})
 
 namespace {
 
 using nlohmann::json;
-
 
 /// Reads fields by name and remembers which were asked for, so that a typing slip in a record is an error.
 class RecordReader {
@@ -36,10 +36,8 @@ class RecordReader {
     if (at == record_.end()) return *this;
     try {
       field = at->get<T>();
-    } catch (const json::exception& error) {
-      throw InputError(fmt::format("{}: {}", where_, key), error.what());
-    }
-    if (json(field) != *at)                                    // an enum text that is not in its table
+    } catch (const json::exception& error) { throw InputError(fmt::format("{}: {}", where_, key), error.what()); }
+    if (json(field) != *at)  // an enum text that is not in its table
       throw InputError(fmt::format("{}: {}", where_, key), fmt::format("{} is not a possible value", at->dump()));
     return *this;
   }
@@ -47,7 +45,8 @@ class RecordReader {
   template <class Read>
   RecordReader& nested(const char* key, Read read) {
     known_.emplace_back(key);
-    if (const auto at = record_.find(key); at != record_.end()) read(RecordReader(*at, fmt::format("{}: {}", where_, key)));
+    if (const auto at = record_.find(key); at != record_.end())
+      read(RecordReader(*at, fmt::format("{}: {}", where_, key)));
     return *this;
   }
 
@@ -64,12 +63,13 @@ class RecordReader {
 };
 
 void read_engine(RecordReader read, EngineConvention& engine) {
-  read("prefetch_units", engine.prefetch_units)("reduce_bucket", engine.reduce_bucket)
-      ("num_reduce_buffers", engine.num_reduce_buffers)("allgather_bucket", engine.allgather_bucket)
-      ("max_live", engine.max_live)("max_reuse_distance", engine.max_reuse_distance)
-      ("persistence_threshold", engine.persistence_threshold)("keeps_root_gathered", engine.keeps_root_gathered)
-      ("syncs_last_only", engine.syncs_last_only)("copies_out", engine.copies_out)("reduces_in_fp32", engine.reduces_in_fp32)
-      ("messages_per_unit", engine.messages_per_unit)("hook_kernels", engine.hook_kernels)
+  read("prefetch_units", engine.prefetch_units)("reduce_bucket", engine.reduce_bucket)(
+      "num_reduce_buffers", engine.num_reduce_buffers)("allgather_bucket", engine.allgather_bucket)(
+      "max_live", engine.max_live)("max_reuse_distance", engine.max_reuse_distance)(
+      "persistence_threshold", engine.persistence_threshold)("keeps_root_gathered", engine.keeps_root_gathered)(
+      "syncs_last_only", engine.syncs_last_only)("copies_out", engine.copies_out)(
+      "reduces_in_fp32", engine.reduces_in_fp32)("messages_per_unit", engine.messages_per_unit)("hook_kernels",
+                                                                                                engine.hook_kernels)
       .finish();
 }
 
@@ -77,15 +77,18 @@ FrameworkConvention read_convention(const json& record, const std::string& where
   FrameworkConvention c;
   std::string chunked = std::string(to_string(c.chunked_softmax));
   RecordReader read(record, where);
-  read("name", c.name)("title", c.title)("source", c.source)("aliases", c.aliases)("mixed_loads_fp32", c.mixed_loads_fp32)
-      ("caches_autocast_weights", c.caches_autocast_weights)("autocasts_inputs", c.autocasts_inputs)("adapter", c.adapter)
-      ("upcasts_quantised_ends", c.upcasts_quantised_ends)("fused_fsdp_residual_fp32", c.fused_fsdp_residual_fp32)("kernels", c.kernels)("repeats_kv", c.repeats_kv)
-      ("copies_attention_output", c.copies_attention_output)("keeps_fused_qkv", c.keeps_fused_qkv)("unties_head", c.unties_head)
-      ("low_rank_keeps_input", c.low_rank_keeps_input)("quantised_keeps_input", c.quantised_keeps_input)("selective", c.selective)
-      ("upcasts_logits", c.upcasts_logits)("shifts_logits", c.shifts_logits)("kept_logits", c.kept_logits)
-      ("kept_logits_mixed", c.kept_logits_mixed)("chunked_loss_recomputes", c.chunked_loss_recomputes)("chunked_softmax", chunked)("ddp_bucket_bytes", c.ddp_bucket_bytes)
-      ("ddp_copies_gradients", c.ddp_copies_gradients)("zero_has_master", c.zero_has_master)("fsdp2_shards_quantised", c.fsdp2_shards_quantised)
-      ("default_optimizer", c.default_optimizer)("is_compiled", c.is_compiled)
+  read("name", c.name)("title", c.title)("source", c.source)("aliases", c.aliases)(
+      "mixed_loads_fp32", c.mixed_loads_fp32)("caches_autocast_weights", c.caches_autocast_weights)(
+      "autocasts_inputs", c.autocasts_inputs)("adapter", c.adapter)("upcasts_quantised_ends", c.upcasts_quantised_ends)(
+      "fused_fsdp_residual_fp32", c.fused_fsdp_residual_fp32)("kernels", c.kernels)("repeats_kv", c.repeats_kv)(
+      "copies_attention_output", c.copies_attention_output)("keeps_fused_qkv", c.keeps_fused_qkv)(
+      "unties_head", c.unties_head)("low_rank_keeps_input", c.low_rank_keeps_input)(
+      "quantised_keeps_input", c.quantised_keeps_input)("selective", c.selective)("upcasts_logits", c.upcasts_logits)(
+      "shifts_logits", c.shifts_logits)("kept_logits", c.kept_logits)("kept_logits_mixed", c.kept_logits_mixed)(
+      "chunked_loss_recomputes", c.chunked_loss_recomputes)("chunked_softmax", chunked)(
+      "ddp_bucket_bytes", c.ddp_bucket_bytes)("ddp_copies_gradients", c.ddp_copies_gradients)(
+      "zero_has_master", c.zero_has_master)("fsdp2_shards_quantised", c.fsdp2_shards_quantised)(
+      "default_optimizer", c.default_optimizer)("is_compiled", c.is_compiled)
       .nested("fsdp1", [&](RecordReader r) { read_engine(std::move(r), c.fsdp1); })
       .nested("fsdp2", [&](RecordReader r) { read_engine(std::move(r), c.fsdp2); })
       .nested("zero", [&](RecordReader r) { read_engine(std::move(r), c.zero); })
@@ -97,9 +100,7 @@ FrameworkConvention read_convention(const json& record, const std::string& where
 FrameworkConvention load(const std::filesystem::path& file) {
   try {
     return read_convention(json::parse(read_file(file)), file.string());
-  } catch (const json::parse_error& error) {
-    throw InputError(file.string(), error.what());
-  }
+  } catch (const json::parse_error& error) { throw InputError(file.string(), error.what()); }
 }
 
 }  // namespace

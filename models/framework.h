@@ -10,24 +10,28 @@
 namespace gpuplan {
 
 enum class AdapterDtype : std::uint8_t { Fp32, Compute };
-enum class KeptLogits : std::uint8_t { None, Compute, Fp32 };     // which copy of the logits outlives the loss
-enum class SelectiveKind : std::uint8_t { Attention, Ops };       // recompute the score matrix; or all but every second matmul
+enum class KeptLogits : std::uint8_t { None, Compute, Fp32 };  // which copy of the logits outlives the loss
+enum class SelectiveKind : std::uint8_t {
+  Attention,
+  Ops
+};  // recompute the score matrix; or all but every second matmul
 
 /// How much communication buffer a sharding engine holds and how far it runs ahead. Elements unless said otherwise.
 struct EngineConvention {
-  std::int64_t prefetch_units = 1;          // units gathered ahead of the one computed
-  std::int64_t reduce_bucket = 0;           // ZeRO: flat reduce buffer; 0: one unit, -1: hidden^2 (HF "auto")
-  std::int64_t num_reduce_buffers = 1;      // 2 with overlap_comm
-  std::int64_t allgather_bucket = 0;        // ZeRO-1/2: staging of the updated weights at the step
-  std::int64_t max_live = 0;                // ZeRO-3: gathered parameters at most; 0: no such limit
-  std::int64_t max_reuse_distance = 0;      // ZeRO-3: kept gathered when used again within
-  std::int64_t persistence_threshold = 0;   // ZeRO-3: smaller tensors stay replicated; -1: 10 hidden
-  bool keeps_root_gathered = false;         // FSDP: embedding, final norm and head form one unit, kept from forward to backward
-  bool syncs_last_only = false;             // accumulation under no_sync: unsharded gradients until the last micro-batch
-  bool copies_out = false;                  // FSDP2 copies gathered bytes into parameters: gather buffer and unit coexist
-  bool reduces_in_fp32 = false;             // reduce_dtype fp32
-  std::int64_t messages_per_unit = 1;       // ZeRO-3 gathers module by module, FSDP block by block
-  std::int64_t hook_kernels = 0;            // host work of one gather's hooks, in kernel launches
+  std::int64_t prefetch_units = 1;         // units gathered ahead of the one computed
+  std::int64_t reduce_bucket = 0;          // ZeRO: flat reduce buffer; 0: one unit, -1: hidden^2 (HF "auto")
+  std::int64_t num_reduce_buffers = 1;     // 2 with overlap_comm
+  std::int64_t allgather_bucket = 0;       // ZeRO-1/2: staging of the updated weights at the step
+  std::int64_t max_live = 0;               // ZeRO-3: gathered parameters at most; 0: no such limit
+  std::int64_t max_reuse_distance = 0;     // ZeRO-3: kept gathered when used again within
+  std::int64_t persistence_threshold = 0;  // ZeRO-3: smaller tensors stay replicated; -1: 10 hidden
+  bool keeps_root_gathered =
+      false;                     // FSDP: embedding, final norm and head form one unit, kept from forward to backward
+  bool syncs_last_only = false;  // accumulation under no_sync: unsharded gradients until the last micro-batch
+  bool copies_out = false;       // FSDP2 copies gathered bytes into parameters: gather buffer and unit coexist
+  bool reduces_in_fp32 = false;  // reduce_dtype fp32
+  std::int64_t messages_per_unit = 1;  // ZeRO-3 gathers module by module, FSDP block by block
+  std::int64_t hook_kernels = 0;       // host work of one gather's hooks, in kernel launches
 };
 
 /// One framework. Every field is explained in docs/memory-model.md; `source` says where the facts come from.
@@ -35,36 +39,37 @@ struct FrameworkConvention {
   std::string name, title, source;
   std::vector<std::string> aliases;
   // dtypes
-  bool mixed_loads_fp32 = true;             // full *-mixed: fp32 weights with autocast; false: 16-bit weights and an fp32 master
-  bool caches_autocast_weights = true;      // 16-bit casts of fp32 weights live until their backward
-  bool autocasts_inputs = true;             // each linear casts its own input copy under autocast
+  bool mixed_loads_fp32 = true;  // full *-mixed: fp32 weights with autocast; false: 16-bit weights and an fp32 master
+  bool caches_autocast_weights = true;  // 16-bit casts of fp32 weights live until their backward
+  bool autocasts_inputs = true;         // each linear casts its own input copy under autocast
   AdapterDtype adapter = AdapterDtype::Fp32;
-  bool upcasts_quantised_ends = true;       // prepare_model_for_kbit_training: norms, embedding, head in fp32
-  bool fused_fsdp_residual_fp32 = false;    // fused kernels with adapters under FSDP leave the residual stream in fp32
+  bool upcasts_quantised_ends = true;     // prepare_model_for_kbit_training: norms, embedding, head in fp32
+  bool fused_fsdp_residual_fp32 = false;  // fused kernels with adapters under FSDP leave the residual stream in fp32
   // kernels
   LayerKernels kernels = LayerKernels::Plain;
-  bool repeats_kv = true;                   // sdpa gets keys and values expanded to query heads
-  bool copies_attention_output = true;      // sdpa output made contiguous for o_proj
-  bool keeps_fused_qkv = false;             // q, k, v are views of one buffer that stays alive
-  bool unties_head = false;                 // embedding and head are two tensors even for tied models
-  bool low_rank_keeps_input = false;        // adapters share the input of their linear (16-bit adapters)
-  bool quantised_keeps_input = false;       // 4-bit linears save their input although they are frozen
+  bool repeats_kv = true;               // sdpa gets keys and values expanded to query heads
+  bool copies_attention_output = true;  // sdpa output made contiguous for o_proj
+  bool keeps_fused_qkv = false;         // q, k, v are views of one buffer that stays alive
+  bool unties_head = false;             // embedding and head are two tensors even for tied models
+  bool low_rank_keeps_input = false;    // adapters share the input of their linear (16-bit adapters)
+  bool quantised_keeps_input = false;   // 4-bit linears save their input although they are frozen
   SelectiveKind selective = SelectiveKind::Attention;
   // loss
-  bool upcasts_logits = true;               // the model's own cross-entropy in fp32; autocast upcasts in any case
-  bool shifts_logits = false;               // contiguous copy of the shifted logits
-  KeptLogits kept_logits = KeptLogits::Compute;        // outside autocast
-  KeptLogits kept_logits_mixed = KeptLogits::Fp32;     // under autocast or FSDP mixed precision
-  bool chunked_loss_recomputes = true;      // a chunk's logits are recomputed in backward; false: all chunks are kept
-  Dtype chunked_softmax = Dtype::F32;       // saved log-softmax of a chunked loss that keeps its chunks
+  bool upcasts_logits = true;                    // the model's own cross-entropy in fp32; autocast upcasts in any case
+  bool shifts_logits = false;                    // contiguous copy of the shifted logits
+  KeptLogits kept_logits = KeptLogits::Compute;  // outside autocast
+  KeptLogits kept_logits_mixed = KeptLogits::Fp32;  // under autocast or FSDP mixed precision
+  bool chunked_loss_recomputes = true;  // a chunk's logits are recomputed in backward; false: all chunks are kept
+  Dtype chunked_softmax = Dtype::F32;   // saved log-softmax of a chunked loss that keeps its chunks
   // distributed
   std::int64_t ddp_bucket_bytes = 25 << 20;
-  bool ddp_copies_gradients = true;         // buckets beside the gradients (gradient_as_bucket_view = false)
+  bool ddp_copies_gradients = true;  // buckets beside the gradients (gradient_as_bucket_view = false)
   EngineConvention fsdp1, fsdp2, zero;
-  bool zero_has_master = true;              // ZeRO keeps 16-bit weights with an fp32 master and steps on an fp32 copy of the gradients
-  bool fsdp2_shards_quantised = false;      // bitsandbytes 4-bit storage is not sharded correctly by FSDP2
+  bool zero_has_master =
+      true;  // ZeRO keeps 16-bit weights with an fp32 master and steps on an fp32 copy of the gradients
+  bool fsdp2_shards_quantised = false;  // bitsandbytes 4-bit storage is not sharded correctly by FSDP2
   std::string default_optimizer = "adamw-fused";
-  bool is_compiled = false;                 // torch.compile or hand-written: fewer launches, fewer bytes
+  bool is_compiled = false;  // torch.compile or hand-written: fewer launches, fewer bytes
 };
 
 /// A record of data/frameworks by name or alias. Throws InputError with the nearest names.

@@ -14,7 +14,8 @@ void LayerGraph::clear() {
 
 std::string dims_text(const Local& local) {
   static constexpr std::array<std::string_view, std::size_t(Dim::Count)> kNames{
-      "Batch", "Seq", "Keys", "Hidden", "QHeads", "KvHeads", "HeadDim", "QWidth", "KvWidth", "Ffn", "Vocab", "Rank", "Chunk", "Rows", "Cols"};
+      "Batch",   "Seq", "Keys",  "Hidden", "QHeads", "KvHeads", "HeadDim", "QWidth",
+      "KvWidth", "Ffn", "Vocab", "Rank",   "Chunk",  "Rows",    "Cols"};
   std::string text = "[";
   for (Dim dim : local.dims) {
     if (dim == Dim::Count) break;
@@ -26,8 +27,9 @@ std::string dims_text(const Local& local) {
 
 std::string_view to_string(OpKind kind) {
   static constexpr std::array<std::string_view, std::size_t(OpKind::Count)> kNames{
-      "embed", "norm", "linear", "low-rank", "dequantise", "cast", "rope", "repeat-kv", "attention", "softmax", "batched-matmul",
-      "activation", "multiply", "swiglu", "add", "scale", "dropout", "copy", "cross-entropy"};
+      "embed",     "norm",      "linear",  "low-rank",       "dequantise",   "cast",     "rope",
+      "repeat-kv", "attention", "softmax", "batched-matmul", "activation",   "multiply", "swiglu",
+      "add",       "scale",     "dropout", "copy",           "cross-entropy"};
   return kNames[std::size_t(kind)];
 }
 

@@ -15,7 +15,24 @@
 namespace gpuplan {
 
 /// Named dims of a tensor. `size` of each comes from the recipe and the model.
-enum class Dim : std::uint8_t { Batch, Seq, Keys, Hidden, QHeads, KvHeads, HeadDim, QWidth, KvWidth, Ffn, Vocab, Rank, Chunk, Rows, Cols, Count };
+enum class Dim : std::uint8_t {
+  Batch,
+  Seq,
+  Keys,
+  Hidden,
+  QHeads,
+  KvHeads,
+  HeadDim,
+  QWidth,
+  KvWidth,
+  Ffn,
+  Vocab,
+  Rank,
+  Chunk,
+  Rows,
+  Cols,
+  Count
+};
 
 /// What a local tensor counts as in a report.
 enum class LocalKind : std::uint8_t { Activation, Logits, Workspace };
@@ -30,7 +47,7 @@ enum Slot : LocalId { kSlotX, kSlotY, kSlotDy, kSlotDx, kNumSlots };
 /// A tensor inside a unit. `name` and `why` are literals, so a graph costs no strings in the search.
 struct Local {
   const char* name = "";
-  const char* why = "";                       // why backward reads it; empty if it does not
+  const char* why = "";  // why backward reads it; empty if it does not
   std::int64_t elements{};
   Dtype dtype{};
   LocalKind kind{};
@@ -39,8 +56,27 @@ struct Local {
 };
 
 enum class OpKind : std::uint8_t {
-  Embed, Norm, Linear, LowRank, Dequantise, Cast, Rope, RepeatKv, Attention, Softmax, BatchedMatmul, Activation, Multiply,
-  SwiGlu, Add, Scale, Dropout, Copy, CrossEntropy, Count };
+  Embed,
+  Norm,
+  Linear,
+  LowRank,
+  Dequantise,
+  Cast,
+  Rope,
+  RepeatKv,
+  Attention,
+  Softmax,
+  BatchedMatmul,
+  Activation,
+  Multiply,
+  SwiGlu,
+  Add,
+  Scale,
+  Dropout,
+  Copy,
+  CrossEntropy,
+  Count
+};
 
 /// Which engine of the device an op keeps busy; decides the efficiency it is costed with.
 enum class CostClass : std::uint8_t { Gemm, BatchedGemm, FlashAttention, Memory, Dequantise };
@@ -50,21 +86,21 @@ struct LayerOp {
   OpKind kind{};
   CostClass cost{};
   std::uint8_t num_reads{}, num_writes{}, kernels = 1;
-  bool is_weight_gradient = false;            // writes into the unit's gradient buffers, not into a local
-  bool saves_compute_output = false;          // a matmul result that op-level selective checkpointing keeps
-  std::uint8_t weight = 0xff;                 // index of the weight tensor it uses in ModelWeights::layer, 0xff none
+  bool is_weight_gradient = false;    // writes into the unit's gradient buffers, not into a local
+  bool saves_compute_output = false;  // a matmul result that op-level selective checkpointing keeps
+  std::uint8_t weight = 0xff;         // index of the weight tensor it uses in ModelWeights::layer, 0xff none
   std::array<LocalId, 6> reads{};
   std::array<LocalId, 4> writes{};
-  std::int64_t m{}, n{}, k{};                 // GEMM [m, k] x [k, n]
+  std::int64_t m{}, n{}, k{};  // GEMM [m, k] x [k, n]
   double flops{};
-  double traffic{};                           // bytes read and written at least, before the software's factor
+  double traffic{};  // bytes read and written at least, before the software's factor
 };
 
 /// Ops in execution order and the tensors they name. Locals below kNumSlots are the slots.
 struct LayerGraph {
   std::vector<Local> locals;
   std::vector<LayerOp> forward, backward;
-  bool is_fused = false;                      // fused norm and MLP kernels: the fused traffic factor applies
+  bool is_fused = false;  // fused norm and MLP kernels: the fused traffic factor applies
 
   void clear();
 };

@@ -16,15 +16,16 @@ struct LedgerContext {
   const Recipe& recipe;
   const FrameworkConvention& framework;
   Numerics numerics;
-  bool is_fused{};                 // fused norm and MLP kernels
-  bool accumulates{};              // gradients of earlier micro-batches exist: a new gradient is a temporary, then added
-  bool is_windowed{};              // this kind of layer attends to a sliding window only
+  bool is_fused{};     // fused norm and MLP kernels
+  bool accumulates{};  // gradients of earlier micro-batches exist: a new gradient is a temporary, then added
+  bool is_windowed{};  // this kind of layer attends to a sliding window only
 
   std::int64_t tokens() const { return recipe.tokens(); }
 };
 
 /// Fills `is_fused` and `accumulates` from recipe and framework.
-LedgerContext make_context(const TrainedModel& model, const Recipe& recipe, const FrameworkConvention& framework, const Numerics& numerics);
+LedgerContext make_context(const TrainedModel& model, const Recipe& recipe, const FrameworkConvention& framework,
+                           const Numerics& numerics);
 
 /// x -> y: one decoder layer, forward and backward.
 void emit_layer(LayerGraph& graph, const LedgerContext& context);
@@ -34,6 +35,7 @@ void emit_embedding(LayerGraph& graph, const LedgerContext& context);
 void emit_head(LayerGraph& graph, const LedgerContext& context);
 
 /// FLOPs of causal attention forward per layer: 4 s a d per token, halved by the mask, cut by the window.
-double attention_flops(const ModelSpec& model, std::int64_t batch, std::int64_t seq_len, bool is_windowed, bool skips_masked);
+double attention_flops(const ModelSpec& model, std::int64_t batch, std::int64_t seq_len, bool is_windowed,
+                       bool skips_masked);
 
 }  // namespace gpuplan

@@ -16,15 +16,15 @@ void resolve_full(Numerics& n, const Recipe& recipe, const FrameworkConvention& 
     return;
   }
   if (engine == Engine::Zero ? framework.zero_has_master : !framework.mixed_loads_fp32) {
-    n.has_master = true;                                       // 16-bit weights and gradients, fp32 master
+    n.has_master = true;  // 16-bit weights and gradients, fp32 master
     return;
   }
   n.weight = n.ends = Dtype::F32;
   n.casts_weights = true;
-  if (engine == Engine::Fsdp1 || engine == Engine::Fsdp2) return;   // gathered in 16 bit: the whole forward is 16-bit
+  if (engine == Engine::Fsdp1 || engine == Engine::Fsdp2) return;  // gathered in 16 bit: the whole forward is 16-bit
   n.is_autocast = framework.autocasts_inputs;
   n.caches_casts = framework.caches_autocast_weights;
-  n.residual = n.is_autocast ? Dtype::F32 : n.compute;         // the embedding looks up fp32 rows
+  n.residual = n.is_autocast ? Dtype::F32 : n.compute;  // the embedding looks up fp32 rows
 }
 
 void resolve_adapters(Numerics& n, const Recipe& recipe, const FrameworkConvention& framework, Engine engine) {
@@ -37,20 +37,29 @@ void resolve_adapters(Numerics& n, const Recipe& recipe, const FrameworkConventi
   // FSDP1 flattens a unit with quantised storage into one dtype, so nothing is upcast there.
   if (recipe.quant.kind != BaseQuant::None && framework.upcasts_quantised_ends && !is_sharded && engine != Engine::Zero)
     n.ends = n.hidden = n.residual = Dtype::F32;
-  if (is_sharded && framework.fused_fsdp_residual_fp32 && recipe.kernels.value_or(framework.kernels) == LayerKernels::Fused) n.residual = Dtype::F32;
+  if (is_sharded && framework.fused_fsdp_residual_fp32 &&
+      recipe.kernels.value_or(framework.kernels) == LayerKernels::Fused)
+    n.residual = Dtype::F32;
 }
 
 }  // namespace
 
 Numerics resolve_numerics(const Recipe& recipe, const FrameworkConvention& framework, Engine engine) {
   Numerics n;
-  n.compute = n.hidden = n.residual = n.weight = n.frozen = n.ends = n.adapter = n.adapter_compute = compute_dtype(recipe.precision);
+  n.compute = n.hidden = n.residual = n.weight = n.frozen = n.ends = n.adapter = n.adapter_compute =
+      compute_dtype(recipe.precision);
   n.gather = n.compute;
-  if (recipe.is_adapter()) resolve_adapters(n, recipe, framework, engine);
-  else resolve_full(n, recipe, framework, engine);
+  if (recipe.is_adapter())
+    resolve_adapters(n, recipe, framework, engine);
+  else
+    resolve_full(n, recipe, framework, engine);
   const bool is_fsdp = engine == Engine::Fsdp1 || engine == Engine::Fsdp2;
-  const EngineConvention& sharding = engine == Engine::Fsdp1 ? framework.fsdp1 : engine == Engine::Fsdp2 ? framework.fsdp2 : framework.zero;
-  n.reduce = is_fsdp && sharding.reduces_in_fp32 ? Dtype::F32 : engine == Engine::Local ? (recipe.is_adapter() ? n.adapter : n.weight) : n.compute;
+  const EngineConvention& sharding = engine == Engine::Fsdp1   ? framework.fsdp1
+                                     : engine == Engine::Fsdp2 ? framework.fsdp2
+                                                               : framework.zero;
+  n.reduce = is_fsdp && sharding.reduces_in_fp32 ? Dtype::F32
+             : engine == Engine::Local           ? (recipe.is_adapter() ? n.adapter : n.weight)
+                                                 : n.compute;
   if (!is_mixed(recipe.precision) && recipe.is_adapter() && engine != Engine::Zero) n.reduce = n.adapter;
   return n;
 }

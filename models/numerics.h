@@ -12,20 +12,20 @@ enum class Engine : std::uint8_t { Local, Fsdp1, Fsdp2, Zero };
 
 /// Source of the rules: formulas.md 2, 3.1, 6 (table copied in docs/memory-model.md).
 struct Numerics {
-  Dtype compute{};        // matmul operands
-  Dtype hidden{};         // outputs of linears
-  Dtype residual{};       // residual stream, what a checkpoint boundary stores
-  Dtype weight{};         // trainable weights of full fine-tuning, as stored
-  Dtype frozen{};         // frozen linears that are not quantised
-  Dtype ends{};           // norms, embedding, head when frozen
-  Dtype adapter{};        // adapters, as stored
+  Dtype compute{};   // matmul operands
+  Dtype hidden{};    // outputs of linears
+  Dtype residual{};  // residual stream, what a checkpoint boundary stores
+  Dtype weight{};    // trainable weights of full fine-tuning, as stored
+  Dtype frozen{};    // frozen linears that are not quantised
+  Dtype ends{};      // norms, embedding, head when frozen
+  Dtype adapter{};   // adapters, as stored
   Dtype adapter_compute{};
-  Dtype gather{};         // dtype of gathered trainable weights
-  Dtype reduce{};         // dtype in which gradients are reduced
+  Dtype gather{};  // dtype of gathered trainable weights
+  Dtype reduce{};  // dtype in which gradients are reduced
   bool is_autocast{};
-  bool casts_weights{};   // trainable weights are cast to `compute` before use
-  bool caches_casts{};    // … and the cast lives until backward
-  bool has_master{};      // fp32 copy beside 16-bit trainable weights
+  bool casts_weights{};  // trainable weights are cast to `compute` before use
+  bool caches_casts{};   // … and the cast lives until backward
+  bool has_master{};     // fp32 copy beside 16-bit trainable weights
 };
 
 Numerics resolve_numerics(const Recipe& recipe, const FrameworkConvention& framework, Engine engine);

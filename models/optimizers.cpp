@@ -10,10 +10,13 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::string_view kTorch = "torch.optim: exp_avg = zeros_like(param); foreach makes one parameter-sized list, fused none";
-constexpr std::string_view kBnb = "bitsandbytes optim: 1-byte states, fp32 absmax per 256, tensors under 4096 elements in fp32";
+constexpr std::string_view kTorch =
+    "torch.optim: exp_avg = zeros_like(param); foreach makes one parameter-sized list, fused none";
+constexpr std::string_view kBnb =
+    "bitsandbytes optim: 1-byte states, fp32 absmax per 256, tensors under 4096 elements in fp32";
 
 //            name                    states 8bit follow temp   paged  factored muon source
+// clang-format off
 constexpr std::array kOptimizers{
     OptimizerSpec{"adamw-fused",          2, false, true,  false, false, false, false, kTorch},
     OptimizerSpec{"adamw-foreach",        2, false, true,  true,  false, false, false, kTorch},
@@ -27,12 +30,20 @@ constexpr std::array kOptimizers{
     OptimizerSpec{"sgd-momentum",         1, false, true,  false, false, false, false, kTorch},
     OptimizerSpec{"muon",                 1, false, false, true,  false, false, true, "Jordan et al. 2024: momentum for matrices, AdamW for embeddings, norms and the head"},
 };
+// clang-format on
 
-struct Alias { std::string_view name, row; };
-constexpr std::array kAliases{
-    Alias{"adamw", "adamw-fused"}, Alias{"adamw-torch", "adamw-foreach"}, Alias{"adamw-torch-fused", "adamw-fused"},
-    Alias{"adamw-bnb-8bit", "adamw-8bit"}, Alias{"adamw8bit", "adamw-8bit"}, Alias{"paged-adamw-32bit", "paged-adamw"},
-    Alias{"paged-adamw8bit", "paged-adamw-8bit"}, Alias{"adam", "adamw-fused"}, Alias{"lion-32bit", "lion"}};
+struct Alias {
+  std::string_view name, row;
+};
+constexpr std::array kAliases{Alias{"adamw", "adamw-fused"},
+                              Alias{"adamw-torch", "adamw-foreach"},
+                              Alias{"adamw-torch-fused", "adamw-fused"},
+                              Alias{"adamw-bnb-8bit", "adamw-8bit"},
+                              Alias{"adamw8bit", "adamw-8bit"},
+                              Alias{"paged-adamw-32bit", "paged-adamw"},
+                              Alias{"paged-adamw8bit", "paged-adamw-8bit"},
+                              Alias{"adam", "adamw-fused"},
+                              Alias{"lion-32bit", "lion"}};
 
 }  // namespace
 
@@ -48,13 +59,13 @@ const OptimizerSpec& find_optimizer(std::string_view name) {
   for (const OptimizerSpec& row : kOptimizers) names.emplace_back(row.name);
   const std::string known = fmt::format("known: {}", fmt::join(names, ", "));
   for (const Alias& alias : kAliases) names.emplace_back(alias.name);
-  throw InputError("--optimizer", fmt::format("unknown optimizer '{}'", name),
-                   did_you_mean(name, names, known));
+  throw InputError("--optimizer", fmt::format("unknown optimizer '{}'", name), did_you_mean(name, names, known));
 }
 
-Bytes optimizer_state_bytes(const OptimizerSpec& optimizer, std::int64_t elements, std::int64_t rows, std::int64_t cols, Dtype weight) {
+Bytes optimizer_state_bytes(const OptimizerSpec& optimizer, std::int64_t elements, std::int64_t rows, std::int64_t cols,
+                            Dtype weight) {
   constexpr std::int64_t kMin8bitElements = 4096, k8bitBlock = 256;
-  if (optimizer.is_factored)                       // fp32 row and column sums of a matrix, a full square for vectors
+  if (optimizer.is_factored)  // fp32 row and column sums of a matrix, a full square for vectors
     return {4 * (cols > 1 ? elements / std::max<std::int64_t>(cols, 1) + std::min(cols, elements) : elements)};
   if (optimizer.is_matrix_momentum) return {(cols > 1 ? 4 : 8) * elements};
   if (optimizer.is_8bit && rows * cols >= kMin8bitElements)

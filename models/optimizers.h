@@ -13,13 +13,13 @@ namespace gpuplan {
 /// One optimizer implementation.
 struct OptimizerSpec {
   std::string_view name;
-  std::int64_t num_states;            // per-element tensors: 2 for Adam, 1 for momentum and Lion, 0 for SGD
-  bool is_8bit;                       // states of 1 byte plus one fp32 absmax per 256 (tensors under 4096 elements stay fp32)
-  bool states_follow_weight;          // torch: exp_avg = zeros_like(param); bitsandbytes and DeepSpeed keep fp32
-  bool has_step_temporary;            // foreach/for-loop: one parameter-sized temporary list at the step; fused: none
-  bool is_paged;                      // states in managed memory, outside the framework's counters
-  bool is_factored;                   // Adafactor: rows + columns per matrix instead of elements
-  bool is_matrix_momentum;            // Muon: momentum for matrices, Adam for the rest
+  std::int64_t num_states;    // per-element tensors: 2 for Adam, 1 for momentum and Lion, 0 for SGD
+  bool is_8bit;               // states of 1 byte plus one fp32 absmax per 256 (tensors under 4096 elements stay fp32)
+  bool states_follow_weight;  // torch: exp_avg = zeros_like(param); bitsandbytes and DeepSpeed keep fp32
+  bool has_step_temporary;    // foreach/for-loop: one parameter-sized temporary list at the step; fused: none
+  bool is_paged;              // states in managed memory, outside the framework's counters
+  bool is_factored;           // Adafactor: rows + columns per matrix instead of elements
+  bool is_matrix_momentum;    // Muon: momentum for matrices, Adam for the rest
   std::string_view source;
 };
 
@@ -30,6 +30,7 @@ std::span<const OptimizerSpec> optimizers();
 const OptimizerSpec& find_optimizer(std::string_view name);
 
 /// Bytes of optimizer state of one weight tensor [rows, cols] held by one rank (`elements` of it), fp32 or as the weight.
-Bytes optimizer_state_bytes(const OptimizerSpec& optimizer, std::int64_t elements, std::int64_t rows, std::int64_t cols, Dtype weight);
+Bytes optimizer_state_bytes(const OptimizerSpec& optimizer, std::int64_t elements, std::int64_t rows, std::int64_t cols,
+                            Dtype weight);
 
 }  // namespace gpuplan

@@ -12,13 +12,13 @@
 namespace gpuplan {
 
 enum class Method : std::uint8_t { Full, Lora, Qlora };
-enum class BaseQuant : std::uint8_t { None, Nf4, Int8 };          // storage of the frozen block linears
+enum class BaseQuant : std::uint8_t { None, Nf4, Int8 };  // storage of the frozen block linears
 enum class Precision : std::uint8_t { Bf16True, Bf16Mixed, Fp16Mixed, Fp32 };
 enum class AttentionKernel : std::uint8_t { Eager, Sdpa, Flash };
 /// Plain: full logits, framework ops. InPlace: one kernel that turns the logits into their gradient. Chunked: head and loss
 /// in pieces. Fused: Liger-style fused linear cross-entropy; full logits never exist.
 enum class LossKernel : std::uint8_t { Plain, InPlace, Chunked, Fused };
-enum class LayerKernels : std::uint8_t { Plain, Fused };          // norm and MLP kernels: framework ops, or Liger/Triton
+enum class LayerKernels : std::uint8_t { Plain, Fused };  // norm and MLP kernels: framework ops, or Liger/Triton
 enum class Checkpointing : std::uint8_t { None, Full, Selective, EveryK };
 enum class OffloadTarget : std::uint8_t { None, Cpu, Nvme };
 enum class Packing : std::uint8_t { Packed, Padded, Dynamic };
@@ -26,12 +26,12 @@ enum class Packing : std::uint8_t { Packed, Padded, Dynamic };
 /// Low-rank adapters (Hu et al. 2021). An adapted linear [in -> out] gains A [r, in] and B [out, r].
 struct LoraSpec {
   std::int64_t rank = 8;
-  double alpha = 16;                                    // default 2 r
+  double alpha = 16;  // default 2 r
   double dropout = 0;
-  std::vector<std::string> targets{"all-linear"};       // "q_proj", "v_proj", … or "all-linear" (head excluded)
-  std::optional<Dtype> adapter_dtype;                   // unset: what the framework does
-  std::vector<std::string> modules_to_save;             // "lm_head", "embed_tokens": trained as full copies
-  bool is_dora = false;                                 // adds one magnitude per output feature
+  std::vector<std::string> targets{"all-linear"};  // "q_proj", "v_proj", … or "all-linear" (head excluded)
+  std::optional<Dtype> adapter_dtype;              // unset: what the framework does
+  std::vector<std::string> modules_to_save;        // "lm_head", "embed_tokens": trained as full copies
+  bool is_dora = false;                            // adds one magnitude per output feature
 };
 
 /// Quantised base (Dettmers et al. 2023): NF4 blocks with fp32 absmax, which double quantisation stores in 8 bits.
@@ -39,13 +39,13 @@ struct QuantSpec {
   BaseQuant kind = BaseQuant::None;
   std::int64_t block_size = 64;
   bool double_quant = true;
-  Dtype storage_dtype = Dtype::U8;                      // bnb_4bit_quant_storage; bf16 for FSDP
+  Dtype storage_dtype = Dtype::U8;  // bnb_4bit_quant_storage; bf16 for FSDP
 };
 
 struct Offload {
   OffloadTarget optimizer = OffloadTarget::None;
   OffloadTarget params = OffloadTarget::None;
-  bool activations = false;                             // checkpoint boundaries to host memory
+  bool activations = false;  // checkpoint boundaries to host memory
   bool any() const { return optimizer != OffloadTarget::None || params != OffloadTarget::None || activations; }
 };
 
@@ -54,29 +54,29 @@ struct Recipe {
   LoraSpec lora;
   QuantSpec quant;
   Precision precision = Precision::Bf16Mixed;
-  std::string optimizer = "adamw-fused";                // row of models/optimizers.cpp
+  std::string optimizer = "adamw-fused";  // row of models/optimizers.cpp
   bool optimizer_in_backward = false;
-  std::int64_t micro_batch = 1;                         // sequences per data-parallel rank
-  std::int64_t seq_len = 2048;                          // tokens per sequence
+  std::int64_t micro_batch = 1;  // sequences per data-parallel rank
+  std::int64_t seq_len = 2048;   // tokens per sequence
   Packing packing = Packing::Packed;
-  std::int64_t grad_accum = 1;                          // micro-batches per optimizer step
+  std::int64_t grad_accum = 1;  // micro-batches per optimizer step
   Checkpointing checkpointing = Checkpointing::None;
-  std::int64_t checkpoint_every = 1;                    // k of every=k: every k-th layer is checkpointed
+  std::int64_t checkpoint_every = 1;  // k of every=k: every k-th layer is checkpointed
   AttentionKernel attention = AttentionKernel::Sdpa;
   LossKernel loss = LossKernel::Plain;
-  std::int64_t loss_chunks = 8;                         // chunks of a chunked loss
-  std::optional<LayerKernels> kernels;                  // unset: what the framework uses
+  std::int64_t loss_chunks = 8;         // chunks of a chunked loss
+  std::optional<LayerKernels> kernels;  // unset: what the framework uses
   Offload offload;
-  std::string framework = "hf-trainer";                 // row of data/frameworks
+  std::string framework = "hf-trainer";  // row of data/frameworks
 
   bool is_adapter() const { return method != Method::Full; }
-  std::int64_t tokens() const { return micro_batch * seq_len; }   // N: tokens per micro-batch and rank
+  std::int64_t tokens() const { return micro_batch * seq_len; }  // N: tokens per micro-batch and rank
 };
 
 /// How much data is trained on; decides time per epoch and cost, not memory.
 struct Dataset {
   std::int64_t rows = 10'000;
-  std::int64_t tokens_per_row = 0;                      // 0: seq_len
+  std::int64_t tokens_per_row = 0;  // 0: seq_len
   double epochs = 1;
 };
 

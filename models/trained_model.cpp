@@ -18,7 +18,8 @@ std::string module_name(const std::string& tensor) {
 }
 
 bool names_all_linear(const LoraSpec& lora) {
-  return std::any_of(lora.targets.begin(), lora.targets.end(), [](const std::string& t) { return squash(t) == "alllinear"; });
+  return std::any_of(lora.targets.begin(), lora.targets.end(),
+                     [](const std::string& t) { return squash(t) == "alllinear"; });
 }
 
 bool is_target(const LoraSpec& lora, const WeightTensor& tensor) {
@@ -29,7 +30,8 @@ bool is_target(const LoraSpec& lora, const WeightTensor& tensor) {
 }
 
 bool is_saved_copy(const LoraSpec& lora, const WeightTensor& tensor) {
-  return std::find(lora.modules_to_save.begin(), lora.modules_to_save.end(), module_name(tensor.name)) != lora.modules_to_save.end();
+  return std::find(lora.modules_to_save.begin(), lora.modules_to_save.end(), module_name(tensor.name)) !=
+         lora.modules_to_save.end();
 }
 
 /// Adds the state of one tensor: the tensor itself, and what the recipe puts beside it.
@@ -41,7 +43,10 @@ void add_state(std::vector<StateTensor>& out, const WeightTensor& tensor, const 
   }
   const bool is_linear = tensor.role == WeightRole::Linear;
   const bool is_quantised = is_linear && recipe.quant.kind != BaseQuant::None;
-  out.push_back({is_quantised ? StateKind::Quantised : is_linear ? StateKind::Frozen : StateKind::FrozenEnd, rows, cols});
+  out.push_back({is_quantised ? StateKind::Quantised
+                 : is_linear  ? StateKind::Frozen
+                              : StateKind::FrozenEnd,
+                 rows, cols});
   if (is_target(recipe.lora, tensor)) {
     out.push_back({StateKind::Adapter, recipe.lora.rank, tensor.in});
     out.push_back({StateKind::Adapter, tensor.out, recipe.lora.rank});
@@ -50,9 +55,14 @@ void add_state(std::vector<StateTensor>& out, const WeightTensor& tensor, const 
   if (is_saved_copy(recipe.lora, tensor)) out.push_back({StateKind::SavedCopy, rows, cols});
 }
 
-struct LinearName { const char* name; LinearRef TrainedModel::* ref; Dim in, out; };
+struct LinearName {
+  const char* name;
+  LinearRef TrainedModel::*ref;
+  Dim in, out;
+};
 
 // Module names of the linears in the families' checkpoints, and which side of the layer they are.
+// clang-format off
 constexpr std::array kLinearNames{
     LinearName{"q_proj", &TrainedModel::q, Dim::Hidden, Dim::QWidth},     LinearName{"k_proj", &TrainedModel::k, Dim::Hidden, Dim::KvWidth},
     LinearName{"v_proj", &TrainedModel::v, Dim::Hidden, Dim::KvWidth},    LinearName{"qkv_proj", &TrainedModel::qkv, Dim::Hidden, Dim::QWidth},
@@ -61,10 +71,13 @@ constexpr std::array kLinearNames{
     LinearName{"down_proj", &TrainedModel::down, Dim::Ffn, Dim::Hidden},  LinearName{"attn.c_attn", &TrainedModel::qkv, Dim::Hidden, Dim::QWidth},
     LinearName{"attn.c_proj", &TrainedModel::o, Dim::QWidth, Dim::Hidden}, LinearName{"mlp.c_fc", &TrainedModel::up, Dim::Hidden, Dim::Ffn},
     LinearName{"mlp.c_proj", &TrainedModel::down, Dim::Ffn, Dim::Hidden}};
+// clang-format on
 
 void bind_linear(TrainedModel& model, const WeightTensor& tensor, std::size_t index, const Recipe& recipe) {
   for (const LinearName& row : kLinearNames) {
-    if (tensor.name != std::string(row.name) + ".weight" && !tensor.name.ends_with("." + std::string(row.name) + ".weight")) continue;
+    if (tensor.name != std::string(row.name) + ".weight" &&
+        !tensor.name.ends_with("." + std::string(row.name) + ".weight"))
+      continue;
     LinearRef& ref = model.*row.ref;
     ref = {row.name, std::uint8_t(index), tensor.in, tensor.out, row.in, row.out};
     ref.is_trained = !recipe.is_adapter();
@@ -77,11 +90,13 @@ void bind_linear(TrainedModel& model, const WeightTensor& tensor, std::size_t in
 }
 
 /// A target that names no module of the model is a typing slip.
-void check_names(const std::vector<std::string>& wanted, const ModelWeights& weights, bool linears_only, const char* flag) {
+void check_names(const std::vector<std::string>& wanted, const ModelWeights& weights, bool linears_only,
+                 const char* flag) {
   std::vector<std::string> known;
   for (const auto* list : {&weights.before, &weights.layer, &weights.after})
     for (const WeightTensor& t : *list)
-      if (!linears_only || t.role == WeightRole::Linear || t.role == WeightRole::Head) known.push_back(module_name(t.name));
+      if (!linears_only || t.role == WeightRole::Linear || t.role == WeightRole::Head)
+        known.push_back(module_name(t.name));
   for (const std::string& name : wanted) {
     if (linears_only && squash(name) == "alllinear") continue;
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
@@ -97,7 +112,8 @@ TrainedModel prepare(const ModelSpec& spec, const Recipe& recipe, const Framewor
   model.parameters = model.weights.total_elements();
   model.has_tied_head = spec.tie_word_embeddings && !framework.unties_head;
   if (spec.tie_word_embeddings && framework.unties_head)
-    model.weights.after.push_back({"lm_head.weight", {spec.vocab_size, spec.hidden_size}, WeightRole::Head, spec.hidden_size, spec.vocab_size});
+    model.weights.after.push_back(
+        {"lm_head.weight", {spec.vocab_size, spec.hidden_size}, WeightRole::Head, spec.hidden_size, spec.vocab_size});
   if (recipe.is_adapter()) {
     check_names(recipe.lora.targets, model.weights, true, "--lora targets");
     check_names(recipe.lora.modules_to_save, model.weights, false, "--lora modules_to_save");
@@ -124,7 +140,8 @@ TrainedModel prepare(const ModelSpec& spec, const Recipe& recipe, const Framewor
   }
   for (int kind = 0; kind < kNumUnitKinds; ++kind)
     for (const StateTensor& t : model.state[std::size_t(kind)])
-      if (is_trained(t.kind)) model.trainable += t.elements() * (kind == int(UnitKind::Layer) ? spec.num_hidden_layers : 1);
+      if (is_trained(t.kind))
+        model.trainable += t.elements() * (kind == int(UnitKind::Layer) ? spec.num_hidden_layers : 1);
   return model;
 }
 
@@ -132,9 +149,11 @@ Bytes weight_bytes(const StateTensor& tensor, std::int64_t elements, const Numer
   switch (tensor.kind) {
     case StateKind::Frozen: return bytes_of(elements, n.frozen);
     case StateKind::FrozenEnd: return bytes_of(elements, n.ends);
-    case StateKind::Quantised: return quantised_bytes(elements, ceil_div(elements, std::max<std::int64_t>(tensor.cols, 1)), quant);
+    case StateKind::Quantised:
+      return quantised_bytes(elements, ceil_div(elements, std::max<std::int64_t>(tensor.cols, 1)), quant);
     case StateKind::Trained: return bytes_of(elements, n.weight);
-    case StateKind::Adapter: case StateKind::SavedCopy: return bytes_of(elements, n.adapter);
+    case StateKind::Adapter:
+    case StateKind::SavedCopy: return bytes_of(elements, n.adapter);
   }
   return {};
 }

@@ -12,7 +12,7 @@ constexpr std::uint16_t kNever = 0xffff;
 /// Flags per local; one object per thread, reused.
 struct Flags {
   std::vector<std::uint8_t> saved, kept, wanted, alive, keep;
-  std::vector<std::uint8_t> chosen;            // per forward op
+  std::vector<std::uint8_t> chosen;  // per forward op
   std::vector<std::uint16_t> last;
   void size(std::size_t locals) {
     for (auto* v : {&saved, &kept, &wanted, &alive, &keep}) v->assign(locals, 0);
@@ -23,7 +23,7 @@ Flags& flags() {
   return f;
 }
 
-LocalId num_locals(const LayerGraph& graph) { return LocalId(graph.locals.size()); }   // Tape keeps it below kNoLocal
+LocalId num_locals(const LayerGraph& graph) { return LocalId(graph.locals.size()); }  // Tape keeps it below kNoLocal
 
 template <class Visit>
 void each_ref(const LayerOp& op, Visit visit) {
@@ -63,14 +63,17 @@ void close(Block& block, const LayerGraph& graph, const std::vector<std::uint8_t
     block.by_kind[kind].peak = std::max(block.by_kind[kind].peak, by_kind[kind]);
     block.events.push_back({sign > 0 ? BlockEvent::Alloc : BlockEvent::Free, id});
   };
-  for (LocalId id = 0; id < num_locals(graph); ++id)              // dead on arrival: nothing in this block reads it
+  for (LocalId id = 0; id < num_locals(graph); ++id)  // dead on arrival: nothing in this block reads it
     if (f.alive[id] && !f.keep[id] && f.last[id] == kNever && id >= kNumSlots) change(id, -1);
   for (std::size_t i = 0; i < ops.size(); ++i) {
     if (chosen && !(*chosen)[i]) continue;
     const LayerOp& op = ops[i];
     for (int w = 0; w < op.num_writes; ++w) {
       const LocalId id = op.writes[std::size_t(w)];
-      if (!f.alive[id]) { f.alive[id] = 1; change(id, +1); }
+      if (!f.alive[id]) {
+        f.alive[id] = 1;
+        change(id, +1);
+      }
     }
     block.events.push_back({BlockEvent::Run, std::uint16_t(i)});
     each_ref(op, [&](LocalId id) {
@@ -79,8 +82,11 @@ void close(Block& block, const LayerGraph& graph, const std::vector<std::uint8_t
       change(id, -1);
     });
   }
-  for (LocalId id = 0; id < kNumSlots; ++id)                   // a consumed slot that no op read leaves at the end
-    if (f.alive[id] && !f.keep[id]) { f.alive[id] = 0; change(id, -1); }
+  for (LocalId id = 0; id < kNumSlots; ++id)  // a consumed slot that no op read leaves at the end
+    if (f.alive[id] && !f.keep[id]) {
+      f.alive[id] = 0;
+      change(id, -1);
+    }
   block.total.net = live;
   for (int k = 0; k < kNumLocalKinds; ++k) block.by_kind[std::size_t(k)].net = by_kind[std::size_t(k)];
 }
@@ -149,13 +155,17 @@ std::vector<LocalId> saved_locals(const LayerGraph& graph) {
   return out;
 }
 
-LayerBlocks add_layer_blocks(StepProgram& program, std::uint8_t graph_id, bool plain, bool checkpointed, KeepPolicy policy) {
+LayerBlocks add_layer_blocks(StepProgram& program, std::uint8_t graph_id, bool plain, bool checkpointed,
+                             KeepPolicy policy) {
   const LayerGraph& graph = program.graphs[graph_id];
   Flags& f = flags();
   f.size(graph.locals.size());
   mark_saved(graph, f.saved);
   LayerBlocks out;
-  const auto enter = [&] { std::fill(f.alive.begin(), f.alive.end(), 0); std::fill(f.keep.begin(), f.keep.end(), 0); };
+  const auto enter = [&] {
+    std::fill(f.alive.begin(), f.alive.end(), 0);
+    std::fill(f.keep.begin(), f.keep.end(), 0);
+  };
   if (plain) {
     enter();
     f.alive[kSlotX] = 1;
@@ -191,7 +201,9 @@ std::uint8_t add_whole_block(StepProgram& program, std::uint8_t graph_id, bool b
   f.size(graph.locals.size());
   const auto& ops = backward ? graph.backward : graph.forward;
   const bool reads_input = !backward && std::any_of(ops.begin(), ops.end(), [](const LayerOp& op) {
-    return std::find(op.reads.begin(), op.reads.begin() + op.num_reads, LocalId(kSlotX)) != op.reads.begin() + op.num_reads; });
+    return std::find(op.reads.begin(), op.reads.begin() + op.num_reads, LocalId(kSlotX)) !=
+           op.reads.begin() + op.num_reads;
+  });
   f.alive[kSlotX] = reads_input;
   f.alive[kSlotDy] = backward;
   f.keep[kSlotY] = f.keep[kSlotDx] = 1;

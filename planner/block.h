@@ -17,11 +17,13 @@ enum class KeepPolicy : std::uint8_t { Nothing, AllButScores, EverySecondMatmul 
 /// Block ids of a kind of layer; kNoBlock where a recipe does not need one.
 constexpr std::uint8_t kNoBlock = 0xff;
 struct LayerBlocks {
-  std::uint8_t forward = kNoBlock, forward_drop = kNoBlock, recompute = kNoBlock, backward = kNoBlock, backward_dropped = kNoBlock;
+  std::uint8_t forward = kNoBlock, forward_drop = kNoBlock, recompute = kNoBlock, backward = kNoBlock,
+               backward_dropped = kNoBlock;
 };
 
 /// Adds the blocks of a layer graph: plain ones when `plain`, checkpointed ones when `checkpointed`.
-LayerBlocks add_layer_blocks(StepProgram& program, std::uint8_t graph, bool plain, bool checkpointed, KeepPolicy policy);
+LayerBlocks add_layer_blocks(StepProgram& program, std::uint8_t graph, bool plain, bool checkpointed,
+                             KeepPolicy policy);
 
 /// One block that runs graph.forward (or .backward) from its slots to its slots, keeping nothing.
 std::uint8_t add_whole_block(StepProgram& program, std::uint8_t graph, bool backward);

@@ -5,7 +5,9 @@
 namespace gpuplan {
 namespace {
 
-struct DtypeRates { FlopsPerSec datasheet, measured; };
+struct DtypeRates {
+  FlopsPerSec datasheet, measured;
+};
 
 DtypeRates rates_of(const GpuSpec& gpu, Dtype dtype) {
   if (dtype == Dtype::F32) return {gpu.fp32, gpu.gemm_fp32};
@@ -17,7 +19,8 @@ DtypeRates rates_of(const GpuSpec& gpu, Dtype dtype) {
 
 CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, Dtype compute, bool is_compiled) {
   DtypeRates rates = rates_of(gpu, compute);
-  if (rates.datasheet.value <= 0 && rates.measured.value <= 0) rates = {gpu.fp32, gpu.gemm_fp32};   // no such path: falls back to fp32 units
+  if (rates.datasheet.value <= 0 && rates.measured.value <= 0)
+    rates = {gpu.fp32, gpu.gemm_fp32};  // no such path: falls back to fp32 units
   const FlopsPerSec best = rates.measured.value > 0 ? rates.measured : rates.datasheet * profile.gemm_fallback;
   CostModel m;
   m.gemm = best * profile.gemm_efficiency;
@@ -39,14 +42,16 @@ Seconds CommModel::gather_time(Axis axis, Bytes message, std::int64_t num_messag
   const AxisLink& a = axes[std::size_t(axis)];
   if (a.ways <= 1) return {};
   const double steps = double(a.ways - 1);
-  return double(num_messages) * steps * a.link.latency + Seconds{steps / double(a.ways) * double(message.count) / a.link.bandwidth.value};
+  return double(num_messages) * steps * a.link.latency +
+         Seconds{steps / double(a.ways) * double(message.count) / a.link.bandwidth.value};
 }
 
 Seconds CommModel::all_reduce_time(Axis axis, Bytes message) const {
   const AxisLink& a = axes[std::size_t(axis)];
   if (a.ways <= 1) return {};
   const double steps = 2.0 * double(a.ways - 1);
-  return steps * a.link.latency + Seconds{steps / double(a.ways) * double(message.count) / a.link.all_reduce_bandwidth.value};
+  return steps * a.link.latency +
+         Seconds{steps / double(a.ways) * double(message.count) / a.link.all_reduce_bandwidth.value};
 }
 
 Seconds CommModel::send_time(Bytes message) const {
@@ -60,9 +65,12 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
   m.cpu_optimizer = profile.cpu_optimizer_bandwidth;
   m.nvme = BytesPerSec{std::min(m.host_link.value, profile.nvme_bandwidth.value)};
   // NVLink figures of the catalogue are plain nccl-tests rings; training reaches a share of them.
-  const bool is_nvlink = cluster.fabric == FabricKind::NvSwitch || cluster.fabric == FabricKind::NvLinkMesh || cluster.fabric == FabricKind::NvLinkBridge;
+  const bool is_nvlink = cluster.fabric == FabricKind::NvSwitch || cluster.fabric == FabricKind::NvLinkMesh ||
+                         cluster.fabric == FabricKind::NvLinkBridge;
   LinkCost intra = cluster.intra;
-  if (is_nvlink) intra.bandwidth = intra.bandwidth * profile.nvlink_efficiency, intra.all_reduce_bandwidth = intra.all_reduce_bandwidth * profile.nvlink_efficiency;
+  if (is_nvlink)
+    intra.bandwidth = intra.bandwidth * profile.nvlink_efficiency,
+    intra.all_reduce_bandwidth = intra.all_reduce_bandwidth * profile.nvlink_efficiency;
   // A group of an axis spans ways x stride consecutive ranks: inside a node unless that is wider than one. A ring through
   // whole nodes uses the network adapters of all its ranks there; groups that own one rank per node share them.
   const auto place = [&](Axis axis, std::int64_t stride) {
@@ -71,9 +79,11 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
     a.crosses_nodes = a.ways > 1 && stride * a.ways > cluster.gpus_per_node;
     a.link = a.crosses_nodes ? cluster.inter : intra;
     if (!a.crosses_nodes) return;
-    const std::int64_t ranks_per_node = std::clamp<std::int64_t>(cluster.gpus_per_node / std::max<std::int64_t>(1, stride), 1, a.ways);
+    const std::int64_t ranks_per_node =
+        std::clamp<std::int64_t>(cluster.gpus_per_node / std::max<std::int64_t>(1, stride), 1, a.ways);
     const BytesPerSec adapters = cluster.inter.bandwidth * double(ranks_per_node);
-    a.link.bandwidth = a.link.all_reduce_bandwidth = ranks_per_node > 1 ? std::min(adapters, intra.bandwidth) : adapters;
+    a.link.bandwidth = a.link.all_reduce_bandwidth =
+        ranks_per_node > 1 ? std::min(adapters, intra.bandwidth) : adapters;
   };
   place(Axis::DpShard, 1);
   place(Axis::DpReplicate, mesh.dp_shard);

@@ -13,16 +13,17 @@ namespace gpuplan {
 /// Sustained rates of one GPU for one compute dtype.
 struct CostModel {
   FlopsPerSec gemm, batched_gemm, flash;
-  BytesPerSec memory;                     // reached, not datasheet
+  BytesPerSec memory;  // reached, not datasheet
   double eager_bytes{}, fused_bytes{}, dequant_bytes{}, misaligned{};
-  Seconds kernel_overhead, dispatch;      // device time per kernel; host time per launched kernel
+  Seconds kernel_overhead, dispatch;  // device time per kernel; host time per launched kernel
   double overlap_slowdown{};
-  FlopsPerSec peak;                       // datasheet, for MFU
+  FlopsPerSec peak;  // datasheet, for MFU
 
   /// max(FLOPs / rate, bytes / bandwidth) + launch overhead.
   Seconds op_time(const LayerOp& op, bool is_fused) const {
     if (op.cost == CostClass::Gemm) return gemm_time(op);
-    if (op.cost == CostClass::Memory) return Seconds{op.traffic * (is_fused ? fused_bytes : eager_bytes)} / memory.value;
+    if (op.cost == CostClass::Memory)
+      return Seconds{op.traffic * (is_fused ? fused_bytes : eager_bytes)} / memory.value;
     if (op.cost == CostClass::FlashAttention) return Seconds{op.flops / flash.value} + kernel_overhead;
     if (op.cost == CostClass::BatchedGemm) return Seconds{op.flops / batched_gemm.value} + kernel_overhead;
     return Seconds{op.traffic * dequant_bytes / memory.value};
@@ -39,13 +40,17 @@ struct CostModel {
 CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, Dtype compute, bool is_compiled);
 
 /// Alpha-beta cost of collectives along one axis of the mesh: which links its groups cross.
-struct AxisLink { LinkCost link; std::int64_t ways = 1; bool crosses_nodes{}; };
+struct AxisLink {
+  LinkCost link;
+  std::int64_t ways = 1;
+  bool crosses_nodes{};
+};
 
 /// Links per axis for a mesh laid on a cluster (pp outermost, then dp_replicate, dp_shard).
 struct CommModel {
   std::array<AxisLink, kNumAxes> axes;
-  BytesPerSec host_link;                  // CopyIn and CopyOut
-  BytesPerSec cpu_optimizer;              // Host optimizer steps, per rank
+  BytesPerSec host_link;      // CopyIn and CopyOut
+  BytesPerSec cpu_optimizer;  // Host optimizer steps, per rank
   BytesPerSec nvme;
 
   /// Ring all-gather or reduce-scatter of `message` bytes (the whole tensor): (n - 1) (alpha + S / (n B)).

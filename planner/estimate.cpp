@@ -16,20 +16,25 @@ namespace gpuplan {
 namespace {
 
 /// One cost model per kind of GPU that the strategy uses, and the column of each rank.
-struct Columns { std::vector<CostModel> models; std::vector<std::size_t> of_rank; };
+struct Columns {
+  std::vector<CostModel> models;
+  std::vector<std::size_t> of_rank;
+};
 
-Columns make_columns(const EstimateRequest& r, const Strategy& strategy, const FrameworkConvention& framework, const Profile& profile, const Numerics& numerics) {
+Columns make_columns(const EstimateRequest& r, const Strategy& strategy, const FrameworkConvention& framework,
+                     const Profile& profile, const Numerics& numerics) {
   Columns out;
   std::vector<std::string> seen;
   const auto column = [&](const GpuSpec& gpu) {
     const auto at = std::find(seen.begin(), seen.end(), gpu.id);
     if (at != seen.end()) return std::size_t(at - seen.begin());
     seen.push_back(gpu.id);
-    out.models.push_back(make_cost_model(gpu, gpu.id == r.cluster.gpus.front().id ? profile : default_profile(gpu), numerics.compute, framework.is_compiled));
+    out.models.push_back(make_cost_model(gpu, gpu.id == r.cluster.gpus.front().id ? profile : default_profile(gpu),
+                                         numerics.compute, framework.is_compiled));
     return out.models.size() - 1;
   };
   const std::int64_t n = strategy.mesh.world();
-  if (strategy.mesh.pp > 1) {                                   // a pipeline: every stage at its own speed
+  if (strategy.mesh.pp > 1) {  // a pipeline: every stage at its own speed
     for (std::int64_t i = 0; i < n; ++i) out.of_rank.push_back(column(r.cluster.gpus[std::size_t(i)]));
     return out;
   }
@@ -46,7 +51,8 @@ Columns make_columns(const EstimateRequest& r, const Strategy& strategy, const F
 /// The rank of a class with the least room.
 std::int64_t tightest_rank(const EstimateRequest& r, const RankClass& c) {
   const auto room = [&](std::int64_t i) {
-    const Bytes used = std::size_t(i) < r.cluster.memory_in_use.size() ? r.cluster.memory_in_use[std::size_t(i)] : Bytes{};
+    const Bytes used =
+        std::size_t(i) < r.cluster.memory_in_use.size() ? r.cluster.memory_in_use[std::size_t(i)] : Bytes{};
     return r.cluster.gpus[std::size_t(i)].framework_memory - used;
   };
   std::int64_t best = c.first_rank;
@@ -55,20 +61,22 @@ std::int64_t tightest_rank(const EstimateRequest& r, const RankClass& c) {
   return best;
 }
 
-Bytes checkpoint_bytes(const TrainedModel& model) { return Bytes{2 * model.parameters}; }   // 16-bit safetensors on disk
+Bytes checkpoint_bytes(const TrainedModel& model) { return Bytes{2 * model.parameters}; }  // 16-bit safetensors on disk
 
-HostMemory host_memory(const EstimateRequest& r, const TrainedModel& model, const Strategy& strategy, const Peak& peak, const SaveCost& save) {
+HostMemory host_memory(const EstimateRequest& r, const TrainedModel& model, const Strategy& strategy, const Peak& peak,
+                       const SaveCost& save) {
   HostMemory h;
   const std::int64_t ranks = std::min(strategy.mesh.world(), r.cluster.gpus_per_node);
   const bool is_pipeline = strategy.mesh.pp > 1;
   h.load = is_pipeline ? checkpoint_bytes(model) : ranks * checkpoint_bytes(model);
-  std::int64_t largest = 0;                                     // streaming loaders hold about one tensor per rank
+  std::int64_t largest = 0;  // streaming loaders hold about one tensor per rank
   for (const auto* list : {&model.weights.before, &model.weights.layer, &model.weights.after})
     for (const WeightTensor& t : *list) largest = std::max(largest, t.elements());
-  h.load_efficient = strategy.layout.shards_weights ? checkpoint_bytes(model) + ranks * Bytes{2 * largest} : ranks * Bytes{2 * largest};
+  h.load_efficient = strategy.layout.shards_weights ? checkpoint_bytes(model) + ranks * Bytes{2 * largest}
+                                                    : ranks * Bytes{2 * largest};
   h.step = ranks * peak.host;
   h.nvme = ranks * peak.nvme;
-  h.save = save.disk;                                           // gathered on the host of rank 0 before it is written
+  h.save = save.disk;  // gathered on the host of rank 0 before it is written
   h.capacity = r.cluster.host_memory;
   if (h.capacity.count > 0) h.fits = std::max(h.load_efficient, h.step) <= h.capacity;
   return h;
@@ -86,7 +94,9 @@ SaveCost save_cost(const EstimateRequest& r, const TrainedModel& model, const St
   }
   s.disk_with_optimizer = s.disk + state;
   // sharded full weights are gathered unit by unit; the largest unit in 16 bit exists on the device once more
-  if (strategy.layout.shards_weights) s.device_peak = Bytes{2 * std::max(model.weights.layer_elements(), model.weights.before_elements() + model.weights.after_elements())};
+  if (strategy.layout.shards_weights)
+    s.device_peak = Bytes{
+        2 * std::max(model.weights.layer_elements(), model.weights.before_elements() + model.weights.after_elements())};
   return s;
 }
 
@@ -95,7 +105,9 @@ CommunicationLevel level_of(const StepTime& time, const Strategy& strategy) {
   if (strategy.mesh.world() == 1) return CommunicationLevel::None;
   constexpr double kLow = 0.1, kModest = 0.4;
   const double share = time.step.value > 0 ? time.communication.value / time.step.value : 0;
-  return share < kLow ? CommunicationLevel::Low : share < kModest ? CommunicationLevel::Modest : CommunicationLevel::High;
+  return share < kLow      ? CommunicationLevel::Low
+         : share < kModest ? CommunicationLevel::Modest
+                           : CommunicationLevel::High;
 }
 
 void fill_throughput(StrategyEstimate& e, const EstimateRequest& r) {
@@ -105,7 +117,9 @@ void fill_throughput(StrategyEstimate& e, const EstimateRequest& r) {
   e.tokens_per_second = tokens / e.time.step.value;
   const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : recipe.seq_len;
   // packing fills sequences; otherwise every row takes one
-  const double sequences = recipe.packing == Packing::Packed ? std::ceil(double(r.dataset.rows) * double(per_row) / double(recipe.seq_len)) : double(r.dataset.rows);
+  const double sequences = recipe.packing == Packing::Packed
+                               ? std::ceil(double(r.dataset.rows) * double(per_row) / double(recipe.seq_len))
+                               : double(r.dataset.rows);
   e.steps_per_epoch = std::int64_t(std::ceil(sequences / double(e.global_batch)));
   e.epoch = double(e.steps_per_epoch) * e.time.step;
   e.total = r.dataset.epochs * *e.epoch;
@@ -139,36 +153,42 @@ std::string_view to_string(CommunicationLevel level) {
   return "";
 }
 
-bool evaluate(StrategyEstimate& e, const EstimateRequest& r, const TrainedModel& model, const FrameworkConvention& framework, const Profile& profile,
-              StepProgram& program) {
-  build_step_program(program, {model, r.recipe, framework, e.strategy, r.cluster}, {});   // bytes only: no costs
+bool evaluate(StrategyEstimate& e, const EstimateRequest& r, const TrainedModel& model,
+              const FrameworkConvention& framework, const Profile& profile, StepProgram& program) {
+  build_step_program(program, {model, r.recipe, framework, e.strategy, r.cluster}, {});  // bytes only: no costs
   const bool uses_nccl = e.strategy.mesh.world() > 1;
   e.num_gpus_used = e.strategy.mesh.world();
   e.fits = true;
+  e.does_not_fit_because.clear();
   Bytes worst{std::numeric_limits<std::int64_t>::min()};
   for (std::size_t k = 0; k < program.classes.size(); ++k) {
     const RankClass& c = program.classes[k];
     Peak peak = replay(program, c);
     add_generation(peak, r, model);
     const std::int64_t rank = tightest_rank(r, c);
-    const Bytes in_use = std::size_t(rank) < r.cluster.memory_in_use.size() ? r.cluster.memory_in_use[std::size_t(rank)] : Bytes{};
+    const Bytes in_use =
+        std::size_t(rank) < r.cluster.memory_in_use.size() ? r.cluster.memory_in_use[std::size_t(rank)] : Bytes{};
     const MemoryTiers tiers = memory_tiers(peak, r.cluster.gpus[std::size_t(rank)], in_use, profile, uses_nccl);
     if (!tiers.fits) {
       e.fits = false;
-      e.does_not_fit_because = fmt::format("needs {} of {} that {} offers", format_bytes(tiers.needed), format_bytes(tiers.usable), r.cluster.gpus[std::size_t(rank)].name);
+      e.does_not_fit_because = fmt::format("needs {} of {} that {} offers", format_bytes(tiers.needed),
+                                           format_bytes(tiers.usable), r.cluster.gpus[std::size_t(rank)].name);
     }
-    const Bytes pressure = tiers.needed - tiers.usable;          // the class nearest to its limit is reported
+    const Bytes pressure = tiers.needed - tiers.usable;  // the class nearest to its limit is reported
     if (k > 0 && pressure <= worst) continue;
     worst = pressure;
     e.peak = peak;
     e.tiers = tiers;
     e.fullest_class = k;
   }
-  e.peak_instant = e.peak.instant == PeakInstant::Resident ? "generation in evaluation" : describe(e.peak.instant, e.peak.unit, model.spec.num_hidden_layers);
+  e.peak_instant = e.peak.instant == PeakInstant::Resident
+                       ? "generation in evaluation"
+                       : describe(e.peak.instant, e.peak.unit, model.spec.num_hidden_layers);
   return e.fits;
 }
 
-StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel& model, const FrameworkConvention& framework, const Profile& profile,
+StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel& model,
+                                   const FrameworkConvention& framework, const Profile& profile,
                                    const Strategy& strategy, StepProgram& program) {
   StrategyEstimate e{.strategy = strategy};
   evaluate(e, r, model, framework, profile, program);
@@ -177,7 +197,7 @@ StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel&
   build_step_program(program, {model, r.recipe, framework, strategy, r.cluster}, columns.models, columns.of_rank);
   const RankClass& fullest = program.classes[e.fullest_class];
   DetailedPeak detail = replay_detailed(program, fullest, model.spec.num_hidden_layers);
-  if (e.peak.tensors > detail.tensors) {                         // generation set the peak: its cache is what the program does not hold
+  if (e.peak.tensors > detail.tensors) {  // generation set the peak: its cache is what the program does not hold
     detail.by_category[std::size_t(Category::Activations)] += e.peak.tensors - detail.tensors;
     detail.tensors = e.peak.tensors;
   }
@@ -189,7 +209,9 @@ StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel&
   e.host = host_memory(r, model, strategy, e.peak, e.save);
   if (!e.host.fits && e.fits) {
     e.fits = false;
-    e.does_not_fit_because = fmt::format("the host needs {} of {}", format_bytes(std::max(e.host.load_efficient, e.host.step)), format_bytes(e.host.capacity));
+    e.does_not_fit_because =
+        fmt::format("the host needs {} of {}", format_bytes(std::max(e.host.load_efficient, e.host.step)),
+                    format_bytes(e.host.capacity));
   }
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));
   const CommModel comm = make_comm_model(r.cluster, profile, strategy.mesh);
@@ -206,13 +228,17 @@ EstimateResult estimate(const EstimateRequest& request) {
   EstimateRequest r = request;
   validate_recipe(r.recipe, r.model, r.cluster);
   const FrameworkConvention& framework = find_framework(r.recipe.framework);
-  if (!r.options.fsdp_version && r.recipe.quant.kind == BaseQuant::Nf4 && !framework.fsdp2_shards_quantised) r.options.fsdp_version = 1;
-  EstimateResult out{.model = prepare(r.model, r.recipe, framework), .framework = framework, .profile = default_profile(r.cluster.gpus.front())};
+  if (!r.options.fsdp_version && r.recipe.quant.kind == BaseQuant::Nf4 && !framework.fsdp2_shards_quantised)
+    r.options.fsdp_version = 1;
+  EstimateResult out{.model = prepare(r.model, r.recipe, framework),
+                     .framework = framework,
+                     .profile = default_profile(r.cluster.gpus.front())};
   StepProgram program;
   for (const std::string_view name : strategy_names()) {
     if (r.strategy != "auto" && r.strategy != name) continue;
     Strategy strategy = make_strategy(name, r.cluster, r.options);
-    if (std::string why = why_not_applicable(strategy, r.cluster, r.recipe, r.model.num_hidden_layers + 2); !why.empty()) {
+    if (std::string why = why_not_applicable(strategy, r.cluster, r.recipe, r.model.num_hidden_layers + 2);
+        !why.empty()) {
       out.strategies.push_back({.strategy = strategy, .not_applicable = why});
       continue;
     }

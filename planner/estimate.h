@@ -31,64 +31,66 @@ struct EstimateRequest {
   Dataset dataset;
   ClusterSpec cluster;
   StrategyOptions options;
-  std::string strategy = "auto";                 // canonical name or "auto"
+  std::string strategy = "auto";  // canonical name or "auto"
   Preference preference = Preference::Speed;
-  std::optional<double> price_per_gpu_hour;      // overrides the cluster's
-  std::int64_t eval_generate = 0;                // tokens generated per sequence during evaluation: adds a KV cache
+  std::optional<double> price_per_gpu_hour;  // overrides the cluster's
+  std::int64_t eval_generate = 0;            // tokens generated per sequence during evaluation: adds a KV cache
 };
 
 /// Host memory of one node. `load` is while the checkpoint is read, `step` in training (offload), `save` when the model is written.
 struct HostMemory {
-  Bytes load, load_efficient;                    // every rank reads a full copy; cpu_ram_efficient_loading: one does
+  Bytes load, load_efficient;  // every rank reads a full copy; cpu_ram_efficient_loading: one does
   Bytes step, nvme;
   Bytes save;
-  Bytes capacity;                                // 0: not known
-  bool fits = true;                              // of what is known; load_efficient and step are compared
+  Bytes capacity;    // 0: not known
+  bool fits = true;  // of what is known; load_efficient and step are compared
 };
 
 /// What saving costs.
-struct SaveCost { Bytes disk, disk_with_optimizer, device_peak; };
+struct SaveCost {
+  Bytes disk, disk_with_optimizer, device_peak;
+};
 
 /// One row of the table. Figures are of the fullest rank.
 struct StrategyEstimate {
   Strategy strategy;
-  std::string not_applicable;                    // reason; the figures below are then empty
-  bool fits{};                                   // device and host
-  std::string does_not_fit_because;              // "needs 3.1 GiB more than …", empty when it fits
+  std::string not_applicable;        // reason; the figures below are then empty
+  bool fits{};                       // device and host
+  std::string does_not_fit_because;  // "needs 3.1 GiB more than …", empty when it fits
   Peak peak;
   MemoryTiers tiers;
-  std::string peak_instant;                      // "logits and loss"
-  std::array<Bytes, std::size_t(kNumCategories)> memory{};   // adds up to tiers.process
-  std::vector<DetailedPeak::Item> items;         // tensors live at the peak, largest first
+  std::string peak_instant;                                 // "logits and loss"
+  std::array<Bytes, std::size_t(kNumCategories)> memory{};  // adds up to tiers.process
+  std::vector<DetailedPeak::Item> items;                    // tensors live at the peak, largest first
   std::vector<CurvePoint> curve;
   std::size_t fullest_class{};
   HostMemory host;
   SaveCost save;
-  Bytes communication;                           // sent per rank and step
+  Bytes communication;  // sent per rank and step
   CommunicationLevel communication_level{};
   StepTime time;
-  double tokens_per_second{};                    // of the whole job
+  double tokens_per_second{};  // of the whole job
   double mfu{};
-  std::int64_t global_batch{};                   // sequences per optimizer step
+  std::int64_t global_batch{};  // sequences per optimizer step
   std::int64_t steps_per_epoch{};
   std::optional<Seconds> epoch, total;
-  std::optional<double> cost_usd;                // of all epochs, on the GPUs this strategy uses
-  std::optional<std::int64_t> max_micro_batch;   // largest that fits, other things equal
-  std::optional<std::int64_t> max_seq_len;       // longest, at the recipe's micro batch
+  std::optional<double> cost_usd;               // of all epochs, on the GPUs this strategy uses
+  std::optional<std::int64_t> max_micro_batch;  // largest that fits, other things equal
+  std::optional<std::int64_t> max_seq_len;      // longest, at the recipe's micro batch
   std::int64_t num_gpus_used{};
 };
 
 struct Recommendation {
   std::string strategy, reason;
-  std::vector<std::string> advice;               // what to change when nothing fits, or what would be better
+  std::vector<std::string> advice;  // what to change when nothing fits, or what would be better
 };
 
 struct EstimateResult {
   TrainedModel model;
   FrameworkConvention framework;
   Profile profile;
-  std::vector<StrategyEstimate> strategies;      // in the order of strategy_names()
-  std::optional<Recommendation> recommended;     // empty strategy name: nothing fits, advice says what to change
+  std::vector<StrategyEstimate> strategies;   // in the order of strategy_names()
+  std::optional<Recommendation> recommended;  // empty strategy name: nothing fits, advice says what to change
   std::vector<std::string> assumptions;
 };
 
@@ -96,7 +98,8 @@ struct EstimateResult {
 EstimateResult estimate(const EstimateRequest& request);
 
 /// One strategy: program, replay, time. The building block of searches; `program` is reused storage.
-StrategyEstimate estimate_strategy(const EstimateRequest& request, const TrainedModel& model, const FrameworkConvention& framework, const Profile& profile,
+StrategyEstimate estimate_strategy(const EstimateRequest& request, const TrainedModel& model,
+                                   const FrameworkConvention& framework, const Profile& profile,
                                    const Strategy& strategy, StepProgram& program);
 
 /// Checks a recipe against itself and the model. Throws InputError naming the flag.

@@ -12,30 +12,57 @@
 namespace gpuplan {
 namespace {
 
-std::string per_parameter(double bytes, std::int64_t parameters) { return fmt::format("{:.3g} bytes per parameter", bytes / double(parameters)); }
+std::string per_parameter(double bytes, std::int64_t parameters) {
+  return fmt::format("{:.3g} bytes per parameter", bytes / double(parameters));
+}
 
 ExplainSection parameters_section(const EstimateResult& result) {
   const TrainedModel& m = result.model;
   ExplainSection s{"Parameters", {}};
-  s.lines.push_back({"one decoder layer", fmt::format("{} x {} layers", format_grouped(m.weights.layer_elements()), m.spec.num_hidden_layers), "sum over the tensors of the checkpoint (gpuplan models --show)"});
+  s.lines.push_back(
+      {"one decoder layer",
+       fmt::format("{} x {} layers", format_grouped(m.weights.layer_elements()), m.spec.num_hidden_layers),
+       "sum over the tensors of the checkpoint (gpuplan models --show)"});
   s.lines.push_back({"embedding", format_grouped(m.weights.before_elements()), m.spec.source});
-  s.lines.push_back({"final norm and head", fmt::format("{}{}", format_grouped(m.weights.after_elements()), m.spec.tie_word_embeddings ? " (head tied to the embedding)" : ""), m.spec.source});
-  s.lines.push_back({"total", format_grouped(m.parameters), m.spec.recorded_parameters ? "computed; equals the recorded count of the checkpoint" : "computed"});
-  s.lines.push_back({"trainable", fmt::format("{} ({:.3g} %)", format_grouped(m.trainable), 100.0 * double(m.trainable) / double(m.parameters)), "recipe"});
+  s.lines.push_back({"final norm and head",
+                     fmt::format("{}{}", format_grouped(m.weights.after_elements()),
+                                 m.spec.tie_word_embeddings ? " (head tied to the embedding)" : ""),
+                     m.spec.source});
+  s.lines.push_back(
+      {"total", format_grouped(m.parameters),
+       m.spec.recorded_parameters ? "computed; equals the recorded count of the checkpoint" : "computed"});
+  s.lines.push_back(
+      {"trainable",
+       fmt::format("{} ({:.3g} %)", format_grouped(m.trainable), 100.0 * double(m.trainable) / double(m.parameters)),
+       "recipe"});
   return s;
 }
 
 ExplainSection lora_section(const EstimateRequest& r, const EstimateResult& result) {
   ExplainSection s{"Adapters", {}};
   const std::int64_t rank = r.recipe.lora.rank;
-  s.lines.push_back({"an adapted linear", fmt::format("A [{0}, in] and B [out, {0}]: {0} x (in + out) parameters", rank), "Hu et al. 2021, peft tuners/lora/layer.py"});
-  s.lines.push_back({"worked example", "1024 x 1024 with r = 8: 8 x 2048 = 16,384 of 1,048,576, that is 1/64", "arithmetic"});
+  s.lines.push_back({"an adapted linear",
+                     fmt::format("A [{0}, in] and B [out, {0}]: {0} x (in + out) parameters", rank),
+                     "Hu et al. 2021, peft tuners/lora/layer.py"});
+  s.lines.push_back(
+      {"worked example", "1024 x 1024 with r = 8: 8 x 2048 = 16,384 of 1,048,576, that is 1/64", "arithmetic"});
   const LinearRef& q = result.model.q.exists() ? result.model.q : result.model.qkv;
-  s.lines.push_back({fmt::format("here, {}", q.name), fmt::format("{} x {}: {} of {}, 1/{:.0f}", q.in, q.out, format_grouped(rank * (q.in + q.out)), format_grouped(q.in * q.out), double(q.in * q.out) / double(rank * (q.in + q.out))), "arithmetic"});
-  s.lines.push_back({"the ladder of bytes per base parameter", "16 trained in mixed precision, 2 frozen in 16 bit (LoRA), 0.5 frozen in NF4 (QLoRA; 0.516 with its scales)", "arXiv 1910.02054; arXiv 2305.14314"});
+  s.lines.push_back({fmt::format("here, {}", q.name),
+                     fmt::format("{} x {}: {} of {}, 1/{:.0f}", q.in, q.out, format_grouped(rank * (q.in + q.out)),
+                                 format_grouped(q.in * q.out), double(q.in * q.out) / double(rank * (q.in + q.out))),
+                     "arithmetic"});
+  s.lines.push_back(
+      {"the ladder of bytes per base parameter",
+       "16 trained in mixed precision, 2 frozen in 16 bit (LoRA), 0.5 frozen in NF4 (QLoRA; 0.516 with its scales)",
+       "arXiv 1910.02054; arXiv 2305.14314"});
   if (r.recipe.quant.kind == BaseQuant::Nf4) {
     const std::int64_t elements = 1 << 24;
-    s.lines.push_back({"NF4 here", fmt::format("{:.4f} bytes per quantised parameter (block {}, {})", double(quantised_bytes(elements, 4096, r.recipe.quant).count) / double(elements), r.recipe.quant.block_size, r.recipe.quant.double_quant ? "double quantisation" : "fp32 scales"), "0.5 + 1/block + 4/(256 block); arXiv 2305.14314 section 3"});
+    s.lines.push_back(
+        {"NF4 here",
+         fmt::format("{:.4f} bytes per quantised parameter (block {}, {})",
+                     double(quantised_bytes(elements, 4096, r.recipe.quant).count) / double(elements),
+                     r.recipe.quant.block_size, r.recipe.quant.double_quant ? "double quantisation" : "fp32 scales"),
+         "0.5 + 1/block + 4/(256 block); arXiv 2305.14314 section 3"});
   }
   return s;
 }
@@ -44,33 +71,62 @@ ExplainSection state_section(const EstimateRequest& r, const EstimateResult& res
   const TrainedModel& m = result.model;
   const Numerics n = resolve_numerics(r.recipe, result.framework, chosen.strategy.engine);
   const OptimizerSpec& optimizer = find_optimizer(r.recipe.optimizer);
-  const SizeRules rules{.engine = chosen.strategy.engine, .layout = chosen.strategy.layout, .ways = chosen.strategy.mesh.dp_shard};
+  const SizeRules rules{
+      .engine = chosen.strategy.engine, .layout = chosen.strategy.layout, .ways = chosen.strategy.mesh.dp_shard};
   StateSizes total;
   for (int k = 0; k < kNumUnitKinds; ++k) {
     const StateSizes z = state_sizes(m.state[std::size_t(k)], n, r.recipe, optimizer, rules);
     for (std::int64_t i = 0; i < (k == int(UnitKind::Layer) ? m.spec.num_hidden_layers : 1); ++i) total += z;
   }
   ExplainSection s{"Training state of one rank", {}};
-  const auto add = [&](const char* term, Bytes bytes, const std::string& source) { if (bytes.count > 0) s.lines.push_back({term, fmt::format("{} ({})", format_bytes(bytes), per_parameter(double(bytes.count), m.trainable)), source}); };
-  if (total.frozen.count > 0) s.lines.push_back({"frozen base", fmt::format("{} ({})", format_bytes(total.frozen), per_parameter(double(total.frozen.count), m.parameters)), result.framework.source});
-  add("trained weights", total.trained, fmt::format("{} storage, framework {}", to_string(r.recipe.is_adapter() ? n.adapter : n.weight), result.framework.name));
+  const auto add = [&](const char* term, Bytes bytes, const std::string& source) {
+    if (bytes.count > 0)
+      s.lines.push_back(
+          {term, fmt::format("{} ({})", format_bytes(bytes), per_parameter(double(bytes.count), m.trainable)), source});
+  };
+  if (total.frozen.count > 0)
+    s.lines.push_back(
+        {"frozen base",
+         fmt::format("{} ({})", format_bytes(total.frozen), per_parameter(double(total.frozen.count), m.parameters)),
+         result.framework.source});
+  add("trained weights", total.trained,
+      fmt::format("{} storage, framework {}", to_string(r.recipe.is_adapter() ? n.adapter : n.weight),
+                  result.framework.name));
   add("gradients at the step", total.gradient, "same dtype as the weight they belong to (torch)");
   add("fp32 master", total.master, "arXiv 1910.02054: 16-bit weights with an fp32 copy");
   add("optimizer state", total.state + total.paged_state, std::string(optimizer.source));
-  add("temporary at the step", total.step_temporary + total.step_gradient, n.has_master ? "ZeRO steps on an fp32 copy of its gradient partition" : "foreach optimizers make one parameter-sized list");
-  if (chosen.strategy.mesh.dp_shard > 1) s.lines.push_back({"sharded over", fmt::format("{} ranks: optimizer{}{}", chosen.strategy.mesh.dp_shard, chosen.strategy.layout.shards_gradients ? ", gradients" : "", chosen.strategy.layout.shards_weights ? ", weights" : ""), "strategy " + chosen.strategy.name});
+  add("temporary at the step", total.step_temporary + total.step_gradient,
+      n.has_master ? "ZeRO steps on an fp32 copy of its gradient partition"
+                   : "foreach optimizers make one parameter-sized list");
+  if (chosen.strategy.mesh.dp_shard > 1)
+    s.lines.push_back({"sharded over",
+                       fmt::format("{} ranks: optimizer{}{}", chosen.strategy.mesh.dp_shard,
+                                   chosen.strategy.layout.shards_gradients ? ", gradients" : "",
+                                   chosen.strategy.layout.shards_weights ? ", weights" : ""),
+                       "strategy " + chosen.strategy.name});
   return s;
 }
 
 ExplainSection rules_section(const EstimateRequest& r, const EstimateResult& result, const StrategyEstimate& chosen) {
   const double P = double(result.model.parameters);
   ExplainSection s{"Rules of thumb beside the truth", {}};
-  s.lines.push_back({"4 x the half-precision bytes", format_bytes(Bytes{std::int64_t(8 * P)}) + fmt::format(" ({:.1f} GB)", 8 * P / 1e9), "weights, gradients and two Adam states, all in 16 bit; no master copy, no activations, no logits, no buffers"});
-  s.lines.push_back({"accelerate estimate-memory, float16", fmt::format("{:.1f} GB", 8 * P / 1e9), "max(4P, 6P, 8P) bytes: its largest stage is the two fp32 Adam states alone (huggingface/accelerate commands/estimate.py)"});
-  s.lines.push_back({"accelerate estimate-memory, float32", fmt::format("{:.1f} GB", 16 * P / 1e9), "4 x 4P bytes, the state of fp32 training without activations"});
-  s.lines.push_back({"here", fmt::format("{} tensors, {} in the process", format_bytes(chosen.tiers.tensors), format_bytes(chosen.tiers.process)),
-                     r.recipe.is_adapter() ? "a frozen base has no gradients and no optimizer state, so the rules answer another question; activations and logits, which they leave out, are most of the rest"
-                                           : "mixed precision keeps 16 bytes per parameter (fp32 weights, gradients and states), then activations, logits and communication buffers come on top; sharding divides the state"});
+  s.lines.push_back(
+      {"4 x the half-precision bytes",
+       format_bytes(Bytes{std::int64_t(8 * P)}) + fmt::format(" ({:.1f} GB)", 8 * P / 1e9),
+       "weights, gradients and two Adam states, all in 16 bit; no master copy, no activations, no logits, no buffers"});
+  s.lines.push_back({"accelerate estimate-memory, float16", fmt::format("{:.1f} GB", 8 * P / 1e9),
+                     "max(4P, 6P, 8P) bytes: its largest stage is the two fp32 Adam states alone "
+                     "(huggingface/accelerate commands/estimate.py)"});
+  s.lines.push_back({"accelerate estimate-memory, float32", fmt::format("{:.1f} GB", 16 * P / 1e9),
+                     "4 x 4P bytes, the state of fp32 training without activations"});
+  s.lines.push_back({"here",
+                     fmt::format("{} tensors, {} in the process", format_bytes(chosen.tiers.tensors),
+                                 format_bytes(chosen.tiers.process)),
+                     r.recipe.is_adapter()
+                         ? "a frozen base has no gradients and no optimizer state, so the rules answer another "
+                           "question; activations and logits, which they leave out, are most of the rest"
+                         : "mixed precision keeps 16 bytes per parameter (fp32 weights, gradients and states), then "
+                           "activations, logits and communication buffers come on top; sharding divides the state"});
   return s;
 }
 
@@ -82,13 +138,17 @@ ExplainSection peak_section(const EstimateRequest& r, const EstimateResult& resu
   const auto why = [&](const std::string& name) {
     for (std::size_t g = 0; g < program.num_graphs; ++g)
       for (const Local& l : program.graphs[g].locals)
-        if (name == l.name) return fmt::format("{} {}{}{}", dims_text(l), to_string(l.dtype), *l.why ? ": " : "", l.why);
+        if (name == l.name)
+          return fmt::format("{} {}{}{}", dims_text(l), to_string(l.dtype), *l.why ? ": " : "", l.why);
     return std::string();
   };
   constexpr std::size_t kMost = 24;
   for (std::size_t i = 0; i < std::min(kMost, chosen.items.size()); ++i) {
     const auto& item = chosen.items[i];
-    s.lines.push_back({item.name, fmt::format("{}{}", format_bytes(item.bytes), item.count > 1 ? fmt::format(" ({} tensors)", item.count) : ""), why(item.name)});
+    s.lines.push_back(
+        {item.name,
+         fmt::format("{}{}", format_bytes(item.bytes), item.count > 1 ? fmt::format(" ({} tensors)", item.count) : ""),
+         why(item.name)});
   }
   return s;
 }
@@ -104,21 +164,33 @@ ExplainSection ledger_section(const EstimateRequest& r, const EstimateResult& re
   for (const LocalId id : saved_locals(layer)) {
     const Local& l = layer.locals[id];
     total += l.bytes();
-    s.lines.push_back({l.name, fmt::format("{} ({:.3g} bytes per token and hidden unit)", format_bytes(l.bytes()), double(l.bytes().count) / width), fmt::format("{} {}: {}", dims_text(l), to_string(l.dtype), l.why)});
+    s.lines.push_back({l.name,
+                       fmt::format("{} ({:.3g} bytes per token and hidden unit)", format_bytes(l.bytes()),
+                                   double(l.bytes().count) / width),
+                       fmt::format("{} {}: {}", dims_text(l), to_string(l.dtype), l.why)});
   }
-  s.lines.push_back({"together", fmt::format("{} ({:.3g} bytes per token and hidden unit)", format_bytes(total), double(total.count) / width),
-                     r.recipe.checkpointing == Checkpointing::None ? "kept by every layer" : "exists for one layer at a time; checkpointed layers keep their input"});
+  s.lines.push_back(
+      {"together",
+       fmt::format("{} ({:.3g} bytes per token and hidden unit)", format_bytes(total), double(total.count) / width),
+       r.recipe.checkpointing == Checkpointing::None
+           ? "kept by every layer"
+           : "exists for one layer at a time; checkpointed layers keep their input"});
   return s;
 }
 
-ExplainSection tiers_section(const EstimateRequest& r, const EstimateResult& result, const StrategyEstimate& chosen) {
+ExplainSection tiers_section(const EstimateResult& result, const StrategyEstimate& chosen) {
   ExplainSection s{"From tensors to the process", {}};
   const MemoryTiers& t = chosen.tiers;
-  s.lines.push_back({"tensors", format_bytes(t.tensors), "peak of the step program in program order (torch: max_memory_allocated)"});
-  s.lines.push_back({"reserved", format_bytes(t.reserved), "sum of each tensor class's own peak, as classes do not share allocator segments, limited by the card"});
+  s.lines.push_back(
+      {"tensors", format_bytes(t.tensors), "peak of the step program in program order (torch: max_memory_allocated)"});
+  s.lines.push_back(
+      {"reserved", format_bytes(t.reserved),
+       "sum of each tensor class's own peak, as classes do not share allocator segments, limited by the card"});
   s.lines.push_back({"process", format_bytes(t.process), "with CUDA context, NCCL and cuBLAS workspace (nvidia-smi)"});
-  s.lines.push_back({"must fit", fmt::format("{} of {}", format_bytes(t.needed), format_bytes(t.usable)), fmt::format("tensors, {:.0f} % of the allocator's spread, fixed overheads; {} less {:.0f} % margin", result.profile.pool_slack * 100, format_bytes(t.capacity), result.profile.margin * 100)});
-  (void)r;
+  s.lines.push_back(
+      {"must fit", fmt::format("{} of {}", format_bytes(t.needed), format_bytes(t.usable)),
+       fmt::format("tensors, {:.0f} % of the allocator's spread, fixed overheads; {} less {:.0f} % margin",
+                   result.profile.pool_slack * 100, format_bytes(t.capacity), result.profile.margin * 100)});
   return s;
 }
 
@@ -126,26 +198,47 @@ ExplainSection time_section(const EstimateRequest& r, const EstimateResult& resu
   ExplainSection s{"Time of one optimizer step", {}};
   const StepTime& t = chosen.time;
   s.lines.push_back({"step", format_duration(t.step), "forward pass over the step program (max-plus over streams)"});
-  s.lines.push_back({"compute", format_duration(t.compute), "roofline per op: max(FLOPs / rate, bytes / bandwidth) + launch"});
-  s.lines.push_back({"communication", fmt::format("{} busy, {} of the step not hidden by compute", format_duration(t.communication), format_duration(t.exposed)), fmt::format("alpha-beta on the bottleneck link: {:.1f} GB/s, {}; {}", r.cluster.intra.bandwidth.value / 1e9, format_duration(r.cluster.intra.latency), r.cluster.intra.source)});
-  s.lines.push_back({"host dispatch", format_duration(t.host), "kernels launched one after the other: the floor of small batches"});
-  s.lines.push_back({"bytes sent per rank and step", format_bytes(chosen.communication), "ring volumes: (n-1)/n of the message per gather or reduce-scatter, twice that per all-reduce (nccl-tests)"});
-  s.lines.push_back({"MFU", fmt::format("{:.1f} %", chosen.mfu * 100), r.recipe.is_adapter() ? "model FLOPs 4P per token (no weight gradients of the base) plus attention, over the datasheet rate" : "model FLOPs 6P per token plus attention, over the datasheet rate"});
-  s.lines.push_back({"global batch", fmt::format("{} sequences: {} per rank x {} accumulation x {} replicas; schedulers stepped per process advance {} times per global step", chosen.global_batch, r.recipe.micro_batch, r.recipe.grad_accum, chosen.strategy.mesh.data_parallel(), chosen.strategy.mesh.data_parallel()), "recipe"});
-  for (const auto& [name, value] : result.profile.values) s.lines.push_back({name, fmt::format("{:g} {}", value.value, value.unit), fmt::format("{}: {}", value.kind, value.source)});
+  s.lines.push_back(
+      {"compute", format_duration(t.compute), "roofline per op: max(FLOPs / rate, bytes / bandwidth) + launch"});
+  s.lines.push_back(
+      {"communication",
+       fmt::format("{} busy, {} of the step not hidden by compute", format_duration(t.communication),
+                   format_duration(t.exposed)),
+       fmt::format("alpha-beta on the bottleneck link: {:.1f} GB/s, {}; {}", r.cluster.intra.bandwidth.value / 1e9,
+                   format_duration(r.cluster.intra.latency), r.cluster.intra.source)});
+  s.lines.push_back(
+      {"host dispatch", format_duration(t.host), "kernels launched one after the other: the floor of small batches"});
+  s.lines.push_back(
+      {"bytes sent per rank and step", format_bytes(chosen.communication),
+       "ring volumes: (n-1)/n of the message per gather or reduce-scatter, twice that per all-reduce (nccl-tests)"});
+  s.lines.push_back(
+      {"MFU", fmt::format("{:.1f} %", chosen.mfu * 100),
+       r.recipe.is_adapter()
+           ? "model FLOPs 4P per token (no weight gradients of the base) plus attention, over the datasheet rate"
+           : "model FLOPs 6P per token plus attention, over the datasheet rate"});
+  s.lines.push_back({"global batch",
+                     fmt::format("{} sequences: {} per rank x {} accumulation x {} replicas; schedulers stepped per "
+                                 "process advance {} times per global step",
+                                 chosen.global_batch, r.recipe.micro_batch, r.recipe.grad_accum,
+                                 chosen.strategy.mesh.data_parallel(), chosen.strategy.mesh.data_parallel()),
+                     "recipe"});
+  for (const auto& [name, value] : result.profile.values)
+    s.lines.push_back(
+        {name, fmt::format("{:g} {}", value.value, value.unit), fmt::format("{}: {}", value.kind, value.source)});
   return s;
 }
 
 }  // namespace
 
-std::vector<ExplainSection> explain(const EstimateRequest& request, const EstimateResult& result, const StrategyEstimate& chosen) {
+std::vector<ExplainSection> explain(const EstimateRequest& request, const EstimateResult& result,
+                                    const StrategyEstimate& chosen) {
   std::vector<ExplainSection> out{parameters_section(result)};
   if (request.recipe.is_adapter()) out.push_back(lora_section(request, result));
   if (!chosen.not_applicable.empty()) return out;
   out.push_back(state_section(request, result, chosen));
   out.push_back(ledger_section(request, result, chosen));
   out.push_back(peak_section(request, result, chosen));
-  out.push_back(tiers_section(request, result, chosen));
+  out.push_back(tiers_section(result, chosen));
   out.push_back(rules_section(request, result, chosen));
   out.push_back(time_section(request, result, chosen));
   return out;

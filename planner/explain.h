@@ -8,9 +8,15 @@
 
 namespace gpuplan {
 
-struct ExplainLine { std::string term, value, source; };
-struct ExplainSection { std::string title; std::vector<ExplainLine> lines; };
+struct ExplainLine {
+  std::string term, value, source;
+};
+struct ExplainSection {
+  std::string title;
+  std::vector<ExplainLine> lines;
+};
 
-std::vector<ExplainSection> explain(const EstimateRequest& request, const EstimateResult& result, const StrategyEstimate& chosen);
+std::vector<ExplainSection> explain(const EstimateRequest& request, const EstimateResult& result,
+                                    const StrategyEstimate& chosen);
 
 }  // namespace gpuplan

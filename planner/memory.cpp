@@ -26,24 +26,33 @@ Pool pool_of(Category category) {
   }
 }
 
-Pool pool_of(LocalKind kind) { return kind == LocalKind::Logits ? kLogits : kind == LocalKind::Workspace ? kWorkspace : kActivations; }
-Category category_of(LocalKind kind) { return kind == LocalKind::Logits ? Category::Logits : kind == LocalKind::Workspace ? Category::Workspace : Category::Activations; }
+Pool pool_of(LocalKind kind) {
+  return kind == LocalKind::Logits ? kLogits : kind == LocalKind::Workspace ? kWorkspace : kActivations;
+}
+Category category_of(LocalKind kind) {
+  return kind == LocalKind::Logits      ? Category::Logits
+         : kind == LocalKind::Workspace ? Category::Workspace
+                                        : Category::Activations;
+}
 
 /// A running total with its peak, in which a loop's net change can be repeated in O(1).
 struct Meter {
-  std::int64_t live{}, peak{}, at_loop{}, peak_before_loop{};
-  bool add(std::int64_t bytes) { live += bytes; if (live <= peak) return false; peak = live; return true; }
+  std::int64_t live{}, peak{}, at_loop{};
+  bool add(std::int64_t bytes) {
+    live += bytes;
+    if (live <= peak) return false;
+    peak = live;
+    return true;
+  }
   void begin_loop() { at_loop = live; }
-  void end_loop(std::int64_t turns) { const std::int64_t net = live - at_loop; live += net * (turns - 1); if (net > 0) peak += net * (turns - 1); }
+  void end_loop(std::int64_t turns) {
+    const std::int64_t net = live - at_loop;
+    live += net * (turns - 1);
+    if (net > 0) peak += net * (turns - 1);
+  }
 };
 
-PeakInstant instant_of(const StepProgram& all, const Instruction& i) {
-  if (i.op == OpCode::OptimizerStep || (i.op == OpCode::Cast && i.stream == StreamId::Compute && i.num_operands > 0 && i.axis == Axis::None && false)) return PeakInstant::OptimizerStep;
-  if (i.op != OpCode::Call) return PeakInstant::Backward;
-  const Block& b = all.blocks[i.block];
-  if (b.by_kind[std::size_t(LocalKind::Logits)].peak > 0) return PeakInstant::LogitsAndLoss;
-  return PeakInstant::Forward;
-}
+bool runs_loss(const Block& block) { return block.by_kind[std::size_t(LocalKind::Logits)].peak > 0; }
 
 /// Forward, loss, backward or step: decided by what has run before the instruction.
 PeakInstant instant_at(const StepProgram& all, const RankProgram& p, std::uint32_t at) {
@@ -51,18 +60,25 @@ PeakInstant instant_at(const StepProgram& all, const RankProgram& p, std::uint32
   bool steps_before = false, backward_before = false;
   for (std::uint32_t k = at + 1; k-- > 0;) {
     const Instruction& j = p.instructions[k];
-    if (j.op == OpCode::OptimizerStep) { steps_before = true; break; }
-    if (j.op == OpCode::Call) { backward_before = all.blocks[j.block].runs_backward || all.blocks[j.block].by_kind[std::size_t(LocalKind::Logits)].peak > 0; break; }
+    if (j.op == OpCode::OptimizerStep) {
+      steps_before = true;
+      break;
+    }
+    if (j.op == OpCode::Call) {
+      backward_before = all.blocks[j.block].runs_backward || runs_loss(all.blocks[j.block]);
+      break;
+    }
   }
   if (i.op == OpCode::Call && !all.blocks[i.block].runs_backward) {
-    if (instant_of(all, i) == PeakInstant::LogitsAndLoss) return PeakInstant::LogitsAndLoss;
-    for (const Operand o : all.operands_of(p, i))                  // a recompute names no output
+    if (runs_loss(all.blocks[i.block])) return PeakInstant::LogitsAndLoss;
+    for (const Operand o : all.operands_of(p, i))  // a recompute names no output
       if ((o & kByCallee) && (o & kWrite)) return PeakInstant::Forward;
     return PeakInstant::Backward;
   }
   if (steps_before) return PeakInstant::OptimizerStep;
-  bool step_follows = false;                                       // a cast just before the first step belongs to it
-  for (std::uint32_t k = at; k < p.instructions.size() && p.instructions[k].op != OpCode::Call; ++k) step_follows |= p.instructions[k].op == OpCode::OptimizerStep;
+  bool step_follows = false;  // a cast just before the first step belongs to it
+  for (std::uint32_t k = at; k < p.instructions.size() && p.instructions[k].op != OpCode::Call; ++k)
+    step_follows |= p.instructions[k].op == OpCode::OptimizerStep;
   if (step_follows && i.op != OpCode::ReduceScatter && i.op != OpCode::AllReduce) return PeakInstant::OptimizerStep;
   return backward_before ? PeakInstant::Backward : PeakInstant::Forward;
 }
@@ -83,8 +99,16 @@ Peak replay(const StepProgram& all, const RankClass& rank_class) {
   out.resident = Bytes{device.live};
   for (std::uint32_t at = 0; at < p.instructions.size(); ++at) {
     const Instruction& i = p.instructions[at];
-    if (i.op == OpCode::Repeat) { for (Meter& m : spaces) m.begin_loop(); for (Meter& m : pools) m.begin_loop(); continue; }
-    if (i.op == OpCode::EndRepeat) { for (Meter& m : spaces) m.end_loop(i.frame); for (Meter& m : pools) m.end_loop(i.frame); continue; }
+    if (i.op == OpCode::Repeat) {
+      for (Meter& m : spaces) m.begin_loop();
+      for (Meter& m : pools) m.begin_loop();
+      continue;
+    }
+    if (i.op == OpCode::EndRepeat) {
+      for (Meter& m : spaces) m.end_loop(i.frame);
+      for (Meter& m : pools) m.end_loop(i.frame);
+      continue;
+    }
     const Operand* const begin = p.operands.data() + i.first_operand;
     const Operand* const end = begin + i.num_operands;
     bool frees = false;
@@ -136,8 +160,15 @@ void expand(const StepProgram& all, const RankProgram& p, Initial on_initial, Ch
   std::uint32_t back = 0, turns = 0;
   for (std::uint32_t at = 0; at < p.instructions.size(); ++at) {
     const Instruction& i = p.instructions[at];
-    if (i.op == OpCode::Repeat) { back = at; turns = i.frame; continue; }
-    if (i.op == OpCode::EndRepeat) { if (--turns > 0) at = back; continue; }
+    if (i.op == OpCode::Repeat) {
+      back = at;
+      turns = i.frame;
+      continue;
+    }
+    if (i.op == OpCode::EndRepeat) {
+      if (--turns > 0) at = back;
+      continue;
+    }
     for (const Operand o : all.operands_of(p, i))
       if ((o & kAllocates) && p.buffers[id(o)].space == MemorySpace::Device) on_change(at, id(o), nullptr, 1);
     if (i.op == OpCode::Call) {
@@ -157,15 +188,25 @@ DetailedPeak replay_detailed(const StepProgram& all, const RankClass& rank_class
   const RankProgram& p = all.programs[rank_class.program];
   std::int64_t live = 0, peak = 0;
   std::size_t change = 0, peak_change = 0;
-  const auto bytes_of_change = [&](std::uint32_t buffer, const Local* local) { return local ? local->bytes().count : p.buffers[buffer].bytes.count; };
-  expand(all, p, [&](std::uint32_t b) { live += p.buffers[b].bytes.count; peak = live; },
-         [&](std::uint32_t, std::uint32_t b, const Local* local, int sign) {
-           live += sign * bytes_of_change(b, local);
-           ++change;
-           if (live > peak) peak = live, peak_change = change;
-         });
+  const auto bytes_of_change = [&](std::uint32_t buffer, const Local* local) {
+    return local ? local->bytes().count : p.buffers[buffer].bytes.count;
+  };
+  expand(
+      all, p,
+      [&](std::uint32_t b) {
+        live += p.buffers[b].bytes.count;
+        peak = live;
+      },
+      [&](std::uint32_t, std::uint32_t b, const Local* local, int sign) {
+        live += sign * bytes_of_change(b, local);
+        ++change;
+        if (live > peak) peak = live, peak_change = change;
+      });
   // second pass: what is alive at that change, by name
-  struct Alive { std::int64_t bytes{}, count{}; Category category{}; };
+  struct Alive {
+    std::int64_t bytes{}, count{};
+    Category category{};
+  };
   std::map<std::string, Alive> alive;
   const auto put = [&](const std::string& name, Category category, std::int64_t bytes, int sign) {
     Alive& a = alive[name];
@@ -178,12 +219,15 @@ DetailedPeak replay_detailed(const StepProgram& all, const RankClass& rank_class
     return is_layer ? fmt::format("layer {}", to_string(b.role)) : buffer_name(b, num_layers);
   };
   change = 0;
-  expand(all, p, [&](std::uint32_t b) { put(name_of(p.buffers[b]), p.buffers[b].category, p.buffers[b].bytes.count, 1); },
-         [&](std::uint32_t, std::uint32_t b, const Local* local, int sign) {
-           if (++change > peak_change) return;
-           if (local) put(local->name, category_of(local->kind), local->bytes().count, sign);
-           else put(name_of(p.buffers[b]), p.buffers[b].category, p.buffers[b].bytes.count, sign);
-         });
+  expand(
+      all, p, [&](std::uint32_t b) { put(name_of(p.buffers[b]), p.buffers[b].category, p.buffers[b].bytes.count, 1); },
+      [&](std::uint32_t, std::uint32_t b, const Local* local, int sign) {
+        if (++change > peak_change) return;
+        if (local)
+          put(local->name, category_of(local->kind), local->bytes().count, sign);
+        else
+          put(name_of(p.buffers[b]), p.buffers[b].category, p.buffers[b].bytes.count, sign);
+      });
   DetailedPeak out{.tensors = Bytes{peak}};
   for (const auto& [name, a] : alive) {
     if (a.bytes == 0) continue;
@@ -198,17 +242,20 @@ std::vector<CurvePoint> memory_curve(const StepProgram& all, const RankClass& ra
   const RankProgram& p = all.programs[rank_class.program];
   std::vector<CurvePoint> full;
   std::int64_t live = 0;
-  expand(all, p, [&](std::uint32_t b) { live += p.buffers[b].bytes.count; },
-         [&](std::uint32_t at, std::uint32_t b, const Local* local, int sign) {
-           live += sign * (local ? local->bytes().count : p.buffers[b].bytes.count);
-           full.push_back({at, Bytes{live}});
-         });
+  expand(
+      all, p, [&](std::uint32_t b) { live += p.buffers[b].bytes.count; },
+      [&](std::uint32_t at, std::uint32_t b, const Local* local, int sign) {
+        live += sign * (local ? local->bytes().count : p.buffers[b].bytes.count);
+        full.push_back({at, Bytes{live}});
+      });
   if (full.size() <= max_points || max_points == 0) return full;
-  std::vector<CurvePoint> out;                                    // the highest of each stretch keeps the shape and the peak
+  std::vector<CurvePoint> out;  // the highest of each stretch keeps the shape and the peak
   const std::size_t stretch = (full.size() + max_points - 1) / max_points;
   for (std::size_t i = 0; i < full.size(); i += stretch) {
-    const auto begin = full.begin() + std::ptrdiff_t(i), end = full.begin() + std::ptrdiff_t(std::min(i + stretch, full.size()));
-    out.push_back(*std::max_element(begin, end, [](const CurvePoint& a, const CurvePoint& b) { return a.live < b.live; }));
+    const auto begin = full.begin() + std::ptrdiff_t(i),
+               end = full.begin() + std::ptrdiff_t(std::min(i + stretch, full.size()));
+    out.push_back(
+        *std::max_element(begin, end, [](const CurvePoint& a, const CurvePoint& b) { return a.live < b.live; }));
   }
   return out;
 }

@@ -16,12 +16,12 @@ enum class PeakInstant : std::uint8_t { Forward, LogitsAndLoss, Backward, Optimi
 
 /// What one scalar pass finds: the peak of tensors, and what the allocator and the host need beside it.
 struct Peak {
-  Bytes tensors;                                   // highest total of live device bytes
-  Bytes resident;                                  // persistent device bytes
-  Bytes pools;                                     // sum of each tensor class's own peak: what reserved memory tends to
-  Bytes managed;                                   // paged optimizer states
-  Bytes host, nvme;                                // peak bytes on the host and on NVMe, of this rank
-  std::uint32_t instruction{};                     // of the peak
+  Bytes tensors;                // highest total of live device bytes
+  Bytes resident;               // persistent device bytes
+  Bytes pools;                  // sum of each tensor class's own peak: what reserved memory tends to
+  Bytes managed;                // paged optimizer states
+  Bytes host, nvme;             // peak bytes on the host and on NVMe, of this rank
+  std::uint32_t instruction{};  // of the peak
   std::uint16_t unit{};
   PeakInstant instant{};
 };
@@ -33,13 +33,21 @@ Peak replay(const StepProgram& program, const RankClass& rank_class);
 struct DetailedPeak {
   Bytes tensors;
   std::array<Bytes, std::size_t(kNumCategories)> by_category{};
-  struct Item { std::string name; Bytes bytes; Category category{}; std::int64_t count = 1; };
-  std::vector<Item> items;                         // largest first, layers alike folded ("32 x layer boundary")
+  struct Item {
+    std::string name;
+    Bytes bytes;
+    Category category{};
+    std::int64_t count = 1;
+  };
+  std::vector<Item> items;  // largest first, layers alike folded ("32 x layer boundary")
 };
 DetailedPeak replay_detailed(const StepProgram& program, const RankClass& rank_class, std::int64_t num_layers);
 
 /// The memory curve over the step: live bytes at every change, thinned to at most `max_points`, the peak kept.
-struct CurvePoint { std::uint32_t instruction{}; Bytes live; };
+struct CurvePoint {
+  std::uint32_t instruction{};
+  Bytes live;
+};
 std::vector<CurvePoint> memory_curve(const StepProgram& program, const RankClass& rank_class, std::size_t max_points);
 
 std::string describe(PeakInstant instant, std::uint16_t unit, std::int64_t num_layers);

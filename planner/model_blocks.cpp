@@ -26,7 +26,8 @@ KeepPolicy keep_policy(const Recipe& recipe, const FrameworkConvention& framewor
 
 }  // namespace
 
-ModelBlocks make_blocks(StepProgram& program, const TrainedModel& model, const Recipe& recipe, const FrameworkConvention& framework, const Numerics& numerics) {
+ModelBlocks make_blocks(StepProgram& program, const TrainedModel& model, const Recipe& recipe,
+                        const FrameworkConvention& framework, const Numerics& numerics) {
   program.num_graphs = program.num_blocks = 0;
   LedgerContext context = make_context(model, recipe, framework, numerics);
   const bool plain = recipe.checkpointing == Checkpointing::None || recipe.checkpointing == Checkpointing::EveryK;

@@ -10,13 +10,14 @@
 namespace gpuplan {
 
 struct ModelBlocks {
-  LayerBlocks layer, windowed;              // windowed: layers with a sliding window, where the sequence exceeds it
+  LayerBlocks layer, windowed;  // windowed: layers with a sliding window, where the sequence exceeds it
   bool has_windowed = false;
-  bool keeps_input = false;                 // backward of an unchecked layer reads its input
+  bool keeps_input = false;  // backward of an unchecked layer reads its input
   std::uint8_t embedding = kNoBlock, embedding_backward = kNoBlock, head = kNoBlock;
 };
 
 /// Fills program.graphs and program.blocks (their storage is reused).
-ModelBlocks make_blocks(StepProgram& program, const TrainedModel& model, const Recipe& recipe, const FrameworkConvention& framework, const Numerics& numerics);
+ModelBlocks make_blocks(StepProgram& program, const TrainedModel& model, const Recipe& recipe,
+                        const FrameworkConvention& framework, const Numerics& numerics);
 
 }  // namespace gpuplan

@@ -11,7 +11,10 @@ namespace {
 
 const EngineConvention& engine_of(const FrameworkConvention& framework, Engine engine) {
   static const EngineConvention kLocal{.prefetch_units = 0};
-  return engine == Engine::Fsdp1 ? framework.fsdp1 : engine == Engine::Fsdp2 ? framework.fsdp2 : engine == Engine::Zero ? framework.zero : kLocal;
+  return engine == Engine::Fsdp1   ? framework.fsdp1
+         : engine == Engine::Fsdp2 ? framework.fsdp2
+         : engine == Engine::Zero  ? framework.zero
+                                   : kLocal;
 }
 
 RankProgram& new_program(StepProgram& program) {
@@ -21,7 +24,8 @@ RankProgram& new_program(StepProgram& program) {
 
 }  // namespace
 
-std::vector<std::uint16_t> stage_bounds(const PlanInput& input, const StepProgram& blocks_of, const Numerics& numerics) {
+std::vector<std::uint16_t> stage_bounds(const PlanInput& input, const StepProgram& blocks_of,
+                                        const Numerics& numerics) {
   const std::int64_t stages = input.strategy.mesh.pp, L = input.model.spec.num_hidden_layers;
   const OptimizerSpec& optimizer = find_optimizer(input.recipe.optimizer);
   std::vector<double> load(std::size_t(L + 2));
@@ -31,13 +35,17 @@ std::vector<std::uint16_t> stage_bounds(const PlanInput& input, const StepProgra
   };
   // what a layer keeps between forward and backward, and what the head needs at its peak
   double kept = double(bytes_of(input.recipe.tokens() * input.model.spec.hidden_size, numerics.residual).count);
-  if (input.recipe.checkpointing == Checkpointing::None)
-    for (const LocalId id : saved_locals(blocks_of.graphs[0])) kept += double(blocks_of.graphs[0].locals[id].bytes().count);
+  if (input.recipe.checkpointing != Checkpointing::Full)
+    for (const LocalId id : saved_locals(blocks_of.graphs[0]))
+      kept += double(blocks_of.graphs[0].locals[id].bytes().count);
   const double logits = double(blocks_of.blocks[blocks_of.num_blocks - 1].total.peak);
   load.front() = state_bytes(UnitKind::Before);
-  load.back() = state_bytes(UnitKind::After) + logits + (input.model.has_tied_head && stages > 1 ? state_bytes(UnitKind::Before) : 0);
+  load.back() = state_bytes(UnitKind::After) + logits +
+                (input.model.has_tied_head && stages > 1 ? state_bytes(UnitKind::Before) : 0);
   std::fill(load.begin() + 1, load.end() - 1, state_bytes(UnitKind::Layer) + kept);
-  const auto capacity = [&](std::int64_t stage) { return double(input.cluster.gpus[std::size_t(stage)].framework_memory.count); };
+  const auto capacity = [&](std::int64_t stage) {
+    return std::max(1.0, double(input.cluster.gpus[std::size_t(stage)].framework_memory.count));
+  };
   // smallest level such that filling stages in order up to level x capacity places every unit; at least one unit a stage
   std::vector<std::uint16_t> bounds;
   const auto fill = [&](double level) {
@@ -46,7 +54,8 @@ std::vector<std::uint16_t> stage_bounds(const PlanInput& input, const StepProgra
     for (std::int64_t s = 0; s < stages; ++s) {
       double used = 0;
       const std::size_t leave = std::size_t(stages - 1 - s);
-      while (next + leave < load.size() && (used == 0 || used + load[next] <= level * capacity(s))) used += load[next++];
+      while (next + leave < load.size() && (used == 0 || used + load[next] <= level * capacity(s)))
+        used += load[next++];
       bounds.push_back(std::uint16_t(next));
     }
     return next == load.size();
@@ -58,13 +67,15 @@ std::vector<std::uint16_t> stage_bounds(const PlanInput& input, const StepProgra
   return bounds;
 }
 
-void build_step_program(StepProgram& program, const PlanInput& input, std::span<const CostModel> columns, std::span<const std::size_t> gpu_column) {
+void build_step_program(StepProgram& program, const PlanInput& input, std::span<const CostModel> columns,
+                        std::span<const std::size_t> gpu_column) {
   const Strategy& strategy = input.strategy;
   const Numerics numerics = resolve_numerics(input.recipe, input.framework, strategy.engine);
   const EngineConvention& engine = engine_of(input.framework, strategy.engine);
   SizeRules rules{.engine = strategy.engine, .layout = strategy.layout, .ways = strategy.mesh.dp_shard, .rank = 0};
   const std::int64_t h = input.model.spec.hidden_size;
-  rules.persistence_threshold = strategy.layout.shards_weights ? (engine.persistence_threshold < 0 ? 10 * h : engine.persistence_threshold) : 0;
+  rules.persistence_threshold =
+      strategy.layout.shards_weights ? (engine.persistence_threshold < 0 ? 10 * h : engine.persistence_threshold) : 0;
   program.mesh = strategy.mesh;
   program.num_programs = 0;
   program.classes.clear();
@@ -83,7 +94,8 @@ void build_step_program(StepProgram& program, const PlanInput& input, std::span<
     builder.run(blocks, bounds[std::size_t(stage)], std::uint16_t(bounds[std::size_t(stage) + 1] - 1));
     const std::int64_t first = stage * replicas;
     const std::size_t column = gpu_column.empty() ? 0 : gpu_column[std::size_t(first)];
-    program.classes.push_back({.first_rank = first, .num_ranks = replicas, .program = program.num_programs - 1, .costs = column});
+    program.classes.push_back(
+        {.first_rank = first, .num_ranks = replicas, .program = program.num_programs - 1, .costs = column});
   }
 }
 

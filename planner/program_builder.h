@@ -28,6 +28,7 @@ std::vector<std::uint16_t> stage_bounds(const PlanInput& input, const StepProgra
 
 /// Builds into `program`, whose storage is reused. `columns` are cost models, one per kind of GPU in `gpu_column`
 /// (per rank used; empty: all on column 0).
-void build_step_program(StepProgram& program, const PlanInput& input, std::span<const CostModel> columns, std::span<const std::size_t> gpu_column = {});
+void build_step_program(StepProgram& program, const PlanInput& input, std::span<const CostModel> columns,
+                        std::span<const std::size_t> gpu_column = {});
 
 }  // namespace gpuplan

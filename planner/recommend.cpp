@@ -37,7 +37,9 @@ const Row* best_of(const EstimateResult& result, Preference preference) {
     if (e.fits && (!any || score(e, preference) < best)) best = score(e, preference), any = true;
   const Row* chosen = nullptr;
   for (const Row& e : result.strategies)
-    if (e.fits && score(e, preference) <= best * (1 + kTimeError) && (!chosen || e.strategy.simplicity < chosen->strategy.simplicity)) chosen = &e;
+    if (e.fits && score(e, preference) <= best * (1 + kTimeError) &&
+        (!chosen || e.strategy.simplicity < chosen->strategy.simplicity))
+      chosen = &e;
   return chosen;
 }
 
@@ -48,36 +50,47 @@ std::string reason_for(const Row& chosen, const EstimateRequest& r, const Estima
   if (r.strategy != "auto") return "asked for, and it fits";
   std::string text;
   if (name == "single") {
-    text = r.cluster.num_gpus() == 1 ? "it fits on the one GPU there is" : "it fits on one GPU, and more would cost more per token than they gain";
+    text = r.cluster.num_gpus() == 1 ? "it fits on the one GPU there is"
+                                     : "it fits on one GPU, and more would cost more per token than they gain";
   } else if (name == "ddp") {
     text = "the model and its training state fit on one GPU, so every GPU gets a copy and only gradients travel";
   } else if (name == "zero1" || name == "zero2") {
-    text = fmt::format("replicas of the weights fit, the optimizer{} is sharded over the GPUs", name == "zero2" ? " and the gradients" : "");
+    text = fmt::format("replicas of the weights fit, the optimizer{} is sharded over the GPUs",
+                       name == "zero2" ? " and the gradients" : "");
   } else if (name == "mp") {
     text = "no sharded strategy fits, so the layers are spread over the GPUs; they work one after the other";
   } else {
-    text = fmt::format("one GPU does not hold it{}, so weights, gradients and optimizer are sharded", single && !single->fits ? fmt::format(" ({} needed)", format_bytes(single->tiers.needed)) : "");
-    if (!chosen.strategy.layout.reshards_after_forward) text += "; weights stay gathered until backward because the memory is there, which saves a third of the traffic";
+    text = fmt::format("one GPU does not hold it{}, so weights, gradients and optimizer are sharded",
+                       single && !single->fits ? fmt::format(" ({} needed)", format_bytes(single->tiers.needed)) : "");
+    if (!chosen.strategy.layout.reshards_after_forward)
+      text += "; weights stay gathered until backward because the memory is there, which saves a third of the traffic";
   }
   const Row* ddp = find(result, "ddp");
   const Row* fsdp = find(result, "fsdp");
-  if (name == "ddp" && fsdp && fsdp->tokens_per_second > 0 && ddp && ddp->tokens_per_second > 1.2 * fsdp->tokens_per_second)
-    text += fmt::format("; sharding it with FSDP would be {:.1f} times slower", ddp->tokens_per_second / fsdp->tokens_per_second);
+  if (name == "ddp" && fsdp && fsdp->tokens_per_second > 0 && ddp &&
+      ddp->tokens_per_second > 1.2 * fsdp->tokens_per_second)
+    text += fmt::format("; sharding it with FSDP would be {:.1f} times slower",
+                        ddp->tokens_per_second / fsdp->tokens_per_second);
   if (fits_on_one && r.recipe.offload.any()) text += "; it fits without offload, which only slows it down";
   return text;
 }
 
 /// What would be better although the recipe is never changed for the user.
-void add_hints(std::vector<std::string>& advice, const Row& chosen, const EstimateRequest& r, const EstimateResult& result) {
-  if (chosen.max_micro_batch && *chosen.max_micro_batch > r.recipe.micro_batch && r.recipe.grad_accum == 1 && chosen.time.host > 0.7 * chosen.time.step)
-    advice.push_back(fmt::format("the host launches kernels for {} of the {} step: a larger micro batch (up to {}) uses the GPU better", format_duration(chosen.time.host), format_duration(chosen.time.step), *chosen.max_micro_batch));
+void add_hints(std::vector<std::string>& advice, const Row& chosen, const EstimateRequest& r,
+               const EstimateResult& result) {
+  if (chosen.max_micro_batch && *chosen.max_micro_batch > r.recipe.micro_batch && r.recipe.grad_accum == 1 &&
+      chosen.time.host > 0.7 * chosen.time.step)
+    advice.push_back(fmt::format(
+        "the host launches kernels for {} of the {} step: a larger micro batch (up to {}) uses the GPU better",
+        format_duration(chosen.time.host), format_duration(chosen.time.step), *chosen.max_micro_batch));
   if (r.recipe.checkpointing != Checkpointing::None && chosen.fits) {
     EstimateRequest without = r;
     without.recipe.checkpointing = Checkpointing::None;
     StepProgram program;
     StrategyEstimate probe{.strategy = chosen.strategy};
     if (evaluate(probe, without, result.model, result.framework, result.profile, program))
-      advice.push_back("it fits without activation checkpointing too, which would save about a quarter to a third of the time");
+      advice.push_back(
+          "it fits without activation checkpointing too, which would save about a quarter to a third of the time");
   }
   if (r.recipe.method == Method::Qlora && chosen.fits) {
     EstimateRequest lora = r;
@@ -86,7 +99,8 @@ void add_hints(std::vector<std::string>& advice, const Row& chosen, const Estima
     const TrainedModel model = prepare(lora.model, lora.recipe, result.framework);
     StepProgram program;
     StrategyEstimate probe{.strategy = chosen.strategy};
-    if (evaluate(probe, lora, model, result.framework, result.profile, program)) advice.push_back("LoRA on the 16-bit base fits as well: quality good instead of ok, and no dequantisation");
+    if (evaluate(probe, lora, model, result.framework, result.profile, program))
+      advice.push_back("LoRA on the 16-bit base fits as well: quality good instead of ok, and no dequantisation");
   }
   if (r.recipe.method == Method::Lora && chosen.fits) {
     EstimateRequest full = r;
@@ -94,25 +108,40 @@ void add_hints(std::vector<std::string>& advice, const Row& chosen, const Estima
     const TrainedModel model = prepare(full.model, full.recipe, result.framework);
     StepProgram program;
     StrategyEstimate probe{.strategy = chosen.strategy};
-    if (evaluate(probe, full, model, result.framework, result.profile, program)) advice.push_back("full fine-tuning fits too (best quality, about 1.5 times the compute)");
+    if (evaluate(probe, full, model, result.framework, result.profile, program))
+      advice.push_back("full fine-tuning fits too (best quality, about 1.5 times the compute)");
   }
 }
 
-struct Change { std::string text; std::function<void(EstimateRequest&)> apply; };
+struct Change {
+  std::string text;
+  std::function<void(EstimateRequest&)> apply;
+};
 
 /// Changes a user can make, mildest first.
 std::vector<Change> changes(const EstimateRequest& r) {
   std::vector<Change> out;
-  const auto add = [&](bool useful, std::string text, std::function<void(EstimateRequest&)> apply) { if (useful) out.push_back({std::move(text), std::move(apply)}); };
-  add(r.recipe.checkpointing == Checkpointing::None, "--checkpointing full (about a third more time)", [](auto& q) { q.recipe.checkpointing = Checkpointing::Full; });
-  add(r.recipe.loss == LossKernel::Plain, "--loss fused (full logits never exist)", [](auto& q) { q.recipe.loss = LossKernel::Fused; });
+  const auto add = [&](bool useful, std::string text, std::function<void(EstimateRequest&)> apply) {
+    if (useful) out.push_back({std::move(text), std::move(apply)});
+  };
+  add(r.recipe.checkpointing == Checkpointing::None, "--checkpointing full (about a third more time)",
+      [](auto& q) { q.recipe.checkpointing = Checkpointing::Full; });
+  add(r.recipe.loss == LossKernel::Plain, "--loss fused (full logits never exist)",
+      [](auto& q) { q.recipe.loss = LossKernel::Fused; });
   add(r.recipe.micro_batch > 1, "--micro-batch 1 with more --grad-accum", [](auto& q) { q.recipe.micro_batch = 1; });
-  add(r.recipe.attention == AttentionKernel::Eager, "--attention sdpa", [](auto& q) { q.recipe.attention = AttentionKernel::Sdpa; });
-  add(r.recipe.method == Method::Full && !r.recipe.optimizer.ends_with("8bit"), "--optimizer adamw-8bit", [](auto& q) { q.recipe.optimizer = "adamw-8bit"; });
+  add(r.recipe.attention == AttentionKernel::Eager, "--attention sdpa",
+      [](auto& q) { q.recipe.attention = AttentionKernel::Sdpa; });
+  add(r.recipe.method == Method::Full && !r.recipe.optimizer.ends_with("8bit"), "--optimizer adamw-8bit",
+      [](auto& q) { q.recipe.optimizer = "adamw-8bit"; });
   add(r.recipe.method == Method::Full, "--lora r=8 (quality good)", [](auto& q) { q.recipe.method = Method::Lora; });
-  add(r.recipe.method != Method::Qlora, "--qlora r=8 (quality ok)", [](auto& q) { q.recipe.method = Method::Qlora; q.recipe.quant.kind = BaseQuant::Nf4; });
-  add(r.recipe.seq_len > 512, fmt::format("--seq-len {}", r.recipe.seq_len / 2), [](auto& q) { q.recipe.seq_len /= 2; });
-  add(r.recipe.offload.optimizer == OffloadTarget::None && r.recipe.method == Method::Full, "--offload optimizer,params (much slower)",
+  add(r.recipe.method != Method::Qlora, "--qlora r=8 (quality ok)", [](auto& q) {
+    q.recipe.method = Method::Qlora;
+    q.recipe.quant.kind = BaseQuant::Nf4;
+  });
+  add(r.recipe.seq_len > 512, fmt::format("--seq-len {}", r.recipe.seq_len / 2),
+      [](auto& q) { q.recipe.seq_len /= 2; });
+  add(r.recipe.offload.optimizer == OffloadTarget::None && r.recipe.method == Method::Full,
+      "--offload optimizer,params (much slower)",
       [](auto& q) { q.recipe.offload.optimizer = q.recipe.offload.params = OffloadTarget::Cpu; });
   return out;
 }
@@ -142,7 +171,7 @@ std::vector<std::string> what_to_change(const EstimateRequest& r, const Estimate
       advice.push_back(fmt::format("{}: then {} fits", change.text, strategy.name));
       continue;
     }
-    const bool fits_in_turns = fitting != nullptr;               // only by letting the GPUs work one after the other
+    const bool fits_in_turns = fitting != nullptr;  // only by letting the GPUs work one after the other
     if (tried.recipe.checkpointing == Checkpointing::None) {
       tried.recipe.checkpointing = Checkpointing::Full;
       if (first_fitting(tried, result, strategy) && (!fits_in_turns || strategy.schedule == Schedule::Sequential)) {
@@ -158,14 +187,16 @@ std::vector<std::string> what_to_change(const EstimateRequest& r, const Estimate
   for (const Change& change : changes(r)) {
     change.apply(combined);
     texts += (texts.empty() ? "" : " + ") + change.text;
-    if (first_fitting(combined, result, strategy)) return {fmt::format("{}: together, then {} fits", texts, strategy.name)};
+    if (first_fitting(combined, result, strategy))
+      return {fmt::format("{}: together, then {} fits", texts, strategy.name)};
   }
   EstimateRequest more = r;
   for (int doublings = 1; doublings <= 6; ++doublings) {
     const std::size_t n = more.cluster.gpus.size();
     if (more.cluster.is_mixed() || n == 0) break;
     more.cluster = parse_gpus(fmt::format("{}x{}", 2 * n, more.cluster.gpus.front().id));
-    if (first_fitting(more, result, strategy)) return {fmt::format("{} GPUs of this kind: then {} fits", 2 * n, strategy.name)};
+    if (first_fitting(more, result, strategy))
+      return {fmt::format("{} GPUs of this kind: then {} fits", 2 * n, strategy.name)};
   }
   return {"no change that gpuplan knows makes it fit: choose a smaller model or GPUs with more memory"};
 }
@@ -178,7 +209,8 @@ Recommendation recommend(const EstimateRequest& r, const EstimateResult& result)
   if (!chosen) {
     out.reason = r.strategy == "auto" ? "no strategy fits" : fmt::format("{} does not fit", r.strategy);
     for (const Row& e : result.strategies)
-      if (r.strategy != "auto" && !e.not_applicable.empty()) out.reason = fmt::format("{} is not possible here: {}", r.strategy, e.not_applicable);
+      if (r.strategy != "auto" && !e.not_applicable.empty())
+        out.reason = fmt::format("{} is not possible here: {}", r.strategy, e.not_applicable);
     out.advice = what_to_change(r, result);
     return out;
   }
@@ -192,17 +224,29 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
   std::vector<std::string> out = r.cluster.assumptions;
   const Recipe& c = r.recipe;
   out.push_back(fmt::format("framework {}: {}", result.framework.name, result.framework.title));
-  out.push_back(fmt::format("{} tokens per sequence, {}, micro batch {} per data-parallel rank, {} per optimizer step", c.seq_len,
-                            c.packing == Packing::Packed ? "packed" : c.packing == Packing::Padded ? "padded" : "dynamic lengths (memory for the longest)", c.micro_batch,
-                            c.grad_accum == 1 ? "1 micro-batch" : fmt::format("{} micro-batches", c.grad_accum)));
+  out.push_back(
+      fmt::format("{} tokens per sequence, {}, micro batch {} per data-parallel rank, {} per optimizer step", c.seq_len,
+                  c.packing == Packing::Packed   ? "packed"
+                  : c.packing == Packing::Padded ? "padded"
+                                                 : "dynamic lengths (memory for the longest)",
+                  c.micro_batch, c.grad_accum == 1 ? "1 micro-batch" : fmt::format("{} micro-batches", c.grad_accum)));
   const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : c.seq_len;
-  out.push_back(fmt::format("data: {} rows of {} tokens, {:g} epoch{}", format_grouped(r.dataset.rows), per_row, r.dataset.epochs, r.dataset.epochs == 1 ? "" : "s"));
-  out.push_back(fmt::format("profile {}: {} (not calibrated on this machine)", result.profile.id, result.profile.title));
-  if (r.cluster.num_gpus() > 1) out.push_back(fmt::format("links: {}, {:.1f} GB/s bus bandwidth ({})", r.cluster.fabric_text, r.cluster.intra.bandwidth.value / 1e9, r.cluster.intra.source));
-  if (r.price_per_gpu_hour) out.push_back(fmt::format("price: {} per GPU and hour (given)", format_usd(*r.price_per_gpu_hour)));
-  else if (r.cluster.price_per_gpu_hour) out.push_back(fmt::format("price: {} per GPU and hour ({})", format_usd(*r.cluster.price_per_gpu_hour), r.cluster.price_source));
-  else out.push_back("price: none known for these GPUs; give --price-per-gpu-hour");
-  if (c.is_adapter() && result.model.has_tied_head && result.model.head.is_adapted) out.push_back("the adapted head shares its frozen weight with the embedding");
+  out.push_back(fmt::format("data: {} rows of {} tokens, {:g} epoch{}", format_grouped(r.dataset.rows), per_row,
+                            r.dataset.epochs, r.dataset.epochs == 1 ? "" : "s"));
+  out.push_back(
+      fmt::format("profile {}: {} (not calibrated on this machine)", result.profile.id, result.profile.title));
+  if (r.cluster.num_gpus() > 1)
+    out.push_back(fmt::format("links: {}, {:.1f} GB/s bus bandwidth ({})", r.cluster.fabric_text,
+                              r.cluster.intra.bandwidth.value / 1e9, r.cluster.intra.source));
+  if (r.price_per_gpu_hour)
+    out.push_back(fmt::format("price: {} per GPU and hour (given)", format_usd(*r.price_per_gpu_hour)));
+  else if (r.cluster.price_per_gpu_hour)
+    out.push_back(fmt::format("price: {} per GPU and hour ({})", format_usd(*r.cluster.price_per_gpu_hour),
+                              r.cluster.price_source));
+  else
+    out.push_back("price: none known for these GPUs; give --price-per-gpu-hour");
+  if (c.is_adapter() && result.model.has_tied_head && result.model.head.is_adapted)
+    out.push_back("the adapted head shares its frozen weight with the embedding");
   if (r.options.fsdp_version == 1) out.push_back("FSDP means version 1 (FullyShardedDataParallel)");
   out.push_back(fmt::format("{:.0f} % of the device is kept free as margin", result.profile.margin * 100));
   return out;

@@ -12,7 +12,8 @@ StageScratch& stage_scratch() {
   return scratch;
 }
 
-std::uint32_t StageBuilder::add(Category category, BufferRole role, std::uint16_t unit, Bytes bytes, bool persistent, MemorySpace space) {
+std::uint32_t StageBuilder::add(Category category, BufferRole role, std::uint16_t unit, Bytes bytes, bool persistent,
+                                MemorySpace space) {
   Buffer& b = p_.buffers.emplace_back();
   b.bytes = bytes;
   b.category = category;
@@ -23,7 +24,8 @@ std::uint32_t StageBuilder::add(Category category, BufferRole role, std::uint16_
   return std::uint32_t(p_.buffers.size() - 1);
 }
 
-Instruction& StageBuilder::emit(OpCode op, StreamId stream, Axis axis, std::uint16_t unit, std::span<const Operand> operands, Bytes work) {
+Instruction& StageBuilder::emit(OpCode op, StreamId stream, Axis axis, std::uint16_t unit,
+                                std::span<const Operand> operands, Bytes work) {
   Instruction& i = p_.instructions.emplace_back();
   i.op = op;
   i.stream = stream;
@@ -70,7 +72,7 @@ void StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
   first_ = first, last_ = last;
   p_.clear();
   p_.first_unit = first, p_.last_unit = last;
-  p_.buffers.emplace_back();                                     // id 0 stands for "no operand"
+  p_.buffers.emplace_back();  // id 0 stands for "no operand"
   for (auto& held : s_.held) held.clear();
   s_.pending.clear();
   s_.casts.clear();
@@ -79,15 +81,21 @@ void StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
   const Bytes boundary = bytes_of(recipe().tokens() * in_.model.spec.hidden_size, n_.residual);
   s_.units.assign(std::size_t(last - first + 1), {});
   const ModelSpec& spec = in_.model.spec;
-  const std::int64_t window_period = spec.sliding_layers > 0 ? std::max<std::int64_t>(1, spec.num_hidden_layers / std::max<std::int64_t>(1, spec.num_hidden_layers - spec.sliding_layers)) : 0;
+  const std::int64_t window_period =
+      spec.sliding_layers > 0
+          ? std::max<std::int64_t>(
+                1, spec.num_hidden_layers / std::max<std::int64_t>(1, spec.num_hidden_layers - spec.sliding_layers))
+          : 0;
   for (std::size_t i = 0; i < s_.units.size(); ++i) {
     Unit& u = s_.units[i];
     const std::int64_t layer = std::int64_t(unit_id(i)) - 1;
-    const bool is_windowed = blocks.has_windowed && (spec.sliding_layers >= spec.num_hidden_layers || (layer + 1) % window_period != 0);
+    const bool is_windowed =
+        blocks.has_windowed && (spec.sliding_layers >= spec.num_hidden_layers || (layer + 1) % window_period != 0);
     u.blocks = is_windowed ? blocks.windowed : blocks.layer;
     u.keeps_input = blocks.keeps_input;
     u.input = boundary;
-    u.is_checkpointed = recipe().checkpointing != Checkpointing::None && (recipe().checkpointing != Checkpointing::EveryK || layer % k == 0);
+    u.is_checkpointed = recipe().checkpointing != Checkpointing::None &&
+                        (recipe().checkpointing != Checkpointing::EveryK || layer % k == 0);
     if (is_embedding(i)) u.whole = blocks.embedding, u.whole_backward = blocks.embedding_backward;
     if (is_head(i)) u.whole = blocks.head;
   }

@@ -17,26 +17,31 @@ namespace gpuplan {
 enum class Act : std::uint8_t { Forward, Head, Backward };
 
 /// One stop of the schedule. `unit` is local to the stage.
-struct Visit { Act act{}; std::uint16_t unit{}; std::int64_t micro_batch{}; bool begins_chunk{}, ends_chunk{}; };
+struct Visit {
+  Act act{};
+  std::uint16_t unit{};
+  std::int64_t micro_batch{};
+  bool begins_chunk{}, ends_chunk{};
+};
 
 /// Tensors that are gathered, reduced and stepped together: an FSDP unit, a DDP bucket, a ZeRO module. Buffer ids, 0: none.
 struct Group {
   StateSizes sizes;
-  std::uint16_t unit{};                               // for names
+  std::uint16_t unit{};  // for names
   std::uint32_t trained{}, frozen{}, master{}, state{}, paged{};
-  std::uint32_t gathered_trained{}, gathered_frozen{}, flat_trained{}, flat_frozen{};   // current handles
+  std::uint32_t gathered_trained{}, gathered_frozen{}, flat_trained{}, flat_frozen{};  // current handles
   std::uint32_t full_gradient{}, gradient{}, bucket{};
-  std::int64_t elements_after{};                      // gathered between this group's forward and its backward
-  std::uint32_t reduced_whole{};                      // ZeRO-1: unsharded gradient that stays until the step
+  std::int64_t elements_after{};  // gathered between this group's forward and its backward
+  std::uint32_t reduced_whole{};  // ZeRO-1: unsharded gradient that stays until the step
   bool is_held{}, keeps_after_forward{}, is_root{}, needs_copy_out{};
   bool has_gradient() const { return sizes.trained_elements > 0 || sizes.full_gradient.count > 0; }
 };
 
 /// What the units of a stage call.
 struct Unit {
-  LayerBlocks blocks;                                 // of a layer
-  std::uint8_t whole = kNoBlock, whole_backward = kNoBlock;   // of an end of the model
-  std::uint16_t group{}, second{};                    // whose weights it uses; the second of a tied head or a wrapped rest
+  LayerBlocks blocks;                                        // of a layer
+  std::uint8_t whole = kNoBlock, whole_backward = kNoBlock;  // of an end of the model
+  std::uint16_t group{}, second{};  // whose weights it uses; the second of a tied head or a wrapped rest
   bool has_second{}, is_checkpointed{}, keeps_input{};
   Bytes input;
 };
@@ -57,8 +62,15 @@ StageScratch& stage_scratch();
 /// Builds the program of one stage (all ranks of a job without pipeline) by walking its schedule.
 class StageBuilder {
  public:
-  StageBuilder(RankProgram& program, const PlanInput& input, const Numerics& numerics, const SizeRules& rules, const EngineConvention& engine)
-      : p_(program), in_(input), n_(numerics), rules_(rules), engine_(engine), s_(stage_scratch()), layout_(rules.layout) {}
+  StageBuilder(RankProgram& program, const PlanInput& input, const Numerics& numerics, const SizeRules& rules,
+               const EngineConvention& engine)
+      : p_(program),
+        in_(input),
+        n_(numerics),
+        rules_(rules),
+        engine_(engine),
+        s_(stage_scratch()),
+        layout_(rules.layout) {}
 
   /// `first` to `last` are the model's units of this stage.
   void run(const ModelBlocks& blocks, std::uint16_t first, std::uint16_t last);
@@ -78,10 +90,15 @@ class StageBuilder {
   std::int64_t replicas() const { return in_.strategy.mesh.dp_replicate; }
 
   // buffers
-  std::uint32_t add(Category category, BufferRole role, std::uint16_t unit, Bytes bytes, bool persistent = false, MemorySpace space = MemorySpace::Device);
-  void place(std::uint32_t id, Axis axis, Placement placement) { p_.buffers[id].placement[std::size_t(axis)] = placement; }
-  Instruction& emit(OpCode op, StreamId stream, Axis axis, std::uint16_t unit, std::span<const Operand> operands, Bytes work = {});
-  Instruction& emit(OpCode op, StreamId stream, Axis axis, std::uint16_t unit, std::initializer_list<Operand> operands, Bytes work = {}) {
+  std::uint32_t add(Category category, BufferRole role, std::uint16_t unit, Bytes bytes, bool persistent = false,
+                    MemorySpace space = MemorySpace::Device);
+  void place(std::uint32_t id, Axis axis, Placement placement) {
+    p_.buffers[id].placement[std::size_t(axis)] = placement;
+  }
+  Instruction& emit(OpCode op, StreamId stream, Axis axis, std::uint16_t unit, std::span<const Operand> operands,
+                    Bytes work = {});
+  Instruction& emit(OpCode op, StreamId stream, Axis axis, std::uint16_t unit, std::initializer_list<Operand> operands,
+                    Bytes work = {}) {
     return emit(op, stream, axis, unit, std::span<const Operand>(operands.begin(), operands.size()), work);
   }
   void finish();
@@ -94,7 +111,9 @@ class StageBuilder {
   MemorySpace weight_space() const;
 
   // asynchronous operations hold their inputs until the next one of their stream
-  void hold(StreamId stream, std::uint32_t id) { if (id) s_.held[std::size_t(stream)].push_back(id); }
+  void hold(StreamId stream, std::uint32_t id) {
+    if (id) s_.held[std::size_t(stream)].push_back(id);
+  }
   void drain(StreamId stream, std::uint16_t unit);
 
   // visits
@@ -103,7 +122,8 @@ class StageBuilder {
   void acquire(const Visit& visit);
   void cast_for(const Visit& visit);
   void gather(Group& group);
-  void gather_part(Group& group, std::uint32_t stored, Bytes whole, bool is_cast, std::uint32_t& handle, std::uint32_t& flat);
+  void gather_part(Group& group, std::uint32_t stored, Bytes whole, bool is_cast, std::uint32_t& handle,
+                   std::uint32_t& flat);
   void copy_out(Group& group);
   void cast_weights(Group& group, Bytes bytes);
   void release_groups(const Visit& visit);
@@ -123,7 +143,8 @@ class StageBuilder {
   void step(Group& group);
   void put_away(std::size_t at, std::uint16_t unit);
   void bring_back(std::size_t visit);
-  template <class Use> void each_group(const Unit& unit, Use use) {
+  template <class Use>
+  void each_group(const Unit& unit, Use use) {
     use(s_.groups[unit.group]);
     if (unit.has_second) use(s_.groups[unit.second]);
   }

@@ -29,7 +29,8 @@ void StageBuilder::reduce(Group& g, bool is_last) {
     if (copies) {
       message = add(Category::Communication, BufferRole::ReduceInput, g.unit, g.sizes.reduce_message);
       p_.buffers[message].placement = p_.buffers[g.full_gradient].placement;
-      emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.full_gradient | kRead, message | kWrite}, g.sizes.full_gradient + g.sizes.reduce_message);
+      emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.full_gradient | kRead, message | kWrite},
+           g.sizes.full_gradient + g.sizes.reduce_message);
     }
     if (!g.gradient) {
       g.gradient = add(Category::Gradients, BufferRole::Gradient, g.unit, g.sizes.gradient);
@@ -37,22 +38,28 @@ void StageBuilder::reduce(Group& g, bool is_last) {
       if (replicas() > 1) place(g.gradient, Axis::DpReplicate, Placement::Partial);
     }
     emit(OpCode::ReduceScatter, StreamId::Reduce, Axis::DpShard, g.unit,
-         {message | kRead, g.gradient | kRead | kWrite | kAccumulates, reduce_bucket_ ? reduce_bucket_ | kRead | kWrite : 0}, g.sizes.reduce_message);
-    if (layout_.shards_gradients) hold(StreamId::Reduce, message);
-    else g.reduced_whole = g.full_gradient;
+         {message | kRead, g.gradient | kRead | kWrite | kAccumulates,
+          reduce_bucket_ ? reduce_bucket_ | kRead | kWrite : 0},
+         g.sizes.reduce_message);
+    if (layout_.shards_gradients)
+      hold(StreamId::Reduce, message);
+    else
+      g.reduced_whole = g.full_gradient;
     g.full_gradient = 0;
   } else if (!g.gradient) {
     g.gradient = g.full_gradient;
   }
-  if (replicas() > 1 && is_last)                                  // after a scatter: its output, still in the reduce dtype
-    emit(OpCode::AllReduce, StreamId::Reduce, Axis::DpReplicate, g.unit, {g.gradient | kRead | kWrite, g.bucket ? g.bucket | kRead | kWrite : 0},
+  if (replicas() > 1 && is_last)  // after a scatter: its output, still in the reduce dtype
+    emit(OpCode::AllReduce, StreamId::Reduce, Axis::DpReplicate, g.unit,
+         {g.gradient | kRead | kWrite, g.bucket ? g.bucket | kRead | kWrite : 0},
          scatters ? shard(g.sizes.reduce_message, rules_.ways) : p_.buffers[g.gradient].bytes);
 }
 
 /// A group's gradient of this micro-batch is complete: it waits for its bucket.
 void StageBuilder::gradients_ready(std::size_t index, bool is_last) {
   const Group& g = s_.groups[index];
-  if (g.has_gradient() && g.full_gradient && (is_last || reduces_each_micro_batch())) s_.pending.push_back(std::uint32_t(index));
+  if (g.has_gradient() && g.full_gradient && (is_last || reduces_each_micro_batch()))
+    s_.pending.push_back(std::uint32_t(index));
 }
 
 /// Reduces the waiting groups when they fill a bucket; sharded units are buckets of their own.
@@ -76,35 +83,47 @@ void StageBuilder::step(Group& g) {
   const bool is_slice = layout_.shards_optimizer && !layout_.shards_weights && rules_.ways > 1;
   const Operand slice = is_slice ? kOwnSlice : 0;
   std::uint32_t gradient = g.gradient;
-  if (step_gradient_bytes_.count > 0 && !is_host) {               // ZeRO: fp32 copy of the whole partition
-    if (!step_gradient_) step_gradient_ = add(Category::Gradients, BufferRole::StepGradient, g.unit, step_gradient_bytes_);
+  if (step_gradient_bytes_.count > 0 && !is_host) {  // ZeRO: fp32 copy of the whole partition
+    if (!step_gradient_)
+      step_gradient_ = add(Category::Gradients, BufferRole::StepGradient, g.unit, step_gradient_bytes_);
     place(step_gradient_, Axis::DpShard, p_.buffers[gradient].placement[std::size_t(Axis::DpShard)]);
-    emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {gradient | kRead, step_gradient_ | kRead | kWrite | kAccumulates}, p_.buffers[gradient].bytes + g.sizes.step_gradient);
+    emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit,
+         {gradient | kRead, step_gradient_ | kRead | kWrite | kAccumulates},
+         p_.buffers[gradient].bytes + g.sizes.step_gradient);
   }
   if (step_temporary_bytes_.count > 0 && !step_temporary_ && !is_host)
-    step_temporary_ = add(Category::Optimizer, BufferRole::StepTemporary, g.unit, recipe().optimizer_in_backward ? g.sizes.step_temporary : step_temporary_bytes_);
+    step_temporary_ = add(Category::Optimizer, BufferRole::StepTemporary, g.unit,
+                          recipe().optimizer_in_backward ? g.sizes.step_temporary : step_temporary_bytes_);
   const std::uint32_t state = g.state ? g.state : g.paged;
-  const Bytes traffic = 2 * g.sizes.trained + p_.buffers[gradient].bytes + 2 * (g.sizes.state + g.sizes.paged_state) + 2 * g.sizes.master + 4 * g.sizes.step_temporary;
+  const Bytes traffic = 2 * g.sizes.trained + p_.buffers[gradient].bytes + 2 * (g.sizes.state + g.sizes.paged_state) +
+                        2 * g.sizes.master + 4 * g.sizes.step_temporary;
   if (!is_host) {
     const std::uint32_t used = step_gradient_ ? step_gradient_ : gradient;
     emit(OpCode::OptimizerStep, StreamId::Compute, axis, g.unit,
-         {g.trained | kRead | kWrite | slice, used | kRead, state ? state | kRead | kWrite : 0, g.master ? g.master | kRead | kWrite : 0,
-          step_temporary_ ? step_temporary_ | kWrite : 0}, traffic);
+         {g.trained | kRead | kWrite | slice, used | kRead, state ? state | kRead | kWrite : 0,
+          g.master ? g.master | kRead | kWrite : 0, step_temporary_ ? step_temporary_ | kWrite : 0},
+         traffic);
     if (recipe().optimizer_in_backward) step_temporary_ = 0;
   } else {
     const Bytes moved = p_.buffers[gradient].bytes;
-    const std::uint32_t host_gradient = add(Category::Gradients, BufferRole::Gradient, g.unit, moved, false, MemorySpace::Host);
+    const std::uint32_t host_gradient =
+        add(Category::Gradients, BufferRole::Gradient, g.unit, moved, false, MemorySpace::Host);
     place(host_gradient, Axis::DpShard, p_.buffers[gradient].placement[std::size_t(Axis::DpShard)]);
     drain(StreamId::CopyOut, g.unit);
     emit(OpCode::CopyOut, StreamId::CopyOut, Axis::None, g.unit, {gradient | kRead, host_gradient | kWrite}, moved);
     hold(StreamId::CopyOut, gradient);
     const bool weights_on_host = weight_space() != MemorySpace::Device;
     emit(OpCode::OptimizerStep, StreamId::Host, axis, g.unit,
-         {host_gradient | kRead, state ? state | kRead | kWrite : 0, g.master ? g.master | kRead | kWrite : 0, weights_on_host ? g.trained | kRead | kWrite : 0}, traffic);
+         {host_gradient | kRead, state ? state | kRead | kWrite : 0, g.master ? g.master | kRead | kWrite : 0,
+          weights_on_host ? g.trained | kRead | kWrite : 0},
+         traffic);
     if (!weights_on_host)
-      emit(OpCode::CopyIn, StreamId::CopyIn, axis, g.unit, {g.master ? g.master | kRead : host_gradient | kRead, g.trained | kWrite | slice}, moved);
+      emit(OpCode::CopyIn, StreamId::CopyIn, axis, g.unit,
+           {g.master ? g.master | kRead : host_gradient | kRead, g.trained | kWrite | slice}, moved);
   }
-  if (is_slice) emit(OpCode::AllGather, StreamId::Gather, Axis::DpShard, g.unit, {g.trained | kRead | kWrite | kOwnSlice}, g.sizes.trained);
+  if (is_slice)
+    emit(OpCode::AllGather, StreamId::Gather, Axis::DpShard, g.unit, {g.trained | kRead | kWrite | kOwnSlice},
+         g.sizes.trained);
   if (g.reduced_whole) emit(OpCode::Release, StreamId::Compute, Axis::None, g.unit, {g.reduced_whole});
   g.gradient = g.reduced_whole = g.full_gradient = 0;
 }

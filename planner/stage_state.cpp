@@ -10,11 +10,17 @@ namespace gpuplan {
 using namespace operand;
 
 MemorySpace StageBuilder::optimizer_space() const {
-  return recipe().offload.optimizer == OffloadTarget::Nvme ? MemorySpace::Nvme : recipe().offload.optimizer == OffloadTarget::Cpu || (is_fsdp() && recipe().offload.params != OffloadTarget::None) ? MemorySpace::Host : MemorySpace::Device;
+  return recipe().offload.optimizer == OffloadTarget::Nvme ? MemorySpace::Nvme
+         : recipe().offload.optimizer == OffloadTarget::Cpu ||
+                 (is_fsdp() && recipe().offload.params != OffloadTarget::None)
+             ? MemorySpace::Host
+             : MemorySpace::Device;
 }
 
 MemorySpace StageBuilder::weight_space() const {
-  return recipe().offload.params == OffloadTarget::Nvme ? MemorySpace::Nvme : recipe().offload.params == OffloadTarget::Cpu ? MemorySpace::Host : MemorySpace::Device;
+  return recipe().offload.params == OffloadTarget::Nvme  ? MemorySpace::Nvme
+         : recipe().offload.params == OffloadTarget::Cpu ? MemorySpace::Host
+                                                         : MemorySpace::Device;
 }
 
 void StageBuilder::allocate_state(Group& g) {
@@ -33,7 +39,8 @@ void StageBuilder::allocate_state(Group& g) {
   g.state = persistent(Category::Optimizer, BufferRole::State, z.state, optimizer_space(), optimizer);
   g.paged = persistent(Category::Optimizer, BufferRole::State, z.paged_state, MemorySpace::Managed, optimizer);
   if (replicas() > 1 && !gathers() && rules_.ways == 1 && in_.framework.ddp_copies_gradients)
-    g.bucket = persistent(Category::Communication, BufferRole::Bucket, z.full_gradient, MemorySpace::Device, Placement::Replicated);
+    g.bucket = persistent(Category::Communication, BufferRole::Bucket, z.full_gradient, MemorySpace::Device,
+                          Placement::Replicated);
 }
 
 /// FSDP's size policy, bottom up as torch's _recursive_wrap: a module is a unit when what is not yet wrapped in it reaches
@@ -47,14 +54,17 @@ void StageBuilder::wrap_by_size(Group& root) {
     return elements;
   };
   const auto in_mlp = [](const WeightTensor& t) { return t.name.starts_with("mlp."); };
-  const auto in_attention = [](const WeightTensor& t) { return t.name.starts_with("self_attn.") || t.name.starts_with("attn."); };
+  const auto in_attention = [](const WeightTensor& t) {
+    return t.name.starts_with("self_attn.") || t.name.starts_with("attn.");
+  };
   const std::int64_t mlp = sum(in_mlp), attention = sum(in_attention), layer = in_.model.weights.layer_elements();
   std::int64_t wrapped = 0;
   for (const WeightTensor& t : in_.model.weights.layer)
     if (t.role == WeightRole::Linear && t.elements() >= least) wrapped += t.elements();
   std::int64_t single_mlp = 0, single_attention = 0;
   for (const WeightTensor& t : in_.model.weights.layer)
-    if (t.role == WeightRole::Linear && t.elements() >= least) (in_mlp(t) ? single_mlp : single_attention) += t.elements();
+    if (t.role == WeightRole::Linear && t.elements() >= least)
+      (in_mlp(t) ? single_mlp : single_attention) += t.elements();
   if (mlp - single_mlp >= least) wrapped += mlp - single_mlp;
   if (attention - single_attention >= least) wrapped += attention - single_attention;
   if (layer - wrapped >= least) wrapped = layer;
@@ -63,14 +73,15 @@ void StageBuilder::wrap_by_size(Group& root) {
   for (Group& g : s_.groups) {
     if (g.is_root || g.unit == 0 || g.unit == num_layers() + 1) continue;
     const StateSizes all = g.sizes;
-    const auto move = [&](Bytes StateSizes::* field) {
+    const auto move = [&](Bytes StateSizes::*field) {
       const Bytes part{std::int64_t(double((all.*field).count) * rest)};
       root.sizes.*field += part;
       g.sizes.*field -= part;
     };
-    for (auto field : {&StateSizes::trained, &StateSizes::frozen, &StateSizes::trained_gathered, &StateSizes::frozen_gathered, &StateSizes::full_gradient,
-                       &StateSizes::gradient, &StateSizes::reduce_message, &StateSizes::master, &StateSizes::state, &StateSizes::paged_state,
-                       &StateSizes::step_gradient, &StateSizes::step_temporary})
+    for (auto field :
+         {&StateSizes::trained, &StateSizes::frozen, &StateSizes::trained_gathered, &StateSizes::frozen_gathered,
+          &StateSizes::full_gradient, &StateSizes::gradient, &StateSizes::reduce_message, &StateSizes::master,
+          &StateSizes::state, &StateSizes::paged_state, &StateSizes::step_gradient, &StateSizes::step_temporary})
       move(field);
     for (auto field : {&StateSizes::trained_elements, &StateSizes::gathered_elements}) {
       const auto part = std::int64_t(double(all.*field) * rest);
@@ -83,7 +94,8 @@ void StageBuilder::wrap_by_size(Group& root) {
 void StageBuilder::make_groups() {
   const OptimizerSpec& optimizer = find_optimizer(recipe().optimizer);
   std::array<StateSizes, kNumUnitKinds> sizes;
-  for (int k = 0; k < kNumUnitKinds; ++k) sizes[std::size_t(k)] = state_sizes(in_.model.state[std::size_t(k)], n_, recipe(), optimizer, rules_);
+  for (int k = 0; k < kNumUnitKinds; ++k)
+    sizes[std::size_t(k)] = state_sizes(in_.model.state[std::size_t(k)], n_, recipe(), optimizer, rules_);
   const bool has_root = gathers() && engine_.keeps_root_gathered;
   s_.groups.clear();
   std::uint16_t root = kNoGroup;
@@ -100,15 +112,21 @@ void StageBuilder::make_groups() {
     Unit& u = s_.units[i];
     u.has_second = false;
     const bool is_end = is_embedding(i) || is_head(i);
-    if (is_end && has_root) { u.group = root; continue; }
+    if (is_end && has_root) {
+      u.group = root;
+      continue;
+    }
     u.group = std::uint16_t(s_.groups.size());
     Group& g = s_.groups.emplace_back();
     g.unit = unit_id(i);
     g.sizes = sizes[std::size_t(is_embedding(i) ? UnitKind::Before : is_head(i) ? UnitKind::After : UnitKind::Layer)];
     if (is_embedding(i)) embedding = u.group;
     if (is_head(i) && in_.model.has_tied_head) {
-      if (has_embedding()) u.second = embedding, u.has_second = true;
-      else g.sizes += sizes[std::size_t(UnitKind::Before)];     // a pipeline's last stage holds its own copy of the tied weight
+      if (has_embedding())
+        u.second = embedding, u.has_second = true;
+      else
+        g.sizes +=
+            sizes[std::size_t(UnitKind::Before)];  // a pipeline's last stage holds its own copy of the tied weight
     }
     if (!is_end && root != kNoGroup && in_.strategy.wrap == WrapPolicy::Size) u.second = root, u.has_second = true;
   }
@@ -118,7 +136,8 @@ void StageBuilder::make_groups() {
     Group& g = s_.groups[s_.units[i].group];
     g.elements_after = after;
     after += g.sizes.gathered_elements;
-    const bool is_reused_soon = engine_.max_reuse_distance > 0 && 2 * g.elements_after + g.sizes.gathered_elements <= engine_.max_reuse_distance &&
+    const bool is_reused_soon = engine_.max_reuse_distance > 0 &&
+                                2 * g.elements_after + g.sizes.gathered_elements <= engine_.max_reuse_distance &&
                                 kept + g.sizes.gathered_elements <= engine_.max_live;
     g.keeps_after_forward = !layout_.reshards_after_forward || g.is_root || is_reused_soon;
     if (is_reused_soon) kept += g.sizes.gathered_elements;

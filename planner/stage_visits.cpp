@@ -22,14 +22,15 @@ void StageBuilder::bring_back(std::size_t visit) {
   drain(StreamId::CopyOut, unit_id(local));
   const Bytes bytes = p_.buffers[s_.host_x[local]].bytes;
   s_.x[local] = add(Category::Activations, BufferRole::Boundary, unit_id(local), bytes);
-  emit(OpCode::CopyIn, StreamId::CopyIn, Axis::None, unit_id(local), {s_.host_x[local] | kRead, s_.x[local] | kWrite}, bytes);
+  emit(OpCode::CopyIn, StreamId::CopyIn, Axis::None, unit_id(local), {s_.host_x[local] | kRead, s_.x[local] | kWrite},
+       bytes);
   s_.host_x[local] = 0;
 }
 
 /// A chunk begins with the tokens (inputs for the first stage, labels for the last) and the activations of the stage before.
 void StageBuilder::enter(const Visit& v) {
   if (!v.begins_chunk || v.act == Act::Backward) return;
-  constexpr std::int64_t kBytesPerToken = 24;                    // input ids, labels, attention mask: int64
+  constexpr std::int64_t kBytesPerToken = 24;  // input ids, labels, attention mask: int64
   const std::uint16_t unit = unit_id(v.unit);
   tokens_ = 0;
   if (has_embedding() || has_head()) {
@@ -59,8 +60,10 @@ void StageBuilder::forward(const Visit& v) {
   const Bytes output = s_.units[std::min(at + 1, s_.units.size() - 1)].input;
   s_.x[at + 1] = add(Category::Activations, BufferRole::Boundary, std::uint16_t(unit + 1), output);
   s_.operands.clear();
-  if (is_embedding(at)) s_.operands.push_back(tokens_ | kRead);
-  else s_.operands.push_back(s_.x[at] | kRead | kByCallee);
+  if (is_embedding(at))
+    s_.operands.push_back(tokens_ | kRead);
+  else
+    s_.operands.push_back(s_.x[at] | kRead | kByCallee);
   s_.operands.push_back(s_.x[at + 1] | kWrite | kByCallee);
   each_group(u, [&](Group& g) { push_weights(g); });
   Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
@@ -85,11 +88,11 @@ void StageBuilder::head(const Visit& v) {
   Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
   call.block = u.whole;
   call.frame = std::uint32_t(v.unit);
-  if (!s_.casts.empty()) {                                       // autocast ends here and forgets its casts
+  if (!s_.casts.empty()) {  // autocast ends here and forgets its casts
     emit(OpCode::Release, StreamId::Compute, Axis::None, unit, s_.casts);
     s_.casts.clear();
   }
-  if (v.ends_chunk) leave_backward(v);                           // a stage of the head alone
+  if (v.ends_chunk) leave_backward(v);  // a stage of the head alone
 }
 
 void StageBuilder::backward(const Visit& v) {
@@ -136,14 +139,18 @@ void StageBuilder::backward(const Visit& v) {
 void StageBuilder::finish_visit(const Visit& v) {
   if (v.act == Act::Forward) return;
   const Unit& u = s_.units[v.unit];
-  const bool ends = v.ends_chunk;                                // the last visit of this micro-batch on this stage
+  const bool ends = v.ends_chunk;  // the last visit of this micro-batch on this stage
   // ZeRO's flat reduce buffers exist from the first gradient on
-  if (!reduce_bucket_ && rules_.engine == Engine::Zero && rules_.ways > 1 && engine_.reduce_bucket != 0 && in_.model.trainable > 0) {
-    const std::int64_t h = in_.model.spec.hidden_size, bucket = engine_.reduce_bucket < 0 ? h * h : engine_.reduce_bucket;
-    reduce_bucket_ = add(Category::Communication, BufferRole::Bucket, unit_id(v.unit), bytes_of(engine_.num_reduce_buffers * bucket, n_.compute));
+  if (!reduce_bucket_ && rules_.engine == Engine::Zero && rules_.ways > 1 && engine_.reduce_bucket != 0 &&
+      in_.model.trainable > 0) {
+    const std::int64_t h = in_.model.spec.hidden_size,
+                       bucket = engine_.reduce_bucket < 0 ? h * h : engine_.reduce_bucket;
+    reduce_bucket_ = add(Category::Communication, BufferRole::Bucket, unit_id(v.unit),
+                         bytes_of(engine_.num_reduce_buffers * bucket, n_.compute));
   }
   const auto ready = [&](std::size_t group, bool is_shared) {
-    const bool is_complete = ends || !(s_.groups[group].is_root || is_shared);   // a tied embedding gets its last part at the end
+    const bool is_complete =
+        ends || !(s_.groups[group].is_root || is_shared);  // a tied embedding gets its last part at the end
     if (is_complete) gradients_ready(group, is_last(v));
   };
   ready(u.group, false);
@@ -159,10 +166,16 @@ void StageBuilder::walk() {
     each_group(s_.units[v.unit], [&](Group& g) { copy_out(g); });
     for (std::size_t j = i + 1; j < s_.visits.size() && j <= i + ahead; ++j) acquire(s_.visits[j]);
     cast_for(v);
-    if (recipe().offload.activations) { bring_back(i); bring_back(i + 1); }
-    if (v.act == Act::Forward) forward(v);
-    else if (v.act == Act::Head) head(v);
-    else backward(v);
+    if (recipe().offload.activations) {
+      bring_back(i);
+      bring_back(i + 1);
+    }
+    if (v.act == Act::Forward)
+      forward(v);
+    else if (v.act == Act::Head)
+      head(v);
+    else
+      backward(v);
     release_groups(v);
     finish_visit(v);
   }
@@ -178,7 +191,8 @@ void StageBuilder::micro_batch(std::int64_t index) {
   for (std::uint16_t i = 0; i < bodies; ++i) s_.visits.push_back({Act::Forward, i, index, i == 0, i + 1 == bodies});
   if (has_head()) s_.visits.push_back({Act::Head, std::uint16_t(count - 1), index, bodies == 0, bodies == 0});
   for (std::uint16_t i = bodies; i-- > 0;) s_.visits.push_back({Act::Backward, i, index, i + 1 == bodies, i == 0});
-  for (Group& g : s_.groups) g.is_held = false, g.gathered_trained = g.gathered_frozen = g.flat_trained = g.flat_frozen = 0;
+  for (Group& g : s_.groups)
+    g.is_held = false, g.gathered_trained = g.gathered_frozen = g.flat_trained = g.flat_frozen = 0;
   reduce_bucket_ = 0;
   walk();
 }

@@ -7,24 +7,28 @@ using namespace operand;
 
 /// One dtype of a group: (copy from host,) (cast the shard,) all-gather. The handle is the gathered buffer, or the flat one
 /// that copy_out turns into it.
-void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes whole, bool is_cast, std::uint32_t& handle, std::uint32_t& flat) {
+void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes whole, bool is_cast, std::uint32_t& handle,
+                               std::uint32_t& flat) {
   handle = flat = 0;
   if (whole.count == 0) return;
   drain(StreamId::Gather, g.unit);
   std::uint32_t source = stored;
   if (weight_space() != MemorySpace::Device) {
     source = add(Category::Communication, BufferRole::Shard, g.unit, p_.buffers[stored].bytes);
-    emit(OpCode::CopyIn, StreamId::CopyIn, Axis::None, g.unit, {stored | kRead, source | kWrite}, p_.buffers[stored].bytes);
+    emit(OpCode::CopyIn, StreamId::CopyIn, Axis::None, g.unit, {stored | kRead, source | kWrite},
+         p_.buffers[stored].bytes);
   }
   if (is_cast && rules_.ways > 1) {
     const std::uint32_t cast = add(Category::Communication, BufferRole::Shard, g.unit, shard(whole, rules_.ways));
-    emit(OpCode::Cast, StreamId::Gather, Axis::None, g.unit, {source | kRead, cast | kWrite}, p_.buffers[source].bytes + p_.buffers[cast].bytes);
+    emit(OpCode::Cast, StreamId::Gather, Axis::None, g.unit, {source | kRead, cast | kWrite},
+         p_.buffers[source].bytes + p_.buffers[cast].bytes);
     if (source != stored) hold(StreamId::Gather, source);
     source = cast;
   }
   const std::uint32_t target = add(Category::Communication, BufferRole::Gathered, g.unit, whole);
   place(source, Axis::DpShard, Placement::Sharded);
-  Instruction& gather = emit(OpCode::AllGather, StreamId::Gather, Axis::DpShard, g.unit, {source | kRead, target | kWrite}, whole);
+  Instruction& gather =
+      emit(OpCode::AllGather, StreamId::Gather, Axis::DpShard, g.unit, {source | kRead, target | kWrite}, whole);
   gather.frame = std::uint32_t(engine_.messages_per_unit);
   gather.hook_kernels = std::uint16_t(engine_.hook_kernels * engine_.messages_per_unit);
   if (source != stored && p_.buffers[source].home != StreamId::Gather) hold(StreamId::Gather, source);
@@ -32,7 +36,9 @@ void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes whole, bool
 }
 
 void StageBuilder::gather(Group& g) {
-  gather_part(g, g.trained, g.sizes.trained_gathered, n_.casts_weights || (recipe().is_adapter() && n_.gather != n_.adapter), g.gathered_trained, g.flat_trained);
+  gather_part(g, g.trained, g.sizes.trained_gathered,
+              n_.casts_weights || (recipe().is_adapter() && n_.gather != n_.adapter), g.gathered_trained,
+              g.flat_trained);
   gather_part(g, g.frozen, g.sizes.frozen_gathered, false, g.gathered_frozen, g.flat_frozen);
   g.is_held = true;
 }
@@ -42,7 +48,8 @@ void StageBuilder::copy_out(Group& g) {
   const auto one = [&](std::uint32_t& flat, std::uint32_t& handle) {
     if (!flat) return;
     handle = add(Category::Communication, BufferRole::Gathered, g.unit, p_.buffers[flat].bytes);
-    emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {flat | kRead, handle | kWrite}, 2 * p_.buffers[flat].bytes);
+    emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {flat | kRead, handle | kWrite},
+         2 * p_.buffers[flat].bytes);
     flat = 0;
   };
   one(g.flat_trained, g.gathered_trained);
@@ -53,15 +60,20 @@ void StageBuilder::copy_out(Group& g) {
 void StageBuilder::cast_weights(Group& g, Bytes bytes) {
   if (g.is_held || bytes.count == 0) return;
   g.gathered_trained = add(Category::Weights, BufferRole::CastWeights, g.unit, bytes);
-  emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.trained | kRead, g.gathered_trained | kWrite}, 3 * bytes);
+  emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.trained | kRead, g.gathered_trained | kWrite},
+       3 * bytes);
   g.is_held = true;
 }
 
 /// Gathers what a visit uses and nobody holds yet.
 void StageBuilder::acquire(const Visit& v) {
   const Unit& u = s_.units[v.unit];
-  if (v.act == Act::Backward && is_embedding(v.unit) && u.whole_backward == kNoBlock) return;   // frozen: no backward, no hook
-  if (gathers()) each_group(s_.units[v.unit], [&](Group& g) { if (!g.is_held) gather(g); });
+  if (v.act == Act::Backward && is_embedding(v.unit) && u.whole_backward == kNoBlock)
+    return;  // frozen: no backward, no hook
+  if (gathers())
+    each_group(u, [&](Group& g) {
+      if (!g.is_held) gather(g);
+    });
 }
 
 /// 16-bit copies for a visit where fp32 weights are used by 16-bit matmuls. An embedding looks its rows up in fp32.
@@ -75,10 +87,14 @@ void StageBuilder::cast_for(const Visit& v) {
 
 void StageBuilder::push_weights(Group& g) {
   const bool is_used_gathered = g.gathered_trained != 0;
-  if (is_used_gathered) s_.operands.push_back(g.gathered_trained | kRead);
-  else if (!gathers() && g.trained) s_.operands.push_back(g.trained | kRead);
-  if (g.gathered_frozen) s_.operands.push_back(g.gathered_frozen | kRead);
-  else if (!gathers() && g.frozen) s_.operands.push_back(g.frozen | kRead);
+  if (is_used_gathered)
+    s_.operands.push_back(g.gathered_trained | kRead);
+  else if (!gathers() && g.trained)
+    s_.operands.push_back(g.trained | kRead);
+  if (g.gathered_frozen)
+    s_.operands.push_back(g.gathered_frozen | kRead);
+  else if (!gathers() && g.frozen)
+    s_.operands.push_back(g.frozen | kRead);
 }
 
 /// After a visit: forgets the handles of weights that its unit does not need again before they are gathered or cast anew.
@@ -87,7 +103,7 @@ void StageBuilder::release_groups(const Visit& v) {
   each_group(u, [&](Group& g) {
     if (g.is_root && !(v.act == Act::Backward && v.ends_chunk)) return;
     if (!g.is_root && v.act == Act::Forward && g.keeps_after_forward) return;
-    if (casts() && n_.caches_casts && v.act == Act::Forward) {   // the autocast cache outlives the forward pass
+    if (casts() && n_.caches_casts && v.act == Act::Forward) {  // the autocast cache outlives the forward pass
       if (!u.is_checkpointed || is_embedding(v.unit)) return;
       if (g.gathered_trained) s_.casts.push_back(g.gathered_trained);
     }

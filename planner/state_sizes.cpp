@@ -10,14 +10,16 @@ namespace {
 
 /// Elements of `t` on this rank when sharded.
 std::int64_t shard_elements(const StateTensor& t, const SizeRules& rules) {
-  if (rules.engine == Engine::Fsdp2) {                           // dim 0 in ceil-sized chunks: late ranks may hold less
+  if (rules.engine == Engine::Fsdp2) {  // dim 0 in ceil-sized chunks: late ranks may hold less
     const std::int64_t chunk = ceil_div(t.rows, rules.ways);
     return std::clamp<std::int64_t>(t.rows - rules.rank * chunk, 0, chunk) * t.cols;
   }
-  return ceil_div(t.elements(), rules.ways);                     // flat parameter, padded to equal shards
+  return ceil_div(t.elements(), rules.ways);  // flat parameter, padded to equal shards
 }
 
-struct Whole { Bytes packed, replicated; };
+struct Whole {
+  Bytes packed, replicated;
+};
 
 /// Stored bytes of a whole tensor; under FSDP the quantisation scales stay outside the sharded storage.
 Whole whole_bytes(const StateTensor& t, const Numerics& n, const Recipe& recipe, bool shards_weights) {
@@ -39,17 +41,20 @@ StateSizes& StateSizes::operator+=(const StateSizes& o) {
   return *this;
 }
 
-StateSizes state_sizes(const std::vector<StateTensor>& tensors, const Numerics& n, const Recipe& recipe, const OptimizerSpec& optimizer, const SizeRules& rules) {
+StateSizes state_sizes(const std::vector<StateTensor>& tensors, const Numerics& n, const Recipe& recipe,
+                       const OptimizerSpec& optimizer, const SizeRules& rules) {
   StateSizes out;
   const bool is_fsdp = rules.engine == Engine::Fsdp1 || rules.engine == Engine::Fsdp2;
   for (const StateTensor& t : tensors) {
     const std::int64_t elements = t.elements();
-    const bool stays_whole = rules.ways == 1 || (rules.engine == Engine::Zero && elements < rules.persistence_threshold);
-    const std::int64_t part = stays_whole ? elements : shard_elements(t, rules);
-    const bool shards_weight = rules.layout.shards_weights && !stays_whole;
+    // ZeRO-3 keeps small weights replicated; their gradients and optimizer state are sharded all the same
+    const bool stays_whole = rules.engine == Engine::Zero && elements < rules.persistence_threshold;
+    const std::int64_t part = rules.ways == 1 ? elements : shard_elements(t, rules);
+    const bool shards_weight = rules.layout.shards_weights && rules.ways > 1 && !stays_whole;
     const Whole whole = whole_bytes(t, n, recipe, shards_weight);
     const double share = double(part) / double(elements);
-    const Bytes stored = shards_weight ? Bytes{std::llround(double(whole.packed.count) * share)} + whole.replicated : whole.packed + whole.replicated;
+    const Bytes stored = shards_weight ? Bytes{std::llround(double(whole.packed.count) * share)} + whole.replicated
+                                       : whole.packed + whole.replicated;
     if (!is_trained(t.kind)) {
       out.frozen += stored;
       if (shards_weight) out.frozen_gathered += whole.packed, out.gathered_elements += elements;
@@ -68,7 +73,7 @@ StateSizes state_sizes(const std::vector<StateTensor>& tensors, const Numerics& 
     out.trained_elements += stepped;
     if (n.has_master) out.master += bytes_of(stepped, Dtype::F32), out.step_gradient += bytes_of(stepped, Dtype::F32);
     const Bytes state = optimizer_state_bytes(optimizer, stepped, t.rows, t.cols, n.has_master ? Dtype::F32 : weight);
-    constexpr std::int64_t kMinPagedElements = 100'000;          // bitsandbytes pages tensors from 1e5 elements
+    constexpr std::int64_t kMinPagedElements = 100'000;  // bitsandbytes pages tensors from 1e5 elements
     (optimizer.is_paged && elements >= kMinPagedElements ? out.paged_state : out.state) += state;
     if (optimizer.has_step_temporary && !n.has_master) out.step_temporary += bytes_of(stepped, weight);
   }

@@ -24,12 +24,13 @@ struct StateSizes {
 struct SizeRules {
   Engine engine = Engine::Local;
   StateLayout layout;
-  std::int64_t ways = 1;                    // dp_shard
-  std::int64_t rank = 0;                    // within the shard group; 0 holds the most
-  std::int64_t persistence_threshold = 0;   // ZeRO-3: smaller tensors stay replicated, elements
+  std::int64_t ways = 1;                   // dp_shard
+  std::int64_t rank = 0;                   // within the shard group; 0 holds the most
+  std::int64_t persistence_threshold = 0;  // ZeRO-3: smaller tensors stay replicated, elements
 };
 
 /// The state of one unit, summed over its tensors.
-StateSizes state_sizes(const std::vector<StateTensor>& tensors, const Numerics& numerics, const Recipe& recipe, const OptimizerSpec& optimizer, const SizeRules& rules);
+StateSizes state_sizes(const std::vector<StateTensor>& tensors, const Numerics& numerics, const Recipe& recipe,
+                       const OptimizerSpec& optimizer, const SizeRules& rules);
 
 }  // namespace gpuplan

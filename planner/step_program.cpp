@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-
 namespace gpuplan {
 
 void RankProgram::clear() {
@@ -14,20 +13,37 @@ void RankProgram::clear() {
 
 std::string_view to_string(Category category) {
   static constexpr std::array<std::string_view, std::size_t(kNumCategories)> kNames{
-      "weights", "adapters", "gradients", "master", "optimizer", "activations", "logits", "communication", "workspace", "context", "nccl", "allocator"};
+      "weights", "adapters",      "gradients", "master",  "optimizer", "activations",
+      "logits",  "communication", "workspace", "context", "nccl",      "allocator"};
   return kNames[std::size_t(category)];
 }
 
 std::string_view to_string(OpCode op) {
   static constexpr std::array<std::string_view, std::size_t(OpCode::Count)> kNames{
-      "call", "all-gather", "reduce-scatter", "all-reduce", "send", "recv", "copy-in", "copy-out", "cast", "optimizer-step", "load-batch", "release", "repeat", "end-repeat"};
+      "call",     "all-gather", "reduce-scatter", "all-reduce", "send",    "recv",   "copy-in",
+      "copy-out", "cast",       "optimizer-step", "load-batch", "release", "repeat", "end-repeat"};
   return kNames[std::size_t(op)];
 }
 
 std::string_view to_string(BufferRole role) {
-  static constexpr std::array<std::string_view, std::size_t(BufferRole::Count)> kNames{
-      "", "trained weights", "frozen weights", "adapters", "gathered weights", "weight shard", "gradient", "unsharded gradient", "reduce input", "bucket", "master weights",
-      "optimizer state", "fp32 gradient copy", "optimizer temporary", "batch", "boundary", "activation gradient", "16-bit weights"};
+  static constexpr std::array<std::string_view, std::size_t(BufferRole::Count)> kNames{"",
+                                                                                       "trained weights",
+                                                                                       "frozen weights",
+                                                                                       "adapters",
+                                                                                       "gathered weights",
+                                                                                       "weight shard",
+                                                                                       "gradient",
+                                                                                       "unsharded gradient",
+                                                                                       "reduce input",
+                                                                                       "bucket",
+                                                                                       "master weights",
+                                                                                       "optimizer state",
+                                                                                       "fp32 gradient copy",
+                                                                                       "optimizer temporary",
+                                                                                       "batch",
+                                                                                       "boundary",
+                                                                                       "activation gradient",
+                                                                                       "16-bit weights"};
   return kNames[std::size_t(role)];
 }
 

@@ -19,84 +19,145 @@ namespace gpuplan {
 enum class StreamId : std::uint8_t { Compute, Gather, Reduce, Send, Recv, CopyIn, CopyOut, Host, Count };
 constexpr int kNumStreams = int(StreamId::Count);
 
-enum class MemorySpace : std::uint8_t { Device, Host, Managed, Nvme };   // Managed: paged optimizer states
+enum class MemorySpace : std::uint8_t { Device, Host, Managed, Nvme };  // Managed: paged optimizer states
 constexpr int kNumSpaces = 4;
 
 /// What a rank holds of a logical tensor, per axis. Partial: still to be summed.
 enum class Placement : std::uint8_t { Replicated, Sharded, Partial };
 
 /// What bytes are for, in every report. The last four are added by the tiers (planner/memory), not by programs.
-enum class Category : std::uint8_t { Weights, Adapters, Gradients, Master, Optimizer, Activations, Logits, Communication, Workspace, Context, Nccl, Allocator, Count };
+enum class Category : std::uint8_t {
+  Weights,
+  Adapters,
+  Gradients,
+  Master,
+  Optimizer,
+  Activations,
+  Logits,
+  Communication,
+  Workspace,
+  Context,
+  Nccl,
+  Allocator,
+  Count
+};
 constexpr int kNumCategories = int(Category::Count);
 std::string_view to_string(Category category);
 
 /// Which tensor of a unit's state a buffer is; with `unit` it names the buffer.
-enum class BufferRole : std::uint8_t { None, Trained, Frozen, Adapter, Gathered, Shard, Gradient, FullGradient, ReduceInput, Bucket, Master, State, StepGradient,
-                                       StepTemporary, Batch, Boundary, ActivationGradient, CastWeights, Count };
+enum class BufferRole : std::uint8_t {
+  None,
+  Trained,
+  Frozen,
+  Adapter,
+  Gathered,
+  Shard,
+  Gradient,
+  FullGradient,
+  ReduceInput,
+  Bucket,
+  Master,
+  State,
+  StepGradient,
+  StepTemporary,
+  Batch,
+  Boundary,
+  ActivationGradient,
+  CastWeights,
+  Count
+};
 std::string_view to_string(BufferRole role);
 
 /// One lifetime per id (per turn of a repeat).
 struct Buffer {
-  Bytes bytes;                       // of one rank of the class, padding included
+  Bytes bytes;  // of one rank of the class, padding included
   Category category{};
   MemorySpace space{};
   BufferRole role{};
-  StreamId home{};                   // stream of the first writer: its allocator pool
-  std::uint16_t unit{};              // 0 embedding, 1 + layer, num_layers + 1 head
+  StreamId home{};       // stream of the first writer: its allocator pool
+  std::uint16_t unit{};  // 0 embedding, 1 + layer, num_layers + 1 head
   std::array<Placement, kNumAxes> placement{};
-  bool is_persistent{};              // alive before and after the step
-  bool is_allocated{};               // while building
+  bool is_persistent{};  // alive before and after the step
+  bool is_allocated{};   // while building
 };
 
 /// A buffer id (24 bits, 0 means "none") and how the instruction uses it.
 using Operand = std::uint32_t;
 namespace operand {
-constexpr Operand kRead = 1u << 24, kWrite = 2u << 24, kAllocates = 4u << 24, kFrees = 8u << 24, kOwnSlice = 16u << 24, kByCallee = 32u << 24, kAccumulates = 64u << 24;
+constexpr Operand kRead = 1u << 24, kWrite = 2u << 24, kAllocates = 4u << 24, kFrees = 8u << 24, kOwnSlice = 16u << 24,
+                  kByCallee = 32u << 24, kAccumulates = 64u << 24;
 constexpr Operand kIdMask = (1u << 24) - 1;
 constexpr std::uint32_t id(Operand o) { return o & kIdMask; }
 }  // namespace operand
 
-enum class OpCode : std::uint8_t { Call, AllGather, ReduceScatter, AllReduce, Send, Recv, CopyIn, CopyOut, Cast, OptimizerStep, LoadBatch, Release, Repeat, EndRepeat, Count };
+enum class OpCode : std::uint8_t {
+  Call,
+  AllGather,
+  ReduceScatter,
+  AllReduce,
+  Send,
+  Recv,
+  CopyIn,
+  CopyOut,
+  Cast,
+  OptimizerStep,
+  LoadBatch,
+  Release,
+  Repeat,
+  EndRepeat,
+  Count
+};
 std::string_view to_string(OpCode op);
 
 struct Instruction {
   OpCode op{};
   StreamId stream{};
   Axis axis{};
-  std::uint8_t block{};              // of a Call
+  std::uint8_t block{};  // of a Call
   std::uint16_t num_operands{}, unit{};
   std::uint32_t first_operand{};
-  std::uint32_t frame{};             // of a Call: which saved locals; of a Repeat: turns; of Send and Recv: 0 forward, 1 backward; of a gather: messages
-  std::uint16_t hook_kernels{};      // host work beside the op itself, in kernel launches
-  Bytes work;                        // message of a collective (whole tensor), bytes of a copy, memory traffic of a step
+  std::uint32_t
+      frame{};  // of a Call: which saved locals; of a Repeat: turns; of Send and Recv: 0 forward, 1 backward; of a gather: messages
+  std::uint16_t hook_kernels{};  // host work beside the op itself, in kernel launches
+  Bytes work;                    // message of a collective (whole tensor), bytes of a copy, memory traffic of a step
 };
 
 /// Net change and highest rise of live bytes over a stretch of program; a monoid under concatenation.
 struct Usage {
   std::int64_t net{}, peak{};
-  void then(Usage next) { peak = peak > net + next.peak ? peak : net + next.peak; net += next.net; }
+  void then(Usage next) {
+    peak = peak > net + next.peak ? peak : net + next.peak;
+    net += next.net;
+  }
 };
 
-struct BlockEvent { enum Kind : std::uint8_t { Alloc, Free, Run } kind; std::uint16_t index; };   // of a local, or of an op
+struct BlockEvent {
+  enum Kind : std::uint8_t { Alloc, Free, Run } kind;
+  std::uint16_t index;
+};  // of a local, or of an op
 
 /// A unit's phase as a function: slots are bound by the call, locals live in a frame between forward and backward.
 struct Block {
   std::vector<BlockEvent> events;
   Usage total;
   std::array<Usage, kNumLocalKinds> by_kind;
-  std::uint8_t graph{};              // which LayerGraph of the program
-  bool runs_backward{};              // ops index graph.backward, else graph.forward
+  std::uint8_t graph{};  // which LayerGraph of the program
+  bool runs_backward{};  // ops index graph.backward, else graph.forward
 };
 
 /// What a block costs on one kind of GPU.
-struct BlockCost { Seconds device; double flops{}; std::int64_t num_kernels{}; };
+struct BlockCost {
+  Seconds device;
+  double flops{};
+  std::int64_t num_kernels{};
+};
 
 struct RankProgram {
   std::vector<Buffer> buffers;
   std::vector<Operand> operands;
   std::vector<Instruction> instructions;
   std::uint32_t num_frames{};
-  std::uint16_t first_unit{}, last_unit{};   // [first, last] of the model's units
+  std::uint16_t first_unit{}, last_unit{};  // [first, last] of the model's units
   void clear();
 };
 
@@ -104,7 +165,7 @@ struct RankProgram {
 struct RankClass {
   std::int64_t first_rank{}, num_ranks = 1;
   std::size_t program{};
-  std::size_t costs{};               // column of block costs
+  std::size_t costs{};  // column of block costs
 };
 
 struct StepProgram {
@@ -113,8 +174,8 @@ struct StepProgram {
   std::vector<RankClass> classes;
   std::vector<LayerGraph> graphs;
   std::vector<Block> blocks;
-  std::vector<std::vector<BlockCost>> costs;   // [column][block]
-  std::size_t num_programs{}, num_blocks{}, num_graphs{};   // storage is reused; these many are valid
+  std::vector<std::vector<BlockCost>> costs;               // [column][block]
+  std::size_t num_programs{}, num_blocks{}, num_graphs{};  // storage is reused; these many are valid
 
   std::span<const Operand> operands_of(const RankProgram& program, const Instruction& instruction) const {
     return {program.operands.data() + instruction.first_operand, instruction.num_operands};

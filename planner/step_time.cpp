@@ -13,7 +13,7 @@ using namespace operand;
 /// Clocks of one class while it runs.
 struct Clock {
   std::uint32_t pc{}, back{}, turns{};
-  std::vector<double> written, read;                      // per buffer: when it was last written, last read
+  std::vector<double> written, read;  // per buffer: when it was last written, last read
   std::array<double, kNumStreams> free{}, gate{}, busy{};
   double host{}, end{}, flops{};
   std::array<std::size_t, 2> received{};
@@ -26,18 +26,22 @@ struct Clock {
   std::array<double, kNumClocks> all_clocks() const {
     std::array<double, kNumClocks> out{};
     std::size_t k = 0;
-    for (const auto* part : {&free, &gate, &busy}) for (const double t : *part) out[k++] = t;
+    for (const auto* part : {&free, &gate, &busy})
+      for (const double t : *part) out[k++] = t;
     out[k++] = host, out[k++] = end, out[k] = flops;
     return out;
   }
   void advance_all(const std::array<double, kNumClocks>& delta, double times) {
     std::size_t k = 0;
-    for (auto* part : {&free, &gate, &busy}) for (double& t : *part) t += times * delta[k++];
+    for (auto* part : {&free, &gate, &busy})
+      for (double& t : *part) t += times * delta[k++];
     host += times * delta[k++], end += times * delta[k++], flops += times * delta[k];
   }
 };
 
-struct Mail { std::array<std::vector<double>, 2> times; };   // [direction]: when a message to this class is there
+struct Mail {
+  std::array<std::vector<double>, 2> times;
+};  // [direction]: when a message to this class is there
 
 std::vector<Clock>& clocks() {
   static thread_local std::vector<Clock> all;
@@ -46,12 +50,16 @@ std::vector<Clock>& clocks() {
 
 class ForwardPass {
  public:
-  ForwardPass(const StepProgram& all, std::span<const CostModel> columns, const CommModel& comm) : all_(all), columns_(columns), comm_(comm) {}
+  ForwardPass(const StepProgram& all, std::span<const CostModel> columns, const CommModel& comm)
+      : all_(all),
+        columns_(columns),
+        comm_(comm) {}
 
   StepTime run() {
     auto& c = clocks();
     c.resize(std::max(c.size(), all_.classes.size()));
-    for (std::size_t k = 0; k < all_.classes.size(); ++k) reset(c[k], all_.programs[all_.classes[k].program].buffers.size());
+    for (std::size_t k = 0; k < all_.classes.size(); ++k)
+      reset(c[k], all_.programs[all_.classes[k].program].buffers.size());
     mail_.resize(all_.classes.size());
     for (bool moved = true; moved;) {
       moved = false;
@@ -59,11 +67,14 @@ class ForwardPass {
     }
     StepTime out;
     for (std::size_t k = 0; k < all_.classes.size(); ++k) {
-      GPUPLAN_CHECK(c[k].pc == all_.programs[all_.classes[k].program].instructions.size(), "the classes of a step program wait for each other");
+      GPUPLAN_CHECK(c[k].pc == all_.programs[all_.classes[k].program].instructions.size(),
+                    "the classes of a step program wait for each other");
       const auto busy = [&](StreamId s) { return c[k].busy[std::size_t(s)]; };
       out.step.value = std::max(out.step.value, c[k].end);
       out.compute.value = std::max(out.compute.value, busy(StreamId::Compute));
-      out.communication.value = std::max(out.communication.value, busy(StreamId::Gather) + busy(StreamId::Reduce) + busy(StreamId::Send) + busy(StreamId::Recv) + busy(StreamId::CopyIn) + busy(StreamId::CopyOut));
+      out.communication.value = std::max(out.communication.value, busy(StreamId::Gather) + busy(StreamId::Reduce) +
+                                                                      busy(StreamId::Send) + busy(StreamId::Recv) +
+                                                                      busy(StreamId::CopyIn) + busy(StreamId::CopyOut));
       out.host.value = std::max(out.host.value, c[k].host);
       out.flops += c[k].flops * double(all_.classes[k].num_ranks);
     }
@@ -81,16 +92,25 @@ class ForwardPass {
     c.received = {};
   }
 
-  double duration(const Instruction& i, const RankClass& rank_class) const {
+  double duration(const RankProgram& p, const Instruction& i, const RankClass& rank_class) const {
     const CostModel& device = columns_[rank_class.costs];
+    const auto uses_nvme = [&] {
+      const auto operands = all_.operands_of(p, i);
+      return std::any_of(operands.begin(), operands.end(),
+                         [&](Operand o) { return p.buffers[id(o)].space == MemorySpace::Nvme; });
+    };
     switch (i.op) {
       case OpCode::Call: return all_.costs[rank_class.costs][i.block].device.value;
-      case OpCode::AllGather: case OpCode::ReduceScatter: return comm_.gather_time(i.axis, i.work, std::max<std::int64_t>(1, i.frame)).value;
+      case OpCode::AllGather:
+      case OpCode::ReduceScatter: return comm_.gather_time(i.axis, i.work, std::max<std::int64_t>(1, i.frame)).value;
       case OpCode::AllReduce: return comm_.all_reduce_time(i.axis, i.work).value;
       case OpCode::Send: return comm_.send_time(i.work).value;
-      case OpCode::CopyIn: case OpCode::CopyOut: return (i.work / comm_.host_link).value;
+      case OpCode::CopyIn:
+      case OpCode::CopyOut: return (i.work / (uses_nvme() ? comm_.nvme : comm_.host_link)).value;
       case OpCode::Cast: return double(i.work.count) / device.memory.value;
-      case OpCode::OptimizerStep: return double(i.work.count) / (i.stream == StreamId::Host ? comm_.cpu_optimizer : device.memory).value;
+      case OpCode::OptimizerStep:
+        if (i.stream != StreamId::Host) return (i.work / device.memory).value;
+        return (i.work / (uses_nvme() ? std::min(comm_.nvme, comm_.cpu_optimizer) : comm_.cpu_optimizer)).value;
       default: return 0;
     }
   }
@@ -123,7 +143,8 @@ class ForwardPass {
     }
     const double shift = double(c.turns) * delta[Clock::kNumClocks - 2];
     for (auto* times : {&c.written, &c.read})
-      for (double& t : *times) if (t >= c.turn_began) t += shift;
+      for (double& t : *times)
+        if (t >= c.turn_began) t += shift;
     c.advance_all(delta, double(c.turns));
     return false;
   }
@@ -135,8 +156,14 @@ class ForwardPass {
     bool moved = false;
     for (; c.pc < p.instructions.size(); ++c.pc) {
       const Instruction& i = p.instructions[c.pc];
-      if (i.op == OpCode::Repeat) { begin_repeat(c, i.frame); continue; }
-      if (i.op == OpCode::EndRepeat) { if (end_turn(c)) c.pc = c.back; continue; }
+      if (i.op == OpCode::Repeat) {
+        begin_repeat(c, i.frame);
+        continue;
+      }
+      if (i.op == OpCode::EndRepeat) {
+        if (end_turn(c)) c.pc = c.back;
+        continue;
+      }
       if (i.op == OpCode::Recv && mail_[k].times[i.frame].size() <= c.received[i.frame]) return moved;
       moved = true;
       execute(k, c, p, i, rank_class, device);
@@ -144,7 +171,8 @@ class ForwardPass {
     return moved;
   }
 
-  void execute(std::size_t k, Clock& c, const RankProgram& p, const Instruction& i, const RankClass& rank_class, const CostModel& device) {
+  void execute(std::size_t k, Clock& c, const RankProgram& p, const Instruction& i, const RankClass& rank_class,
+               const CostModel& device) {
     const std::size_t s = std::size_t(i.stream);
     const bool is_release = i.op == OpCode::Release;
     double start = is_release ? 0 : c.free[s];
@@ -153,16 +181,21 @@ class ForwardPass {
     if (i.op == OpCode::Call) start = std::max(start, c.gate[s]);
     for (const Operand* o = begin; o != end; ++o) {
       const std::uint32_t b = id(*o);
-      if (*o & kAllocates) { start = std::max(start, c.gate[s]); c.written[b] = c.read[b] = 0; }
+      if (*o & kAllocates) {
+        start = std::max(start, c.gate[s]);
+        c.written[b] = c.read[b] = 0;
+      }
       if (*o & kRead) start = std::max(start, c.written[b]);
       if (*o & kWrite) start = std::max({start, c.written[b], c.read[b]});
     }
     const double launched = c.host;
     std::int64_t kernels = is_release || i.op == OpCode::LoadBatch ? 0 : 1 + i.hook_kernels;
-    if (i.op == OpCode::Call) kernels = all_.costs[rank_class.costs][i.block].num_kernels, c.flops += all_.costs[rank_class.costs][i.block].flops;
+    if (i.op == OpCode::Call)
+      kernels = all_.costs[rank_class.costs][i.block].num_kernels,
+      c.flops += all_.costs[rank_class.costs][i.block].flops;
     c.host += double(kernels) * device.dispatch.value;
     if (!is_release) start = std::max(start, launched);
-    const double work = duration(i, rank_class);
+    const double work = duration(p, i, rank_class);
     double finish = std::max(start + work, is_release ? 0 : c.host);
     if (i.op == OpCode::Recv) finish = std::max(start, mail_[k].times[i.frame][c.received[i.frame]++]);
     if (i.op == OpCode::Send) mail_[i.frame == 0 ? k + 1 : k - 1].times[i.frame].push_back(finish);
@@ -175,7 +208,10 @@ class ForwardPass {
       const std::uint32_t b = id(*o);
       if (*o & kRead) c.read[b] = std::max(c.read[b], is_release ? 0 : finish);
       if (*o & kWrite) c.written[b] = finish;
-      if (*o & kFrees) { double& gate = c.gate[std::size_t(p.buffers[b].home)]; gate = std::max({gate, c.read[b], c.written[b]}); }
+      if (*o & kFrees) {
+        double& gate = c.gate[std::size_t(p.buffers[b].home)];
+        gate = std::max({gate, c.read[b], c.written[b]});
+      }
     }
   }
 

@@ -14,11 +14,11 @@ namespace gpuplan {
 
 struct StepTime {
   Seconds step;
-  Seconds compute;                       // busy time of the compute stream of the busiest class
-  Seconds communication;                 // busy time of its gather, reduce, send and receive streams
-  Seconds exposed;                       // step time that is not compute
-  Seconds host;                          // what dispatch alone would take
-  double flops{};                        // of one rank, recompute included
+  Seconds compute;        // busy time of the compute stream of the busiest class
+  Seconds communication;  // busy time of its gather, reduce, send and receive streams
+  Seconds exposed;        // step time that is not compute
+  Seconds host;           // what dispatch alone would take
+  double flops{};         // of one rank, recompute included
 };
 
 /// Time of one optimizer step of the whole job. `columns` as in build_step_program.

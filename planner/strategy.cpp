@@ -24,6 +24,7 @@ struct Row {
 };
 
 // Simplest first. FSDP's engine is replaced by the version asked for.
+// clang-format off
 constexpr std::array kRows{
     //  name            schedule               engine         optimizer gradients weights reshard  degrees            offload: optimizer, params
     Row{"single",       Schedule::Sequential, Engine::Local, {},                          Degrees::One,       false, false},
@@ -36,6 +37,7 @@ constexpr std::array kRows{
     Row{"hsdp",         Schedule::Sequential, Engine::Fsdp2, {true, true, true, true},    Degrees::Hybrid,    true,  true},
     Row{"mp",           Schedule::Naive,      Engine::Local, {},                          Degrees::Pipeline,  false, false},
 };
+// clang-format on
 
 constexpr std::array kNames = [] {
   std::array<std::string_view, kRows.size()> names{};
@@ -43,13 +45,34 @@ constexpr std::array kNames = [] {
   return names;
 }();
 
-struct Alias { std::string_view text, name; };
-constexpr std::array kAliases{
-    Alias{"full-shard", "fsdp"}, Alias{"fsdp-full-shard", "fsdp"}, Alias{"fsdp-full", "fsdp"}, Alias{"fsdp1", "fsdp"}, Alias{"fsdp2", "fsdp"},
-    Alias{"shard-grad-op", "fsdp-grad-op"}, Alias{"fsdp-shard-grad-op", "fsdp-grad-op"}, Alias{"no-shard", "ddp"}, Alias{"fsdp-no-shard", "ddp"},
-    Alias{"hybrid-shard", "hsdp"}, Alias{"fsdp-hybrid-shard", "hsdp"}, Alias{"fsdp-hybrid", "hsdp"}, Alias{"naive", "mp"}, Alias{"naive-mp", "mp"}, Alias{"model-parallel", "mp"},
-    Alias{"device-map", "mp"}, Alias{"pp", "mp"}, Alias{"zero-1", "zero1"}, Alias{"zero-2", "zero2"}, Alias{"zero-3", "zero3"}, Alias{"deepspeed-zero1", "zero1"},
-    Alias{"deepspeed-zero2", "zero2"}, Alias{"deepspeed-zero3", "zero3"}, Alias{"one", "single"}, Alias{"distributed-data-parallel", "ddp"}};
+struct Alias {
+  std::string_view text, name;
+};
+constexpr std::array kAliases{Alias{"full-shard", "fsdp"},
+                              Alias{"fsdp-full-shard", "fsdp"},
+                              Alias{"fsdp-full", "fsdp"},
+                              Alias{"fsdp1", "fsdp"},
+                              Alias{"fsdp2", "fsdp"},
+                              Alias{"shard-grad-op", "fsdp-grad-op"},
+                              Alias{"fsdp-shard-grad-op", "fsdp-grad-op"},
+                              Alias{"no-shard", "ddp"},
+                              Alias{"fsdp-no-shard", "ddp"},
+                              Alias{"hybrid-shard", "hsdp"},
+                              Alias{"fsdp-hybrid-shard", "hsdp"},
+                              Alias{"fsdp-hybrid", "hsdp"},
+                              Alias{"naive", "mp"},
+                              Alias{"naive-mp", "mp"},
+                              Alias{"model-parallel", "mp"},
+                              Alias{"device-map", "mp"},
+                              Alias{"pp", "mp"},
+                              Alias{"zero-1", "zero1"},
+                              Alias{"zero-2", "zero2"},
+                              Alias{"zero-3", "zero3"},
+                              Alias{"deepspeed-zero1", "zero1"},
+                              Alias{"deepspeed-zero2", "zero2"},
+                              Alias{"deepspeed-zero3", "zero3"},
+                              Alias{"one", "single"},
+                              Alias{"distributed-data-parallel", "ddp"}};
 
 const Row& row_of(std::string_view name) {
   const auto row = std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.name == name; });
@@ -69,9 +92,11 @@ Mesh mesh_of(const Row& row, const ClusterSpec& cluster, const StrategyOptions& 
   if (row.degrees == Degrees::One) return {};
   if (row.degrees == Degrees::Pipeline) return {.pp = n};
   if (row.degrees == Degrees::Replicate) return {.dp_replicate = n};
-  const std::int64_t shard = options.shard_size.value_or(row.degrees == Degrees::Hybrid ? usual_hybrid_shard(cluster) : n);
+  const std::int64_t shard =
+      options.shard_size.value_or(row.degrees == Degrees::Hybrid ? usual_hybrid_shard(cluster) : n);
   if (shard < 1 || n % shard != 0)
-    throw InputError("--shard-size", fmt::format("{} does not divide the {} GPUs", shard, n), "choose a divisor of the number of GPUs");
+    throw InputError("--shard-size", fmt::format("{} does not divide the {} GPUs", shard, n),
+                     "choose a divisor of the number of GPUs");
   return {.dp_replicate = n / shard, .dp_shard = shard};
 }
 
@@ -86,12 +111,17 @@ std::string canonical_strategy(std::string_view text) {
   for (const Alias& alias : kAliases)
     if (squash(alias.text) == wanted) return std::string(alias.name);
   std::vector<std::string> names(kNames.begin(), kNames.end());
-  throw InputError("--strategy", fmt::format("unknown strategy '{}'", text), did_you_mean(text, names, fmt::format("known: auto, {}", fmt::join(names, ", "))));
+  throw InputError("--strategy", fmt::format("unknown strategy '{}'", text),
+                   did_you_mean(text, names, fmt::format("known: auto, {}", fmt::join(names, ", "))));
 }
 
 Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const StrategyOptions& options) {
   const Row& row = row_of(name);
-  Strategy s{.name = std::string(name), .schedule = row.schedule, .engine = row.engine, .layout = row.layout, .mesh = mesh_of(row, cluster, options)};
+  Strategy s{.name = std::string(name),
+             .schedule = row.schedule,
+             .engine = row.engine,
+             .layout = row.layout,
+             .mesh = mesh_of(row, cluster, options)};
   s.simplicity = int(&row - kRows.data());
   if (row.engine == Engine::Fsdp2) {
     if (options.fsdp_version == 1) s.engine = Engine::Fsdp1;
@@ -99,29 +129,36 @@ Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const 
     s.wrap_min_params = options.wrap_min_params;
     if (!options.reshards) s.layout.reshards_after_forward = false;
   }
-  if (s.engine != Engine::Local && s.mesh.dp_shard == 1 && options.shard_size) {   // sharding over one rank is DDP
+  if (s.engine != Engine::Local && s.mesh.dp_shard == 1 && options.shard_size) {  // sharding over one rank is DDP
     s.engine = Engine::Local;
     s.layout = {};
   }
   return s;
 }
 
-std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, const Recipe& recipe, std::int64_t num_units) {
+std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, const Recipe& recipe,
+                               std::int64_t num_units) {
   const Row& row = row_of(s.name);
   const std::int64_t n = cluster.num_gpus();
-  if (n < 2 && row.degrees != Degrees::One && !(row.engine != Engine::Local && recipe.offload.any())) return "needs at least 2 GPUs";
+  if (n < 2 && row.degrees != Degrees::One && !(row.engine != Engine::Local && recipe.offload.any()))
+    return "needs at least 2 GPUs";
   if (s.mesh.pp > num_units) return fmt::format("{} GPUs for {} layers and ends", s.mesh.pp, num_units);
-  if (s.name == "hsdp" && (s.mesh.dp_replicate == 1 || s.mesh.dp_shard == 1)) return "needs a shard group smaller than all GPUs";
+  if (s.name == "hsdp" && (s.mesh.dp_replicate == 1 || s.mesh.dp_shard == 1))
+    return "needs a shard group smaller than all GPUs";
   if (recipe.offload.optimizer != OffloadTarget::None && !row.can_offload_optimizer) return "no optimizer offload";
   if (recipe.offload.params != OffloadTarget::None && !row.can_offload_params) return "no parameter offload";
   if (recipe.offload.params == OffloadTarget::Nvme && s.engine != Engine::Zero) return "only ZeRO-3 offloads to NVMe";
   if (recipe.offload.optimizer == OffloadTarget::Nvme && s.engine != Engine::Zero) return "only ZeRO offloads to NVMe";
-  if (recipe.offload.optimizer == OffloadTarget::Cpu && recipe.offload.params == OffloadTarget::None && (s.engine == Engine::Fsdp1 || s.engine == Engine::Fsdp2))
+  if (recipe.offload.optimizer == OffloadTarget::Cpu && recipe.offload.params == OffloadTarget::None &&
+      (s.engine == Engine::Fsdp1 || s.engine == Engine::Fsdp2))
     return "FSDP offloads parameters and optimizer together";
-  if (recipe.quant.kind == BaseQuant::Nf4 && s.engine == Engine::Fsdp2 && !find_framework(recipe.framework).fsdp2_shards_quantised)
+  if (recipe.quant.kind == BaseQuant::Nf4 && s.engine == Engine::Fsdp2 &&
+      !find_framework(recipe.framework).fsdp2_shards_quantised)
     return "FSDP2 cannot shard 4-bit bitsandbytes weights correctly: use --fsdp-version 1";
-  if (recipe.quant.kind == BaseQuant::Int8 && s.layout.shards_weights) return "an 8-bit base cannot be sharded (bitsandbytes)";
-  if (recipe.quant.kind == BaseQuant::Nf4 && s.layout.shards_weights && s.engine == Engine::Zero && recipe.offload.params != OffloadTarget::None)
+  if (recipe.quant.kind == BaseQuant::Int8 && s.layout.shards_weights)
+    return "an 8-bit base cannot be sharded (bitsandbytes)";
+  if (recipe.quant.kind == BaseQuant::Nf4 && s.layout.shards_weights && s.engine == Engine::Zero &&
+      recipe.offload.params != OffloadTarget::None)
     return "ZeRO-3 does not offload 4-bit parameters";
   return {};
 }

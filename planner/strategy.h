@@ -23,7 +23,9 @@ struct Mesh {
   std::int64_t dp_replicate = 1, dp_shard = 1, pp = 1;
   std::int64_t world() const { return dp_replicate * dp_shard * pp; }
   std::int64_t data_parallel() const { return dp_replicate * dp_shard; }
-  std::int64_t ways(Axis axis) const { return axis == Axis::DpShard ? dp_shard : axis == Axis::DpReplicate ? dp_replicate : axis == Axis::Pp ? pp : 1; }
+  std::int64_t ways(Axis axis) const {
+    return axis == Axis::DpShard ? dp_shard : axis == Axis::DpReplicate ? dp_replicate : axis == Axis::Pp ? pp : 1;
+  }
   bool operator==(const Mesh&) const = default;
 };
 
@@ -32,7 +34,7 @@ enum class Schedule : std::uint8_t { Sequential, Naive };
 /// How the training state is laid out. Everything a builder decides about gathers, reduces and steps follows from it.
 struct StateLayout {
   bool shards_optimizer = false, shards_gradients = false, shards_weights = false;
-  bool reshards_after_forward = true;       // false: gathered weights stay until their backward
+  bool reshards_after_forward = true;  // false: gathered weights stay until their backward
   bool operator==(const StateLayout&) const = default;
 };
 
@@ -46,14 +48,14 @@ struct Strategy {
   StateLayout layout;
   Mesh mesh;
   WrapPolicy wrap = WrapPolicy::Layer;
-  std::int64_t wrap_min_params = 0;         // of size:N
-  int simplicity = 0;                       // tie-break: lower wins
+  std::int64_t wrap_min_params = 0;  // of size:N
+  int simplicity = 0;                // tie-break: lower wins
 };
 
 /// What the user may pin on the command line.
 struct StrategyOptions {
-  std::optional<std::int64_t> shard_size;   // sharding factor; 1 equals ddp, N equals full sharding
-  std::optional<int> fsdp_version;          // unset: 2, or 1 where FSDP2 cannot shard the base (QLoRA)
+  std::optional<std::int64_t> shard_size;  // sharding factor; 1 equals ddp, N equals full sharding
+  std::optional<int> fsdp_version;         // unset: 2, or 1 where FSDP2 cannot shard the base (QLoRA)
   WrapPolicy wrap = WrapPolicy::Layer;
   std::int64_t wrap_min_params = 0;
   bool reshards = true;
@@ -69,8 +71,9 @@ std::string canonical_strategy(std::string_view text);
 /// `name` on this cluster. Throws InputError when the shard size does not divide the ranks.
 Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const StrategyOptions& options);
 
-/// Why a strategy cannot be used here ("needs at least 2 GPUs", "DDP has no optimizer offload"), or empty.
+/// Why a strategy cannot be used here ("needs at least 2 GPUs", "no optimizer offload"), or empty.
 /// `num_units`: layers plus embedding and head, which a pipeline cuts.
-std::string why_not_applicable(const Strategy& strategy, const ClusterSpec& cluster, const Recipe& recipe, std::int64_t num_units = 1 << 20);
+std::string why_not_applicable(const Strategy& strategy, const ClusterSpec& cluster, const Recipe& recipe,
+                               std::int64_t num_units = 1 << 20);
 
 }  // namespace gpuplan

@@ -9,8 +9,9 @@ MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, Bytes in_use, con
   t.tensors = peak.tensors;
   t.capacity = gpu.framework_memory;
   t.usable = Bytes{std::int64_t(double(t.capacity.count) * (1 - profile.margin))} - in_use;
-  const Bytes fixed = gpu.is_cpu ? Bytes{} : profile.context + profile.blas_workspace + (uses_nccl ? profile.nccl : Bytes{});
-  const Bytes spread = peak.pools - peak.tensors;          // classes that do not share segments
+  const Bytes fixed =
+      gpu.is_cpu ? Bytes{} : profile.context + profile.blas_workspace + (uses_nccl ? profile.nccl : Bytes{});
+  const Bytes spread = peak.pools - peak.tensors;  // classes that do not share segments
   const Bytes unavoidable{std::int64_t(double(spread.count) * profile.pool_slack)};
   t.needed = peak.tensors + unavoidable + fixed;
   t.fits = t.needed <= t.usable;
@@ -23,7 +24,8 @@ MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, Bytes in_use, con
   return t;
 }
 
-std::array<Bytes, std::size_t(kNumCategories)> process_breakdown(const DetailedPeak& peak, const MemoryTiers& tiers, const Profile& profile, bool uses_nccl) {
+std::array<Bytes, std::size_t(kNumCategories)> process_breakdown(const DetailedPeak& peak, const MemoryTiers& tiers,
+                                                                 const Profile& profile, bool uses_nccl) {
   auto out = peak.by_category;
   const auto at = [&](Category c) -> Bytes& { return out[std::size_t(c)]; };
   const Bytes fixed_total = tiers.process - tiers.reserved;
@@ -31,7 +33,8 @@ std::array<Bytes, std::size_t(kNumCategories)> process_breakdown(const DetailedP
   at(Category::Nccl) = uses_nccl ? std::min(profile.nccl, fixed_total - at(Category::Context)) : Bytes{};
   const Bytes workspace = std::min(profile.blas_workspace, fixed_total - at(Category::Context) - at(Category::Nccl));
   at(Category::Workspace) += workspace;
-  at(Category::Optimizer) += fixed_total - at(Category::Context) - at(Category::Nccl) - workspace;   // paged states on the device
+  at(Category::Optimizer) +=
+      fixed_total - at(Category::Context) - at(Category::Nccl) - workspace;  // paged states on the device
   at(Category::Allocator) = tiers.reserved - tiers.tensors;
   return out;
 }

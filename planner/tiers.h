@@ -13,9 +13,9 @@ namespace gpuplan {
 /// tensors <= reserved <= process. `needed` is what must fit when the allocator has to give back its cache.
 struct MemoryTiers {
   Bytes tensors, reserved, process;
-  Bytes needed;                 // tensors + unavoidable fragmentation + fixed overheads
-  Bytes capacity;               // what the framework sees as total
-  Bytes usable;                 // capacity less what is in use and the margin
+  Bytes needed;    // tensors + unavoidable fragmentation + fixed overheads
+  Bytes capacity;  // what the framework sees as total
+  Bytes usable;    // capacity less what is in use and the margin
   bool fits{};
 };
 
@@ -23,6 +23,7 @@ struct MemoryTiers {
 MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, Bytes in_use, const Profile& profile, bool uses_nccl);
 
 /// Process bytes by category; they add up to tiers.process.
-std::array<Bytes, std::size_t(kNumCategories)> process_breakdown(const DetailedPeak& peak, const MemoryTiers& tiers, const Profile& profile, bool uses_nccl);
+std::array<Bytes, std::size_t(kNumCategories)> process_breakdown(const DetailedPeak& peak, const MemoryTiers& tiers,
+                                                                 const Profile& profile, bool uses_nccl);
 
 }  // namespace gpuplan

@@ -14,8 +14,12 @@ using namespace operand;
 /// Lifetimes and placements of one program, followed instruction by instruction.
 class Verifier {
  public:
-  Verifier(const StepProgram& all, const RankProgram& program) : all_(all), p_(program), state_(program.buffers.size()) {
-    for (std::size_t i = 0; i < p_.buffers.size(); ++i) state_[i] = {p_.buffers[i].is_persistent, p_.buffers[i].placement};
+  Verifier(const StepProgram& all, const RankProgram& program)
+      : all_(all),
+        p_(program),
+        state_(program.buffers.size()) {
+    for (std::size_t i = 0; i < p_.buffers.size(); ++i)
+      state_[i] = {p_.buffers[i].is_persistent, p_.buffers[i].placement};
   }
 
   void run() {
@@ -23,13 +27,18 @@ class Verifier {
     for (at_ = 0; at_ < p_.instructions.size(); ++at_) step(p_.instructions[at_]);
     require(snapshot() == entry, "the step does not end with the buffers it began with");
     for (std::uint32_t b = 0; b < p_.buffers.size(); ++b)
-      require(!p_.buffers[b].is_persistent || state_[b].placement == p_.buffers[b].placement, "the step leaves a persistent buffer placed otherwise", b);
+      require(!p_.buffers[b].is_persistent || state_[b].placement == p_.buffers[b].placement,
+              "the step leaves a persistent buffer placed otherwise", b);
     for (const auto& frame : frames_)
-      for (std::size_t local = kNumSlots; local < frame.size(); ++local) require(!frame[local], "a frame keeps a local beyond the step");
+      for (std::size_t local = kNumSlots; local < frame.size(); ++local)
+        require(!frame[local], "a frame keeps a local beyond the step");
   }
 
  private:
-  struct State { bool alive{}; std::array<Placement, kNumAxes> placement{}; };
+  struct State {
+    bool alive{};
+    std::array<Placement, kNumAxes> placement{};
+  };
 
   std::vector<bool> snapshot() const {
     std::vector<bool> out;
@@ -40,28 +49,42 @@ class Verifier {
   void require(bool condition, const char* what, std::uint32_t buffer = 0) const {
     if (condition) return;
     const Instruction* i = at_ < p_.instructions.size() ? &p_.instructions[at_] : nullptr;
-    throw BugError(fmt::format("step program: {} (instruction {} {}, unit {}, {})", what, at_, i ? to_string(i->op) : "end", i ? i->unit : 0,
+    throw BugError(fmt::format("step program: {} (instruction {} {}, unit {}, {})", what, at_,
+                               i ? to_string(i->op) : "end", i ? i->unit : 0,
                                buffer ? buffer_name(p_.buffers[buffer], 1 << 20) : ""));
   }
 
   void step(const Instruction& i) {
-    if (i.op == OpCode::Repeat) { loop_entry_ = snapshot(); return; }
-    if (i.op == OpCode::EndRepeat) { require(snapshot() == loop_entry_, "a repeat turn leaves other buffers than it found"); return; }
+    if (i.op == OpCode::Repeat) {
+      loop_entry_ = snapshot();
+      return;
+    }
+    if (i.op == OpCode::EndRepeat) {
+      require(snapshot() == loop_entry_, "a repeat turn leaves other buffers than it found");
+      return;
+    }
     for (const Operand o : all_.operands_of(p_, i)) {
       State& s = state_[id(o)];
-      if (o & kAllocates) { require(!s.alive, "allocated twice", id(o)); s = {true, p_.buffers[id(o)].placement}; }
+      if (o & kAllocates) {
+        require(!s.alive, "allocated twice", id(o));
+        s = {true, p_.buffers[id(o)].placement};
+      }
       if ((o & kByCallee) && (o & kWrite)) s.alive = true;
       if ((o & (kRead | kWrite)) && !(o & kByCallee)) require(s.alive, "used while not alive", id(o));
       if ((o & kByCallee) && (o & kRead)) require(s.alive, "a callee reads what is not alive", id(o));
     }
     if (i.op == OpCode::Cast || i.op == OpCode::CopyIn || i.op == OpCode::CopyOut) carry_placement(i);
     check_placement(i);
-    if (i.op == OpCode::Call) { consume(i); follow_frame(i); }
+    if (i.op == OpCode::Call) {
+      consume(i);
+      follow_frame(i);
+    }
     for (const Operand o : all_.operands_of(p_, i))
       if (o & kFrees) {
         const Buffer& b = p_.buffers[id(o)];
         require(state_[id(o)].alive, "freed twice", id(o));
-        require(i.stream == StreamId::Compute || b.home == i.stream || b.space != MemorySpace::Device, "freed on an asynchronous stream that did not make it", id(o));
+        require(i.stream == StreamId::Compute || b.home == i.stream || b.space != MemorySpace::Device,
+                "freed on an asynchronous stream that did not make it", id(o));
         state_[id(o)].alive = false;
       }
   }
@@ -99,14 +122,16 @@ class Verifier {
     if (frames_.size() <= i.frame) frames_.resize(i.frame + 1);
     auto& alive = frames_[i.frame];
     if (alive.size() != graph.locals.size()) {
-      for (std::size_t local = kNumSlots; local < alive.size(); ++local) require(!alive[local], "a frame changes its layer while a local is alive");
+      for (std::size_t local = kNumSlots; local < alive.size(); ++local)
+        require(!alive[local], "a frame changes its layer while a local is alive");
       alive.assign(graph.locals.size(), false);
     }
     for (const BlockEvent& e : block.events) {
       if (e.kind == BlockEvent::Run) {
         const LayerOp& op = (block.runs_backward ? graph.backward : graph.forward)[e.index];
         for (int r = 0; r < op.num_reads; ++r)
-          require(op.reads[std::size_t(r)] < kNumSlots || alive[op.reads[std::size_t(r)]], "an op reads a local that is not alive in its frame");
+          require(op.reads[std::size_t(r)] < kNumSlots || alive[op.reads[std::size_t(r)]],
+                  "an op reads a local that is not alive in its frame");
       } else if (e.index >= kNumSlots) {
         require(alive[e.index] != (e.kind == BlockEvent::Alloc), "a frame allocates a live local or frees a dead one");
         alive[e.index] = e.kind == BlockEvent::Alloc;
@@ -123,13 +148,18 @@ class Verifier {
         require(here == Placement::Partial, "an all-reduce of what is not partial", id(o));
         s.placement[axis] = Placement::Replicated;
       }
-      if (i.op == OpCode::ReduceScatter && (o & kRead) && !(o & kWrite)) require(here == Placement::Partial, "a reduce-scatter of what is not partial", id(o));
-      if (i.op == OpCode::AllGather && (o & kRead) && !(o & kOwnSlice)) require(here == Placement::Sharded, "an all-gather of what is not sharded", id(o));
+      if (i.op == OpCode::ReduceScatter && (o & kRead) && !(o & kWrite))
+        require(here == Placement::Partial, "a reduce-scatter of what is not partial", id(o));
+      if (i.op == OpCode::AllGather && (o & kRead) && !(o & kOwnSlice))
+        require(here == Placement::Sharded, "an all-gather of what is not sharded", id(o));
       // a step or a copy into one's own slice leaves the rest of the buffer stale until it is gathered
-      if ((o & kOwnSlice) && (o & kWrite)) s.placement[axis] = i.op == OpCode::AllGather ? Placement::Replicated : Placement::Sharded;
+      if ((o & kOwnSlice) && (o & kWrite))
+        s.placement[axis] = i.op == OpCode::AllGather ? Placement::Replicated : Placement::Sharded;
       const BufferRole role = p_.buffers[id(o)].role;
-      if (i.op == OpCode::OptimizerStep && (role == BufferRole::Gradient || role == BufferRole::FullGradient || role == BufferRole::StepGradient))
-        for (const Placement p : s.placement) require(p != Placement::Partial, "the optimizer steps a gradient that is still partial", id(o));
+      if (i.op == OpCode::OptimizerStep &&
+          (role == BufferRole::Gradient || role == BufferRole::FullGradient || role == BufferRole::StepGradient))
+        for (const Placement p : s.placement)
+          require(p != Placement::Partial, "the optimizer steps a gradient that is still partial", id(o));
     }
   }
 
@@ -144,13 +174,20 @@ class Verifier {
 /// A block frees what it allocated or was handed, once, and every op reads what is alive.
 void verify_block(const StepProgram& all, const Block& block) {
   const LayerGraph& graph = all.graphs[block.graph];
-  std::vector<int> alive(graph.locals.size(), -1);               // -1: not seen; it may come from the frame
+  std::vector<int> alive(graph.locals.size(), -1);  // -1: not seen; it may come from the frame
   for (const BlockEvent& e : block.events) {
-    if (e.kind == BlockEvent::Alloc) { GPUPLAN_CHECK(alive[e.index] != 1, "a block allocates a live local"); alive[e.index] = 1; }
-    if (e.kind == BlockEvent::Free) { GPUPLAN_CHECK(alive[e.index] != 0, "a block frees a dead local"); alive[e.index] = 0; }
+    if (e.kind == BlockEvent::Alloc) {
+      GPUPLAN_CHECK(alive[e.index] != 1, "a block allocates a live local");
+      alive[e.index] = 1;
+    }
+    if (e.kind == BlockEvent::Free) {
+      GPUPLAN_CHECK(alive[e.index] != 0, "a block frees a dead local");
+      alive[e.index] = 0;
+    }
     if (e.kind != BlockEvent::Run) continue;
     const LayerOp& op = (block.runs_backward ? graph.backward : graph.forward)[e.index];
-    for (int r = 0; r < op.num_reads; ++r) GPUPLAN_CHECK(alive[op.reads[std::size_t(r)]] != 0, "an op reads a local after it was freed");
+    for (int r = 0; r < op.num_reads; ++r)
+      GPUPLAN_CHECK(alive[op.reads[std::size_t(r)]] != 0, "an op reads a local after it was freed");
   }
 }
 
@@ -159,7 +196,8 @@ void verify_groups(const StepProgram& all) {
   for (std::size_t c = 0; c + 1 < all.classes.size(); ++c) {
     const auto count = [&](std::size_t k, OpCode op, std::uint32_t direction) {
       const RankProgram& p = all.programs[all.classes[k].program];
-      return std::count_if(p.instructions.begin(), p.instructions.end(), [&](const Instruction& i) { return i.op == op && i.frame == direction; });
+      return std::count_if(p.instructions.begin(), p.instructions.end(),
+                           [&](const Instruction& i) { return i.op == op && i.frame == direction; });
     };
     GPUPLAN_CHECK(count(c, OpCode::Send, 0) == count(c + 1, OpCode::Recv, 0), "a forward send without its receive");
     GPUPLAN_CHECK(count(c + 1, OpCode::Send, 1) == count(c, OpCode::Recv, 1), "a backward send without its receive");

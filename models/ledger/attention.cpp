@@ -8,7 +8,7 @@
 namespace gpuplan {
 namespace {
 
-enum : std::size_t { kQ, kK, kV, kOut, kLse, kProb, kProbLow, kFused };
+enum : std::size_t { kQ, kK, kV, kOut, kLse, kProb, kProbLow, kFused, kCapped = kFused };
 
 struct Shape {
   std::int64_t batch, seq, heads, head_dim, N, groups;
@@ -17,7 +17,11 @@ struct Shape {
 
 Shape shape_of(const Tape& t) {
   const ModelSpec& m = t.c.model.spec;
-  return {t.c.recipe.micro_batch, t.c.recipe.seq_len, m.num_attention_heads, m.head_dim, t.tokens(),
+  return {t.c.recipe.micro_batch,
+          t.c.recipe.seq_len,
+          m.num_attention_heads,
+          m.head_dim,
+          t.tokens(),
           m.num_attention_heads / std::max<std::int64_t>(1, m.num_key_value_heads)};
 }
 
@@ -28,7 +32,8 @@ LayerOp& flash_op(Tape& t, std::initializer_list<LocalId> reads, std::initialize
   return o;
 }
 
-LayerOp& batched_matmul(Tape& t, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, const Shape& s) {
+LayerOp& batched_matmul(Tape& t, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes,
+                        const Shape& s) {
   LayerOp& o = t.op(OpKind::BatchedMatmul, reads, writes);
   o.cost = CostClass::BatchedGemm;
   o.m = s.seq, o.n = s.seq, o.k = s.head_dim;
@@ -39,20 +44,21 @@ LayerOp& batched_matmul(Tape& t, std::initializer_list<LocalId> reads, std::init
 LocalId repeat_kv(Tape& t, LocalId x, const char* name) {
   const LocalId y = t.wide(name, t.c.model.spec.q_width(), Dim::QWidth, t.at(x).dtype);
   t.memory_op(OpKind::RepeatKv, {x}, {y}, 2.0 * double(t.at(y).bytes().count));
-  t.then_backward([](Tape& tape, const Tape::Step& s) {
-    const LocalId dx = tape.new_grad(s.ids[0]);
-    tape.memory_op(OpKind::RepeatKv, {tape.grad(s.ids[1])}, {dx}, 2.0 * double(tape.at(s.ids[1]).bytes().count));
-    tape.add_grad(s.ids[0], dx);
-  }, {x, y});
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId dx = tape.new_grad(s.ids[0]);
+        tape.memory_op(OpKind::RepeatKv, {tape.grad(s.ids[1])}, {dx}, 2.0 * double(tape.at(s.ids[1]).bytes().count));
+        tape.add_grad(s.ids[0], dx);
+      },
+      {x, y});
   return y;
 }
 
 void flash_backward(Tape& t, const Tape::Step& s) {
-  const Shape sh = shape_of(t);
   const LocalId dq = t.new_grad(s.ids[kQ]), dk = t.new_grad(s.ids[kK]), dv = t.new_grad(s.ids[kV]);
   const LocalId accumulator = t.scratch("dq accumulator in fp32", t.at(s.ids[kQ]).elements, Dtype::F32);
-  (void)sh;
-  LayerOp& o = flash_op(t, {t.grad(s.ids[kOut]), s.ids[kQ], s.ids[kK], s.ids[kV], s.ids[kOut], s.ids[kLse]}, {dq, dk, dv, accumulator}, 2.5);
+  LayerOp& o = flash_op(t, {t.grad(s.ids[kOut]), s.ids[kQ], s.ids[kK], s.ids[kV], s.ids[kOut], s.ids[kLse]},
+                        {dq, dk, dv, accumulator}, 2.5);
   o.kernels = 3;
   if (s.ids[kFused] != kNoLocal) t.memory_op(OpKind::Copy, {s.ids[kFused]}, {}, 0);
   t.add_grad(s.ids[kQ], dq);
@@ -60,28 +66,35 @@ void flash_backward(Tape& t, const Tape::Step& s) {
   t.add_grad(s.ids[kV], dv);
 }
 
-void eager_backward(Tape& t, const Tape::Step& s) {
+/// Of probabilities x values: gradients of both.
+void values_backward(Tape& t, const Tape::Step& s) {
+  const Shape sh = shape_of(t);
+  const LocalId used = s.ids[kProbLow], dout = t.grad(s.ids[kOut]);
+  const LocalId dv = t.new_grad(s.ids[kV]);
+  batched_matmul(t, {used, dout}, {dv}, sh);
+  const LocalId dp = t.new_grad(used);
+  batched_matmul(t, {dout, s.ids[kV]}, {dp}, sh);
+  t.add_grad(used, dp);
+  t.add_grad(s.ids[kV], dv);
+}
+
+/// Of softmax(q k): the framework's chain through fp32, then the gradients of q and k.
+void softmax_backward(Tape& t, const Tape::Step& s) {
   const Shape sh = shape_of(t);
   const Dtype low = t.c.numerics.compute;
   const std::array<Dim, 4> dims{Dim::Batch, Dim::QHeads, Dim::Seq, Dim::Keys};
   const double bytes = double(bytes_of(sh.scores(), low).count);
-  const LocalId dout = t.grad(s.ids[kOut]);
-  const LocalId dv = t.new_grad(s.ids[kV]);
-  batched_matmul(t, {s.ids[kProbLow], dout}, {dv}, sh);
-  LocalId dp = t.tensor("gradient of probabilities", sh.scores(), low, dims);
-  batched_matmul(t, {dout, s.ids[kV]}, {dp}, sh);
-  if (low != Dtype::F32) dp = t.cast(dp, Dtype::F32, "gradient of probabilities in fp32");
+  const LocalId dp = t.cast(t.grad(s.ids[kProbLow]), Dtype::F32, "gradient of probabilities in fp32");
   const LocalId ds = t.tensor("gradient of scores in fp32", sh.scores(), Dtype::F32, dims);
   t.memory_op(OpKind::Softmax, {s.ids[kProb], dp}, {ds}, 4.0 * bytes);
   const LocalId ds_low = t.cast(ds, low, "gradient of scores");
   const LocalId scaled = t.tensor("scaled gradient of scores", sh.scores(), low, dims);
-  t.memory_op(OpKind::Scale, {ds_low}, {scaled}, 2.0 * bytes);
+  t.memory_op(OpKind::Scale, {ds_low, s.ids[kCapped]}, {scaled}, 2.0 * bytes);
   const LocalId dq = t.new_grad(s.ids[kQ]), dk = t.new_grad(s.ids[kK]);
   batched_matmul(t, {scaled, s.ids[kK]}, {dq}, sh);
   batched_matmul(t, {scaled, s.ids[kQ]}, {dk}, sh);
   t.add_grad(s.ids[kQ], dq);
   t.add_grad(s.ids[kK], dk);
-  t.add_grad(s.ids[kV], dv);
 }
 
 LocalId eager(Tape& t, LocalId q, LocalId k, LocalId v) {
@@ -95,7 +108,6 @@ LocalId eager(Tape& t, LocalId q, LocalId k, LocalId v) {
   if (capped != kNoLocal) {
     t.memory_op(OpKind::Activation, {scores}, {capped}, 6.0 * bytes).kernels = 3;
     t.saves(capped, "tanh backward");
-    t.then_backward([](Tape& tape, const Tape::Step& s) { tape.memory_op(OpKind::Activation, {s.ids[0]}, {}, 3.0 * double(tape.at(s.ids[0]).bytes().count)); }, {capped});
   }
   const LocalId masked = t.tensor("masked scores", sh.scores(), low, dims);
   t.memory_op(OpKind::Add, {capped != kNoLocal ? capped : scores}, {masked}, 2.0 * bytes);
@@ -106,20 +118,21 @@ LocalId eager(Tape& t, LocalId q, LocalId k, LocalId v) {
     prob_low = t.tensor("probabilities", sh.scores(), low, dims);
     t.memory_op(OpKind::Cast, {prob}, {prob_low}, 3.0 * bytes);
   }
-  const double p = t.c.model.spec.attention_dropout;
-  const LocalId used = dropout(t, prob_low, p);
   t.saves(prob, "softmax backward");
+  t.then_backward(softmax_backward, {q, k, kNoLocal, kNoLocal, kNoLocal, prob, prob_low, capped});
+  const LocalId used = dropout(t, prob_low, t.c.model.spec.attention_dropout);
   t.saves(used, "gradient of the values");
   const LocalId out = t.wide("attention output", t.c.model.spec.q_width(), Dim::QWidth, low);
   batched_matmul(t, {used, v}, {out}, sh);
-  t.then_backward(eager_backward, {q, k, v, out, kNoLocal, prob, used, kNoLocal});
+  t.then_backward(values_backward, {q, k, v, out, kNoLocal, prob, used, kNoLocal});
   return out;
 }
 
 LocalId flash(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused) {
   const Shape sh = shape_of(t);
   const LocalId out = t.wide("attention output", t.c.model.spec.q_width(), Dim::QWidth, t.c.numerics.compute);
-  const LocalId lse = t.tensor("log-sum-exp", sh.N * sh.heads, Dtype::F32, {Dim::Batch, Dim::QHeads, Dim::Seq, Dim::Count});
+  const LocalId lse =
+      t.tensor("log-sum-exp", sh.N * sh.heads, Dtype::F32, {Dim::Batch, Dim::QHeads, Dim::Seq, Dim::Count});
   LayerOp& o = flash_op(t, {q, k, v}, {out, lse}, 1.0);
   o.saves_compute_output = true;
   t.saves(out, "attention backward");
@@ -135,7 +148,7 @@ double attention_flops(const ModelSpec& m, std::int64_t batch, std::int64_t seq,
   const double full = 4.0 * double(batch) * double(seq) * double(seq) * double(m.num_attention_heads * m.head_dim);
   if (!skips_masked) return full;
   const double s = double(seq), w = is_windowed ? std::min(double(m.sliding_window), s) : s;
-  return full * (w - w * w / (2 * s)) / s;         // mean keys per query of a causal band of width w, over s
+  return full * (w - w * w / (2 * s)) / s;  // mean keys per query of a causal band of width w, over s
 }
 
 LocalId rope(Tape& t, LocalId x, std::int64_t width, Dim dim, const char* name) {
@@ -145,12 +158,17 @@ LocalId rope(Tape& t, LocalId x, std::int64_t width, Dim dim, const char* name) 
   const LocalId temp = t.c.is_fused ? kNoLocal : t.scratch("rotated halves", 2 * elements, dtype);
   const double traffic = 2.0 * double(t.at(y).bytes().count);
   t.memory_op(OpKind::Rope, {x}, {y, temp}, traffic).kernels = t.c.is_fused ? 1 : 5;
-  t.then_backward([](Tape& tape, const Tape::Step& s) {
-    const LocalId dx = tape.new_grad(s.ids[0]);
-    const LocalId scratch = tape.c.is_fused ? kNoLocal : tape.scratch("rotated halves", 2 * tape.at(dx).elements, tape.at(dx).dtype);
-    tape.memory_op(OpKind::Rope, {tape.grad(s.ids[1])}, {dx, scratch}, 2.0 * 2.0 * double(tape.at(dx).bytes().count)).kernels = tape.c.is_fused ? 1 : 7;
-    tape.add_grad(s.ids[0], dx);
-  }, {x, y});
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId dx = tape.new_grad(s.ids[0]);
+        const LocalId scratch =
+            tape.c.is_fused ? kNoLocal : tape.scratch("rotated halves", 2 * tape.at(dx).elements, tape.at(dx).dtype);
+        tape.memory_op(OpKind::Rope, {tape.grad(s.ids[1])}, {dx, scratch},
+                       2.0 * 2.0 * double(tape.at(dx).bytes().count))
+            .kernels = tape.c.is_fused ? 1 : 7;
+        tape.add_grad(s.ids[0], dx);
+      },
+      {x, y});
   return y;
 }
 
@@ -160,7 +178,8 @@ LocalId attention(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused) {
   q = convert(t, q, n.compute, "q in 16 bit");
   k = convert(t, k, n.compute, "k in 16 bit");
   v = convert(t, v, n.compute, "v in 16 bit");
-  const bool expands = shape_of(t).groups > 1 && (kernel == AttentionKernel::Eager || (kernel == AttentionKernel::Sdpa && t.c.framework.repeats_kv));
+  const bool expands = shape_of(t).groups > 1 && (kernel == AttentionKernel::Eager ||
+                                                  (kernel == AttentionKernel::Sdpa && t.c.framework.repeats_kv));
   if (expands) {
     k = repeat_kv(t, k, "k, expanded");
     v = repeat_kv(t, v, "v, expanded");
@@ -169,7 +188,8 @@ LocalId attention(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused) {
   t.saves(k, "attention backward");
   t.saves(v, "attention backward");
   LocalId out = kernel == AttentionKernel::Eager ? eager(t, q, k, v) : flash(t, q, k, v, expands ? kNoLocal : fused);
-  const bool copies = kernel == AttentionKernel::Eager || (kernel == AttentionKernel::Sdpa && t.c.framework.copies_attention_output);
+  const bool copies =
+      kernel == AttentionKernel::Eager || (kernel == AttentionKernel::Sdpa && t.c.framework.copies_attention_output);
   if (!copies) return out;
   const LocalId copy = t.wide("attention output, contiguous", t.c.model.spec.q_width(), Dim::QWidth, n.compute);
   t.memory_op(OpKind::Copy, {out}, {copy}, 2.0 * double(t.at(copy).bytes().count));

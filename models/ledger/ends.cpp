@@ -19,7 +19,9 @@ LayerOp& loss_op(Tape& t, std::initializer_list<LocalId> reads, std::initializer
 }
 
 /// fp32 where the model upcasts its logits or autocast runs the loss; else as the logits.
-Dtype loss_dtype(const Tape& t, Dtype logits) { return t.c.framework.upcasts_logits || t.c.numerics.is_autocast ? Dtype::F32 : logits; }
+Dtype loss_dtype(const Tape& t, Dtype logits) {
+  return t.c.framework.upcasts_logits || t.c.numerics.is_autocast ? Dtype::F32 : logits;
+}
 
 /// Softmax over the vocabulary, its gradient, and the way back to the head's dtype; `kept` copies live through it.
 LocalId plain_loss(Tape& t, LocalId logits) {
@@ -69,7 +71,7 @@ LocalId recomputed_chunks(Tape& t, LocalId x, const LinearRef& head, std::int64_
   const LocalId low = logits_tensor(t, "logits of one chunk", piece, t.c.numerics.compute);
   const LocalId wide = logits_tensor(t, "log-softmax and gradients of one chunk, fp32", 3 * piece, Dtype::F32);
   LayerOp& forward = t.gemm({x}, {low, wide, dx}, t.tokens(), head.out, head.in);
-  forward.flops *= head.is_trained ? 4 : 3;                   // forward twice, input gradient, weight gradient
+  forward.flops *= head.is_trained ? 4 : 3;  // forward twice, input gradient, weight gradient
   forward.kernels = std::uint8_t(std::min<std::int64_t>(255, 8 * chunks));
   forward.is_weight_gradient = head.is_trained;
   loss_op(t, {low, wide}, {}, 22.0 * double(E));
@@ -90,7 +92,8 @@ LocalId kept_chunks(Tape& t, LocalId x, const LinearRef& head, std::int64_t chun
   const LocalId grads = logits_tensor(t, "gradients of one chunk", 2 * piece, soft);
   const LocalId dx = t.wide("gradient of the head input", head.in, Dim::Hidden, t.c.numerics.compute);
   loss_op(t, {logits, log_softmax}, {grads}, 3.0 * double(E * size_of(soft)));
-  LayerOp& o = t.gemm({grads, log_softmax, logits, head.is_trained ? x : kNoLocal}, {dx}, t.tokens(), head.in, head.out);
+  LayerOp& o =
+      t.gemm({grads, log_softmax, logits, head.is_trained ? x : kNoLocal}, {dx}, t.tokens(), head.in, head.out);
   o.flops *= head.is_trained ? 2 : 1;
   o.is_weight_gradient = head.is_trained;
   return dx;
@@ -103,7 +106,9 @@ LocalId fused_linear_loss(Tape& t, LocalId x, const LinearRef& head) {
   const LocalId dx = t.wide("gradient of the head input", head.in, Dim::Hidden, t.c.numerics.compute);
   const LocalId low = logits_tensor(t, "logits of one chunk", chunk * head.out, t.c.numerics.compute);
   const LocalId wide = logits_tensor(t, "chunk in fp32", chunk * head.out, Dtype::F32);
-  const LocalId dweight = head.is_trained ? t.scratch("head gradient accumulated over chunks", head.in * head.out, t.c.numerics.compute) : kNoLocal;
+  const LocalId dweight =
+      head.is_trained ? t.scratch("head gradient accumulated over chunks", head.in * head.out, t.c.numerics.compute)
+                      : kNoLocal;
   LayerOp& o = t.gemm({x}, {low, wide, dx, dweight}, N, head.out, head.in);
   o.flops *= head.is_trained ? 3 : 2;
   o.is_weight_gradient = head.is_trained;
@@ -125,12 +130,15 @@ LocalId cap_logits(Tape& t, LocalId logits) {
   t.saves(bent, "tanh backward");
   const LocalId capped = logits_tensor(t, "capped logits", E, dtype);
   t.memory_op(OpKind::Scale, {bent}, {capped}, 2 * bytes);
-  t.then_backward([](Tape& tape, const Tape::Step& s) {
-    const Local like = tape.at(s.ids[0]);
-    const LocalId dx = tape.tensor("gradient before capping", like.elements, like.dtype, like.dims, like.kind);
-    tape.memory_op(OpKind::Activation, {tape.grad(s.ids[2]), s.ids[1]}, {dx}, 3.0 * double(like.bytes().count)).kernels = 3;
-    tape.add_grad(s.ids[0], dx);
-  }, {logits, bent, capped});
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const Local like = tape.at(s.ids[0]);
+        const LocalId dx = tape.tensor("gradient before capping", like.elements, like.dtype, like.dims, like.kind);
+        tape.memory_op(OpKind::Activation, {tape.grad(s.ids[2]), s.ids[1]}, {dx}, 3.0 * double(like.bytes().count))
+            .kernels = 3;
+        tape.add_grad(s.ids[0], dx);
+      },
+      {logits, bent, capped});
   return capped;
 }
 
@@ -147,7 +155,7 @@ void pieces(Tape& t, LocalId x) {
   const LocalId in = t.cast(x, t.c.numerics.compute, "head input in 16 bit");
   t.saves(in, "head and loss in chunks");
   const std::int64_t chunks = std::clamp<std::int64_t>(t.c.recipe.loss_chunks, 1, t.tokens());
-  const LocalId din = t.c.recipe.loss == LossKernel::Fused ? fused_linear_loss(t, in, head)
+  const LocalId din = t.c.recipe.loss == LossKernel::Fused    ? fused_linear_loss(t, in, head)
                       : t.c.framework.chunked_loss_recomputes ? recomputed_chunks(t, in, head, chunks)
                                                               : kept_chunks(t, in, head, chunks);
   t.set_grad(x, t.cast(din, t.at(x).dtype, "gradient of the head input, cast"));
@@ -156,47 +164,43 @@ void pieces(Tape& t, LocalId x) {
 }  // namespace
 
 void emit_head(LayerGraph& graph, const LedgerContext& c) {
-  graph.clear();
-  graph.is_fused = c.is_fused || c.framework.is_compiled;
   Tape t(graph, c);
-  const ModelSpec& m = c.model.spec;
-  const std::int64_t elements = c.tokens() * m.hidden_size;
-  const std::array<Dim, 4> dims{Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count};
-  t.define_slot(kSlotX, "layer boundary", elements, c.numerics.residual, dims);
-  t.define_slot(kSlotDx, "gradient of the residual stream", elements, c.numerics.residual, dims);
-  const LocalId x = norm(t, kSlotX, m.hidden_size, Dim::Hidden, "normed final hidden state");
-  if (c.recipe.loss == LossKernel::Plain || c.recipe.loss == LossKernel::InPlace) materialised(t, x);
-  else pieces(t, x);
+  const LocalId x = norm(t, kSlotX, "normed final hidden state");
+  if (c.recipe.loss == LossKernel::Plain || c.recipe.loss == LossKernel::InPlace)
+    materialised(t, x);
+  else
+    pieces(t, x);
   t.unwind();
   graph.forward.insert(graph.forward.end(), graph.backward.begin(), graph.backward.end());
   graph.backward.clear();
 }
 
 void emit_embedding(LayerGraph& graph, const LedgerContext& c) {
-  graph.clear();
-  graph.is_fused = c.is_fused || c.framework.is_compiled;
   Tape t(graph, c);
   const ModelSpec& m = c.model.spec;
   const std::int64_t elements = c.tokens() * m.hidden_size;
-  const std::array<Dim, 4> dims{Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count};
   const Dtype residual = c.numerics.residual;
-  t.define_slot(kSlotY, "layer boundary", elements, residual, dims);
-  t.define_slot(kSlotDy, "gradient of the residual stream", elements, residual, dims);
   const int extra_ops = int(m.scales_embedding) + int(m.learned_positions > 0);
   const LocalId looked_up = extra_ops > 0 ? t.scratch("looked-up rows", elements, residual) : kNoLocal;
   const LocalId out = m.residual_dropout > 0 ? t.scratch("embedding before dropout", elements, residual) : kNoLocal;
-  t.memory_op(OpKind::Embed, {}, {kSlotY, looked_up, out}, 2.0 * double(bytes_of(elements, residual).count)).kernels = std::uint8_t(1 + extra_ops);
+  t.memory_op(OpKind::Embed, {}, {kSlotY, looked_up, out}, 2.0 * double(bytes_of(elements, residual).count)).kernels =
+      std::uint8_t(1 + extra_ops);
   t.set_grad(kSlotY, kSlotDy);
   if (c.model.trains_embedding) {
-    t.then_backward([](Tape& tape, const Tape::Step&) {
-      const Numerics& n = tape.c.numerics;
-      const ModelSpec& spec = tape.c.model.spec;
-      // the dense gradient is its own tensor before it joins that of the tied head or of earlier micro-batches
-      const bool joins = tape.c.model.has_tied_head || tape.c.accumulates;
-      const LocalId dense = joins ? tape.scratch("dense embedding gradient", spec.vocab_size * spec.hidden_size, n.casts_weights ? n.compute : n.weight) : kNoLocal;
-      LayerOp& o = tape.memory_op(OpKind::Embed, {kSlotDy}, {dense}, double(bytes_of(spec.vocab_size * spec.hidden_size, n.weight).count));
-      o.is_weight_gradient = true;
-    }, {});
+    t.then_backward(
+        [](Tape& tape, const Tape::Step&) {
+          const Numerics& n = tape.c.numerics;
+          const ModelSpec& spec = tape.c.model.spec;
+          // the dense gradient is its own tensor before it joins that of the tied head or of earlier micro-batches
+          const bool joins = tape.c.model.has_tied_head || tape.c.accumulates;
+          const LocalId dense = joins ? tape.scratch("dense embedding gradient", spec.vocab_size * spec.hidden_size,
+                                                     n.casts_weights ? n.compute : n.weight)
+                                      : kNoLocal;
+          LayerOp& o = tape.memory_op(OpKind::Embed, {kSlotDy}, {dense},
+                                      double(bytes_of(spec.vocab_size * spec.hidden_size, n.weight).count));
+          o.is_weight_gradient = true;
+        },
+        {});
     t.unwind();
   }
 }

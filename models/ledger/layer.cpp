@@ -5,7 +5,9 @@
 namespace gpuplan {
 namespace {
 
-struct Qkv { LocalId q, k, v, fused; };
+struct Qkv {
+  LocalId q, k, v, fused;
+};
 
 Qkv projections(Tape& t, LocalId x) {
   const TrainedModel& m = t.c.model;
@@ -19,11 +21,13 @@ Qkv projections(Tape& t, LocalId x) {
   const auto part = [&](const char* name, std::int64_t width, Dim dim) {
     const LocalId y = t.wide(name, width, dim, dtype);
     t.memory_op(OpKind::Copy, {fused}, {y}, 2.0 * double(t.at(y).bytes().count));
-    t.then_backward([](Tape& tape, const Tape::Step& s) {
-      const LocalId whole = tape.grad(s.ids[0]) == kNoLocal ? tape.new_grad(s.ids[0]) : tape.grad(s.ids[0]);
-      tape.memory_op(OpKind::Copy, {tape.grad(s.ids[1])}, {whole}, 2.0 * double(tape.at(s.ids[1]).bytes().count));
-      tape.set_grad(s.ids[0], whole);
-    }, {fused, y});
+    t.then_backward(
+        [](Tape& tape, const Tape::Step& s) {
+          const LocalId whole = tape.grad(s.ids[0]) == kNoLocal ? tape.new_grad(s.ids[0]) : tape.grad(s.ids[0]);
+          tape.memory_op(OpKind::Copy, {tape.grad(s.ids[1])}, {whole}, 2.0 * double(tape.at(s.ids[1]).bytes().count));
+          tape.set_grad(s.ids[0], whole);
+        },
+        {fused, y});
     return y;
   };
   const LocalId q = part("q", m.spec.q_width(), Dim::QWidth), k = part("k", m.spec.kv_width(), Dim::KvWidth);
@@ -33,7 +37,8 @@ Qkv projections(Tape& t, LocalId x) {
 /// LitGPT splits one projection into views; v keeps the whole buffer alive when it is not expanded.
 LocalId fused_buffer(Tape& t, LocalId v) {
   if (!t.c.framework.keeps_fused_qkv) return kNoLocal;
-  const LocalId rest = t.wide("q and k halves of the fused buffer", t.c.model.spec.q_width() + t.c.model.spec.kv_width(), Dim::QWidth, t.at(v).dtype);
+  const LocalId rest = t.wide("q and k halves of the fused buffer",
+                              t.c.model.spec.q_width() + t.c.model.spec.kv_width(), Dim::QWidth, t.at(v).dtype);
   t.memory_op(OpKind::Copy, {v}, {rest}, 0);
   return rest;
 }
@@ -43,8 +48,8 @@ LocalId attention_branch(Tape& t, LocalId x) {
   Qkv p = projections(t, x);
   p.fused = fused_buffer(t, p.v);
   if (m.has_qk_norm) {
-    p.q = norm(t, p.q, m.head_dim, Dim::HeadDim, "q, normalised");
-    p.k = norm(t, p.k, m.head_dim, Dim::HeadDim, "k, normalised");
+    p.q = norm(t, p.q, "q, normalised");
+    p.k = norm(t, p.k, "k, normalised");
   }
   if (m.position == PositionKind::Rope) {
     p.q = rope(t, p.q, m.q_width(), Dim::QWidth, "q, rotated");
@@ -55,31 +60,28 @@ LocalId attention_branch(Tape& t, LocalId x) {
 
 }  // namespace
 
-LedgerContext make_context(const TrainedModel& model, const Recipe& recipe, const FrameworkConvention& framework, const Numerics& numerics) {
+LedgerContext make_context(const TrainedModel& model, const Recipe& recipe, const FrameworkConvention& framework,
+                           const Numerics& numerics) {
   const LayerKernels kernels = recipe.kernels.value_or(framework.kernels);
-  return {.model = model, .recipe = recipe, .framework = framework, .numerics = numerics,
-          .is_fused = kernels == LayerKernels::Fused, .accumulates = recipe.grad_accum > 1};
+  return {.model = model,
+          .recipe = recipe,
+          .framework = framework,
+          .numerics = numerics,
+          .is_fused = kernels == LayerKernels::Fused,
+          .accumulates = recipe.grad_accum > 1};
 }
 
 void emit_layer(LayerGraph& graph, const LedgerContext& c) {
-  graph.clear();
-  graph.is_fused = c.is_fused || c.framework.is_compiled;
   Tape t(graph, c);
   const ModelSpec& m = c.model.spec;
-  const std::int64_t elements = c.tokens() * m.hidden_size;
-  const std::array<Dim, 4> dims{Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count};
-  t.define_slot(kSlotX, "layer boundary", elements, c.numerics.residual, dims);
-  t.define_slot(kSlotY, "layer boundary", elements, c.numerics.residual, dims);
-  t.define_slot(kSlotDy, "gradient of the residual stream", elements, c.numerics.residual, dims);
-  t.define_slot(kSlotDx, "gradient of the residual stream", elements, c.numerics.residual, dims);
 
-  LocalId branch = attention_branch(t, norm(t, kSlotX, m.hidden_size, Dim::Hidden, "normed input of attention"));
-  if (m.has_post_norms) branch = norm(t, branch, m.hidden_size, Dim::Hidden, "normed attention branch");
+  LocalId branch = attention_branch(t, norm(t, kSlotX, "normed input of attention"));
+  if (m.has_post_norms) branch = norm(t, branch, "normed attention branch");
   branch = dropout(t, branch, m.residual_dropout);
   const LocalId middle = t.wide("residual after attention", m.hidden_size, Dim::Hidden, c.numerics.residual);
   residual_add(t, kSlotX, branch, middle);
-  branch = mlp(t, norm(t, middle, m.hidden_size, Dim::Hidden, "normed input of MLP"));
-  if (m.has_post_norms) branch = norm(t, branch, m.hidden_size, Dim::Hidden, "normed MLP branch");
+  branch = mlp(t, norm(t, middle, "normed input of MLP"));
+  if (m.has_post_norms) branch = norm(t, branch, "normed MLP branch");
   branch = dropout(t, branch, m.residual_dropout);
   residual_add(t, middle, branch, kSlotY);
   t.set_grad(kSlotY, kSlotDy);

@@ -7,7 +7,9 @@
 namespace gpuplan {
 namespace {
 
-struct LoraIds { LocalId input = kNoLocal, mid = kNoLocal; };
+struct LoraIds {
+  LocalId input = kNoLocal, mid = kNoLocal;
+};
 
 /// A weight in compute dtype for one matmul: a scratch buffer where the stored weight is quantised or of another dtype.
 LocalId usable_weight(Tape& t, const LinearRef& l) {
@@ -16,11 +18,12 @@ LocalId usable_weight(Tape& t, const LinearRef& l) {
     const LocalId w = t.scratch("dequantised weight", l.in * l.out, n.compute);
     LayerOp& o = t.op(OpKind::Dequantise, {}, {w});
     o.cost = CostClass::Dequantise;
-    o.traffic = double(l.in * l.out) * (0.52 + double(size_of(n.compute)));   // 4.127 bits in, compute dtype out
+    o.traffic = double(l.in * l.out) * (0.52 + double(size_of(n.compute)));  // 4.127 bits in, compute dtype out
     o.weight = l.weight;
     return w;
   }
-  const bool is_end_in_fp32 = l.out_dim == Dim::Vocab && !l.is_trained && n.ends == Dtype::F32 && n.compute != Dtype::F32 && n.is_autocast;
+  const bool is_end_in_fp32 =
+      l.out_dim == Dim::Vocab && !l.is_trained && n.ends == Dtype::F32 && n.compute != Dtype::F32 && n.is_autocast;
   if (!is_end_in_fp32) return kNoLocal;
   const LocalId w = t.scratch("head weight in 16 bit", l.in * l.out, n.compute);
   t.memory_op(OpKind::Cast, {}, {w}, 6.0 * double(l.in * l.out));
@@ -28,8 +31,8 @@ LocalId usable_weight(Tape& t, const LinearRef& l) {
 }
 
 /// The gradient of a weight [out, in]: written into the unit's gradient buffer, through temporaries where autograd makes them.
-void weight_gradient(Tape& t, std::initializer_list<LocalId> reads, std::int64_t m, std::int64_t in, std::int64_t out, std::uint8_t weight,
-                     bool is_cast, Dtype stored) {
+void weight_gradient(Tape& t, std::initializer_list<LocalId> reads, std::int64_t m, std::int64_t in, std::int64_t out,
+                     std::uint8_t weight, bool is_cast, Dtype stored) {
   const LocalId low = is_cast ? t.scratch("weight gradient in 16 bit", in * out, t.c.numerics.compute) : kNoLocal;
   const LocalId fresh = t.c.accumulates ? t.scratch("gradient of this micro-batch", in * out, stored) : kNoLocal;
   LayerOp& o = t.gemm(reads, {low, fresh}, out, in, m);
@@ -63,7 +66,8 @@ void linear_backward(Tape& t, const Tape::Step& s) {
   const LocalId dy = t.cast(t.grad(s.ids[kY]), n.compute, "output gradient in 16 bit");
   const LocalId dx_own = t.tensor("input gradient", N * l.in, n.compute, t.at(x).dims, LocalKind::Activation);
   const LocalId w = usable_weight(t, l);
-  LayerOp& o = t.gemm({dy, w, l.is_quantised && t.c.framework.quantised_keeps_input ? s.ids[kIn] : kNoLocal}, {dx_own}, N, l.in, l.out);
+  LayerOp& o = t.gemm({dy, w, l.is_quantised && t.c.framework.quantised_keeps_input ? s.ids[kIn] : kNoLocal}, {dx_own},
+                      N, l.in, l.out);
   o.weight = l.weight;
   if (l.is_trained) weight_gradient(t, {dy, s.ids[kIn]}, N, l.in, l.out, l.weight, n.casts_weights, n.weight);
   const LocalId dx = t.cast(dx_own, t.at(x).dtype, "input gradient, cast");
@@ -84,8 +88,8 @@ LocalId adapter_input(Tape& t, LocalId x, LocalId cast_input, std::int64_t in) {
   if (f.low_rank_keeps_input && t.at(cast_input).dtype == n.adapter_compute) {
     own = cast_input;
   } else if (n.adapter != n.adapter_compute && t.at(x).dtype != n.adapter) {
-    const LocalId wide = t.cast(x, n.adapter, "adapter input in adapter dtype");           // peft: x.to(lora_A.weight.dtype)
-    own = t.cast(wide, n.adapter_compute, "adapter input");                                 // autocast: back to 16 bit
+    const LocalId wide = t.cast(x, n.adapter, "adapter input in adapter dtype");  // peft: x.to(lora_A.weight.dtype)
+    own = t.cast(wide, n.adapter_compute, "adapter input");                       // autocast: back to 16 bit
   } else if (t.at(x).dtype != n.adapter_compute) {
     own = t.cast(x, n.adapter_compute, "adapter input");
   }
@@ -98,9 +102,11 @@ LocalId adapter_input(Tape& t, LocalId x, LocalId cast_input, std::int64_t in) {
   t.saves(mask, "mask of the adapter's dropout");
   (void)in;
   // the mask is read when the input gradient passes the dropout; a step of its own keeps it until then
-  t.then_backward([](Tape& tape, const Tape::Step& s) {
-    tape.memory_op(OpKind::Dropout, {s.ids[0]}, {}, double(tape.at(s.ids[0]).elements));
-  }, {mask});
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        tape.memory_op(OpKind::Dropout, {s.ids[0]}, {}, double(tape.at(s.ids[0]).elements));
+      },
+      {mask});
   return dropped;
 }
 
@@ -117,13 +123,16 @@ LocalId lora_forward(Tape& t, const LinearRef& l, LocalId x, LocalId cast_input,
   const LocalId scaled = t.tensor("scaled adapter output", N * l.out, n.adapter_compute, t.at(base).dims);
   t.memory_op(OpKind::Scale, {up}, {scaled}, 2.0 * double(t.at(up).bytes().count));
   const LocalId y = t.tensor(l.name, N * l.out, n.hidden, t.at(base).dims, t.at(base).kind);
-  const LocalId norms = t.c.recipe.lora.is_dora ? t.scratch("DoRA weight and its norm", 2 * l.in * l.out, n.compute) : kNoLocal;
+  const LocalId norms =
+      t.c.recipe.lora.is_dora ? t.scratch("DoRA weight and its norm", 2 * l.in * l.out, n.compute) : kNoLocal;
   t.memory_op(OpKind::Add, {base, scaled}, {y, norms}, 3.0 * double(t.at(y).bytes().count));
   if (t.c.recipe.lora.is_dora) {
     t.saves(base, "output before DoRA's magnitude");
-    t.then_backward([](Tape& tape, const Tape::Step& s) {
-      tape.memory_op(OpKind::Scale, {s.ids[0]}, {}, 2.0 * double(tape.at(s.ids[0]).bytes().count));
-    }, {base});
+    t.then_backward(
+        [](Tape& tape, const Tape::Step& s) {
+          tape.memory_op(OpKind::Scale, {s.ids[0]}, {}, 2.0 * double(tape.at(s.ids[0]).bytes().count));
+        },
+        {base});
   }
   return y;
 }
@@ -136,14 +145,16 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind) {
   const LocalId in = t.cast(x, n.compute, "linear input in 16 bit");
   const LocalId w = usable_weight(t, l);
   const std::array<Dim, 4> dims{Dim::Batch, Dim::Seq, l.out_dim, Dim::Count};
-  const bool is_wider = n.hidden != n.compute && l.out_dim != Dim::Vocab;   // bitsandbytes returns its input's dtype
+  const bool is_wider = n.hidden != n.compute && l.out_dim != Dim::Vocab;  // bitsandbytes returns its input's dtype
   LocalId y = t.tensor(l.is_adapted ? "base output" : l.name, N * l.out, n.compute, dims, output_kind);
   LayerOp& o = t.gemm({in, w}, {y}, N, l.out, l.in);
   o.weight = l.weight;
   o.saves_compute_output = true;
   if (is_wider) y = t.cast(y, n.hidden, l.name);
-  if (l.is_trained) t.saves(in, "input of a trained linear: its weight gradient");
-  else if (l.is_quantised && t.c.framework.quantised_keeps_input) t.saves(in, "input kept by the 4-bit linear");
+  if (l.is_trained)
+    t.saves(in, "input of a trained linear: its weight gradient");
+  else if (l.is_quantised && t.c.framework.quantised_keeps_input)
+    t.saves(in, "input kept by the 4-bit linear");
   LoraIds lora;
   const LocalId base = y;
   if (l.is_adapted) y = lora_forward(t, l, x, in, base, lora);

@@ -12,7 +12,8 @@ void fused_backward(Tape& t, const Tape::Step& s) {
   const LocalId dgate = t.new_grad(s.ids[kGate]);
   const bool is_one = s.ids[kUp] == s.ids[kGate];
   const LocalId dup = is_one ? kNoLocal : t.new_grad(s.ids[kUp]);
-  t.memory_op(OpKind::SwiGlu, {t.grad(s.ids[kOut]), s.ids[kGate], s.ids[kUp]}, {dgate, dup}, 2.0 * 3.0 * double(t.at(s.ids[kOut]).bytes().count));
+  t.memory_op(OpKind::SwiGlu, {t.grad(s.ids[kOut]), s.ids[kGate], s.ids[kUp]}, {dgate, dup},
+              2.0 * 3.0 * double(t.at(s.ids[kOut]).bytes().count));
   t.add_grad(s.ids[kGate], dgate);
   if (!is_one) t.add_grad(s.ids[kUp], dup);
 }
@@ -21,7 +22,7 @@ void multiply_backward(Tape& t, const Tape::Step& s) {
   const LocalId dout = t.grad(s.ids[kOut]);
   const double bytes = double(t.at(s.ids[kOut]).bytes().count);
   const LocalId dact = t.new_grad(s.ids[kAct]);
-  if (s.ids[kUp] == s.ids[kGate]) {                            // halves of one buffer: its gradient is written by both parents
+  if (s.ids[kUp] == s.ids[kGate]) {  // halves of one buffer: its gradient is written by both parents
     const LocalId dboth = t.new_grad(s.ids[kGate]);
     t.memory_op(OpKind::Multiply, {dout, s.ids[kAct], s.ids[kUp]}, {dact, dboth}, 3.0 * bytes).kernels = 3;
     t.add_grad(s.ids[kGate], dboth);
@@ -35,8 +36,9 @@ void multiply_backward(Tape& t, const Tape::Step& s) {
 
 void activation_backward(Tape& t, const Tape::Step& s) {
   const LocalId gate = s.ids[kGate], current = t.grad(gate);
-  const LocalId dgate = current == kNoLocal ? t.new_grad(gate) : current;   // in place into the other half's buffer
-  t.memory_op(OpKind::Activation, {t.grad(s.ids[kAct]), gate, s.ids[kExtra]}, {dgate}, 3.0 * double(t.at(s.ids[kAct]).bytes().count));
+  const LocalId dgate = current == kNoLocal ? t.new_grad(gate) : current;  // in place into the other half's buffer
+  t.memory_op(OpKind::Activation, {t.grad(s.ids[kAct]), gate, s.ids[kExtra]}, {dgate},
+              3.0 * double(t.at(s.ids[kAct]).bytes().count));
   if (current == kNoLocal) t.add_grad(gate, dgate);
 }
 
@@ -68,7 +70,8 @@ LocalId plain_activation(Tape& t, LocalId x, std::int64_t width) {
   const LocalId act = t.wide("activation output", width, Dim::Ffn, dtype);
   const bool is_written_out = t.c.model.spec.activation == "gelu_new" && !t.c.is_fused;
   const LocalId extra = is_written_out ? t.wide("gelu_new intermediates", 3 * width, Dim::Ffn, dtype) : kNoLocal;
-  LayerOp& o = t.memory_op(OpKind::Activation, {x}, {act, extra}, (is_written_out ? 8.0 : 2.0) * double(t.at(act).bytes().count));
+  LayerOp& o = t.memory_op(OpKind::Activation, {x}, {act, extra},
+                           (is_written_out ? 8.0 : 2.0) * double(t.at(act).bytes().count));
   o.kernels = is_written_out ? 8 : 1;
   t.saves(x, "activation backward");
   t.saves(extra, "gelu_new backward: tanh, its factors");

@@ -6,7 +6,7 @@
 namespace gpuplan {
 namespace {
 
-enum : std::size_t { kX, kStats, kValue, kY, kScratchless };
+enum : std::size_t { kX, kStats, kValue, kY };
 
 void norm_backward(Tape& t, const Tape::Step& s) {
   const LocalId x = s.ids[kX], saved = s.ids[kStats], value = s.ids[kValue], dy = t.grad(s.ids[kY]);
@@ -22,13 +22,15 @@ void norm_backward(Tape& t, const Tape::Step& s) {
 
 }  // namespace
 
-LocalId norm(Tape& t, LocalId x, std::int64_t width, Dim dim, const char* name) {
+LocalId norm(Tape& t, LocalId x, const char* name) {
   const ModelSpec& spec = t.c.model.spec;
   const Numerics& n = t.c.numerics;
   const Dtype in = t.at(x).dtype;
   const bool is_layer_norm = spec.norm == NormKind::LayerNorm;
   const bool keeps_input = t.c.is_fused || in == Dtype::F32 || (is_layer_norm && !n.is_autocast);
-  const Dtype out = is_layer_norm && n.is_autocast ? Dtype::F32 : (n.ends == Dtype::F32 && !n.casts_weights && n.residual == Dtype::F32) ? n.residual : in;
+  const Dtype out = is_layer_norm && n.is_autocast                                           ? Dtype::F32
+                    : (n.ends == Dtype::F32 && !n.casts_weights && n.residual == Dtype::F32) ? n.residual
+                                                                                             : in;
 
   LocalId saved = x;
   if (!keeps_input) saved = t.cast(x, Dtype::F32, "norm input in fp32");
@@ -42,10 +44,10 @@ LocalId norm(Tape& t, LocalId x, std::int64_t width, Dim dim, const char* name) 
     t.saves(value, "gradient of the norm weight");
   }
   const LocalId y = t.tensor(name, elements, out, dims);
-  const LocalId temp = t.c.is_fused || is_layer_norm ? kNoLocal : t.scratch("norm forward in fp32", elements, Dtype::F32);
+  const LocalId temp =
+      t.c.is_fused || is_layer_norm ? kNoLocal : t.scratch("norm forward in fp32", elements, Dtype::F32);
   LayerOp& o = t.memory_op(OpKind::Norm, {saved}, {y, value, temp}, 2.0 * double(bytes_of(elements, in).count));
   o.kernels = t.c.is_fused ? 1 : 6;
-  (void)width, (void)dim;
   t.then_backward(norm_backward, {x, saved, value, y});
   return y;
 }

@@ -16,8 +16,18 @@ std::vector<LocalId>& Tape::grads() {
   return grads;
 }
 
-void Tape::define_slot(LocalId slot, const char* name, std::int64_t elements, Dtype dtype, std::array<Dim, 4> dims) {
-  at(slot) = {.name = name, .elements = elements, .dtype = dtype, .dims = dims};
+Tape::Tape(LayerGraph& graph, const LedgerContext& context) : c(context), graph_(graph) {
+  steps().clear();
+  grads().assign(64, kNoLocal);
+  graph.clear();
+  graph.is_fused = c.is_fused || c.framework.is_compiled;
+  const Local boundary{.name = "layer boundary",
+                       .elements = tokens() * c.model.spec.hidden_size,
+                       .dtype = c.numerics.residual,
+                       .dims = {Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count}};
+  graph.locals[kSlotX] = graph.locals[kSlotY] = boundary;
+  graph.locals[kSlotDx] = graph.locals[kSlotDy] = boundary;
+  graph.locals[kSlotDx].name = graph.locals[kSlotDy].name = "gradient of the residual stream";
 }
 
 LocalId Tape::tensor(const char* name, std::int64_t elements, Dtype dtype, std::array<Dim, 4> dims, LocalKind kind) {
@@ -39,24 +49,29 @@ LayerOp& Tape::op(OpKind kind, std::initializer_list<LocalId> reads, std::initia
   auto& list = is_backward_ ? graph_.backward : graph_.forward;
   LayerOp& o = list.emplace_back();
   o.kind = kind;
-  for (LocalId id : reads) if (id != kNoLocal) o.reads[o.num_reads++] = id;
-  for (LocalId id : writes) if (id != kNoLocal) o.writes[o.num_writes++] = id;
+  for (LocalId id : reads)
+    if (id != kNoLocal) o.reads[o.num_reads++] = id;
+  for (LocalId id : writes)
+    if (id != kNoLocal) o.writes[o.num_writes++] = id;
   return o;
 }
 
-LayerOp& Tape::memory_op(OpKind kind, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, double traffic) {
+LayerOp& Tape::memory_op(OpKind kind, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes,
+                         double traffic) {
   LayerOp& o = op(kind, reads, writes);
   o.cost = CostClass::Memory;
   o.traffic = traffic;
   return o;
 }
 
-LayerOp& Tape::gemm(std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, std::int64_t m, std::int64_t n, std::int64_t k) {
+LayerOp& Tape::gemm(std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, std::int64_t m,
+                    std::int64_t n, std::int64_t k) {
   LayerOp& o = op(OpKind::Linear, reads, writes);
   o.cost = CostClass::Gemm;
   o.m = m, o.n = n, o.k = k;
   o.flops = 2.0 * double(m) * double(n) * double(k);
-  o.traffic = double(size_of(c.numerics.compute)) * (double(m) * double(n) + double(n) * double(k) + double(m) * double(k));
+  o.traffic =
+      double(size_of(c.numerics.compute)) * (double(m) * double(n) + double(n) * double(k) + double(m) * double(k));
   return o;
 }
 
@@ -87,7 +102,7 @@ void Tape::add_grad(LocalId of, LocalId contribution) {
     memory_op(OpKind::Add, {current, contribution}, {current}, 3 * bytes);
     return;
   }
-  memory_op(OpKind::Add, {current, contribution}, {kSlotDx}, 3 * bytes);   // the unit's result leaves in its own slot
+  memory_op(OpKind::Add, {current, contribution}, {kSlotDx}, 3 * bytes);  // the unit's result leaves in its own slot
   current = kSlotDx;
 }
 
@@ -101,17 +116,23 @@ LocalId Tape::cast(LocalId from, Dtype dtype, const char* name) {
 
 void residual_add(Tape& tape, LocalId x, LocalId branch, LocalId y) {
   tape.memory_op(OpKind::Add, {x, branch}, {y}, 3.0 * double(tape.at(y).bytes().count));
-  tape.then_backward([](Tape& t, const Tape::Step& s) {
-    const LocalId dy = t.grad(s.ids[2]);
-    t.set_grad(s.ids[0], dy);                                              // aliases: no copy
-    t.set_grad(s.ids[1], t.cast(dy, t.at(s.ids[1]).dtype, "branch gradient"));
-  }, {x, branch, y});
+  tape.then_backward(
+      [](Tape& t, const Tape::Step& s) {
+        const LocalId dy = t.grad(s.ids[2]);
+        t.set_grad(s.ids[0], dy);  // aliases: no copy
+        t.set_grad(s.ids[1], t.cast(dy, t.at(s.ids[1]).dtype, "branch gradient"));
+      },
+      {x, branch, y});
 }
 
 LocalId convert(Tape& tape, LocalId x, Dtype dtype, const char* name) {
   const LocalId y = tape.cast(x, dtype, name);
   if (y == x) return x;
-  tape.then_backward([](Tape& t, const Tape::Step& s) { t.add_grad(s.ids[0], t.cast(t.grad(s.ids[1]), t.at(s.ids[0]).dtype, "gradient, cast")); }, {x, y});
+  tape.then_backward(
+      [](Tape& t, const Tape::Step& s) {
+        t.add_grad(s.ids[0], t.cast(t.grad(s.ids[1]), t.at(s.ids[0]).dtype, "gradient, cast"));
+      },
+      {x, y});
   return y;
 }
 
@@ -122,11 +143,13 @@ LocalId dropout(Tape& tape, LocalId x, double probability) {
   const LocalId y = tape.tensor("dropped", like.elements, like.dtype, like.dims);
   tape.memory_op(OpKind::Dropout, {x}, {y, mask}, 2.0 * double(like.bytes().count) + double(like.elements));
   tape.saves(mask, "mask of dropout");
-  tape.then_backward([](Tape& t, const Tape::Step& s) {
-    const LocalId dx = t.new_grad(s.ids[0]);
-    t.memory_op(OpKind::Dropout, {t.grad(s.ids[2]), s.ids[1]}, {dx}, 2.0 * double(t.at(dx).bytes().count));
-    t.add_grad(s.ids[0], dx);
-  }, {x, mask, y});
+  tape.then_backward(
+      [](Tape& t, const Tape::Step& s) {
+        const LocalId dx = t.new_grad(s.ids[0]);
+        t.memory_op(OpKind::Dropout, {t.grad(s.ids[2]), s.ids[1]}, {dx}, 2.0 * double(t.at(dx).bytes().count));
+        t.add_grad(s.ids[0], dx);
+      },
+      {x, mask, y});
   return y;
 }
 

@@ -11,16 +11,17 @@ namespace gpuplan {
 
 class Tape {
  public:
-  explicit Tape(LayerGraph& graph, const LedgerContext& context) : c(context), graph_(graph) { steps().clear(); grads().assign(64, kNoLocal); }
+  /// Clears `graph` and defines its slots: the unit's input, output and their gradients in the residual stream's dtype.
+  Tape(LayerGraph& graph, const LedgerContext& context);
 
   const LedgerContext& c;
 
   std::int64_t tokens() const { return c.tokens(); }
   Local& at(LocalId id) { return graph_.locals[id]; }
-  void define_slot(LocalId slot, const char* name, std::int64_t elements, Dtype dtype, std::array<Dim, 4> dims);
 
   /// A new tensor. Dims are named for reports; `elements` is their product.
-  LocalId tensor(const char* name, std::int64_t elements, Dtype dtype, std::array<Dim, 4> dims, LocalKind kind = LocalKind::Activation);
+  LocalId tensor(const char* name, std::int64_t elements, Dtype dtype, std::array<Dim, 4> dims,
+                 LocalKind kind = LocalKind::Activation);
   /// The usual shape [Batch, Seq, width].
   LocalId wide(const char* name, std::int64_t width, Dim dim, Dtype dtype, LocalKind kind = LocalKind::Activation);
   /// A tensor that exists only during one op.
@@ -28,18 +29,28 @@ class Tape {
 
   LayerOp& op(OpKind kind, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes);
   /// A memory-bound op that moves `traffic` bytes at least.
-  LayerOp& memory_op(OpKind kind, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, double traffic);
+  LayerOp& memory_op(OpKind kind, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes,
+                     double traffic);
   /// A matmul [m, k] x [k, n].
-  LayerOp& gemm(std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, std::int64_t m, std::int64_t n, std::int64_t k);
+  LayerOp& gemm(std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, std::int64_t m,
+                std::int64_t n, std::int64_t k);
 
   /// Why backward keeps `id`; shown by --explain. The first reason stays.
-  void saves(LocalId id, const char* why) { if (id != kNoLocal && *at(id).why == 0) at(id).why = why; }
+  void saves(LocalId id, const char* why) {
+    if (id != kNoLocal && *at(id).why == 0) at(id).why = why;
+  }
 
   // Backward: a step is a function and up to six locals and one linear, so that recording costs nothing.
   struct Step;
   using Backward = void (*)(Tape&, const Step&);
-  struct Step { Backward run; std::array<LocalId, 8> ids; const LinearRef* linear; };
-  void then_backward(Backward run, std::array<LocalId, 8> ids, const LinearRef* linear = nullptr) { steps().push_back({run, ids, linear}); }
+  struct Step {
+    Backward run;
+    std::array<LocalId, 8> ids;
+    const LinearRef* linear;
+  };
+  void then_backward(Backward run, std::array<LocalId, 8> ids, const LinearRef* linear = nullptr) {
+    steps().push_back({run, ids, linear});
+  }
   void unwind();
 
   LocalId grad(LocalId of) const { return grads()[of]; }
@@ -60,7 +71,7 @@ class Tape {
 };
 
 // Components: each emits its forward ops, returns its output and records its backward.
-LocalId norm(Tape& tape, LocalId x, std::int64_t width, Dim dim, const char* name);
+LocalId norm(Tape& tape, LocalId x, const char* name);
 LocalId linear(Tape& tape, LocalId x, const LinearRef& linear, LocalKind output_kind = LocalKind::Activation);
 LocalId attention(Tape& tape, LocalId q, LocalId k, LocalId v, LocalId fused_qkv);
 LocalId rope(Tape& tape, LocalId x, std::int64_t width, Dim dim, const char* name);

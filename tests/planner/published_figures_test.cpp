@@ -2,10 +2,10 @@
 #include <doctest/doctest.h>
 
 #include "models/catalogue.h"
+#include "models/optimizers.h"
 #include "models/quantisation.h"
 #include "planner/estimate.h"
 #include "planner/explain.h"
-#include "models/optimizers.h"
 #include "planner/state_sizes.h"
 
 using namespace gpuplan;
@@ -37,11 +37,12 @@ Peak step_peak(Recipe recipe, const char* name) {
   r.model = load_model(name).spec;
   r.recipe = recipe;
   r.recipe.micro_batch = 1;
-  r.recipe.seq_len = 16;                                         // activations small: the optimizer step sets the peak
+  r.recipe.seq_len = 16;  // activations small: the optimizer step sets the peak
   r.cluster = parse_gpus("1xH200");
   const FrameworkConvention& framework = find_framework(recipe.framework);
   StepProgram program;
-  StrategyEstimate e = estimate_strategy(r, prepare(r.model, r.recipe, framework), framework, default_profile("h200-sxm"), make_strategy("single", r.cluster, {}), program);
+  StrategyEstimate e = estimate_strategy(r, prepare(r.model, r.recipe, framework), framework,
+                                         default_profile("h200-sxm"), make_strategy("single", r.cluster, {}), program);
   return e.peak;
 }
 
@@ -50,9 +51,9 @@ Peak step_peak(Recipe recipe, const char* name) {
 TEST_CASE("pure bf16 keeps 8 bytes per trained parameter, fp32 weights 16") {
   Recipe r;
   r.precision = Precision::Bf16True;
-  CHECK(bytes_per_parameter(r, "llama-3-8b") == doctest::Approx(8).epsilon(0.005));      // 2 + 2 + 4
+  CHECK(bytes_per_parameter(r, "llama-3-8b") == doctest::Approx(8).epsilon(0.005));  // 2 + 2 + 4
   r.precision = Precision::Bf16Mixed;
-  CHECK(bytes_per_parameter(r, "llama-3-8b") == doctest::Approx(16).epsilon(0.005));     // 4 + 4 + 8
+  CHECK(bytes_per_parameter(r, "llama-3-8b") == doctest::Approx(16).epsilon(0.005));  // 4 + 4 + 8
   r.precision = Precision::Fp32;
   CHECK(bytes_per_parameter(r, "gpt2-xl") == doctest::Approx(16).epsilon(0.005));
 }
@@ -92,7 +93,7 @@ TEST_CASE("LoRA's worked example: a 1024 x 1024 linear with r = 8 trains 1/64 of
   recipe.method = Method::Lora;
   recipe.lora.targets = {"c_proj"};
   const TrainedModel model = prepare(load_model("gpt2-medium").spec, recipe, find_framework("hf-trainer"));
-  CHECK(model.trainable == 24 * (8 * (1024 + 1024) + 8 * (4096 + 1024)));               // attention and MLP c_proj
+  CHECK(model.trainable == 24 * (8 * (1024 + 1024) + 8 * (4096 + 1024)));  // attention and MLP c_proj
 }
 
 TEST_CASE("adapter counts of formulas.md: Llama-3.1-8B r = 8") {
@@ -115,18 +116,22 @@ TEST_CASE("the ladder 16 -> 2 -> 0.5 bytes per parameter: trained, frozen in 16 
   const TrainedModel model = prepare(load_model("llama-3.1-8b").spec, lora, find_framework("hf-trainer"));
   CHECK(double(whole_state(model, lora, {}).frozen.count) / double(model.parameters) == doctest::Approx(2));
   QuantSpec nf4{.kind = BaseQuant::Nf4};
-  CHECK(double(quantised_bytes(1 << 24, 4096, nf4).count) / (1 << 24) == doctest::Approx(0.515869).epsilon(1e-5));   // 0.5 + 1/64 + 4/(64*256)
+  CHECK(double(quantised_bytes(1 << 24, 4096, nf4).count) / (1 << 24) ==
+        doctest::Approx(0.515869).epsilon(1e-5));  // 0.5 + 1/64 + 4/(64*256)
   nf4.double_quant = false;
-  CHECK(double(quantised_bytes(1 << 24, 4096, nf4).count) / (1 << 24) == doctest::Approx(0.5625));                   // 0.5 + 4/64
+  CHECK(double(quantised_bytes(1 << 24, 4096, nf4).count) / (1 << 24) == doctest::Approx(0.5625));  // 0.5 + 4/64
 }
 
-TEST_CASE("Llama-3.1-8B resident QLoRA base: 5.31 GiB with 16-bit ends, 7.27 GiB after prepare_model_for_kbit_training") {
+TEST_CASE(
+    "Llama-3.1-8B resident QLoRA base: 5.31 GiB with 16-bit ends, 7.27 GiB after prepare_model_for_kbit_training") {
   Recipe r;
   r.method = Method::Qlora;
   r.quant.kind = BaseQuant::Nf4;
   const auto base = [&](const char* framework) {
     r.framework = framework;
-    return double(whole_state(prepare(load_model("llama-3.1-8b").spec, r, find_framework(framework)), r, {}).frozen.count) / 0x1p30;
+    return double(whole_state(prepare(load_model("llama-3.1-8b").spec, r, find_framework(framework)), r, {})
+                      .frozen.count) /
+           0x1p30;
   };
   CHECK(base("hf-trainer") == doctest::Approx(7.27).epsilon(0.002));
   CHECK(base("fms-hf-tuning") == doctest::Approx(5.31).epsilon(0.002));
@@ -141,7 +146,7 @@ TEST_CASE("--explain shows the rules of thumb beside the truth for llama-3-8b") 
   std::string all;
   for (const ExplainSection& s : explain(r, result, result.strategies.front()))
     for (const ExplainLine& l : s.lines) all += l.term + " | " + l.value + " | " + l.source + "\n";
-  CHECK(all.find("4 x the half-precision bytes | 59.8 GiB (64.2 GB)") != std::string::npos);   // 8 x 8,030,261,248
+  CHECK(all.find("4 x the half-precision bytes | 59.8 GiB (64.2 GB)") != std::string::npos);  // 8 x 8,030,261,248
   CHECK(all.find("accelerate estimate-memory, float16 | 64.2 GB") != std::string::npos);
   CHECK(all.find("accelerate estimate-memory, float32 | 128.5 GB") != std::string::npos);
   CHECK(all.find("no activations") != std::string::npos);

@@ -18,7 +18,10 @@ std::vector<ModelSpec> modelled() {
   return out;
 }
 
-struct Case { Recipe recipe; const char* name; };
+struct Case {
+  Recipe recipe;
+  const char* name;
+};
 std::vector<Case> recipes() {
   Recipe full, pure, lora, qlora, checkpointed;
   full.seq_len = pure.seq_len = lora.seq_len = qlora.seq_len = checkpointed.seq_len = 512;
@@ -29,10 +32,18 @@ std::vector<Case> recipes() {
   checkpointed.method = Method::Lora;
   checkpointed.checkpointing = Checkpointing::Full;
   checkpointed.grad_accum = 4;
-  return {{full, "full mixed"}, {pure, "full bf16"}, {lora, "lora"}, {qlora, "qlora"}, {checkpointed, "lora checkpointed, 4 micro-batches"}};
+  return {{full, "full mixed"},
+          {pure, "full bf16"},
+          {lora, "lora"},
+          {qlora, "qlora"},
+          {checkpointed, "lora checkpointed, 4 micro-batches"}};
 }
 
-struct Built { StepProgram program; Peak peak; StepTime time; };
+struct Built {
+  StepProgram program;
+  Peak peak;
+  StepTime time;
+};
 
 Built build(const EstimateRequest& r, const Strategy& strategy) {
   const FrameworkConvention& framework = find_framework(r.recipe.framework);
@@ -40,7 +51,8 @@ Built build(const EstimateRequest& r, const Strategy& strategy) {
   Built b;
   const Profile profile = default_profile(r.cluster.gpus.front().id);
   const Numerics n = resolve_numerics(r.recipe, framework, strategy.engine);
-  const std::vector<CostModel> columns{make_cost_model(r.cluster.gpus.front(), profile, n.compute, framework.is_compiled)};
+  const std::vector<CostModel> columns{
+      make_cost_model(r.cluster.gpus.front(), profile, n.compute, framework.is_compiled)};
   build_step_program(b.program, {model, r.recipe, framework, strategy, r.cluster}, columns);
   for (const RankClass& c : b.program.classes) b.peak.tensors = std::max(b.peak.tensors, replay(b.program, c).tensors);
   b.time = forward_pass(b.program, columns, make_comm_model(r.cluster, profile, strategy.mesh));
@@ -88,7 +100,10 @@ TEST_CASE("the parts of an estimate add up: categories to the process tier, tens
         if (!e.not_applicable.empty()) continue;
         INFO(name << ", " << c.name << ", " << e.strategy.name);
         Bytes sum;
-        for (const Bytes part : e.memory) { CHECK(part.count >= 0); sum += part; }
+        for (const Bytes part : e.memory) {
+          CHECK(part.count >= 0);
+          sum += part;
+        }
         CHECK(sum == e.tiers.process);
         CHECK(e.tiers.tensors <= e.tiers.reserved);
         CHECK(e.tiers.reserved <= e.tiers.process);
@@ -152,7 +167,10 @@ TEST_CASE("a repeat equals the micro-batches written out: one more costs the sam
     recipe.method = Method::Lora;
     recipe.seq_len = 512;
     EstimateRequest r = request(load_model("llama-3.2-1b").spec, recipe, "4xA100");
-    const auto at = [&](std::int64_t m) { r.recipe.grad_accum = m; return build(r, make_strategy(name, r.cluster, {})); };
+    const auto at = [&](std::int64_t m) {
+      r.recipe.grad_accum = m;
+      return build(r, make_strategy(name, r.cluster, {}));
+    };
     const Built three = at(3), four = at(4), five = at(5), nine = at(9);
     INFO(name);
     CHECK(three.peak.tensors == nine.peak.tensors);

@@ -22,7 +22,9 @@ class Dice {
   bool often() { return below(2) == 0; }
   bool rarely() { return below(5) == 0; }
   template <class T, std::size_t N>
-  const T& pick(const T (&values)[N]) { return values[std::size_t(below(N))]; }
+  const T& pick(const T (&values)[N]) {
+    return values[std::size_t(below(N))];
+  }
 
  private:
   std::mt19937_64 random_;
@@ -31,17 +33,21 @@ class Dice {
 Recipe random_recipe(Dice& dice) {
   Recipe r;
   r.method = dice.pick({Method::Full, Method::Lora, Method::Qlora});
-  if (r.method == Method::Qlora) r.quant = {.kind = dice.rarely() ? BaseQuant::Int8 : BaseQuant::Nf4, .double_quant = dice.often()};
+  if (r.method == Method::Qlora)
+    r.quant = {.kind = dice.rarely() ? BaseQuant::Int8 : BaseQuant::Nf4, .double_quant = dice.often()};
   r.lora.rank = dice.pick({1, 8, 64});
   r.lora.dropout = dice.often() ? 0 : 0.1;
   r.lora.is_dora = dice.rarely();
-  r.precision = r.method == Method::Qlora ? dice.pick({Precision::Bf16Mixed, Precision::Bf16True}) : dice.pick({Precision::Bf16Mixed, Precision::Bf16True, Precision::Fp16Mixed, Precision::Fp32});
+  r.precision = r.method == Method::Qlora
+                    ? dice.pick({Precision::Bf16Mixed, Precision::Bf16True})
+                    : dice.pick({Precision::Bf16Mixed, Precision::Bf16True, Precision::Fp16Mixed, Precision::Fp32});
   r.optimizer = std::string(optimizers()[std::size_t(dice.below(std::int64_t(optimizers().size())))].name);
   r.micro_batch = dice.pick({1, 2, 5});
   r.seq_len = dice.pick({64, 512, 1000});
   r.grad_accum = dice.pick({1, 1, 2, 3, 7});
   r.optimizer_in_backward = r.grad_accum == 1 && dice.rarely();
-  r.checkpointing = dice.pick({Checkpointing::None, Checkpointing::Full, Checkpointing::Selective, Checkpointing::EveryK});
+  r.checkpointing =
+      dice.pick({Checkpointing::None, Checkpointing::Full, Checkpointing::Selective, Checkpointing::EveryK});
   r.checkpoint_every = dice.pick({1, 2, 3});
   r.attention = dice.pick({AttentionKernel::Eager, AttentionKernel::Sdpa, AttentionKernel::Flash});
   r.loss = dice.pick({LossKernel::Plain, LossKernel::InPlace, LossKernel::Chunked, LossKernel::Fused});
@@ -57,7 +63,8 @@ Recipe random_recipe(Dice& dice) {
 }  // namespace
 
 TEST_CASE("random recipes: every applicable strategy verifies, replays agree, memory and time are sane") {
-  const char* models[] = {"gpt2", "llama-3.2-1b", "gemma-2-2b", "gemma-3-270m", "phi-3-mini", "qwen3-0.6b", "smollm2-135m", "qwen2.5-0.5b"};
+  const char* models[] = {"gpt2",       "llama-3.2-1b", "gemma-2-2b",   "gemma-3-270m",
+                          "phi-3-mini", "qwen3-0.6b",   "smollm2-135m", "qwen2.5-0.5b"};
   const char* clusters[] = {"1xA100", "2x4090", "3xA6000", "4xH100", "8xA100", "2x4090,2x3090", "16xH100"};
   int evaluated = 0;
   for (unsigned seed = 1; seed <= 160; ++seed) {
@@ -68,28 +75,35 @@ TEST_CASE("random recipes: every applicable strategy verifies, replays agree, me
     r.cluster = parse_gpus(dice.pick(clusters));
     r.options.fsdp_version = dice.often() ? 1 : 2;
     r.options.reshards = !dice.rarely();
-    if (dice.rarely()) r.options.wrap = WrapPolicy::Size, r.options.wrap_min_params = dice.pick({1'000'000, 20'000'000, 1'000'000'000});
-    if (r.recipe.method != Method::Full && dice.rarely()) r.recipe.lora.modules_to_save = {r.model.name == "gpt2" ? "wte" : "embed_tokens"};
+    if (dice.rarely())
+      r.options.wrap = WrapPolicy::Size, r.options.wrap_min_params = dice.pick({1'000'000, 20'000'000, 1'000'000'000});
+    if (r.recipe.method != Method::Full && dice.rarely())
+      r.recipe.lora.modules_to_save = {r.model.name == "gpt2" ? "wte" : "embed_tokens"};
     const FrameworkConvention& framework = find_framework(r.recipe.framework);
     const TrainedModel model = prepare(r.model, r.recipe, framework);
     const Profile profile = default_profile(r.cluster.gpus.front());
     StepProgram program;
     for (const std::string_view name : strategy_names()) {
-      INFO("seed " << seed << ": " << r.model.name << " on " << r.cluster.name << ", " << std::string(name) << ", framework " << r.recipe.framework << ", optimizer " << r.recipe.optimizer);
+      INFO("seed " << seed << ": " << r.model.name << " on " << r.cluster.name << ", " << std::string(name)
+                   << ", framework " << r.recipe.framework << ", optimizer " << r.recipe.optimizer);
       const Strategy strategy = make_strategy(name, r.cluster, r.options);
       if (!why_not_applicable(strategy, r.cluster, r.recipe, r.model.num_hidden_layers + 2).empty()) continue;
       StrategyEstimate e;
       REQUIRE_NOTHROW(e = estimate_strategy(r, model, framework, profile, strategy, program));
       CHECK_NOTHROW(verify(program));
       Bytes sum;
-      for (const Bytes part : e.memory) { CHECK(part.count >= 0); sum += part; }
+      for (const Bytes part : e.memory) {
+        CHECK(part.count >= 0);
+        sum += part;
+      }
       CHECK(sum == e.tiers.process);
       CHECK(e.tiers.tensors <= e.tiers.reserved);
       CHECK(e.tiers.reserved <= e.tiers.process);
       CHECK(std::isfinite(e.time.step.value));
       CHECK(e.time.step.value > 0);
       CHECK(e.time.step.value >= e.time.compute.value * 0.999);
-      for (const RankClass& c : program.classes) CHECK(replay(program, c).tensors == replay_detailed(program, c, r.model.num_hidden_layers).tensors);
+      for (const RankClass& c : program.classes)
+        CHECK(replay(program, c).tensors == replay_detailed(program, c, r.model.num_hidden_layers).tensors);
       ++evaluated;
     }
   }

@@ -12,7 +12,10 @@ using namespace gpuplan;
 
 namespace {
 
-struct Scored { std::string id, source; double error; };
+struct Scored {
+  std::string id, source;
+  double error;
+};
 
 std::vector<Scored> allocated_errors() {
   std::vector<Scored> out;
@@ -55,11 +58,14 @@ TEST_CASE("allocated peaks of published runs: every point of the modelled famili
   CHECK(median(errors) <= 0.05);
 }
 
-TEST_CASE("full fine-tuning bounded by a foreach step is exact: 10 bytes per parameter in pure bf16, 20 with fp32 masters") {
+TEST_CASE(
+    "full fine-tuning bounded by a foreach step is exact: 10 bytes per parameter in pure bf16, 20 with fp32 masters") {
   // Mistral-7B on one GPU: 7,241,732,096 x 10 = 72.4 GB; measured 67.46 GiB = 72.43e9
   int checked = 0;
   for (const MemoryPoint& p : read_memory_points()) {
-    if (p.id != "fms-accel-base-mistral-7b-v0.1-full-none-bs4-1gpu" && p.id != "fms-accel-liger-mistral-7b-v0.1-full-foak-fast-kernels-bs4-4gpu") continue;
+    if (p.id != "fms-accel-base-mistral-7b-v0.1-full-none-bs4-1gpu" &&
+        p.id != "fms-accel-liger-mistral-7b-v0.1-full-foak-fast-kernels-bs4-4gpu")
+      continue;
     CHECK(double(predict(p).tensors.count) / 0x1p30 == doctest::Approx(*p.allocated_gib).epsilon(0.005));
     ++checked;
   }

@@ -16,19 +16,36 @@ namespace {
 using nlohmann::json;
 
 // Names the points use for models of the catalogue.
-const std::map<std::string, std::string> kModels{
-    {"llama2-7b", "llama-2-7b"}, {"llama2-13b", "llama-2-13b"}, {"llama2-70b", "llama-2-70b"}, {"llama3.1-8b", "llama-3.1-8b"}, {"llama3.1-70b", "llama-3.1-70b"},
-    {"llama3.2-1b", "llama-3.2-1b"}, {"llama3.2-3b", "llama-3.2-3b"}, {"mistral-7b-v0.1", "mistral-7b-v0.1"}, {"mistral-7b-v0.2", "mistral-7b-v0.1"},
-    {"gpt2-xl", "gpt2-xl"}, {"gemma-2b", "gemma-2b"}, {"gemma-2-2b", "gemma-2-2b"}, {"tinyllama-1.1b", "tinyllama-1.1b"}};
+const std::map<std::string, std::string> kModels{{"llama2-7b", "llama-2-7b"},
+                                                 {"llama2-13b", "llama-2-13b"},
+                                                 {"llama2-70b", "llama-2-70b"},
+                                                 {"llama3.1-8b", "llama-3.1-8b"},
+                                                 {"llama3.1-70b", "llama-3.1-70b"},
+                                                 {"llama3.2-1b", "llama-3.2-1b"},
+                                                 {"llama3.2-3b", "llama-3.2-3b"},
+                                                 {"mistral-7b-v0.1", "mistral-7b-v0.1"},
+                                                 {"mistral-7b-v0.2", "mistral-7b-v0.1"},
+                                                 {"gpt2-xl", "gpt2-xl"},
+                                                 {"gemma-2b", "gemma-2b"},
+                                                 {"gemma-2-2b", "gemma-2-2b"},
+                                                 {"tinyllama-1.1b", "tinyllama-1.1b"}};
 
-const std::map<std::string, LossKernel> kLosses{
-    {"plain", LossKernel::Plain}, {"plain_fp32", LossKernel::Plain}, {"plain_fp32_shifted", LossKernel::Plain}, {"triton", LossKernel::InPlace},
-    {"chunked_head", LossKernel::Chunked}, {"chunked_logits", LossKernel::Chunked}, {"fused_linear", LossKernel::Fused}};
+const std::map<std::string, LossKernel> kLosses{{"plain", LossKernel::Plain},
+                                                {"plain_fp32", LossKernel::Plain},
+                                                {"plain_fp32_shifted", LossKernel::Plain},
+                                                {"triton", LossKernel::InPlace},
+                                                {"chunked_head", LossKernel::Chunked},
+                                                {"chunked_logits", LossKernel::Chunked},
+                                                {"fused_linear", LossKernel::Fused}};
 
-const std::map<std::string, std::string> kOptimizers{
-    {"adamw", "adamw-foreach"}, {"adamw_fused", "adamw-fused"}, {"paged_adamw", "paged-adamw"}, {"paged_adamw8bit", "paged-adamw-8bit"}, {"adamw8bit", "adamw-8bit"}};
+const std::map<std::string, std::string> kOptimizers{{"adamw", "adamw-foreach"},
+                                                     {"adamw_fused", "adamw-fused"},
+                                                     {"paged_adamw", "paged-adamw"},
+                                                     {"paged_adamw8bit", "paged-adamw-8bit"},
+                                                     {"adamw8bit", "adamw-8bit"}};
 
-const std::map<std::string, std::string> kTargets{{"output_proj", "o_proj"}, {"w1", "gate_proj"}, {"w2", "down_proj"}, {"w3", "up_proj"}};
+const std::map<std::string, std::string> kTargets{
+    {"output_proj", "o_proj"}, {"w1", "gate_proj"}, {"w2", "down_proj"}, {"w3", "up_proj"}};
 
 std::string text(const json& value) { return value.is_string() ? value.get<std::string>() : std::string(); }
 
@@ -40,7 +57,10 @@ std::optional<double> number(const json& object, const char* key) {
 void read_lora(const json& point, Recipe& r) {
   const json& lora = point.at("lora");
   r.lora.rank = lora.value("r", 8);
-  if (!lora.contains("target_modules") || lora.at("target_modules").is_null()) { r.lora.targets = {"q_proj", "v_proj"}; return; }
+  if (!lora.contains("target_modules") || lora.at("target_modules").is_null()) {
+    r.lora.targets = {"q_proj", "v_proj"};
+    return;
+  }
   const json& targets = lora.at("target_modules");
   if (targets.is_string()) {
     r.lora.targets = {"all-linear"};
@@ -75,7 +95,10 @@ Recipe read_recipe(const json& p) {
   if (r.method != Method::Full) read_lora(p, r);
   read_quant(p, r);
   const std::string precision = norm.at("precision").get<std::string>();
-  r.precision = precision == "bf16-true" ? Precision::Bf16True : precision == "fp32" ? Precision::Fp32 : precision == "fp16-mixed" ? Precision::Fp16Mixed : Precision::Bf16Mixed;
+  r.precision = precision == "bf16-true"    ? Precision::Bf16True
+                : precision == "fp32"       ? Precision::Fp32
+                : precision == "fp16-mixed" ? Precision::Fp16Mixed
+                                            : Precision::Bf16Mixed;
   r.optimizer = kOptimizers.at(text(p.at("optimizer")));
   r.optimizer_in_backward = p.at("optimizer_in_backward") == true;
   r.micro_batch = p.at("micro_batch_size").get<std::int64_t>();
@@ -83,14 +106,19 @@ Recipe read_recipe(const json& p) {
   r.grad_accum = p.at("grad_accum").is_null() ? 1 : p.at("grad_accum").get<std::int64_t>();
   if (r.optimizer_in_backward) r.grad_accum = 1;
   const std::string checkpointing = norm.at("checkpointing").get<std::string>();
-  r.checkpointing = checkpointing == "full" ? Checkpointing::Full : checkpointing == "selective" ? Checkpointing::Selective : Checkpointing::None;
+  r.checkpointing = checkpointing == "full"        ? Checkpointing::Full
+                    : checkpointing == "selective" ? Checkpointing::Selective
+                                                   : Checkpointing::None;
   const std::string attention = text(p.at("attention"));
-  r.attention = attention == "eager" ? AttentionKernel::Eager : attention == "flash" ? AttentionKernel::Flash : AttentionKernel::Sdpa;
+  r.attention = attention == "eager"   ? AttentionKernel::Eager
+                : attention == "flash" ? AttentionKernel::Flash
+                                       : AttentionKernel::Sdpa;
   const std::string loss = norm.at("loss").is_null() ? "plain" : norm.at("loss").get<std::string>();
   r.loss = kLosses.at(loss);
-  if (loss == "chunked_head" || loss == "chunked_logits") r.loss_chunks = r.framework == "litgpt" ? std::max<std::int64_t>(1, ceil_div(r.seq_len * r.micro_batch, 128)) : 8;
+  if (loss == "chunked_head" || loss == "chunked_logits")
+    r.loss_chunks = r.framework == "litgpt" ? std::max<std::int64_t>(1, ceil_div(r.seq_len * r.micro_batch, 128)) : 8;
   if (loss == "triton" || loss == "fused_linear" || p.at("torch_compile") == true) r.kernels = LayerKernels::Fused;
-  if (r.framework == "litgpt" && r.is_adapter()) r.lora.dropout = 0.05;      // finetune/lora.py
+  if (r.framework == "litgpt" && r.is_adapter()) r.lora.dropout = 0.05;  // finetune/lora.py
   r.offload.activations = p.at("activation_offload") == true;
   if (p.at("cpu_offload") == true) r.offload.optimizer = r.offload.params = OffloadTarget::Cpu;
   return r;
@@ -116,8 +144,13 @@ std::vector<MemoryPoint> read_memory_points() {
   std::vector<MemoryPoint> out;
   for (std::string line; std::getline(in, line);) {
     const json p = json::parse(line);
-    if (p.at("fully_specified") != true || p.at("use_for_scoring") != true || p.at("in_scope") != true || p.at("outcome") != "ok") continue;
-    MemoryPoint m{.id = text(p.at("id")), .source = text(p.at("source_key")), .group = text(p.at("group")), .metric = text(p.at("memory_metric"))};
+    if (p.at("fully_specified") != true || p.at("use_for_scoring") != true || p.at("in_scope") != true ||
+        p.at("outcome") != "ok")
+      continue;
+    MemoryPoint m{.id = text(p.at("id")),
+                  .source = text(p.at("source_key")),
+                  .group = text(p.at("group")),
+                  .metric = text(p.at("memory_metric"))};
     const auto value = number(p, "peak_memory_gib");
     const json& alt = p.at("peak_alt_gib");
     m.allocated_gib = m.metric == "max_allocated" || m.metric == "max_active" ? value : number(alt, "max_allocated");
@@ -130,11 +163,10 @@ std::vector<MemoryPoint> read_memory_points() {
       m.request.model = load_model(name->second).spec;
       m.request.recipe = read_recipe(p);
       m.request.cluster = read_cluster(p);
-      m.request.options.fsdp_version = text(p.at("framework")).find("FSDP2") != std::string::npos && m.id.find("fsdp1") == std::string::npos ? 2 : 1;
+      m.request.options.fsdp_version =
+          text(p.at("framework")).find("FSDP2") != std::string::npos && m.id.find("fsdp1") == std::string::npos ? 2 : 1;
       m.request.strategy = canonical_strategy(text(p.at("strategy")));
-    } catch (const InputError& error) {
-      m.unsupported = error.what();
-    }
+    } catch (const InputError& error) { m.unsupported = error.what(); }
     out.push_back(std::move(m));
   }
   return out;

@@ -12,7 +12,7 @@ namespace gpuplan {
 
 struct MemoryPoint {
   std::string id, source, group, metric;
-  std::string unsupported;                      // why it has no plan, else empty
+  std::string unsupported;  // why it has no plan, else empty
   std::optional<double> allocated_gib, process_gib, reserved_gib;
   EstimateRequest request;
 };

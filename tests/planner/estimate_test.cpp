@@ -1,0 +1,198 @@
+// The answer as a whole: verdicts, limits, the recommendation and its advice, the host, what is refused.
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "models/catalogue.h"
+#include "planner/limits.h"
+#include "planner/plan_builder.h"
+#include "planner/recommend.h"
+
+using namespace gpuplan;
+using namespace gpuplan::test;
+
+namespace {
+
+EstimateRequest ask(const char* model, const char* gpus, Method method = Method::Lora) {
+  EstimateRequest r;
+  r.model = load_model(model).spec;
+  r.cluster = parse_gpus(gpus);
+  r.recipe.method = method;
+  if (method == Method::Qlora) r.recipe.quant.kind = BaseQuant::Nf4;
+  return r;
+}
+
+const StrategyEstimate& row(const EstimateResult& result, std::string_view name) {
+  return *std::find_if(result.strategies.begin(), result.strategies.end(), [&](const auto& e) { return e.strategy.name == name; });
+}
+
+EstimateRequest tiny_request(std::int64_t gpus) {
+  EstimateRequest r;
+  r.model = tiny_llama();
+  r.recipe.seq_len = 32;
+  r.cluster = plain_cluster(gpus);
+  for (GpuSpec& gpu : r.cluster.gpus) gpu.architecture = "ampere", gpu.compute_capability = "8.0";   // for a profile
+  return r;
+}
+
+std::string refusal(const std::function<void(EstimateRequest&)>& change, const char* model = "llama-3.2-1b") {
+  EstimateRequest r = ask(model, "1xA100");
+  change(r);
+  try {
+    validate_recipe(r.recipe, r.model, r.cluster);
+  } catch (const InputError& error) {
+    return error.where();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("what fits on one GPU is replicated: LoRA of a 1B model on four A100") {
+  const EstimateResult result = estimate(ask("llama-3.2-1b", "4xA100"));
+  REQUIRE(result.recommended);
+  CHECK(result.recommended->strategy == "ddp");
+  for (const char* name : {"single", "ddp", "fsdp", "mp"}) CHECK(row(result, name).fits);
+  CHECK(row(result, "single").num_gpus_used == 1);
+  CHECK(row(result, "ddp").global_batch == 4);
+}
+
+TEST_CASE("what does not is sharded: full fine-tuning of an 8B model on eight A100") {
+  EstimateRequest r = ask("llama-3-8b", "8xA100", Method::Full);
+  r.recipe.checkpointing = Checkpointing::Full;
+  const EstimateResult result = estimate(r);
+  CHECK_FALSE(row(result, "ddp").fits);                                       // 16 bytes x 8.03e9 = 128 GB
+  CHECK(row(result, "ddp").does_not_fit_because.find("needs") == 0);
+  REQUIRE(result.recommended);
+  CHECK(make_strategy(result.recommended->strategy, r.cluster, {}).layout.shards_optimizer);
+}
+
+TEST_CASE("when nothing fits every piece of advice was tried and is true") {
+  EstimateRequest r = ask("llama-3-8b", "2x4090", Method::Full);
+  const EstimateResult result = estimate(r);
+  REQUIRE(result.recommended);
+  CHECK(result.recommended->strategy == "");
+  REQUIRE_FALSE(result.recommended->advice.empty());
+  const auto has = [&](std::string_view text) {
+    return std::any_of(result.recommended->advice.begin(), result.recommended->advice.end(), [&](const std::string& a) { return a.starts_with(text); });
+  };
+  REQUIRE(has("--qlora"));
+  r.recipe.method = Method::Qlora;
+  r.recipe.quant.kind = BaseQuant::Nf4;
+  r.recipe.checkpointing = Checkpointing::Full;
+  const EstimateResult followed = estimate(r);
+  CHECK(followed.recommended->strategy != "");
+}
+
+TEST_CASE("--prefer memory takes the plan that needs least, --prefer cost never one that costs more than the fastest") {
+  EstimateRequest r = ask("llama-3.2-1b", "4xA100");
+  const EstimateResult speed = estimate(r);
+  r.preference = Preference::Memory;
+  const EstimateResult memory = estimate(r);
+  const StrategyEstimate &fast = row(speed, speed.recommended->strategy), &small = row(memory, memory.recommended->strategy);
+  CHECK(small.tiers.needed <= fast.tiers.needed);
+  r.preference = Preference::Cost;
+  const EstimateResult cheap = estimate(r);
+  const StrategyEstimate& cheapest = row(cheap, cheap.recommended->strategy);
+  CHECK(double(cheapest.num_gpus_used) / cheapest.tokens_per_second <= 1.15 * double(fast.num_gpus_used) / fast.tokens_per_second);
+}
+
+TEST_CASE("limits are the last that fit, in sequences and in steps of 256 tokens") {
+  EstimateRequest r = ask("llama-3.2-1b", "1x4090");
+  r.strategy = "single";
+  const EstimateResult result = estimate(r);
+  const StrategyEstimate& e = result.strategies.front();
+  REQUIRE(e.max_seq_len);
+  StepProgram program;
+  StrategyEstimate probe{.strategy = e.strategy};
+  r.recipe.seq_len = *e.max_seq_len;
+  CHECK(evaluate(probe, r, result.model, result.framework, result.profile, program));
+  r.recipe.seq_len += 256;
+  CHECK_FALSE(evaluate(probe, r, result.model, result.framework, result.profile, program));
+  CHECK(probe.does_not_fit_because != "");
+  r.recipe.seq_len -= 256;
+  CHECK(evaluate(probe, r, result.model, result.framework, result.profile, program));
+  CHECK(probe.does_not_fit_because == "");                                    // the reason of an earlier try does not stay
+}
+
+TEST_CASE("mixed GPUs: the slowest decides the time, the smallest the verdict") {
+  EstimateRequest r = tiny_request(2);
+  r.strategy = "ddp";
+  const double alike = estimate(r).strategies.front().time.step.value;
+  r.cluster.gpus[1].id = "other-gpu";                                     // another product, half the rate, half the memory
+  r.cluster.gpus[1].bf16 = r.cluster.gpus[1].gemm_bf16 = {1e13};
+  r.cluster.gpus[1].memory_bandwidth = {1e10};
+  r.cluster.gpus[1].framework_memory = {std::int64_t(4) << 30};
+  const StrategyEstimate slow = estimate(r).strategies.front();
+  std::swap(r.cluster.gpus[0], r.cluster.gpus[1]);
+  CHECK(slow.time.step.value >= alike);
+  CHECK(slow.tiers.capacity == Bytes{std::int64_t(4) << 30});
+  CHECK(estimate(r).strategies.front().time.step.value == doctest::Approx(slow.time.step.value));
+}
+
+TEST_CASE("host memory: every rank loads a copy, efficient loading one tensor each; offload needs its states in the step") {
+  EstimateRequest r = tiny_request(4);
+  r.cluster.host_memory = {std::int64_t(1) << 40};
+  r.strategy = "ddp";
+  const HostMemory ddp = estimate(r).strategies.front().host;
+  CHECK(ddp.load == Bytes{4 * 2 * kTinyModel});
+  CHECK(ddp.load_efficient == Bytes{4 * 2 * kTinyEmbedding});                 // the largest tensor in 16 bit
+  CHECK(ddp.step == Bytes{});
+  r.strategy = "zero2";
+  r.recipe.offload.optimizer = OffloadTarget::Cpu;
+  const HostMemory offload = estimate(r).strategies.front().host;
+  CHECK(offload.step >= Bytes{12 * kTinyModel});
+  r.cluster.host_memory = {12 * kTinyModel - 1};
+  const EstimateResult small = estimate(r);
+  CHECK_FALSE(small.strategies.front().fits);
+  CHECK(small.strategies.front().does_not_fit_because.find("the host needs") == 0);
+}
+
+TEST_CASE("saving: 2 P on disk, adapters alone for LoRA, states on top for a checkpoint to resume from") {
+  EstimateRequest r = tiny_request(1);
+  r.strategy = "single";
+  const SaveCost full = estimate(r).strategies.front().save;
+  CHECK(full.disk == Bytes{2 * kTinyModel});
+  CHECK(full.disk_with_optimizer == Bytes{(2 + 8) * kTinyModel});
+  r.recipe.method = Method::Lora;
+  r.recipe.lora.targets = {"q_proj"};
+  const std::int64_t adapters = 4 * 8 * (64 + 64);
+  const SaveCost lora = estimate(r).strategies.front().save;
+  CHECK(lora.disk == Bytes{4 * adapters});
+  CHECK(lora.disk_with_optimizer == Bytes{(4 + 8) * adapters});
+}
+
+TEST_CASE("generation in evaluation adds a KV cache of 2 L kv tokens in 16 bit, and becomes the peak when it is larger") {
+  EstimateRequest r = tiny_request(1);
+  r.strategy = "single";
+  const Peak before = estimate(r).strategies.front().peak;
+  r.eval_generate = 100'000;
+  const StrategyEstimate after = estimate(r).strategies.front();
+  const std::int64_t cache = 2 * 4 * 32 * (32 + 100'000) * 2, logits = 4 * 256;
+  CHECK(after.peak.tensors == before.resident + Bytes{cache + logits});
+  CHECK(after.peak_instant == "generation in evaluation");
+}
+
+TEST_CASE("assumptions name framework, batch, data, profile, links, price and margin") {
+  const EstimateResult result = estimate(ask("llama-3.2-1b", "4xA100"));
+  for (const char* text : {"framework hf-trainer", "2048 tokens per sequence, packed, micro batch 1", "10,000 rows", "profile ", "links: ", "price: ", "margin"})
+    CHECK(std::any_of(result.assumptions.begin(), result.assumptions.end(), [&](const std::string& a) { return a.find(text) != std::string::npos; }));
+}
+
+TEST_CASE("a recipe that makes no sense is refused with its flag") {
+  CHECK(refusal([](auto&) {}) == "");
+  CHECK(refusal([](auto& r) { r.recipe.micro_batch = 0; }) == "--micro-batch");
+  CHECK(refusal([](auto& r) { r.recipe.seq_len = 0; }) == "--seq-len");
+  CHECK(refusal([](auto& r) { r.recipe.grad_accum = 0; }) == "--grad-accum");
+  CHECK(refusal([](auto& r) { r.recipe.lora.rank = 0; }) == "--lora r");
+  CHECK(refusal([](auto& r) { r.recipe.lora.dropout = 1; }) == "--lora dropout");
+  CHECK(refusal([](auto& r) { r.recipe.lora.targets.clear(); }) == "--lora targets");
+  CHECK(refusal([](auto& r) { r.recipe.method = Method::Qlora; }) == "--qlora");
+  CHECK(refusal([](auto& r) { r.recipe.method = Method::Full; r.recipe.quant.kind = BaseQuant::Nf4; }) == "--full");
+  CHECK(refusal([](auto& r) { r.recipe.checkpointing = Checkpointing::EveryK; r.recipe.checkpoint_every = 99; }) == "--checkpointing");
+  CHECK(refusal([](auto& r) { r.recipe.offload.activations = true; }) == "--offload activations");
+  CHECK(refusal([](auto& r) { r.recipe.optimizer_in_backward = true; r.recipe.grad_accum = 2; }) == "--optimizer-in-backward");
+  CHECK(refusal([](auto& r) { r.recipe.loss_chunks = 0; }) == "--loss");
+  CHECK(refusal([](auto& r) { r.recipe.optimizer = "adamx"; }) == "--optimizer");
+  CHECK(refusal([](auto& r) { r.cluster.gpus.clear(); }) == "--gpus");
+  CHECK(refusal([](auto& r) { r.recipe.seq_len = 2048; }, "gpt2") == "--seq-len");   // 1024 learned positions
+}

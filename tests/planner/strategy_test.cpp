@@ -1,0 +1,102 @@
+// Names, degrees and limits of strategies.
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "planner/plan_builder.h"
+
+using namespace gpuplan;
+using namespace gpuplan::test;
+
+TEST_CASE("other spellings of the field map to the table's names, whatever the case and the separators") {
+  for (const auto& [text, name] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"FULL_SHARD", "fsdp"}, {"SHARD_GRAD_OP", "fsdp-grad-op"}, {"NO_SHARD", "ddp"}, {"HYBRID_SHARD", "hsdp"}, {"fsdp2", "fsdp"}, {"ZeRO-3", "zero3"},
+           {"deepspeed_zero2", "zero2"}, {"naive", "mp"}, {"device_map", "mp"}, {"DDP", "ddp"}, {"Distributed Data Parallel", "ddp"}, {"Single", "single"}})
+    CHECK(canonical_strategy(text) == name);
+  for (const std::string_view name : strategy_names()) CHECK(canonical_strategy(name) == name);
+}
+
+TEST_CASE("an unknown strategy is refused with the nearest name") {
+  try {
+    canonical_strategy("fdsp");
+    FAIL("accepted");
+  } catch (const InputError& error) {
+    CHECK(error.where() == "--strategy");
+    CHECK(std::string(error.what()).find("fsdp") != std::string::npos);
+  }
+}
+
+TEST_CASE("ties are broken in the order of the table: simplest first") {
+  const std::vector<std::string_view> expected{"single", "ddp", "zero1", "zero2", "fsdp-grad-op", "fsdp", "zero3", "hsdp", "mp"};
+  CHECK(std::vector(strategy_names().begin(), strategy_names().end()) == expected);
+  const ClusterSpec four = plain_cluster(4);
+  int before = -1;
+  for (const std::string_view name : strategy_names()) {
+    const int simplicity = make_strategy(name, four, {}).simplicity;
+    CHECK(simplicity > before);
+    before = simplicity;
+  }
+}
+
+TEST_CASE("degrees: all ranks replicate, shard, or form a pipeline; HSDP shards inside a node, or half a machine") {
+  const ClusterSpec eight = plain_cluster(8), two_nodes = plain_cluster(8, {std::int64_t(80) << 30}, 4);
+  CHECK(make_strategy("single", eight, {}).mesh == Mesh{});
+  CHECK(make_strategy("ddp", eight, {}).mesh == Mesh{.dp_replicate = 8});
+  CHECK(make_strategy("zero2", eight, {}).mesh == Mesh{.dp_shard = 8});
+  CHECK(make_strategy("fsdp", eight, {}).mesh == Mesh{.dp_shard = 8});
+  CHECK(make_strategy("mp", eight, {}).mesh == Mesh{.pp = 8});
+  CHECK(make_strategy("hsdp", eight, {}).mesh == Mesh{.dp_replicate = 2, .dp_shard = 4});
+  CHECK(make_strategy("hsdp", two_nodes, {}).mesh == Mesh{.dp_replicate = 2, .dp_shard = 4});
+  CHECK(make_strategy("hsdp", eight, {.shard_size = 2}).mesh == Mesh{.dp_replicate = 4, .dp_shard = 2});
+}
+
+TEST_CASE("a shard size has to divide the ranks; of 1 it is DDP") {
+  const ClusterSpec eight = plain_cluster(8);
+  for (const std::int64_t bad : {0, -2, 3, 16}) CHECK_THROWS_AS(make_strategy("fsdp", eight, {.shard_size = bad}), InputError);
+  const Strategy one = make_strategy("fsdp", eight, {.shard_size = 1}), ddp = make_strategy("ddp", eight, {});
+  CHECK(one.engine == ddp.engine);
+  CHECK(one.layout == ddp.layout);
+  CHECK(one.mesh == ddp.mesh);
+}
+
+TEST_CASE("FSDP's version and resharding are what the options say; other engines ignore them") {
+  const ClusterSpec four = plain_cluster(4);
+  CHECK(make_strategy("fsdp", four, {}).engine == Engine::Fsdp2);
+  CHECK(make_strategy("fsdp", four, {.fsdp_version = 1}).engine == Engine::Fsdp1);
+  CHECK(make_strategy("zero3", four, {.fsdp_version = 1}).engine == Engine::Zero);
+  CHECK(make_strategy("fsdp", four, {.reshards = false}).layout == make_strategy("fsdp-grad-op", four, {}).layout);
+  CHECK(make_strategy("zero3", four, {.reshards = false}).layout.reshards_after_forward);
+}
+
+TEST_CASE("why a strategy is not possible, in one sentence") {
+  const auto why = [](const char* name, const Recipe& r, std::int64_t gpus = 4, const StrategyOptions& options = {}) {
+    const ClusterSpec cluster = plain_cluster(gpus);
+    return why_not_applicable(make_strategy(name, cluster, options), cluster, r, 6);
+  };
+  Recipe plain;
+  for (const std::string_view name : strategy_names()) CHECK(why(std::string(name).c_str(), plain) == "");
+  for (const std::string_view name : strategy_names())
+    if (name != "single") CHECK(why(std::string(name).c_str(), plain, 1) == "needs at least 2 GPUs");
+  CHECK(why("hsdp", plain, 4, {.shard_size = 4}) == "needs a shard group smaller than all GPUs");
+  CHECK(why("hsdp", plain, 3) == "needs a shard group smaller than all GPUs");      // 3 does not halve
+  CHECK(why("mp", plain, 8) == "8 GPUs for 6 layers and ends");
+  Recipe offload;
+  offload.offload.optimizer = OffloadTarget::Cpu;
+  CHECK(why("ddp", offload) == "no optimizer offload");
+  CHECK(why("fsdp", offload) == "FSDP offloads parameters and optimizer together");
+  CHECK(why("zero1", offload) == "");
+  CHECK(why("zero2", offload, 1) == "");                                            // ZeRO-Offload works on one GPU
+  offload.offload.params = OffloadTarget::Cpu;
+  CHECK(why("zero2", offload) == "no parameter offload");
+  CHECK(why("fsdp", offload) == "");
+  offload.offload.params = offload.offload.optimizer = OffloadTarget::Nvme;
+  CHECK(why("fsdp", offload) == "only ZeRO-3 offloads to NVMe");
+  CHECK(why("zero3", offload) == "");
+  Recipe qlora;
+  qlora.method = Method::Qlora;
+  qlora.quant.kind = BaseQuant::Nf4;
+  CHECK(why("fsdp", qlora) == "FSDP2 cannot shard 4-bit bitsandbytes weights correctly: use --fsdp-version 1");
+  CHECK(why("fsdp", qlora, 4, {.fsdp_version = 1}) == "");
+  qlora.quant.kind = BaseQuant::Int8;
+  CHECK(why("zero3", qlora) == "an 8-bit base cannot be sharded (bitsandbytes)");
+  CHECK(why("ddp", qlora) == "");
+}
