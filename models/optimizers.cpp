@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::string_view kTorch =
     "torch.optim: exp_avg = zeros_like(param); foreach makes one parameter-sized list, fused none";
+constexpr std::string_view kBf16States =
+    "both moments in bf16 whatever the weight is (torchdistx AnyPrecisionAdamW; DeepSpeed bf16_optimizer_states)";
 constexpr std::string_view kBnb =
     "bitsandbytes optim: 1-byte states, fp32 absmax per 256, tensors under 4096 elements in fp32";
 
@@ -23,6 +25,7 @@ constexpr std::array kOptimizers{
     OptimizerSpec{"adamw-8bit",           2, true,  false, false, false, false, false, kBnb},
     OptimizerSpec{"paged-adamw",          2, false, false, false, true,  false, false, kBnb},
     OptimizerSpec{"paged-adamw-8bit",     2, true,  false, false, true,  false, false, kBnb},
+    OptimizerSpec{"adamw-bf16-states",    2, false, false, false, false, false, false, kBf16States, 2},
     OptimizerSpec{"adafactor",            0, false, false, true,  false, true,  false, "transformers Adafactor without momentum: fp32 row and column sums"},
     OptimizerSpec{"lion",                 1, false, true,  false, false, false, false, "Chen et al. 2023: one momentum"},
     OptimizerSpec{"lion-8bit",            1, true,  false, false, false, false, false, kBnb},
@@ -43,6 +46,8 @@ constexpr std::array kAliases{Alias{"adamw", "adamw-fused"},
                               Alias{"paged-adamw-32bit", "paged-adamw"},
                               Alias{"paged-adamw8bit", "paged-adamw-8bit"},
                               Alias{"adam", "adamw-fused"},
+    Alias{"anyprecision", "adamw-bf16-states"},
+    Alias{"adamw-anyprecision", "adamw-bf16-states"},
                               Alias{"lion-32bit", "lion"}};
 
 }  // namespace
@@ -70,7 +75,7 @@ Bytes optimizer_state_bytes(const OptimizerSpec& optimizer, std::int64_t element
   if (optimizer.is_matrix_momentum) return {(cols > 1 ? 4 : 8) * elements};
   if (optimizer.is_8bit && rows * cols >= kMin8bitElements)
     return {optimizer.num_states * (elements + 4 * ceil_div(elements, k8bitBlock))};
-  return {optimizer.num_states * elements * (optimizer.states_follow_weight ? size_of(weight) : 4)};
+  return {optimizer.num_states * elements * (optimizer.states_follow_weight ? size_of(weight) : optimizer.bytes_per_state)};
 }
 
 }  // namespace gpuplan

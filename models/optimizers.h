@@ -21,6 +21,7 @@ struct OptimizerSpec {
   bool is_factored;           // Adafactor: rows + columns per matrix instead of elements
   bool is_matrix_momentum;    // Muon: momentum for matrices, Adam for the rest
   std::string_view source;
+  std::int64_t bytes_per_state = 4;  // of states that neither follow the weight nor are 8-bit
 };
 
 /// Every optimizer, the default first.

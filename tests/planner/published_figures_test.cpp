@@ -71,6 +71,14 @@ TEST_CASE("a foreach optimizer peaks at 10 and 20 bytes per parameter at the ste
   CHECK(peak(Precision::Bf16True, "adamw-fused") == doctest::Approx(8).epsilon(0.005));
 }
 
+TEST_CASE("bf16 optimizer states halve the moments of fp32 weights: 12 bytes per parameter") {
+  Recipe r;
+  r.optimizer = "adamw-bf16-states";
+  CHECK(bytes_per_parameter(r, "llama-3-8b") == doctest::Approx(12).epsilon(0.005));  // 4 + 4 + 2 x 2
+  r.optimizer = "adamw-8bit";
+  CHECK(bytes_per_parameter(r, "llama-3-8b") == doctest::Approx(10.03).epsilon(0.005));  // 4 + 4 + 2 (1 + 4/256)
+}
+
 TEST_CASE("ZeRO paper: 3.82x, 7.21x and 64x less state for stages 1, 2 and 3 on 64 GPUs") {
   // arXiv 1910.02054 figure 1: 16 P against 2P + 2P + 12P/64, 2P + 14P/64, 16P/64; 16 / 4.1875 = 3.82, 16 / 2.21875 = 7.21
   Recipe r;
