@@ -131,12 +131,13 @@ TEST_CASE("verify refuses a gather after its use, a step on a partial gradient, 
   const auto call = std::find_if(gather, list.end(), [](const Instruction& i) { return i.op == OpCode::Call; });
   std::iter_swap(gather, call);
   CHECK_THROWS_AS(verify(late.program), BugError);
-  for (const auto& [name, op] : {std::pair{"ddp", OpCode::AllReduce}, {"hsdp", OpCode::AllReduce}, {"fsdp", OpCode::ReduceScatter}, {"zero1", OpCode::ReduceScatter},
+  struct Missing { const char* name; OpCode op; };
+  for (const Missing& m : {Missing{"ddp", OpCode::AllReduce}, {"hsdp", OpCode::AllReduce}, {"fsdp", OpCode::ReduceScatter}, {"zero1", OpCode::ReduceScatter},
                                  {"zero2", OpCode::ReduceScatter}, {"fsdp", OpCode::AllGather}, {"zero1", OpCode::AllGather}, {"zero2", OpCode::AllGather}}) {
-    INFO(name << ", without " << to_string(op));
+    INFO(m.name << ", without " << to_string(m.op));
     Plan plan;
-    plan.build(name);
-    erase_first(plan, op);
+    plan.build(m.name);
+    erase_first(plan, m.op);
     CHECK_THROWS_AS(verify(plan.program), BugError);
   }
 }

@@ -348,7 +348,8 @@ TEST_CASE("what the schema refuses is refused, and what is read is written back 
   const json good = good_plan(), flat = good.flatten();
   const std::vector<json> intruders{nullptr, true, -1, 2, 1e300, "x", json::array(), json::object()};
   std::size_t read = 0;
-  for (const auto& [pointer, value] : flat.items()) {
+  for (const auto& field : flat.items()) {
+    const std::string pointer = field.key();
     if (pointer.starts_with("/model/config/")) continue;
     for (const json& intruder : intruders) {
       json plan = good;
