@@ -47,6 +47,7 @@ constexpr std::array kSlots{
     Slot{"context", Measure::Memory, [](Profile& p, double v) { p.context = {std::int64_t(v)}; }},
     Slot{"nccl", Measure::Memory, [](Profile& p, double v) { p.nccl = {std::int64_t(v)}; }},
     Slot{"blas_workspace", Measure::Memory, [](Profile& p, double v) { p.blas_workspace = {std::int64_t(v)}; }},
+    Slot{"time_error", Measure::Share, [](Profile& p, double v) { p.time_error = v; }},
     Slot{"pool_slack", Measure::Share, [](Profile& p, double v) { p.pool_slack = v; }},
     Slot{"margin", Measure::Share, [](Profile& p, double v) { p.margin = v; }},
 };

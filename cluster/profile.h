@@ -43,6 +43,7 @@ struct Profile {
   Bytes nccl;                           // communicators and their buffers, once per process
   Bytes blas_workspace;                 // cuBLAS / cuBLASLt workspaces
   double pool_slack{};                  // part of the gap between tensors and the sum of class peaks that cannot be given back
+  double time_error{};                  // relative difference in time below which two strategies count as equal
   double margin{};                      // part of the device kept free by the verdict
   std::vector<std::pair<std::string, ProfileValue>> values;   // every number above with unit and source, for --explain
 };

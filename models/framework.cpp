@@ -64,7 +64,7 @@ class RecordReader {
 
 void read_engine(RecordReader read, EngineConvention& engine) {
   read("prefetch_units", engine.prefetch_units)("reduce_bucket", engine.reduce_bucket)(
-      "num_reduce_buffers", engine.num_reduce_buffers)("allgather_bucket", engine.allgather_bucket)(
+      "num_reduce_buffers", engine.num_reduce_buffers)(
       "max_live", engine.max_live)("max_reuse_distance", engine.max_reuse_distance)(
       "persistence_threshold", engine.persistence_threshold)("keeps_root_gathered", engine.keeps_root_gathered)(
       "syncs_last_only", engine.syncs_last_only)("copies_out", engine.copies_out)(

@@ -21,7 +21,6 @@ struct EngineConvention {
   std::int64_t prefetch_units = 1;         // units gathered ahead of the one computed
   std::int64_t reduce_bucket = 0;          // ZeRO: flat reduce buffer; 0: one unit, -1: hidden^2 (HF "auto")
   std::int64_t num_reduce_buffers = 1;     // 2 with overlap_comm
-  std::int64_t allgather_bucket = 0;       // ZeRO-1/2: staging of the updated weights at the step
   std::int64_t max_live = 0;               // ZeRO-3: gathered parameters at most; 0: no such limit
   std::int64_t max_reuse_distance = 0;     // ZeRO-3: kept gathered when used again within
   std::int64_t persistence_threshold = 0;  // ZeRO-3: smaller tensors stay replicated; -1: 10 hidden

@@ -78,7 +78,7 @@ HostMemory host_memory(const EstimateRequest& r, const TrainedModel& model, cons
   h.nvme = ranks * peak.nvme;
   h.save = save.disk;  // gathered on the host of rank 0 before it is written
   h.capacity = r.cluster.host_memory;
-  if (h.capacity.count > 0) h.fits = std::max(h.load_efficient, h.step) <= h.capacity;
+  if (h.capacity.count > 0) h.fits = h.needed() <= h.capacity;
   return h;
 }
 
@@ -210,7 +210,7 @@ StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel&
   if (!e.host.fits && e.fits) {
     e.fits = false;
     e.does_not_fit_because =
-        fmt::format("the host needs {} of {}", format_bytes(std::max(e.host.load_efficient, e.host.step)),
+        fmt::format("the host needs {} of {}", format_bytes(e.host.needed()),
                     format_bytes(e.host.capacity));
   }
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));

@@ -43,6 +43,7 @@ struct HostMemory {
   Bytes step, nvme;
   Bytes save;
   Bytes capacity;    // 0: not known
+  Bytes needed() const { return load_efficient > step ? load_efficient : step; }
   bool fits = true;  // of what is known; load_efficient and step are compared
 };
 

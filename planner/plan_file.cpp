@@ -47,7 +47,7 @@ void list_predicted(Fields& f, P& p) {
 
 Predicted predicted_by(const StrategyEstimate& e) {
   return {.peak = e.tiers.process, .tensors = e.tiers.tensors, .reserved = e.tiers.reserved, .process = e.tiers.process,
-          .host = std::max(e.host.load_efficient, e.host.step), .peak_instant = e.peak_instant, .memory = e.memory, .step = e.time.step,
+          .host = e.host.needed(), .peak_instant = e.peak_instant, .memory = e.memory, .step = e.time.step,
           .tokens_per_second = e.tokens_per_second, .communication = e.communication, .max_micro_batch = e.max_micro_batch,
           .max_seq_len = e.max_seq_len, .epoch = e.epoch, .cost_usd = e.cost_usd};
 }

@@ -11,10 +11,6 @@
 namespace gpuplan {
 namespace {
 
-/// Difference in time below which two strategies count as equal. The time model's |ln| error on published runs is 0.09 in the
-/// median and 0.28 at p90 (prototype fit, data/profiles/default.yaml); two strategies on one machine share most of it.
-constexpr double kTimeError = 0.15;
-
 using Row = StrategyEstimate;
 
 /// Smaller is better: seconds per token, dollars per token, or bytes.
@@ -37,7 +33,7 @@ const Row* best_of(const EstimateResult& result, Preference preference) {
     if (e.fits && (!any || score(e, preference) < best)) best = score(e, preference), any = true;
   const Row* chosen = nullptr;
   for (const Row& e : result.strategies)
-    if (e.fits && score(e, preference) <= best * (1 + kTimeError) &&
+    if (e.fits && score(e, preference) <= best * (1 + result.profile.time_error) &&
         (!chosen || e.strategy.simplicity < chosen->strategy.simplicity))
       chosen = &e;
   return chosen;

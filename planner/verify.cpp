@@ -171,24 +171,17 @@ class Verifier {
   std::size_t at_{};
 };
 
-/// A block frees what it allocated or was handed, once, and every op reads what is alive.
+/// A block's summary, which the scalar replay trusts, equals its events. Lifetimes are followed frame by frame above.
 void verify_block(const StepProgram& all, const Block& block) {
   const LayerGraph& graph = all.graphs[block.graph];
-  std::vector<int> alive(graph.locals.size(), -1);  // -1: not seen; it may come from the frame
+  Usage usage;
   for (const BlockEvent& e : block.events) {
-    if (e.kind == BlockEvent::Alloc) {
-      GPUPLAN_CHECK(alive[e.index] != 1, "a block allocates a live local");
-      alive[e.index] = 1;
-    }
-    if (e.kind == BlockEvent::Free) {
-      GPUPLAN_CHECK(alive[e.index] != 0, "a block frees a dead local");
-      alive[e.index] = 0;
-    }
-    if (e.kind != BlockEvent::Run) continue;
-    const LayerOp& op = (block.runs_backward ? graph.backward : graph.forward)[e.index];
-    for (int r = 0; r < op.num_reads; ++r)
-      GPUPLAN_CHECK(alive[op.reads[std::size_t(r)]] != 0, "an op reads a local after it was freed");
+    if (e.kind == BlockEvent::Run) continue;
+    const std::int64_t bytes = graph.locals[e.index].bytes().count;
+    const std::int64_t change = e.kind == BlockEvent::Alloc ? bytes : -bytes;
+    usage.then({change, change > 0 ? change : 0});
   }
+  GPUPLAN_CHECK(usage.net == block.total.net && usage.peak == block.total.peak, "a block's summary differs from its events");
 }
 
 /// All classes issue the same collectives per axis; every receive of a stage has a send of its neighbour.

@@ -68,7 +68,7 @@ Json strategy_json(const StrategyEstimate& e) {
                      {"needed_bytes", e.tiers.needed.count},
                      {"usable_bytes", e.tiers.usable.count},
                      {"capacity_bytes", e.tiers.capacity.count},
-                     {"host_bytes", std::max(e.host.load_efficient, e.host.step).count},
+                     {"host_bytes", e.host.needed().count},
                      {"host", host_json(e.host)},
                      {"communication_bytes", e.communication.count},
                      {"communication", to_string(e.communication_level)},

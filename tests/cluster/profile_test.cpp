@@ -63,7 +63,7 @@ TEST_CASE("profile: every GPU has a complete one, every number with unit, kind a
   for (const GpuSpec& gpu : list_gpus()) {
     CAPTURE(gpu.id);
     const Profile profile = default_profile(gpu);
-    CHECK(profile.values.size() == 25);
+    CHECK(profile.values.size() == 26);
     CHECK(profile.gemm_efficiency > 0.5);
     for (const auto& [name, value] : profile.values) {
       CAPTURE(name);
@@ -92,6 +92,7 @@ TEST_CASE("profile: the fitted numbers arrive in base units") {
   CHECK(a100.blas_workspace == 8320_KiB);  // 8.125 MiB = 2 x 4096 KiB + 8 x 16 KiB
   CHECK(h100.blas_workspace == 32_MiB);
   CHECK(a100.margin == doctest::Approx(0.03));
+  CHECK(a100.time_error == doctest::Approx(0.15));
 }
 
 TEST_CASE("profile: a CPU rank has no device context") {
@@ -123,7 +124,7 @@ values:
   CHECK(profile.gemm_efficiency == doctest::Approx(0.64));
   CHECK(profile.kernel_overhead.value == doctest::Approx(5e-6));
   CHECK(profile.flash_efficiency == doctest::Approx(0.8605));
-  CHECK(profile.values.size() == 25);
+  CHECK(profile.values.size() == 26);
   CHECK(find(profile, "gemm_efficiency")->kind == "measured");
   CHECK(profile.sha256 == sha256_hex(read_file(file)));
 }
@@ -140,5 +141,5 @@ TEST_CASE("profile: mistakes are named with their line") {
         "F:4: values.margin.source: is missing" + hint);
   CHECK(error_of("id: x\nbased_on: default-amper\nvalues: {}\n")
             .find("F:2: based_on: 'default-amper' is not a class of data/profiles/default.yaml") != std::string::npos);
-  CHECK(error_of("id: x\nvalues: {}\n").starts_with("F: 25 problems:\n  F:2: values: 'gemm_efficiency' is missing\n"));
+  CHECK(error_of("id: x\nvalues: {}\n").starts_with("F: 26 problems:\n  F:2: values: 'gemm_efficiency' is missing\n"));
 }
