@@ -1,0 +1,114 @@
+#include "planner/validation/judge.h"
+
+#include <array>
+
+#include "base/error.h"
+#include "models/framework.h"
+#include "planner/limits.h"
+
+namespace gpuplan {
+namespace {
+
+struct TierRow {
+  std::string_view metric;
+  MemoryTier tier;
+};
+constexpr std::array kTiers{TierRow{"max_allocated", MemoryTier::Tensors}, TierRow{"max_active", MemoryTier::Tensors},
+                            TierRow{"max_reserved", MemoryTier::Reserved}, TierRow{"nvidia-smi", MemoryTier::Process},
+                            TierRow{"unspecified", MemoryTier::Process}};
+
+double in_gib(Bytes amount) { return double(amount.count) / 0x1p30; }
+
+double predicted_gib(const MemoryTiers& tiers, MemoryTier tier) {
+  const std::array<Bytes, 3> all{tiers.tensors, tiers.reserved, tiers.process};
+  return in_gib(all[std::size_t(tier)]);
+}
+
+/// The figure of the first of `metrics` that the run prints.
+std::optional<Comparison> compare(const MemoryFigures& memory, const MemoryTiers& tiers,
+                                  std::initializer_list<std::string_view> metrics) {
+  for (const std::string_view metric : metrics) {
+    if (memory.metric == metric && memory.gib)
+      return Comparison{memory.metric, *memory.gib, predicted_gib(tiers, *tier_of(metric))};
+    for (const auto& [other, gib] : memory.others_gib)
+      if (other == metric) return Comparison{other, gib, predicted_gib(tiers, *tier_of(metric))};
+  }
+  return std::nullopt;
+}
+
+void compare_memory(PointResult& result) {
+  const MemoryFigures& memory = result.point->memory;
+  if (memory.ran_out || !memory.gib) return;
+  if (tier_of(memory.metric)) result.own = compare(memory, *result.tiers, {memory.metric});
+  result.allocated = compare(memory, *result.tiers, {"max_allocated", "max_active"});
+  const bool is_process = tier_of(memory.metric) && *tier_of(memory.metric) != MemoryTier::Tensors;
+  result.process = is_process ? result.own : compare(memory, *result.tiers, {"nvidia-smi", "max_reserved"});
+}
+
+class Predictor {
+ public:
+  /// Fills tiers of `result`. Throws InputError for a recipe that the model cannot follow.
+  void predict(PointResult& result, const EstimateRequest& r) {
+    const FrameworkConvention& framework = find_framework(r.recipe.framework);
+    const TrainedModel model = prepare(r.model, r.recipe, framework);
+    StrategyEstimate e{.strategy = make_strategy(r.strategy, r.cluster, r.options)};
+    evaluate(e, r, model, framework, profile_of(r.cluster.gpus.front()), program_);
+    result.tiers = e.tiers;
+  }
+
+ private:
+  const Profile& profile_of(const GpuSpec& gpu) {
+    const auto known = profiles_.find(gpu.id);
+    return known != profiles_.end() ? known->second : profiles_.emplace(gpu.id, default_profile(gpu)).first->second;
+  }
+
+  std::map<std::string, Profile> profiles_;
+  StepProgram program_;
+};
+
+PointResult judge_one(const Point& point, PointPlanner& planner, Predictor& predictor) {
+  PointResult result{.point = &point};
+  const PointPlan plan = planner.plan(point);
+  std::string unsupported = plan.unsupported;
+  result.strategy = plan.request.strategy == "auto" ? "" : plan.request.strategy;
+  if (unsupported.empty()) {
+    try {
+      predictor.predict(result, plan.request);
+    } catch (const InputError& error) { unsupported = error.problem(); }
+  }
+  if (result.is_predicted()) compare_memory(result);
+  if (!point.skipped.empty()) {
+    result.status = PointStatus::Skipped;
+    result.reason = point.skipped;
+  } else if (!unsupported.empty()) {
+    result.status = PointStatus::Unsupported;
+    result.reason = unsupported;
+  } else if (!result.own && !point.memory.ran_out) {
+    result.status = PointStatus::Unsupported;
+    result.reason = point.memory.gib ? "metric '" + point.memory.metric + "'" : "no figure is stated";
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string_view to_string(PointStatus status) {
+  constexpr std::array<std::string_view, 3> kNames{"scored", "unsupported", "skipped"};
+  return kNames[std::size_t(status)];
+}
+
+std::optional<MemoryTier> tier_of(std::string_view metric) {
+  for (const TierRow& row : kTiers)
+    if (row.metric == metric) return row.tier;
+  return std::nullopt;
+}
+
+std::vector<PointResult> judge(const std::vector<Point>& points, PointPlanner& planner) {
+  Predictor predictor;
+  std::vector<PointResult> results;
+  results.reserve(points.size());
+  for (const Point& point : points) results.push_back(judge_one(point, planner, predictor));
+  return results;
+}
+
+}  // namespace gpuplan
