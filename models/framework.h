@@ -68,7 +68,7 @@ struct FrameworkConvention {
       true;  // ZeRO keeps 16-bit weights with an fp32 master and steps on an fp32 copy of the gradients
   bool fsdp2_shards_quantised = false;  // bitsandbytes 4-bit storage is not sharded correctly by FSDP2
   std::string default_optimizer = "adamw-fused";
-  bool is_compiled = false;  // torch.compile or hand-written: fewer launches, fewer bytes
+  bool is_handwritten = false;  // kernels written for training: fewer launches, fewer bytes
 };
 
 /// A record of data/frameworks by name or alias. Throws InputError with the nearest names.

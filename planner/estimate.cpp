@@ -30,7 +30,9 @@ Columns make_columns(const EstimateRequest& r, const Strategy& strategy, const F
     if (at != seen.end()) return std::size_t(at - seen.begin());
     seen.push_back(gpu.id);
     out.models.push_back(make_cost_model(gpu, gpu.id == r.cluster.gpus.front().id ? profile : default_profile(gpu),
-                                         numerics.compute, framework.is_compiled));
+                                         {.dtype = numerics.compute,
+                                          .is_fp8 = r.recipe.fp8_matmul,
+                                          .launches_few = framework.is_handwritten || r.recipe.torch_compile}));
     return out.models.size() - 1;
   };
   const std::int64_t n = strategy.mesh.world();
@@ -70,8 +72,9 @@ HostMemory host_memory(const EstimateRequest& r, const TrainedModel& model, cons
   const bool is_pipeline = strategy.mesh.pp > 1;
   h.load = is_pipeline ? checkpoint_bytes(model) : ranks * checkpoint_bytes(model);
   std::int64_t largest = 0;  // streaming loaders hold about one tensor per rank
-  for (const auto* list : {&model.weights.before, &model.weights.layer, &model.weights.after})
-    for (const WeightTensor& t : *list) largest = std::max(largest, t.elements());
+  model.each_state([&](const StateList& list, std::int64_t) {
+    for (const StateTensor& t : list) largest = std::max(largest, t.rows * t.cols);
+  });
   h.load_efficient = strategy.layout.shards_weights ? checkpoint_bytes(model) + ranks * Bytes{2 * largest}
                                                     : ranks * Bytes{2 * largest};
   h.step = ranks * peak.host;
@@ -88,15 +91,15 @@ SaveCost save_cost(const EstimateRequest& r, const TrainedModel& model, const St
   s.disk = is_adapter ? bytes_of(model.trainable, n.adapter) : checkpoint_bytes(model);
   const OptimizerSpec& optimizer = find_optimizer(r.recipe.optimizer);
   Bytes state;
-  for (int k = 0; k < kNumUnitKinds; ++k) {
-    const StateSizes z = state_sizes(model.state[std::size_t(k)], n, r.recipe, optimizer, {});
-    state += (k == int(UnitKind::Layer) ? model.spec.num_hidden_layers : 1) * (z.master + z.state + z.paged_state);
-  }
+  model.each_state([&](const StateList& list, std::int64_t times) {
+    const StateSizes z = state_sizes(list, n, r.recipe, optimizer, {});
+    state += times * (z.master + z.state + z.paged_state);
+  });
   s.disk_with_optimizer = s.disk + state;
   // sharded full weights are gathered unit by unit; the largest unit in 16 bit exists on the device once more
   if (strategy.layout.shards_weights)
     s.device_peak = Bytes{
-        2 * std::max(model.weights.layer_elements(), model.weights.before_elements() + model.weights.after_elements())};
+        2 * std::max(model.weights.largest_layer_elements(), model.weights.before_elements() + model.weights.after_elements())};
   return s;
 }
 
@@ -183,7 +186,7 @@ bool evaluate(StrategyEstimate& e, const EstimateRequest& r, const TrainedModel&
   }
   e.peak_instant = e.peak.instant == PeakInstant::Resident
                        ? "generation in evaluation"
-                       : describe(e.peak.instant, e.peak.unit, model.spec.num_hidden_layers);
+                       : describe(e.peak.instant, e.peak.unit, model.num_layers());
   return e.fits;
 }
 
@@ -196,7 +199,7 @@ StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel&
   const Columns columns = make_columns(r, strategy, framework, profile, numerics);
   build_step_program(program, {model, r.recipe, framework, strategy, r.cluster}, columns.models, columns.of_rank);
   const RankClass& fullest = program.classes[e.fullest_class];
-  DetailedPeak detail = replay_detailed(program, fullest, model.spec.num_hidden_layers);
+  DetailedPeak detail = replay_detailed(program, fullest, model.num_layers());
   if (e.peak.tensors > detail.tensors) {  // generation set the peak: its cache is what the program does not hold
     detail.by_category[std::size_t(Category::Activations)] += e.peak.tensors - detail.tensors;
     detail.tensors = e.peak.tensors;
@@ -237,7 +240,7 @@ EstimateResult estimate(const EstimateRequest& request) {
   for (const std::string_view name : strategy_names()) {
     if (r.strategy != "auto" && r.strategy != name) continue;
     Strategy strategy = make_strategy(name, r.cluster, r.options);
-    if (std::string why = why_not_applicable(strategy, r.cluster, r.recipe, r.model.num_hidden_layers + 2);
+    if (std::string why = why_not_applicable(strategy, r.cluster, r.recipe, r.model);
         !why.empty()) {
       out.strategies.push_back({.strategy = strategy, .not_applicable = why});
       continue;

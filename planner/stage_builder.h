@@ -43,6 +43,7 @@ struct Unit {
   std::uint8_t whole = kNoBlock, whole_backward = kNoBlock;  // of an end of the model
   std::uint16_t group{}, second{};  // whose weights it uses; the second of a tied head or a wrapped rest
   bool has_second{}, is_checkpointed{}, keeps_input{};
+  bool makes_memory{}, reads_memory{};  // the bridge after an encoder; a layer with cross-attention
   Bytes input;
 };
 
@@ -51,6 +52,7 @@ constexpr std::uint16_t kNoGroup = 0xffff;
 /// Storage of a builder, reused from plan to plan: a search builds tens of thousands per second.
 struct StageScratch {
   std::vector<Group> groups;
+  std::vector<StateSizes> kinds;  // of one layer of each kind
   std::vector<Unit> units;
   std::vector<Visit> visits;
   std::vector<std::uint32_t> x, dx, host_x, casts, pending;
@@ -77,7 +79,7 @@ class StageBuilder {
 
  private:
   const Recipe& recipe() const { return in_.recipe; }
-  std::uint16_t num_layers() const { return std::uint16_t(in_.model.spec.num_hidden_layers); }
+  std::uint16_t num_layers() const { return std::uint16_t(in_.model.num_layers()); }
   std::uint16_t unit_id(std::size_t local) const { return std::uint16_t(first_ + local); }
   bool is_embedding(std::size_t local) const { return unit_id(local) == 0; }
   bool is_head(std::size_t local) const { return unit_id(local) == num_layers() + 1; }
@@ -107,6 +109,7 @@ class StageBuilder {
   void make_groups();
   void allocate_state(Group& group);
   void wrap_by_size(Group& root);
+  void wrap_layer_by_size(Group& root, Group& group, const LayerKind& kind);
   MemorySpace optimizer_space() const;
   MemorySpace weight_space() const;
 
@@ -132,6 +135,9 @@ class StageBuilder {
   void forward(const Visit& visit);
   void head(const Visit& visit);
   void backward(const Visit& visit);
+  const LayerKind& kind_of(std::size_t local) const { return in_.model.weights.layer(std::int64_t(unit_id(local)) - 1); }
+  std::size_t kind_index(std::size_t local) const { return in_.model.weights.order[std::size_t(unit_id(local)) - 1]; }
+  void push_memory(const Unit& unit, bool is_backward);
   void push_weights(Group& group);
   void push_gradients(Group& group);
   std::uint32_t gradient_target(Group& group);
@@ -160,7 +166,7 @@ class StageBuilder {
   std::uint16_t first_{}, last_{};
   std::uint32_t step_gradient_{}, step_temporary_{}, reduce_bucket_{};
   Bytes step_gradient_bytes_, step_temporary_bytes_;
-  std::uint32_t tokens_{};
+  std::uint32_t tokens_{}, memory_{}, memory_gradient_{};  // of this micro-batch: batch, encoder output
   Category trained_category_{};
 };
 

@@ -127,8 +127,8 @@ void write_optional_window(const ModelSpec& spec, nlohmann::json& config) {
   config["max_window_layers"] = spec.num_hidden_layers - spec.sliding_layers;
 }
 
-void add_linear(Tensors& tensors, const std::string& name, std::int64_t in, std::int64_t out, bool has_bias) {
-  tensors.push_back({.name = name + ".weight", .shape = {out, in}, .role = WeightRole::Linear, .in = in, .out = out});
+void add_linear(Tensors& tensors, LinearSlot slot, const std::string& name, std::int64_t in, std::int64_t out, bool has_bias) {
+  tensors.push_back({.name = name + ".weight", .shape = {out, in}, .role = WeightRole::Linear, .in = in, .out = out, .slot = slot});
   if (has_bias) tensors.push_back({.name = name + ".bias", .shape = {out}, .role = WeightRole::Bias});
 }
 
@@ -136,24 +136,36 @@ void add_norm(Tensors& tensors, const std::string& name, std::int64_t width) {
   tensors.push_back({.name = name + ".weight", .shape = {width}, .role = WeightRole::Norm});
 }
 
+void add_layer_norm(Tensors& tensors, const std::string& name, std::int64_t width) {
+  add_norm(tensors, name, width);
+  tensors.push_back({.name = name + ".bias", .shape = {width}, .role = WeightRole::Norm});
+}
+
 void add_attention(Tensors& tensors, const ModelSpec& spec) {
-  add_linear(tensors, "self_attn.q_proj", spec.hidden_size, spec.q_width(), spec.has_qkv_bias);
-  add_linear(tensors, "self_attn.k_proj", spec.hidden_size, spec.kv_width(), spec.has_qkv_bias);
-  add_linear(tensors, "self_attn.v_proj", spec.hidden_size, spec.kv_width(), spec.has_qkv_bias);
-  add_linear(tensors, "self_attn.o_proj", spec.q_width(), spec.hidden_size, spec.has_o_bias);
-  if (!spec.has_qk_norm) return;
-  add_norm(tensors, "self_attn.q_norm", spec.head_dim);
-  add_norm(tensors, "self_attn.k_norm", spec.head_dim);
+  add_linear(tensors, LinearSlot::Q, "self_attn.q_proj", spec.hidden_size, spec.q_width(), spec.has_qkv_bias);
+  add_linear(tensors, LinearSlot::K, "self_attn.k_proj", spec.hidden_size, spec.kv_width(), spec.has_qkv_bias);
+  add_linear(tensors, LinearSlot::V, "self_attn.v_proj", spec.hidden_size, spec.kv_width(), spec.has_qkv_bias);
+  add_linear(tensors, LinearSlot::O, "self_attn.o_proj", spec.q_width(), spec.hidden_size, spec.has_o_bias);
+  if (spec.qk_norm == QkNorm::None) return;
+  const bool is_full = spec.qk_norm == QkNorm::Full;
+  add_norm(tensors, "self_attn.q_norm", is_full ? spec.q_width() : spec.head_dim);
+  add_norm(tensors, "self_attn.k_norm", is_full ? spec.kv_width() : spec.head_dim);
 }
 
 void add_gated_mlp(Tensors& tensors, const ModelSpec& spec) {
-  add_linear(tensors, "mlp.gate_proj", spec.hidden_size, spec.intermediate_size, spec.has_mlp_bias);
-  add_linear(tensors, "mlp.up_proj", spec.hidden_size, spec.intermediate_size, spec.has_mlp_bias);
-  add_linear(tensors, "mlp.down_proj", spec.intermediate_size, spec.hidden_size, spec.has_mlp_bias);
+  add_linear(tensors, LinearSlot::Gate, "mlp.gate_proj", spec.hidden_size, spec.intermediate_size, spec.has_mlp_bias);
+  add_linear(tensors, LinearSlot::Up, "mlp.up_proj", spec.hidden_size, spec.intermediate_size, spec.has_mlp_bias);
+  add_linear(tensors, LinearSlot::Down, "mlp.down_proj", spec.intermediate_size, spec.hidden_size, spec.has_mlp_bias);
+}
+
+void add_layers(ModelWeights& weights, const ModelSpec& spec, const std::string& prefix, Tensors layer) {
+  weights.kinds.push_back({.prefix = prefix, .tensors = std::move(layer)});
+  weights.order.assign(std::size_t(spec.num_hidden_layers), 0);
 }
 
 ModelWeights decoder_weights(const ModelSpec& spec, Tensors layer) {
-  ModelWeights weights{.layer = std::move(layer), .layer_prefix = "model.layers.{}.", .num_layers = spec.num_hidden_layers};
+  ModelWeights weights;
+  add_layers(weights, spec, "model.layers.{}.", std::move(layer));
   weights.before.push_back({.name = "model.embed_tokens.weight", .shape = {spec.vocab_size, spec.hidden_size}, .role = WeightRole::Embedding});
   add_norm(weights.after, "model.norm", spec.hidden_size);
   if (!spec.tie_word_embeddings)

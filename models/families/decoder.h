@@ -56,12 +56,17 @@ std::string hf_activation(const std::string& activation);
 
 using Tensors = std::vector<WeightTensor>;
 /// Weight [out, in] of a torch Linear, and its bias [out] when asked for. `name` is the module: "self_attn.q_proj".
-void add_linear(Tensors& tensors, const std::string& name, std::int64_t in, std::int64_t out, bool has_bias = false);
+void add_linear(Tensors& tensors, LinearSlot slot, const std::string& name, std::int64_t in, std::int64_t out,
+                bool has_bias = false);
 void add_norm(Tensors& tensors, const std::string& name, std::int64_t width);
+/// Weight and bias; the bias is a Norm tensor too, so that nothing decays, shards or counts it apart.
+void add_layer_norm(Tensors& tensors, const std::string& name, std::int64_t width);
 /// q_proj, k_proj, v_proj, o_proj, and q_norm, k_norm when the model has them.
 void add_attention(Tensors& tensors, const ModelSpec& spec);
 /// gate_proj, up_proj, down_proj.
 void add_gated_mlp(Tensors& tensors, const ModelSpec& spec);
+/// One kind of layer, `num_hidden_layers` times, under `prefix`.
+void add_layers(ModelWeights& weights, const ModelSpec& spec, const std::string& prefix, Tensors layer);
 /// model.embed_tokens, the given layer, model.norm, and lm_head unless tied.
 ModelWeights decoder_weights(const ModelSpec& spec, Tensors layer);
 /// A pre-norm layer: attention, gated MLP, and the two norms.

@@ -20,7 +20,8 @@ LayerOp& loss_op(Tape& t, std::initializer_list<LocalId> reads, std::initializer
 
 /// fp32 where the model upcasts its logits or autocast runs the loss; else as the logits.
 Dtype loss_dtype(const Tape& t, Dtype logits) {
-  return t.c.framework.upcasts_logits || t.c.numerics.is_autocast ? Dtype::F32 : logits;
+  const bool upcasts = t.c.framework.upcasts_logits && !t.c.model.spec.keeps_16bit_logits;
+  return upcasts || t.c.numerics.is_autocast ? Dtype::F32 : logits;
 }
 
 /// Softmax over the vocabulary, its gradient, and the way back to the head's dtype; `kept` copies live through it.
@@ -161,11 +162,19 @@ void pieces(Tape& t, LocalId x) {
   t.set_grad(x, t.cast(din, t.at(x).dtype, "gradient of the head input, cast"));
 }
 
+/// BertModel's pooler on the first token, with a task head too small to matter.
+void pooler(Tape& t) {
+  const LocalId dx = kSlotDx;
+  t.memory_op(OpKind::Copy, {kSlotX}, {dx}, 2.0 * double(t.at(dx).bytes().count)).is_weight_gradient = t.c.model.trains_head;
+}
+
 }  // namespace
 
 void emit_head(LayerGraph& graph, const LedgerContext& c) {
   Tape t(graph, c);
-  const LocalId x = norm(t, kSlotX, "normed final hidden state");
+  if (c.model.spec.head == HeadKind::Pooler) return pooler(t);
+  LocalId x = c.model.spec.has_final_norm ? norm(t, kSlotX, "normed final hidden state") : LocalId(kSlotX);
+  if (c.model.head_input.exists()) x = linear(t, x, c.model.head_input);
   if (c.recipe.loss == LossKernel::Plain || c.recipe.loss == LossKernel::InPlace)
     materialised(t, x);
   else
@@ -180,7 +189,8 @@ void emit_embedding(LayerGraph& graph, const LedgerContext& c) {
   const ModelSpec& m = c.model.spec;
   const std::int64_t elements = c.tokens() * m.hidden_size;
   const Dtype residual = c.numerics.residual;
-  const int extra_ops = int(m.scales_embedding) + int(m.learned_positions > 0);
+  const int extra_ops = int(m.scales_embedding) + int(m.learned_positions > 0) + int(m.token_types > 0) +
+                        int(m.has_embedding_norm) + int(m.embedding_size > 0);
   const LocalId looked_up = extra_ops > 0 ? t.scratch("looked-up rows", elements, residual) : kNoLocal;
   const LocalId out = m.residual_dropout > 0 ? t.scratch("embedding before dropout", elements, residual) : kNoLocal;
   t.memory_op(OpKind::Embed, {}, {kSlotY, looked_up, out}, 2.0 * double(bytes_of(elements, residual).count)).kernels =
@@ -193,11 +203,11 @@ void emit_embedding(LayerGraph& graph, const LedgerContext& c) {
           const ModelSpec& spec = tape.c.model.spec;
           // the dense gradient is its own tensor before it joins that of the tied head or of earlier micro-batches
           const bool joins = tape.c.model.has_tied_head || tape.c.accumulates;
-          const LocalId dense = joins ? tape.scratch("dense embedding gradient", spec.vocab_size * spec.hidden_size,
+          const LocalId dense = joins ? tape.scratch("dense embedding gradient", spec.vocab_size * spec.embedding_width(),
                                                      n.casts_weights ? n.compute : n.weight)
                                       : kNoLocal;
           LayerOp& o = tape.memory_op(OpKind::Embed, {kSlotDy}, {dense},
-                                      double(bytes_of(spec.vocab_size * spec.hidden_size, n.weight).count));
+                                      double(bytes_of(spec.vocab_size * spec.embedding_width(), n.weight).count));
           o.is_weight_gradient = true;
         },
         {});

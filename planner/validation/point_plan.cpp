@@ -33,7 +33,7 @@ PointPlan PointPlanner::plan(const Point& point) {
     const Strategy strategy = make_strategy(r.strategy, r.cluster, r.options);
     if (!strategy.layout.shards_weights) r.recipe.offload.params = OffloadTarget::None;  // whole weights stay on the GPU
     validate_recipe(r.recipe, r.model, r.cluster);
-    out.unsupported = why_not_applicable(strategy, r.cluster, r.recipe, r.model.num_hidden_layers + 2);
+    out.unsupported = why_not_applicable(strategy, r.cluster, r.recipe, r.model);
   } catch (const InputError& error) {
     out.unsupported = error.where().empty() ? error.problem() : fmt::format("{}: {}", error.where(), error.problem());
   }

@@ -104,11 +104,15 @@ constexpr std::array kOffloads{
 std::set<std::string> modules_of(const ModelSpec& model) {
   std::set<std::string> names;
   const ModelWeights weights = list_weights(model);
-  for (const auto* list : {&weights.before, &weights.layer, &weights.after})
-    for (const WeightTensor& tensor : *list) {
+  const auto add = [&](const std::vector<WeightTensor>& list) {
+    for (const WeightTensor& tensor : list) {
       const auto parts = split(tensor.name, '.');
       names.insert(parts.size() >= 2 ? parts[parts.size() - 2] : tensor.name);
     }
+  };
+  add(weights.before);
+  for (const LayerKind& kind : weights.kinds) add(kind.tensors);
+  add(weights.after);
   return names;
 }
 
@@ -196,7 +200,8 @@ Checkpointing checkpointing_of(const Point& p, const AliasTable& aliases) {
 void set_kernels(Recipe& r, const Point& p, const FrameworkAlias& framework, const AliasTable& aliases) {
   const LossRow& loss = row_of(kLosses, p.loss, "loss");
   r.loss = loss.loss;
-  if (loss.has_fused_kernels || p.is_compiled) r.kernels = LayerKernels::Fused;
+  if (loss.has_fused_kernels) r.kernels = LayerKernels::Fused;
+  r.torch_compile = p.is_compiled;
   if (r.loss == LossKernel::Chunked && framework.loss_chunk_tokens)
     r.loss_chunks = std::max<std::int64_t>(1, ceil_div(r.tokens(), *framework.loss_chunk_tokens));
   r.attention = row_of(kAttentions, p.attention, "attention").kernel;
@@ -222,7 +227,7 @@ Recipe recipe_of(const Point& p, const ModelSpec& model, const FrameworkAlias& f
   r.framework = framework.record;
   set_method(r, p, model, framework, aliases);
   const PrecisionRow& precision = row_of(kPrecisions, p.precision, "precision");
-  if (precision.is_fp8) refuse("fp8 matrix products are not modelled yet");
+  r.fp8_matmul = precision.is_fp8;
   r.precision = precision.precision;
   r.optimizer = p.optimizer.empty() ? find_framework(r.framework).default_optimizer : alias_or_self(aliases.optimizers, p.optimizer);
   const auto& in_backward = aliases.optimizers_in_backward;
