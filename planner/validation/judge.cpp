@@ -69,6 +69,15 @@ class Predictor {
     if (result.point->kind == PointKind::Memory) compare_memory(result);
   }
 
+  /// One of each id.
+  std::vector<Profile> profiles() const {
+    std::map<std::string, Profile> by_id;
+    for (const auto& [gpu, profile] : profiles_) by_id.emplace(profile.id, profile);
+    std::vector<Profile> out;
+    for (auto& [id, profile] : by_id) out.push_back(std::move(profile));
+    return out;
+  }
+
  private:
   const Profile& profile_of(const GpuSpec& gpu) {
     const auto known = profiles_.find(gpu.id);
@@ -121,12 +130,13 @@ std::optional<MemoryTier> tier_of(std::string_view metric) {
   return std::nullopt;
 }
 
-std::vector<PointResult> judge(const std::vector<Point>& points, PointPlanner& planner) {
+Judgement judge(const std::vector<Point>& points, PointPlanner& planner) {
   Predictor predictor;
-  std::vector<PointResult> results;
-  results.reserve(points.size());
-  for (const Point& point : points) results.push_back(judge_one(point, planner, predictor));
-  return results;
+  Judgement out;
+  out.results.reserve(points.size());
+  for (const Point& point : points) out.results.push_back(judge_one(point, planner, predictor));
+  out.profiles = predictor.profiles();
+  return out;
 }
 
 }  // namespace gpuplan

@@ -36,7 +36,12 @@ struct PointResult {
   bool is_predicted() const { return tiers.has_value(); }
 };
 
-/// In the order of `points`. Points that do not count are predicted too where that is possible.
-std::vector<PointResult> judge(const std::vector<Point>& points, PointPlanner& planner);
+struct Judgement {
+  std::vector<PointResult> results;  // in the order of the points
+  std::vector<Profile> profiles;     // that the predictions used
+};
+
+/// Points that do not count are predicted too where that is possible.
+Judgement judge(const std::vector<Point>& points, PointPlanner& planner);
 
 }  // namespace gpuplan

@@ -158,6 +158,7 @@ void read_speed_norm(JsonFields& norm, Point& p, const std::string& where) {
   p.attention = text_of(norm, "attention");
   p.checkpointing = text_of(norm, "checkpointing");
   p.software = text_of(norm, "software");
+  p.is_compiled = p.software == "compiled";
   p.offload = texts_of(norm, "offload");
   nested(norm, "degrees", where, [&](JsonFields& degrees) {
     for (const char* axis : {"tp", "pp", "cp", "ep"})
