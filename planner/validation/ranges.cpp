@@ -27,8 +27,9 @@ AccuracyRange range_of(const std::vector<Ratio>& ratios, double tail, double wid
     places.push_back(r.place);
   }
   const auto weights = macro_weights(places);
-  out.low = std::min(1.0, std::pow(weighted_quantile(values, weights, tail), widening));
-  out.high = std::max(1.0, std::pow(weighted_quantile(values, weights, 1 - tail), widening));
+  // outwards to three decimals: what is stored is what is used
+  out.low = std::min(1.0, std::floor(std::pow(weighted_quantile(values, weights, tail), widening) * 1000) / 1000);
+  out.high = std::max(1.0, std::ceil(std::pow(weighted_quantile(values, weights, 1 - tail), widening) * 1000) / 1000);
   return out;
 }
 
@@ -92,15 +93,15 @@ double left_out_coverage(const std::vector<Ratio>& ratios, double tail, double w
 }
 
 FigureAccuracy fit_ranges(const std::vector<Ratio>& ratios) {
-  constexpr double kStep = 0.01, kWiden = 1.05, kWidest = 4;
+  constexpr double kStep = 0.01, kWiden = 1.05, kWidest = 10;
   double tail = kUsualTail, widening = 1;
   while (left_out_coverage(ratios, tail, widening) < kWantedCoverage && widening < kWidest)
     if (tail > kStep / 2)
-      tail = std::max(0.0, tail - kStep);
+      tail = std::max(0.0, std::round((tail - kStep) / kStep) * kStep);
     else
       widening *= kWiden;
   FigureAccuracy out = derive_ranges(ratios, tail, widening);
-  out.coverage = left_out_coverage(ratios, tail, widening);
+  out.coverage = std::round(left_out_coverage(ratios, tail, widening) * 1000) / 1000;
   return out;
 }
 
