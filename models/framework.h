@@ -46,6 +46,7 @@ struct FrameworkConvention {
   bool fused_fsdp_residual_fp32 = false;  // fused kernels with adapters under FSDP leave the residual stream in fp32
   // kernels
   LayerKernels kernels = LayerKernels::Plain;
+  bool fuses_mlp = true;                // fused kernels include the activation (Liger SwiGLU)
   bool repeats_kv = true;               // sdpa gets keys and values expanded to query heads
   bool copies_attention_output = true;  // sdpa output made contiguous for o_proj
   bool keeps_fused_qkv = false;         // q, k, v are views of one buffer that stays alive

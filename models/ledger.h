@@ -16,7 +16,8 @@ struct LedgerContext {
   const Recipe& recipe;
   const FrameworkConvention& framework;
   Numerics numerics;
-  bool is_fused{};     // fused norm and MLP kernels
+  bool is_fused{};     // fused norm and RoPE kernels
+  bool is_mlp_fused{};
   bool accumulates{};  // gradients of earlier micro-batches exist: a new gradient is a temporary, then added
   bool is_windowed{};  // this kind of layer attends to a sliding window only
   std::size_t kind{};  // of the layer that is emitted: index of model.weights.kinds

@@ -31,6 +31,7 @@ struct Group {
   std::uint32_t trained{}, frozen{}, master{}, state{}, paged{};
   std::uint32_t gathered_trained{}, gathered_frozen{}, flat_trained{}, flat_frozen{};  // current handles
   std::uint32_t full_gradient{}, gradient{}, bucket{};
+  std::uint32_t host_gradient{};  // where an offloaded optimizer reads it
   std::int64_t elements_after{};  // gathered between this group's forward and its backward
   std::uint32_t reduced_whole{};  // ZeRO-1: unsharded gradient that stays until the step
   bool is_held{}, keeps_after_forward{}, is_root{}, needs_copy_out{};
@@ -145,6 +146,9 @@ class StageBuilder {
   void reduce_pending(bool is_last_micro_batch, bool flush);
   void finish_visit(const Visit& visit);
   void reduce(Group& group, bool is_last_micro_batch);
+  /// Moves a reduced gradient to the host, where the optimizer is.
+  void push_out_gradient(Group& group);
+  bool steps_on_host(const Group& group) const;
   void step_all();
   void step(Group& group);
   void put_away(std::size_t at, std::uint16_t unit);

@@ -200,6 +200,7 @@ void StageBuilder::walk() {
   drain(StreamId::Reduce, first_);
   drain(StreamId::Send, first_);
   drain(StreamId::Gather, first_);
+  drain(StreamId::CopyOut, first_);
 }
 
 void StageBuilder::micro_batch(std::int64_t index) {

@@ -37,6 +37,12 @@ inline constexpr IntRange kPositionRange{1, 1 << 28};
 void read_decoder(JsonFields& config, ModelSpec& spec, const DecoderDefaults& defaults);
 /// Heads must divide the width (when head_dim is derived) and key-value heads must divide heads.
 void check_heads(JsonFields& config, ModelSpec& spec, std::optional<std::int64_t> stated_head_dim);
+/// A whole number under the family's own key or, where that is missing, under the usual one (transformers' attribute_map);
+/// required when there is no default.
+std::int64_t read_either(JsonFields& config, const char* own_key, const char* usual_key, IntRange range,
+                         std::optional<std::int64_t> otherwise = {});
+/// A share of head_dim under `key`, or under partial_rotary_factor, or in rope_parameters (transformers 5).
+double read_rotary_fraction(JsonFields& config, const char* key, double otherwise);
 /// A probability under `key`.
 double read_dropout(JsonFields& config, const char* key, double otherwise);
 /// The activation under `key`, in our spelling ("gelu_tanh" for "gelu_pytorch_tanh").
@@ -61,6 +67,12 @@ void add_linear(Tensors& tensors, LinearSlot slot, const std::string& name, std:
 void add_norm(Tensors& tensors, const std::string& name, std::int64_t width);
 /// Weight and bias; the bias is a Norm tensor too, so that nothing decays, shards or counts it apart.
 void add_layer_norm(Tensors& tensors, const std::string& name, std::int64_t width);
+/// A LayerNorm or an RMSNorm, as the model has.
+void add_norm_of(Tensors& tensors, const ModelSpec& spec, const std::string& name);
+/// The embedding table, [vocab_size, embedding width].
+void add_embedding(ModelWeights& weights, const ModelSpec& spec, const std::string& name);
+/// The head, unless it is tied, and its bias where the model has one.
+void add_head(ModelWeights& weights, const ModelSpec& spec, const std::string& name = "lm_head");
 /// q_proj, k_proj, v_proj, o_proj, and q_norm, k_norm when the model has them.
 void add_attention(Tensors& tensors, const ModelSpec& spec);
 /// gate_proj, up_proj, down_proj.

@@ -65,13 +65,18 @@ LocalId in_place_loss(Tape& t, LocalId logits) {
   return t.cast(wide, low, "gradient of logits");
 }
 
+/// A trained head gets a gradient per chunk, added to what the chunks before it left.
+LocalId chunk_weight_gradient(Tape& t, const LinearRef& head) {
+  return head.is_trained ? t.scratch("head gradient of one chunk", head.in * head.out, t.c.numerics.compute) : kNoLocal;
+}
+
 /// Head and loss in `chunks` pieces whose logits are recomputed in backward: one piece exists at a time.
 LocalId recomputed_chunks(Tape& t, LocalId x, const LinearRef& head, std::int64_t chunks) {
   const std::int64_t E = t.tokens() * head.out, piece = ceil_div(E, chunks);
   const LocalId dx = t.wide("gradient of the head input", head.in, Dim::Hidden, t.c.numerics.compute);
   const LocalId low = logits_tensor(t, "logits of one chunk", piece, t.c.numerics.compute);
   const LocalId wide = logits_tensor(t, "log-softmax and gradients of one chunk, fp32", 3 * piece, Dtype::F32);
-  LayerOp& forward = t.gemm({x}, {low, wide, dx}, t.tokens(), head.out, head.in);
+  LayerOp& forward = t.gemm({x}, {low, wide, dx, chunk_weight_gradient(t, head)}, t.tokens(), head.out, head.in);
   forward.flops *= head.is_trained ? 4 : 3;  // forward twice, input gradient, weight gradient
   forward.kernels = std::uint8_t(std::min<std::int64_t>(255, 8 * chunks));
   forward.is_weight_gradient = head.is_trained;
@@ -82,19 +87,24 @@ LocalId recomputed_chunks(Tape& t, LocalId x, const LinearRef& head, std::int64_
 /// Chunks whose logits and log-softmax all stay until backward (LitGPT, torchtune); gradients exist chunk by chunk.
 LocalId kept_chunks(Tape& t, LocalId x, const LinearRef& head, std::int64_t chunks) {
   const std::int64_t E = t.tokens() * head.out, piece = ceil_div(E, chunks);
-  const Dtype soft = t.c.framework.chunked_softmax;
+  // a compiled loss recomputes the softmax from the 16-bit logits in backward
+  const bool keeps_softmax = !t.c.recipe.torch_compile;
+  const Dtype soft = keeps_softmax ? t.c.framework.chunked_softmax : t.c.numerics.compute;
   const LocalId logits = logits_tensor(t, "logits of all chunks", E, t.c.numerics.compute);
   t.gemm({x}, {logits}, t.tokens(), head.out, head.in);
-  const LocalId log_softmax = logits_tensor(t, "log-softmax of all chunks", E, soft);
+  const LocalId log_softmax =
+      keeps_softmax ? logits_tensor(t, "log-softmax of all chunks", E, soft) : kNoLocal;
   const LocalId upcast = logits_tensor(t, "chunk in the loss dtype", piece, soft);
   loss_op(t, {logits}, {log_softmax, upcast}, double(E * (2 + size_of(soft))));
   t.saves(logits, "kept as the model's output");
   t.saves(log_softmax, "cross-entropy backward");
   const LocalId grads = logits_tensor(t, "gradients of one chunk", 2 * piece, soft);
+  const LocalId dweight = chunk_weight_gradient(t, head);
   const LocalId dx = t.wide("gradient of the head input", head.in, Dim::Hidden, t.c.numerics.compute);
   loss_op(t, {logits, log_softmax}, {grads}, 3.0 * double(E * size_of(soft)));
   LayerOp& o =
-      t.gemm({grads, log_softmax, logits, head.is_trained ? x : kNoLocal}, {dx}, t.tokens(), head.in, head.out);
+      t.gemm({grads, log_softmax, logits, head.is_trained ? x : kNoLocal}, {dx, dweight}, t.tokens(), head.in,
+             head.out);
   o.flops *= head.is_trained ? 2 : 1;
   o.is_weight_gradient = head.is_trained;
   return dx;

@@ -80,6 +80,7 @@ LedgerContext make_context(const TrainedModel& model, const Recipe& recipe, cons
           .framework = framework,
           .numerics = numerics,
           .is_fused = kernels == LayerKernels::Fused || recipe.torch_compile,
+          .is_mlp_fused = (kernels == LayerKernels::Fused && framework.fuses_mlp) || recipe.torch_compile,
           .accumulates = recipe.grad_accum > 1};
 }
 

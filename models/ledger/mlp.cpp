@@ -50,7 +50,7 @@ LocalId inner_tensor(Tape& t, const char* name, std::int64_t elements, Dtype dty
 LocalId gated(Tape& t, LocalId gate, LocalId up) {
   const Dtype dtype = t.at(gate).dtype;
   const std::int64_t elements = gate == up ? t.at(gate).elements / 2 : t.at(gate).elements;
-  if (t.c.is_fused) {
+  if (t.c.is_mlp_fused) {
     const LocalId out = inner_tensor(t, "product", elements, dtype);
     t.memory_op(OpKind::SwiGlu, {gate, up}, {out}, 3.0 * double(t.at(out).bytes().count));
     t.saves(gate, "SwiGLU backward");
@@ -75,7 +75,7 @@ LocalId plain_activation(Tape& t, LocalId x) {
   const Dtype dtype = t.at(x).dtype;
   const std::int64_t elements = t.at(x).elements;
   const LocalId act = inner_tensor(t, "activation output", elements, dtype);
-  const bool is_written_out = t.c.model.spec.activation == "gelu_new" && !t.c.is_fused;
+  const bool is_written_out = t.c.model.spec.activation == "gelu_new" && !t.c.is_mlp_fused;
   const LocalId extra = is_written_out ? inner_tensor(t, "gelu_new intermediates", 3 * elements, dtype) : kNoLocal;
   LayerOp& o = t.memory_op(OpKind::Activation, {x}, {act, extra},
                            (is_written_out ? 8.0 : 2.0) * double(t.at(act).bytes().count));
