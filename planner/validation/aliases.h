@@ -23,7 +23,8 @@ struct QuantAlias {
 
 /// A point's framework: our record, and what its users do not state because the framework always does it.
 struct FrameworkAlias {
-  std::string norm, text;          // `text`: a part of the point's own text, empty for any
+  std::string norm, software;      // enumerations of the point
+  std::string text;                // a part of the point's own text, empty for any
   std::string record, until_then;  // `until_then`: while there is no such record
   int fsdp_version = 1;
   bool double_quant = false;                      // whatever the point says
@@ -31,8 +32,17 @@ struct FrameworkAlias {
   double lora_dropout = 0;
 };
 
+/// Adapters between machines: one of the two.
+struct NetworkAlias {
+  double gbit_per_node{}, gbit_per_gpu{};
+};
+
 struct AliasTable {
   std::map<std::string, std::string> models, optimizers;
+  std::map<std::string, std::string> checkpointings;  // of points whose norm says `partial`
+  std::map<std::string, std::string> flops_kinds;     // "model", or "executed" with recompute
+  std::map<std::string, NetworkAlias> networks;       // others: what such GPUs usually have
+  std::vector<std::string> optimizers_in_backward;  // texts that say so
   std::vector<std::string> pending_models;  // aliases may name them before the catalogue has them
   std::map<std::string, GpuAlias> gpus;
   std::map<std::string, QuantAlias> quants;

@@ -1,10 +1,14 @@
 #include "planner/validation/judge.h"
 
 #include <array>
+#include <cmath>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "models/framework.h"
 #include "planner/limits.h"
+#include "planner/validation/speed_metrics.h"
 
 namespace gpuplan {
 namespace {
@@ -47,13 +51,31 @@ void compare_memory(PointResult& result) {
 
 class Predictor {
  public:
-  /// Fills tiers of `result`. Throws InputError for a recipe that the model cannot follow.
-  void predict(PointResult& result, const EstimateRequest& r) {
+  /// Fills the prediction of `result`. Throws InputError for a recipe that the model cannot follow.
+  void predict(PointResult& result, const EstimateRequest& r, const AliasTable& aliases) {
     const FrameworkConvention& framework = find_framework(r.recipe.framework);
     const TrainedModel model = prepare(r.model, r.recipe, framework);
+    const Profile& profile = profile_of(r.cluster.gpus.front());
     StrategyEstimate e{.strategy = make_strategy(r.strategy, r.cluster, r.options)};
-    evaluate(e, r, model, framework, profile_of(r.cluster.gpus.front()), program_);
+    if (result.point->kind == PointKind::Speed) {
+      e = estimate_strategy(r, model, framework, profile, e.strategy, program_);
+      result.own = compare_speed(*result.point, e, r, model, aliases);
+      if (result.own)
+        result.throughput = Throughput{e.tokens_per_second * std::exp(log_time_error(*result.own)), e.tokens_per_second};
+    } else {
+      evaluate(e, r, model, framework, profile, program_);
+    }
     result.tiers = e.tiers;
+    if (result.point->kind == PointKind::Memory) compare_memory(result);
+  }
+
+  /// One of each id.
+  std::vector<Profile> profiles() const {
+    std::map<std::string, Profile> by_id;
+    for (const auto& [gpu, profile] : profiles_) by_id.emplace(profile.id, profile);
+    std::vector<Profile> out;
+    for (auto& [id, profile] : by_id) out.push_back(std::move(profile));
+    return out;
   }
 
  private:
@@ -66,6 +88,14 @@ class Predictor {
   StepProgram program_;
 };
 
+/// Why a point that has a plan has no comparison.
+std::string why_incomparable(const PointResult& result) {
+  const Point& p = *result.point;
+  if (result.own || p.memory.ran_out) return {};
+  if (p.kind == PointKind::Memory && !p.memory.gib) return "no figure is stated";
+  return fmt::format("metric '{}'", p.kind == PointKind::Memory ? p.memory.metric : p.speed.metric);
+}
+
 PointResult judge_one(const Point& point, PointPlanner& planner, Predictor& predictor) {
   PointResult result{.point = &point};
   const PointPlan plan = planner.plan(point);
@@ -73,19 +103,16 @@ PointResult judge_one(const Point& point, PointPlanner& planner, Predictor& pred
   result.strategy = plan.request.strategy == "auto" ? "" : plan.request.strategy;
   if (unsupported.empty()) {
     try {
-      predictor.predict(result, plan.request);
+      predictor.predict(result, plan.request, planner.aliases());
+      unsupported = why_incomparable(result);
     } catch (const InputError& error) { unsupported = error.problem(); }
   }
-  if (result.is_predicted()) compare_memory(result);
   if (!point.skipped.empty()) {
     result.status = PointStatus::Skipped;
     result.reason = point.skipped;
   } else if (!unsupported.empty()) {
     result.status = PointStatus::Unsupported;
     result.reason = unsupported;
-  } else if (!result.own && !point.memory.ran_out) {
-    result.status = PointStatus::Unsupported;
-    result.reason = point.memory.gib ? "metric '" + point.memory.metric + "'" : "no figure is stated";
   }
   return result;
 }
@@ -103,12 +130,13 @@ std::optional<MemoryTier> tier_of(std::string_view metric) {
   return std::nullopt;
 }
 
-std::vector<PointResult> judge(const std::vector<Point>& points, PointPlanner& planner) {
+Judgement judge(const std::vector<Point>& points, PointPlanner& planner) {
   Predictor predictor;
-  std::vector<PointResult> results;
-  results.reserve(points.size());
-  for (const Point& point : points) results.push_back(judge_one(point, planner, predictor));
-  return results;
+  Judgement out;
+  out.results.reserve(points.size());
+  for (const Point& point : points) out.results.push_back(judge_one(point, planner, predictor));
+  out.profiles = predictor.profiles();
+  return out;
 }
 
 }  // namespace gpuplan

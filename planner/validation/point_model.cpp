@@ -32,7 +32,8 @@ struct GenericFamily {
 };
 constexpr std::array kGeneric{GenericFamily{"llama", false}, GenericFamily{"gpt2", true}, GenericFamily{"starcoder2", false}};
 
-json config_of(const PointShape& shape, const char* model_type, bool is_tied) {
+/// Learned positions, where the family has them, reach as far as the point trains.
+json config_of(const PointShape& shape, const char* model_type, bool is_tied, std::int64_t num_positions) {
   return {{"model_type", model_type},
           {"hidden_size", shape.hidden},
           {"num_hidden_layers", shape.num_layers},
@@ -40,7 +41,7 @@ json config_of(const PointShape& shape, const char* model_type, bool is_tied) {
           {"num_key_value_heads", shape.num_kv_heads},
           {"intermediate_size", shape.ffn},
           {"vocab_size", shape.vocab},
-          {"max_position_embeddings", 1},  // no table of positions: sources differ in how they place tokens
+          {"max_position_embeddings", num_positions},
           {"resid_pdrop", 0.0},
           {"attn_pdrop", 0.0},
           {"tie_word_embeddings", is_tied}};
@@ -56,7 +57,7 @@ ModelSpec model_of_shape(const Point& point) {
   for (const GenericFamily& family : kGeneric)
     for (const bool is_tied : {false, true}) {
       if (!is_modelled(family.model_type) || (family.needs_mha && shape.num_kv_heads != shape.num_heads)) continue;
-      ModelSpec model = parse_hf_config(config_of(shape, family.model_type, is_tied), point.where);
+      ModelSpec model = parse_hf_config(config_of(shape, family.model_type, is_tied, point.seq_len.value_or(1)), point.where);
       if (!best || size_error(model, point) < size_error(*best, point)) best = std::move(model);
     }
   if (!best || size_error(*best, point) > kSizeTolerance)
