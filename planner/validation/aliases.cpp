@@ -105,6 +105,7 @@ AliasTable AliasTable::read(const std::filesystem::path& file) {
   read_texts(fields, "models", table.models);
   read_texts(fields, "optimizers", table.optimizers);
   read_texts(fields, "checkpointings", table.checkpointings);
+  read_texts(fields, "lengths", table.lengths);
   read_texts(fields, "flops_kinds", table.flops_kinds);
   each(fields, "networks", [&](const std::string& name, const json& value) {
     table.networks[name] = read_network(value, fmt::format("{}: networks: {}", where, name));

@@ -235,7 +235,8 @@ Recipe recipe_of(const Point& p, const ModelSpec& model, const FrameworkAlias& f
       p.optimizer_in_backward || std::find(in_backward.begin(), in_backward.end(), p.optimizer) != in_backward.end();
   r.micro_batch = stated(p.micro_batch, "the micro batch");
   r.seq_len = stated(p.seq_len, "the sequence length");
-  r.packing = row_of(kLengths, p.length, "length").packing;
+  const auto varying = aliases.lengths.find(p.length_text);
+  r.packing = row_of(kLengths, varying == aliases.lengths.end() ? p.length : varying->second, "length").packing;
   set_kernels(r, p, framework, aliases);
   for (const std::string& part : p.offload) row_of(kOffloads, part, "offload of").set(r.offload);
   return r;

@@ -144,6 +144,7 @@ void read_memory(JsonFields& fields, Point& p) {
   p.framework_text = text_of(fields, "framework");
   p.weight_dtype = text_of(fields, "weight_dtype");
   p.attention = text_of(fields, "attention");
+  p.length_text = text_of(fields, "seq_len_kind");
   p.optimizer_in_backward = fields.optional_bool("optimizer_in_backward").value_or(false);
   p.is_compiled = flag_of(fields, "torch_compile");
   if (flag_of(fields, "cpu_offload")) p.offload.emplace_back("cpu");
