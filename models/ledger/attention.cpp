@@ -180,7 +180,7 @@ LocalId rope(Tape& t, LocalId x, std::int64_t width, Dim dim, const char* name) 
 LocalId attention(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool is_causal) {
   const Numerics& n = t.c.numerics;
   const ModelSpec& spec = t.c.model.spec;
-  const AttentionKernel kernel = spec.materialises_scores ? AttentionKernel::Eager : t.c.recipe.attention;
+  const AttentionKernel kernel = spec.materialises_scores && !t.c.framework.has_own_models ? AttentionKernel::Eager : t.c.recipe.attention;
   q = convert(t, q, n.compute, "q in 16 bit");
   k = convert(t, k, n.compute, "k in 16 bit");
   v = convert(t, v, n.compute, "v in 16 bit");

@@ -75,7 +75,7 @@ LocalId plain_activation(Tape& t, LocalId x) {
   const Dtype dtype = t.at(x).dtype;
   const std::int64_t elements = t.at(x).elements;
   const LocalId act = inner_tensor(t, "activation output", elements, dtype);
-  const bool is_written_out = t.c.model.spec.activation == "gelu_new" && !t.c.is_mlp_fused;
+  const bool is_written_out = t.c.model.spec.activation == "gelu_new" && !t.c.is_mlp_fused && !t.c.framework.has_own_models;
   const LocalId extra = is_written_out ? inner_tensor(t, "gelu_new intermediates", 3 * elements, dtype) : kNoLocal;
   LayerOp& o = t.memory_op(OpKind::Activation, {x}, {act, extra},
                            (is_written_out ? 8.0 : 2.0) * double(t.at(act).bytes().count));
