@@ -57,6 +57,23 @@ void compare_memory(PointResult& result, const std::string& reports) {
   result.process = is_process ? result.own : compare(memory, *result.tiers, {"nvidia-smi", "max_reserved"});
 }
 
+/// What a point may claim to be the largest that fits, and where our answer stands.
+struct BoundaryRow {
+  std::string_view name;
+  std::optional<std::int64_t> Point::*stated;
+  std::optional<std::int64_t> StrategyEstimate::*predicted;
+};
+constexpr std::array kBoundaries{BoundaryRow{"max_micro_batch", &Point::micro_batch, &StrategyEstimate::max_micro_batch},
+                                 BoundaryRow{"max_seq_len", &Point::seq_len, &StrategyEstimate::max_seq_len}};
+
+/// Of `e`, whose limits are known. Nothing fits: 0.
+std::optional<Comparison> compare_boundary(const Point& point, const StrategyEstimate& e) {
+  for (const BoundaryRow& row : kBoundaries)
+    if (row.name == point.memory.boundary && point.*row.stated)
+      return Comparison{point.memory.boundary, double(*(point.*row.stated)), double((e.*row.predicted).value_or(0))};
+  return std::nullopt;
+}
+
 class Predictor {
  public:
   /// Fills the prediction of `result`. Throws InputError for a recipe that the model cannot follow.
@@ -75,6 +92,10 @@ class Predictor {
       evaluate(e, r, model, framework, profile, program_);
     }
     result.tiers = e.tiers;
+    if (!result.point->memory.boundary.empty()) {
+      find_limits(e, r, model, framework, profile, program_);
+      result.boundary = compare_boundary(*result.point, e);
+    }
     if (result.point->kind == PointKind::Memory) compare_memory(result, plan.reports);
   }
 
@@ -100,7 +121,7 @@ class Predictor {
 /// Why a point that has a plan has no comparison.
 std::string why_incomparable(const PointResult& result) {
   const Point& p = *result.point;
-  if (result.own || p.memory.ran_out) return {};
+  if (result.own || result.boundary || p.memory.ran_out) return {};
   if (p.kind == PointKind::Memory && !p.memory.gib) return "no figure is stated";
   return fmt::format("metric '{}'", p.kind == PointKind::Memory ? p.memory.metric : p.speed.metric);
 }

@@ -52,7 +52,9 @@ PointPlan PointPlanner::plan(const Point& point) {
     out.reports = framework.reports;
     if (!strategy.layout.shards_weights) r.recipe.offload.params = OffloadTarget::None;  // whole weights stay on the GPU
     validate_recipe(r.recipe, r.model, r.cluster);
-    out.unsupported = why_not_applicable(strategy, r.cluster, r.recipe, r.model);
+    // an engine runs on one GPU too: it shards nothing there and keeps its data types
+    if (point.num_gpus > 1 || strategy.engine == Engine::Local)
+      out.unsupported = why_not_applicable(strategy, r.cluster, r.recipe, r.model);
   } catch (const InputError& error) {
     out.unsupported = error.where().empty() ? error.problem() : fmt::format("{}: {}", error.where(), error.problem());
   }
