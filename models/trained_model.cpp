@@ -131,8 +131,9 @@ void check_names(const std::vector<std::string>& wanted, const ModelWeights& wei
 TrainedModel prepare(const ModelSpec& spec, const Recipe& recipe, const FrameworkConvention& framework) {
   TrainedModel model{.spec = spec, .weights = list_weights(spec)};
   model.parameters = model.weights.total_elements();
-  model.has_tied_head = spec.tie_word_embeddings && !framework.unties_head;
-  if (spec.tie_word_embeddings && framework.unties_head)
+  const bool is_tied = spec.tie_word_embeddings && spec.head == HeadKind::LanguageModel;
+  model.has_tied_head = is_tied && !framework.unties_head;
+  if (is_tied && framework.unties_head)
     model.weights.after.push_back(
         {"lm_head.weight", {spec.vocab_size, spec.embedding_width()}, WeightRole::Head, spec.embedding_width(), spec.vocab_size});
   if (recipe.is_adapter()) {

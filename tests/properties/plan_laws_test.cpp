@@ -63,7 +63,7 @@ EstimateRequest request(const ModelSpec& model, const Recipe& recipe, const std:
   EstimateRequest r;
   r.model = model;
   r.recipe = recipe;
-  if (model.learned_positions > 0) r.recipe.seq_len = std::min(r.recipe.seq_len, model.learned_positions);
+  if (model.learned_positions > 0) r.recipe.seq_len = std::min(r.recipe.seq_len, model.max_position_embeddings);
   r.cluster = parse_gpus(gpus);
   return r;
 }
