@@ -36,7 +36,8 @@ bool is_saved_copy(const LoraSpec& lora, const WeightTensor& tensor) {
 
 /// Adds the state of one tensor: the tensor itself, and what the recipe puts beside it.
 void add_state(StateList& out, const WeightTensor& tensor, const Recipe& recipe) {
-  const std::int64_t rows = tensor.shape.at(0), copies = tensor.copies;
+  const bool is_stack = tensor.shape.size() == 3;  // of matrices: optimizers and shards see as many copies
+  const std::int64_t copies = is_stack ? tensor.shape[0] : tensor.copies, rows = tensor.shape.at(is_stack ? 1 : 0);
   const std::int64_t cols = tensor.elements() / (rows * copies);
   if (!recipe.is_adapter()) {
     out.push_back({StateKind::Trained, rows, cols, copies});
