@@ -23,8 +23,8 @@ std::vector<ModelSpec> modelled() {
 
 /// What decides which ops and tensors a model has, sizes aside.
 auto class_of(const ModelSpec& m) {
-  return std::make_tuple(m.family, m.residual, m.norm_placement, m.position, m.mlp, m.tie_word_embeddings, m.embedding_size > 0,
-                         m.latent.q_rank > 0, m.sliding_window > 0, m.num_key_value_heads < m.num_attention_heads);
+  return std::make_tuple(m.family, m.residual, m.norm_placement, m.position, m.mlp, m.embedding_size > 0, m.latent.q_rank > 0,
+                         m.sliding_window > 0);
 }
 
 /// The shallowest entry of each class: expensive laws need not see every size.
