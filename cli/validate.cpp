@@ -7,16 +7,20 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/json/validation_json.h"
+#include "cli/render/validation_report.h"
 #include "cli/render/validation_text.h"
 #include "cli/validation_answer.h"
 #include "planner/validation/read_points.h"
 
 namespace gpuplan {
 namespace {
+
+constexpr std::size_t kUsualWorst = 5;
 
 struct GroupingName {
   const char* name;
@@ -28,12 +32,15 @@ constexpr std::array kGroupings{GroupingName{"source", Grouping::Source}, Groupi
 void setup(CLI::App& app) {
   app.add_option("points")
       ->type_name("POINTS.jsonl")
-      ->description("measured points, one JSON object per line; '-' is standard input")
+      ->description("measured points, one JSON object per line; '-' is standard input. Default: the shipped ones")
       ->group("Options")
-      ->expected(1, 1 << 10)
+      ->allow_extra_args()
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add_flag(app, "--by", "source|method|strategy", "one row per source, method or strategy");
   add_flag(app, "--worst", "N", "list the N points that are furthest off. Default 5");
+  add_flag(app, "--picks", "", "where one source compared settings: is the one that we would pick its best?");
+  add_flag(app, "--report", "FILE", "write all of it as a Markdown page (docs/accuracy.md)");
+  add_flag(app, "--save-ranges", "FILE", "write the ranges that estimates show (data/validation/accuracy.json)");
   add_flag(app, "--json", "", "every point and the summary as JSON; memory in GiB, speed in the point's own unit");
 }
 
@@ -47,9 +54,9 @@ std::optional<Grouping> read_grouping(const CLI::App& app) {
 }
 
 std::vector<Point> read_all(const CLI::App& app, std::istream& in) {
-  const std::vector<std::string> files = all_given(app, "points");
+  std::vector<std::string> files = all_given(app, "points");
   if (files.empty())
-    throw InputError("", "no points are given", "as in: gpuplan validate data/validation/memory.jsonl");
+    for (const char* name : {"memory.jsonl", "speed.jsonl"}) files.push_back((data_dir() / "validation" / name).string());
   std::vector<Point> points;
   std::set<std::string> ids;
   for (const std::string& file : files) {
@@ -64,12 +71,22 @@ std::vector<Point> read_all(const CLI::App& app, std::istream& in) {
   return points;
 }
 
+void save(const std::string& file, const std::string& content, Console& console) {
+  write_file_atomically(file, content);
+  console.err << fmt::format("gpuplan: written to {}\n", file);
+}
+
 int run(const CLI::App& app, Console& console) {
-  ValidationAnswer answer{.by = read_grouping(app)};
-  if (const auto worst = given(app, "--worst")) answer.num_worst = std::size_t(parse_integer(*worst, "--worst", 0));
-  answer.points = read_all(app, console.in);
-  PointPlanner planner(AliasTable::read());
-  answer.results = judge(answer.points, planner);
+  const auto by = read_grouping(app);
+  const auto worst = given(app, "--worst");
+  const std::size_t num_worst = worst ? std::size_t(parse_integer(*worst, "--worst", 0)) : kUsualWorst;
+  ValidationAnswer answer = validate_points(read_all(app, console.in));
+  answer.by = by;
+  answer.num_worst = num_worst;
+  if (is_given(app, "--picks"))
+    answer.picks = {judge_picks(answer.results, PointKind::Memory), judge_picks(answer.results, PointKind::Speed)};
+  if (const auto file = given(app, "--save-ranges")) save(*file, to_json(answer.ranges).dump(2) + "\n", console);
+  if (const auto file = given(app, "--report")) save(*file, validation_report(answer, read_peers()), console);
   console.print(is_given(app, "--json") ? validation_json(answer).dump(2) + "\n" : validation_text(answer, console.screen));
   return 0;
 }
@@ -78,11 +95,11 @@ int run(const CLI::App& app, Console& console) {
 
 const Command kValidate{.name = "validate",
                         .summary = "how far off the predictions are on published measurements",
-                        .usage = "POINTS.jsonl... [OPTION]...",
+                        .usage = "[POINTS.jsonl]... [OPTION]...",
                         .example =
-                            "gpuplan validate data/validation/memory.jsonl --by method\n"
-                            "gpuplan validate data/validation/memory.jsonl --worst 20\n"
-                            "gpuplan validate data/validation/*.jsonl --json",
+                            "gpuplan validate --by method\n"
+                            "gpuplan validate --worst 20 --picks\n"
+                            "gpuplan validate --json",
                         .setup = setup,
                         .run = run};
 

@@ -44,6 +44,7 @@ struct FrameworkConvention {
   AdapterDtype adapter = AdapterDtype::Fp32;
   bool upcasts_quantised_ends = true;     // prepare_model_for_kbit_training: norms, embedding, head in fp32
   bool fused_fsdp_residual_fp32 = false;  // fused kernels with adapters under FSDP leave the residual stream in fp32
+  bool has_own_models = false;  // own modelling code: what is said of transformers' code in ModelSpec does not apply
   // kernels
   LayerKernels kernels = LayerKernels::Plain;
   bool fuses_mlp = true;                // fused kernels include the activation (Liger SwiGLU)
@@ -53,6 +54,8 @@ struct FrameworkConvention {
   bool unties_head = false;             // embedding and head are two tensors even for tied models
   bool low_rank_keeps_input = false;    // adapters share the input of their linear (16-bit adapters)
   bool quantised_keeps_input = false;   // 4-bit linears save their input although they are frozen
+  bool keeps_last_graph = false;        // the loop's `loss` holds the last graph, and with it what Python objects saved there
+  bool scales_norm_in_fp32 = false;     // RMSNorm multiplies by its weight before the cast back
   SelectiveKind selective = SelectiveKind::Attention;
   // loss
   bool upcasts_logits = true;                    // the model's own cross-entropy in fp32; autocast upcasts in any case

@@ -20,7 +20,8 @@ LayerOp& loss_op(Tape& t, std::initializer_list<LocalId> reads, std::initializer
 
 /// fp32 where the model upcasts its logits or autocast runs the loss; else as the logits.
 Dtype loss_dtype(const Tape& t, Dtype logits) {
-  const bool upcasts = t.c.framework.upcasts_logits && !t.c.model.spec.keeps_16bit_logits;
+  const bool upcasts =
+      t.c.framework.upcasts_logits && (t.c.framework.has_own_models || !t.c.model.spec.keeps_16bit_logits);
   return upcasts || t.c.numerics.is_autocast ? Dtype::F32 : logits;
 }
 

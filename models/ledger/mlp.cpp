@@ -52,7 +52,7 @@ LocalId inner_tensor(Tape& t, const char* name, std::int64_t elements, Dtype dty
 /// written-out GELU its intermediates too. `traffic` in bytes of the result.
 LocalId activate(Tape& t, LocalId x, const char* name, std::int64_t elements, double traffic) {
   const std::string& activation = t.c.model.spec.activation;
-  const bool is_written_out = activation == "gelu_new" && !t.c.is_mlp_fused;
+  const bool is_written_out = activation == "gelu_new" && !t.c.is_mlp_fused && !t.c.framework.has_own_models;
   const Dtype dtype = t.at(x).dtype;
   const LocalId act = inner_tensor(t, name, elements, dtype);
   const LocalId extra = is_written_out ? inner_tensor(t, "gelu_new intermediates", 3 * elements, dtype) : kNoLocal;

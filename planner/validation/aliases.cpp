@@ -34,6 +34,15 @@ void read_texts(JsonFields& fields, const char* key, std::map<std::string, std::
   });
 }
 
+void read_list(JsonFields& fields, const char* key, std::vector<std::string>& out) {
+  const json* list = fields.find(key);
+  if (!list || !list->is_array()) return fields.report(key, "expected a list");
+  for (const json& one : *list) {
+    if (!one.is_string()) return fields.report(key, "expected a list of texts");
+    out.push_back(one.get<std::string>());
+  }
+}
+
 /// "a|b, c": modules between commas.
 void read_modules(JsonFields& fields, const char* key, std::map<std::string, std::vector<std::string>>& out) {
   std::map<std::string, std::string> texts;
@@ -61,14 +70,27 @@ QuantAlias read_quant(const json& value, const std::string& where) {
 
 FrameworkAlias read_framework(const json& value, const std::string& where) {
   JsonFields fields(value, where);
-  FrameworkAlias alias{.norm = fields.require_string("norm"),
+  FrameworkAlias alias{.norm = fields.optional_string("norm").value_or(""),
+                       .software = fields.optional_string("software").value_or(""),
                        .text = fields.optional_string("text").value_or(""),
                        .record = fields.require_string("record"),
                        .until_then = fields.optional_string("until_then").value_or(""),
                        .fsdp_version = int(fields.optional_int("fsdp_version", {1, 2}).value_or(1)),
                        .double_quant = fields.optional_bool("double_quant").value_or(false),
                        .loss_chunk_tokens = fields.optional_int("loss_chunk_tokens", {1, 1 << 20}),
-                       .lora_dropout = fields.optional_number("lora_dropout").value_or(0)};
+                       .lora_dropout = fields.optional_number("lora_dropout").value_or(0),
+                       .grad_accum = fields.optional_int("grad_accum", {1, 1 << 20}).value_or(1),
+                       .reports = fields.optional_string("reports").value_or("")};
+  fields.refuse_unknown();
+  fields.finish();
+  return alias;
+}
+
+NetworkAlias read_network(const json& value, const std::string& where) {
+  JsonFields fields(value, where);
+  NetworkAlias alias{.gbit_per_node = fields.optional_number("gbit_per_node").value_or(0),
+                     .gbit_per_gpu = fields.optional_number("gbit_per_gpu").value_or(0)};
+  if ((alias.gbit_per_node > 0) == (alias.gbit_per_gpu > 0)) fields.report("gbit_per_node", "or gbit_per_gpu is needed");
   fields.refuse_unknown();
   fields.finish();
   return alias;
@@ -84,6 +106,12 @@ AliasTable AliasTable::read(const std::filesystem::path& file) {
   fields.find("about");
   read_texts(fields, "models", table.models);
   read_texts(fields, "optimizers", table.optimizers);
+  read_texts(fields, "checkpointings", table.checkpointings);
+  read_texts(fields, "lengths", table.lengths);
+  read_texts(fields, "flops_kinds", table.flops_kinds);
+  each(fields, "networks", [&](const std::string& name, const json& value) {
+    table.networks[name] = read_network(value, fmt::format("{}: networks: {}", where, name));
+  });
   read_modules(fields, "lora_targets", table.lora_targets);
   read_modules(fields, "trained_modules", table.trained_modules);
   each(fields, "gpus", [&](const std::string& name, const json& value) {
@@ -92,11 +120,11 @@ AliasTable AliasTable::read(const std::filesystem::path& file) {
   each(fields, "quants", [&](const std::string& name, const json& value) {
     table.quants[name] = read_quant(value, fmt::format("{}: quants: {}", where, name));
   });
-  for (const char* list : {"frameworks", "pending_models"})
-    if (const json* rows = fields.find(list); !rows || !rows->is_array()) fields.report(list, "expected a list");
+  if (const json* rows = fields.find("frameworks"); !rows || !rows->is_array()) fields.report("frameworks", "expected a list");
+  read_list(fields, "pending_models", table.pending_models);
+  read_list(fields, "optimizers_in_backward", table.optimizers_in_backward);
   fields.refuse_unknown();
   fields.finish();
-  table.pending_models = content["pending_models"].get<std::vector<std::string>>();
   for (const json& row : content["frameworks"])
     table.frameworks.push_back(read_framework(row, fmt::format("{}: frameworks: {}", where, table.frameworks.size() + 1)));
   return table;

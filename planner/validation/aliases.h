@@ -23,16 +23,29 @@ struct QuantAlias {
 
 /// A point's framework: our record, and what its users do not state because the framework always does it.
 struct FrameworkAlias {
-  std::string norm, text;          // `text`: a part of the point's own text, empty for any
+  std::string norm, software;      // enumerations of the point
+  std::string text;                // a part of the point's own text, empty for any
   std::string record, until_then;  // `until_then`: while there is no such record
   int fsdp_version = 1;
   bool double_quant = false;                      // whatever the point says
   std::optional<std::int64_t> loss_chunk_tokens;  // of a chunked loss
   double lora_dropout = 0;
+  std::int64_t grad_accum = 1;  // where a point does not say
+  std::string reports;          // metric of its own log, where a point does not say which figure it prints
+};
+
+/// Adapters between machines: one of the two.
+struct NetworkAlias {
+  double gbit_per_node{}, gbit_per_gpu{};
 };
 
 struct AliasTable {
   std::map<std::string, std::string> models, optimizers;
+  std::map<std::string, std::string> checkpointings;  // of points whose norm says `partial`
+  std::map<std::string, std::string> flops_kinds;     // "model", or "executed" with recompute
+  std::map<std::string, NetworkAlias> networks;       // others: what such GPUs usually have
+  std::map<std::string, std::string> lengths;         // beginnings of `seq_len_kind` whose batches differ in length
+  std::vector<std::string> optimizers_in_backward;  // texts that say so
   std::vector<std::string> pending_models;  // aliases may name them before the catalogue has them
   std::map<std::string, GpuAlias> gpus;
   std::map<std::string, QuantAlias> quants;

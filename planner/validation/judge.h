@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/validation/comparison.h"
 #include "planner/validation/point_plan.h"
 
 namespace gpuplan {
@@ -16,11 +17,9 @@ std::string_view to_string(PointStatus status);
 enum class MemoryTier : std::uint8_t { Tensors, Reserved, Process };
 std::optional<MemoryTier> tier_of(std::string_view metric);
 
-/// One figure of a point, in the point's own unit (GiB for memory).
-struct Comparison {
-  std::string metric;
+/// Tokens per second of the whole job, whatever the source printed.
+struct Throughput {
   double measured{}, predicted{};
-  double error() const { return predicted / measured - 1; }
 };
 
 struct PointResult {
@@ -31,13 +30,19 @@ struct PointResult {
   std::optional<Comparison> own;  // empty for a run that ran out of memory and for what was not predicted
   /// The same run, by tier: from the point's own metric where it is of that tier, else from another that it prints.
   std::optional<Comparison> allocated, process;
+  std::optional<Comparison> boundary;  // the largest value that fits, as the point claims and as we say
   std::optional<MemoryTiers> tiers;  // predicted, of the fullest rank
-  std::optional<StepTime> time;
+  std::optional<Throughput> throughput;  // of speed points
 
   bool is_predicted() const { return tiers.has_value(); }
 };
 
-/// In the order of `points`. Points that do not count are predicted too where that is possible.
-std::vector<PointResult> judge(const std::vector<Point>& points, PointPlanner& planner);
+struct Judgement {
+  std::vector<PointResult> results;  // in the order of the points
+  std::vector<Profile> profiles;     // that the predictions used
+};
+
+/// Points that do not count are predicted too where that is possible.
+Judgement judge(const std::vector<Point>& points, PointPlanner& planner);
 
 }  // namespace gpuplan

@@ -37,9 +37,9 @@ struct MemoryFigures {
 struct SpeedFigures {
   std::string metric;  // step_time_s, tokens_per_s, tokens_per_s_per_gpu, samples_per_s, total_time_s, tflops_per_gpu, mfu
   double value{};
-  std::string tflops_kind;                    // which FLOPs the source counted, in its words
-  std::optional<double> tokens_per_step;      // printed or derived by arithmetic
-  std::optional<double> step_seconds;         // the same
+  std::string flops_kind;                 // which FLOPs the source counted, in its words
+  std::optional<double> tokens_per_step;  // of the whole job; printed, or by arithmetic from what is
+  std::optional<double> step_seconds;     // of one optimizer step; the same
 };
 
 struct PointLink {
@@ -59,13 +59,14 @@ struct Point {
   std::optional<PointShape> shape;
   std::string framework, framework_text, software;
   std::string method, quant, precision, weight_dtype, optimizer, loss, attention, checkpointing, length;
+  std::string checkpointing_text, length_text;  // in the source's words
   PointLora lora;
   bool optimizer_in_backward = false, is_compiled = false;
   std::optional<std::int64_t> micro_batch, seq_len, grad_accum, global_batch;
   std::vector<std::string> offload;  // optimizer, master, params, activations, quant_weights, or "cpu": whatever can be
   std::string strategy;
-  std::vector<std::pair<std::string, std::int64_t>> degrees;  // tp, pp, cp, ep above 1
-  std::optional<std::int64_t> shard_size;
+  std::vector<std::pair<std::string, std::int64_t>> degrees;  // tp, pp, cp, ep
+  std::optional<std::int64_t> shard_size;                     // ranks that share one copy of what is sharded
 
   std::string gpu;  // empty: not stated
   std::int64_t num_gpus = 1;

@@ -32,7 +32,8 @@ struct GenericFamily {
 };
 constexpr std::array kGeneric{GenericFamily{"llama", false}, GenericFamily{"gpt2", true}, GenericFamily{"starcoder2", false}};
 
-json config_of(const PointShape& shape, const char* model_type, bool is_tied) {
+/// Learned positions, where the family has them, reach as far as the point trains.
+json config_of(const PointShape& shape, const char* model_type, bool is_tied, std::int64_t num_positions) {
   return {{"model_type", model_type},
           {"hidden_size", shape.hidden},
           {"num_hidden_layers", shape.num_layers},
@@ -40,13 +41,21 @@ json config_of(const PointShape& shape, const char* model_type, bool is_tied) {
           {"num_key_value_heads", shape.num_kv_heads},
           {"intermediate_size", shape.ffn},
           {"vocab_size", shape.vocab},
-          {"max_position_embeddings", 1},  // no table of positions: sources differ in how they place tokens
+          {"max_position_embeddings", num_positions},
           {"resid_pdrop", 0.0},
           {"attn_pdrop", 0.0},
           {"tie_word_embeddings", is_tied}};
 }
 
 bool is_modelled(const char* model_type) { return find_family(model_type, {}) != nullptr; }
+
+/// A run that was measured had a position for every token: llm-foundry sizes the learned table by the length it trains on.
+ModelSpec with_positions(ModelSpec model, const Point& point) {
+  const std::int64_t length = point.seq_len.value_or(0);
+  if (model.learned_positions == 0 || length <= model.max_position_embeddings) return model;
+  model.learned_positions = model.max_position_embeddings = length;
+  return model;
+}
 
 }  // namespace
 
@@ -56,7 +65,7 @@ ModelSpec model_of_shape(const Point& point) {
   for (const GenericFamily& family : kGeneric)
     for (const bool is_tied : {false, true}) {
       if (!is_modelled(family.model_type) || (family.needs_mha && shape.num_kv_heads != shape.num_heads)) continue;
-      ModelSpec model = parse_hf_config(config_of(shape, family.model_type, is_tied), point.where);
+      ModelSpec model = parse_hf_config(config_of(shape, family.model_type, is_tied, point.seq_len.value_or(1)), point.where);
       if (!best || size_error(model, point) < size_error(*best, point)) best = std::move(model);
     }
   if (!best || size_error(*best, point) > kSizeTolerance)
@@ -67,15 +76,16 @@ ModelSpec model_of_shape(const Point& point) {
 }
 
 const ModelSpec& PointPlanner::catalogue_model(const std::string& name) {
-  if (std::find(aliases_.pending_models.begin(), aliases_.pending_models.end(), name) != aliases_.pending_models.end())
-    throw InputError("", fmt::format("model '{}' is not modelled yet", name));
   if (const auto refused = refused_.find(name); refused != refused_.end()) throw InputError("", refused->second);
   if (const auto known = models_.find(name); known != models_.end()) return known->second;
   try {
     return models_.emplace(name, load_model(name).spec).first->second;
   } catch (const InputError& error) {
-    refused_.emplace(name, error.problem());
-    throw;
+    const auto& pending = aliases_.pending_models;
+    const bool is_pending = std::find(pending.begin(), pending.end(), name) != pending.end();
+    const std::string reason = is_pending ? fmt::format("model '{}' is not modelled yet", name) : error.problem();
+    refused_.emplace(name, reason);
+    throw InputError("", reason);
   }
 }
 
@@ -85,7 +95,7 @@ ModelSpec PointPlanner::model_of(const Point& point) {
   std::string reason;
   try {
     const ModelSpec& model = catalogue_model(alias_or_self(aliases_.models, point.model));
-    if (size_error(model, point) <= kSizeTolerance) return model;
+    if (size_error(model, point) <= kSizeTolerance) return with_positions(model, point);
     reason = fmt::format("'{}' has {} B parameters here, {} has {:.3g} B", point.model, *point.parameters_b, model.name,
                          double(list_weights(model).total_elements()) / 1e9);
   } catch (const InputError& error) {

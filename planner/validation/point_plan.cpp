@@ -8,20 +8,6 @@
 #include "planner/limits.h"
 
 namespace gpuplan {
-namespace {
-
-constexpr double kUnknownCapacityGib = 1 << 14;  // of a GPU that the point does not name: nothing is refused
-
-Bytes gib(double amount) { return {std::int64_t(amount * 0x1p30)}; }
-
-bool is_known_framework(const std::string& name) {
-  try {
-    find_framework(name);
-    return true;
-  } catch (const InputError&) { return false; }
-}
-
-}  // namespace
 
 std::string strategy_of(const Point& point) {
   for (const auto& [axis, degree] : point.degrees)
@@ -32,26 +18,22 @@ std::string strategy_of(const Point& point) {
   } catch (const InputError&) { throw InputError("", fmt::format("strategy '{}'", point.strategy)); }
 }
 
-/// One machine or nodes with this GPU; the capacity that the point states wins.
-ClusterSpec PointPlanner::cluster_of(const Point& point) {
-  ClusterSpec cluster;
-  GpuSpec gpu;
-  if (point.gpu.empty()) {
-    gpu.id = gpu.name = "unnamed";
-    gpu.framework_memory = gib(kUnknownCapacityGib);
-  } else {
-    const auto alias = aliases_.gpus.find(point.gpu);
-    const std::string& id = alias == aliases_.gpus.end() ? point.gpu : alias->second.gpu;
-    if (!gpus_.contains(id)) gpus_.emplace(id, find_gpu(id, nullptr));
-    gpu = gpus_.at(id);
-    if (alias != aliases_.gpus.end() && alias->second.memory_gib) gpu.framework_memory = gib(*alias->second.memory_gib);
-  }
-  if (point.memory.capacity_gib) gpu.framework_memory = gib(*point.memory.capacity_gib);
-  cluster.name = gpu.name;
-  cluster.gpus.assign(std::size_t(point.num_gpus), gpu);
-  cluster.gpus_per_node = std::min<std::int64_t>(8, point.num_gpus);
-  return cluster;
+namespace {
+
+/// Micro-batches per step: stated, or what the global batch leaves. Throws InputError when that is no whole number.
+std::int64_t accumulation_of(const Point& p, const Recipe& recipe, const Strategy& strategy, std::int64_t usual) {
+  if (recipe.optimizer_in_backward) return 1;
+  if (p.grad_accum) return *p.grad_accum;
+  const std::int64_t at_once = recipe.micro_batch * strategy.mesh.data_parallel();
+  const std::int64_t global =
+      p.global_batch.value_or(std::int64_t(p.speed.tokens_per_step.value_or(0) / double(recipe.seq_len)));
+  if (global < at_once) return usual;  // not stated either
+  if (global % at_once != 0)
+    throw InputError("", fmt::format("{} sequences per step are no multiple of the {} of one pass", global, at_once));
+  return global / at_once;
 }
+
+}  // namespace
 
 PointPlan PointPlanner::plan(const Point& point) {
   PointPlan out;
@@ -59,15 +41,20 @@ PointPlan PointPlanner::plan(const Point& point) {
   try {
     r.strategy = strategy_of(point);
     r.model = model_of(point);
-    const FrameworkAlias& framework = framework_of(point, aliases_);
+    const FrameworkAlias framework = framework_of(point, aliases_);
     r.recipe = recipe_of(point, r.model, framework, aliases_);
-    if (!framework.until_then.empty() && !is_known_framework(framework.record)) r.recipe.framework = framework.until_then;
     r.options.fsdp_version = framework.fsdp_version;
+    r.options.shard_size = point.shard_size;
     r.cluster = cluster_of(point);
+    if (r.strategy == "hsdp" && point.shard_size == point.num_gpus) r.strategy = "fsdp";  // one replica
     const Strategy strategy = make_strategy(r.strategy, r.cluster, r.options);
+    r.recipe.grad_accum = accumulation_of(point, r.recipe, strategy, framework.grad_accum);
+    out.reports = framework.reports;
     if (!strategy.layout.shards_weights) r.recipe.offload.params = OffloadTarget::None;  // whole weights stay on the GPU
     validate_recipe(r.recipe, r.model, r.cluster);
-    out.unsupported = why_not_applicable(strategy, r.cluster, r.recipe, r.model);
+    // an engine runs on one GPU too: it shards nothing there and keeps its data types
+    if (point.num_gpus > 1 || strategy.engine == Engine::Local)
+      out.unsupported = why_not_applicable(strategy, r.cluster, r.recipe, r.model);
   } catch (const InputError& error) {
     out.unsupported = error.where().empty() ? error.problem() : fmt::format("{}: {}", error.where(), error.problem());
   }

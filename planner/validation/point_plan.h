@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "cluster/gpu_file.h"
 #include "planner/estimate.h"
 #include "planner/validation/aliases.h"
 #include "planner/validation/point.h"
@@ -14,6 +15,7 @@ namespace gpuplan {
 struct PointPlan {
   std::string unsupported;  // why there is no plan, else empty
   EstimateRequest request;  // with a fixed strategy
+  std::string reports;      // metric of the framework's own log, empty where it is not known
 };
 
 /// Maps points; models, GPUs and machines are read once each.
@@ -22,6 +24,7 @@ class PointPlanner {
   explicit PointPlanner(AliasTable aliases) : aliases_(std::move(aliases)) {}
 
   PointPlan plan(const Point& point);
+  const AliasTable& aliases() const { return aliases_; }
 
  private:
   ModelSpec model_of(const Point& point);
@@ -31,11 +34,12 @@ class PointPlanner {
   AliasTable aliases_;
   std::map<std::string, ModelSpec> models_;
   std::map<std::string, std::string> refused_;  // names that the catalogue does not have, with its reason
-  std::map<std::string, GpuSpec> gpus_;
+  std::map<std::string, GpuFile> gpus_;
+  std::map<std::string, ClusterSpec> clusters_;
 };
 
-/// The first row of the table that the point matches. Throws InputError when none does.
-const FrameworkAlias& framework_of(const Point& point, const AliasTable& aliases);
+/// The first row of the table that the point matches, with a record that exists. Throws InputError when none does.
+FrameworkAlias framework_of(const Point& point, const AliasTable& aliases);
 
 /// How the point was trained. Throws InputError for what a recipe cannot say.
 Recipe recipe_of(const Point& point, const ModelSpec& model, const FrameworkAlias& framework, const AliasTable& aliases);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "models/framework.h"
 #include "models/recipe_names.h"
 #include "models/weights.h"
 #include "planner/validation/point_plan.h"
@@ -77,8 +78,7 @@ struct CheckpointingRow {
   std::string_view name;
   Checkpointing kind;
 };
-constexpr std::array kCheckpointings{CheckpointingRow{"", Checkpointing::None},
-                                     CheckpointingRow{"none", Checkpointing::None},
+constexpr std::array kCheckpointings{CheckpointingRow{"none", Checkpointing::None},
                                      CheckpointingRow{"full", Checkpointing::Full},
                                      CheckpointingRow{"selective", Checkpointing::Selective}};
 
@@ -130,12 +130,17 @@ void add_once(std::vector<std::string>& list, const std::string& name) {
 /// PEFT's own choice for decoders, where nothing is stated.
 const std::vector<std::string> kUnstatedTargets{"q_proj", "v_proj"};
 
+/// Table of token embeddings and head, under the names that families have for them.
+const std::vector<std::string> kEmbeddings{"embed_tokens|wte|word_embeddings|embed_in|tok_embeddings", "lm_head|embed_out|output_layer"};
+
 LoraSpec lora_of(const Point& point, const ModelSpec& model, const AliasTable& aliases) {
   LoraSpec lora;
   lora.rank = point.lora.rank.value_or(8);
   lora.alpha = point.lora.alpha.value_or(2.0 * double(lora.rank));
   lora.targets.clear();
   const auto known = modules_of(model);
+  if (point.lora.trains_embeddings)
+    for (const std::string& module : kEmbeddings) add_once(lora.modules_to_save, pick_module(module, known));
   for (const std::string& target : point.lora.targets.empty() ? kUnstatedTargets : point.lora.targets) {
     const auto trained = aliases.trained_modules.find(target);
     if (trained != aliases.trained_modules.end()) {
@@ -167,11 +172,19 @@ std::int64_t stated(const std::optional<std::int64_t>& value, const char* what) 
   return *value;
 }
 
+bool is_known_framework(const std::string& name) {
+  try {
+    find_framework(name);
+    return true;
+  } catch (const InputError&) { return false; }
+}
+
 void set_method(Recipe& r, const Point& p, const ModelSpec& model, const FrameworkAlias& framework, const AliasTable& aliases) {
   const MethodRow& method = row_of(kMethods, p.method, "method");
   r.method = method.method;
   if (r.is_adapter()) r.lora = lora_of(p, model, aliases);
   r.lora.is_dora = method.is_dora;
+  if (r.is_adapter() && p.quant.empty() && p.weight_dtype == "float32") r.lora.base_dtype = Dtype::F32;
   r.lora.dropout = framework.lora_dropout;
   if (p.quant.empty()) return;
   if (!r.is_adapter()) refuse("full fine-tuning of a quantised model");
@@ -179,7 +192,13 @@ void set_method(Recipe& r, const Point& p, const ModelSpec& model, const Framewo
   if (r.quant.kind != BaseQuant::Int8) r.method = Method::Qlora;
 }
 
-void set_kernels(Recipe& r, const Point& p, const FrameworkAlias& framework) {
+/// `partial` stands for many things; the alias table knows those that are a kind of ours.
+Checkpointing checkpointing_of(const Point& p, const AliasTable& aliases) {
+  const std::string name = p.checkpointing == "partial" ? alias_or_self(aliases.checkpointings, p.checkpointing_text) : p.checkpointing;
+  return row_of(kCheckpointings, name, "checkpointing").kind;
+}
+
+void set_kernels(Recipe& r, const Point& p, const FrameworkAlias& framework, const AliasTable& aliases) {
   const LossRow& loss = row_of(kLosses, p.loss, "loss");
   r.loss = loss.loss;
   if (loss.has_fused_kernels) r.kernels = LayerKernels::Fused;
@@ -187,17 +206,35 @@ void set_kernels(Recipe& r, const Point& p, const FrameworkAlias& framework) {
   if (r.loss == LossKernel::Chunked && framework.loss_chunk_tokens)
     r.loss_chunks = std::max<std::int64_t>(1, ceil_div(r.tokens(), *framework.loss_chunk_tokens));
   r.attention = row_of(kAttentions, p.attention, "attention").kernel;
-  r.checkpointing = row_of(kCheckpointings, p.checkpointing, "checkpointing").kind;
+  r.checkpointing = checkpointing_of(p, aliases);
 }
 
 }  // namespace
 
-const FrameworkAlias& framework_of(const Point& point, const AliasTable& aliases) {
+FrameworkAlias framework_of(const Point& point, const AliasTable& aliases) {
   const std::string text = to_lower(point.framework_text);
-  for (const FrameworkAlias& row : aliases.frameworks)
-    if (row.norm == point.framework && text.find(to_lower(row.text)) != std::string::npos) return row;
+  for (const FrameworkAlias& row : aliases.frameworks) {
+    if (row.norm != point.framework || row.software != point.software) continue;
+    if (text.find(to_lower(row.text)) == std::string::npos) continue;
+    FrameworkAlias found = row;
+    if (!found.until_then.empty() && !is_known_framework(found.record)) found.record = found.until_then;
+    return found;
+  }
   refuse(point.framework.empty() ? "the framework is not stated" : fmt::format("framework '{}'", point.framework));
 }
+
+namespace {
+
+/// Lengths that differ from batch to batch decide what the allocator can reuse, so they count even where the longest is meant.
+Packing packing_of(const Point& p, const AliasTable& aliases) {
+  const std::pair<const std::string, std::string>* longest = nullptr;
+  for (const auto& row : aliases.lengths)
+    if (p.length_text.starts_with(row.first) && (!longest || row.first.size() > longest->first.size())) longest = &row;
+  if (longest) return parse_packing(longest->second, "lengths");
+  return row_of(kLengths, p.length, "length").packing;
+}
+
+}  // namespace
 
 Recipe recipe_of(const Point& p, const ModelSpec& model, const FrameworkAlias& framework, const AliasTable& aliases) {
   Recipe r;
@@ -206,13 +243,14 @@ Recipe recipe_of(const Point& p, const ModelSpec& model, const FrameworkAlias& f
   const PrecisionRow& precision = row_of(kPrecisions, p.precision, "precision");
   r.fp8_matmul = precision.is_fp8;
   r.precision = precision.precision;
-  r.optimizer = alias_or_self(aliases.optimizers, p.optimizer);
-  r.optimizer_in_backward = p.optimizer_in_backward;
+  r.optimizer = p.optimizer.empty() ? find_framework(r.framework).default_optimizer : alias_or_self(aliases.optimizers, p.optimizer);
+  const auto& in_backward = aliases.optimizers_in_backward;
+  r.optimizer_in_backward =
+      p.optimizer_in_backward || std::find(in_backward.begin(), in_backward.end(), p.optimizer) != in_backward.end();
   r.micro_batch = stated(p.micro_batch, "the micro batch");
   r.seq_len = stated(p.seq_len, "the sequence length");
-  r.grad_accum = p.optimizer_in_backward ? 1 : p.grad_accum.value_or(1);
-  r.packing = row_of(kLengths, p.length, "length").packing;
-  set_kernels(r, p, framework);
+  r.packing = packing_of(p, aliases);
+  set_kernels(r, p, framework, aliases);
   for (const std::string& part : p.offload) row_of(kOffloads, part, "offload of").set(r.offload);
   return r;
 }
