@@ -77,11 +77,15 @@ nlohmann::ordered_json to_json(const Accuracy& accuracy) {
   for (const auto& [figure, a] : accuracy.figures) {
     nlohmann::ordered_json methods = nlohmann::ordered_json::object();
     for (const auto& [method, range] : a.by_method) methods[std::string(to_string(method))] = range_json(range);
-    figures[std::string(to_string(figure))] = {{"all", range_json(a.all)}, {"by_method", methods}, {"tail", a.tail},
-                                               {"widening", a.widening}, {"coverage", a.coverage}};
+    figures[std::string(to_string(figure))] = {{"all", range_json(a.all)},
+                                               {"by_method", methods},
+                                               {"tail", a.tail},
+                                               {"widening", a.widening},
+                                               {"coverage", a.coverage}};
   }
-  return {{"about", "measured / predicted of published measurements: 8 of 10 lie between low and high. Written by gpuplan "
-                    "validate --save-ranges; fields: README.md"},
+  return {{"about",
+           "measured / predicted of published measurements: 8 of 10 lie between low and high. Written by gpuplan "
+           "validate --save-ranges; fields: README.md"},
           {"figures", figures}};
 }
 

@@ -30,9 +30,9 @@ struct AccuracyRange {
 struct FigureAccuracy {
   AccuracyRange all;
   std::vector<std::pair<Method, AccuracyRange>> by_method;
-  double tail{};      // share cut off at either end of the ratios, chosen by the coverage
+  double tail{};        // share cut off at either end of the ratios, chosen by the coverage
   double widening = 1;  // of the logarithm of both ends, where no tail sufficed
-  double coverage{};  // share of the points inside the range that the other sources give
+  double coverage{};    // share of the points inside the range that the other sources give
   const AccuracyRange& of(Method method) const;
 };
 

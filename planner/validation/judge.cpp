@@ -55,8 +55,9 @@ struct BoundaryRow {
   std::optional<std::int64_t> Point::*stated;
   std::optional<std::int64_t> StrategyEstimate::*predicted;
 };
-constexpr std::array kBoundaries{BoundaryRow{"max_micro_batch", &Point::micro_batch, &StrategyEstimate::max_micro_batch},
-                                 BoundaryRow{"max_seq_len", &Point::seq_len, &StrategyEstimate::max_seq_len}};
+constexpr std::array kBoundaries{
+    BoundaryRow{"max_micro_batch", &Point::micro_batch, &StrategyEstimate::max_micro_batch},
+    BoundaryRow{"max_seq_len", &Point::seq_len, &StrategyEstimate::max_seq_len}};
 
 /// Of `e`, whose limits are known. Nothing fits: 0.
 std::optional<Comparison> compare_boundary(const Point& point, const StrategyEstimate& e) {
@@ -78,7 +79,8 @@ class Predictor {
       e = estimate_strategy(r, model, framework, profile, e.strategy, program_);
       result.own = compare_speed(*result.point, e, r, model, aliases);
       if (result.own)
-        result.throughput = Throughput{e.tokens_per_second * std::exp(log_time_error(*result.own)), e.tokens_per_second};
+        result.throughput =
+            Throughput{e.tokens_per_second * std::exp(log_time_error(*result.own)), e.tokens_per_second};
     } else {
       evaluate(e, r, model, framework, profile, program_);
     }

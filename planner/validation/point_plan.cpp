@@ -49,7 +49,8 @@ PointPlan PointPlanner::plan(const Point& point) {
     if (r.strategy == "hsdp" && point.shard_size == point.num_gpus) r.strategy = "fsdp";  // one replica
     const Strategy strategy = make_strategy(r.strategy, r.cluster, r.options);
     r.recipe.grad_accum = accumulation_of(point, r.recipe, strategy);
-    if (!strategy.layout.shards_weights) r.recipe.offload.params = OffloadTarget::None;  // whole weights stay on the GPU
+    if (!strategy.layout.shards_weights)
+      r.recipe.offload.params = OffloadTarget::None;  // whole weights stay on the GPU
     validate_recipe(r.recipe, r.model, r.cluster);
     // an engine runs on one GPU too: it shards nothing there and keeps its data types
     if (point.num_gpus > 1 || strategy.engine == Engine::Local)

@@ -46,8 +46,8 @@ struct MethodName {
   std::string_view name;
   Method method;
 };
-constexpr std::array kMethods{MethodName{"full", Method::Full}, MethodName{"pretrain", Method::Full},
-                              MethodName{"lora", Method::Lora}, MethodName{"dora", Method::Lora},
+constexpr std::array kMethods{MethodName{"full", Method::Full},   MethodName{"pretrain", Method::Full},
+                              MethodName{"lora", Method::Lora},   MethodName{"dora", Method::Lora},
                               MethodName{"qlora", Method::Qlora}, MethodName{"qdora", Method::Qlora}};
 
 Method method_of(const Point& point) {

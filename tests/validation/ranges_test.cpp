@@ -11,9 +11,9 @@ using namespace gpuplan;
 namespace {
 
 /// `count` points of one source and group each, with the same ratio.
-void add(std::vector<Ratio>& ratios, const std::string& source, std::vector<double> values, Method method = Method::Full) {
-  for (const double value : values)
-    ratios.push_back({method, {source, source + std::to_string(ratios.size())}, value});
+void add(std::vector<Ratio>& ratios, const std::string& source, std::vector<double> values,
+         Method method = Method::Full) {
+  for (const double value : values) ratios.push_back({method, {source, source + std::to_string(ratios.size())}, value});
 }
 
 }  // namespace
@@ -22,8 +22,8 @@ TEST_CASE("the range is the quantiles of measured over predicted, and holds the 
   std::vector<Ratio> ratios;
   add(ratios, "a", {0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7});
   const AccuracyRange all = derive_ranges(ratios, 0.1, 1).all;
-  CHECK(all.low == 0.8);    // one of ten reaches 10 %
-  CHECK(all.high == doctest::Approx(1.6));   // nine of ten reach 90 %
+  CHECK(all.low == 0.8);                    // one of ten reaches 10 %
+  CHECK(all.high == doctest::Approx(1.6));  // nine of ten reach 90 %
   CHECK(all.num_points == 10);
   std::vector<Ratio> high;
   add(high, "a", {1.2, 1.3});
@@ -41,11 +41,12 @@ TEST_CASE("coverage of sources that were left out, by hand") {
 
 TEST_CASE("ranges are widened until sources that were left out are covered") {
   std::vector<Ratio> ratios;
-  for (const auto& [source, value] : std::vector<std::pair<std::string, double>>{{"a", 0.8}, {"b", 0.95}, {"c", 1.05}, {"d", 1.3}})
+  for (const auto& [source, value] :
+       std::vector<std::pair<std::string, double>>{{"a", 0.8}, {"b", 0.95}, {"c", 1.05}, {"d", 1.3}})
     add(ratios, source, {value});
   const FigureAccuracy fitted = fit_ranges(ratios);
   CHECK(fitted.coverage >= kWantedCoverage);
-  CHECK(fitted.widening > 1);   // the extremes are outside whatever the others say
+  CHECK(fitted.widening > 1);  // the extremes are outside whatever the others say
 }
 
 TEST_CASE("a method has its own range where enough was measured, else that of all") {
