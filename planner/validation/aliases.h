@@ -30,6 +30,8 @@ struct FrameworkAlias {
   bool double_quant = false;                      // whatever the point says
   std::optional<std::int64_t> loss_chunk_tokens;  // of a chunked loss
   double lora_dropout = 0;
+  std::int64_t grad_accum = 1;  // where a point does not say
+  std::string reports;          // metric of its own log, where a point does not say which figure it prints
 };
 
 /// Adapters between machines: one of the two.

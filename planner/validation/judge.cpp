@@ -13,13 +13,15 @@
 namespace gpuplan {
 namespace {
 
+constexpr std::string_view kUnspecified = "unspecified";
+
 struct TierRow {
   std::string_view metric;
   MemoryTier tier;
 };
 constexpr std::array kTiers{TierRow{"max_allocated", MemoryTier::Tensors}, TierRow{"max_active", MemoryTier::Tensors},
                             TierRow{"max_reserved", MemoryTier::Reserved}, TierRow{"nvidia-smi", MemoryTier::Process},
-                            TierRow{"unspecified", MemoryTier::Process}};
+                            TierRow{kUnspecified, MemoryTier::Process}};
 
 double in_gib(Bytes amount) { return double(amount.count) / 0x1p30; }
 
@@ -33,16 +35,22 @@ std::optional<Comparison> compare(const MemoryFigures& memory, const MemoryTiers
                                   std::initializer_list<std::string_view> metrics) {
   for (const std::string_view metric : metrics) {
     if (memory.metric == metric && memory.gib)
-      return Comparison{memory.metric, *memory.gib, predicted_gib(tiers, *tier_of(metric))};
+      return Comparison{memory.metric, *memory.gib, predicted_gib(tiers, *tier_of(metric)), tier_of(metric)};
     for (const auto& [other, gib] : memory.others_gib)
-      if (other == metric) return Comparison{other, gib, predicted_gib(tiers, *tier_of(metric))};
+      if (other == metric) return Comparison{other, gib, predicted_gib(tiers, *tier_of(metric)), tier_of(metric)};
   }
   return std::nullopt;
 }
 
-void compare_memory(PointResult& result) {
+/// `reports`: what the framework's own log prints; the tier of a figure that the source does not name.
+void compare_memory(PointResult& result, const std::string& reports) {
   const MemoryFigures& memory = result.point->memory;
   if (memory.ran_out || !memory.gib) return;
+  if (memory.metric == kUnspecified && tier_of(reports)) {
+    result.own = Comparison{memory.metric, *memory.gib, predicted_gib(*result.tiers, *tier_of(reports)), tier_of(reports)};
+    (*tier_of(reports) == MemoryTier::Tensors ? result.allocated : result.process) = result.own;
+    return;
+  }
   if (tier_of(memory.metric)) result.own = compare(memory, *result.tiers, {memory.metric});
   result.allocated = compare(memory, *result.tiers, {"max_allocated", "max_active"});
   const bool is_process = tier_of(memory.metric) && *tier_of(memory.metric) != MemoryTier::Tensors;
@@ -70,7 +78,8 @@ std::optional<Comparison> compare_boundary(const Point& point, const StrategyEst
 class Predictor {
  public:
   /// Fills the prediction of `result`. Throws InputError for a recipe that the model cannot follow.
-  void predict(PointResult& result, const EstimateRequest& r, const AliasTable& aliases) {
+  void predict(PointResult& result, const PointPlan& plan, const AliasTable& aliases) {
+    const EstimateRequest& r = plan.request;
     const FrameworkConvention& framework = find_framework(r.recipe.framework);
     const TrainedModel model = prepare(r.model, r.recipe, framework);
     const Profile& profile = profile_of(r.cluster.gpus.front());
@@ -89,7 +98,7 @@ class Predictor {
       find_limits(e, r, model, framework, profile, program_);
       result.boundary = compare_boundary(*result.point, e);
     }
-    if (result.point->kind == PointKind::Memory) compare_memory(result);
+    if (result.point->kind == PointKind::Memory) compare_memory(result, plan.reports);
   }
 
   /// One of each id.
@@ -126,7 +135,7 @@ PointResult judge_one(const Point& point, PointPlanner& planner, Predictor& pred
   result.strategy = plan.request.strategy == "auto" ? "" : plan.request.strategy;
   if (unsupported.empty()) {
     try {
-      predictor.predict(result, plan.request, planner.aliases());
+      predictor.predict(result, plan, planner.aliases());
       unsupported = why_incomparable(result);
     } catch (const InputError& error) { unsupported = error.problem(); }
   }

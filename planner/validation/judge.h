@@ -13,8 +13,6 @@ namespace gpuplan {
 enum class PointStatus : std::uint8_t { Scored, Unsupported, Skipped };
 std::string_view to_string(PointStatus status);
 
-/// The tier of memory that a metric reads.
-enum class MemoryTier : std::uint8_t { Tensors, Reserved, Process };
 std::optional<MemoryTier> tier_of(std::string_view metric);
 
 /// Tokens per second of the whole job, whatever the source printed.

@@ -53,6 +53,7 @@ LoraSpec lora_of(const Point& point, const ModelSpec& model, const AliasTable& a
   lora.rank = point.lora.rank.value_or(8);
   lora.alpha = point.lora.alpha.value_or(2.0 * double(lora.rank));
   lora.targets.clear();
+  if (point.quant.empty() && point.weight_dtype == "float32") lora.base_dtype = Dtype::F32;
   const auto known = modules_of(model);
   if (point.lora.trains_embeddings)
     for (const std::string& module : kEmbeddings) add_once(lora.modules_to_save, pick_module(module, known));

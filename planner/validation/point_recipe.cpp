@@ -141,6 +141,15 @@ void set_kernels(Recipe& r, const Point& p, const FrameworkAlias& framework, con
   r.checkpointing = checkpointing_of(p, aliases);
 }
 
+/// Lengths that differ from batch to batch decide what the allocator can reuse, so they count even where the longest is
+/// meant.
+Packing packing_of(const Point& p, const AliasTable& aliases) {
+  const std::pair<const std::string, std::string>* longest = nullptr;
+  for (const auto& row : aliases.lengths)
+    if (p.length_text.starts_with(row.first) && (!longest || row.first.size() > longest->first.size())) longest = &row;
+  return row_of(kLengths, longest ? longest->second : p.length, "length").packing;
+}
+
 }  // namespace
 
 FrameworkAlias framework_of(const Point& point, const AliasTable& aliases) {
@@ -169,8 +178,7 @@ Recipe recipe_of(const Point& p, const ModelSpec& model, const FrameworkAlias& f
       p.optimizer_in_backward || std::find(in_backward.begin(), in_backward.end(), p.optimizer) != in_backward.end();
   r.micro_batch = stated(p.micro_batch, "the micro batch");
   r.seq_len = stated(p.seq_len, "the sequence length");
-  const auto varying = aliases.lengths.find(p.length_text);
-  r.packing = row_of(kLengths, varying == aliases.lengths.end() ? p.length : varying->second, "length").packing;
+  r.packing = packing_of(p, aliases);
   set_kernels(r, p, framework, aliases);
   for (const std::string& part : p.offload) row_of(kOffloads, part, "offload of").set(r.offload);
   return r;

@@ -59,11 +59,8 @@ Method method_of(const Point& point) {
 /// The comparison of `result` that is about `figure`, if any.
 const Comparison* comparison_of(const PointResult& result, Figure figure) {
   if (figure == Figure::StepTime) return result.point->kind == PointKind::Speed && result.own ? &*result.own : nullptr;
-  for (const auto* part : {&result.allocated, &result.process}) {
-    if (!*part) continue;
-    const auto tier = tier_of((*part)->metric);
-    if (tier && int(*tier) == int(figure)) return &**part;
-  }
+  for (const auto* part : {&result.allocated, &result.process})
+    if (*part && (*part)->tier && int(*(*part)->tier) == int(figure)) return &**part;
   return nullptr;
 }
 

@@ -50,6 +50,25 @@ TEST_CASE("docs/accuracy.md is what validate --report writes") {
   check_written("--report", kRoot / "docs" / "accuracy.md");
 }
 
+TEST_CASE("the figures of the README are those of docs/accuracy.md") {
+  const fs::path readme = kRoot / "README.md";
+  std::string page = read_file(readme);
+  const std::string report = read_file(kRoot / "docs" / "accuracy.md");
+  for (const std::string start : {"| own metric |", "| allocated |", "| process |", "| \\|ln("}) {
+    const auto line_at = [&](const std::string& text) {
+      const auto from = text.find("\n" + start);
+      REQUIRE(from != std::string::npos);
+      return std::pair(from + 1, text.find('\n', from + 1) - from - 1);
+    };
+    const auto [there, length] = line_at(report);
+    const auto [here, old_length] = line_at(page);
+    const std::string wanted = report.substr(there, length);
+    if (is_updating()) page.replace(here, old_length, wanted);
+    CHECK(page.compare(here, length, wanted) == 0);
+  }
+  if (is_updating()) write_file_atomically(readme, page);
+}
+
 TEST_CASE("data/validation/accuracy.json is what validate --save-ranges writes") {
   check_written("--save-ranges", kRoot / "data" / "validation" / "accuracy.json");
 }
