@@ -65,15 +65,14 @@ constexpr std::array<const char*, 3> kGroupingTitles{"  source", "  method", "  
 /// Three digits, whatever the unit.
 std::string figure_text(double value) { return fmt::format("{:.{}f}", value, value < 10 ? 3 : value < 1000 ? 1 : 0); }
 
-void add_range(Table& table, std::string_view figure, std::string_view method, const AccuracyRange& r,
-               double coverage) {
+void add_range(Table& table, std::string_view figure, std::string_view method, const AccuracyRange& r) {
   table.add({{fmt::format("  {}", figure)},
              {std::string(method)},
              {fmt::format("{:.0f} %", 100 * (r.low - 1))},
              {fmt::format("+{:.0f} %", 100 * (r.high - 1))},
              {count(r.num_points)},
              {count(r.num_sources)},
-             {coverage > 0 ? fmt::format("{:.0f} %", 100 * coverage) : ""}});
+             {fmt::format("{:.0f} %", 100 * r.coverage)}});
 }
 
 }  // namespace
@@ -169,8 +168,8 @@ Table ranges_table(const Accuracy& ranges) {
                           {"covers unseen sources", Align::Right}},
               .rows = {}};
   for (const auto& [figure, a] : ranges.figures) {
-    add_range(table, to_string(figure), "all", a.all, a.coverage);
-    for (const auto& [method, range] : a.by_method) add_range(table, "", to_string(method), range, 0);
+    add_range(table, to_string(figure), "all", a.all);
+    for (const auto& [method, range] : a.by_method) add_range(table, "", to_string(method), range);
   }
   return table;
 }

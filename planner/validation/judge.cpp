@@ -47,7 +47,8 @@ void compare_memory(PointResult& result, const std::string& reports) {
   const MemoryFigures& memory = result.point->memory;
   if (memory.ran_out || !memory.gib) return;
   if (memory.metric == kUnspecified && tier_of(reports)) {
-    result.own = Comparison{memory.metric, *memory.gib, predicted_gib(*result.tiers, *tier_of(reports)), tier_of(reports)};
+    result.own =
+        Comparison{memory.metric, *memory.gib, predicted_gib(*result.tiers, *tier_of(reports)), tier_of(reports)};
     (*tier_of(reports) == MemoryTier::Tensors ? result.allocated : result.process) = result.own;
     return;
   }
