@@ -1,7 +1,6 @@
 // gpuplan validate: how far off the predictions are on published measurements.
 #include <array>
 #include <istream>
-#include <iterator>
 #include <set>
 
 #include <fmt/format.h>
@@ -61,9 +60,7 @@ std::vector<Point> read_all(const CLI::App& app, std::istream& in) {
   std::vector<Point> points;
   std::set<std::string> ids;
   for (const std::string& file : files) {
-    const std::vector<Point> more =
-        file == "-" ? parse_points(std::string(std::istreambuf_iterator<char>(in), {}), "standard input")
-                    : read_points(file);
+    const std::vector<Point> more = file == "-" ? read_points(in, "standard input") : read_points(file);
     for (const Point& point : more) {
       if (!ids.insert(point.id).second)
         throw InputError(point.where, fmt::format("the id '{}' is in another file too", point.id),

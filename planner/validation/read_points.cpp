@@ -1,6 +1,8 @@
 #include "planner/validation/read_points.h"
 
 #include <algorithm>
+#include <array>
+#include <istream>
 #include <set>
 
 #include <fmt/format.h>
@@ -109,6 +111,16 @@ std::vector<Point> read_points(const std::filesystem::path& file) {
     throw InputError(file.string(), "is too large for a file of points",
                      fmt::format("at most {} bytes", kLargestPointsFile));
   return parse_points(read_file(file), file.string());
+}
+
+std::vector<Point> read_points(std::istream& in, const std::string& name) {
+  std::string text;
+  std::array<char, 1 << 16> part;
+  do {
+    in.read(part.data(), part.size());
+    text.append(part.data(), std::size_t(in.gcount()));
+  } while (in && text.size() <= kLargestPointsFile);
+  return parse_points(text, name);
 }
 
 }  // namespace gpuplan
