@@ -38,7 +38,8 @@ class PointPlanner {
   std::map<std::string, ClusterSpec> clusters_;
 };
 
-/// The first row of the table that the point matches, with a record that exists. Throws InputError when none does.
+/// The first row of the table that the point matches, with a record that exists; else a record of the point's own name.
+/// Throws InputError when there is none.
 FrameworkAlias framework_of(const Point& point, const AliasTable& aliases);
 
 /// How the point was trained. Throws InputError for what a recipe cannot say.

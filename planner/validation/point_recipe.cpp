@@ -161,6 +161,8 @@ FrameworkAlias framework_of(const Point& point, const AliasTable& aliases) {
     if (!found.until_then.empty() && !is_known_framework(found.record)) found.record = found.until_then;
     return found;
   }
+  if (!point.framework.empty() && is_known_framework(point.framework))
+    return {.norm = point.framework, .record = point.framework};
   refuse(point.framework.empty() ? "the framework is not stated" : fmt::format("framework '{}'", point.framework));
 }
 

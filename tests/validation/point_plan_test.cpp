@@ -70,6 +70,10 @@ TEST_CASE("what a strategy cannot say is refused with the reason") {
   CHECK(why_not(memory_point({{"norm", {{"framework", "abacus"}}}})) == "framework 'abacus'");
 }
 
+TEST_CASE("a framework that the table does not list is looked for among the records") {
+  CHECK(plan_of(memory_point({{"norm", {{"framework", "hf-loop"}}}})).request.recipe.framework == "hf-loop");
+}
+
 TEST_CASE("a hybrid shard group of all GPUs is full sharding") {
   CHECK(plan_of(speed_point({{"norm", {{"family", "hsdp"}}}})).request.strategy == "fsdp");
   const PointPlan hybrid = plan_of(speed_point({{"norm", {{"family", "hsdp"}}}, {"parallel", {{"fsdp", 4}}}}));
