@@ -59,6 +59,7 @@ struct FrameworkConvention {
   SelectiveKind selective = SelectiveKind::Attention;
   // loss
   bool upcasts_logits = true;                    // the model's own cross-entropy in fp32; autocast upcasts in any case
+  bool converts_outputs = false;                 // outputs are fp32 before the loss, whatever the model's code does
   bool shifts_logits = false;                    // contiguous copy of the shifted logits
   KeptLogits kept_logits = KeptLogits::Compute;  // outside autocast
   KeptLogits kept_logits_mixed = KeptLogits::Fp32;  // under autocast or FSDP mixed precision

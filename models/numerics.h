@@ -19,6 +19,7 @@ struct Numerics {
   Dtype frozen{};    // frozen linears that are not quantised
   Dtype ends{};      // norms, embedding, head when frozen
   Dtype adapter{};   // adapters, as stored
+  Dtype saved{};     // modules_to_save: copies keep the base's dtype (peft casts adapters only)
   Dtype adapter_compute{};
   Dtype gather{};  // dtype of gathered trainable weights
   Dtype reduce{};  // dtype in which gradients are reduced

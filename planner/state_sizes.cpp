@@ -60,7 +60,7 @@ StateSizes state_sizes(const std::vector<StateTensor>& tensors, const Numerics& 
       if (shards_weight) out.frozen_gathered += whole.packed, out.gathered_elements += elements;
       continue;
     }
-    const Dtype weight = t.kind == StateKind::Trained ? n.weight : n.adapter;
+    const Dtype weight = t.kind == StateKind::Trained ? n.weight : t.kind == StateKind::SavedCopy ? n.saved : n.adapter;
     const bool is_cast = t.kind == StateKind::Trained ? n.casts_weights : is_fsdp && n.gather != weight;
     const Dtype used = is_cast && is_fsdp ? n.gather : is_cast ? n.compute : weight;
     out.trained += stored;
