@@ -67,6 +67,7 @@ Numerics resolve_numerics(const Recipe& recipe, const FrameworkConvention& frame
   n.reduce = is_fsdp && sharding.reduces_in_fp32 ? Dtype::F32
              : engine == Engine::Local           ? (recipe.is_adapter() ? n.adapter : n.weight)
                                                  : n.compute;
+  n.has_fp32_gradients = n.has_master && framework.main_gradients_fp32;
   if (!is_mixed(recipe.precision) && recipe.is_adapter() && engine != Engine::Zero) n.reduce = n.adapter;
   return n;
 }

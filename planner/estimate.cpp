@@ -134,7 +134,7 @@ void fill_throughput(StrategyEstimate& e, const EstimateRequest& r) {
 void add_generation(Peak& peak, const EstimateRequest& r, const TrainedModel& model) {
   if (r.eval_generate <= 0) return;
   const std::int64_t tokens = r.recipe.micro_batch * (r.recipe.seq_len + r.eval_generate);
-  const Bytes cache{2 * model.spec.num_hidden_layers * model.spec.kv_width() * tokens * 2};
+  const Bytes cache{2 * model.spec.num_hidden_layers * (model.spec.kv_width() + model.spec.value_width()) * tokens};
   const Bytes logits{4 * r.recipe.micro_batch * model.spec.vocab_size};
   const Bytes during = peak.resident + cache + logits;
   peak.pools += cache;
