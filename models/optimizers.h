@@ -1,4 +1,4 @@
-// What an optimizer keeps and allocates, per trainable element. Source of every row: formulas.md 3.2 as copied to docs/memory-model.md.
+// What an optimizer keeps and allocates, per trainable element. Source of every row: formulas.md 3.2 as copied to docs/memory_model.md.
 #pragma once
 
 #include <cstdint>
