@@ -99,7 +99,7 @@ void list_cluster(Fields& f, Cluster& cluster) {
   f.object("inter", [&](auto& link) { list_link(link, cluster.inter); });
   f("host_link_bytes_per_second", host_link);
   f("host_memory_bytes", host_memory);
-  f("price_per_gpu_hour", price_per_gpu_hour, NumberRange{0, 1e9});
+  f("price_per_gpu_hour", price_per_gpu_hour, RealRange{0, 1e9});
   f("price_source", price_source);
   f("assumptions", assumptions);
   f("file", file);

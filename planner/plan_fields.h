@@ -26,7 +26,7 @@ constexpr std::int64_t kMostCount = 1'000'000'000;
 constexpr std::int64_t kMostBytes = std::int64_t(1) << 60;      // 1 EiB; sums of a few stay inside 64 bits
 
 /// Inclusive bounds of a real number.
-struct NumberRange { double least = 0, most = 1e30; };
+struct RealRange { double least = 0, most = 1e30; };
 
 std::span<const NameRow<Preference>> preference_names();        // speed, cost, memory
 std::string_view to_string(Preference preference);
@@ -129,7 +129,7 @@ class PlanReader {
     return keep(value, require(key) ? fields_.optional_int(key, range) : std::nullopt);
   }
   bool operator()(const char* key, Bytes& value) { return (*this)(key, value.count, IntRange{0, kMostBytes}); }
-  bool operator()(const char* key, double& value, NumberRange range = {});
+  bool operator()(const char* key, double& value, RealRange range = {});
   template <class Tag>
   bool operator()(const char* key, Quantity<Tag>& value) { return (*this)(key, value.value); }
   bool operator()(const char* key, std::vector<std::string>& values);

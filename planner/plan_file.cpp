@@ -55,7 +55,7 @@ Predicted predicted_by(const StrategyEstimate& e) {
 template <class Fields, class Request>
 void list_options(Fields& f, Request& request) {
   f("preference", request.preference);
-  f("price_per_gpu_hour", request.price_per_gpu_hour, NumberRange{0, 1e9});
+  f("price_per_gpu_hour", request.price_per_gpu_hour, RealRange{0, 1e9});
   f("shard_size", request.options.shard_size, IntRange{1, kMostCount});
   f("eval_generate", request.eval_generate);
 }
