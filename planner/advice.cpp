@@ -7,8 +7,8 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::array kRows{&kSaversNotNeeded, &kCombinedSavers, &kLargerBatch,    &kKeepGathered,
-                           &kEffectiveBatch,  &kGenerationCache, &kQuantiseAlone, &kMixedPrecision,
+constexpr std::array kRows{&kSaversNotNeeded, &kCombinedSavers,    &kLargerBatch,   &kKeepGathered,
+                           &kEffectiveBatch,  &kGenerationCache,   &kQuantiseAlone, &kMixedPrecision,
                            &kBf16Weights,     &kOptimizerVariants, &kZeroOrFsdp};
 
 }  // namespace

@@ -142,7 +142,9 @@ Bytes generation_cache(const EstimateRequest& r, const ModelSpec& model) {
   return tokens * kv_bytes_per_token(model);
 }
 
-Bytes kv_bytes_per_token(const ModelSpec& model) { return bytes_of(2 * model.num_hidden_layers * model.kv_width(), Dtype::BF16); }
+Bytes kv_bytes_per_token(const ModelSpec& model) {
+  return bytes_of(2 * model.num_hidden_layers * model.kv_width(), Dtype::BF16);
+}
 
 StrategyOptions options_for(const EstimateRequest& r, const FrameworkConvention& framework) {
   StrategyOptions options = r.options;
@@ -218,8 +220,7 @@ StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel&
   if (!e.host.fits && e.fits) {
     e.fits = false;
     e.does_not_fit_because =
-        fmt::format("the host needs {} of {}", format_bytes(e.host.needed()),
-                    format_bytes(e.host.capacity));
+        fmt::format("the host needs {} of {}", format_bytes(e.host.needed()), format_bytes(e.host.capacity));
   }
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));
   const CommModel comm = make_comm_model(r.cluster, profile, strategy.mesh);

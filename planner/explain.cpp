@@ -93,9 +93,9 @@ ExplainSection state_section(const EstimateRequest& r, const EstimateResult& res
   add("fp32 master", total.master, "arXiv 1910.02054: 16-bit weights with an fp32 copy");
   add("optimizer state", total.state + total.paged_state, std::string(optimizer.source));
   add("temporary at the step", total.step_temporary + total.step_scratch + total.step_gradient,
-      n.has_master                          ? "ZeRO steps on an fp32 copy of its gradient partition"
+      n.has_master                   ? "ZeRO steps on an fp32 copy of its gradient partition"
       : total.step_scratch.count > 0 ? "a loop over the tensors holds two copies of the largest"
-                                            : "foreach optimizers make one parameter-sized list");
+                                     : "foreach optimizers make one parameter-sized list");
   if (chosen.strategy.mesh.dp_shard > 1)
     s.lines.push_back({"sharded over",
                        fmt::format("{} ranks: optimizer{}{}", chosen.strategy.mesh.dp_shard,

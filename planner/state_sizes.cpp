@@ -80,7 +80,8 @@ StateSizes state_sizes(const std::vector<StateTensor>& tensors, const Numerics& 
     if (optimizer.temporary == StepTemporary::Parameters) out.step_temporary += bytes_of(stepped, weight);
     constexpr std::int64_t kLoopTensors = 2;  // sqrt(v) and its bias-corrected copy; fp32 squares of the gradient
     if (optimizer.temporary == StepTemporary::LargestTensor)
-      out.step_scratch = std::max(out.step_scratch, kLoopTensors * bytes_of(stepped, optimizer.is_factored ? Dtype::F32 : weight));
+      out.step_scratch =
+          std::max(out.step_scratch, kLoopTensors * bytes_of(stepped, optimizer.is_factored ? Dtype::F32 : weight));
   }
   return out;
 }

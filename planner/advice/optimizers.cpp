@@ -41,12 +41,13 @@ ExplainLine variant_line(const AdviceCase& c, const Variant& variant) {
   Recipe recipe = c.request.recipe;
   recipe.optimizer = variant.optimizer;
   const StateSizes whole = whole_state(c, recipe), rank = rank_state(c, recipe);
-  std::string text =
-      fmt::format("{:.3g} bytes per parameter, {} per rank", per_parameter(whole.state + whole.paged_state, c.result.model.trainable),
-                  format_bytes(rank.state + rank.paged_state));
+  std::string text = fmt::format("{:.3g} bytes per parameter, {} per rank",
+                                 per_parameter(whole.state + whole.paged_state, c.result.model.trainable),
+                                 format_bytes(rank.state + rank.paged_state));
   if (const Bytes temporary = rank.step_temporary + rank.step_scratch; temporary.count > 0)
     text += fmt::format(", {} more at the step", format_bytes(temporary));
-  if (const auto e = with_recipe(c, [&](Recipe& r) { r = recipe; })) text += fmt::format("; peak {}", format_bytes(peak_of(*e)));
+  if (const auto e = with_recipe(c, [&](Recipe& r) { r = recipe; }))
+    text += fmt::format("; peak {}", format_bytes(peak_of(*e)));
   if (recipe.optimizer == c.request.recipe.optimizer) text += " (this plan)";
   return {variant.title, text, std::string(find_optimizer(variant.optimizer).source)};
 }

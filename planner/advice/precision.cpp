@@ -46,8 +46,8 @@ std::vector<ExplainLine> quantise_alone_lines(const AdviceCase& c) {
   const Bytes whole = trained_state(whole_state(c, c.request.recipe)), saved = saved_by_nf4(c);
   const double per = per_parameter(whole, c.result.model.trainable);
   std::string text = fmt::format(
-      "4-bit weights without adapters would at best turn {:.3g} bytes per parameter into {:.3g}, as gradients, fp32 copies "
-      "and optimizer states stay: here {} into {} before sharding ({:.0f} % less).",
+      "4-bit weights without adapters would at best turn {:.3g} bytes per parameter into {:.3g}, as gradients, "
+      "fp32 copies and optimizer states stay: here {} into {} before sharding ({:.0f} % less).",
       per, per - (kWeight16 - kWeight4), format_bytes(whole), format_bytes(whole - saved), 100 * (saved / whole));
   if (const auto qlora = with_recipe(c, make_qlora))
     text += fmt::format(" Frozen under adapters they pay: --qlora r={} peaks at {} instead of {}.",
@@ -82,7 +82,8 @@ std::vector<ExplainLine> mixed_precision_lines(const AdviceCase& c) {
   fp32.precision = Precision::Fp32;
   const auto plain = in_precision(c, Precision::Fp32);
   std::string text = fmt::format(
-      "It saves activations, not state: {:.3g} bytes per parameter before sharding, {:.3g} in fp32; {} and {} per rank.",
+      "It saves activations, not state: {:.3g} bytes per parameter before sharding, {:.3g} in fp32; "
+      "{} and {} per rank.",
       state_per_parameter(c, mixed), state_per_parameter(c, fp32), format_bytes(trained_state(rank_state(c, mixed))),
       format_bytes(trained_state(rank_state(c, fp32))));
   if (!plain) return {{"", text, ""}};
@@ -91,9 +92,9 @@ std::vector<ExplainLine> mixed_precision_lines(const AdviceCase& c) {
   if (peak_of(c.chosen) > peak_of(*plain))
     text += " At this batch it raises memory: the 16-bit copies of the weights are more than the activations it saves.";
   else if (small && small_plain && peak_of(*small) > peak_of(*small_plain))
-    text += fmt::format(" Accumulating passes of {} tokens, it would raise it from {} to {}, by 16-bit copies of the weights.",
-                        std::min(kFewTokens, mixed.seq_len), format_bytes(peak_of(*small_plain)),
-                        format_bytes(peak_of(*small)));
+    text += fmt::format(
+        " Accumulating passes of {} tokens, it would raise it from {} to {}, by 16-bit copies of the weights.",
+        std::min(kFewTokens, mixed.seq_len), format_bytes(peak_of(*small_plain)), format_bytes(peak_of(*small)));
   return {{"", text, "torch.autocast casts weights for use and keeps them in fp32; arXiv 1710.03740"}};
 }
 
@@ -106,7 +107,8 @@ bool bf16_weights(const AdviceCase& c) {
   if (!is_full(c) || (r.precision != Precision::Bf16True && r.precision != Precision::Bf16Mixed)) return false;
   Recipe other = r;
   other.precision = other_bf16(r.precision);
-  return trained_state(whole_state(c, r)) != trained_state(whole_state(c, other)) && with_recipe(c, [&](Recipe& q) { q = other; });
+  return trained_state(whole_state(c, r)) != trained_state(whole_state(c, other)) &&
+         with_recipe(c, [&](Recipe& q) { q = other; });
 }
 
 /// Source: torch.optim makes states like the parameter; bf16 has 8 significant bits, so x + d = x for d below x / 256 or less
@@ -117,13 +119,14 @@ std::vector<ExplainLine> bf16_weights_lines(const AdviceCase& c) {
   const auto other = in_precision(c, other_bf16(c.request.recipe.precision));
   const bool is_pure = c.request.recipe.precision == Precision::Bf16True;
   const StrategyEstimate &a = is_pure ? c.chosen : *other, &b = is_pure ? *other : c.chosen;
-  return {{"",
-           fmt::format("A model loaded in bf16 or cast by .bf16() stays bf16 (bf16-true): weights, gradients and states of "
-                       "{:.3g} bytes per parameter, {}; an update below 1/256 of its weight is lost. Autocast "
-                       "(bf16-mixed) keeps them in fp32: {:.3g} bytes, {}. This plan is {}.",
-                       state_per_parameter(c, pure), peak_and_step(a), state_per_parameter(c, mixed), peak_and_step(b),
-                       is_pure ? "bf16-true" : "bf16-mixed"),
-           "torch.optim: states are like the parameter; bf16 has 8 significant bits"}};
+  return {
+      {"",
+       fmt::format("A model loaded in bf16 or cast by .bf16() stays bf16 (bf16-true): weights, gradients and states of "
+                   "{:.3g} bytes per parameter, {}; an update below 1/256 of its weight is lost. Autocast "
+                   "(bf16-mixed) keeps them in fp32: {:.3g} bytes, {}. This plan is {}.",
+                   state_per_parameter(c, pure), peak_and_step(a), state_per_parameter(c, mixed), peak_and_step(b),
+                   is_pure ? "bf16-true" : "bf16-mixed"),
+       "torch.optim: states are like the parameter; bf16 has 8 significant bits"}};
 }
 
 }  // namespace

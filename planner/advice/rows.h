@@ -5,10 +5,10 @@
 
 namespace gpuplan {
 
-extern const AdviceRow kSaversNotNeeded, kCombinedSavers;               // savers.cpp
+extern const AdviceRow kSaversNotNeeded, kCombinedSavers;                // savers.cpp
 extern const AdviceRow kLargerBatch, kEffectiveBatch, kGenerationCache;  // batch.cpp
-extern const AdviceRow kKeepGathered, kZeroOrFsdp;                      // sharding.cpp
-extern const AdviceRow kQuantiseAlone, kMixedPrecision, kBf16Weights;   // precision.cpp
-extern const AdviceRow kOptimizerVariants;                              // optimizers.cpp
+extern const AdviceRow kKeepGathered, kZeroOrFsdp;                       // sharding.cpp
+extern const AdviceRow kQuantiseAlone, kMixedPrecision, kBf16Weights;    // precision.cpp
+extern const AdviceRow kOptimizerVariants;                               // optimizers.cpp
 
 }  // namespace gpuplan

@@ -33,16 +33,14 @@ constexpr std::array kSavers{
           [](Recipe& r) { r.checkpointing = Checkpointing::None; }},
     Saver{"fused loss", [](const Recipe& r) { return r.loss == LossKernel::Plain; },
           [](Recipe& r) { r.loss = LossKernel::Fused; }, never, nullptr},
-    Saver{"8-bit optimizer",
-          [](const Recipe& r) { return r.method == Method::Full && is_adam_with_wide_states(r); },
+    Saver{"8-bit optimizer", [](const Recipe& r) { return r.method == Method::Full && is_adam_with_wide_states(r); },
           [](Recipe& r) { r.optimizer = find_optimizer(r.optimizer).is_paged ? "paged-adamw-8bit" : "adamw-8bit"; },
           never, nullptr},
     Saver{"sdpa attention", [](const Recipe& r) { return r.attention == AttentionKernel::Eager; },
           [](Recipe& r) { r.attention = AttentionKernel::Sdpa; }, never, nullptr},
     Saver{"offload", never, nullptr, [](const Recipe& r) { return r.offload.any(); },
           [](Recipe& r) { r.offload = {}; }},
-    Saver{"the quantised base",
-          never, nullptr, [](const Recipe& r) { return r.quant.kind != BaseQuant::None; },
+    Saver{"the quantised base", never, nullptr, [](const Recipe& r) { return r.quant.kind != BaseQuant::None; },
           [](Recipe& r) { r.method = Method::Lora, r.quant.kind = BaseQuant::None; }},
 };
 
@@ -115,11 +113,12 @@ std::vector<ExplainLine> combined_savers_lines(const AdviceCase& c) {
       alone += fmt::format("{}{} with {}", alone.empty() ? "" : ", ", format_bytes(peak_of(*e)), saver->name);
   }
   const StrategyEstimate all = *with_all(c);
-  return {{"",
-           fmt::format("{}: {} instead of {}, {:.1f} times less ({} alone), while a step takes {} instead of {}.", names,
-                       format_bytes(peak_of(all)), format_bytes(peak_of(c.chosen)), peak_of(c.chosen) / peak_of(all),
-                       alone, format_duration(all.time.step), format_duration(c.chosen.time.step)),
-           "each estimated anew: a saver uncovers the peak that the next one lowers"}};
+  return {
+      {"",
+       fmt::format("{}: {} instead of {}, {:.1f} times less ({} alone), while a step takes {} instead of {}.", names,
+                   format_bytes(peak_of(all)), format_bytes(peak_of(c.chosen)), peak_of(c.chosen) / peak_of(all), alone,
+                   format_duration(all.time.step), format_duration(c.chosen.time.step)),
+       "each estimated anew: a saver uncovers the peak that the next one lowers"}};
 }
 
 }  // namespace
@@ -131,13 +130,13 @@ const AdviceRow kSaversNotNeeded{
     .applies = [](const AdviceCase& c) { return !unneeded_savers(c).empty(); },
     .lines = savers_not_needed_lines};
 
-const AdviceRow kCombinedSavers{
-    .name = "combined-savers",
-    .title = "savers together",
-    .condition =
-        "at least two of checkpointing, fused loss, 8-bit optimizer (full fine-tuning) and sdpa attention are not in use, "
-        "and together they lower the peak by 5 % or more",
-    .applies = combined_savers,
-    .lines = combined_savers_lines};
+const AdviceRow kCombinedSavers{.name = "combined-savers",
+                                .title = "savers together",
+                                .condition =
+                                    "at least two of checkpointing, fused loss, 8-bit optimizer (full fine-tuning) and "
+                                    "sdpa attention are not in use, "
+                                    "and together they lower the peak by 5 % or more",
+                                .applies = combined_savers,
+                                .lines = combined_savers_lines};
 
 }  // namespace gpuplan

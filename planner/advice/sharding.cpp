@@ -31,11 +31,12 @@ std::vector<ExplainLine> keep_gathered_lines(const AdviceCase& c) {
     return fmt::format("{} per step, {} sent, peak {} ({})", format_duration(e.time.step),
                        format_bytes(e.communication), format_bytes(peak_of(e)), e.fits ? "fits" : "does not fit");
   };
-  return {{"",
-           fmt::format("Weights kept gathered from forward to backward (reshard_after_forward=False, SHARD_GRAD_OP): {}. "
-                       "Gathered again in backward (FULL_SHARD): {}. This plan {}.",
-                       figures(kept), figures(again), keeps_now ? "keeps them" : "gathers again"),
-           "torch fully_shard and ShardingStrategy; both plans estimated"}};
+  return {
+      {"",
+       fmt::format("Weights kept gathered from forward to backward (reshard_after_forward=False, SHARD_GRAD_OP): {}. "
+                   "Gathered again in backward (FULL_SHARD): {}. This plan {}.",
+                   figures(kept), figures(again), keeps_now ? "keeps them" : "gathers again"),
+       "torch fully_shard and ShardingStrategy; both plans estimated"}};
 }
 
 // --- ZeRO stages and FSDP strategies ---------------------------------------------------------------------------------
@@ -47,11 +48,10 @@ struct Mapping {
 
 /// Source: accelerate docs concept_guides/fsdp_and_deepspeed and usage_guides/fsdp; ZeRO++ hpZ (arXiv 2306.10209) shards the
 /// weights inside a node as HYBRID_SHARD does. SHARD_GRAD_OP shards weights between steps, which ZeRO-2 keeps whole.
-constexpr std::array kMappings{Mapping{"stage 0", "NO_SHARD", {"ddp", nullptr}},
-                               Mapping{"stage 1", "no counterpart", {"zero1", nullptr}},
-                               Mapping{"stage 2", "SHARD_GRAD_OP", {"zero2", "fsdp-grad-op"}},
-                               Mapping{"stage 3", "FULL_SHARD", {"zero3", "fsdp"}},
-                               Mapping{"stage 3 + hpZ", "HYBRID_SHARD", {nullptr, "hsdp"}}};
+constexpr std::array kMappings{
+    Mapping{"stage 0", "NO_SHARD", {"ddp", nullptr}}, Mapping{"stage 1", "no counterpart", {"zero1", nullptr}},
+    Mapping{"stage 2", "SHARD_GRAD_OP", {"zero2", "fsdp-grad-op"}}, Mapping{"stage 3", "FULL_SHARD", {"zero3", "fsdp"}},
+    Mapping{"stage 3 + hpZ", "HYBRID_SHARD", {nullptr, "hsdp"}}};
 
 std::vector<ExplainLine> zero_or_fsdp_lines(const AdviceCase& c) {
   std::vector<ExplainLine> lines;
@@ -62,9 +62,10 @@ std::vector<ExplainLine> zero_or_fsdp_lines(const AdviceCase& c) {
       const auto e = with_strategy(c, name);
       text += fmt::format("{}{} {}", text.empty() ? "" : "; ", name, e ? peak_and_step(*e) : "is not applicable");
     }
-    lines.push_back({fmt::format("{} = {}", row.deepspeed, row.fsdp), text,
-                     "accelerate concept_guides/fsdp_and_deepspeed; SHARD_GRAD_OP also shards the weights between steps, "
-                     "which ZeRO-2 keeps whole; FSDP2 calls the two reshard_after_forward=False and True"});
+    lines.push_back(
+        {fmt::format("{} = {}", row.deepspeed, row.fsdp), text,
+         "accelerate concept_guides/fsdp_and_deepspeed; SHARD_GRAD_OP also shards the weights between steps, "
+         "which ZeRO-2 keeps whole; FSDP2 calls the two reshard_after_forward=False and True"});
   }
   return lines;
 }

@@ -21,9 +21,7 @@ std::optional<StrategyEstimate> evaluated(const EstimateRequest& r, const Estima
     const TrainedModel model = prepare(r.model, r.recipe, result.framework);
     StepProgram program;
     return estimate_strategy(r, model, result.framework, result.profile, strategy, program);
-  } catch (const InputError&) {
-    return std::nullopt;
-  }
+  } catch (const InputError&) { return std::nullopt; }
 }
 
 }  // namespace
@@ -46,9 +44,7 @@ std::optional<StrategyEstimate> with_strategy(const AdviceCase& c, std::string_v
   try {
     return evaluated(c.request, c.result,
                      make_strategy(name, c.request.cluster, options_for(c.request, c.result.framework)));
-  } catch (const InputError&) {
-    return std::nullopt;
-  }
+  } catch (const InputError&) { return std::nullopt; }
 }
 
 StateSizes rank_state(const AdviceCase& c, const Recipe& recipe) {
@@ -58,7 +54,8 @@ StateSizes rank_state(const AdviceCase& c, const Recipe& recipe) {
 }
 
 StateSizes whole_state(const AdviceCase& c, const Recipe& recipe) {
-  return model_state(c.result.model, resolve_numerics(recipe, c.result.framework, c.chosen.strategy.engine), recipe, {});
+  return model_state(c.result.model, resolve_numerics(recipe, c.result.framework, c.chosen.strategy.engine), recipe,
+                     {});
 }
 
 Bytes trained_state(const StateSizes& s) { return s.trained + s.gradient + s.master + s.state + s.paged_state; }

@@ -26,9 +26,9 @@ bool try_to(Read read) {
   try {
     read();
     return true;
-  } catch (const InputError&) {
+  } catch (const InputError&) { return false; } catch (const EnvError&) {
     return false;
-  } catch (const EnvError&) { return false; }
+  }
 }
 
 /// The input as `name` in a folder of this process, for parsers that open their file themselves.

@@ -28,9 +28,7 @@ bool replay(const fs::path& file) {
   try {
     LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(content.data()), content.size());
     return true;
-  } catch (const std::exception& error) {
-    return std::fprintf(stderr, "%s: %s\n", file.c_str(), error.what()), false;
-  }
+  } catch (const std::exception& error) { return std::fprintf(stderr, "%s: %s\n", file.c_str(), error.what()), false; }
 }
 
 }  // namespace

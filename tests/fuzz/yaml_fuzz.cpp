@@ -35,12 +35,13 @@ void check_survives_plan(const ClusterSpec& cluster) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto file = fuzz::as_file("fuzz.yaml", fuzz::text_of(data, size));
-  ClusterFile cluster;
-  const auto num_gpus = size % 2 == 0 ? std::nullopt : std::optional<std::int64_t>(3);
-  ClusterSpec spec;
-  if (fuzz::try_to([&] { cluster = read_cluster_file(file); }) &&
-      fuzz::try_to([&] { spec = load_cluster(file.string(), num_gpus); }))
-    check_survives_plan(spec);
+  if (size % 4 >= 2) {  // reading is fast; working out the links reads the catalogue and is not
+    fuzz::try_to([&] { read_cluster_file(file); });
+  } else {
+    ClusterSpec cluster;
+    const auto num_gpus = size % 2 == 0 ? std::nullopt : std::optional<std::int64_t>(3);
+    if (fuzz::try_to([&] { cluster = load_cluster(file.string(), num_gpus); })) check_survives_plan(cluster);
+  }
   fuzz::try_to([&] { load_profile(file); });
   fuzz::try_to([&] { read_gpu_file(file); });
   return 0;

@@ -33,7 +33,8 @@ struct Answer {
   bool shows(std::string_view name) const { return !text(name).empty(); }
 };
 
-Answer ask(const char* model, const char* gpus, const char* strategy, const Change& change = [](auto&) {}) {
+Answer ask(
+    const char* model, const char* gpus, const char* strategy, const Change& change = [](auto&) {}) {
   Answer a;
   a.request.model = load_model(model).spec;
   a.request.cluster = parse_gpus(gpus);
@@ -76,14 +77,13 @@ TEST_CASE("advice: an 8-bit optimizer has less left to quantise") {
 
 TEST_CASE("advice: mixed precision saves activations, not state, and raises memory when a pass has few tokens") {
   const Answer mixed = ask("llama-3.2-1b", "A100", "single"),
-               fp32 = ask("llama-3.2-1b", "A100", "single", [](auto& r) { r.recipe.precision = Precision::Fp32; });
+               fp32 = ask("llama-3.2-1b", "A100", "single", [](auto&r) { r.recipe.precision = Precision::Fp32; });
   const std::string text = mixed.text("mixed-precision");
   CHECK(contains(text, "16 bytes per parameter before sharding, 16 in fp32; 18.4 GiB and 18.4 GiB per rank"));
   CHECK(contains(text, fmt::format("The peak is {}, in fp32 {}.", peak(mixed), peak(fp32))));
   const auto few = [](Precision precision) {
-    return ask("llama-3.2-1b", "A100", "single", [=](auto& r) {
-      r.recipe.precision = precision, r.recipe.seq_len = 128, r.recipe.grad_accum = 2;
-    });
+    return ask("llama-3.2-1b", "A100", "single",
+               [=](auto& r) { r.recipe.precision = precision, r.recipe.seq_len = 128, r.recipe.grad_accum = 2; });
   };
   const Answer few_mixed = few(Precision::Bf16Mixed), few_fp32 = few(Precision::Fp32);
   REQUIRE(few_mixed.chosen().tiers.tensors > few_fp32.chosen().tiers.tensors);
@@ -150,9 +150,10 @@ TEST_CASE("advice: savers are named as not needed when the plan fits and is fast
                without = ask("llama-3-8b", "4xA6000", "ddp", make_qlora);
   REQUIRE(without.chosen().fits);
   const std::string text = a.text("savers-not-needed");
-  CHECK(contains(text, fmt::format("Without checkpointing it fits too ({} of {} needed), and a step takes {} instead of {}",
-                                   format_bytes(without.chosen().tiers.needed), format_bytes(without.chosen().tiers.usable),
-                                   step(without), step(a))));
+  CHECK(contains(text,
+                 fmt::format("Without checkpointing it fits too ({} of {} needed), and a step takes {} instead of {}",
+                             format_bytes(without.chosen().tiers.needed), format_bytes(without.chosen().tiers.usable),
+                             step(without), step(a))));
   CHECK_FALSE(ask("llama-3-8b", "4xA6000", "ddp", make_lora).shows("savers-not-needed"));
   const Answer needed = ask("llama-2-13b", "2x4090", "ddp", [&](auto& r) {  // 26 GB in 16 bit
     with_checkpointing(r);
@@ -200,7 +201,8 @@ TEST_CASE("advice: weights gathered once or twice, both figures") {
   };
   const Answer twice = fsdp(true), once = fsdp(false);
   const auto figures = [](const Answer& a) {
-    return fmt::format("{} per step, {} sent, peak {} (fits)", step(a), format_bytes(a.chosen().communication), peak(a));
+    return fmt::format("{} per step, {} sent, peak {} (fits)", step(a), format_bytes(a.chosen().communication),
+                       peak(a));
   };
   CHECK(once.chosen().tiers.tensors > twice.chosen().tiers.tensors);
   CHECK(once.chosen().communication < twice.chosen().communication);
@@ -221,7 +223,8 @@ TEST_CASE("advice: the effective batch, and a scheduler that steps once per proc
   });
   const std::string text = a.text("effective-batch");
   // 2 x 4 x 8 = 64 sequences of 2048 tokens; 6400 / 64 = 100 steps, 8 x 100 for a scheduler that 8 processes step
-  CHECK(contains(text, "2 per rank x 4 accumulated x 8 ranks = 64 sequences (131,072 tokens) per optimizer step, 100 steps"));
+  CHECK(contains(text,
+                 "2 per rank x 4 accumulated x 8 ranks = 64 sequences (131,072 tokens) per optimizer step, 100 steps"));
   CHECK(contains(text, "advances 8 times in each, so give it 800 steps per epoch"));
   const Answer one = ask("llama-3-8b", "8xH100", "single", [](auto& r) {
     make_lora(r);
@@ -237,8 +240,10 @@ TEST_CASE("advice: variants of AdamW with their states, temporaries and peaks") 
   const std::string text = a.text("optimizer-variants");
   // 1,235,814,400 parameters; the largest tensor is the embedding with 128,256 x 2048; all in fp32
   CHECK(contains(text, "torch, for-loop | 8 bytes per parameter, 9.21 GiB per rank, 1.96 GiB more at the step"));
-  CHECK(contains(text, "torch, foreach (multi-tensor) | 8 bytes per parameter, 9.21 GiB per rank, 4.60 GiB more at the step"));
-  CHECK(contains(text, fmt::format("torch, fused | 8 bytes per parameter, 9.21 GiB per rank; peak {} (this plan)", peak(a))));
+  CHECK(contains(
+      text, "torch, foreach (multi-tensor) | 8 bytes per parameter, 9.21 GiB per rank, 4.60 GiB more at the step"));
+  CHECK(contains(text,
+                 fmt::format("torch, fused | 8 bytes per parameter, 9.21 GiB per rank; peak {} (this plan)", peak(a))));
   CHECK(contains(text, "apex FusedAdam | 8 bytes per parameter, 9.21 GiB per rank; peak"));
   CHECK(contains(text, "anyprecision, bf16 states | 4 bytes per parameter, 4.60 GiB per rank"));
   CHECK(contains(text, "anyprecision, Kahan | 6 bytes per parameter, 6.91 GiB per rank"));
@@ -253,7 +258,8 @@ TEST_CASE("advice: variants of AdamW with their states, temporaries and peaks") 
     CHECK(contains(other.text("optimizer-variants"), fmt::format("peak {} (this plan)", peak(other))));
   }
   CHECK_FALSE(ask("llama-3.2-1b", "A100", "single", make_lora).shows("optimizer-variants"));  // states of a few MB
-  CHECK_FALSE(ask("llama-3.2-1b", "A100", "single", [](auto& r) { r.recipe.optimizer = "lion"; }).shows("optimizer-variants"));
+  CHECK_FALSE(
+      ask("llama-3.2-1b", "A100", "single", [](auto& r) { r.recipe.optimizer = "lion"; }).shows("optimizer-variants"));
 }
 
 TEST_CASE("advice: apex keeps fp32 states beside bf16 weights, where torch's follow the weight") {
@@ -290,7 +296,8 @@ TEST_CASE("advice: the cache of keys and values when evaluation generates") {
   };
   // 2 x 32 layers x 8 heads x 128 x 2 bytes = 131,072; 4 x (2048 + 256) = 9216 tokens: 1.125 GiB
   const std::string little = generating(256).text("generation-cache");
-  CHECK(contains(little, "2 x 32 layers x 1024 x 2 bytes = 128 KiB per token: 1.12 GiB for 4 sequences of 2,048 + 256 tokens"));
+  CHECK(contains(little,
+                 "2 x 32 layers x 1024 x 2 bytes = 128 KiB per token: 1.12 GiB for 4 sequences of 2,048 + 256 tokens"));
   const Answer training = generating(0);
   CHECK(contains(little, fmt::format("Training's peak of {} stays higher", peak(training))));
   const Answer much = generating(200'000);
@@ -298,7 +305,8 @@ TEST_CASE("advice: the cache of keys and values when evaluation generates") {
                  fmt::format("Evaluation sets the peak, {} instead of {}", peak(much), peak(training))));
   CHECK_FALSE(training.shows("generation-cache"));
   // 8,030,261,248 frozen 16-bit weights and 20,971,520 of fp32 adapters gathered in 16 bit: 15.0 GiB
-  CHECK(contains(generating(256, "fsdp").text("generation-cache"), "Under fsdp each new token gathers 15.0 GiB of weights"));
+  CHECK(contains(generating(256, "fsdp").text("generation-cache"),
+                 "Under fsdp each new token gathers 15.0 GiB of weights"));
   CHECK_FALSE(contains(little, "gathers"));
 }
 
@@ -321,8 +329,9 @@ TEST_CASE("advice: explain prints it in the order of the table, texts before tab
     if (section.title.starts_with("Advice"))
       for (const ExplainLine& line : section.lines) texts.push_back(line.term);
   }
-  CHECK(texts == std::vector<std::string>{"savers together", "a larger batch", "gather once or twice", "effective batch",
-                                          "4 bit, no adapters", "mixed precision", ".bf16() or autocast"});
+  CHECK(texts == std::vector<std::string>{"savers together", "a larger batch", "gather once or twice",
+                                          "effective batch", "4 bit, no adapters", "mixed precision",
+                                          ".bf16() or autocast"});
   REQUIRE(titles.size() > 2);
   CHECK(titles[titles.size() - 2].starts_with("AdamW variants"));
   CHECK(titles.back().starts_with("DeepSpeed stage and FSDP strategy"));
