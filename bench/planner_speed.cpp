@@ -30,7 +30,7 @@ double naive_plan(const TrainedModel& model, const Recipe& r, std::int64_t ranks
   double bytes = 0, seconds = 0;
   const double tokens = double(r.tokens());
   for (std::int64_t layer = 0; layer < model.spec.num_hidden_layers; ++layer) {
-    for (const StateTensor& t : model.state_of(UnitKind::Layer)) {
+    for (const StateTensor& t : model.layers.front()) {
       bytes += double(t.elements()) * (is_trained(t.kind) ? 16.0 : 2.0) / double(ranks);
       seconds += 4 * tokens * double(t.elements()) / 1e14;
     }
@@ -69,7 +69,7 @@ int main() {
     const TrainedModel model = prepare(spec, r, framework);
     const Strategy strategy = make_strategy(row.strategy, cluster, {});
     const Numerics n = resolve_numerics(r, framework, strategy.engine);
-    const std::vector<CostModel> columns{make_cost_model(cluster.gpus.front(), profile, n.compute, false)};
+    const std::vector<CostModel> columns{make_cost_model(cluster.gpus.front(), profile, {.dtype = n.compute})};
     const CommModel comm = make_comm_model(cluster, profile, strategy.mesh);
     StepProgram program;
     volatile double sink = 0;

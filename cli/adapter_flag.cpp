@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "models/recipe_names.h"
 
 namespace gpuplan {
 namespace {
@@ -41,6 +42,13 @@ Dtype read_dtype(Value value, Where where, std::initializer_list<Dtype> accepted
   std::string names;
   for (const Dtype d : accepted) names += (names.empty() ? "" : ", ") + std::string(to_string(d));
   throw InputError(where, fmt::format("{} cannot be used here", to_string(dtype)), "one of " + names);
+}
+
+BaseQuant read_base(Value value, Where where) {
+  const BaseQuant kind = parse_quant(value, where);
+  if (kind != BaseQuant::Nf4 && kind != BaseQuant::Gptq4)
+    throw InputError(where, fmt::format("'{}' is no 4-bit base", value), "nf4 or gptq4; --lora --int8 for 8 bits");
+  return kind;
 }
 
 double read_alpha(Value value, Where where) {
@@ -78,6 +86,7 @@ constexpr std::array kKeys{
         }},
     Key{"save", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.modules_to_save = read_list(v, w); }},
     Key{"dora", false, false, [](Draft& d, Value, Where) { d.flag.lora.is_dora = true; }},
+    Key{"quant", true, true, [](Draft& d, Value v, Where w) { d.flag.quant.kind = read_base(v, w); }},
     Key{"block", true, true, [](Draft& d, Value v, Where w) { d.flag.quant.block_size = parse_integer(v, w, 1); }},
     Key{"double", true, true, [](Draft& d, Value v, Where w) { d.flag.quant.double_quant = read_yes(v, w); }},
     Key{"storage", true, true, [](Draft& d, Value v, Where w) {

@@ -59,7 +59,8 @@ void check_values(const CLI::App& app) {
       if (option->results().front() != "true") throw InputError(option->get_name(), "takes no value");
       continue;
     }
-    if (option->results().size() > 1) throw InputError(option->get_name(), "is given more than once", "give it once");
+    const bool takes_many = option->get_positional() && option->get_allow_extra_args();
+    if (option->results().size() > 1 && !takes_many) throw InputError(option->get_name(), "is given more than once", "give it once");
     if (option->results().front().starts_with("--"))
       throw InputError(option->get_name(), "needs a value",
                        fmt::format("{} {}", option->get_name(), option->get_type_name()));
@@ -125,6 +126,11 @@ std::optional<std::string> given(const CLI::App& app, const std::string& name) {
   const CLI::Option* option = app.get_option_no_throw(name);
   if (!option || option->results().empty()) return {};
   return is_switch(*option) ? "" : option->results().front();
+}
+
+std::vector<std::string> all_given(const CLI::App& app, const std::string& name) {
+  const CLI::Option* option = app.get_option_no_throw(name);
+  return option ? option->results() : std::vector<std::string>{};
 }
 
 bool is_given(const CLI::App& app, const std::string& name) { return given(app, name).has_value(); }

@@ -30,6 +30,8 @@ CLI::Option* add_flag(CLI::App& app, const std::string& name, const std::string&
 
 /// The value of a flag or positional; empty when not given, "" for a flag without value.
 std::optional<std::string> given(const CLI::App& app, const std::string& name);
+/// Every value of a positional that may be repeated.
+std::vector<std::string> all_given(const CLI::App& app, const std::string& name);
 bool is_given(const CLI::App& app, const std::string& name);
 
 }  // namespace gpuplan

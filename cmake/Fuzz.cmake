@@ -11,9 +11,6 @@ function(gpuplan_fuzz_program program source)
 endfunction()
 
 file(GLOB fuzz_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fuzz/*_fuzz.cpp)
-if(NOT EXISTS ${CMAKE_SOURCE_DIR}/planner/validation/points.h)  # its parser is not here yet
-  list(FILTER fuzz_sources EXCLUDE REGEX "/points_fuzz.cpp$")
-endif()
 if(GPUPLAN_FUZZ)
   add_custom_target(fuzzers)
 endif()
@@ -27,7 +24,7 @@ foreach(source ${fuzz_sources})
   if(GPUPLAN_FUZZ)
     gpuplan_fuzz_program(${target} ${source})
     target_link_options(${target} PRIVATE -fsanitize=fuzzer)
-    if(name MATCHES "^(config|plan|estimate)$")  # JSON
+    if(name MATCHES "^(config|plan|estimate|points)$")  # JSON
       target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz/json_mutator.cpp)
     endif()
     add_dependencies(fuzzers ${target})

@@ -1,5 +1,7 @@
 #include "models/catalogue_file.h"
 
+#include <array>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -12,19 +14,43 @@ namespace {
 
 using nlohmann::json;
 
-/// The file as the config.json it was taken from. Catalogue and Hugging Face use the same names for sizes.
+struct FieldRow { const char *pointer, *key; };
+
+// Where the catalogue's facts stand, and every name that config classes have for them; a family reads its own. A fact of the
+// first kind is passed on as it is.
+constexpr std::array kSameFields{
+    "model_type", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size",
+    "vocab_size", "tie_word_embeddings", "max_position_embeddings", "num_decoder_layers", "word_embed_proj_dim",
+    "new_decoder_architecture", "intermediate_size_mlp"};
+constexpr std::array kFieldRows{
+    FieldRow{"/mlp/act", "hidden_act"}, FieldRow{"/mlp/act", "hidden_activation"}, FieldRow{"/mlp/act", "activation_function"},
+    FieldRow{"/mlp/act", "activation"}, FieldRow{"/num_key_value_heads", "num_kv_heads"},
+    FieldRow{"/position/rotary_fraction", "rotary_pct"}, FieldRow{"/position/rotary_fraction", "partial_rotary_factor"},
+    FieldRow{"/position/buckets", "relative_attention_num_buckets"}, FieldRow{"/token_type_rows", "type_vocab_size"},
+    FieldRow{"/moe/num_experts", "num_experts"}, FieldRow{"/moe/num_experts", "num_local_experts"}, FieldRow{"/moe/num_experts", "n_routed_experts"},
+    FieldRow{"/moe/experts_per_token", "num_experts_per_tok"}, FieldRow{"/moe/moe_intermediate_size", "moe_intermediate_size"},
+    FieldRow{"/moe/num_shared_experts", "n_shared_experts"},
+    FieldRow{"/moe/shared_expert_intermediate_size", "shared_expert_intermediate_size"},
+    FieldRow{"/moe/first_k_dense_replace", "first_k_dense_replace"},
+    FieldRow{"/mla/q_lora_rank", "q_lora_rank"}, FieldRow{"/mla/kv_lora_rank", "kv_lora_rank"},
+    FieldRow{"/mla/qk_nope_head_dim", "qk_nope_head_dim"}, FieldRow{"/mla/qk_rope_head_dim", "qk_rope_head_dim"},
+    FieldRow{"/mla/v_head_dim", "v_head_dim"}};
+
+/// The file as the config.json it was taken from. Its `config` object has the last word.
 json hf_config_of(const json& content, const std::string& where) {
   json config{{"architectures", {require_string(content, "architecture", where)}},
               {"_name_or_path", require_string(content, "id", where)}};
-  for (const char* key : {"model_type", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
-                          "head_dim", "intermediate_size", "vocab_size", "tie_word_embeddings", "max_position_embeddings"})
+  for (const char* key : kSameFields)
     if (content.contains(key)) config[key] = content[key];
+  for (const FieldRow& row : kFieldRows) {
+    const json::json_pointer pointer(row.pointer);
+    if (content.contains(pointer)) config[row.key] = content[pointer];
+  }
   config["sliding_window"] = content.value("sliding_window", json());   // null: no window, whatever the class default
   const json bias = content.value("bias", json::object());
   config["attention_bias"] = bool_or(bias, "qkv", false, where) && bool_or(bias, "o", false, where);
   config["mlp_bias"] = bool_or(bias, "mlp", false, where);
-  const std::string activation = require_string(content.value("mlp", json::object()), "act", where);
-  for (const char* key : {"hidden_act", "hidden_activation", "activation_function"}) config[key] = activation;
+  config.update(content.value("config", json::object()));
   return config;
 }
 

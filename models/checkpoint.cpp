@@ -30,9 +30,13 @@ Expected expand(const ModelWeights& weights) {
   Expected expected;
   for (const WeightTensor& tensor : weights.before) expected[tensor.name] = tensor.shape;
   for (const WeightTensor& tensor : weights.after) expected[tensor.name] = tensor.shape;
-  for (std::int64_t i = 0; i < weights.num_layers; ++i)
-    for (const WeightTensor& tensor : weights.layer)
-      expected[fmt::format(fmt::runtime(weights.layer_prefix), i) + tensor.name] = tensor.shape;
+  for (std::int64_t i = 0; i < weights.num_layers(); ++i) {
+    const LayerKind& kind = weights.layer(i);
+    const std::string prefix = fmt::format(fmt::runtime(kind.prefix), i - kind.offset);
+    for (const WeightTensor& tensor : kind.tensors)
+      for (std::int64_t copy = 0; copy < tensor.copies; ++copy)
+        expected[prefix + fmt::format(fmt::runtime(tensor.name), copy)] = tensor.shape;
+  }
   return expected;
 }
 

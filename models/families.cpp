@@ -10,8 +10,9 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::array kFamilies{&kLlama, &kMistral, &kQwen2,      &kQwen3, &kSmolLm3,
-                               &kGemma, &kGemma2,  &kGemma3Text, &kPhi3,  &kGpt2};
+constexpr std::array kFamilies{&kLlama,   &kMistral, &kQwen,    &kQwen2,   &kQwen3, &kSmolLm3,    &kGemma,
+                               &kGemma2,  &kGemma3Text, &kPhi,  &kPhi3,    &kGpt2,  &kGptBigCode, &kGptNeoX,
+                               &kFalcon,  &kBloom,   &kChatGlm, &kBaichuan};
 
 bool matches(std::string_view type, std::string_view architecture, std::string_view row_type, std::string_view row_architecture) {
   if (type.empty() && architecture.empty()) return false;
@@ -25,6 +26,8 @@ std::span<const Family* const> families() { return kFamilies; }
 const Family* find_family(std::string_view model_type, std::string_view architecture) {
   for (const Family* family : kFamilies)
     if (matches(model_type, architecture, family->model_type, family->architecture) ||
+        (!family->other_architecture.empty() &&
+         matches(model_type, architecture, family->model_type, family->other_architecture)) ||
         (!family->wrapper_type.empty() &&
          matches(model_type, architecture, family->wrapper_type, family->wrapper_architecture)))
       return family;

@@ -80,7 +80,7 @@ FrameworkConvention read_convention(const json& record, const std::string& where
   read("name", c.name)("title", c.title)("source", c.source)("aliases", c.aliases)(
       "mixed_loads_fp32", c.mixed_loads_fp32)("caches_autocast_weights", c.caches_autocast_weights)(
       "autocasts_inputs", c.autocasts_inputs)("adapter", c.adapter)("upcasts_quantised_ends", c.upcasts_quantised_ends)(
-      "fused_fsdp_residual_fp32", c.fused_fsdp_residual_fp32)("kernels", c.kernels)("repeats_kv", c.repeats_kv)(
+      "fused_fsdp_residual_fp32", c.fused_fsdp_residual_fp32)("has_own_models", c.has_own_models)("kernels", c.kernels)("fuses_mlp", c.fuses_mlp)("repeats_kv", c.repeats_kv)(
       "copies_attention_output", c.copies_attention_output)("keeps_fused_qkv", c.keeps_fused_qkv)(
       "unties_head", c.unties_head)("low_rank_keeps_input", c.low_rank_keeps_input)(
       "quantised_keeps_input", c.quantised_keeps_input)("selective", c.selective)("upcasts_logits", c.upcasts_logits)(
@@ -88,7 +88,7 @@ FrameworkConvention read_convention(const json& record, const std::string& where
       "chunked_loss_recomputes", c.chunked_loss_recomputes)("chunked_softmax", chunked)(
       "ddp_bucket_bytes", c.ddp_bucket_bytes)("ddp_copies_gradients", c.ddp_copies_gradients)(
       "zero_has_master", c.zero_has_master)("fsdp2_shards_quantised", c.fsdp2_shards_quantised)(
-      "default_optimizer", c.default_optimizer)("is_compiled", c.is_compiled)
+      "default_optimizer", c.default_optimizer)("is_handwritten", c.is_handwritten)
       .nested("fsdp1", [&](RecordReader r) { read_engine(std::move(r), c.fsdp1); })
       .nested("fsdp2", [&](RecordReader r) { read_engine(std::move(r), c.fsdp2); })
       .nested("zero", [&](RecordReader r) { read_engine(std::move(r), c.zero); })

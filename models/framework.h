@@ -44,8 +44,10 @@ struct FrameworkConvention {
   AdapterDtype adapter = AdapterDtype::Fp32;
   bool upcasts_quantised_ends = true;     // prepare_model_for_kbit_training: norms, embedding, head in fp32
   bool fused_fsdp_residual_fp32 = false;  // fused kernels with adapters under FSDP leave the residual stream in fp32
+  bool has_own_models = false;  // own modelling code: what is said of transformers' code in ModelSpec does not apply
   // kernels
   LayerKernels kernels = LayerKernels::Plain;
+  bool fuses_mlp = true;                // fused kernels include the activation (Liger SwiGLU)
   bool repeats_kv = true;               // sdpa gets keys and values expanded to query heads
   bool copies_attention_output = true;  // sdpa output made contiguous for o_proj
   bool keeps_fused_qkv = false;         // q, k, v are views of one buffer that stays alive
@@ -68,7 +70,7 @@ struct FrameworkConvention {
       true;  // ZeRO keeps 16-bit weights with an fp32 master and steps on an fp32 copy of the gradients
   bool fsdp2_shards_quantised = false;  // bitsandbytes 4-bit storage is not sharded correctly by FSDP2
   std::string default_optimizer = "adamw-fused";
-  bool is_compiled = false;  // torch.compile or hand-written: fewer launches, fewer bytes
+  bool is_handwritten = false;  // kernels written for training: fewer launches, fewer bytes
 };
 
 /// A record of data/frameworks by name or alias. Throws InputError with the nearest names.

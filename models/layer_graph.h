@@ -27,6 +27,8 @@ enum class Dim : std::uint8_t {
   KvWidth,
   Ffn,
   Vocab,
+  Latent,
+  Experts,
   Rank,
   Chunk,
   Rows,
@@ -41,8 +43,9 @@ constexpr int kNumLocalKinds = 3;
 using LocalId = std::uint16_t;
 constexpr LocalId kNoLocal = 0xffff;
 
-/// Slots that the step program binds: the unit's input and output and their gradients.
-enum Slot : LocalId { kSlotX, kSlotY, kSlotDy, kSlotDx, kNumSlots };
+/// Slots that the step program binds: the unit's input and output and their gradients; the encoder's output that a decoder
+/// attends to, and the gradient that collects there.
+enum Slot : LocalId { kSlotX, kSlotY, kSlotDy, kSlotDx, kSlotMemory, kSlotDMemory, kNumSlots };
 
 /// A tensor inside a unit. `name` and `why` are literals, so a graph costs no strings in the search.
 struct Local {
@@ -96,11 +99,14 @@ struct LayerOp {
   double traffic{};  // bytes read and written at least, before the software's factor
 };
 
+/// What runs the memory-bound ops: a framework op by op, its compiler or a kernel library (Liger), or kernels written for it.
+enum class Software : std::uint8_t { Eager, Compiled, Handwritten };
+
 /// Ops in execution order and the tensors they name. Locals below kNumSlots are the slots.
 struct LayerGraph {
   std::vector<Local> locals;
   std::vector<LayerOp> forward, backward;
-  bool is_fused = false;  // fused norm and MLP kernels: the fused traffic factor applies
+  Software software{};  // decides the traffic factor of memory-bound ops
 
   void clear();
 };

@@ -10,7 +10,34 @@ namespace gpuplan {
 
 enum class NormKind : std::uint8_t { RmsNorm, GemmaRmsNorm, LayerNorm };
 enum class MlpKind : std::uint8_t { Gated, Plain };
-enum class PositionKind : std::uint8_t { Rope, Learned };
+enum class PositionKind : std::uint8_t { Rope, Learned, Alibi, RelativeBias };
+/// Where a layer's norms stand: before each branch (Llama), before and after it (Gemma 2), after it (OLMo 2), or after the
+/// residual sum (BERT, OPT-350m).
+enum class NormPlacement : std::uint8_t { Pre, Sandwich, PostBranch, PostResidual };
+/// Parallel: attention and MLP read the same residual and are added together (GPT-J, Falcon, GPT-NeoX).
+enum class ResidualKind : std::uint8_t { Sequential, ParallelOneNorm, ParallelTwoNorms };
+enum class QkNorm : std::uint8_t { None, PerHead, Full };
+enum class HeadKind : std::uint8_t { LanguageModel, Pooler };  // Pooler: BertModel, whose task head is small
+
+/// Mixture of experts; no experts: a dense model. Sizes are of one expert.
+struct MoeSpec {
+  std::int64_t num_experts{}, experts_per_token{}, intermediate_size{};
+  std::int64_t shared_intermediate_size{};      // of the always active expert, 0: none
+  std::int64_t num_dense_layers{};              // first layers with a dense MLP (DeepSeek)
+  bool has_shared_gate{};                       // a sigmoid switch on the shared expert (Qwen)
+  bool has_router_bias{}, has_router_correction{}, has_expert_bias{};
+  bool is_stacked{};                            // experts are one 3-D parameter: no adapters, no bitsandbytes storage
+  bool computes_all{};                          // every expert runs on every token (Llama 4's eager code)
+  bool is_present() const { return num_experts > 0; }
+  friend bool operator==(const MoeSpec&, const MoeSpec&) = default;
+};
+
+/// DeepSeek's multi-head latent attention: keys and values are expanded from a low-rank latent.
+struct LatentAttention {
+  std::int64_t q_rank{}, kv_rank{}, nope_head_dim{}, rope_head_dim{}, v_head_dim{};   // q_rank 0: full q_proj
+  bool is_present() const { return kv_rank > 0; }
+  friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
+};
 
 /// The architecture of one model. Counts are elements; a field a family does not have keeps its default.
 struct ModelSpec {
@@ -39,17 +66,39 @@ struct ModelSpec {
   std::string activation = "silu";
   bool tie_word_embeddings{};
   bool has_qkv_bias{}, has_o_bias{}, has_mlp_bias{};
-  bool has_qk_norm{};                 // per head: two vectors of head_dim
-  bool has_post_norms{};              // gemma 2/3: norms after attention and MLP too
+  bool has_head_bias{};               // lm_head (gpt-j, phi)
+  QkNorm qk_norm = QkNorm::None;      // per head: two vectors of head_dim; full: of the projections' widths
+  NormPlacement norm_placement = NormPlacement::Pre;
+  ResidualKind residual = ResidualKind::Sequential;
+  bool has_embedding_norm{};          // bloom, bert
+  bool has_final_norm = true;
+  double rotary_fraction = 1;         // of head_dim that is rotated
+  std::int64_t embedding_size{};      // width of the embedding table where projections follow it (opt-350m), else 0
+  std::int64_t token_types{};         // rows of bert's segment table
+  std::int64_t relative_buckets{};    // t5
+  bool has_sinks{};                   // one learned logit per head (gpt-oss)
+  bool is_causal = true;              // false: bert
+  bool materialises_scores{};         // the modelling code has no flash path: bloom, t5, custom ALiBi code
+  bool keeps_16bit_logits{};          // the modelling code never upcasts them (Qwen-1, gpt_bigcode)
   bool has_fused_qkv{};               // one linear for q, k, v (phi-3 qkv_proj, gpt2 c_attn)
   bool has_fused_gate_up{};           // one linear for gate and up (phi-3)
   double residual_dropout{}, attention_dropout{};    // of the architecture itself (gpt2: 0.1), not of adapters
   bool caps_logits{}, caps_scores{};  // gemma 2: cap * tanh(x / cap) on the logits, on the attention scores
   bool scales_embedding{};            // gemma: embedding output times sqrt(hidden)
+  MoeSpec moe;
+  LatentAttention latent;
+  HeadKind head = HeadKind::LanguageModel;
+  std::int64_t num_encoder_layers{};  // t5: then num_hidden_layers counts the decoder's
   std::optional<std::int64_t> recorded_parameters;   // the catalogue's exact count, for checks and reports
 
   std::int64_t q_width() const { return num_attention_heads * head_dim; }
   std::int64_t kv_width() const { return num_key_value_heads * head_dim; }
+  std::int64_t value_width() const { return latent.is_present() ? num_key_value_heads * latent.v_head_dim : kv_width(); }
+  std::int64_t embedding_width() const { return embedding_size > 0 ? embedding_size : hidden_size; }
+  /// Width of attention's output, the input of o_proj.
+  std::int64_t context_width() const { return latent.is_present() ? num_attention_heads * latent.v_head_dim : q_width(); }
+  /// Units between embedding and head: encoder layers, the bridge to the decoder, decoder layers.
+  std::int64_t num_layers() const { return num_encoder_layers > 0 ? num_encoder_layers + 1 + num_hidden_layers : num_hidden_layers; }
 
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };

@@ -35,7 +35,8 @@ void resolve_adapters(Numerics& n, const Recipe& recipe, const FrameworkConventi
   if (recipe.lora.adapter_dtype) n.adapter = *recipe.lora.adapter_dtype;
   n.adapter_compute = is_mixed(recipe.precision) ? n.compute : n.adapter;
   // FSDP1 flattens a unit with quantised storage into one dtype, so nothing is upcast there.
-  if (recipe.quant.kind != BaseQuant::None && framework.upcasts_quantised_ends && !is_sharded && engine != Engine::Zero)
+  const bool is_bitsandbytes = recipe.quant.kind == BaseQuant::Nf4 || recipe.quant.kind == BaseQuant::Int8;
+  if (is_bitsandbytes && framework.upcasts_quantised_ends && !is_sharded && engine != Engine::Zero)
     n.ends = n.hidden = n.residual = Dtype::F32;
   if (is_sharded && framework.fused_fsdp_residual_fp32 &&
       recipe.kernels.value_or(framework.kernels) == LayerKernels::Fused)

@@ -12,7 +12,7 @@
 namespace gpuplan {
 
 enum class Method : std::uint8_t { Full, Lora, Qlora };
-enum class BaseQuant : std::uint8_t { None, Nf4, Int8 };  // storage of the frozen block linears
+enum class BaseQuant : std::uint8_t { None, Nf4, Int8, Gptq4 };  // storage of the frozen block linears
 enum class Precision : std::uint8_t { Bf16True, Bf16Mixed, Fp16Mixed, Fp32 };
 enum class AttentionKernel : std::uint8_t { Eager, Sdpa, Flash };
 /// Plain: full logits, framework ops. InPlace: one kernel that turns the logits into their gradient. Chunked: head and loss
@@ -66,6 +66,8 @@ struct Recipe {
   LossKernel loss = LossKernel::Plain;
   std::int64_t loss_chunks = 8;         // chunks of a chunked loss
   std::optional<LayerKernels> kernels;  // unset: what the framework uses
+  bool torch_compile = false;           // layers and loss through torch.compile: fused memory-bound ops, fewer launches
+  bool fp8_matmul = false;              // Transformer Engine / torchao: block linears multiply in fp8, states as without
   Offload offload;
   std::string framework = "hf-trainer";  // row of data/frameworks
 

@@ -16,6 +16,7 @@ constexpr std::array kMethods{
 
 constexpr std::array kQuants{
     NameRow<BaseQuant>{"none", BaseQuant::None}, NameRow<BaseQuant>{"nf4", BaseQuant::Nf4}, NameRow<BaseQuant>{"int8", BaseQuant::Int8},
+    NameRow<BaseQuant>{"gptq4", BaseQuant::Gptq4}, NameRow<BaseQuant>{"gptq", BaseQuant::Gptq4},
     NameRow<BaseQuant>{"4bit", BaseQuant::Nf4}, NameRow<BaseQuant>{"bnb-nf4", BaseQuant::Nf4},
     NameRow<BaseQuant>{"8bit", BaseQuant::Int8}, NameRow<BaseQuant>{"llm-int8", BaseQuant::Int8}};
 

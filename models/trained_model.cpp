@@ -35,68 +35,89 @@ bool is_saved_copy(const LoraSpec& lora, const WeightTensor& tensor) {
 }
 
 /// Adds the state of one tensor: the tensor itself, and what the recipe puts beside it.
-void add_state(std::vector<StateTensor>& out, const WeightTensor& tensor, const Recipe& recipe) {
-  const std::int64_t rows = tensor.shape.at(0), cols = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
+void add_state(StateList& out, const WeightTensor& tensor, const Recipe& recipe) {
+  const std::int64_t rows = tensor.shape.at(0), copies = tensor.copies;
+  const std::int64_t cols = tensor.elements() / (rows * copies);
   if (!recipe.is_adapter()) {
-    out.push_back({StateKind::Trained, rows, cols});
+    out.push_back({StateKind::Trained, rows, cols, copies});
     return;
   }
   const bool is_linear = tensor.role == WeightRole::Linear;
   const bool is_quantised = is_linear && recipe.quant.kind != BaseQuant::None;
-  out.push_back({is_quantised ? StateKind::Quantised
-                 : is_linear  ? StateKind::Frozen
-                              : StateKind::FrozenEnd,
-                 rows, cols});
+  const bool is_block = is_linear || tensor.role == WeightRole::Stacked;
+  out.push_back({is_quantised ? StateKind::Quantised : is_block ? StateKind::Frozen : StateKind::FrozenEnd, rows, cols, copies});
   if (is_target(recipe.lora, tensor)) {
-    out.push_back({StateKind::Adapter, recipe.lora.rank, tensor.in});
-    out.push_back({StateKind::Adapter, tensor.out, recipe.lora.rank});
-    if (recipe.lora.is_dora) out.push_back({StateKind::Adapter, tensor.out, 1});
+    out.push_back({StateKind::Adapter, recipe.lora.rank, tensor.in, copies});
+    out.push_back({StateKind::Adapter, tensor.out, recipe.lora.rank, copies});
+    if (recipe.lora.is_dora) out.push_back({StateKind::Adapter, tensor.out, 1, copies});
   }
-  if (is_saved_copy(recipe.lora, tensor)) out.push_back({StateKind::SavedCopy, rows, cols});
+  if (is_saved_copy(recipe.lora, tensor)) out.push_back({StateKind::SavedCopy, rows, cols, copies});
 }
 
-struct LinearName {
-  const char* name;
-  LinearRef TrainedModel::*ref;
+StateList state_of(const std::vector<WeightTensor>& tensors, const Recipe& recipe) {
+  StateList out;
+  for (const WeightTensor& t : tensors) add_state(out, t, recipe);
+  return out;
+}
+
+struct SlotRow {
+  LinearSlot slot;
+  const char* name;  // in reports
   Dim in, out;
 };
 
-// Module names of the linears in the families' checkpoints, and which side of the layer they are.
+// Which side of the layer each matmul is, for named dims.
 // clang-format off
-constexpr std::array kLinearNames{
-    LinearName{"q_proj", &TrainedModel::q, Dim::Hidden, Dim::QWidth},     LinearName{"k_proj", &TrainedModel::k, Dim::Hidden, Dim::KvWidth},
-    LinearName{"v_proj", &TrainedModel::v, Dim::Hidden, Dim::KvWidth},    LinearName{"qkv_proj", &TrainedModel::qkv, Dim::Hidden, Dim::QWidth},
-    LinearName{"o_proj", &TrainedModel::o, Dim::QWidth, Dim::Hidden},     LinearName{"gate_proj", &TrainedModel::gate, Dim::Hidden, Dim::Ffn},
-    LinearName{"up_proj", &TrainedModel::up, Dim::Hidden, Dim::Ffn},      LinearName{"gate_up_proj", &TrainedModel::gate_up, Dim::Hidden, Dim::Ffn},
-    LinearName{"down_proj", &TrainedModel::down, Dim::Ffn, Dim::Hidden},  LinearName{"attn.c_attn", &TrainedModel::qkv, Dim::Hidden, Dim::QWidth},
-    LinearName{"attn.c_proj", &TrainedModel::o, Dim::QWidth, Dim::Hidden}, LinearName{"mlp.c_fc", &TrainedModel::up, Dim::Hidden, Dim::Ffn},
-    LinearName{"mlp.c_proj", &TrainedModel::down, Dim::Ffn, Dim::Hidden}};
+constexpr std::array kSlotRows{
+    SlotRow{LinearSlot::Q, "q_proj", Dim::Hidden, Dim::QWidth},            SlotRow{LinearSlot::K, "k_proj", Dim::Hidden, Dim::KvWidth},
+    SlotRow{LinearSlot::V, "v_proj", Dim::Hidden, Dim::KvWidth},           SlotRow{LinearSlot::Qkv, "qkv_proj", Dim::Hidden, Dim::QWidth},
+    SlotRow{LinearSlot::O, "o_proj", Dim::QWidth, Dim::Hidden},            SlotRow{LinearSlot::QDown, "q_a_proj", Dim::Hidden, Dim::Latent},
+    SlotRow{LinearSlot::QUp, "q_b_proj", Dim::Latent, Dim::QWidth},        SlotRow{LinearSlot::KvDown, "kv_a_proj", Dim::Hidden, Dim::Latent},
+    SlotRow{LinearSlot::KvUp, "kv_b_proj", Dim::Latent, Dim::KvWidth},     SlotRow{LinearSlot::CrossQ, "cross q_proj", Dim::Hidden, Dim::QWidth},
+    SlotRow{LinearSlot::CrossK, "cross k_proj", Dim::Hidden, Dim::KvWidth}, SlotRow{LinearSlot::CrossV, "cross v_proj", Dim::Hidden, Dim::KvWidth},
+    SlotRow{LinearSlot::CrossO, "cross o_proj", Dim::QWidth, Dim::Hidden}, SlotRow{LinearSlot::Gate, "gate_proj", Dim::Hidden, Dim::Ffn},
+    SlotRow{LinearSlot::Up, "up_proj", Dim::Hidden, Dim::Ffn},             SlotRow{LinearSlot::GateUp, "gate_up_proj", Dim::Hidden, Dim::Ffn},
+    SlotRow{LinearSlot::Down, "down_proj", Dim::Ffn, Dim::Hidden},         SlotRow{LinearSlot::Router, "router", Dim::Hidden, Dim::Experts},
+    SlotRow{LinearSlot::ExpertGate, "expert gate_proj", Dim::Hidden, Dim::Ffn}, SlotRow{LinearSlot::ExpertUp, "expert up_proj", Dim::Hidden, Dim::Ffn},
+    SlotRow{LinearSlot::ExpertGateUp, "expert gate_up_proj", Dim::Hidden, Dim::Ffn}, SlotRow{LinearSlot::ExpertDown, "expert down_proj", Dim::Ffn, Dim::Hidden},
+    SlotRow{LinearSlot::SharedGate, "shared gate_proj", Dim::Hidden, Dim::Ffn}, SlotRow{LinearSlot::SharedUp, "shared up_proj", Dim::Hidden, Dim::Ffn},
+    SlotRow{LinearSlot::SharedDown, "shared down_proj", Dim::Ffn, Dim::Hidden}, SlotRow{LinearSlot::SharedSwitch, "shared switch", Dim::Hidden, Dim::Experts}};
 // clang-format on
 
-void bind_linear(TrainedModel& model, const WeightTensor& tensor, std::size_t index, const Recipe& recipe) {
-  for (const LinearName& row : kLinearNames) {
-    if (tensor.name != std::string(row.name) + ".weight" &&
-        !tensor.name.ends_with("." + std::string(row.name) + ".weight"))
-      continue;
-    LinearRef& ref = model.*row.ref;
-    ref = {row.name, std::uint8_t(index), tensor.in, tensor.out, row.in, row.out};
+LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Recipe& recipe) {
+  LayerLinears out;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const WeightTensor& t = tensors[i];
+    if (t.slot == LinearSlot::None) continue;
+    const auto row = std::find_if(kSlotRows.begin(), kSlotRows.end(), [&](const SlotRow& r) { return r.slot == t.slot; });
+    GPUPLAN_CHECK(row != kSlotRows.end(), "a linear slot without a row");
+    LinearRef& ref = out[t.slot];
+    ref = {row->name, std::uint8_t(i), t.in, t.out, row->in, row->out};
+    ref.copies = t.role == WeightRole::Stacked && t.shape.size() == 3 ? t.shape[0] : t.copies;
     ref.is_trained = !recipe.is_adapter();
-    ref.is_quantised = recipe.is_adapter() && recipe.quant.kind != BaseQuant::None;
-    ref.is_adapted = recipe.is_adapter() && is_target(recipe.lora, tensor);
+    ref.is_quantised = t.role == WeightRole::Linear && recipe.is_adapter() && recipe.quant.kind != BaseQuant::None;
+    ref.is_adapted = recipe.is_adapter() && is_target(recipe.lora, t);
     ref.rank = ref.is_adapted ? recipe.lora.rank : 0;
-    return;
   }
-  GPUPLAN_CHECK(false, "a family lists a linear that the ledger does not know");
+  return out;
+}
+
+template <class Visit>
+void each_list(const ModelWeights& weights, Visit visit) {
+  visit(weights.before);
+  for (const LayerKind& kind : weights.kinds) visit(kind.tensors);
+  visit(weights.after);
 }
 
 /// A target that names no module of the model is a typing slip.
 void check_names(const std::vector<std::string>& wanted, const ModelWeights& weights, bool linears_only,
                  const char* flag) {
   std::vector<std::string> known;
-  for (const auto* list : {&weights.before, &weights.layer, &weights.after})
-    for (const WeightTensor& t : *list)
+  each_list(weights, [&](const std::vector<WeightTensor>& list) {
+    for (const WeightTensor& t : list)
       if (!linears_only || t.role == WeightRole::Linear || t.role == WeightRole::Head)
-        known.push_back(module_name(t.name));
+        if (std::find(known.begin(), known.end(), module_name(t.name)) == known.end()) known.push_back(module_name(t.name));
+  });
   for (const std::string& name : wanted) {
     if (linears_only && squash(name) == "alllinear") continue;
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
@@ -113,19 +134,22 @@ TrainedModel prepare(const ModelSpec& spec, const Recipe& recipe, const Framewor
   model.has_tied_head = spec.tie_word_embeddings && !framework.unties_head;
   if (spec.tie_word_embeddings && framework.unties_head)
     model.weights.after.push_back(
-        {"lm_head.weight", {spec.vocab_size, spec.hidden_size}, WeightRole::Head, spec.hidden_size, spec.vocab_size});
+        {"lm_head.weight", {spec.vocab_size, spec.embedding_width()}, WeightRole::Head, spec.embedding_width(), spec.vocab_size});
   if (recipe.is_adapter()) {
     check_names(recipe.lora.targets, model.weights, true, "--lora targets");
     check_names(recipe.lora.modules_to_save, model.weights, false, "--lora modules_to_save");
   }
-  for (const WeightTensor& t : model.weights.before) add_state(model.state[std::size_t(UnitKind::Before)], t, recipe);
-  for (const WeightTensor& t : model.weights.layer) add_state(model.state[std::size_t(UnitKind::Layer)], t, recipe);
-  for (const WeightTensor& t : model.weights.after) add_state(model.state[std::size_t(UnitKind::After)], t, recipe);
-  for (std::size_t i = 0; i < model.weights.layer.size(); ++i)
-    if (model.weights.layer[i].role == WeightRole::Linear) bind_linear(model, model.weights.layer[i], i, recipe);
+  model.before = state_of(model.weights.before, recipe);
+  model.after = state_of(model.weights.after, recipe);
+  for (const LayerKind& kind : model.weights.kinds) {
+    model.layers.push_back(state_of(kind.tensors, recipe));
+    model.linears.push_back(bind_linears(kind.tensors, recipe));
+  }
 
   const bool is_full = !recipe.is_adapter();
-  model.head = {"lm_head", 0xff, spec.hidden_size, spec.vocab_size, Dim::Hidden, Dim::Vocab, is_full};
+  model.head = {"lm_head", 0xff, spec.embedding_width(), spec.vocab_size, Dim::Hidden, Dim::Vocab, is_full};
+  if (spec.embedding_size > 0)
+    model.head_input = {"project_out", 0xff, spec.hidden_size, spec.embedding_size, Dim::Hidden, Dim::Latent, is_full};
   model.trains_norms = is_full;
   model.trains_embedding = model.trains_head = is_full;
   if (!is_full) {
@@ -138,10 +162,10 @@ TrainedModel prepare(const ModelSpec& spec, const Recipe& recipe, const Framewor
     }
     model.head.is_trained = model.trains_head;
   }
-  for (int kind = 0; kind < kNumUnitKinds; ++kind)
-    for (const StateTensor& t : model.state[std::size_t(kind)])
-      if (is_trained(t.kind))
-        model.trainable += t.elements() * (kind == int(UnitKind::Layer) ? spec.num_hidden_layers : 1);
+  model.each_state([&](const StateList& list, std::int64_t times) {
+    for (const StateTensor& t : list)
+      if (is_trained(t.kind)) model.trainable += t.elements() * times;
+  });
   return model;
 }
 

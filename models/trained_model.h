@@ -31,34 +31,51 @@ constexpr bool is_trained(StateKind kind) { return kind >= StateKind::Trained; }
 struct StateTensor {
   StateKind kind{};
   std::int64_t rows{}, cols{};  // cols 1 for vectors
-  std::int64_t elements() const { return rows * cols; }
+  std::int64_t copies = 1;      // experts are alike
+  std::int64_t elements() const { return rows * cols * copies; }
 };
 
-/// A linear of the decoder layer (or the head) as the ledger needs it. `weight` indexes ModelWeights::layer.
+/// A linear of a layer (or the head) as the ledger needs it. `weight` indexes LayerKind::tensors.
 struct LinearRef {
   const char* name = "";
   std::uint8_t weight = 0xff;
   std::int64_t in{}, out{};
   Dim in_dim{}, out_dim{};
   bool is_trained{}, is_quantised{}, is_adapted{};
-  std::int64_t rank{};  // of its adapter
+  std::int64_t rank{};        // of its adapter
+  std::int64_t copies = 1;    // experts
   bool exists() const { return in > 0; }
 };
 
-enum class UnitKind : std::uint8_t { Before, Layer, After };  // embedding; decoder layer; final norm and head
-constexpr int kNumUnitKinds = 3;
+/// The linears of one kind of layer, by slot.
+struct LayerLinears {
+  std::array<LinearRef, kNumLinearSlots> by_slot;
+  const LinearRef& operator[](LinearSlot slot) const { return by_slot[std::size_t(slot)]; }
+  LinearRef& operator[](LinearSlot slot) { return by_slot[std::size_t(slot)]; }
+};
+
+using StateList = std::vector<StateTensor>;
 
 /// One model under one recipe; made once, then read by every plan.
 struct TrainedModel {
   ModelSpec spec;
   ModelWeights weights;
-  std::array<std::vector<StateTensor>, kNumUnitKinds> state;  // per unit kind
-  LinearRef q, k, v, qkv, o, gate, up, gate_up, down, head;
+  StateList before, after;               // state of the ends
+  std::vector<StateList> layers;         // state per kind of layer, as weights.kinds
+  std::vector<LayerLinears> linears;     // per kind of layer
+  LinearRef head, head_input;            // head_input: projection in front of the head (opt-350m)
   bool trains_norms{}, trains_embedding{}, trains_head{};
   bool has_tied_head{};                    // after the framework had its say
   std::int64_t parameters{}, trainable{};  // elements; parameters as published, trainable of the recipe
 
-  const std::vector<StateTensor>& state_of(UnitKind kind) const { return state[std::size_t(kind)]; }
+  std::int64_t num_layers() const { return weights.num_layers(); }
+  /// Calls visit(list, times) for each list of state tensors and how often the model has it.
+  template <class Visit>
+  void each_state(Visit visit) const {
+    visit(before, std::int64_t{1});
+    for (std::size_t k = 0; k < layers.size(); ++k) visit(layers[k], weights.num_of_kind(k));
+    visit(after, std::int64_t{1});
+  }
 };
 
 /// Throws InputError for a target or modules_to_save entry that names nothing in the model (with the nearest names).

@@ -1,5 +1,7 @@
 #include "models/weights.h"
 
+#include <algorithm>
+
 namespace gpuplan {
 namespace {
 
@@ -12,13 +14,28 @@ std::int64_t sum(const std::vector<WeightTensor>& tensors) {
 }  // namespace
 
 std::int64_t WeightTensor::elements() const {
-  std::int64_t product = 1;
+  std::int64_t product = copies;
   for (const std::int64_t extent : shape) product *= extent;
   return product;
 }
 
-std::int64_t ModelWeights::layer_elements() const { return sum(layer); }
+std::int64_t LayerKind::elements() const { return sum(tensors); }
+
+std::int64_t ModelWeights::num_of_kind(std::size_t kind) const { return std::count(order.begin(), order.end(), kind); }
+
+std::int64_t ModelWeights::largest_layer_elements() const {
+  std::int64_t most = 0;
+  for (const LayerKind& kind : kinds) most = std::max(most, kind.elements());
+  return most;
+}
+
 std::int64_t ModelWeights::before_elements() const { return sum(before); }
 std::int64_t ModelWeights::after_elements() const { return sum(after); }
+
+std::int64_t ModelWeights::total_elements() const {
+  std::int64_t elements = before_elements() + after_elements();
+  for (std::size_t k = 0; k < kinds.size(); ++k) elements += num_of_kind(k) * kinds[k].elements();
+  return elements;
+}
 
 }  // namespace gpuplan

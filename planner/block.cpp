@@ -44,9 +44,15 @@ Block& new_block(StepProgram& program, std::uint8_t graph, bool backward, std::u
   return b;
 }
 
+/// The encoder's output and its gradient belong to the program: calls neither make nor free them.
+void hold_memory(Flags& f) {
+  for (const LocalId slot : {LocalId(kSlotMemory), LocalId(kSlotDMemory)}) f.alive[slot] = f.keep[slot] = 1;
+}
+
 /// Derives the events of a block: f.alive says what exists on entry, f.keep what survives, `chosen` (or all) which ops run.
 void close(Block& block, const LayerGraph& graph, const std::vector<std::uint8_t>* chosen) {
   Flags& f = flags();
+  hold_memory(f);
   const auto& ops = block.runs_backward ? graph.backward : graph.forward;
   f.last.assign(graph.locals.size(), kNever);
   for (std::size_t i = 0; i < ops.size(); ++i)
@@ -222,7 +228,7 @@ std::size_t add_costs(StepProgram& program, const CostModel& model) {
     for (const BlockEvent& event : block.events) {
       if (event.kind != BlockEvent::Run) continue;
       const LayerOp& op = ops[event.index];
-      cost.device += model.op_time(op, graph.is_fused);
+      cost.device += model.op_time(op, graph.software);
       cost.flops += op.flops;
       cost.num_kernels += op.kernels;
     }

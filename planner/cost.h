@@ -2,6 +2,8 @@
 // the catalogue and the profile; nothing empirical stands here. Sources: formulas.md 10 and 12.
 #pragma once
 
+#include <array>
+
 #include "cluster/cluster_spec.h"
 #include "cluster/profile.h"
 #include "models/layer_graph.h"
@@ -14,16 +16,18 @@ namespace gpuplan {
 struct CostModel {
   FlopsPerSec gemm, batched_gemm, flash;
   BytesPerSec memory;  // reached, not datasheet
-  double eager_bytes{}, fused_bytes{}, dequant_bytes{}, misaligned{};
+  FlopsPerSec gemm_fp8;                // 0: block linears multiply in the compute dtype
+  std::array<double, 3> bytes_factor{};  // moved over minimal bytes, by Software
+  double dequant_bytes{}, misaligned{};
   Seconds kernel_overhead, dispatch;  // device time per kernel; host time per launched kernel
   double overlap_slowdown{};
   FlopsPerSec peak;  // datasheet, for MFU
 
   /// max(FLOPs / rate, bytes / bandwidth) + launch overhead.
-  Seconds op_time(const LayerOp& op, bool is_fused) const {
+  Seconds op_time(const LayerOp& op, Software software) const {
     if (op.cost == CostClass::Gemm) return gemm_time(op);
     if (op.cost == CostClass::Memory)
-      return Seconds{op.traffic * (is_fused ? fused_bytes : eager_bytes)} / memory.value;
+      return Seconds{op.traffic * bytes_factor[std::size_t(software)]} / memory.value;
     if (op.cost == CostClass::FlashAttention) return Seconds{op.flops / flash.value} + kernel_overhead;
     if (op.cost == CostClass::BatchedGemm) return Seconds{op.flops / batched_gemm.value} + kernel_overhead;
     return Seconds{op.traffic * dequant_bytes / memory.value};
@@ -31,13 +35,20 @@ struct CostModel {
 
  private:
   Seconds gemm_time(const LayerOp& op) const {
-    const double rate = ((op.n | op.k) & 63) != 0 ? gemm.value * misaligned : gemm.value;
+    const bool is_block_linear = op.weight != 0xff;
+    const double aligned = is_block_linear && gemm_fp8.value > 0 ? gemm_fp8.value : gemm.value;
+    const double rate = ((op.n | op.k) & 63) != 0 ? aligned * misaligned : aligned;
     const double compute = op.flops / rate, bytes = op.traffic / memory.value;
     return Seconds{compute > bytes ? compute : bytes} + kernel_overhead;
   }
 };
 
-CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, Dtype compute, bool is_compiled);
+/// `compute` is the dtype of matmuls; `fp8` for block linears in fp8 where the card has it.
+struct ComputeKind {
+  Dtype dtype{};
+  bool is_fp8{}, launches_few{};  // compiled or hand-written: few launches
+};
+CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKind compute);
 
 /// Alpha-beta cost of collectives along one axis of the mesh: which links its groups cross.
 struct AxisLink {

@@ -30,7 +30,9 @@ Columns make_columns(const EstimateRequest& r, const Strategy& strategy, const F
     if (at != seen.end()) return std::size_t(at - seen.begin());
     seen.push_back(gpu.id);
     out.models.push_back(make_cost_model(gpu, gpu.id == r.cluster.gpus.front().id ? profile : default_profile(gpu),
-                                         numerics.compute, framework.is_compiled));
+                                         {.dtype = numerics.compute,
+                                          .is_fp8 = r.recipe.fp8_matmul,
+                                          .launches_few = framework.is_handwritten || r.recipe.torch_compile}));
     return out.models.size() - 1;
   };
   const std::int64_t n = strategy.mesh.world();
@@ -70,8 +72,9 @@ HostMemory host_memory(const EstimateRequest& r, const TrainedModel& model, cons
   const bool is_pipeline = strategy.mesh.pp > 1;
   h.load = is_pipeline ? checkpoint_bytes(model) : ranks * checkpoint_bytes(model);
   std::int64_t largest = 0;  // streaming loaders hold about one tensor per rank
-  for (const auto* list : {&model.weights.before, &model.weights.layer, &model.weights.after})
-    for (const WeightTensor& t : *list) largest = std::max(largest, t.elements());
+  model.each_state([&](const StateList& list, std::int64_t) {
+    for (const StateTensor& t : list) largest = std::max(largest, t.rows * t.cols);
+  });
   h.load_efficient = strategy.layout.shards_weights ? checkpoint_bytes(model) + ranks * Bytes{2 * largest}
                                                     : ranks * Bytes{2 * largest};
   h.step = ranks * peak.host;
@@ -91,7 +94,7 @@ SaveCost save_cost(const EstimateRequest& r, const TrainedModel& model, const St
   // sharded full weights are gathered unit by unit; the largest unit in 16 bit exists on the device once more
   if (strategy.layout.shards_weights)
     s.device_peak = Bytes{
-        2 * std::max(model.weights.layer_elements(), model.weights.before_elements() + model.weights.after_elements())};
+        2 * std::max(model.weights.largest_layer_elements(), model.weights.before_elements() + model.weights.after_elements())};
   return s;
 }
 
@@ -143,7 +146,7 @@ Bytes generation_cache(const EstimateRequest& r, const ModelSpec& model) {
 }
 
 Bytes kv_bytes_per_token(const ModelSpec& model) {
-  return bytes_of(2 * model.num_hidden_layers * model.kv_width(), Dtype::BF16);
+  return bytes_of(model.num_hidden_layers * (model.kv_width() + model.value_width()), Dtype::BF16);
 }
 
 StrategyOptions options_for(const EstimateRequest& r, const FrameworkConvention& framework) {
@@ -193,7 +196,7 @@ bool evaluate(StrategyEstimate& e, const EstimateRequest& r, const TrainedModel&
   }
   e.peak_instant = e.peak.instant == PeakInstant::Resident
                        ? "generation in evaluation"
-                       : describe(e.peak.instant, e.peak.unit, model.spec.num_hidden_layers);
+                       : describe(e.peak.instant, e.peak.unit, model.num_layers());
   return e.fits;
 }
 
@@ -206,7 +209,7 @@ StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel&
   const Columns columns = make_columns(r, strategy, framework, profile, numerics);
   build_step_program(program, {model, r.recipe, framework, strategy, r.cluster}, columns.models, columns.of_rank);
   const RankClass& fullest = program.classes[e.fullest_class];
-  DetailedPeak detail = replay_detailed(program, fullest, model.spec.num_hidden_layers);
+  DetailedPeak detail = replay_detailed(program, fullest, model.num_layers());
   if (e.peak.tensors > detail.tensors) {  // generation set the peak: its cache is what the program does not hold
     detail.by_category[std::size_t(Category::Activations)] += e.peak.tensors - detail.tensors;
     detail.tensors = e.peak.tensors;
@@ -245,7 +248,7 @@ EstimateResult estimate(const EstimateRequest& request) {
   for (const std::string_view name : strategy_names()) {
     if (r.strategy != "auto" && r.strategy != name) continue;
     Strategy strategy = make_strategy(name, r.cluster, r.options);
-    if (std::string why = why_not_applicable(strategy, r.cluster, r.recipe, r.model.num_hidden_layers + 2);
+    if (std::string why = why_not_applicable(strategy, r.cluster, r.recipe, r.model);
         !why.empty()) {
       out.strategies.push_back({.strategy = strategy, .not_applicable = why});
       continue;
@@ -253,6 +256,10 @@ EstimateResult estimate(const EstimateRequest& request) {
     StrategyEstimate e = estimate_strategy(r, out.model, framework, out.profile, strategy, program);
     find_limits(e, r, out.model, framework, out.profile, program);
     out.strategies.push_back(std::move(e));
+  }
+  if (!r.cluster.gpus.front().is_cpu) {
+    out.memory_range = default_accuracy().range(Figure::Process, r.recipe.method);
+    out.time_range = default_accuracy().range(Figure::StepTime, r.recipe.method);
   }
   out.recommended = recommend(r, out);
   out.assumptions = list_assumptions(r, out);

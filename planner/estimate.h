@@ -12,6 +12,7 @@
 #include "models/framework.h"
 #include "models/recipe.h"
 #include "models/trained_model.h"
+#include "planner/accuracy.h"
 #include "planner/memory.h"
 #include "planner/program_builder.h"
 #include "planner/step_time.h"
@@ -91,6 +92,7 @@ struct EstimateResult {
   FrameworkConvention framework;
   Profile profile;
   std::vector<StrategyEstimate> strategies;   // in the order of strategy_names()
+  std::optional<AccuracyRange> memory_range, time_range;  // around process bytes and step time; none for ranks on a CPU
   std::optional<Recommendation> recommended;  // empty strategy name: nothing fits, advice says what to change
   std::vector<std::string> assumptions;
 };

@@ -20,10 +20,10 @@ std::string per_parameter(double bytes, std::int64_t parameters) {
 ExplainSection parameters_section(const EstimateResult& result) {
   const TrainedModel& m = result.model;
   ExplainSection s{"Parameters", {}};
-  s.lines.push_back(
-      {"one decoder layer",
-       fmt::format("{} x {} layers", format_grouped(m.weights.layer_elements()), m.spec.num_hidden_layers),
-       "sum over the tensors of the checkpoint (gpuplan models --show)"});
+  for (std::size_t k = 0; k < m.weights.kinds.size(); ++k)
+    s.lines.push_back({fmt::format("one {}", m.weights.kinds[k].name),
+                       fmt::format("{} x {}", format_grouped(m.weights.kinds[k].elements()), m.weights.num_of_kind(k)),
+                       "sum over the tensors of the checkpoint (gpuplan models --show)"});
   s.lines.push_back({"embedding", format_grouped(m.weights.before_elements()), m.spec.source});
   s.lines.push_back({"final norm and head",
                      fmt::format("{}{}", format_grouped(m.weights.after_elements()),
@@ -39,6 +39,14 @@ ExplainSection parameters_section(const EstimateResult& result) {
   return s;
 }
 
+/// The linear that first reads a layer's normed input.
+const LinearRef& first_projection(const TrainedModel& model) {
+  const LayerLinears& linears = model.linears.back();
+  for (const LinearSlot slot : {LinearSlot::Q, LinearSlot::Qkv, LinearSlot::QDown})
+    if (linears[slot].exists()) return linears[slot];
+  return linears[LinearSlot::O];
+}
+
 ExplainSection lora_section(const EstimateRequest& r, const EstimateResult& result) {
   ExplainSection s{"Adapters", {}};
   const std::int64_t rank = r.recipe.lora.rank;
@@ -47,7 +55,7 @@ ExplainSection lora_section(const EstimateRequest& r, const EstimateResult& resu
                      "Hu et al. 2021, peft tuners/lora/layer.py"});
   s.lines.push_back(
       {"worked example", "1024 x 1024 with r = 8: 8 x 2048 = 16,384 of 1,048,576, that is 1/64", "arithmetic"});
-  const LinearRef& q = result.model.q.exists() ? result.model.q : result.model.qkv;
+  const LinearRef& q = first_projection(result.model);
   s.lines.push_back({fmt::format("here, {}", q.name),
                      fmt::format("{} x {}: {} of {}, 1/{:.0f}", q.in, q.out, format_grouped(rank * (q.in + q.out)),
                                  format_grouped(q.in * q.out), double(q.in * q.out) / double(rank * (q.in + q.out))),

@@ -33,18 +33,24 @@ ModelBlocks make_blocks(StepProgram& program, const TrainedModel& model, const R
   const bool plain = recipe.checkpointing == Checkpointing::None || recipe.checkpointing == Checkpointing::EveryK;
   const bool checkpointed = recipe.checkpointing != Checkpointing::None;
   ModelBlocks out;
-  const auto layer_kind = [&](bool windowed) {
+  const auto add_layer = [&](KindBlocks& kind, bool windowed) {
     context.is_windowed = windowed;
-    const std::uint8_t graph = new_graph(program);
-    emit_layer(program.graphs[graph], context);
-    out.keeps_input = reads_input(program.graphs[graph].backward);
-    return add_layer_blocks(program, graph, plain, checkpointed, keep_policy(recipe, framework));
+    const bool is_bridge = context.layer().is_bridge;  // outside the checkpointed modules
+    kind.graph = new_graph(program);
+    emit_layer(program.graphs[kind.graph], context);
+    kind.keeps_input = reads_input(program.graphs[kind.graph].backward);
+    return add_layer_blocks(program, kind.graph, plain || is_bridge, checkpointed && !is_bridge,
+                            keep_policy(recipe, framework));
   };
   const ModelSpec& spec = model.spec;
   const bool all_windowed = spec.sliding_layers >= spec.num_hidden_layers;
   out.has_windowed = spec.sliding_window > 0 && spec.sliding_layers > 0 && recipe.seq_len > spec.sliding_window;
-  if (out.has_windowed) out.windowed = layer_kind(true);
-  out.layer = out.has_windowed && all_windowed ? out.windowed : layer_kind(false);
+  for (context.kind = 0; context.kind < model.weights.kinds.size(); ++context.kind) {
+    KindBlocks& kind = out.kinds.emplace_back();
+    if (out.has_windowed) kind.windowed = add_layer(kind, true);
+    kind.full = out.has_windowed && all_windowed ? kind.windowed : add_layer(kind, false);
+  }
+  context.kind = 0;
 
   const std::uint8_t embedding = new_graph(program);
   emit_embedding(program.graphs[embedding], context);

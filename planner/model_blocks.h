@@ -1,6 +1,8 @@
 // The blocks of a model under a recipe: op graphs emitted by the ledger, closed into lifetimes. Shared by all stages and ranks.
 #pragma once
 
+#include <vector>
+
 #include "models/framework.h"
 #include "models/numerics.h"
 #include "models/recipe.h"
@@ -9,10 +11,16 @@
 
 namespace gpuplan {
 
+/// Blocks of one kind of layer.
+struct KindBlocks {
+  LayerBlocks full, windowed;  // windowed: with a sliding window that the sequence exceeds
+  bool keeps_input = false;    // backward of an unchecked layer reads its input
+  std::uint8_t graph{};        // of the full layer
+};
+
 struct ModelBlocks {
-  LayerBlocks layer, windowed;  // windowed: layers with a sliding window, where the sequence exceeds it
+  std::vector<KindBlocks> kinds;
   bool has_windowed = false;
-  bool keeps_input = false;  // backward of an unchecked layer reads its input
   std::uint8_t embedding = kNoBlock, embedding_backward = kNoBlock, head = kNoBlock;
 };
 

@@ -42,7 +42,7 @@ void list_offload(Fields& f, Target& offload) {
 template <class Fields, class R>
 void list_recipe(Fields& f, R& recipe) {
   auto& [method, lora, quant, precision, optimizer, optimizer_in_backward, micro_batch, seq_len, packing, grad_accum, checkpointing,
-         checkpoint_every, attention, loss, loss_chunks, kernels, offload, framework] = recipe;
+         checkpoint_every, attention, loss, loss_chunks, kernels, torch_compile, fp8_matmul, offload, framework] = recipe;
   const bool knows_method = f("method", method);
   const bool has_lora = f.nullable_object("lora", recipe.is_adapter(), [&](auto& inner) { list_lora(inner, recipe.lora); });
   f.object("quant", [&](auto& inner) { list_quant(inner, recipe.quant); });
@@ -59,6 +59,8 @@ void list_recipe(Fields& f, R& recipe) {
   f("loss", loss);
   f("loss_chunks", loss_chunks, kAtLeastOne);
   f("kernels", kernels);
+  f("torch_compile", torch_compile);
+  f("fp8_matmul", fp8_matmul);
   f.object("offload", [&](auto& inner) { list_offload(inner, recipe.offload); });
   f.name("framework", framework, [](const std::string& name) { return find_framework(name).name; });
   if constexpr (Fields::kReads)

@@ -24,25 +24,30 @@ RankProgram& new_program(StepProgram& program) {
 
 }  // namespace
 
-std::vector<std::uint16_t> stage_bounds(const PlanInput& input, const StepProgram& blocks_of,
-                                        const Numerics& numerics) {
-  const std::int64_t stages = input.strategy.mesh.pp, L = input.model.spec.num_hidden_layers;
+std::vector<std::uint16_t> stage_bounds(const PlanInput& input, const StepProgram& program,
+                                        const ModelBlocks& blocks, const Numerics& numerics) {
+  const std::int64_t stages = input.strategy.mesh.pp, L = input.model.num_layers();
   const OptimizerSpec& optimizer = find_optimizer(input.recipe.optimizer);
   std::vector<double> load(std::size_t(L + 2));
-  const auto state_bytes = [&](UnitKind kind) {
-    const StateSizes z = state_sizes(input.model.state_of(kind), numerics, input.recipe, optimizer, {});
+  const auto state_bytes = [&](const StateList& list) {
+    const StateSizes z = state_sizes(list, numerics, input.recipe, optimizer, {});
     return double((z.trained + z.frozen + z.full_gradient + z.master + z.state + z.trained_gathered).count);
   };
   // what a layer keeps between forward and backward, and what the head needs at its peak
-  double kept = double(bytes_of(input.recipe.tokens() * input.model.spec.hidden_size, numerics.residual).count);
-  if (input.recipe.checkpointing != Checkpointing::Full)
-    for (const LocalId id : saved_locals(blocks_of.graphs[0]))
-      kept += double(blocks_of.graphs[0].locals[id].bytes().count);
-  const double logits = double(blocks_of.blocks[blocks_of.num_blocks - 1].total.peak);
-  load.front() = state_bytes(UnitKind::Before);
-  load.back() = state_bytes(UnitKind::After) + logits +
-                (input.model.has_tied_head && stages > 1 ? state_bytes(UnitKind::Before) : 0);
-  std::fill(load.begin() + 1, load.end() - 1, state_bytes(UnitKind::Layer) + kept);
+  const double boundary = double(bytes_of(input.recipe.tokens() * input.model.spec.hidden_size, numerics.residual).count);
+  std::vector<double> per_kind;
+  for (std::size_t k = 0; k < input.model.layers.size(); ++k) {
+    double kept = boundary;
+    const LayerGraph& graph = program.graphs[blocks.kinds[k].graph];
+    if (input.recipe.checkpointing != Checkpointing::Full)
+      for (const LocalId id : saved_locals(graph)) kept += double(graph.locals[id].bytes().count);
+    per_kind.push_back(state_bytes(input.model.layers[k]) + kept);
+  }
+  const double logits = double(program.blocks[program.num_blocks - 1].total.peak);
+  load.front() = state_bytes(input.model.before);
+  load.back() = state_bytes(input.model.after) + logits +
+                (input.model.has_tied_head && stages > 1 ? state_bytes(input.model.before) : 0);
+  for (std::int64_t i = 0; i < L; ++i) load[std::size_t(i + 1)] = per_kind[input.model.weights.order[std::size_t(i)]];
   const auto capacity = [&](std::int64_t stage) {
     return std::max(1.0, double(input.cluster.gpus[std::size_t(stage)].framework_memory.count));
   };
@@ -83,11 +88,11 @@ void build_step_program(StepProgram& program, const PlanInput& input, std::span<
   program.costs.clear();
   for (const CostModel& column : columns) add_costs(program, column);
 
-  const std::int64_t L = input.model.spec.num_hidden_layers, replicas = strategy.mesh.data_parallel();
+  const std::int64_t L = input.model.num_layers(), replicas = strategy.mesh.data_parallel();
   std::vector<std::uint16_t> bounds{0, std::uint16_t(L + 2)};
   if (strategy.mesh.pp > 1) {
     GPUPLAN_CHECK(strategy.mesh.pp <= L + 2, "a pipeline needs a unit per stage");
-    bounds = stage_bounds(input, program, numerics);
+    bounds = stage_bounds(input, program, blocks, numerics);
   }
   for (std::int64_t stage = 0; stage < strategy.mesh.pp; ++stage) {
     StageBuilder builder(new_program(program), input, numerics, rules, engine);

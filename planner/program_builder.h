@@ -8,6 +8,7 @@
 #include "models/ledger.h"
 #include "models/trained_model.h"
 #include "planner/cost.h"
+#include "planner/model_blocks.h"
 #include "planner/step_program.h"
 #include "planner/strategy.h"
 
@@ -24,7 +25,8 @@ struct PlanInput {
 
 /// [begin, end) of the model's units per pipeline stage (0 embedding, 1 … L layers, L + 1 head), balanced by resident bytes
 /// with the head and its logits counted, weighted by the memory of each stage's GPU.
-std::vector<std::uint16_t> stage_bounds(const PlanInput& input, const StepProgram& blocks_of, const Numerics& numerics);
+std::vector<std::uint16_t> stage_bounds(const PlanInput& input, const StepProgram& program,
+                                        const ModelBlocks& blocks, const Numerics& numerics);
 
 /// Builds into `program`, whose storage is reused. `columns` are cost models, one per kind of GPU in `gpu_column`
 /// (per rank used; empty: all on column 0).

@@ -91,11 +91,17 @@ void StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
     const std::int64_t layer = std::int64_t(unit_id(i)) - 1;
     const bool is_windowed =
         blocks.has_windowed && (spec.sliding_layers >= spec.num_hidden_layers || (layer + 1) % window_period != 0);
-    u.blocks = is_windowed ? blocks.windowed : blocks.layer;
-    u.keeps_input = blocks.keeps_input;
     u.input = boundary;
     u.is_checkpointed = recipe().checkpointing != Checkpointing::None &&
                         (recipe().checkpointing != Checkpointing::EveryK || layer % k == 0);
+    if (!is_embedding(i) && !is_head(i)) {
+      const KindBlocks& kind = blocks.kinds[kind_index(i)];
+      u.blocks = is_windowed ? kind.windowed : kind.full;
+      u.keeps_input = kind.keeps_input;
+      u.makes_memory = kind_of(i).is_bridge;
+      u.reads_memory = kind_of(i).has_cross_attention;
+      u.is_checkpointed &= !u.makes_memory;
+    }
     if (is_embedding(i)) u.whole = blocks.embedding, u.whole_backward = blocks.embedding_backward;
     if (is_head(i)) u.whole = blocks.head;
   }

@@ -31,6 +31,7 @@ struct Group {
   std::uint32_t trained{}, frozen{}, master{}, state{}, paged{};
   std::uint32_t gathered_trained{}, gathered_frozen{}, flat_trained{}, flat_frozen{};  // current handles
   std::uint32_t full_gradient{}, gradient{}, bucket{};
+  std::uint32_t host_gradient{};  // where an offloaded optimizer reads it
   std::int64_t elements_after{};  // gathered between this group's forward and its backward
   std::uint32_t reduced_whole{};  // ZeRO-1: unsharded gradient that stays until the step
   bool is_held{}, keeps_after_forward{}, is_root{}, needs_copy_out{};
@@ -43,6 +44,7 @@ struct Unit {
   std::uint8_t whole = kNoBlock, whole_backward = kNoBlock;  // of an end of the model
   std::uint16_t group{}, second{};  // whose weights it uses; the second of a tied head or a wrapped rest
   bool has_second{}, is_checkpointed{}, keeps_input{};
+  bool makes_memory{}, reads_memory{};  // the bridge after an encoder; a layer with cross-attention
   Bytes input;
 };
 
@@ -51,6 +53,7 @@ constexpr std::uint16_t kNoGroup = 0xffff;
 /// Storage of a builder, reused from plan to plan: a search builds tens of thousands per second.
 struct StageScratch {
   std::vector<Group> groups;
+  std::vector<StateSizes> kinds;  // of one layer of each kind
   std::vector<Unit> units;
   std::vector<Visit> visits;
   std::vector<std::uint32_t> x, dx, host_x, casts, pending;
@@ -77,7 +80,7 @@ class StageBuilder {
 
  private:
   const Recipe& recipe() const { return in_.recipe; }
-  std::uint16_t num_layers() const { return std::uint16_t(in_.model.spec.num_hidden_layers); }
+  std::uint16_t num_layers() const { return std::uint16_t(in_.model.num_layers()); }
   std::uint16_t unit_id(std::size_t local) const { return std::uint16_t(first_ + local); }
   bool is_embedding(std::size_t local) const { return unit_id(local) == 0; }
   bool is_head(std::size_t local) const { return unit_id(local) == num_layers() + 1; }
@@ -107,6 +110,7 @@ class StageBuilder {
   void make_groups();
   void allocate_state(Group& group);
   void wrap_by_size(Group& root);
+  void wrap_layer_by_size(Group& root, Group& group, const LayerKind& kind);
   MemorySpace optimizer_space() const;
   MemorySpace weight_space() const;
 
@@ -132,6 +136,9 @@ class StageBuilder {
   void forward(const Visit& visit);
   void head(const Visit& visit);
   void backward(const Visit& visit);
+  const LayerKind& kind_of(std::size_t local) const { return in_.model.weights.layer(std::int64_t(unit_id(local)) - 1); }
+  std::size_t kind_index(std::size_t local) const { return in_.model.weights.order[std::size_t(unit_id(local)) - 1]; }
+  void push_memory(const Unit& unit, bool is_backward);
   void push_weights(Group& group);
   void push_gradients(Group& group);
   std::uint32_t gradient_target(Group& group);
@@ -139,6 +146,9 @@ class StageBuilder {
   void reduce_pending(bool is_last_micro_batch, bool flush);
   void finish_visit(const Visit& visit);
   void reduce(Group& group, bool is_last_micro_batch);
+  /// Moves a reduced gradient to the host, where the optimizer is.
+  void push_out_gradient(Group& group);
+  bool steps_on_host(const Group& group) const;
   void step_all();
   void step(Group& group);
   void put_away(std::size_t at, std::uint16_t unit);
@@ -160,7 +170,7 @@ class StageBuilder {
   std::uint16_t first_{}, last_{};
   std::uint32_t step_gradient_{}, step_temporary_{}, reduce_bucket_{};
   Bytes step_gradient_bytes_, step_temporary_bytes_;
-  std::uint32_t tokens_{};
+  std::uint32_t tokens_{}, memory_{}, memory_gradient_{};  // of this micro-batch: batch, encoder output
   Category trained_category_{};
 };
 

@@ -53,6 +53,26 @@ void StageBuilder::reduce(Group& g, bool is_last) {
     emit(OpCode::AllReduce, StreamId::Reduce, Axis::DpReplicate, g.unit,
          {g.gradient | kRead | kWrite, g.bucket ? g.bucket | kRead | kWrite : 0},
          scatters ? shard(g.sizes.reduce_message, rules_.ways) : p_.buffers[g.gradient].bytes);
+  // an engine that shards gradients sends each to the host as it is reduced (FSDP's and ZeRO's offload)
+  if (scatters && layout_.shards_gradients && steps_on_host(g)) push_out_gradient(g);
+}
+
+bool StageBuilder::steps_on_host(const Group& g) const {
+  return optimizer_space() != MemorySpace::Device && (g.state || g.master || weight_space() != MemorySpace::Device);
+}
+
+void StageBuilder::push_out_gradient(Group& g) {
+  const Bytes moved = p_.buffers[g.gradient].bytes;
+  const std::uint32_t made = g.host_gradient;
+  if (!made) {
+    g.host_gradient = add(Category::Gradients, BufferRole::Gradient, g.unit, moved, false, MemorySpace::Host);
+    place(g.host_gradient, Axis::DpShard, p_.buffers[g.gradient].placement[std::size_t(Axis::DpShard)]);
+  }
+  drain(StreamId::CopyOut, g.unit);
+  emit(OpCode::CopyOut, StreamId::CopyOut, Axis::None, g.unit,
+       {g.gradient | kRead, g.host_gradient | kWrite | (made ? kRead | kAccumulates : 0)}, moved);
+  hold(StreamId::CopyOut, g.gradient);
+  g.gradient = 0;
 }
 
 /// A group's gradient of this micro-batch is complete: it waits for its bucket.
@@ -77,9 +97,9 @@ void StageBuilder::reduce_pending(bool is_last, bool flush) {
 }
 
 void StageBuilder::step(Group& g) {
-  if (!g.gradient || (g.sizes.trained_elements == 0)) return;
+  if ((!g.gradient && !g.host_gradient) || g.sizes.trained_elements == 0) return;
   const Axis axis = layout_.shards_optimizer ? Axis::DpShard : Axis::None;
-  const bool is_host = optimizer_space() != MemorySpace::Device && (g.state || g.master);
+  const bool is_host = steps_on_host(g);
   const bool is_slice = layout_.shards_optimizer && !layout_.shards_weights && rules_.ways > 1;
   const Operand slice = is_slice ? kOwnSlice : 0;
   std::uint32_t gradient = g.gradient;
@@ -96,7 +116,7 @@ void StageBuilder::step(Group& g) {
                           recipe().optimizer_in_backward ? g.sizes.step_temporary + g.sizes.step_scratch
                                                          : step_temporary_bytes_);
   const std::uint32_t state = g.state ? g.state : g.paged;
-  const Bytes traffic = 2 * g.sizes.trained + p_.buffers[gradient].bytes + 2 * (g.sizes.state + g.sizes.paged_state) +
+  const Bytes traffic = 2 * g.sizes.trained + p_.buffers[gradient ? gradient : g.host_gradient].bytes + 2 * (g.sizes.state + g.sizes.paged_state) +
                         2 * g.sizes.master +
                         4 * (g.sizes.step_scratch.count > 0 ? g.sizes.trained : g.sizes.step_temporary);
   if (!is_host) {
@@ -107,13 +127,9 @@ void StageBuilder::step(Group& g) {
          traffic);
     if (recipe().optimizer_in_backward) step_temporary_ = 0;
   } else {
-    const Bytes moved = p_.buffers[gradient].bytes;
-    const std::uint32_t host_gradient =
-        add(Category::Gradients, BufferRole::Gradient, g.unit, moved, false, MemorySpace::Host);
-    place(host_gradient, Axis::DpShard, p_.buffers[gradient].placement[std::size_t(Axis::DpShard)]);
-    drain(StreamId::CopyOut, g.unit);
-    emit(OpCode::CopyOut, StreamId::CopyOut, Axis::None, g.unit, {gradient | kRead, host_gradient | kWrite}, moved);
-    hold(StreamId::CopyOut, gradient);
+    if (!g.host_gradient) push_out_gradient(g);
+    const std::uint32_t host_gradient = g.host_gradient;
+    const Bytes moved = p_.buffers[host_gradient].bytes;
     const bool weights_on_host = weight_space() != MemorySpace::Device;
     emit(OpCode::OptimizerStep, StreamId::Host, axis, g.unit,
          {host_gradient | kRead, state ? state | kRead | kWrite : 0, g.master ? g.master | kRead | kWrite : 0,
@@ -127,7 +143,7 @@ void StageBuilder::step(Group& g) {
     emit(OpCode::AllGather, StreamId::Gather, Axis::DpShard, g.unit, {g.trained | kRead | kWrite | kOwnSlice},
          g.sizes.trained);
   if (g.reduced_whole) emit(OpCode::Release, StreamId::Compute, Axis::None, g.unit, {g.reduced_whole});
-  g.gradient = g.reduced_whole = g.full_gradient = 0;
+  g.gradient = g.reduced_whole = g.full_gradient = g.host_gradient = 0;
 }
 
 void StageBuilder::step_all() {

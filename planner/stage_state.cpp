@@ -46,57 +46,63 @@ void StageBuilder::allocate_state(Group& g) {
 /// FSDP's size policy, bottom up as torch's _recursive_wrap: a module is a unit when what is not yet wrapped in it reaches
 /// the threshold; the rest goes to the root. Of a layer, the MLP, the attention or single linears may become units.
 void StageBuilder::wrap_by_size(Group& root) {
+  for (Group& g : s_.groups)
+    if (!g.is_root && g.unit != 0 && g.unit != num_layers() + 1)
+      wrap_layer_by_size(root, g, in_.model.weights.layer(std::int64_t(g.unit) - 1));
+}
+
+void StageBuilder::wrap_layer_by_size(Group& root, Group& g, const LayerKind& kind) {
   const std::int64_t least = in_.strategy.wrap_min_params;
   const auto sum = [&](auto accept) {
     std::int64_t elements = 0;
-    for (std::size_t i = 0; i < in_.model.weights.layer.size(); ++i)
-      if (accept(in_.model.weights.layer[i])) elements += in_.model.weights.layer[i].elements();
+    for (const WeightTensor& t : kind.tensors)
+      if (accept(t)) elements += t.elements();
     return elements;
   };
   const auto in_mlp = [](const WeightTensor& t) { return t.name.starts_with("mlp."); };
   const auto in_attention = [](const WeightTensor& t) {
     return t.name.starts_with("self_attn.") || t.name.starts_with("attn.");
   };
-  const std::int64_t mlp = sum(in_mlp), attention = sum(in_attention), layer = in_.model.weights.layer_elements();
+  const std::int64_t mlp = sum(in_mlp), attention = sum(in_attention), layer = kind.elements();
   std::int64_t wrapped = 0;
-  for (const WeightTensor& t : in_.model.weights.layer)
-    if (t.role == WeightRole::Linear && t.elements() >= least) wrapped += t.elements();
+  const auto is_unit = [&](const WeightTensor& t) {
+    return t.role == WeightRole::Linear && t.elements() / t.copies >= least;
+  };
+  for (const WeightTensor& t : kind.tensors)
+    if (is_unit(t)) wrapped += t.elements();
   std::int64_t single_mlp = 0, single_attention = 0;
-  for (const WeightTensor& t : in_.model.weights.layer)
-    if (t.role == WeightRole::Linear && t.elements() >= least)
-      (in_mlp(t) ? single_mlp : single_attention) += t.elements();
+  for (const WeightTensor& t : kind.tensors)
+    if (is_unit(t)) (in_mlp(t) ? single_mlp : single_attention) += t.elements();
   if (mlp - single_mlp >= least) wrapped += mlp - single_mlp;
   if (attention - single_attention >= least) wrapped += attention - single_attention;
   if (layer - wrapped >= least) wrapped = layer;
   const double rest = 1.0 - double(wrapped) / double(layer);
   if (rest <= 0) return;
-  for (Group& g : s_.groups) {
-    if (g.is_root || g.unit == 0 || g.unit == num_layers() + 1) continue;
-    const StateSizes all = g.sizes;
-    const auto move = [&](Bytes StateSizes::*field) {
-      const Bytes part{std::int64_t(double((all.*field).count) * rest)};
-      root.sizes.*field += part;
-      g.sizes.*field -= part;
-    };
-    for (auto field :
-         {&StateSizes::trained, &StateSizes::frozen, &StateSizes::trained_gathered, &StateSizes::frozen_gathered,
-          &StateSizes::full_gradient, &StateSizes::gradient, &StateSizes::reduce_message, &StateSizes::master,
-          &StateSizes::state, &StateSizes::paged_state, &StateSizes::step_gradient, &StateSizes::step_temporary})
-      move(field);
-    root.sizes.step_scratch = std::max(root.sizes.step_scratch, all.step_scratch);
-    for (auto field : {&StateSizes::trained_elements, &StateSizes::gathered_elements}) {
-      const auto part = std::int64_t(double(all.*field) * rest);
-      root.sizes.*field += part;
-      g.sizes.*field -= part;
-    }
+  const StateSizes all = g.sizes;
+  const auto move = [&](Bytes StateSizes::*field) {
+    const Bytes part{std::int64_t(double((all.*field).count) * rest)};
+    root.sizes.*field += part;
+    g.sizes.*field -= part;
+  };
+  for (auto field :
+       {&StateSizes::trained, &StateSizes::frozen, &StateSizes::trained_gathered, &StateSizes::frozen_gathered,
+        &StateSizes::full_gradient, &StateSizes::gradient, &StateSizes::reduce_message, &StateSizes::master,
+        &StateSizes::state, &StateSizes::paged_state, &StateSizes::step_gradient, &StateSizes::step_temporary})
+    move(field);
+  root.sizes.step_scratch = std::max(root.sizes.step_scratch, all.step_scratch);
+  for (auto field : {&StateSizes::trained_elements, &StateSizes::gathered_elements}) {
+    const auto part = std::int64_t(double(all.*field) * rest);
+    root.sizes.*field += part;
+    g.sizes.*field -= part;
   }
 }
 
 void StageBuilder::make_groups() {
   const OptimizerSpec& optimizer = find_optimizer(recipe().optimizer);
-  std::array<StateSizes, kNumUnitKinds> sizes;
-  for (int k = 0; k < kNumUnitKinds; ++k)
-    sizes[std::size_t(k)] = state_sizes(in_.model.state[std::size_t(k)], n_, recipe(), optimizer, rules_);
+  const auto sizes_of = [&](const StateList& list) { return state_sizes(list, n_, recipe(), optimizer, rules_); };
+  const StateSizes before = sizes_of(in_.model.before), after_layers = sizes_of(in_.model.after);
+  s_.kinds.clear();
+  for (const StateList& list : in_.model.layers) s_.kinds.push_back(sizes_of(list));
   const bool has_root = gathers() && engine_.keeps_root_gathered;
   s_.groups.clear();
   std::uint16_t root = kNoGroup;
@@ -105,8 +111,8 @@ void StageBuilder::make_groups() {
     Group& g = s_.groups.emplace_back();
     g.is_root = true;
     g.unit = has_embedding() ? 0 : last_;
-    if (has_embedding()) g.sizes += sizes[std::size_t(UnitKind::Before)];
-    if (has_head()) g.sizes += sizes[std::size_t(UnitKind::After)];
+    if (has_embedding()) g.sizes += before;
+    if (has_head()) g.sizes += after_layers;
   }
   std::uint16_t embedding = root;
   for (std::size_t i = 0; i < s_.units.size(); ++i) {
@@ -120,15 +126,16 @@ void StageBuilder::make_groups() {
     u.group = std::uint16_t(s_.groups.size());
     Group& g = s_.groups.emplace_back();
     g.unit = unit_id(i);
-    g.sizes = sizes[std::size_t(is_embedding(i) ? UnitKind::Before : is_head(i) ? UnitKind::After : UnitKind::Layer)];
+    g.sizes = is_embedding(i) ? before : is_head(i) ? after_layers : s_.kinds[kind_index(i)];
     if (is_embedding(i)) embedding = u.group;
     if (is_head(i) && in_.model.has_tied_head) {
       if (has_embedding())
         u.second = embedding, u.has_second = true;
       else
-        g.sizes +=
-            sizes[std::size_t(UnitKind::Before)];  // a pipeline's last stage holds its own copy of the tied weight
+        g.sizes += before;  // a pipeline's last stage holds its own copy of the tied weight
     }
+    if (!is_end && s_.units[i].makes_memory && embedding != kNoGroup && embedding != root)
+      u.second = embedding, u.has_second = true;  // the decoder's stream starts at the shared embedding
     if (!is_end && root != kNoGroup && in_.strategy.wrap == WrapPolicy::Size) u.second = root, u.has_second = true;
   }
   if (root != kNoGroup && in_.strategy.wrap == WrapPolicy::Size) wrap_by_size(s_.groups[root]);

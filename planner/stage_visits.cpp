@@ -52,6 +52,21 @@ void StageBuilder::leave_backward(const Visit& v) {
   hold(StreamId::Send, s_.dx[v.unit]);
 }
 
+/// The encoder's output: the bridge writes it, decoder layers read it; their gradients collect in one buffer for the bridge.
+void StageBuilder::push_memory(const Unit& u, bool is_backward) {
+  if (!u.makes_memory && !u.reads_memory) return;
+  const std::uint16_t unit = unit_id(std::size_t(&u - s_.units.data()));
+  if (!memory_) memory_ = add(Category::Activations, BufferRole::EncoderOutput, unit, u.input);
+  if (is_backward && !memory_gradient_)
+    memory_gradient_ = add(Category::Activations, BufferRole::EncoderGradient, unit, u.input);
+  if (u.makes_memory)
+    s_.operands.push_back(is_backward ? memory_gradient_ | kRead : memory_ | kWrite);
+  else {
+    s_.operands.push_back(memory_ | kRead);
+    if (is_backward) s_.operands.push_back(memory_gradient_ | kRead | kWrite);
+  }
+}
+
 void StageBuilder::forward(const Visit& v) {
   const Unit& u = s_.units[v.unit];
   const std::uint16_t unit = unit_id(v.unit);
@@ -65,6 +80,7 @@ void StageBuilder::forward(const Visit& v) {
   else
     s_.operands.push_back(s_.x[at] | kRead | kByCallee);
   s_.operands.push_back(s_.x[at + 1] | kWrite | kByCallee);
+  push_memory(u, false);
   each_group(u, [&](Group& g) { push_weights(g); });
   Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
   call.block = is_embedding(at) ? u.whole : u.is_checkpointed ? u.blocks.forward_drop : u.blocks.forward;
@@ -117,6 +133,7 @@ void StageBuilder::backward(const Visit& v) {
   }
   if (u.is_checkpointed) {
     s_.operands.assign({s_.x[at] | kRead | kByCallee});
+    push_memory(u, false);
     each_group(u, [&](Group& g) { push_weights(g); });
     Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
     call.block = u.blocks.recompute;
@@ -127,6 +144,7 @@ void StageBuilder::backward(const Visit& v) {
   if (u.keeps_input || u.is_checkpointed) s_.operands.push_back(s_.x[at] | kRead | kByCallee);
   s_.operands.push_back(s_.dx[at + 1] | kRead | kByCallee);
   s_.operands.push_back(s_.dx[at] | kWrite | kByCallee);
+  push_memory(u, true);
   each_group(u, [&](Group& g) { push_weights(g); });
   each_group(u, [&](Group& g) { push_gradients(g); });
   Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
@@ -182,6 +200,7 @@ void StageBuilder::walk() {
   drain(StreamId::Reduce, first_);
   drain(StreamId::Send, first_);
   drain(StreamId::Gather, first_);
+  drain(StreamId::CopyOut, first_);
 }
 
 void StageBuilder::micro_batch(std::int64_t index) {
@@ -193,7 +212,7 @@ void StageBuilder::micro_batch(std::int64_t index) {
   for (std::uint16_t i = bodies; i-- > 0;) s_.visits.push_back({Act::Backward, i, index, i + 1 == bodies, i == 0});
   for (Group& g : s_.groups)
     g.is_held = false, g.gathered_trained = g.gathered_frozen = g.flat_trained = g.flat_frozen = 0;
-  reduce_bucket_ = 0;
+  reduce_bucket_ = memory_ = memory_gradient_ = 0;
   walk();
 }
 

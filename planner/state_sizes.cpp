@@ -80,8 +80,8 @@ StateSizes state_sizes(const std::vector<StateTensor>& tensors, const Numerics& 
     if (optimizer.temporary == StepTemporary::Parameters) out.step_temporary += bytes_of(stepped, weight);
     constexpr std::int64_t kLoopTensors = 2;  // sqrt(v) and its bias-corrected copy; fp32 squares of the gradient
     if (optimizer.temporary == StepTemporary::LargestTensor)
-      out.step_scratch =
-          std::max(out.step_scratch, kLoopTensors * bytes_of(stepped, optimizer.is_factored ? Dtype::F32 : weight));
+      out.step_scratch = std::max(out.step_scratch, kLoopTensors * bytes_of(ceil_div(stepped, t.copies),
+                                                                            optimizer.is_factored ? Dtype::F32 : weight));
   }
   return out;
 }
@@ -90,10 +90,10 @@ StateSizes model_state(const TrainedModel& model, const Numerics& numerics, cons
                        const SizeRules& rules) {
   const OptimizerSpec& optimizer = find_optimizer(recipe.optimizer);
   StateSizes total;
-  for (int k = 0; k < kNumUnitKinds; ++k) {
-    const StateSizes unit = state_sizes(model.state[std::size_t(k)], numerics, recipe, optimizer, rules);
-    for (std::int64_t i = 0; i < (k == int(UnitKind::Layer) ? model.spec.num_hidden_layers : 1); ++i) total += unit;
-  }
+  model.each_state([&](const StateList& list, std::int64_t times) {
+    const StateSizes unit = state_sizes(list, numerics, recipe, optimizer, rules);
+    for (std::int64_t i = 0; i < times; ++i) total += unit;
+  });
   return total;
 }
 

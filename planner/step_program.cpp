@@ -43,6 +43,8 @@ std::string_view to_string(BufferRole role) {
                                                                                        "batch",
                                                                                        "boundary",
                                                                                        "activation gradient",
+                                                                                       "encoder output",
+                                                                                       "encoder gradient",
                                                                                        "16-bit weights"};
   return kNames[std::size_t(role)];
 }

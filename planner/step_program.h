@@ -63,6 +63,8 @@ enum class BufferRole : std::uint8_t {
   Batch,
   Boundary,
   ActivationGradient,
+  EncoderOutput,
+  EncoderGradient,
   CastWeights,
   Count
 };

@@ -66,6 +66,8 @@ class ForwardPass {
       for (std::size_t k = 0; k < all_.classes.size(); ++k) moved |= advance(k, c[k]);
     }
     StepTime out;
+    double flops = 0;
+    std::int64_t num_ranks = 0;
     for (std::size_t k = 0; k < all_.classes.size(); ++k) {
       GPUPLAN_CHECK(c[k].pc == all_.programs[all_.classes[k].program].instructions.size(),
                     "the classes of a step program wait for each other");
@@ -76,8 +78,10 @@ class ForwardPass {
                                                                       busy(StreamId::Send) + busy(StreamId::Recv) +
                                                                       busy(StreamId::CopyIn) + busy(StreamId::CopyOut));
       out.host.value = std::max(out.host.value, c[k].host);
-      out.flops += c[k].flops * double(all_.classes[k].num_ranks);
+      flops += c[k].flops * double(all_.classes[k].num_ranks);
+      num_ranks += all_.classes[k].num_ranks;
     }
+    out.flops = flops / double(std::max<std::int64_t>(num_ranks, 1));
     out.exposed = Seconds{std::max(0.0, out.step.value - out.compute.value)};
     return out;
   }

@@ -18,7 +18,7 @@ struct StepTime {
   Seconds communication;  // busy time of its gather, reduce, send and receive streams
   Seconds exposed;        // step time that is not compute
   Seconds host;           // what dispatch alone would take
-  double flops{};         // of one rank, recompute included
+  double flops{};         // of one rank (the mean of the ranks), recompute included
 };
 
 /// Time of one optimizer step of the whole job. `columns` as in build_step_program.

@@ -137,12 +137,15 @@ Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const 
 }
 
 std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, const Recipe& recipe,
-                               std::int64_t num_units) {
+                               const ModelSpec& model) {
   const Row& row = row_of(s.name);
   const std::int64_t n = cluster.num_gpus();
   if (n < 2 && row.degrees != Degrees::One && !(row.engine != Engine::Local && recipe.offload.any()))
     return "needs at least 2 GPUs";
+  const std::int64_t num_units = model.num_layers() + 2;
   if (s.mesh.pp > num_units) return fmt::format("{} GPUs for {} layers and ends", s.mesh.pp, num_units);
+  if (s.mesh.pp > 1 && model.num_encoder_layers > 0)
+    return "every decoder layer reads the encoder's output: not split into stages";
   if (s.name == "hsdp" && (s.mesh.dp_replicate == 1 || s.mesh.dp_shard == 1))
     return "needs a shard group smaller than all GPUs";
   if (recipe.offload.optimizer != OffloadTarget::None && !row.can_offload_optimizer) return "no optimizer offload";

@@ -11,6 +11,7 @@
 
 #include "cluster/cluster_spec.h"
 #include "models/numerics.h"
+#include "models/model_spec.h"
 #include "models/recipe.h"
 
 namespace gpuplan {
@@ -72,8 +73,7 @@ std::string canonical_strategy(std::string_view text);
 Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const StrategyOptions& options);
 
 /// Why a strategy cannot be used here ("needs at least 2 GPUs", "no optimizer offload"), or empty.
-/// `num_units`: layers plus embedding and head, which a pipeline cuts.
 std::string why_not_applicable(const Strategy& strategy, const ClusterSpec& cluster, const Recipe& recipe,
-                               std::int64_t num_units = 1 << 20);
+                               const ModelSpec& model);
 
 }  // namespace gpuplan

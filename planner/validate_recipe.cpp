@@ -1,4 +1,6 @@
 // A recipe against itself, the model and the cluster: every contradiction is one message that names the flag.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -46,15 +48,20 @@ void validate_recipe(const Recipe& r, const ModelSpec& m, const ClusterSpec& clu
             fmt::format("block size {} is not a power of two of at least 16", r.quant.block_size),
             "bitsandbytes uses 64");
   require(r.checkpointing != Checkpointing::EveryK ||
-              (r.checkpoint_every >= 1 && r.checkpoint_every <= m.num_hidden_layers),
+              (r.checkpoint_every >= 1 && r.checkpoint_every <= m.num_layers()),
           "--checkpointing", fmt::format("every={} is out of range", r.checkpoint_every),
-          fmt::format("1 to {} layers", m.num_hidden_layers));
+          fmt::format("1 to {} layers", m.num_layers()));
   require(!r.offload.activations || r.checkpointing != Checkpointing::None, "--offload activations",
           "offloads checkpoint boundaries, and nothing is checkpointed", "add --checkpointing full");
   require(!r.optimizer_in_backward || r.grad_accum == 1, "--optimizer-in-backward",
           "steps in every backward pass, so it cannot accumulate", "use --grad-accum 1");
   require(r.loss_chunks >= 1 && r.loss_chunks <= 65536, "--loss",
           fmt::format("{} chunks is out of range", r.loss_chunks), "1 to 65536");
+  const auto multiplies_fp8 = [](const GpuSpec& gpu) { return gpu.fp8.value > 0; };
+  require(!r.fp8_matmul || std::all_of(cluster.gpus.begin(), cluster.gpus.end(), multiplies_fp8), "--fp8",
+          "these GPUs have no fp8 units", "Ada, Hopper and Blackwell have");
+  require(!r.fp8_matmul || r.precision != Precision::Fp32, "--fp8", "needs a 16-bit precision beside it",
+          "use bf16-mixed or bf16-true");
   require(r.precision != Precision::Fp32 || r.method != Method::Qlora, "--precision", "QLoRA computes in 16 bit",
           "use bf16-mixed or bf16-true");
   find_optimizer(r.optimizer);

@@ -69,6 +69,16 @@ Json gpu_json(const GpuReport& report) {
           {"source", g.source}};
 }
 
+Json layer_kinds_json(const ModelWeights& weights) {
+  Json out = Json::array();
+  for (std::size_t k = 0; k < weights.kinds.size(); ++k)
+    out.push_back({{"name", weights.kinds[k].name},
+                   {"count", weights.num_of_kind(k)},
+                   {"prefix", weights.kinds[k].prefix},
+                   {"tensors", tensors_json(weights.kinds[k].tensors)}});
+  return out;
+}
+
 Json shape_json(const ModelSpec& m) {
   return {{"hidden_size", m.hidden_size},
           {"num_hidden_layers", m.num_hidden_layers},
@@ -100,9 +110,9 @@ Json model_json(const ModelReport& report) {
   out["shape"] = report.spec ? shape_json(*report.spec) : Json();
   if (report.spec)
     out["tensors"] = {{"before", tensors_json(report.weights.before)},
-                      {"layer", tensors_json(report.weights.layer)},
+                      {"layers", layer_kinds_json(report.weights)},
                       {"after", tensors_json(report.weights.after)},
-                      {"num_layers", report.weights.num_layers}};
+                      {"num_layers", report.weights.num_layers()}};
   return out;
 }
 

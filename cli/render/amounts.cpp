@@ -12,7 +12,30 @@ std::string three_digits(double value) {
   return fmt::format("{:.{}f}", value, decimals);
 }
 
+/// "21.3 GiB" times `factor`, without the unit and as exact: "19.5"; empty for a text of several parts, "3 min 20 s".
+std::string scaled_number(const std::string& amount, double factor) {
+  const auto space = amount.find(' ');
+  if (space == std::string::npos || amount.find(' ', space + 1) != std::string::npos) return "";
+  const auto point = amount.find('.');
+  const int decimals = point < space ? int(space - point - 1) : 0;
+  return fmt::format("{:.{}f}", std::stod(amount.substr(0, space)) * factor, decimals);
+}
+
+std::string ranged(const std::string& amount, const AccuracyRange& range, const std::string& low, const std::string& high) {
+  const std::string from = scaled_number(amount, range.low), to = scaled_number(amount, range.high);
+  return fmt::format("{} ({}-{})", amount, from.empty() ? low : from, to.empty() ? high : to);
+}
+
 }  // namespace
+
+std::string with_range(Bytes amount, const std::optional<AccuracyRange>& range) {
+  return range ? ranged(format_bytes(amount), *range, "", "") : format_bytes(amount);
+}
+
+std::string with_range(Seconds time, const std::optional<AccuracyRange>& range) {
+  if (!range) return format_duration(time);
+  return ranged(format_duration(time), *range, format_short_duration(range->low * time), format_short_duration(range->high * time));
+}
 
 std::string format_rate(BytesPerSec rate) {
   if (rate.value >= 999.5e9) return three_digits(rate.value / 1e12) + " TB/s";

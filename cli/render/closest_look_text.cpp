@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/unit_text.h"
+#include "cli/render/amounts.h"
 #include "cli/render/estimate_text.h"
 #include "cli/render/facts.h"
 #include "cli/render/text.h"
@@ -14,7 +15,7 @@ namespace {
 constexpr int kBarWidth = 24;
 
 /// Categories that are not empty, largest first, with bars that add up to the whole.
-std::string breakdown_text(const StrategyEstimate& e, const Screen& screen) {
+std::string breakdown_text(const StrategyEstimate& e, const std::optional<AccuracyRange>& range, const Screen& screen) {
   std::vector<Category> order;
   for (int c = 0; c < kNumCategories; ++c)
     if (e.memory[std::size_t(c)].count > 0) order.push_back(Category(c));
@@ -28,8 +29,9 @@ std::string breakdown_text(const StrategyEstimate& e, const Screen& screen) {
         fmt::format("  {} {} {}  {:3.0f} %\n", pad_right(std::string(to_string(c)), 14),
                     paint(bar(share, kBarWidth), Ink::Accent, screen), pad_left(format_bytes(bytes), 9), 100 * share);
   }
-  return out + paint(fmt::format("  {} {} {}  of {} usable\n", pad_right("in all", 14), std::string(kBarWidth, ' '),
-                                 pad_left(format_bytes(e.tiers.process), 9), format_bytes(e.tiers.usable)),
+  const std::string ends = with_range(e.tiers.process, range).substr(format_bytes(e.tiers.process).size());
+  return out + paint(fmt::format("  {} {} {}{} of {} usable\n", pad_right("in all", 14), std::string(kBarWidth, ' '),
+                                 pad_left(format_bytes(e.tiers.process), 9), ends, format_bytes(e.tiers.usable)),
                      Ink::Strong, screen);
 }
 
@@ -47,12 +49,24 @@ std::string tiers_text(const MemoryTiers& tiers) {
                      format_bytes(tiers.capacity));
 }
 
-std::string time_text(const StrategyEstimate& e) {
-  std::string text = fmt::format("{}: compute {}", format_duration(e.time.step), format_duration(e.time.compute));
+std::string time_text(const StrategyEstimate& e, const std::optional<AccuracyRange>& range) {
+  std::string text = fmt::format("{}: compute {}", with_range(e.time.step, range), format_duration(e.time.compute));
   if (e.strategy.mesh.world() > 1)
     text += fmt::format(", communication {} ({} of the step is not compute)", format_duration(e.time.communication),
                         format_duration(e.time.exposed));
   return text + fmt::format("; launching takes the host {}; MFU {:.0f} %", format_duration(e.time.host), 100 * e.mfu);
+}
+
+std::string range_text(const AccuracyRange& r, const char* what) {
+  return fmt::format("{:.0f} % below to {:.0f} % above the {} ({} points of {} sources)", 100 * (1 - r.low), 100 * (r.high - 1), what,
+                     r.num_points, r.num_sources);
+}
+
+/// What the brackets mean.
+std::string accuracy_text(const EstimateResult& result) {
+  if (!result.memory_range || !result.time_range) return "";
+  return fmt::format("8 of 10 published measurements lie {}, and {}", range_text(*result.memory_range, "memory shown"),
+                     range_text(*result.time_range, "step time"));
 }
 
 std::string total_text(const EstimateAnswer& answer) {
@@ -99,14 +113,15 @@ std::string closest_look_text(const EstimateAnswer& answer, const Screen& screen
       heading(fmt::format("Memory of the fullest GPU under {}{}", e.strategy.name,
                           answer.fits() || answer.request.strategy != "auto" ? "" : ", which needs the least"),
               screen);
-  out += breakdown_text(e, screen) + "\n";
+  out += breakdown_text(e, answer.result.memory_range, screen) + "\n";
   return out + render(std::vector<Fact>{{"peak", peak_text(e)},
                                         {"tiers", tiers_text(e.tiers)},
                                         {"fits up to", limits_text(e)},
                                         {"host memory", host_text(e.host)},
-                                        {"step", time_text(e)},
+                                        {"step", time_text(e, answer.result.time_range)},
                                         {"training", total_text(answer)},
-                                        {"saving", save_text(e.save)}},
+                                        {"saving", save_text(e.save)},
+                                        {"accuracy", accuracy_text(answer.result)}},
                       2, screen);
 }
 

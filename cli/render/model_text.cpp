@@ -22,19 +22,28 @@ std::string attention_text(const ModelSpec& m) {
   std::string text = fmt::format("{} heads of {}", m.num_attention_heads, m.head_dim);
   if (m.num_key_value_heads != m.num_attention_heads)
     text += fmt::format(", {} key-value head{}", m.num_key_value_heads, m.num_key_value_heads == 1 ? "" : "s");
-  if (m.has_qk_norm) text += ", norms on queries and keys";
+  if (m.qk_norm != QkNorm::None) text += ", norms on queries and keys";
   if (m.sliding_window > 0)
     text += fmt::format(", a window of {} tokens in {} layers", format_grouped(m.sliding_window), m.sliding_layers);
   return text;
 }
 
 std::string mlp_text(const ModelSpec& m) {
+  if (m.moe.is_present())
+    return fmt::format("{} of {} experts, {} wide, {}{}", m.moe.experts_per_token, m.moe.num_experts,
+                       format_grouped(m.moe.intermediate_size), m.activation,
+                       m.moe.shared_intermediate_size > 0
+                           ? fmt::format(", and a shared one, {} wide", format_grouped(m.moe.shared_intermediate_size))
+                           : "");
   return fmt::format("{} wide, {}{}", format_grouped(m.intermediate_size), m.activation,
                      m.mlp == MlpKind::Gated ? ", gated" : "");
 }
 
 std::vector<Fact> shape_facts(const ModelSpec& m) {
-  return {{"layers", fmt::format("{}, {} wide", m.num_hidden_layers, format_grouped(m.hidden_size))},
+  const std::string layers = m.num_encoder_layers > 0
+                                 ? fmt::format("{} encoder and {} decoder", m.num_encoder_layers, m.num_hidden_layers)
+                                 : fmt::format("{}", m.num_hidden_layers);
+  return {{"layers", fmt::format("{}, {} wide", layers, format_grouped(m.hidden_size))},
           {"attention", attention_text(m)},
           {"MLP", mlp_text(m)},
           {"vocabulary", fmt::format("{}, {}", format_grouped(m.vocab_size),
@@ -45,7 +54,7 @@ std::vector<Fact> shape_facts(const ModelSpec& m) {
 void add_tensors(Table& table, const std::vector<WeightTensor>& tensors, const std::string& prefix) {
   for (const WeightTensor& tensor : tensors)
     table.add({{"  " + prefix + tensor.name},
-               {fmt::format("{}", fmt::join(tensor.shape, " × "))},
+               {fmt::format("{}{}", tensor.copies > 1 ? fmt::format("{} of ", tensor.copies) : "", fmt::join(tensor.shape, " × "))},
                {format_grouped(tensor.elements())}});
 }
 
@@ -53,9 +62,13 @@ std::string tensors_text(const ModelReport& report, const Screen& screen) {
   const ModelWeights& weights = report.weights;
   Table table{.columns = {{"  tensor"}, {"shape", Align::Right}, {"elements", Align::Right}}, .rows = {}};
   add_tensors(table, weights.before, "");
-  const std::string layers = fmt::format("  one of {} layers", weights.num_layers);
-  table.add({{layers, Ink::Strong}, {""}, {format_grouped(weights.layer_elements()), Ink::Strong}});
-  add_tensors(table, weights.layer, "  ");
+  for (std::size_t k = 0; k < weights.kinds.size(); ++k) {
+    const LayerKind& kind = weights.kinds[k];
+    const std::int64_t count = weights.num_of_kind(k);
+    const std::string title = count == 1 ? fmt::format("  {}", kind.name) : fmt::format("  one of {} {}s", count, kind.name);
+    table.add({{title, Ink::Strong}, {""}, {format_grouped(kind.elements()), Ink::Strong}});
+    add_tensors(table, kind.tensors, "  ");
+  }
   add_tensors(table, weights.after, "");
   table.add({{"  all", Ink::Strong}, {""}, {format_grouped(weights.total_elements()), Ink::Strong}});
   return heading("Tensors", screen) + render(table, screen);

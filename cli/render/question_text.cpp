@@ -23,6 +23,7 @@ std::string method_text(const Recipe& recipe) {
   const QuantSpec& quant = recipe.quant;
   std::string text = (recipe.method == Method::Qlora ? "QLoRA " : "LoRA ") + adapters_text(recipe.lora);
   if (quant.kind == BaseQuant::Int8) text += ", 8-bit base";
+  if (quant.kind == BaseQuant::Gptq4) text += ", GPTQ 4-bit base";
   if (quant.kind == BaseQuant::Nf4)
     text +=
         fmt::format(", NF4 base in blocks of {}{}", quant.block_size, quant.double_quant ? ", doubly quantised" : "");
@@ -72,7 +73,8 @@ std::string kernels_text(const Recipe& recipe) {
     checkpointing = fmt::format("every {} layers", recipe.checkpoint_every);
   const std::string chunks = recipe.loss == LossKernel::Chunked ? fmt::format(" in {}", recipe.loss_chunks) : "";
   return fmt::format(
-      "{} attention, {} loss{}; {}; {}", to_string(recipe.attention), to_string(recipe.loss), chunks,
+      "{} attention, {} loss{}{}{}; {}; {}", to_string(recipe.attention), to_string(recipe.loss), chunks,
+      recipe.torch_compile ? ", torch.compile" : "", recipe.fp8_matmul ? ", fp8 matmuls" : "",
       recipe.checkpointing == Checkpointing::None ? "no checkpointing" : "checkpointing " + checkpointing,
       offload_text(recipe.offload));
 }

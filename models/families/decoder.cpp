@@ -58,6 +58,21 @@ void check_heads(JsonFields& config, ModelSpec& spec, std::optional<std::int64_t
     config.report("num_key_value_heads", fmt::format("{} does not divide the {} attention heads", spec.num_key_value_heads, heads));
 }
 
+std::int64_t read_either(JsonFields& config, const char* own_key, const char* usual_key, IntRange range,
+                         std::optional<std::int64_t> otherwise) {
+  const bool is_usual = config.find(usual_key) && !config.find(own_key);
+  return read_int(config, is_usual ? usual_key : own_key, otherwise, range);
+}
+
+double read_rotary_fraction(JsonFields& config, const char* key, double otherwise) {
+  double fraction = config.optional_number("partial_rotary_factor").value_or(otherwise);
+  if (const nlohmann::json* rope = config.find("rope_parameters"); rope && rope->is_object())
+    if (const auto found = rope->find("partial_rotary_factor"); found != rope->end() && found->is_number()) fraction = *found;
+  fraction = config.optional_number(key).value_or(fraction);
+  if (fraction < 0 || fraction > 1) config.report(key, fmt::format("{} is not a share of the head; 0 to 1", fraction));
+  return fraction;
+}
+
 double read_dropout(JsonFields& config, const char* key, double otherwise) {
   const double probability = config.optional_number(key).value_or(otherwise);
   if (probability < 0 || probability >= 1)
@@ -127,8 +142,8 @@ void write_optional_window(const ModelSpec& spec, nlohmann::json& config) {
   config["max_window_layers"] = spec.num_hidden_layers - spec.sliding_layers;
 }
 
-void add_linear(Tensors& tensors, const std::string& name, std::int64_t in, std::int64_t out, bool has_bias) {
-  tensors.push_back({.name = name + ".weight", .shape = {out, in}, .role = WeightRole::Linear, .in = in, .out = out});
+void add_linear(Tensors& tensors, LinearSlot slot, const std::string& name, std::int64_t in, std::int64_t out, bool has_bias) {
+  tensors.push_back({.name = name + ".weight", .shape = {out, in}, .role = WeightRole::Linear, .in = in, .out = out, .slot = slot});
   if (has_bias) tensors.push_back({.name = name + ".bias", .shape = {out}, .role = WeightRole::Bias});
 }
 
@@ -136,29 +151,56 @@ void add_norm(Tensors& tensors, const std::string& name, std::int64_t width) {
   tensors.push_back({.name = name + ".weight", .shape = {width}, .role = WeightRole::Norm});
 }
 
+void add_layer_norm(Tensors& tensors, const std::string& name, std::int64_t width) {
+  add_norm(tensors, name, width);
+  tensors.push_back({.name = name + ".bias", .shape = {width}, .role = WeightRole::Norm});
+}
+
+void add_norm_of(Tensors& tensors, const ModelSpec& spec, const std::string& name) {
+  if (spec.norm == NormKind::LayerNorm) add_layer_norm(tensors, name, spec.hidden_size);
+  else add_norm(tensors, name, spec.hidden_size);
+}
+
+void add_embedding(ModelWeights& weights, const ModelSpec& spec, const std::string& name) {
+  weights.before.push_back({.name = name + ".weight", .shape = {spec.vocab_size, spec.embedding_width()}, .role = WeightRole::Embedding});
+}
+
+void add_head(ModelWeights& weights, const ModelSpec& spec, const std::string& name) {
+  const std::int64_t width = spec.embedding_width();
+  if (!spec.tie_word_embeddings)
+    weights.after.push_back({.name = name + ".weight", .shape = {spec.vocab_size, width}, .role = WeightRole::Head,
+                             .in = width, .out = spec.vocab_size});
+  if (spec.has_head_bias) weights.after.push_back({.name = name + ".bias", .shape = {spec.vocab_size}, .role = WeightRole::Bias});
+}
+
 void add_attention(Tensors& tensors, const ModelSpec& spec) {
-  add_linear(tensors, "self_attn.q_proj", spec.hidden_size, spec.q_width(), spec.has_qkv_bias);
-  add_linear(tensors, "self_attn.k_proj", spec.hidden_size, spec.kv_width(), spec.has_qkv_bias);
-  add_linear(tensors, "self_attn.v_proj", spec.hidden_size, spec.kv_width(), spec.has_qkv_bias);
-  add_linear(tensors, "self_attn.o_proj", spec.q_width(), spec.hidden_size, spec.has_o_bias);
-  if (!spec.has_qk_norm) return;
-  add_norm(tensors, "self_attn.q_norm", spec.head_dim);
-  add_norm(tensors, "self_attn.k_norm", spec.head_dim);
+  add_linear(tensors, LinearSlot::Q, "self_attn.q_proj", spec.hidden_size, spec.q_width(), spec.has_qkv_bias);
+  add_linear(tensors, LinearSlot::K, "self_attn.k_proj", spec.hidden_size, spec.kv_width(), spec.has_qkv_bias);
+  add_linear(tensors, LinearSlot::V, "self_attn.v_proj", spec.hidden_size, spec.kv_width(), spec.has_qkv_bias);
+  add_linear(tensors, LinearSlot::O, "self_attn.o_proj", spec.q_width(), spec.hidden_size, spec.has_o_bias);
+  if (spec.qk_norm == QkNorm::None) return;
+  const bool is_full = spec.qk_norm == QkNorm::Full;
+  add_norm(tensors, "self_attn.q_norm", is_full ? spec.q_width() : spec.head_dim);
+  add_norm(tensors, "self_attn.k_norm", is_full ? spec.kv_width() : spec.head_dim);
 }
 
 void add_gated_mlp(Tensors& tensors, const ModelSpec& spec) {
-  add_linear(tensors, "mlp.gate_proj", spec.hidden_size, spec.intermediate_size, spec.has_mlp_bias);
-  add_linear(tensors, "mlp.up_proj", spec.hidden_size, spec.intermediate_size, spec.has_mlp_bias);
-  add_linear(tensors, "mlp.down_proj", spec.intermediate_size, spec.hidden_size, spec.has_mlp_bias);
+  add_linear(tensors, LinearSlot::Gate, "mlp.gate_proj", spec.hidden_size, spec.intermediate_size, spec.has_mlp_bias);
+  add_linear(tensors, LinearSlot::Up, "mlp.up_proj", spec.hidden_size, spec.intermediate_size, spec.has_mlp_bias);
+  add_linear(tensors, LinearSlot::Down, "mlp.down_proj", spec.intermediate_size, spec.hidden_size, spec.has_mlp_bias);
+}
+
+void add_layers(ModelWeights& weights, const ModelSpec& spec, const std::string& prefix, Tensors layer) {
+  weights.kinds.push_back({.prefix = prefix, .tensors = std::move(layer)});
+  weights.order.assign(std::size_t(spec.num_hidden_layers), 0);
 }
 
 ModelWeights decoder_weights(const ModelSpec& spec, Tensors layer) {
-  ModelWeights weights{.layer = std::move(layer), .layer_prefix = "model.layers.{}.", .num_layers = spec.num_hidden_layers};
-  weights.before.push_back({.name = "model.embed_tokens.weight", .shape = {spec.vocab_size, spec.hidden_size}, .role = WeightRole::Embedding});
-  add_norm(weights.after, "model.norm", spec.hidden_size);
-  if (!spec.tie_word_embeddings)
-    weights.after.push_back({.name = "lm_head.weight", .shape = {spec.vocab_size, spec.hidden_size}, .role = WeightRole::Head,
-                             .in = spec.hidden_size, .out = spec.vocab_size});
+  ModelWeights weights;
+  add_layers(weights, spec, "model.layers.{}.", std::move(layer));
+  add_embedding(weights, spec, "model.embed_tokens");
+  add_norm_of(weights.after, spec, "model.norm");
+  add_head(weights, spec);
   return weights;
 }
 
@@ -166,8 +208,8 @@ ModelWeights pre_norm_weights(const ModelSpec& spec) {
   Tensors layer;
   add_attention(layer, spec);
   add_gated_mlp(layer, spec);
-  add_norm(layer, "input_layernorm", spec.hidden_size);
-  add_norm(layer, "post_attention_layernorm", spec.hidden_size);
+  add_norm_of(layer, spec, "input_layernorm");
+  add_norm_of(layer, spec, "post_attention_layernorm");
   return decoder_weights(spec, std::move(layer));
 }
 

@@ -37,6 +37,12 @@ inline constexpr IntRange kPositionRange{1, 1 << 28};
 void read_decoder(JsonFields& config, ModelSpec& spec, const DecoderDefaults& defaults);
 /// Heads must divide the width (when head_dim is derived) and key-value heads must divide heads.
 void check_heads(JsonFields& config, ModelSpec& spec, std::optional<std::int64_t> stated_head_dim);
+/// A whole number under the family's own key or, where that is missing, under the usual one (transformers' attribute_map);
+/// required when there is no default.
+std::int64_t read_either(JsonFields& config, const char* own_key, const char* usual_key, IntRange range,
+                         std::optional<std::int64_t> otherwise = {});
+/// A share of head_dim under `key`, or under partial_rotary_factor, or in rope_parameters (transformers 5).
+double read_rotary_fraction(JsonFields& config, const char* key, double otherwise);
 /// A probability under `key`.
 double read_dropout(JsonFields& config, const char* key, double otherwise);
 /// The activation under `key`, in our spelling ("gelu_tanh" for "gelu_pytorch_tanh").
@@ -56,12 +62,23 @@ std::string hf_activation(const std::string& activation);
 
 using Tensors = std::vector<WeightTensor>;
 /// Weight [out, in] of a torch Linear, and its bias [out] when asked for. `name` is the module: "self_attn.q_proj".
-void add_linear(Tensors& tensors, const std::string& name, std::int64_t in, std::int64_t out, bool has_bias = false);
+void add_linear(Tensors& tensors, LinearSlot slot, const std::string& name, std::int64_t in, std::int64_t out,
+                bool has_bias = false);
 void add_norm(Tensors& tensors, const std::string& name, std::int64_t width);
+/// Weight and bias; the bias is a Norm tensor too, so that nothing decays, shards or counts it apart.
+void add_layer_norm(Tensors& tensors, const std::string& name, std::int64_t width);
+/// A LayerNorm or an RMSNorm, as the model has.
+void add_norm_of(Tensors& tensors, const ModelSpec& spec, const std::string& name);
+/// The embedding table, [vocab_size, embedding width].
+void add_embedding(ModelWeights& weights, const ModelSpec& spec, const std::string& name);
+/// The head, unless it is tied, and its bias where the model has one.
+void add_head(ModelWeights& weights, const ModelSpec& spec, const std::string& name = "lm_head");
 /// q_proj, k_proj, v_proj, o_proj, and q_norm, k_norm when the model has them.
 void add_attention(Tensors& tensors, const ModelSpec& spec);
 /// gate_proj, up_proj, down_proj.
 void add_gated_mlp(Tensors& tensors, const ModelSpec& spec);
+/// One kind of layer, `num_hidden_layers` times, under `prefix`.
+void add_layers(ModelWeights& weights, const ModelSpec& spec, const std::string& prefix, Tensors layer);
 /// model.embed_tokens, the given layer, model.norm, and lm_head unless tied.
 ModelWeights decoder_weights(const ModelSpec& spec, Tensors layer);
 /// A pre-norm layer: attention, gated MLP, and the two norms.

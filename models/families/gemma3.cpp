@@ -13,7 +13,7 @@ constexpr std::int64_t kDefaultPeriod = 6;        // sliding_window_pattern
 void read(JsonFields& config, ModelSpec& spec) {
   read_decoder(config, spec, {.num_attention_heads = 8, .num_key_value_heads = 4, .head_dim = 256, .vocab_size = 262208,
                               .max_position_embeddings = 131072, .tie_word_embeddings = true});
-  spec.has_qk_norm = true;
+  spec.qk_norm = QkNorm::PerHead;
   read_sandwich(config, spec, kDefaultWindow,
                 config.optional_int("sliding_window_pattern", kLayerRange).value_or(kDefaultPeriod));
 }

@@ -8,17 +8,12 @@ namespace {
 
 constexpr double kDefaultDropout = 0.1;
 
-std::int64_t either(JsonFields& config, const char* own_name, const char* usual_name, IntRange range) {
-  return config.find(usual_name) && !config.find(own_name) ? config.require_int(usual_name, range)
-                                                           : config.require_int(own_name, range);
-}
-
 void read(JsonFields& config, ModelSpec& spec) {
-  spec.hidden_size = either(config, "n_embd", "hidden_size", kWidthRange);
-  spec.num_hidden_layers = either(config, "n_layer", "num_hidden_layers", kLayerRange);
-  spec.num_attention_heads = spec.num_key_value_heads = either(config, "n_head", "num_attention_heads", kHeadRange);
+  spec.hidden_size = read_either(config, "n_embd", "hidden_size", kWidthRange);
+  spec.num_hidden_layers = read_either(config, "n_layer", "num_hidden_layers", kLayerRange);
+  spec.num_attention_heads = spec.num_key_value_heads = read_either(config, "n_head", "num_attention_heads", kHeadRange);
   spec.max_position_embeddings = spec.learned_positions =
-      either(config, "n_positions", "max_position_embeddings", kPositionRange);
+      read_either(config, "n_positions", "max_position_embeddings", kPositionRange);
   const auto inner = config.optional_int("n_inner", kFfnRange);
   const auto usual_inner = config.optional_int("intermediate_size", kFfnRange);
   spec.intermediate_size = inner ? *inner : usual_inner.value_or(4 * spec.hidden_size);
@@ -49,32 +44,26 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
   config["activation_function"] = hf_activation(spec.activation);
 }
 
-void add_conv1d(Tensors& tensors, const std::string& name, std::int64_t in, std::int64_t out) {
-  tensors.push_back({.name = name + ".weight", .shape = {in, out}, .role = WeightRole::Linear, .in = in, .out = out});
+void add_conv1d(Tensors& tensors, LinearSlot slot, const std::string& name, std::int64_t in, std::int64_t out) {
+  tensors.push_back({.name = name + ".weight", .shape = {in, out}, .role = WeightRole::Linear, .in = in, .out = out, .slot = slot});
   tensors.push_back({.name = name + ".bias", .shape = {out}, .role = WeightRole::Bias});
-}
-
-/// Weight and bias; the bias is a Norm tensor too, so that nothing decays, shards or counts it apart.
-void add_layer_norm(Tensors& tensors, const std::string& name, std::int64_t width) {
-  add_norm(tensors, name, width);
-  tensors.push_back({.name = name + ".bias", .shape = {width}, .role = WeightRole::Norm});
 }
 
 ModelWeights list(const ModelSpec& spec) {
   const std::int64_t hidden = spec.hidden_size;
-  ModelWeights weights{.layer_prefix = "transformer.h.{}.", .num_layers = spec.num_hidden_layers};
-  weights.before.push_back({.name = "transformer.wte.weight", .shape = {spec.vocab_size, hidden}, .role = WeightRole::Embedding});
+  ModelWeights weights;
+  Tensors layer;
+  add_embedding(weights, spec, "transformer.wte");
   weights.before.push_back({.name = "transformer.wpe.weight", .shape = {spec.learned_positions, hidden}, .role = WeightRole::Position});
-  add_layer_norm(weights.layer, "ln_1", hidden);
-  add_conv1d(weights.layer, "attn.c_attn", hidden, 3 * hidden);
-  add_conv1d(weights.layer, "attn.c_proj", hidden, hidden);
-  add_layer_norm(weights.layer, "ln_2", hidden);
-  add_conv1d(weights.layer, "mlp.c_fc", hidden, spec.intermediate_size);
-  add_conv1d(weights.layer, "mlp.c_proj", spec.intermediate_size, hidden);
+  add_layer_norm(layer, "ln_1", hidden);
+  add_conv1d(layer, LinearSlot::Qkv, "attn.c_attn", hidden, 3 * hidden);
+  add_conv1d(layer, LinearSlot::O, "attn.c_proj", hidden, hidden);
+  add_layer_norm(layer, "ln_2", hidden);
+  add_conv1d(layer, LinearSlot::Up, "mlp.c_fc", hidden, spec.intermediate_size);
+  add_conv1d(layer, LinearSlot::Down, "mlp.c_proj", spec.intermediate_size, hidden);
+  add_layers(weights, spec, "transformer.h.{}.", std::move(layer));
   add_layer_norm(weights.after, "transformer.ln_f", hidden);
-  if (!spec.tie_word_embeddings)
-    weights.after.push_back({.name = "lm_head.weight", .shape = {spec.vocab_size, hidden}, .role = WeightRole::Head,
-                             .in = hidden, .out = spec.vocab_size});
+  add_head(weights, spec);
   return weights;
 }
 

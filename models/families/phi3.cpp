@@ -25,10 +25,10 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
 
 ModelWeights list(const ModelSpec& spec) {
   Tensors layer;
-  add_linear(layer, "self_attn.o_proj", spec.q_width(), spec.hidden_size);
-  add_linear(layer, "self_attn.qkv_proj", spec.hidden_size, spec.q_width() + 2 * spec.kv_width());
-  add_linear(layer, "mlp.gate_up_proj", spec.hidden_size, 2 * spec.intermediate_size);
-  add_linear(layer, "mlp.down_proj", spec.intermediate_size, spec.hidden_size);
+  add_linear(layer, LinearSlot::O, "self_attn.o_proj", spec.q_width(), spec.hidden_size);
+  add_linear(layer, LinearSlot::Qkv, "self_attn.qkv_proj", spec.hidden_size, spec.q_width() + 2 * spec.kv_width());
+  add_linear(layer, LinearSlot::GateUp, "mlp.gate_up_proj", spec.hidden_size, 2 * spec.intermediate_size);
+  add_linear(layer, LinearSlot::Down, "mlp.down_proj", spec.intermediate_size, spec.hidden_size);
   add_norm(layer, "input_layernorm", spec.hidden_size);
   add_norm(layer, "post_attention_layernorm", spec.hidden_size);
   return decoder_weights(spec, std::move(layer));

@@ -12,7 +12,7 @@ void read(JsonFields& config, ModelSpec& spec) {
   read_decoder(config, spec, {.num_key_value_heads = 32, .head_dim = 128, .max_position_embeddings = 32768});
   spec.activation = read_activation(config, "hidden_act", "silu");
   spec.has_qkv_bias = spec.has_o_bias = config.optional_bool("attention_bias").value_or(false);
-  spec.has_qk_norm = true;
+  spec.qk_norm = QkNorm::PerHead;
   read_optional_window(config, spec, kDefaultFullLayers);
 }
 

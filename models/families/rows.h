@@ -6,6 +6,7 @@
 namespace gpuplan {
 
 extern const Family kLlama, kMistral, kQwen2, kQwen3, kSmolLm3;
-extern const Family kGemma, kGemma2, kGemma3Text, kPhi3, kGpt2;
+extern const Family kGemma, kGemma2, kGemma3Text, kPhi, kPhi3, kGpt2, kGptBigCode;
+extern const Family kGptNeoX, kFalcon, kBloom, kQwen, kChatGlm, kBaichuan;
 
 }  // namespace gpuplan

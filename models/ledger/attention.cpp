@@ -11,7 +11,7 @@ namespace {
 enum : std::size_t { kQ, kK, kV, kOut, kLse, kProb, kProbLow, kFused, kCapped = kFused };
 
 struct Shape {
-  std::int64_t batch, seq, heads, head_dim, N, groups;
+  std::int64_t batch, seq, heads, head_dim, v_head_dim, N, groups;
   std::int64_t scores() const { return batch * heads * seq * seq; }
 };
 
@@ -21,28 +21,31 @@ Shape shape_of(const Tape& t) {
           t.c.recipe.seq_len,
           m.num_attention_heads,
           m.head_dim,
+          m.context_width() / m.num_attention_heads,
           t.tokens(),
           m.num_attention_heads / std::max<std::int64_t>(1, m.num_key_value_heads)};
 }
 
-LayerOp& flash_op(Tape& t, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, double factor) {
+LayerOp& flash_op(Tape& t, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, double factor,
+                  bool is_causal) {
   LayerOp& o = t.op(OpKind::Attention, reads, writes);
   o.cost = CostClass::FlashAttention;
-  o.flops = factor * attention_flops(t.c.model.spec, t.c.recipe.micro_batch, t.c.recipe.seq_len, t.c.is_windowed, true);
+  o.flops = factor * attention_flops(t.c.model.spec, t.c.recipe.micro_batch, t.c.recipe.seq_len,
+                                     {.is_causal = is_causal, .is_windowed = t.c.is_windowed});
   return o;
 }
 
 LayerOp& batched_matmul(Tape& t, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes,
-                        const Shape& s) {
+                        const Shape& s, std::int64_t head_dim) {
   LayerOp& o = t.op(OpKind::BatchedMatmul, reads, writes);
   o.cost = CostClass::BatchedGemm;
-  o.m = s.seq, o.n = s.seq, o.k = s.head_dim;
-  o.flops = 2.0 * double(s.scores()) * double(s.head_dim);
+  o.m = s.seq, o.n = s.seq, o.k = head_dim;
+  o.flops = 2.0 * double(s.scores()) * double(head_dim);
   return o;
 }
 
-LocalId repeat_kv(Tape& t, LocalId x, const char* name) {
-  const LocalId y = t.wide(name, t.c.model.spec.q_width(), Dim::QWidth, t.at(x).dtype);
+LocalId repeat_kv(Tape& t, LocalId x, const char* name, std::int64_t groups) {
+  const LocalId y = t.tensor(name, groups * t.at(x).elements, t.at(x).dtype, {Dim::Batch, Dim::Seq, Dim::QWidth, Dim::Count});
   t.memory_op(OpKind::RepeatKv, {x}, {y}, 2.0 * double(t.at(y).bytes().count));
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
@@ -54,11 +57,12 @@ LocalId repeat_kv(Tape& t, LocalId x, const char* name) {
   return y;
 }
 
+template <bool IsCausal>
 void flash_backward(Tape& t, const Tape::Step& s) {
   const LocalId dq = t.new_grad(s.ids[kQ]), dk = t.new_grad(s.ids[kK]), dv = t.new_grad(s.ids[kV]);
   const LocalId accumulator = t.scratch("dq accumulator in fp32", t.at(s.ids[kQ]).elements, Dtype::F32);
   LayerOp& o = flash_op(t, {t.grad(s.ids[kOut]), s.ids[kQ], s.ids[kK], s.ids[kV], s.ids[kOut], s.ids[kLse]},
-                        {dq, dk, dv, accumulator}, 2.5);
+                        {dq, dk, dv, accumulator}, 2.5, IsCausal);
   o.kernels = 3;
   if (s.ids[kFused] != kNoLocal) t.memory_op(OpKind::Copy, {s.ids[kFused]}, {}, 0);
   t.add_grad(s.ids[kQ], dq);
@@ -71,9 +75,9 @@ void values_backward(Tape& t, const Tape::Step& s) {
   const Shape sh = shape_of(t);
   const LocalId used = s.ids[kProbLow], dout = t.grad(s.ids[kOut]);
   const LocalId dv = t.new_grad(s.ids[kV]);
-  batched_matmul(t, {used, dout}, {dv}, sh);
+  batched_matmul(t, {used, dout}, {dv}, sh, sh.v_head_dim);
   const LocalId dp = t.new_grad(used);
-  batched_matmul(t, {dout, s.ids[kV]}, {dp}, sh);
+  batched_matmul(t, {dout, s.ids[kV]}, {dp}, sh, sh.v_head_dim);
   t.add_grad(used, dp);
   t.add_grad(s.ids[kV], dv);
 }
@@ -91,8 +95,8 @@ void softmax_backward(Tape& t, const Tape::Step& s) {
   const LocalId scaled = t.tensor("scaled gradient of scores", sh.scores(), low, dims);
   t.memory_op(OpKind::Scale, {ds_low, s.ids[kCapped]}, {scaled}, 2.0 * bytes);
   const LocalId dq = t.new_grad(s.ids[kQ]), dk = t.new_grad(s.ids[kK]);
-  batched_matmul(t, {scaled, s.ids[kK]}, {dq}, sh);
-  batched_matmul(t, {scaled, s.ids[kQ]}, {dk}, sh);
+  batched_matmul(t, {scaled, s.ids[kK]}, {dq}, sh, sh.head_dim);
+  batched_matmul(t, {scaled, s.ids[kQ]}, {dk}, sh, sh.head_dim);
   t.add_grad(s.ids[kQ], dq);
   t.add_grad(s.ids[kK], dk);
 }
@@ -103,7 +107,7 @@ LocalId eager(Tape& t, LocalId q, LocalId k, LocalId v) {
   const std::array<Dim, 4> dims{Dim::Batch, Dim::QHeads, Dim::Seq, Dim::Keys};
   const double bytes = double(bytes_of(sh.scores(), low).count);
   const LocalId scores = t.tensor("scores", sh.scores(), low, dims);
-  batched_matmul(t, {q, k}, {scores}, sh);
+  batched_matmul(t, {q, k}, {scores}, sh, sh.head_dim);
   const LocalId capped = t.c.model.spec.caps_scores ? t.tensor("tanh of scores", sh.scores(), low, dims) : kNoLocal;
   if (capped != kNoLocal) {
     t.memory_op(OpKind::Activation, {scores}, {capped}, 6.0 * bytes).kernels = 3;
@@ -122,32 +126,33 @@ LocalId eager(Tape& t, LocalId q, LocalId k, LocalId v) {
   t.then_backward(softmax_backward, {q, k, kNoLocal, kNoLocal, kNoLocal, prob, prob_low, capped});
   const LocalId used = dropout(t, prob_low, t.c.model.spec.attention_dropout);
   t.saves(used, "gradient of the values");
-  const LocalId out = t.wide("attention output", t.c.model.spec.q_width(), Dim::QWidth, low);
-  batched_matmul(t, {used, v}, {out}, sh);
+  const LocalId out = t.wide("attention output", t.c.model.spec.context_width(), Dim::QWidth, low);
+  batched_matmul(t, {used, v}, {out}, sh, sh.v_head_dim);
   t.then_backward(values_backward, {q, k, v, out, kNoLocal, prob, used, kNoLocal});
   return out;
 }
 
-LocalId flash(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused) {
+LocalId flash(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool is_causal) {
   const Shape sh = shape_of(t);
-  const LocalId out = t.wide("attention output", t.c.model.spec.q_width(), Dim::QWidth, t.c.numerics.compute);
+  const LocalId out = t.wide("attention output", t.c.model.spec.context_width(), Dim::QWidth, t.c.numerics.compute);
   const LocalId lse =
       t.tensor("log-sum-exp", sh.N * sh.heads, Dtype::F32, {Dim::Batch, Dim::QHeads, Dim::Seq, Dim::Count});
-  LayerOp& o = flash_op(t, {q, k, v}, {out, lse}, 1.0);
+  LayerOp& o = flash_op(t, {q, k, v}, {out, lse}, 1.0, is_causal);
   o.saves_compute_output = true;
   t.saves(out, "attention backward");
   t.saves(lse, "attention backward");
   if (fused != kNoLocal) t.saves(fused, "v is a view of it");
-  t.then_backward(flash_backward, {q, k, v, out, lse, kNoLocal, kNoLocal, fused});
+  t.then_backward(is_causal ? flash_backward<true> : flash_backward<false>,
+                  {q, k, v, out, lse, kNoLocal, kNoLocal, fused});
   return out;
 }
 
 }  // namespace
 
-double attention_flops(const ModelSpec& m, std::int64_t batch, std::int64_t seq, bool is_windowed, bool skips_masked) {
-  const double full = 4.0 * double(batch) * double(seq) * double(seq) * double(m.num_attention_heads * m.head_dim);
-  if (!skips_masked) return full;
-  const double s = double(seq), w = is_windowed ? std::min(double(m.sliding_window), s) : s;
+double attention_flops(const ModelSpec& m, std::int64_t batch, std::int64_t seq, AttentionReach reach) {
+  const double full = 2.0 * double(batch) * double(seq) * double(seq) * double(m.q_width() + m.context_width());
+  if (!reach.skips_masked || !reach.is_causal) return full;
+  const double s = double(seq), w = reach.is_windowed ? std::min(double(m.sliding_window), s) : s;
   return full * (w - w * w / (2 * s)) / s;  // mean keys per query of a causal band of width w, over s
 }
 
@@ -172,26 +177,29 @@ LocalId rope(Tape& t, LocalId x, std::int64_t width, Dim dim, const char* name) 
   return y;
 }
 
-LocalId attention(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused) {
+LocalId attention(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool is_causal) {
   const Numerics& n = t.c.numerics;
-  const AttentionKernel kernel = t.c.recipe.attention;
+  const ModelSpec& spec = t.c.model.spec;
+  const AttentionKernel kernel = spec.materialises_scores && !t.c.framework.has_own_models ? AttentionKernel::Eager : t.c.recipe.attention;
   q = convert(t, q, n.compute, "q in 16 bit");
   k = convert(t, k, n.compute, "k in 16 bit");
   v = convert(t, v, n.compute, "v in 16 bit");
-  const bool expands = shape_of(t).groups > 1 && (kernel == AttentionKernel::Eager ||
-                                                  (kernel == AttentionKernel::Sdpa && t.c.framework.repeats_kv));
+  const std::int64_t groups = shape_of(t).groups;
+  const bool expands = groups > 1 && (kernel == AttentionKernel::Eager ||
+                                      (kernel == AttentionKernel::Sdpa && t.c.framework.repeats_kv));
   if (expands) {
-    k = repeat_kv(t, k, "k, expanded");
-    v = repeat_kv(t, v, "v, expanded");
+    k = repeat_kv(t, k, "k, expanded", groups);
+    v = repeat_kv(t, v, "v, expanded", groups);
   }
   t.saves(q, "attention backward");
   t.saves(k, "attention backward");
   t.saves(v, "attention backward");
-  LocalId out = kernel == AttentionKernel::Eager ? eager(t, q, k, v) : flash(t, q, k, v, expands ? kNoLocal : fused);
+  LocalId out = kernel == AttentionKernel::Eager ? eager(t, q, k, v)
+                                                 : flash(t, q, k, v, expands ? kNoLocal : fused, is_causal);
   const bool copies =
       kernel == AttentionKernel::Eager || (kernel == AttentionKernel::Sdpa && t.c.framework.copies_attention_output);
   if (!copies) return out;
-  const LocalId copy = t.wide("attention output, contiguous", t.c.model.spec.q_width(), Dim::QWidth, n.compute);
+  const LocalId copy = t.wide("attention output, contiguous", spec.context_width(), Dim::QWidth, n.compute);
   t.memory_op(OpKind::Copy, {out}, {copy}, 2.0 * double(t.at(copy).bytes().count));
   t.then_backward([](Tape& tape, const Tape::Step& s) { tape.set_grad(s.ids[0], tape.grad(s.ids[1])); }, {out, copy});
   return copy;

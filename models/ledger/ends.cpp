@@ -20,7 +20,9 @@ LayerOp& loss_op(Tape& t, std::initializer_list<LocalId> reads, std::initializer
 
 /// fp32 where the model upcasts its logits or autocast runs the loss; else as the logits.
 Dtype loss_dtype(const Tape& t, Dtype logits) {
-  return t.c.framework.upcasts_logits || t.c.numerics.is_autocast ? Dtype::F32 : logits;
+  const bool upcasts =
+      t.c.framework.upcasts_logits && (t.c.framework.has_own_models || !t.c.model.spec.keeps_16bit_logits);
+  return upcasts || t.c.numerics.is_autocast ? Dtype::F32 : logits;
 }
 
 /// Softmax over the vocabulary, its gradient, and the way back to the head's dtype; `kept` copies live through it.
@@ -64,13 +66,18 @@ LocalId in_place_loss(Tape& t, LocalId logits) {
   return t.cast(wide, low, "gradient of logits");
 }
 
+/// A trained head gets a gradient per chunk, added to what the chunks before it left.
+LocalId chunk_weight_gradient(Tape& t, const LinearRef& head) {
+  return head.is_trained ? t.scratch("head gradient of one chunk", head.in * head.out, t.c.numerics.compute) : kNoLocal;
+}
+
 /// Head and loss in `chunks` pieces whose logits are recomputed in backward: one piece exists at a time.
 LocalId recomputed_chunks(Tape& t, LocalId x, const LinearRef& head, std::int64_t chunks) {
   const std::int64_t E = t.tokens() * head.out, piece = ceil_div(E, chunks);
   const LocalId dx = t.wide("gradient of the head input", head.in, Dim::Hidden, t.c.numerics.compute);
   const LocalId low = logits_tensor(t, "logits of one chunk", piece, t.c.numerics.compute);
   const LocalId wide = logits_tensor(t, "log-softmax and gradients of one chunk, fp32", 3 * piece, Dtype::F32);
-  LayerOp& forward = t.gemm({x}, {low, wide, dx}, t.tokens(), head.out, head.in);
+  LayerOp& forward = t.gemm({x}, {low, wide, dx, chunk_weight_gradient(t, head)}, t.tokens(), head.out, head.in);
   forward.flops *= head.is_trained ? 4 : 3;  // forward twice, input gradient, weight gradient
   forward.kernels = std::uint8_t(std::min<std::int64_t>(255, 8 * chunks));
   forward.is_weight_gradient = head.is_trained;
@@ -81,19 +88,24 @@ LocalId recomputed_chunks(Tape& t, LocalId x, const LinearRef& head, std::int64_
 /// Chunks whose logits and log-softmax all stay until backward (LitGPT, torchtune); gradients exist chunk by chunk.
 LocalId kept_chunks(Tape& t, LocalId x, const LinearRef& head, std::int64_t chunks) {
   const std::int64_t E = t.tokens() * head.out, piece = ceil_div(E, chunks);
-  const Dtype soft = t.c.framework.chunked_softmax;
+  // a compiled loss recomputes the softmax from the 16-bit logits in backward
+  const bool keeps_softmax = !t.c.recipe.torch_compile;
+  const Dtype soft = keeps_softmax ? t.c.framework.chunked_softmax : t.c.numerics.compute;
   const LocalId logits = logits_tensor(t, "logits of all chunks", E, t.c.numerics.compute);
   t.gemm({x}, {logits}, t.tokens(), head.out, head.in);
-  const LocalId log_softmax = logits_tensor(t, "log-softmax of all chunks", E, soft);
+  const LocalId log_softmax =
+      keeps_softmax ? logits_tensor(t, "log-softmax of all chunks", E, soft) : kNoLocal;
   const LocalId upcast = logits_tensor(t, "chunk in the loss dtype", piece, soft);
   loss_op(t, {logits}, {log_softmax, upcast}, double(E * (2 + size_of(soft))));
   t.saves(logits, "kept as the model's output");
   t.saves(log_softmax, "cross-entropy backward");
   const LocalId grads = logits_tensor(t, "gradients of one chunk", 2 * piece, soft);
+  const LocalId dweight = chunk_weight_gradient(t, head);
   const LocalId dx = t.wide("gradient of the head input", head.in, Dim::Hidden, t.c.numerics.compute);
   loss_op(t, {logits, log_softmax}, {grads}, 3.0 * double(E * size_of(soft)));
   LayerOp& o =
-      t.gemm({grads, log_softmax, logits, head.is_trained ? x : kNoLocal}, {dx}, t.tokens(), head.in, head.out);
+      t.gemm({grads, log_softmax, logits, head.is_trained ? x : kNoLocal}, {dx, dweight}, t.tokens(), head.in,
+             head.out);
   o.flops *= head.is_trained ? 2 : 1;
   o.is_weight_gradient = head.is_trained;
   return dx;
@@ -161,11 +173,19 @@ void pieces(Tape& t, LocalId x) {
   t.set_grad(x, t.cast(din, t.at(x).dtype, "gradient of the head input, cast"));
 }
 
+/// BertModel's pooler on the first token, with a task head too small to matter.
+void pooler(Tape& t) {
+  const LocalId dx = kSlotDx;
+  t.memory_op(OpKind::Copy, {kSlotX}, {dx}, 2.0 * double(t.at(dx).bytes().count)).is_weight_gradient = t.c.model.trains_head;
+}
+
 }  // namespace
 
 void emit_head(LayerGraph& graph, const LedgerContext& c) {
   Tape t(graph, c);
-  const LocalId x = norm(t, kSlotX, "normed final hidden state");
+  if (c.model.spec.head == HeadKind::Pooler) return pooler(t);
+  LocalId x = c.model.spec.has_final_norm ? norm(t, kSlotX, "normed final hidden state") : LocalId(kSlotX);
+  if (c.model.head_input.exists()) x = linear(t, x, c.model.head_input);
   if (c.recipe.loss == LossKernel::Plain || c.recipe.loss == LossKernel::InPlace)
     materialised(t, x);
   else
@@ -180,7 +200,8 @@ void emit_embedding(LayerGraph& graph, const LedgerContext& c) {
   const ModelSpec& m = c.model.spec;
   const std::int64_t elements = c.tokens() * m.hidden_size;
   const Dtype residual = c.numerics.residual;
-  const int extra_ops = int(m.scales_embedding) + int(m.learned_positions > 0);
+  const int extra_ops = int(m.scales_embedding) + int(m.learned_positions > 0) + int(m.token_types > 0) +
+                        int(m.has_embedding_norm) + int(m.embedding_size > 0);
   const LocalId looked_up = extra_ops > 0 ? t.scratch("looked-up rows", elements, residual) : kNoLocal;
   const LocalId out = m.residual_dropout > 0 ? t.scratch("embedding before dropout", elements, residual) : kNoLocal;
   t.memory_op(OpKind::Embed, {}, {kSlotY, looked_up, out}, 2.0 * double(bytes_of(elements, residual).count)).kernels =
@@ -193,11 +214,11 @@ void emit_embedding(LayerGraph& graph, const LedgerContext& c) {
           const ModelSpec& spec = tape.c.model.spec;
           // the dense gradient is its own tensor before it joins that of the tied head or of earlier micro-batches
           const bool joins = tape.c.model.has_tied_head || tape.c.accumulates;
-          const LocalId dense = joins ? tape.scratch("dense embedding gradient", spec.vocab_size * spec.hidden_size,
+          const LocalId dense = joins ? tape.scratch("dense embedding gradient", spec.vocab_size * spec.embedding_width(),
                                                      n.casts_weights ? n.compute : n.weight)
                                       : kNoLocal;
           LayerOp& o = tape.memory_op(OpKind::Embed, {kSlotDy}, {dense},
-                                      double(bytes_of(spec.vocab_size * spec.hidden_size, n.weight).count));
+                                      double(bytes_of(spec.vocab_size * spec.embedding_width(), n.weight).count));
           o.is_weight_gradient = true;
         },
         {});

@@ -1,61 +1,73 @@
-// The decoder layer: norm, attention, residual, norm, MLP, residual; with QK-norms (qwen3, gemma3) and norms after each
-// branch (gemma 2 and 3) where the family has them.
+// The layers of a model: residual branches with norms before, after or around them, one after the other or side by side
+// (GPT-J, Falcon), cross-attention in a decoder that has an encoder (T5), and the bridge between the two.
 #include "models/ledger/tape.h"
 
 namespace gpuplan {
 namespace {
 
-struct Qkv {
-  LocalId q, k, v, fused;
-};
-
-Qkv projections(Tape& t, LocalId x) {
-  const TrainedModel& m = t.c.model;
-  if (!m.qkv.exists()) {
-    const LocalId q = linear(t, x, m.q), k = linear(t, x, m.k);
-    return {q, k, linear(t, x, m.v), kNoLocal};
-  }
-  // one linear, then views: q, k, v share its buffer, and their gradients are gathered into one
-  const LocalId fused = linear(t, x, m.qkv);
-  const Dtype dtype = t.at(fused).dtype;
-  const auto part = [&](const char* name, std::int64_t width, Dim dim) {
-    const LocalId y = t.wide(name, width, dim, dtype);
-    t.memory_op(OpKind::Copy, {fused}, {y}, 2.0 * double(t.at(y).bytes().count));
-    t.then_backward(
-        [](Tape& tape, const Tape::Step& s) {
-          const LocalId whole = tape.grad(s.ids[0]) == kNoLocal ? tape.new_grad(s.ids[0]) : tape.grad(s.ids[0]);
-          tape.memory_op(OpKind::Copy, {tape.grad(s.ids[1])}, {whole}, 2.0 * double(tape.at(s.ids[1]).bytes().count));
-          tape.set_grad(s.ids[0], whole);
-        },
-        {fused, y});
-    return y;
-  };
-  const LocalId q = part("q", m.spec.q_width(), Dim::QWidth), k = part("k", m.spec.kv_width(), Dim::KvWidth);
-  return {q, k, part("v", m.spec.kv_width(), Dim::KvWidth), kNoLocal};
-}
-
-/// LitGPT splits one projection into views; v keeps the whole buffer alive when it is not expanded.
-LocalId fused_buffer(Tape& t, LocalId v) {
-  if (!t.c.framework.keeps_fused_qkv) return kNoLocal;
-  const LocalId rest = t.wide("q and k halves of the fused buffer",
-                              t.c.model.spec.q_width() + t.c.model.spec.kv_width(), Dim::QWidth, t.at(v).dtype);
-  t.memory_op(OpKind::Copy, {v}, {rest}, 0);
-  return rest;
-}
-
-LocalId attention_branch(Tape& t, LocalId x) {
+/// One branch of the residual stream: norms where the family has them, the branch itself, dropout.
+template <class Branch>
+LocalId branch_of(Tape& t, LocalId x, const char* before, const char* after, Branch branch) {
   const ModelSpec& m = t.c.model.spec;
-  Qkv p = projections(t, x);
-  p.fused = fused_buffer(t, p.v);
-  if (m.has_qk_norm) {
-    p.q = norm(t, p.q, "q, normalised");
-    p.k = norm(t, p.k, "k, normalised");
+  const bool norms_before = m.norm_placement == NormPlacement::Pre || m.norm_placement == NormPlacement::Sandwich;
+  const bool norms_after = m.norm_placement == NormPlacement::Sandwich || m.norm_placement == NormPlacement::PostBranch;
+  LocalId y = branch(t, norms_before ? norm(t, x, before) : x);
+  if (norms_after) y = norm(t, y, after);
+  return dropout(t, y, m.residual_dropout);
+}
+
+LocalId residual_tensor(Tape& t, const char* name) {
+  return t.wide(name, t.c.model.spec.hidden_size, Dim::Hidden, t.c.numerics.residual);
+}
+
+/// x + branch, normalised where the family norms the sum (BERT). `y` receives the result.
+void close_branch(Tape& t, LocalId x, LocalId branch, LocalId y) {
+  if (t.c.model.spec.norm_placement != NormPlacement::PostResidual) return residual_add(t, x, branch, y);
+  const LocalId sum = residual_tensor(t, "residual sum before its norm");
+  residual_add(t, x, branch, sum);
+  norm(t, sum, "normed residual", y);
+}
+
+void sequential_layer(Tape& t) {
+  const LocalId attended = branch_of(t, kSlotX, "normed input of attention", "normed attention branch", self_attention);
+  LocalId middle = residual_tensor(t, "residual after attention");
+  close_branch(t, kSlotX, attended, middle);
+  if (t.c.layer().has_cross_attention) {
+    const LocalId crossed = branch_of(t, middle, "normed input of cross-attention", "normed cross-attention branch", cross_attention);
+    const LocalId next = residual_tensor(t, "residual after cross-attention");
+    close_branch(t, middle, crossed, next);
+    middle = next;
   }
-  if (m.position == PositionKind::Rope) {
-    p.q = rope(t, p.q, m.q_width(), Dim::QWidth, "q, rotated");
-    p.k = rope(t, p.k, m.kv_width(), Dim::KvWidth, "k, rotated");
-  }
-  return linear(t, attention(t, p.q, p.k, p.v, p.fused), t.c.model.o);
+  close_branch(t, middle, branch_of(t, middle, "normed input of MLP", "normed MLP branch", mlp), kSlotY);
+}
+
+/// Attention and MLP side by side, on one norm or two.
+void parallel_layer(Tape& t) {
+  const ModelSpec& m = t.c.model.spec;
+  const LocalId one = norm(t, kSlotX, "normed input of attention");
+  const LocalId two = m.residual == ResidualKind::ParallelTwoNorms ? norm(t, kSlotX, "normed input of MLP") : one;
+  const LocalId attended = dropout(t, self_attention(t, one), m.residual_dropout);
+  const LocalId fed = dropout(t, mlp(t, two), m.residual_dropout);
+  const LocalId both = t.wide("attention and MLP together", m.hidden_size, Dim::Hidden, t.at(fed).dtype);
+  residual_add(t, fed, attended, both);
+  residual_add(t, kSlotX, both, kSlotY);
+}
+
+/// The encoder's last norm makes the memory; the decoder's stream starts at its own embedding.
+void bridge(Tape& t) {
+  norm(t, kSlotX, "encoder output", kSlotMemory);
+  const double bytes = double(t.at(kSlotY).bytes().count);
+  t.memory_op(OpKind::Embed, {}, {kSlotY}, 2.0 * bytes);
+  if (!t.c.model.trains_embedding) return;
+  t.then_backward(
+      [](Tape& tape, const Tape::Step&) {
+        const ModelSpec& spec = tape.c.model.spec;
+        const Numerics& n = tape.c.numerics;
+        const LocalId dense = tape.scratch("dense embedding gradient of the decoder", spec.vocab_size * spec.hidden_size,
+                                           n.casts_weights ? n.compute : n.weight);
+        tape.memory_op(OpKind::Embed, {kSlotDy}, {dense}, double(tape.at(dense).bytes().count)).is_weight_gradient = true;
+      },
+      {});
 }
 
 }  // namespace
@@ -67,24 +79,21 @@ LedgerContext make_context(const TrainedModel& model, const Recipe& recipe, cons
           .recipe = recipe,
           .framework = framework,
           .numerics = numerics,
-          .is_fused = kernels == LayerKernels::Fused,
+          .is_fused = kernels == LayerKernels::Fused || recipe.torch_compile,
+          .is_mlp_fused = (kernels == LayerKernels::Fused && framework.fuses_mlp) || recipe.torch_compile,
           .accumulates = recipe.grad_accum > 1};
 }
 
 void emit_layer(LayerGraph& graph, const LedgerContext& c) {
   Tape t(graph, c);
-  const ModelSpec& m = c.model.spec;
-
-  LocalId branch = attention_branch(t, norm(t, kSlotX, "normed input of attention"));
-  if (m.has_post_norms) branch = norm(t, branch, "normed attention branch");
-  branch = dropout(t, branch, m.residual_dropout);
-  const LocalId middle = t.wide("residual after attention", m.hidden_size, Dim::Hidden, c.numerics.residual);
-  residual_add(t, kSlotX, branch, middle);
-  branch = mlp(t, norm(t, middle, "normed input of MLP"));
-  if (m.has_post_norms) branch = norm(t, branch, "normed MLP branch");
-  branch = dropout(t, branch, m.residual_dropout);
-  residual_add(t, middle, branch, kSlotY);
+  if (c.layer().is_bridge)
+    bridge(t);
+  else if (c.model.spec.residual == ResidualKind::Sequential)
+    sequential_layer(t);
+  else
+    parallel_layer(t);
   t.set_grad(kSlotY, kSlotDy);
+  t.set_grad(kSlotMemory, kSlotDMemory);
   t.unwind();
 }
 

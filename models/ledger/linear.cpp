@@ -2,6 +2,8 @@
 // Sources: torch autocast (weights cast once, inputs at every call), peft tuners/lora/layer.py (input cast to the adapter's
 // dtype, scaled update added to the base output), bitsandbytes autograd/_functions.py (a 4-bit linear saves no input and
 // dequantises again in backward).
+#include <algorithm>
+
 #include "models/ledger/tape.h"
 
 namespace gpuplan {
@@ -40,6 +42,13 @@ void weight_gradient(Tape& t, std::initializer_list<LocalId> reads, std::int64_t
   o.weight = weight;
 }
 
+/// Experts are matmuls of their own: as many kernels, and every expert's weight is read.
+void spread(LayerOp& o, const LinearRef& l, std::int64_t rows, Dtype compute) {
+  if (l.copies == 1) return;
+  o.kernels = std::uint8_t(std::min<std::int64_t>(255, l.copies));
+  o.traffic += double(size_of(compute)) * double((std::min(l.copies, rows) - 1) * l.in * l.out);
+}
+
 void lora_backward(Tape& t, const LinearRef& l, LocalId x, LocalId dy, const LoraIds& ids) {
   const Numerics& n = t.c.numerics;
   const std::int64_t N = t.at(x).elements / l.in, r = l.rank;
@@ -69,6 +78,7 @@ void linear_backward(Tape& t, const Tape::Step& s) {
   LayerOp& o = t.gemm({dy, w, l.is_quantised && t.c.framework.quantised_keeps_input ? s.ids[kIn] : kNoLocal}, {dx_own},
                       N, l.in, l.out);
   o.weight = l.weight;
+  spread(o, l, N, n.compute);
   if (l.is_trained) weight_gradient(t, {dy, s.ids[kIn]}, N, l.in, l.out, l.weight, n.casts_weights, n.weight);
   const LocalId dx = t.cast(dx_own, t.at(x).dtype, "input gradient, cast");
   if (t.grad(x) == kNoLocal && x == kSlotX) {
@@ -149,6 +159,7 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind) {
   LocalId y = t.tensor(l.is_adapted ? "base output" : l.name, N * l.out, n.compute, dims, output_kind);
   LayerOp& o = t.gemm({in, w}, {y}, N, l.out, l.in);
   o.weight = l.weight;
+  spread(o, l, N, n.compute);
   o.saves_compute_output = true;
   if (is_wider) y = t.cast(y, n.hidden, l.name);
   if (l.is_trained)

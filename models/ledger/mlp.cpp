@@ -42,22 +42,28 @@ void activation_backward(Tape& t, const Tape::Step& s) {
   if (current == kNoLocal) t.add_grad(gate, dgate);
 }
 
-LocalId gated(Tape& t, LocalId gate, LocalId up, std::int64_t width) {
+/// [rows, width] where the linear before it has `rows`: all tokens, or those sent to experts.
+LocalId inner_tensor(Tape& t, const char* name, std::int64_t elements, Dtype dtype) {
+  return t.tensor(name, elements, dtype, {Dim::Batch, Dim::Seq, Dim::Ffn, Dim::Count});
+}
+
+LocalId gated(Tape& t, LocalId gate, LocalId up) {
   const Dtype dtype = t.at(gate).dtype;
-  if (t.c.is_fused) {
-    const LocalId out = t.wide("product", width, Dim::Ffn, dtype);
+  const std::int64_t elements = gate == up ? t.at(gate).elements / 2 : t.at(gate).elements;
+  if (t.c.is_mlp_fused) {
+    const LocalId out = inner_tensor(t, "product", elements, dtype);
     t.memory_op(OpKind::SwiGlu, {gate, up}, {out}, 3.0 * double(t.at(out).bytes().count));
     t.saves(gate, "SwiGLU backward");
     t.saves(up, "SwiGLU backward");
     t.then_backward(fused_backward, {gate, up, kNoLocal, out});
     return out;
   }
-  const LocalId act = t.wide("activated gate", width, Dim::Ffn, dtype);
+  const LocalId act = inner_tensor(t, "activated gate", elements, dtype);
   const double bytes = double(t.at(act).bytes().count);
   t.memory_op(OpKind::Activation, {gate}, {act}, 1.0 * bytes);
   t.saves(gate, "activation backward");
   t.then_backward(activation_backward, {gate, kNoLocal, act, kNoLocal, kNoLocal});
-  const LocalId out = t.wide("product", width, Dim::Ffn, dtype);
+  const LocalId out = inner_tensor(t, "product", elements, dtype);
   t.memory_op(OpKind::Multiply, {act, up}, {out}, 2.0 * bytes);
   t.saves(act, "product backward");
   t.saves(up, "product backward");
@@ -65,11 +71,12 @@ LocalId gated(Tape& t, LocalId gate, LocalId up, std::int64_t width) {
   return out;
 }
 
-LocalId plain_activation(Tape& t, LocalId x, std::int64_t width) {
+LocalId plain_activation(Tape& t, LocalId x) {
   const Dtype dtype = t.at(x).dtype;
-  const LocalId act = t.wide("activation output", width, Dim::Ffn, dtype);
-  const bool is_written_out = t.c.model.spec.activation == "gelu_new" && !t.c.is_fused;
-  const LocalId extra = is_written_out ? t.wide("gelu_new intermediates", 3 * width, Dim::Ffn, dtype) : kNoLocal;
+  const std::int64_t elements = t.at(x).elements;
+  const LocalId act = inner_tensor(t, "activation output", elements, dtype);
+  const bool is_written_out = t.c.model.spec.activation == "gelu_new" && !t.c.is_mlp_fused && !t.c.framework.has_own_models;
+  const LocalId extra = is_written_out ? inner_tensor(t, "gelu_new intermediates", 3 * elements, dtype) : kNoLocal;
   LayerOp& o = t.memory_op(OpKind::Activation, {x}, {act, extra},
                            (is_written_out ? 8.0 : 2.0) * double(t.at(act).bytes().count));
   o.kernels = is_written_out ? 8 : 1;
@@ -81,20 +88,25 @@ LocalId plain_activation(Tape& t, LocalId x, std::int64_t width) {
 
 }  // namespace
 
-LocalId mlp(Tape& t, LocalId x) {
-  const TrainedModel& m = t.c.model;
-  const std::int64_t width = m.spec.intermediate_size;
+LocalId feed_forward(Tape& t, LocalId x, const LinearRef& gate, const LinearRef& up, const LinearRef& gate_up,
+                     const LinearRef& down) {
   LocalId inner = kNoLocal;
-  if (m.gate_up.exists()) {
-    const LocalId both = linear(t, x, m.gate_up);
-    inner = gated(t, both, both, width);
-  } else if (m.gate.exists()) {
-    const LocalId gate = linear(t, x, m.gate);
-    inner = gated(t, gate, linear(t, x, m.up), width);
+  if (gate_up.exists()) {
+    const LocalId both = linear(t, x, gate_up);
+    inner = gated(t, both, both);
+  } else if (gate.exists()) {
+    const LocalId g = linear(t, x, gate);
+    inner = gated(t, g, linear(t, x, up));
   } else {
-    inner = plain_activation(t, linear(t, x, m.up), width);
+    inner = plain_activation(t, linear(t, x, up));
   }
-  return linear(t, inner, m.down);
+  return linear(t, inner, down);
+}
+
+LocalId mlp(Tape& t, LocalId x) {
+  if (t.c.layer().is_moe) return mixture_of_experts(t, x);
+  const auto l = [&](LinearSlot slot) -> const LinearRef& { return t.c.linear(slot); };
+  return feed_forward(t, x, l(LinearSlot::Gate), l(LinearSlot::Up), l(LinearSlot::GateUp), l(LinearSlot::Down));
 }
 
 }  // namespace gpuplan

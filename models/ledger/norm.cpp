@@ -22,7 +22,7 @@ void norm_backward(Tape& t, const Tape::Step& s) {
 
 }  // namespace
 
-LocalId norm(Tape& t, LocalId x, const char* name) {
+LocalId norm(Tape& t, LocalId x, const char* name, LocalId y) {
   const ModelSpec& spec = t.c.model.spec;
   const Numerics& n = t.c.numerics;
   const Dtype in = t.at(x).dtype;
@@ -43,7 +43,7 @@ LocalId norm(Tape& t, LocalId x, const char* name) {
     value = t.tensor("normalised value", elements, spec.norm == NormKind::GemmaRmsNorm ? Dtype::F32 : in, dims);
     t.saves(value, "gradient of the norm weight");
   }
-  const LocalId y = t.tensor(name, elements, out, dims);
+  if (y == kNoLocal) y = t.tensor(name, elements, out, dims);
   const LocalId temp =
       t.c.is_fused || is_layer_norm ? kNoLocal : t.scratch("norm forward in fp32", elements, Dtype::F32);
   LayerOp& o = t.memory_op(OpKind::Norm, {saved}, {y, value, temp}, 2.0 * double(bytes_of(elements, in).count));

@@ -20,14 +20,16 @@ Tape::Tape(LayerGraph& graph, const LedgerContext& context) : c(context), graph_
   steps().clear();
   grads().assign(64, kNoLocal);
   graph.clear();
-  graph.is_fused = c.is_fused || c.framework.is_compiled;
+  graph.software = c.framework.is_handwritten ? Software::Handwritten : c.is_fused ? Software::Compiled : Software::Eager;
   const Local boundary{.name = "layer boundary",
                        .elements = tokens() * c.model.spec.hidden_size,
                        .dtype = c.numerics.residual,
                        .dims = {Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count}};
-  graph.locals[kSlotX] = graph.locals[kSlotY] = boundary;
+  for (LocalId slot = 0; slot < kNumSlots; ++slot) graph.locals[slot] = boundary;
   graph.locals[kSlotDx] = graph.locals[kSlotDy] = boundary;
   graph.locals[kSlotDx].name = graph.locals[kSlotDy].name = "gradient of the residual stream";
+  graph.locals[kSlotMemory].name = "encoder output";
+  graph.locals[kSlotDMemory].name = "gradient of the encoder output";
 }
 
 LocalId Tape::tensor(const char* name, std::int64_t elements, Dtype dtype, std::array<Dim, 4> dims, LocalKind kind) {
@@ -123,6 +125,19 @@ void residual_add(Tape& tape, LocalId x, LocalId branch, LocalId y) {
         t.set_grad(s.ids[1], t.cast(dy, t.at(s.ids[1]).dtype, "branch gradient"));
       },
       {x, branch, y});
+}
+
+LocalId part(Tape& tape, LocalId x, const char* name, std::int64_t width, Dim dim) {
+  const LocalId y = tape.wide(name, width, dim, tape.at(x).dtype);
+  tape.memory_op(OpKind::Copy, {x}, {y}, 2.0 * double(tape.at(y).bytes().count));
+  tape.then_backward(
+      [](Tape& t, const Tape::Step& s) {
+        const LocalId whole = t.grad(s.ids[0]) == kNoLocal ? t.new_grad(s.ids[0]) : t.grad(s.ids[0]);
+        t.memory_op(OpKind::Copy, {t.grad(s.ids[1])}, {whole}, 2.0 * double(t.at(s.ids[1]).bytes().count));
+        t.set_grad(s.ids[0], whole);
+      },
+      {x, y});
+  return y;
 }
 
 LocalId convert(Tape& tape, LocalId x, Dtype dtype, const char* name) {

@@ -71,14 +71,26 @@ class Tape {
 };
 
 // Components: each emits its forward ops, returns its output and records its backward.
-LocalId norm(Tape& tape, LocalId x, const char* name);
+/// `y` may be a slot that receives the result.
+LocalId norm(Tape& tape, LocalId x, const char* name, LocalId y = kNoLocal);
 LocalId linear(Tape& tape, LocalId x, const LinearRef& linear, LocalKind output_kind = LocalKind::Activation);
-LocalId attention(Tape& tape, LocalId q, LocalId k, LocalId v, LocalId fused_qkv);
+/// `fused_qkv`: the buffer that v is a view of, or none.
+LocalId attention(Tape& tape, LocalId q, LocalId k, LocalId v, LocalId fused_qkv, bool is_causal);
+/// q, k, v from x and the output projection: plain, latent (DeepSeek), or over the encoder's output.
+LocalId self_attention(Tape& tape, LocalId x);
+LocalId cross_attention(Tape& tape, LocalId x);
 LocalId rope(Tape& tape, LocalId x, std::int64_t width, Dim dim, const char* name);
 LocalId mlp(Tape& tape, LocalId x);
+/// One MLP from its linears, gated if it has a gate.
+LocalId feed_forward(Tape& tape, LocalId x, const LinearRef& gate, const LinearRef& up, const LinearRef& gate_up,
+                     const LinearRef& down);
+/// Router, experts on the tokens sent to them, shared expert.
+LocalId mixture_of_experts(Tape& tape, LocalId x);
 /// A cast through which gradients flow back (autocast in front of an op).
 LocalId convert(Tape& tape, LocalId x, Dtype dtype, const char* name);
 LocalId dropout(Tape& tape, LocalId x, double probability);
+/// A view or copy of [Batch, Seq, width] of x (a split); its gradient is written into the gradient of x.
+LocalId part(Tape& tape, LocalId x, const char* name, std::int64_t width, Dim dim);
 /// y = x + branch; the gradient of y flows to both without a copy. `y` may be a slot.
 void residual_add(Tape& tape, LocalId x, LocalId branch, LocalId y);
 

@@ -84,15 +84,15 @@ std::vector<ExplainLine> effective_batch_lines(const AdviceCase& c) {
 
 // --- generation in evaluation ----------------------------------------------------------------------------------------
 
-/// Source: keys and values of every layer and token stay (transformers DynamicCache): 2 x layers x key/value width.
+/// Source: keys and values of every layer and token stay (transformers DynamicCache), key and value width each.
 /// Under sharded weights every generated token is a forward pass that gathers them (DeepSpeed ZeRO-3, `synced_gpus`).
 std::vector<ExplainLine> generation_cache_lines(const AdviceCase& c) {
   const ModelSpec& m = c.result.model.spec;
   const Recipe& r = c.request.recipe;
   const auto training = what_if(c, [](EstimateRequest& q, Strategy&) { q.eval_generate = 0; });
   std::string text = fmt::format(
-      "Keys and values take 2 x {} layers x {} x 2 bytes = {} per token: {} for {} sequence{} of {} + {} tokens.",
-      m.num_hidden_layers, m.kv_width(), format_bytes(kv_bytes_per_token(m)),
+      "Keys and values take {} layers x ({} + {}) x 2 bytes = {} per token: {} for {} sequence{} of {} + {} tokens.",
+      m.num_hidden_layers, m.kv_width(), m.value_width(), format_bytes(kv_bytes_per_token(m)),
       format_bytes(generation_cache(c.request, m)), r.micro_batch, r.micro_batch == 1 ? "" : "s",
       format_grouped(r.seq_len), format_grouped(c.request.eval_generate));
   if (training)

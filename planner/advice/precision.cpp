@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "base/unit_text.h"
 #include "models/quantisation.h"
 #include "planner/advice/rows.h"
@@ -25,30 +26,35 @@ void make_qlora(Recipe& r) {
   if (r.precision == Precision::Fp32) r.precision = Precision::Bf16Mixed;
 }
 
-/// What the linears of the blocks would take less in NF4 than in 16 bit.
-Bytes saved_by_nf4(const AdviceCase& c) {
+/// What the linears of the blocks would take less in NF4 than in 16 bit; nothing when no tensor can be quantised.
+std::optional<Bytes> saved_by_nf4(const AdviceCase& c) {
   Recipe qlora = c.request.recipe;
   make_qlora(qlora);
-  const TrainedModel model = prepare(c.request.model, qlora, c.result.framework);
-  Bytes saved;
-  for (int k = 0; k < kNumUnitKinds; ++k)
-    for (const StateTensor& t : model.state[std::size_t(k)])
-      if (t.kind == StateKind::Quantised)
-        saved += (k == int(UnitKind::Layer) ? model.spec.num_hidden_layers : 1) *
-                 (bytes_of(t.elements(), Dtype::BF16) - quantised_bytes(t.elements(), t.rows, qlora.quant));
-  return saved;
+  try {
+    Bytes saved;
+    prepare(c.request.model, qlora, c.result.framework).each_state([&](const StateList& list, std::int64_t times) {
+      for (const StateTensor& t : list)
+        if (t.kind == StateKind::Quantised)
+          saved += times * (bytes_of(t.elements(), Dtype::BF16) - quantised_bytes(t.elements(), t.rows, qlora.quant));
+    });
+    return saved;
+  } catch (const InputError&) { return std::nullopt; }
 }
 
 /// Source: 16 bytes per parameter = 2 weights + 2 gradients + 4 fp32 copies + 8 Adam states (arXiv 1910.02054); in 4 bit the
 /// weights take 0.5 of it (arXiv 2305.14314), so 14.5 remain: an optimizer cannot step 4-bit weights.
 std::vector<ExplainLine> quantise_alone_lines(const AdviceCase& c) {
   constexpr double kWeight16 = 2, kWeight4 = 0.5;  // bytes per parameter, scales not counted
-  const Bytes whole = trained_state(whole_state(c, c.request.recipe)), saved = saved_by_nf4(c);
+  const Bytes whole = trained_state(whole_state(c, c.request.recipe));
   const double per = per_parameter(whole, c.result.model.trainable);
   std::string text = fmt::format(
       "4-bit weights without adapters would at best turn {:.3g} bytes per parameter into {:.3g}, as gradients, "
-      "fp32 copies and optimizer states stay: here {} into {} before sharding ({:.0f} % less).",
-      per, per - (kWeight16 - kWeight4), format_bytes(whole), format_bytes(whole - saved), 100 * (saved / whole));
+      "fp32 copies and optimizer states stay",
+      per, per - (kWeight16 - kWeight4));
+  if (const auto saved = saved_by_nf4(c))
+    text += fmt::format(": here {} into {} before sharding ({:.0f} % less)", format_bytes(whole),
+                        format_bytes(whole - *saved), 100 * (*saved / whole));
+  text += ".";
   if (const auto qlora = with_recipe(c, make_qlora))
     text += fmt::format(" Frozen under adapters they pay: --qlora r={} peaks at {} instead of {}.",
                         c.request.recipe.lora.rank, format_bytes(peak_of(*qlora)), format_bytes(peak_of(c.chosen)));

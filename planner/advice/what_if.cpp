@@ -17,7 +17,7 @@ std::optional<StrategyEstimate> evaluated(const EstimateRequest& r, const Estima
   choose_fsdp_version(r, result.framework, strategy);
   try {
     validate_recipe(r.recipe, r.model, r.cluster);
-    if (!why_not_applicable(strategy, r.cluster, r.recipe, r.model.num_hidden_layers + 2).empty()) return std::nullopt;
+    if (!why_not_applicable(strategy, r.cluster, r.recipe, r.model).empty()) return std::nullopt;
     const TrainedModel model = prepare(r.model, r.recipe, result.framework);
     StepProgram program;
     return estimate_strategy(r, model, result.framework, result.profile, strategy, program);

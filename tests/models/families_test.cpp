@@ -1,5 +1,6 @@
 #include "models/families.h"
 
+#include <algorithm>
 #include <set>
 
 #include <doctest/doctest.h>
@@ -29,7 +30,7 @@ using Shape = std::vector<std::int64_t>;
 
 Shape layer_shape(const std::string& model, const std::string& tensor) {
   const ModelWeights weights = list_weights(load_model(model).spec);
-  const WeightTensor* found = find(weights.layer, tensor);
+  const WeightTensor* found = find(weights.kinds[0].tensors, tensor);
   return found ? found->shape : Shape{};
 }
 
@@ -58,11 +59,11 @@ TEST_CASE("a Llama-3.1-8B layer has 218,103,808 weights in linears and two norms
   // 2 * 4096 * 32 * 128 + 2 * 4096 * 8 * 128 + 3 * 4096 * 14336 = 218103808; + 2 * 4096
   const ModelWeights weights = list_weights(load_model("llama-3.1-8b").spec);
   std::int64_t linear = 0;
-  for (const WeightTensor& tensor : weights.layer)
+  for (const WeightTensor& tensor : weights.kinds[0].tensors)
     if (tensor.role == WeightRole::Linear) linear += tensor.elements();
   CHECK(linear == 218'103'808);
-  CHECK(weights.layer_elements() == 218'112'000);
-  CHECK(weights.layer_prefix == "model.layers.{}.");
+  CHECK(weights.kinds[0].elements() == 218'112'000);
+  CHECK(weights.kinds[0].prefix == "model.layers.{}.");
 }
 
 TEST_CASE("tensors have the names and shapes of the Hugging Face checkpoints") {
@@ -90,9 +91,9 @@ TEST_CASE("the head is a tensor of its own exactly when it is not tied") {
     CAPTURE(entry.name);
     const ModelSpec spec = load_model(entry.name).spec;
     const ModelWeights weights = list_weights(spec);
-    const WeightTensor* head = find(weights.after, "lm_head.weight");
-    CHECK((head == nullptr) == spec.tie_word_embeddings);
-    if (head) CHECK(head->shape == Shape{spec.vocab_size, spec.hidden_size});
+    const auto head = std::ranges::find(weights.after, WeightRole::Head, &WeightTensor::role);
+    CHECK((head == weights.after.end()) == spec.tie_word_embeddings);
+    if (head != weights.after.end()) CHECK(head->shape == Shape{spec.vocab_size, spec.hidden_size});
   }
 }
 
@@ -101,7 +102,7 @@ TEST_CASE("in and out of every linear multiply to its elements, and no name come
     CAPTURE(entry.name);
     const ModelWeights weights = list_weights(load_model(entry.name).spec);
     std::set<std::string> names;
-    for (const WeightTensor& tensor : weights.layer) {
+    for (const WeightTensor& tensor : weights.kinds[0].tensors) {
       CHECK(names.insert(tensor.name).second);
       if (tensor.role == WeightRole::Linear) CHECK(tensor.in * tensor.out == tensor.elements());
       else CHECK(tensor.in + tensor.out == 0);

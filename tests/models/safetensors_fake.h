@@ -50,11 +50,16 @@ inline void write_safetensors(const std::filesystem::path& file, const std::vect
 inline std::vector<FakeTensor> fake_tensors(const ModelWeights& weights) {
   std::vector<FakeTensor> tensors;
   for (const WeightTensor& tensor : weights.before) tensors.push_back({tensor.name, tensor.shape});
-  for (std::int64_t i = 0; i < weights.num_layers; ++i)
-    for (const WeightTensor& tensor : weights.layer) {
-      std::string prefix = weights.layer_prefix;
-      tensors.push_back({prefix.replace(prefix.find("{}"), 2, std::to_string(i)) + tensor.name, tensor.shape});
-    }
+  const auto numbered = [](std::string text, std::int64_t number) {
+    const auto at = text.find("{}");
+    return at == std::string::npos ? text : text.replace(at, 2, std::to_string(number));
+  };
+  for (std::int64_t i = 0; i < weights.num_layers(); ++i) {
+    const LayerKind& kind = weights.layer(i);
+    for (const WeightTensor& tensor : kind.tensors)
+      for (std::int64_t copy = 0; copy < tensor.copies; ++copy)
+        tensors.push_back({numbered(kind.prefix, i - kind.offset) + numbered(tensor.name, copy), tensor.shape});
+  }
   for (const WeightTensor& tensor : weights.after) tensors.push_back({tensor.name, tensor.shape});
   return tensors;
 }

@@ -297,7 +297,7 @@ TEST_CASE("advice: the cache of keys and values when evaluation generates") {
   // 2 x 32 layers x 8 heads x 128 x 2 bytes = 131,072; 4 x (2048 + 256) = 9216 tokens: 1.125 GiB
   const std::string little = generating(256).text("generation-cache");
   CHECK(contains(little,
-                 "2 x 32 layers x 1024 x 2 bytes = 128 KiB per token: 1.12 GiB for 4 sequences of 2,048 + 256 tokens"));
+                 "32 layers x (1024 + 1024) x 2 bytes = 128 KiB per token: 1.12 GiB for 4 sequences of 2,048 + 256 tokens"));
   const Answer training = generating(0);
   CHECK(contains(little, fmt::format("Training's peak of {} stays higher", peak(training))));
   const Answer much = generating(200'000);

@@ -16,10 +16,10 @@ StateSizes whole_state(const TrainedModel& model, const Recipe& recipe, const Si
   const FrameworkConvention& framework = find_framework(recipe.framework);
   const Numerics n = resolve_numerics(recipe, framework, rules.engine);
   StateSizes total;
-  for (int k = 0; k < kNumUnitKinds; ++k) {
-    const StateSizes z = state_sizes(model.state[std::size_t(k)], n, recipe, find_optimizer(recipe.optimizer), rules);
-    for (std::int64_t i = 0; i < (k == int(UnitKind::Layer) ? model.spec.num_hidden_layers : 1); ++i) total += z;
-  }
+  model.each_state([&](const StateList& list, std::int64_t times) {
+    const StateSizes z = state_sizes(list, n, recipe, find_optimizer(recipe.optimizer), rules);
+    for (std::int64_t i = 0; i < times; ++i) total += z;
+  });
   return total;
 }
 

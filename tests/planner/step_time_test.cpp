@@ -156,19 +156,19 @@ TEST_CASE("NVMe offload runs at the drive's rate, CPU offload at the host's") {
 TEST_CASE("an op takes the longer of arithmetic and memory, and a kernel's fixed cost") {
   CostModel d;
   d.gemm = {1e12}, d.batched_gemm = {5e11}, d.flash = {2e11}, d.memory = {1e10};
-  d.eager_bytes = 2, d.fused_bytes = 0.5, d.dequant_bytes = 3, d.misaligned = 0.5, d.kernel_overhead = {1e-6};
+  d.bytes_factor = {2, 1, 0.5}, d.dequant_bytes = 3, d.misaligned = 0.5, d.kernel_overhead = {1e-6};
   LayerOp gemm{.cost = CostClass::Gemm, .m = 128, .n = 64, .k = 256, .flops = 1e9, .traffic = 1e6};
-  CHECK(d.op_time(gemm, false).value == doctest::Approx(1e-3 + 1e-6));             // 1e9 / 1e12 against 1e6 / 1e10
+  CHECK(d.op_time(gemm, Software::Eager).value == doctest::Approx(1e-3 + 1e-6));             // 1e9 / 1e12 against 1e6 / 1e10
   gemm.n = 65;                                                                     // no multiple of 64: half the rate
-  CHECK(d.op_time(gemm, false).value == doctest::Approx(2e-3 + 1e-6));
+  CHECK(d.op_time(gemm, Software::Eager).value == doctest::Approx(2e-3 + 1e-6));
   gemm.traffic = 1e9;
-  CHECK(d.op_time(gemm, false).value == doctest::Approx(0.1 + 1e-6));              // bound by memory
+  CHECK(d.op_time(gemm, Software::Eager).value == doctest::Approx(0.1 + 1e-6));              // bound by memory
   const LayerOp norm{.cost = CostClass::Memory, .traffic = 1e7};
-  CHECK(d.op_time(norm, false).value == doctest::Approx(2e-3));
-  CHECK(d.op_time(norm, true).value == doctest::Approx(5e-4));
-  CHECK(d.op_time({.cost = CostClass::FlashAttention, .flops = 1e8}, false).value == doctest::Approx(5e-4 + 1e-6));
-  CHECK(d.op_time({.cost = CostClass::BatchedGemm, .flops = 1e8}, false).value == doctest::Approx(2e-4 + 1e-6));
-  CHECK(d.op_time({.cost = CostClass::Dequantise, .traffic = 1e7}, true).value == doctest::Approx(3e-3));
+  CHECK(d.op_time(norm, Software::Eager).value == doctest::Approx(2e-3));
+  CHECK(d.op_time(norm, Software::Handwritten).value == doctest::Approx(5e-4));
+  CHECK(d.op_time({.cost = CostClass::FlashAttention, .flops = 1e8}, Software::Eager).value == doctest::Approx(5e-4 + 1e-6));
+  CHECK(d.op_time({.cost = CostClass::BatchedGemm, .flops = 1e8}, Software::Eager).value == doctest::Approx(2e-4 + 1e-6));
+  CHECK(d.op_time({.cost = CostClass::Dequantise, .traffic = 1e7}, Software::Handwritten).value == doctest::Approx(3e-3));
 }
 
 TEST_CASE("rings: n - 1 steps gather, 2 (n - 1) all-reduce, each of S / n; cut messages pay the latency each") {

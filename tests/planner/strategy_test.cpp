@@ -70,7 +70,7 @@ TEST_CASE("FSDP's version and resharding are what the options say; other engines
 TEST_CASE("why a strategy is not possible, in one sentence") {
   const auto why = [](const char* name, const Recipe& r, std::int64_t gpus = 4, const StrategyOptions& options = {}) {
     const ClusterSpec cluster = plain_cluster(gpus);
-    return why_not_applicable(make_strategy(name, cluster, options), cluster, r, 6);
+    return why_not_applicable(make_strategy(name, cluster, options), cluster, r, ModelSpec{.num_hidden_layers = 4});
   };
   Recipe plain;
   for (const std::string_view name : strategy_names()) CHECK(why(std::string(name).c_str(), plain) == "");

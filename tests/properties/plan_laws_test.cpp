@@ -52,7 +52,7 @@ Built build(const EstimateRequest& r, const Strategy& strategy) {
   const Profile profile = default_profile(r.cluster.gpus.front().id);
   const Numerics n = resolve_numerics(r.recipe, framework, strategy.engine);
   const std::vector<CostModel> columns{
-      make_cost_model(r.cluster.gpus.front(), profile, n.compute, framework.is_compiled)};
+      make_cost_model(r.cluster.gpus.front(), profile, {.dtype = n.compute, .launches_few = framework.is_handwritten})};
   build_step_program(b.program, {model, r.recipe, framework, strategy, r.cluster}, columns);
   for (const RankClass& c : b.program.classes) b.peak.tensors = std::max(b.peak.tensors, replay(b.program, c).tensors);
   b.time = forward_pass(b.program, columns, make_comm_model(r.cluster, profile, strategy.mesh));

@@ -87,7 +87,7 @@ TEST_CASE("random recipes: every applicable strategy verifies, replays agree, me
       INFO("seed " << seed << ": " << r.model.name << " on " << r.cluster.name << ", " << std::string(name)
                    << ", framework " << r.recipe.framework << ", optimizer " << r.recipe.optimizer);
       const Strategy strategy = make_strategy(name, r.cluster, r.options);
-      if (!why_not_applicable(strategy, r.cluster, r.recipe, r.model.num_hidden_layers + 2).empty()) continue;
+      if (!why_not_applicable(strategy, r.cluster, r.recipe, r.model).empty()) continue;
       StrategyEstimate e;
       REQUIRE_NOTHROW(e = estimate_strategy(r, model, framework, profile, strategy, program));
       CHECK_NOTHROW(verify(program));

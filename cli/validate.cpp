@@ -1,0 +1,106 @@
+// gpuplan validate: how far off the predictions are on published measurements.
+#include <array>
+#include <istream>
+#include <iterator>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/names.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/json/validation_json.h"
+#include "cli/render/validation_report.h"
+#include "cli/render/validation_text.h"
+#include "cli/validation_answer.h"
+#include "planner/validation/read_points.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::size_t kUsualWorst = 5;
+
+struct GroupingName {
+  const char* name;
+  Grouping grouping;
+};
+constexpr std::array kGroupings{GroupingName{"source", Grouping::Source}, GroupingName{"method", Grouping::Method},
+                                GroupingName{"strategy", Grouping::Strategy}};
+
+void setup(CLI::App& app) {
+  app.add_option("points")
+      ->type_name("POINTS.jsonl")
+      ->description("measured points, one JSON object per line; '-' is standard input")
+      ->group("Options")
+      ->allow_extra_args()
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_flag(app, "--by", "source|method|strategy", "one row per source, method or strategy");
+  add_flag(app, "--worst", "N", "list the N points that are furthest off. Default 5");
+  add_flag(app, "--picks", "", "where one source compared settings: is the one that we would pick its best?");
+  add_flag(app, "--report", "FILE", "write all of it as a Markdown page (docs/accuracy.md)");
+  add_flag(app, "--save-ranges", "FILE", "write the ranges that estimates show (data/validation/accuracy.json)");
+  add_flag(app, "--json", "", "every point and the summary as JSON; memory in GiB, speed in the point's own unit");
+}
+
+std::optional<Grouping> read_grouping(const CLI::App& app) {
+  const auto text = given(app, "--by");
+  if (!text) return {};
+  for (const GroupingName& row : kGroupings)
+    if (row.name == *text) return row.grouping;
+  throw InputError("--by", fmt::format("'{}' is not a grouping", *text),
+                   did_you_mean(*text, {"source", "method", "strategy"}, "known: source, method, strategy"));
+}
+
+std::vector<Point> read_all(const CLI::App& app, std::istream& in) {
+  const std::vector<std::string> files = all_given(app, "points");
+  if (files.empty())
+    throw InputError("", "no points are given", "as in: gpuplan validate data/validation/memory.jsonl");
+  std::vector<Point> points;
+  std::set<std::string> ids;
+  for (const std::string& file : files) {
+    const std::vector<Point> more =
+        file == "-" ? parse_points(std::string(std::istreambuf_iterator<char>(in), {}), "standard input") : read_points(file);
+    for (const Point& point : more) {
+      if (!ids.insert(point.id).second)
+        throw InputError(point.where, fmt::format("the id '{}' is in another file too", point.id), "give each file once");
+      points.push_back(point);
+    }
+  }
+  return points;
+}
+
+void save(const std::string& file, const std::string& content, Console& console) {
+  write_file_atomically(file, content);
+  console.err << fmt::format("gpuplan: written to {}\n", file);
+}
+
+int run(const CLI::App& app, Console& console) {
+  const auto by = read_grouping(app);
+  const auto worst = given(app, "--worst");
+  const std::size_t num_worst = worst ? std::size_t(parse_integer(*worst, "--worst", 0)) : kUsualWorst;
+  ValidationAnswer answer = validate_points(read_all(app, console.in));
+  answer.by = by;
+  answer.num_worst = num_worst;
+  if (is_given(app, "--picks"))
+    answer.picks = {judge_picks(answer.results, PointKind::Memory), judge_picks(answer.results, PointKind::Speed)};
+  if (const auto file = given(app, "--save-ranges")) save(*file, to_json(answer.ranges).dump(2) + "\n", console);
+  if (const auto file = given(app, "--report")) save(*file, validation_report(answer, read_peers()), console);
+  console.print(is_given(app, "--json") ? validation_json(answer).dump(2) + "\n" : validation_text(answer, console.screen));
+  return 0;
+}
+
+}  // namespace
+
+const Command kValidate{.name = "validate",
+                        .summary = "how far off the predictions are on published measurements",
+                        .usage = "POINTS.jsonl... [OPTION]...",
+                        .example =
+                            "gpuplan validate data/validation/memory.jsonl --by method\n"
+                            "gpuplan validate data/validation/memory.jsonl --worst 20\n"
+                            "gpuplan validate data/validation/*.jsonl --json",
+                        .setup = setup,
+                        .run = run};
+
+}  // namespace gpuplan

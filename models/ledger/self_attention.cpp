@@ -1,0 +1,102 @@
+// Around the attention kernel: projections, norms on queries and keys, rotation. DeepSeek's latent attention expands keys and
+// values from a low-rank latent; a decoder's cross-attention reads the encoder's output.
+// Sources: transformers modeling_llama.py, modeling_deepseek_v3.py (DeepseekV3Attention), modeling_t5.py.
+#include "models/ledger/tape.h"
+
+namespace gpuplan {
+namespace {
+
+struct Qkv {
+  LocalId q, k, v, fused;
+};
+
+/// LitGPT splits one projection into views; v keeps the whole buffer alive when it is not expanded.
+LocalId fused_buffer(Tape& t, LocalId v) {
+  if (!t.c.framework.keeps_fused_qkv) return kNoLocal;
+  const LocalId rest = t.wide("q and k halves of the fused buffer",
+                              t.c.model.spec.q_width() + t.c.model.spec.kv_width(), Dim::QWidth, t.at(v).dtype);
+  t.memory_op(OpKind::Copy, {v}, {rest}, 0);
+  return rest;
+}
+
+Qkv plain_projections(Tape& t, LocalId x) {
+  const ModelSpec& m = t.c.model.spec;
+  if (const LinearRef& qkv = t.c.linear(LinearSlot::Qkv); qkv.exists()) {
+    // one linear, then views: q, k, v share its buffer, and their gradients are gathered into one
+    const LocalId fused = linear(t, x, qkv);
+    const LocalId q = part(t, fused, "q", m.q_width(), Dim::QWidth), k = part(t, fused, "k", m.kv_width(), Dim::KvWidth);
+    return {q, k, part(t, fused, "v", m.kv_width(), Dim::KvWidth), kNoLocal};
+  }
+  const LocalId q = linear(t, x, t.c.linear(LinearSlot::Q)), k = linear(t, x, t.c.linear(LinearSlot::K));
+  return {q, k, linear(t, x, t.c.linear(LinearSlot::V)), kNoLocal};
+}
+
+/// Joins two tensors along the features; the gradient is split again.
+LocalId concatenate(Tape& t, LocalId a, LocalId b, const char* name, std::int64_t width, Dim dim) {
+  const LocalId y = t.wide(name, width, dim, t.at(a).dtype);
+  t.memory_op(OpKind::Copy, {a, b}, {y}, 2.0 * double(t.at(y).bytes().count));
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        for (const LocalId id : {s.ids[0], s.ids[1]}) {
+          const LocalId dx = tape.new_grad(id);
+          tape.memory_op(OpKind::Copy, {tape.grad(s.ids[2])}, {dx}, 2.0 * double(tape.at(dx).bytes().count));
+          tape.add_grad(id, dx);
+        }
+      },
+      {a, b, y});
+  return y;
+}
+
+Qkv latent_projections(Tape& t, LocalId x) {
+  const ModelSpec& m = t.c.model.spec;
+  const LatentAttention& l = m.latent;
+  const std::int64_t heads = m.num_attention_heads;
+  LocalId q_in = x;
+  const LinearRef& down = t.c.linear(LinearSlot::QDown);
+  if (down.exists()) q_in = norm(t, linear(t, x, down), "query latent, normalised");
+  const LocalId whole = linear(t, q_in, t.c.linear(down.exists() ? LinearSlot::QUp : LinearSlot::Q));
+  const LocalId q_nope = part(t, whole, "q without position", heads * l.nope_head_dim, Dim::QWidth);
+  const LocalId q_rope = rope(t, part(t, whole, "q with position", heads * l.rope_head_dim, Dim::QWidth),
+                              heads * l.rope_head_dim, Dim::QWidth, "q, rotated");
+  const LocalId q = concatenate(t, q_nope, q_rope, "q", m.q_width(), Dim::QWidth);
+
+  const LocalId packed = linear(t, x, t.c.linear(LinearSlot::KvDown));
+  const LocalId latent = norm(t, part(t, packed, "key-value latent", l.kv_rank, Dim::Latent), "key-value latent, normalised");
+  const LocalId k_rope = rope(t, part(t, packed, "k with position", l.rope_head_dim, Dim::KvWidth), l.rope_head_dim,
+                              Dim::KvWidth, "k, rotated");
+  const LocalId expanded = linear(t, latent, t.c.linear(LinearSlot::KvUp));
+  const LocalId k_nope = part(t, expanded, "k without position", heads * l.nope_head_dim, Dim::KvWidth);
+  const LocalId v = part(t, expanded, "v", heads * l.v_head_dim, Dim::KvWidth);
+  const LocalId k = concatenate(t, k_nope, k_rope, "k", m.kv_width(), Dim::KvWidth);  // one rotated part for all heads
+  return {q, k, v, kNoLocal};
+}
+
+}  // namespace
+
+LocalId self_attention(Tape& t, LocalId x) {
+  const ModelSpec& m = t.c.model.spec;
+  if (m.latent.is_present()) {
+    const Qkv p = latent_projections(t, x);
+    return linear(t, attention(t, p.q, p.k, p.v, p.fused, t.c.layer().is_causal), t.c.linear(LinearSlot::O));
+  }
+  Qkv p = plain_projections(t, x);
+  p.fused = fused_buffer(t, p.v);
+  if (m.qk_norm != QkNorm::None) {
+    p.q = norm(t, p.q, "q, normalised");
+    p.k = norm(t, p.k, "k, normalised");
+  }
+  if (m.position == PositionKind::Rope) {
+    p.q = rope(t, p.q, m.q_width(), Dim::QWidth, "q, rotated");
+    p.k = rope(t, p.k, m.kv_width(), Dim::KvWidth, "k, rotated");
+  }
+  return linear(t, attention(t, p.q, p.k, p.v, p.fused, t.c.layer().is_causal), t.c.linear(LinearSlot::O));
+}
+
+LocalId cross_attention(Tape& t, LocalId x) {
+  const LocalId q = linear(t, x, t.c.linear(LinearSlot::CrossQ));
+  const LocalId k = linear(t, kSlotMemory, t.c.linear(LinearSlot::CrossK));
+  const LocalId v = linear(t, kSlotMemory, t.c.linear(LinearSlot::CrossV));
+  return linear(t, attention(t, q, k, v, kNoLocal, false), t.c.linear(LinearSlot::CrossO));
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,47 @@
+// Every point against the planner's prediction of it, in the metric that the point measured.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/validation/comparison.h"
+#include "planner/validation/point_plan.h"
+
+namespace gpuplan {
+
+enum class PointStatus : std::uint8_t { Scored, Unsupported, Skipped };
+std::string_view to_string(PointStatus status);
+
+/// The tier of memory that a metric reads.
+enum class MemoryTier : std::uint8_t { Tensors, Reserved, Process };
+std::optional<MemoryTier> tier_of(std::string_view metric);
+
+/// Tokens per second of the whole job, whatever the source printed.
+struct Throughput {
+  double measured{}, predicted{};
+};
+
+struct PointResult {
+  const Point* point = nullptr;  // of the list that was judged
+  PointStatus status = PointStatus::Scored;
+  std::string reason;             // of a status other than scored
+  std::string strategy;           // canonical; empty where it could not be read
+  std::optional<Comparison> own;  // empty for a run that ran out of memory and for what was not predicted
+  /// The same run, by tier: from the point's own metric where it is of that tier, else from another that it prints.
+  std::optional<Comparison> allocated, process;
+  std::optional<MemoryTiers> tiers;  // predicted, of the fullest rank
+  std::optional<Throughput> throughput;  // of speed points
+
+  bool is_predicted() const { return tiers.has_value(); }
+};
+
+struct Judgement {
+  std::vector<PointResult> results;  // in the order of the points
+  std::vector<Profile> profiles;     // that the predictions used
+};
+
+/// Points that do not count are predicted too where that is possible.
+Judgement judge(const std::vector<Point>& points, PointPlanner& planner);
+
+}  // namespace gpuplan

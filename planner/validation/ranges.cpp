@@ -1,0 +1,129 @@
+#include "planner/validation/ranges.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "planner/validation/speed_metrics.h"
+
+namespace gpuplan {
+namespace {
+
+std::size_t num_sources(const std::vector<Ratio>& ratios) {
+  std::set<std::string> sources;
+  for (const Ratio& r : ratios) sources.insert(r.place.source);
+  return sources.size();
+}
+
+/// Widened by a power and stretched to hold 1: the prediction itself is inside its range.
+AccuracyRange range_of(const std::vector<Ratio>& ratios, double tail, double widening) {
+  AccuracyRange out{.num_points = ratios.size(), .num_sources = num_sources(ratios)};
+  if (ratios.empty()) return out;
+  std::vector<double> values;
+  std::vector<PointPlace> places;
+  for (const Ratio& r : ratios) {
+    values.push_back(r.measured_over_predicted);
+    places.push_back(r.place);
+  }
+  const auto weights = macro_weights(places);
+  // outwards to three decimals: what is stored is what is used
+  out.low = std::min(1.0, std::floor(std::pow(weighted_quantile(values, weights, tail), widening) * 1000) / 1000);
+  out.high = std::max(1.0, std::ceil(std::pow(weighted_quantile(values, weights, 1 - tail), widening) * 1000) / 1000);
+  return out;
+}
+
+template <class Keep>
+std::vector<Ratio> filter(const std::vector<Ratio>& ratios, Keep keep) {
+  std::vector<Ratio> out;
+  std::copy_if(ratios.begin(), ratios.end(), std::back_inserter(out), keep);
+  return out;
+}
+
+bool is_inside(double value, const AccuracyRange& range) { return value >= range.low && value <= range.high; }
+
+struct MethodName {
+  std::string_view name;
+  Method method;
+};
+constexpr std::array kMethods{MethodName{"full", Method::Full}, MethodName{"pretrain", Method::Full},
+                              MethodName{"lora", Method::Lora}, MethodName{"dora", Method::Lora},
+                              MethodName{"qlora", Method::Qlora}, MethodName{"qdora", Method::Qlora}};
+
+Method method_of(const Point& point) {
+  for (const MethodName& row : kMethods)
+    if (row.name == point.method) return row.method;
+  return Method::Full;
+}
+
+/// The comparison of `result` that is about `figure`, if any.
+const Comparison* comparison_of(const PointResult& result, Figure figure) {
+  if (figure == Figure::StepTime) return result.point->kind == PointKind::Speed && result.own ? &*result.own : nullptr;
+  for (const auto* part : {&result.allocated, &result.process}) {
+    if (!*part) continue;
+    const auto tier = tier_of((*part)->metric);
+    if (tier && int(*tier) == int(figure)) return &**part;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+FigureAccuracy derive_ranges(const std::vector<Ratio>& ratios, double tail, double widening) {
+  FigureAccuracy out{.all = range_of(ratios, tail, widening), .tail = tail, .widening = widening};
+  for (const Method method : {Method::Full, Method::Lora, Method::Qlora}) {
+    const auto own = filter(ratios, [&](const Ratio& r) { return r.method == method; });
+    if (own.size() < kLeastPoints || num_sources(own) < kLeastSources) continue;
+    out.by_method.emplace_back(method, range_of(own, tail, widening));
+  }
+  return out;
+}
+
+double left_out_coverage(const std::vector<Ratio>& ratios, double tail, double widening) {
+  std::set<std::string> sources;
+  for (const Ratio& r : ratios) sources.insert(r.place.source);
+  std::size_t inside = 0;
+  for (const std::string& source : sources) {
+    const FigureAccuracy others =
+        derive_ranges(filter(ratios, [&](const Ratio& r) { return r.place.source != source; }), tail, widening);
+    for (const Ratio& r : ratios)
+      inside += r.place.source == source && is_inside(r.measured_over_predicted, others.of(r.method));
+  }
+  return ratios.empty() ? 0 : double(inside) / double(ratios.size());
+}
+
+FigureAccuracy fit_ranges(const std::vector<Ratio>& ratios) {
+  constexpr double kStep = 0.01, kWiden = 1.05, kWidest = 10;
+  double tail = kUsualTail, widening = 1;
+  while (left_out_coverage(ratios, tail, widening) < kWantedCoverage && widening < kWidest)
+    if (tail > kStep / 2)
+      tail = std::max(0.0, std::round((tail - kStep) / kStep) * kStep);
+    else
+      widening *= kWiden;
+  FigureAccuracy out = derive_ranges(ratios, tail, widening);
+  out.coverage = std::round(left_out_coverage(ratios, tail, widening) * 1000) / 1000;
+  return out;
+}
+
+std::vector<Ratio> ratios_of(const std::vector<PointResult>& results, Figure figure) {
+  std::vector<Ratio> out;
+  for (const PointResult& r : results) {
+    if (r.status != PointStatus::Scored) continue;
+    const Comparison* c = comparison_of(r, figure);
+    if (!c) continue;
+    const double ratio = figure == Figure::StepTime ? std::exp(-log_time_error(*c)) : c->measured / c->predicted;
+    out.push_back({method_of(*r.point), {r.point->source, r.point->group}, ratio});
+  }
+  return out;
+}
+
+Accuracy fit_accuracy(const std::vector<PointResult>& results) {
+  Accuracy out;
+  for (int i = 0; i < kNumFigures; ++i) {
+    const auto ratios = ratios_of(results, Figure(i));
+    if (num_sources(ratios) >= kLeastSources) out.figures.emplace_back(Figure(i), fit_ranges(ratios));
+  }
+  return out;
+}
+
+}  // namespace gpuplan
