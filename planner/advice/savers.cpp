@@ -72,7 +72,7 @@ std::vector<ExplainLine> savers_not_needed_lines(const AdviceCase& c) {
   std::string text;
   for (const auto& [saver, without] : unneeded_savers(c)) {
     const double gain = 1 - without.time.step.value / c.chosen.time.step.value;
-    text += fmt::format("{}ithout {} it fits too ({} of {} needed), and a step takes {} instead of {} ({:.0f} % less).",
+    text += fmt::format("{}ithout {} it fits too ({} of {}), and a step takes {} instead of {} ({:.0f} % less).",
                         text.empty() ? "W" : " W", saver->name, format_bytes(without.tiers.needed),
                         format_bytes(without.tiers.usable), format_duration(without.time.step),
                         format_duration(c.chosen.time.step), 100 * gain);

@@ -151,7 +151,7 @@ TEST_CASE("advice: savers are named as not needed when the plan fits and is fast
   REQUIRE(without.chosen().fits);
   const std::string text = a.text("savers-not-needed");
   CHECK(contains(text,
-                 fmt::format("Without checkpointing it fits too ({} of {} needed), and a step takes {} instead of {}",
+                 fmt::format("Without checkpointing it fits too ({} of {}), and a step takes {} instead of {}",
                              format_bytes(without.chosen().tiers.needed), format_bytes(without.chosen().tiers.usable),
                              step(without), step(a))));
   CHECK_FALSE(ask("llama-3-8b", "4xA6000", "ddp", make_lora).shows("savers-not-needed"));
