@@ -64,7 +64,7 @@ constexpr std::array kPlaceholders{
     Placeholder{"MODEL", model_names, true},          Placeholder{"GPUS", gpu_names, false},
     Placeholder{"CLUSTER", machine_names, true},      Placeholder{"OPTIMIZER", optimizer_names, false},
     Placeholder{"FRAMEWORK", framework_names, false}, Placeholder{"FILE", nullptr, true},
-    Placeholder{"PLAN.json", nullptr, true}};
+    Placeholder{"PLAN.json", nullptr, true},          Placeholder{"POINTS.jsonl", nullptr, true}};
 
 /// "none|full|every=K" stands for itself: what has no variable part may be completed.
 void add_values(CompletedFlag& flag, const std::string& type) {

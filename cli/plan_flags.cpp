@@ -113,7 +113,7 @@ constexpr std::array kFlags{
     PlanFlag{"--full", "", kModel, "train every weight (default)", set_full},
     PlanFlag{"--lora", "[SPEC]", kModel,
              "train adapters. SPEC: r=8,alpha=16,dropout=0,targets=all-linear or "
-             "q_proj+v_proj,dtype=fp32|bf16,save=lm_head+embed_tokens,dora. Default r=8, alpha=2r",
+             "q_proj+v_proj,dtype=fp32|bf16,base=bf16|fp32,save=lm_head+embed_tokens,dora. Default r=8, alpha=2r",
              [](Request& r, Text v) { set_adapter(r, v, Method::Lora); }},
     PlanFlag{"--qlora", "[SPEC]", kModel,
              "adapters on a 4-bit base. SPEC as for --lora, and quant=nf4|gptq4,block=64,double=yes|no,storage=u8|bf16",

@@ -32,7 +32,7 @@ constexpr std::array kGroupings{GroupingName{"source", Grouping::Source}, Groupi
 void setup(CLI::App& app) {
   app.add_option("points")
       ->type_name("POINTS.jsonl")
-      ->description("measured points, one JSON object per line; '-' is standard input")
+      ->description("measured points, one JSON object per line; '-' is standard input. Default: the shipped ones")
       ->group("Options")
       ->allow_extra_args()
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -54,9 +54,9 @@ std::optional<Grouping> read_grouping(const CLI::App& app) {
 }
 
 std::vector<Point> read_all(const CLI::App& app, std::istream& in) {
-  const std::vector<std::string> files = all_given(app, "points");
+  std::vector<std::string> files = all_given(app, "points");
   if (files.empty())
-    throw InputError("", "no points are given", "as in: gpuplan validate data/validation/memory.jsonl");
+    for (const char* name : {"memory.jsonl", "speed.jsonl"}) files.push_back((data_dir() / "validation" / name).string());
   std::vector<Point> points;
   std::set<std::string> ids;
   for (const std::string& file : files) {
@@ -95,11 +95,11 @@ int run(const CLI::App& app, Console& console) {
 
 const Command kValidate{.name = "validate",
                         .summary = "how far off the predictions are on published measurements",
-                        .usage = "POINTS.jsonl... [OPTION]...",
+                        .usage = "[POINTS.jsonl]... [OPTION]...",
                         .example =
-                            "gpuplan validate data/validation/memory.jsonl --by method\n"
-                            "gpuplan validate data/validation/memory.jsonl --worst 20\n"
-                            "gpuplan validate data/validation/*.jsonl --json",
+                            "gpuplan validate --by method\n"
+                            "gpuplan validate --worst 20 --picks\n"
+                            "gpuplan validate --json",
                         .setup = setup,
                         .run = run};
 

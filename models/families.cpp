@@ -10,9 +10,14 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::array kFamilies{&kLlama,   &kMistral, &kQwen,    &kQwen2,   &kQwen3, &kSmolLm3,    &kGemma,
-                               &kGemma2,  &kGemma3Text, &kPhi,  &kPhi3,    &kGpt2,  &kGptBigCode, &kGptNeoX,
-                               &kFalcon,  &kBloom,   &kChatGlm, &kBaichuan};
+// clang-format off
+constexpr std::array kFamilies{
+    &kLlama, &kMistral, &kQwen, &kQwen2, &kQwen3, &kSmolLm3, &kGemma, &kGemma2, &kGemma3Text, &kPhi, &kPhi3,
+    &kOlmo, &kOlmo2, &kGranite, &kStableLm, &kStarCoder2, &kGpt2, &kGptBigCode, &kGptNeoX, &kGptJ, &kFalcon, &kBloom, &kOpt, &kMpt,
+    &kChatGlm, &kBaichuan, &kInternLm,
+    &kMixtral, &kQwen2Moe, &kQwen3Moe, &kOlmoe, &kDeepSeek, &kDeepSeekV2, &kDeepSeekV3, &kGptOss, &kLlama4,
+    &kT5, &kMt5, &kBert};
+// clang-format on
 
 bool matches(std::string_view type, std::string_view architecture, std::string_view row_type, std::string_view row_architecture) {
   if (type.empty() && architecture.empty()) return false;

@@ -54,6 +54,8 @@ struct FrameworkConvention {
   bool unties_head = false;             // embedding and head are two tensors even for tied models
   bool low_rank_keeps_input = false;    // adapters share the input of their linear (16-bit adapters)
   bool quantised_keeps_input = false;   // 4-bit linears save their input although they are frozen
+  bool keeps_last_graph = false;        // the loop's `loss` holds the last graph, and with it what Python objects saved there
+  bool scales_norm_in_fp32 = false;     // RMSNorm multiplies by its weight before the cast back
   SelectiveKind selective = SelectiveKind::Attention;
   // loss
   bool upcasts_logits = true;                    // the model's own cross-entropy in fp32; autocast upcasts in any case

@@ -16,7 +16,7 @@ enum class PositionKind : std::uint8_t { Rope, Learned, Alibi, RelativeBias };
 enum class NormPlacement : std::uint8_t { Pre, Sandwich, PostBranch, PostResidual };
 /// Parallel: attention and MLP read the same residual and are added together (GPT-J, Falcon, GPT-NeoX).
 enum class ResidualKind : std::uint8_t { Sequential, ParallelOneNorm, ParallelTwoNorms };
-enum class QkNorm : std::uint8_t { None, PerHead, Full };
+enum class QkNorm : std::uint8_t { None, PerHead, Full, Unweighted };
 enum class HeadKind : std::uint8_t { LanguageModel, Pooler };  // Pooler: BertModel, whose task head is small
 
 /// Mixture of experts; no experts: a dense model. Sizes are of one expert.
@@ -24,11 +24,13 @@ struct MoeSpec {
   std::int64_t num_experts{}, experts_per_token{}, intermediate_size{};
   std::int64_t shared_intermediate_size{};      // of the always active expert, 0: none
   std::int64_t num_dense_layers{};              // first layers with a dense MLP (DeepSeek)
+  std::int64_t layer_step = 1;                  // of the others every how-manieth has experts (Llama 4 Maverick: 2)
   bool has_shared_gate{};                       // a sigmoid switch on the shared expert (Qwen)
   bool has_router_bias{}, has_router_correction{}, has_expert_bias{};
   bool is_stacked{};                            // experts are one 3-D parameter: no adapters, no bitsandbytes storage
   bool computes_all{};                          // every expert runs on every token (Llama 4's eager code)
   bool is_present() const { return num_experts > 0; }
+  bool is_moe_layer(std::int64_t i) const { return is_present() && i >= num_dense_layers && (i + 1) % layer_step == 0; }
   friend bool operator==(const MoeSpec&, const MoeSpec&) = default;
 };
 
@@ -67,7 +69,7 @@ struct ModelSpec {
   bool tie_word_embeddings{};
   bool has_qkv_bias{}, has_o_bias{}, has_mlp_bias{};
   bool has_head_bias{};               // lm_head (gpt-j, phi)
-  QkNorm qk_norm = QkNorm::None;      // per head: two vectors of head_dim; full: of the projections' widths
+  QkNorm qk_norm = QkNorm::None;      // per head: two vectors of head_dim; full: of the projections' widths; llama 4: none
   NormPlacement norm_placement = NormPlacement::Pre;
   ResidualKind residual = ResidualKind::Sequential;
   bool has_embedding_norm{};          // bloom, bert
@@ -83,6 +85,7 @@ struct ModelSpec {
   bool has_fused_qkv{};               // one linear for q, k, v (phi-3 qkv_proj, gpt2 c_attn)
   bool has_fused_gate_up{};           // one linear for gate and up (phi-3)
   double residual_dropout{}, attention_dropout{};    // of the architecture itself (gpt2: 0.1), not of adapters
+  double mlp_dropout{};               // between activation and down projection (t5)
   bool caps_logits{}, caps_scores{};  // gemma 2: cap * tanh(x / cap) on the logits, on the attention scores
   bool scales_embedding{};            // gemma: embedding output times sqrt(hidden)
   MoeSpec moe;

@@ -35,6 +35,10 @@ void resolve_adapters(Numerics& n, const Recipe& recipe, const FrameworkConventi
   if (recipe.lora.adapter_dtype) n.adapter = *recipe.lora.adapter_dtype;
   n.adapter_compute = is_mixed(recipe.precision) ? n.compute : n.adapter;
   // FSDP1 flattens a unit with quantised storage into one dtype, so nothing is upcast there.
+  if (recipe.lora.base_dtype) {
+    n.frozen = n.ends = *recipe.lora.base_dtype;
+    if (n.ends == Dtype::F32) n.residual = Dtype::F32;  // the embedding looks up fp32 rows
+  }
   const bool is_bitsandbytes = recipe.quant.kind == BaseQuant::Nf4 || recipe.quant.kind == BaseQuant::Int8;
   if (is_bitsandbytes && framework.upcasts_quantised_ends && !is_sharded && engine != Engine::Zero)
     n.ends = n.hidden = n.residual = Dtype::F32;

@@ -30,6 +30,7 @@ struct LoraSpec {
   double dropout = 0;
   std::vector<std::string> targets{"all-linear"};  // "q_proj", "v_proj", … or "all-linear" (head excluded)
   std::optional<Dtype> adapter_dtype;              // unset: what the framework does
+  std::optional<Dtype> base_dtype;                 // frozen base as loaded; unset: the compute dtype
   std::vector<std::string> modules_to_save;        // "lm_head", "embed_tokens": trained as full copies
   bool is_dora = false;                            // adds one magnitude per output feature
 };

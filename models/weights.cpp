@@ -38,4 +38,13 @@ std::int64_t ModelWeights::total_elements() const {
   return elements;
 }
 
+std::int64_t ModelWeights::active_elements(const MoeSpec& moe) const {
+  std::int64_t elements = total_elements();
+  for (std::size_t k = 0; k < kinds.size(); ++k)
+    for (const WeightTensor& tensor : kinds[k].tensors)
+      if (tensor.is_routed)
+        elements -= num_of_kind(k) * (tensor.elements() / moe.num_experts) * (moe.num_experts - moe.experts_per_token);
+  return elements;
+}
+
 }  // namespace gpuplan

@@ -35,6 +35,7 @@ struct WeightTensor {
   std::int64_t in{}, out{};          // features of a Linear, Stacked or Head (0 otherwise)
   LinearSlot slot{};
   std::int64_t copies = 1;
+  bool is_routed{};                  // of the routed experts: a token uses experts_per_token of num_experts
   std::int64_t elements() const;     // of all copies
 };
 
@@ -64,6 +65,8 @@ struct ModelWeights {
   std::int64_t after_elements() const;
   /// Exact parameter count of the model.
   std::int64_t total_elements() const;
+  /// Parameters that one token meets: of the routed experts only as many as it is sent to.
+  std::int64_t active_elements(const MoeSpec& moe) const;
 };
 
 /// Lists the tensors of `model`. Throws InputError when its family is not modelled yet.

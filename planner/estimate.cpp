@@ -181,7 +181,10 @@ bool evaluate(StrategyEstimate& e, const EstimateRequest& r, const TrainedModel&
     const std::int64_t rank = tightest_rank(r, c);
     const Bytes in_use =
         std::size_t(rank) < r.cluster.memory_in_use.size() ? r.cluster.memory_in_use[std::size_t(rank)] : Bytes{};
-    const MemoryTiers tiers = memory_tiers(peak, r.cluster.gpus[std::size_t(rank)], in_use, profile, uses_nccl);
+    const MemoryTiers tiers = memory_tiers(peak, r.cluster.gpus[std::size_t(rank)], profile,
+                                           {.in_use = in_use,
+                                            .uses_nccl = uses_nccl,
+                                            .lengths_vary = r.recipe.packing == Packing::Dynamic});
     if (!tiers.fits) {
       e.fits = false;
       e.does_not_fit_because = fmt::format("needs {} of {} that {} offers", format_bytes(tiers.needed),

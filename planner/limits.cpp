@@ -37,24 +37,14 @@ std::optional<std::int64_t> largest(std::int64_t step, std::int64_t from, std::i
 
 }  // namespace
 
-namespace {
-
-/// Expert weights that one token does not multiply with.
-double idle_expert_parameters(const ModelSpec& m) {
-  if (!m.moe.is_present()) return 0;
-  const double per_expert = 3.0 * double(m.hidden_size * m.moe.intermediate_size);
-  return double(m.num_hidden_layers - m.moe.num_dense_layers) * double(m.moe.num_experts - m.moe.experts_per_token) * per_expert;
-}
-
-}  // namespace
-
 double model_flops(const EstimateRequest& r, const TrainedModel& model, std::int64_t global_batch) {
   const ModelSpec& m = model.spec;
   const double tokens = double(global_batch) * double(r.recipe.seq_len);
   // every weight multiplies once per token but the embedding and position rows, which are looked up; a tied head multiplies
-  const double looked_up =
-      double((m.tie_word_embeddings ? 0 : m.vocab_size * m.hidden_size) + m.learned_positions * m.hidden_size);
-  const double matmul = double(model.parameters) - looked_up - idle_expert_parameters(m);
+  const bool multiplies_embedding = m.tie_word_embeddings && m.head == HeadKind::LanguageModel;
+  const double looked_up = double((multiplies_embedding ? 0 : m.vocab_size * m.embedding_width()) + m.learned_positions * m.hidden_size);
+  const double idle = double(model.weights.total_elements() - model.weights.active_elements(m.moe));
+  const double matmul = double(model.parameters) - idle - looked_up;
   const double per_token = r.recipe.is_adapter() ? 4 * matmul + 6 * double(model.trainable) : 6 * matmul;
   const double windowed = double(std::min(m.sliding_layers, m.num_hidden_layers)),
                full = double(m.num_hidden_layers) - windowed;

@@ -12,12 +12,13 @@ constexpr std::int64_t kMostRows = 1'000'000'000'000;
 
 template <class Fields, class Lora>
 void list_lora(Fields& f, Lora& lora) {
-  auto& [rank, alpha, dropout, targets, adapter_dtype, modules_to_save, is_dora] = lora;
+  auto& [rank, alpha, dropout, targets, adapter_dtype, base_dtype, modules_to_save, is_dora] = lora;
   f("rank", rank, kAtLeastOne);
   f("alpha", alpha, RealRange{0, 1e9});
   f("dropout", dropout, RealRange{0, 1});
   f("targets", targets);
   f("adapter_dtype", adapter_dtype);
+  f("base_dtype", base_dtype);
   f("modules_to_save", modules_to_save);
   f("is_dora", is_dora);
 }

@@ -4,20 +4,22 @@
 
 namespace gpuplan {
 
-MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, Bytes in_use, const Profile& profile, bool uses_nccl) {
+MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, const Profile& profile, TierQuestion question) {
   MemoryTiers t;
   t.tensors = peak.tensors;
   t.capacity = gpu.framework_memory;
-  t.usable = Bytes{std::int64_t(double(t.capacity.count) * (1 - profile.margin))} - in_use;
+  t.usable = Bytes{std::int64_t(double(t.capacity.count) * (1 - profile.margin))} - question.in_use;
   const Bytes fixed =
-      gpu.is_cpu ? Bytes{} : profile.context + profile.blas_workspace + (uses_nccl ? profile.nccl : Bytes{});
+      gpu.is_cpu ? Bytes{} : profile.context + profile.blas_workspace + (question.uses_nccl ? profile.nccl : Bytes{});
   const Bytes spread = peak.pools - peak.tensors;  // classes that do not share segments
   const Bytes unavoidable{std::int64_t(double(spread.count) * profile.pool_slack)};
   t.needed = peak.tensors + unavoidable + fixed;
   t.fits = t.needed <= t.usable;
   // The cache grows to the sum of the class peaks while there is room and is given back when there is not.
   const Bytes room = std::max(t.usable - fixed, peak.tensors + unavoidable);
-  t.reserved = std::min(peak.pools, room);
+  // Batches of other lengths leave blocks that fit nothing: what is not persistent is cached about twice.
+  const Bytes cached = question.lengths_vary ? peak.pools + (peak.pools - peak.resident) : peak.pools;
+  t.reserved = std::min(cached, room);
   // Paged states take what is left; the rest of them moves to the host.
   const Bytes paged = std::clamp(room - t.reserved, Bytes{}, peak.managed);
   t.process = t.reserved + fixed + paged;

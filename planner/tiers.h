@@ -19,8 +19,13 @@ struct MemoryTiers {
   bool fits{};
 };
 
-/// `uses_nccl`: the plan has more than one rank.
-MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, Bytes in_use, const Profile& profile, bool uses_nccl);
+/// `in_use` by others on the device; `uses_nccl`: the plan has more than one rank.
+/// `lengths_vary`: batches differ in shape, so that cached blocks of one do not fit the next.
+struct TierQuestion {
+  Bytes in_use;
+  bool uses_nccl{}, lengths_vary{};
+};
+MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, const Profile& profile, TierQuestion question);
 
 /// Process bytes by category; they add up to tiers.process.
 std::array<Bytes, std::size_t(kNumCategories)> process_breakdown(const DetailedPeak& peak, const MemoryTiers& tiers,

@@ -47,7 +47,8 @@ Json point_json(const PointResult& r) {
           {"needed_gib", in_gib(r.tiers, &MemoryTiers::needed)},
           {"capacity_gib", in_gib(r.tiers, &MemoryTiers::capacity)},
           {"allocated", comparison_json(r.allocated)},
-          {"process", comparison_json(r.process)}};
+          {"process", comparison_json(r.process)},
+          {"boundary", comparison_json(r.boundary)}};
 }
 
 Json errors_json(const ErrorSummary& s) {
@@ -75,7 +76,8 @@ Json memory_json(const MemorySummary& s) {
           {"own", errors_json(s.own)},
           {"allocated", errors_json(s.allocated)},
           {"process", errors_json(s.process)},
-          {"verdicts", verdicts_json(s.verdicts)}};
+          {"verdicts", verdicts_json(s.verdicts)},
+          {"boundaries", errors_json(s.boundaries)}};
 }
 
 Json memory_by_json(const std::vector<PointResult>& results, Grouping grouping) {

@@ -30,7 +30,7 @@ std::string breakdown_text(const StrategyEstimate& e, const std::optional<Accura
                     paint(bar(share, kBarWidth), Ink::Accent, screen), pad_left(format_bytes(bytes), 9), 100 * share);
   }
   const std::string ends = with_range(e.tiers.process, range).substr(format_bytes(e.tiers.process).size());
-  return out + paint(fmt::format("  {} {} {}{} of {} usable\n", pad_right("in all", 14), std::string(kBarWidth, ' '),
+  return out + paint(fmt::format("  {} {} {}{}  of {}\n", pad_right("in all", 14), std::string(kBarWidth, ' '),
                                  pad_left(format_bytes(e.tiers.process), 9), ends, format_bytes(e.tiers.usable)),
                      Ink::Strong, screen);
 }

@@ -13,6 +13,7 @@ std::string adapters_text(const LoraSpec& lora) {
   std::string text = fmt::format("r={} alpha={:g} on {}", lora.rank, lora.alpha, fmt::join(lora.targets, "+"));
   if (lora.dropout > 0) text += fmt::format(", dropout {:g}", lora.dropout);
   if (lora.adapter_dtype) text += fmt::format(", {} adapters", to_string(*lora.adapter_dtype));
+  if (lora.base_dtype) text += fmt::format(", {} base", to_string(*lora.base_dtype));
   if (lora.is_dora) text += ", DoRA";
   if (!lora.modules_to_save.empty()) text += fmt::format(", trains {} as copies", fmt::join(lora.modules_to_save, "+"));
   return text;

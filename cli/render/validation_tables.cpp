@@ -89,6 +89,7 @@ Table memory_errors_table(const MemorySummary& s) {
   add_errors(table, "  own metric", s.own);
   add_errors(table, "  allocated", s.allocated);
   add_errors(table, "  process", s.process);
+  add_errors(table, "  largest that fits", s.boundaries);
   return table;
 }
 

@@ -178,7 +178,7 @@ void add_attention(Tensors& tensors, const ModelSpec& spec) {
   add_linear(tensors, LinearSlot::K, "self_attn.k_proj", spec.hidden_size, spec.kv_width(), spec.has_qkv_bias);
   add_linear(tensors, LinearSlot::V, "self_attn.v_proj", spec.hidden_size, spec.kv_width(), spec.has_qkv_bias);
   add_linear(tensors, LinearSlot::O, "self_attn.o_proj", spec.q_width(), spec.hidden_size, spec.has_o_bias);
-  if (spec.qk_norm == QkNorm::None) return;
+  if (spec.qk_norm == QkNorm::None || spec.qk_norm == QkNorm::Unweighted) return;
   const bool is_full = spec.qk_norm == QkNorm::Full;
   add_norm(tensors, "self_attn.q_norm", is_full ? spec.q_width() : spec.head_dim);
   add_norm(tensors, "self_attn.k_norm", is_full ? spec.kv_width() : spec.head_dim);

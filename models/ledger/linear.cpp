@@ -24,10 +24,10 @@ LocalId usable_weight(Tape& t, const LinearRef& l) {
     o.weight = l.weight;
     return w;
   }
-  const bool is_end_in_fp32 =
-      l.out_dim == Dim::Vocab && !l.is_trained && n.ends == Dtype::F32 && n.compute != Dtype::F32 && n.is_autocast;
-  if (!is_end_in_fp32) return kNoLocal;
-  const LocalId w = t.scratch("head weight in 16 bit", l.in * l.out, n.compute);
+  // autocast caches casts of trained weights only; a frozen fp32 one is cast at every use
+  const Dtype stored = l.out_dim == Dim::Vocab ? n.ends : n.frozen;
+  if (l.is_trained || stored != Dtype::F32 || n.compute == Dtype::F32 || !n.is_autocast) return kNoLocal;
+  const LocalId w = t.scratch("frozen weight in 16 bit", l.in * l.out, n.compute);
   t.memory_op(OpKind::Cast, {}, {w}, 6.0 * double(l.in * l.out));
   return w;
 }
@@ -65,7 +65,7 @@ void lora_backward(Tape& t, const LinearRef& l, LocalId x, LocalId dy, const Lor
   t.add_grad(x, own);
 }
 
-enum : std::size_t { kX, kIn, kY, kLoraIn, kLoraMid, kLoraMask };
+enum : std::size_t { kX, kIn, kY, kLoraIn, kLoraMid, kLast };
 
 void linear_backward(Tape& t, const Tape::Step& s) {
   const LinearRef& l = *s.linear;
@@ -75,8 +75,8 @@ void linear_backward(Tape& t, const Tape::Step& s) {
   const LocalId dy = t.cast(t.grad(s.ids[kY]), n.compute, "output gradient in 16 bit");
   const LocalId dx_own = t.tensor("input gradient", N * l.in, n.compute, t.at(x).dims, LocalKind::Activation);
   const LocalId w = usable_weight(t, l);
-  LayerOp& o = t.gemm({dy, w, l.is_quantised && t.c.framework.quantised_keeps_input ? s.ids[kIn] : kNoLocal}, {dx_own},
-                      N, l.in, l.out);
+  const bool keeps_input = l.is_quantised && t.c.framework.quantised_keeps_input;
+  LayerOp& o = t.gemm({dy, w, keeps_input ? s.ids[kIn] : kNoLocal, s.ids[kLast]}, {dx_own}, N, l.in, l.out);
   o.weight = l.weight;
   spread(o, l, N, n.compute);
   if (l.is_trained) weight_gradient(t, {dy, s.ids[kIn]}, N, l.in, l.out, l.weight, n.casts_weights, n.weight);
@@ -149,6 +149,23 @@ LocalId lora_forward(Tape& t, const LinearRef& l, LocalId x, LocalId cast_input,
 
 }  // namespace
 
+namespace {
+
+/// What a 4-bit linear saved in the step before and a loop that keeps its loss has not let go.
+LocalId input_of_last_graph(Tape& t, const LinearRef& l, LocalId in) {
+  const FrameworkConvention& f = t.c.framework;
+  if (!l.is_quantised || !f.quantised_keeps_input || !f.keeps_last_graph) return kNoLocal;
+  const Local like = t.at(in);
+  // where lengths vary up to the longest, the batch before that one is taken to be half as long
+  const std::int64_t elements = t.c.recipe.packing == Packing::Dynamic ? like.elements / 2 : like.elements;
+  const LocalId held = t.tensor("input held by the last step's graph", elements, like.dtype, like.dims);
+  t.memory_op(OpKind::Copy, {in}, {held}, 0);
+  t.saves(held, "the loop keeps its loss until the next one");
+  return held;
+}
+
+}  // namespace
+
 LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind) {
   const Numerics& n = t.c.numerics;
   const std::int64_t N = t.at(x).elements / l.in;
@@ -166,10 +183,11 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind) {
     t.saves(in, "input of a trained linear: its weight gradient");
   else if (l.is_quantised && t.c.framework.quantised_keeps_input)
     t.saves(in, "input kept by the 4-bit linear");
+  const LocalId last = input_of_last_graph(t, l, in);
   LoraIds lora;
   const LocalId base = y;
   if (l.is_adapted) y = lora_forward(t, l, x, in, base, lora);
-  t.then_backward(linear_backward, {x, in, y, lora.input, lora.mid}, &l);
+  t.then_backward(linear_backward, {x, in, y, lora.input, lora.mid, last}, &l);
   return y;
 }
 

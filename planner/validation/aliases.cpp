@@ -78,7 +78,9 @@ FrameworkAlias read_framework(const json& value, const std::string& where) {
                        .fsdp_version = int(fields.optional_int("fsdp_version", {1, 2}).value_or(1)),
                        .double_quant = fields.optional_bool("double_quant").value_or(false),
                        .loss_chunk_tokens = fields.optional_int("loss_chunk_tokens", {1, 1 << 20}),
-                       .lora_dropout = fields.optional_number("lora_dropout").value_or(0)};
+                       .lora_dropout = fields.optional_number("lora_dropout").value_or(0),
+                       .grad_accum = fields.optional_int("grad_accum", {1, 1 << 20}).value_or(1),
+                       .reports = fields.optional_string("reports").value_or("")};
   fields.refuse_unknown();
   fields.finish();
   return alias;
@@ -105,6 +107,7 @@ AliasTable AliasTable::read(const std::filesystem::path& file) {
   read_texts(fields, "models", table.models);
   read_texts(fields, "optimizers", table.optimizers);
   read_texts(fields, "checkpointings", table.checkpointings);
+  read_texts(fields, "lengths", table.lengths);
   read_texts(fields, "flops_kinds", table.flops_kinds);
   each(fields, "networks", [&](const std::string& name, const json& value) {
     table.networks[name] = read_network(value, fmt::format("{}: networks: {}", where, name));

@@ -30,6 +30,8 @@ struct FrameworkAlias {
   bool double_quant = false;                      // whatever the point says
   std::optional<std::int64_t> loss_chunk_tokens;  // of a chunked loss
   double lora_dropout = 0;
+  std::int64_t grad_accum = 1;  // where a point does not say
+  std::string reports;          // metric of its own log, where a point does not say which figure it prints
 };
 
 /// Adapters between machines: one of the two.
@@ -42,6 +44,7 @@ struct AliasTable {
   std::map<std::string, std::string> checkpointings;  // of points whose norm says `partial`
   std::map<std::string, std::string> flops_kinds;     // "model", or "executed" with recompute
   std::map<std::string, NetworkAlias> networks;       // others: what such GPUs usually have
+  std::map<std::string, std::string> lengths;         // beginnings of `seq_len_kind` whose batches differ in length
   std::vector<std::string> optimizers_in_backward;  // texts that say so
   std::vector<std::string> pending_models;  // aliases may name them before the catalogue has them
   std::map<std::string, GpuAlias> gpus;

@@ -13,13 +13,15 @@
 namespace gpuplan {
 namespace {
 
+constexpr std::string_view kUnspecified = "unspecified";
+
 struct TierRow {
   std::string_view metric;
   MemoryTier tier;
 };
 constexpr std::array kTiers{TierRow{"max_allocated", MemoryTier::Tensors}, TierRow{"max_active", MemoryTier::Tensors},
                             TierRow{"max_reserved", MemoryTier::Reserved}, TierRow{"nvidia-smi", MemoryTier::Process},
-                            TierRow{"unspecified", MemoryTier::Process}};
+                            TierRow{kUnspecified, MemoryTier::Process}};
 
 double in_gib(Bytes amount) { return double(amount.count) / 0x1p30; }
 
@@ -40,19 +42,43 @@ std::optional<Comparison> compare(const MemoryFigures& memory, const MemoryTiers
   return std::nullopt;
 }
 
-void compare_memory(PointResult& result) {
+/// `reports`: what the framework's own log prints; the tier of a figure that the source does not name.
+void compare_memory(PointResult& result, const std::string& reports) {
   const MemoryFigures& memory = result.point->memory;
   if (memory.ran_out || !memory.gib) return;
   if (tier_of(memory.metric)) result.own = compare(memory, *result.tiers, {memory.metric});
+  if (memory.metric == kUnspecified && tier_of(reports)) {
+    result.own = Comparison{memory.metric, *memory.gib, predicted_gib(*result.tiers, *tier_of(reports))};
+    (*tier_of(reports) == MemoryTier::Tensors ? result.allocated : result.process) = result.own;
+    return;
+  }
   result.allocated = compare(memory, *result.tiers, {"max_allocated", "max_active"});
   const bool is_process = tier_of(memory.metric) && *tier_of(memory.metric) != MemoryTier::Tensors;
   result.process = is_process ? result.own : compare(memory, *result.tiers, {"nvidia-smi", "max_reserved"});
 }
 
+/// What a point may claim to be the largest that fits, and where our answer stands.
+struct BoundaryRow {
+  std::string_view name;
+  std::optional<std::int64_t> Point::*stated;
+  std::optional<std::int64_t> StrategyEstimate::*predicted;
+};
+constexpr std::array kBoundaries{BoundaryRow{"max_micro_batch", &Point::micro_batch, &StrategyEstimate::max_micro_batch},
+                                 BoundaryRow{"max_seq_len", &Point::seq_len, &StrategyEstimate::max_seq_len}};
+
+/// Of `e`, whose limits are known. Nothing fits: 0.
+std::optional<Comparison> compare_boundary(const Point& point, const StrategyEstimate& e) {
+  for (const BoundaryRow& row : kBoundaries)
+    if (row.name == point.memory.boundary && point.*row.stated)
+      return Comparison{point.memory.boundary, double(*(point.*row.stated)), double((e.*row.predicted).value_or(0))};
+  return std::nullopt;
+}
+
 class Predictor {
  public:
   /// Fills the prediction of `result`. Throws InputError for a recipe that the model cannot follow.
-  void predict(PointResult& result, const EstimateRequest& r, const AliasTable& aliases) {
+  void predict(PointResult& result, const PointPlan& plan, const AliasTable& aliases) {
+    const EstimateRequest& r = plan.request;
     const FrameworkConvention& framework = find_framework(r.recipe.framework);
     const TrainedModel model = prepare(r.model, r.recipe, framework);
     const Profile& profile = profile_of(r.cluster.gpus.front());
@@ -66,7 +92,11 @@ class Predictor {
       evaluate(e, r, model, framework, profile, program_);
     }
     result.tiers = e.tiers;
-    if (result.point->kind == PointKind::Memory) compare_memory(result);
+    if (!result.point->memory.boundary.empty()) {
+      find_limits(e, r, model, framework, profile, program_);
+      result.boundary = compare_boundary(*result.point, e);
+    }
+    if (result.point->kind == PointKind::Memory) compare_memory(result, plan.reports);
   }
 
   /// One of each id.
@@ -91,7 +121,7 @@ class Predictor {
 /// Why a point that has a plan has no comparison.
 std::string why_incomparable(const PointResult& result) {
   const Point& p = *result.point;
-  if (result.own || p.memory.ran_out) return {};
+  if (result.own || result.boundary || p.memory.ran_out) return {};
   if (p.kind == PointKind::Memory && !p.memory.gib) return "no figure is stated";
   return fmt::format("metric '{}'", p.kind == PointKind::Memory ? p.memory.metric : p.speed.metric);
 }
@@ -103,7 +133,7 @@ PointResult judge_one(const Point& point, PointPlanner& planner, Predictor& pred
   result.strategy = plan.request.strategy == "auto" ? "" : plan.request.strategy;
   if (unsupported.empty()) {
     try {
-      predictor.predict(result, plan.request, planner.aliases());
+      predictor.predict(result, plan, planner.aliases());
       unsupported = why_incomparable(result);
     } catch (const InputError& error) { unsupported = error.problem(); }
   }

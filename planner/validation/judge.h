@@ -30,6 +30,7 @@ struct PointResult {
   std::optional<Comparison> own;  // empty for a run that ran out of memory and for what was not predicted
   /// The same run, by tier: from the point's own metric where it is of that tier, else from another that it prints.
   std::optional<Comparison> allocated, process;
+  std::optional<Comparison> boundary;  // the largest value that fits, as the point claims and as we say
   std::optional<MemoryTiers> tiers;  // predicted, of the fullest rank
   std::optional<Throughput> throughput;  // of speed points
 

@@ -59,7 +59,7 @@ struct Point {
   std::optional<PointShape> shape;
   std::string framework, framework_text, software;
   std::string method, quant, precision, weight_dtype, optimizer, loss, attention, checkpointing, length;
-  std::string checkpointing_text;  // in the source's words
+  std::string checkpointing_text, length_text;  // in the source's words
   PointLora lora;
   bool optimizer_in_backward = false, is_compiled = false;
   std::optional<std::int64_t> micro_batch, seq_len, grad_accum, global_batch;

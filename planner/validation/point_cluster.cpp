@@ -13,8 +13,6 @@
 namespace gpuplan {
 namespace {
 
-constexpr double kUnknownCapacityGib = 1 << 14;  // of a GPU that the point does not name: nothing is refused
-
 Bytes gib(double amount) { return {std::int64_t(amount * 0x1p30)}; }
 BytesPerSec gbit(double rate) { return {rate * 1e9 / 8}; }
 
@@ -31,18 +29,6 @@ FabricKind fabric_of(const PointLink& link, const GpuSpec& gpu) {
   for (const LinkRow& row : kLinks)
     if (row.kind == link.kind) return link.has_p2p.value_or(gpu.has_p2p_over_pcie) ? row.with_p2p : row.without;
   throw InputError("", fmt::format("link '{}'", link.kind));
-}
-
-/// A GPU that the point leaves open. It has a size and no speed.
-ClusterSpec unnamed_cluster(const Point& point) {
-  GpuSpec gpu;
-  gpu.id = gpu.name = "unnamed";
-  gpu.framework_memory = gib(kUnknownCapacityGib);
-  ClusterSpec cluster;
-  cluster.name = gpu.name;
-  cluster.gpus.assign(std::size_t(point.num_gpus), gpu);
-  cluster.gpus_per_node = std::min<std::int64_t>(8, point.num_gpus);
-  return cluster;
 }
 
 /// Everything that makes two points' machines different.
@@ -69,25 +55,22 @@ Machine machine_of(const Point& p, const GpuFile& gpu, const AliasTable& aliases
 
 }  // namespace
 
+/// A point that names no GPU has an alias too: memory does not depend on the product, time does.
 ClusterSpec PointPlanner::cluster_of(const Point& point) {
-  ClusterSpec cluster;
-  if (point.gpu.empty()) {
-    cluster = unnamed_cluster(point);
-  } else {
-    const auto alias = aliases_.gpus.find(point.gpu);
-    const std::string id = alias == aliases_.gpus.end() ? resolve_gpu(point.gpu).id : alias->second.gpu;
-    const std::string key = key_of(id, point);
-    if (!clusters_.contains(key)) {
-      if (!gpus_.contains(id)) gpus_.emplace(id, read_gpu_file(gpu_path(resolve_gpu(id).id)));
-      clusters_.emplace(key, build_cluster(machine_of(point, gpus_.at(id), aliases_)));
-    }
-    cluster = clusters_.at(key);
-    cluster.name = id;
-    if (alias != aliases_.gpus.end() && alias->second.memory_gib)
-      for (GpuSpec& gpu : cluster.gpus) gpu.framework_memory = gib(*alias->second.memory_gib);
+  if (point.gpu.empty() && point.kind == PointKind::Speed) throw InputError("", "the GPU is not stated");
+  const auto alias = aliases_.gpus.find(point.gpu);
+  const std::string id = alias == aliases_.gpus.end() ? resolve_gpu(point.gpu).id : alias->second.gpu;
+  const std::string key = key_of(id, point);
+  if (!clusters_.contains(key)) {
+    if (!gpus_.contains(id)) gpus_.emplace(id, read_gpu_file(gpu_path(resolve_gpu(id).id)));
+    clusters_.emplace(key, build_cluster(machine_of(point, gpus_.at(id), aliases_)));
   }
-  if (point.memory.capacity_gib)
-    for (GpuSpec& gpu : cluster.gpus) gpu.framework_memory = gib(*point.memory.capacity_gib);
+  ClusterSpec cluster = clusters_.at(key);
+  cluster.name = id;
+  auto capacity = point.memory.capacity_gib;
+  if (!capacity && alias != aliases_.gpus.end()) capacity = alias->second.memory_gib;
+  if (capacity)
+    for (GpuSpec& gpu : cluster.gpus) gpu.framework_memory = gib(*capacity);
   return cluster;
 }
 

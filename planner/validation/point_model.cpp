@@ -68,15 +68,16 @@ ModelSpec model_of_shape(const Point& point) {
 }
 
 const ModelSpec& PointPlanner::catalogue_model(const std::string& name) {
-  if (std::find(aliases_.pending_models.begin(), aliases_.pending_models.end(), name) != aliases_.pending_models.end())
-    throw InputError("", fmt::format("model '{}' is not modelled yet", name));
   if (const auto refused = refused_.find(name); refused != refused_.end()) throw InputError("", refused->second);
   if (const auto known = models_.find(name); known != models_.end()) return known->second;
   try {
     return models_.emplace(name, load_model(name).spec).first->second;
   } catch (const InputError& error) {
-    refused_.emplace(name, error.problem());
-    throw;
+    const auto& pending = aliases_.pending_models;
+    const bool is_pending = std::find(pending.begin(), pending.end(), name) != pending.end();
+    const std::string reason = is_pending ? fmt::format("model '{}' is not modelled yet", name) : error.problem();
+    refused_.emplace(name, reason);
+    throw InputError("", reason);
   }
 }
 

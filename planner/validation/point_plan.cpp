@@ -21,13 +21,13 @@ std::string strategy_of(const Point& point) {
 namespace {
 
 /// Micro-batches per step: stated, or what the global batch leaves. Throws InputError when that is no whole number.
-std::int64_t accumulation_of(const Point& p, const Recipe& recipe, const Strategy& strategy) {
+std::int64_t accumulation_of(const Point& p, const Recipe& recipe, const Strategy& strategy, std::int64_t usual) {
   if (recipe.optimizer_in_backward) return 1;
   if (p.grad_accum) return *p.grad_accum;
   const std::int64_t at_once = recipe.micro_batch * strategy.mesh.data_parallel();
   const std::int64_t global =
       p.global_batch.value_or(std::int64_t(p.speed.tokens_per_step.value_or(0) / double(recipe.seq_len)));
-  if (global < at_once) return 1;  // not stated either
+  if (global < at_once) return usual;  // not stated either
   if (global % at_once != 0)
     throw InputError("", fmt::format("{} sequences per step are no multiple of the {} of one pass", global, at_once));
   return global / at_once;
@@ -48,10 +48,13 @@ PointPlan PointPlanner::plan(const Point& point) {
     r.cluster = cluster_of(point);
     if (r.strategy == "hsdp" && point.shard_size == point.num_gpus) r.strategy = "fsdp";  // one replica
     const Strategy strategy = make_strategy(r.strategy, r.cluster, r.options);
-    r.recipe.grad_accum = accumulation_of(point, r.recipe, strategy);
+    r.recipe.grad_accum = accumulation_of(point, r.recipe, strategy, framework.grad_accum);
+    out.reports = framework.reports;
     if (!strategy.layout.shards_weights) r.recipe.offload.params = OffloadTarget::None;  // whole weights stay on the GPU
     validate_recipe(r.recipe, r.model, r.cluster);
-    out.unsupported = why_not_applicable(strategy, r.cluster, r.recipe, r.model);
+    // an engine runs on one GPU too: it shards nothing there and keeps its data types
+    if (point.num_gpus > 1 || strategy.engine == Engine::Local)
+      out.unsupported = why_not_applicable(strategy, r.cluster, r.recipe, r.model);
   } catch (const InputError& error) {
     out.unsupported = error.where().empty() ? error.problem() : fmt::format("{}: {}", error.where(), error.problem());
   }

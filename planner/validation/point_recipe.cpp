@@ -184,6 +184,7 @@ void set_method(Recipe& r, const Point& p, const ModelSpec& model, const Framewo
   r.method = method.method;
   if (r.is_adapter()) r.lora = lora_of(p, model, aliases);
   r.lora.is_dora = method.is_dora;
+  if (r.is_adapter() && p.quant.empty() && p.weight_dtype == "float32") r.lora.base_dtype = Dtype::F32;
   r.lora.dropout = framework.lora_dropout;
   if (p.quant.empty()) return;
   if (!r.is_adapter()) refuse("full fine-tuning of a quantised model");
@@ -222,6 +223,19 @@ FrameworkAlias framework_of(const Point& point, const AliasTable& aliases) {
   refuse(point.framework.empty() ? "the framework is not stated" : fmt::format("framework '{}'", point.framework));
 }
 
+namespace {
+
+/// Lengths that differ from batch to batch decide what the allocator can reuse, so they count even where the longest is meant.
+Packing packing_of(const Point& p, const AliasTable& aliases) {
+  const std::pair<const std::string, std::string>* longest = nullptr;
+  for (const auto& row : aliases.lengths)
+    if (p.length_text.starts_with(row.first) && (!longest || row.first.size() > longest->first.size())) longest = &row;
+  if (longest) return parse_packing(longest->second, "lengths");
+  return row_of(kLengths, p.length, "length").packing;
+}
+
+}  // namespace
+
 Recipe recipe_of(const Point& p, const ModelSpec& model, const FrameworkAlias& framework, const AliasTable& aliases) {
   Recipe r;
   r.framework = framework.record;
@@ -235,7 +249,7 @@ Recipe recipe_of(const Point& p, const ModelSpec& model, const FrameworkAlias& f
       p.optimizer_in_backward || std::find(in_backward.begin(), in_backward.end(), p.optimizer) != in_backward.end();
   r.micro_batch = stated(p.micro_batch, "the micro batch");
   r.seq_len = stated(p.seq_len, "the sequence length");
-  r.packing = row_of(kLengths, p.length, "length").packing;
+  r.packing = packing_of(p, aliases);
   set_kernels(r, p, framework, aliases);
   for (const std::string& part : p.offload) row_of(kOffloads, part, "offload of").set(r.offload);
   return r;

@@ -96,6 +96,7 @@ void read_run(JsonFields& fields, Point& p) {
   p.grad_accum = fields.optional_int("grad_accum", kBatch);
   p.strategy = text_of(fields, "strategy");
   p.gpu = text_of(fields, "gpu");
+  p.length_text = text_of(fields, "seq_len_kind");
   p.num_gpus = fields.optional_int("num_gpus", kGpus).value_or(1);
 }
 

@@ -27,7 +27,8 @@ MemorySummary summarise_memory(const std::vector<PointResult>& results) {
   MemorySummary s{.own = summarise_part(results, &PointResult::own),
                   .allocated = summarise_part(results, &PointResult::allocated),
                   .process = summarise_part(results, &PointResult::process),
-                  .verdicts = count_verdicts(results)};
+                  .verdicts = count_verdicts(results),
+                  .boundaries = summarise_part(results, &PointResult::boundary)};
   for (const PointResult& r : results) {
     if (r.point->kind != PointKind::Memory || r.status == PointStatus::Skipped) continue;
     ++s.scoreable;

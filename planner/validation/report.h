@@ -15,6 +15,7 @@ struct MemorySummary {
   std::size_t scoreable{}, represented{};  // points that count; those of them that have a prediction
   ErrorSummary own, allocated, process;
   VerdictCounts verdicts;
+  ErrorSummary boundaries;  // of the largest batch or length that fits
 };
 
 MemorySummary summarise_memory(const std::vector<PointResult>& results);

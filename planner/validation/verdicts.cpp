@@ -8,7 +8,7 @@ namespace {
 bool is_too_close(const PointResult& result) {
   const MemoryFigures& memory = result.point->memory;
   const double capacity = double(result.tiers->capacity.count), needed = double(result.tiers->needed.count);
-  if (!memory.ran_out && *memory.gib * 0x1p30 > (1 - kTooClose) * capacity) return true;
+  if (memory.gib && !memory.ran_out && *memory.gib * 0x1p30 > (1 - kTooClose) * capacity) return true;
   return std::abs(needed / capacity - 1) < kTooClose;
 }
 

@@ -43,7 +43,7 @@ TEST_CASE("catalogue: every GPU loads and has sane figures") {
     CHECK(spec.fp16 >= spec.fp32);
     CHECK(spec.gemm_bf16.value <= 1.2 * std::max(spec.bf16, 15.0_TFLOPs).value);  // consumer cards boost above nominal
     CHECK(spec.sm_count > 30);
-    CHECK(spec.pcie_lanes == 16);
+    CHECK((spec.pcie_lanes == 16 || spec.pcie_lanes == 8));
     CHECK(!spec.is_cpu);
   }
 }

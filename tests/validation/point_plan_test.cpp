@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "models/weights.h"
+#include "planner/validation/judge.h"
 #include "validation/point_lines.h"
 
 using namespace gpuplan;
@@ -110,4 +111,16 @@ TEST_CASE("offloading to the CPU takes what the strategy can give") {
   CHECK(zero2.request.recipe.offload.params == OffloadTarget::None);
   const PointPlan fsdp = plan_of(memory_point({{"strategy", "fsdp-full_shard"}, {"num_gpus", 2}, {"cpu_offload", true}}));
   CHECK(fsdp.request.recipe.offload.params == OffloadTarget::Cpu);
+}
+
+TEST_CASE("a boundary is compared with the largest batch that we say fits, and counts as a run that worked") {
+  const std::vector<Point> points{read_one(memory_point({{"boundary", "max_micro_batch"}, {"peak_memory_gib", nullptr}})),
+                                  read_one(memory_point({{"id", "m2"}, {"peak_memory_gib", nullptr}}))};
+  const auto results = judge(points, planner()).results;
+  CHECK(results[0].status == PointStatus::Scored);
+  REQUIRE(results[0].boundary);
+  CHECK(results[0].boundary->measured == 1);
+  CHECK(results[0].boundary->predicted > 8);  // 7 B of LoRA at 1,024 tokens with checkpointing in 79 GiB
+  CHECK(results[1].status == PointStatus::Unsupported);
+  CHECK(results[1].reason == "no figure is stated");
 }

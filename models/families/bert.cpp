@@ -1,0 +1,77 @@
+// BERT: an encoder whose norms follow the residual sums, with segments beside tokens and positions, and a pooler on the first token.
+// Counted as BertModel: what fine-tuning starts from; the pre-training heads are not part of it.
+// Source of names and defaults: transformers BertConfig, modeling_bert.py.
+#include "models/families/decoder.h"
+#include "models/families/rows.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr double kDefaultDropout = 0.1;
+
+void read(JsonFields& config, ModelSpec& spec) {
+  spec.hidden_size = config.optional_int("hidden_size", kWidthRange).value_or(768);
+  spec.num_hidden_layers = config.optional_int("num_hidden_layers", kLayerRange).value_or(12);
+  spec.num_attention_heads = spec.num_key_value_heads = config.optional_int("num_attention_heads", kHeadRange).value_or(12);
+  spec.intermediate_size = config.optional_int("intermediate_size", kFfnRange).value_or(3072);
+  spec.vocab_size = config.optional_int("vocab_size", kVocabRange).value_or(30522);
+  spec.max_position_embeddings = spec.learned_positions = config.optional_int("max_position_embeddings", kPositionRange).value_or(512);
+  spec.token_types = config.optional_int("type_vocab_size", {1, 1 << 16}).value_or(2);
+  spec.tie_word_embeddings = config.optional_bool("tie_word_embeddings").value_or(true);
+  spec.norm = NormKind::LayerNorm;
+  spec.norm_placement = NormPlacement::PostResidual;
+  spec.mlp = MlpKind::Plain;
+  spec.position = PositionKind::Learned;
+  spec.activation = read_activation(config, "hidden_act", "gelu");
+  spec.has_qkv_bias = spec.has_o_bias = spec.has_mlp_bias = spec.has_embedding_norm = true;
+  spec.has_final_norm = spec.is_causal = false;
+  spec.head = HeadKind::Pooler;
+  spec.residual_dropout = read_dropout(config, "hidden_dropout_prob", kDefaultDropout);
+  spec.attention_dropout = read_dropout(config, "attention_probs_dropout_prob", kDefaultDropout);
+  if (config.optional_bool("is_decoder").value_or(false)) config.report("is_decoder", "BERT as a decoder is not modelled");
+  check_heads(config, spec, std::nullopt);
+}
+
+void write(const ModelSpec& spec, nlohmann::json& config) {
+  config["hidden_size"] = spec.hidden_size;
+  config["num_hidden_layers"] = spec.num_hidden_layers;
+  config["num_attention_heads"] = spec.num_attention_heads;
+  config["intermediate_size"] = spec.intermediate_size;
+  config["vocab_size"] = spec.vocab_size;
+  config["max_position_embeddings"] = spec.max_position_embeddings;
+  config["type_vocab_size"] = spec.token_types;
+  config["tie_word_embeddings"] = spec.tie_word_embeddings;
+  config["hidden_act"] = hf_activation(spec.activation);
+  config["hidden_dropout_prob"] = spec.residual_dropout;
+  config["attention_probs_dropout_prob"] = spec.attention_dropout;
+}
+
+ModelWeights list(const ModelSpec& spec) {
+  const std::int64_t hidden = spec.hidden_size;
+  Tensors layer;
+  add_linear(layer, LinearSlot::Q, "attention.self.query", hidden, hidden, true);
+  add_linear(layer, LinearSlot::K, "attention.self.key", hidden, hidden, true);
+  add_linear(layer, LinearSlot::V, "attention.self.value", hidden, hidden, true);
+  add_linear(layer, LinearSlot::O, "attention.output.dense", hidden, hidden, true);
+  add_norm_of(layer, spec, "attention.output.LayerNorm");
+  add_linear(layer, LinearSlot::Up, "intermediate.dense", hidden, spec.intermediate_size, true);
+  add_linear(layer, LinearSlot::Down, "output.dense", spec.intermediate_size, hidden, true);
+  add_norm_of(layer, spec, "output.LayerNorm");
+  ModelWeights weights;
+  add_layers(weights, spec, "encoder.layer.{}.", std::move(layer));
+  weights.kinds.front().name = "encoder layer";
+  weights.kinds.front().is_causal = false;
+  add_embedding(weights, spec, "embeddings.word_embeddings");
+  weights.before.push_back({.name = "embeddings.position_embeddings.weight", .shape = {spec.learned_positions, hidden}, .role = WeightRole::Position});
+  weights.before.push_back({.name = "embeddings.token_type_embeddings.weight", .shape = {spec.token_types, hidden}, .role = WeightRole::Position});
+  add_norm_of(weights.before, spec, "embeddings.LayerNorm");
+  weights.after.push_back({.name = "pooler.dense.weight", .shape = {hidden, hidden}, .role = WeightRole::Head, .in = hidden, .out = hidden});
+  weights.after.push_back({.name = "pooler.dense.bias", .shape = {hidden}, .role = WeightRole::Bias});
+  return weights;
+}
+
+}  // namespace
+
+constinit const Family kBert{.name = "bert", .model_type = "bert", .architecture = "BertModel", .read = read, .write = write, .list = list};
+
+}  // namespace gpuplan

@@ -1,0 +1,121 @@
+// DeepSeek MoE (Llama's attention), V2 and V3 (latent attention): the first layers dense, then fine-grained experts beside shared
+// ones that are one MLP of their summed width. The router is a bare parameter, no Linear; V3 adds a correction to its scores.
+// V3's multi-token-prediction layer is not part of the model that is fine-tuned.
+// Source of names and defaults: configuration_deepseek.py of deepseek-ai/deepseek-moe-16b-base; transformers DeepseekV2Config,
+// DeepseekV3Config and their models.
+#include <fmt/format.h>
+
+#include "models/families/experts.h"
+#include "models/families/rows.h"
+
+namespace gpuplan {
+namespace {
+
+struct Defaults {
+  std::int64_t vocab_size, positions, num_shared, num_dense_layers, expert_size;
+  std::optional<std::int64_t> num_experts, experts_per_token;   // unset: the config must say it
+};
+constexpr Defaults kFirst{102400, 2048, 0, 0, 1407, {}, {}};
+constexpr Defaults kSecond{32000, 2048, 2, 0, 1407, 64, {}};
+constexpr Defaults kThird{129280, 4096, 1, 3, 2048, 256, 8};
+
+constexpr IntRange kSharedRange{0, 64};
+
+void read_common(JsonFields& config, ModelSpec& spec, const Defaults& d) {
+  read_decoder(config, spec, {.vocab_size = d.vocab_size, .max_position_embeddings = d.positions});
+  read_experts(config, spec, "n_routed_experts", "moe_intermediate_size",
+               {.num_experts = d.num_experts, .experts_per_token = d.experts_per_token, .intermediate_size = d.expert_size});
+  const std::int64_t num_shared = config.optional_int("n_shared_experts", kSharedRange).value_or(d.num_shared);
+  spec.moe.shared_intermediate_size = num_shared * spec.moe.intermediate_size;
+  spec.moe.num_dense_layers = config.optional_int("first_k_dense_replace", {0, kLayerRange.most}).value_or(d.num_dense_layers);
+  if (config.optional_int("moe_layer_freq", kLayerRange).value_or(1) != 1)
+    config.report("moe_layer_freq", "only 1, experts in every layer after the dense ones, is modelled");
+  spec.activation = read_activation(config, "hidden_act", "silu");
+  spec.has_qkv_bias = spec.has_o_bias = config.optional_bool("attention_bias").value_or(false);
+}
+
+void read_first(JsonFields& config, ModelSpec& spec) { read_common(config, spec, kFirst); }
+
+void read_latent(JsonFields& config, ModelSpec& spec) {
+  LatentAttention& l = spec.latent;
+  l.q_rank = config.optional_int("q_lora_rank", kWidthRange).value_or(config.has("q_lora_rank") ? 0 : 1536);
+  l.kv_rank = config.optional_int("kv_lora_rank", kWidthRange).value_or(512);
+  l.nope_head_dim = config.optional_int("qk_nope_head_dim", kHeadRange).value_or(128);
+  l.rope_head_dim = config.optional_int("qk_rope_head_dim", kHeadRange).value_or(64);
+  l.v_head_dim = config.optional_int("v_head_dim", kHeadRange).value_or(128);
+  spec.num_key_value_heads = spec.num_attention_heads;   // keys and values are expanded to every head
+  check_heads(config, spec, l.nope_head_dim + l.rope_head_dim);
+}
+
+void read_second(JsonFields& config, ModelSpec& spec) {
+  read_common(config, spec, kSecond);
+  read_latent(config, spec);
+}
+
+void read_third(JsonFields& config, ModelSpec& spec) {
+  read_common(config, spec, kThird);
+  read_latent(config, spec);
+  spec.moe.has_router_correction = true;
+}
+
+void write(const ModelSpec& spec, nlohmann::json& config) {
+  write_decoder(spec, config);
+  write_experts(spec, config, "n_routed_experts", "moe_intermediate_size");
+  config["n_shared_experts"] = spec.moe.shared_intermediate_size / spec.moe.intermediate_size;
+  config["first_k_dense_replace"] = spec.moe.num_dense_layers;
+  config["hidden_act"] = hf_activation(spec.activation);
+  config["attention_bias"] = spec.has_qkv_bias;
+  if (!spec.latent.is_present()) return;
+  config.erase("head_dim");
+  config["q_lora_rank"] = spec.latent.q_rank > 0 ? nlohmann::json(spec.latent.q_rank) : nlohmann::json();
+  config["kv_lora_rank"] = spec.latent.kv_rank;
+  config["qk_nope_head_dim"] = spec.latent.nope_head_dim;
+  config["qk_rope_head_dim"] = spec.latent.rope_head_dim;
+  config["v_head_dim"] = spec.latent.v_head_dim;
+}
+
+void add_latent_attention(Tensors& tensors, const ModelSpec& spec) {
+  const LatentAttention& l = spec.latent;
+  const std::int64_t hidden = spec.hidden_size, heads = spec.num_attention_heads;
+  if (l.q_rank > 0) {
+    add_linear(tensors, LinearSlot::QDown, "self_attn.q_a_proj", hidden, l.q_rank, spec.has_qkv_bias);
+    add_norm(tensors, "self_attn.q_a_layernorm", l.q_rank);
+    add_linear(tensors, LinearSlot::QUp, "self_attn.q_b_proj", l.q_rank, spec.q_width());
+  } else {
+    add_linear(tensors, LinearSlot::Q, "self_attn.q_proj", hidden, spec.q_width());
+  }
+  add_linear(tensors, LinearSlot::KvDown, "self_attn.kv_a_proj_with_mqa", hidden, l.kv_rank + l.rope_head_dim, spec.has_qkv_bias);
+  add_norm(tensors, "self_attn.kv_a_layernorm", l.kv_rank);
+  add_linear(tensors, LinearSlot::KvUp, "self_attn.kv_b_proj", l.kv_rank, heads * (l.nope_head_dim + l.v_head_dim));
+  add_linear(tensors, LinearSlot::O, "self_attn.o_proj", spec.context_width(), hidden, spec.has_o_bias);
+}
+
+void add_router(Tensors& tensors, const ModelSpec& spec) {
+  const std::int64_t hidden = spec.hidden_size, experts = spec.moe.num_experts;
+  tensors.push_back({.name = "mlp.gate.weight", .shape = {experts, hidden}, .role = WeightRole::Stacked, .in = hidden, .out = experts, .slot = LinearSlot::Router});
+  if (spec.moe.has_router_correction)
+    tensors.push_back({.name = "mlp.gate.e_score_correction_bias", .shape = {experts}, .role = WeightRole::Bias});
+}
+
+ModelWeights list(const ModelSpec& spec) {
+  Tensors common, sparse;
+  if (spec.latent.is_present()) add_latent_attention(common, spec);
+  else add_attention(common, spec);
+  add_norm(common, "input_layernorm", spec.hidden_size);
+  add_norm(common, "post_attention_layernorm", spec.hidden_size);
+  add_router(sparse, spec);
+  add_experts(sparse, spec, "mlp.experts");
+  add_shared_expert(sparse, spec, "mlp.shared_experts");
+  return moe_weights(spec, std::move(common), std::move(sparse));
+}
+
+}  // namespace
+
+constinit const Family kDeepSeek{.name = "deepseek", .model_type = "deepseek", .architecture = "DeepseekForCausalLM",
+                                 .read = read_first, .write = write, .list = list};
+constinit const Family kDeepSeekV2{.name = "deepseek_v2", .model_type = "deepseek_v2", .architecture = "DeepseekV2ForCausalLM",
+                                   .read = read_second, .write = write, .list = list};
+constinit const Family kDeepSeekV3{.name = "deepseek_v3", .model_type = "deepseek_v3", .architecture = "DeepseekV3ForCausalLM",
+                                   .read = read_third, .write = write, .list = list};
+
+}  // namespace gpuplan

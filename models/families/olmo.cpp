@@ -1,0 +1,83 @@
+// OLMo: Llama's linears with LayerNorms that have no weights. OLMo 2: RMSNorms after attention and MLP in place of before, and
+// on whole q and k. OLMoE: pre-norm, norms on whole q and k, every MLP a mixture of experts.
+// Source of names and defaults: transformers OlmoConfig, Olmo2Config, OlmoeConfig and their models.
+#include "models/families/experts.h"
+#include "models/families/rows.h"
+
+namespace gpuplan {
+namespace {
+
+void read_common(JsonFields& config, ModelSpec& spec, std::int64_t default_positions) {
+  read_decoder(config, spec, {.num_attention_heads = {}, .vocab_size = 50304, .max_position_embeddings = default_positions});
+  spec.activation = read_activation(config, "hidden_act", "silu");
+  spec.has_qkv_bias = spec.has_o_bias = config.optional_bool("attention_bias").value_or(false);
+}
+
+void write_common(const ModelSpec& spec, nlohmann::json& config) {
+  write_decoder(spec, config);
+  config["hidden_act"] = hf_activation(spec.activation);
+  config["attention_bias"] = spec.has_qkv_bias;
+}
+
+void read_olmo(JsonFields& config, ModelSpec& spec) {
+  read_common(config, spec, 2048);
+  spec.norm = NormKind::LayerNorm;
+}
+
+void read_olmo2(JsonFields& config, ModelSpec& spec) {
+  read_common(config, spec, 2048);
+  spec.norm_placement = NormPlacement::PostBranch;
+  spec.qk_norm = QkNorm::Full;
+}
+
+void read_olmoe(JsonFields& config, ModelSpec& spec) {
+  read_common(config, spec, 4096);
+  read_experts(config, spec, "num_experts", "intermediate_size", {.num_experts = 64, .experts_per_token = 8, .intermediate_size = {}});
+  spec.qk_norm = QkNorm::Full;
+}
+
+void write_olmoe(const ModelSpec& spec, nlohmann::json& config) {
+  write_common(spec, config);
+  write_experts(spec, config, "num_experts", "intermediate_size");
+}
+
+ModelWeights list_olmo(const ModelSpec& spec) {
+  Tensors layer;
+  add_attention(layer, spec);
+  add_gated_mlp(layer, spec);
+  ModelWeights weights;
+  add_layers(weights, spec, "model.layers.{}.", std::move(layer));
+  add_embedding(weights, spec, "model.embed_tokens");
+  add_head(weights, spec);
+  return weights;
+}
+
+ModelWeights list_olmo2(const ModelSpec& spec) {
+  Tensors layer;
+  add_attention(layer, spec);
+  add_gated_mlp(layer, spec);
+  add_norm(layer, "post_attention_layernorm", spec.hidden_size);
+  add_norm(layer, "post_feedforward_layernorm", spec.hidden_size);
+  return decoder_weights(spec, std::move(layer));
+}
+
+ModelWeights list_olmoe(const ModelSpec& spec) {
+  Tensors common, sparse;
+  add_attention(common, spec);
+  add_norm(common, "input_layernorm", spec.hidden_size);
+  add_norm(common, "post_attention_layernorm", spec.hidden_size);
+  add_linear(sparse, LinearSlot::Router, "mlp.gate", spec.hidden_size, spec.moe.num_experts);
+  add_experts(sparse, spec, "mlp.experts");
+  return moe_weights(spec, std::move(common), std::move(sparse));
+}
+
+}  // namespace
+
+constinit const Family kOlmo{.name = "olmo", .model_type = "olmo", .architecture = "OlmoForCausalLM",
+                             .read = read_olmo, .write = write_common, .list = list_olmo};
+constinit const Family kOlmo2{.name = "olmo2", .model_type = "olmo2", .architecture = "Olmo2ForCausalLM",
+                              .read = read_olmo2, .write = write_common, .list = list_olmo2};
+constinit const Family kOlmoe{.name = "olmoe", .model_type = "olmoe", .architecture = "OlmoeForCausalLM",
+                              .read = read_olmoe, .write = write_olmoe, .list = list_olmoe};
+
+}  // namespace gpuplan

@@ -1,0 +1,107 @@
+// The JSON contract of `validate`, and the pages and data that it writes: they must be what the program writes today.
+// GPUPLAN_UPDATE_GOLDEN=1 rewrites docs/accuracy.md and data/validation/accuracy.json; estimates show the new ranges from the
+// next run on, so rewrite twice.
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "cli/run.h"
+#include "scratch_folder.h"
+
+namespace gpuplan {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+const fs::path kRoot = fs::path(GPUPLAN_TEST_DIR).parent_path();
+
+std::string ran(const std::vector<std::string>& words) {
+  std::ostringstream out, err;
+  std::istringstream in;
+  REQUIRE(run(words, out, err, {}, in) == 0);
+  return out.str();
+}
+
+std::string open_points(const char* name) { return (kRoot / "data" / "validation" / name).string(); }
+
+bool is_updating() {
+  const char* update = std::getenv("GPUPLAN_UPDATE_GOLDEN");
+  return update && std::string(update) == "1";
+}
+
+/// What `flag` writes for all open points, against the file in the tree.
+void check_written(const std::string& flag, const fs::path& kept) {
+  const test::ScratchFolder scratch;
+  const std::string file = (scratch.path() / "written").string();
+  ran({"validate", open_points("memory.jsonl"), open_points("speed.jsonl"), flag, file});
+  if (is_updating()) write_file_atomically(kept, read_file(file));
+  CHECK_MESSAGE(read_file(kept) == read_file(file), kept.string(), " is not what validate ", flag,
+                " writes: run the tests once with GPUPLAN_UPDATE_GOLDEN=1");
+}
+
+}  // namespace
+
+TEST_CASE("docs/accuracy.md is what validate --report writes") { check_written("--report", kRoot / "docs" / "accuracy.md"); }
+
+TEST_CASE("data/validation/accuracy.json is what validate --save-ranges writes") {
+  check_written("--save-ranges", kRoot / "data" / "validation" / "accuracy.json");
+}
+
+TEST_CASE("validate --json has every field of the contract for every point") {
+  const json answer = json::parse(ran({"validate", open_points("memory.jsonl"), open_points("speed.jsonl"), "--json", "--picks"}));
+  CHECK(answer["points"].size() == 1005);
+  for (const json& point : answer["points"]) {
+    CAPTURE(point["id"].get<std::string>());
+    const std::string status = point["status"];
+    CHECK((status == "scored" || status == "unsupported" || status == "skipped"));
+    CHECK(point["reason"].is_null() == (status == "scored"));
+    for (const char* key : {"metric", "measured", "predicted", "error", "verdict", "predicted_process_gib"}) CHECK(point.contains(key));
+    const bool ran_out = point["outcome"] == "oom";
+    if (status != "scored") continue;
+    CHECK((point["verdict"] == "fits" || point["verdict"] == "oom"));
+    CHECK(point["predicted_process_gib"].is_number());
+    CHECK(point["error"].is_null() == ran_out);
+    if (ran_out) continue;
+    const double error = point["predicted"].get<double>() / point["measured"].get<double>() - 1;
+    CHECK(point["error"].get<double>() == doctest::Approx(error));
+  }
+}
+
+TEST_CASE("validate --json sums up what the points say") {
+  const json answer = json::parse(ran({"validate", open_points("memory.jsonl"), "--json"}));
+  const json& summary = answer["summary"];
+  std::size_t scored = 0, unsupported = 0;
+  for (const json& point : answer["points"]) {
+    scored += point["status"] == "scored";
+    unsupported += point["status"] == "unsupported";
+  }
+  CHECK(summary["memory"]["represented"] == scored);
+  CHECK(summary["memory"]["scoreable"] == scored + unsupported);
+  for (const char* part : {"own", "allocated", "process"})
+    for (const char* key : {"points", "sources", "median", "p90", "worst", "median_signed", "pooled_median", "pooled_p90"})
+      CHECK_MESSAGE(summary["memory"][part].contains(key), part, " ", key);
+  for (const char* key : {"ok_fits", "ok_oom", "oom_oom", "oom_fits"}) CHECK(summary["memory"]["verdicts"].contains(key));
+  CHECK(summary["empirical_constants"]["count"] == summary["empirical_constants"]["constants"].size());
+  CHECK(summary["empirical_constants"]["count"] > 0);
+  CHECK(summary["ranges"].contains("process_bytes"));
+  CHECK(!summary.contains("picks"));
+}
+
+TEST_CASE("estimate states a range around memory and step time that holds the figure") {
+  const json answer = json::parse(ran({"estimate", "--model", "tinyllama-1.1b", "--lora", "--gpus", "2xA6000", "--json"}));
+  for (const json& s : answer["strategies"]) {
+    CAPTURE(s["name"].get<std::string>());
+    if (!s["not_applicable"].is_null()) continue;
+    CHECK(s["peak_bytes_low"] <= s["peak_bytes"]);
+    CHECK(s["peak_bytes_high"] >= s["peak_bytes"]);
+    CHECK(s["step_seconds_low"] < s["step_seconds"]);
+    CHECK(s["step_seconds_high"] > s["step_seconds"]);
+  }
+}
+
+}  // namespace gpuplan
