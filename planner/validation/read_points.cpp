@@ -22,10 +22,13 @@ constexpr const char* kExpected = "each line is one JSON object: a memory point 
 
 std::string text_of(JsonFields& fields, const char* key) { return fields.optional_string(key).value_or(""); }
 
+constexpr double kMostGib = 1 << 30;  // 1 EiB
+
 /// A number above zero.
-std::optional<double> amount_of(JsonFields& fields, const char* key) {
+std::optional<double> amount_of(JsonFields& fields, const char* key, double most = 1e18) {
   const auto value = fields.optional_number(key);
-  if (value && !(*value > 0 && *value < 1e18)) fields.report(key, fmt::format("{} is not an amount above 0", *value));
+  if (value && !(*value > 0)) fields.report(key, fmt::format("{} is not an amount above 0", *value));
+  if (value && *value > most) fields.report(key, fmt::format("{} is too large, must be {} or less", *value, most));
   return value;
 }
 
@@ -111,8 +114,8 @@ void read_memory_norm(JsonFields& norm, Point& p) {
 void read_figures(JsonFields& fields, MemoryFigures& memory, const std::string& where) {
   constexpr std::array<std::string_view, 2> kOutcomes{"ok", "oom"};
   memory.metric = fields.require_string("memory_metric");
-  memory.gib = amount_of(fields, "peak_memory_gib");
-  memory.capacity_gib = amount_of(fields, "gpu_mem_gib");
+  memory.gib = amount_of(fields, "peak_memory_gib", kMostGib);
+  memory.capacity_gib = amount_of(fields, "gpu_mem_gib", kMostGib);
   memory.boundary = text_of(fields, "boundary");
   const std::string outcome = fields.optional_string("outcome").value_or("ok");
   if (std::find(kOutcomes.begin(), kOutcomes.end(), outcome) == kOutcomes.end())
@@ -121,7 +124,7 @@ void read_figures(JsonFields& fields, MemoryFigures& memory, const std::string& 
   nested(fields, "peak_alt_gib", where, [&](JsonFields& inner) {
     const json* all = fields.find("peak_alt_gib");
     for (const auto& [metric, value] : all->items())
-      if (const auto gib = amount_of(inner, metric.c_str())) memory.others_gib.emplace_back(metric, *gib);
+      if (const auto gib = amount_of(inner, metric.c_str(), kMostGib)) memory.others_gib.emplace_back(metric, *gib);
   });
 }
 
