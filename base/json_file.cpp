@@ -166,6 +166,13 @@ std::optional<std::string> JsonFields::optional_string(const char* key) {
   return std::nullopt;
 }
 
+JsonFields JsonFields::object(const char* key) {
+  static const json kEmpty = json::object();
+  const json* found = find(key);
+  if (found && !found->is_object()) report_type(key, "an object", *found);
+  return JsonFields(found && found->is_object() ? *found : kEmpty, where_, prefix_ + key + ".");
+}
+
 void JsonFields::report(std::string_view key, std::string problem) {
   problems_.push_back({prefix_ + std::string(key), std::move(problem)});
 }

@@ -55,6 +55,9 @@ class JsonFields {
   std::string require_string(const char* key);
   std::optional<std::string> optional_string(const char* key);
 
+  /// The object under `key`, empty when not given; its keys appear as "key.name" in messages. Finish it like any other.
+  JsonFields object(const char* key);
+
   /// Notes a problem with `key`.
   void report(std::string_view key, std::string problem);
   bool has_problems() const { return !problems_.empty(); }

@@ -43,7 +43,7 @@ Expected expand(const ModelWeights& weights) {
 struct PrefixRule { std::string_view from, to; };
 // How checkpoints spell the same tensor: without the outer module (gpt2), wrapped (torch, multimodal).
 constexpr std::array kPrefixRules{PrefixRule{"", ""}, PrefixRule{"", "model."}, PrefixRule{"", "transformer."},
-                                  PrefixRule{"module.", ""}, PrefixRule{"language_model.", ""},
+                                  PrefixRule{"module.", ""}, PrefixRule{"bert.", ""}, PrefixRule{"language_model.", ""},
                                   PrefixRule{"model.language_model.", "model."}};
 
 /// The computed tensor that `name` is, or nullptr.
@@ -60,8 +60,17 @@ struct KnownExtra { std::string_view prefix, suffix, meaning; };
 constexpr std::string_view kTiedHead = "a copy of the tied head";
 constexpr std::array kKnownExtras{
     KnownExtra{"", "rotary_emb.inv_freq", "rotary buffers"},
+    KnownExtra{"", "rotary_pos_emb.inv_freq", "rotary buffers"},
     KnownExtra{"", ".attn.bias", "causal-mask buffers"},
     KnownExtra{"", ".attn.masked_bias", "causal-mask buffers"},
+    KnownExtra{"", ".attention.bias", "causal-mask buffers"},
+    KnownExtra{"", ".attention.masked_bias", "causal-mask buffers"},
+    KnownExtra{"", "embeddings.position_ids", "position buffers"},
+    KnownExtra{"cls.", "", "pre-training heads"},
+    KnownExtra{"encoder.", "embed_tokens.weight", "copies of the shared embedding"},
+    KnownExtra{"decoder.", "embed_tokens.weight", "copies of the shared embedding"},
+    KnownExtra{"decoder.", "EncDecAttention.relative_attention_bias.weight", "unused biases"},
+    KnownExtra{"vision_model.", "", "vision parts"},
     KnownExtra{"vision_tower.", "", "vision parts"},
     KnownExtra{"multi_modal_projector.", "", "vision parts"},
     KnownExtra{"model.vision_tower.", "", "vision parts"},

@@ -25,22 +25,13 @@ ConfigKind read_kind(JsonFields& config) {
   return kind;
 }
 
-bool is_in_catalogue(const ConfigKind& kind) {
-  for (const CatalogueEntry& entry : list_catalogue())
-    if (entry.model_type == kind.model_type || entry.architecture == kind.architecture) return true;
-  return false;
-}
-
-[[noreturn]] void refuse(const ConfigKind& kind, const std::string& name, const std::string& where) {
-  const std::string hint = "modelled: " + modelled_families();
+[[noreturn]] void refuse(const ConfigKind& kind, const std::string& where) {
   const std::string& shown = kind.architecture.empty() ? kind.model_type : kind.architecture;
   if (const Family* row = find_family(kind.model_type, {}); row && !kind.model_type.empty())
     throw InputError(where, fmt::format("architecture '{}' of model_type '{}' is not modelled", shown, kind.model_type),
                      fmt::format("{} is modelled as {}", row->name, row->architecture));
-  if (is_in_catalogue(kind))
-    throw InputError(where, fmt::format("model '{}' ({}) is not modelled yet", name,
-                                        kind.model_type.empty() ? shown : kind.model_type), hint);
-  throw InputError(where, fmt::format("unknown architecture '{}' (model_type '{}')", shown, kind.model_type), hint);
+  throw InputError(where, fmt::format("unknown architecture '{}' (model_type '{}')", shown, kind.model_type),
+                   "modelled: " + modelled_families());
 }
 
 std::string last_part(const std::string& path) {
@@ -59,7 +50,7 @@ ModelSpec parse_hf_config(const json& config, const std::string& where) {
   top.finish("a Hugging Face config.json is expected");
   const std::string name = origin.empty() ? kind.model_type : last_part(origin);
   const Family* family = find_family(kind.model_type, kind.architecture);
-  if (!family) refuse(kind, name, where);
+  if (!family) refuse(kind, where);
 
   const bool is_wrapped = config.contains("text_config") && !family->wrapper_type.empty();
   JsonFields fields(is_wrapped ? config["text_config"] : config, where, is_wrapped ? "text_config." : "");

@@ -36,7 +36,8 @@ bool is_saved_copy(const LoraSpec& lora, const WeightTensor& tensor) {
 
 /// Adds the state of one tensor: the tensor itself, and what the recipe puts beside it.
 void add_state(StateList& out, const WeightTensor& tensor, const Recipe& recipe) {
-  const std::int64_t rows = tensor.shape.at(0), copies = tensor.copies;
+  const bool is_stack = tensor.shape.size() == 3;  // of matrices: optimizers and shards see as many copies
+  const std::int64_t copies = is_stack ? tensor.shape[0] : tensor.copies, rows = tensor.shape.at(is_stack ? 1 : 0);
   const std::int64_t cols = tensor.elements() / (rows * copies);
   if (!recipe.is_adapter()) {
     out.push_back({StateKind::Trained, rows, cols, copies});
@@ -131,8 +132,9 @@ void check_names(const std::vector<std::string>& wanted, const ModelWeights& wei
 TrainedModel prepare(const ModelSpec& spec, const Recipe& recipe, const FrameworkConvention& framework) {
   TrainedModel model{.spec = spec, .weights = list_weights(spec)};
   model.parameters = model.weights.total_elements();
-  model.has_tied_head = spec.tie_word_embeddings && !framework.unties_head;
-  if (spec.tie_word_embeddings && framework.unties_head)
+  const bool is_tied = spec.tie_word_embeddings && spec.head == HeadKind::LanguageModel;
+  model.has_tied_head = is_tied && !framework.unties_head;
+  if (is_tied && framework.unties_head)
     model.weights.after.push_back(
         {"lm_head.weight", {spec.vocab_size, spec.embedding_width()}, WeightRole::Head, spec.embedding_width(), spec.vocab_size});
   if (recipe.is_adapter()) {
@@ -177,7 +179,8 @@ Bytes weight_bytes(const StateTensor& tensor, std::int64_t elements, const Numer
       return quantised_bytes(elements, ceil_div(elements, std::max<std::int64_t>(tensor.cols, 1)), quant);
     case StateKind::Trained: return bytes_of(elements, n.weight);
     case StateKind::Adapter:
-    case StateKind::SavedCopy: return bytes_of(elements, n.adapter);
+      return bytes_of(elements, n.adapter);
+    case StateKind::SavedCopy: return bytes_of(elements, n.saved);
   }
   return {};
 }

@@ -59,9 +59,10 @@ void StageBuilder::wrap_layer_by_size(Group& root, Group& g, const LayerKind& ki
       if (accept(t)) elements += t.elements();
     return elements;
   };
-  const auto in_mlp = [](const WeightTensor& t) { return t.name.starts_with("mlp."); };
+  const auto in_mlp = [](const WeightTensor& t) { return t.name.starts_with("mlp.") || t.slot >= LinearSlot::Gate; };
   const auto in_attention = [](const WeightTensor& t) {
-    return t.name.starts_with("self_attn.") || t.name.starts_with("attn.");
+    return t.name.starts_with("self_attn.") || t.name.starts_with("attn.") ||
+           (t.slot != LinearSlot::None && t.slot < LinearSlot::Gate);
   };
   const std::int64_t mlp = sum(in_mlp), attention = sum(in_attention), layer = kind.elements();
   std::int64_t wrapped = 0;

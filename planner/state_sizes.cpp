@@ -12,7 +12,7 @@ namespace {
 std::int64_t shard_elements(const StateTensor& t, const SizeRules& rules) {
   if (rules.engine == Engine::Fsdp2) {  // dim 0 in ceil-sized chunks: late ranks may hold less
     const std::int64_t chunk = ceil_div(t.rows, rules.ways);
-    return std::clamp<std::int64_t>(t.rows - rules.rank * chunk, 0, chunk) * t.cols;
+    return std::clamp<std::int64_t>(t.rows - rules.rank * chunk, 0, chunk) * t.cols * t.copies;
   }
   return ceil_div(t.elements(), rules.ways);  // flat parameter, padded to equal shards
 }
@@ -47,9 +47,9 @@ StateSizes state_sizes(const std::vector<StateTensor>& tensors, const Numerics& 
   StateSizes out;
   const bool is_fsdp = rules.engine == Engine::Fsdp1 || rules.engine == Engine::Fsdp2;
   for (const StateTensor& t : tensors) {
-    const std::int64_t elements = t.elements();
+    const std::int64_t elements = t.elements(), each = t.rows * t.cols;  // thresholds are of one tensor
     // ZeRO-3 keeps small weights replicated; their gradients and optimizer state are sharded all the same
-    const bool stays_whole = rules.engine == Engine::Zero && elements < rules.persistence_threshold;
+    const bool stays_whole = rules.engine == Engine::Zero && each < rules.persistence_threshold;
     const std::int64_t part = rules.ways == 1 ? elements : shard_elements(t, rules);
     const bool shards_weight = rules.layout.shards_weights && rules.ways > 1 && !stays_whole;
     const Whole whole = whole_bytes(t, n, recipe, shards_weight);
@@ -61,21 +61,24 @@ StateSizes state_sizes(const std::vector<StateTensor>& tensors, const Numerics& 
       if (shards_weight) out.frozen_gathered += whole.packed, out.gathered_elements += elements;
       continue;
     }
-    const Dtype weight = t.kind == StateKind::Trained ? n.weight : n.adapter;
+    const Dtype weight = t.kind == StateKind::Trained ? n.weight : t.kind == StateKind::SavedCopy ? n.saved : n.adapter;
     const bool is_cast = t.kind == StateKind::Trained ? n.casts_weights : is_fsdp && n.gather != weight;
     const Dtype used = is_cast && is_fsdp ? n.gather : is_cast ? n.compute : weight;
     out.trained += stored;
     if (shards_weight || is_cast) out.trained_gathered += bytes_of(elements, used), out.gathered_elements += elements;
-    const Dtype gradient = is_fsdp && shards_weight ? used : weight;
+    const Dtype kept = n.has_fp32_gradients ? Dtype::F32 : weight;
+    const Dtype gradient = is_fsdp && shards_weight ? used : kept;
     out.full_gradient += bytes_of(elements, gradient);
     out.reduce_message += bytes_of(elements, is_fsdp && n.reduce == Dtype::F32 ? Dtype::F32 : gradient);
     const std::int64_t stepped = rules.layout.shards_optimizer ? part : elements;
-    out.gradient += bytes_of(rules.layout.shards_optimizer ? part : elements, weight);
+    out.gradient += bytes_of(stepped, kept);
     out.trained_elements += stepped;
-    if (n.has_master) out.master += bytes_of(stepped, Dtype::F32), out.step_gradient += bytes_of(stepped, Dtype::F32);
-    const Bytes state = optimizer_state_bytes(optimizer, stepped, t.rows, t.cols, n.has_master ? Dtype::F32 : weight);
+    if (n.has_master) out.master += bytes_of(stepped, Dtype::F32);
+    if (n.has_master && !n.has_fp32_gradients) out.step_gradient += bytes_of(stepped, Dtype::F32);
+    const Bytes state = t.copies * optimizer_state_bytes(optimizer, ceil_div(stepped, t.copies), t.rows, t.cols,
+                                                         n.has_master ? Dtype::F32 : weight);
     constexpr std::int64_t kMinPagedElements = 100'000;  // bitsandbytes pages tensors from 1e5 elements
-    (optimizer.is_paged && elements >= kMinPagedElements ? out.paged_state : out.state) += state;
+    (optimizer.is_paged && each >= kMinPagedElements ? out.paged_state : out.state) += state;
     if (n.has_master) continue;
     if (optimizer.temporary == StepTemporary::Parameters) out.step_temporary += bytes_of(stepped, weight);
     constexpr std::int64_t kLoopTensors = 2;  // sqrt(v) and its bias-corrected copy; fp32 squares of the gradient

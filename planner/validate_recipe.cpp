@@ -28,9 +28,9 @@ void validate_recipe(const Recipe& r, const ModelSpec& m, const ClusterSpec& clu
           "micro batch times sequence length exceeds 2^32 tokens");
   require(!cluster.gpus.empty(), "--gpus", "no GPUs given", "for example --gpus 4xA6000");
   if (m.learned_positions > 0)
-    require(r.seq_len <= m.learned_positions, "--seq-len",
-            fmt::format("{} has {} learned positions", m.name, m.learned_positions),
-            fmt::format("use --seq-len {} or less", m.learned_positions));
+    require(r.seq_len <= m.max_position_embeddings, "--seq-len",
+            fmt::format("{} has {} learned positions", m.name, m.max_position_embeddings),
+            fmt::format("use --seq-len {} or less", m.max_position_embeddings));
   if (r.is_adapter()) {
     require(r.lora.rank >= 1 && r.lora.rank <= m.hidden_size, "--lora r",
             fmt::format("rank {} is out of range", r.lora.rank), fmt::format("1 to {}", m.hidden_size));

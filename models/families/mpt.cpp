@@ -9,25 +9,23 @@
 namespace gpuplan {
 namespace {
 
-std::int64_t read_key_value_heads(JsonFields& config, JsonFields& attention, const ModelSpec& spec) {
+std::int64_t read_key_value_heads(JsonFields& attention, const ModelSpec& spec) {
   const std::string type = attention.optional_string("attn_type").value_or("multihead_attention");
   if (type == "multiquery_attention") return 1;
-  if (type == "grouped_query_attention") return attention.optional_int("kv_n_heads", kHeadRange).value_or(spec.num_attention_heads);
-  if (type != "multihead_attention") config.report("attn_config.attn_type", fmt::format("'{}' is not modelled", type));
+  if (type == "grouped_query_attention")
+    return attention.optional_int("kv_n_heads", kHeadRange).value_or(spec.num_attention_heads);
+  if (type != "multihead_attention") attention.report("attn_type", fmt::format("'{}' is not modelled", type));
   return spec.num_attention_heads;
 }
 
 void read_attention(JsonFields& config, ModelSpec& spec) {
-  static const nlohmann::json kNothing = nlohmann::json::object();
-  const nlohmann::json* stated = config.find("attn_config");
-  if (stated && !stated->is_object()) return config.report("attn_config", "must be an object");
-  JsonFields attention(stated ? *stated : kNothing, "attn_config");
-  spec.num_key_value_heads = read_key_value_heads(config, attention, spec);
+  JsonFields attention = config.object("attn_config");
+  spec.num_key_value_heads = read_key_value_heads(attention, spec);
   const bool has_alibi = attention.optional_bool("alibi").value_or(true), has_rope = attention.optional_bool("rope").value_or(false);
   spec.position = has_alibi ? PositionKind::Alibi : has_rope ? PositionKind::Rope : PositionKind::Learned;
   spec.attention_dropout = read_dropout(attention, "attn_pdrop", 0);
   if (attention.optional_bool("qk_ln").value_or(false)) attention.report("qk_ln", "norms on q and k are not modelled here");
-  attention.finish("see llm-foundry's attn_config");
+  attention.finish();
 }
 
 void read(JsonFields& config, ModelSpec& spec) {

@@ -37,7 +37,8 @@ void multiply_backward(Tape& t, const Tape::Step& s) {
 void activation_backward(Tape& t, const Tape::Step& s) {
   const LocalId gate = s.ids[kGate], current = t.grad(gate);
   const LocalId dgate = current == kNoLocal ? t.new_grad(gate) : current;  // in place into the other half's buffer
-  t.memory_op(OpKind::Activation, {t.grad(s.ids[kAct]), gate, s.ids[kExtra]}, {dgate},
+  const LocalId saved = t.c.model.spec.activation == "relu" ? s.ids[kAct] : gate;
+  t.memory_op(OpKind::Activation, {t.grad(s.ids[kAct]), saved, s.ids[kExtra]}, {dgate},
               3.0 * double(t.at(s.ids[kAct]).bytes().count));
   if (current == kNoLocal) t.add_grad(gate, dgate);
 }
@@ -45,6 +46,23 @@ void activation_backward(Tape& t, const Tape::Step& s) {
 /// [rows, width] where the linear before it has `rows`: all tokens, or those sent to experts.
 LocalId inner_tensor(Tape& t, const char* name, std::int64_t elements, Dtype dtype) {
   return t.tensor(name, elements, dtype, {Dim::Batch, Dim::Seq, Dim::Ffn, Dim::Count});
+}
+
+/// The activation of x, or of its first half where gate and up are one buffer. ReLU's backward needs its output alone, the
+/// written-out GELU its intermediates too. `traffic` in bytes of the result.
+LocalId activate(Tape& t, LocalId x, const char* name, std::int64_t elements, double traffic) {
+  const std::string& activation = t.c.model.spec.activation;
+  const bool is_written_out = activation == "gelu_new" && !t.c.is_mlp_fused && !t.c.framework.has_own_models;
+  const Dtype dtype = t.at(x).dtype;
+  const LocalId act = inner_tensor(t, name, elements, dtype);
+  const LocalId extra = is_written_out ? inner_tensor(t, "gelu_new intermediates", 3 * elements, dtype) : kNoLocal;
+  LayerOp& o = t.memory_op(OpKind::Activation, {x}, {act, extra},
+                           (is_written_out ? 8.0 : traffic) * double(t.at(act).bytes().count));
+  o.kernels = is_written_out ? 8 : 1;
+  t.saves(activation == "relu" ? act : x, "activation backward");
+  t.saves(extra, "gelu_new backward: tanh, its factors");
+  t.then_backward(activation_backward, {x, kNoLocal, act, kNoLocal, extra});
+  return act;
 }
 
 LocalId gated(Tape& t, LocalId gate, LocalId up) {
@@ -58,32 +76,14 @@ LocalId gated(Tape& t, LocalId gate, LocalId up) {
     t.then_backward(fused_backward, {gate, up, kNoLocal, out});
     return out;
   }
-  const LocalId act = inner_tensor(t, "activated gate", elements, dtype);
+  const LocalId act = activate(t, gate, "activated gate", elements, 1.0);
   const double bytes = double(t.at(act).bytes().count);
-  t.memory_op(OpKind::Activation, {gate}, {act}, 1.0 * bytes);
-  t.saves(gate, "activation backward");
-  t.then_backward(activation_backward, {gate, kNoLocal, act, kNoLocal, kNoLocal});
   const LocalId out = inner_tensor(t, "product", elements, dtype);
   t.memory_op(OpKind::Multiply, {act, up}, {out}, 2.0 * bytes);
   t.saves(act, "product backward");
   t.saves(up, "product backward");
   t.then_backward(multiply_backward, {gate, up, act, out});
   return out;
-}
-
-LocalId plain_activation(Tape& t, LocalId x) {
-  const Dtype dtype = t.at(x).dtype;
-  const std::int64_t elements = t.at(x).elements;
-  const LocalId act = inner_tensor(t, "activation output", elements, dtype);
-  const bool is_written_out = t.c.model.spec.activation == "gelu_new" && !t.c.is_mlp_fused && !t.c.framework.has_own_models;
-  const LocalId extra = is_written_out ? inner_tensor(t, "gelu_new intermediates", 3 * elements, dtype) : kNoLocal;
-  LayerOp& o = t.memory_op(OpKind::Activation, {x}, {act, extra},
-                           (is_written_out ? 8.0 : 2.0) * double(t.at(act).bytes().count));
-  o.kernels = is_written_out ? 8 : 1;
-  t.saves(x, "activation backward");
-  t.saves(extra, "gelu_new backward: tanh, its factors");
-  t.then_backward(activation_backward, {x, kNoLocal, act, kNoLocal, extra});
-  return act;
 }
 
 }  // namespace
@@ -98,9 +98,10 @@ LocalId feed_forward(Tape& t, LocalId x, const LinearRef& gate, const LinearRef&
     const LocalId g = linear(t, x, gate);
     inner = gated(t, g, linear(t, x, up));
   } else {
-    inner = plain_activation(t, linear(t, x, up));
+    const LocalId wide = linear(t, x, up);
+    inner = activate(t, wide, "activation output", t.at(wide).elements, 2.0);
   }
-  return linear(t, inner, down);
+  return linear(t, dropout(t, inner, t.c.model.spec.mlp_dropout), down);
 }
 
 LocalId mlp(Tape& t, LocalId x) {

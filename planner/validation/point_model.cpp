@@ -49,6 +49,14 @@ json config_of(const PointShape& shape, const char* model_type, bool is_tied, st
 
 bool is_modelled(const char* model_type) { return find_family(model_type, {}) != nullptr; }
 
+/// A run that was measured had a position for every token: llm-foundry sizes the learned table by the length it trains on.
+ModelSpec with_positions(ModelSpec model, const Point& point) {
+  const std::int64_t length = point.seq_len.value_or(0);
+  if (model.learned_positions == 0 || length <= model.max_position_embeddings) return model;
+  model.learned_positions = model.max_position_embeddings = length;
+  return model;
+}
+
 }  // namespace
 
 ModelSpec model_of_shape(const Point& point) {
@@ -87,7 +95,7 @@ ModelSpec PointPlanner::model_of(const Point& point) {
   std::string reason;
   try {
     const ModelSpec& model = catalogue_model(alias_or_self(aliases_.models, point.model));
-    if (size_error(model, point) <= kSizeTolerance) return model;
+    if (size_error(model, point) <= kSizeTolerance) return with_positions(model, point);
     reason = fmt::format("'{}' has {} B parameters here, {} has {:.3g} B", point.model, *point.parameters_b, model.name,
                          double(list_weights(model).total_elements()) / 1e9);
   } catch (const InputError& error) {

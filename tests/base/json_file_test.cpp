@@ -113,6 +113,17 @@ TEST_CASE("unknown fields are refused with the nearest known one") {
   CHECK_THROWS_WITH_AS(fields.finish(), doctest::Contains("recipe.zzz: is not a known field"), InputError);
 }
 
+TEST_CASE("an object inside an object names its place, and is empty when not given") {
+  const json object{{"inner", {{"size", "x"}}}, {"wrong", 3}};
+  JsonFields fields(object, "plan.json");
+  JsonFields inner = fields.object("inner");
+  inner.optional_int("size");
+  CHECK_THROWS_WITH_AS(inner.finish(), doctest::Contains("plan.json: inner.size: must be a whole number"), InputError);
+  CHECK_FALSE(fields.object("absent").optional_int("size").has_value());
+  CHECK_FALSE(fields.object("wrong").optional_int("size").has_value());
+  CHECK_THROWS_WITH_AS(fields.finish(), doctest::Contains("wrong: must be an object, found 3"), InputError);
+}
+
 TEST_CASE("what is no object has no fields") {
   const json list = json::array(), number = 3;
   CHECK_THROWS_WITH_AS(JsonFields(list, "x.json"), "x.json: expected an object {...}, found []", InputError);

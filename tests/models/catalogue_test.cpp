@@ -70,8 +70,18 @@ TEST_CASE("an entry that is part of a checkpoint says so") {
 }
 
 TEST_CASE("a model of a family without a builder is refused by name") {
-  CHECK_THROWS_WITH_AS(load_model("mixtral-8x7b"), doctest::Contains("--model: model 'mixtral-8x7b' (mixtral) is not modelled yet"), InputError);
-  CHECK_THROWS_WITH_AS(load_model("mixtral-8x7b"), doctest::Contains("modelled: llama, mistral, qwen, qwen2"), InputError);
+  const test::ScratchFolder scratch;
+  const std::string file = scratch.write("mamba-130m.json", R"({"name": "mamba-130m", "id": "state-spaces/mamba-130m-hf", "family": "mamba",
+    "architecture": "MambaForCausalLM", "model_type": "mamba", "total_params": 129135360})").string();
+  CHECK_THROWS_WITH_AS(load_model(file), doctest::Contains("unknown architecture 'MambaForCausalLM' (model_type 'mamba')"), InputError);
+  CHECK_THROWS_WITH_AS(load_model(file), doctest::Contains("modelled: llama, mistral, qwen, qwen2"), InputError);
+}
+
+TEST_CASE("the config object of a catalogue file has the last word over its summary fields") {
+  CHECK(load_model("flan-t5-small").spec.mlp == MlpKind::Gated);
+  CHECK(load_model("t5-small").spec.mlp == MlpKind::Plain);
+  CHECK(load_model("opt-350m").spec.norm_placement == NormPlacement::PostResidual);
+  CHECK(load_model("baichuan2-13b").spec.position == PositionKind::Alibi);
 }
 
 TEST_CASE("an unknown name gets the nearest ones, an unknown path is called a path") {

@@ -205,6 +205,32 @@ TEST_CASE("the text part of a multimodal checkpoint is compared, its vision part
   }
 }
 
+TEST_CASE("experts are looked for one by one, stacked ones as one tensor") {
+  ModelFolder mixtral({{"model_type", "mixtral"}, {"hidden_size", 64}, {"num_hidden_layers", 2}, {"num_attention_heads", 4}, {"num_key_value_heads", 2},
+                       {"intermediate_size", 32}, {"vocab_size", 100}, {"num_local_experts", 3}});
+  CHECK(mixtral.at("model.layers.1.block_sparse_moe.experts.2.w2.weight").shape == std::vector<std::int64_t>{64, 32});
+  CHECK(has_note(mixtral.load_single(), "as computed"));
+  std::erase_if(mixtral.tensors, [](const FakeTensor& tensor) { return tensor.name.find("layers.1.block_sparse_moe.experts.2") != std::string::npos; });
+  CHECK_THROWS_WITH_AS(mixtral.load_single(), doctest::Contains("model.layers.1.block_sparse_moe.experts.2.w1.weight [32, 64] is not in the checkpoint"), InputError);
+}
+
+TEST_CASE("bert is stored under its prefix with its pre-training heads, t5 with copies of its embedding") {
+  ModelFolder bert({{"model_type", "bert"}, {"architectures", {"BertModel"}}, {"hidden_size", 64}, {"num_hidden_layers", 2}, {"num_attention_heads", 4},
+                    {"intermediate_size", 128}, {"vocab_size", 1000}});
+  for (FakeTensor& tensor : bert.tensors) tensor.name = "bert." + tensor.name;
+  bert.tensors.push_back({"cls.predictions.bias", {1000}});
+  bert.tensors.push_back({"bert.embeddings.position_ids", {1, 512}, "I64", 8});
+  CHECK(has_note(bert.load_single(), "as computed"));
+  CHECK(has_note(bert.load_single(), "pre-training heads (1,000 elements)"));
+
+  ModelFolder t5({{"model_type", "t5"}, {"d_model", 64}, {"num_layers", 2}, {"d_ff", 128}, {"num_heads", 4}, {"d_kv", 16}, {"vocab_size", 1000}});
+  CHECK(t5.at("decoder.block.1.layer.1.EncDecAttention.q.weight").shape == std::vector<std::int64_t>{64, 64});
+  t5.tensors.push_back({"encoder.embed_tokens.weight", {1000, 64}});
+  t5.tensors.push_back({"decoder.embed_tokens.weight", {1000, 64}});
+  CHECK(has_note(t5.load_single(), "as computed"));
+  CHECK(has_note(t5.load_single(), "copies of the shared embedding (128,000 elements)"));
+}
+
 TEST_CASE("a quantised checkpoint is refused") {
   ModelFolder folder;
   FakeTensor& packed = folder.at("model.layers.0.mlp.up_proj.weight");
