@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -91,10 +90,15 @@ std::string read_file(const fs::path& path) {
   if (fs::is_directory(path, error)) throw InputError(path.string(), "is a folder, not a file");
   std::ifstream in(path, std::ios::binary);
   if (!in) throw InputError(path.string(), fmt::format("cannot be read: {}", std::strerror(errno)));
-  std::ostringstream content;
-  content << in.rdbuf();
+  constexpr std::size_t kLargest = 256 << 20, kPiece = 1 << 20;  // bytes; what people write is far below, /dev/zero is not
+  std::string content, piece(kPiece, '\0');
+  while (in) {
+    in.read(piece.data(), kPiece);
+    content.append(piece, 0, std::size_t(in.gcount()));
+    if (content.size() > kLargest) throw InputError(path.string(), "is larger than 256 MiB, which no file of ours is");
+  }
   if (in.bad()) throw InputError(path.string(), "reading stopped half-way");
-  return std::move(content).str();
+  return content;
 }
 
 void write_file_atomically(const fs::path& path, const std::string& content) {

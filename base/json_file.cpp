@@ -30,6 +30,23 @@ std::string place(const std::string& where, std::string_view text, std::size_t b
   return fmt::format("{}:{}:{}", where, line, column);
 }
 
+constexpr int kDeepest = 256;  // levels; what walks a value recurses, and no file of ours has ten
+
+/// Refuses brackets nested deeper than that. What stands inside quotes does not count.
+void check_depth(std::string_view text, const std::string& where) {
+  int depth = 0;
+  bool is_quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (is_quoted && c == '\\') ++i;
+    else if (c == '"') is_quoted = !is_quoted;
+    else if (!is_quoted && (c == ']' || c == '}')) --depth;
+    else if (!is_quoted && (c == '[' || c == '{') && ++depth > kDeepest)
+      throw InputError(place(where, text, i + 1), fmt::format("is nested more than {} levels deep", kDeepest),
+                       "expected a JSON document that people can read");
+  }
+}
+
 /// Notes the keys of each open object, and throws when one comes twice.
 json::parser_callback_t duplicate_watch(const std::string& where) {
   return [where, open = std::vector<std::set<std::string>>{}](int, json::parse_event_t event, json& value) mutable {
@@ -57,6 +74,7 @@ T finished(const JsonFields& fields, T value) {
 }  // namespace
 
 json parse_json(std::string_view text, const std::string& where, DuplicateKeys duplicates) {
+  check_depth(text, where);
   try {
     return json::parse(text.begin(), text.end(),
                        duplicates == DuplicateKeys::Refuse ? duplicate_watch(where) : nullptr);
@@ -64,7 +82,7 @@ json parse_json(std::string_view text, const std::string& where, DuplicateKeys d
     const bool is_empty = trim(text).empty();
     throw InputError(place(where, text, error.byte),
                      is_empty ? "the file is empty" : "not valid JSON: " + detail_of(error), "expected a JSON document");
-  } catch (const json::exception& error) {                       // a number beyond double, nesting too deep
+  } catch (const json::exception& error) {                       // a number beyond double
     throw InputError(where, fmt::format("is not JSON that can be read: {}", error.what()));
   }
 }

@@ -17,9 +17,15 @@ namespace gpuplan {
 
 enum class DuplicateKeys : std::uint8_t { LastWins, Refuse };
 
-/// Parses `text`. Throws InputError with where = "file:line:column" when it is not JSON.
+/// Parses `text`. Throws InputError with where = "file:line:column" when it is not JSON, or nested absurdly deep.
 nlohmann::json parse_json(std::string_view text, const std::string& where,
                           DuplicateKeys duplicates = DuplicateKeys::LastWins);
+
+/// `value` as text that ends in a line end; bytes that are no UTF-8 (of paths, of arguments) are replaced.
+template <class Json>
+std::string json_text(const Json& value) {
+  return value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
 
 /// Reads and parses a whole file.
 nlohmann::json read_json_file(const std::filesystem::path& path);

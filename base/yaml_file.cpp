@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/names.h"
+#include "base/utf8.h"
 
 namespace gpuplan {
 
@@ -146,7 +147,7 @@ std::optional<bool> YamlFields::optional_flag(const std::string& key) {
 
 std::optional<Bytes> YamlFields::optional_bytes(const std::string& key) {
   const double factor = factor_of(key, kByteKeys);
-  const auto value = optional_number(key, {.most = 0x1p62 / factor});
+  const auto value = optional_number(key, {.most = 0x1p60 / factor});  // 1 EiB, as in a plan file
   return value ? std::optional(Bytes{std::llround(*value * factor)}) : std::nullopt;
 }
 
@@ -260,6 +261,10 @@ YamlFile::YamlFile(YamlFields top, std::string name, std::string content)
       content_(std::move(content)) {}
 
 YamlFile YamlFile::parse(const std::string& text, const std::string& name) {
+  if (const auto at = first_invalid_utf8(text))
+    throw InputError(fmt::format("{}:{}", name, 1 + std::count(text.begin(), text.begin() + std::ptrdiff_t(*at), '\n')),
+                     fmt::format("the byte 0x{:02x} is not UTF-8 text", static_cast<unsigned char>(text[*at])),
+                     "save the file as UTF-8");
   try {
     const YAML::Node node = YAML::Load(text);
     if (node.IsNull()) throw InputError(name + ":1:1", "the file is empty", "expected keys and values");

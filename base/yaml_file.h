@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
@@ -19,10 +18,10 @@
 
 namespace gpuplan {
 
-/// Inclusive bounds of a number in a file.
+/// Inclusive bounds of a number in a file. Above 10^15 of any of our units it is a slip; products of a few stay finite.
 struct NumberRange {
   double least = 0;
-  double most = std::numeric_limits<double>::max();
+  double most = 1e15;
 };
 
 /// One mapping of a YAML file. A bad field is noted and a harmless value returned; `YamlFile::finish` then throws once

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/json_file.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/estimate_answer.h"
@@ -36,7 +37,7 @@ void save(const EstimateAnswer& answer, const std::string& file, Console& consol
     console.err << fmt::format("gpuplan: nothing fits, so {} was not written\n", file);
     return;
   }
-  write_file_atomically(file, make_plan(answer.request, answer.result, *answer.shown).dump(2) + "\n");
+  write_file_atomically(file, json_text(make_plan(answer.request, answer.result, *answer.shown)));
   console.err << fmt::format("gpuplan: the {} plan is saved in {}\n", answer.shown->strategy.name, file);
 }
 
@@ -48,7 +49,7 @@ int run(const CLI::App& app, Console& console) {
   answer.shown = closest_look(answer.result);
   if (is_given(app, "--explain") && answer.shown)
     answer.explanation = explain(answer.request, answer.result, *answer.shown);
-  console.print(is_given(app, "--json") ? estimate_json(answer).dump(2) + "\n" : estimate_text(answer, console.screen));
+  console.print(is_given(app, "--json") ? json_text(estimate_json(answer)) : estimate_text(answer, console.screen));
   if (const auto file = given(app, "--save")) save(answer, *file, console);
   return answer.fits() ? 0 : 1;
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/json_file.h"
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -64,7 +65,7 @@ int run(const CLI::App& app, Console& console) {
   const std::vector<GpuReport> found = search(query);
   if (found.empty()) return refuse(query, as_json, console);
   if (as_json)
-    console.print(gpus_json(found).dump(2) + "\n");
+    console.print(json_text(gpus_json(found)));
   else
     console.print(found.size() == 1 ? gpu_text(found.front(), console.screen) : gpus_text(found, console.screen));
   return 0;

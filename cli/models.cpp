@@ -47,7 +47,7 @@ std::optional<CatalogueEntry> only_model(const std::string& query, const std::ve
 }
 
 int show(const ModelReport& report, bool as_json, Console& console) {
-  console.print(as_json ? nlohmann::ordered_json{{"models", {model_json(report)}}}.dump(2) + "\n"
+  console.print(as_json ? json_text(nlohmann::ordered_json{{"models", {model_json(report)}}})
                         : model_text(report, console.screen));
   return 0;
 }
@@ -69,7 +69,7 @@ int run(const CLI::App& app, Console& console) {
   if (!query.empty())
     if (const auto model = only_model(query, found)) return show(report_model(*model), as_json, console);
   if (found.empty()) return refuse(query, as_json, console);
-  console.print(as_json ? models_json(found).dump(2) + "\n" : models_text(found, console.screen));
+  console.print(as_json ? json_text(models_json(found)) : models_text(found, console.screen));
   return 0;
 }
 

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kMostPerNode = 1024;
-constexpr NumberRange kPositive{.least = 1e-3};  // GB/s: a link that carries nothing is a mistake
+constexpr NumberRange kPositive{.least = 1e-3};  // GB/s, Gbit/s: a link that carries nothing is a mistake
 
 /// The kind index of a GPU in the machine, read once.
 std::optional<std::size_t> kind_index(ClusterFile& cluster, YamlFields& top, const std::string& key,
@@ -101,7 +101,7 @@ void read_network(YamlFields& top, ClusterFile& cluster) {
   auto inter = top.optional_fields("inter");
   if (!inter) return;
   YamlFields nics = inter->fields("nics");
-  const auto count = nics.integer("count", {.least = 1});
+  const auto count = nics.integer("count", {.least = 1, .most = kMostPerNode});
   const double gbit = nics.number("gbit_s", kPositive);
   nics.refuse_unknown();
   inter->allow({"network", "headline_gbit_s", "note", "source", "kind"});
@@ -113,7 +113,7 @@ void read_network(YamlFields& top, ClusterFile& cluster) {
 
 void read_price(YamlFields& top, ClusterFile& cluster) {
   cluster.states_price = top.has("price_usd_h");
-  cluster.usd_per_hour = top.optional_number("price_usd_h");
+  cluster.usd_per_hour = top.optional_number("price_usd_h", {.most = 1e9});
   cluster.price_source = top.optional_text("price_source").value_or("stated in the cluster file");
 }
 

@@ -113,7 +113,7 @@ std::vector<GpuNames> list_gpu_names() {
 }
 
 GpuChoice resolve_gpu(const std::string& text) {
-  const auto all = list_gpu_names();
+  static const std::vector<GpuNames> all = list_gpu_names();  // a list of GPUs asks for each
   const std::string wanted = normalised(text);
   std::vector<const GpuNames*> candidates;
   for (const GpuNames& gpu : all) {

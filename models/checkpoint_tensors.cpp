@@ -22,13 +22,23 @@ constexpr const char* kShardIndex = "model.safetensors.index.json";
 /// Which tensors each shard holds.
 using ShardMap = std::map<std::string, std::vector<std::string>>;
 
+bool is_file_name(const std::string& name) {
+  return !name.empty() && name.find("..") == std::string::npos && !fs::path(name).is_absolute();
+}
+
+/// A name that no file can have (too long, a NUL in it) is one that is not there.
+bool is_there(const fs::path& file) {
+  std::error_code error;
+  return fs::exists(file, error);
+}
+
 ShardMap read_weight_map(const json& index, const std::string& where) {
   const auto map = index.is_object() ? index.find("weight_map") : index.end();
   if (map == index.end() || !map->is_object() || map->empty())
     throw InputError(where, "weight_map: must be an object that gives the file of each tensor");
   ShardMap shards;
   for (const auto& [tensor, file] : map->items()) {
-    if (!file.is_string() || file.get<std::string>().find("..") != std::string::npos)
+    if (!file.is_string() || !is_file_name(file.get<std::string>()))
       throw InputError(where, fmt::format("weight_map.{}: must be a file name, found {}", tensor, file.dump()));
     shards[file.get<std::string>()].push_back(tensor);
   }
@@ -69,7 +79,7 @@ Checkpoint read_shards(const fs::path& folder) {
   const ShardMap shards = read_weight_map(index, file.string());
   std::vector<std::string> missing;
   for (const auto& [shard, tensors] : shards)
-    if (!fs::exists(folder / shard)) missing.push_back(shard);
+    if (!is_there(folder / shard)) missing.push_back(shard);
   Checkpoint checkpoint;
   if (missing.size() == shards.size()) checkpoint = names_only(shards);
   else if (!missing.empty())

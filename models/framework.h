@@ -33,7 +33,7 @@ struct EngineConvention {
   std::int64_t hook_kernels = 0;       // host work of one gather's hooks, in kernel launches
 };
 
-/// One framework. Every field is explained in docs/memory-model.md; `source` says where the facts come from.
+/// One framework. Every field is explained in docs/memory_model.md; `source` says where the facts come from.
 struct FrameworkConvention {
   std::string name, title, source;
   std::vector<std::string> aliases;

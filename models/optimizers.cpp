@@ -11,27 +11,38 @@ namespace gpuplan {
 namespace {
 
 constexpr std::string_view kTorch =
-    "torch.optim: exp_avg = zeros_like(param); foreach makes one parameter-sized list, fused none";
+    "torch.optim: exp_avg = zeros_like(param); foreach makes one parameter-sized list, a loop two tensors at a time, "
+    "fused none";
+constexpr std::string_view kApex = "apex FusedAdam: both moments in fp32 whatever the weight is, one multi-tensor kernel";
 constexpr std::string_view kBf16States =
     "both moments in bf16 whatever the weight is (torchdistx AnyPrecisionAdamW; DeepSpeed bf16_optimizer_states)";
+constexpr std::string_view kKahan =
+    "torchdistx AnyPrecisionAdamW with use_kahan_summation: moments and compensation in bf16, a loop over the tensors";
+constexpr std::string_view kAdafactor =
+    "transformers Adafactor without momentum: fp32 row and column sums, a loop over the tensors";
 constexpr std::string_view kBnb =
     "bitsandbytes optim: 1-byte states, fp32 absmax per 256, tensors under 4096 elements in fp32";
+
+constexpr auto kNone = StepTemporary::None, kList = StepTemporary::Parameters, kLoop = StepTemporary::LargestTensor;
 
 //            name                    states 8bit follow temp   paged  factored muon source
 // clang-format off
 constexpr std::array kOptimizers{
-    OptimizerSpec{"adamw-fused",          2, false, true,  false, false, false, false, kTorch},
-    OptimizerSpec{"adamw-foreach",        2, false, true,  true,  false, false, false, kTorch},
-    OptimizerSpec{"adamw-8bit",           2, true,  false, false, false, false, false, kBnb},
-    OptimizerSpec{"paged-adamw",          2, false, false, false, true,  false, false, kBnb},
-    OptimizerSpec{"paged-adamw-8bit",     2, true,  false, false, true,  false, false, kBnb},
-    OptimizerSpec{"adamw-bf16-states",    2, false, false, false, false, false, false, kBf16States, 2},
-    OptimizerSpec{"adafactor",            0, false, false, true,  false, true,  false, "transformers Adafactor without momentum: fp32 row and column sums"},
-    OptimizerSpec{"lion",                 1, false, true,  false, false, false, false, "Chen et al. 2023: one momentum"},
-    OptimizerSpec{"lion-8bit",            1, true,  false, false, false, false, false, kBnb},
-    OptimizerSpec{"sgd",                  0, false, true,  false, false, false, false, kTorch},
-    OptimizerSpec{"sgd-momentum",         1, false, true,  false, false, false, false, kTorch},
-    OptimizerSpec{"muon",                 1, false, false, true,  false, false, true, "Jordan et al. 2024: momentum for matrices, AdamW for embeddings, norms and the head"},
+    OptimizerSpec{"adamw-fused",          2, false, true,  kNone, false, false, false, kTorch},
+    OptimizerSpec{"adamw-foreach",        2, false, true,  kList, false, false, false, kTorch},
+    OptimizerSpec{"adamw-loop",           2, false, true,  kLoop, false, false, false, kTorch},
+    OptimizerSpec{"adamw-apex",           2, false, false, kNone, false, false, false, kApex},
+    OptimizerSpec{"adamw-8bit",           2, true,  false, kNone, false, false, false, kBnb},
+    OptimizerSpec{"paged-adamw",          2, false, false, kNone, true,  false, false, kBnb},
+    OptimizerSpec{"paged-adamw-8bit",     2, true,  false, kNone, true,  false, false, kBnb},
+    OptimizerSpec{"adamw-bf16-states",    2, false, false, kNone, false, false, false, kBf16States, 2},
+    OptimizerSpec{"adamw-bf16-kahan",     3, false, false, kLoop, false, false, false, kKahan, 2},
+    OptimizerSpec{"adafactor",            0, false, true,  kLoop, false, true,  false, kAdafactor},
+    OptimizerSpec{"lion",                 1, false, true,  kNone, false, false, false, "Chen et al. 2023: one momentum"},
+    OptimizerSpec{"lion-8bit",            1, true,  false, kNone, false, false, false, kBnb},
+    OptimizerSpec{"sgd",                  0, false, true,  kNone, false, false, false, kTorch},
+    OptimizerSpec{"sgd-momentum",         1, false, true,  kNone, false, false, false, kTorch},
+    OptimizerSpec{"muon",                 1, false, false, kList, false, false, true, "Jordan et al. 2024: momentum for matrices, AdamW for embeddings, norms and the head"},
 };
 // clang-format on
 
@@ -46,8 +57,10 @@ constexpr std::array kAliases{Alias{"adamw", "adamw-fused"},
                               Alias{"paged-adamw-32bit", "paged-adamw"},
                               Alias{"paged-adamw8bit", "paged-adamw-8bit"},
                               Alias{"adam", "adamw-fused"},
-    Alias{"anyprecision", "adamw-bf16-states"},
-    Alias{"adamw-anyprecision", "adamw-bf16-states"},
+                              Alias{"adamw-apex-fused", "adamw-apex"},
+                              Alias{"fusedadam", "adamw-apex"},
+                              Alias{"anyprecision", "adamw-bf16-states"},
+                              Alias{"adamw-anyprecision", "adamw-bf16-states"},
                               Alias{"lion-32bit", "lion"}};
 
 }  // namespace

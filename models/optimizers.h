@@ -1,4 +1,4 @@
-// What an optimizer keeps and allocates, per trainable element. Source of every row: formulas.md 3.2 as copied to docs/memory-model.md.
+// What an optimizer keeps and allocates, per trainable element. Source of every row: formulas.md 3.2 as copied to docs/memory_model.md.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,17 @@
 
 namespace gpuplan {
 
+/// What the step allocates beside the states. Parameters: one list as large as what is stepped (torch foreach).
+/// LargestTensor: two tensors as large as the largest one, as a loop over the parameters holds them.
+enum class StepTemporary : std::uint8_t { None, Parameters, LargestTensor };
+
 /// One optimizer implementation.
 struct OptimizerSpec {
   std::string_view name;
-  std::int64_t num_states;    // per-element tensors: 2 for Adam, 1 for momentum and Lion, 0 for SGD
+  std::int64_t num_states;    // per-element tensors: 2 for Adam (3 with Kahan), 1 for momentum and Lion, 0 for SGD
   bool is_8bit;               // states of 1 byte plus one fp32 absmax per 256 (tensors under 4096 elements stay fp32)
   bool states_follow_weight;  // torch: exp_avg = zeros_like(param); bitsandbytes and DeepSpeed keep fp32
-  bool has_step_temporary;    // foreach/for-loop: one parameter-sized temporary list at the step; fused: none
+  StepTemporary temporary;
   bool is_paged;              // states in managed memory, outside the framework's counters
   bool is_factored;           // Adafactor: rows + columns per matrix instead of elements
   bool is_matrix_momentum;    // Muon: momentum for matrices, Adam for the rest

@@ -89,13 +89,8 @@ SaveCost save_cost(const EstimateRequest& r, const TrainedModel& model, const St
   SaveCost s;
   const bool is_adapter = r.recipe.is_adapter();
   s.disk = is_adapter ? bytes_of(model.trainable, n.adapter) : checkpoint_bytes(model);
-  const OptimizerSpec& optimizer = find_optimizer(r.recipe.optimizer);
-  Bytes state;
-  model.each_state([&](const StateList& list, std::int64_t times) {
-    const StateSizes z = state_sizes(list, n, r.recipe, optimizer, {});
-    state += times * (z.master + z.state + z.paged_state);
-  });
-  s.disk_with_optimizer = s.disk + state;
+  const StateSizes whole = model_state(model, n, r.recipe, {});
+  s.disk_with_optimizer = s.disk + whole.master + whole.state + whole.paged_state;
   // sharded full weights are gathered unit by unit; the largest unit in 16 bit exists on the device once more
   if (strategy.layout.shards_weights)
     s.device_peak = Bytes{
@@ -130,11 +125,10 @@ void fill_throughput(StrategyEstimate& e, const EstimateRequest& r) {
   if (price) e.cost_usd = *price * double(e.num_gpus_used) * e.total->value / 3600.0;
 }
 
-/// The KV cache of generation during evaluation: 2 L kv tokens in 16 bit per sequence. It may set the peak instead.
+/// The KV cache of generation during evaluation may set the peak instead.
 void add_generation(Peak& peak, const EstimateRequest& r, const TrainedModel& model) {
   if (r.eval_generate <= 0) return;
-  const std::int64_t tokens = r.recipe.micro_batch * (r.recipe.seq_len + r.eval_generate);
-  const Bytes cache{2 * model.spec.num_hidden_layers * (model.spec.kv_width() + model.spec.value_width()) * tokens};
+  const Bytes cache = generation_cache(r, model.spec);
   const Bytes logits{4 * r.recipe.micro_batch * model.spec.vocab_size};
   const Bytes during = peak.resident + cache + logits;
   peak.pools += cache;
@@ -145,6 +139,22 @@ void add_generation(Peak& peak, const EstimateRequest& r, const TrainedModel& mo
 }
 
 }  // namespace
+
+Bytes generation_cache(const EstimateRequest& r, const ModelSpec& model) {
+  const std::int64_t tokens = r.eval_generate > 0 ? r.recipe.micro_batch * (r.recipe.seq_len + r.eval_generate) : 0;
+  return tokens * kv_bytes_per_token(model);
+}
+
+Bytes kv_bytes_per_token(const ModelSpec& model) {
+  return bytes_of(model.num_hidden_layers * (model.kv_width() + model.value_width()), Dtype::BF16);
+}
+
+StrategyOptions options_for(const EstimateRequest& r, const FrameworkConvention& framework) {
+  StrategyOptions options = r.options;
+  if (!options.fsdp_version && r.recipe.quant.kind == BaseQuant::Nf4 && !framework.fsdp2_shards_quantised)
+    options.fsdp_version = 1;
+  return options;
+}
 
 std::string_view to_string(CommunicationLevel level) {
   switch (level) {
@@ -216,8 +226,7 @@ StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel&
   if (!e.host.fits && e.fits) {
     e.fits = false;
     e.does_not_fit_because =
-        fmt::format("the host needs {} of {}", format_bytes(e.host.needed()),
-                    format_bytes(e.host.capacity));
+        fmt::format("the host needs {} of {}", format_bytes(e.host.needed()), format_bytes(e.host.capacity));
   }
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));
   const CommModel comm = make_comm_model(r.cluster, profile, strategy.mesh);
@@ -234,8 +243,7 @@ EstimateResult estimate(const EstimateRequest& request) {
   EstimateRequest r = request;
   validate_recipe(r.recipe, r.model, r.cluster);
   const FrameworkConvention& framework = find_framework(r.recipe.framework);
-  if (!r.options.fsdp_version && r.recipe.quant.kind == BaseQuant::Nf4 && !framework.fsdp2_shards_quantised)
-    r.options.fsdp_version = 1;
+  r.options = options_for(r, framework);
   EstimateResult out{.model = prepare(r.model, r.recipe, framework),
                      .framework = framework,
                      .profile = default_profile(r.cluster.gpus.front())};

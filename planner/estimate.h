@@ -105,6 +105,14 @@ StrategyEstimate estimate_strategy(const EstimateRequest& request, const Trained
                                    const FrameworkConvention& framework, const Profile& profile,
                                    const Strategy& strategy, StepProgram& program);
 
+/// The options as they apply to this recipe: FSDP means version 1 where version 2 cannot shard a 4-bit base.
+StrategyOptions options_for(const EstimateRequest& request, const FrameworkConvention& framework);
+
+/// Keys and values of every layer in 16 bit: what one token adds to the cache of generation.
+Bytes kv_bytes_per_token(const ModelSpec& model);
+/// The cache when evaluation generates `eval_generate` tokens after full sequences; no bytes when it does not.
+Bytes generation_cache(const EstimateRequest& request, const ModelSpec& model);
+
 /// Checks a recipe against itself and the model. Throws InputError naming the flag.
 void validate_recipe(const Recipe& recipe, const ModelSpec& model, const ClusterSpec& cluster);
 

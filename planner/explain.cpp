@@ -6,6 +6,7 @@
 #include "models/ledger.h"
 #include "models/optimizers.h"
 #include "models/quantisation.h"
+#include "planner/advice.h"
 #include "planner/model_blocks.h"
 #include "planner/state_sizes.h"
 
@@ -81,11 +82,7 @@ ExplainSection state_section(const EstimateRequest& r, const EstimateResult& res
   const OptimizerSpec& optimizer = find_optimizer(r.recipe.optimizer);
   const SizeRules rules{
       .engine = chosen.strategy.engine, .layout = chosen.strategy.layout, .ways = chosen.strategy.mesh.dp_shard};
-  StateSizes total;
-  m.each_state([&](const StateList& list, std::int64_t times) {
-    const StateSizes z = state_sizes(list, n, r.recipe, optimizer, rules);
-    for (std::int64_t i = 0; i < times; ++i) total += z;
-  });
+  const StateSizes total = model_state(m, n, r.recipe, rules);
   ExplainSection s{"Training state of one rank", {}};
   const auto add = [&](const char* term, Bytes bytes, const std::string& source) {
     if (bytes.count > 0)
@@ -103,9 +100,10 @@ ExplainSection state_section(const EstimateRequest& r, const EstimateResult& res
   add("gradients at the step", total.gradient, "same dtype as the weight they belong to (torch)");
   add("fp32 master", total.master, "arXiv 1910.02054: 16-bit weights with an fp32 copy");
   add("optimizer state", total.state + total.paged_state, std::string(optimizer.source));
-  add("temporary at the step", total.step_temporary + total.step_gradient,
-      n.has_master ? "ZeRO steps on an fp32 copy of its gradient partition"
-                   : "foreach optimizers make one parameter-sized list");
+  add("temporary at the step", total.step_temporary + total.step_scratch + total.step_gradient,
+      n.has_master                   ? "ZeRO steps on an fp32 copy of its gradient partition"
+      : total.step_scratch.count > 0 ? "a loop over the tensors holds two copies of the largest"
+                                     : "foreach optimizers make one parameter-sized list");
   if (chosen.strategy.mesh.dp_shard > 1)
     s.lines.push_back({"sharded over",
                        fmt::format("{} ranks: optimizer{}{}", chosen.strategy.mesh.dp_shard,
@@ -225,15 +223,29 @@ ExplainSection time_section(const EstimateRequest& r, const EstimateResult& resu
            ? "model FLOPs 4P per token (no weight gradients of the base) plus attention, over the datasheet rate"
            : "model FLOPs 6P per token plus attention, over the datasheet rate"});
   s.lines.push_back({"global batch",
-                     fmt::format("{} sequences: {} per rank x {} accumulation x {} replicas; schedulers stepped per "
-                                 "process advance {} times per global step",
-                                 chosen.global_batch, r.recipe.micro_batch, r.recipe.grad_accum,
-                                 chosen.strategy.mesh.data_parallel(), chosen.strategy.mesh.data_parallel()),
+                     fmt::format("{} sequences: {} per rank x {} accumulation x {} replicas", chosen.global_batch,
+                                 r.recipe.micro_batch, r.recipe.grad_accum, chosen.strategy.mesh.data_parallel()),
                      "recipe"});
   for (const auto& [name, value] : result.profile.values)
     s.lines.push_back(
         {name, fmt::format("{:g} {}", value.value, value.unit), fmt::format("{}: {}", value.kind, value.source)});
   return s;
+}
+
+/// Advice of one line is text in a common section; a table has a section of its own.
+void add_advice(std::vector<ExplainSection>& out, const AdviceCase& c) {
+  ExplainSection texts{"Advice for this plan (peaks are of tensors on the fullest GPU)", {}};
+  std::vector<ExplainSection> tables;
+  for (Advice& advice : advise(c)) {
+    if (advice.lines.size() > 1) {
+      tables.push_back({std::string(advice.title), std::move(advice.lines)});
+      continue;
+    }
+    advice.lines.front().term = advice.title;
+    texts.lines.push_back(std::move(advice.lines.front()));
+  }
+  if (!texts.lines.empty()) out.push_back(std::move(texts));
+  for (ExplainSection& table : tables) out.push_back(std::move(table));
 }
 
 }  // namespace
@@ -249,6 +261,7 @@ std::vector<ExplainSection> explain(const EstimateRequest& request, const Estima
   out.push_back(tiers_section(result, chosen));
   out.push_back(rules_section(request, result, chosen));
   out.push_back(time_section(request, result, chosen));
+  add_advice(out, {request, result, chosen});
   return out;
 }
 

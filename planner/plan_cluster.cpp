@@ -48,7 +48,7 @@ void list_gpu(Fields& f, Gpu& gpu) {
 template <class Fields, class Link>
 void list_link(Fields& f, Link& link) {
   auto& [latency, bandwidth, all_reduce_bandwidth, source] = link;
-  f("latency_seconds", latency);
+  f("latency_seconds", latency, RealRange{0, 3600});
   f("bandwidth_bytes_per_second", bandwidth);
   f("all_reduce_bandwidth_bytes_per_second", all_reduce_bandwidth);
   f("source", source);
@@ -99,11 +99,34 @@ void list_cluster(Fields& f, Cluster& cluster) {
   f.object("inter", [&](auto& link) { list_link(link, cluster.inter); });
   f("host_link_bytes_per_second", host_link);
   f("host_memory_bytes", host_memory);
-  f("price_per_gpu_hour", price_per_gpu_hour, NumberRange{0, 1e9});
+  f("price_per_gpu_hour", price_per_gpu_hour, RealRange{0, 1e9});
   f("price_source", price_source);
   f("assumptions", assumptions);
   f("file", file);
   f("memory_in_use_bytes", memory_in_use);
+}
+
+/// What a step divides by must not be next to nothing: 1 byte or operation per second at least.
+std::string too_slow_in(const GpuSpec& gpu) {
+  const auto is_too_slow = [](FlopsPerSec rate) { return rate.value != 0 && rate.value < 1; };
+  if (gpu.memory_bandwidth.value < 1) return "memory bandwidth";
+  if (gpu.fp32.value < 1 && gpu.gemm_fp32.value < 1) return "fp32 rate, which every GPU has";
+  for (const FlopsPerSec rate : {gpu.fp32, gpu.fp16, gpu.bf16, gpu.gemm_fp32, gpu.gemm_fp16, gpu.gemm_bf16})
+    if (is_too_slow(rate)) return "rate";
+  return {};
+}
+
+bool is_too_slow(const LinkCost& link) { return link.bandwidth.value < 1 || link.all_reduce_bandwidth.value < 1; }
+
+void check_rates(PlanReader& in, const ClusterSpec& cluster) {
+  if (cluster.num_gpus() > 1 && cluster.gpus_per_node > 1 && is_too_slow(cluster.intra))
+    in.report("intra", "has no bandwidth, and a node has several GPUs");
+  if (cluster.num_gpus() > cluster.gpus_per_node && is_too_slow(cluster.inter))
+    in.report("inter", "has no bandwidth, and there are several nodes");
+  if (cluster.host_link.value < 1) in.report("host_link_bytes_per_second", "is less than 1");
+  for (const GpuSpec& gpu : cluster.gpus)
+    if (const std::string what = too_slow_in(gpu); !what.empty())
+      return in.report("gpus", fmt::format("'{}' has no {}", gpu.id, what));
 }
 
 }  // namespace
@@ -112,6 +135,7 @@ void write_cluster(PlanWriter& out, const ClusterSpec& cluster) { list_cluster(o
 
 void read_cluster(PlanReader& in, ClusterSpec& cluster) {
   list_cluster(in, cluster);
+  if (in.is_clean()) check_rates(in, cluster);
   if (!cluster.gpus.empty() && !cluster.memory_in_use.empty() && cluster.memory_in_use.size() != cluster.gpus.size())
     in.report("memory_in_use_bytes", fmt::format("has {} entries for {} GPUs", cluster.memory_in_use.size(), cluster.gpus.size()));
 }

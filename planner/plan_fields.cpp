@@ -49,7 +49,7 @@ void PlanProblems::finish() const {
   throw InputError(where_, text, hint);
 }
 
-bool PlanReader::operator()(const char* key, double& value, NumberRange range) {
+bool PlanReader::operator()(const char* key, double& value, RealRange range) {
   const auto found = require(key) ? fields_.optional_number(key) : std::nullopt;
   if (!found) return false;
   if (*found < range.least || *found > range.most) {

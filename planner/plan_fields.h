@@ -26,7 +26,9 @@ constexpr std::int64_t kMostCount = 1'000'000'000;
 constexpr std::int64_t kMostBytes = std::int64_t(1) << 60;      // 1 EiB; sums of a few stay inside 64 bits
 
 /// Inclusive bounds of a real number.
-struct NumberRange { double least = 0, most = 1e30; };
+struct RealRange { double least = 0, most = 1e30; };
+/// Of what was computed from such numbers.
+constexpr RealRange kAnyReal{0, std::numeric_limits<double>::max()};
 
 std::span<const NameRow<Preference>> preference_names();        // speed, cost, memory
 std::string_view to_string(Preference preference);
@@ -129,9 +131,9 @@ class PlanReader {
     return keep(value, require(key) ? fields_.optional_int(key, range) : std::nullopt);
   }
   bool operator()(const char* key, Bytes& value) { return (*this)(key, value.count, IntRange{0, kMostBytes}); }
-  bool operator()(const char* key, double& value, NumberRange range = {});
+  bool operator()(const char* key, double& value, RealRange range = {});
   template <class Tag>
-  bool operator()(const char* key, Quantity<Tag>& value) { return (*this)(key, value.value); }
+  bool operator()(const char* key, Quantity<Tag>& value, RealRange range = {}) { return (*this)(key, value.value, range); }
   bool operator()(const char* key, std::vector<std::string>& values);
   bool operator()(const char* key, std::vector<Bytes>& values);
 
@@ -201,6 +203,8 @@ class PlanReader {
   /// The value at `key` as it is; nullptr (and a problem) when there is none.
   const nlohmann::json* any(const char* key) { return require(key) ? fields_.find(key) : nullptr; }
 
+  /// Whether nothing was wrong so far, here and elsewhere in the file.
+  bool is_clean() const { return problems_.empty() && !fields_.has_problems(); }
   void report(std::string_view key, std::string problem) { fields_.report(key, std::move(problem)); }
   /// Hands the problems over, those of unknown fields too.
   void close();

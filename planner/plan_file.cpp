@@ -36,13 +36,13 @@ void list_predicted(Fields& f, P& p) {
   f.object("memory_bytes", [&](auto& inner) {
     for (int c = 0; c < kNumCategories; ++c) inner(to_string(Category(c)).data(), p.memory[std::size_t(c)]);
   });
-  f("step_seconds", p.step);
-  f("tokens_per_second", p.tokens_per_second);
+  f("step_seconds", p.step, kAnyReal);
+  f("tokens_per_second", p.tokens_per_second, kAnyReal);
   f("communication_bytes", p.communication);
   f("max_micro_batch", p.max_micro_batch, IntRange{1, kMostCount});
   f("max_seq_len", p.max_seq_len, IntRange{1, kMostCount});
-  f("epoch_seconds", p.epoch);
-  f("cost_usd", p.cost_usd);
+  f("epoch_seconds", p.epoch, kAnyReal);
+  f("cost_usd", p.cost_usd, kAnyReal);
 }
 
 Predicted predicted_by(const StrategyEstimate& e) {
@@ -55,7 +55,7 @@ Predicted predicted_by(const StrategyEstimate& e) {
 template <class Fields, class Request>
 void list_options(Fields& f, Request& request) {
   f("preference", request.preference);
-  f("price_per_gpu_hour", request.price_per_gpu_hour, NumberRange{0, 1e9});
+  f("price_per_gpu_hour", request.price_per_gpu_hour, RealRange{0, 1e9});
   f("shard_size", request.options.shard_size, IntRange{1, kMostCount});
   f("eval_generate", request.eval_generate);
 }

@@ -14,8 +14,8 @@ template <class Fields, class Lora>
 void list_lora(Fields& f, Lora& lora) {
   auto& [rank, alpha, dropout, targets, adapter_dtype, base_dtype, modules_to_save, is_dora] = lora;
   f("rank", rank, kAtLeastOne);
-  f("alpha", alpha, NumberRange{0, 1e9});
-  f("dropout", dropout, NumberRange{0, 1});
+  f("alpha", alpha, RealRange{0, 1e9});
+  f("dropout", dropout, RealRange{0, 1});
   f("targets", targets);
   f("adapter_dtype", adapter_dtype);
   f("base_dtype", base_dtype);
@@ -74,7 +74,7 @@ void list_dataset(Fields& f, Data& dataset) {
   auto& [rows, tokens_per_row, epochs] = dataset;
   f("rows", rows, IntRange{0, kMostRows});
   f("tokens_per_row", tokens_per_row);
-  f("epochs", epochs, NumberRange{0, 1e9});
+  f("epochs", epochs, RealRange{0, 1e9});
 }
 
 }  // namespace

@@ -147,7 +147,7 @@ const Strategy* first_fitting(const EstimateRequest& r, const EstimateResult& re
   StepProgram program;
   for (const std::string_view name : strategy_names()) {
     if (r.strategy != "auto" && r.strategy != name) continue;
-    storage = make_strategy(name, r.cluster, r.options);
+    storage = make_strategy(name, r.cluster, options_for(r, result.framework));
     if (!why_not_applicable(storage, r.cluster, r.recipe, r.model).empty()) continue;
     StrategyEstimate probe{.strategy = storage};
     if (evaluate(probe, r, model, result.framework, result.profile, program)) return &storage;

@@ -113,10 +113,12 @@ void StageBuilder::step(Group& g) {
   }
   if (step_temporary_bytes_.count > 0 && !step_temporary_ && !is_host)
     step_temporary_ = add(Category::Optimizer, BufferRole::StepTemporary, g.unit,
-                          recipe().optimizer_in_backward ? g.sizes.step_temporary : step_temporary_bytes_);
+                          recipe().optimizer_in_backward ? g.sizes.step_temporary + g.sizes.step_scratch
+                                                         : step_temporary_bytes_);
   const std::uint32_t state = g.state ? g.state : g.paged;
   const Bytes traffic = 2 * g.sizes.trained + p_.buffers[gradient ? gradient : g.host_gradient].bytes + 2 * (g.sizes.state + g.sizes.paged_state) +
-                        2 * g.sizes.master + 4 * g.sizes.step_temporary;
+                        2 * g.sizes.master +
+                        4 * (g.sizes.step_scratch.count > 0 ? g.sizes.trained : g.sizes.step_temporary);
   if (!is_host) {
     const std::uint32_t used = step_gradient_ ? step_gradient_ : gradient;
     emit(OpCode::OptimizerStep, StreamId::Compute, axis, g.unit,

@@ -90,6 +90,7 @@ void StageBuilder::wrap_layer_by_size(Group& root, Group& g, const LayerKind& ki
         &StateSizes::full_gradient, &StateSizes::gradient, &StateSizes::reduce_message, &StateSizes::master,
         &StateSizes::state, &StateSizes::paged_state, &StateSizes::step_gradient, &StateSizes::step_temporary})
     move(field);
+  root.sizes.step_scratch = std::max(root.sizes.step_scratch, all.step_scratch);
   for (auto field : {&StateSizes::trained_elements, &StateSizes::gathered_elements}) {
     const auto part = std::int64_t(double(all.*field) * rest);
     root.sizes.*field += part;
@@ -150,12 +151,15 @@ void StageBuilder::make_groups() {
     g.keeps_after_forward = !layout_.reshards_after_forward || g.is_root || is_reused_soon;
     if (is_reused_soon) kept += g.sizes.gathered_elements;
   }
+  Bytes scratch;
   for (Group& g : s_.groups) {
     g.needs_copy_out = engine_.copies_out && gathers();
     allocate_state(g);
     step_gradient_bytes_ += g.sizes.step_gradient;
     step_temporary_bytes_ += g.sizes.step_temporary;
+    scratch = std::max(scratch, g.sizes.step_scratch);
   }
+  step_temporary_bytes_ += scratch;
 }
 
 }  // namespace gpuplan

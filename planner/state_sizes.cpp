@@ -37,6 +37,7 @@ StateSizes& StateSizes::operator+=(const StateSizes& o) {
   full_gradient += o.full_gradient, gradient += o.gradient, reduce_message += o.reduce_message;
   master += o.master, state += o.state, paged_state += o.paged_state;
   step_gradient += o.step_gradient, step_temporary += o.step_temporary;
+  step_scratch = std::max(step_scratch, o.step_scratch);
   trained_elements += o.trained_elements, gathered_elements += o.gathered_elements;
   return *this;
 }
@@ -78,9 +79,25 @@ StateSizes state_sizes(const std::vector<StateTensor>& tensors, const Numerics& 
                                                          n.has_master ? Dtype::F32 : weight);
     constexpr std::int64_t kMinPagedElements = 100'000;  // bitsandbytes pages tensors from 1e5 elements
     (optimizer.is_paged && each >= kMinPagedElements ? out.paged_state : out.state) += state;
-    if (optimizer.has_step_temporary && !n.has_master) out.step_temporary += bytes_of(stepped, weight);
+    if (n.has_master) continue;
+    if (optimizer.temporary == StepTemporary::Parameters) out.step_temporary += bytes_of(stepped, weight);
+    constexpr std::int64_t kLoopTensors = 2;  // sqrt(v) and its bias-corrected copy; fp32 squares of the gradient
+    if (optimizer.temporary == StepTemporary::LargestTensor)
+      out.step_scratch = std::max(out.step_scratch, kLoopTensors * bytes_of(ceil_div(stepped, t.copies),
+                                                                            optimizer.is_factored ? Dtype::F32 : weight));
   }
   return out;
+}
+
+StateSizes model_state(const TrainedModel& model, const Numerics& numerics, const Recipe& recipe,
+                       const SizeRules& rules) {
+  const OptimizerSpec& optimizer = find_optimizer(recipe.optimizer);
+  StateSizes total;
+  model.each_state([&](const StateList& list, std::int64_t times) {
+    const StateSizes unit = state_sizes(list, numerics, recipe, optimizer, rules);
+    for (std::int64_t i = 0; i < times; ++i) total += unit;
+  });
+  return total;
 }
 
 }  // namespace gpuplan

@@ -16,6 +16,7 @@ struct StateSizes {
   Bytes reduce_message;                     // unsharded gradient in the reduce dtype
   Bytes master, state, paged_state;         // fp32 master; optimizer state on the device; in managed memory
   Bytes step_gradient, step_temporary;      // ZeRO's fp32 gradient copy; foreach temporary
+  Bytes step_scratch;                       // of a loop over the tensors: what the largest needs, not a sum
   std::int64_t trained_elements{};          // stepped by this rank
   std::int64_t gathered_elements{};
   StateSizes& operator+=(const StateSizes& other);
@@ -32,5 +33,9 @@ struct SizeRules {
 /// The state of one unit, summed over its tensors.
 StateSizes state_sizes(const std::vector<StateTensor>& tensors, const Numerics& numerics, const Recipe& recipe,
                        const OptimizerSpec& optimizer, const SizeRules& rules);
+
+/// The state of the whole model: every unit, summed.
+StateSizes model_state(const TrainedModel& model, const Numerics& numerics, const Recipe& recipe,
+                       const SizeRules& rules);
 
 }  // namespace gpuplan

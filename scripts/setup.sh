@@ -14,6 +14,8 @@ test     header:doctest/doctest.h   doctest-dev          doctest-devel    doctes
 lint     tool:clang++               clang                clang            clang          clang
 lint     tool:clang-tidy            clang-tidy           clang-tools-extra clang         clang-tools
 lint     tool:clang-format          clang-format         clang-tools-extra clang         clang-tools
+fuzz     tool:clang++               clang                clang            clang          clang
+fuzz     clang-rt:fuzzer            libclang-rt-dev      compiler-rt      compiler-rt    clang
 '
 
 # What a rebuild of the program depends on. Files under data/ are read at run time.
@@ -25,8 +27,12 @@ on_terminal() { [[ -t 2 && ${TERM:-dumb} != dumb ]]; }
 
 # --- packages ------------------------------------------------------------------------------------------------------
 
-is_present() {  # is_present tool:<program>|header:<path>
+is_present() {  # is_present tool:<program>|header:<path>|clang-rt:<runtime library of clang++>
   local name=${1#*:} prefix
+  if [[ $1 == clang-rt:* ]]; then
+    command -v clang++ >/dev/null && compgen -G "$(clang++ -print-runtime-dir)/libclang_rt.$name*.a" >/dev/null
+    return
+  fi
   if [[ $1 == tool:c++ ]]; then name=${CXX:-c++}; name=${name%% *}; fi
   if [[ $1 == tool:* ]]; then command -v -- "$name" >/dev/null; return; fi
   local -a prefixes

@@ -8,9 +8,10 @@ using nlohmann::json;
 
 std::string text_of(JsonFields& fields, const char* key) { return fields.optional_string(key).value_or(""); }
 
-std::optional<double> amount_of(JsonFields& fields, const char* key) {
+std::optional<double> amount_of(JsonFields& fields, const char* key, double most) {
   const auto value = fields.optional_number(key);
   if (value && !(*value > 0 && *value < 1e18)) fields.report(key, fmt::format("{} is not an amount above 0", *value));
+  if (value && *value > most) fields.report(key, fmt::format("{} is too large, must be {} or less", *value, most));
   return value;
 }
 

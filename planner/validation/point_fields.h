@@ -16,7 +16,9 @@ inline constexpr IntRange kBatchRange{1, 1 << 24}, kTokenRange{1, 1 << 26}, kGpu
 /// Empty when not given.
 std::string text_of(JsonFields& fields, const char* key);
 /// A number above zero.
-std::optional<double> amount_of(JsonFields& fields, const char* key);
+std::optional<double> amount_of(JsonFields& fields, const char* key, double most = 1e18);
+
+constexpr double kMostGib = 1 << 30;  // 1 EiB: beyond it bytes do not fit 63 bits
 /// True, or a text; false and null are not.
 bool flag_of(JsonFields& fields, const char* key);
 /// One text or a list of them.

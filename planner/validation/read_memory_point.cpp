@@ -21,8 +21,8 @@ void read_memory_norm(JsonFields& norm, Point& p) {
 void read_figures(JsonFields& fields, MemoryFigures& memory, const std::string& where) {
   constexpr std::array<std::string_view, 2> kOutcomes{"ok", "oom"};
   memory.metric = fields.require_string("memory_metric");
-  memory.gib = amount_of(fields, "peak_memory_gib");
-  memory.capacity_gib = amount_of(fields, "gpu_mem_gib");
+  memory.gib = amount_of(fields, "peak_memory_gib", kMostGib);
+  memory.capacity_gib = amount_of(fields, "gpu_mem_gib", kMostGib);
   memory.boundary = text_of(fields, "boundary");
   const std::string outcome = fields.optional_string("outcome").value_or("ok");
   if (std::find(kOutcomes.begin(), kOutcomes.end(), outcome) == kOutcomes.end())
@@ -31,7 +31,7 @@ void read_figures(JsonFields& fields, MemoryFigures& memory, const std::string& 
   read_nested(fields, "peak_alt_gib", where, [&](JsonFields& inner) {
     const json* all = fields.find("peak_alt_gib");
     for (const auto& [metric, value] : all->items())
-      if (const auto gib = amount_of(inner, metric.c_str())) memory.others_gib.emplace_back(metric, *gib);
+      if (const auto gib = amount_of(inner, metric.c_str(), kMostGib)) memory.others_gib.emplace_back(metric, *gib);
   });
 }
 

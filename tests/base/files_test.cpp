@@ -61,6 +61,10 @@ TEST_CASE("read_file: a file that cannot be read is the user's mistake, told wit
   CHECK(problem_of_reading("") == "cannot be read: No such file or directory");
 }
 
+TEST_CASE("read_file: a file without an end is refused") {
+  CHECK_THROWS_WITH_AS(read_file("/dev/zero"), doctest::Contains("is larger than 256 MiB"), InputError);
+}
+
 TEST_CASE("write_file_atomically makes a file, replaces it, and leaves nothing else behind") {
   const ScratchFolder scratch;
   const fs::path file = scratch.path() / "plan.json";

@@ -23,8 +23,18 @@ TEST_CASE("a syntax error is placed by file, line and column") {
   CHECK_THROWS_AS(parse_json("\"\xff\xfe\"", "x.json"), InputError);
 }
 
-TEST_CASE("deep nesting does not exhaust the stack") {
-  CHECK_THROWS_AS(parse_json(std::string(200'000, '['), "x.json"), InputError);
+TEST_CASE("deep nesting is refused where it gets absurd, closed or not") {
+  const std::string deep(200'000, '[');
+  CHECK_THROWS_AS(parse_json(deep, "x.json"), InputError);
+  CHECK_THROWS_WITH_AS(parse_json("{\"a\":\n" + deep + std::string(200'000, ']') + "}", "x.json"),
+                       doctest::Contains("x.json:2:256: is nested more than 256 levels deep"), InputError);
+  CHECK(parse_json(std::string(256, '[') + std::string(256, ']'), "x.json").is_array());
+  CHECK(parse_json("\"" + deep + "\"", "x.json") == deep);                       // in quotes it is text
+  CHECK_THROWS_AS(parse_json(R"({"a": "\\", "b": )" + deep, "x.json"), InputError);  // the backslash is escaped, the quote is not
+}
+
+TEST_CASE("text of a value is valid JSON even when the value holds bytes of a path that are not UTF-8") {
+  CHECK(json_text(nlohmann::json{{"id", "a\xff"}}) == "{\n  \"id\": \"a\uFFFD\"\n}\n");
 }
 
 TEST_CASE("a key that comes twice: the last wins, or it is refused") {

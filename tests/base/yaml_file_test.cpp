@@ -33,6 +33,17 @@ TEST_CASE("yaml: text that is not YAML names file, line and column") {
   CHECK_THROWS_AS(yaml("a: *nobody\n"), InputError);
 }
 
+TEST_CASE("yaml: text that is not UTF-8 is refused at its line, so that it can be written as JSON") {
+  CHECK_THROWS_WITH_AS(YamlFile::parse("a: 1\nb: list \x90price\n", "x.yaml"),
+                       doctest::Contains("x.yaml:2: the byte 0x90 is not UTF-8 text"), InputError);
+}
+
+TEST_CASE("yaml: a number that no unit of ours makes sense of is refused") {
+  YamlFile file = YamlFile::parse("bandwidth_gb_s: 1e300\n", "x.yaml");
+  file.top().optional_rate("bandwidth_gb_s");
+  CHECK_THROWS_WITH_AS(file.finish(), doctest::Contains("1e300 is too large, must be 1e+15 or less"), InputError);
+}
+
 TEST_CASE("yaml: an empty file and a file that is no mapping are refused") {
   CHECK_THROWS_WITH_AS(yaml(""), "box.yaml:1:1: the file is empty\n  expected keys and values", InputError);
   CHECK_THROWS_WITH_AS(yaml("# only a comment\n"), "box.yaml:1:1: the file is empty\n  expected keys and values",

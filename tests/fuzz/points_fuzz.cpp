@@ -1,20 +1,13 @@
-// Lines of measured points: refused with an InputError, or read and mapped to a plan or a reason, nothing else.
-#include <cstddef>
-#include <cstdint>
-#include <string_view>
-
-#include "base/error.h"
-#include "planner/validation/point_plan.h"
+// Published measurements as `gpuplan validate FILE` reads them: lines to points, points to questions, and their answers judged.
+#include "fuzz/fuzz_input.h"
+#include "planner/validation/judge.h"
 #include "planner/validation/read_points.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace gpuplan;
   static PointPlanner planner(AliasTable::read());
-  try {
-    for (const Point& point : parse_points({reinterpret_cast<const char*>(data), size}, "fuzz"))
-      if (point.num_gpus <= 64) planner.plan(point);
-  } catch (const InputError&) {
-    // the answer for most texts
-  }
+  std::vector<Point> points;
+  if (!fuzz::try_to([&] { points = parse_points(fuzz::text_of(data, size), "points.jsonl"); })) return 0;
+  if (points.size() <= 2) fuzz::try_to([&] { judge(points, planner); });
   return 0;
 }

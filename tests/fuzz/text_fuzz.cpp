@@ -1,29 +1,13 @@
-// Every text a user can type as a number, an amount, a data type or a name: refused with an InputError or read, nothing else.
-#include <cstddef>
-#include <cstdint>
-#include <string_view>
-
+// Every text a user can type as a number, an amount, a data type or a name.
 #include "base/dtype.h"
-#include "base/error.h"
 #include "base/names.h"
 #include "base/unit_text.h"
-
-namespace {
-
-template <class Read>
-void try_to(Read read) {
-  try {
-    read();
-  } catch (const gpuplan::InputError&) {
-    // the answer for most texts
-  }
-}
-
-}  // namespace
+#include "fuzz/fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace gpuplan;
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  using fuzz::try_to;
+  const std::string_view text = fuzz::text_of(data, size);
   try_to([&] { format_bytes(parse_bytes(text, "fuzz")); });
   try_to([&] { format_duration(Seconds{parse_number(text, "fuzz")}); });
   try_to([&] { format_usd(parse_number(text, "fuzz")); });

@@ -142,6 +142,15 @@ TEST_CASE("estimate --json has every field of the contract, and null where a str
   CHECK(answer_to("estimate --model tinyllama-1.1b --lora --gpus A6000 --explain").contains("explain"));
 }
 
+TEST_CASE("a path that is not UTF-8 is answered in JSON that is") {
+  const WorkingFolder folder;
+  std::filesystem::create_directory("m\xff");
+  std::filesystem::copy_file(std::filesystem::path(GPUPLAN_TEST_DIR) / "fuzz/corpus/config/llama.json", "m\xff/config.json");
+  const nlohmann::json answer = answer_to("estimate --model m\xff --gpus A6000 --save plan.json");
+  CHECK(answer["model"]["id"] == "m\uFFFD");
+  CHECK(ran("estimate plan.json").code == 0);
+}
+
 TEST_CASE("the categories of memory_bytes add up to peak_bytes") {
   const nlohmann::json answer = answer_to("estimate --model tinyllama-1.1b --full --gpus 2x4090,2x3090");
   CHECK(answer["strategies"].size() == 9);

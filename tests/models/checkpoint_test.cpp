@@ -1,4 +1,5 @@
 #include "models/checkpoint.h"
+#include "models/checkpoint_tensors.h"
 
 #include <algorithm>
 
@@ -110,9 +111,18 @@ TEST_CASE("a tensor that the index promises must be in its shard") {
   CHECK_THROWS_WITH_AS(folder.load(), doctest::Contains("lacks the tensor"), InputError);
 }
 
+TEST_CASE("a shard with a name that no file can have is one that is missing") {
+  const test::ScratchFolder scratch;
+  scratch.write("model.safetensors.index.json", json{{"weight_map", {{"a", std::string(300, 'x')}}}}.dump());
+  const auto checkpoint = read_checkpoint(scratch.path());
+  REQUIRE(checkpoint);
+  CHECK_FALSE(checkpoint->has_shapes);
+}
+
 TEST_CASE("an index without a weight map is refused") {
   const ModelFolder folder;
-  for (const char* index : {"{}", "[]", R"({"weight_map": {}})", R"({"weight_map": {"a": 3}})", R"({"weight_map": {"a": "../b"}})"}) {
+  for (const char* index : {"{}", "[]", R"({"weight_map": {}})", R"({"weight_map": {"a": 3}})", R"({"weight_map": {"a": "../b"}})",
+                            R"({"weight_map": {"a": "/etc/hosts"}})", R"({"weight_map": {"a": ""}})"}) {
     folder.scratch.write("model.safetensors.index.json", index);
     CHECK_THROWS_WITH_AS(folder.load(), doctest::Contains("weight_map"), InputError);
   }

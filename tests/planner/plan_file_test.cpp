@@ -302,6 +302,11 @@ TEST_CASE("every mistake in a plan is refused with its place, by the reader and 
       {"/strategy/zero_stage", 2, "strategy.zero_stage: is 2, but fsdp on these 4 GPUs has 3", false},
       {"/strategy/fsdp_version", nullptr, "strategy.fsdp_version: is null, but fsdp on these 4 GPUs has 2", false},
       {"/options/shard_size", 3, "plan.json: options.shard_size: 3 does not divide the 4 GPUs", false},
+      {"/cluster/intra/bandwidth_bytes_per_second", 0, "plan.json: cluster.intra: has no bandwidth, and a node has several GPUs", false},
+      {"/cluster/host_link_bytes_per_second", 0, "cluster.host_link_bytes_per_second: is less than 1", false},
+      {"/cluster/gpus/0/memory_bandwidth_bytes_per_second", 0, "cluster.gpus: 'rtx-a6000' has no memory bandwidth", false},
+      {"/cluster/gpus/0/gemm_bf16_flops_per_second", 0.25, "cluster.gpus: 'rtx-a6000' has no rate", false},
+      {"/cluster/intra/latency_seconds", 3601, "cluster.intra.latency_seconds: 3601 is too large, must be 3600 or less"},
       {"/cluster/memory_in_use_bytes", {1, 2}, "cluster.memory_in_use_bytes: has 2 entries for 4 GPUs", false},
       // the model
       {"/model/config/hidden_size", "big", "plan.json: model.config.hidden_size: must be a whole number", false},

@@ -1,0 +1,91 @@
+// Sharded training: weights gathered once or twice, and what ZeRO's stages are called in FSDP.
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/unit_text.h"
+#include "planner/advice/rows.h"
+#include "planner/advice/what_if.h"
+
+namespace gpuplan {
+namespace {
+
+// --- keep weights gathered -------------------------------------------------------------------------------------------
+
+std::optional<StrategyEstimate> other_reshard(const AdviceCase& c) {
+  const Strategy& s = c.chosen.strategy;
+  const bool is_fsdp = s.engine == Engine::Fsdp1 || s.engine == Engine::Fsdp2;
+  if (!is_fsdp || !s.layout.shards_weights || s.mesh.dp_shard < 2) return std::nullopt;
+  return what_if(c, [](EstimateRequest&, Strategy& changed) {
+    changed.layout.reshards_after_forward = !changed.layout.reshards_after_forward;
+  });
+}
+
+/// Source: torch fully_shard `reshard_after_forward`, FullyShardedDataParallel SHARD_GRAD_OP: backward finds the weights of
+/// forward, so one of two gathers (a third of 3 Psi, arXiv 1910.02054) goes and all gathered weights stay.
+std::vector<ExplainLine> keep_gathered_lines(const AdviceCase& c) {
+  const StrategyEstimate other = *other_reshard(c);
+  const bool keeps_now = !c.chosen.strategy.layout.reshards_after_forward;
+  const StrategyEstimate &kept = keeps_now ? c.chosen : other, &again = keeps_now ? other : c.chosen;
+  const auto figures = [](const StrategyEstimate& e) {
+    return fmt::format("{} per step, {} sent, peak {} ({})", format_duration(e.time.step),
+                       format_bytes(e.communication), format_bytes(peak_of(e)), e.fits ? "fits" : "does not fit");
+  };
+  return {
+      {"",
+       fmt::format("Weights kept gathered from forward to backward (reshard_after_forward=False, SHARD_GRAD_OP): {}. "
+                   "Gathered again in backward (FULL_SHARD): {}. This plan {}.",
+                   figures(kept), figures(again), keeps_now ? "keeps them" : "gathers again"),
+       "torch fully_shard and ShardingStrategy; both plans estimated"}};
+}
+
+// --- ZeRO stages and FSDP strategies ---------------------------------------------------------------------------------
+
+struct Mapping {
+  const char *deepspeed, *fsdp;
+  std::array<const char*, 2> strategies;  // ours, of the two sides; nullptr: none
+};
+
+/// Source: accelerate docs concept_guides/fsdp_and_deepspeed and usage_guides/fsdp; ZeRO++ hpZ (arXiv 2306.10209) shards the
+/// weights inside a node as HYBRID_SHARD does. SHARD_GRAD_OP shards weights between steps, which ZeRO-2 keeps whole.
+constexpr std::array kMappings{
+    Mapping{"stage 0", "NO_SHARD", {"ddp", nullptr}}, Mapping{"stage 1", "no counterpart", {"zero1", nullptr}},
+    Mapping{"stage 2", "SHARD_GRAD_OP", {"zero2", "fsdp-grad-op"}}, Mapping{"stage 3", "FULL_SHARD", {"zero3", "fsdp"}},
+    Mapping{"stage 3 + hpZ", "HYBRID_SHARD", {nullptr, "hsdp"}}};
+
+std::vector<ExplainLine> zero_or_fsdp_lines(const AdviceCase& c) {
+  std::vector<ExplainLine> lines;
+  for (const Mapping& row : kMappings) {
+    std::string text;
+    for (const char* name : row.strategies) {
+      if (!name) continue;
+      const auto e = with_strategy(c, name);
+      text += fmt::format("{}{} {}", text.empty() ? "" : "; ", name, e ? peak_and_step(*e) : "is not applicable");
+    }
+    lines.push_back(
+        {fmt::format("{} = {}", row.deepspeed, row.fsdp), text,
+         "accelerate concept_guides/fsdp_and_deepspeed; SHARD_GRAD_OP also shards the weights between steps, "
+         "which ZeRO-2 keeps whole; FSDP2 calls the two reshard_after_forward=False and True"});
+  }
+  return lines;
+}
+
+}  // namespace
+
+const AdviceRow kKeepGathered{.name = "keep-gathered",
+                              .title = "gather once or twice",
+                              .condition = "FSDP shards the weights over at least two ranks",
+                              .applies = [](const AdviceCase& c) { return other_reshard(c).has_value(); },
+                              .lines = keep_gathered_lines};
+
+const AdviceRow kZeroOrFsdp{
+    .name = "zero-or-fsdp",
+    .title = "DeepSpeed stage and FSDP strategy (peak of tensors, time of a step)",
+    .condition = "the strategy shards optimizer states, gradients or weights over at least two ranks",
+    .applies =
+        [](const AdviceCase& c) {
+          return c.chosen.strategy.layout.shards_optimizer && c.chosen.strategy.mesh.dp_shard > 1;
+        },
+    .lines = zero_or_fsdp_lines};
+
+}  // namespace gpuplan

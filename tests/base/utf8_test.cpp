@@ -1,0 +1,26 @@
+#include "base/utf8.h"
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+using namespace gpuplan;
+
+TEST_CASE("utf8: text in any script is valid") {
+  CHECK_FALSE(first_invalid_utf8(""));
+  CHECK_FALSE(first_invalid_utf8("80 GiB"));
+  CHECK_FALSE(first_invalid_utf8("μs, 机器, 🙂"));
+  CHECK_FALSE(first_invalid_utf8(std::string("\0", 1)));
+}
+
+TEST_CASE("utf8: the first byte that is wrong is found") {
+  CHECK(first_invalid_utf8("ab\xff") == 2);
+  CHECK(first_invalid_utf8("\x80") == 0);              // a continuation without a start
+  CHECK(first_invalid_utf8("a\xc3") == 1);             // cut off
+  CHECK(first_invalid_utf8("\xe2\x82") == 0);          // cut off
+  CHECK(first_invalid_utf8("\xc0\xaf") == 0);          // '/' in two bytes
+  CHECK(first_invalid_utf8("\xe0\x80\x80") == 0);      // longer than needed
+  CHECK(first_invalid_utf8("\xed\xa0\x80") == 0);      // a surrogate
+  CHECK(first_invalid_utf8("\xf4\x90\x80\x80") == 0);  // above U+10FFFF
+  CHECK(first_invalid_utf8("\xe2\x28\xa1") == 0);
+}
