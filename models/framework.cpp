@@ -83,7 +83,7 @@ FrameworkConvention read_convention(const json& record, const std::string& where
       "fused_fsdp_residual_fp32", c.fused_fsdp_residual_fp32)("has_own_models", c.has_own_models)("kernels", c.kernels)("fuses_mlp", c.fuses_mlp)("repeats_kv", c.repeats_kv)(
       "copies_attention_output", c.copies_attention_output)("keeps_fused_qkv", c.keeps_fused_qkv)(
       "unties_head", c.unties_head)("low_rank_keeps_input", c.low_rank_keeps_input)(
-      "quantised_keeps_input", c.quantised_keeps_input)("keeps_last_graph", c.keeps_last_graph)("scales_norm_in_fp32", c.scales_norm_in_fp32)("selective", c.selective)("upcasts_logits", c.upcasts_logits)(
+      "quantised_keeps_input", c.quantised_keeps_input)("main_gradients_fp32", c.main_gradients_fp32)("converts_outputs", c.converts_outputs)("keeps_last_graph", c.keeps_last_graph)("scales_norm_in_fp32", c.scales_norm_in_fp32)("selective", c.selective)("upcasts_logits", c.upcasts_logits)(
       "shifts_logits", c.shifts_logits)("kept_logits", c.kept_logits)("kept_logits_mixed", c.kept_logits_mixed)(
       "chunked_loss_recomputes", c.chunked_loss_recomputes)("chunked_softmax", chunked)(
       "ddp_bucket_bytes", c.ddp_bucket_bytes)("ddp_copies_gradients", c.ddp_copies_gradients)(

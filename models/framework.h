@@ -59,6 +59,7 @@ struct FrameworkConvention {
   SelectiveKind selective = SelectiveKind::Attention;
   // loss
   bool upcasts_logits = true;                    // the model's own cross-entropy in fp32; autocast upcasts in any case
+  bool converts_outputs = false;                 // outputs are fp32 before the loss, whatever the model's code does
   bool shifts_logits = false;                    // contiguous copy of the shifted logits
   KeptLogits kept_logits = KeptLogits::Compute;  // outside autocast
   KeptLogits kept_logits_mixed = KeptLogits::Fp32;  // under autocast or FSDP mixed precision
@@ -71,6 +72,7 @@ struct FrameworkConvention {
   bool zero_has_master =
       true;  // ZeRO keeps 16-bit weights with an fp32 master and steps on an fp32 copy of the gradients
   bool fsdp2_shards_quantised = false;  // bitsandbytes 4-bit storage is not sharded correctly by FSDP2
+  bool main_gradients_fp32 = false;    // gradients accumulate in fp32 beside 16-bit weights (Megatron)
   std::string default_optimizer = "adamw-fused";
   bool is_handwritten = false;  // kernels written for training: fewer launches, fewer bytes
 };

@@ -29,7 +29,8 @@ void resolve_full(Numerics& n, const Recipe& recipe, const FrameworkConvention& 
 
 void resolve_adapters(Numerics& n, const Recipe& recipe, const FrameworkConvention& framework, Engine engine) {
   const bool is_sharded = engine == Engine::Fsdp1 || engine == Engine::Fsdp2;
-  n.is_autocast = is_mixed(recipe.precision) && framework.autocasts_inputs;
+  // DeepSpeed runs the model in 16 bit itself
+  n.is_autocast = is_mixed(recipe.precision) && framework.autocasts_inputs && engine != Engine::Zero;
   n.has_master = engine == Engine::Zero && framework.zero_has_master && recipe.precision != Precision::Fp32;
   n.adapter = framework.adapter == AdapterDtype::Fp32 && !n.has_master ? Dtype::F32 : n.compute;
   if (recipe.lora.adapter_dtype) n.adapter = *recipe.lora.adapter_dtype;
@@ -45,13 +46,14 @@ void resolve_adapters(Numerics& n, const Recipe& recipe, const FrameworkConventi
   if (is_sharded && framework.fused_fsdp_residual_fp32 &&
       recipe.kernels.value_or(framework.kernels) == LayerKernels::Fused)
     n.residual = Dtype::F32;
+  n.saved = n.has_master ? n.compute : n.ends;
 }
 
 }  // namespace
 
 Numerics resolve_numerics(const Recipe& recipe, const FrameworkConvention& framework, Engine engine) {
   Numerics n;
-  n.compute = n.hidden = n.residual = n.weight = n.frozen = n.ends = n.adapter = n.adapter_compute =
+  n.compute = n.hidden = n.residual = n.weight = n.frozen = n.ends = n.adapter = n.saved = n.adapter_compute =
       compute_dtype(recipe.precision);
   n.gather = n.compute;
   if (recipe.is_adapter())
@@ -65,6 +67,7 @@ Numerics resolve_numerics(const Recipe& recipe, const FrameworkConvention& frame
   n.reduce = is_fsdp && sharding.reduces_in_fp32 ? Dtype::F32
              : engine == Engine::Local           ? (recipe.is_adapter() ? n.adapter : n.weight)
                                                  : n.compute;
+  n.has_fp32_gradients = n.has_master && framework.main_gradients_fp32;
   if (!is_mixed(recipe.precision) && recipe.is_adapter() && engine != Engine::Zero) n.reduce = n.adapter;
   return n;
 }

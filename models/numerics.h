@@ -19,9 +19,11 @@ struct Numerics {
   Dtype frozen{};    // frozen linears that are not quantised
   Dtype ends{};      // norms, embedding, head when frozen
   Dtype adapter{};   // adapters, as stored
+  Dtype saved{};     // modules_to_save: copies keep the base's dtype (peft casts adapters only)
   Dtype adapter_compute{};
   Dtype gather{};  // dtype of gathered trainable weights
   Dtype reduce{};  // dtype in which gradients are reduced
+  bool has_fp32_gradients{};  // kept gradients are fp32 although the weights are 16-bit
   bool is_autocast{};
   bool casts_weights{};  // trainable weights are cast to `compute` before use
   bool caches_casts{};   // … and the cast lives until backward

@@ -179,7 +179,8 @@ Bytes weight_bytes(const StateTensor& tensor, std::int64_t elements, const Numer
       return quantised_bytes(elements, ceil_div(elements, std::max<std::int64_t>(tensor.cols, 1)), quant);
     case StateKind::Trained: return bytes_of(elements, n.weight);
     case StateKind::Adapter:
-    case StateKind::SavedCopy: return bytes_of(elements, n.adapter);
+      return bytes_of(elements, n.adapter);
+    case StateKind::SavedCopy: return bytes_of(elements, n.saved);
   }
   return {};
 }

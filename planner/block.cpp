@@ -128,8 +128,9 @@ void choose_kept(const LayerGraph& graph, KeepPolicy policy) {
   }
 }
 
-/// f.chosen: the forward ops that regenerate what is saved but not kept; then drops kept locals that nobody reads.
-void slice_recompute(const LayerGraph& graph) {
+/// f.chosen: the forward ops that regenerate what is saved but not kept; then drops kept locals that nobody reads, unless the
+/// policy stores by op, read or not (torch's selective checkpoint contexts).
+void slice_recompute(const LayerGraph& graph, bool keeps_unread) {
   Flags& f = flags();
   f.chosen.assign(graph.forward.size(), 0);
   f.wanted.assign(graph.locals.size(), 0);
@@ -148,7 +149,8 @@ void slice_recompute(const LayerGraph& graph) {
       if (!f.kept[id] && id >= kNumSlots) f.wanted[id] = 1;
     }
   }
-  for (LocalId id = kNumSlots; id < num_locals(graph); ++id) f.kept[id] = f.kept[id] && (f.saved[id] || read[id]);
+  if (!keeps_unread)
+    for (LocalId id = kNumSlots; id < num_locals(graph); ++id) f.kept[id] = f.kept[id] && (f.saved[id] || read[id]);
 }
 
 }  // namespace
@@ -185,7 +187,7 @@ LayerBlocks add_layer_blocks(StepProgram& program, std::uint8_t graph_id, bool p
   }
   if (!checkpointed) return out;
   choose_kept(graph, policy);
-  slice_recompute(graph);
+  slice_recompute(graph, policy == KeepPolicy::EverySecondMatmul);
   enter();
   f.alive[kSlotX] = f.keep[kSlotX] = f.keep[kSlotY] = 1;
   for (LocalId id = kNumSlots; id < num_locals(graph); ++id) f.keep[id] = f.kept[id];

@@ -60,18 +60,20 @@ StateSizes state_sizes(const std::vector<StateTensor>& tensors, const Numerics& 
       if (shards_weight) out.frozen_gathered += whole.packed, out.gathered_elements += elements;
       continue;
     }
-    const Dtype weight = t.kind == StateKind::Trained ? n.weight : n.adapter;
+    const Dtype weight = t.kind == StateKind::Trained ? n.weight : t.kind == StateKind::SavedCopy ? n.saved : n.adapter;
     const bool is_cast = t.kind == StateKind::Trained ? n.casts_weights : is_fsdp && n.gather != weight;
     const Dtype used = is_cast && is_fsdp ? n.gather : is_cast ? n.compute : weight;
     out.trained += stored;
     if (shards_weight || is_cast) out.trained_gathered += bytes_of(elements, used), out.gathered_elements += elements;
-    const Dtype gradient = is_fsdp && shards_weight ? used : weight;
+    const Dtype kept = n.has_fp32_gradients ? Dtype::F32 : weight;
+    const Dtype gradient = is_fsdp && shards_weight ? used : kept;
     out.full_gradient += bytes_of(elements, gradient);
     out.reduce_message += bytes_of(elements, is_fsdp && n.reduce == Dtype::F32 ? Dtype::F32 : gradient);
     const std::int64_t stepped = rules.layout.shards_optimizer ? part : elements;
-    out.gradient += bytes_of(rules.layout.shards_optimizer ? part : elements, weight);
+    out.gradient += bytes_of(stepped, kept);
     out.trained_elements += stepped;
-    if (n.has_master) out.master += bytes_of(stepped, Dtype::F32), out.step_gradient += bytes_of(stepped, Dtype::F32);
+    if (n.has_master) out.master += bytes_of(stepped, Dtype::F32);
+    if (n.has_master && !n.has_fp32_gradients) out.step_gradient += bytes_of(stepped, Dtype::F32);
     const Bytes state = t.copies * optimizer_state_bytes(optimizer, ceil_div(stepped, t.copies), t.rows, t.cols,
                                                          n.has_master ? Dtype::F32 : weight);
     constexpr std::int64_t kMinPagedElements = 100'000;  // bitsandbytes pages tensors from 1e5 elements

@@ -158,6 +158,8 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
   if (recipe.quant.kind == BaseQuant::Nf4 && s.engine == Engine::Fsdp2 &&
       !find_framework(recipe.framework).fsdp2_shards_quantised)
     return "FSDP2 cannot shard 4-bit bitsandbytes weights correctly: use --fsdp-version 1";
+  if (recipe.quant.kind == BaseQuant::Gptq4 && s.layout.shards_weights)
+    return "a GPTQ base cannot be sharded (no float storage)";
   if (recipe.quant.kind == BaseQuant::Int8 && s.layout.shards_weights)
     return "an 8-bit base cannot be sharded (bitsandbytes)";
   if (recipe.quant.kind == BaseQuant::Nf4 && s.layout.shards_weights && s.engine == Engine::Zero &&

@@ -26,6 +26,7 @@ void read(JsonFields& config, ModelSpec& spec) {
   spec.has_qkv_bias = spec.has_o_bias || config.optional_bool("add_qkv_bias").value_or(false);
   spec.has_final_norm = config.optional_bool("post_layer_norm").value_or(true);
   spec.has_fused_qkv = spec.has_fused_gate_up = true;
+  spec.materialises_scores = true;  // CoreAttention passes an explicit mask: torch's math kernel
   spec.residual_dropout = read_dropout(config, "hidden_dropout", 0);
   spec.attention_dropout = read_dropout(config, "attention_dropout", 0);
   if (config.optional_bool("apply_residual_connection_post_layernorm").value_or(false))

@@ -18,19 +18,29 @@ LayerOp& loss_op(Tape& t, std::initializer_list<LocalId> reads, std::initializer
   return t.memory_op(OpKind::CrossEntropy, reads, writes, traffic);
 }
 
+/// The model's code hands out 16-bit logits (Qwen-1, gpt_bigcode): transformers' usual upcast is missing.
+bool stays_16bit(const Tape& t) {
+  return t.c.model.spec.keeps_16bit_logits && !t.c.framework.has_own_models && !t.c.framework.converts_outputs;
+}
+
 /// fp32 where the model upcasts its logits or autocast runs the loss; else as the logits.
 Dtype loss_dtype(const Tape& t, Dtype logits) {
-  const bool upcasts =
-      t.c.framework.upcasts_logits && (t.c.framework.has_own_models || !t.c.model.spec.keeps_16bit_logits);
-  return upcasts || t.c.numerics.is_autocast ? Dtype::F32 : logits;
+  return (t.c.framework.upcasts_logits && !stays_16bit(t)) || t.c.numerics.is_autocast ? Dtype::F32 : logits;
+}
+
+/// Which copy of the logits the model's output holds until the loss is done.
+KeptLogits kept_logits(const Tape& t) {
+  const FrameworkConvention& f = t.c.framework;
+  if (f.converts_outputs) return KeptLogits::Fp32;
+  const bool is_mixed = t.c.recipe.precision == Precision::Bf16Mixed || t.c.recipe.precision == Precision::Fp16Mixed;
+  return is_mixed ? f.kept_logits_mixed : f.kept_logits;
 }
 
 /// Softmax over the vocabulary, its gradient, and the way back to the head's dtype; `kept` copies live through it.
 LocalId plain_loss(Tape& t, LocalId logits) {
   const FrameworkConvention& f = t.c.framework;
   const std::int64_t E = t.at(logits).elements;
-  const bool is_mixed = t.c.recipe.precision == Precision::Bf16Mixed || t.c.recipe.precision == Precision::Fp16Mixed;
-  const KeptLogits keep = is_mixed ? f.kept_logits_mixed : f.kept_logits;
+  const KeptLogits keep = kept_logits(t);
   const Dtype low = t.at(logits).dtype, wide_dtype = loss_dtype(t, low);
   const double bytes = double(E * size_of(wide_dtype));
   const LocalId wide = t.cast(logits, wide_dtype, "logits in fp32");
@@ -46,24 +56,31 @@ LocalId plain_loss(Tape& t, LocalId logits) {
   loss_op(t, {log_softmax}, {dlog}, bytes);
   const LocalId dwide = logits_tensor(t, "gradient of logits in fp32", E, wide_dtype);
   const LocalId kept = keep == KeptLogits::Fp32 ? wide : keep == KeptLogits::Compute ? logits : kNoLocal;
-  loss_op(t, {log_softmax, dlog, kept}, {dwide}, 3 * bytes);
+  const LocalId output = stays_16bit(t) && wide != logits ? logits : kNoLocal;  // converted only after the loss
+  loss_op(t, {log_softmax, dlog, kept, output}, {dwide}, 3 * bytes);
   return t.cast(dwide, low, "gradient of logits");
 }
 
-/// One kernel that overwrites the (fp32, shifted) logits with their gradient.
+/// One kernel that overwrites fp32 logits with their gradient: the model's own fp32 ones, or a copy of its 16-bit ones.
 LocalId in_place_loss(Tape& t, LocalId logits) {
   const FrameworkConvention& f = t.c.framework;
   const std::int64_t E = t.at(logits).elements;
   const Dtype low = t.at(logits).dtype;
-  LocalId wide = t.cast(logits, loss_dtype(t, low), "logits in fp32");
-  const double bytes = double(t.at(wide).bytes().count);
+  const double bytes = double(bytes_of(E, Dtype::F32).count);
+  const bool upcasts_first = !stays_16bit(t);
+  LocalId in = upcasts_first ? t.cast(logits, loss_dtype(t, low), "logits in fp32") : logits;
   if (f.shifts_logits) {
-    const LocalId shifted = logits_tensor(t, "shifted logits, contiguous", E, t.at(wide).dtype);
-    loss_op(t, {wide}, {shifted}, 2 * bytes);
-    wide = shifted;
+    const LocalId shifted = logits_tensor(t, "shifted logits, contiguous", E, t.at(in).dtype);
+    loss_op(t, {in}, {shifted}, 2 * bytes);
+    in = shifted;
   }
-  loss_op(t, {wide}, {wide}, 3 * bytes);
-  return t.cast(wide, low, "gradient of logits");
+  LocalId output = kNoLocal;
+  if (!upcasts_first) {
+    in = t.cast(in, Dtype::F32, "logits of the loss kernel in fp32");
+    if (kept_logits(t) == KeptLogits::Fp32) output = t.cast(logits, Dtype::F32, "model output converted to fp32");
+  }
+  loss_op(t, {in, upcasts_first ? kNoLocal : logits, output}, {in}, 3 * bytes);
+  return t.cast(in, low, "gradient of logits");
 }
 
 /// A trained head gets a gradient per chunk, added to what the chunks before it left.

@@ -13,6 +13,14 @@ struct LoraIds {
   LocalId input = kNoLocal, mid = kNoLocal;
 };
 
+/// A frozen fp32 weight under autocast, whose cast cache holds trained weights only: its 16-bit copy is made at every use and,
+/// where the input needs a gradient, saved by that use.
+bool is_cast_from_fp32(const Tape& t, const LinearRef& l) {
+  const Numerics& n = t.c.numerics;
+  const Dtype stored = l.out_dim == Dim::Vocab ? n.ends : n.frozen;
+  return !l.is_trained && !l.is_quantised && stored == Dtype::F32 && n.compute != Dtype::F32 && n.is_autocast;
+}
+
 /// A weight in compute dtype for one matmul: a scratch buffer where the stored weight is quantised or of another dtype.
 LocalId usable_weight(Tape& t, const LinearRef& l) {
   const Numerics& n = t.c.numerics;
@@ -24,9 +32,7 @@ LocalId usable_weight(Tape& t, const LinearRef& l) {
     o.weight = l.weight;
     return w;
   }
-  // autocast caches casts of trained weights only; a frozen fp32 one is cast at every use
-  const Dtype stored = l.out_dim == Dim::Vocab ? n.ends : n.frozen;
-  if (l.is_trained || stored != Dtype::F32 || n.compute == Dtype::F32 || !n.is_autocast) return kNoLocal;
+  if (!is_cast_from_fp32(t, l)) return kNoLocal;
   const LocalId w = t.scratch("frozen weight in 16 bit", l.in * l.out, n.compute);
   t.memory_op(OpKind::Cast, {}, {w}, 6.0 * double(l.in * l.out));
   return w;
@@ -65,7 +71,7 @@ void lora_backward(Tape& t, const LinearRef& l, LocalId x, LocalId dy, const Lor
   t.add_grad(x, own);
 }
 
-enum : std::size_t { kX, kIn, kY, kLoraIn, kLoraMid, kLast };
+enum : std::size_t { kX, kIn, kY, kLoraIn, kLoraMid, kLast, kCast };
 
 void linear_backward(Tape& t, const Tape::Step& s) {
   const LinearRef& l = *s.linear;
@@ -74,7 +80,7 @@ void linear_backward(Tape& t, const Tape::Step& s) {
   const std::int64_t N = t.at(x).elements / l.in;
   const LocalId dy = t.cast(t.grad(s.ids[kY]), n.compute, "output gradient in 16 bit");
   const LocalId dx_own = t.tensor("input gradient", N * l.in, n.compute, t.at(x).dims, LocalKind::Activation);
-  const LocalId w = usable_weight(t, l);
+  const LocalId w = s.ids[kCast] != kNoLocal ? s.ids[kCast] : usable_weight(t, l);
   const bool keeps_input = l.is_quantised && t.c.framework.quantised_keeps_input;
   LayerOp& o = t.gemm({dy, w, keeps_input ? s.ids[kIn] : kNoLocal, s.ids[kLast]}, {dx_own}, N, l.in, l.out);
   o.weight = l.weight;
@@ -187,7 +193,7 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind) {
   LoraIds lora;
   const LocalId base = y;
   if (l.is_adapted) y = lora_forward(t, l, x, in, base, lora);
-  t.then_backward(linear_backward, {x, in, y, lora.input, lora.mid, last}, &l);
+  t.then_backward(linear_backward, {x, in, y, lora.input, lora.mid, last, is_cast_from_fp32(t, l) ? w : kNoLocal}, &l);
   return y;
 }
 

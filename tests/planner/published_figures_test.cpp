@@ -79,6 +79,16 @@ TEST_CASE("bf16 optimizer states halve the moments of fp32 weights: 12 bytes per
   CHECK(bytes_per_parameter(r, "llama-3-8b") == doctest::Approx(10.03).epsilon(0.005));  // 4 + 4 + 2 (1 + 4/256)
 }
 
+TEST_CASE("Megatron: 18 bytes per parameter, 6 + 12/n with the distributed optimizer") {
+  // theoretical_memory_usage.py: 2 weights + 4 fp32 gradients + 4 master + 8 states
+  Recipe r;
+  r.framework = "megatron";
+  CHECK(bytes_per_parameter(r, "llama-2-7b", {.engine = Engine::Zero}) == doctest::Approx(18).epsilon(0.001));
+  const StateLayout zero1{true, false, false, true};
+  CHECK(bytes_per_parameter(r, "llama-2-7b", {.engine = Engine::Zero, .layout = zero1, .ways = 8}) ==
+        doctest::Approx(6 + 12.0 / 8).epsilon(0.001));
+}
+
 TEST_CASE("ZeRO paper: 3.82x, 7.21x and 64x less state for stages 1, 2 and 3 on 64 GPUs") {
   // arXiv 1910.02054 figure 1: 16 P against 2P + 2P + 12P/64, 2P + 14P/64, 16P/64; 16 / 4.1875 = 3.82, 16 / 2.21875 = 7.21
   Recipe r;
