@@ -1,7 +1,6 @@
 // gpuplan validate: how far off the predictions are on published measurements.
 #include <array>
 #include <istream>
-#include <iterator>
 #include <set>
 
 #include <fmt/format.h>
@@ -56,15 +55,16 @@ std::optional<Grouping> read_grouping(const CLI::App& app) {
 std::vector<Point> read_all(const CLI::App& app, std::istream& in) {
   std::vector<std::string> files = all_given(app, "points");
   if (files.empty())
-    for (const char* name : {"memory.jsonl", "speed.jsonl"}) files.push_back((data_dir() / "validation" / name).string());
+    for (const char* name : {"memory.jsonl", "speed.jsonl"})
+      files.push_back((data_dir() / "validation" / name).string());
   std::vector<Point> points;
   std::set<std::string> ids;
   for (const std::string& file : files) {
-    const std::vector<Point> more =
-        file == "-" ? parse_points(std::string(std::istreambuf_iterator<char>(in), {}), "standard input") : read_points(file);
+    const std::vector<Point> more = file == "-" ? read_points(in, "standard input") : read_points(file);
     for (const Point& point : more) {
       if (!ids.insert(point.id).second)
-        throw InputError(point.where, fmt::format("the id '{}' is in another file too", point.id), "give each file once");
+        throw InputError(point.where, fmt::format("the id '{}' is in another file too", point.id),
+                         "give each file once");
       points.push_back(point);
     }
   }
@@ -87,7 +87,8 @@ int run(const CLI::App& app, Console& console) {
     answer.picks = {judge_picks(answer.results, PointKind::Memory), judge_picks(answer.results, PointKind::Speed)};
   if (const auto file = given(app, "--save-ranges")) save(*file, to_json(answer.ranges).dump(2) + "\n", console);
   if (const auto file = given(app, "--report")) save(*file, validation_report(answer, read_peers()), console);
-  console.print(is_given(app, "--json") ? validation_json(answer).dump(2) + "\n" : validation_text(answer, console.screen));
+  console.print(is_given(app, "--json") ? validation_json(answer).dump(2) + "\n"
+                                        : validation_text(answer, console.screen));
   return 0;
 }
 

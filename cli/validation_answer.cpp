@@ -14,7 +14,8 @@ ValidationAnswer validate_points(std::vector<Point> points) {
   answer.speed = summarise_speed(answer.results);
   answer.ranges = fit_accuracy(answer.results);
   for (EmpiricalConstant& constant : empirical_constants(judgement.profiles)) {
-    const std::size_t users = constant.use == ConstantUse::Memory ? answer.memory.represented : answer.speed.represented;
+    const std::size_t users =
+        constant.use == ConstantUse::Memory ? answer.memory.represented : answer.speed.represented;
     if (users > 0) answer.constants.push_back(std::move(constant));
   }
   return answer;

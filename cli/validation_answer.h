@@ -13,6 +13,10 @@
 namespace gpuplan {
 
 struct ValidationAnswer {
+  ValidationAnswer() = default;
+  ValidationAnswer(ValidationAnswer&&) = default;  // not copied: results would point into the other's points
+  ValidationAnswer& operator=(ValidationAnswer&&) = default;
+
   std::vector<Point> points;
   std::vector<PointResult> results;  // point into `points`
   MemorySummary memory;

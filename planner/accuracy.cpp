@@ -20,7 +20,8 @@ constexpr std::array<std::string_view, kNumFigures> kFigureNames{"tensors_bytes"
                                                                  "step_seconds"};
 
 nlohmann::ordered_json range_json(const AccuracyRange& r) {
-  return {{"low", r.low}, {"high", r.high}, {"points", r.num_points}, {"sources", r.num_sources}};
+  return {{"low", r.low},   {"high", r.high},         {"points", r.num_points}, {"sources", r.num_sources},
+          {"tail", r.tail}, {"widening", r.widening}, {"coverage", r.coverage}};
 }
 
 AccuracyRange read_range(const json& value, const std::string& where) {
@@ -28,7 +29,10 @@ AccuracyRange read_range(const json& value, const std::string& where) {
   AccuracyRange r{.low = fields.require_number("low"),
                   .high = fields.require_number("high"),
                   .num_points = std::size_t(fields.require_int("points", {0, 1 << 30})),
-                  .num_sources = std::size_t(fields.require_int("sources", {0, 1 << 30}))};
+                  .num_sources = std::size_t(fields.require_int("sources", {0, 1 << 30})),
+                  .tail = fields.require_number("tail"),
+                  .widening = fields.require_number("widening"),
+                  .coverage = fields.require_number("coverage")};
   if (!(r.low > 0 && r.low <= 1)) fields.report("low", "must be above 0 and at most 1");
   if (!(r.high >= 1 && r.high < 1e6)) fields.report("high", "must be at least 1");
   fields.finish();
@@ -37,9 +41,7 @@ AccuracyRange read_range(const json& value, const std::string& where) {
 
 FigureAccuracy read_figure(const json& value, const std::string& where) {
   JsonFields fields(value, where);
-  FigureAccuracy out{.tail = fields.require_number("tail"),
-                     .widening = fields.require_number("widening"),
-                     .coverage = fields.require_number("coverage")};
+  FigureAccuracy out{.coverage = fields.require_number("coverage")};
   const json* all = fields.find("all");
   const json* methods = fields.find("by_method");
   if (!all) fields.report("all", "is missing");
@@ -77,11 +79,12 @@ nlohmann::ordered_json to_json(const Accuracy& accuracy) {
   for (const auto& [figure, a] : accuracy.figures) {
     nlohmann::ordered_json methods = nlohmann::ordered_json::object();
     for (const auto& [method, range] : a.by_method) methods[std::string(to_string(method))] = range_json(range);
-    figures[std::string(to_string(figure))] = {{"all", range_json(a.all)}, {"by_method", methods}, {"tail", a.tail},
-                                               {"widening", a.widening}, {"coverage", a.coverage}};
+    figures[std::string(to_string(figure))] = {
+        {"all", range_json(a.all)}, {"by_method", methods}, {"coverage", a.coverage}};
   }
-  return {{"about", "measured / predicted of published measurements: 8 of 10 lie between low and high. Written by gpuplan "
-                    "validate --save-ranges; fields: README.md"},
+  return {{"about",
+           "measured / predicted of published measurements: 8 of 10 lie between low and high. Written by gpuplan "
+           "validate --save-ranges; fields: README.md"},
           {"figures", figures}};
 }
 

@@ -24,15 +24,16 @@ std::string_view to_string(Figure figure);
 struct AccuracyRange {
   double low = 1, high = 1;  // low <= 1 <= high
   std::size_t num_points{}, num_sources{};
+  double tail{};        // share cut off at either end of the ratios
+  double widening = 1;  // of the logarithm of both ends, where no tail sufficed
+  double coverage{};    // share of the points inside the range that the other sources give
 };
 
 /// The ranges of one figure: for a method where enough was measured, else for all.
 struct FigureAccuracy {
   AccuracyRange all;
   std::vector<std::pair<Method, AccuracyRange>> by_method;
-  double tail{};      // share cut off at either end of the ratios, chosen by the coverage
-  double widening = 1;  // of the logarithm of both ends, where no tail sufficed
-  double coverage{};  // share of the points inside the range that the other sources give
+  double coverage{};  // share of the points inside the range that the other sources give, each by its method's
   const AccuracyRange& of(Method method) const;
 };
 

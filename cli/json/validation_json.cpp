@@ -65,8 +65,8 @@ Json errors_json(const ErrorSummary& s) {
 }
 
 Json verdicts_json(const VerdictCounts& v) {
-  return {{"ok_fits", v.ok_fits},   {"ok_oom", v.ok_oom},     {"oom_oom", v.oom_oom},
-          {"oom_fits", v.oom_fits}, {"left_out", v.left_out}, {"false_alarms", v.false_alarms},
+  return {{"ok_fits", v.ok_fits},    {"ok_oom", v.ok_oom},     {"oom_oom", v.oom_oom},
+          {"oom_fits", v.oom_fits},  {"left_out", v.left_out}, {"false_alarms", v.false_alarms},
           {"dangerous", v.dangerous}};
 }
 
@@ -119,17 +119,26 @@ Json picks_json(const PickSummary& s) {
   Json missed = Json::array();
   for (const Pick& p : s.picks)
     if (!p.is_best())
-      missed.push_back({{"source", p.source}, {"job", p.job}, {"settings", p.num_settings}, {"picked", p.picked},
-                        {"best", p.best}, {"regret", p.regret}});
-  return {{"comparisons", s.picks.size()}, {"best", s.num_best},         {"within_5_percent", s.num_close},
-          {"mean_regret", s.mean_regret},  {"worst_regret", s.worst_regret}, {"missed", missed}};
+      missed.push_back({{"source", p.source},
+                        {"job", p.job},
+                        {"settings", p.num_settings},
+                        {"picked", p.picked},
+                        {"best", p.best},
+                        {"regret", p.regret}});
+  return {{"comparisons", s.picks.size()},   {"best", s.num_best},
+          {"within_5_percent", s.num_close}, {"mean_regret", s.mean_regret},
+          {"worst_regret", s.worst_regret},  {"missed", missed}};
 }
 
 Json constants_json(const std::vector<EmpiricalConstant>& constants) {
   Json list = Json::array();
   for (const EmpiricalConstant& c : constants)
-    list.push_back({{"name", c.name}, {"value", c.value}, {"unit", c.unit}, {"kind", c.kind},
-                    {"of", c.use == ConstantUse::Memory ? "memory" : "time"}, {"source", c.source}});
+    list.push_back({{"name", c.name},
+                    {"value", c.value},
+                    {"unit", c.unit},
+                    {"kind", c.kind},
+                    {"of", c.use == ConstantUse::Memory ? "memory" : "time"},
+                    {"source", c.source}});
   return {{"count", constants.size()}, {"constants", list}};
 }
 
@@ -153,7 +162,8 @@ Json validation_json(const ValidationAnswer& answer) {
                {"empirical_constants", constants_json(answer.constants)},
                {"unsupported", reasons_json(reasons_of(answer.results, PointStatus::Unsupported))},
                {"skipped", reasons_json(reasons_of(answer.results, PointStatus::Skipped))}};
-  if (answer.picks) summary["picks"] = {{"memory", picks_json((*answer.picks)[0])}, {"speed", picks_json((*answer.picks)[1])}};
+  if (answer.picks)
+    summary["picks"] = {{"memory", picks_json((*answer.picks)[0])}, {"speed", picks_json((*answer.picks)[1])}};
   return {{"gpuplan_version", GPUPLAN_VERSION}, {"points", points}, {"summary", summary}};
 }
 

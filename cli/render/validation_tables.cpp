@@ -34,7 +34,9 @@ void add_errors(Table& table, const char* name, const ErrorSummary& s) {
 }
 
 void add_speed(Table& table, const std::string& key, const SpeedSummary& s) {
-  const auto order = [](const PairOrder& o) { return o.pairs ? fmt::format("{:.0f} % of {}", 100 * o.share(), o.pairs) : ""; };
+  const auto order = [](const PairOrder& o) {
+    return o.pairs ? fmt::format("{:.0f} % of {}", 100 * o.share(), o.pairs) : "";
+  };
   const bool has_errors = s.represented > 0;
   table.add({{"  " + key},
              {fmt::format("{}/{}", s.represented, s.scoreable)},
@@ -63,14 +65,14 @@ constexpr std::array<const char*, 3> kGroupingTitles{"  source", "  method", "  
 /// Three digits, whatever the unit.
 std::string figure_text(double value) { return fmt::format("{:.{}f}", value, value < 10 ? 3 : value < 1000 ? 1 : 0); }
 
-void add_range(Table& table, std::string_view figure, std::string_view method, const AccuracyRange& r, double coverage) {
+void add_range(Table& table, std::string_view figure, std::string_view method, const AccuracyRange& r) {
   table.add({{fmt::format("  {}", figure)},
              {std::string(method)},
              {fmt::format("{:.0f} %", 100 * (r.low - 1))},
              {fmt::format("+{:.0f} %", 100 * (r.high - 1))},
              {count(r.num_points)},
              {count(r.num_sources)},
-             {coverage > 0 ? fmt::format("{:.0f} %", 100 * coverage) : ""}});
+             {fmt::format("{:.0f} %", 100 * r.coverage)}});
 }
 
 }  // namespace
@@ -130,8 +132,10 @@ Table speed_by_table(const ValidationAnswer& answer, Grouping grouping) {
 }
 
 Table verdicts_table(const VerdictCounts& v) {
-  Table table{.columns = {{"  what happened"}, {"we say it fits", Align::Right}, {"we say it does not", Align::Right}}, .rows = {}};
-  table.add({{"  it ran"}, {count(v.ok_fits)}, {fmt::format("{} false alarms", v.ok_oom), v.ok_oom ? Ink::Bad : Ink::Plain}});
+  Table table{.columns = {{"  what happened"}, {"we say it fits", Align::Right}, {"we say it does not", Align::Right}},
+              .rows = {}};
+  table.add(
+      {{"  it ran"}, {count(v.ok_fits)}, {fmt::format("{} false alarms", v.ok_oom), v.ok_oom ? Ink::Bad : Ink::Plain}});
   table.add({{"  it ran out of memory"},
              {fmt::format("{} dangerous", v.oom_fits), v.oom_fits ? Ink::Bad : Ink::Plain},
              {count(v.oom_oom)}});
@@ -139,7 +143,11 @@ Table verdicts_table(const VerdictCounts& v) {
 }
 
 Table worst_table(const ValidationAnswer& answer, PointKind kind, std::size_t most) {
-  Table table{.columns = {{"   error", Align::Right}, {"measured", Align::Right}, {"predicted", Align::Right}, {"metric"}, {"point"}},
+  Table table{.columns = {{"   error", Align::Right},
+                          {"measured", Align::Right},
+                          {"predicted", Align::Right},
+                          {"metric"},
+                          {"point"}},
               .rows = {}};
   for (const PointResult* r : worst_of(answer.results, kind, most))
     table.add({{fmt::format("{:+.0f} %", 100 * r->own->error())},
@@ -160,8 +168,8 @@ Table ranges_table(const Accuracy& ranges) {
                           {"covers unseen sources", Align::Right}},
               .rows = {}};
   for (const auto& [figure, a] : ranges.figures) {
-    add_range(table, to_string(figure), "all", a.all, a.coverage);
-    for (const auto& [method, range] : a.by_method) add_range(table, "", to_string(method), range, 0);
+    add_range(table, to_string(figure), "all", a.all);
+    for (const auto& [method, range] : a.by_method) add_range(table, "", to_string(method), range);
   }
   return table;
 }
@@ -176,7 +184,9 @@ Table picks_table(const std::vector<PickSummary>& picks) {
               .rows = {}};
   for (const PickSummary& s : picks) {
     if (s.picks.empty()) continue;
-    const auto share = [&](std::size_t n) { return fmt::format("{} ({:.0f} %)", n, 100.0 * double(n) / double(s.picks.size())); };
+    const auto share = [&](std::size_t n) {
+      return fmt::format("{} ({:.0f} %)", n, 100.0 * double(n) / double(s.picks.size()));
+    };
     table.add({{s.picks.front().kind == PointKind::Memory ? "  least memory" : "  fastest"},
                {count(s.picks.size())},
                {share(s.num_best)},
@@ -189,7 +199,8 @@ Table picks_table(const std::vector<PickSummary>& picks) {
 
 std::vector<std::string> reason_lines(const ValidationAnswer& answer, PointStatus status) {
   std::vector<std::string> lines;
-  for (const ReasonCount& r : reasons_of(answer.results, status)) lines.push_back(fmt::format("{}: {}", r.ids.size(), r.reason));
+  for (const ReasonCount& r : reasons_of(answer.results, status))
+    lines.push_back(fmt::format("{}: {}", r.ids.size(), r.reason));
   return lines;
 }
 
@@ -201,8 +212,8 @@ std::vector<std::string> missed_pick_lines(const std::vector<PickSummary>& picks
   std::stable_sort(missed.begin(), missed.end(), [](const Pick* a, const Pick* b) { return a->regret > b->regret; });
   std::vector<std::string> lines;
   for (const Pick* p : missed)
-    lines.push_back(fmt::format("{:+.1f} %: {}, of {} settings we pick {}, measured best is {}", 100 * p->regret, p->source,
-                                p->num_settings, p->picked, p->best));
+    lines.push_back(fmt::format("{:+.1f} %: {}, of {} settings we pick {}, measured best is {}", 100 * p->regret,
+                                p->source, p->num_settings, p->picked, p->best));
   return lines;
 }
 

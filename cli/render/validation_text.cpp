@@ -44,16 +44,17 @@ std::string verdicts_text(const VerdictCounts& v, const Screen& screen) {
 
 std::string memory_text(const ValidationAnswer& answer, const Screen& screen) {
   if (answer.memory.scoreable == 0) return "";
-  std::string out = "\n" + shown(memory_errors_table(answer.memory), screen) + verdicts_text(answer.memory.verdicts, screen);
-  if (answer.by)
-    out += titled("Memory: median / p90 of |error|", memory_by_table(answer, *answer.by), screen);
+  std::string out =
+      "\n" + shown(memory_errors_table(answer.memory), screen) + verdicts_text(answer.memory.verdicts, screen);
+  if (answer.by) out += titled("Memory: median / p90 of |error|", memory_by_table(answer, *answer.by), screen);
   return out + titled("Memory, furthest off", worst_table(answer, PointKind::Memory, answer.num_worst), screen);
 }
 
 std::string speed_text(const ValidationAnswer& answer, const Screen& screen) {
   if (answer.speed.scoreable == 0) return "";
   std::string out = "\n" + shown(speed_errors_table(answer.speed), screen);
-  if (answer.by) out += titled("Speed: |ln(predicted / measured)| of the time", speed_by_table(answer, *answer.by), screen);
+  if (answer.by)
+    out += titled("Speed: |ln(predicted / measured)| of the time", speed_by_table(answer, *answer.by), screen);
   return out + titled("Speed, furthest off", worst_table(answer, PointKind::Speed, answer.num_worst), screen);
 }
 
@@ -66,8 +67,8 @@ std::string picks_text(const ValidationAnswer& answer, const Screen& screen) {
 }  // namespace
 
 std::string validation_text(const ValidationAnswer& answer, const Screen& screen) {
-  return counts_text(answer, screen) + memory_text(answer, screen) + speed_text(answer, screen) + picks_text(answer, screen) +
-         titled("8 of 10 measurements lie within", ranges_table(answer.ranges), screen) +
+  return counts_text(answer, screen) + memory_text(answer, screen) + speed_text(answer, screen) +
+         picks_text(answer, screen) + titled("8 of 10 measurements lie within", ranges_table(answer.ranges), screen) +
          titled("Not supported", reason_lines(answer, PointStatus::Unsupported), screen);
 }
 

@@ -90,7 +90,8 @@ NetworkAlias read_network(const json& value, const std::string& where) {
   JsonFields fields(value, where);
   NetworkAlias alias{.gbit_per_node = fields.optional_number("gbit_per_node").value_or(0),
                      .gbit_per_gpu = fields.optional_number("gbit_per_gpu").value_or(0)};
-  if ((alias.gbit_per_node > 0) == (alias.gbit_per_gpu > 0)) fields.report("gbit_per_node", "or gbit_per_gpu is needed");
+  if ((alias.gbit_per_node > 0) == (alias.gbit_per_gpu > 0))
+    fields.report("gbit_per_node", "or gbit_per_gpu is needed");
   fields.refuse_unknown();
   fields.finish();
   return alias;
@@ -120,13 +121,15 @@ AliasTable AliasTable::read(const std::filesystem::path& file) {
   each(fields, "quants", [&](const std::string& name, const json& value) {
     table.quants[name] = read_quant(value, fmt::format("{}: quants: {}", where, name));
   });
-  if (const json* rows = fields.find("frameworks"); !rows || !rows->is_array()) fields.report("frameworks", "expected a list");
+  if (const json* rows = fields.find("frameworks"); !rows || !rows->is_array())
+    fields.report("frameworks", "expected a list");
   read_list(fields, "pending_models", table.pending_models);
   read_list(fields, "optimizers_in_backward", table.optimizers_in_backward);
   fields.refuse_unknown();
   fields.finish();
   for (const json& row : content["frameworks"])
-    table.frameworks.push_back(read_framework(row, fmt::format("{}: frameworks: {}", where, table.frameworks.size() + 1)));
+    table.frameworks.push_back(
+        read_framework(row, fmt::format("{}: frameworks: {}", where, table.frameworks.size() + 1)));
   return table;
 }
 

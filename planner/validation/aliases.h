@@ -42,11 +42,11 @@ struct NetworkAlias {
 struct AliasTable {
   std::map<std::string, std::string> models, optimizers;
   std::map<std::string, std::string> checkpointings;  // of points whose norm says `partial`
+  std::map<std::string, std::string> lengths;         // beginnings of `seq_len_kind` whose batches differ in length
   std::map<std::string, std::string> flops_kinds;     // "model", or "executed" with recompute
   std::map<std::string, NetworkAlias> networks;       // others: what such GPUs usually have
-  std::map<std::string, std::string> lengths;         // beginnings of `seq_len_kind` whose batches differ in length
   std::vector<std::string> optimizers_in_backward;  // texts that say so
-  std::vector<std::string> pending_models;  // aliases may name them before the catalogue has them
+  std::vector<std::string> pending_models;          // aliases may name them before the catalogue has them
   std::map<std::string, GpuAlias> gpus;
   std::map<std::string, QuantAlias> quants;
   /// Modules of the model; of alternatives "a|b" the first that it has.

@@ -19,7 +19,8 @@ constexpr std::array<std::string_view, 5> kMemoryNames{"context", "nccl", "blas_
 bool is_empirical(const std::string& kind) { return kind != "datasheet"; }
 
 ConstantUse use_of(const std::string& name) {
-  return std::find(kMemoryNames.begin(), kMemoryNames.end(), name) != kMemoryNames.end() ? ConstantUse::Memory : ConstantUse::Time;
+  return std::find(kMemoryNames.begin(), kMemoryNames.end(), name) != kMemoryNames.end() ? ConstantUse::Memory
+                                                                                         : ConstantUse::Time;
 }
 
 void add_profiles(std::vector<EmpiricalConstant>& out, const std::vector<Profile>& profiles) {
@@ -45,7 +46,8 @@ void add_links(std::vector<EmpiricalConstant>& out) {
     const auto share = row.optional_number("share_of_link");
     const std::string kind = row.text("kind");
     if (share && *share != 1 && is_empirical(kind))
-      out.push_back({fmt::format("share_of_link ({})", row.text("fabric")), *share, "share", kind, row.text("source"), ConstantUse::Time});
+      out.push_back({fmt::format("share_of_link ({})", row.text("fabric")), *share, "share", kind, row.text("source"),
+                     ConstantUse::Time});
   }
 }
 

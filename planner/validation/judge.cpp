@@ -35,9 +35,9 @@ std::optional<Comparison> compare(const MemoryFigures& memory, const MemoryTiers
                                   std::initializer_list<std::string_view> metrics) {
   for (const std::string_view metric : metrics) {
     if (memory.metric == metric && memory.gib)
-      return Comparison{memory.metric, *memory.gib, predicted_gib(tiers, *tier_of(metric))};
+      return Comparison{memory.metric, *memory.gib, predicted_gib(tiers, *tier_of(metric)), tier_of(metric)};
     for (const auto& [other, gib] : memory.others_gib)
-      if (other == metric) return Comparison{other, gib, predicted_gib(tiers, *tier_of(metric))};
+      if (other == metric) return Comparison{other, gib, predicted_gib(tiers, *tier_of(metric)), tier_of(metric)};
   }
   return std::nullopt;
 }
@@ -46,12 +46,13 @@ std::optional<Comparison> compare(const MemoryFigures& memory, const MemoryTiers
 void compare_memory(PointResult& result, const std::string& reports) {
   const MemoryFigures& memory = result.point->memory;
   if (memory.ran_out || !memory.gib) return;
-  if (tier_of(memory.metric)) result.own = compare(memory, *result.tiers, {memory.metric});
   if (memory.metric == kUnspecified && tier_of(reports)) {
-    result.own = Comparison{memory.metric, *memory.gib, predicted_gib(*result.tiers, *tier_of(reports))};
+    result.own =
+        Comparison{memory.metric, *memory.gib, predicted_gib(*result.tiers, *tier_of(reports)), tier_of(reports)};
     (*tier_of(reports) == MemoryTier::Tensors ? result.allocated : result.process) = result.own;
     return;
   }
+  if (tier_of(memory.metric)) result.own = compare(memory, *result.tiers, {memory.metric});
   result.allocated = compare(memory, *result.tiers, {"max_allocated", "max_active"});
   const bool is_process = tier_of(memory.metric) && *tier_of(memory.metric) != MemoryTier::Tensors;
   result.process = is_process ? result.own : compare(memory, *result.tiers, {"nvidia-smi", "max_reserved"});
@@ -63,8 +64,9 @@ struct BoundaryRow {
   std::optional<std::int64_t> Point::*stated;
   std::optional<std::int64_t> StrategyEstimate::*predicted;
 };
-constexpr std::array kBoundaries{BoundaryRow{"max_micro_batch", &Point::micro_batch, &StrategyEstimate::max_micro_batch},
-                                 BoundaryRow{"max_seq_len", &Point::seq_len, &StrategyEstimate::max_seq_len}};
+constexpr std::array kBoundaries{
+    BoundaryRow{"max_micro_batch", &Point::micro_batch, &StrategyEstimate::max_micro_batch},
+    BoundaryRow{"max_seq_len", &Point::seq_len, &StrategyEstimate::max_seq_len}};
 
 /// Of `e`, whose limits are known. Nothing fits: 0.
 std::optional<Comparison> compare_boundary(const Point& point, const StrategyEstimate& e) {
@@ -87,7 +89,8 @@ class Predictor {
       e = estimate_strategy(r, model, framework, profile, e.strategy, program_);
       result.own = compare_speed(*result.point, e, r, model, aliases);
       if (result.own)
-        result.throughput = Throughput{e.tokens_per_second * std::exp(log_time_error(*result.own)), e.tokens_per_second};
+        result.throughput =
+            Throughput{e.tokens_per_second * std::exp(log_time_error(*result.own)), e.tokens_per_second};
     } else {
       evaluate(e, r, model, framework, profile, program_);
     }

@@ -13,8 +13,6 @@ namespace gpuplan {
 enum class PointStatus : std::uint8_t { Scored, Unsupported, Skipped };
 std::string_view to_string(PointStatus status);
 
-/// The tier of memory that a metric reads.
-enum class MemoryTier : std::uint8_t { Tensors, Reserved, Process };
 std::optional<MemoryTier> tier_of(std::string_view metric);
 
 /// Tokens per second of the whole job, whatever the source printed.
@@ -30,8 +28,8 @@ struct PointResult {
   std::optional<Comparison> own;  // empty for a run that ran out of memory and for what was not predicted
   /// The same run, by tier: from the point's own metric where it is of that tier, else from another that it prints.
   std::optional<Comparison> allocated, process;
-  std::optional<Comparison> boundary;  // the largest value that fits, as the point claims and as we say
-  std::optional<MemoryTiers> tiers;  // predicted, of the fullest rank
+  std::optional<Comparison> boundary;    // the largest value that fits, as the point claims and as we say
+  std::optional<MemoryTiers> tiers;      // predicted, of the fullest rank
   std::optional<Throughput> throughput;  // of speed points
 
   bool is_predicted() const { return tiers.has_value(); }

@@ -17,7 +17,8 @@ std::vector<Peer> read_list(JsonFields& fields, const char* key, const std::stri
   if (!list || !list->is_array()) return out;
   for (const json& row : *list) {
     JsonFields one(row, fmt::format("{}: {}", where, key));
-    out.push_back({one.require_string("tool"), one.require_string("scope"), one.require_number("median"), one.require_number("p90")});
+    out.push_back({one.require_string("tool"), one.require_string("scope"), one.require_number("median"),
+                   one.require_number("p90")});
     one.finish();
   }
   return out;

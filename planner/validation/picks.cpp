@@ -20,7 +20,8 @@ struct Cost {
 
 std::string job_of(const Point& p) {
   std::string job = fmt::format("{}, {}, {} tokens, {}", p.model, p.method, p.seq_len.value_or(0), hardware_of(p));
-  if (p.kind == PointKind::Memory) job += fmt::format(", micro batch {}, {}", p.micro_batch.value_or(0), p.memory.metric);
+  if (p.kind == PointKind::Memory)
+    job += fmt::format(", micro batch {}, {}", p.micro_batch.value_or(0), p.memory.metric);
   return job;
 }
 
@@ -30,10 +31,10 @@ Cost cost_of(const PointResult& r) {
 }
 
 Pick make_pick(const std::vector<Cost>& costs) {
-  const auto best =
-      std::min_element(costs.begin(), costs.end(), [](const Cost& a, const Cost& b) { return a.measured < b.measured; });
-  const auto picked =
-      std::min_element(costs.begin(), costs.end(), [](const Cost& a, const Cost& b) { return a.predicted < b.predicted; });
+  const auto best = std::min_element(costs.begin(), costs.end(),
+                                     [](const Cost& a, const Cost& b) { return a.measured < b.measured; });
+  const auto picked = std::min_element(costs.begin(), costs.end(),
+                                       [](const Cost& a, const Cost& b) { return a.predicted < b.predicted; });
   const Point& point = *best->result->point;
   return {.kind = point.kind,
           .source = point.source,

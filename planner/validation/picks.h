@@ -11,10 +11,10 @@ namespace gpuplan {
 /// One comparison. Of speed, the setting with the most tokens per second; of memory, the one that needs the least.
 struct Pick {
   PointKind kind{};
-  std::string source, job;          // job: model, method, length, hardware; for memory also the batch
-  std::string picked, best;         // ids
+  std::string source, job;   // job: model, method, length, hardware; for memory also the batch
+  std::string picked, best;  // ids
   std::size_t num_settings{};
-  double regret{};                  // measured time (or memory) of our pick over the best's, less 1
+  double regret{};  // measured time (or memory) of our pick over the best's, less 1
   bool is_best() const { return picked == best; }
 };
 

@@ -26,8 +26,8 @@ struct PointLora {
 
 /// What a memory point measured, GiB per GPU; of an out-of-memory run, nothing.
 struct MemoryFigures {
-  std::string metric;            // max_allocated, max_active, max_reserved, nvidia-smi, unspecified
-  std::optional<double> gib;     // under `metric`
+  std::string metric;         // max_allocated, max_active, max_reserved, nvidia-smi, unspecified
+  std::optional<double> gib;  // under `metric`
   std::vector<std::pair<std::string, double>> others_gib;  // other metrics of the same run
   std::optional<double> capacity_gib;                      // of the GPU, as the framework sees it
   bool ran_out = false;
@@ -35,7 +35,8 @@ struct MemoryFigures {
 };
 
 struct SpeedFigures {
-  std::string metric;  // step_time_s, tokens_per_s, tokens_per_s_per_gpu, samples_per_s, total_time_s, tflops_per_gpu, mfu
+  std::string
+      metric;  // step_time_s, tokens_per_s, tokens_per_s_per_gpu, samples_per_s, total_time_s, tflops_per_gpu, mfu
   double value{};
   std::string flops_kind;                 // which FLOPs the source counted, in its words
   std::optional<double> tokens_per_step;  // of the whole job; printed, or by arithmetic from what is

@@ -30,7 +30,8 @@ struct GenericFamily {
   const char* model_type;
   bool needs_mha;
 };
-constexpr std::array kGeneric{GenericFamily{"llama", false}, GenericFamily{"gpt2", true}, GenericFamily{"starcoder2", false}};
+constexpr std::array kGeneric{GenericFamily{"llama", false}, GenericFamily{"gpt2", true},
+                              GenericFamily{"starcoder2", false}};
 
 /// Learned positions, where the family has them, reach as far as the point trains.
 json config_of(const PointShape& shape, const char* model_type, bool is_tied, std::int64_t num_positions) {
@@ -65,11 +66,13 @@ ModelSpec model_of_shape(const Point& point) {
   for (const GenericFamily& family : kGeneric)
     for (const bool is_tied : {false, true}) {
       if (!is_modelled(family.model_type) || (family.needs_mha && shape.num_kv_heads != shape.num_heads)) continue;
-      ModelSpec model = parse_hf_config(config_of(shape, family.model_type, is_tied, point.seq_len.value_or(1)), point.where);
+      ModelSpec model =
+          parse_hf_config(config_of(shape, family.model_type, is_tied, point.seq_len.value_or(1)), point.where);
       if (!best || size_error(model, point) < size_error(*best, point)) best = std::move(model);
     }
   if (!best || size_error(*best, point) > kSizeTolerance)
-    throw InputError("", fmt::format("no family explains the {} B parameters of '{}'", point.parameters_b.value_or(0), point.model));
+    throw InputError(
+        "", fmt::format("no family explains the {} B parameters of '{}'", point.parameters_b.value_or(0), point.model));
   best->name = best->id = point.model;
   best->source = point.where;
   return *best;

@@ -43,14 +43,15 @@ PointPlan PointPlanner::plan(const Point& point) {
     r.model = model_of(point);
     const FrameworkAlias framework = framework_of(point, aliases_);
     r.recipe = recipe_of(point, r.model, framework, aliases_);
+    out.reports = framework.reports;
     r.options.fsdp_version = framework.fsdp_version;
     r.options.shard_size = point.shard_size;
     r.cluster = cluster_of(point);
     if (r.strategy == "hsdp" && point.shard_size == point.num_gpus) r.strategy = "fsdp";  // one replica
     const Strategy strategy = make_strategy(r.strategy, r.cluster, r.options);
     r.recipe.grad_accum = accumulation_of(point, r.recipe, strategy, framework.grad_accum);
-    out.reports = framework.reports;
-    if (!strategy.layout.shards_weights) r.recipe.offload.params = OffloadTarget::None;  // whole weights stay on the GPU
+    if (!strategy.layout.shards_weights)
+      r.recipe.offload.params = OffloadTarget::None;  // whole weights stay on the GPU
     validate_recipe(r.recipe, r.model, r.cluster);
     // an engine runs on one GPU too: it shards nothing there and keeps its data types
     if (point.num_gpus > 1 || strategy.engine == Engine::Local)

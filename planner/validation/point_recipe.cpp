@@ -1,15 +1,12 @@
 // The recipe of a point. Enumerations of the `norm` block are rows here; names of sources are rows of aliases.json.
 #include <algorithm>
 #include <array>
-#include <set>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/names.h"
 #include "models/framework.h"
-#include "models/recipe_names.h"
-#include "models/weights.h"
 #include "planner/validation/point_plan.h"
 
 namespace gpuplan {
@@ -20,7 +17,8 @@ namespace {
 template <class Row, std::size_t N>
 const Row& row_of(const std::array<Row, N>& rows, const std::string& name, const char* what) {
   const auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.name == name; });
-  if (row == rows.end()) refuse(name.empty() ? fmt::format("{} is not stated", what) : fmt::format("{} '{}'", what, name));
+  if (row == rows.end())
+    refuse(name.empty() ? fmt::format("{} is not stated", what) : fmt::format("{} '{}'", what, name));
   return *row;
 }
 
@@ -29,20 +27,19 @@ struct MethodRow {
   Method method;
   bool is_dora;
 };
-constexpr std::array kMethods{MethodRow{"full", Method::Full, false},   MethodRow{"pretrain", Method::Full, false},
-                              MethodRow{"lora", Method::Lora, false},   MethodRow{"qlora", Method::Qlora, false},
-                              MethodRow{"dora", Method::Lora, true},    MethodRow{"qdora", Method::Qlora, true}};
+constexpr std::array kMethods{MethodRow{"full", Method::Full, false}, MethodRow{"pretrain", Method::Full, false},
+                              MethodRow{"lora", Method::Lora, false}, MethodRow{"qlora", Method::Qlora, false},
+                              MethodRow{"dora", Method::Lora, true},  MethodRow{"qdora", Method::Qlora, true}};
 
 struct PrecisionRow {
   std::string_view name;
   Precision precision;
   bool is_fp8;
 };
-constexpr std::array kPrecisions{PrecisionRow{"bf16-true", Precision::Bf16True, false},
-                                 PrecisionRow{"bf16-mixed", Precision::Bf16Mixed, false},
-                                 PrecisionRow{"fp16-mixed", Precision::Fp16Mixed, false},
-                                 PrecisionRow{"fp32", Precision::Fp32, false},
-                                 PrecisionRow{"fp8", Precision::Bf16Mixed, true}};
+constexpr std::array kPrecisions{
+    PrecisionRow{"bf16-true", Precision::Bf16True, false}, PrecisionRow{"bf16-mixed", Precision::Bf16Mixed, false},
+    PrecisionRow{"fp16-mixed", Precision::Fp16Mixed, false}, PrecisionRow{"fp32", Precision::Fp32, false},
+    PrecisionRow{"fp8", Precision::Bf16Mixed, true}};
 
 /// A loss that comes with fused kernels comes with fused norms and MLPs too (Liger, Triton).
 struct LossRow {
@@ -86,8 +83,8 @@ struct LengthRow {
   std::string_view name;
   Packing packing;
 };
-constexpr std::array kLengths{LengthRow{"", Packing::Packed},       LengthRow{"packed", Packing::Packed},
-                              LengthRow{"fixed", Packing::Packed},  LengthRow{"padded", Packing::Padded},
+constexpr std::array kLengths{LengthRow{"", Packing::Packed}, LengthRow{"packed", Packing::Packed},
+                              LengthRow{"fixed", Packing::Packed}, LengthRow{"padded", Packing::Padded},
                               LengthRow{"dynamic", Packing::Dynamic}};
 
 struct OffloadRow {
@@ -101,72 +98,6 @@ constexpr std::array kOffloads{
     OffloadRow{"params", [](Offload& o) { o.params = OffloadTarget::Cpu; }},
     OffloadRow{"activations", [](Offload& o) { o.activations = true; }}};
 
-std::set<std::string> modules_of(const ModelSpec& model) {
-  std::set<std::string> names;
-  const ModelWeights weights = list_weights(model);
-  const auto add = [&](const std::vector<WeightTensor>& list) {
-    for (const WeightTensor& tensor : list) {
-      const auto parts = split(tensor.name, '.');
-      names.insert(parts.size() >= 2 ? parts[parts.size() - 2] : tensor.name);
-    }
-  };
-  add(weights.before);
-  for (const LayerKind& kind : weights.kinds) add(kind.tensors);
-  add(weights.after);
-  return names;
-}
-
-/// Of "a|b" the first module that the model has; the text itself when it has none, which is refused later by name.
-std::string pick_module(const std::string& alternatives, const std::set<std::string>& known) {
-  const auto names = split(alternatives, '|');
-  const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& n) { return known.contains(n); });
-  return found == names.end() ? names.front() : *found;
-}
-
-void add_once(std::vector<std::string>& list, const std::string& name) {
-  if (std::find(list.begin(), list.end(), name) == list.end()) list.push_back(name);
-}
-
-/// PEFT's own choice for decoders, where nothing is stated.
-const std::vector<std::string> kUnstatedTargets{"q_proj", "v_proj"};
-
-/// Table of token embeddings and head, under the names that families have for them.
-const std::vector<std::string> kEmbeddings{"embed_tokens|wte|word_embeddings|embed_in|tok_embeddings", "lm_head|embed_out|output_layer"};
-
-LoraSpec lora_of(const Point& point, const ModelSpec& model, const AliasTable& aliases) {
-  LoraSpec lora;
-  lora.rank = point.lora.rank.value_or(8);
-  lora.alpha = point.lora.alpha.value_or(2.0 * double(lora.rank));
-  lora.targets.clear();
-  const auto known = modules_of(model);
-  if (point.lora.trains_embeddings)
-    for (const std::string& module : kEmbeddings) add_once(lora.modules_to_save, pick_module(module, known));
-  for (const std::string& target : point.lora.targets.empty() ? kUnstatedTargets : point.lora.targets) {
-    const auto trained = aliases.trained_modules.find(target);
-    if (trained != aliases.trained_modules.end()) {
-      for (const std::string& module : trained->second) add_once(lora.modules_to_save, pick_module(module, known));
-      continue;
-    }
-    const auto alias = aliases.lora_targets.find(target);
-    if (alias == aliases.lora_targets.end() || known.contains(target))
-      add_once(lora.targets, target);
-    else
-      for (const std::string& module : alias->second) add_once(lora.targets, pick_module(module, known));
-  }
-  return lora;
-}
-
-QuantSpec quant_of(const Point& point, const FrameworkAlias& framework, const AliasTable& aliases) {
-  const auto alias = aliases.quants.find(point.quant);
-  if (alias == aliases.quants.end()) refuse(fmt::format("quantisation '{}'", point.quant));
-  QuantSpec quant;
-  try {
-    quant.kind = parse_quant(alias->second.kind, "quant");
-  } catch (const InputError&) { refuse(fmt::format("quantisation '{}' is not modelled yet", alias->second.kind)); }
-  quant.double_quant = alias->second.is_double || framework.double_quant;
-  return quant;
-}
-
 std::int64_t stated(const std::optional<std::int64_t>& value, const char* what) {
   if (!value) refuse(fmt::format("{} is not stated", what));
   return *value;
@@ -179,12 +110,12 @@ bool is_known_framework(const std::string& name) {
   } catch (const InputError&) { return false; }
 }
 
-void set_method(Recipe& r, const Point& p, const ModelSpec& model, const FrameworkAlias& framework, const AliasTable& aliases) {
+void set_method(Recipe& r, const Point& p, const ModelSpec& model, const FrameworkAlias& framework,
+                const AliasTable& aliases) {
   const MethodRow& method = row_of(kMethods, p.method, "method");
   r.method = method.method;
   if (r.is_adapter()) r.lora = lora_of(p, model, aliases);
   r.lora.is_dora = method.is_dora;
-  if (r.is_adapter() && p.quant.empty() && p.weight_dtype == "float32") r.lora.base_dtype = Dtype::F32;
   r.lora.dropout = framework.lora_dropout;
   if (p.quant.empty()) return;
   if (!r.is_adapter()) refuse("full fine-tuning of a quantised model");
@@ -194,7 +125,8 @@ void set_method(Recipe& r, const Point& p, const ModelSpec& model, const Framewo
 
 /// `partial` stands for many things; the alias table knows those that are a kind of ours.
 Checkpointing checkpointing_of(const Point& p, const AliasTable& aliases) {
-  const std::string name = p.checkpointing == "partial" ? alias_or_self(aliases.checkpointings, p.checkpointing_text) : p.checkpointing;
+  const std::string name =
+      p.checkpointing == "partial" ? alias_or_self(aliases.checkpointings, p.checkpointing_text) : p.checkpointing;
   return row_of(kCheckpointings, name, "checkpointing").kind;
 }
 
@@ -209,6 +141,15 @@ void set_kernels(Recipe& r, const Point& p, const FrameworkAlias& framework, con
   r.checkpointing = checkpointing_of(p, aliases);
 }
 
+/// Lengths that differ from batch to batch decide what the allocator can reuse, so they count even where the longest is
+/// meant.
+Packing packing_of(const Point& p, const AliasTable& aliases) {
+  const std::pair<const std::string, std::string>* longest = nullptr;
+  for (const auto& row : aliases.lengths)
+    if (p.length_text.starts_with(row.first) && (!longest || row.first.size() > longest->first.size())) longest = &row;
+  return row_of(kLengths, longest ? longest->second : p.length, "length").packing;
+}
+
 }  // namespace
 
 FrameworkAlias framework_of(const Point& point, const AliasTable& aliases) {
@@ -220,21 +161,10 @@ FrameworkAlias framework_of(const Point& point, const AliasTable& aliases) {
     if (!found.until_then.empty() && !is_known_framework(found.record)) found.record = found.until_then;
     return found;
   }
+  if (!point.framework.empty() && is_known_framework(point.framework))
+    return {.norm = point.framework, .record = point.framework};
   refuse(point.framework.empty() ? "the framework is not stated" : fmt::format("framework '{}'", point.framework));
 }
-
-namespace {
-
-/// Lengths that differ from batch to batch decide what the allocator can reuse, so they count even where the longest is meant.
-Packing packing_of(const Point& p, const AliasTable& aliases) {
-  const std::pair<const std::string, std::string>* longest = nullptr;
-  for (const auto& row : aliases.lengths)
-    if (p.length_text.starts_with(row.first) && (!longest || row.first.size() > longest->first.size())) longest = &row;
-  if (longest) return parse_packing(longest->second, "lengths");
-  return row_of(kLengths, p.length, "length").packing;
-}
-
-}  // namespace
 
 Recipe recipe_of(const Point& p, const ModelSpec& model, const FrameworkAlias& framework, const AliasTable& aliases) {
   Recipe r;
@@ -243,7 +173,8 @@ Recipe recipe_of(const Point& p, const ModelSpec& model, const FrameworkAlias& f
   const PrecisionRow& precision = row_of(kPrecisions, p.precision, "precision");
   r.fp8_matmul = precision.is_fp8;
   r.precision = precision.precision;
-  r.optimizer = p.optimizer.empty() ? find_framework(r.framework).default_optimizer : alias_or_self(aliases.optimizers, p.optimizer);
+  r.optimizer = p.optimizer.empty() ? find_framework(r.framework).default_optimizer
+                                    : alias_or_self(aliases.optimizers, p.optimizer);
   const auto& in_backward = aliases.optimizers_in_backward;
   r.optimizer_in_backward =
       p.optimizer_in_backward || std::find(in_backward.begin(), in_backward.end(), p.optimizer) != in_backward.end();

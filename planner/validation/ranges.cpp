@@ -16,9 +16,45 @@ std::size_t num_sources(const std::vector<Ratio>& ratios) {
   return sources.size();
 }
 
-/// Widened by a power and stretched to hold 1: the prediction itself is inside its range.
-AccuracyRange range_of(const std::vector<Ratio>& ratios, double tail, double widening) {
-  AccuracyRange out{.num_points = ratios.size(), .num_sources = num_sources(ratios)};
+template <class Keep>
+std::vector<Ratio> filter(const std::vector<Ratio>& ratios, Keep keep) {
+  std::vector<Ratio> out;
+  std::copy_if(ratios.begin(), ratios.end(), std::back_inserter(out), keep);
+  return out;
+}
+
+bool is_inside(double value, const AccuracyRange& range) { return value >= range.low && value <= range.high; }
+
+struct MethodName {
+  std::string_view name;
+  Method method;
+};
+constexpr std::array kMethods{MethodName{"full", Method::Full},   MethodName{"pretrain", Method::Full},
+                              MethodName{"lora", Method::Lora},   MethodName{"dora", Method::Lora},
+                              MethodName{"qlora", Method::Qlora}, MethodName{"qdora", Method::Qlora}};
+
+Method method_of(const Point& point) {
+  for (const MethodName& row : kMethods)
+    if (row.name == point.method) return row.method;
+  return Method::Full;
+}
+
+/// The comparison of `result` that is about `figure`, if any.
+const Comparison* comparison_of(const PointResult& result, Figure figure) {
+  if (figure == Figure::StepTime) return result.point->kind == PointKind::Speed && result.own ? &*result.own : nullptr;
+  for (const auto* part : {&result.allocated, &result.process})
+    if (*part && (*part)->tier && int(*(*part)->tier) == int(figure)) return &**part;
+  return nullptr;
+}
+
+double width(const AccuracyRange& range) { return std::log(range.high / range.low); }
+
+}  // namespace
+
+/// Stretched to hold 1: the prediction itself is inside its range.
+AccuracyRange derive_range(const std::vector<Ratio>& ratios, double tail, double widening) {
+  AccuracyRange out{
+      .num_points = ratios.size(), .num_sources = num_sources(ratios), .tail = tail, .widening = widening};
   if (ratios.empty()) return out;
   std::vector<double> values;
   std::vector<PointPlace> places;
@@ -33,75 +69,49 @@ AccuracyRange range_of(const std::vector<Ratio>& ratios, double tail, double wid
   return out;
 }
 
-template <class Keep>
-std::vector<Ratio> filter(const std::vector<Ratio>& ratios, Keep keep) {
-  std::vector<Ratio> out;
-  std::copy_if(ratios.begin(), ratios.end(), std::back_inserter(out), keep);
-  return out;
-}
-
-bool is_inside(double value, const AccuracyRange& range) { return value >= range.low && value <= range.high; }
-
-struct MethodName {
-  std::string_view name;
-  Method method;
-};
-constexpr std::array kMethods{MethodName{"full", Method::Full}, MethodName{"pretrain", Method::Full},
-                              MethodName{"lora", Method::Lora}, MethodName{"dora", Method::Lora},
-                              MethodName{"qlora", Method::Qlora}, MethodName{"qdora", Method::Qlora}};
-
-Method method_of(const Point& point) {
-  for (const MethodName& row : kMethods)
-    if (row.name == point.method) return row.method;
-  return Method::Full;
-}
-
-/// The comparison of `result` that is about `figure`, if any.
-const Comparison* comparison_of(const PointResult& result, Figure figure) {
-  if (figure == Figure::StepTime) return result.point->kind == PointKind::Speed && result.own ? &*result.own : nullptr;
-  for (const auto* part : {&result.allocated, &result.process}) {
-    if (!*part) continue;
-    const auto tier = tier_of((*part)->metric);
-    if (tier && int(*tier) == int(figure)) return &**part;
-  }
-  return nullptr;
-}
-
-}  // namespace
-
-FigureAccuracy derive_ranges(const std::vector<Ratio>& ratios, double tail, double widening) {
-  FigureAccuracy out{.all = range_of(ratios, tail, widening), .tail = tail, .widening = widening};
-  for (const Method method : {Method::Full, Method::Lora, Method::Qlora}) {
-    const auto own = filter(ratios, [&](const Ratio& r) { return r.method == method; });
-    if (own.size() < kLeastPoints || num_sources(own) < kLeastSources) continue;
-    out.by_method.emplace_back(method, range_of(own, tail, widening));
-  }
-  return out;
-}
-
 double left_out_coverage(const std::vector<Ratio>& ratios, double tail, double widening) {
   std::set<std::string> sources;
   for (const Ratio& r : ratios) sources.insert(r.place.source);
   std::size_t inside = 0;
   for (const std::string& source : sources) {
-    const FigureAccuracy others =
-        derive_ranges(filter(ratios, [&](const Ratio& r) { return r.place.source != source; }), tail, widening);
-    for (const Ratio& r : ratios)
-      inside += r.place.source == source && is_inside(r.measured_over_predicted, others.of(r.method));
+    const AccuracyRange others =
+        derive_range(filter(ratios, [&](const Ratio& r) { return r.place.source != source; }), tail, widening);
+    for (const Ratio& r : ratios) inside += r.place.source == source && is_inside(r.measured_over_predicted, others);
   }
   return ratios.empty() ? 0 : double(inside) / double(ratios.size());
 }
 
-FigureAccuracy fit_ranges(const std::vector<Ratio>& ratios) {
+AccuracyRange fit_range(const std::vector<Ratio>& ratios) {
   constexpr double kStep = 0.01, kWiden = 1.05, kWidest = 10;
   double tail = kUsualTail, widening = 1;
   while (left_out_coverage(ratios, tail, widening) < kWantedCoverage && widening < kWidest)
     if (tail > kStep / 2)
       tail = std::max(0.0, std::round((tail - kStep) / kStep) * kStep);
     else
-      widening *= kWiden;
-  FigureAccuracy out = derive_ranges(ratios, tail, widening);
+      widening = std::round(widening * kWiden * 1000) / 1000;
+  AccuracyRange out = derive_range(ratios, tail, widening);
   out.coverage = std::round(left_out_coverage(ratios, tail, widening) * 1000) / 1000;
+  return out;
+}
+
+FigureAccuracy fit_ranges(const std::vector<Ratio>& ratios) {
+  FigureAccuracy out{.all = fit_range(ratios)};
+  std::vector<Ratio> others = ratios;  // judged by the range of all
+  double inside = 0;
+  for (const Method method : {Method::Full, Method::Lora, Method::Qlora}) {
+    const auto own = filter(ratios, [&](const Ratio& r) { return r.method == method; });
+    if (own.size() < kLeastPoints || num_sources(own) < kLeastSources) continue;
+    const AccuracyRange range = fit_range(own);
+    if (range.widening > 1 || width(range) > width(out.all)) continue;
+    out.by_method.emplace_back(method, range);
+    others = filter(others, [&](const Ratio& r) { return r.method != method; });
+    inside += range.coverage * double(own.size());
+  }
+  for (const Ratio& r : others) {
+    const auto rest = filter(ratios, [&](const Ratio& x) { return x.place.source != r.place.source; });
+    inside += is_inside(r.measured_over_predicted, derive_range(rest, out.all.tail, out.all.widening));
+  }
+  out.coverage = ratios.empty() ? 0 : std::round(inside / double(ratios.size()) * 1000) / 1000;
   return out;
 }
 
@@ -121,7 +131,7 @@ Accuracy fit_accuracy(const std::vector<PointResult>& results) {
   Accuracy out;
   for (int i = 0; i < kNumFigures; ++i) {
     const auto ratios = ratios_of(results, Figure(i));
-    if (num_sources(ratios) >= kLeastSources) out.figures.emplace_back(Figure(i), fit_ranges(ratios));
+    if (num_sources(ratios) > kLeastSources) out.figures.emplace_back(Figure(i), fit_ranges(ratios));
   }
   return out;
 }

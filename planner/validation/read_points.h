@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,5 +19,6 @@ inline constexpr std::size_t kLargestPointsFile = std::size_t(64) << 20, kLarges
 std::vector<Point> parse_points(std::string_view text, const std::string& name);
 
 std::vector<Point> read_points(const std::filesystem::path& file);
+std::vector<Point> read_points(std::istream& in, const std::string& name);
 
 }  // namespace gpuplan

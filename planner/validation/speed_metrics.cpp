@@ -60,8 +60,9 @@ const Metric* find_metric(std::string_view name) {
 
 }  // namespace
 
-std::optional<Comparison> compare_speed(const Point& point, const StrategyEstimate& estimate, const EstimateRequest& request,
-                                        const TrainedModel& model, const AliasTable& aliases) {
+std::optional<Comparison> compare_speed(const Point& point, const StrategyEstimate& estimate,
+                                        const EstimateRequest& request, const TrainedModel& model,
+                                        const AliasTable& aliases) {
   const Metric* metric = find_metric(point.speed.metric);
   if (!metric) return std::nullopt;
   const auto predicted = metric->predict({point, estimate, request, model, aliases});

@@ -11,8 +11,9 @@
 namespace gpuplan {
 
 /// The point's target beside its prediction; empty for a metric that a step's time does not determine.
-std::optional<Comparison> compare_speed(const Point& point, const StrategyEstimate& estimate, const EstimateRequest& request,
-                                        const TrainedModel& model, const AliasTable& aliases);
+std::optional<Comparison> compare_speed(const Point& point, const StrategyEstimate& estimate,
+                                        const EstimateRequest& request, const TrainedModel& model,
+                                        const AliasTable& aliases);
 
 /// ln(predicted / measured) in terms of time: above 0 when the prediction is too slow, whatever the metric.
 double log_time_error(const Comparison& comparison);

@@ -12,7 +12,9 @@ namespace {
 
 constexpr double kClearDifference = 1.10;  // of two measurements: below it their order is noise
 
-bool counts(const PointResult& r) { return r.status == PointStatus::Scored && r.point->kind == PointKind::Speed && r.own; }
+bool counts(const PointResult& r) {
+  return r.status == PointStatus::Scored && r.point->kind == PointKind::Speed && r.own;
+}
 
 /// Pairs of the points in `part`, which share source and hardware.
 void count_pairs(const std::vector<const PointResult*>& part, SpeedSummary& summary) {
@@ -61,7 +63,8 @@ SpeedSummary summarise_speed(const std::vector<PointResult>& results) {
   s.median = quantile(sizes, 0.5);
   s.p90 = quantile(sizes, 0.9);
   s.bias = quantile(errors, 0.5);
-  for (const auto& [source, list] : by_source) s.mean_of_source_medians += quantile(list, 0.5) / double(by_source.size());
+  for (const auto& [source, list] : by_source)
+    s.mean_of_source_medians += quantile(list, 0.5) / double(by_source.size());
   for (const auto& [hardware, part] : by_hardware) count_pairs(part, s);
   return s;
 }

@@ -21,11 +21,11 @@ std::vector<double> macro_weights(std::span<const PointPlace> places);
 /// Signed relative errors, summed up.
 struct ErrorSummary {
   std::size_t num_points{}, num_sources{};
-  double median{}, p90{};        // of |error|, macro-weighted
-  double median_signed{};        // macro-weighted
+  double median{}, p90{};                                        // of |error|, macro-weighted
+  double median_signed{};                                        // macro-weighted
   double pooled_median{}, pooled_p90{}, pooled_median_signed{};  // every point alike
-  double worst{};                // signed, of the largest |error|
-  std::size_t worst_at{};        // its place in the list
+  double worst{};                                                // signed, of the largest |error|
+  std::size_t worst_at{};                                        // its place in the list
 };
 
 ErrorSummary summarise(std::span<const double> errors, std::span<const PointPlace> places);

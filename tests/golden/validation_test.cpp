@@ -46,21 +46,44 @@ void check_written(const std::string& flag, const fs::path& kept) {
 
 }  // namespace
 
-TEST_CASE("docs/accuracy.md is what validate --report writes") { check_written("--report", kRoot / "docs" / "accuracy.md"); }
+TEST_CASE("docs/accuracy.md is what validate --report writes") {
+  check_written("--report", kRoot / "docs" / "accuracy.md");
+}
+
+TEST_CASE("the figures of the README are those of docs/accuracy.md") {
+  const fs::path readme = kRoot / "README.md";
+  std::string page = read_file(readme);
+  const std::string report = read_file(kRoot / "docs" / "accuracy.md");
+  for (const std::string start : {"| own metric |", "| allocated |", "| process |", "| \\|ln("}) {
+    const auto line_at = [&](const std::string& text) {
+      const auto from = text.find("\n" + start);
+      REQUIRE(from != std::string::npos);
+      return std::pair(from + 1, text.find('\n', from + 1) - from - 1);
+    };
+    const auto [there, length] = line_at(report);
+    const auto [here, old_length] = line_at(page);
+    const std::string wanted = report.substr(there, length);
+    if (is_updating()) page.replace(here, old_length, wanted);
+    CHECK(page.compare(here, length, wanted) == 0);
+  }
+  if (is_updating()) write_file_atomically(readme, page);
+}
 
 TEST_CASE("data/validation/accuracy.json is what validate --save-ranges writes") {
   check_written("--save-ranges", kRoot / "data" / "validation" / "accuracy.json");
 }
 
 TEST_CASE("validate --json has every field of the contract for every point") {
-  const json answer = json::parse(ran({"validate", open_points("memory.jsonl"), open_points("speed.jsonl"), "--json", "--picks"}));
+  const json answer =
+      json::parse(ran({"validate", open_points("memory.jsonl"), open_points("speed.jsonl"), "--json", "--picks"}));
   CHECK(answer["points"].size() == 1005);
   for (const json& point : answer["points"]) {
     CAPTURE(point["id"].get<std::string>());
     const std::string status = point["status"];
     CHECK((status == "scored" || status == "unsupported" || status == "skipped"));
     CHECK(point["reason"].is_null() == (status == "scored"));
-    for (const char* key : {"metric", "measured", "predicted", "error", "verdict", "predicted_process_gib"}) CHECK(point.contains(key));
+    for (const char* key : {"metric", "measured", "predicted", "error", "verdict", "predicted_process_gib"})
+      CHECK(point.contains(key));
     const bool ran_out = point["outcome"] == "oom";
     if (status != "scored") continue;
     CHECK((point["verdict"] == "fits" || point["verdict"] == "oom"));
@@ -83,9 +106,11 @@ TEST_CASE("validate --json sums up what the points say") {
   CHECK(summary["memory"]["represented"] == scored);
   CHECK(summary["memory"]["scoreable"] == scored + unsupported);
   for (const char* part : {"own", "allocated", "process"})
-    for (const char* key : {"points", "sources", "median", "p90", "worst", "median_signed", "pooled_median", "pooled_p90"})
+    for (const char* key :
+         {"points", "sources", "median", "p90", "worst", "median_signed", "pooled_median", "pooled_p90"})
       CHECK_MESSAGE(summary["memory"][part].contains(key), part, " ", key);
-  for (const char* key : {"ok_fits", "ok_oom", "oom_oom", "oom_fits"}) CHECK(summary["memory"]["verdicts"].contains(key));
+  for (const char* key : {"ok_fits", "ok_oom", "oom_oom", "oom_fits"})
+    CHECK(summary["memory"]["verdicts"].contains(key));
   CHECK(summary["empirical_constants"]["count"] == summary["empirical_constants"]["constants"].size());
   CHECK(summary["empirical_constants"]["count"] > 0);
   CHECK(summary["ranges"].contains("process_bytes"));
@@ -93,7 +118,8 @@ TEST_CASE("validate --json sums up what the points say") {
 }
 
 TEST_CASE("estimate states a range around memory and step time that holds the figure") {
-  const json answer = json::parse(ran({"estimate", "--model", "tinyllama-1.1b", "--lora", "--gpus", "2xA6000", "--json"}));
+  const json answer =
+      json::parse(ran({"estimate", "--model", "tinyllama-1.1b", "--lora", "--gpus", "2xA6000", "--json"}));
   for (const json& s : answer["strategies"]) {
     CAPTURE(s["name"].get<std::string>());
     if (!s["not_applicable"].is_null()) continue;

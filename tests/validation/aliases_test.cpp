@@ -39,7 +39,8 @@ TEST_CASE("every model alias names a catalogue entry, or one that is listed as p
 }
 
 TEST_CASE("nothing is pending that the catalogue has") {
-  for (const CatalogueEntry& entry : list_catalogue()) CHECK_MESSAGE(!contains(table().pending_models, entry.name), entry.name);
+  for (const CatalogueEntry& entry : list_catalogue())
+    CHECK_MESSAGE(!contains(table().pending_models, entry.name), entry.name);
 }
 
 TEST_CASE("every GPU, optimizer and framework alias names one of ours") {

@@ -39,7 +39,8 @@ TEST_CASE("a memory point becomes a recipe, a GPU of its capacity and a fixed st
 }
 
 TEST_CASE("a speed point becomes a cluster with its links and its accumulation") {
-  const PointPlan plan = plan_of(speed_point({{"grad_accum", nullptr}, {"num_gpus", 16}, {"inter_node_link", "800Gb/s per node"}}));
+  const PointPlan plan =
+      plan_of(speed_point({{"grad_accum", nullptr}, {"num_gpus", 16}, {"inter_node_link", "800Gb/s per node"}}));
   CHECK(plan.unsupported.empty());
   CHECK(plan.request.cluster.fabric == FabricKind::NvSwitch);
   CHECK(plan.request.cluster.num_nodes() == 2);
@@ -69,6 +70,10 @@ TEST_CASE("what a strategy cannot say is refused with the reason") {
   CHECK(why_not(memory_point({{"norm", {{"framework", "abacus"}}}})) == "framework 'abacus'");
 }
 
+TEST_CASE("a framework that the table does not list is looked for among the records") {
+  CHECK(plan_of(memory_point({{"norm", {{"framework", "hf-loop"}}}})).request.recipe.framework == "hf-loop");
+}
+
 TEST_CASE("a hybrid shard group of all GPUs is full sharding") {
   CHECK(plan_of(speed_point({{"norm", {{"family", "hsdp"}}}})).request.strategy == "fsdp");
   const PointPlan hybrid = plan_of(speed_point({{"norm", {{"family", "hsdp"}}}, {"parallel", {{"fsdp", 4}}}}));
@@ -79,11 +84,13 @@ TEST_CASE("a hybrid shard group of all GPUs is full sharding") {
 TEST_CASE("a printed shape is built as the family whose parameter count fits best") {
   // 24 layers of 4 h^2 + 3 h f = 4 x 2048^2 + 3 x 2048 x 5632 = 51.4 M, and 2 x 32000 x 2048 = 131 M: 1.364 B gated, untied
   const json shape{{"n_layer", 24}, {"d_model", 2048}, {"n_heads", 16}, {"n_kv", 16}, {"d_ff", 5632}, {"vocab", 32000}};
-  const ModelSpec gated = model_of_shape(read_one(speed_point({{"model", "new"}, {"params_b", 1.364}, {"arch", shape}})));
+  const ModelSpec gated =
+      model_of_shape(read_one(speed_point({{"model", "new"}, {"params_b", 1.364}, {"arch", shape}})));
   CHECK(gated.mlp == MlpKind::Gated);
   CHECK(!gated.tie_word_embeddings);
   // 4 h^2 + 2 h f = 39.8 M a layer and one table of 65.5 M: 1.02 B plain, tied
-  const ModelSpec plain = model_of_shape(read_one(speed_point({{"model", "new"}, {"params_b", 1.02}, {"arch", shape}})));
+  const ModelSpec plain =
+      model_of_shape(read_one(speed_point({{"model", "new"}, {"params_b", 1.02}, {"arch", shape}})));
   CHECK(plain.mlp == MlpKind::Plain);
   CHECK(plain.tie_word_embeddings);
   CHECK(double(list_weights(plain).total_elements()) / 1e9 == doctest::Approx(1.02).epsilon(0.02));
@@ -98,7 +105,8 @@ TEST_CASE("adapter targets are found under the model's own names") {
   const auto targets_of = [](const json& targets) {
     return plan_of(memory_point({{"lora", {{"target_modules", targets}}}})).request.recipe.lora;
   };
-  CHECK(targets_of({"w1", "w2", "output_proj"}).targets == std::vector<std::string>{"gate_proj", "down_proj", "o_proj"});
+  CHECK(targets_of({"w1", "w2", "output_proj"}).targets ==
+        std::vector<std::string>{"gate_proj", "down_proj", "o_proj"});
   CHECK(targets_of("all-linear+lm_head").targets == std::vector<std::string>{"all-linear", "lm_head"});
   const LoraSpec trained = targets_of({"q_proj", "+train wte,lm_head"});
   CHECK(trained.targets == std::vector<std::string>{"q_proj"});
@@ -109,13 +117,15 @@ TEST_CASE("offloading to the CPU takes what the strategy can give") {
   const PointPlan zero2 = plan_of(memory_point({{"strategy", "zero2"}, {"num_gpus", 2}, {"cpu_offload", true}}));
   CHECK(zero2.request.recipe.offload.optimizer == OffloadTarget::Cpu);
   CHECK(zero2.request.recipe.offload.params == OffloadTarget::None);
-  const PointPlan fsdp = plan_of(memory_point({{"strategy", "fsdp-full_shard"}, {"num_gpus", 2}, {"cpu_offload", true}}));
+  const PointPlan fsdp =
+      plan_of(memory_point({{"strategy", "fsdp-full_shard"}, {"num_gpus", 2}, {"cpu_offload", true}}));
   CHECK(fsdp.request.recipe.offload.params == OffloadTarget::Cpu);
 }
 
 TEST_CASE("a boundary is compared with the largest batch that we say fits, and counts as a run that worked") {
-  const std::vector<Point> points{read_one(memory_point({{"boundary", "max_micro_batch"}, {"peak_memory_gib", nullptr}})),
-                                  read_one(memory_point({{"id", "m2"}, {"peak_memory_gib", nullptr}}))};
+  const std::vector<Point> points{
+      read_one(memory_point({{"boundary", "max_micro_batch"}, {"peak_memory_gib", nullptr}})),
+      read_one(memory_point({{"id", "m2"}, {"peak_memory_gib", nullptr}}))};
   const auto results = judge(points, planner()).results;
   CHECK(results[0].status == PointStatus::Scored);
   REQUIRE(results[0].boundary);

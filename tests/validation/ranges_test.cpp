@@ -11,9 +11,9 @@ using namespace gpuplan;
 namespace {
 
 /// `count` points of one source and group each, with the same ratio.
-void add(std::vector<Ratio>& ratios, const std::string& source, std::vector<double> values, Method method = Method::Full) {
-  for (const double value : values)
-    ratios.push_back({method, {source, source + std::to_string(ratios.size())}, value});
+void add(std::vector<Ratio>& ratios, const std::string& source, std::vector<double> values,
+         Method method = Method::Full) {
+  for (const double value : values) ratios.push_back({method, {source, source + std::to_string(ratios.size())}, value});
 }
 
 }  // namespace
@@ -21,13 +21,13 @@ void add(std::vector<Ratio>& ratios, const std::string& source, std::vector<doub
 TEST_CASE("the range is the quantiles of measured over predicted, and holds the prediction itself") {
   std::vector<Ratio> ratios;
   add(ratios, "a", {0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7});
-  const AccuracyRange all = derive_ranges(ratios, 0.1, 1).all;
-  CHECK(all.low == 0.8);    // one of ten reaches 10 %
-  CHECK(all.high == doctest::Approx(1.6));   // nine of ten reach 90 %
+  const AccuracyRange all = derive_range(ratios, 0.1, 1);
+  CHECK(all.low == 0.8);                    // one of ten reaches 10 %
+  CHECK(all.high == doctest::Approx(1.6));  // nine of ten reach 90 %
   CHECK(all.num_points == 10);
   std::vector<Ratio> high;
   add(high, "a", {1.2, 1.3});
-  CHECK(derive_ranges(high, 0.1, 1).all.low == 1);
+  CHECK(derive_range(high, 0.1, 1).low == 1);
 }
 
 TEST_CASE("coverage of sources that were left out, by hand") {
@@ -41,25 +41,29 @@ TEST_CASE("coverage of sources that were left out, by hand") {
 
 TEST_CASE("ranges are widened until sources that were left out are covered") {
   std::vector<Ratio> ratios;
-  for (const auto& [source, value] : std::vector<std::pair<std::string, double>>{{"a", 0.8}, {"b", 0.95}, {"c", 1.05}, {"d", 1.3}})
+  for (const auto& [source, value] :
+       std::vector<std::pair<std::string, double>>{{"a", 0.8}, {"b", 0.95}, {"c", 1.05}, {"d", 1.3}})
     add(ratios, source, {value});
-  const FigureAccuracy fitted = fit_ranges(ratios);
+  const AccuracyRange fitted = fit_range(ratios);
   CHECK(fitted.coverage >= kWantedCoverage);
-  CHECK(fitted.widening > 1);   // the extremes are outside whatever the others say
+  CHECK(fitted.widening > 1);  // the extremes are outside whatever the others say
 }
 
 TEST_CASE("a method has its own range where enough was measured, else that of all") {
   std::vector<Ratio> ratios;
   for (const char* source : {"a", "b", "c"}) add(ratios, source, std::vector<double>(7, 1.2), Method::Lora);
   add(ratios, "d", {1.5, 1.6}, Method::Full);
-  const FigureAccuracy fitted = derive_ranges(ratios, 0, 1);
+  const FigureAccuracy fitted = fit_ranges(ratios);
   REQUIRE(fitted.by_method.size() == 1);
   CHECK(fitted.of(Method::Lora).high == doctest::Approx(1.2));
-  CHECK(fitted.of(Method::Full).high == doctest::Approx(1.6));
+  CHECK(fitted.of(Method::Lora).coverage == 1);
+  CHECK(&fitted.of(Method::Full) == &fitted.all);
+  // 21 of Lora inside by the others of their method, the two of Full outside [1, 1.2]
+  CHECK(fitted.coverage == doctest::Approx(21.0 / 23).epsilon(0.001));
 }
 
 TEST_CASE("ranges are read back as they were written") {
-  FigureAccuracy figure{.all = {0.9, 1.2, 50, 4}, .tail = 0.1, .widening = 1, .coverage = 0.82};
+  FigureAccuracy figure{.all = {0.9, 1.2, 50, 4, 0.1, 1, 0.84}, .coverage = 0.82};
   figure.by_method.emplace_back(Method::Qlora, AccuracyRange{0.7, 1.3, 25, 3});
   const test::ScratchFolder scratch;
   const Accuracy read = read_accuracy(scratch.write("a.json", to_json({{{Figure::Process, figure}}}).dump()));
@@ -67,6 +71,7 @@ TEST_CASE("ranges are read back as they were written") {
   CHECK(read.range(Figure::Process, Method::Qlora)->high == 1.3);
   CHECK(read.range(Figure::Process, Method::Lora)->low == 0.9);
   CHECK(read.find(Figure::Process)->coverage == 0.82);
+  CHECK(read.find(Figure::Process)->all.coverage == 0.84);
   CHECK(!read.range(Figure::StepTime, Method::Lora));
 }
 

@@ -24,7 +24,8 @@ std::string error_of(const std::string& text) {
 }  // namespace
 
 TEST_CASE("a memory point keeps its figures, its facts and the place of its line") {
-  const auto points = parse_points("\n" + memory_point({{"peak_alt_gib", {{"nvidia-smi", 25.5}}}}).dump() + "\n", "points.jsonl");
+  const auto points =
+      parse_points("\n" + memory_point({{"peak_alt_gib", {{"nvidia-smi", 25.5}}}}).dump() + "\n", "points.jsonl");
   REQUIRE(points.size() == 1);
   const Point& p = points[0];
   CHECK(p.kind == PointKind::Memory);
@@ -65,14 +66,18 @@ TEST_CASE("a bad line is named with file, line and what would be right") {
   const std::string good = memory_point().dump() + "\n";
   CHECK(error_of(good + "{\"id\": }").starts_with("points.jsonl:2:8: not valid JSON"));
   CHECK(error_of(good + "[1]").starts_with("points.jsonl:2: expected an object"));
-  CHECK(error_of(good + "{\"id\": \"x\", \"method\": \"full\"}").starts_with("points.jsonl:2: memory_metric: is missing, and so is target"));
+  CHECK(error_of(good + "{\"id\": \"x\", \"method\": \"full\"}")
+            .starts_with("points.jsonl:2: memory_metric: is missing, and so is target"));
   CHECK(error_of(good + good).starts_with("points.jsonl:2: the id 'm1' comes twice"));
   CHECK(error_of("\n \n").starts_with("points.jsonl: has no points"));
   CHECK(error_of(memory_point({{"micro_batch_size", 0}}).dump()).starts_with("points.jsonl:1: micro_batch_size: "));
-  CHECK(error_of(memory_point({{"peak_memory_gib", -1}}).dump()).starts_with("points.jsonl:1: peak_memory_gib: -1 is not an amount"));
-  CHECK(error_of(memory_point({{"outcome", "fine"}}).dump()).starts_with("points.jsonl:1: outcome: 'fine' is neither ok nor oom"));
+  CHECK(error_of(memory_point({{"peak_memory_gib", -1}}).dump())
+            .starts_with("points.jsonl:1: peak_memory_gib: -1 is not an amount"));
+  CHECK(error_of(memory_point({{"outcome", "fine"}}).dump())
+            .starts_with("points.jsonl:1: outcome: 'fine' is neither ok nor oom"));
   CHECK(error_of(speed_point({{"target", {{"value", "fast"}}}}).dump()).starts_with("points.jsonl:1: target.value: "));
-  CHECK(error_of("{\"id\": \"" + std::string(kLargestPoint, 'x') + "\"}").starts_with("points.jsonl:1: the line is too long"));
+  CHECK(error_of("{\"id\": \"" + std::string(kLargestPoint, 'x') + "\"}")
+            .starts_with("points.jsonl:1: the line is too long"));
 }
 
 TEST_CASE("fields that are not ours are left alone") {
@@ -95,7 +100,8 @@ TEST_CASE("damaged lines are refused or read") {
 }
 
 TEST_CASE("odd values in any field are refused or read") {
-  const std::vector<json> odd{nullptr, true, -1, 0, 7, 1e300, 1.5, "text", json::array({1}), json::object({{"a", 1}}), UINT64_MAX};
+  const std::vector<json> odd{nullptr,   true, -1, 0, 7, 1e300, 1.5, "text", json::array({1}), json::object({{"a", 1}}),
+                              UINT64_MAX};
   for (const json& whole : {memory_point(), speed_point()})
     for (const auto& [key, value] : whole.items())
       for (const json& other : odd) {
@@ -104,8 +110,7 @@ TEST_CASE("odd values in any field are refused or read") {
         CAPTURE(point.dump());
         try {
           parse_points(point.dump(), "test");
-        } catch (const InputError&) {
-        }
+        } catch (const InputError&) {}
       }
 }
 

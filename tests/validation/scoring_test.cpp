@@ -20,7 +20,8 @@ class Results {
  public:
   /// A run on a GPU of 100 GiB; `measured` 0 ran out of memory.
   void memory(const std::string& id, double measured, double needed) {
-    Point& p = points_.emplace_back(Point{.kind = PointKind::Memory, .id = id, .source = "s", .group = id, .method = "full"});
+    Point& p =
+        points_.emplace_back(Point{.kind = PointKind::Memory, .id = id, .source = "s", .group = id, .method = "full"});
     p.memory = {.metric = "max_allocated", .capacity_gib = 100, .ran_out = measured == 0};
     PointResult r{.point = &p, .strategy = "single"};
     if (measured > 0) {
@@ -32,8 +33,8 @@ class Results {
   }
   /// A setting of one job, in tokens per second.
   void speed(const std::string& id, double measured, double predicted, const std::string& model = "m") {
-    Point& p = points_.emplace_back(Point{.kind = PointKind::Speed, .id = id, .source = "s", .group = id, .model = model,
-                                          .method = "full", .gpu = "g"});
+    Point& p = points_.emplace_back(Point{
+        .kind = PointKind::Speed, .id = id, .source = "s", .group = id, .model = model, .method = "full", .gpu = "g"});
     PointResult r{.point = &p, .strategy = "ddp", .own = Comparison{"tokens_per_s", measured, predicted}};
     r.throughput = Throughput{measured, predicted};
     list.push_back(r);
@@ -79,8 +80,8 @@ TEST_CASE("verdicts: points that are skipped, unsupported or without a capacity 
 
 TEST_CASE("memory summary: unsupported points count as scoreable, skipped ones do not") {
   Results r;
-  r.memory("a", 50, 55);   // +10 %
-  r.memory("b", 50, 40);   // -20 %
+  r.memory("a", 50, 55);  // +10 %
+  r.memory("b", 50, 40);  // -20 %
   r.memory("c", 50, 60);
   r.memory("d", 50, 60);
   r.list[2].status = PointStatus::Unsupported;
@@ -101,8 +102,8 @@ TEST_CASE("speed: the error is of the time, whatever the unit") {
 TEST_CASE("speed summary and order of pairs, by hand") {
   Results r;
   r.speed("a", 100, 100);
-  r.speed("b", 105, 90);        // within 10 % of a: no pair
-  r.speed("c", 200, 95, "n");   // right against b, wrong against a
+  r.speed("b", 105, 90);       // within 10 % of a: no pair
+  r.speed("c", 200, 95, "n");  // right against b, wrong against a
   const SpeedSummary s = summarise_speed(r.list);
   CHECK(s.represented == 3);
   CHECK(s.order.pairs == 2);
@@ -116,15 +117,15 @@ TEST_CASE("speed summary and order of pairs, by hand") {
 
 TEST_CASE("picks: regret is what our pick measured above the best") {
   Results r;
-  r.speed("slow", 80, 200);    // our pick
+  r.speed("slow", 80, 200);  // our pick
   r.speed("best", 100, 150);
   r.speed("other job", 10, 10, "n");
   const PickSummary s = judge_picks(r.list, PointKind::Speed);
-  REQUIRE(s.picks.size() == 1);   // one setting alone is no comparison
+  REQUIRE(s.picks.size() == 1);  // one setting alone is no comparison
   CHECK(s.picks[0].picked == "slow");
   CHECK(s.picks[0].best == "best");
   CHECK(!s.picks[0].is_best());
-  CHECK(s.picks[0].regret == doctest::Approx(0.25));   // 100 / 80
+  CHECK(s.picks[0].regret == doctest::Approx(0.25));  // 100 / 80
   CHECK(s.num_best == 0);
   CHECK(s.num_close == 0);
   CHECK(s.worst_regret == doctest::Approx(0.25));

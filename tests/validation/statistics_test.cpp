@@ -8,10 +8,10 @@ using namespace gpuplan;
 
 TEST_CASE("a weighted quantile is the first value at which the share of the weight is reached") {
   const std::vector<double> values{3, 1, 2}, alike{1, 1, 1}, uneven{0.1, 0.8, 0.1};
-  CHECK(weighted_quantile(values, alike, 0.5) == 2);    // 1, 2 hold 2/3
+  CHECK(weighted_quantile(values, alike, 0.5) == 2);  // 1, 2 hold 2/3
   CHECK(weighted_quantile(values, alike, 1.0 / 3) == 1);
   CHECK(weighted_quantile(values, alike, 0.9) == 3);
-  CHECK(weighted_quantile(values, uneven, 0.5) == 1);   // 1 alone holds 0.8
+  CHECK(weighted_quantile(values, uneven, 0.5) == 1);  // 1 alone holds 0.8
   CHECK(weighted_quantile(values, alike, 0) == 1);
   CHECK(std::isnan(weighted_quantile({}, {}, 0.5)));
 }
@@ -32,7 +32,7 @@ TEST_CASE("the summary of errors, by hand") {
   CHECK(s.num_sources == 2);
   CHECK(s.median == 0.3);
   CHECK(s.p90 == 0.4);
-  CHECK(s.median_signed == -0.4);   // -0.4 alone holds 1/2
+  CHECK(s.median_signed == -0.4);  // -0.4 alone holds 1/2
   CHECK(s.pooled_median == 0.2);
   CHECK(s.pooled_p90 == 0.4);
   CHECK(s.pooled_median_signed == -0.2);
