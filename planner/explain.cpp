@@ -159,13 +159,8 @@ ExplainSection peak_section(const EstimateRequest& r, const EstimateResult& resu
   return s;
 }
 
-ExplainSection ledger_section(const EstimateRequest& r, const EstimateResult& result, const StrategyEstimate& chosen) {
-  ExplainSection s{"Activation ledger: what one layer keeps for backward", {}};
-  StepProgram program;
-  const Numerics n = resolve_numerics(r.recipe, result.framework, chosen.strategy.engine);
-  make_blocks(program, result.model, r.recipe, result.framework, n);
-  const LayerGraph& layer = program.graphs[0];
-  const double width = double(r.recipe.tokens() * result.model.spec.hidden_size);
+ExplainSection ledger_section(const LayerGraph& layer, const LayerKind& kind, const EstimateRequest& r, double width) {
+  ExplainSection s{fmt::format("Activation ledger: what one {} keeps for backward", kind.name), {}};
   Bytes total;
   for (const LocalId id : saved_locals(layer)) {
     const Local& l = layer.locals[id];
@@ -179,9 +174,22 @@ ExplainSection ledger_section(const EstimateRequest& r, const EstimateResult& re
       {"together",
        fmt::format("{} ({:.3g} bytes per token and hidden unit)", format_bytes(total), double(total.count) / width),
        r.recipe.checkpointing == Checkpointing::None
-           ? "kept by every layer"
-           : "exists for one layer at a time; checkpointed layers keep their input"});
+           ? fmt::format("kept by every {}", kind.name)
+           : fmt::format("exists for one {} at a time; checkpointed layers keep their input", kind.name)});
   return s;
+}
+
+/// One section for each kind of layer; the bridge between encoder and decoder keeps next to nothing.
+void add_ledgers(std::vector<ExplainSection>& out, const EstimateRequest& r, const EstimateResult& result,
+                 const StrategyEstimate& chosen) {
+  StepProgram program;
+  const Numerics n = resolve_numerics(r.recipe, result.framework, chosen.strategy.engine);
+  const ModelBlocks blocks = make_blocks(program, result.model, r.recipe, result.framework, n);
+  const double width = double(r.recipe.tokens() * result.model.spec.hidden_size);
+  for (std::size_t k = 0; k < blocks.kinds.size(); ++k) {
+    const LayerKind& kind = result.model.weights.kinds[k];
+    if (!kind.is_bridge) out.push_back(ledger_section(program.graphs[blocks.kinds[k].graph], kind, r, width));
+  }
 }
 
 ExplainSection tiers_section(const EstimateResult& result, const StrategyEstimate& chosen) {
@@ -256,7 +264,7 @@ std::vector<ExplainSection> explain(const EstimateRequest& request, const Estima
   if (request.recipe.is_adapter()) out.push_back(lora_section(request, result));
   if (!chosen.not_applicable.empty()) return out;
   out.push_back(state_section(request, result, chosen));
-  out.push_back(ledger_section(request, result, chosen));
+  add_ledgers(out, request, result, chosen);
   out.push_back(peak_section(request, result, chosen));
   out.push_back(tiers_section(result, chosen));
   out.push_back(rules_section(request, result, chosen));

@@ -40,7 +40,12 @@ ModelWeights list(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kBaichuan{.name = "baichuan", .model_type = "baichuan", .architecture = "BaichuanForCausalLM",
-                                 .other_architecture = "BaiChuanForCausalLM", .read = read, .write = write, .list = list};
+constinit const Family kBaichuan{.name = "baichuan",
+                                 .model_type = "baichuan",
+                                 .architecture = "BaichuanForCausalLM",
+                                 .other_architecture = "BaiChuanForCausalLM",
+                                 .read = read,
+                                 .write = write,
+                                 .list = list};
 
 }  // namespace gpuplan

@@ -12,10 +12,12 @@ constexpr double kDefaultDropout = 0.1;
 void read(JsonFields& config, ModelSpec& spec) {
   spec.hidden_size = config.optional_int("hidden_size", kWidthRange).value_or(768);
   spec.num_hidden_layers = config.optional_int("num_hidden_layers", kLayerRange).value_or(12);
-  spec.num_attention_heads = spec.num_key_value_heads = config.optional_int("num_attention_heads", kHeadRange).value_or(12);
+  spec.num_attention_heads = spec.num_key_value_heads =
+      config.optional_int("num_attention_heads", kHeadRange).value_or(12);
   spec.intermediate_size = config.optional_int("intermediate_size", kFfnRange).value_or(3072);
   spec.vocab_size = config.optional_int("vocab_size", kVocabRange).value_or(30522);
-  spec.max_position_embeddings = spec.learned_positions = config.optional_int("max_position_embeddings", kPositionRange).value_or(512);
+  spec.max_position_embeddings = spec.learned_positions =
+      config.optional_int("max_position_embeddings", kPositionRange).value_or(512);
   spec.token_types = config.optional_int("type_vocab_size", {1, 1 << 16}).value_or(2);
   spec.tie_word_embeddings = config.optional_bool("tie_word_embeddings").value_or(true);
   spec.norm = NormKind::LayerNorm;
@@ -28,7 +30,8 @@ void read(JsonFields& config, ModelSpec& spec) {
   spec.head = HeadKind::Pooler;
   spec.residual_dropout = read_dropout(config, "hidden_dropout_prob", kDefaultDropout);
   spec.attention_dropout = read_dropout(config, "attention_probs_dropout_prob", kDefaultDropout);
-  if (config.optional_bool("is_decoder").value_or(false)) config.report("is_decoder", "BERT as a decoder is not modelled");
+  if (config.optional_bool("is_decoder").value_or(false))
+    config.report("is_decoder", "BERT as a decoder is not modelled");
   check_heads(config, spec, std::nullopt);
 }
 
@@ -62,16 +65,25 @@ ModelWeights list(const ModelSpec& spec) {
   weights.kinds.front().name = "encoder layer";
   weights.kinds.front().is_causal = false;
   add_embedding(weights, spec, "embeddings.word_embeddings");
-  weights.before.push_back({.name = "embeddings.position_embeddings.weight", .shape = {spec.learned_positions, hidden}, .role = WeightRole::Position});
-  weights.before.push_back({.name = "embeddings.token_type_embeddings.weight", .shape = {spec.token_types, hidden}, .role = WeightRole::Position});
+  weights.before.push_back({.name = "embeddings.position_embeddings.weight",
+                            .shape = {spec.learned_positions, hidden},
+                            .role = WeightRole::Position});
+  weights.before.push_back({.name = "embeddings.token_type_embeddings.weight",
+                            .shape = {spec.token_types, hidden},
+                            .role = WeightRole::Position});
   add_norm_of(weights.before, spec, "embeddings.LayerNorm");
-  weights.after.push_back({.name = "pooler.dense.weight", .shape = {hidden, hidden}, .role = WeightRole::Head, .in = hidden, .out = hidden});
+  weights.after.push_back({.name = "pooler.dense.weight",
+                           .shape = {hidden, hidden},
+                           .role = WeightRole::Head,
+                           .in = hidden,
+                           .out = hidden});
   weights.after.push_back({.name = "pooler.dense.bias", .shape = {hidden}, .role = WeightRole::Bias});
   return weights;
 }
 
 }  // namespace
 
-constinit const Family kBert{.name = "bert", .model_type = "bert", .architecture = "BertModel", .read = read, .write = write, .list = list};
+constinit const Family kBert{
+    .name = "bert", .model_type = "bert", .architecture = "BertModel", .read = read, .write = write, .list = list};
 
 }  // namespace gpuplan

@@ -7,15 +7,17 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::int64_t kTrainedLength = 2048;   // seq_length, where the config leaves it out; ALiBi has no limit
+constexpr std::int64_t kTrainedLength = 2048;  // seq_length, where the config leaves it out; ALiBi has no limit
 
 void read(JsonFields& config, ModelSpec& spec) {
   spec.hidden_size = read_either(config, "n_embed", "hidden_size", kWidthRange);
   spec.num_hidden_layers = read_either(config, "n_layer", "num_hidden_layers", kLayerRange);
-  spec.num_attention_heads = spec.num_key_value_heads = read_either(config, "n_head", "num_attention_heads", kHeadRange);
+  spec.num_attention_heads = spec.num_key_value_heads =
+      read_either(config, "n_head", "num_attention_heads", kHeadRange);
   spec.intermediate_size = 4 * spec.hidden_size;
   spec.vocab_size = config.optional_int("vocab_size", kVocabRange).value_or(250880);
-  spec.max_position_embeddings = read_either(config, "seq_length", "max_position_embeddings", kPositionRange, kTrainedLength);
+  spec.max_position_embeddings =
+      read_either(config, "seq_length", "max_position_embeddings", kPositionRange, kTrainedLength);
   spec.tie_word_embeddings = config.optional_bool("tie_word_embeddings").value_or(true);
   spec.norm = NormKind::LayerNorm;
   spec.mlp = MlpKind::Plain;
@@ -60,7 +62,11 @@ ModelWeights list(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kBloom{.name = "bloom", .model_type = "bloom", .architecture = "BloomForCausalLM",
-                              .read = read, .write = write, .list = list};
+constinit const Family kBloom{.name = "bloom",
+                              .model_type = "bloom",
+                              .architecture = "BloomForCausalLM",
+                              .read = read,
+                              .write = write,
+                              .list = list};
 
 }  // namespace gpuplan

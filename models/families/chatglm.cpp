@@ -56,10 +56,12 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
 ModelWeights list(const ModelSpec& spec) {
   Tensors layer;
   add_norm_of(layer, spec, "input_layernorm");
-  add_linear(layer, LinearSlot::Qkv, "self_attention.query_key_value", spec.hidden_size, spec.q_width() + 2 * spec.kv_width(), spec.has_qkv_bias);
+  add_linear(layer, LinearSlot::Qkv, "self_attention.query_key_value", spec.hidden_size,
+             spec.q_width() + 2 * spec.kv_width(), spec.has_qkv_bias);
   add_linear(layer, LinearSlot::O, "self_attention.dense", spec.q_width(), spec.hidden_size, spec.has_o_bias);
   add_norm_of(layer, spec, "post_attention_layernorm");
-  add_linear(layer, LinearSlot::GateUp, "mlp.dense_h_to_4h", spec.hidden_size, 2 * spec.intermediate_size, spec.has_mlp_bias);
+  add_linear(layer, LinearSlot::GateUp, "mlp.dense_h_to_4h", spec.hidden_size, 2 * spec.intermediate_size,
+             spec.has_mlp_bias);
   add_linear(layer, LinearSlot::Down, "mlp.dense_4h_to_h", spec.intermediate_size, spec.hidden_size, spec.has_mlp_bias);
   ModelWeights weights;
   add_layers(weights, spec, "transformer.encoder.layers.{}.", std::move(layer));
@@ -71,8 +73,12 @@ ModelWeights list(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kChatGlm{.name = "chatglm", .model_type = "chatglm", .architecture = "ChatGLMModel",
+constinit const Family kChatGlm{.name = "chatglm",
+                                .model_type = "chatglm",
+                                .architecture = "ChatGLMModel",
                                 .other_architecture = "ChatGLMForConditionalGeneration",
-                                .read = read, .write = write, .list = list};
+                                .read = read,
+                                .write = write,
+                                .list = list};
 
 }  // namespace gpuplan

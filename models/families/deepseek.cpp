@@ -3,8 +3,6 @@
 // V3's multi-token-prediction layer is not part of the model that is fine-tuned.
 // Source of names and defaults: configuration_deepseek.py of deepseek-ai/deepseek-moe-16b-base; transformers DeepseekV2Config,
 // DeepseekV3Config and their models.
-#include <fmt/format.h>
-
 #include "models/families/experts.h"
 #include "models/families/rows.h"
 
@@ -13,7 +11,7 @@ namespace {
 
 struct Defaults {
   std::int64_t vocab_size, positions, num_shared, num_dense_layers, expert_size;
-  std::optional<std::int64_t> num_experts, experts_per_token;   // unset: the config must say it
+  std::optional<std::int64_t> num_experts, experts_per_token;  // unset: the config must say it
 };
 constexpr Defaults kFirst{102400, 2048, 0, 0, 1407, {}, {}};
 constexpr Defaults kSecond{32000, 2048, 2, 0, 1407, 64, {}};
@@ -23,11 +21,13 @@ constexpr IntRange kSharedRange{0, 64};
 
 void read_common(JsonFields& config, ModelSpec& spec, const Defaults& d) {
   read_decoder(config, spec, {.vocab_size = d.vocab_size, .max_position_embeddings = d.positions});
-  read_experts(config, spec, "n_routed_experts", "moe_intermediate_size",
-               {.num_experts = d.num_experts, .experts_per_token = d.experts_per_token, .intermediate_size = d.expert_size});
+  read_experts(
+      config, spec, "n_routed_experts", "moe_intermediate_size",
+      {.num_experts = d.num_experts, .experts_per_token = d.experts_per_token, .intermediate_size = d.expert_size});
   const std::int64_t num_shared = config.optional_int("n_shared_experts", kSharedRange).value_or(d.num_shared);
   spec.moe.shared_intermediate_size = num_shared * spec.moe.intermediate_size;
-  spec.moe.num_dense_layers = config.optional_int("first_k_dense_replace", {0, kLayerRange.most}).value_or(d.num_dense_layers);
+  spec.moe.num_dense_layers =
+      config.optional_int("first_k_dense_replace", {0, kLayerRange.most}).value_or(d.num_dense_layers);
   if (config.optional_int("moe_layer_freq", kLayerRange).value_or(1) != 1)
     config.report("moe_layer_freq", "only 1, experts in every layer after the dense ones, is modelled");
   spec.activation = read_activation(config, "hidden_act", "silu");
@@ -43,7 +43,7 @@ void read_latent(JsonFields& config, ModelSpec& spec) {
   l.nope_head_dim = config.optional_int("qk_nope_head_dim", kHeadRange).value_or(128);
   l.rope_head_dim = config.optional_int("qk_rope_head_dim", kHeadRange).value_or(64);
   l.v_head_dim = config.optional_int("v_head_dim", kHeadRange).value_or(128);
-  spec.num_key_value_heads = spec.num_attention_heads;   // keys and values are expanded to every head
+  spec.num_key_value_heads = spec.num_attention_heads;  // keys and values are expanded to every head
   check_heads(config, spec, l.nope_head_dim + l.rope_head_dim);
 }
 
@@ -84,7 +84,8 @@ void add_latent_attention(Tensors& tensors, const ModelSpec& spec) {
   } else {
     add_linear(tensors, LinearSlot::Q, "self_attn.q_proj", hidden, spec.q_width());
   }
-  add_linear(tensors, LinearSlot::KvDown, "self_attn.kv_a_proj_with_mqa", hidden, l.kv_rank + l.rope_head_dim, spec.has_qkv_bias);
+  add_linear(tensors, LinearSlot::KvDown, "self_attn.kv_a_proj_with_mqa", hidden, l.kv_rank + l.rope_head_dim,
+             spec.has_qkv_bias);
   add_norm(tensors, "self_attn.kv_a_layernorm", l.kv_rank);
   add_linear(tensors, LinearSlot::KvUp, "self_attn.kv_b_proj", l.kv_rank, heads * (l.nope_head_dim + l.v_head_dim));
   add_linear(tensors, LinearSlot::O, "self_attn.o_proj", spec.context_width(), hidden, spec.has_o_bias);
@@ -92,15 +93,22 @@ void add_latent_attention(Tensors& tensors, const ModelSpec& spec) {
 
 void add_router(Tensors& tensors, const ModelSpec& spec) {
   const std::int64_t hidden = spec.hidden_size, experts = spec.moe.num_experts;
-  tensors.push_back({.name = "mlp.gate.weight", .shape = {experts, hidden}, .role = WeightRole::Stacked, .in = hidden, .out = experts, .slot = LinearSlot::Router});
+  tensors.push_back({.name = "mlp.gate.weight",
+                     .shape = {experts, hidden},
+                     .role = WeightRole::Stacked,
+                     .in = hidden,
+                     .out = experts,
+                     .slot = LinearSlot::Router});
   if (spec.moe.has_router_correction)
     tensors.push_back({.name = "mlp.gate.e_score_correction_bias", .shape = {experts}, .role = WeightRole::Bias});
 }
 
 ModelWeights list(const ModelSpec& spec) {
   Tensors common, sparse;
-  if (spec.latent.is_present()) add_latent_attention(common, spec);
-  else add_attention(common, spec);
+  if (spec.latent.is_present())
+    add_latent_attention(common, spec);
+  else
+    add_attention(common, spec);
   add_norm(common, "input_layernorm", spec.hidden_size);
   add_norm(common, "post_attention_layernorm", spec.hidden_size);
   add_router(sparse, spec);
@@ -111,11 +119,23 @@ ModelWeights list(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kDeepSeek{.name = "deepseek", .model_type = "deepseek", .architecture = "DeepseekForCausalLM",
-                                 .read = read_first, .write = write, .list = list};
-constinit const Family kDeepSeekV2{.name = "deepseek_v2", .model_type = "deepseek_v2", .architecture = "DeepseekV2ForCausalLM",
-                                   .read = read_second, .write = write, .list = list};
-constinit const Family kDeepSeekV3{.name = "deepseek_v3", .model_type = "deepseek_v3", .architecture = "DeepseekV3ForCausalLM",
-                                   .read = read_third, .write = write, .list = list};
+constinit const Family kDeepSeek{.name = "deepseek",
+                                 .model_type = "deepseek",
+                                 .architecture = "DeepseekForCausalLM",
+                                 .read = read_first,
+                                 .write = write,
+                                 .list = list};
+constinit const Family kDeepSeekV2{.name = "deepseek_v2",
+                                   .model_type = "deepseek_v2",
+                                   .architecture = "DeepseekV2ForCausalLM",
+                                   .read = read_second,
+                                   .write = write,
+                                   .list = list};
+constinit const Family kDeepSeekV3{.name = "deepseek_v3",
+                                   .model_type = "deepseek_v3",
+                                   .architecture = "DeepseekV3ForCausalLM",
+                                   .read = read_third,
+                                   .write = write,
+                                   .list = list};
 
 }  // namespace gpuplan

@@ -10,7 +10,8 @@ namespace {
 // Of all routed experts: 16 bytes each are 2^62; shared ones stay below 2^57.6 parameters, the rest below 2^54 (decoder.h).
 constexpr double kMostParameters = 0x1p58;
 
-std::int64_t read_or_require(JsonFields& config, const char* key, std::optional<std::int64_t> otherwise, IntRange range) {
+std::int64_t read_or_require(JsonFields& config, const char* key, std::optional<std::int64_t> otherwise,
+                             IntRange range) {
   return otherwise ? config.optional_int(key, range).value_or(*otherwise) : config.require_int(key, range);
 }
 
@@ -27,20 +28,23 @@ std::int64_t read_leading_layers(JsonFields& config) {
 
 /// The parameters of a whole model must stay countable.
 void check_size(JsonFields& config, const ModelSpec& spec, const char* count_key) {
-  const double experts = 3.0 * double(spec.moe.num_experts) * double(spec.hidden_size) * double(spec.moe.intermediate_size);
+  const double experts =
+      3.0 * double(spec.moe.num_experts) * double(spec.hidden_size) * double(spec.moe.intermediate_size);
   if (experts * double(spec.num_hidden_layers) > kMostParameters)
-    config.report(count_key, fmt::format("{} experts in {} layers are more parameters than can be counted", spec.moe.num_experts,
-                                         spec.num_hidden_layers));
+    config.report(count_key, fmt::format("{} experts in {} layers are more parameters than can be counted",
+                                         spec.moe.num_experts, spec.num_hidden_layers));
 }
 
 }  // namespace
 
-void read_experts(JsonFields& config, ModelSpec& spec, const char* count_key, const char* width_key, const ExpertDefaults& defaults) {
+void read_experts(JsonFields& config, ModelSpec& spec, const char* count_key, const char* width_key,
+                  const ExpertDefaults& defaults) {
   spec.moe.num_experts = read_or_require(config, count_key, defaults.num_experts, kExpertRange);
   spec.moe.experts_per_token = read_or_require(config, "num_experts_per_tok", defaults.experts_per_token, kExpertRange);
   spec.moe.intermediate_size = read_or_require(config, width_key, defaults.intermediate_size, kFfnRange);
   if (spec.moe.experts_per_token > spec.moe.num_experts && spec.moe.num_experts > 0)
-    config.report("num_experts_per_tok", fmt::format("{} is more than the {} experts", spec.moe.experts_per_token, spec.moe.num_experts));
+    config.report("num_experts_per_tok",
+                  fmt::format("{} is more than the {} experts", spec.moe.experts_per_token, spec.moe.num_experts));
   check_size(config, spec, count_key);
 }
 
@@ -81,13 +85,16 @@ void add_shared_expert(Tensors& tensors, const ModelSpec& spec, const std::strin
   add_linear(tensors, LinearSlot::SharedDown, module + ".down_proj", width, hidden);
 }
 
-void add_moe_layers(ModelWeights& weights, const ModelSpec& spec, const std::string& prefix, Tensors dense, Tensors sparse) {
+void add_moe_layers(ModelWeights& weights, const ModelSpec& spec, const std::string& prefix, Tensors dense,
+                    Tensors sparse) {
   std::int64_t num_sparse = 0;
   for (std::int64_t i = 0; i < spec.num_hidden_layers; ++i) num_sparse += spec.moe.is_moe_layer(i);
   const bool has_dense = num_sparse < spec.num_hidden_layers;
   if (has_dense) weights.kinds.push_back({.name = "dense layer", .prefix = prefix, .tensors = std::move(dense)});
-  if (num_sparse > 0) weights.kinds.push_back({.name = "MoE layer", .prefix = prefix, .tensors = std::move(sparse), .is_moe = true});
-  for (std::int64_t i = 0; i < spec.num_hidden_layers; ++i) weights.order.push_back(has_dense && spec.moe.is_moe_layer(i) ? 1 : 0);
+  if (num_sparse > 0)
+    weights.kinds.push_back({.name = "MoE layer", .prefix = prefix, .tensors = std::move(sparse), .is_moe = true});
+  for (std::int64_t i = 0; i < spec.num_hidden_layers; ++i)
+    weights.order.push_back(has_dense && spec.moe.is_moe_layer(i) ? 1 : 0);
 }
 
 ModelWeights moe_weights(const ModelSpec& spec, Tensors common, Tensors sparse) {

@@ -9,25 +9,29 @@ namespace gpuplan {
 inline constexpr IntRange kExpertRange{1, 1 << 13};
 
 struct ExpertDefaults {
-  std::optional<std::int64_t> num_experts, experts_per_token, intermediate_size;   // unset: the config must say it
+  std::optional<std::int64_t> num_experts, experts_per_token, intermediate_size;  // unset: the config must say it
 };
 
 /// The number of experts (under `count_key`), how many a token goes to (num_experts_per_tok), and the width of one (under
 /// `width_key`). Reports experts that are fewer than a token needs.
-void read_experts(JsonFields& config, ModelSpec& spec, const char* count_key, const char* width_key, const ExpertDefaults& defaults);
+void read_experts(JsonFields& config, ModelSpec& spec, const char* count_key, const char* width_key,
+                  const ExpertDefaults& defaults);
 /// `step_key`: of how many layers one has experts; `mlp_only_layers`: those without, which must be the first ones.
 void read_moe_layers(JsonFields& config, ModelSpec& spec, const char* step_key);
 void write_experts(const ModelSpec& spec, nlohmann::json& config, const char* count_key, const char* width_key);
 void write_moe_layers(const ModelSpec& spec, nlohmann::json& config, const char* step_key);
 
-struct ExpertNames { const char *gate = "gate_proj", *up = "up_proj", *down = "down_proj"; };
+struct ExpertNames {
+  const char *gate = "gate_proj", *up = "up_proj", *down = "down_proj";
+};
 
 /// Three linears of every expert: "<module>.{}.gate_proj.weight".
 void add_experts(Tensors& tensors, const ModelSpec& spec, const std::string& module, ExpertNames names = {});
 /// A gated MLP under `module` that every token passes.
 void add_shared_expert(Tensors& tensors, const ModelSpec& spec, const std::string& module);
 /// Layers with the tensors `dense` or `sparse`, as the spec's rule says which. A kind without layers is left out.
-void add_moe_layers(ModelWeights& weights, const ModelSpec& spec, const std::string& prefix, Tensors dense, Tensors sparse);
+void add_moe_layers(ModelWeights& weights, const ModelSpec& spec, const std::string& prefix, Tensors dense,
+                    Tensors sparse);
 /// model.embed_tokens, `common` (attention and norms) with a dense MLP or with `sparse`, model.norm, lm_head unless tied.
 ModelWeights moe_weights(const ModelSpec& spec, Tensors common, Tensors sparse);
 

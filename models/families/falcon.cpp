@@ -66,7 +66,8 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
 ModelWeights list(const ModelSpec& spec) {
   const bool has_bias = spec.has_mlp_bias;
   Tensors layer;
-  add_linear(layer, LinearSlot::Qkv, "self_attention.query_key_value", spec.hidden_size, spec.q_width() + 2 * spec.kv_width(), has_bias);
+  add_linear(layer, LinearSlot::Qkv, "self_attention.query_key_value", spec.hidden_size,
+             spec.q_width() + 2 * spec.kv_width(), has_bias);
   add_linear(layer, LinearSlot::O, "self_attention.dense", spec.q_width(), spec.hidden_size, has_bias);
   add_linear(layer, LinearSlot::Up, "mlp.dense_h_to_4h", spec.hidden_size, spec.intermediate_size, has_bias);
   add_linear(layer, LinearSlot::Down, "mlp.dense_4h_to_h", spec.intermediate_size, spec.hidden_size, has_bias);
@@ -84,7 +85,11 @@ ModelWeights list(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kFalcon{.name = "falcon", .model_type = "falcon", .architecture = "FalconForCausalLM",
-                               .read = read, .write = write, .list = list};
+constinit const Family kFalcon{.name = "falcon",
+                               .model_type = "falcon",
+                               .architecture = "FalconForCausalLM",
+                               .read = read,
+                               .write = write,
+                               .list = list};
 
 }  // namespace gpuplan

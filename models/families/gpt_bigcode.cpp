@@ -53,7 +53,9 @@ ModelWeights list(const ModelSpec& spec) {
   ModelWeights weights;
   add_layers(weights, spec, "transformer.h.{}.", std::move(layer));
   add_embedding(weights, spec, "transformer.wte");
-  weights.before.push_back({.name = "transformer.wpe.weight", .shape = {spec.learned_positions, spec.hidden_size}, .role = WeightRole::Position});
+  weights.before.push_back({.name = "transformer.wpe.weight",
+                            .shape = {spec.learned_positions, spec.hidden_size},
+                            .role = WeightRole::Position});
   add_norm_of(weights.after, spec, "transformer.ln_f");
   add_head(weights, spec);
   return weights;
@@ -61,7 +63,11 @@ ModelWeights list(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kGptBigCode{.name = "gpt_bigcode", .model_type = "gpt_bigcode", .architecture = "GPTBigCodeForCausalLM",
-                                   .read = read, .write = write, .list = list};
+constinit const Family kGptBigCode{.name = "gpt_bigcode",
+                                   .model_type = "gpt_bigcode",
+                                   .architecture = "GPTBigCodeForCausalLM",
+                                   .read = read,
+                                   .write = write,
+                                   .list = list};
 
 }  // namespace gpuplan

@@ -12,7 +12,8 @@ void read(JsonFields& config, ModelSpec& spec) {
   spec.num_key_value_heads = spec.num_attention_heads;
   spec.norm = NormKind::LayerNorm;
   spec.mlp = MlpKind::Plain;
-  spec.residual = config.optional_bool("use_parallel_residual").value_or(true) ? ResidualKind::ParallelTwoNorms : ResidualKind::Sequential;
+  spec.residual = config.optional_bool("use_parallel_residual").value_or(true) ? ResidualKind::ParallelTwoNorms
+                                                                               : ResidualKind::Sequential;
   spec.activation = read_activation(config, "hidden_act", "gelu");
   spec.rotary_fraction = read_rotary_fraction(config, "rotary_pct", 0.25);
   spec.has_qkv_bias = spec.has_o_bias = config.optional_bool("attention_bias").value_or(true);
@@ -33,7 +34,8 @@ ModelWeights list(const ModelSpec& spec) {
   Tensors layer;
   add_norm_of(layer, spec, "input_layernorm");
   add_norm_of(layer, spec, "post_attention_layernorm");
-  add_linear(layer, LinearSlot::Qkv, "attention.query_key_value", spec.hidden_size, 3 * spec.q_width(), spec.has_qkv_bias);
+  add_linear(layer, LinearSlot::Qkv, "attention.query_key_value", spec.hidden_size, 3 * spec.q_width(),
+             spec.has_qkv_bias);
   add_linear(layer, LinearSlot::O, "attention.dense", spec.q_width(), spec.hidden_size, spec.has_o_bias);
   add_linear(layer, LinearSlot::Up, "mlp.dense_h_to_4h", spec.hidden_size, spec.intermediate_size, true);
   add_linear(layer, LinearSlot::Down, "mlp.dense_4h_to_h", spec.intermediate_size, spec.hidden_size, true);
@@ -47,7 +49,11 @@ ModelWeights list(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kGptNeoX{.name = "gpt_neox", .model_type = "gpt_neox", .architecture = "GPTNeoXForCausalLM",
-                                .read = read, .write = write, .list = list};
+constinit const Family kGptNeoX{.name = "gpt_neox",
+                                .model_type = "gpt_neox",
+                                .architecture = "GPTNeoXForCausalLM",
+                                .read = read,
+                                .write = write,
+                                .list = list};
 
 }  // namespace gpuplan

@@ -11,11 +11,19 @@ namespace {
 constexpr std::int64_t kDefaultWindow = 128;
 constexpr std::int64_t kPeriod = 2;
 
-std::int64_t default_sliding_layers(const ModelSpec& spec) { return spec.num_hidden_layers - spec.num_hidden_layers / kPeriod; }
+std::int64_t default_sliding_layers(const ModelSpec& spec) {
+  return spec.num_hidden_layers - spec.num_hidden_layers / kPeriod;
+}
 
 void read(JsonFields& config, ModelSpec& spec) {
-  read_decoder(config, spec, {.num_attention_heads = 64, .num_key_value_heads = 8, .head_dim = 64, .vocab_size = 201088, .max_position_embeddings = 131072});
-  read_experts(config, spec, "num_local_experts", "intermediate_size", {.num_experts = 128, .experts_per_token = 4, .intermediate_size = {}});
+  read_decoder(config, spec,
+               {.num_attention_heads = 64,
+                .num_key_value_heads = 8,
+                .head_dim = 64,
+                .vocab_size = 201088,
+                .max_position_embeddings = 131072});
+  read_experts(config, spec, "num_local_experts", "intermediate_size",
+               {.num_experts = 128, .experts_per_token = 4, .intermediate_size = {}});
   spec.moe.is_stacked = spec.moe.has_router_bias = spec.moe.has_expert_bias = true;
   spec.activation = read_activation(config, "hidden_act", "silu");
   spec.has_qkv_bias = spec.has_o_bias = config.optional_bool("attention_bias").value_or(true);
@@ -34,8 +42,15 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
   if (spec.sliding_window > 0 && spec.sliding_layers != default_sliding_layers(spec)) write_layer_types(spec, config);
 }
 
-void add_stacked(Tensors& tensors, LinearSlot slot, const std::string& name, std::int64_t experts, std::int64_t in, std::int64_t out) {
-  tensors.push_back({.name = name, .shape = {experts, in, out}, .role = WeightRole::Stacked, .in = in, .out = out, .slot = slot, .is_routed = true});
+void add_stacked(Tensors& tensors, LinearSlot slot, const std::string& name, std::int64_t experts, std::int64_t in,
+                 std::int64_t out) {
+  tensors.push_back({.name = name,
+                     .shape = {experts, in, out},
+                     .role = WeightRole::Stacked,
+                     .in = in,
+                     .out = out,
+                     .slot = slot,
+                     .is_routed = true});
   tensors.push_back({.name = name + "_bias", .shape = {experts, out}, .role = WeightRole::Bias, .is_routed = true});
 }
 
@@ -46,7 +61,12 @@ ModelWeights list(const ModelSpec& spec) {
   common.push_back({.name = "self_attn.sinks", .shape = {spec.num_attention_heads}, .role = WeightRole::Bias});
   add_norm(common, "input_layernorm", hidden);
   add_norm(common, "post_attention_layernorm", hidden);
-  sparse.push_back({.name = "mlp.router.weight", .shape = {experts, hidden}, .role = WeightRole::Stacked, .in = hidden, .out = experts, .slot = LinearSlot::Router});
+  sparse.push_back({.name = "mlp.router.weight",
+                    .shape = {experts, hidden},
+                    .role = WeightRole::Stacked,
+                    .in = hidden,
+                    .out = experts,
+                    .slot = LinearSlot::Router});
   sparse.push_back({.name = "mlp.router.bias", .shape = {experts}, .role = WeightRole::Bias});
   add_stacked(sparse, LinearSlot::ExpertGateUp, "mlp.experts.gate_up_proj", experts, hidden, 2 * width);
   add_stacked(sparse, LinearSlot::ExpertDown, "mlp.experts.down_proj", experts, width, hidden);
@@ -55,7 +75,11 @@ ModelWeights list(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kGptOss{.name = "gpt_oss", .model_type = "gpt_oss", .architecture = "GptOssForCausalLM",
-                               .read = read, .write = write, .list = list};
+constinit const Family kGptOss{.name = "gpt_oss",
+                               .model_type = "gpt_oss",
+                               .architecture = "GptOssForCausalLM",
+                               .read = read,
+                               .write = write,
+                               .list = list};
 
 }  // namespace gpuplan

@@ -13,15 +13,17 @@ constexpr std::int64_t kDefaultRotated = 64;
 
 /// rotary_dim is a number of features; null rotates all.
 double read_rotated_share(JsonFields& config, const ModelSpec& spec) {
-  const std::int64_t rotated = config.optional_int("rotary_dim", {0, kHeadRange.most}).value_or(config.has("rotary_dim") ? spec.head_dim : kDefaultRotated);
-  if (spec.head_dim == 0) return 1;   // already reported
+  const std::int64_t rotated = config.optional_int("rotary_dim", {0, kHeadRange.most})
+                                   .value_or(config.has("rotary_dim") ? spec.head_dim : kDefaultRotated);
+  if (spec.head_dim == 0) return 1;  // already reported
   return std::min(1.0, double(rotated) / double(spec.head_dim));
 }
 
 void read(JsonFields& config, ModelSpec& spec) {
   spec.hidden_size = read_either(config, "n_embd", "hidden_size", kWidthRange, 4096);
   spec.num_hidden_layers = read_either(config, "n_layer", "num_hidden_layers", kLayerRange, 28);
-  spec.num_attention_heads = spec.num_key_value_heads = read_either(config, "n_head", "num_attention_heads", kHeadRange, 16);
+  spec.num_attention_heads = spec.num_key_value_heads =
+      read_either(config, "n_head", "num_attention_heads", kHeadRange, 16);
   spec.max_position_embeddings = read_either(config, "n_positions", "max_position_embeddings", kPositionRange, 2048);
   spec.intermediate_size = read_either(config, "n_inner", "intermediate_size", kFfnRange, 4 * spec.hidden_size);
   spec.vocab_size = config.optional_int("vocab_size", kVocabRange).value_or(50400);
@@ -71,7 +73,11 @@ ModelWeights list(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kGptJ{.name = "gptj", .model_type = "gptj", .architecture = "GPTJForCausalLM",
-                             .read = read, .write = write, .list = list};
+constinit const Family kGptJ{.name = "gptj",
+                             .model_type = "gptj",
+                             .architecture = "GPTJForCausalLM",
+                             .read = read,
+                             .write = write,
+                             .list = list};
 
 }  // namespace gpuplan

@@ -11,7 +11,7 @@ void read(JsonFields& config, ModelSpec& spec) {
   spec.activation = read_activation(config, "hidden_act", "silu");
   spec.has_qkv_bias = spec.has_o_bias = config.optional_bool("attention_bias").value_or(false);
   spec.has_mlp_bias = config.optional_bool("mlp_bias").value_or(false);
-  spec.scales_embedding = true;   // by embedding_multiplier, whatever it is
+  spec.scales_embedding = true;  // by embedding_multiplier, whatever it is
 }
 
 void write(const ModelSpec& spec, nlohmann::json& config) {
@@ -23,7 +23,11 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
 
 }  // namespace
 
-constinit const Family kGranite{.name = "granite", .model_type = "granite", .architecture = "GraniteForCausalLM",
-                                .read = read, .write = write, .list = pre_norm_weights};
+constinit const Family kGranite{.name = "granite",
+                                .model_type = "granite",
+                                .architecture = "GraniteForCausalLM",
+                                .read = read,
+                                .write = write,
+                                .list = pre_norm_weights};
 
 }  // namespace gpuplan

@@ -20,7 +20,11 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
 
 }  // namespace
 
-constinit const Family kInternLm{.name = "internlm", .model_type = "internlm", .architecture = "InternLMForCausalLM",
-                                 .read = read, .write = write, .list = pre_norm_weights};
+constinit const Family kInternLm{.name = "internlm",
+                                 .model_type = "internlm",
+                                 .architecture = "InternLMForCausalLM",
+                                 .read = read,
+                                 .write = write,
+                                 .list = pre_norm_weights};
 
 }  // namespace gpuplan

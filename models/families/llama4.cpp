@@ -18,12 +18,19 @@ void read_list(JsonFields& config, ModelSpec& spec) {
   for (std::int64_t i = 0; i < spec.num_hidden_layers; ++i)
     if (spec.moe.is_moe_layer(i)) by_rule.push_back(i);
   if (*list != by_rule)
-    config.report("moe_layers", fmt::format("must be every layer of step {}: other patterns are not modelled", spec.moe.layer_step));
+    config.report("moe_layers",
+                  fmt::format("must be every layer of step {}: other patterns are not modelled", spec.moe.layer_step));
 }
 
 void read(JsonFields& config, ModelSpec& spec) {
-  read_decoder(config, spec, {.num_attention_heads = 40, .num_key_value_heads = 8, .head_dim = 128, .vocab_size = 202048, .max_position_embeddings = 4096 * 32});
-  read_experts(config, spec, "num_local_experts", "intermediate_size", {.num_experts = 16, .experts_per_token = 1, .intermediate_size = {}});
+  read_decoder(config, spec,
+               {.num_attention_heads = 40,
+                .num_key_value_heads = 8,
+                .head_dim = 128,
+                .vocab_size = 202048,
+                .max_position_embeddings = 4096 * 32});
+  read_experts(config, spec, "num_local_experts", "intermediate_size",
+               {.num_experts = 16, .experts_per_token = 1, .intermediate_size = {}});
   spec.intermediate_size = config.optional_int("intermediate_size_mlp", kFfnRange).value_or(16384);
   spec.moe.shared_intermediate_size = spec.moe.intermediate_size;
   spec.moe.layer_step = config.optional_int("interleave_moe_layer_step", kLayerRange).value_or(1);
@@ -44,8 +51,15 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
   config["use_qk_norm"] = spec.qk_norm == QkNorm::Unweighted;
 }
 
-void add_stacked(Tensors& tensors, LinearSlot slot, const std::string& name, std::int64_t experts, std::int64_t in, std::int64_t out) {
-  tensors.push_back({.name = name, .shape = {experts, in, out}, .role = WeightRole::Stacked, .in = in, .out = out, .slot = slot, .is_routed = true});
+void add_stacked(Tensors& tensors, LinearSlot slot, const std::string& name, std::int64_t experts, std::int64_t in,
+                 std::int64_t out) {
+  tensors.push_back({.name = name,
+                     .shape = {experts, in, out},
+                     .role = WeightRole::Stacked,
+                     .in = in,
+                     .out = out,
+                     .slot = slot,
+                     .is_routed = true});
 }
 
 ModelWeights list(const ModelSpec& spec) {
@@ -72,8 +86,13 @@ ModelWeights list(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kLlama4{.name = "llama4", .model_type = "llama4_text", .architecture = "Llama4ForCausalLM",
-                               .wrapper_type = "llama4", .wrapper_architecture = "Llama4ForConditionalGeneration",
-                               .read = read, .write = write, .list = list};
+constinit const Family kLlama4{.name = "llama4",
+                               .model_type = "llama4_text",
+                               .architecture = "Llama4ForCausalLM",
+                               .wrapper_type = "llama4",
+                               .wrapper_architecture = "Llama4ForConditionalGeneration",
+                               .read = read,
+                               .write = write,
+                               .list = list};
 
 }  // namespace gpuplan

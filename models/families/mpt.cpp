@@ -21,10 +21,12 @@ std::int64_t read_key_value_heads(JsonFields& attention, const ModelSpec& spec) 
 void read_attention(JsonFields& config, ModelSpec& spec) {
   JsonFields attention = config.object("attn_config");
   spec.num_key_value_heads = read_key_value_heads(attention, spec);
-  const bool has_alibi = attention.optional_bool("alibi").value_or(true), has_rope = attention.optional_bool("rope").value_or(false);
+  const bool has_alibi = attention.optional_bool("alibi").value_or(true),
+             has_rope = attention.optional_bool("rope").value_or(false);
   spec.position = has_alibi ? PositionKind::Alibi : has_rope ? PositionKind::Rope : PositionKind::Learned;
   spec.attention_dropout = read_dropout(attention, "attn_pdrop", 0);
-  if (attention.optional_bool("qk_ln").value_or(false)) attention.report("qk_ln", "norms on q and k are not modelled here");
+  if (attention.optional_bool("qk_ln").value_or(false))
+    attention.report("qk_ln", "norms on q and k are not modelled here");
   attention.finish();
 }
 
@@ -43,7 +45,8 @@ void read(JsonFields& config, ModelSpec& spec) {
   spec.has_qkv_bias = spec.has_o_bias = spec.has_mlp_bias = !config.optional_bool("no_bias").value_or(true);
   spec.residual_dropout = read_dropout(config, "resid_pdrop", 0);
   read_attention(config, spec);
-  const bool has_table = spec.position == PositionKind::Learned && config.optional_bool("learned_pos_emb").value_or(true);
+  const bool has_table =
+      spec.position == PositionKind::Learned && config.optional_bool("learned_pos_emb").value_or(true);
   spec.learned_positions = has_table ? spec.max_position_embeddings : 0;
   check_heads(config, spec, std::nullopt);
 }
@@ -68,8 +71,10 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
 
 /// Norms have biases where the linears have.
 void add_mpt_norm(Tensors& tensors, const ModelSpec& spec, const std::string& name) {
-  if (spec.has_mlp_bias) add_layer_norm(tensors, name, spec.hidden_size);
-  else add_norm(tensors, name, spec.hidden_size);
+  if (spec.has_mlp_bias)
+    add_layer_norm(tensors, name, spec.hidden_size);
+  else
+    add_norm(tensors, name, spec.hidden_size);
 }
 
 ModelWeights list(const ModelSpec& spec) {
@@ -85,7 +90,8 @@ ModelWeights list(const ModelSpec& spec) {
   add_layers(weights, spec, "transformer.blocks.{}.", std::move(layer));
   add_embedding(weights, spec, "transformer.wte");
   if (spec.learned_positions > 0)
-    weights.before.push_back({.name = "transformer.wpe.weight", .shape = {spec.learned_positions, hidden}, .role = WeightRole::Position});
+    weights.before.push_back(
+        {.name = "transformer.wpe.weight", .shape = {spec.learned_positions, hidden}, .role = WeightRole::Position});
   add_mpt_norm(weights.after, spec, "transformer.norm_f");
   add_head(weights, spec);
   return weights;
@@ -93,7 +99,12 @@ ModelWeights list(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kMpt{.name = "mpt", .model_type = "mpt", .architecture = "MPTForCausalLM", .other_architecture = "MptForCausalLM",
-                            .read = read, .write = write, .list = list};
+constinit const Family kMpt{.name = "mpt",
+                            .model_type = "mpt",
+                            .architecture = "MPTForCausalLM",
+                            .other_architecture = "MptForCausalLM",
+                            .read = read,
+                            .write = write,
+                            .list = list};
 
 }  // namespace gpuplan

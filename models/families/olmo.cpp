@@ -8,7 +8,8 @@ namespace gpuplan {
 namespace {
 
 void read_common(JsonFields& config, ModelSpec& spec, std::int64_t default_positions) {
-  read_decoder(config, spec, {.num_attention_heads = {}, .vocab_size = 50304, .max_position_embeddings = default_positions});
+  read_decoder(config, spec,
+               {.num_attention_heads = {}, .vocab_size = 50304, .max_position_embeddings = default_positions});
   spec.activation = read_activation(config, "hidden_act", "silu");
   spec.has_qkv_bias = spec.has_o_bias = config.optional_bool("attention_bias").value_or(false);
 }
@@ -32,7 +33,8 @@ void read_olmo2(JsonFields& config, ModelSpec& spec) {
 
 void read_olmoe(JsonFields& config, ModelSpec& spec) {
   read_common(config, spec, 4096);
-  read_experts(config, spec, "num_experts", "intermediate_size", {.num_experts = 64, .experts_per_token = 8, .intermediate_size = {}});
+  read_experts(config, spec, "num_experts", "intermediate_size",
+               {.num_experts = 64, .experts_per_token = 8, .intermediate_size = {}});
   spec.qk_norm = QkNorm::Full;
 }
 
@@ -73,11 +75,23 @@ ModelWeights list_olmoe(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kOlmo{.name = "olmo", .model_type = "olmo", .architecture = "OlmoForCausalLM",
-                             .read = read_olmo, .write = write_common, .list = list_olmo};
-constinit const Family kOlmo2{.name = "olmo2", .model_type = "olmo2", .architecture = "Olmo2ForCausalLM",
-                              .read = read_olmo2, .write = write_common, .list = list_olmo2};
-constinit const Family kOlmoe{.name = "olmoe", .model_type = "olmoe", .architecture = "OlmoeForCausalLM",
-                              .read = read_olmoe, .write = write_olmoe, .list = list_olmoe};
+constinit const Family kOlmo{.name = "olmo",
+                             .model_type = "olmo",
+                             .architecture = "OlmoForCausalLM",
+                             .read = read_olmo,
+                             .write = write_common,
+                             .list = list_olmo};
+constinit const Family kOlmo2{.name = "olmo2",
+                              .model_type = "olmo2",
+                              .architecture = "Olmo2ForCausalLM",
+                              .read = read_olmo2,
+                              .write = write_common,
+                              .list = list_olmo2};
+constinit const Family kOlmoe{.name = "olmoe",
+                              .model_type = "olmoe",
+                              .architecture = "OlmoeForCausalLM",
+                              .read = read_olmoe,
+                              .write = write_olmoe,
+                              .list = list_olmoe};
 
 }  // namespace gpuplan

@@ -7,13 +7,14 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::int64_t kPositionOffset = 2;   // OPTLearnedPositionalEmbedding
+constexpr std::int64_t kPositionOffset = 2;  // OPTLearnedPositionalEmbedding
 constexpr double kDefaultDropout = 0.1;
 
 void read(JsonFields& config, ModelSpec& spec) {
   spec.hidden_size = config.optional_int("hidden_size", kWidthRange).value_or(768);
   spec.num_hidden_layers = config.optional_int("num_hidden_layers", kLayerRange).value_or(12);
-  spec.num_attention_heads = spec.num_key_value_heads = config.optional_int("num_attention_heads", kHeadRange).value_or(12);
+  spec.num_attention_heads = spec.num_key_value_heads =
+      config.optional_int("num_attention_heads", kHeadRange).value_or(12);
   spec.intermediate_size = read_either(config, "ffn_dim", "intermediate_size", kFfnRange, 3072);
   spec.vocab_size = config.optional_int("vocab_size", kVocabRange).value_or(50272);
   spec.max_position_embeddings = config.optional_int("max_position_embeddings", kPositionRange).value_or(2048);
@@ -74,7 +75,9 @@ ModelWeights list(const ModelSpec& spec) {
   ModelWeights weights;
   add_layers(weights, spec, "model.decoder.layers.{}.", std::move(layer));
   add_embedding(weights, spec, "model.decoder.embed_tokens");
-  weights.before.push_back({.name = "model.decoder.embed_positions.weight", .shape = {spec.learned_positions, hidden}, .role = WeightRole::Position});
+  weights.before.push_back({.name = "model.decoder.embed_positions.weight",
+                            .shape = {spec.learned_positions, hidden},
+                            .role = WeightRole::Position});
   if (spec.embedding_size > 0) {
     weights.before.push_back(projection("model.decoder.project_in", spec.embedding_size, hidden));
     weights.after.push_back(projection("model.decoder.project_out", hidden, spec.embedding_size));
@@ -86,7 +89,7 @@ ModelWeights list(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kOpt{.name = "opt", .model_type = "opt", .architecture = "OPTForCausalLM",
-                            .read = read, .write = write, .list = list};
+constinit const Family kOpt{
+    .name = "opt", .model_type = "opt", .architecture = "OPTForCausalLM", .read = read, .write = write, .list = list};
 
 }  // namespace gpuplan

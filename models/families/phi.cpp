@@ -16,7 +16,8 @@ void read(JsonFields& config, ModelSpec& spec) {
   spec.has_qkv_bias = spec.has_o_bias = spec.has_mlp_bias = spec.has_head_bias = true;
   spec.rotary_fraction = read_rotary_fraction(config, "partial_rotary_factor", 0.5);
   spec.residual_dropout = read_dropout(config, "resid_pdrop", 0);
-  if (config.optional_bool("qk_layernorm").value_or(false)) config.report("qk_layernorm", "norms on q and k are not modelled here");
+  if (config.optional_bool("qk_layernorm").value_or(false))
+    config.report("qk_layernorm", "norms on q and k are not modelled here");
 }
 
 void write(const ModelSpec& spec, nlohmann::json& config) {
@@ -45,7 +46,7 @@ ModelWeights list(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kPhi{.name = "phi", .model_type = "phi", .architecture = "PhiForCausalLM",
-                            .read = read, .write = write, .list = list};
+constinit const Family kPhi{
+    .name = "phi", .model_type = "phi", .architecture = "PhiForCausalLM", .read = read, .write = write, .list = list};
 
 }  // namespace gpuplan

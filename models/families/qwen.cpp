@@ -18,7 +18,8 @@ std::int64_t read_half_width(JsonFields& config) {
 void read(JsonFields& config, ModelSpec& spec) {
   spec.hidden_size = config.optional_int("hidden_size", kWidthRange).value_or(4096);
   spec.num_hidden_layers = config.optional_int("num_hidden_layers", kLayerRange).value_or(32);
-  spec.num_attention_heads = spec.num_key_value_heads = config.optional_int("num_attention_heads", kHeadRange).value_or(32);
+  spec.num_attention_heads = spec.num_key_value_heads =
+      config.optional_int("num_attention_heads", kHeadRange).value_or(32);
   spec.intermediate_size = read_half_width(config);
   spec.vocab_size = config.optional_int("vocab_size", kVocabRange).value_or(151936);
   spec.max_position_embeddings = read_either(config, "seq_length", "max_position_embeddings", kPositionRange, 8192);
@@ -26,7 +27,7 @@ void read(JsonFields& config, ModelSpec& spec) {
   spec.has_qkv_bias = spec.has_fused_qkv = true;
   spec.has_o_bias = spec.has_mlp_bias = !config.optional_bool("no_bias").value_or(true);
   spec.keeps_16bit_logits = true;
-  spec.residual_dropout = read_dropout(config, "emb_dropout_prob", 0);   // of the embedding and after each branch
+  spec.residual_dropout = read_dropout(config, "emb_dropout_prob", 0);  // of the embedding and after each branch
   spec.attention_dropout = read_dropout(config, "attn_dropout_prob", 0);
   check_heads(config, spec, config.optional_int("kv_channels", kHeadRange).value_or(128));
 }
@@ -64,7 +65,11 @@ ModelWeights list(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kQwen{.name = "qwen", .model_type = "qwen", .architecture = "QWenLMHeadModel",
-                             .read = read, .write = write, .list = list};
+constinit const Family kQwen{.name = "qwen",
+                             .model_type = "qwen",
+                             .architecture = "QWenLMHeadModel",
+                             .read = read,
+                             .write = write,
+                             .list = list};
 
 }  // namespace gpuplan

@@ -6,11 +6,14 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::int64_t kDefaultFullLayers = 28;   // max_window_layers
+constexpr std::int64_t kDefaultFullLayers = 28;  // max_window_layers
 
 void read(JsonFields& config, ModelSpec& spec) {
-  read_decoder(config, spec, {.num_attention_heads = 16, .num_key_value_heads = 16, .vocab_size = 151936, .max_position_embeddings = 32768});
-  read_experts(config, spec, "num_experts", "moe_intermediate_size", {.num_experts = 60, .experts_per_token = 4, .intermediate_size = 1408});
+  read_decoder(
+      config, spec,
+      {.num_attention_heads = 16, .num_key_value_heads = 16, .vocab_size = 151936, .max_position_embeddings = 32768});
+  read_experts(config, spec, "num_experts", "moe_intermediate_size",
+               {.num_experts = 60, .experts_per_token = 4, .intermediate_size = 1408});
   read_moe_layers(config, spec, "decoder_sparse_step");
   spec.moe.shared_intermediate_size = config.optional_int("shared_expert_intermediate_size", kFfnRange).value_or(5632);
   spec.moe.has_shared_gate = true;
@@ -43,7 +46,11 @@ ModelWeights list(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kQwen2Moe{.name = "qwen2_moe", .model_type = "qwen2_moe", .architecture = "Qwen2MoeForCausalLM",
-                                 .read = read, .write = write, .list = list};
+constinit const Family kQwen2Moe{.name = "qwen2_moe",
+                                 .model_type = "qwen2_moe",
+                                 .architecture = "Qwen2MoeForCausalLM",
+                                 .read = read,
+                                 .write = write,
+                                 .list = list};
 
 }  // namespace gpuplan

@@ -7,14 +7,18 @@ namespace gpuplan {
 namespace {
 
 void read(JsonFields& config, ModelSpec& spec) {
-  read_decoder(config, spec, {.num_attention_heads = 32, .num_key_value_heads = 32, .vocab_size = 50304, .max_position_embeddings = 4096});
+  read_decoder(
+      config, spec,
+      {.num_attention_heads = 32, .num_key_value_heads = 32, .vocab_size = 50304, .max_position_embeddings = 4096});
   spec.norm = NormKind::LayerNorm;
   spec.activation = read_activation(config, "hidden_act", "silu");
   spec.has_qkv_bias = config.optional_bool("use_qkv_bias").value_or(false);
   spec.rotary_fraction = read_rotary_fraction(config, "partial_rotary_factor", 0.25);
-  spec.residual = config.optional_bool("use_parallel_residual").value_or(false) ? ResidualKind::ParallelOneNorm : ResidualKind::Sequential;
+  spec.residual = config.optional_bool("use_parallel_residual").value_or(false) ? ResidualKind::ParallelOneNorm
+                                                                                : ResidualKind::Sequential;
   spec.residual_dropout = read_dropout(config, "hidden_dropout", 0);
-  if (config.optional_bool("qk_layernorm").value_or(false)) config.report("qk_layernorm", "norms on q and k are not modelled here");
+  if (config.optional_bool("qk_layernorm").value_or(false))
+    config.report("qk_layernorm", "norms on q and k are not modelled here");
 }
 
 void write(const ModelSpec& spec, nlohmann::json& config) {
@@ -37,7 +41,11 @@ ModelWeights list(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kStableLm{.name = "stablelm", .model_type = "stablelm", .architecture = "StableLmForCausalLM",
-                                 .read = read, .write = write, .list = list};
+constinit const Family kStableLm{.name = "stablelm",
+                                 .model_type = "stablelm",
+                                 .architecture = "StableLmForCausalLM",
+                                 .read = read,
+                                 .write = write,
+                                 .list = list};
 
 }  // namespace gpuplan

@@ -7,8 +7,12 @@ namespace gpuplan {
 namespace {
 
 void read(JsonFields& config, ModelSpec& spec) {
-  read_decoder(config, spec, {.num_attention_heads = 24, .num_key_value_heads = 2, .vocab_size = 49152, .max_position_embeddings = 4096,
-                              .tie_word_embeddings = true});
+  read_decoder(config, spec,
+               {.num_attention_heads = 24,
+                .num_key_value_heads = 2,
+                .vocab_size = 49152,
+                .max_position_embeddings = 4096,
+                .tie_word_embeddings = true});
   spec.norm = NormKind::LayerNorm;
   spec.mlp = MlpKind::Plain;
   spec.activation = read_activation(config, "hidden_act", "gelu_pytorch_tanh");
@@ -39,7 +43,11 @@ ModelWeights list(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kStarCoder2{.name = "starcoder2", .model_type = "starcoder2", .architecture = "Starcoder2ForCausalLM",
-                                   .read = read, .write = write, .list = list};
+constinit const Family kStarCoder2{.name = "starcoder2",
+                                   .model_type = "starcoder2",
+                                   .architecture = "Starcoder2ForCausalLM",
+                                   .read = read,
+                                   .write = write,
+                                   .list = list};
 
 }  // namespace gpuplan

@@ -19,7 +19,7 @@ struct Defaults {
 constexpr Defaults kT5Defaults{32128, 512, 2048, 6, 8, "relu", true};
 constexpr Defaults kMt5Defaults{250112, 512, 1024, 8, 6, "gated-gelu", false};
 constexpr double kDefaultDropout = 0.1;
-constexpr std::int64_t kPositions = 512;   // of pre-training; the distances are bucketed, so nothing ends there
+constexpr std::int64_t kPositions = 512;  // of pre-training; the distances are bucketed, so nothing ends there
 
 /// "relu", "gated-gelu" (whose gelu is the tanh form written out), "gated-silu", …
 void read_projection(JsonFields& config, ModelSpec& spec, const char* otherwise) {
@@ -27,24 +27,31 @@ void read_projection(JsonFields& config, ModelSpec& spec, const char* otherwise)
   const bool is_gated = text.starts_with("gated-");
   const std::string name = is_gated ? text.substr(6) : text;
   spec.mlp = is_gated ? MlpKind::Gated : MlpKind::Plain;
-  if (text == "gated-gelu" || name == "gelu_new") spec.activation = "gelu_new";
-  else if (name == "relu" || name == "silu" || name == "gelu") spec.activation = name;
-  else config.report("feed_forward_proj", fmt::format("'{}' is not modelled; relu, gelu, silu, or one of them after 'gated-'", text));
+  if (text == "gated-gelu" || name == "gelu_new")
+    spec.activation = "gelu_new";
+  else if (name == "relu" || name == "silu" || name == "gelu")
+    spec.activation = name;
+  else
+    config.report("feed_forward_proj",
+                  fmt::format("'{}' is not modelled; relu, gelu, silu, or one of them after 'gated-'", text));
 }
 
 void read_with(JsonFields& config, ModelSpec& spec, const Defaults& d) {
   spec.hidden_size = read_either(config, "d_model", "hidden_size", kWidthRange, d.d_model);
   spec.num_encoder_layers = read_either(config, "num_layers", "num_hidden_layers", kLayerRange, d.num_layers);
   spec.num_hidden_layers = config.optional_int("num_decoder_layers", kLayerRange).value_or(spec.num_encoder_layers);
-  spec.num_attention_heads = spec.num_key_value_heads = read_either(config, "num_heads", "num_attention_heads", kHeadRange, d.num_heads);
+  spec.num_attention_heads = spec.num_key_value_heads =
+      read_either(config, "num_heads", "num_attention_heads", kHeadRange, d.num_heads);
   spec.intermediate_size = read_either(config, "d_ff", "intermediate_size", kFfnRange, d.d_ff);
   spec.vocab_size = config.optional_int("vocab_size", kVocabRange).value_or(d.vocab_size);
-  spec.max_position_embeddings = read_either(config, "n_positions", "max_position_embeddings", kPositionRange, kPositions);
+  spec.max_position_embeddings =
+      read_either(config, "n_positions", "max_position_embeddings", kPositionRange, kPositions);
   spec.tie_word_embeddings = config.optional_bool("tie_word_embeddings").value_or(d.tie_word_embeddings);
   spec.position = PositionKind::RelativeBias;
   spec.relative_buckets = config.optional_int("relative_attention_num_buckets", {1, 1 << 16}).value_or(32);
   spec.materialises_scores = true;
-  spec.residual_dropout = spec.attention_dropout = spec.mlp_dropout = read_dropout(config, "dropout_rate", kDefaultDropout);
+  spec.residual_dropout = spec.attention_dropout = spec.mlp_dropout =
+      read_dropout(config, "dropout_rate", kDefaultDropout);
   read_projection(config, spec, d.projection);
   check_heads(config, spec, read_either(config, "d_kv", "head_dim", kHeadRange, 64));
 }
@@ -72,7 +79,8 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
   config["feed_forward_proj"] = projection_text(spec);
 }
 
-void add_attention_of(Tensors& tensors, const ModelSpec& spec, const std::string& module, std::array<LinearSlot, 4> slots) {
+void add_attention_of(Tensors& tensors, const ModelSpec& spec, const std::string& module,
+                      std::array<LinearSlot, 4> slots) {
   add_linear(tensors, slots[0], module + ".q", spec.hidden_size, spec.q_width());
   add_linear(tensors, slots[1], module + ".k", spec.hidden_size, spec.kv_width());
   add_linear(tensors, slots[2], module + ".v", spec.hidden_size, spec.kv_width());
@@ -116,7 +124,8 @@ Tensors decoder_layer(const ModelSpec& spec) {
 /// The stack's table of biases by distance; in its first block by name, in front of it here.
 WeightTensor distance_biases(const ModelSpec& spec, const std::string& stack) {
   return {.name = stack + ".block.0.layer.0.SelfAttention.relative_attention_bias.weight",
-          .shape = {spec.relative_buckets, spec.num_attention_heads}, .role = WeightRole::Position};
+          .shape = {spec.relative_buckets, spec.num_attention_heads},
+          .role = WeightRole::Position};
 }
 
 ModelWeights list(const ModelSpec& spec) {
@@ -126,10 +135,14 @@ ModelWeights list(const ModelSpec& spec) {
   Tensors bridge;
   add_norm(bridge, "encoder.final_layer_norm", spec.hidden_size);
   bridge.push_back(distance_biases(spec, "decoder"));
-  weights.kinds.push_back({.name = "encoder layer", .prefix = "encoder.block.{}.", .tensors = encoder_layer(spec), .is_causal = false});
+  weights.kinds.push_back(
+      {.name = "encoder layer", .prefix = "encoder.block.{}.", .tensors = encoder_layer(spec), .is_causal = false});
   weights.kinds.push_back({.name = "bridge", .prefix = "", .tensors = std::move(bridge), .is_bridge = true});
-  weights.kinds.push_back({.name = "decoder layer", .prefix = "decoder.block.{}.", .offset = spec.num_encoder_layers + 1,
-                           .tensors = decoder_layer(spec), .has_cross_attention = true});
+  weights.kinds.push_back({.name = "decoder layer",
+                           .prefix = "decoder.block.{}.",
+                           .offset = spec.num_encoder_layers + 1,
+                           .tensors = decoder_layer(spec),
+                           .has_cross_attention = true});
   weights.order.assign(std::size_t(spec.num_encoder_layers), 0);
   weights.order.push_back(1);
   weights.order.insert(weights.order.end(), std::size_t(spec.num_hidden_layers), 2);
@@ -140,9 +153,18 @@ ModelWeights list(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kT5{.name = "t5", .model_type = "t5", .architecture = "T5ForConditionalGeneration", .other_architecture = "T5WithLMHeadModel",
-                           .read = read_t5, .write = write, .list = list};
-constinit const Family kMt5{.name = "mt5", .model_type = "mt5", .architecture = "MT5ForConditionalGeneration",
-                            .read = read_mt5, .write = write, .list = list};
+constinit const Family kT5{.name = "t5",
+                           .model_type = "t5",
+                           .architecture = "T5ForConditionalGeneration",
+                           .other_architecture = "T5WithLMHeadModel",
+                           .read = read_t5,
+                           .write = write,
+                           .list = list};
+constinit const Family kMt5{.name = "mt5",
+                            .model_type = "mt5",
+                            .architecture = "MT5ForConditionalGeneration",
+                            .read = read_mt5,
+                            .write = write,
+                            .list = list};
 
 }  // namespace gpuplan

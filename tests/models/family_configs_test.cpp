@@ -18,9 +18,7 @@ void check_error(const json& config, const std::string& part) {
   std::string error;
   try {
     parse(config);
-  } catch (const InputError& found) {
-    error = found.what();
-  }
+  } catch (const InputError& found) { error = found.what(); }
   CAPTURE(error);
   CHECK(error.starts_with("config.json"));
   CHECK_MESSAGE(error.find(part) != std::string::npos, part);
@@ -34,25 +32,39 @@ void check_round_trip(const ModelSpec& spec) {
 }
 
 json with(json config, const json& changes) {
-  config.merge_patch(changes);   // a null removes the field
+  config.merge_patch(changes);  // a null removes the field
   return config;
 }
 
 /// Sizes that every family with Llama's keys needs.
 json sized(const char* model_type, const json& changes = json::object()) {
-  return with({{"model_type", model_type}, {"hidden_size", 64}, {"num_hidden_layers", 4}, {"num_attention_heads", 4},
-               {"num_key_value_heads", 2}, {"intermediate_size", 128}, {"vocab_size", 100}}, changes);
+  return with({{"model_type", model_type},
+               {"hidden_size", 64},
+               {"num_hidden_layers", 4},
+               {"num_attention_heads", 4},
+               {"num_key_value_heads", 2},
+               {"intermediate_size", 128},
+               {"vocab_size", 100}},
+              changes);
 }
 
 }  // namespace
 
 TEST_CASE("a config that states nothing gets the sizes of its class") {
   // Source: defaults of the transformers config classes; the count of the hub model they describe.
-  struct Default { const char* model_type; const char* same_as; };
-  for (const Default& row : {Default{"falcon", "falcon-7b"}, {"gptj", "gpt-j-6b"}, {"t5", "t5-small"}, {"bert", "bert-base"},
-                             {"opt", "opt-125m"}, {"qwen", "qwen-7b"}}) {
+  struct Default {
+    const char* model_type;
+    const char* same_as;
+  };
+  for (const Default& row : {Default{"falcon", "falcon-7b"},
+                             {"gptj", "gpt-j-6b"},
+                             {"t5", "t5-small"},
+                             {"bert", "bert-base"},
+                             {"opt", "opt-125m"},
+                             {"qwen", "qwen-7b"}}) {
     CAPTURE(std::string(row.model_type));
-    CHECK(list_weights(parse({{"model_type", row.model_type}})).total_elements() == *load_model(row.same_as).spec.recorded_parameters);
+    CHECK(list_weights(parse({{"model_type", row.model_type}})).total_elements() ==
+          *load_model(row.same_as).spec.recorded_parameters);
   }
   CHECK(parse(json{{"model_type", "mt5"}}).vocab_size == 250112);
   CHECK(parse(json{{"model_type", "mpt"}}).position == PositionKind::Alibi);
@@ -60,19 +72,34 @@ TEST_CASE("a config that states nothing gets the sizes of its class") {
 }
 
 TEST_CASE("families read the keys of their own configs") {
-  const ModelSpec falcon = parse({{"model_type", "falcon"}, {"hidden_size", 64}, {"n_layer", 2}, {"n_head", 4}, {"n_head_kv", 2},
+  const ModelSpec falcon = parse({{"model_type", "falcon"},
+                                  {"hidden_size", 64},
+                                  {"n_layer", 2},
+                                  {"n_head", 4},
+                                  {"n_head_kv", 2},
                                   {"new_decoder_architecture", true}});
   CHECK(falcon.num_hidden_layers == 2);
   CHECK(falcon.num_key_value_heads == 2);
   CHECK(falcon.residual == ResidualKind::ParallelTwoNorms);
-  const ModelSpec glm = parse({{"model_type", "chatglm"}, {"num_layers", 3}, {"ffn_hidden_size", 96}, {"padded_vocab_size", 200}, {"seq_length", 77}});
+  const ModelSpec glm = parse({{"model_type", "chatglm"},
+                               {"num_layers", 3},
+                               {"ffn_hidden_size", 96},
+                               {"padded_vocab_size", 200},
+                               {"seq_length", 77}});
   CHECK(glm.num_hidden_layers == 3);
   CHECK(glm.intermediate_size == 96);
   CHECK(glm.vocab_size == 200);
   CHECK(glm.max_position_embeddings == 77);
-  CHECK(glm.num_key_value_heads == 32);   // multi_query_attention is off by default
-  const ModelSpec t5 = parse({{"model_type", "t5"}, {"d_model", 64}, {"d_kv", 8}, {"d_ff", 96}, {"num_layers", 2}, {"num_decoder_layers", 3},
-                              {"num_heads", 5}, {"feed_forward_proj", "gated-silu"}, {"dropout_rate", 0.0}});
+  CHECK(glm.num_key_value_heads == 32);  // multi_query_attention is off by default
+  const ModelSpec t5 = parse({{"model_type", "t5"},
+                              {"d_model", 64},
+                              {"d_kv", 8},
+                              {"d_ff", 96},
+                              {"num_layers", 2},
+                              {"num_decoder_layers", 3},
+                              {"num_heads", 5},
+                              {"feed_forward_proj", "gated-silu"},
+                              {"dropout_rate", 0.0}});
   CHECK(t5.num_encoder_layers == 2);
   CHECK(t5.num_hidden_layers == 3);
   CHECK(t5.num_layers() == 6);
@@ -80,19 +107,34 @@ TEST_CASE("families read the keys of their own configs") {
   CHECK(t5.activation == "silu");
   CHECK(t5.mlp == MlpKind::Gated);
   CHECK(t5.mlp_dropout == 0);
-  CHECK(parse({{"model_type", "gptj"}, {"n_embd", 64}, {"n_layer", 2}, {"n_head", 4}, {"rotary_dim", 4}}).rotary_fraction == 0.25);
-  CHECK(parse(sized("gpt_neox", {{"rotary_pct", 1.0}, {"use_parallel_residual", false}})).residual == ResidualKind::Sequential);
+  CHECK(parse({{"model_type", "gptj"}, {"n_embd", 64}, {"n_layer", 2}, {"n_head", 4}, {"rotary_dim", 4}})
+            .rotary_fraction == 0.25);
+  CHECK(parse(sized("gpt_neox", {{"rotary_pct", 1.0}, {"use_parallel_residual", false}})).residual ==
+        ResidualKind::Sequential);
   CHECK(parse(sized("phi", {{"rope_parameters", {{"partial_rotary_factor", 0.4}}}})).rotary_fraction == 0.4);
   CHECK(parse(sized("qwen", {{"intermediate_size", 256}, {"kv_channels", 16}})).intermediate_size == 128);
 }
 
 TEST_CASE("variants of the families survive writing and reading") {
   for (const json& config : std::vector<json>{
-           {{"model_type", "falcon"}, {"hidden_size", 64}, {"num_attention_heads", 4}, {"num_hidden_layers", 2}, {"alibi", true}, {"bias", true},
-            {"multi_query", false}, {"parallel_attn", false}},                                                            // Falcon-RW
-           {{"model_type", "falcon"}, {"hidden_size", 64}, {"num_attention_heads", 4}, {"num_hidden_layers", 2}, {"num_kv_heads", 2},
-            {"new_decoder_architecture", true}, {"num_ln_in_parallel_attn", 1}},                                          // Falcon 2
-           {{"model_type", "mpt"}, {"attn_config", {{"attn_type", "grouped_query_attention"}, {"kv_n_heads", 4}, {"alibi", false}, {"rope", true}}}},
+           {{"model_type", "falcon"},
+            {"hidden_size", 64},
+            {"num_attention_heads", 4},
+            {"num_hidden_layers", 2},
+            {"alibi", true},
+            {"bias", true},
+            {"multi_query", false},
+            {"parallel_attn", false}},  // Falcon-RW
+           {{"model_type", "falcon"},
+            {"hidden_size", 64},
+            {"num_attention_heads", 4},
+            {"num_hidden_layers", 2},
+            {"num_kv_heads", 2},
+            {"new_decoder_architecture", true},
+            {"num_ln_in_parallel_attn", 1}},  // Falcon 2
+           {{"model_type", "mpt"},
+            {"attn_config",
+             {{"attn_type", "grouped_query_attention"}, {"kv_n_heads", 4}, {"alibi", false}, {"rope", true}}}},
            {{"model_type", "mpt"}, {"attn_config", {{"alibi", false}}}, {"no_bias", false}, {"max_seq_len", 99}},
            {{"model_type", "mpt"}, {"attn_config", {{"alibi", false}}}, {"learned_pos_emb", false}},
            {{"model_type", "opt"}, {"enable_bias", false}, {"_remove_final_layer_norm", true}},
@@ -109,8 +151,10 @@ TEST_CASE("variants of the families survive writing and reading") {
            sized("qwen3_moe", {{"mlp_only_layers", {0, 1}}}),
            sized("llama4_text", {{"interleave_moe_layer_step", 2}, {"moe_layers", {1, 3}}, {"use_qk_norm", false}}),
            sized("gpt_oss", {{"sliding_window", nullptr}}),
-           sized("gpt_oss", {{"layer_types", {"full_attention", "full_attention", "full_attention", "sliding_attention"}}}),
-           sized("deepseek_v2", {{"q_lora_rank", 24}, {"num_experts_per_tok", 2}, {"n_routed_experts", 4}, {"attention_bias", true}}),
+           sized("gpt_oss",
+                 {{"layer_types", {"full_attention", "full_attention", "full_attention", "sliding_attention"}}}),
+           sized("deepseek_v2",
+                 {{"q_lora_rank", 24}, {"num_experts_per_tok", 2}, {"n_routed_experts", 4}, {"attention_bias", true}}),
            sized("deepseek", {{"n_routed_experts", 4}, {"num_experts_per_tok", 2}, {"first_k_dense_replace", 2}})}) {
     CAPTURE(config.dump());
     const ModelSpec spec = parse(config);
@@ -135,15 +179,23 @@ TEST_CASE("layers with and without experts follow the config's rule") {
 }
 
 TEST_CASE("other class names of the same tensors, and a multimodal Llama 4, find their row") {
-  struct Row { const char *model_type, *architecture; };
-  for (const Row& row : {Row{"mpt", "MptForCausalLM"}, {"mpt", "MPTForCausalLM"}, {"t5", "T5WithLMHeadModel"}, {"chatglm", "ChatGLMForConditionalGeneration"},
-                         {"baichuan", "BaiChuanForCausalLM"}, {"llama4", "Llama4ForConditionalGeneration"}}) {
+  struct Row {
+    const char *model_type, *architecture;
+  };
+  for (const Row& row : {Row{"mpt", "MptForCausalLM"},
+                         {"mpt", "MPTForCausalLM"},
+                         {"t5", "T5WithLMHeadModel"},
+                         {"chatglm", "ChatGLMForConditionalGeneration"},
+                         {"baichuan", "BaiChuanForCausalLM"},
+                         {"llama4", "Llama4ForConditionalGeneration"}}) {
     CAPTURE(std::string(row.architecture));
     CHECK(find_family(row.model_type, row.architecture) != nullptr);
   }
-  const ModelSpec scout = parse({{"architectures", {"Llama4ForConditionalGeneration"}}, {"model_type", "llama4"},
-                                 {"text_config", {{"hidden_size", 5120}, {"intermediate_size", 8192}, {"num_hidden_layers", 48}}}});
-  CHECK(list_weights(scout).total_elements() == 107'769'861'120);   // the catalogue's llama-4-scout-text
+  const ModelSpec scout =
+      parse({{"architectures", {"Llama4ForConditionalGeneration"}},
+             {"model_type", "llama4"},
+             {"text_config", {{"hidden_size", 5120}, {"intermediate_size", 8192}, {"num_hidden_layers", 48}}}});
+  CHECK(list_weights(scout).total_elements() == 107'769'861'120);  // the catalogue's llama-4-scout-text
 }
 
 TEST_CASE("a bad value is refused with the name of its key") {
@@ -152,21 +204,29 @@ TEST_CASE("a bad value is refused with the name of its key") {
   check_error({{"model_type", "falcon"}, {"num_ln_in_parallel_attn", 3}}, "num_ln_in_parallel_attn: 3 is too large");
   check_error({{"model_type", "falcon"}, {"hidden_size", 65}}, "heads do not divide hidden_size 65");
   check_error({{"model_type", "bloom"}, {"n_layer", 2}, {"n_head", 4}}, "n_embed: is missing");
-  check_error({{"model_type", "bloom"}, {"hidden_size", 64}, {"n_layer", 2}, {"n_head", 4}, {"apply_residual_connection_post_layernorm", true}},
+  check_error({{"model_type", "bloom"},
+               {"hidden_size", 64},
+               {"n_layer", 2},
+               {"n_head", 4},
+               {"apply_residual_connection_post_layernorm", true}},
               "apply_residual_connection_post_layernorm: a residual after the norm is not modelled");
   check_error({{"model_type", "qwen"}, {"intermediate_size", 127}}, "intermediate_size: 127 is odd");
-  check_error({{"model_type", "chatglm"}, {"multi_query_attention", true}, {"multi_query_group_num", 3}}, "3 does not divide the 32 attention heads");
+  check_error({{"model_type", "chatglm"}, {"multi_query_attention", true}, {"multi_query_group_num", 3}},
+              "3 does not divide the 32 attention heads");
   check_error(sized("baichuan"), "num_key_value_heads: Baichuan has as many");
   check_error({{"model_type", "gpt_bigcode"}, {"attn_pdrop", 1.0}}, "attn_pdrop: 1 is not a probability");
   check_error(sized("gpt_neox", {{"rotary_pct", -1}}), "rotary_pct: -1 is not a share");
   check_error({{"model_type", "gptj"}, {"rotary_dim", "64"}}, "rotary_dim: must be a whole number");
   check_error({{"model_type", "mpt"}, {"attn_config", 3}}, "attn_config: must be an object, found 3");
-  check_error({{"model_type", "mpt"}, {"attn_config", {{"qk_ln", true}}}}, "attn_config.qk_ln: norms on q and k are not modelled");
-  check_error({{"model_type", "mpt"}, {"attn_config", {{"attn_type", "linear"}}}}, "attn_config.attn_type: 'linear' is not modelled");
+  check_error({{"model_type", "mpt"}, {"attn_config", {{"qk_ln", true}}}},
+              "attn_config.qk_ln: norms on q and k are not modelled");
+  check_error({{"model_type", "mpt"}, {"attn_config", {{"attn_type", "linear"}}}},
+              "attn_config.attn_type: 'linear' is not modelled");
   check_error({{"model_type", "opt"}, {"layer_norm_elementwise_affine", false}}, "layer_norm_elementwise_affine");
   check_error(sized("stablelm", {{"qk_layernorm", true}}), "qk_layernorm");
   check_error(sized("starcoder2", {{"hidden_act", "tanh"}}), "hidden_act: unknown activation 'tanh'");
-  check_error({{"model_type", "t5"}, {"feed_forward_proj", "gated-tanh"}}, "feed_forward_proj: 'gated-tanh' is not modelled");
+  check_error({{"model_type", "t5"}, {"feed_forward_proj", "gated-tanh"}},
+              "feed_forward_proj: 'gated-tanh' is not modelled");
   check_error({{"model_type", "bert"}, {"is_decoder", true}}, "is_decoder: BERT as a decoder is not modelled");
   check_error(sized("mixtral", {{"num_experts_per_tok", 9}}), "num_experts_per_tok: 9 is more than the 8 experts");
   check_error(sized("mixtral", {{"num_local_experts", 0}}), "num_local_experts: 0 is too small");
@@ -177,7 +237,10 @@ TEST_CASE("a bad value is refused with the name of its key") {
   check_error(sized("deepseek_v2"), "num_experts_per_tok: is missing");
   check_error(sized("deepseek_v3", {{"moe_layer_freq", 2}}), "moe_layer_freq: only 1");
   check_error(sized("olmoe", {{"intermediate_size", nullptr}}), "intermediate_size: is missing");
-  check_error(sized("mixtral", {{"num_local_experts", 8192}, {"hidden_size", 1 << 18}, {"intermediate_size", 1 << 20}, {"num_hidden_layers", 4096}}),
+  check_error(sized("mixtral", {{"num_local_experts", 8192},
+                                {"hidden_size", 1 << 18},
+                                {"intermediate_size", 1 << 20},
+                                {"num_hidden_layers", 4096}}),
               "num_local_experts: 8192 experts in 4096 layers are more parameters than can be counted");
 }
 
@@ -186,15 +249,18 @@ TEST_CASE("facts of the modelling code that memory depends on") {
   CHECK(load_model("t5-small").spec.materialises_scores);
   CHECK(load_model("baichuan2-13b").spec.materialises_scores);
   CHECK(load_model("gpt-oss-20b").spec.materialises_scores);
-  for (const char* name : {"falcon-7b", "gpt-j-6b", "pythia-70m", "opt-125m", "mpt-7b", "phi-2", "baichuan2-7b", "bert-base"})
+  for (const char* name :
+       {"falcon-7b", "gpt-j-6b", "pythia-70m", "opt-125m", "mpt-7b", "phi-2", "baichuan2-7b", "bert-base"})
     CHECK_FALSE(load_model(name).spec.materialises_scores);
-  for (const char* name : {"qwen-7b", "santacoder-1.1b", "baichuan2-7b"}) CHECK(load_model(name).spec.keeps_16bit_logits);
-  CHECK_FALSE(load_model("chatglm3-6b").spec.keeps_16bit_logits);   // upcast, then cast back
+  for (const char* name : {"qwen-7b", "santacoder-1.1b", "baichuan2-7b"})
+    CHECK(load_model(name).spec.keeps_16bit_logits);
+  CHECK_FALSE(load_model("chatglm3-6b").spec.keeps_16bit_logits);  // upcast, then cast back
   // dropouts of the published configs
   CHECK(load_model("phi-2").spec.residual_dropout == 0.1);
   CHECK(load_model("phi-1.5").spec.residual_dropout == 0);
   CHECK(load_model("opt-125m").spec.residual_dropout == 0.1);
   CHECK(load_model("santacoder-1.1b").spec.attention_dropout == 0.1);
   CHECK(load_model("t5-small").spec.mlp_dropout == 0.1);
-  for (const char* name : {"falcon-7b", "bloom-560m", "gpt-j-6b", "pythia-70m", "mpt-7b"}) CHECK(load_model(name).spec.residual_dropout == 0);
+  for (const char* name : {"falcon-7b", "bloom-560m", "gpt-j-6b", "pythia-70m", "mpt-7b"})
+    CHECK(load_model(name).spec.residual_dropout == 0);
 }
