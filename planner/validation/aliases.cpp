@@ -79,8 +79,7 @@ FrameworkAlias read_framework(const json& value, const std::string& where) {
                        .double_quant = fields.optional_bool("double_quant").value_or(false),
                        .loss_chunk_tokens = fields.optional_int("loss_chunk_tokens", {1, 1 << 20}),
                        .lora_dropout = fields.optional_number("lora_dropout").value_or(0),
-                       .grad_accum = fields.optional_int("grad_accum", {1, 1 << 20}).value_or(1),
-                       .reports = fields.optional_string("reports").value_or("")};
+                       .grad_accum = fields.optional_int("grad_accum", {1, 1 << 20}).value_or(1)};
   fields.refuse_unknown();
   fields.finish();
   return alias;

@@ -31,7 +31,6 @@ struct FrameworkAlias {
   std::optional<std::int64_t> loss_chunk_tokens;  // of a chunked loss
   double lora_dropout = 0;
   std::int64_t grad_accum = 1;  // where a point does not say
-  std::string reports;          // metric of its own log, where a point does not say which figure it prints
 };
 
 /// Adapters between machines: one of the two.

@@ -13,15 +13,13 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::string_view kUnspecified = "unspecified";
-
 struct TierRow {
   std::string_view metric;
   MemoryTier tier;
 };
 constexpr std::array kTiers{TierRow{"max_allocated", MemoryTier::Tensors}, TierRow{"max_active", MemoryTier::Tensors},
                             TierRow{"max_reserved", MemoryTier::Reserved}, TierRow{"nvidia-smi", MemoryTier::Process},
-                            TierRow{kUnspecified, MemoryTier::Process}};
+                            TierRow{"unspecified", MemoryTier::Process}};
 
 double in_gib(Bytes amount) { return double(amount.count) / 0x1p30; }
 
@@ -42,17 +40,9 @@ std::optional<Comparison> compare(const MemoryFigures& memory, const MemoryTiers
   return std::nullopt;
 }
 
-/// `reports`: what the framework's own log prints; the tier of a figure that the source does not name.
-void compare_memory(PointResult& result, const std::string& reports) {
+void compare_memory(PointResult& result) {
   const MemoryFigures& memory = result.point->memory;
   if (memory.ran_out || !memory.gib) return;
-  if (memory.metric == kUnspecified && tier_of(reports)) {
-    result.own =
-        Comparison{memory.metric, *memory.gib, predicted_gib(*result.tiers, *tier_of(reports)), tier_of(reports)};
-    (*tier_of(reports) == MemoryTier::Tensors ? result.allocated : result.process) = result.own;
-    return;
-  }
-  if (tier_of(memory.metric)) result.own = compare(memory, *result.tiers, {memory.metric});
   result.allocated = compare(memory, *result.tiers, {"max_allocated", "max_active"});
   const bool is_process = tier_of(memory.metric) && *tier_of(memory.metric) != MemoryTier::Tensors;
   result.process = is_process ? result.own : compare(memory, *result.tiers, {"nvidia-smi", "max_reserved"});
@@ -99,7 +89,7 @@ class Predictor {
       find_limits(e, r, model, framework, profile, program_);
       result.boundary = compare_boundary(*result.point, e);
     }
-    if (result.point->kind == PointKind::Memory) compare_memory(result, plan.reports);
+    if (result.point->kind == PointKind::Memory) compare_memory(result);
   }
 
   /// One of each id.

@@ -43,7 +43,6 @@ PointPlan PointPlanner::plan(const Point& point) {
     r.model = model_of(point);
     const FrameworkAlias framework = framework_of(point, aliases_);
     r.recipe = recipe_of(point, r.model, framework, aliases_);
-    out.reports = framework.reports;
     r.options.fsdp_version = framework.fsdp_version;
     r.options.shard_size = point.shard_size;
     r.cluster = cluster_of(point);

@@ -15,7 +15,6 @@ namespace gpuplan {
 struct PointPlan {
   std::string unsupported;  // why there is no plan, else empty
   EstimateRequest request;  // with a fixed strategy
-  std::string reports;      // metric of the framework's own log, empty where it is not known
 };
 
 /// Maps points; models, GPUs and machines are read once each.
