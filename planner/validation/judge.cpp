@@ -43,6 +43,7 @@ std::optional<Comparison> compare(const MemoryFigures& memory, const MemoryTiers
 void compare_memory(PointResult& result) {
   const MemoryFigures& memory = result.point->memory;
   if (memory.ran_out || !memory.gib) return;
+  if (tier_of(memory.metric)) result.own = compare(memory, *result.tiers, {memory.metric});
   result.allocated = compare(memory, *result.tiers, {"max_allocated", "max_active"});
   const bool is_process = tier_of(memory.metric) && *tier_of(memory.metric) != MemoryTier::Tensors;
   result.process = is_process ? result.own : compare(memory, *result.tiers, {"nvidia-smi", "max_reserved"});

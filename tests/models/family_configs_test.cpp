@@ -261,6 +261,8 @@ TEST_CASE("facts of the modelling code that memory depends on") {
   CHECK(load_model("opt-125m").spec.residual_dropout == 0.1);
   CHECK(load_model("santacoder-1.1b").spec.attention_dropout == 0.1);
   CHECK(load_model("t5-small").spec.mlp_dropout == 0.1);
+  CHECK(load_model("starcoder2-3b").spec.residual_dropout == 0.1);
+  CHECK(load_model("gpt-neox-20b").spec.activation == "gelu_new");  // gelu_fast: the same intermediates
   for (const char* name : {"falcon-7b", "bloom-560m", "gpt-j-6b", "pythia-70m", "mpt-7b"})
     CHECK(load_model(name).spec.residual_dropout == 0);
 }
