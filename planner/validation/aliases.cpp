@@ -74,7 +74,6 @@ FrameworkAlias read_framework(const json& value, const std::string& where) {
                        .software = fields.optional_string("software").value_or(""),
                        .text = fields.optional_string("text").value_or(""),
                        .record = fields.require_string("record"),
-                       .until_then = fields.optional_string("until_then").value_or(""),
                        .fsdp_version = int(fields.optional_int("fsdp_version", {1, 2}).value_or(1)),
                        .double_quant = fields.optional_bool("double_quant").value_or(false),
                        .loss_chunk_tokens = fields.optional_int("loss_chunk_tokens", {1, 1 << 20}),
@@ -122,7 +121,6 @@ AliasTable AliasTable::read(const std::filesystem::path& file) {
   });
   if (const json* rows = fields.find("frameworks"); !rows || !rows->is_array())
     fields.report("frameworks", "expected a list");
-  read_list(fields, "pending_models", table.pending_models);
   read_list(fields, "optimizers_in_backward", table.optimizers_in_backward);
   fields.refuse_unknown();
   fields.finish();

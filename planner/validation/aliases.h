@@ -25,7 +25,7 @@ struct QuantAlias {
 struct FrameworkAlias {
   std::string norm, software;      // enumerations of the point
   std::string text;                // a part of the point's own text, empty for any
-  std::string record, until_then;  // `until_then`: while there is no such record
+  std::string record;
   int fsdp_version = 1;
   bool double_quant = false;                      // whatever the point says
   std::optional<std::int64_t> loss_chunk_tokens;  // of a chunked loss
@@ -45,7 +45,6 @@ struct AliasTable {
   std::map<std::string, std::string> flops_kinds;     // "model", or "executed" with recompute
   std::map<std::string, NetworkAlias> networks;       // others: what such GPUs usually have
   std::vector<std::string> optimizers_in_backward;  // texts that say so
-  std::vector<std::string> pending_models;          // aliases may name them before the catalogue has them
   std::map<std::string, GpuAlias> gpus;
   std::map<std::string, QuantAlias> quants;
   /// Modules of the model; of alternatives "a|b" the first that it has.

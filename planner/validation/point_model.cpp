@@ -84,11 +84,8 @@ const ModelSpec& PointPlanner::catalogue_model(const std::string& name) {
   try {
     return models_.emplace(name, load_model(name).spec).first->second;
   } catch (const InputError& error) {
-    const auto& pending = aliases_.pending_models;
-    const bool is_pending = std::find(pending.begin(), pending.end(), name) != pending.end();
-    const std::string reason = is_pending ? fmt::format("model '{}' is not modelled yet", name) : error.problem();
-    refused_.emplace(name, reason);
-    throw InputError("", reason);
+    refused_.emplace(name, error.problem());
+    throw InputError("", error.problem());
   }
 }
 

@@ -157,9 +157,7 @@ FrameworkAlias framework_of(const Point& point, const AliasTable& aliases) {
   for (const FrameworkAlias& row : aliases.frameworks) {
     if (row.norm != point.framework || row.software != point.software) continue;
     if (text.find(to_lower(row.text)) == std::string::npos) continue;
-    FrameworkAlias found = row;
-    if (!found.until_then.empty() && !is_known_framework(found.record)) found.record = found.until_then;
-    return found;
+    return row;
   }
   if (!point.framework.empty() && is_known_framework(point.framework))
     return {.norm = point.framework, .record = point.framework};

@@ -29,18 +29,13 @@ bool contains(const std::vector<std::string>& list, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("every model alias names a catalogue entry, or one that is listed as pending") {
+TEST_CASE("every model alias names a catalogue entry") {
   std::vector<std::string> names;
   for (const CatalogueEntry& entry : list_catalogue()) names.push_back(entry.name);
   for (const auto& [text, name] : table().models) {
     CAPTURE(text);
-    CHECK((contains(names, name) || contains(table().pending_models, name)));
+    CHECK(contains(names, name));
   }
-}
-
-TEST_CASE("nothing is pending that the catalogue has") {
-  for (const CatalogueEntry& entry : list_catalogue())
-    CHECK_MESSAGE(!contains(table().pending_models, entry.name), entry.name);
 }
 
 TEST_CASE("every GPU, optimizer and framework alias names one of ours") {
@@ -49,7 +44,7 @@ TEST_CASE("every GPU, optimizer and framework alias names one of ours") {
   for (const auto& [text, alias] : table().quants) CHECK_NOTHROW(parse_quant(alias.kind, text));
   for (const FrameworkAlias& row : table().frameworks) {
     CAPTURE(row.record);
-    CHECK_NOTHROW(find_framework(row.until_then.empty() ? row.record : row.until_then));
+    CHECK_NOTHROW(find_framework(row.record));
   }
 }
 
