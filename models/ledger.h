@@ -39,6 +39,9 @@ void emit_embedding(LayerGraph& graph, const LedgerContext& context);
 /// x -> loss -> dx: final norm, head, loss and their backward in one list (graph.forward).
 void emit_head(LayerGraph& graph, const LedgerContext& context);
 
+/// The kernel that really runs: some modelling code has no flash path, and torch's sdpa cannot cap scores.
+AttentionKernel attention_kernel_used(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework);
+
 /// FLOPs of attention forward per layer, 2 s a (d_qk + d_v) per token; a kernel that skips masked blocks does half of it for a
 /// causal layer, and no more than the window.
 struct AttentionReach {

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "base/unit_text.h"
+#include "models/ledger.h"
+#include "models/recipe_names.h"
 #include "planner/limits.h"
 
 namespace gpuplan {
@@ -226,6 +228,11 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
                   : c.packing == Packing::Padded ? "padded"
                                                  : "dynamic lengths (memory for the longest)",
                   c.micro_batch, c.grad_accum == 1 ? "1 micro-batch" : fmt::format("{} micro-batches", c.grad_accum)));
+  if (attention_kernel_used(r.model, c, result.framework) != c.attention)
+    out.push_back(fmt::format("attention: the modelling code of {} has no {} path here, so scores are materialised (eager)",
+                              r.model.model_type, to_string(c.attention)));
+  if (r.model.num_encoder_layers > 0) out.push_back("encoder and decoder both read the stated number of tokens");
+  if (r.model.moe.is_present()) out.push_back("experts get equal shares of the tokens");
   const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : c.seq_len;
   out.push_back(fmt::format("data: {} rows of {} tokens, {:g} epoch{}", format_grouped(r.dataset.rows), per_row,
                             r.dataset.epochs, r.dataset.epochs == 1 ? "" : "s"));

@@ -177,23 +177,16 @@ LocalId rope(Tape& t, LocalId x, std::int64_t width, Dim dim, const char* name) 
   return y;
 }
 
-namespace {
-
-/// The kernel that really runs: some modelling code has no flash path, and torch's sdpa cannot cap scores.
-AttentionKernel kernel_used(const Tape& t) {
-  const ModelSpec& spec = t.c.model.spec;
-  const AttentionKernel wanted = t.c.recipe.attention;
-  const bool must_materialise = spec.materialises_scores && !t.c.framework.has_own_models;
-  const bool cannot_cap = spec.caps_scores && wanted == AttentionKernel::Sdpa;
-  return must_materialise || cannot_cap ? AttentionKernel::Eager : wanted;
+AttentionKernel attention_kernel_used(const ModelSpec& spec, const Recipe& recipe, const FrameworkConvention& framework) {
+  const bool must_materialise = spec.materialises_scores && !framework.has_own_models;
+  const bool cannot_cap = spec.caps_scores && recipe.attention == AttentionKernel::Sdpa;
+  return must_materialise || cannot_cap ? AttentionKernel::Eager : recipe.attention;
 }
-
-}  // namespace
 
 LocalId attention(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool is_causal) {
   const Numerics& n = t.c.numerics;
   const ModelSpec& spec = t.c.model.spec;
-  const AttentionKernel kernel = kernel_used(t);
+  const AttentionKernel kernel = attention_kernel_used(spec, t.c.recipe, t.c.framework);
   q = convert(t, q, n.compute, "q in 16 bit");
   k = convert(t, k, n.compute, "k in 16 bit");
   v = convert(t, v, n.compute, "v in 16 bit");

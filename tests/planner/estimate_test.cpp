@@ -172,6 +172,22 @@ TEST_CASE("generation in evaluation adds a KV cache of 2 L kv tokens in 16 bit, 
   CHECK(after.peak_instant == "generation in evaluation");
 }
 
+TEST_CASE("assumptions say when the attention kernel cannot be the one that was asked for") {
+  const auto says_eager = [](const char* model, AttentionKernel kernel) {
+    EstimateRequest r;
+    r.model = load_model(model).spec;
+    r.recipe.attention = kernel;
+    r.recipe.seq_len = 512;
+    r.cluster = parse_gpus("1xA100");
+    const std::vector<std::string> all = estimate(r).assumptions;
+    return std::any_of(all.begin(), all.end(), [](const std::string& a) { return a.find("materialised (eager)") != std::string::npos; });
+  };
+  CHECK(says_eager("t5-small", AttentionKernel::Sdpa));
+  CHECK(says_eager("gemma-2-2b", AttentionKernel::Sdpa));
+  CHECK_FALSE(says_eager("gemma-2-2b", AttentionKernel::Flash));
+  CHECK_FALSE(says_eager("llama-3.2-1b", AttentionKernel::Sdpa));
+}
+
 TEST_CASE("assumptions name framework, batch, data, profile, links, price and margin") {
   const EstimateResult result = estimate(ask("llama-3.2-1b", "4xA100"));
   for (const char* text : {"framework hf-trainer", "2048 tokens per sequence, packed, micro batch 1", "10,000 rows", "profile ", "links: ", "price: ", "margin"})
