@@ -1,5 +1,5 @@
-// Time of an op on one GPU (roofline x efficiency) and of a collective on the cluster's links (alpha-beta). Rates come from
-// the catalogue and the profile; nothing empirical stands here. Sources: formulas.md 10 and 12.
+// Time of an op on one GPU (roofline x efficiency). Rates come from the catalogue and the profile; nothing empirical stands
+// here. Source: formulas.md 10. Collectives: planner/comm_model.h.
 #pragma once
 
 #include <array>
@@ -8,7 +8,6 @@
 #include "cluster/profile.h"
 #include "models/layer_graph.h"
 #include "models/numerics.h"
-#include "planner/strategy.h"
 
 namespace gpuplan {
 
@@ -49,29 +48,5 @@ struct ComputeKind {
   bool is_fp8{}, launches_few{};  // compiled or hand-written: few launches
 };
 CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKind compute);
-
-/// Alpha-beta cost of collectives along one axis of the mesh: which links its groups cross.
-struct AxisLink {
-  LinkCost link;
-  std::int64_t ways = 1;
-  bool crosses_nodes{};
-};
-
-/// Links per axis for a mesh laid on a cluster (pp outermost, then dp_replicate, dp_shard).
-struct CommModel {
-  std::array<AxisLink, kNumAxes> axes;
-  BytesPerSec host_link;      // CopyIn and CopyOut
-  BytesPerSec cpu_optimizer;  // Host optimizer steps, per rank
-  BytesPerSec nvme;
-
-  /// Ring all-gather or reduce-scatter of `message` bytes (the whole tensor): (n - 1) (alpha + S / (n B)).
-  /// Cut into `num_messages`, each pays the latency.
-  Seconds gather_time(Axis axis, Bytes message, std::int64_t num_messages = 1) const;
-  /// Ring all-reduce: 2 (n - 1) (alpha + S / (n B)); B is the all-reduce bus bandwidth (NVLS where the fabric has it).
-  Seconds all_reduce_time(Axis axis, Bytes message) const;
-  Seconds send_time(Bytes message) const;
-};
-
-CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, const Mesh& mesh);
 
 }  // namespace gpuplan

@@ -7,6 +7,7 @@
 #include <array>
 #include <vector>
 
+#include "planner/comm_model.h"
 #include "planner/cost.h"
 #include "planner/step_program.h"
 

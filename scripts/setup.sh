@@ -10,6 +10,7 @@ build    header:fmt/core.h          libfmt-dev           fmt-devel        fmt   
 build    header:CLI/CLI.hpp         libcli11-dev         cli11-devel      cli11          cli11-devel
 build    header:nlohmann/json.hpp   nlohmann-json3-dev   json-devel       nlohmann-json  nlohmann_json-devel
 build    header:yaml-cpp/yaml.h     libyaml-cpp-dev      yaml-cpp-devel   yaml-cpp       yaml-cpp-devel
+build    header:boost/graph/adjacency_list.hpp libboost-graph-dev boost-devel boost libboost_headers-devel
 test     header:doctest/doctest.h   doctest-dev          doctest-devel    doctest        doctest-devel
 lint     tool:clang++               clang                clang            clang          clang
 lint     tool:clang-tidy            clang-tidy           clang-tools-extra clang         clang-tools

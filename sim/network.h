@@ -1,0 +1,69 @@
+// What moves data in the simulator, behind one interface: by closed form (alpha-beta on the bottleneck) or as flows that
+// share the links of the topology. The engine announces who takes part when; the network says when each of them is done.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cluster/topology.h"
+#include "planner/collective.h"
+#include "planner/comm_model.h"
+#include "sim/event_queue.h"
+#include "sim/sim_time.h"
+
+namespace gpuplan {
+
+/// Ranks that run collectives together, along one axis of the mesh.
+struct Communicator {
+  Axis axis{};
+  std::int64_t size = 1;             // real ranks, those folded away included
+  std::vector<std::int64_t> ranks;   // those that are simulated, in ring order; rank ranks[i] sends to the real rank next[i]
+  std::vector<std::int64_t> next;
+  std::vector<std::uint32_t> next_member;  // index into `ranks` of who stands for next[i]
+  GroupShape shape;
+};
+
+struct CollectiveCall {
+  CollectiveKind kind{};
+  std::uint32_t communicator{};
+  Bytes message;                  // the whole tensor
+  std::int64_t num_messages = 1;  // cut into so many, each pays the latency
+};
+
+enum class CopyKind : std::uint8_t { HostToDevice, DeviceToHost, NvmeToHost, HostToNvme };
+
+/// A member of a collective is done, or a copy or message (member 0).
+struct Finished {
+  std::uint32_t transfer{}, member{};
+};
+
+class Network {
+ public:
+  virtual ~Network() = default;
+
+  /// Ids are handed out in order and reused when every member has finished.
+  virtual std::uint32_t open(const CollectiveCall& call) = 0;
+  /// `member` is an index into the communicator's ranks.
+  virtual void join(std::uint32_t transfer, std::uint32_t member, SimTime now) = 0;
+  /// Both sides are ready.
+  virtual std::uint32_t send(std::int64_t from_rank, std::int64_t to_rank, Bytes message, SimTime now) = 0;
+  virtual std::uint32_t copy(std::int64_t rank, CopyKind kind, Bytes amount, SimTime now) = 0;
+  /// An event of this network (EventTarget::Network) is due.
+  virtual void handle(const Event& event, std::vector<Finished>& finished) = 0;
+  /// After the last event of a moment: flows that began or ended share the links anew. Nothing to do for closed forms.
+  virtual void settle(SimTime) {}
+
+  /// Bytes that left `rank` for other ranks, payload of the algorithm, protocol overhead not counted.
+  virtual Bytes bytes_sent(std::int64_t rank) const = 0;
+};
+
+/// Durations by the formulas of `comm`; a collective begins when its last member joined.
+std::unique_ptr<Network> make_analytic_network(std::span<const Communicator> communicators, const CommModel& comm,
+                                               EventQueue& queue);
+/// Every message of every algorithm as a flow over `topology`, with max-min fair sharing.
+std::unique_ptr<Network> make_flow_network(std::span<const Communicator> communicators, const CommModel& comm,
+                                           const Topology& topology, EventQueue& queue);
+
+}  // namespace gpuplan
