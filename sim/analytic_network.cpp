@@ -1,0 +1,112 @@
+// The network by closed form: a collective begins when its last member joins and takes what CommModel says; nobody disturbs
+// anybody. The reference that the flow network must meet on an idle machine.
+#include <algorithm>
+
+#include "base/error.h"
+#include "sim/network.h"
+#include "sim/sent_bytes.h"
+
+namespace gpuplan {
+namespace {
+
+struct Transfer {
+  Seconds duration;
+  std::uint32_t communicator = kNoCommunicator;  // of a collective
+  std::uint32_t num_missing{};                   // members that have not joined
+  Bytes sent;                                    // by each member of a collective
+  static constexpr std::uint32_t kNoCommunicator = 0xffffffff;
+};
+
+class AnalyticNetwork final : public Network {
+ public:
+  AnalyticNetwork(std::span<const Communicator> communicators, const CommModel& comm, EventQueue& queue)
+      : communicators_(communicators.begin(), communicators.end()), comm_(comm), queue_(queue) {}
+
+  std::uint32_t open(const CollectiveCall& call) override {
+    const Communicator& c = communicators_[call.communicator];
+    return add({.duration = duration(c, call), .communicator = call.communicator,
+                .num_missing = std::uint32_t(c.ranks.size()), .sent = bytes_sent_by_member(call.kind, call.message, c.size)});
+  }
+
+  void join(std::uint32_t transfer, std::uint32_t member, SimTime now) override {
+    Transfer& t = transfers_[transfer];
+    GPUPLAN_CHECK(t.num_missing > 0, "more members joined a collective than it has");
+    sent_.add(communicators_[t.communicator].ranks[member], t.sent);
+    if (--t.num_missing == 0) finish_at(transfer, now + to_sim_time(t.duration));
+  }
+
+  std::uint32_t send(std::int64_t from_rank, std::int64_t, Bytes message, SimTime now) override {
+    sent_.add(from_rank, message);
+    return begin({.duration = comm_.send_time(message)}, now);
+  }
+
+  std::uint32_t copy(std::int64_t, CopyKind kind, Bytes amount, SimTime now) override {
+    const bool uses_nvme = kind == CopyKind::NvmeToHost || kind == CopyKind::HostToNvme;
+    return begin({.duration = amount / (uses_nvme ? comm_.nvme : comm_.host_link)}, now);
+  }
+
+  void handle(const Event& event, std::vector<Finished>& finished) override {
+    const Transfer& t = transfers_[event.index];
+    const std::size_t members =
+        t.communicator == Transfer::kNoCommunicator ? 1 : communicators_[t.communicator].ranks.size();
+    for (std::size_t m = 0; m < members; ++m) finished.push_back({event.index, std::uint32_t(m)});
+    free_.push_back(event.index);
+  }
+
+  Bytes bytes_sent(std::int64_t rank) const override { return sent_.of(rank); }
+
+ private:
+  Seconds duration(const Communicator& c, const CollectiveCall& call) const {
+    if (c.size <= 1) return {};
+    const LinkCost& link = comm_.axes[std::size_t(c.axis)].link;
+    switch (call.kind) {
+      case CollectiveKind::AllGather:
+      case CollectiveKind::ReduceScatter: return comm_.gather_time(c.axis, call.message, call.num_messages);
+      case CollectiveKind::AllReduce: {
+        const Seconds latency = comm_.all_reduce_time(c.axis, {});  // paid by every piece
+        return comm_.all_reduce_time(c.axis, call.message) + double(call.num_messages - 1) * latency;
+      }
+      case CollectiveKind::Broadcast:  // formulas.md 12: alpha (n - 1) + S / B, a pipelined ring
+        return double(call.num_messages * (c.size - 1)) * link.latency + call.message / link.bandwidth;
+      case CollectiveKind::SendRecv: break;
+    }
+    return comm_.send_time(call.message);
+  }
+
+  std::uint32_t add(const Transfer& t) {
+    if (free_.empty()) {
+      transfers_.push_back(t);
+      return std::uint32_t(transfers_.size() - 1);
+    }
+    const std::uint32_t id = free_.back();
+    free_.pop_back();
+    transfers_[id] = t;
+    return id;
+  }
+
+  std::uint32_t begin(const Transfer& t, SimTime now) {
+    const std::uint32_t id = add(t);
+    finish_at(id, now + to_sim_time(t.duration));
+    return id;
+  }
+
+  void finish_at(std::uint32_t transfer, SimTime time) {
+    queue_.push({.time = time, .target = EventTarget::Network, .index = transfer});
+  }
+
+  std::vector<Communicator> communicators_;
+  CommModel comm_;
+  EventQueue& queue_;
+  std::vector<Transfer> transfers_;
+  std::vector<std::uint32_t> free_;
+  SentBytes sent_;
+};
+
+}  // namespace
+
+std::unique_ptr<Network> make_analytic_network(std::span<const Communicator> communicators, const CommModel& comm,
+                                               EventQueue& queue) {
+  return std::make_unique<AnalyticNetwork>(communicators, comm, queue);
+}
+
+}  // namespace gpuplan
