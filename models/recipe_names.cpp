@@ -34,7 +34,8 @@ constexpr std::array kPrecisions{
 
 constexpr std::array kAttentions{
     NameRow<AttentionKernel>{"eager", AttentionKernel::Eager}, NameRow<AttentionKernel>{"sdpa", AttentionKernel::Sdpa},
-    NameRow<AttentionKernel>{"flash", AttentionKernel::Flash}, NameRow<AttentionKernel>{"flash-attn", AttentionKernel::Flash},
+    NameRow<AttentionKernel>{"flash", AttentionKernel::Flash}, NameRow<AttentionKernel>{"cudnn", AttentionKernel::Cudnn},
+    NameRow<AttentionKernel>{"te", AttentionKernel::Cudnn}, NameRow<AttentionKernel>{"flash-attn", AttentionKernel::Flash},
     NameRow<AttentionKernel>{"flash-attention", AttentionKernel::Flash}, NameRow<AttentionKernel>{"flash-attention-2", AttentionKernel::Flash},
     NameRow<AttentionKernel>{"flash2", AttentionKernel::Flash}, NameRow<AttentionKernel>{"fa2", AttentionKernel::Flash}};
 

@@ -38,7 +38,7 @@ void read_target(JsonFields& target, SpeedFigures& speed) {
 
 void read_speed_point(JsonFields& fields, Point& p) {
   p.kind = PointKind::Speed;
-  p.source = text_of(fields, "source");
+  p.source = p.framework_text = text_of(fields, "source");
   p.group = p.id;
   const std::string level = text_of(fields, "spec_level"), trust = text_of(fields, "trust");
   if (level == "partial") p.skipped = "not fully specified";
