@@ -27,6 +27,7 @@ struct Profile {
   double fp8_efficiency{};              // sustained fp8 GEMM over its best, relative to the 16-bit share
   double misaligned_gemm{};             // factor for widths that are no multiple of 64
   double wave_loss{};                   // share of a GEMM's unfilled last wave that is lost
+  double gemm_exposed_traffic{};        // share of the shorter of a GEMM's two times (arithmetic, traffic) that shows
   double flash_efficiency{};            // flash/SDPA attention over the sustained GEMM rate
   double cudnn_attention_efficiency{};  // the same of cuDNN's and Transformer Engine's kernels
   double small_head_attention{};        // factor for heads below 128
@@ -42,7 +43,8 @@ struct Profile {
   // communication
   double overlap_slowdown{};            // compute under a running collective takes 1 + this
   double nvlink_efficiency{}, pcie_efficiency{}, network_efficiency{}, host_link_efficiency{};
-  BytesPerSec cpu_optimizer_bandwidth;  // memory rate of a CPU Adam step
+  BytesPerSec cpu_optimizer_bandwidth;  // memory rate of a vectorised CPU Adam step (DeepSpeedCPUAdam)
+  BytesPerSec torch_cpu_optimizer_bandwidth;   // of torch's own on CPU tensors, which FSDP's offload steps with
   BytesPerSec nvme_bandwidth;           // one NVMe drive, read and write alike
   // memory outside the ledger
   Bytes context;                        // CUDA context and loaded kernels

@@ -20,7 +20,8 @@ enum class AttentionKernel : std::uint8_t { Eager, Sdpa, Flash, Cudnn };
 /// in pieces. Fused: Liger-style fused linear cross-entropy; full logits never exist.
 enum class LossKernel : std::uint8_t { Plain, InPlace, Chunked, Fused };
 enum class LayerKernels : std::uint8_t { Plain, Fused };  // norm and MLP kernels: framework ops, or Liger/Triton
-enum class Checkpointing : std::uint8_t { None, Full, Selective, EveryK };
+/// Elementwise: what norms and activation functions made is recomputed, matmul and attention results are kept.
+enum class Checkpointing : std::uint8_t { None, Full, Selective, EveryK, Elementwise };
 enum class OffloadTarget : std::uint8_t { None, Cpu, Nvme };
 enum class Packing : std::uint8_t { Packed, Padded, Dynamic };
 

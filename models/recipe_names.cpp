@@ -51,6 +51,7 @@ constexpr std::array kKernels{
 constexpr std::array kCheckpointings{
     NameRow<Checkpointing>{"none", Checkpointing::None}, NameRow<Checkpointing>{"full", Checkpointing::Full},
     NameRow<Checkpointing>{"selective", Checkpointing::Selective}, NameRow<Checkpointing>{"every-k", Checkpointing::EveryK},
+    NameRow<Checkpointing>{"elementwise", Checkpointing::Elementwise},
     NameRow<Checkpointing>{"off", Checkpointing::None}, NameRow<Checkpointing>{"on", Checkpointing::Full}};
 
 constexpr std::array kOffloads{

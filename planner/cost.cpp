@@ -42,7 +42,7 @@ Seconds CostModel::gemm_time(const LayerOp& op, Software software) const {
   const double compute = op.flops / rate.value * wave_factor(op), bytes = op.traffic / memory.value;
   // fp8: both operands are read in 16 bit and written in 8 before the GEMM; a weight gradient uses what others converted
   const double converted = is_fp8 && !op.is_weight_gradient ? 3.0 * double(op.k) * double(op.m + op.n) : 0;
-  return Seconds{std::max(compute, bytes) + converted * bytes_factor[std::size_t(software)] / memory.value} +
+  return Seconds{std::max(compute, bytes) + exposed_traffic * std::min(compute, bytes) + converted * bytes_factor[std::size_t(software)] / memory.value} +
          double(op.kernels) * kernel_overhead;
 }
 
@@ -65,6 +65,13 @@ Seconds CostModel::op_time(const LayerOp& op, Software software) const {
   return {};
 }
 
+BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConvention& framework, Engine engine,
+                                BytesPerSec host_link) {
+  if (framework.streams_offloaded_states) return host_link * 2.0;
+  const bool is_fsdp = engine == Engine::Fsdp1 || engine == Engine::Fsdp2;
+  return is_fsdp ? profile.torch_cpu_optimizer_bandwidth : profile.cpu_optimizer_bandwidth;
+}
+
 CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKind compute) {
   DtypeRates rates = rates_of(gpu, compute.dtype);
   if (rates.datasheet.value <= 0 && rates.measured.value <= 0)
@@ -85,6 +92,7 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   m.misaligned_heads = profile.misaligned_heads;
   m.small_heads = profile.small_head_attention;
   m.wave_loss = profile.wave_loss;
+  m.exposed_traffic = profile.gemm_exposed_traffic;
   m.num_sms = double(gpu.sm_count);
   m.kernel_overhead = profile.kernel_overhead;
   m.dispatch = compute.launches_few ? profile.dispatch_compiled : profile.dispatch_eager;

@@ -6,6 +6,7 @@
 
 #include "cluster/cluster_spec.h"
 #include "cluster/profile.h"
+#include "models/framework.h"
 #include "models/layer_graph.h"
 #include "models/numerics.h"
 
@@ -17,7 +18,7 @@ struct CostModel {
   BytesPerSec memory;                  // reached, not datasheet
   FlopsPerSec gemm_fp8;                // 0: block linears multiply in the compute dtype
   std::array<double, 3> bytes_factor{};  // moved over the ops' bytes, by Software
-  double dequant_bytes{}, gptq_bytes{}, misaligned{}, misaligned_heads{}, small_heads{}, wave_loss{};
+  double dequant_bytes{}, gptq_bytes{}, misaligned{}, misaligned_heads{}, small_heads{}, wave_loss{}, exposed_traffic{};
   double num_sms{};
   Seconds kernel_overhead, dispatch;  // device time per kernel; host time per launched kernel
   double overlap_slowdown{};
@@ -37,6 +38,11 @@ struct ComputeKind {
   Dtype dtype{};
   bool is_fp8{}, launches_few{};  // compiled or hand-written: few launches
 };
+/// Memory rate of an optimizer step whose states are on the host. FSDP's offload steps torch's optimizers on CPU tensors,
+/// ZeRO's a vectorised one; a framework that streams its states through the GPU moves both ways at once over the host link.
+BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConvention& framework, Engine engine,
+                                BytesPerSec host_link);
+
 CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKind compute);
 
 }  // namespace gpuplan

@@ -229,7 +229,8 @@ StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel&
         fmt::format("the host needs {} of {}", format_bytes(e.host.needed()), format_bytes(e.host.capacity));
   }
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));
-  const CommModel comm = make_comm_model(r.cluster, profile, strategy.mesh);
+  CommModel comm = make_comm_model(r.cluster, profile, strategy.mesh);
+  comm.cpu_optimizer = host_optimizer_rate(profile, framework, strategy.engine, comm.host_link);
   e.time = forward_pass(program, columns.models, comm);
   e.communication_level = level_of(e.time, strategy);
   fill_throughput(e, r);

@@ -78,7 +78,8 @@ struct CheckpointingRow {
 };
 constexpr std::array kCheckpointings{CheckpointingRow{"none", Checkpointing::None},
                                      CheckpointingRow{"full", Checkpointing::Full},
-                                     CheckpointingRow{"selective", Checkpointing::Selective}};
+                                     CheckpointingRow{"selective", Checkpointing::Selective},
+                                     CheckpointingRow{"elementwise", Checkpointing::Elementwise}};
 
 struct LengthRow {
   std::string_view name;
@@ -97,6 +98,7 @@ constexpr std::array kOffloads{
     OffloadRow{"optimizer", [](Offload& o) { o.optimizer = OffloadTarget::Cpu; }},
     OffloadRow{"master", [](Offload& o) { o.optimizer = OffloadTarget::Cpu; }},  // a part of the optimizer's state
     OffloadRow{"params", [](Offload& o) { o.params = OffloadTarget::Cpu; }},
+    OffloadRow{"quant_weights", [](Offload& o) { o.params = OffloadTarget::Cpu; }},  // the fp8 copies that matmuls read
     OffloadRow{"activations", [](Offload& o) { o.activations = true; }}};
 
 std::int64_t stated(const std::optional<std::int64_t>& value, const char* what) {
