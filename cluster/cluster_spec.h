@@ -63,6 +63,7 @@ struct ClusterSpec {
   std::vector<std::string> assumptions;   // what was filled in: "A100 means a100-sxm-80gb"
   std::string file;                       // cluster file or preset id, empty for a GPU list
   std::vector<Bytes> memory_in_use;       // per rank, only for `local`
+  std::int64_t host_cores = 0;            // of `Nxcpu`: the ranks share them; 0 on GPUs
 
   std::int64_t num_gpus() const { return std::int64_t(gpus.size()); }
   std::int64_t num_nodes() const { return ceil_div(num_gpus(), gpus_per_node); }
