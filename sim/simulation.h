@@ -135,6 +135,7 @@ Simulation simulate(const SimInput& input, const SimOptions& options = {});
 
 /// A strategy simulated, with the figures that users ask for.
 struct SimulatedPlan {
+  std::string label;            // what sets it apart in a comparison; empty: the strategy's name
   StrategyEstimate estimate;    // memory and forward-pass time of the same plan
   Simulation simulation;
   double tokens_per_second{}, tokens_per_second_per_gpu{};
