@@ -48,6 +48,15 @@ struct SimWorld {
     return out;
   }
 
+  /// A link of the axis' rate from every rank to its next, used by nobody else.
+  NetworkLinks own_links() const {
+    const auto one = [](std::int64_t from) { return Route{{.link = std::uint32_t(from)}}; };
+    return {.capacities = std::vector<BytesPerSec>(std::size_t(communicators[0].size), comm.axes[1].link.bandwidth),
+            .ring_route = [one](std::int64_t from, std::int64_t, const GroupShape&) { return one(from); },
+            .route = [one](std::int64_t from, std::int64_t) { return one(from); },
+            .copy_route = [one](std::int64_t rank, CopyKind) { return one(rank); }};
+  }
+
   CommModel comm;
   std::vector<Communicator> communicators;
   EventQueue queue;
