@@ -2,9 +2,11 @@
 // all-reduce of 256 MiB over links of 50 GB/s and 1 us, one per rank.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 
 namespace ring_case {
 
@@ -30,6 +32,18 @@ inline double closed_form_seconds(Size s) {
   return double(s.num_layers) *
          (kComputeSeconds + 2 * double(s.num_ranks - 1) * (chunk / kBytesPerSecond + kLatencySeconds));
 }
-inline std::int64_t num_messages(Size s) { return s.num_layers * s.num_ranks * 2 * (s.num_ranks - 1); }
+
+/// Both programs have one thread, so that CPU time is what the wall would show on an idle machine.
+class Stopwatch {
+ public:
+  double cpu_seconds() const { return double(std::clock() - cpu_) / double(CLOCKS_PER_SEC); }
+  double wall_seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - wall_).count();
+  }
+
+ private:
+  std::clock_t cpu_ = std::clock();
+  std::chrono::steady_clock::time_point wall_ = std::chrono::steady_clock::now();
+};
 
 }  // namespace ring_case

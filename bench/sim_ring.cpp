@@ -3,7 +3,6 @@
 //   build/release/bench/bench_sim_ring [ranks [layers [case]]]     cases: all, ring
 #include <sys/resource.h>
 
-#include <chrono>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -107,15 +106,16 @@ long peak_kib() {
 }
 
 double run(const Variant& v) {
-  const auto begin = std::chrono::steady_clock::now();
+  const ring_case::Stopwatch watch;
   RingProgram program(v);
   const SimTime end = program.run();
-  const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double cpu = watch.cpu_seconds(), wall = watch.wall_seconds();
   const std::int64_t steps = (v.kind == CollectiveKind::AllReduce ? 2 : 1) * (v.num_ranks - 1);
   const double messages = double(steps * v.num_kept * v.num_calls * v.num_rings);
-  std::printf("%-34s %5lld ranks x %3lld %12.0f messages %8.3f s wall %6.1f M/s  simulated %.6f s  peak %ld MiB\n", v.name,
-              static_cast<long long>(v.num_ranks), static_cast<long long>(v.num_calls), messages, wall,
-              messages / wall / 1e6, end.seconds().value, peak_kib() / 1024);
+  std::printf("%-34s %5lld ranks x %3lld %12.0f messages %10llu events %8.3f s CPU (%.3f wall) %6.1f M/s  simulated %.6f s  peak %ld MiB\n",
+              v.name,
+              static_cast<long long>(v.num_ranks), static_cast<long long>(v.num_calls), messages,
+              static_cast<unsigned long long>(program.num_events()), cpu, wall, messages / cpu / 1e6, end.seconds().value, peak_kib() / 1024);
   return end.seconds().value;
 }
 

@@ -44,12 +44,16 @@ class Lanes {
 
  private:
   struct Lane {
-    double bytes{}, left{};  // of the message
-    SimTime updated;         // when `left` was true
-    double rate{};           // since then, in bytes per second
+    double bytes{}, left{};        // of the message
+    SimTime updated;               // when `left` was true
+    double rate{};                 // since then, in bytes per second
+    SimTime due;                   // its end at this rate
+    SimTime queued = kNeverTime;   // when the pending event is: not later than `due`, so that slowing down costs no event
     std::uint32_t route{}, stamp{};
     LaneOwner owner;
   };
+
+  void expect(std::uint32_t lane, SimTime end);
 
   FairShare shares_;
   std::vector<Lane> lanes_;
