@@ -21,6 +21,17 @@ std::uint32_t Lanes::add(LaneOwner owner, std::uint32_t route) {
   return std::uint32_t(lanes_.size() - 1);
 }
 
+double Lanes::seconds_per_byte(std::span<const std::uint32_t> routes) const {
+  std::vector<double> load(shares_.num_links());
+  double busiest = 0;
+  for (const std::uint32_t route : routes)
+    for (const LinkUse& use : shares_.route(route)) {
+      load[use.link] += use.weight / shares_.capacity(use.link).value;
+      busiest = std::max(busiest, load[use.link]);
+    }
+  return busiest;
+}
+
 void Lanes::begin(std::uint32_t lane, double bytes, SimTime now) {
   Lane& l = lanes_[lane];
   l.bytes = l.left = bytes;

@@ -25,6 +25,8 @@ class Lanes {
       : shares_(std::move(capacities)), loads_(shares_.num_links()), queue_(queue) {}
 
   std::uint32_t add_route(std::span<const LinkUse> route) { return shares_.add_route(route); }
+  /// How long the busiest link takes when a byte goes over each of the routes.
+  double seconds_per_byte(std::span<const std::uint32_t> routes) const;
   /// Ids count from 0.
   std::uint32_t add(LaneOwner owner, std::uint32_t route);
   void set_route(std::uint32_t lane, std::uint32_t route) { lanes_[lane].route = route; }
