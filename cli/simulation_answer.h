@@ -18,6 +18,7 @@ struct SimulationAnswer {
   std::vector<SimulatedPlan> scaling;     // the same strategy on more and more GPUs; may be empty
   std::vector<std::string> assumptions;
   std::string command;                    // the command line, as typed
+  std::string topology_svg;               // a picture of the machine for the report; may be empty
 };
 
 }  // namespace gpuplan

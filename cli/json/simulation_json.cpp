@@ -46,7 +46,7 @@ Json critical_json(const Simulation& simulation) {
   Json out = Json::array();
   for (const CriticalItem& item : simulation.critical)
     out.push_back({{"what", item.what},
-                   {"activity", look(item.activity).name},
+                   {"activity", item.is_host ? "host" : to_string(item.activity)},
                    {"seconds", item.time.value},
                    {"share", item.share},
                    {"remedy", or_null(item.remedy)}});
@@ -100,6 +100,7 @@ Json plans_json(const std::vector<SimulatedPlan>& plans, bool is_scaling) {
   Json out = Json::array();
   for (const SimulatedPlan& plan : plans) {
     Json row = plan.estimate.not_applicable.empty() ? figures_json(plan) : Json{{"strategy", plan.estimate.strategy.name}};
+    if (!plan.label.empty()) row["label"] = plan.label;
     row["not_applicable"] = or_null(plan.estimate.not_applicable);
     if (is_scaling) row["efficiency"] = scaling_efficiency(plan, plans.front());
     out.push_back(std::move(row));

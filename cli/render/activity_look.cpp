@@ -10,19 +10,19 @@ namespace {
 // Terminals: the six basic colours, then bright ones. Pages: blue is forward, red is backward, greens and violets move data;
 // each colour keeps a contrast of 3:1 with its background.
 constexpr std::array<ActivityLook, std::size_t(kNumActivities)> kLooks{{
-    {"forward", "▒", 'f', "34", "#2f6fdb", "#6ea0ff"},
-    {"recompute", "░", 'r', "36", "#3b96b8", "#6cc3e0"},
-    {"backward", "█", 'B', "31", "#c8452f", "#ff8a70"},
-    {"head", "▓", 'H', "94", "#6a4fc9", "#a793ff"},
-    {"optimizer", "◆", 'O', "33", "#a8750a", "#f0c04a"},
-    {"all-gather", "━", 'g', "32", "#2f8f4e", "#63cf86"},
-    {"reduce-scatter", "┅", 's', "35", "#a83fa0", "#e58bdd"},
-    {"all-reduce", "═", 'a', "95", "#8b2f86", "#d873cf"},
-    {"send and receive", "≡", 'x', "96", "#0f8a8a", "#4fd6d6"},
-    {"copy to GPU", "▼", 'i', "92", "#6f8f1d", "#b7d957"},
-    {"copy to host", "▲", 'u', "93", "#8d7b2c", "#dccb74"},
-    {"cast", "▚", 'c', "90", "#737b86", "#a2abb7"},
-    {"optimizer on the host", "◇", 'o', "33", "#a0622a", "#eda869"},
+    {"▒", 'f', "34", "#2f6fdb", "#6ea0ff"},
+    {"░", 'r', "36", "#3b96b8", "#6cc3e0"},
+    {"█", 'B', "31", "#c8452f", "#ff8a70"},
+    {"▓", 'H', "94", "#6a4fc9", "#a793ff"},
+    {"◆", 'O', "33", "#a8750a", "#f0c04a"},
+    {"━", 'g', "32", "#2f8f4e", "#63cf86"},
+    {"┅", 's', "35", "#a83fa0", "#e58bdd"},
+    {"═", 'a', "95", "#8b2f86", "#d873cf"},
+    {"≡", 'x', "96", "#0f8a8a", "#4fd6d6"},
+    {"▼", 'i', "92", "#6f8f1d", "#b7d957"},
+    {"▲", 'u', "93", "#8d7b2c", "#dccb74"},
+    {"▚", 'c', "90", "#737b86", "#a2abb7"},
+    {"◇", 'o', "33", "#a0622a", "#eda869"},
 }};
 
 constexpr std::array<std::string_view, std::size_t(kNumStreams)> kStreamNames{
@@ -47,8 +47,8 @@ std::string draw(Activity activity, int count, const Screen& screen) {
 }
 
 std::string span_name(const Span& span, std::int64_t num_layers) {
-  if (span.activity == Activity::Head) return "head";
-  return fmt::format("{} {}", look(span.activity).name, unit_name(span.unit, num_layers));
+  if (span.activity == Activity::Head) return std::string(to_string(span.activity));
+  return fmt::format("{} {}", to_string(span.activity), unit_name(span.unit, num_layers));
 }
 
 }  // namespace gpuplan

@@ -10,7 +10,6 @@
 namespace gpuplan {
 
 struct ActivityLook {
-  std::string_view name;   // "all-gather"
   std::string_view glyph;  // one column wide; distinct among the activities of a stream
   char ascii;
   std::string_view colour;       // of a terminal: SGR parameters

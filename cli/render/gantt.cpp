@@ -132,7 +132,7 @@ std::string legend_text(const Legend& legend, const Screen& screen) {
   int width = 0;
   for (int a = 0; a < kNumActivities; ++a) {
     if (!legend[std::size_t(a)]) continue;
-    const std::string_view name = look(Activity(a)).name;
+    const std::string_view name = to_string(Activity(a));
     if (width + 4 + width_of(name) > prose_width(screen) - 2 && width > 0) {
       out += "  " + line + "\n";
       line.clear();

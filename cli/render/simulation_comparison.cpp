@@ -38,7 +38,7 @@ Table comparison_table(std::span<const SimulatedPlan> plans, int bar_width) {
     const Simulation& s = plan.simulation;
     const double exposed = s.step.ps > 0 ? s.exposed_communication / s.step_time() : 0;
     const Ink verdict = e.fits ? Ink::Good : Ink::Bad, figure = e.fits ? Ink::Plain : Ink::Faint;
-    table.add({{"  " + e.strategy.name, figure},
+    table.add({{fmt::format("  {}", plan_name(plan)), figure},
                {e.fits ? "yes" : "no", verdict},
                {format_bytes(e.tiers.process), verdict},
                {format_short_duration(s.step_time()), figure},
@@ -88,7 +88,7 @@ std::string comparison_text(std::span<const SimulatedPlan> plans, const Screen& 
   std::string out = fitted([&](int width) { return comparison_table(plans, width); }, screen);
   for (const SimulatedPlan& plan : plans)
     if (!plan.estimate.not_applicable.empty())
-      out += wrap(fmt::format("{}: {}", plan.estimate.strategy.name, plan.estimate.not_applicable), prose_width(screen), "  ",
+      out += wrap(fmt::format("{}: {}", plan_name(plan), plan.estimate.not_applicable), prose_width(screen), "  ",
                   "    ");
   return out;
 }

@@ -101,6 +101,8 @@ std::string link_name(const Simulation& simulation, std::uint32_t link) {
                      topology->vertex(topology->target(link)).name, to_string(topology->link(link).kind));
 }
 
+std::string_view plan_name(const SimulatedPlan& plan) { return plan.label.empty() ? plan.estimate.strategy.name : plan.label; }
+
 double scaling_efficiency(const SimulatedPlan& plan, const SimulatedPlan& first) {
   return first.tokens_per_second_per_gpu > 0 ? plan.tokens_per_second_per_gpu / first.tokens_per_second_per_gpu : 0;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/render/facts.h"
@@ -23,11 +24,14 @@ std::vector<StepShare> step_shares(const Simulation& simulation);
 /// Why the plan does not fit, and that it was simulated all the same; empty when it fits.
 std::string fit_warning(const SimulatedPlan& plan);
 
-/// "4 GPUs, 2 of them simulated; ..." — how the step was simulated.
+/// "4 GPUs, 2 of them simulated; ...": how the step was simulated.
 std::string method_text(const SimulationAnswer& answer);
 
 /// Ends of one link, as the topology names them; "link 3" without one.
 std::string link_name(const Simulation& simulation, std::uint32_t link);
+
+/// What a plan is called beside others.
+std::string_view plan_name(const SimulatedPlan& plan);
 
 /// Tokens per second per GPU against the first of `plans`.
 double scaling_efficiency(const SimulatedPlan& plan, const SimulatedPlan& first);

@@ -5,12 +5,10 @@
 #include <fmt/format.h>
 
 #include "base/unit_text.h"
-#include "cli/render/activity_look.h"
-#include "cli/render/amounts.h"
 #include "cli/render/estimate_text.h"
 #include "cli/render/facts.h"
 #include "cli/render/simulation_facts.h"
-#include "cli/render/table.h"
+#include "cli/render/simulation_tables.h"
 #include "cli/render/text.h"
 
 namespace gpuplan {
@@ -25,11 +23,6 @@ std::string section(std::string_view title, const std::string& text, const Scree
 
 std::string question(const SimulationAnswer& answer, const Screen& screen) {
   return question_text({answer.request, answer.result, &answer.plan.estimate, {}}, screen);
-}
-
-std::string busy_cell(SimTime busy, SimTime step) {
-  if (busy.ps == 0) return "";
-  return fmt::format("{} {:3.0f} %", format_duration(busy.seconds()), 100.0 * double(busy.ps) / double(step.ps));
 }
 
 std::string gantt_title(const Simulation& simulation, const GanttView& view) {
@@ -55,23 +48,12 @@ std::string step_shares_text(const Simulation& simulation, const Screen& screen)
 }
 
 std::string streams_text(const Simulation& simulation, const Screen& screen) {
-  Table table{.columns = {{"  GPU"}}, .rows = {}};
-  for (int s = 0; s < kNumStreams; ++s) table.columns.push_back({std::string(name_of(StreamId(s))), Align::Right});
-  table.columns.push_back({"sent", Align::Right, 1});
-  table.columns.push_back({"tensors at peak", Align::Right, 2});
-  for (std::size_t i = 0; i < std::min(kMaxRanks, simulation.ranks.size()); ++i) {
-    const SimulatedRank& rank = simulation.ranks[i];
-    std::vector<Cell> row{{"  " + rank.name + (rank.stands_for > 1 ? fmt::format(" × {}", rank.stands_for) : "")}};
-    for (const SimTime busy : rank.busy) row.push_back({busy_cell(busy, simulation.step)});
-    row.push_back({rank.sent.count > 0 ? format_bytes(rank.sent) : ""});
-    row.push_back({format_bytes(rank.peak)});
-    table.add(std::move(row));
-  }
+  const Table table = streams_table(simulation, kMaxRanks);
   if (table.rows.empty()) return "";
-  std::string out = render(fit_to(without_empty_columns(std::move(table)), screen.width), screen);
+  std::string out = render(fit_to(table, screen.width), screen);
   if (simulation.ranks.size() > kMaxRanks)
-    out += fmt::format("  {} of {} simulated GPUs are not listed; --json has them all\n", simulation.ranks.size() - kMaxRanks,
-                       simulation.ranks.size());
+    out += fmt::format("  {} of {} simulated GPUs are not listed; --json has them all\n",
+                       simulation.ranks.size() - kMaxRanks, simulation.ranks.size());
   return out;
 }
 
@@ -86,15 +68,7 @@ std::string critical_text(const Simulation& simulation, const Screen& screen) {
 }
 
 std::string links_text(const Simulation& simulation, const Screen& screen) {
-  Table table{.columns = {{"  link"}, {"in use", Align::Right}, {"of its capacity", Align::Right}, {"carried", Align::Right}},
-              .rows = {}};
-  for (std::size_t i = 0; i < std::min(kMaxLinks, simulation.links.size()); ++i) {
-    const LinkUseSummary& link = simulation.links[i];
-    table.add({{"  " + link_name(simulation, link.link)},
-               {fmt::format("{:.0f} %", 100 * link.busy)},
-               {fmt::format("{:.0f} %", 100 * link.utilisation)},
-               {format_bytes(link.carried)}});
-  }
+  const Table table = links_table(simulation, kMaxLinks);
   if (table.rows.empty()) return "";
   std::string out = render(table, screen);
   if (simulation.links.size() > kMaxLinks)

@@ -85,7 +85,7 @@ class Trace {
     if (is_critical_[index]) arguments += R"(,"on_critical_path":true)";
     events_.push_back({span.begin, 0,
                        fmt::format(R"({{"ph":"X","name":{},"cat":"{}","ts":{},"dur":{},"pid":{},"tid":{},"args":{{{}}}}})",
-                                   json_string(span_name(span, num_layers_)), look(span.activity).name, microseconds(span.begin),
+                                   json_string(span_name(span, num_layers_)), to_string(span.activity), microseconds(span.begin),
                                    microseconds(span.end - span.begin), span.rank, int(span.stream), arguments)});
   }
 
