@@ -1,7 +1,9 @@
 // Pending events in total order (time, sequence): what is pushed first comes first among equals. A 4-ary heap of packed
-// 128-bit keys.
+// 128-bit keys over runs: an event at the moment of a recent push joins that one's run, so that what many like ranks do at
+// once costs one place in the heap.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -21,6 +23,7 @@ struct Event {
 
 class EventQueue {
  public:
+  /// Requires a time of 0 or later.
   void push(const Event& event);
   bool empty() const { return keys_.empty(); }
   /// The time of the next event; not for an empty queue.
@@ -30,18 +33,31 @@ class EventQueue {
 
  private:
   struct Key {
-    std::uint64_t time, order;  // order: sequence, then the slot of the body
-    bool operator<(const Key& other) const { return time != other.time ? time < other.time : order < other.order; }
+    std::uint64_t time, order;  // order: sequence, then the node at which the run begins
+    // As one number of 128 bits: no branch to mispredict.
+    bool operator<(const Key& other) const { return packed() < other.packed(); }
+    __uint128_t packed() const { return (__uint128_t(time) << 64) | order; }
   };
-  struct Body {
-    std::uint32_t index, stamp;
+  struct Node {
+    std::uint32_t index, stamp, next;  // next: of the run, or of the free nodes
     std::uint8_t target, kind;
   };
+  struct Run {
+    std::uint64_t time = kNoTime;
+    std::uint32_t last{};  // node
+  };
+  static constexpr std::uint64_t kNoTime = ~std::uint64_t(0);
+  static constexpr std::uint32_t kNone = ~std::uint32_t(0);
+
+  std::uint32_t take_node(const Event& event);
+  Run& recent(std::uint64_t time);
+  void rise_from(std::size_t at, Key key);
   void sink(Key key);
 
   std::vector<Key> keys_;
-  std::vector<Body> bodies_;
-  std::vector<std::uint32_t> free_slots_;
+  std::vector<Node> nodes_;
+  std::uint32_t free_ = kNone;
+  std::array<Run, 64> recent_{};  // by a hash of the time; a run that lost its place here only grows no more
   std::uint64_t sequence_{}, num_popped_{};
 };
 

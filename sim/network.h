@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -21,7 +22,7 @@ struct Communicator {
   std::int64_t size = 1;             // real ranks, those folded away included
   std::vector<std::int64_t> ranks;   // those that are simulated, in ring order; rank ranks[i] sends to the real rank next[i]
   std::vector<std::int64_t> next;
-  std::vector<std::uint32_t> next_member;  // index into `ranks` of who stands for next[i]
+  std::vector<std::uint32_t> next_member;  // index into `ranks` of who stands for next[i]; a permutation
   GroupShape shape;
 };
 
@@ -37,6 +38,11 @@ enum class CopyKind : std::uint8_t { HostToDevice, DeviceToHost, NvmeToHost, Hos
 /// A member of a collective is done, or a copy or message (member 0).
 struct Finished {
   std::uint32_t transfer{}, member{};
+};
+
+struct LinkLoad {
+  SimTime busy;      // while any flow uses it; of a flow under way it is not final
+  double carried{};  // bytes, protocol overhead and the weights of routes included
 };
 
 class Network {
@@ -55,6 +61,8 @@ class Network {
   /// After the last event of a moment: flows that began or ended share the links anew. Nothing to do for closed forms.
   virtual void settle(SimTime) {}
 
+  /// What each link carried so far, by the topology's ids. Empty for closed forms.
+  virtual std::span<const LinkLoad> link_loads() const { return {}; }
   /// Bytes that left `rank` for other ranks, payload of the algorithm, protocol overhead not counted.
   virtual Bytes bytes_sent(std::int64_t rank) const = 0;
 };
@@ -62,8 +70,18 @@ class Network {
 /// Durations by the formulas of `comm`; a collective begins when its last member joined.
 std::unique_ptr<Network> make_analytic_network(std::span<const Communicator> communicators, const CommModel& comm,
                                                EventQueue& queue);
-/// Every message of every algorithm as a flow over `topology`, with max-min fair sharing.
+/// Every message of every algorithm as a flow over `topology` (which must outlive it), with max-min fair sharing.
 std::unique_ptr<Network> make_flow_network(std::span<const Communicator> communicators, const CommModel& comm,
                                            const Topology& topology, EventQueue& queue);
+
+/// What the flow network asks of a topology; each question once.
+struct NetworkLinks {
+  std::vector<BytesPerSec> capacities;  // by link
+  std::function<Route(std::int64_t from_rank, std::int64_t to_rank, const GroupShape& group)> ring_route;
+  std::function<Route(std::int64_t from_rank, std::int64_t to_rank)> route;
+  std::function<Route(std::int64_t rank, CopyKind kind)> copy_route;
+};
+std::unique_ptr<Network> make_flow_network(std::span<const Communicator> communicators, const CommModel& comm,
+                                           NetworkLinks links, EventQueue& queue);
 
 }  // namespace gpuplan

@@ -8,12 +8,16 @@
 
 namespace gpuplan {
 
-/// Payload that each of `size` ranks sends in a ring: (n - 1) of n shards to gather or to reduce and scatter, twice that to
-/// all-reduce. Of a broadcast the mean: all but the last pass the message on. Source: nccl-tests PERFORMANCE.md.
+/// Steps of a ring of `size` ranks: size - 1 to gather, scatter or pass on, twice that to all-reduce.
+constexpr std::int64_t ring_steps(CollectiveKind kind, std::int64_t size) {
+  return kind == CollectiveKind::SendRecv ? 1 : kind == CollectiveKind::AllReduce ? 2 * (size - 1) : size - 1;
+}
+
+/// Payload that each of `size` ranks sends in a ring: a shard per step; of a broadcast the mean, for all but the last pass on
+/// the whole message. Source: nccl-tests PERFORMANCE.md.
 constexpr Bytes bytes_sent_by_member(CollectiveKind kind, Bytes message, std::int64_t size) {
   if (kind == CollectiveKind::SendRecv) return message;
-  const Bytes once{std::int64_t(__int128_t(message.count) * (size - 1) / size)};
-  return kind == CollectiveKind::AllReduce ? 2 * once : once;
+  return {std::int64_t(__int128_t(message.count) * ring_steps(kind, size) / size)};
 }
 
 class SentBytes {

@@ -1,0 +1,161 @@
+// The network as flows: collectives are lowered to the messages of their algorithm, messages share the links of the topology.
+#include <map>
+#include <utility>
+
+#include "base/error.h"
+#include "sim/message.h"
+#include "sim/nvls.h"
+#include "sim/ring.h"
+#include "sim/tree.h"
+
+namespace gpuplan {
+namespace {
+
+/// How a run is kept for the next call of its kind.
+enum class RunKind : std::uint8_t { Ring, Nvls, Tree, Chain, Count };
+
+class FlowNetwork final : public Network {
+ public:
+  FlowNetwork(std::span<const Communicator> communicators, const CommModel& comm, NetworkLinks links, EventQueue& queue)
+      : communicators_(communicators.begin(), communicators.end()),
+        comm_(comm),
+        links_(std::move(links)),
+        lanes_(links_.capacities, queue),
+        ring_routes_(communicators_.size()),
+        free_runs_(communicators_.size() * std::size_t(RunKind::Count)) {}
+
+  std::uint32_t open(const CollectiveCall& call) override {
+    const Communicator& c = communicators_[call.communicator];
+    const Lowering lowering = c.size > 1 ? lower(call, c, comm_) : Lowering{};
+    const RunKind kind = c.size > 1 ? run_kind(call, c, lowering) : RunKind::Nvls;
+    const std::size_t pool = call.communicator * std::size_t(RunKind::Count) + std::size_t(kind);
+    const std::uint32_t id = take(free_runs_[pool]);
+    if (!runs_[id]) runs_[id] = make_run(kind, id, call.communicator);
+    transfers_[id] = {.pool = std::uint32_t(pool), .num_open = std::uint32_t(c.ranks.size())};
+    runs_[id]->open(call, lowering);
+    return id;
+  }
+
+  void join(std::uint32_t transfer, std::uint32_t member, SimTime now) override { runs_[transfer]->join(member, now); }
+
+  std::uint32_t send(std::int64_t from_rank, std::int64_t to_rank, Bytes message, SimTime now) override {
+    const std::uint32_t route = remember(peer_routes_, {from_rank, to_rank}, [&] { return links_.route(from_rank, to_rank); });
+    sent_.add(from_rank, message);
+    return begin_message(route, message, to_sim_time(comm_.axes[std::size_t(Axis::Pp)].link.latency), now);
+  }
+
+  std::uint32_t copy(std::int64_t rank, CopyKind kind, Bytes amount, SimTime now) override {
+    const std::uint32_t route =
+        remember(copy_routes_, {rank, std::int64_t(kind)}, [&] { return links_.copy_route(rank, kind); });
+    return begin_message(route, amount, {}, now);
+  }
+
+  void handle(const Event& event, std::vector<Finished>& finished) override {
+    const LaneOwner owner = lanes_.owner(event.index);
+    if (Lanes::Kind(event.kind) == Lanes::Kind::Ready) {
+      runs_[owner.transfer]->ready(owner.index, event.time);
+    } else {
+      if (!lanes_.finish(event)) return;
+      runs_[owner.transfer]->sent(owner.index, event.time);
+    }
+    if (finished_.empty()) return;
+    for (const Finished& f : finished_) {
+      finished.push_back(f);
+      Transfer& t = transfers_[f.transfer];
+      if (--t.num_open > 0) continue;
+      (t.pool == kMessages ? free_messages_ : free_runs_[t.pool]).push_back(f.transfer);
+    }
+    finished_.clear();
+  }
+
+  void settle(SimTime now) override { lanes_.settle(now); }
+  std::span<const LinkLoad> link_loads() const override { return lanes_.loads(); }
+  Bytes bytes_sent(std::int64_t rank) const override { return sent_.of(rank); }
+
+ private:
+  struct Transfer {
+    std::uint32_t pool = kMessages, num_open = 1;  // members that have not finished
+  };
+  static constexpr std::uint32_t kMessages = 0xffffffff;
+  using RouteIds = std::map<std::pair<std::int64_t, std::int64_t>, std::uint32_t>;
+
+  static RunKind run_kind(const CollectiveCall& call, const Communicator& c, const Lowering& lowering) {
+    const bool is_folded = std::int64_t(c.ranks.size()) < c.size;
+    if (call.kind == CollectiveKind::SendRecv || lowering.algorithm == Algorithm::Nvls) return RunKind::Nvls;
+    if (call.kind == CollectiveKind::Broadcast) return is_folded ? RunKind::Nvls : RunKind::Chain;
+    if (lowering.algorithm == Algorithm::Tree) return is_folded ? RunKind::Nvls : RunKind::Tree;
+    return RunKind::Ring;
+  }
+
+  std::uint32_t take(std::vector<std::uint32_t>& free) {
+    if (free.empty()) {
+      runs_.emplace_back();
+      transfers_.emplace_back();
+      return std::uint32_t(runs_.size() - 1);
+    }
+    const std::uint32_t id = free.back();
+    free.pop_back();
+    return id;
+  }
+
+  std::unique_ptr<CollectiveRun> make_run(RunKind kind, std::uint32_t id, std::uint32_t communicator) {
+    const Communicator& c = communicators_[communicator];
+    const RunContext context{lanes_, sent_, finished_};
+    if (kind == RunKind::Ring) return std::make_unique<Ring>(context, id, c, ring_routes(communicator));
+    if (kind == RunKind::Nvls) return std::make_unique<Nvls>(context, id, c, ring_routes(communicator));
+    const std::int64_t per_node = c.shape.ranks_per_node();
+    Pipeline pipeline = kind == RunKind::Tree ? double_tree(c.size, per_node) : chain(c.size);
+    std::vector<std::uint32_t> routes;
+    for (const PipelineEdge& e : pipeline.edges) {
+      const std::int64_t from = c.ranks[e.from], to = c.ranks[e.to];
+      routes.push_back(remember(peer_routes_, {from, to}, [&] { return links_.route(from, to); }));
+    }
+    return std::make_unique<Tree>(context, id, c, std::move(pipeline), routes);
+  }
+
+  std::span<const std::uint32_t> ring_routes(std::uint32_t communicator) {
+    const Communicator& c = communicators_[communicator];
+    auto& routes = ring_routes_[communicator];
+    if (routes.empty())
+      for (std::size_t m = 0; m < c.ranks.size(); ++m)
+        routes.push_back(lanes_.add_route(c.size > 1 ? links_.ring_route(c.ranks[m], c.next[m], c.shape) : Route{}));
+    return routes;
+  }
+
+  template <class Find>
+  std::uint32_t remember(RouteIds& known, std::pair<std::int64_t, std::int64_t> key, Find find) {
+    const auto [at, is_new] = known.try_emplace(key);
+    if (is_new) at->second = lanes_.add_route(find());
+    return at->second;
+  }
+
+  std::uint32_t begin_message(std::uint32_t route, Bytes message, SimTime latency, SimTime now) {
+    const std::uint32_t id = take(free_messages_);
+    if (!runs_[id]) runs_[id] = std::make_unique<MessageRun>(RunContext{lanes_, sent_, finished_}, id);
+    transfers_[id] = {};
+    static_cast<MessageRun&>(*runs_[id]).begin(route, message, now + latency);
+    return id;
+  }
+
+  std::vector<Communicator> communicators_;
+  CommModel comm_;
+  NetworkLinks links_;
+  Lanes lanes_;
+  SentBytes sent_;
+  std::vector<Finished> finished_;  // by the event that is handled
+  std::vector<std::unique_ptr<CollectiveRun>> runs_;
+  std::vector<Transfer> transfers_;
+  RouteIds peer_routes_, copy_routes_;
+  std::vector<std::vector<std::uint32_t>> ring_routes_;  // by communicator
+  std::vector<std::vector<std::uint32_t>> free_runs_;    // by communicator and kind of run
+  std::vector<std::uint32_t> free_messages_;
+};
+
+}  // namespace
+
+std::unique_ptr<Network> make_flow_network(std::span<const Communicator> communicators, const CommModel& comm,
+                                           NetworkLinks links, EventQueue& queue) {
+  return std::make_unique<FlowNetwork>(communicators, comm, std::move(links), queue);
+}
+
+}  // namespace gpuplan
