@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """Fits the parameters of data/profiles/default.yaml that are marked `kind: fitted` to the open speed points.
 
-    scripts/fit_speed.py [--gpuplan build/dev/gpuplan] [--evaluations 600] [--seed 1] [--only a,b] [--ablate]
+    scripts/fit_speed.py [--gpuplan build/dev/gpuplan] [--evaluations 600] [--seed 1] [--only a,b] [--fold 0/3] [--write]
+    scripts/fit_speed.py --ablate
 
+With --fold every n-th source is kept out of the fit and scored after it: whether the values generalise. With --ablate nothing
+is fitted: each effect is switched off in turn, so the summary says what it is worth with the other values as they are.
 Prints the fitted values and writes them with --write. The objective is that of the published prototype: the mean over
 sources of the mean |ln(predicted / measured)| of their points, each cut at --cut so that a point that the model cannot say does
 not bend the others, a source of fewer than 8 points weighing less, plus a mild pull towards the values the fit starts from.
@@ -49,6 +52,12 @@ def with_parameters(text, parameters):
     return '\n'.join(lines)
 
 
+# values with which an effect is absent
+NEUTRAL = {'misaligned_gemm': 1, 'wave_loss': 0, 'gemm_exposed_traffic': 0, 'small_head_attention': 1, 'misaligned_heads': 1,
+           'kernel_overhead': 0, 'dispatch_eager': 0, 'dispatch_compiled': 0, 'overlap_slowdown': 0, 'dequant_bytes_factor': 1,
+           'gptq_bytes_factor': 1, 'eager_bytes_factor': 1, 'compiled_bytes_factor': 1, 'fused_bytes_factor': 1}
+
+
 class Model:
     def __init__(self, gpuplan):
         self.gpuplan = gpuplan
@@ -62,9 +71,12 @@ class Model:
         shutil.rmtree(self.folder)
 
     def errors(self, parameters):
+        return self.errors_of(with_parameters(self.text, parameters))
+
+    def errors_of(self, text):
         """[(source, id, ln(predicted / measured) of the time)]"""
         with open(os.path.join(self.data, PROFILE), 'w') as out:
-            out.write(with_parameters(self.text, parameters))
+            out.write(text)
         answer = subprocess.run([self.gpuplan, 'validate', '--json', POINTS], env=self.env, capture_output=True, text=True, check=True)
         rows = []
         for point in json.loads(answer.stdout)['points']:
@@ -103,17 +115,33 @@ def objective(rows, parameters, prior, cut):
     return (total + sum(sizes) / len(sizes)) / 2 + 0.003 * pull
 
 
+def ablate(model):
+    print('%-30s %s' % ('all effects', summary(model.errors_of(model.text))))
+    for name, value in NEUTRAL.items():
+        text = re.sub(r'(\n\s+%s: \{value: )[0-9.]+' % name, r'\g<1>%g' % value, model.text)
+        print('%-30s %s' % (name + ' = %g' % value, summary(model.errors_of(text))))
+
+
+def split(rows, fold):
+    """(rows to fit on, rows kept out): every n-th source in alphabetical order."""
+    if not fold:
+        return rows, []
+    part, parts = map(int, fold.split('/'))
+    out = set(sorted({source for source, _, _ in rows})[part::parts])
+    return [row for row in rows if row[0] not in out], [row for row in rows if row[0] in out]
+
+
 def fit(model, prior, args):
     draw = random.Random(args.seed)
     best = dict(prior)
-    best_score = objective(model.errors(best), best, prior, args.cut)
+    best_score = objective(split(model.errors(best), args.fold)[0], best, prior, args.cut)
     names = [key for key in prior if not args.only or key[1] in args.only.split(',')]
     step = 0.15
     for evaluation in range(args.evaluations):
         tried = dict(best)
         for key in draw.sample(names, min(len(names), draw.choice((1, 1, 1, 2, 3)))):
             tried[key] = max(FLOORS.get(key[1], 0), min(CAPS.get(key[1], 1e9), tried[key] * math.exp(draw.gauss(0, step))))
-        score = objective(model.errors(tried), tried, prior, args.cut)
+        score = objective(split(model.errors(tried), args.fold)[0], tried, prior, args.cut)
         if score < best_score - 1e-6:
             best, best_score = tried, score
             step = min(0.3, step * 1.1)
@@ -132,13 +160,21 @@ def main():
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--cut', type=float, default=0.6)
     parser.add_argument('--only', help='names, separated by commas')
+    parser.add_argument('--fold', help='k/n: every n-th source, from the k-th on, is kept out')
+    parser.add_argument('--ablate', action='store_true')
     parser.add_argument('--write', action='store_true', help='store the values in data/profiles/default.yaml')
     args = parser.parse_args()
     model = Model(args.gpuplan)
+    if args.ablate:
+        ablate(model)
+        return model.close()
     prior = read_parameters(model.text)
     print('start ', summary(model.errors(prior)), '%d parameters' % len(prior), flush=True)
     best = fit(model, prior, args)
     print('fitted', summary(model.errors(best)))
+    if args.fold:
+        for name, values in (('before', prior), ('after', best)):
+            print('kept out,', name, summary(split(model.errors(values), args.fold)[1]))
     for (number, name), value in best.items():
         print('  line %3d %-28s %8.4g -> %8.4g' % (number + 1, name, prior[(number, name)], value))
     if args.write:
