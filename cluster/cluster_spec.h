@@ -77,6 +77,9 @@ ClusterSpec parse_gpus(const std::string& text);
 /// Reads `--cluster`: the id of a machine in data/clusters or a YAML file, cut to or repeated to `num_gpus` when given.
 ClusterSpec load_cluster(const std::string& preset_or_file, std::optional<std::int64_t> num_gpus);
 
+/// The same machines with another number of GPUs. Throws InputError for mixed ones, and where a machine has no network.
+ClusterSpec resized(const ClusterSpec& cluster, std::int64_t num_gpus);
+
 std::vector<GpuSpec> list_gpus();                     // data/gpus, sorted by id
 std::vector<GpuPrice> list_prices(const std::string& gpu_id);
 /// One GPU by id, name or alias ("A6000", "rtx a6000", "H100"); `assumption` receives what was assumed, if anything.

@@ -25,9 +25,13 @@ double profile_number(const Profile& profile, const std::string& name) {
 
 }  // namespace
 
-LinkTable::Share LinkTable::read_share(YamlFields& fields) {
+LinkTable::Share LinkTable::read_share(YamlFields& fields, std::optional<NcclLink> link) {
   Share row;
-  row.latency = Seconds{fields.number("latency_us") * 1e-6};
+  if (link)
+    row.latency = nccl_table().step_latency(*link, Algorithm::Ring, Protocol::Simple) +
+                  fields.optional_time("latency_beyond_nccl_us").value_or(Seconds{});
+  else
+    row.latency = Seconds{fields.number("latency_us") * 1e-6};
   row.share = fields.optional_number("share_of_link").value_or(1);
   row.profile_share = fields.optional_text("profile_share").value_or("");
   row.bus = fields.optional_rate("busbw_gb_s").value_or(BytesPerSec{});
@@ -41,17 +45,15 @@ LinkTable LinkTable::read() {
   YamlFile file = YamlFile::read(data_dir() / "links.yaml");
   LinkTable table;
   for (YamlFields& fields : file.top().list("fabrics")) {
-    Share row = read_share(fields);
     const auto fabric = find_fabric(fields.text("fabric"));
-    if (fabric)
-      row.fabric = *fabric;
-    else
-      fields.report("fabric", "is not a known fabric");
+    if (!fabric) fields.report("fabric", "is not a known fabric");
+    Share row = read_share(fields, nccl_link(fabric.value_or(FabricKind::None)));
+    row.fabric = fabric.value_or(FabricKind::None);
     fields.refuse_unknown();
     table.shares_.push_back(std::move(row));
   }
   YamlFields network = file.top().fields("network");
-  table.network_ = read_share(network);
+  table.network_ = read_share(network, NcclLink::Net);
   network.refuse_unknown();
   YamlFields links = file.top().fields("links");
   for (YamlFields& fields : links.list("pcie")) {

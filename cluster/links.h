@@ -7,6 +7,7 @@
 
 #include "cluster/cluster_spec.h"
 #include "cluster/gpu_file.h"
+#include "cluster/nccl_table.h"
 #include "cluster/profile.h"
 
 namespace gpuplan {
@@ -44,7 +45,7 @@ class LinkTable {
     BytesPerSec raw, effective;
   };
 
-  static Share read_share(YamlFields& fields);
+  static Share read_share(YamlFields& fields, std::optional<NcclLink> link);
   const Share& share_of(FabricKind fabric) const;
   const PcieRate& pcie_rate(PcieSlot slot) const;
   BytesPerSec physical_rate(const GpuFile& gpu, FabricKind fabric, std::int64_t num_gpus, PcieSlot slot) const;

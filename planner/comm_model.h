@@ -1,5 +1,5 @@
-// Alpha-beta cost of collectives along the axes of the mesh, on the links that their groups cross, and of copies to the host.
-// Sources: formulas.md 12; the choice of algorithm and protocol: planner/collective.h.
+// Cost of collectives along the axes of the mesh, on the links that their groups cross, and of copies to the host.
+// The choice of algorithm and protocol and its time: planner/collective.h.
 #pragma once
 
 #include <array>
@@ -11,10 +11,13 @@
 
 namespace gpuplan {
 
+/// Links of the groups of an axis. With `link` and `ways` alone it is a plain ring; make_comm_model fills in the rest.
 struct AxisLink {
-  LinkCost link;
+  LinkCost link;  // of the whole group: the slowest level
   std::int64_t ways = 1;
   bool crosses_nodes{};
+  GroupLinks group;
+  CollectiveLines gather, all_reduce;  // gather: all-gather and reduce-scatter, which cost the same
 };
 
 /// Links per axis for a mesh laid on a cluster (pp outermost, then dp_replicate, dp_shard).
@@ -24,12 +27,13 @@ struct CommModel {
   BytesPerSec cpu_optimizer;  // Host optimizer steps, per rank
   BytesPerSec nvme;
 
-  /// Ring all-gather or reduce-scatter of `message` bytes (the whole tensor): (n - 1) (alpha + S / (n B)).
-  /// Cut into `num_messages`, each pays the latency.
+  /// All-gather or reduce-scatter of `message` bytes (the whole tensor), cut into `num_messages` calls.
   Seconds gather_time(Axis axis, Bytes message, std::int64_t num_messages = 1) const;
-  /// Ring all-reduce: 2 (n - 1) (alpha + S / (n B)); B is the all-reduce bus bandwidth (NVLS where the fabric has it).
   Seconds all_reduce_time(Axis axis, Bytes message) const;
+  /// To the next stage: alpha + S / B.
   Seconds send_time(Bytes message) const;
+  /// What NCCL does with one call of `message` bytes, with its parts.
+  CollectiveChoice choose(CollectiveKind kind, Axis axis, Bytes message) const;
 };
 
 CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, const Mesh& mesh);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "sim/lowering.h"
 #include "sim/network.h"
 #include "sim/sent_bytes.h"
 
@@ -25,7 +26,7 @@ class AnalyticNetwork final : public Network {
   std::uint32_t open(const CollectiveCall& call) override {
     const Communicator& c = communicators_[call.communicator];
     return add({.duration = duration(c, call), .communicator = call.communicator,
-                .num_missing = std::uint32_t(c.ranks.size()), .sent = bytes_sent_by_member(call.kind, call.message, c.size)});
+                .num_missing = std::uint32_t(c.ranks.size()), .sent = c.size > 1 ? lower(call, c, comm_).payload : Bytes{}});
   }
 
   void join(std::uint32_t transfer, std::uint32_t member, SimTime now) override {
@@ -58,16 +59,13 @@ class AnalyticNetwork final : public Network {
  private:
   Seconds duration(const Communicator& c, const CollectiveCall& call) const {
     if (c.size <= 1) return {};
-    const LinkCost& link = comm_.axes[std::size_t(c.axis)].link;
+    const Bytes piece{call.message.count / call.num_messages};
     switch (call.kind) {
       case CollectiveKind::AllGather:
       case CollectiveKind::ReduceScatter: return comm_.gather_time(c.axis, call.message, call.num_messages);
-      case CollectiveKind::AllReduce: {
-        const Seconds latency = comm_.all_reduce_time(c.axis, {});  // paid by every piece
-        return comm_.all_reduce_time(c.axis, call.message) + double(call.num_messages - 1) * latency;
-      }
-      case CollectiveKind::Broadcast:  // formulas.md 12: alpha (n - 1) + S / B, a pipelined ring
-        return double(call.num_messages * (c.size - 1)) * link.latency + call.message / link.bandwidth;
+      case CollectiveKind::AllReduce: return double(call.num_messages) * comm_.all_reduce_time(c.axis, piece);
+      case CollectiveKind::Broadcast:
+        return double(call.num_messages) * comm_.choose(CollectiveKind::Broadcast, c.axis, piece).time;
       case CollectiveKind::SendRecv: break;
     }
     return comm_.send_time(call.message);

@@ -34,10 +34,13 @@ void EventQueue::push(const Event& event) {
   const std::uint32_t node = take_node(event);
   const std::uint64_t time = std::uint64_t(event.time.ps);
   Run& run = recent(time);
-  if (run.time == time)
+  if (run.time == time) {
     nodes_[run.last].next = node;
-  else
-    rise({time, (sequence_++ << kNodeBits) | node});
+  } else {
+    const Key key{time, (sequence_++ << kNodeBits) | node};
+    keys_.push_back(key);
+    rise_from(keys_.size() - 1, key);
+  }
   run = {time, node};
 }
 
@@ -60,9 +63,8 @@ Event EventQueue::pop() {
   return {SimTime{std::int64_t(time)}, EventTarget(node.target), node.kind, node.index, node.stamp};
 }
 
-void EventQueue::rise(Key key) {
-  std::size_t at = keys_.size();
-  keys_.push_back(key);
+/// Puts `key` in at `at`, whose place is free, or above.
+void EventQueue::rise_from(std::size_t at, Key key) {
   while (at > 0) {
     const std::size_t up = (at - 1) / kArity;
     if (!(key < keys_[up])) break;
@@ -72,22 +74,24 @@ void EventQueue::rise(Key key) {
   keys_[at] = key;
 }
 
-/// Puts `key` in at the top, whose place is free.
+/// Puts `key` in at the top, whose place is free: the place moves down to a leaf, from which `key`, which came from a leaf,
+/// seldom rises far.
 void EventQueue::sink(Key key) {
   std::size_t at = 0;
   const std::size_t size = keys_.size();
-  for (;;) {
-    const std::size_t first = at * kArity + 1;
-    if (first >= size) break;
+  const Key* const keys = keys_.data();
+  for (std::size_t first = 1; first < size; first = at * kArity + 1) {
     std::size_t least = first;
-    const std::size_t end = std::min(first + kArity, size);
-    for (std::size_t k = first + 1; k < end; ++k)
-      if (keys_[k] < keys_[least]) least = k;
-    if (!(keys_[least] < key)) break;
-    keys_[at] = keys_[least];
+    if (first + kArity <= size) {
+      const std::size_t a = first + (keys[first + 1] < keys[first]), b = first + 2 + (keys[first + 3] < keys[first + 2]);
+      least = keys[b] < keys[a] ? b : a;
+    } else {
+      for (std::size_t k = first + 1; k < size; ++k) least = keys[k] < keys[least] ? k : least;
+    }
+    keys_[at] = keys[least];
     at = least;
   }
-  keys_[at] = key;
+  rise_from(at, key);
 }
 
 }  // namespace gpuplan

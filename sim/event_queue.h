@@ -34,7 +34,9 @@ class EventQueue {
  private:
   struct Key {
     std::uint64_t time, order;  // order: sequence, then the node at which the run begins
-    bool operator<(const Key& other) const { return time != other.time ? time < other.time : order < other.order; }
+    // As one number of 128 bits: no branch to mispredict.
+    bool operator<(const Key& other) const { return packed() < other.packed(); }
+    __uint128_t packed() const { return (__uint128_t(time) << 64) | order; }
   };
   struct Node {
     std::uint32_t index, stamp, next;  // next: of the run, or of the free nodes
@@ -49,7 +51,7 @@ class EventQueue {
 
   std::uint32_t take_node(const Event& event);
   Run& recent(std::uint64_t time);
-  void rise(Key key);
+  void rise_from(std::size_t at, Key key);
   void sink(Key key);
 
   std::vector<Key> keys_;

@@ -140,9 +140,11 @@ void FairShare::solve() {
       }
   // A flow stops where its free rate ends, too: on links that are its own, or slack. Sorted, these are met in order.
   const auto free_rate = [&](std::uint32_t flow) { return routes_[flows_[flow].route].free_rate; };
-  std::sort(component_flows_.begin(), component_flows_.end(), [&](std::uint32_t a, std::uint32_t b) {
+  const auto is_slower = [&](std::uint32_t a, std::uint32_t b) {
     return free_rate(a) != free_rate(b) ? free_rate(a) < free_rate(b) : a < b;
-  });
+  };
+  if (!std::is_sorted(component_flows_.begin(), component_flows_.end(), is_slower))
+    std::sort(component_flows_.begin(), component_flows_.end(), is_slower);
   std::size_t slowest = 0;
   double level = 0;
   for (;;) {

@@ -104,7 +104,7 @@ class FlowNetwork final : public Network {
     if (kind == RunKind::Ring) return std::make_unique<Ring>(context, id, c, ring_routes(communicator));
     if (kind == RunKind::Nvls) return std::make_unique<Nvls>(context, id, c, ring_routes(communicator));
     const std::int64_t per_node = c.shape.ranks_per_node();
-    Pipeline pipeline = kind == RunKind::Tree ? double_tree(c.size, per_node) : chain(c.size, per_node);
+    Pipeline pipeline = kind == RunKind::Tree ? double_tree(c.size, per_node) : chain(c.size);
     std::vector<std::uint32_t> routes;
     for (const PipelineEdge& e : pipeline.edges) {
       const std::int64_t from = c.ranks[e.from], to = c.ranks[e.to];

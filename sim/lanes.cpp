@@ -21,6 +21,17 @@ std::uint32_t Lanes::add(LaneOwner owner, std::uint32_t route) {
   return std::uint32_t(lanes_.size() - 1);
 }
 
+double Lanes::seconds_per_byte(std::span<const std::uint32_t> routes) const {
+  std::vector<double> load(shares_.num_links());
+  double busiest = 0;
+  for (const std::uint32_t route : routes)
+    for (const LinkUse& use : shares_.route(route)) {
+      load[use.link] += use.weight / shares_.capacity(use.link).value;
+      busiest = std::max(busiest, load[use.link]);
+    }
+  return busiest;
+}
+
 void Lanes::begin(std::uint32_t lane, double bytes, SimTime now) {
   Lane& l = lanes_[lane];
   l.bytes = l.left = bytes;
@@ -34,7 +45,12 @@ void Lanes::begin(std::uint32_t lane, double bytes, SimTime now) {
 bool Lanes::finish(const Event& event) {
   Lane& l = lanes_[event.index];
   if (event.stamp != l.stamp) return false;
+  if (l.due > event.time) {  // it slowed down since
+    expect(event.index, l.due);
+    return false;
+  }
   ++l.stamp;
+  l.queued = kNeverTime;
   shares_.end(event.index);
   for (const LinkUse& use : shares_.route(l.route)) {
     LinkLoad& load = loads_[use.link];
@@ -50,12 +66,20 @@ void Lanes::settle(SimTime now) {
     if (l.rate > 0) l.left = std::max(0.0, l.left - l.rate * (double((now - l.updated).ps) / kPicosecondsPerSecond));
     l.updated = now;
     l.rate = shares_.rate(lane).value;
-    queue_.push({.time = now + time_to_move(l.left, l.rate),
-                 .target = EventTarget::Network,
-                 .kind = std::uint8_t(Kind::Sent),
-                 .index = lane,
-                 .stamp = ++l.stamp});
+    l.due = now + time_to_move(l.left, l.rate);
+    if (l.due < l.queued) expect(lane, l.due);
   }
+}
+
+/// What was expected before is outdated.
+void Lanes::expect(std::uint32_t lane, SimTime end) {
+  Lane& l = lanes_[lane];
+  l.queued = end;
+  queue_.push({.time = end,
+               .target = EventTarget::Network,
+               .kind = std::uint8_t(Kind::Sent),
+               .index = lane,
+               .stamp = ++l.stamp});
 }
 
 }  // namespace gpuplan

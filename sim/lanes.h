@@ -25,6 +25,8 @@ class Lanes {
       : shares_(std::move(capacities)), loads_(shares_.num_links()), queue_(queue) {}
 
   std::uint32_t add_route(std::span<const LinkUse> route) { return shares_.add_route(route); }
+  /// How long the busiest link takes when a byte goes over each of the routes.
+  double seconds_per_byte(std::span<const std::uint32_t> routes) const;
   /// Ids count from 0.
   std::uint32_t add(LaneOwner owner, std::uint32_t route);
   void set_route(std::uint32_t lane, std::uint32_t route) { lanes_[lane].route = route; }
@@ -44,12 +46,16 @@ class Lanes {
 
  private:
   struct Lane {
-    double bytes{}, left{};  // of the message
-    SimTime updated;         // when `left` was true
-    double rate{};           // since then, in bytes per second
+    double bytes{}, left{};        // of the message
+    SimTime updated;               // when `left` was true
+    double rate{};                 // since then, in bytes per second
+    SimTime due;                   // its end at this rate
+    SimTime queued = kNeverTime;   // when the pending event is: not later than `due`, so that slowing down costs no event
     std::uint32_t route{}, stamp{};
     LaneOwner owner;
   };
+
+  void expect(std::uint32_t lane, SimTime end);
 
   FairShare shares_;
   std::vector<Lane> lanes_;

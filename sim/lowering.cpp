@@ -3,14 +3,27 @@
 #include "sim/sent_bytes.h"
 
 namespace gpuplan {
+namespace {
+
+Lowering lower_message(const CollectiveCall& call, const CommModel& comm) {
+  const LinkCost& link = comm.axes[std::size_t(Axis::Pp)].link;
+  const double bytes = double(call.message.count) / double(call.num_messages);
+  return {.all_steps = link.latency, .wire_bytes = bytes, .wire_time = {bytes / link.bandwidth.value}, .payload = call.message};
+}
+
+}  // namespace
 
 Lowering lower(const CollectiveCall& call, const Communicator& communicator, const CommModel& comm) {
-  const bool is_message = call.kind == CollectiveKind::SendRecv;
-  const LinkCost& link = comm.axes[std::size_t(is_message ? Axis::Pp : communicator.axis)].link;
-  Lowering out{.algorithm = Algorithm::Ring, .intra_step = link.latency, .inter_step = link.latency};
-  out.intra_steps = ring_steps(call.kind, communicator.size);
-  // The links have the rate of gathers; where the switch reduces, an all-reduce gets by with fewer bytes.
-  if (call.kind == CollectiveKind::AllReduce) out.wire_factor = link.bandwidth / link.all_reduce_bandwidth;
+  if (call.kind == CollectiveKind::SendRecv) return lower_message(call, comm);
+  const CollectiveChoice choice =
+      comm.choose(call.kind, communicator.axis, {call.message.count / call.num_messages});
+  const BytesPerSec bandwidth = comm.axes[std::size_t(communicator.axis)].link.bandwidth;
+  Lowering out{.algorithm = choice.algorithm, .base = choice.base};
+  out.all_steps = double(choice.intra_steps) * choice.intra_step + double(choice.inter_steps) * choice.inter_step;
+  out.wire_bytes = double(choice.sent.count) * choice.wire_factor;
+  out.wire_time = {out.wire_bytes / bandwidth.value};
+  out.payload = bytes_sent_by_member(call.kind, call.message, communicator.size);
+  if (out.algorithm == Algorithm::Nvls) out.payload = call.message + Bytes{call.message.count / communicator.size};
   return out;
 }
 

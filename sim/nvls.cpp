@@ -14,11 +14,9 @@ Nvls::Nvls(const RunContext& context, std::uint32_t transfer, const Communicator
 void Nvls::open(const CollectiveCall& call, const Lowering& lowering) {
   num_missing_ = std::uint32_t(communicator_.ranks.size());
   pieces_left_ = call.num_messages;
-  latency_ = to_sim_time(lowering.base + lowering.all_steps());
-  payload_ = bytes_sent_by_member(call.kind, call.message, communicator_.size);
-  const bool is_whole = call.kind == CollectiveKind::Broadcast || call.kind == CollectiveKind::SendRecv;
-  const double shards = is_whole ? 1 : double(ring_steps(call.kind, communicator_.size)) / double(communicator_.size);
-  bytes_ = double(call.message.count) * shards * lowering.wire_factor / double(call.num_messages);
+  latency_ = to_sim_time(lowering.base + lowering.all_steps);
+  payload_ = lowering.payload;
+  bytes_ = lowering.wire_bytes;
 }
 
 void Nvls::join(std::uint32_t, SimTime now) {

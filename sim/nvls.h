@@ -8,7 +8,7 @@ namespace gpuplan {
 
 /// After the last join, the latency of all steps; then one message per member over its ring route, which loads its way to the
 /// switch and its neighbour's way from it: over all members each direction of each GPU once. Done when all are: the switch
-/// needs everybody's part. Payload is counted as in a ring; what the switch saves is in the wire factor.
+/// needs everybody's part. What the switch saves is in the wire bytes.
 class Nvls final : public CollectiveRun {
  public:
   Nvls(const RunContext& context, std::uint32_t transfer, const Communicator& communicator,

@@ -49,11 +49,10 @@ Pipeline double_tree(std::int64_t size, std::int64_t ranks_per_node) {
     for (std::int64_t m = 0; m < size; ++m) {
       if (parent[std::size_t(m)] == kNoParent) continue;
       const auto a = std::uint32_t(m), b = std::uint32_t(parent[std::size_t(m)]);
-      const bool crosses = m / ranks_per_node != std::int64_t(b) / ranks_per_node;
       up[a] = std::uint32_t(out.edges.size());
-      out.edges.push_back({.from = a, .to = b, .crosses_nodes = crosses, .tree = tree});
+      out.edges.push_back({.from = a, .to = b, .tree = tree});
       down[a] = std::uint32_t(out.edges.size());
-      out.edges.push_back({.from = b, .to = a, .crosses_nodes = crosses, .tree = tree});
+      out.edges.push_back({.from = b, .to = a, .tree = tree});
     }
     for (std::int64_t m = 0; m < size; ++m) {
       const std::int64_t p = parent[std::size_t(m)];
@@ -71,11 +70,10 @@ Pipeline double_tree(std::int64_t size, std::int64_t ranks_per_node) {
   return out;
 }
 
-Pipeline chain(std::int64_t size, std::int64_t ranks_per_node) {
+Pipeline chain(std::int64_t size) {
   Pipeline out;
   for (std::int64_t m = 0; m + 1 < size; ++m) {
     PipelineEdge edge{.from = std::uint32_t(m), .to = std::uint32_t(m + 1)};
-    edge.crosses_nodes = (m + 1) % ranks_per_node == 0;
     if (m > 0) edge.sources.push_back(std::uint32_t(m - 1));
     out.edges.push_back(std::move(edge));
   }

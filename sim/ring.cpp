@@ -20,11 +20,11 @@ Ring::Ring(const RunContext& context, std::uint32_t transfer, const Communicator
 
 void Ring::open(const CollectiveCall& call, const Lowering& lowering) {
   call_ = call;
-  steps_per_piece_ = std::uint32_t(lowering.intra_steps + lowering.inter_steps);
+  steps_per_piece_ = std::uint32_t(ring_steps(call.kind, communicator_.size));
   num_steps_ = steps_per_piece_ * std::uint32_t(call.num_messages);
-  step_ = to_sim_time(lowering.mean_step());
+  step_ = to_sim_time(lowering.all_steps / double(steps_per_piece_));
   base_ = to_sim_time(lowering.base);
-  chunk_ = double(call.message.count) * lowering.wire_factor / double(communicator_.size * call.num_messages);
+  chunk_ = lowering.wire_bytes / double(steps_per_piece_);
   for (Member& m : members_) m = {.next = m.next, .previous = m.previous};
 }
 

@@ -6,7 +6,8 @@
 
 namespace gpuplan {
 
-/// n - 1 steps (2 (n - 1) to all-reduce) of S / n bytes per rank. A rank sends one message after the other; the latency of
+/// n - 1 steps (2 (n - 1) to all-reduce) of S / n bytes per rank, each with the mean latency of a step: so the whole takes what
+/// the closed form says, and a ring of which only some members are simulated takes no more or less. A rank sends one message after the other; the latency of
 /// the next passes while the bytes of this one move. Of a folded ring, each simulated member takes all steps, from the member
 /// that stands for its predecessor. A message needs both ends to have joined. Pieces of a cut collective follow each other
 /// without a gap, as a longer ring would.

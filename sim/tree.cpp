@@ -1,7 +1,5 @@
 #include "sim/tree.h"
 
-#include <algorithm>
-
 namespace gpuplan {
 
 Tree::Tree(const RunContext& context, std::uint32_t transfer, const Communicator& communicator, Pipeline pipeline,
@@ -20,11 +18,13 @@ Tree::Tree(const RunContext& context, std::uint32_t transfer, const Communicator
     edges_of_member_[edge.from].push_back(e);
     edges_of_member_[edge.to].push_back(e);
   }
+  busiest_ = context.lanes.seconds_per_byte(routes);
 }
 
 void Tree::open(const CollectiveCall& call, const Lowering& lowering) {
   call_ = call;
-  lowering_ = lowering;
+  latency_ = to_sim_time(lowering.base + lowering.all_steps);
+  bytes_ = busiest_ > 0 ? lowering.wire_time.value / busiest_ : 0;
   pieces_left_ = call.num_messages;
   reset();
 }
@@ -32,14 +32,12 @@ void Tree::open(const CollectiveCall& call, const Lowering& lowering) {
 void Tree::reset() {
   --pieces_left_;
   num_open_members_ = std::uint32_t(communicator_.ranks.size());
-  open_edges_of_member_.assign(num_open_members_, 0);
-  for (std::uint32_t m = 0; m < num_open_members_; ++m) open_edges_of_member_[m] = std::uint32_t(edges_of_member_[m].size());
+  open_edges_of_member_.resize(num_open_members_);
+  for (std::uint32_t m = 0; m < num_open_members_; ++m)
+    open_edges_of_member_[m] = std::uint32_t(edges_of_member_[m].size());
   for (std::uint32_t e = 0; e < edges_.size(); ++e) {
-    const PipelineEdge& edge = pipeline_.edges[e];
-    const auto num_sources = std::uint32_t(edge.sources.size());
-    const SimTime step = to_sim_time(edge.crosses_nodes ? lowering_.inter_step : lowering_.intra_step);
-    const SimTime base = num_sources == 0 ? to_sim_time(lowering_.base) : SimTime{};
-    edges_[e] = {.num_missing = 2 + num_sources, .num_open_sources = num_sources, .latency = step + base};
+    const auto num_sources = std::uint32_t(pipeline_.edges[e].sources.size());
+    edges_[e] = {.num_missing = 2 + num_sources, .num_open_sources = num_sources};
   }
 }
 
@@ -47,44 +45,33 @@ void Tree::join(std::uint32_t member, SimTime now) {
   for (const std::uint32_t e : edges_of_member_[member]) prepare(e, now);
 }
 
-/// One less to wait for.
+/// One less to wait for. Whoever passes on begins with its sources; whoever has none waits for the latency.
 void Tree::prepare(std::uint32_t edge, SimTime now) {
-  if (--edges_[edge].num_missing == 0) context_.lanes.call_at(first_lane_ + edge, now + edges_[edge].latency);
-}
-
-/// Bytes of one tree's part of a piece.
-double Tree::part() const {
-  return double(call_.message.count) * lowering_.wire_factor / double(pipeline_.num_trees * call_.num_messages);
+  if (--edges_[edge].num_missing > 0) return;
+  const bool is_first = pipeline_.edges[edge].sources.empty();
+  context_.lanes.call_at(first_lane_ + edge, is_first ? now + latency_ : now);
 }
 
 void Tree::ready(std::uint32_t lane, SimTime now) {
-  if (edges_[lane].is_sent) return end(lane, now);
-  context_.lanes.begin(first_lane_ + lane, part(), now);
+  context_.lanes.begin(first_lane_ + lane, bytes_, now);
   for (const std::uint32_t target : targets_[lane]) prepare(target, now);
 }
 
 void Tree::sent(std::uint32_t lane, SimTime now) {
   edges_[lane].is_sent = true;
-  check_end(lane, now);
+  end_if_passed_on(lane, now);
 }
 
-/// The last bytes of an edge cannot be there before those of its sources were passed on.
-void Tree::check_end(std::uint32_t edge, SimTime now) {
-  const Edge& e = edges_[edge];
-  if (!e.is_sent || e.num_open_sources > 0) return;
-  if (e.not_before > now)
-    context_.lanes.call_at(first_lane_ + edge, e.not_before);
-  else
-    end(edge, now);
+/// The last bytes of an edge cannot be there before those that it passes on.
+void Tree::end_if_passed_on(std::uint32_t edge, SimTime now) {
+  if (edges_[edge].is_sent && edges_[edge].num_open_sources == 0) end(edge, now);
 }
 
 void Tree::end(std::uint32_t edge, SimTime now) {
   const PipelineEdge& e = pipeline_.edges[edge];
-  for (const std::uint32_t t : targets_[edge]) {
-    Edge& target = edges_[t];
-    --target.num_open_sources;
-    target.not_before = std::max(target.not_before, now + target.latency);
-    check_end(t, now);
+  for (const std::uint32_t target : targets_[edge]) {
+    --edges_[target].num_open_sources;
+    end_if_passed_on(target, now);
   }
   if (pieces_left_ == 0) {  // all of the message went this way
     const std::int64_t from = e.tree * call_.message.count / pipeline_.num_trees;

@@ -1,5 +1,5 @@
-// All-reduce over a double binary tree, and broadcast along a chain: every edge moves its bytes in one stream that begins as
-// soon as the first of them can be there, and ends after those it passes on have come.
+// All-reduce over a double binary tree, and broadcast along a chain: every edge moves its bytes in one stream that begins when
+// the first of them can be there, and ends after those it passes on have come.
 #pragma once
 
 #include "sim/collective_run.h"
@@ -10,7 +10,6 @@ namespace gpuplan {
 struct PipelineEdge {
   std::uint32_t from{}, to{};           // members
   std::vector<std::uint32_t> sources;   // edges
-  bool crosses_nodes{};
   int tree{};                           // which part of the message
 };
 struct Pipeline {
@@ -23,8 +22,11 @@ struct Pipeline {
 /// Source: NVIDIA/nccl src/graph/trees.cc; Sanders, Speck, Traeff 2009, Two-tree algorithms.
 Pipeline double_tree(std::int64_t size, std::int64_t ranks_per_node);
 /// Member 0 to all others, one after the other.
-Pipeline chain(std::int64_t size, std::int64_t ranks_per_node);
+Pipeline chain(std::int64_t size);
 
+/// The latency of all levels passes first, then all edges move bytes at once: NCCL's closed form, latency + wire time, says so
+/// too (edges near the leaves could begin earlier, and would leave the links earlier). Edges carry as many bytes as make
+/// the busiest link take the closed form's wire time when nobody else is there.
 class Tree final : public CollectiveRun {
  public:
   /// `routes`: per edge of `pipeline`. For a communicator whose ranks are all simulated.
@@ -41,14 +43,12 @@ class Tree final : public CollectiveRun {
     std::uint32_t num_missing{};       // ends that have not joined, sources that have not begun
     std::uint32_t num_open_sources{};  // that have not ended
     bool is_sent{};
-    SimTime latency, not_before;
   };
   void reset();
   void prepare(std::uint32_t edge, SimTime now);
-  void check_end(std::uint32_t edge, SimTime now);
+  void end_if_passed_on(std::uint32_t edge, SimTime now);
   void end(std::uint32_t edge, SimTime now);
   void leave(std::uint32_t member, SimTime now);
-  double part() const;
 
   const Communicator& communicator_;
   Pipeline pipeline_;
@@ -57,8 +57,10 @@ class Tree final : public CollectiveRun {
   std::vector<std::uint32_t> open_edges_of_member_;
   std::uint32_t first_lane_{}, num_open_members_{};
   CollectiveCall call_;
-  Lowering lowering_;
   std::int64_t pieces_left_{};
+  SimTime latency_;
+  double busiest_{};  // seconds that the busiest link takes per byte on every edge
+  double bytes_{};    // of an edge
 };
 
 }  // namespace gpuplan

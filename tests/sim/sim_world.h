@@ -1,6 +1,7 @@
 // One communicator with uniform links, a queue and the engine's loop: what tests of the networks start from.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "sim/network.h"
@@ -32,8 +33,9 @@ struct SimWorld {
     return std::uint32_t(communicators.size() - 1);
   }
 
-  /// What the engine does until nothing is pending: everything of one moment first, then the network settles.
-  std::vector<TimedFinish> run(Network& network) {
+  /// What the engine does until nothing is pending: everything of one moment first, then the network settles. `engine` hears of
+  /// events for it.
+  std::vector<TimedFinish> run(Network& network, const std::function<void(SimTime)>& engine = {}) {
     std::vector<TimedFinish> out;
     std::vector<Finished> finished;
     network.settle(now);
@@ -41,7 +43,10 @@ struct SimWorld {
       const Event event = queue.pop();
       now = event.time;
       finished.clear();
-      network.handle(event, finished);
+      if (event.target == EventTarget::Engine)
+        engine(now);
+      else
+        network.handle(event, finished);
       for (const Finished& f : finished) out.push_back({now, f});
       if (queue.empty() || queue.next_time() > now) network.settle(now);
     }
