@@ -21,7 +21,9 @@ class FairShare {
 
   /// Links named twice count twice. Returns the route's id; ids count from 0.
   std::uint32_t add_route(std::span<const LinkUse> route);
-  std::span<const LinkUse> route(std::uint32_t id) const;
+  std::span<const LinkUse> route(std::uint32_t id) const {
+    return {uses_.data() + routes_[id].begin, uses_.data() + routes_[id].end};
+  }
   /// What a flow over it gets alone; infinite without links.
   BytesPerSec free_rate(std::uint32_t route) const { return {routes_[route].free_rate}; }
 

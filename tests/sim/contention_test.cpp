@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <random>
 
+#include "sim/naive_rates.h"
 #include "sim/sim_world.h"
 
 using namespace gpuplan;
@@ -138,4 +139,86 @@ TEST_CASE("flow network: the same calls give the same times, and nothing depends
   const auto first = times();
   CHECK(first.size() == 28 * 6);
   CHECK(times() == first);
+}
+
+TEST_CASE("flow network: a ring whose messages all cross one link takes n times as long a step") {
+  // 4 ranks, 100 MB: 3 * (2 us + 4 * 25 MB / 50 GB/s) = 6.006 ms
+  SimWorld world(4, kLink);
+  NetworkLinks links = world.own_links();
+  links.capacities.push_back(kLink.bandwidth);
+  links.ring_route = [](std::int64_t from, std::int64_t, const GroupShape&) {
+    return Route{{.link = std::uint32_t(from)}, {.link = 4}};
+  };
+  const auto network = make_flow_network(world.communicators, world.comm, links, world.queue);
+  begin_all(world, *network, {CollectiveKind::AllGather, 0, {100'000'000}});
+  CHECK(world.run(*network).back().time.ps == 6'006'000'000);
+  CHECK(network->link_loads()[4].busy.ps == 6'000'000'000);
+  CHECK(network->link_loads()[4].carried == doctest::Approx(4 * 75e6));
+}
+
+TEST_CASE("flow network: messages at any moment over any routes end when a fluid simulation from scratch says") {
+  for (std::uint64_t seed = 0; seed < 25; ++seed) {
+    CAPTURE(seed);
+    std::mt19937_64 random(seed);
+    constexpr std::int64_t kLinks = 5, kPeers = 6, kMessages = 40;
+    std::vector<double> capacities;
+    for (int k = 0; k < kLinks; ++k) capacities.push_back(1e9 * double(1 + random() % 50));
+    std::vector<Route> routes;  // by receiver
+    for (int k = 0; k < kPeers; ++k) {
+      Route route;
+      for (std::uint64_t u = 0, n = 1 + random() % 3; u < n; ++u)
+        route.push_back({std::uint32_t(random() % kLinks), random() % 2 ? 1 : 0.5});
+      routes.push_back(route);
+    }
+    struct Sent {
+      std::int64_t at, to;
+      double left;
+    };
+    std::vector<Sent> sent;
+    for (int k = 0; k < kMessages; ++k)
+      sent.push_back({std::int64_t(random() % 5) * 1'000'000'000, std::int64_t(random() % kPeers), double(1 + random() % 20'000'000)});
+
+    SimWorld world(2, {.latency = {}, .bandwidth = 1.0_GBps, .all_reduce_bandwidth = 1.0_GBps});
+    NetworkLinks links = world.own_links();
+    links.capacities.clear();
+    for (const double c : capacities) links.capacities.push_back({c});
+    links.route = [&](std::int64_t, std::int64_t to) { return routes[std::size_t(to)]; };
+    const auto network = make_flow_network(world.communicators, world.comm, links, world.queue);
+    std::map<std::uint32_t, std::size_t> message_of;  // transfers are used again
+    for (std::size_t k = 0; k < sent.size(); ++k)
+      world.queue.push({.time = {sent[k].at}, .target = EventTarget::Engine, .index = std::uint32_t(k)});
+    std::vector<double> end(sent.size(), -1);
+    std::vector<Finished> finished;
+    while (!world.queue.empty()) {
+      const Event event = world.queue.pop();
+      finished.clear();
+      if (event.target == EventTarget::Engine) {
+        const Sent& s = sent[event.index];
+        message_of[network->send(0, s.to, {std::int64_t(s.left)}, event.time)] = event.index;
+      } else {
+        network->handle(event, finished);
+      }
+      for (const Finished& f : finished) end[message_of[f.transfer]] = double(event.time.ps);
+      if (world.queue.empty() || world.queue.next_time() > event.time) network->settle(event.time);
+    }
+
+    double now = 0;  // ps
+    for (std::size_t open = sent.size(); open > 0;) {
+      std::map<std::uint32_t, Route> active;
+      double next = std::numeric_limits<double>::infinity();
+      for (std::size_t k = 0; k < sent.size(); ++k)
+        if (sent[k].left > 0 && double(sent[k].at) <= now) active[std::uint32_t(k)] = routes[std::size_t(sent[k].to)];
+        else if (sent[k].left > 0) next = std::min(next, double(sent[k].at));
+      const auto rates = naive_rates(capacities, active);
+      for (const auto& [k, rate] : rates) next = std::min(next, now + sent[k].left * 1e12 / rate);
+      for (const auto& [k, rate] : rates) {
+        sent[k].left -= rate * (next - now) * 1e-12;
+        if (sent[k].left > 1e-3) continue;  // a thousandth of a byte: rounding
+        sent[k].left = 0;
+        --open;
+        CHECK(std::abs(end[k] - next) <= kMessages);  // ps: every end is rounded up, and moves those it sets free
+      }
+      now = next;
+    }
+  }
 }

@@ -2,43 +2,15 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <map>
 #include <random>
+
+#include "sim/naive_rates.h"
 
 using namespace gpuplan;
 using namespace gpuplan::literals;
 
 namespace {
-
-/// Textbook progressive filling, everything from scratch: raise all unfrozen rates to the level at which the first link is
-/// full, freeze the flows on it, go on. Flows by id, routes as given.
-std::map<std::uint32_t, double> naive_rates(const std::vector<double>& capacities,
-                                            const std::map<std::uint32_t, Route>& flows) {
-  std::map<std::uint32_t, double> rates;
-  while (rates.size() < flows.size()) {
-    double level = INFINITY;
-    std::size_t full = 0;
-    for (std::size_t link = 0; link < capacities.size(); ++link) {
-      double left = capacities[link], weight = 0;
-      for (const auto& [id, route] : flows)
-        for (const LinkUse& use : route)
-          if (use.link == link) rates.count(id) ? left -= use.weight * rates[id] : weight += use.weight;
-      if (weight > 0 && left / weight < level) level = left / weight, full = link;
-    }
-    std::vector<std::uint32_t> stop;
-    for (const auto& [id, route] : flows)
-      if (!rates.count(id))
-        for (const LinkUse& use : route)
-          if (use.link == full) {
-            stop.push_back(id);
-            break;
-          }
-    for (const std::uint32_t id : stop) rates[id] = level;
-  }
-  return rates;
-}
 
 struct Instance {
   std::vector<double> capacities;
@@ -112,10 +84,11 @@ TEST_CASE("fair share: over any history, rates are those of progressive filling 
       shares.settle();
       const auto expected = naive_rates(instance.capacities, active);
       std::vector<double> load(instance.capacities.size());
-      for (const auto& [id, route] : active) {
+      for (const auto& flow : active) {
+        const std::uint32_t id = flow.first;
         CAPTURE(id);
         CHECK(shares.rate(id).value == doctest::Approx(expected.at(id)).epsilon(1e-9));
-        for (const LinkUse& use : route) load[use.link] += use.weight * shares.rate(id).value;
+        for (const LinkUse& use : flow.second) load[use.link] += use.weight * shares.rate(id).value;
       }
       for (std::size_t link = 0; link < load.size(); ++link) CHECK(load[link] <= instance.capacities[link] * (1 + 1e-9));
       // everybody is held back somewhere: by a full link on which nobody is faster
