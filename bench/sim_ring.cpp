@@ -21,8 +21,8 @@ struct Variant {
   const char* name = "";
   CollectiveKind kind = CollectiveKind::AllReduce;
   std::int64_t num_ranks{}, num_kept{}, num_calls{};
-  double jitter = 0;            // relative, of the compute time
-  std::int64_t num_rings = 1;   // at once, over the same links
+  double jitter = 0;           // relative, of the compute time
+  std::int64_t num_rings = 1;  // at once, over the same links
 };
 
 Communicator ring_of(const Variant& v) {
@@ -93,8 +93,8 @@ class RingProgram {
 
   static constexpr std::uint32_t kNone = 0xffffffff;
   Variant v_;
-  std::vector<std::int64_t> members_;            // calls joined
-  std::vector<std::uint32_t> open_;              // transfer by call and ring
+  std::vector<std::int64_t> members_;  // calls joined
+  std::vector<std::uint32_t> open_;    // transfer by call and ring
   std::vector<std::uint32_t> ring_of_transfer_;
   std::mt19937_64 random_;
   EventQueue queue_;
@@ -114,10 +114,12 @@ double run(const Variant& v) {
   const double cpu = watch.cpu_seconds(), wall = watch.wall_seconds();
   const std::int64_t steps = (v.kind == CollectiveKind::AllReduce ? 2 : 1) * (v.num_ranks - 1);
   const double messages = double(steps * v.num_kept * v.num_calls * v.num_rings);
-  std::printf("%-20s %5lld ranks x %3lld %12.0f messages %10llu events %8.3f s CPU (%.3f wall) %6.1f M/s  simulated %.12f s  peak %ld MiB\n",
-              v.name,
-              static_cast<long long>(v.num_ranks), static_cast<long long>(v.num_calls), messages,
-              static_cast<unsigned long long>(program.num_events()), cpu, wall, messages / cpu / 1e6, end.seconds().value, peak_kib() / 1024);
+  std::printf(
+      "%-20s %5lld ranks x %3lld %12.0f messages %10llu events %8.3f s CPU (%.3f wall) %6.1f M/s  simulated %.12f s  "
+      "peak %ld MiB\n",
+      v.name, static_cast<long long>(v.num_ranks), static_cast<long long>(v.num_calls), messages,
+      static_cast<unsigned long long>(program.num_events()), cpu, wall, messages / cpu / 1e6, end.seconds().value,
+      peak_kib() / 1024);
   return end.seconds().value;
 }
 
@@ -131,8 +133,17 @@ int main(int argc, char** argv) {
       {.name = "folded to one rank", .num_ranks = n, .num_kept = 1, .num_calls = layers},
       {.name = "unequal speed", .num_ranks = n, .num_kept = n, .num_calls = layers, .jitter = 0.1},
       {.name = "two rings", .num_ranks = n, .num_kept = n, .num_calls = layers, .num_rings = 2},
-      {.name = "two of unequal speed", .num_ranks = n, .num_kept = n, .num_calls = layers, .jitter = 0.1, .num_rings = 2},
-      {.name = "gathers", .kind = CollectiveKind::AllGather, .num_ranks = 2 * n, .num_kept = 2 * n, .num_calls = 3 * layers}};
+      {.name = "two of unequal speed",
+       .num_ranks = n,
+       .num_kept = n,
+       .num_calls = layers,
+       .jitter = 0.1,
+       .num_rings = 2},
+      {.name = "gathers",
+       .kind = CollectiveKind::AllGather,
+       .num_ranks = 2 * n,
+       .num_kept = 2 * n,
+       .num_calls = 3 * layers}};
   const double formula = ring_case::closed_form_seconds(size);
   std::printf("closed form of ring: %.6f s\n", formula);
   for (const Variant& v : variants) {

@@ -40,10 +40,10 @@ class FairShare {
 
  private:
   struct Link {
-    double capacity{}, demand{};       // demand: weight x free rate of its flows
+    double capacity{}, demand{};  // demand: weight x free rate of its flows
     std::vector<std::uint32_t> flows;
-    std::uint64_t epoch{};             // the search that found it last
-    double left{}, open_weight{};      // while solving: capacity not given away, weights of flows without a rate
+    std::uint64_t epoch{};         // the search that found it last
+    double left{}, open_weight{};  // while solving: capacity not given away, weights of flows without a rate
     std::uint32_t num_open{};
     bool is_changed{};
   };

@@ -41,7 +41,7 @@ TEST_CASE("flow network: two collectives on the same links take between the long
       begin_all(world, *network, reduce);
       const SimTime both = world.run(*network).back().time, a = alone(gather), b = alone(reduce);
       CHECK(both >= std::max(a, b));
-      CHECK(both <= a + b + SimTime{1000});  // ps: messages are rounded up
+      CHECK(both <= a + b + SimTime{1000});                     // ps: messages are rounded up
       if (second == 256_MiB) CHECK(both.ps > a.ps + b.ps / 3);  // they truly disturb each other
     }
 }
@@ -62,7 +62,8 @@ TEST_CASE("flow network: a message that meets another gets half the link while b
   CHECK(network->link_loads()[0].busy.ps == 3'000'000'000);
 }
 
-TEST_CASE("flow network: one late member ends when all shards passed it; the collective ends with the closed form after it") {
+TEST_CASE(
+    "flow network: one late member ends when all shards passed it; the collective ends with the closed form after it") {
   SimWorld world(8, kLink);
   const auto network = make_flow_network(world.communicators, world.comm, world.own_links(), world.queue);
   const SimTime late{5'000'000'000};
@@ -79,8 +80,8 @@ TEST_CASE("flow network: one late member ends when all shards passed it; the col
 
 TEST_CASE("flow network: folding a ring of like ranks changes no time, to the picosecond") {
   for (const std::int64_t n : {8, 16, 64})
-    for (const CollectiveKind kind : {CollectiveKind::AllGather, CollectiveKind::ReduceScatter, CollectiveKind::AllReduce,
-                                      CollectiveKind::Broadcast})
+    for (const CollectiveKind kind : {CollectiveKind::AllGather, CollectiveKind::ReduceScatter,
+                                      CollectiveKind::AllReduce, CollectiveKind::Broadcast})
       for (const std::int64_t pieces : {1, 4}) {
         const auto time = [&](std::int64_t kept) {
           SimWorld world(n, kLink, kept);
@@ -102,7 +103,8 @@ TEST_CASE("flow network: folding a ring of like ranks changes no time, to the pi
       }
 }
 
-TEST_CASE("flow network: ranks send what the algorithms say: (n - 1)/n S to gather or scatter, twice that to all-reduce") {
+TEST_CASE(
+    "flow network: ranks send what the algorithms say: (n - 1)/n S to gather or scatter, twice that to all-reduce") {
   for (const std::int64_t n : {2, 3, 8, 24}) {
     SimWorld world(n, kLink);
     const auto network = make_flow_network(world.communicators, world.comm, world.own_links(), world.queue);
@@ -129,7 +131,9 @@ TEST_CASE("flow network: the same calls give the same times, and nothing depends
     for (int call = 0; call < 30; ++call) {
       const SimTime now = world.now;
       const std::uint32_t ring = call % 2;
-      const auto id = network->open({call % 3 ? CollectiveKind::AllReduce : CollectiveKind::AllGather, ring, {std::int64_t(1000 + random() % 10'000'000)}});
+      const auto id = network->open({call % 3 ? CollectiveKind::AllReduce : CollectiveKind::AllGather,
+                                     ring,
+                                     {std::int64_t(1000 + random() % 10'000'000)}});
       for (std::uint32_t m = 0; m < 6; ++m) network->join(id, m, now + SimTime{std::int64_t(random() % 1'000'000)});
       if (call % 4 == 3)
         for (const TimedFinish& f : world.run(*network)) out.push_back(f.time.ps);
@@ -176,7 +180,8 @@ TEST_CASE("flow network: messages at any moment over any routes end when a fluid
     };
     std::vector<Sent> sent;
     for (int k = 0; k < kMessages; ++k)
-      sent.push_back({std::int64_t(random() % 5) * 1'000'000'000, std::int64_t(random() % kPeers), double(1 + random() % 20'000'000)});
+      sent.push_back({std::int64_t(random() % 5) * 1'000'000'000, std::int64_t(random() % kPeers),
+                      double(1 + random() % 20'000'000)});
 
     SimWorld world(2, {.latency = {}, .bandwidth = 1.0_GBps, .all_reduce_bandwidth = 1.0_GBps});
     NetworkLinks links = world.own_links();
@@ -207,8 +212,10 @@ TEST_CASE("flow network: messages at any moment over any routes end when a fluid
       std::map<std::uint32_t, Route> active;
       double next = std::numeric_limits<double>::infinity();
       for (std::size_t k = 0; k < sent.size(); ++k)
-        if (sent[k].left > 0 && double(sent[k].at) <= now) active[std::uint32_t(k)] = routes[std::size_t(sent[k].to)];
-        else if (sent[k].left > 0) next = std::min(next, double(sent[k].at));
+        if (sent[k].left > 0 && double(sent[k].at) <= now)
+          active[std::uint32_t(k)] = routes[std::size_t(sent[k].to)];
+        else if (sent[k].left > 0)
+          next = std::min(next, double(sent[k].at));
       const auto rates = naive_rates(capacities, active);
       for (const auto& [k, rate] : rates) next = std::min(next, now + sent[k].left * 1e12 / rate);
       for (const auto& [k, rate] : rates) {

@@ -77,7 +77,8 @@ TEST_CASE("fair share: over any history, rates are those of progressive filling 
         while (active.count(id)) ++id;
         Route route;
         for (std::uint64_t k = 0, m = 1 + below(4); k < m; ++k)
-          route.push_back({std::uint32_t(below(instance.capacities.size())), seed % 3 ? 1.0 : double(1 + below(8)) / 4});
+          route.push_back(
+              {std::uint32_t(below(instance.capacities.size())), seed % 3 ? 1.0 : double(1 + below(8)) / 4});
         shares.begin(id, shares.add_route(route));
         active[id] = route;
       }
@@ -90,7 +91,8 @@ TEST_CASE("fair share: over any history, rates are those of progressive filling 
         CHECK(shares.rate(id).value == doctest::Approx(expected.at(id)).epsilon(1e-9));
         for (const LinkUse& use : flow.second) load[use.link] += use.weight * shares.rate(id).value;
       }
-      for (std::size_t link = 0; link < load.size(); ++link) CHECK(load[link] <= instance.capacities[link] * (1 + 1e-9));
+      for (std::size_t link = 0; link < load.size(); ++link)
+        CHECK(load[link] <= instance.capacities[link] * (1 + 1e-9));
       // everybody is held back somewhere: by a full link on which nobody is faster
       for (const auto& [id, route] : active) {
         bool is_bound = false;
@@ -109,7 +111,8 @@ TEST_CASE("fair share: over any history, rates are those of progressive filling 
 
 TEST_CASE("fair share: what is not connected with a change keeps its rate and is not reported") {
   FairShare shares({100.0_GBps, 100.0_GBps, 1000.0_GBps});
-  const auto left = shares.add_route(Route{{.link = 0}, {.link = 2}}), right = shares.add_route(Route{{.link = 1}, {.link = 2}});
+  const auto left = shares.add_route(Route{{.link = 0}, {.link = 2}}),
+             right = shares.add_route(Route{{.link = 1}, {.link = 2}});
   for (std::uint32_t flow = 0; flow < 4; ++flow) shares.begin(flow, flow < 2 ? left : right);
   CHECK(shares.settle().size() == 4);
   shares.end(0);  // link 2 is wide enough for all: it connects nobody

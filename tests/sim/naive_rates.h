@@ -13,7 +13,7 @@ namespace gpuplan {
 /// Textbook progressive filling, everything from scratch: raise all unfrozen rates to the level at which the first link is
 /// full, freeze the flows on it, go on. Flows by id, routes as given.
 inline std::map<std::uint32_t, double> naive_rates(const std::vector<double>& capacities,
-                                            const std::map<std::uint32_t, Route>& flows) {
+                                                   const std::map<std::uint32_t, Route>& flows) {
   std::map<std::uint32_t, double> rates;
   while (rates.size() < flows.size()) {
     double level = std::numeric_limits<double>::infinity();
