@@ -81,6 +81,32 @@ std::string format_usd(double usd) {
   return "<$0.0001";
 }
 
+namespace {
+
+struct TimeUnit {
+  std::string_view name;
+  double seconds;
+};
+constexpr std::array kTimeUnits{TimeUnit{"min", 60}, TimeUnit{"ms", 1e-3}, TimeUnit{"us", 1e-6}, TimeUnit{"ns", 1e-9},
+                                TimeUnit{"s", 1},    TimeUnit{"h", 3600}};
+
+}  // namespace
+
+Seconds parse_time(std::string_view text, std::string_view where) {
+  const auto refuse = [&](const char* problem) {
+    throw InputError(std::string(where), fmt::format("'{}' {}", text, problem), "write for example '20ms' or '1.5 s'");
+  };
+  const std::string lower = to_lower(trim(text));
+  const auto unit = std::find_if(kTimeUnits.begin(), kTimeUnits.end(),
+                                 [&](const TimeUnit& row) { return lower.ends_with(row.name); });
+  if (unit == kTimeUnits.end()) refuse("has no unit of time");
+  const std::string number(trim(std::string_view(lower).substr(0, lower.size() - unit->name.size())));
+  char* end = nullptr;
+  const double amount = std::strtod(number.c_str(), &end) * unit->seconds;
+  if (number.empty() || end != number.c_str() + number.size() || !std::isfinite(amount) || amount < 0) refuse("is not a time");
+  return {amount};
+}
+
 Bytes parse_bytes(std::string_view text, std::string_view where) {
   const auto refuse = [&](const char* problem) {
     throw InputError(std::string(where), fmt::format("'{}' {}", text, problem), "write for example '80 GiB' or '24 GB'");

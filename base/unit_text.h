@@ -20,6 +20,9 @@ std::string format_grouped(std::int64_t count);
 /// "$3.20", "$0.004", "$1,240", "<$0.0001".
 std::string format_usd(double usd);
 
+/// Reads "20ms", "1.5 s", "300us", "2 min", "1 h". Throws InputError naming `where`.
+Seconds parse_time(std::string_view text, std::string_view where);
+
 /// Reads "80 GiB", "24GB", "512MiB", "1.5 TB", "100 B". Throws InputError naming `where`.
 Bytes parse_bytes(std::string_view text, std::string_view where);
 

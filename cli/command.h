@@ -19,6 +19,7 @@ struct Console {
   std::ostream& out;
   std::ostream& err;
   Screen screen;
+  std::string command_line;  // as it was typed
 
   /// Writes text to `out`, in ASCII where the screen has nothing else.
   void print(std::string_view text);

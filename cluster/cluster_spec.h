@@ -63,6 +63,7 @@ struct ClusterSpec {
   std::vector<std::string> assumptions;   // what was filled in: "A100 means a100-sxm-80gb"
   std::string file;                       // cluster file or preset id, empty for a GPU list
   std::vector<Bytes> memory_in_use;       // per rank, only for `local`
+  std::int64_t host_cores = 0;            // of `Nxcpu`: the ranks share them; 0 on GPUs
 
   std::int64_t num_gpus() const { return std::int64_t(gpus.size()); }
   std::int64_t num_nodes() const { return ceil_div(num_gpus(), gpus_per_node); }
@@ -75,6 +76,9 @@ ClusterSpec parse_gpus(const std::string& text);
 
 /// Reads `--cluster`: the id of a machine in data/clusters or a YAML file, cut to or repeated to `num_gpus` when given.
 ClusterSpec load_cluster(const std::string& preset_or_file, std::optional<std::int64_t> num_gpus);
+
+/// The same machines with another number of GPUs. Throws InputError for mixed ones, and where a machine has no network.
+ClusterSpec resized(const ClusterSpec& cluster, std::int64_t num_gpus);
 
 std::vector<GpuSpec> list_gpus();                     // data/gpus, sorted by id
 std::vector<GpuPrice> list_prices(const std::string& gpu_id);

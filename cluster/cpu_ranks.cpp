@@ -99,6 +99,7 @@ ClusterSpec cpu_cluster(std::int64_t num_ranks, const HostFacts& host) {
   if (num_ranks > 1) cluster.intra = LinkTable::read().ring({.spec = rank}, cluster.fabric, num_ranks, {}, {});
   cluster.host_link = rank.memory_bandwidth;
   cluster.host_memory = host.memory;
+  cluster.host_cores = host.num_cores;
   cluster.assumptions.push_back(
       fmt::format("{} cores of this host ({}) at {:.3g} GFLOP/s fp32 and {:.3g} GB/s each, not calibrated: {}",
                   host.num_cores, core.isa, core.fp32.value / 1e9, core.memory.value / 1e9, core.source));

@@ -11,44 +11,10 @@
 #include "planner/limits.h"
 #include "planner/recommend.h"
 #include "planner/state_sizes.h"
+#include "planner/step_inputs.h"
 
 namespace gpuplan {
 namespace {
-
-/// One cost model per kind of GPU that the strategy uses, and the column of each rank.
-struct Columns {
-  std::vector<CostModel> models;
-  std::vector<std::size_t> of_rank;
-};
-
-Columns make_columns(const EstimateRequest& r, const Strategy& strategy, const FrameworkConvention& framework,
-                     const Profile& profile, const Numerics& numerics) {
-  Columns out;
-  std::vector<std::string> seen;
-  const auto column = [&](const GpuSpec& gpu) {
-    const auto at = std::find(seen.begin(), seen.end(), gpu.id);
-    if (at != seen.end()) return std::size_t(at - seen.begin());
-    seen.push_back(gpu.id);
-    out.models.push_back(make_cost_model(gpu, gpu.id == r.cluster.gpus.front().id ? profile : default_profile(gpu),
-                                         {.dtype = numerics.compute,
-                                          .is_fp8 = r.recipe.fp8_matmul,
-                                          .launches_few = framework.is_handwritten || r.recipe.torch_compile}));
-    return out.models.size() - 1;
-  };
-  const std::int64_t n = strategy.mesh.world();
-  if (strategy.mesh.pp > 1) {  // a pipeline: every stage at its own speed
-    for (std::int64_t i = 0; i < n; ++i) out.of_rank.push_back(column(r.cluster.gpus[std::size_t(i)]));
-    return out;
-  }
-  // equal micro batches: the slowest rank decides
-  std::size_t slowest = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const std::size_t c = column(r.cluster.gpus[std::size_t(i)]);
-    if (out.models[c].gemm < out.models[slowest].gemm) slowest = c;
-  }
-  out.of_rank.assign(std::size_t(n), slowest);
-  return out;
-}
 
 /// The rank of a class with the least room.
 std::int64_t tightest_rank(const EstimateRequest& r, const RankClass& c) {
@@ -209,7 +175,7 @@ StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel&
   StrategyEstimate e{.strategy = strategy};
   evaluate(e, r, model, framework, profile, program);
   const Numerics numerics = resolve_numerics(r.recipe, framework, strategy.engine);
-  const Columns columns = make_columns(r, strategy, framework, profile, numerics);
+  const StepColumns columns = make_columns(r, strategy, framework, profile, numerics);
   build_step_program(program, {model, r.recipe, framework, strategy, r.cluster}, columns.models, columns.of_rank);
   const RankClass& fullest = program.classes[e.fullest_class];
   DetailedPeak detail = replay_detailed(program, fullest, model.num_layers());
@@ -233,9 +199,7 @@ StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel&
   e.time = forward_pass(program, columns.models, comm);
   e.communication_level = level_of(e.time, strategy);
   fill_throughput(e, r);
-  double peak_rate = 0;
-  for (const std::size_t c : columns.of_rank) peak_rate += columns.models[c].peak.value;
-  e.mfu = model_flops(r, model, e.global_batch) / (e.time.step.value * peak_rate);
+  e.mfu = model_flops(r, model, e.global_batch) / (e.time.step.value * total_peak(columns).value);
   return e;
 }
 

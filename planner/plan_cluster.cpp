@@ -88,7 +88,7 @@ void read_gpus(PlanReader& in, std::vector<GpuSpec>& gpus) {
 template <class Fields, class Cluster>
 void list_cluster(Fields& f, Cluster& cluster) {
   auto& [name, gpus, gpus_per_node, fabric, fabric_text, intra, inter, host_link, host_memory, price_per_gpu_hour, price_source, assumptions, file,
-         memory_in_use] = cluster;
+         memory_in_use, host_cores] = cluster;
   f("name", name);
   if constexpr (Fields::kReads) read_gpus(f, gpus);
   else f("gpus", gpu_runs(gpus));
@@ -104,6 +104,7 @@ void list_cluster(Fields& f, Cluster& cluster) {
   f("assumptions", assumptions);
   f("file", file);
   f("memory_in_use_bytes", memory_in_use);
+  f("host_cores", host_cores, IntRange{0, kMostGpus});
 }
 
 /// What a step divides by must not be next to nothing: 1 byte or operation per second at least.

@@ -11,6 +11,7 @@
 
 #include "cluster/topology.h"
 #include "planner/estimate.h"
+#include "planner/step_inputs.h"
 #include "sim/sim_time.h"
 
 namespace gpuplan {
@@ -38,6 +39,7 @@ bool is_communication(Activity activity);
 struct Span {
   SimTime begin, end;
   std::uint32_t rank{};      // index into Simulation::ranks
+  std::uint32_t number{};    // in program order of its rank, from 1
   std::uint32_t instruction{};
   std::uint32_t cause{kNoSpan};  // the span whose end let this one begin; kNoSpan: the host, or the start of the step
   StreamId stream{};
@@ -47,6 +49,7 @@ struct Span {
   bool waits_for_host{};     // began when the host had launched it, not when its inputs were there
   bool is_async_kernel{};    // a collective kernel: resident on the GPU while it waits for its peers
   Bytes bytes;               // of a collective (whole tensor), message or copy
+  SimTime active;            // of it, really working: without waiting for launches, peers or a message
   static constexpr std::uint32_t kNoSpan = 0xffffffff;
 };
 
@@ -83,6 +86,7 @@ struct SimulatedRank {
 struct CriticalItem {
   std::string what;         // "all-gather of weights between GPUs of dp_shard, through host memory"
   Activity activity{};
+  bool is_host{};           // the host launches too slowly
   Seconds time;
   double share{};           // of the step
   std::string remedy;       // "NVLink would give 1.9x"; empty: none
@@ -120,7 +124,7 @@ struct Simulation {
 struct SimInput {
   const EstimateRequest& request;
   const StepProgram& program;
-  std::vector<CostModel> columns;
+  const StepColumns& columns;
   CommModel comm;
   const Strategy& strategy;
   std::int64_t num_layers{};
@@ -131,6 +135,7 @@ Simulation simulate(const SimInput& input, const SimOptions& options = {});
 
 /// A strategy simulated, with the figures that users ask for.
 struct SimulatedPlan {
+  std::string label;            // what sets it apart in a comparison; empty: the strategy's name
   StrategyEstimate estimate;    // memory and forward-pass time of the same plan
   Simulation simulation;
   double tokens_per_second{}, tokens_per_second_per_gpu{};
@@ -140,7 +145,8 @@ struct SimulatedPlan {
   std::optional<double> cost_usd;
 };
 
-/// Builds, replays and simulates request.strategy (which must be named).
+/// Builds, replays and simulates one strategy; `what_if` changes machine and profile first (sim/what_if.h). The critical path's
+/// largest parts get a remedy, each tried by simulating it.
 SimulatedPlan simulate_plan(const EstimateRequest& request, const TrainedModel& model, const FrameworkConvention& framework,
                             const Profile& profile, const Strategy& strategy, const SimOptions& options);
 

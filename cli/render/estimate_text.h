@@ -2,8 +2,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cli/estimate_answer.h"
+#include "cli/render/facts.h"
 
 namespace gpuplan {
 
@@ -11,6 +13,7 @@ namespace gpuplan {
 std::string estimate_text(const EstimateAnswer& answer, const Screen& screen);
 
 /// Its parts, in this order.
+std::vector<Fact> question_facts(const EstimateAnswer& answer);
 std::string question_text(const EstimateAnswer& answer, const Screen& screen);  // model, training, batch, GPUs
 std::string strategies_text(const EstimateAnswer& answer,
                             const Screen& screen);  // the table, and what is not applicable

@@ -104,16 +104,19 @@ std::string cluster_text(const EstimateRequest& request) {
 
 }  // namespace
 
-std::string question_text(const EstimateAnswer& answer, const Screen& screen) {
+std::vector<Fact> question_facts(const EstimateAnswer& answer) {
   const ModelSpec& model = answer.request.model;
   const std::string id = model.id.empty() || model.id == model.name ? "" : fmt::format(" ({})", model.id);
-  return render(std::vector<Fact>{{"Model", fmt::format("{}{}, {} parameters", model.name, id,
-                                                        format_count(answer.result.model.parameters))},
-                                  {"Training", training_text(answer)},
-                                  {"Batch", batch_text(answer)},
-                                  {"Kernels", kernels_text(answer.request.recipe)},
-                                  {"GPUs", cluster_text(answer.request)}},
-                0, screen);
+  return {{"Model",
+           fmt::format("{}{}, {} parameters", model.name, id, format_count(answer.result.model.parameters))},
+          {"Training", training_text(answer)},
+          {"Batch", batch_text(answer)},
+          {"Kernels", kernels_text(answer.request.recipe)},
+          {"GPUs", cluster_text(answer.request)}};
+}
+
+std::string question_text(const EstimateAnswer& answer, const Screen& screen) {
+  return render(question_facts(answer), 0, screen);
 }
 
 }  // namespace gpuplan

@@ -1,0 +1,190 @@
+// gpuplan simulate: what happens inside one step, and why.
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json_file.h"
+#include "base/names.h"
+#include "base/unit_text.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/json/simulation_json.h"
+#include "cli/plan_flags.h"
+#include "cli/render/simulation_text.h"
+#include "cli/simulation_answer.h"
+#include "cli/trace/chrome_trace.h"
+#include "sim/remedies.h"
+#include "sim/what_if.h"
+
+namespace gpuplan {
+namespace {
+
+void setup(CLI::App& app) {
+  add_plan_flags(app);
+  add_flag(app, "--network", "flow|analytic", "transfers that share links, or closed forms. Default flow", "Simulation");
+  add_flag(app, "--no-fold", "", "simulate every rank, also those that behave alike", "Simulation");
+  add_flag(app, "--seed", "S", "of the jitter. Default 0", "Simulation");
+  add_flag(app, "--jitter", "SHARE", "relative deviation of every compute task, e.g. 0.02. Default 0", "Simulation");
+  add_flag(app, "--straggler", "RANK=FACTOR,...", "ranks whose compute takes longer, e.g. 3=1.2", "Simulation");
+  add_flag(app, "--what-if", "NAME=VALUE,...",
+           "change the machine: nvlink, pcie, p2p, busbw, nic, gemm, memory, dispatch, overlap, host-link, cpu-adam, latency",
+           "Simulation");
+  add_flag(app, "--compare", "STRATEGY,...", "simulate these strategies beside it, e.g. ddp,fsdp,zero3,mp", "Simulation");
+  add_flag(app, "--scaling", "N,N,...", "simulate it on these numbers of GPUs, e.g. 1,2,4,8", "Simulation");
+  add_flag(app, "--from", "TIME", "begin of the chart, e.g. 20ms", "Simulation");
+  add_flag(app, "--to", "TIME", "end of the chart", "Simulation");
+  add_flag(app, "--trace", "FILE", "write the timeline for Perfetto (Chrome trace format)");
+  add_flag(app, "--html", "FILE", "write a report: one page that works offline");
+  add_flag(app, "--json", "", "the answer as JSON, in base units");
+}
+
+double parse_factor(const std::string& text, const char* where) {
+  const double value = parse_number(text, where);
+  if (!(value > 0)) throw InputError(where, fmt::format("'{}' is not above 0", text), "1.2 takes a fifth longer");
+  return value;
+}
+
+NetworkFidelity read_network(const std::string& text) {
+  if (text == "flow") return NetworkFidelity::Flow;
+  if (text == "analytic") return NetworkFidelity::Analytic;
+  throw InputError("--network", fmt::format("'{}' is no fidelity", text), did_you_mean(text, {"flow", "analytic"}, "flow or analytic"));
+}
+
+std::vector<std::pair<std::int64_t, double>> read_stragglers(const std::string& text) {
+  std::vector<std::pair<std::int64_t, double>> out;
+  for (const std::string& part : split(text, ',')) {
+    const std::size_t equals = part.find('=');
+    if (equals == std::string::npos)
+      throw InputError("--straggler", fmt::format("'{}' is not RANK=FACTOR", part), "for example 3=1.2");
+    out.emplace_back(parse_integer(part.substr(0, equals), "--straggler", 0), parse_factor(part.substr(equals + 1), "--straggler"));
+  }
+  return out;
+}
+
+SimOptions read_options(const CLI::App& app) {
+  SimOptions options;
+  if (const auto network = given(app, "--network")) options.network = read_network(*network);
+  options.folds = !is_given(app, "--no-fold");
+  if (const auto seed = given(app, "--seed")) options.seed = std::uint64_t(parse_integer(*seed, "--seed", 0));
+  if (const auto jitter = given(app, "--jitter")) options.jitter = parse_number(*jitter, "--jitter");
+  if (const auto slow = given(app, "--straggler")) options.stragglers = read_stragglers(*slow);
+  return options;
+}
+
+/// The strategy to look at: the one asked for, the recommended one, or the one that is nearest to fitting.
+const StrategyEstimate& choose(const EstimateResult& result) {
+  const StrategyEstimate* chosen = nullptr;
+  for (const StrategyEstimate& e : result.strategies) {
+    if (!e.not_applicable.empty()) continue;
+    if (result.recommended && e.strategy.name == result.recommended->strategy) return e;
+    if (!chosen || e.tiers.needed < chosen->tiers.needed) chosen = &e;
+  }
+  if (!chosen)
+    throw InputError("--strategy", result.strategies.empty() ? "no strategy is known" : result.strategies.front().not_applicable,
+                     "leave --strategy out to let gpuplan choose");
+  return *chosen;
+}
+
+class Simulator {
+ public:
+  Simulator(SimulationAnswer& answer) : a_(answer) {}
+
+  SimulatedPlan run(const EstimateRequest& request, const Strategy& strategy, bool is_closely_looked_at) const {
+    SimOptions options = a_.options;
+    options.records_spans = is_closely_looked_at;
+    return simulate_plan(request, a_.result.model, a_.result.framework, a_.result.profile, strategy, options);
+  }
+
+  /// Strategies beside the chosen one.
+  void compare(const std::string& names) {
+    const EstimateRequest& r = a_.request;
+    for (const std::string& text : split(names, ',')) {
+      const Strategy strategy = make_strategy(canonical_strategy(text), r.cluster, r.options);
+      if (const std::string why = why_not_applicable(strategy, r.cluster, r.recipe, r.model); !why.empty()) {
+        a_.assumptions.push_back(fmt::format("{} is not compared: {}", strategy.name, why));
+        continue;
+      }
+      a_.comparison.push_back(run(r, strategy, false));
+    }
+  }
+
+  void scale(const std::string& counts) {
+    for (const std::string& text : split(counts, ',')) {
+      EstimateRequest r = a_.request;
+      r.cluster = resized(r.cluster, parse_integer(text, "--scaling", 1));
+      std::string name = a_.plan.estimate.strategy.name;
+      if (r.cluster.num_gpus() == 1) name = "single";
+      const Strategy strategy = make_strategy(name, r.cluster, r.options);
+      if (const std::string why = why_not_applicable(strategy, r.cluster, r.recipe, r.model); !why.empty())
+        throw InputError("--scaling", fmt::format("{} on {} GPUs: {}", name, text, why), "choose other numbers of GPUs");
+      a_.scaling.push_back(run(r, strategy, false));
+    }
+  }
+
+ private:
+  SimulationAnswer& a_;
+};
+
+SimulationAnswer answer_question(const CLI::App& app, Console& console) {
+  PlanQuestion question = read_plan_question(app, console.in);
+  SimulationAnswer a;
+  a.request = std::move(question.request);
+  a.options = read_options(app);
+  a.result = estimate(a.request);
+  a.assumptions = question.notes;
+  a.assumptions.insert(a.assumptions.end(), a.result.assumptions.begin(), a.result.assumptions.end());
+  a.request.options = options_for(a.request, a.result.framework);
+  Strategy strategy = choose(a.result).strategy;
+  Simulator simulator(a);
+  if (const auto text = given(app, "--what-if")) {
+    const std::vector<WhatIf> changes = parse_what_if(*text);
+    a.comparison.push_back(simulator.run(a.request, strategy, false));
+    a.comparison.back().label = fmt::format("{}, as it is", strategy.name);
+    apply_what_if(changes, a.request.cluster, a.result.profile);
+    a.comparison.push_back(simulator.run(a.request, strategy, false));
+    a.comparison.back().label = fmt::format("{}, {}", strategy.name, *text);
+    for (const WhatIf& change : changes) a.assumptions.push_back("what if: " + describe(change));
+  }
+  a.plan = simulator.run(a.request, strategy, true);
+  add_remedies(a.plan, a.request, a.result.framework, a.result.profile);
+  if (const auto names = given(app, "--compare")) simulator.compare(*names);
+  if (const auto counts = given(app, "--scaling")) simulator.scale(*counts);
+  return a;
+}
+
+GanttView read_view(const CLI::App& app) {
+  GanttView view;
+  if (const auto from = given(app, "--from")) view.begin = to_sim_time(parse_time(*from, "--from"));
+  if (const auto to = given(app, "--to")) view.end = to_sim_time(parse_time(*to, "--to"));
+  if (view.end && view.end <= view.begin) throw InputError("--to", "is not after --from", "for example --from 20ms --to 60ms");
+  return view;
+}
+
+int run(const CLI::App& app, Console& console) {
+  const GanttView view = read_view(app);
+  SimulationAnswer answer = answer_question(app, console);
+  answer.command = console.command_line;
+  const StrategyEstimate& e = answer.plan.estimate;
+  if (!e.fits) console.err << fmt::format("gpuplan: {} does not fit: {}\n", e.strategy.name, e.does_not_fit_because);
+  console.print(is_given(app, "--json") ? simulation_json(answer).dump(2) + "\n" : simulation_text(answer, view, console.screen));
+  const auto save = [&](const char* flag, const std::string& content) {
+    write_file_atomically(*given(app, flag), content);
+    console.err << fmt::format("gpuplan: written to {}\n", *given(app, flag));
+  };
+  if (is_given(app, "--trace")) save("--trace", chrome_trace(answer));
+  return 0;
+}
+
+}  // namespace
+
+const Command kSimulate{.name = "simulate",
+                        .summary = "what happens inside one step, and why",
+                        .usage = "[PLAN.json] --model MODEL [--full | --lora | --qlora] --gpus GPUS [OPTION]...",
+                        .example =
+                            "gpuplan simulate --model llama3-8b --lora r=8 --gpus 4xA6000\n"
+                            "gpuplan simulate --model llama3-8b --full --cluster dgx-h100 --num-gpus 64 --compare fsdp,hsdp,zero3\n"
+                            "gpuplan simulate plan.json --what-if nvlink=900 --html report.html --trace trace.json",
+                        .setup = setup,
+                        .run = run};
+
+}  // namespace gpuplan

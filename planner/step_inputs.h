@@ -1,0 +1,22 @@
+// The prices a step program is run with: one cost model per kind of GPU, and which of them each rank has.
+#pragma once
+
+#include <vector>
+
+#include "planner/estimate.h"
+
+namespace gpuplan {
+
+struct StepColumns {
+  std::vector<CostModel> models;
+  std::vector<std::size_t> of_rank;      // for plans: equal micro batches, so the slowest kind stands for every rank
+  std::vector<std::size_t> own_of_rank;  // of the rank's own GPU, for the simulator
+};
+
+StepColumns make_columns(const EstimateRequest& request, const Strategy& strategy, const FrameworkConvention& framework,
+                         const Profile& profile, const Numerics& numerics);
+
+/// The datasheet rates of the GPUs a strategy uses, together: what MFU and HFU divide by.
+FlopsPerSec total_peak(const StepColumns& columns);
+
+}  // namespace gpuplan

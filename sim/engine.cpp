@@ -1,0 +1,404 @@
+#include "sim/engine.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "base/error.h"
+#include "planner/instruction_cost.h"
+#include "sim/activity.h"
+#include "sim/disturbance.h"
+#include "sim/rank_tasks.h"
+
+namespace gpuplan {
+namespace {
+
+enum EventKind : std::uint8_t { kStart, kEnd };
+
+struct Rank {
+  explicit Rank(const StepProgram& all, const RankProgram& program) : tasks(all, program) {}
+  RankTasks tasks;
+  std::size_t column{};
+  double disturbance = 1;     // factor on its compute time
+  SimTime host;               // when the host launches the next kernel
+  std::int64_t num_transfers{};  // collectives and messages under way: they slow its compute down
+  std::array<TaskId, kNumStreams> running{};
+  std::uint32_t num_stamps{};
+  double flops{};
+  struct Mail {
+    std::deque<std::uint32_t> arrived;  // spans of sends
+    TaskId waiting{};                   // a receive that has begun
+  };
+  std::array<Mail, 2> mail;  // forward, backward
+};
+
+/// Who takes part in what the network moves.
+struct Transfer {
+  struct Member {
+    std::uint32_t rank{};
+    TaskId task{};
+  };
+  std::vector<Member> members;
+  std::size_t num_joined{}, num_finished{};
+  SimTime last_join;
+  std::uint32_t last_cause{Span::kNoSpan};  // what the last to join had waited for
+  bool last_waited_for_host{};
+};
+
+class StepRun {
+ public:
+  StepRun(const SimInput& input, const SimOptions& options, const Folding& folding, const Communicators& communicators,
+         Network& network, EventQueue& queue)
+      : in_(input),
+        options_(options),
+        folding_(folding),
+        communicators_(communicators),
+        network_(network),
+        queue_(queue) {}
+
+  EngineResult run();
+
+ private:
+  const Instruction& instruction(const Rank& r, const Task& t) const { return r.tasks.program().instructions[t.instruction]; }
+  const CostModel& device(const Rank& r) const { return in_.columns.models[r.column]; }
+  std::uint32_t index_of(const Rank& r) const { return std::uint32_t(&r - ranks_.data()); }
+
+  void make_ranks();
+  void fill(Rank& rank);
+  void ready(Rank& rank, Task& task);
+  void start(Rank& rank, Task& task);
+  void start_work(Rank& rank, Task& task, const Instruction& i);
+  void join(Rank& rank, Task& task, const Instruction& i);
+  void send(Rank& rank, Task& task, const Instruction& i);
+  void receive(Rank& rank, Task& task, const Instruction& i);
+  void deliver(const Rank& sender, const Instruction& i, std::uint32_t span);
+  void own_transfer(std::uint32_t transfer, Rank& rank, Task& task);
+  void transfers_finished();
+  void handle(const Event& event);
+  std::uint32_t finish(Rank& rank, Task& task);
+  std::uint32_t record(Rank& rank, const Task& task);
+
+  void change_transfers(Rank& rank, std::int64_t by);
+  void change_computing(std::int64_t by);
+  void update_speed(Rank& rank, double before, double after);
+  void schedule_end(Rank& rank, Task& task, double speed);
+  double speed(const Rank& rank) const {
+    return (rank.num_transfers > 0 ? 1 / (1 + device(rank).overlap_slowdown) : 1.0) * share_;
+  }
+  double core_share() const;
+
+  const SimInput& in_;
+  const SimOptions& options_;
+  const Folding& folding_;
+  const Communicators& communicators_;
+  Network& network_;
+  EventQueue& queue_;
+  SimTime now_;
+  std::vector<Rank> ranks_;
+  std::vector<Transfer> transfers_;
+  /// Per communicator and stream: transfers that not everybody has joined, and how many each member has joined.
+  struct Sequence {
+    std::deque<std::uint32_t> open;
+    std::uint64_t num_before{};  // transfers that everybody joined
+    std::vector<std::uint64_t> num_joined;
+  };
+  std::vector<std::array<Sequence, kNumStreams>> sequences_;
+  std::int64_t num_computing_{};
+  double share_ = 1;  // of the cores that a rank's rate stands for, when ranks share them
+  EngineResult out_;
+  std::vector<Finished> finished_;
+};
+
+void StepRun::make_ranks() {
+  const auto class_of = [&](std::int64_t rank) -> const RankClass& {
+    for (const RankClass& c : in_.program.classes)
+      if (rank >= c.first_rank && rank < c.first_rank + c.num_ranks) return c;
+    throw BugError("a rank belongs to no class");
+  };
+  ranks_.reserve(folding_.ranks.size());
+  for (const std::int64_t rank : folding_.ranks) {
+    Rank& r = ranks_.emplace_back(in_.program, in_.program.programs[class_of(rank).program]);
+    r.column = in_.columns.own_of_rank[std::size_t(rank)];
+    r.disturbance = straggler_factor(options_, rank);
+  }
+  sequences_.resize(communicators_.all.size());
+  for (std::size_t c = 0; c < sequences_.size(); ++c)
+    for (Sequence& s : sequences_[c]) s.num_joined.assign(communicators_.all[c].ranks.size(), 0);
+  num_computing_ = 0;
+  share_ = core_share();
+}
+
+EngineResult StepRun::run() {
+  make_ranks();
+  for (Rank& rank : ranks_) fill(rank);
+  network_.settle(now_);
+  while (!queue_.empty()) {
+    now_ = queue_.next_time();
+    while (!queue_.empty() && queue_.next_time() == now_) {
+      const Event event = queue_.pop();
+      if (event.target == EventTarget::Engine) {
+        handle(event);
+        continue;
+      }
+      network_.handle(event, finished_);
+      if (!finished_.empty()) transfers_finished();
+    }
+    network_.settle(now_);
+  }
+  for (const Rank& rank : ranks_) {
+    GPUPLAN_CHECK(rank.tasks.is_done(), "the ranks of a simulation wait for each other");
+    out_.flops.push_back(rank.flops);
+  }
+  for (const Span& span : out_.spans) out_.step = std::max(out_.step, span.end);
+  out_.num_events = queue_.num_popped();
+  return std::move(out_);
+}
+
+/// The host issues as far ahead as it may; kernels leave it one after the other.
+void StepRun::fill(Rank& rank) {
+  while (rank.tasks.can_issue()) {
+    Task* const task = rank.tasks.issue();
+    if (!task) continue;
+    const Instruction& i = instruction(rank, *task);
+    const std::int64_t kernels = kernels_of(in_.program, i, rank.column);
+    task->launched = rank.host;
+    rank.host += to_sim_time(double(kernels) * device(rank).dispatch);
+    task->floor = rank.host;
+    if (i.op == OpCode::Call) rank.flops += in_.program.costs[rank.column][i.block].flops;
+    if (task->num_waiting == 0) ready(rank, *task);
+  }
+}
+
+void StepRun::ready(Rank& rank, Task& task) {
+  if (task.launched > now_) {
+    task.cause = Span::kNoSpan;
+    queue_.push({task.launched, EventTarget::Engine, kStart, index_of(rank), task.id});
+  } else {
+    start(rank, task);
+  }
+}
+
+void StepRun::start(Rank& rank, Task& task) {
+  const Instruction& i = instruction(rank, task);
+  task.state = Task::State::Running;
+  task.begin = task.updated = now_;
+  rank.running[std::size_t(task.stream)] = task.id;
+  if (is_collective(i.op)) return join(rank, task, i);
+  if (i.op == OpCode::Send) return send(rank, task, i);
+  if (i.op == OpCode::Recv) return receive(rank, task, i);
+  if (i.op == OpCode::CopyIn || i.op == OpCode::CopyOut) {
+    const bool is_in = i.op == OpCode::CopyIn, nvme = uses_nvme(in_.program, rank.tasks.program(), i);
+    const CopyKind kind = nvme ? (is_in ? CopyKind::NvmeToHost : CopyKind::HostToNvme)
+                               : (is_in ? CopyKind::HostToDevice : CopyKind::DeviceToHost);
+    return own_transfer(network_.copy(folding_.ranks[index_of(rank)], kind, i.work, now_), rank, task);
+  }
+  start_work(rank, task, i);
+}
+
+void StepRun::start_work(Rank& rank, Task& task, const Instruction& i) {
+  const Seconds work = work_of(in_.program, rank.tasks.program(), i, rank.column, device(rank), in_.comm);
+  const double noise = jitter_factor(options_, folding_.ranks[index_of(rank)], task.id);
+  task.remaining = task.work = work.value * rank.disturbance * noise;
+  if (task.stream == StreamId::Compute && i.op == OpCode::Call) change_computing(1);
+  schedule_end(rank, task, task.stream == StreamId::Compute ? speed(rank) : 1.0);
+}
+
+void StepRun::schedule_end(Rank& rank, Task& task, double speed) {
+  task.stamp = ++rank.num_stamps;
+  const SimTime end = now_ + to_sim_time(Seconds{task.remaining / speed});
+  queue_.push({std::max(end, task.floor), EventTarget::Engine, kEnd,
+               index_of(rank) * std::uint32_t(kNumStreams) + std::uint32_t(task.stream), task.stamp});
+}
+
+void StepRun::handle(const Event& event) {
+  if (event.kind == kStart) {
+    Rank& rank = ranks_[event.index];
+    start(rank, rank.tasks.at(event.stamp));
+    return;
+  }
+  Rank& rank = ranks_[event.index / std::uint32_t(kNumStreams)];
+  Task& task = rank.tasks.at(rank.running[event.index % std::uint32_t(kNumStreams)]);
+  if (task.state != Task::State::Running || task.stamp != event.stamp) return;  // its speed changed meanwhile
+  const bool computes = task.stream == StreamId::Compute && instruction(rank, task).op == OpCode::Call;
+  finish(rank, task);
+  if (computes) change_computing(-1);
+}
+
+/// The k-th collective of a stream on a communicator is the same one for all of its members.
+void StepRun::join(Rank& rank, Task& task, const Instruction& i) {
+  const Communicators::Place place = communicators_.of_rank[index_of(rank)][std::size_t(i.axis)];
+  const Communicator& c = communicators_.all[place.communicator];
+  Sequence& sequence = sequences_[place.communicator][std::size_t(i.stream)];
+  const std::uint64_t number = sequence.num_joined[place.member]++;
+  if (number == sequence.num_before + sequence.open.size()) {
+    const CollectiveKind kind = i.op == OpCode::AllGather       ? CollectiveKind::AllGather
+                                : i.op == OpCode::ReduceScatter ? CollectiveKind::ReduceScatter
+                                                                : CollectiveKind::AllReduce;
+    const std::int64_t messages = i.op == OpCode::AllReduce ? 1 : std::max<std::int64_t>(1, i.frame);
+    const std::uint32_t id =
+        network_.open({.kind = kind, .communicator = place.communicator, .message = i.work, .num_messages = messages});
+    if (transfers_.size() <= id) transfers_.resize(id + 1);
+    transfers_[id] = {.members = std::vector<Transfer::Member>(c.ranks.size())};
+    sequence.open.push_back(id);
+  }
+  const std::uint32_t id = sequence.open[std::size_t(number - sequence.num_before)];
+  Transfer& transfer = transfers_[id];
+  transfer.members[place.member] = {index_of(rank), task.id};
+  transfer.last_join = now_;
+  transfer.last_cause = task.cause;
+  if (++transfer.num_joined == transfer.members.size()) {
+    GPUPLAN_CHECK(sequence.open.front() == id, "collectives of a communicator are joined in order");
+    sequence.open.pop_front();
+    ++sequence.num_before;
+  }
+  change_transfers(rank, 1);
+  network_.join(id, place.member, now_);
+}
+
+void StepRun::own_transfer(std::uint32_t id, Rank& rank, Task& task) {
+  if (transfers_.size() <= id) transfers_.resize(id + 1);
+  transfers_[id] = {.members = {{index_of(rank), task.id}}, .num_joined = 1, .last_join = now_, .last_cause = task.cause};
+}
+
+void StepRun::send(Rank& rank, Task& task, const Instruction& i) {
+  const std::int64_t from = folding_.ranks[index_of(rank)], stride = in_.program.mesh.data_parallel();
+  const std::int64_t to = i.frame == 0 ? from + stride : from - stride;
+  change_transfers(rank, 1);
+  own_transfer(network_.send(from, to, i.work, now_), rank, task);
+}
+
+void StepRun::receive(Rank& rank, Task& task, const Instruction& i) {
+  Rank::Mail& mail = rank.mail[i.frame];
+  if (mail.arrived.empty()) {
+    mail.waiting = task.id;
+    return;
+  }
+  const std::uint32_t span = mail.arrived.front();
+  mail.arrived.pop_front();
+  out_.messages.push_back({span, std::uint32_t(out_.spans.size())});
+  finish(rank, task);
+}
+
+/// A message is with its receiver, who may be waiting for it.
+void StepRun::deliver(const Rank& sender, const Instruction& i, std::uint32_t span) {
+  const std::int64_t from = folding_.ranks[index_of(sender)], stride = in_.program.mesh.data_parallel();
+  Rank& receiver = ranks_[folding_.representative[std::size_t(i.frame == 0 ? from + stride : from - stride)]];
+  Rank::Mail& mail = receiver.mail[i.frame];
+  if (mail.waiting == 0) {
+    mail.arrived.push_back(span);
+    return;
+  }
+  Task& task = receiver.tasks.at(mail.waiting);
+  mail.waiting = 0;
+  task.cause = span;
+  const SimTime moving = out_.spans[span].end - out_.spans[span].begin;
+  task.work = std::min(moving, now_ - task.begin).seconds().value;
+  out_.messages.push_back({span, std::uint32_t(out_.spans.size())});
+  finish(receiver, task);
+}
+
+/// All of one event at once: an id that has finished for everybody may be given to the next transfer.
+void StepRun::transfers_finished() {
+  struct Ended {
+    std::uint32_t rank;
+    TaskId task;
+    std::uint32_t cause;
+    SimTime last_join;
+  };
+  std::vector<Ended> ended;
+  for (const Finished& f : finished_) {
+    const Transfer& transfer = transfers_[f.transfer];
+    const Transfer::Member member = transfer.members[f.member];
+    ended.push_back({member.rank, member.task, transfer.last_cause, transfer.last_join});
+  }
+  finished_.clear();
+  for (const Ended& e : ended) {
+    Rank& rank = ranks_[e.rank];
+    Task& task = rank.tasks.at(e.task);
+    const Instruction& i = instruction(rank, task);
+    if (is_collective(i.op)) task.cause = e.cause;
+    task.work = (now_ - std::max(e.last_join, task.begin)).seconds().value;
+    if (i.op != OpCode::CopyIn && i.op != OpCode::CopyOut) change_transfers(rank, -1);
+    const bool is_send = i.op == OpCode::Send;
+    const std::uint32_t span = finish(rank, task);
+    if (is_send) deliver(rank, i, span);
+  }
+}
+
+/// Returns the span. `task` may stand for another one afterwards: its slot is free.
+std::uint32_t StepRun::finish(Rank& rank, Task& task) {
+  const std::uint32_t span = record(rank, task);
+  const std::vector<TaskId> successors = std::move(task.successors);
+  rank.tasks.retire(task);
+  for (const TaskId id : successors) {
+    Task& next = rank.tasks.at(id);
+    if (--next.num_waiting > 0) continue;
+    next.cause = span;
+    ready(rank, next);
+  }
+  fill(rank);
+  return span;
+}
+
+std::uint32_t StepRun::record(Rank& rank, const Task& task) {
+  const Instruction& i = instruction(rank, task);
+  Span& span = out_.spans.emplace_back();
+  span.begin = task.begin;
+  span.end = now_;
+  span.rank = index_of(rank);
+  span.number = task.id;
+  span.instruction = task.instruction;
+  span.cause = task.cause;
+  span.stream = task.stream;
+  span.activity = activity_of(in_.program, rank.tasks.program(), i);
+  span.unit = i.unit;
+  span.micro_batch = task.micro_batch;
+  span.waits_for_host = task.cause == Span::kNoSpan && task.launched.ps > 0;
+  span.is_async_kernel = is_collective(i.op);
+  span.bytes = i.op == OpCode::Call ? Bytes{} : i.work;
+  span.active = std::min(to_sim_time(Seconds{task.work}), now_ - task.begin);
+  return std::uint32_t(out_.spans.size() - 1);
+}
+
+/// A running collective or message takes SMs and memory bandwidth from the compute beside it.
+void StepRun::change_transfers(Rank& rank, std::int64_t by) {
+  const double before = speed(rank);
+  rank.num_transfers += by;
+  update_speed(rank, before, speed(rank));
+}
+
+void StepRun::update_speed(Rank& rank, double before, double after) {
+  if (before == after) return;
+  const TaskId id = rank.running[std::size_t(StreamId::Compute)];
+  if (id == 0) return;
+  Task& task = rank.tasks.at(id);
+  if (task.id != id || task.state != Task::State::Running) return;
+  task.remaining = std::max(0.0, task.remaining - (now_ - task.updated).seconds().value * before);
+  task.updated = now_;
+  schedule_end(rank, task, after);
+}
+
+/// CPU ranks beyond the cores of their host share them: rates stand for an equal share, fewer busy ranks get more.
+double StepRun::core_share() const {
+  const double ranks = double(in_.request.cluster.num_gpus()), cores = double(in_.request.cluster.host_cores);
+  if (cores <= 0 || ranks <= cores) return 1;
+  return std::min(ranks / cores, ranks / double(std::max<std::int64_t>(1, num_computing_)));
+}
+
+void StepRun::change_computing(std::int64_t by) {
+  num_computing_ += by;
+  const double share = core_share();
+  if (share == share_) return;
+  std::vector<double> before;
+  for (const Rank& rank : ranks_) before.push_back(speed(rank));
+  share_ = share;
+  for (Rank& rank : ranks_) update_speed(rank, before[index_of(rank)], speed(rank));
+}
+
+}  // namespace
+
+EngineResult run_engine(const SimInput& input, const SimOptions& options, const Folding& folding,
+                        const Communicators& communicators, Network& network, EventQueue& queue) {
+  return StepRun(input, options, folding, communicators, network, queue).run();
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,28 @@
+// The event run of a step program: every simulated rank with its streams, the network between them, one clock. Semantics are
+// those of planner/step_time (stream order, operands, gates, host dispatch); what differs is that data moves through a Network
+// and that work slows down while it shares the GPU or the host.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "sim/folding.h"
+#include "sim/network.h"
+#include "sim/program_cursor.h"
+#include "sim/simulation.h"
+
+namespace gpuplan {
+
+/// What the engine leaves for the analysis: the spans of all ranks in order of their end, and from where to where messages went.
+struct EngineResult {
+  SimTime step;
+  std::vector<Span> spans;
+  std::vector<Message> messages;
+  std::vector<double> flops;  // per simulated rank, executed
+  std::uint64_t num_events{};
+};
+
+EngineResult run_engine(const SimInput& input, const SimOptions& options, const Folding& folding,
+                        const Communicators& communicators, Network& network, EventQueue& queue);
+
+}  // namespace gpuplan

@@ -1,0 +1,119 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "sim/critical_path.h"
+#include "sim/critical_words.h"
+#include "sim/engine.h"
+#include "sim/folding.h"
+#include "sim/memory_timeline.h"
+#include "sim/simulation.h"
+#include "sim/utilisation.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::size_t kMemoryPoints = 2000, kMemoryRanks = 16;
+
+void check_options(const SimInput& input, const SimOptions& options) {
+  if (options.jitter < 0 || options.jitter > 1)
+    throw InputError("--jitter", fmt::format("{:g} is not a relative deviation", options.jitter), "use 0 to 1, e.g. 0.02");
+  for (const auto& [rank, factor] : options.stragglers)
+    if (rank < 0 || rank >= input.program.mesh.world() || !(factor > 0))
+      throw InputError("--straggler", fmt::format("rank {} times {:g} makes no sense here", rank, factor),
+                       fmt::format("ranks are 0 to {}, factors above 0", input.program.mesh.world() - 1));
+}
+
+std::string rank_name(const StepProgram& program, std::int64_t rank) {
+  const std::int64_t stage = rank / program.mesh.data_parallel();
+  return program.mesh.pp > 1 ? fmt::format("GPU {} (stage {})", rank, stage) : fmt::format("GPU {}", rank);
+}
+
+std::vector<std::vector<std::uint32_t>> spans_of_ranks(const Simulation& s) {
+  std::vector<std::vector<std::uint32_t>> out(s.ranks.size());
+  for (std::size_t k = 0; k < s.spans.size(); ++k) out[s.spans[k].rank].push_back(std::uint32_t(k));
+  return out;
+}
+
+/// Figures of every rank from its spans; the memory curve for the first few.
+void measure(Simulation& s, const SimInput& input) {
+  auto by_rank = spans_of_ranks(s);
+  for (std::size_t r = 0; r < s.ranks.size(); ++r) {
+    SimulatedRank& rank = s.ranks[r];
+    measure_rank(rank, s.spans, by_rank[r], s.step);
+    const RankClass& rank_class = input.program.classes[rank.rank_class];
+    rank.peak = replay(input.program, rank_class).tensors;
+    if (r >= kMemoryRanks) continue;
+    std::sort(by_rank[r].begin(), by_rank[r].end(),
+              [&](std::uint32_t a, std::uint32_t b) { return s.spans[a].number < s.spans[b].number; });
+    rank.memory =
+        memory_timeline(input.program, input.program.programs[rank_class.program], s.spans, by_rank[r], kMemoryPoints);
+  }
+}
+
+/// Means over the real ranks.
+void sum_up(Simulation& s) {
+  double ranks = 0;
+  const double step = std::max(1e-12, s.step.seconds().value);
+  for (const SimulatedRank& r : s.ranks) {
+    const double n = double(r.stands_for);
+    ranks += n;
+    s.resident += n * r.resident.seconds().value / step;
+    s.compute += n * r.compute.seconds().value / step;
+    s.exposed_communication += n * r.exposed_communication.seconds();
+    s.bubble += n * r.bubble.seconds();
+    s.host_bound += n * r.host_bound.seconds();
+    s.idle += n * r.idle.seconds();
+    s.executed_flops += n * r.flops;
+  }
+  for (double* mean : {&s.resident, &s.compute, &s.exposed_communication.value, &s.bubble.value, &s.host_bound.value,
+                       &s.idle.value, &s.executed_flops})
+    *mean /= ranks;
+}
+
+std::size_t class_of(const StepProgram& program, std::int64_t rank) {
+  for (std::size_t k = 0; k < program.classes.size(); ++k)
+    if (rank >= program.classes[k].first_rank && rank < program.classes[k].first_rank + program.classes[k].num_ranks) return k;
+  throw BugError("a rank belongs to no class");
+}
+
+}  // namespace
+
+Simulation simulate(const SimInput& input, const SimOptions& options) {
+  check_options(input, options);
+  const Folding folding = fold_ranks(input, options);
+  Simulation out;
+  out.network = options.network;
+  out.is_folded = folding.is_folded();
+  if (options.network == NetworkFidelity::Flow) out.topology = build_topology(input.request.cluster, folding.topology);
+  const Communicators communicators = make_communicators(input, folding, out.topology ? &*out.topology : nullptr);
+  EventQueue queue;
+  const std::unique_ptr<Network> network = out.topology
+                                               ? make_flow_network(communicators.all, input.comm, *out.topology, queue)
+                                               : make_analytic_network(communicators.all, input.comm, queue);
+  EngineResult result = run_engine(input, options, folding, communicators, *network, queue);
+  out.step = result.step;
+  out.spans = std::move(result.spans);
+  out.messages = std::move(result.messages);
+  out.num_events = result.num_events;
+  for (std::size_t r = 0; r < folding.ranks.size(); ++r)
+    out.ranks.push_back({.rank = folding.ranks[r],
+                         .stands_for = folding.stands_for[r],
+                         .rank_class = class_of(input.program, folding.ranks[r]),
+                         .name = rank_name(input.program, folding.ranks[r]),
+                         .flops = result.flops[r],
+                         .sent = network->bytes_sent(folding.ranks[r])});
+  measure(out, input);
+  sum_up(out);
+  out.critical_path = find_critical_path(out.spans);
+  out.critical = describe_critical_path(out, input);
+  if (!options.records_spans) {
+    out.spans = {};
+    out.messages = {};
+    out.critical_path = {};
+  }
+  return out;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,97 @@
+#include "sim/utilisation.h"
+
+#include <algorithm>
+
+namespace gpuplan {
+namespace {
+
+struct Interval {
+  SimTime begin, end;
+};
+using Intervals = std::vector<Interval>;  // disjoint and ascending after `merged`
+
+Intervals merged(Intervals all) {
+  std::sort(all.begin(), all.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+  Intervals out;
+  for (const Interval& i : all) {
+    if (i.begin >= i.end) continue;
+    if (!out.empty() && i.begin <= out.back().end)
+      out.back().end = std::max(out.back().end, i.end);
+    else
+      out.push_back(i);
+  }
+  return out;
+}
+
+SimTime total(const Intervals& all) {
+  SimTime sum;
+  for (const Interval& i : all) sum += i.end - i.begin;
+  return sum;
+}
+
+/// What of `a` is not in `b`; both merged.
+Intervals without(const Intervals& a, const Intervals& b) {
+  Intervals out;
+  std::size_t k = 0;
+  for (Interval i : a) {
+    while (k < b.size() && b[k].end <= i.begin) ++k;
+    for (std::size_t j = k; j < b.size() && b[j].begin < i.end && i.begin < i.end; ++j) {
+      if (b[j].begin > i.begin) out.push_back({i.begin, b[j].begin});
+      i.begin = std::max(i.begin, b[j].end);
+    }
+    if (i.begin < i.end) out.push_back(i);
+  }
+  return out;
+}
+
+/// The spans of one rank as intervals, by what they occupy.
+struct Occupied {
+  Intervals compute, kernels, transfers, awaited, launches;
+};
+
+Occupied occupied_by(const std::vector<Span>& spans, const std::vector<std::uint32_t>& of_rank) {
+  Occupied o;
+  SimTime compute_free;  // end of the compute stream's last span
+  for (const std::uint32_t k : of_rank) {
+    const Span& s = spans[k];
+    const bool is_transfer = is_communication(s.activity);
+    if (s.stream == StreamId::Compute) {
+      if (s.waits_for_host) o.launches.push_back({compute_free, s.begin});
+      o.launches.push_back({s.begin + s.active, s.end});  // between its kernels
+      o.compute.push_back({s.begin, s.begin + s.active});
+      o.kernels.push_back({s.begin, s.begin + s.active});
+      compute_free = std::max(compute_free, s.end);
+    } else if (s.stream == StreamId::Recv) {
+      o.transfers.push_back({s.end - s.active, s.end});
+      o.awaited.push_back({s.begin, s.end - s.active});
+    } else if (is_transfer) {
+      o.transfers.push_back({s.begin, s.end});
+    }
+    if (s.is_async_kernel || (s.activity == Activity::Cast && s.stream != StreamId::Host))
+      o.kernels.push_back({s.begin, s.end});
+  }
+  for (Intervals* part : {&o.compute, &o.kernels, &o.transfers, &o.awaited, &o.launches}) *part = merged(std::move(*part));
+  return o;
+}
+
+}  // namespace
+
+void measure_rank(SimulatedRank& rank, const std::vector<Span>& spans, const std::vector<std::uint32_t>& of_rank, SimTime step) {
+  const Occupied o = occupied_by(spans, of_rank);
+  for (const std::uint32_t k : of_rank)
+    if (spans[k].stream != StreamId::Recv) rank.busy[std::size_t(spans[k].stream)] += spans[k].end - spans[k].begin;
+  rank.compute = total(o.compute);
+  rank.resident = total(o.kernels);
+  Intervals rest = without({{SimTime{}, step}}, o.compute);
+  const auto take = [&](const Intervals& what) {
+    const SimTime before = total(rest);
+    rest = without(rest, what);
+    return before - total(rest);
+  };
+  rank.exposed_communication = take(o.transfers);
+  rank.bubble = take(o.awaited);
+  rank.host_bound = take(o.launches);
+  rank.idle = total(rest);
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,39 @@
+// The event run against the forward pass: without shared links both are the same max-plus semantics.
+#include <doctest/doctest.h>
+
+#include <fmt/format.h>
+
+#include "sim/simulated.h"
+
+using namespace gpuplan;
+using namespace gpuplan::test;
+
+TEST_CASE("the event run on analytic links equals the forward pass for every strategy") {
+  for (const char* gpus : {"4xA6000", "8xH100", "16xA100", "2x4090"})
+    for (const Method method : {Method::Full, Method::Lora, Method::Qlora})
+      for (const std::int64_t accumulation : {1, 2, 5})
+        for (const Checkpointing checkpointing : {Checkpointing::None, Checkpointing::Full}) {
+          EstimateRequest r = request_for("llama-3.2-1b", gpus, method, accumulation);
+          r.recipe.checkpointing = checkpointing;
+          for (const std::string_view name : strategy_names()) {
+            if (!is_applicable(r, name)) continue;
+            const SimulatedPlan plan = simulated(r, name, {.network = NetworkFidelity::Analytic}, 0);
+            const double forward = plan.estimate.time.step.value, events = plan.simulation.step_time().value;
+            CAPTURE(fmt::format("{} {} method {} accumulation {} checkpointing {}", gpus, name, int(method), accumulation,
+                                int(checkpointing)));
+            CHECK(events == doctest::Approx(forward).epsilon(1e-6));
+          }
+        }
+}
+
+TEST_CASE("flows on an idle machine take what the forward pass says, within 2 %") {
+  for (const char* gpus : {"4xA6000", "2x4090", "8xH100", "16xA100"})
+    for (const char* name : {"ddp", "zero1", "zero2", "fsdp", "zero3", "mp"}) {
+      const EstimateRequest r = request_for("llama-3.2-1b", gpus, Method::Full, 2);
+      const SimulatedPlan plan = simulated(r, name, {}, 0);
+      CAPTURE(fmt::format("{} {}", gpus, name));
+      CHECK(plan.simulation.network == NetworkFidelity::Flow);
+      // gathers and reduces of one GPU share its links, which the forward pass does not know: never faster than it
+      CHECK(plan.simulation.step_time().value >= 0.98 * plan.estimate.time.step.value);
+    }
+}

@@ -1,0 +1,170 @@
+// What a simulation answers: figures that add up, folding, the seed, stragglers, memory, the critical path.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "sim/remedies.h"
+#include "sim/simulated.h"
+#include "sim/what_if.h"
+
+using namespace gpuplan;
+using namespace gpuplan::test;
+
+namespace {
+
+const SimOptions kAnalytic{.network = NetworkFidelity::Analytic};
+
+std::vector<std::string> strategies_of(const EstimateRequest& r) {
+  std::vector<std::string> out;
+  for (const std::string_view name : strategy_names())
+    if (is_applicable(r, name)) out.emplace_back(name);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a rank's time is compute, exposed communication, bubble, waiting for the host, and idle time: nothing twice") {
+  for (const Method method : {Method::Full, Method::Qlora}) {
+    const EstimateRequest r = request_for("llama-3.2-1b", "4xA6000", method, 2);
+    for (const std::string& name : strategies_of(r))
+      for (const SimulatedRank& rank : simulated(r, name).simulation.ranks) {
+        const Simulation s = simulated(r, name).simulation;
+        CAPTURE(name);
+        const SimTime sum = rank.compute + rank.exposed_communication + rank.bubble + rank.host_bound + rank.idle;
+        CHECK(sum == s.step);
+        CHECK(rank.resident >= rank.compute);
+        CHECK(rank.resident <= s.step);
+      }
+  }
+}
+
+TEST_CASE("streams run one thing at a time, in program order, and nothing before its cause has ended") {
+  for (const char* name : {"fsdp", "zero2", "ddp", "mp"}) {
+    const Simulation s = simulated(request_for("llama-3.2-1b", "4xA6000", Method::Full, 3), name).simulation;
+    CAPTURE(name);
+    std::vector<std::array<SimTime, kNumStreams>> free(s.ranks.size());
+    std::vector<std::array<std::uint32_t, kNumStreams>> number(s.ranks.size());
+    for (const Span& span : s.spans) {
+      SimTime& at = free[span.rank][std::size_t(span.stream)];
+      std::uint32_t& last = number[span.rank][std::size_t(span.stream)];
+      CHECK(span.begin >= at);
+      CHECK(span.number > last);
+      at = span.end, last = span.number;
+      if (span.cause != Span::kNoSpan) CHECK(s.spans[span.cause].end <= span.end);
+    }
+  }
+}
+
+TEST_CASE("the critical path is as long as the step, and no stream is busier than the step is long") {
+  const EstimateRequest r = request_for("llama-3.2-1b", "8xH100", Method::Full, 2);
+  for (const std::string& name : strategies_of(r)) {
+    const Simulation s = simulated(r, name).simulation;
+    CAPTURE(name);
+    double sum = 0;
+    for (const CriticalItem& item : s.critical) sum += item.time.value;
+    CHECK(sum == doctest::Approx(s.step_time().value).epsilon(1e-9));
+    for (const SimulatedRank& rank : s.ranks)
+      for (const SimTime busy : rank.busy) CHECK(busy <= s.step);
+  }
+}
+
+TEST_CASE("memory over time has the peak of the memory replay and ends where it began") {
+  for (const Method method : {Method::Full, Method::Lora, Method::Qlora}) {
+    const EstimateRequest r = request_for("llama-3.2-1b", "4xA6000", method, 3);
+    for (const std::string& name : strategies_of(r)) {
+      const Simulation s = simulated(r, name).simulation;
+      CAPTURE(name);
+      for (const SimulatedRank& rank : s.ranks) {
+        const auto highest = std::max_element(rank.memory.begin(), rank.memory.end(),
+                                              [](const MemoryPoint& a, const MemoryPoint& b) { return a.live < b.live; });
+        CHECK(highest->live == rank.peak);
+        CHECK(rank.memory.front().live == rank.memory.back().live);
+        CHECK(std::is_sorted(rank.memory.begin(), rank.memory.end(),
+                             [](const MemoryPoint& a, const MemoryPoint& b) { return a.time < b.time; }));
+        CHECK(rank.memory.back().time <= s.step);
+      }
+    }
+  }
+}
+
+TEST_CASE("ranks that behave alike are simulated once, with the result of simulating all of them") {
+  for (const char* gpus : {"8xH100", "16xA100", "64xH100", "16x4090"})
+    for (const char* name : {"ddp", "zero2", "fsdp", "hsdp"}) {
+      EstimateRequest r = request_for("llama-3.2-1b", gpus, Method::Full, 2);
+      if (std::string_view(name) == "hsdp") r.options.shard_size = 8;
+      if (!is_applicable(r, name)) continue;
+      const Simulation folded = simulated(r, name).simulation, full = simulated(r, name, {.folds = false}).simulation;
+      CAPTURE(fmt::format("{} {}", gpus, name));
+      CHECK(std::int64_t(full.ranks.size()) == r.cluster.num_gpus());
+      if (folded.is_folded) CHECK(folded.ranks.size() < full.ranks.size());
+      CHECK(folded.step_time().value == doctest::Approx(full.step_time().value).epsilon(1e-9));
+      CHECK(folded.exposed_communication.value == doctest::Approx(full.exposed_communication.value).epsilon(1e-6));
+      CHECK(folded.resident == doctest::Approx(full.resident).epsilon(1e-6));
+    }
+}
+
+TEST_CASE("the same input gives the same spans; the seed moves the jitter; jitter only costs time where ranks wait") {
+  const EstimateRequest r = request_for("llama-3.2-1b", "4xA6000", Method::Full, 2);
+  const auto run = [&](std::uint64_t seed, double jitter) {
+    return simulated(r, "fsdp", {.seed = seed, .jitter = jitter}).simulation;
+  };
+  const Simulation a = run(1, 0.05), b = run(1, 0.05), c = run(2, 0.05), calm = run(1, 0);
+  REQUIRE(a.spans.size() == b.spans.size());
+  for (std::size_t k = 0; k < a.spans.size(); ++k) CHECK((a.spans[k].begin == b.spans[k].begin && a.spans[k].end == b.spans[k].end));
+  CHECK(a.step != c.step);
+  CHECK(a.step > calm.step);
+  CHECK(a.step_time().value < 1.1 * calm.step_time().value);
+}
+
+TEST_CASE("one slow rank makes all of them wait") {
+  const EstimateRequest r = request_for("llama-3.2-1b", "4xA6000", Method::Full);
+  const Simulation even = simulated(r, "ddp").simulation;
+  const Simulation slow = simulated(r, "ddp", {.stragglers = {{2, 1.5}}}).simulation;
+  CHECK(slow.step_time().value > 1.3 * even.step_time().value);
+  CHECK(slow.ranks[2].exposed_communication < slow.ranks[0].exposed_communication);
+  CHECK_THROWS_AS(simulated(r, "ddp", {.stragglers = {{4, 1.5}}}), InputError);
+  CHECK_THROWS_AS(simulated(r, "ddp", {.jitter = 2}), InputError);
+}
+
+TEST_CASE("naive model parallelism keeps one GPU busy at a time") {
+  const Simulation s = simulated(request_for("llama-3.2-1b", "4xA6000", Method::Lora, 4), "mp").simulation;
+  CHECK(s.ranks.size() == 4);
+  CHECK(s.compute < 0.26);
+  CHECK(s.compute > 0.20);
+  CHECK(s.messages.size() == 3 * 2 * 4);
+  CHECK(s.bubble.value > 0.7 * s.step_time().value);
+}
+
+TEST_CASE("ranks beyond the cores of the host share them") {
+  EstimateRequest r = request_for("smollm2-135m", "4xcpu");
+  r.cluster.host_cores = 2;
+  const double shared = simulated(r, "mp", kAnalytic).simulation.step_time().value;
+  r.cluster.host_cores = 4;  // as many cores as ranks: a rank never gets more than its own
+  const double own = simulated(r, "mp", kAnalytic).simulation.step_time().value;
+  CHECK(own == doctest::Approx(2 * shared).epsilon(0.1));  // one stage at a time has the host to itself
+}
+
+TEST_CASE("what if: levers change the machine, wrong ones are refused by name") {
+  Profile profile;
+  ClusterSpec cluster = parse_gpus("4xA6000");
+  const BytesPerSec before = cluster.intra.bandwidth;
+  apply_what_if(parse_what_if("nvlink=900, dispatch=5"), cluster, profile);
+  CHECK(cluster.fabric == FabricKind::NvSwitch);
+  CHECK(cluster.intra.bandwidth > before);
+  CHECK(profile.dispatch_eager.value == doctest::Approx(5e-6));
+  for (const char* bad : {"nvlnk=900", "nvlink", "nvlink=fast", "nvlink=-1", "pcie=7", "gemm=0"}) CHECK_THROWS_AS(parse_what_if(bad), InputError);
+  CHECK_THROWS_AS(apply_what_if(parse_what_if("nic=400"), cluster, profile), InputError);
+}
+
+TEST_CASE("where the step waits for slow links, the remedy is tried and named") {
+  const EstimateRequest r = request_for("llama3-8b", "4x4090", Method::Lora);
+  SimulatedPlan plan = simulated(r, "fsdp");
+  REQUIRE(!plan.simulation.critical.empty());
+  CHECK(plan.simulation.critical.front().activity == Activity::AllGather);
+  CHECK(plan.simulation.critical.front().what.find("through host memory") != std::string::npos);
+  add_remedies(plan, r, find_framework(r.recipe.framework), default_profile(r.cluster.gpus.front()));
+  CHECK(plan.simulation.critical.front().remedy.starts_with("NVLink (600 GB/s) would give "));
+}
