@@ -71,7 +71,11 @@ TEST_CASE(
   for (std::uint32_t m = 0; m < 8; ++m)
     if (m != 3) network->join(id, m, {});
   world.queue.push({.time = late, .target = EventTarget::Engine});
-  const auto done = world.run(*network, [&](SimTime now) { network->join(id, 3, now); });
+  const auto done = world.run(*network, [&](SimTime now) {
+    CHECK(network->link_loads()[2].carried == 0);  // nobody sends to a member that has not come
+    CHECK(network->link_loads()[4].carried > 0);
+    network->join(id, 3, now);
+  });
   REQUIRE(done.size() == 8);
   for (const TimedFinish& f : done) CHECK(f.time > late);  // nobody has all shards without the late one's
   const SimTime alone = to_sim_time(world.comm.gather_time(Axis::DpShard, 64_MiB));
