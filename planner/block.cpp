@@ -117,6 +117,12 @@ void choose_kept(const LayerGraph& graph, KeepPolicy policy) {
   f.kept.assign(graph.locals.size(), 0);
   if (policy == KeepPolicy::AllButScores)
     for (LocalId id = kNumSlots; id < num_locals(graph); ++id) f.kept[id] = f.saved[id] && !is_scores(graph.locals[id]);
+  if (policy == KeepPolicy::MatmulsAndAttention)
+    for (const LayerOp& op : graph.forward)
+      for (int w = 0; w < op.num_writes; ++w) {
+        const LocalId id = op.writes[std::size_t(w)];
+        f.kept[id] = id >= kNumSlots && f.saved[id] && op.cost != CostClass::Memory;
+      }
   if (policy == KeepPolicy::EverySecondMatmul) {
     int num_matmuls = 0;
     for (const LayerOp& op : graph.forward) {

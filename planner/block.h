@@ -12,7 +12,7 @@
 namespace gpuplan {
 
 /// Which tensors a checkpointed layer keeps beside its input.
-enum class KeepPolicy : std::uint8_t { Nothing, AllButScores, EverySecondMatmul };
+enum class KeepPolicy : std::uint8_t { Nothing, AllButScores, EverySecondMatmul, MatmulsAndAttention };
 
 /// Block ids of a kind of layer; kNoBlock where a recipe does not need one.
 constexpr std::uint8_t kNoBlock = 0xff;

@@ -95,7 +95,9 @@ constexpr std::array kLevers{
                   p.host_link_efficiency = 1;
                 }},
     WhatIfLever{"cpu-adam", "GB/s", "memory rate of an optimizer step on the CPU",
-                [](ClusterSpec&, Profile& p, double v) { p.cpu_optimizer_bandwidth = BytesPerSec{v * kGiga}; }}};
+                [](ClusterSpec&, Profile& p, double v) {
+                  p.cpu_optimizer_bandwidth = p.torch_cpu_optimizer_bandwidth = BytesPerSec{v * kGiga};
+                }}};
 
 const WhatIfLever& find_lever(const std::string& name) {
   std::vector<std::string> names;
