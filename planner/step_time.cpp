@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "planner/instruction_cost.h"
 #include "planner/overlap.h"
 
 namespace gpuplan {
@@ -112,24 +113,14 @@ class ForwardPass {
 
   double duration(const RankProgram& p, const Instruction& i, const RankClass& rank_class) {
     const CostModel& device = columns_[rank_class.costs];
-    const auto uses_nvme = [&] {
-      const auto operands = all_.operands_of(p, i);
-      return std::any_of(operands.begin(), operands.end(),
-                         [&](Operand o) { return p.buffers[id(o)].space == MemorySpace::Nvme; });
-    };
     switch (i.op) {
-      case OpCode::Call: return all_.costs[rank_class.costs][i.block].device.value;
       case OpCode::AllGather:
       case OpCode::ReduceScatter:
       case OpCode::AllReduce: return collective(i);
       case OpCode::Send: return comm_.send_time(i.work).value;
       case OpCode::CopyIn:
-      case OpCode::CopyOut: return (i.work / (uses_nvme() ? comm_.nvme : comm_.host_link)).value;
-      case OpCode::Cast: return double(i.work.count) / device.memory.value;
-      case OpCode::OptimizerStep:
-        if (i.stream != StreamId::Host) return (i.work / device.memory).value;
-        return (i.work / (uses_nvme() ? std::min(comm_.nvme, comm_.cpu_optimizer) : comm_.cpu_optimizer)).value;
-      default: return 0;
+      case OpCode::CopyOut: return (i.work / (uses_nvme(all_, p, i) ? comm_.nvme : comm_.host_link)).value;
+      default: return work_of(all_, p, i, rank_class.costs, device, comm_).value;
     }
   }
 
@@ -208,15 +199,10 @@ class ForwardPass {
       if (*o & kWrite) start = std::max({start, c.written[b], c.read[b]});
     }
     const double launched = c.host;
-    std::int64_t kernels = is_release || i.op == OpCode::LoadBatch ? 0 : 1 + i.hook_kernels;
-    double host_tail = double(kernels) * device.dispatch.value;
-    if (i.op == OpCode::Call) {
-      const BlockCost& cost = all_.costs[rank_class.costs][i.block];
-      kernels = cost.num_kernels;
-      host_tail = cost.host_tail.value;
-      c.flops += cost.flops;
-    }
-    c.host += double(kernels) * device.dispatch.value;
+    const Seconds launching = double(kernels_of(all_, i, rank_class.costs)) * device.dispatch;
+    const double host_tail = host_tail_of(all_, i, rank_class.costs, launching).value;
+    if (i.op == OpCode::Call) c.flops += all_.costs[rank_class.costs][i.block].flops;
+    c.host += launching.value;
     if (!is_release) start = std::max(start, launched);
     double work = duration(p, i, rank_class);
     if (i.op == OpCode::Call) work = c.communication.finish(start, work, device.overlap_slowdown) - start;
