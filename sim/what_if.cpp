@@ -18,7 +18,7 @@ namespace {
 constexpr double kGiga = 1e9, kTera = 1e12, kMicro = 1e-6;
 
 /// The graph is then drawn anew from the fabric.
-void forget_layout(ClusterSpec&) {}
+void forget_layout(ClusterSpec& c) { c.layout = {}; }
 
 /// Works the ring of a machine out anew, as if nothing had been measured on it.
 void relink(ClusterSpec& c, const Profile& profile, FabricKind fabric) {

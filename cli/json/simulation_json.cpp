@@ -113,7 +113,7 @@ Json plans_json(const std::vector<SimulatedPlan>& plans, bool is_scaling) {
 Json simulation_json(const SimulationAnswer& answer) {
   const Simulation& s = answer.plan.simulation;
   Json out{{"gpuplan_version", GPUPLAN_VERSION}, {"model", {{"name", answer.request.model.name}, {"id", answer.request.model.id}}}};
-  for (const auto& [name, value] : figures_json(answer.plan).items()) out[name] = value;
+  out.update(figures_json(answer.plan));
   out["critical_path"] = critical_json(s);
   out["streams"] = ranks_json(s);
   out["links"] = links_json(s);

@@ -108,17 +108,21 @@ Chart make_chart(const Simulation& simulation, const GanttView& view, const Scre
 
 std::string row_text(std::string_view label, const Row& row, const Chart& chart, int indent, Legend& legend,
                      const Screen& screen) {
-  const double share = double(row.busy.ps) / double((chart.columns.end - chart.columns.begin).ps);
   return std::string(std::size_t(indent), ' ') +
          pad_right(std::string(label), chart.label_width + kIndent - indent) + " " +
-         cells(row, chart.columns, legend, screen) + fmt::format(" {:3.0f} %\n", 100 * share);
+         cells(row, chart.columns, legend, screen);
+}
+
+/// How much of the chart's time a stream is busy.
+std::string share_text(const Row& row, const Columns& columns) {
+  return fmt::format(" {:3.0f} %\n", 100 * double(row.busy.ps) / double((columns.end - columns.begin).ps));
 }
 
 /// "|0        |200 ms   |400 ms": a mark stands at the column where its time begins.
 std::string axis_text(const Chart& chart, const Screen& screen) {
-  constexpr int kLabelWidth = 14;
+  constexpr int kLabelWidth = 10;
   std::string line;
-  for (const TimeMark& mark : time_marks(chart.columns.begin, chart.columns.end, chart.columns.count / kLabelWidth)) {
+  for (const TimeMark& mark : time_marks(chart.columns.begin, chart.columns.end, chart.columns.count / kLabelWidth + 1)) {
     const int column = chart.columns.at(mark.time);
     if (column < width_of(line) || column + width_of(mark.label) >= chart.columns.count + kShareWidth) continue;
     line = pad_right(line, column) + "|" + mark.label;
@@ -159,9 +163,9 @@ std::string gantt_text(const Simulation& simulation, const GanttView& view, cons
     const auto [rank, stream] = row->first;
     if (row == chart.rows.begin() || std::prev(row)->first.first != rank)
       out += "  " + paint(rank_title(simulation.ranks[rank]), Ink::Strong, screen) + "\n";
-    out += row_text(name_of(StreamId(stream)), row->second, chart, kIndent, legend, screen);
+    out += row_text(name_of(StreamId(stream)), row->second, chart, kIndent, legend, screen) + share_text(row->second, chart.columns);
   }
-  if (!chart.critical.columns.empty()) out += row_text(kCriticalLabel, chart.critical, chart, 2, legend, screen);
+  if (!chart.critical.columns.empty()) out += row_text(kCriticalLabel, chart.critical, chart, 2, legend, screen) + "\n";
   out += axis_text(chart, screen) + legend_text(legend, screen);
   if (simulation.ranks.size() > view.max_ranks)
     out += wrap(fmt::format("{} of {} simulated GPUs are not drawn", simulation.ranks.size() - view.max_ranks,

@@ -14,7 +14,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr int kBarWidth = 24;
+constexpr int kBarWidth = 20;
 constexpr std::size_t kMaxRanks = 8, kMaxLinks = 8;
 
 std::string section(std::string_view title, const std::string& text, const Screen& screen) {
@@ -38,13 +38,14 @@ std::string speed_text(const SimulationAnswer& answer, const Screen& screen) {
 }
 
 std::string step_shares_text(const Simulation& simulation, const Screen& screen) {
-  std::string out;
-  for (const StepShare& s : step_shares(simulation)) {
-    if (s.time.value <= 0) continue;
-    out += fmt::format("  {} {} {} {:3.0f} %  {}\n", pad_right(s.name, 21), paint(bar(s.share, kBarWidth), Ink::Accent, screen),
-                       pad_left(format_duration(s.time), 9), 100 * s.share, paint(s.meaning, Ink::Faint, screen));
-  }
-  return out;
+  Table table{.columns = {{"  mean over GPUs"}, {"of the step"}, {"time", Align::Right}, {"", Align::Left, 1}}, .rows = {}};
+  for (const StepShare& s : step_shares(simulation))
+    if (s.time.value > 0)
+      table.add({{"  " + s.name},
+                 {fmt::format("{} {:3.0f} %", bar(s.share, kBarWidth), 100 * s.share), Ink::Accent},
+                 {format_duration(s.time)},
+                 {s.meaning, Ink::Faint}});
+  return table.rows.empty() ? "" : render(fit_to(std::move(table), screen.width), screen);
 }
 
 std::string streams_text(const Simulation& simulation, const Screen& screen) {

@@ -66,7 +66,7 @@ const view = {begin: 0, end: data.step};
 const options = {critical: false, messages: true};
 let isPrinting = false, drawn = 0;
 const isDark = () => !isPrinting && matchMedia("(prefers-color-scheme: dark)").matches;
-const gutter = width => width < 560 ? 68 : 92;
+const gutter = width => width < 560 ? 68 : 118;
 function colour(name) { return getComputedStyle(root).getPropertyValue(name).trim(); }
 function marks(width) {
   const length = view.end - view.begin, most = Math.max(1, Math.floor(width / 90));
@@ -167,13 +167,15 @@ function drawTimeline() {
     pen.fillStyle = colour(row.title ? "--text" : "--soft");
     pen.font = (row.title ? "600 " : "") + "12px system-ui, sans-serif";
     if (row.title) pen.fillText(row.title, 8, row.y + TITLE / 2 + 1);
-    else pen.fillText(row.name + (c.left > 80 ? " " + Math.round(100 * row.busy) + " %" : ""), 8, row.y + LANE / 2 + 0.5);
+    else pen.fillText(row.name + (c.left > 100 ? " " + Math.round(100 * row.busy) + " %" : ""), 8, row.y + LANE / 2 + 0.5);
   }
   if (options.messages) drawMessages(c);
 }
 
 // --- memory
-const curveColours = ["#2f6fdb", "#c8452f", "#2f8f4e", "#a83fa0", "#a8750a", "#0f8a8a", "#6a4fc9", "#737b86"];
+const lightCurves = ["#2f6fdb", "#c8452f", "#2f8f4e", "#a83fa0", "#a8750a", "#0f8a8a", "#6a4fc9", "#737b86"];
+const darkCurves = ["#6ea0ff", "#ff8a70", "#63cf86", "#e58bdd", "#f0c04a", "#4fd6d6", "#a793ff", "#a2abb7"];
+const curveColour = i => (isDark() ? darkCurves : lightCurves)[i % 8];
 const peak = Math.max(0, ...data.ranks.map(r => r.peak));
 const top_ = 1.06 * Math.max(peak, data.capacity || 0, data.process || 0, 1);
 const memoryY = bytes => 10 + (1 - bytes / top_) * (MEMORY - AXIS - 10);
@@ -215,8 +217,8 @@ function drawMemory() {
   const c = prepare(memoryCanvas, MEMORY), {pen} = c;
   drawAxis(c, MEMORY - AXIS);
   const fullest = data.ranks.findIndex(r => r.peak === peak);
-  data.ranks.forEach((rank, i) => { if (i !== fullest) drawCurve(c, rank, curveColours[i % 8], false); });
-  if (fullest >= 0) drawCurve(c, data.ranks[fullest], curveColours[fullest % 8], true);
+  data.ranks.forEach((rank, i) => { if (i !== fullest) drawCurve(c, rank, curveColour(i), false); });
+  if (fullest >= 0) drawCurve(c, data.ranks[fullest], curveColour(fullest), true);
   const tooClose = data.capacity && data.process && Math.abs(memoryY(data.capacity) - memoryY(data.process)) < 26;
   drawLevel(c, data.capacity, "the GPU offers", "--bad", data.process > data.capacity && tooClose);
   drawLevel(c, data.process, "with caches and context", "--soft", data.process <= data.capacity && tooClose);
@@ -339,7 +341,7 @@ function legend(id, entries) {
 function drawLegends() {
   const used = new Set(spans.map(s => s.activity));
   legend("activities", data.activities.flatMap((a, i) => used.has(i) ? [[a.name, isDark() ? a.dark : a.light]] : []));
-  legend("curves", data.ranks.length > 1 && data.ranks.length <= 8 ? data.ranks.map((r, i) => [r.name, curveColours[i % 8]]) : []);
+  legend("curves", data.ranks.length > 1 && data.ranks.length <= 8 ? data.ranks.map((r, i) => [r.name, curveColour(i)]) : []);
 }
 function all() { drawLegends(); draw(); }
 addEventListener("resize", redraw);

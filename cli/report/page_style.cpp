@@ -26,7 +26,7 @@ p { margin: 0 0 10px; }
 section { margin-top: 34px; }
 .soft, figcaption { color: var(--soft); font-size: 13px; }
 .warning { background: var(--warn-back); border-left: 4px solid var(--bad); padding: 10px 14px; margin: 16px 0 0; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 10px; margin-top: 20px; }
+.tiles { display: grid; grid-template-columns: repeat(4, 1fr); gap: 10px; margin-top: 20px; }
 .tile { background: var(--panel); border: 1px solid var(--line); border-radius: 8px; padding: 10px 14px; }
 .tile b { display: block; font-size: 21px; line-height: 1.3; font-variant-numeric: tabular-nums; }
 .tile span { color: var(--soft); font-size: 13px; }
@@ -77,6 +77,10 @@ footer { margin-top: 40px; padding-top: 12px; border-top: 1px solid var(--line);
   dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: 8px; }
   .tiles { grid-template-columns: 1fr 1fr; }
+  td.wide { min-width: 130px; }
+  td.text { min-width: 150px; }
+  .bar .value { min-width: 46px; }
+  th, td { padding-right: 10px; }
   .tile b { font-size: 18px; }
 }
 @media print {

@@ -93,10 +93,10 @@ std::string tiles_html(const SimulationAnswer& answer) {
 std::string critical_html(const Simulation& simulation) {
   std::string rows;
   for (const CriticalItem& item : simulation.critical)
-    rows += "<tr>" + cell(bar_html(item.share, percent(item.share)), "wide") + cell(format_duration(item.time)) +
-            cell(escape_html(item.what), "text") + cell(escape_html(item.remedy), "text") + "</tr>\n";
+    rows += "<tr>" + cell(escape_html(item.what), "text") + cell(bar_html(item.share, percent(item.share)), "wide") +
+            cell(format_duration(item.time)) + cell(escape_html(item.remedy), "text") + "</tr>\n";
   if (rows.empty()) return "";
-  return head({{"of the step", "wide"}, {"time", "number"}, {"what", ""}, {"what would help", ""}}) + rows + std::string(kTableEnd);
+  return head({{"what", ""}, {"of the step", "wide"}, {"time", "number"}, {"what would help", ""}}) + rows + std::string(kTableEnd);
 }
 
 std::string shares_html(const Simulation& simulation) {

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Opens reports in a headless browser: the script must run to its end, draw, and say nothing on the console.
+# report_test.sh <sample_report>. Exit code 77: skipped.
+set -euo pipefail
+
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
+if [[ -z $browser ]]; then
+  echo 'skipped: no chromium, chromium-browser or google-chrome in PATH'
+  exit 77
+fi
+folder=$(mktemp -d)
+trap 'rm -rf -- "$folder"' EXIT
+flags=(--headless --disable-gpu --no-first-run --disable-dev-shm-usage --hide-scrollbars --enable-logging=stderr
+       --user-data-dir="$folder/profile" --virtual-time-budget=5000)
+if ((EUID == 0)); then flags+=(--no-sandbox); fi
+
+open_page() {  # open_page <file> <browser flag>…: its document on standard output, what it logged in $folder/log
+  local page=$1
+  shift
+  timeout 120 "$browser" "${flags[@]}" "$@" "file://$page" 2>"$folder/log"
+}
+
+echo '<!DOCTYPE html><title>empty</title>' >"$folder/empty.html"
+if ! open_page "$folder/empty.html" --dump-dom >"$folder/dom" || ! grep -q '<title>empty</title>' "$folder/dom"; then
+  tail -n 5 "$folder/log"
+  echo "skipped: $browser does not start here"
+  exit 77
+fi
+
+fail() { echo "FAILED: $*"; failed=yes; }
+failed=no
+
+value_of() { grep -o "data-$1=\"[^\"]*\"" "$folder/dom" | head -n 1 | cut -d '"' -f 2; }
+
+check_page() {  # check_page <name> <spans on the page> <fewest rectangles>
+  local name=$1
+  open_page "$folder/$name.html" --dump-dom --window-size=1280,900 >"$folder/dom"
+  if grep 'CONSOLE' "$folder/log"; then fail "$name: the console is not silent"; fi
+  [[ $(value_of ready) == true ]] || fail "$name: the script did not reach its end"
+  [[ $(value_of spans) == "$2" ]] || fail "$name: $(value_of spans) spans on the page, expected $2"
+  (($(value_of drawn || echo 0) >= $3)) || fail "$name: $(value_of drawn) rectangles drawn, expected at least $3"
+  echo "$name: $(value_of spans) spans, $(value_of drawn) drawn, $(stat -c %s "$folder/$name.html") bytes"
+}
+
+"$1" "$folder"
+check_page small 11 11
+check_page hostile 11 11
+if grep -q '<title>stolen' "$folder/dom"; then fail 'hostile: a name was run as a script'; fi
+large=$(grep -o '200,000 spans are drawn as [0-9,]*' "$folder/large.html" | grep -o '[0-9,]*$' | tr -d ,)
+check_page large "$large" 500
+(($(stat -c %s "$folder/large.html") < 2000000)) || fail 'large: more than 2 MB'
+
+open_page "$folder/small.html" --screenshot="$folder/small.png" --window-size=400,900 >/dev/null || fail 'no screenshot'
+(($(stat -c %s "$folder/small.png") > 10000)) || fail 'the screenshot is empty'
+[[ $failed == no ]]

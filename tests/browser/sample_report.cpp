@@ -1,0 +1,20 @@
+// Writes reports for the browser test: sample_report <folder>.
+#include <filesystem>
+#include <iostream>
+
+#include "base/files.h"
+#include "cli/report/simulation_report.h"
+#include "golden/simulation_fixture.h"
+
+int main(int argc, char** argv) {
+  using namespace gpuplan;
+  if (argc != 2) {
+    std::cerr << "usage: sample_report <folder>\n";
+    return 2;
+  }
+  const std::filesystem::path folder(argv[1]);
+  write_file_atomically(folder / "small.html", simulation_report(testing::small_simulation()));
+  write_file_atomically(folder / "hostile.html", simulation_report(testing::hostile_simulation()));
+  write_file_atomically(folder / "large.html", simulation_report(testing::large_simulation(200'000)));
+  return 0;
+}
