@@ -96,6 +96,17 @@ NetworkAlias read_network(const json& value, const std::string& where) {
   return alias;
 }
 
+SlotAlias read_slots(const json& value, const std::string& where) {
+  JsonFields fields(value, where);
+  SlotAlias alias{.pcie_generation = fields.optional_int("pcie_generation", {1, 7}).value_or(0),
+                  .pcie_lanes = fields.optional_int("pcie_lanes", {1, 16}).value_or(0)};
+  if (!alias.pcie_generation || !alias.pcie_lanes) fields.report("pcie_generation", "and pcie_lanes are needed");
+  fields.require_string("source");
+  fields.refuse_unknown();
+  fields.finish();
+  return alias;
+}
+
 }  // namespace
 
 AliasTable AliasTable::read(const std::filesystem::path& file) {
@@ -111,6 +122,9 @@ AliasTable AliasTable::read(const std::filesystem::path& file) {
   read_texts(fields, "flops_kinds", table.flops_kinds);
   each(fields, "networks", [&](const std::string& name, const json& value) {
     table.networks[name] = read_network(value, fmt::format("{}: networks: {}", where, name));
+  });
+  each(fields, "slots", [&](const std::string& name, const json& value) {
+    table.slots[name] = read_slots(value, fmt::format("{}: slots: {}", where, name));
   });
   read_modules(fields, "lora_targets", table.lora_targets);
   read_modules(fields, "trained_modules", table.trained_modules);

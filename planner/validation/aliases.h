@@ -39,12 +39,18 @@ struct NetworkAlias {
   double gbit_per_node{}, gbit_per_gpu{};
 };
 
+/// PCIe slots slower than the card's.
+struct SlotAlias {
+  std::int64_t pcie_generation{}, pcie_lanes{};
+};
+
 struct AliasTable {
   std::map<std::string, std::string> models, optimizers;
   std::map<std::string, std::string> checkpointings;  // of points whose norm says `partial`
   std::map<std::string, std::string> lengths;         // beginnings of `seq_len_kind` whose batches differ in length
   std::map<std::string, std::string> flops_kinds;     // "model", or "executed" with recompute
   std::map<std::string, NetworkAlias> networks;       // others: what such GPUs usually have
+  std::map<std::string, SlotAlias> slots;             // others: the card's own
   std::vector<std::string> optimizers_in_backward;  // texts that say so
   std::map<std::string, GpuAlias> gpus;
   std::map<std::string, QuantAlias> quants;

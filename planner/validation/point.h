@@ -74,7 +74,7 @@ struct Point {
   std::int64_t num_gpus = 1;
   std::optional<std::int64_t> gpus_per_node;
   std::optional<PointLink> link;
-  std::string network;  // between nodes, in the source's words
+  std::string network, slots;  // between nodes; within one: in the source's words
 
   MemoryFigures memory;
   SpeedFigures speed;

@@ -34,8 +34,8 @@ FabricKind fabric_of(const PointLink& link, const GpuSpec& gpu) {
 /// Everything that makes two points' machines different.
 std::string key_of(const std::string& gpu, const Point& p) {
   const PointLink link = p.link.value_or(PointLink{});
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}", gpu, p.num_gpus, p.gpus_per_node.value_or(0), link.kind,
-                     link.generation.value_or(0), link.has_p2p ? int(*link.has_p2p) : -1, p.network);
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", gpu, p.num_gpus, p.gpus_per_node.value_or(0), link.kind,
+                     link.generation.value_or(0), link.has_p2p ? int(*link.has_p2p) : -1, p.network, p.slots);
 }
 
 Machine machine_of(const Point& p, const GpuFile& gpu, const AliasTable& aliases) {
@@ -46,6 +46,10 @@ Machine machine_of(const Point& p, const GpuFile& gpu, const AliasTable& aliases
   if (p.link) {
     m.fabric = fabric_of(*p.link, gpu.spec);
     if (m.fabric == FabricKind::Pcie || m.fabric == FabricKind::PcieHostStaged) m.pcie_generation = p.link->generation;
+  }
+  if (const auto slots = aliases.slots.find(p.slots); slots != aliases.slots.end()) {
+    m.pcie_generation = slots->second.pcie_generation;
+    m.pcie_lanes = slots->second.pcie_lanes;
   }
   if (const auto network = aliases.networks.find(p.network); network != aliases.networks.end())
     m.nic_per_gpu = gbit(network->second.gbit_per_gpu > 0 ? network->second.gbit_per_gpu

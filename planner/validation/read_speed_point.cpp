@@ -47,6 +47,7 @@ void read_speed_point(JsonFields& fields, Point& p) {
   p.global_batch = fields.optional_int("global_batch_seqs", kTokenRange);
   p.gpus_per_node = fields.optional_int("gpus_per_node", kGpuRange);
   p.network = text_of(fields, "inter_node_link");
+  p.slots = text_of(fields, "intra_node_link");
   read_nested(fields, "norm", p.where, [&](JsonFields& norm) { read_speed_norm(norm, p, p.where); });
   read_nested(fields, "parallel", p.where, [&](JsonFields& parallel) { read_parallel(parallel, p); });
   read_nested(fields, "target", p.where, [&](JsonFields& target) { read_target(target, p.speed); });
