@@ -11,6 +11,7 @@
 #include "cli/json/simulation_json.h"
 #include "cli/plan_flags.h"
 #include "cli/render/simulation_text.h"
+#include "cli/report/simulation_report.h"
 #include "cli/simulation_answer.h"
 #include "cli/trace/chrome_trace.h"
 #include "sim/remedies.h"
@@ -172,6 +173,7 @@ int run(const CLI::App& app, Console& console) {
     console.err << fmt::format("gpuplan: written to {}\n", *given(app, flag));
   };
   if (is_given(app, "--trace")) save("--trace", chrome_trace(answer));
+  if (is_given(app, "--html")) save("--html", simulation_report(answer));
   return 0;
 }
 

@@ -39,7 +39,8 @@ struct Row {
 };
 
 void add_span(Row& row, const Columns& columns, const Span& span) {
-  const SimTime begin = std::max(span.begin, columns.begin), end = std::min(span.end, columns.end);
+  const WorkingPart works = working_part(span);
+  const SimTime begin = std::max(works.begin, columns.begin), end = std::min(works.end, columns.end);
   if (begin >= end) return;
   row.columns.resize(std::size_t(columns.count));
   row.busy += end - begin;

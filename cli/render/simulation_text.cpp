@@ -88,7 +88,7 @@ std::string simulation_text(const SimulationAnswer& answer, const GanttView& vie
   out += section("Streams in use", streams_text(simulation, screen), screen);
   out += section(gantt_title(simulation, view), gantt_text(simulation, view, screen), screen);
   out += section("Busiest links", links_text(simulation, screen), screen);
-  out += section("Strategies", comparison_text(answer.comparison, screen), screen);
+  out += section("Compared", comparison_text(answer.comparison, screen), screen);
   out += section("Scaling", scaling_text(answer.scaling, screen), screen);
   out += section("How it was simulated", wrap(method_text(answer), prose_width(screen), "  ", "  "), screen);
   return out + section("Assumptions", points(answer.assumptions, screen), screen);

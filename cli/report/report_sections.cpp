@@ -20,7 +20,7 @@ std::string tile(std::string_view figure, std::string_view what) {
 
 std::string per_second(double tokens) { return format_grouped(std::llround(tokens)); }
 
-std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
+std::string percent(double share) { return share > 0 && share < 0.005 ? "< 1 %" : fmt::format("{:.0f} %", 100 * share); }
 
 /// A cell of a row; numbers stand to the right.
 std::string cell(const std::string& html, std::string_view css = "number") {
@@ -120,7 +120,7 @@ std::string timeline_html(const SimulationAnswer& answer, const TimelineData& da
          "GPU does when; the tables on this page have the sums\"></canvas></div>\n"
          "<div id=\"activities\" class=\"legend\"></div>\n"
          "<p class=\"soft screen\">Drag to move, Ctrl and wheel or double-click to zoom, arrows, + and - with the keyboard; "
-         "point at a span for its details.</p>\n" +
+         "point at a span for its details. Pale: waits for launches or for a message.</p>\n" +
          paragraph_html(thinning_text(answer, data), "soft");
 }
 

@@ -50,7 +50,7 @@ std::string sections_html(const SimulationAnswer& answer, const TimelineData& da
          section_html("Memory over the step", memory_html(answer, data)) +
          section_html("Streams in use", table_html(streams_table(simulation, kMaxRows))) +
          section_html("The machine", topology_html(answer)) +
-         section_html("Beside it", comparison_html(answer)) +
+         section_html("Compared", comparison_html(answer)) +
          section_html("Scaling", scaling_html(answer)) +
          section_html("Figures", facts_html(speed_facts(answer))) +
          section_html("The question", facts_html(question_facts({answer.request, answer.result, &answer.plan.estimate, {}}))) +

@@ -21,7 +21,7 @@ std::int64_t nanoseconds(SimTime time) { return time.ps / 1000; }
 /// One or several spans of a stream, drawn as one.
 struct Merged {
   std::uint32_t first{};  // span
-  SimTime begin, end, waiting;
+  SimTime begin, end, working, waiting;
   std::int64_t count = 1;
   Bytes bytes;
   bool is_critical{};
@@ -55,7 +55,7 @@ class Merging {
       if (!track.empty() && joins(track.back(), span, pixel)) {
         add(track.back(), i);
       } else {
-        track.push_back({i, span.begin, span.end, waiting(span), 1, span.bytes, is_critical_[i]});
+        track.push_back({i, span.begin, span.end, working(span), span.end - span.begin - working(span), 1, span.bytes, is_critical_[i]});
         ++tracks.num_drawn;
       }
       tracks.track_place[i] = std::uint32_t(track.size() - 1);
@@ -64,7 +64,10 @@ class Merging {
   }
 
  private:
-  static SimTime waiting(const Span& span) { return std::max(SimTime{}, span.end - span.begin - span.active); }
+  static SimTime working(const Span& span) {
+    const WorkingPart part = working_part(span);
+    return part.end - part.begin;
+  }
 
   bool joins(const Merged& last, const Span& span, SimTime pixel) const {
     return simulation_.spans[last.first].activity == span.activity && span.end - last.begin < pixel;
@@ -73,7 +76,8 @@ class Merging {
   void add(Merged& last, std::uint32_t i) const {
     const Span& span = simulation_.spans[i];
     last.end = span.end;
-    last.waiting += waiting(span);
+    last.working += working(span);
+    last.waiting += span.end - span.begin - working(span);
     last.bytes += span.bytes;
     last.is_critical = last.is_critical || is_critical_[i];
     ++last.count;
@@ -110,10 +114,9 @@ class Writer {
   Json tracks() const {
     Json out = Json::array();
     for (const auto& [key, track] : tracks_.of) {
-      const SimTime busy = simulation_.ranks[key.first].busy[std::size_t(key.second)];
       out.push_back({{"rank", key.first},
                      {"name", name_of(StreamId(key.second))},
-                     {"busy", double(busy.ps) / double(std::max<std::int64_t>(1, simulation_.step.ps))},
+                     {"busy", busy(track)},
                      {"spans", spans(track)}});
     }
     return out;
@@ -131,13 +134,20 @@ class Writer {
   }
 
  private:
+  /// Share of the step in which the track's spans work.
+  double busy(const std::vector<Merged>& track) const {
+    SimTime sum;
+    for (const Merged& m : track) sum += m.working;
+    return double(sum.ps) / double(std::max<std::int64_t>(1, simulation_.step.ps));
+  }
+
   Json spans(const std::vector<Merged>& track) const {
     Json out = Json::array();
     std::int64_t at = 0;
     for (const Merged& m : track) {
       const Span& span = simulation_.spans[m.first];
       const std::int64_t begin = nanoseconds(m.begin), end = nanoseconds(m.end);
-      const int flags = (m.is_critical ? 1 : 0) + (span.waits_for_host ? 2 : 0);
+      const int flags = (m.is_critical ? 1 : 0) + (span.waits_for_host ? 2 : 0) + (span.stream == StreamId::Recv ? 4 : 0);
       for (const std::int64_t field :
            {begin - at, end - begin, std::int64_t(span.activity), std::int64_t(span.unit), std::int64_t(span.micro_batch),
             std::int64_t(flags), m.count, m.bytes.count, nanoseconds(m.waiting), place(span.cause)})

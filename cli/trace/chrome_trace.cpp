@@ -81,6 +81,8 @@ class Trace {
     const Span& span = simulation_.spans[index];
     std::string arguments = fmt::format(R"("unit":{},"micro_batch":{},"begins_after":{})", json_string(unit_name(span.unit, num_layers_)),
                                         span.micro_batch, json_string(cause_of(span)));
+    if (const WorkingPart part = working_part(span); part.end - part.begin < span.end - span.begin)
+      arguments += fmt::format(R"(,"waits_us":{})", microseconds(span.end - span.begin - (part.end - part.begin)));
     if (span.bytes.count > 0) arguments += fmt::format(R"(,"bytes":{})", span.bytes.count);
     if (is_critical_[index]) arguments += R"(,"on_critical_path":true)";
     events_.push_back({span.begin, 0,

@@ -62,7 +62,7 @@ TEST_CASE("the page has every section, the figures and the command") {
   answer.topology_svg = "<svg id=\"machine\"></svg>";
   const std::string page = simulation_report(answer);
   for (const char* title : {"What the step waits for", "Where the step goes", "Timeline of one step", "Memory over the step",
-                            "Streams in use", "The machine", "Beside it", "Scaling", "Figures", "The question", "Assumptions"})
+                            "Streams in use", "The machine", "Compared", "Scaling", "Figures", "The question", "Assumptions"})
     CHECK_MESSAGE(count(page, "<h2>" + std::string(title) + "</h2>") == 1, title);
   for (const char* part : {"<svg id=\"machine\">", "NVLink would give 1.1x", "gpuplan simulate --model tiny --gpus 2xT4",
                            "a step made by hand", "1,500"})
@@ -76,7 +76,7 @@ TEST_CASE("a simulation without spans, memory or neighbours has no empty section
   answer.comparison.clear();
   answer.scaling.clear();
   const std::string page = simulation_report(answer);
-  for (const char* title : {"Timeline", "Memory over", "Scaling", "Beside", "Streams", "waits for"})
+  for (const char* title : {"Timeline", "Memory over", "Scaling", "Compared", "Streams", "waits for"})
     CHECK_MESSAGE(count(page, std::string("<h2>") + title) == 0, title);
   CHECK(count(page, "<canvas") == 0);
 }

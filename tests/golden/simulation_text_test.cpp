@@ -47,6 +47,17 @@ TEST_CASE("a chart of 100 ms in 20 columns: 5 ms each") {
         "  x send/receive\n");
 }
 
+TEST_CASE("what a span waits is not drawn: launches at the end of a computation, the message at the begin of a receive") {
+  Simulation simulation = testing::small_simulation().plan.simulation;
+  simulation.spans[0].active = {10'000'000'000};  // of 20 ms of forward
+  simulation.spans[7].begin = {25'000'000'000};   // receive from 25 ms on, the message is under way 65-70
+  Screen ascii = narrow();
+  ascii.has_unicode = false;
+  const std::string text = gantt_text(simulation, {}, ascii);
+  CHECK(contains(text, "compute     ff............rrBBBB  40 %"));
+  CHECK(contains(text, "receive     .............x......   5 %"));
+}
+
 TEST_CASE("glyphs of a terminal and of ASCII take the same columns") {
   Screen ascii = narrow();
   ascii.has_unicode = false;
