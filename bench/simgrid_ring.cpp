@@ -1,5 +1,5 @@
 // The ring of ring_case.h in SimGrid S4U, as a programmer would write it there: one actor per rank, a put and a get per step.
-// Built where libsimgrid-dev is installed. 
+// Built where libsimgrid-dev is installed.
 //   build/release/bench/bench_simgrid_ring [ranks [layers]] --cfg=network/model:CM02 --cfg=network/crosstraffic:0
 #include <simgrid/s4u.hpp>
 
@@ -53,7 +53,8 @@ int main(int argc, char** argv) {
   build_platform(size.num_ranks);
   for (std::int64_t r = 0; r < size.num_ranks; ++r) {
     mailboxes.push_back(sg4::Mailbox::by_name("rank" + std::to_string(r)));
-    sg4::Actor::create("rank" + std::to_string(r), engine.host_by_name("rank" + std::to_string(r)), rank_program, r, size);
+    sg4::Actor::create("rank" + std::to_string(r), engine.host_by_name("rank" + std::to_string(r)), rank_program, r,
+                       size);
   }
   engine.run();
   std::printf("SimGrid: %.3f s CPU (%.3f wall)  simulated %.6f s\n", watch.cpu_seconds(), watch.wall_seconds(),

@@ -62,7 +62,7 @@ struct Placeholder {
 };
 constexpr std::array kPlaceholders{
     Placeholder{"MODEL", model_names, true},          Placeholder{"GPUS", gpu_names, false},
-    Placeholder{"CLUSTER", machine_names, true},      Placeholder{"OPTIMIZER", optimizer_names, false},
+    Placeholder{"GPU", gpu_names, false},             Placeholder{"CLUSTER", machine_names, true},      Placeholder{"OPTIMIZER", optimizer_names, false},
     Placeholder{"FRAMEWORK", framework_names, false}, Placeholder{"FILE", nullptr, true},
     Placeholder{"PLAN.json", nullptr, true},          Placeholder{"POINTS.jsonl", nullptr, true}};
 

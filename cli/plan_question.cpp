@@ -11,6 +11,7 @@
 #include "base/json_file.h"
 #include "base/names.h"
 #include "cli/arguments.h"
+#include "cli/machine_flags.h"
 #include "cli/plan_flags.h"
 #include "models/catalogue.h"
 #include "models/framework.h"
@@ -96,15 +97,6 @@ void set_model(PlanQuestion& question, const std::string& model) {
   for (std::string& note : loaded.notes) question.notes.push_back(std::move(note));
 }
 
-void set_machine(const CLI::App& app, EstimateRequest& request) {
-  if (const auto gpus = given(app, "--gpus")) request.cluster = parse_gpus(*gpus);
-  const auto cluster = given(app, "--cluster");
-  if (!cluster) return;
-  std::optional<std::int64_t> num_gpus;
-  if (const auto count = given(app, "--num-gpus")) num_gpus = parse_integer(*count, "--num-gpus", 1);
-  request.cluster = load_cluster(*cluster, num_gpus);
-}
-
 /// Without a plan, what it would have said.
 void check_complete(const CLI::App& app, PlanQuestion& question) {
   if (!is_given(app, "--model"))
@@ -138,7 +130,7 @@ PlanQuestion read_plan_question(const CLI::App& app, std::istream& in) {
   for (const PlanFlag& flag : plan_flags())
     if (const auto value = given(app, flag.name); value && flag.apply) flag.apply(request, *value);
   if (model && !behind_model) set_model(question, *model);
-  set_machine(app, request);
+  if (auto cluster = given_machine(app)) request.cluster = std::move(*cluster);
   if (!plan) check_complete(app, question);
   return question;
 }

@@ -9,6 +9,8 @@
 #include "base/names.h"
 #include "cluster/fabric.h"
 #include "cluster/gpu_names.h"
+#include "cluster/layout_keys.h"
+#include "cluster/machine_text.h"
 
 namespace gpuplan {
 namespace {
@@ -89,11 +91,27 @@ void read_intra(YamlFields& top, Machine& node) {
   intra->refuse_unknown();
 }
 
+/// `sockets` and how many GPUs are on each, in order: numa_split: [4, 4].
+void read_sockets(YamlFields& host, Machine& node) {
+  NodeLayout& layout = node.layout;
+  layout.sockets = host.optional_integer("sockets", {.least = 1, .most = 1024}).value_or(0);
+  const auto split = host.numbers("numa_split");
+  for (std::size_t socket = 0; socket < split.size(); ++socket) {
+    layout.bridges.push_back(std::int64_t(socket));
+    for (double i = 0; i < std::min(split[socket], kMostPerNode); ++i)
+      layout.gpus.push_back({std::int64_t(socket), -1, {}, {}});
+  }
+  if (!split.empty() && std::int64_t(layout.gpus.size()) != node.gpus_per_node)
+    host.report("numa_split", fmt::format("places {} of {} GPUs", layout.gpus.size(), node.gpus_per_node));
+  if (!split.empty() && layout.sockets == 0) layout.sockets = std::int64_t(split.size());
+}
+
 void read_host(YamlFields& top, Machine& node) {
   auto host = top.optional_fields("host");
   if (!host) return;
   node.host_memory = host->optional_bytes("memory_gib").value_or(Bytes{});
-  host->allow({"vcpus", "sockets", "cpu", "cpus", "numa_split", "pcie", "trays", "gpus_per_tray", "note", "source"});
+  read_sockets(*host, node);
+  host->allow({"vcpus", "cpu", "cpus", "pcie", "trays", "gpus_per_tray", "note", "source"});
   host->refuse_unknown();
 }
 
@@ -104,11 +122,33 @@ void read_network(YamlFields& top, ClusterFile& cluster) {
   const auto count = nics.integer("count", {.least = 1, .most = kMostPerNode});
   const double gbit = nics.number("gbit_s", kPositive);
   nics.refuse_unknown();
+  NodeLayout& layout = cluster.node.layout;
+  layout.nics.assign(std::size_t(count), {-1, -1, BytesPerSec{gbit * 1e9 / 8}, {}});
+  layout.leaf_nodes = inter->optional_integer("leaf_nodes", {.least = 1, .most = double(kMostGpus)}).value_or(0);
+  layout.oversubscription = inter->optional_number("oversubscription", {.least = 1, .most = 1000}).value_or(1);
   inter->allow({"network", "headline_gbit_s", "note", "source", "kind"});
   inter->refuse_unknown();
   cluster.has_network = true;
   const double gpus = double(std::max<std::int64_t>(1, cluster.node.gpus_per_node));
   cluster.node.nic_per_gpu = BytesPerSec{double(count) * gbit * 1e9 / 8 / gpus};
+}
+
+/// What this very card sustains, where it is not what the catalogue says of its product.
+void read_overrides(YamlFields& top, ClusterFile& cluster) {
+  auto fields = top.optional_fields("gpu_overrides");
+  if (!fields) return;
+  const auto bf16 = fields->optional_number("gemm_bf16_tflops", {.least = 1e-3});
+  const auto fp16 = fields->optional_number("gemm_fp16_tflops", {.least = 1e-3});
+  if (!bf16 && !fp16) fields->report("gemm_bf16_tflops", "is missing");
+  const std::string source = fields->text("source"), kind = fields->optional_text("kind").value_or("stated");
+  fields->refuse_unknown();
+  for (GpuFile& gpu : cluster.node.kinds) {
+    const FlopsPerSec before = gpu.spec.gemm_bf16;
+    gpu.spec.gemm_bf16 = FlopsPerSec{bf16.value_or(fp16.value_or(0)) * 1e12};
+    gpu.spec.gemm_fp16 = FlopsPerSec{fp16.value_or(bf16.value_or(0)) * 1e12};
+    cluster.assumptions.push_back(fmt::format("best GEMM of these {} {:.4g} TFLOP/s instead of {:.4g} ({}: {})", gpu.spec.name,
+                                              gpu.spec.gemm_bf16.value / 1e12, before.value / 1e12, kind, source));
+  }
 }
 
 void read_price(YamlFields& top, ClusterFile& cluster) {
@@ -176,7 +216,11 @@ std::vector<std::string> list_clusters() {
   return ids;
 }
 
-ClusterFile read_cluster_file(const fs::path& path) {
+ClusterFile read_cluster_file(const fs::path& path, const std::optional<std::string>& gpu) {
+  const std::string text = read_file(path);
+  const MachineTextKind kind = kind_of_text(text);
+  if (kind != MachineTextKind::Yaml) return read_machine_text(text, kind, path.string(), gpu);
+  if (gpu) throw InputError("--gpu", fmt::format("{} names its GPUs itself", path.string()), "leave --gpu away");
   YamlFile file = YamlFile::read(path);
   YamlFields& top = file.top();
   ClusterFile cluster;
@@ -188,6 +232,8 @@ ClusterFile read_cluster_file(const fs::path& path) {
   read_intra(top, cluster.node);
   read_host(top, cluster.node);
   read_network(top, cluster);
+  read_layout(top, cluster.node);
+  read_overrides(top, cluster);
   read_price(top, cluster);
   if (cluster.num_nodes > 1 && !cluster.has_network)
     top.report("num_nodes", "several machines need a network: add 'inter:'");
@@ -199,8 +245,9 @@ ClusterFile read_cluster_file(const fs::path& path) {
   return cluster;
 }
 
-ClusterSpec load_cluster(const std::string& preset_or_file, std::optional<std::int64_t> num_gpus) {
-  const ClusterFile cluster = read_cluster_file(find_cluster_file(std::string(trim(preset_or_file))));
+ClusterSpec load_cluster(const std::string& preset_or_file, std::optional<std::int64_t> num_gpus,
+                         const std::optional<std::string>& gpu) {
+  const ClusterFile cluster = read_cluster_file(find_cluster_file(std::string(trim(preset_or_file))), gpu);
   if (num_gpus && *num_gpus < 1)
     throw InputError("--cluster", fmt::format("{} GPUs are too few", *num_gpus), "must be 1 or more");
   const auto all = cluster.num_nodes * cluster.node.gpus_per_node;

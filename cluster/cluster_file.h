@@ -23,7 +23,8 @@ struct ClusterFile {
 };
 
 /// Throws InputError listing every problem with its line.
-ClusterFile read_cluster_file(const std::filesystem::path& path);
+/// `gpu` names the GPU where the file does not: the text of `nvidia-smi topo -m`, NCCL's topology dump.
+ClusterFile read_cluster_file(const std::filesystem::path& path, const std::optional<std::string>& gpu = {});
 
 std::vector<std::string> list_clusters();  // ids in data/clusters, sorted
 

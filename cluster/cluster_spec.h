@@ -1,5 +1,5 @@
 // Where a plan runs: GPUs with their real memory, and the links between them as the planner's cost model needs them.
-// The graph of single links (PCIe switches, NICs) belongs to the simulator's topology; this is the summary per level.
+// The graph of single links (PCIe switches, NICs) is cluster/topology.h; this is the summary per level.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "cluster/node_layout.h"
 
 namespace gpuplan {
 
@@ -64,6 +65,7 @@ struct ClusterSpec {
   std::string file;                       // cluster file or preset id, empty for a GPU list
   std::vector<Bytes> memory_in_use;       // per rank, only for `local`
   std::int64_t host_cores = 0;            // of `Nxcpu`: the ranks share them; 0 on GPUs
+  NodeLayout layout;                      // as far as it was stated
 
   std::int64_t num_gpus() const { return std::int64_t(gpus.size()); }
   std::int64_t num_nodes() const { return ceil_div(num_gpus(), gpus_per_node); }
@@ -74,8 +76,10 @@ struct ClusterSpec {
 /// EnvError when `local` finds no driver.
 ClusterSpec parse_gpus(const std::string& text);
 
-/// Reads `--cluster`: the id of a machine in data/clusters or a YAML file, cut to or repeated to `num_gpus` when given.
-ClusterSpec load_cluster(const std::string& preset_or_file, std::optional<std::int64_t> num_gpus);
+/// Reads `--cluster`: the id of a machine in data/clusters, a YAML file, the text of `nvidia-smi topo -m` or NCCL's topology
+/// dump, cut to or repeated to `num_gpus` when given. `gpu` (--gpu) names the GPU where the file does not.
+ClusterSpec load_cluster(const std::string& preset_or_file, std::optional<std::int64_t> num_gpus,
+                         const std::optional<std::string>& gpu = {});
 
 /// The same machines with another number of GPUs. Throws InputError for mixed ones, and where a machine has no network.
 ClusterSpec resized(const ClusterSpec& cluster, std::int64_t num_gpus);

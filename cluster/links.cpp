@@ -41,6 +41,37 @@ LinkTable::Share LinkTable::read_share(YamlFields& fields, std::optional<NcclLin
   return row;
 }
 
+void LinkTable::read_hosts(YamlFields& top) {
+  YamlFields staging = top.fields("staging");
+  staging_share_ = staging.number("share_of_memory", {.least = 1e-3, .most = 1});
+  staging.allow({"kind", "source"});
+  staging.refuse_unknown();
+  for (YamlFields& fields : top.list("hosts")) {
+    hosts_.push_back({fields.integer("pcie_generation"), BytesPerSec{fields.number("memory_gb_s") * 1e9},
+                      BytesPerSec{fields.number("socket_link_gb_s") * 1e9}});
+    fields.allow({"kind", "source"});
+    fields.refuse_unknown();
+  }
+  if (hosts_.empty()) top.report("hosts", "is missing");
+}
+
+void LinkTable::read_links(YamlFields& top) {
+  YamlFields links = top.fields("links");
+  for (YamlFields& fields : links.list("pcie")) {
+    PcieRate row{.generation = fields.integer("generation"), .lanes = fields.integer("lanes", {.least = 1})};
+    row.raw = BytesPerSec{fields.number("raw_gb_s") * 1e9};
+    const auto effective = fields.numbers("effective_gb_s");  // a pair: lowest and highest report
+    row.effective = effective.empty()
+                        ? row.raw * (pcie_.empty() ? 1 : pcie_.back().effective / pcie_.back().raw)
+                        : BytesPerSec{*std::min_element(effective.begin(), effective.end()) * 1e9};
+    pcie_.push_back(row);
+  }
+  if (pcie_.empty()) links.report("pcie", "is missing");
+  for (YamlFields& fields : links.list("nvlink"))
+    nvlinks_.push_back(
+        {fields.texts("compute_capability"), BytesPerSec{fields.number("per_link_per_direction_gb_s") * 1e9}});
+}
+
 LinkTable LinkTable::read() {
   YamlFile file = YamlFile::read(data_dir() / "links.yaml");
   LinkTable table;
@@ -55,17 +86,8 @@ LinkTable LinkTable::read() {
   YamlFields network = file.top().fields("network");
   table.network_ = read_share(network, NcclLink::Net);
   network.refuse_unknown();
-  YamlFields links = file.top().fields("links");
-  for (YamlFields& fields : links.list("pcie")) {
-    PcieRate row{.generation = fields.integer("generation"), .lanes = fields.integer("lanes", {.least = 1})};
-    row.raw = BytesPerSec{fields.number("raw_gb_s") * 1e9};
-    const auto effective = fields.numbers("effective_gb_s");  // a pair: lowest and highest report
-    row.effective = effective.empty()
-                        ? row.raw * (table.pcie_.empty() ? 1 : table.pcie_.back().effective / table.pcie_.back().raw)
-                        : BytesPerSec{*std::min_element(effective.begin(), effective.end()) * 1e9};
-    table.pcie_.push_back(row);
-  }
-  if (table.pcie_.empty()) links.report("pcie", "is missing");
+  table.read_hosts(file.top());
+  table.read_links(file.top());
   file.finish();
   return table;
 }
@@ -87,6 +109,37 @@ BytesPerSec LinkTable::host_link(PcieSlot slot) const {
   return rate.effective * (double(slot.lanes) / double(rate.lanes));
 }
 
+const LinkTable::Host& LinkTable::host_of(PcieSlot slot) const {
+  for (const Host& row : hosts_)
+    if (row.generation >= slot.generation) return row;
+  return hosts_.back();
+}
+
+BytesPerSec LinkTable::memory_bandwidth(PcieSlot slot) const { return host_of(slot).memory; }
+BytesPerSec LinkTable::socket_link(PcieSlot slot) const { return host_of(slot).socket_link; }
+
+BytesPerSec LinkTable::staging_capacity(PcieSlot slot, BytesPerSec memory_bandwidth) const {
+  const BytesPerSec memory = memory_bandwidth.value > 0 ? memory_bandwidth : host_of(slot).memory;
+  return memory * (staging_share_ / 2);
+}
+
+BytesPerSec LinkTable::staging_rate(PcieSlot slot, const Profile& profile) const {
+  const PcieRate& rate = pcie_rate(slot);
+  return rate.raw * (double(slot.lanes) / double(rate.lanes)) *
+         share_number(share_of(FabricKind::PcieHostStaged), profile);
+}
+
+BytesPerSec LinkTable::nvlink(const std::string& compute_capability) const {
+  for (const NvLink& row : nvlinks_)
+    for (const std::string& capability : row.capabilities)
+      if (capability == compute_capability) return row.rate;
+  return {};
+}
+
+double LinkTable::share_number(const Share& row, const Profile& profile) const {
+  return row.share * (row.profile_share.empty() ? 1 : profile_number(profile, row.profile_share));
+}
+
 BytesPerSec LinkTable::physical_rate(const GpuFile& gpu, FabricKind fabric, std::int64_t num_gpus,
                                      PcieSlot slot) const {
   switch (fabric) {
@@ -104,7 +157,7 @@ BytesPerSec LinkTable::physical_rate(const GpuFile& gpu, FabricKind fabric, std:
 }
 
 LinkCost LinkTable::ring(const GpuFile& gpu, FabricKind fabric, std::int64_t num_gpus, PcieSlot slot,
-                         const Profile& profile) const {
+                         const Profile& profile, HostShape host) const {
   const Share& row = share_of(fabric);
   const RingFigure* measured = is_full_slot(gpu.spec, fabric, slot) ? find_ring(gpu, fabric, num_gpus) : nullptr;
   const auto cost = [&](BytesPerSec bus, BytesPerSec all_reduce, const std::string& source) {
@@ -112,8 +165,15 @@ LinkCost LinkTable::ring(const GpuFile& gpu, FabricKind fabric, std::int64_t num
   };
   if (measured) return cost(measured->bus, measured->all_reduce_bus, measured->source);
   if (row.bus.value > 0) return cost(row.bus, row.bus, row.source);
-  const double share = row.share * (row.profile_share.empty() ? 1 : profile_number(profile, row.profile_share));
+  const double share = share_number(row, profile);
   const BytesPerSec physical = physical_rate(gpu, fabric, num_gpus, slot), bus = physical * share;
+  // Staging: a ring over all n GPUs sends n messages at once, those of a socket through its memory.
+  const double per_socket = double(ceil_div(num_gpus, std::max<std::int64_t>(1, host.sockets)));
+  const BytesPerSec staged = staging_capacity(slot, host.memory_bandwidth) / per_socket;
+  if (fabric == FabricKind::PcieHostStaged && staged < bus)
+    return cost(staged, staged,
+                fmt::format("{:.4g} GB/s through the memory of a socket, shared by {:g} GPUs (staging, data/links.yaml)",
+                            staged.value * per_socket / 1e9, per_socket));
   return cost(bus, bus,
               fmt::format("{:.3g} of {:.4g} GB/s, nothing measured with this GPU: {}", share, physical.value / 1e9,
                           row.source));

@@ -17,6 +17,12 @@ struct PcieSlot {
   std::int64_t generation{}, lanes{};
 };
 
+/// What GPUs that cannot reach each other share. Zero bandwidth: the usual host of the slot's generation.
+struct HostShape {
+  std::int64_t sockets = 1;
+  BytesPerSec memory_bandwidth;  // of one socket, datasheet
+};
+
 /// data/links.yaml.
 class LinkTable {
  public:
@@ -24,12 +30,20 @@ class LinkTable {
   static LinkTable read();
 
   /// Ring cost over `fabric` between `num_gpus` GPUs like `gpu` in such slots.
-  LinkCost ring(const GpuFile& gpu, FabricKind fabric, std::int64_t num_gpus, PcieSlot slot,
-                const Profile& profile) const;
+  LinkCost ring(const GpuFile& gpu, FabricKind fabric, std::int64_t num_gpus, PcieSlot slot, const Profile& profile,
+                HostShape host = {}) const;
   /// Ring cost between machines, for a GPU whose share of the adapters is `nic_per_gpu`.
   LinkCost network(BytesPerSec nic_per_gpu, const Profile& profile) const;
   /// What copies between host and device reach, one direction.
   BytesPerSec host_link(PcieSlot slot) const;
+  /// What one GPU in such a slot reaches through host memory when it has it for itself.
+  BytesPerSec staging_rate(PcieSlot slot, const Profile& profile) const;
+  /// What all GPUs of one socket reach together through its memory: bytes that are written and read.
+  BytesPerSec staging_capacity(PcieSlot slot, BytesPerSec memory_bandwidth) const;
+  BytesPerSec memory_bandwidth(PcieSlot slot) const;  // of a usual socket
+  BytesPerSec socket_link(PcieSlot slot) const;
+  /// One NVLink of such a GPU, one direction, raw; 0: not known.
+  BytesPerSec nvlink(const std::string& compute_capability) const;
 
  private:
   struct Share {
@@ -46,6 +60,19 @@ class LinkTable {
   };
 
   static Share read_share(YamlFields& fields, std::optional<NcclLink> link);
+  struct Host {
+    std::int64_t generation{};
+    BytesPerSec memory, socket_link;
+  };
+  struct NvLink {
+    std::vector<std::string> capabilities;
+    BytesPerSec rate;
+  };
+
+  void read_hosts(YamlFields& top);
+  void read_links(YamlFields& top);
+  const Host& host_of(PcieSlot slot) const;
+  double share_number(const Share& row, const Profile& profile) const;
   const Share& share_of(FabricKind fabric) const;
   const PcieRate& pcie_rate(PcieSlot slot) const;
   BytesPerSec physical_rate(const GpuFile& gpu, FabricKind fabric, std::int64_t num_gpus, PcieSlot slot) const;
@@ -53,6 +80,9 @@ class LinkTable {
   std::vector<Share> shares_;
   Share network_;
   std::vector<PcieRate> pcie_;
+  std::vector<Host> hosts_;
+  std::vector<NvLink> nvlinks_;
+  double staging_share_ = 1;
 };
 
 /// The slower of two at every number: what a ring through both reaches.

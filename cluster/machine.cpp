@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cluster/fabric.h"
 #include "cluster/links.h"
+#include "cluster/usual_layout.h"
 
 namespace gpuplan {
 namespace {
@@ -44,6 +45,21 @@ std::string fabric_text(const Machine& machine, FabricKind fabric) {
   return text;
 }
 
+/// NVLinks between single GPUs with what they reach; a file that says "bridges" means neighbours.
+void add_bridges(NodeLayout& layout, const Machine& machine, const LinkTable& links, const GpuFile& gpu,
+                 const Profile& profile) {
+  if (machine.fabric == FabricKind::NvLinkBridge && layout.direct_links.empty() && machine.gpus_per_node > 2)
+    for (std::int64_t a = 0; a + 1 < machine.gpus_per_node; a += 2) layout.direct_links.push_back({a, a + 1, 1, {}});
+  if (machine.fabric != FabricKind::NvLinkBridge) return;
+  const BytesPerSec pair = links.ring(gpu, FabricKind::NvLinkBridge, 2, {}, profile).bandwidth;
+  const BytesPerSec per_link = links.nvlink(gpu.spec.compute_capability);
+  for (DirectLink& link : layout.direct_links) {
+    if (link.rate.value > 0) continue;
+    const bool is_counted = link.num_links > 1 && per_link.value > 0 && gpu.spec.nvlink_per_direction.value > 0;
+    link.rate = pair * (is_counted ? std::min(1.0, per_link * double(link.num_links) / gpu.spec.nvlink_per_direction) : 1.0);
+  }
+}
+
 /// A stated NVLink rate scales what was measured at the card's own rate.
 GpuFile with_nvlink(GpuFile gpu, std::optional<BytesPerSec> rate) {
   if (!rate || gpu.spec.nvlink_per_direction.value <= 0 || *rate == gpu.spec.nvlink_per_direction) return gpu;
@@ -68,6 +84,10 @@ ClusterSpec build_cluster(const Machine& machine) {
   cluster.fabric = ring_fabric(machine);
   cluster.fabric_text = fabric_text(machine, cluster.fabric);
   cluster.host_memory = machine.host_memory;
+  cluster.layout = machine.layout;
+  const HostShape host_shape{machine.layout.sockets > 0 ? machine.layout.sockets
+                                                        : usual_sockets(cluster.fabric, machine.gpus_per_node),
+                             machine.layout.memory_bandwidth};
 
   const LinkTable links = LinkTable::read();
   for (std::size_t i = 0; i < machine.kinds.size(); ++i) {  // the slowest kind decides
@@ -78,9 +98,10 @@ ClusterSpec build_cluster(const Machine& machine) {
     const BytesPerSec host = links.host_link(slot);
     cluster.host_link = is_first ? host : std::min(cluster.host_link, host);
     if (cluster.fabric != FabricKind::None) {
-      const LinkCost ring = stated_or(machine, links.ring(gpu, cluster.fabric, machine.gpus_per_node, slot, profile));
+      const LinkCost ring = stated_or(machine, links.ring(gpu, cluster.fabric, machine.gpus_per_node, slot, profile, host_shape));
       cluster.intra = is_first ? ring : slower(cluster.intra, ring);
     }
+    if (is_first) add_bridges(cluster.layout, machine, links, gpu, profile);
     if (cluster.num_nodes() > 1) cluster.inter = links.network(machine.nic_per_gpu, profile);
   }
   return cluster;

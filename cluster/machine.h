@@ -21,6 +21,7 @@ struct Machine {
   std::string link_source;
   BytesPerSec nic_per_gpu;  // a GPU's share of its node's adapters
   Bytes host_memory;        // per node; 0: not known
+  NodeLayout layout;        // as far as it is stated
 };
 
 /// Above this a typing slip is likelier than a cluster.

@@ -24,19 +24,27 @@ struct Profile {
   // compute
   double gemm_efficiency{};             // sustained GEMM over the best measured GEMM
   double gemm_fallback{};               // best GEMM over datasheet where nothing was measured
+  double fp8_efficiency{};              // sustained fp8 GEMM over its best, relative to the 16-bit share
   double misaligned_gemm{};             // factor for widths that are no multiple of 64
+  double wave_loss{};                   // share of a GEMM's unfilled last wave that is lost
+  double gemm_exposed_traffic{};        // share of the shorter of a GEMM's two times (arithmetic, traffic) that shows
   double flash_efficiency{};            // flash/SDPA attention over the sustained GEMM rate
+  double cudnn_attention_efficiency{};  // the same of cuDNN's and Transformer Engine's kernels
+  double small_head_attention{};        // factor for heads below 128
   double batched_gemm_efficiency{};     // eager attention's batched GEMMs over the sustained GEMM rate
+  double misaligned_heads{};            // factor for their head sizes that are no multiple of 8
   double memory_efficiency{};           // reached over datasheet memory bandwidth
   double eager_bytes_factor{}, fused_bytes_factor{};   // bytes really moved over the minimum of an op; fused: hand-written
   double compiled_bytes_factor{};       // the same under torch.compile
   double dequant_bytes_factor{};        // NF4 dequantisation
+  double gptq_bytes_factor{};           // GPTQ's, in torch ops
   Seconds kernel_overhead;              // fixed cost of a GEMM kernel
   Seconds dispatch_eager, dispatch_compiled;   // host time per launched kernel
   // communication
   double overlap_slowdown{};            // compute under a running collective takes 1 + this
   double nvlink_efficiency{}, pcie_efficiency{}, network_efficiency{}, host_link_efficiency{};
-  BytesPerSec cpu_optimizer_bandwidth;  // memory rate of a CPU Adam step
+  BytesPerSec cpu_optimizer_bandwidth;  // memory rate of a vectorised CPU Adam step (DeepSpeedCPUAdam)
+  BytesPerSec torch_cpu_optimizer_bandwidth;   // of torch's own on CPU tensors, which FSDP's offload steps with
   BytesPerSec nvme_bandwidth;           // one NVMe drive, read and write alike
   // memory outside the ledger
   Bytes context;                        // CUDA context and loaded kernels

@@ -48,6 +48,7 @@ struct TopologyFold {
   bool one_gpu_per_node = false;              // all GPUs of a machine are alike: one is kept (NVSwitch, adapters shared evenly)
 };
 
+struct Profile;
 struct TopologyGraph;  // a Boost.Graph adjacency list
 
 class Topology {
@@ -99,11 +100,14 @@ class Topology {
   std::vector<std::string> assumptions;
 
  private:
+  friend Topology build_topology(const ClusterSpec&, const Profile&, const TopologyFold&);
   std::unique_ptr<TopologyGraph> graph_;
 };
 
 /// The graph of `cluster`, or of what `fold` keeps of it. ClusterSpec::layout says what hangs where; without one the usual layout
 /// of the fabric is taken and said in `assumptions`.
 Topology build_topology(const ClusterSpec& cluster, const TopologyFold& fold = {});
+/// With the efficiencies of a profile other than the default one of the cluster's first GPU.
+Topology build_topology(const ClusterSpec& cluster, const Profile& profile, const TopologyFold& fold);
 
 }  // namespace gpuplan

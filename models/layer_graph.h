@@ -82,7 +82,7 @@ enum class OpKind : std::uint8_t {
 };
 
 /// Which engine of the device an op keeps busy; decides the efficiency it is costed with.
-enum class CostClass : std::uint8_t { Gemm, BatchedGemm, FlashAttention, Memory, Dequantise };
+enum class CostClass : std::uint8_t { Gemm, BatchedGemm, FlashAttention, CudnnAttention, Memory, Dequantise, DequantiseGptq };
 
 /// One kernel (or a few that a framework launches together).
 struct LayerOp {
@@ -94,9 +94,9 @@ struct LayerOp {
   std::uint8_t weight = 0xff;         // index of the weight tensor it uses in ModelWeights::layer, 0xff none
   std::array<LocalId, 6> reads{};
   std::array<LocalId, 4> writes{};
-  std::int64_t m{}, n{}, k{};  // GEMM [m, k] x [k, n]
+  std::int64_t m{}, n{}, k{};  // GEMM [m, k] x [k, n]; attention: queries, keys, head size
   double flops{};
-  double traffic{};  // bytes read and written at least, before the software's factor
+  double traffic{};  // bytes that the op's kernels read and write, before the software's factor
 };
 
 /// What runs the memory-bound ops: a framework op by op, its compiler or a kernel library (Liger), or kernels written for it.

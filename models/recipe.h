@@ -14,12 +14,14 @@ namespace gpuplan {
 enum class Method : std::uint8_t { Full, Lora, Qlora };
 enum class BaseQuant : std::uint8_t { None, Nf4, Int8, Gptq4 };  // storage of the frozen block linears
 enum class Precision : std::uint8_t { Bf16True, Bf16Mixed, Fp16Mixed, Fp32 };
-enum class AttentionKernel : std::uint8_t { Eager, Sdpa, Flash };
+/// Sdpa: torch's choice, which is flash attention where it can. Flash: flash-attn 2. Cudnn: cuDNN's or Transformer Engine's.
+enum class AttentionKernel : std::uint8_t { Eager, Sdpa, Flash, Cudnn };
 /// Plain: full logits, framework ops. InPlace: one kernel that turns the logits into their gradient. Chunked: head and loss
 /// in pieces. Fused: Liger-style fused linear cross-entropy; full logits never exist.
 enum class LossKernel : std::uint8_t { Plain, InPlace, Chunked, Fused };
 enum class LayerKernels : std::uint8_t { Plain, Fused };  // norm and MLP kernels: framework ops, or Liger/Triton
-enum class Checkpointing : std::uint8_t { None, Full, Selective, EveryK };
+/// Elementwise: what norms and activation functions made is recomputed, matmul and attention results are kept.
+enum class Checkpointing : std::uint8_t { None, Full, Selective, EveryK, Elementwise };
 enum class OffloadTarget : std::uint8_t { None, Cpu, Nvme };
 enum class Packing : std::uint8_t { Packed, Padded, Dynamic };
 

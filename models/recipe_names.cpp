@@ -34,7 +34,8 @@ constexpr std::array kPrecisions{
 
 constexpr std::array kAttentions{
     NameRow<AttentionKernel>{"eager", AttentionKernel::Eager}, NameRow<AttentionKernel>{"sdpa", AttentionKernel::Sdpa},
-    NameRow<AttentionKernel>{"flash", AttentionKernel::Flash}, NameRow<AttentionKernel>{"flash-attn", AttentionKernel::Flash},
+    NameRow<AttentionKernel>{"flash", AttentionKernel::Flash}, NameRow<AttentionKernel>{"cudnn", AttentionKernel::Cudnn},
+    NameRow<AttentionKernel>{"te", AttentionKernel::Cudnn}, NameRow<AttentionKernel>{"flash-attn", AttentionKernel::Flash},
     NameRow<AttentionKernel>{"flash-attention", AttentionKernel::Flash}, NameRow<AttentionKernel>{"flash-attention-2", AttentionKernel::Flash},
     NameRow<AttentionKernel>{"flash2", AttentionKernel::Flash}, NameRow<AttentionKernel>{"fa2", AttentionKernel::Flash}};
 
@@ -50,6 +51,7 @@ constexpr std::array kKernels{
 constexpr std::array kCheckpointings{
     NameRow<Checkpointing>{"none", Checkpointing::None}, NameRow<Checkpointing>{"full", Checkpointing::Full},
     NameRow<Checkpointing>{"selective", Checkpointing::Selective}, NameRow<Checkpointing>{"every-k", Checkpointing::EveryK},
+    NameRow<Checkpointing>{"elementwise", Checkpointing::Elementwise},
     NameRow<Checkpointing>{"off", Checkpointing::None}, NameRow<Checkpointing>{"on", Checkpointing::Full}};
 
 constexpr std::array kOffloads{

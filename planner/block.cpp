@@ -117,6 +117,12 @@ void choose_kept(const LayerGraph& graph, KeepPolicy policy) {
   f.kept.assign(graph.locals.size(), 0);
   if (policy == KeepPolicy::AllButScores)
     for (LocalId id = kNumSlots; id < num_locals(graph); ++id) f.kept[id] = f.saved[id] && !is_scores(graph.locals[id]);
+  if (policy == KeepPolicy::MatmulsAndAttention)
+    for (const LayerOp& op : graph.forward)
+      for (int w = 0; w < op.num_writes; ++w) {
+        const LocalId id = op.writes[std::size_t(w)];
+        f.kept[id] = id >= kNumSlots && f.saved[id] && op.cost != CostClass::Memory;
+      }
   if (policy == KeepPolicy::EverySecondMatmul) {
     int num_matmuls = 0;
     for (const LayerOp& op : graph.forward) {
@@ -220,6 +226,12 @@ std::uint8_t add_whole_block(StepProgram& program, std::uint8_t graph_id, bool b
   return id;
 }
 
+Seconds launched_end(Seconds before, std::int64_t first, std::int64_t count, Seconds work, Seconds dispatch) {
+  if (count <= 0) return before + work;
+  const Seconds from_first = std::max(before, double(first + 1) * dispatch) + work;
+  return std::max(from_first, double(first + count) * dispatch + work / double(count));
+}
+
 std::size_t add_costs(StepProgram& program, const CostModel& model) {
   auto& column = program.costs.emplace_back(program.num_blocks);
   for (std::size_t b = 0; b < program.num_blocks; ++b) {
@@ -230,7 +242,9 @@ std::size_t add_costs(StepProgram& program, const CostModel& model) {
     for (const BlockEvent& event : block.events) {
       if (event.kind != BlockEvent::Run) continue;
       const LayerOp& op = ops[event.index];
-      cost.device += model.op_time(op, graph.software);
+      const Seconds work = model.op_time(op, graph.software);
+      cost.host_tail = launched_end(cost.host_tail, cost.num_kernels, op.kernels, work, model.dispatch);
+      cost.device += work;
       cost.flops += op.flops;
       cost.num_kernels += op.kernels;
     }

@@ -195,8 +195,7 @@ StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel&
         fmt::format("the host needs {} of {}", format_bytes(e.host.needed()), format_bytes(e.host.capacity));
   }
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));
-  const CommModel comm = make_comm_model(r.cluster, profile, strategy.mesh);
-  e.time = forward_pass(program, columns.models, comm);
+  e.time = forward_pass(program, columns.models, make_step_comm(r, strategy, framework, profile));
   e.communication_level = level_of(e.time, strategy);
   fill_throughput(e, r);
   e.mfu = model_flops(r, model, e.global_batch) / (e.time.step.value * total_peak(columns).value);

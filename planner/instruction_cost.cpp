@@ -28,4 +28,8 @@ std::int64_t kernels_of(const StepProgram& all, const Instruction& i, std::size_
   return 1 + i.hook_kernels;
 }
 
+Seconds host_tail_of(const StepProgram& all, const Instruction& i, std::size_t column, Seconds launching) {
+  return i.op == OpCode::Call ? all.costs[column][i.block].host_tail : launching;
+}
+
 }  // namespace gpuplan

@@ -18,4 +18,7 @@ Seconds work_of(const StepProgram& all, const RankProgram& program, const Instru
 /// Kernels that the host launches for it, one after the other.
 std::int64_t kernels_of(const StepProgram& all, const Instruction& instruction, std::size_t column);
 
+/// From when the host begins to launch them to their end, on a device that waits for nothing else. `launching`: of the host alone.
+Seconds host_tail_of(const StepProgram& all, const Instruction& instruction, std::size_t column, Seconds launching);
+
 }  // namespace gpuplan

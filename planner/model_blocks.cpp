@@ -20,6 +20,7 @@ bool reads_input(const std::vector<LayerOp>& ops) {
 }
 
 KeepPolicy keep_policy(const Recipe& recipe, const FrameworkConvention& framework) {
+  if (recipe.checkpointing == Checkpointing::Elementwise) return KeepPolicy::MatmulsAndAttention;
   if (recipe.checkpointing != Checkpointing::Selective) return KeepPolicy::Nothing;
   return framework.selective == SelectiveKind::Ops ? KeepPolicy::EverySecondMatmul : KeepPolicy::AllButScores;
 }

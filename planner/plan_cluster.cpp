@@ -85,10 +85,72 @@ void read_gpus(PlanReader& in, std::vector<GpuSpec>& gpus) {
   });
 }
 
+constexpr std::int64_t kMostDevices = 4096;  // per machine: switches, links, adapters
+constexpr IntRange kIndex{-1, kMostDevices};
+
+/// The objects of a list, each by `list`; a plan may have none of them.
+template <class Fields, class Item, class List>
+void list_all(Fields& f, const char* key, std::vector<Item>& items, List list) {
+  if constexpr (Fields::kReads) {
+    items.clear();
+    f.objects_or_none(key, [&](PlanReader& in) { list(in, items.emplace_back()); });
+  }
+}
+template <class Item, class List>
+void list_all(PlanWriter& f, const char* key, const std::vector<Item>& items, List list) {
+  json out = json::array();
+  for (const Item& item : items) {
+    PlanWriter inner;
+    list(inner, item);
+    out.push_back(inner.take());
+  }
+  f.raw(key, std::move(out));
+}
+
+constexpr auto kListDevice = [](auto& f, auto& device) {
+  auto& [bridge, pcie_switch, rate, name] = device;
+  f("bridge", bridge, kIndex);
+  f("pcie_switch", pcie_switch, kIndex);
+  f("rate_bytes_per_second", rate);
+  f("name", name);
+};
+constexpr auto kListSwitch = [](auto& f, auto& place) {
+  auto& [bridge, parent, uplink] = place;
+  f("bridge", bridge, kIndex);
+  f("parent", parent, kIndex);
+  f("uplink_bytes_per_second", uplink);
+};
+constexpr auto kListDirect = [](auto& f, auto& link) {
+  auto& [a, b, num_links, rate] = link;
+  f("a", a, IntRange{0, kMostDevices});
+  f("b", b, IntRange{0, kMostDevices});
+  f("num_links", num_links, IntRange{1, kMostDevices});
+  f("rate_bytes_per_second", rate);
+};
+constexpr auto kListBridge = [](auto& f, auto& socket) { f("socket", socket, IntRange{0, kMostDevices}); };
+
+template <class Fields, class Layout>
+void list_layout(Fields& f, Layout& layout) {
+  auto& [sockets, bridges, switches, gpus, nics, direct_links, memory_bandwidth, socket_link, num_nvme, leaf_nodes, oversubscription,
+         source] = layout;
+  f("sockets", sockets, IntRange{0, kMostDevices});
+  list_all(f, "bridges", bridges, kListBridge);
+  list_all(f, "switches", switches, kListSwitch);
+  list_all(f, "gpus", gpus, kListDevice);
+  list_all(f, "nics", nics, kListDevice);
+  list_all(f, "direct_links", direct_links, kListDirect);
+  f("memory_bandwidth_bytes_per_second", memory_bandwidth);
+  f("socket_link_bytes_per_second", socket_link);
+  f("num_nvme", num_nvme, IntRange{0, kMostDevices});
+  f("leaf_nodes", leaf_nodes, IntRange{0, kMostGpus});
+  f("oversubscription", oversubscription, RealRange{1e-3, 1e3});
+  f("source", source);
+}
+
 template <class Fields, class Cluster>
 void list_cluster(Fields& f, Cluster& cluster) {
   auto& [name, gpus, gpus_per_node, fabric, fabric_text, intra, inter, host_link, host_memory, price_per_gpu_hour, price_source, assumptions, file,
-         memory_in_use, host_cores] = cluster;
+         memory_in_use, host_cores, layout] = cluster;
   f("name", name);
   if constexpr (Fields::kReads) read_gpus(f, gpus);
   else f("gpus", gpu_runs(gpus));
@@ -105,6 +167,8 @@ void list_cluster(Fields& f, Cluster& cluster) {
   f("file", file);
   f("memory_in_use_bytes", memory_in_use);
   f("host_cores", host_cores, IntRange{0, kMostGpus});
+  if constexpr (Fields::kReads) f.optional_object("layout", [&](auto& inner) { list_layout(inner, layout); });
+  else if (layout.is_stated()) f.object("layout", [&](auto& inner) { list_layout(inner, layout); });
 }
 
 /// What a step divides by must not be next to nothing: 1 byte or operation per second at least.
@@ -130,6 +194,10 @@ void check_rates(PlanReader& in, const ClusterSpec& cluster) {
       return in.report("gpus", fmt::format("'{}' has no {}", gpu.id, what));
 }
 
+void check_layout(PlanReader& in, const ClusterSpec& cluster) {
+  if (const std::string problem = problem_of(cluster.layout, cluster.gpus_per_node); !problem.empty()) in.report("layout", problem);
+}
+
 }  // namespace
 
 void write_cluster(PlanWriter& out, const ClusterSpec& cluster) { list_cluster(out, cluster); }
@@ -137,6 +205,7 @@ void write_cluster(PlanWriter& out, const ClusterSpec& cluster) { list_cluster(o
 void read_cluster(PlanReader& in, ClusterSpec& cluster) {
   list_cluster(in, cluster);
   if (in.is_clean()) check_rates(in, cluster);
+  if (in.is_clean()) check_layout(in, cluster);
   if (!cluster.gpus.empty() && !cluster.memory_in_use.empty() && cluster.memory_in_use.size() != cluster.gpus.size())
     in.report("memory_in_use_bytes", fmt::format("has {} entries for {} GPUs", cluster.memory_in_use.size(), cluster.gpus.size()));
 }

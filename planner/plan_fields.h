@@ -81,6 +81,8 @@ class PlanWriter {
   template <class List>
   void object(const char* key, List list) { nullable_object(key, true, list); }
 
+  void raw(const char* key, nlohmann::json value) { out_[key] = std::move(value); }
+
   /// `list` shows the fields of the object at `key`, which is null unless `is_given`.
   template <class List>
   bool nullable_object(const char* key, bool is_given, List list) {
@@ -182,12 +184,26 @@ class PlanReader {
     return true;
   }
 
+  /// The object at `key`, which may be left out.
+  template <class List>
+  void optional_object(const char* key, List list) {
+    if (fields_.has(key)) object(key, list);
+  }
+
   /// Each object of the list at `key`, which must not be empty.
   template <class List>
   void objects(const char* key, List list) {
     if (!require(key)) return;
     const nlohmann::json& found = *fields_.find(key);
     if (!found.is_array() || found.empty()) return void(report_type(key, "a list [...] of one or more", found));
+    objects_or_none(key, list);
+  }
+
+  template <class List>
+  void objects_or_none(const char* key, List list) {
+    if (!require(key)) return;
+    const nlohmann::json& found = *fields_.find(key);
+    if (!found.is_array()) return void(report_type(key, "a list [...]", found));
     for (std::size_t i = 0; i < found.size(); ++i) {
       const std::string item = std::string(key) + "[" + std::to_string(i) + "]";
       if (!found[i].is_object()) {

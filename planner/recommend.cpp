@@ -218,6 +218,20 @@ Recommendation recommend(const EstimateRequest& r, const EstimateResult& result)
   return out;
 }
 
+namespace {
+
+/// Who steps offloaded states, how fast, and what shares that time.
+std::string offload_assumption(const EstimateResult& result) {
+  const Profile& p = result.profile;
+  const std::string rate = result.framework.streams_offloaded_states
+                               ? std::string("their states stream through the GPU over the host link")
+                               : fmt::format("{:.3g} GB/s with torch's optimizers (FSDP), {:.3g} GB/s with DeepSpeed's (ZeRO)",
+                                             p.torch_cpu_optimizer_bandwidth.value / 1e9, p.cpu_optimizer_bandwidth.value / 1e9);
+  return fmt::format("offloaded optimizer, per rank: {}; once per optimizer step, so more accumulation amortises it", rate);
+}
+
+}  // namespace
+
 std::vector<std::string> list_assumptions(const EstimateRequest& r, const EstimateResult& result) {
   std::vector<std::string> out = r.cluster.assumptions;
   const Recipe& c = r.recipe;
@@ -248,6 +262,7 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
                               r.cluster.price_source));
   else
     out.push_back("price: none known for these GPUs; give --price-per-gpu-hour");
+  if (c.offload.optimizer == OffloadTarget::Cpu) out.push_back(offload_assumption(result));
   if (c.is_adapter() && result.model.has_tied_head && result.model.head.is_adapted)
     out.push_back("the adapted head shares its frozen weight with the embedding");
   if (r.options.fsdp_version == 1) out.push_back("FSDP means version 1 (FullyShardedDataParallel)");

@@ -29,6 +29,13 @@ StepColumns make_columns(const EstimateRequest& r, const Strategy& strategy, con
   return out;
 }
 
+CommModel make_step_comm(const EstimateRequest& r, const Strategy& strategy, const FrameworkConvention& framework,
+                         const Profile& profile) {
+  CommModel comm = make_comm_model(r.cluster, profile, strategy.mesh);
+  comm.cpu_optimizer = host_optimizer_rate(profile, framework, strategy.engine, comm.host_link);
+  return comm;
+}
+
 FlopsPerSec total_peak(const StepColumns& columns) {
   FlopsPerSec sum;
   for (const std::size_t c : columns.own_of_rank) sum += columns.models[c].peak;

@@ -16,6 +16,10 @@ struct StepColumns {
 StepColumns make_columns(const EstimateRequest& request, const Strategy& strategy, const FrameworkConvention& framework,
                          const Profile& profile, const Numerics& numerics);
 
+/// Communication and copies, with the optimizer step of offloaded states at the rate of the engine that steps them.
+CommModel make_step_comm(const EstimateRequest& request, const Strategy& strategy, const FrameworkConvention& framework,
+                         const Profile& profile);
+
 /// The datasheet rates of the GPUs a strategy uses, together: what MFU and HFU divide by.
 FlopsPerSec total_peak(const StepColumns& columns);
 

@@ -150,6 +150,7 @@ struct Block {
 /// What a block costs on one kind of GPU.
 struct BlockCost {
   Seconds device;
+  Seconds host_tail;  // from when the host begins to launch its kernels to their end, on a device that waits for nothing else
   double flops{};
   std::int64_t num_kernels{};
 };

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "planner/instruction_cost.h"
+#include "planner/overlap.h"
 
 namespace gpuplan {
 namespace {
@@ -17,6 +19,7 @@ struct Clock {
   std::array<double, kNumStreams> free{}, gate{}, busy{};
   double host{}, end{}, flops{};
   std::array<std::size_t, 2> received{};
+  CommunicationSpans communication;  // known so far, in program order
 
   // The turns of a repeat soon all take the same time; then the rest of them is one shift.
   static constexpr std::size_t kNumClocks = 3 * std::size_t(kNumStreams) + 3;
@@ -94,28 +97,30 @@ class ForwardPass {
     c.free = c.gate = c.busy = {};
     c.host = c.end = c.flops = 0;
     c.received = {};
+    c.communication.clear();
   }
 
-  double duration(const RankProgram& p, const Instruction& i, const RankClass& rank_class) const {
+  /// Layers repeat: most collectives are the last one of their kind again.
+  double collective(const Instruction& i) {
+    LastCollective& last = last_[std::size_t(i.op)];
+    if (last.axis == i.axis && last.work == i.work && last.messages == i.frame) return last.time;
+    const std::int64_t messages = std::max<std::int64_t>(1, i.frame);
+    last = {i.axis, i.work, i.frame,
+            (i.op == OpCode::AllReduce ? comm_.all_reduce_time(i.axis, i.work) : comm_.gather_time(i.axis, i.work, messages))
+                .value};
+    return last.time;
+  }
+
+  double duration(const RankProgram& p, const Instruction& i, const RankClass& rank_class) {
     const CostModel& device = columns_[rank_class.costs];
-    const auto uses_nvme = [&] {
-      const auto operands = all_.operands_of(p, i);
-      return std::any_of(operands.begin(), operands.end(),
-                         [&](Operand o) { return p.buffers[id(o)].space == MemorySpace::Nvme; });
-    };
     switch (i.op) {
-      case OpCode::Call: return all_.costs[rank_class.costs][i.block].device.value;
       case OpCode::AllGather:
-      case OpCode::ReduceScatter: return comm_.gather_time(i.axis, i.work, std::max<std::int64_t>(1, i.frame)).value;
-      case OpCode::AllReduce: return comm_.all_reduce_time(i.axis, i.work).value;
+      case OpCode::ReduceScatter:
+      case OpCode::AllReduce: return collective(i);
       case OpCode::Send: return comm_.send_time(i.work).value;
       case OpCode::CopyIn:
-      case OpCode::CopyOut: return (i.work / (uses_nvme() ? comm_.nvme : comm_.host_link)).value;
-      case OpCode::Cast: return double(i.work.count) / device.memory.value;
-      case OpCode::OptimizerStep:
-        if (i.stream != StreamId::Host) return (i.work / device.memory).value;
-        return (i.work / (uses_nvme() ? std::min(comm_.nvme, comm_.cpu_optimizer) : comm_.cpu_optimizer)).value;
-      default: return 0;
+      case OpCode::CopyOut: return (i.work / (uses_nvme(all_, p, i) ? comm_.nvme : comm_.host_link)).value;
+      default: return work_of(all_, p, i, rank_class.costs, device, comm_).value;
     }
   }
 
@@ -149,6 +154,7 @@ class ForwardPass {
     for (auto* times : {&c.written, &c.read})
       for (double& t : *times)
         if (t >= c.turn_began) t += shift;
+    c.communication.shift(c.turn_began, shift);
     c.advance_all(delta, double(c.turns));
     return false;
   }
@@ -193,15 +199,17 @@ class ForwardPass {
       if (*o & kWrite) start = std::max({start, c.written[b], c.read[b]});
     }
     const double launched = c.host;
-    std::int64_t kernels = is_release || i.op == OpCode::LoadBatch ? 0 : 1 + i.hook_kernels;
-    if (i.op == OpCode::Call)
-      kernels = all_.costs[rank_class.costs][i.block].num_kernels,
-      c.flops += all_.costs[rank_class.costs][i.block].flops;
-    c.host += double(kernels) * device.dispatch.value;
+    const Seconds launching = double(kernels_of(all_, i, rank_class.costs)) * device.dispatch;
+    const double host_tail = host_tail_of(all_, i, rank_class.costs, launching).value;
+    if (i.op == OpCode::Call) c.flops += all_.costs[rank_class.costs][i.block].flops;
+    c.host += launching.value;
     if (!is_release) start = std::max(start, launched);
-    const double work = duration(p, i, rank_class);
-    double finish = std::max(start + work, is_release ? 0 : c.host);
+    double work = duration(p, i, rank_class);
+    if (i.op == OpCode::Call) work = c.communication.finish(start, work, device.overlap_slowdown) - start;
+    double finish = std::max(start + work, is_release ? 0 : launched + host_tail);
     if (i.op == OpCode::Recv) finish = std::max(start, mail_[k].times[i.frame][c.received[i.frame]++]);
+    if (takes_multiprocessors(i.op))
+      c.communication.add(i.op == OpCode::Recv ? finish - comm_.send_time(i.work).value : start, finish);
     if (i.op == OpCode::Send) mail_[i.frame == 0 ? k + 1 : k - 1].times[i.frame].push_back(finish);
     if (!is_release) {
       c.free[s] = finish;
@@ -219,6 +227,16 @@ class ForwardPass {
     }
   }
 
+  /// Collectives, sends and receives are kernels; copies to and from the host have engines of their own.
+  static bool takes_multiprocessors(OpCode op) { return op >= OpCode::AllGather && op <= OpCode::Recv; }
+
+  struct LastCollective {
+    Axis axis{};  // None: no collective yet
+    Bytes work;
+    std::uint32_t messages{};
+    double time{};
+  };
+  std::array<LastCollective, std::size_t(OpCode::Count)> last_{};
   const StepProgram& all_;
   std::span<const CostModel> columns_;
   const CommModel& comm_;
@@ -228,11 +246,7 @@ class ForwardPass {
 }  // namespace
 
 StepTime forward_pass(const StepProgram& program, std::span<const CostModel> columns, const CommModel& comm) {
-  StepTime out = ForwardPass(program, columns, comm).run();
-  // A running collective takes SMs and bandwidth from compute: the overlapped part of it slows the compute beside it.
-  const double overlapped = std::max(0.0, std::min(out.communication.value, out.compute.value) - out.exposed.value);
-  if (!columns.empty() && overlapped > 0) out.step += Seconds{columns[0].overlap_slowdown * overlapped};
-  return out;
+  return ForwardPass(program, columns, comm).run();
 }
 
 }  // namespace gpuplan

@@ -21,12 +21,16 @@ struct Transfer {
 class AnalyticNetwork final : public Network {
  public:
   AnalyticNetwork(std::span<const Communicator> communicators, const CommModel& comm, EventQueue& queue)
-      : communicators_(communicators.begin(), communicators.end()), comm_(comm), queue_(queue) {}
+      : communicators_(communicators.begin(), communicators.end()),
+        comm_(comm),
+        queue_(queue) {}
 
   std::uint32_t open(const CollectiveCall& call) override {
     const Communicator& c = communicators_[call.communicator];
-    return add({.duration = duration(c, call), .communicator = call.communicator,
-                .num_missing = std::uint32_t(c.ranks.size()), .sent = c.size > 1 ? lower(call, c, comm_).payload : Bytes{}});
+    return add({.duration = duration(c, call),
+                .communicator = call.communicator,
+                .num_missing = std::uint32_t(c.ranks.size()),
+                .sent = c.size > 1 ? lower(call, c, comm_).payload : Bytes{}});
   }
 
   void join(std::uint32_t transfer, std::uint32_t member, SimTime now) override {

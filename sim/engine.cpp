@@ -60,6 +60,12 @@ class StepRun {
  private:
   const Instruction& instruction(const Rank& r, const Task& t) const { return r.tasks.program().instructions[t.instruction]; }
   const CostModel& device(const Rank& r) const { return in_.columns.models[r.column]; }
+  /// The real rank of the next stage, or of the one before.
+  std::int64_t peer_of(const Rank& sender, const Instruction& i) const {
+    const std::int64_t stride = in_.program.mesh.data_parallel();
+    return folding_.ranks[index_of(sender)] + (i.frame == 0 ? stride : -stride);
+  }
+  Rank& rank_of(std::int64_t real) { return ranks_[folding_.representative[std::size_t(real)]]; }
   std::uint32_t index_of(const Rank& r) const { return std::uint32_t(&r - ranks_.data()); }
 
   void make_ranks();
@@ -160,9 +166,10 @@ void StepRun::fill(Rank& rank) {
     if (!task) continue;
     const Instruction& i = instruction(rank, *task);
     const std::int64_t kernels = kernels_of(in_.program, i, rank.column);
+    const Seconds launching = double(kernels) * device(rank).dispatch;
     task->launched = rank.host;
-    rank.host += to_sim_time(double(kernels) * device(rank).dispatch);
-    task->floor = rank.host;
+    rank.host += to_sim_time(launching);
+    task->floor = task->launched + to_sim_time(host_tail_of(in_.program, i, rank.column, launching));
     if (i.op == OpCode::Call) rank.flops += in_.program.costs[rank.column][i.block].flops;
     if (task->num_waiting == 0) ready(rank, *task);
   }
@@ -260,9 +267,9 @@ void StepRun::own_transfer(std::uint32_t id, Rank& rank, Task& task) {
 }
 
 void StepRun::send(Rank& rank, Task& task, const Instruction& i) {
-  const std::int64_t from = folding_.ranks[index_of(rank)], stride = in_.program.mesh.data_parallel();
-  const std::int64_t to = i.frame == 0 ? from + stride : from - stride;
+  const std::int64_t from = folding_.ranks[index_of(rank)], to = peer_of(rank, i);
   change_transfers(rank, 1);
+  change_transfers(rank_of(to), 1);
   own_transfer(network_.send(from, to, i.work, now_), rank, task);
 }
 
@@ -280,8 +287,8 @@ void StepRun::receive(Rank& rank, Task& task, const Instruction& i) {
 
 /// A message is with its receiver, who may be waiting for it.
 void StepRun::deliver(const Rank& sender, const Instruction& i, std::uint32_t span) {
-  const std::int64_t from = folding_.ranks[index_of(sender)], stride = in_.program.mesh.data_parallel();
-  Rank& receiver = ranks_[folding_.representative[std::size_t(i.frame == 0 ? from + stride : from - stride)]];
+  Rank& receiver = rank_of(peer_of(sender, i));
+  change_transfers(receiver, -1);
   Rank::Mail& mail = receiver.mail[i.frame];
   if (mail.waiting == 0) {
     mail.arrived.push_back(span);

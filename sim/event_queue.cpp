@@ -83,7 +83,8 @@ void EventQueue::sink(Key key) {
   for (std::size_t first = 1; first < size; first = at * kArity + 1) {
     std::size_t least = first;
     if (first + kArity <= size) {
-      const std::size_t a = first + (keys[first + 1] < keys[first]), b = first + 2 + (keys[first + 3] < keys[first + 2]);
+      const std::size_t a = first + (keys[first + 1] < keys[first]),
+                        b = first + 2 + (keys[first + 3] < keys[first + 2]);
       least = keys[b] < keys[a] ? b : a;
     } else {
       for (std::size_t k = first + 1; k < size; ++k) least = keys[k] < keys[least] ? k : least;

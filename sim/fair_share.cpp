@@ -37,10 +37,6 @@ std::uint32_t FairShare::add_route(std::span<const LinkUse> route) {
   return std::uint32_t(routes_.size() - 1);
 }
 
-std::span<const LinkUse> FairShare::route(std::uint32_t id) const {
-  return {uses_.data() + routes_[id].begin, uses_.data() + routes_[id].end};
-}
-
 bool FairShare::is_slack(const Link& link) const { return link.demand <= link.capacity * kTie; }
 
 void FairShare::mark_changed(std::uint32_t link) {

@@ -21,7 +21,9 @@ class FairShare {
 
   /// Links named twice count twice. Returns the route's id; ids count from 0.
   std::uint32_t add_route(std::span<const LinkUse> route);
-  std::span<const LinkUse> route(std::uint32_t id) const;
+  std::span<const LinkUse> route(std::uint32_t id) const {
+    return {uses_.data() + routes_[id].begin, uses_.data() + routes_[id].end};
+  }
   /// What a flow over it gets alone; infinite without links.
   BytesPerSec free_rate(std::uint32_t route) const { return {routes_[route].free_rate}; }
 
@@ -38,10 +40,10 @@ class FairShare {
 
  private:
   struct Link {
-    double capacity{}, demand{};       // demand: weight x free rate of its flows
+    double capacity{}, demand{};  // demand: weight x free rate of its flows
     std::vector<std::uint32_t> flows;
-    std::uint64_t epoch{};             // the search that found it last
-    double left{}, open_weight{};      // while solving: capacity not given away, weights of flows without a rate
+    std::uint64_t epoch{};         // the search that found it last
+    double left{}, open_weight{};  // while solving: capacity not given away, weights of flows without a rate
     std::uint32_t num_open{};
     bool is_changed{};
   };

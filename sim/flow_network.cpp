@@ -39,7 +39,8 @@ class FlowNetwork final : public Network {
   void join(std::uint32_t transfer, std::uint32_t member, SimTime now) override { runs_[transfer]->join(member, now); }
 
   std::uint32_t send(std::int64_t from_rank, std::int64_t to_rank, Bytes message, SimTime now) override {
-    const std::uint32_t route = remember(peer_routes_, {from_rank, to_rank}, [&] { return links_.route(from_rank, to_rank); });
+    const std::uint32_t route =
+        remember(peer_routes_, {from_rank, to_rank}, [&] { return links_.route(from_rank, to_rank); });
     sent_.add(from_rank, message);
     return begin_message(route, message, to_sim_time(comm_.axes[std::size_t(Axis::Pp)].link.latency), now);
   }

@@ -22,7 +22,9 @@ class Lanes {
   enum class Kind : std::uint8_t { Ready, Sent };
 
   Lanes(std::vector<BytesPerSec> capacities, EventQueue& queue)
-      : shares_(std::move(capacities)), loads_(shares_.num_links()), queue_(queue) {}
+      : shares_(std::move(capacities)),
+        loads_(shares_.num_links()),
+        queue_(queue) {}
 
   std::uint32_t add_route(std::span<const LinkUse> route) { return shares_.add_route(route); }
   /// How long the busiest link takes when a byte goes over each of the routes.
@@ -46,11 +48,11 @@ class Lanes {
 
  private:
   struct Lane {
-    double bytes{}, left{};        // of the message
-    SimTime updated;               // when `left` was true
-    double rate{};                 // since then, in bytes per second
-    SimTime due;                   // its end at this rate
-    SimTime queued = kNeverTime;   // when the pending event is: not later than `due`, so that slowing down costs no event
+    double bytes{}, left{};  // of the message
+    SimTime updated;         // when `left` was true
+    double rate{};           // since then, in bytes per second
+    SimTime due;             // its end at this rate
+    SimTime queued = kNeverTime;  // its event's; not after `due`, so that slowing down costs no event
     std::uint32_t route{}, stamp{};
     LaneOwner owner;
   };

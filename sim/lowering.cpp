@@ -8,15 +8,17 @@ namespace {
 Lowering lower_message(const CollectiveCall& call, const CommModel& comm) {
   const LinkCost& link = comm.axes[std::size_t(Axis::Pp)].link;
   const double bytes = double(call.message.count) / double(call.num_messages);
-  return {.all_steps = link.latency, .wire_bytes = bytes, .wire_time = {bytes / link.bandwidth.value}, .payload = call.message};
+  return {.all_steps = link.latency,
+          .wire_bytes = bytes,
+          .wire_time = {bytes / link.bandwidth.value},
+          .payload = call.message};
 }
 
 }  // namespace
 
 Lowering lower(const CollectiveCall& call, const Communicator& communicator, const CommModel& comm) {
   if (call.kind == CollectiveKind::SendRecv) return lower_message(call, comm);
-  const CollectiveChoice choice =
-      comm.choose(call.kind, communicator.axis, {call.message.count / call.num_messages});
+  const CollectiveChoice choice = comm.choose(call.kind, communicator.axis, {call.message.count / call.num_messages});
   const BytesPerSec bandwidth = comm.axes[std::size_t(communicator.axis)].link.bandwidth;
   Lowering out{.algorithm = choice.algorithm, .base = choice.base};
   out.all_steps = double(choice.intra_steps) * choice.intra_step + double(choice.inter_steps) * choice.inter_step;

@@ -8,10 +8,10 @@ namespace gpuplan {
 
 struct Lowering {
   Algorithm algorithm{};
-  Seconds base, all_steps;   // latencies: once per piece, of all steps together
-  double wire_bytes{};       // payload that each rank sends (mean), with what the protocol adds and the switch saves
-  Seconds wire_time;         // what these take on the links of the group
-  Bytes payload;             // of the whole call
+  Seconds base, all_steps;  // latencies: once per piece, of all steps together
+  double wire_bytes{};      // payload that each rank sends (mean), with what the protocol adds and the switch saves
+  Seconds wire_time;        // what these take on the links of the group
+  Bytes payload;            // of the whole call
 };
 
 /// Of a call cut into call.num_messages pieces. Requires a communicator of two or more.

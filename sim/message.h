@@ -8,7 +8,8 @@ namespace gpuplan {
 class MessageRun final : public CollectiveRun {
  public:
   MessageRun(const RunContext& context, std::uint32_t transfer)
-      : CollectiveRun(context, transfer), lane_(context.lanes.add({transfer, 0}, 0)) {}
+      : CollectiveRun(context, transfer),
+        lane_(context.lanes.add({transfer, 0}, 0)) {}
 
   /// The bytes set out at `start`.
   void begin(std::uint32_t route, Bytes message, SimTime start) {

@@ -4,7 +4,8 @@ namespace gpuplan {
 
 Nvls::Nvls(const RunContext& context, std::uint32_t transfer, const Communicator& communicator,
            std::span<const std::uint32_t> routes)
-    : CollectiveRun(context, transfer), communicator_(communicator) {
+    : CollectiveRun(context, transfer),
+      communicator_(communicator) {
   for (std::uint32_t m = 0; m < routes.size(); ++m) {
     const std::uint32_t lane = context.lanes.add({transfer, m}, routes[m]);
     if (m == 0) first_lane_ = lane;

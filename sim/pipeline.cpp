@@ -22,19 +22,19 @@ std::int64_t parent_in_second_tree(std::int64_t node, std::int64_t size) {
   return is_even ? size - 1 - parent : (parent + 1) % size;
 }
 
-/// Of every member: machine by machine, the first of each in the tree.
-std::vector<std::int64_t> parents(int tree, std::int64_t size, std::int64_t ranks_per_node) {
+/// Of every member, machine by machine: local rank `head` is in the tree, the others follow it in a chain.
+std::vector<std::int64_t> parents(bool is_second, std::int64_t head, std::int64_t size, std::int64_t ranks_per_node) {
   const std::int64_t nodes = size / ranks_per_node;
   std::vector<std::int64_t> out(std::size_t(size), kNoParent);
   for (std::int64_t m = 0; m < size; ++m) {
+    const std::int64_t node = m / ranks_per_node, local = m % ranks_per_node;
     std::int64_t& parent = out[std::size_t(m)];
-    if (m % ranks_per_node != 0) {
-      parent = m - 1;
+    if (local != head) {
+      parent = node * ranks_per_node + (local + ranks_per_node - 1) % ranks_per_node;
       continue;
     }
-    const std::int64_t node = m / ranks_per_node;
-    const std::int64_t up = tree == 0 ? parent_in_tree(node, nodes) : parent_in_second_tree(node, nodes);
-    parent = up == kNoParent ? kNoParent : up * ranks_per_node;
+    const std::int64_t up = is_second ? parent_in_second_tree(node, nodes) : parent_in_tree(node, nodes);
+    if (up != kNoParent) parent = up * ranks_per_node + head;
   }
   return out;
 }
@@ -42,9 +42,10 @@ std::vector<std::int64_t> parents(int tree, std::int64_t size, std::int64_t rank
 }  // namespace
 
 Pipeline double_tree(std::int64_t size, std::int64_t ranks_per_node) {
-  Pipeline out{.num_trees = 2};
+  const bool has_many_heads = ranks_per_node < size;  // within one machine all chains are alike
+  Pipeline out{.num_trees = 2 * int(has_many_heads ? ranks_per_node : 1)};
   for (int tree = 0; tree < out.num_trees; ++tree) {
-    const auto parent = parents(tree, size, ranks_per_node);
+    const auto parent = parents(tree % 2 == 1, tree / 2, size, ranks_per_node);
     std::vector<std::uint32_t> up(std::size_t(size), 0), down(std::size_t(size), 0);  // of each member but the root
     for (std::int64_t m = 0; m < size; ++m) {
       if (parent[std::size_t(m)] == kNoParent) continue;

@@ -36,7 +36,7 @@ SimulatedPlan simulate_plan(const EstimateRequest& r, const TrainedModel& model,
   const SimInput input{.request = r,
                        .program = program,
                        .columns = columns,
-                       .comm = make_comm_model(r.cluster, profile, strategy.mesh),
+                       .comm = make_step_comm(r, strategy, framework, profile),
                        .strategy = strategy,
                        .num_layers = model.num_layers()};
   plan.simulation = simulate(input, options);

@@ -6,7 +6,9 @@ namespace gpuplan {
 
 Ring::Ring(const RunContext& context, std::uint32_t transfer, const Communicator& communicator,
            std::span<const std::uint32_t> routes)
-    : CollectiveRun(context, transfer), communicator_(communicator), members_(communicator.ranks.size()) {
+    : CollectiveRun(context, transfer),
+      communicator_(communicator),
+      members_(communicator.ranks.size()) {
   std::vector<bool> has_previous(members_.size());
   for (std::uint32_t m = 0; m < members_.size(); ++m) {
     const std::uint32_t lane = context.lanes.add({transfer, m}, routes[m]), next = communicator.next_member[m];

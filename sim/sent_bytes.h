@@ -26,7 +26,9 @@ class SentBytes {
     if (std::size_t(rank) >= by_rank_.size()) by_rank_.resize(std::size_t(rank) + 1);
     by_rank_[std::size_t(rank)] += sent;
   }
-  Bytes of(std::int64_t rank) const { return std::size_t(rank) < by_rank_.size() ? by_rank_[std::size_t(rank)] : Bytes{}; }
+  Bytes of(std::int64_t rank) const {
+    return std::size_t(rank) < by_rank_.size() ? by_rank_[std::size_t(rank)] : Bytes{};
+  }
 
  private:
   std::vector<Bytes> by_rank_;

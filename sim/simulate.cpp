@@ -72,6 +72,23 @@ void sum_up(Simulation& s) {
     *mean /= ranks;
 }
 
+/// Links that carried anything, busiest first.
+std::vector<LinkUseSummary> sum_links(const Network& network, const Topology& topology, SimTime step) {
+  std::vector<LinkUseSummary> out;
+  const double seconds = std::max(1e-12, step.seconds().value);
+  const std::span<const LinkLoad> loads = network.link_loads();
+  for (std::uint32_t link = 0; link < loads.size(); ++link) {
+    const LinkLoad& load = loads[link];
+    if (load.busy <= SimTime{}) continue;
+    out.push_back({.link = link,
+                   .busy = load.busy.seconds().value / seconds,
+                   .utilisation = load.carried / (topology.link(link).capacity.value * seconds),
+                   .carried = Bytes{std::int64_t(load.carried)}});
+  }
+  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.utilisation > b.utilisation; });
+  return out;
+}
+
 std::size_t class_of(const StepProgram& program, std::int64_t rank) {
   for (std::size_t k = 0; k < program.classes.size(); ++k)
     if (rank >= program.classes[k].first_rank && rank < program.classes[k].first_rank + program.classes[k].num_ranks) return k;
@@ -104,6 +121,7 @@ Simulation simulate(const SimInput& input, const SimOptions& options) {
                          .name = rank_name(input.program, folding.ranks[r]),
                          .flops = result.flops[r],
                          .sent = network->bytes_sent(folding.ranks[r])});
+  if (out.topology) out.links = sum_links(*network, *out.topology, out.step);
   measure(out, input);
   sum_up(out);
   out.critical_path = find_critical_path(out.spans);

@@ -6,7 +6,8 @@ namespace gpuplan {
 std::unique_ptr<Network> make_flow_network(std::span<const Communicator> communicators, const CommModel& comm,
                                            const Topology& topology, EventQueue& queue) {
   NetworkLinks links;
-  for (std::uint32_t link = 0; link < topology.num_links(); ++link) links.capacities.push_back(topology.link(link).capacity);
+  for (std::uint32_t link = 0; link < topology.num_links(); ++link)
+    links.capacities.push_back(topology.link(link).capacity);
   links.ring_route = [&topology](std::int64_t from, std::int64_t to, const GroupShape& group) {
     return topology.ring_route(from, to, group.ranks_per_node(), group.size);
   };

@@ -1,5 +1,7 @@
 #include "sim/tree.h"
 
+#include <algorithm>
+
 namespace gpuplan {
 
 Tree::Tree(const RunContext& context, std::uint32_t transfer, const Communicator& communicator, Pipeline pipeline,
@@ -19,12 +21,25 @@ Tree::Tree(const RunContext& context, std::uint32_t transfer, const Communicator
     edges_of_member_[edge.to].push_back(e);
   }
   busiest_ = context.lanes.seconds_per_byte(routes);
+  most_edges_ = most_edges();
+}
+
+std::uint32_t Tree::most_edges() const {
+  const auto per_node = std::uint32_t(communicator_.shape.ranks_per_node());
+  std::vector<std::uint32_t> of_member(communicator_.ranks.size()), of_node(communicator_.ranks.size());
+  std::uint32_t most = 0;
+  for (const PipelineEdge& e : pipeline_.edges) {
+    const bool crosses = e.from / per_node != e.to / per_node;
+    most = std::max(most, crosses ? ++of_node[e.from / per_node] : ++of_member[e.from]);
+  }
+  return most;
 }
 
 void Tree::open(const CollectiveCall& call, const Lowering& lowering) {
   call_ = call;
   latency_ = to_sim_time(lowering.base + lowering.all_steps);
-  bytes_ = busiest_ > 0 ? lowering.wire_time.value / busiest_ : 0;
+  bytes_ = lowering.wire_bytes / most_edges_;
+  if (busiest_ > 0) bytes_ = std::min(bytes_, lowering.wire_time.value / busiest_);
   pieces_left_ = call.num_messages;
   reset();
 }

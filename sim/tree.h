@@ -8,25 +8,27 @@ namespace gpuplan {
 
 /// An edge of the pipeline: messages from one member to another that pass on what `sources` bring.
 struct PipelineEdge {
-  std::uint32_t from{}, to{};           // members
-  std::vector<std::uint32_t> sources;   // edges
-  int tree{};                           // which part of the message
+  std::uint32_t from{}, to{};          // members
+  std::vector<std::uint32_t> sources;  // edges
+  int tree{};                          // which part of the message
 };
 struct Pipeline {
   std::vector<PipelineEdge> edges;
   int num_trees = 1;  // parts of the message
 };
 
-/// Two trees over the machines, each for half of the message, inner nodes of one being leaves of the other; within a machine a
-/// chain whose first rank is in the trees. Up to the root the halves are reduced, down they are spread.
+/// Pairs of trees over the machines, inner nodes of one being leaves of the other; within a machine a chain that begins with the
+/// rank that is in the trees. Every local rank heads a pair, so that all adapters carry their share. Up to the root the parts
+/// of the message are reduced, down they are spread.
 /// Source: NVIDIA/nccl src/graph/trees.cc; Sanders, Speck, Traeff 2009, Two-tree algorithms.
 Pipeline double_tree(std::int64_t size, std::int64_t ranks_per_node);
 /// Member 0 to all others, one after the other.
 Pipeline chain(std::int64_t size);
 
 /// The latency of all levels passes first, then all edges move bytes at once: NCCL's closed form, latency + wire time, says so
-/// too (edges near the leaves could begin earlier, and would leave the links earlier). Edges carry as many bytes as make
-/// the busiest link take the closed form's wire time when nobody else is there.
+/// too (edges near the leaves could begin earlier, and would leave the links earlier). Edges carry so many bytes that the
+/// busiest rank or machine sends the closed form's wire bytes, or fewer: a link on the way may take the closed form's wire
+/// time when nobody else is there, not more.
 class Tree final : public CollectiveRun {
  public:
   /// `routes`: per edge of `pipeline`. For a communicator whose ranks are all simulated.
@@ -44,6 +46,7 @@ class Tree final : public CollectiveRun {
     std::uint32_t num_open_sources{};  // that have not ended
     bool is_sent{};
   };
+  std::uint32_t most_edges() const;
   void reset();
   void prepare(std::uint32_t edge, SimTime now);
   void end_if_passed_on(std::uint32_t edge, SimTime now);
@@ -59,8 +62,9 @@ class Tree final : public CollectiveRun {
   CollectiveCall call_;
   std::int64_t pieces_left_{};
   SimTime latency_;
-  double busiest_{};  // seconds that the busiest link takes per byte on every edge
-  double bytes_{};    // of an edge
+  double busiest_{};            // seconds that the busiest link takes per byte on every edge
+  std::uint32_t most_edges_{};  // that leave a rank for others of its machine, or a machine
+  double bytes_{};              // of an edge
 };
 
 }  // namespace gpuplan

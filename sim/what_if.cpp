@@ -18,7 +18,7 @@ namespace {
 constexpr double kGiga = 1e9, kTera = 1e12, kMicro = 1e-6;
 
 /// The graph is then drawn anew from the fabric.
-void forget_layout(ClusterSpec&) {}
+void forget_layout(ClusterSpec& c) { c.layout = {}; }
 
 /// Works the ring of a machine out anew, as if nothing had been measured on it.
 void relink(ClusterSpec& c, const Profile& profile, FabricKind fabric) {
@@ -95,7 +95,9 @@ constexpr std::array kLevers{
                   p.host_link_efficiency = 1;
                 }},
     WhatIfLever{"cpu-adam", "GB/s", "memory rate of an optimizer step on the CPU",
-                [](ClusterSpec&, Profile& p, double v) { p.cpu_optimizer_bandwidth = BytesPerSec{v * kGiga}; }}};
+                [](ClusterSpec&, Profile& p, double v) {
+                  p.cpu_optimizer_bandwidth = p.torch_cpu_optimizer_bandwidth = BytesPerSec{v * kGiga};
+                }}};
 
 const WhatIfLever& find_lever(const std::string& name) {
   std::vector<std::string> names;

@@ -29,7 +29,10 @@ Shape shape_of(const Tape& t) {
 LayerOp& flash_op(Tape& t, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, double factor,
                   bool is_causal) {
   LayerOp& o = t.op(OpKind::Attention, reads, writes);
-  o.cost = CostClass::FlashAttention;
+  o.cost = attention_kernel_used(t.c.model.spec, t.c.recipe, t.c.framework) == AttentionKernel::Cudnn
+               ? CostClass::CudnnAttention
+               : CostClass::FlashAttention;
+  o.m = o.n = t.c.recipe.seq_len, o.k = t.c.model.spec.head_dim;
   o.flops = factor * attention_flops(t.c.model.spec, t.c.recipe.micro_batch, t.c.recipe.seq_len,
                                      {.is_causal = is_causal, .is_windowed = t.c.is_windowed});
   return o;
@@ -156,12 +159,21 @@ double attention_flops(const ModelSpec& m, std::int64_t batch, std::int64_t seq,
   return full * (w - w * w / (2 * s)) / s;  // mean keys per query of a causal band of width w, over s
 }
 
+namespace {
+
+/// Bytes over those of the result. Fused: read once, written once. As framework ops, forward: x cos (2), minus its half (1),
+/// cat (2), times sin (2), sum (3); backward the same with the slices' gradients padded with zeros (2 more).
+/// Source: transformers modeling_llama.py apply_rotary_pos_emb, rotate_half.
+double rope_traffic(const Tape& t, bool is_backward) { return t.c.is_fused ? 2 : is_backward ? 12 : 10; }
+
+}  // namespace
+
 LocalId rope(Tape& t, LocalId x, std::int64_t width, Dim dim, const char* name) {
   const Dtype dtype = t.at(x).dtype;
   const LocalId y = t.wide(name, width, dim, dtype);
   const std::int64_t elements = t.at(y).elements;
   const LocalId temp = t.c.is_fused ? kNoLocal : t.scratch("rotated halves", 2 * elements, dtype);
-  const double traffic = 2.0 * double(t.at(y).bytes().count);
+  const double traffic = rope_traffic(t, false) * double(t.at(y).bytes().count);
   t.memory_op(OpKind::Rope, {x}, {y, temp}, traffic).kernels = t.c.is_fused ? 1 : 5;
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
@@ -169,7 +181,7 @@ LocalId rope(Tape& t, LocalId x, std::int64_t width, Dim dim, const char* name) 
         const LocalId scratch =
             tape.c.is_fused ? kNoLocal : tape.scratch("rotated halves", 2 * tape.at(dx).elements, tape.at(dx).dtype);
         tape.memory_op(OpKind::Rope, {tape.grad(s.ids[1])}, {dx, scratch},
-                       2.0 * 2.0 * double(tape.at(dx).bytes().count))
+                       rope_traffic(tape, true) * double(tape.at(dx).bytes().count))
             .kernels = tape.c.is_fused ? 1 : 7;
         tape.add_grad(s.ids[0], dx);
       },

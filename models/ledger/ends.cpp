@@ -66,12 +66,11 @@ LocalId in_place_loss(Tape& t, LocalId logits) {
   const FrameworkConvention& f = t.c.framework;
   const std::int64_t E = t.at(logits).elements;
   const Dtype low = t.at(logits).dtype;
-  const double bytes = double(bytes_of(E, Dtype::F32).count);
   const bool upcasts_first = !stays_16bit(t);
   LocalId in = upcasts_first ? t.cast(logits, loss_dtype(t, low), "logits in fp32") : logits;
   if (f.shifts_logits) {
     const LocalId shifted = logits_tensor(t, "shifted logits, contiguous", E, t.at(in).dtype);
-    loss_op(t, {in}, {shifted}, 2 * bytes);
+    loss_op(t, {in}, {shifted}, 2 * double(t.at(shifted).bytes().count));
     in = shifted;
   }
   LocalId output = kNoLocal;
@@ -79,7 +78,7 @@ LocalId in_place_loss(Tape& t, LocalId logits) {
     in = t.cast(in, Dtype::F32, "logits of the loss kernel in fp32");
     if (kept_logits(t) == KeptLogits::Fp32) output = t.cast(logits, Dtype::F32, "model output converted to fp32");
   }
-  loss_op(t, {in, upcasts_first ? kNoLocal : logits, output}, {in}, 3 * bytes);
+  loss_op(t, {in, upcasts_first ? kNoLocal : logits, output}, {in}, 3 * double(t.at(in).bytes().count));
   return t.cast(in, low, "gradient of logits");
 }
 

@@ -28,6 +28,11 @@ LocalId usable_weight(Tape& t, const LinearRef& l) {
     const LocalId w = t.scratch("dequantised weight", l.in * l.out, n.compute);
     LayerOp& o = t.op(OpKind::Dequantise, {}, {w});
     o.cost = CostClass::Dequantise;
+    o.kernels = 2;  // the scales, then the weights
+    if (t.c.recipe.quant.kind == BaseQuant::Gptq4) {
+      o.cost = CostClass::DequantiseGptq;
+      o.kernels = 10;  // auto_gptq unpacks weights and zeros with torch ops: expand, shift, cast, and, …
+    }
     o.traffic = double(l.in * l.out) * (0.52 + double(size_of(n.compute)));  // 4.127 bits in, compute dtype out
     o.weight = l.weight;
     return w;

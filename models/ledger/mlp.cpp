@@ -13,7 +13,7 @@ void fused_backward(Tape& t, const Tape::Step& s) {
   const bool is_one = s.ids[kUp] == s.ids[kGate];
   const LocalId dup = is_one ? kNoLocal : t.new_grad(s.ids[kUp]);
   t.memory_op(OpKind::SwiGlu, {t.grad(s.ids[kOut]), s.ids[kGate], s.ids[kUp]}, {dgate, dup},
-              2.0 * 3.0 * double(t.at(s.ids[kOut]).bytes().count));
+              5.0 * double(t.at(s.ids[kOut]).bytes().count));
   t.add_grad(s.ids[kGate], dgate);
   if (!is_one) t.add_grad(s.ids[kUp], dup);
 }
@@ -24,11 +24,11 @@ void multiply_backward(Tape& t, const Tape::Step& s) {
   const LocalId dact = t.new_grad(s.ids[kAct]);
   if (s.ids[kUp] == s.ids[kGate]) {  // halves of one buffer: its gradient is written by both parents
     const LocalId dboth = t.new_grad(s.ids[kGate]);
-    t.memory_op(OpKind::Multiply, {dout, s.ids[kAct], s.ids[kUp]}, {dact, dboth}, 3.0 * bytes).kernels = 3;
+    t.memory_op(OpKind::Multiply, {dout, s.ids[kAct], s.ids[kUp]}, {dact, dboth}, 8.0 * bytes).kernels = 3;
     t.add_grad(s.ids[kGate], dboth);
   } else {
     const LocalId dup = t.new_grad(s.ids[kUp]);
-    t.memory_op(OpKind::Multiply, {dout, s.ids[kAct], s.ids[kUp]}, {dact, dup}, 3.0 * bytes).kernels = 2;
+    t.memory_op(OpKind::Multiply, {dout, s.ids[kAct], s.ids[kUp]}, {dact, dup}, 6.0 * bytes).kernels = 2;
     t.add_grad(s.ids[kUp], dup);
   }
   t.add_grad(s.ids[kAct], dact);
@@ -49,15 +49,15 @@ LocalId inner_tensor(Tape& t, const char* name, std::int64_t elements, Dtype dty
 }
 
 /// The activation of x, or of its first half where gate and up are one buffer. ReLU's backward needs its output alone, the
-/// written-out GELU its intermediates too. `traffic` in bytes of the result.
-LocalId activate(Tape& t, LocalId x, const char* name, std::int64_t elements, double traffic) {
+/// written-out GELU its intermediates too: eight kernels of two or three tensors each.
+LocalId activate(Tape& t, LocalId x, const char* name, std::int64_t elements) {
   const std::string& activation = t.c.model.spec.activation;
   const bool is_written_out = activation == "gelu_new" && !t.c.is_mlp_fused && !t.c.framework.has_own_models;
   const Dtype dtype = t.at(x).dtype;
   const LocalId act = inner_tensor(t, name, elements, dtype);
   const LocalId extra = is_written_out ? inner_tensor(t, "gelu_new intermediates", 3 * elements, dtype) : kNoLocal;
   LayerOp& o = t.memory_op(OpKind::Activation, {x}, {act, extra},
-                           (is_written_out ? 8.0 : traffic) * double(t.at(act).bytes().count));
+                           (is_written_out ? 20.0 : 2.0) * double(t.at(act).bytes().count));
   o.kernels = is_written_out ? 8 : 1;
   t.saves(activation == "relu" ? act : x, "activation backward");
   t.saves(extra, "gelu_new backward: tanh, its factors");
@@ -76,10 +76,10 @@ LocalId gated(Tape& t, LocalId gate, LocalId up) {
     t.then_backward(fused_backward, {gate, up, kNoLocal, out});
     return out;
   }
-  const LocalId act = activate(t, gate, "activated gate", elements, 1.0);
+  const LocalId act = activate(t, gate, "activated gate", elements);
   const double bytes = double(t.at(act).bytes().count);
   const LocalId out = inner_tensor(t, "product", elements, dtype);
-  t.memory_op(OpKind::Multiply, {act, up}, {out}, 2.0 * bytes);
+  t.memory_op(OpKind::Multiply, {act, up}, {out}, 3.0 * bytes);
   t.saves(act, "product backward");
   t.saves(up, "product backward");
   t.then_backward(multiply_backward, {gate, up, act, out});
@@ -99,7 +99,7 @@ LocalId feed_forward(Tape& t, LocalId x, const LinearRef& gate, const LinearRef&
     inner = gated(t, g, linear(t, x, up));
   } else {
     const LocalId wide = linear(t, x, up);
-    inner = activate(t, wide, "activation output", t.at(wide).elements, 2.0);
+    inner = activate(t, wide, "activation output", t.at(wide).elements);
   }
   return linear(t, dropout(t, inner, t.c.model.spec.mlp_dropout), down);
 }

@@ -6,6 +6,21 @@
 namespace gpuplan {
 namespace {
 
+/// Bytes per element that a norm moves. LayerNorm is one kernel in torch too: forward reads and writes once; backward reads the
+/// gradient and the input twice (once for the weight's gradient) and writes once. RMSNorm is a chain of Python ops around an
+/// fp32 copy. Forward: pow 4+4, mean 4, times rsqrt 4+4, cast 4+b, times weight b+b. Backward: times weight b+b, cast b+4,
+/// the two factors of x * rsqrt 4+4 and 8+4, its mean 4, pow 4+4 and 8+4, their sum 8+4, cast 4+b.
+/// Source: transformers modeling_llama.py LlamaRMSNorm.forward, and the derivative of each of its ops.
+double norm_bytes(const Tape& t, double b, bool is_backward) {
+  if (t.c.is_fused || t.c.model.spec.norm == NormKind::LayerNorm) return (is_backward ? 5 : 2) * b;
+  return is_backward ? 60 + 4 * b : 24 + 3 * b;
+}
+
+std::uint8_t norm_kernels(const Tape& t, bool is_backward) {
+  if (t.c.is_fused || t.c.model.spec.norm == NormKind::LayerNorm) return is_backward ? 2 : 1;
+  return is_backward ? 12 : 6;
+}
+
 enum : std::size_t { kX, kStats, kValue, kY };
 
 void norm_backward(Tape& t, const Tape::Step& s) {
@@ -14,8 +29,8 @@ void norm_backward(Tape& t, const Tape::Step& s) {
   const LocalId dx = t.new_grad(x);
   // fp32 gradient of the value and two products of it live together in the framework's op chain
   const LocalId temp = t.c.is_fused ? kNoLocal : t.scratch("norm backward in fp32", 2 * elements, Dtype::F32);
-  LayerOp& o = t.memory_op(OpKind::Norm, {dy, saved, value}, {dx, temp}, 2.0 * 2.0 * double(t.at(dx).bytes().count));
-  o.kernels = t.c.is_fused ? 1 : 9;
+  LayerOp& o = t.memory_op(OpKind::Norm, {dy, saved, value}, {dx, temp}, norm_bytes(t, double(size_of(t.at(dx).dtype)), true) * double(elements));
+  o.kernels = norm_kernels(t, true);
   o.is_weight_gradient = t.c.model.trains_norms;
   t.add_grad(x, dx);
 }
@@ -47,8 +62,8 @@ LocalId norm(Tape& t, LocalId x, const char* name, LocalId y) {
   if (y == kNoLocal) y = t.tensor(name, elements, out, dims);
   const LocalId temp =
       t.c.is_fused || is_layer_norm ? kNoLocal : t.scratch("norm forward in fp32", elements, Dtype::F32);
-  LayerOp& o = t.memory_op(OpKind::Norm, {saved}, {y, value, temp}, 2.0 * double(bytes_of(elements, in).count));
-  o.kernels = t.c.is_fused ? 1 : 6;
+  LayerOp& o = t.memory_op(OpKind::Norm, {saved}, {y, value, temp}, norm_bytes(t, double(size_of(in)), false) * double(elements));
+  o.kernels = norm_kernels(t, false);
   t.then_backward(norm_backward, {x, saved, value, y});
   return y;
 }

@@ -74,6 +74,7 @@ FrameworkAlias read_framework(const json& value, const std::string& where) {
                        .software = fields.optional_string("software").value_or(""),
                        .text = fields.optional_string("text").value_or(""),
                        .record = fields.require_string("record"),
+                       .loss = fields.optional_string("loss").value_or(""),
                        .fsdp_version = int(fields.optional_int("fsdp_version", {1, 2}).value_or(1)),
                        .double_quant = fields.optional_bool("double_quant").value_or(false),
                        .loss_chunk_tokens = fields.optional_int("loss_chunk_tokens", {1, 1 << 20}),

@@ -23,9 +23,10 @@ struct QuantAlias {
 
 /// A point's framework: our record, and what its users do not state because the framework always does it.
 struct FrameworkAlias {
-  std::string norm, software;      // enumerations of the point
-  std::string text;                // a part of the point's own text, empty for any
+  std::string norm, software;      // enumerations of the point; no software: whatever it says where there is a text
+  std::string text;                // a part of the point's own text, empty for any; a speed point's is its source
   std::string record;
+  std::string loss;                // where a point does not say: row of the losses of a point
   int fsdp_version = 1;
   bool double_quant = false;                      // whatever the point says
   std::optional<std::int64_t> loss_chunk_tokens;  // of a chunked loss

@@ -41,6 +41,7 @@ struct SpeedFigures {
   std::string flops_kind;                 // which FLOPs the source counted, in its words
   std::optional<double> tokens_per_step;  // of the whole job; printed, or by arithmetic from what is
   std::optional<double> step_seconds;     // of one optimizer step; the same
+  std::optional<double> tflops_per_gpu;   // printed beside another metric, of `flops_kind`
 };
 
 struct PointLink {

@@ -47,6 +47,9 @@ PointPlan PointPlanner::plan(const Point& point) {
     r.options.shard_size = point.shard_size;
     r.cluster = cluster_of(point);
     if (r.strategy == "hsdp" && point.shard_size == point.num_gpus) r.strategy = "fsdp";  // one replica
+    // on one GPU an engine shards nothing; it is what offloads
+    if (r.strategy == "single" && r.recipe.offload.optimizer != OffloadTarget::None)
+      r.strategy = r.recipe.offload.params != OffloadTarget::None ? "zero3" : "zero2";
     const Strategy strategy = make_strategy(r.strategy, r.cluster, r.options);
     r.recipe.grad_accum = accumulation_of(point, r.recipe, strategy, framework.grad_accum);
     if (!strategy.layout.shards_weights)

@@ -49,6 +49,7 @@ struct LossRow {
 };
 constexpr std::array kLosses{LossRow{"", LossKernel::Plain, false},
                              LossRow{"plain", LossKernel::Plain, false},
+                             LossRow{"in_place", LossKernel::InPlace, false},
                              LossRow{"plain_fp32", LossKernel::Plain, false},
                              LossRow{"plain_fp32_shifted", LossKernel::Plain, false},
                              LossRow{"triton", LossKernel::InPlace, true},
@@ -66,7 +67,7 @@ constexpr std::array kAttentions{AttentionRow{"", AttentionKernel::Sdpa},
                                  AttentionRow{"eager_fused_softmax", AttentionKernel::Eager},
                                  AttentionRow{"sdpa", AttentionKernel::Sdpa},
                                  AttentionRow{"memory_efficient", AttentionKernel::Sdpa},
-                                 AttentionRow{"cudnn", AttentionKernel::Sdpa},
+                                 AttentionRow{"cudnn", AttentionKernel::Cudnn},
                                  AttentionRow{"flash", AttentionKernel::Flash},
                                  AttentionRow{"flash1", AttentionKernel::Flash},
                                  AttentionRow{"flash2", AttentionKernel::Flash}};
@@ -77,7 +78,8 @@ struct CheckpointingRow {
 };
 constexpr std::array kCheckpointings{CheckpointingRow{"none", Checkpointing::None},
                                      CheckpointingRow{"full", Checkpointing::Full},
-                                     CheckpointingRow{"selective", Checkpointing::Selective}};
+                                     CheckpointingRow{"selective", Checkpointing::Selective},
+                                     CheckpointingRow{"elementwise", Checkpointing::Elementwise}};
 
 struct LengthRow {
   std::string_view name;
@@ -96,6 +98,7 @@ constexpr std::array kOffloads{
     OffloadRow{"optimizer", [](Offload& o) { o.optimizer = OffloadTarget::Cpu; }},
     OffloadRow{"master", [](Offload& o) { o.optimizer = OffloadTarget::Cpu; }},  // a part of the optimizer's state
     OffloadRow{"params", [](Offload& o) { o.params = OffloadTarget::Cpu; }},
+    OffloadRow{"quant_weights", [](Offload& o) { o.params = OffloadTarget::Cpu; }},  // the fp8 copies that matmuls read
     OffloadRow{"activations", [](Offload& o) { o.activations = true; }}};
 
 std::int64_t stated(const std::optional<std::int64_t>& value, const char* what) {
@@ -131,7 +134,7 @@ Checkpointing checkpointing_of(const Point& p, const AliasTable& aliases) {
 }
 
 void set_kernels(Recipe& r, const Point& p, const FrameworkAlias& framework, const AliasTable& aliases) {
-  const LossRow& loss = row_of(kLosses, p.loss, "loss");
+  const LossRow& loss = row_of(kLosses, p.loss.empty() ? framework.loss : p.loss, "loss");
   r.loss = loss.loss;
   if (loss.has_fused_kernels) r.kernels = LayerKernels::Fused;
   r.torch_compile = p.is_compiled;
@@ -155,7 +158,8 @@ Packing packing_of(const Point& p, const AliasTable& aliases) {
 FrameworkAlias framework_of(const Point& point, const AliasTable& aliases) {
   const std::string text = to_lower(point.framework_text);
   for (const FrameworkAlias& row : aliases.frameworks) {
-    if (row.norm != point.framework || row.software != point.software) continue;
+    const bool any_software = row.software.empty() && !row.text.empty();
+    if (row.norm != point.framework || (!any_software && row.software != point.software)) continue;
     if (text.find(to_lower(row.text)) == std::string::npos) continue;
     return row;
   }

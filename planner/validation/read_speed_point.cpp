@@ -38,7 +38,7 @@ void read_target(JsonFields& target, SpeedFigures& speed) {
 
 void read_speed_point(JsonFields& fields, Point& p) {
   p.kind = PointKind::Speed;
-  p.source = text_of(fields, "source");
+  p.source = p.framework_text = text_of(fields, "source");
   p.group = p.id;
   const std::string level = text_of(fields, "spec_level"), trust = text_of(fields, "trust");
   if (level == "partial") p.skipped = "not fully specified";
@@ -51,7 +51,10 @@ void read_speed_point(JsonFields& fields, Point& p) {
   read_nested(fields, "parallel", p.where, [&](JsonFields& parallel) { read_parallel(parallel, p); });
   read_nested(fields, "target", p.where, [&](JsonFields& target) { read_target(target, p.speed); });
   read_nested(fields, "metrics", p.where,
-              [&](JsonFields& metrics) { p.speed.flops_kind = metrics.optional_string("tflops_kind").value_or(""); });
+              [&](JsonFields& metrics) {
+                p.speed.flops_kind = metrics.optional_string("tflops_kind").value_or("");
+                p.speed.tflops_per_gpu = amount_of(metrics, "tflops_per_gpu");
+              });
   read_nested(fields, "derived", p.where, [&](JsonFields& derived) {
     p.speed.tokens_per_step = amount_of(derived, "tokens_per_step");
     p.speed.step_seconds = amount_of(derived, "step_time_s");

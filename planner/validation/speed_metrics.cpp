@@ -31,10 +31,13 @@ std::optional<double> tflops(const Context& c) {
   return std::nullopt;
 }
 
-/// The source's number of steps is its total over its time of one step.
+/// The source's number of steps is its total over its time of one step; its FLOPs are its total times its rate.
 std::optional<double> total_time(const Context& c) {
-  if (!c.point.speed.step_seconds) return std::nullopt;
-  return c.point.speed.value / *c.point.speed.step_seconds * c.step();
+  const SpeedFigures& measured = c.point.speed;
+  if (measured.step_seconds) return measured.value / *measured.step_seconds * c.step();
+  const auto rate = tflops(c);
+  if (!rate || !measured.tflops_per_gpu) return std::nullopt;
+  return measured.value * *measured.tflops_per_gpu / *rate;
 }
 
 struct Metric {

@@ -69,10 +69,25 @@ SpeedSummary summarise_speed(const std::vector<PointResult>& results) {
   return s;
 }
 
+namespace {
+
+/// Adapters are judged together too, and where several GPUs share the work.
+constexpr const char* kAdapters = "lora and qlora";
+constexpr const char* kSharedAdapters = "lora and qlora, several GPUs";
+
+bool trains_adapters(const Point& point) { return point.method == "lora" || point.method == "qlora"; }
+
+}  // namespace
+
 std::vector<SpeedRow> speed_by(const std::vector<PointResult>& results, Grouping grouping) {
   std::map<std::string, std::vector<PointResult>> parts;
   for (const PointResult& r : results)
-    if (r.point->kind == PointKind::Speed && r.status != PointStatus::Skipped) parts[key_of(r, grouping)].push_back(r);
+    if (r.point->kind == PointKind::Speed && r.status != PointStatus::Skipped) {
+      parts[key_of(r, grouping)].push_back(r);
+      if (grouping != Grouping::Method || !trains_adapters(*r.point)) continue;
+      parts[kAdapters].push_back(r);
+      if (r.point->num_gpus > 1) parts[kSharedAdapters].push_back(r);
+    }
   std::vector<SpeedRow> rows;
   for (const auto& [key, part] : parts) rows.push_back({key, summarise_speed(part)});
   return rows;

@@ -45,7 +45,7 @@ TEST_CASE("clusters: every machine of the catalogue loads") {
     CHECK(cluster.num_gpus() >= 2);
     CHECK(cluster.num_nodes() == 1);
     CHECK(cluster.fabric != FabricKind::None);
-    CHECK(cluster.intra.bandwidth > 5.0_GBps);
+    CHECK(cluster.intra.bandwidth > 3.0_GBps);
     CHECK(cluster.intra.all_reduce_bandwidth >= cluster.intra.bandwidth);
     CHECK(cluster.intra.latency > 1.0_us);
     CHECK(cluster.host_link >= 12.0_GBps);

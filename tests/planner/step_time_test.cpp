@@ -16,6 +16,7 @@ CostModel free_device() {
   CostModel d;
   d.gemm = d.batched_gemm = d.flash = {1e30};
   d.memory = {1e30};
+  d.misaligned = 1;
   return d;
 }
 
@@ -37,7 +38,9 @@ struct Timed : Plan {
         if (i.op != OpCode::Call) continue;
         const bool is_end = i.unit == 0 || i.unit > spec.num_hidden_layers;
         const double time = i.unit == 0 ? 0 : is_end ? head : program.blocks[i.block].runs_backward ? backward : forward;
-        program.costs[0][i.block].device = {time};
+        BlockCost& cost = program.costs[0][i.block];
+        cost.device = {time};
+        cost.host_tail = launched_end({}, 0, cost.num_kernels, {time}, device.dispatch);
       }
     for (const Axis axis : {Axis::DpShard, Axis::DpReplicate, Axis::Pp})
       comm.axes[std::size_t(axis)] = {{{latency}, {bandwidth}, {bandwidth}, ""}, strategy.mesh.ways(axis), false};
@@ -78,6 +81,36 @@ TEST_CASE("DDP: buckets follow their backward one after the other; what is left 
     link += reduce(kTinyEmbedding);                               // the embedding's backward takes no time here
     CHECK(t.run("ddp", bandwidth, 1e-5).step.value == doctest::Approx(link).epsilon(1e-9));
   }
+}
+
+TEST_CASE("DDP: a backward beside the reduce of the layer above takes (1 - 1 / (1 + sigma)) of that reduce longer") {
+  Timed t;
+  t.device.overlap_slowdown = 0.25;
+  const double bandwidth = 1e8;
+  const auto reduce = [&](std::int64_t elements) { return 2 * 3 * 2.0 * double(elements) / 4 / bandwidth; };
+  REQUIRE(reduce(kTinyLayer) < kBackward);
+  const double lost = (reduce(kTinyEmbedding + 64) + 3 * reduce(kTinyLayer)) * 0.2;         // 0.25 / 1.25
+  const StepTime time = t.run("ddp", bandwidth);
+  CHECK(time.step.value == doctest::Approx(kAlone + lost + reduce(kTinyLayer) + reduce(kTinyEmbedding)).epsilon(1e-9));
+  CHECK(time.compute.value == doctest::Approx(kAlone + lost).epsilon(1e-9));
+}
+
+TEST_CASE("a step bound by communication is not slowed by it: compute beside it has time to spare") {
+  const auto step = [](double slowdown) {
+    Timed t;
+    t.device.overlap_slowdown = slowdown;
+    t.recipe.grad_accum = 4;
+    return t.run("fsdp", 1e6).step.value;
+  };
+  CHECK(step(0.25) <= step(0) + 4 * 0.25 * (kHead + kForward) * (1 + 1e-9));                // at most what nothing hides: the ends of a micro-batch
+}
+
+TEST_CASE("a block whose last kernels are short waits for the host: launches and what is left after the last one") {
+  Timed t;
+  t.device.dispatch = {1e-5};
+  t.build("single", {t.device});
+  for (const BlockCost& cost : t.program.costs[0])                                          // work takes nothing here: the launches alone
+    CHECK(cost.host_tail.value == doctest::Approx(double(cost.num_kernels) * 1e-5));
 }
 
 TEST_CASE("FSDP bound by compute: first gather + sum of max(t, next gather) + the last reduces") {
@@ -157,6 +190,7 @@ TEST_CASE("an op takes the longer of arithmetic and memory, and a kernel's fixed
   CostModel d;
   d.gemm = {1e12}, d.batched_gemm = {5e11}, d.flash = {2e11}, d.memory = {1e10};
   d.bytes_factor = {2, 1, 0.5}, d.dequant_bytes = 3, d.misaligned = 0.5, d.kernel_overhead = {1e-6};
+  d.small_heads = d.misaligned_heads = 1;
   LayerOp gemm{.cost = CostClass::Gemm, .m = 128, .n = 64, .k = 256, .flops = 1e9, .traffic = 1e6};
   CHECK(d.op_time(gemm, Software::Eager).value == doctest::Approx(1e-3 + 1e-6));             // 1e9 / 1e12 against 1e6 / 1e10
   gemm.n = 65;                                                                     // no multiple of 64: half the rate

@@ -2,43 +2,15 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <map>
 #include <random>
+
+#include "sim/naive_rates.h"
 
 using namespace gpuplan;
 using namespace gpuplan::literals;
 
 namespace {
-
-/// Textbook progressive filling, everything from scratch: raise all unfrozen rates to the level at which the first link is
-/// full, freeze the flows on it, go on. Flows by id, routes as given.
-std::map<std::uint32_t, double> naive_rates(const std::vector<double>& capacities,
-                                            const std::map<std::uint32_t, Route>& flows) {
-  std::map<std::uint32_t, double> rates;
-  while (rates.size() < flows.size()) {
-    double level = INFINITY;
-    std::size_t full = 0;
-    for (std::size_t link = 0; link < capacities.size(); ++link) {
-      double left = capacities[link], weight = 0;
-      for (const auto& [id, route] : flows)
-        for (const LinkUse& use : route)
-          if (use.link == link) rates.count(id) ? left -= use.weight * rates[id] : weight += use.weight;
-      if (weight > 0 && left / weight < level) level = left / weight, full = link;
-    }
-    std::vector<std::uint32_t> stop;
-    for (const auto& [id, route] : flows)
-      if (!rates.count(id))
-        for (const LinkUse& use : route)
-          if (use.link == full) {
-            stop.push_back(id);
-            break;
-          }
-    for (const std::uint32_t id : stop) rates[id] = level;
-  }
-  return rates;
-}
 
 struct Instance {
   std::vector<double> capacities;
@@ -105,19 +77,22 @@ TEST_CASE("fair share: over any history, rates are those of progressive filling 
         while (active.count(id)) ++id;
         Route route;
         for (std::uint64_t k = 0, m = 1 + below(4); k < m; ++k)
-          route.push_back({std::uint32_t(below(instance.capacities.size())), seed % 3 ? 1.0 : double(1 + below(8)) / 4});
+          route.push_back(
+              {std::uint32_t(below(instance.capacities.size())), seed % 3 ? 1.0 : double(1 + below(8)) / 4});
         shares.begin(id, shares.add_route(route));
         active[id] = route;
       }
       shares.settle();
       const auto expected = naive_rates(instance.capacities, active);
       std::vector<double> load(instance.capacities.size());
-      for (const auto& [id, route] : active) {
+      for (const auto& flow : active) {
+        const std::uint32_t id = flow.first;
         CAPTURE(id);
         CHECK(shares.rate(id).value == doctest::Approx(expected.at(id)).epsilon(1e-9));
-        for (const LinkUse& use : route) load[use.link] += use.weight * shares.rate(id).value;
+        for (const LinkUse& use : flow.second) load[use.link] += use.weight * shares.rate(id).value;
       }
-      for (std::size_t link = 0; link < load.size(); ++link) CHECK(load[link] <= instance.capacities[link] * (1 + 1e-9));
+      for (std::size_t link = 0; link < load.size(); ++link)
+        CHECK(load[link] <= instance.capacities[link] * (1 + 1e-9));
       // everybody is held back somewhere: by a full link on which nobody is faster
       for (const auto& [id, route] : active) {
         bool is_bound = false;
@@ -136,7 +111,8 @@ TEST_CASE("fair share: over any history, rates are those of progressive filling 
 
 TEST_CASE("fair share: what is not connected with a change keeps its rate and is not reported") {
   FairShare shares({100.0_GBps, 100.0_GBps, 1000.0_GBps});
-  const auto left = shares.add_route(Route{{.link = 0}, {.link = 2}}), right = shares.add_route(Route{{.link = 1}, {.link = 2}});
+  const auto left = shares.add_route(Route{{.link = 0}, {.link = 2}}),
+             right = shares.add_route(Route{{.link = 1}, {.link = 2}});
   for (std::uint32_t flow = 0; flow < 4; ++flow) shares.begin(flow, flow < 2 ? left : right);
   CHECK(shares.settle().size() == 4);
   shares.end(0);  // link 2 is wide enough for all: it connects nobody

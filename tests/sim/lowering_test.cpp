@@ -32,8 +32,9 @@ SimTime time_of(SimWorld& world, Network& network, const CollectiveCall& call) {
 
 TEST_CASE("flow network: on real machines every algorithm takes what CommModel says, folded or not") {
   std::set<Algorithm> seen;
-  for (const Machine machine : {Machine{"dgx-h100", 8}, Machine{"dgx-a100-80gb", 8}, Machine{"dgx-h100", 64}, Machine{"dgx-a100-80gb", 32},
-                                Machine{"ws-4x-4090", 4}, Machine{"ws-2x-a6000-nvlink", 2}})
+  for (const Machine machine :
+       {Machine{"dgx-h100", 8}, Machine{"dgx-a100-80gb", 8}, Machine{"dgx-h100", 64}, Machine{"dgx-a100-80gb", 32},
+        Machine{"ws-4x-4090", 4}, Machine{"ws-2x-a6000-nvlink", 2}})
     for (const std::int64_t kept : {std::int64_t(1), machine.num_gpus}) {
       CAPTURE(machine.cluster);
       CAPTURE(machine.num_gpus);
@@ -45,8 +46,8 @@ TEST_CASE("flow network: on real machines every algorithm takes what CommModel s
       world.communicators[0].shape = world.comm.axes[1].group.shape;
       const auto flows = make_flow_network(world.communicators, world.comm, world.own_links(), world.queue);
       for (std::int64_t size = 1024; size <= std::int64_t(1) << 30; size *= 4)
-        for (const CollectiveKind kind : {CollectiveKind::AllGather, CollectiveKind::ReduceScatter, CollectiveKind::AllReduce,
-                                          CollectiveKind::Broadcast})
+        for (const CollectiveKind kind : {CollectiveKind::AllGather, CollectiveKind::ReduceScatter,
+                                          CollectiveKind::AllReduce, CollectiveKind::Broadcast})
           for (const std::int64_t pieces : {1, 4}) {
             CAPTURE(int(kind));
             CAPTURE(size);
@@ -69,9 +70,9 @@ TEST_CASE("double tree: every member sends up and is sent to once per tree, and 
       CAPTURE(size);
       CAPTURE(per_node);
       const Pipeline p = double_tree(size, per_node);
-      CHECK(p.num_trees == 2);
-      CHECK(std::int64_t(p.edges.size()) == 2 * 2 * (size - 1));
-      for (int tree = 0; tree < 2; ++tree) {
+      CHECK(p.num_trees == (per_node < size ? 2 * per_node : 2));
+      CHECK(std::int64_t(p.edges.size()) == p.num_trees * 2 * (size - 1));
+      for (int tree = 0; tree < p.num_trees; ++tree) {
         std::vector<std::set<std::uint32_t>> from(std::size_t(size), std::set<std::uint32_t>{}), to = from;
         for (const PipelineEdge& e : p.edges)
           if (e.tree == tree) from[e.from].insert(e.to), to[e.to].insert(e.from);
@@ -83,11 +84,13 @@ TEST_CASE("double tree: every member sends up and is sent to once per tree, and 
             if (known.insert(next).second) reached.push_back(next);
         CHECK(std::int64_t(reached.size()) == size);
       }
-      if (per_node > 1 || size % 2 != 0) continue;  // of an even number, inner nodes of one tree are leaves of the other
+      if (per_node > 1 || size % 2 != 0)
+        continue;  // of an even number, inner nodes of one tree are leaves of the other
       std::vector<int> inner(std::size_t(size), 0);
       for (int tree = 0; tree < 2; ++tree)
         for (std::uint32_t m = 0; m < size; ++m) {
-          const auto degree = std::count_if(p.edges.begin(), p.edges.end(), [&](const PipelineEdge& e) { return e.tree == tree && e.from == m; });
+          const auto degree = std::count_if(p.edges.begin(), p.edges.end(),
+                                            [&](const PipelineEdge& e) { return e.tree == tree && e.from == m; });
           inner[m] += degree > 1;
         }
       CHECK(*std::max_element(inner.begin(), inner.end()) <= 1);

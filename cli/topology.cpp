@@ -1,0 +1,74 @@
+// gpuplan topology: what hangs where in a machine, and what transfers reach.
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json_file.h"
+#include "base/names.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/json/topology_json.h"
+#include "cli/machine_flags.h"
+#include "cli/render/topology_svg.h"
+#include "cli/render/topology_text.h"
+
+namespace gpuplan {
+namespace {
+
+void setup(CLI::App& app) {
+  add_flag(app, "--cluster", "CLUSTER",
+           "a machine of the catalogue, a YAML file, the text of nvidia-smi topo -m, or NCCL's topology dump");
+  add_flag(app, "--gpus", "GPUS", "4xA6000, 2x4090,2x3090: the machines that these usually stand in");
+  add_flag(app, "--num-gpus", "N", "GPUs used of --cluster, or of several alike");
+  add_flag(app, "--gpu", "GPU", "which GPU it is, where the file of --cluster does not say");
+  add_flag(app, "--from", "A", "show the way from this GPU (a rank, from 0) …");
+  add_flag(app, "--to", "B", "… to this one, link by link, and what limits it");
+  add_flag(app, "--svg", "FILE", "write a picture");
+  add_flag(app, "--json", "", "the graph as JSON, in base units");
+}
+
+std::int64_t rank_of(const CLI::App& app, const char* flag, const ClusterSpec& cluster) {
+  const std::int64_t rank = parse_integer(*given(app, flag), flag, 0);
+  if (rank >= cluster.num_gpus())
+    throw InputError(flag, fmt::format("there is no GPU {}", rank), fmt::format("GPUs are 0 to {}", cluster.num_gpus() - 1));
+  return rank;
+}
+
+std::optional<std::pair<std::int64_t, std::int64_t>> asked_pair(const CLI::App& app, const ClusterSpec& cluster) {
+  if (!is_given(app, "--from") && !is_given(app, "--to")) return std::nullopt;
+  for (const char* flag : {"--from", "--to"})
+    if (!is_given(app, flag)) throw InputError(flag, "is needed", "a pair is --from A --to B");
+  const std::pair pair{rank_of(app, "--from", cluster), rank_of(app, "--to", cluster)};
+  if (pair.first == pair.second) throw InputError("--to", "is the same GPU as --from", "name two GPUs");
+  return pair;
+}
+
+int run(const CLI::App& app, Console& console) {
+  const auto cluster = given_machine(app);
+  if (!cluster) throw InputError("", "no machine is named", "for example --cluster dgx-h100, or --gpus 4xA6000");
+  constexpr std::int64_t kMostShown = 4096;
+  if (cluster->num_gpus() > kMostShown)
+    throw InputError("", fmt::format("{} GPUs are too many to show", cluster->num_gpus()), fmt::format("at most {}", kMostShown));
+  const Topology topology = build_topology(*cluster);
+  const TopologyAnswer answer{*cluster, topology, asked_pair(app, *cluster)};
+  console.print(is_given(app, "--json") ? json_text(topology_json(answer)) : topology_text(answer, console.screen));
+  if (const auto file = given(app, "--svg")) {
+    write_file_atomically(*file, topology_svg(topology));
+    console.err << fmt::format("gpuplan: the picture is in {}\n", *file);
+  }
+  return 0;
+}
+
+}  // namespace
+
+const Command kTopology{.name = "topology",
+                        .summary = "show what hangs where in a machine, and what transfers reach",
+                        .usage = "--cluster CLUSTER | --gpus GPUS [OPTION]...",
+                        .example =
+                            "gpuplan topology --cluster dgx-a100-80gb\n"
+                            "gpuplan topology --gpus 4x4090 --from 0 --to 3\n"
+                            "nvidia-smi topo -m > topo.txt; gpuplan topology --cluster topo.txt --gpu A6000 --svg topo.svg",
+                        .setup = setup,
+                        .run = run};
+
+}  // namespace gpuplan

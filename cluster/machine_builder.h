@@ -1,0 +1,38 @@
+// Internal to the topology: one machine as vertices and links, from its layout.
+#pragma once
+
+#include "cluster/links.h"
+#include "cluster/profile.h"
+#include "cluster/topology_graph.h"
+
+namespace gpuplan {
+
+/// The rates of a machine's links, as transfers reach them.
+struct MachineRates {
+  BytesPerSec ring;         // a ring over all its GPUs
+  BytesPerSec alone;        // two GPUs through host memory when nobody else uses it; 0: as the ring
+  BytesPerSec pcie;         // between a GPU and its host
+  double pcie_share = 1;    // of what a PCIe link reaches in copies
+  double nvlink_share = 1;  // of what rings over NVLink reach
+  BytesPerSec memory, socket_link, nvme;
+  std::vector<BytesPerSec> nics;
+  Seconds intra_latency, inter_latency;
+  std::string ring_source, host_source, nic_source;
+};
+
+MachineRates rates_of(const ClusterSpec& cluster, const NodeLayout& layout, const LinkTable& links, const Profile& profile);
+
+/// Machine 0, as the whole of `topology`; `shape` receives what stands where. Shared links are divided by the GPUs that share
+/// them when one GPU stands for all of a machine.
+void build_machine(Topology& topology, MachineShape& shape, const ClusterSpec& cluster, const NodeLayout& layout,
+                   const MachineRates& rates, bool one_gpu_stands_for_all);
+
+/// Which adapters each GPU uses: the nearest, shared out among the GPUs to which they are nearest.
+/// Source: ncclTopoGetLocalNet, NVIDIA/nccl 2.30.7 src/graph/topo.cc.
+std::vector<std::vector<std::size_t>> share_adapters(const NodeLayout& layout);
+
+/// How near two devices are, as `nvidia-smi topo -m` calls it.
+enum class PathClass : std::uint8_t { Self, NvLink, Pix, Pxb, Phb, Node, Sys };
+PathClass pcie_path(const NodeLayout& layout, const DevicePlace& a, const DevicePlace& b);
+
+}  // namespace gpuplan

@@ -1,0 +1,133 @@
+#include "cluster/machine_text.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/names.h"
+#include "cluster/gpu_names.h"
+#include "cluster/links.h"
+
+namespace gpuplan {
+namespace {
+
+std::string first_word(std::string_view line) {
+  const auto begin = line.find_first_not_of(" \t\r");
+  if (begin == std::string_view::npos) return {};
+  return std::string(line.substr(begin, line.find_first_of(" \t\r", begin) - begin));
+}
+
+GpuFile named_gpu(ClusterFile& cluster, const MachineFacts& facts, const std::optional<std::string>& gpu) {
+  if (!gpu) {
+    const std::string like = facts.compute_capability.empty() ? "A6000" : "NAME";
+    const std::string known = facts.compute_capability.empty()
+                                  ? ""
+                                  : fmt::format(" (compute capability {})", facts.compute_capability);
+    throw InputError(cluster.file, fmt::format("does not say which GPU the machine has{}", known),
+                     fmt::format("add --gpu, as in --gpu {}; 'gpuplan gpus' lists them", like));
+  }
+  const GpuChoice choice = resolve_gpu(*gpu);
+  GpuFile file = read_gpu_file(gpu_path(choice.id));
+  if (!choice.assumption.empty()) cluster.assumptions.push_back(fmt::format("{} ({})", choice.assumption, file.spec.name));
+  if (!facts.compute_capability.empty() && facts.compute_capability != file.spec.compute_capability)
+    throw InputError("--gpu", fmt::format("{} has compute capability {}, the GPUs of {} have {}", file.spec.name,
+                                          file.spec.compute_capability, cluster.file, facts.compute_capability));
+  return file;
+}
+
+std::int64_t peers_of(const NodeLayout& layout, std::int64_t gpu) {
+  return std::count_if(layout.direct_links.begin(), layout.direct_links.end(),
+                       [&](const DirectLink& link) { return link.a == gpu || link.b == gpu; });
+}
+
+std::int64_t links_of(const NodeLayout& layout, std::int64_t gpu) {
+  std::int64_t sum = 0;
+  for (const DirectLink& link : layout.direct_links) sum += link.a == gpu || link.b == gpu ? link.num_links : 0;
+  return sum;
+}
+
+/// NVLinks of every pair that add up to more than a GPU has lead to a switch, not to each other.
+bool counts_switch_links(const NodeLayout& layout, const GpuSpec& gpu, BytesPerSec per_link) {
+  if (per_link.value <= 0 || layout.direct_links.empty()) return false;
+  const double owned = gpu.nvlink_per_direction / per_link;
+  if (layout.gpus.size() == 2) return gpu.form_factor.find("sxm") != std::string::npos;
+  return double(links_of(layout, 0)) > owned + 0.5;
+}
+
+FabricKind fabric_of(const NodeLayout& layout, bool has_nvswitch, const GpuSpec& gpu) {
+  const auto num_gpus = std::int64_t(layout.gpus.size());
+  if (num_gpus <= 1) return FabricKind::None;
+  if (has_nvswitch) return FabricKind::NvSwitch;
+  std::int64_t fewest = num_gpus, most = 0;
+  for (std::int64_t i = 0; i < num_gpus; ++i)
+    fewest = std::min(fewest, peers_of(layout, i)), most = std::max(most, peers_of(layout, i));
+  if (fewest >= 2) return FabricKind::NvLinkMesh;
+  if (most >= 1) return FabricKind::NvLinkBridge;
+  return gpu.has_p2p_over_pcie ? FabricKind::Pcie : FabricKind::PcieHostStaged;
+}
+
+/// Adapters whose rate is not said share what such GPUs usually have.
+void set_network(ClusterFile& cluster, const GpuFile& gpu) {
+  std::vector<DevicePlace>& nics = cluster.node.layout.nics;
+  if (nics.empty()) return;
+  const double gpus = double(cluster.node.gpus_per_node);
+  double sum = 0;
+  for (const DevicePlace& nic : nics) sum += nic.rate.value;
+  if (sum <= 0) {
+    for (DevicePlace& nic : nics) nic.rate = gpu.machine.nic_per_gpu * (gpus / double(nics.size()));
+    sum = gpu.machine.nic_per_gpu.value * gpus;
+    cluster.assumptions.push_back(fmt::format("the file states no network rates: {} adapters of {:.4g} Gb/s, usual for {}",
+                                              nics.size(), nics.front().rate.value * 8 / 1e9, gpu.spec.name));
+  }
+  cluster.has_network = true;
+  cluster.node.nic_per_gpu = BytesPerSec{sum / gpus};
+}
+
+}  // namespace
+
+MachineTextKind kind_of_text(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
+  if (begin != std::string_view::npos && text[begin] == '<') return MachineTextKind::NcclXml;
+  for (std::size_t at = 0, lines = 0; at < text.size() && lines < 50; ++lines) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    std::string_view line = text.substr(at, end - at);
+    if (const auto escape = line.find("GPU0"); escape != std::string_view::npos && line.find(':') == std::string_view::npos &&
+                                               (first_word(line) == "GPU0" || line.find('\x1b') < escape))
+      return MachineTextKind::TopoMatrix;
+    at = end + 1;
+  }
+  return MachineTextKind::Yaml;
+}
+
+ClusterFile read_machine_text(const std::string& text, MachineTextKind kind, const std::string& file,
+                              const std::optional<std::string>& gpu) {
+  const MachineFacts facts = kind == MachineTextKind::NcclXml ? read_nccl_topology(text, file) : read_topo_matrix(text, file);
+  ClusterFile cluster;
+  cluster.file = file;
+  cluster.id = cluster.name = std::filesystem::path(file).filename().string();
+  const GpuFile product = named_gpu(cluster, facts, gpu);
+  const BytesPerSec per_link = LinkTable::read().nvlink(product.spec.compute_capability);
+  Machine& node = cluster.node;
+  node.layout = facts.layout;
+  node.layout.source = kind == MachineTextKind::NcclXml ? "NCCL's topology dump" : "nvidia-smi topo -m";
+  node.kinds = {product};
+  node.gpus_per_node = std::int64_t(facts.layout.gpus.size());
+  node.kind_of_rank.assign(facts.layout.gpus.size(), 0);
+  node.pcie_generation = facts.pcie_generation;
+  node.pcie_lanes = facts.pcie_lanes;
+  const bool by_count = counts_switch_links(node.layout, product.spec, per_link);
+  std::optional<std::int64_t> to_switch = facts.links_to_switch;
+  if (by_count) to_switch = node.layout.direct_links.front().num_links;
+  if (by_count || facts.has_nvswitch) node.layout.direct_links.clear();
+  node.fabric = fabric_of(node.layout, by_count || facts.has_nvswitch, product.spec);
+  if (to_switch && per_link.value > 0) node.nvlink = std::min(per_link * double(*to_switch), product.spec.nvlink_per_direction);
+  if (product.spec.nvlink_per_direction.value <= 0 && (!node.layout.direct_links.empty() || node.fabric == FabricKind::NvSwitch))
+    throw InputError("--gpu", fmt::format("{} has no NVLink, the GPUs of {} do", product.spec.name, file));
+  cluster.assumptions.insert(cluster.assumptions.end(), facts.assumptions.begin(), facts.assumptions.end());
+  set_network(cluster, product);
+  return cluster;
+}
+
+}  // namespace gpuplan

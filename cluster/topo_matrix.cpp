@@ -1,0 +1,233 @@
+// nvidia-smi topo -m. Cells: X itself, NV# so many NVLinks, PIX one PCIe bridge, PXB several, PHB through the host bridge, NODE
+// between host bridges of a NUMA node, SYS between NUMA nodes. NVLinks hide what PCIe path two GPUs have; then adapters near
+// both and the NUMA column tell. Seen in the wild: escape codes around the header, tabs turned into spaces, a lost leading tab.
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/names.h"
+#include "cluster/machine_builder.h"
+#include "cluster/machine_text.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::size_t kMostLabels = 512;
+constexpr int kLevels = 4;  // PIX, PXB, PHB, NODE; SYS joins nothing
+
+struct Cell {
+  PathClass path = PathClass::Sys;
+  std::int64_t num_links = 0;
+};
+
+struct Matrix {
+  std::vector<std::string> labels;
+  std::size_t num_gpus = 0;
+  std::vector<std::vector<Cell>> cells;
+  std::vector<std::optional<std::int64_t>> numa;
+};
+
+/// Without "ESC [ … letter".
+std::string without_escapes(std::string_view line) {
+  std::string out;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] != '\x1b') {
+      out += line[i];
+      continue;
+    }
+    ++i;  // '['
+    while (i + 1 < line.size() && !(line[i + 1] >= '@' && line[i + 1] <= '~')) ++i;
+    ++i;
+  }
+  return out;
+}
+
+std::vector<std::string> words(std::string_view line) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; (at = line.find_first_not_of(" \t\r", at)) != std::string_view::npos;) {
+    const auto end = std::min(line.find_first_of(" \t\r", at), line.size());
+    out.emplace_back(line.substr(at, end - at));
+    at = end;
+  }
+  return out;
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.size() < 6 && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+bool is_gpu(std::string_view label) { return label.starts_with("GPU") && is_number(label.substr(3)); }
+
+std::optional<Cell> cell_of(const std::string& word) {
+  if (word.starts_with("NV") && is_number(word.substr(2))) return Cell{PathClass::NvLink, std::stol(word.substr(2))};
+  static const std::map<std::string, PathClass> kPaths{
+      {"X", PathClass::Self},   {"PIX", PathClass::Pix}, {"PXB", PathClass::Pxb}, {"PHB", PathClass::Phb},
+      {"NODE", PathClass::Node}, {"SYS", PathClass::Sys}, {"SOC", PathClass::Sys}};
+  const auto found = kPaths.find(word);
+  if (found == kPaths.end()) return std::nullopt;
+  return Cell{found->second, 0};
+}
+
+class MatrixReader {
+ public:
+  MatrixReader(std::string_view text, const std::string& file) : file_(file) {
+    for (std::size_t at = 0; at <= text.size();) {
+      const auto end = std::min(text.find('\n', at), text.size());
+      lines_.push_back(without_escapes(text.substr(at, end - at)));
+      at = end + 1;
+    }
+  }
+
+  Matrix read() {
+    std::size_t line = 0;
+    while (line < lines_.size() && (words(lines_[line]).empty() || words(lines_[line]).front() != "GPU0")) ++line;
+    if (line == lines_.size()) fail(1, "has no header line with GPU0", "paste the whole output of 'nvidia-smi topo -m'");
+    read_header(line);
+    for (++line; line < lines_.size(); ++line) read_line(line);
+    for (std::size_t i = 0; i < matrix_.labels.size(); ++i)
+      if (matrix_.cells[i].empty())
+        fail(lines_.size(), fmt::format("the row of {} is missing", matrix_.labels[i]), "the text is cut off");
+    return std::move(matrix_);
+  }
+
+ private:
+  [[noreturn]] void fail(std::size_t line, const std::string& problem, const std::string& hint) const {
+    throw InputError(fmt::format("{}:{}", file_, line), problem, hint);
+  }
+
+  void read_header(std::size_t line) {
+    for (const std::string& word : words(lines_[line])) {
+      if (word == "CPU" || word == "NUMA" || word == "GPU") break;
+      if (is_gpu(word) && matrix_.num_gpus == matrix_.labels.size()) ++matrix_.num_gpus;
+      matrix_.labels.push_back(word);
+    }
+    if (matrix_.labels.size() > kMostLabels) fail(line + 1, "has too many columns", "");
+    matrix_.cells.resize(matrix_.labels.size());
+    matrix_.numa.resize(matrix_.labels.size());
+  }
+
+  void read_line(std::size_t line) {
+    const auto row = words(lines_[line]);
+    if (row.empty()) return;
+    const auto label = std::find(matrix_.labels.begin(), matrix_.labels.end(), row.front());
+    if (label != matrix_.labels.end()) return read_row(line, std::size_t(label - matrix_.labels.begin()), row);
+    if (row.size() == 2 && row.front().ends_with(':')) {  // NIC0: mlx5_0
+      const std::string name = row.front().substr(0, row.front().size() - 1);
+      const auto nic = std::find(matrix_.labels.begin(), matrix_.labels.end(), name);
+      if (nic != matrix_.labels.end() && !is_gpu(name)) *nic = row.back();
+    }
+  }
+
+  void read_row(std::size_t line, std::size_t index, const std::vector<std::string>& row) {
+    const std::size_t count = matrix_.labels.size();
+    if (!matrix_.cells[index].empty()) fail(line + 1, fmt::format("{} has a second row", row.front()), "");
+    if (row.size() < count + 1)
+      fail(line + 1, fmt::format("the row of {} has {} of {} cells", row.front(), row.size() - 1, count), "the text is cut off");
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto cell = cell_of(row[i + 1]);
+      if (!cell || (cell->path == PathClass::Self) != (i == index))
+        fail(line + 1, fmt::format("'{}' between {} and {} is no path", row[i + 1], row.front(), matrix_.labels[i]),
+             "known: X on the diagonal, NV1 … NV18, PIX, PXB, PHB, NODE, SYS");
+      matrix_.cells[index].push_back(*cell);
+    }
+    if (row.size() > count + 2 && is_number(row[count + 2])) matrix_.numa[index] = std::stol(row[count + 2]);
+  }
+
+  std::string file_;
+  std::vector<std::string> lines_;
+  Matrix matrix_;
+};
+
+/// Sets of devices that are at most so far apart.
+struct Groups {
+  std::vector<std::size_t> root;
+  explicit Groups(std::size_t count) : root(count) { std::iota(root.begin(), root.end(), std::size_t{0}); }
+  std::size_t find(std::size_t i) const {
+    while (root[i] != i) i = root[i];
+    return i;
+  }
+  void join(std::size_t a, std::size_t b) { root[std::max(find(a), find(b))] = std::min(find(a), find(b)); }
+  std::size_t size(std::size_t i) const {
+    std::size_t count = 0;
+    for (std::size_t j = 0; j < root.size(); ++j) count += find(j) == find(i) ? 1 : 0;
+    return count;
+  }
+};
+
+/// Groups by PIX, PXB, PHB, NODE: each level joins what the one before did.
+std::vector<Groups> levels_of(const Matrix& matrix) {
+  std::vector<Groups> levels;
+  const PathClass paths[kLevels]{PathClass::Pix, PathClass::Pxb, PathClass::Phb, PathClass::Node};
+  for (int level = 0; level < kLevels; ++level) {
+    Groups groups = levels.empty() ? Groups(matrix.labels.size()) : levels.back();
+    for (std::size_t a = 0; a < matrix.labels.size(); ++a)
+      for (std::size_t b = 0; b < matrix.labels.size(); ++b) {
+        const Cell& cell = matrix.cells[a][b];
+        const bool same_numa = level == kLevels - 1 && matrix.numa[a] && matrix.numa[a] == matrix.numa[b];
+        if (a != b && (same_numa || (cell.path >= PathClass::Pix && cell.path <= paths[level]))) groups.join(a, b);
+      }
+    levels.push_back(std::move(groups));
+  }
+  return levels;
+}
+
+/// One number per group, in the order of their first members.
+std::int64_t number_of(std::map<std::size_t, std::int64_t>& known, std::size_t root, const std::function<std::int64_t()>& make) {
+  const auto found = known.find(root);
+  return found != known.end() ? found->second : known[root] = make();
+}
+
+NodeLayout layout_of(const Matrix& matrix) {
+  const auto levels = levels_of(matrix);
+  NodeLayout layout;
+  std::map<std::size_t, std::int64_t> sockets, bridges, outer, inner;
+  for (std::size_t i = 0; i < matrix.labels.size(); ++i) {
+    const std::int64_t socket = number_of(sockets, levels[3].find(i), [&] { return layout.sockets++; });
+    DevicePlace place{.name = i < matrix.num_gpus ? "" : matrix.labels[i]};
+    place.bridge = number_of(bridges, levels[2].find(i), [&] {
+      layout.bridges.push_back(socket);
+      return std::int64_t(layout.bridges.size()) - 1;
+    });
+    const auto add_switch = [&](std::int64_t parent) {
+      layout.switches.push_back({place.bridge, parent, {}});
+      return std::int64_t(layout.switches.size()) - 1;
+    };
+    const bool is_cascaded = levels[1].size(i) > levels[0].size(i);
+    if (is_cascaded) {
+      const std::int64_t parent = number_of(outer, levels[1].find(i), [&] { return add_switch(-1); });
+      place.pcie_switch = number_of(inner, levels[0].find(i), [&] { return add_switch(parent); });
+    } else if (levels[0].size(i) > 1) {
+      place.pcie_switch = number_of(inner, levels[0].find(i), [&] { return add_switch(-1); });
+    }
+    (i < matrix.num_gpus ? layout.gpus : layout.nics).push_back(std::move(place));
+  }
+  return layout;
+}
+
+void add_nvlinks(MachineFacts& facts, const Matrix& matrix) {
+  bool differs = false;
+  for (std::size_t a = 0; a < matrix.num_gpus; ++a)
+    for (std::size_t b = a + 1; b < matrix.num_gpus; ++b) {
+      const std::int64_t one = matrix.cells[a][b].num_links, other = matrix.cells[b][a].num_links;
+      differs |= one != other;
+      if (std::min(one, other) > 0) facts.layout.direct_links.push_back({std::int64_t(a), std::int64_t(b), std::min(one, other), {}});
+    }
+  if (differs) facts.assumptions.push_back("NVLink counts differ between the two directions (a link is down?): the lower is taken");
+}
+
+}  // namespace
+
+MachineFacts read_topo_matrix(std::string_view text, const std::string& file) {
+  const Matrix matrix = MatrixReader(text, file).read();
+  MachineFacts facts;
+  facts.layout = layout_of(matrix);
+  add_nvlinks(facts, matrix);
+  facts.assumptions.push_back("nvidia-smi topo -m names no rates: PCIe slots are as the GPUs', NUMA nodes count as sockets");
+  return facts;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,97 @@
+// What one op costs: alignment, waves over the SMs, traffic beside arithmetic, fp8 conversions, head sizes, dequantisation.
+#include <doctest/doctest.h>
+
+#include "planner/cost.h"
+
+using namespace gpuplan;
+
+namespace {
+
+/// 1 TFLOP/s and 10 GB/s, nothing lost.
+CostModel plain_model() {
+  CostModel d;
+  d.gemm = {1e12}, d.batched_gemm = {5e11}, d.flash = {2e11}, d.cudnn = {4e11}, d.memory = {1e10};
+  d.bytes_factor = {2, 1, 0.5}, d.dequant_bytes = 3, d.gptq_bytes = 6;
+  d.misaligned = d.misaligned_heads = 0.5, d.small_heads = 0.8;
+  return d;
+}
+
+LayerOp gemm(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return {.cost = CostClass::Gemm, .m = m, .n = n, .k = k, .flops = 2.0 * double(m * n * k), .traffic = 1};
+}
+
+double time_of(const CostModel& d, const LayerOp& op, Software software = Software::Eager) {
+  return d.op_time(op, software).value;
+}
+
+}  // namespace
+
+TEST_CASE("a GEMM whose tiles leave SMs idle in the last wave loses the stated share of them") {
+  CostModel d = plain_model();
+  const LayerOp op = gemm(1280, 1280, 512);  // 10 x 10 tiles of 128 x 128; k is too short to split
+  const double full = time_of(d, op);
+  d.num_sms = 100, d.wave_loss = 1;
+  CHECK(time_of(d, op) == doctest::Approx(full));  // one full wave
+  d.num_sms = 80;                                  // 100 tiles in two waves of 80
+  CHECK(time_of(d, op) == doctest::Approx(full * 160 / 100));
+  d.wave_loss = 0.5;
+  CHECK(time_of(d, op) == doctest::Approx(full * (1 + 0.5 * 0.6)));
+  d.num_sms = 400, d.wave_loss = 1;  // a quarter of a wave
+  CHECK(time_of(d, op) == doctest::Approx(4 * full));
+  CHECK(time_of(d, gemm(1280, 1280, 2048)) == doctest::Approx(4 * full));  // four times the work, split in four over k
+}
+
+TEST_CASE("a GEMM shows a share of the shorter of its two times") {
+  CostModel d = plain_model();
+  d.exposed_traffic = 0.25;
+  LayerOp op = gemm(1024, 1024, 1024);
+  op.flops = 1e9, op.traffic = 4e6;  // 1 ms of arithmetic, 0.4 ms of traffic
+  CHECK(time_of(d, op) == doctest::Approx(1.1e-3));
+  op.traffic = 4e7;  // 4 ms of traffic
+  CHECK(time_of(d, op) == doctest::Approx(4.25e-3));
+}
+
+TEST_CASE("fp8 GEMMs of block linears convert their operands first, at the bytes of the software") {
+  CostModel d = plain_model();
+  d.gemm_fp8 = {2e12};
+  LayerOp op = gemm(1000, 640, 640);
+  const double in_16bit = 2.0 * 1000 * 640 * 640 / 1e12;
+  CHECK(time_of(d, op) == doctest::Approx(in_16bit));  // no weight: an adapter or the head
+  op.weight = 0;
+  // 640 x (1000 + 640) elements, read in 2 bytes and written in 1
+  const double convert = 3.0 * 640 * 1640 / 1e10;
+  CHECK(time_of(d, op, Software::Compiled) == doctest::Approx(in_16bit / 2 + convert));
+  CHECK(time_of(d, op, Software::Eager) == doctest::Approx(in_16bit / 2 + 2 * convert));
+  op.is_weight_gradient = true;  // both operands are there in 8 bits
+  CHECK(time_of(d, op) == doctest::Approx(in_16bit / 2));
+}
+
+TEST_CASE("attention: kernels differ, and heads below 128 or off 8 cost more") {
+  const CostModel d = plain_model();
+  LayerOp op{.cost = CostClass::FlashAttention, .k = 128, .flops = 1e8};
+  CHECK(time_of(d, op) == doctest::Approx(5e-4));
+  op.k = 64;
+  CHECK(time_of(d, op) == doctest::Approx(5e-4 / 0.8));
+  op.cost = CostClass::CudnnAttention, op.k = 128;
+  CHECK(time_of(d, op) == doctest::Approx(2.5e-4));
+  op.cost = CostClass::BatchedGemm;
+  CHECK(time_of(d, op) == doctest::Approx(2e-4));
+  op.k = 100;
+  CHECK(time_of(d, op) == doctest::Approx(4e-4));
+}
+
+TEST_CASE("GPTQ weights are unpacked by torch ops, which move more than a kernel of their own") {
+  const CostModel d = plain_model();
+  CHECK(time_of(d, {.cost = CostClass::Dequantise, .traffic = 1e7}) == doctest::Approx(3e-3));
+  CHECK(time_of(d, {.cost = CostClass::DequantiseGptq, .traffic = 1e7}) == doctest::Approx(6e-3));
+}
+
+TEST_CASE("an offloaded optimizer steps at the rate of who steps it") {
+  const Profile profile{.cpu_optimizer_bandwidth = {22e9}, .torch_cpu_optimizer_bandwidth = {4e9}};
+  FrameworkConvention framework;
+  CHECK(host_optimizer_rate(profile, framework, Engine::Zero, {1e9}).value == 22e9);
+  CHECK(host_optimizer_rate(profile, framework, Engine::Fsdp1, {1e9}).value == 4e9);
+  CHECK(host_optimizer_rate(profile, framework, Engine::Fsdp2, {1e9}).value == 4e9);
+  framework.streams_offloaded_states = true;  // both directions of the host link at once
+  CHECK(host_optimizer_rate(profile, framework, Engine::Zero, {1e9}).value == 2e9);
+}
