@@ -167,7 +167,7 @@ int run(const CLI::App& app, Console& console) {
   answer.command = console.command_line;
   const StrategyEstimate& e = answer.plan.estimate;
   if (!e.fits) console.err << fmt::format("gpuplan: {} does not fit: {}\n", e.strategy.name, e.does_not_fit_because);
-  console.print(is_given(app, "--json") ? simulation_json(answer).dump(2) + "\n" : simulation_text(answer, view, console.screen));
+  console.print(is_given(app, "--json") ? json_text(simulation_json(answer)) : simulation_text(answer, view, console.screen));
   const auto save = [&](const char* flag, const std::string& content) {
     write_file_atomically(*given(app, flag), content);
     console.err << fmt::format("gpuplan: written to {}\n", *given(app, flag));

@@ -38,7 +38,8 @@ std::string speed_text(const SimulationAnswer& answer, const Screen& screen) {
 }
 
 std::string step_shares_text(const Simulation& simulation, const Screen& screen) {
-  Table table{.columns = {{"  mean over GPUs"}, {"of the step"}, {"time", Align::Right}, {"", Align::Left, 1}}, .rows = {}};
+  Table table{.columns = {{"  mean over GPUs"}, {"of the step"}, {"time", Align::Right}, {"", Align::Left, 1}},
+              .rows = {}};
   for (const StepShare& s : step_shares(simulation))
     if (s.time.value > 0)
       table.add({{"  " + s.name},
@@ -62,8 +63,9 @@ std::string critical_text(const Simulation& simulation, const Screen& screen) {
   std::string out;
   for (const CriticalItem& item : simulation.critical) {
     const std::string share = fmt::format("{:3.0f} %  ", 100 * item.share);
-    out += wrap(fmt::format("{}, {}{}", item.what, format_duration(item.time), item.remedy.empty() ? "" : ": " + item.remedy),
-                prose_width(screen), "  " + share, std::string(2 + share.size(), ' '));
+    out += wrap(
+        fmt::format("{}, {}{}", item.what, format_duration(item.time), item.remedy.empty() ? "" : ": " + item.remedy),
+        prose_width(screen), "  " + share, std::string(2 + share.size(), ' '));
   }
   return out;
 }

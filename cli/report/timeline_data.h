@@ -12,9 +12,9 @@
 namespace gpuplan {
 
 struct TimelineLimits {
-  std::size_t max_spans = 40'000;        // about 40 bytes each
+  std::size_t max_spans = 40'000;  // about 40 bytes each
   std::size_t max_ranks = 16;
-  std::size_t max_points = 4'000;        // of the memory curve, per rank
+  std::size_t max_points = 4'000;  // of the memory curve, per rank
   std::size_t max_messages = 5'000;
 };
 
