@@ -11,6 +11,7 @@
 #include "cli/json/simulation_json.h"
 #include "cli/plan_flags.h"
 #include "cli/render/simulation_text.h"
+#include "cli/render/topology_svg.h"
 #include "cli/report/simulation_report.h"
 #include "cli/simulation_answer.h"
 #include "cli/trace/chrome_trace.h"
@@ -161,6 +162,13 @@ GanttView read_view(const CLI::App& app) {
   return view;
 }
 
+/// The machine, where there is something to see; drawing thousands of GPUs would take long.
+std::string machine_picture(const ClusterSpec& cluster) {
+  constexpr std::int64_t kMostDrawn = 4096;
+  const bool is_drawn = cluster.num_gpus() > 1 && cluster.num_gpus() <= kMostDrawn;
+  return is_drawn ? topology_svg(build_topology(cluster)) : "";
+}
+
 int run(const CLI::App& app, Console& console) {
   const GanttView view = read_view(app);
   SimulationAnswer answer = answer_question(app, console);
@@ -173,7 +181,10 @@ int run(const CLI::App& app, Console& console) {
     console.err << fmt::format("gpuplan: written to {}\n", *given(app, flag));
   };
   if (is_given(app, "--trace")) save("--trace", chrome_trace(answer));
-  if (is_given(app, "--html")) save("--html", simulation_report(answer));
+  if (is_given(app, "--html")) {
+    answer.topology_svg = machine_picture(answer.request.cluster);
+    save("--html", simulation_report(answer));
+  }
   return 0;
 }
 
