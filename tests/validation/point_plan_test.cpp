@@ -134,3 +134,42 @@ TEST_CASE("a boundary is compared with the largest batch that we say fits, and c
   CHECK(results[1].status == PointStatus::Unsupported);
   CHECK(results[1].reason == "no figure is stated");
 }
+
+TEST_CASE("a speed point's source names its framework, and with it the loss that its users do not state") {
+  const Recipe foundry = plan_of(speed_point({{"source", "mosaicml/llm-foundry"}})).request.recipe;
+  CHECK(foundry.framework == "llm-foundry");
+  CHECK(foundry.loss == LossKernel::InPlace);
+  CHECK_FALSE(foundry.kernels.has_value());
+  CHECK(plan_of(speed_point()).request.recipe.framework == "hf-trainer");
+  CHECK(plan_of(speed_point({{"norm", {{"attention", "cudnn"}}}})).request.recipe.attention == AttentionKernel::Cudnn);
+}
+
+TEST_CASE("offload on one GPU takes the engine that offloads; partial recompute of elementwise ops is its own kind") {
+  const json one = speed_point({{"num_gpus", 1}, {"gpus_per_node", 1}, {"global_batch_seqs", 8}, {"parallel", nullptr},
+                                {"gradient_checkpointing", "partial:swiglu+norm"},
+                                {"norm", {{"family", "single"}, {"software", "handwritten"}, {"checkpointing", "partial"}}}});
+  json states = one, weights = one;
+  states["norm"]["offload"] = {"optimizer", "master"};
+  weights["norm"]["offload"] = {"optimizer", "quant_weights"};
+  CHECK(plan_of(one).request.strategy == "single");
+  CHECK(plan_of(one).request.recipe.checkpointing == Checkpointing::Elementwise);
+  CHECK(plan_of(states).request.strategy == "zero2");
+  CHECK(plan_of(weights).request.strategy == "zero3");
+  CHECK(plan_of(weights).unsupported.empty());
+}
+
+TEST_CASE("a total time is compared by the time of a step, or by the printed rate of FLOPs") {
+  const auto error = [](const json& point) {
+    const std::vector<Point> points{read_one(point)};
+    const Judgement j = judge(points, planner());
+    REQUIRE(j.results.front().own);
+    return j.results.front().own->predicted / j.results.front().own->measured;
+  };
+  const double by_step = error(speed_point({{"target", {{"metric", "step_time_s"}, {"value", 0.8192}}}}));
+  CHECK(error(speed_point({{"target", {{"metric", "total_time_s"}, {"value", 3600}}}})) == doctest::Approx(by_step));
+  const double by_rate = error(speed_point({{"target", {{"metric", "tflops_per_gpu"}, {"value", 150}}},
+                                            {"metrics", {{"tflops_kind", "model"}}}}));
+  CHECK(error(speed_point({{"target", {{"metric", "total_time_s"}, {"value", 3600}}},
+                           {"metrics", {{"tflops_kind", "model"}, {"tflops_per_gpu", 150}}},
+                           {"derived", {{"step_time_s", nullptr}}}})) == doctest::Approx(1 / by_rate));
+}
