@@ -87,9 +87,9 @@ TEST_CASE("spans on the page are those of the simulation, with causes and the cr
   REQUIRE(data.at("tracks").size() == 6);  // compute, send and receive of two GPUs
   CHECK(durations(data)[std::size_t(Activity::Backward)] == 45'000'000);
   CHECK(durations(data)[std::size_t(Activity::SendRecv)] == 20'000'000);
-  // Second GPU's receive: after 20 ms, for 5 ms, critical, 8 MB, caused by the first GPU's send, the fourth on the page.
+  // Second GPU's receive: after 20 ms, for 5 ms, critical and a receive (1 + 4), 8 MB, caused by the first GPU's send, the fourth on the page.
   CHECK(data.at("tracks")[5].at("spans") ==
-        json{20'000'000, 5'000'000, int(Activity::SendRecv), 2, 0, 1, 1, 8'000'000, 0, 3});
+        json{20'000'000, 5'000'000, int(Activity::SendRecv), 2, 0, 5, 1, 8'000'000, 0, 3});
   CHECK(data.at("messages") == json{3, 10, 9, 4});
   CHECK(data.at("capacity") == 24'000'000'000);
 }
