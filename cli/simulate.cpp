@@ -11,6 +11,7 @@
 #include "cli/json/simulation_json.h"
 #include "cli/plan_flags.h"
 #include "cli/render/simulation_text.h"
+#include "cli/render/topology_svg.h"
 #include "cli/report/simulation_report.h"
 #include "cli/simulation_answer.h"
 #include "cli/trace/chrome_trace.h"
@@ -161,19 +162,29 @@ GanttView read_view(const CLI::App& app) {
   return view;
 }
 
+/// The machine, where there is something to see; drawing thousands of GPUs would take long.
+std::string machine_picture(const ClusterSpec& cluster) {
+  constexpr std::int64_t kMostDrawn = 4096;
+  const bool is_drawn = cluster.num_gpus() > 1 && cluster.num_gpus() <= kMostDrawn;
+  return is_drawn ? topology_svg(build_topology(cluster)) : "";
+}
+
 int run(const CLI::App& app, Console& console) {
   const GanttView view = read_view(app);
   SimulationAnswer answer = answer_question(app, console);
   answer.command = console.command_line;
   const StrategyEstimate& e = answer.plan.estimate;
   if (!e.fits) console.err << fmt::format("gpuplan: {} does not fit: {}\n", e.strategy.name, e.does_not_fit_because);
-  console.print(is_given(app, "--json") ? simulation_json(answer).dump(2) + "\n" : simulation_text(answer, view, console.screen));
+  console.print(is_given(app, "--json") ? json_text(simulation_json(answer)) : simulation_text(answer, view, console.screen));
   const auto save = [&](const char* flag, const std::string& content) {
     write_file_atomically(*given(app, flag), content);
     console.err << fmt::format("gpuplan: written to {}\n", *given(app, flag));
   };
   if (is_given(app, "--trace")) save("--trace", chrome_trace(answer));
-  if (is_given(app, "--html")) save("--html", simulation_report(answer));
+  if (is_given(app, "--html")) {
+    answer.topology_svg = machine_picture(answer.request.cluster);
+    save("--html", simulation_report(answer));
+  }
   return 0;
 }
 

@@ -127,7 +127,10 @@ Topology build_topology(const ClusterSpec& cluster, const Profile& profile, cons
     const std::uint32_t base = std::uint32_t(machine) * g.machine.num_vertices;
     for (std::size_t gpu = 0; gpu < (fold.one_gpu_per_node ? 1 : g.machine.gpus.size()); ++gpu)
       gpus.push_back(base + g.machine.gpus[gpu]);
-    for (std::uint32_t v = base; v < base + g.machine.num_vertices; ++v) g.graph[v].node = kept[machine];
+    for (std::uint32_t v = base; v < base + g.machine.num_vertices; ++v) {
+      g.graph[v].node = kept[machine];
+      if (machine > 0) g.graph[v].name = fmt::format("node {} {}", kept[machine], g.graph[v - base].name);
+    }
   }
   for (std::size_t machine = 1; machine < kept.size(); ++machine)
     for (std::uint32_t l = 0; l < g.machine.num_links; ++l)

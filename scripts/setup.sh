@@ -17,6 +17,7 @@ lint     tool:clang-tidy            clang-tidy           clang-tools-extra clang
 lint     tool:clang-format          clang-format         clang-tools-extra clang         clang-tools
 fuzz     tool:clang++               clang                clang            clang          clang
 fuzz     clang-rt:fuzzer            libclang-rt-dev      compiler-rt      compiler-rt    clang
+browser  tool:chromium              chromium             chromium         chromium       chromium
 '
 
 # What a rebuild of the program depends on. Files under data/ are read at run time.
@@ -108,6 +109,13 @@ need_packages() {  # need_packages <need>…: installs what is missing, says not
   hash -r
   missing=$(missing_packages apt "$@")
   if [[ -n $missing ]]; then fail "still not found after installing them: $missing"; fi
+}
+
+want_packages() {  # want_packages <need>…: as need_packages, but what cannot be had is done without, with the reason
+  local log
+  if ! log=$( (need_packages "$@") 2>&1 </dev/null); then
+    say "going on without packages for: $*; $({ grep "^${0##*/}: " <<<"$log" || true; } | tail -n 1 | cut -d ' ' -f 2-)"
+  fi
 }
 
 # --- building ------------------------------------------------------------------------------------------------------

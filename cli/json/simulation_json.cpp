@@ -15,7 +15,9 @@ Json or_null(const std::optional<T>& value) {
 Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 /// Epochs are known only where the data set is.
-Json epoch_json(const SimulatedPlan& plan, Seconds time) { return plan.steps_per_epoch > 0 ? Json(time.value) : Json(); }
+Json epoch_json(const SimulatedPlan& plan, Seconds time) {
+  return plan.steps_per_epoch > 0 ? Json(time.value) : Json();
+}
 
 Json figures_json(const SimulatedPlan& plan) {
   const Simulation& s = plan.simulation;
@@ -56,7 +58,8 @@ Json critical_json(const Simulation& simulation) {
 Json busy_json(const SimulatedRank& rank) {
   Json out = Json::object();
   for (int s = 0; s < kNumStreams; ++s)
-    if (const SimTime busy = rank.busy[std::size_t(s)]; busy.ps > 0) out[std::string(name_of(StreamId(s)))] = busy.seconds().value;
+    if (const SimTime busy = rank.busy[std::size_t(s)]; busy.ps > 0)
+      out[std::string(name_of(StreamId(s)))] = busy.seconds().value;
   return out;
 }
 
@@ -99,7 +102,8 @@ Json stragglers_json(const SimOptions& options) {
 Json plans_json(const std::vector<SimulatedPlan>& plans, bool is_scaling) {
   Json out = Json::array();
   for (const SimulatedPlan& plan : plans) {
-    Json row = plan.estimate.not_applicable.empty() ? figures_json(plan) : Json{{"strategy", plan.estimate.strategy.name}};
+    Json row =
+        plan.estimate.not_applicable.empty() ? figures_json(plan) : Json{{"strategy", plan.estimate.strategy.name}};
     if (!plan.label.empty()) row["label"] = plan.label;
     row["not_applicable"] = or_null(plan.estimate.not_applicable);
     if (is_scaling) row["efficiency"] = scaling_efficiency(plan, plans.front());
@@ -112,7 +116,8 @@ Json plans_json(const std::vector<SimulatedPlan>& plans, bool is_scaling) {
 
 Json simulation_json(const SimulationAnswer& answer) {
   const Simulation& s = answer.plan.simulation;
-  Json out{{"gpuplan_version", GPUPLAN_VERSION}, {"model", {{"name", answer.request.model.name}, {"id", answer.request.model.id}}}};
+  Json out{{"gpuplan_version", GPUPLAN_VERSION},
+           {"model", {{"name", answer.request.model.name}, {"id", answer.request.model.id}}}};
   out.update(figures_json(answer.plan));
   out["critical_path"] = critical_json(s);
   out["streams"] = ranks_json(s);
@@ -126,7 +131,9 @@ Json simulation_json(const SimulationAnswer& answer) {
   out["comparison"] = plans_json(answer.comparison, false);
   out["scaling"] = plans_json(answer.scaling, true);
   out["assumptions"] = answer.assumptions;
-  out["profile"] = {{"id", answer.result.profile.id}, {"title", answer.result.profile.title}, {"sha256", answer.result.profile.sha256}};
+  out["profile"] = {{"id", answer.result.profile.id},
+                    {"title", answer.result.profile.title},
+                    {"sha256", answer.result.profile.sha256}};
   return out;
 }
 

@@ -46,6 +46,12 @@ std::string draw(Activity activity, int count, const Screen& screen) {
   return screen.has_colour && count > 0 ? fmt::format("\x1b[{}m{}\x1b[0m", l.colour, out) : out;
 }
 
+WorkingPart working_part(const Span& span) {
+  if (span.stream == StreamId::Compute) return {span.begin, span.begin + span.active};
+  if (span.stream == StreamId::Recv) return {span.end - span.active, span.end};
+  return {span.begin, span.end};
+}
+
 std::string span_name(const Span& span, std::int64_t num_layers) {
   if (span.activity == Activity::Head) return std::string(to_string(span.activity));
   return fmt::format("{} {}", to_string(span.activity), unit_name(span.unit, num_layers));

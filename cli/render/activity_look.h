@@ -22,6 +22,13 @@ std::string_view name_of(StreamId stream);
 /// `count` columns of the chart in which `activity` runs.
 std::string draw(Activity activity, int count, const Screen& screen);
 
+/// The part of a span in which it works, as utilisation counts: what a computation waits for launches stands at its end, what
+/// a receive waits for its message at its beginning.
+struct WorkingPart {
+  SimTime begin, end;
+};
+WorkingPart working_part(const Span& span);
+
 /// "forward layer 3", for tooltips and traces. `num_layers` of the model.
 std::string span_name(const Span& span, std::int64_t num_layers);
 

@@ -27,7 +27,9 @@ struct Columns {
   SimTime begin, end;
   int count = 1;
 
-  SimTime start(int column) const { return {begin.ps + std::int64_t(__extension__ __int128((end - begin).ps) * column / count)}; }
+  SimTime start(int column) const {
+    return {begin.ps + std::int64_t(__extension__ __int128((end - begin).ps) * column / count)};
+  }
   int at(SimTime time) const {
     return std::clamp(int(__extension__ __int128((time - begin).ps) * count / (end - begin).ps), 0, count - 1);
   }
@@ -39,7 +41,8 @@ struct Row {
 };
 
 void add_span(Row& row, const Columns& columns, const Span& span) {
-  const SimTime begin = std::max(span.begin, columns.begin), end = std::min(span.end, columns.end);
+  const WorkingPart works = working_part(span);
+  const SimTime begin = std::max(works.begin, columns.begin), end = std::min(works.end, columns.end);
   if (begin >= end) return;
   row.columns.resize(std::size_t(columns.count));
   row.busy += end - begin;
@@ -108,9 +111,8 @@ Chart make_chart(const Simulation& simulation, const GanttView& view, const Scre
 
 std::string row_text(std::string_view label, const Row& row, const Chart& chart, int indent, Legend& legend,
                      const Screen& screen) {
-  return std::string(std::size_t(indent), ' ') +
-         pad_right(std::string(label), chart.label_width + kIndent - indent) + " " +
-         cells(row, chart.columns, legend, screen);
+  return std::string(std::size_t(indent), ' ') + pad_right(std::string(label), chart.label_width + kIndent - indent) +
+         " " + cells(row, chart.columns, legend, screen);
 }
 
 /// How much of the chart's time a stream is busy.
@@ -122,7 +124,8 @@ std::string share_text(const Row& row, const Columns& columns) {
 std::string axis_text(const Chart& chart, const Screen& screen) {
   constexpr int kLabelWidth = 10;
   std::string line;
-  for (const TimeMark& mark : time_marks(chart.columns.begin, chart.columns.end, chart.columns.count / kLabelWidth + 1)) {
+  for (const TimeMark& mark :
+       time_marks(chart.columns.begin, chart.columns.end, chart.columns.count / kLabelWidth + 1)) {
     const int column = chart.columns.at(mark.time);
     if (column < width_of(line) || column + width_of(mark.label) >= chart.columns.count + kShareWidth) continue;
     line = pad_right(line, column) + "|" + mark.label;
@@ -163,7 +166,8 @@ std::string gantt_text(const Simulation& simulation, const GanttView& view, cons
     const auto [rank, stream] = row->first;
     if (row == chart.rows.begin() || std::prev(row)->first.first != rank)
       out += "  " + paint(rank_title(simulation.ranks[rank]), Ink::Strong, screen) + "\n";
-    out += row_text(name_of(StreamId(stream)), row->second, chart, kIndent, legend, screen) + share_text(row->second, chart.columns);
+    out += row_text(name_of(StreamId(stream)), row->second, chart, kIndent, legend, screen) +
+           share_text(row->second, chart.columns);
   }
   if (!chart.critical.columns.empty()) out += row_text(kCriticalLabel, chart.critical, chart, 2, legend, screen) + "\n";
   out += axis_text(chart, screen) + legend_text(legend, screen);

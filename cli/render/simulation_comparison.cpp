@@ -88,8 +88,8 @@ std::string comparison_text(std::span<const SimulatedPlan> plans, const Screen& 
   std::string out = fitted([&](int width) { return comparison_table(plans, width); }, screen);
   for (const SimulatedPlan& plan : plans)
     if (!plan.estimate.not_applicable.empty())
-      out += wrap(fmt::format("{}: {}", plan_name(plan), plan.estimate.not_applicable), prose_width(screen), "  ",
-                  "    ");
+      out +=
+          wrap(fmt::format("{}: {}", plan_name(plan), plan.estimate.not_applicable), prose_width(screen), "  ", "    ");
   return out;
 }
 

@@ -12,7 +12,8 @@ namespace gpuplan {
 namespace {
 
 std::string rate_text(double tokens_per_second) {
-  return tokens_per_second >= 99.5 ? format_grouped(std::llround(tokens_per_second)) : fmt::format("{:.3g}", tokens_per_second);
+  return tokens_per_second >= 99.5 ? format_grouped(std::llround(tokens_per_second))
+                                   : fmt::format("{:.3g}", tokens_per_second);
 }
 
 /// What MFU counts: a frozen weight has no gradient of its own.
@@ -49,7 +50,8 @@ std::vector<Fact> speed_facts(const SimulationAnswer& answer) {
   return {{"step", with_range(simulation.step_time(), answer.result.time_range)},
           {"speed", fmt::format("{} tokens/s, {} per GPU", rate_text(plan.tokens_per_second),
                                 rate_text(plan.tokens_per_second_per_gpu))},
-          {"MFU", fmt::format("{:.1f} % of the datasheet rate: {}", 100 * plan.mfu, model_flops_text(answer.request.recipe))},
+          {"MFU",
+           fmt::format("{:.1f} % of the datasheet rate: {}", 100 * plan.mfu, model_flops_text(answer.request.recipe))},
           {"HFU", fmt::format("{:.1f} %: the FLOPs executed, what is recomputed included", 100 * plan.hfu)},
           {"utilisation", utilisation_text(simulation)},
           {"memory", fmt::format("{} of {} on the fullest GPU", format_bytes(plan.estimate.tiers.process),
@@ -74,7 +76,8 @@ std::vector<StepShare> step_shares(const Simulation& simulation) {
 std::string fit_warning(const SimulatedPlan& plan) {
   if (plan.estimate.fits) return "";
   const std::string& why = plan.estimate.does_not_fit_because;
-  return fmt::format("It does not fit{}{}. This is the step that it would take with enough memory.", why.empty() ? "" : ": ", why);
+  return fmt::format("It does not fit{}{}. This is the step that it would take with enough memory.",
+                     why.empty() ? "" : ": ", why);
 }
 
 std::string method_text(const SimulationAnswer& answer) {
@@ -101,7 +104,9 @@ std::string link_name(const Simulation& simulation, std::uint32_t link) {
                      topology->vertex(topology->target(link)).name, to_string(topology->link(link).kind));
 }
 
-std::string_view plan_name(const SimulatedPlan& plan) { return plan.label.empty() ? plan.estimate.strategy.name : plan.label; }
+std::string_view plan_name(const SimulatedPlan& plan) {
+  return plan.label.empty() ? plan.estimate.strategy.name : plan.label;
+}
 
 double scaling_efficiency(const SimulatedPlan& plan, const SimulatedPlan& first) {
   return first.tokens_per_second_per_gpu > 0 ? plan.tokens_per_second_per_gpu / first.tokens_per_second_per_gpu : 0;

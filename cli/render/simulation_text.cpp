@@ -38,7 +38,8 @@ std::string speed_text(const SimulationAnswer& answer, const Screen& screen) {
 }
 
 std::string step_shares_text(const Simulation& simulation, const Screen& screen) {
-  Table table{.columns = {{"  mean over GPUs"}, {"of the step"}, {"time", Align::Right}, {"", Align::Left, 1}}, .rows = {}};
+  Table table{.columns = {{"  mean over GPUs"}, {"of the step"}, {"time", Align::Right}, {"", Align::Left, 1}},
+              .rows = {}};
   for (const StepShare& s : step_shares(simulation))
     if (s.time.value > 0)
       table.add({{"  " + s.name},
@@ -62,8 +63,9 @@ std::string critical_text(const Simulation& simulation, const Screen& screen) {
   std::string out;
   for (const CriticalItem& item : simulation.critical) {
     const std::string share = fmt::format("{:3.0f} %  ", 100 * item.share);
-    out += wrap(fmt::format("{}, {}{}", item.what, format_duration(item.time), item.remedy.empty() ? "" : ": " + item.remedy),
-                prose_width(screen), "  " + share, std::string(2 + share.size(), ' '));
+    out += wrap(
+        fmt::format("{}, {}{}", item.what, format_duration(item.time), item.remedy.empty() ? "" : ": " + item.remedy),
+        prose_width(screen), "  " + share, std::string(2 + share.size(), ' '));
   }
   return out;
 }
@@ -88,7 +90,7 @@ std::string simulation_text(const SimulationAnswer& answer, const GanttView& vie
   out += section("Streams in use", streams_text(simulation, screen), screen);
   out += section(gantt_title(simulation, view), gantt_text(simulation, view, screen), screen);
   out += section("Busiest links", links_text(simulation, screen), screen);
-  out += section("Strategies", comparison_text(answer.comparison, screen), screen);
+  out += section("Compared", comparison_text(answer.comparison, screen), screen);
   out += section("Scaling", scaling_text(answer.scaling, screen), screen);
   out += section("How it was simulated", wrap(method_text(answer), prose_width(screen), "  ", "  "), screen);
   return out + section("Assumptions", points(answer.assumptions, screen), screen);

@@ -13,7 +13,7 @@ struct TimeUnit {
   std::int64_t ps;
   std::string_view name;
 };
-constexpr std::array kUnits{TimeUnit{1'000'000'000'000, "s"}, TimeUnit{1'000'000'000, "ms"}, TimeUnit{1'000'000, "µs"},
+constexpr std::array kUnits{TimeUnit{1'000'000'000'000, "s"}, TimeUnit{1'000'000'000, "ms"}, TimeUnit{1'000'000, "us"},
                             TimeUnit{1'000, "ns"}, TimeUnit{1, "ps"}};
 
 /// The largest unit in which `end` is at least two, so that labels stay short.

@@ -81,7 +81,7 @@ struct Picture {
   }
 
   void label(double x, double y, const std::string& text, std::string_view anchor = "middle") {
-    labels += fmt::format("<text class=\"rate\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, escaped(text));
+    labels += fmt::format("<text class=\"rate\" x=\"{:.1f}\" y=\"{:.1f}\" style=\"text-anchor:{}\">{}</text>\n", x, y, anchor, escaped(text));
   }
 
   double middle(std::uint32_t v) const { return spots[v].x + spots[v].width / 2; }
@@ -124,7 +124,7 @@ struct Picture {
       for (const std::uint32_t gpu : tree.gpus) left = std::min(left, spots[gpu].x), right = std::max(right, spots[gpu].x + spots[gpu].width);
       const TopologyLink* link = link_between(topology, tree.gpus.front(), tree.nvswitch);
       for (const std::uint32_t gpu : tree.gpus) line(middle(gpu), spots[gpu].y + kBoxHeight, middle(gpu), y + 34, *link);
-      box({left, y + 34, right - left, 0}, "nvsw", fmt::format("NVSwitch, {} from and to each GPU", format_rate(link->capacity)));
+      box({left, y + 34, right - left}, "nvsw", fmt::format("NVSwitch, {} from and to each GPU", format_rate(link->capacity)));
       return y + 34 + kBoxHeight;
     }
     double lowest = y;
@@ -144,7 +144,7 @@ struct Picture {
 
   double draw_network(double y) {
     if (topology.num_nodes <= 1 || tree.nics.empty()) return y;
-    const Spot bar{kMargin, y + 44, next_x - kMargin - 10, 0};
+    const Spot bar{kMargin, y + 44, next_x - kMargin - 10};
     double sum = 0;
     for (const std::uint32_t nic : tree.nics)
       for (std::uint32_t l = 0; l < topology.num_links(); ++l)
@@ -164,6 +164,9 @@ struct Picture {
     double x = kMargin;
     for (const Row& row : {Row{LinkKind::Pcie, "PCIe"}, Row{LinkKind::NvLink, "NVLink, Infinity Fabric"}, Row{LinkKind::Memory, "memory"},
                            Row{LinkKind::Socket, "between sockets"}, Row{LinkKind::Network, "network"}}) {
+      bool is_used = false;
+      for (std::uint32_t l = 0; l < topology.num_links(); ++l) is_used |= class_of(topology.link(l).kind) == class_of(row.kind);
+      if (!is_used) continue;
       lines += fmt::format("<path class=\"{}\" d=\"M{:.1f} {:.1f}h22\"/>\n", class_of(row.kind), x, y);
       label(x + 28, y + 4, row.text, "start");
       x += 50 + 6.4 * double(std::string_view(row.text).size());

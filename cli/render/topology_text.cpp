@@ -26,7 +26,8 @@ std::string label_of(const Topology& topology, const MachineTree& tree, std::uin
   }
   if (const TopologyLink* up = link_between(topology, vertex, tree.parent[vertex]); up && v.kind != VertexKind::HostBridge)
     text += fmt::format("  {} {}", to_string(up->kind), format_rate(up->capacity));
-  for (std::uint32_t link = 0; link < topology.num_links() && v.kind != VertexKind::HostBridge; ++link) {
+  const bool is_device = v.kind == VertexKind::Gpu || v.kind == VertexKind::Nic;
+  for (std::uint32_t link = 0; link < topology.num_links() && is_device; ++link) {
     if (topology.source(link) != vertex) continue;
     const TopologyLink& out = topology.link(link);
     const TopologyVertex& to = topology.vertex(topology.target(link));

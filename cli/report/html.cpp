@@ -16,7 +16,8 @@ std::string cell_html(std::string_view tag, const std::string& text, const Colum
   std::string css = column.align == Align::Right ? "number" : "";
   if (ink == Ink::Bad) css += css.empty() ? "bad" : " bad";
   if (ink == Ink::Good) css += css.empty() ? "good" : " good";
-  return fmt::format("<{0}{1}>{2}</{0}>", tag, css.empty() ? "" : fmt::format(" class=\"{}\"", css), escape_html(trimmed(text)));
+  return fmt::format("<{0}{1}>{2}</{0}>", tag, css.empty() ? "" : fmt::format(" class=\"{}\"", css),
+                     escape_html(trimmed(text)));
 }
 
 }  // namespace
@@ -53,7 +54,8 @@ std::string section_html(std::string_view title, const std::string& content_html
 
 std::string paragraph_html(std::string_view text, std::string_view css_class) {
   if (text.empty()) return "";
-  return fmt::format("<p{}>{}</p>\n", css_class.empty() ? "" : fmt::format(" class=\"{}\"", css_class), escape_html(text));
+  return fmt::format("<p{}>{}</p>\n", css_class.empty() ? "" : fmt::format(" class=\"{}\"", css_class),
+                     escape_html(text));
 }
 
 std::string list_html(const std::vector<std::string>& texts) {

@@ -38,7 +38,7 @@ height += AXIS;
 // --- words
 const number = (x, digits) => Number(x.toPrecision(digits)).toString();
 function duration(ns) {
-  for (const [unit, size] of [["s", 1e9], ["ms", 1e6], ["µs", 1e3]]) if (ns >= size) return number(ns / size, 4) + " " + unit;
+  for (const [unit, size] of [["s", 1e9], ["ms", 1e6], ["us", 1e3]]) if (ns >= size) return number(ns / size, 4) + " " + unit;
   return ns + " ns";
 }
 function amount(bytes) {
@@ -114,20 +114,28 @@ function firstVisible(row) {
 }
 function drawRow(c, row, colours) {
   const {pen} = c;
-  pen.fillStyle = colour("--panel");
-  pen.fillRect(c.left, row.y, c.inner, LANE);
   let lastX = -1, lastActivity = -1;
   for (let i = firstVisible(row); i < row.last && spans[i].begin < view.end; ++i) {
     const s = spans[i], from = Math.max(c.left, c.x(s.begin)), to = Math.min(c.left + c.inner, c.x(s.end));
     const width = Math.max(0.6, to - from);
     if (to < lastX + 0.5 && s.activity === lastActivity) continue;
-    pen.globalAlpha = options.critical && !(s.flags & 1) ? 0.22 : 1;
+    const strength = options.critical && !(s.flags & 1) ? 0.22 : 1, shownWidth = width > 4 ? width - 0.6 : width;
     pen.fillStyle = colours[s.activity];
-    pen.fillRect(from, row.y, width > 4 ? width - 0.6 : width, LANE);
+    if (s.waiting > 0 && s.count === 1) {  // pale while it waits
+      pen.globalAlpha = 0.25 * strength;
+      pen.fillRect(from, row.y, shownWidth, LANE);
+      pen.globalAlpha = strength;
+      const begin = s.flags & 4 ? s.begin + s.waiting : s.begin, end = s.flags & 4 ? s.end : s.end - s.waiting;
+      const x1 = Math.max(c.left, c.x(begin)), x2 = Math.min(c.left + c.inner, c.x(end));
+      if (x2 > x1) pen.fillRect(x1, row.y, Math.max(0.6, x2 - x1), LANE);
+    } else {
+      pen.globalAlpha = strength;
+      pen.fillRect(from, row.y, shownWidth, LANE);
+    }
     if (width > 46) {
       const text = width > 110 ? spanName(s) : unitName(s.unit);
       if (pen.measureText(text).width < width - 8) {
-        pen.fillStyle = isDark() ? "#10141a" : "#ffffff";
+        pen.fillStyle = s.waiting > 0.4 * (s.end - s.begin) ? colour("--text") : isDark() ? "#10141a" : "#ffffff";
         pen.textAlign = "left";
         pen.fillText(text, from + 4, row.y + LANE / 2 + 0.5);
       }
@@ -160,8 +168,10 @@ function drawTimeline() {
   drawn = 0;
   const c = prepare(canvas, height), {pen} = c;
   const colours = data.activities.map(a => isDark() ? a.dark : a.light);
-  for (const row of rows) if (!row.title) drawRow(c, row, colours);
+  pen.fillStyle = colour("--panel");
+  for (const row of rows) if (!row.title) pen.fillRect(c.left, row.y, c.inner, LANE);
   drawAxis(c, height - AXIS);
+  for (const row of rows) if (!row.title) drawRow(c, row, colours);
   pen.textAlign = "left";
   for (const row of rows) {
     pen.fillStyle = colour(row.title ? "--text" : "--soft");

@@ -67,7 +67,7 @@ canvas:focus-visible { outline: 2px solid var(--accent); outline-offset: -2px; }
   background: var(--text); color: var(--back); border-radius: 6px; font-size: 13px; line-height: 1.4; white-space: pre-line;
 }
 figure { margin: 0; }
-figure svg { max-width: 100%; height: auto; }
+figure svg { max-width: 100%; min-width: 520px; height: auto; border-radius: 8px; margin-bottom: 10px; }
 code { font: 13px/1.5 ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace; }
 pre { background: var(--panel); border: 1px solid var(--line); border-radius: 8px; padding: 10px 14px; margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }
 footer { margin-top: 40px; padding-top: 12px; border-top: 1px solid var(--line); color: var(--soft); font-size: 13px; }

@@ -8,7 +8,7 @@
 
 namespace gpuplan {
 
-std::string tiles_html(const SimulationAnswer& answer);       // the figures that matter, large
+std::string tiles_html(const SimulationAnswer& answer);  // the figures that matter, large
 std::string critical_html(const Simulation& simulation);
 std::string shares_html(const Simulation& simulation);
 std::string timeline_html(const SimulationAnswer& answer, const TimelineData& data);

@@ -16,7 +16,8 @@ constexpr std::size_t kMaxRows = 64;
 
 std::string title_text(const SimulationAnswer& answer) {
   const std::int64_t gpus = answer.plan.estimate.num_gpus_used;
-  return fmt::format("{} with {} on {} GPU{}", answer.request.model.name, plan_name(answer.plan), gpus, gpus == 1 ? "" : "s");
+  return fmt::format("{} with {} on {} GPU{}", answer.request.model.name, plan_name(answer.plan), gpus,
+                     gpus == 1 ? "" : "s");
 }
 
 /// Nothing may be fetched: a page that tries is stopped by the browser.
@@ -49,11 +50,10 @@ std::string sections_html(const SimulationAnswer& answer, const TimelineData& da
          section_html("Timeline of one step", timeline_html(answer, data)) +
          section_html("Memory over the step", memory_html(answer, data)) +
          section_html("Streams in use", table_html(streams_table(simulation, kMaxRows))) +
-         section_html("The machine", topology_html(answer)) +
-         section_html("Beside it", comparison_html(answer)) +
-         section_html("Scaling", scaling_html(answer)) +
-         section_html("Figures", facts_html(speed_facts(answer))) +
-         section_html("The question", facts_html(question_facts({answer.request, answer.result, &answer.plan.estimate, {}}))) +
+         section_html("The machine", topology_html(answer)) + section_html("Compared", comparison_html(answer)) +
+         section_html("Scaling", scaling_html(answer)) + section_html("Figures", facts_html(speed_facts(answer))) +
+         section_html("The question",
+                      facts_html(question_facts({answer.request, answer.result, &answer.plan.estimate, {}}))) +
          section_html("How it was simulated", paragraph_html(method_text(answer)) + made_html(answer)) +
          section_html("Assumptions", list_html(answer.assumptions));
 }
@@ -63,10 +63,13 @@ std::string sections_html(const SimulationAnswer& answer, const TimelineData& da
 std::string simulation_report(const SimulationAnswer& answer, const TimelineLimits& limits) {
   TimelineData data = timeline_data(answer.plan.simulation, answer.result.model.num_layers(), limits);
   return head_html(answer) + "<body>\n<header>\n<h1>" + escape_html(title_text(answer)) + "</h1>\n" +
-         paragraph_html("What one training step does, and why it takes as long as it does: simulated, not measured", "soft") +
-         "</header>\n" + paragraph_html(fit_warning(answer.plan), "warning") + tiles_html(answer) + sections_html(answer, data) +
+         paragraph_html("What one training step does, and why it takes as long as it does: simulated, not measured",
+                        "soft") +
+         "</header>\n" + paragraph_html(fit_warning(answer.plan), "warning") + tiles_html(answer) +
+         sections_html(answer, data) +
          fmt::format("<footer>gpuplan {}</footer>\n<div id=\"tip\" role=\"status\"></div>\n", GPUPLAN_VERSION) +
-         data_html(answer, std::move(data.json)) + "<script>" + std::string(page_script()) + "</script>\n</body>\n</html>\n";
+         data_html(answer, std::move(data.json)) + "<script>" + std::string(page_script()) +
+         "</script>\n</body>\n</html>\n";
 }
 
 }  // namespace gpuplan

@@ -7,82 +7,16 @@
 #include <fmt/format.h>
 
 #include "cli/render/activity_look.h"
+#include "cli/report/merged_spans.h"
 
 namespace gpuplan {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kFinest = 64'000, kCoarsest = 500;  // columns; 4,000 are a wide screen
-constexpr std::uint32_t kNone = 0xffffffff;
+constexpr std::int64_t kFinest = 64'000, kCoarsest = 62;  // columns; 4,000 are a wide screen
 
 std::int64_t nanoseconds(SimTime time) { return time.ps / 1000; }
-
-/// One or several spans of a stream, drawn as one.
-struct Merged {
-  std::uint32_t first{};  // span
-  SimTime begin, end, waiting;
-  std::int64_t count = 1;
-  Bytes bytes;
-  bool is_critical{};
-};
-
-struct Tracks {
-  std::map<std::pair<std::uint32_t, int>, std::vector<Merged>> of;  // by rank and stream
-  std::vector<std::uint32_t> track_place;                           // per span: place in its track
-  std::size_t num_drawn{};
-};
-
-class Merging {
- public:
-  Merging(const Simulation& simulation, std::size_t num_ranks) : simulation_(simulation) {
-    is_critical_.resize(simulation.spans.size());
-    for (const std::uint32_t i : simulation.critical_path) is_critical_[i] = true;
-    for (std::uint32_t i = 0; i < simulation.spans.size(); ++i)
-      if (simulation.spans[i].rank < num_ranks) order_.push_back(i);
-    std::stable_sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return simulation.spans[a].begin < simulation.spans[b].begin;
-    });
-  }
-
-  /// Neighbours of the same activity that begin within `pixel` of the first one are one; a pixel of nothing merges none.
-  Tracks merge(SimTime pixel) const {
-    Tracks tracks;
-    tracks.track_place.assign(simulation_.spans.size(), kNone);
-    for (const std::uint32_t i : order_) {
-      const Span& span = simulation_.spans[i];
-      std::vector<Merged>& track = tracks.of[{span.rank, int(span.stream)}];
-      if (!track.empty() && joins(track.back(), span, pixel)) {
-        add(track.back(), i);
-      } else {
-        track.push_back({i, span.begin, span.end, waiting(span), 1, span.bytes, is_critical_[i]});
-        ++tracks.num_drawn;
-      }
-      tracks.track_place[i] = std::uint32_t(track.size() - 1);
-    }
-    return tracks;
-  }
-
- private:
-  static SimTime waiting(const Span& span) { return std::max(SimTime{}, span.end - span.begin - span.active); }
-
-  bool joins(const Merged& last, const Span& span, SimTime pixel) const {
-    return simulation_.spans[last.first].activity == span.activity && span.end - last.begin < pixel;
-  }
-
-  void add(Merged& last, std::uint32_t i) const {
-    const Span& span = simulation_.spans[i];
-    last.end = span.end;
-    last.waiting += waiting(span);
-    last.bytes += span.bytes;
-    last.is_critical = last.is_critical || is_critical_[i];
-    ++last.count;
-  }
-
-  const Simulation& simulation_;
-  std::vector<bool> is_critical_;
-  std::vector<std::uint32_t> order_;
-};
 
 /// Where each track's spans begin among all spans of the page.
 std::map<std::pair<std::uint32_t, int>, std::uint32_t> first_places(const Tracks& tracks) {
@@ -98,22 +32,23 @@ std::map<std::pair<std::uint32_t, int>, std::uint32_t> first_places(const Tracks
 class Writer {
  public:
   Writer(const Simulation& simulation, const Tracks& tracks)
-      : simulation_(simulation), tracks_(tracks), first_(first_places(tracks)) {}
+      : simulation_(simulation),
+        tracks_(tracks),
+        first_(first_places(tracks)) {}
 
   /// Place of a span among all spans of the page; -1: not on it.
   std::int64_t place(std::uint32_t span) const {
-    if (span == Span::kNoSpan || tracks_.track_place[span] == kNone) return -1;
+    if (span == Span::kNoSpan || tracks_.place[span] == Tracks::kNone) return -1;
     const Span& s = simulation_.spans[span];
-    return std::int64_t(first_.at({s.rank, int(s.stream)}) + tracks_.track_place[span]);
+    return std::int64_t(first_.at({s.rank, int(s.stream)}) + tracks_.place[span]);
   }
 
   Json tracks() const {
     Json out = Json::array();
     for (const auto& [key, track] : tracks_.of) {
-      const SimTime busy = simulation_.ranks[key.first].busy[std::size_t(key.second)];
       out.push_back({{"rank", key.first},
                      {"name", name_of(StreamId(key.second))},
-                     {"busy", double(busy.ps) / double(std::max<std::int64_t>(1, simulation_.step.ps))},
+                     {"busy", busy(track)},
                      {"spans", spans(track)}});
     }
     return out;
@@ -131,16 +66,24 @@ class Writer {
   }
 
  private:
-  Json spans(const std::vector<Merged>& track) const {
+  /// Share of the step in which the track's spans work.
+  double busy(const std::vector<MergedSpan>& track) const {
+    SimTime sum;
+    for (const MergedSpan& m : track) sum += m.working;
+    return double(sum.ps) / double(std::max<std::int64_t>(1, simulation_.step.ps));
+  }
+
+  Json spans(const std::vector<MergedSpan>& track) const {
     Json out = Json::array();
     std::int64_t at = 0;
-    for (const Merged& m : track) {
+    for (const MergedSpan& m : track) {
       const Span& span = simulation_.spans[m.first];
       const std::int64_t begin = nanoseconds(m.begin), end = nanoseconds(m.end);
-      const int flags = (m.is_critical ? 1 : 0) + (span.waits_for_host ? 2 : 0);
-      for (const std::int64_t field :
-           {begin - at, end - begin, std::int64_t(span.activity), std::int64_t(span.unit), std::int64_t(span.micro_batch),
-            std::int64_t(flags), m.count, m.bytes.count, nanoseconds(m.waiting), place(span.cause)})
+      const int flags =
+          (m.is_critical ? 1 : 0) + (span.waits_for_host ? 2 : 0) + (span.stream == StreamId::Recv ? 4 : 0);
+      for (const std::int64_t field : {begin - at, end - begin, std::int64_t(span.activity), std::int64_t(span.unit),
+                                       std::int64_t(span.micro_batch), std::int64_t(flags), m.count, m.bytes.count,
+                                       nanoseconds(m.waiting), place(span.cause)})
         out.push_back(field);
       at = end;
     }
@@ -161,7 +104,8 @@ Json curve(const std::vector<MemoryPoint>& points, std::size_t most) {
     out.push_back(p.live.count);
   };
   for (std::size_t i = 0; i < points.size(); i += stretch) {
-    const auto begin = points.begin() + std::ptrdiff_t(i), end = begin + std::ptrdiff_t(std::min(stretch, points.size() - i));
+    const auto begin = points.begin() + std::ptrdiff_t(i),
+               end = begin + std::ptrdiff_t(std::min(stretch, points.size() - i));
     auto [low, high] = std::minmax_element(begin, end, [](const auto& a, const auto& b) { return a.live < b.live; });
     if (high < low) std::swap(low, high);
     add(*low);
@@ -184,7 +128,8 @@ Json ranks_json(const Simulation& simulation, std::size_t num_ranks, std::size_t
 Json activities_json() {
   Json out = Json::array();
   for (int a = 0; a < kNumActivities; ++a)
-    out.push_back({{"name", to_string(Activity(a))}, {"light", look(Activity(a)).light}, {"dark", look(Activity(a)).dark}});
+    out.push_back(
+        {{"name", to_string(Activity(a))}, {"light", look(Activity(a)).light}, {"dark", look(Activity(a)).dark}});
   return out;
 }
 
@@ -194,7 +139,7 @@ TimelineData timeline_data(const Simulation& simulation, std::int64_t num_layers
   TimelineData out;
   out.num_ranks = std::min(simulation.ranks.size(), limits.max_ranks);
   out.num_spans = simulation.spans.size();
-  const Merging merging(simulation, out.num_ranks);
+  const SpanMerging merging(simulation, out.num_ranks);
   Tracks tracks = merging.merge({});
   for (std::int64_t columns = kFinest; tracks.num_drawn > limits.max_spans && columns >= kCoarsest; columns /= 2) {
     out.num_columns = columns;

@@ -12,9 +12,9 @@
 namespace gpuplan {
 
 struct TimelineLimits {
-  std::size_t max_spans = 40'000;        // about 40 bytes each
+  std::size_t max_spans = 40'000;  // about 40 bytes each
   std::size_t max_ranks = 16;
-  std::size_t max_points = 4'000;        // of the memory curve, per rank
+  std::size_t max_points = 4'000;  // of the memory curve, per rank
   std::size_t max_messages = 5'000;
 };
 
@@ -26,7 +26,7 @@ struct TimelineData {
 };
 
 /// Tracks are flat lists of kSpanFields numbers per span: gap to the end of the one before and duration (ns), activity,
-/// unit, micro batch, flags (1 critical, 2 waited for the host), merged spans, bytes, waiting (ns), cause (place among all
+/// unit, micro batch, flags (1 critical, 2 waited for the host, 4 waits at its begin), merged spans, bytes, waiting (ns), cause (place among all
 /// spans of the page, -1: none).
 constexpr int kSpanFields = 10;
 TimelineData timeline_data(const Simulation& simulation, std::int64_t num_layers, const TimelineLimits& limits = {});

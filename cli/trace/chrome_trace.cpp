@@ -31,7 +31,8 @@ struct TraceEvent {
 class Trace {
  public:
   explicit Trace(const SimulationAnswer& answer)
-      : simulation_(answer.plan.simulation), num_layers_(answer.result.model.num_layers()) {
+      : simulation_(answer.plan.simulation),
+        num_layers_(answer.result.model.num_layers()) {
     is_critical_.resize(simulation_.spans.size());
     for (const std::uint32_t i : simulation_.critical_path) is_critical_[i] = true;
   }
@@ -51,8 +52,8 @@ class Trace {
 
  private:
   void add_name(const char* kind, std::size_t rank, int stream, const std::string& arguments) {
-    names_ += fmt::format(R"({}{{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{{}}}}})", names_.empty() ? "" : ",\n", kind,
-                          rank, stream, arguments);
+    names_ += fmt::format(R"({}{{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{{}}}}})", names_.empty() ? "" : ",\n",
+                          kind, rank, stream, arguments);
   }
 
   void add_names() {
@@ -74,19 +75,24 @@ class Trace {
     if (span.waits_for_host) return "host";
     if (span.cause == Span::kNoSpan) return "start";
     const Span& cause = simulation_.spans[span.cause];
-    return fmt::format("{}: {} ({})", simulation_.ranks[cause.rank].name, span_name(cause, num_layers_), name_of(cause.stream));
+    return fmt::format("{}: {} ({})", simulation_.ranks[cause.rank].name, span_name(cause, num_layers_),
+                       name_of(cause.stream));
   }
 
   void add_span(std::size_t index) {
     const Span& span = simulation_.spans[index];
-    std::string arguments = fmt::format(R"("unit":{},"micro_batch":{},"begins_after":{})", json_string(unit_name(span.unit, num_layers_)),
-                                        span.micro_batch, json_string(cause_of(span)));
+    std::string arguments =
+        fmt::format(R"("unit":{},"micro_batch":{},"begins_after":{})", json_string(unit_name(span.unit, num_layers_)),
+                    span.micro_batch, json_string(cause_of(span)));
+    if (const WorkingPart part = working_part(span); part.end - part.begin < span.end - span.begin)
+      arguments += fmt::format(R"(,"waits_us":{})", microseconds(span.end - span.begin - (part.end - part.begin)));
     if (span.bytes.count > 0) arguments += fmt::format(R"(,"bytes":{})", span.bytes.count);
     if (is_critical_[index]) arguments += R"(,"on_critical_path":true)";
-    events_.push_back({span.begin, 0,
-                       fmt::format(R"({{"ph":"X","name":{},"cat":"{}","ts":{},"dur":{},"pid":{},"tid":{},"args":{{{}}}}})",
-                                   json_string(span_name(span, num_layers_)), to_string(span.activity), microseconds(span.begin),
-                                   microseconds(span.end - span.begin), span.rank, int(span.stream), arguments)});
+    events_.push_back(
+        {span.begin, 0,
+         fmt::format(R"({{"ph":"X","name":{},"cat":"{}","ts":{},"dur":{},"pid":{},"tid":{},"args":{{{}}}}})",
+                     json_string(span_name(span, num_layers_)), to_string(span.activity), microseconds(span.begin),
+                     microseconds(span.end - span.begin), span.rank, int(span.stream), arguments)});
   }
 
   /// An arrow from the begin of the send to the moment from which the receive could run with it.
@@ -98,9 +104,10 @@ class Trace {
   }
 
   void add_flow(const char* phase, const char* binding, std::size_t id, const Span& span, SimTime time) {
-    events_.push_back({time, *phase == 's' ? 1 : 2,
-                       fmt::format(R"({{"ph":"{}",{}"name":"message","cat":"message","id":{},"ts":{},"pid":{},"tid":{}}})", phase,
-                                   binding, id, microseconds(time), span.rank, int(span.stream))});
+    events_.push_back(
+        {time, *phase == 's' ? 1 : 2,
+         fmt::format(R"({{"ph":"{}",{}"name":"message","cat":"message","id":{},"ts":{},"pid":{},"tid":{}}})", phase,
+                     binding, id, microseconds(time), span.rank, int(span.stream))});
   }
 
   void add_memory(std::size_t rank) {

@@ -50,6 +50,34 @@ large=$(grep -o '200,000 spans are drawn as [0-9,]*' "$folder/large.html" | grep
 check_page large "$large" 500
 (($(stat -c %s "$folder/large.html") < 2000000)) || fail 'large: more than 2 MB'
 
+# A user who points at the first span, zooms to it, follows the critical path, and prints; what happened is left in the title.
+{ cat "$folder/small.html"; cat <<'SCRIPT'
+<script>
+const canvas = document.querySelector("#timeline canvas"), place = canvas.getBoundingClientRect(), seen = [];
+const point = x => {
+  canvas.dispatchEvent(new PointerEvent("pointermove", {pointerId: 1, clientX: place.left + x, clientY: place.top + 36}));
+  const tip = document.getElementById("tip");
+  seen.push(tip.style.display === "block" ? tip.textContent.split("\n")[0] : "nothing");
+};
+point(150);                                           // the first 20 of 100 ms
+point(600);                                           // GPU 0 waits
+for (let i = 0; i < 6; ++i) canvas.dispatchEvent(new KeyboardEvent("keydown", {key: "+"}));
+for (let i = 0; i < 99; ++i) canvas.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight"}));
+point(600);                                           // the end of the step, enlarged
+document.getElementById("zoom-all").click();
+document.getElementById("show-critical").click();
+canvas.dispatchEvent(new WheelEvent("wheel", {ctrlKey: true, deltaY: -100, clientX: place.left + 300, cancelable: true}));
+dispatchEvent(new Event("beforeprint"));
+dispatchEvent(new Event("afterprint"));
+document.title = seen.join("; ");
+</script>
+SCRIPT
+} >"$folder/used.html"
+open_page "$folder/used.html" --dump-dom --window-size=1280,900 >"$folder/dom"
+if grep 'CONSOLE' "$folder/log"; then fail 'used: the console is not silent'; fi
+title=$(grep -o '<title>[^<]*' "$folder/dom" | head -n 1)
+[[ $title == '<title>forward layer 0; nothing; backward layer 0' ]] || fail "used: pointed at $title"
+
 open_page "$folder/small.html" --screenshot="$folder/small.png" --window-size=400,900 >/dev/null || fail 'no screenshot'
 (($(stat -c %s "$folder/small.png") > 10000)) || fail 'the screenshot is empty'
 [[ $failed == no ]]

@@ -123,8 +123,10 @@ TEST_CASE("cluster file: layout keys place switches and links; wrong places are 
   CHECK(box.layout.nics[1].pcie_switch == 1);
   CHECK(box.layout.oversubscription == 2);
   CHECK(box.layout.num_nvme == 2);
-  CHECK(error_of(std::string(head) + "layout:\n  pcie_switches:\n  - {gpus: [0, 4]}\n", std::nullopt)
-            .find("F:7: layout.pcie_switches.gpus: 4 is not one of the 4 of this machine") != std::string::npos);
+  const std::string problem = error_of(std::string(head) + "layout:\n  pcie_switches:\n  - {gpus: [0, 4]}\n", std::nullopt);
+  CAPTURE(problem);
+  CHECK(problem.find("gpus: 4 is not one of the 4 of this machine, which count from 0") != std::string::npos);
+  CHECK(problem.starts_with("F:7: layout.pcie_switches"));
 }
 
 TEST_CASE("cluster file: the sustained rate of these very cards") {

@@ -8,26 +8,33 @@ namespace {
 constexpr SimTime ms(std::int64_t n) { return {n * 1'000'000'000}; }
 constexpr Bytes kMessage{8'000'000};
 
-Span span(std::uint32_t rank, StreamId stream, Activity activity, std::int64_t begin, std::int64_t end, std::uint32_t cause,
-          std::uint16_t unit) {
-  return {.begin = ms(begin), .end = ms(end), .rank = rank, .cause = cause, .stream = stream, .activity = activity, .unit = unit,
-          .bytes = activity == Activity::SendRecv ? kMessage : Bytes{}, .active = ms(end - begin)};
+Span span(std::uint32_t rank, StreamId stream, Activity activity, std::int64_t begin, std::int64_t end,
+          std::uint32_t cause, std::uint16_t unit) {
+  return {.begin = ms(begin),
+          .end = ms(end),
+          .rank = rank,
+          .cause = cause,
+          .stream = stream,
+          .activity = activity,
+          .unit = unit,
+          .bytes = activity == Activity::SendRecv ? kMessage : Bytes{},
+          .active = ms(end - begin)};
 }
 
 std::vector<Span> pipeline_spans() {
   using enum Activity;
   constexpr std::uint32_t kNone = Span::kNoSpan;
-  return {span(0, StreamId::Compute, Forward, 0, 20, kNone, 1),    // 0
-          span(0, StreamId::Send, SendRecv, 20, 25, 0, 1),         // 1
-          span(1, StreamId::Recv, SendRecv, 20, 25, 1, 2),         // 2
-          span(1, StreamId::Compute, Forward, 25, 35, 2, 2),       // 3
-          span(1, StreamId::Compute, Head, 35, 40, 3, 3),          // 4
-          span(1, StreamId::Compute, Backward, 40, 65, 4, 2),      // 5
-          span(1, StreamId::Send, SendRecv, 65, 70, 5, 2),         // 6
-          span(0, StreamId::Recv, SendRecv, 65, 70, 6, 1),         // 7
-          span(0, StreamId::Compute, Recompute, 70, 80, 7, 1),     // 8
-          span(1, StreamId::Compute, Optimizer, 70, 80, 5, 2),     // 9
-          span(0, StreamId::Compute, Backward, 80, 100, 8, 1)};    // 10
+  return {span(0, StreamId::Compute, Forward, 0, 20, kNone, 1),  // 0
+          span(0, StreamId::Send, SendRecv, 20, 25, 0, 1),       // 1
+          span(1, StreamId::Recv, SendRecv, 20, 25, 1, 2),       // 2
+          span(1, StreamId::Compute, Forward, 25, 35, 2, 2),     // 3
+          span(1, StreamId::Compute, Head, 35, 40, 3, 3),        // 4
+          span(1, StreamId::Compute, Backward, 40, 65, 4, 2),    // 5
+          span(1, StreamId::Send, SendRecv, 65, 70, 5, 2),       // 6
+          span(0, StreamId::Recv, SendRecv, 65, 70, 6, 1),       // 7
+          span(0, StreamId::Compute, Recompute, 70, 80, 7, 1),   // 8
+          span(1, StreamId::Compute, Optimizer, 70, 80, 5, 2),   // 9
+          span(0, StreamId::Compute, Backward, 80, 100, 8, 1)};  // 10
 }
 
 SimulatedRank stage(std::int64_t rank, std::int64_t compute, std::int64_t bubble) {
@@ -39,7 +46,8 @@ SimulatedRank stage(std::int64_t rank, std::int64_t compute, std::int64_t bubble
   r.bubble = ms(bubble);
   r.idle = ms(100 - compute - 10 - bubble);
   r.sent = kMessage;
-  r.memory = {{ms(0), {4'000'000'000}}, {ms(20), {9'000'000'000}}, {ms(80), {12'000'000'000}}, {ms(100), {4'000'000'000}}};
+  r.memory = {
+      {ms(0), {4'000'000'000}}, {ms(20), {9'000'000'000}}, {ms(80), {12'000'000'000}}, {ms(100), {4'000'000'000}}};
   r.peak = {12'000'000'000};
   return r;
 }
@@ -58,8 +66,13 @@ SimulatedPlan plan_of(Simulation simulation, std::int64_t num_gpus, double token
   SimulatedPlan plan;
   plan.estimate.strategy.name = "mp";
   plan.estimate.fits = true;
-  plan.estimate.tiers = {.tensors = {12'000'000'000}, .reserved = {13'000'000'000}, .process = {14'000'000'000},
-                         .needed = {13'000'000'000}, .capacity = {25'000'000'000}, .usable = {24'000'000'000}, .fits = true};
+  plan.estimate.tiers = {.tensors = {12'000'000'000},
+                         .reserved = {13'000'000'000},
+                         .process = {14'000'000'000},
+                         .needed = {13'000'000'000},
+                         .capacity = {25'000'000'000},
+                         .usable = {24'000'000'000},
+                         .fits = true};
   plan.estimate.num_gpus_used = num_gpus;
   plan.simulation = std::move(simulation);
   plan.tokens_per_second = tokens_per_second;
@@ -94,7 +107,10 @@ SimulationAnswer small_simulation() {
   s.messages = {{1, 2}, {6, 7}};
   s.critical_path = {0, 1, 2, 3, 4, 5, 6, 7, 8, 10};
   s.critical = {{.what = "backward", .activity = Activity::Backward, .time = {0.045}, .share = 0.45},
-                {.what = "messages between stages", .activity = Activity::SendRecv, .time = {0.010}, .share = 0.1,
+                {.what = "messages between stages",
+                 .activity = Activity::SendRecv,
+                 .time = {0.010},
+                 .share = 0.1,
                  .remedy = "NVLink would give 1.1x"}};
   add_figures(s);
   a.scaling = {plan_of(figures_only(s), 1, 1000), plan_of(figures_only(s), 2, 1500)};
@@ -130,9 +146,14 @@ SimulationAnswer large_simulation(std::size_t num_spans) {
   const std::int64_t length = s.step.ps / std::int64_t(num_spans);
   for (std::size_t i = 0; i < num_spans; ++i) {
     const bool is_gather = i % 4 == 3;
-    Span one{.begin = {std::int64_t(i) * length}, .end = {std::int64_t(i + 1) * length},
-             .cause = i == 0 ? Span::kNoSpan : std::uint32_t(i - 1), .stream = is_gather ? StreamId::Gather : StreamId::Compute,
-             .activity = is_gather ? Activity::AllGather : i % 20 < 10 ? Activity::Forward : Activity::Backward, .active = {length}};
+    Span one{.begin = {std::int64_t(i) * length},
+             .end = {std::int64_t(i + 1) * length},
+             .cause = i == 0 ? Span::kNoSpan : std::uint32_t(i - 1),
+             .stream = is_gather ? StreamId::Gather : StreamId::Compute,
+             .activity = is_gather     ? Activity::AllGather
+                         : i % 20 < 10 ? Activity::Forward
+                                       : Activity::Backward,
+             .active = {length}};
     s.spans.push_back(one);
   }
   return a;

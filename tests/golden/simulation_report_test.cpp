@@ -61,11 +61,12 @@ TEST_CASE("the page has every section, the figures and the command") {
   SimulationAnswer answer = testing::small_simulation();
   answer.topology_svg = "<svg id=\"machine\"></svg>";
   const std::string page = simulation_report(answer);
-  for (const char* title : {"What the step waits for", "Where the step goes", "Timeline of one step", "Memory over the step",
-                            "Streams in use", "The machine", "Beside it", "Scaling", "Figures", "The question", "Assumptions"})
+  for (const char* title :
+       {"What the step waits for", "Where the step goes", "Timeline of one step", "Memory over the step",
+        "Streams in use", "The machine", "Compared", "Scaling", "Figures", "The question", "Assumptions"})
     CHECK_MESSAGE(count(page, "<h2>" + std::string(title) + "</h2>") == 1, title);
-  for (const char* part : {"<svg id=\"machine\">", "NVLink would give 1.1x", "gpuplan simulate --model tiny --gpus 2xT4",
-                           "a step made by hand", "1,500"})
+  for (const char* part : {"<svg id=\"machine\">", "NVLink would give 1.1x",
+                           "gpuplan simulate --model tiny --gpus 2xT4", "a step made by hand", "1,500"})
     CHECK_MESSAGE(count(page, part) >= 1, part);
   CHECK(count(page, "class=\"warning\"") == 0);
 }
@@ -76,7 +77,7 @@ TEST_CASE("a simulation without spans, memory or neighbours has no empty section
   answer.comparison.clear();
   answer.scaling.clear();
   const std::string page = simulation_report(answer);
-  for (const char* title : {"Timeline", "Memory over", "Scaling", "Beside", "Streams", "waits for"})
+  for (const char* title : {"Timeline", "Memory over", "Scaling", "Compared", "Streams", "waits for"})
     CHECK_MESSAGE(count(page, std::string("<h2>") + title) == 0, title);
   CHECK(count(page, "<canvas") == 0);
 }
@@ -86,8 +87,9 @@ TEST_CASE("spans on the page are those of the simulation, with causes and the cr
   REQUIRE(data.at("tracks").size() == 6);  // compute, send and receive of two GPUs
   CHECK(durations(data)[std::size_t(Activity::Backward)] == 45'000'000);
   CHECK(durations(data)[std::size_t(Activity::SendRecv)] == 20'000'000);
-  // Second GPU's receive: after 20 ms, for 5 ms, critical, 8 MB, caused by the first GPU's send, the fourth on the page.
-  CHECK(data.at("tracks")[5].at("spans") == json{20'000'000, 5'000'000, int(Activity::SendRecv), 2, 0, 1, 1, 8'000'000, 0, 3});
+  // Second GPU's receive: after 20 ms, for 5 ms, critical and a receive (1 + 4), 8 MB, caused by the first GPU's send, the fourth on the page.
+  CHECK(data.at("tracks")[5].at("spans") ==
+        json{20'000'000, 5'000'000, int(Activity::SendRecv), 2, 0, 5, 1, 8'000'000, 0, 3});
   CHECK(data.at("messages") == json{3, 10, 9, 4});
   CHECK(data.at("capacity") == 24'000'000'000);
 }
@@ -99,7 +101,8 @@ TEST_CASE("big runs are thinned below 2 MB, keep their length, and the page says
   CHECK(data.num_columns >= 4'000);
   std::int64_t num_merged = 0;
   for (const auto& track : data.json.at("tracks"))
-    for (std::size_t i = 6; i < track.at("spans").size(); i += std::size_t(kSpanFields)) num_merged += track.at("spans")[i].get<std::int64_t>();
+    for (std::size_t i = 6; i < track.at("spans").size(); i += std::size_t(kSpanFields))
+      num_merged += track.at("spans")[i].get<std::int64_t>();
   CHECK(num_merged == 200'000);
   const std::string page = simulation_report(answer);
   CHECK(page.size() < 2'000'000);
@@ -126,7 +129,8 @@ TEST_CASE("a thinned memory curve keeps its highest point") {
 
 TEST_CASE("a plan that does not fit carries a warning; GPUs left out are counted") {
   CHECK(count(simulation_report(testing::hostile_simulation()), "class=\"warning\"") == 1);
-  CHECK(count(simulation_report(testing::small_simulation(), {.max_ranks = 1}), "1 of 2 simulated GPUs are not on this page") == 1);
+  CHECK(count(simulation_report(testing::small_simulation(), {.max_ranks = 1}),
+              "1 of 2 simulated GPUs are not on this page") == 1);
 }
 
 }  // namespace gpuplan

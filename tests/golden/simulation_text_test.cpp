@@ -47,11 +47,24 @@ TEST_CASE("a chart of 100 ms in 20 columns: 5 ms each") {
         "  x send/receive\n");
 }
 
+TEST_CASE(
+    "what a span waits is not drawn: launches at the end of a computation, the message at the begin of a receive") {
+  Simulation simulation = testing::small_simulation().plan.simulation;
+  simulation.spans[0].active = {10'000'000'000};  // of 20 ms of forward
+  simulation.spans[7].begin = {25'000'000'000};   // receive from 25 ms on, the message is under way 65-70
+  Screen ascii = narrow();
+  ascii.has_unicode = false;
+  const std::string text = gantt_text(simulation, {}, ascii);
+  CHECK(contains(text, "compute     ff............rrBBBB  40 %"));
+  CHECK(contains(text, "receive     .............x......   5 %"));
+}
+
 TEST_CASE("glyphs of a terminal and of ASCII take the same columns") {
   Screen ascii = narrow();
   ascii.has_unicode = false;
   const Simulation simulation = testing::small_simulation().plan.simulation;
-  const auto plain = split(gantt_text(simulation, {}, ascii), '\n'), unicode = split(gantt_text(simulation, {}, narrow()), '\n');
+  const auto plain = split(gantt_text(simulation, {}, ascii), '\n'),
+             unicode = split(gantt_text(simulation, {}, narrow()), '\n');
   REQUIRE(plain.size() == unicode.size());
   for (std::size_t i = 0; i < plain.size(); ++i) CHECK(width_of(plain[i]) == width_of(unicode[i]));
 }
@@ -111,8 +124,8 @@ TEST_CASE("the parts of the step add up to it") {
 TEST_CASE("the whole text names figures, parts, remedies, neighbours; a plan that does not fit is said to") {
   SimulationAnswer answer = testing::small_simulation();
   const std::string text = simulation_text(answer, {}, {});
-  for (const char* part : {"1,500 tokens/s, 750 per GPU", "HFU", "31.2 %", "bubble", "NVLink would give 1.1x", "$0.50 on 2 GPUs",
-                           "Where the step goes", "a step made by hand", "ddp", "closed formulas"})
+  for (const char* part : {"1,500 tokens/s, 750 per GPU", "HFU", "31.2 %", "bubble", "NVLink would give 1.1x",
+                           "$0.50 on 2 GPUs", "Where the step goes", "a step made by hand", "ddp", "closed formulas"})
     CHECK_MESSAGE(contains(text, part), part);
   CHECK(contains(scaling_text(answer.scaling, {}), " 75 %"));  // 750 per GPU of 1000
   CHECK(!contains(text, "It does not fit"));
@@ -141,8 +154,8 @@ TEST_CASE("JSON has every figure in base units") {
   CHECK(json.at("streams")[1].at("busy_seconds").at("compute") == doctest::Approx(0.05));
   CHECK(json.at("network") == "analytic");
   CHECK(json.at("scaling")[1].at("efficiency") == doctest::Approx(0.75));
-  for (const char* key : {"epoch_seconds", "tokens_per_second_per_gpu", "mfu", "hfu", "folded", "seed", "num_events", "links",
-                          "comparison", "assumptions", "strategy", "fits"})
+  for (const char* key : {"epoch_seconds", "tokens_per_second_per_gpu", "mfu", "hfu", "folded", "seed", "num_events",
+                          "links", "comparison", "assumptions", "strategy", "fits"})
     CHECK_MESSAGE(json.contains(key), key);
 }
 

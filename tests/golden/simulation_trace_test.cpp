@@ -75,7 +75,8 @@ TEST_CASE("every message is an arrow with an id of its own, between slices") {
   REQUIRE(ends.size() == 2);
   std::set<int> ids;
   for (std::size_t i = 0; i < starts.size(); ++i) {
-    const auto end = std::find_if(ends.begin(), ends.end(), [&](const json& f) { return f.at("id") == starts[i].at("id"); });
+    const auto end =
+        std::find_if(ends.begin(), ends.end(), [&](const json& f) { return f.at("id") == starts[i].at("id"); });
     REQUIRE(end != ends.end());
     CHECK(end->at("bp") == "e");
     CHECK(end->at("ts") >= starts[i].at("ts"));
