@@ -87,6 +87,12 @@ const StrategyEstimate& choose(const EstimateResult& result) {
   return *chosen;
 }
 
+std::string compared_strategy(const std::string& text) {
+  try {
+    return canonical_strategy(trim(text));
+  } catch (const InputError& error) { throw InputError("--compare", error.problem(), error.hint()); }
+}
+
 class Simulator {
  public:
   Simulator(SimulationAnswer& answer, std::vector<WhatIf> changes) : a_(answer), changes_(std::move(changes)) {}
@@ -101,7 +107,7 @@ class Simulator {
   void compare(const std::string& names) {
     const EstimateRequest& r = a_.request;
     for (const std::string& text : split(names, ',')) {
-      const Strategy strategy = make_strategy(canonical_strategy(text), r.cluster, r.options);
+      const Strategy strategy = make_strategy(compared_strategy(text), r.cluster, r.options);
       if (const std::string why = why_not_applicable(strategy, r.cluster, r.recipe, r.model); !why.empty()) {
         a_.assumptions.push_back(fmt::format("{} is not compared: {}", strategy.name, why));
         continue;
