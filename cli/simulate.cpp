@@ -185,7 +185,6 @@ int run(const CLI::App& app, Console& console) {
   answer.command = console.command_line;
   const StrategyEstimate& e = answer.plan.estimate;
   if (!e.fits) console.err << fmt::format("gpuplan: {} does not fit: {}\n", e.strategy.name, e.does_not_fit_because);
-  console.print(is_given(app, "--json") ? json_text(simulation_json(answer)) : simulation_text(answer, view, console.screen));
   const auto save = [&](const char* flag, const std::string& content) {
     write_file_atomically(*given(app, flag), content);
     console.err << fmt::format("gpuplan: written to {}\n", *given(app, flag));
@@ -195,6 +194,7 @@ int run(const CLI::App& app, Console& console) {
     answer.topology_svg = machine_picture(answer.request.cluster);
     save("--html", simulation_report(answer));
   }
+  console.print(is_given(app, "--json") ? json_text(simulation_json(answer)) : simulation_text(answer, view, console.screen));
   return 0;
 }
 

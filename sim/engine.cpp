@@ -204,7 +204,7 @@ void StepRun::start(Rank& rank, Task& task) {
 void StepRun::start_work(Rank& rank, Task& task, const Instruction& i) {
   const Seconds work = work_of(in_.program, rank.tasks.program(), i, rank.column, device(rank), in_.comm);
   const double noise = jitter_factor(options_, folding_.ranks[index_of(rank)], task.id);
-  task.remaining = task.work = work.value * rank.disturbance * noise;
+  task.remaining = work.value * rank.disturbance * noise;
   if (task.stream == StreamId::Compute && i.op == OpCode::Call) change_computing(1);
   schedule_end(rank, task, task.stream == StreamId::Compute ? speed(rank) : 1.0);
 }
@@ -212,6 +212,7 @@ void StepRun::start_work(Rank& rank, Task& task, const Instruction& i) {
 void StepRun::schedule_end(Rank& rank, Task& task, double speed) {
   task.stamp = ++rank.num_stamps;
   const SimTime end = now_ + to_sim_time(Seconds{task.remaining / speed});
+  task.worked = end;
   queue_.push({std::max(end, task.floor), EventTarget::Engine, kEnd,
                index_of(rank) * std::uint32_t(kNumStreams) + std::uint32_t(task.stream), task.stamp});
 }
@@ -362,7 +363,8 @@ std::uint32_t StepRun::record(Rank& rank, const Task& task) {
   span.waits_for_host = task.cause == Span::kNoSpan && task.launched.ps > 0;
   span.is_async_kernel = is_collective(i.op);
   span.bytes = i.op == OpCode::Call ? Bytes{} : i.work;
-  span.active = std::min(to_sim_time(Seconds{task.work}), now_ - task.begin);
+  const SimTime worked = task.worked > task.begin ? task.worked - task.begin : to_sim_time(Seconds{task.work});
+  span.active = std::min(worked, now_ - task.begin);
   return std::uint32_t(out_.spans.size() - 1);
 }
 

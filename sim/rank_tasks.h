@@ -23,7 +23,8 @@ struct Task {
   SimTime floor;                   // no end before: its last kernels were launched then
   SimTime begin, updated;          // of the run; when `remaining` was last right
   double remaining{};              // seconds of work at full speed
-  double work{};
+  double work{};                   // of a transfer, once it has finished: seconds under way
+  SimTime worked;                  // of work: its end, if all its kernels were launched in time
   std::uint32_t stamp{};           // of the event that ends it
   std::uint32_t cause{Span::kNoSpan};
   std::uint16_t micro_batch{};
