@@ -89,7 +89,7 @@ const StrategyEstimate& choose(const EstimateResult& result) {
 
 class Simulator {
  public:
-  Simulator(SimulationAnswer& answer) : a_(answer) {}
+  Simulator(SimulationAnswer& answer, std::vector<WhatIf> changes) : a_(answer), changes_(std::move(changes)) {}
 
   SimulatedPlan run(const EstimateRequest& request, const Strategy& strategy, bool is_closely_looked_at) const {
     SimOptions options = a_.options;
@@ -114,6 +114,8 @@ class Simulator {
     for (const std::string& text : split(counts, ',')) {
       EstimateRequest r = a_.request;
       r.cluster = resized(r.cluster, parse_integer(text, "--scaling", 1));
+      Profile unused = a_.result.profile;
+      if (r.cluster.num_gpus() != a_.request.cluster.num_gpus()) apply_what_if(changes_, r.cluster, unused);
       std::string name = a_.plan.estimate.strategy.name;
       if (r.cluster.num_gpus() == 1) name = "single";
       const Strategy strategy = make_strategy(name, r.cluster, r.options);
@@ -125,6 +127,7 @@ class Simulator {
 
  private:
   SimulationAnswer& a_;
+  std::vector<WhatIf> changes_;
 };
 
 SimulationAnswer answer_question(const CLI::App& app, Console& console) {
@@ -137,9 +140,10 @@ SimulationAnswer answer_question(const CLI::App& app, Console& console) {
   a.assumptions.insert(a.assumptions.end(), a.result.assumptions.begin(), a.result.assumptions.end());
   a.request.options = options_for(a.request, a.result.framework);
   Strategy strategy = choose(a.result).strategy;
-  Simulator simulator(a);
-  if (const auto text = given(app, "--what-if")) {
-    const std::vector<WhatIf> changes = parse_what_if(*text);
+  const auto text = given(app, "--what-if");
+  const std::vector<WhatIf> changes = text ? parse_what_if(*text) : std::vector<WhatIf>{};
+  Simulator simulator(a, changes);
+  if (text) {
     a.comparison.push_back(simulator.run(a.request, strategy, false));
     a.comparison.back().label = fmt::format("{}, as it is", strategy.name);
     apply_what_if(changes, a.request.cluster, a.result.profile);

@@ -72,18 +72,17 @@ void sum_up(Simulation& s) {
     *mean /= ranks;
 }
 
-/// Links that carried anything, busiest first.
+/// Links that were in use for half a percent of the step or more, busiest first.
 std::vector<LinkUseSummary> sum_links(const Network& network, const Topology& topology, SimTime step) {
   std::vector<LinkUseSummary> out;
   const double seconds = std::max(1e-12, step.seconds().value);
   const std::span<const LinkLoad> loads = network.link_loads();
   for (std::uint32_t link = 0; link < loads.size(); ++link) {
     const LinkLoad& load = loads[link];
-    if (load.busy <= SimTime{}) continue;
+    if (load.busy.seconds().value < 0.005 * seconds) continue;
     out.push_back({.link = link,
                    .busy = load.busy.seconds().value / seconds,
-                   .utilisation = load.carried / (topology.link(link).capacity.value * seconds),
-                   .carried = Bytes{std::int64_t(load.carried)}});
+                   .utilisation = load.carried / (topology.link(link).capacity.value * seconds)});
   }
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.utilisation > b.utilisation; });
   return out;

@@ -95,8 +95,7 @@ struct CriticalItem {
 struct LinkUseSummary {
   std::uint32_t link{};
   double busy{};            // share of the step in which anything uses it
-  double utilisation{};     // bytes over capacity x step
-  Bytes carried;
+  double utilisation{};     // of its capacity, mean over the step
 };
 
 struct Simulation {

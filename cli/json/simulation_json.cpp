@@ -87,8 +87,7 @@ Json links_json(const Simulation& simulation) {
   for (const LinkUseSummary& link : simulation.links)
     out.push_back({{"link", link_name(simulation, link.link)},
                    {"busy", link.busy},
-                   {"utilization", link.utilisation},
-                   {"carried_bytes", link.carried.count}});
+                   {"utilization", link.utilisation}});
   return out;
 }
 

@@ -36,14 +36,13 @@ Table streams_table(const Simulation& simulation, std::size_t max_rows) {
 
 Table links_table(const Simulation& simulation, std::size_t max_rows) {
   Table table{
-      .columns = {{"  link"}, {"in use", Align::Right}, {"of its capacity", Align::Right}, {"carried", Align::Right}},
+      .columns = {{"  link"}, {"in use", Align::Right}, {"of its capacity", Align::Right}},
       .rows = {}};
   for (std::size_t i = 0; i < std::min(max_rows, simulation.links.size()); ++i) {
     const LinkUseSummary& link = simulation.links[i];
     table.add({{"  " + link_name(simulation, link.link)},
                {fmt::format("{:.0f} %", 100 * link.busy)},
-               {fmt::format("{:.0f} %", 100 * link.utilisation)},
-               {format_bytes(link.carried)}});
+               {fmt::format("{:.0f} %", 100 * link.utilisation)}});
   }
   return table;
 }
