@@ -121,7 +121,7 @@ void choose_kept(const LayerGraph& graph, KeepPolicy policy) {
     for (const LayerOp& op : graph.forward)
       for (int w = 0; w < op.num_writes; ++w) {
         const LocalId id = op.writes[std::size_t(w)];
-        f.kept[id] = id >= kNumSlots && f.saved[id] && op.cost != CostClass::Memory;
+        f.kept[id] = id >= kNumSlots && op.cost != CostClass::Memory;  // saved or read again: slice_recompute drops the rest
       }
   if (policy == KeepPolicy::EverySecondMatmul) {
     int num_matmuls = 0;

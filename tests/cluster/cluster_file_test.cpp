@@ -103,7 +103,7 @@ TEST_CASE("clusters: bridges help a pair; a ring over more falls to PCIe") {
   const ClusterSpec four = load_cluster("ws-4x-a6000-nvlink", std::nullopt);
   CHECK(four.fabric == FabricKind::Pcie);
   CHECK(four.fabric_text == "PCIe 4.0 x16, peer-to-peer; NVLink bridges join pairs only; between pairs: PCIe 4 P2P");
-  CHECK(four.intra.bandwidth.value / 1e9 == doctest::Approx(31.5 * 0.3299 * 1.5));
+  CHECK(four.intra.bandwidth.value / 1e9 == doctest::Approx(31.5 * 0.3 * 1.5));
   CHECK(load_cluster("ws-4x-a6000-nvlink", 2).fabric == FabricKind::NvLinkBridge);
 }
 
@@ -153,7 +153,7 @@ price_source: our invoice
 
 TEST_CASE("cluster file: narrower slots scale the share, and drop what was measured in full ones") {
   const ClusterSpec box = load("gpu: 5090\ngpus_per_node: 2\nintra: {fabric: pcie-host-staged, pcie_lanes: 8}\n");
-  CHECK(box.intra.bandwidth.value / 1e9 == doctest::Approx(63 / 2.0 * 0.3299));  // not the 35 measured in x16 slots
+  CHECK(box.intra.bandwidth.value / 1e9 == doctest::Approx(63 / 2.0 * 0.3));  // not the 35 measured in x16 slots
   const ClusterSpec old = load("gpu: 5090\ngpus_per_node: 2\nintra: {fabric: pcie-host-staged, pcie_generation: 3}\n");
   CHECK(old.host_link.value / 1e9 == doctest::Approx(12));
 }

@@ -115,7 +115,7 @@ TEST_CASE("advice: a larger batch is worth while up to where tokens per second l
   const auto at = [](std::int64_t micro_batch) {
     return ask("llama-3-8b", "4xA6000", "ddp", [=](auto& r) {
       make_qlora(r);
-      r.recipe.micro_batch = micro_batch, r.recipe.seq_len = 256;
+      r.recipe.micro_batch = micro_batch, r.recipe.seq_len = 512;
     });
   };
   const Answer a = at(1);
