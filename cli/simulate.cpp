@@ -46,12 +46,6 @@ double parse_factor(const std::string& text, const char* where) {
   return value;
 }
 
-NetworkFidelity read_network(const std::string& text) {
-  if (text == "flow") return NetworkFidelity::Flow;
-  if (text == "analytic") return NetworkFidelity::Analytic;
-  throw InputError("--network", fmt::format("'{}' is no fidelity", text), did_you_mean(text, {"flow", "analytic"}, "flow or analytic"));
-}
-
 std::vector<std::pair<std::int64_t, double>> read_stragglers(const std::string& text) {
   std::vector<std::pair<std::int64_t, double>> out;
   for (const std::string& part : split(text, ',')) {
@@ -65,7 +59,7 @@ std::vector<std::pair<std::int64_t, double>> read_stragglers(const std::string& 
 
 SimOptions read_options(const CLI::App& app) {
   SimOptions options;
-  if (const auto network = given(app, "--network")) options.network = read_network(*network);
+  if (const auto network = given(app, "--network")) options.network = network_fidelity(*network);
   options.folds = !is_given(app, "--no-fold");
   if (const auto seed = given(app, "--seed")) options.seed = std::uint64_t(parse_integer(*seed, "--seed", 0));
   if (const auto jitter = given(app, "--jitter")) options.jitter = parse_number(*jitter, "--jitter");

@@ -15,6 +15,7 @@
 #include "cli/render/validation_text.h"
 #include "cli/validation_answer.h"
 #include "planner/validation/read_points.h"
+#include "sim/simulation.h"
 
 namespace gpuplan {
 namespace {
@@ -36,6 +37,7 @@ void setup(CLI::App& app) {
       ->allow_extra_args()
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add_flag(app, "--by", "source|method|strategy", "one row per source, method or strategy");
+  add_flag(app, "--network", "flow|analytic", "time speed points with the simulator, on such links. Default: one forward pass");
   add_flag(app, "--worst", "N", "list the N points that are furthest off. Default 5");
   add_flag(app, "--picks", "", "where one source compared settings: is the one that we would pick its best?");
   add_flag(app, "--report", "FILE", "write all of it as a Markdown page (docs/accuracy.md)");
@@ -76,11 +78,25 @@ void save(const std::string& file, const std::string& content, Console& console)
   console.err << fmt::format("gpuplan: written to {}\n", file);
 }
 
+/// The simulator in place of the forward pass.
+TimeRefinement read_refinement(const CLI::App& app) {
+  const auto network = given(app, "--network");
+  if (!network) return {};
+  const SimOptions options{.network = network_fidelity(*network), .records_spans = false};
+  return [options](StrategyEstimate& e, const EstimateRequest& r, const TrainedModel& model, const FrameworkConvention& framework,
+                   const Profile& profile) {
+    const SimulatedPlan plan = simulate_plan(r, model, framework, profile, e.strategy, options);
+    e.time.step = plan.simulation.step_time();
+    e.tokens_per_second = plan.tokens_per_second;
+    e.mfu = plan.mfu;
+  };
+}
+
 int run(const CLI::App& app, Console& console) {
   const auto by = read_grouping(app);
   const auto worst = given(app, "--worst");
   const std::size_t num_worst = worst ? std::size_t(parse_integer(*worst, "--worst", 0)) : kUsualWorst;
-  ValidationAnswer answer = validate_points(read_all(app, console.in));
+  ValidationAnswer answer = validate_points(read_all(app, console.in), read_refinement(app));
   answer.by = by;
   answer.num_worst = num_worst;
   if (is_given(app, "--picks"))

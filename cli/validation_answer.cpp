@@ -4,11 +4,11 @@
 
 namespace gpuplan {
 
-ValidationAnswer validate_points(std::vector<Point> points) {
+ValidationAnswer validate_points(std::vector<Point> points, const TimeRefinement& refine) {
   ValidationAnswer answer;
   answer.points = std::move(points);
   PointPlanner planner(AliasTable::read());
-  Judgement judgement = judge(answer.points, planner);
+  Judgement judgement = judge(answer.points, planner, refine);
   answer.results = std::move(judgement.results);
   answer.memory = summarise_memory(answer.results);
   answer.speed = summarise_speed(answer.results);

@@ -29,6 +29,6 @@ struct ValidationAnswer {
 };
 
 /// Judges the points and sums up.
-ValidationAnswer validate_points(std::vector<Point> points);
+ValidationAnswer validate_points(std::vector<Point> points, const TimeRefinement& refine = {});
 
 }  // namespace gpuplan

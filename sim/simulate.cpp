@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/names.h"
 #include "sim/critical_path.h"
 #include "sim/critical_words.h"
 #include "sim/engine.h"
@@ -95,6 +96,12 @@ std::size_t class_of(const StepProgram& program, std::int64_t rank) {
 }
 
 }  // namespace
+
+NetworkFidelity network_fidelity(const std::string& text) {
+  if (text == "flow") return NetworkFidelity::Flow;
+  if (text == "analytic") return NetworkFidelity::Analytic;
+  throw InputError("--network", fmt::format("'{}' is no fidelity", text), did_you_mean(text, {"flow", "analytic"}, "flow or analytic"));
+}
 
 Simulation simulate(const SimInput& input, const SimOptions& options) {
   check_options(input, options);

@@ -18,6 +18,9 @@ namespace gpuplan {
 
 enum class NetworkFidelity : std::uint8_t { Flow, Analytic };
 
+/// "flow" or "analytic". Throws InputError for `--network`.
+NetworkFidelity network_fidelity(const std::string& text);
+
 struct SimOptions {
   NetworkFidelity network = NetworkFidelity::Flow;
   bool folds = true;               // ranks that behave alike are simulated once

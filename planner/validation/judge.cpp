@@ -69,6 +69,8 @@ std::optional<Comparison> compare_boundary(const Point& point, const StrategyEst
 
 class Predictor {
  public:
+  explicit Predictor(const TimeRefinement& refine) : refine_(refine) {}
+
   /// Fills the prediction of `result`. Throws InputError for a recipe that the model cannot follow.
   void predict(PointResult& result, const PointPlan& plan, const AliasTable& aliases) {
     const EstimateRequest& r = plan.request;
@@ -78,6 +80,7 @@ class Predictor {
     StrategyEstimate e{.strategy = make_strategy(r.strategy, r.cluster, r.options)};
     if (result.point->kind == PointKind::Speed) {
       e = estimate_strategy(r, model, framework, profile, e.strategy, program_);
+      if (refine_) refine_(e, r, model, framework, profile);
       result.own = compare_speed(*result.point, e, r, model, aliases);
       if (result.own)
         result.throughput =
@@ -108,6 +111,7 @@ class Predictor {
     return known != profiles_.end() ? known->second : profiles_.emplace(gpu.id, default_profile(gpu)).first->second;
   }
 
+  const TimeRefinement& refine_;
   std::map<std::string, Profile> profiles_;
   StepProgram program_;
 };
@@ -154,8 +158,8 @@ std::optional<MemoryTier> tier_of(std::string_view metric) {
   return std::nullopt;
 }
 
-Judgement judge(const std::vector<Point>& points, PointPlanner& planner) {
-  Predictor predictor;
+Judgement judge(const std::vector<Point>& points, PointPlanner& planner, const TimeRefinement& refine) {
+  Predictor predictor(refine);
   Judgement out;
   out.results.reserve(points.size());
   for (const Point& point : points) out.results.push_back(judge_one(point, planner, predictor));

@@ -1,6 +1,7 @@
 // Every point against the planner's prediction of it, in the metric that the point measured.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,7 +41,11 @@ struct Judgement {
   std::vector<Profile> profiles;     // that the predictions used
 };
 
+/// Replaces the time of an estimate, and what follows from it, by a better one: the simulator's.
+using TimeRefinement = std::function<void(StrategyEstimate&, const EstimateRequest&, const TrainedModel&,
+                                          const FrameworkConvention&, const Profile&)>;
+
 /// Points that do not count are predicted too where that is possible.
-Judgement judge(const std::vector<Point>& points, PointPlanner& planner);
+Judgement judge(const std::vector<Point>& points, PointPlanner& planner, const TimeRefinement& refine = {});
 
 }  // namespace gpuplan
