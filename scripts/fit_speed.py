@@ -104,15 +104,15 @@ def summary(rows):
     return 'n %d median %.4f p90 %.4f by source %.4f' % (len(rows), median(sizes), p90(sizes), sum(map(median, by_source.values())) / len(by_source))
 
 
-def objective(rows, parameters, prior, cut):
+def objective(rows, parameters, prior, args):
     by_source = {}
     for source, _, error in rows:
-        by_source.setdefault(source, []).append(min(cut, abs(error)))
+        by_source.setdefault(source, []).append(min(args.cut, abs(error)))
     weights = {source: min(1.0, (len(list_) / 8) ** 0.5) for source, list_ in by_source.items()}
     total = sum(weights[s] * sum(e) / len(e) for s, e in by_source.items()) / sum(weights.values())
-    sizes = [min(cut, abs(error)) for _, _, error in rows]
+    sizes = [min(args.cut, abs(error)) for _, _, error in rows]
     pull = sum(math.log(value / prior[key]) ** 2 for key, value in parameters.items())
-    return (total + sum(sizes) / len(sizes)) / 2 + 0.003 * pull
+    return (total + sum(sizes) / len(sizes)) / 2 + args.pull * pull
 
 
 def ablate(model):
@@ -134,14 +134,14 @@ def split(rows, fold):
 def fit(model, prior, args):
     draw = random.Random(args.seed)
     best = dict(prior)
-    best_score = objective(split(model.errors(best), args.fold)[0], best, prior, args.cut)
+    best_score = objective(split(model.errors(best), args.fold)[0], best, prior, args)
     names = [key for key in prior if not args.only or key[1] in args.only.split(',')]
     step = 0.15
     for evaluation in range(args.evaluations):
         tried = dict(best)
         for key in draw.sample(names, min(len(names), draw.choice((1, 1, 1, 2, 3)))):
             tried[key] = max(FLOORS.get(key[1], 0), min(CAPS.get(key[1], 1e9), tried[key] * math.exp(draw.gauss(0, step))))
-        score = objective(split(model.errors(tried), args.fold)[0], tried, prior, args.cut)
+        score = objective(split(model.errors(tried), args.fold)[0], tried, prior, args)
         if score < best_score - 1e-6:
             best, best_score = tried, score
             step = min(0.3, step * 1.1)
@@ -159,6 +159,7 @@ def main():
     parser.add_argument('--evaluations', type=int, default=600)
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--cut', type=float, default=0.6)
+    parser.add_argument('--pull', type=float, default=0.003, help='weight of the squared log distance from the starting values')
     parser.add_argument('--only', help='names, separated by commas')
     parser.add_argument('--fold', help='k/n: every n-th source, from the k-th on, is kept out')
     parser.add_argument('--ablate', action='store_true')

@@ -114,7 +114,7 @@ TEST_CASE("advice: weights cast by .bf16() keep 8 bytes per parameter, autocast 
 TEST_CASE("advice: a larger batch is worth while up to where tokens per second level off") {
   const auto at = [](std::int64_t micro_batch) {
     return ask("llama-3-8b", "4xA6000", "ddp", [=](auto& r) {
-      make_qlora(r);
+      make_lora(r);
       r.recipe.micro_batch = micro_batch, r.recipe.seq_len = 512;
     });
   };

@@ -87,7 +87,7 @@ TEST_CASE("speed by method: adapters, on several GPUs too") {
     }
     if (row.key == "lora and qlora, several GPUs") {
       CHECK(row.summary.represented == 27);
-      CHECK(row.summary.median <= 0.13);
+      CHECK(row.summary.median <= 0.14);
     }
     if (row.key == "pretrain") CHECK(row.summary.p90 <= 0.18);
   }
