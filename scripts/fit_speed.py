@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fits the parameters of data/profiles/default.yaml that are marked `kind: fitted` to the open speed points.
 
-    scripts/fit_speed.py [--gpuplan build/dev/gpuplan] [--evaluations 600] [--seed 1] [--only a,b] [--fold 0/3] [--write]
+    scripts/fit_speed.py [--gpuplan build/dev/gpuplan] [--evaluations 600] [--seed 1] [--only a,b] [--fold 0/3] [--pull 0.003] [--write]
     scripts/fit_speed.py --ablate
 
 With --fold every n-th source is kept out of the fit and scored after it: whether the values generalise. With --ablate nothing
