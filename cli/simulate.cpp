@@ -23,15 +23,18 @@ namespace {
 
 void setup(CLI::App& app) {
   add_plan_flags(app);
-  add_flag(app, "--network", "flow|analytic", "transfers that share links, or closed forms. Default flow", "Simulation");
+  add_flag(app, "--network", "flow|analytic", "transfers that share links, or closed forms. Default flow",
+           "Simulation");
   add_flag(app, "--no-fold", "", "simulate every rank, also those that behave alike", "Simulation");
   add_flag(app, "--seed", "S", "of the jitter. Default 0", "Simulation");
   add_flag(app, "--jitter", "SHARE", "relative deviation of every compute task, e.g. 0.02. Default 0", "Simulation");
   add_flag(app, "--straggler", "RANK=FACTOR,...", "ranks whose compute takes longer, e.g. 3=1.2", "Simulation");
   add_flag(app, "--what-if", "NAME=VALUE,...",
-           "change the machine: nvlink, pcie, p2p, busbw, nic, gemm, memory, dispatch, overlap, host-link, cpu-adam, latency",
+           "change the machine: nvlink, pcie, p2p, busbw, nic, gemm, memory, dispatch, overlap, host-link, cpu-adam, "
+           "latency",
            "Simulation");
-  add_flag(app, "--compare", "STRATEGY,...", "simulate these strategies beside it, e.g. ddp,fsdp,zero3,mp", "Simulation");
+  add_flag(app, "--compare", "STRATEGY,...", "simulate these strategies beside it, e.g. ddp,fsdp,zero3,mp",
+           "Simulation");
   add_flag(app, "--scaling", "N,N,...", "simulate it on these numbers of GPUs, e.g. 1,2,4,8", "Simulation");
   add_flag(app, "--from", "TIME", "begin of the chart, e.g. 20ms", "Simulation");
   add_flag(app, "--to", "TIME", "end of the chart", "Simulation");
@@ -52,7 +55,8 @@ std::vector<std::pair<std::int64_t, double>> read_stragglers(const std::string& 
     const std::size_t equals = part.find('=');
     if (equals == std::string::npos)
       throw InputError("--straggler", fmt::format("'{}' is not RANK=FACTOR", part), "for example 3=1.2");
-    out.emplace_back(parse_integer(part.substr(0, equals), "--straggler", 0), parse_factor(part.substr(equals + 1), "--straggler"));
+    out.emplace_back(parse_integer(part.substr(0, equals), "--straggler", 0),
+                     parse_factor(part.substr(equals + 1), "--straggler"));
   }
   return out;
 }
@@ -76,7 +80,8 @@ const StrategyEstimate& choose(const EstimateResult& result) {
     if (!chosen || e.tiers.needed < chosen->tiers.needed) chosen = &e;
   }
   if (!chosen)
-    throw InputError("--strategy", result.strategies.empty() ? "no strategy is known" : result.strategies.front().not_applicable,
+    throw InputError("--strategy",
+                     result.strategies.empty() ? "no strategy is known" : result.strategies.front().not_applicable,
                      "leave --strategy out to let gpuplan choose");
   return *chosen;
 }
@@ -120,7 +125,8 @@ class Simulator {
       if (r.cluster.num_gpus() == 1) name = "single";
       const Strategy strategy = make_strategy(name, r.cluster, r.options);
       if (const std::string why = why_not_applicable(strategy, r.cluster, r.recipe, r.model); !why.empty())
-        throw InputError("--scaling", fmt::format("{} on {} GPUs: {}", name, text, why), "choose other numbers of GPUs");
+        throw InputError("--scaling", fmt::format("{} on {} GPUs: {}", name, text, why),
+                         "choose other numbers of GPUs");
       a_.scaling.push_back(run(r, strategy, false));
     }
   }
@@ -162,7 +168,8 @@ GanttView read_view(const CLI::App& app) {
   GanttView view;
   if (const auto from = given(app, "--from")) view.begin = to_sim_time(parse_time(*from, "--from"));
   if (const auto to = given(app, "--to")) view.end = to_sim_time(parse_time(*to, "--to"));
-  if (view.end && view.end <= view.begin) throw InputError("--to", "is not after --from", "for example --from 20ms --to 60ms");
+  if (view.end && view.end <= view.begin)
+    throw InputError("--to", "is not after --from", "for example --from 20ms --to 60ms");
   return view;
 }
 
@@ -188,20 +195,22 @@ int run(const CLI::App& app, Console& console) {
     answer.topology_svg = machine_picture(answer.request.cluster);
     save("--html", simulation_report(answer));
   }
-  console.print(is_given(app, "--json") ? json_text(simulation_json(answer)) : simulation_text(answer, view, console.screen));
+  console.print(is_given(app, "--json") ? json_text(simulation_json(answer))
+                                        : simulation_text(answer, view, console.screen));
   return 0;
 }
 
 }  // namespace
 
-const Command kSimulate{.name = "simulate",
-                        .summary = "what happens inside one step, and why",
-                        .usage = "[PLAN.json] --model MODEL [--full | --lora | --qlora] --gpus GPUS [OPTION]...",
-                        .example =
-                            "gpuplan simulate --model llama3-8b --lora r=8 --gpus 4xA6000\n"
-                            "gpuplan simulate --model llama3-8b --full --cluster dgx-h100 --num-gpus 64 --compare fsdp,hsdp,zero3\n"
-                            "gpuplan simulate plan.json --what-if nvlink=900 --html report.html --trace trace.json",
-                        .setup = setup,
-                        .run = run};
+const Command kSimulate{
+    .name = "simulate",
+    .summary = "what happens inside one step, and why",
+    .usage = "[PLAN.json] --model MODEL [--full | --lora | --qlora] --gpus GPUS [OPTION]...",
+    .example =
+        "gpuplan simulate --model llama3-8b --lora r=8 --gpus 4xA6000\n"
+        "gpuplan simulate --model llama3-8b --full --cluster dgx-h100 --num-gpus 64 --compare fsdp,hsdp,zero3\n"
+        "gpuplan simulate plan.json --what-if nvlink=900 --html report.html --trace trace.json",
+    .setup = setup,
+    .run = run};
 
 }  // namespace gpuplan

@@ -39,13 +39,11 @@ bool is_collective(OpCode op) {
 
 std::string_view to_string(Activity activity) {
   static constexpr std::array<std::string_view, std::size_t(kNumActivities)> kNames{
-      "forward",    "recompute",    "backward", "head and loss", "optimizer", "all-gather",        "reduce-scatter",
+      "forward",    "recompute",    "backward", "head and loss", "optimizer", "all-gather",           "reduce-scatter",
       "all-reduce", "send/receive", "copy in",  "copy out",      "cast",      "optimizer on the host"};
   return kNames[std::size_t(activity)];
 }
 
-bool is_communication(Activity activity) {
-  return activity >= Activity::AllGather && activity <= Activity::CopyOut;
-}
+bool is_communication(Activity activity) { return activity >= Activity::AllGather && activity <= Activity::CopyOut; }
 
 }  // namespace gpuplan

@@ -7,8 +7,10 @@ namespace gpuplan {
 std::vector<std::uint32_t> find_critical_path(const std::vector<Span>& spans) {
   std::vector<std::uint32_t> path;
   if (spans.empty()) return path;
-  const auto last = std::max_element(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.end < b.end; });
-  for (std::uint32_t at = std::uint32_t(last - spans.begin()); at != Span::kNoSpan; at = spans[at].cause) path.push_back(at);
+  const auto last =
+      std::max_element(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.end < b.end; });
+  for (std::uint32_t at = std::uint32_t(last - spans.begin()); at != Span::kNoSpan; at = spans[at].cause)
+    path.push_back(at);
   std::reverse(path.begin(), path.end());
   return path;
 }
@@ -17,8 +19,9 @@ std::vector<CriticalPart> sum_critical_path(const std::vector<Span>& spans, cons
   std::vector<CriticalPart> parts;
   const auto add = [&](Activity activity, bool is_host, SimTime time, std::uint32_t span) {
     if (time <= SimTime{}) return;
-    auto at = std::find_if(parts.begin(), parts.end(),
-                           [&](const CriticalPart& p) { return p.is_host == is_host && (is_host || p.activity == activity); });
+    auto at = std::find_if(parts.begin(), parts.end(), [&](const CriticalPart& p) {
+      return p.is_host == is_host && (is_host || p.activity == activity);
+    });
     if (at == parts.end()) at = parts.insert(parts.end(), {.activity = activity, .is_host = is_host, .time = {}});
     at->time += time.seconds();
     const auto length = [&](std::uint32_t s) { return spans[s].end - spans[s].begin; };

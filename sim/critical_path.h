@@ -13,7 +13,7 @@ std::vector<std::uint32_t> find_critical_path(const std::vector<Span>& spans);
 /// Time of the path by what it does, longest first: the parts add up to the step.
 struct CriticalPart {
   Activity activity{};
-  bool is_host{};   // the host has not launched the next kernel yet
+  bool is_host{};  // the host has not launched the next kernel yet
   Seconds time;
   std::uint32_t longest{Span::kNoSpan};  // the longest span among them
 };

@@ -40,7 +40,8 @@ double narrowest(const Topology& topology, const Route& route) {
 
 std::string what_moves(Activity activity, const Recipe& recipe) {
   switch (activity) {
-    case Activity::AllGather: return recipe.is_adapter() ? "all-gather of the (frozen) weights" : "all-gather of weights";
+    case Activity::AllGather:
+      return recipe.is_adapter() ? "all-gather of the (frozen) weights" : "all-gather of weights";
     case Activity::ReduceScatter: return "reduce-scatter of gradients";
     case Activity::AllReduce: return "all-reduce of gradients";
     default: return std::string(to_string(activity));
@@ -84,7 +85,8 @@ std::string describe_bottleneck(const SimInput& input, const Topology* topology,
   std::int64_t looked_at = 0;
   for (std::int64_t from = 0; from + stride < stride * ways && looked_at < 2 * per_node; from += stride, ++looked_at) {
     const std::int64_t to = from + stride;
-    const Route route = axis == Axis::Pp ? topology->route(from, to) : topology->ring_route(from, to, group_per_node, ways);
+    const Route route =
+        axis == Axis::Pp ? topology->route(from, to) : topology->ring_route(from, to, group_per_node, ways);
     const double rate = narrowest(*topology, route);
     if (least != 0 && rate >= least) continue;
     least = rate;
@@ -104,8 +106,12 @@ std::vector<CriticalItem> describe_critical_path(const Simulation& s, const SimI
       rest.share += share;
       continue;
     }
-    out.push_back({.what = what_of(part, s, input), .activity = part.activity, .is_host = part.is_host, .time = part.time,
-                   .share = share, .remedy = {}});
+    out.push_back({.what = what_of(part, s, input),
+                   .activity = part.activity,
+                   .is_host = part.is_host,
+                   .time = part.time,
+                   .share = share,
+                   .remedy = {}});
   }
   if (rest.time.value > 0) out.push_back(rest);
   return out;

@@ -18,8 +18,8 @@ struct Rank {
   explicit Rank(const StepProgram& all, const RankProgram& program) : tasks(all, program) {}
   RankTasks tasks;
   std::size_t column{};
-  double disturbance = 1;     // factor on its compute time
-  SimTime host;               // when the host launches the next kernel
+  double disturbance = 1;        // factor on its compute time
+  SimTime host;                  // when the host launches the next kernel
   std::int64_t num_transfers{};  // collectives and messages under way: they slow its compute down
   std::array<TaskId, kNumStreams> running{};
   std::uint32_t num_stamps{};
@@ -47,7 +47,7 @@ struct Transfer {
 class StepRun {
  public:
   StepRun(const SimInput& input, const SimOptions& options, const Folding& folding, const Communicators& communicators,
-         Network& network, EventQueue& queue)
+          Network& network, EventQueue& queue)
       : in_(input),
         options_(options),
         folding_(folding),
@@ -58,7 +58,9 @@ class StepRun {
   EngineResult run();
 
  private:
-  const Instruction& instruction(const Rank& r, const Task& t) const { return r.tasks.program().instructions[t.instruction]; }
+  const Instruction& instruction(const Rank& r, const Task& t) const {
+    return r.tasks.program().instructions[t.instruction];
+  }
   const CostModel& device(const Rank& r) const { return in_.columns.models[r.column]; }
   /// The real rank of the next stage, or of the one before.
   std::int64_t peer_of(const Rank& sender, const Instruction& i) const {
@@ -264,7 +266,8 @@ void StepRun::join(Rank& rank, Task& task, const Instruction& i) {
 
 void StepRun::own_transfer(std::uint32_t id, Rank& rank, Task& task) {
   if (transfers_.size() <= id) transfers_.resize(id + 1);
-  transfers_[id] = {.members = {{index_of(rank), task.id}}, .num_joined = 1, .last_join = now_, .last_cause = task.cause};
+  transfers_[id] = {
+      .members = {{index_of(rank), task.id}}, .num_joined = 1, .last_join = now_, .last_cause = task.cause};
 }
 
 void StepRun::send(Rank& rank, Task& task, const Instruction& i) {

@@ -26,11 +26,12 @@ std::int64_t period_of(const SimInput& input, const SimOptions& options) {
     return std::any_of(p.instructions.begin(), p.instructions.end(),
                        [](const Instruction& i) { return i.op == OpCode::CopyIn || i.op == OpCode::CopyOut; });
   };
-  const bool uses_host = std::any_of(input.program.programs.begin(),
-                                     input.program.programs.begin() + std::ptrdiff_t(input.program.num_programs), copies);
-  const bool is_symmetric = build_topology(cluster, {.node_stands_for = std::vector<std::int32_t>(
-                                                         std::size_t(cluster.num_nodes()), 0)})
-                                .is_rank_symmetric;
+  const bool uses_host =
+      std::any_of(input.program.programs.begin(),
+                  input.program.programs.begin() + std::ptrdiff_t(input.program.num_programs), copies);
+  const bool is_symmetric =
+      build_topology(cluster, {.node_stands_for = std::vector<std::int32_t>(std::size_t(cluster.num_nodes()), 0)})
+          .is_rank_symmetric;
   if (is_symmetric && !uses_host) return 1;
   return ranks > per_node ? per_node : 0;
 }
@@ -72,7 +73,8 @@ Folding fold_ranks(const SimInput& input, const SimOptions& options) {
   }
   if (period == 0) return out;
   out.topology.one_gpu_per_node = period == 1;
-  const std::int64_t nodes = cluster.num_nodes(), nodes_per_stage = std::max<std::int64_t>(1, per_stage / cluster.gpus_per_node);
+  const std::int64_t nodes = cluster.num_nodes(),
+                     nodes_per_stage = std::max<std::int64_t>(1, per_stage / cluster.gpus_per_node);
   for (std::int64_t node = 0; node < nodes; ++node)
     out.topology.node_stands_for.push_back(std::int32_t(std::min(node / nodes_per_stage, mesh.pp - 1)));
   return out;
@@ -88,7 +90,11 @@ Communicators make_communicators(const SimInput& input, const Folding& folding, 
     for (std::size_t k = 0; k < folding.ranks.size(); ++k) {
       if (is_placed[k]) continue;
       std::vector<std::int64_t> group = group_of(mesh, axis, folding.ranks[k]);
-      Communicator c{.axis = axis, .size = std::int64_t(group.size()), .ranks = {}, .next = {}, .next_member = {},
+      Communicator c{.axis = axis,
+                     .size = std::int64_t(group.size()),
+                     .ranks = {},
+                     .next = {},
+                     .next_member = {},
                      .shape = shape_of(group, input.request.cluster.gpus_per_node)};
       if (topology && !folding.is_folded()) group = topology->ring_order(group);
       std::vector<std::uint32_t> member_of(folding.ranks.size(), 0);

@@ -12,10 +12,10 @@
 namespace gpuplan {
 
 struct Folding {
-  std::vector<std::int64_t> ranks;        // simulated, ascending
-  std::vector<std::int64_t> stands_for;   // real ranks each of them stands for
+  std::vector<std::int64_t> ranks;            // simulated, ascending
+  std::vector<std::int64_t> stands_for;       // real ranks each of them stands for
   std::vector<std::uint32_t> representative;  // per real rank: index into `ranks`
-  TopologyFold topology;                  // what of the machine is kept
+  TopologyFold topology;                      // what of the machine is kept
   bool is_folded() const { return ranks.size() < representative.size(); }
 };
 

@@ -56,8 +56,9 @@ class Recorder {
   /// The ops of a block take equal parts of its time.
   void inside(const Block& block, const Span& span) {
     const LayerGraph& graph = all_.graphs[block.graph];
-    const std::int64_t num_ops = std::max<std::int64_t>(
-        1, std::count_if(block.events.begin(), block.events.end(), [](const BlockEvent& e) { return e.kind == BlockEvent::Run; }));
+    const std::int64_t num_ops =
+        std::max<std::int64_t>(1, std::count_if(block.events.begin(), block.events.end(),
+                                                [](const BlockEvent& e) { return e.kind == BlockEvent::Run; }));
     const SimTime begin = now_, length = std::max(SimTime{}, span.end - begin);
     std::int64_t done = 0;
     for (const BlockEvent& e : block.events) {
@@ -77,8 +78,9 @@ class Recorder {
 
 }  // namespace
 
-std::vector<MemoryPoint> memory_timeline(const StepProgram& all, const RankProgram& program, const std::vector<Span>& spans,
-                                         const std::vector<std::uint32_t>& of_rank, std::size_t max_points) {
+std::vector<MemoryPoint> memory_timeline(const StepProgram& all, const RankProgram& program,
+                                         const std::vector<Span>& spans, const std::vector<std::uint32_t>& of_rank,
+                                         std::size_t max_points) {
   Recorder recorder(all, program);
   std::size_t next = 0;
   for (ProgramCursor cursor(all, program); !cursor.is_done(); cursor.advance()) {

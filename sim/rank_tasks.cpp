@@ -68,8 +68,12 @@ Task* RankTasks::issue() {
   GPUPLAN_CHECK(task.state == Task::State::Finished, "a task slot is taken");
   std::vector<TaskId> successors = std::move(task.successors);
   successors.clear();
-  task = {.id = next_, .instruction = cursor_.index(), .micro_batch = cursor_.micro_batch(), .stream = i.stream,
-          .state = Task::State::Waiting, .successors = std::move(successors)};
+  task = {.id = next_,
+          .instruction = cursor_.index(),
+          .micro_batch = cursor_.micro_batch(),
+          .stream = i.stream,
+          .state = Task::State::Waiting,
+          .successors = std::move(successors)};
   ++next_;
   TaskId& tail = tail_[std::size_t(i.stream)];
   wait_for(task, tail);

@@ -36,7 +36,8 @@ std::optional<Change> faster_links(const EstimateRequest& r, const Profile& prof
   const LinkCost before = r.cluster.inter;
   apply_what_if({lever}, change.request.cluster, change.profile);
   if (crosses && change.request.cluster.inter.bandwidth <= before.bandwidth) return {};
-  change.text = crosses ? fmt::format("{:g} Gbit/s of network per GPU", kNicGbit) : fmt::format("NVLink ({:g} GB/s)", kNvlinkTotal);
+  change.text = crosses ? fmt::format("{:g} Gbit/s of network per GPU", kNicGbit)
+                        : fmt::format("NVLink ({:g} GB/s)", kNvlinkTotal);
   return change;
 }
 
@@ -78,7 +79,8 @@ struct Tried {
   bool fits{};
 };
 
-Tried try_it(const EstimateRequest& r, const FrameworkConvention& framework, const Profile& profile, const std::string& strategy) {
+Tried try_it(const EstimateRequest& r, const FrameworkConvention& framework, const Profile& profile,
+             const std::string& strategy) {
   const TrainedModel model = prepare(r.model, r.recipe, framework);
   const SimulatedPlan plan = simulate_plan(r, model, framework, profile, make_strategy(strategy, r.cluster, r.options),
                                            {.network = NetworkFidelity::Analytic, .records_spans = false});

@@ -19,7 +19,8 @@ constexpr std::size_t kMemoryPoints = 2000, kMemoryRanks = 16;
 
 void check_options(const SimInput& input, const SimOptions& options) {
   if (options.jitter < 0 || options.jitter > 1)
-    throw InputError("--jitter", fmt::format("{:g} is not a relative deviation", options.jitter), "use 0 to 1, e.g. 0.02");
+    throw InputError("--jitter", fmt::format("{:g} is not a relative deviation", options.jitter),
+                     "use 0 to 1, e.g. 0.02");
   for (const auto& [rank, factor] : options.stragglers)
     if (rank < 0 || rank >= input.program.mesh.world() || !(factor > 0))
       throw InputError("--straggler", fmt::format("rank {} times {:g} makes no sense here", rank, factor),
@@ -91,7 +92,8 @@ std::vector<LinkUseSummary> sum_links(const Network& network, const Topology& to
 
 std::size_t class_of(const StepProgram& program, std::int64_t rank) {
   for (std::size_t k = 0; k < program.classes.size(); ++k)
-    if (rank >= program.classes[k].first_rank && rank < program.classes[k].first_rank + program.classes[k].num_ranks) return k;
+    if (rank >= program.classes[k].first_rank && rank < program.classes[k].first_rank + program.classes[k].num_ranks)
+      return k;
   throw BugError("a rank belongs to no class");
 }
 
@@ -100,7 +102,8 @@ std::size_t class_of(const StepProgram& program, std::int64_t rank) {
 NetworkFidelity network_fidelity(const std::string& text) {
   if (text == "flow") return NetworkFidelity::Flow;
   if (text == "analytic") return NetworkFidelity::Analytic;
-  throw InputError("--network", fmt::format("'{}' is no fidelity", text), did_you_mean(text, {"flow", "analytic"}, "flow or analytic"));
+  throw InputError("--network", fmt::format("'{}' is no fidelity", text),
+                   did_you_mean(text, {"flow", "analytic"}, "flow or analytic"));
 }
 
 Simulation simulate(const SimInput& input, const SimOptions& options) {

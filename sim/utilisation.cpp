@@ -70,13 +70,15 @@ Occupied occupied_by(const std::vector<Span>& spans, const std::vector<std::uint
     if (s.is_async_kernel || (s.activity == Activity::Cast && s.stream != StreamId::Host))
       o.kernels.push_back({s.begin, s.end});
   }
-  for (Intervals* part : {&o.compute, &o.kernels, &o.transfers, &o.awaited, &o.launches}) *part = merged(std::move(*part));
+  for (Intervals* part : {&o.compute, &o.kernels, &o.transfers, &o.awaited, &o.launches})
+    *part = merged(std::move(*part));
   return o;
 }
 
 }  // namespace
 
-void measure_rank(SimulatedRank& rank, const std::vector<Span>& spans, const std::vector<std::uint32_t>& of_rank, SimTime step) {
+void measure_rank(SimulatedRank& rank, const std::vector<Span>& spans, const std::vector<std::uint32_t>& of_rank,
+                  SimTime step) {
   const Occupied o = occupied_by(spans, of_rank);
   for (const std::uint32_t k : of_rank)
     if (spans[k].stream != StreamId::Recv) rank.busy[std::size_t(spans[k].stream)] += spans[k].end - spans[k].begin;

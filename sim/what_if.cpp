@@ -85,8 +85,9 @@ constexpr std::array kLevers{
                 [](ClusterSpec& c, Profile&, double v) {
                   for (GpuSpec& gpu : c.gpus) gpu.memory_bandwidth = BytesPerSec{v * kGiga};
                 }},
-    WhatIfLever{"dispatch", "us", "host time per launched kernel",
-                [](ClusterSpec&, Profile& p, double v) { p.dispatch_eager = p.dispatch_compiled = Seconds{v * kMicro}; }},
+    WhatIfLever{
+        "dispatch", "us", "host time per launched kernel",
+        [](ClusterSpec&, Profile& p, double v) { p.dispatch_eager = p.dispatch_compiled = Seconds{v * kMicro}; }},
     WhatIfLever{"overlap", "share", "slow-down of compute beside a running collective",
                 [](ClusterSpec&, Profile& p, double v) { p.overlap_slowdown = v; }},
     WhatIfLever{"host-link", "GB/s", "copies between host and device, one direction",
@@ -133,7 +134,8 @@ std::vector<WhatIf> parse_what_if(const std::string& text) {
     const std::string name{trim(std::string_view(part).substr(0, equals))};
     find_lever(name);
     if (equals == std::string::npos)
-      throw InputError("--what-if", fmt::format("'{}' has no value", name), fmt::format("for example {}={}", name, "900"));
+      throw InputError("--what-if", fmt::format("'{}' has no value", name),
+                       fmt::format("for example {}={}", name, "900"));
     out.push_back({name, parse_value(name, std::string(trim(std::string_view(part).substr(equals + 1))))});
   }
   return out;
@@ -142,7 +144,8 @@ std::vector<WhatIf> parse_what_if(const std::string& text) {
 void apply_what_if(const std::vector<WhatIf>& changes, ClusterSpec& cluster, Profile& profile) {
   for (const WhatIf& change : changes) {
     if (change.name == "nic" && cluster.num_nodes() <= 1)
-      throw InputError("--what-if", "nic changes nothing on one machine", "the levers of a machine are nvlink, pcie, p2p, busbw");
+      throw InputError("--what-if", "nic changes nothing on one machine",
+                       "the levers of a machine are nvlink, pcie, p2p, busbw");
     find_lever(change.name).apply(cluster, profile, change.value);
   }
 }
@@ -150,7 +153,8 @@ void apply_what_if(const std::vector<WhatIf>& changes, ClusterSpec& cluster, Pro
 std::string describe(const WhatIf& change) {
   const std::string_view unit = find_lever(change.name).value;
   const bool is_amount = unit.find('/') != std::string_view::npos || unit == "us";
-  return is_amount ? fmt::format("{} {:g} {}", change.name, change.value, unit) : fmt::format("{} {:g}", change.name, change.value);
+  return is_amount ? fmt::format("{} {:g} {}", change.name, change.value, unit)
+                   : fmt::format("{} {:g}", change.name, change.value);
 }
 
 }  // namespace gpuplan

@@ -11,7 +11,7 @@ namespace gpuplan {
 
 struct WhatIfLever {
   const char* name;
-  const char* value;    // unit, for the help
+  const char* value;  // unit, for the help
   const char* meaning;
   void (*apply)(ClusterSpec& cluster, Profile& profile, double value);
 };
