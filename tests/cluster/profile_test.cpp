@@ -111,7 +111,7 @@ TEST_CASE("profile: it says which file it came from") {
   const Profile profile = default_profile(std::string("rtx-4090"));
   CHECK(profile.sha256 == sha256_hex(read_file(data_dir() / "profiles" / "default.yaml")));
   CHECK(profile.file == (data_dir() / "profiles" / "default.yaml").string());
-  CHECK(find(profile, "gemm_efficiency")
+  CHECK(find(profile, "eager_bytes_factor")
             ->source.starts_with("fitted on the 310 open speed points"));
 }
 
