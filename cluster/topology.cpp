@@ -41,7 +41,9 @@ Topology& Topology::operator=(Topology other) noexcept {
 Topology::~Topology() = default;
 
 std::uint32_t Topology::add_vertex(TopologyVertex vertex) {
-  return std::uint32_t(boost::add_vertex(std::move(vertex), graph_->graph));
+  const auto id = boost::add_vertex(graph_->graph);  // without its property: GCC warns of boost's own code there
+  graph_->graph[id] = std::move(vertex);
+  return std::uint32_t(id);
 }
 
 std::uint32_t Topology::add_link(std::uint32_t from, std::uint32_t to, TopologyLink link) {
