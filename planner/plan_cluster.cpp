@@ -167,8 +167,8 @@ void list_cluster(Fields& f, Cluster& cluster) {
   f("file", file);
   f("memory_in_use_bytes", memory_in_use);
   f("host_cores", host_cores, IntRange{0, kMostGpus});
-  if constexpr (Fields::kReads) f.optional_object("layout", [&](auto& inner) { list_layout(inner, layout); });
-  else if (layout.is_stated()) f.object("layout", [&](auto& inner) { list_layout(inner, layout); });
+  if constexpr (Fields::kReads) f.optional_object("layout", [&](auto& inner) { list_layout(inner, cluster.layout); });
+  else if (layout.is_stated()) f.object("layout", [&](auto& inner) { list_layout(inner, cluster.layout); });
 }
 
 /// What a step divides by must not be next to nothing: 1 byte or operation per second at least.
