@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -20,10 +21,32 @@ std::string three_digits(double value) {
   return fmt::format("{:.{}f}", value, decimals);
 }
 
-struct ByteUnit { std::string_view name; double bytes; };
-constexpr std::array kByteUnits{ByteUnit{"tib", 0x1p40}, ByteUnit{"gib", 0x1p30}, ByteUnit{"mib", 0x1p20},
-                                ByteUnit{"kib", 0x1p10}, ByteUnit{"tb", 1e12}, ByteUnit{"gb", 1e9},
-                                ByteUnit{"mb", 1e6}, ByteUnit{"kb", 1e3}, ByteUnit{"b", 1}};
+struct Unit { std::string_view name; double size; };
+constexpr std::array kByteUnits{Unit{"tib", 0x1p40}, Unit{"gib", 0x1p30}, Unit{"mib", 0x1p20},
+                                Unit{"kib", 0x1p10}, Unit{"tb", 1e12}, Unit{"gb", 1e9},
+                                Unit{"mb", 1e6}, Unit{"kb", 1e3}, Unit{"b", 1}};
+
+constexpr std::array kTimeUnits{Unit{"min", 60}, Unit{"ms", 1e-3}, Unit{"us", 1e-6},
+                                Unit{"ns", 1e-9}, Unit{"s", 1},     Unit{"h", 3600}};
+
+/// A number with a unit of `units` behind it, in the base unit; the first unit that fits counts.
+struct Amount {
+  double value{};
+  std::string_view problem;
+};
+struct AmountProblems {
+  std::string_view no_unit, no_number;
+};
+Amount parse_amount(std::string_view text, std::span<const Unit> units, AmountProblems problems) {
+  const std::string lower = to_lower(trim(text));
+  const auto unit = std::find_if(units.begin(), units.end(), [&](const Unit& row) { return lower.ends_with(row.name); });
+  if (unit == units.end()) return {0, problems.no_unit};
+  const std::string number(trim(std::string_view(lower).substr(0, lower.size() - unit->name.size())));
+  char* end = nullptr;
+  const double value = std::strtod(number.c_str(), &end) * unit->size;
+  if (number.empty() || end != number.c_str() + number.size() || std::isnan(value)) return {0, problems.no_number};
+  return {value, {}};
+}
 
 }  // namespace
 
@@ -81,46 +104,20 @@ std::string format_usd(double usd) {
   return "<$0.0001";
 }
 
-namespace {
-
-struct TimeUnit {
-  std::string_view name;
-  double seconds;
-};
-constexpr std::array kTimeUnits{TimeUnit{"min", 60}, TimeUnit{"ms", 1e-3}, TimeUnit{"us", 1e-6}, TimeUnit{"ns", 1e-9},
-                                TimeUnit{"s", 1},    TimeUnit{"h", 3600}};
-
-}  // namespace
-
 Seconds parse_time(std::string_view text, std::string_view where) {
-  const auto refuse = [&](const char* problem) {
-    throw InputError(std::string(where), fmt::format("'{}' {}", text, problem), "write for example '20ms' or '1.5 s'");
-  };
-  const std::string lower = to_lower(trim(text));
-  const auto unit = std::find_if(kTimeUnits.begin(), kTimeUnits.end(),
-                                 [&](const TimeUnit& row) { return lower.ends_with(row.name); });
-  if (unit == kTimeUnits.end()) refuse("has no unit of time");
-  const std::string number(trim(std::string_view(lower).substr(0, lower.size() - unit->name.size())));
-  char* end = nullptr;
-  const double amount = std::strtod(number.c_str(), &end) * unit->seconds;
-  if (number.empty() || end != number.c_str() + number.size() || !std::isfinite(amount) || amount < 0) refuse("is not a time");
-  return {amount};
+  const Amount amount = parse_amount(text, kTimeUnits, {"has no unit of time", "is not a time"});
+  if (!amount.problem.empty() || amount.value < 0 || !std::isfinite(amount.value))
+    throw InputError(std::string(where), fmt::format("'{}' {}", text, amount.problem.empty() ? "is out of range" : amount.problem),
+                     "write for example '20ms' or '1.5 s'");
+  return {amount.value};
 }
 
 Bytes parse_bytes(std::string_view text, std::string_view where) {
-  const auto refuse = [&](const char* problem) {
-    throw InputError(std::string(where), fmt::format("'{}' {}", text, problem), "write for example '80 GiB' or '24 GB'");
-  };
-  const std::string lower = to_lower(trim(text));
-  const auto unit = std::find_if(kByteUnits.begin(), kByteUnits.end(),
-                                 [&](const ByteUnit& row) { return lower.ends_with(row.name); });
-  if (unit == kByteUnits.end()) refuse("has no unit of memory");
-  const std::string number(trim(std::string_view(lower).substr(0, lower.size() - unit->name.size())));
-  char* end = nullptr;
-  const double amount = std::strtod(number.c_str(), &end) * unit->bytes;
-  if (number.empty() || end != number.c_str() + number.size() || std::isnan(amount)) refuse("is not an amount of memory");
-  if (amount < 0 || amount > 9e18) refuse("is out of range");
-  return {std::llround(amount)};
+  const Amount amount = parse_amount(text, kByteUnits, {"has no unit of memory", "is not an amount of memory"});
+  if (!amount.problem.empty() || amount.value < 0 || amount.value > 9e18)
+    throw InputError(std::string(where), fmt::format("'{}' {}", text, amount.problem.empty() ? "is out of range" : amount.problem),
+                     "write for example '80 GiB' or '24 GB'");
+  return {std::llround(amount.value)};
 }
 
 }  // namespace gpuplan

@@ -21,17 +21,6 @@ void setup(CLI::App& app) {
   add_flag(app, "--save", "FILE", "write the recommended plan, or that of --strategy; nothing when none fits");
 }
 
-/// The recommended strategy; when nothing fits, the one that needs the least.
-const StrategyEstimate* closest_look(const EstimateResult& result) {
-  const StrategyEstimate* shown = nullptr;
-  for (const StrategyEstimate& e : result.strategies) {
-    if (!e.not_applicable.empty()) continue;
-    if (result.recommended && e.strategy.name == result.recommended->strategy) return &e;
-    if (!shown || e.tiers.needed < shown->tiers.needed) shown = &e;
-  }
-  return shown;
-}
-
 void save(const EstimateAnswer& answer, const std::string& file, Console& console) {
   if (!answer.fits()) {
     console.err << fmt::format("gpuplan: nothing fits, so {} was not written\n", file);

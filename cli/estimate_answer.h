@@ -16,4 +16,7 @@ struct EstimateAnswer {
   bool fits() const { return result.recommended && !result.recommended->strategy.empty(); }
 };
 
+/// The strategy to look at closely: the recommended one; when nothing fits, the one that needs the least. nullptr: none applies.
+const StrategyEstimate* closest_look(const EstimateResult& result);
+
 }  // namespace gpuplan

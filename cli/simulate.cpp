@@ -8,6 +8,7 @@
 #include "base/unit_text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/estimate_answer.h"
 #include "cli/json/simulation_json.h"
 #include "cli/plan_flags.h"
 #include "cli/render/simulation_text.h"
@@ -71,19 +72,10 @@ SimOptions read_options(const CLI::App& app) {
   return options;
 }
 
-/// The strategy to look at: the one asked for, the recommended one, or the one that is nearest to fitting.
-const StrategyEstimate& choose(const EstimateResult& result) {
-  const StrategyEstimate* chosen = nullptr;
-  for (const StrategyEstimate& e : result.strategies) {
-    if (!e.not_applicable.empty()) continue;
-    if (result.recommended && e.strategy.name == result.recommended->strategy) return e;
-    if (!chosen || e.tiers.needed < chosen->tiers.needed) chosen = &e;
-  }
-  if (!chosen)
-    throw InputError("--strategy",
-                     result.strategies.empty() ? "no strategy is known" : result.strategies.front().not_applicable,
-                     "leave --strategy out to let gpuplan choose");
-  return *chosen;
+const Strategy& choose(const EstimateResult& result) {
+  if (const StrategyEstimate* chosen = closest_look(result)) return chosen->strategy;
+  throw InputError("--strategy", result.strategies.front().not_applicable,
+                   "leave --strategy out to let gpuplan choose");
 }
 
 std::string compared_strategy(const std::string& text) {
@@ -145,7 +137,7 @@ SimulationAnswer answer_question(const CLI::App& app, Console& console) {
   a.assumptions = question.notes;
   a.assumptions.insert(a.assumptions.end(), a.result.assumptions.begin(), a.result.assumptions.end());
   a.request.options = options_for(a.request, a.result.framework);
-  Strategy strategy = choose(a.result).strategy;
+  const Strategy strategy = choose(a.result);
   const auto text = given(app, "--what-if");
   const std::vector<WhatIf> changes = text ? parse_what_if(*text) : std::vector<WhatIf>{};
   Simulator simulator(a, changes);
@@ -153,11 +145,13 @@ SimulationAnswer answer_question(const CLI::App& app, Console& console) {
     a.comparison.push_back(simulator.run(a.request, strategy, false));
     a.comparison.back().label = fmt::format("{}, as it is", strategy.name);
     apply_what_if(changes, a.request.cluster, a.result.profile);
-    a.comparison.push_back(simulator.run(a.request, strategy, false));
-    a.comparison.back().label = fmt::format("{}, {}", strategy.name, *text);
     for (const WhatIf& change : changes) a.assumptions.push_back("what if: " + describe(change));
   }
   a.plan = simulator.run(a.request, strategy, true);
+  if (text) {
+    a.comparison.push_back(a.plan);
+    a.comparison.back().label = fmt::format("{}, {}", strategy.name, *text);
+  }
   add_remedies(a.plan, a.request, a.result.framework, a.result.profile);
   if (const auto names = given(app, "--compare")) simulator.compare(*names);
   if (const auto counts = given(app, "--scaling")) simulator.scale(*counts);

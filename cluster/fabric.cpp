@@ -29,6 +29,14 @@ std::string nvlink(std::string_view what, const GpuSpec& gpu) {
 
 }  // namespace
 
+bool is_nvlink(FabricKind fabric) {
+  return fabric == FabricKind::NvSwitch || fabric == FabricKind::NvLinkMesh || fabric == FabricKind::NvLinkBridge;
+}
+
+bool is_board(FabricKind fabric) {
+  return fabric == FabricKind::NvSwitch || fabric == FabricKind::NvLinkMesh || fabric == FabricKind::InfinityFabric;
+}
+
 std::string_view to_string(FabricKind fabric) {
   for (const FabricName& row : kFabrics)
     if (row.kind == fabric) return row.name;

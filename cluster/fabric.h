@@ -10,6 +10,11 @@
 
 namespace gpuplan {
 
+/// NVLink between GPUs: through a switch, from each to each, or bridges between pairs.
+bool is_nvlink(FabricKind fabric);
+/// GPUs on a board of their own, linked by something other than PCIe.
+bool is_board(FabricKind fabric);
+
 std::string_view to_string(FabricKind fabric);  // "nvswitch", "pcie-host-staged", …
 std::optional<FabricKind> find_fabric(std::string_view name);
 std::vector<std::string> fabric_names();  // those a machine may have

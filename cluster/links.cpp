@@ -192,4 +192,16 @@ LinkCost slower(const LinkCost& a, const LinkCost& b) {
           std::min(a.all_reduce_bandwidth, b.all_reduce_bandwidth), a.bandwidth <= b.bandwidth ? a.source : b.source};
 }
 
+LinkCost reached_inside(const ClusterSpec& cluster, const Profile& profile) {
+  LinkCost link = cluster.intra;
+  if (!is_nvlink(cluster.fabric)) return link;
+  link.bandwidth = link.bandwidth * profile.nvlink_efficiency;
+  link.all_reduce_bandwidth = link.all_reduce_bandwidth * profile.nvlink_efficiency;
+  return link;
+}
+
+BytesPerSec reached_host_link(const ClusterSpec& cluster, const Profile& profile) {
+  return cluster.host_link * profile.host_link_efficiency;
+}
+
 }  // namespace gpuplan

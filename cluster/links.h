@@ -85,6 +85,10 @@ class LinkTable {
   double staging_share_ = 1;
 };
 
+/// What training reaches: figures of NVLink are plain nccl-tests rings, copies have a share of the effective PCIe rate.
+LinkCost reached_inside(const ClusterSpec& cluster, const Profile& profile);
+BytesPerSec reached_host_link(const ClusterSpec& cluster, const Profile& profile);
+
 /// The slower of two at every number: what a ring through both reaches.
 LinkCost slower(const LinkCost& a, const LinkCost& b);
 

@@ -4,12 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "cluster/fabric.h"
+
 namespace gpuplan {
 namespace {
-
-bool is_nvlink(FabricKind fabric) {
-  return fabric == FabricKind::NvSwitch || fabric == FabricKind::NvLinkMesh || fabric == FabricKind::NvLinkBridge;
-}
 
 /// Builds one machine; members are what the parts need of each other.
 struct Builder {
@@ -181,8 +179,8 @@ MachineRates rates_of(const ClusterSpec& cluster, const NodeLayout& layout, cons
   MachineRates rates;
   rates.nvlink_share = profile.nvlink_efficiency;
   rates.pcie_share = profile.host_link_efficiency;
-  rates.ring = cluster.intra.bandwidth * (is_nvlink(cluster.fabric) ? profile.nvlink_efficiency : 1.0);
-  rates.pcie = cluster.host_link * profile.host_link_efficiency;
+  rates.ring = reached_inside(cluster, profile).bandwidth;
+  rates.pcie = reached_host_link(cluster, profile);
   if (cluster.fabric == FabricKind::PcieHostStaged)  // narrower slots than the card's in proportion
     rates.alone = std::max(cluster.intra.bandwidth,
                            links.staging_rate(slot, profile) * (cluster.host_link / links.host_link(slot)));

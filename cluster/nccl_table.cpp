@@ -61,6 +61,17 @@ void read_tree_correction(YamlFields rows, NcclTable& table) {
   }
 }
 
+NcclTable::Factors read_factors(YamlFields rows) {
+  return {.ll = rows.number("ll"),
+          .ll128 = rows.number("ll128"),
+          .tree = rows.number("tree"),
+          .tree_ll = rows.number("tree_ll"),
+          .tree_ll128_one_machine = rows.number("tree_ll128_one_machine"),
+          .tree_ll128_machines = rows.number("tree_ll128_machines"),
+          .plain_tree = rows.number("plain_tree"),
+          .channel_search = rows.number("channel_search")};
+}
+
 NcclTable read_table() {
   YamlFile file = YamlFile::read(data_dir() / "nccl.yaml");
   YamlFields tuning = file.top().fields("nccl_tuning");
@@ -69,6 +80,7 @@ NcclTable read_table() {
   YamlFields links = tuning.fields("hw_latency_us");
   for (std::size_t l = 0; l < kLinks.size(); ++l) table.step[l] = read_latencies(links.fields(std::string(kLinks[l])));
   for (std::size_t g = 0; g < kGenerations.size(); ++g) table.caps[g] = read_caps(tuning, g);
+  table.factors = read_factors(tuning.fields("bandwidth_factors"));
   read_tree_correction(tuning.fields("tree_correction_by_log2_size"), table);
   YamlFields overhead = tuning.fields("net_overhead_us");
   table.net_overhead = Seconds{overhead.number("intel_x86") * 1e-6};

@@ -42,6 +42,10 @@ struct NcclTable {
     std::vector<BytesPerSec> channel_rates;                       // that the search for channels tries, fastest first
   };
 
+  /// Shares of the bus that protocols and trees reach.
+  struct Factors {
+    double ll{}, ll128{}, tree{}, tree_ll{}, tree_ll128_one_machine{}, tree_ll128_machines{}, plain_tree{}, channel_search{};
+  } factors;
   std::array<PerProtocol<Seconds>, kNumAlgorithms> base;                 // once per call
   std::array<std::array<PerProtocol<Seconds>, kNumAlgorithms>, 3> step;  // [NcclLink][Algorithm], per step
   std::array<Caps, 4> caps;                                              // [NcclGeneration]

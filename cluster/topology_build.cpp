@@ -5,16 +5,13 @@
 
 #include "base/error.h"
 #include "cluster/machine_builder.h"
+#include "cluster/fabric.h"
 #include "cluster/usual_layout.h"
 
 namespace gpuplan {
 namespace {
 
 constexpr std::int64_t kUsualLeafNodes = 32;  // machines on a leaf switch when nobody says
-
-bool is_board(FabricKind fabric) {
-  return fabric == FabricKind::NvSwitch || fabric == FabricKind::NvLinkMesh || fabric == FabricKind::InfinityFabric;
-}
 
 /// Every GPU has as many adapters, shared with as many others, and neighbours on its switch and socket.
 bool is_even(const NodeLayout& layout, const MachineShape& shape) {

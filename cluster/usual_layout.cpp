@@ -5,16 +5,14 @@
 
 #include <fmt/format.h>
 
+#include "cluster/fabric.h"
+
 namespace gpuplan {
 namespace {
 
 constexpr std::int64_t kMostCardsPerSocket = 4;  // slots with 16 lanes on one socket of a usual server
 /// From this share per GPU on, every GPU has an adapter of its own; below it a machine has one.
 constexpr BytesPerSec kOwnAdapter{100e9 / 8};
-
-bool is_board(FabricKind fabric) {
-  return fabric == FabricKind::NvSwitch || fabric == FabricKind::NvLinkMesh || fabric == FabricKind::InfinityFabric;
-}
 
 /// The host bridge of the `index`-th of `count` devices spread evenly in order.
 std::int64_t even(std::int64_t index, std::int64_t count, std::int64_t parts) { return index * parts / count; }

@@ -47,13 +47,13 @@ bool allows(Protocol protocol, const GroupLinks& g) {
 
 std::size_t column(const GroupShape& shape) { return std::size_t(std::min<std::int64_t>(shape.nodes, 3) - 1); }
 
-/// Channels that NCCL's search finds: the fastest rate of its grid whose whole channels fill nine tenths of the bus, twice as
+/// Channels that NCCL's search finds: the fastest rate of its grid whose whole channels nearly fill the bus, twice as
 /// many where each is fast (ncclTopoDupChannels in search.cc).
 std::int64_t num_channels(const GroupLinks& g, BytesPerSec bus) {
   const auto& rates = nccl_table().caps[std::size_t(g.generation)].channel_rates;
   for (const BytesPerSec rate : rates) {
     const std::int64_t n = std::int64_t(bus / rate);
-    if (double(n) * rate.value < 0.9 * bus.value) continue;
+    if (double(n) * rate.value < nccl_table().factors.channel_search * bus.value) continue;
     const bool is_new = g.generation >= NcclGeneration::Hopper;
     const bool doubles = rate.value >= 25e9 && (!is_new || rate.value >= 50e9 || n <= 4);
     return doubles ? 2 * n : n;
@@ -65,8 +65,9 @@ std::int64_t num_channels(const GroupLinks& g, BytesPerSec bus) {
 BytesPerSec ring_bus(Protocol protocol, const GroupLinks& g, BytesPerSec bus, std::int64_t channels) {
   const NcclTable::Caps& caps = nccl_table().caps[std::size_t(g.generation)];
   const std::size_t c = column(g.shape);
-  if (protocol == Protocol::LL) return std::min(caps.ll[c], bus * 0.5);
-  if (protocol == Protocol::LL128) return std::min(bus * 0.92, caps.ring_ll128_channel[c] * double(channels));
+  const NcclTable::Factors& factors = nccl_table().factors;
+  if (protocol == Protocol::LL) return std::min(caps.ll[c], bus * factors.ll);
+  if (protocol == Protocol::LL128) return std::min(bus * factors.ll128, caps.ring_ll128_channel[c] * double(channels));
   return bus;
 }
 
@@ -75,11 +76,12 @@ BytesPerSec tree_bus(Protocol protocol, const GroupLinks& g, BytesPerSec bus, st
   const NcclTable::Caps& caps = nccl_table().caps[std::size_t(g.generation)];
   const std::size_t c = column(g.shape);
   const bool is_one = g.shape.nodes == 1;
-  BytesPerSec tree = std::min(bus * 0.92, caps.tree_channel[c] * double(channels));
-  if (protocol == Protocol::LL) tree = std::min(tree / 3.8, caps.ll[c]);
+  const NcclTable::Factors& factors = nccl_table().factors;
+  BytesPerSec tree = std::min(bus * factors.tree, caps.tree_channel[c] * double(channels));
+  if (protocol == Protocol::LL) tree = std::min(tree * factors.tree_ll, caps.ll[c]);
   if (protocol == Protocol::LL128)
-    tree = std::min(tree * (is_one ? 7.0 / 9 : 120.0 / 128), caps.tree_ll128_channel[c] * double(channels));
-  return is_one ? tree * 0.85 : tree;  // the plain tree pattern; across machines trees are balanced
+    tree = std::min(tree * (is_one ? factors.tree_ll128_one_machine : factors.tree_ll128_machines), caps.tree_ll128_channel[c] * double(channels));
+  return is_one ? tree * factors.plain_tree : tree;  // the plain tree pattern; across machines trees are balanced
 }
 
 /// Parts of a line's latency. A stated latency beyond NCCL's (through host memory) is paid by every step.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cluster/links.h"
+
 namespace gpuplan {
 
 namespace {
@@ -50,22 +52,17 @@ CollectiveChoice CommModel::choose(CollectiveKind kind, Axis axis, Bytes message
 
 CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, const Mesh& mesh) {
   CommModel m;
-  m.host_link = cluster.host_link * profile.host_link_efficiency;
+  m.host_link = reached_host_link(cluster, profile);
   m.cpu_optimizer = profile.cpu_optimizer_bandwidth;
   m.nvme = BytesPerSec{std::min(m.host_link.value, profile.nvme_bandwidth.value)};
-  // NVLink figures of the catalogue are plain nccl-tests rings; training reaches a share of them.
-  const bool is_nvlink = cluster.fabric == FabricKind::NvSwitch || cluster.fabric == FabricKind::NvLinkMesh ||
-                         cluster.fabric == FabricKind::NvLinkBridge;
-  LinkCost intra = cluster.intra;
-  if (is_nvlink)
-    intra.bandwidth = intra.bandwidth * profile.nvlink_efficiency,
-    intra.all_reduce_bandwidth = intra.all_reduce_bandwidth * profile.nvlink_efficiency;
+  const LinkCost intra = reached_inside(cluster, profile);
   // The older of the first and the last GPU: a pass over a thousand of them would cost as much as the plan.
   const NcclGeneration generation =
       std::min(nccl_generation(cluster.gpus.front()), nccl_generation(cluster.gpus.back()));
   // A group of an axis spans ways x stride consecutive ranks: inside a node unless that is wider than one. A ring through
   // whole nodes uses the network adapters of all its ranks there; groups that own one rank per node share them.
-  const auto place = [&](Axis axis, std::int64_t stride) {
+  const auto place = [&](Axis axis) {
+    const std::int64_t stride = mesh.stride(axis);
     AxisLink& a = m.axes[std::size_t(axis)];
     a.ways = mesh.ways(axis);
     a.crosses_nodes = a.ways > 1 && stride * a.ways > cluster.gpus_per_node;
@@ -90,9 +87,9 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
     a.gather = {CollectiveKind::AllGather, a.group};
     a.all_reduce = {CollectiveKind::AllReduce, a.group};
   };
-  place(Axis::DpShard, 1);
-  place(Axis::DpReplicate, mesh.dp_shard);
-  place(Axis::Pp, mesh.data_parallel());
+  place(Axis::DpShard);
+  place(Axis::DpReplicate);
+  place(Axis::Pp);
   return m;
 }
 

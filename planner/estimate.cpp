@@ -10,6 +10,7 @@
 #include "models/optimizers.h"
 #include "planner/limits.h"
 #include "planner/recommend.h"
+#include "planner/run_figures.h"
 #include "planner/state_sizes.h"
 #include "planner/step_inputs.h"
 
@@ -72,23 +73,6 @@ CommunicationLevel level_of(const StepTime& time, const Strategy& strategy) {
   return share < kLow      ? CommunicationLevel::Low
          : share < kModest ? CommunicationLevel::Modest
                            : CommunicationLevel::High;
-}
-
-void fill_throughput(StrategyEstimate& e, const EstimateRequest& r) {
-  const Recipe& recipe = r.recipe;
-  e.global_batch = recipe.micro_batch * recipe.grad_accum * e.strategy.mesh.data_parallel();
-  const double tokens = double(e.global_batch) * double(recipe.seq_len);
-  e.tokens_per_second = tokens / e.time.step.value;
-  const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : recipe.seq_len;
-  // packing fills sequences; otherwise every row takes one
-  const double sequences = recipe.packing == Packing::Packed
-                               ? std::ceil(double(r.dataset.rows) * double(per_row) / double(recipe.seq_len))
-                               : double(r.dataset.rows);
-  e.steps_per_epoch = std::int64_t(std::ceil(sequences / double(e.global_batch)));
-  e.epoch = double(e.steps_per_epoch) * e.time.step;
-  e.total = r.dataset.epochs * *e.epoch;
-  const auto price = r.price_per_gpu_hour ? r.price_per_gpu_hour : r.cluster.price_per_gpu_hour;
-  if (price) e.cost_usd = *price * double(e.num_gpus_used) * e.total->value / 3600.0;
 }
 
 /// The KV cache of generation during evaluation may set the peak instead.
@@ -197,8 +181,13 @@ StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel&
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));
   e.time = forward_pass(program, columns.models, make_step_comm(r, strategy, framework, profile));
   e.communication_level = level_of(e.time, strategy);
-  fill_throughput(e, r);
-  e.mfu = model_flops(r, model, e.global_batch) / (e.time.step.value * total_peak(columns).value);
+  const RunFigures figures = run_figures(r, model, strategy, e.time.step, total_peak(columns));
+  e.global_batch = figures.global_batch;
+  e.tokens_per_second = figures.tokens_per_second;
+  e.mfu = figures.mfu;
+  e.steps_per_epoch = figures.steps_per_epoch;
+  e.epoch = figures.epoch, e.total = figures.total;
+  e.cost_usd = figures.cost_usd;
   return e;
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
+
 namespace gpuplan {
 
 void RankProgram::clear() {
@@ -9,6 +11,12 @@ void RankProgram::clear() {
   operands.clear();
   instructions.clear();
   num_frames = 0;
+}
+
+std::size_t StepProgram::class_of(std::int64_t rank) const {
+  for (std::size_t k = 0; k < classes.size(); ++k)
+    if (rank >= classes[k].first_rank && rank < classes[k].first_rank + classes[k].num_ranks) return k;
+  throw BugError("a rank belongs to no class");
 }
 
 std::string_view to_string(Category category) {

@@ -180,6 +180,8 @@ struct StepProgram {
   std::vector<std::vector<BlockCost>> costs;               // [column][block]
   std::size_t num_programs{}, num_blocks{}, num_graphs{};  // storage is reused; these many are valid
 
+  /// Index into `classes`.
+  std::size_t class_of(std::int64_t rank) const;
   std::span<const Operand> operands_of(const RankProgram& program, const Instruction& instruction) const {
     return {program.operands.data() + instruction.first_operand, instruction.num_operands};
   }

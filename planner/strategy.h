@@ -24,6 +24,10 @@ struct Mesh {
   std::int64_t dp_replicate = 1, dp_shard = 1, pp = 1;
   std::int64_t world() const { return dp_replicate * dp_shard * pp; }
   std::int64_t data_parallel() const { return dp_replicate * dp_shard; }
+  /// Between neighbours of a group along `axis`, in ranks.
+  std::int64_t stride(Axis axis) const {
+    return axis == Axis::Pp ? data_parallel() : axis == Axis::DpReplicate ? dp_shard : 1;
+  }
   std::int64_t ways(Axis axis) const {
     return axis == Axis::DpShard ? dp_shard : axis == Axis::DpReplicate ? dp_replicate : axis == Axis::Pp ? pp : 1;
   }

@@ -75,18 +75,16 @@ std::string what_of(const CriticalPart& part, const Simulation& s, const SimInpu
 std::string describe_bottleneck(const SimInput& input, const Topology* topology, Axis axis) {
   const Mesh& mesh = input.program.mesh;
   const ClusterSpec& cluster = input.request.cluster;
-  const std::int64_t stride = axis == Axis::Pp ? mesh.data_parallel() : axis == Axis::DpReplicate ? mesh.dp_shard : 1;
-  const std::int64_t ways = mesh.ways(axis), per_node = cluster.gpus_per_node;
-  const bool crosses = stride * ways > per_node;
-  if (!topology) return crosses ? "over the network" : fmt::format("over {}", cluster.fabric_text);
-  const std::int64_t group_per_node = std::clamp<std::int64_t>(per_node / stride, 1, ways);
+  const AxisLink& link = input.comm.axes[std::size_t(axis)];
+  if (!topology) return link.crosses_nodes ? "over the network" : fmt::format("over {}", cluster.fabric_text);
+  const std::int64_t stride = mesh.stride(axis), ways = mesh.ways(axis), per_node = cluster.gpus_per_node;
   std::string text;
   double least = 0;
   std::int64_t looked_at = 0;
   for (std::int64_t from = 0; from + stride < stride * ways && looked_at < 2 * per_node; from += stride, ++looked_at) {
     const std::int64_t to = from + stride;
-    const Route route =
-        axis == Axis::Pp ? topology->route(from, to) : topology->ring_route(from, to, group_per_node, ways);
+    const Route route = axis == Axis::Pp ? topology->route(from, to)
+                                         : topology->ring_route(from, to, link.group.shape.ranks_per_node(), ways);
     const double rate = narrowest(*topology, route);
     if (least != 0 && rate >= least) continue;
     least = rate;

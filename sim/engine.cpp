@@ -38,10 +38,9 @@ struct Transfer {
     TaskId task{};
   };
   std::vector<Member> members;
-  std::size_t num_joined{}, num_finished{};
+  std::size_t num_joined{};
   SimTime last_join;
   std::uint32_t last_cause{Span::kNoSpan};  // what the last to join had waited for
-  bool last_waited_for_host{};
 };
 
 class StepRun {
@@ -117,14 +116,10 @@ class StepRun {
 };
 
 void StepRun::make_ranks() {
-  const auto class_of = [&](std::int64_t rank) -> const RankClass& {
-    for (const RankClass& c : in_.program.classes)
-      if (rank >= c.first_rank && rank < c.first_rank + c.num_ranks) return c;
-    throw BugError("a rank belongs to no class");
-  };
   ranks_.reserve(folding_.ranks.size());
   for (const std::int64_t rank : folding_.ranks) {
-    Rank& r = ranks_.emplace_back(in_.program, in_.program.programs[class_of(rank).program]);
+    Rank& r =
+        ranks_.emplace_back(in_.program, in_.program.programs[in_.program.classes[in_.program.class_of(rank)].program]);
     r.column = in_.columns.own_of_rank[std::size_t(rank)];
     r.disturbance = straggler_factor(options_, rank);
   }

@@ -30,7 +30,8 @@ std::int64_t period_of(const SimInput& input, const SimOptions& options) {
       std::any_of(input.program.programs.begin(),
                   input.program.programs.begin() + std::ptrdiff_t(input.program.num_programs), copies);
   const bool is_symmetric =
-      build_topology(cluster, {.node_stands_for = std::vector<std::int32_t>(std::size_t(cluster.num_nodes()), 0)})
+      build_topology(cluster, input.profile,
+                     {.node_stands_for = std::vector<std::int32_t>(std::size_t(cluster.num_nodes()), 0)})
           .is_rank_symmetric;
   if (is_symmetric && !uses_host) return 1;
   return ranks > per_node ? per_node : 0;
@@ -38,16 +39,11 @@ std::int64_t period_of(const SimInput& input, const SimOptions& options) {
 
 /// Members of the group of `rank` along `axis`, in the order of their numbers.
 std::vector<std::int64_t> group_of(const Mesh& mesh, Axis axis, std::int64_t rank) {
-  const std::int64_t stride = axis == Axis::DpReplicate ? mesh.dp_shard : 1, ways = mesh.ways(axis);
+  const std::int64_t stride = mesh.stride(axis), ways = mesh.ways(axis);
   const std::int64_t first = rank - (rank / stride % ways) * stride;
   std::vector<std::int64_t> out(std::size_t(ways), first);
   for (std::int64_t i = 0; i < ways; ++i) out[std::size_t(i)] += i * stride;
   return out;
-}
-
-GroupShape shape_of(const std::vector<std::int64_t>& group, std::int64_t gpus_per_node) {
-  const std::int64_t nodes = group.back() / gpus_per_node - group.front() / gpus_per_node + 1;
-  return {.size = std::int64_t(group.size()), .nodes = std::min(nodes, std::int64_t(group.size()))};
 }
 
 }  // namespace
@@ -95,7 +91,7 @@ Communicators make_communicators(const SimInput& input, const Folding& folding, 
                      .ranks = {},
                      .next = {},
                      .next_member = {},
-                     .shape = shape_of(group, input.request.cluster.gpus_per_node)};
+                     .shape = input.comm.axes[std::size_t(axis)].group.shape};
       if (topology && !folding.is_folded()) group = topology->ring_order(group);
       std::vector<std::uint32_t> member_of(folding.ranks.size(), 0);
       for (std::size_t i = 0; i < group.size(); ++i) {

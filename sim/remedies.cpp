@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "cluster/fabric.h"
 #include "models/ledger.h"
 #include "sim/what_if.h"
 
@@ -24,14 +25,10 @@ struct Change {
   std::string text;  // "NVLink (600 GB/s)"
 };
 
-bool has_nvlink(FabricKind fabric) {
-  return fabric == FabricKind::NvSwitch || fabric == FabricKind::NvLinkMesh || fabric == FabricKind::NvLinkBridge;
-}
-
 std::optional<Change> faster_links(const EstimateRequest& r, const Profile& profile) {
   Change change{r, profile, {}};
   const bool crosses = r.cluster.num_nodes() > 1;
-  if (!crosses && has_nvlink(r.cluster.fabric)) return {};
+  if (!crosses && is_nvlink(r.cluster.fabric)) return {};
   const WhatIf lever = crosses ? WhatIf{"nic", kNicGbit} : WhatIf{"nvlink", kNvlinkTotal};
   const LinkCost before = r.cluster.inter;
   apply_what_if({lever}, change.request.cluster, change.profile);

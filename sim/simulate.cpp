@@ -16,6 +16,7 @@ namespace gpuplan {
 namespace {
 
 constexpr std::size_t kMemoryPoints = 2000, kMemoryRanks = 16;
+constexpr double kWorthListing = 0.005;  // share of the step in which a link is in use
 
 void check_options(const SimInput& input, const SimOptions& options) {
   if (options.jitter < 0 || options.jitter > 1)
@@ -74,27 +75,20 @@ void sum_up(Simulation& s) {
     *mean /= ranks;
 }
 
-/// Links that were in use for half a percent of the step or more, busiest first.
+/// Links worth listing, busiest first.
 std::vector<LinkUseSummary> sum_links(const Network& network, const Topology& topology, SimTime step) {
   std::vector<LinkUseSummary> out;
   const double seconds = std::max(1e-12, step.seconds().value);
   const std::span<const LinkLoad> loads = network.link_loads();
   for (std::uint32_t link = 0; link < loads.size(); ++link) {
     const LinkLoad& load = loads[link];
-    if (load.busy.seconds().value < 0.005 * seconds) continue;
+    if (load.busy.seconds().value < kWorthListing * seconds) continue;
     out.push_back({.link = link,
                    .busy = load.busy.seconds().value / seconds,
                    .utilisation = load.carried / (topology.link(link).capacity.value * seconds)});
   }
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.utilisation > b.utilisation; });
   return out;
-}
-
-std::size_t class_of(const StepProgram& program, std::int64_t rank) {
-  for (std::size_t k = 0; k < program.classes.size(); ++k)
-    if (rank >= program.classes[k].first_rank && rank < program.classes[k].first_rank + program.classes[k].num_ranks)
-      return k;
-  throw BugError("a rank belongs to no class");
 }
 
 }  // namespace
@@ -112,7 +106,7 @@ Simulation simulate(const SimInput& input, const SimOptions& options) {
   Simulation out;
   out.network = options.network;
   out.is_folded = folding.is_folded();
-  if (options.network == NetworkFidelity::Flow) out.topology = build_topology(input.request.cluster, folding.topology);
+  if (options.network == NetworkFidelity::Flow) out.topology = build_topology(input.request.cluster, input.profile, folding.topology);
   const Communicators communicators = make_communicators(input, folding, out.topology ? &*out.topology : nullptr);
   EventQueue queue;
   const std::unique_ptr<Network> network = out.topology
@@ -126,7 +120,7 @@ Simulation simulate(const SimInput& input, const SimOptions& options) {
   for (std::size_t r = 0; r < folding.ranks.size(); ++r)
     out.ranks.push_back({.rank = folding.ranks[r],
                          .stands_for = folding.stands_for[r],
-                         .rank_class = class_of(input.program, folding.ranks[r]),
+                         .rank_class = input.program.class_of(folding.ranks[r]),
                          .name = rank_name(input.program, folding.ranks[r]),
                          .flops = result.flops[r],
                          .sent = network->bytes_sent(folding.ranks[r])});

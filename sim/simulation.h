@@ -127,9 +127,8 @@ struct SimInput {
   const EstimateRequest& request;
   const StepProgram& program;
   const StepColumns& columns;
+  const Profile& profile;
   CommModel comm;
-  const Strategy& strategy;
-  std::int64_t num_layers{};
 };
 
 /// Throws InputError for options that make no sense (a straggler that is no rank).
@@ -147,8 +146,7 @@ struct SimulatedPlan {
   std::optional<double> cost_usd;
 };
 
-/// Builds, replays and simulates one strategy; `what_if` changes machine and profile first (sim/what_if.h). The critical path's
-/// largest parts get a remedy, each tried by simulating it.
+/// Builds, replays and simulates one strategy. Remedies: sim/remedies.h.
 SimulatedPlan simulate_plan(const EstimateRequest& request, const TrainedModel& model, const FrameworkConvention& framework,
                             const Profile& profile, const Strategy& strategy, const SimOptions& options);
 

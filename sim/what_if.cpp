@@ -31,10 +31,6 @@ void relink(ClusterSpec& c, const Profile& profile, FabricKind fabric) {
   forget_layout(c);
 }
 
-bool is_nvlink(FabricKind fabric) {
-  return fabric == FabricKind::NvSwitch || fabric == FabricKind::NvLinkMesh || fabric == FabricKind::NvLinkBridge;
-}
-
 /// Vendors count both directions: 900 GB/s of an H100 are 450 each way. Where NVLink is there already, what was measured scales.
 void set_nvlink(ClusterSpec& c, Profile& profile, double gb_s) {
   const BytesPerSec rate{gb_s / 2 * kGiga};

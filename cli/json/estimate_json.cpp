@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/json/json_values.h"
 #include "planner/plan_file.h"
 
 namespace gpuplan {
@@ -9,12 +10,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
-Json or_null(const std::optional<Seconds>& value) { return value ? Json(value->value) : Json(); }
-Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 Json memory_json(const StrategyEstimate& e) {
   Json out = Json::object();

@@ -1,5 +1,6 @@
 #include "cli/json/simulation_json.h"
 
+#include "cli/json/json_values.h"
 #include "cli/render/activity_look.h"
 #include "cli/render/simulation_facts.h"
 
@@ -8,11 +9,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
-Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 /// Epochs are known only where the data set is.
 Json epoch_json(const SimulatedPlan& plan, Seconds time) {

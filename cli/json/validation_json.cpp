@@ -1,11 +1,11 @@
 #include "cli/json/validation_json.h"
+#include "cli/json/json_values.h"
 
 namespace gpuplan {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 Json comparison_json(const std::optional<Comparison>& c) {
   if (!c) return {};
