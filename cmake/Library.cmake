@@ -1,9 +1,14 @@
-# gpuplan_library(<folder> LINKS <libraries>): the static library gpuplan_<folder> from all sources below <folder>/.
+# gpuplan_library(<folder> LINKS <libraries> [FLAT]): the static library gpuplan_<folder> from all sources below <folder>/
+# (FLAT: in <folder>/ itself).
 # Its headers are included as "<folder>/x.h" through a folder of its own that holds one link, so that a library sees
 # only the folders it links and an include that points the wrong way does not compile.
 function(gpuplan_library folder)
-  cmake_parse_arguments(ARG "" "" "LINKS" ${ARGN})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
+  cmake_parse_arguments(ARG "FLAT" "" "LINKS" ${ARGN})
+  if(ARG_FLAT)
+    file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
+  else()
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
+  endif()
   list(REMOVE_ITEM sources ${CMAKE_SOURCE_DIR}/cli/main.cpp)
   set(view ${CMAKE_BINARY_DIR}/include/${folder})
   file(MAKE_DIRECTORY ${view})

@@ -7,7 +7,6 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::array<std::string_view, 5> kKinds{"all-gather", "reduce-scatter", "all-reduce", "broadcast", "send"};
 constexpr std::array kAllProtocols{Protocol::LL, Protocol::LL128, Protocol::Simple};
 
 struct Steps {
@@ -21,12 +20,6 @@ Steps ring_steps(CollectiveKind kind, const GroupShape& shape) {
   if (kind == CollectiveKind::Broadcast) return {shape.size, across};
   if (kind == CollectiveKind::SendRecv) return {1, std::min<std::int64_t>(across, 1)};
   return {shape.size - 1, across};
-}
-
-/// Bytes that a bus moves per byte of the tensor, as nccl-tests defines busbw.
-double bus_factor(CollectiveKind kind, std::int64_t size) {
-  if (kind == CollectiveKind::Broadcast || kind == CollectiveKind::SendRecv) return 1;
-  return double(kind == CollectiveKind::AllReduce ? 2 * (size - 1) : size - 1) / double(size);
 }
 
 bool has_nvls(CollectiveKind kind, const GroupLinks& g) {
@@ -137,8 +130,6 @@ Bytes payload(CollectiveKind kind, Algorithm algorithm, std::int64_t size, Bytes
 }
 
 }  // namespace
-
-std::string_view to_string(CollectiveKind kind) { return kKinds[std::size_t(kind)]; }
 
 Seconds pipeline_fill(Protocol protocol, Seconds latency, Seconds wire) {
   if (protocol == Protocol::LL) return {};

@@ -6,16 +6,13 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <string_view>
 
+#include "base/collective_kind.h"
 #include "base/units.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/nccl_table.h"
 
 namespace gpuplan {
-
-enum class CollectiveKind : std::uint8_t { AllGather, ReduceScatter, AllReduce, Broadcast, SendRecv };
-std::string_view to_string(CollectiveKind kind);
 
 /// Where the ranks of a group are.
 struct GroupShape {

@@ -11,6 +11,10 @@ build    header:CLI/CLI.hpp         libcli11-dev         cli11-devel      cli11 
 build    header:nlohmann/json.hpp   nlohmann-json3-dev   json-devel       nlohmann-json  nlohmann_json-devel
 build    header:yaml-cpp/yaml.h     libyaml-cpp-dev      yaml-cpp-devel   yaml-cpp       yaml-cpp-devel
 build    header:boost/graph/adjacency_list.hpp libboost-graph-dev boost-devel boost libboost_headers-devel
+build    header:eigen3/Eigen/Core   libeigen3-dev        eigen3-devel     eigen          eigen3-devel
+cpu      header:dnnl.h              libdnnl-dev          onednn-devel     onednn         onednn-devel
+cpu      tool:mpirun                openmpi-bin          openmpi          openmpi        openmpi4
+cpu      tool:mpicxx                libopenmpi-dev       openmpi-devel    openmpi        openmpi4-devel
 test     header:doctest/doctest.h   doctest-dev          doctest-devel    doctest        doctest-devel
 lint     tool:clang++               clang                clang            clang          clang
 lint     tool:clang-tidy            clang-tidy           clang-tools-extra clang         clang-tools

@@ -1,0 +1,33 @@
+// What kind of matrix product: its number format, and which side of a linear layer it serves. Shared by the device
+// libraries, which run them, and the profile, which says how long they take.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "base/dtype.h"
+
+namespace gpuplan {
+
+/// Operands and how they are multiplied; accumulation is always in fp32.
+enum class GemmType : std::uint8_t { F32, TF32, BF16, F16, F8 };
+inline constexpr std::array kGemmTypes{GemmType::F32, GemmType::TF32, GemmType::BF16, GemmType::F16, GemmType::F8};
+
+/// All matrices are row-major and C is [m, n]:
+///   Forward         C = A B^T   A [m, k], B [n, k]    y = x W^T, and scores = q k^T
+///   InputGradient   C = A B     A [m, k], B [k, n]    dx = dy W, and p v
+///   WeightGradient  C = A^T B   A [k, m], B [k, n]    dW = dy^T x
+enum class GemmLayout : std::uint8_t { Forward, InputGradient, WeightGradient };
+inline constexpr std::array kGemmLayouts{GemmLayout::Forward, GemmLayout::InputGradient, GemmLayout::WeightGradient};
+
+std::string_view to_string(GemmType type);      // "fp32", "tf32", "bf16", "fp16", "fp8"
+std::string_view to_string(GemmLayout layout);  // "forward", "input-gradient", "weight-gradient"
+/// Throw InputError naming `where` and what is known.
+GemmType parse_gemm_type(std::string_view text, std::string_view where);
+GemmLayout parse_gemm_layout(std::string_view text, std::string_view where);
+
+/// What the operands are stored in.
+Dtype operand_dtype(GemmType type);
+
+}  // namespace gpuplan

@@ -1,0 +1,31 @@
+// From samples to the numbers of a profile. Every fit is robust (a few wrong samples do not move it), has an interval for each
+// number, and says how far it is off on samples it had not seen.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "calibrate/probe.h"
+#include "cluster/measured.h"
+
+namespace gpuplan {
+
+/// What the fit must know of the device: it decides tiles and units of the surface.
+struct FitDevice {
+  DeviceKind kind{};
+  std::int64_t num_units = 1;  // SMs, or threads of a rank
+};
+
+/// One surface per type, layout and batchedness with enough samples, for products that `num_ranks` ranks do at once.
+std::vector<GemmSurface> fit_gemm_surfaces(std::span<const Sample> samples, std::int64_t num_ranks, const FitDevice& device);
+
+/// One curve per collective and group.
+std::vector<CollectiveCurve> fit_collective_curves(std::span<const Sample> samples);
+
+/// Launch and bandwidth of each memory-bound kernel: t = launch + traffic / bandwidth.
+std::vector<KernelRate> fit_kernel_rates(std::span<const Sample> samples, std::int64_t num_ranks);
+
+/// Rates of the attention kernels.
+std::vector<AttentionRate> fit_attention_rates(std::span<const Sample> samples, std::int64_t num_ranks);
+
+}  // namespace gpuplan

@@ -1,0 +1,83 @@
+// What is measured: one probe is one thing timed under one condition. A probe says itself in words (its key), so that samples,
+// resumed runs and two profiles can be compared.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/collective_kind.h"
+#include "base/gemm_kind.h"
+#include "base/units.h"
+#include "cluster/collective_curve.h"
+#include "cluster/gemm_surface.h"
+#include "device/device.h"
+
+namespace gpuplan {
+
+/// Families of probes, as `--only` names them.
+enum class ProbeFamily : std::uint8_t { Gemm, Attention, Memory, Dispatch, Copy, Overhead, Collective, Overlap };
+std::string_view to_string(ProbeFamily family);  // "gemm", "attention", "memory", "dispatch", "copy", "overhead", "nccl", "overlap"
+
+/// Memory-bound kernels.
+enum class MemoryKernel : std::uint8_t { Copy, RmsNorm, SwiGlu, CrossEntropy, AdamW, Nf4Dequantise };
+std::string_view to_string(MemoryKernel kernel);
+
+/// What a Copy probe moves, alone or while all ranks do.
+enum class CopyPath : std::uint8_t { HostToDevice, DeviceToHost, PinnedToDevice, DeviceToPinned, Peer };
+std::string_view to_string(CopyPath path);
+
+/// What an Overhead probe reads (bytes), and a Dispatch probe (time).
+enum class OverheadKind : std::uint8_t { Context, BlasWorkspace, Allocator, Communicator };
+enum class DispatchKind : std::uint8_t { EmptyKernel, HostEnqueue };
+std::string_view to_string(OverheadKind kind);
+std::string_view to_string(DispatchKind kind);
+
+struct Probe {
+  ProbeFamily family{};
+  std::int64_t num_ranks = 1;  // that do this at once
+  // Gemm (and Overlap: this product under an all-reduce of `bytes`); Attention: see below
+  GemmType type{};
+  GemmLayout layout{};
+  GemmShape shape;
+  // Attention: heads are in shape.batch, queries = keys in shape.m, head size in shape.k
+  AttentionKernel attention{};
+  // Memory: `rows` x `width` elements of `dtype`
+  MemoryKernel kernel{};
+  Dtype dtype = Dtype::F32;
+  std::int64_t rows{}, width{};
+  // Copy, Collective, Overlap
+  CopyPath path{};
+  int peer = 0;
+  CollectiveKind collective{};
+  RankScope scope{};
+  std::int64_t group_ranks = 1;  // in each group of the scope
+  Bytes bytes;                   // of the whole tensor
+  OverheadKind overhead{};
+  DispatchKind dispatch{};
+
+  /// "gemm fp32 forward 512x2048x512 ranks=1": unique, stable, and what resuming compares.
+  std::string key() const;
+  double flops() const;  // 0 where none
+  Bytes traffic() const;  // least bytes the work must move through memory or over the link; 0 where none
+};
+
+/// What one probe gave.
+struct Sample {
+  Probe probe;
+  double median{};            // s per call (Overhead: bytes)
+  double low{}, high{};       // 95 % interval of the median
+  std::int64_t num_runs{}, num_outliers{};
+  bool is_converged = true;   // false: the cap on runs or time came first
+  double overlapped{};        // Overlap: time of the product under the collective over its time alone
+  std::string failure;        // why there is no figure: "out of memory: …", "wrong result: …"; empty when all is well
+  bool is_ok() const { return failure.empty(); }
+};
+
+/// One line of JSON and back. Throws InputError naming `where`.
+std::string to_json_line(const Sample& sample);
+Sample sample_from_json(const std::string& line, const std::string& where);
+std::string to_json_line(const Probe& probe);
+Probe probe_from_json(const std::string& line, const std::string& where);
+
+}  // namespace gpuplan

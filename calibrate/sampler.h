@@ -1,0 +1,38 @@
+// How often a thing is timed, and what its figure is: warm-up, then runs until the 95 % interval of the median is narrow enough
+// or a cap is reached. Outliers are reported and kept: the median does not mind them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "base/units.h"
+
+namespace gpuplan {
+
+struct SamplingRule {
+  double relative_interval = 0.02;   // half width of the interval over the median
+  std::int64_t num_warmups = 2;
+  std::int64_t least_runs = 7, most_runs = 200;
+  Seconds most_time{2.0};            // of all runs together
+  Seconds least_batch{200e-6};       // shorter calls are timed several at a time
+};
+
+/// Order statistics of runs.
+struct RunStatistics {
+  double median{}, low{}, high{};
+  std::int64_t num_outliers{};  // further than 3 scaled median absolute deviations above or below
+};
+/// Median with its distribution-free 95 % interval (binomial ranks). Requires: not empty.
+RunStatistics summarise(std::span<const double> runs);
+
+struct SampledTime {
+  RunStatistics statistics;
+  std::int64_t num_runs{};
+  bool is_converged{};
+};
+
+/// `time_calls(n)` runs the thing n times and returns the time of all; statistics are per call.
+SampledTime sample_time(const SamplingRule& rule, const std::function<Seconds(std::int64_t num_calls)>& time_calls);
+
+}  // namespace gpuplan

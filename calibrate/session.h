@@ -1,0 +1,57 @@
+// A calibration as a whole: probes run in worker processes (a crash, a hang or a lost device costs one probe), every sample is
+// in the journal before the next probe starts, and a killed run goes on where it was.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "calibrate/plan.h"
+#include "calibrate/probe.h"
+#include "calibrate/sampler.h"
+
+namespace gpuplan {
+
+/// Samples as JSON lines, appended one by one. A torn last line (kill -9) is dropped when read.
+class Journal {
+ public:
+  /// Opens or creates. `header` says which machine and libraries the samples are of: a journal of others starts anew.
+  Journal(std::filesystem::path path, const std::string& header);
+  const std::vector<Sample>& samples() const { return samples_; }
+  void add(const Sample& sample);  // on disk when it returns; throws EnvError
+  void remove();                   // the calibration is complete
+ private:
+  std::filesystem::path path_;
+  std::vector<Sample> samples_;
+};
+
+struct Progress {
+  std::size_t num_done{}, num_all{};
+  Seconds elapsed, left;
+  const Sample* last = nullptr;
+};
+
+/// How a group of `num_ranks` worker processes is started; tests start fakes.
+struct WorkerCommand {
+  std::vector<std::string> arguments;  // program and arguments, mpirun included
+};
+
+struct SessionOptions {
+  DeviceKind kind{};
+  bool is_quick = false;
+  Seconds probe_timeout{60};
+  std::function<WorkerCommand(std::int64_t num_ranks)> worker;
+  std::function<void(const Progress&)> on_progress;
+};
+
+/// Runs what the journal does not hold yet. Samples of all probes, in the order of `probes`.
+std::vector<Sample> run_session(const std::vector<Probe>& probes, Journal& journal, const SessionOptions& options);
+
+/// The worker's side: probes as JSON lines on `in`, samples as JSON lines on `out` (rank 0 alone reads and writes), until the end
+/// of input. Exit code for the process.
+int serve_probes(DeviceKind kind, std::int64_t num_ranks, bool is_quick, std::istream& in, std::ostream& out);
+
+}  // namespace gpuplan

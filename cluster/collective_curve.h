@@ -1,0 +1,41 @@
+// How long a collective takes on a machine, as fitted to measured messages: alpha + S / B per range of sizes, for what the
+// library does there (algorithm, protocol). `calibrate` fits it, the profile keeps it, planner/comm_model asks it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/collective_kind.h"
+#include "base/units.h"
+#include "cluster/gemm_surface.h"
+
+namespace gpuplan {
+
+/// Which ranks of a machine take part.
+enum class RankScope : std::uint8_t { All, Node, Pair };
+std::string_view to_string(RankScope scope);  // "all", "node", "pair"
+RankScope parse_rank_scope(std::string_view text, std::string_view where);
+
+/// alpha + S / bandwidth for messages of `from` bytes and more. S: the whole tensor.
+struct CurveSegment {
+  Bytes from;
+  Fitted alpha;      // s
+  Fitted bandwidth;  // B/s, algbw as nccl-tests defines it
+};
+
+struct CollectiveCurve {
+  CollectiveKind kind{};
+  std::int64_t num_ranks = 2;
+  RankScope scope{};
+  std::vector<CurveSegment> segments;  // rising; time is continuous enough: each was fitted with its neighbours' end points
+  Bytes least, most;                   // measured sizes
+  FitQuality quality;
+
+  const CurveSegment& segment(Bytes message) const;
+  Seconds time(Bytes message) const;
+  /// busbw of a message, as nccl-tests defines it.
+  BytesPerSec bus_bandwidth(Bytes message) const;
+  bool contains(Bytes message) const { return message >= least && message <= most; }
+};
+
+}  // namespace gpuplan

@@ -1,0 +1,56 @@
+// What `calibrate` found out about a machine, as the profile keeps it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/dtype.h"
+#include "cluster/collective_curve.h"
+#include "cluster/gemm_surface.h"
+
+namespace gpuplan {
+
+/// The machine that was measured; a profile is used for plans on the same hardware.
+struct MeasuredOn {
+  std::string kind;          // "cpu", "cuda"
+  std::string device;        // as the driver or the system calls it
+  std::string gpu;           // id in data/gpus; "cpu"
+  std::string architecture;  // "sm_90", "avx512_core_amx"
+  std::int64_t num_devices = 1;
+  std::int64_t num_cores{};  // SMs of a device, cores of the host
+  Bytes memory;              // of a device; of the host
+  std::string date;          // "2026-11-21"
+  std::vector<std::pair<std::string, std::string>> versions;  // driver and libraries
+  std::vector<std::string> warnings;
+};
+
+/// A memory-bound kernel: t = launch + least traffic / bandwidth.
+struct KernelRate {
+  std::string kernel;  // "copy", "rms-norm", "swiglu", "cross-entropy", "adamw", "nf4-dequantise"
+  Dtype dtype{};
+  Fitted launch;     // s
+  Fitted bandwidth;  // B/s
+  FitQuality quality;
+};
+
+/// An attention kernel: t = launch + flops / rate; flops of the full square whatever the mask.
+struct AttentionRate {
+  std::string kernel;  // "flash", "eager"
+  Dtype dtype{};
+  std::int64_t head_size{};
+  Fitted launch;  // s
+  Fitted rate;    // FLOP/s
+  FitQuality quality;
+};
+
+/// Rates of each of `num_ranks` ranks that work at once: on a CPU they share cores and memory.
+struct MachineLoad {
+  std::int64_t num_ranks = 1;
+  std::vector<GemmSurface> gemm;
+  std::vector<KernelRate> kernels;
+  std::vector<AttentionRate> attention;
+};
+
+}  // namespace gpuplan

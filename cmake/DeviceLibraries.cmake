@@ -1,0 +1,24 @@
+# The shared objects of device/: what a machine lacks the parts for is left out, with the reason.
+option(GPUPLAN_CUDA "build the CUDA and NCCL libraries where the toolkit is found" ON)
+
+add_custom_target(device_libraries)
+
+# gpuplan_device_library(<name> SOURCES <files> LINKS <libraries>): lib/gpuplan/libgpuplan_<name>.so in the build tree and where
+# it is installed; opened by device/backend.cpp, linked by nobody.
+function(gpuplan_device_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_library(gpuplan_${name} MODULE ${ARG_SOURCES})
+  target_link_libraries(gpuplan_${name} PRIVATE gpuplan_base ${ARG_LINKS})
+  target_include_directories(gpuplan_${name} PRIVATE ${CMAKE_BINARY_DIR}/include/device)
+  gpuplan_warnings(gpuplan_${name})
+  set_target_properties(gpuplan_${name} PROPERTIES PREFIX lib LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/gpuplan
+                        CXX_VISIBILITY_PRESET hidden)
+  add_dependencies(device_libraries gpuplan_${name})
+  install(TARGETS gpuplan_${name} LIBRARY DESTINATION lib/gpuplan)
+endfunction()
+
+foreach(folder cpu mpi cuda nccl)
+  if(EXISTS ${CMAKE_SOURCE_DIR}/device/${folder}/CMakeLists.txt)
+    add_subdirectory(device/${folder})
+  endif()
+endforeach()

@@ -1,0 +1,73 @@
+#include "device/backend.h"
+
+#include <array>
+#include <cstdlib>
+#include <map>
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+namespace gpuplan {
+namespace {
+
+/// One shared object: what it is called, for people and for the loader.
+struct Library {
+  std::string_view file, what, install;
+};
+constexpr std::array kDeviceLibraries{
+    Library{"libgpuplan_cpu.so", "the CPU kernels", "install oneDNN (libdnnl-dev) and build again"},
+    Library{"libgpuplan_cuda.so", "the CUDA kernels", "install the CUDA toolkit and build again"}};
+constexpr std::array kCollectiveLibraries{
+    Library{"libgpuplan_mpi.so", "collectives of CPU ranks", "install Open MPI (libopenmpi-dev, openmpi-bin) and build again"},
+    Library{"libgpuplan_nccl.so", "collectives of GPUs", "install NCCL and build again"}};
+
+std::filesystem::path program_dir() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? std::filesystem::current_path() : program.parent_path();
+}
+
+/// Opens `library` and calls `entry`. Loading runs code of other people: a failure is told in the loader's words.
+template <class Backend>
+Backend& open(const Library& library, const char* entry) {
+  for (const auto& dir : device_library_dirs()) {
+    const auto path = dir / library.file;
+    if (!std::filesystem::exists(path)) continue;
+    void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle) throw EnvError(std::string(library.what) + " cannot be loaded: " + dlerror());
+    const auto make = reinterpret_cast<Backend* (*)(int)>(dlsym(handle, entry));
+    Backend* const backend = make ? make(kDeviceAbi) : nullptr;
+    if (!backend) throw EnvError(path.string() + " belongs to another version of gpuplan: build again");
+    return *backend;
+  }
+  throw EnvError(std::string(library.what) + " are not in this build (no " + std::string(library.file) + "): " +
+                 std::string(library.install));
+}
+
+}  // namespace
+
+std::string_view to_string(DeviceKind kind) { return kind == DeviceKind::Cpu ? "cpu" : "cuda"; }
+
+std::vector<std::filesystem::path> device_library_dirs() {
+  if (const char* const set = std::getenv("GPUPLAN_LIBRARY_DIR"); set && *set) return {set};
+  const auto program = program_dir();
+  return {program / "lib" / "gpuplan", program.parent_path() / "lib" / "gpuplan"};
+}
+
+DeviceBackend& device_backend(DeviceKind kind) {
+  static std::map<DeviceKind, DeviceBackend*> opened;
+  DeviceBackend*& backend = opened[kind];
+  if (!backend) backend = &open<DeviceBackend>(kDeviceLibraries[std::size_t(kind)], "gpuplan_device_backend");
+  return *backend;
+}
+
+CollectiveBackend& collective_backend(DeviceKind kind) {
+  static std::map<DeviceKind, CollectiveBackend*> opened;
+  CollectiveBackend*& backend = opened[kind];
+  if (!backend) backend = &open<CollectiveBackend>(kCollectiveLibraries[std::size_t(kind)], "gpuplan_collective_backend");
+  return *backend;
+}
+
+}  // namespace gpuplan
