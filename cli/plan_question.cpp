@@ -13,6 +13,7 @@
 #include "cli/arguments.h"
 #include "cli/machine_flags.h"
 #include "cli/plan_flags.h"
+#include "cluster/profile_store.h"
 #include "models/catalogue.h"
 #include "models/framework.h"
 #include "planner/plan_file.h"
@@ -107,6 +108,19 @@ void check_complete(const CLI::App& app, PlanQuestion& question) {
     question.notes.push_back("full fine-tuning, as neither --lora nor --qlora is given");
 }
 
+void set_profile(const CLI::App& app, PlanQuestion& question) {
+  const auto named = given(app, "--profile");
+  EstimateRequest& r = question.request;
+  if (!named) {
+    r.profile = profile_for(r.cluster, question.notes);
+  } else if (*named != "default") {
+    r.profile = find_profile(*named);
+    if (r.profile->measured && !is_for(*r.profile, r.cluster))
+      question.notes.push_back(fmt::format("profile {} was measured on {}, not on {}", r.profile->id,
+                                           r.profile->measured->on.device, r.cluster.gpus.front().name));
+  }
+}
+
 }  // namespace
 
 PlanQuestion read_plan_question(const CLI::App& app, std::istream& in) {
@@ -132,6 +146,7 @@ PlanQuestion read_plan_question(const CLI::App& app, std::istream& in) {
   if (model && !behind_model) set_model(question, *model);
   if (auto cluster = given_machine(app)) request.cluster = std::move(*cluster);
   if (!plan) check_complete(app, question);
+  set_profile(app, question);
   return question;
 }
 

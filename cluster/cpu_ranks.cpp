@@ -68,11 +68,11 @@ HostFacts read_host_facts(const std::filesystem::path& proc) {
   host.memory = meminfo_field(meminfo, "MemTotal", proc / "meminfo");
   host.memory_available = meminfo_field(meminfo, "MemAvailable", proc / "meminfo");
   std::istringstream cpuinfo(read_proc(proc / "cpuinfo"));
-  for (std::string line; std::getline(cpuinfo, line);)
-    if (line.starts_with("flags")) {
-      host.cpu_flags = split(trim(line.substr(line.find(':') + 1)), ' ');
-      break;
-    }
+  for (std::string line; std::getline(cpuinfo, line) && !line.empty();) {  // the first processor's paragraph
+    const std::string value(trim(std::string_view(line).substr(std::min(line.size(), line.find(':') + 1))));
+    if (line.starts_with("model name")) host.cpu_name = value;
+    if (line.starts_with("flags")) host.cpu_flags = split(value, ' ');
+  }
   return host;
 }
 
@@ -101,7 +101,7 @@ ClusterSpec cpu_cluster(std::int64_t num_ranks, const HostFacts& host) {
   cluster.host_memory = host.memory;
   cluster.host_cores = host.num_cores;
   cluster.assumptions.push_back(
-      fmt::format("{} cores of this host ({}) at {:.3g} GFLOP/s fp32 and {:.3g} GB/s each, not calibrated: {}",
+      fmt::format("{} cores of this host ({}) at {:.3g} GFLOP/s fp32 and {:.3g} GB/s each where nothing was measured: {}",
                   host.num_cores, core.isa, core.fp32.value / 1e9, core.memory.value / 1e9, core.source));
   cluster.assumptions.push_back(
       fmt::format("the memory available now is shared out among {} {}", num_ranks, num_ranks == 1 ? "rank" : "ranks"));

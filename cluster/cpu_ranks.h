@@ -12,6 +12,7 @@ namespace gpuplan {
 struct HostFacts {
   std::int64_t num_cores = 1;
   Bytes memory, memory_available;
+  std::string cpu_name;  // "Intel(R) Xeon(R) Processor"
   std::vector<std::string> cpu_flags;
 };
 

@@ -18,6 +18,7 @@ struct MeasuredOn {
   std::string device;        // as the driver or the system calls it
   std::string gpu;           // id in data/gpus; "cpu"
   std::string architecture;  // "sm_90", "avx512_core_amx"
+  std::string fabric;        // between devices, as cluster/fabric.h names it; "none" for one
   std::int64_t num_devices = 1;
   std::int64_t num_cores{};  // SMs of a device, cores of the host
   Bytes memory;              // of a device; of the host

@@ -10,6 +10,7 @@
 #include "base/names.h"
 #include "base/sha256.h"
 #include "base/yaml_file.h"
+#include "cluster/measured_file.h"
 
 namespace gpuplan {
 namespace {
@@ -102,6 +103,9 @@ void read_values(YamlFields& owner, YamlFields& sources, Values& into) {
     if (!fields) continue;
     ProfileValue value{.value = fields->number("value"), .unit = fields->text("unit"), .kind = fields->text("kind")};
     value.source = expand_source(fields->text("source"), sources);
+    value.low = fields->optional_number("low"), value.high = fields->optional_number("high");
+    value.num_samples = fields->optional_integer("samples").value_or(0);
+    value.residual = fields->optional_number("residual").value_or(0);
     if (!unit_factor(slot.measure, value.unit))
       fields->report("unit", fmt::format("'{}' is not a unit for this", value.unit));
     fields->refuse_unknown();
@@ -206,6 +210,10 @@ Profile load_profile(const std::filesystem::path& path) {
                   .title = top.optional_text("title").value_or(""),
                   .file = path.string(),
                   .sha256 = sha256_hex(file.content())};
+  const auto schema = top.optional_integer("schema_version");
+  if (schema && *schema != kProfileSchema)
+    top.report("schema_version", fmt::format("this program reads version {}", kProfileSchema));
+  if (auto measured = read_measured(top)) profile.measured = std::make_shared<Measured>(std::move(*measured));
   auto given = top.optional_fields("sources");
   YamlFields sources = given ? *given : YamlFile::parse("{}", path.string()).top();
   read_values(top, sources, values);
@@ -213,6 +221,42 @@ Profile load_profile(const std::filesystem::path& path) {
   top.refuse_unknown();
   file.finish("a profile names every value, or a class to start from: 'based_on: default-ampere'");
   return profile;
+}
+
+std::string profile_text(const ProfileDraft& draft) {
+  std::string out = fmt::format("schema_version: {}\nid: {}\ntitle: {}\nbased_on: {}\nvalues:\n", kProfileSchema,
+                                quoted(draft.id), quoted(draft.title), draft.based_on);
+  for (const auto& [name, v] : draft.values) {
+    const auto slot = std::find_if(kSlots.begin(), kSlots.end(), [&](const Slot& s) { return s.name == name; });
+    GPUPLAN_CHECK(slot != kSlots.end() && unit_factor(slot->measure, v.unit), "a profile value has a name and a unit of the table");
+    out += fmt::format("  {}: {{value: {:.6g}, unit: {}, kind: {}, source: {}", name, v.value, v.unit, v.kind, quoted(v.source));
+    if (v.low && v.high) out += fmt::format(", low: {:.6g}, high: {:.6g}", *v.low, *v.high);
+    if (v.num_samples > 0) out += fmt::format(", samples: {}, residual: {:.4g}", v.num_samples, v.residual);
+    out += "}\n";
+  }
+  return out + measured_text(draft.measured);
+}
+
+namespace {
+
+double ratio_between(std::int64_t a, std::int64_t b) { return double(std::max(a, b)) / double(std::min(a, b)); }
+
+}  // namespace
+
+const MachineLoad* Measured::load_of(std::int64_t num_ranks) const {
+  const MachineLoad* best = nullptr;
+  for (const MachineLoad& load : loads)
+    if (!best || ratio_between(load.num_ranks, num_ranks) < ratio_between(best->num_ranks, num_ranks)) best = &load;
+  return best;
+}
+
+const CollectiveCurve* Measured::curve_of(CollectiveKind kind, std::int64_t num_ranks) const {
+  const CollectiveCurve* best = nullptr;
+  for (const CollectiveCurve& curve : collectives) {
+    if (curve.kind != kind) continue;
+    if (!best || ratio_between(curve.num_ranks, num_ranks) < ratio_between(best->num_ranks, num_ranks)) best = &curve;
+  }
+  return best;
 }
 
 }  // namespace gpuplan

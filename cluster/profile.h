@@ -4,11 +4,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/units.h"
 #include "cluster/cluster_spec.h"
+#include "cluster/measured.h"
 
 namespace gpuplan {
 
@@ -16,6 +19,22 @@ namespace gpuplan {
 struct ProfileValue {
   double value{};
   std::string unit, kind, source;   // kind: measured | fitted | datasheet | derived
+  std::optional<double> low, high;  // 95 % interval, in `unit`
+  std::int64_t num_samples = 0;     // it was made from; 0: not stated
+  double residual = 0;              // median |ln(fitted / measured)| over them
+};
+
+/// What `calibrate` measured, as a whole; shared by copies of a profile.
+struct Measured {
+  MeasuredOn on;
+  std::vector<MachineLoad> loads;            // rising in ranks
+  std::vector<CollectiveCurve> collectives;
+  std::string samples;                       // JSON lines, as calibrate/probe.h writes them
+
+  /// The load of `num_ranks`, else the nearest measured; nullptr when there is none.
+  const MachineLoad* load_of(std::int64_t num_ranks) const;
+  /// The curve of a collective among `num_ranks` ranks of a machine, else the one of the nearest number; nullptr when none.
+  const CollectiveCurve* curve_of(CollectiveKind kind, std::int64_t num_ranks) const;
 };
 
 /// Efficiency of a class of GPUs (Ampere, Hopper, consumer …) and of the software on it.
@@ -54,6 +73,7 @@ struct Profile {
   double time_error{};                  // relative difference in time below which two strategies count as equal
   double margin{};                      // part of the device kept free by the verdict
   std::vector<std::pair<std::string, ProfileValue>> values;   // every number above with unit and source, for --explain
+  std::shared_ptr<const Measured> measured;                   // of a calibrated machine; null in shipped profiles
 };
 
 /// The profile that fits a GPU ("cpu": ranks on this host): a class of data/profiles/default.yaml, chosen there by
@@ -63,5 +83,14 @@ Profile default_profile(const GpuSpec& gpu);
 
 /// A profile from a file, as `calibrate` writes it. Throws InputError listing every problem with its line.
 Profile load_profile(const std::filesystem::path& path);
+
+/// What `calibrate` found: numbers of the table above, over a class of the shipped profile.
+struct ProfileDraft {
+  std::string id, title, based_on;
+  std::vector<std::pair<std::string, ProfileValue>> values;
+  Measured measured;
+};
+/// The text of a file that load_profile() reads back. Throws BugError for a value whose unit it would not read.
+std::string profile_text(const ProfileDraft& draft);
 
 }  // namespace gpuplan

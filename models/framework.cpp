@@ -80,7 +80,7 @@ FrameworkConvention read_convention(const json& record, const std::string& where
   read("name", c.name)("title", c.title)("source", c.source)("aliases", c.aliases)(
       "mixed_loads_fp32", c.mixed_loads_fp32)("caches_autocast_weights", c.caches_autocast_weights)(
       "autocasts_inputs", c.autocasts_inputs)("adapter", c.adapter)("upcasts_quantised_ends", c.upcasts_quantised_ends)(
-      "fused_fsdp_residual_fp32", c.fused_fsdp_residual_fp32)("has_own_models", c.has_own_models)("kernels", c.kernels)("fuses_mlp", c.fuses_mlp)("repeats_kv", c.repeats_kv)(
+      "fused_fsdp_residual_fp32", c.fused_fsdp_residual_fp32)("has_own_models", c.has_own_models)("runs_own_kernels", c.runs_own_kernels)("kernels", c.kernels)("fuses_mlp", c.fuses_mlp)("repeats_kv", c.repeats_kv)(
       "copies_attention_output", c.copies_attention_output)("keeps_fused_qkv", c.keeps_fused_qkv)(
       "unties_head", c.unties_head)("low_rank_keeps_input", c.low_rank_keeps_input)(
       "quantised_keeps_input", c.quantised_keeps_input)("main_gradients_fp32", c.main_gradients_fp32)("converts_outputs", c.converts_outputs)("keeps_last_graph", c.keeps_last_graph)("scales_norm_in_fp32", c.scales_norm_in_fp32)("selective", c.selective)("upcasts_logits", c.upcasts_logits)(

@@ -44,6 +44,7 @@ struct FrameworkConvention {
   AdapterDtype adapter = AdapterDtype::Fp32;
   bool upcasts_quantised_ends = true;     // prepare_model_for_kbit_training: norms, embedding, head in fp32
   bool fused_fsdp_residual_fp32 = false;  // fused kernels with adapters under FSDP leave the residual stream in fp32
+  bool runs_own_kernels = false;  // gpuplan's executor: what calibrate measured are its kernels
   bool has_own_models = false;  // own modelling code: what is said of transformers' code in ModelSpec does not apply
   // kernels
   LayerKernels kernels = LayerKernels::Plain;

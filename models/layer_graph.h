@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/gemm_kind.h"
 #include "base/units.h"
 
 namespace gpuplan {
@@ -95,6 +96,7 @@ struct LayerOp {
   std::array<LocalId, 6> reads{};
   std::array<LocalId, 4> writes{};
   std::int64_t m{}, n{}, k{};  // GEMM [m, k] x [k, n]; attention: queries, keys, head size
+  GemmLayout layout{};         // of a GEMM: which operand is transposed
   double flops{};
   double traffic{};  // bytes that the op's kernels read and write, before the software's factor
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cluster/fabric.h"
 #include "cluster/links.h"
 
 namespace gpuplan {
@@ -18,8 +19,49 @@ GroupLinks group_of(const AxisLink& a) {
           .inter_latency = a.link.latency};
 }
 
+/// A measured curve at the number of ranks that the axis has: latency grows with the steps of a ring, bus bandwidth stays.
+struct CurvePoint {
+  Seconds latency, wire;
+};
+
+CurvePoint at(const CollectiveCurve& curve, std::int64_t ways, Bytes message) {
+  const CurveSegment& segment = curve.segment(message);
+  const double steps = double(ways - 1) / double(std::max<std::int64_t>(1, curve.num_ranks - 1));
+  const double bus = bus_factor(curve.kind, ways) / bus_factor(curve.kind, curve.num_ranks);
+  const Seconds total = curve.time(message), latency{std::min(segment.alpha.value, total.value)};
+  return {steps * latency, bus * (total - latency)};
+}
+
+const CollectiveCurve* curve_of(const AxisLink& a, CollectiveKind kind) { return a.curves[std::size_t(kind)]; }
+
 Seconds time_of(const AxisLink& a, const CollectiveLines& lines, CollectiveKind kind, Bytes message) {
+  if (const CollectiveCurve* curve = curve_of(a, kind)) {
+    const CurvePoint point = at(*curve, a.ways, message);
+    return point.latency + point.wire;
+  }
   return lines.is_empty() ? CollectiveLines(kind, group_of(a)).time(message) : lines.time(message);
+}
+
+/// The library's choice with the time that was measured: its steps keep their latency as far as the measured one allows.
+CollectiveChoice as_measured(CollectiveChoice c, const AxisLink& a, const CollectiveCurve& curve, Bytes message) {
+  const CurvePoint point = at(curve, a.ways, message);
+  const Seconds steps = double(c.intra_steps) * c.intra_step + double(c.inter_steps) * c.inter_step;
+  if (steps > point.latency) {
+    const double share = point.latency / steps;
+    c.intra_step = share * c.intra_step, c.inter_step = share * c.inter_step;
+  }
+  c.base = std::max(Seconds{}, point.latency - steps);
+  if (c.sent.count > 0)
+    c.wire_factor = point.wire.value * a.link.bandwidth.value / double(c.sent.count);
+  else
+    c.base += point.wire;
+  c.time = point.latency + point.wire;
+  return c;
+}
+
+/// Whether the profile was measured on links like those of this cluster.
+bool is_measured_here(const Measured& measured, const ClusterSpec& cluster) {
+  return measured.on.gpu == cluster.gpus.front().id && measured.on.fabric == to_string(cluster.fabric) && !cluster.is_mixed();
 }
 
 /// The tuner's link of a group; machines of one GPU have no fabric, but a network that NCCL knows.
@@ -41,13 +83,27 @@ Seconds CommModel::all_reduce_time(Axis axis, Bytes message) const {
   return a.ways <= 1 ? Seconds{} : time_of(a, a.all_reduce, CollectiveKind::AllReduce, message);
 }
 
+LinkCost CommModel::send_link(Bytes message) const {
+  const AxisLink& a = axes[std::size_t(Axis::Pp)];
+  const CollectiveCurve* curve = curve_of(a, CollectiveKind::SendRecv);
+  if (!curve || message.count <= 0) return a.link;
+  const CurvePoint point = at(*curve, 2, message);
+  LinkCost link = a.link;
+  link.latency = point.latency;
+  link.bandwidth = link.all_reduce_bandwidth = message / std::max(point.wire, Seconds{1e-12});
+  return link;
+}
+
 Seconds CommModel::send_time(Bytes message) const {
-  const LinkCost& link = axes[std::size_t(Axis::Pp)].link;
+  const LinkCost link = send_link(message);
   return link.latency + message / link.bandwidth;
 }
 
 CollectiveChoice CommModel::choose(CollectiveKind kind, Axis axis, Bytes message) const {
-  return choose_collective(kind, group_of(axes[std::size_t(axis)]), message);
+  const AxisLink& a = axes[std::size_t(axis)];
+  const CollectiveChoice choice = choose_collective(kind, group_of(a), message);
+  const CollectiveCurve* curve = curve_of(a, kind);
+  return curve && a.ways > 1 ? as_measured(choice, a, *curve, message) : choice;
 }
 
 CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, const Mesh& mesh) {
@@ -55,6 +111,8 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
   m.host_link = reached_host_link(cluster, profile);
   m.cpu_optimizer = profile.cpu_optimizer_bandwidth;
   m.nvme = BytesPerSec{std::min(m.host_link.value, profile.nvme_bandwidth.value)};
+  const bool is_measured = profile.measured && is_measured_here(*profile.measured, cluster);
+  if (is_measured) m.measured = profile.measured;
   const LinkCost intra = reached_inside(cluster, profile);
   // The older of the first and the last GPU: a pass over a thousand of them would cost as much as the plan.
   const NcclGeneration generation =
@@ -83,6 +141,9 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
                .inside = link_inside(cluster),
                .generation = generation,
                .has_switch = cluster.fabric == FabricKind::NvSwitch};
+    if (is_measured && a.group.shape.nodes == 1)
+      for (const CollectiveKind kind : kCollectiveKinds)
+        a.curves[std::size_t(kind)] = profile.measured->curve_of(kind, axis == Axis::Pp ? 2 : a.ways);
     if (axis == Axis::Pp) return;  // stages send and receive
     a.gather = {CollectiveKind::AllGather, a.group};
     a.all_reduce = {CollectiveKind::AllReduce, a.group};

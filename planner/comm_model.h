@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 
 #include "cluster/cluster_spec.h"
 #include "cluster/profile.h"
@@ -18,6 +19,7 @@ struct AxisLink {
   bool crosses_nodes{};
   GroupLinks group;
   CollectiveLines gather, all_reduce;  // gather: all-gather and reduce-scatter, which cost the same
+  std::array<const CollectiveCurve*, kCollectiveKinds.size()> curves{};  // by kind: as `calibrate` measured them; null: not
 };
 
 /// Links per axis for a mesh laid on a cluster (pp outermost, then dp_replicate, dp_shard).
@@ -26,12 +28,14 @@ struct CommModel {
   BytesPerSec host_link;      // CopyIn and CopyOut
   BytesPerSec cpu_optimizer;  // Host optimizer steps, per rank
   BytesPerSec nvme;
+  std::shared_ptr<const Measured> measured;  // keeps the curves
 
   /// All-gather or reduce-scatter of `message` bytes (the whole tensor), cut into `num_messages` calls.
   Seconds gather_time(Axis axis, Bytes message, std::int64_t num_messages = 1) const;
   Seconds all_reduce_time(Axis axis, Bytes message) const;
   /// To the next stage: alpha + S / B.
   Seconds send_time(Bytes message) const;
+  LinkCost send_link(Bytes message) const;
   /// What NCCL does with one call of `message` bytes, with its parts.
   CollectiveChoice choose(CollectiveKind kind, Axis axis, Bytes message) const;
 };

@@ -23,6 +23,43 @@ constexpr double kTile = 128, kSplit = 512;   // output tile of a GEMM; least k 
 
 bool is_aligned(std::int64_t size, std::int64_t to) { return size % to == 0; }
 
+GemmType gemm_type_of(Dtype dtype) {
+  return dtype == Dtype::F32 ? GemmType::F32 : dtype == Dtype::F16 ? GemmType::F16 : GemmType::BF16;
+}
+
+/// The measured kernel that an op of the executor is nearest to.
+std::string_view kernel_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::Norm: return "rms-norm";
+    case OpKind::SwiGlu:
+    case OpKind::Activation:
+    case OpKind::Multiply: return "swiglu";
+    case OpKind::CrossEntropy: return "cross-entropy";
+    case OpKind::Dequantise: return "nf4-dequantise";
+    default: return "copy";
+  }
+}
+
+/// By name and, where there are several, by number format.
+const KernelRate* find_kernel(const MachineLoad* load, std::string_view name, Dtype dtype) {
+  const KernelRate* best = nullptr;
+  if (!load) return best;
+  for (const KernelRate& rate : load->kernels)
+    if (rate.kernel == name && (!best || rate.dtype == dtype)) best = &rate;
+  return best;
+}
+
+const AttentionRate* find_attention(const MachineLoad* load, Dtype dtype, std::int64_t head_size) {
+  const AttentionRate* best = nullptr;
+  const auto distance = [&](const AttentionRate& rate) {
+    return std::abs(rate.head_size - head_size) + (rate.dtype == dtype ? 0 : 1000);
+  };
+  if (!load) return best;
+  for (const AttentionRate& rate : load->attention)
+    if (rate.kernel == "flash" && (!best || distance(rate) < distance(*best))) best = &rate;
+  return best;
+}
+
 }  // namespace
 
 /// A GEMM of ceil(m / 128) ceil(n / 128) tiles runs in whole waves over the SMs: the last one is not full. With fewer tiles
@@ -35,7 +72,33 @@ double CostModel::wave_factor(const LayerOp& op) const {
   return 1 + wave_loss * (std::ceil(waves) / waves - 1);
 }
 
+GemmShape shape_of(const LayerOp& op) {
+  GemmShape shape{op.m, op.n, op.k};
+  if (op.cost == CostClass::BatchedGemm)
+    shape.batch = std::max<std::int64_t>(1, std::llround(op.flops / (2.0 * double(op.m) * double(op.n) * double(op.k))));
+  return shape;
+}
+
+const GemmSurface* CostModel::surface_of(const LayerOp& op) const {
+  if (!load) return nullptr;
+  const bool is_batched = op.cost == CostClass::BatchedGemm, is_fp8 = op.weight != 0xff && gemm_fp8.value > 0;
+  const GemmType wanted = is_fp8 && !is_batched ? GemmType::F8 : gemm_type;
+  const GemmSurface* best = nullptr;
+  for (const GemmSurface& s : load->gemm)
+    if (s.type == wanted && s.is_batched == is_batched && (!best || s.layout == op.layout)) best = &s;
+  return best;
+}
+
+/// Ops that stand for several products of one shape (experts, chunks, a fused loss) take as many times longer.
+Seconds CostModel::measured_gemm_time(const GemmSurface& surface, const LayerOp& op) const {
+  const GemmShape shape = shape_of(op);
+  const double products = op.flops / (2.0 * double(shape.m) * double(shape.n) * double(shape.k) * double(shape.batch));
+  const Seconds more_launches{double(op.kernels - 1) * surface.launch.value};
+  return products * surface.time(shape) / sustained + more_launches;
+}
+
 Seconds CostModel::gemm_time(const LayerOp& op, Software software) const {
+  if (const GemmSurface* surface = surface_of(op)) return measured_gemm_time(*surface, op);
   const bool is_fp8 = op.weight != 0xff && gemm_fp8.value > 0;
   const bool aligned = is_aligned(op.n, kAlignment) && is_aligned(op.k, kAlignment);
   const FlopsPerSec rate = (is_fp8 ? gemm_fp8 : gemm) * (aligned ? 1.0 : misaligned);
@@ -47,7 +110,22 @@ Seconds CostModel::gemm_time(const LayerOp& op, Software software) const {
 }
 
 Seconds CostModel::attention_time(const LayerOp& op, FlopsPerSec rate) const {
+  if (const AttentionRate* own = runs_own_kernels ? find_attention(load, operand_dtype(gemm_type), op.k) : nullptr)
+    return Seconds{double(op.kernels) * own->launch.value + op.flops / (own->rate.value / 2)};  // measured causal: half is masked
   return Seconds{op.flops / (rate.value * (op.k < kLargeHead ? small_heads : 1.0))} + kernel_overhead;
+}
+
+Seconds CostModel::batched_gemm_time(const LayerOp& op) const {
+  if (const GemmSurface* surface = surface_of(op)) return measured_gemm_time(*surface, op);
+  const std::int64_t head = op.layout == GemmLayout::Forward ? op.k : op.n;
+  return Seconds{op.flops / (batched_gemm.value * (is_aligned(head, kHeadAlignment) ? 1.0 : misaligned_heads))} +
+         kernel_overhead;
+}
+
+Seconds CostModel::memory_time(const LayerOp& op, Software software) const {
+  if (const KernelRate* own = runs_own_kernels ? find_kernel(load, kernel_of(op.kind), operand_dtype(gemm_type)) : nullptr)
+    return Seconds{(op.traffic > 0 ? double(op.kernels) * own->launch.value : 0) + op.traffic / own->bandwidth.value};
+  return Seconds{op.traffic * bytes_factor[std::size_t(software)] / memory.value};
 }
 
 Seconds CostModel::op_time(const LayerOp& op, Software software) const {
@@ -55,11 +133,11 @@ Seconds CostModel::op_time(const LayerOp& op, Software software) const {
     case CostClass::Gemm: return gemm_time(op, software);
     case CostClass::FlashAttention: return attention_time(op, flash);
     case CostClass::CudnnAttention: return attention_time(op, cudnn);
-    case CostClass::BatchedGemm:
-      return Seconds{op.flops / (batched_gemm.value * (is_aligned(op.k, kHeadAlignment) ? 1.0 : misaligned_heads))} +
-             kernel_overhead;
-    case CostClass::Memory: return Seconds{op.traffic * bytes_factor[std::size_t(software)] / memory.value};
-    case CostClass::Dequantise: return Seconds{op.traffic * dequant_bytes / memory.value};
+    case CostClass::BatchedGemm: return batched_gemm_time(op);
+    case CostClass::Memory: return memory_time(op, software);
+    case CostClass::Dequantise:
+      if (runs_own_kernels && load) return memory_time(op, software);
+      return Seconds{op.traffic * dequant_bytes / memory.value};
     case CostClass::DequantiseGptq: return Seconds{op.traffic * gptq_bytes / memory.value};
   }
   return {};
@@ -71,6 +149,21 @@ BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConventio
   const bool is_fsdp = engine == Engine::Fsdp1 || engine == Engine::Fsdp2;
   return is_fsdp ? profile.torch_cpu_optimizer_bandwidth : profile.cpu_optimizer_bandwidth;
 }
+
+namespace {
+
+void add_measured(CostModel& m, const Profile& profile, ComputeKind compute) {
+  if (!profile.measured) return;
+  m.measured = profile.measured;
+  m.load = profile.measured->load_of(compute.ranks_per_node);
+  m.gemm_type = gemm_type_of(compute.dtype);
+  m.runs_own_kernels = compute.runs_own_kernels;
+  m.sustained = compute.runs_own_kernels ? 1 : std::min(1.0, profile.gemm_efficiency);
+  if (const KernelRate* adamw = compute.runs_own_kernels ? find_kernel(m.load, "adamw", Dtype::F32) : nullptr)
+    m.optimizer = BytesPerSec{adamw->bandwidth.value};
+}
+
+}  // namespace
 
 CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKind compute) {
   DtypeRates rates = rates_of(gpu, compute.dtype);
@@ -98,6 +191,8 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   m.dispatch = compute.launches_few ? profile.dispatch_compiled : profile.dispatch_eager;
   m.overlap_slowdown = profile.overlap_slowdown;
   m.peak = rates.datasheet.value > 0 ? rates.datasheet : rates.measured;
+  m.optimizer = m.memory;
+  add_measured(m, profile, compute);
   return m;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 
 #include "cluster/cluster_spec.h"
 #include "cluster/profile.h"
@@ -13,6 +14,9 @@
 namespace gpuplan {
 
 /// Sustained rates of one GPU for one compute dtype.
+///
+/// Where the profile was measured (`calibrate`), products take what their surface says, over the share of it that training on
+/// this software sustains; the executor's own kernels take what they were measured to take.
 struct CostModel {
   FlopsPerSec gemm, batched_gemm, flash, cudnn;
   BytesPerSec memory;                  // reached, not datasheet
@@ -24,13 +28,25 @@ struct CostModel {
   Seconds kernel_overhead, dispatch;  // device time per kernel; host time per launched kernel
   double overlap_slowdown{};
   FlopsPerSec peak;  // datasheet, for MFU
+  std::shared_ptr<const Measured> measured;  // keeps `load`; null: not calibrated
+  const MachineLoad* load = nullptr;         // of as many ranks as the plan has on a machine
+  GemmType gemm_type{};
+  double sustained = 1;         // share of a product's measured rate
+  bool runs_own_kernels{};      // gpuplan's executor: memory-bound kernels and attention as measured
+  BytesPerSec optimizer;        // memory rate of its step
+
+  /// The surface for a product; nullptr when nothing near it was measured.
+  const GemmSurface* surface_of(const LayerOp& op) const;
 
   /// max(FLOPs / rate, bytes / bandwidth) + launch overhead.
   Seconds op_time(const LayerOp& op, Software software) const;
 
  private:
   Seconds gemm_time(const LayerOp& op, Software software) const;
+  Seconds measured_gemm_time(const GemmSurface& surface, const LayerOp& op) const;
   Seconds attention_time(const LayerOp& op, FlopsPerSec rate) const;
+  Seconds batched_gemm_time(const LayerOp& op) const;
+  Seconds memory_time(const LayerOp& op, Software software) const;
   double wave_factor(const LayerOp& op) const;
 };
 
@@ -38,7 +54,13 @@ struct CostModel {
 struct ComputeKind {
   Dtype dtype{};
   bool is_fp8{}, launches_few{};  // compiled or hand-written: few launches
+  bool runs_own_kernels{};        // gpuplan's executor
+  std::int64_t ranks_per_node = 1;  // that work at once
 };
+
+/// The product that a GEMM op is.
+GemmShape shape_of(const LayerOp& op);
+
 /// Memory rate of an optimizer step whose states are on the host. FSDP's offload steps torch's optimizers on CPU tensors,
 /// ZeRO's a vectorised one; a framework that streams its states through the GPU moves both ways at once over the host link.
 BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConvention& framework, Engine engine,

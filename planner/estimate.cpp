@@ -180,6 +180,7 @@ StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel&
   }
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));
   e.time = forward_pass(program, columns.models, make_step_comm(r, strategy, framework, profile));
+  e.coverage = gemm_coverage(program, columns.models.front());
   e.communication_level = level_of(e.time, strategy);
   const RunFigures figures = run_figures(r, model, strategy, e.time.step, total_peak(columns));
   e.global_batch = figures.global_batch;
@@ -191,6 +192,8 @@ StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel&
   return e;
 }
 
+Profile profile_of(const EstimateRequest& r) { return r.profile ? *r.profile : default_profile(r.cluster.gpus.front()); }
+
 EstimateResult estimate(const EstimateRequest& request) {
   EstimateRequest r = request;
   validate_recipe(r.recipe, r.model, r.cluster);
@@ -198,7 +201,7 @@ EstimateResult estimate(const EstimateRequest& request) {
   r.options = options_for(r, framework);
   EstimateResult out{.model = prepare(r.model, r.recipe, framework),
                      .framework = framework,
-                     .profile = default_profile(r.cluster.gpus.front())};
+                     .profile = profile_of(r)};
   StepProgram program;
   for (const std::string_view name : strategy_names()) {
     if (r.strategy != "auto" && r.strategy != name) continue;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "models/recipe.h"
 #include "models/trained_model.h"
 #include "planner/accuracy.h"
+#include "planner/coverage.h"
 #include "planner/memory.h"
 #include "planner/program_builder.h"
 #include "planner/step_time.h"
@@ -36,6 +38,7 @@ struct EstimateRequest {
   Preference preference = Preference::Speed;
   std::optional<double> price_per_gpu_hour;  // overrides the cluster's
   std::int64_t eval_generate = 0;            // tokens generated per sequence during evaluation: adds a KV cache
+  std::shared_ptr<const Profile> profile;    // null: the shipped one of the first GPU
 };
 
 /// Host memory of one node. `load` is while the checkpoint is read, `step` in training (offload), `save` when the model is written.
@@ -80,6 +83,7 @@ struct StrategyEstimate {
   std::optional<std::int64_t> max_micro_batch;  // largest that fits, other things equal
   std::optional<std::int64_t> max_seq_len;      // longest, at the recipe's micro batch
   std::int64_t num_gpus_used{};
+  Coverage coverage;  // of its products by the profile's measurements
 };
 
 struct Recommendation {
@@ -96,6 +100,9 @@ struct EstimateResult {
   std::optional<Recommendation> recommended;  // empty strategy name: nothing fits, advice says what to change
   std::vector<std::string> assumptions;
 };
+
+/// The profile a request is answered with.
+Profile profile_of(const EstimateRequest& request);
 
 /// Evaluates every strategy (or the one asked for). Throws InputError for a recipe that makes no sense.
 EstimateResult estimate(const EstimateRequest& request);

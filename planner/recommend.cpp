@@ -230,6 +230,20 @@ std::string offload_assumption(const EstimateResult& result) {
   return fmt::format("offloaded optimizer, per rank: {}; once per optimizer step, so more accumulation amortises it", rate);
 }
 
+std::string profile_assumption(const EstimateResult& result) {
+  const Profile& p = result.profile;
+  if (!p.measured) return fmt::format("profile {}: {} (not calibrated on this machine)", p.id, p.title);
+  return fmt::format("profile {}: measured {} on {}", p.id, p.measured->on.date, p.measured->on.device);
+}
+
+/// Of the recommended strategy, or the first one: all of a plan have nearly the same products.
+std::string coverage_assumption(const EstimateResult& result) {
+  for (const StrategyEstimate& e : result.strategies)
+    if (e.not_applicable.empty() && (!result.recommended || result.recommended->strategy.empty() || result.recommended->strategy == e.strategy.name))
+      return describe(e.coverage);
+  return {};
+}
+
 }  // namespace
 
 std::vector<std::string> list_assumptions(const EstimateRequest& r, const EstimateResult& result) {
@@ -250,8 +264,8 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
   const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : c.seq_len;
   out.push_back(fmt::format("data: {} rows of {} tokens, {:g} epoch{}", format_grouped(r.dataset.rows), per_row,
                             r.dataset.epochs, r.dataset.epochs == 1 ? "" : "s"));
-  out.push_back(
-      fmt::format("profile {}: {} (not calibrated on this machine)", result.profile.id, result.profile.title));
+  out.push_back(profile_assumption(result));
+  if (std::string missing = coverage_assumption(result); !missing.empty()) out.push_back(std::move(missing));
   if (r.cluster.num_gpus() > 1)
     out.push_back(fmt::format("links: {}, {:.1f} GB/s bus bandwidth ({})", r.cluster.fabric_text,
                               r.cluster.intra.bandwidth.value / 1e9, r.cluster.intra.source));

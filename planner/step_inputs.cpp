@@ -15,7 +15,9 @@ StepColumns make_columns(const EstimateRequest& r, const Strategy& strategy, con
     out.models.push_back(make_cost_model(gpu, gpu.id == r.cluster.gpus.front().id ? profile : default_profile(gpu),
                                          {.dtype = numerics.compute,
                                           .is_fp8 = r.recipe.fp8_matmul,
-                                          .launches_few = framework.is_handwritten || r.recipe.torch_compile}));
+                                          .launches_few = framework.is_handwritten || r.recipe.torch_compile,
+                                          .runs_own_kernels = framework.runs_own_kernels,
+                                          .ranks_per_node = std::min(strategy.mesh.world(), r.cluster.gpus_per_node)}));
     return out.models.size() - 1;
   };
   const std::int64_t n = strategy.mesh.world();

@@ -6,7 +6,8 @@ namespace gpuplan {
 namespace {
 
 Lowering lower_message(const CollectiveCall& call, const CommModel& comm) {
-  const LinkCost& link = comm.axes[std::size_t(Axis::Pp)].link;
+  const Bytes message{call.message.count / call.num_messages};
+  const LinkCost link = comm.send_link(message);
   const double bytes = double(call.message.count) / double(call.num_messages);
   return {.all_steps = link.latency,
           .wire_bytes = bytes,

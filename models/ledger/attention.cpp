@@ -38,11 +38,14 @@ LayerOp& flash_op(Tape& t, std::initializer_list<LocalId> reads, std::initialize
   return o;
 }
 
+/// Scores and their gradient contract over the head (q k^T); the others over the keys (p v) or the queries (p^T dy).
 LayerOp& batched_matmul(Tape& t, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes,
-                        const Shape& s, std::int64_t head_dim) {
+                        const Shape& s, std::int64_t head_dim, GemmLayout layout) {
   LayerOp& o = t.op(OpKind::BatchedMatmul, reads, writes);
+  const bool contracts_head = layout == GemmLayout::Forward;
   o.cost = CostClass::BatchedGemm;
-  o.m = s.seq, o.n = s.seq, o.k = head_dim;
+  o.layout = layout;
+  o.m = s.seq, o.n = contracts_head ? s.seq : head_dim, o.k = contracts_head ? head_dim : s.seq;
   o.flops = 2.0 * double(s.scores()) * double(head_dim);
   return o;
 }
@@ -78,9 +81,9 @@ void values_backward(Tape& t, const Tape::Step& s) {
   const Shape sh = shape_of(t);
   const LocalId used = s.ids[kProbLow], dout = t.grad(s.ids[kOut]);
   const LocalId dv = t.new_grad(s.ids[kV]);
-  batched_matmul(t, {used, dout}, {dv}, sh, sh.v_head_dim);
+  batched_matmul(t, {used, dout}, {dv}, sh, sh.v_head_dim, GemmLayout::WeightGradient);
   const LocalId dp = t.new_grad(used);
-  batched_matmul(t, {dout, s.ids[kV]}, {dp}, sh, sh.v_head_dim);
+  batched_matmul(t, {dout, s.ids[kV]}, {dp}, sh, sh.v_head_dim, GemmLayout::Forward);
   t.add_grad(used, dp);
   t.add_grad(s.ids[kV], dv);
 }
@@ -98,8 +101,8 @@ void softmax_backward(Tape& t, const Tape::Step& s) {
   const LocalId scaled = t.tensor("scaled gradient of scores", sh.scores(), low, dims);
   t.memory_op(OpKind::Scale, {ds_low, s.ids[kCapped]}, {scaled}, 2.0 * bytes);
   const LocalId dq = t.new_grad(s.ids[kQ]), dk = t.new_grad(s.ids[kK]);
-  batched_matmul(t, {scaled, s.ids[kK]}, {dq}, sh, sh.head_dim);
-  batched_matmul(t, {scaled, s.ids[kQ]}, {dk}, sh, sh.head_dim);
+  batched_matmul(t, {scaled, s.ids[kK]}, {dq}, sh, sh.head_dim, GemmLayout::InputGradient);
+  batched_matmul(t, {scaled, s.ids[kQ]}, {dk}, sh, sh.head_dim, GemmLayout::WeightGradient);
   t.add_grad(s.ids[kQ], dq);
   t.add_grad(s.ids[kK], dk);
 }
@@ -110,7 +113,7 @@ LocalId eager(Tape& t, LocalId q, LocalId k, LocalId v) {
   const std::array<Dim, 4> dims{Dim::Batch, Dim::QHeads, Dim::Seq, Dim::Keys};
   const double bytes = double(bytes_of(sh.scores(), low).count);
   const LocalId scores = t.tensor("scores", sh.scores(), low, dims);
-  batched_matmul(t, {q, k}, {scores}, sh, sh.head_dim);
+  batched_matmul(t, {q, k}, {scores}, sh, sh.head_dim, GemmLayout::Forward);
   const LocalId capped = t.c.model.spec.caps_scores ? t.tensor("tanh of scores", sh.scores(), low, dims) : kNoLocal;
   if (capped != kNoLocal) {
     t.memory_op(OpKind::Activation, {scores}, {capped}, 6.0 * bytes).kernels = 3;
@@ -130,7 +133,7 @@ LocalId eager(Tape& t, LocalId q, LocalId k, LocalId v) {
   const LocalId used = dropout(t, prob_low, t.c.model.spec.attention_dropout);
   t.saves(used, "gradient of the values");
   const LocalId out = t.wide("attention output", t.c.model.spec.context_width(), Dim::QWidth, low);
-  batched_matmul(t, {used, v}, {out}, sh, sh.v_head_dim);
+  batched_matmul(t, {used, v}, {out}, sh, sh.v_head_dim, GemmLayout::InputGradient);
   t.then_backward(values_backward, {q, k, v, out, kNoLocal, prob, used, kNoLocal});
   return out;
 }

@@ -50,6 +50,7 @@ void weight_gradient(Tape& t, std::initializer_list<LocalId> reads, std::int64_t
   const LocalId fresh = t.c.accumulates ? t.scratch("gradient of this micro-batch", in * out, stored) : kNoLocal;
   LayerOp& o = t.gemm(reads, {low, fresh}, out, in, m);
   o.is_weight_gradient = true;
+  o.layout = GemmLayout::WeightGradient;
   o.weight = weight;
 }
 

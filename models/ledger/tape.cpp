@@ -71,6 +71,7 @@ LayerOp& Tape::gemm(std::initializer_list<LocalId> reads, std::initializer_list<
   LayerOp& o = op(OpKind::Linear, reads, writes);
   o.cost = CostClass::Gemm;
   o.m = m, o.n = n, o.k = k;
+  o.layout = is_backward_ ? GemmLayout::InputGradient : GemmLayout::Forward;
   o.flops = 2.0 * double(m) * double(n) * double(k);
   o.traffic =
       double(size_of(c.numerics.compute)) * (double(m) * double(n) + double(n) * double(k) + double(m) * double(k));

@@ -1,0 +1,24 @@
+// The measured part of a profile file: which machine, fits of every load, collectives, samples. Read and written here, in the
+// same order, so that a number has one name.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/yaml_file.h"
+#include "cluster/profile.h"
+
+namespace gpuplan {
+
+constexpr std::int64_t kProfileSchema = 1;
+
+/// Nothing when the file has no `measured_on`. Problems are noted in `top`.
+std::optional<Measured> read_measured(YamlFields& top);
+
+/// YAML, ending in a line break.
+std::string measured_text(const Measured& measured);
+
+/// `text` as a double-quoted YAML scalar.
+std::string quoted(const std::string& text);
+
+}  // namespace gpuplan
