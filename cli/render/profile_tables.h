@@ -1,0 +1,16 @@
+// The fits of a profile as tables.
+#pragma once
+
+#include "cli/render/table.h"
+#include "cluster/profile.h"
+
+namespace gpuplan {
+
+Table gemm_table(const Measured& measured);
+Table kernel_table(const Measured& measured);
+Table attention_table(const Measured& measured);
+Table collective_table(const Measured& measured);
+/// Values that were measured, or all of a shipped profile.
+Table value_table(const Profile& profile);
+
+}  // namespace gpuplan
