@@ -22,10 +22,6 @@ constexpr std::array<RunFamily, 8> kFamilies{
     run_workload<gemm_workload>, run_workload<attention_workload>, run_workload<memory_workload>,    run_dispatch,
     run_workload<copy_workload>, run_overhead,                     run_workload<collective_workload>, run_overlap};
 
-bool shares_pools(ProbeFamily family) {
-  return family == ProbeFamily::Gemm || family == ProbeFamily::Attention || family == ProbeFamily::Overlap;
-}
-
 /// Whether the device still does the simplest thing. Errors of a kernel stay with a CUDA context: after one, nothing works.
 bool is_device_lost(Device& device) {
   try {
@@ -41,7 +37,6 @@ bool is_device_lost(Device& device) {
 }
 
 void run_family(const Probe& probe, ProbeBench& bench, Sample& sample) {
-  if (!shares_pools(probe.family)) bench.pools.reset();  // their memory may be needed
   kFamilies[std::size_t(probe.family)](probe, bench, sample);
   const bool is_time = probe.family != ProbeFamily::Overhead;
   if (!std::isfinite(sample.median) || (is_time && sample.median <= 0)) throw ProbeFailure{"the clock of the device stood still"};

@@ -10,7 +10,6 @@ namespace {
 
 struct Attention {
   AttentionProblem problem;
-  Rotation results;
   Buffer scores;
   const void *q{}, *k{}, *v{};
   void* out{};
@@ -67,15 +66,16 @@ Workload attention_workload(const Probe& probe, ProbeBench& bench, Stream& strea
   attention->problem = probe.attention_problem();
   const AttentionProblem& problem = attention->problem;
   Device* const device = &bench.device;
-  pools_of(bench).of(problem.dtype, attention->tensor(), stream);
-  attention->results = plain_rotation(*device, attention->tensor());
+  OperandPools* const pools = &pools_of(bench);
+  pools->random(problem.dtype, attention->tensor(), stream);
+  pools->results(attention->tensor());
   if (problem.kernel == AttentionKernel::Eager) attention->scores = device->allocate(problem.scores_bytes());
-  const auto call = [attention, device, &bench, &stream] {
-    Rotation& pool = pools_of(bench).of(attention->problem.dtype, {}, stream);
-    attention->q = pool.next(attention->tensor());
-    attention->k = pool.next(attention->tensor());
-    attention->v = pool.next(attention->tensor());
-    attention->out = attention->results.next(attention->tensor());
+  const auto call = [attention, device, pools, &stream] {
+    Rotation& operands = pools->random(attention->problem.dtype, {}, stream);
+    attention->q = operands.next(attention->tensor());
+    attention->k = operands.next(attention->tensor());
+    attention->v = operands.next(attention->tensor());
+    attention->out = pools->results({}).next(attention->tensor());
     device->attention(attention->problem, attention->q, attention->k, attention->v, attention->out,
                       attention->scores.data(), stream);
   };

@@ -114,7 +114,6 @@ class ProductCheck {
 /// The operands of the last call.
 struct Product {
   GemmProblem problem;
-  Rotation results;
   const void *a{}, *b{};
   void* c{};
 };
@@ -137,13 +136,14 @@ Workload gemm_workload(const Probe& probe, ProbeBench& bench, Stream& stream) {
   const GemmProblem& problem = product->problem;
   const Dtype dtype = operand_dtype(problem.type);
   Device* const device = &bench.device;
-  pools_of(bench).of(dtype, std::max(problem.a_bytes(), problem.b_bytes()), stream);
-  product->results = plain_rotation(*device, problem.c_bytes());
-  const auto call = [product, device, &bench, &stream, dtype] {
-    Rotation& pool = pools_of(bench).of(dtype, {}, stream);
-    product->a = pool.next(product->problem.a_bytes());
-    product->b = pool.next(product->problem.b_bytes());
-    product->c = product->results.next(product->problem.c_bytes());
+  OperandPools* const pools = &pools_of(bench);
+  pools->random(dtype, std::max(problem.a_bytes(), problem.b_bytes()), stream);
+  pools->results(problem.c_bytes());
+  const auto call = [product, device, pools, &stream, dtype] {
+    Rotation& operands = pools->random(dtype, {}, stream);
+    product->a = operands.next(product->problem.a_bytes());
+    product->b = operands.next(product->problem.b_bytes());
+    product->c = pools->results({}).next(product->problem.c_bytes());
     device->gemm(product->problem, product->a, product->b, product->c, stream);
   };
   return {call, [product, device, &stream] { check_product(*product, *device, stream); }};

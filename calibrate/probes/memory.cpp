@@ -87,8 +87,8 @@ Workload rms_norm_kernel(const Jobs& job) {
 
 Workload swiglu_kernel(const Jobs& job) {
   struct State { Rotation from, to; const void *gate{}, *up{}; void* out{}; };
-  const auto state = std::make_shared<State>(State{job->random(), plain_rotation(job->device, job->tensor())});
-  if (state->from.capacity() < 2 * job->tensor()) state->from = job->random(job->probe.dtype, 2 * job->tensor());
+  const Bytes both = 2 * job->tensor();  // gate and up of one call stand beside each other
+  const auto state = std::make_shared<State>(State{job->random(job->probe.dtype, both), plain_rotation(job->device, job->tensor())});
   const auto call = [job, state] {
     state->gate = state->from.next(job->tensor());
     state->up = state->from.next(job->tensor());

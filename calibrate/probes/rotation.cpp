@@ -36,11 +36,17 @@ Rotation plain_rotation(Device& device, Bytes size) {
   return Rotation(device, std::max(rotation_size(device.facts().kind), aligned(size)));
 }
 
-Rotation& OperandPools::of(Dtype dtype, Bytes largest, Stream& stream) {
-  Rotation& pool = pools_[dtype];
+Rotation& OperandPools::random(Dtype dtype, Bytes largest, Stream& stream) {
+  Rotation& pool = random_[dtype];
   if (pool.capacity() >= std::max(largest, rotation_size(kind_))) return pool;
-  pools_.erase(dtype);  // before the larger one is asked for
-  return pools_[dtype] = filled_rotation(device_, dtype, largest, -1, 1, stream);
+  pool = {};  // before the larger one is asked for
+  return pool = filled_rotation(device_, dtype, largest, -1, 1, stream);
+}
+
+Rotation& OperandPools::results(Bytes largest) {
+  if (results_.capacity() >= std::max(largest, rotation_size(kind_))) return results_;
+  results_ = {};
+  return results_ = plain_rotation(device_, largest);
 }
 
 }  // namespace gpuplan

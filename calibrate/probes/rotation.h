@@ -33,17 +33,20 @@ class Rotation {
 /// host (480 MiB for 2 cores), and to fill it for every probe would take longer than measuring does.
 Bytes rotation_size(DeviceKind kind);
 
-/// Random operands in [-1, 1), filled once per dtype and shared by all probes that only read.
+/// Operands that probes share, so that not each one spends its time on allocating and filling: random numbers in [-1, 1) of each
+/// dtype, which are only read, and room for results.
 class OperandPools {
  public:
   explicit OperandPools(Device& device) : device_(device), kind_(device.facts().kind) {}
-  /// Holds at least `largest` bytes in one window.
-  Rotation& of(Dtype dtype, Bytes largest, Stream& stream);
+  /// They hold at least `largest` bytes in one window. A pool that must grow is replaced: nothing that uses it may be under way.
+  Rotation& random(Dtype dtype, Bytes largest, Stream& stream);
+  Rotation& results(Bytes largest);
 
  private:
   Device& device_;
   DeviceKind kind_;
-  std::map<Dtype, Rotation> pools_;
+  std::map<Dtype, Rotation> random_;
+  Rotation results_;
 };
 
 /// A rotation of at least one window of `size`, filled uniformly in [low, high).
