@@ -172,7 +172,7 @@ int run(const CLI::App& app, Console& console) {
   report_failures(samples, console);
 
   const std::string id = fmt::format("{}-{}", machine.cluster.gpus.front().id, today("%Y%m%d-%H%M%S"));
-  const ProfileDraft draft = make_profile(id, samples, measured_on(machine), machine.cluster.gpus.front());
+  const ProfileDraft draft = make_profile(id, samples, measured_on(machine), machine.cluster);
   const std::filesystem::path file = given(app, "--output").value_or((profile_dir() / (id + ".yaml")).string());
   write_file_atomically(file, profile_text(draft));
   const Profile profile = load_profile(file);
