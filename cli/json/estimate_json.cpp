@@ -18,7 +18,7 @@ Json memory_json(const StrategyEstimate& e) {
   return out;
 }
 
-Json host_json(const HostMemory& host) {
+Json host_json(const HostBytes& host) {
   return {{"load_bytes", host.load.count},
           {"load_efficient_bytes", host.load_efficient.count},
           {"step_bytes", host.step.count},
