@@ -2,6 +2,10 @@
 
 #include <array>
 
+#include <fmt/format.h>
+
+#include "device/nf4.h"
+
 namespace gpuplan {
 namespace {
 
@@ -10,6 +14,60 @@ constexpr std::array<std::string_view, 6> kKernels{"copy", "rms-norm", "swiglu",
 constexpr std::array<std::string_view, 5> kPaths{"host-to-device", "device-to-host", "pinned-to-device", "device-to-pinned", "peer"};
 constexpr std::array<std::string_view, 4> kOverheads{"context", "blas-workspace", "allocator", "communicator"};
 constexpr std::array<std::string_view, 2> kDispatches{"empty-kernel", "host-enqueue"};
+constexpr std::array<std::string_view, 2> kAttentions{"flash", "eager"};
+
+std::string shape_text(const GemmShape& shape) {
+  const std::string one = fmt::format("{}x{}x{}", shape.m, shape.n, shape.k);
+  return shape.batch == 1 ? one : fmt::format("{} batch={}", one, shape.batch);
+}
+
+std::string product_text(const Probe& probe) {
+  return fmt::format("{} {} {}", to_string(probe.type), to_string(probe.layout), shape_text(probe.shape));
+}
+
+/// What the key says between the family and the number of ranks.
+std::string condition(const Probe& probe) {
+  switch (probe.family) {
+    case ProbeFamily::Gemm: return product_text(probe);
+    case ProbeFamily::Attention:
+      return fmt::format("{} {} heads={} {}x{}", to_string(probe.attention), to_string(probe.dtype), probe.shape.batch,
+                         probe.shape.m, probe.shape.k);
+    case ProbeFamily::Memory:
+      return fmt::format("{} {} {}x{}", to_string(probe.kernel), to_string(probe.dtype), probe.rows, probe.width);
+    case ProbeFamily::Dispatch: return std::string(to_string(probe.dispatch));
+    case ProbeFamily::Copy: {
+      const std::string peer = probe.path == CopyPath::Peer ? fmt::format(" +{}", probe.peer) : "";
+      return fmt::format("{}{} {} B", to_string(probe.path), peer, probe.bytes.count);
+    }
+    case ProbeFamily::Overhead: return std::string(to_string(probe.overhead));
+    case ProbeFamily::Collective:
+      return fmt::format("{} {} of {} {} {} B", to_string(probe.collective), to_string(probe.scope), probe.group_ranks,
+                         to_string(probe.dtype), probe.bytes.count);
+    case ProbeFamily::Overlap: return fmt::format("{} under {} B", product_text(probe), probe.bytes.count);
+  }
+  return {};
+}
+
+/// Elements of each kernel are read and written once; in-place results count once more.
+Bytes kernel_traffic(const Probe& probe) {
+  const std::int64_t count = probe.rows * probe.width;
+  const Bytes tensor = bytes_of(count, probe.dtype);
+  switch (probe.kernel) {
+    case MemoryKernel::Copy: return 2 * tensor;
+    case MemoryKernel::RmsNorm: return 2 * tensor + bytes_of(probe.width, probe.dtype);
+    case MemoryKernel::SwiGlu: return 3 * tensor;
+    case MemoryKernel::CrossEntropy: return 2 * tensor + bytes_of(2 * probe.rows, Dtype::F32);  // labels and losses
+    case MemoryKernel::AdamW: return 6 * bytes_of(count, Dtype::F32) + tensor;  // w, m, v both ways; the gradient
+    case MemoryKernel::Nf4Dequantise: return Bytes{count / 2} + bytes_of(count / kNf4Block, Dtype::F32) + tensor;
+  }
+  return {};
+}
+
+/// q, k, v and the result; eager attention also writes and reads its scores.
+Bytes attention_traffic(const AttentionProblem& problem) {
+  const Bytes tensor = bytes_of(problem.batch * problem.heads * problem.queries * problem.head_size, problem.dtype);
+  return problem.kernel == AttentionMethod::Flash ? 4 * tensor : 4 * tensor + 2 * problem.scores_bytes();
+}
 
 }  // namespace
 
@@ -18,5 +76,38 @@ std::string_view to_string(MemoryKernel kernel) { return kKernels[std::size_t(ke
 std::string_view to_string(CopyPath path) { return kPaths[std::size_t(path)]; }
 std::string_view to_string(OverheadKind kind) { return kOverheads[std::size_t(kind)]; }
 std::string_view to_string(DispatchKind kind) { return kDispatches[std::size_t(kind)]; }
+std::string_view to_string(AttentionMethod kernel) { return kAttentions[std::size_t(kernel)]; }
+
+GemmProblem Probe::product() const {
+  const Dtype operands = operand_dtype(type);
+  return {.m = shape.m, .n = shape.n, .k = shape.k, .batch = shape.batch, .type = type, .layout = layout,
+          .output = type == GemmType::F8 ? Dtype::BF16 : operands};
+}
+
+AttentionProblem Probe::attention_problem() const {
+  return {.heads = shape.batch, .kv_heads = shape.batch, .queries = shape.m, .keys = shape.m, .head_size = shape.k,
+          .dtype = dtype, .kernel = attention};
+}
+
+std::string Probe::key() const { return fmt::format("{} {} ranks={}", to_string(family), condition(*this), num_ranks); }
+
+double Probe::flops() const {
+  if (family == ProbeFamily::Gemm || family == ProbeFamily::Overlap) return product().flops();
+  return family == ProbeFamily::Attention ? attention_problem().flops() : 0;
+}
+
+Bytes Probe::traffic() const {
+  switch (family) {
+    case ProbeFamily::Gemm:
+    case ProbeFamily::Overlap: return product().bytes();
+    case ProbeFamily::Attention: return attention_traffic(attention_problem());
+    case ProbeFamily::Memory: return kernel_traffic(*this);
+    case ProbeFamily::Copy: return bytes;
+    case ProbeFamily::Collective: return {std::int64_t(bus_factor(collective, group_ranks) * double(bytes.count))};
+    case ProbeFamily::Dispatch:
+    case ProbeFamily::Overhead: return {};
+  }
+  return {};
+}
 
 }  // namespace gpuplan

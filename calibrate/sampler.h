@@ -14,9 +14,14 @@ struct SamplingRule {
   double relative_interval = 0.02;   // half width of the interval over the median
   std::int64_t num_warmups = 2;
   std::int64_t least_runs = 7, most_runs = 200;
-  Seconds most_time{2.0};            // of all runs together
+  Seconds most_time{0.6};            // of all runs together; the first is always made
   Seconds least_batch{200e-6};       // shorter calls are timed several at a time
+
+  static constexpr std::int64_t kLeastForInterval = 6;   // fewer runs have no 95 % interval: never converged
+  static constexpr std::int64_t kMostCalls = 1 << 16;    // in a batch, of a clock that does not move
 };
+/// The defaults, or the coarser rule of `--quick`.
+SamplingRule sampling_rule(bool is_quick);
 
 /// Order statistics of runs.
 struct RunStatistics {
@@ -32,7 +37,8 @@ struct SampledTime {
   bool is_converged{};
 };
 
-/// `time_calls(n)` runs the thing n times and returns the time of all; statistics are per call.
+/// `time_calls(n)` runs the thing n times and returns the time of all; statistics are per call. What is decided depends on
+/// the returned times alone: ranks that are given the same times stop together.
 SampledTime sample_time(const SamplingRule& rule, const std::function<Seconds(std::int64_t num_calls)>& time_calls);
 
 }  // namespace gpuplan

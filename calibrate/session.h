@@ -2,11 +2,11 @@
 // in the journal before the next probe starts, and a killed run goes on where it was.
 #pragma once
 
-#include <chrono>
 #include <filesystem>
 #include <functional>
-#include <optional>
+#include <iosfwd>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "calibrate/plan.h"
@@ -19,13 +19,22 @@ namespace gpuplan {
 class Journal {
  public:
   /// Opens or creates. `header` says which machine and libraries the samples are of: a journal of others starts anew.
+  /// Throws EnvError, also when another calibration is writing this very journal.
   Journal(std::filesystem::path path, const std::string& header);
+  ~Journal();
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+
   const std::vector<Sample>& samples() const { return samples_; }
   void add(const Sample& sample);  // on disk when it returns; throws EnvError
   void remove();                   // the calibration is complete
+
  private:
+  void read(const std::string& header);
+
   std::filesystem::path path_;
   std::vector<Sample> samples_;
+  int file_ = -1;  // locked
 };
 
 struct Progress {
@@ -47,11 +56,16 @@ struct SessionOptions {
   std::function<void(const Progress&)> on_progress;
 };
 
-/// Runs what the journal does not hold yet. Samples of all probes, in the order of `probes`.
+/// Runs what the journal does not hold yet. Samples of all probes, in the order of `probes`. Probes with the same number of ranks
+/// should follow each other: one group of workers runs at a time. A group that cannot be started at all fails its probes
+/// with the reason; these failures are not in the journal, so that a later run tries again.
 std::vector<Sample> run_session(const std::vector<Probe>& probes, Journal& journal, const SessionOptions& options);
 
-/// The worker's side: probes as JSON lines on `in`, samples as JSON lines on `out` (rank 0 alone reads and writes), until the end
-/// of input. Exit code for the process.
+/// The worker's side, on every rank: probes as JSON lines on `in`, samples as JSON lines on `out` (rank 0 alone reads and writes),
+/// until the end of input. `kWorkerReady` is written whenever the next probe may come. Exit code for the process: kWorkerLost
+/// when the device is of no more use. Throws EnvError when the device or its ranks cannot be had.
+inline constexpr std::string_view kWorkerReady = "ready";
+inline constexpr int kWorkerLost = 3;
 int serve_probes(DeviceKind kind, std::int64_t num_ranks, bool is_quick, std::istream& in, std::ostream& out);
 
 }  // namespace gpuplan

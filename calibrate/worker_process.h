@@ -1,22 +1,44 @@
-// Starting worker processes of this program, alone or as MPI ranks.
+// A group of worker processes behind one child: its lines in and out, its end, and what it said on standard error.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
-#include "calibrate/facts_json.h"
+#include <sys/types.h>
+
+#include "base/units.h"
 #include "calibrate/session.h"
 
 namespace gpuplan {
 
-/// The command for `num_ranks` workers of `program`: CPU ranks under mpirun, bound to nothing; GPUs share one process.
-/// Throws EnvError when mpirun is needed and not found.
-WorkerCommand worker_command(const std::string& program, DeviceKind kind, std::int64_t num_ranks, bool is_quick);
+/// What came from a worker: a line, or why none.
+struct WorkerAnswer {
+  enum class Kind : std::uint8_t { Line, Ended, TimedOut } kind{};
+  std::string line;
+};
 
-/// What a worker says of its device. Throws EnvError in the worker's own words when it cannot.
-WorkerFacts ask_worker(const std::string& program, DeviceKind kind);
+/// The child leads a process group of its own and gets SIGTERM when this process dies; workers also see the end of their input.
+class WorkerProcess {
+ public:
+  /// Throws EnvError when the program cannot be started.
+  explicit WorkerProcess(const WorkerCommand& command);
+  ~WorkerProcess();  // stops it
+  WorkerProcess(const WorkerProcess&) = delete;
+  WorkerProcess& operator=(const WorkerProcess&) = delete;
 
-/// This very program.
-std::string own_program();
+  bool send(const std::string& line);  // false: it does not read any more
+  WorkerAnswer receive(Seconds timeout);
+  /// Ends the input, waits a moment, then ends the group. Says how it ended: "exit code 1", "signal 11 (Segmentation fault)".
+  std::string stop(Seconds patience);
+  /// Its last words on standard error, one line; empty when none.
+  std::string last_words() const;
+
+ private:
+  bool pump(Seconds timeout);  // reads what there is; false: end of output
+
+  pid_t process_ = -1;
+  int input_ = -1, output_ = -1, error_ = -1;
+  std::string read_, errors_;
+  std::string ended_;
+};
 
 }  // namespace gpuplan

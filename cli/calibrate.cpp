@@ -11,7 +11,7 @@
 #include "calibrate/make_profile.h"
 #include "calibrate/plan.h"
 #include "calibrate/session.h"
-#include "calibrate/worker_process.h"
+#include "calibrate/worker_command.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/json/profile_json.h"

@@ -1,0 +1,57 @@
+#include "calibrate/design/limits.h"
+
+#include <algorithm>
+#include <array>
+
+namespace gpuplan {
+namespace {
+
+/// What a core or an SM may reach, to size probes by; being off by 3x makes a probe 3x longer or shorter and no figure wrong.
+/// CPU: data/cpu.yaml for fp32; AMX multiplies bf16 16 times as wide (Intel Optimization Manual, 2 x 16 x 16 x 32 per 16 cycles),
+/// of which a quarter is reached. GPU: SM of an A100, from its 19.5 / 156 / 312 TFLOP/s over 108 SMs; fp8 of an H100.
+struct CoreRate {
+  std::string_view feature;  // in the architecture
+  std::array<double, 5> flops;  // by GemmType
+};
+constexpr std::array kCpuRates{CoreRate{"amx", {120e9, 120e9, 500e9, 120e9, 120e9}},
+                               CoreRate{"avx512", {120e9, 120e9, 120e9, 120e9, 120e9}},
+                               CoreRate{"avx2", {78e9, 78e9, 78e9, 78e9, 78e9}}, CoreRate{"", {27e9, 27e9, 27e9, 27e9, 27e9}}};
+constexpr std::array<double, 5> kSmRates{180e9, 1.4e12, 2.9e12, 2.9e12, 15e12};
+
+double core_rate(const DeviceFacts& facts, GemmType type) {
+  if (facts.kind == DeviceKind::Cuda) return kSmRates[std::size_t(type)];
+  const auto row = std::find_if(kCpuRates.begin(), kCpuRates.end(), [&](const CoreRate& rate) {
+    return facts.architecture.find(rate.feature) != std::string::npos;
+  });
+  return row->flops[std::size_t(type)];
+}
+
+}  // namespace
+
+double ProbeLimits::most_flops(GemmType type) const {
+  const double seconds = is_quick ? 0.02 : 0.05;
+  const std::int64_t sharers = is_cpu() ? num_ranks : 1;
+  const double cores = std::max(1.0, double(facts.num_cores) / double(sharers));
+  return seconds * cores * core_rate(facts, type);
+}
+
+Bytes ProbeLimits::most_memory() const {
+  const std::int64_t parts = 8 * (is_cpu() ? num_ranks : 1);
+  return {facts.memory_free.count / parts};
+}
+
+std::vector<Probe> interleave(const std::vector<std::vector<Probe>>& lists) {
+  struct Place {
+    double share{};  // of its list
+    const Probe* probe{};
+  };
+  std::vector<Place> places;
+  for (const auto& list : lists)
+    for (std::size_t i = 0; i < list.size(); ++i) places.push_back({(double(i) + 0.5) / double(list.size()), &list[i]});
+  std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.share < b.share; });
+  std::vector<Probe> merged;
+  for (const Place& place : places) merged.push_back(*place.probe);
+  return merged;
+}
+
+}  // namespace gpuplan

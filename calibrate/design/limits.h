@@ -1,0 +1,35 @@
+// How large probes may be: what one call may take, as work, and what its operands may take of the memory.
+#pragma once
+
+#include "calibrate/plan.h"
+
+namespace gpuplan {
+
+struct ProbeLimits {
+  const DeviceFacts& facts;
+  std::int64_t num_ranks = 1;
+  bool is_quick = false;
+
+  bool is_cpu() const { return facts.kind == DeviceKind::Cpu; }
+  /// Work of one call on one rank that lasts about a twentieth of a second.
+  double most_flops(GemmType type) const;
+  /// Of all operands of a call together.
+  Bytes most_memory() const;
+  /// `full`, or `quick` of a quick calibration.
+  std::int64_t pick(std::int64_t full, std::int64_t quick) const { return is_quick ? quick : full; }
+};
+
+/// Lists of probes as one, each spread evenly over the whole: wherever a run is stopped, every list is as far as the others.
+std::vector<Probe> interleave(const std::vector<std::vector<Probe>>& lists);
+
+// The designs, for one number of ranks. Each list starts with what tells most.
+std::vector<Probe> gemm_design(const ProbeLimits& limits);
+std::vector<Probe> attention_design(const ProbeLimits& limits);
+std::vector<Probe> memory_design(const ProbeLimits& limits);
+std::vector<Probe> dispatch_design(const ProbeLimits& limits);
+std::vector<Probe> copy_design(const ProbeLimits& limits, std::int64_t num_devices);
+std::vector<Probe> overhead_design(const ProbeLimits& limits);
+std::vector<Probe> collective_design(const ProbeLimits& limits);
+std::vector<Probe> overlap_design(const ProbeLimits& limits);
+
+}  // namespace gpuplan

@@ -1,0 +1,44 @@
+#include "calibrate/plan.h"
+
+#include <algorithm>
+
+#include "calibrate/design/limits.h"
+
+namespace gpuplan {
+namespace {
+
+bool is_wanted(ProbeFamily family, const ProbeScope& scope) {
+  return scope.only.empty() || std::find(scope.only.begin(), scope.only.end(), family) != scope.only.end();
+}
+
+/// GPUs have their own cores and memory, so only what they share is measured again with all at once.
+bool is_shared(ProbeFamily family) {
+  return family == ProbeFamily::Copy || family == ProbeFamily::Overhead || family == ProbeFamily::Collective || family == ProbeFamily::Overlap;
+}
+
+/// Overheads first, while nothing has been allocated; all else side by side.
+std::vector<Probe> plan_for(const ProbeLimits& limits, std::int64_t num_devices, const ProbeScope& scope) {
+  std::vector<Probe> probes = overhead_design(limits);
+  const auto rest = interleave({gemm_design(limits), collective_design(limits), memory_design(limits), attention_design(limits),
+                                copy_design(limits, num_devices), dispatch_design(limits), overlap_design(limits)});
+  probes.insert(probes.end(), rest.begin(), rest.end());
+  std::erase_if(probes, [&](const Probe& probe) {
+    const bool is_repeated = !limits.is_cpu() && limits.num_ranks > 1 && !is_shared(probe.family);
+    return is_repeated || !is_wanted(probe.family, scope);
+  });
+  return probes;
+}
+
+}  // namespace
+
+std::vector<Probe> plan_probes(const DeviceFacts& facts, const ProbeScope& scope) {
+  std::vector<Probe> probes;
+  const std::int64_t num_devices = std::ranges::max(scope.rank_counts);
+  for (const std::int64_t num_ranks : scope.rank_counts) {
+    const auto more = plan_for({facts, num_ranks, scope.is_quick}, num_devices, scope);
+    probes.insert(probes.end(), more.begin(), more.end());
+  }
+  return probes;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,152 @@
+// Matrix products. Checked by entries of the result, from its corners and its middle, against sums in double on the host.
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "calibrate/probes/values.h"
+#include "calibrate/probes/workload.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::int64_t kBlock = 3;  // neighbouring rows or columns that are looked at together
+
+/// One operand as vectors along k: [count, k] when contiguous, else [k, count].
+struct Operand {
+  const std::byte* data;
+  Dtype dtype;
+  std::int64_t count, k;
+  bool is_contiguous;
+  std::vector<std::byte> whole{};  // on the host, where that is quicker than its pieces
+
+  Bytes bytes() const { return bytes_of(count * k, dtype); }
+};
+
+/// Where blocks are looked at: start, somewhere in the middle (no multiple of a tile), end.
+std::array<std::int64_t, 3> block_starts(std::int64_t count) {
+  const std::int64_t last = std::max<std::int64_t>(count - kBlock, 0);
+  return {0, last * 5 / 9, last};
+}
+
+/// Rows of `width` neighbours, one per k. A small copy costs about 5 us, a large one moves about 3 GB/s at worst.
+std::vector<std::byte> strided_bytes(Operand& operand, std::int64_t first, std::int64_t width, Device& device, Stream& stream) {
+  const std::int64_t size = size_of(operand.dtype), row = operand.count * size, piece = width * size;
+  const bool is_whole_quicker = double(operand.bytes().count) / 3e9 < double(operand.k) * 5e-6;
+  if (operand.whole.empty() && is_whole_quicker) operand.whole = HostView(device, stream).bytes(operand.data, operand.bytes());
+  std::vector<std::byte> result(std::size_t(operand.k * piece));
+  for (std::int64_t i = 0; i < operand.k; ++i) {
+    const std::int64_t from = i * row + first * size;
+    if (operand.whole.empty())
+      device.copy(result.data() + i * piece, operand.data + from, {piece}, CopyKind::DeviceToHost, stream);
+    else
+      std::copy_n(operand.whole.data() + from, piece, result.data() + i * piece);
+  }
+  stream.synchronise();
+  return result;
+}
+
+/// [width][k]
+std::vector<double> block_of(Operand& operand, std::int64_t first, std::int64_t width, Device& device, Stream& stream) {
+  if (operand.is_contiguous)
+    return HostView(device, stream).numbers(operand.data, operand.dtype, first * operand.k, width * operand.k);
+  const auto raw = strided_bytes(operand, first, width, device, stream);
+  std::vector<double> block(std::size_t(width * operand.k));
+  for (std::int64_t i = 0; i < operand.k; ++i)
+    for (std::int64_t j = 0; j < width; ++j)
+      block[std::size_t(j * operand.k + i)] = number_at(raw.data() + (i * width + j) * size_of(operand.dtype), operand.dtype);
+  return block;
+}
+
+/// Relative to the sum of |a b|. Sums in fp32 lose like a random walk of k roundings, with room for other orders; tf32 also
+/// rounds the operands to 11 bits (2^-11 each), and fp8 units keep about 14 bits of a sum (Hopper).
+double sum_error(GemmType type, std::int64_t k) {
+  const double accumulation = 8 * 0x1p-24 * std::sqrt(double(k));
+  if (type == GemmType::TF32) return accumulation + 0x1p-10;
+  return type == GemmType::F8 ? accumulation + 0x1p-12 : accumulation;
+}
+
+/// One problem of a batch.
+class ProductCheck {
+ public:
+  ProductCheck(const GemmProblem& problem, const void* a, const void* b, const void* c, Device& device, Stream& stream)
+      : problem_(problem), device_(device), stream_(stream), c_(c) {
+    const Dtype dtype = operand_dtype(problem.type);
+    const auto bytes_at = [](const void* data) { return static_cast<const std::byte*>(data); };
+    a_ = {bytes_at(a), dtype, problem.m, problem.k, problem.layout != GemmLayout::WeightGradient};
+    b_ = {bytes_at(b), dtype, problem.n, problem.k, problem.layout == GemmLayout::Forward};
+  }
+
+  void run() {
+    for (const std::int64_t row : block_starts(problem_.m)) {
+      const std::int64_t height = std::min(kBlock, problem_.m - row);
+      const auto a = block_of(a_, row, height, device_, stream_);
+      for (const std::int64_t column : block_starts(problem_.n)) {
+        const auto b = block_of(b_, column, std::min(kBlock, problem_.n - column), device_, stream_);
+        for (std::int64_t i = 0; i < height; ++i) check_row(a.data() + i * problem_.k, b, row + i, column);
+      }
+    }
+  }
+
+ private:
+  void check_row(const double* a, const std::vector<double>& b, std::int64_t row, std::int64_t column) {
+    const std::int64_t k = problem_.k, width = std::ssize(b) / k, place = row * problem_.n + column;
+    const auto got = HostView(device_, stream_).numbers(c_, problem_.output, place, width);
+    for (std::int64_t j = 0; j < width; ++j) {
+      double sum = 0, magnitude = 0;
+      for (std::int64_t i = 0; i < k; ++i) {
+        const double product = a[i] * b[std::size_t(j * k + i)];
+        sum += product;
+        magnitude += std::abs(product);
+      }
+      const double tolerance = sum_error(problem_.type, k) * magnitude + 4 * rounding_error(problem_.output) * std::abs(sum);
+      expect_near(got[std::size_t(j)], sum, tolerance, "product", place + j);
+    }
+  }
+
+  GemmProblem problem_;
+  Device& device_;
+  Stream& stream_;
+  const void* c_;
+  Operand a_{}, b_{};
+};
+
+/// The operands of the last call.
+struct Product {
+  GemmProblem problem;
+  const void *a{}, *b{};
+  void* c{};
+};
+
+void check_product(const Product& product, Device& device, Stream& stream) {
+  const GemmProblem& problem = product.problem;
+  const auto at = [&](const void* data, Bytes all, std::int64_t i) {
+    return static_cast<const std::byte*>(data) + all.count / problem.batch * i;
+  };
+  for (const std::int64_t i : {std::int64_t(0), problem.batch - 1})
+    ProductCheck(problem, at(product.a, problem.a_bytes(), i), at(product.b, problem.b_bytes(), i),
+                 at(product.c, problem.c_bytes(), i), device, stream).run();
+}
+
+}  // namespace
+
+Workload gemm_workload(const Probe& probe, ProbeBench& bench, Stream& stream) {
+  const auto product = std::make_shared<Product>();
+  product->problem = probe.product();
+  const GemmProblem& problem = product->problem;
+  const Dtype dtype = operand_dtype(problem.type);
+  Device* const device = &bench.device;
+  OperandPools* const pools = &pools_of(bench);
+  pools->random(dtype, std::max(problem.a_bytes(), problem.b_bytes()), stream);
+  pools->results(problem.c_bytes());
+  const auto call = [product, device, pools, &stream, dtype] {
+    Rotation& operands = pools->random(dtype, {}, stream);
+    product->a = operands.next(product->problem.a_bytes());
+    product->b = operands.next(product->problem.b_bytes());
+    product->c = pools->results({}).next(product->problem.c_bytes());
+    device->gemm(product->problem, product->a, product->b, product->c, stream);
+  };
+  return {call, [product, device, &stream] { check_product(*product, *device, stream); }};
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,85 @@
+#include "calibrate/probes/lockstep.h"
+
+#include <exception>
+#include <new>
+#include <span>
+
+#include "base/error.h"
+
+namespace gpuplan {
+namespace {
+
+/// The text of rank `root`, on all ranks.
+std::string share_text(Communicator& ranks, std::string text, int root) {
+  std::uint64_t length = text.size();
+  ranks.broadcast_host(std::as_writable_bytes(std::span(&length, 1)), root);
+  text.resize(length);
+  if (length > 0) ranks.broadcast_host(std::as_writable_bytes(std::span(text)), root);
+  return text;
+}
+
+std::string attempt(const std::function<void()>& step) {
+  try {
+    step();
+    return {};
+  } catch (...) {
+    return reason_of_current_exception();
+  }
+}
+
+}  // namespace
+
+std::string reason_of_current_exception() {
+  try {
+    throw;
+  } catch (const ProbeFailure& failure) {
+    return failure.reason;
+  } catch (const WrongResult& wrong) {
+    return "wrong result: " + wrong.what;
+  } catch (const std::bad_alloc&) {
+    return "out of memory on the host";
+  } catch (const BugError& error) {
+    return std::string("bug: ") + error.what();
+  } catch (const std::exception& error) {
+    return *error.what() ? error.what() : "failed without a reason";
+  } catch (...) {
+    return "failed without a reason";
+  }
+}
+
+double largest_of(Communicator* ranks, double value) { return ranks ? ranks->max_host(value) : value; }
+
+void run_in_step(Communicator* ranks, const std::function<void()>& step) {
+  std::string reason = attempt(step);
+  if (!ranks || ranks->size() == 1) {
+    if (!reason.empty()) throw ProbeFailure{reason};
+    return;
+  }
+  // The highest failed rank, counted from 1, tells its reason; one number is all that max_host can carry.
+  const int failed = int(ranks->max_host(reason.empty() ? 0 : ranks->rank() + 1));
+  if (failed == 0) return;
+  reason = share_text(*ranks, reason, failed - 1);
+  throw ProbeFailure{"rank " + std::to_string(failed - 1) + ": " + reason};
+}
+
+SampledTime time_in_step(ProbeBench& bench, const std::function<Seconds(std::int64_t)>& time_calls) {
+  return sample_time(bench.rule, [&](std::int64_t num_calls) {
+    Seconds time;
+    if (bench.ranks) bench.ranks->barrier();
+    run_in_step(bench.ranks, [&] { time = time_calls(num_calls); });
+    return Seconds{largest_of(bench.ranks, time.value)};
+  });
+}
+
+SampledTime time_in_step(ProbeBench& bench, Stream& stream, const std::function<void()>& call) {
+  const auto begin = bench.device.create_event(), end = bench.device.create_event();
+  return time_in_step(bench, [&](std::int64_t num_calls) {
+    bench.device.record(*begin, stream);
+    for (std::int64_t i = 0; i < num_calls; ++i) call();
+    bench.device.record(*end, stream);
+    stream.synchronise();  // also tells what failed
+    return bench.device.elapsed(*begin, *end);
+  });
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,52 @@
+#include "calibrate/probes/rotation.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace gpuplan {
+namespace {
+
+using namespace literals;
+
+constexpr std::uint64_t kSeed = 20261121;
+constexpr std::int64_t kAlignment = 256;
+
+Bytes aligned(Bytes size) { return {ceil_div(size.count, kAlignment) * kAlignment}; }
+
+}  // namespace
+
+void* Rotation::next(Bytes size) {
+  GPUPLAN_CHECK(size <= buffer_.size(), "window larger than its rotation");
+  if (cursor_ + size > buffer_.size()) cursor_ = {};
+  void* const window = buffer_.as<std::byte>() + cursor_.count;
+  cursor_ += aligned(size);
+  return window;
+}
+
+Bytes rotation_size(DeviceKind kind) { return kind == DeviceKind::Cuda ? 256_MiB : 64_MiB; }
+
+Rotation filled_rotation(Device& device, Dtype dtype, Bytes size, float low, float high, Stream& stream) {
+  Rotation rotation = plain_rotation(device, size);
+  device.fill_uniform(rotation.data(), rotation.capacity().count / size_of(dtype), dtype, low, high, kSeed, stream);
+  return rotation;
+}
+
+Rotation plain_rotation(Device& device, Bytes size) {
+  return Rotation(device, std::max(rotation_size(device.facts().kind), aligned(size)));
+}
+
+Rotation& OperandPools::random(Dtype dtype, Bytes largest, Stream& stream) {
+  Rotation& pool = random_[dtype];
+  if (pool.capacity() >= std::max(largest, rotation_size(kind_))) return pool;
+  pool = {};  // before the larger one is asked for
+  return pool = filled_rotation(device_, dtype, largest, -1, 1, stream);
+}
+
+Rotation& OperandPools::results(Bytes largest) {
+  if (results_.capacity() >= std::max(largest, rotation_size(kind_))) return results_;
+  results_ = {};
+  return results_ = plain_rotation(device_, largest);
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,100 @@
+#include "calibrate/runner.h"
+
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "calibrate/probes/workload.h"
+
+namespace gpuplan {
+namespace {
+
+template <MakeWorkload make>
+void run_workload(const Probe& probe, ProbeBench& bench, Sample& sample) {
+  fill_in(sample, time_workload(make, probe, bench));
+}
+
+using RunFamily = void (*)(const Probe&, ProbeBench&, Sample&);
+// In the order of ProbeFamily.
+constexpr std::array<RunFamily, 8> kFamilies{
+    run_workload<gemm_workload>, run_workload<attention_workload>, run_workload<memory_workload>,    run_dispatch,
+    run_workload<copy_workload>, run_overhead,                     run_workload<collective_workload>, run_overlap};
+
+/// Whether the device still does the simplest thing. Errors of a kernel stay with a CUDA context: after one, nothing works.
+bool is_device_lost(Device& device) {
+  try {
+    using namespace literals;
+    const auto stream = device.create_stream();
+    const Buffer buffer = device.allocate(4_KiB);
+    device.fill_uniform(buffer.data(), buffer.size().count / 4, Dtype::F32, 0, 1, 0, *stream);
+    stream->synchronise();
+    return false;
+  } catch (const std::exception&) {
+    return true;
+  }
+}
+
+void run_family(const Probe& probe, ProbeBench& bench, Sample& sample) {
+  kFamilies[std::size_t(probe.family)](probe, bench, sample);
+  const bool is_time = probe.family != ProbeFamily::Overhead;
+  if (!std::isfinite(sample.median) || (is_time && sample.median <= 0)) throw ProbeFailure{"the clock of the device stood still"};
+}
+
+}  // namespace
+
+OperandPools& pools_of(ProbeBench& bench) {
+  if (!bench.pools) bench.pools = std::make_shared<OperandPools>(bench.device);
+  return *bench.pools;
+}
+
+void fill_in(Sample& sample, const SampledTime& time) {
+  sample.median = time.statistics.median;
+  sample.low = time.statistics.low;
+  sample.high = time.statistics.high;
+  sample.num_outliers = time.statistics.num_outliers;
+  sample.num_runs = time.num_runs;
+  sample.is_converged = time.is_converged;
+}
+
+SampledTime time_workload(MakeWorkload make, const Probe& probe, ProbeBench& bench) {
+  Workload workload;
+  const auto stream = bench.device.create_stream();  // goes first: it waits for work that uses the operands
+  run_in_step(bench.ranks, [&] {
+    workload = make(probe, bench, *stream);
+    stream->synchronise();
+  });
+  run_in_step(bench.ranks, [&] {
+    workload.call();
+    stream->synchronise();
+    workload.check();
+  });
+  return time_in_step(bench, *stream, workload.call);
+}
+
+void expect_near(double got, double wanted, double tolerance, const char* what, std::int64_t place) {
+  if (std::abs(got - wanted) <= tolerance) return;  // false for NaN
+  throw WrongResult{fmt::format("{} at element {} is {:.6g}, expected {:.6g}", what, place, got, wanted)};
+}
+
+Sample run_probe(const Probe& probe, ProbeBench& bench, bool& is_lost) {
+  Sample sample{.probe = probe};
+  is_lost = false;
+  try {
+    run_family(probe, bench, sample);
+  } catch (...) {
+    sample = {.probe = probe, .failure = reason_of_current_exception()};
+    bench.pools.reset();  // also when memory ran out: the next probe starts with all of it
+    is_lost = is_device_lost(bench.device);
+  }
+  try {
+    is_lost = largest_of(bench.ranks, is_lost ? 1 : 0) > 0;
+  } catch (const std::exception& error) {
+    if (sample.is_ok()) sample = {.probe = probe, .failure = error.what()};
+    is_lost = true;
+  }
+  return sample;
+}
+
+}  // namespace gpuplan

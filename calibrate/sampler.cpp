@@ -1,0 +1,96 @@
+#include "calibrate/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/error.h"
+
+namespace gpuplan {
+namespace {
+
+double median_of(std::vector<double> values) {
+  const std::size_t half = values.size() / 2;
+  std::nth_element(values.begin(), values.begin() + half, values.end());
+  if (values.size() % 2 == 1) return values[half];
+  return (values[half] + *std::max_element(values.begin(), values.begin() + half)) / 2;
+}
+
+/// The largest r such that [x_(r), x_(n+1-r)] (counted from 1) holds the median with 95 %: each end misses it with
+/// P(Binomial(n, 1/2) < r) <= 2.5 %. 0 below 6 runs: not even least and most reach 95 % then.
+/// Source: David & Nagaraja, Order Statistics, section 7.1.
+std::int64_t interval_rank(std::int64_t num_runs) {
+  double term = std::exp2(-double(num_runs)), tail = 0;  // P(Binomial = i), P(Binomial <= i)
+  for (std::int64_t i = 0; i < num_runs; ++i) {
+    tail += term;
+    if (tail > 0.025) return i;
+    term *= double(num_runs - i) / double(i + 1);
+  }
+  return num_runs / 2;
+}
+
+/// 1.4826: the median absolute deviation of normal noise in standard deviations.
+std::int64_t count_outliers(std::span<const double> runs, double median) {
+  std::vector<double> deviations(runs.size());
+  std::transform(runs.begin(), runs.end(), deviations.begin(), [&](double run) { return std::abs(run - median); });
+  const double limit = 3 * 1.4826 * median_of(deviations);
+  return std::count_if(deviations.begin(), deviations.end(), [&](double deviation) { return deviation > limit; });
+}
+
+bool is_narrow(const RunStatistics& statistics, const SamplingRule& rule) {
+  return statistics.high - statistics.low <= 2 * rule.relative_interval * statistics.median;
+}
+
+/// How many calls one timing takes. Found by timing more and more: a first call is slow, and a clock is coarse.
+std::int64_t calls_per_run(const SamplingRule& rule, const std::function<Seconds(std::int64_t)>& time_calls) {
+  Seconds time;
+  for (std::int64_t i = 0; i < std::max<std::int64_t>(rule.num_warmups, 1); ++i) time = time_calls(1);
+  std::int64_t num_calls = 1;
+  constexpr double kMostGrowth = 64;
+  while (time < rule.least_batch) {
+    const double growth = time.value > 0 ? rule.least_batch / time : kMostGrowth;
+    if (growth < 1.1) break;
+    num_calls = std::int64_t(std::ceil(double(num_calls) * std::min(growth, kMostGrowth)));
+    if (num_calls >= SamplingRule::kMostCalls) return SamplingRule::kMostCalls;
+    time = time_calls(num_calls);
+  }
+  return num_calls;
+}
+
+}  // namespace
+
+SamplingRule sampling_rule(bool is_quick) {
+  if (!is_quick) return {};
+  return {.relative_interval = 0.05, .num_warmups = 1, .least_runs = 6, .most_runs = 40, .most_time{0.15}};
+}
+
+RunStatistics summarise(std::span<const double> runs) {
+  GPUPLAN_CHECK(!runs.empty(), "statistics of nothing");
+  std::vector<double> sorted(runs.begin(), runs.end());
+  std::sort(sorted.begin(), sorted.end());
+  const double median = median_of(sorted);
+  const auto num_runs = std::int64_t(sorted.size());
+  const std::int64_t rank = std::max<std::int64_t>(interval_rank(num_runs), 1);
+  return {.median = median, .low = sorted[std::size_t(rank - 1)], .high = sorted[std::size_t(num_runs - rank)],
+          .num_outliers = count_outliers(runs, median)};
+}
+
+SampledTime sample_time(const SamplingRule& rule, const std::function<Seconds(std::int64_t num_calls)>& time_calls) {
+  const std::int64_t num_calls = calls_per_run(rule, time_calls);
+  std::vector<double> runs;
+  Seconds spent;
+  SampledTime result;
+  while (!result.is_converged && std::ssize(runs) < rule.most_runs && (runs.empty() || spent < rule.most_time)) {
+    const Seconds time = time_calls(num_calls);
+    spent += time;
+    runs.push_back(time.value / double(num_calls));
+    if (std::ssize(runs) < rule.least_runs) continue;
+    result.statistics = summarise(runs);
+    result.is_converged = std::ssize(runs) >= SamplingRule::kLeastForInterval && is_narrow(result.statistics, rule);
+  }
+  result.statistics = summarise(runs);
+  result.num_runs = std::ssize(runs);
+  return result;
+}
+
+}  // namespace gpuplan

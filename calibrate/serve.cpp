@@ -1,0 +1,124 @@
+// The worker's side of a session. CPU ranks are processes that MPI brought together; GPUs are threads of one process.
+#include <algorithm>
+#include <csignal>
+#include <exception>
+#include <istream>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <thread>
+
+#include <sched.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "calibrate/probes/rotation.h"
+#include "calibrate/runner.h"
+#include "calibrate/session.h"
+#include "device/backend.h"
+
+namespace gpuplan {
+namespace {
+
+/// Where rank 0's lines come from and samples go to.
+struct Client {
+  std::istream& in;
+  std::ostream& out;
+};
+
+std::optional<std::string> read_line(Client& client) {
+  client.out << kWorkerReady << std::endl;
+  std::string line;
+  return std::getline(client.in, line) ? std::optional(line) : std::nullopt;
+}
+
+/// The next line, on every rank; none at the end of input.
+std::optional<std::string> next_line(Client& client, Communicator* ranks) {
+  const bool is_first = !ranks || ranks->rank() == 0;
+  std::optional<std::string> line = is_first ? read_line(client) : std::nullopt;
+  if (!ranks) return line;
+  std::int64_t length = line ? std::ssize(*line) : -1;
+  ranks->broadcast_host(std::as_writable_bytes(std::span(&length, 1)), 0);
+  if (length < 0) return std::nullopt;
+  if (!line) line.emplace(std::size_t(length), ' ');
+  if (length > 0) ranks->broadcast_host(std::as_writable_bytes(std::span(*line)), 0);
+  return line;
+}
+
+/// One rank's loop.
+int serve(ProbeBench& bench, Client& client) {
+  const bool is_first = !bench.ranks || bench.ranks->rank() == 0;
+  while (const auto line = next_line(client, bench.ranks)) {
+    bool is_lost = false;
+    const Sample sample = run_probe(probe_from_json(*line, "standard input"), bench, is_lost);
+    if (is_first) client.out << to_json_line(sample) << std::endl;
+    if (is_lost) return kWorkerLost;
+  }
+  return 0;
+}
+
+/// An equal share of the cores that this process may use.
+int threads_per_rank(std::int64_t num_ranks) {
+  cpu_set_t cores;
+  const int num_cores = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+  return std::max(1, int(num_cores / num_ranks));
+}
+
+int serve_cpu(std::int64_t num_ranks, const SamplingRule& rule, Client& client) {
+  const auto device = device_backend(DeviceKind::Cpu).open({.num_threads = threads_per_rank(num_ranks)});
+  std::unique_ptr<Communicator> ranks;
+  if (num_ranks > 1) ranks = collective_backend(DeviceKind::Cpu).join(*device, {.size = int(num_ranks)});
+  if (ranks && ranks->size() != num_ranks)
+    throw EnvError("started for " + std::to_string(num_ranks) + " ranks, but MPI has " + std::to_string(ranks->size()));
+  ProbeBench bench{.device = *device, .ranks = ranks.get(), .peers = {device.get()}, .rule = rule};
+  return serve(bench, client);
+}
+
+/// One GPU. The others are opened too, for copies to them: their contexts cost what every job with several GPUs pays.
+int serve_one_gpu(const SamplingRule& rule, Client& client) {
+  DeviceBackend& backend = device_backend(DeviceKind::Cuda);
+  std::vector<std::unique_ptr<Device>> devices;
+  ProbeBench bench{.device = *devices.emplace_back(backend.open({})), .rule = rule};
+  for (int i = 1; i < backend.num_devices(); ++i) devices.push_back(backend.open({.index = i}));
+  for (const auto& device : devices) bench.peers.push_back(device.get());
+  return serve(bench, client);
+}
+
+int serve_gpus(int num_ranks, const SamplingRule& rule, Client& client) {
+  DeviceBackend& backend = device_backend(DeviceKind::Cuda);
+  std::vector<std::unique_ptr<Device>> devices;
+  std::vector<Device*> peers;
+  for (int i = 0; i < num_ranks; ++i) peers.push_back(devices.emplace_back(backend.open({.index = i})).get());
+  CollectiveBackend& collectives = collective_backend(DeviceKind::Cuda);
+  const std::string id = collectives.make_id();
+  const auto run_rank = [&](int rank) {
+    const auto ranks = collectives.join(*peers[std::size_t(rank)], {.rank = rank, .size = num_ranks, .id = id});
+    ProbeBench bench{.device = *peers[std::size_t(rank)], .ranks = ranks.get(), .peers = peers, .rule = rule};
+    return serve(bench, client);
+  };
+  std::vector<std::jthread> others;
+  for (int rank = 1; rank < num_ranks; ++rank)
+    others.emplace_back([&run_rank, rank] {
+      try {
+        run_rank(rank);
+      } catch (const std::exception& error) {  // the other ranks would wait for ever: the session tells why this process ended
+        const std::string text = "rank " + std::to_string(rank) + ": " + error.what() + "\n";
+        [[maybe_unused]] const auto ignored = write(STDERR_FILENO, text.data(), text.size());
+        _exit(kWorkerLost);
+      }
+    });
+  return run_rank(0);
+}
+
+}  // namespace
+
+int serve_probes(DeviceKind kind, std::int64_t num_ranks, bool is_quick, std::istream& in, std::ostream& out) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // ranks of an mpirun that was killed must not stay behind
+  Client client{in, out};
+  const SamplingRule rule = sampling_rule(is_quick);
+  if (kind == DeviceKind::Cpu) return serve_cpu(num_ranks, rule, client);
+  return num_ranks == 1 ? serve_one_gpu(rule, client) : serve_gpus(int(num_ranks), rule, client);
+}
+
+}  // namespace gpuplan

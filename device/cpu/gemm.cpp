@@ -1,0 +1,162 @@
+#include "device/cpu/gemm.h"
+
+#include <algorithm>
+#include <list>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+
+#include <fmt/format.h>
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "base/error.h"
+#include "device/cpu/memory.h"
+
+namespace gpuplan {
+namespace {
+
+using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, GemmType, GemmLayout, Dtype, bool, float>;
+Key key_of(const GemmProblem& p) {
+  return {p.m, p.n, p.k, p.batch, p.type, p.layout, p.output, p.accumulates, p.alpha};
+}
+
+dnnl::memory::data_type dnnl_type(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::F32: return dnnl::memory::data_type::f32;
+    case Dtype::BF16: return dnnl::memory::data_type::bf16;
+    case Dtype::F16: return dnnl::memory::data_type::f16;
+    default: break;
+  }
+  fail_check("operands are fp32, bf16 or fp16", "the CPU does not multiply this type", __FILE__, __LINE__);
+}
+
+bool a_is_transposed(const GemmProblem& p) { return p.layout == GemmLayout::WeightGradient; }
+bool b_is_transposed(const GemmProblem& p) { return p.layout == GemmLayout::Forward; }
+
+/// A dense [rows, columns] matrix per problem of the batch, stored by columns when it is the transpose that lies in memory.
+dnnl::memory::desc matrix(const GemmProblem& p, std::int64_t rows, std::int64_t columns, bool is_transposed, Dtype dtype) {
+  dnnl::memory::dims dims{rows, columns};
+  dnnl::memory::dims strides = is_transposed ? dnnl::memory::dims{1, rows} : dnnl::memory::dims{columns, 1};
+  if (p.batch > 1) {
+    dims.insert(dims.begin(), p.batch);
+    strides.insert(strides.begin(), rows * columns);
+  }
+  return {dims, dnnl_type(dtype), strides};
+}
+
+/// alpha as a linear post-operation: output scales (oneDNN 2) and argument scales (3) do not exist in both.
+dnnl::primitive_attr attributes(const GemmProblem& p) {
+  dnnl::post_ops operations;
+  if (p.alpha != 1) {
+#if DNNL_VERSION_MAJOR >= 3
+    operations.append_eltwise(dnnl::algorithm::eltwise_linear, p.alpha, 0);
+#else
+    operations.append_eltwise(1, dnnl::algorithm::eltwise_linear, p.alpha, 0);
+#endif
+  }
+  if (p.accumulates) operations.append_sum(1);
+  dnnl::primitive_attr attr;
+  attr.set_post_ops(operations);
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);  // the library's own belongs to the thread that made the primitive
+  return attr;
+}
+
+dnnl::matmul::primitive_desc describe(const GemmProblem& p, const dnnl::engine& engine) {
+  const Dtype operand = operand_dtype(p.type);
+  const auto a = matrix(p, p.m, p.k, a_is_transposed(p), operand), b = matrix(p, p.k, p.n, b_is_transposed(p), operand);
+  const auto c = matrix(p, p.m, p.n, false, p.output);
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine, a, b, c, attributes(p)};
+#else
+  return {dnnl::matmul::desc(a, b, c), attributes(p), engine};
+#endif
+}
+
+/// A primitive with its arguments; only the addresses change from call to call.
+struct Prepared {
+  dnnl::matmul primitive;
+  std::int64_t scratch_bytes = 0;
+  dnnl::memory a, b, c, scratch;
+
+  Prepared(const GemmProblem& p, const dnnl::engine& engine) {
+    const auto description = describe(p, engine);
+    primitive = dnnl::matmul(description);
+    scratch_bytes = std::int64_t(description.scratchpad_desc().get_size());
+    a = {description.src_desc(), engine, nullptr};
+    b = {description.weights_desc(), engine, nullptr};
+    c = {description.dst_desc(), engine, nullptr};
+    scratch = {description.scratchpad_desc(), engine, nullptr};
+  }
+};
+
+/// oneDNN's matmul packs both operands; its sgemm does not where that costs more than it gives: products with a vector, and
+/// short sums. Measured in bench/gemm_peers.cpp: 66 against 16 GFLOP/s at 1 x 4096 x 4096, 159 against 107 at 2048 x 2048 x 16.
+bool prefers_sgemm(const GemmProblem& p) {
+  constexpr std::int64_t kShortSum = 32;
+  return p.type == GemmType::F32 && p.batch == 1 && (p.m == 1 || p.n == 1 || p.k <= kShortSum);
+}
+
+void sgemm(const GemmProblem& p, const void* a, const void* b, void* c) {
+  const bool ta = a_is_transposed(p), tb = b_is_transposed(p);
+  const auto status = dnnl::sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', p.m, p.n, p.k, p.alpha, static_cast<const float*>(a), ta ? p.m : p.k,
+                                  static_cast<const float*>(b), tb ? p.k : p.n, p.accumulates ? 1.0F : 0.0F, static_cast<float*>(c), p.n);
+  if (status != dnnl::status::success) throw EnvError("oneDNN's sgemm failed");
+}
+
+EnvError refused(const GemmProblem& p, const dnnl::error& error) {
+  return EnvError(fmt::format("oneDNN cannot multiply {} {} {} x {} x {}: {}", to_string(p.type), to_string(p.layout), p.m, p.n, p.k,
+                              error.what()));
+}
+
+}  // namespace
+
+/// The least recently used of kCapacity primitives makes room for a new one; the catalogue's models need fewer at a time.
+struct CpuGemm::State {
+  static constexpr std::size_t kCapacity = 512;
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  std::list<std::pair<Key, Prepared>> by_use;  // latest first
+  std::map<Key, std::list<std::pair<Key, Prepared>>::iterator> by_key;
+  Buffer scratch;
+
+  Prepared& prepare(const GemmProblem& problem) {
+    const Key key = key_of(problem);
+    if (const auto known = by_key.find(key); known != by_key.end()) {
+      by_use.splice(by_use.begin(), by_use, known->second);
+      return by_use.front().second;
+    }
+    by_use.emplace_front(key, Prepared(problem, engine));
+    by_key[key] = by_use.begin();
+    if (by_use.size() > kCapacity) {
+      by_key.erase(by_use.back().first);
+      by_use.pop_back();
+    }
+    Prepared& made = by_use.front().second;
+    if (scratch.size().count < made.scratch_bytes) scratch = host_memory({made.scratch_bytes});
+    return made;
+  }
+};
+
+CpuGemm::CpuGemm() = default;
+CpuGemm::~CpuGemm() = default;
+
+void CpuGemm::run(const GemmProblem& problem, const void* a, const void* b, void* c) {
+  static const std::vector<GemmType> types = gemm_library().types;
+  GPUPLAN_CHECK(std::find(types.begin(), types.end(), problem.type) != types.end(), "this processor does not multiply this type");
+  if (prefers_sgemm(problem)) return sgemm(problem, a, b, c);
+  try {
+    if (!state_) state_ = std::make_unique<State>();
+    Prepared& made = state_->prepare(problem);
+    made.a.set_data_handle(const_cast<void*>(a));
+    made.b.set_data_handle(const_cast<void*>(b));
+    made.c.set_data_handle(c);
+    made.scratch.set_data_handle(state_->scratch.data());
+    made.primitive.execute(state_->stream, {{DNNL_ARG_SRC, made.a}, {DNNL_ARG_WEIGHTS, made.b}, {DNNL_ARG_DST, made.c},
+                                            {DNNL_ARG_SCRATCHPAD, made.scratch}});
+    state_->stream.wait();
+  } catch (const dnnl::error& error) {
+    throw refused(problem, error);
+  }
+}
+
+}  // namespace gpuplan

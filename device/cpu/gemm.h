@@ -1,0 +1,36 @@
+// Matrix products of one stream of the CPU device, by oneDNN. Prepared primitives are kept: making one takes 0.1 to 3 ms.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+
+namespace gpuplan {
+
+/// Used by one thread, and by the OpenMP team of the thread that first runs a problem.
+class CpuGemm {
+ public:
+  CpuGemm();
+  ~CpuGemm();
+  CpuGemm(const CpuGemm&) = delete;
+  CpuGemm& operator=(const CpuGemm&) = delete;
+  /// Returns when C is written. Throws EnvError when oneDNN refuses, BugError for a type the processor does not multiply.
+  void run(const GemmProblem& problem, const void* a, const void* b, void* c);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// What oneDNN is and does with this processor.
+struct GemmLibrary {
+  std::string version;              // "2.6.3"
+  std::string instructions;         // "avx512_core_amx", what it really uses
+  std::vector<GemmType> types;      // that it multiplies faster than by conversion to fp32
+  std::string warning;              // empty, or that the processor has more
+};
+GemmLibrary gemm_library();
+
+}  // namespace gpuplan

@@ -1,0 +1,75 @@
+// Kernels that take every element by itself.
+#include <cmath>
+
+#include "device/cpu/kernels/list.h"
+#include "device/cpu/kernels/number.h"
+#include "device/uniform.h"
+
+namespace gpuplan::GPUPLAN_CPU_VARIANT {
+namespace {
+
+template <class To, class From>
+void cast_as(To* to, const From* from, std::int64_t count) {
+#pragma omp parallel for simd schedule(static) if (count > kAlone)
+  for (std::int64_t i = 0; i < count; ++i) store(to[i], load(from[i]));
+}
+
+/// As with_type, with 8 bits too.
+template <class F>
+GPUPLAN_INLINE void with_any_type(Dtype dtype, F f) {
+  if (dtype == Dtype::F8E4M3) return f(F8{});
+  with_type(dtype, f);
+}
+
+}  // namespace
+
+void fill_uniform(void* to, std::int64_t count, Dtype dtype, float low, float high, std::uint64_t seed) {
+  with_any_type(dtype, [=](auto type) {
+    auto* const out = static_cast<decltype(type)*>(to);
+#pragma omp parallel for schedule(static) if (count > kAlone)
+    for (std::int64_t i = 0; i < count; ++i) store(out[i], uniform(seed, std::uint64_t(i), low, high));
+  });
+}
+
+void cast(void* to, Dtype to_dtype, const void* from, Dtype from_dtype, std::int64_t count) {
+  with_any_type(to_dtype, [=](auto target) {
+    with_any_type(from_dtype, [=](auto source) {
+      cast_as(static_cast<decltype(target)*>(to), static_cast<const decltype(source)*>(from), count);
+    });
+  });
+}
+
+void swiglu(void* out, const void* gate, const void* up, std::int64_t count, Dtype dtype) {
+  with_type(dtype, [=](auto type) {
+    using T = decltype(type);
+    auto* const result = static_cast<T*>(out);
+    const auto* const g = static_cast<const T*>(gate);
+    const auto* const u = static_cast<const T*>(up);
+#pragma omp parallel for simd schedule(static) if (count > kAlone)
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float x = load(g[i]);
+      store(result[i], x / (1.0F + fast_exp(-x)) * load(u[i]));
+    }
+  });
+}
+
+void adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v, std::int64_t count, const AdamW& with) {
+  const float beta1 = with.beta1, beta2 = with.beta2, epsilon = with.epsilon;
+  const float decay = 1.0F - with.learning_rate * with.weight_decay;
+  const float step_size = float(with.learning_rate / (1.0 - std::pow(double(beta1), double(with.step))));
+  const float unbias = float(1.0 / std::sqrt(1.0 - std::pow(double(beta2), double(with.step))));
+  with_type(gradient_dtype, [=](auto type) {
+    const auto* const g = static_cast<const decltype(type)*>(gradient);
+#pragma omp parallel for simd schedule(static) if (count > kAlone)
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float d = load(g[i]);
+      const float mean = beta1 * m[i] + (1.0F - beta1) * d;
+      const float square = beta2 * v[i] + (1.0F - beta2) * d * d;
+      m[i] = mean;
+      v[i] = square;
+      weight[i] = weight[i] * decay - step_size * mean / (sqrtf(square) * unbias + epsilon);
+    }
+  });
+}
+
+}  // namespace gpuplan::GPUPLAN_CPU_VARIANT

@@ -1,0 +1,107 @@
+// Kernels that reduce along rows.
+#include <cmath>
+#include <limits>
+
+#include "device/cpu/kernels/list.h"
+#include "device/cpu/kernels/number.h"
+
+namespace gpuplan::GPUPLAN_CPU_VARIANT {
+namespace {
+
+template <class T>
+GPUPLAN_INLINE float max_of(const T* x, std::int64_t count) {
+  float largest = -std::numeric_limits<float>::infinity();
+#pragma omp simd reduction(max : largest)
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float value = load(x[i]);
+    largest = value > largest ? value : largest;
+  }
+  return largest;
+}
+
+template <class T>
+GPUPLAN_INLINE float sum_of_exp(const T* x, std::int64_t count, float largest) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t i = 0; i < count; ++i) sum += fast_exp(load(x[i]) - largest);
+  return sum;
+}
+
+/// x = exp(x - largest) * factor.
+template <class T>
+GPUPLAN_INLINE void scaled_exp(T* x, std::int64_t count, float largest, float factor) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) store(x[i], fast_exp(load(x[i]) - largest) * factor);
+}
+
+template <class T>
+GPUPLAN_INLINE void zero(T* x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) store(x[i], 0.0F);
+}
+
+template <class T>
+GPUPLAN_INLINE void normalise(T* y, const T* x, const T* weight, std::int64_t hidden, float epsilon) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t i = 0; i < hidden; ++i) sum += load(x[i]) * load(x[i]);
+  const float factor = 1.0F / sqrtf(sum / float(hidden) + epsilon);
+#pragma omp simd
+  for (std::int64_t i = 0; i < hidden; ++i) store(y[i], load(x[i]) * factor * load(weight[i]));
+}
+
+/// The gradient is softmax - one-hot; the label's own logit is read before it is overwritten.
+template <class T>
+GPUPLAN_INLINE float entropy_row(T* logits, std::int64_t vocab, std::int32_t label, float scale) {
+  constexpr std::int32_t kIgnored = -100;
+  if (label == kIgnored) {
+    zero(logits, vocab);
+    return 0;
+  }
+  const float largest = max_of(logits, vocab);
+  const float sum = sum_of_exp(logits, vocab, largest);
+  const float right = load(logits[label]);
+  scaled_exp(logits, vocab, largest, scale / sum);
+  store(logits[label], (fast_exp(right - largest) / sum - 1.0F) * scale);
+  return logf(sum) + largest - right;
+}
+
+}  // namespace
+
+void rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden, float epsilon, Dtype dtype) {
+  with_type(dtype, [=](auto type) {
+    using T = decltype(type);
+#pragma omp parallel for schedule(static) if (rows * hidden > kAlone)
+    for (std::int64_t r = 0; r < rows; ++r)
+      normalise(static_cast<T*>(y) + r * hidden, static_cast<const T*>(x) + r * hidden, static_cast<const T*>(weight), hidden,
+                epsilon);
+  });
+}
+
+void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab, float scale,
+                   Dtype dtype) {
+  with_type(dtype, [=](auto type) {
+    auto* const values = static_cast<decltype(type)*>(logits);
+#pragma omp parallel for schedule(static) if (rows * vocab > kAlone)
+    for (std::int64_t r = 0; r < rows; ++r) losses[r] = entropy_row(values + r * vocab, vocab, labels[r], scale);
+  });
+}
+
+void softmax(void* scores, const AttentionProblem& problem) {
+  const std::int64_t queries = problem.queries, keys = problem.keys, rows = problem.batch * problem.heads * queries;
+  const bool is_causal = problem.is_causal;
+  with_type(problem.dtype, [=](auto type) {
+    auto* const values = static_cast<decltype(type)*>(scores);
+#pragma omp parallel for schedule(static) if (rows * keys > kAlone)
+    for (std::int64_t r = 0; r < rows; ++r) {
+      auto* const row = values + r * keys;
+      const std::int64_t seen = is_causal ? r % queries + keys - queries + 1 : keys;
+      const std::int64_t visible = seen < 0 ? 0 : seen;
+      const float largest = max_of(row, visible);
+      const float sum = sum_of_exp(row, visible, largest);
+      scaled_exp(row, visible, largest, 1.0F / sum);
+      zero(row + visible, keys - visible);
+    }
+  });
+}
+
+}  // namespace gpuplan::GPUPLAN_CPU_VARIANT

@@ -1,0 +1,41 @@
+// Which of the compiled instruction sets this processor runs. Sources that cmake/CpuVariants.cmake compiles several times live
+// in a namespace named after the variant; `pick_variant` chooses among what they define.
+#pragma once
+
+#include <cstdlib>
+#include <string_view>
+
+#ifndef GPUPLAN_CPU_VARIANT
+#define GPUPLAN_CPU_VARIANT baseline
+#endif
+
+namespace gpuplan {
+
+enum class CpuVariant { Baseline, Avx2, Avx512 };
+
+/// The widest that the processor has; GPUPLAN_CPU_VARIANT=baseline or avx2 asks for less (tests run all of them).
+inline CpuVariant cpu_variant() {
+#if defined(__x86_64__)
+  const char* const set = std::getenv("GPUPLAN_CPU_VARIANT");
+  const std::string_view asked = set ? set : "";
+  if (asked == "baseline" || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return CpuVariant::Baseline;
+  if (asked == "avx2" || !__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+      !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
+    return CpuVariant::Avx2;
+  return CpuVariant::Avx512;
+#else
+  return CpuVariant::Baseline;
+#endif
+}
+
+/// One of the three, which are all of one type (elsewhere than on x86 only the first exists).
+#if defined(__x86_64__)
+#define GPUPLAN_PICK_VARIANT(name)                                        \
+  (::gpuplan::cpu_variant() == ::gpuplan::CpuVariant::Avx512 ? avx512::name \
+   : ::gpuplan::cpu_variant() == ::gpuplan::CpuVariant::Avx2 ? avx2::name   \
+                                                             : baseline::name)
+#else
+#define GPUPLAN_PICK_VARIANT(name) (baseline::name)
+#endif
+
+}  // namespace gpuplan
