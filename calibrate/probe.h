@@ -32,6 +32,7 @@ enum class OverheadKind : std::uint8_t { Context, BlasWorkspace, Allocator, Comm
 enum class DispatchKind : std::uint8_t { EmptyKernel, HostEnqueue };
 std::string_view to_string(OverheadKind kind);
 std::string_view to_string(DispatchKind kind);
+std::string_view to_string(AttentionMethod kernel);  // "flash", "eager"
 
 struct Probe {
   ProbeFamily family{};
@@ -40,7 +41,7 @@ struct Probe {
   GemmType type{};
   GemmLayout layout{};
   GemmShape shape;
-  // Attention: heads are in shape.batch, queries = keys in shape.m, head size in shape.k
+  // Attention: heads are in shape.batch, queries = keys in shape.m, head size in shape.k; of `dtype`
   AttentionMethod attention{};
   // Memory: `rows` x `width` elements of `dtype`
   MemoryKernel kernel{};

@@ -23,7 +23,7 @@ constexpr std::array kGpuAttention{AttentionSize{32, 2048}, AttentionSize{16, 51
 constexpr double kAttentionShare = 0.25;
 
 bool is_allowed(const Probe& probe, const ProbeLimits& limits, GemmType type) {
-  return probe.flops() <= kAttentionShare * limits.most_flops(type) && probe.traffic() <= limits.most_memory();
+  return probe.flops() <= kAttentionShare * limits.most_flops(type) && probe.traffic() <= limits.most_operands();
 }
 
 /// Formats that attention kernels exist in.
