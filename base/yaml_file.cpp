@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -25,21 +27,37 @@ namespace {
 
 struct KeyUnit {
   std::string_view ending;
-  double factor;
+  int exponent;  // a unit is 10^exponent x factor base units
+  double factor = 1;
 };
 
-constexpr std::array kByteKeys{KeyUnit{"_mib", 0x1p20}, KeyUnit{"_gib", 0x1p30}};
-constexpr std::array kRateKeys{KeyUnit{"_gb_s", 1e9}, KeyUnit{"_tb_s", 1e12}, KeyUnit{"_gbit_s", 1e9 / 8}};
-constexpr std::array kFlopsKeys{KeyUnit{"_tflops", 1e12}, KeyUnit{"_gflops", 1e9}};
-constexpr std::array kTimeKeys{KeyUnit{"_us", 1e-6}};
+constexpr std::array kByteKeys{KeyUnit{"_mib", 0, 0x1p20}, KeyUnit{"_gib", 0, 0x1p30}};
+constexpr std::array kRateKeys{KeyUnit{"_gb_s", 9}, KeyUnit{"_tb_s", 12}, KeyUnit{"gbit_s", 9, 1.0 / 8}};
+constexpr std::array kFlopsKeys{KeyUnit{"_tflops", 12}, KeyUnit{"_gflops", 9}};
+constexpr std::array kTimeKeys{KeyUnit{"_us", -6}};
 
-/// Base units per unit of `key`, which one of `units` must end.
+/// The unit of `key`, which one of `units` must end.
 template <std::size_t N>
-double factor_of(const std::string& key, const std::array<KeyUnit, N>& units) {
+KeyUnit unit_of(const std::string& key, const std::array<KeyUnit, N>& units) {
   for (const KeyUnit& unit : units)
-    if (key.ends_with(unit.ending)) return unit.factor;
+    if (key.ends_with(unit.ending)) return unit;
   GPUPLAN_CHECK(false, "a key read with a unit must end in that unit");
-  return 0;
+  return units[0];
+}
+
+/// `value`, which stands as `text`, in base units: the decimal point moves before rounding, so that 15.6 GB/s is 15600000000 B/s
+/// to the last bit, and every number that is written (base/yaml_text) comes back.
+double in_base_units(double value, const std::string& text, KeyUnit unit) {
+  if (unit.exponent == 0) return value * unit.factor;
+  const auto mark = std::min(text.find_first_of("eE"), text.size());
+  int exponent = 0;
+  if (mark < text.size()) exponent = std::clamp(std::atoi(text.c_str() + mark + 1), -400, 400);
+  const std::string moved = fmt::format("{}e{}", text.substr(0, mark), exponent + unit.exponent);
+  const char* const begin = moved.data() + (moved.starts_with('+') ? 1 : 0);
+  double exact = 0;
+  const auto [end, error] = std::from_chars(begin, moved.data() + moved.size(), exact);
+  const bool is_read = error == std::errc{} && end == moved.data() + moved.size();
+  return (is_read ? exact : value * std::pow(10, unit.exponent)) * unit.factor;
 }
 
 int line_of(const YAML::Node& node) { return node.Mark().line + 1; }
@@ -146,27 +164,35 @@ std::optional<bool> YamlFields::optional_flag(const std::string& key) {
 }
 
 std::optional<Bytes> YamlFields::optional_bytes(const std::string& key) {
-  const double factor = factor_of(key, kByteKeys);
+  const double factor = unit_of(key, kByteKeys).factor;
   const auto value = optional_number(key, {.most = 0x1p60 / factor});  // 1 EiB, as in a plan file
   return value ? std::optional(Bytes{std::llround(*value * factor)}) : std::nullopt;
 }
 
-std::optional<BytesPerSec> YamlFields::optional_rate(const std::string& key) {
-  const double factor = factor_of(key, kRateKeys);
-  const auto value = optional_number(key);
-  return value ? std::optional(BytesPerSec{*value * factor}) : std::nullopt;
+std::optional<BytesPerSec> YamlFields::optional_rate(const std::string& key, NumberRange range) {
+  const auto value = optional_number(key, range);
+  return value ? std::optional(BytesPerSec{in_base_units(*value, find(key).Scalar(), unit_of(key, kRateKeys))}) : std::nullopt;
 }
 
 std::optional<FlopsPerSec> YamlFields::optional_flops(const std::string& key) {
-  const double factor = factor_of(key, kFlopsKeys);
   const auto value = optional_number(key);
-  return value ? std::optional(FlopsPerSec{*value * factor}) : std::nullopt;
+  return value ? std::optional(FlopsPerSec{in_base_units(*value, find(key).Scalar(), unit_of(key, kFlopsKeys))}) : std::nullopt;
 }
 
 std::optional<Seconds> YamlFields::optional_time(const std::string& key) {
-  const double factor = factor_of(key, kTimeKeys);
   const auto value = optional_number(key);
-  return value ? std::optional(Seconds{*value * factor}) : std::nullopt;
+  return value ? std::optional(Seconds{in_base_units(*value, find(key).Scalar(), unit_of(key, kTimeKeys))}) : std::nullopt;
+}
+
+std::vector<BytesPerSec> YamlFields::rates(const std::string& key, NumberRange range) {
+  std::vector<BytesPerSec> out;
+  const KeyUnit unit = unit_of(key, kRateKeys);
+  const YAML::Node node = find(key);
+  const std::vector<double> values = numbers(key, range);
+  if (!node.IsSequence() && values.size() == 1) return {BytesPerSec{in_base_units(values[0], node.Scalar(), unit)}};
+  for (std::size_t i = 0; i < values.size() && values.size() == node.size(); ++i)
+    out.push_back(BytesPerSec{in_base_units(values[i], node[i].Scalar(), unit)});
+  return out;
 }
 
 std::vector<std::string> YamlFields::texts(const std::string& key) {

@@ -40,15 +40,17 @@ class YamlFields {
   std::optional<double> optional_number(const std::string& key, NumberRange range = {});
   std::optional<bool> optional_flag(const std::string& key);
 
-  /// The unit is the end of the key: `_mib` and `_gib`; `_gb_s`, `_tb_s` and `_gbit_s`; `_tflops`; `_us`.
+  /// The unit is the end of the key: `_mib` and `_gib`; `_gb_s`, `_tb_s` and `_gbit_s`; `_tflops` and `_gflops`; `_us`. Decimal
+  /// units are exact: what base/yaml_text writes comes back to the last bit.
   std::optional<Bytes> optional_bytes(const std::string& key);
-  std::optional<BytesPerSec> optional_rate(const std::string& key);
+  std::optional<BytesPerSec> optional_rate(const std::string& key, NumberRange range = {});
   std::optional<FlopsPerSec> optional_flops(const std::string& key);
   std::optional<Seconds> optional_time(const std::string& key);
 
   /// One value or a list of them; empty when not given.
   std::vector<std::string> texts(const std::string& key);
   std::vector<double> numbers(const std::string& key, NumberRange range = {});
+  std::vector<BytesPerSec> rates(const std::string& key, NumberRange range = {});
 
   YamlFields fields(const std::string& key);  // required mapping
   std::optional<YamlFields> optional_fields(const std::string& key);

@@ -25,8 +25,8 @@ struct Variant {
   std::int64_t num_rings = 1;  // at once, over the same links
 };
 
-Communicator ring_of(const Variant& v) {
-  Communicator c{.axis = Axis::DpShard, .size = v.num_ranks, .shape = {.size = v.num_ranks}};
+CommGroup ring_of(const Variant& v) {
+  CommGroup c{.axis = Axis::DpShard, .size = v.num_ranks, .shape = {.size = v.num_ranks}};
   for (std::int64_t m = 0; m < v.num_kept; ++m) {
     c.ranks.push_back(m * (v.num_ranks / v.num_kept));
     c.next.push_back((c.ranks.back() + 1) % v.num_ranks);
@@ -48,7 +48,7 @@ class RingProgram {
     NetworkLinks links{.capacities = std::vector<BytesPerSec>(std::size_t(v.num_ranks), link.bandwidth),
                        .ring_route = [own](std::int64_t from, std::int64_t, const GroupShape&) { return own(from); },
                        .route = [own](std::int64_t from, std::int64_t) { return own(from); },
-                       .copy_route = [own](std::int64_t rank, CopyKind) { return own(rank); }};
+                       .copy_route = [own](std::int64_t rank, HostCopy) { return own(rank); }};
     network_ = make_flow_network(std::vector(std::size_t(v.num_rings), ring_of(v)), comm, std::move(links), queue_);
   }
 
@@ -57,7 +57,7 @@ class RingProgram {
     SimTime now;
     std::vector<Finished> finished;
     while (!queue_.empty()) {
-      const Event event = queue_.pop();
+      const SimEvent event = queue_.pop();
       now = event.time;
       if (event.target == EventTarget::Engine) {
         join(event.index, now);

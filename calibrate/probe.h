@@ -32,7 +32,7 @@ enum class OverheadKind : std::uint8_t { Context, BlasWorkspace, Allocator, Comm
 enum class DispatchKind : std::uint8_t { EmptyKernel, HostEnqueue };
 std::string_view to_string(OverheadKind kind);
 std::string_view to_string(DispatchKind kind);
-std::string_view to_string(AttentionKernel kernel);  // "flash", "eager"
+std::string_view to_string(AttentionMethod kernel);  // "flash", "eager"
 
 struct Probe {
   ProbeFamily family{};
@@ -41,26 +41,24 @@ struct Probe {
   GemmType type{};
   GemmLayout layout{};
   GemmShape shape;
-  // Attention: heads are in shape.batch, queries = keys in shape.m, head size in shape.k; of `dtype`
-  AttentionKernel attention{};
+  // Attention: heads are in shape.batch, queries = keys in shape.m, head size in shape.k
+  AttentionMethod attention{};
   // Memory: `rows` x `width` elements of `dtype`
   MemoryKernel kernel{};
   Dtype dtype = Dtype::F32;
   std::int64_t rows{}, width{};
   // Copy, Collective, Overlap
   CopyPath path{};
-  int peer = 0;  // Peer: rank r writes to device r + peer
+  int peer = 0;
   CollectiveKind collective{};
   RankScope scope{};
   std::int64_t group_ranks = 1;  // in each group of the scope
-  Bytes bytes;                   // of the whole tensor, of `dtype`
+  Bytes bytes;                   // of the whole tensor
   OverheadKind overhead{};
   DispatchKind dispatch{};
 
   /// "gemm fp32 forward 512x2048x512 ranks=1": unique, stable, and what resuming compares.
   std::string key() const;
-  GemmProblem product() const;                  // Gemm, Overlap; the result has the operands' dtype (bf16 for fp8)
-  AttentionProblem attention_problem() const;
   double flops() const;  // 0 where none
   Bytes traffic() const;  // least bytes the work must move through memory or over the link; 0 where none
 };

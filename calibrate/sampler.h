@@ -15,7 +15,7 @@ struct SamplingRule {
   std::int64_t num_warmups = 2;
   std::int64_t least_runs = 7, most_runs = 200;
   Seconds most_time{0.6};            // of all runs together; the first is always made
-  Seconds least_batch{200e-6};       // shorter calls are timed several at a time
+  Seconds least_batch{500e-6};       // shorter calls are timed several at a time
 
   static constexpr std::int64_t kLeastForInterval = 6;   // fewer runs have no 95 % interval: never converged
   static constexpr std::int64_t kMostCalls = 1 << 16;    // in a batch, of a clock that does not move

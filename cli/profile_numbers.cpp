@@ -17,25 +17,21 @@ struct NumberList {
   std::vector<ProfileNumber> numbers;
   std::string fit;
 
-  void add(const char* what, NumberUnit unit, const Fitted& number) { numbers.push_back({fit + ": " + what, unit, {}, number}); }
+  void add(std::string_view what, NumberUnit unit, const Fitted& number) { numbers.push_back({fmt::format("{}: {}", fit, what), unit, {}, number}); }
 };
 
-void add_surface(NumberList& list, const GemmSurface& s) {
-  list.add("rate", NumberUnit::FlopsPerSecond, s.rate);
-  list.add("bandwidth", NumberUnit::BytesPerSecond, s.bandwidth);
-  list.add("launch", NumberUnit::Seconds, s.launch);
-  list.add("m half", NumberUnit::Elements, s.m_half);
-  list.add("n half", NumberUnit::Elements, s.n_half);
-  list.add("k half", NumberUnit::Elements, s.k_half);
-  list.add("wave loss", NumberUnit::Share, s.wave_loss);
-  list.add("exposed", NumberUnit::Share, s.exposed);
+/// The unit of a surface's parameter; one without is a length or a share, plain either way.
+NumberUnit unit_of(const GemmParameter& parameter) {
+  if (parameter.unit == "FLOP/s") return NumberUnit::FlopsPerSecond;
+  if (parameter.unit == "B/s") return NumberUnit::BytesPerSecond;
+  return parameter.unit == "s" ? NumberUnit::Seconds : NumberUnit::Plain;
 }
 
 void add_load(NumberList& list, const MachineLoad& load) {
   const std::string suffix = ranks_suffix(load.num_ranks);
   for (const GemmSurface& surface : load.gemm) {
     list.fit = gemm_name(surface) + suffix;
-    add_surface(list, surface);
+    for (const GemmParameter& parameter : kGemmParameters) list.add(parameter.name, unit_of(parameter), surface.*parameter.member);
   }
   for (const KernelRate& rate : load.kernels) {
     list.fit = kernel_name(rate) + suffix;
@@ -91,8 +87,7 @@ std::string number_text(const ProfileNumber& n) {
     case NumberUnit::FlopsPerSecond: return format_rate(FlopsPerSec{n.number.value});
     case NumberUnit::BytesPerSecond: return format_rate(BytesPerSec{n.number.value});
     case NumberUnit::Seconds: return format_short_duration(Seconds{n.number.value});
-    case NumberUnit::Elements: return fmt::format("{:.3g}", n.number.value);
-    case NumberUnit::Share: return fmt::format("{:.3g}", n.number.value);
+    case NumberUnit::Plain: return fmt::format("{:.3g}", n.number.value);
     case NumberUnit::Own: break;
   }
   constexpr std::size_t kShort = 4;  // "us", "GB/s"; the unit of a share is a sentence
@@ -100,7 +95,7 @@ std::string number_text(const ProfileNumber& n) {
 }
 
 std::string unit_name(const ProfileNumber& number) {
-  constexpr std::array<const char*, 5> kNames{"FLOP/s", "B/s", "s", "elements", "share"};
+  constexpr std::array<const char*, 4> kNames{"FLOP/s", "B/s", "s", ""};
   return number.unit == NumberUnit::Own ? number.own_unit : kNames[std::size_t(number.unit)];
 }
 

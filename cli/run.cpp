@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cli/arguments.h"
+#include "cli/calibrate_worker.h"
 #include "cli/commands.h"
 #include "cli/render/help.h"
 #include "cli/render/text.h"
@@ -31,6 +32,7 @@ int dispatch(const std::vector<std::string>& args, Console& console) {
     console.err << help_text(app, console.screen);
     return kWrongInput;
   }
+  if (args.front() == kWorkerCommand) return run_worker({args.begin() + 1, args.end()}, console);
   const Parsed parsed = parse(app, args);
   if (parsed.wants_version)
     console.print(fmt::format("gpuplan {}\n", GPUPLAN_VERSION));

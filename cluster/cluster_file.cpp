@@ -20,9 +20,23 @@ namespace fs = std::filesystem;
 constexpr double kMostPerNode = 1024;
 constexpr NumberRange kPositive{.least = 1e-3};  // GB/s, Gbit/s: a link that carries nothing is a mistake
 
+/// The kind index of one of the file's own GPUs; kinds begin with those that are used.
+std::optional<std::size_t> own_kind(ClusterFile& cluster, const std::string& text) {
+  for (StatedGpu& own : cluster.own_gpus) {
+    if (own.name != text) continue;
+    if (!own.kind) {
+      own.kind = cluster.node.kinds.size();
+      cluster.node.kinds.push_back(own.gpu);
+    }
+    return own.kind;
+  }
+  return std::nullopt;
+}
+
 /// The kind index of a GPU in the machine, read once.
 std::optional<std::size_t> kind_index(ClusterFile& cluster, YamlFields& top, const std::string& key,
                                       const std::string& text) {
+  if (const auto own = own_kind(cluster, text)) return own;
   try {
     const GpuChoice choice = resolve_gpu(text);
     auto& kinds = cluster.node.kinds;
@@ -46,21 +60,34 @@ void read_gpus(YamlFields& top, ClusterFile& cluster) {
     for (const std::string& text : top.texts("gpus"))
       if (const auto kind = kind_index(cluster, top, "gpus", text)) ranks.push_back(*kind);
     const auto stated = top.optional_integer("gpus_per_node", {.least = 1, .most = kMostPerNode});
-    if (stated && *stated != std::int64_t(ranks.size()))
-      top.report("gpus_per_node", fmt::format("is {}, but 'gpus' lists {}", *stated, ranks.size()));
+    const auto num_listed = std::int64_t(ranks.size());
+    cluster.node.gpus_per_node = stated && cluster.num_gpus == num_listed ? *stated : num_listed;
+    if (stated && *stated != cluster.node.gpus_per_node)
+      top.report("gpus_per_node", fmt::format("is {}, but 'gpus' lists {}", *stated, num_listed));
   } else {
     const std::string text = top.text("gpu");
     const auto kind = text.empty() ? std::nullopt : kind_index(cluster, top, "gpu", text);
     const auto count = top.integer("gpus_per_node", {.least = 1, .most = kMostPerNode});
     if (kind) ranks.assign(std::size_t(count), *kind);
+    cluster.node.gpus_per_node = std::int64_t(ranks.size());
   }
-  cluster.node.gpus_per_node = std::int64_t(ranks.size());
 }
 
 std::string unknown_fabric(const std::string& name) {
   const auto names = fabric_names();
   return fmt::format("unknown fabric '{}'; {}", name,
                      did_you_mean(name, names, fmt::format("use one of {}", fmt::join(names, ", "))));
+}
+
+/// What rings over a level were measured to reach.
+StatedLink read_link(YamlFields& fields) {
+  StatedLink link;
+  if (const auto range = fields.rates("busbw_gb_s", kPositive); !range.empty())
+    link.bus = *std::min_element(range.begin(), range.end());
+  link.all_reduce_bus = fields.optional_rate("all_reduce_busbw_gb_s", kPositive);
+  link.latency = fields.optional_time("latency_us");
+  link.source = fields.optional_text("source").value_or("stated in the cluster file");
+  return link;
 }
 
 void read_intra(YamlFields& top, Machine& node) {
@@ -78,14 +105,10 @@ void read_intra(YamlFields& top, Machine& node) {
     intra->report("fabric", unknown_fabric(name));
   node.pcie_generation = intra->optional_integer("pcie_generation", {.least = 1, .most = 6});
   node.pcie_lanes = intra->optional_integer("pcie_lanes", {.least = 1, .most = 16});
-  if (const auto range = intra->numbers("busbw_gb_s", kPositive); !range.empty())
-    node.bus = BytesPerSec{*std::min_element(range.begin(), range.end()) * 1e9};
-  if (const auto rate = intra->optional_number("all_reduce_busbw_gb_s", kPositive))
-    node.all_reduce_bus = BytesPerSec{*rate * 1e9};
-  if (const auto rate = intra->optional_number("per_direction_gb_s", kPositive)) node.nvlink = BytesPerSec{*rate * 1e9};
-  node.latency = intra->optional_time("latency_us");
+  node.intra = read_link(*intra);
+  node.nvlink = intra->optional_rate("per_direction_gb_s", kPositive);
   node.fabric_note = intra->optional_text("note").value_or("");
-  node.link_source = intra->optional_text("source").value_or("stated in the cluster file");
+  node.fabric_text = intra->optional_text("fabric_text").value_or("");
   intra->allow({"pairs", "per_pair_per_direction_gb_s", "switches", "nvls", "numa_split", "domain_gpus",
                 "aggregate_tb_s", "kind"});
   intra->refuse_unknown();
@@ -110,27 +133,44 @@ void read_host(YamlFields& top, Machine& node) {
   auto host = top.optional_fields("host");
   if (!host) return;
   node.host_memory = host->optional_bytes("memory_gib").value_or(Bytes{});
+  node.host_link = host->optional_rate("link_gb_s", kPositive);
+  node.host_cores = host->optional_integer("cores", {.most = double(kMostGpus)}).value_or(0);
   read_sockets(*host, node);
   host->allow({"vcpus", "cpu", "cpus", "pcie", "trays", "gpus_per_tray", "note", "source"});
   host->refuse_unknown();
 }
 
-void read_network(YamlFields& top, ClusterFile& cluster) {
-  auto inter = top.optional_fields("inter");
-  if (!inter) return;
-  YamlFields nics = inter->fields("nics");
+void read_nics(YamlFields& inter, ClusterFile& cluster) {
+  YamlFields nics = inter.fields("nics");
   const auto count = nics.integer("count", {.least = 1, .most = kMostPerNode});
   const double gbit = nics.number("gbit_s", kPositive);
   nics.refuse_unknown();
+  cluster.node.layout.nics.assign(std::size_t(count), {-1, -1, BytesPerSec{gbit * 1e9 / 8}, {}});
+  cluster.has_network = true;
+}
+
+void read_network(YamlFields& top, ClusterFile& cluster) {
+  auto inter = top.optional_fields("inter");
+  if (!inter) return;
+  cluster.node.inter = read_link(*inter);
+  auto layout_fields = top.optional_fields("layout");
+  const bool is_said_elsewhere = cluster.node.inter.bus || (layout_fields && layout_fields->has("nics"));
+  if (!is_said_elsewhere || inter->is_given("nics")) read_nics(*inter, cluster);
+  cluster.has_network |= cluster.node.inter.bus.has_value();
   NodeLayout& layout = cluster.node.layout;
-  layout.nics.assign(std::size_t(count), {-1, -1, BytesPerSec{gbit * 1e9 / 8}, {}});
   layout.leaf_nodes = inter->optional_integer("leaf_nodes", {.least = 1, .most = double(kMostGpus)}).value_or(0);
   layout.oversubscription = inter->optional_number("oversubscription", {.least = 1, .most = 1000}).value_or(1);
-  inter->allow({"network", "headline_gbit_s", "note", "source", "kind"});
+  inter->allow({"network", "headline_gbit_s", "note", "source", "kind", "nics"});
   inter->refuse_unknown();
+}
+
+/// A GPU's share of the adapters, wherever these are listed.
+void share_adapters(ClusterFile& cluster) {
+  double sum = 0;
+  for (const DevicePlace& nic : cluster.node.layout.nics) sum += nic.rate.value;
+  if (sum <= 0) return;
   cluster.has_network = true;
-  const double gpus = double(std::max<std::int64_t>(1, cluster.node.gpus_per_node));
-  cluster.node.nic_per_gpu = BytesPerSec{double(count) * gbit * 1e9 / 8 / gpus};
+  cluster.node.nic_per_gpu = BytesPerSec{sum / double(std::max<std::int64_t>(1, cluster.node.gpus_per_node))};
 }
 
 /// What this very card sustains, where it is not what the catalogue says of its product.
@@ -154,6 +194,8 @@ void read_overrides(YamlFields& top, ClusterFile& cluster) {
 void read_price(YamlFields& top, ClusterFile& cluster) {
   cluster.states_price = top.has("price_usd_h");
   cluster.usd_per_hour = top.optional_number("price_usd_h", {.most = 1e9});
+  cluster.usd_per_gpu_hour = top.optional_number("price_usd_gpu_h", {.most = 1e9});
+  if (cluster.states_price && cluster.usd_per_gpu_hour) top.report("price_usd_gpu_h", "stands beside 'price_usd_h': give one of them");
   cluster.price_source = top.optional_text("price_source").value_or("stated in the cluster file");
 }
 
@@ -169,7 +211,7 @@ Machine sized(const ClusterFile& cluster, std::int64_t num_gpus) {
                      "describe the network in a cluster file under 'inter:'");
   machine.kind_of_rank.clear();
   for (std::int64_t rank = 0; rank < num_gpus; ++rank)
-    machine.kind_of_rank.push_back(cluster.node.kind_of_rank[std::size_t(rank % per_node)]);
+    machine.kind_of_rank.push_back(cluster.node.kind_of_rank[std::size_t(rank) % cluster.node.kind_of_rank.size()]);
   machine.gpus_per_node = std::min(per_node, num_gpus);
   return machine;
 }
@@ -188,6 +230,11 @@ void drop_unused_kinds(Machine& machine) {
 }
 
 void set_price(ClusterSpec& spec, const ClusterFile& cluster, const Machine& machine) {
+  if (cluster.usd_per_gpu_hour) {
+    spec.price_per_gpu_hour = cluster.usd_per_gpu_hour;
+    spec.price_source = cluster.price_source;
+    return;
+  }
   if (!cluster.states_price) return price_from_catalogue(spec, machine);
   if (!cluster.usd_per_hour) return;
   spec.price_per_gpu_hour = *cluster.usd_per_hour * double(spec.num_nodes()) / double(spec.num_gpus());
@@ -227,16 +274,20 @@ ClusterFile read_cluster_file(const fs::path& path, const std::optional<std::str
   cluster.id = top.optional_text("id").value_or(path.stem().string());
   cluster.name = top.optional_text("name").value_or(cluster.id);
   cluster.file = path.string();
+  cluster.own_gpus = read_gpu_specs(top);
+  cluster.num_gpus = top.optional_integer("num_gpus", {.least = 1, .most = double(kMostGpus)});
   read_gpus(top, cluster);
   cluster.num_nodes = top.optional_integer("num_nodes", {.least = 1, .most = double(kMostGpus)}).value_or(1);
   read_intra(top, cluster.node);
   read_host(top, cluster.node);
   read_network(top, cluster);
   read_layout(top, cluster.node);
+  share_adapters(cluster);
   read_overrides(top, cluster);
   read_price(top, cluster);
   if (cluster.num_nodes > 1 && !cluster.has_network)
     top.report("num_nodes", "several machines need a network: add 'inter:'");
+  for (std::string& assumed : top.texts("assumptions")) cluster.assumptions.push_back(std::move(assumed));
   top.allow({"node_shape", "source", "notes"});
   top.refuse_unknown();
   file.finish("the keys are explained in data/clusters/README.md");
@@ -250,7 +301,7 @@ ClusterSpec load_cluster(const std::string& preset_or_file, std::optional<std::i
   const ClusterFile cluster = read_cluster_file(find_cluster_file(std::string(trim(preset_or_file))), gpu);
   if (num_gpus && *num_gpus < 1)
     throw InputError("--cluster", fmt::format("{} GPUs are too few", *num_gpus), "must be 1 or more");
-  const auto all = cluster.num_nodes * cluster.node.gpus_per_node;
+  const auto all = cluster.num_gpus.value_or(cluster.num_nodes * cluster.node.gpus_per_node);
   Machine machine = sized(cluster, num_gpus.value_or(all));
   drop_unused_kinds(machine);
   ClusterSpec spec = build_cluster(machine);
@@ -260,7 +311,7 @@ ClusterSpec load_cluster(const std::string& preset_or_file, std::optional<std::i
   spec.assumptions = cluster.assumptions;
   set_price(spec, cluster, machine);
   const auto whole = spec.num_nodes() * cluster.node.gpus_per_node;
-  if (spec.num_gpus() != whole)
+  if (spec.num_gpus() != whole && spec.num_gpus() != cluster.num_gpus)
     spec.assumptions.push_back(fmt::format("{} of the {} GPUs of {} {} are used{}", spec.num_gpus(), whole,
                                            spec.num_nodes(), spec.num_nodes() == 1 ? "machine" : "machines",
                                            cluster.usd_per_hour ? "; the whole is paid" : ""));

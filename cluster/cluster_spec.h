@@ -28,6 +28,7 @@ struct GpuSpec {
   bool is_plan_only{};                              // AMD, V100: planned, not run
   bool is_cpu{};                                    // `Nxcpu`: ranks on this host
   std::string source;
+  bool operator==(const GpuSpec&) const = default;
 };
 
 /// A price of one GPU for one hour.
@@ -46,6 +47,7 @@ struct LinkCost {
   BytesPerSec bandwidth;      // bus bandwidth, as nccl-tests defines busbw, of all-gather and reduce-scatter
   BytesPerSec all_reduce_bandwidth;   // larger where NVLS reduces in the switch
   std::string source;
+  bool operator==(const LinkCost&) const = default;
 };
 
 /// A machine or several alike. Ranks are numbered node by node.
@@ -70,6 +72,7 @@ struct ClusterSpec {
   std::int64_t num_gpus() const { return std::int64_t(gpus.size()); }
   std::int64_t num_nodes() const { return ceil_div(num_gpus(), gpus_per_node); }
   bool is_mixed() const;
+  bool operator==(const ClusterSpec&) const = default;
 };
 
 /// Reads `--gpus`: "4xA6000", "2x4090,2x3090", "A100", "8xcpu", "local". Throws InputError naming the nearest GPUs,

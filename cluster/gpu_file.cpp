@@ -1,6 +1,7 @@
 #include "cluster/gpu_file.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -9,9 +10,6 @@
 
 namespace gpuplan {
 namespace {
-
-/// The oldest NVIDIA capability that CUDA 13 still compiles for.
-constexpr double kOldestRunnableCapability = 7.5;
 
 FabricKind read_fabric(YamlFields& fields) {
   const std::string name = fields.text("fabric");
@@ -144,12 +142,8 @@ void read_prices(YamlFields& top, std::vector<GpuPrice>& prices) {
 /// The datasheet's figures are for the card; a card with several devices shares them out.
 void share_out(GpuFile& gpu) {
   const double parts = double(gpu.devices_per_card);
-  GpuSpec& spec = gpu.spec;
-  spec.memory_bandwidth = spec.memory_bandwidth / parts;
-  for (FlopsPerSec* rate :
-       {&spec.fp32, &spec.tf32, &spec.fp16, &spec.bf16, &spec.fp8, &spec.gemm_fp32, &spec.gemm_fp16, &spec.gemm_bf16})
-    *rate = *rate / parts;
-  spec.sm_count /= gpu.devices_per_card;
+  gpu.spec.memory_bandwidth = gpu.spec.memory_bandwidth / parts;
+  scale_compute(gpu.spec, 1 / parts);
 }
 
 bool is_plan_only(const GpuSpec& spec, YamlFields& top) {
@@ -194,6 +188,13 @@ GpuFile read_gpu_file(const std::filesystem::path& path) {
   top.refuse_unknown();
   file.finish("the fields are explained in data/gpus/README.md");
   return gpu;
+}
+
+void scale_compute(GpuSpec& gpu, double factor) {
+  for (FlopsPerSec* rate :
+       {&gpu.fp32, &gpu.tf32, &gpu.fp16, &gpu.bf16, &gpu.fp8, &gpu.gemm_fp32, &gpu.gemm_fp16, &gpu.gemm_bf16})
+    *rate = *rate * factor;
+  gpu.sm_count = std::llround(double(gpu.sm_count) * factor);
 }
 
 const RingFigure* find_ring(const GpuFile& gpu, FabricKind fabric, std::int64_t num_gpus) {

@@ -10,6 +10,9 @@
 
 namespace gpuplan {
 
+/// The oldest NVIDIA capability that CUDA 13 still compiles for; older ones are planned, not run.
+inline constexpr double kOldestRunnableCapability = 7.5;
+
 /// Everything a GPU is called. All texts are compared without case and separators.
 struct GpuNames {
   std::string id;
@@ -55,6 +58,9 @@ GpuNames read_gpu_names(YamlFields& fields);
 
 /// The figure for `num_gpus` over `fabric`; nullptr when nothing was measured.
 const RingFigure* find_ring(const GpuFile& gpu, FabricKind fabric, std::int64_t num_gpus);
+
+/// Multiplies every compute rate and the number of multiprocessors; memory stays.
+void scale_compute(GpuSpec& gpu, double factor);
 
 /// The lowest on-demand price, else the lowest of any kind; nullptr when none is known.
 const GpuPrice* cheapest(const std::vector<GpuPrice>& prices);

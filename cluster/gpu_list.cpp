@@ -10,7 +10,7 @@
 #include "cluster/cpu_ranks.h"
 #include "cluster/fabric.h"
 #include "cluster/gpu_names.h"
-#include "cluster/local_gpus.h"
+#include "cluster/local_machine.h"
 #include "cluster/machine.h"
 
 namespace gpuplan {
@@ -71,15 +71,6 @@ void add(Machine& machine, const GpuFile& gpu, std::int64_t num_devices) {
   machine.kind_of_rank.insert(machine.kind_of_rank.end(), std::size_t(num_devices), index);
 }
 
-/// Different products share only PCIe, and address each other only within one architecture.
-FabricKind shared_fabric(const std::vector<GpuFile>& kinds) {
-  const auto is_like_first = [&](const GpuFile& gpu) {
-    return gpu.spec.has_p2p_over_pcie && gpu.spec.architecture == kinds.front().spec.architecture;
-  };
-  if (kinds.size() == 1) return kinds.front().machine.fabric;
-  return std::all_of(kinds.begin(), kinds.end(), is_like_first) ? FabricKind::Pcie : FabricKind::PcieHostStaged;
-}
-
 std::int64_t usual_node_size(const std::vector<GpuFile>& kinds) {
   std::int64_t least = kinds.front().machine.gpus_per_node;
   for (const GpuFile& gpu : kinds) least = std::min(least, gpu.machine.gpus_per_node);
@@ -113,6 +104,15 @@ std::string bridge_text(const Machine& machine) {
 
 }  // namespace
 
+/// Different products share only PCIe, and address each other only within one architecture.
+FabricKind usual_fabric(const std::vector<GpuFile>& kinds) {
+  const auto is_like_first = [&](const GpuFile& gpu) {
+    return gpu.spec.has_p2p_over_pcie && gpu.spec.architecture == kinds.front().spec.architecture;
+  };
+  if (kinds.size() == 1) return kinds.front().machine.fabric;
+  return std::all_of(kinds.begin(), kinds.end(), is_like_first) ? FabricKind::Pcie : FabricKind::PcieHostStaged;
+}
+
 std::vector<NamedGpus> split_gpu_list(const std::string& text) {
   if (trim(text).empty()) throw InputError("", "is empty", kExample);
   std::vector<NamedGpus> parts;
@@ -127,7 +127,7 @@ std::vector<NamedGpus> split_gpu_list(const std::string& text) {
   return parts;
 }
 
-ClusterSpec cluster_of(const std::vector<NamedGpus>& parts, NodeRule rule) {
+ClusterSpec cluster_of(const std::vector<NamedGpus>& parts) {
   Machine machine;
   std::vector<std::string> assumptions;
   const auto assume = [&](std::string text) {
@@ -142,12 +142,12 @@ ClusterSpec cluster_of(const std::vector<NamedGpus>& parts, NodeRule rule) {
       assume(fmt::format("one {} is {}: {} are {} ranks", part.name, plural(gpu.devices_per_card, "device"),
                          plural(part.num_cards, "card"), part.num_cards * gpu.devices_per_card));
     if (!gpu.machine.assumption.empty() && part.num_cards > 1) assume(gpu.machine.assumption);
-    add(machine, gpu, part.num_cards * (rule == NodeRule::OneMachine ? 1 : gpu.devices_per_card));
+    add(machine, gpu, part.num_cards * gpu.devices_per_card);
   }
   const auto num_gpus = std::int64_t(machine.kind_of_rank.size());
-  machine.fabric = shared_fabric(machine.kinds);
+  machine.fabric = usual_fabric(machine.kinds);
   machine.nic_per_gpu = usual_nic(machine.kinds);
-  machine.gpus_per_node = rule == NodeRule::OneMachine ? num_gpus : std::min(num_gpus, usual_node_size(machine.kinds));
+  machine.gpus_per_node = std::min(num_gpus, usual_node_size(machine.kinds));
   ClusterSpec cluster = build_cluster(machine);
   price_from_catalogue(cluster, machine);
   cluster.assumptions = std::move(assumptions);
@@ -165,9 +165,9 @@ ClusterSpec parse_gpus(const std::string& text) {
       if (is_word(part, "cpu") && is_list)
         throw InputError("", "'cpu' cannot be mixed with GPUs", "write for example --gpus 4xcpu");
     }
-    ClusterSpec cluster = is_word(parts.front(), "local") ? local_cluster(query_local_gpus())
+    ClusterSpec cluster = is_word(parts.front(), "local") ? local_cluster(query_local_machine())
                           : is_word(parts.front(), "cpu") ? cpu_cluster(parts.front().num_cards, read_host_facts())
-                                                          : cluster_of(parts, NodeRule::UsualNodes);
+                                                          : cluster_of(parts);
     cluster.name = std::string(trim(text));
     return cluster;
   } catch (const InputError& error) {

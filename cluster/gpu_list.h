@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/cluster_spec.h"
+#include "cluster/gpu_file.h"
 
 namespace gpuplan {
 
@@ -15,12 +15,13 @@ struct NamedGpus {
   std::string name;
 };
 
-enum class NodeRule : std::uint8_t { UsualNodes, OneMachine };
-
 /// The parts of "4xA6000, 2 x 4090". Throws InputError.
 std::vector<NamedGpus> split_gpu_list(const std::string& text);
 
 /// The machines these GPUs usually stand in, with what was assumed.
-ClusterSpec cluster_of(const std::vector<NamedGpus>& parts, NodeRule rule);
+ClusterSpec cluster_of(const std::vector<NamedGpus>& parts);
+
+/// What joins such GPUs in one machine when nobody says.
+FabricKind usual_fabric(const std::vector<GpuFile>& kinds);
 
 }  // namespace gpuplan

@@ -7,7 +7,8 @@
 namespace gpuplan {
 namespace {
 
-constexpr NumberRange kRate{.least = 1e-3};  // GB/s
+constexpr NumberRange kRate{.least = 1e-3};  // GB/s, Gbit/s
+constexpr double kMostDevices = 4096;
 
 /// Numbers of GPUs or adapters of this machine.
 std::vector<std::size_t> indices(YamlFields& fields, const std::string& key, std::size_t count) {
@@ -21,9 +22,7 @@ std::vector<std::size_t> indices(YamlFields& fields, const std::string& key, std
   return out;
 }
 
-BytesPerSec rate(YamlFields& fields, const std::string& key) {
-  return BytesPerSec{fields.optional_number(key, kRate).value_or(0) * 1e9};
-}
+BytesPerSec rate(YamlFields& fields, const std::string& key) { return fields.optional_rate(key, kRate).value_or(BytesPerSec{}); }
 
 /// Everything in slots of the sockets, in order, before switches move some of it.
 void place_in_slots(NodeLayout& layout, std::int64_t num_gpus, std::int64_t sockets) {
@@ -51,9 +50,9 @@ void read_switches(YamlFields& fields, NodeLayout& layout) {
     if (some && nic.bridge < 0) nic.bridge = 0;
 }
 
-void read_direct_links(YamlFields& fields, NodeLayout& layout) {
+void read_direct_links(YamlFields& fields, NodeLayout& layout, std::size_t num_gpus) {
   for (YamlFields& row : fields.list("nvlinks")) {
-    const auto pair = indices(row, "gpus", layout.gpus.size());
+    const auto pair = indices(row, "gpus", num_gpus);
     const auto links = row.optional_integer("links", {.least = 1, .most = 64}).value_or(1);
     const BytesPerSec reached = rate(row, "busbw_gb_s");
     row.refuse_unknown();
@@ -64,22 +63,56 @@ void read_direct_links(YamlFields& fields, NodeLayout& layout) {
   }
 }
 
+std::int64_t index(YamlFields& fields, const std::string& key) {
+  return fields.optional_integer(key, {.most = kMostDevices}).value_or(-1);
+}
+
+std::vector<DevicePlace> read_places(YamlFields& fields, const std::string& key) {
+  std::vector<DevicePlace> out;
+  for (YamlFields& row : fields.list(key)) {
+    out.push_back({index(row, "bridge"), index(row, "switch"), row.optional_rate("gbit_s", kRate).value_or(BytesPerSec{}),
+                   row.optional_text("name").value_or("")});
+    row.refuse_unknown();
+  }
+  return out;
+}
+
+/// Everything by its place, as gpuplan writes it: nothing is filled in.
+void read_exact(YamlFields& fields, NodeLayout& layout) {
+  layout.sockets = fields.integer("sockets", {.most = kMostDevices});
+  layout.bridges.clear();
+  for (const double socket : fields.is_given("host_bridges") ? fields.numbers("host_bridges", {.most = kMostDevices}) : std::vector<double>{})
+    layout.bridges.push_back(std::int64_t(socket));
+  for (YamlFields& row : fields.list("switches")) {
+    layout.switches.push_back({index(row, "bridge"), index(row, "above"), rate(row, "uplink_gb_s")});
+    row.refuse_unknown();
+  }
+  layout.gpus = read_places(fields, "gpus");
+  if (fields.is_given("nics")) layout.nics = read_places(fields, "nics");
+}
+
 }  // namespace
 
 void read_layout(YamlFields& top, Machine& node) {
   auto fields = top.optional_fields("layout");
   if (!fields || node.gpus_per_node == 0) return;
   NodeLayout& layout = node.layout;
-  const std::int64_t usual = node.gpus_per_node > 4 ? 2 : 1;
-  place_in_slots(layout, node.gpus_per_node, layout.sockets > 0 ? layout.sockets : usual);
-  read_switches(*fields, layout);
-  read_direct_links(*fields, layout);
+  const bool is_exact = fields->is_given("sockets");
+  if (is_exact) {
+    read_exact(*fields, layout);
+  } else {
+    const std::int64_t usual = node.gpus_per_node > 4 ? 2 : 1;
+    place_in_slots(layout, node.gpus_per_node, layout.sockets > 0 ? layout.sockets : usual);
+    read_switches(*fields, layout);
+  }
+  read_direct_links(*fields, layout, is_exact ? std::size_t(kMostDevices) : layout.gpus.size());
   layout.memory_bandwidth = rate(*fields, "memory_gb_s");
   layout.socket_link = rate(*fields, "socket_link_gb_s");
   layout.num_nvme = fields->optional_integer("nvme", {.least = 1, .most = 64}).value_or(0);
   layout.source = fields->optional_text("source").value_or("stated in the cluster file");
   fields->allow({"kind"});
   fields->refuse_unknown();
+  if (const std::string problem = problem_of(layout, node.gpus_per_node); !problem.empty()) top.report("layout", problem);
 }
 
 }  // namespace gpuplan

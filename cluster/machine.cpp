@@ -26,15 +26,16 @@ FabricKind ring_fabric(const Machine& machine) {
   return has_p2p ? FabricKind::Pcie : FabricKind::PcieHostStaged;
 }
 
-LinkCost stated_or(const Machine& machine, LinkCost link) {
-  if (machine.bus || machine.all_reduce_bus || machine.latency) link.source = machine.link_source;
-  if (machine.bus) link.bandwidth = link.all_reduce_bandwidth = *machine.bus;
-  if (machine.all_reduce_bus) link.all_reduce_bandwidth = *machine.all_reduce_bus;
-  if (machine.latency) link.latency = *machine.latency;
+LinkCost stated_or(const StatedLink& stated, LinkCost link) {
+  if (stated.bus || stated.all_reduce_bus || stated.latency) link.source = stated.source;
+  if (stated.bus) link.bandwidth = link.all_reduce_bandwidth = *stated.bus;
+  if (stated.all_reduce_bus) link.all_reduce_bandwidth = *stated.all_reduce_bus;
+  if (stated.latency) link.latency = *stated.latency;
   return link;
 }
 
 std::string fabric_text(const Machine& machine, FabricKind fabric) {
+  if (!machine.fabric_text.empty()) return machine.fabric_text;
   GpuSpec gpu = machine.kinds.front().spec;
   const PcieSlot slot = slot_of(machine, gpu);
   gpu.pcie_generation = slot.generation;
@@ -84,6 +85,7 @@ ClusterSpec build_cluster(const Machine& machine) {
   cluster.fabric = ring_fabric(machine);
   cluster.fabric_text = fabric_text(machine, cluster.fabric);
   cluster.host_memory = machine.host_memory;
+  cluster.host_cores = machine.host_cores;
   cluster.layout = machine.layout;
   const HostShape host_shape{machine.layout.sockets > 0 ? machine.layout.sockets
                                                         : usual_sockets(cluster.fabric, machine.gpus_per_node),
@@ -95,14 +97,14 @@ ClusterSpec build_cluster(const Machine& machine) {
     const PcieSlot slot = slot_of(machine, gpu.spec);
     const Profile profile = default_profile(gpu.spec);
     const bool is_first = i == 0;
-    const BytesPerSec host = links.host_link(slot);
+    const BytesPerSec host = machine.host_link.value_or(links.host_link(slot));
     cluster.host_link = is_first ? host : std::min(cluster.host_link, host);
     if (cluster.fabric != FabricKind::None) {
-      const LinkCost ring = stated_or(machine, links.ring(gpu, cluster.fabric, machine.gpus_per_node, slot, profile, host_shape));
+      const LinkCost ring = stated_or(machine.intra, links.ring(gpu, cluster.fabric, machine.gpus_per_node, slot, profile, host_shape));
       cluster.intra = is_first ? ring : slower(cluster.intra, ring);
     }
     if (is_first) add_bridges(cluster.layout, machine, links, gpu, profile);
-    if (cluster.num_nodes() > 1) cluster.inter = links.network(machine.nic_per_gpu, profile);
+    if (cluster.num_nodes() > 1) cluster.inter = stated_or(machine.inter, links.network(machine.nic_per_gpu, profile));
   }
   return cluster;
 }

@@ -9,18 +9,25 @@
 
 namespace gpuplan {
 
+/// What a file says of the rings over a level, in place of what is usual there.
+struct StatedLink {
+  std::optional<BytesPerSec> bus, all_reduce_bus;
+  std::optional<Seconds> latency;
+  std::string source;
+};
+
 struct Machine {
   std::vector<GpuFile> kinds;             // the products in it
   std::vector<std::size_t> kind_of_rank;  // node by node; an index into `kinds`
   std::int64_t gpus_per_node = 1;
   FabricKind fabric = FabricKind::None;
-  std::string fabric_note;                                  // added to the text for people
+  std::string fabric_note, fabric_text;                     // added to the text for people; in place of it
   std::optional<std::int64_t> pcie_generation, pcie_lanes;  // of the slots, where they are less than the card's
-  std::optional<BytesPerSec> bus, all_reduce_bus, nvlink;   // stated by the file
-  std::optional<Seconds> latency;
-  std::string link_source;
+  StatedLink intra, inter;                                  // inside a node, between nodes
+  std::optional<BytesPerSec> nvlink, host_link;             // stated by the file
   BytesPerSec nic_per_gpu;  // a GPU's share of its node's adapters
   Bytes host_memory;        // per node; 0: not known
+  std::int64_t host_cores = 0;
   NodeLayout layout;        // as far as it is stated
 };
 

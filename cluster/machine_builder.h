@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cluster/links.h"
+#include "cluster/path_class.h"
 #include "cluster/profile.h"
 #include "cluster/topology_graph.h"
 
@@ -31,8 +32,7 @@ void build_machine(Topology& topology, MachineShape& shape, const ClusterSpec& c
 /// Source: ncclTopoGetLocalNet, NVIDIA/nccl 2.30.7 src/graph/topo.cc.
 std::vector<std::vector<std::size_t>> share_adapters(const NodeLayout& layout);
 
-/// How near two devices are, as `nvidia-smi topo -m` calls it.
-enum class PathClass : std::uint8_t { Self, NvLink, Pix, Pxb, Phb, Node, Sys };
+/// Over PCIe.
 PathClass pcie_path(const NodeLayout& layout, const DevicePlace& a, const DevicePlace& b);
 
 }  // namespace gpuplan

@@ -37,11 +37,6 @@ GpuFile named_gpu(ClusterFile& cluster, const MachineFacts& facts, const std::op
   return file;
 }
 
-std::int64_t peers_of(const NodeLayout& layout, std::int64_t gpu) {
-  return std::count_if(layout.direct_links.begin(), layout.direct_links.end(),
-                       [&](const DirectLink& link) { return link.a == gpu || link.b == gpu; });
-}
-
 std::int64_t links_of(const NodeLayout& layout, std::int64_t gpu) {
   std::int64_t sum = 0;
   for (const DirectLink& link : layout.direct_links) sum += link.a == gpu || link.b == gpu ? link.num_links : 0;
@@ -54,18 +49,6 @@ bool counts_switch_links(const NodeLayout& layout, const GpuSpec& gpu, BytesPerS
   const double owned = gpu.nvlink_per_direction / per_link;
   if (layout.gpus.size() == 2) return gpu.form_factor.find("sxm") != std::string::npos;
   return double(links_of(layout, 0)) > owned + 0.5;
-}
-
-FabricKind fabric_of(const NodeLayout& layout, bool has_nvswitch, const GpuSpec& gpu) {
-  const auto num_gpus = std::int64_t(layout.gpus.size());
-  if (num_gpus <= 1) return FabricKind::None;
-  if (has_nvswitch) return FabricKind::NvSwitch;
-  std::int64_t fewest = num_gpus, most = 0;
-  for (std::int64_t i = 0; i < num_gpus; ++i)
-    fewest = std::min(fewest, peers_of(layout, i)), most = std::max(most, peers_of(layout, i));
-  if (fewest >= 2) return FabricKind::NvLinkMesh;
-  if (most >= 1) return FabricKind::NvLinkBridge;
-  return gpu.has_p2p_over_pcie ? FabricKind::Pcie : FabricKind::PcieHostStaged;
 }
 
 /// Adapters whose rate is not said share what such GPUs usually have.
@@ -103,26 +86,23 @@ MachineTextKind kind_of_text(std::string_view text) {
 
 ClusterFile read_machine_text(const std::string& text, MachineTextKind kind, const std::string& file,
                               const std::optional<std::string>& gpu) {
-  const MachineFacts facts = kind == MachineTextKind::NcclXml ? read_nccl_topology(text, file) : read_topo_matrix(text, file);
+  MachineFacts facts = kind == MachineTextKind::NcclXml ? read_nccl_topology(text, file) : read_topo_matrix(text, file);
+  facts.layout.source = kind == MachineTextKind::NcclXml ? "NCCL's topology dump" : "nvidia-smi topo -m";
   ClusterFile cluster;
   cluster.file = file;
   cluster.id = cluster.name = std::filesystem::path(file).filename().string();
   const GpuFile product = named_gpu(cluster, facts, gpu);
   const BytesPerSec per_link = LinkTable::read().nvlink(product.spec.compute_capability);
   Machine& node = cluster.node;
-  node.layout = facts.layout;
-  node.layout.source = kind == MachineTextKind::NcclXml ? "NCCL's topology dump" : "nvidia-smi topo -m";
   node.kinds = {product};
   node.gpus_per_node = std::int64_t(facts.layout.gpus.size());
   node.kind_of_rank.assign(facts.layout.gpus.size(), 0);
-  node.pcie_generation = facts.pcie_generation;
-  node.pcie_lanes = facts.pcie_lanes;
-  const bool by_count = counts_switch_links(node.layout, product.spec, per_link);
-  std::optional<std::int64_t> to_switch = facts.links_to_switch;
-  if (by_count) to_switch = node.layout.direct_links.front().num_links;
-  if (by_count || facts.has_nvswitch) node.layout.direct_links.clear();
-  node.fabric = fabric_of(node.layout, by_count || facts.has_nvswitch, product.spec);
-  if (to_switch && per_link.value > 0) node.nvlink = std::min(per_link * double(*to_switch), product.spec.nvlink_per_direction);
+  if (counts_switch_links(facts.layout, product.spec, per_link)) {
+    facts.has_nvswitch = true;
+    facts.links_to_switch = facts.layout.direct_links.front().num_links;
+  }
+  if (facts.has_nvswitch) facts.layout.direct_links.clear();
+  apply(facts, node, per_link);
   if (product.spec.nvlink_per_direction.value <= 0 && (!node.layout.direct_links.empty() || node.fabric == FabricKind::NvSwitch))
     throw InputError("--gpu", fmt::format("{} has no NVLink, the GPUs of {} do", product.spec.name, file));
   cluster.assumptions.insert(cluster.assumptions.end(), facts.assumptions.begin(), facts.assumptions.end());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cluster/cluster_file.h"
+#include "cluster/machine_facts.h"
 
 namespace gpuplan {
 
@@ -15,16 +16,6 @@ enum class MachineTextKind : std::uint8_t { Yaml, TopoMatrix, NcclXml };
 
 /// By content: XML begins with '<', the matrix has a header line with GPU0.
 MachineTextKind kind_of_text(std::string_view text);
-
-/// What such a text says.
-struct MachineFacts {
-  NodeLayout layout;  // places of GPUs and adapters; direct links without rates
-  bool has_nvswitch = false;
-  std::optional<std::int64_t> links_to_switch;                // NVLinks of a GPU to the NVSwitch
-  std::optional<std::int64_t> pcie_generation, pcie_lanes;    // of the GPUs' slots
-  std::string compute_capability;                             // "8.0"; empty: not said
-  std::vector<std::string> assumptions;
-};
 
 /// Throw InputError with where = "file:line".
 MachineFacts read_topo_matrix(std::string_view text, const std::string& file);

@@ -86,14 +86,7 @@ void list_surface(Fields& f, Surface& s) {
   f("type", s.type);
   f("layout", s.layout);
   f("is_batched", s.is_batched);
-  f("rate_flop_s", s.rate);
-  f("bandwidth_byte_s", s.bandwidth);
-  f("launch_s", s.launch);
-  f("m_half", s.m_half);
-  f("n_half", s.n_half);
-  f("k_half", s.k_half);
-  f("wave_loss", s.wave_loss);
-  f("exposed", s.exposed);
+  for (const GemmParameter& parameter : kGemmParameters) f(parameter.name.data(), s.*parameter.member);
   f("tile_m", s.tile_m);
   f("tile_n", s.tile_n);
   f("num_units", s.num_units);

@@ -17,6 +17,12 @@ function(gpuplan_device_library name)
   install(TARGETS gpuplan_${name} LIBRARY DESTINATION lib/gpuplan)
 endfunction()
 
+# gpuplan_skip(<name> <reason>): said by CMake now and by ./check at its end.
+function(gpuplan_skip name reason)
+  message(STATUS "device library ${name}: skipped, ${reason}")
+  set(GPUPLAN_SKIPPED_${name} "${reason}" CACHE INTERNAL "why libgpuplan_${name}.so is not built")
+endfunction()
+
 foreach(folder cpu mpi cuda nccl)
   if(EXISTS ${CMAKE_SOURCE_DIR}/device/${folder}/CMakeLists.txt)
     add_subdirectory(device/${folder})

@@ -32,9 +32,9 @@ std::int64_t tightest_rank(const EstimateRequest& r, const RankClass& c) {
 
 Bytes checkpoint_bytes(const TrainedModel& model) { return Bytes{2 * model.parameters}; }  // 16-bit safetensors on disk
 
-HostMemory host_memory(const EstimateRequest& r, const TrainedModel& model, const Strategy& strategy, const Peak& peak,
+HostBytes host_memory(const EstimateRequest& r, const TrainedModel& model, const Strategy& strategy, const Peak& peak,
                        const SaveCost& save) {
-  HostMemory h;
+  HostBytes h;
   const std::int64_t ranks = std::min(strategy.mesh.world(), r.cluster.gpus_per_node);
   const bool is_pipeline = strategy.mesh.pp > 1;
   h.load = is_pipeline ? checkpoint_bytes(model) : ranks * checkpoint_bytes(model);

@@ -42,7 +42,7 @@ struct EstimateRequest {
 };
 
 /// Host memory of one node. `load` is while the checkpoint is read, `step` in training (offload), `save` when the model is written.
-struct HostMemory {
+struct HostBytes {
   Bytes load, load_efficient;  // every rank reads a full copy; cpu_ram_efficient_loading: one does
   Bytes step, nvme;
   Bytes save;
@@ -69,7 +69,7 @@ struct StrategyEstimate {
   std::vector<DetailedPeak::Item> items;                    // tensors live at the peak, largest first
   std::vector<CurvePoint> curve;
   std::size_t fullest_class{};
-  HostMemory host;
+  HostBytes host;
   SaveCost save;
   Bytes communication;  // sent per rank and step
   CommunicationLevel communication_level{};

@@ -208,6 +208,25 @@ ExplainSection tiers_section(const EstimateResult& result, const StrategyEstimat
   return s;
 }
 
+/// What of the step's time was measured, and how well the fits hold.
+void add_measured(ExplainSection& s, const EstimateRequest& r, const EstimateResult& result, const StrategyEstimate& chosen) {
+  const Profile& p = result.profile;
+  if (!p.measured) return;
+  const std::string source = fmt::format("{}, {}", p.id, p.measured->on.date);
+  const auto held_out = [](const FitQuality& q) { return fmt::format("held-out error {:.1f} % median, {:.1f} % p90", 100 * q.held_out_median, 100 * q.held_out_p90); };
+  const std::string missing = describe(chosen.coverage);
+  s.lines.push_back({"GEMM shapes", fmt::format("{} different products", chosen.coverage.num_shapes),
+                     missing.empty() ? "all within the measured range" : missing});
+  if (const MachineLoad* load = p.measured->load_of(std::min(chosen.num_gpus_used, r.cluster.gpus_per_node)))
+    for (const GemmSurface& g : load->gemm)
+      s.lines.push_back({fmt::format("{}{} {}", to_string(g.type), g.is_batched ? " batched" : "", to_string(g.layout)),
+                         fmt::format("at most {:.4g} TFLOP/s", g.rate.value / 1e12), fmt::format("{}: {}", source, held_out(g.quality))});
+  for (const CollectiveCurve& c : p.measured->collectives)
+    s.lines.push_back({fmt::format("{} of {} ranks", to_string(c.kind), c.num_ranks),
+                       fmt::format("{:.3g} GB/s busbw at {}", c.bus_bandwidth(c.most).value / 1e9, format_bytes(c.most)),
+                       fmt::format("{}: {}", source, held_out(c.quality))});
+}
+
 ExplainSection time_section(const EstimateRequest& r, const EstimateResult& result, const StrategyEstimate& chosen) {
   ExplainSection s{"Time of one optimizer step", {}};
   const StepTime& t = chosen.time;
@@ -237,6 +256,7 @@ ExplainSection time_section(const EstimateRequest& r, const EstimateResult& resu
   for (const auto& [name, value] : result.profile.values)
     s.lines.push_back(
         {name, fmt::format("{:g} {}", value.value, value.unit), fmt::format("{}: {}", value.kind, value.source)});
+  add_measured(s, r, result, chosen);
   return s;
 }
 

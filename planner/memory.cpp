@@ -89,7 +89,7 @@ Peak replay(const StepProgram& all, const RankClass& rank_class) {
   const RankProgram& p = all.programs[rank_class.program];
   std::array<Meter, kNumSpaces> spaces;
   std::array<Meter, kNumPools> pools;
-  for (const Buffer& b : p.buffers) {
+  for (const ProgramBuffer& b : p.buffers) {
     if (!b.is_persistent) continue;
     spaces[std::size_t(b.space)].add(b.bytes.count);
     if (b.space == MemorySpace::Device) pools[pool_of(b.category)].add(b.bytes.count);
@@ -115,7 +115,7 @@ Peak replay(const StepProgram& all, const RankClass& rank_class) {
     for (const Operand* o = begin; o != end; ++o) {
       frees |= (*o & kFrees) != 0;
       if (!(*o & kAllocates)) continue;
-      const Buffer& b = p.buffers[id(*o)];
+      const ProgramBuffer& b = p.buffers[id(*o)];
       if (spaces[std::size_t(b.space)].add(b.bytes.count) && b.space == MemorySpace::Device) out.instruction = at;
       if (b.space == MemorySpace::Device) pools[pool_of(b.category)].add(b.bytes.count);
     }
@@ -132,7 +132,7 @@ Peak replay(const StepProgram& all, const RankClass& rank_class) {
     if (!frees) continue;
     for (const Operand* o = begin; o != end; ++o) {
       if (!(*o & kFrees)) continue;
-      const Buffer& b = p.buffers[id(*o)];
+      const ProgramBuffer& b = p.buffers[id(*o)];
       spaces[std::size_t(b.space)].live -= b.bytes.count;
       if (b.space == MemorySpace::Device) pools[pool_of(b.category)].live -= b.bytes.count;
     }
@@ -214,7 +214,7 @@ DetailedPeak replay_detailed(const StepProgram& all, const RankClass& rank_class
     a.bytes += sign * bytes;
     a.count += sign;
   };
-  const auto name_of = [&](const Buffer& b) {
+  const auto name_of = [&](const ProgramBuffer& b) {
     const bool is_layer = b.unit != 0 && b.unit <= num_layers;
     return is_layer ? fmt::format("layer {}", to_string(b.role)) : buffer_name(b, num_layers);
   };

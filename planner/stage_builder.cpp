@@ -14,7 +14,7 @@ StageScratch& stage_scratch() {
 
 std::uint32_t StageBuilder::add(Category category, BufferRole role, std::uint16_t unit, Bytes bytes, bool persistent,
                                 MemorySpace space) {
-  Buffer& b = p_.buffers.emplace_back();
+  ProgramBuffer& b = p_.buffers.emplace_back();
   b.bytes = bytes;
   b.category = category;
   b.role = role;
@@ -35,7 +35,7 @@ Instruction& StageBuilder::emit(OpCode op, StreamId stream, Axis axis, std::uint
   i.work = work;
   for (Operand o : operands) {
     if (id(o) == 0) continue;
-    Buffer& b = p_.buffers[id(o)];
+    ProgramBuffer& b = p_.buffers[id(o)];
     if (!b.is_allocated) {
       b.is_allocated = true;
       b.home = stream;

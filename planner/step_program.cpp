@@ -63,7 +63,7 @@ std::string unit_name(std::uint16_t unit, std::int64_t num_layers) {
   return fmt::format("layer {}", unit - 1);
 }
 
-std::string buffer_name(const Buffer& buffer, std::int64_t num_layers) {
+std::string buffer_name(const ProgramBuffer& buffer, std::int64_t num_layers) {
   return fmt::format("{} {}", unit_name(buffer.unit, num_layers), to_string(buffer.role));
 }
 

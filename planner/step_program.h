@@ -71,7 +71,7 @@ enum class BufferRole : std::uint8_t {
 std::string_view to_string(BufferRole role);
 
 /// One lifetime per id (per turn of a repeat).
-struct Buffer {
+struct ProgramBuffer {
   Bytes bytes;  // of one rank of the class, padding included
   Category category{};
   MemorySpace space{};
@@ -156,7 +156,7 @@ struct BlockCost {
 };
 
 struct RankProgram {
-  std::vector<Buffer> buffers;
+  std::vector<ProgramBuffer> buffers;
   std::vector<Operand> operands;
   std::vector<Instruction> instructions;
   std::uint32_t num_frames{};
@@ -191,7 +191,7 @@ struct StepProgram {
 void verify(const StepProgram& program);
 
 /// "layer 7 weights, gathered": made when printed.
-std::string buffer_name(const Buffer& buffer, std::int64_t num_layers);
+std::string buffer_name(const ProgramBuffer& buffer, std::int64_t num_layers);
 std::string unit_name(std::uint16_t unit, std::int64_t num_layers);
 
 }  // namespace gpuplan

@@ -81,7 +81,7 @@ class Verifier {
     }
     for (const Operand o : all_.operands_of(p_, i))
       if (o & kFrees) {
-        const Buffer& b = p_.buffers[id(o)];
+        const ProgramBuffer& b = p_.buffers[id(o)];
         require(state_[id(o)].alive, "freed twice", id(o));
         require(i.stream == StreamId::Compute || b.home == i.stream || b.space != MemorySpace::Device,
                 "freed on an asynchronous stream that did not make it", id(o));

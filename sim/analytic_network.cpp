@@ -20,13 +20,13 @@ struct Transfer {
 
 class AnalyticNetwork final : public Network {
  public:
-  AnalyticNetwork(std::span<const Communicator> communicators, const CommModel& comm, EventQueue& queue)
+  AnalyticNetwork(std::span<const CommGroup> communicators, const CommModel& comm, EventQueue& queue)
       : communicators_(communicators.begin(), communicators.end()),
         comm_(comm),
         queue_(queue) {}
 
   std::uint32_t open(const CollectiveCall& call) override {
-    const Communicator& c = communicators_[call.communicator];
+    const CommGroup& c = communicators_[call.communicator];
     return add({.duration = duration(c, call),
                 .communicator = call.communicator,
                 .num_missing = std::uint32_t(c.ranks.size()),
@@ -45,12 +45,12 @@ class AnalyticNetwork final : public Network {
     return begin({.duration = comm_.send_time(message)}, now);
   }
 
-  std::uint32_t copy(std::int64_t, CopyKind kind, Bytes amount, SimTime now) override {
-    const bool uses_nvme = kind == CopyKind::NvmeToHost || kind == CopyKind::HostToNvme;
+  std::uint32_t copy(std::int64_t, HostCopy kind, Bytes amount, SimTime now) override {
+    const bool uses_nvme = kind == HostCopy::NvmeToHost || kind == HostCopy::HostToNvme;
     return begin({.duration = amount / (uses_nvme ? comm_.nvme : comm_.host_link)}, now);
   }
 
-  void handle(const Event& event, std::vector<Finished>& finished) override {
+  void handle(const SimEvent& event, std::vector<Finished>& finished) override {
     const Transfer& t = transfers_[event.index];
     const std::size_t members =
         t.communicator == Transfer::kNoCommunicator ? 1 : communicators_[t.communicator].ranks.size();
@@ -61,7 +61,7 @@ class AnalyticNetwork final : public Network {
   Bytes bytes_sent(std::int64_t rank) const override { return sent_.of(rank); }
 
  private:
-  Seconds duration(const Communicator& c, const CollectiveCall& call) const {
+  Seconds duration(const CommGroup& c, const CollectiveCall& call) const {
     if (c.size <= 1) return {};
     const Bytes piece{call.message.count / call.num_messages};
     switch (call.kind) {
@@ -96,7 +96,7 @@ class AnalyticNetwork final : public Network {
     queue_.push({.time = time, .target = EventTarget::Network, .index = transfer});
   }
 
-  std::vector<Communicator> communicators_;
+  std::vector<CommGroup> communicators_;
   CommModel comm_;
   EventQueue& queue_;
   std::vector<Transfer> transfers_;
@@ -106,7 +106,7 @@ class AnalyticNetwork final : public Network {
 
 }  // namespace
 
-std::unique_ptr<Network> make_analytic_network(std::span<const Communicator> communicators, const CommModel& comm,
+std::unique_ptr<Network> make_analytic_network(std::span<const CommGroup> communicators, const CommModel& comm,
                                                EventQueue& queue) {
   return std::make_unique<AnalyticNetwork>(communicators, comm, queue);
 }

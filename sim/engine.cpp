@@ -80,7 +80,7 @@ class StepRun {
   void deliver(const Rank& sender, const Instruction& i, std::uint32_t span);
   void own_transfer(std::uint32_t transfer, Rank& rank, Task& task);
   void transfers_finished();
-  void handle(const Event& event);
+  void handle(const SimEvent& event);
   std::uint32_t finish(Rank& rank, Task& task);
   std::uint32_t record(Rank& rank, const Task& task);
 
@@ -137,7 +137,7 @@ EngineResult StepRun::run() {
   while (!queue_.empty()) {
     now_ = queue_.next_time();
     while (!queue_.empty() && queue_.next_time() == now_) {
-      const Event event = queue_.pop();
+      const SimEvent event = queue_.pop();
       if (event.target == EventTarget::Engine) {
         handle(event);
         continue;
@@ -191,8 +191,8 @@ void StepRun::start(Rank& rank, Task& task) {
   if (i.op == OpCode::Recv) return receive(rank, task, i);
   if (i.op == OpCode::CopyIn || i.op == OpCode::CopyOut) {
     const bool is_in = i.op == OpCode::CopyIn, nvme = uses_nvme(in_.program, rank.tasks.program(), i);
-    const CopyKind kind = nvme ? (is_in ? CopyKind::NvmeToHost : CopyKind::HostToNvme)
-                               : (is_in ? CopyKind::HostToDevice : CopyKind::DeviceToHost);
+    const HostCopy kind = nvme ? (is_in ? HostCopy::NvmeToHost : HostCopy::HostToNvme)
+                               : (is_in ? HostCopy::HostToDevice : HostCopy::DeviceToHost);
     return own_transfer(network_.copy(folding_.ranks[index_of(rank)], kind, i.work, now_), rank, task);
   }
   start_work(rank, task, i);
@@ -214,7 +214,7 @@ void StepRun::schedule_end(Rank& rank, Task& task, double speed) {
                index_of(rank) * std::uint32_t(kNumStreams) + std::uint32_t(task.stream), task.stamp});
 }
 
-void StepRun::handle(const Event& event) {
+void StepRun::handle(const SimEvent& event) {
   if (event.kind == kStart) {
     Rank& rank = ranks_[event.index];
     start(rank, rank.tasks.at(event.stamp));
@@ -231,7 +231,7 @@ void StepRun::handle(const Event& event) {
 /// The k-th collective of a stream on a communicator is the same one for all of its members.
 void StepRun::join(Rank& rank, Task& task, const Instruction& i) {
   const Communicators::Place place = communicators_.of_rank[index_of(rank)][std::size_t(i.axis)];
-  const Communicator& c = communicators_.all[place.communicator];
+  const CommGroup& c = communicators_.all[place.communicator];
   Sequence& sequence = sequences_[place.communicator][std::size_t(i.stream)];
   const std::uint64_t number = sequence.num_joined[place.member]++;
   if (number == sequence.num_before + sequence.open.size()) {

@@ -13,7 +13,7 @@ constexpr std::uint64_t kNodeMask = (std::uint64_t(1) << kNodeBits) - 1;
 
 }  // namespace
 
-std::uint32_t EventQueue::take_node(const Event& event) {
+std::uint32_t EventQueue::take_node(const SimEvent& event) {
   std::uint32_t node = free_;
   if (node != kNone) {
     free_ = nodes_[node].next;
@@ -30,7 +30,7 @@ EventQueue::Run& EventQueue::recent(std::uint64_t time) {
   return recent_[(time * 0x9E3779B97F4A7C15u) >> 58];  // Fibonacci hashing, Knuth TAOCP 3, 6.4
 }
 
-void EventQueue::push(const Event& event) {
+void EventQueue::push(const SimEvent& event) {
   const std::uint32_t node = take_node(event);
   const std::uint64_t time = std::uint64_t(event.time.ps);
   Run& run = recent(time);
@@ -44,7 +44,7 @@ void EventQueue::push(const Event& event) {
   run = {time, node};
 }
 
-Event EventQueue::pop() {
+SimEvent EventQueue::pop() {
   Key& top = keys_.front();
   const std::uint64_t time = top.time;
   const std::uint32_t at = std::uint32_t(top.order & kNodeMask);

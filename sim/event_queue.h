@@ -13,7 +13,7 @@ namespace gpuplan {
 
 enum class EventTarget : std::uint8_t { Engine, Network };
 
-struct Event {
+struct SimEvent {
   SimTime time;
   EventTarget target{};
   std::uint8_t kind{};     // of the target's own making
@@ -24,11 +24,11 @@ struct Event {
 class EventQueue {
  public:
   /// Requires a time of 0 or later.
-  void push(const Event& event);
+  void push(const SimEvent& event);
   bool empty() const { return keys_.empty(); }
   /// The time of the next event; not for an empty queue.
   SimTime next_time() const { return {std::int64_t(keys_.front().time)}; }
-  Event pop();
+  SimEvent pop();
   std::uint64_t num_popped() const { return num_popped_; }
 
  private:
@@ -49,7 +49,7 @@ class EventQueue {
   static constexpr std::uint64_t kNoTime = ~std::uint64_t(0);
   static constexpr std::uint32_t kNone = ~std::uint32_t(0);
 
-  std::uint32_t take_node(const Event& event);
+  std::uint32_t take_node(const SimEvent& event);
   Run& recent(std::uint64_t time);
   void rise_from(std::size_t at, Key key);
   void sink(Key key);

@@ -16,7 +16,7 @@ enum class RunKind : std::uint8_t { Ring, Nvls, Tree, Chain, Count };
 
 class FlowNetwork final : public Network {
  public:
-  FlowNetwork(std::span<const Communicator> communicators, const CommModel& comm, NetworkLinks links, EventQueue& queue)
+  FlowNetwork(std::span<const CommGroup> communicators, const CommModel& comm, NetworkLinks links, EventQueue& queue)
       : communicators_(communicators.begin(), communicators.end()),
         comm_(comm),
         links_(std::move(links)),
@@ -25,7 +25,7 @@ class FlowNetwork final : public Network {
         free_runs_(communicators_.size() * std::size_t(RunKind::Count)) {}
 
   std::uint32_t open(const CollectiveCall& call) override {
-    const Communicator& c = communicators_[call.communicator];
+    const CommGroup& c = communicators_[call.communicator];
     const Lowering lowering = c.size > 1 ? lower(call, c, comm_) : Lowering{};
     const RunKind kind = c.size > 1 ? run_kind(call, c, lowering) : RunKind::Nvls;
     const std::size_t pool = call.communicator * std::size_t(RunKind::Count) + std::size_t(kind);
@@ -45,13 +45,13 @@ class FlowNetwork final : public Network {
     return begin_message(route, message, to_sim_time(comm_.axes[std::size_t(Axis::Pp)].link.latency), now);
   }
 
-  std::uint32_t copy(std::int64_t rank, CopyKind kind, Bytes amount, SimTime now) override {
+  std::uint32_t copy(std::int64_t rank, HostCopy kind, Bytes amount, SimTime now) override {
     const std::uint32_t route =
         remember(copy_routes_, {rank, std::int64_t(kind)}, [&] { return links_.copy_route(rank, kind); });
     return begin_message(route, amount, {}, now);
   }
 
-  void handle(const Event& event, std::vector<Finished>& finished) override {
+  void handle(const SimEvent& event, std::vector<Finished>& finished) override {
     const LaneOwner owner = lanes_.owner(event.index);
     if (Lanes::Kind(event.kind) == Lanes::Kind::Ready) {
       runs_[owner.transfer]->ready(owner.index, event.time);
@@ -80,7 +80,7 @@ class FlowNetwork final : public Network {
   static constexpr std::uint32_t kMessages = 0xffffffff;
   using RouteIds = std::map<std::pair<std::int64_t, std::int64_t>, std::uint32_t>;
 
-  static RunKind run_kind(const CollectiveCall& call, const Communicator& c, const Lowering& lowering) {
+  static RunKind run_kind(const CollectiveCall& call, const CommGroup& c, const Lowering& lowering) {
     const bool is_folded = std::int64_t(c.ranks.size()) < c.size;
     if (call.kind == CollectiveKind::SendRecv || lowering.algorithm == Algorithm::Nvls) return RunKind::Nvls;
     if (call.kind == CollectiveKind::Broadcast) return is_folded ? RunKind::Nvls : RunKind::Chain;
@@ -100,7 +100,7 @@ class FlowNetwork final : public Network {
   }
 
   std::unique_ptr<CollectiveRun> make_run(RunKind kind, std::uint32_t id, std::uint32_t communicator) {
-    const Communicator& c = communicators_[communicator];
+    const CommGroup& c = communicators_[communicator];
     const RunContext context{lanes_, sent_, finished_};
     if (kind == RunKind::Ring) return std::make_unique<Ring>(context, id, c, ring_routes(communicator));
     if (kind == RunKind::Nvls) return std::make_unique<Nvls>(context, id, c, ring_routes(communicator));
@@ -115,7 +115,7 @@ class FlowNetwork final : public Network {
   }
 
   std::span<const std::uint32_t> ring_routes(std::uint32_t communicator) {
-    const Communicator& c = communicators_[communicator];
+    const CommGroup& c = communicators_[communicator];
     auto& routes = ring_routes_[communicator];
     if (routes.empty())
       for (std::size_t m = 0; m < c.ranks.size(); ++m)
@@ -138,7 +138,7 @@ class FlowNetwork final : public Network {
     return id;
   }
 
-  std::vector<Communicator> communicators_;
+  std::vector<CommGroup> communicators_;
   CommModel comm_;
   NetworkLinks links_;
   Lanes lanes_;
@@ -154,7 +154,7 @@ class FlowNetwork final : public Network {
 
 }  // namespace
 
-std::unique_ptr<Network> make_flow_network(std::span<const Communicator> communicators, const CommModel& comm,
+std::unique_ptr<Network> make_flow_network(std::span<const CommGroup> communicators, const CommModel& comm,
                                            NetworkLinks links, EventQueue& queue) {
   return std::make_unique<FlowNetwork>(communicators, comm, std::move(links), queue);
 }

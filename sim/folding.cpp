@@ -86,7 +86,7 @@ Communicators make_communicators(const SimInput& input, const Folding& folding, 
     for (std::size_t k = 0; k < folding.ranks.size(); ++k) {
       if (is_placed[k]) continue;
       std::vector<std::int64_t> group = group_of(mesh, axis, folding.ranks[k]);
-      Communicator c{.axis = axis,
+      CommGroup c{.axis = axis,
                      .size = std::int64_t(group.size()),
                      .ranks = {},
                      .next = {},

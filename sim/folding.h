@@ -23,7 +23,7 @@ Folding fold_ranks(const SimInput& input, const SimOptions& options);
 
 /// The communicators of the simulated ranks, and which one a rank uses along an axis.
 struct Communicators {
-  std::vector<Communicator> all;
+  std::vector<CommGroup> all;
   struct Place {
     std::uint32_t communicator{}, member{};
   };

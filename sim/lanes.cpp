@@ -42,7 +42,7 @@ void Lanes::begin(std::uint32_t lane, double bytes, SimTime now) {
   shares_.begin(lane, l.route);
 }
 
-bool Lanes::finish(const Event& event) {
+bool Lanes::finish(const SimEvent& event) {
   Lane& l = lanes_[event.index];
   if (event.stamp != l.stamp) return false;
   if (l.due > event.time) {  // it slowed down since

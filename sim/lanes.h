@@ -41,7 +41,7 @@ class Lanes {
   /// Moves `bytes`, which may be a fraction; an event of kind Sent follows.
   void begin(std::uint32_t lane, double bytes, SimTime now);
   /// True when `event` (of kind Sent) is the true end of the lane's message, false when its rate changed since.
-  bool finish(const Event& event);
+  bool finish(const SimEvent& event);
   void settle(SimTime now);
 
   std::span<const LinkLoad> loads() const { return loads_; }

@@ -17,7 +17,7 @@ Lowering lower_message(const CollectiveCall& call, const CommModel& comm) {
 
 }  // namespace
 
-Lowering lower(const CollectiveCall& call, const Communicator& communicator, const CommModel& comm) {
+Lowering lower(const CollectiveCall& call, const CommGroup& communicator, const CommModel& comm) {
   if (call.kind == CollectiveKind::SendRecv) return lower_message(call, comm);
   const CollectiveChoice choice = comm.choose(call.kind, communicator.axis, {call.message.count / call.num_messages});
   const BytesPerSec bandwidth = comm.axes[std::size_t(communicator.axis)].link.bandwidth;

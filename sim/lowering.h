@@ -15,6 +15,6 @@ struct Lowering {
 };
 
 /// Of a call cut into call.num_messages pieces. Requires a communicator of two or more.
-Lowering lower(const CollectiveCall& call, const Communicator& communicator, const CommModel& comm);
+Lowering lower(const CollectiveCall& call, const CommGroup& communicator, const CommModel& comm);
 
 }  // namespace gpuplan

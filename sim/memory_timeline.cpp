@@ -26,7 +26,7 @@ std::vector<MemoryPoint> thinned(std::vector<MemoryPoint> full, std::size_t max_
 class Recorder {
  public:
   Recorder(const StepProgram& all, const RankProgram& program) : all_(all), p_(program) {
-    for (const Buffer& b : p_.buffers)
+    for (const ProgramBuffer& b : p_.buffers)
       if (b.is_persistent && is_counted(b)) live_ += b.bytes.count;
     points_.push_back({{}, Bytes{live_}});
   }
@@ -40,7 +40,7 @@ class Recorder {
   std::vector<MemoryPoint> take() { return std::move(points_); }
 
  private:
-  static bool is_counted(const Buffer& b) { return b.space == MemorySpace::Device; }
+  static bool is_counted(const ProgramBuffer& b) { return b.space == MemorySpace::Device; }
 
   void add(std::int64_t bytes) {
     live_ += bytes;

@@ -17,7 +17,7 @@
 namespace gpuplan {
 
 /// Ranks that run collectives together, along one axis of the mesh.
-struct Communicator {
+struct CommGroup {
   Axis axis{};
   std::int64_t size = 1;             // real ranks, those folded away included
   std::vector<std::int64_t> ranks;   // those that are simulated, in ring order; rank ranks[i] sends to the real rank next[i]
@@ -33,7 +33,7 @@ struct CollectiveCall {
   std::int64_t num_messages = 1;  // cut into so many, each pays the latency
 };
 
-enum class CopyKind : std::uint8_t { HostToDevice, DeviceToHost, NvmeToHost, HostToNvme };
+enum class HostCopy : std::uint8_t { HostToDevice, DeviceToHost, NvmeToHost, HostToNvme };
 
 /// A member of a collective is done, or a copy or message (member 0).
 struct Finished {
@@ -55,9 +55,9 @@ class Network {
   virtual void join(std::uint32_t transfer, std::uint32_t member, SimTime now) = 0;
   /// Both sides are ready.
   virtual std::uint32_t send(std::int64_t from_rank, std::int64_t to_rank, Bytes message, SimTime now) = 0;
-  virtual std::uint32_t copy(std::int64_t rank, CopyKind kind, Bytes amount, SimTime now) = 0;
+  virtual std::uint32_t copy(std::int64_t rank, HostCopy kind, Bytes amount, SimTime now) = 0;
   /// An event of this network (EventTarget::Network) is due.
-  virtual void handle(const Event& event, std::vector<Finished>& finished) = 0;
+  virtual void handle(const SimEvent& event, std::vector<Finished>& finished) = 0;
   /// After the last event of a moment: flows that began or ended share the links anew. Nothing to do for closed forms.
   virtual void settle(SimTime) {}
 
@@ -68,10 +68,10 @@ class Network {
 };
 
 /// Durations by the formulas of `comm`; a collective begins when its last member joined.
-std::unique_ptr<Network> make_analytic_network(std::span<const Communicator> communicators, const CommModel& comm,
+std::unique_ptr<Network> make_analytic_network(std::span<const CommGroup> communicators, const CommModel& comm,
                                                EventQueue& queue);
 /// Every message of every algorithm as a flow over `topology` (which must outlive it), with max-min fair sharing.
-std::unique_ptr<Network> make_flow_network(std::span<const Communicator> communicators, const CommModel& comm,
+std::unique_ptr<Network> make_flow_network(std::span<const CommGroup> communicators, const CommModel& comm,
                                            const Topology& topology, EventQueue& queue);
 
 /// What the flow network asks of a topology; each question once.
@@ -79,9 +79,9 @@ struct NetworkLinks {
   std::vector<BytesPerSec> capacities;  // by link
   std::function<Route(std::int64_t from_rank, std::int64_t to_rank, const GroupShape& group)> ring_route;
   std::function<Route(std::int64_t from_rank, std::int64_t to_rank)> route;
-  std::function<Route(std::int64_t rank, CopyKind kind)> copy_route;
+  std::function<Route(std::int64_t rank, HostCopy kind)> copy_route;
 };
-std::unique_ptr<Network> make_flow_network(std::span<const Communicator> communicators, const CommModel& comm,
+std::unique_ptr<Network> make_flow_network(std::span<const CommGroup> communicators, const CommModel& comm,
                                            NetworkLinks links, EventQueue& queue);
 
 }  // namespace gpuplan

@@ -2,7 +2,7 @@
 
 namespace gpuplan {
 
-Nvls::Nvls(const RunContext& context, std::uint32_t transfer, const Communicator& communicator,
+Nvls::Nvls(const RunContext& context, std::uint32_t transfer, const CommGroup& communicator,
            std::span<const std::uint32_t> routes)
     : CollectiveRun(context, transfer),
       communicator_(communicator) {

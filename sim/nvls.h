@@ -11,7 +11,7 @@ namespace gpuplan {
 /// needs everybody's part. What the switch saves is in the wire bytes.
 class Nvls final : public CollectiveRun {
  public:
-  Nvls(const RunContext& context, std::uint32_t transfer, const Communicator& communicator,
+  Nvls(const RunContext& context, std::uint32_t transfer, const CommGroup& communicator,
        std::span<const std::uint32_t> routes);
 
   void open(const CollectiveCall& call, const Lowering& lowering) override;
@@ -22,7 +22,7 @@ class Nvls final : public CollectiveRun {
  private:
   void begin_piece(SimTime now);
 
-  const Communicator& communicator_;
+  const CommGroup& communicator_;
   std::uint32_t first_lane_{}, num_missing_{};  // members that have not joined, or not sent
   std::int64_t pieces_left_{};
   SimTime latency_;

@@ -4,7 +4,7 @@
 
 namespace gpuplan {
 
-Ring::Ring(const RunContext& context, std::uint32_t transfer, const Communicator& communicator,
+Ring::Ring(const RunContext& context, std::uint32_t transfer, const CommGroup& communicator,
            std::span<const std::uint32_t> routes)
     : CollectiveRun(context, transfer),
       communicator_(communicator),

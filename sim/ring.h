@@ -14,7 +14,7 @@ namespace gpuplan {
 class Ring final : public CollectiveRun {
  public:
   /// `routes`: per member, to its next.
-  Ring(const RunContext& context, std::uint32_t transfer, const Communicator& communicator,
+  Ring(const RunContext& context, std::uint32_t transfer, const CommGroup& communicator,
        std::span<const std::uint32_t> routes);
 
   void open(const CollectiveCall& call, const Lowering& lowering) override;
@@ -33,7 +33,7 @@ class Ring final : public CollectiveRun {
   void send_next(std::uint32_t member, SimTime now);
   void check_done(std::uint32_t member);
 
-  const Communicator& communicator_;
+  const CommGroup& communicator_;
   std::vector<Member> members_;
   std::uint32_t first_lane_{};
   CollectiveCall call_;

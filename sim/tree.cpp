@@ -4,7 +4,7 @@
 
 namespace gpuplan {
 
-Tree::Tree(const RunContext& context, std::uint32_t transfer, const Communicator& communicator, Pipeline pipeline,
+Tree::Tree(const RunContext& context, std::uint32_t transfer, const CommGroup& communicator, Pipeline pipeline,
            std::span<const std::uint32_t> routes)
     : CollectiveRun(context, transfer),
       communicator_(communicator),

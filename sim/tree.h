@@ -32,7 +32,7 @@ Pipeline chain(std::int64_t size);
 class Tree final : public CollectiveRun {
  public:
   /// `routes`: per edge of `pipeline`. For a communicator whose ranks are all simulated.
-  Tree(const RunContext& context, std::uint32_t transfer, const Communicator& communicator, Pipeline pipeline,
+  Tree(const RunContext& context, std::uint32_t transfer, const CommGroup& communicator, Pipeline pipeline,
        std::span<const std::uint32_t> routes);
 
   void open(const CollectiveCall& call, const Lowering& lowering) override;
@@ -53,7 +53,7 @@ class Tree final : public CollectiveRun {
   void end(std::uint32_t edge, SimTime now);
   void leave(std::uint32_t member, SimTime now);
 
-  const Communicator& communicator_;
+  const CommGroup& communicator_;
   Pipeline pipeline_;
   std::vector<std::vector<std::uint32_t>> targets_, edges_of_member_;
   std::vector<Edge> edges_;

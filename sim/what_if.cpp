@@ -20,6 +20,17 @@ constexpr double kGiga = 1e9, kTera = 1e12, kMicro = 1e-6;
 /// The graph is then drawn anew from the fabric.
 void forget_layout(ClusterSpec& c) { c.layout = {}; }
 
+/// What `calibrate` measured of a part that is now another one: the catalogue's figures and the change decide again.
+template <class T>
+void forget(Profile& p, T Measured::*part) {
+  if (!p.measured) return;
+  auto changed = std::make_shared<Measured>(*p.measured);
+  (changed.get()->*part).clear();
+  p.measured = std::move(changed);
+}
+void forget_curves(Profile& p) { forget(p, &Measured::collectives); }
+void forget_rates(Profile& p) { forget(p, &Measured::loads); }
+
 /// Works the ring of a machine out anew, as if nothing had been measured on it.
 void relink(ClusterSpec& c, const Profile& profile, FabricKind fabric) {
   if (c.gpus_per_node <= 1 || c.num_gpus() <= 1) return;
@@ -33,6 +44,7 @@ void relink(ClusterSpec& c, const Profile& profile, FabricKind fabric) {
 
 /// Vendors count both directions: 900 GB/s of an H100 are 450 each way. Where NVLink is there already, what was measured scales.
 void set_nvlink(ClusterSpec& c, Profile& profile, double gb_s) {
+  forget_curves(profile);
   const BytesPerSec rate{gb_s / 2 * kGiga};
   const BytesPerSec before = c.gpus.front().nvlink_per_direction;
   for (GpuSpec& gpu : c.gpus) gpu.nvlink_per_direction = rate;
@@ -44,6 +56,7 @@ void set_nvlink(ClusterSpec& c, Profile& profile, double gb_s) {
 }
 
 void set_pcie(ClusterSpec& c, Profile& profile, double generation) {
+  forget_curves(profile);
   const LinkTable links = LinkTable::read();
   for (GpuSpec& gpu : c.gpus) gpu.pcie_generation = std::int64_t(generation);
   c.host_link = links.host_link({c.gpus.front().pcie_generation, c.gpus.front().pcie_lanes});
@@ -51,11 +64,13 @@ void set_pcie(ClusterSpec& c, Profile& profile, double generation) {
 }
 
 void set_p2p(ClusterSpec& c, Profile& profile, double on) {
+  forget_curves(profile);
   for (GpuSpec& gpu : c.gpus) gpu.has_p2p_over_pcie = on != 0;
   if (!is_nvlink(c.fabric)) relink(c, profile, on != 0 ? FabricKind::Pcie : FabricKind::PcieHostStaged);
 }
 
-void set_bus(ClusterSpec& c, Profile&, double gb_s) {
+void set_bus(ClusterSpec& c, Profile& profile, double gb_s) {
+  forget_curves(profile);
   c.intra.bandwidth = c.intra.all_reduce_bandwidth = BytesPerSec{gb_s * kGiga};
   c.intra.source = "--what-if";
   forget_layout(c);
@@ -72,13 +87,18 @@ constexpr std::array kLevers{
                   forget_layout(c);
                 }},
     WhatIfLever{"latency", "us", "latency of a ring step inside a machine",
-                [](ClusterSpec& c, Profile&, double v) { c.intra.latency = Seconds{v * kMicro}; }},
+                [](ClusterSpec& c, Profile& p, double v) {
+                  forget_curves(p);
+                  c.intra.latency = Seconds{v * kMicro};
+                }},
     WhatIfLever{"gemm", "TFLOP/s", "best 16-bit GEMM of the card",
-                [](ClusterSpec& c, Profile&, double v) {
+                [](ClusterSpec& c, Profile& p, double v) {
+                  forget_rates(p);
                   for (GpuSpec& gpu : c.gpus) gpu.gemm_bf16 = gpu.gemm_fp16 = FlopsPerSec{v * kTera};
                 }},
     WhatIfLever{"memory", "GB/s", "memory bandwidth of the card",
-                [](ClusterSpec& c, Profile&, double v) {
+                [](ClusterSpec& c, Profile& p, double v) {
+                  forget_rates(p);
                   for (GpuSpec& gpu : c.gpus) gpu.memory_bandwidth = BytesPerSec{v * kGiga};
                 }},
     WhatIfLever{

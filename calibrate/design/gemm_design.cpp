@@ -105,7 +105,7 @@ struct Series {
   }
   bool fits(const GemmShape& shape, double more = 1) const {
     const Probe asked = probe(shape);
-    return asked.flops() <= more * limits.most_flops(type) && asked.traffic() <= limits.most_memory();
+    return asked.flops() <= more * limits.most_flops(type) && asked.traffic() <= limits.most_operands();
   }
   Walk start() const { return {0.5 + 0.31 * double(layout), 0.5 + 0.17 * double(type) + 0.23 * double(layout)}; }
 };

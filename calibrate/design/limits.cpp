@@ -6,6 +6,8 @@
 namespace gpuplan {
 namespace {
 
+using namespace literals;
+
 /// What a core or an SM may reach, to size probes by; being off by 3x makes a probe 3x longer or shorter and no figure wrong.
 /// CPU: data/cpu.yaml for fp32; AMX multiplies bf16 16 times as wide (Intel Optimization Manual, 2 x 16 x 16 x 32 per 16 cycles),
 /// of which a quarter is reached. GPU: SM of an A100, from its 19.5 / 156 / 312 TFLOP/s over 108 SMs; fp8 of an H100.
@@ -38,6 +40,12 @@ double ProbeLimits::most_flops(GemmType type) const {
 Bytes ProbeLimits::most_memory() const {
   const std::int64_t parts = 8 * (is_cpu() ? num_ranks : 1);
   return {facts.memory_free.count / parts};
+}
+
+/// A CPU makes random operands no faster than 1-2 GB/s: larger ones would take longer to make than to measure.
+Bytes ProbeLimits::most_operands() const {
+  if (!is_cpu()) return most_memory();
+  return std::min(most_memory(), is_quick ? 64_MiB : 256_MiB);
 }
 
 std::vector<Probe> interleave(const std::vector<std::vector<Probe>>& lists) {

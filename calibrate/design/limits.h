@@ -15,6 +15,8 @@ struct ProbeLimits {
   double most_flops(GemmType type) const;
   /// Of all operands of a call together.
   Bytes most_memory() const;
+  /// Of the operands of a product or of attention.
+  Bytes most_operands() const;
   /// `full`, or `quick` of a quick calibration.
   std::int64_t pick(std::int64_t full, std::int64_t quick) const { return is_quick ? quick : full; }
 };

@@ -68,14 +68,14 @@ Workload attention_workload(const Probe& probe, ProbeBench& bench, Stream& strea
   Device* const device = &bench.device;
   OperandPools* const pools = &pools_of(bench);
   pools->random(problem.dtype, attention->tensor(), stream);
-  pools->results(attention->tensor());
-  if (problem.kernel == AttentionKernel::Eager) attention->scores = device->allocate(problem.scores_bytes());
+  pools->results(attention->tensor(), stream);
+  if (problem.kernel == AttentionMethod::Eager) attention->scores = device->allocate(problem.scores_bytes());
   const auto call = [attention, device, pools, &stream] {
     Rotation& operands = pools->random(attention->problem.dtype, {}, stream);
     attention->q = operands.next(attention->tensor());
     attention->k = operands.next(attention->tensor());
     attention->v = operands.next(attention->tensor());
-    attention->out = pools->results({}).next(attention->tensor());
+    attention->out = pools->results({}, stream).next(attention->tensor());
     device->attention(attention->problem, attention->q, attention->k, attention->v, attention->out,
                       attention->scores.data(), stream);
   };

@@ -138,12 +138,12 @@ Workload gemm_workload(const Probe& probe, ProbeBench& bench, Stream& stream) {
   Device* const device = &bench.device;
   OperandPools* const pools = &pools_of(bench);
   pools->random(dtype, std::max(problem.a_bytes(), problem.b_bytes()), stream);
-  pools->results(problem.c_bytes());
+  pools->results(problem.c_bytes(), stream);
   const auto call = [product, device, pools, &stream, dtype] {
     Rotation& operands = pools->random(dtype, {}, stream);
     product->a = operands.next(product->problem.a_bytes());
     product->b = operands.next(product->problem.b_bytes());
-    product->c = pools->results({}).next(product->problem.c_bytes());
+    product->c = pools->results({}, stream).next(product->problem.c_bytes());
     device->gemm(product->problem, product->a, product->b, product->c, stream);
   };
   return {call, [product, device, &stream] { check_product(*product, *device, stream); }};

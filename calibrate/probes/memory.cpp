@@ -17,6 +17,7 @@ struct Job {
   Probe probe;
   Device& device;
   Stream& stream;
+  OperandPools& pools;
 
   std::int64_t rows() const { return probe.rows; }
   std::int64_t width() const { return probe.width; }
@@ -29,6 +30,14 @@ struct Job {
     return filled_rotation(device, dtype, size, low, high, stream);
   }
   Rotation random() const { return random(probe.dtype, tensor()); }
+  /// The next windows of what all probes share.
+  const void* operand(std::int64_t num_tensors = 1) const {
+    const Bytes size = num_tensors * tensor();
+    return pools.random(probe.dtype, size, stream).next(size);
+  }
+  void* result() const { return pools.results(tensor(), stream).next(tensor()); }
+  /// Makes the shared pools large enough before anything is timed.
+  void prepare(std::int64_t num_tensors = 1) const { operand(num_tensors), result(); }
   /// [width] numbers of a row.
   std::vector<double> row(const void* of, std::int64_t i, Dtype dtype) const {
     return view().numbers(of, dtype, i * width(), width());
@@ -43,11 +52,12 @@ double tolerance(Dtype dtype, double wanted, double scale = 1) {
 }
 
 Workload copy_kernel(const Jobs& job) {
-  struct State { Rotation from, to; const void* x{}; void* y{}; };
-  const auto state = std::make_shared<State>(State{job->random(), plain_rotation(job->device, job->tensor())});
+  struct State { const void* x{}; void* y{}; };
+  const auto state = std::make_shared<State>();
+  job->prepare();
   const auto call = [job, state] {
-    state->x = state->from.next(job->tensor());
-    state->y = state->to.next(job->tensor());
+    state->x = job->operand();
+    state->y = job->result();
     job->device.copy(state->y, state->x, job->tensor(), CopyKind::DeviceToDevice, job->stream);
   };
   const auto check = [job, state] {
@@ -59,14 +69,14 @@ Workload copy_kernel(const Jobs& job) {
 
 Workload rms_norm_kernel(const Jobs& job) {
   constexpr float kEpsilon = 1e-5F;
-  struct State { Rotation from, weights, to; const void *x{}, *w{}; void* y{}; };
-  const Bytes weight_size = bytes_of(job->width(), job->probe.dtype);
-  const auto state = std::make_shared<State>(
-      State{job->random(), job->random(job->probe.dtype, weight_size), plain_rotation(job->device, job->tensor())});
+  struct State { Buffer weights; const void *x{}, *w{}; void* y{}; };
+  const auto state = std::make_shared<State>(State{job->device.allocate(bytes_of(job->width(), job->probe.dtype))});
+  job->device.fill_uniform(state->weights.data(), job->width(), job->probe.dtype, -1, 1, 5, job->stream);
+  job->prepare();
   state->w = state->weights.data();
   const auto call = [job, state] {
-    state->x = state->from.next(job->tensor());
-    state->y = state->to.next(job->tensor());
+    state->x = job->operand();
+    state->y = job->result();
     job->device.rms_norm(state->y, state->x, state->w, job->rows(), job->width(), kEpsilon, job->probe.dtype, job->stream);
   };
   const auto check = [job, state] {
@@ -86,13 +96,13 @@ Workload rms_norm_kernel(const Jobs& job) {
 }
 
 Workload swiglu_kernel(const Jobs& job) {
-  struct State { Rotation from, to; const void *gate{}, *up{}; void* out{}; };
-  const Bytes both = 2 * job->tensor();  // gate and up of one call stand beside each other
-  const auto state = std::make_shared<State>(State{job->random(job->probe.dtype, both), plain_rotation(job->device, job->tensor())});
+  struct State { const void *gate{}, *up{}; void* out{}; };
+  const auto state = std::make_shared<State>();
+  job->prepare(2);
   const auto call = [job, state] {
-    state->gate = state->from.next(job->tensor());
-    state->up = state->from.next(job->tensor());
-    state->out = state->to.next(job->tensor());
+    state->gate = job->operand(2);
+    state->up = static_cast<const std::byte*>(state->gate) + job->tensor().count;
+    state->out = job->result();
     job->device.swiglu(state->out, state->gate, state->up, job->count(), job->probe.dtype, job->stream);
   };
   const auto check = [job, state] {
@@ -193,21 +203,21 @@ Workload adamw_kernel(const Jobs& job) {
 
 Workload nf4_kernel(const Jobs& job) {
   struct State {
-    Rotation codes, absmax, to;
+    Rotation codes, absmax;
     const std::uint8_t* c{};
     const float* s{};
     void* out{};
   };
   const Bytes code_size{job->count() / 2}, scale_size = bytes_of(job->count() / kNf4Block, Dtype::F32);
-  const auto state = std::make_shared<State>(State{plain_rotation(job->device, code_size), job->random(Dtype::F32, scale_size, 0, 1),
-                                                   plain_rotation(job->device, job->tensor())});
+  const auto state = std::make_shared<State>(State{job->random(Dtype::F32, code_size), job->random(Dtype::F32, scale_size, 0, 1)});
+  job->prepare();
   std::vector<std::uint64_t> codes(std::size_t(state->codes.capacity().count / 8), 0);
   for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = random_bits(2, i);
   job->view().write(state->codes.data(), codes.data(), {std::int64_t(codes.size()) * 8});
   const auto call = [job, state, code_size, scale_size] {
     state->c = state->codes.next_as<std::uint8_t>(code_size);
     state->s = state->absmax.next_as<float>(scale_size);
-    state->out = state->to.next(job->tensor());
+    state->out = job->result();
     job->device.nf4_dequantise(state->out, job->probe.dtype, state->c, state->s, job->count(), job->stream);
   };
   const auto check = [job, state] {
@@ -237,7 +247,7 @@ Workload memory_workload(const Probe& probe, ProbeBench& bench, Stream& stream) 
   const bool is_nf4 = probe.kernel == MemoryKernel::Nf4Dequantise;
   if (probe.rows < 1 || probe.width < 1 || (is_nf4 && probe.rows * probe.width % kNf4Block != 0))
     throw InputError(probe.key(), "rows and width must be 1 or more, and whole blocks of 64 for nf4");
-  return kKernels[std::size_t(probe.kernel)](std::make_shared<Job>(Job{probe, bench.device, stream}));
+  return kKernels[std::size_t(probe.kernel)](std::make_shared<Job>(Job{probe, bench.device, stream, pools_of(bench)}));
 }
 
 }  // namespace gpuplan

@@ -27,13 +27,9 @@ void* Rotation::next(Bytes size) {
 Bytes rotation_size(DeviceKind kind) { return kind == DeviceKind::Cuda ? 256_MiB : 64_MiB; }
 
 Rotation filled_rotation(Device& device, Dtype dtype, Bytes size, float low, float high, Stream& stream) {
-  Rotation rotation = plain_rotation(device, size);
+  Rotation rotation(device, std::max(rotation_size(device.facts().kind), aligned(size)));
   device.fill_uniform(rotation.data(), rotation.capacity().count / size_of(dtype), dtype, low, high, kSeed, stream);
   return rotation;
-}
-
-Rotation plain_rotation(Device& device, Bytes size) {
-  return Rotation(device, std::max(rotation_size(device.facts().kind), aligned(size)));
 }
 
 Rotation& OperandPools::random(Dtype dtype, Bytes largest, Stream& stream) {
@@ -43,10 +39,11 @@ Rotation& OperandPools::random(Dtype dtype, Bytes largest, Stream& stream) {
   return pool = filled_rotation(device_, dtype, largest, -1, 1, stream);
 }
 
-Rotation& OperandPools::results(Bytes largest) {
+/// Filled as well: pages that nobody has touched cost the first call several times its work (Linux maps and clears them then).
+Rotation& OperandPools::results(Bytes largest, Stream& stream) {
   if (results_.capacity() >= std::max(largest, rotation_size(kind_))) return results_;
   results_ = {};
-  return results_ = plain_rotation(device_, largest);
+  return results_ = filled_rotation(device_, Dtype::F32, largest, -1, 1, stream);
 }
 
 }  // namespace gpuplan

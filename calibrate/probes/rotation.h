@@ -40,7 +40,7 @@ class OperandPools {
   explicit OperandPools(Device& device) : device_(device), kind_(device.facts().kind) {}
   /// They hold at least `largest` bytes in one window. A pool that must grow is replaced: nothing that uses it may be under way.
   Rotation& random(Dtype dtype, Bytes largest, Stream& stream);
-  Rotation& results(Bytes largest);
+  Rotation& results(Bytes largest, Stream& stream);
 
  private:
   Device& device_;
@@ -51,7 +51,5 @@ class OperandPools {
 
 /// A rotation of at least one window of `size`, filled uniformly in [low, high).
 Rotation filled_rotation(Device& device, Dtype dtype, Bytes size, float low, float high, Stream& stream);
-/// The same, not filled.
-Rotation plain_rotation(Device& device, Bytes size);
 
 }  // namespace gpuplan

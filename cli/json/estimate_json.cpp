@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/json/json_values.h"
+#include "cli/json/profile_used.h"
 #include "planner/plan_file.h"
 
 namespace gpuplan {
@@ -17,7 +18,7 @@ Json memory_json(const StrategyEstimate& e) {
   return out;
 }
 
-Json host_json(const HostMemory& host) {
+Json host_json(const HostBytes& host) {
   return {{"load_bytes", host.load.count},
           {"load_efficient_bytes", host.load_efficient.count},
           {"step_bytes", host.step.count},
@@ -82,6 +83,8 @@ Json strategy_json(const StrategyEstimate& e, const EstimateResult& result) {
                      {"time", time_json(e.time)},
                      {"tokens_per_second", e.tokens_per_second},
                      {"mfu", e.mfu},
+                     {"num_gemm_shapes", e.coverage.num_shapes},
+                     {"num_gemm_shapes_extrapolated", e.coverage.num_extrapolated},
                      {"global_batch", e.global_batch},
                      {"steps_per_epoch", e.steps_per_epoch},
                      {"epoch_seconds", or_null(e.epoch)},
@@ -133,7 +136,7 @@ Json estimate_json(const EstimateAnswer& answer) {
   for (const StrategyEstimate& e : result.strategies) out["strategies"].push_back(strategy_json(e, result));
   out["recommended"] = recommendation_json(result);
   out["assumptions"] = result.assumptions;
-  out["profile"] = {{"id", result.profile.id}, {"title", result.profile.title}, {"sha256", result.profile.sha256}};
+  out["profile"] = profile_used_json(result.profile);
   if (!answer.explanation.empty()) out["explain"] = explanation_json(answer.explanation);
   return out;
 }

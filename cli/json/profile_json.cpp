@@ -20,24 +20,22 @@ Json quality_json(const FitQuality& q) {
 
 Json shape_json(const GemmShape& s) { return {{"m", s.m}, {"n", s.n}, {"k", s.k}, {"batch", s.batch}}; }
 
+/// "rate" in FLOP/s is rate_flops_per_second.
+std::string key_of(const GemmParameter& parameter) {
+  const std::string_view unit = parameter.unit == "FLOP/s" ? "_flops_per_second" : parameter.unit == "B/s" ? "_bytes_per_second" : parameter.unit == "s" ? "_seconds" : "";
+  return std::string(parameter.name) + std::string(unit);
+}
+
 Json surface_json(const GemmSurface& s) {
-  return {{"type", to_string(s.type)},
-          {"layout", to_string(s.layout)},
-          {"is_batched", s.is_batched},
-          {"rate_flops_per_second", fitted_json(s.rate)},
-          {"bandwidth_bytes_per_second", fitted_json(s.bandwidth)},
-          {"launch_seconds", fitted_json(s.launch)},
-          {"m_half", fitted_json(s.m_half)},
-          {"n_half", fitted_json(s.n_half)},
-          {"k_half", fitted_json(s.k_half)},
-          {"wave_loss", fitted_json(s.wave_loss)},
-          {"exposed", fitted_json(s.exposed)},
-          {"tile_m", s.tile_m},
-          {"tile_n", s.tile_n},
-          {"num_units", s.num_units},
-          {"least", shape_json(s.range.least)},
-          {"most", shape_json(s.range.most)},
-          {"quality", quality_json(s.quality)}};
+  Json out{{"type", to_string(s.type)}, {"layout", to_string(s.layout)}, {"is_batched", s.is_batched}};
+  for (const GemmParameter& parameter : kGemmParameters) out[key_of(parameter)] = fitted_json(s.*parameter.member);
+  out["tile_m"] = s.tile_m;
+  out["tile_n"] = s.tile_n;
+  out["num_units"] = s.num_units;
+  out["least"] = shape_json(s.range.least);
+  out["most"] = shape_json(s.range.most);
+  out["quality"] = quality_json(s.quality);
+  return out;
 }
 
 Json kernel_json(const KernelRate& r) {
@@ -45,6 +43,8 @@ Json kernel_json(const KernelRate& r) {
           {"dtype", to_string(r.dtype)},
           {"launch_seconds", fitted_json(r.launch)},
           {"bandwidth_bytes_per_second", fitted_json(r.bandwidth)},
+          {"least_bytes", r.least.count},
+          {"most_bytes", r.most.count},
           {"quality", quality_json(r.quality)}};
 }
 

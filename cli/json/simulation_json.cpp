@@ -1,6 +1,7 @@
 #include "cli/json/simulation_json.h"
 
 #include "cli/json/json_values.h"
+#include "cli/json/profile_used.h"
 #include "cli/render/activity_look.h"
 #include "cli/render/simulation_facts.h"
 
@@ -126,9 +127,7 @@ Json simulation_json(const SimulationAnswer& answer) {
   out["comparison"] = plans_json(answer.comparison, false);
   out["scaling"] = plans_json(answer.scaling, true);
   out["assumptions"] = answer.assumptions;
-  out["profile"] = {{"id", answer.result.profile.id},
-                    {"title", answer.result.profile.title},
-                    {"sha256", answer.result.profile.sha256}};
+  out["profile"] = profile_used_json(answer.result.profile);
   return out;
 }
 

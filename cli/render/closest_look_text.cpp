@@ -89,7 +89,7 @@ std::string limits_text(const StrategyEstimate& e) {
   return text;
 }
 
-std::string host_text(const HostMemory& host) {
+std::string host_text(const HostBytes& host) {
   std::string text = fmt::format("{} to load ({} when every rank reads a full copy)", format_bytes(host.load_efficient),
                                  format_bytes(host.load));
   if (host.step.count > 0) text += fmt::format(", {} in training", format_bytes(host.step));

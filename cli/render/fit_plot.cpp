@@ -21,6 +21,9 @@ struct FittedProbes {
   std::function<double(const Probe&)> size;         // on the x axis
   std::function<Seconds(const Probe&)> time;        // fitted
   double work_per_size = 1;                         // y = work / time
+  double least = 0, most = HUGE_VAL;                // sizes that were fitted
+
+  bool was_fitted(const Probe& probe) const { return size(probe) >= least && size(probe) <= most; }
 };
 
 std::vector<const Sample*> samples_for(const FittedProbes& fit, const std::vector<Sample>& samples) {
@@ -31,7 +34,10 @@ std::vector<const Sample*> samples_for(const FittedProbes& fit, const std::vecto
   return out;
 }
 
-double miss(const FittedProbes& fit, const Sample& sample) { return std::abs(std::log(fit.time(sample.probe).value / sample.median)); }
+/// What was not fitted cannot be missed.
+double miss(const FittedProbes& fit, const Sample& sample) {
+  return fit.was_fitted(sample.probe) ? std::abs(std::log(fit.time(sample.probe).value / sample.median)) : 0;
+}
 
 /// From here on a sample is one of the `num_outliers` that are furthest off.
 double outlier_limit(const FittedProbes& fit, const std::vector<const Sample*>& samples, std::int64_t num_outliers) {
@@ -54,9 +60,8 @@ void add_points(FitPlot& plot, const FittedProbes& fit, const std::vector<Sample
   }
 }
 
-/// A line over the measured sizes, or over [least, most] where there are no samples.
+/// A line over [least, most].
 void add_line(FitPlot& plot, double least, double most, double work_per_size, const std::function<Seconds(double)>& time) {
-  if (!plot.points.empty()) least = plot.points.front().x, most = plot.points.back().x;
   for (int i = 0; i < kCurvePoints; ++i) {
     const double x = least * std::pow(most / least, double(i) / (kCurvePoints - 1));
     plot.curve.push_back({x, x * work_per_size / time(x).value});
@@ -85,8 +90,9 @@ FitPlot kernel_plot(const KernelRate& rate, std::int64_t num_ranks, const std::v
   const auto is_of = [&](const Probe& p) {
     return p.family == ProbeFamily::Memory && p.num_ranks == num_ranks && to_string(p.kernel) == rate.kernel && p.dtype == rate.dtype;
   };
-  add_points(plot, {is_of, size, [&](const Probe& p) { return time(size(p)); }}, samples, rate.quality);
-  add_line(plot, 0x1p16, 0x1p28, 1, time);
+  const double least = rate.least.count > 0 ? double(rate.least.count) : 0x1p16, most = rate.most.count > 0 ? double(rate.most.count) : 0x1p28;
+  add_points(plot, {is_of, size, [&](const Probe& p) { return time(size(p)); }, 1, least, most}, samples, rate.quality);
+  add_line(plot, least, std::max(most, 2 * least), 1, time);
   return plot;
 }
 
@@ -101,7 +107,8 @@ FitPlot attention_plot(const AttentionRate& rate, std::int64_t num_ranks, const 
   };
   add_points(plot, {is_of, [](const Probe& p) { return p.flops(); }, [&](const Probe& p) { return time(p.flops()); }}, samples,
              rate.quality);
-  add_line(plot, 1e8, 1e12, 1, time);
+  const bool has_points = !plot.points.empty();
+  add_line(plot, has_points ? plot.points.front().x : 1e8, has_points ? plot.points.back().x : 1e12, 1, time);
   return plot;
 }
 

@@ -23,8 +23,21 @@ std::string half_width(const Fitted& f) {
 std::string rate_cell(const Fitted& f) { return format_rate(FlopsPerSec{f.value}) + half_width(f); }
 std::string bandwidth_cell(const Fitted& f) { return format_rate(BytesPerSec{f.value}) + half_width(f); }
 std::string time_cell(const Fitted& f) { return f.value <= 0 ? "0" : format_short_duration(Seconds{f.value}) + half_width(f); }
-std::string plain_time(const Fitted& f) { return f.value <= 0 ? "0" : format_short_duration(Seconds{f.value}); }
-std::string short_cell(const Fitted& f) { return fmt::format("{:.3g}", f.value); }
+
+/// Only the rate has room for its interval.
+std::string parameter_cell(const GemmParameter& parameter, const Fitted& f) {
+  if (parameter.unit == "FLOP/s") return rate_cell(f);
+  if (parameter.unit == "B/s") return format_rate(BytesPerSec{f.value});
+  if (parameter.unit == "s") return f.value <= 0 ? "0" : format_short_duration(Seconds{f.value});
+  return fmt::format("{:.3g}", f.value);
+}
+
+/// "k_half" is "k half".
+std::string plain_words(std::string_view name) {
+  std::string out(name);
+  std::replace(out.begin(), out.end(), '_', ' ');
+  return out;
+}
 
 void add_quality_columns(Table& table) {
   table.columns.push_back({"held out", Align::Right});
@@ -47,16 +60,15 @@ std::string layout_text(const GemmSurface& s) { return fmt::format("{}{}", to_st
 }  // namespace
 
 Table gemm_table(const Measured& measured) {
-  Table table{.columns = {{"  type"}, {"layout"}, {"ranks", Align::Right, 1}, {"rate", Align::Right}, {"bandwidth", Align::Right, 3},
-                          {"launch", Align::Right, 4}, {"m half", Align::Right, 5}, {"n half", Align::Right, 5}, {"k half", Align::Right, 5},
-                          {"waves", Align::Right, 6}, {"exposed", Align::Right, 6}},
-              .rows = {}};
+  constexpr std::size_t kAlwaysShown = 1;  // the rate; the screen's width decides about the others, the later the sooner gone
+  Table table{.columns = {{"  type"}, {"layout"}, {"ranks", Align::Right, 1}}, .rows = {}};
+  for (std::size_t i = 0; i < kGemmParameters.size(); ++i)
+    table.columns.push_back({plain_words(kGemmParameters[i].name), Align::Right, i < kAlwaysShown ? 0 : int(i) + 2});
   add_quality_columns(table);
   for (const MachineLoad& load : measured.loads)
     for (const GemmSurface& s : load.gemm) {
-      std::vector<Cell> row{{"  " + std::string(to_string(s.type))}, {layout_text(s)}, {std::to_string(load.num_ranks)}, {rate_cell(s.rate)},
-                            {format_rate(BytesPerSec{s.bandwidth.value})}, {plain_time(s.launch)}, {short_cell(s.m_half)}, {short_cell(s.n_half)},
-                            {short_cell(s.k_half)}, {short_cell(s.wave_loss)}, {short_cell(s.exposed)}};
+      std::vector<Cell> row{{"  " + std::string(to_string(s.type))}, {layout_text(s)}, {std::to_string(load.num_ranks)}};
+      for (const GemmParameter& parameter : kGemmParameters) row.push_back({parameter_cell(parameter, s.*parameter.member)});
       add_quality_cells(row, s.quality);
       table.add(std::move(row));
     }

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/cpu_ranks.h"
-#include "cluster/local_gpus.h"
+#include "cluster/local_machine.h"
 #include "cluster/profile.h"
 
 using namespace gpuplan;
@@ -235,21 +235,10 @@ TEST_CASE("cpu ranks are read from this host") {
   CHECK(default_profile(cluster.gpus[0]).id == "default-cpu");
 }
 
-TEST_CASE("local: without a driver one line says what to do") {
-  CHECK_THROWS_WITH_AS(query_local_gpus("libnvidia-ml-not-here.so.1"),
-                       "no NVIDIA driver found (libnvidia-ml-not-here.so.1 is missing): describe the GPUs with --gpus, "
-                       "for example --gpus 4xA6000",
-                       EnvError);
-  CHECK_THROWS_WITH_AS(query_local_gpus("libc.so.6"),  // a library that is not NVML
-                       "the NVIDIA driver is too old (libnvidia-ml has no nvmlErrorString): describe the GPUs with "
-                       "--gpus, for example --gpus 4xA6000",
-                       EnvError);
-}
-
 TEST_CASE("local: names of the driver are found, and memory is what is really there") {
   // An A6000 with ECC on: 46068 MiB of 49140; 2 GiB are taken by others.
   const LocalGpu card{.name = "NVIDIA RTX A6000", .memory = 46068_MiB, .memory_free = 46068_MiB - 2_GiB};
-  const ClusterSpec cluster = local_cluster({card, card});
+  const ClusterSpec cluster = local_cluster({.gpus = {card, card}});
   CHECK(cluster.num_gpus() == 2);
   CHECK(cluster.gpus_per_node == 2);
   CHECK(cluster.name == "local");
@@ -257,13 +246,13 @@ TEST_CASE("local: names of the driver are found, and memory is what is really th
   CHECK(cluster.gpus[0].device_memory == 46068_MiB);
   CHECK(cluster.gpus[0].framework_memory == Bytes{std::int64_t(47.27 * 0x1p30)} - 3072_MiB);
   CHECK(cluster.memory_in_use == std::vector<Bytes>{2_GiB, 2_GiB});
-  CHECK_THROWS_AS(local_cluster({{.name = "NVIDIA GeForce GT 710", .memory = 2_GiB, .memory_free = 2_GiB}}),
+  CHECK_THROWS_AS(local_cluster({.gpus = {{.name = "NVIDIA GeForce GT 710", .memory = 2_GiB, .memory_free = 2_GiB}}}),
                   InputError);
 }
 
 TEST_CASE("local: more than eight GPUs are still one machine") {
   const LocalGpu card{.name = "Tesla V100-SXM3-32GB", .memory = 32768_MiB, .memory_free = 32768_MiB};
-  CHECK_THROWS_AS(local_cluster({card}), InputError);  // SXM3 is not in the catalogue
+  CHECK_THROWS_AS(local_cluster({.gpus = {card}}), InputError);  // SXM3 is not in the catalogue
   const LocalGpu known{.name = "Tesla V100-SXM2-32GB", .memory = 32768_MiB, .memory_free = 32768_MiB};
-  CHECK(local_cluster(std::vector<LocalGpu>(16, known)).num_nodes() == 1);
+  CHECK(local_cluster({.gpus = std::vector<LocalGpu>(16, known)}).num_nodes() == 1);
 }

@@ -133,13 +133,13 @@ TEST_CASE("host memory: every rank loads a copy, efficient loading one tensor ea
   EstimateRequest r = tiny_request(4);
   r.cluster.host_memory = {std::int64_t(1) << 40};
   r.strategy = "ddp";
-  const HostMemory ddp = estimate(r).strategies.front().host;
+  const HostBytes ddp = estimate(r).strategies.front().host;
   CHECK(ddp.load == Bytes{4 * 2 * kTinyModel});
   CHECK(ddp.load_efficient == Bytes{4 * 2 * kTinyEmbedding});                 // the largest tensor in 16 bit
   CHECK(ddp.step == Bytes{});
   r.strategy = "zero2";
   r.recipe.offload.optimizer = OffloadTarget::Cpu;
-  const HostMemory offload = estimate(r).strategies.front().host;
+  const HostBytes offload = estimate(r).strategies.front().host;
   CHECK(offload.step >= Bytes{12 * kTinyModel});
   r.cluster.host_memory = {12 * kTinyModel - 1};
   const EstimateResult small = estimate(r);

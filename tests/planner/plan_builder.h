@@ -71,10 +71,10 @@ struct Plan {
   std::int64_t sent(std::size_t k = 0) const { return bytes_sent(program, rank(k)).count; }
 
   /// Highest total of the buffers that `counts` accepts, persistent ones included; block locals are not buffers.
-  std::int64_t live_peak(const std::function<bool(const Buffer&)>& counts, std::size_t k = 0) const {
+  std::int64_t live_peak(const std::function<bool(const ProgramBuffer&)>& counts, std::size_t k = 0) const {
     const RankProgram& p = of_rank(k);
     std::int64_t live = 0;
-    for (const Buffer& b : p.buffers) if (b.is_persistent && counts(b)) live += b.bytes.count;
+    for (const ProgramBuffer& b : p.buffers) if (b.is_persistent && counts(b)) live += b.bytes.count;
     std::int64_t peak = live;
     for (const Instruction& i : p.instructions) {
       for (const Operand o : program.operands_of(p, i))
@@ -86,7 +86,7 @@ struct Plan {
     return peak;
   }
   std::int64_t live_peak(BufferRole role, std::size_t k = 0) const {
-    return live_peak([role](const Buffer& b) { return b.role == role; }, k);
+    return live_peak([role](const ProgramBuffer& b) { return b.role == role; }, k);
   }
   std::int64_t count(OpCode op, std::size_t k = 0) const {
     const auto& all = of_rank(k).instructions;

@@ -11,11 +11,11 @@ namespace {
 /// FSDP as the plainest engine does it: one unit ahead, nothing kept, nothing copied.
 EngineConvention plain_engine() { return {.prefetch_units = 1}; }
 
-bool is_layer_gather(const Buffer& b) { return b.role == BufferRole::Gathered && b.unit >= 1 && b.unit <= 4; }
+bool is_layer_gather(const ProgramBuffer& b) { return b.role == BufferRole::Gathered && b.unit >= 1 && b.unit <= 4; }
 
 std::int64_t total(const Plan& plan, BufferRole role, MemorySpace space) {
   std::int64_t bytes = 0;
-  for (const Buffer& b : plan.of_rank().buffers) if (b.is_persistent && b.role == role && b.space == space) bytes += b.bytes.count;
+  for (const ProgramBuffer& b : plan.of_rank().buffers) if (b.is_persistent && b.role == role && b.space == space) bytes += b.bytes.count;
   return bytes;
 }
 
@@ -45,7 +45,7 @@ TEST_CASE("FSDP holds two units in forward and backward, FSDP2's copy-out includ
 TEST_CASE("FSDP's root stays gathered from forward to backward: embedding, final norm and head") {
   Plan plan;
   plan.build("fsdp");
-  const auto root = [](const Buffer& b) { return b.role == BufferRole::Gathered && (b.unit < 1 || b.unit > 4); };
+  const auto root = [](const ProgramBuffer& b) { return b.role == BufferRole::Gathered && (b.unit < 1 || b.unit > 4); };
   CHECK(plan.live_peak(root) == 2 * 2 * kTinyRoot);               // FSDP2: flat and copy for a moment
   plan.options.fsdp_version = 1;
   CHECK(plan.build("fsdp").live_peak(root) == 2 * kTinyRoot);
@@ -173,7 +173,7 @@ TEST_CASE("model parallel: every unit on one stage, the stages' weights together
     for (std::size_t k = 0; k < 4; ++k) {
       CHECK(plan.of_rank(k).first_unit == next);
       next = plan.of_rank(k).last_unit + 1;
-      for (const Buffer& b : plan.of_rank(k).buffers) if (b.role == BufferRole::Trained) weights += b.bytes.count;
+      for (const ProgramBuffer& b : plan.of_rank(k).buffers) if (b.role == BufferRole::Trained) weights += b.bytes.count;
     }
     CHECK(next == 16 + 2);
     // a tied head needs the embedding's weight on the last stage too: a second copy

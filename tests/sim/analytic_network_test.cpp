@@ -36,8 +36,8 @@ TEST_CASE("analytic network: ids are used again, copies take the rates of host l
   world.comm.host_link = 25.0_GBps;
   world.comm.nvme = 5.0_GBps;
   const auto network = make_analytic_network(world.communicators, world.comm, world.queue);
-  CHECK(network->copy(0, CopyKind::HostToDevice, {25'000'000}, {}) == 0);
-  CHECK(network->copy(0, CopyKind::HostToNvme, {25'000'000}, {}) == 1);
+  CHECK(network->copy(0, HostCopy::HostToDevice, {25'000'000}, {}) == 0);
+  CHECK(network->copy(0, HostCopy::HostToNvme, {25'000'000}, {}) == 1);
   const auto copies = world.run(*network);
   REQUIRE(copies.size() == 2);
   CHECK(copies[0].time.ps == 1'000'000'000);

@@ -199,7 +199,7 @@ TEST_CASE("flow network: messages at any moment over any routes end when a fluid
     std::vector<double> end(sent.size(), -1);
     std::vector<Finished> finished;
     while (!world.queue.empty()) {
-      const Event event = world.queue.pop();
+      const SimEvent event = world.queue.pop();
       finished.clear();
       if (event.target == EventTarget::Engine) {
         const Sent& s = sent[event.index];

@@ -27,7 +27,7 @@ TEST_CASE("event queue: among equal times, what was pushed first comes first, ho
       if (i < 300 || queue.empty() || random() % 2 == 0) continue;
       const auto least = std::min_element(pending.begin(), pending.end());  // (time, sequence)
       CHECK(queue.next_time().ps == least->first);
-      const Event event = queue.pop();
+      const SimEvent event = queue.pop();
       REQUIRE(std::pair(event.time.ps, event.index) == *least);
       REQUIRE(event.kind == event.index % 3);
       REQUIRE(event.stamp == event.index + 1);

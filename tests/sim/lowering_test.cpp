@@ -114,7 +114,7 @@ TEST_CASE("a tree waits for a late member where its data is needed") {
   world.queue.push({.time = {1'000'000'000}, .target = EventTarget::Engine});
   SimTime last;
   while (!world.queue.empty()) {
-    const Event event = world.queue.pop();
+    const SimEvent event = world.queue.pop();
     last = event.time;
     if (event.target == EventTarget::Engine)
       tree.join(2, last);

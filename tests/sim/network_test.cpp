@@ -48,8 +48,8 @@ TEST_CASE("flow network: one rank alone costs nothing; a message takes alpha + S
   world.add(2, 2);
   NetworkLinks links = world.own_links();
   links.capacities = {100.0_GBps, 20.0_GBps};
-  links.copy_route = [](std::int64_t, CopyKind kind) {
-    return Route{{.link = 1, .weight = kind == CopyKind::HostToNvme ? 2.0 : 1.0}};
+  links.copy_route = [](std::int64_t, HostCopy kind) {
+    return Route{{.link = 1, .weight = kind == HostCopy::HostToNvme ? 2.0 : 1.0}};
   };
   const auto network = make_flow_network(world.communicators, world.comm, links, world.queue);
   CHECK(time_of(world, *network, CollectiveKind::AllReduce, 1_GiB).ps == 0);
@@ -57,9 +57,9 @@ TEST_CASE("flow network: one rank alone costs nothing; a message takes alpha + S
   network->send(0, 1, {100'000'000}, {});
   CHECK(world.run(*network).back().time.ps == 1'005'000'000);  // 5 us + 1 ms
   const SimTime now = world.now;
-  network->copy(0, CopyKind::HostToDevice, {20'000'000}, now);
+  network->copy(0, HostCopy::HostToDevice, {20'000'000}, now);
   CHECK((world.run(*network).back().time - now).ps == 1'000'000'000);
-  network->copy(0, CopyKind::HostToNvme, {20'000'000}, world.now);  // crosses its link twice
+  network->copy(0, HostCopy::HostToNvme, {20'000'000}, world.now);  // crosses its link twice
   CHECK((world.run(*network).back().time - now).ps == 3'000'000'000);
   CHECK(network->link_loads()[1].carried == 60e6);
 }

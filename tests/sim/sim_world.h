@@ -22,7 +22,7 @@ struct SimWorld {
 
   /// Another communicator over the same ranks; returns its index.
   std::uint32_t add(std::int64_t size, std::int64_t num_kept) {
-    Communicator c{.axis = Axis::DpShard, .size = size, .shape = {.size = size}};
+    CommGroup c{.axis = Axis::DpShard, .size = size, .shape = {.size = size}};
     for (std::int64_t m = 0; m < num_kept; ++m) {
       const std::int64_t rank = m * (size / num_kept);
       c.ranks.push_back(rank);
@@ -40,7 +40,7 @@ struct SimWorld {
     std::vector<Finished> finished;
     network.settle(now);
     while (!queue.empty()) {
-      const Event event = queue.pop();
+      const SimEvent event = queue.pop();
       now = event.time;
       finished.clear();
       if (event.target == EventTarget::Engine)
@@ -59,11 +59,11 @@ struct SimWorld {
     return {.capacities = std::vector<BytesPerSec>(std::size_t(communicators[0].size), comm.axes[1].link.bandwidth),
             .ring_route = [one](std::int64_t from, std::int64_t, const GroupShape&) { return one(from); },
             .route = [one](std::int64_t from, std::int64_t) { return one(from); },
-            .copy_route = [one](std::int64_t rank, CopyKind) { return one(rank); }};
+            .copy_route = [one](std::int64_t rank, HostCopy) { return one(rank); }};
   }
 
   CommModel comm;
-  std::vector<Communicator> communicators;
+  std::vector<CommGroup> communicators;
   EventQueue queue;
   SimTime now;
 };

@@ -1,0 +1,22 @@
+// Starting worker processes of this program, alone or as MPI ranks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "calibrate/facts_json.h"
+#include "calibrate/session.h"
+
+namespace gpuplan {
+
+/// The command for `num_ranks` workers of `program`: CPU ranks under mpirun, bound to nothing; GPUs share one process.
+/// Throws EnvError when mpirun is needed and not found.
+WorkerCommand worker_command(const std::string& program, DeviceKind kind, std::int64_t num_ranks, bool is_quick);
+
+/// What a worker says of its device. Throws EnvError in the worker's own words when it cannot.
+WorkerFacts ask_worker(const std::string& program, DeviceKind kind);
+
+/// This very program.
+std::string own_program();
+
+}  // namespace gpuplan

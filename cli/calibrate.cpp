@@ -1,0 +1,201 @@
+// gpuplan calibrate: measures this machine, fits the cost model, writes the profile that estimate, simulate and run use.
+#include <chrono>
+#include <ctime>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json_file.h"
+#include "base/names.h"
+#include "calibrate/make_profile.h"
+#include "calibrate/plan.h"
+#include "calibrate/session.h"
+#include "calibrate/worker_command.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/json/profile_json.h"
+#include "cli/render/calibration_progress.h"
+#include "cli/render/profile_text.h"
+#include "cluster/cluster_file.h"
+#include "cluster/cpu_ranks.h"
+#include "cluster/local_gpus.h"
+#include "cluster/profile_store.h"
+
+namespace gpuplan {
+namespace {
+
+void setup(CLI::App& app) {
+  add_flag(app, "--device", "auto|cuda|cpu", "what to measure. Default auto: the GPUs of this machine, else its CPU");
+  add_flag(app, "--quick", "", "about 30 seconds instead of a few minutes; wider intervals");
+  add_flag(app, "--only", "LIST", "of gemm, attention, memory, dispatch, copy, overhead, nccl, overlap. Default all");
+  add_flag(app, "--ranks", "N", "measure up to N ranks at once. Default: all GPUs; on a CPU one per core, at most 4");
+  add_flag(app, "--output", "FILE", "write the profile here. Default: a file of its own in the profile folder");
+  add_flag(app, "--fresh", "", "forget what an interrupted calibration has measured");
+  add_flag(app, "--json", "", "the profile as JSON, in base units");
+}
+
+struct Machine {
+  DeviceKind kind{};
+  WorkerFacts facts;
+  ClusterSpec cluster;  // of all its devices
+};
+
+Machine look_at(DeviceKind kind) {
+  Machine machine{.kind = kind};
+  machine.facts = ask_worker(own_program(), kind);
+  machine.cluster = kind == DeviceKind::Cpu ? cpu_cluster(1, read_host_facts()) : parse_gpus("local");
+  return machine;
+}
+
+/// GPUs where there are some that can be used, and otherwise the reason on standard error.
+Machine choose_machine(const std::string& device, Console& console) {
+  if (device == "cpu") return look_at(DeviceKind::Cpu);
+  if (device == "cuda") return look_at(DeviceKind::Cuda);
+  if (device != "auto") throw InputError("--device", "unknown device '" + device + "'", "auto, cuda or cpu");
+  try {
+    parse_gpus("local");
+    return look_at(DeviceKind::Cuda);
+  } catch (const EnvError& error) {
+    console.err << fmt::format("gpuplan: measuring the CPU, because {}\n", error.what());
+    return look_at(DeviceKind::Cpu);
+  }
+}
+
+std::vector<ProbeFamily> asked_families(const CLI::App& app) {
+  std::vector<ProbeFamily> out;
+  const auto list = given(app, "--only");
+  if (!list) return out;
+  for (const std::string& name : split(*list, ',')) out.push_back(parse_probe_family(trim(name), "--only"));
+  return out;
+}
+
+/// 1, 2, 4, … and the most.
+std::vector<std::int64_t> rank_counts(std::int64_t most) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t n = 1; n < most; n *= 2) out.push_back(n);
+  out.push_back(most);
+  return out;
+}
+
+std::int64_t most_ranks(const CLI::App& app, const Machine& machine) {
+  constexpr std::int64_t kMostCpuRanks = 4;
+  const std::int64_t devices = machine.facts.num_devices;
+  if (const auto text = given(app, "--ranks")) {
+    const std::int64_t ranks = parse_integer(*text, "--ranks", 1);
+    if (machine.kind == DeviceKind::Cuda && ranks > devices)
+      throw InputError("--ranks", fmt::format("{} is more than the GPUs of this machine", ranks), fmt::format("at most {}", devices));
+    return ranks;
+  }
+  if (machine.kind == DeviceKind::Cuda) return devices;
+  return machine.facts.has_collectives ? std::min(machine.facts.device.num_cores, kMostCpuRanks) : 1;
+}
+
+std::string today(const char* format) {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm parts{};
+  localtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), format, &parts);
+  return text.data();
+}
+
+/// Samples are of use only to the same machine, libraries and program.
+std::string identity_of(const Machine& machine, bool is_quick) {
+  return fmt::format("gpuplan {} {} {}", GPUPLAN_VERSION, is_quick ? "quick" : "full", to_json_line(machine.facts.identity()));
+}
+
+MeasuredOn measured_on(const Machine& machine) {
+  const DeviceFacts& device = machine.facts.device;
+  const GpuSpec& gpu = machine.cluster.gpus.front();
+  const bool is_cpu = machine.kind == DeviceKind::Cpu;
+  return {.kind = std::string(to_string(machine.kind)),
+          .device = device.name,
+          .gpu = gpu.id,
+          .architecture = device.architecture,
+          .fabric = std::string(to_string(is_cpu ? FabricKind::SharedMemory : machine.cluster.fabric)),
+          .num_devices = machine.facts.num_devices,
+          .num_cores = device.num_cores,
+          .memory = is_cpu ? device.memory : gpu.device_memory,
+          .date = today("%F"),
+          .versions = device.versions,
+          .warnings = device.warnings};
+}
+
+std::filesystem::path journal_path(DeviceKind kind) {
+  return profile_dir() / "journals" / fmt::format("{}.jsonl", to_string(kind));
+}
+
+void report_failures(const std::vector<Sample>& samples, Console& console) {
+  std::size_t failed = 0;
+  for (const Sample& sample : samples) {
+    if (sample.is_ok()) continue;
+    ++failed;
+    console.err << fmt::format("gpuplan: probe failed: {}: {}\n", sample.probe.key(), sample.failure);
+  }
+  if (failed == samples.size()) throw EnvError("no probe gave a figure, so there is no profile");
+}
+
+std::vector<Sample> measure(const CLI::App& app, const Machine& machine, Journal& journal, Console& console) {
+  const bool is_quick = is_given(app, "--quick");
+  const ProbeScope scope{.is_quick = is_quick,
+                         .only = asked_families(app),
+                         .rank_counts = rank_counts(most_ranks(app, machine))};
+  const std::vector<Probe> probes = plan_probes(machine.facts.device, scope);
+  CalibrationProgress progress(console);
+  progress.start(machine.facts, probes.size(), journal.samples().size());
+  const SessionOptions options{.kind = machine.kind,
+                               .is_quick = is_quick,
+                               .worker =
+                                   [&](std::int64_t num_ranks) {
+                                     return worker_command(own_program(), machine.kind, num_ranks, is_quick);
+                                   },
+                               .on_progress = [&](const Progress& now) { progress.show(now); }};
+  std::vector<Sample> samples = run_session(probes, journal, options);
+  progress.finish();
+  return samples;
+}
+
+void check_output(const CLI::App& app) {
+  if (!is_given(app, "--only") || is_given(app, "--output")) return;
+  throw InputError("--only", "gives a profile that lacks the rest", "name a file for it with --output");
+}
+
+int run(const CLI::App& app, Console& console) {
+  const std::vector<ProbeFamily> families = asked_families(app);  // wrong input is told before anything is opened
+  const Machine machine = choose_machine(given(app, "--device").value_or("auto"), console);
+  std::filesystem::create_directories(profile_dir() / "journals");
+  const auto journal_file = journal_path(machine.kind);
+  if (is_given(app, "--fresh")) std::filesystem::remove(journal_file);
+  Journal journal(journal_file, identity_of(machine, is_given(app, "--quick")));
+  const std::vector<Sample> samples = measure(app, machine, journal, console);
+  report_failures(samples, console);
+
+  const std::string id = fmt::format("{}-{}", machine.cluster.gpus.front().id, today("%Y%m%d-%H%M%S"));
+  const ProfileDraft draft = make_profile(id, samples, measured_on(machine), machine.cluster);
+  const std::filesystem::path file = given(app, "--output").value_or((profile_dir() / (id + ".yaml")).string());
+  write_file_atomically(file, profile_text(draft));
+  const Profile profile = load_profile(file);
+  if (machine.kind == DeviceKind::Cuda) {
+    std::filesystem::create_directories(profile_dir() / "clusters");
+    write_file_atomically(profile_dir() / "clusters" / (id + ".yaml"), cluster_file_text(machine.cluster));
+  }
+  journal.remove();
+  console.print(is_given(app, "--json") ? json_text(profile_json(profile)) : profile_summary(profile, console.screen));
+  console.err << fmt::format("gpuplan: the profile is in {}\n", file.string());
+  return 0;
+}
+
+}  // namespace
+
+const Command kCalibrate{.name = "calibrate",
+                         .summary = "measure this machine and fit the cost model to it",
+                         .usage = "[--device auto|cuda|cpu] [--quick] [OPTION]...",
+                         .example =
+                             "gpuplan calibrate\n"
+                             "gpuplan calibrate --quick --device cpu\n"
+                             "gpuplan calibrate --only gemm,nccl --output fast.yaml",
+                         .setup = setup,
+                         .run = run};
+
+}  // namespace gpuplan

@@ -1,0 +1,17 @@
+// The process that `gpuplan calibrate` starts for every group of ranks: it alone opens device libraries, so that a crash or a
+// lost device costs one probe. Not a command for people.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+
+namespace gpuplan {
+
+constexpr const char* kWorkerCommand = "calibrate-worker";
+
+/// `calibrate-worker cpu|cuda facts` prints one line of JSON; `calibrate-worker cpu|cuda RANKS [quick]` serves probes.
+int run_worker(const std::vector<std::string>& arguments, Console& console);
+
+}  // namespace gpuplan

@@ -1,0 +1,61 @@
+#include "cluster/nvml.h"
+
+#include <array>
+#include <cstdlib>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace gpuplan::nvml {
+namespace {
+
+constexpr const char* kDescribe = "describe the GPUs with --gpus, for example --gpus 4xA6000";
+
+/// What people can do about a code.
+struct Remedy {
+  int code;
+  std::string_view text;
+};
+constexpr std::array kRemedies{
+    Remedy{kDriverNotLoaded, "the NVIDIA driver is installed but not loaded (no NVIDIA GPU, or its kernel module is missing)"},
+    Remedy{kVersionMismatch,
+           "the NVIDIA driver was updated while its old kernel module is still loaded: reboot, or reload the module"},
+    Remedy{kNoPermission, "no permission to ask the NVIDIA driver: see the rights of /dev/nvidia* and the container's devices"},
+    Remedy{kOperatingSystem, "the operating system (or its cgroups) keeps this process from /dev/nvidia*: see the container's devices"},
+    Remedy{kLibraryNotFound, "the NVIDIA driver is not complete (libnvidia-ml finds no driver library)"},
+};
+
+std::vector<std::string> candidates(const std::string& file) {
+  if (!file.empty()) return {file};
+  if (const char* const set = std::getenv("GPUPLAN_NVML"); set && *set) return {set};
+  return {"libnvidia-ml.so.1", "libnvidia-ml.so", "/usr/lib/wsl/lib/libnvidia-ml.so.1"};
+}
+
+void* open_first(const std::vector<std::string>& files) {
+  for (const std::string& file : files)
+    if (void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+  throw EnvError(fmt::format("no NVIDIA driver found ({} is missing): {}", files.front(), kDescribe));
+}
+
+}  // namespace
+
+Library::Library(const std::string& file) : handle_(open_first(candidates(file)), &dlclose) {
+  need("nvmlInit_v2");
+}
+
+Library::~Library() { call("nvmlShutdown"); }
+
+void Library::check(int code, const char* function) const {
+  if (code == kSuccess) return;
+  if (code == kFunctionNotFound)
+    throw EnvError(fmt::format("the NVIDIA driver is too old (libnvidia-ml has no {}): {}", function, kDescribe));
+  for (const Remedy& row : kRemedies)
+    if (row.code == code) throw EnvError(fmt::format("{}; or {}", row.text, kDescribe));
+  void* const words = dlsym(handle_.get(), "nvmlErrorString");
+  const std::string text = words ? reinterpret_cast<const char* (*)(int)>(words)(code) : fmt::format("error {}", code);
+  throw EnvError(fmt::format("the NVIDIA driver does not answer ({}: {}): {}", function, text, kDescribe));
+}
+
+}  // namespace gpuplan::nvml

@@ -1,0 +1,162 @@
+// The Communicator of device/mpi: blocking MPI calls as host tasks of a stream.
+#include <climits>
+#include <cstring>
+#include <vector>
+
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include "base/error.h"
+#include "device/mpi/mpi_job.h"
+#include "device/mpi/narrow_sum.h"
+
+namespace gpuplan {
+
+namespace baseline { NarrowSum sum_bf16, sum_f16; }
+namespace avx2 { NarrowSum sum_bf16, sum_f16; }
+namespace avx512 { NarrowSum sum_bf16, sum_f16; }
+
+namespace {
+
+/// Throws EnvError with MPI's own words.
+void check(int code, const char* call) {
+  if (code == MPI_SUCCESS) return;
+  give_up_mpi();
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw EnvError(fmt::format("{} failed: {}", call, std::string_view(text, std::size_t(length))));
+}
+
+int mpi_count(std::int64_t count) {
+  if (count > INT_MAX) throw EnvError(fmt::format("MPI counts at most {} elements in a call; {} asked", INT_MAX, count));
+  return int(count);
+}
+
+/// MPI's callback: it has no state, so each type has its own.
+void add_bf16(void* from, void* to, int* count, MPI_Datatype*) {
+  static NarrowSum* const sum = GPUPLAN_PICK_VARIANT(sum_bf16);
+  sum(static_cast<const std::uint16_t*>(from), static_cast<std::uint16_t*>(to), *count);
+}
+void add_f16(void* from, void* to, int* count, MPI_Datatype*) {
+  static NarrowSum* const sum = GPUPLAN_PICK_VARIANT(sum_f16);
+  sum(static_cast<const std::uint16_t*>(from), static_cast<std::uint16_t*>(to), *count);
+}
+
+MPI_Op make_sum(MPI_User_function* add) {
+  MPI_Op op = MPI_OP_NULL;
+  check(MPI_Op_create(add, 1, &op), "MPI_Op_create");
+  return op;
+}
+
+/// A dtype and its sum as MPI sees them: 16 bits travel as shorts.
+struct Element {
+  MPI_Datatype type;
+  MPI_Op sum;
+};
+
+Element element(Dtype dtype) {
+  static const MPI_Op bf16 = make_sum(add_bf16), f16 = make_sum(add_f16);
+  switch (dtype) {
+    case Dtype::F32: return {MPI_FLOAT, MPI_SUM};
+    case Dtype::BF16: return {MPI_UINT16_T, bf16};
+    case Dtype::F16: return {MPI_UINT16_T, f16};
+    default: break;
+  }
+  fail_check("dtype is fp32, bf16 or fp16", "a collective got another dtype", __FILE__, __LINE__);
+}
+
+class MpiCommunicator final : public Communicator {
+ public:
+  /// Takes over a communicator that is this object's own.
+  explicit MpiCommunicator(MPI_Comm comm) : comm_(comm) {
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+    check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+  }
+  ~MpiCommunicator() override {
+    int is_finished = 0;
+    if (MPI_Finalized(&is_finished) == MPI_SUCCESS && !is_finished) MPI_Comm_free(&comm_);
+  }
+  MpiCommunicator(const MpiCommunicator&) = delete;
+  MpiCommunicator& operator=(const MpiCommunicator&) = delete;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::string library() const override { return mpi_library(); }
+
+  void all_reduce(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) override {
+    stream.run_on_host([=, comm = comm_] {
+      const Element e = element(dtype);
+      check(MPI_Allreduce(send == receive ? MPI_IN_PLACE : send, receive, mpi_count(count), e.type, e.sum, comm), "MPI_Allreduce");
+    });
+  }
+  void all_gather(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) override {
+    stream.run_on_host([=, this] {
+      const MPI_Datatype type = element(dtype).type;
+      const void* const own = static_cast<const char*>(receive) + bytes_of(count, dtype).count * rank_;
+      check(MPI_Allgather(send == own ? MPI_IN_PLACE : send, mpi_count(count), type, receive, mpi_count(count), type, comm_),
+            "MPI_Allgather");
+    });
+  }
+  void reduce_scatter(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) override {
+    stream.run_on_host([=, this] { reduce_scatter_now(send, receive, count, dtype); });
+  }
+  void broadcast(void* data, std::int64_t count, Dtype dtype, int root, Stream& stream) override {
+    stream.run_on_host([=, comm = comm_] {
+      check(MPI_Bcast(data, mpi_count(count), element(dtype).type, root, comm), "MPI_Bcast");
+    });
+  }
+  void send(const void* data, std::int64_t count, Dtype dtype, int to, Stream& stream) override {
+    stream.run_on_host([=, comm = comm_] {
+      check(MPI_Send(data, mpi_count(count), element(dtype).type, to, 0, comm), "MPI_Send");
+    });
+  }
+  void receive(void* data, std::int64_t count, Dtype dtype, int from, Stream& stream) override {
+    stream.run_on_host([=, comm = comm_] {
+      check(MPI_Recv(data, mpi_count(count), element(dtype).type, from, 0, comm, MPI_STATUS_IGNORE), "MPI_Recv");
+    });
+  }
+
+  void barrier() override { check(MPI_Barrier(comm_), "MPI_Barrier"); }
+  void broadcast_host(std::span<std::byte> data, int root) override {
+    check(MPI_Bcast(data.data(), mpi_count(std::int64_t(data.size())), MPI_BYTE, root, comm_), "MPI_Bcast");
+  }
+  double max_host(double value) override {
+    check(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, comm_), "MPI_Allreduce");
+    return value;
+  }
+  std::unique_ptr<Communicator> split(int colour) override {
+    MPI_Comm part = MPI_COMM_NULL;
+    check(MPI_Comm_split(comm_, colour < 0 ? MPI_UNDEFINED : colour, rank_, &part), "MPI_Comm_split");
+    if (part == MPI_COMM_NULL) return nullptr;
+    return std::make_unique<MpiCommunicator>(part);
+  }
+
+ private:
+  /// `receive` may be this rank's part of `send`, as with NCCL. MPI forbids that, so the sum then goes by a buffer.
+  void reduce_scatter_now(const void* send, void* receive, std::int64_t count, Dtype dtype) {
+    const Element e = element(dtype);
+    const std::int64_t size = bytes_of(count, dtype).count;
+    const bool is_in_place = receive == static_cast<const char*>(send) + size * rank_;
+    std::vector<char> buffer(is_in_place ? std::size_t(size) : 0);
+    check(MPI_Reduce_scatter_block(send, is_in_place ? buffer.data() : receive, mpi_count(count), e.type, e.sum, comm_),
+          "MPI_Reduce_scatter_block");
+    if (is_in_place) std::memcpy(receive, buffer.data(), buffer.size());
+  }
+
+  MPI_Comm comm_;
+  int rank_ = 0, size_ = 1;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> mpi_world() {
+  start_mpi();
+  MPI_Comm own = MPI_COMM_NULL;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  check(MPI_Comm_dup(MPI_COMM_WORLD, &own), "MPI_Comm_dup");
+  return std::make_unique<MpiCommunicator>(own);
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,21 @@
+// The MPI job that this process is a rank of. No <mpi.h> here: headers of device/ compile where MPI is not.
+
+#include <memory>
+#include <string>
+
+#include "device/communicator.h"
+
+namespace gpuplan {
+
+/// Starts MPI on the first call, with threads; it is finished when the process ends, unless a call has failed. Throws EnvError.
+void start_mpi();
+/// After a failure other ranks may wait for us for ever: MPI_Finalize would join them. mpirun ends a job whose rank left early.
+void give_up_mpi();
+
+/// "Open MPI 4.1.4".
+std::string mpi_library();
+
+/// The communicator of all ranks of this job.
+std::unique_ptr<Communicator> mpi_world();
+
+}  // namespace gpuplan

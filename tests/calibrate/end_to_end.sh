@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# gpuplan calibrate as a user runs it, on this machine's CPU: killed and resumed, then used. Quick probes of few families: what
+# is tested is that nothing is lost or half-written, not the figures.
+#   end_to_end.sh <gpuplan>
+set -uo pipefail
+gpuplan=$1
+folder=$(mktemp -d)
+trap 'rm -rf -- "$folder"' EXIT
+export GPUPLAN_PROFILE_DIR=$folder/profiles
+journal=$GPUPLAN_PROFILE_DIR/journals/cpu.jsonl
+failed=0
+
+fail() { echo "FAILED: $*"; failed=1; }
+num_lines() { if [[ -e $1 ]]; then wc -l <"$1"; else echo 0; fi; }
+
+if [[ ! -e $(dirname -- "$gpuplan")/lib/gpuplan/libgpuplan_cpu.so ]]; then
+  echo "skipped: this build has no CPU library (oneDNN not found)"
+  exit 77
+fi
+
+calibrate=("$gpuplan" calibrate --device cpu --quick --ranks 1 --only dispatch,memory,attention --output "$folder/cpu.yaml")
+
+# Killed again and again, each time a little later: the journal only grows, and there is no profile before the end.
+before=0
+for wait in 0.3 0.6 0.9 1.2; do
+  "${calibrate[@]}" >/dev/null 2>"$folder/err" &
+  sleep "$wait"
+  kill -9 $! 2>/dev/null && wait $! 2>/dev/null
+  after=$(num_lines "$journal")
+  if ((after < before)); then fail "the journal shrank from $before to $after lines"; fi
+  before=$after
+  if [[ -e $folder/cpu.yaml ]]; then break; fi
+done
+sleep 0.5
+if pgrep -f "$gpuplan calibrate-worker" >/dev/null && [[ ! -e $folder/cpu.yaml ]]; then
+  sleep 2
+  if pgrep -f "$gpuplan calibrate-worker" >/dev/null; then fail "a worker outlived its parent"; fi
+fi
+
+if [[ ! -e $folder/cpu.yaml ]]; then
+  "${calibrate[@]}" >"$folder/out" 2>"$folder/err" || fail "calibrate ended with $?: $(cat "$folder/err")"
+fi
+if [[ -e $journal ]]; then fail "the journal of a complete calibration is still there"; fi
+keys=$(sed -n '/^samples:/,$p' "$folder/cpu.yaml" | grep -c '^  {')
+if ((keys < 10)); then fail "only $keys samples in the profile"; fi
+twice=$(sed -n '/^samples:/,$p' "$folder/cpu.yaml" | grep -o '"probe":{[^}]*}' | sort | uniq -d | wc -l)
+if ((twice > 0)); then fail "$twice probes were measured twice"; fi
+
+# What was measured is what an estimate rests on, from the file and from the folder.
+plan=(estimate --model smollm-135m --full --framework native --gpus 1xcpu --seq-len 256 --strategy single)
+"$gpuplan" "${plan[@]}" --profile "$folder/cpu.yaml" >"$folder/out" 2>&1
+grep -q 'profile cpu-.*: measured 20' "$folder/out" || fail "the estimate does not name the profile: $(cat "$folder/out")"
+grep -q 'GEMM shapes extrapolated' "$folder/out" || fail "nothing says that no GEMM was measured"
+cp "$folder/cpu.yaml" "$GPUPLAN_PROFILE_DIR/"
+"$gpuplan" "${plan[@]}" >"$folder/out" 2>&1
+grep -q 'profile cpu-.*: measured 20' "$folder/out" || fail "the stored profile is not taken"
+"$gpuplan" "${plan[@]}" --profile default >"$folder/out" 2>&1
+grep -q 'not calibrated on this machine' "$folder/out" || fail "--profile default is not the shipped one"
+
+# Wrong input: exit code 2, one line.
+for wrong in '--device gpu' '--only gem' '--ranks 0' '--only gemm'; do
+  # shellcheck disable=SC2086  # two words
+  "$gpuplan" calibrate $wrong >/dev/null 2>"$folder/err"
+  code=$?
+  if ((code != 2)); then fail "calibrate $wrong: exit code $code"; fi
+done
+if ((failed == 0)); then echo "passed"; fi
+exit $failed

@@ -1,0 +1,87 @@
+#include "cluster/measured_file.h"
+
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "cluster/profile_store.h"
+#include "measured_machine.h"
+#include "scratch_folder.h"
+
+namespace gpuplan {
+namespace {
+
+ProfileDraft draft() {
+  ProfileDraft d{.id = "mine", .title = "my \"box\"", .based_on = "default-hopper", .measured = test::two_devices("h100-sxm", "nvswitch")};
+  d.values.emplace_back("memory_efficiency", ProfileValue{.value = 0.9, .unit = "share: of it", .kind = "measured", .source = "me", .low = 0.88,
+                                                          .high = 0.92, .num_samples = 12, .residual = 0.01});
+  d.values.emplace_back("kernel_overhead", ProfileValue{.value = 4.5, .unit = "us", .kind = "measured", .source = "me"});
+  return d;
+}
+
+/// The message of a file's mistakes.
+std::string error_of(const std::string& text) {
+  const test::ScratchFolder folder;
+  try {
+    load_profile(folder.write("p.yaml", text));
+  } catch (const InputError& error) { return error.what(); }
+  return "";
+}
+
+std::string with(std::string text, const std::string& from, const std::string& to) {
+  const auto at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+TEST_CASE("measured profile: what is written is read back, number by number") {
+  const test::ScratchFolder folder;
+  const std::string text = profile_text(draft());
+  const Profile read = load_profile(folder.write("mine.yaml", text));
+  CHECK(read.id == "mine");
+  CHECK(read.title == "my \"box\"");
+  CHECK(read.memory_efficiency == doctest::Approx(0.9));
+  CHECK(read.kernel_overhead.value == doctest::Approx(4.5e-6));
+  REQUIRE(read.measured);
+  CHECK(measured_text(*read.measured) == measured_text(draft().measured));
+  CHECK(read.measured->loads[0].gemm[4].rate.low == doctest::Approx(0.9e12));
+  CHECK(read.measured->loads[0].gemm[0].range.most.k == 4096);
+  CHECK(read.measured->collectives[2].segments[1].from.count == 1 << 20);
+  CHECK(read.measured->on.versions[1].second == "2.28");
+  CHECK(read.measured->samples == "{\"probe\": 1}\n{\"probe\": 2}\n");
+  for (const auto& [name, value] : read.values)
+    if (name == "memory_efficiency") {
+      CHECK(value.low == doctest::Approx(0.88));
+      CHECK(value.num_samples == 12);
+    }
+}
+
+TEST_CASE("measured profile: what the file does not change is the class's") {
+  const test::ScratchFolder folder;
+  const Profile read = load_profile(folder.write("mine.yaml", profile_text(draft())));
+  CHECK(read.eager_bytes_factor == default_profile(std::string("h100-sxm")).eager_bytes_factor);
+}
+
+TEST_CASE("measured profile: mistakes in its measured part are named with their line") {
+  const std::string text = profile_text(draft());
+  CHECK(error_of(with(text, "type: fp32", "type: fp31")).find("unknown GEMM type 'fp31'") != std::string::npos);
+  CHECK(error_of(with(text, "kind: all-gather", "kind: all-gathers")).find("unknown collective") != std::string::npos);
+  CHECK(error_of(with(text, "m_half: [0, 0, 0]", "m_half: [0, 0]")).find("must be a list of 3 numbers") != std::string::npos);
+  CHECK(error_of(with(text, "schema_version: 1", "schema_version: 7")).find("this program reads version 1") != std::string::npos);
+  CHECK(error_of(with(text, "launch_s:", "lunch_s:")).find("lunch_s") != std::string::npos);
+}
+
+TEST_CASE("measured profile: a load is that of the nearest number of ranks, a curve too") {
+  Measured m = test::two_devices("cpu", "shared-memory");
+  m.loads.push_back(m.loads.front());
+  m.loads.back().num_ranks = 4;
+  CHECK(m.load_of(1)->num_ranks == 1);
+  CHECK(m.load_of(4)->num_ranks == 4);
+  CHECK(m.load_of(16)->num_ranks == 4);
+  CHECK(m.curve_of(CollectiveKind::AllReduce, 8)->num_ranks == 2);
+  CHECK(Measured{}.load_of(1) == nullptr);
+  CHECK(Measured{}.curve_of(CollectiveKind::AllReduce, 2) == nullptr);
+}
+
+}  // namespace gpuplan

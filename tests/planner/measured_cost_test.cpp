@@ -1,0 +1,92 @@
+// What a calibrated profile changes in the cost of ops and collectives. The machine's numbers are round: measured_machine.h.
+#include <doctest/doctest.h>
+
+#include "measured_machine.h"
+#include "planner/comm_model.h"
+#include "planner/coverage.h"
+#include "planner/cost.h"
+
+namespace gpuplan {
+namespace {
+
+Profile calibrated(const std::string& gpu, const std::string& fabric) {
+  Profile profile = default_profile(gpu);
+  profile.measured = std::make_shared<Measured>(test::two_devices(gpu, fabric));
+  return profile;
+}
+
+CostModel model_of(bool runs_own_kernels) {
+  return make_cost_model(find_gpu("h100-sxm", nullptr), calibrated("h100-sxm", "nvswitch"),
+                         {.dtype = Dtype::BF16, .runs_own_kernels = runs_own_kernels});
+}
+
+LayerOp product(std::int64_t m, std::int64_t n, std::int64_t k) {
+  LayerOp op{.kind = OpKind::Linear, .cost = CostClass::Gemm, .m = m, .n = n, .k = k};
+  op.flops = 2.0 * double(m) * double(n) * double(k);
+  return op;
+}
+
+}  // namespace
+
+TEST_CASE("calibrated products take what was measured; other software sustains its share of it") {
+  const LayerOp op = product(1024, 1024, 1024);
+  // 2 x 1024^3 / 1e12 = 2.147 ms, and 10 us of launch
+  const double alone = 2.147483648e-3 + 10e-6;
+  CHECK(model_of(true).op_time(op, Software::Handwritten).value == doctest::Approx(alone));
+  CHECK(model_of(false).op_time(op, Software::Eager).value ==
+        doctest::Approx(alone / default_profile(std::string("h100-sxm")).gemm_efficiency));
+}
+
+TEST_CASE("an op that stands for three products takes three times as long") {
+  LayerOp op = product(1024, 1024, 1024);
+  op.flops *= 3;
+  CHECK(model_of(true).op_time(op, Software::Handwritten).value == doctest::Approx(3 * (2.147483648e-3 + 10e-6)));
+}
+
+TEST_CASE("own kernels and attention take what was measured") {
+  LayerOp norm{.kind = OpKind::Norm, .cost = CostClass::Memory, .traffic = 1e9};
+  CHECK(model_of(true).op_time(norm, Software::Handwritten).value == doctest::Approx(5e-6 + 1e9 / 50e9));
+  LayerOp attention{.kind = OpKind::Attention, .cost = CostClass::FlashAttention, .m = 2048, .n = 2048, .k = 128, .flops = 1e9};
+  // 2e11 FLOP/s of the full square, half of which is masked
+  CHECK(model_of(true).op_time(attention, Software::Handwritten).value == doctest::Approx(8e-6 + 1e9 / 1e11));
+  CHECK(model_of(false).op_time(attention, Software::Eager).value < 5e-3);  // flash attention of the framework, not ours
+}
+
+TEST_CASE("calibrated collectives take what was measured, by the size of the message") {
+  const ClusterSpec cluster = parse_gpus("2xH100");
+  const CommModel comm = make_comm_model(cluster, calibrated("h100-sxm", "nvswitch"), {.dp_shard = 2});
+  // below 1 MiB: 20 us and 1 GB/s; above: 100 us and 10 GB/s
+  CHECK(comm.gather_time(Axis::DpShard, Bytes{100'000}).value == doctest::Approx(20e-6 + 1e5 / 1e9));
+  CHECK(comm.all_reduce_time(Axis::DpShard, Bytes{100'000'000}).value == doctest::Approx(100e-6 + 1e8 / 10e9));
+  const CollectiveChoice choice = comm.choose(CollectiveKind::AllReduce, Axis::DpShard, Bytes{100'000'000});
+  CHECK(choice.time.value == doctest::Approx(100e-6 + 1e8 / 10e9));
+  const double parts = choice.base.value + double(choice.intra_steps) * choice.intra_step.value +
+                       double(choice.sent.count) * choice.wire_factor / comm.axes[std::size_t(Axis::DpShard)].link.bandwidth.value;
+  CHECK(parts == doctest::Approx(choice.time.value));
+}
+
+TEST_CASE("four ranks from curves of two: latency by steps, the same bus bandwidth") {
+  const CommModel comm = make_comm_model(parse_gpus("4xH100"), calibrated("h100-sxm", "nvswitch"), {.dp_shard = 4});
+  // three steps for one; busbw of all-reduce 2 x 3/4 for 2 x 1/2
+  CHECK(comm.all_reduce_time(Axis::DpShard, Bytes{100'000'000}).value == doctest::Approx(3 * 100e-6 + 1.5 * 1e8 / 10e9));
+}
+
+TEST_CASE("curves of another fabric or another GPU are not used") {
+  const ClusterSpec cluster = parse_gpus("2xH100");
+  for (const Profile& other : {calibrated("h100-sxm", "pcie"), calibrated("a100-sxm-80gb", "nvswitch")})
+    CHECK_FALSE(make_comm_model(cluster, other, {.dp_shard = 2}).measured);
+}
+
+TEST_CASE("products outside the measured range are counted and named") {
+  StepProgram program;
+  program.graphs.emplace_back();
+  program.num_graphs = 1;
+  program.graphs[0].forward = {product(1024, 1024, 1024), product(1024, 1024, 1024), product(2048, 128256, 4096)};
+  const Coverage coverage = gemm_coverage(program, model_of(true));
+  CHECK(coverage.num_shapes == 2);
+  CHECK(coverage.num_extrapolated == 1);
+  CHECK(describe(coverage) == "1 of 2 GEMM shapes extrapolated (forward 2048 x 128256 x 4096)");
+  CHECK(describe(gemm_coverage(program, make_cost_model(find_gpu("h100-sxm", nullptr), default_profile(std::string("h100-sxm")), {}))).empty());
+}
+
+}  // namespace gpuplan
