@@ -1,14 +1,13 @@
 #include "calibrate/make_profile.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <functional>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "calibrate/fit.h"
-#include "calibrate/sampler.h"
 
 namespace gpuplan {
 namespace {
@@ -38,23 +37,6 @@ class ValueList {
   Values values_;
 };
 
-/// The last sample of a single rank that `is_wanted`: plans list sizes in rising order, so the largest.
-const Sample* last_of(std::span<const Sample> samples, const std::function<bool(const Probe&)>& is_wanted) {
-  const Sample* found = nullptr;
-  for (const Sample& sample : samples)
-    if (sample.is_ok() && is_wanted(sample.probe) && (!found || sample.probe.bytes >= found->probe.bytes)) found = &sample;
-  return found;
-}
-
-Fitted scaled(const Sample& sample, double factor) {
-  return {sample.median * factor, sample.low * factor, sample.high * factor};
-}
-
-/// factor / sample: a larger time is a smaller rate.
-Fitted rate_of(const Sample& sample, double amount) {
-  return {amount / sample.median, amount / sample.high, amount / sample.low};
-}
-
 const KernelRate* find_kernel(const MachineLoad& load, std::string_view name) {
   for (const KernelRate& rate : load.kernels)
     if (rate.kernel == name && rate.dtype == Dtype::F32) return &rate;
@@ -80,44 +62,40 @@ void add_kernels(ValueList& values, const MachineLoad& load, const ClusterSpec& 
     add("cpu_optimizer_bandwidth", "GB/s", times(adamw->bandwidth, 1e-9), *adamw);
 }
 
-void add_dispatch(ValueList& values, std::span<const Sample> samples) {
-  const auto latency = [&](const char* name, DispatchKind kind) {
-    const Sample* sample = last_of(samples, [&](const Probe& p) {
-      return p.family == ProbeFamily::Dispatch && p.dispatch == kind && p.num_ranks == 1;
-    });
-    if (sample) values.add(name, "us", scaled(*sample, 1e6), sample->num_runs, 0);
-  };
-  latency("kernel_overhead", DispatchKind::EmptyKernel);
-  latency("dispatch_compiled", DispatchKind::HostEnqueue);
+/// Where a number of the cost model comes from: a scalar of one rank, times `factor`.
+struct ScalarRow {
+  const char* scalar;
+  const char* value;
+  const char* unit;
+  double factor = 1, minus = 0;
+  bool is_of_gpus = false;  // a CPU has no such thing
+};
+constexpr double kMicro = 1e6, kMebi = 0x1p-20;
+constexpr std::array kScalarRows{ScalarRow{"dispatch empty-kernel", "kernel_overhead", "us", kMicro},
+                                 ScalarRow{"dispatch host-enqueue", "dispatch_compiled", "us", kMicro},
+                                 ScalarRow{"overlap all-reduce", "overlap_slowdown", "share", 1, 1},
+                                 ScalarRow{"overhead context", "context", "MiB", kMebi, 0, true},
+                                 ScalarRow{"overhead blas-workspace", "blas_workspace", "MiB", kMebi, 0, true},
+                                 ScalarRow{"overhead communicator", "nccl", "MiB", kMebi, 0, true}};
+
+void add_scalar(ValueList& values, const ScalarRow& row, const ScalarFit& scalar) {
+  Fitted f = scalar.value;
+  for (double* number : {&f.value, &f.low, &f.high}) *number = std::max(0.0, (*number - row.minus) * row.factor);
+  values.add(row.value, row.unit, f, scalar.quality.num_points, scalar.quality.median_error);
 }
 
-void add_host_link(ValueList& values, std::span<const Sample> samples, const ClusterSpec& cluster) {
-  const Sample* copy = last_of(samples, [](const Probe& p) {
-    return p.family == ProbeFamily::Copy && p.path == CopyPath::PinnedToDevice && p.num_ranks == 1;
-  });
-  if (copy && cluster.host_link.value > 0)
-    values.add("host_link_efficiency", "share of the effective rate",
-               times(rate_of(*copy, double(copy->probe.bytes.count)), 1 / cluster.host_link.value), copy->num_runs, 0);
-}
-
-void add_memory(ValueList& values, std::span<const Sample> samples) {
-  const auto bytes = [&](const char* name, OverheadKind kind) {
-    const Sample* sample =
-        last_of(samples, [&](const Probe& p) { return p.family == ProbeFamily::Overhead && p.overhead == kind; });
-    if (sample) values.add(name, "MiB", scaled(*sample, 0x1p-20), sample->num_runs, 0);
-  };
-  bytes("context", OverheadKind::Context);
-  bytes("blas_workspace", OverheadKind::BlasWorkspace);
-  bytes("nccl", OverheadKind::Communicator);
-}
-
-void add_overlap(ValueList& values, std::span<const Sample> samples) {
-  std::vector<double> slower;
-  for (const Sample& sample : samples)
-    if (sample.is_ok() && sample.probe.family == ProbeFamily::Overlap) slower.push_back(std::max(0.0, sample.overlapped - 1));
-  if (slower.empty()) return;
-  const RunStatistics all = summarise(slower);
-  values.add("overlap_slowdown", "share", {all.median, all.low, all.high}, std::int64_t(slower.size()), 0);
+void add_scalars(ValueList& values, const Measured& measured, const ClusterSpec& cluster, bool is_cpu) {
+  for (const ScalarRow& row : kScalarRows) {
+    if (row.is_of_gpus && is_cpu) continue;
+    const ScalarFit* fewest = nullptr;  // ranks; an overlap needs two
+    for (const ScalarFit& scalar : measured.scalars)
+      if (scalar.name == row.scalar && (!fewest || scalar.num_ranks < fewest->num_ranks)) fewest = &scalar;
+    if (fewest) add_scalar(values, row, *fewest);
+  }
+  for (const ScalarFit& scalar : measured.scalars)
+    if (scalar.name == "copy pinned-to-device" && scalar.num_ranks == 1 && cluster.host_link.value > 0)
+      values.add("host_link_efficiency", "share of the effective rate", times(scalar.value, 1 / cluster.host_link.value),
+                 scalar.quality.num_points, scalar.quality.median_error);
 }
 
 std::vector<MachineLoad> fit_loads(std::span<const Sample> samples, const FitDevice& device) {
@@ -147,13 +125,11 @@ ProfileDraft make_profile(const std::string& id, std::span<const Sample> samples
                      .measured = {.on = on}};
   draft.measured.loads = fit_loads(samples, {is_cpu ? DeviceKind::Cpu : DeviceKind::Cuda, on.num_cores});
   draft.measured.collectives = fit_collective_curves(samples);
+  draft.measured.scalars = fit_scalars(samples);
   for (const Sample& sample : samples) draft.measured.samples += to_json_line(sample) + "\n";
   ValueList values(fmt::format("gpuplan calibrate, {}", on.date));
   if (!draft.measured.loads.empty()) add_kernels(values, draft.measured.loads.front(), cluster, is_cpu);
-  add_dispatch(values, samples);
-  add_host_link(values, samples, cluster);
-  add_overlap(values, samples);
-  if (!is_cpu) add_memory(values, samples);
+  add_scalars(values, draft.measured, cluster, is_cpu);
   draft.values = values.take();
   return draft;
 }

@@ -18,6 +18,8 @@ namespace gpuplan {
 /// Families of probes, as `--only` names them.
 enum class ProbeFamily : std::uint8_t { Gemm, Attention, Memory, Dispatch, Copy, Overhead, Collective, Overlap };
 std::string_view to_string(ProbeFamily family);  // "gemm", "attention", "memory", "dispatch", "copy", "overhead", "nccl", "overlap"
+/// Throws InputError naming `where`, with the nearest.
+ProbeFamily parse_probe_family(std::string_view text, std::string_view where);
 
 /// Memory-bound kernels.
 enum class MemoryKernel : std::uint8_t { Copy, RmsNorm, SwiGlu, CrossEntropy, AdamW, Nf4Dequantise };
@@ -41,7 +43,7 @@ struct Probe {
   GemmType type{};
   GemmLayout layout{};
   GemmShape shape;
-  // Attention: heads are in shape.batch, queries = keys in shape.m, head size in shape.k
+  // Attention: heads are in shape.batch, queries = keys in shape.m, head size in shape.k; of `dtype`
   AttentionMethod attention{};
   // Memory: `rows` x `width` elements of `dtype`
   MemoryKernel kernel{};
@@ -49,16 +51,18 @@ struct Probe {
   std::int64_t rows{}, width{};
   // Copy, Collective, Overlap
   CopyPath path{};
-  int peer = 0;
+  int peer = 0;  // Peer: rank r writes to device r + peer
   CollectiveKind collective{};
   RankScope scope{};
   std::int64_t group_ranks = 1;  // in each group of the scope
-  Bytes bytes;                   // of the whole tensor
+  Bytes bytes;                   // of the whole tensor, of `dtype`
   OverheadKind overhead{};
   DispatchKind dispatch{};
 
   /// "gemm fp32 forward 512x2048x512 ranks=1": unique, stable, and what resuming compares.
   std::string key() const;
+  GemmProblem product() const;                  // Gemm, Overlap; the result has the operands' dtype (bf16 for fp8)
+  AttentionProblem attention_problem() const;
   double flops() const;  // 0 where none
   Bytes traffic() const;  // least bytes the work must move through memory or over the link; 0 where none
 };

@@ -1,4 +1,5 @@
 // gpuplan calibrate: measures this machine, fits the cost model, writes the profile that estimate, simulate and run use.
+#include <array>
 #include <chrono>
 #include <ctime>
 
@@ -17,9 +18,8 @@
 #include "cli/json/profile_json.h"
 #include "cli/render/calibration_progress.h"
 #include "cli/render/profile_text.h"
-#include "cluster/cluster_file.h"
+#include "cluster/cluster_text.h"
 #include "cluster/cpu_ranks.h"
-#include "cluster/local_gpus.h"
 #include "cluster/profile_store.h"
 
 namespace gpuplan {

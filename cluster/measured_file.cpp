@@ -101,6 +101,8 @@ void list_kernel(Fields& f, Rate& r) {
   f("dtype", r.dtype);
   f("launch_s", r.launch);
   f("bandwidth_byte_s", r.bandwidth);
+  f("least_bytes", r.least);
+  f("most_bytes", r.most);
   list_quality(f, r.quality);
 }
 
@@ -112,6 +114,15 @@ void list_attention(Fields& f, Rate& r) {
   f("launch_s", r.launch);
   f("rate_flop_s", r.rate);
   list_quality(f, r.quality);
+}
+
+template <class Fields, class Scalar>
+void list_scalar(Fields& f, Scalar& s) {
+  f("name", s.name);
+  f("unit", s.unit);
+  f("ranks", s.num_ranks);
+  f("value", s.value);
+  list_quality(f, s.quality);
 }
 
 template <class Fields, class Segment>
@@ -170,6 +181,7 @@ std::string list_text(const std::string& indent, const char* key, const std::vec
 constexpr auto kSurface = [](auto& f, auto& s) { list_surface(f, s); };
 constexpr auto kKernel = [](auto& f, auto& r) { list_kernel(f, r); };
 constexpr auto kAttention = [](auto& f, auto& r) { list_attention(f, r); };
+constexpr auto kScalar = [](auto& f, auto& s) { list_scalar(f, s); };
 constexpr auto kSegment = [](auto& f, auto& s) { list_segment(f, s); };
 
 MeasuredOn read_machine(YamlFields& fields) {
@@ -257,6 +269,7 @@ std::optional<Measured> read_measured(YamlFields& top) {
   auto machine = top.optional_fields("measured_on");
   if (!machine) return std::nullopt;
   Measured out{.on = read_machine(*machine), .loads = read_loads(top), .collectives = read_curves(top)};
+  out.scalars = read_list<ScalarFit>(top, "scalars", kScalar);
   out.samples = top.optional_text("samples").value_or("");
   return out;
 }
@@ -267,6 +280,7 @@ std::string measured_text(const Measured& measured) {
   for (const MachineLoad& load : measured.loads) out += load_text(load);
   if (!measured.collectives.empty()) out += "collectives:\n";
   for (const CollectiveCurve& curve : measured.collectives) out += curve_text(curve);
+  out += list_text("", "scalars", measured.scalars, kScalar);
   return out + samples_text(measured.samples);
 }
 

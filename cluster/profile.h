@@ -29,6 +29,7 @@ struct Measured {
   MeasuredOn on;
   std::vector<MachineLoad> loads;            // rising in ranks
   std::vector<CollectiveCurve> collectives;
+  std::vector<ScalarFit> scalars;            // latencies, copies, overheads
   std::string samples;                       // JSON lines, as calibrate/probe.h writes them
 
   /// The load of `num_ranks`, else the nearest measured; nullptr when there is none.
