@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <fmt/format.h>
 
+#include "base/unit_text.h"
 #include "cli/render/amounts.h"
 #include "cli/render/fit_names.h"
 #include "cli/render/log_axis.h"
@@ -72,6 +74,12 @@ bool is_shipped(const ComparedNumber& row) {
 
 }  // namespace
 
+NumberUnit unit_of(const ScalarFit& scalar) {
+  if (scalar.unit == "B/s") return NumberUnit::BytesPerSecond;
+  if (scalar.unit == "B") return NumberUnit::Bytes;
+  return scalar.unit == "s" ? NumberUnit::Seconds : NumberUnit::Plain;
+}
+
 std::vector<ProfileNumber> numbers_of(const Profile& profile) {
   NumberList list;
   for (const auto& [name, v] : profile.values)
@@ -79,6 +87,8 @@ std::vector<ProfileNumber> numbers_of(const Profile& profile) {
   if (!profile.measured) return list.numbers;
   for (const MachineLoad& load : profile.measured->loads) add_load(list, load);
   for (const CollectiveCurve& curve : profile.measured->collectives) add_curve(list, curve);
+  for (const ScalarFit& scalar : profile.measured->scalars)
+    list.numbers.push_back({scalar.name + ranks_suffix(scalar.num_ranks), unit_of(scalar), {}, scalar.value});
   return list.numbers;
 }
 
@@ -87,6 +97,7 @@ std::string number_text(const ProfileNumber& n) {
     case NumberUnit::FlopsPerSecond: return format_rate(FlopsPerSec{n.number.value});
     case NumberUnit::BytesPerSecond: return format_rate(BytesPerSec{n.number.value});
     case NumberUnit::Seconds: return format_short_duration(Seconds{n.number.value});
+    case NumberUnit::Bytes: return format_bytes(Bytes{std::llround(n.number.value)});
     case NumberUnit::Plain: return fmt::format("{:.3g}", n.number.value);
     case NumberUnit::Own: break;
   }
@@ -95,7 +106,7 @@ std::string number_text(const ProfileNumber& n) {
 }
 
 std::string unit_name(const ProfileNumber& number) {
-  constexpr std::array<const char*, 4> kNames{"FLOP/s", "B/s", "s", ""};
+  constexpr std::array<const char*, 5> kNames{"FLOP/s", "B/s", "s", "B", ""};
   return number.unit == NumberUnit::Own ? number.own_unit : kNames[std::size_t(number.unit)];
 }
 

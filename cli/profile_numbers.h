@@ -10,7 +10,9 @@
 namespace gpuplan {
 
 /// What a number counts, so that people see it in units of theirs.
-enum class NumberUnit : unsigned char { FlopsPerSecond, BytesPerSecond, Seconds, Plain, Own };
+enum class NumberUnit : unsigned char { FlopsPerSecond, BytesPerSecond, Seconds, Bytes, Plain, Own };
+
+NumberUnit unit_of(const ScalarFit& scalar);
 
 struct ProfileNumber {
   std::string name;      // "bf16 forward GEMM: rate", "gemm_efficiency"
@@ -20,13 +22,13 @@ struct ProfileNumber {
   bool has_interval = true;
 };
 
-/// In the order of the file: values, loads, collectives.
+/// In the order of the file: values, loads, collectives, scalars.
 std::vector<ProfileNumber> numbers_of(const Profile& profile);
 
 /// "312 TFLOP/s", "5.2 us", "0.89".
 std::string number_text(const ProfileNumber& number);
 
-/// "FLOP/s", "B/s", "s", "" of a plain number, or the value's own.
+/// "FLOP/s", "B/s", "s", "B", "" of a plain number, or the value's own.
 std::string unit_name(const ProfileNumber& number);
 
 /// One number in two profiles.

@@ -85,6 +85,10 @@ Json curve_json(const CollectiveCurve& c) {
           {"quality", quality_json(c.quality)}};
 }
 
+Json scalar_json(const ScalarFit& s) {
+  return {{"name", s.name}, {"unit", s.unit}, {"num_ranks", s.num_ranks}, {"value", fitted_json(s.value)}, {"quality", quality_json(s.quality)}};
+}
+
 Json machine_json(const MeasuredOn& on) {
   Json versions = Json::object();
   for (const auto& [name, version] : on.versions) versions[name] = version;
@@ -153,6 +157,7 @@ Json profile_json(const Profile& profile) {
   if (!profile.measured) return out;
   out["loads"] = list_json(profile.measured->loads, load_json);
   out["collectives"] = list_json(profile.measured->collectives, curve_json);
+  out["scalars"] = list_json(profile.measured->scalars, scalar_json);
   out["samples"] = samples_json(profile);
   return out;
 }

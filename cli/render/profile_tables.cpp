@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/unit_text.h"
+#include "cli/profile_numbers.h"
 #include "cli/render/amounts.h"
 #include "cli/render/fit_names.h"
 #include "cli/render/log_axis.h"
@@ -56,6 +57,8 @@ void add_quality_cells(std::vector<Cell>& row, const FitQuality& q) {
 }
 
 std::string layout_text(const GemmSurface& s) { return fmt::format("{}{}", to_string(s.layout), s.is_batched ? " ×batch" : ""); }
+
+std::string scalar_text(const ScalarFit& s) { return number_text({s.name, unit_of(s), {}, s.value}); }
 
 }  // namespace
 
@@ -118,6 +121,17 @@ Table collective_table(const Measured& measured) {
         row.resize(table.columns.size());
       table.add(std::move(row));
     }
+  return table;
+}
+
+Table scalar_table(const Measured& measured) {
+  Table table{.columns = {{"  measured alone"}, {"ranks", Align::Right, 1}, {"", Align::Right}}, .rows = {}};
+  add_quality_columns(table);
+  for (const ScalarFit& s : measured.scalars) {
+    std::vector<Cell> row{{"  " + s.name}, {std::to_string(s.num_ranks)}, {scalar_text(s) + half_width(s.value)}};
+    add_quality_cells(row, s.quality);
+    table.add(std::move(row));
+  }
   return table;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/names.h"
 #include "base/unit_text.h"
 #include "cli/render/facts.h"
 #include "cli/render/fit_names.h"
@@ -49,7 +50,8 @@ std::string warnings_text(const MeasuredOn& on, const Screen& screen) {
 std::string tables_text(const Profile& profile, const Screen& screen) {
   const Measured& measured = *profile.measured;
   const std::string fits = section("Matrix products", gemm_table(measured), screen) + section("Memory-bound kernels", kernel_table(measured), screen) +
-                           section("Attention", attention_table(measured), screen) + section("Collectives", collective_table(measured), screen);
+                           section("Attention", attention_table(measured), screen) + section("Collectives", collective_table(measured), screen) +
+                           section("Latencies, copies, overheads", scalar_table(measured), screen);
   const std::string legend = wrap("held out, p90: how far a fit is off on samples it had not seen, median and 90th percentile (*: on its own samples). "
                                   "±: half of the 95 % interval. --json has every number with its interval.",
                                   prose_width(screen), "  ", "  ");
@@ -76,10 +78,11 @@ Table shipped_table(const ProfileList& list) {
   return without_empty_columns(std::move(table));
 }
 
+/// The first line of each; `show` tells all.
 std::string problems_text(const ProfileList& list, const Screen& screen) {
   std::string out;
   for (const ListedProfile& one : list.measured)
-    if (!one.stored.profile) out += wrap(one.stored.problem, prose_width(screen), "  ", "    ");
+    if (!one.stored.profile) out += wrap(split(one.stored.problem, '\n').front(), prose_width(screen), "  ", "    ");
   return out;
 }
 
