@@ -1,5 +1,6 @@
 // Surfaces of matrix products. The form is GemmSurface's; here are what is usual for its parameters and which tiles are tried.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -18,7 +19,7 @@ struct Tile {
 };
 // Of cuBLAS kernels, largest first; and of CPU kernels: oneDNN blocks AVX-512 and AMX in 16s to 64s.
 constexpr std::array kGpuTiles{Tile{128, 256}, Tile{256, 128}, Tile{128, 128}, Tile{64, 128}, Tile{64, 64}};
-constexpr std::array kCpuTiles{Tile{16, 16}, Tile{32, 32}, Tile{16, 64}, Tile{64, 64}};
+constexpr std::array kCpuTiles{Tile{32, 32}, Tile{16, 64}, Tile{64, 64}};
 
 std::span<const Tile> tiles_of(DeviceKind kind) {
   if (kind == DeviceKind::Cuda) return kGpuTiles;
@@ -54,8 +55,11 @@ FitProblem problem_of(const GemmSurface& frame, std::span<const Sample> samples)
     problem.measured.push_back(s.median);
     problem.noise.push_back(noise_of(s));
   }
-  problem.model = [frame, samples](std::span<const double> values, std::size_t point) {
-    return with_values(frame, values).time(samples[point].probe.shape).value;
+  problem.model = [frame, samples](std::span<const double> values) {
+    const GemmSurface surface = with_values(frame, values);
+    std::vector<double> times;
+    for (const Sample& s : samples) times.push_back(surface.time(s.probe.shape).value);
+    return times;
   };
   return problem;
 }
@@ -91,7 +95,7 @@ std::optional<GemmSurface> fit_surface(GemmSurface frame, const std::vector<Samp
   for (const Tile& tile : tiles_of(kind)) {
     frame.tile_m = tile.m;
     frame.tile_n = tile.n;
-    FitSolution fitted = fit_robustly(problem_of(frame, samples));
+    FitSolution fitted = fit_robustly(problem_of(frame, samples), best ? &*best : nullptr);
     if (best && best->cost <= fitted.cost) continue;
     best = std::move(fitted);
     surface = frame;
