@@ -24,9 +24,9 @@ struct NumberList {
 
 /// The unit of a surface's parameter; one without is a length or a share, plain either way.
 NumberUnit unit_of(const GemmParameter& parameter) {
-  if (parameter.unit == "FLOP/s") return NumberUnit::FlopsPerSecond;
-  if (parameter.unit == "B/s") return NumberUnit::BytesPerSecond;
-  return parameter.unit == "s" ? NumberUnit::Seconds : NumberUnit::Plain;
+  if (parameter.unit == "FLOP/s") return NumberUnit::FlopRate;
+  if (parameter.unit == "B/s") return NumberUnit::ByteRate;
+  return parameter.unit == "s" ? NumberUnit::Time : NumberUnit::Plain;
 }
 
 void add_load(NumberList& list, const MachineLoad& load) {
@@ -37,22 +37,22 @@ void add_load(NumberList& list, const MachineLoad& load) {
   }
   for (const KernelRate& rate : load.kernels) {
     list.fit = kernel_name(rate) + suffix;
-    list.add("launch", NumberUnit::Seconds, rate.launch);
-    list.add("bandwidth", NumberUnit::BytesPerSecond, rate.bandwidth);
+    list.add("launch", NumberUnit::Time, rate.launch);
+    list.add("bandwidth", NumberUnit::ByteRate, rate.bandwidth);
   }
   for (const AttentionRate& rate : load.attention) {
     list.fit = attention_name(rate) + suffix;
-    list.add("launch", NumberUnit::Seconds, rate.launch);
-    list.add("rate", NumberUnit::FlopsPerSecond, rate.rate);
+    list.add("launch", NumberUnit::Time, rate.launch);
+    list.add("rate", NumberUnit::FlopRate, rate.rate);
   }
 }
 
 void add_curve(NumberList& list, const CollectiveCurve& curve) {
   for (const CurveSegment& segment : curve.segments) {
-    const std::string from = segment.from.count > 0 ? fmt::format(" from {}", mark_label(double(segment.from.count), PlotUnit::Bytes)) : "";
+    const std::string from = segment.from.count > 0 ? fmt::format(" from {}", mark_label(double(segment.from.count), PlotUnit::ByteCount)) : "";
     list.fit = collective_name(curve) + from;
-    list.add("alpha", NumberUnit::Seconds, segment.alpha);
-    list.add("bandwidth", NumberUnit::BytesPerSecond, segment.bandwidth);
+    list.add("alpha", NumberUnit::Time, segment.alpha);
+    list.add("bandwidth", NumberUnit::ByteRate, segment.bandwidth);
   }
 }
 
@@ -75,9 +75,9 @@ bool is_shipped(const ComparedNumber& row) {
 }  // namespace
 
 NumberUnit unit_of(const ScalarFit& scalar) {
-  if (scalar.unit == "B/s") return NumberUnit::BytesPerSecond;
-  if (scalar.unit == "B") return NumberUnit::Bytes;
-  return scalar.unit == "s" ? NumberUnit::Seconds : NumberUnit::Plain;
+  if (scalar.unit == "B/s") return NumberUnit::ByteRate;
+  if (scalar.unit == "B") return NumberUnit::ByteCount;
+  return scalar.unit == "s" ? NumberUnit::Time : NumberUnit::Plain;
 }
 
 std::vector<ProfileNumber> numbers_of(const Profile& profile) {
@@ -94,10 +94,10 @@ std::vector<ProfileNumber> numbers_of(const Profile& profile) {
 
 std::string number_text(const ProfileNumber& n) {
   switch (n.unit) {
-    case NumberUnit::FlopsPerSecond: return format_rate(FlopsPerSec{n.number.value});
-    case NumberUnit::BytesPerSecond: return format_rate(BytesPerSec{n.number.value});
-    case NumberUnit::Seconds: return format_short_duration(Seconds{n.number.value});
-    case NumberUnit::Bytes: return format_bytes(Bytes{std::llround(n.number.value)});
+    case NumberUnit::FlopRate: return format_rate(FlopsPerSec{n.number.value});
+    case NumberUnit::ByteRate: return format_rate(BytesPerSec{n.number.value});
+    case NumberUnit::Time: return format_short_duration(Seconds{n.number.value});
+    case NumberUnit::ByteCount: return format_bytes(Bytes{std::llround(n.number.value)});
     case NumberUnit::Plain: return fmt::format("{:.3g}", n.number.value);
     case NumberUnit::Own: break;
   }

@@ -10,7 +10,7 @@
 namespace gpuplan {
 
 /// What a number counts, so that people see it in units of theirs.
-enum class NumberUnit : unsigned char { FlopsPerSecond, BytesPerSecond, Seconds, Bytes, Plain, Own };
+enum class NumberUnit : unsigned char { FlopRate, ByteRate, Time, ByteCount, Plain, Own };
 
 NumberUnit unit_of(const ScalarFit& scalar);
 

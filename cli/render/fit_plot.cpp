@@ -70,7 +70,7 @@ void add_line(FitPlot& plot, double least, double most, double work_per_size, co
 
 FitPlot gemm_plot(const GemmSurface& surface, std::int64_t num_ranks, const std::vector<Sample>& samples) {
   FitPlot plot{.title = gemm_name(surface) + ranks_suffix(num_ranks), .x_label = "size of the product", .y_label = "rate",
-               .note = quality_text(surface.quality), .x_unit = PlotUnit::Flops, .y_unit = PlotUnit::FlopsPerSecond,
+               .note = quality_text(surface.quality), .x_unit = PlotUnit::FlopCount, .y_unit = PlotUnit::FlopRate,
                .points = {}, .curve = {}, .style = CurveStyle::Marks};
   const auto is_of = [&](const Probe& p) {
     return p.family == ProbeFamily::Gemm && p.num_ranks == num_ranks && p.type == surface.type && p.layout == surface.layout &&
@@ -83,7 +83,7 @@ FitPlot gemm_plot(const GemmSurface& surface, std::int64_t num_ranks, const std:
 
 FitPlot kernel_plot(const KernelRate& rate, std::int64_t num_ranks, const std::vector<Sample>& samples) {
   FitPlot plot{.title = kernel_name(rate) + ranks_suffix(num_ranks), .x_label = "bytes moved", .y_label = "rate",
-               .note = quality_text(rate.quality), .x_unit = PlotUnit::Bytes, .y_unit = PlotUnit::BytesPerSecond,
+               .note = quality_text(rate.quality), .x_unit = PlotUnit::ByteCount, .y_unit = PlotUnit::ByteRate,
                .points = {}, .curve = {}};
   const auto time = [&](double bytes) { return Seconds{rate.launch.value + bytes / rate.bandwidth.value}; };
   const auto size = [](const Probe& p) { return double(p.traffic().count); };
@@ -98,7 +98,7 @@ FitPlot kernel_plot(const KernelRate& rate, std::int64_t num_ranks, const std::v
 
 FitPlot attention_plot(const AttentionRate& rate, std::int64_t num_ranks, const std::vector<Sample>& samples) {
   FitPlot plot{.title = attention_name(rate) + ranks_suffix(num_ranks), .x_label = "both products, full square", .y_label = "rate",
-               .note = quality_text(rate.quality), .x_unit = PlotUnit::Flops, .y_unit = PlotUnit::FlopsPerSecond,
+               .note = quality_text(rate.quality), .x_unit = PlotUnit::FlopCount, .y_unit = PlotUnit::FlopRate,
                .points = {}, .curve = {}};
   const auto time = [&](double flops) { return Seconds{rate.launch.value + flops / rate.rate.value}; };
   const auto is_of = [&](const Probe& p) {
@@ -114,7 +114,7 @@ FitPlot attention_plot(const AttentionRate& rate, std::int64_t num_ranks, const 
 
 FitPlot collective_plot(const CollectiveCurve& curve, const std::vector<Sample>& samples) {
   FitPlot plot{.title = collective_name(curve), .x_label = "whole tensor", .y_label = "busbw", .note = quality_text(curve.quality),
-               .x_unit = PlotUnit::Bytes, .y_unit = PlotUnit::BytesPerSecond, .points = {}, .curve = {}};
+               .x_unit = PlotUnit::ByteCount, .y_unit = PlotUnit::ByteRate, .points = {}, .curve = {}};
   const double factor = bus_factor(curve.kind, curve.num_ranks);
   const auto time = [&](double bytes) { return curve.time(Bytes{std::llround(bytes)}); };
   const auto is_of = [&](const Probe& p) {

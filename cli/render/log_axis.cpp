@@ -53,7 +53,7 @@ std::vector<double> between(const std::vector<double>& decades, const std::vecto
 /// From the finest grid to the coarsest.
 std::vector<std::vector<double>> grids(const LogAxis& axis) {
   std::vector<std::vector<double>> out;
-  if (axis.unit == PlotUnit::Bytes) {
+  if (axis.unit == PlotUnit::ByteCount) {
     for (const int stride : {1, 2, 3, 5, 10, 20}) out.push_back(powers(2, stride, axis));
     return out;
   }
@@ -91,7 +91,7 @@ std::vector<AxisMark> axis_marks(const LogAxis& axis, int max_marks) {
 }
 
 std::string mark_label(double value, PlotUnit unit) {
-  if (unit == PlotUnit::Bytes) {
+  if (unit == PlotUnit::ByteCount) {
     const std::size_t step = step_of(value, 1024, kBinary);
     return fmt::format("{:.3g} {}", value / std::pow(1024, double(step)), kBinary[step]);
   }

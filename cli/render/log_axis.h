@@ -7,7 +7,7 @@
 namespace gpuplan {
 
 /// What a value on an axis counts.
-enum class PlotUnit : unsigned char { Flops, FlopsPerSecond, Bytes, BytesPerSecond };
+enum class PlotUnit : unsigned char { FlopCount, FlopRate, ByteCount, ByteRate };
 
 struct LogAxis {
   double least = 1, most = 10;  // positive

@@ -14,6 +14,9 @@
 #include "cluster/fabric.h"
 
 namespace gpuplan {
+
+using namespace literals;
+
 namespace {
 
 using Sentences = std::vector<std::string>;
@@ -119,7 +122,7 @@ void add_copies(Sentences& out, const Measured& measured) {
 
 Bytes within(const CollectiveCurve& curve, Bytes size) { return std::clamp(size, curve.least, curve.most); }
 
-std::string size_text(Bytes size) { return mark_label(double(size.count), PlotUnit::Bytes); }
+std::string size_text(Bytes size) { return mark_label(double(size.count), PlotUnit::ByteCount); }
 
 /// "4-rank all-reduce: 11.8 GB/s busbw at 64 MiB, 21 us at 1 KiB".
 std::string collective_sentence(const CollectiveCurve& curve) {

@@ -112,7 +112,7 @@ Table collective_table(const Measured& measured) {
     for (const CurveSegment& segment : curve.segments) {
       const bool is_first = &segment == &curve.segments.front();
       const Bytes from = std::max(segment.from, curve.least);
-      std::vector<Cell> row{{is_first ? "  " + collective_name(curve) : ""}, {mark_label(double(from.count), PlotUnit::Bytes)}, {time_cell(segment.alpha)},
+      std::vector<Cell> row{{is_first ? "  " + collective_name(curve) : ""}, {mark_label(double(from.count), PlotUnit::ByteCount)}, {time_cell(segment.alpha)},
                             {bandwidth_cell(segment.bandwidth)},
                             {format_rate(BytesPerSec{segment.bandwidth.value * bus_factor(curve.kind, curve.num_ranks)})}};
       if (is_first)

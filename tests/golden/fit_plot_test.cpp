@@ -63,14 +63,14 @@ TEST_CASE("a logarithmic axis: equal ratios are equal distances") {
 }
 
 TEST_CASE("marks are round, rising, within the axis and no more than asked for") {
-  CHECK(labels({1, 1000, PlotUnit::FlopsPerSecond}, 4) == std::vector<std::string>{"1 FLOP/s", "10 FLOP/s", "100 FLOP/s", "1 kFLOP/s"});
-  CHECK(labels({1e9, 6e9, PlotUnit::BytesPerSecond}, 4) == std::vector<std::string>{"1 GB/s", "2 GB/s", "5 GB/s"});
-  CHECK(labels({1024, 1 << 20, PlotUnit::Bytes}, 3) == std::vector<std::string>{"1 KiB", "32 KiB", "1 MiB"});  // 10 powers of two: every fifth
-  for (int most = 1; most < 12; ++most) CHECK(labels({3e6, 4e13, PlotUnit::Flops}, most).size() <= std::size_t(most));
+  CHECK(labels({1, 1000, PlotUnit::FlopRate}, 4) == std::vector<std::string>{"1 FLOP/s", "10 FLOP/s", "100 FLOP/s", "1 kFLOP/s"});
+  CHECK(labels({1e9, 6e9, PlotUnit::ByteRate}, 4) == std::vector<std::string>{"1 GB/s", "2 GB/s", "5 GB/s"});
+  CHECK(labels({1024, 1 << 20, PlotUnit::ByteCount}, 3) == std::vector<std::string>{"1 KiB", "32 KiB", "1 MiB"});  // 10 powers of two: every fifth
+  for (int most = 1; most < 12; ++most) CHECK(labels({3e6, 4e13, PlotUnit::FlopCount}, most).size() <= std::size_t(most));
 }
 
 TEST_CASE("a value in the middle of nothing still has an axis") {
-  const LogAxis one = axis_of({5}, PlotUnit::Flops), none = axis_of({}, PlotUnit::Flops);
+  const LogAxis one = axis_of({5}, PlotUnit::FlopCount), none = axis_of({}, PlotUnit::FlopCount);
   CHECK(one.share(5) == doctest::Approx(0.5));
   CHECK(none.most > none.least);
 }
