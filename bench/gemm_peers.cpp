@@ -3,8 +3,8 @@
 // rounds, in which the libraries take turns; all work on the same matrices. A turn is a row of calls that are enqueued on one stream
 // and waited for once, as ours are used (what a single call costs more is the dispatch latency, which calibration measures by
 // itself); so all libraries compute on the same OpenMP team, and no second one spins beside it.
-//   build/release/bench/bench_gemm_peers [threads]     default: 1, then 2
-// Alone on the machine, and not with real-time priority (chrt -f): teams that spin there keep each other from running.
+//   chrt -f 10 build/release/bench/bench_gemm_peers [threads]     default: 1, then 2
+// Not beside another program of real-time priority: teams that wait by spinning then keep each other from running.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -121,7 +121,7 @@ double seconds(const Peer& peer, const GemmProblem& p, const float* a, const flo
   return std::chrono::duration<double>(Clock::now() - begin).count() / calls;
 }
 
-/// Best times, one per peer. Idle threads spin (OpenBLAS 2^26 cycles, libgomp 300,000 pauses): a turn begins after they have stopped.
+/// Best times, one per peer. Idle threads of libgomp spin for about 15 ms: a turn begins after they have stopped.
 std::vector<double> measure(const std::vector<Peer>& peers, const GemmProblem& p, const float* a, const float* b, float* c,
                             Stream& stream) {
   constexpr double kTurn = 0.01;
@@ -151,6 +151,7 @@ constexpr GemmProblem kProblems[] = {
     {.m = 1024, .n = 2048, .k = 16, .layout = GemmLayout::Forward},
     {.m = 1024, .n = 2048, .k = 16, .layout = GemmLayout::InputGradient},
     {.m = 16, .n = 2048, .k = 1024, .layout = GemmLayout::WeightGradient},
+    {.m = 2048, .n = 16, .k = 1024, .layout = GemmLayout::WeightGradient},
     {.m = 16, .n = 2048, .k = 2048, .layout = GemmLayout::Forward},
     {.m = 4, .n = 2048, .k = 2048, .layout = GemmLayout::Forward},
     {.m = 1, .n = 4096, .k = 4096, .layout = GemmLayout::Forward},
@@ -207,6 +208,7 @@ OpenBlas prepare_openblas() {
   const char* const set = std::getenv("OPENBLAS_CORETYPE");
   const std::string core = set ? set : right_core();
   setenv("OPENBLAS_CORETYPE", core.c_str(), 1);
+  setenv("OPENBLAS_THREAD_TIMEOUT", "20", 0);  // 2^20 cycles; its idle threads would spin for 100 ms, into the next turn
   std::printf("OpenBLAS takes this processor for %s; set to %s it answers %s\n", own.c_str(), core.c_str(),
               openblas_core(core.c_str()).c_str());
   return open_openblas();
