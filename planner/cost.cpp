@@ -160,7 +160,7 @@ void add_measured(CostModel& m, const Profile& profile, ComputeKind compute) {
   m.runs_own_kernels = compute.runs_own_kernels;
   m.sustained = compute.runs_own_kernels ? 1 : std::min(1.0, profile.gemm_efficiency);
   if (const KernelRate* adamw = compute.runs_own_kernels ? find_kernel(m.load, "adamw", Dtype::F32) : nullptr)
-    m.optimizer = BytesPerSec{adamw->bandwidth.value};
+    m.own_optimizer = BytesPerSec{adamw->bandwidth.value};
 }
 
 }  // namespace
@@ -191,7 +191,6 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   m.dispatch = compute.launches_few ? profile.dispatch_compiled : profile.dispatch_eager;
   m.overlap_slowdown = profile.overlap_slowdown;
   m.peak = rates.datasheet.value > 0 ? rates.datasheet : rates.measured;
-  m.optimizer = m.memory;
   add_measured(m, profile, compute);
   return m;
 }

@@ -33,8 +33,9 @@ struct CostModel {
   GemmType gemm_type{};
   double sustained = 1;         // share of a product's measured rate
   bool runs_own_kernels{};      // gpuplan's executor: memory-bound kernels and attention as measured
-  BytesPerSec optimizer;        // memory rate of its step
+  BytesPerSec own_optimizer;    // memory rate of the executor's step; 0: as any other memory traffic
 
+  BytesPerSec optimizer_rate() const { return own_optimizer.value > 0 ? own_optimizer : memory; }
   /// The surface for a product; nullptr when nothing near it was measured.
   const GemmSurface* surface_of(const LayerOp& op) const;
 

@@ -221,7 +221,7 @@ TEST_CASE("cpu ranks share cores and memory of the host") {
   CHECK(rank.fp32.value == doctest::Approx(240e9));           // 2 cores x 120 GFLOP/s
   CHECK(gb_s(rank.memory_bandwidth) == doctest::Approx(20));  // 2 cores x 10 GB/s
   CHECK(gb_s(cluster.intra.bandwidth) == doctest::Approx(2.05));
-  CHECK(says(cluster, "not calibrated"));
+  CHECK(says(cluster, "where nothing was measured"));
   CHECK(cpu_cluster(1, {.num_cores = 2, .memory_available = 8_GiB, .cpu_flags = {"avx2"}}).gpus[0].fp32.value ==
         doctest::Approx(156e9));
   CHECK(cpu_cluster(1, {.num_cores = 2, .memory_available = 8_GiB}).gpus[0].fp32.value == doctest::Approx(54e9));
