@@ -26,7 +26,8 @@ double quantile(std::vector<double> values, double share) {
 }
 
 bool is_usable(const Sample& s, ProbeFamily family) {
-  return s.probe.family == family && s.is_ok() && std::isfinite(s.median) && s.median > 0;
+  const bool may_be_zero = family == ProbeFamily::Overhead;
+  return s.probe.family == family && s.is_ok() && std::isfinite(s.median) && (s.median > 0 || (may_be_zero && s.median == 0));
 }
 
 double noise_of(const Sample& s) {
@@ -57,7 +58,7 @@ FitQuality fit_quality(std::span<const double> errors, std::span<const double> h
 
 FitQuality cross_validate(const FitProblem& problem, const FitSolution& fitted, std::span<const std::size_t> group) {
   const auto refit = [&](std::span<const std::size_t> points) -> ErrorOf {
-    return [errors = fit_robustly(problem, points).errors](std::size_t point) { return errors[point]; };
+    return [errors = fit_robustly(problem, points, &fitted).errors](std::size_t point) { return errors[point]; };
   };
   return fit_quality(fitted.errors, held_out_errors(group, refit), fitted.scale);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "base/error.h"
 #include "calibrate/fit_quality.h"
@@ -20,7 +21,8 @@ constexpr double kLeastScale = 0.002;      // of times that agree exactly
 constexpr double kHalfInterval = 1.96;     // standard deviations to either side of a 95 % interval
 constexpr double kDerivativeStep = 1e-5;   // of a logarithm
 constexpr double kLongestStep = 1;
-constexpr int kRounds = 40, kStepsPerRound = 5, kTries = 8;
+constexpr double kSettled = 1e-4;          // relative change of scale and cost that ends a descent
+constexpr int kRounds = 30, kStepsPerRound = 4, kTries = 12;
 
 /// One descent from one start; Levenberg-Marquardt steps inside rounds that renew the scale of the errors.
 class Descent {
@@ -28,14 +30,15 @@ class Descent {
   Descent(const FitProblem& problem, std::span<const std::size_t> points) : problem_(problem), points_(points) {}
 
   void run(VectorXd start) {
-    theta_ = std::move(start);
+    theta_ = within_bounds(std::move(start));
     errors_ = errors(theta_);
     for (int round = 0; round < kRounds; ++round) {
-      const double before = scale_;
+      const double scale_before = scale_, cost_before = cost(theta_, errors_);
       // A start may be far off: the first rounds take every sample seriously.
       scale_ = std::max(robust_scale(), 0.3 * std::pow(0.5, round) - 0.01);
       for (int step = 0; step < kStepsPerRound && improve(); ++step) {}
-      if (round > 5 && std::abs(scale_ - before) < 1e-6 * scale_) break;
+      const bool is_settled = std::abs(scale_ - scale_before) < kSettled * scale_;
+      if (is_settled && cost_before - cost(theta_, errors_) < kSettled * cost_before) break;
     }
   }
 
@@ -55,8 +58,13 @@ class Descent {
  private:
   std::vector<double> values(const VectorXd& theta) const {
     std::vector<double> out(std::size_t(theta.size()));
-    for (std::size_t i = 0; i < out.size(); ++i) out[i] = std::min(std::exp(theta[Eigen::Index(i)]), problem_.parameters[i].most);
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = std::exp(theta[Eigen::Index(i)]);
     return out;
+  }
+
+  VectorXd within_bounds(VectorXd theta) const {
+    for (Eigen::Index j = 0; j < theta.size(); ++j) theta[j] = std::min(theta[j], std::log(prior(j).most));
+    return theta;
   }
 
   double trust(std::size_t point) const {  // noise of its own makes a sample count less
@@ -66,10 +74,10 @@ class Descent {
   }
 
   VectorXd errors(const VectorXd& theta) const {
-    const std::vector<double> parameters = values(theta);
+    const std::vector<double> times = problem_.model(values(theta));
     VectorXd out(Eigen::Index(points_.size()));
     for (std::size_t i = 0; i < points_.size(); ++i)
-      out[Eigen::Index(i)] = std::log(problem_.model(parameters, points_[i]) / problem_.measured[points_[i]]);
+      out[Eigen::Index(i)] = std::log(times[points_[i]] / problem_.measured[points_[i]]);
     return out;
   }
 
@@ -128,11 +136,12 @@ class Descent {
     VectorXd gradient = j.transpose() * weights().cwiseProduct(errors_);
     for (Eigen::Index i = 0; i < gradient.size(); ++i) gradient[i] += scale_ * scale_ * surprise(theta_, i) / prior(i).spread;
     const double before = cost(theta_, errors_);
-    for (int attempt = 0; attempt < kTries; ++attempt, damping_ *= 5) {
+    for (int attempt = 0; attempt < kTries; ++attempt, damping_ *= 4) {
       MatrixXd damped = normal;
       damped.diagonal() *= 1 + damping_;
-      const VectorXd step = (-damped.ldlt().solve(gradient)).cwiseMax(-kLongestStep).cwiseMin(kLongestStep);
-      const VectorXd moved = theta_ + step, moved_errors = errors(moved);
+      VectorXd step = -damped.ldlt().solve(gradient);
+      step *= std::min(1.0, kLongestStep / step.cwiseAbs().maxCoeff());
+      const VectorXd moved = within_bounds(theta_ + step), moved_errors = errors(moved);
       const double after = cost(moved, moved_errors);
       if (!std::isfinite(after) || after >= before) continue;
       theta_ = moved;
@@ -151,8 +160,12 @@ class Descent {
 };
 
 /// The usual values, and two others to either side of them, each parameter a different way.
-VectorXd start(const FitProblem& problem, int number) {
+VectorXd start(const FitProblem& problem, int number, const FitSolution* near) {
   VectorXd theta(Eigen::Index(problem.parameters.size()));
+  if (near) {
+    for (Eigen::Index j = 0; j < theta.size(); ++j) theta[j] = std::log(near->parameters[std::size_t(j)].value);
+    return theta;
+  }
   for (Eigen::Index j = 0; j < theta.size(); ++j) {
     const ParameterPrior& prior = problem.parameters[std::size_t(j)];
     const double shift = number == 0 ? 0 : (double((j * 7 + number * 3) % 5) - 2) * 0.4;
@@ -165,13 +178,15 @@ FitSolution solution(const FitProblem& problem, const Descent& descent) {
   FitSolution out{.scale = descent.scale(), .cost = descent.likelihood()};
   const VectorXd deviations = descent.deviations();
   for (Eigen::Index j = 0; j < deviations.size(); ++j) {
-    const double most = problem.parameters[std::size_t(j)].most, wide = kHalfInterval * deviations[j];
-    const auto at = [&](double theta) { return std::min(std::exp(theta), most); };
-    out.parameters.push_back({at(descent.theta()[j]), at(descent.theta()[j] - wide), at(descent.theta()[j] + wide)});
+    const ParameterPrior& prior = problem.parameters[std::size_t(j)];
+    const double wide = kHalfInterval * deviations[j];
+    const auto at = [&](double theta) { return std::min(std::exp(theta), prior.most); };
+    Fitted fitted{at(descent.theta()[j]), at(descent.theta()[j] - wide), at(descent.theta()[j] + wide)};
+    if (prior.may_be_none && fitted.low < prior.usual) fitted.low = 0;
+    out.parameters.push_back(fitted);
   }
-  const std::vector<double> values = out.values();
-  for (std::size_t i = 0; i < problem.measured.size(); ++i)
-    out.errors.push_back(std::log(problem.model(values, i) / problem.measured[i]));
+  const std::vector<double> times = problem.model(out.values());
+  for (std::size_t i = 0; i < times.size(); ++i) out.errors.push_back(std::log(times[i] / problem.measured[i]));
   return out;
 }
 
@@ -183,23 +198,22 @@ std::vector<double> FitSolution::values() const {
   return out;
 }
 
-FitSolution fit_robustly(const FitProblem& problem, std::span<const std::size_t> points) {
+FitSolution fit_robustly(const FitProblem& problem, std::span<const std::size_t> points, const FitSolution* near) {
   GPUPLAN_CHECK(!points.empty(), "a fit without points");
-  constexpr int kStarts = 3;
-  Descent best(problem, points);
-  best.run(start(problem, 0));
-  for (int number = 1; number < kStarts; ++number) {
+  const int num_starts = near ? 1 : 3;
+  std::optional<Descent> best;
+  for (int number = 0; number < num_starts; ++number) {
     Descent other(problem, points);
-    other.run(start(problem, number));
-    if (other.likelihood() < best.likelihood()) best = other;
+    other.run(start(problem, number, near));
+    if (!best || other.likelihood() < best->likelihood()) best.emplace(std::move(other));
   }
-  return solution(problem, best);
+  return solution(problem, *best);
 }
 
-FitSolution fit_robustly(const FitProblem& problem) {
+FitSolution fit_robustly(const FitProblem& problem, const FitSolution* near) {
   std::vector<std::size_t> all(problem.measured.size());
   std::iota(all.begin(), all.end(), 0);
-  return fit_robustly(problem, all);
+  return fit_robustly(problem, all, near);
 }
 
 }  // namespace gpuplan

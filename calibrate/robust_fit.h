@@ -17,13 +17,14 @@ struct ParameterPrior {
   double usual = 1;
   double spread = 2;      // standard deviation of its logarithm
   double most = 1e300;
+  bool may_be_none = false;  // an interval that reaches below the usual value then reaches 0
 };
 
 struct FitProblem {
   std::vector<ParameterPrior> parameters;
   std::vector<double> measured;  // > 0
   std::vector<double> noise;     // relative, of each measurement by itself; empty: alike
-  std::function<double(std::span<const double> parameters, std::size_t point)> model;
+  std::function<std::vector<double>(std::span<const double> parameters)> model;  // times of all points
 };
 
 struct FitSolution {
@@ -35,8 +36,9 @@ struct FitSolution {
   std::vector<double> values() const;
 };
 
-/// Fits the points named; deterministic. Requires: at least one point.
-FitSolution fit_robustly(const FitProblem& problem, std::span<const std::size_t> points);
-FitSolution fit_robustly(const FitProblem& problem);
+/// Fits the points named, from several starts, or from `near` alone where a similar fit is at hand; deterministic. Requires: at
+/// least one point.
+FitSolution fit_robustly(const FitProblem& problem, std::span<const std::size_t> points, const FitSolution* near = nullptr);
+FitSolution fit_robustly(const FitProblem& problem, const FitSolution* near = nullptr);
 
 }  // namespace gpuplan

@@ -49,8 +49,8 @@ struct AttentionRate {
 
 /// A number by itself: a latency, the bandwidth of a copy, the slow-down of a product under a collective, bytes of overhead.
 struct ScalarFit {
-  std::string name;  // "dispatch empty-kernel", "copy pinned-to-device", "copy-latency pinned-to-device", "overlap all-reduce",
-                     // "overhead context": family, then what the probe calls it
+  std::string name;  // "dispatch empty-kernel", "copy pinned-to-device", "copy-latency pinned-to-device", "overhead context",
+                     // "overlap bf16" (time of a product under an all-reduce over its time alone)
   std::string unit;  // "s", "B/s", "B", "" for a ratio
   std::int64_t num_ranks = 1;  // that did this at once
   Fitted value;
