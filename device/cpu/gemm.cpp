@@ -89,11 +89,14 @@ struct Prepared {
   }
 };
 
-/// oneDNN's matmul packs both operands; its sgemm does not where that costs more than it gives: products with a vector, and
-/// short sums. Measured in bench/gemm_peers.cpp: 66 against 16 GFLOP/s at 1 x 4096 x 4096, 159 against 107 at 2048 x 2048 x 16.
+/// oneDNN has two ways to multiply fp32. Its sgemm is 1 to 10 % faster than its matmul for wide matrices, 1.5 times for short sums
+/// (1024 x 2048 x 16: 171 against 108 GFLOP/s on one thread) and for vectors; matmul is 1.2 to 1.3 times faster for thin ones (1024 x
+/// 16 x 2048: 157 against 119) unless A lies transposed, and the only one for batches and other types. Measured with bench/gemm_peers.cpp.
 bool prefers_sgemm(const GemmProblem& p) {
-  constexpr std::int64_t kShortSum = 32;
-  return p.type == GemmType::F32 && p.batch == 1 && (p.m == 1 || p.n == 1 || p.k <= kShortSum);
+  constexpr std::int64_t kThin = 16, kShortSum = 32;
+  const std::int64_t thinner = std::min(p.m, p.n);
+  const bool is_thin = thinner > 1 && thinner <= kThin && p.k > kShortSum && p.layout != GemmLayout::WeightGradient;
+  return p.type == GemmType::F32 && p.batch == 1 && !is_thin;
 }
 
 void sgemm(const GemmProblem& p, const void* a, const void* b, void* c) {
