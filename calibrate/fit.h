@@ -28,4 +28,7 @@ std::vector<KernelRate> fit_kernel_rates(std::span<const Sample> samples, std::i
 /// Rates of the attention kernels.
 std::vector<AttentionRate> fit_attention_rates(std::span<const Sample> samples, std::int64_t num_ranks);
 
+/// Everything that is one number: launch and dispatch latency, copies, overheads, and how a collective slows a product down.
+std::vector<ScalarFit> fit_scalars(std::span<const Sample> samples);
+
 }  // namespace gpuplan

@@ -27,11 +27,13 @@ struct CollectiveCurve {
   CollectiveKind kind{};
   std::int64_t num_ranks = 2;
   RankScope scope{};
-  std::vector<CurveSegment> segments;  // rising; time is continuous enough: each was fitted with its neighbours' end points
+  std::vector<CurveSegment> segments;  // rising; each was fitted with its neighbours' end points, so that they nearly meet
   Bytes least, most;                   // measured sizes
   FitQuality quality;
 
+  /// Requires: at least one segment. Smaller messages than any get the first.
   const CurveSegment& segment(Bytes message) const;
+  /// Never falls with size: where segments do not meet, the earlier one's end is the least.
   Seconds time(Bytes message) const;
   /// busbw of a message, as nccl-tests defines it.
   BytesPerSec bus_bandwidth(Bytes message) const;

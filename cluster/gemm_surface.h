@@ -1,8 +1,10 @@
-// How long a matrix product takes, as fitted to measured ones: a roofline whose compute side loses to unfilled waves of tiles
-// and to short dimensions. `calibrate` fits it, the profile keeps it, planner/cost asks it.
+// How long a matrix product takes, as fitted to measured ones: a roofline whose compute side loses to unfilled waves of tiles,
+// to short dimensions, to caches and to misaligned rows. `calibrate` fits it, the profile keeps it, planner/cost asks it.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "base/gemm_kind.h"
 #include "base/units.h"
@@ -33,12 +35,21 @@ struct Fitted {
 };
 
 /// t = launch + max(C, M) + exposed x min(C, M)
-///   C = 2 m n k batch / rate x wave x (1 + m_half / m) (1 + n_half / n) (1 + k_half / k)      compute
-///   M = bytes / bandwidth                                                                     every operand once
-///   wave = 1 + wave_loss (ceil(w) / w - 1),  w = ceil(m / tile_m) ceil(n / tile_n) batch s / num_units
-///   s: k split over idle units, at most k / 512 parts, as long as w < 1
+///   C = 2 m n k batch / rate x wave x (1 + m_half / m) (1 + n_half / n) (1 + k_half / k) x caches x rows      compute
+///   M = bytes / bandwidth                                                                  every operand and the result once
+///   wave = 1 + wave_loss (ceil(w) / v - 1),  w = ceil(m / tile_m) ceil(n / tile_n) batch s / num_units
+///     v: the same without rounding up, so what edge tiles waste counts too
+///     s: k split over idle units, at most k / 512 parts, as long as w < 1
+///     a tile shrinks to the power of two that covers a thinner product, not below 16: libraries have kernels for those
+///   caches = (1 + depth_loss k / (k + k_depth)) / (1 + depth_loss) x (1 + spill_loss W / (W + 1 MB)) / (1 + spill_loss)
+///     panels of a deep product leave the nearest cache, large products (W bytes each) the private one. 1 for large products,
+///     so `rate` is what those reach
+///   rows = (1 + tail_loss, when k is no multiple of 16) (1 + ragged_loss, for each of A and B whose rows are not whole
+///          64-byte lines) (1 + stride_loss, when rows of B are a multiple of 2 KiB apart and so share cache sets)
 /// `..._half`: the size at which a dimension costs half the rate: prologue and epilogue of tiles, packing on CPUs.
-/// Source: roofline Williams 2009; waves: NVIDIA Matrix Multiplication Background User's Guide.
+/// Results are in the operands' dtype (bf16 for fp8).
+/// Source: roofline Williams 2009; waves: NVIDIA Matrix Multiplication Background User's Guide; cache sets and alignment: Intel
+/// Optimization Reference Manual; the sizes 1 MB, 16, 64 B and 2 KiB chosen by cross-validation on oneDNN, see docs.
 struct GemmSurface {
   GemmType type{};
   GemmLayout layout{};
@@ -48,11 +59,35 @@ struct GemmSurface {
   Fitted launch;                   // s
   Fitted m_half, n_half, k_half;   // elements
   Fitted wave_loss, exposed;       // shares
+  Fitted depth_loss, k_depth;      // share; elements
+  Fitted spill_loss, tail_loss, ragged_loss, stride_loss;  // shares
   std::int64_t tile_m = 128, tile_n = 128, num_units = 1;
   GemmRange range;
   FitQuality quality;
 
   Seconds time(const GemmShape& shape) const;
+};
+
+/// The fitted numbers of a surface, for everyone who lists, writes or fits them.
+struct GemmParameter {
+  std::string_view name, unit;
+  Fitted GemmSurface::*member;
+};
+inline constexpr std::array kGemmParameters{
+    GemmParameter{"rate", "FLOP/s", &GemmSurface::rate},
+    GemmParameter{"bandwidth", "B/s", &GemmSurface::bandwidth},
+    GemmParameter{"launch", "s", &GemmSurface::launch},
+    GemmParameter{"m_half", "", &GemmSurface::m_half},
+    GemmParameter{"n_half", "", &GemmSurface::n_half},
+    GemmParameter{"k_half", "", &GemmSurface::k_half},
+    GemmParameter{"wave_loss", "", &GemmSurface::wave_loss},
+    GemmParameter{"exposed", "", &GemmSurface::exposed},
+    GemmParameter{"depth_loss", "", &GemmSurface::depth_loss},
+    GemmParameter{"k_depth", "", &GemmSurface::k_depth},
+    GemmParameter{"spill_loss", "", &GemmSurface::spill_loss},
+    GemmParameter{"tail_loss", "", &GemmSurface::tail_loss},
+    GemmParameter{"ragged_loss", "", &GemmSurface::ragged_loss},
+    GemmParameter{"stride_loss", "", &GemmSurface::stride_loss},
 };
 
 }  // namespace gpuplan

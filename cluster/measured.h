@@ -26,12 +26,13 @@ struct MeasuredOn {
   std::vector<std::string> warnings;
 };
 
-/// A memory-bound kernel: t = launch + least traffic / bandwidth.
+/// A memory-bound kernel: t = launch + least traffic / bandwidth. Below `least` the caches may make it faster than that.
 struct KernelRate {
   std::string kernel;  // "copy", "rms-norm", "swiglu", "cross-entropy", "adamw", "nf4-dequantise"
   Dtype dtype{};
   Fitted launch;     // s
   Fitted bandwidth;  // B/s
+  Bytes least, most;  // traffic for which it was fitted
   FitQuality quality;
 };
 
@@ -42,6 +43,16 @@ struct AttentionRate {
   std::int64_t head_size{};
   Fitted launch;  // s
   Fitted rate;    // FLOP/s
+  FitQuality quality;
+};
+
+/// A number by itself: a latency, the bandwidth of a copy, the slow-down of a product under a collective, bytes of overhead.
+struct ScalarFit {
+  std::string name;  // "dispatch empty-kernel", "copy pinned-to-device", "copy-latency pinned-to-device", "overhead context",
+                     // "overlap bf16" (time of a product under an all-reduce over its time alone)
+  std::string unit;  // "s", "B/s", "B", "" for a ratio
+  std::int64_t num_ranks = 1;  // that did this at once
+  Fitted value;
   FitQuality quality;
 };
 

@@ -1,0 +1,129 @@
+// Surfaces of matrix products. The form is GemmSurface's; here are what is usual for its parameters and which tiles are tried.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "calibrate/fit.h"
+#include "calibrate/fit_quality.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::size_t kLeastShapes = 8;
+constexpr double kLeastFlopsRange = 4;  // most over least: fewer say nothing of how time grows
+
+struct Tile {
+  std::int64_t m, n;
+};
+// Of cuBLAS kernels, largest first; and of CPU kernels: oneDNN blocks AVX-512 and AMX in 16s to 64s.
+constexpr std::array kGpuTiles{Tile{128, 256}, Tile{256, 128}, Tile{128, 128}, Tile{64, 128}, Tile{64, 64}};
+constexpr std::array kCpuTiles{Tile{32, 32}, Tile{16, 64}, Tile{64, 64}};
+
+std::span<const Tile> tiles_of(DeviceKind kind) {
+  if (kind == DeviceKind::Cuda) return kGpuTiles;
+  return kCpuTiles;
+}
+
+/// What a parameter is where samples do not say. Losses: too small to matter. Rates: what the best samples reach.
+ParameterPrior prior_of(std::string_view name, std::span<const Sample> samples) {
+  std::vector<double> rates, bandwidths, times;
+  for (const Sample& s : samples) {
+    rates.push_back(s.probe.flops() / s.median);
+    bandwidths.push_back(double(s.probe.traffic().count) / s.median);
+    times.push_back(s.median);
+  }
+  if (name == "rate") return {.usual = quantile(rates, 0.95), .spread = 1};
+  if (name == "bandwidth") return {.usual = 2 * quantile(bandwidths, 0.95), .spread = 1};
+  if (name == "launch") return {.usual = 0.5 * quantile(times, 0), .spread = 1.5, .most = quantile(times, 0.02)};
+  if (name == "exposed" || name == "wave_loss") return {.usual = 0.3, .spread = 1, .most = 1};
+  if (name == "k_depth") return {.usual = 500, .spread = 1.5};
+  if (name.ends_with("_half")) return {.usual = 2, .spread = 2};
+  return {.usual = 0.01, .spread = 2};  // losses
+}
+
+GemmSurface with_values(GemmSurface surface, std::span<const double> values) {
+  for (std::size_t i = 0; i < kGemmParameters.size(); ++i) (surface.*kGemmParameters[i].member).value = values[i];
+  return surface;
+}
+
+FitProblem problem_of(const GemmSurface& frame, std::span<const Sample> samples) {
+  FitProblem problem;
+  for (const GemmParameter& parameter : kGemmParameters) problem.parameters.push_back(prior_of(parameter.name, samples));
+  for (const Sample& s : samples) {
+    problem.measured.push_back(s.median);
+    problem.noise.push_back(noise_of(s));
+  }
+  problem.model = [frame, samples](std::span<const double> values) {
+    const GemmSurface surface = with_values(frame, values);
+    std::vector<double> times;
+    for (const Sample& s : samples) times.push_back(surface.time(s.probe.shape).value);
+    return times;
+  };
+  return problem;
+}
+
+auto key_of(const GemmShape& s) { return std::tuple(s.m * s.n * s.k * s.batch, s.m, s.n, s.k, s.batch); }
+
+GemmRange range_of(std::span<const Sample> samples) {
+  GemmRange range{samples.front().probe.shape, samples.front().probe.shape};
+  for (const Sample& s : samples)
+    for (const auto size : {&GemmShape::m, &GemmShape::n, &GemmShape::k, &GemmShape::batch}) {
+      range.least.*size = std::min(range.least.*size, s.probe.shape.*size);
+      range.most.*size = std::max(range.most.*size, s.probe.shape.*size);
+    }
+  return range;
+}
+
+/// Whether the samples say how time depends on shape.
+bool is_telling(std::span<const Sample> samples, std::size_t num_shapes) {
+  const auto flops = [](const Sample& s) { return s.probe.flops(); };
+  const auto [least, most] = std::minmax_element(samples.begin(), samples.end(), [&](auto& a, auto& b) { return flops(a) < flops(b); });
+  return num_shapes >= kLeastShapes && flops(*most) >= kLeastFlopsRange * flops(*least);
+}
+
+/// `frame` says type, layout, batchedness and units.
+std::optional<GemmSurface> fit_surface(GemmSurface frame, const std::vector<Sample>& samples, DeviceKind kind) {
+  std::vector<decltype(key_of({}))> keys;
+  for (const Sample& s : samples) keys.push_back(key_of(s.probe.shape));
+  const std::vector<std::size_t> shape = group_by(keys);
+  if (!is_telling(samples, *std::max_element(shape.begin(), shape.end()) + 1)) return std::nullopt;
+
+  std::optional<FitSolution> best;
+  GemmSurface surface = frame;
+  for (const Tile& tile : tiles_of(kind)) {
+    frame.tile_m = tile.m;
+    frame.tile_n = tile.n;
+    FitSolution fitted = fit_robustly(problem_of(frame, samples), best ? &*best : nullptr);
+    if (best && best->cost <= fitted.cost) continue;
+    best = std::move(fitted);
+    surface = frame;
+  }
+  for (std::size_t i = 0; i < kGemmParameters.size(); ++i) surface.*kGemmParameters[i].member = best->parameters[i];
+  surface.range = range_of(samples);
+  surface.quality = cross_validate(problem_of(surface, samples), *best, shape);
+  return surface;
+}
+
+}  // namespace
+
+std::vector<GemmSurface> fit_gemm_surfaces(std::span<const Sample> samples, std::int64_t num_ranks, const FitDevice& device) {
+  std::map<std::tuple<GemmType, GemmLayout, bool>, std::vector<Sample>> cases;
+  for (const Sample& s : samples)
+    if (is_usable(s, ProbeFamily::Gemm) && s.probe.num_ranks == num_ranks)
+      cases[{s.probe.type, s.probe.layout, s.probe.shape.batch > 1}].push_back(s);
+  std::vector<GemmSurface> surfaces;
+  for (auto& [kind, own] : cases) {
+    // The order of measuring must not show in the result.
+    std::sort(own.begin(), own.end(), [](const Sample& a, const Sample& b) {
+      return std::tuple(key_of(a.probe.shape), a.median) < std::tuple(key_of(b.probe.shape), b.median);
+    });
+    const auto [type, layout, is_batched] = kind;
+    const GemmSurface frame{.type = type, .layout = layout, .is_batched = is_batched, .num_units = device.num_units};
+    if (auto surface = fit_surface(frame, own, device.kind)) surfaces.push_back(*std::move(surface));
+  }
+  return surfaces;
+}
+
+}  // namespace gpuplan

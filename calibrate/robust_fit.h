@@ -1,0 +1,43 @@
+// Robust least squares in log space: what every fit of calibrate/ is made with. Parameters are positive and fitted as logarithms,
+// times are compared as ln(fitted / measured), and a sample far from the rest loses its weight (Tukey's biweight).
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "cluster/gemm_surface.h"
+
+namespace gpuplan {
+
+/// What is known of a parameter beforehand. It weighs as much as one sample, so it decides only what the samples leave open:
+/// such a parameter stays at its usual value with a wide interval.
+struct ParameterPrior {
+  double usual = 1;
+  double spread = 2;      // standard deviation of its logarithm
+  double most = 1e300;
+};
+
+struct FitProblem {
+  std::vector<ParameterPrior> parameters;
+  std::vector<double> measured;  // > 0
+  std::vector<double> noise;     // relative, of each measurement by itself; empty: alike
+  std::function<std::vector<double>(std::span<const double> parameters)> model;  // times of all points
+};
+
+struct FitSolution {
+  std::vector<Fitted> parameters;
+  std::vector<double> errors;  // ln(fitted / measured) of all points of the problem
+  double scale{};              // robust standard deviation of the errors
+  double cost{};               // negative log likelihood; compares models of one problem
+
+  std::vector<double> values() const;
+};
+
+/// Fits the points named, from several starts, or from `near` alone where a similar fit is at hand; deterministic. Requires: at
+/// least one point.
+FitSolution fit_robustly(const FitProblem& problem, std::span<const std::size_t> points, const FitSolution* near = nullptr);
+FitSolution fit_robustly(const FitProblem& problem, const FitSolution* near = nullptr);
+
+}  // namespace gpuplan

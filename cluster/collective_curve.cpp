@@ -1,0 +1,50 @@
+#include "cluster/collective_curve.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "base/error.h"
+#include "base/names.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::array kScopes{RankScope::All, RankScope::Node, RankScope::Pair};
+constexpr std::array<std::string_view, 3> kScopeNames{"all", "node", "pair"};
+
+Seconds line(const CurveSegment& segment, Bytes message) {
+  return {segment.alpha.value + double(message.count) / segment.bandwidth.value};
+}
+
+}  // namespace
+
+std::string_view to_string(RankScope scope) { return kScopeNames[std::size_t(scope)]; }
+
+RankScope parse_rank_scope(std::string_view text, std::string_view where) {
+  for (const RankScope scope : kScopes)
+    if (to_string(scope) == text) return scope;
+  const std::vector<std::string> known(kScopeNames.begin(), kScopeNames.end());
+  throw InputError(std::string(where), "unknown group of ranks '" + std::string(text) + "'",
+                   did_you_mean(text, known, "use all, node or pair"));
+}
+
+const CurveSegment& CollectiveCurve::segment(Bytes message) const {
+  GPUPLAN_CHECK(!segments.empty(), "a collective curve without segments");
+  const auto later = std::find_if(segments.begin() + 1, segments.end(), [&](const CurveSegment& s) { return s.from > message; });
+  return *(later - 1);
+}
+
+Seconds CollectiveCurve::time(Bytes message) const {
+  // A larger message never takes less: a segment starts no lower than the ones before it ended.
+  const CurveSegment& own = segment(message);
+  Seconds time = line(own, message);
+  for (std::size_t i = 0; &segments[i] != &own; ++i) time = std::max(time, line(segments[i], segments[i + 1].from));
+  return time;
+}
+
+BytesPerSec CollectiveCurve::bus_bandwidth(Bytes message) const {
+  return {bus_factor(kind, num_ranks) * double(message.count) / time(message).value};
+}
+
+}  // namespace gpuplan
