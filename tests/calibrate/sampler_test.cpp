@@ -116,11 +116,13 @@ TEST_CASE("the cap on runs stops what never settles, and says so") {
   CHECK(time.num_runs == 30);
 }
 
-TEST_CASE("the cap on time stops slow things, after one run at least") {
+TEST_CASE("the cap on time leaves slow things six runs within three times the cap, and one run always") {
   Thing slow{.truth = 0.3};
-  CHECK(slow.sample({.most_time = 1.0_s}).num_runs == 4);  // 0.9 s are less than 1 s: one more
-  Thing slower{.truth = 30};
-  const SampledTime time = slower.sample({.most_time = 1.0_s});
+  CHECK(slow.sample({.most_time = 1.0_s}).num_runs == 6);  // 1.8 s
+  Thing slower{.truth = 0.7};
+  CHECK(slower.sample({.most_time = 1.0_s}).num_runs == 5);  // after 2.8 s there is time for one more
+  Thing slowest{.truth = 30};
+  const SampledTime time = slowest.sample({.most_time = 1.0_s});
   CHECK(time.num_runs == 1);
   CHECK_FALSE(time.is_converged);
   CHECK(time.statistics.median == doctest::Approx(30));
