@@ -139,7 +139,7 @@ class FakeDevice : public Device {
   void cast(void*, Dtype, const void*, Dtype, std::int64_t, Stream&) override { throw BugError("not used"); }
   void rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden, float epsilon, Dtype dtype,
                 Stream& stream) override {
-    kernel(stream, 2 * bytes_of(rows * hidden, dtype), y, [=, this] {
+    kernel(stream, 2 * bytes_of(rows * hidden, dtype), y, [=] {
       for (std::int64_t r = 0; r < rows; ++r) {
         double squares = 0;
         for (std::int64_t i = 0; i < hidden; ++i) squares += std::pow(get(x, dtype, r * hidden + i), 2);
@@ -149,7 +149,7 @@ class FakeDevice : public Device {
     });
   }
   void swiglu(void* out, const void* gate, const void* up, std::int64_t count, Dtype dtype, Stream& stream) override {
-    kernel(stream, 3 * bytes_of(count, dtype), out, [=, this] {
+    kernel(stream, 3 * bytes_of(count, dtype), out, [=] {
       for (std::int64_t i = 0; i < count; ++i) {
         const double g = get(gate, dtype, i);
         set(out, dtype, i, g / (1 + std::exp(-g)) * get(up, dtype, i));
@@ -158,7 +158,7 @@ class FakeDevice : public Device {
   }
   void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab, float scale, Dtype dtype,
                      Stream& stream) override {
-    kernel(stream, 2 * bytes_of(rows * vocab, dtype), logits, [=, this] {
+    kernel(stream, 2 * bytes_of(rows * vocab, dtype), logits, [=] {
       for (std::int64_t r = 0; r < rows; ++r) {
         double sum = 0;
         for (std::int64_t i = 0; i < vocab; ++i) sum += std::exp(get(logits, dtype, r * vocab + i));
