@@ -22,7 +22,7 @@ constexpr double kHalfInterval = 1.96;     // standard deviations to either side
 constexpr double kDerivativeStep = 1e-5;   // of a logarithm
 constexpr double kLongestStep = 1;
 constexpr double kSettled = 1e-4;          // relative change of scale and cost that ends a descent
-constexpr int kRounds = 30, kStepsPerRound = 4, kTries = 6;
+constexpr int kRounds = 30, kStepsPerRound = 4, kTries = 12;
 
 /// One descent from one start; Levenberg-Marquardt steps inside rounds that renew the scale of the errors.
 class Descent {
@@ -30,7 +30,7 @@ class Descent {
   Descent(const FitProblem& problem, std::span<const std::size_t> points) : problem_(problem), points_(points) {}
 
   void run(VectorXd start) {
-    theta_ = std::move(start);
+    theta_ = within_bounds(std::move(start));
     errors_ = errors(theta_);
     for (int round = 0; round < kRounds; ++round) {
       const double scale_before = scale_, cost_before = cost(theta_, errors_);
@@ -58,8 +58,13 @@ class Descent {
  private:
   std::vector<double> values(const VectorXd& theta) const {
     std::vector<double> out(std::size_t(theta.size()));
-    for (std::size_t i = 0; i < out.size(); ++i) out[i] = std::min(std::exp(theta[Eigen::Index(i)]), problem_.parameters[i].most);
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = std::exp(theta[Eigen::Index(i)]);
     return out;
+  }
+
+  VectorXd within_bounds(VectorXd theta) const {
+    for (Eigen::Index j = 0; j < theta.size(); ++j) theta[j] = std::min(theta[j], std::log(prior(j).most));
+    return theta;
   }
 
   double trust(std::size_t point) const {  // noise of its own makes a sample count less
@@ -131,11 +136,12 @@ class Descent {
     VectorXd gradient = j.transpose() * weights().cwiseProduct(errors_);
     for (Eigen::Index i = 0; i < gradient.size(); ++i) gradient[i] += scale_ * scale_ * surprise(theta_, i) / prior(i).spread;
     const double before = cost(theta_, errors_);
-    for (int attempt = 0; attempt < kTries; ++attempt, damping_ *= 5) {
+    for (int attempt = 0; attempt < kTries; ++attempt, damping_ *= 4) {
       MatrixXd damped = normal;
       damped.diagonal() *= 1 + damping_;
-      const VectorXd step = (-damped.ldlt().solve(gradient)).cwiseMax(-kLongestStep).cwiseMin(kLongestStep);
-      const VectorXd moved = theta_ + step, moved_errors = errors(moved);
+      VectorXd step = -damped.ldlt().solve(gradient);
+      step *= std::min(1.0, kLongestStep / step.cwiseAbs().maxCoeff());
+      const VectorXd moved = within_bounds(theta_ + step), moved_errors = errors(moved);
       const double after = cost(moved, moved_errors);
       if (!std::isfinite(after) || after >= before) continue;
       theta_ = moved;
@@ -172,9 +178,12 @@ FitSolution solution(const FitProblem& problem, const Descent& descent) {
   FitSolution out{.scale = descent.scale(), .cost = descent.likelihood()};
   const VectorXd deviations = descent.deviations();
   for (Eigen::Index j = 0; j < deviations.size(); ++j) {
-    const double most = problem.parameters[std::size_t(j)].most, wide = kHalfInterval * deviations[j];
-    const auto at = [&](double theta) { return std::min(std::exp(theta), most); };
-    out.parameters.push_back({at(descent.theta()[j]), at(descent.theta()[j] - wide), at(descent.theta()[j] + wide)});
+    const ParameterPrior& prior = problem.parameters[std::size_t(j)];
+    const double wide = kHalfInterval * deviations[j];
+    const auto at = [&](double theta) { return std::min(std::exp(theta), prior.most); };
+    Fitted fitted{at(descent.theta()[j]), at(descent.theta()[j] - wide), at(descent.theta()[j] + wide)};
+    if (prior.may_be_none && fitted.low < prior.usual) fitted.low = 0;
+    out.parameters.push_back(fitted);
   }
   const std::vector<double> times = problem.model(out.values());
   for (std::size_t i = 0; i < times.size(); ++i) out.errors.push_back(std::log(times[i] / problem.measured[i]));

@@ -17,6 +17,7 @@ struct ParameterPrior {
   double usual = 1;
   double spread = 2;      // standard deviation of its logarithm
   double most = 1e300;
+  bool may_be_none = false;  // an interval that reaches below the usual value then reaches 0
 };
 
 struct FitProblem {

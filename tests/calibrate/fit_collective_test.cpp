@@ -1,4 +1,4 @@
-#include <doctest.h>
+#include <doctest/doctest.h>
 
 #include "calibrate/fit.h"
 #include "calibrate/synthetic_samples.h"

@@ -1,4 +1,4 @@
-#include <doctest.h>
+#include <doctest/doctest.h>
 
 #include <cstring>
 
@@ -70,21 +70,24 @@ TEST_CASE("a GPU's surface is recovered under 3 % noise and 5 % outliers") {
 
 TEST_CASE("a CPU's surface is recovered under 3 % noise and 5 % outliers") {
   const GemmSurface truth = cpu_truth(), fitted = fit_one(truth, {.deviation = 0.03}, DeviceKind::Cpu);
-  CHECK(fitted.rate.value == doctest::Approx(truth.rate.value).epsilon(0.02));
+  // The rate is an asymptote that caches keep even 8192 cubed from; what large products take is what counts.
+  const GemmShape large{8192, 8192, 8192};
+  CHECK(fitted.time(large).value == doctest::Approx(truth.time(large).value).epsilon(0.02));
   CHECK(error_against(truth, fitted) < 0.02);
   CHECK(fitted.stride_loss.value == doctest::Approx(truth.stride_loss.value).epsilon(0.25));
 }
 
 TEST_CASE("the interval of a rate holds the truth in nine of ten calibrations") {
-  const GemmSurface truth = gpu_truth();
-  int num_held = 0;
   constexpr int kRepeats = 20;
-  for (int seed = 1; seed <= kRepeats; ++seed) {
-    const GemmSurface fitted = fit_one(truth, {.seed = std::uint64_t(seed)}, DeviceKind::Cuda);
-    num_held += fitted.rate.low <= truth.rate.value && truth.rate.value <= fitted.rate.high;
-    CHECK(fitted.rate.high / fitted.rate.low < 1.2);  // an interval that holds everything says nothing
+  for (const auto& [truth, kind] : {std::pair{gpu_truth(), DeviceKind::Cuda}, std::pair{cpu_truth(), DeviceKind::Cpu}}) {
+    int num_held = 0;
+    for (int seed = 1; seed <= kRepeats; ++seed) {
+      const GemmSurface fitted = fit_one(truth, {.seed = std::uint64_t(seed)}, kind);
+      num_held += fitted.rate.low <= truth.rate.value && truth.rate.value <= fitted.rate.high;
+      CHECK(fitted.rate.high / fitted.rate.low < 1.1);  // an interval that holds everything says nothing
+    }
+    CHECK(num_held >= 18);
   }
-  CHECK(num_held >= 18);
 }
 
 TEST_CASE("what samples do not determine stays harmless and has a wide interval") {
@@ -94,7 +97,8 @@ TEST_CASE("what samples do not determine stays harmless and has a wide interval"
   const auto surfaces = fit_gemm_surfaces(samples, 1, {DeviceKind::Cuda, 132});
   REQUIRE(surfaces.size() == 1);
   CHECK(surfaces[0].tail_loss.value < 0.05);
-  CHECK(surfaces[0].tail_loss.high / surfaces[0].tail_loss.low > 10);
+  CHECK(surfaces[0].tail_loss.low == 0);
+  CHECK(surfaces[0].tail_loss.high > 10 * surfaces[0].tail_loss.value);
 }
 
 TEST_CASE("too little gives no surface") {

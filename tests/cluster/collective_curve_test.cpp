@@ -1,6 +1,6 @@
 #include "cluster/collective_curve.h"
 
-#include <doctest.h>
+#include <doctest/doctest.h>
 
 #include "base/error.h"
 
