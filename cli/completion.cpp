@@ -12,6 +12,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cluster/gpu_names.h"
+#include "cluster/profile_store.h"
 #include "models/catalogue.h"
 #include "models/framework.h"
 #include "models/optimizers.h"
@@ -54,6 +55,14 @@ Names framework_names() {
   return names;
 }
 
+Names profile_names() {
+  Names names;
+  for (const StoredProfile& stored : stored_profiles())
+    if (stored.profile) names.push_back(stored.profile->id);
+  for (const Profile& shipped : shipped_profiles()) names.push_back(shipped.id);
+  return names;
+}
+
 /// What stands behind a word of the help.
 struct Placeholder {
   std::string_view word;
@@ -63,7 +72,7 @@ struct Placeholder {
 constexpr std::array kPlaceholders{
     Placeholder{"MODEL", model_names, true},          Placeholder{"GPUS", gpu_names, false},
     Placeholder{"GPU", gpu_names, false},             Placeholder{"CLUSTER", machine_names, true},      Placeholder{"OPTIMIZER", optimizer_names, false},
-    Placeholder{"FRAMEWORK", framework_names, false}, Placeholder{"FILE", nullptr, true},
+    Placeholder{"FRAMEWORK", framework_names, false}, Placeholder{"PROFILE", profile_names, true},       Placeholder{"FILE", nullptr, true},
     Placeholder{"PLAN.json", nullptr, true},          Placeholder{"POINTS.jsonl", nullptr, true}};
 
 /// "none|full|every=K" stands for itself: what has no variable part may be completed.

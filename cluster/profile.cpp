@@ -144,42 +144,60 @@ std::optional<std::size_t> agreement(YamlFields& row, const GpuSpec& gpu) {
 
 std::filesystem::path default_path() { return data_dir() / "profiles" / "default.yaml"; }
 
-/// The class whose `is_better(class, score so far)` wins last; throws when none does.
-template <class Score>
-Profile read_class(Score score) {
-  YamlFile file = YamlFile::read(default_path());
-  YamlFields& top = file.top();
-  top.allow({"id"});
-  YamlFields sources = top.fields("sources");
-  Values values;
-  read_values(top, sources, values);
-  auto classes = top.list("classes");
-  YamlFields* best = nullptr;
-  std::size_t best_score = 0;
-  for (YamlFields& one : classes)
-    if (const std::size_t points = score(one); points > best_score) {
-      best = &one;
-      best_score = points;
-    }
-  top.refuse_unknown();
-  file.finish();
-  if (!best) throw InputError(default_path().string(), "no class matches");
-  Profile profile{.id = best->text("id"),
-                  .title = best->text("title"),
-                  .file = default_path().string(),
-                  .sha256 = sha256_hex(file.content())};
-  read_values(*best, sources, values);
-  fill(profile, values, top);
-  best->refuse_unknown();
-  file.finish();
-  return profile;
-}
+/// data/profiles/default.yaml: numbers for every class, and the classes that override some.
+class ShippedClasses {
+ public:
+  /// Throws InputError listing every problem.
+  ShippedClasses() : file_(YamlFile::read(default_path())), sources_(file_.top().fields("sources")) {
+    file_.top().allow({"id"});
+    read_values(file_.top(), sources_, common_);
+    classes_ = file_.top().list("classes");
+    file_.top().refuse_unknown();
+    file_.finish();
+  }
+
+  std::vector<YamlFields>& classes() { return classes_; }
+
+  Profile profile_of(YamlFields& one) {
+    one.allow({"matches"});
+    Values values = common_;
+    Profile profile{.id = one.text("id"),
+                    .title = one.text("title"),
+                    .file = default_path().string(),
+                    .sha256 = sha256_hex(file_.content())};
+    read_values(one, sources_, values);
+    fill(profile, values, file_.top());
+    one.refuse_unknown();
+    file_.finish();
+    return profile;
+  }
+
+  /// The class with the most points; throws when none has any.
+  template <class Score>
+  Profile best(Score score) {
+    YamlFields* best = nullptr;
+    std::size_t best_score = 0;
+    for (YamlFields& one : classes_)
+      if (const std::size_t points = score(one); points > best_score) {
+        best = &one;
+        best_score = points;
+      }
+    if (!best) throw InputError(default_path().string(), "no class matches");
+    return profile_of(*best);
+  }
+
+ private:
+  YamlFile file_;
+  YamlFields sources_;
+  std::vector<YamlFields> classes_;
+  Values common_;
+};
 
 }  // namespace
 
 Profile default_profile(const GpuSpec& gpu) {
   try {
-    return read_class([&](YamlFields& one) {
+    return ShippedClasses().best([&](YamlFields& one) {
       std::size_t best = 0;
       for (YamlFields& row : one.list("matches")) best = std::max(best, agreement(row, gpu).value_or(0));
       return best;
@@ -192,16 +210,20 @@ Profile default_profile(const std::string& gpu_id) {
   return default_profile(find_gpu(gpu_id, nullptr));
 }
 
+std::vector<Profile> shipped_profiles() {
+  ShippedClasses shipped;
+  std::vector<Profile> out;
+  for (YamlFields& one : shipped.classes()) out.push_back(shipped.profile_of(one));
+  return out;
+}
+
 Profile load_profile(const std::filesystem::path& path) {
   YamlFile file = YamlFile::read(path);
   YamlFields& top = file.top();
   Values values;
   if (const auto base = top.optional_text("based_on")) {
     try {
-      values = read_class([&](YamlFields& one) {
-                 one.allow({"matches"});
-                 return std::size_t(one.text("id") == *base);
-               }).values;
+      values = ShippedClasses().best([&](YamlFields& one) { return std::size_t(one.text("id") == *base); }).values;
     } catch (const InputError&) {
       top.report("based_on", fmt::format("'{}' is not a class of data/profiles/default.yaml", *base));
     }

@@ -81,6 +81,8 @@ struct Profile {
 /// architecture and form factor.
 Profile default_profile(const std::string& gpu_id);
 Profile default_profile(const GpuSpec& gpu);
+/// Every class of that file, in its order.
+std::vector<Profile> shipped_profiles();
 
 /// A profile from a file, as `calibrate` writes it. Throws InputError listing every problem with its line.
 Profile load_profile(const std::filesystem::path& path);

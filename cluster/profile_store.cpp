@@ -54,16 +54,21 @@ std::vector<StoredProfile> stored_profiles() {
   return out;
 }
 
-std::shared_ptr<const Profile> find_profile(const std::string& text) {
+std::shared_ptr<const Profile> find_profile(const std::string& text, const std::string& where) {
   std::error_code none;
   if (std::filesystem::is_regular_file(text, none)) return std::make_shared<Profile>(load_profile(text));
   const std::vector<StoredProfile> all = stored_profiles();
   for (const StoredProfile& one : all) {
     if (one.profile && one.profile->id == text) return one.profile;
-    if (!one.profile && one.file.stem() == text) throw InputError("--profile", one.problem);
+    if (!one.profile && one.file.stem() == text) throw InputError(where, one.problem);
   }
-  throw InputError("--profile", fmt::format("no profile '{}' in {}", text, profile_dir().string()),
-                   did_you_mean(text, ids_of(all), "'gpuplan profiles' lists them, 'gpuplan calibrate' makes one"));
+  std::vector<std::string> ids = ids_of(all);
+  for (const Profile& shipped : shipped_profiles()) {
+    if (shipped.id == text) return std::make_shared<Profile>(shipped);
+    ids.push_back(shipped.id);
+  }
+  throw InputError(where, fmt::format("no profile '{}' in {}", text, profile_dir().string()),
+                   did_you_mean(text, ids, "'gpuplan profiles' lists them, 'gpuplan calibrate' makes one"));
 }
 
 bool is_for(const Profile& profile, const ClusterSpec& cluster) {

@@ -23,8 +23,8 @@ struct StoredProfile {
 /// Every profile in profile_dir(), newest measurement first. A file that cannot be read is in the list with its problem.
 std::vector<StoredProfile> stored_profiles();
 
-/// By id, or as a file. Throws InputError with the nearest ids.
-std::shared_ptr<const Profile> find_profile(const std::string& id_or_file);
+/// By id, a shipped class included, or as a file. Throws InputError with `where` and the nearest ids.
+std::shared_ptr<const Profile> find_profile(const std::string& id_or_file, const std::string& where = "--profile");
 
 /// Whether it was measured on hardware like the first GPU of the cluster: the product and its memory; of CPU ranks the processor
 /// of this host and its cores.

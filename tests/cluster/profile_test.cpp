@@ -1,10 +1,13 @@
 // Profiles: the shipped classes and files people calibrate.
+#include <set>
+
 #include <doctest/doctest.h>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/sha256.h"
 #include "cluster/profile.h"
+#include "cluster/profile_store.h"
 #include "scratch_folder.h"
 
 using namespace gpuplan;
@@ -147,4 +150,29 @@ TEST_CASE("profile: mistakes are named with their line") {
   CHECK(error_of("id: x\nbased_on: default-amper\nvalues: {}\n")
             .find("F:2: based_on: 'default-amper' is not a class of data/profiles/default.yaml") != std::string::npos);
   CHECK(error_of("id: x\nvalues: {}\n").starts_with("F: 34 problems:\n  F:2: values: 'gemm_efficiency' is missing\n"));
+}
+
+TEST_CASE("profile: the shipped ones are those that GPUs are given, and each is found by its id") {
+  const std::vector<Profile> shipped = shipped_profiles();
+  std::set<std::string> ids, given{"default-cpu"};
+  for (const Profile& profile : shipped) ids.insert(profile.id);
+  for (const GpuSpec& gpu : list_gpus()) given.insert(default_profile(gpu).id);
+  CHECK(ids == given);
+  CHECK(ids.size() == shipped.size());
+  for (const Profile& profile : shipped) {
+    CAPTURE(profile.id);
+    CHECK(find_profile(profile.id)->gemm_efficiency == profile.gemm_efficiency);
+    CHECK(profile.values.size() == 34);
+  }
+  CHECK(shipped_profiles().front().gemm_efficiency == default_profile(std::string("a100-sxm-80gb")).gemm_efficiency);
+}
+
+TEST_CASE("profile: an unknown id is refused with the nearest, and the place it was given") {
+  try {
+    find_profile("default-hoper", "place");
+    FAIL("found");
+  } catch (const InputError& error) {
+    CHECK(error.where() == "place");
+    CHECK(error.hint() == "did you mean 'default-hopper'?");
+  }
 }

@@ -7,11 +7,12 @@
 //   …
 //
 // An empty line ends a case. GPUPLAN_UPDATE_GOLDEN=1 rewrites the files. Commands run in this folder, so that they can name
-// files in inputs/.
+// files in inputs/, and see the profiles in inputs/profiles and no GPU.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include <doctest/doctest.h>
@@ -97,11 +98,28 @@ void check_file(const fs::path& path) {
   if (is_updating()) write_file_atomically(path, rewritten);
 }
 
+/// A variable of the environment while this lives.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* const before = std::getenv(name)) before_ = before;
+    setenv(name, value, 1);
+  }
+  ~Variable() { before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
 }  // namespace
 
 TEST_CASE("the commands of tests/golden print exactly what is recorded there") {
   const fs::path folder = fs::path(GPUPLAN_TEST_DIR) / "golden", before = fs::current_path();
   fs::current_path(folder);
+  const Variable profiles("GPUPLAN_PROFILE_DIR", "inputs/profiles"), gpus("CUDA_VISIBLE_DEVICES", "");
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(folder))
     if (entry.path().extension() == ".txt") files.push_back(entry.path());
