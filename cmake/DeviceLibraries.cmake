@@ -17,6 +17,13 @@ function(gpuplan_device_library name)
   install(TARGETS gpuplan_${name} LIBRARY DESTINATION lib/gpuplan)
 endfunction()
 
+# gpuplan_export_entry_points(<target>): nothing else can be seen from outside, not even what it links statically.
+function(gpuplan_export_entry_points target)
+  target_link_options(${target} PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/device/exports.map)
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${CMAKE_SOURCE_DIR}/device/exports.map)
+  set_target_properties(${target} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+endfunction()
+
 foreach(folder cpu mpi cuda nccl)
   if(EXISTS ${CMAKE_SOURCE_DIR}/device/${folder}/CMakeLists.txt)
     add_subdirectory(device/${folder})

@@ -1,0 +1,28 @@
+// Owners of what CUDA and cuBLASLt hand out: each gives its thing back. Destructors ignore errors; a lost device has said so
+// to somebody else already.
+#pragma once
+
+#include <memory>
+#include <type_traits>
+
+#include "device/cuda/check.h"
+
+namespace gpuplan::cuda {
+
+template <class Handle, auto destroy>
+struct Destroyer {
+  using pointer = Handle;
+  void operator()(Handle handle) const { static_cast<void>(destroy(handle)); }
+};
+template <class Handle, auto destroy>
+using Owner = std::unique_ptr<std::remove_pointer_t<Handle>, Destroyer<Handle, destroy>>;
+
+using StreamOwner = Owner<cudaStream_t, &cudaStreamDestroy>;
+using EventOwner = Owner<cudaEvent_t, &cudaEventDestroy>;
+using DeviceMemory = std::unique_ptr<void, Destroyer<void*, &cudaFree>>;
+using LtHandle = Owner<cublasLtHandle_t, &cublasLtDestroy>;
+using LtProduct = Owner<cublasLtMatmulDesc_t, &cublasLtMatmulDescDestroy>;
+using LtMatrix = Owner<cublasLtMatrixLayout_t, &cublasLtMatrixLayoutDestroy>;
+using LtPreference = Owner<cublasLtMatmulPreference_t, &cublasLtMatmulPreferenceDestroy>;
+
+}  // namespace gpuplan::cuda
