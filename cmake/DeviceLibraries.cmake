@@ -17,11 +17,10 @@ function(gpuplan_device_library name)
   install(TARGETS gpuplan_${name} LIBRARY DESTINATION lib/gpuplan)
 endfunction()
 
-# gpuplan_export_entry_points(<target>): nothing else can be seen from outside, not even what it links statically.
-function(gpuplan_export_entry_points target)
-  target_link_options(${target} PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/device/exports.map)
-  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${CMAKE_SOURCE_DIR}/device/exports.map)
-  set_target_properties(${target} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+# gpuplan_skip(<name> <reason>): said by CMake now and by ./check at its end.
+function(gpuplan_skip name reason)
+  message(STATUS "device library ${name}: skipped, ${reason}")
+  set(GPUPLAN_SKIPPED_${name} "${reason}" CACHE INTERNAL "why libgpuplan_${name}.so is not built")
 endfunction()
 
 foreach(folder cpu mpi cuda nccl)

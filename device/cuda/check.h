@@ -1,10 +1,9 @@
-// Every call of CUDA and cuBLASLt goes through here: what failed becomes an EnvError that says what was being done.
+// Every call of CUDA goes through here: what failed becomes an EnvError that says what was being done.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
 #include "base/error.h"
@@ -19,11 +18,6 @@ namespace gpuplan::cuda {
 /// `doing`: "copying to the device".
 inline void cuda_check(cudaError_t status, std::string_view doing) {
   if (status != cudaSuccess) throw_cuda_error(status, doing);
-}
-
-inline void cublas_check(cublasStatus_t status, std::string_view doing) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw EnvError("cuBLASLt: " + std::string(doing) + ": " + cublasLtGetStatusString(status));
 }
 
 }  // namespace gpuplan::cuda

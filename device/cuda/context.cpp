@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include <cublasLt.h>
 #include <fmt/format.h>
 
 #include "device/cuda/check.h"

@@ -6,7 +6,7 @@
 
 #include "device/cuda/capability.h"
 #include "device/cuda/gemm_operands.h"
-#include "device/cuda/owners.h"
+#include "device/cuda/lt.h"
 #include "device/cuda/stream.h"
 #include "device/device.h"
 

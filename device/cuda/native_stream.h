@@ -21,7 +21,8 @@ class NativeStream : public Stream {
  public:
   virtual CUstream_st* native() const = 0;
   virtual int device_index() const = 0;  // what cudaSetDevice takes
-  /// Asks `watch`, as long as it lives, while somebody waits for this stream or an event recorded on it.
+  /// Asks `watch`, as long as it lives, while somebody waits for this stream or an event recorded on it. Again is
+  /// the same as once.
   virtual void watch(const std::shared_ptr<StreamWatch>& watch) = 0;
 };
 

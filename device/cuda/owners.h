@@ -1,4 +1,4 @@
-// Owners of what CUDA and cuBLASLt hand out: each gives its thing back. Destructors ignore errors; a lost device has said so
+// Owners of what CUDA hands out: each gives its thing back. Destructors ignore errors; a lost device has said so
 // to somebody else already.
 #pragma once
 
@@ -20,9 +20,5 @@ using Owner = std::unique_ptr<std::remove_pointer_t<Handle>, Destroyer<Handle, d
 using StreamOwner = Owner<cudaStream_t, &cudaStreamDestroy>;
 using EventOwner = Owner<cudaEvent_t, &cudaEventDestroy>;
 using DeviceMemory = std::unique_ptr<void, Destroyer<void*, &cudaFree>>;
-using LtHandle = Owner<cublasLtHandle_t, &cublasLtDestroy>;
-using LtProduct = Owner<cublasLtMatmulDesc_t, &cublasLtMatmulDescDestroy>;
-using LtMatrix = Owner<cublasLtMatrixLayout_t, &cublasLtMatrixLayoutDestroy>;
-using LtPreference = Owner<cublasLtMatmulPreference_t, &cublasLtMatmulPreferenceDestroy>;
 
 }  // namespace gpuplan::cuda

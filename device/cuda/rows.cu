@@ -34,13 +34,16 @@ __device__ LogSum merged(LogSum a, LogSum b) {
   return {largest, a.sum * __expf(a.largest - largest) + b.sum * __expf(b.largest - largest)};
 }
 __device__ LogSum block_log_sum(LogSum x) {
-  __shared__ LogSum parts[kNumWarps];
+  __shared__ float largest[kNumWarps], sums[kNumWarps];
   for (int lane = kWarp / 2; lane > 0; lane /= 2)
     x = merged(x, {__shfl_xor_sync(kAll, x.largest, lane), __shfl_xor_sync(kAll, x.sum, lane)});
-  if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = x;
+  if (threadIdx.x % kWarp == 0) {
+    largest[threadIdx.x / kWarp] = x.largest;
+    sums[threadIdx.x / kWarp] = x.sum;
+  }
   __syncthreads();
   LogSum all;
-  for (int warp = 0; warp < kNumWarps; ++warp) all = merged(all, parts[warp]);
+  for (int warp = 0; warp < kNumWarps; ++warp) all = merged(all, {largest[warp], sums[warp]});
   return all;
 }
 

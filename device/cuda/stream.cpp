@@ -33,6 +33,11 @@ StreamOwner create_native(int device_index) {
 
 }  // namespace
 
+void StreamState::watch(const std::shared_ptr<StreamWatch>& watch) {
+  const auto is_same = [&](const auto& other) { return !other.owner_before(watch) && !watch.owner_before(other); };
+  if (std::none_of(watches_.begin(), watches_.end(), is_same)) watches_.push_back(watch);
+}
+
 void StreamState::fail(std::string error) {
   const std::lock_guard lock(mutex_);
   if (failure_.empty()) failure_ = std::move(error);

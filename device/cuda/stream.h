@@ -18,7 +18,7 @@ namespace gpuplan::cuda {
 /// What can end the waiting for a stream: errors of tasks on the host, and watches. Shared by a stream and the events on it.
 class StreamState {
  public:
-  void watch(const std::shared_ptr<StreamWatch>& watch) { watches_.push_back(watch); }
+  void watch(const std::shared_ptr<StreamWatch>& watch);
   void fail(std::string error);  // of a task on the host; any thread
   void throw_failure();          // the first one, once
   /// Until `status` is something else than cudaErrorNotReady. Watches are asked about once a millisecond.
