@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kRowThreads)
   if (!is_ignored) {
     all = row_log_sum(row, vocab, is_aligned);
     const bool is_known = label >= 0 && label < vocab;
-    if (threadIdx.x == 0) losses[blockIdx.x] = is_known ? __logf(all.sum) + all.largest - to_float(row[label]) : NAN;
+    if (threadIdx.x == 0) losses[blockIdx.x] = is_known ? logf(all.sum) + (all.largest - to_float(row[label])) : NAN;
     __syncthreads();  // the label's logit is read before it is replaced
   } else if (threadIdx.x == 0) {
     losses[blockIdx.x] = 0;

@@ -1,5 +1,6 @@
 #include "cuda_device/emulated/emulator.h"
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -14,7 +15,8 @@ namespace gpuplan::emulation {
 namespace {
 
 enum class Waits { No, ForWarp, ForBlock, Done };
-constexpr std::size_t kStack = 128 * 1024, kWarp = 32;
+constexpr std::size_t kStack = 128 * 1024;
+constexpr unsigned kWarp = 32;
 
 struct Fiber {
   ucontext_t context{};
@@ -56,6 +58,22 @@ void release(std::size_t begin, std::size_t end, Waits what) {
     if (g_block.fibers[i].waits == what) g_block.fibers[i].waits = Waits::No;
 }
 
+/// As far as a warp gets alone. The order of its threads turns round each time: what relies on an order, or on other warps
+/// keeping pace, where a barrier is missing, fails.
+void run_warp(unsigned begin, unsigned end) {
+  bool has_run = true;
+  for (bool is_forward = true; has_run; is_forward = !is_forward) {
+    has_run = false;
+    for (unsigned i = begin; i < end; ++i) {
+      const unsigned thread = is_forward ? i : end - 1 - (i - begin);
+      if (g_block.fibers[thread].waits != Waits::No) continue;
+      resume(thread);
+      has_run = true;
+    }
+    release(begin, end, Waits::ForWarp);
+  }
+}
+
 bool are_all_done() {
   for (const Fiber& fiber : g_block.fibers)
     if (fiber.waits != Waits::Done) return false;
@@ -81,14 +99,12 @@ void run_block(unsigned num_threads, const std::function<void()>& body) {
     fiber.context.uc_link = &g_block.scheduler;
     makecontext(&fiber.context, &run_fiber, 0);
   }
-  // The order of threads turns round each time: what relies on an order, where a barrier is missing, fails.
+  const unsigned num_warps = (num_threads + kWarp - 1) / kWarp;
   for (bool is_forward = true; !are_all_done(); is_forward = !is_forward) {
-    for (unsigned i = 0; i < num_threads; ++i) {
-      const unsigned thread = is_forward ? i : num_threads - 1 - i;
-      if (g_block.fibers[thread].waits == Waits::No) resume(thread);
+    for (unsigned i = 0; i < num_warps; ++i) {
+      const unsigned first = (is_forward ? i : num_warps - 1 - i) * kWarp;
+      run_warp(first, std::min(first + kWarp, num_threads));
     }
-    for (std::size_t begin = 0; begin < num_threads; begin += kWarp)
-      release(begin, std::min<std::size_t>(begin + kWarp, num_threads), Waits::ForWarp);
     release(0, num_threads, Waits::ForBlock);
   }
 }

@@ -42,7 +42,6 @@ extern gpuplan::emulation::Index threadIdx, blockIdx, blockDim;
 inline void __syncthreads() { gpuplan::emulation::wait_for_block(); }
 inline void __syncwarp() { gpuplan::emulation::wait_for_warp(); }
 inline float __expf(float x) { return std::exp(x); }
-inline float __logf(float x) { return std::log(x); }
 inline float rsqrtf(float x) { return 1.0F / std::sqrt(x); }
 
 inline float __shfl_xor_sync(unsigned, float x, int mask) {

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "cuda_device/kernels/device_under_test.h"
@@ -23,6 +24,10 @@ inline double tolerance_of(Dtype dtype) {
 
 inline constexpr Dtype kFloats[] = {Dtype::F32, Dtype::BF16, Dtype::F16};
 
+/// What no kernel may touch, behind the elements of every tensor.
+inline constexpr Bytes kGuard{8192};
+inline constexpr std::uint8_t kUntouched = 0xA5;
+
 /// Elements on the device, `shift` elements behind an aligned address: shifted ones take the kernels' unaligned way.
 struct Tensor {
   Buffer buffer;
@@ -37,7 +42,12 @@ class Bench {
   std::unique_ptr<Stream> stream = device.create_stream();
 
   Tensor empty(std::int64_t count, Dtype dtype, std::int64_t shift = 0) {
-    return {device.allocate(bytes_of(count + shift, dtype)), dtype, count, shift};
+    const Bytes size = bytes_of(count + shift, dtype) + kGuard;
+    const std::vector<std::uint8_t> pattern(std::size_t(size.count), kUntouched);
+    Tensor tensor{device.allocate(size), dtype, count, shift};
+    device.copy(tensor.buffer.data(), pattern.data(), size, CopyKind::HostToDevice, *stream);
+    stream->synchronise();
+    return tensor;
   }
   /// Rounded by the device.
   Tensor upload(const Numbers& numbers, Dtype dtype, std::int64_t shift = 0) {
@@ -50,6 +60,7 @@ class Bench {
     return to;
   }
   Numbers download(const Tensor& tensor) {
+    check_guard(tensor);
     Tensor plain = empty(tensor.count, Dtype::F32);
     std::vector<float> numbers(static_cast<std::size_t>(tensor.count));
     device.cast(plain.data(), Dtype::F32, tensor.data(), tensor.dtype, tensor.count, *stream);
@@ -62,6 +73,16 @@ class Bench {
     device.copy(to.data(), from, bytes_of(count, dtype), CopyKind::HostToDevice, *stream);
     stream->synchronise();
     return to;
+  }
+  /// Nothing before the elements or behind them was written.
+  void check_guard(const Tensor& tensor) {
+    std::vector<std::uint8_t> bytes(std::size_t(tensor.buffer.size().count));
+    device.copy(bytes.data(), tensor.buffer.data(), tensor.buffer.size(), CopyKind::DeviceToHost, *stream);
+    stream->synchronise();
+    const auto begin = bytes.begin() + tensor.shift * size_of(tensor.dtype), end = bytes.end() - kGuard.count;
+    const auto is_untouched = [](std::uint8_t byte) { return byte == kUntouched; };
+    CHECK(std::all_of(bytes.begin(), begin, is_untouched));
+    CHECK(std::all_of(end, bytes.end(), is_untouched));
   }
   /// Random numbers in [low, high).
   Tensor random(std::int64_t count, Dtype dtype, float low, float high, std::uint64_t seed, std::int64_t shift = 0) {
