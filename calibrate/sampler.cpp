@@ -41,6 +41,12 @@ bool is_narrow(const RunStatistics& statistics, const SamplingRule& rule) {
   return statistics.high - statistics.low <= 2 * rule.relative_interval * statistics.median;
 }
 
+/// Slow calls may take three times as long, to have an interval at all.
+bool has_time(const SamplingRule& rule, std::int64_t num_runs, Seconds spent) {
+  if (num_runs == 0 || spent < rule.most_time) return true;
+  return num_runs < SamplingRule::kLeastForInterval && spent < 3 * rule.most_time;
+}
+
 /// How many calls one timing takes. Found by timing more and more: a first call is slow, and a clock is coarse.
 std::int64_t calls_per_run(const SamplingRule& rule, const std::function<Seconds(std::int64_t)>& time_calls) {
   Seconds time;
@@ -80,7 +86,7 @@ SampledTime sample_time(const SamplingRule& rule, const std::function<Seconds(st
   std::vector<double> runs;
   Seconds spent;
   SampledTime result;
-  while (!result.is_converged && std::ssize(runs) < rule.most_runs && (runs.empty() || spent < rule.most_time)) {
+  while (!result.is_converged && std::ssize(runs) < rule.most_runs && has_time(rule, std::ssize(runs), spent)) {
     const Seconds time = time_calls(num_calls);
     spent += time;
     runs.push_back(time.value / double(num_calls));

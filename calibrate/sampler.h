@@ -14,7 +14,7 @@ struct SamplingRule {
   double relative_interval = 0.02;   // half width of the interval over the median
   std::int64_t num_warmups = 2;
   std::int64_t least_runs = 7, most_runs = 200;
-  Seconds most_time{0.6};            // of all runs together; the first is always made
+  Seconds most_time{0.6};            // of all runs together; three times that for the first six, and one run always
   Seconds least_batch{500e-6};       // shorter calls are timed several at a time
 
   static constexpr std::int64_t kLeastForInterval = 6;   // fewer runs have no 95 % interval: never converged

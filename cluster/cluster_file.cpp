@@ -285,6 +285,9 @@ ClusterFile read_cluster_file(const fs::path& path, const std::optional<std::str
   share_adapters(cluster);
   read_overrides(top, cluster);
   read_price(top, cluster);
+  const auto& kinds = cluster.node.kinds;
+  const bool is_cpu = std::any_of(kinds.begin(), kinds.end(), [](const GpuFile& product) { return product.spec.is_cpu; });
+  if (is_cpu && !cluster.node.host_link) top.report("host", "link_gb_s is missing, and CPU ranks have no PCIe slot");
   if (cluster.num_nodes > 1 && !cluster.has_network)
     top.report("num_nodes", "several machines need a network: add 'inter:'");
   for (std::string& assumed : top.texts("assumptions")) cluster.assumptions.push_back(std::move(assumed));

@@ -18,7 +18,8 @@ struct NamedKinds {
 };
 
 std::string name_for(const NamedKinds& named, const GpuSpec& gpu) {
-  const auto same = std::count_if(named.kinds.begin(), named.kinds.end(), [&](const auto& kind) { return kind.second->id == gpu.id; });
+  const auto same =
+      std::count_if(named.kinds.begin(), named.kinds.end(), [&](const auto& kind) { return kind.second->id == gpu.id; });
   return same == 0 ? gpu.id : fmt::format("{} #{}", gpu.id, same + 1);
 }
 
@@ -36,7 +37,8 @@ NamedKinds name_kinds(const ClusterSpec& cluster) {
 std::vector<std::string> listed(const NamedKinds& named, const ClusterSpec& cluster) {
   const auto per_node = std::size_t(cluster.gpus_per_node);
   bool are_alike = true;
-  for (std::size_t rank = per_node; rank < named.of_rank.size(); ++rank) are_alike &= named.of_rank[rank] == named.of_rank[rank % per_node];
+  for (std::size_t rank = per_node; rank < named.of_rank.size(); ++rank)
+    are_alike &= named.of_rank[rank] == named.of_rank[rank % per_node];
   std::vector<std::string> out = named.of_rank;
   if (are_alike) out.resize(std::min(per_node, out.size()));
   for (std::string& name : out) name = in_quotes(name);
@@ -46,7 +48,8 @@ std::vector<std::string> listed(const NamedKinds& named, const ClusterSpec& clus
 std::string gpus_text(const ClusterSpec& cluster) {
   const NamedKinds named = name_kinds(cluster);
   const auto names = listed(named, cluster);
-  std::string out = named.kinds.size() == 1 ? fmt::format("gpu: {}\n", names.front()) : fmt::format("gpus: [{}]\n", fmt::join(names, ", "));
+  std::string out =
+      named.kinds.size() == 1 ? fmt::format("gpu: {}\n", names.front()) : fmt::format("gpus: [{}]\n", fmt::join(names, ", "));
   out += fmt::format("gpus_per_node: {}\n", cluster.gpus_per_node);
   if (cluster.num_gpus() != cluster.gpus_per_node) out += fmt::format("num_gpus: {}\n", cluster.num_gpus());
   std::string rows;
@@ -60,7 +63,8 @@ std::string link_text(const LinkCost& link) {
 }
 
 std::string intra_text(const ClusterSpec& cluster) {
-  std::string out = fmt::format("intra:\n  fabric: {}\n  fabric_text: {}\n", to_string(cluster.fabric), in_quotes(cluster.fabric_text));
+  std::string out =
+      fmt::format("intra:\n  fabric: {}\n  fabric_text: {}\n", to_string(cluster.fabric), in_quotes(cluster.fabric_text));
   return cluster.intra.bandwidth.value > 0 ? out + link_text(cluster.intra) : out;
 }
 
@@ -75,13 +79,15 @@ std::string inter_text(const ClusterSpec& cluster) {
   std::string out;
   if (cluster.inter.bandwidth.value > 0) out += link_text(cluster.inter);
   if (cluster.layout.leaf_nodes > 0) out += fmt::format("  leaf_nodes: {}\n", cluster.layout.leaf_nodes);
-  if (cluster.layout.oversubscription != 1) out += fmt::format("  oversubscription: {}\n", decimal(cluster.layout.oversubscription));
+  if (cluster.layout.oversubscription != 1)
+    out += fmt::format("  oversubscription: {}\n", decimal(cluster.layout.oversubscription));
   return out.empty() ? out : "inter:\n" + out;
 }
 
 std::string price_text(const ClusterSpec& cluster) {
   if (!cluster.price_per_gpu_hour) return "price_usd_h: null\n";
-  return fmt::format("price_usd_gpu_h: {}\nprice_source: {}\n", decimal(*cluster.price_per_gpu_hour), in_quotes(cluster.price_source));
+  return fmt::format("price_usd_gpu_h: {}\nprice_source: {}\n", decimal(*cluster.price_per_gpu_hour),
+                     in_quotes(cluster.price_source));
 }
 
 std::string assumptions_text(const ClusterSpec& cluster) {
@@ -141,7 +147,8 @@ std::string layout_keys_text(const NodeLayout& layout) {
 
 std::string cluster_file_text(const ClusterSpec& cluster) {
   const std::string layout = layout_keys_text(cluster.layout);
-  return fmt::format("# Written by gpuplan, for --cluster. The keys are explained in data/clusters/README.md.\nname: {}\n", in_quotes(cluster.name)) +
+  return fmt::format("# Written by gpuplan, for --cluster. The keys are explained in data/clusters/README.md.\nname: {}\n",
+                     in_quotes(cluster.name)) +
          gpus_text(cluster) + intra_text(cluster) + host_text(cluster) + inter_text(cluster) +
          (layout.empty() ? "" : "layout:\n" + layout) + price_text(cluster) + assumptions_text(cluster);
 }

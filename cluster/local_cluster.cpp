@@ -1,7 +1,5 @@
 // From the detected GPUs to a cluster: products of the catalogue with the figures of these very cards, joined as they really are.
 #include <algorithm>
-#include <cstdlib>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -12,6 +10,7 @@
 #include "cluster/local_facts.h"
 #include "cluster/local_machine.h"
 #include "cluster/local_product.h"
+#include "cluster/local_words.h"
 
 namespace gpuplan {
 namespace {
@@ -35,15 +34,19 @@ LocalMachine part_of(const LocalMachine& machine, const std::vector<std::size_t>
 LocalMachine usable_part(const LocalMachine& machine, std::vector<std::string>& assumptions) {
   std::vector<std::size_t> whole, split;
   for (std::size_t i = 0; i < machine.gpus.size(); ++i)
-    if (!is_split(machine.gpus[i])) whole.push_back(i);
-    else if (!machine.gpus[i].mig_instances.empty()) split.push_back(i);
+    if (!is_split(machine.gpus[i]))
+      whole.push_back(i);
+    else if (!machine.gpus[i].mig_instances.empty())
+      split.push_back(i);
   if (whole.size() == machine.gpus.size()) return machine;
   if (!whole.empty()) {
     assumptions.push_back(fmt::format("{} GPUs are split by MIG and left out", machine.gpus.size() - whole.size()));
     return part_of(machine, whole);
   }
   if (split.empty())
-    throw EnvError("every GPU is in MIG mode and has no instance: create one (nvidia-smi mig -cgi … -C), or switch MIG off (nvidia-smi -mig 0)");
+    throw EnvError(
+        "every GPU is in MIG mode and has no instance: create one (nvidia-smi mig -cgi … -C), or switch MIG off (nvidia-smi -mig "
+        "0)");
   return part_of(machine, {split.front()});
 }
 
@@ -75,55 +78,18 @@ void take_real_links(GpuSpec& spec, const LocalGpu& gpu, std::optional<bool> pee
 /// Whether the driver leaves open what joins these GPUs.
 bool is_fabric_unknown(const LocalMachine& machine, const Machine& node, std::optional<bool> peer_to_peer) {
   if (machine.gpus.size() < 2) return false;
-  const bool knows_nvlinks = std::all_of(machine.gpus.begin(), machine.gpus.end(), [](const LocalGpu& gpu) { return gpu.nvlinks.has_value(); });
-  const bool may_have_nvlinks = std::any_of(node.kinds.begin(), node.kinds.end(), [](const GpuFile& kind) { return kind.spec.nvlink_per_direction.value > 0; });
+  const bool knows_nvlinks =
+      std::all_of(machine.gpus.begin(), machine.gpus.end(), [](const LocalGpu& gpu) { return gpu.nvlinks.has_value(); });
+  const bool may_have_nvlinks = std::any_of(node.kinds.begin(), node.kinds.end(),
+                                            [](const GpuFile& kind) { return kind.spec.nvlink_per_direction.value > 0; });
   return may_have_nvlinks ? !knows_nvlinks : !peer_to_peer;
 }
 
 void add_kind(Machine& node, GpuFile product) {
-  const auto known = std::find_if(node.kinds.begin(), node.kinds.end(), [&](const GpuFile& kind) { return kind.spec.id == product.spec.id; });
+  const auto known =
+      std::find_if(node.kinds.begin(), node.kinds.end(), [&](const GpuFile& kind) { return kind.spec.id == product.spec.id; });
   node.kind_of_rank.push_back(std::size_t(known - node.kinds.begin()));
   if (known == node.kinds.end()) node.kinds.push_back(std::move(product));
-}
-
-Bytes in_use(const LocalGpu& gpu) {
-  return std::max(Bytes{}, gpu.memory - gpu.memory_free - gpu.memory_reserved.value_or(Bytes{}));
-}
-
-/// "GPU 1 12.3 GiB (process 4711)".
-std::string use_text(std::size_t index, const LocalGpu& gpu) {
-  std::vector<std::string> owners;
-  for (const LocalProcess& process : gpu.processes) owners.push_back(fmt::format("{}", process.pid));
-  const std::string who = owners.empty() ? "" : fmt::format(" (process {})", fmt::join(owners, ", "));
-  return fmt::format("GPU {} {}{}", index, format_bytes(in_use(gpu)), who);
-}
-
-void say_use(const LocalMachine& machine, std::vector<std::string>& assumptions) {
-  constexpr Bytes kWorthSaying{256LL << 20};  // below that it is the driver's and the desktop's
-  std::vector<std::string> texts;
-  for (std::size_t i = 0; i < machine.gpus.size(); ++i)
-    if (in_use(machine.gpus[i]) >= kWorthSaying) texts.push_back(use_text(i, machine.gpus[i]));
-  if (!texts.empty()) assumptions.push_back(fmt::format("memory in use now, not counted as free: {}", fmt::join(texts, ", ")));
-}
-
-void say_source(const LocalMachine& machine, std::vector<std::string>& assumptions) {
-  std::string version = machine.driver_version.empty() ? "" : " " + machine.driver_version;
-  if (!machine.cuda_version.empty()) version += fmt::format(" (CUDA {})", machine.cuda_version);
-  assumptions.push_back(fmt::format("GPUs, links and free memory are what the driver{} says, rates of links the usual ones: calibrate measures them", version));
-}
-
-/// What works less well than these GPUs could.
-void say_oddities(const LocalMachine& machine, const ClusterSpec& cluster, std::vector<std::string>& assumptions) {
-  assumptions.insert(assumptions.end(), machine.notes.begin(), machine.notes.end());
-  const bool is_waiting = std::any_of(machine.gpus.begin(), machine.gpus.end(), [](const LocalGpu& gpu) { return gpu.fabric && !gpu.fabric->is_ready; });
-  if (is_waiting) assumptions.push_back("the NVLink fabric is not ready: CUDA starts when nvidia-fabricmanager has done its work");
-  std::set<std::int64_t> cliques;
-  for (const LocalGpu& gpu : machine.gpus)
-    if (gpu.fabric && gpu.fabric->is_ready) cliques.insert(gpu.fabric->clique);
-  if (cliques.size() > 1) assumptions.push_back("the GPUs are in several NVLink partitions: between those there is no NVLink");
-  const char* const order = std::getenv("CUDA_DEVICE_ORDER");
-  if (cluster.is_mixed() && (!order || std::string_view(order) != "PCI_BUS_ID"))
-    assumptions.push_back("ranks are in PCI order; CUDA counts so with CUDA_DEVICE_ORDER=PCI_BUS_ID");
 }
 
 /// A GPU that shares the host's memory has none of its own to report.
@@ -131,52 +97,57 @@ void take_host_memory(LocalMachine& machine, std::vector<std::string>& assumptio
   for (LocalGpu& gpu : machine.gpus) {
     if (gpu.memory.count > 0) continue;
     if (machine.host_memory.count <= 0)
-      throw InputError("", fmt::format("the driver does not say how much memory {} has", gpu.name), "describe the GPUs with --gpus, for example --gpus 4xA6000");
+      throw InputError("", fmt::format("the driver does not say how much memory {} has", gpu.name),
+                       "describe the GPUs with --gpus, for example --gpus 4xA6000");
     gpu.memory = machine.host_memory, gpu.memory_free = machine.host_memory_free;
     assumptions.push_back(fmt::format("{} shares the memory of the host", gpu.name));
   }
 }
 
-}  // namespace
-
-ClusterSpec local_cluster(const LocalMachine& whole) {
-  GPUPLAN_CHECK(!whole.gpus.empty(), "`local` has at least one GPU");
-  std::vector<std::string> assumptions;
-  const auto assume_once = [&](const std::vector<std::string>& texts) {
-    for (const std::string& text : texts)
-      if (std::find(assumptions.begin(), assumptions.end(), text) == assumptions.end()) assumptions.push_back(text);
-  };
-  LocalMachine machine = usable_part(whole, assumptions);
-  const std::optional<bool> peer_to_peer = has_peer_to_peer(machine);
+/// The machine in the terms of the catalogue, joined as it really is.
+Machine machine_of(LocalMachine& local, std::vector<std::string>& assumptions) {
   const LinkTable links = LinkTable::read();
-  Machine node{.gpus_per_node = std::int64_t(machine.gpus.size())};
-  for (LocalGpu& gpu : machine.gpus) {
-    std::vector<std::string> said;
-    GpuFile product = usable_product(gpu, said);
+  const std::optional<bool> peer_to_peer = has_peer_to_peer(local);
+  Machine node{.gpus_per_node = std::int64_t(local.gpus.size()), .host_memory = local.host_memory};
+  for (LocalGpu& gpu : local.gpus) {
+    GpuFile product = usable_product(gpu, assumptions);
     take_real_links(product.spec, gpu, peer_to_peer, links);
     add_kind(node, std::move(product));
-    assume_once(said);
   }
-  take_host_memory(machine, assumptions);
-  MachineFacts facts = facts_of(machine);
-  apply(facts, node, nvlink_rate(machine.gpus.front(), links));
-  if (is_fabric_unknown(machine, node, peer_to_peer)) {
-    node.fabric = usual_fabric(node.kinds);
-    assumptions.push_back("the driver does not say what joins these GPUs: links are the usual ones");
-  }
-  node.host_memory = machine.host_memory;
+  const MachineFacts facts = facts_of(local);
+  apply(facts, node, nvlink_rate(local.gpus.front(), links));
+  assumptions.insert(assumptions.end(), facts.assumptions.begin(), facts.assumptions.end());
+  if (!is_fabric_unknown(local, node, peer_to_peer)) return node;
+  node.fabric = usual_fabric(node.kinds);
+  assumptions.push_back("the driver does not say what joins these GPUs: links are the usual ones");
+  return node;
+}
+
+/// Each text once, in the order of the first.
+std::vector<std::string> without_repeats(const std::vector<std::string>& texts) {
+  std::vector<std::string> out;
+  for (const std::string& text : texts)
+    if (std::find(out.begin(), out.end(), text) == out.end()) out.push_back(text);
+  return out;
+}
+
+}  // namespace
+
+ClusterSpec local_cluster(const LocalMachine& machine) {
+  GPUPLAN_CHECK(!machine.gpus.empty(), "`local` has at least one GPU");
+  std::vector<std::string> assumptions;
+  LocalMachine local = usable_part(machine, assumptions);
+  const Machine node = machine_of(local, assumptions);
+  take_host_memory(local, assumptions);
   ClusterSpec cluster = build_cluster(node);
   price_from_catalogue(cluster, node);
   cluster.name = "local";
-  for (std::size_t i = 0; i < machine.gpus.size(); ++i) {
-    take_real_memory(cluster.gpus[i], machine.gpus[i]);
-    cluster.memory_in_use.push_back(in_use(machine.gpus[i]));
+  for (std::size_t i = 0; i < local.gpus.size(); ++i) {
+    take_real_memory(cluster.gpus[i], local.gpus[i]);
+    cluster.memory_in_use.push_back(memory_in_use(local.gpus[i]));
   }
-  assume_once(facts.assumptions);
-  say_oddities(machine, cluster, assumptions);
-  say_use(machine, assumptions);
-  say_source(machine, assumptions);
-  cluster.assumptions = std::move(assumptions);
+  for (std::string& text : words_on(local)) assumptions.push_back(std::move(text));
+  cluster.assumptions = without_repeats(assumptions);
   return cluster;
 }
 

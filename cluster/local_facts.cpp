@@ -44,7 +44,7 @@ std::string plain_bus_id(const std::string& bus_id) {
 }
 
 struct LinkCounts {
-  std::vector<std::int64_t> to_gpu;   // by peer
+  std::vector<std::int64_t> to_gpu;  // by peer
   std::int64_t to_switch = 0, elsewhere = 0;
 };
 
@@ -54,9 +54,12 @@ LinkCounts count_links(const LocalMachine& machine, const LocalGpu& gpu) {
     const auto peer = std::find_if(machine.gpus.begin(), machine.gpus.end(), [&](const LocalGpu& other) {
       return !link.remote_bus_id.empty() && plain_bus_id(other.bus_id) == plain_bus_id(link.remote_bus_id);
     });
-    if (peer != machine.gpus.end()) ++counts.to_gpu[std::size_t(peer - machine.gpus.begin())];
-    else if (link.remote == NvLinkRemote::Switch) ++counts.to_switch;
-    else ++counts.elsewhere;
+    if (peer != machine.gpus.end())
+      ++counts.to_gpu[std::size_t(peer - machine.gpus.begin())];
+    else if (link.remote == NvLinkRemote::Switch)
+      ++counts.to_switch;
+    else
+      ++counts.elsewhere;
   }
   return counts;
 }
@@ -64,7 +67,8 @@ LinkCounts count_links(const LocalMachine& machine, const LocalGpu& gpu) {
 /// In virtual machines the driver hides where links lead; if all pairs reach each other over NVLink, it is a switch.
 bool is_hidden_switch(const LocalMachine& machine, const std::vector<LinkCounts>& counts) {
   const bool are_hidden = std::all_of(counts.begin(), counts.end(), [](const LinkCounts& gpu) {
-    return gpu.to_switch == 0 && gpu.elsewhere > 0 && std::count(gpu.to_gpu.begin(), gpu.to_gpu.end(), 0) == std::int64_t(gpu.to_gpu.size());
+    return gpu.to_switch == 0 && gpu.elsewhere > 0 &&
+           std::count(gpu.to_gpu.begin(), gpu.to_gpu.end(), 0) == std::int64_t(gpu.to_gpu.size());
   });
   return are_hidden && every_pair(machine, [](const LocalPair& pair) { return pair.can_nvlink.value_or(false); });
 }
@@ -73,9 +77,11 @@ void add_direct_links(MachineFacts& facts, const std::vector<LinkCounts>& counts
   for (std::size_t a = 0; a < counts.size(); ++a)
     for (std::size_t b = a + 1; b < counts.size(); ++b) {
       const std::int64_t one = counts[a].to_gpu[b], other = counts[b].to_gpu[a];
-      if (std::min(one, other) > 0) facts.layout.direct_links.push_back({std::int64_t(a), std::int64_t(b), std::min(one, other), {}});
+      if (std::min(one, other) > 0)
+        facts.layout.direct_links.push_back({std::int64_t(a), std::int64_t(b), std::min(one, other), {}});
       if (one != other)
-        facts.assumptions.push_back(fmt::format("{} NVLinks from GPU {} to GPU {}, {} back (a link is down?): the lower is taken", one, a, b, other));
+        facts.assumptions.push_back(
+            fmt::format("{} NVLinks from GPU {} to GPU {}, {} back (a link is down?): the lower is taken", one, a, b, other));
     }
 }
 
@@ -90,8 +96,10 @@ void add_nvlinks(MachineFacts& facts, const LocalMachine& machine) {
     fewest = fewest < 0 ? to_switch : std::min(fewest, to_switch);
     elsewhere += is_hidden ? 0 : gpu.elsewhere;
   }
-  if (fewest > 0) facts.has_nvswitch = true, facts.links_to_switch = fewest;
-  else add_direct_links(facts, counts);
+  if (fewest > 0)
+    facts.has_nvswitch = true, facts.links_to_switch = fewest;
+  else
+    add_direct_links(facts, counts);
   if (elsewhere > 0 && machine.gpus.size() > 1)
     facts.assumptions.push_back(fmt::format("{} NVLinks lead to GPUs that are not visible here: not used", elsewhere));
 }
@@ -100,18 +108,22 @@ void add_nvlinks(MachineFacts& facts, const LocalMachine& machine) {
 void add_slots(MachineFacts& facts, const LocalMachine& machine) {
   for (std::size_t i = 0; i < machine.gpus.size(); ++i) {
     const LocalPcie& pcie = machine.gpus[i].pcie;
-    const std::int64_t lanes = pcie.lanes > 0 && pcie.max_lanes > 0 ? std::min(pcie.lanes, pcie.max_lanes) : std::max(pcie.lanes, pcie.max_lanes);
-    if (pcie.max_generation > 0) facts.pcie_generation = std::min(facts.pcie_generation.value_or(pcie.max_generation), pcie.max_generation);
+    const std::int64_t lanes =
+        pcie.lanes > 0 && pcie.max_lanes > 0 ? std::min(pcie.lanes, pcie.max_lanes) : std::max(pcie.lanes, pcie.max_lanes);
+    if (pcie.max_generation > 0)
+      facts.pcie_generation = std::min(facts.pcie_generation.value_or(pcie.max_generation), pcie.max_generation);
     if (lanes > 0) facts.pcie_lanes = std::min(facts.pcie_lanes.value_or(lanes), lanes);
     if (lanes > 0 && lanes < pcie.max_lanes)
-      facts.assumptions.push_back(fmt::format("GPU {} uses {} of its {} PCIe lanes (a narrow slot, a riser?)", i, lanes, pcie.max_lanes));
+      facts.assumptions.push_back(
+          fmt::format("GPU {} uses {} of its {} PCIe lanes (a narrow slot, a riser?)", i, lanes, pcie.max_lanes));
   }
 }
 
 }  // namespace
 
 std::optional<bool> has_peer_to_peer(const LocalMachine& machine) {
-  if (machine.gpus.size() < 2 || !every_pair(machine, [](const LocalPair& pair) { return pair.can_read && pair.can_write; })) return std::nullopt;
+  if (machine.gpus.size() < 2 || !every_pair(machine, [](const LocalPair& pair) { return pair.can_read && pair.can_write; }))
+    return std::nullopt;
   return every_pair(machine, [](const LocalPair& pair) { return *pair.can_read && *pair.can_write; });
 }
 

@@ -29,8 +29,8 @@ std::array<double, 4> distance(const GpuSpec& known, const LocalGpu& gpu) {
   const double size = gpu.num_sms > 0 ? double(gpu.num_sms) / double(known.sm_count)
                                       : double(std::max<std::int64_t>(1, gpu.memory.count)) / double(known.device_memory.count);
   return {capability_of(gpu.compute_capability) - capability_of(known.compute_capability),
-          is_sxm(gpu.name) == is_sxm(known.form_factor) ? 0.0 : 1.0,
-          is_consumer(gpu.name) == is_consumer(known.name) ? 0.0 : 1.0, std::abs(std::log(size))};
+          is_sxm(gpu.name) == is_sxm(known.form_factor) ? 0.0 : 1.0, is_consumer(gpu.name) == is_consumer(known.name) ? 0.0 : 1.0,
+          std::abs(std::log(size))};
 }
 
 /// The nearest NVIDIA GPU of the same or the next older capability.
@@ -89,8 +89,10 @@ GpuFile made_up(const LocalGpu& gpu, GpuFile like, std::vector<std::string>& ass
 std::string product_id(const std::string& name) {
   std::string id;
   for (const char c : to_lower(name))
-    if (std::isalnum(static_cast<unsigned char>(c))) id += c;
-    else if (!id.empty() && id.back() != '-') id += '-';
+    if (std::isalnum(static_cast<unsigned char>(c)))
+      id += c;
+    else if (!id.empty() && id.back() != '-')
+      id += '-';
   while (!id.empty() && id.back() == '-') id.pop_back();
   return id.empty() ? "unknown-gpu" : id;
 }
@@ -104,8 +106,9 @@ GpuFile product_of(const LocalGpu& gpu, std::vector<std::string>& assumptions) {
   } catch (const InputError& error) {
     if (!error.where().empty() || gpu.compute_capability.empty()) throw;
     if (auto like = nearest_product(gpu)) return made_up(gpu, *std::move(like), assumptions);
-    throw InputError("", fmt::format("'{}' is not in the catalogue, nor anything as old (compute capability {})", gpu.name,
-                                     gpu.compute_capability),
+    throw InputError("",
+                     fmt::format("'{}' is not in the catalogue, nor anything as old (compute capability {})", gpu.name,
+                                 gpu.compute_capability),
                      "describe it in a file of data/gpus");
   }
 }

@@ -23,7 +23,8 @@ constexpr std::array kRemedies{
     Remedy{kVersionMismatch,
            "the NVIDIA driver was updated while its old kernel module is still loaded: reboot, or reload the module"},
     Remedy{kNoPermission, "no permission to ask the NVIDIA driver: see the rights of /dev/nvidia* and the container's devices"},
-    Remedy{kOperatingSystem, "the operating system (or its cgroups) keeps this process from /dev/nvidia*: see the container's devices"},
+    Remedy{kOperatingSystem,
+           "the operating system (or its cgroups) keeps this process from /dev/nvidia*: see the container's devices"},
     Remedy{kLibraryNotFound, "the NVIDIA driver is not complete (libnvidia-ml finds no driver library)"},
 };
 
@@ -41,9 +42,7 @@ void* open_first(const std::vector<std::string>& files) {
 
 }  // namespace
 
-Library::Library(const std::string& file) : handle_(open_first(candidates(file)), &dlclose) {
-  need("nvmlInit_v2");
-}
+Library::Library(const std::string& file) : handle_(open_first(candidates(file)), &dlclose) { need("nvmlInit_v2"); }
 
 Library::~Library() { call("nvmlShutdown"); }
 

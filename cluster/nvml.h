@@ -3,6 +3,7 @@
 // Source: nvml.h of API version 13; structs and numbers below are its ABI and never change under their names.
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -73,6 +74,9 @@ template <class Struct>
 constexpr unsigned version_of(unsigned version) {
   return unsigned(sizeof(Struct)) | (version << 24);
 }
+
+/// A text of the driver: what is there up to the end of the buffer.
+inline std::string text_of(const char* text, std::size_t size) { return {text, strnlen(text, size)}; }
 
 /// The library, open and started for as long as this lives.
 class Library {

@@ -176,9 +176,9 @@ std::vector<Probe> gemm_design(const ProbeLimits& limits) {
     for (const GemmLayout layout : kGemmLayouts) {
       const Series series{limits, type, layout};
       std::vector<Probe> list = limits.is_quick ? std::vector<Probe>{} : anchor(series);
-      const auto rest = interleave({linear_probes(layers, limits.pick(18, 6), series), linear_probes(tiny, limits.pick(10, 3), series),
-                                    linear_probes(adapters, limits.pick(7, 2), series), linear_probes(heads, limits.pick(3, 1), series),
-                                    batched_probes(limits.pick(9, 4), series)});
+      const auto rest = interleave({linear_probes(layers, limits.pick(26, 6), series), linear_probes(tiny, limits.pick(14, 3), series),
+                                    linear_probes(adapters, limits.pick(9, 2), series), linear_probes(heads, limits.pick(4, 1), series),
+                                    batched_probes(limits.pick(16, 4), series)});
       for (const Probe& probe : rest) add_new(list, probe);
       all.push_back(std::move(list));
     }

@@ -49,7 +49,7 @@ struct KernelRow {
 constexpr std::array kKernelRows{KernelRow{MemoryKernel::Copy, 1024},          KernelRow{MemoryKernel::RmsNorm, 2048},
                                  KernelRow{MemoryKernel::AdamW, 1024},         KernelRow{MemoryKernel::SwiGlu, 5632},
                                  KernelRow{MemoryKernel::CrossEntropy, 32000}, KernelRow{MemoryKernel::Nf4Dequantise, 4096}};
-constexpr std::array kTraffic{4_MiB, 64_KiB, 256_MiB, 512_KiB, 32_MiB, 1_MiB, 128_MiB};
+constexpr std::array kTraffic{4_MiB, 64_KiB, 32_MiB, 512_KiB, 256_MiB, 1_MiB, 128_MiB};
 
 /// As many rows as make up `traffic`; narrower ones where a single row would be more.
 Probe kernel_probe(const KernelRow& row, Dtype dtype, Bytes traffic, std::int64_t num_ranks) {

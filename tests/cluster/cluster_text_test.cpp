@@ -73,8 +73,8 @@ TEST_CASE("written cluster: every machine of the catalogue comes back, whole, in
 }
 
 TEST_CASE("written cluster: lists of GPUs come back") {
-  for (const char* list : {"A6000", "4xA6000", "2x4090", "2x4090,2x3090", "8xH100", "16xH100", "12xA100", "16x4090", "64xGB200", "144xGB200",
-                           "8xV100", "4xMI250X", "16xMI300X", "10x4090,6x3090", "A6000,6000 Ada", "4xA10G"})
+  for (const char* list : {"A6000", "4xA6000", "2x4090", "2x4090,2x3090", "8xH100", "16xH100", "12xA100", "16x4090", "64xGB200",
+                           "144xGB200", "8xV100", "4xMI250X", "16xMI300X", "10x4090,6x3090", "A6000,6000 Ada", "4xA10G"})
     check_round_trip(parse_gpus(list));
   const HostFacts host{.num_cores = 8, .memory = 64_GiB, .memory_available = 40_GiB, .cpu_flags = {"avx512f"}};
   check_round_trip(cpu_cluster(1, host));
@@ -93,7 +93,8 @@ TEST_CASE("written cluster: cards with other memory, and cards of no catalogue, 
   LocalGpu with_ecc = card;
   with_ecc.memory = 46068_MiB;
   check_round_trip(local_cluster({.gpus = {card, with_ecc, card}}));
-  const LocalGpu unknown{.name = "NVIDIA \"Next\" 1: #%é", .memory = 12_GiB, .memory_free = 11_GiB, .compute_capability = "8.9", .num_sms = 61};
+  const LocalGpu unknown{
+      .name = "NVIDIA \"Next\" 1: #%é", .memory = 12_GiB, .memory_free = 11_GiB, .compute_capability = "8.9", .num_sms = 61};
   check_round_trip(local_cluster({.gpus = {unknown, card}}));
 }
 
@@ -169,11 +170,15 @@ gpu_specs:
   CHECK(ecc.gpus[0].device_memory == 46068_MiB);
   CHECK(ecc.gpus[0].name == "NVIDIA RTX A6000 (Ampere)");
   try {
-    load("gpu: x\ngpus_per_node: 1\ngpu_specs:\n- {gpu: x, name: X, architecture: ada, fp32_tflops: 1, memory_bandwidth_gb_s: 10, pcie_generation: 4, pcie_lanes: 16, framework_memory_mib: 1}\n");
+    load(
+        "gpu: x\ngpus_per_node: 1\ngpu_specs:\n- {gpu: x, name: X, architecture: ada, fp32_tflops: 1, memory_bandwidth_gb_s: 10, "
+        "pcie_generation: 4, pcie_lanes: 16, framework_memory_mib: 1}\n");
     FAIL("is refused");
   } catch (const InputError& error) {
-    CHECK(std::string(error.what()).find("device_memory_mib: is missing, and the catalogue does not know this GPU") != std::string::npos);
+    CHECK(std::string(error.what()).find("device_memory_mib: is missing, and the catalogue does not know this GPU") !=
+          std::string::npos);
   }
-  CHECK_THROWS_AS(load("gpu: A6000\ngpus_per_node: 2\nintra: {fabric: pcie}\nlayout: {sockets: 1, host_bridges: [0, 3]}\n"), InputError);
+  CHECK_THROWS_AS(load("gpu: A6000\ngpus_per_node: 2\nintra: {fabric: pcie}\nlayout: {sockets: 1, host_bridges: [0, 3]}\n"),
+                  InputError);
   CHECK_THROWS_AS(load("gpu: A6000\ngpus_per_node: 1\nprice_usd_h: 1\nprice_usd_gpu_h: 1\n"), InputError);
 }

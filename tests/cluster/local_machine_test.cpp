@@ -70,16 +70,21 @@ TEST_CASE("local: without a driver one line says what to do") {
 }
 
 TEST_CASE("local: a driver that does not work is said in words, with what helps") {
-  CHECK(error_of("mismatch") == std::string("the NVIDIA driver was updated while its old kernel module is still loaded: reboot, or reload the "
-                                            "module; or ") + kDescribe);
-  CHECK(error_of("denied") == std::string("no permission to ask the NVIDIA driver: see the rights of /dev/nvidia* and the container's "
-                                          "devices; or ") + kDescribe);
+  CHECK(error_of("mismatch") ==
+        std::string("the NVIDIA driver was updated while its old kernel module is still loaded: reboot, or reload the "
+                    "module; or ") +
+            kDescribe);
+  CHECK(error_of("denied") ==
+        std::string("no permission to ask the NVIDIA driver: see the rights of /dev/nvidia* and the container's "
+                    "devices; or ") +
+            kDescribe);
   CHECK(error_of("broken") == std::string("the NVIDIA driver does not answer (nvmlInit_v2: Unknown Error): ") + kDescribe);
   const Environment none("GPUPLAN_FAKE_NVML_MACHINE", nullptr);
-  CHECK_THROWS_WITH_AS(query_local_machine(GPUPLAN_FAKE_NVML),
-                       "the NVIDIA driver is installed but not loaded (no NVIDIA GPU, or its kernel module is missing); or describe the "
-                       "GPUs with --gpus, for example --gpus 4xA6000",
-                       EnvError);
+  CHECK_THROWS_WITH_AS(
+      query_local_machine(GPUPLAN_FAKE_NVML),
+      "the NVIDIA driver is installed but not loaded (no NVIDIA GPU, or its kernel module is missing); or describe the "
+      "GPUs with --gpus, for example --gpus 4xA6000",
+      EnvError);
 }
 
 TEST_CASE("local: everything the driver says of a GPU is read") {
@@ -96,7 +101,7 @@ TEST_CASE("local: everything the driver says of a GPU is read") {
   CHECK(*gpu.memory_reserved == 551_MiB);
   CHECK(gpu.memory_free == 81559_MiB - 551_MiB - 20481_MiB);
   CHECK(gpu.compute_capability == "9.0");
-  CHECK(gpu.num_sms == 132);                             // 16896 cores / 128
+  CHECK(gpu.num_sms == 132);                                      // 16896 cores / 128
   CHECK(gb_s(gpu.memory_bandwidth) == doctest::Approx(3352.32));  // 2 x 2619 MHz x 5120 bit
   CHECK(gpu.pcie.max_generation == 5);
   CHECK(gpu.pcie.lanes == 16);
@@ -234,33 +239,35 @@ TEST_CASE("local: a card that the catalogue does not know takes the rates of a l
 
 TEST_CASE("local: a card that nothing in the catalogue is like is refused") {
   const LocalGpu old{.name = "NVIDIA GeForce GT 710", .memory = 2_GiB, .memory_free = 2_GiB, .compute_capability = "3.5"};
-  CHECK_THROWS_WITH_AS(local_cluster({.gpus = {old}}),
-                       "'NVIDIA GeForce GT 710' is not in the catalogue, nor anything as old (compute capability 3.5)\n  describe it in a "
-                       "file of data/gpus",
-                       InputError);
+  CHECK_THROWS_WITH_AS(
+      local_cluster({.gpus = {old}}),
+      "'NVIDIA GeForce GT 710' is not in the catalogue, nor anything as old (compute capability 3.5)\n  describe it in a "
+      "file of data/gpus",
+      InputError);
   LocalGpu unsaid = old;
   unsaid.compute_capability.clear();
   CHECK_THROWS_AS(local_cluster({.gpus = {unsaid}}), InputError);
 }
 
 TEST_CASE("local: names of the driver are those of the catalogue") {
-  for (const auto& [name, id] : std::vector<std::pair<const char*, const char*>>{{"NVIDIA A100-SXM4-40GB", "a100-sxm-40gb"},
-                                                                                   {"A100-SXM4-80GB", "a100-sxm-80gb"},
-                                                                                   {"NVIDIA A100 80GB PCIe", "a100-pcie-80gb"},
-                                                                                   {"NVIDIA A100-PCIE-40GB", "a100-pcie-40gb"},
-                                                                                   {"NVIDIA H100 PCIe", "h100-pcie"},
-                                                                                   {"NVIDIA H100 NVL", "h100-nvl"},
-                                                                                   {"NVIDIA H200", "h200-sxm"},
-                                                                                   {"NVIDIA B200", "b200-sxm"},
-                                                                                   {"NVIDIA GH200 480GB", "gh200-96gb"},
-                                                                                   {"NVIDIA RTX 6000 Ada Generation", "rtx-6000-ada"},
-                                                                                   {"NVIDIA L40S", "l40s"},
-                                                                                   {"NVIDIA A10G", "a10g"},
-                                                                                   {"Tesla V100-SXM2-32GB", "v100-sxm2-32gb"},
-                                                                                   {"Tesla V100-PCIE-16GB", "v100-pcie-16gb"},
-                                                                                   {"NVIDIA TITAN RTX", "titan-rtx"},
-                                                                                   {"NVIDIA GeForce RTX 2080 Ti", "rtx-2080-ti"},
-                                                                                   {"NVIDIA RTX PRO 6000 Blackwell Server Edition", "rtx-pro-6000-blackwell"}}) {
+  for (const auto& [name, id] : std::vector<std::pair<const char*, const char*>>{
+           {"NVIDIA A100-SXM4-40GB", "a100-sxm-40gb"},
+           {"A100-SXM4-80GB", "a100-sxm-80gb"},
+           {"NVIDIA A100 80GB PCIe", "a100-pcie-80gb"},
+           {"NVIDIA A100-PCIE-40GB", "a100-pcie-40gb"},
+           {"NVIDIA H100 PCIe", "h100-pcie"},
+           {"NVIDIA H100 NVL", "h100-nvl"},
+           {"NVIDIA H200", "h200-sxm"},
+           {"NVIDIA B200", "b200-sxm"},
+           {"NVIDIA GH200 480GB", "gh200-96gb"},
+           {"NVIDIA RTX 6000 Ada Generation", "rtx-6000-ada"},
+           {"NVIDIA L40S", "l40s"},
+           {"NVIDIA A10G", "a10g"},
+           {"Tesla V100-SXM2-32GB", "v100-sxm2-32gb"},
+           {"Tesla V100-PCIE-16GB", "v100-pcie-16gb"},
+           {"NVIDIA TITAN RTX", "titan-rtx"},
+           {"NVIDIA GeForce RTX 2080 Ti", "rtx-2080-ti"},
+           {"NVIDIA RTX PRO 6000 Blackwell Server Edition", "rtx-pro-6000-blackwell"}}) {
     CAPTURE(name);
     std::vector<std::string> assumptions;
     CHECK(product_of({.name = name}, assumptions).spec.id == id);
@@ -269,7 +276,8 @@ TEST_CASE("local: names of the driver are those of the catalogue") {
 
 TEST_CASE("local: an SXM card takes after SXM cards, a new capability after the next older one") {
   std::vector<std::string> unused;
-  const GpuFile custom = product_of({.name = "NVIDIA A100-SXM-64GB", .memory = 65536_MiB, .compute_capability = "8.0", .num_sms = 124}, unused);
+  const GpuFile custom =
+      product_of({.name = "NVIDIA A100-SXM-64GB", .memory = 65536_MiB, .compute_capability = "8.0", .num_sms = 124}, unused);
   CHECK(custom.spec.form_factor == "sxm");
   CHECK(custom.spec.source.find("a100-sxm") != std::string::npos);
   const GpuFile newer = product_of({.name = "NVIDIA GB10", .compute_capability = "12.1", .num_sms = 48}, unused);
@@ -348,7 +356,8 @@ TEST_CASE("local: an NVLink to a GPU that is not visible is said") {
 }
 
 TEST_CASE("CUDA_VISIBLE_DEVICES: numbers and UUIDs up to the first that names no GPU") {
-  const std::vector<LocalGpu> all{{.uuid = "GPU-aaaa"}, {.uuid = "GPU-abbb", .mig_instances = {{.uuid = "MIG-1234"}}}, {.uuid = "GPU-cccc"}};
+  const std::vector<LocalGpu> all{
+      {.uuid = "GPU-aaaa"}, {.uuid = "GPU-abbb", .mig_instances = {{.uuid = "MIG-1234"}}}, {.uuid = "GPU-cccc"}};
   const auto shown = [&](const char* variable) {
     std::string out;
     for (const VisibleGpu& gpu : visible_gpus(all, variable)) out += std::to_string(gpu.index) + (gpu.mig_instance ? "m" : "");

@@ -117,7 +117,9 @@ int nvmlDeviceGetMemoryBusWidth(void* device, unsigned* out) { return answer(fac
 int nvmlDeviceGetMaxClockInfo(void* device, int kind, unsigned* out) {
   return kind == nvml::kClockMemory ? answer(facts(device), "memory_mhz", out) : nvml::kNotSupported;
 }
-int nvmlDeviceGetPciInfo_v3(void* device, nvml::PciInfo* out) { return answer_text(facts(device), "bus_id", out->bus_id, sizeof out->bus_id); }
+int nvmlDeviceGetPciInfo_v3(void* device, nvml::PciInfo* out) {
+  return answer_text(facts(device), "bus_id", out->bus_id, sizeof out->bus_id);
+}
 
 int nvmlDeviceGetNvLinkState(void* device, unsigned link, unsigned* out) {
   const json& f = facts(device);
@@ -137,13 +139,15 @@ int nvmlDeviceGetNvLinkRemoteDeviceType(void* device, unsigned link, unsigned* o
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, nvml::PciInfo* out) {
   const json& remote = facts(device)["nvlinks"][link];
   if (remote == "hidden") return nvml::kNotSupported;
-  const std::string bus = remote == "switch" ? "00000000:C4:00.0" : devices[remote.get<std::size_t>()].facts["bus_id"].get<std::string>();
+  const std::string bus =
+      remote == "switch" ? "00000000:C4:00.0" : devices[remote.get<std::size_t>()].facts["bus_id"].get<std::string>();
   std::strcpy(out->bus_id, bus.c_str());
   return nvml::kSuccess;
 }
 int nvmlDeviceGetFieldValues(void* device, int count, nvml::FieldValue* values) {
   for (int i = 0; i < count; ++i)
-    values[i].code = values[i].field == nvml::kFieldNvLinkSpeed ? answer(facts(device), "nvlink_mb_s", &values[i].value.small) : nvml::kNotSupported;
+    values[i].code = values[i].field == nvml::kFieldNvLinkSpeed ? answer(facts(device), "nvlink_mb_s", &values[i].value.small)
+                                                                : nvml::kNotSupported;
   return nvml::kSuccess;
 }
 int nvmlDeviceGetMemoryAffinity(void* device, unsigned size, unsigned long* nodes, unsigned) {
@@ -154,7 +158,9 @@ int nvmlDeviceGetMemoryAffinity(void* device, unsigned size, unsigned long* node
   return nvml::kSuccess;
 }
 int nvmlDeviceGetTopologyCommonAncestor(void* a, void* b, int* out) { return answer_pair("ancestors", a, b, out); }
-int nvmlDeviceGetP2PStatus(void* a, void* b, int what, int* out) { return answer_pair(what == nvml::kNvLink ? "p2p_nvlink" : "p2p", a, b, out); }
+int nvmlDeviceGetP2PStatus(void* a, void* b, int what, int* out) {
+  return answer_pair(what == nvml::kNvLink ? "p2p_nvlink" : "p2p", a, b, out);
+}
 int nvmlDeviceGetMigMode(void* device, unsigned* current, unsigned* pending) {
   *pending = 0;
   return answer(facts(device), "mig", current);
@@ -180,7 +186,9 @@ int nvmlDeviceGetGpuFabricInfoV(void* device, nvml::FabricInfo* out) {
 int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, nvml::ProcessInfo* out) {
   unsigned found = 0;
   for (const json& process : facts(device).value("processes", json::array()))
-    if (found < *count) out[found++] = {process[0].get<unsigned>(), process[1].is_null() ? nvml::kNotAvailable : process[1].get<unsigned long long>() << 20, 0, 0};
+    if (found < *count)
+      out[found++] = {process[0].get<unsigned>(),
+                      process[1].is_null() ? nvml::kNotAvailable : process[1].get<unsigned long long>() << 20, 0, 0};
   *count = found;
   return nvml::kSuccess;
 }

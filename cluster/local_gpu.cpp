@@ -1,0 +1,167 @@
+#include "cluster/local_gpu.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+namespace gpuplan {
+namespace {
+
+using nvml::Handle, nvml::Library;
+
+/// A call that fills a text.
+std::string text_from(const Library& library, const char* function, Handle device) {
+  std::array<char, nvml::kTextBytes> text{};
+  return library.call(function, device, text.data(), nvml::kTextBytes) == nvml::kSuccess ? nvml::text_of(text.data(), text.size())
+                                                                                         : "";
+}
+
+std::optional<unsigned> number_from(const Library& library, const char* function, Handle device) {
+  unsigned value = 0;
+  return library.call(function, device, &value) == nvml::kSuccess ? std::optional(value) : std::nullopt;
+}
+
+Bytes bytes_of(unsigned long long count) { return {std::int64_t(std::min(count, 1ULL << 60))}; }
+
+void read_memory(const Library& library, Handle device, LocalGpu& gpu) {
+  nvml::MemoryV2 memory{.version = nvml::version_of<nvml::MemoryV2>(2)};
+  if (library.call("nvmlDeviceGetMemoryInfo_v2", device, &memory) == nvml::kSuccess) {
+    gpu.memory = bytes_of(memory.total), gpu.memory_free = bytes_of(memory.free);
+    gpu.memory_reserved = bytes_of(memory.reserved);
+    return;
+  }
+  nvml::Memory older{};
+  if (library.call("nvmlDeviceGetMemoryInfo", device, &older) == nvml::kSuccess)
+    gpu.memory = bytes_of(older.total), gpu.memory_free = bytes_of(older.free);
+}
+
+/// Source of 64 and 128: CUDA C++ Programming Guide, arithmetic instructions, 32-bit floating-point additions per cycle.
+std::int64_t cores_per_sm(int major, int minor) {
+  return major == 7 || (major == 8 && minor == 0) || (major == 6 && minor == 0) ? 64 : 128;
+}
+
+void read_compute(const Library& library, Handle device, LocalGpu& gpu) {
+  int major = 0, minor = 0;
+  if (library.call("nvmlDeviceGetCudaComputeCapability", device, &major, &minor) == nvml::kSuccess) {
+    gpu.compute_capability = fmt::format("{}.{}", major, minor);
+    gpu.num_sms = number_from(library, "nvmlDeviceGetNumGpuCores", device).value_or(0) / cores_per_sm(major, minor);
+  }
+  unsigned clock = 0;
+  const auto width = number_from(library, "nvmlDeviceGetMemoryBusWidth", device);
+  if (width && library.call("nvmlDeviceGetMaxClockInfo", device, nvml::kClockMemory, &clock) == nvml::kSuccess)
+    gpu.memory_bandwidth = BytesPerSec{2.0 * clock * 1e6 * *width / 8};  // both edges of the clock; bits
+}
+
+void read_pcie(const Library& library, Handle device, LocalGpu& gpu) {
+  const auto ask = [&](const char* function) { return std::int64_t(number_from(library, function, device).value_or(0)); };
+  gpu.pcie = {.max_generation = ask("nvmlDeviceGetMaxPcieLinkGeneration"),
+              .max_lanes = ask("nvmlDeviceGetMaxPcieLinkWidth"),
+              .generation = ask("nvmlDeviceGetCurrPcieLinkGeneration"),
+              .lanes = ask("nvmlDeviceGetCurrPcieLinkWidth")};
+  nvml::PciInfo pci{};
+  if (library.call("nvmlDeviceGetPciInfo_v3", device, &pci) == nvml::kSuccess)
+    gpu.bus_id = nvml::text_of(pci.bus_id, sizeof pci.bus_id);
+}
+
+NvLinkRemote remote_of(const Library& library, Handle device, unsigned link) {
+  unsigned type = 0;
+  if (library.call("nvmlDeviceGetNvLinkRemoteDeviceType", device, link, &type) != nvml::kSuccess) return NvLinkRemote::Unknown;
+  return type == nvml::kRemoteGpu      ? NvLinkRemote::Gpu
+         : type == nvml::kRemoteSwitch ? NvLinkRemote::Switch
+         : type == 0xFF                ? NvLinkRemote::Unknown
+                                       : NvLinkRemote::Other;
+}
+
+void read_nvlinks(const Library& library, Handle device, LocalGpu& gpu) {
+  std::vector<LocalNvLink> links;
+  for (unsigned link = 0; link < nvml::kMostLinks; ++link) {
+    unsigned is_active = 0, version = 0;
+    const int code = library.call("nvmlDeviceGetNvLinkState", device, link, &is_active);
+    if (code == nvml::kFunctionNotFound) return;  // not known
+    if (code == nvml::kInvalidArgument) break;    // the card has no more
+    if (code != nvml::kSuccess || is_active == 0) continue;
+    library.call("nvmlDeviceGetNvLinkVersion", device, link, &version);
+    nvml::PciInfo pci{};
+    const bool knows = library.call("nvmlDeviceGetNvLinkRemotePciInfo_v2", device, link, &pci) == nvml::kSuccess;
+    links.push_back({link, version, remote_of(library, device, link), knows ? nvml::text_of(pci.bus_id, sizeof pci.bus_id) : ""});
+  }
+  nvml::FieldValue speed{.field = nvml::kFieldNvLinkSpeed};
+  if (!links.empty() && library.call("nvmlDeviceGetFieldValues", device, 1, &speed) == nvml::kSuccess &&
+      speed.code == nvml::kSuccess)
+    gpu.nvlink_rate = BytesPerSec{double(speed.value.small) * 1e6};
+  gpu.nvlinks = std::move(links);
+}
+
+/// The first NUMA node near the GPU.
+std::optional<std::int64_t> numa_node(const Library& library, Handle device) {
+  std::array<unsigned long, 16> nodes{};
+  constexpr unsigned kNodeScope = 0;
+  if (library.call("nvmlDeviceGetMemoryAffinity", device, unsigned(nodes.size()), nodes.data(), kNodeScope) != nvml::kSuccess)
+    return std::nullopt;
+  constexpr std::size_t kBits = 8 * sizeof(unsigned long);
+  for (std::size_t node = 0; node < nodes.size() * kBits; ++node)
+    if ((nodes[node / kBits] >> (node % kBits) & 1UL) != 0) return std::int64_t(node);
+  return std::nullopt;
+}
+
+void read_mig(const Library& library, Handle device, LocalGpu& gpu) {
+  unsigned current = 0, pending = 0;
+  if (library.call("nvmlDeviceGetMigMode", device, &current, &pending) == nvml::kSuccess) gpu.is_mig = current != 0;
+  if (!gpu.is_mig.value_or(false)) return;
+  const unsigned count = number_from(library, "nvmlDeviceGetMaxMigDeviceCount", device).value_or(0);
+  for (unsigned i = 0; i < count; ++i) {
+    Handle instance = nullptr;
+    if (library.call("nvmlDeviceGetMigDeviceHandleByIndex", device, i, &instance) != nvml::kSuccess) continue;
+    LocalGpu part;
+    read_memory(library, instance, part);
+    nvml::Attributes attributes{};
+    library.call("nvmlDeviceGetAttributes_v2", instance, &attributes);
+    gpu.mig_instances.push_back(
+        {text_from(library, "nvmlDeviceGetUUID", instance), part.memory, part.memory_free, attributes.num_sms});
+  }
+}
+
+void read_fabric(const Library& library, Handle device, LocalGpu& gpu) {
+  nvml::FabricInfo info{.version = nvml::version_of<nvml::FabricInfo>(2)};
+  constexpr unsigned kNotSupportedState = 0, kCompleted = 3;
+  if (library.call("nvmlDeviceGetGpuFabricInfoV", device, &info) != nvml::kSuccess || info.state == kNotSupportedState) return;
+  LocalFabric fabric{info.state == kCompleted && info.status == nvml::kSuccess, info.clique, {}};
+  for (const unsigned char byte : info.cluster_uuid) fabric.cluster_uuid += fmt::format("{:02x}", byte);
+  gpu.fabric = std::move(fabric);
+}
+
+void read_processes(const Library& library, Handle device, LocalGpu& gpu) {
+  constexpr unsigned kMostProcesses = 1024;
+  for (const char* function : {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"}) {
+    std::vector<nvml::ProcessInfo> found(kMostProcesses);
+    unsigned count = kMostProcesses;
+    if (library.call(function, device, &count, found.data()) != nvml::kSuccess) continue;
+    found.resize(std::min(count, kMostProcesses));
+    for (const nvml::ProcessInfo& process : found)
+      gpu.processes.push_back(
+          {process.pid, process.memory == nvml::kNotAvailable ? std::nullopt : std::optional(bytes_of(process.memory))});
+    return;
+  }
+}
+
+}  // namespace
+
+LocalGpu read_gpu(const Library& library, Handle device) {
+  LocalGpu gpu;
+  std::array<char, nvml::kTextBytes> name{};
+  library.need("nvmlDeviceGetName", device, name.data(), nvml::kTextBytes);
+  gpu.name = nvml::text_of(name.data(), name.size());
+  gpu.uuid = text_from(library, "nvmlDeviceGetUUID", device);
+  read_memory(library, device, gpu);
+  read_compute(library, device, gpu);
+  read_pcie(library, device, gpu);
+  read_nvlinks(library, device, gpu);
+  gpu.numa_node = numa_node(library, device);
+  read_mig(library, device, gpu);
+  read_fabric(library, device, gpu);
+  read_processes(library, device, gpu);
+  return gpu;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,45 @@
+// Products by cuBLASLt. What its heuristics chose for a problem is kept, so that they are asked once.
+#pragma once
+
+#include <compare>
+#include <map>
+
+#include "device/cuda/capability.h"
+#include "device/cuda/gemm_operands.h"
+#include "device/cuda/lt.h"
+#include "device/cuda/stream.h"
+#include "device/device.h"
+
+namespace gpuplan::cuda {
+
+/// Not for several threads at once, as a Device is not.
+class GemmRunner {
+ public:
+  explicit GemmRunner(ComputeCapability gpu);
+  void run(const GemmProblem& problem, const void* a, const void* b, void* c, CudaStream& stream);
+
+ private:
+  /// What an algorithm depends on: all of the problem but alpha, and how the matrices are aligned.
+  struct Key {
+    std::int64_t m{}, n{}, k{}, batch{};
+    GemmType type{};
+    GemmLayout layout{};
+    Dtype output{};
+    bool accumulates{};
+    std::uint32_t alignment{};
+    auto operator<=>(const Key&) const = default;
+  };
+  struct Plan {
+    LtProduct product;
+    LtMatrix first, second, result;
+    cublasLtMatmulAlgo_t algorithm{};
+  };
+  Plan make_plan(const GemmProblem& problem, std::uint32_t alignment) const;
+  void choose_algorithm(Plan& plan, const GemmProblem& problem, std::uint32_t alignment) const;
+
+  ComputeCapability gpu_;
+  LtHandle handle_;
+  std::map<Key, Plan> plans_;
+};
+
+}  // namespace gpuplan::cuda

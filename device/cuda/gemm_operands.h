@@ -1,0 +1,61 @@
+// A row-major product as cuBLASLt takes it, column-major. A row-major [r, c] matrix is, to a column-major reader, the [c, r]
+// transpose with leading dimension c; so we ask for C^T [n, m], whose first operand is B and whose second is A:
+//
+//   Forward         C = A B^T  =>  C^T = B A^T    B is read as [k, n]: transposed      A as [k, m]: as it is      "TN"
+//   InputGradient   C = A B    =>  C^T = B^T A^T  B is read as [n, k]: as it is        A as [k, m]: as it is      "NN"
+//   WeightGradient  C = A^T B  =>  C^T = B^T A    B is read as [n, k]: as it is        A as [m, k]: transposed    "NT"
+//
+// Plain C++, so that it is tested without a GPU.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "device/cuda/capability.h"
+#include "device/device.h"
+
+namespace gpuplan::cuda {
+
+/// A column-major matrix of a batch; `stride` elements from one problem to the next.
+struct ColumnMajor {
+  std::int64_t rows{}, columns{}, leading{}, stride{};
+};
+
+struct GemmOperands {
+  ColumnMajor first, second, result;  // B, A, C
+  bool is_first_transposed{}, is_second_transposed{};
+};
+
+/// How a row-major [rows, columns] matrix looks column-major.
+constexpr ColumnMajor as_column_major(std::int64_t rows, std::int64_t columns) {
+  return {.rows = columns, .columns = rows, .leading = columns, .stride = rows * columns};
+}
+
+constexpr GemmOperands column_major_operands(const GemmProblem& p) {
+  const bool is_forward = p.layout == GemmLayout::Forward, is_weight = p.layout == GemmLayout::WeightGradient;
+  return {.first = is_forward ? as_column_major(p.n, p.k) : as_column_major(p.k, p.n),
+          .second = is_weight ? as_column_major(p.k, p.m) : as_column_major(p.m, p.k),
+          .result = as_column_major(p.m, p.n),
+          .is_first_transposed = is_forward,
+          .is_second_transposed = is_weight};
+}
+
+/// Why this GPU cannot run the product as it stands; empty when it can.
+inline std::string gemm_obstacle(const GemmProblem& p, ComputeCapability gpu) {
+  const std::string type(to_string(p.type)), name = architecture_name(gpu);
+  if (!multiplies(gpu, p.type)) return name + " has no tensor cores for " + type;
+  if (p.type != GemmType::F8) return {};
+  if (p.layout != GemmLayout::Forward && !multiplies_fp8_in_any_layout(gpu))
+    return "cuBLASLt multiplies fp8 on " + name + " only in the forward layout: transpose an operand first";
+  if (p.m % 16 != 0 || p.n % 16 != 0 || p.k % 16 != 0) return "fp8 needs m, n and k that are multiples of 16";
+  return {};
+}
+
+/// The largest power of two, up to 256, that divides all three addresses: what the algorithm may count on.
+inline std::uint32_t common_alignment(const void* a, const void* b, const void* c) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) |
+                    reinterpret_cast<std::uintptr_t>(c) | std::uintptr_t(256);
+  return std::uint32_t(bits & (~bits + 1));
+}
+
+}  // namespace gpuplan::cuda

@@ -1,0 +1,182 @@
+// Kernels by row: one block each, sums and maxima across its threads, then one more pass.
+#include <type_traits>
+
+#include "device/cuda/kernels.h"
+#include "device/cuda/number.cuh"
+
+namespace gpuplan::cuda {
+namespace {
+
+constexpr int kWarp = 32, kRowThreads = 256, kNumWarps = kRowThreads / kWarp;
+constexpr unsigned kAll = 0xffffffffU;  // lanes
+
+/// Eight elements of a row from `at` on, as far as `width` goes.
+__device__ int size_at(std::int64_t at, std::int64_t width) { return width - at >= kEight ? kEight : int(width - at); }
+
+/// Of all threads of the block; every thread gets it.
+__device__ float block_sum(float x) {
+  __shared__ float parts[kNumWarps];
+  for (int lane = kWarp / 2; lane > 0; lane /= 2) x += __shfl_xor_sync(kAll, x, lane);
+  if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = x;
+  __syncthreads();
+  float sum = 0;
+  for (int warp = 0; warp < kNumWarps; ++warp) sum += parts[warp];
+  return sum;
+}
+
+/// The sum of exp(x - largest) over some numbers x, built up as they come.
+struct LogSum {
+  float largest = -INFINITY, sum = 0;
+};
+__device__ LogSum merged(LogSum a, LogSum b) {
+  const float largest = fmaxf(a.largest, b.largest);
+  if (largest == -INFINITY) return {};
+  return {largest, a.sum * __expf(a.largest - largest) + b.sum * __expf(b.largest - largest)};
+}
+__device__ LogSum block_log_sum(LogSum x) {
+  __shared__ float largest[kNumWarps], sums[kNumWarps];
+  for (int lane = kWarp / 2; lane > 0; lane /= 2)
+    x = merged(x, {__shfl_xor_sync(kAll, x.largest, lane), __shfl_xor_sync(kAll, x.sum, lane)});
+  if (threadIdx.x % kWarp == 0) {
+    largest[threadIdx.x / kWarp] = x.largest;
+    sums[threadIdx.x / kWarp] = x.sum;
+  }
+  __syncthreads();
+  LogSum all;
+  for (int warp = 0; warp < kNumWarps; ++warp) all = merged(all, {largest[warp], sums[warp]});
+  return all;
+}
+
+/// Of the first `width` numbers at `row`, one pass; all threads of the block get it.
+template <class T>
+__device__ LogSum row_log_sum(const T* row, std::int64_t width, bool is_aligned) {
+  LogSum mine;
+  for (std::int64_t at = threadIdx.x * kEight; at < width; at += kRowThreads * kEight) {
+    const int size = size_at(at, width);
+    float x[kEight];
+    load(x, row + at, size, is_aligned && size == kEight);
+    LogSum some;
+#pragma unroll
+    for (int i = 0; i < kEight; ++i)
+      if (i < size) some.largest = fmaxf(some.largest, x[i]);
+    if (some.largest == -INFINITY) continue;
+#pragma unroll
+    for (int i = 0; i < kEight; ++i)
+      if (i < size) some.sum += __expf(x[i] - some.largest);
+    mine = merged(mine, some);
+  }
+  return block_log_sum(mine);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kRowThreads)
+    rms_norm_kernel(T* y, const T* x, const T* weight, std::int64_t hidden, float epsilon, bool is_aligned) {
+  const std::int64_t row = std::int64_t(blockIdx.x) * hidden;
+  float squares = 0;
+  for (std::int64_t at = threadIdx.x * kEight; at < hidden; at += kRowThreads * kEight) {
+    const int size = size_at(at, hidden);
+    float some[kEight] = {};
+    load(some, x + row + at, size, is_aligned && size == kEight);
+#pragma unroll
+    for (int i = 0; i < kEight; ++i) squares += some[i] * some[i];
+  }
+  const float scale = 1.0F / sqrtf(block_sum(squares) / float(hidden) + epsilon);
+  for (std::int64_t at = threadIdx.x * kEight; at < hidden; at += kRowThreads * kEight) {
+    const int size = size_at(at, hidden);
+    const bool is_whole = is_aligned && size == kEight;
+    float some[kEight] = {}, factor[kEight] = {};
+    load(some, x + row + at, size, is_whole);
+    load(factor, weight + at, size, is_whole);
+#pragma unroll
+    for (int i = 0; i < kEight; ++i) some[i] *= scale * factor[i];
+    store(y + row + at, some, size, is_whole);
+  }
+}
+
+/// Logits are read twice: for the log-sum-exp, and to be replaced by (softmax - one hot) x scale.
+template <class T>
+__global__ void __launch_bounds__(kRowThreads)
+    cross_entropy_kernel(T* logits, const std::int32_t* labels, float* losses, std::int64_t vocab, float scale, bool is_aligned) {
+  constexpr std::int32_t kIgnored = -100;
+  T* const row = logits + std::int64_t(blockIdx.x) * vocab;
+  const std::int32_t label = labels[blockIdx.x];
+  const bool is_ignored = label == kIgnored;
+  LogSum all;
+  if (!is_ignored) {
+    all = row_log_sum(row, vocab, is_aligned);
+    const bool is_known = label >= 0 && label < vocab;
+    if (threadIdx.x == 0) losses[blockIdx.x] = is_known ? logf(all.sum) + (all.largest - to_float(row[label])) : NAN;
+    __syncthreads();  // the label's logit is read before it is replaced
+  } else if (threadIdx.x == 0) {
+    losses[blockIdx.x] = 0;
+  }
+  const float factor = is_ignored ? 0.0F : scale / all.sum;
+  for (std::int64_t at = threadIdx.x * kEight; at < vocab; at += kRowThreads * kEight) {
+    const int size = size_at(at, vocab);
+    const bool is_whole = is_aligned && size == kEight;
+    float x[kEight] = {};
+    if (!is_ignored) load(x, row + at, size, is_whole);
+#pragma unroll
+    for (int i = 0; i < kEight; ++i)
+      x[i] = is_ignored ? 0.0F : __expf(x[i] - all.largest) * factor - (at + i == label ? scale : 0.0F);
+    store(row + at, x, size, is_whole);
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kRowThreads)
+    softmax_kernel(T* scores, std::int64_t queries, std::int64_t keys, bool is_causal, bool is_aligned) {
+  T* const row = scores + std::int64_t(blockIdx.x) * keys;
+  const std::int64_t query = blockIdx.x % queries, sees = query + keys - queries + 1;
+  const std::int64_t visible = !is_causal || sees > keys ? keys : sees > 0 ? sees : 0;
+  const LogSum all = row_log_sum(row, visible, is_aligned);
+  const float factor = visible > 0 ? 1.0F / all.sum : 0.0F;
+  for (std::int64_t at = threadIdx.x * kEight; at < keys; at += kRowThreads * kEight) {
+    const int size = size_at(at, keys);
+    const bool is_whole = is_aligned && size == kEight;
+    float x[kEight] = {};
+    if (at < visible) load(x, row + at, size, is_whole);
+#pragma unroll
+    for (int i = 0; i < kEight; ++i) x[i] = at + i < visible ? __expf(x[i] - all.largest) * factor : 0.0F;
+    store(row + at, x, size, is_whole);
+  }
+}
+
+}  // namespace
+
+cudaError_t launch_rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden, float epsilon,
+                            Dtype dtype, cudaStream_t stream) {
+  if (rows == 0 || hidden == 0) return cudaSuccess;
+  return with_type(dtype, [=]<class T>(T*) {
+    auto* const out = static_cast<T*>(y);
+    const auto* const in = static_cast<const T*>(x);
+    const auto* const factors = static_cast<const T*>(weight);
+    const bool is_aligned = are_aligned(out, in, factors) && hidden % kEight == 0;
+    rms_norm_kernel<<<unsigned(rows), kRowThreads, 0, stream>>>(out, in, factors, hidden, epsilon, is_aligned);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t launch_cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab,
+                                 float scale, Dtype dtype, cudaStream_t stream) {
+  if (rows == 0 || vocab == 0) return cudaSuccess;
+  return with_type(dtype, [=]<class T>(T*) {
+    auto* const typed = static_cast<T*>(logits);
+    const bool is_aligned = are_aligned(typed) && vocab % kEight == 0;
+    cross_entropy_kernel<<<unsigned(rows), kRowThreads, 0, stream>>>(typed, labels, losses, vocab, scale, is_aligned);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t launch_softmax(void* scores, std::int64_t blocks, std::int64_t queries, std::int64_t keys, bool is_causal, Dtype dtype,
+                           cudaStream_t stream) {
+  if (blocks * queries * keys == 0) return cudaSuccess;
+  return with_type(dtype, [=]<class T>(T*) {
+    auto* const typed = static_cast<T*>(scores);
+    const bool is_aligned = are_aligned(typed) && keys % kEight == 0;
+    softmax_kernel<<<unsigned(blocks * queries), kRowThreads, 0, stream>>>(typed, queries, keys, is_causal, is_aligned);
+    return cudaGetLastError();
+  });
+}
+
+}  // namespace gpuplan::cuda

@@ -1,0 +1,26 @@
+#include "device/nccl/watched_comm.h"
+
+#include <utility>
+
+namespace gpuplan::nccl {
+
+ncclComm_t WatchedComm::get() const {
+  if (!comm_) throw EnvError("the NCCL communicator was aborted after a failure");
+  return comm_;
+}
+
+void WatchedComm::check() {
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = ncclCommGetAsyncError(get(), &state);
+  if (asked != ncclSuccess) state = asked;
+  if (state == ncclSuccess || state == ncclInProgress) return;
+  const std::string failure = failure_text(state, comm_);
+  abort();
+  throw EnvError("NCCL " + version_text() + ": a collective failed: " + failure);
+}
+
+void WatchedComm::abort() {
+  if (ncclComm_t comm = std::exchange(comm_, nullptr)) static_cast<void>(ncclCommAbort(comm));
+}
+
+}  // namespace gpuplan::nccl

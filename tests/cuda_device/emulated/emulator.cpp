@@ -1,0 +1,112 @@
+#include "cuda_device/emulated/emulator.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include <ucontext.h>
+
+gpuplan::emulation::Index threadIdx, blockIdx, blockDim;
+
+/// A launch on the CPU cannot fail.
+extern "C" cudaError_t cudaGetLastError() { return cudaSuccess; }
+
+namespace gpuplan::emulation {
+namespace {
+
+enum class Waits { No, ForWarp, ForBlock, Done };
+constexpr std::size_t kStack = 128 * 1024;
+constexpr unsigned kWarp = 32;
+
+struct Fiber {
+  ucontext_t context{};
+  std::unique_ptr<char[]> stack;
+  Waits waits = Waits::No;
+};
+
+struct Block {
+  std::vector<Fiber> fibers;
+  std::vector<float> exchange;
+  ucontext_t scheduler{};
+  const std::function<void()>* body = nullptr;
+};
+Block g_block;
+
+Fiber& current() { return g_block.fibers[threadIdx.x]; }
+
+void run_fiber() {
+  (*g_block.body)();
+  current().waits = Waits::Done;
+}
+
+void wait(Waits what) {
+  Fiber& fiber = current();
+  fiber.waits = what;
+  swapcontext(&fiber.context, &g_block.scheduler);
+}
+
+void resume(unsigned thread) {
+  threadIdx.x = thread;
+  swapcontext(&g_block.scheduler, &g_block.fibers[thread].context);
+}
+
+/// Lets fibers [begin, end) go on when all of them wait for `what`, or are done.
+void release(std::size_t begin, std::size_t end, Waits what) {
+  for (std::size_t i = begin; i < end; ++i)
+    if (g_block.fibers[i].waits != what && g_block.fibers[i].waits != Waits::Done) return;
+  for (std::size_t i = begin; i < end; ++i)
+    if (g_block.fibers[i].waits == what) g_block.fibers[i].waits = Waits::No;
+}
+
+/// As far as a warp gets alone. The order of its threads turns round each time: what relies on an order, or on other warps
+/// keeping pace, where a barrier is missing, fails.
+void run_warp(unsigned begin, unsigned end) {
+  bool has_run = true;
+  for (bool is_forward = true; has_run; is_forward = !is_forward) {
+    has_run = false;
+    for (unsigned i = begin; i < end; ++i) {
+      const unsigned thread = is_forward ? i : end - 1 - (i - begin);
+      if (g_block.fibers[thread].waits != Waits::No) continue;
+      resume(thread);
+      has_run = true;
+    }
+    release(begin, end, Waits::ForWarp);
+  }
+}
+
+bool are_all_done() {
+  for (const Fiber& fiber : g_block.fibers)
+    if (fiber.waits != Waits::Done) return false;
+  return true;
+}
+
+}  // namespace
+
+void wait_for_warp() { wait(Waits::ForWarp); }
+void wait_for_block() { wait(Waits::ForBlock); }
+float* warp_exchange() { return &g_block.exchange[threadIdx.x / kWarp * kWarp * kExchange]; }
+
+void run_block(unsigned num_threads, const std::function<void()>& body) {
+  blockDim.x = num_threads;
+  g_block.body = &body;
+  g_block.exchange.assign((num_threads + kWarp - 1) / kWarp * kWarp * kExchange, 0);
+  g_block.fibers.resize(num_threads);
+  for (Fiber& fiber : g_block.fibers) {
+    if (!fiber.stack) fiber.stack.reset(new char[kStack]);
+    fiber.waits = Waits::No;
+    getcontext(&fiber.context);
+    fiber.context.uc_stack = {.ss_sp = fiber.stack.get(), .ss_flags = 0, .ss_size = kStack};
+    fiber.context.uc_link = &g_block.scheduler;
+    makecontext(&fiber.context, &run_fiber, 0);
+  }
+  const unsigned num_warps = (num_threads + kWarp - 1) / kWarp;
+  for (bool is_forward = true; !are_all_done(); is_forward = !is_forward) {
+    for (unsigned i = 0; i < num_warps; ++i) {
+      const unsigned first = (is_forward ? i : num_warps - 1 - i) * kWarp;
+      run_warp(first, std::min(first + kWarp, num_threads));
+    }
+    release(0, num_threads, Waits::ForBlock);
+  }
+}
+
+}  // namespace gpuplan::emulation

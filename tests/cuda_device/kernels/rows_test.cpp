@@ -1,0 +1,77 @@
+#include "cuda_device/kernels/bench.h"
+
+using namespace gpuplan;
+using namespace gpuplan::test;
+
+TEST_CASE("RMS norm divides each row by its root mean square, at any width and alignment") {
+  Bench bench;
+  constexpr std::int64_t kRows = 3;
+  for (const Dtype dtype : kFloats)
+    for (const std::int64_t hidden : {1, 8, 250, 4104}) {
+      CAPTURE(hidden);
+      const std::int64_t shift = hidden % 2;
+      const Tensor x = bench.random(kRows * hidden, dtype, -3, 3, 1, shift), weight = bench.random(hidden, dtype, 0.5, 2, 2, shift);
+      const Tensor y = bench.empty(kRows * hidden, dtype, shift);
+      bench.device.rms_norm(y.data(), x.data(), weight.data(), kRows, hidden, 1e-5F, dtype, *bench.stream);
+      const Numbers from = bench.download(x), factor = bench.download(weight);
+      Numbers expected;
+      for (std::int64_t row = 0; row < kRows; ++row) {
+        double squares = 0;
+        for (std::int64_t i = 0; i < hidden; ++i) squares += std::pow(from[std::size_t(row * hidden + i)], 2);
+        for (std::int64_t i = 0; i < hidden; ++i)
+          expected.push_back(from[std::size_t(row * hidden + i)] / std::sqrt(squares / double(hidden) + 1e-5) * factor[std::size_t(i)]);
+      }
+      check_close(bench.download(y), expected, tolerance_of(dtype), 0.1);
+    }
+}
+
+namespace {
+
+/// Losses, then gradients, of the definition.
+std::pair<Numbers, Numbers> naive_cross_entropy(const Numbers& logits, const std::vector<std::int32_t>& labels, double scale) {
+  const std::size_t vocab = logits.size() / labels.size();
+  Numbers losses, gradients;
+  for (std::size_t row = 0; row < labels.size(); ++row) {
+    const auto begin = logits.begin() + std::ptrdiff_t(row * vocab), end = begin + std::ptrdiff_t(vocab);
+    const double largest = *std::max_element(begin, end);
+    double sum = 0;
+    for (auto at = begin; at != end; ++at) sum += std::exp(*at - largest);
+    const bool is_ignored = labels[row] == -100;
+    losses.push_back(is_ignored ? 0 : std::log(sum) + largest - begin[labels[row]]);
+    for (std::size_t i = 0; i < vocab; ++i) {
+      const double one_hot = std::int32_t(i) == labels[row] ? 1 : 0;
+      gradients.push_back(is_ignored ? 0 : (std::exp(begin[std::ptrdiff_t(i)] - largest) / sum - one_hot) * scale);
+    }
+  }
+  return {losses, gradients};
+}
+
+}  // namespace
+
+TEST_CASE("cross-entropy gives losses and replaces logits by gradients; ignored rows give nothing") {
+  Bench bench;
+  for (const Dtype dtype : kFloats)
+    for (const std::int64_t vocab : {1, 40, 257, 5000}) {
+      CAPTURE(vocab);
+      const std::vector<std::int32_t> labels{0, -100, std::int32_t(vocab - 1), std::int32_t(vocab / 2)};
+      const auto rows = std::int64_t(labels.size());
+      const Tensor logits = bench.random(rows * vocab, dtype, -20, 20, 3, vocab % 2);
+      const Tensor label = bench.upload_bytes(labels.data(), rows, Dtype::I32), losses = bench.empty(rows, Dtype::F32);
+      const auto [expected_losses, gradients] = naive_cross_entropy(bench.download(logits), labels, 0.5);
+      bench.device.cross_entropy(logits.data(), static_cast<const std::int32_t*>(label.data()),
+                                 static_cast<float*>(losses.data()), rows, vocab, 0.5F, dtype, *bench.stream);
+      check_close(bench.download(losses), expected_losses, 2e-5, 1);
+      check_close(bench.download(logits), gradients, tolerance_of(dtype), 1e-2);
+    }
+}
+
+TEST_CASE("cross-entropy stands logits that only their maximum keeps from overflowing") {
+  Bench bench;
+  const Tensor logits = bench.upload({1000, 999, -1000, 0, 0, 0, 0, 0}, Dtype::F32), losses = bench.empty(1, Dtype::F32);
+  const std::int32_t label = 1;
+  const Tensor labels = bench.upload_bytes(&label, 1, Dtype::I32);
+  bench.device.cross_entropy(logits.data(), static_cast<const std::int32_t*>(labels.data()), static_cast<float*>(losses.data()), 1,
+                             8, 1, Dtype::F32, *bench.stream);
+  // ln(1 + e^-1) + 1000 - 999 = 1.3132617
+  check_close(bench.download(losses), {1.3132617}, 1e-5, 0);
+}

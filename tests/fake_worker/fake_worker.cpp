@@ -1,0 +1,66 @@
+// A worker that measures nothing, and a session that can be killed: how tests/calibrate/session_test.cpp tries crashes and kills.
+//   fake_worker serve LOG [RANKS]        probes in, samples out; what it "measures" is decided by the probe's width (below)
+//   fake_worker session JOURNAL LOG N    a session of N probes with itself as worker
+// Each probe that is measured is a line in LOG; each live worker holds a shared lock on it.
+#include <chrono>
+#include <csignal>
+#include <iostream>
+#include <string>
+#include <thread>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "calibrate/session.h"
+
+using namespace gpuplan;
+
+namespace {
+
+enum Act : std::int64_t { Good, Crash, Hang, Lost, Noise, Exit, Deaf, Slow };
+
+int open_log(const char* path) {
+  const int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  flock(log, LOCK_SH);
+  return log;
+}
+
+int serve(const char* log_path) {
+  const int log = open_log(log_path);
+  std::string line;
+  while (std::cout << kWorkerReady << std::endl, std::getline(std::cin, line)) {
+    const Probe probe = probe_from_json(line, "standard input");
+    if (probe.width == Crash) std::cerr << "about to crash\n\n", std::raise(SIGSEGV);
+    if (probe.width == Exit) std::cerr << "no more\n", std::exit(7);
+    if (probe.width == Deaf) std::signal(SIGTERM, SIG_IGN);
+    if (probe.width == Hang || probe.width == Deaf) std::this_thread::sleep_for(std::chrono::hours(1));
+    if (probe.width == Noise) std::cout << "a library talks\n{\"and\": \"in JSON\"}\n";
+    if (probe.width == Slow) std::this_thread::sleep_for(std::chrono::milliseconds(15));
+    const std::string measured = probe.key() + "\n";
+    if (write(log, measured.data(), measured.size()) < 0) return 1;
+    Sample sample{.probe = probe, .median = 1, .low = 1, .high = 1, .num_runs = 7};
+    if (probe.width == Lost) sample.failure = "device lost";
+    std::cout << to_json_line(sample) << std::endl;
+    if (probe.width == Lost) return kWorkerLost;
+  }
+  return 0;
+}
+
+int session(const char* self, const char* journal_path, const char* log, int num_probes) {
+  std::vector<Probe> probes;
+  for (int i = 0; i < num_probes; ++i) probes.push_back({.family = ProbeFamily::Memory, .num_ranks = 1 + i / 20, .rows = i, .width = Slow});
+  Journal journal(journal_path, "{\"machine\":\"fake\"}");
+  run_session(probes, journal, {.probe_timeout{20}, .worker = [&](std::int64_t) { return WorkerCommand{{self, "serve", log}}; }});
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string mode = argc > 2 ? argv[1] : "";
+  if (mode == "serve") return serve(argv[2]);
+  if (mode == "session" && argc == 5) return session(argv[0], argv[2], argv[3], std::stoi(argv[4]));
+  std::cerr << "no such device\n";
+  return 9;
+}
