@@ -41,7 +41,7 @@ struct Probe {
   GemmLayout layout{};
   GemmShape shape;
   // Attention: heads are in shape.batch, queries = keys in shape.m, head size in shape.k
-  AttentionKernel attention{};
+  AttentionMethod attention{};
   // Memory: `rows` x `width` elements of `dtype`
   MemoryKernel kernel{};
   Dtype dtype = Dtype::F32;

@@ -145,7 +145,7 @@ void CudaDevice::gemm(const GemmProblem& problem, const void* a, const void* b, 
 void CudaDevice::attention(const AttentionProblem& p, const void* q, const void* k, const void* v, void* out, void* scores,
                            Stream& stream) {
   GPUPLAN_CHECK(p.kv_heads > 0 && p.heads % p.kv_heads == 0, "each key head serves equally many query heads");
-  if (p.kernel == AttentionKernel::Eager) return eager_attention(p, q, k, v, out, scores, stream);
+  if (p.kernel == AttentionMethod::Eager) return eager_attention(p, q, k, v, out, scores, stream);
   if (const auto obstacle = flash_obstacle(p, gpu_.capability); !obstacle.empty()) throw EnvError(obstacle);
   GPUPLAN_CHECK(std::min(common_alignment(q, k, out), common_alignment(v, v, v)) >= 16, "flash attention moves 16 bytes at once");
   const FlashShape shape{.batch = p.batch, .heads = p.heads, .kv_heads = p.kv_heads, .queries = p.queries, .keys = p.keys,

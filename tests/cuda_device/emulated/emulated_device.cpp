@@ -60,7 +60,7 @@ class EmulatedDevice final : public Device {
   }
   void attention(const AttentionProblem& p, const void* q, const void* k, const void* v, void* out, void* scores,
                  Stream& stream) override {
-    if (p.kernel == AttentionKernel::Flash) {
+    if (p.kernel == AttentionMethod::Flash) {
       const cuda::FlashShape shape{.batch = p.batch, .heads = p.heads, .kv_heads = p.kv_heads, .queries = p.queries,
                                    .keys = p.keys, .head_size = int(p.head_size), .is_causal = p.is_causal};
       return check(cuda::launch_flash(shape, p.dtype, q, k, v, out, nullptr));

@@ -21,12 +21,12 @@ void check_attention(const AttentionProblem& problem) {
   check_close(bench.download(out), expected, tolerance_of(problem.dtype), 1);
 }
 
-constexpr AttentionKernel kKernels[] = {AttentionKernel::Flash, AttentionKernel::Eager};
+constexpr AttentionMethod kKernels[] = {AttentionMethod::Flash, AttentionMethod::Eager};
 
 }  // namespace
 
 TEST_CASE("attention is softmax(q k^T / sqrt(d)) v in every format, causal and not") {
-  for (const AttentionKernel kernel : kKernels)
+  for (const AttentionMethod kernel : kKernels)
     for (const Dtype dtype : kFloats)
       for (const bool is_causal : {false, true})
         check_attention({.heads = 2, .kv_heads = 2, .queries = 100, .keys = 100, .head_size = 64, .dtype = dtype,
@@ -34,7 +34,7 @@ TEST_CASE("attention is softmax(q k^T / sqrt(d)) v in every format, causal and n
 }
 
 TEST_CASE("attention takes every head size that models have") {
-  for (const AttentionKernel kernel : kKernels)
+  for (const AttentionMethod kernel : kKernels)
     for (const Dtype dtype : kFloats)
       for (const std::int64_t head_size : {16, 80, 96, 128})
         check_attention({.heads = 1, .kv_heads = 1, .queries = 70, .keys = 70, .head_size = head_size, .dtype = dtype,
@@ -42,14 +42,14 @@ TEST_CASE("attention takes every head size that models have") {
 }
 
 TEST_CASE("query heads share key heads, in each sequence of the batch") {
-  for (const AttentionKernel kernel : kKernels)
+  for (const AttentionMethod kernel : kKernels)
     for (const Dtype dtype : kFloats)
       check_attention({.batch = 2, .heads = 6, .kv_heads = 2, .queries = 33, .keys = 33, .head_size = 64, .dtype = dtype,
                        .kernel = kernel});
 }
 
 TEST_CASE("causal attention with more keys than queries sees the earlier keys, and with fewer it may see none") {
-  for (const AttentionKernel kernel : kKernels)
+  for (const AttentionMethod kernel : kKernels)
     for (const Dtype dtype : kFloats) {
       check_attention({.heads = 1, .kv_heads = 1, .queries = 5, .keys = 90, .head_size = 64, .dtype = dtype, .kernel = kernel});
       check_attention({.heads = 1, .kv_heads = 1, .queries = 90, .keys = 20, .head_size = 64, .dtype = dtype, .kernel = kernel});
