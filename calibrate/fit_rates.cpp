@@ -39,7 +39,7 @@ std::vector<KernelRate> fit_kernel_rates(std::span<const Sample> samples, std::i
 }
 
 std::vector<AttentionRate> fit_attention_rates(std::span<const Sample> samples, std::int64_t num_ranks) {
-  std::map<std::tuple<AttentionKernel, Dtype, std::int64_t>, std::vector<Sample>> cases;
+  std::map<std::tuple<AttentionMethod, Dtype, std::int64_t>, std::vector<Sample>> cases;
   for (const Sample& s : samples)
     if (is_usable(s, ProbeFamily::Attention) && s.probe.num_ranks == num_ranks)
       cases[{s.probe.attention, s.probe.dtype, s.probe.shape.k}].push_back(s);

@@ -66,7 +66,7 @@ Bytes kernel_traffic(const Probe& probe) {
 /// q, k, v and the result; eager attention also writes and reads its scores.
 Bytes attention_traffic(const AttentionProblem& problem) {
   const Bytes tensor = bytes_of(problem.batch * problem.heads * problem.queries * problem.head_size, problem.dtype);
-  return problem.kernel == AttentionKernel::Flash ? 4 * tensor : 4 * tensor + 2 * problem.scores_bytes();
+  return problem.kernel == AttentionMethod::Flash ? 4 * tensor : 4 * tensor + 2 * problem.scores_bytes();
 }
 
 }  // namespace
@@ -76,7 +76,7 @@ std::string_view to_string(MemoryKernel kernel) { return kKernels[std::size_t(ke
 std::string_view to_string(CopyPath path) { return kPaths[std::size_t(path)]; }
 std::string_view to_string(OverheadKind kind) { return kOverheads[std::size_t(kind)]; }
 std::string_view to_string(DispatchKind kind) { return kDispatches[std::size_t(kind)]; }
-std::string_view to_string(AttentionKernel kernel) { return kAttentions[std::size_t(kernel)]; }
+std::string_view to_string(AttentionMethod kernel) { return kAttentions[std::size_t(kernel)]; }
 
 GemmProblem Probe::product() const {
   const Dtype operands = operand_dtype(type);

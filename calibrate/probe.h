@@ -32,7 +32,7 @@ enum class OverheadKind : std::uint8_t { Context, BlasWorkspace, Allocator, Comm
 enum class DispatchKind : std::uint8_t { EmptyKernel, HostEnqueue };
 std::string_view to_string(OverheadKind kind);
 std::string_view to_string(DispatchKind kind);
-std::string_view to_string(AttentionKernel kernel);  // "flash", "eager"
+std::string_view to_string(AttentionMethod kernel);  // "flash", "eager"
 
 struct Probe {
   ProbeFamily family{};
@@ -42,7 +42,7 @@ struct Probe {
   GemmLayout layout{};
   GemmShape shape;
   // Attention: heads are in shape.batch, queries = keys in shape.m, head size in shape.k; of `dtype`
-  AttentionKernel attention{};
+  AttentionMethod attention{};
   // Memory: `rows` x `width` elements of `dtype`
   MemoryKernel kernel{};
   Dtype dtype = Dtype::F32;

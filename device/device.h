@@ -64,14 +64,14 @@ struct GemmProblem {
   Bytes bytes() const { return a_bytes() + b_bytes() + c_bytes(); }
 };
 
-enum class AttentionKernel : std::uint8_t { Flash, Eager };
+enum class AttentionMethod : std::uint8_t { Flash, Eager };
 
 /// out = softmax(q k^T / sqrt(head_size)) v. q and out: [batch, heads, queries, head_size]; k and v: [batch, kv_heads, keys, head_size].
 /// Causal: query i sees keys up to i + keys - queries. Eager writes the scores [batch, heads, queries, keys] to `scores`.
 struct AttentionProblem {
   std::int64_t batch = 1, heads{}, kv_heads{}, queries{}, keys{}, head_size{};
   Dtype dtype = Dtype::F32;
-  AttentionKernel kernel{};
+  AttentionMethod kernel{};
   bool is_causal = true;
 
   /// Multiplications and additions of both products, of a full square whatever the mask.

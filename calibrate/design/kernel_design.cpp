@@ -29,7 +29,7 @@ bool is_allowed(const Probe& probe, const ProbeLimits& limits, GemmType type) {
 /// Formats that attention kernels exist in.
 bool has_attention(GemmType type) { return type == GemmType::F32 || type == GemmType::BF16 || type == GemmType::F16; }
 
-std::vector<Probe> attention_series(const ProbeLimits& limits, AttentionKernel kernel, GemmType type, std::int64_t head_size) {
+std::vector<Probe> attention_series(const ProbeLimits& limits, AttentionMethod kernel, GemmType type, std::int64_t head_size) {
   std::vector<Probe> probes;
   const std::span<const AttentionSize> sizes = limits.is_cpu() ? std::span(kCpuAttention) : std::span(kGpuAttention);
   for (const AttentionSize& size : sizes) {
@@ -65,7 +65,7 @@ Probe kernel_probe(const KernelRow& row, Dtype dtype, Bytes traffic, std::int64_
 std::vector<Probe> attention_design(const ProbeLimits& limits) {
   std::vector<std::vector<Probe>> all;
   for (const GemmType type : limits.facts.gemm_types)
-    for (const AttentionKernel kernel : {AttentionKernel::Flash, AttentionKernel::Eager})
+    for (const AttentionMethod kernel : {AttentionMethod::Flash, AttentionMethod::Eager})
       for (const std::int64_t head_size : {64, 128})
         if (has_attention(type)) all.push_back(attention_series(limits, kernel, type, head_size));
   return interleave(all);

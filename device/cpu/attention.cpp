@@ -28,7 +28,7 @@ void eager(const AttentionProblem& p, const void* q, const void* k, const void* 
 void cpu_attention(const AttentionProblem& problem, const void* q, const void* k, const void* v, void* out, void* scores,
                    CpuGemm& gemm) {
   GPUPLAN_CHECK(problem.kv_heads > 0 && problem.heads % problem.kv_heads == 0, "key heads do not divide the query heads");
-  if (problem.kernel == AttentionKernel::Flash) return cpu_kernels().flash_attention(problem, q, k, v, out);
+  if (problem.kernel == AttentionMethod::Flash) return cpu_kernels().flash_attention(problem, q, k, v, out);
   eager(problem, q, k, v, out, scores, gemm);
 }
 

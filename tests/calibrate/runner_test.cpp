@@ -63,7 +63,7 @@ std::vector<Probe> local_probes() {
   for (const GemmLayout layout : kGemmLayouts)
     for (const GemmType type : {GemmType::F32, GemmType::BF16})
       for (const std::int64_t batch : {1, 3}) probes.push_back(product(layout, type, batch));
-  for (const AttentionKernel which : {AttentionKernel::Flash, AttentionKernel::Eager})
+  for (const AttentionMethod which : {AttentionMethod::Flash, AttentionMethod::Eager})
     for (const Dtype dtype : {Dtype::F32, Dtype::BF16})
       probes.push_back({.family = ProbeFamily::Attention, .shape{.m = 32, .n = 32, .k = 16, .batch = 2}, .attention = which, .dtype = dtype});
   for (int which = 0; which < 6; ++which)

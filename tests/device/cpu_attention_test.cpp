@@ -34,7 +34,7 @@ std::vector<double> naive(const AttentionProblem& p, const std::vector<double>& 
 /// Probabilities are rounded to the scores' dtype by the eager kernel, and so is the result; scores reach +-8 here, where one
 /// rounding of a score moves its weight by 8 roundings.
 double tolerance(const AttentionProblem& p) {
-  return p.dtype == Dtype::F32 ? 1e-5 : p.kernel == AttentionKernel::Eager ? 4 * rounding(p.dtype) : rounding(p.dtype);
+  return p.dtype == Dtype::F32 ? 1e-5 : p.kernel == AttentionMethod::Eager ? 4 * rounding(p.dtype) : rounding(p.dtype);
 }
 
 void check(Cpu& cpu, const AttentionProblem& p) {
@@ -59,13 +59,13 @@ TEST_CASE("flash and eager attention equal the definition: causal or not, groupe
   Cpu cpu(*backend);
   const std::vector<GemmType> types = cpu.device->facts().gemm_types;
   constexpr std::int64_t kSizes[][3] = {{1, 1, 64}, {1, 200, 64}, {7, 7, 40}, {64, 128, 80}, {130, 130, 128}, {65, 300, 13}, {200, 201, 96}};
-  for (const AttentionKernel kernel : {AttentionKernel::Flash, AttentionKernel::Eager})
+  for (const AttentionMethod kernel : {AttentionMethod::Flash, AttentionMethod::Eager})
     for (const Dtype dtype : {Dtype::F32, Dtype::BF16, Dtype::F16})
       for (const auto& [queries, keys, head_size] : kSizes)
         for (const std::int64_t kv_heads : {1, 2, 4})
           for (const bool is_causal : {true, false}) {
             const GemmType type = dtype == Dtype::F32 ? GemmType::F32 : dtype == Dtype::BF16 ? GemmType::BF16 : GemmType::F16;
-            if (kernel == AttentionKernel::Eager && std::count(types.begin(), types.end(), type) == 0) continue;
+            if (kernel == AttentionMethod::Eager && std::count(types.begin(), types.end(), type) == 0) continue;
             check(cpu, {.batch = 2, .heads = 4, .kv_heads = kv_heads, .queries = queries, .keys = keys, .head_size = head_size,
                         .dtype = dtype, .kernel = kernel, .is_causal = is_causal});
           }
