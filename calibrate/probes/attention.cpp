@@ -68,7 +68,7 @@ Workload attention_workload(const Probe& probe, ProbeBench& bench, Stream& strea
   Device* const device = &bench.device;
   OperandPools* const pools = &pools_of(bench);
   pools->random(problem.dtype, attention->tensor(), stream);
-  pools->results(attention->tensor());
+  pools->results(attention->tensor(), stream);
   if (problem.kernel == AttentionMethod::Eager) attention->scores = device->allocate(problem.scores_bytes());
   const auto call = [attention, device, pools, &stream] {
     Rotation& operands = pools->random(attention->problem.dtype, {}, stream);
