@@ -25,10 +25,10 @@ std::string percent(double share) { return fmt::format("{:.{}f} %", 100 * share,
 
 std::string quality_text(const FitQuality& q) {
   if (q.num_points == 0) return "";
-  std::string out = fmt::format("off by {} in the median and {} at p90", percent(q.median_error), percent(q.p90_error));
+  std::string out = fmt::format("off by {} (p90 {})", percent(q.median_error), percent(q.p90_error));
   if (q.held_out_median > 0 || q.held_out_p90 > 0)
-    out += fmt::format(" (held out {}, {})", percent(q.held_out_median), percent(q.held_out_p90));
-  return out + fmt::format(", {} samples, {} outlier{}", q.num_points, q.num_outliers, q.num_outliers == 1 ? "" : "s");
+    out += fmt::format(", held out {} (p90 {})", percent(q.held_out_median), percent(q.held_out_p90));
+  return out + fmt::format("; {} samples, {} outlier{}", q.num_points, q.num_outliers, q.num_outliers == 1 ? "" : "s");
 }
 
 }  // namespace gpuplan

@@ -13,7 +13,7 @@ std::string attention_name(const AttentionRate& rate);         // "flash attenti
 std::string collective_name(const CollectiveCurve& curve);     // "all-reduce of 4 ranks", "send of 2 ranks, in pairs"
 std::string ranks_suffix(std::int64_t num_ranks);              // ", 4 ranks at once"; empty for one
 
-/// "off by 1.2 % in the median and 4.0 % at p90 (held out 2.1 %, 6.3 %), 40 samples, 1 outlier"; empty without samples.
+/// "off by 1.2 % (p90 4.0 %), held out 2.1 % (p90 6.3 %); 40 samples, 1 outlier", medians first; empty without samples.
 std::string quality_text(const FitQuality& quality);
 
 /// 0.0234 is "2.3 %".

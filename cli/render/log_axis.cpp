@@ -50,6 +50,13 @@ std::vector<double> between(const std::vector<double>& decades, const std::vecto
   return out;
 }
 
+/// 1 to 10, `parts` to each 1.
+std::vector<double> multiples(int parts) {
+  std::vector<double> out;
+  for (int i = parts; i < 10 * parts; ++i) out.push_back(double(i) / parts);
+  return out;
+}
+
 /// From the finest grid to the coarsest.
 std::vector<std::vector<double>> grids(const LogAxis& axis) {
   std::vector<std::vector<double>> out;
@@ -58,8 +65,7 @@ std::vector<std::vector<double>> grids(const LogAxis& axis) {
     return out;
   }
   const std::vector<double> decades = powers(10, 1, axis);
-  out.push_back(between(decades, {1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9}));
-  out.push_back(between(decades, {1, 1.5, 2, 3, 4, 5, 6, 8}));
+  for (const int parts : {10, 5, 2, 1}) out.push_back(between(decades, multiples(parts)));
   out.push_back(between(decades, {1, 2, 5}));
   for (const int stride : {1, 2, 3, 6}) out.push_back(powers(10, stride, axis));
   return out;

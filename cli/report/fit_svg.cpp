@@ -11,7 +11,7 @@ namespace gpuplan {
 namespace {
 
 constexpr double kMargin = 24, kHead = 84;                             // of the page
-constexpr double kPanelWidth = 430, kPanelHeight = 300, kGap = 20;     // of a plot with its axes
+constexpr double kPanelWidth = 450, kPanelHeight = 300, kGap = 20;     // of a plot with its axes
 constexpr double kLeft = 84, kRight = 14, kTop = 46, kBottom = 44;     // inside a panel, around the chart
 constexpr double kChartWidth = kPanelWidth - kLeft - kRight, kChartHeight = kPanelHeight - kTop - kBottom;
 constexpr std::size_t kColumns = 3;
@@ -44,15 +44,29 @@ Chart chart_of(const FitPlot& plot) {
   return {axis_of(xs, plot.x_unit), axis_of(ys, plot.y_unit)};
 }
 
-std::string axes_svg(const Chart& chart) {
-  constexpr double kBase = kTop + kChartHeight, kEnd = kLeft + kChartWidth;
+constexpr double kCharWidth = 6.4;  // of the marks' font, on average
+constexpr double kBase = kTop + kChartHeight, kEnd = kLeft + kChartWidth;
+
+/// Every mark has its line; a label that would touch the one before is left out.
+std::string x_axis_svg(const Chart& chart) {
   std::string out;
-  for (const AxisMark& mark : axis_marks(chart.x, 6))
-    out += fmt::format("<path class=\"grid\" d=\"M{0:.1f} {1}V{2}\"/><text class=\"x\" x=\"{0:.1f}\" y=\"{3}\">{4}</text>\n", chart.at_x(mark.value), kTop,
-                       kBase, kBase + 15, mark.label);
-  for (const AxisMark& mark : axis_marks(chart.y, 7))
-    out += fmt::format("<path class=\"grid\" d=\"M{0} {1:.1f}H{2}\"/><text class=\"y\" x=\"{3}\" y=\"{4:.1f}\">{5}</text>\n", kLeft, chart.at_y(mark.value),
-                       kEnd, kLeft - 6, chart.at_y(mark.value) + 4, mark.label);
+  double free_from = 0;
+  for (const AxisMark& mark : axis_marks(chart.x, 6)) {
+    const double x = chart.at_x(mark.value), half = kCharWidth * double(mark.label.size()) / 2;
+    out += fmt::format("<path class=\"grid\" d=\"M{:.1f} {}V{}\"/>", x, kTop, kBase);
+    if (x - half < free_from) continue;
+    out += fmt::format("<text class=\"x\" x=\"{:.1f}\" y=\"{}\">{}</text>\n", x, kBase + 15, mark.label);
+    free_from = x + half + kCharWidth;
+  }
+  return out;
+}
+
+std::string y_axis_svg(const Chart& chart) {
+  std::string out;
+  for (const AxisMark& mark : axis_marks(chart.y, 7)) {
+    const double y = chart.at_y(mark.value);
+    out += fmt::format("<path class=\"grid\" d=\"M{} {:.1f}H{}\"/><text class=\"y\" x=\"{}\" y=\"{:.1f}\">{}</text>\n", kLeft, y, kEnd, kLeft - 6, y + 4, mark.label);
+  }
   return out;
 }
 
@@ -84,7 +98,7 @@ std::string panel_svg(const FitPlot& plot, double x, double y) {
                                 kPanelWidth, kPanelHeight);
   out += fmt::format("<text class=\"name\" x=\"12\" y=\"20\">{}</text><text x=\"12\" y=\"36\">{}</text>\n", escape_html(plot.title),
                      escape_html(plot.note.empty() ? "no samples" : plot.note));
-  out += axes_svg(chart) + curve_svg(plot, chart);
+  out += x_axis_svg(chart) + y_axis_svg(chart) + curve_svg(plot, chart);
   for (const PlotPoint& p : plot.points) out += point_svg(p, plot, chart);
   return out + fmt::format("<text class=\"y\" x=\"{:.0f}\" y=\"{:.0f}\">{} over {}</text></g>\n", kPanelWidth - kRight, kPanelHeight - 10, escape_html(plot.y_label),
                            escape_html(plot.x_label));
