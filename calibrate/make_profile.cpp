@@ -73,7 +73,7 @@ struct ScalarRow {
 constexpr double kMicro = 1e6, kMebi = 0x1p-20;
 constexpr std::array kScalarRows{ScalarRow{"dispatch empty-kernel", "kernel_overhead", "us", kMicro},
                                  ScalarRow{"dispatch host-enqueue", "dispatch_compiled", "us", kMicro},
-                                 ScalarRow{"overlap all-reduce", "overlap_slowdown", "share", 1, 1},
+                                 ScalarRow{"overlap ", "overlap_slowdown", "share", 1, 1},
                                  ScalarRow{"overhead context", "context", "MiB", kMebi, 0, true},
                                  ScalarRow{"overhead blas-workspace", "blas_workspace", "MiB", kMebi, 0, true},
                                  ScalarRow{"overhead communicator", "nccl", "MiB", kMebi, 0, true}};
@@ -89,7 +89,7 @@ void add_scalars(ValueList& values, const Measured& measured, const ClusterSpec&
     if (row.is_of_gpus && is_cpu) continue;
     const ScalarFit* fewest = nullptr;  // ranks; an overlap needs two
     for (const ScalarFit& scalar : measured.scalars)
-      if (scalar.name == row.scalar && (!fewest || scalar.num_ranks < fewest->num_ranks)) fewest = &scalar;
+      if (scalar.name.starts_with(row.scalar) && (!fewest || scalar.num_ranks < fewest->num_ranks)) fewest = &scalar;
     if (fewest) add_scalar(values, row, *fewest);
   }
   for (const ScalarFit& scalar : measured.scalars)

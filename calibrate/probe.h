@@ -43,7 +43,7 @@ struct Probe {
   GemmType type{};
   GemmLayout layout{};
   GemmShape shape;
-  // Attention: heads are in shape.batch, queries = keys in shape.m, head size in shape.k
+  // Attention: heads are in shape.batch, queries = keys in shape.m, head size in shape.k; of `dtype`
   AttentionMethod attention{};
   // Memory: `rows` x `width` elements of `dtype`
   MemoryKernel kernel{};

@@ -21,6 +21,7 @@ constexpr double kLeastScale = 0.002;      // of times that agree exactly
 constexpr double kHalfInterval = 1.96;     // standard deviations to either side of a 95 % interval
 constexpr double kDerivativeStep = 1e-5;   // of a logarithm
 constexpr double kLongestStep = 1;
+constexpr double kStartingLoss = 0.2;
 constexpr double kSettled = 1e-4;          // relative change of scale and cost that ends a descent
 constexpr int kRounds = 30, kStepsPerRound = 4, kTries = 12;
 
@@ -169,7 +170,9 @@ VectorXd start(const FitProblem& problem, int number, const FitSolution* near) {
   for (Eigen::Index j = 0; j < theta.size(); ++j) {
     const ParameterPrior& prior = problem.parameters[std::size_t(j)];
     const double shift = number == 0 ? 0 : (double((j * 7 + number * 3) % 5) - 2) * 0.4;
-    theta[j] = std::log(prior.usual) + shift * std::min(1.0, prior.spread);
+    // Near nothing a loss has no slope to climb: it is first taken for real.
+    const double from = prior.may_be_none && number < 2 ? kStartingLoss : prior.usual;
+    theta[j] = std::log(from) + shift * std::min(1.0, prior.spread);
   }
   return theta;
 }

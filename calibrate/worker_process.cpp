@@ -165,9 +165,9 @@ std::string WorkerProcess::last_words() const {
   std::string words;
   const auto lines = split(errors_, '\n');
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-    const std::string_view text = trim(*line);
+    const std::string_view text = trim(*line).substr(0, kWordsTold);
     if (text.empty()) continue;
-    if (words.size() + text.size() > kWordsTold) break;
+    if (!words.empty() && words.size() + text.size() > kWordsTold) break;
     words = words.empty() ? std::string(text) : std::string(text) + " | " + words;
   }
   return words;

@@ -20,6 +20,7 @@
 #include "cli/render/profile_text.h"
 #include "cluster/cluster_text.h"
 #include "cluster/cpu_ranks.h"
+#include "cluster/fabric.h"
 #include "cluster/profile_store.h"
 
 namespace gpuplan {
@@ -162,7 +163,9 @@ void check_output(const CLI::App& app) {
 }
 
 int run(const CLI::App& app, Console& console) {
-  const std::vector<ProbeFamily> families = asked_families(app);  // wrong input is told before anything is opened
+  asked_families(app);  // wrong input is told before anything is opened
+  check_output(app);
+  if (const auto ranks = given(app, "--ranks")) parse_integer(*ranks, "--ranks", 1);
   const Machine machine = choose_machine(given(app, "--device").value_or("auto"), console);
   std::filesystem::create_directories(profile_dir() / "journals");
   const auto journal_file = journal_path(machine.kind);

@@ -10,7 +10,7 @@ namespace {
 constexpr std::int64_t kSmallestTile = 16;       // rows or columns of the smallest kernels
 constexpr std::int64_t kSplitDepth = 512;        // least k of a part when k is split
 constexpr std::int64_t kTailDepth = 16;          // k of one step of a vector or matrix unit
-constexpr Bytes kCacheLine{64}, kSetStride{2048};
+constexpr Bytes kCacheLine{64}, kSetStride{2048}, kPage{4096};
 constexpr Bytes kPrivateCache{1'000'000};
 
 Dtype output_dtype(GemmType type) { return type == GemmType::F8 ? Dtype::BF16 : operand_dtype(type); }
@@ -53,7 +53,9 @@ double rows(const GemmSurface& f, const GemmShape& s) {
   double factor = s.k % kTailDepth == 0 ? 1 : 1 + f.tail_loss.value;
   for (const Bytes row : {row_a, row_b})
     if (!is_multiple(row, kCacheLine)) factor *= 1 + f.ragged_loss.value;
-  return is_multiple(row_b, kSetStride) ? factor * (1 + f.stride_loss.value) : factor;
+  if (is_multiple(row_b, kSetStride)) factor *= 1 + f.stride_loss.value;
+  if (is_multiple(bytes_of(s.n, output_dtype(f.type)), kPage)) factor *= 1 + f.stride_loss.value;
+  return factor;
 }
 
 }  // namespace

@@ -45,11 +45,12 @@ struct Fitted {
 ///     panels of a deep product leave the nearest cache, large products (W bytes each) the private one. 1 for large products,
 ///     so `rate` is what those reach
 ///   rows = (1 + tail_loss, when k is no multiple of 16) (1 + ragged_loss, for each of A and B whose rows are not whole
-///          64-byte lines) (1 + stride_loss, when rows of B are a multiple of 2 KiB apart and so share cache sets)
+///          64-byte lines) (1 + stride_loss, when rows of B are a multiple of 2 KiB apart and so share cache sets, and again
+///          when those of C are a multiple of 4 KiB apart and so share pages' places)
 /// `..._half`: the size at which a dimension costs half the rate: prologue and epilogue of tiles, packing on CPUs.
 /// Results are in the operands' dtype (bf16 for fp8).
 /// Source: roofline Williams 2009; waves: NVIDIA Matrix Multiplication Background User's Guide; cache sets and alignment: Intel
-/// Optimization Reference Manual; the sizes 1 MB, 16, 64 B and 2 KiB chosen by cross-validation on oneDNN, see docs.
+/// Optimization Reference Manual; the sizes 1 MB, 16, 64 B, 2 and 4 KiB chosen by cross-validation on oneDNN 2.6.
 struct GemmSurface {
   GemmType type{};
   GemmLayout layout{};

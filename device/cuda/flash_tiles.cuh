@@ -41,6 +41,17 @@ struct FlashBlock {
   }
 };
 
+inline unsigned num_flash_blocks(const FlashShape& s, int queries_per_tile) {
+  return unsigned(s.batch * s.heads * ((s.queries + queries_per_tile - 1) / queries_per_tile));
+}
+
+/// fp32 alone; flash_plain.cu.
+cudaError_t launch_plain_flash(const FlashShape& shape, const float* q, const float* k, const float* v, float* out,
+                               cudaStream_t stream);
+
+/// What turns a product into the power of 2 that the softmax takes: the hardware has exp2. Log2(e) / sqrt(head_size).
+__device__ inline float softmax_factor(int head_size) { return 1.44269504F * rsqrtf(float(head_size)); }
+
 /// `rows` rows of `head_size` elements into shared memory, kRow apart, by all threads; rows from `num_valid` on become 0.
 template <int kRow, class T>
 __device__ void load_rows(T* to, const T* from, int rows, std::int64_t num_valid, int head_size) {

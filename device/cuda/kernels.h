@@ -30,8 +30,8 @@ cudaError_t launch_cross_entropy(void* logits, const std::int32_t* labels, float
                                  float scale, Dtype dtype, cudaStream_t stream);
 /// Softmax of each row of [blocks, queries, keys] in place; causal: row i of a block sees columns up to i + keys - queries, and
 /// what it does not see becomes 0.
-cudaError_t launch_softmax(void* scores, std::int64_t blocks, std::int64_t queries, std::int64_t keys, bool is_causal, Dtype dtype,
-                           cudaStream_t stream);
+cudaError_t launch_softmax(void* scores, std::int64_t blocks, std::int64_t queries, std::int64_t keys, bool is_causal,
+                           Dtype dtype, cudaStream_t stream);
 
 /// As AttentionProblem says it; head_size is a multiple of 16 up to 128, pointers are 16-byte aligned.
 struct FlashShape {

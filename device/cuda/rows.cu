@@ -168,8 +168,8 @@ cudaError_t launch_cross_entropy(void* logits, const std::int32_t* labels, float
   });
 }
 
-cudaError_t launch_softmax(void* scores, std::int64_t blocks, std::int64_t queries, std::int64_t keys, bool is_causal, Dtype dtype,
-                           cudaStream_t stream) {
+cudaError_t launch_softmax(void* scores, std::int64_t blocks, std::int64_t queries, std::int64_t keys, bool is_causal,
+                           Dtype dtype, cudaStream_t stream) {
   if (blocks * queries * keys == 0) return cudaSuccess;
   return with_type(dtype, [=]<class T>(T*) {
     auto* const typed = static_cast<T*>(scores);

@@ -91,7 +91,7 @@ void CudaStream::synchronise() {
 }
 
 void CudaStream::run_on_host(std::function<void()> task) {
-  auto held = std::make_unique<HostTask>(std::move(task), state_);
+  std::unique_ptr<HostTask> held(new HostTask{std::move(task), state_});
   cuda_check(cudaLaunchHostFunc(native(), &run_task, held.get()), "enqueuing a task on the host");
   static_cast<void>(held.release());  // run_task frees it
 }

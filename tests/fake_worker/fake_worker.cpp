@@ -31,7 +31,7 @@ int serve(const char* log_path) {
   std::string line;
   while (std::cout << kWorkerReady << std::endl, std::getline(std::cin, line)) {
     const Probe probe = probe_from_json(line, "standard input");
-    if (probe.width == Crash) std::cerr << "about to crash\n\n", std::raise(SIGSEGV);
+    if (probe.width == Crash) std::cerr << "about to crash\n\n", std::raise(SIGABRT);
     if (probe.width == Exit) std::cerr << "no more\n", std::exit(7);
     if (probe.width == Deaf) std::signal(SIGTERM, SIG_IGN);
     if (probe.width == Hang || probe.width == Deaf) std::this_thread::sleep_for(std::chrono::hours(1));
