@@ -98,7 +98,7 @@ std::string number_text(const ProfileNumber& n) {
     case NumberUnit::ByteRate: return format_rate(BytesPerSec{n.number.value});
     case NumberUnit::Time: return format_short_duration(Seconds{n.number.value});
     case NumberUnit::ByteCount: return format_bytes(Bytes{std::llround(n.number.value)});
-    case NumberUnit::Plain: return fmt::format("{:.3g}", n.number.value);
+    case NumberUnit::Plain: return fmt::format("{:.4g}", n.number.value);
     case NumberUnit::Own: break;
   }
   constexpr std::size_t kShort = 4;  // "us", "GB/s"; the unit of a share is a sentence

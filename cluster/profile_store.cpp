@@ -84,7 +84,7 @@ bool is_for(const Profile& profile, const ClusterSpec& cluster) {
 std::shared_ptr<const Profile> profile_for(const ClusterSpec& cluster, std::vector<std::string>& notes) {
   for (const StoredProfile& one : stored_profiles()) {
     if (!one.profile)
-      notes.push_back(fmt::format("profile {} is not used: {}", one.file.string(), one.problem));
+      notes.push_back(fmt::format("profile {} is not used: {}", one.file.string(), split(one.problem, '\n').front()));
     else if (is_for(*one.profile, cluster))
       return one.profile;
   }

@@ -61,7 +61,7 @@ std::vector<double> multiples(int parts) {
 std::vector<std::vector<double>> grids(const LogAxis& axis) {
   std::vector<std::vector<double>> out;
   if (axis.unit == PlotUnit::ByteCount) {
-    for (const int stride : {1, 2, 3, 5, 10, 20}) out.push_back(powers(2, stride, axis));
+    for (const int stride : {1, 2, 5, 10, 20}) out.push_back(powers(2, stride, axis));
     return out;
   }
   const std::vector<double> decades = powers(10, 1, axis);

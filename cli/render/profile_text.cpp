@@ -97,7 +97,7 @@ std::string missing_text(const std::vector<std::string>& names, const std::strin
 }  // namespace
 
 std::string profile_page(const Profile& profile, ShowPlots plots, const Screen& screen) {
-  std::string out = paint(profile.id, Ink::Strong, screen) + (profile.title.empty() ? "" : fmt::format(" ({})", profile.title)) + "\n";
+  std::string out = paint(profile.id, Ink::Strong, screen) + (profile.title.empty() ? "" : ": " + profile.title) + "\n";
   if (!profile.measured)
     return out + wrap("Not measured on a machine of yours: shipped with gpuplan, or written by hand. 'gpuplan calibrate' measures.", prose_width(screen), "  ", "  ") +
            section("Values", value_table(profile), screen);

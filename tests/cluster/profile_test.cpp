@@ -173,6 +173,6 @@ TEST_CASE("profile: an unknown id is refused with the nearest, and the place it 
     FAIL("found");
   } catch (const InputError& error) {
     CHECK(error.where() == "place");
-    CHECK(error.hint() == "did you mean 'default-hopper'?");
+    CHECK(error.hint().find("'default-hopper'") != std::string::npos);
   }
 }

@@ -186,6 +186,17 @@ TEST_CASE("flags beside a plan override it and are listed") {
   CHECK(changed["assumptions"][0] == "plan from plan.json, changed by --lora r=4, --seq-len 512");
 }
 
+TEST_CASE("an exported profile is what the name of its file says, and a plan may name it") {
+  const WorkingFolder folder;
+  CHECK(ran("profiles export default-cpu --output cpu.json").code == 0);
+  const auto exported = nlohmann::json::parse(read_file("cpu.json"));
+  CHECK(exported["id"] == "default-cpu");
+  CHECK(exported["measured_on"].is_null());
+  CHECK(exported["values"]["gemm_efficiency"]["unit"] == "share of the sgemm rate");
+  CHECK(answer_to("estimate --model tinyllama-1.1b --lora --gpus A6000 --profile default-hopper")["profile"]["id"] == "default-hopper");
+  CHECK(ran("profiles export default-cpu --output nowhere/cpu.json").code == 3);
+}
+
 TEST_CASE("nothing is saved when nothing fits, and an old file stays as it was") {
   const WorkingFolder folder;
   write_file_atomically("plan.json", "mine");

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "calibrate/probe.h"
+#include "cli/json/profile_json.h"
 #include "cli/profile_numbers.h"
 #include "cli/profile_samples.h"
 #include "cli/render/fit_plot.h"
@@ -124,7 +125,7 @@ TEST_CASE("a chart in a terminal is as wide as the screen allows and as plain as
     for (const bool has_unicode : {true, false}) {
       const std::string text = plot_text(plot, {.width = width, .has_unicode = has_unicode});
       CAPTURE(text);
-      CHECK(count(text, has_unicode ? "•" : "o\n") + count(text, has_unicode ? "" : "o-") >= 1);
+      CHECK(count(text, has_unicode ? "•" : "-o") >= 1);  // on the line
       for (std::size_t begin = 0; begin < text.size();) {
         const std::size_t end = text.find('\n', begin);
         int characters = 0;
@@ -165,6 +166,18 @@ TEST_CASE("two profiles: numbers are matched by name, and agree where their inte
   CHECK(other.only_in_second.empty());
   CHECK(*other.both.front().ratio == doctest::Approx(1.15));
   CHECK(compare_profiles(b, a).only_in_second.size() == 4);
+}
+
+TEST_CASE("a profile as JSON has every fit and sample, with units in the keys") {
+  const auto json = profile_json(profile_with({timed(forward(64), 1e-3)}));
+  CHECK(json["loads"][0]["gemm"].size() == kGemmTypes.size() * kGemmLayouts.size());
+  CHECK(json["loads"][0]["gemm"][0]["rate_flops_per_second"]["value"] == 1e12);
+  CHECK(json["loads"][0]["gemm"][0]["launch_seconds"]["high"] == 1.1 * 10e-6);
+  CHECK(json["loads"][0]["kernels"][0]["bandwidth_bytes_per_second"]["low"] == 0.9 * 50e9);
+  CHECK(json["collectives"][0]["segments"][1]["from_bytes"] == 1 << 20);
+  CHECK(json["measured_on"]["versions"]["NCCL"] == "2.28");
+  CHECK(json["samples"][0]["probe"]["family"] == "gemm");
+  CHECK(!json["summary"].empty());
 }
 
 TEST_CASE("samples as CSV: a line each, failures quoted where they must be") {

@@ -7,7 +7,7 @@
 //   …
 //
 // An empty line ends a case. GPUPLAN_UPDATE_GOLDEN=1 rewrites the files. Commands run in this folder, so that they can name
-// files in inputs/, and see the profiles in inputs/profiles and no GPU.
+// files in inputs/; those of NAME.txt see the measured profiles in inputs/NAME, if there are any, and no GPU.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -87,17 +87,6 @@ bool is_updating() {
   return update && std::string(update) == "1";
 }
 
-void check_file(const fs::path& path) {
-  GoldenFile file = read_golden(path);
-  std::string rewritten = file.head;
-  for (const std::string& expected : file.cases) {
-    const std::string actual = run_case(first_line(expected));
-    rewritten += actual;
-    if (!is_updating()) CHECK_MESSAGE(actual == expected, path.filename().string(), ": ", first_line(expected));
-  }
-  if (is_updating()) write_file_atomically(path, rewritten);
-}
-
 /// A variable of the environment while this lives.
 class Variable {
  public:
@@ -114,12 +103,24 @@ class Variable {
   std::optional<std::string> before_;
 };
 
+void check_file(const fs::path& path) {
+  const Variable profiles("GPUPLAN_PROFILE_DIR", ("inputs" / path.stem()).c_str());
+  GoldenFile file = read_golden(path);
+  std::string rewritten = file.head;
+  for (const std::string& expected : file.cases) {
+    const std::string actual = run_case(first_line(expected));
+    rewritten += actual;
+    if (!is_updating()) CHECK_MESSAGE(actual == expected, path.filename().string(), ": ", first_line(expected));
+  }
+  if (is_updating()) write_file_atomically(path, rewritten);
+}
+
 }  // namespace
 
 TEST_CASE("the commands of tests/golden print exactly what is recorded there") {
   const fs::path folder = fs::path(GPUPLAN_TEST_DIR) / "golden", before = fs::current_path();
   fs::current_path(folder);
-  const Variable profiles("GPUPLAN_PROFILE_DIR", "inputs/profiles"), gpus("CUDA_VISIBLE_DEVICES", "");
+  const Variable gpus("CUDA_VISIBLE_DEVICES", "");
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(folder))
     if (entry.path().extension() == ".txt") files.push_back(entry.path());
