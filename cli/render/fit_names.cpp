@@ -21,13 +21,13 @@ std::string collective_name(const CollectiveCurve& curve) {
 
 std::string ranks_suffix(std::int64_t num_ranks) { return num_ranks == 1 ? "" : fmt::format(", {} ranks at once", num_ranks); }
 
-std::string percent_of(double share) { return fmt::format("{:.{}f} %", 100 * share, share < 0.0995 ? 1 : 0); }
+std::string error_percent(double share) { return fmt::format("{:.{}f} %", 100 * share, share < 0.0995 ? 1 : 0); }
 
 std::string quality_text(const FitQuality& q) {
   if (q.num_points == 0) return "";
-  std::string out = fmt::format("off by {} (p90 {})", percent_of(q.median_error), percent_of(q.p90_error));
+  std::string out = fmt::format("off by {} (p90 {})", error_percent(q.median_error), error_percent(q.p90_error));
   if (q.held_out_median > 0 || q.held_out_p90 > 0)
-    out += fmt::format(", held out {} (p90 {})", percent_of(q.held_out_median), percent_of(q.held_out_p90));
+    out += fmt::format(", held out {} (p90 {})", error_percent(q.held_out_median), error_percent(q.held_out_p90));
   return out + fmt::format("; {} samples, {} outlier{}", q.num_points, q.num_outliers, q.num_outliers == 1 ? "" : "s");
 }
 

@@ -17,6 +17,6 @@ std::string ranks_suffix(std::int64_t num_ranks);              // ", 4 ranks at 
 std::string quality_text(const FitQuality& quality);
 
 /// 0.0234 is "2.3 %".
-std::string percent_of(double share);
+std::string error_percent(double share);
 
 }  // namespace gpuplan

@@ -161,7 +161,7 @@ struct HeldOut {
     if (num_samples == 0) return "";
     const double n = double(num_samples);
     return fmt::format("{} that the fit had not seen: off by {} in the median, {} at p90 (mean of {} fit{} to {} samples; the worst median is {})", what,
-                       percent_of(median / n), percent_of(p90 / n), num_fits, num_fits == 1 ? "" : "s", num_samples, percent_of(worst));
+                       error_percent(median / n), error_percent(p90 / n), num_fits, num_fits == 1 ? "" : "s", num_samples, error_percent(worst));
   }
 };
 

@@ -52,8 +52,8 @@ void add_quality_cells(std::vector<Cell>& row, const FitQuality& q) {
   const double median = is_held_out ? q.held_out_median : q.median_error, p90 = is_held_out ? q.held_out_p90 : q.p90_error;
   const std::string mark = is_held_out ? "" : "*";
   const bool can_be_off = q.num_points > 1;
-  row.push_back({can_be_off ? percent_of(median) + mark : "–"});
-  row.push_back({can_be_off ? percent_of(p90) + mark : "–"});
+  row.push_back({can_be_off ? error_percent(median) + mark : "–"});
+  row.push_back({can_be_off ? error_percent(p90) + mark : "–"});
   row.push_back({q.num_outliers == 0 ? fmt::format("{}", q.num_points) : fmt::format("{} ({} out)", q.num_points, q.num_outliers)});
 }
 
@@ -142,7 +142,7 @@ Table value_table(const Profile& profile) {
   for (const auto& [name, v] : profile.values) {
     if (profile.measured && !v.low && v.num_samples == 0) continue;  // the shipped class's
     table.add({{"  " + name}, {fmt::format("{:.4g}", v.value)}, {v.low && v.high ? fmt::format("{:.4g}-{:.4g}", *v.low, *v.high) : ""},
-               {v.residual > 0 ? percent_of(v.residual) : ""}, {v.num_samples > 0 ? std::to_string(v.num_samples) : ""}, {v.kind}, {v.unit}});
+               {v.residual > 0 ? error_percent(v.residual) : ""}, {v.num_samples > 0 ? std::to_string(v.num_samples) : ""}, {v.kind}, {v.unit}});
   }
   return without_empty_columns(std::move(table));
 }
