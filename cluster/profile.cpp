@@ -249,7 +249,7 @@ std::string profile_text(const ProfileDraft& draft) {
   std::string out = fmt::format("schema_version: {}\nid: {}\ntitle: {}\nbased_on: {}\nvalues:{}\n", kProfileSchema,
                                 quoted(draft.id), quoted(draft.title), draft.based_on, draft.values.empty() ? " {}" : "");
   for (const auto& [name, v] : draft.values) {
-    const auto slot = std::find_if(kSlots.begin(), kSlots.end(), [&](const Slot& s) { return s.name == name; });
+    const auto slot = std::find_if(kSlots.begin(), kSlots.end(), [&wanted = name](const Slot& s) { return s.name == wanted; });
     GPUPLAN_CHECK(slot != kSlots.end() && unit_factor(slot->measure, v.unit), "a profile value has a name and a unit of the table");
     out += fmt::format("  {}: {{value: {:.6g}, unit: {}, kind: {}, source: {}", name, v.value, quoted(v.unit), v.kind, quoted(v.source));
     if (v.low && v.high) out += fmt::format(", low: {:.6g}, high: {:.6g}", *v.low, *v.high);

@@ -65,7 +65,8 @@ std::vector<std::vector<double>> grids(const LogAxis& axis) {
     return out;
   }
   const std::vector<double> decades = powers(10, 1, axis);
-  for (const int parts : {10, 5, 2, 1}) out.push_back(between(decades, multiples(parts)));
+  for (const int parts : {10, 5, 2}) out.push_back(between(decades, multiples(parts)));
+  out.push_back(between(decades, {1, 1.5, 2, 3, 4, 5, 6, 8}));
   out.push_back(between(decades, {1, 2, 5}));
   for (const int stride : {1, 2, 3, 6}) out.push_back(powers(10, stride, axis));
   return out;
