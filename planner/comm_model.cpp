@@ -59,11 +59,6 @@ CollectiveChoice as_measured(CollectiveChoice c, const AxisLink& a, const Collec
   return c;
 }
 
-/// Whether the profile was measured on links like those of this cluster.
-bool is_measured_here(const Measured& measured, const ClusterSpec& cluster) {
-  return measured.on.gpu == cluster.gpus.front().id && measured.on.fabric == to_string(cluster.fabric) && !cluster.is_mixed();
-}
-
 /// The tuner's link of a group; machines of one GPU have no fabric, but a network that NCCL knows.
 std::optional<NcclLink> link_inside(const ClusterSpec& cluster) {
   const bool is_lone = cluster.gpus_per_node == 1 && cluster.num_gpus() > 1 && !cluster.gpus.front().is_cpu;
@@ -106,12 +101,18 @@ CollectiveChoice CommModel::choose(CollectiveKind kind, Axis axis, Bytes message
   return curve && a.ways > 1 ? as_measured(choice, a, *curve, message) : choice;
 }
 
+bool has_measured_links(const Profile& profile, const ClusterSpec& cluster) {
+  if (!profile.measured || profile.measured->collectives.empty() || cluster.is_mixed()) return false;
+  const MeasuredOn& on = profile.measured->on;
+  return on.gpu == cluster.gpus.front().id && on.fabric == to_string(cluster.fabric);
+}
+
 CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, const Mesh& mesh) {
   CommModel m;
   m.host_link = reached_host_link(cluster, profile);
   m.cpu_optimizer = profile.cpu_optimizer_bandwidth;
   m.nvme = BytesPerSec{std::min(m.host_link.value, profile.nvme_bandwidth.value)};
-  const bool is_measured = profile.measured && is_measured_here(*profile.measured, cluster);
+  const bool is_measured = has_measured_links(profile, cluster);
   if (is_measured) m.measured = profile.measured;
   const LinkCost intra = reached_inside(cluster, profile);
   // The older of the first and the last GPU: a pass over a thousand of them would cost as much as the plan.

@@ -40,6 +40,9 @@ struct CommModel {
   CollectiveChoice choose(CollectiveKind kind, Axis axis, Bytes message) const;
 };
 
+/// Whether the profile holds collectives measured on links like those of this cluster.
+bool has_measured_links(const Profile& profile, const ClusterSpec& cluster);
+
 CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, const Mesh& mesh);
 
 }  // namespace gpuplan

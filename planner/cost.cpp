@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace gpuplan {
 namespace {
@@ -152,13 +153,16 @@ BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConventio
 
 namespace {
 
-void add_measured(CostModel& m, const Profile& profile, ComputeKind compute) {
+void add_measured(CostModel& m, const GpuSpec& gpu, const Profile& profile, ComputeKind compute) {
   if (!profile.measured) return;
   m.measured = profile.measured;
   m.load = profile.measured->load_of(compute.ranks_per_node);
   m.gemm_type = gemm_type_of(compute.dtype);
   m.runs_own_kernels = compute.runs_own_kernels;
   m.sustained = compute.runs_own_kernels ? 1 : std::min(1.0, profile.gemm_efficiency);
+  if (gpu.is_cpu)  // no datasheet: the best measured product is the peak
+    for (const GemmSurface& s : m.load ? std::span(m.load->gemm) : std::span<const GemmSurface>{})
+      if (s.type == m.gemm_type) m.peak = std::max(m.peak, FlopsPerSec{s.rate.value});
   if (const KernelRate* adamw = compute.runs_own_kernels ? find_kernel(m.load, "adamw", Dtype::F32) : nullptr)
     m.own_optimizer = BytesPerSec{adamw->bandwidth.value};
 }
@@ -191,7 +195,7 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   m.dispatch = compute.launches_few ? profile.dispatch_compiled : profile.dispatch_eager;
   m.overlap_slowdown = profile.overlap_slowdown;
   m.peak = rates.datasheet.value > 0 ? rates.datasheet : rates.measured;
-  add_measured(m, profile, compute);
+  add_measured(m, gpu, profile, compute);
   return m;
 }
 

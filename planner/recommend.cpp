@@ -8,6 +8,7 @@
 #include "base/unit_text.h"
 #include "models/ledger.h"
 #include "models/recipe_names.h"
+#include "planner/comm_model.h"
 #include "planner/limits.h"
 
 namespace gpuplan {
@@ -236,6 +237,17 @@ std::string profile_assumption(const EstimateResult& result) {
   return fmt::format("profile {}: measured {} on {}", p.id, p.measured->on.date, p.measured->on.device);
 }
 
+std::string links_assumption(const ClusterSpec& cluster, const Profile& profile) {
+  const std::int64_t ranks = std::min(cluster.num_gpus(), cluster.gpus_per_node);
+  const CollectiveCurve* curve = has_measured_links(profile, cluster) ? profile.measured->curve_of(CollectiveKind::AllReduce, ranks) : nullptr;
+  if (!curve)
+    return fmt::format("links: {}, {:.1f} GB/s bus bandwidth ({})", cluster.fabric_text, cluster.intra.bandwidth.value / 1e9,
+                       cluster.intra.source);
+  const std::string other = curve->num_ranks == ranks ? "" : fmt::format(", taken for {}", ranks);
+  return fmt::format("links: {}, all-reduce of {} ranks measured at {:.3g} GB/s busbw for {}{}", cluster.fabric_text, curve->num_ranks,
+                     curve->bus_bandwidth(curve->most).value / 1e9, format_bytes(curve->most), other);
+}
+
 /// Of the recommended strategy, or the first one: all of a plan have nearly the same products.
 std::string coverage_assumption(const EstimateResult& result) {
   for (const StrategyEstimate& e : result.strategies)
@@ -266,9 +278,7 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
                             r.dataset.epochs, r.dataset.epochs == 1 ? "" : "s"));
   out.push_back(profile_assumption(result));
   if (std::string missing = coverage_assumption(result); !missing.empty()) out.push_back(std::move(missing));
-  if (r.cluster.num_gpus() > 1)
-    out.push_back(fmt::format("links: {}, {:.1f} GB/s bus bandwidth ({})", r.cluster.fabric_text,
-                              r.cluster.intra.bandwidth.value / 1e9, r.cluster.intra.source));
+  if (r.cluster.num_gpus() > 1) out.push_back(links_assumption(r.cluster, result.profile));
   if (r.price_per_gpu_hour)
     out.push_back(fmt::format("price: {} per GPU and hour (given)", format_usd(*r.price_per_gpu_hour)));
   else if (r.cluster.price_per_gpu_hour)

@@ -26,10 +26,10 @@ for wait in 0.3 0.6 0.9 1.2; do
   "${calibrate[@]}" >/dev/null 2>"$folder/err" &
   sleep "$wait"
   kill -9 $! 2>/dev/null && wait $! 2>/dev/null
+  if [[ -e $folder/cpu.yaml ]]; then break; fi  # it was faster
   after=$(num_lines "$journal")
   if ((after < before)); then fail "the journal shrank from $before to $after lines"; fi
   before=$after
-  if [[ -e $folder/cpu.yaml ]]; then break; fi
 done
 sleep 0.5
 if pgrep -f "$gpuplan calibrate-worker" >/dev/null && [[ ! -e $folder/cpu.yaml ]]; then
@@ -47,7 +47,7 @@ twice=$(sed -n '/^samples:/,$p' "$folder/cpu.yaml" | grep -o '"probe":{[^}]*}' |
 if ((twice > 0)); then fail "$twice probes were measured twice"; fi
 
 # What was measured is what an estimate rests on, from the file and from the folder.
-plan=(estimate --model smollm-135m --full --framework native --gpus 1xcpu --seq-len 256 --strategy single)
+plan=(estimate --model smollm2-135m --full --framework native --gpus 1xcpu --seq-len 256 --strategy single)
 "$gpuplan" "${plan[@]}" --profile "$folder/cpu.yaml" >"$folder/out" 2>&1
 grep -q 'profile cpu-.*: measured 20' "$folder/out" || fail "the estimate does not name the profile: $(cat "$folder/out")"
 grep -q 'GEMM shapes extrapolated' "$folder/out" || fail "nothing says that no GEMM was measured"
