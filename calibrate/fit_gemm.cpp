@@ -11,7 +11,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::size_t kLeastShapes = 8;
+constexpr std::size_t kLeastShapes = 8, kLeastThin = 16;
 constexpr double kLeastFlopsRange = 4;  // most over least: fewer say nothing of how time grows
 
 struct Tile {
@@ -85,7 +85,7 @@ bool is_telling(std::span<const Sample> samples, std::size_t num_shapes) {
   return num_shapes >= kLeastShapes && flops(*most) >= kLeastFlopsRange * flops(*least);
 }
 
-/// `frame` says type, layout, batchedness and units.
+/// `frame` says type, layout, regime and units.
 std::optional<GemmSurface> fit_surface(GemmSurface frame, const std::vector<Sample>& samples, DeviceKind kind) {
   std::vector<decltype(key_of({}))> keys;
   for (const Sample& s : samples) keys.push_back(key_of(s.probe.shape));
@@ -108,21 +108,37 @@ std::optional<GemmSurface> fit_surface(GemmSurface frame, const std::vector<Samp
   return surface;
 }
 
+using Case = std::tuple<GemmType, GemmLayout, GemmRegime>;
+
+/// Samples of each surface. On a GPU tiles shrink with thin products and one surface holds for all; CPU libraries treat them each in
+/// its own way. Those too few for a surface of their own belong to the wide ones.
+std::map<Case, std::vector<Sample>> cases_of(std::span<const Sample> samples, std::int64_t num_ranks, DeviceKind kind) {
+  std::map<Case, std::vector<Sample>> cases;
+  for (const Sample& s : samples)
+    if (is_usable(s, ProbeFamily::Gemm) && s.probe.num_ranks == num_ranks)
+      cases[{s.probe.type, s.probe.layout, regime_of(s.probe.shape)}].push_back(s);
+  std::map<Case, std::vector<Sample>> out;
+  for (auto& [key, own] : cases) {
+    const auto [type, layout, regime] = key;
+    const bool is_thin = regime != GemmRegime::Wide && regime != GemmRegime::Batched;
+    const bool joins = is_thin && (kind == DeviceKind::Cuda || own.size() < kLeastThin);
+    auto& into = out[{type, layout, joins ? GemmRegime::Wide : regime}];
+    into.insert(into.end(), own.begin(), own.end());
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<GemmSurface> fit_gemm_surfaces(std::span<const Sample> samples, std::int64_t num_ranks, const FitDevice& device) {
-  std::map<std::tuple<GemmType, GemmLayout, bool>, std::vector<Sample>> cases;
-  for (const Sample& s : samples)
-    if (is_usable(s, ProbeFamily::Gemm) && s.probe.num_ranks == num_ranks)
-      cases[{s.probe.type, s.probe.layout, s.probe.shape.batch > 1}].push_back(s);
   std::vector<GemmSurface> surfaces;
-  for (auto& [kind, own] : cases) {
+  for (auto& [kind, own] : cases_of(samples, num_ranks, device.kind)) {
     // The order of measuring must not show in the result.
     std::sort(own.begin(), own.end(), [](const Sample& a, const Sample& b) {
       return std::tuple(key_of(a.probe.shape), a.median) < std::tuple(key_of(b.probe.shape), b.median);
     });
-    const auto [type, layout, is_batched] = kind;
-    const GemmSurface frame{.type = type, .layout = layout, .is_batched = is_batched, .num_units = device.num_units};
+    const auto [type, layout, regime] = kind;
+    const GemmSurface frame{.type = type, .layout = layout, .regime = regime, .num_units = device.num_units};
     if (auto surface = fit_surface(frame, own, device.kind)) surfaces.push_back(*std::move(surface));
   }
   return surfaces;

@@ -3,9 +3,14 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <string>
+
+#include "base/error.h"
 
 namespace gpuplan {
 namespace {
+
+constexpr std::array<std::string_view, kGemmRegimes.size()> kRegimeNames{"wide", "thin-m", "thin-n", "thin-k", "batched"};
 
 constexpr std::int64_t kSmallestTile = 16;       // rows or columns of the smallest kernels
 constexpr std::int64_t kSplitDepth = 512;        // least k of a part when k is split
@@ -72,6 +77,22 @@ Seconds GemmSurface::time(const GemmShape& s) const {
   const double compute = flops / rate.value * wave(*this, s) * short_dimensions(*this, s) * caches(*this, s) * rows(*this, s);
   const double memory = double((bytes_of_one(type, s) * s.batch).count) / bandwidth.value;
   return {launch.value + std::max(compute, memory) + exposed.value * std::min(compute, memory)};
+}
+
+GemmRegime regime_of(const GemmShape& s) {
+  if (s.batch > 1) return GemmRegime::Batched;
+  const std::int64_t thinnest = std::min({s.m, s.n, s.k});
+  if (thinnest > kThinGemm) return GemmRegime::Wide;
+  return thinnest == s.n ? GemmRegime::ThinN : thinnest == s.k ? GemmRegime::ThinK : GemmRegime::ThinM;
+}
+
+std::string_view to_string(GemmRegime regime) { return kRegimeNames[std::size_t(regime)]; }
+
+GemmRegime parse_gemm_regime(std::string_view text, std::string_view where) {
+  for (const GemmRegime regime : kGemmRegimes)
+    if (to_string(regime) == text) return regime;
+  throw InputError(std::string(where), "unknown kind of product '" + std::string(text) + "'",
+                   "use wide, thin-m, thin-n, thin-k or batched");
 }
 
 }  // namespace gpuplan

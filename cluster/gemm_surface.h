@@ -16,6 +16,16 @@ struct GemmShape {
   std::int64_t m{}, n{}, k{}, batch = 1;
 };
 
+/// Products that libraries multiply in different ways. Thin: one dimension of at most kThinGemm, as adapters and few tokens have;
+/// the thinnest decides (n before k before m). Batched: attention's products.
+enum class GemmRegime : std::uint8_t { Wide, ThinM, ThinN, ThinK, Batched };
+inline constexpr std::array kGemmRegimes{GemmRegime::Wide, GemmRegime::ThinM, GemmRegime::ThinN, GemmRegime::ThinK, GemmRegime::Batched};
+inline constexpr std::int64_t kThinGemm = 64;
+GemmRegime regime_of(const GemmShape& shape);
+std::string_view to_string(GemmRegime regime);  // "wide", "thin-m", "thin-n", "thin-k", "batched"
+/// Throws InputError naming `where`.
+GemmRegime parse_gemm_regime(std::string_view text, std::string_view where);
+
 /// Of measured shapes, inclusive.
 struct GemmRange {
   GemmShape least, most;
@@ -54,7 +64,7 @@ struct Fitted {
 struct GemmSurface {
   GemmType type{};
   GemmLayout layout{};
-  bool is_batched = false;         // batch > 1: attention's products, fitted on their own
+  GemmRegime regime{};             // of the products it was fitted to
   Fitted rate;                     // FLOP/s
   Fitted bandwidth;                // B/s
   Fitted launch;                   // s

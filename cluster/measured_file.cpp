@@ -22,6 +22,7 @@ class FieldWriter {
   void operator()(const char* key, const std::string& v) { add(key, quoted(v)); }
   void operator()(const char* key, GemmType v) { add(key, std::string(to_string(v))); }
   void operator()(const char* key, GemmLayout v) { add(key, std::string(to_string(v))); }
+  void operator()(const char* key, GemmRegime v) { add(key, std::string(to_string(v))); }
   void operator()(const char* key, CollectiveKind v) { add(key, std::string(to_string(v))); }
   void operator()(const char* key, RankScope v) { add(key, std::string(to_string(v))); }
   void operator()(const char* key, Dtype v) { add(key, std::string(to_string(v))); }
@@ -47,6 +48,7 @@ class FieldReader {
   void operator()(const char* key, std::string& v) { v = fields_.text(key); }
   void operator()(const char* key, GemmType& v) { parse(key, v, parse_gemm_type); }
   void operator()(const char* key, GemmLayout& v) { parse(key, v, parse_gemm_layout); }
+  void operator()(const char* key, GemmRegime& v) { parse(key, v, parse_gemm_regime); }
   void operator()(const char* key, CollectiveKind& v) { parse(key, v, parse_collective_kind); }
   void operator()(const char* key, RankScope& v) { parse(key, v, parse_rank_scope); }
   void operator()(const char* key, Dtype& v) { parse(key, v, parse_dtype); }
@@ -85,7 +87,7 @@ template <class Fields, class Surface>
 void list_surface(Fields& f, Surface& s) {
   f("type", s.type);
   f("layout", s.layout);
-  f("is_batched", s.is_batched);
+  f("regime", s.regime);
   for (const GemmParameter& parameter : kGemmParameters) f(parameter.name.data(), s.*parameter.member);
   f("tile_m", s.tile_m);
   f("tile_n", s.tile_n);

@@ -82,11 +82,17 @@ GemmShape shape_of(const LayerOp& op) {
 
 const GemmSurface* CostModel::surface_of(const LayerOp& op) const {
   if (!load) return nullptr;
-  const bool is_batched = op.cost == CostClass::BatchedGemm, is_fp8 = op.weight != 0xff && gemm_fp8.value > 0;
-  const GemmType wanted = is_fp8 && !is_batched ? GemmType::F8 : gemm_type;
+  const GemmRegime regime = op.cost == CostClass::BatchedGemm ? GemmRegime::Batched : regime_of(shape_of(op));
+  const bool is_fp8 = op.weight != 0xff && gemm_fp8.value > 0;
+  const GemmType wanted = is_fp8 && regime != GemmRegime::Batched ? GemmType::F8 : gemm_type;
+  // Better another layout's surface of this regime than none, and a wide one than none for a thin product.
+  const auto nearness = [&](const GemmSurface& s) {
+    const int same_regime = s.regime == regime ? 4 : regime != GemmRegime::Batched && s.regime == GemmRegime::Wide ? 2 : 0;
+    return same_regime == 0 ? 0 : same_regime + (s.layout == op.layout ? 1 : 0);
+  };
   const GemmSurface* best = nullptr;
   for (const GemmSurface& s : load->gemm)
-    if (s.type == wanted && s.is_batched == is_batched && (!best || s.layout == op.layout)) best = &s;
+    if (s.type == wanted && nearness(s) > (best ? nearness(*best) : 0)) best = &s;
   return best;
 }
 

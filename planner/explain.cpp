@@ -219,7 +219,7 @@ void add_measured(ExplainSection& s, const EstimateRequest& r, const EstimateRes
                      missing.empty() ? "all within the measured range" : missing});
   if (const MachineLoad* load = p.measured->load_of(std::min(chosen.num_gpus_used, r.cluster.gpus_per_node)))
     for (const GemmSurface& g : load->gemm)
-      s.lines.push_back({fmt::format("{}{} {}", to_string(g.type), g.is_batched ? " batched" : "", to_string(g.layout)),
+      s.lines.push_back({fmt::format("{} {} {}", to_string(g.type), to_string(g.regime), to_string(g.layout)),
                          fmt::format("at most {:.4g} TFLOP/s", g.rate.value / 1e12), fmt::format("{}: {}", source, held_out(g.quality))});
   for (const CollectiveCurve& c : p.measured->collectives)
     s.lines.push_back({fmt::format("{} of {} ranks", to_string(c.kind), c.num_ranks),

@@ -105,8 +105,11 @@ struct Series {
   }
   bool fits(const GemmShape& shape, double more = 1) const {
     const Probe asked = probe(shape);
+    if (type == GemmType::F8 && !fits_fp8(shape)) return false;
     return asked.flops() <= more * limits.most_flops(type) && asked.traffic() <= limits.most_operands();
   }
+  /// cuBLASLt's fp8 kernels take rows of whole 16 bytes.
+  static bool fits_fp8(const GemmShape& s) { return s.batch == 1 && s.m % 16 == 0 && s.n % 16 == 0 && s.k % 16 == 0; }
   Walk start() const { return {0.5 + 0.31 * double(layout), 0.5 + 0.17 * double(type) + 0.23 * double(layout)}; }
 };
 
@@ -131,6 +134,24 @@ std::vector<Probe> linear_probes(const std::vector<Linear>& linears, std::int64_
   for (std::int64_t i = 0; i < num_probes && !usable.empty(); ++i, walk.step()) {
     const Linear& linear = at_share(usable, walk.u);
     add_new(probes, series.probe(shape_of(linear, at_share(allowed_tokens(linear, series), walk.v), series.layout)));
+  }
+  return probes;
+}
+
+/// Products with one thin dimension: what adapters and few tokens give, and more of them than the catalogue's linears hold, as
+/// libraries treat each kind in its own way.
+std::vector<Probe> thin_probes(GemmRegime regime, std::int64_t num_probes, const Series& series) {
+  const std::vector<std::int64_t> widths{96,  128,  192,  256,  384,  512,  576,  768,  896,  1024,
+                                         1536, 2048, 2560, 3072, 3584, 4096, 5120, 5632, 8192, 14336};
+  constexpr std::array<std::int64_t, 4> kThin{16, 8, 64, 32};
+  std::vector<Probe> probes;
+  Walk walk = series.start();
+  for (std::int64_t i = 0; i < 4 * num_probes && std::ssize(probes) < num_probes; ++i, walk.step()) {
+    const std::int64_t thin = kThin[std::size_t(i) % kThin.size()], one = at_share(widths, walk.u), other = at_share(widths, walk.v);
+    const GemmShape shape = regime == GemmRegime::ThinM   ? GemmShape{thin, one, other}
+                            : regime == GemmRegime::ThinN ? GemmShape{one, thin, other}
+                                                          : GemmShape{one, other, thin};
+    if (series.fits(shape)) add_new(probes, series.probe(shape));
   }
   return probes;
 }
@@ -174,11 +195,14 @@ std::vector<Probe> gemm_design(const ProbeLimits& limits) {
   std::vector<std::vector<Probe>> all;
   for (const GemmType type : limits.facts.gemm_types)
     for (const GemmLayout layout : kGemmLayouts) {
+      if (type == GemmType::F8 && layout != GemmLayout::Forward) continue;  // before sm_100 fp8 kernels take this layout alone
       const Series series{limits, type, layout};
       std::vector<Probe> list = limits.is_quick ? std::vector<Probe>{} : anchor(series);
-      const auto rest = interleave({linear_probes(layers, limits.pick(26, 6), series), linear_probes(tiny, limits.pick(14, 3), series),
+      const auto rest = interleave({linear_probes(layers, limits.pick(32, 6), series), linear_probes(tiny, limits.pick(14, 3), series),
                                     linear_probes(adapters, limits.pick(9, 2), series), linear_probes(heads, limits.pick(4, 1), series),
-                                    batched_probes(limits.pick(16, 4), series)});
+                                    batched_probes(limits.pick(16, 4), series), thin_probes(GemmRegime::ThinM, limits.pick(18, 2), series),
+                                    thin_probes(GemmRegime::ThinN, limits.pick(18, 2), series),
+                                    thin_probes(GemmRegime::ThinK, limits.pick(22, 2), series)});
       for (const Probe& probe : rest) add_new(list, probe);
       all.push_back(std::move(list));
     }

@@ -27,7 +27,7 @@ std::string key_of(const GemmParameter& parameter) {
 }
 
 Json surface_json(const GemmSurface& s) {
-  Json out{{"type", to_string(s.type)}, {"layout", to_string(s.layout)}, {"is_batched", s.is_batched}};
+  Json out{{"type", to_string(s.type)}, {"layout", to_string(s.layout)}, {"regime", to_string(s.regime)}};
   for (const GemmParameter& parameter : kGemmParameters) out[key_of(parameter)] = fitted_json(s.*parameter.member);
   out["tile_m"] = s.tile_m;
   out["tile_n"] = s.tile_n;

@@ -5,7 +5,7 @@
 namespace gpuplan {
 
 std::string gemm_name(const GemmSurface& surface) {
-  return fmt::format("{} {} GEMM{}", to_string(surface.type), to_string(surface.layout), surface.is_batched ? ", batched" : "");
+  return fmt::format("{} {} GEMM, {}", to_string(surface.type), to_string(surface.layout), to_string(surface.regime));
 }
 
 std::string kernel_name(const KernelRate& rate) { return fmt::format("{} {}", rate.kernel, to_string(rate.dtype)); }

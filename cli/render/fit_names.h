@@ -7,7 +7,7 @@
 
 namespace gpuplan {
 
-std::string gemm_name(const GemmSurface& surface);             // "bf16 weight-gradient GEMM, batched"
+std::string gemm_name(const GemmSurface& surface);             // "bf16 weight-gradient GEMM, thin-k"
 std::string kernel_name(const KernelRate& rate);               // "rms-norm bf16"
 std::string attention_name(const AttentionRate& rate);         // "flash attention bf16, head size 128"
 std::string collective_name(const CollectiveCurve& curve);     // "all-reduce of 4 ranks", "send of 2 ranks, in pairs"

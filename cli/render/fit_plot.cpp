@@ -74,7 +74,7 @@ FitPlot gemm_plot(const GemmSurface& surface, std::int64_t num_ranks, const std:
                .points = {}, .curve = {}, .style = CurveStyle::Marks};
   const auto is_of = [&](const Probe& p) {
     return p.family == ProbeFamily::Gemm && p.num_ranks == num_ranks && p.type == surface.type && p.layout == surface.layout &&
-           (p.shape.batch > 1) == surface.is_batched;
+           regime_of(p.shape) == surface.regime;
   };
   add_points(plot, {is_of, [](const Probe& p) { return p.flops(); }, [&](const Probe& p) { return surface.time(p.shape); }}, samples,
              surface.quality);

@@ -55,7 +55,7 @@ FlopsPerSec rate_at(const GemmSurface& surface, std::int64_t edge) {
 
 const GemmSurface* find_surface(const MachineLoad& load, GemmType type) {
   for (const GemmSurface& s : load.gemm)
-    if (s.type == type && s.layout == GemmLayout::Forward && !s.is_batched) return &s;
+    if (s.type == type && s.layout == GemmLayout::Forward && s.regime == GemmRegime::Wide) return &s;
   return nullptr;
 }
 

@@ -24,12 +24,14 @@ GemmSurface cpu_truth() {
           .spill_loss = {0.2}, .tail_loss = {0.05}, .ragged_loss = {0.1}, .stride_loss = {0.15}, .tile_m = 32, .tile_n = 32};
 }
 
+/// Of the CPU's truth wide products alone: thin ones have surfaces of their own there.
 std::vector<Sample> samples_of(const GemmSurface& truth, const Noise& noise) {
   std::vector<Sample> samples;
   NoisyClock clock(noise);
-  for (const std::int64_t m : {64, 256, 1000, 2048, 8192})
-    for (const std::int64_t n : {16, 384, 1376, 2048, 4096, 8192})
-      for (const std::int64_t k : {16, 256, 1000, 2048, 8192}) {
+  const std::int64_t thin = truth.type == GemmType::F32 ? 72 : 16;
+  for (const std::int64_t m : {std::max<std::int64_t>(64, thin), std::int64_t(256), std::int64_t(1000), std::int64_t(2048), std::int64_t(8192)})
+    for (const std::int64_t n : {thin, std::int64_t(384), std::int64_t(1376), std::int64_t(2048), std::int64_t(4096), std::int64_t(8192)})
+      for (const std::int64_t k : {thin, std::int64_t(256), std::int64_t(1000), std::int64_t(2048), std::int64_t(8192)}) {
         const Probe probe{.family = ProbeFamily::Gemm, .type = truth.type, .layout = truth.layout, .shape = {m, n, k}};
         samples.push_back(sample_of(probe, truth.time(probe.shape).value, clock));
       }
@@ -99,6 +101,24 @@ TEST_CASE("what samples do not determine stays harmless and has a wide interval"
   CHECK(surfaces[0].tail_loss.value < 0.05);
   CHECK(surfaces[0].tail_loss.low == 0);
   CHECK(surfaces[0].tail_loss.high > 10 * surfaces[0].tail_loss.value);
+}
+
+TEST_CASE("on a CPU thin products have surfaces of their own, where there are enough; on a GPU one surface holds for all") {
+  std::vector<Sample> samples = samples_of(cpu_truth(), {});
+  for (const std::int64_t n : {96, 384, 1376, 4096})
+    for (const std::int64_t m : {128, 1000, 2048, 8192}) {
+      const Probe probe{.family = ProbeFamily::Gemm, .type = GemmType::F32, .layout = GemmLayout::InputGradient, .shape = {m, n, 16}};
+      NoisyClock clock({});
+      samples.push_back(sample_of(probe, cpu_truth().time(probe.shape).value, clock));
+    }
+  const auto cpu = fit_gemm_surfaces(samples, 1, {DeviceKind::Cpu, 1});
+  REQUIRE(cpu.size() == 2);
+  CHECK(cpu[0].regime == GemmRegime::Wide);
+  CHECK(cpu[1].regime == GemmRegime::ThinK);
+  CHECK(cpu[1].range.most.k == 16);
+  CHECK(fit_gemm_surfaces(samples, 1, {DeviceKind::Cuda, 132}).size() == 1);
+  samples.pop_back();
+  CHECK(fit_gemm_surfaces(samples, 1, {DeviceKind::Cpu, 1}).size() == 1);  // too few
 }
 
 TEST_CASE("too little gives no surface") {
