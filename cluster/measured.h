@@ -63,6 +63,10 @@ struct MachineLoad {
   std::vector<GemmSurface> gemm;
   std::vector<KernelRate> kernels;
   std::vector<AttentionRate> attention;
+
+  /// The surface for a product: better another layout's of its regime than none, and a wide one than none for a thin product.
+  /// nullptr when there is none.
+  const GemmSurface* surface_of(GemmType type, GemmLayout layout, GemmRegime regime) const;
 };
 
 }  // namespace gpuplan

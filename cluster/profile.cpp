@@ -272,6 +272,17 @@ const MachineLoad* Measured::load_of(std::int64_t num_ranks) const {
   return best;
 }
 
+const GemmSurface* MachineLoad::surface_of(GemmType type, GemmLayout layout, GemmRegime regime) const {
+  const auto nearness = [&](const GemmSurface& s) {
+    const bool may_stand_in = s.regime == GemmRegime::Wide && regime != GemmRegime::Batched;
+    return s.type != type ? 0 : s.regime == regime ? 4 + int(s.layout == layout) : may_stand_in ? 2 + int(s.layout == layout) : 0;
+  };
+  const GemmSurface* best = nullptr;
+  for (const GemmSurface& s : gemm)
+    if (nearness(s) > (best ? nearness(*best) : 0)) best = &s;
+  return best;
+}
+
 const CollectiveCurve* Measured::curve_of(CollectiveKind kind, std::int64_t num_ranks) const {
   const CollectiveCurve* best = nullptr;
   for (const CollectiveCurve& curve : collectives) {

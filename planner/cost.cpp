@@ -85,15 +85,7 @@ const GemmSurface* CostModel::surface_of(const LayerOp& op) const {
   const GemmRegime regime = op.cost == CostClass::BatchedGemm ? GemmRegime::Batched : regime_of(shape_of(op));
   const bool is_fp8 = op.weight != 0xff && gemm_fp8.value > 0;
   const GemmType wanted = is_fp8 && regime != GemmRegime::Batched ? GemmType::F8 : gemm_type;
-  // Better another layout's surface of this regime than none, and a wide one than none for a thin product.
-  const auto nearness = [&](const GemmSurface& s) {
-    const int same_regime = s.regime == regime ? 4 : regime != GemmRegime::Batched && s.regime == GemmRegime::Wide ? 2 : 0;
-    return same_regime == 0 ? 0 : same_regime + (s.layout == op.layout ? 1 : 0);
-  };
-  const GemmSurface* best = nullptr;
-  for (const GemmSurface& s : load->gemm)
-    if (s.type == wanted && nearness(s) > (best ? nearness(*best) : 0)) best = &s;
-  return best;
+  return load->surface_of(wanted, op.layout, regime);
 }
 
 /// Ops that stand for several products of one shape (experts, chunks, a fused loss) take as many times longer.

@@ -4,8 +4,17 @@
 
 namespace gpuplan {
 
+namespace {
+
+/// Of products with a surface of their own.
+std::string regime_suffix(GemmRegime regime) {
+  return regime == GemmRegime::Wide ? "" : fmt::format(", {}", to_string(regime));
+}
+
+}  // namespace
+
 std::string gemm_name(const GemmSurface& surface) {
-  return fmt::format("{} {} GEMM, {}", to_string(surface.type), to_string(surface.layout), to_string(surface.regime));
+  return fmt::format("{} {} GEMM{}", to_string(surface.type), to_string(surface.layout), regime_suffix(surface.regime));
 }
 
 std::string kernel_name(const KernelRate& rate) { return fmt::format("{} {}", rate.kernel, to_string(rate.dtype)); }

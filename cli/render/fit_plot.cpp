@@ -68,13 +68,14 @@ void add_line(FitPlot& plot, double least, double most, double work_per_size, co
   }
 }
 
-FitPlot gemm_plot(const GemmSurface& surface, std::int64_t num_ranks, const std::vector<Sample>& samples) {
+FitPlot gemm_plot(const GemmSurface& surface, const MachineLoad& load, const std::vector<Sample>& samples) {
+  const std::int64_t num_ranks = load.num_ranks;
   FitPlot plot{.title = gemm_name(surface) + ranks_suffix(num_ranks), .x_label = "size of the product", .y_label = "rate",
                .note = quality_text(surface.quality), .x_unit = PlotUnit::FlopCount, .y_unit = PlotUnit::FlopRate,
                .points = {}, .curve = {}, .style = CurveStyle::Marks};
   const auto is_of = [&](const Probe& p) {
-    return p.family == ProbeFamily::Gemm && p.num_ranks == num_ranks && p.type == surface.type && p.layout == surface.layout &&
-           regime_of(p.shape) == surface.regime;
+    return p.family == ProbeFamily::Gemm && p.num_ranks == num_ranks && p.layout == surface.layout &&
+           load.surface_of(p.type, p.layout, regime_of(p.shape)) == &surface;
   };
   add_points(plot, {is_of, [](const Probe& p) { return p.flops(); }, [&](const Probe& p) { return surface.time(p.shape); }}, samples,
              surface.quality);
@@ -133,7 +134,7 @@ std::vector<FitPlot> fit_plots(const Profile& profile) {
   if (!profile.measured) return out;
   const std::vector<Sample> samples = samples_of(profile);
   for (const MachineLoad& load : profile.measured->loads) {
-    for (const GemmSurface& surface : load.gemm) out.push_back(gemm_plot(surface, load.num_ranks, samples));
+    for (const GemmSurface& surface : load.gemm) out.push_back(gemm_plot(surface, load, samples));
     for (const KernelRate& rate : load.kernels) out.push_back(kernel_plot(rate, load.num_ranks, samples));
     for (const AttentionRate& rate : load.attention) out.push_back(attention_plot(rate, load.num_ranks, samples));
   }

@@ -57,7 +57,7 @@ void add_quality_cells(std::vector<Cell>& row, const FitQuality& q) {
   row.push_back({q.num_outliers == 0 ? fmt::format("{}", q.num_points) : fmt::format("{} ({} out)", q.num_points, q.num_outliers)});
 }
 
-std::string layout_text(const GemmSurface& s) { return fmt::format("{}, {}", to_string(s.layout), to_string(s.regime)); }
+std::string layout_text(const GemmSurface& s) { return fmt::format("{}{}", to_string(s.layout), s.regime == GemmRegime::Wide ? std::string() : fmt::format(", {}", to_string(s.regime))); }
 
 std::string scalar_text(const ScalarFit& s) { return number_text({s.name, unit_of(s), {}, s.value}); }
 
