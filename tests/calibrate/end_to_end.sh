@@ -9,6 +9,7 @@ trap 'rm -rf -- "$folder"' EXIT
 export GPUPLAN_PROFILE_DIR=$folder/profiles
 journal=$GPUPLAN_PROFILE_DIR/journals/cpu.jsonl
 failed=0
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0  # oneDNN and OpenMP keep memory to the end of a worker
 
 fail() { echo "FAILED: $*"; failed=1; }
 num_lines() { if [[ -e $1 ]]; then wc -l <"$1"; else echo 0; fi; }
