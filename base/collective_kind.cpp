@@ -1,9 +1,6 @@
 #include "base/collective_kind.h"
 
-#include <string>
-
-#include "base/error.h"
-#include "base/names.h"
+#include "base/named_values.h"
 
 namespace gpuplan {
 namespace {
@@ -15,11 +12,7 @@ constexpr std::array<std::string_view, 5> kNames{"all-gather", "reduce-scatter",
 std::string_view to_string(CollectiveKind kind) { return kNames[std::size_t(kind)]; }
 
 CollectiveKind parse_collective_kind(std::string_view text, std::string_view where) {
-  for (const CollectiveKind kind : kCollectiveKinds)
-    if (to_string(kind) == text) return kind;
-  const std::vector<std::string> known(kNames.begin(), kNames.end());
-  throw InputError(std::string(where), "unknown collective '" + std::string(text) + "'",
-                   did_you_mean(text, known, "use all-gather, reduce-scatter, all-reduce, broadcast or send"));
+  return parse_named(kCollectiveKinds, text, where, "collective");
 }
 
 double bus_factor(CollectiveKind kind, std::int64_t num_ranks) {

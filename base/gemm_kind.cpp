@@ -1,9 +1,6 @@
 #include "base/gemm_kind.h"
 
-#include <string>
-
-#include "base/error.h"
-#include "base/names.h"
+#include "base/named_values.h"
 
 namespace gpuplan {
 namespace {
@@ -25,19 +22,11 @@ std::string_view to_string(GemmLayout layout) { return kLayouts[std::size_t(layo
 Dtype operand_dtype(GemmType type) { return kTypes[std::size_t(type)].operands; }
 
 GemmType parse_gemm_type(std::string_view text, std::string_view where) {
-  for (const TypeRow& row : kTypes)
-    if (row.name == text) return row.type;
-  std::vector<std::string> known;
-  for (const TypeRow& row : kTypes) known.emplace_back(row.name);
-  throw InputError(std::string(where), "unknown GEMM type '" + std::string(text) + "'",
-                   did_you_mean(text, known, "use fp32, tf32, bf16, fp16 or fp8"));
+  return parse_named(kGemmTypes, text, where, "GEMM type");
 }
 
 GemmLayout parse_gemm_layout(std::string_view text, std::string_view where) {
-  for (const GemmLayout layout : kGemmLayouts)
-    if (to_string(layout) == text) return layout;
-  throw InputError(std::string(where), "unknown GEMM layout '" + std::string(text) + "'",
-                   "use forward, input-gradient or weight-gradient");
+  return parse_named(kGemmLayouts, text, where, "GEMM layout");
 }
 
 }  // namespace gpuplan

@@ -4,8 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
-#include "base/names.h"
+#include "base/named_values.h"
 #include "device/nf4.h"
 
 namespace gpuplan {
@@ -75,11 +74,7 @@ Bytes attention_traffic(const AttentionProblem& problem) {
 
 std::string_view to_string(ProbeFamily family) { return kFamilies[std::size_t(family)]; }
 ProbeFamily parse_probe_family(std::string_view text, std::string_view where) {
-  for (std::size_t i = 0; i < kFamilies.size(); ++i)
-    if (kFamilies[i] == text) return ProbeFamily(i);
-  const std::vector<std::string> known(kFamilies.begin(), kFamilies.end());
-  throw InputError(std::string(where), "unknown probes '" + std::string(text) + "'",
-                   did_you_mean(text, known, "known: gemm, attention, memory, dispatch, copy, overhead, nccl, overlap"));
+  return parse_named(kProbeFamilies, text, where, "probes");
 }
 
 std::string_view to_string(MemoryKernel kernel) { return kKernels[std::size_t(kernel)]; }

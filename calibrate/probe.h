@@ -2,6 +2,7 @@
 // resumed runs and two profiles can be compared.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ namespace gpuplan {
 
 /// Families of probes, as `--only` names them.
 enum class ProbeFamily : std::uint8_t { Gemm, Attention, Memory, Dispatch, Copy, Overhead, Collective, Overlap };
+inline constexpr std::array kProbeFamilies{ProbeFamily::Gemm,     ProbeFamily::Attention, ProbeFamily::Memory,     ProbeFamily::Dispatch,
+                                           ProbeFamily::Copy,     ProbeFamily::Overhead,  ProbeFamily::Collective, ProbeFamily::Overlap};
 std::string_view to_string(ProbeFamily family);  // "gemm", "attention", "memory", "dispatch", "copy", "overhead", "nccl", "overlap"
 /// Throws InputError naming `where`, with the nearest.
 ProbeFamily parse_probe_family(std::string_view text, std::string_view where);

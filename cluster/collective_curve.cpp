@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
 
 #include "base/error.h"
-#include "base/names.h"
+#include "base/named_values.h"
 
 namespace gpuplan {
 namespace {
@@ -22,11 +21,7 @@ Seconds line(const CurveSegment& segment, Bytes message) {
 std::string_view to_string(RankScope scope) { return kScopeNames[std::size_t(scope)]; }
 
 RankScope parse_rank_scope(std::string_view text, std::string_view where) {
-  for (const RankScope scope : kScopes)
-    if (to_string(scope) == text) return scope;
-  const std::vector<std::string> known(kScopeNames.begin(), kScopeNames.end());
-  throw InputError(std::string(where), "unknown group of ranks '" + std::string(text) + "'",
-                   did_you_mean(text, known, "use all, node or pair"));
+  return parse_named(kScopes, text, where, "group of ranks");
 }
 
 const CurveSegment& CollectiveCurve::segment(Bytes message) const {

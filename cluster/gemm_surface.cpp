@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <string>
 
-#include "base/error.h"
+#include "base/named_values.h"
 
 namespace gpuplan {
 namespace {
@@ -89,10 +88,7 @@ GemmRegime regime_of(const GemmShape& s) {
 std::string_view to_string(GemmRegime regime) { return kRegimeNames[std::size_t(regime)]; }
 
 GemmRegime parse_gemm_regime(std::string_view text, std::string_view where) {
-  for (const GemmRegime regime : kGemmRegimes)
-    if (to_string(regime) == text) return regime;
-  throw InputError(std::string(where), "unknown kind of product '" + std::string(text) + "'",
-                   "use wide, thin-m, thin-n, thin-k or batched");
+  return parse_named(kGemmRegimes, text, where, "kind of product");
 }
 
 }  // namespace gpuplan

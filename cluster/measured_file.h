@@ -13,6 +13,7 @@ namespace gpuplan {
 constexpr std::int64_t kProfileSchema = 1;
 
 /// Nothing when the file has no `measured_on`. Problems are noted in `top`.
+std::optional<MeasuredOn> read_machine(YamlFields& top);
 std::optional<Measured> read_measured(YamlFields& top);
 
 /// YAML, ending in a line break.

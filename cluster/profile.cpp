@@ -245,6 +245,16 @@ Profile load_profile(const std::filesystem::path& path) {
   return profile;
 }
 
+ProfileHead read_profile_head(const std::filesystem::path& path) {
+  std::string text = read_file(path);
+  for (const char* const block : {"\nloads:", "\ncollectives:", "\nscalars:", "\nsamples:"})
+    text.resize(std::min(text.size(), text.find(block)));
+  YamlFile file = YamlFile::parse(text + "\n", path.string());
+  ProfileHead head{.id = file.top().optional_text("id").value_or(""), .on = read_machine(file.top())};
+  file.finish();
+  return head;
+}
+
 std::string profile_text(const ProfileDraft& draft) {
   std::string out = fmt::format("schema_version: {}\nid: {}\ntitle: {}\nbased_on: {}\nvalues:{}\n", kProfileSchema,
                                 quoted(draft.id), quoted(draft.title), draft.based_on, draft.values.empty() ? " {}" : "");

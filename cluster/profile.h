@@ -87,6 +87,13 @@ std::vector<Profile> shipped_profiles();
 /// A profile from a file, as `calibrate` writes it. Throws InputError listing every problem with its line.
 Profile load_profile(const std::filesystem::path& path);
 
+/// What says whether a profile is for a machine; read without its fits and samples. Throws InputError.
+struct ProfileHead {
+  std::string id;
+  std::optional<MeasuredOn> on;  // of calibrations
+};
+ProfileHead read_profile_head(const std::filesystem::path& path);
+
 /// What `calibrate` found: numbers of the table above, over a class of the shipped profile.
 struct ProfileDraft {
   std::string id, title, based_on;

@@ -15,14 +15,63 @@ namespace {
 
 constexpr double kMemoryTolerance = 0.1;  // of a GPU's memory: ECC and the driver change it, another product differs by more
 
-std::string date_of(const StoredProfile& stored) {
-  return stored.profile && stored.profile->measured ? stored.profile->measured->on.date : "";
+/// Later days first; ids of one day end in the time, so the later one first too.
+bool is_newer(const MeasuredOn* a, const std::string& id_a, const MeasuredOn* b, const std::string& id_b) {
+  const std::string none, &day_a = a ? a->date : none, &day_b = b ? b->date : none;
+  return day_a != day_b ? day_a > day_b : id_a > id_b;
 }
+
+const MeasuredOn* machine_of(const StoredProfile& stored) {
+  return stored.profile && stored.profile->measured ? &stored.profile->measured->on : nullptr;
+}
+
+/// The first line of a problem; `profiles show` tells all.
+std::string not_used(const std::filesystem::path& file, const std::string& problem) {
+  return fmt::format("profile {} is not used: {}", file.string(), split(problem, '\n').front());
+}
+
+std::string id_of(const StoredProfile& stored) { return stored.profile ? stored.profile->id : stored.file.stem().string(); }
 
 StoredProfile read_stored(const std::filesystem::path& file) {
   try {
     return {.file = file, .profile = std::make_shared<Profile>(load_profile(file))};
   } catch (const InputError& error) { return {.file = file, .problem = error.what()}; }
+}
+
+std::vector<std::filesystem::path> profile_files() {
+  std::vector<std::filesystem::path> out;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(profile_dir(), none))
+    if (entry.path().extension() == ".yaml") out.push_back(entry.path());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+bool is_on(const MeasuredOn& on, const ClusterSpec& cluster) {
+  const GpuSpec& gpu = cluster.gpus.front();
+  if (on.gpu != gpu.id) return false;
+  if (!gpu.is_cpu) return std::abs(on.memory / gpu.device_memory - 1) < kMemoryTolerance;
+  const HostFacts host = read_host_facts();
+  return on.device == host.cpu_name && on.num_cores == host.num_cores;
+}
+
+/// A profile of the folder that was measured on such hardware.
+struct Candidate {
+  std::filesystem::path file;
+  ProfileHead head;
+};
+
+/// Newest first. Their heads alone are read: a folder of many calibrations must not slow every answer down.
+std::vector<Candidate> candidates(const ClusterSpec& cluster, std::vector<std::string>& notes) {
+  std::vector<Candidate> out;
+  for (const auto& file : profile_files()) {
+    try {
+      const ProfileHead head = read_profile_head(file);
+      if (head.on && is_on(*head.on, cluster)) out.push_back({file, head});
+    } catch (const InputError& error) { notes.push_back(not_used(file, error.what())); }
+  }
+  std::sort(out.begin(), out.end(), [](const Candidate& a, const Candidate& b) { return is_newer(&*a.head.on, a.head.id, &*b.head.on, b.head.id); });
+  return out;
 }
 
 std::vector<std::string> ids_of(const std::vector<StoredProfile>& all) {
@@ -44,12 +93,9 @@ std::filesystem::path profile_dir() {
 
 std::vector<StoredProfile> stored_profiles() {
   std::vector<StoredProfile> out;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(profile_dir(), none))
-    if (entry.path().extension() == ".yaml") out.push_back(read_stored(entry.path()));
-  std::sort(out.begin(), out.end(), [](const StoredProfile& a, const StoredProfile& b) {
-    const std::string one = date_of(a), other = date_of(b);
-    return one != other ? one > other : a.file < b.file;
+  for (const auto& file : profile_files()) out.push_back(read_stored(file));
+  std::stable_sort(out.begin(), out.end(), [](const StoredProfile& a, const StoredProfile& b) {
+    return is_newer(machine_of(a), id_of(a), machine_of(b), id_of(b));
   });
   return out;
 }
@@ -71,22 +117,13 @@ std::shared_ptr<const Profile> find_profile(const std::string& text, const std::
                    did_you_mean(text, ids, "'gpuplan profiles' lists them, 'gpuplan calibrate' makes one"));
 }
 
-bool is_for(const Profile& profile, const ClusterSpec& cluster) {
-  if (!profile.measured) return false;
-  const MeasuredOn& on = profile.measured->on;
-  const GpuSpec& gpu = cluster.gpus.front();
-  if (on.gpu != gpu.id) return false;
-  if (!gpu.is_cpu) return std::abs(on.memory / gpu.device_memory - 1) < kMemoryTolerance;
-  const HostFacts host = read_host_facts();
-  return on.device == host.cpu_name && on.num_cores == host.num_cores;
-}
+bool is_for(const Profile& profile, const ClusterSpec& cluster) { return profile.measured && is_on(profile.measured->on, cluster); }
 
 std::shared_ptr<const Profile> profile_for(const ClusterSpec& cluster, std::vector<std::string>& notes) {
-  for (const StoredProfile& one : stored_profiles()) {
-    if (!one.profile)
-      notes.push_back(fmt::format("profile {} is not used: {}", one.file.string(), split(one.problem, '\n').front()));
-    else if (is_for(*one.profile, cluster))
-      return one.profile;
+  for (const Candidate& one : candidates(cluster, notes)) {
+    const StoredProfile stored = read_stored(one.file);
+    if (stored.profile) return stored.profile;
+    notes.push_back(not_used(one.file, stored.problem));
   }
   return std::make_shared<Profile>(default_profile(cluster.gpus.front()));
 }

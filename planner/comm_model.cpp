@@ -20,11 +20,11 @@ GroupLinks group_of(const AxisLink& a) {
 }
 
 /// A measured curve at the number of ranks that the axis has: latency grows with the steps of a ring, bus bandwidth stays.
-struct CurvePoint {
+struct CurveTime {
   Seconds latency, wire;
 };
 
-CurvePoint at(const CollectiveCurve& curve, std::int64_t ways, Bytes message) {
+CurveTime at(const CollectiveCurve& curve, std::int64_t ways, Bytes message) {
   const CurveSegment& segment = curve.segment(message);
   const double steps = double(ways - 1) / double(std::max<std::int64_t>(1, curve.num_ranks - 1));
   const double bus = bus_factor(curve.kind, ways) / bus_factor(curve.kind, curve.num_ranks);
@@ -36,7 +36,7 @@ const CollectiveCurve* curve_of(const AxisLink& a, CollectiveKind kind) { return
 
 Seconds time_of(const AxisLink& a, const CollectiveLines& lines, CollectiveKind kind, Bytes message) {
   if (const CollectiveCurve* curve = curve_of(a, kind)) {
-    const CurvePoint point = at(*curve, a.ways, message);
+    const CurveTime point = at(*curve, a.ways, message);
     return point.latency + point.wire;
   }
   return lines.is_empty() ? CollectiveLines(kind, group_of(a)).time(message) : lines.time(message);
@@ -44,7 +44,7 @@ Seconds time_of(const AxisLink& a, const CollectiveLines& lines, CollectiveKind 
 
 /// The library's choice with the time that was measured: its steps keep their latency as far as the measured one allows.
 CollectiveChoice as_measured(CollectiveChoice c, const AxisLink& a, const CollectiveCurve& curve, Bytes message) {
-  const CurvePoint point = at(curve, a.ways, message);
+  const CurveTime point = at(curve, a.ways, message);
   const Seconds steps = double(c.intra_steps) * c.intra_step + double(c.inter_steps) * c.inter_step;
   if (steps > point.latency) {
     const double share = point.latency / steps;
@@ -82,7 +82,7 @@ LinkCost CommModel::send_link(Bytes message) const {
   const AxisLink& a = axes[std::size_t(Axis::Pp)];
   const CollectiveCurve* curve = curve_of(a, CollectiveKind::SendRecv);
   if (!curve || message.count <= 0) return a.link;
-  const CurvePoint point = at(*curve, 2, message);
+  const CurveTime point = at(*curve, 2, message);
   LinkCost link = a.link;
   link.latency = point.latency;
   link.bandwidth = link.all_reduce_bandwidth = message / std::max(point.wire, Seconds{1e-12});

@@ -17,7 +17,7 @@ struct PlotPoint {
   std::string name;      // of the probe
 };
 
-struct CurvePoint {
+struct FitPlotPoint {
   double x{}, y{};
 };
 
@@ -29,7 +29,7 @@ struct FitPlot {
   std::string note;                // how far the fit is off
   PlotUnit x_unit{}, y_unit{};
   std::vector<PlotPoint> points;   // rising in x
-  std::vector<CurvePoint> curve;   // the same
+  std::vector<FitPlotPoint> curve;   // the same
   CurveStyle style = CurveStyle::Line;
 };
 

@@ -54,7 +54,7 @@ struct Grid {
 LogAxis axis_over(const FitPlot& plot, bool is_x) {
   std::vector<double> values;
   for (const PlotPoint& p : plot.points) values.push_back(is_x ? p.x : p.y);
-  for (const CurvePoint& p : plot.curve) values.push_back(is_x ? p.x : p.y);
+  for (const FitPlotPoint& p : plot.curve) values.push_back(is_x ? p.x : p.y);
   std::erase_if(values, [](double v) { return !(v > 0) || !std::isfinite(v); });
   return axis_of(values, is_x ? plot.x_unit : plot.y_unit);
 }
@@ -66,12 +66,12 @@ void put_marks(Grid& grid, const FitPlot& plot) {
     there = meet ? Mark::Both : std::max(there, mark);
   };
   if (plot.style == CurveStyle::Marks)
-    for (const CurvePoint& p : plot.curve) put(p.x, p.y, Mark::Fitted);
+    for (const FitPlotPoint& p : plot.curve) put(p.x, p.y, Mark::Fitted);
   for (const PlotPoint& p : plot.points) put(p.x, p.y, p.is_outlier ? Mark::Outlier : Mark::Measured);
 }
 
 /// Dots from one point of the line to the next, close enough that none is left out.
-void put_line(Grid& grid, const std::vector<CurvePoint>& curve) {
+void put_line(Grid& grid, const std::vector<FitPlotPoint>& curve) {
   const int across = grid.width * kDotsAcross, down = kRows * kDotsDown;
   for (std::size_t i = 1; i < curve.size(); ++i) {
     const double x0 = grid.x.share(curve[i - 1].x) * (across - 1), x1 = grid.x.share(curve[i].x) * (across - 1);

@@ -38,7 +38,7 @@ struct Chart {
 Chart chart_of(const FitPlot& plot) {
   std::vector<double> xs, ys;
   for (const PlotPoint& p : plot.points) xs.push_back(p.x), ys.insert(ys.end(), {p.y, p.low, p.high});
-  for (const CurvePoint& p : plot.curve) xs.push_back(p.x), ys.push_back(p.y);
+  for (const FitPlotPoint& p : plot.curve) xs.push_back(p.x), ys.push_back(p.y);
   const auto is_off = [](double v) { return !(v > 0) || !std::isfinite(v); };
   std::erase_if(xs, is_off), std::erase_if(ys, is_off);
   return {axis_of(xs, plot.x_unit), axis_of(ys, plot.y_unit)};
@@ -72,7 +72,7 @@ std::string y_axis_svg(const Chart& chart) {
 
 std::string curve_svg(const FitPlot& plot, const Chart& chart) {
   std::string path;
-  for (const CurvePoint& p : plot.curve) {
+  for (const FitPlotPoint& p : plot.curve) {
     const double x = chart.at_x(p.x), y = chart.at_y(p.y);
     if (plot.style == CurveStyle::Marks)
       path += fmt::format("M{:.1f} {:.1f}h8M{:.1f} {:.1f}v8", x - 4, y, x, y - 4);

@@ -43,6 +43,15 @@ TEST_CASE("profile store: the newest profile of such GPUs is taken, others get t
   CHECK(notes.empty());
 }
 
+TEST_CASE("profile store: of one day the later one, as its id ends in the time") {
+  Store store;
+  store.add("h100-20261121-093000", "h100-sxm", "2026-11-21");
+  store.add("h100-20261121-213000", "h100-sxm", "2026-11-21");
+  std::vector<std::string> notes;
+  CHECK(chosen("4xH100", notes) == "h100-20261121-213000");
+  CHECK(stored_profiles().front().profile->id == "h100-20261121-213000");
+}
+
 TEST_CASE("profile store: a product of the same name with other memory is another product") {
   Store store;
   store.add("small", "h100-sxm", "2026-11-01", Bytes{60'000'000'000});
@@ -53,9 +62,11 @@ TEST_CASE("profile store: a product of the same name with other memory is anothe
 TEST_CASE("profile store: a file that cannot be read is passed over and said") {
   Store store;
   store.add("good", "h100-sxm", "2026-11-01");
-  store.add_text("bad.yaml", "id: bad\nvalues: {}\n");
+  store.add_text("bad.yaml", "id: bad\nvalues: {\n");
   std::vector<std::string> notes;
   CHECK(chosen("1xH100", notes) == "good");
+  REQUIRE(notes.size() == 1);
+  CHECK(notes[0].find("bad.yaml is not used:") != std::string::npos);
   CHECK(stored_profiles().size() == 2);
   CHECK_THROWS_AS(find_profile("bad"), InputError);
   CHECK(find_profile("good")->id == "good");

@@ -106,7 +106,8 @@ TEST_CASE("as many outliers are marked as the fit counted, and they are the furt
     const GemmSurface surface = test::plain_surface(GemmType::BF16, GemmLayout::Forward);
     samples.push_back(timed(forward(m), surface.time(forward(m).shape).value * (m == 1024 ? 2 : 1.01)));
   }
-  for (const PlotPoint& point : find(fit_plots(profile_with(samples)), "bf16 forward GEMM").points)
+  const auto plots = fit_plots(profile_with(samples));
+  for (const PlotPoint& point : find(plots, "bf16 forward GEMM").points)
     CHECK(point.is_outlier == (point.name.find(" 1024x") != std::string::npos));  // num_outliers is 1
 }
 
