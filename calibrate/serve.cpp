@@ -8,11 +8,11 @@
 #include <string>
 #include <thread>
 
-#include <sched.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/processor.h"
 #include "calibrate/probes/rotation.h"
 #include "calibrate/runner.h"
 #include "calibrate/session.h"
@@ -60,9 +60,7 @@ int serve(ProbeBench& bench, Client& client) {
 
 /// An equal share of the cores that this process may use.
 int threads_per_rank(std::int64_t num_ranks) {
-  cpu_set_t cores;
-  const int num_cores = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-  return std::max(1, int(num_cores / num_ranks));
+  return std::max(1, int(num_usable_cores() / num_ranks));
 }
 
 int serve_cpu(std::int64_t num_ranks, const SamplingRule& rule, Client& client) {

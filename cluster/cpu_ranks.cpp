@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <fstream>
 #include <sstream>
-#include <thread>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/names.h"
+#include "base/processor.h"
 #include "cluster/fabric.h"
 #include "cluster/links.h"
 
@@ -63,16 +62,13 @@ CoreRates core_rates(const HostFacts& host) {
 
 HostFacts read_host_facts(const std::filesystem::path& proc) {
   HostFacts host;
-  host.num_cores = std::max(1u, std::thread::hardware_concurrency());
+  host.num_cores = num_usable_cores();
   const std::string meminfo = read_proc(proc / "meminfo");
   host.memory = meminfo_field(meminfo, "MemTotal", proc / "meminfo");
   host.memory_available = meminfo_field(meminfo, "MemAvailable", proc / "meminfo");
-  std::istringstream cpuinfo(read_proc(proc / "cpuinfo"));
-  for (std::string line; std::getline(cpuinfo, line) && !line.empty();) {  // the first processor's paragraph
-    const std::string value(trim(std::string_view(line).substr(std::min(line.size(), line.find(':') + 1))));
-    if (line.starts_with("model name")) host.cpu_name = value;
-    if (line.starts_with("flags")) host.cpu_flags = split(value, ' ');
-  }
+  ProcessorFacts processor = read_processor_facts(proc / "cpuinfo");
+  host.cpu_name = std::move(processor.name);
+  host.cpu_flags = std::move(processor.flags);
   return host;
 }
 

@@ -1,6 +1,7 @@
 #include "device/cpu/device.h"
 
 #include "base/error.h"
+#include "base/processor.h"
 #include "device/cpu/attention.h"
 #include "device/cpu/kernels.h"
 #include "device/cpu/memory.h"

@@ -1,0 +1,50 @@
+#include "base/processor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+
+#include <sched.h>
+#include <sys/utsname.h>
+
+#include "base/error.h"
+#include "base/names.h"
+
+namespace gpuplan {
+namespace {
+
+/// "quota period" in microseconds of CPU time per wall time, or "max period".
+int group_cores() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  double quota = 0, period = 0;
+  return file >> quota >> period && period > 0 ? std::max(1, int(std::ceil(quota / period))) : CPU_SETSIZE;
+}
+
+std::string architecture_name() {
+  utsname name{};
+  return std::string(uname(&name) == 0 ? name.machine : "unknown") + " processor";
+}
+
+}  // namespace
+
+int num_usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  return std::max(1, std::min(cores, group_cores()));
+}
+
+ProcessorFacts read_processor_facts(const std::filesystem::path& cpuinfo) {
+  std::ifstream file(cpuinfo);
+  if (!file) throw EnvError(cpuinfo.string() + " cannot be read, so the processor of this host is not known");
+  ProcessorFacts facts;
+  for (std::string line; std::getline(file, line) && !line.empty();) {  // the first processor's paragraph
+    const std::string value(trim(std::string_view(line).substr(std::min(line.size(), line.find(':') + 1))));
+    if (line.starts_with("model name")) facts.name = value;
+    if (line.starts_with("flags")) facts.flags = split(value, ' ');
+  }
+  if (facts.name.empty()) facts.name = architecture_name();
+  return facts;
+}
+
+}  // namespace gpuplan

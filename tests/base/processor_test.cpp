@@ -1,0 +1,46 @@
+// The processor by what the kernel says of it, on machines that say little too.
+#include <doctest/doctest.h>
+#include <sched.h>
+
+#include "base/error.h"
+#include "base/processor.h"
+#include "scratch_folder.h"
+
+using namespace gpuplan;
+using gpuplan::test::ScratchFolder;
+
+TEST_CASE("processor: the first paragraph of cpuinfo counts") {
+  const ScratchFolder folder;
+  const auto file = folder.write("cpuinfo",
+                                 "processor\t: 0\nmodel name\t: Fast CPU @ 3 GHz\nflags\t\t: sse2 avx2\n\n"
+                                 "processor\t: 1\nmodel name\t: Slow CPU\nflags\t\t: sse2\n");
+  const ProcessorFacts facts = read_processor_facts(file);
+  CHECK(facts.name == "Fast CPU @ 3 GHz");
+  CHECK(facts.flags == std::vector<std::string>{"sse2", "avx2"});
+}
+
+TEST_CASE("processor: without a model name, as on ARM, it is named by its architecture") {
+  const ScratchFolder folder;
+  const ProcessorFacts facts = read_processor_facts(folder.write("cpuinfo", "processor\t: 0\nFeatures\t: fp asimd\n"));
+  CHECK(facts.name.ends_with(" processor"));
+  CHECK(facts.flags.empty());
+}
+
+TEST_CASE("processor: a file that is not there is an error of the machine") {
+  CHECK_THROWS_AS(read_processor_facts("/no/such/cpuinfo"), EnvError);
+}
+
+TEST_CASE("processor: a process bound to one core may use one") {
+  cpu_set_t before, one;
+  REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+  CPU_ZERO(&one);
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &before)) {
+      CPU_SET(core, &one);
+      break;
+    }
+  REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+  CHECK(num_usable_cores() == 1);
+  sched_setaffinity(0, sizeof before, &before);
+  CHECK(num_usable_cores() >= 1);
+}
