@@ -21,15 +21,22 @@ constexpr double kGiga = 1e9, kTera = 1e12, kMicro = 1e-6;
 void forget_layout(ClusterSpec& c) { c.layout = {}; }
 
 /// What `calibrate` measured of a part that is now another one: the catalogue's figures and the change decide again.
-template <class T>
-void forget(Profile& p, T Measured::*part) {
+template <class Clear>
+void forget(Profile& p, Clear clear) {
   if (!p.measured) return;
   auto changed = std::make_shared<Measured>(*p.measured);
-  (changed.get()->*part).clear();
+  clear(*changed);
   p.measured = std::move(changed);
 }
-void forget_curves(Profile& p) { forget(p, &Measured::collectives); }
-void forget_rates(Profile& p) { forget(p, &Measured::loads); }
+void forget_curves(Profile& p) {
+  forget(p, [](Measured& m) { m.collectives.clear(); });
+}
+template <class T>
+void forget_rates(Profile& p, std::vector<T> MachineLoad::*part) {
+  forget(p, [&](Measured& m) {
+    for (MachineLoad& load : m.loads) (load.*part).clear();
+  });
+}
 
 /// Works the ring of a machine out anew, as if nothing had been measured on it.
 void relink(ClusterSpec& c, const Profile& profile, FabricKind fabric) {
@@ -93,12 +100,12 @@ constexpr std::array kLevers{
                 }},
     WhatIfLever{"gemm", "TFLOP/s", "best 16-bit GEMM of the card",
                 [](ClusterSpec& c, Profile& p, double v) {
-                  forget_rates(p);
+                  forget_rates(p, &MachineLoad::gemm);
                   for (GpuSpec& gpu : c.gpus) gpu.gemm_bf16 = gpu.gemm_fp16 = FlopsPerSec{v * kTera};
                 }},
     WhatIfLever{"memory", "GB/s", "memory bandwidth of the card",
                 [](ClusterSpec& c, Profile& p, double v) {
-                  forget_rates(p);
+                  forget_rates(p, &MachineLoad::kernels);
                   for (GpuSpec& gpu : c.gpus) gpu.memory_bandwidth = BytesPerSec{v * kGiga};
                 }},
     WhatIfLever{
