@@ -92,6 +92,7 @@ struct LayerOp {
   std::uint8_t num_reads{}, num_writes{}, kernels = 1;
   bool is_weight_gradient = false;    // writes into the unit's gradient buffers, not into a local
   bool saves_compute_output = false;  // a matmul result that op-level selective checkpointing keeps
+  std::uint16_t experts = 1;          // a GEMM stands for as many products, each of its share of the rows
   std::uint8_t weight = 0xff;         // index of the weight tensor it uses in ModelWeights::layer, 0xff none
   std::array<LocalId, 6> reads{};
   std::array<LocalId, 4> writes{};

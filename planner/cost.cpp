@@ -75,16 +75,19 @@ double CostModel::wave_factor(const LayerOp& op) const {
 
 GemmShape shape_of(const LayerOp& op) {
   GemmShape shape{op.m, op.n, op.k};
+  std::int64_t& rows = op.layout == GemmLayout::WeightGradient ? shape.k : shape.m;
+  rows = std::max<std::int64_t>(1, rows / op.experts);
   if (op.cost == CostClass::BatchedGemm)
     shape.batch = std::max<std::int64_t>(1, std::llround(op.flops / (2.0 * double(op.m) * double(op.n) * double(op.k))));
   return shape;
 }
 
+bool CostModel::is_in_fp8(const LayerOp& op) const { return op.weight != 0xff && gemm_fp8.value > 0; }
+
 const GemmSurface* CostModel::surface_of(const LayerOp& op) const {
   if (!load) return nullptr;
   const GemmRegime regime = op.cost == CostClass::BatchedGemm ? GemmRegime::Batched : regime_of(shape_of(op));
-  const bool is_fp8 = op.weight != 0xff && gemm_fp8.value > 0;
-  const GemmType wanted = is_fp8 && regime != GemmRegime::Batched ? GemmType::F8 : gemm_type;
+  const GemmType wanted = is_in_fp8(op) && regime != GemmRegime::Batched ? GemmType::F8 : gemm_type;
   return load->surface_of(wanted, op.layout, regime);
 }
 
@@ -92,13 +95,13 @@ const GemmSurface* CostModel::surface_of(const LayerOp& op) const {
 Seconds CostModel::measured_gemm_time(const GemmSurface& surface, const LayerOp& op) const {
   const GemmShape shape = shape_of(op);
   const double products = op.flops / (2.0 * double(shape.m) * double(shape.n) * double(shape.k) * double(shape.batch));
-  const Seconds more_launches{double(op.kernels - 1) * surface.launch.value};
-  return products * surface.time(shape) / sustained + more_launches;
+  const double more_kernels = std::max(0.0, double(op.kernels) - products);  // the time of a product has its launch
+  return products * surface.time(shape) / sustained + Seconds{more_kernels * surface.launch.value};
 }
 
 Seconds CostModel::gemm_time(const LayerOp& op, Software software) const {
   if (const GemmSurface* surface = surface_of(op)) return measured_gemm_time(*surface, op);
-  const bool is_fp8 = op.weight != 0xff && gemm_fp8.value > 0;
+  const bool is_fp8 = is_in_fp8(op);
   const bool aligned = is_aligned(op.n, kAlignment) && is_aligned(op.k, kAlignment);
   const FlopsPerSec rate = (is_fp8 ? gemm_fp8 : gemm) * (aligned ? 1.0 : misaligned);
   const double compute = op.flops / rate.value * wave_factor(op), bytes = op.traffic / memory.value;
@@ -121,10 +124,10 @@ Seconds CostModel::batched_gemm_time(const LayerOp& op) const {
          kernel_overhead;
 }
 
-Seconds CostModel::memory_time(const LayerOp& op, Software software) const {
+Seconds CostModel::memory_time(const LayerOp& op, double factor) const {
   if (const KernelRate* own = runs_own_kernels ? find_kernel(load, kernel_of(op.kind), operand_dtype(gemm_type)) : nullptr)
     return Seconds{(op.traffic > 0 ? double(op.kernels) * own->launch.value : 0) + op.traffic / own->bandwidth.value};
-  return Seconds{op.traffic * bytes_factor[std::size_t(software)] / memory.value};
+  return Seconds{op.traffic * factor / memory.value};
 }
 
 Seconds CostModel::op_time(const LayerOp& op, Software software) const {
@@ -133,10 +136,8 @@ Seconds CostModel::op_time(const LayerOp& op, Software software) const {
     case CostClass::FlashAttention: return attention_time(op, flash);
     case CostClass::CudnnAttention: return attention_time(op, cudnn);
     case CostClass::BatchedGemm: return batched_gemm_time(op);
-    case CostClass::Memory: return memory_time(op, software);
-    case CostClass::Dequantise:
-      if (runs_own_kernels && load) return memory_time(op, software);
-      return Seconds{op.traffic * dequant_bytes / memory.value};
+    case CostClass::Memory: return memory_time(op, bytes_factor[std::size_t(software)]);
+    case CostClass::Dequantise: return memory_time(op, dequant_bytes);
     case CostClass::DequantiseGptq: return Seconds{op.traffic * gptq_bytes / memory.value};
   }
   return {};

@@ -47,8 +47,10 @@ struct CostModel {
   Seconds measured_gemm_time(const GemmSurface& surface, const LayerOp& op) const;
   Seconds attention_time(const LayerOp& op, FlopsPerSec rate) const;
   Seconds batched_gemm_time(const LayerOp& op) const;
-  Seconds memory_time(const LayerOp& op, Software software) const;
+  /// `factor`: bytes moved over the op's, where its kernel was not measured.
+  Seconds memory_time(const LayerOp& op, double factor) const;
   double wave_factor(const LayerOp& op) const;
+  bool is_in_fp8(const LayerOp& op) const;
 };
 
 /// `compute` is the dtype of matmuls; `fp8` for block linears in fp8 where the card has it.
@@ -59,7 +61,7 @@ struct ComputeKind {
   std::int64_t ranks_per_node = 1;  // that work at once
 };
 
-/// The product that a GEMM op is.
+/// The product that a GEMM op is; of experts, one of theirs, with an equal share of the rows.
 GemmShape shape_of(const LayerOp& op);
 
 /// Memory rate of an optimizer step whose states are on the host. FSDP's offload steps torch's optimizers on CPU tensors,

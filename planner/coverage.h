@@ -1,11 +1,10 @@
-// Whether a plan asks for products and collectives that `calibrate` measured, or for others that its fits extrapolate to.
+// Whether a plan asks for products that `calibrate` measured, or for others that its fits extrapolate to.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "planner/comm_model.h"
 #include "planner/cost.h"
 #include "planner/step_program.h"
 

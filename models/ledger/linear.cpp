@@ -44,7 +44,7 @@ LocalId usable_weight(Tape& t, const LinearRef& l) {
 }
 
 /// The gradient of a weight [out, in]: written into the unit's gradient buffer, through temporaries where autograd makes them.
-void weight_gradient(Tape& t, std::initializer_list<LocalId> reads, std::int64_t m, std::int64_t in, std::int64_t out,
+LayerOp& weight_gradient(Tape& t, std::initializer_list<LocalId> reads, std::int64_t m, std::int64_t in, std::int64_t out,
                      std::uint8_t weight, bool is_cast, Dtype stored) {
   const LocalId low = is_cast ? t.scratch("weight gradient in 16 bit", in * out, t.c.numerics.compute) : kNoLocal;
   const LocalId fresh = t.c.accumulates ? t.scratch("gradient of this micro-batch", in * out, stored) : kNoLocal;
@@ -52,11 +52,18 @@ void weight_gradient(Tape& t, std::initializer_list<LocalId> reads, std::int64_t
   o.is_weight_gradient = true;
   o.layout = GemmLayout::WeightGradient;
   o.weight = weight;
+  return o;
 }
 
-/// Experts are matmuls of their own: as many kernels, and every expert's weight is read.
+/// Experts are matmuls of their own, at most one per row.
+void split_rows(LayerOp& o, const LinearRef& l, std::int64_t rows) {
+  o.experts = std::uint16_t(std::clamp<std::int64_t>(std::min(l.copies, rows), 1, 0xffff));
+}
+
+/// As many kernels, and every expert's weight is read.
 void spread(LayerOp& o, const LinearRef& l, std::int64_t rows, Dtype compute) {
   if (l.copies == 1) return;
+  split_rows(o, l, rows);
   o.kernels = std::uint8_t(std::min<std::int64_t>(255, l.copies));
   o.traffic += double(size_of(compute)) * double((std::min(l.copies, rows) - 1) * l.in * l.out);
 }
@@ -91,7 +98,7 @@ void linear_backward(Tape& t, const Tape::Step& s) {
   LayerOp& o = t.gemm({dy, w, keeps_input ? s.ids[kIn] : kNoLocal, s.ids[kLast]}, {dx_own}, N, l.in, l.out);
   o.weight = l.weight;
   spread(o, l, N, n.compute);
-  if (l.is_trained) weight_gradient(t, {dy, s.ids[kIn]}, N, l.in, l.out, l.weight, n.casts_weights, n.weight);
+  if (l.is_trained) split_rows(weight_gradient(t, {dy, s.ids[kIn]}, N, l.in, l.out, l.weight, n.casts_weights, n.weight), l, N);
   const LocalId dx = t.cast(dx_own, t.at(x).dtype, "input gradient, cast");
   if (t.grad(x) == kNoLocal && x == kSlotX) {
     t.memory_op(OpKind::Copy, {dx}, {kSlotDx}, 0);

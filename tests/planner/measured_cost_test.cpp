@@ -43,6 +43,38 @@ TEST_CASE("an op that stands for three products takes three times as long") {
   CHECK(model_of(true).op_time(op, Software::Handwritten).value == doctest::Approx(3 * (2.147483648e-3 + 10e-6)));
 }
 
+TEST_CASE("the launches of an op's products are counted once; kernels beyond them launch too") {
+  LayerOp op = product(1024, 1024, 1024);
+  op.flops *= 3;
+  op.kernels = 3;
+  CHECK(model_of(true).op_time(op, Software::Handwritten).value == doctest::Approx(3 * (2.147483648e-3 + 10e-6)));
+  op.kernels = 5;
+  CHECK(model_of(true).op_time(op, Software::Handwritten).value == doctest::Approx(3 * (2.147483648e-3 + 10e-6) + 2 * 10e-6));
+}
+
+TEST_CASE("experts take the time of as many products of their share of the rows") {
+  LayerOp op = product(1024, 512, 512);
+  op.experts = op.kernels = 8;
+  CHECK(shape_of(op).m == 128);
+  // each: 2 x 128 x 512 x 512 / 1e12 = 67.1 us and 10 us of launch
+  CHECK(model_of(true).op_time(op, Software::Handwritten).value == doctest::Approx(8 * (67.108864e-6 + 10e-6)));
+  op.layout = GemmLayout::WeightGradient;  // the rows are summed over
+  CHECK(shape_of(op).m == 1024);
+  CHECK(shape_of(op).k == 64);
+}
+
+TEST_CASE("own dequantisation without a measured kernel moves what the profile says dequantisation moves") {
+  Profile profile = calibrated("h100-sxm", "nvswitch");
+  Measured measured = *profile.measured;
+  std::erase_if(measured.loads[0].kernels, [](const KernelRate& k) { return k.kernel == "nf4-dequantise"; });
+  profile.measured = std::make_shared<Measured>(measured);
+  const GpuSpec gpu = find_gpu("h100-sxm", nullptr);
+  const LayerOp op{.kind = OpKind::Dequantise, .cost = CostClass::Dequantise, .traffic = 1e9};
+  const CostModel model = make_cost_model(gpu, profile, {.dtype = Dtype::BF16, .runs_own_kernels = true});
+  CHECK(model.op_time(op, Software::Handwritten).value ==
+        doctest::Approx(1e9 * profile.dequant_bytes_factor / (gpu.memory_bandwidth.value * profile.memory_efficiency)));
+}
+
 TEST_CASE("own kernels and attention take what was measured") {
   LayerOp norm{.kind = OpKind::Norm, .cost = CostClass::Memory, .traffic = 1e9};
   CHECK(model_of(true).op_time(norm, Software::Handwritten).value == doctest::Approx(5e-6 + 1e9 / 50e9));
