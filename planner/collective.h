@@ -49,7 +49,8 @@ struct CollectiveLine {
   double latency{}, seconds_per_byte{};
 };
 
-/// The lines among which NCCL takes the fastest: made once per axis and kind, asked for every message.
+/// The lines among which NCCL takes the fastest: made once per axis and kind, asked for every message. Not for SendRecv, which NCCL
+/// does not tune: CommModel::send_link.
 class CollectiveLines {
  public:
   CollectiveLines() = default;  // of a single rank: costs nothing

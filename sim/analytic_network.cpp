@@ -70,9 +70,9 @@ class AnalyticNetwork final : public Network {
       case CollectiveKind::AllReduce: return double(call.num_messages) * comm_.all_reduce_time(c.axis, piece);
       case CollectiveKind::Broadcast:
         return double(call.num_messages) * comm_.choose(CollectiveKind::Broadcast, c.axis, piece).time;
-      case CollectiveKind::SendRecv: break;
+      case CollectiveKind::SendRecv: break;  // is sent, not opened
     }
-    return comm_.send_time(call.message);
+    return {};
   }
 
   std::uint32_t add(const Transfer& t) {

@@ -42,13 +42,16 @@ class FlowNetwork final : public Network {
     const std::uint32_t route =
         remember(peer_routes_, {from_rank, to_rank}, [&] { return links_.route(from_rank, to_rank); });
     sent_.add(from_rank, message);
-    return begin_message(route, message, to_sim_time(comm_.axes[std::size_t(Axis::Pp)].link.latency), now);
+    const LinkCost link = comm_.send_link(message);
+    // Where a measured message moves at another rate than the link's, it counts on the wire as so many bytes, as collectives do.
+    const double wire_bytes = double(message.count) * (comm_.axes[std::size_t(Axis::Pp)].link.bandwidth / link.bandwidth);
+    return begin_message(route, wire_bytes, to_sim_time(link.latency), now);
   }
 
   std::uint32_t copy(std::int64_t rank, HostCopy kind, Bytes amount, SimTime now) override {
     const std::uint32_t route =
         remember(copy_routes_, {rank, std::int64_t(kind)}, [&] { return links_.copy_route(rank, kind); });
-    return begin_message(route, amount, {}, now);
+    return begin_message(route, double(amount.count), {}, now);
   }
 
   void handle(const SimEvent& event, std::vector<Finished>& finished) override {
@@ -82,7 +85,7 @@ class FlowNetwork final : public Network {
 
   static RunKind run_kind(const CollectiveCall& call, const CommGroup& c, const Lowering& lowering) {
     const bool is_folded = std::int64_t(c.ranks.size()) < c.size;
-    if (call.kind == CollectiveKind::SendRecv || lowering.algorithm == Algorithm::Nvls) return RunKind::Nvls;
+    if (lowering.algorithm == Algorithm::Nvls) return RunKind::Nvls;
     if (call.kind == CollectiveKind::Broadcast) return is_folded ? RunKind::Nvls : RunKind::Chain;
     if (lowering.algorithm == Algorithm::Tree) return is_folded ? RunKind::Nvls : RunKind::Tree;
     return RunKind::Ring;
@@ -130,11 +133,11 @@ class FlowNetwork final : public Network {
     return at->second;
   }
 
-  std::uint32_t begin_message(std::uint32_t route, Bytes message, SimTime latency, SimTime now) {
+  std::uint32_t begin_message(std::uint32_t route, double wire_bytes, SimTime latency, SimTime now) {
     const std::uint32_t id = take(free_messages_);
     if (!runs_[id]) runs_[id] = std::make_unique<MessageRun>(RunContext{lanes_, sent_, finished_}, id);
     transfers_[id] = {};
-    static_cast<MessageRun&>(*runs_[id]).begin(route, message, now + latency);
+    static_cast<MessageRun&>(*runs_[id]).begin(route, wire_bytes, now + latency);
     return id;
   }
 

@@ -12,8 +12,8 @@ class MessageRun final : public CollectiveRun {
         lane_(context.lanes.add({transfer, 0}, 0)) {}
 
   /// The bytes set out at `start`.
-  void begin(std::uint32_t route, Bytes message, SimTime start) {
-    bytes_ = double(message.count);
+  void begin(std::uint32_t route, double bytes, SimTime start) {
+    bytes_ = bytes;
     context_.lanes.set_route(lane_, route);
     context_.lanes.call_at(lane_, start);
   }

@@ -27,7 +27,7 @@ struct CommGroup {
 };
 
 struct CollectiveCall {
-  CollectiveKind kind{};
+  CollectiveKind kind{};          // not SendRecv: Network::send
   std::uint32_t communicator{};
   Bytes message;                  // the whole tensor
   std::int64_t num_messages = 1;  // cut into so many, each pays the latency

@@ -165,7 +165,7 @@ TEST_CASE("the parts of a choice add up to its time, for every kind, shape and s
   for (const GroupLinks& g : {h100(), h100(3), a6000(), a6000(2), nvlink(kBlackwell, 690, 838), nvlink(kAmpere, 150, 150, {64, 8}),
                               nvlink(kHopper, 48, 48, {16, 16})})
     for (const CollectiveKind kind : {CollectiveKind::AllGather, CollectiveKind::ReduceScatter, CollectiveKind::AllReduce,
-                                      CollectiveKind::Broadcast, CollectiveKind::SendRecv})
+                                      CollectiveKind::Broadcast})
       for (std::int64_t bytes = 1; bytes < (std::int64_t(1) << 36); bytes = bytes * 3 + 1) {
         const CollectiveChoice c = choose_collective(kind, g, {bytes});
         const double parts = latency_us(c) + double(c.sent.count) * c.wire_factor / g.bandwidth.value * 1e6;
