@@ -26,7 +26,7 @@ json device_json(const DeviceFacts& facts) {
 }
 
 DeviceFacts device_from(const json& j) {
-  DeviceFacts facts{.kind = j.at("kind") == "cpu" ? DeviceKind::Cpu : DeviceKind::Cuda,
+  DeviceFacts facts{.kind = parse_device_kind(j.at("kind").get<std::string>(), "kind"),
                     .name = j.at("name"),
                     .architecture = j.at("architecture"),
                     .memory = {j.at("memory").get<std::int64_t>()},

@@ -2,8 +2,6 @@
 #include <cstring>
 #include <utility>
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,17 +15,6 @@ namespace {
 
 [[noreturn]] void fail(const std::filesystem::path& path, const char* what) {
   throw EnvError(path.string() + " cannot be " + what + ": " + std::strerror(errno));
-}
-
-/// Follows renames of others: what is locked is what the path names.
-int open_locked(const std::filesystem::path& path) {
-  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (file < 0) fail(path, "opened");
-  if (flock(file, LOCK_EX | LOCK_NB) == 0) return file;
-  const bool is_busy = errno == EWOULDBLOCK;
-  close(file);
-  if (is_busy) throw EnvError(path.string() + " is in use: another calibration is running");
-  fail(path, "locked");
 }
 
 void write_line(int file, const std::filesystem::path& path, const std::string& line) {
@@ -56,25 +43,16 @@ std::size_t size_of_lines(const std::vector<std::string>& lines) {
 
 }  // namespace
 
-Journal::Journal(std::filesystem::path path, const std::string& header) : path_(std::move(path)), file_(open_locked(path_)) {
-  try {
-    read(header);
-  } catch (...) {
-    close(file_);
-    throw;
-  }
+Journal::Journal(std::filesystem::path path, const std::string& header, JournalStart start) : path_(std::move(path)), lock_(path_) {
+  read(header, start);
 }
 
-Journal::~Journal() {
-  if (file_ >= 0) close(file_);
-}
-
-void Journal::read(const std::string& header) {
+void Journal::read(const std::string& header, JournalStart start) {
   GPUPLAN_CHECK(header.find('\n') == std::string::npos, "the header is one line");
   const auto lines = whole_lines(read_file(path_));
-  const bool is_ours = !lines.empty() && lines.front() == header;
-  if (ftruncate(file_, is_ours ? off_t(size_of_lines(lines)) : 0) != 0) fail(path_, "written");
-  if (!is_ours) return write_line(file_, path_, header);
+  const bool is_ours = start == JournalStart::Resume && !lines.empty() && lines.front() == header;
+  if (ftruncate(lock_.file(), is_ours ? off_t(size_of_lines(lines)) : 0) != 0) fail(path_, "written");
+  if (!is_ours) return write_line(lock_.file(), path_, header);
   for (std::size_t i = 1; i < lines.size(); ++i) {
     try {
       samples_.push_back(sample_from_json(lines[i], path_.string()));
@@ -84,7 +62,7 @@ void Journal::read(const std::string& header) {
 }
 
 void Journal::add(const Sample& sample) {
-  write_line(file_, path_, to_json_line(sample));
+  write_line(lock_.file(), path_, to_json_line(sample));
   samples_.push_back(sample);
 }
 

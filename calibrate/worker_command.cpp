@@ -40,21 +40,21 @@ WorkerCommand worker_command(const std::string& program, DeviceKind kind, std::i
     command.arguments = {"mpirun", "-n", std::to_string(num_ranks), "--oversubscribe", "--bind-to", "none"};
     if (geteuid() == 0) command.arguments.push_back("--allow-run-as-root");  // mpirun refuses otherwise, in containers too
   }
-  for (const std::string& part : {program, std::string("calibrate-worker"), std::string(to_string(kind)), std::to_string(num_ranks)})
+  for (const std::string& part : {program, std::string(kWorkerCommand), std::string(to_string(kind)), std::to_string(num_ranks)})
     command.arguments.push_back(part);
   if (is_quick) command.arguments.push_back("quick");
   return command;
 }
 
 WorkerFacts ask_worker(const std::string& program, DeviceKind kind) {
-  const std::string command = shell_quoted(program) + " calibrate-worker " + std::string(to_string(kind)) + " facts 2>&1";
+  const std::string command = shell_quoted(program) + " " + kWorkerCommand + " " + std::string(to_string(kind)) + " facts 2>&1";
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
   if (!pipe) throw EnvError("a worker process could not be started: " + command);
   std::string text;
   std::array<char, 4096> part{};
   while (fgets(part.data(), int(part.size()), pipe.get())) text += part.data();
   for (const std::string& line : split(text, '\n'))
-    if (line.starts_with("{")) return worker_facts_from_json(line, "calibrate-worker");
+    if (line.starts_with("{")) return worker_facts_from_json(line, kWorkerCommand);
   const std::string said(trim(text));
   constexpr std::string_view kPrefix = "gpuplan: ";
   throw EnvError(said.starts_with(kPrefix) ? said.substr(kPrefix.size()) : "the worker process said: " + said);

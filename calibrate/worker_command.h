@@ -9,6 +9,9 @@
 
 namespace gpuplan {
 
+/// What this program is told to be a worker; cli/calibrate_worker.h.
+inline constexpr const char* kWorkerCommand = "calibrate-worker";
+
 /// The command for `num_ranks` workers of `program`: CPU ranks under mpirun, bound to nothing; GPUs share one process.
 /// Throws EnvError when mpirun is needed and not found.
 WorkerCommand worker_command(const std::string& program, DeviceKind kind, std::int64_t num_ranks, bool is_quick);

@@ -2,6 +2,7 @@
 #include <array>
 #include <chrono>
 #include <ctime>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -36,31 +37,37 @@ void setup(CLI::App& app) {
   add_flag(app, "--json", "", "the profile as JSON, in base units");
 }
 
-struct Machine {
+/// What is measured.
+struct Target {
   DeviceKind kind{};
   WorkerFacts facts;
   ClusterSpec cluster;  // of all its devices
 };
 
-Machine look_at(DeviceKind kind) {
-  Machine machine{.kind = kind};
-  machine.facts = ask_worker(own_program(), kind);
-  machine.cluster = kind == DeviceKind::Cpu ? cpu_cluster(1, read_host_facts()) : parse_gpus("local");
-  return machine;
+Target cpu_target() {
+  return {.kind = DeviceKind::Cpu, .facts = ask_worker(own_program(), DeviceKind::Cpu), .cluster = cpu_cluster(1, read_host_facts())};
+}
+
+Target gpu_target() {
+  ClusterSpec cluster = parse_gpus("local");  // first: without a driver no worker need be started
+  return {.kind = DeviceKind::Cuda, .facts = ask_worker(own_program(), DeviceKind::Cuda), .cluster = std::move(cluster)};
 }
 
 /// GPUs where there are some that can be used, and otherwise the reason on standard error.
-Machine choose_machine(const std::string& device, Console& console) {
-  if (device == "cpu") return look_at(DeviceKind::Cpu);
-  if (device == "cuda") return look_at(DeviceKind::Cuda);
+Target choose_target(const std::string& device, Console& console) {
+  for (const DeviceKind kind : kDeviceKinds)
+    if (device == to_string(kind)) return kind == DeviceKind::Cpu ? cpu_target() : gpu_target();
   if (device != "auto") throw InputError("--device", "unknown device '" + device + "'", "auto, cuda or cpu");
+  std::string reason;
   try {
-    parse_gpus("local");
-    return look_at(DeviceKind::Cuda);
+    return gpu_target();
   } catch (const EnvError& error) {
-    console.err << fmt::format("gpuplan: measuring the CPU, because {}\n", error.what());
-    return look_at(DeviceKind::Cpu);
+    reason = error.what();
+  } catch (const InputError& error) {  // a card that the catalogue does not know
+    reason = error.what();
   }
+  console.err << fmt::format("gpuplan: measuring the CPU, because {}\n", reason);
+  return cpu_target();
 }
 
 std::vector<ProbeFamily> asked_families(const CLI::App& app) {
@@ -79,17 +86,17 @@ std::vector<std::int64_t> rank_counts(std::int64_t most) {
   return out;
 }
 
-std::int64_t most_ranks(const CLI::App& app, const Machine& machine) {
+std::int64_t most_ranks(const CLI::App& app, const Target& target) {
   constexpr std::int64_t kMostCpuRanks = 4;
-  const std::int64_t devices = machine.facts.num_devices;
+  const std::int64_t devices = target.facts.num_devices;
   if (const auto text = given(app, "--ranks")) {
     const std::int64_t ranks = parse_integer(*text, "--ranks", 1);
-    if (machine.kind == DeviceKind::Cuda && ranks > devices)
+    if (target.kind == DeviceKind::Cuda && ranks > devices)
       throw InputError("--ranks", fmt::format("{} is more than the GPUs of this machine", ranks), fmt::format("at most {}", devices));
     return ranks;
   }
-  if (machine.kind == DeviceKind::Cuda) return devices;
-  return machine.facts.has_collectives ? std::min(machine.facts.device.num_cores, kMostCpuRanks) : 1;
+  if (target.kind == DeviceKind::Cuda) return devices;
+  return target.facts.has_collectives ? std::min(target.facts.device.num_cores, kMostCpuRanks) : 1;
 }
 
 std::string today(const char* format) {
@@ -102,20 +109,20 @@ std::string today(const char* format) {
 }
 
 /// Samples are of use only to the same machine, libraries and program.
-std::string identity_of(const Machine& machine, bool is_quick) {
-  return fmt::format("gpuplan {} {} {}", GPUPLAN_VERSION, is_quick ? "quick" : "full", to_json_line(machine.facts.identity()));
+std::string identity_of(const Target& target) {
+  return fmt::format("gpuplan {} {}", GPUPLAN_VERSION, to_json_line(target.facts.identity()));
 }
 
-MeasuredOn measured_on(const Machine& machine) {
-  const DeviceFacts& device = machine.facts.device;
-  const GpuSpec& gpu = machine.cluster.gpus.front();
-  const bool is_cpu = machine.kind == DeviceKind::Cpu;
-  return {.kind = std::string(to_string(machine.kind)),
+MeasuredOn measured_on(const Target& target) {
+  const DeviceFacts& device = target.facts.device;
+  const GpuSpec& gpu = target.cluster.gpus.front();
+  const bool is_cpu = target.kind == DeviceKind::Cpu;
+  return {.kind = std::string(to_string(target.kind)),
           .device = device.name,
           .gpu = gpu.id,
           .architecture = device.architecture,
-          .fabric = std::string(to_string(is_cpu ? FabricKind::SharedMemory : machine.cluster.fabric)),
-          .num_devices = machine.facts.num_devices,
+          .fabric = std::string(to_string(is_cpu ? FabricKind::SharedMemory : target.cluster.fabric)),
+          .num_devices = target.facts.num_devices,
           .num_cores = device.num_cores,
           .memory = is_cpu ? device.memory : gpu.device_memory,
           .date = today("%F"),
@@ -123,8 +130,12 @@ MeasuredOn measured_on(const Machine& machine) {
           .warnings = device.warnings};
 }
 
-std::filesystem::path journal_path(DeviceKind kind) {
-  return profile_dir() / "journals" / fmt::format("{}.jsonl", to_string(kind));
+/// A journal for each kind of run: a quick or partial one leaves what an interrupted full one has measured alone.
+std::filesystem::path journal_path(const CLI::App& app, DeviceKind kind) {
+  std::string name = fmt::format("{}-{}", to_string(kind), is_given(app, "--quick") ? "quick" : "full");
+  const std::vector<ProbeFamily> asked = asked_families(app);
+  for (const ProbeFamily family : std::set(asked.begin(), asked.end())) name += fmt::format("-{}", to_string(family));
+  return profile_dir() / "journals" / (name + ".jsonl");
 }
 
 void report_failures(const std::vector<Sample>& samples, Console& console) {
@@ -137,19 +148,19 @@ void report_failures(const std::vector<Sample>& samples, Console& console) {
   if (failed == samples.size()) throw EnvError("no probe gave a figure, so there is no profile");
 }
 
-std::vector<Sample> measure(const CLI::App& app, const Machine& machine, Journal& journal, Console& console) {
+std::vector<Sample> measure(const CLI::App& app, const Target& target, Journal& journal, Console& console) {
   const bool is_quick = is_given(app, "--quick");
   const ProbeScope scope{.is_quick = is_quick,
                          .only = asked_families(app),
-                         .rank_counts = rank_counts(most_ranks(app, machine))};
-  const std::vector<Probe> probes = plan_probes(machine.facts.device, scope);
+                         .rank_counts = rank_counts(most_ranks(app, target))};
+  const std::vector<Probe> probes = plan_probes(target.facts.device, scope);
   CalibrationProgress progress(console);
-  progress.start(machine.facts, probes.size(), journal.samples().size());
-  const SessionOptions options{.kind = machine.kind,
+  progress.start(target.facts, probes.size(), journal.samples().size());
+  const SessionOptions options{.kind = target.kind,
                                .is_quick = is_quick,
                                .worker =
                                    [&](std::int64_t num_ranks) {
-                                     return worker_command(own_program(), machine.kind, num_ranks, is_quick);
+                                     return worker_command(own_program(), target.kind, num_ranks, is_quick);
                                    },
                                .on_progress = [&](const Progress& now) { progress.show(now); }};
   std::vector<Sample> samples = run_session(probes, journal, options);
@@ -166,22 +177,21 @@ int run(const CLI::App& app, Console& console) {
   asked_families(app);  // wrong input is told before anything is opened
   check_output(app);
   if (const auto ranks = given(app, "--ranks")) parse_integer(*ranks, "--ranks", 1);
-  const Machine machine = choose_machine(given(app, "--device").value_or("auto"), console);
+  const Target target = choose_target(given(app, "--device").value_or("auto"), console);
   std::filesystem::create_directories(profile_dir() / "journals");
-  const auto journal_file = journal_path(machine.kind);
-  if (is_given(app, "--fresh")) std::filesystem::remove(journal_file);
-  Journal journal(journal_file, identity_of(machine, is_given(app, "--quick")));
-  const std::vector<Sample> samples = measure(app, machine, journal, console);
+  const FileLock alone(profile_dir() / "journals" / fmt::format("{}.lock", to_string(target.kind)));  // two would measure each other
+  Journal journal(journal_path(app, target.kind), identity_of(target), is_given(app, "--fresh") ? JournalStart::Anew : JournalStart::Resume);
+  const std::vector<Sample> samples = measure(app, target, journal, console);
   report_failures(samples, console);
 
-  const std::string id = fmt::format("{}-{}", machine.cluster.gpus.front().id, today("%Y%m%d-%H%M%S"));
-  const ProfileDraft draft = make_profile(id, samples, measured_on(machine), machine.cluster);
+  const std::string id = fmt::format("{}-{}", target.cluster.gpus.front().id, today("%Y%m%d-%H%M%S"));
+  const std::string text = profile_text(make_profile(id, samples, measured_on(target), target.cluster));
   const std::filesystem::path file = given(app, "--output").value_or((profile_dir() / (id + ".yaml")).string());
-  write_file_atomically(file, profile_text(draft));
-  const Profile profile = load_profile(file);
-  if (machine.kind == DeviceKind::Cuda) {
+  const Profile profile = parse_profile(text, file);  // before it is there for others: what cannot be read back must not be
+  write_file_atomically(file, text);
+  if (target.kind == DeviceKind::Cuda) {
     std::filesystem::create_directories(profile_dir() / "clusters");
-    write_file_atomically(profile_dir() / "clusters" / (id + ".yaml"), cluster_file_text(machine.cluster));
+    write_file_atomically(profile_dir() / "clusters" / (id + ".yaml"), cluster_file_text(target.cluster));
   }
   journal.remove();
   console.print(is_given(app, "--json") ? json_text(profile_json(profile)) : profile_summary(profile, console.screen));

@@ -5,11 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/worker_command.h"
 #include "cli/command.h"
 
 namespace gpuplan {
-
-constexpr const char* kWorkerCommand = "calibrate-worker";
 
 /// `calibrate-worker cpu|cuda facts` prints one line of JSON; `calibrate-worker cpu|cuda RANKS [quick]` serves probes.
 int run_worker(const std::vector<std::string>& arguments, Console& console);

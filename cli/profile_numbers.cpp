@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include <fmt/format.h>
 
 #include "base/unit_text.h"
-#include "cli/render/amounts.h"
-#include "cli/render/fit_names.h"
-#include "cli/render/log_axis.h"
+#include "cli/fit_names.h"
 
 namespace gpuplan {
 namespace {
@@ -19,40 +16,33 @@ struct NumberList {
   std::vector<ProfileNumber> numbers;
   std::string fit;
 
-  void add(std::string_view what, NumberUnit unit, const Fitted& number) { numbers.push_back({fmt::format("{}: {}", fit, what), unit, {}, number}); }
+  void add(std::string_view what, FitUnit unit, const Fitted& number) { numbers.push_back({fmt::format("{}: {}", fit, what), unit, {}, number}); }
 };
-
-/// The unit of a surface's parameter; one without is a length or a share, plain either way.
-NumberUnit unit_of(const GemmParameter& parameter) {
-  if (parameter.unit == "FLOP/s") return NumberUnit::FlopRate;
-  if (parameter.unit == "B/s") return NumberUnit::ByteRate;
-  return parameter.unit == "s" ? NumberUnit::Time : NumberUnit::Plain;
-}
 
 void add_load(NumberList& list, const MachineLoad& load) {
   const std::string suffix = ranks_suffix(load.num_ranks);
   for (const GemmSurface& surface : load.gemm) {
     list.fit = gemm_name(surface) + suffix;
-    for (const GemmParameter& parameter : kGemmParameters) list.add(parameter.name, unit_of(parameter), surface.*parameter.member);
+    for (const GemmParameter& parameter : kGemmParameters) list.add(parameter.name, parameter.unit, surface.*parameter.member);
   }
   for (const KernelRate& rate : load.kernels) {
     list.fit = kernel_name(rate) + suffix;
-    list.add("launch", NumberUnit::Time, rate.launch);
-    list.add("bandwidth", NumberUnit::ByteRate, rate.bandwidth);
+    list.add("launch", FitUnit::Time, rate.launch);
+    list.add("bandwidth", FitUnit::ByteRate, rate.bandwidth);
   }
   for (const AttentionRate& rate : load.attention) {
     list.fit = attention_name(rate) + suffix;
-    list.add("launch", NumberUnit::Time, rate.launch);
-    list.add("rate", NumberUnit::FlopRate, rate.rate);
+    list.add("launch", FitUnit::Time, rate.launch);
+    list.add("rate", FitUnit::FlopRate, rate.rate);
   }
 }
 
 void add_curve(NumberList& list, const CollectiveCurve& curve) {
   for (const CurveSegment& segment : curve.segments) {
-    const std::string from = segment.from.count > 0 ? fmt::format(" from {}", mark_label(double(segment.from.count), PlotUnit::ByteCount)) : "";
+    const std::string from = segment.from.count > 0 ? fmt::format(" from {}", format_bytes(segment.from)) : "";
     list.fit = collective_name(curve) + from;
-    list.add("alpha", NumberUnit::Time, segment.alpha);
-    list.add("bandwidth", NumberUnit::ByteRate, segment.bandwidth);
+    list.add("alpha", FitUnit::Time, segment.alpha);
+    list.add("bandwidth", FitUnit::ByteRate, segment.bandwidth);
   }
 }
 
@@ -74,16 +64,16 @@ bool is_shipped(const ComparedNumber& row) {
 
 }  // namespace
 
-NumberUnit unit_of(const ScalarFit& scalar) {
-  if (scalar.unit == "B/s") return NumberUnit::ByteRate;
-  if (scalar.unit == "B") return NumberUnit::ByteCount;
-  return scalar.unit == "s" ? NumberUnit::Time : NumberUnit::Plain;
+FitUnit unit_of(const ScalarFit& scalar) {
+  if (scalar.unit == "B/s") return FitUnit::ByteRate;
+  if (scalar.unit == "B") return FitUnit::ByteCount;
+  return scalar.unit == "s" ? FitUnit::Time : FitUnit::Plain;
 }
 
 std::vector<ProfileNumber> numbers_of(const Profile& profile) {
   NumberList list;
   for (const auto& [name, v] : profile.values)
-    list.numbers.push_back({name, NumberUnit::Own, v.unit, {v.value, v.low.value_or(v.value), v.high.value_or(v.value)}, v.low && v.high});
+    list.numbers.push_back({name, std::nullopt, v.unit, {v.value, v.low.value_or(v.value), v.high.value_or(v.value)}, v.low && v.high});
   if (!profile.measured) return list.numbers;
   for (const MachineLoad& load : profile.measured->loads) add_load(list, load);
   for (const CollectiveCurve& curve : profile.measured->collectives) add_curve(list, curve);
@@ -92,22 +82,9 @@ std::vector<ProfileNumber> numbers_of(const Profile& profile) {
   return list.numbers;
 }
 
-std::string number_text(const ProfileNumber& n) {
-  switch (n.unit) {
-    case NumberUnit::FlopRate: return format_rate(FlopsPerSec{n.number.value});
-    case NumberUnit::ByteRate: return format_rate(BytesPerSec{n.number.value});
-    case NumberUnit::Time: return format_short_duration(Seconds{n.number.value});
-    case NumberUnit::ByteCount: return format_bytes(Bytes{std::llround(n.number.value)});
-    case NumberUnit::Plain: return fmt::format("{:.4g}", n.number.value);
-    case NumberUnit::Own: break;
-  }
-  constexpr std::size_t kShort = 4;  // "us", "GB/s"; the unit of a share is a sentence
-  return fmt::format("{:.4g}{}", n.number.value, n.own_unit.size() <= kShort ? " " + n.own_unit : "");
-}
-
 std::string unit_name(const ProfileNumber& number) {
   constexpr std::array<const char*, 5> kNames{"FLOP/s", "B/s", "s", "B", ""};
-  return number.unit == NumberUnit::Own ? number.own_unit : kNames[std::size_t(number.unit)];
+  return number.unit ? kNames[std::size_t(*number.unit)] : number.own_unit;
 }
 
 ProfileComparison compare_profiles(const Profile& first, const Profile& second) {

@@ -9,24 +9,18 @@
 
 namespace gpuplan {
 
-/// What a number counts, so that people see it in units of theirs.
-enum class NumberUnit : unsigned char { FlopRate, ByteRate, Time, ByteCount, Plain, Own };
-
-NumberUnit unit_of(const ScalarFit& scalar);
+FitUnit unit_of(const ScalarFit& scalar);
 
 struct ProfileNumber {
   std::string name;      // "bf16 forward GEMM: rate", "gemm_efficiency"
-  NumberUnit unit{};
-  std::string own_unit;  // of NumberUnit::Own
+  std::optional<FitUnit> unit;
+  std::string own_unit;  // where there is none: the value's own
   Fitted number;
   bool has_interval = true;
 };
 
 /// In the order of the file: values, loads, collectives, scalars.
 std::vector<ProfileNumber> numbers_of(const Profile& profile);
-
-/// "312 TFLOP/s", "5.2 us", "0.89".
-std::string number_text(const ProfileNumber& number);
 
 /// "FLOP/s", "B/s", "s", "B", "" of a plain number, or the value's own.
 std::string unit_name(const ProfileNumber& number);

@@ -70,7 +70,7 @@ struct Format {
   std::string_view name;
   std::string (*write)(const Profile&);
 };
-constexpr std::array kFormats{Format{"yaml", [](const Profile& p) { return read_file(p.file); }},
+constexpr std::array kFormats{Format{"yaml", [](const Profile& p) { return profile_text(p); }},
                               Format{"json", [](const Profile& p) { return json_text(profile_json(p)); }},
                               Format{"csv", csv_of}, Format{"svg", svg_of}};
 

@@ -2,6 +2,7 @@
 // The graph of single links (PCIe switches, NICs) is cluster/topology.h; this is the summary per level.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -70,6 +71,8 @@ struct ClusterSpec {
   NodeLayout layout;                      // as far as it was stated
 
   std::int64_t num_gpus() const { return std::int64_t(gpus.size()); }
+  /// Of `num_ranks` that fill one machine after the other: how many share one.
+  std::int64_t ranks_per_node(std::int64_t num_ranks) const { return std::min(num_ranks, gpus_per_node); }
   std::int64_t num_nodes() const { return ceil_div(num_gpus(), gpus_per_node); }
   bool is_mixed() const;
   bool operator==(const ClusterSpec&) const = default;

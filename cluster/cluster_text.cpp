@@ -132,8 +132,7 @@ std::string nvlinks_text(const NodeLayout& layout) {
   return out.empty() ? out : "  nvlinks:\n" + out;
 }
 
-}  // namespace
-
+/// The lines of `layout:`, each indented by two; empty when nothing is stated.
 std::string layout_keys_text(const NodeLayout& layout) {
   if (!layout.is_stated()) return {};
   std::string out = fmt::format("  sockets: {}\n", layout.sockets);
@@ -144,6 +143,8 @@ std::string layout_keys_text(const NodeLayout& layout) {
   if (layout.num_nvme > 0) out += fmt::format("  nvme: {}\n", layout.num_nvme);
   return out + fmt::format("  source: {}\n", in_quotes(layout.source));
 }
+
+}  // namespace
 
 std::string cluster_file_text(const ClusterSpec& cluster) {
   const std::string layout = layout_keys_text(cluster.layout);

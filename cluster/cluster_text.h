@@ -11,7 +11,4 @@ namespace gpuplan {
 /// moment and not written.
 std::string cluster_file_text(const ClusterSpec& cluster);
 
-/// The lines of `layout:`, each indented by two; empty when nothing is stated.
-std::string layout_keys_text(const NodeLayout& layout);
-
 }  // namespace gpuplan

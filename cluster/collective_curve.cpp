@@ -9,8 +9,8 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::array kScopes{RankScope::All, RankScope::Node, RankScope::Pair};
-constexpr std::array<std::string_view, 3> kScopeNames{"all", "node", "pair"};
+constexpr std::array kScopes{RankScope::All, RankScope::Pair};
+constexpr std::array<std::string_view, 2> kScopeNames{"all", "pair"};
 
 Seconds line(const CurveSegment& segment, Bytes message) {
   return {segment.alpha.value + double(message.count) / segment.bandwidth.value};

@@ -7,13 +7,13 @@
 
 #include "base/collective_kind.h"
 #include "base/units.h"
-#include "cluster/gemm_surface.h"
+#include "cluster/fitted.h"
 
 namespace gpuplan {
 
 /// Which ranks of a machine take part.
-enum class RankScope : std::uint8_t { All, Node, Pair };
-std::string_view to_string(RankScope scope);  // "all", "node", "pair"
+enum class RankScope : std::uint8_t { All, Pair };
+std::string_view to_string(RankScope scope);  // "all", "pair"
 RankScope parse_rank_scope(std::string_view text, std::string_view where);
 
 /// alpha + S / bandwidth for messages of `from` bytes and more. S: the whole tensor.

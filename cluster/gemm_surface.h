@@ -8,6 +8,7 @@
 
 #include "base/gemm_kind.h"
 #include "base/units.h"
+#include "cluster/fitted.h"
 
 namespace gpuplan {
 
@@ -30,18 +31,6 @@ GemmRegime parse_gemm_regime(std::string_view text, std::string_view where);
 struct GemmRange {
   GemmShape least, most;
   bool contains(const GemmShape& shape) const;
-};
-
-/// How far a fit is off: |ln(fitted / measured)| over the points it was made from, and over points it had not seen.
-struct FitQuality {
-  std::int64_t num_points{}, num_outliers{};
-  double median_error{}, p90_error{};
-  double held_out_median{}, held_out_p90{};  // cross-validation
-};
-
-/// A fitted number with its 95 % interval.
-struct Fitted {
-  double value{}, low{}, high{};
 };
 
 /// t = launch + max(C, M) + exposed x min(C, M)
@@ -81,24 +70,25 @@ struct GemmSurface {
 
 /// The fitted numbers of a surface, for everyone who lists, writes or fits them.
 struct GemmParameter {
-  std::string_view name, unit;
+  std::string_view name;
+  FitUnit unit{};
   Fitted GemmSurface::*member;
 };
 inline constexpr std::array kGemmParameters{
-    GemmParameter{"rate", "FLOP/s", &GemmSurface::rate},
-    GemmParameter{"bandwidth", "B/s", &GemmSurface::bandwidth},
-    GemmParameter{"launch", "s", &GemmSurface::launch},
-    GemmParameter{"m_half", "", &GemmSurface::m_half},
-    GemmParameter{"n_half", "", &GemmSurface::n_half},
-    GemmParameter{"k_half", "", &GemmSurface::k_half},
-    GemmParameter{"wave_loss", "", &GemmSurface::wave_loss},
-    GemmParameter{"exposed", "", &GemmSurface::exposed},
-    GemmParameter{"depth_loss", "", &GemmSurface::depth_loss},
-    GemmParameter{"k_depth", "", &GemmSurface::k_depth},
-    GemmParameter{"spill_loss", "", &GemmSurface::spill_loss},
-    GemmParameter{"tail_loss", "", &GemmSurface::tail_loss},
-    GemmParameter{"ragged_loss", "", &GemmSurface::ragged_loss},
-    GemmParameter{"stride_loss", "", &GemmSurface::stride_loss},
+    GemmParameter{"rate", FitUnit::FlopRate, &GemmSurface::rate},
+    GemmParameter{"bandwidth", FitUnit::ByteRate, &GemmSurface::bandwidth},
+    GemmParameter{"launch", FitUnit::Time, &GemmSurface::launch},
+    GemmParameter{"m_half", FitUnit::Plain, &GemmSurface::m_half},
+    GemmParameter{"n_half", FitUnit::Plain, &GemmSurface::n_half},
+    GemmParameter{"k_half", FitUnit::Plain, &GemmSurface::k_half},
+    GemmParameter{"wave_loss", FitUnit::Plain, &GemmSurface::wave_loss},
+    GemmParameter{"exposed", FitUnit::Plain, &GemmSurface::exposed},
+    GemmParameter{"depth_loss", FitUnit::Plain, &GemmSurface::depth_loss},
+    GemmParameter{"k_depth", FitUnit::Plain, &GemmSurface::k_depth},
+    GemmParameter{"spill_loss", FitUnit::Plain, &GemmSurface::spill_loss},
+    GemmParameter{"tail_loss", FitUnit::Plain, &GemmSurface::tail_loss},
+    GemmParameter{"ragged_loss", FitUnit::Plain, &GemmSurface::ragged_loss},
+    GemmParameter{"stride_loss", FitUnit::Plain, &GemmSurface::stride_loss},
 };
 
 }  // namespace gpuplan

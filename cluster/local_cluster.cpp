@@ -98,7 +98,7 @@ void take_host_memory(LocalMachine& machine, std::vector<std::string>& assumptio
     if (gpu.memory.count > 0) continue;
     if (machine.host_memory.count <= 0)
       throw InputError("", fmt::format("the driver does not say how much memory {} has", gpu.name),
-                       "describe the GPUs with --gpus, for example --gpus 4xA6000");
+                       kDescribeGpus);
     gpu.memory = machine.host_memory, gpu.memory_free = machine.host_memory_free;
     assumptions.push_back(fmt::format("{} shares the memory of the host", gpu.name));
   }

@@ -76,15 +76,14 @@ NvLinkRemote remote_of(const Library& library, Handle device, unsigned link) {
 void read_nvlinks(const Library& library, Handle device, LocalGpu& gpu) {
   std::vector<LocalNvLink> links;
   for (unsigned link = 0; link < nvml::kMostLinks; ++link) {
-    unsigned is_active = 0, version = 0;
+    unsigned is_active = 0;
     const int code = library.call("nvmlDeviceGetNvLinkState", device, link, &is_active);
     if (code == nvml::kFunctionNotFound) return;  // not known
     if (code == nvml::kInvalidArgument) break;    // the card has no more
     if (code != nvml::kSuccess || is_active == 0) continue;
-    library.call("nvmlDeviceGetNvLinkVersion", device, link, &version);
     nvml::PciInfo pci{};
     const bool knows = library.call("nvmlDeviceGetNvLinkRemotePciInfo_v2", device, link, &pci) == nvml::kSuccess;
-    links.push_back({link, version, remote_of(library, device, link), knows ? nvml::text_of(pci.bus_id, sizeof pci.bus_id) : ""});
+    links.push_back({remote_of(library, device, link), knows ? nvml::text_of(pci.bus_id, sizeof pci.bus_id) : ""});
   }
   nvml::FieldValue speed{.field = nvml::kFieldNvLinkSpeed};
   if (!links.empty() && library.call("nvmlDeviceGetFieldValues", device, 1, &speed) == nvml::kSuccess &&
@@ -126,9 +125,7 @@ void read_fabric(const Library& library, Handle device, LocalGpu& gpu) {
   nvml::FabricInfo info{.version = nvml::version_of<nvml::FabricInfo>(2)};
   constexpr unsigned kNotSupportedState = 0, kCompleted = 3;
   if (library.call("nvmlDeviceGetGpuFabricInfoV", device, &info) != nvml::kSuccess || info.state == kNotSupportedState) return;
-  LocalFabric fabric{info.state == kCompleted && info.status == nvml::kSuccess, info.clique, {}};
-  for (const unsigned char byte : info.cluster_uuid) fabric.cluster_uuid += fmt::format("{:02x}", byte);
-  gpu.fabric = std::move(fabric);
+  gpu.fabric = LocalFabric{info.state == kCompleted && info.status == nvml::kSuccess, info.clique};
 }
 
 void read_processes(const Library& library, Handle device, LocalGpu& gpu) {

@@ -16,7 +16,6 @@ enum class NvLinkRemote : std::uint8_t { Gpu, Switch, Other, Unknown };
 
 /// One active NVLink.
 struct LocalNvLink {
-  std::int64_t link = 0, version = 0;  // version 0: not known
   NvLinkRemote remote = NvLinkRemote::Unknown;
   std::string remote_bus_id;  // empty: not known
 };
@@ -42,7 +41,6 @@ struct LocalMigInstance {
 struct LocalFabric {
   bool is_ready = false;  // registered with the fabric manager
   std::int64_t clique = 0;
-  std::string cluster_uuid;  // hexadecimal
 };
 
 struct LocalGpu {
@@ -76,6 +74,9 @@ struct LocalMachine {
   Bytes host_memory, host_memory_free;        // 0: not known
   std::vector<std::string> notes;             // GPUs left out, and why
 };
+
+/// What helps when the driver does not.
+inline constexpr const char* kDescribeGpus = "describe the GPUs with --gpus, for example --gpus 4xA6000";
 
 /// Every GPU in PCI order, or those of CUDA_VISIBLE_DEVICES in its order. Throws EnvError in one line without a driver, or when
 /// no GPU is visible. `library`: another NVML than the driver's.

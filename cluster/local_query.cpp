@@ -96,8 +96,8 @@ LocalMachine query_local_machine(const std::string& file) {
     visible.push_back(handles[gpu.index]);
   }
   if (machine.gpus.empty())
-    throw EnvError(fmt::format("no GPU is visible ({}): describe the GPUs with --gpus, for example --gpus 4xA6000",
-                               machine.notes.empty() ? "driver, CUDA_VISIBLE_DEVICES" : machine.notes.front()));
+    throw EnvError(fmt::format("no GPU is visible ({}): {}",
+                               machine.notes.empty() ? "driver, CUDA_VISIBLE_DEVICES" : machine.notes.front(), kDescribeGpus));
   machine.pairs = pairs_of(library, visible);
   read_host(machine);
   return machine;

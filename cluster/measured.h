@@ -69,4 +69,18 @@ struct MachineLoad {
   const GemmSurface* surface_of(GemmType type, GemmLayout layout, GemmRegime regime) const;
 };
 
+/// What `calibrate` measured, as a whole; shared by copies of a profile.
+struct Measured {
+  MeasuredOn on;
+  std::vector<MachineLoad> loads;            // rising in ranks
+  std::vector<CollectiveCurve> collectives;
+  std::vector<ScalarFit> scalars;            // latencies, copies, overheads
+  std::string samples;                       // JSON lines, as calibrate/probe.h writes them
+
+  /// The load of `num_ranks`, else the nearest measured; nullptr when there is none.
+  const MachineLoad* load_of(std::int64_t num_ranks) const;
+  /// The curve of a collective among `num_ranks` ranks of a machine, else the one of the nearest number; nullptr when none.
+  const CollectiveCurve* curve_of(CollectiveKind kind, std::int64_t num_ranks) const;
+};
+
 }  // namespace gpuplan

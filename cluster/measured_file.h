@@ -19,7 +19,4 @@ std::optional<Measured> read_measured(YamlFields& top);
 /// YAML, ending in a line break.
 std::string measured_text(const Measured& measured);
 
-/// `text` as a double-quoted YAML scalar.
-std::string quoted(const std::string& text);
-
 }  // namespace gpuplan

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include "base/names.h"
+#include "base/yaml_text.h"
 #include "cluster/measured_fields.h"
 #include "cluster/measured_file.h"
 
@@ -15,7 +16,7 @@ class FieldWriter {
   void operator()(const char* key, std::int64_t v) { add(key, fmt::format("{}", v)); }
   void operator()(const char* key, Bytes v) { add(key, fmt::format("{}", v.count)); }
   void operator()(const char* key, double v) { add(key, fmt::format("{:.6g}", v)); }
-  void operator()(const char* key, const std::string& v) { add(key, quoted(v)); }
+  void operator()(const char* key, const std::string& v) { add(key, in_quotes(v)); }
   void operator()(const char* key, GemmType v) { add(key, std::string(to_string(v))); }
   void operator()(const char* key, GemmLayout v) { add(key, std::string(to_string(v))); }
   void operator()(const char* key, GemmRegime v) { add(key, std::string(to_string(v))); }
@@ -47,10 +48,10 @@ std::string machine_text(const MeasuredOn& on) {
   FieldWriter fields;
   list_machine(fields, on);
   std::string out = "measured_on:\n" + fields.block() + "  versions:\n";
-  for (const auto& [name, version] : on.versions) out += fmt::format("    {}: {}\n", quoted(name), quoted(version));
+  for (const auto& [name, version] : on.versions) out += fmt::format("    {}: {}\n", in_quotes(name), in_quotes(version));
   if (on.warnings.empty()) return out;
   out += "  warnings:\n";
-  for (const std::string& warning : on.warnings) out += fmt::format("  - {}\n", quoted(warning));
+  for (const std::string& warning : on.warnings) out += fmt::format("  - {}\n", in_quotes(warning));
   return out;
 }
 
@@ -77,15 +78,6 @@ std::string samples_text(const std::string& samples) {
 }
 
 }  // namespace
-
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c == '\n' || c == '\r' || c == '\t' ? ' ' : c;
-  }
-  return out + "\"";
-}
 
 std::string measured_text(const Measured& measured) {
   std::string out = machine_text(measured.on);

@@ -72,6 +72,12 @@ NcclTable::Factors read_factors(YamlFields rows) {
           .channel_search = rows.number("channel_search")};
 }
 
+NcclTable::ChannelDoubling read_doubling(YamlFields row) {
+  return {.least = row.optional_rate("least_gb_s").value_or(BytesPerSec{}),
+          .hopper_least = row.optional_rate("hopper_least_gb_s").value_or(BytesPerSec{}),
+          .hopper_few_channels = row.integer("hopper_few_channels")};
+}
+
 NcclTable read_table() {
   YamlFile file = YamlFile::read(data_dir() / "nccl.yaml");
   YamlFields tuning = file.top().fields("nccl_tuning");
@@ -81,6 +87,7 @@ NcclTable read_table() {
   for (std::size_t l = 0; l < kLinks.size(); ++l) table.step[l] = read_latencies(links.fields(std::string(kLinks[l])));
   for (std::size_t g = 0; g < kGenerations.size(); ++g) table.caps[g] = read_caps(tuning, g);
   table.factors = read_factors(tuning.fields("bandwidth_factors"));
+  table.channel_doubling = read_doubling(tuning.fields("channel_doubling"));
   read_tree_correction(tuning.fields("tree_correction_by_log2_size"), table);
   YamlFields overhead = tuning.fields("net_overhead_us");
   table.net_overhead = Seconds{overhead.number("intel_x86") * 1e-6};

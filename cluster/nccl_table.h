@@ -46,6 +46,11 @@ struct NcclTable {
   struct Factors {
     double ll{}, ll128{}, tree{}, tree_ll{}, tree_ll128_one_machine{}, tree_ll128_machines{}, plain_tree{}, channel_search{};
   } factors;
+  /// Channels of at least this rate are doubled; from Hopper on slower than `hopper_least` only while there are few.
+  struct ChannelDoubling {
+    BytesPerSec least, hopper_least;
+    std::int64_t hopper_few_channels{};
+  } channel_doubling;
   std::array<PerProtocol<Seconds>, kNumAlgorithms> base;                 // once per call
   std::array<std::array<PerProtocol<Seconds>, kNumAlgorithms>, 3> step;  // [NcclLink][Algorithm], per step
   std::array<Caps, 4> caps;                                              // [NcclGeneration]

@@ -45,8 +45,12 @@ std::string problem_of(const NodeLayout& layout, std::int64_t gpus_per_node) {
   if (some && std::any_of(layout.nics.begin(), layout.nics.end(), [](const DevicePlace& nic) { return nic.bridge < 0; }))
     return "some adapters have a place and others do not";
   if (some && layout.gpus.empty()) return "adapters have places and GPUs do not";
-  for (const DirectLink& link : layout.direct_links)
+  const std::int64_t num_gpus = layout.gpus.empty() ? gpus_per_node : std::int64_t(layout.gpus.size());
+  for (const DirectLink& link : layout.direct_links) {
     if (link.a < 0 || link.b < 0 || link.a == link.b) return "a direct link joins two GPUs";
+    if (const std::int64_t last = std::max(link.a, link.b); last >= num_gpus)
+      return fmt::format("a direct link joins GPU {}, which is not there", last);
+  }
   return {};
 }
 

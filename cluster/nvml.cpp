@@ -7,11 +7,10 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "cluster/local_machine.h"
 
 namespace gpuplan::nvml {
 namespace {
-
-constexpr const char* kDescribe = "describe the GPUs with --gpus, for example --gpus 4xA6000";
 
 /// What people can do about a code.
 struct Remedy {
@@ -37,7 +36,7 @@ std::vector<std::string> candidates(const std::string& file) {
 void* open_first(const std::vector<std::string>& files) {
   for (const std::string& file : files)
     if (void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
-  throw EnvError(fmt::format("no NVIDIA driver found ({} is missing): {}", files.front(), kDescribe));
+  throw EnvError(fmt::format("no NVIDIA driver found ({} is missing): {}", files.front(), kDescribeGpus));
 }
 
 }  // namespace
@@ -49,12 +48,12 @@ Library::~Library() { call("nvmlShutdown"); }
 void Library::check(int code, const char* function) const {
   if (code == kSuccess) return;
   if (code == kFunctionNotFound)
-    throw EnvError(fmt::format("the NVIDIA driver is too old (libnvidia-ml has no {}): {}", function, kDescribe));
+    throw EnvError(fmt::format("the NVIDIA driver is too old (libnvidia-ml has no {}): {}", function, kDescribeGpus));
   for (const Remedy& row : kRemedies)
-    if (row.code == code) throw EnvError(fmt::format("{}; or {}", row.text, kDescribe));
+    if (row.code == code) throw EnvError(fmt::format("{}; or {}", row.text, kDescribeGpus));
   void* const words = dlsym(handle_.get(), "nvmlErrorString");
   const std::string text = words ? reinterpret_cast<const char* (*)(int)>(words)(code) : fmt::format("error {}", code);
-  throw EnvError(fmt::format("the NVIDIA driver does not answer ({}: {}): {}", function, text, kDescribe));
+  throw EnvError(fmt::format("the NVIDIA driver does not answer ({}: {}): {}", function, text, kDescribeGpus));
 }
 
 }  // namespace gpuplan::nvml

@@ -15,8 +15,7 @@ namespace gpuplan::nvml {
 using Handle = void*;  // nvmlDevice_t
 
 // Return codes.
-inline constexpr int kSuccess = 0, kInvalidArgument = 2, kNotSupported = 3, kNoPermission = 4, kInsufficientSize = 7,
-                     kDriverNotLoaded = 9, kLibraryNotFound = 12, kFunctionNotFound = 13, kGpuIsLost = 15,
+inline constexpr int kSuccess = 0, kInvalidArgument = 2, kNoPermission = 4, kDriverNotLoaded = 9, kLibraryNotFound = 12, kFunctionNotFound = 13, kGpuIsLost = 15,
                      kResetRequired = 16, kOperatingSystem = 17, kVersionMismatch = 18;
 
 inline constexpr unsigned kTextBytes = 96;  // names, UUIDs

@@ -10,6 +10,7 @@
 #include "base/names.h"
 #include "base/sha256.h"
 #include "base/yaml_file.h"
+#include "base/yaml_text.h"
 #include "cluster/measured_file.h"
 
 namespace gpuplan {
@@ -217,8 +218,10 @@ std::vector<Profile> shipped_profiles() {
   return out;
 }
 
-Profile load_profile(const std::filesystem::path& path) {
-  YamlFile file = YamlFile::read(path);
+Profile load_profile(const std::filesystem::path& path) { return parse_profile(read_file(path), path); }
+
+Profile parse_profile(const std::string& text, const std::filesystem::path& path) {
+  YamlFile file = YamlFile::parse(text, path.string());
   YamlFields& top = file.top();
   Values values;
   if (const auto base = top.optional_text("based_on")) {
@@ -255,51 +258,32 @@ ProfileHead read_profile_head(const std::filesystem::path& path) {
   return head;
 }
 
-std::string profile_text(const ProfileDraft& draft) {
-  std::string out = fmt::format("schema_version: {}\nid: {}\ntitle: {}\nbased_on: {}\nvalues:{}\n", kProfileSchema,
-                                quoted(draft.id), quoted(draft.title), draft.based_on, draft.values.empty() ? " {}" : "");
-  for (const auto& [name, v] : draft.values) {
+namespace {
+
+/// All but the measured part.
+std::string head_text(const std::string& id, const std::string& title, const std::string& based_on, const Values& values) {
+  std::string out = fmt::format("schema_version: {}\nid: {}\ntitle: {}\nbased_on: {}\nvalues:{}\n", kProfileSchema, in_quotes(id),
+                                in_quotes(title), based_on, values.empty() ? " {}" : "");
+  for (const auto& [name, v] : values) {
     const auto slot = std::find_if(kSlots.begin(), kSlots.end(), [&wanted = name](const Slot& s) { return s.name == wanted; });
     GPUPLAN_CHECK(slot != kSlots.end() && unit_factor(slot->measure, v.unit), "a profile value has a name and a unit of the table");
-    out += fmt::format("  {}: {{value: {:.6g}, unit: {}, kind: {}, source: {}", name, v.value, quoted(v.unit), v.kind, quoted(v.source));
+    out += fmt::format("  {}: {{value: {:.6g}, unit: {}, kind: {}, source: {}", name, v.value, in_quotes(v.unit), v.kind, in_quotes(v.source));
     if (v.low && v.high) out += fmt::format(", low: {:.6g}, high: {:.6g}", *v.low, *v.high);
     if (v.num_samples > 0) out += fmt::format(", samples: {}, residual: {:.4g}", v.num_samples, v.residual);
     out += "}\n";
   }
-  return out + measured_text(draft.measured);
+  return out;
 }
-
-namespace {
-
-double ratio_between(std::int64_t a, std::int64_t b) { return double(std::max(a, b)) / double(std::min(a, b)); }
 
 }  // namespace
 
-const MachineLoad* Measured::load_of(std::int64_t num_ranks) const {
-  const MachineLoad* best = nullptr;
-  for (const MachineLoad& load : loads)
-    if (!best || ratio_between(load.num_ranks, num_ranks) < ratio_between(best->num_ranks, num_ranks)) best = &load;
-  return best;
+std::string profile_text(const ProfileDraft& draft) {
+  return head_text(draft.id, draft.title, draft.based_on, draft.values) + measured_text(draft.measured);
 }
 
-const GemmSurface* MachineLoad::surface_of(GemmType type, GemmLayout layout, GemmRegime regime) const {
-  const auto nearness = [&](const GemmSurface& s) {
-    const bool may_stand_in = s.regime == GemmRegime::Wide && regime != GemmRegime::Batched;
-    return s.type != type ? 0 : s.regime == regime ? 4 + int(s.layout == layout) : may_stand_in ? 2 + int(s.layout == layout) : 0;
-  };
-  const GemmSurface* best = nullptr;
-  for (const GemmSurface& s : gemm)
-    if (nearness(s) > (best ? nearness(*best) : 0)) best = &s;
-  return best;
-}
-
-const CollectiveCurve* Measured::curve_of(CollectiveKind kind, std::int64_t num_ranks) const {
-  const CollectiveCurve* best = nullptr;
-  for (const CollectiveCurve& curve : collectives) {
-    if (curve.kind != kind) continue;
-    if (!best || ratio_between(curve.num_ranks, num_ranks) < ratio_between(best->num_ranks, num_ranks)) best = &curve;
-  }
-  return best;
+std::string profile_text(const Profile& profile) {
+  const bool is_shipped = profile.file == default_path().string();
+  return is_shipped ? head_text(profile.id, profile.title, profile.id, profile.values) : read_file(profile.file);
 }
 
 }  // namespace gpuplan

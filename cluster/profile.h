@@ -24,20 +24,6 @@ struct ProfileValue {
   double residual = 0;              // median |ln(fitted / measured)| over them
 };
 
-/// What `calibrate` measured, as a whole; shared by copies of a profile.
-struct Measured {
-  MeasuredOn on;
-  std::vector<MachineLoad> loads;            // rising in ranks
-  std::vector<CollectiveCurve> collectives;
-  std::vector<ScalarFit> scalars;            // latencies, copies, overheads
-  std::string samples;                       // JSON lines, as calibrate/probe.h writes them
-
-  /// The load of `num_ranks`, else the nearest measured; nullptr when there is none.
-  const MachineLoad* load_of(std::int64_t num_ranks) const;
-  /// The curve of a collective among `num_ranks` ranks of a machine, else the one of the nearest number; nullptr when none.
-  const CollectiveCurve* curve_of(CollectiveKind kind, std::int64_t num_ranks) const;
-};
-
 /// Efficiency of a class of GPUs (Ampere, Hopper, consumer …) and of the software on it.
 struct Profile {
   std::string id, title, file, sha256;
@@ -87,6 +73,9 @@ std::vector<Profile> shipped_profiles();
 /// A profile from a file, as `calibrate` writes it. Throws InputError listing every problem with its line.
 Profile load_profile(const std::filesystem::path& path);
 
+/// The same of a file's text; `path` is for messages.
+Profile parse_profile(const std::string& text, const std::filesystem::path& path);
+
 /// What says whether a profile is for a machine; read without its fits and samples. Throws InputError.
 struct ProfileHead {
   std::string id;
@@ -102,5 +91,7 @@ struct ProfileDraft {
 };
 /// The text of a file that load_profile() reads back. Throws BugError for a value whose unit it would not read.
 std::string profile_text(const ProfileDraft& draft);
+/// The same of a profile: its file, or of a shipped class, which has none of its own, every value of it.
+std::string profile_text(const Profile& profile);
 
 }  // namespace gpuplan

@@ -104,6 +104,7 @@ NodeLayout complete_layout(const ClusterSpec& cluster, std::vector<std::string>&
   }
   if (!layout.nics.empty() && !have_places(layout.nics)) place_nics(layout, num_gpus);
   if (layout.direct_links.empty()) add_direct_links(layout, cluster.fabric, num_gpus);
+  // of a part of a machine: the others were checked against all its GPUs (problem_of)
   std::erase_if(layout.direct_links, [&](const DirectLink& link) { return link.a >= num_gpus || link.b >= num_gpus; });
   return layout;
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/named_values.h"
 
 namespace gpuplan {
 namespace {
@@ -49,6 +50,10 @@ Backend& open(const Library& library, const char* entry) {
 }  // namespace
 
 std::string_view to_string(DeviceKind kind) { return kind == DeviceKind::Cpu ? "cpu" : "cuda"; }
+
+DeviceKind parse_device_kind(std::string_view text, std::string_view where) {
+  return parse_named(kDeviceKinds, text, where, "device");
+}
 
 std::vector<std::filesystem::path> device_library_dirs() {
   if (const char* const set = std::getenv("GPUPLAN_LIBRARY_DIR"); set && *set) return {set};

@@ -6,6 +6,7 @@
 // of the device (out of memory, a lost device) are EnvError, from any call; a misuse is BugError.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,7 +20,10 @@
 namespace gpuplan {
 
 enum class DeviceKind : std::uint8_t { Cpu, Cuda };
+inline constexpr std::array kDeviceKinds{DeviceKind::Cpu, DeviceKind::Cuda};
 std::string_view to_string(DeviceKind kind);  // "cpu", "cuda"
+/// Throws InputError naming `where`.
+DeviceKind parse_device_kind(std::string_view text, std::string_view where);
 
 /// What the device is and what runs on it.
 struct DeviceFacts {

@@ -18,7 +18,6 @@ Steps ring_steps(CollectiveKind kind, const GroupShape& shape) {
   const std::int64_t across = shape.nodes - 1;
   if (kind == CollectiveKind::AllReduce) return {2 * (shape.size - 1), 2 * across};
   if (kind == CollectiveKind::Broadcast) return {shape.size, across};
-  if (kind == CollectiveKind::SendRecv) return {1, std::min<std::int64_t>(across, 1)};
   return {shape.size - 1, across};
 }
 
@@ -47,8 +46,9 @@ std::int64_t num_channels(const GroupLinks& g, BytesPerSec bus) {
   for (const BytesPerSec rate : rates) {
     const std::int64_t n = std::int64_t(bus / rate);
     if (double(n) * rate.value < nccl_table().factors.channel_search * bus.value) continue;
+    const NcclTable::ChannelDoubling& doubling = nccl_table().channel_doubling;
     const bool is_new = g.generation >= NcclGeneration::Hopper;
-    const bool doubles = rate.value >= 25e9 && (!is_new || rate.value >= 50e9 || n <= 4);
+    const bool doubles = rate >= doubling.least && (!is_new || rate >= doubling.hopper_least || n <= doubling.hopper_few_channels);
     return doubles ? 2 * n : n;
   }
   return std::max<std::int64_t>(1, std::int64_t(bus / rates.back()));
@@ -83,7 +83,7 @@ CollectiveChoice latencies(CollectiveKind kind, const GroupLinks& g, Algorithm a
   const Steps steps = ring_steps(kind, g.shape);
   out.intra_steps = steps.total - steps.inter, out.inter_steps = steps.inter;
   out.intra_step = g.intra_latency, out.inter_step = g.inter_latency;
-  if (!g.inside || kind == CollectiveKind::SendRecv) return out;  // NCCL tunes no send and receive
+  if (!g.inside) return out;
   const NcclTable& table = nccl_table();
   const auto beyond = [&](Seconds stated, NcclLink link, Algorithm a) {
     const Seconds extra = stated - table.step_latency(link, Algorithm::Ring, Protocol::Simple);
@@ -139,7 +139,7 @@ Seconds pipeline_fill(Protocol protocol, Seconds latency, Seconds wire) {
 }
 
 CollectiveLines::CollectiveLines(CollectiveKind kind, const GroupLinks& g)
-    : is_nccl_(g.inside && kind != CollectiveKind::SendRecv) {
+    : is_nccl_(g.inside.has_value()) {
   if (g.shape.size <= 1) return;
   const BytesPerSec bus = ring_bandwidth(kind, g);
   const double factor = bus_factor(kind, g.shape.size);

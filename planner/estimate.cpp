@@ -35,7 +35,7 @@ Bytes checkpoint_bytes(const TrainedModel& model) { return Bytes{2 * model.param
 HostBytes host_memory(const EstimateRequest& r, const TrainedModel& model, const Strategy& strategy, const Peak& peak,
                        const SaveCost& save) {
   HostBytes h;
-  const std::int64_t ranks = std::min(strategy.mesh.world(), r.cluster.gpus_per_node);
+  const std::int64_t ranks = r.cluster.ranks_per_node(strategy.mesh.world());
   const bool is_pipeline = strategy.mesh.pp > 1;
   h.load = is_pipeline ? checkpoint_bytes(model) : ranks * checkpoint_bytes(model);
   std::int64_t largest = 0;  // streaming loaders hold about one tensor per rank

@@ -217,7 +217,7 @@ void add_measured(ExplainSection& s, const EstimateRequest& r, const EstimateRes
   const std::string missing = describe(chosen.coverage);
   s.lines.push_back({"GEMM shapes", fmt::format("{} different products", chosen.coverage.num_shapes),
                      missing.empty() ? "all within the measured range" : missing});
-  if (const MachineLoad* load = p.measured->load_of(std::min(chosen.num_gpus_used, r.cluster.gpus_per_node)))
+  if (const MachineLoad* load = p.measured->load_of(r.cluster.ranks_per_node(chosen.num_gpus_used)))
     for (const GemmSurface& g : load->gemm)
       s.lines.push_back({fmt::format("{} {} {}", to_string(g.type), to_string(g.regime), to_string(g.layout)),
                          fmt::format("at most {:.4g} TFLOP/s", g.rate.value / 1e12), fmt::format("{}: {}", source, held_out(g.quality))});

@@ -238,7 +238,7 @@ std::string profile_assumption(const EstimateResult& result) {
 }
 
 std::string links_assumption(const ClusterSpec& cluster, const Profile& profile) {
-  const std::int64_t ranks = std::min(cluster.num_gpus(), cluster.gpus_per_node);
+  const std::int64_t ranks = cluster.ranks_per_node(cluster.num_gpus());
   const CollectiveCurve* curve = has_measured_links(profile, cluster) ? profile.measured->curve_of(CollectiveKind::AllReduce, ranks) : nullptr;
   if (!curve)
     return fmt::format("links: {}, {:.1f} GB/s bus bandwidth ({})", cluster.fabric_text, cluster.intra.bandwidth.value / 1e9,

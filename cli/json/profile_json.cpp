@@ -1,5 +1,7 @@
 #include "cli/json/profile_json.h"
 
+#include <array>
+
 #include "base/json_file.h"
 #include "calibrate/probe.h"
 #include "cli/json/json_values.h"
@@ -22,8 +24,8 @@ Json shape_json(const GemmShape& s) { return {{"m", s.m}, {"n", s.n}, {"k", s.k}
 
 /// "rate" in FLOP/s is rate_flops_per_second.
 std::string key_of(const GemmParameter& parameter) {
-  const std::string_view unit = parameter.unit == "FLOP/s" ? "_flops_per_second" : parameter.unit == "B/s" ? "_bytes_per_second" : parameter.unit == "s" ? "_seconds" : "";
-  return std::string(parameter.name) + std::string(unit);
+  constexpr std::array<const char*, 5> kEnds{"_flops_per_second", "_bytes_per_second", "_seconds", "_bytes", ""};  // by FitUnit
+  return std::string(parameter.name) + kEnds[std::size_t(parameter.unit)];
 }
 
 Json surface_json(const GemmSurface& s) {

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "base/names.h"
+#include "cli/fit_names.h"
 #include "cli/profile_samples.h"
-#include "cli/render/fit_names.h"
 
 namespace gpuplan {
 namespace {

@@ -5,10 +5,10 @@
 
 #include "base/error.h"
 #include "base/unit_text.h"
+#include "cli/fit_names.h"
 #include "cli/profile_samples.h"
 #include "cli/render/amounts.h"
 #include "cli/render/facts.h"
-#include "cli/render/fit_names.h"
 #include "cli/render/log_axis.h"
 #include "cli/render/profile_text.h"
 #include "cluster/fabric.h"
@@ -128,7 +128,7 @@ std::string size_text(Bytes size) { return mark_label(double(size.count), PlotUn
 std::string collective_sentence(const CollectiveCurve& curve) {
   const Bytes large = within(curve, 64_MiB), small = within(curve, 1_KiB);
   return fmt::format("{}-rank {}{}: {} busbw at {}, {} at {}", curve.num_ranks, to_string(curve.kind),
-                     curve.scope == RankScope::All ? "" : curve.scope == RankScope::Node ? " in a node" : " in pairs",
+                     curve.scope == RankScope::All ? "" : " in pairs",
                      format_rate(curve.bus_bandwidth(large)), size_text(large), format_short_duration(curve.time(small)), size_text(small));
 }
 

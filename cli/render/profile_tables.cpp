@@ -1,13 +1,13 @@
 #include "cli/render/profile_tables.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
 #include "base/unit_text.h"
-#include "cli/profile_numbers.h"
+#include "cli/fit_names.h"
 #include "cli/render/amounts.h"
-#include "cli/render/fit_names.h"
 #include "cli/render/log_axis.h"
 
 namespace gpuplan {
@@ -27,9 +27,9 @@ std::string time_cell(const Fitted& f) { return f.value <= 0 ? "0" : format_shor
 
 /// Only the rate has room for its interval.
 std::string parameter_cell(const GemmParameter& parameter, const Fitted& f) {
-  if (parameter.unit == "FLOP/s") return rate_cell(f);
-  if (parameter.unit == "B/s") return format_rate(BytesPerSec{f.value});
-  if (parameter.unit == "s") return f.value <= 0 ? "0" : format_short_duration(Seconds{f.value});
+  if (parameter.unit == FitUnit::FlopRate) return rate_cell(f);
+  if (parameter.unit == FitUnit::ByteRate) return format_rate(BytesPerSec{f.value});
+  if (parameter.unit == FitUnit::Time) return f.value <= 0 ? "0" : format_short_duration(Seconds{f.value});
   return fmt::format("{:.3g}", f.value);
 }
 
@@ -62,6 +62,19 @@ std::string layout_text(const GemmSurface& s) { return fmt::format("{}{}", to_st
 std::string scalar_text(const ScalarFit& s) { return number_text({s.name, unit_of(s), {}, s.value}); }
 
 }  // namespace
+
+std::string number_text(const ProfileNumber& n) {
+  constexpr std::size_t kShort = 4;  // "us", "GB/s"; the unit of a share is a sentence
+  if (!n.unit) return fmt::format("{:.4g}{}", n.number.value, n.own_unit.size() <= kShort ? " " + n.own_unit : "");
+  switch (*n.unit) {
+    case FitUnit::FlopRate: return format_rate(FlopsPerSec{n.number.value});
+    case FitUnit::ByteRate: return format_rate(BytesPerSec{n.number.value});
+    case FitUnit::Time: return format_short_duration(Seconds{n.number.value});
+    case FitUnit::ByteCount: return format_bytes(Bytes{std::llround(n.number.value)});
+    case FitUnit::Plain: break;
+  }
+  return fmt::format("{:.4g}", n.number.value);
+}
 
 Table gemm_table(const Measured& measured) {
   constexpr std::size_t kAlwaysShown = 1;  // the rate; the screen's width decides about the others, the later the sooner gone

@@ -1,6 +1,7 @@
 // The fits of a profile as tables.
 #pragma once
 
+#include "cli/profile_numbers.h"
 #include "cli/render/table.h"
 #include "cluster/profile.h"
 
@@ -14,5 +15,8 @@ Table collective_table(const Measured& measured);
 Table scalar_table(const Measured& measured);
 /// Values that were measured, or all of a shipped profile.
 Table value_table(const Profile& profile);
+
+/// "312 TFLOP/s", "5.2 us", "0.89".
+std::string number_text(const ProfileNumber& number);
 
 }  // namespace gpuplan

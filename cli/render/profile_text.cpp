@@ -5,8 +5,8 @@
 
 #include "base/names.h"
 #include "base/unit_text.h"
+#include "cli/fit_names.h"
 #include "cli/render/facts.h"
-#include "cli/render/fit_names.h"
 #include "cli/render/fit_plot.h"
 #include "cli/render/plot_text.h"
 #include "cli/render/profile_tables.h"

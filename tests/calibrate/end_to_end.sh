@@ -7,7 +7,7 @@ gpuplan=$1
 folder=$(mktemp -d)
 trap 'rm -rf -- "$folder"' EXIT
 export GPUPLAN_PROFILE_DIR=$folder/profiles
-journal=$GPUPLAN_PROFILE_DIR/journals/cpu.jsonl
+journal=$GPUPLAN_PROFILE_DIR/journals/cpu-quick-attention-memory-dispatch.jsonl
 failed=0
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0  # oneDNN and OpenMP keep memory to the end of a worker
 
@@ -22,6 +22,9 @@ fi
 calibrate=("$gpuplan" calibrate --device cpu --quick --ranks 1 --only dispatch,memory,attention --output "$folder/cpu.yaml")
 
 # Killed again and again, each time a little later: the journal only grows, and there is no profile before the end.
+# Interrupted runs of other kinds left journals: this one is none of them.
+mkdir -p "$(dirname "$journal")"
+for other in cpu-full cpu-quick; do echo "samples of $other" >"$GPUPLAN_PROFILE_DIR/journals/$other.jsonl"; done
 before=0
 for wait in 0.3 0.6 0.9 1.2; do
   "${calibrate[@]}" >/dev/null 2>"$folder/err" &
@@ -42,6 +45,9 @@ if [[ ! -e $folder/cpu.yaml ]]; then
   "${calibrate[@]}" >"$folder/out" 2>"$folder/err" || fail "calibrate ended with $?: $(cat "$folder/err")"
 fi
 if [[ -e $journal ]]; then fail "the journal of a complete calibration is still there"; fi
+for other in cpu-full cpu-quick; do
+  grep -qs "samples of $other" "$GPUPLAN_PROFILE_DIR/journals/$other.jsonl" || fail "the journal of $other is gone"
+done
 keys=$(sed -n '/^samples:/,$p' "$folder/cpu.yaml" | grep -c '^  {')
 if ((keys < 10)); then fail "only $keys samples in the profile"; fi
 twice=$(sed -n '/^samples:/,$p' "$folder/cpu.yaml" | grep -o '"probe":{[^}]*}' | sort | uniq -d | wc -l)

@@ -82,8 +82,26 @@ TEST_CASE("a damaged line costs its own sample only") {
 TEST_CASE("two calibrations do not write one journal") {
   const ScratchFolder folder;
   const auto path = folder.path() / "journal";
-  const Journal first(path, "h");
-  CHECK_THROWS_WITH_AS(Journal(path, "h"), doctest::Contains("another calibration is running"), EnvError);
+  Journal first(path, "h");
+  first.add(sample(1));
+  for (const JournalStart start : {JournalStart::Resume, JournalStart::Anew})
+    CHECK_THROWS_WITH_AS(Journal(path, "h", start), doctest::Contains("another calibration is running"), EnvError);
+  first.add(sample(2));  // and what the first one writes is still there
+  CHECK(read_file(path).find("\"median\":1") != std::string::npos);
+}
+
+TEST_CASE("a journal that starts anew has forgotten its samples, and keeps what is added then") {
+  const ScratchFolder folder;
+  const auto path = folder.path() / "journal";
+  { Journal(path, "h").add(sample(1)); }
+  {
+    Journal journal(path, "h", JournalStart::Anew);
+    CHECK(journal.samples().empty());
+    journal.add(sample(2));
+  }
+  const Journal journal(path, "h");
+  REQUIRE(journal.samples().size() == 1);
+  CHECK(journal.samples()[0].median == 2);
 }
 
 TEST_CASE("a journal that cannot be is an error of the machine") {

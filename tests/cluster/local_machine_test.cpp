@@ -107,15 +107,12 @@ TEST_CASE("local: everything the driver says of a GPU is read") {
   CHECK(gpu.pcie.lanes == 16);
   REQUIRE(gpu.nvlinks);
   CHECK(gpu.nvlinks->size() == 18);
-  CHECK(gpu.nvlinks->back().link == 17);
-  CHECK(gpu.nvlinks->back().version == 4);
   CHECK(gpu.nvlinks->back().remote == NvLinkRemote::Switch);
   CHECK(gb_s(gpu.nvlink_rate) == doctest::Approx(26.562));
   CHECK(*gpu.numa_node == 0);
   CHECK(*machine.gpus[4].numa_node == 1);
   CHECK(*gpu.is_mig == false);
   CHECK(gpu.fabric->is_ready);
-  CHECK(gpu.fabric->cluster_uuid == "abababababababababababababababab");
   REQUIRE(gpu.processes.size() == 2);
   CHECK(gpu.processes[0].pid == 4711);
   CHECK(*gpu.processes[0].memory == 20000_MiB);

@@ -167,6 +167,27 @@ TEST_CASE("profile: the shipped ones are those that GPUs are given, and each is 
   CHECK(shipped_profiles().front().gemm_efficiency == default_profile(std::string("a100-sxm-80gb")).gemm_efficiency);
 }
 
+TEST_CASE("profile: a shipped class as a file of its own is read back with the same values") {
+  for (const Profile& shipped : shipped_profiles()) {
+    CAPTURE(shipped.id);
+    const Profile read = parse_profile(profile_text(shipped), "own.yaml");
+    CHECK(read.id == shipped.id);
+    CHECK(read.title == shipped.title);
+    REQUIRE(read.values.size() == shipped.values.size());
+    for (std::size_t i = 0; i < read.values.size(); ++i) {
+      CHECK(read.values[i].first == shipped.values[i].first);
+      CHECK(read.values[i].second.value == doctest::Approx(shipped.values[i].second.value).epsilon(1e-5));
+      CHECK(read.values[i].second.source == shipped.values[i].second.source);
+    }
+  }
+}
+
+TEST_CASE("profile: a file of one's own is exported as it is") {
+  const test::ScratchFolder folder;
+  const auto file = folder.write("mine.yaml", "id: mine\nbased_on: default-ampere\nvalues: {}  # nothing yet\n");
+  CHECK(profile_text(load_profile(file)) == read_file(file));
+}
+
 TEST_CASE("profile: an unknown id is refused with the nearest, and the place it was given") {
   try {
     find_profile("default-hoper", "place");

@@ -15,6 +15,7 @@ namespace {
 
 using nlohmann::json;
 namespace nvml = gpuplan::nvml;
+constexpr int kNotSupported = 3, kInsufficientSize = 7;  // codes that gpuplan treats as any other failure
 
 struct FakeDevice {
   json facts;
@@ -25,16 +26,16 @@ json machine;
 std::vector<FakeDevice> devices, instances;
 
 int answer_text(const json& facts, const char* key, char* out, unsigned size) {
-  if (!facts.contains(key)) return nvml::kNotSupported;
+  if (!facts.contains(key)) return kNotSupported;
   const auto text = facts[key].get<std::string>();
-  if (text.size() >= size) return nvml::kInsufficientSize;
+  if (text.size() >= size) return kInsufficientSize;
   std::strcpy(out, text.c_str());
   return nvml::kSuccess;
 }
 
 template <class Number>
 int answer(const json& facts, const char* key, Number* out) {
-  if (!facts.contains(key)) return nvml::kNotSupported;
+  if (!facts.contains(key)) return kNotSupported;
   *out = facts[key].get<Number>();
   return nvml::kSuccess;
 }
@@ -44,7 +45,7 @@ const json& facts(void* device) { return fake(device).facts; }
 
 /// The entry of a matrix over all GPUs, or one value for all pairs.
 [[maybe_unused]] int answer_pair(const char* key, void* a, void* b, int* out) {
-  if (!machine.contains(key)) return nvml::kNotSupported;
+  if (!machine.contains(key)) return kNotSupported;
   const json& table = machine[key];
   *out = table.is_array() ? table[fake(a).index][fake(b).index].get<int>() : table.get<int>();
   return nvml::kSuccess;
@@ -86,7 +87,7 @@ int nvmlDeviceGetUUID(void* device, char* out, unsigned size) { return answer_te
 
 int nvmlDeviceGetMemoryInfo(void* device, nvml::Memory* out) {  // here `used` holds what is reserved, too
   const json& f = facts(device);
-  if (!f.contains("memory_mib")) return nvml::kNotSupported;
+  if (!f.contains("memory_mib")) return kNotSupported;
   const auto mib = [&](const char* key) { return f.value(key, 0ULL) << 20; };
   out->total = mib("memory_mib"), out->used = mib("used_mib") + mib("reserved_mib"), out->free = out->total - out->used;
   return nvml::kSuccess;
@@ -100,7 +101,7 @@ int nvmlDeviceGetCurrPcieLinkWidth(void* device, unsigned* out) { return answer(
 int nvmlDeviceGetMemoryInfo_v2(void* device, nvml::MemoryV2* out) {
   if (out->version != nvml::version_of<nvml::MemoryV2>(2)) return 25;
   const json& f = facts(device);
-  if (!f.contains("memory_mib")) return nvml::kNotSupported;
+  if (!f.contains("memory_mib")) return kNotSupported;
   const auto mib = [&](const char* key) { return f.value(key, 0ULL) << 20; };
   out->total = mib("memory_mib"), out->used = mib("used_mib"), out->reserved = mib("reserved_mib");
   out->free = out->total - out->used - out->reserved;
@@ -108,14 +109,14 @@ int nvmlDeviceGetMemoryInfo_v2(void* device, nvml::MemoryV2* out) {
 }
 int nvmlDeviceGetCudaComputeCapability(void* device, int* major, int* minor) {
   const json& f = facts(device);
-  if (!f.contains("capability")) return nvml::kNotSupported;
+  if (!f.contains("capability")) return kNotSupported;
   *major = f["capability"][0].get<int>(), *minor = f["capability"][1].get<int>();
   return nvml::kSuccess;
 }
 int nvmlDeviceGetNumGpuCores(void* device, unsigned* out) { return answer(facts(device), "cores", out); }
 int nvmlDeviceGetMemoryBusWidth(void* device, unsigned* out) { return answer(facts(device), "bus_width", out); }
 int nvmlDeviceGetMaxClockInfo(void* device, int kind, unsigned* out) {
-  return kind == nvml::kClockMemory ? answer(facts(device), "memory_mhz", out) : nvml::kNotSupported;
+  return kind == nvml::kClockMemory ? answer(facts(device), "memory_mhz", out) : kNotSupported;
 }
 int nvmlDeviceGetPciInfo_v3(void* device, nvml::PciInfo* out) {
   return answer_text(facts(device), "bus_id", out->bus_id, sizeof out->bus_id);
@@ -123,22 +124,21 @@ int nvmlDeviceGetPciInfo_v3(void* device, nvml::PciInfo* out) {
 
 int nvmlDeviceGetNvLinkState(void* device, unsigned link, unsigned* out) {
   const json& f = facts(device);
-  if (!f.contains("nvlinks")) return nvml::kNotSupported;
+  if (!f.contains("nvlinks")) return kNotSupported;
   if (link >= f["nvlinks"].size()) return nvml::kInvalidArgument;
   *out = f["nvlinks"][link].is_null() ? 0 : 1;
   return nvml::kSuccess;
 }
-int nvmlDeviceGetNvLinkVersion(void* device, unsigned, unsigned* out) { return answer(facts(device), "nvlink_version", out); }
 /// A link is the index of another GPU, "switch", or "hidden".
 int nvmlDeviceGetNvLinkRemoteDeviceType(void* device, unsigned link, unsigned* out) {
   const json& remote = facts(device)["nvlinks"][link];
-  if (remote == "hidden") return nvml::kNotSupported;
+  if (remote == "hidden") return kNotSupported;
   *out = remote == "switch" ? nvml::kRemoteSwitch : nvml::kRemoteGpu;
   return nvml::kSuccess;
 }
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, nvml::PciInfo* out) {
   const json& remote = facts(device)["nvlinks"][link];
-  if (remote == "hidden") return nvml::kNotSupported;
+  if (remote == "hidden") return kNotSupported;
   const std::string bus =
       remote == "switch" ? "00000000:C4:00.0" : devices[remote.get<std::size_t>()].facts["bus_id"].get<std::string>();
   std::strcpy(out->bus_id, bus.c_str());
@@ -147,12 +147,12 @@ int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, nvml::PciIn
 int nvmlDeviceGetFieldValues(void* device, int count, nvml::FieldValue* values) {
   for (int i = 0; i < count; ++i)
     values[i].code = values[i].field == nvml::kFieldNvLinkSpeed ? answer(facts(device), "nvlink_mb_s", &values[i].value.small)
-                                                                : nvml::kNotSupported;
+                                                                : kNotSupported;
   return nvml::kSuccess;
 }
 int nvmlDeviceGetMemoryAffinity(void* device, unsigned size, unsigned long* nodes, unsigned) {
   unsigned node = 0;
-  if (answer(facts(device), "numa", &node) != nvml::kSuccess || size == 0) return nvml::kNotSupported;
+  if (answer(facts(device), "numa", &node) != nvml::kSuccess || size == 0) return kNotSupported;
   std::memset(nodes, 0, size * sizeof *nodes);
   nodes[0] = 1UL << node;
   return nvml::kSuccess;
@@ -178,9 +178,8 @@ int nvmlDeviceGetAttributes_v2(void* device, nvml::Attributes* out) { return ans
 int nvmlDeviceGetGpuFabricInfoV(void* device, nvml::FabricInfo* out) {
   const json& f = facts(device);
   if (out->version != nvml::version_of<nvml::FabricInfo>(2)) return 25;
-  if (!f.contains("fabric_state")) return nvml::kNotSupported;
+  if (!f.contains("fabric_state")) return kNotSupported;
   out->state = f["fabric_state"].get<unsigned char>(), out->clique = f.value("clique", 0U), out->status = 0;
-  std::memset(out->cluster_uuid, 0xab, sizeof out->cluster_uuid);
   return nvml::kSuccess;
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, nvml::ProcessInfo* out) {

@@ -194,6 +194,8 @@ TEST_CASE("an exported profile is what the name of its file says, and a plan may
   CHECK(exported["measured_on"].is_null());
   CHECK(exported["values"]["gemm_efficiency"]["unit"] == "share of the sgemm rate");
   CHECK(answer_to("estimate --model tinyllama-1.1b --lora --gpus A6000 --profile default-hopper")["profile"]["id"] == "default-hopper");
+  CHECK(ran("profiles export default-hopper --output mine.yaml").code == 0);  // a class of a file with many, as one of its own
+  CHECK(answer_to("estimate --model tinyllama-1.1b --lora --gpus A6000 --profile mine.yaml")["profile"]["id"] == "default-hopper");
   CHECK(ran("profiles export default-cpu --output nowhere/cpu.json").code == 3);
 }
 

@@ -1,4 +1,4 @@
-#include "cli/render/fit_names.h"
+#include "cli/fit_names.h"
 
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@ std::string attention_name(const AttentionRate& rate) {
 }
 
 std::string collective_name(const CollectiveCurve& curve) {
-  const char* const scope = curve.scope == RankScope::All ? "" : curve.scope == RankScope::Node ? ", of a node" : ", in pairs";
+  const char* const scope = curve.scope == RankScope::All ? "" : ", in pairs";
   return fmt::format("{} of {} ranks{}", to_string(curve.kind), curve.num_ranks, scope);
 }
 
