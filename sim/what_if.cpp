@@ -44,7 +44,7 @@ void relink(ClusterSpec& c, const Profile& profile, FabricKind fabric) {
   const GpuSpec& gpu = c.gpus.front();
   c.fabric = fabric;
   c.fabric_text = describe_fabric(fabric, gpu);
-  c.intra = LinkTable::read().ring({.spec = gpu}, fabric, std::min(c.num_gpus(), c.gpus_per_node),
+  c.intra = LinkTable::read().ring({.spec = gpu}, fabric, c.ranks_per_node(c.num_gpus()),
                                    {gpu.pcie_generation, gpu.pcie_lanes}, profile);
   forget_layout(c);
 }

@@ -87,7 +87,7 @@ std::string rings_text(const ClusterSpec& cluster, const Topology& topology, con
     facts.push_back({label, fmt::format("{}{}: {} leave every GPU", text, order.size() > kMostInMatrix ? " → …" : " → 0",
                                         format_rate(ring_rate(topology, order, per_node)))});
   };
-  const std::int64_t per_node = std::min(cluster.gpus_per_node, cluster.num_gpus());
+  const std::int64_t per_node = cluster.ranks_per_node(cluster.num_gpus());
   if (per_node > 1) ring(per_node, per_node, "in a machine");
   if (cluster.num_nodes() > 1 && cluster.num_gpus() % cluster.gpus_per_node == 0)
     ring(cluster.num_gpus(), per_node, fmt::format("{} machines", cluster.num_nodes()));
@@ -123,7 +123,7 @@ std::string topology_text(const TopologyAnswer& answer, const Screen& screen) {
                     fmt::format(": {} × {}, {}\n", cluster.num_gpus(), cluster.gpus.front().name, cluster.fabric_text);
   out += heading(cluster.num_nodes() > 1 ? fmt::format("One of {} machines", cluster.num_nodes()) : "Machine", screen);
   out += tree_text(answer.topology, tree, screen);
-  const std::int64_t shown = std::min(cluster.gpus_per_node, cluster.num_gpus());
+  const std::int64_t shown = cluster.ranks_per_node(cluster.num_gpus());
   if (shown > 1 && std::size_t(shown) <= kMostInMatrix) out += matrix_text(answer.topology, tree, shown, screen);
   if (shown > std::int64_t(kMostInMatrix)) out += fmt::format("\nMore than {} GPUs: --from A --to B shows a pair.\n", kMostInMatrix);
   out += rings_text(cluster, answer.topology, screen);
