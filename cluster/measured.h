@@ -57,6 +57,13 @@ struct ScalarFit {
   FitQuality quality;
 };
 
+/// How far all fits of a kind together are off on what they had not seen: |ln(fitted / measured)|.
+struct HeldOut {
+  std::string what;  // "fp32 GEMM shapes", "message sizes"
+  std::int64_t num_points{};
+  double median{}, p90{};
+};
+
 /// Rates of each of `num_ranks` ranks that work at once: on a CPU they share cores and memory.
 struct MachineLoad {
   std::int64_t num_ranks = 1;

@@ -30,6 +30,7 @@ struct Measured {
   std::vector<MachineLoad> loads;            // rising in ranks
   std::vector<CollectiveCurve> collectives;
   std::vector<ScalarFit> scalars;            // latencies, copies, overheads
+  std::vector<HeldOut> held_out;             // of all fits of a kind together
   std::string samples;                       // JSON lines, as calibrate/probe.h writes them
 
   /// The load of `num_ranks`, else the nearest measured; nullptr when there is none.
