@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "calibrate/fit_quality.h"
 #include "calibrate/probe.h"
 #include "cluster/measured.h"
 
@@ -17,10 +18,11 @@ struct FitDevice {
 };
 
 /// One surface per type, layout and batchedness with enough samples, for products that `num_ranks` ranks do at once.
-std::vector<GemmSurface> fit_gemm_surfaces(std::span<const Sample> samples, std::int64_t num_ranks, const FitDevice& device);
+std::vector<GemmSurface> fit_gemm_surfaces(std::span<const Sample> samples, std::int64_t num_ranks, const FitDevice& device,
+                                           HeldOutErrors* held_out = nullptr);
 
 /// One curve per collective and group.
-std::vector<CollectiveCurve> fit_collective_curves(std::span<const Sample> samples);
+std::vector<CollectiveCurve> fit_collective_curves(std::span<const Sample> samples, HeldOutErrors* held_out = nullptr);
 
 /// Launch and bandwidth of each memory-bound kernel: t = launch + traffic / bandwidth.
 std::vector<KernelRate> fit_kernel_rates(std::span<const Sample> samples, std::int64_t num_ranks);

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "calibrate/fit.h"
+#include "calibrate/fit_correction.h"
 #include "calibrate/fit_quality.h"
 
 namespace gpuplan {
@@ -170,22 +171,38 @@ double error_of(const CollectiveCurve& curve, const CurveSamples& all, std::size
   return std::log(curve.time(all.message[point]).value / all.time[point]);
 }
 
-std::optional<CollectiveCurve> fit_curve(const CurveSamples& all) {
-  if (all.sizes.size() < kLeastSizes) return std::nullopt;
-  std::vector<std::size_t> points(all.time.size());
-  for (std::size_t i = 0; i < points.size(); ++i) points[i] = i;
-  CollectiveCurve curve = Segmentation(all, points).best();
-  const auto refit = [&all](std::span<const std::size_t> seen) -> ErrorOf {
-    return [&all, curve = Segmentation(all, seen).best()](std::size_t point) { return error_of(curve, all, point); };
-  };
-  std::vector<double> errors, sizes;
-  for (const std::size_t point : points) errors.push_back(error_of(curve, all, point));
+std::vector<double> errors_of(const CollectiveCurve& curve, const CurveSamples& all) {
+  std::vector<double> errors;
+  for (std::size_t point = 0; point < all.time.size(); ++point) errors.push_back(error_of(curve, all, point));
+  return errors;
+}
+
+double scale_of(std::span<const double> errors) {
+  std::vector<double> sizes;
   for (const double error : errors) sizes.push_back(std::abs(error));
-  const double scale = std::max(kLeastScale, 1.4826 * quantile(sizes, 0.5));
+  return std::max(kLeastScale, 1.4826 * quantile(sizes, 0.5));
+}
+
+/// Segments, and on them what they leave over.
+CollectiveCurve fit_points(const CurveSamples& all, std::span<const std::size_t> points) {
+  CollectiveCurve curve = Segmentation(all, points).best();
+  std::vector<CorrectionSizes> sizes;
+  for (const Bytes message : all.message) sizes.push_back(correction_sizes(message));
+  const std::vector<double> errors = errors_of(curve, all);
+  curve.correction = fit_correction(sizes, errors, scale_of(errors), points, 0);
+  return curve;
+}
+
+std::optional<CollectiveCurve> fit_curve(const CurveSamples& all, std::vector<double>& held_out) {
+  if (all.sizes.size() < kLeastSizes) return std::nullopt;
+  CollectiveCurve curve = fit_points(all, all_points(all.time.size()));
+  const auto refit = [&all](std::span<const std::size_t> seen) -> ErrorOf {
+    return [&all, curve = fit_points(all, seen)](std::size_t point) { return error_of(curve, all, point); };
+  };
   // A fold needs enough sizes left to make a curve of.
-  const bool can_hold_out = all.sizes.size() > kLeastSizes + 1;
-  const std::vector<double> held_out = can_hold_out ? held_out_errors(all.size_of, refit) : errors;
-  curve.quality = fit_quality(errors, held_out, scale);
+  if (all.sizes.size() > kLeastSizes + 1) held_out = held_out_errors(all.size_of, refit);
+  const std::vector<double> errors = errors_of(curve, all);
+  curve.quality = fit_quality(errors, held_out, scale_of(errors));
   curve.least = all.sizes.front();
   curve.most = all.sizes.back();
   return curve;
@@ -193,15 +210,17 @@ std::optional<CollectiveCurve> fit_curve(const CurveSamples& all) {
 
 }  // namespace
 
-std::vector<CollectiveCurve> fit_collective_curves(std::span<const Sample> samples) {
+std::vector<CollectiveCurve> fit_collective_curves(std::span<const Sample> samples, HeldOutErrors* held_out) {
   std::map<std::tuple<CollectiveKind, RankScope, std::int64_t>, std::vector<Sample>> cases;
   for (const Sample& s : samples)
     if (is_usable(s, ProbeFamily::Collective) && s.probe.bytes.count > 0)
       cases[{s.probe.collective, s.probe.scope, s.probe.group_ranks}].push_back(s);
   std::vector<CollectiveCurve> curves;
   for (const auto& [group, own] : cases) {
-    auto curve = fit_curve(sorted(own));
+    std::vector<double> errors;
+    auto curve = fit_curve(sorted(own), errors);
     if (!curve) continue;
+    if (held_out) append(*held_out, "message sizes", errors);
     std::tie(curve->kind, curve->scope, curve->num_ranks) = group;
     curves.push_back(*std::move(curve));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace gpuplan {
 namespace {
@@ -33,6 +34,17 @@ bool is_usable(const Sample& s, ProbeFamily family) {
 double noise_of(const Sample& s) {
   constexpr double kWidth = 2 * 1.96;  // of a 95 % interval, in standard deviations
   return s.low > 0 && s.high > s.low ? std::log(s.high / s.low) / kWidth : 0;
+}
+
+void append(HeldOutErrors& held_out, const std::string& what, std::span<const double> errors) {
+  std::vector<double>& own = held_out[what];
+  own.insert(own.end(), errors.begin(), errors.end());
+}
+
+std::vector<std::size_t> all_points(std::size_t count) {
+  std::vector<std::size_t> points(count);
+  std::iota(points.begin(), points.end(), std::size_t(0));
+  return points;
 }
 
 std::vector<double> held_out_errors(std::span<const std::size_t> group,

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "calibrate/probe.h"
@@ -23,9 +25,16 @@ double noise_of(const Sample& sample);
 /// so every fold spans the range.
 inline constexpr std::size_t kFolds = 5;
 
+/// 0 to count - 1.
+std::vector<std::size_t> all_points(std::size_t count);
+
 /// Errors of points from fits that had not seen their group. `refit(points)` gives a predictor of ln(fitted / measured).
 using ErrorOf = std::function<double(std::size_t point)>;
 std::vector<double> held_out_errors(std::span<const std::size_t> group, const std::function<ErrorOf(std::span<const std::size_t>)>& refit);
+
+/// By what they are: "fp32 GEMM shapes", "message sizes".
+using HeldOutErrors = std::map<std::string, std::vector<double>>;
+void append(HeldOutErrors& held_out, const std::string& what, std::span<const double> errors);
 
 /// `scale`: robust deviation of the fit; points beyond 4.685 of it lost all weight and count as outliers.
 FitQuality fit_quality(std::span<const double> errors, std::span<const double> held_out, double scale);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "calibrate/fit.h"
+#include "calibrate/fit_quality.h"
 
 namespace gpuplan {
 namespace {
@@ -98,7 +99,7 @@ void add_scalars(ValueList& values, const Measured& measured, const ClusterSpec&
                  scalar.quality.num_points, scalar.quality.median_error);
 }
 
-std::vector<MachineLoad> fit_loads(std::span<const Sample> samples, const FitDevice& device) {
+std::vector<MachineLoad> fit_loads(std::span<const Sample> samples, const FitDevice& device, HeldOutErrors& held_out) {
   std::set<std::int64_t> counts;
   for (const Sample& sample : samples) counts.insert(sample.probe.num_ranks);
   std::vector<MachineLoad> out;
@@ -106,10 +107,19 @@ std::vector<MachineLoad> fit_loads(std::span<const Sample> samples, const FitDev
     FitDevice shared = device;
     if (device.kind == DeviceKind::Cpu) shared.num_units = std::max<std::int64_t>(1, device.num_units / ranks);
     MachineLoad load{.num_ranks = ranks,
-                     .gemm = fit_gemm_surfaces(samples, ranks, shared),
+                     .gemm = fit_gemm_surfaces(samples, ranks, shared, &held_out),
                      .kernels = fit_kernel_rates(samples, ranks),
                      .attention = fit_attention_rates(samples, ranks)};
     if (!load.gemm.empty() || !load.kernels.empty() || !load.attention.empty()) out.push_back(std::move(load));
+  }
+  return out;
+}
+
+std::vector<HeldOut> summarise(const HeldOutErrors& held_out) {
+  std::vector<HeldOut> out;
+  for (const auto& [what, errors] : held_out) {
+    const FitQuality quality = fit_quality({}, errors, 1);
+    if (!errors.empty()) out.push_back({what, std::int64_t(errors.size()), quality.held_out_median, quality.held_out_p90});
   }
   return out;
 }
@@ -123,8 +133,10 @@ ProfileDraft make_profile(const std::string& id, std::span<const Sample> samples
                      .title = fmt::format("measured on {}, {}", on.device, on.date),
                      .based_on = default_profile(cluster.gpus.front()).id,
                      .measured = {.on = on}};
-  draft.measured.loads = fit_loads(samples, {is_cpu ? DeviceKind::Cpu : DeviceKind::Cuda, on.num_cores});
-  draft.measured.collectives = fit_collective_curves(samples);
+  HeldOutErrors held_out;
+  draft.measured.loads = fit_loads(samples, {is_cpu ? DeviceKind::Cpu : DeviceKind::Cuda, on.num_cores}, held_out);
+  draft.measured.collectives = fit_collective_curves(samples, &held_out);
+  draft.measured.held_out = summarise(held_out);
   draft.measured.scalars = fit_scalars(samples);
   for (const Sample& sample : samples) draft.measured.samples += to_json_line(sample) + "\n";
   ValueList values(fmt::format("gpuplan calibrate, {}", on.date));

@@ -3,7 +3,6 @@
 #include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <optional>
 
 #include "base/error.h"
@@ -214,9 +213,7 @@ FitSolution fit_robustly(const FitProblem& problem, std::span<const std::size_t>
 }
 
 FitSolution fit_robustly(const FitProblem& problem, const FitSolution* near) {
-  std::vector<std::size_t> all(problem.measured.size());
-  std::iota(all.begin(), all.end(), 0);
-  return fit_robustly(problem, all, near);
+  return fit_robustly(problem, all_points(problem.measured.size()), near);
 }
 
 }  // namespace gpuplan

@@ -70,6 +70,14 @@ SamplingRule sampling_rule(bool is_quick) {
   return {.relative_interval = 0.05, .num_warmups = 1, .least_runs = 6, .most_runs = 40, .most_time{0.15}};
 }
 
+SamplingRule one_of_many(SamplingRule rule) {
+  rule.relative_interval = std::max(rule.relative_interval, 0.03);
+  rule.least_runs = std::min(rule.least_runs, SamplingRule::kLeastForInterval);
+  rule.most_runs = std::min<std::int64_t>(rule.most_runs, 60);
+  rule.most_time = std::min(rule.most_time, Seconds{0.25});
+  return rule;
+}
+
 RunStatistics summarise(std::span<const double> runs) {
   GPUPLAN_CHECK(!runs.empty(), "statistics of nothing");
   std::vector<double> sorted(runs.begin(), runs.end());

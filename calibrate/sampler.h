@@ -22,6 +22,8 @@ struct SamplingRule {
 };
 /// The defaults, or the coarser rule of `--quick`.
 SamplingRule sampling_rule(bool is_quick);
+/// For one of many things that are fitted together: their number makes up for what each is less exact by.
+SamplingRule one_of_many(SamplingRule rule);
 
 /// Order statistics of runs.
 struct RunStatistics {

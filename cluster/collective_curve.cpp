@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/named_values.h"
@@ -31,11 +32,11 @@ const CurveSegment& CollectiveCurve::segment(Bytes message) const {
 }
 
 Seconds CollectiveCurve::time(Bytes message) const {
-  // A larger message never takes less: a segment starts no lower than the ones before it ended.
+  // A segment starts no lower than the ones before it ended.
   const CurveSegment& own = segment(message);
   Seconds time = line(own, message);
   for (std::size_t i = 0; &segments[i] != &own; ++i) time = std::max(time, line(segments[i], segments[i + 1].from));
-  return time;
+  return std::exp(correction.at(correction_sizes(message))) * time;
 }
 
 BytesPerSec CollectiveCurve::bus_bandwidth(Bytes message) const {

@@ -8,6 +8,7 @@
 #include "base/collective_kind.h"
 #include "base/units.h"
 #include "cluster/fitted.h"
+#include "cluster/local_correction.h"
 
 namespace gpuplan {
 
@@ -23,17 +24,21 @@ struct CurveSegment {
   Fitted bandwidth;  // B/s, algbw as nccl-tests defines it
 };
 
+inline CorrectionSizes correction_sizes(Bytes message) { return {message.count, 1, 1, 1}; }
+
 struct CollectiveCurve {
   CollectiveKind kind{};
   std::int64_t num_ranks = 2;
   RankScope scope{};
   std::vector<CurveSegment> segments;  // rising; each was fitted with its neighbours' end points, so that they nearly meet
+  LocalCorrection correction;          // on top of them
   Bytes least, most;                   // measured sizes
   FitQuality quality;
 
   /// Requires: at least one segment. Smaller messages than any get the first.
   const CurveSegment& segment(Bytes message) const;
-  /// Never falls with size: where segments do not meet, the earlier one's end is the least.
+  /// The segments never fall with size: where they do not meet, the earlier one's end is the least. Libraries may, and so may the
+  /// correction.
   Seconds time(Bytes message) const;
   /// busbw of a message, as nccl-tests defines it.
   BytesPerSec bus_bandwidth(Bytes message) const;

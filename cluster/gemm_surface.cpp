@@ -75,8 +75,11 @@ Seconds GemmSurface::time(const GemmShape& s) const {
   const double flops = 2.0 * double(s.m) * double(s.n) * double(s.k) * double(s.batch);
   const double compute = flops / rate.value * wave(*this, s) * short_dimensions(*this, s) * caches(*this, s) * rows(*this, s);
   const double memory = double((bytes_of_one(type, s) * s.batch).count) / bandwidth.value;
-  return {launch.value + std::max(compute, memory) + exposed.value * std::min(compute, memory)};
+  const double form = launch.value + std::max(compute, memory) + exposed.value * std::min(compute, memory);
+  return {form * std::exp(correction.at(correction_sizes(s)))};
 }
+
+CorrectionSizes correction_sizes(const GemmShape& s) { return {s.m, s.n, s.k, s.batch}; }
 
 GemmRegime regime_of(const GemmShape& s) {
   if (s.batch > 1) return GemmRegime::Batched;

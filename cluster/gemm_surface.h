@@ -9,6 +9,7 @@
 #include "base/gemm_kind.h"
 #include "base/units.h"
 #include "cluster/fitted.h"
+#include "cluster/local_correction.h"
 
 namespace gpuplan {
 
@@ -16,6 +17,8 @@ namespace gpuplan {
 struct GemmShape {
   std::int64_t m{}, n{}, k{}, batch = 1;
 };
+
+CorrectionSizes correction_sizes(const GemmShape& shape);
 
 /// Products that libraries multiply in different ways. Thin: one dimension of at most kThinGemm, as adapters and few tokens have;
 /// the thinnest decides (n before k before m). Batched: attention's products.
@@ -33,7 +36,7 @@ struct GemmRange {
   bool contains(const GemmShape& shape) const;
 };
 
-/// t = launch + max(C, M) + exposed x min(C, M)
+/// t = (launch + max(C, M) + exposed x min(C, M)) x e^correction
 ///   C = 2 m n k batch / rate x wave x (1 + m_half / m) (1 + n_half / n) (1 + k_half / k) x caches x rows      compute
 ///   M = bytes / bandwidth                                                                  every operand and the result once
 ///   wave = 1 + wave_loss (ceil(w) / v - 1),  w = ceil(m / tile_m) ceil(n / tile_n) batch s / num_units
@@ -62,6 +65,7 @@ struct GemmSurface {
   Fitted depth_loss, k_depth;      // share; elements
   Fitted spill_loss, tail_loss, ragged_loss, stride_loss;  // shares
   std::int64_t tile_m = 128, tile_n = 128, num_units = 1;
+  LocalCorrection correction;
   GemmRange range;
   FitQuality quality;
 

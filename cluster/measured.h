@@ -57,6 +57,13 @@ struct ScalarFit {
   FitQuality quality;
 };
 
+/// How far all fits of a kind together are off on what they had not seen: |ln(fitted / measured)|.
+struct HeldOut {
+  std::string what;  // "fp32 GEMM shapes", "message sizes"
+  std::int64_t num_points{};
+  double median{}, p90{};
+};
+
 /// Rates of each of `num_ranks` ranks that work at once: on a CPU they share cores and memory.
 struct MachineLoad {
   std::int64_t num_ranks = 1;
@@ -75,6 +82,7 @@ struct Measured {
   std::vector<MachineLoad> loads;            // rising in ranks
   std::vector<CollectiveCurve> collectives;
   std::vector<ScalarFit> scalars;            // latencies, copies, overheads
+  std::vector<HeldOut> held_out;             // of all fits of a kind together
   std::string samples;                       // JSON lines, as calibrate/probe.h writes them
 
   /// The load of `num_ranks`, else the nearest measured; nullptr when there is none.

@@ -24,6 +24,7 @@ void list_surface(Fields& f, Surface& s) {
   f("tile_m", s.tile_m);
   f("tile_n", s.tile_n);
   f("num_units", s.num_units);
+  f("correction", s.correction);
   f("least", s.range.least);
   f("most", s.range.most);
   list_quality(f, s.quality);
@@ -59,6 +60,14 @@ void list_scalar(Fields& f, Scalar& s) {
   list_quality(f, s.quality);
 }
 
+template <class Fields, class Errors>
+void list_held_out(Fields& f, Errors& e) {
+  f("what", e.what);
+  f("points", e.num_points);
+  f("median", e.median);
+  f("p90", e.p90);
+}
+
 template <class Fields, class Segment>
 void list_segment(Fields& f, Segment& s) {
   f("from_bytes", s.from);
@@ -71,6 +80,7 @@ void list_curve(Fields& f, Curve& c) {
   f("kind", c.kind);
   f("ranks", c.num_ranks);
   f("scope", c.scope);
+  f("correction", c.correction);
   f("least_bytes", c.least);
   f("most_bytes", c.most);
   list_quality(f, c.quality);
@@ -93,6 +103,7 @@ inline constexpr auto kSurface = [](auto& f, auto& s) { list_surface(f, s); };
 inline constexpr auto kKernel = [](auto& f, auto& r) { list_kernel(f, r); };
 inline constexpr auto kAttention = [](auto& f, auto& r) { list_attention(f, r); };
 inline constexpr auto kScalar = [](auto& f, auto& s) { list_scalar(f, s); };
+inline constexpr auto kHeldOut = [](auto& f, auto& e) { list_held_out(f, e); };
 inline constexpr auto kSegment = [](auto& f, auto& s) { list_segment(f, s); };
 
 inline constexpr auto kCurve = [](auto& f, auto& c) { list_curve(f, c); };

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <tuple>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -26,6 +29,20 @@ class FieldReader {
   void operator()(const char* key, GemmShape& v) {
     if (const auto n = numbers(key, 4))
       v = {std::int64_t((*n)[0]), std::int64_t((*n)[1]), std::int64_t((*n)[2]), std::int64_t((*n)[3])};
+  }
+  /// [reach, alignment, then four sizes and a weight of each point]
+  void operator()(const char* key, LocalCorrection& v) {
+    const std::vector<double> n = fields_.numbers(key, {-1e18, 1e18});
+    if (n.empty()) return;
+    constexpr std::size_t kHead = 2, kSizes = std::tuple_size_v<CorrectionSizes>, kRow = kSizes + 1;
+    if (n.size() < kHead || (n.size() - kHead) % kRow != 0 || n[0] <= 0 || n[1] < 0)
+      return fields_.report(key, fmt::format("must be a reach above 0, an alignment, and {} numbers for each point", kRow));
+    std::vector<LocalCorrection::Point> points;
+    for (std::size_t row = kHead; row < n.size(); row += kRow) {
+      LocalCorrection::Point& point = points.emplace_back(LocalCorrection::Point{.weight = n[row + kSizes]});
+      std::transform(&n[row], &n[row] + kSizes, point.sizes.begin(), [](double size) { return std::int64_t(size); });
+    }
+    v = LocalCorrection({n[0], n[1]}, std::move(points));
   }
 
  private:
@@ -105,6 +122,7 @@ std::optional<Measured> read_measured(YamlFields& top) {
   if (!machine) return std::nullopt;
   Measured out{.on = *std::move(machine), .loads = read_loads(top), .collectives = read_curves(top)};
   out.scalars = read_list<ScalarFit>(top, "scalars", kScalar);
+  out.held_out = read_list<HeldOut>(top, "held_out", kHeldOut);
   out.samples = top.optional_text("samples").value_or("");
   return out;
 }

@@ -24,6 +24,12 @@ class FieldWriter {
   void operator()(const char* key, RankScope v) { add(key, std::string(to_string(v))); }
   void operator()(const char* key, Dtype v) { add(key, std::string(to_string(v))); }
   void operator()(const char* key, const GemmShape& v) { add(key, fmt::format("[{}, {}, {}, {}]", v.m, v.n, v.k, v.batch)); }
+  void operator()(const char* key, const LocalCorrection& v) {
+    if (v.is_empty()) return;
+    std::string numbers = fmt::format("{}, {}", v.metric().reach, v.metric().alignment);
+    for (const LocalCorrection::Point& p : v.points()) numbers += fmt::format(", {}, {:.5g}", fmt::join(p.sizes, ", "), p.weight);
+    add(key, "[" + numbers + "]");
+  }
   std::string flow() const { return fmt::format("{{{}}}", fmt::join(fields_, ", ")); }
   std::string block() const { return fmt::format("  {}\n", fmt::join(fields_, "\n  ")); }
 
@@ -85,7 +91,7 @@ std::string measured_text(const Measured& measured) {
   for (const MachineLoad& load : measured.loads) out += load_text(load);
   if (!measured.collectives.empty()) out += "collectives:\n";
   for (const CollectiveCurve& curve : measured.collectives) out += curve_text(curve);
-  out += list_text("", "scalars", measured.scalars, kScalar);
+  out += list_text("", "scalars", measured.scalars, kScalar) + list_text("", "held_out", measured.held_out, kHeldOut);
   return out + samples_text(measured.samples);
 }
 

@@ -250,7 +250,7 @@ Profile parse_profile(const std::string& text, const std::filesystem::path& path
 
 ProfileHead read_profile_head(const std::filesystem::path& path) {
   std::string text = read_file(path);
-  for (const char* const block : {"\nloads:", "\ncollectives:", "\nscalars:", "\nsamples:"})
+  for (const char* const block : {"\nloads:", "\ncollectives:", "\nscalars:", "\nheld_out:", "\nsamples:"})
     text.resize(std::min(text.size(), text.find(block)));
   YamlFile file = YamlFile::parse(text + "\n", path.string());
   ProfileHead head{.id = file.top().optional_text("id").value_or(""), .on = read_machine(file.top())};

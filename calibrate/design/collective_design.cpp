@@ -1,4 +1,5 @@
 // Collectives over sizes and groups, and products that run beside one.
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -9,22 +10,30 @@ namespace {
 
 using namespace literals;
 
-/// Most telling first: large, small, then between; what is no power of four fills the gaps that algorithms switch in.
-constexpr std::array kSizes{16_MiB,  1_KiB,   256_KiB, 64_MiB, 16_KiB, 1_MiB,  256_MiB, 64_KiB, 4_KiB, 4_MiB,
-                            1024_MiB, 40_KiB, 640_KiB, 2_KiB,  10_MiB, 24_MiB, 6_KiB,   160_KiB, 2560_KiB};
-constexpr std::size_t kQuickSizes = 6;
+/// Most telling first: a quick calibration has these alone.
+constexpr std::array kQuickSizes{16_MiB, 1_KiB, 256_KiB, 64_MiB, 16_KiB, 1_MiB};
+/// All: powers of two and the middles between them, as libraries switch algorithms at sizes nobody knows.
+constexpr Bytes kLeastSize = 1_KiB, kMostSize = 1_GiB, kMostSizeOnCpu = 64_MiB, kMostSizeInQuick = 16_MiB;
+
 constexpr std::array kKinds{CollectiveKind::AllReduce, CollectiveKind::AllGather, CollectiveKind::ReduceScatter,
                             CollectiveKind::Broadcast, CollectiveKind::SendRecv};
 
+std::vector<Bytes> sizes_of(const ProbeLimits& limits) {
+  std::vector<Bytes> sizes(kQuickSizes.begin(), kQuickSizes.end());
+  for (Bytes power = kLeastSize; power <= kMostSize && !limits.is_quick; power = power * 2)
+    for (const Bytes size : {power, Bytes{power.count / 2 * 3}})
+      if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
+  const Bytes most = !limits.is_cpu() ? kMostSize : limits.is_quick ? kMostSizeInQuick : kMostSizeOnCpu;
+  std::erase_if(sizes, [&](Bytes size) { return size > most || 2 * size > limits.most_memory(); });
+  return sizes;
+}
+
 std::vector<Probe> group_probes(const ProbeLimits& limits, RankScope scope, std::int64_t group_ranks) {
-  const Bytes most = !limits.is_cpu() ? 1_GiB : limits.is_quick ? 16_MiB : 64_MiB;
   std::vector<Probe> probes;
-  for (std::size_t i = 0; i < (limits.is_quick ? kQuickSizes : kSizes.size()); ++i)
-    for (const CollectiveKind kind : kKinds) {
-      if (kSizes[i] > most || 2 * kSizes[i] > limits.most_memory()) continue;
+  for (const Bytes size : sizes_of(limits))
+    for (const CollectiveKind kind : kKinds)
       probes.push_back({.family = ProbeFamily::Collective, .num_ranks = limits.num_ranks, .collective = kind, .scope = scope,
-                        .group_ranks = group_ranks, .bytes = kSizes[i]});
-    }
+                        .group_ranks = group_ranks, .bytes = size});
   return probes;
 }
 

@@ -192,17 +192,18 @@ std::vector<Probe> batched_probes(std::int64_t num_probes, const Series& series)
 std::vector<Probe> gemm_design(const ProbeLimits& limits) {
   const CatalogueLinears found = catalogue_linears();
   const auto layers = sorted(found.layers), heads = sorted(found.heads), adapters = sorted(found.adapters), tiny = sorted(tiny_linears());
+  // CPU libraries switch methods by shape in ways that no form follows: twice as many shapes halve what it is off by.
+  const auto most = [&](std::int64_t full, std::int64_t quick) { return limits.pick(limits.is_cpu() ? 2 * full : full, quick); };
   std::vector<std::vector<Probe>> all;
   for (const GemmType type : limits.facts.gemm_types)
     for (const GemmLayout layout : kGemmLayouts) {
       if (type == GemmType::F8 && layout != GemmLayout::Forward) continue;  // before sm_100 fp8 kernels take this layout alone
       const Series series{limits, type, layout};
       std::vector<Probe> list = limits.is_quick ? std::vector<Probe>{} : anchor(series);
-      const auto rest = interleave({linear_probes(layers, limits.pick(32, 6), series), linear_probes(tiny, limits.pick(14, 3), series),
-                                    linear_probes(adapters, limits.pick(9, 2), series), linear_probes(heads, limits.pick(4, 1), series),
-                                    batched_probes(limits.pick(16, 4), series), thin_probes(GemmRegime::ThinM, limits.pick(18, 2), series),
-                                    thin_probes(GemmRegime::ThinN, limits.pick(18, 2), series),
-                                    thin_probes(GemmRegime::ThinK, limits.pick(22, 2), series)});
+      const auto rest = interleave(
+          {linear_probes(layers, most(32, 6), series), linear_probes(tiny, most(14, 3), series), linear_probes(adapters, most(9, 2), series),
+           linear_probes(heads, most(4, 1), series), batched_probes(most(16, 4), series), thin_probes(GemmRegime::ThinM, most(20, 2), series),
+           thin_probes(GemmRegime::ThinN, most(20, 2), series), thin_probes(GemmRegime::ThinK, most(26, 2), series)});
       for (const Probe& probe : rest) add_new(list, probe);
       all.push_back(std::move(list));
     }

@@ -31,6 +31,7 @@ std::string key_of(const GemmParameter& parameter) {
 Json surface_json(const GemmSurface& s) {
   Json out{{"type", to_string(s.type)}, {"layout", to_string(s.layout)}, {"regime", to_string(s.regime)}};
   for (const GemmParameter& parameter : kGemmParameters) out[key_of(parameter)] = fitted_json(s.*parameter.member);
+  out["correction_points"] = s.correction.points().size();
   out["tile_m"] = s.tile_m;
   out["tile_n"] = s.tile_n;
   out["num_units"] = s.num_units;
@@ -84,8 +85,11 @@ Json curve_json(const CollectiveCurve& c) {
           {"least_bytes", c.least.count},
           {"most_bytes", c.most.count},
           {"segments", list_json(c.segments, segment_json)},
+          {"correction_points", c.correction.points().size()},
           {"quality", quality_json(c.quality)}};
 }
+
+Json held_out_json(const HeldOut& e) { return {{"what", e.what}, {"num_points", e.num_points}, {"median", e.median}, {"p90", e.p90}}; }
 
 Json scalar_json(const ScalarFit& s) {
   return {{"name", s.name}, {"unit", s.unit}, {"num_ranks", s.num_ranks}, {"value", fitted_json(s.value)}, {"quality", quality_json(s.quality)}};
@@ -160,6 +164,7 @@ Json profile_json(const Profile& profile) {
   out["loads"] = list_json(profile.measured->loads, load_json);
   out["collectives"] = list_json(profile.measured->collectives, curve_json);
   out["scalars"] = list_json(profile.measured->scalars, scalar_json);
+  out["held_out"] = list_json(profile.measured->held_out, held_out_json);
   out["samples"] = samples_json(profile);
   return out;
 }

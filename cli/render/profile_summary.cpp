@@ -144,34 +144,10 @@ void add_collectives(Sentences& out, const Measured& measured, const std::option
       out.push_back(collective_sentence(curve) + (curve.scope == RankScope::All ? fabric_suffix(measured.on, gpu) : ""));
 }
 
-/// Means over fits, weighted by their samples, and the worst one.
-struct HeldOut {
-  double median = 0, p90 = 0, worst = 0;
-  std::int64_t num_fits = 0, num_samples = 0;
-
-  void add(const FitQuality& q) {
-    if (q.num_points == 0 || q.held_out_median <= 0) return;
-    median += q.held_out_median * double(q.num_points);
-    p90 += q.held_out_p90 * double(q.num_points);
-    worst = std::max(worst, q.held_out_median);
-    num_samples += q.num_points;
-    ++num_fits;
-  }
-  std::string text(std::string_view what) const {
-    if (num_samples == 0) return "";
-    const double n = double(num_samples);
-    return fmt::format("{} that the fit had not seen: off by {} in the median, {} at p90 (mean of {} fit{} to {} samples; the worst median is {})", what,
-                       error_percent(median / n), error_percent(p90 / n), num_fits, num_fits == 1 ? "" : "s", num_samples, error_percent(worst));
-  }
-};
-
 void add_quality(Sentences& out, const Measured& measured) {
-  HeldOut gemm, collective;
-  for (const MachineLoad& load : measured.loads)
-    for (const GemmSurface& surface : load.gemm) gemm.add(surface.quality);
-  for (const CollectiveCurve& curve : measured.collectives) collective.add(curve.quality);
-  for (const std::string& text : {gemm.text("GEMM shapes"), collective.text("message sizes")})
-    if (!text.empty()) out.push_back(text);
+  for (const HeldOut& e : measured.held_out)
+    out.push_back(fmt::format("{} that the fit had not seen: off by {} in the median, {} at p90 ({} of them)", e.what, error_percent(e.median),
+                              error_percent(e.p90), e.num_points));
 }
 
 void add_failures(Sentences& out, const std::vector<Sample>& samples) {
