@@ -23,7 +23,7 @@ double noise_of(const Sample& sample);
 
 /// Points kept apart together: `group[i]` is what point i belongs to (its shape, its size), numbered from 0 in order of size,
 /// so every fold spans the range.
-inline constexpr std::size_t kFolds = 5;
+inline constexpr std::size_t kFolds = 10;
 
 /// 0 to count - 1.
 std::vector<std::size_t> all_points(std::size_t count);
