@@ -70,7 +70,7 @@ SampledTime time_workload(MakeWorkload make, const Probe& probe, ProbeBench& ben
     stream->synchronise();
     workload.check();
   });
-  return time_in_step(bench, *stream, workload.call);
+  return time_in_step(bench, *stream, workload);
 }
 
 void expect_near(double got, double wanted, double tolerance, const char* what, std::int64_t place) {

@@ -47,7 +47,6 @@ void run_overlap(const Probe& probe, ProbeBench& bench, Sample& sample) {
     const double wanted = 2 * alone * double(num_products) / collective_alone;
     return time_under(bench, product, collective, num_products, std::int64_t(std::ceil(wanted)) + 1);
   });
-  product.stream->synchronise();
   fill_in(sample, under);
   sample.overlapped = under.statistics.median / alone;
 }
