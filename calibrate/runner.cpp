@@ -60,7 +60,7 @@ void fill_in(Sample& sample, const SampledTime& time) {
 
 SampledTime time_workload(MakeWorkload make, const Probe& probe, ProbeBench& bench) {
   Workload workload;
-  const auto stream = bench.device.create_stream();  // goes first: it waits for work that uses the operands
+  const auto stream = bench.device.create_stream();  // goes first, and waits for work that uses the operands
   run_in_step(bench.ranks, [&] {
     workload = make(probe, bench, *stream);
     stream->synchronise();

@@ -8,7 +8,7 @@ namespace {
 
 struct Beside {
   Workload workload;
-  std::unique_ptr<Stream> stream;  // goes first: it waits for work that uses the operands
+  std::unique_ptr<Stream> stream;  // goes first, and waits for work that uses the operands
 };
 
 Probe all_reduce_of(const Probe& probe) {
