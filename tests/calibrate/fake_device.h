@@ -332,6 +332,8 @@ class FakeCommunicator : public Communicator {
       std::memcpy(data, group_->data[std::size_t(from)], std::size_t(bytes_of(count, dtype).count));
     });
   }
+  void begin_group() override {}
+  void end_group() override {}
   void barrier() override { group_->meeting.arrive_and_wait(); }
   void broadcast_host(std::span<std::byte> data, int root) override {
     share(data.data());

@@ -65,11 +65,11 @@ std::vector<Probe> local_probes() {
   for (const GemmLayout layout : kGemmLayouts)
     for (const GemmType type : {GemmType::F32, GemmType::BF16})
       for (const std::int64_t batch : {1, 3}) probes.push_back(product(layout, type, batch));
-  for (const AttentionMethod which : {AttentionMethod::Flash, AttentionMethod::Eager})
+  for (const AttentionMethod which : kAttentionMethods)
     for (const Dtype dtype : {Dtype::F32, Dtype::BF16})
       probes.push_back({.family = ProbeFamily::Attention, .shape{.m = 32, .n = 32, .k = 16, .batch = 2}, .attention = which, .dtype = dtype});
-  for (int which = 0; which < 6; ++which)
-    for (const Dtype dtype : {Dtype::F32, Dtype::BF16}) probes.push_back(kernel(MemoryKernel(which), dtype));
+  for (const MemoryKernel which : kMemoryKernels)
+    for (const Dtype dtype : {Dtype::F32, Dtype::BF16}) probes.push_back(kernel(which, dtype));
   return probes;
 }
 
