@@ -29,8 +29,8 @@ fs::path find_data_dir() {
     if (usable(env)) return env;
     throw EnvError(fmt::format("GPUPLAN_DATA_DIR={} has no models/ folder", env));
   }
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  if (!error && usable(program.parent_path().parent_path() / "share/gpuplan/data")) return tried.back();
+  const fs::path program = own_program();
+  if (!program.empty() && usable(program.parent_path().parent_path() / "share/gpuplan/data")) return tried.back();
   if (usable(GPUPLAN_SOURCE_DATA_DIR)) return tried.back();
   std::string places;
   for (const fs::path& dir : tried) places += "\n  " + dir.string();
@@ -83,6 +83,12 @@ mode_t mode_for(const fs::path& path) {
 const fs::path& data_dir() {
   static const fs::path dir = find_data_dir();
   return dir;
+}
+
+fs::path own_program() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  return error ? fs::path() : program;
 }
 
 std::string read_file(const fs::path& path) {

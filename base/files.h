@@ -10,6 +10,9 @@ namespace gpuplan {
 /// source tree it was built from. Throws EnvError listing the places tried.
 const std::filesystem::path& data_dir();
 
+/// This very program; empty where the system does not tell.
+std::filesystem::path own_program();
+
 /// The whole file. Throws InputError (`where` = the path) when it cannot be read.
 std::string read_file(const std::filesystem::path& path);
 

@@ -22,7 +22,7 @@ struct Line {
 };
 
 /// The line has to be right where work is large. So where small sizes are off (they run from caches), they are left out, smallest
-/// first, but never more than half of the sizes. Nothing for fewer than three sizes.
+/// first, but never more than half of the sizes, and three are kept. Nothing for fewer.
 std::optional<Line> fit_line(std::vector<LinePoint> points);
 
 }  // namespace gpuplan

@@ -19,8 +19,9 @@ bool is_shared(ProbeFamily family) {
 /// Overheads first, while nothing has been allocated; all else side by side.
 std::vector<Probe> plan_for(const ProbeLimits& limits, std::int64_t num_devices, const ProbeScope& scope) {
   std::vector<Probe> probes = overhead_design(limits);
+  const std::int64_t num_peers = limits.num_ranks == 1 ? num_devices : limits.num_ranks;  // that the process opens
   const auto rest = interleave({gemm_design(limits), collective_design(limits), memory_design(limits), attention_design(limits),
-                                copy_design(limits, num_devices), dispatch_design(limits), overlap_design(limits)});
+                                copy_design(limits, num_peers), dispatch_design(limits), overlap_design(limits)});
   probes.insert(probes.end(), rest.begin(), rest.end());
   std::erase_if(probes, [&](const Probe& probe) {
     const bool is_repeated = !limits.is_cpu() && limits.num_ranks > 1 && !is_shared(probe.family);

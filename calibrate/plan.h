@@ -13,7 +13,7 @@ namespace gpuplan {
 struct ProbeScope {
   bool is_quick = false;                      // about 30 s instead of a few minutes
   std::vector<ProbeFamily> only;              // empty: all
-  std::vector<std::int64_t> rank_counts{1};   // CPU: loads to measure; CUDA: {1, number of GPUs}
+  std::vector<std::int64_t> rank_counts{1};   // 1, 2, 4, … to all cores or GPUs
 };
 
 /// `facts` decides formats and how large shapes may be (memory, and the time a probe may take).

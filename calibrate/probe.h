@@ -26,15 +26,23 @@ ProbeFamily parse_probe_family(std::string_view text, std::string_view where);
 
 /// Memory-bound kernels.
 enum class MemoryKernel : std::uint8_t { Copy, RmsNorm, SwiGlu, CrossEntropy, AdamW, Nf4Dequantise };
+inline constexpr std::array kMemoryKernels{MemoryKernel::Copy,         MemoryKernel::RmsNorm, MemoryKernel::SwiGlu,
+                                           MemoryKernel::CrossEntropy, MemoryKernel::AdamW,   MemoryKernel::Nf4Dequantise};
 std::string_view to_string(MemoryKernel kernel);
 
 /// What a Copy probe moves, alone or while all ranks do.
 enum class CopyPath : std::uint8_t { HostToDevice, DeviceToHost, PinnedToDevice, DeviceToPinned, Peer };
+inline constexpr std::array kCopyPaths{CopyPath::HostToDevice, CopyPath::DeviceToHost, CopyPath::PinnedToDevice, CopyPath::DeviceToPinned,
+                                       CopyPath::Peer};
 std::string_view to_string(CopyPath path);
 
 /// What an Overhead probe reads (bytes), and a Dispatch probe (time).
 enum class OverheadKind : std::uint8_t { Context, BlasWorkspace, Allocator, Communicator };
 enum class DispatchKind : std::uint8_t { EmptyKernel, HostEnqueue };
+inline constexpr std::array kOverheadKinds{OverheadKind::Context, OverheadKind::BlasWorkspace, OverheadKind::Allocator,
+                                           OverheadKind::Communicator};
+inline constexpr std::array kDispatchKinds{DispatchKind::EmptyKernel, DispatchKind::HostEnqueue};
+inline constexpr std::array kAttentionMethods{AttentionMethod::Flash, AttentionMethod::Eager};
 std::string_view to_string(OverheadKind kind);
 std::string_view to_string(DispatchKind kind);
 std::string_view to_string(AttentionMethod kernel);  // "flash", "eager"

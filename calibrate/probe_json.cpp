@@ -5,12 +5,13 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
-#include "base/names.h"
+#include "base/named_values.h"
 #include "calibrate/probe.h"
 
 namespace gpuplan {
 namespace {
 
+constexpr std::array kRankScopes{RankScope::All, RankScope::Node, RankScope::Pair};
 constexpr std::int64_t kMost = std::int64_t(1) << 50;  // of any count in a line: what is more is a torn or foreign file
 
 template <class Json>
@@ -20,8 +21,8 @@ class Writer {
   void count(const char* key, std::int64_t value) { object_[key] = value; }
   void count(const char* key, int value) { object_[key] = value; }
   void bytes(const char* key, Bytes value) { object_[key] = value.count; }
-  template <class Enum>
-  void name(const char* key, Enum value, std::size_t /*num_values*/) { object_[key] = to_string(value); }
+  template <class Enum, class Values>
+  void name(const char* key, Enum value, const Values& /*all*/) { object_[key] = to_string(value); }
   void dtype(const char* key, Dtype value) { object_[key] = to_string(value); }
 
  private:
@@ -34,35 +35,33 @@ class Reader {
   void count(const char* key, std::int64_t& value) { value = fields_.require_int(key, {0, kMost}); }
   void count(const char* key, int& value) { value = int(fields_.require_int(key, {0, 1 << 20})); }
   void bytes(const char* key, Bytes& value) { value.count = fields_.require_int(key, {0, kMost}); }
-  /// Enumerators count from 0, so their names can be compared one by one.
-  template <class Enum>
-  void name(const char* key, Enum& value, std::size_t num_values) {
-    const std::string text = fields_.require_string(key);
-    std::vector<std::string> known;
-    for (std::size_t i = 0; i < num_values; ++i) {
-      if (to_string(Enum(i)) == text) return void(value = Enum(i));
-      known.emplace_back(to_string(Enum(i)));
-    }
-    if (!fields_.has_problems()) fields_.report(key, "unknown name '" + text + "'; " + did_you_mean(text, known));
+  template <class Values>
+  void name(const char* key, typename Values::value_type& value, const Values& all) {
+    parse(key, value, [&](const std::string& text) { return parse_named(all, text, key, "name"); });
   }
   void dtype(const char* key, Dtype& value) {
-    const std::string text = fields_.require_string(key);
-    if (fields_.has_problems()) return;
-    try {
-      value = parse_dtype(text, key);
-    } catch (const InputError& error) {
-      fields_.report(key, error.problem());
-    }
+    parse(key, value, [&](const std::string& text) { return parse_dtype(text, key); });
   }
 
  private:
+  template <class Value, class Parse>
+  void parse(const char* key, Value& value, Parse text_to_value) {
+    const std::string text = fields_.require_string(key);
+    if (fields_.has_problems()) return;
+    try {
+      value = text_to_value(text);
+    } catch (const InputError& error) {
+      fields_.report(key, error.problem() + (error.hint().empty() ? "" : "; " + error.hint()));
+    }
+  }
+
   JsonFields& fields_;
 };
 
 template <class Archive, class P>
 void product_fields(Archive& archive, P& probe) {
-  archive.name("type", probe.type, kGemmTypes.size());
-  archive.name("layout", probe.layout, kGemmLayouts.size());
+  archive.name("type", probe.type, kGemmTypes);
+  archive.name("layout", probe.layout, kGemmLayouts);
   archive.count("m", probe.shape.m);
   archive.count("n", probe.shape.n);
   archive.count("k", probe.shape.k);
@@ -71,7 +70,7 @@ void product_fields(Archive& archive, P& probe) {
 
 template <class Archive, class P>
 void attention_fields(Archive& archive, P& probe) {
-  archive.name("attention", probe.attention, 2);
+  archive.name("attention", probe.attention, kAttentionMethods);
   archive.dtype("dtype", probe.dtype);
   archive.count("heads", probe.shape.batch);
   archive.count("length", probe.shape.m);
@@ -80,7 +79,7 @@ void attention_fields(Archive& archive, P& probe) {
 
 template <class Archive, class P>
 void kernel_fields(Archive& archive, P& probe) {
-  archive.name("kernel", probe.kernel, 6);
+  archive.name("kernel", probe.kernel, kMemoryKernels);
   archive.dtype("dtype", probe.dtype);
   archive.count("rows", probe.rows);
   archive.count("width", probe.width);
@@ -88,15 +87,15 @@ void kernel_fields(Archive& archive, P& probe) {
 
 template <class Archive, class P>
 void copy_fields(Archive& archive, P& probe) {
-  archive.name("path", probe.path, 5);
+  archive.name("path", probe.path, kCopyPaths);
   archive.count("peer", probe.peer);
   archive.bytes("bytes", probe.bytes);
 }
 
 template <class Archive, class P>
 void collective_fields(Archive& archive, P& probe) {
-  archive.name("collective", probe.collective, kCollectiveKinds.size());
-  archive.name("scope", probe.scope, 3);
+  archive.name("collective", probe.collective, kCollectiveKinds);
+  archive.name("scope", probe.scope, kRankScopes);
   archive.count("group_ranks", probe.group_ranks);
   archive.dtype("dtype", probe.dtype);
   archive.bytes("bytes", probe.bytes);
@@ -105,15 +104,15 @@ void collective_fields(Archive& archive, P& probe) {
 /// Every field that the probe's family uses, and no other.
 template <class Archive, class P>
 void fields_of(Archive& archive, P& probe) {
-  archive.name("family", probe.family, 8);
+  archive.name("family", probe.family, kProbeFamilies);
   archive.count("ranks", probe.num_ranks);
   switch (probe.family) {
     case ProbeFamily::Gemm: return product_fields(archive, probe);
     case ProbeFamily::Attention: return attention_fields(archive, probe);
     case ProbeFamily::Memory: return kernel_fields(archive, probe);
-    case ProbeFamily::Dispatch: return archive.name("dispatch", probe.dispatch, 2);
+    case ProbeFamily::Dispatch: return archive.name("dispatch", probe.dispatch, kDispatchKinds);
     case ProbeFamily::Copy: return copy_fields(archive, probe);
-    case ProbeFamily::Overhead: return archive.name("overhead", probe.overhead, 4);
+    case ProbeFamily::Overhead: return archive.name("overhead", probe.overhead, kOverheadKinds);
     case ProbeFamily::Collective: return collective_fields(archive, probe);
     case ProbeFamily::Overlap:
       product_fields(archive, probe);

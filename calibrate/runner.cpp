@@ -67,7 +67,7 @@ void fill_in(Sample& sample, const SampledTime& time) {
 
 SampledTime time_workload(MakeWorkload make, const Probe& probe, ProbeBench& bench) {
   Workload workload;
-  const auto stream = bench.device.create_stream();  // goes first: it waits for work that uses the operands
+  const auto stream = bench.device.create_stream();  // goes first, and waits for work that uses the operands
   run_in_step(bench.ranks, [&] {
     workload = make(probe, bench, *stream);
     stream->synchronise();
@@ -77,7 +77,7 @@ SampledTime time_workload(MakeWorkload make, const Probe& probe, ProbeBench& ben
     stream->synchronise();
     workload.check();
   });
-  return time_in_step(bench, *stream, workload.call);
+  return time_in_step(bench, *stream, workload);
 }
 
 void expect_near(double got, double wanted, double tolerance, const char* what, std::int64_t place) {

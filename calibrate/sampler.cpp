@@ -5,16 +5,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "calibrate/fit_quality.h"
 
 namespace gpuplan {
 namespace {
-
-double median_of(std::vector<double> values) {
-  const std::size_t half = values.size() / 2;
-  std::nth_element(values.begin(), values.begin() + half, values.end());
-  if (values.size() % 2 == 1) return values[half];
-  return (values[half] + *std::max_element(values.begin(), values.begin() + half)) / 2;
-}
 
 /// The largest r such that [x_(r), x_(n+1-r)] (counted from 1) holds the median with 95 %: each end misses it with
 /// P(Binomial(n, 1/2) < r) <= 2.5 %. 0 below 6 runs: not even least and most reach 95 % then.
@@ -33,7 +27,7 @@ std::int64_t interval_rank(std::int64_t num_runs) {
 std::int64_t count_outliers(std::span<const double> runs, double median) {
   std::vector<double> deviations(runs.size());
   std::transform(runs.begin(), runs.end(), deviations.begin(), [&](double run) { return std::abs(run - median); });
-  const double limit = 3 * 1.4826 * median_of(deviations);
+  const double limit = 3 * 1.4826 * quantile(deviations, 0.5);
   return std::count_if(deviations.begin(), deviations.end(), [&](double deviation) { return deviation > limit; });
 }
 
@@ -82,7 +76,7 @@ RunStatistics summarise(std::span<const double> runs) {
   GPUPLAN_CHECK(!runs.empty(), "statistics of nothing");
   std::vector<double> sorted(runs.begin(), runs.end());
   std::sort(sorted.begin(), sorted.end());
-  const double median = median_of(sorted);
+  const double median = quantile(sorted, 0.5);
   const auto num_runs = std::int64_t(sorted.size());
   const std::int64_t rank = std::max<std::int64_t>(interval_rank(num_runs), 1);
   return {.median = median, .low = sorted[std::size_t(rank - 1)], .high = sorted[std::size_t(num_runs - rank)],

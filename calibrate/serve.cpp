@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <csignal>
 #include <exception>
+#include <functional>
 #include <istream>
 #include <optional>
 #include <ostream>
@@ -67,8 +68,6 @@ int serve_cpu(std::int64_t num_ranks, const SamplingRule& rule, Client& client) 
   const auto device = device_backend(DeviceKind::Cpu).open({.num_threads = threads_per_rank(num_ranks)});
   std::unique_ptr<Communicator> ranks;
   if (num_ranks > 1) ranks = collective_backend(DeviceKind::Cpu).join(*device, {.size = int(num_ranks)});
-  if (ranks && ranks->size() != num_ranks)
-    throw EnvError("started for " + std::to_string(num_ranks) + " ranks, but MPI has " + std::to_string(ranks->size()));
   ProbeBench bench{.device = *device, .ranks = ranks.get(), .peers = {device.get()}, .rule = rule};
   return serve(bench, client);
 }
@@ -81,6 +80,17 @@ int serve_one_gpu(const SamplingRule& rule, Client& client) {
   for (int i = 1; i < backend.num_devices(); ++i) devices.push_back(backend.open({.index = i}));
   for (const auto& device : devices) bench.peers.push_back(device.get());
   return serve(bench, client);
+}
+
+/// What a rank throws ends the process: the other threads would wait for this rank for ever. The session tells the reason.
+int run_or_exit(int rank, const std::function<int(int rank)>& run_rank) {
+  try {
+    return run_rank(rank);
+  } catch (const std::exception& error) {
+    const std::string text = "rank " + std::to_string(rank) + ": " + error.what() + "\n";
+    [[maybe_unused]] const auto ignored = write(STDERR_FILENO, text.data(), text.size());
+    _exit(kWorkerLost);
+  }
 }
 
 int serve_gpus(int num_ranks, const SamplingRule& rule, Client& client) {
@@ -96,17 +106,8 @@ int serve_gpus(int num_ranks, const SamplingRule& rule, Client& client) {
     return serve(bench, client);
   };
   std::vector<std::jthread> others;
-  for (int rank = 1; rank < num_ranks; ++rank)
-    others.emplace_back([&run_rank, rank] {
-      try {
-        run_rank(rank);
-      } catch (const std::exception& error) {  // the other ranks would wait for ever: the session tells why this process ended
-        const std::string text = "rank " + std::to_string(rank) + ": " + error.what() + "\n";
-        [[maybe_unused]] const auto ignored = write(STDERR_FILENO, text.data(), text.size());
-        _exit(kWorkerLost);
-      }
-    });
-  return run_rank(0);
+  for (int rank = 1; rank < num_ranks; ++rank) others.emplace_back([&run_rank, rank] { run_or_exit(rank, run_rank); });
+  return run_or_exit(0, run_rank);
 }
 
 }  // namespace

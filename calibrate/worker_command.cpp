@@ -1,15 +1,13 @@
 #include "calibrate/worker_command.h"
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <memory>
 
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/names.h"
+#include "calibrate/worker_process.h"
 
 namespace gpuplan {
 namespace {
@@ -21,16 +19,16 @@ bool is_on_path(const std::string& program) {
   return false;
 }
 
-/// For a shell: in single quotes.
-std::string shell_quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
+/// What a worker that gave no facts said last, without the program's name.
+std::string reason_of(WorkerProcess& worker, const WorkerAnswer& last) {
+  const std::string end = last.kind == WorkerAnswer::Kind::TimedOut ? "no answer" : worker.stop(Seconds{2});
+  const std::string said = worker.last_words();
+  constexpr std::string_view kPrefix = "gpuplan: ";
+  if (const std::size_t at = said.find(kPrefix); at != std::string::npos) return said.substr(at + kPrefix.size());
+  return "the worker process gave no facts (" + end + ")" + (said.empty() ? "" : ": " + said);
 }
 
 }  // namespace
-
-std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 WorkerCommand worker_command(const std::string& program, DeviceKind kind, std::int64_t num_ranks, bool is_quick) {
   WorkerCommand command;
@@ -46,18 +44,16 @@ WorkerCommand worker_command(const std::string& program, DeviceKind kind, std::i
   return command;
 }
 
-WorkerFacts ask_worker(const std::string& program, DeviceKind kind) {
-  const std::string command = shell_quoted(program) + " " + kWorkerCommand + " " + std::string(to_string(kind)) + " facts 2>&1";
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
-  if (!pipe) throw EnvError("a worker process could not be started: " + command);
-  std::string text;
-  std::array<char, 4096> part{};
-  while (fgets(part.data(), int(part.size()), pipe.get())) text += part.data();
-  for (const std::string& line : split(text, '\n'))
-    if (line.starts_with("{")) return worker_facts_from_json(line, kWorkerCommand);
-  const std::string said(trim(text));
-  constexpr std::string_view kPrefix = "gpuplan: ";
-  throw EnvError(said.starts_with(kPrefix) ? said.substr(kPrefix.size()) : "the worker process said: " + said);
+WorkerFacts ask_worker(const std::string& program, DeviceKind kind, Seconds patience) {
+  WorkerProcess worker({{program, kWorkerCommand, std::string(to_string(kind)), "facts"}});
+  WorkerAnswer answer = worker.receive(patience);
+  while (answer.kind == WorkerAnswer::Kind::Line && !answer.line.starts_with("{")) answer = worker.receive(patience);  // libraries talk
+  if (answer.kind != WorkerAnswer::Kind::Line) throw EnvError(reason_of(worker, answer));
+  try {
+    return worker_facts_from_json(answer.line, kWorkerCommand);
+  } catch (const InputError& error) {
+    throw EnvError(std::string("the worker process gave no facts: ") + error.what());
+  }
 }
 
 }  // namespace gpuplan

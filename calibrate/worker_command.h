@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/files.h"
 #include "calibrate/facts_json.h"
 #include "calibrate/session.h"
 
@@ -16,10 +17,7 @@ inline constexpr const char* kWorkerCommand = "calibrate-worker";
 /// Throws EnvError when mpirun is needed and not found.
 WorkerCommand worker_command(const std::string& program, DeviceKind kind, std::int64_t num_ranks, bool is_quick);
 
-/// What a worker says of its device. Throws EnvError in the worker's own words when it cannot.
-WorkerFacts ask_worker(const std::string& program, DeviceKind kind);
-
-/// This very program.
-std::string own_program();
+/// What a worker says of its device. Throws EnvError in the worker's own words when it cannot, or takes longer than `patience`.
+WorkerFacts ask_worker(const std::string& program, DeviceKind kind, Seconds patience = {60});
 
 }  // namespace gpuplan

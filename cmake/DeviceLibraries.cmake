@@ -12,7 +12,10 @@ function(gpuplan_device_library name)
   target_include_directories(gpuplan_${name} PRIVATE ${CMAKE_BINARY_DIR}/include/device)
   gpuplan_warnings(gpuplan_${name})
   set_target_properties(gpuplan_${name} PROPERTIES PREFIX lib LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/gpuplan
-                        CXX_VISIBILITY_PRESET hidden)
+                        CXX_VISIBILITY_PRESET hidden INSTALL_RPATH_USE_LINK_PATH ON)
+  # Only the entry points can be seen from outside: its copy of base, and what it links statically, stay its own.
+  target_link_options(gpuplan_${name} PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/device/exports.map)
+  set_property(TARGET gpuplan_${name} APPEND PROPERTY LINK_DEPENDS ${CMAKE_SOURCE_DIR}/device/exports.map)
   add_dependencies(device_libraries gpuplan_${name})
   install(TARGETS gpuplan_${name} LIBRARY DESTINATION lib/gpuplan)
 endfunction()
@@ -23,8 +26,8 @@ function(gpuplan_skip name reason)
   set(GPUPLAN_SKIPPED_${name} "${reason}" CACHE INTERNAL "why libgpuplan_${name}.so is not built")
 endfunction()
 
+set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)  # header checks and tests see them too
 foreach(folder cpu mpi cuda nccl)
-  if(EXISTS ${CMAKE_SOURCE_DIR}/device/${folder}/CMakeLists.txt)
-    add_subdirectory(device/${folder})
-  endif()
+  unset(GPUPLAN_SKIPPED_${folder} CACHE)
+  add_subdirectory(device/${folder})
 endforeach()

@@ -26,7 +26,7 @@ function(gpuplan_header_check)
   foreach(folder ${ARGN})
     gpuplan_header_objects(header_check_${folder} ${folder} gpuplan_${folder})
   endforeach()
-  foreach(library cuda nccl)
+  foreach(library cpu mpi cuda nccl)
     if(TARGET gpuplan_${library})
       gpuplan_header_objects(header_check_device_${library} device/${library}
                              "$<TARGET_PROPERTY:gpuplan_${library},LINK_LIBRARIES>")

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/named_values.h"
 
 namespace gpuplan {
@@ -23,12 +24,6 @@ constexpr std::array kDeviceLibraries{
 constexpr std::array kCollectiveLibraries{
     Library{"libgpuplan_mpi.so", "collectives of CPU ranks", "install Open MPI (libopenmpi-dev, openmpi-bin) and build again"},
     Library{"libgpuplan_nccl.so", "collectives of GPUs", "install NCCL and build again"}};
-
-std::filesystem::path program_dir() {
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? std::filesystem::current_path() : program.parent_path();
-}
 
 /// Opens `library` and calls `entry`. Loading runs code of other people: a failure is told in the loader's words.
 template <class Backend>
@@ -57,7 +52,7 @@ DeviceKind parse_device_kind(std::string_view text, std::string_view where) {
 
 std::vector<std::filesystem::path> device_library_dirs() {
   if (const char* const set = std::getenv("GPUPLAN_LIBRARY_DIR"); set && *set) return {set};
-  const auto program = program_dir();
+  const auto program = own_program().parent_path();
   return {program / "lib" / "gpuplan", program.parent_path() / "lib" / "gpuplan"};
 }
 

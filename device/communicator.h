@@ -30,9 +30,10 @@ class Communicator {
   virtual void send(const void* data, std::int64_t count, Dtype dtype, int to, Stream& stream) = 0;
   virtual void receive(void* data, std::int64_t count, Dtype dtype, int from, Stream& stream) = 0;
   /// Sends and receives between the two are one operation and go on together: in a ring, where everybody sends first, all would
-  /// wait for ever. What is received may be used after end_group alone.
-  virtual void begin_group() {}
-  virtual void end_group() {}
+  /// wait for ever. What is received may be used after end_group alone. All are on one
+  /// stream; groups do not nest.
+  virtual void begin_group() = 0;
+  virtual void end_group() = 0;
 
   // On the host, at once, for set-up and for keeping ranks in step. Not while collectives are under way.
   virtual void barrier() = 0;

@@ -25,6 +25,11 @@ std::string_view to_string(DeviceKind kind);  // "cpu", "cuda"
 /// Throws InputError naming `where`.
 DeviceKind parse_device_kind(std::string_view text, std::string_view where);
 
+/// Bytes, of whatever a device allocates.
+inline constexpr std::int64_t kAlignment = 256;
+/// The label of a row that counts for nothing, in loss and gradient.
+inline constexpr std::int32_t kIgnoredLabel = -100;
+
 /// What the device is and what runs on it.
 struct DeviceFacts {
   DeviceKind kind{};
@@ -120,7 +125,7 @@ class Device {
   /// Memory of the device that this process holds beyond its buffers: context, loaded kernels, workspaces. 0 on a CPU.
   virtual Bytes overhead() const = 0;
 
-  // Memory. Alignment is 256 bytes. Throws EnvError naming the size asked and what is free.
+  // Memory, aligned to kAlignment. Throws EnvError naming the size asked and what is free.
   virtual Buffer allocate(Bytes size) = 0;
   virtual Buffer allocate_host(Bytes size, HostMemory kind) = 0;
 
@@ -150,7 +155,7 @@ class Device {
   /// out = silu(gate) * up.
   virtual void swiglu(void* out, const void* gate, const void* up, std::int64_t count, Dtype dtype, Stream& stream) = 0;
   /// Loss and, in place of the logits, d loss / d logits x `scale`. logits: [rows, vocab] of `dtype`; labels: int32 [rows],
-  /// -100 is ignored (loss and gradient 0); losses: fp32 [rows].
+  /// kIgnoredLabel gives loss and gradient 0, any other outside the vocabulary a loss of NaN; losses: fp32 [rows].
   virtual void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab,
                              float scale, Dtype dtype, Stream& stream) = 0;
   /// One AdamW step on fp32 weights and states; `gradient` is of `gradient_dtype`.

@@ -7,8 +7,8 @@
 
 #ifdef __CUDACC__
 #define GPUPLAN_HOST_DEVICE __host__ __device__
-#else
-#define GPUPLAN_HOST_DEVICE
+#else  // always inlined: used by code that is compiled for several instruction sets (cmake/CpuVariants.cmake)
+#define GPUPLAN_HOST_DEVICE [[gnu::always_inline]]
 #endif
 
 namespace gpuplan {

@@ -65,7 +65,7 @@ Probe kernel_probe(const KernelRow& row, Dtype dtype, Bytes traffic, std::int64_
 std::vector<Probe> attention_design(const ProbeLimits& limits) {
   std::vector<std::vector<Probe>> all;
   for (const GemmType type : limits.facts.gemm_types)
-    for (const AttentionMethod kernel : {AttentionMethod::Flash, AttentionMethod::Eager})
+    for (const AttentionMethod kernel : kAttentionMethods)
       for (const std::int64_t head_size : {64, 128})
         if (has_attention(type)) all.push_back(attention_series(limits, kernel, type, head_size));
   return interleave(all);
@@ -103,7 +103,7 @@ std::vector<Probe> copy_design(const ProbeLimits& limits, std::int64_t num_devic
 
 std::vector<Probe> overhead_design(const ProbeLimits& limits) {
   std::vector<Probe> probes;
-  for (const OverheadKind kind : {OverheadKind::Context, OverheadKind::BlasWorkspace, OverheadKind::Allocator, OverheadKind::Communicator})
+  for (const OverheadKind kind : kOverheadKinds)
     if ((kind == OverheadKind::Communicator) == (limits.num_ranks > 1))
       probes.push_back({.family = ProbeFamily::Overhead, .num_ranks = limits.num_ranks, .overhead = kind});
   return probes;

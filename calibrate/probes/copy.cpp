@@ -39,6 +39,9 @@ Copying prepare(const Probe& probe, ProbeBench& bench) {
   return {};
 }
 
+/// CUDA may let the host wait for copies of pageable memory (CUDA runtime API, "API synchronization behavior").
+bool blocks_host(CopyPath path) { return path != CopyPath::Peer && host_memory(path) == HostMemory::Pageable; }
+
 /// Bytes of either side, wherever they are.
 std::vector<std::byte> contents(const Copying& copying, bool is_source, const HostView& view) {
   const Buffer& buffer = is_source ? copying.from : copying.to;
@@ -72,7 +75,7 @@ Workload copy_workload(const Probe& probe, ProbeBench& bench, Stream& stream) {
     const HostView view(*device, stream);
     if (contents(*copying, true, view) != contents(*copying, false, view)) throw WrongResult{"the copy differs"};
   };
-  return {call, check};
+  return {call, check, blocks_host(probe.path)};
 }
 
 }  // namespace gpuplan

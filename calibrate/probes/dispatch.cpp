@@ -6,9 +6,7 @@
 namespace gpuplan {
 namespace {
 
-/// More kernels than a queue takes would time the device (CUDA queues 1024).
-constexpr std::int64_t kMostQueued = 256;
-
+/// In pieces that a queue takes: more would time the device.
 Seconds host_time(ProbeBench& bench, Stream& stream, std::int64_t num_calls) {
   using Clock = std::chrono::steady_clock;
   Clock::duration spent{};
@@ -26,7 +24,7 @@ Seconds host_time(ProbeBench& bench, Stream& stream, std::int64_t num_calls) {
 void run_dispatch(const Probe& probe, ProbeBench& bench, Sample& sample) {
   const auto stream = bench.device.create_stream();
   if (probe.dispatch == DispatchKind::EmptyKernel)
-    return fill_in(sample, time_in_step(bench, *stream, [&] { bench.device.empty_kernel(*stream); }));
+    return fill_in(sample, time_in_step(bench, *stream, {.call = [&] { bench.device.empty_kernel(*stream); }, .check = {}}));
   fill_in(sample, time_in_step(bench, [&](std::int64_t num_calls) { return host_time(bench, *stream, num_calls); }));
 }
 

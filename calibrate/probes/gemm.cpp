@@ -99,7 +99,7 @@ class ProductCheck {
         sum += product;
         magnitude += std::abs(product);
       }
-      const double tolerance = sum_error(problem_.type, k) * magnitude + 4 * rounding_error(problem_.output) * std::abs(sum);
+      const double tolerance = sum_error(problem_.type, k) * magnitude + 2 * rounding_error(problem_.output) * std::abs(sum);
       expect_near(got[std::size_t(j)], sum, tolerance, "product", place + j);
     }
   }
@@ -137,12 +137,13 @@ Workload gemm_workload(const Probe& probe, ProbeBench& bench, Stream& stream) {
   const Dtype dtype = operand_dtype(problem.type);
   Device* const device = &bench.device;
   OperandPools* const pools = &pools_of(bench);
-  pools->random(dtype, std::max(problem.a_bytes(), problem.b_bytes()), stream);
+  const Bytes a = aligned(problem.a_bytes()), both = a + problem.b_bytes();
+  pools->random(dtype, both, stream);
   pools->results(problem.c_bytes(), stream);
-  const auto call = [product, device, pools, &stream, dtype] {
-    Rotation& operands = pools->random(dtype, {}, stream);
-    product->a = operands.next(product->problem.a_bytes());
-    product->b = operands.next(product->problem.b_bytes());
+  const auto call = [product, device, pools, &stream, dtype, a, both] {
+    const std::byte* const operands = pools->random(dtype, {}, stream).next_as<std::byte>(both);
+    product->a = operands;
+    product->b = operands + a.count;
     product->c = pools->results({}, stream).next(product->problem.c_bytes());
     device->gemm(product->problem, product->a, product->b, product->c, stream);
   };

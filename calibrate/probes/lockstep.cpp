@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "calibrate/probes/workload.h"
 
 namespace gpuplan {
 namespace {
@@ -21,12 +22,9 @@ std::string share_text(Communicator& ranks, std::string text, int root) {
   return text;
 }
 
-/// Calls that may wait behind a gate: a queue that is full would block the host before it opens the gate (CUDA: 1024).
-constexpr std::int64_t kMostHeld = 256;
-
 /// Short calls are led in by some that are not timed: caches, clocks and sleeping threads are as they are amid work by then, and
 /// the host has stopped looking for the end and left its core to the device.
-std::int64_t num_lead_calls(std::int64_t num_calls) { return num_calls > 1 ? std::min(ceil_div(num_calls, 4), kMostHeld) : 0; }
+std::int64_t num_lead_calls(std::int64_t num_calls) { return num_calls > 1 ? std::min(ceil_div(num_calls, 4), kMostQueued) : 0; }
 
 /// Holds a stream until all is enqueued, so that the device's time counts and not the host's.
 class Gate {
@@ -99,15 +97,16 @@ SampledTime time_in_step(ProbeBench& bench, const std::function<Seconds(std::int
   });
 }
 
-SampledTime time_in_step(ProbeBench& bench, Stream& stream, const std::function<void()>& call) {
+SampledTime time_in_step(ProbeBench& bench, Stream& stream, const Workload& workload) {
   const auto begin = bench.device.create_event(), end = bench.device.create_event();
   return time_in_step(bench, [&](std::int64_t num_calls) {
     Gate gate(stream);
-    for (std::int64_t i = num_lead_calls(num_calls); i > 0; --i) call();
+    if (workload.blocks_host) gate.open();
+    for (std::int64_t i = num_lead_calls(num_calls); i > 0; --i) workload.call();
     bench.device.record(*begin, stream);
     for (std::int64_t i = 0; i < num_calls; ++i) {
-      if (i == kMostHeld) gate.open();
-      call();
+      if (i == kMostQueued) gate.open();
+      workload.call();
     }
     bench.device.record(*end, stream);
     gate.open();

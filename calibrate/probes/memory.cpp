@@ -48,7 +48,7 @@ using Jobs = std::shared_ptr<Job>;
 
 /// Rounding of the result, of bf16 operands already exact, plus a few fp32 operations on the way.
 double tolerance(Dtype dtype, double wanted, double scale = 1) {
-  return 2 * rounding_error(dtype) * std::abs(wanted) + 1e-5 * scale;
+  return rounding_error(dtype) * std::abs(wanted) + 1e-5 * scale;
 }
 
 Workload copy_kernel(const Jobs& job) {
@@ -153,7 +153,7 @@ Workload cross_entropy_kernel(const Jobs& job) {
       const auto gradient = job->row(state->x, i);
       for (std::size_t j = 0; j < logits.size(); ++j) {
         const double share = std::exp(logits[j]) / sum, wanted = share - (j == label ? 1 : 0);
-        const double allowed = 2 * rounding_error(job->probe.dtype) * std::abs(wanted) + 1e-4 * share + 1e-7;
+        const double allowed = rounding_error(job->probe.dtype) * std::abs(wanted) + 1e-4 * share + 1e-7;
         expect_near(gradient[j], wanted, allowed, "gradient", i * job->width() + std::int64_t(j));
       }
     }
@@ -230,7 +230,7 @@ Workload nf4_kernel(const Jobs& job) {
       for (std::int64_t i = 0; i < kNf4Block; ++i) {
         const auto pair = std::to_integer<unsigned>(raw[std::size_t(i / 2)]);
         const double wanted = double(kNf4Levels[i % 2 == 0 ? pair >> 4 : pair & 15]) * scale;
-        expect_near(out[std::size_t(i)], wanted, 2 * rounding_error(job->probe.dtype) * std::abs(wanted) + 1e-7, "nf4", first + i);
+        expect_near(out[std::size_t(i)], wanted, rounding_error(job->probe.dtype) * std::abs(wanted) + 1e-7, "nf4", first + i);
       }
     }
   };

@@ -10,11 +10,10 @@ namespace {
 using namespace literals;
 
 constexpr std::uint64_t kSeed = 20261121;
-constexpr std::int64_t kAlignment = 256;
-
-Bytes aligned(Bytes size) { return {ceil_div(size.count, kAlignment) * kAlignment}; }
 
 }  // namespace
+
+Bytes aligned(Bytes size) { return {ceil_div(size.count, kAlignment) * kAlignment}; }
 
 void* Rotation::next(Bytes size) {
   GPUPLAN_CHECK(size <= buffer_.size(), "window larger than its rotation");

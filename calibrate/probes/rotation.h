@@ -7,8 +7,8 @@
 
 namespace gpuplan {
 
-/// Windows of one buffer, one after the other and round again. Read-only windows may overlap those of other calls; outputs
-/// that must last need one rotation each.
+/// Windows of one buffer, one after the other and round again. Read-only windows may overlap those of other calls: operands of
+/// one call share a window. Outputs that must last need one rotation each.
 class Rotation {
  public:
   Rotation() = default;
@@ -26,6 +26,9 @@ class Rotation {
   Buffer buffer_;
   Bytes cursor_;
 };
+
+/// Rounded up, so that what follows is aligned as well.
+Bytes aligned(Bytes size);
 
 /// How many bytes must pass before a window returns, to be out of cache by then.
 /// GPU: 256 MiB, twice the largest L2 (126 MB of a B200, NVIDIA Blackwell tuning guide). CPU: 64 MiB, beyond the L2 and one

@@ -40,8 +40,8 @@ double number_at(const std::byte* data, Dtype dtype) {
 
 double rounding_error(Dtype dtype) {
   switch (dtype) {
-    case Dtype::BF16: return 0x1p-9;
-    case Dtype::F16: return 0x1p-12;
+    case Dtype::BF16: return 0x1p-8;
+    case Dtype::F16: return 0x1p-11;
     case Dtype::F8E4M3: return 0x1p-4;
     default: return 0x1p-24;
   }

@@ -61,7 +61,8 @@ class CpuDevice final : public Device {
   }
   void adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v, std::int64_t count, const AdamW& with,
              Stream& stream) override {
-    cpu(stream).enqueue([=] { cpu_kernels().adamw(weight, gradient, gradient_dtype, m, v, count, with); });
+    const AdamWStep step = adamw_step(with);
+    cpu(stream).enqueue([=] { cpu_kernels().adamw(weight, gradient, gradient_dtype, m, v, count, step); });
   }
   void nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax, std::int64_t count,
                       Stream& stream) override {

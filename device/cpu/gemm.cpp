@@ -140,9 +140,7 @@ struct CpuGemm::State {
       by_key.erase(by_use.back().first);
       by_use.pop_back();
     }
-    Prepared& made = by_use.front().second;
-    if (scratch.size().count < made.scratch_bytes) scratch = host_memory({made.scratch_bytes});
-    return made;
+    return by_use.front().second;
   }
 };
 
@@ -156,6 +154,7 @@ void CpuGemm::run(const GemmProblem& problem, const void* a, const void* b, void
   try {
     if (!state_) state_ = std::make_unique<State>();
     Prepared& made = state_->prepare(problem);
+    if (state_->scratch.size().count < made.scratch_bytes) state_->scratch = host_memory({made.scratch_bytes});  // or throws, each time
     made.a.set_data_handle(const_cast<void*>(a));
     made.b.set_data_handle(const_cast<void*>(b));
     made.c.set_data_handle(c);

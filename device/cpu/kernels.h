@@ -4,11 +4,12 @@
 
 #include <cstdint>
 
+#include "device/adamw_step.h"
 #include "device/device.h"
 
 namespace gpuplan {
 
-/// Arguments as in Device, without the stream. Unsupported dtypes throw BugError before any work.
+/// Arguments as in Device, without the stream and with what is derived from settings alone done before. Unsupported dtypes throw BugError before any work.
 struct CpuKernels {
   void (*fill_uniform)(void* to, std::int64_t count, Dtype dtype, float low, float high, std::uint64_t seed);
   void (*cast)(void* to, Dtype to_dtype, const void* from, Dtype from_dtype, std::int64_t count);
@@ -17,7 +18,7 @@ struct CpuKernels {
   void (*cross_entropy)(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab, float scale,
                         Dtype dtype);
   void (*adamw)(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v, std::int64_t count,
-                const AdamW& with);
+                const AdamWStep& step);
   void (*nf4_dequantise)(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax, std::int64_t count);
   /// In place: rows of `keys` scores become probabilities. Row r is query r % problem.queries; what it must not see becomes 0.
   void (*softmax)(void* scores, const AttentionProblem& problem);

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <limits>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -15,14 +16,17 @@
 namespace gpuplan {
 namespace {
 
-/// A line of /proc/meminfo, in kB there; 0 when it is not there.
-Bytes meminfo(const std::string& wanted) {
-  std::ifstream file("/proc/meminfo");
+/// The number after a name, in a file of such lines; 0 when it is not there.
+std::int64_t named_number(const char* path, std::string_view wanted) {
+  std::ifstream file(path);
   std::string name, rest;
-  for (std::int64_t kilobytes = 0; file >> name >> kilobytes; std::getline(file, rest))
-    if (name == wanted) return {kilobytes << 10};
-  return {};
+  for (std::int64_t number = 0; file >> name >> number; std::getline(file, rest))
+    if (name == wanted) return number;
+  return 0;
 }
+
+/// A line of /proc/meminfo, in kB there.
+Bytes meminfo(std::string_view wanted) { return {named_number("/proc/meminfo", wanted) << 10}; }
 
 /// A number in a file of the control group (version 2); "max" and a missing file are no limit.
 std::int64_t group_value(const char* file) {
@@ -49,11 +53,12 @@ Bytes free_host_memory() {
   const std::int64_t limit = group_value("memory.max");
   const Bytes available = meminfo("MemAvailable:");
   if (limit == std::numeric_limits<std::int64_t>::max()) return available;
-  return {std::max<std::int64_t>(0, std::min(available.count, limit - group_value("memory.current")))};
+  const std::int64_t cached = named_number("/sys/fs/cgroup/memory.stat", "inactive_file");  // counted as used, dropped when asked for
+  return {std::max<std::int64_t>(0, std::min(available.count, limit - group_value("memory.current") + cached))};
 }
 
 Buffer host_memory(Bytes size) {
-  constexpr std::int64_t kAlignment = 256, kHugePage = 2 << 20;
+  constexpr std::int64_t kHugePage = 2 << 20;
   GPUPLAN_CHECK(size.count >= 0, "a negative amount of memory was asked for");
   check_free(size);
   const std::int64_t alignment = size.count >= 2 * kHugePage ? kHugePage : kAlignment;

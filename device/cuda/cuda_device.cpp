@@ -1,15 +1,15 @@
 #include "device/cuda/cuda_device.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 
 #include <fmt/format.h>
 
 #include "base/unit_text.h"
-#include "device/cuda/adamw_step.h"
+#include "device/adamw_step.h"
 #include "device/cuda/attention_shape.h"
 #include "device/cuda/kernels.h"
+#include "device/eager_attention.h"
 
 namespace gpuplan::cuda {
 namespace {
@@ -87,7 +87,6 @@ Buffer CudaDevice::allocate(Bytes size) {
 }
 
 Buffer CudaDevice::allocate_host(Bytes size, HostMemory kind) {
-  constexpr std::size_t kAlignment = 256;
   select();
   void* memory = nullptr;
   if (kind == HostMemory::Pinned) {
@@ -99,7 +98,7 @@ Buffer CudaDevice::allocate_host(Bytes size, HostMemory kind) {
     cuda_check(status, "allocating pinned host memory");
     return {memory, size, std::shared_ptr<void>(memory, [](void* data) { cudaFreeHost(data); })};
   }
-  const auto rounded = (std::size_t(size.count) + kAlignment - 1) / kAlignment * kAlignment;
+  const auto rounded = std::size_t(ceil_div(size.count, kAlignment) * kAlignment);
   memory = std::aligned_alloc(kAlignment, rounded);
   if (!memory && size.count > 0) throw EnvError(fmt::format("out of memory: {} of host memory asked", format_bytes(size)));
   return {memory, size, std::shared_ptr<void>(memory, &std::free)};
@@ -155,7 +154,7 @@ void CudaDevice::attention(const AttentionProblem& p, const void* q, const void*
 
 void CudaDevice::eager_attention(const AttentionProblem& p, const void* q, const void* k, const void* v, void* out,
                                  void* scores, Stream& stream) {
-  const auto [score_product, value_product] = eager_products(p, 1.0F / std::sqrt(float(p.head_size)));
+  const auto [score_product, value_product] = eager_products(p);
   gemm(score_product, q, k, scores, stream);
   cuda_check(launch_softmax(scores, p.batch * p.heads, p.queries, p.keys, p.is_causal, p.dtype, on(stream)), "softmax");
   gemm(value_product, scores, v, out, stream);

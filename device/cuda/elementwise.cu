@@ -1,7 +1,7 @@
 // Kernels without neighbours: each thread has eight elements, and memory bandwidth is the limit.
 #include <type_traits>
 
-#include "device/cuda/adamw_step.h"
+#include "device/adamw_step.h"
 #include "device/cuda/kernels.h"
 #include "device/cuda/number.cuh"
 #include "device/nf4.h"

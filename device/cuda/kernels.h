@@ -8,9 +8,11 @@
 
 #include "base/dtype.h"
 
-namespace gpuplan::cuda {
+namespace gpuplan {
+struct AdamWStep;  // device/adamw_step.h
+}
 
-struct AdamWStep;  // adamw_step.h
+namespace gpuplan::cuda {
 
 cudaError_t launch_empty(cudaStream_t stream);
 cudaError_t launch_fill_uniform(void* to, std::int64_t count, Dtype dtype, float low, float high, std::uint64_t seed,

@@ -10,7 +10,7 @@
 namespace gpuplan::cuda {
 namespace {
 
-std::mutex g_mutex;  // guards the two below
+std::mutex g_mutex;  // guards what follows; the last may be read without it
 std::map<int, std::shared_ptr<OpenedGpu>> g_opened;
 std::set<std::pair<int, int>> g_connected;
 std::atomic<int> g_num_opened{0};

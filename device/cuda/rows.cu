@@ -3,6 +3,7 @@
 
 #include "device/cuda/kernels.h"
 #include "device/cuda/number.cuh"
+#include "device/device.h"
 
 namespace gpuplan::cuda {
 namespace {
@@ -97,10 +98,9 @@ __global__ void __launch_bounds__(kRowThreads)
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
     cross_entropy_kernel(T* logits, const std::int32_t* labels, float* losses, std::int64_t vocab, float scale, bool is_aligned) {
-  constexpr std::int32_t kIgnored = -100;
   T* const row = logits + std::int64_t(blockIdx.x) * vocab;
   const std::int32_t label = labels[blockIdx.x];
-  const bool is_ignored = label == kIgnored;
+  const bool is_ignored = label == kIgnoredLabel;
   LogSum all;
   if (!is_ignored) {
     all = row_log_sum(row, vocab, is_aligned);

@@ -75,11 +75,13 @@ void StreamState::wait(const std::function<cudaError_t()>& status) {
 CudaStream::CudaStream(int device_index, std::shared_ptr<OpenedGpu> gpu)
     : device_index_(device_index), gpu_(std::move(gpu)), stream_(create_native(device_index)) {}
 
-/// Tasks that are still to run hold what they need themselves; the driver frees the stream when it is empty.
+/// What is under way may use the workspace, and operands whose owners end after this one.
 CudaStream::~CudaStream() {
-  if (!workspace_) return;
-  cudaStreamSynchronize(native());  // products may still use it
-  gpu_->workspaces.remove(workspace_size_);
+  try {
+    synchronise();
+  } catch (const std::exception&) {  // told where it was waited for
+  }
+  if (workspace_) gpu_->workspaces.remove(workspace_size_);
 }
 
 void CudaStream::synchronise() {

@@ -1,6 +1,8 @@
 // The Communicator of device/mpi: blocking MPI calls as host tasks of a stream.
 #include <climits>
 #include <cstring>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -66,6 +68,27 @@ Element element(Dtype dtype) {
   fail_check("dtype is fp32, bf16 or fp16", "a collective got another dtype", __FILE__, __LINE__);
 }
 
+/// One send or receive of a group.
+struct Message {
+  bool is_send;
+  void* data;
+  std::int64_t count;
+  Dtype dtype;
+  int peer;
+};
+
+/// All at once; returns when the last is done.
+void exchange(const std::vector<Message>& messages, MPI_Comm comm) {
+  std::vector<MPI_Request> requests;
+  for (const Message& m : messages) {
+    MPI_Request& request = requests.emplace_back(MPI_REQUEST_NULL);
+    const MPI_Datatype type = element(m.dtype).type;
+    if (m.is_send) check(MPI_Isend(m.data, mpi_count(m.count), type, m.peer, 0, comm, &request), "MPI_Isend");
+    else check(MPI_Irecv(m.data, mpi_count(m.count), type, m.peer, 0, comm, &request), "MPI_Irecv");
+  }
+  check(MPI_Waitall(int(requests.size()), requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+}
+
 class MpiCommunicator final : public Communicator {
  public:
   /// Takes over a communicator that is this object's own.
@@ -108,14 +131,25 @@ class MpiCommunicator final : public Communicator {
     });
   }
   void send(const void* data, std::int64_t count, Dtype dtype, int to, Stream& stream) override {
+    if (group_) return add_to_group({true, const_cast<void*>(data), count, dtype, to}, stream);
     stream.run_on_host([=, comm = comm_] {
       check(MPI_Send(data, mpi_count(count), element(dtype).type, to, 0, comm), "MPI_Send");
     });
   }
   void receive(void* data, std::int64_t count, Dtype dtype, int from, Stream& stream) override {
+    if (group_) return add_to_group({false, data, count, dtype, from}, stream);
     stream.run_on_host([=, comm = comm_] {
       check(MPI_Recv(data, mpi_count(count), element(dtype).type, from, 0, comm, MPI_STATUS_IGNORE), "MPI_Recv");
     });
+  }
+  void begin_group() override {
+    GPUPLAN_CHECK(!group_, "groups of messages do not nest");
+    group_.emplace();
+  }
+  void end_group() override {
+    GPUPLAN_CHECK(group_, "the end of a group that has not begun");
+    const Group group = *std::exchange(group_, std::nullopt);
+    if (group.stream) group.stream->run_on_host([messages = group.messages, comm = comm_] { exchange(messages, comm); });
   }
 
   void barrier() override { check(MPI_Barrier(comm_), "MPI_Barrier"); }
@@ -134,6 +168,16 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
+  struct Group {
+    std::vector<Message> messages;
+    Stream* stream = nullptr;  // of all of them
+  };
+  void add_to_group(const Message& message, Stream& stream) {
+    GPUPLAN_CHECK(!group_->stream || group_->stream == &stream, "a group of messages is on one stream");
+    group_->stream = &stream;
+    group_->messages.push_back(message);
+  }
+
   /// `receive` may be this rank's part of `send`, as with NCCL. MPI forbids that, so the sum then goes by a buffer.
   void reduce_scatter_now(const void* send, void* receive, std::int64_t count, Dtype dtype) {
     const Element e = element(dtype);
@@ -147,6 +191,7 @@ class MpiCommunicator final : public Communicator {
 
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1;
+  std::optional<Group> group_;  // between begin_group and end_group
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 // The MPI job that this process is a rank of. No <mpi.h> here: headers of device/ compile where MPI is not.
+#pragma once
 
 #include <memory>
 #include <string>

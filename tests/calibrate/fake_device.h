@@ -31,6 +31,8 @@ struct FakeTruth {
   double noise = 0, outliers = 0;              // share of the time; share of calls that take 1.5 to 5 times as long
   bool is_wrong = false;                       // every result
   bool is_lost = false;                        // every call fails from the first product on
+  bool has_results = true;                     // of products; false for sizes that would take the tests' time
+  Bytes blas_workspace, communicator;          // that a stream holds from its first product on, and a communicator
   Bytes memory{std::int64_t(1) << 40};         // allocations beyond it fail
 };
 
@@ -56,6 +58,7 @@ class FakeStream : public Stream {
     return std::any_of(tasks_.begin(), tasks_.end(), [](const Task& task) { return task.is_collective; });
   }
   double now = 0;
+  Bytes workspace;
 
  private:
   struct Task { double seconds; bool is_collective; std::function<void()> work; };
@@ -72,14 +75,20 @@ class FakeDevice : public Device {
  public:
   explicit FakeDevice(FakeTruth with = {}, std::uint64_t seed = 1) : truth(with), random_(seed) {}
   FakeTruth truth;
-  Bytes allocated;
+  Bytes allocated, of_communicators;
   std::vector<FakeStream*> streams;
+  const void *last_a = nullptr, *last_b = nullptr;  // operands of the latest product
 
   DeviceFacts facts() const override {
-    return {.kind = DeviceKind::Cpu, .name = "fake", .architecture = "avx512", .memory = truth.memory, .memory_free = truth.memory - allocated,
+    return {.kind = DeviceKind::Cpu, .name = "fake", .architecture = "avx512", .memory = truth.memory, .memory_free = truth.memory - allocated - of_communicators - overhead(),
             .num_cores = 2, .gemm_types = {GemmType::F32, GemmType::BF16}};
   }
-  Bytes overhead() const override { return {1000 + allocated.count / 100}; }
+  /// Workspaces go with their stream; what a communicator takes only free memory tells. As on a GPU.
+  Bytes overhead() const override {
+    Bytes sum{1000};
+    for (const FakeStream* stream : streams) sum += stream->workspace;
+    return sum;
+  }
   Buffer allocate(Bytes size) override {
     if (allocated + size > truth.memory) throw EnvError("out of memory: " + std::to_string(size.count) + " bytes");
     auto* const data = new std::byte[std::size_t(size.count)];
@@ -89,7 +98,11 @@ class FakeDevice : public Device {
                     allocated -= size;
                   }));
   }
-  Buffer allocate_host(Bytes size, HostMemory) override { return allocate(size); }
+  Buffer allocate_host(Bytes size, HostMemory kind) override {
+    Buffer buffer = allocate(size);
+    if (kind == HostMemory::Pageable) pageable_.push_back(buffer.data());
+    return buffer;
+  }
   std::unique_ptr<Stream> create_stream() override { return std::make_unique<FakeStream>(*this); }
   std::unique_ptr<Event> create_event() override { return std::make_unique<FakeEvent>(); }
   void record(Event& event, Stream& stream) override {
@@ -107,13 +120,18 @@ class FakeDevice : public Device {
       std::memcpy(to, from, std::size_t(size.count));
       if (truth.is_wrong && kind == CopyKind::DeviceToDevice) spoil(to);
     });
+    // A GPU may let the host wait for such a copy, and with it for all that comes before in the stream.
+    for (const void* data : {static_cast<const void*>(to), from})
+      if (std::find(pageable_.begin(), pageable_.end(), data) != pageable_.end()) return stream.synchronise();
   }
   void gemm(const GemmProblem& problem, const void* a, const void* b, void* c, Stream& stream) override {
     auto& on = static_cast<FakeStream&>(stream);
+    on.workspace = truth.blas_workspace;
+    last_a = a, last_b = b;
     enqueue(stream, truth.launch + problem.flops() / truth.flops, [=, this, &on] {
       const bool is_beside = std::any_of(streams.begin(), streams.end(), [&](FakeStream* s) { return s != &on && s->has_collective(); });
       if (is_beside) on.now += (truth.under_collective - 1) * (truth.launch + problem.flops() / truth.flops);
-      multiply(problem, static_cast<const std::byte*>(a), static_cast<const std::byte*>(b), static_cast<std::byte*>(c));
+      if (truth.has_results) multiply(problem, static_cast<const std::byte*>(a), static_cast<const std::byte*>(b), static_cast<std::byte*>(c));
       if (truth.is_wrong) spoil(c);
     });
   }
@@ -245,6 +263,7 @@ class FakeDevice : public Device {
   }
 
   std::mt19937_64 random_;
+  std::vector<const void*> pageable_;
 };
 
 inline FakeStream::~FakeStream() {
@@ -277,7 +296,12 @@ struct FakeGroup {
 
 class FakeCommunicator : public Communicator {
  public:
-  FakeCommunicator(std::shared_ptr<FakeGroup> group, int rank, FakeDevice& device) : group_(std::move(group)), rank_(rank), device_(device) {}
+  FakeCommunicator(std::shared_ptr<FakeGroup> group, int rank, FakeDevice& device) : group_(std::move(group)), rank_(rank), device_(device) {
+    device_.of_communicators += device_.truth.communicator;
+  }
+  ~FakeCommunicator() override { device_.of_communicators -= device_.truth.communicator; }
+  FakeCommunicator(const FakeCommunicator&) = delete;
+  FakeCommunicator& operator=(const FakeCommunicator&) = delete;
 
   int rank() const override { return rank_; }
   int size() const override { return group_->size; }
@@ -308,6 +332,8 @@ class FakeCommunicator : public Communicator {
       std::memcpy(data, group_->data[std::size_t(from)], std::size_t(bytes_of(count, dtype).count));
     });
   }
+  void begin_group() override {}
+  void end_group() override {}
   void barrier() override { group_->meeting.arrive_and_wait(); }
   void broadcast_host(std::span<std::byte> data, int root) override {
     share(data.data());

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "calibrate/fit.h"
+#include "calibrate/fit_line.h"
 #include "calibrate/synthetic_samples.h"
 
 using namespace gpuplan;
@@ -40,6 +41,16 @@ TEST_CASE("where small sizes run from caches the bandwidth is that of large ones
   REQUIRE(rates.size() == 1);
   CHECK(rates[0].bandwidth.value == doctest::Approx(10e9).epsilon(0.05));
   CHECK(rates[0].least > Bytes{16384});
+}
+
+TEST_CASE("a line has three sizes, even when it fits none of them") {
+  std::vector<LinePoint> points;
+  for (int repeat = 0; repeat < 3; ++repeat)
+    for (const auto& [work, time] : {std::pair(1e6, 1e-3), std::pair(2e6, 1e-3), std::pair(4e6, 8e-3)})
+      points.push_back({.work = work, .time = time, .noise = 0.01});
+  const auto line = fit_line(points);
+  REQUIRE(line);
+  CHECK(line->least == 1e6);
 }
 
 TEST_CASE("intervals of launch and bandwidth hold the truth in nine of ten calibrations") {

@@ -130,6 +130,15 @@ TEST_CASE("GPUs are measured alone; together only what they share") {
     if (probe.num_ranks > 1) CHECK((probe.family != ProbeFamily::Gemm && probe.family != ProbeFamily::Memory));
 }
 
+TEST_CASE("GPUs that work together copy to each other and to no further one") {
+  std::map<std::int64_t, std::set<int>> peers;  // by number of ranks
+  for (const Probe& probe : plan_probes(gpu(), {.rank_counts = {1, 2, 4}}))
+    if (probe.path == CopyPath::Peer) peers[probe.num_ranks].insert(probe.peer);
+  CHECK(peers[1] == std::set{1, 2, 3});
+  CHECK(peers[2] == std::set{1});
+  CHECK(peers[4] == std::set{1, 2, 3});
+}
+
 TEST_CASE("a quick plan is less than half as long and has every family") {
   const auto quick = plan_probes(cpu(), {.is_quick = true, .rank_counts = {1, 2}}), full = plan_probes(cpu(), {.rank_counts = {1, 2}});
   CHECK(2 * quick.size() < full.size());

@@ -3,7 +3,9 @@
 #include <thread>
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
+#include "calibrate/probes/workload.h"
 #include "calibrate/runner.h"
 #include "fake_device.h"
 
@@ -63,11 +65,11 @@ std::vector<Probe> local_probes() {
   for (const GemmLayout layout : kGemmLayouts)
     for (const GemmType type : {GemmType::F32, GemmType::BF16})
       for (const std::int64_t batch : {1, 3}) probes.push_back(product(layout, type, batch));
-  for (const AttentionMethod which : {AttentionMethod::Flash, AttentionMethod::Eager})
+  for (const AttentionMethod which : kAttentionMethods)
     for (const Dtype dtype : {Dtype::F32, Dtype::BF16})
       probes.push_back({.family = ProbeFamily::Attention, .shape{.m = 32, .n = 32, .k = 16, .batch = 2}, .attention = which, .dtype = dtype});
-  for (int which = 0; which < 6; ++which)
-    for (const Dtype dtype : {Dtype::F32, Dtype::BF16}) probes.push_back(kernel(MemoryKernel(which), dtype));
+  for (const MemoryKernel which : kMemoryKernels)
+    for (const Dtype dtype : {Dtype::F32, Dtype::BF16}) probes.push_back(kernel(which, dtype));
   return probes;
 }
 
@@ -113,9 +115,11 @@ TEST_CASE("noise and outliers leave the median within 2 % of the truth") {
   CHECK(sample.num_outliers > 0);
 }
 
-TEST_CASE("every copy between host and device is checked") {
+TEST_CASE("every copy between host and device is checked, and no call waits for what comes later") {
+  alarm(60);  // s; a probe that waits for itself ends the program
   for (const CopyPath path : {CopyPath::HostToDevice, CopyPath::DeviceToHost, CopyPath::PinnedToDevice, CopyPath::DeviceToPinned})
     CHECK(run_alone({.family = ProbeFamily::Copy, .path = path, .bytes = 64_KiB}).sample.is_ok());
+  alarm(0);
 }
 
 TEST_CASE("a copy to a device that this process has not fails with a reason") {
@@ -157,6 +161,28 @@ TEST_CASE("overheads are readings in bytes") {
   CHECK(context.is_ok());
   CHECK(context.median == 1000);
   CHECK(run_alone({.family = ProbeFamily::Overhead, .overhead = OverheadKind::Allocator}).sample.median == 0);
+  const Probe products{.family = ProbeFamily::Overhead, .overhead = OverheadKind::BlasWorkspace};
+  CHECK(run_alone(products, {.has_results = false, .blas_workspace = 32_MiB}).sample.median == 32 << 20);
+  const Probe communicator{.family = ProbeFamily::Overhead, .overhead = OverheadKind::Communicator};
+  for (const Run& run : run_ranks(communicator, 2, [](int) { return FakeTruth{.communicator = 200_MiB}; }))
+    CHECK(run.sample.median == 200 << 20);
+}
+
+TEST_CASE("the operands of a call never overlap, however large") {
+  FakeDevice device({.has_results = false});
+  ProbeBench bench{.device = device, .rule = kFew};
+  const auto stream = device.create_stream();
+  for (const GemmShape shape : {GemmShape{96, 96, 96}, GemmShape{10000, 9000, 1024}, GemmShape{96, 96, 96}, GemmShape{10000, 9000, 1024}}) {
+    const Probe probe{.shape = shape};
+    const Workload workload = gemm_workload(probe, bench, *stream);
+    for (int call = 0; call < 4; ++call) {
+      workload.call();
+      const auto a = std::uintptr_t(device.last_a), b = std::uintptr_t(device.last_b);
+      CHECK((a + std::uintptr_t(probe.product().a_bytes().count) <= b || b + std::uintptr_t(probe.product().b_bytes().count) <= a));
+      CHECK(b % kAlignment == a % kAlignment);
+    }
+    stream->synchronise();
+  }
 }
 
 TEST_CASE("collectives of any number of ranks are checked and timed") {

@@ -123,6 +123,33 @@ TEST_CASE("cross-entropy gives the loss and, in place, its gradient; ignored row
     }
 }
 
+TEST_CASE("cross-entropy of a NaN, and of a label outside the vocabulary, is NaN; rows beside it are as they were") {
+  DeviceBackend* const backend = cpu_backend();
+  if (!backend) return;
+  Cpu cpu(*backend);
+  const std::int64_t rows = 5, vocab = 40;
+  for (const Dtype dtype : kStored) {
+    const Buffer logits = cpu.random(rows * vocab, dtype, 1), losses = cpu.zeros(rows, Dtype::F32);
+    const float nan = NAN;
+    const Buffer one_nan = cpu.zeros(1, dtype);
+    cpu.device->cast(one_nan.data(), dtype, &nan, Dtype::F32, 1, *cpu.stream);
+    cpu.stream->synchronise();
+    std::memcpy(logits.as<char>() + (3 * vocab + 7) * size_of(dtype), one_nan.data(), std::size_t(size_of(dtype)));
+    const std::int32_t labels[rows] = {1, -1, std::int32_t(vocab), 2, std::int32_t(vocab) - 1};
+    cpu.device->cross_entropy(logits.data(), labels, losses.as<float>(), rows, vocab, 1, dtype, *cpu.stream);
+    cpu.stream->synchronise();
+    CAPTURE(to_string(dtype));
+    for (std::int64_t r = 0; r < rows; ++r) CHECK(std::isnan(losses.as<float>()[r]) == (r >= 1 && r <= 3));
+    const std::vector<double> gradient = doubles(logits, dtype);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      double sum = 0;  // of softmax - one-hot: 0; of softmax alone: 1
+      for (std::int64_t i = 0; i < vocab; ++i) sum += gradient[std::size_t(r * vocab + i)];
+      CHECK(std::isnan(sum) == (r == 3));
+      if (r != 3) CHECK(sum == doctest::Approx(r == 1 || r == 2).epsilon(0.03));
+    }
+  }
+}
+
 TEST_CASE("AdamW makes the textbook step") {
   DeviceBackend* const backend = cpu_backend();
   if (!backend) return;

@@ -9,6 +9,14 @@ foreach(variant baseline avx2)
   set_tests_properties(device_${variant} PROPERTIES ENVIRONMENT "GPUPLAN_CPU_VARIANT=${variant};${sanitizer_environment}")
 endforeach()
 
+# Nothing that is compiled for several instruction sets may be shared between them (cmake/CpuVariants.cmake): no weak symbols.
+find_program(NM nm)
+if(NM AND TARGET gpuplan_cpu AND NOT GPUPLAN_SANITIZE AND CMAKE_BUILD_TYPE MATCHES Rel)
+  set(objects "$<TARGET_OBJECTS:gpuplan_cpu_baseline>;$<$<TARGET_EXISTS:gpuplan_cpu_avx512>:$<TARGET_OBJECTS:gpuplan_cpu_avx512>>")
+  add_test(NAME cpu_variants_share_nothing COMMAND ${NM} -C ${objects} COMMAND_EXPAND_LISTS)
+  set_tests_properties(cpu_variants_share_nothing PROPERTIES FAIL_REGULAR_EXPRESSION " [Wu] ")
+endif()
+
 if(TARGET gpuplan_mpi AND TARGET gpuplan_cpu)
   add_executable(mpi_collectives ${CMAKE_CURRENT_SOURCE_DIR}/mpi/collectives.cpp)
   target_link_libraries(mpi_collectives PRIVATE gpuplan_device)

@@ -1,9 +1,11 @@
 // A worker that measures nothing, and a session that can be killed: how tests/calibrate/session_test.cpp tries crashes and kills.
 //   fake_worker serve LOG [RANKS]        probes in, samples out; what it "measures" is decided by the probe's width (below)
 //   fake_worker session JOURNAL LOG N    a session of N probes with itself as worker
+//   fake_worker calibrate-worker …       facts, as the environment's FAKE_FACTS says
 // Each probe that is measured is a line in LOG; each live worker holds a shared lock on it.
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <thread>
@@ -55,12 +57,21 @@ int session(const char* self, const char* journal_path, const char* log, int num
   return 0;
 }
 
+/// `facts`: what is written, after what a library says; none: an hour's silence.
+int tell_facts(const char* facts) {
+  if (!facts) return std::this_thread::sleep_for(std::chrono::hours(1)), 0;
+  std::cout << "a library talks\n" << facts << std::endl;
+  std::cerr << "gpuplan: no such device: 7\n";
+  return 3;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string mode = argc > 2 ? argv[1] : "";
   if (mode == "serve") return serve(argv[2]);
   if (mode == "session" && argc == 5) return session(argv[0], argv[2], argv[3], std::stoi(argv[4]));
+  if (mode == "calibrate-worker") return tell_facts(std::getenv("FAKE_FACTS"));
   std::cerr << "no such device\n";
   return 9;
 }

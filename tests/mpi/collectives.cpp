@@ -109,6 +109,17 @@ void check_ring(const Ranks& r, std::int64_t count, Dtype dtype) {
   check("send and receive", r, to.data(), count, dtype, [&](std::int64_t i) { return value(previous, i); });
 }
 
+/// The same with everybody sending first, which a group allows: large messages would wait for each other. One rank sends to itself.
+void check_group(const Ranks& r, std::int64_t count, Dtype dtype) {
+  const int next = int((r.rank() + 1) % r.size()), previous = int((r.rank() + r.size() - 1) % r.size());
+  const Buffer mine = filled(r, count, dtype), to = r.device.allocate(bytes_of(count, dtype));
+  r.group.begin_group();
+  r.group.send(mine.data(), count, dtype, next, r.stream);
+  r.group.receive(to.data(), count, dtype, previous, r.stream);
+  r.group.end_group();
+  check("a group of sends and receives", r, to.data(), count, dtype, [&](std::int64_t i) { return value(previous, i); });
+}
+
 void expect(bool holds, const char* what) {
   if (holds) return;
   std::printf("wrong: %s\n", what);
@@ -138,6 +149,7 @@ void check_all(const Ranks& r) {
       check_sums(r, count, dtype);
       check_moves(r, count, dtype);
       check_ring(r, count, dtype);
+      check_group(r, count, dtype);
     }
   check_host_calls(r);
   check_rounding(r);

@@ -53,11 +53,8 @@ void swiglu(void* out, const void* gate, const void* up, std::int64_t count, Dty
   });
 }
 
-void adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v, std::int64_t count, const AdamW& with) {
-  const float beta1 = with.beta1, beta2 = with.beta2, epsilon = with.epsilon;
-  const float decay = 1.0F - with.learning_rate * with.weight_decay;
-  const float step_size = float(with.learning_rate / (1.0 - std::pow(double(beta1), double(with.step))));
-  const float unbias = float(1.0 / std::sqrt(1.0 - std::pow(double(beta2), double(with.step))));
+void adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v, std::int64_t count, const AdamWStep& step) {
+  const auto [beta1, beta2, epsilon, decay, rate, root] = step;
   with_type(gradient_dtype, [=](auto type) {
     const auto* const g = static_cast<const decltype(type)*>(gradient);
 #pragma omp parallel for simd schedule(static) if (count > kAlone)
@@ -67,7 +64,7 @@ void adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, 
       const float square = beta2 * v[i] + (1.0F - beta2) * d * d;
       m[i] = mean;
       v[i] = square;
-      weight[i] = weight[i] * decay - step_size * mean / (sqrtf(square) * unbias + epsilon);
+      weight[i] = weight[i] * decay - rate * mean / (sqrtf(square) * root + epsilon);
     }
   });
 }

@@ -49,19 +49,19 @@ GPUPLAN_INLINE void normalise(T* y, const T* x, const T* weight, std::int64_t hi
   for (std::int64_t i = 0; i < hidden; ++i) store(y[i], load(x[i]) * factor * load(weight[i]));
 }
 
-/// The gradient is softmax - one-hot; the label's own logit is read before it is overwritten.
+/// The gradient is softmax - one-hot; the label's own logit is read before it is overwritten. NaN for a label that does not exist.
 template <class T>
 GPUPLAN_INLINE float entropy_row(T* logits, std::int64_t vocab, std::int32_t label, float scale) {
-  constexpr std::int32_t kIgnored = -100;
-  if (label == kIgnored) {
+  if (label == kIgnoredLabel) {
     zero(logits, vocab);
     return 0;
   }
   const float largest = max_of(logits, vocab);
   const float sum = sum_of_exp(logits, vocab, largest);
-  const float right = load(logits[label]);
+  const bool is_known = label >= 0 && label < vocab;
+  const float right = is_known ? load(logits[label]) : std::numeric_limits<float>::quiet_NaN();
   scaled_exp(logits, vocab, largest, scale / sum);
-  store(logits[label], (fast_exp(right - largest) / sum - 1.0F) * scale);
+  if (is_known) store(logits[label], (fast_exp(right - largest) / sum - 1.0F) * scale);
   return logf(sum) + largest - right;
 }
 

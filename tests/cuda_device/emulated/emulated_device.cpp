@@ -5,8 +5,8 @@
 #include "cuda_device/emulated/emulator.h"
 #include "cuda_device/kernels/device_under_test.h"
 #include "cuda_device/lt_reference.h"
-#include "device/cuda/adamw_step.h"
-#include "device/cuda/attention_shape.h"
+#include "device/adamw_step.h"
+#include "device/eager_attention.h"
 #include "device/cuda/kernels.h"
 #include "device/cuda/number.cuh"
 
@@ -65,7 +65,7 @@ class EmulatedDevice final : public Device {
                                    .keys = p.keys, .head_size = int(p.head_size), .is_causal = p.is_causal};
       return check(cuda::launch_flash(shape, p.dtype, q, k, v, out, nullptr));
     }
-    const auto [score_product, value_product] = cuda::eager_products(p, 1.0F / std::sqrt(float(p.head_size)));
+    const auto [score_product, value_product] = eager_products(p);
     gemm(score_product, q, k, scores, stream);
     check(cuda::launch_softmax(scores, p.batch * p.heads, p.queries, p.keys, p.is_causal, p.dtype, nullptr));
     gemm(value_product, scores, v, out, stream);
@@ -90,7 +90,7 @@ class EmulatedDevice final : public Device {
   }
   void adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v, std::int64_t count, const AdamW& with,
              Stream&) override {
-    check(cuda::launch_adamw(weight, gradient, gradient_dtype, m, v, count, cuda::adamw_step(with), nullptr));
+    check(cuda::launch_adamw(weight, gradient, gradient_dtype, m, v, count, adamw_step(with), nullptr));
   }
   void nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax, std::int64_t count,
                       Stream&) override {

@@ -2,6 +2,7 @@
 
 #include "cuda_device/naive.h"
 #include "device/cuda/attention_shape.h"
+#include "device/eager_attention.h"
 
 using namespace gpuplan;
 using namespace gpuplan::cuda;
@@ -28,7 +29,7 @@ TEST_CASE("eager attention is two products over key heads, the query heads of on
   // 8 query heads share 2 key heads: 4 x 10 rows of 16 each, times 3 sequences
   const AttentionProblem problem{.batch = 3, .heads = 8, .kv_heads = 2, .queries = 10, .keys = 12, .head_size = 16,
                                  .dtype = Dtype::BF16};
-  const auto [scores, values] = eager_products(problem, 0.25F);
+  const auto [scores, values] = eager_products(problem);
   CHECK(scores.m == 40);
   CHECK(scores.n == 12);
   CHECK(scores.k == 16);

@@ -1,11 +1,11 @@
-// What of an AdamW step depends on its settings alone. Plain C++, so that it is tested without a GPU and used by .cu files.
+// What of an AdamW step depends on its settings alone, for the kernels of every device. Plain C++, for .cu files too.
 #pragma once
 
 #include <cmath>
 
 #include "device/device.h"
 
-namespace gpuplan::cuda {
+namespace gpuplan {
 
 ///   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,  w = w decay - rate m / (sqrt(v) root + epsilon)
 /// which is AdamW with m / (1 - beta1^step) and v / (1 - beta2^step). Source: Loshchilov & Hutter 2019, algorithm 2.
@@ -27,4 +27,4 @@ inline AdamWStep adamw_step(const AdamW& with) {
           .root = float(1 / std::sqrt(bias2))};
 }
 
-}  // namespace gpuplan::cuda
+}  // namespace gpuplan
