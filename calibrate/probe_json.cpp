@@ -11,7 +11,6 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::array kRankScopes{RankScope::All, RankScope::Node, RankScope::Pair};
 constexpr std::int64_t kMost = std::int64_t(1) << 50;  // of any count in a line: what is more is a torn or foreign file
 
 template <class Json>

@@ -10,8 +10,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::array kScopes{RankScope::All, RankScope::Pair};
-constexpr std::array<std::string_view, 2> kScopeNames{"all", "pair"};
+constexpr std::array<std::string_view, kRankScopes.size()> kScopeNames{"all", "pair"};
 
 Seconds line(const CurveSegment& segment, Bytes message) {
   return {segment.alpha.value + double(message.count) / segment.bandwidth.value};
@@ -22,7 +21,7 @@ Seconds line(const CurveSegment& segment, Bytes message) {
 std::string_view to_string(RankScope scope) { return kScopeNames[std::size_t(scope)]; }
 
 RankScope parse_rank_scope(std::string_view text, std::string_view where) {
-  return parse_named(kScopes, text, where, "group of ranks");
+  return parse_named(kRankScopes, text, where, "group of ranks");
 }
 
 const CurveSegment& CollectiveCurve::segment(Bytes message) const {

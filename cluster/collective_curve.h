@@ -2,6 +2,7 @@
 // library does there (algorithm, protocol). `calibrate` fits it, the profile keeps it, planner/comm_model asks it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace gpuplan {
 
 /// Which ranks of a machine take part.
 enum class RankScope : std::uint8_t { All, Pair };
+inline constexpr std::array kRankScopes{RankScope::All, RankScope::Pair};
 std::string_view to_string(RankScope scope);  // "all", "pair"
 RankScope parse_rank_scope(std::string_view text, std::string_view where);
 
