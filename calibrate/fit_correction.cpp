@@ -15,7 +15,7 @@ using Eigen::VectorXd;
 constexpr double kMostError = 4.685;  // times the scale: where samples lose all weight in the fits
 constexpr std::array<double, 4> kReaches{1, 2, 4, 8};        // octaves
 constexpr std::array<double, 4> kNoises{0.03, 0.1, 0.3, 1};  // variance at one place over that between places
-constexpr double kLeastGain = 0.05;   // of the mean error: less could be chance
+constexpr double kLeastGain = 0.1;   // of the mean error: less could be chance
 constexpr std::size_t kLeastPoints = 6;
 
 /// Covariance of points with themselves, without noise. A correction of one point of weight 1 is a row of it.

@@ -16,18 +16,20 @@ void run_workload(const Probe& probe, ProbeBench& bench, Sample& sample) {
   fill_in(sample, time_workload(make, probe, bench));
 }
 
-void run_gemm(const Probe& probe, ProbeBench& bench, Sample& sample) {
+/// Products and collectives: a fit takes dozens of them.
+template <MakeWorkload make>
+void run_one_of_many(const Probe& probe, ProbeBench& bench, Sample& sample) {
   pools_of(bench);  // the copy below shares them
   ProbeBench coarse = bench;
   coarse.rule = one_of_many(bench.rule);
-  run_workload<gemm_workload>(probe, coarse, sample);
+  run_workload<make>(probe, coarse, sample);
 }
 
 using RunFamily = void (*)(const Probe&, ProbeBench&, Sample&);
 // In the order of ProbeFamily.
 constexpr std::array<RunFamily, 8> kFamilies{
-    run_gemm,                    run_workload<attention_workload>, run_workload<memory_workload>,    run_dispatch,
-    run_workload<copy_workload>, run_overhead,                     run_workload<collective_workload>, run_overlap};
+    run_one_of_many<gemm_workload>, run_workload<attention_workload>, run_workload<memory_workload>,    run_dispatch,
+    run_workload<copy_workload>, run_overhead,                     run_one_of_many<collective_workload>, run_overlap};
 
 /// Whether the device still does the simplest thing. Errors of a kernel stay with a CUDA context: after one, nothing works.
 bool is_device_lost(Device& device) {

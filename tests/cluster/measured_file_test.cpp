@@ -12,6 +12,9 @@ namespace {
 
 ProfileDraft draft() {
   ProfileDraft d{.id = "mine", .title = "my \"box\"", .based_on = "default-hopper", .measured = test::two_devices("h100-sxm", "nvswitch")};
+  d.measured.loads[0].gemm[0].correction = LocalCorrection({.reach = 4, .alignment = 0.5}, {{{256, 1024, 64, 1}, -0.125}, {{512, 512, 512, 8}, 0.0625}});
+  d.measured.collectives[1].correction = LocalCorrection({.reach = 2}, {{correction_sizes(Bytes{65536}), 0.25}});
+  d.measured.held_out = {{"fp32 GEMM shapes", 120, 0.04, 0.11}};
   d.values.emplace_back("memory_efficiency", ProfileValue{.value = 0.9, .unit = "share: of it", .kind = "measured", .source = "me", .low = 0.88,
                                                           .high = 0.92, .num_samples = 12, .residual = 0.01});
   d.values.emplace_back("kernel_overhead", ProfileValue{.value = 4.5, .unit = "us", .kind = "measured", .source = "me"});
@@ -48,6 +51,9 @@ TEST_CASE("measured profile: what is written is read back, number by number") {
   CHECK(read.measured->loads[0].gemm[4].rate.low == doctest::Approx(0.9e12));
   CHECK(read.measured->loads[0].gemm[0].range.most.k == 4096);
   CHECK(read.measured->collectives[2].segments[1].from.count == 1 << 20);
+  CHECK(read.measured->loads[0].gemm[0].correction.at({256, 1024, 64, 1}) == draft().measured.loads[0].gemm[0].correction.at({256, 1024, 64, 1}));
+  CHECK(read.measured->collectives[1].correction.metric().reach == 2);
+  CHECK(read.measured->held_out[0].num_points == 120);
   CHECK(read.measured->on.versions[1].second == "2.28");
   CHECK(read.measured->samples == "{\"probe\": 1}\n{\"probe\": 2}\n");
   for (const auto& [name, value] : read.values)
@@ -68,6 +74,8 @@ TEST_CASE("measured profile: mistakes in its measured part are named with their 
   CHECK(error_of(with(text, "type: fp32", "type: fp31")).find("unknown GEMM type 'fp31'") != std::string::npos);
   CHECK(error_of(with(text, "kind: all-gather", "kind: all-gathers")).find("unknown collective") != std::string::npos);
   CHECK(error_of(with(text, "m_half: [0, 0, 0]", "m_half: [0, 0]")).find("must be a list of 3 numbers") != std::string::npos);
+  CHECK(error_of(with(text, "correction: [4, 0.5, 256, ", "correction: [4, 0.5, ")).find("5 numbers for each point") != std::string::npos);
+  CHECK(error_of(with(text, "correction: [4, ", "correction: [0, ")).find("must be a reach above 0") != std::string::npos);
   CHECK(error_of(with(text, "schema_version: 1", "schema_version: 7")).find("this program reads version 1") != std::string::npos);
   CHECK(error_of(with(text, "launch_s:", "lunch_s:")).find("lunch_s") != std::string::npos);
 }
