@@ -63,6 +63,7 @@ FitProblem line_problem(const CurveSamples& all, std::span<const std::size_t> po
           .measured = all.time, .noise = all.noise,
           .model = [&all](std::span<const double> p) {
             std::vector<double> times;
+            times.reserve(all.message.size());
             for (const Bytes message : all.message) times.push_back(p[0] + double(message.count) / p[1]);
             return times;
           }};

@@ -64,6 +64,7 @@ FitProblem problem_of(const GemmSurface& frame, std::span<const Sample> samples,
   problem.model = [frame, samples](std::span<const double> values) {
     const GemmSurface surface = with_values(frame, values);
     std::vector<double> times;
+    times.reserve(samples.size());
     for (const Sample& s : samples) times.push_back(surface.time(s.probe.shape).value);
     return times;
   };

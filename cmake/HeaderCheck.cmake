@@ -1,6 +1,23 @@
-# Every header compiles alone, seeing only its own folder's library and those to its left: one unoptimised object per
-# header, each including it twice. Headers of a device library see what that library links, and are left out with it.
+# Every header compiles alone, seeing only its own folder's library and those to its left. Where x.cpp begins with x.h its object shows
+# that; the others have an unoptimised object each. Headers of a device library see what that library links, and are left out with it.
 option(GPUPLAN_HEADER_CHECK "compile every header alone" ON)
+
+# out: whether <header> is the first that its own source includes. Every header must have `#pragma once`.
+function(gpuplan_header_comes_first header out)
+  file(STRINGS ${CMAKE_SOURCE_DIR}/${header} guards REGEX "^#pragma once$")
+  if(NOT guards)
+    message(FATAL_ERROR "${header} lacks #pragma once")
+  endif()
+  string(REGEX REPLACE "\\.h$" ".cpp" source ${CMAKE_SOURCE_DIR}/${header})
+  set(${out} OFF PARENT_SCOPE)
+  if(EXISTS ${source})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+    file(STRINGS ${source} first REGEX "^#include" LIMIT_COUNT 1)
+    if(first STREQUAL "#include \"${header}\"")
+      set(${out} ON PARENT_SCOPE)
+    endif()
+  endif()
+endfunction()
 
 function(gpuplan_header_objects target folder libraries)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/${folder}/*.h)
@@ -9,6 +26,10 @@ function(gpuplan_header_objects target folder libraries)
   endif()
   set(sources)
   foreach(header ${headers})
+    gpuplan_header_comes_first(${header} is_shown)
+    if(is_shown)
+      continue()
+    endif()
     string(REPLACE "/" "__" name ${header})
     set(HEADER ${header})
     configure_file(${CMAKE_SOURCE_DIR}/cmake/header_check.cpp.in header_check/${name}.cpp @ONLY)

@@ -46,7 +46,7 @@ TEST_CASE("two protocols make two segments that meet where they change") {
 }
 
 TEST_CASE("a few wrong measurements do not move a curve, whatever the seed") {
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const auto curves = fit_collective_curves(samples_of(two_protocols, {.seed = seed}));
     REQUIRE(curves.size() == 1);
     std::vector<double> errors;

@@ -80,15 +80,14 @@ TEST_CASE("a CPU's surface is recovered under 3 % noise and 5 % outliers") {
 }
 
 TEST_CASE("the interval of a rate holds the truth in nine of ten calibrations") {
-  constexpr int kRepeats = 20;
   for (const auto& [truth, kind] : {std::pair{gpu_truth(), DeviceKind::Cuda}, std::pair{cpu_truth(), DeviceKind::Cpu}}) {
     int num_held = 0;
-    for (int seed = 1; seed <= kRepeats; ++seed) {
+    for (int seed = 1; seed <= kSeeds; ++seed) {
       const GemmSurface fitted = fit_one(truth, {.seed = std::uint64_t(seed)}, kind);
       num_held += fitted.rate.low <= truth.rate.value && truth.rate.value <= fitted.rate.high;
       CHECK(fitted.rate.high / fitted.rate.low < 1.1);  // an interval that holds everything says nothing
     }
-    CHECK(num_held >= 18);
+    CHECK(num_held >= kSeeds - 2);
   }
 }
 

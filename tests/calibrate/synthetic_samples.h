@@ -9,6 +9,13 @@
 
 namespace gpuplan::testing {
 
+/// Statistics need many seeds; what sanitizers look for shows with a few.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr int kSeeds = 4;
+#else
+inline constexpr int kSeeds = 20;
+#endif
+
 /// How measurements stray from the truth. Numbers come from the engine alone, so that every standard library gives the same.
 struct Noise {
   std::uint64_t seed = 1;
