@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::size_t kMostSegments = 4, kLeastSizes = 3;  // sizes of its own that a segment needs
 constexpr double kFirstScale = 0.05, kLeastScale = 0.01;   // relative noise of collectives
-constexpr double kTukey = 4.685;
 constexpr double kParametersPerSegment = 3;                // alpha, bandwidth, where it starts
 
 /// Samples of one curve, sorted by size; `sizes` are the distinct ones and `first[i]` the first sample of size i.
@@ -78,10 +77,7 @@ struct Cut {
 /// What a segment's own samples cost under noise of `scale`; an outlier costs no more than a fixed amount.
 double cost_of(const FitSolution& line, std::span<const std::size_t> points, double scale) {
   double cost = 0;
-  for (const std::size_t point : points) {
-    const double rest = 1 - std::min(1.0, std::pow(line.errors[point] / (kTukey * scale), 2));
-    cost += kTukey * kTukey / 6 * (1 - rest * rest * rest);
-  }
+  for (const std::size_t point : points) cost += tukey_cost(line.errors[point] / scale, kTukey);
   return cost;
 }
 
@@ -145,9 +141,9 @@ class Segmentation {
     std::vector<double> errors;
     for (const auto& [begin, end] : cut.ranges)
       for (const std::size_t point : within(all_, points_, sizes_[begin], sizes_[end - 1] + 1))
-        errors.push_back(std::abs(lines_.at({begin, end}).errors[point]));
+        errors.push_back(lines_.at({begin, end}).errors[point]);
     const double spare = std::max(0.25, 1 - 2 * double(cut.ranges.size()) / double(points_.size()));
-    return std::max(kLeastScale, 1.4826 * quantile(errors, 0.5) / std::sqrt(spare));
+    return std::max(kLeastScale, robust_deviation(errors) / std::sqrt(spare));
   }
 
   CollectiveCurve curve(const Cut& cut) const {
@@ -178,11 +174,7 @@ std::vector<double> errors_of(const CollectiveCurve& curve, const CurveSamples& 
   return errors;
 }
 
-double scale_of(std::span<const double> errors) {
-  std::vector<double> sizes;
-  for (const double error : errors) sizes.push_back(std::abs(error));
-  return std::max(kLeastScale, 1.4826 * quantile(sizes, 0.5));
-}
+double scale_of(std::span<const double> errors) { return std::max(kLeastScale, robust_deviation(errors)); }
 
 /// Segments, and on them what they leave over.
 CollectiveCurve fit_points(const CurveSamples& all, std::span<const std::size_t> points) {

@@ -6,13 +6,14 @@
 #include <cmath>
 #include <limits>
 
+#include "calibrate/statistics.h"
+
 namespace gpuplan {
 namespace {
 
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr double kMostError = 4.685;  // times the scale: where samples lose all weight in the fits
 constexpr std::array<double, 4> kReaches{1, 2, 4, 8};        // octaves
 constexpr std::array<double, 4> kNoises{0.03, 0.1, 0.3, 1};  // variance at one place over that between places
 constexpr double kLeastGain = 0.1;   // of the mean error: less could be chance
@@ -46,9 +47,9 @@ Candidate try_out(const MatrixXd& covariance, const CorrectionMetric& metric, do
 }  // namespace
 
 LocalCorrection fit_correction(std::span<const CorrectionSizes> sizes, std::span<const double> errors, double scale,
-                               std::span<const std::size_t> all_points, double alignment) {
-  std::vector<std::size_t> points(all_points.begin(), all_points.end());
-  std::erase_if(points, [&](std::size_t point) { return std::abs(errors[point]) > kMostError * scale; });
+                               std::span<const std::size_t> asked, double alignment) {
+  std::vector<std::size_t> points(asked.begin(), asked.end());
+  std::erase_if(points, [&](std::size_t point) { return std::abs(errors[point]) > kTukey * scale; });
   if (points.size() < kLeastPoints) return {};
   VectorXd left_over(Eigen::Index(points.size()));
   for (std::size_t i = 0; i < points.size(); ++i)

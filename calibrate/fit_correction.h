@@ -8,8 +8,8 @@
 
 namespace gpuplan {
 
-/// `errors`: ln(form / measured) at each of `sizes`; `points` are those to fit. Errors count for no more than 4.685 `scale`, so that
-/// a wrong sample does not spoil its surroundings. Reach and noise are those that predict each point best from the others; where
+/// `errors`: ln(form / measured) at each of `sizes`; `points` are those to fit. Errors beyond kTukey `scale` take no part: a
+/// wrong sample must not spoil its surroundings. Reach and noise are those that predict each point best from the others; where
 /// neighbours tell nothing of each other there is no correction. `alignment`: of the metric.
 LocalCorrection fit_correction(std::span<const CorrectionSizes> sizes, std::span<const double> errors, double scale,
                                std::span<const std::size_t> points, double alignment);

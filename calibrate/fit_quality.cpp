@@ -7,8 +7,6 @@
 namespace gpuplan {
 namespace {
 
-constexpr double kOutlier = 4.685;  // times the scale: where the biweight of the fits is zero
-
 std::vector<double> sizes_of(std::span<const double> errors) {
   std::vector<double> out;
   for (const double error : errors) out.push_back(std::abs(error));
@@ -16,15 +14,6 @@ std::vector<double> sizes_of(std::span<const double> errors) {
 }
 
 }  // namespace
-
-double quantile(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const double place = share * double(values.size() - 1);
-  const auto below = std::size_t(place);
-  const std::size_t above = std::min(below + 1, values.size() - 1);
-  return values[below] + (place - double(below)) * (values[above] - values[below]);
-}
 
 bool is_usable(const Sample& s, ProbeFamily family) {
   const bool may_be_zero = family == ProbeFamily::Overhead;
@@ -62,7 +51,7 @@ std::vector<double> held_out_errors(std::span<const std::size_t> group,
 
 FitQuality fit_quality(std::span<const double> errors, std::span<const double> held_out, double scale) {
   const std::vector<double> in = sizes_of(errors), out = sizes_of(held_out);
-  const auto outliers = std::count_if(in.begin(), in.end(), [&](double error) { return error > kOutlier * scale; });
+  const auto outliers = std::count_if(in.begin(), in.end(), [&](double error) { return error > kTukey * scale; });
   return {.num_points = std::int64_t(in.size()), .num_outliers = outliers,
           .median_error = quantile(in, 0.5), .p90_error = quantile(in, 0.9),
           .held_out_median = quantile(out, 0.5), .held_out_p90 = quantile(out, 0.9)};

@@ -10,11 +10,9 @@
 
 #include "calibrate/probe.h"
 #include "calibrate/robust_fit.h"
+#include "calibrate/statistics.h"
 
 namespace gpuplan {
-
-/// Of a copy of `values`, interpolated; 0 for none.
-double quantile(std::vector<double> values, double share);
 
 /// Whether a sample is a figure of this family.
 bool is_usable(const Sample& sample, ProbeFamily family);
@@ -36,7 +34,7 @@ std::vector<double> held_out_errors(std::span<const std::size_t> group, const st
 using HeldOutErrors = std::map<std::string, std::vector<double>>;
 void append(HeldOutErrors& held_out, const std::string& what, std::span<const double> errors);
 
-/// `scale`: robust deviation of the fit; points beyond 4.685 of it lost all weight and count as outliers.
+/// `scale`: robust deviation of the fit; points beyond kTukey of it lost all weight and count as outliers.
 FitQuality fit_quality(std::span<const double> errors, std::span<const double> held_out, double scale);
 
 /// Quality of one robust fit, refitting it for every fold.

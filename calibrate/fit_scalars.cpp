@@ -24,8 +24,8 @@ ScalarFit middle(std::string name, std::string unit, std::int64_t num_ranks, con
   ScalarFit fit{.name = std::move(name), .unit = std::move(unit), .num_ranks = num_ranks};
   const double median = quantile(values, 0.5);
   std::vector<double> errors;
-  for (const double value : values) errors.push_back(value > 0 ? std::abs(std::log(median / value)) : 0);  // no overhead at all is 0 B
-  const double deviation = 1.4826 * quantile(errors, 0.5);
+  for (const double value : values) errors.push_back(value > 0 ? std::log(median / value) : 0);  // no overhead at all is 0 B
+  const double deviation = robust_deviation(errors);
   // The median of n has the deviation 1.25 s / sqrt(n) when errors are normal.
   const double wide = 1.96 * 1.25 * deviation / std::sqrt(double(values.size()));
   fit.value = {median, std::min(alone.low, median * std::exp(-wide)), std::max(alone.high, median * std::exp(wide))};

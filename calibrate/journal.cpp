@@ -1,3 +1,5 @@
+#include "calibrate/journal.h"
+
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -8,7 +10,6 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/names.h"
-#include "calibrate/session.h"
 
 namespace gpuplan {
 namespace {

@@ -14,7 +14,6 @@ namespace {
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr double kTukey = 4.685;           // times the scale; 95 % efficient on normal errors. Source: Huber & Ronchetti 2009
 constexpr double kEfficiency = 0.95;
 constexpr double kLeastScale = 0.002;      // of times that agree exactly
 constexpr double kHalfInterval = 1.96;     // standard deviations to either side of a 95 % interval
@@ -82,11 +81,10 @@ class Descent {
   }
 
   double robust_scale() const {
-    std::vector<double> sizes(points_.size());
-    for (std::size_t i = 0; i < sizes.size(); ++i) sizes[i] = std::abs(errors_[Eigen::Index(i)]);
     // Fitted parameters make errors small: what is left has fewer degrees of freedom than there are samples.
-    const double spare = std::max(1.0, double(sizes.size()) - double(theta_.size())) / double(sizes.size());
-    return std::max(kLeastScale, 1.4826 * quantile(sizes, 0.5) / std::sqrt(std::max(spare, 0.25)));
+    const auto count = double(points_.size());
+    const double spare = std::max(1.0, count - double(theta_.size())) / count;
+    return std::max(kLeastScale, robust_deviation({errors_.data(), points_.size()}) / std::sqrt(std::max(spare, 0.25)));
   }
 
   double weight(double error) const {
@@ -97,10 +95,7 @@ class Descent {
   double cost(const VectorXd& theta, const VectorXd& errors) const {
     const double reach = kTukey * scale_;
     double sum = 0;
-    for (Eigen::Index i = 0; i < errors.size(); ++i) {
-      const double rest = 1 - std::min(1.0, std::pow(errors[i] / reach, 2));
-      sum += trust(points_[std::size_t(i)]) * reach * reach / 6 * (1 - rest * rest * rest);
-    }
+    for (Eigen::Index i = 0; i < errors.size(); ++i) sum += trust(points_[std::size_t(i)]) * tukey_cost(errors[i], reach);
     for (Eigen::Index j = 0; j < theta.size(); ++j) sum += 0.5 * std::pow(scale_ * surprise(theta, j), 2);
     return sum;
   }

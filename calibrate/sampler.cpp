@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "calibrate/fit_quality.h"
+#include "calibrate/statistics.h"
 
 namespace gpuplan {
 namespace {
@@ -23,12 +23,11 @@ std::int64_t interval_rank(std::int64_t num_runs) {
   return num_runs / 2;
 }
 
-/// 1.4826: the median absolute deviation of normal noise in standard deviations.
 std::int64_t count_outliers(std::span<const double> runs, double median) {
   std::vector<double> deviations(runs.size());
-  std::transform(runs.begin(), runs.end(), deviations.begin(), [&](double run) { return std::abs(run - median); });
-  const double limit = 3 * 1.4826 * quantile(deviations, 0.5);
-  return std::count_if(deviations.begin(), deviations.end(), [&](double deviation) { return deviation > limit; });
+  std::transform(runs.begin(), runs.end(), deviations.begin(), [&](double run) { return run - median; });
+  const double limit = 3 * robust_deviation(deviations);
+  return std::count_if(deviations.begin(), deviations.end(), [&](double deviation) { return std::abs(deviation) > limit; });
 }
 
 bool is_narrow(const RunStatistics& statistics, const SamplingRule& rule) {

@@ -192,7 +192,7 @@ std::vector<Probe> batched_probes(std::int64_t num_probes, const Series& series)
 std::vector<Probe> gemm_design(const ProbeLimits& limits) {
   const CatalogueLinears found = catalogue_linears();
   const auto layers = sorted(found.layers), heads = sorted(found.heads), adapters = sorted(found.adapters), tiny = sorted(tiny_linears());
-  // CPU libraries switch methods by shape in ways that no form follows: twice as many shapes halve what it is off by.
+  // CPU libraries switch methods by shape in ways that no form follows: twice as many shapes leave a third less error.
   const auto most = [&](std::int64_t full, std::int64_t quick) { return limits.pick(limits.is_cpu() ? 2 * full : full, quick); };
   std::vector<std::vector<Probe>> all;
   for (const GemmType type : limits.facts.gemm_types)

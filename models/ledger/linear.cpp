@@ -45,7 +45,7 @@ LocalId usable_weight(Tape& t, const LinearRef& l) {
 
 /// The gradient of a weight [out, in]: written into the unit's gradient buffer, through temporaries where autograd makes them.
 LayerOp& weight_gradient(Tape& t, std::initializer_list<LocalId> reads, std::int64_t m, std::int64_t in, std::int64_t out,
-                     std::uint8_t weight, bool is_cast, Dtype stored) {
+                         std::uint8_t weight, bool is_cast, Dtype stored) {
   const LocalId low = is_cast ? t.scratch("weight gradient in 16 bit", in * out, t.c.numerics.compute) : kNoLocal;
   const LocalId fresh = t.c.accumulates ? t.scratch("gradient of this micro-batch", in * out, stored) : kNoLocal;
   LayerOp& o = t.gemm(reads, {low, fresh}, out, in, m);

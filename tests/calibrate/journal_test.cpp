@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "calibrate/session.h"
+#include "calibrate/journal.h"
 #include "scratch_folder.h"
 
 using namespace gpuplan;
