@@ -98,6 +98,7 @@ enum class CopyKind : std::uint8_t { HostToDevice, DeviceToHost, DeviceToDevice 
 enum class HostMemory : std::uint8_t { Pageable, Pinned };
 
 class Device;
+class TrainingKernels;  // device/training_kernels.h
 
 /// Memory that goes back to its owner with this object. Movable; empty when default-constructed.
 class Buffer {
@@ -164,6 +165,9 @@ class Device {
   /// NF4: two codes per byte (the first in the high half), one fp32 absmax per 64 weights. `out` is of `dtype`.
   virtual void nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax, std::int64_t count,
                               Stream& stream) = 0;
+
+  /// What training needs beside; null where this library has none.
+  virtual TrainingKernels* training() { return nullptr; }
 };
 
 }  // namespace gpuplan

@@ -1,0 +1,34 @@
+// PEFT adapters: adapter_config.json and adapter_model.safetensors, as `peft` writes and loads them.
+// Source: peft (Hugging Face) LoraConfig, save_and_load.py: keys base_model.model.<module>.lora_A.weight.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "models/recipe.h"
+#include "run/files/tensor_files.h"
+
+namespace gpuplan {
+
+/// What of adapter_config.json training needs.
+struct AdapterConfig {
+  std::string base_model;                 // base_model_name_or_path
+  std::int64_t rank = 8;
+  double alpha = 16, dropout = 0;
+  std::vector<std::string> target_modules;  // "q_proj", …
+  std::vector<std::string> modules_to_save;
+};
+
+/// Throws InputError naming file and key for what is missing, or what the native executor cannot train (DoRA, rank patterns, bias,
+/// rslora, …), saying which engine can.
+AdapterConfig read_adapter_config(const std::filesystem::path& folder);
+/// Every key that peft's LoraConfig writes, so that it loads without complaint.
+void write_adapter_config(const std::filesystem::path& folder, const AdapterConfig& config);
+
+/// "base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight" for module "model.layers.3.self_attn.q_proj".
+std::string lora_key(const std::string& module, bool is_a);
+/// "base_model.model.lm_head.weight" for a module_to_save.
+std::string saved_module_key(const std::string& tensor);
+
+}  // namespace gpuplan

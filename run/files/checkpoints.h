@@ -1,0 +1,53 @@
+// Checkpoints of a run: folder `checkpoint-<step>` in the output folder, with one file of state per rank, what trainer_state.json
+// holds, and the adapter or model as it then was. Whole or not there: made under a temporary name, synced, renamed by rank 0.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace gpuplan {
+
+/// A piece of a rank's state: a persistent buffer as it lies in memory.
+struct StateBlob {
+  std::string name;
+  std::span<std::byte> data;
+};
+
+struct CheckpointRank {
+  std::int64_t rank = 0, num_ranks = 1;
+  std::function<void()> barrier;  // of all ranks; unset with one
+};
+
+class Checkpoints {
+ public:
+  /// `keep`: complete checkpoints that stay, 0: all.
+  Checkpoints(std::filesystem::path output, std::int64_t keep, CheckpointRank rank);
+
+  /// The latest complete checkpoint's step. Temporary folders of killed runs are removed (by rank 0) and never taken for one.
+  std::optional<std::int64_t> latest() const;
+  /// Writes this rank's blobs, with a checksum each; `facts` (the same on every rank) goes to trainer_state.json; `export_model` is
+  /// called on every rank with the temporary folder and may write adapter or model files there. Then older ones are removed.
+  /// Throws EnvError; on failure older checkpoints are as they were.
+  void save(std::int64_t step, const std::vector<StateBlob>& blobs, const nlohmann::json& facts,
+            const std::function<void(const std::filesystem::path&)>& export_model) const;
+  /// trainer_state.json of a checkpoint. Throws InputError when it cannot be read.
+  nlohmann::json facts(std::int64_t step) const;
+  /// Reads this rank's blobs back. Throws InputError for another number of ranks, missing or other-sized blobs, a wrong checksum.
+  void load(std::int64_t step, const std::vector<StateBlob>& blobs) const;
+
+ private:
+  std::filesystem::path folder_of(std::int64_t step) const;
+  std::filesystem::path output_;
+  std::int64_t keep_;
+  CheckpointRank rank_;
+};
+
+}  // namespace gpuplan

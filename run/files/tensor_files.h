@@ -1,0 +1,60 @@
+// Tensors in safetensors files: mapped for reading, so that a rank touches only what it keeps, and written whole or not at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace gpuplan {
+
+/// A tensor of a mapped file; valid as long as its TensorFiles.
+struct MappedTensor {
+  Dtype dtype{};
+  std::vector<std::int64_t> shape;
+  std::span<const std::byte> data;
+  std::string file;  // for messages
+};
+
+/// Every tensor of model.safetensors, or of the shards that model.safetensors.index.json names, in a folder (or of one file).
+class TensorFiles {
+ public:
+  /// Throws InputError naming the file for what is missing, cut off or not safetensors.
+  explicit TensorFiles(const std::filesystem::path& folder_or_file);
+  ~TensorFiles();
+  TensorFiles(const TensorFiles&) = delete;
+  TensorFiles& operator=(const TensorFiles&) = delete;
+  const MappedTensor* find(const std::string& name) const;  // null: not there
+  /// Throws InputError naming tensor, file and both shapes when it is missing or differs.
+  const MappedTensor& get(const std::string& name, const std::vector<std::int64_t>& shape) const;
+  const std::map<std::string, MappedTensor>& all() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Copies elements [begin, end) of a tensor (counted in row-major order) to `to`, converted: F32, F16, BF16 to F32 or BF16.
+void read_elements(const MappedTensor& tensor, std::int64_t begin, std::int64_t end, void* to, Dtype to_dtype);
+
+/// One tensor to write; `fill` writes its bytes when its turn comes, so that a model need not be in memory twice.
+struct TensorToWrite {
+  std::string name;
+  Dtype dtype{};
+  std::vector<std::int64_t> shape;
+  std::function<void(std::span<std::byte>)> fill;
+};
+
+/// Writes `folder`/`stem`.safetensors, or shards of at most `shard_bytes` with `stem`.safetensors.index.json, as transformers does.
+/// Into temporary files, synced, then renamed. metadata {"format": "pt"}. Throws EnvError (full disk: how much was missing).
+void write_tensors(const std::filesystem::path& folder, const std::string& stem, const std::vector<TensorToWrite>& tensors,
+                   std::int64_t shard_bytes = std::int64_t(5) << 30);
+
+}  // namespace gpuplan
