@@ -85,6 +85,9 @@ enum class OpKind : std::uint8_t {
 /// Which engine of the device an op keeps busy; decides the efficiency it is costed with.
 enum class CostClass : std::uint8_t { Gemm, BatchedGemm, FlashAttention, CudnnAttention, Memory, Dequantise, DequantiseGptq };
 
+/// Which form of a weight tensor an op uses: the tensor itself, or one of its adapter's.
+enum class WeightUse : std::uint8_t { None, Tensor, LowRankA, LowRankB };
+
 /// One kernel (or a few that a framework launches together).
 struct LayerOp {
   OpKind kind{};
@@ -92,8 +95,10 @@ struct LayerOp {
   std::uint8_t num_reads{}, num_writes{}, kernels = 1;
   bool is_weight_gradient = false;    // writes into the unit's gradient buffers, not into a local
   bool saves_compute_output = false;  // a matmul result that op-level selective checkpointing keeps
+  bool accumulates = false;           // adds the last local it reads to what it writes, most often in place
+  WeightUse use{};                    // of `weight`, for the executor
   std::uint16_t experts = 1;          // a GEMM stands for as many products, each of its share of the rows
-  std::uint8_t weight = 0xff;         // index of the weight tensor it uses in ModelWeights::layer, 0xff none
+  std::uint8_t weight = 0xff;         // index of the weight tensor it uses in its unit's list, 0xff none
   std::array<LocalId, 6> reads{};
   std::array<LocalId, 4> writes{};
   std::int64_t m{}, n{}, k{};  // GEMM [m, k] x [k, n]; attention: queries, keys, head size

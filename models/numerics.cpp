@@ -34,7 +34,7 @@ void resolve_adapters(Numerics& n, const Recipe& recipe, const FrameworkConventi
   n.has_master = engine == Engine::Zero && framework.zero_has_master && recipe.precision != Precision::Fp32;
   n.adapter = framework.adapter == AdapterDtype::Fp32 && !n.has_master ? Dtype::F32 : n.compute;
   if (recipe.lora.adapter_dtype) n.adapter = *recipe.lora.adapter_dtype;
-  n.adapter_compute = is_mixed(recipe.precision) ? n.compute : n.adapter;
+  n.adapter_compute = is_mixed(recipe.precision) || framework.runs_own_kernels ? n.compute : n.adapter;
   // FSDP1 flattens a unit with quantised storage into one dtype, so nothing is upcast there.
   if (recipe.lora.base_dtype) {
     n.frozen = n.ends = *recipe.lora.base_dtype;
@@ -47,6 +47,7 @@ void resolve_adapters(Numerics& n, const Recipe& recipe, const FrameworkConventi
       recipe.kernels.value_or(framework.kernels) == LayerKernels::Fused)
     n.residual = Dtype::F32;
   n.saved = n.has_master ? n.compute : n.ends;
+  n.casts_adapters = framework.runs_own_kernels && n.adapter != n.compute && !is_sharded;
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ struct Numerics {
   bool is_autocast{};
   bool casts_weights{};  // trainable weights are cast to `compute` before use
   bool caches_casts{};   // … and the cast lives until backward
+  bool casts_adapters{};  // own executor: adapters are cast to `compute` where they are used
   bool has_master{};     // fp32 copy beside 16-bit trainable weights
 };
 

@@ -35,29 +35,29 @@ bool is_saved_copy(const LoraSpec& lora, const WeightTensor& tensor) {
 }
 
 /// Adds the state of one tensor: the tensor itself, and what the recipe puts beside it.
-void add_state(StateList& out, const WeightTensor& tensor, const Recipe& recipe) {
+void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, const Recipe& recipe) {
   const bool is_stack = tensor.shape.size() == 3;  // of matrices: optimizers and shards see as many copies
   const std::int64_t copies = is_stack ? tensor.shape[0] : tensor.copies, rows = tensor.shape.at(is_stack ? 1 : 0);
   const std::int64_t cols = tensor.elements() / (rows * copies);
   if (!recipe.is_adapter()) {
-    out.push_back({StateKind::Trained, rows, cols, copies});
+    out.push_back({StateKind::Trained, rows, cols, copies, index});
     return;
   }
   const bool is_linear = tensor.role == WeightRole::Linear;
   const bool is_quantised = is_linear && recipe.quant.kind != BaseQuant::None;
   const bool is_block = is_linear || tensor.role == WeightRole::Stacked;
-  out.push_back({is_quantised ? StateKind::Quantised : is_block ? StateKind::Frozen : StateKind::FrozenEnd, rows, cols, copies});
+  out.push_back({is_quantised ? StateKind::Quantised : is_block ? StateKind::Frozen : StateKind::FrozenEnd, rows, cols, copies, index});
   if (is_target(recipe.lora, tensor)) {
-    out.push_back({StateKind::Adapter, recipe.lora.rank, tensor.in, copies});
-    out.push_back({StateKind::Adapter, tensor.out, recipe.lora.rank, copies});
-    if (recipe.lora.is_dora) out.push_back({StateKind::Adapter, tensor.out, 1, copies});
+    out.push_back({StateKind::Adapter, recipe.lora.rank, tensor.in, copies, index, WeightUse::LowRankA});
+    out.push_back({StateKind::Adapter, tensor.out, recipe.lora.rank, copies, index, WeightUse::LowRankB});
+    if (recipe.lora.is_dora) out.push_back({StateKind::Adapter, tensor.out, 1, copies, index});
   }
-  if (is_saved_copy(recipe.lora, tensor)) out.push_back({StateKind::SavedCopy, rows, cols, copies});
+  if (is_saved_copy(recipe.lora, tensor)) out.push_back({StateKind::SavedCopy, rows, cols, copies, index});
 }
 
 StateList state_of(const std::vector<WeightTensor>& tensors, const Recipe& recipe) {
   StateList out;
-  for (const WeightTensor& t : tensors) add_state(out, t, recipe);
+  for (std::size_t i = 0; i < tensors.size(); ++i) add_state(out, tensors[i], std::uint16_t(i), recipe);
   return out;
 }
 
@@ -85,6 +85,22 @@ constexpr std::array kSlotRows{
     SlotRow{LinearSlot::SharedDown, "shared down_proj", Dim::Ffn, Dim::Hidden}, SlotRow{LinearSlot::SharedSwitch, "shared switch", Dim::Hidden, Dim::Experts}};
 // clang-format on
 
+std::uint8_t index_of(const std::vector<WeightTensor>& tensors, std::string_view name) {
+  const auto at = std::find_if(tensors.begin(), tensors.end(), [&](const WeightTensor& t) { return t.name == name; });
+  return at == tensors.end() ? std::uint8_t(0xff) : std::uint8_t(at - tensors.begin());
+}
+
+void bind_norms(LayerLinears& out, const std::vector<WeightTensor>& tensors) {
+  const auto put = [&](NormSlot slot, std::string_view name) { out.norms[std::size_t(slot)] = index_of(tensors, name); };
+  put(NormSlot::Attention, "input_layernorm.weight");
+  put(NormSlot::Mlp, "post_attention_layernorm.weight");
+  put(NormSlot::Q, "self_attn.q_norm.weight");
+  put(NormSlot::K, "self_attn.k_norm.weight");
+}
+
+/// "self_attn.q_proj.weight" -> "self_attn.q_proj.bias"
+std::string bias_name(const std::string& weight) { return weight.substr(0, weight.rfind('.') + 1) + "bias"; }
+
 LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Recipe& recipe) {
   LayerLinears out;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -93,13 +109,14 @@ LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Recipe
     const auto row = std::find_if(kSlotRows.begin(), kSlotRows.end(), [&](const SlotRow& r) { return r.slot == t.slot; });
     GPUPLAN_CHECK(row != kSlotRows.end(), "a linear slot without a row");
     LinearRef& ref = out[t.slot];
-    ref = {row->name, std::uint8_t(i), t.in, t.out, row->in, row->out};
+    ref = {row->name, std::uint8_t(i), index_of(tensors, bias_name(t.name)), t.in, t.out, row->in, row->out};
     ref.copies = t.role == WeightRole::Stacked && t.shape.size() == 3 ? t.shape[0] : t.copies;
     ref.is_trained = !recipe.is_adapter();
     ref.is_quantised = t.role == WeightRole::Linear && recipe.is_adapter() && recipe.quant.kind != BaseQuant::None;
     ref.is_adapted = recipe.is_adapter() && is_target(recipe.lora, t);
     ref.rank = ref.is_adapted ? recipe.lora.rank : 0;
   }
+  bind_norms(out, tensors);
   return out;
 }
 
@@ -149,9 +166,9 @@ TrainedModel prepare(const ModelSpec& spec, const Recipe& recipe, const Framewor
   }
 
   const bool is_full = !recipe.is_adapter();
-  model.head = {"lm_head", 0xff, spec.embedding_width(), spec.vocab_size, Dim::Hidden, Dim::Vocab, is_full};
+  model.head = {"lm_head", index_of(model.weights.after, "lm_head.weight"), 0xff, spec.embedding_width(), spec.vocab_size, Dim::Hidden, Dim::Vocab, is_full};
   if (spec.embedding_size > 0)
-    model.head_input = {"project_out", 0xff, spec.hidden_size, spec.embedding_size, Dim::Hidden, Dim::Latent, is_full};
+    model.head_input = {"project_out", 0xff, 0xff, spec.hidden_size, spec.embedding_size, Dim::Hidden, Dim::Latent, is_full};
   model.trains_norms = is_full;
   model.trains_embedding = model.trains_head = is_full;
   if (!is_full) {

@@ -32,13 +32,15 @@ struct StateTensor {
   StateKind kind{};
   std::int64_t rows{}, cols{};  // cols 1 for vectors
   std::int64_t copies = 1;      // experts are alike
+  std::uint16_t tensor = 0;     // of the unit's weights, which it is or belongs to
+  WeightUse use = WeightUse::Tensor;
   std::int64_t elements() const { return rows * cols * copies; }
 };
 
 /// A linear of a layer (or the head) as the ledger needs it. `weight` indexes LayerKind::tensors.
 struct LinearRef {
   const char* name = "";
-  std::uint8_t weight = 0xff;
+  std::uint8_t weight = 0xff, bias = 0xff;
   std::int64_t in{}, out{};
   Dim in_dim{}, out_dim{};
   bool is_trained{}, is_quantised{}, is_adapted{};
@@ -47,9 +49,14 @@ struct LinearRef {
   bool exists() const { return in > 0; }
 };
 
-/// The linears of one kind of layer, by slot.
+/// The norms that our own executor runs, by place.
+enum class NormSlot : std::uint8_t { None, Attention, Mlp, Q, K, Final, Count };
+
+/// The linears of one kind of layer, by slot, and where its norms' weights are (0xff: none).
 struct LayerLinears {
   std::array<LinearRef, kNumLinearSlots> by_slot;
+  std::array<std::uint8_t, std::size_t(NormSlot::Count)> norms{0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+  std::uint8_t norm(NormSlot slot) const { return norms[std::size_t(slot)]; }
   const LinearRef& operator[](LinearSlot slot) const { return by_slot[std::size_t(slot)]; }
   LinearRef& operator[](LinearSlot slot) { return by_slot[std::size_t(slot)]; }
 };

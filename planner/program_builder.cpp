@@ -77,7 +77,8 @@ void build_step_program(StepProgram& program, const PlanInput& input, std::span<
   const Strategy& strategy = input.strategy;
   const Numerics numerics = resolve_numerics(input.recipe, input.framework, strategy.engine);
   const EngineConvention& engine = engine_of(input.framework, strategy.engine);
-  SizeRules rules{.engine = strategy.engine, .layout = strategy.layout, .ways = strategy.mesh.dp_shard, .rank = 0};
+  SizeRules rules{.engine = strategy.engine, .layout = strategy.layout, .ways = strategy.mesh.dp_shard, .rank = 0,
+                  .is_flat = input.framework.runs_own_kernels};
   const std::int64_t h = input.model.spec.hidden_size;
   rules.persistence_threshold =
       strategy.layout.shards_weights ? (engine.persistence_threshold < 0 ? 10 * h : engine.persistence_threshold) : 0;

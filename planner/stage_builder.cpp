@@ -68,6 +68,14 @@ void StageBuilder::drain(StreamId stream, std::uint16_t unit) {
   held.clear();
 }
 
+/// Our own executor's: cosines and sines of rotary positions, and two sums in fp64 (loss, squares of gradients).
+void StageBuilder::add_constants() {
+  const ModelSpec& m = in_.model.spec;
+  const auto rotary = std::int64_t(double(m.head_dim) * m.rotary_fraction) / 2 * 2;
+  const std::int64_t angles = m.position == PositionKind::Rope ? recipe().seq_len * rotary / 2 : 0;
+  add(Category::Workspace, BufferRole::Constants, first_, 2 * bytes_of(angles, Dtype::F32) + bytes_of(2, Dtype::F64), true);
+}
+
 void StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint16_t last) {
   first_ = first, last_ = last;
   p_.clear();
@@ -106,6 +114,7 @@ void StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
     if (is_head(i)) u.whole = blocks.head;
   }
   make_groups();
+  if (rules_.is_flat) add_constants();
   s_.x.assign(s_.units.size() + 1, 0);
   s_.dx.assign(s_.units.size() + 1, 0);
   s_.host_x.assign(s_.units.size() + 1, 0);

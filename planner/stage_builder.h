@@ -108,6 +108,7 @@ class StageBuilder {
 
   // state
   void make_groups();
+  void add_constants();
   void allocate_state(Group& group);
   void wrap_by_size(Group& root);
   void wrap_layer_by_size(Group& root, Group& group, const LayerKind& kind);

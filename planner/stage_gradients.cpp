@@ -9,6 +9,7 @@ std::uint32_t StageBuilder::gradient_target(Group& g) {
   if (!g.has_gradient()) return 0;
   if (!g.full_gradient) {
     g.full_gradient = add(Category::Gradients, BufferRole::FullGradient, g.unit, g.sizes.full_gradient);
+    p_.buffers[g.full_gradient].part = StatePart::Trained;
     if (rules_.ways > 1) place(g.full_gradient, Axis::DpShard, Placement::Partial);
     if (replicas() > 1) place(g.full_gradient, Axis::DpReplicate, Placement::Partial);
   }
@@ -148,6 +149,9 @@ void StageBuilder::step(Group& g) {
 
 void StageBuilder::step_all() {
   drain(StreamId::Reduce, first_);
+  if (rules_.is_flat)  // our own executor clips by the norm and tells it
+    for (const Group& g : s_.groups)
+      if (g.gradient) emit(OpCode::GradientNorm, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead}, p_.buffers[g.gradient].bytes);
   if (!recipe().optimizer_in_backward)
     for (Group& g : s_.groups) step(g);
   drain(StreamId::CopyOut, first_);

@@ -34,7 +34,9 @@ void StageBuilder::allocate_state(Group& g) {
     return id;
   };
   g.trained = persistent(trained_category_, BufferRole::Trained, z.trained, weight_space(), weight);
+  p_.buffers[g.trained].part = StatePart::Trained;  // of id 0, which is no buffer, too
   g.frozen = persistent(Category::Weights, BufferRole::Frozen, z.frozen, weight_space(), weight);
+  p_.buffers[g.frozen].part = StatePart::Frozen;
   g.master = persistent(Category::Master, BufferRole::Master, z.master, optimizer_space(), optimizer);
   g.state = persistent(Category::Optimizer, BufferRole::State, z.state, optimizer_space(), optimizer);
   g.paged = persistent(Category::Optimizer, BufferRole::State, z.paged_state, MemorySpace::Managed, optimizer);

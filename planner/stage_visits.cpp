@@ -30,11 +30,12 @@ void StageBuilder::bring_back(std::size_t visit) {
 /// A chunk begins with the tokens (inputs for the first stage, labels for the last) and the activations of the stage before.
 void StageBuilder::enter(const Visit& v) {
   if (!v.begins_chunk || v.act == Act::Backward) return;
-  constexpr std::int64_t kBytesPerToken = 24;  // input ids, labels, attention mask: int64
+  // input ids, labels, attention mask: int64; our own executor: input ids, labels in 32 bits, and the loss of each token
+  const std::int64_t bytes_per_token = rules_.is_flat ? 12 : 24;
   const std::uint16_t unit = unit_id(v.unit);
   tokens_ = 0;
   if (has_embedding() || has_head()) {
-    tokens_ = add(Category::Activations, BufferRole::Batch, unit, Bytes{recipe().tokens() * kBytesPerToken});
+    tokens_ = add(Category::Activations, BufferRole::Batch, unit, Bytes{recipe().tokens() * bytes_per_token});
     emit(OpCode::LoadBatch, StreamId::Compute, Axis::None, unit, {tokens_ | kWrite});
   }
   if (has_embedding()) return;

@@ -15,17 +15,21 @@ void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes whole, bool
   std::uint32_t source = stored;
   if (weight_space() != MemorySpace::Device) {
     source = add(Category::Communication, BufferRole::Shard, g.unit, p_.buffers[stored].bytes);
+    p_.buffers[source].part = p_.buffers[stored].part;
     emit(OpCode::CopyIn, StreamId::CopyIn, Axis::None, g.unit, {stored | kRead, source | kWrite},
          p_.buffers[stored].bytes);
   }
-  if (is_cast && rules_.ways > 1) {
+  const bool has_other_size = p_.buffers[stored].bytes != shard(whole, rules_.ways);
+  if (is_cast && rules_.ways > 1 && (has_other_size || !rules_.is_flat)) {
     const std::uint32_t cast = add(Category::Communication, BufferRole::Shard, g.unit, shard(whole, rules_.ways));
+    p_.buffers[cast].part = p_.buffers[stored].part;
     emit(OpCode::Cast, StreamId::Gather, Axis::None, g.unit, {source | kRead, cast | kWrite},
          p_.buffers[source].bytes + p_.buffers[cast].bytes);
     if (source != stored) hold(StreamId::Gather, source);
     source = cast;
   }
   const std::uint32_t target = add(Category::Communication, BufferRole::Gathered, g.unit, whole);
+  p_.buffers[target].part = p_.buffers[stored].part;
   place(source, Axis::DpShard, Placement::Sharded);
   Instruction& gather =
       emit(OpCode::AllGather, StreamId::Gather, Axis::DpShard, g.unit, {source | kRead, target | kWrite}, whole);
@@ -60,6 +64,7 @@ void StageBuilder::copy_out(Group& g) {
 void StageBuilder::cast_weights(Group& g, Bytes bytes) {
   if (g.is_held || bytes.count == 0) return;
   g.gathered_trained = add(Category::Weights, BufferRole::CastWeights, g.unit, bytes);
+  p_.buffers[g.gathered_trained].part = StatePart::Trained;
   emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.trained | kRead, g.gathered_trained | kWrite},
        3 * bytes);
   g.is_held = true;
@@ -80,9 +85,10 @@ void StageBuilder::acquire(const Visit& v) {
 void StageBuilder::cast_for(const Visit& v) {
   const Unit& u = s_.units[v.unit];
   if (!casts() || is_embedding(v.unit)) return;
-  if (!is_head(v.unit)) return cast_weights(s_.groups[u.group], s_.groups[u.group].sizes.trained_gathered);
+  Group& whole = s_.groups[u.has_second ? u.second : u.group];
+  if (!is_head(v.unit) || rules_.is_flat) return cast_weights(whole, whole.sizes.trained_gathered);
   const Bytes matrix = bytes_of(in_.model.spec.vocab_size * in_.model.spec.hidden_size, n_.compute);
-  cast_weights(s_.groups[u.has_second ? u.second : u.group], matrix);
+  cast_weights(whole, matrix);
 }
 
 void StageBuilder::push_weights(Group& g) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "models/quantisation.h"
+#include "planner/unit_layout.h"
 
 namespace gpuplan {
 namespace {
@@ -44,6 +45,7 @@ StateSizes& StateSizes::operator+=(const StateSizes& o) {
 
 StateSizes state_sizes(const std::vector<StateTensor>& tensors, const Numerics& n, const Recipe& recipe,
                        const OptimizerSpec& optimizer, const SizeRules& rules) {
+  if (rules.is_flat) return flat_state_sizes(tensors, n, recipe, optimizer, rules);
   StateSizes out;
   const bool is_fsdp = rules.engine == Engine::Fsdp1 || rules.engine == Engine::Fsdp2;
   for (const StateTensor& t : tensors) {

@@ -28,6 +28,7 @@ struct SizeRules {
   std::int64_t ways = 1;                   // dp_shard
   std::int64_t rank = 0;                   // within the shard group; 0 holds the most
   std::int64_t persistence_threshold = 0;  // ZeRO-3: smaller tensors stay replicated, elements
+  bool is_flat = false;                    // our own executor: a unit's tensors are one flat array, cut evenly (planner/unit_layout.h)
 };
 
 /// The state of one unit, summed over its tensors.

@@ -29,7 +29,7 @@ std::string_view to_string(Category category) {
 std::string_view to_string(OpCode op) {
   static constexpr std::array<std::string_view, std::size_t(OpCode::Count)> kNames{
       "call",     "all-gather", "reduce-scatter", "all-reduce", "send",    "recv",   "copy-in",
-      "copy-out", "cast",       "optimizer-step", "load-batch", "release", "repeat", "end-repeat"};
+      "copy-out", "cast",       "gradient-norm", "optimizer-step", "load-batch", "release", "repeat", "end-repeat"};
   return kNames[std::size_t(op)];
 }
 
@@ -53,7 +53,8 @@ std::string_view to_string(BufferRole role) {
                                                                                        "activation gradient",
                                                                                        "encoder output",
                                                                                        "encoder gradient",
-                                                                                       "16-bit weights"};
+                                                                                       "16-bit weights",
+                                                                                       "constants"};
   return kNames[std::size_t(role)];
 }
 

@@ -66,9 +66,13 @@ enum class BufferRole : std::uint8_t {
   EncoderOutput,
   EncoderGradient,
   CastWeights,
+  Constants,
   Count
 };
 std::string_view to_string(BufferRole role);
+
+/// Which of a unit's flat arrays a buffer holds (a part of, or a copy of): planner/unit_layout.h.
+enum class StatePart : std::uint8_t { None, Trained, Frozen };
 
 /// One lifetime per id (per turn of a repeat).
 struct ProgramBuffer {
@@ -79,6 +83,7 @@ struct ProgramBuffer {
   StreamId home{};       // stream of the first writer: its allocator pool
   std::uint16_t unit{};  // 0 embedding, 1 + layer, num_layers + 1 head
   std::array<Placement, kNumAxes> placement{};
+  StatePart part{};
   bool is_persistent{};  // alive before and after the step
   bool is_allocated{};   // while building
 };
@@ -102,6 +107,7 @@ enum class OpCode : std::uint8_t {
   CopyIn,
   CopyOut,
   Cast,
+  GradientNorm,
   OptimizerStep,
   LoadBatch,
   Release,

@@ -28,6 +28,7 @@ Activity activity_of(const StepProgram& all, const RankProgram& program, const I
     case OpCode::Recv: return Activity::SendRecv;
     case OpCode::CopyIn: return Activity::CopyIn;
     case OpCode::CopyOut: return Activity::CopyOut;
+    case OpCode::GradientNorm: return Activity::Optimizer;
     case OpCode::OptimizerStep: return i.stream == StreamId::Host ? Activity::HostOptimizer : Activity::Optimizer;
     default: return Activity::Cast;
   }

@@ -170,11 +170,19 @@ LocalId cap_logits(Tape& t, LocalId logits) {
   return capped;
 }
 
+/// Our own kernel: the gradient overwrites the logits in their dtype.
+LocalId own_loss(Tape& t, LocalId logits) {
+  loss_op(t, {logits}, {logits}, 3 * double(t.at(logits).bytes().count));
+  return logits;
+}
+
 /// The loss on top of materialised logits: head linear with its adapters, then the loss kernel, then unwinding.
 void materialised(Tape& t, LocalId x) {
   const LinearRef& head = t.c.model.head;
   const LocalId logits = cap_logits(t, linear(t, x, head, LocalKind::Logits));
-  const LocalId dlogits = t.c.recipe.loss == LossKernel::InPlace ? in_place_loss(t, logits) : plain_loss(t, logits);
+  const LocalId dlogits = t.is_own()                               ? own_loss(t, logits)
+                          : t.c.recipe.loss == LossKernel::InPlace ? in_place_loss(t, logits)
+                                                                   : plain_loss(t, logits);
   t.set_grad(logits, dlogits);
 }
 
@@ -200,7 +208,7 @@ void pooler(Tape& t) {
 void emit_head(LayerGraph& graph, const LedgerContext& c) {
   Tape t(graph, c);
   if (c.model.spec.head == HeadKind::Pooler) return pooler(t);
-  LocalId x = c.model.spec.has_final_norm ? norm(t, kSlotX, "normed final hidden state") : LocalId(kSlotX);
+  LocalId x = c.model.spec.has_final_norm ? norm(t, kSlotX, "normed final hidden state", kNoLocal, NormSlot::Final) : LocalId(kSlotX);
   if (c.model.head_input.exists()) x = linear(t, x, c.model.head_input);
   if (c.recipe.loss == LossKernel::Plain || c.recipe.loss == LossKernel::InPlace)
     materialised(t, x);
@@ -229,7 +237,7 @@ void emit_embedding(LayerGraph& graph, const LedgerContext& c) {
           const Numerics& n = tape.c.numerics;
           const ModelSpec& spec = tape.c.model.spec;
           // the dense gradient is its own tensor before it joins that of the tied head or of earlier micro-batches
-          const bool joins = tape.c.model.has_tied_head || tape.c.accumulates;
+          const bool joins = (tape.c.model.has_tied_head || tape.c.accumulates) && !tape.is_own();
           const LocalId dense = joins ? tape.scratch("dense embedding gradient", spec.vocab_size * spec.embedding_width(),
                                                      n.casts_weights ? n.compute : n.weight)
                                       : kNoLocal;

@@ -7,11 +7,11 @@ namespace {
 
 /// One branch of the residual stream: norms where the family has them, the branch itself, dropout.
 template <class Branch>
-LocalId branch_of(Tape& t, LocalId x, const char* before, const char* after, Branch branch) {
+LocalId branch_of(Tape& t, LocalId x, const char* before, const char* after, Branch branch, NormSlot slot = NormSlot::None) {
   const ModelSpec& m = t.c.model.spec;
   const bool norms_before = m.norm_placement == NormPlacement::Pre || m.norm_placement == NormPlacement::Sandwich;
   const bool norms_after = m.norm_placement == NormPlacement::Sandwich || m.norm_placement == NormPlacement::PostBranch;
-  LocalId y = branch(t, norms_before ? norm(t, x, before) : x);
+  LocalId y = branch(t, norms_before ? norm(t, x, before, kNoLocal, slot) : x);
   if (norms_after) y = norm(t, y, after);
   return dropout(t, y, m.residual_dropout);
 }
@@ -29,7 +29,8 @@ void close_branch(Tape& t, LocalId x, LocalId branch, LocalId y) {
 }
 
 void sequential_layer(Tape& t) {
-  const LocalId attended = branch_of(t, kSlotX, "normed input of attention", "normed attention branch", self_attention);
+  const LocalId attended = branch_of(t, kSlotX, "normed input of attention", "normed attention branch", self_attention,
+                                     NormSlot::Attention);
   LocalId middle = residual_tensor(t, "residual after attention");
   close_branch(t, kSlotX, attended, middle);
   if (t.c.layer().has_cross_attention) {
@@ -38,7 +39,7 @@ void sequential_layer(Tape& t) {
     close_branch(t, middle, crossed, next);
     middle = next;
   }
-  close_branch(t, middle, branch_of(t, middle, "normed input of MLP", "normed MLP branch", mlp), kSlotY);
+  close_branch(t, middle, branch_of(t, middle, "normed input of MLP", "normed MLP branch", mlp, NormSlot::Mlp), kSlotY);
 }
 
 /// Attention and MLP side by side, on one norm or two.
@@ -79,8 +80,8 @@ LedgerContext make_context(const TrainedModel& model, const Recipe& recipe, cons
           .recipe = recipe,
           .framework = framework,
           .numerics = numerics,
-          .is_fused = kernels == LayerKernels::Fused || recipe.torch_compile,
-          .is_mlp_fused = (kernels == LayerKernels::Fused && framework.fuses_mlp) || recipe.torch_compile,
+          .is_fused = kernels == LayerKernels::Fused || recipe.torch_compile || framework.runs_own_kernels,
+          .is_mlp_fused = (kernels == LayerKernels::Fused && framework.fuses_mlp) || recipe.torch_compile || framework.runs_own_kernels,
           .accumulates = recipe.grad_accum > 1};
 }
 

@@ -35,6 +35,7 @@ LocalId usable_weight(Tape& t, const LinearRef& l) {
     }
     o.traffic = double(l.in * l.out) * (0.52 + double(size_of(n.compute)));  // 4.127 bits in, compute dtype out
     o.weight = l.weight;
+    o.use = WeightUse::Tensor;
     return w;
   }
   if (!is_cast_from_fp32(t, l)) return kNoLocal;
@@ -45,13 +46,14 @@ LocalId usable_weight(Tape& t, const LinearRef& l) {
 
 /// The gradient of a weight [out, in]: written into the unit's gradient buffer, through temporaries where autograd makes them.
 LayerOp& weight_gradient(Tape& t, std::initializer_list<LocalId> reads, std::int64_t m, std::int64_t in, std::int64_t out,
-                         std::uint8_t weight, bool is_cast, Dtype stored) {
-  const LocalId low = is_cast ? t.scratch("weight gradient in 16 bit", in * out, t.c.numerics.compute) : kNoLocal;
-  const LocalId fresh = t.c.accumulates ? t.scratch("gradient of this micro-batch", in * out, stored) : kNoLocal;
+                         std::uint8_t weight, bool is_cast, Dtype stored, WeightUse use = WeightUse::Tensor) {
+  const LocalId low = is_cast && !t.is_own() ? t.scratch("weight gradient in 16 bit", in * out, t.c.numerics.compute) : kNoLocal;
+  const LocalId fresh = t.c.accumulates && !t.is_own() ? t.scratch("gradient of this micro-batch", in * out, stored) : kNoLocal;
   LayerOp& o = t.gemm(reads, {low, fresh}, out, in, m);
   o.is_weight_gradient = true;
   o.layout = GemmLayout::WeightGradient;
   o.weight = weight;
+  o.use = use;
   return o;
 }
 
@@ -66,6 +68,55 @@ void spread(LayerOp& o, const LinearRef& l, std::int64_t rows, Dtype compute) {
   split_rows(o, l, rows);
   o.kernels = std::uint8_t(std::min<std::int64_t>(255, l.copies));
   o.traffic += double(size_of(compute)) * double((std::min(l.copies, rows) - 1) * l.in * l.out);
+}
+
+/// A product that adds to `sum`, in place.
+LayerOp& add_product(Tape& t, LocalId a, LocalId weight, LocalId sum, std::int64_t m, std::int64_t n, std::int64_t k) {
+  LayerOp& o = t.gemm({a, weight, sum}, {sum}, m, n, k);
+  o.accumulates = true;
+  return o;
+}
+
+/// Our own executor keeps adapters in fp32 and multiplies in the compute dtype: a small copy where it is used.
+LocalId usable_adapter(Tape& t, const LinearRef& l, WeightUse use) {
+  if (!t.c.numerics.casts_adapters) return kNoLocal;
+  const std::int64_t elements = l.rank * (use == WeightUse::LowRankA ? l.in : l.out);
+  const LocalId w = t.scratch("adapter in 16 bit", elements, t.c.numerics.compute);
+  LayerOp& o = t.memory_op(OpKind::Cast, {}, {w}, 6.0 * double(elements));
+  o.weight = l.weight;
+  o.use = use;
+  return w;
+}
+
+void mark(LayerOp& o, const LinearRef& l, WeightUse use) {
+  o.weight = l.weight;
+  o.use = use;
+}
+
+/// y += scale (x A^T) B^T: the second product adds to the base output, the scale is its factor.
+void own_lora_forward(Tape& t, const LinearRef& l, LocalId x, LocalId y, LoraIds& ids) {
+  const std::int64_t N = t.at(x).elements / l.in;
+  ids.input = x;
+  t.saves(x, "input of LoRA A: its weight gradient");
+  ids.mid = t.wide("low-rank activation", l.rank, Dim::Rank, t.c.numerics.compute);
+  const LocalId a = usable_adapter(t, l, WeightUse::LowRankA);
+  mark(t.gemm({x, a}, {ids.mid}, N, l.rank, l.in), l, WeightUse::LowRankA);
+  t.saves(ids.mid, "input of LoRA B: its weight gradient");
+  const LocalId b = usable_adapter(t, l, WeightUse::LowRankB);
+  mark(add_product(t, ids.mid, b, y, N, l.out, l.rank), l, WeightUse::LowRankB);
+}
+
+/// dx += dmid A where the base's part is already there, dmid = scale dy B.
+void own_lora_backward(Tape& t, const LinearRef& l, LocalId x, LocalId dy, const LoraIds& ids) {
+  const Numerics& n = t.c.numerics;
+  const std::int64_t N = t.at(x).elements / l.in, r = l.rank;
+  weight_gradient(t, {dy, ids.mid}, N, r, l.out, l.weight, false, n.adapter, WeightUse::LowRankB);
+  const LocalId dmid = t.wide("low-rank gradient", r, Dim::Rank, n.compute);
+  const LocalId b = usable_adapter(t, l, WeightUse::LowRankB);
+  mark(t.gemm({dy, b}, {dmid}, N, r, l.out), l, WeightUse::LowRankB);
+  weight_gradient(t, {dmid, ids.input}, N, l.in, r, l.weight, false, n.adapter, WeightUse::LowRankA);
+  const LocalId a = usable_adapter(t, l, WeightUse::LowRankA);
+  mark(add_product(t, dmid, a, t.grad(x), N, l.in, r), l, WeightUse::LowRankA);
 }
 
 void lora_backward(Tape& t, const LinearRef& l, LocalId x, LocalId dy, const LoraIds& ids) {
@@ -85,6 +136,26 @@ void lora_backward(Tape& t, const LinearRef& l, LocalId x, LocalId dy, const Lor
 }
 
 enum : std::size_t { kX, kIn, kY, kLoraIn, kLoraMid, kLast, kCast };
+
+/// Our own executor's: a second contribution to the gradient of x is added by the product itself.
+void own_linear_backward(Tape& t, const Tape::Step& s) {
+  const LinearRef& l = *s.linear;
+  const LocalId x = s.ids[kX];
+  const std::int64_t N = t.at(x).elements / l.in;
+  const LocalId dy = t.grad(s.ids[kY]), w = usable_weight(t, l), sum = t.grad(x);
+  LayerOp* product = nullptr;
+  if (sum == kNoLocal) {
+    const LocalId dx = t.new_grad(x);
+    product = &t.gemm({dy, w}, {dx}, N, l.in, l.out);
+    t.set_grad(x, dx);
+  } else {
+    product = &add_product(t, dy, w, sum, N, l.in, l.out);
+  }
+  mark(*product, l, WeightUse::Tensor);
+  spread(*product, l, N, t.c.numerics.compute);
+  if (l.is_trained) split_rows(weight_gradient(t, {dy, s.ids[kIn]}, N, l.in, l.out, l.weight, false, t.c.numerics.weight), l, N);
+  if (l.is_adapted) own_lora_backward(t, l, x, dy, {s.ids[kLoraIn], s.ids[kLoraMid]});
+}
 
 void linear_backward(Tape& t, const Tape::Step& s) {
   const LinearRef& l = *s.linear;
@@ -194,7 +265,7 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind) {
   const bool is_wider = n.hidden != n.compute && l.out_dim != Dim::Vocab;  // bitsandbytes returns its input's dtype
   LocalId y = t.tensor(l.is_adapted ? "base output" : l.name, N * l.out, n.compute, dims, output_kind);
   LayerOp& o = t.gemm({in, w}, {y}, N, l.out, l.in);
-  o.weight = l.weight;
+  mark(o, l, WeightUse::Tensor);
   spread(o, l, N, n.compute);
   o.saves_compute_output = true;
   if (is_wider) y = t.cast(y, n.hidden, l.name);
@@ -205,8 +276,11 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind) {
   const LocalId last = input_of_last_graph(t, l, in);
   LoraIds lora;
   const LocalId base = y;
-  if (l.is_adapted) y = lora_forward(t, l, x, in, base, lora);
-  t.then_backward(linear_backward, {x, in, y, lora.input, lora.mid, last, is_cast_from_fp32(t, l) ? w : kNoLocal}, &l);
+  const bool is_plain_adapter = t.c.recipe.lora.dropout <= 0 && !t.c.recipe.lora.is_dora;
+  const bool is_own = t.is_own() && in == x && x != kSlotX && (!l.is_adapted || is_plain_adapter);
+  if (l.is_adapted && is_own) own_lora_forward(t, l, x, y, lora);
+  else if (l.is_adapted) y = lora_forward(t, l, x, in, base, lora);
+  t.then_backward(is_own ? own_linear_backward : linear_backward, {x, in, y, lora.input, lora.mid, last, is_cast_from_fp32(t, l) ? w : kNoLocal}, &l);
   return y;
 }
 

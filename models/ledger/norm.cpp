@@ -21,7 +21,21 @@ std::uint8_t norm_kernels(const Tape& t, bool is_backward) {
   return is_backward ? 12 : 6;
 }
 
-enum : std::size_t { kX, kStats, kValue, kY };
+enum : std::size_t { kX, kStats, kValue, kY, kWeight };
+
+/// Of our own kernel: adds to the gradient that came past the branch, where there is one.
+void own_norm_backward(Tape& t, const Tape::Step& s) {
+  const LocalId x = s.ids[kX], dy = t.grad(s.ids[kY]), current = t.grad(x);
+  const LocalId dx = current == kNoLocal ? t.new_grad(x) : x == kSlotX ? LocalId(kSlotDx) : current;
+  const bool adds = current != kNoLocal;
+  const double bytes = double(t.at(x).bytes().count);
+  LayerOp& o = t.memory_op(OpKind::Norm, {dy, x, current}, {dx}, (adds ? 4 : 3) * bytes);
+  o.accumulates = adds;
+  o.is_weight_gradient = t.c.model.trains_norms;
+  o.weight = std::uint8_t(s.ids[kWeight]);
+  o.use = WeightUse::Tensor;
+  t.set_grad(x, dx);
+}
 
 void norm_backward(Tape& t, const Tape::Step& s) {
   const LocalId x = s.ids[kX], saved = s.ids[kStats], value = s.ids[kValue], dy = t.grad(s.ids[kY]);
@@ -37,7 +51,7 @@ void norm_backward(Tape& t, const Tape::Step& s) {
 
 }  // namespace
 
-LocalId norm(Tape& t, LocalId x, const char* name, LocalId y) {
+LocalId norm(Tape& t, LocalId x, const char* name, LocalId y, NormSlot slot) {
   const ModelSpec& spec = t.c.model.spec;
   const Numerics& n = t.c.numerics;
   const Dtype in = t.at(x).dtype;
@@ -64,7 +78,9 @@ LocalId norm(Tape& t, LocalId x, const char* name, LocalId y) {
       t.c.is_fused || is_layer_norm ? kNoLocal : t.scratch("norm forward in fp32", elements, Dtype::F32);
   LayerOp& o = t.memory_op(OpKind::Norm, {saved}, {y, value, temp}, norm_bytes(t, double(size_of(in)), false) * double(elements));
   o.kernels = norm_kernels(t, false);
-  t.then_backward(norm_backward, {x, saved, value, y});
+  o.use = WeightUse::Tensor;
+  o.weight = slot == NormSlot::Final ? std::uint8_t(0) : t.c.model.linears[t.c.kind].norm(slot);
+  t.then_backward(t.is_own() ? own_norm_backward : norm_backward, {x, saved, value, y, o.weight});
   return y;
 }
 

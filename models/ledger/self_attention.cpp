@@ -82,8 +82,8 @@ LocalId self_attention(Tape& t, LocalId x) {
   Qkv p = plain_projections(t, x);
   p.fused = fused_buffer(t, p.v);
   if (m.qk_norm != QkNorm::None) {
-    p.q = norm(t, p.q, "q, normalised");
-    p.k = norm(t, p.k, "k, normalised");
+    p.q = norm(t, p.q, "q, normalised", kNoLocal, NormSlot::Q);
+    p.k = norm(t, p.k, "k, normalised", kNoLocal, NormSlot::K);
   }
   if (m.position == PositionKind::Rope) {
     p.q = rope(t, p.q, m.q_width(), Dim::QWidth, "q, rotated");

@@ -62,6 +62,9 @@ class Tape {
 
   LocalId cast(LocalId from, Dtype dtype, const char* name);
 
+  /// Our own executor's ops: products and norms add to what is there, gradients go straight to their buffer.
+  bool is_own() const { return c.framework.runs_own_kernels; }
+
  private:
   static std::vector<Step>& steps();
   static std::vector<LocalId>& grads();
@@ -72,7 +75,7 @@ class Tape {
 
 // Components: each emits its forward ops, returns its output and records its backward.
 /// `y` may be a slot that receives the result.
-LocalId norm(Tape& tape, LocalId x, const char* name, LocalId y = kNoLocal);
+LocalId norm(Tape& tape, LocalId x, const char* name, LocalId y = kNoLocal, NormSlot slot = NormSlot::None);
 LocalId linear(Tape& tape, LocalId x, const LinearRef& linear, LocalKind output_kind = LocalKind::Activation);
 /// `fused_qkv`: the buffer that v is a view of, or none.
 LocalId attention(Tape& tape, LocalId q, LocalId k, LocalId v, LocalId fused_qkv, bool is_causal);

@@ -1,0 +1,49 @@
+// Where the tensors of a unit lie in the buffers of our own executor. What is trained is one flat array of one dtype; what is frozen
+// is one flat array of bytes, behind the scales of its quantised tensors. Sharding cuts the flat arrays evenly, whatever tensor a
+// cut goes through. Sizes in the step program, loading, checkpoints and execution all come from here.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "models/optimizers.h"
+#include "models/trained_model.h"
+#include "planner/state_sizes.h"
+
+namespace gpuplan {
+
+/// One tensor, or a matrix of its adapter.
+struct PlacedTensor {
+  std::uint16_t tensor{};           // of the unit's weights
+  WeightUse use = WeightUse::Tensor;
+  bool is_quantised{};              // NF4 codes; `begin` is theirs
+  Dtype dtype{};                    // as stored
+  std::int64_t rows{}, cols{};
+  std::int64_t begin{};             // trained: element of the flat array; frozen: byte of the flat array
+  std::int64_t scales{}, scale_codes{};  // of a quantised tensor: bytes from the start of the unit's scales
+  std::int64_t elements() const { return rows * cols; }
+  std::int64_t num_blocks(const QuantSpec& quant) const { return ceil_div(elements(), quant.block_size); }
+};
+
+struct UnitLayout {
+  std::vector<PlacedTensor> trained, frozen;
+  std::int64_t trained_elements{};
+  Dtype trained_dtype{};
+  Bytes frozen_bytes, scales_bytes;   // of the flat array; of what stands before it and is never cut
+  const PlacedTensor* find(std::uint16_t tensor, WeightUse use) const;  // null: not in this unit
+};
+
+/// Widest elements first, so that every tensor is aligned to its element; else in the order of the list. Requires: what is trained
+/// has one dtype (the executor refuses other recipes).
+UnitLayout unit_layout(const StateList& tensors, const Numerics& numerics, const QuantSpec& quant);
+
+/// A rank's part of `count` cut in `ways`: the last may reach beyond the end, so that all are alike.
+constexpr std::int64_t flat_part(std::int64_t count, std::int64_t ways) { return ceil_div(count, ways); }
+/// Of frozen bytes: whole words, as collectives move them.
+constexpr std::int64_t flat_part_bytes(Bytes bytes, std::int64_t ways) { return ways == 1 ? bytes.count : 4 * ceil_div(bytes.count, 4 * ways); }
+
+/// state_sizes() of a unit under SizeRules::is_flat.
+StateSizes flat_state_sizes(const StateList& tensors, const Numerics& numerics, const Recipe& recipe, const OptimizerSpec& optimizer,
+                            const SizeRules& rules);
+
+}  // namespace gpuplan
