@@ -103,6 +103,7 @@ struct LayerOp {
   std::array<LocalId, 4> writes{};
   std::int64_t m{}, n{}, k{};  // GEMM [m, k] x [k, n]; attention: queries, keys, head size
   GemmLayout layout{};         // of a GEMM: which operand is transposed
+  std::int64_t window{};       // of attention: keys that a query sees at most, 0: all before it
   double flops{};
   double traffic{};  // bytes that the op's kernels read and write, before the software's factor
 };

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "models/rope.h"
+
 namespace gpuplan {
 
 enum class NormKind : std::uint8_t { RmsNorm, GemmaRmsNorm, LayerNorm };
@@ -75,6 +77,8 @@ struct ModelSpec {
   bool has_embedding_norm{};          // bloom, bert
   bool has_final_norm = true;
   double rotary_fraction = 1;         // of head_dim that is rotated
+  RopeSpec rope;
+  double norm_epsilon = 1e-6;
   std::int64_t embedding_size{};      // width of the embedding table where projections follow it (opt-350m), else 0
   std::int64_t token_types{};         // rows of bert's segment table
   std::int64_t relative_buckets{};    // t5

@@ -72,11 +72,18 @@ UnitLayout unit_layout(const StateList& tensors, const Numerics& n, const QuantS
   return layout;
 }
 
+TrainedDtypes trained_dtypes(const UnitLayout& layout, const Numerics& n, const Recipe& recipe, const SizeRules& rules) {
+  const bool is_fsdp = rules.engine == Engine::Fsdp1 || rules.engine == Engine::Fsdp2;
+  const Dtype stored = layout.trained_dtype;
+  const bool is_cast = recipe.is_adapter() ? is_fsdp && n.gather != stored : n.casts_weights;
+  const Dtype used = !is_cast ? stored : is_fsdp ? n.gather : n.compute;
+  return {stored, used, is_fsdp && rules.layout.shards_weights && rules.ways > 1 ? used : stored};
+}
+
 StateSizes flat_state_sizes(const StateList& tensors, const Numerics& n, const Recipe& recipe, const OptimizerSpec& optimizer,
                             const SizeRules& rules) {
   const UnitLayout layout = unit_layout(tensors, n, recipe.quant);
   StateSizes out;
-  const bool is_fsdp = rules.engine == Engine::Fsdp1 || rules.engine == Engine::Fsdp2;
   const bool shards_weights = rules.layout.shards_weights && rules.ways > 1, shards_step = rules.layout.shards_optimizer && rules.ways > 1;
   const std::int64_t frozen_part = shards_weights ? flat_part_bytes(layout.frozen_bytes, rules.ways) : layout.frozen_bytes.count;
   out.frozen = layout.scales_bytes + Bytes{frozen_part};
@@ -86,12 +93,9 @@ StateSizes flat_state_sizes(const StateList& tensors, const Numerics& n, const R
 
   const std::int64_t part = shards_step || shards_weights ? flat_part(count, rules.ways) : count;
   const std::int64_t whole = part == count ? count : part * rules.ways;  // every rank's part is as long: padded at the end
-  const Dtype weight = layout.trained_dtype;
-  const bool is_cast = recipe.is_adapter() ? is_fsdp && n.gather != weight : n.casts_weights;
-  const Dtype used = is_cast ? (is_fsdp ? n.gather : n.compute) : weight;
+  const auto [weight, used, gradient] = trained_dtypes(layout, n, recipe, rules);
   out.trained = bytes_of(shards_weights ? part : whole, weight);
-  if (shards_weights || is_cast) out.trained_gathered = bytes_of(whole, used), out.gathered_elements = whole;
-  const Dtype gradient = is_fsdp && shards_weights ? used : weight;
+  if (shards_weights || used != weight) out.trained_gathered = bytes_of(whole, used), out.gathered_elements = whole;
   out.full_gradient = out.reduce_message = bytes_of(whole, gradient);
   const std::int64_t stepped = shards_step ? part : whole;
   out.gradient = bytes_of(stepped, weight);

@@ -42,6 +42,12 @@ constexpr std::int64_t flat_part(std::int64_t count, std::int64_t ways) { return
 /// Of frozen bytes: whole words, as collectives move them.
 constexpr std::int64_t flat_part_bytes(Bytes bytes, std::int64_t ways) { return ways == 1 ? bytes.count : 4 * ceil_div(bytes.count, 4 * ways); }
 
+/// What a unit's trained array is kept in, used in by compute, and gets gradients in.
+struct TrainedDtypes {
+  Dtype stored{}, used{}, gradient{};
+};
+TrainedDtypes trained_dtypes(const UnitLayout& layout, const Numerics& numerics, const Recipe& recipe, const SizeRules& rules);
+
 /// state_sizes() of a unit under SizeRules::is_flat.
 StateSizes flat_state_sizes(const StateList& tensors, const Numerics& numerics, const Recipe& recipe, const OptimizerSpec& optimizer,
                             const SizeRules& rules);

@@ -41,6 +41,8 @@ void read_decoder(JsonFields& config, ModelSpec& spec, const DecoderDefaults& de
       read_int(config, "max_position_embeddings", defaults.max_position_embeddings, kPositionRange);
   spec.tie_word_embeddings = config.optional_bool("tie_word_embeddings").value_or(defaults.tie_word_embeddings);
   spec.attention_dropout = read_dropout(config, "attention_dropout", 0);
+  spec.rope = read_rope(config);
+  spec.norm_epsilon = config.optional_number("rms_norm_eps").value_or(spec.norm_epsilon);
   const auto stated = config.optional_int("head_dim", kHeadRange);
   check_heads(config, spec, stated ? stated : defaults.head_dim);
 }
@@ -127,6 +129,8 @@ void write_decoder(const ModelSpec& spec, nlohmann::json& config) {
   config["max_position_embeddings"] = spec.max_position_embeddings;
   config["tie_word_embeddings"] = spec.tie_word_embeddings;
   config["attention_dropout"] = spec.attention_dropout;
+  write_rope(spec.rope, config);
+  if (spec.norm_epsilon != ModelSpec{}.norm_epsilon) config["rms_norm_eps"] = spec.norm_epsilon;
 }
 
 void write_layer_types(const ModelSpec& spec, nlohmann::json& config) {

@@ -33,6 +33,7 @@ LayerOp& flash_op(Tape& t, std::initializer_list<LocalId> reads, std::initialize
                ? CostClass::CudnnAttention
                : CostClass::FlashAttention;
   o.m = o.n = t.c.recipe.seq_len, o.k = t.c.model.spec.head_dim;
+  o.window = t.c.is_windowed ? t.c.model.spec.sliding_window : 0;
   o.flops = factor * attention_flops(t.c.model.spec, t.c.recipe.micro_batch, t.c.recipe.seq_len,
                                      {.is_causal = is_causal, .is_windowed = t.c.is_windowed});
   return o;

@@ -1,0 +1,92 @@
+#include "run/executor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "run/executor_parts.h"
+
+namespace gpuplan {
+
+using namespace operand;
+
+namespace {
+
+TrainingKernels& kernels_of(Device& device) {
+  if (TrainingKernels* const kernels = device.training()) return *kernels;
+  throw EnvError(fmt::format("the {} library of this gpuplan has no training kernels yet", to_string(device.facts().kind)));
+}
+
+}  // namespace
+
+Executor::Executor(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world)
+    : job_(job),
+      place_(place),
+      device_(device),
+      kernels_(kernels_of(device)),
+      groups_(world, job.strategy.mesh, place),
+      memory_(job, job.program().programs[job.program().classes[job.program().class_of(place.rank)].program], device) {
+  bind();
+  const std::uint32_t constants = memory_.find(memory_.program().first_unit, BufferRole::Constants);
+  auto* const sums = reinterpret_cast<double*>(memory_.persistent(constants));
+  auto* const cosine = reinterpret_cast<float*>(sums + 2);
+  const std::int64_t table = (memory_.program().buffers[constants].bytes - bytes_of(2, Dtype::F64)).count / 2 / size_of(Dtype::F32);
+  constants_ = {sums, sums + 1, cosine, cosine + table};
+}
+
+Executor::~Executor() = default;
+
+void Executor::load(const WeightSource& source) { offsets_ = load_state(job_, place_, memory_, source, device_); }
+
+/// Pointers, and who waits for whom: fixed for all steps.
+void Executor::bind() {
+  const StepProgram& all = job_.program();
+  const RankProgram& p = memory_.program();
+  Hazards hazards;
+  written_.resize(memory_.trace().lifetimes.size() + p.buffers.size());
+  for (const Task& task : memory_.trace().tasks) {
+    const Instruction& i = p.instructions[task.instruction];
+    Bound& bound = tasks_.emplace_back();
+    bound.task = &task;
+    bound.instruction = &i;
+    std::vector<MemoryAccess> accesses;
+    const auto touch = [&](const Piece& piece, bool is_write) {
+      std::byte* const at = memory_.at(piece);
+      if (at) accesses.push_back({at, at + memory_.size(piece).count, is_write});
+      return at;
+    };
+    const auto operands = all.operands_of(p, i);
+    for (std::size_t k = 0; k < operands.size(); ++k) bound.operands.push_back(touch(task.operands[k], (operands[k] & kWrite) != 0));
+    for (const Piece& piece : task.locals) bound.locals.push_back(touch(piece, true));
+    // a reduction may use its input as its own work space
+    if (i.op == OpCode::ReduceScatter) accesses.front().is_write = true;
+    bound.waits = hazards.enter(std::uint32_t(tasks_.size() - 1), i.stream, accesses);
+    for (const std::uint32_t other : bound.waits)
+      if (!tasks_[other].done) tasks_[other].done = device_.create_event();
+    if (auto& stream = streams_[std::size_t(i.stream)]; !stream) stream = device_.create_stream();
+  }
+  if (auto& compute = streams_[std::size_t(StreamId::Compute)]; !compute) compute = device_.create_stream();
+}
+
+StepResult Executor::step(std::int64_t number, const std::vector<MicroBatch>& batches, double learning_rate, const OptimizerSettings& settings) {
+  GPUPLAN_CHECK(std::int64_t(batches.size()) == job_.recipe().grad_accum, "a step takes as many micro-batches as it accumulates");
+  const auto begin = std::chrono::steady_clock::now();
+  Scalars scalars{.batches = batches, .learning_rate = learning_rate, .settings = settings, .number = number};
+  scalars.label_tokens = count_labels(batches);
+  std::fill(written_.begin(), written_.end(), Written{});
+  kernels_.zero(constants_.loss_sum, bytes_of(2, Dtype::F64), control());
+  if (records_) start_record();
+  for (Bound& task : tasks_) {
+    if (task.instruction->op == OpCode::OptimizerStep && !scalars.has_norm) finish_gradients(scalars);
+    run(task, scalars);
+  }
+  if (!scalars.has_norm) finish_gradients(scalars);
+  for (const auto& s : streams_)
+    if (s) s->synchronise();
+  return {scalars.loss, scalars.grad_norm, Seconds{std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()}};
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,118 @@
+// Reader 3 of a step program: the real thing. Instructions become device calls on as many streams as the program has; what waits for
+// what follows from the memory they touch (run/hazards.h). Nothing here knows a strategy.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "device/backend.h"
+#include "run/files/checkpoints.h"
+#include "run/hazards.h"
+#include "run/layer_ops.h"
+#include "run/rank_groups.h"
+#include "run/rank_memory.h"
+#include "run/rank_state.h"
+
+namespace gpuplan {
+
+/// Hugging Face Trainer's defaults. No weight decay on norms and biases.
+struct OptimizerSettings {
+  double weight_decay = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double clip = 1;  // largest global gradient norm; 0: none
+};
+
+/// Tokens of one micro-batch of this rank, [micro_batch, seq_len] each.
+struct MicroBatch {
+  std::vector<std::int32_t> ids, labels;
+};
+
+struct StepResult {
+  double loss{};        // mean over the label tokens of the global batch
+  double grad_norm{};   // before clipping
+  Seconds duration;
+};
+
+/// When a task ran, measured on its stream. Begin counts from the start of the step.
+struct TaskTime {
+  std::uint32_t instruction{};
+  std::int32_t micro_batch{};
+  Seconds begin, end;
+};
+
+/// One rank. The same calls on every rank, in the same order.
+class Executor {
+ public:
+  /// `world` null: one rank. Device, job and world outlive this.
+  Executor(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world);
+  ~Executor();
+
+  void load(const WeightSource& source);
+  /// One optimizer step, the `number`-th from 1. Throws EnvError when loss or gradient is not a number, on every rank alike.
+  StepResult step(std::int64_t number, const std::vector<MicroBatch>& batches, double learning_rate, const OptimizerSettings& settings);
+
+  /// What a checkpoint holds of this rank: trained weights and optimizer states, in place.
+  std::vector<StateBlob> state() const;
+  /// Every trained tensor, whole, on rank 0 (nothing on others). Collective.
+  struct TrainedTensor {
+    std::uint16_t unit{};
+    PlacedTensor placed;
+    std::vector<std::byte> data;
+  };
+  std::vector<TrainedTensor> gather_trained() const;
+
+  const RankMemory& memory() const { return memory_; }
+  const NativeJob& job() const { return job_; }
+  RankGroups& groups() { return groups_; }
+  Stream& control() { return *streams_[std::size_t(StreamId::Compute)]; }
+  /// Of the last step, when asked for with `record_times`.
+  void record_times(bool yes) { records_ = yes; }
+  std::vector<TaskTime> times() const;
+
+ private:
+  struct Bound;    // a task with pointers
+  struct Scalars;  // of the step under way
+  /// What an optimizer step works on: `count` trained elements from `begin` of the unit's flat array.
+  struct StepRange {
+    std::int64_t begin{}, count{};
+    Dtype dtype{}, state_dtype{};
+    std::byte *weight{}, *gradient{}, *state{};
+  };
+
+  void bind();
+  double count_labels(const std::vector<MicroBatch>& batches);
+  void run(Bound& task, const Scalars& scalars);
+  void call(const Bound& task, const Scalars& scalars);
+  UnitView view_of(const Bound& task, std::uint16_t unit);
+  void load_batch(const Bound& task, const Scalars& scalars);
+  void cast(const Bound& task);
+  void all_gather(const Bound& task);
+  void reduce_scatter(const Bound& task);
+  void all_reduce(const Bound& task);
+  void message(const Bound& task);
+  void optimizer_step(const Bound& task, const Scalars& scalars);
+  void step_stretch(const StepRange& range, std::int64_t begin, std::int64_t count, const AdamW& with, float gradient_scale);
+  void step_8bit(const StepRange& range, const AdamW& with, float gradient_scale);
+  void clear_padding(const UnitView& view, Bytes size, Stream& on);
+  void finish_gradients(Scalars& scalars);
+  void start_record();
+  Stream& stream(StreamId id) { return *streams_[std::size_t(id)]; }
+
+  const NativeJob& job_;
+  RankPlace place_;
+  Device& device_;
+  TrainingKernels& kernels_;
+  RankGroups groups_;
+  RankMemory memory_;
+  QuantOffsets offsets_;
+  std::array<std::unique_ptr<Stream>, kNumStreams> streams_;
+  std::vector<Bound> tasks_;
+  std::vector<Written> written_;  // by lifetime
+  ConstantsView constants_;
+  bool records_ = false;
+  std::unique_ptr<Event> started_;
+};
+
+}  // namespace gpuplan

@@ -1,0 +1,310 @@
+// What each instruction of a step program does.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "models/optimizers.h"
+#include "run/executor_parts.h"
+
+namespace gpuplan {
+
+using namespace operand;
+
+namespace {
+
+/// Bytes as numbers that a collective moves: of the same size, whatever they mean.
+struct Message {
+  std::int64_t count{};
+  Dtype dtype{};
+};
+Message message_of(Bytes bytes) {
+  if (bytes.count % 4 == 0) return {bytes.count / 4, Dtype::F32};
+  return {bytes.count / 2, Dtype::BF16};
+}
+
+constexpr std::int64_t kStateBlock = 256;  // parameters per absmax of 8-bit states
+
+}  // namespace
+
+double Executor::count_labels(const std::vector<MicroBatch>& batches) {
+  double own = 0;
+  for (const MicroBatch& b : batches) own += double(b.labels.size()) - double(std::count(b.labels.begin(), b.labels.end(), kIgnoredLabel));
+  if (place_.stage > 0) own = 0;  // the same tokens as the first stage
+  double sum = 0;
+  for (const double count : groups_.gather(own, control())) sum += count;
+  return sum;
+}
+
+void Executor::start_record() {
+  if (!started_) started_ = device_.create_event();
+  device_.record(*started_, control());
+  for (Bound& task : tasks_)
+    if (!task.began) task.began = device_.create_event(), task.ended = device_.create_event();
+}
+
+std::vector<TaskTime> Executor::times() const {
+  std::vector<TaskTime> out;
+  for (const Bound& task : tasks_)
+    if (task.began)
+      out.push_back({task.task->instruction, task.task->micro_batch, device_.elapsed(*started_, *task.began), device_.elapsed(*started_, *task.ended)});
+  return out;
+}
+
+void Executor::run(Bound& task, const Scalars& scalars) {
+  Stream& on = stream(task.instruction->stream);
+  for (const std::uint32_t other : task.waits) device_.wait(on, *tasks_[other].done);
+  if (records_) device_.record(*task.began, on);
+  switch (task.instruction->op) {
+    case OpCode::Call: call(task, scalars); break;
+    case OpCode::AllGather: all_gather(task); break;
+    case OpCode::ReduceScatter: reduce_scatter(task); break;
+    case OpCode::AllReduce: all_reduce(task); break;
+    case OpCode::Send:
+    case OpCode::Recv: message(task); break;
+    case OpCode::Cast: cast(task); break;
+    case OpCode::LoadBatch: load_batch(task, scalars); break;
+    case OpCode::OptimizerStep: optimizer_step(task, scalars); break;
+    case OpCode::GradientNorm: {
+      const Dtype dtype = job_.dtypes_of(task.instruction->unit).stored;
+      const Bytes bytes = memory_.size(task.task->operands[0]);
+      kernels_.add_squares(constants_.square_sum, {task.operands[0], dtype}, bytes.count / size_of(dtype), on);
+      break;
+    }
+    default: throw BugError(fmt::format("the native executor has no {}", to_string(task.instruction->op)));
+  }
+  if (records_) device_.record(*task.ended, on);
+  if (task.done) device_.record(*task.done, on);
+}
+
+/// The arrays of a unit among a call's operands.
+UnitView Executor::view_of(const Bound& task, std::uint16_t unit) {
+  const RankProgram& p = memory_.program();
+  const UnitLayout& layout = job_.layout_of(unit);
+  const TrainedDtypes dtypes = job_.dtypes_of(unit);
+  UnitView view{.layout = &layout};
+  for (const Piece& piece : task.task->operands) {
+    if (piece.buffer == 0) continue;
+    const ProgramBuffer& b = p.buffers[piece.buffer];
+    if (b.part == StatePart::None || b.unit != unit) continue;
+    const std::byte* const at = memory_.at(piece);
+    if (b.role == BufferRole::FullGradient) {
+      view.gradient = memory_.at(piece);
+      view.gradient_dtype = dtypes.gradient;
+      view.written = &written_[std::size_t(piece.lifetime)];
+      view.written->resize(layout.trained.size());
+    } else if (b.part == StatePart::Trained) {
+      view.trained = at;
+      view.trained_dtype = b.role == BufferRole::Trained ? dtypes.stored : dtypes.used;
+    } else {
+      view.frozen = b.role == BufferRole::Frozen ? at + layout.scales_bytes.count : at;
+    }
+  }
+  if (layout.scales_bytes.count > 0) view.scales = memory_.persistent(memory_.find(unit, BufferRole::Frozen));
+  view.offsets = offsets_[unit].data();
+  return view;
+}
+
+/// Padding behind the tensors of a gradient that is cut evenly.
+void Executor::clear_padding(const UnitView& view, Bytes size, Stream& on) {
+  const Bytes used = bytes_of(view.layout->trained_elements, view.gradient_dtype);
+  const bool is_fresh = std::none_of(view.written->begin(), view.written->end(), [](char w) { return w != 0; });
+  if (is_fresh && size > used) kernels_.zero(view.gradient + used.count, size - used, on);
+}
+
+void Executor::call(const Bound& task, const Scalars& scalars) {
+  const Instruction& i = *task.instruction;
+  const StepProgram& all = job_.program();
+  const Block& block = all.blocks[i.block];
+  const LayerGraph& graph = all.graphs[block.graph];
+  LayerCall call{.device = device_, .kernels = kernels_, .stream = stream(i.stream), .model = job_.model, .recipe = job_.recipe(),
+                 .graph = graph, .locals = task.locals, .linears = job_.linears_of(i.unit), .unit = view_of(task, i.unit)};
+  if (i.unit == job_.head_unit() && job_.model.has_tied_head) {
+    call.tied = job_.strategy.mesh.pp > 1 ? call.unit : view_of(task, 0);
+    call.tied_tensor = job_.tied_tensor();
+  }
+  call.constants = constants_;
+  for (std::size_t k = 0; k < task.operands.size(); ++k) {
+    const std::uint32_t buffer = task.task->operands[k].buffer;
+    const ProgramBuffer& b = memory_.program().buffers[buffer];
+    if (b.role == BufferRole::Batch) {
+      const std::int64_t tokens = job_.recipe().tokens();
+      auto* const ids = reinterpret_cast<std::int32_t*>(task.operands[k]);
+      call.batch = {ids, ids + tokens, reinterpret_cast<float*>(ids + 2 * tokens), float(1 / std::max(1.0, scalars.label_tokens))};
+    }
+    if (b.role == BufferRole::FullGradient)
+      clear_padding(b.unit == i.unit ? call.unit : call.tied, memory_.size(task.task->operands[k]), call.stream);
+  }
+  const auto& ops = block.runs_backward ? graph.backward : graph.forward;
+  for (const BlockEvent& event : block.events)
+    if (event.kind == BlockEvent::Run) run_layer_op(call, ops[event.index], block.runs_backward);
+}
+
+/// Ids and labels; the losses behind them are written by the loss.
+void Executor::load_batch(const Bound& task, const Scalars& scalars) {
+  const MicroBatch& batch = scalars.batches[std::size_t(task.task->micro_batch)];
+  const Bytes size = bytes_of(job_.recipe().tokens(), Dtype::I32);
+  Stream& on = stream(task.instruction->stream);
+  device_.copy(task.operands[0], batch.ids.data(), size, CopyKind::HostToDevice, on);
+  device_.copy(task.operands[0] + size.count, batch.labels.data(), size, CopyKind::HostToDevice, on);
+}
+
+/// Trained weights in the dtype they are used in: a copy for compute, or of the shard that is gathered.
+void Executor::cast(const Bound& task) {
+  const TrainedDtypes dtypes = job_.dtypes_of(task.instruction->unit);
+  const std::int64_t count = memory_.size(task.task->operands[0]).count / size_of(dtypes.stored);
+  device_.cast(task.operands[1], dtypes.used, task.operands[0], dtypes.stored, count, stream(task.instruction->stream));
+}
+
+void Executor::all_gather(const Bound& task) {
+  const Instruction& i = *task.instruction;
+  Communicator& group = *groups_.of(i.axis, i.stream);
+  const bool is_in_place = (job_.program().operands_of(memory_.program(), i)[0] & kOwnSlice) != 0;
+  Bytes part = memory_.size(task.task->operands[0]);
+  const std::byte* from = task.operands[0];
+  if (is_in_place) {
+    part = shard(part, job_.rules.ways);
+    from += part.count * place_.shard;
+  } else if (const ProgramBuffer& b = memory_.program().buffers[task.task->operands[0].buffer]; b.part == StatePart::Frozen) {
+    const Bytes scales = job_.layout_of(b.unit).scales_bytes;  // whole on every rank, in front of the part
+    from += scales.count;
+    part -= scales;
+  }
+  const Message m = message_of(part);
+  group.all_gather(from, task.operands[is_in_place ? 0 : 1], m.count, m.dtype, stream(i.stream));
+}
+
+/// The first sum goes straight to the gradient where the dtypes agree; a later one, or one of another dtype, is made in this rank's
+/// part of the message and added.
+void Executor::reduce_scatter(const Bound& task) {
+  const Instruction& i = *task.instruction;
+  Communicator& group = *groups_.of(i.axis, i.stream);
+  const TrainedDtypes dtypes = job_.dtypes_of(i.unit);
+  const bool is_first = (job_.program().operands_of(memory_.program(), i)[1] & kAllocates) != 0;
+  const std::int64_t part = memory_.size(task.task->operands[1]).count / size_of(dtypes.stored);
+  Stream& on = stream(i.stream);
+  if (is_first && dtypes.gradient == dtypes.stored)
+    return group.reduce_scatter(task.operands[0], task.operands[1], part, dtypes.gradient, on);
+  std::byte* const own = task.operands[0] + bytes_of(part, dtypes.gradient).count * place_.shard;
+  group.reduce_scatter(task.operands[0], own, part, dtypes.gradient, on);
+  const Numbers to{task.operands[1], dtypes.stored};
+  if (is_first) device_.cast(to.data, to.dtype, own, dtypes.gradient, part, on);
+  else kernels_.add_scaled(to, {own, dtypes.gradient}, 1, part, on);
+}
+
+void Executor::all_reduce(const Bound& task) {
+  const Instruction& i = *task.instruction;
+  const Dtype dtype = job_.dtypes_of(i.unit).stored;
+  const std::int64_t count = memory_.size(task.task->operands[0]).count / size_of(dtype);
+  groups_.of(i.axis, i.stream)->all_reduce(task.operands[0], task.operands[0], count, dtype, stream(i.stream));
+}
+
+/// Activations go to the next stage, their gradients to the one before.
+void Executor::message(const Bound& task) {
+  const Instruction& i = *task.instruction;
+  Communicator& group = *groups_.of(i.axis, i.stream);
+  const bool is_send = i.op == OpCode::Send, is_gradient = i.frame == 1;
+  const int peer = group.rank() + (is_send != is_gradient ? 1 : -1);
+  const Message m = message_of(memory_.size(task.task->operands[0]));
+  if (is_send) group.send(task.operands[0], m.count, m.dtype, peer, stream(i.stream));
+  else group.receive(task.operands[0], m.count, m.dtype, peer, stream(i.stream));
+}
+
+/// Loss and norm of the global batch: what the ranks have of them is summed. Gradients are alike on replicas.
+void Executor::finish_gradients(Scalars& scalars) {
+  for (const auto& s : streams_)
+    if (s) s->synchronise();
+  std::array<double, 2> sums{};
+  device_.copy(sums.data(), constants_.loss_sum, bytes_of(2, Dtype::F64), CopyKind::DeviceToHost, control());
+  control().synchronise();
+  const std::vector<double> losses = groups_.gather(sums[0], control()), squares = groups_.gather(sums[1], control());
+  double square_sum = 0;
+  for (std::size_t r = 0; r < squares.size(); ++r) {
+    scalars.loss += losses[r];
+    if (place_of(std::int64_t(r), job_.strategy.mesh).replicate == place_.replicate) square_sum += squares[r];
+  }
+  scalars.loss /= std::max(1.0, scalars.label_tokens);
+  scalars.grad_norm = std::sqrt(square_sum);
+  scalars.has_norm = true;
+  if (!std::isfinite(scalars.loss) || !std::isfinite(scalars.grad_norm))
+    throw EnvError(fmt::format("step {}: the loss is {} and the gradient's norm {}: training has diverged; a lower --lr, a warm-up or a --clip may help",
+                               scalars.number, scalars.loss, scalars.grad_norm));
+  const double clip = scalars.settings.clip;  // torch.nn.utils.clip_grad_norm_
+  if (clip > 0) scalars.gradient_scale = float(std::min(1.0, clip / (scalars.grad_norm + 1e-6)));
+}
+
+namespace {
+
+AdamW adamw_of(const OptimizerSettings& s, double learning_rate, std::int64_t number, double decay) {
+  return {.learning_rate = float(learning_rate), .beta1 = float(s.beta1), .beta2 = float(s.beta2), .epsilon = float(s.epsilon),
+          .weight_decay = float(decay), .step = number};
+}
+
+/// Stretches of [begin, end) of a flat array whose tensors decay, or do not: norms and biases.
+struct Stretch {
+  std::int64_t begin{}, end{};
+  bool decays{};
+};
+
+std::vector<Stretch> stretches(const UnitLayout& layout, const std::vector<WeightTensor>& weights, std::int64_t begin, std::int64_t end) {
+  std::vector<Stretch> out;
+  for (const PlacedTensor& t : layout.trained) {
+    const std::int64_t from = std::max(begin, t.begin), to = std::min(end, t.begin + t.elements());
+    if (from >= to) continue;
+    const WeightRole role = weights[t.tensor].role;
+    const bool decays = role != WeightRole::Norm && role != WeightRole::Bias;
+    if (!out.empty() && out.back().decays == decays) out.back().end = to;
+    else out.push_back({from, to, decays});
+  }
+  return out;
+}
+
+}  // namespace
+
+/// Operands: weights (whole, or this rank's part), gradient, states.
+void Executor::optimizer_step(const Bound& task, const Scalars& scalars) {
+  const Instruction& i = *task.instruction;
+  const TrainedDtypes dtypes = job_.dtypes_of(i.unit);
+  const UnitLayout& layout = job_.layout_of(i.unit);
+  const bool is_slice = (job_.program().operands_of(memory_.program(), i)[0] & kOwnSlice) != 0;
+  StepRange range{.count = memory_.size(task.task->operands[1]).count / size_of(dtypes.stored), .dtype = dtypes.stored,
+                  .weight = task.operands[0], .gradient = task.operands[1], .state = task.operands[2]};
+  range.begin = job_.rules.layout.shards_optimizer && job_.rules.ways > 1 ? place_.shard * range.count : 0;
+  if (is_slice) range.weight += bytes_of(range.begin, dtypes.stored).count;
+  const auto parts = stretches(layout, job_.weights_of(i.unit), range.begin, std::min(range.begin + range.count, layout.trained_elements));
+  const OptimizerSpec& optimizer = find_optimizer(job_.recipe().optimizer);
+  const std::int64_t state_bytes = memory_.size(task.task->operands[2]).count / (2 * range.count);  // 1 and a bit: 8-bit
+  const bool is_8bit = optimizer.is_8bit && state_bytes < 2;
+  range.state_dtype = state_bytes >= 4 ? Dtype::F32 : Dtype::BF16;
+  for (const Stretch& part : parts) {
+    const double decay = part.decays ? scalars.settings.weight_decay : 0;
+    if (!is_8bit) step_stretch(range, part.begin - range.begin, part.end - part.begin, adamw_of(scalars.settings, scalars.learning_rate, scalars.number, decay), scalars.gradient_scale);
+    else if (decay > 0)  // blocks of 8-bit states do not end where tensors do: decay first, then one step of all
+      kernels_.add_scaled({range.weight + bytes_of(part.begin - range.begin, range.dtype).count, range.dtype},
+                          {range.weight + bytes_of(part.begin - range.begin, range.dtype).count, range.dtype},
+                          float(-scalars.learning_rate * decay), part.end - part.begin, control());
+  }
+  if (is_8bit) step_8bit(range, adamw_of(scalars.settings, scalars.learning_rate, scalars.number, 0), scalars.gradient_scale);
+}
+
+/// m, then v, of the whole range.
+void Executor::step_stretch(const StepRange& r, std::int64_t begin, std::int64_t count, const AdamW& with, float gradient_scale) {
+  const Dtype state = r.state_dtype;
+  const auto at = [&](std::byte* base, Dtype dtype, std::int64_t element) { return base + bytes_of(element, dtype).count; };
+  kernels_.adamw_step({.weight = {at(r.weight, r.dtype, begin), r.dtype}, .gradient = {at(r.gradient, r.dtype, begin), r.dtype},
+                       .m = {at(r.state, state, begin), state}, .v = {at(r.state, state, r.count + begin), state}, .count = count},
+                      with, gradient_scale, control());
+}
+
+/// absmax of m, absmax of v, then their codes.
+void Executor::step_8bit(const StepRange& r, const AdamW& with, float gradient_scale) {
+  const std::int64_t blocks = ceil_div(r.count, kStateBlock);
+  auto* const absmax = reinterpret_cast<float*>(r.state);
+  auto* const codes = reinterpret_cast<std::uint8_t*>(absmax + 2 * blocks);
+  kernels_.adamw8_step({.weight = {r.weight, r.dtype}, .gradient = {r.gradient, r.dtype}, .m = codes, .v = codes + r.count,
+                        .m_absmax = absmax, .v_absmax = absmax + blocks, .count = r.count},
+                       with, gradient_scale, control());
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,46 @@
+// The ops of a layer graph as calls of the device: one row per kind of op.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "device/device.h"
+#include "device/training_kernels.h"
+#include "models/trained_model.h"
+#include "run/unit_view.h"
+
+namespace gpuplan {
+
+/// One micro-batch in device memory.
+struct BatchView {
+  const std::int32_t *ids{}, *labels{};
+  float* losses{};
+  float loss_scale = 1;  // 1 / label tokens of the global batch
+};
+
+/// Position tables and sums of the step, in device memory.
+struct ConstantsView {
+  double *loss_sum{}, *square_sum{};
+  const float *cosine{}, *sine{};
+};
+
+/// What the ops of one call work on. The device's calls go to `stream`.
+struct LayerCall {
+  Device& device;
+  TrainingKernels& kernels;
+  Stream& stream;
+  const TrainedModel& model;
+  const Recipe& recipe;
+  const LayerGraph& graph;
+  std::span<std::byte* const> locals;       // by LocalId
+  const LayerLinears* linears = nullptr;    // of a layer
+  UnitView unit, tied;                      // tied: where a head without a matrix of its own finds the embedding's
+  std::uint16_t tied_tensor = 0;
+  BatchView batch;
+  ConstantsView constants;
+};
+
+void run_layer_op(const LayerCall& call, const LayerOp& op, bool is_backward);
+
+}  // namespace gpuplan

@@ -1,0 +1,72 @@
+#include "run/native_job.h"
+
+#include <fmt/format.h>
+
+#include "run/native_support.h"
+
+namespace gpuplan {
+namespace {
+
+const Strategy& supported(const EstimateRequest& request, const Strategy& strategy) {
+  require_native(request.model, request.recipe, strategy);
+  return strategy;
+}
+
+SizeRules rules_of(const Strategy& strategy) {
+  return {.engine = strategy.engine, .layout = strategy.layout, .ways = strategy.mesh.dp_shard, .is_flat = true};
+}
+
+}  // namespace
+
+NativeJob::NativeJob(const EstimateRequest& asked, const Strategy& wanted)
+    : request(asked),
+      strategy(supported(asked, wanted)),
+      framework(find_framework("native")),
+      model(prepare(asked.model, asked.recipe, framework)),
+      numerics(resolve_numerics(asked.recipe, framework, wanted.engine)),
+      rules(rules_of(wanted)) {
+  build_step_program(program_, {model, request.recipe, framework, strategy, request.cluster}, {});
+  verify(program_);
+  const auto place = [&](const StateList& list) { layouts_.push_back(unit_layout(list, numerics, recipe().quant)); };
+  place(model.before);
+  for (const std::uint8_t kind : model.weights.order) place(model.layers[kind]);
+  place(head_state());
+}
+
+/// A pipeline's last stage holds its own copy of a tied embedding, behind its own tensors.
+StateList NativeJob::head_state() {
+  head_weights_ = model.weights.after;
+  StateList state = model.after;
+  if (!model.has_tied_head || strategy.mesh.pp == 1) return state;
+  for (StateTensor t : model.before) {
+    t.tensor = std::uint16_t(t.tensor + head_weights_.size());
+    state.push_back(t);
+  }
+  tied_tensor_ = std::uint16_t(head_weights_.size());
+  head_weights_.insert(head_weights_.end(), model.weights.before.begin(), model.weights.before.end());
+  return state;
+}
+
+const std::vector<WeightTensor>& NativeJob::weights_of(std::uint16_t unit) const {
+  if (unit == 0) return model.weights.before;
+  if (unit == head_unit()) return head_weights_;
+  return model.weights.layer(unit - 1).tensors;
+}
+
+std::string NativeJob::tensor_name(std::uint16_t unit, std::uint16_t tensor) const {
+  const WeightTensor& t = weights_of(unit)[tensor];
+  if (unit == 0 || unit == head_unit()) return t.name;
+  const LayerKind& kind = model.weights.layer(unit - 1);
+  return fmt::format(fmt::runtime(kind.prefix), unit - 1 - kind.offset) + t.name;
+}
+
+const LayerLinears* NativeJob::linears_of(std::uint16_t unit) const {
+  if (unit == 0 || unit == head_unit()) return nullptr;
+  return &model.linears[model.weights.order[unit - 1U]];
+}
+
+RankPlace place_of(std::int64_t rank, const Mesh& mesh) {
+  return {.rank = rank, .stage = rank / mesh.data_parallel(), .replicate = rank / mesh.dp_shard % mesh.dp_replicate, .shard = rank % mesh.dp_shard};
+}
+
+}  // namespace gpuplan

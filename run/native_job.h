@@ -1,0 +1,57 @@
+// A plan as the native executor sees it: the step program that was estimated and simulated, and where each tensor lies in it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/estimate.h"
+#include "planner/program_builder.h"
+#include "planner/unit_layout.h"
+
+namespace gpuplan {
+
+/// Made from a request with its strategy decided; the same on every rank.
+class NativeJob {
+ public:
+  /// Throws InputError for what the executor lacks (native_support.h).
+  NativeJob(const EstimateRequest& request, const Strategy& strategy);
+  NativeJob(const NativeJob&) = delete;
+  NativeJob& operator=(const NativeJob&) = delete;
+
+  const EstimateRequest request;
+  const Strategy strategy;
+  const FrameworkConvention framework;
+  const TrainedModel model;
+  const Numerics numerics;
+  const SizeRules rules;
+
+  const Recipe& recipe() const { return request.recipe; }
+  const StepProgram& program() const { return program_; }
+  std::uint16_t head_unit() const { return std::uint16_t(model.num_layers() + 1); }
+
+  /// The weights of a unit (0 embedding, 1 + layer, head), their layout, and their full names in the checkpoint.
+  const std::vector<WeightTensor>& weights_of(std::uint16_t unit) const;
+  const UnitLayout& layout_of(std::uint16_t unit) const { return layouts_[unit]; }
+  std::string tensor_name(std::uint16_t unit, std::uint16_t tensor) const;
+  TrainedDtypes dtypes_of(std::uint16_t unit) const { return trained_dtypes(layouts_[unit], numerics, recipe(), rules); }
+  const LayerLinears* linears_of(std::uint16_t unit) const;  // null of the ends
+  /// Of a tied head's matrix, in the unit that holds it: the embedding, or the head of a pipeline's last stage.
+  std::uint16_t tied_tensor() const { return tied_tensor_; }
+
+ private:
+  StateList head_state();
+  std::vector<WeightTensor> head_weights_;
+  std::uint16_t tied_tensor_ = 0;
+  StepProgram program_;
+  std::vector<UnitLayout> layouts_;
+};
+
+/// A rank's place in the mesh: pp outermost, then dp_replicate, dp_shard.
+struct RankPlace {
+  std::int64_t rank{}, stage{}, replicate{}, shard{};
+  std::int64_t data_rank(const Mesh& mesh) const { return replicate * mesh.dp_shard + shard; }
+};
+RankPlace place_of(std::int64_t rank, const Mesh& mesh);
+
+}  // namespace gpuplan

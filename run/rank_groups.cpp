@@ -1,0 +1,48 @@
+#include "run/rank_groups.h"
+
+namespace gpuplan {
+namespace {
+
+/// Ranks that differ along `axis` alone have one colour.
+int colour_of(Axis axis, const Mesh& mesh, const RankPlace& p) {
+  switch (axis) {
+    case Axis::DpShard: return int(p.rank / mesh.dp_shard);
+    case Axis::DpReplicate: return int(p.stage * mesh.dp_shard + p.shard);
+    case Axis::Pp: return int(p.rank % mesh.data_parallel());
+    case Axis::None: break;
+  }
+  return 0;
+}
+
+/// Both directions of a pipeline's messages go through one group: a send and its receive must be of the same.
+StreamId group_stream(Axis axis, StreamId stream) { return axis == Axis::Pp ? StreamId::Send : stream; }
+
+}  // namespace
+
+RankGroups::RankGroups(Communicator* world, const Mesh& mesh, const RankPlace& place) : world_(world) {
+  for (const Axis axis : {Axis::DpShard, Axis::DpReplicate, Axis::Pp}) {
+    if (mesh.ways(axis) == 1) continue;
+    for (const StreamId stream : {StreamId::Gather, StreamId::Reduce, StreamId::Send})
+      if ((axis == Axis::Pp) == (stream == StreamId::Send))
+        groups_[std::size_t(axis)][std::size_t(stream)] = world_->split(colour_of(axis, mesh, place));
+  }
+}
+
+Communicator* RankGroups::of(Axis axis, StreamId stream) const {
+  return groups_[std::size_t(axis)][std::size_t(group_stream(axis, stream))].get();
+}
+
+std::vector<double> RankGroups::gather(double value, Stream& stream) const {
+  if (!world_) return {value};
+  std::vector<double> all(std::size_t(world_->size()));
+  static_assert(sizeof(double) == 2 * sizeof(float));  // moved, never computed with
+  world_->all_gather(&value, all.data(), 2, Dtype::F32, stream);
+  stream.synchronise();
+  return all;
+}
+
+void RankGroups::barrier() const {
+  if (world_) world_->barrier();
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,115 @@
+#include "run/step_trace.h"
+
+#include "base/error.h"
+
+namespace gpuplan {
+namespace {
+
+using namespace operand;
+
+class Tracer {
+ public:
+  Tracer(const StepProgram& all, const RankProgram& program) : all_(all), p_(program), alive_(program.buffers.size(), -1), frames_(program.num_frames) {}
+
+  StepTrace run() {
+    std::uint32_t back = 0, turns = 0;
+    for (std::uint32_t at = 0; at < p_.instructions.size(); ++at) {
+      const Instruction& i = p_.instructions[at];
+      if (i.op == OpCode::Repeat) back = at, turns = i.frame;
+      else if (i.op == OpCode::EndRepeat) at = --turns > 0 ? back : at;
+      else step(at, i);
+    }
+    trace_.num_micro_batches = micro_batch_ + 1;
+    return std::move(trace_);
+  }
+
+ private:
+  std::int32_t begin(Bytes bytes) {
+    trace_.lifetimes.push_back({bytes, clock_, clock_});
+    ++clock_;
+    return std::int32_t(trace_.lifetimes.size() - 1);
+  }
+  void end(std::int32_t& lifetime) {
+    if (lifetime < 0) return;
+    trace_.lifetimes[std::size_t(lifetime)].end = clock_++;
+    lifetime = -1;
+  }
+
+  Piece piece(std::uint32_t buffer) const { return {buffer, p_.buffers[buffer].is_persistent ? -1 : alive_[buffer]}; }
+
+  void step(std::uint32_t at, const Instruction& i) {
+    begins_micro_batch(i);
+    const auto operands = all_.operands_of(p_, i);
+    for (const Operand o : operands)
+      if (o & kAllocates) {
+        GPUPLAN_CHECK(p_.buffers[id(o)].space == MemorySpace::Device, "a native step works in device memory alone");
+        alive_[id(o)] = begin(p_.buffers[id(o)].bytes);
+      }
+    Task task{.instruction = at, .micro_batch = std::max(0, micro_batch_), .operands = {}, .locals = {}};
+    if (i.op == OpCode::Call) call(i, task);
+    for (std::size_t k = 0; k < operands.size(); ++k)
+      task.operands.push_back(operands[k] & kByCallee ? task.locals[slot_of(operands[k])] : piece(id(operands[k])));
+    if (i.op != OpCode::Release) trace_.tasks.push_back(std::move(task));
+    for (const Operand o : operands)
+      if (o & kFrees) end(alive_[id(o)]);
+  }
+
+  /// The first unit's first instruction of a turn: the batch, or where there is none what comes from the stage before.
+  void begins_micro_batch(const Instruction& i) {
+    if (i.op == OpCode::LoadBatch) ++micro_batch_, has_batch_ = true;
+    if (!has_batch_ && i.op == OpCode::Recv && i.frame == 0) ++micro_batch_;
+  }
+
+  LocalId slot_of(Operand o) const {
+    const bool is_gradient = p_.buffers[id(o)].role == BufferRole::ActivationGradient;
+    if (o & kWrite) return is_gradient ? kSlotDx : kSlotY;
+    return is_gradient ? kSlotDy : kSlotX;
+  }
+
+  /// The block's events: slots are the program's buffers, other locals live in the frame.
+  void call(const Instruction& i, Task& task) {
+    const Block& block = all_.blocks[i.block];
+    const LayerGraph& graph = all_.graphs[block.graph];
+    auto& frame = frames_[i.frame];
+    frame.resize(graph.locals.size(), -1);
+    std::array<std::uint32_t, kNumSlots> bound{};
+    for (const Operand o : all_.operands_of(p_, i))
+      if (o & kByCallee) bound[slot_of(o)] = id(o);
+    task.locals.resize(graph.locals.size());
+    const auto note = [&](LocalId local) {
+      if (local < kNumSlots) {
+        if (bound[local]) task.locals[local] = piece(bound[local]);
+      } else if (frame[local] >= 0) {
+        task.locals[local] = {0, frame[local]};
+      }
+    };
+    for (LocalId local = 0; local < graph.locals.size(); ++local) note(local);
+    for (const BlockEvent& e : block.events) {
+      if (e.kind == BlockEvent::Run) continue;
+      const LocalId local = e.index;
+      GPUPLAN_CHECK(local >= kNumSlots || bound[local], "a block uses a slot that the call does not bind");
+      std::int32_t& life = local < kNumSlots ? alive_[bound[local]] : frame[local];
+      if (e.kind == BlockEvent::Alloc) {
+        life = begin(graph.locals[local].bytes());
+        note(local);
+      } else {
+        end(life);
+      }
+    }
+  }
+
+  const StepProgram& all_;
+  const RankProgram& p_;
+  StepTrace trace_;
+  std::vector<std::int32_t> alive_;                 // lifetime of each buffer, -1: none
+  std::vector<std::vector<std::int32_t>> frames_;   // of each frame's locals
+  std::uint32_t clock_ = 0;
+  std::int32_t micro_batch_ = -1;
+  bool has_batch_ = false;
+};
+
+}  // namespace
+
+StepTrace trace_step(const StepProgram& all, const RankProgram& program) { return Tracer(all, program).run(); }
+
+}  // namespace gpuplan

@@ -1,0 +1,37 @@
+// A rank's step program written out: every instruction once per turn, with the lifetime behind each operand and each local. Reads the
+// program as the memory replay does (planner/memory): program order is memory order.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/step_program.h"
+#include "run/address_plan.h"
+
+namespace gpuplan {
+
+/// A piece of memory: a persistent buffer, or a lifetime.
+struct Piece {
+  std::uint32_t buffer = 0;     // of the program; 0: a block's local
+  std::int32_t lifetime = -1;   // -1: persistent
+  bool is_none() const { return buffer == 0 && lifetime < 0; }
+};
+
+/// One instruction as it runs once.
+struct Task {
+  std::uint32_t instruction{};
+  std::int32_t micro_batch{};
+  std::vector<Piece> operands;  // as the instruction's
+  std::vector<Piece> locals;    // of a Call, by LocalId; slots too
+};
+
+struct StepTrace {
+  std::vector<Task> tasks;      // without Release, Repeat and EndRepeat
+  std::vector<Lifetime> lifetimes;
+  std::int32_t num_micro_batches{};
+};
+
+/// Requires: every buffer is in device memory.
+StepTrace trace_step(const StepProgram& all, const RankProgram& program);
+
+}  // namespace gpuplan
