@@ -2,16 +2,15 @@
 // queries x 128 keys exist at a time, in cache. Scores are computed transposed, [keys, queries]: then K and V are used as they
 // lie, the softmax runs down columns, and only the queries are packed, once per tile.
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <new>
 
 #include <omp.h>
 
 #include "device/cpu/kernels/list.h"
 #include "device/cpu/kernels/number.h"
 #include "device/cpu/kernels/tile.h"
+#include "device/cpu/kernels/workspace.h"
 
 namespace gpuplan::GPUPLAN_CPU_VARIANT {
 namespace {
@@ -36,20 +35,6 @@ struct Tiles {
     out = v + kKeys * width;
     k = out + kQueries * width;
   }
-};
-
-class Workspace {
- public:
-  explicit Workspace(std::int64_t floats) : data_(static_cast<float*>(std::aligned_alloc(256, std::size_t(floats) * sizeof(float)))) {
-    if (!data_) throw std::bad_alloc();
-  }
-  ~Workspace() { std::free(data_); }
-  Workspace(const Workspace&) = delete;
-  Workspace& operator=(const Workspace&) = delete;
-  float* data() const { return data_; }
-
- private:
-  float* data_;
 };
 
 /// Rows of `columns` numbers as fp32 rows of `width`, then rows of zeros up to `padded`.
