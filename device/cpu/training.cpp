@@ -24,6 +24,10 @@ void enqueue(Stream& stream, void (*kernel)(Parameters...), Arguments... argumen
   static_cast<CpuStream&>(stream).enqueue([=] { kernel(arguments...); });
 }
 
+void check(const SequenceAttention& shape) {
+  GPUPLAN_CHECK(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0, "key heads do not divide the query heads");
+}
+
 class CpuTraining final : public TrainingKernels {
  public:
   void zero(void* data, Bytes size, Stream& stream) override { enqueue(stream, parallel_zero, data, size.count); }
@@ -57,12 +61,15 @@ class CpuTraining final : public TrainingKernels {
   void rotate(Numbers y, ConstNumbers x, const Rotation& rotation, Stream& stream) override {
     enqueue(stream, kernels_.rotate, y, x, rotation);
   }
-  void attention_forward(const SequenceAttention&, const void*, const void*, const void*, void*, float*, Stream&) override {
-    throw EnvError("attention_forward is not there yet");
+  void attention_forward(const SequenceAttention& shape, const void* q, const void* k, const void* v, void* out, float* lse,
+                         Stream& stream) override {
+    check(shape);
+    enqueue(stream, kernels_.attention_forward, shape, q, k, v, out, lse);
   }
-  void attention_backward(const SequenceAttention&, const void*, const void*, const void*, const void*, const void*, const float*,
-                          void*, void*, void*, float*, Stream&) override {
-    throw EnvError("attention_backward is not there yet");
+  void attention_backward(const SequenceAttention& shape, const void* dout, const void* q, const void* k, const void* v,
+                          const void* out, const float* lse, void* dq, void* dk, void* dv, float* scratch, Stream& stream) override {
+    check(shape);
+    enqueue(stream, kernels_.attention_backward, shape, dout, q, k, v, out, lse, dq, dk, dv, scratch);
   }
   void swiglu_forward(Numbers out, ConstNumbers gate, ConstNumbers up, std::int64_t count, Stream& stream) override {
     GPUPLAN_CHECK(out.dtype == gate.dtype && out.dtype == up.dtype, "gate, up and result of swiglu are of one dtype");

@@ -22,6 +22,9 @@ struct CpuTrainingKernels {
   void (*rms_norm_backward)(Numbers dx, const void* residual, Numbers weight_gradient, ConstNumbers dy, ConstNumbers x,
                             ConstNumbers weight, std::int64_t rows, std::int64_t hidden, float epsilon);
   void (*rotate)(Numbers y, ConstNumbers x, const Rotation& rotation);
+  void (*attention_forward)(const SequenceAttention& shape, const void* q, const void* k, const void* v, void* out, float* lse);
+  void (*attention_backward)(const SequenceAttention& shape, const void* dout, const void* q, const void* k, const void* v,
+                             const void* out, const float* lse, void* dq, void* dk, void* dv, float* scratch);
   void (*swiglu_backward)(Numbers dgate, Numbers dup, ConstNumbers dout, ConstNumbers gate, ConstNumbers up, std::int64_t count);
   void (*add_squares)(double* sum, ConstNumbers x, std::int64_t count);
   void (*add_sum)(double* sum, const float* x, std::int64_t count);

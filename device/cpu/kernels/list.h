@@ -35,6 +35,8 @@ KernelOf<&CpuTrainingKernels::bias_backward> bias_backward;
 KernelOf<&CpuTrainingKernels::rms_norm_forward> rms_norm_forward;
 KernelOf<&CpuTrainingKernels::rms_norm_backward> rms_norm_backward;
 KernelOf<&CpuTrainingKernels::rotate> rotate;
+KernelOf<&CpuTrainingKernels::attention_forward> attention_forward;
+KernelOf<&CpuTrainingKernels::attention_backward> attention_backward;
 KernelOf<&CpuTrainingKernels::swiglu_backward> swiglu_backward;
 KernelOf<&CpuTrainingKernels::add_squares> add_squares;
 KernelOf<&CpuTrainingKernels::add_sum> add_sum;
