@@ -7,6 +7,7 @@
 #include "device/cpu/memory.h"
 #include "device/cpu/processor.h"
 #include "device/cpu/stream.h"
+#include "device/cpu/training.h"
 
 namespace gpuplan {
 namespace {
@@ -69,8 +70,11 @@ class CpuDevice final : public Device {
     cpu(stream).enqueue([=] { cpu_kernels().nf4_dequantise(out, dtype, codes, absmax, count); });
   }
 
+  TrainingKernels* training() override { return training_.get(); }
+
  private:
   int num_threads_;
+  std::unique_ptr<TrainingKernels> training_ = make_cpu_training();
 };
 
 Seconds CpuDevice::elapsed(Event& begin, Event& end) {

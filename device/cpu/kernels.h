@@ -29,5 +29,7 @@ const CpuKernels& cpu_kernels();
 
 /// memcpy; large ones by all threads of the team.
 void parallel_copy(void* to, const void* from, std::int64_t size);
+/// memset to 0, likewise.
+void parallel_zero(void* to, std::int64_t size);
 
 }  // namespace gpuplan

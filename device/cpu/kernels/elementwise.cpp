@@ -1,6 +1,4 @@
 // Kernels that take every element by itself.
-#include <cmath>
-
 #include "device/cpu/kernels/list.h"
 #include "device/cpu/kernels/number.h"
 #include "device/uniform.h"
@@ -36,36 +34,6 @@ void cast(void* to, Dtype to_dtype, const void* from, Dtype from_dtype, std::int
     with_any_type(from_dtype, [=](auto source) {
       cast_as(static_cast<decltype(target)*>(to), static_cast<const decltype(source)*>(from), count);
     });
-  });
-}
-
-void swiglu(void* out, const void* gate, const void* up, std::int64_t count, Dtype dtype) {
-  with_type(dtype, [=](auto type) {
-    using T = decltype(type);
-    auto* const result = static_cast<T*>(out);
-    const auto* const g = static_cast<const T*>(gate);
-    const auto* const u = static_cast<const T*>(up);
-#pragma omp parallel for simd schedule(static) if (count > kAlone)
-    for (std::int64_t i = 0; i < count; ++i) {
-      const float x = load(g[i]);
-      store(result[i], x / (1.0F + fast_exp(-x)) * load(u[i]));
-    }
-  });
-}
-
-void adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v, std::int64_t count, const AdamWStep& step) {
-  const auto [beta1, beta2, epsilon, decay, rate, root] = step;
-  with_type(gradient_dtype, [=](auto type) {
-    const auto* const g = static_cast<const decltype(type)*>(gradient);
-#pragma omp parallel for simd schedule(static) if (count > kAlone)
-    for (std::int64_t i = 0; i < count; ++i) {
-      const float d = load(g[i]);
-      const float mean = beta1 * m[i] + (1.0F - beta1) * d;
-      const float square = beta2 * v[i] + (1.0F - beta2) * d * d;
-      m[i] = mean;
-      v[i] = square;
-      weight[i] = weight[i] * decay - rate * mean / (sqrtf(square) * root + epsilon);
-    }
   });
 }
 

@@ -2,16 +2,17 @@
 // queries x 128 keys exist at a time, in cache. Scores are computed transposed, [keys, queries]: then K and V are used as they
 // lie, the softmax runs down columns, and only the queries are packed, once per tile.
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <new>
 
 #include <omp.h>
 
+#include "device/cpu/kernels/attention_layout.h"
+#include "device/cpu/kernels/attention_rows.h"
 #include "device/cpu/kernels/list.h"
-#include "device/cpu/kernels/number.h"
 #include "device/cpu/kernels/tile.h"
+#include "device/cpu/kernels/typed.h"
+#include "device/cpu/kernels/workspace.h"
 
 namespace gpuplan::GPUPLAN_CPU_VARIANT {
 namespace {
@@ -38,45 +39,22 @@ struct Tiles {
   }
 };
 
-class Workspace {
- public:
-  explicit Workspace(std::int64_t floats) : data_(static_cast<float*>(std::aligned_alloc(256, std::size_t(floats) * sizeof(float)))) {
-    if (!data_) throw std::bad_alloc();
-  }
-  ~Workspace() { std::free(data_); }
-  Workspace(const Workspace&) = delete;
-  Workspace& operator=(const Workspace&) = delete;
-  float* data() const { return data_; }
-
- private:
-  float* data_;
-};
-
-/// Rows of `columns` numbers as fp32 rows of `width`, then rows of zeros up to `padded`.
-template <class T>
-GPUPLAN_INLINE void widen(float* to, const T* from, std::int64_t rows, std::int64_t padded, std::int64_t columns, std::int64_t width) {
-  for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t i = 0; i < columns; ++i) to[r * width + i] = load(from[r * columns + i]);
-    for (std::int64_t i = columns; i < width; ++i) to[r * width + i] = 0;
-  }
-  std::memset(to + rows * width, 0, std::size_t((padded - rows) * width) * sizeof(float));
-}
-
 /// [queries, head] to [head, kQueries], times 1 / sqrt(head).
 template <class T>
-GPUPLAN_INLINE void pack_queries(Tiles& t, const T* q, std::int64_t rows) {
+GPUPLAN_INLINE void pack_queries(Tiles& t, const T* q, std::int64_t stride, std::int64_t rows) {
   const float scale = 1.0F / sqrtf(float(t.head));
   std::memset(t.q, 0, std::size_t(t.head * kQueries) * sizeof(float));
   for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t i = 0; i < t.head; ++i) t.q[i * kQueries + r] = load(q[r * t.head + i]) * scale;
+    for (std::int64_t i = 0; i < t.head; ++i) t.q[i * kQueries + r] = load(q[r * stride + i]) * scale;
 }
 
-/// Key `j` of the tile is seen by queries from `first_query + j` on.
-GPUPLAN_INLINE void mask(Tiles& t, std::int64_t first_query, std::int64_t num_keys, std::int64_t padded_keys) {
+/// Key `j` of the tile is seen by queries from `first_query + j` on, and before `window` more (0: all).
+GPUPLAN_INLINE void mask(Tiles& t, std::int64_t first_query, std::int64_t window, std::int64_t num_keys, std::int64_t padded_keys) {
   for (std::int64_t j = 0; j < padded_keys; ++j) {
-    const std::int64_t from = j < num_keys ? first_query + j : kQueries;
+    const std::int64_t from = j < num_keys ? first_query + j : kQueries, until = window > 0 ? from + window : kQueries;
     const std::int64_t hidden = from < kQueries ? from : kQueries;
     for (std::int64_t i = 0; i < hidden; ++i) t.scores[j * kQueries + i] = kMinusInfinity;
+    for (std::int64_t i = until > 0 ? until : 0; i < kQueries; ++i) t.scores[j * kQueries + i] = kMinusInfinity;
   }
 }
 
@@ -106,25 +84,26 @@ GPUPLAN_INLINE void soften(Tiles& t, std::int64_t columns, std::int64_t padded_k
   for (std::int64_t i = 0; i < columns; ++i) t.sum[i] = sum[i];
 }
 
-/// One tile of queries of one head against all keys that it sees.
+/// One tile of queries of one head against all keys that it sees. `lse`, of these queries, may be null.
 template <class T>
-void attend(const AttentionProblem& problem, Tiles& t, std::int64_t first_query, const T* q, const T* k, const T* v, T* out) {
-  const std::int64_t rows = problem.queries - first_query < kQueries ? problem.queries - first_query : kQueries;
+void attend(const AttentionLayout& layout, Tiles& t, std::int64_t first_query, const T* q, const T* k, const T* v, T* out, float* lse) {
+  const std::int64_t rows = layout.queries - first_query < kQueries ? layout.queries - first_query : kQueries;
   const std::int64_t columns = round_up(rows, kLane), out_rows = round_up(rows, kTileRows);
-  const std::int64_t offset = first_query + problem.keys - problem.queries;  // the last key that the first query sees, if causal
-  const std::int64_t num_keys = problem.is_causal ? offset + rows : problem.keys;
-  pack_queries(t, q, rows);
+  const std::int64_t offset = first_query + layout.keys - layout.queries;  // the last key that the first query sees, if causal
+  const std::int64_t end = layout.is_causal ? offset + rows : layout.keys;
+  const std::int64_t start = layout.window > 0 && offset >= layout.window ? offset - layout.window + 1 : 0;
+  pack_queries(t, q, layout.q.row, rows);
   for (std::int64_t i = 0; i < kQueries; ++i) {
     t.largest[i] = kMinusInfinity;
     t.sum[i] = 0;
   }
   std::memset(t.out, 0, std::size_t(kQueries * t.width) * sizeof(float));
-  for (std::int64_t begin = 0; begin < num_keys; begin += kKeys) {
-    const std::int64_t keys = num_keys - begin < kKeys ? num_keys - begin : kKeys, padded = round_up(keys, kTileRows);
-    widen(t.k, k + begin * t.head, keys, padded, t.head, t.head);
-    widen(t.v, v + begin * t.head, keys, padded, t.head, t.width);
+  for (std::int64_t begin = start; begin < end; begin += kKeys) {
+    const std::int64_t keys = end - begin < kKeys ? end - begin : kKeys, padded = round_up(keys, kTileRows);
+    widen(t.k, k + begin * layout.kv.row, layout.kv.row, keys, padded, t.head, t.head);
+    widen(t.v, v + begin * layout.kv.row, layout.kv.row, keys, padded, t.head, t.width);
     tile_multiply(t.scores, kQueries, {t.k, t.head, 1}, t.q, kQueries, padded, columns, t.head, false);
-    mask(t, problem.is_causal ? begin - offset : 0 - kKeys, keys, padded);
+    mask(t, layout.is_causal ? begin - offset : 0 - kKeys, layout.window, keys, padded);
     soften(t, columns, padded);
     for (std::int64_t r = 0; r < out_rows; ++r)
       for (std::int64_t i = 0; i < t.width; ++i) t.out[r * t.width + i] *= t.correction[r];
@@ -132,28 +111,39 @@ void attend(const AttentionProblem& problem, Tiles& t, std::int64_t first_query,
   }
   for (std::int64_t r = 0; r < rows; ++r) {
     const float factor = t.sum[r] > 0 ? 1.0F / t.sum[r] : 0.0F;  // a query that sees nothing gives zeros
-    for (std::int64_t i = 0; i < t.head; ++i) store(out[r * t.head + i], t.out[r * t.width + i] * factor);
+    for (std::int64_t i = 0; i < t.head; ++i) store(out[r * layout.q.row + i], t.out[r * t.width + i] * factor);
+    if (lse) lse[r] = t.largest[r] + logf(t.sum[r]);
+  }
+}
+
+template <class T>
+void attend_all(const AttentionLayout& layout, const T* q, const T* k, const T* v, T* out, float* lse) {
+  const std::int64_t tiles = ceil_div(layout.queries, kQueries), heads = layout.num_heads(), floats = Tiles::floats(layout.head_size);
+  const Workspace workspace(floats * omp_get_max_threads());
+  // The last tiles of a causal head are the longest, so they go first.
+#pragma omp parallel for schedule(dynamic) if (heads * tiles > 1)
+  for (std::int64_t task = 0; task < heads * tiles; ++task) {
+    Tiles t(workspace.data() + floats * omp_get_thread_num(), layout.head_size);
+    const std::int64_t h = task % heads, first_query = (tiles - 1 - task / heads) * kQueries;
+    const std::int64_t rows = layout.q_begin(h) + first_query * layout.q.row, kv = layout.kv_begin(h);
+    attend(layout, t, first_query, q + rows, k + kv, v + kv, out + rows, lse ? lse + h * layout.queries + first_query : nullptr);
   }
 }
 
 }  // namespace
 
 void flash_attention(const AttentionProblem& problem, const void* q, const void* k, const void* v, void* out) {
-  const std::int64_t tiles = ceil_div(problem.queries, kQueries), heads = problem.batch * problem.heads;
-  const std::int64_t head = problem.head_size, group = problem.heads / problem.kv_heads, floats = Tiles::floats(head);
-  const Workspace workspace(floats * omp_get_max_threads());
   with_type(problem.dtype, [&](auto type) {
     using T = decltype(type);
-    // The last tiles of a causal head are the longest, so they go first.
-#pragma omp parallel for schedule(dynamic) if (heads * tiles > 1)
-    for (std::int64_t task = 0; task < heads * tiles; ++task) {
-      Tiles t(workspace.data() + floats * omp_get_thread_num(), head);
-      const std::int64_t h = task % heads, first_query = (tiles - 1 - task / heads) * kQueries;
-      const std::int64_t rows = (h * problem.queries + first_query) * head, kv = h / group * problem.keys * head;
-      attend(problem, t, first_query, static_cast<const T*>(q) + rows, static_cast<const T*>(k) + kv,
-             static_cast<const T*>(v) + kv, static_cast<T*>(out) + rows);
-    }
+    attend_all(layout_of(problem), static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v), static_cast<T*>(out),
+               nullptr);
   });
+}
+
+void attention_forward(const SequenceAttention& shape, const void* q, const void* k, const void* v, void* out, float* lse) {
+  typed([&]<class T>(T* to) {
+    attend_all(layout_of(shape), static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v), to, lse);
+  }, Numbers{out, shape.dtype});
 }
 
 }  // namespace gpuplan::GPUPLAN_CPU_VARIANT

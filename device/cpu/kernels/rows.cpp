@@ -39,16 +39,6 @@ GPUPLAN_INLINE void zero(T* x, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) store(x[i], 0.0F);
 }
 
-template <class T>
-GPUPLAN_INLINE void normalise(T* y, const T* x, const T* weight, std::int64_t hidden, float epsilon) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < hidden; ++i) sum += load(x[i]) * load(x[i]);
-  const float factor = 1.0F / sqrtf(sum / float(hidden) + epsilon);
-#pragma omp simd
-  for (std::int64_t i = 0; i < hidden; ++i) store(y[i], load(x[i]) * factor * load(weight[i]));
-}
-
 /// The gradient is softmax - one-hot; the label's own logit is read before it is overwritten. NaN for a label that does not exist.
 template <class T>
 GPUPLAN_INLINE float entropy_row(T* logits, std::int64_t vocab, std::int32_t label, float scale) {
@@ -66,16 +56,6 @@ GPUPLAN_INLINE float entropy_row(T* logits, std::int64_t vocab, std::int32_t lab
 }
 
 }  // namespace
-
-void rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden, float epsilon, Dtype dtype) {
-  with_type(dtype, [=](auto type) {
-    using T = decltype(type);
-#pragma omp parallel for schedule(static) if (rows * hidden > kAlone)
-    for (std::int64_t r = 0; r < rows; ++r)
-      normalise(static_cast<T*>(y) + r * hidden, static_cast<const T*>(x) + r * hidden, static_cast<const T*>(weight), hidden,
-                epsilon);
-  });
-}
 
 void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab, float scale,
                    Dtype dtype) {

@@ -1,0 +1,87 @@
+// Sums of arrays, of rows with a bias, down columns, and over everything.
+#include "device/cpu/kernels/columns.h"
+#include "device/cpu/kernels/list.h"
+#include "device/cpu/kernels/typed.h"
+
+namespace gpuplan::GPUPLAN_CPU_VARIANT {
+namespace {
+
+/// Sum of f(x[i]) over the whole array: fp32 in pieces that are short enough for it, doubles beyond. Parts are as many as threads
+/// may want and depend on the count alone.
+template <class T, class F>
+GPUPLAN_INLINE double total(const T* x, std::int64_t count, F f) {
+  constexpr std::int64_t kParts = 64, kPiece = 1024;
+  const std::int64_t part = ceil_div(ceil_div(count, kParts), kPiece) * kPiece;
+  double sums[kParts] = {};
+#pragma omp parallel for schedule(static) if (count > kAlone)
+  for (std::int64_t p = 0; p < kParts; ++p)
+    for (std::int64_t begin = p * part; begin < (p + 1) * part && begin < count; begin += kPiece) {
+      const std::int64_t length = count - begin < kPiece ? count - begin : kPiece;
+      float sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (std::int64_t i = 0; i < length; ++i) sum += f(load(x[begin + i]));
+      sums[p] += double(sum);
+    }
+  double all = 0;
+  for (const double sum : sums) all += sum;
+  return all;
+}
+
+/// The sum down `count` columns, in pieces of rows: long fp32 sums lose digits.
+template <class T>
+GPUPLAN_INLINE void sum_columns(float* sums, const T* x, std::int64_t rows, std::int64_t width, std::int64_t count) {
+  constexpr std::int64_t kPiece = 128;
+  for (std::int64_t i = 0; i < count; ++i) sums[i] = 0;
+  for (std::int64_t begin = 0; begin < rows; begin += kPiece) {
+    float piece[kColumns] = {};
+    for (std::int64_t r = begin; r < rows && r < begin + kPiece; ++r)
+#pragma omp simd
+      for (std::int64_t i = 0; i < count; ++i) piece[i] += load(x[r * width + i]);
+    for (std::int64_t i = 0; i < count; ++i) sums[i] += piece[i];
+  }
+}
+
+}  // namespace
+
+void add(Numbers y, ConstNumbers a, ConstNumbers b, std::int64_t count) {
+  typed([=](auto* to, auto* left, auto* right) {
+#pragma omp parallel for simd schedule(static) if (count > kAlone)
+    for (std::int64_t i = 0; i < count; ++i) store(to[i], load(left[i]) + load(right[i]));
+  }, y, a, b);
+}
+
+void add_scaled(Numbers y, ConstNumbers x, float factor, std::int64_t count) {
+  typed([=](auto* to, auto* from) {
+#pragma omp parallel for simd schedule(static) if (count > kAlone)
+    for (std::int64_t i = 0; i < count; ++i) store(to[i], load(to[i]) + factor * load(from[i]));
+  }, y, x);
+}
+
+void add_bias(Numbers y, ConstNumbers bias, std::int64_t rows, std::int64_t width) {
+  typed([=](auto* to, auto* shift) {
+#pragma omp parallel for schedule(static) if (rows * width > kAlone)
+    for (std::int64_t r = 0; r < rows; ++r)
+#pragma omp simd
+      for (std::int64_t i = 0; i < width; ++i) store(to[r * width + i], load(to[r * width + i]) + load(shift[i]));
+  }, y, bias);
+}
+
+void bias_backward(Numbers gradient, ConstNumbers dy, std::int64_t rows, std::int64_t width) {
+  typed([=](auto* to, auto* from) {
+    by_columns(width, rows * width, [=](std::int64_t begin, std::int64_t count) GPUPLAN_INLINE_LAMBDA {
+      float sums[kColumns];
+      sum_columns(sums, from + begin, rows, width, count);
+      for (std::int64_t i = 0; i < count; ++i) store(to[begin + i], load(to[begin + i]) + sums[i]);
+    });
+  }, gradient, dy);
+}
+
+void add_squares(double* sum, ConstNumbers x, std::int64_t count) {
+  typed([=](auto* values) { *sum += total(values, count, [](float value) { return value * value; }); }, x);
+}
+
+void add_sum(double* sum, const float* x, std::int64_t count) {
+  *sum += total(x, count, [](float value) { return value; });
+}
+
+}  // namespace gpuplan::GPUPLAN_CPU_VARIANT
