@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kPiece = std::size_t(16) << 20;  // bytes of the file that are resident while its lines are found
+constexpr std::size_t kPiece = std::size_t(4) << 20;  // bytes of the file that are resident while its lines are found
 
 std::string_view text_of(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
@@ -27,7 +27,7 @@ std::vector<std::int64_t> find_lines(const FileMapping& mapping) {
     const std::size_t end = std::min(text.size(), text.find('\n', at));
     if (text.substr(at, end - at).find_first_not_of(" \t\r") != std::string_view::npos) starts.push_back(std::int64_t(at));
     at = end + 1;
-    if (end - forgotten > kPiece) forget_pages(mapping.bytes().subspan(forgotten, end - forgotten)), forgotten = end;
+    if (end - forgotten > kPiece) mapping.forget(mapping.bytes().subspan(forgotten, end - forgotten)), forgotten = end;
   }
   return starts;
 }
@@ -62,7 +62,7 @@ TokenRow JsonRows::read(std::int64_t row) const {
   const std::string_view text = line(row);
   try {
     TokenRow result = parse(parse_json(text, ""));
-    forget_pages(std::as_bytes(std::span(text)));
+    mapping_.forget(std::as_bytes(std::span(text)));
     return result;
   } catch (const InputError& error) {  // the place within the line is of no use to people; the line is
     throw InputError(place(row), error.problem(), error.hint());

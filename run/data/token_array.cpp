@@ -77,7 +77,7 @@ void TokenArray::read(std::int64_t first, std::span<std::int32_t> to, std::int64
                        "is it of this model's tokenizer? --token-dtype says how a headerless .bin is read");
     to[i] = std::int32_t(token);
   }
-  forget_pages(part);
+  mapping.forget(part);
 }
 
 TokenArray open_bin(const DataOptions& options) {

@@ -1,5 +1,6 @@
 #include "run/files/file_mapping.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -14,6 +15,9 @@
 
 namespace gpuplan {
 namespace {
+
+// A touched page brings its neighbours: at least 64 KiB (fault-around), at most what one entry of a page directory maps.
+constexpr std::uintptr_t kAround = std::uintptr_t(2) << 20;
 
 [[noreturn]] void fail(const std::filesystem::path& file, const std::string& why) {
   throw InputError(file.string(), "cannot be read: " + why);
@@ -36,10 +40,13 @@ FileMapping::FileMapping(const std::filesystem::path& file) {
   bytes_ = {static_cast<const std::byte*>(start), size};
 }
 
-void forget_pages(std::span<const std::byte> mapped) {
-  static const auto page = std::uintptr_t(sysconf(_SC_PAGESIZE));
-  const auto begin = std::uintptr_t(mapped.data()) & ~(page - 1), end = std::uintptr_t(mapped.data()) + mapped.size();
-  if (!mapped.empty()) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // advice: may fail
+void FileMapping::forget(std::span<const std::byte> part) const {
+  if (part.empty()) return;
+  const auto start = std::uintptr_t(bytes_.data());
+  const std::uintptr_t begin = std::uintptr_t(part.data()) & ~(kAround - 1);
+  const std::uintptr_t end = (std::uintptr_t(part.data()) + part.size() + kAround - 1) & ~(kAround - 1);
+  const std::uintptr_t from = std::max(begin, start), to = std::min(end, start + bytes_.size());
+  madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);  // advice: may fail
 }
 
 }  // namespace gpuplan

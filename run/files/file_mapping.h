@@ -15,14 +15,12 @@ class FileMapping {
   /// Throws InputError naming the file when it cannot be read.
   explicit FileMapping(const std::filesystem::path& file);
   std::span<const std::byte> bytes() const { return bytes_; }
+  /// Takes a part, and what the system brought in around it, out of this process's resident memory. Touching it brings it back.
+  void forget(std::span<const std::byte> part) const;
 
  private:
   std::shared_ptr<void> keeper_;
   std::span<const std::byte> bytes_;
 };
-
-/// Takes the pages of a mapping, or a part of one, out of this process's resident memory; touching them again brings them back.
-/// Requires: memory of a FileMapping.
-void forget_pages(std::span<const std::byte> mapped);
 
 }  // namespace gpuplan

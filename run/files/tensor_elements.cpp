@@ -6,13 +6,12 @@
 
 #include "base/error.h"
 #include "device/narrow_floats.h"
-#include "run/files/file_mapping.h"
 #include "run/files/tensor_files.h"
 
 namespace gpuplan {
 namespace {
 
-constexpr std::int64_t kPiece = std::int64_t(4) << 20;  // elements; resident memory of a read stays near this, times their size
+constexpr std::int64_t kPiece = std::int64_t(1) << 20;  // elements; resident memory of a read stays near this, times their size
 
 // How the formats become float and come from it; files need not be aligned, so values are loaded through memcpy.
 struct AsF32 {
@@ -68,7 +67,7 @@ void read_elements(const MappedTensor& tensor, std::int64_t begin, std::int64_t 
     const auto piece = tensor.data.subspan(std::size_t(begin * from_size), std::size_t(count * from_size));
     if (convert_piece) convert_piece(piece.data(), out, count);
     else std::memcpy(out, piece.data(), piece.size());
-    if (tensor.is_mapped) forget_pages(piece);
+    if (!tensor.mapping.bytes().empty()) tensor.mapping.forget(piece);
     out += count * to_size;
   }
 }

@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "models/checkpoint_tensors.h"
-#include "run/files/file_mapping.h"
 
 namespace gpuplan {
 namespace {
@@ -40,7 +39,7 @@ struct TensorFiles::State {
                             .data = mapping.bytes().subspan(std::size_t(tensor.begin), std::size_t(tensor.end - tensor.begin)),
                             .name = tensor.name,
                             .file = file.string(),
-                            .is_mapped = true};
+                            .mapping = mapping};
   }
 };
 

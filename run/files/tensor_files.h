@@ -12,16 +12,17 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "run/files/file_mapping.h"
 
 namespace gpuplan {
 
-/// A tensor of a mapped file; valid as long as its TensorFiles.
+/// A tensor of a mapped file.
 struct MappedTensor {
   Dtype dtype{};
   std::vector<std::int64_t> shape;
   std::span<const std::byte> data;
   std::string name, file;  // for messages
-  bool is_mapped = false;  // of a TensorFiles, whose pages are given back once they were read
+  FileMapping mapping;     // that data lies in: its pages are given back once they were read; empty for other memory
 };
 
 /// Every tensor of model.safetensors, or of the shards that model.safetensors.index.json names, in a folder (or of one file).
