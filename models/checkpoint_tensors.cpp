@@ -69,7 +69,8 @@ void check_shard(const fs::path& shard, const std::vector<SafetensorsTensor>& fo
     if (!names.contains(name)) throw InputError(shard.string(), fmt::format("lacks the tensor '{}' that {} lists here", name, kShardIndex));
 }
 
-void append(Checkpoint& checkpoint, std::vector<SafetensorsTensor> tensors) {
+void append(Checkpoint& checkpoint, const fs::path& file, std::vector<SafetensorsTensor> tensors) {
+  checkpoint.files.insert(checkpoint.files.end(), tensors.size(), file);
   checkpoint.tensors.insert(checkpoint.tensors.end(), std::make_move_iterator(tensors.begin()), std::make_move_iterator(tensors.end()));
 }
 
@@ -89,7 +90,7 @@ Checkpoint read_shards(const fs::path& folder) {
     for (const auto& [shard, listed] : shards) {
       auto tensors = read_safetensors_header(folder / shard);
       check_shard(folder / shard, tensors, listed);
-      append(checkpoint, std::move(tensors));
+      append(checkpoint, folder / shard, std::move(tensors));
     }
   checkpoint.total_bytes = read_total_size(index);
   return checkpoint;
@@ -117,10 +118,10 @@ void check_unique(const Checkpoint& checkpoint, const fs::path& folder) {
 
 std::optional<Checkpoint> read_checkpoint(const fs::path& folder) {
   Checkpoint checkpoint;
-  if (fs::exists(folder / kSingleFile)) append(checkpoint, read_safetensors_header(folder / kSingleFile));
+  if (fs::exists(folder / kSingleFile)) append(checkpoint, folder / kSingleFile, read_safetensors_header(folder / kSingleFile));
   else if (fs::exists(folder / kShardIndex)) checkpoint = read_shards(folder);
   else
-    for (const fs::path& file : loose_files(folder)) append(checkpoint, read_safetensors_header(file));
+    for (const fs::path& file : loose_files(folder)) append(checkpoint, file, read_safetensors_header(file));
   check_unique(checkpoint, folder);
   if (checkpoint.tensors.empty()) return std::nullopt;
   return checkpoint;

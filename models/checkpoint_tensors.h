@@ -14,6 +14,7 @@ namespace gpuplan {
 
 struct Checkpoint {
   std::vector<SafetensorsTensor> tensors;   // names only when has_shapes is false
+  std::vector<std::filesystem::path> files;  // of each tensor; empty when has_shapes is false
   bool has_shapes = true;
   std::optional<double> total_bytes;        // of the index: metadata.total_size
 };

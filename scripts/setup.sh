@@ -15,6 +15,7 @@ build    header:eigen3/Eigen/Core   libeigen3-dev        eigen3-devel     eigen 
 cpu      header:dnnl.h              libdnnl-dev          onednn-devel     onednn         onednn-devel
 cpu      tool:mpirun                openmpi-bin          openmpi          openmpi        openmpi4
 cpu      tool:mpicxx                libopenmpi-dev       openmpi-devel    openmpi        openmpi4-devel
+text     header:sentencepiece_processor.h libsentencepiece-dev sentencepiece-devel sentencepiece sentencepiece-devel
 test     header:doctest/doctest.h   doctest-dev          doctest-devel    doctest        doctest-devel
 lint     tool:clang++               clang                clang            clang          clang
 lint     tool:clang-tidy            clang-tidy           clang-tools-extra clang         clang-tools

@@ -20,10 +20,11 @@ struct AdapterConfig {
   std::vector<std::string> modules_to_save;
 };
 
-/// Throws InputError naming file and key for what is missing, or what the native executor cannot train (DoRA, rank patterns, bias,
-/// rslora, …), saying which engine can.
+/// Throws InputError naming file and every key for what is missing, or what the native executor cannot train (DoRA, rank patterns, bias,
+/// rslora, …), saying which engine can. Defaults are peft's.
 AdapterConfig read_adapter_config(const std::filesystem::path& folder);
-/// Every key that peft's LoraConfig writes, so that it loads without complaint.
+/// The keys that every peft since 0.9 knows: one that it does not know is an error in old ones, one that is not there a default.
+/// Requires: the folder. Throws EnvError.
 void write_adapter_config(const std::filesystem::path& folder, const AdapterConfig& config);
 
 /// "base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight" for module "model.layers.3.self_attn.q_proj".

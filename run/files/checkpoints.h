@@ -31,11 +31,12 @@ class Checkpoints {
   /// `keep`: complete checkpoints that stay, 0: all.
   Checkpoints(std::filesystem::path output, std::int64_t keep, CheckpointRank rank);
 
-  /// The latest complete checkpoint's step. Temporary folders of killed runs are removed (by rank 0) and never taken for one.
+  /// The latest complete checkpoint's step; ask before any rank saves. Temporary folders of killed runs are removed (by rank 0) and never taken for one.
   std::optional<std::int64_t> latest() const;
   /// Writes this rank's blobs, with a checksum each; `facts` (the same on every rank) goes to trainer_state.json; `export_model` is
   /// called on every rank with the temporary folder and may write adapter or model files there. Then older ones are removed.
-  /// Throws EnvError; on failure older checkpoints are as they were.
+  /// Throws EnvError, on every rank when one fails; on failure older checkpoints are as they were. Takes four barriers. A step that is
+  /// saved again is replaced. `output` must be one folder for all ranks.
   void save(std::int64_t step, const std::vector<StateBlob>& blobs, const nlohmann::json& facts,
             const std::function<void(const std::filesystem::path&)>& export_model) const;
   /// trainer_state.json of a checkpoint. Throws InputError when it cannot be read.
@@ -44,6 +45,10 @@ class Checkpoints {
   void load(std::int64_t step, const std::vector<StateBlob>& blobs) const;
 
  private:
+  void write_part(const std::filesystem::path& making, std::int64_t step, const std::vector<StateBlob>& blobs, const nlohmann::json& facts,
+                  const std::function<void(const std::filesystem::path&)>& export_model) const;
+  void check_parts(const std::filesystem::path& making) const;
+  void prune() const;
   std::filesystem::path folder_of(std::int64_t step) const;
   std::filesystem::path output_;
   std::int64_t keep_;

@@ -12,15 +12,17 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "run/files/file_mapping.h"
 
 namespace gpuplan {
 
-/// A tensor of a mapped file; valid as long as its TensorFiles.
+/// A tensor of a mapped file.
 struct MappedTensor {
   Dtype dtype{};
   std::vector<std::int64_t> shape;
   std::span<const std::byte> data;
-  std::string file;  // for messages
+  std::string name, file;  // for messages
+  FileMapping mapping;     // that data lies in: its pages are given back once they were read; empty for other memory
 };
 
 /// Every tensor of model.safetensors, or of the shards that model.safetensors.index.json names, in a folder (or of one file).
@@ -41,19 +43,26 @@ class TensorFiles {
   std::unique_ptr<State> state_;
 };
 
-/// Copies elements [begin, end) of a tensor (counted in row-major order) to `to`, converted: F32, F16, BF16 to F32 or BF16.
+/// Copies elements [begin, end) of a tensor (counted in row-major order) to `to`, converted: F32, F16, BF16 to F32 or BF16, and any
+/// dtype to itself. Throws InputError naming tensor and file for other dtypes.
 void read_elements(const MappedTensor& tensor, std::int64_t begin, std::int64_t end, void* to, Dtype to_dtype);
 
-/// One tensor to write; `fill` writes its bytes when its turn comes, so that a model need not be in memory twice.
+/// One tensor to write: from `data` where its bytes lie in memory, else `fill` writes them when its turn comes, so that a model need
+/// not be in memory twice.
 struct TensorToWrite {
   std::string name;
   Dtype dtype{};
   std::vector<std::int64_t> shape;
   std::function<void(std::span<std::byte>)> fill;
+  std::span<const std::byte> data;
+
+  std::int64_t bytes() const;
 };
 
 /// Writes `folder`/`stem`.safetensors, or shards of at most `shard_bytes` with `stem`.safetensors.index.json, as transformers does.
-/// Into temporary files, synced, then renamed. metadata {"format": "pt"}. Throws EnvError (full disk: how much was missing).
+/// Into temporary files, synced, then renamed, the index last; shards of an earlier model that would be taken for this one's are removed.
+/// Tensors go as safetensors has them: by dtype, wide ones first, then name. metadata {"format": "pt"}. Throws EnvError (full disk:
+/// what was needed and what is free), and leaves nothing behind then.
 void write_tensors(const std::filesystem::path& folder, const std::string& stem, const std::vector<TensorToWrite>& tensors,
                    std::int64_t shard_bytes = std::int64_t(5) << 30);
 

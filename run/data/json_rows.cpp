@@ -1,0 +1,113 @@
+#include "run/data/json_rows.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/json_file.h"
+#include "base/names.h"
+#include "base/unit_text.h"
+#include "device/device.h"
+
+namespace gpuplan {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kPiece = std::size_t(4) << 20;  // bytes of the file that are resident while its lines are found
+
+std::string_view text_of(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
+std::vector<std::int64_t> find_lines(const FileMapping& mapping) {
+  const std::string_view text = text_of(mapping.bytes());
+  std::vector<std::int64_t> starts;
+  std::size_t forgotten = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.size(), text.find('\n', at));
+    if (text.substr(at, end - at).find_first_not_of(" \t\r") != std::string_view::npos) starts.push_back(std::int64_t(at));
+    at = end + 1;
+    if (end - forgotten > kPiece) mapping.forget(mapping.bytes().subspan(forgotten, end - forgotten)), forgotten = end;
+  }
+  return starts;
+}
+
+[[noreturn]] void refuse_keys(const json& example) {
+  if (example.contains("messages") || example.contains("conversations"))
+    throw InputError("", "is a chat, which needs the model's chat template", kTokeniseHint);
+  std::vector<std::string> keys;
+  for (const auto& item : example.items()) keys.push_back(item.key());
+  throw InputError("", fmt::format("has neither 'input_ids' nor 'text' (keys: {})", fmt::join(keys, ", ")),
+                   R"(expected {"input_ids": [...]} or {"text": "..."})");
+}
+
+}  // namespace
+
+JsonRows::JsonRows(const DataOptions& options) : options_(options), mapping_(options.file), starts_(find_lines(mapping_)) {
+  if (starts_.empty()) throw InputError(path(), "holds no example", "expected one JSON object per line");
+}
+
+std::string_view JsonRows::line(std::int64_t row) const {
+  const std::string_view rest = text_of(mapping_.bytes()).substr(std::size_t(starts_[std::size_t(row)]));
+  return rest.substr(0, rest.find('\n'));
+}
+
+std::string JsonRows::place(std::int64_t row) const {
+  const std::string_view before = text_of(mapping_.bytes()).substr(0, std::size_t(starts_[std::size_t(row)]));
+  return fmt::format("{}:{}", path(), 1 + std::ranges::count(before, '\n'));
+}
+
+TokenRow JsonRows::read(std::int64_t row) const {
+  GPUPLAN_CHECK(0 <= row && row < size(), "the row is there");
+  const std::string_view text = line(row);
+  try {
+    TokenRow result = parse(parse_json(text, ""));
+    mapping_.forget(std::as_bytes(std::span(text)));
+    return result;
+  } catch (const InputError& error) {  // the place within the line is of no use to people; the line is
+    throw InputError(place(row), error.problem(), error.hint());
+  }
+}
+
+TokenRow JsonRows::parse(const json& example) const {
+  if (!example.is_object()) throw InputError("", "is not a JSON object", R"(expected {"input_ids": [...]} or {"text": "..."})");
+  TokenRow row;
+  const auto ids = example.find("input_ids"), text = example.find("text"), labels = example.find("labels");
+  if (ids != example.end()) row.ids = integers(*ids, "input_ids", 0);
+  else if (text != example.end()) row.ids = encode(*text);
+  else refuse_keys(example);
+  row.labels = ids != example.end() && labels != example.end() ? integers(*labels, "labels", kIgnoredLabel) : row.ids;
+  if (row.labels.size() != row.ids.size())
+    throw InputError("", fmt::format("has {} input_ids but {} labels", row.ids.size(), row.labels.size()),
+                     "labels are as long as input_ids and not shifted; -100 counts for nothing");
+  return row;
+}
+
+std::vector<std::int32_t> JsonRows::encode(const json& text) const {
+  if (!text.is_string()) throw InputError("", fmt::format("'text' is a {}, not a string", text.type_name()));
+  std::call_once(opens_tokenizer_, [&] { tokenizer_ = open_tokenizer(options_.tokenizer_folder); });
+  auto ids = tokenizer_->encode(text.get_ref<const std::string&>());
+  const auto outside = std::ranges::find_if(ids, [&](std::int32_t id) { return id >= options_.vocab_size; });
+  if (outside != ids.end())
+    throw InputError("", fmt::format("the tokenizer gives {}, outside the vocabulary of {}", *outside, format_grouped(options_.vocab_size)),
+                     "tokenizer.model and config.json must be of the same model");
+  return ids;
+}
+
+std::vector<std::int32_t> JsonRows::integers(const json& list, const char* key, std::int64_t also_allowed) const {
+  if (!list.is_array()) throw InputError("", fmt::format("'{}' is a {}, not a list", key, list.type_name()));
+  std::vector<std::int32_t> values;
+  values.reserve(list.size());
+  for (const json& item : list) {
+    const bool is_whole = item.is_number_integer() && !(item.is_number_unsigned() && item.get<std::uint64_t>() > std::uint64_t(INT64_MAX));
+    const std::int64_t value = is_whole ? item.get<std::int64_t>() : -1;
+    if (!is_whole || ((value < 0 || value >= options_.vocab_size) && value != also_allowed))
+      throw InputError("", fmt::format("{}[{}] is {}, {}", key, values.size(), item.dump(),
+                                       is_whole ? fmt::format("outside the vocabulary of {}", format_grouped(options_.vocab_size)) : "not a whole number"),
+                       "is it of this model's tokenizer?");
+    values.push_back(std::int32_t(value));
+  }
+  return values;
+}
+
+}  // namespace gpuplan

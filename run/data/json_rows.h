@@ -1,0 +1,47 @@
+// Examples as JSON lines: {"input_ids": [...], "labels": [...]?} or {"text": "..."}. Lines are found once and parsed when asked for.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "run/data/examples.h"
+#include "run/data/text_tokenizer.h"
+#include "run/files/file_mapping.h"
+
+namespace gpuplan {
+
+/// One document. labels[i] belongs to ids[i], as Hugging Face has them: not shifted.
+struct TokenRow {
+  std::vector<std::int32_t> ids, labels;
+};
+
+class JsonRows {
+ public:
+  /// Finds the lines that are not blank; 8 bytes of memory for each. Throws InputError when there is none.
+  explicit JsonRows(const DataOptions& options);
+  std::int64_t size() const { return std::int64_t(starts_.size()); }
+  /// Throws InputError, where = "file:line", for what is no example or has tokens outside the vocabulary. Several threads may ask at once.
+  TokenRow read(std::int64_t row) const;
+  std::string file_name() const { return options_.file.filename().string(); }
+  std::string path() const { return options_.file.string(); }
+
+ private:
+  std::string_view line(std::int64_t row) const;
+  std::string place(std::int64_t row) const;  // "file:line"
+  TokenRow parse(const nlohmann::json& example) const;
+  std::vector<std::int32_t> encode(const nlohmann::json& text) const;
+  std::vector<std::int32_t> integers(const nlohmann::json& list, const char* key, std::int64_t also_allowed) const;
+
+  DataOptions options_;
+  FileMapping mapping_;
+  std::vector<std::int64_t> starts_;
+  mutable std::once_flag opens_tokenizer_;
+  mutable std::unique_ptr<TextTokenizer> tokenizer_;
+};
+
+}  // namespace gpuplan

@@ -1,0 +1,73 @@
+#include "run/data/text_tokenizer.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/json_file.h"
+
+#ifdef GPUPLAN_SENTENCEPIECE
+#include <sentencepiece_processor.h>
+#endif
+
+namespace gpuplan {
+
+const char* const kTokeniseHint =
+    "tokenise it with transformers first: python3 scripts/tokenise.py <model folder> <text.jsonl> <tokens.jsonl>";
+
+namespace {
+
+namespace fs = std::filesystem;
+
+#ifdef GPUPLAN_SENTENCEPIECE
+
+/// Source: transformers, LlamaTokenizer: add_bos_token is true unless tokenizer_config.json says otherwise.
+bool adds_bos(const fs::path& folder) {
+  const fs::path file = folder / "tokenizer_config.json";
+  return !fs::exists(file) || bool_or(read_json_file(file), "add_bos_token", true, file.string());
+}
+
+class SentencePiece : public TextTokenizer {
+ public:
+  explicit SentencePiece(const fs::path& folder) : adds_bos_(adds_bos(folder)) {
+    const std::string file = (folder / "tokenizer.model").string();
+    if (const auto status = model_.Load(file); !status.ok())
+      throw InputError(file, fmt::format("is not a SentencePiece model: {}", status.message()), "download it again");
+  }
+
+  std::vector<std::int32_t> encode(std::string_view text) const override {
+    std::vector<int> pieces;
+    if (const auto status = model_.Encode(text, &pieces); !status.ok()) throw InputError("text", status.ToString());
+    std::vector<std::int32_t> ids;
+    if (adds_bos_ && model_.bos_id() >= 0) ids.push_back(model_.bos_id());
+    ids.insert(ids.end(), pieces.begin(), pieces.end());
+    if (model_.eos_id() >= 0) ids.push_back(model_.eos_id());
+    return ids;
+  }
+
+ private:
+  sentencepiece::SentencePieceProcessor model_;
+  bool adds_bos_;
+};
+
+std::unique_ptr<TextTokenizer> open_sentence_piece(const fs::path& folder) { return std::make_unique<SentencePiece>(folder); }
+
+#else
+
+std::unique_ptr<TextTokenizer> open_sentence_piece(const fs::path& folder) {
+  throw EnvError(fmt::format("{}: gpuplan was built without SentencePiece, which reads it\n"
+                             "install libsentencepiece-dev (Debian, Ubuntu) and build again, or {}",
+                             (folder / "tokenizer.model").string(), kTokeniseHint));
+}
+
+#endif
+
+}  // namespace
+
+std::unique_ptr<TextTokenizer> open_tokenizer(const fs::path& folder) {
+  if (fs::exists(folder / "tokenizer.model")) return open_sentence_piece(folder);
+  if (fs::exists(folder / "tokenizer.json"))
+    throw InputError(folder.string(), "the tokenizer is a tokenizer.json, which gpuplan does not read; text needs a tokenizer.model", kTokeniseHint);
+  throw InputError(folder.string(), "there is no tokenizer.model here, which text needs", fmt::format("give the model's folder, or {}", kTokeniseHint));
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,169 @@
+#include "run/files/checkpoints.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include <fcntl.h>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json_file.h"
+#include "base/names.h"
+#include "run/files/new_file.h"
+#include "run/files/rank_state.h"
+
+namespace gpuplan {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "checkpoint-", kUnfinished = ".tmp";
+constexpr const char* kFacts = "trainer_state.json";
+
+/// The step of a folder's name; nothing when it is none of ours.
+std::optional<std::int64_t> step_of(const std::string& name) {
+  if (!name.starts_with(kPrefix) || name.size() > kPrefix.size() + 18) return std::nullopt;
+  const std::string digits = name.substr(kPrefix.size());
+  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+  return parse_integer(digits, name, 0);
+}
+
+/// Other programs name their checkpoints alike: ours have the state of a first rank.
+bool is_ours(const fs::path& folder) {
+  if (!fs::exists(folder / kFacts)) return false;
+  return std::ranges::any_of(fs::directory_iterator(folder), [](const fs::directory_entry& item) {
+    return item.path().filename().string().starts_with("rank-00000-of-");
+  });
+}
+
+/// Rising.
+std::vector<std::int64_t> complete_steps(const fs::path& output) {
+  std::vector<std::int64_t> steps;
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(output, error))
+    if (const auto step = step_of(item.path().filename().string()); step && item.is_directory() && is_ours(item.path())) steps.push_back(*step);
+  std::ranges::sort(steps);
+  return steps;
+}
+
+fs::path unfinished(const fs::path& folder) { return folder.string() + std::string(kUnfinished); }
+
+void remove_folder(const fs::path& folder) {
+  std::error_code error;  // what stays is removed with the leftovers
+  fs::remove_all(folder, error);
+}
+
+void remove_leftovers(const fs::path& output) {
+  std::error_code error;
+  std::vector<fs::path> leftovers;
+  for (const auto& item : fs::directory_iterator(output, error)) {
+    const std::string name = item.path().filename().string();
+    if (name.ends_with(kUnfinished) && step_of(name.substr(0, name.size() - kUnfinished.size()))) leftovers.push_back(item.path());
+  }
+  for (const fs::path& folder : leftovers) remove_folder(folder);
+}
+
+/// Under a name that is never taken for a checkpoint before it loses its first file.
+void remove_checkpoint(const fs::path& folder) {
+  std::error_code error;
+  fs::rename(folder, unfinished(folder), error);
+  remove_folder(error ? folder : unfinished(folder));
+}
+
+void sync_folder(const fs::path& folder) {
+  for (const auto& item : fs::recursive_directory_iterator(folder)) sync_path(item.path());
+  sync_path(folder);
+}
+
+/// Gives a finished folder its name. One that has it already (the step was run again) is exchanged, so that one of the two is there
+/// at any moment; only where the file system cannot, it is removed first.
+void publish(const fs::path& from, const fs::path& to) {
+  if (fs::is_directory(to)) {
+    if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return remove_folder(from);
+    remove_folder(to);
+  }
+  if (std::rename(from.c_str(), to.c_str()) != 0)
+    throw EnvError(fmt::format("{}: the finished checkpoint cannot get its name: {}", to.string(), std::strerror(errno)));
+}
+
+/// Runs a rank's part of a save; returns what it threw, so that barriers are met all the same.
+template <class Part>
+std::exception_ptr attempt(Part part) {
+  try {
+    part();
+  } catch (const fs::filesystem_error& error) {
+    return std::make_exception_ptr(EnvError(std::string("the checkpoint cannot be written: ") + error.what()));
+  } catch (...) {
+    return std::current_exception();
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(fs::path output, std::int64_t keep, CheckpointRank rank) : output_(std::move(output)), keep_(keep), rank_(std::move(rank)) {
+  if (!rank_.barrier) rank_.barrier = [] {};
+}
+
+fs::path Checkpoints::folder_of(std::int64_t step) const { return output_ / fmt::format("{}{}", kPrefix, step); }
+
+std::optional<std::int64_t> Checkpoints::latest() const {
+  if (rank_.rank == 0) remove_leftovers(output_);
+  const auto steps = complete_steps(output_);
+  return steps.empty() ? std::nullopt : std::optional(steps.back());
+}
+
+void Checkpoints::save(std::int64_t step, const std::vector<StateBlob>& blobs, const nlohmann::json& facts,
+                       const std::function<void(const fs::path&)>& export_model) const {
+  const fs::path folder = folder_of(step), making = unfinished(folder);
+  const bool is_first = rank_.rank == 0;
+  // Every rank meets the same barriers, whether its part succeeded or not, and sees by the files whether the others' did.
+  std::exception_ptr failure = attempt([&] {
+    if (is_first) remove_leftovers(output_), fs::create_directories(making);
+  });
+  rank_.barrier();
+  if (!failure) failure = attempt([&] { write_part(making, step, blobs, facts, export_model); });
+  rank_.barrier();
+  if (!failure) failure = attempt([&] { check_parts(making); });
+  rank_.barrier();
+  if (is_first) {
+    if (!failure) failure = attempt([&] { sync_folder(making), publish(making, folder), sync_path(output_); });
+    if (failure) remove_leftovers(output_);
+  }
+  rank_.barrier();
+  if (failure) std::rethrow_exception(failure);
+  if (!fs::exists(rank_state_file(folder, rank_.rank, rank_.num_ranks)))
+    throw EnvError(fmt::format("{}: rank 0 could not finish the checkpoint", folder.string()));
+  if (is_first) prune();
+}
+
+void Checkpoints::write_part(const fs::path& making, std::int64_t step, const std::vector<StateBlob>& blobs, const nlohmann::json& facts,
+                             const std::function<void(const fs::path&)>& export_model) const {
+  if (export_model) export_model(making);
+  if (rank_.rank == 0) write_file_atomically(making / kFacts, json_text(facts));
+  write_rank_state(making, rank_, step, blobs);  // last: where it is, all of this rank's part is
+}
+
+void Checkpoints::check_parts(const fs::path& making) const {
+  for (std::int64_t rank = 0; rank < rank_.num_ranks; ++rank)
+    if (!fs::exists(rank_state_file(making, rank, rank_.num_ranks)))
+      throw EnvError(fmt::format("{}: rank {} could not write its state, so there is no checkpoint of this step", making.string(), rank));
+}
+
+void Checkpoints::prune() const {
+  const auto steps = complete_steps(output_);
+  const std::int64_t surplus = keep_ == 0 ? 0 : std::ssize(steps) - keep_;
+  for (std::int64_t i = 0; i < surplus; ++i) remove_checkpoint(folder_of(steps[std::size_t(i)]));
+}
+
+nlohmann::json Checkpoints::facts(std::int64_t step) const { return read_json_file(folder_of(step) / kFacts); }
+
+void Checkpoints::load(std::int64_t step, const std::vector<StateBlob>& blobs) const { read_rank_state(folder_of(step), rank_, blobs); }
+
+}  // namespace gpuplan

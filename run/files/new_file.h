@@ -1,0 +1,35 @@
+// A file being made: under a temporary name beside its own until it is whole, synced and renamed. Left alone, it vanishes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+namespace gpuplan {
+
+class NewFile {
+ public:
+  /// Reserves room for `bytes`. Throws EnvError naming the file, and what is needed and free when the disk is full; so does `write`.
+  NewFile(std::filesystem::path path, std::int64_t bytes);
+  ~NewFile();
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  /// To the disk; what was written is whole.
+  void sync();
+  /// Gives the file its name. Requires: synced.
+  void publish();
+
+ private:
+  [[noreturn]] void fail(const char* what, int reason) const;
+  std::filesystem::path path_, temporary_;
+  std::int64_t bytes_{};
+  int file_ = -1;
+};
+
+/// Syncs a file, or the names in a folder: renames in it are on the disk. Throws EnvError.
+void sync_path(const std::filesystem::path& file_or_folder);
+
+}  // namespace gpuplan

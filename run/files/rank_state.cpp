@@ -1,0 +1,84 @@
+#include "run/files/rank_state.h"
+
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/json_file.h"
+#include "run/files/checksum.h"
+#include "run/files/tensor_files.h"
+
+namespace gpuplan {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kManifest = "__manifest__";  // the tensor whose bytes are JSON: step, rank, num_ranks, a checksum by blob
+constexpr std::int64_t kOneFile = std::numeric_limits<std::int64_t>::max();
+
+std::string stem_of(std::int64_t rank, std::int64_t num_ranks) { return fmt::format("rank-{:05}-of-{:05}", rank, num_ranks); }
+
+TensorToWrite bytes_tensor(std::string name, std::span<const std::byte> data) {
+  return {.name = std::move(name), .dtype = Dtype::U8, .shape = {std::ssize(data)}, .data = data};
+}
+
+std::vector<std::byte> bytes_of(const MappedTensor& tensor) {
+  std::vector<std::byte> bytes(tensor.data.size());
+  read_elements(tensor, 0, std::ssize(bytes), bytes.data(), Dtype::U8);
+  return bytes;
+}
+
+/// The checksums by blob.
+json read_checksums(const TensorFiles& files, const std::string& where) {
+  const MappedTensor* tensor = files.find(kManifest);
+  if (!tensor || tensor->dtype != Dtype::U8) throw InputError(where, "is no state of a rank");
+  const auto bytes = bytes_of(*tensor);
+  const json manifest = parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, where);
+  const json checksums = manifest.is_object() ? manifest.value("checksums", json()) : json();
+  if (!checksums.is_object()) throw InputError(where, "is damaged: its list of checksums is not there");
+  return checksums;
+}
+
+void read_blob(const TensorFiles& files, const json& checksums, const StateBlob& blob, const std::string& where) {
+  const MappedTensor& tensor = files.get(blob.name, {std::ssize(blob.data)});
+  read_elements(tensor, 0, std::ssize(blob.data), blob.data.data(), Dtype::U8);
+  const auto expected = checksums.find(blob.name);
+  if (expected == checksums.end() || *expected != checksum(blob.data))
+    throw InputError(where, fmt::format("'{}' is damaged: its checksum is wrong", blob.name), "resume from another checkpoint");
+}
+
+}  // namespace
+
+fs::path rank_state_file(const fs::path& folder, std::int64_t rank, std::int64_t num_ranks) {
+  return folder / (stem_of(rank, num_ranks) + ".safetensors");
+}
+
+void write_rank_state(const fs::path& folder, const CheckpointRank& rank, std::int64_t step, const std::vector<StateBlob>& blobs) {
+  json checksums = json::object();
+  std::vector<TensorToWrite> tensors;
+  for (const StateBlob& blob : blobs) {
+    GPUPLAN_CHECK(blob.name != kManifest && !checksums.contains(blob.name), "blobs have names of their own");
+    checksums[blob.name] = checksum(blob.data);
+    tensors.push_back(bytes_tensor(blob.name, blob.data));
+  }
+  const std::string manifest = json{{"step", step}, {"rank", rank.rank}, {"num_ranks", rank.num_ranks}, {"checksums", checksums}}.dump();
+  tensors.push_back(bytes_tensor(kManifest, std::as_bytes(std::span(manifest))));
+  write_tensors(folder, stem_of(rank.rank, rank.num_ranks), tensors, kOneFile);
+}
+
+void read_rank_state(const fs::path& folder, const CheckpointRank& rank, const std::vector<StateBlob>& blobs) {
+  const fs::path file = rank_state_file(folder, rank.rank, rank.num_ranks);
+  if (!fs::exists(file))
+    throw InputError(folder.string(), fmt::format("holds no state of rank {} of {}", rank.rank, rank.num_ranks),
+                     "resume with as many ranks as it was written by");
+  const TensorFiles files(file);
+  const json checksums = read_checksums(files, file.string());
+  if (files.all().size() != blobs.size() + 1)
+    throw InputError(file.string(), fmt::format("holds {} pieces of state, this run has {}", files.all().size() - 1, blobs.size()),
+                     "resume with the plan that it was written by");
+  for (const StateBlob& blob : blobs) read_blob(files, checksums, blob, file.string());
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,66 @@
+#include "run/metrics.h"
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/files.h"
+
+namespace gpuplan {
+namespace {
+
+using nlohmann::json;
+
+/// The step that a line is of; nothing when it is no line of ours.
+std::optional<std::int64_t> step_of(std::string_view line) {
+  const json object = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer()) return std::nullopt;
+  return object["step"].get<std::int64_t>();
+}
+
+/// The whole lines of steps before `first_step`. What stands behind the last line end was cut off by a crash.
+std::string kept_lines(const std::string& text, const std::filesystem::path& file, std::int64_t first_step) {
+  std::string kept;
+  std::int64_t number = 1;
+  for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1, ++number) {
+    const auto step = step_of(std::string_view(text).substr(at, end - at));
+    if (!step)
+      throw InputError(fmt::format("{}:{}", file.string(), number), "is no line of metrics, so the file is left alone", "name another file for --metrics");
+    if (*step < first_step) kept.append(text, at, end + 1 - at);
+  }
+  if (kept.empty() && text.find('\n') == std::string::npos && !text.empty() && text.front() != '{')
+    throw InputError(file.string(), "holds something else than metrics, so it is left alone", "name another file for --metrics");
+  return kept;
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t first_step) : file_(file) {
+  std::error_code error;
+  const bool is_stream = std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error);  // a pipe, /dev/stdout
+  const std::string text = std::filesystem::is_regular_file(file, error) ? read_file(file) : std::string();
+  const std::string kept = kept_lines(text, file, first_step);
+  if (!is_stream && kept != text) write_file_atomically(file, kept);
+  out_.open(file, std::ios::app | std::ios::binary);
+  if (!out_) throw EnvError(fmt::format("{}: cannot be written: {}", file.string(), std::strerror(errno)));
+}
+
+void MetricsFile::add(const StepMetrics& metrics) {
+  const nlohmann::ordered_json line{{"step", metrics.step},
+                                    {"loss", metrics.loss},
+                                    {"grad_norm", metrics.grad_norm},
+                                    {"lr", metrics.lr},
+                                    {"tokens_per_second", metrics.tokens_per_second},
+                                    {"step_seconds", metrics.duration.value},
+                                    {"memory_bytes", metrics.memory.count}};
+  out_ << line.dump() + "\n" << std::flush;
+  if (!out_) throw EnvError(fmt::format("{}: writing failed: {}", file_.string(), std::strerror(errno)));
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,257 @@
+#include "run/files/checkpoints.h"
+
+#include <barrier>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "run/files/checksum.h"
+#include "run/files/error_text.h"
+#include "run/files/failing_disk.h"
+#include "scratch_folder.h"
+
+using namespace gpuplan;
+using test::check_mentions;
+using test::error_text;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The state of a rank that tells the step and rank it is of in every word.
+struct State {
+  std::vector<std::int64_t> weights, moments;
+
+  explicit State(std::size_t size = 1000) : weights(size), moments(size / 2 + 3) {}
+  void set(std::int64_t value) {
+    std::ranges::fill(weights, value);
+    std::ranges::fill(moments, -value);
+  }
+  bool is(std::int64_t value) const {
+    return std::ranges::count(weights, value) == std::ssize(weights) && std::ranges::count(moments, -value) == std::ssize(moments);
+  }
+  std::vector<StateBlob> blobs() {
+    return {{"weights", std::as_writable_bytes(std::span(weights))}, {"moments", std::as_writable_bytes(std::span(moments))}};
+  }
+};
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& item : fs::directory_iterator(folder)) names.push_back(item.path().filename().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+void save(const Checkpoints& checkpoints, std::int64_t step, State& state) {
+  state.set(step);
+  checkpoints.save(step, state.blobs(), {{"step", step}}, [](const fs::path& folder) { write_file_atomically(folder / "adapter.txt", "a"); });
+}
+
+/// Whether the latest checkpoint, if any, is whole and of the step its name says; that step, or 0.
+std::int64_t checked_latest(const fs::path& output) {
+  const Checkpoints checkpoints(output, 2, {});
+  const auto step = checkpoints.latest();
+  if (!step) return 0;
+  State state;
+  checkpoints.load(*step, state.blobs());
+  CHECK(state.is(*step));
+  CHECK(checkpoints.facts(*step).at("step") == *step);
+  CHECK(read_file(output / fmt::format("checkpoint-{}", *step) / "adapter.txt") == "a");
+  return *step;
+}
+
+/// In a process of its own: saves one step after the other until it is killed.
+[[noreturn]] void save_for_ever(const fs::path& output) {
+  try {
+    const Checkpoints checkpoints(output, 2, {});
+    State state;
+    for (std::int64_t step = checkpoints.latest().value_or(0) + 1;; ++step) {
+      save(checkpoints, step, state);
+      if (step % 5 == 0) save(checkpoints, step, state);  // a step that is saved again
+    }
+  } catch (...) {
+    _exit(1);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint gives back the state, the facts and the exported files of its step") {
+  const test::ScratchFolder scratch;
+  const Checkpoints checkpoints(scratch.path() / "out", 0, {});
+  CHECK(!checkpoints.latest());
+  State state;
+  for (const std::int64_t step : {10, 9, 100}) save(checkpoints, step, state);
+  CHECK(checkpoints.latest() == 100);
+  checkpoints.load(9, state.blobs());
+  CHECK(state.is(9));
+  CHECK(checked_latest(scratch.path() / "out") == 100);
+  CHECK(names_in(scratch.path() / "out/checkpoint-9") == std::vector<std::string>{"adapter.txt", "rank-00000-of-00001.safetensors", "trainer_state.json"});
+}
+
+TEST_CASE("only the newest checkpoints are kept, and folders of other programs are not touched") {
+  const test::ScratchFolder scratch;
+  scratch.write("checkpoint-7/trainer_state.json", "{}");  // of the Hugging Face Trainer
+  scratch.write("checkpoint-x/notes.txt", "mine");
+  const Checkpoints checkpoints(scratch.path(), 2, {});
+  State state;
+  for (const std::int64_t step : {1, 2, 3}) save(checkpoints, step, state);
+  CHECK(names_in(scratch.path()) == std::vector<std::string>{"checkpoint-2", "checkpoint-3", "checkpoint-7", "checkpoint-x"});
+  CHECK(checkpoints.latest() == 3);
+}
+
+TEST_CASE("folders that a killed run left are removed and never taken for a checkpoint") {
+  const test::ScratchFolder scratch;
+  const Checkpoints checkpoints(scratch.path(), 2, {});
+  State state;
+  save(checkpoints, 4, state);
+  fs::copy(scratch.path() / "checkpoint-4", scratch.path() / "checkpoint-5.tmp");
+  CHECK(checkpoints.latest() == 4);
+  CHECK(names_in(scratch.path()) == std::vector<std::string>{"checkpoint-4"});
+}
+
+TEST_CASE("every rank saves and loads its own state") {
+  const test::ScratchFolder scratch;
+  constexpr std::int64_t kRanks = 3;
+  std::barrier barrier(kRanks);
+  std::vector<std::string> errors(kRanks);
+  const auto rank_loop = [&](std::int64_t rank) {
+    const Checkpoints checkpoints(scratch.path(), 1, {.rank = rank, .num_ranks = kRanks, .barrier = [&] { barrier.arrive_and_wait(); }});
+    State state;
+    for (const std::int64_t step : {1, 2}) {
+      state.set(10 * step + rank);
+      checkpoints.save(step, state.blobs(), {{"step", step}}, {});
+    }
+    state.set(0);
+    checkpoints.load(2, state.blobs());
+    if (!state.is(20 + rank)) errors[std::size_t(rank)] = "wrong state";
+  };
+  std::vector<std::jthread> threads;
+  for (std::int64_t rank = 0; rank < kRanks; ++rank) threads.emplace_back(rank_loop, rank);
+  threads.clear();
+  for (const std::string& error : errors) CHECK(error.empty());
+  State state;
+  const Checkpoints two(scratch.path(), 1, {.rank = 1, .num_ranks = 2, .barrier = {}});
+  check_mentions(error_text<InputError>([&] { two.load(2, state.blobs()); }), "no state of rank 1 of 2");
+}
+
+TEST_CASE("when one rank fails, all do, at once, and the older checkpoint stays the latest") {
+  const test::ScratchFolder scratch;
+  constexpr std::int64_t kRanks = 3;
+  for (const std::int64_t failing : {0, 1, 2}) {
+    std::barrier barrier(kRanks);
+    std::vector<std::string> errors(kRanks);
+    const auto rank_loop = [&](std::int64_t rank) {
+      const Checkpoints checkpoints(scratch.path(), 1, {.rank = rank, .num_ranks = kRanks, .barrier = [&] { barrier.arrive_and_wait(); }});
+      State state;
+      checkpoints.save(1, state.blobs(), {}, {});
+      errors[std::size_t(rank)] = error_text<EnvError>([&] {
+        checkpoints.save(2, state.blobs(), {}, [&](const fs::path&) { if (rank == failing) throw EnvError("the disk burns"); });
+      });
+    };
+    std::vector<std::jthread> threads;
+    for (std::int64_t rank = 0; rank < kRanks; ++rank) threads.emplace_back(rank_loop, rank);
+    threads.clear();
+    for (std::int64_t rank = 0; rank < kRanks; ++rank)
+      check_mentions(errors[std::size_t(rank)], rank == failing ? "the disk burns" : fmt::format("rank {} could not write its state", failing));
+    CHECK(names_in(scratch.path()) == std::vector<std::string>{"checkpoint-1"});
+  }
+}
+
+TEST_CASE("a full disk and a rename that fails leave the older checkpoints as they were, and nothing else") {
+  const test::ScratchFolder scratch;
+  const Checkpoints checkpoints(scratch.path(), 2, {});
+  State state;
+  save(checkpoints, 1, state);
+  {
+    const test::FailingDisk disk(4096);
+    const std::string error = error_text<EnvError>([&] { save(checkpoints, 2, state); });
+    for (const char* part : {"rank-00000-of-00001.safetensors", "it needs 12.", "are free there"}) check_mentions(error, part);  // 1503 x 8 bytes
+  }
+  scratch.write("checkpoint-3", "a file is in the way");
+  check_mentions(error_text<EnvError>([&] { save(checkpoints, 3, state); }), "checkpoint-3: the finished checkpoint cannot get its name: Not a directory");
+  CHECK(names_in(scratch.path()) == std::vector<std::string>{"checkpoint-1", "checkpoint-3"});
+  CHECK(checked_latest(scratch.path()) == 1);
+}
+
+TEST_CASE("a folder that cannot be made is told") {
+  const test::ScratchFolder scratch;
+  const auto file = scratch.write("file", "");
+  State state;
+  check_mentions(error_text<EnvError>([&] { save(Checkpoints(file / "out", 1, {}), 1, state); }), "Not a directory");
+}
+
+TEST_CASE("state that was damaged, or is of another plan, is refused with its name") {
+  const test::ScratchFolder scratch;
+  const Checkpoints checkpoints(scratch.path(), 2, {});
+  State state, smaller(10);
+  save(checkpoints, 1, state);
+  check_mentions(error_text<InputError>([&] { checkpoints.load(1, smaller.blobs()); }), "[8000], expected [80]");
+  auto renamed = state.blobs();
+  renamed[1].name = "other";
+  check_mentions(error_text<InputError>([&] { checkpoints.load(1, renamed); }), "no tensor 'other'");
+  check_mentions(error_text<InputError>([&] { checkpoints.load(1, {state.blobs()[0]}); }), "holds 2 pieces of state, this run has 1");
+  const auto file = scratch.path() / "checkpoint-1/rank-00000-of-00001.safetensors";
+  std::string bytes = read_file(file);
+  bytes[bytes.size() - 100] = char(bytes[bytes.size() - 100] ^ 1);
+  std::ofstream(file, std::ios::binary) << bytes;
+  check_mentions(error_text<InputError>([&] { checkpoints.load(1, state.blobs()); }), "'weights' is damaged: its checksum is wrong");
+  std::ofstream(file, std::ios::binary) << bytes.substr(0, bytes.size() / 2);
+  CHECK_THROWS_AS(checkpoints.load(1, state.blobs()), InputError);
+  std::ofstream(scratch.path() / "checkpoint-1/trainer_state.json") << "{";
+  CHECK_THROWS_AS(checkpoints.facts(1), InputError);
+}
+
+TEST_CASE("kill -9 at 50 random moments leaves only whole checkpoints, and none is lost") {
+  const test::ScratchFolder scratch;
+  std::mt19937_64 random(20261122);
+  std::int64_t latest = 0;
+  int num_interrupted = 0;
+  for (int i = 0; i < 50; ++i) {
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) save_for_ever(scratch.path());
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 30'000));
+    kill(child, SIGKILL);
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFSIGNALED(status));
+    for (const std::string& name : names_in(scratch.path())) num_interrupted += name.ends_with(".tmp");
+    const std::int64_t now = checked_latest(scratch.path());
+    CAPTURE(i);
+    CHECK(now >= latest);
+    latest = now;
+  }
+  CHECK(num_interrupted > 0);  // else the moments were never within a save
+  CHECK(latest > 0);
+  MESSAGE("saved " << latest << " checkpoints, " << num_interrupted << " kills within one");
+}
+
+TEST_CASE("a checksum sees any changed bit, swapped words and another length") {
+  std::vector<std::uint64_t> words(40);
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = i * 0x0123456789abcdefU;
+  const auto sum = [&](std::size_t bytes) { return checksum(std::as_bytes(std::span(words)).first(bytes)); };
+  const std::uint64_t whole = sum(320);
+  for (std::size_t bit = 0; bit < 320 * 8; ++bit) {
+    words[bit / 64] ^= std::uint64_t(1) << (bit % 64);
+    CHECK(sum(320) != whole);
+    words[bit / 64] ^= std::uint64_t(1) << (bit % 64);
+  }
+  for (const std::size_t other : {1, 4, 5}) {  // also of two lanes, and of one
+    std::swap(words[0], words[other]);
+    CHECK(sum(320) != whole);
+    std::swap(words[0], words[other]);
+  }
+  words[0] ^= std::uint64_t(1) << 63, words[4] ^= std::uint64_t(1) << 63;  // two signs in one lane
+  CHECK(sum(320) != whole);
+  for (std::size_t bytes = 0; bytes < 320; ++bytes) CHECK(sum(bytes) != sum(bytes + 1));
+}
