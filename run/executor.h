@@ -98,6 +98,8 @@ class Executor {
   void clear_padding(const UnitView& view, Bytes size, Stream& on);
   void finish_gradients(Scalars& scalars);
   void start_record();
+  std::vector<std::byte> whole_array(std::uint16_t unit) const;
+  std::int64_t stage_of(std::uint16_t unit) const;
   Stream& stream(StreamId id) { return *streams_[std::size_t(id)]; }
 
   const NativeJob& job_;

@@ -1,0 +1,77 @@
+#include "run/saved_model.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "base/files.h"
+#include "base/json_file.h"
+#include "base/names.h"
+#include "models/catalogue.h"
+#include "run/files/adapter_files.h"
+#include "run/files/tensor_files.h"
+
+namespace gpuplan {
+namespace {
+
+using Trained = Executor::TrainedTensor;
+
+std::vector<std::int64_t> shape_of(const NativeJob& job, const Trained& t) {
+  if (t.placed.use != WeightUse::Tensor) return {t.placed.rows, t.placed.cols};
+  return job.weights_of(t.unit)[t.placed.tensor].shape;
+}
+
+std::string module_of(const NativeJob& job, const Trained& t) {
+  const std::string name = job.tensor_name(t.unit, t.placed.tensor);
+  return name.substr(0, name.rfind(".weight"));
+}
+
+std::vector<TensorToWrite> tensors_of(const NativeJob& job, const std::vector<Trained>& trained) {
+  std::vector<TensorToWrite> out;
+  for (const Trained& t : trained) {
+    const std::string name = t.placed.use == WeightUse::Tensor ? job.tensor_name(t.unit, t.placed.tensor)
+                                                               : lora_key(module_of(job, t), t.placed.use == WeightUse::LowRankA);
+    out.push_back({name, t.placed.dtype, shape_of(job, t),
+                   [&t](std::span<std::byte> to) { std::memcpy(to.data(), t.data.data(), to.size()); }});
+  }
+  return out;
+}
+
+AdapterConfig config_of(const NativeJob& job, const std::vector<Trained>& trained) {
+  std::set<std::string> targets;
+  for (const Trained& t : trained) {
+    const auto parts = split(module_of(job, t), '.');
+    targets.insert(parts.back());
+  }
+  const LoraSpec& lora = job.recipe().lora;
+  return {.base_model = job.model.spec.id, .rank = lora.rank, .alpha = lora.alpha, .dropout = lora.dropout,
+          .target_modules = {targets.begin(), targets.end()}, .modules_to_save = {}};
+}
+
+/// What makes the folder a model beside its weights: as it was, or as transformers would write it.
+void copy_companions(const NativeJob& job, const std::filesystem::path& from, const std::filesystem::path& to) {
+  constexpr std::array kFiles{"config.json", "generation_config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
+                              "special_tokens_map.json"};
+  std::error_code ignored;
+  for (const char* file : kFiles)
+    if (std::filesystem::exists(from / file, ignored))
+      std::filesystem::copy_file(from / file, to / file, std::filesystem::copy_options::overwrite_existing, ignored);
+  if (!std::filesystem::exists(to / "config.json", ignored)) write_file_atomically(to / "config.json", json_text(to_hf_config(job.model.spec)));
+}
+
+}  // namespace
+
+void save_model(const Executor& executor, const RankPlace& place, const std::filesystem::path& model_folder, const std::filesystem::path& to) {
+  const std::vector<Trained> trained = executor.gather_trained();
+  if (place.rank != 0) return;
+  const NativeJob& job = executor.job();
+  std::filesystem::create_directories(to);
+  if (!job.recipe().is_adapter()) {
+    copy_companions(job, model_folder, to);
+    return write_tensors(to, "model", tensors_of(job, trained));
+  }
+  write_adapter_config(to, config_of(job, trained));
+  write_tensors(to, "adapter_model", tensors_of(job, trained));
+}
+
+}  // namespace gpuplan

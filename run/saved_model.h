@@ -1,0 +1,14 @@
+// What training leaves: a PEFT adapter, or the full model in safetensors.
+#pragma once
+
+#include <filesystem>
+
+#include "run/executor.h"
+
+namespace gpuplan {
+
+/// Adapters: adapter_config.json and adapter_model.safetensors. Full: model.safetensors (in shards when large), config.json and the
+/// tokenizer's files copied from `model_folder`. Collective; rank 0 writes.
+void save_model(const Executor& executor, const RankPlace& place, const std::filesystem::path& model_folder, const std::filesystem::path& to);
+
+}  // namespace gpuplan

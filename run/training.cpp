@@ -1,0 +1,176 @@
+#include "run/training.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/json_file.h"
+#include "device/uniform.h"
+#include "run/files/adapter_files.h"
+#include "run/files/checkpoints.h"
+#include "run/saved_model.h"
+
+namespace gpuplan {
+namespace {
+
+/// Tokens that mean nothing, for runs that only measure: the same for the same seed.
+class RandomExamples final : public Examples {
+ public:
+  RandomExamples(std::uint64_t seed, std::int64_t vocab_size) : seed_(seed), vocab_size_(vocab_size) {}
+  std::int64_t size() const override { return 1 << 20; }
+  void read(std::int64_t index, std::span<std::int32_t> ids, std::span<std::int32_t> labels) const override {
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      ids[i] = std::int32_t(random_bits(seed_ ^ std::uint64_t(index) << 20, i) % std::uint64_t(vocab_size_));
+    for (std::size_t i = 0; i < ids.size(); ++i) labels[i] = i + 1 < ids.size() ? ids[i + 1] : kIgnoredLabel;
+  }
+  std::string describe() const override { return "random tokens"; }
+
+ private:
+  std::uint64_t seed_;
+  std::int64_t vocab_size_;
+};
+
+std::unique_ptr<WeightSource> source_of(const NativeJob& job, const TrainingOptions& o) {
+  auto source = random_weights(o.seed);
+  if (!o.is_random) source = file_weights(std::make_shared<TensorFiles>(o.model_folder), std::move(source));
+  if (!o.adapter) return source;
+  GPUPLAN_CHECK(job.recipe().is_adapter(), "an adapter is given for full fine-tuning");
+  return adapter_weights(std::make_shared<TensorFiles>(*o.adapter / "adapter_model.safetensors"), std::move(source));
+}
+
+class Run {
+ public:
+  Run(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world, const TrainingOptions& options, const TrainingHooks& hooks)
+      : job_(job), place_(place), o_(options), hooks_(hooks), executor_(job, place, device, world) {
+    examples_ = o_.data ? open_examples(*o_.data) : std::make_unique<RandomExamples>(o_.seed, job.model.spec.vocab_size);
+    order_ = {.num_examples = examples_->size(), .seed = o_.seed, .shuffles = o_.shuffles};
+    out_.total_steps = o_.max_steps > 0 ? o_.max_steps : steps_of_epochs();
+    rate_ = {.peak = o_.learning_rate, .schedule = o_.schedule, .warmup_steps = o_.warmup_steps, .total_steps = out_.total_steps};
+  }
+
+  TrainingOutcome run() {
+    executor_.load(*source_of(job_, o_));
+    open_checkpoints();
+    out_.last_step = out_.first_step - 1;
+    std::optional<MetricsFile> metrics;
+    if (place_.rank == 0 && !o_.metrics.empty()) metrics.emplace(o_.metrics, out_.first_step);
+    for (std::int64_t step = out_.first_step; step <= out_.total_steps && !out_.was_stopped; ++step) {
+      if (hooks_.on_alive) hooks_.on_alive(step);
+      executor_.record_times(o_.records_last_step && step == out_.total_steps);
+      const StepMetrics m = one(step);
+      out_.steps.push_back(m);
+      out_.last_step = step;
+      if (metrics) metrics->add(m);
+      if (place_.rank == 0 && hooks_.on_step) hooks_.on_step(m, out_.total_steps);
+      out_.was_stopped = is_asked_to_stop();
+      const bool is_due = o_.save_every > 0 && step % o_.save_every == 0 && step < out_.total_steps;
+      if (is_due || (out_.was_stopped && step < out_.total_steps)) save(step);
+    }
+    if (o_.records_last_step && out_.last_step == out_.total_steps) out_.timeline = executor_.times();
+    if (!out_.was_stopped && !o_.output.empty()) {
+      save_model(executor_, place_, o_.model_folder, o_.output);
+      executor_.groups().barrier();
+    }
+    out_.persistent = executor_.memory().persistent_bytes();
+    out_.peak = out_.persistent + executor_.memory().arena_bytes();
+    return std::move(out_);
+  }
+
+ private:
+  std::int64_t global_batch() const { return job_.strategy.mesh.data_parallel() * job_.recipe().grad_accum * job_.recipe().micro_batch; }
+
+  std::int64_t steps_of_epochs() const {
+    const double examples = o_.epochs * double(examples_->size());
+    const auto steps = std::int64_t(std::floor(examples / double(global_batch())));
+    if (steps > 0) return steps;
+    throw InputError("--data", fmt::format("{} has {} examples, and a step takes {}", o_.data ? o_.data->file.string() : "it", examples_->size(), global_batch()),
+                     "fewer sequences per step, shorter ones (--seq-len), more --epochs, or --max-steps");
+  }
+
+  /// Step k takes consecutive places of the order; each data rank its contiguous part of them.
+  std::vector<MicroBatch> batches_of(std::int64_t step) const {
+    const std::int64_t per_rank = global_batch() / job_.strategy.mesh.data_parallel(), seq = job_.recipe().seq_len;
+    std::int64_t position = (step - 1) * global_batch() + place_.data_rank(job_.strategy.mesh) * per_rank;
+    std::vector<MicroBatch> out(std::size_t(job_.recipe().grad_accum));
+    for (MicroBatch& b : out) {
+      b.ids.resize(std::size_t(job_.recipe().tokens()));
+      b.labels.resize(b.ids.size());
+      for (std::int64_t s = 0; s < job_.recipe().micro_batch; ++s)
+        examples_->read(order_.example_at(position++), std::span(b.ids).subspan(std::size_t(s * seq), std::size_t(seq)),
+                        std::span(b.labels).subspan(std::size_t(s * seq), std::size_t(seq)));
+    }
+    return out;
+  }
+
+  StepMetrics one(std::int64_t step) {
+    const auto begin = std::chrono::steady_clock::now();
+    const double lr = rate_.at(step - 1);
+    const StepResult r = executor_.step(step, batches_of(step), lr, o_.optimizer);
+    const Seconds duration{std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
+    const double tokens = double(global_batch() * job_.recipe().seq_len);
+    return {.step = step, .loss = r.loss, .grad_norm = r.grad_norm, .lr = lr, .tokens_per_second = tokens / duration.value, .duration = duration,
+            .memory = executor_.memory().persistent_bytes() + executor_.memory().arena_bytes()};
+  }
+
+  /// Any rank's signal stops all after the same step.
+  bool is_asked_to_stop() {
+    if (!hooks_.stop) return false;
+    const auto asked = executor_.groups().gather(hooks_.stop->load() ? 1 : 0, executor_.control());
+    return std::any_of(asked.begin(), asked.end(), [](double a) { return a > 0; });
+  }
+
+  // --- checkpoints
+
+  /// What a checkpoint must agree with to go on exactly.
+  nlohmann::json identity() const {
+    return {{"model", job_.model.spec.id}, {"strategy", job_.strategy.name}, {"num_ranks", job_.strategy.mesh.world()}, {"method", int(job_.recipe().method)},
+            {"seq_len", job_.recipe().seq_len}, {"micro_batch", job_.recipe().micro_batch}, {"grad_accum", job_.recipe().grad_accum},
+            {"optimizer", job_.recipe().optimizer}, {"precision", int(job_.recipe().precision)}, {"seed", o_.seed}, {"shuffles", o_.shuffles},
+            {"rank", job_.recipe().is_adapter() ? job_.recipe().lora.rank : 0}, {"examples", order_.num_examples}};
+  }
+
+  void open_checkpoints() {
+    if (o_.output.empty()) return;
+    const auto barrier = [this] { executor_.groups().barrier(); };
+    checkpoints_.emplace(o_.output, o_.keep, CheckpointRank{place_.rank, job_.strategy.mesh.world(), job_.strategy.mesh.world() > 1 ? barrier : std::function<void()>{}});
+    const auto latest = checkpoints_->latest();
+    if (!o_.resumes || !latest) return;
+    const nlohmann::json facts = checkpoints_->facts(*latest);
+    for (const auto& [key, value] : identity().items())
+      if (!facts.contains("run") || facts["run"].value(key, nlohmann::json()) != value)
+        throw InputError("--resume", fmt::format("checkpoint-{} was written with another {}", *latest, key),
+                         "give the same model, data, recipe and ranks, or another --output");
+    checkpoints_->load(*latest, executor_.state());
+    out_.first_step = *latest + 1;
+    out_.notes.push_back(fmt::format("resumed from checkpoint-{}", *latest));
+  }
+
+  void save(std::int64_t step) {
+    if (!checkpoints_) return;
+    checkpoints_->save(step, executor_.state(), {{"global_step", step}, {"max_steps", out_.total_steps}, {"run", identity()}},
+                       [this](const std::filesystem::path& folder) { save_model(executor_, place_, o_.model_folder, folder); });
+  }
+
+  const NativeJob& job_;
+  RankPlace place_;
+  const TrainingOptions& o_;
+  const TrainingHooks& hooks_;
+  Executor executor_;
+  std::unique_ptr<Examples> examples_;
+  SampleOrder order_;
+  LearningRate rate_;
+  std::optional<Checkpoints> checkpoints_;
+  TrainingOutcome out_;
+};
+
+}  // namespace
+
+TrainingOutcome train(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world, const TrainingOptions& options,
+                      const TrainingHooks& hooks) {
+  return Run(job, place, device, world, options, hooks).run();
+}
+
+}  // namespace gpuplan

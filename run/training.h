@@ -1,0 +1,58 @@
+// A training run as one rank lives it: data, steps, metrics, checkpoints, the saved adapter or model.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "run/data/examples.h"
+#include "run/executor.h"
+#include "run/metrics.h"
+#include "run/schedule.h"
+
+namespace gpuplan {
+
+struct TrainingOptions {
+  std::filesystem::path model_folder;             // config.json and safetensors
+  bool is_random = false;                         // --init random
+  std::optional<std::filesystem::path> adapter;   // a PEFT adapter to go on from
+  std::optional<DataOptions> data;                // none: random tokens, to measure
+  std::filesystem::path output;                   // empty: nothing is saved
+  std::int64_t save_every = 0, keep = 0;          // steps; checkpoints
+  bool resumes = false;
+  std::filesystem::path metrics;                  // empty: none
+  OptimizerSettings optimizer;
+  double learning_rate = 2e-4;
+  LrSchedule schedule = LrSchedule::Constant;
+  std::int64_t warmup_steps = 0;
+  std::int64_t max_steps = 0;                     // 0: `epochs` of the data
+  double epochs = 1;
+  bool shuffles = true;
+  std::uint64_t seed = 0;
+  bool records_last_step = false;                 // its timeline, for --trace and the report
+};
+
+struct TrainingOutcome {
+  std::int64_t first_step = 1, last_step = 0, total_steps = 0;
+  bool was_stopped = false;                       // by a signal, after saving
+  std::vector<StepMetrics> steps;                 // of this run
+  Bytes persistent, peak;                         // of this rank's device memory, as allocated
+  std::vector<TaskTime> timeline;                 // of the last step
+  std::vector<std::string> notes;                 // what was read and written, for people
+};
+
+struct TrainingHooks {
+  std::function<void(const StepMetrics&, std::int64_t total_steps)> on_step;  // rank 0
+  std::function<void(std::int64_t step)> on_alive;                            // every rank, before each step
+  const std::atomic<bool>* stop = nullptr;                                    // asked to save and end
+};
+
+/// Runs to the end. Collective; throws InputError and EnvError, as the parts do.
+TrainingOutcome train(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world, const TrainingOptions& options,
+                      const TrainingHooks& hooks);
+
+}  // namespace gpuplan
