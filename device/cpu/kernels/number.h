@@ -16,9 +16,9 @@ struct F16 { std::uint16_t bits; };
 struct F8 { std::uint8_t bits; };
 
 GPUPLAN_INLINE float load(float x) { return x; }
-GPUPLAN_INLINE float load(Bf16 x) { return bf16_to_float(x.bits); }
-GPUPLAN_INLINE float load(F16 x) { return f16_to_float(x.bits); }
-GPUPLAN_INLINE float load(F8 x) { return f8e4m3_to_float(x.bits); }
+GPUPLAN_INLINE float load(const Bf16& x) { return bf16_to_float(x.bits); }
+GPUPLAN_INLINE float load(const F16& x) { return f16_to_float(x.bits); }
+GPUPLAN_INLINE float load(const F8& x) { return f8e4m3_to_float(x.bits); }
 GPUPLAN_INLINE void store(float& to, float x) { to = x; }
 GPUPLAN_INLINE void store(Bf16& to, float x) { to.bits = float_to_bf16(x); }
 GPUPLAN_INLINE void store(F16& to, float x) { to.bits = float_to_f16(x); }
