@@ -82,12 +82,15 @@ class Loader {
     const PlacedTensor& t = layout.frozen[index];
     std::vector<float> values(std::size_t(t.elements()));
     source_.read(part_of(unit, t, 0, t.elements()), values.data(), Dtype::F32);
-    const Nf4Weights q = nf4_quantise(values, job_.recipe().quant.double_quant);
+    const Nf4Weights q = nf4_quantise(values);
     const std::int64_t begin = std::max(w.begin, t.begin), end = std::min(w.end, t.begin + std::int64_t(q.codes.size()));
     if (begin < end) std::memcpy(flat + begin - w.begin, q.codes.data() + (begin - t.begin), std::size_t(end - begin));
-    std::memcpy(staging_.data() + t.scales, q.absmax_scales.data(), q.absmax_scales.size() * sizeof(float));
-    if (!q.absmax_codes.empty()) std::memcpy(staging_.data() + t.scale_codes, q.absmax_codes.data(), q.absmax_codes.size());
-    offsets_[unit][index] = q.absmax_offset;
+    const auto put = [&](std::int64_t at, const auto& list) { std::memcpy(staging_.data() + at, list.data(), list.size() * sizeof(list[0])); };
+    if (!job_.recipe().quant.double_quant) return put(t.scales, q.absmax);
+    const Nf4Absmax nested = nf4_quantise_absmax(q.absmax);
+    put(t.scales, nested.scales);
+    put(t.scale_codes, nested.codes);
+    offsets_[unit][index] = nested.offset;
   }
 
   /// Two sums, then cosines and sines [seq, rotary / 2].
