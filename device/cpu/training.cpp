@@ -88,11 +88,12 @@ class CpuTraining final : public TrainingKernels {
   void adamw_step(const AdamWRange& range, const AdamW& with, float gradient_scale, Stream& stream) override {
     enqueue(stream, kernels_.adamw_range, range, gpuplan::adamw_step(with), gradient_scale);
   }
-  void adamw8_step(const AdamW8Range&, const AdamW&, float, Stream&) override {
-    throw EnvError("adamw8_step is not there yet");
+  void adamw8_step(const AdamW8Range& range, const AdamW& with, float gradient_scale, Stream& stream) override {
+    enqueue(stream, kernels_.adamw8_range, range, gpuplan::adamw_step(with), gradient_scale);
   }
-  void nf4_expand(Numbers, const std::uint8_t*, const std::uint8_t*, const float*, float, std::int64_t, Stream&) override {
-    throw EnvError("nf4_expand is not there yet");
+  void nf4_expand(Numbers out, const std::uint8_t* codes, const std::uint8_t* absmax_codes, const float* absmax_scales,
+                  float absmax_offset, std::int64_t count, Stream& stream) override {
+    enqueue(stream, kernels_.nf4_expand, out, codes, absmax_codes, absmax_scales, absmax_offset, count);
   }
 
  private:

@@ -29,6 +29,9 @@ struct CpuTrainingKernels {
   void (*add_squares)(double* sum, ConstNumbers x, std::int64_t count);
   void (*add_sum)(double* sum, const float* x, std::int64_t count);
   void (*adamw_range)(const AdamWRange& range, const AdamWStep& step, float gradient_scale);
+  void (*adamw8_range)(const AdamW8Range& range, const AdamWStep& step, float gradient_scale);
+  void (*nf4_expand)(Numbers out, const std::uint8_t* codes, const std::uint8_t* absmax_codes, const float* absmax_scales,
+                     float absmax_offset, std::int64_t count);
 };
 
 const CpuTrainingKernels& cpu_training_kernels();

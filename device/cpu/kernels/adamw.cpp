@@ -1,6 +1,5 @@
 // AdamW on weights and states of the types that they are kept in.
-#include <cmath>
-
+#include "device/cpu/kernels/adamw.h"
 #include "device/cpu/kernels/list.h"
 #include "device/cpu/kernels/typed.h"
 
@@ -8,16 +7,14 @@ namespace gpuplan::GPUPLAN_CPU_VARIANT {
 namespace {
 
 template <class W, class G, class S>
-GPUPLAN_INLINE void step_all(W* weight, const G* gradient, S* m, S* v, std::int64_t count, const AdamWStep& step, float gradient_scale) {
-  const auto [beta1, beta2, epsilon, decay, rate, root] = step;
+GPUPLAN_INLINE void step_all(W* weight, const G* gradient, S* m, S* v, std::int64_t count, const AdamWStep& settings, float gradient_scale) {
+  const AdamWStep step = settings;  // a copy that no store can change
 #pragma omp parallel for simd schedule(static) if (count > kAlone)
   for (std::int64_t i = 0; i < count; ++i) {
-    const float d = load(gradient[i]) * gradient_scale;
-    const float mean = beta1 * load(m[i]) + (1.0F - beta1) * d;
-    const float square = beta2 * load(v[i]) + (1.0F - beta2) * d * d;
+    float mean = load(m[i]), square = load(v[i]);
+    store(weight[i], stepped(load(weight[i]), load(gradient[i]) * gradient_scale, mean, square, step));
     store(m[i], mean);
     store(v[i], square);
-    store(weight[i], load(weight[i]) * decay - rate * mean / (sqrtf(square) * root + epsilon));
   }
 }
 

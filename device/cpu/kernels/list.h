@@ -41,5 +41,7 @@ KernelOf<&CpuTrainingKernels::swiglu_backward> swiglu_backward;
 KernelOf<&CpuTrainingKernels::add_squares> add_squares;
 KernelOf<&CpuTrainingKernels::add_sum> add_sum;
 KernelOf<&CpuTrainingKernels::adamw_range> adamw_range;
+KernelOf<&CpuTrainingKernels::adamw8_range> adamw8_range;
+KernelOf<&CpuTrainingKernels::nf4_expand> nf4_expand;
 
 }  // namespace gpuplan::GPUPLAN_CPU_VARIANT

@@ -2,7 +2,8 @@
 #include "device/nf4.h"
 
 #include "device/cpu/kernels/list.h"
-#include "device/cpu/kernels/number.h"
+#include "device/cpu/kernels/typed.h"
+#include "device/dynamic_map.h"
 
 namespace gpuplan::GPUPLAN_CPU_VARIANT {
 namespace {
@@ -20,6 +21,7 @@ constexpr Pairs make_pairs() {
   return pairs;
 }
 constexpr Pairs kPairs = make_pairs();
+constexpr DynamicMap kSignedMap = dynamic_map(true);
 
 template <class T>
 GPUPLAN_INLINE void dequantise_block(T* out, const std::uint8_t* codes, float absmax, std::int64_t count) {
@@ -31,21 +33,36 @@ GPUPLAN_INLINE void dequantise_block(T* out, const std::uint8_t* codes, float ab
   for (std::int64_t i = 0; i < count; ++i) store(out[i], levels[i] * absmax);
 }
 
+/// absmax(b) is that of block b.
+template <class T, class F>
+GPUPLAN_INLINE void dequantise(T* values, const std::uint8_t* codes, std::int64_t count, F absmax) {
+  const std::int64_t blocks = ceil_div(count, kNf4Block);
+#pragma omp parallel for schedule(static) if (count > kAlone)
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    const std::int64_t begin = b * kNf4Block, left = count - begin;
+    if (left >= kNf4Block)  // the usual case, with a length the compiler knows
+      dequantise_block(values + begin, codes + begin / 2, absmax(b), kNf4Block);
+    else
+      dequantise_block(values + begin, codes + begin / 2, absmax(b), left);
+  }
+}
+
 }  // namespace
 
 void nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax, std::int64_t count) {
-  const std::int64_t blocks = ceil_div(count, kNf4Block);
   with_type(dtype, [=](auto type) {
-    auto* const values = static_cast<decltype(type)*>(out);
-#pragma omp parallel for schedule(static) if (count > kAlone)
-    for (std::int64_t b = 0; b < blocks; ++b) {
-      const std::int64_t begin = b * kNf4Block, left = count - begin;
-      if (left >= kNf4Block)  // the usual case, with a length the compiler knows
-        dequantise_block(values + begin, codes + begin / 2, absmax[b], kNf4Block);
-      else
-        dequantise_block(values + begin, codes + begin / 2, absmax[b], left);
-    }
+    dequantise(static_cast<decltype(type)*>(out), codes, count, [=](std::int64_t b) { return absmax[b]; });
   });
+}
+
+void nf4_expand(Numbers out, const std::uint8_t* codes, const std::uint8_t* absmax_codes, const float* absmax_scales, float absmax_offset,
+                std::int64_t count) {
+  if (!absmax_codes) return nf4_dequantise(out.data, out.dtype, codes, absmax_scales, count);
+  typed([=](auto* values) {
+    dequantise(values, codes, count, [=](std::int64_t b) {
+      return absmax_offset + kSignedMap.levels[absmax_codes[b]] * absmax_scales[b / kDynamicBlock];
+    });
+  }, out);
 }
 
 }  // namespace gpuplan::GPUPLAN_CPU_VARIANT

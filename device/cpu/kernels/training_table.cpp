@@ -17,6 +17,8 @@ const CpuTrainingKernels kTrainingKernels{.add = add,
                                           .swiglu_backward = swiglu_backward,
                                           .add_squares = add_squares,
                                           .add_sum = add_sum,
-                                          .adamw_range = adamw_range};
+                                          .adamw_range = adamw_range,
+                                          .adamw8_range = adamw8_range,
+                                          .nf4_expand = nf4_expand};
 
 }  // namespace gpuplan::GPUPLAN_CPU_VARIANT

@@ -1,0 +1,105 @@
+// AdamW with states of 8 bits, a block of 256 parameters at a time.
+#include <bit>
+#include <cmath>
+
+#include "device/cpu/kernels/adamw.h"
+#include "device/cpu/kernels/list.h"
+#include "device/cpu/kernels/typed.h"
+#include "device/dynamic_map.h"
+
+namespace gpuplan::GPUPLAN_CPU_VARIANT {
+namespace {
+
+constexpr DynamicMap kSignedMap = dynamic_map(true), kUnsignedMap = dynamic_map(false);
+
+/// The code of numbers in [-1, 1] by their first bits: sign, exponent down to 2^-23 and 7 bits of fraction. Levels are further apart than
+/// two numbers that share these, so at most one middle lies between them.
+struct CodeTable {
+  static constexpr std::uint32_t kShift = 16, kFirst = 104U << 7, kBins = 23 * 128 + 1;  // 2^-23 to 1; what is smaller is as 2^-23
+  std::uint8_t lowest[2][kBins];  // of the numbers in a bin, without and with a sign
+
+  GPUPLAN_INLINE std::uint8_t lowest_of(float x) const {
+    const auto bits = std::bit_cast<std::uint32_t>(x);
+    const std::int32_t bin = std::int32_t((bits & 0x7fffffffU) >> kShift) - std::int32_t(kFirst);
+    const std::int32_t known = bin < 0 ? 0 : bin < std::int32_t(kBins) ? bin : std::int32_t(kBins) - 1;  // a NaN is the last
+    return lowest[bits >> 31][known];
+  }
+};
+
+/// The code of x, looked for from a code near it.
+constexpr int code_from(int code, const DynamicMap& map, float x) {
+  while (x > map.middles[code]) ++code;
+  while (code > 0 && x <= map.middles[code - 1]) --code;
+  return code;
+}
+
+constexpr CodeTable code_table(const DynamicMap& map) {
+  CodeTable table{};
+  int above = code_from(0, map, 0), below = above;
+  for (std::uint32_t bin = 0; bin < CodeTable::kBins; ++bin) {
+    const std::uint32_t first = (CodeTable::kFirst + bin) << CodeTable::kShift, next = first + (1U << CodeTable::kShift);
+    const float least = bin == 0 ? 0.0F : std::bit_cast<float>(first), most = std::bit_cast<float>(next - 1);
+    above = code_from(above, map, least);
+    below = code_from(below, map, -most);
+    table.lowest[0][bin] = std::uint8_t(above);
+    table.lowest[1][bin] = std::uint8_t(below);
+    if (code_from(above, map, most) > above + 1 || code_from(below, map, -least) > below + 1) throw "two middles in a bin";
+  }
+  return table;
+}
+
+constexpr CodeTable kSignedCodes = code_table(kSignedMap), kUnsignedCodes = code_table(kUnsignedMap);
+
+/// Element by element: gathers cost several times as much where processors are mended against Downfall (CVE-2022-40982).
+GPUPLAN_INLINE std::int64_t without_gather(std::int64_t i) {
+  asm("" : "+r"(i));
+  return i;
+}
+
+GPUPLAN_INLINE void decode(float* values, const std::uint8_t* codes, const DynamicMap& map, float absmax, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) values[i] = map.levels[codes[without_gather(i)]] * absmax;
+}
+
+/// Returns the new absmax.
+GPUPLAN_INLINE float encode(std::uint8_t* codes, const float* values, const DynamicMap& map, const CodeTable& table, std::int64_t count) {
+  float absmax = 0;
+#pragma omp simd reduction(max : absmax)
+  for (std::int64_t i = 0; i < count; ++i) absmax = fabsf(values[i]) > absmax ? fabsf(values[i]) : absmax;
+  const float factor = absmax > 0 ? 1.0F / absmax : 0.0F;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float x = values[without_gather(i)] * factor;
+    const std::uint8_t lowest = table.lowest_of(x);
+    codes[i] = std::uint8_t(lowest + (x > map.middles[lowest]));
+  }
+  return absmax;
+}
+
+/// One block, whose states are fp32 meanwhile.
+template <class W, class G>
+GPUPLAN_INLINE void step_block(W* weight, const G* gradient, const AdamW8Range& range, std::int64_t b, std::int64_t count,
+                               const AdamWStep& step, float gradient_scale) {
+  float m[kDynamicBlock], v[kDynamicBlock];
+  const std::int64_t begin = b * kDynamicBlock;
+  decode(m, range.m + begin, kSignedMap, range.m_absmax[b], count);
+  decode(v, range.v + begin, kUnsignedMap, range.v_absmax[b], count);
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i)
+    store(weight[begin + i], stepped(load(weight[begin + i]), load(gradient[begin + i]) * gradient_scale, m[i], v[i], step));
+  range.m_absmax[b] = encode(range.m + begin, m, kSignedMap, kSignedCodes, count);
+  range.v_absmax[b] = encode(range.v + begin, v, kUnsignedMap, kUnsignedCodes, count);
+}
+
+}  // namespace
+
+void adamw8_range(const AdamW8Range& range, const AdamWStep& step, float gradient_scale) {
+  const std::int64_t blocks = ceil_div(range.count, kDynamicBlock);
+  typed([=](auto* weight, auto* gradient) {
+#pragma omp parallel for schedule(static) if (range.count > kAlone)
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      const std::int64_t left = range.count - b * kDynamicBlock;
+      step_block(weight, gradient, range, b, left < kDynamicBlock ? left : kDynamicBlock, step, gradient_scale);
+    }
+  }, range.weight, range.gradient);
+}
+
+}  // namespace gpuplan::GPUPLAN_CPU_VARIANT
