@@ -4,6 +4,7 @@
 #include <iosfwd>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/render/screen.h"
 
@@ -20,6 +21,7 @@ struct Console {
   std::ostream& err;
   Screen screen;
   std::string command_line;  // as it was typed
+  std::vector<std::string> arguments;
 
   /// Writes text to `out`, in ASCII where the screen has nothing else.
   void print(std::string_view text);

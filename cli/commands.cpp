@@ -6,7 +6,7 @@
 namespace gpuplan {
 
 std::span<const Command> commands() {
-  static const std::array kCommands{kEstimate, kSimulate, kCalibrate, kProfiles, kValidate, kTopology, kModels, kGpus, kCompletion};
+  static const std::array kCommands{kEstimate, kSimulate, kRun, kCalibrate, kProfiles, kValidate, kTopology, kModels, kGpus, kCompletion};
   return kCommands;
 }
 

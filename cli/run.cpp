@@ -62,7 +62,7 @@ int run_and_catch(const std::vector<std::string>& args, Console& console) {
 
 int run(const std::vector<std::string>& args, std::ostream& out, std::ostream& err, const Screen& screen,
         std::istream& in) {
-  Console console{in, out, err, screen, "gpuplan"};
+  Console console{in, out, err, screen, "gpuplan", args};
   for (const std::string& arg : args) console.command_line += " " + arg;
   try {
     return run_and_catch(args, console);

@@ -1,0 +1,188 @@
+// gpuplan run: executes the plan for real, and says how far the prediction was off.
+#include <atomic>
+#include <chrono>
+#include <csignal>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json_file.h"
+#include "base/names.h"
+#include "base/processor.h"
+#include "base/unit_text.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/estimate_answer.h"
+#include "cli/plan_flags.h"
+#include "cli/render/run_text.h"
+#include "run/launch.h"
+#include "run/run_report.h"
+#include "run/supervise.h"
+#include "run/training.h"
+
+namespace gpuplan {
+namespace {
+
+void setup(CLI::App& app) {
+  add_plan_flags(app);
+  const char* const kTraining = "Training";
+  add_flag(app, "--demo", "", "fine-tune the small model that comes with gpuplan", kTraining);
+  add_flag(app, "--data", "FILE", "tokens (.bin, .npy), JSON lines with input_ids or text. Default: random tokens, to measure", kTraining);
+  add_flag(app, "--token-dtype", "uint16|uint32", "of a .bin without header. Default by the vocabulary", kTraining);
+  add_flag(app, "--init", "random", "random weights instead of the model's files", kTraining);
+  add_flag(app, "--adapter", "DIR", "go on from this PEFT adapter", kTraining);
+  add_flag(app, "--max-steps", "N", "optimizer steps. Default: --epochs of the data, 10 without data", kTraining);
+  add_flag(app, "--lr", "RATE", "highest learning rate. Default 2e-4 for adapters, 2e-5 for full", kTraining);
+  add_flag(app, "--schedule", "constant|linear|cosine", "after the warm-up. Default linear", kTraining);
+  add_flag(app, "--warmup", "N", "steps. Default 0", kTraining);
+  add_flag(app, "--weight-decay", "W", "AdamW's; never of norms and biases. Default 0", kTraining);
+  add_flag(app, "--clip", "NORM", "largest global gradient norm, 0: none. Default 1", kTraining);
+  add_flag(app, "--seed", "S", "of order and random weights. Default 0", kTraining);
+  add_flag(app, "--no-shuffle", "", "blocks in the order of the file", kTraining);
+  add_flag(app, "--output", "DIR", "write adapter or model, and checkpoints, here", kTraining);
+  add_flag(app, "--save-every", "K", "checkpoint every K steps. Default: none but at Ctrl-C", kTraining);
+  add_flag(app, "--keep", "K", "checkpoints that stay. Default: all", kTraining);
+  add_flag(app, "--resume", "", "go on from the latest checkpoint of --output", kTraining);
+  add_flag(app, "--metrics", "FILE", "one JSON line per step", kTraining);
+  add_flag(app, "--trace", "FILE", "write the last step's real timeline for Perfetto", kTraining);
+  add_flag(app, "--json", "", "the report as JSON, in base units");
+}
+
+std::atomic<bool> stop_asked{false};
+void ask_to_stop(int) { stop_asked = true; }
+
+std::int64_t number(const CLI::App& app, const char* flag, std::int64_t otherwise, std::int64_t least) {
+  const auto text = given(app, flag);
+  return text ? parse_integer(*text, flag, least) : otherwise;
+}
+
+double amount(const CLI::App& app, const char* flag, double otherwise) {
+  const auto text = given(app, flag);
+  if (!text) return otherwise;
+  const double value = parse_number(*text, flag);
+  if (!(value >= 0)) throw InputError(flag, fmt::format("'{}' is below 0", *text));
+  return value;
+}
+
+std::optional<Dtype> token_dtype(const CLI::App& app) {
+  const auto text = given(app, "--token-dtype");
+  if (!text) return {};
+  if (*text == "uint16") return Dtype::I16;
+  if (*text == "uint32") return Dtype::I32;
+  throw InputError("--token-dtype", fmt::format("unknown dtype '{}'", *text), "uint16 or uint32");
+}
+
+/// The folder of --model: weights and tokenizer are there.
+std::filesystem::path model_folder(const EstimateRequest& r) {
+  const std::filesystem::path source = r.model.source;
+  return source.filename() == "config.json" ? source.parent_path() : source;
+}
+
+TrainingOptions read_options(const CLI::App& app, const EstimateRequest& r) {
+  TrainingOptions o;
+  o.model_folder = model_folder(r);
+  if (const auto init = given(app, "--init")) {
+    if (*init != "random") throw InputError("--init", fmt::format("unknown '{}'", *init), "random");
+    o.is_random = true;
+  }
+  if (const auto adapter = given(app, "--adapter")) o.adapter = *adapter;
+  if (const auto file = given(app, "--data"))
+    o.data = DataOptions{.file = *file, .tokenizer_folder = o.model_folder, .token_dtype = token_dtype(app), .vocab_size = r.model.vocab_size,
+                         .seq_len = r.recipe.seq_len, .packing = r.recipe.packing};
+  if (const auto output = given(app, "--output")) o.output = *output;
+  if (const auto metrics = given(app, "--metrics")) o.metrics = *metrics;
+  o.save_every = number(app, "--save-every", 0, 1);
+  o.keep = number(app, "--keep", 0, 1);
+  o.resumes = is_given(app, "--resume");
+  o.optimizer.weight_decay = amount(app, "--weight-decay", 0);
+  o.optimizer.clip = amount(app, "--clip", 1);
+  o.learning_rate = amount(app, "--lr", r.recipe.is_adapter() ? 2e-4 : 2e-5);
+  o.schedule = parse_lr_schedule(given(app, "--schedule").value_or("linear"), "--schedule");
+  o.warmup_steps = number(app, "--warmup", 0, 0);
+  o.max_steps = number(app, "--max-steps", o.data ? 0 : 10, 1);
+  o.epochs = r.dataset.epochs;
+  o.shuffles = !is_given(app, "--no-shuffle");
+  o.seed = std::uint64_t(number(app, "--seed", 0, 0));
+  o.records_last_step = true;
+  for (const char* flag : {"--resume", "--save-every", "--keep"})
+    if (is_given(app, flag) && o.output.empty()) throw InputError(flag, "needs --output", "the folder that holds the checkpoints");
+  return o;
+}
+
+/// The plan with the executor's own conventions: what it predicts is what it runs.
+struct RunQuestion {
+  EstimateRequest request;
+  std::vector<std::string> notes;
+  EstimateResult result;
+  const StrategyEstimate* chosen = nullptr;
+};
+
+void make_native(RunQuestion& q) {
+  Recipe& recipe = q.request.recipe;
+  if (recipe.framework == "native") return;
+  recipe.framework = "native";
+  q.notes.push_back("framework native: gpuplan's own executor runs the plan");
+}
+
+RunQuestion ask(const CLI::App& app, Console& console) {
+  PlanQuestion plan = read_plan_question(app, console.in);
+  RunQuestion q{.request = std::move(plan.request), .notes = std::move(plan.notes), .result = {}};
+  make_native(q);
+  q.result = estimate(q.request);
+  q.chosen = closest_look(q.result);
+  if (!q.chosen) throw InputError("--strategy", q.result.strategies.front().not_applicable, "leave --strategy out to let gpuplan choose");
+  if (!q.chosen->fits) throw InputError("the plan", fmt::format("does not fit: {}", q.chosen->does_not_fit_because), "gpuplan estimate says what would");
+  return q;
+}
+
+DeviceKind device_kind(const ClusterSpec& cluster) { return cluster.gpus.front().is_cpu ? DeviceKind::Cpu : DeviceKind::Cuda; }
+
+int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions& options, const CLI::App& app, Console& console) {
+  const NativeJob job(q.request, q.chosen->strategy);
+  const std::int64_t world_size = job.strategy.mesh.world();
+  if (launched.launcher != Launcher::None && launched.size != world_size)
+    throw InputError("--gpus", fmt::format("the plan has {} ranks, and the launcher started {}", world_size, launched.size), "start as many as the plan has");
+  const int threads = std::max(1, int(num_usable_cores() / std::max<std::int64_t>(1, std::min(world_size, launched.local_size))));
+  const DeviceKind kind = device_kind(q.request.cluster);
+  const Bytes start = peak_resident_bytes();
+  const auto device = device_backend(kind).open({.index = int(launched.local_rank), .num_threads = threads});
+  const auto world = world_size > 1 ? collective_backend(kind).join(*device, {.rank = int(launched.rank), .size = int(world_size), .id = {}}) : nullptr;
+  const RankPlace place = place_of(world ? world->rank() : 0, job.strategy.mesh);
+  RunProgress progress(console, is_given(app, "--json"));
+  Heartbeat heartbeat(place.rank);
+  TrainingHooks hooks{.on_step = [&](const StepMetrics& m, std::int64_t total) { progress.show(m, total); },
+                      .on_alive = [&](std::int64_t step) { heartbeat.beat(step); },
+                      .stop = &stop_asked};
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, ask_to_stop);
+  const TrainingOutcome outcome = train(job, place, *device, world.get(), options, hooks);
+  progress.finish();
+  if (place.rank != 0) return 0;
+  const RunReport report = make_run_report({job, place, q.result, *q.chosen, outcome, peak_resident_bytes() - start});
+  if (const auto file = given(app, "--trace")) write_file_atomically(*file, run_trace(report));
+  console.print(is_given(app, "--json") ? json_text(run_json(report)) : run_text(report, q.notes, options, console.screen));
+  return outcome.was_stopped ? 3 : 0;
+}
+
+int run(const CLI::App& app, Console& console) {
+  const LaunchedRank launched = read_launcher();
+  RunQuestion q = ask(app, console);
+  const TrainingOptions options = read_options(app, q.request);
+  const std::int64_t num_ranks = q.chosen->strategy.mesh.world();
+  if (launched.launcher == Launcher::None && num_ranks > 1) return supervise_ranks(num_ranks, console.arguments, console.err);
+  return run_rank(q, launched, options, app, console);
+}
+
+}  // namespace
+
+const Command kRun{.name = "run",
+                   .summary = "execute the plan, report predicted against measured",
+                   .usage = "[PLAN.json] --model DIR [--full | --lora | --qlora] --gpus GPUS --data FILE [OPTION]...",
+                   .example =
+                       "gpuplan run --demo\n"
+                       "gpuplan run --model ./tinyllama --lora r=8 --gpus 2xcpu --data train.jsonl --output out\n"
+                       "gpuplan run plan.json --init random --max-steps 5",
+                   .setup = setup,
+                   .run = run};
+
+}  // namespace gpuplan

@@ -1,0 +1,56 @@
+// How a supervisor sees that every rank is alive: a small file in shared memory that each rank writes to, twice a second.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/units.h"
+
+namespace gpuplan {
+
+inline constexpr const char* kHeartbeatVariable = "GPUPLAN_HEARTBEAT";
+
+/// One rank's place in the file.
+struct Beat {
+  std::atomic<std::int64_t> nanoseconds;  // of the steady clock, 0: not begun
+  std::atomic<std::int64_t> step;
+  std::atomic<std::int64_t> process;
+};
+
+/// The rank's side. Does nothing where the environment names no file.
+class Heartbeat {
+ public:
+  explicit Heartbeat(std::int64_t rank);
+  ~Heartbeat();
+  Heartbeat(const Heartbeat&) = delete;
+  Heartbeat& operator=(const Heartbeat&) = delete;
+  void beat(std::int64_t step);
+
+ private:
+  Beat* mine_ = nullptr;
+  std::atomic<bool> ends_{false};
+  std::thread ticker_;
+};
+
+/// The supervisor's side: makes the file, and removes it at the end.
+class HeartbeatFile {
+ public:
+  explicit HeartbeatFile(std::int64_t num_ranks);
+  ~HeartbeatFile();
+  HeartbeatFile(const HeartbeatFile&) = delete;
+  HeartbeatFile& operator=(const HeartbeatFile&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+  /// What to say of the first rank that has been silent for `patience`; empty when none is.
+  std::string silent_rank(Seconds patience) const;
+
+ private:
+  std::filesystem::path path_;
+  std::int64_t num_ranks_;
+  Beat* beats_ = nullptr;
+};
+
+}  // namespace gpuplan

@@ -1,0 +1,117 @@
+#include "run/run_report.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+
+#include "planner/memory.h"
+#include "run/address_plan.h"
+#include "run/step_trace.h"
+#include "sim/activity.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::size_t kWarmUp = 2;  // steps that are not timed, where there are more
+
+const RankClass& class_of(const NativeJob& job, const RankPlace& place) { return job.program().classes[job.program().class_of(place.rank)]; }
+
+/// The last step's times as spans, as the simulator has them.
+Simulation measured_simulation(const RunFacts& f) {
+  const StepProgram& all = f.job.program();
+  const RankProgram& p = all.programs[class_of(f.job, f.place).program];
+  Simulation out;
+  SimulatedRank& rank = out.ranks.emplace_back();
+  rank.rank = f.place.rank;
+  rank.name = "rank 0, measured";
+  rank.stands_for = 1;
+  for (const TaskTime& t : f.outcome.timeline) {
+    const Instruction& i = p.instructions[t.instruction];
+    Span& span = out.spans.emplace_back();
+    span.begin = to_sim_time(t.begin), span.end = to_sim_time(t.end);
+    span.instruction = t.instruction;
+    span.number = std::uint32_t(out.spans.size());
+    span.stream = i.stream;
+    span.activity = activity_of(all, p, i);
+    span.unit = i.unit;
+    span.micro_batch = std::uint16_t(t.micro_batch);
+    span.bytes = i.op == OpCode::Call ? Bytes{} : i.work;
+    span.active = span.end - span.begin;
+    rank.busy[std::size_t(i.stream)] = rank.busy[std::size_t(i.stream)] + span.active;
+    out.step = std::max(out.step, span.end);
+  }
+  std::stable_sort(out.spans.begin(), out.spans.end(), [](const Span& a, const Span& b) { return a.end < b.end; });
+  return out;
+}
+
+Seconds sum_of(const Simulation& s, std::span<const Activity> activities) {
+  Seconds sum;
+  for (const Span& span : s.spans)
+    if (span.rank == 0 && std::find(activities.begin(), activities.end(), span.activity) != activities.end())
+      sum += (span.end - span.begin).seconds();
+  return sum;
+}
+
+struct Phase {
+  const char* name;
+  std::vector<Activity> activities;
+};
+
+std::vector<Comparison> compare_time(const Simulation& predicted, const Simulation& measured, Seconds step) {
+  const std::array kPhases{Phase{"forward", {Activity::Forward}}, Phase{"head_and_loss", {Activity::Head}},
+                           Phase{"recompute", {Activity::Recompute}}, Phase{"backward", {Activity::Backward}},
+                           Phase{"optimizer", {Activity::Optimizer}},
+                           Phase{"communication", {Activity::AllGather, Activity::ReduceScatter, Activity::AllReduce, Activity::SendRecv}}};
+  std::vector<Comparison> out;
+  for (const Phase& phase : kPhases) {
+    const Comparison c{phase.name, sum_of(predicted, phase.activities).value, sum_of(measured, phase.activities).value};
+    if (c.predicted > 0 || c.measured > 0) out.push_back(c);
+  }
+  out.push_back({"step", predicted.step_time().value, step.value});
+  return out;
+}
+
+/// Bytes by category that are live at the peak, of what was allocated: buffers of their size, and lifetimes in the arena.
+std::vector<Comparison> compare_memory(const RunFacts& f) {
+  std::vector<Comparison> out;
+  const DetailedPeak at_peak = replay_detailed(f.job.program(), class_of(f.job, f.place), f.job.model.num_layers());
+  for (int k = 0; k < kNumCategories; ++k)
+    if (const Bytes predicted = f.chosen.memory[std::size_t(k)]; predicted.count > 0 || at_peak.by_category[std::size_t(k)].count > 0)
+      out.push_back({std::string(to_string(Category(k))), double(predicted.count), double(at_peak.by_category[std::size_t(k)].count)});
+  out.push_back({"persistent", double(f.chosen.peak.resident.count), double(f.outcome.persistent.count)});
+  out.push_back({"tensors", double(f.chosen.peak.tensors.count), double(f.outcome.peak.count)});
+  out.push_back({"process", double(f.chosen.tiers.process.count), double(f.process_growth.count)});
+  return out;
+}
+
+Seconds median_step(const TrainingOutcome& outcome, std::int64_t& num_timed) {
+  std::vector<double> times;
+  const std::size_t first = outcome.steps.size() > 2 * kWarmUp ? kWarmUp : 0;
+  for (std::size_t i = first; i < outcome.steps.size(); ++i) times.push_back(outcome.steps[i].duration.value);
+  num_timed = std::int64_t(times.size());
+  if (times.empty()) return {};
+  std::nth_element(times.begin(), times.begin() + std::ptrdiff_t(times.size() / 2), times.end());
+  return {times[times.size() / 2]};
+}
+
+}  // namespace
+
+Bytes peak_resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    std::int64_t kib = 0;
+    if (word == "VmHWM:" && status >> kib) return Bytes{kib * 1024};
+  }
+  return {};
+}
+
+RunReport make_run_report(const RunFacts& f) {
+  RunReport report{.estimate = f.chosen, .predicted = {}, .measured = measured_simulation(f), .outcome = f.outcome, .request = f.job.request,
+                   .strategy = f.job.strategy, .num_layers = f.job.model.num_layers(), .memory = compare_memory(f), .time = {}, .timed_steps = 0};
+  report.predicted = simulate_plan(f.job.request, f.job.model, f.result.framework, f.result.profile, f.job.strategy, {}).simulation;
+  const Seconds step = median_step(f.outcome, report.timed_steps);
+  report.time = compare_time(report.predicted, report.measured, step);
+  return report;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,48 @@
+// Predicted against measured: what estimate and simulate said of the plan, and what running it gave.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/estimate.h"
+#include "run/training.h"
+#include "sim/simulation.h"
+
+namespace gpuplan {
+
+/// Highest resident memory of this process so far (VmHWM).
+Bytes peak_resident_bytes();
+
+/// One line of the table. Bytes or seconds, as its list says.
+struct Comparison {
+  std::string name;
+  double predicted{}, measured{};
+  double error() const { return measured > 0 ? predicted / measured - 1 : 0; }
+};
+
+struct RunReport {
+  StrategyEstimate estimate;
+  Simulation predicted;                 // of one step
+  Simulation measured;                  // the last step of rank 0, in the same form
+  TrainingOutcome outcome;
+  EstimateRequest request;
+  Strategy strategy;
+  std::int64_t num_layers{};
+  std::vector<Comparison> memory;       // bytes of rank 0, by category at the peak; then tensors, process
+  std::vector<Comparison> time;         // seconds of rank 0: phases, then the step
+  std::int64_t timed_steps{};           // that the step's time is the median of
+};
+
+struct RunFacts {
+  const NativeJob& job;
+  RankPlace place;
+  const EstimateResult& result;
+  const StrategyEstimate& chosen;
+  const TrainingOutcome& outcome;
+  Bytes process_growth;                 // VmHWM less its value before the device was opened
+};
+
+RunReport make_run_report(const RunFacts& facts);
+
+}  // namespace gpuplan
