@@ -102,7 +102,7 @@ std::vector<std::int32_t> JsonRows::integers(const json& list, const char* key, 
     const bool is_whole = item.is_number_integer() && !(item.is_number_unsigned() && item.get<std::uint64_t>() > std::uint64_t(INT64_MAX));
     const std::int64_t value = is_whole ? item.get<std::int64_t>() : -1;
     if (!is_whole || ((value < 0 || value >= options_.vocab_size) && value != also_allowed))
-      throw InputError("", fmt::format("{}[{}] is {}, {}", key, values.size(), item.dump(),
+      throw InputError("", fmt::format("{}[{}] is {:.60}, {}", key, values.size(), item.dump(),
                                        is_whole ? fmt::format("outside the vocabulary of {}", format_grouped(options_.vocab_size)) : "not a whole number"),
                        "is it of this model's tokenizer?");
     values.push_back(std::int32_t(value));

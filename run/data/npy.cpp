@@ -1,10 +1,8 @@
 // The header of .npy files. Source: numpy/lib/format.py (versions 1, 2 and 3 differ in the length of the header's length, and in
 // the encoding of field names, of which tokens have none).
-#include <algorithm>
 #include <cstdint>
-#include <optional>
-#include <regex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -27,7 +25,7 @@ std::string header_text(TokenArray& tokens) {
   const auto bytes = tokens.mapping.bytes();
   const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (all.size() < 12 || !all.starts_with(kMagic)) refuse(tokens, "is not a .npy file");
-  const int version = all[6];
+  const auto version = static_cast<unsigned char>(all[6]);
   if (version < 1 || version > 3) refuse(tokens, fmt::format("is a .npy file of version {}; 1 to 3 are read", version));
   const std::size_t length_bytes = version == 1 ? 2 : 4;
   std::size_t length = 0;
@@ -37,25 +35,33 @@ std::string header_text(TokenArray& tokens) {
   return std::string(all.substr(8 + length_bytes, length));
 }
 
-/// What stands behind a key of the Python dictionary, by a pattern with one group.
-std::string value_of(const TokenArray& tokens, const std::string& header, const char* key, const char* pattern) {
-  std::smatch match;
-  if (!std::regex_search(header, match, std::regex(fmt::format("['\"]{}['\"]\\s*:\\s*{}", key, pattern))))
-    refuse(tokens, fmt::format("its header has no '{}' that could be read: {}", key, header.substr(0, 100)));
-  return match[1];
+/// What stands behind a key of the Python dictionary, which numpy writes with repr.
+std::string_view after_key(const TokenArray& tokens, std::string_view header, std::string_view key) {
+  const std::string quoted = fmt::format("'{}':", key);
+  const std::size_t at = header.find(quoted);
+  if (at == std::string_view::npos) refuse(tokens, fmt::format("its header has no {}", quoted));
+  return trim(header.substr(at + quoted.size()));
 }
 
-const TokenFormat* format_of(const TokenArray& tokens, const std::string& header) {
-  const std::string descr = value_of(tokens, header, "descr", "['\"]([^'\"]*)['\"]");
+/// Behind a key, between `open` and `close`.
+std::string_view within(const TokenArray& tokens, std::string_view header, std::string_view key, char open, char close) {
+  const std::string_view text = after_key(tokens, header, key);
+  const std::size_t end = text.find(close, 1);
+  if (!text.starts_with(open) || end == std::string_view::npos) refuse(tokens, fmt::format("'{}' in its header is not read", key));
+  return text.substr(1, end - 1);
+}
+
+const TokenFormat* format_of(const TokenArray& tokens, std::string_view header) {
+  const std::string_view descr = within(tokens, header, "descr", '\'', '\'');
   const bool has_order = descr.size() == 3 && (descr[0] == '<' || (descr[0] == '|' && descr.ends_with('1')));
-  const TokenFormat* format = has_order ? find_token_format(std::string_view(descr).substr(1)) : nullptr;
-  if (!format) refuse(tokens, fmt::format("holds '{}', not little-endian integers of 8 to 64 bits", descr));
+  const TokenFormat* format = has_order ? find_token_format(descr.substr(1)) : nullptr;
+  if (!format) refuse(tokens, fmt::format("holds '{}', not little-endian integers of 8 to 64 bits", descr.substr(0, 100)));
   return format;
 }
 
-std::vector<std::int64_t> shape_of(const TokenArray& tokens, const std::string& header) {
+std::vector<std::int64_t> shape_of(const TokenArray& tokens, std::string_view header) {
   std::vector<std::int64_t> shape;
-  for (const std::string& extent : split(value_of(tokens, header, "shape", "\\(([^)]*)\\)"), ','))
+  for (const std::string& extent : split(within(tokens, header, "shape", '(', ')'), ','))
     if (!trim(extent).empty()) shape.push_back(parse_integer(trim(extent), tokens.file + ": shape", 0));
   return shape;
 }
@@ -68,7 +74,7 @@ TokenArray open_npy(const DataOptions& options) {
   tokens.format = format_of(tokens, header);
   const auto shape = shape_of(tokens, header);
   if (shape.empty() || shape.size() > 2) refuse(tokens, fmt::format("has {} dimensions, not 1 or 2", shape.size()));
-  if (shape.size() == 2 && value_of(tokens, header, "fortran_order", "(True|False)") == "True") refuse(tokens, "is in Fortran order");
+  if (shape.size() == 2 && after_key(tokens, header, "fortran_order").starts_with("True")) refuse(tokens, "is in Fortran order");
   if (shape.size() == 2) tokens.row_tokens = shape[1];
   std::int64_t bytes = tokens.format->bytes;
   for (const std::int64_t extent : shape)

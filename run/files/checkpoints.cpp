@@ -86,7 +86,7 @@ void sync_folder(const fs::path& folder) {
 void publish(const fs::path& from, const fs::path& to) {
   if (fs::is_directory(to)) {
     if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return remove_folder(from);
-    remove_folder(to);
+    if (errno == EINVAL || errno == ENOSYS) remove_folder(to);
   }
   if (std::rename(from.c_str(), to.c_str()) != 0)
     throw EnvError(fmt::format("{}: the finished checkpoint cannot get its name: {}", to.string(), std::strerror(errno)));

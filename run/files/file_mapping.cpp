@@ -46,7 +46,7 @@ void FileMapping::forget(std::span<const std::byte> part) const {
   const std::uintptr_t begin = std::uintptr_t(part.data()) & ~(kAround - 1);
   const std::uintptr_t end = (std::uintptr_t(part.data()) + part.size() + kAround - 1) & ~(kAround - 1);
   const std::uintptr_t from = std::max(begin, start), to = std::min(end, start + bytes_.size());
-  madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);  // advice: may fail
+  madvise(const_cast<std::byte*>(bytes_.data()) + (from - start), to - from, MADV_DONTNEED);  // advice: may fail
 }
 
 }  // namespace gpuplan

@@ -69,6 +69,10 @@ TEST_CASE("metrics: a full disk and a missing folder are told") {
   const test::ScratchFolder scratch;
   check_mentions(error_text<EnvError>([&] { MetricsFile metrics(scratch.path() / "no/m.jsonl", 1); }), "m.jsonl: cannot be written: No such file");
   MetricsFile metrics(scratch.path() / "m.jsonl", 1);
-  const test::FailingDisk disk(0);
-  check_mentions(error_text<EnvError>([&] { metrics.add(at(1)); }), "m.jsonl: writing failed: File too large");
+  std::string error;
+  {
+    const test::FailingDisk disk(0);
+    error = error_text<EnvError>([&] { metrics.add(at(1)); });
+  }
+  check_mentions(error, "m.jsonl: writing failed: File too large");
 }

@@ -172,11 +172,12 @@ TEST_CASE("a full disk and a rename that fails leave the older checkpoints as th
   const Checkpoints checkpoints(scratch.path(), 2, {});
   State state;
   save(checkpoints, 1, state);
+  std::string error;
   {
     const test::FailingDisk disk(4096);
-    const std::string error = error_text<EnvError>([&] { save(checkpoints, 2, state); });
-    for (const char* part : {"rank-00000-of-00001.safetensors", "it needs 12.", "are free there"}) check_mentions(error, part);  // 1503 x 8 bytes
+    error = error_text<EnvError>([&] { save(checkpoints, 2, state); });
   }
+  for (const char* part : {"rank-00000-of-00001.safetensors", "it needs 12.", "are free there"}) check_mentions(error, part);  // 1503 x 8 bytes
   scratch.write("checkpoint-3", "a file is in the way");
   check_mentions(error_text<EnvError>([&] { save(checkpoints, 3, state); }), "checkpoint-3: the finished checkpoint cannot get its name: Not a directory");
   CHECK(names_in(scratch.path()) == std::vector<std::string>{"checkpoint-1", "checkpoint-3"});
