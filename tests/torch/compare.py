@@ -31,11 +31,12 @@ TIMEOUT_SECONDS = 300
 
 @dataclass(frozen=True)
 class Limits:
-    """The largest relative errors that pass."""
-    loss: float = 1e-3
-    grad_norm: float = 1e-2
+    """The largest relative errors that pass. Issue 6 asks for 1e-3 of losses; this is ten times stricter, because weight decay on
+    norms, another eps or beta2, or no double quantisation move them by 1e-4 to 4e-4 only, and fp32 rounding by less than 1e-6."""
+    loss: float = 1e-4
+    grad_norm: float = 1e-3
     lr: float = 1e-6
-    saved: float = 2e-2
+    saved: float = 1e-2
 
 
 # bf16 keeps 8 bits: a product's sums may be rounded at other places, and 20 steps of Adam carry that on.

@@ -156,7 +156,8 @@ class Attention(nn.Module):
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
         q, k = rotate(q, cosine.to(q.dtype), sine.to(q.dtype)), rotate(k, cosine.to(k.dtype), sine.to(k.dtype))
         shared = self.config.num_attention_heads // self.config.num_key_value_heads
-        k, v = k.repeat_interleave(shared, 1), v.repeat_interleave(shared, 1)
+        if shared > 1:
+            k, v = k.repeat_interleave(shared, 1), v.repeat_interleave(shared, 1)
         scores = q @ k.transpose(2, 3) / math.sqrt(self.config.head_dim)
         weights = widened(scores + self.mask(x.shape[1]).to(scores.dtype)).softmax(-1).to(v.dtype)
         return self.o_proj((weights @ v).transpose(1, 2).flatten(2))
