@@ -117,11 +117,10 @@ def measure(args: argparse.Namespace) -> dict:
 
 
 def loaded_blas() -> str:
-    """The library that products really go to."""
+    """The library that products really go to. (Its LAPACK may bring another BLAS along, which nothing here calls.)"""
     with open('/proc/self/maps') as maps:
         files = {line.split()[-1] for line in maps if '/' in line}
-    found = sorted(file for file in files if any(name in os.path.basename(file) for name in ('openblas', 'blis')))
-    return ' '.join(found or sorted(file for file in files if 'libblas' in file))
+    return ' '.join(sorted(file for file in files if os.path.basename(file).startswith('libblas.so')))
 
 
 # --- the search --------------------------------------------------------------------------------------------------------------------
