@@ -23,6 +23,8 @@ lint     tool:clang-format          clang-format         clang-tools-extra clang
 fuzz     tool:clang++               clang                clang            clang          clang
 fuzz     clang-rt:fuzzer            libclang-rt-dev      compiler-rt      compiler-rt    clang
 browser  tool:chromium              chromium             chromium         chromium       chromium
+torch    module:torch               python3-torch        python3-torch    python-pytorch python3-torch
+torch    module:numpy               python3-numpy        python3-numpy    python-numpy   python3-numpy
 '
 
 # What a rebuild of the program depends on. Files under data/ are read at run time.
@@ -34,8 +36,9 @@ on_terminal() { [[ -t 2 && ${TERM:-dumb} != dumb ]]; }
 
 # --- packages ------------------------------------------------------------------------------------------------------
 
-is_present() {  # is_present tool:<program>|header:<path>|clang-rt:<runtime library of clang++>
+is_present() {  # is_present tool:<program>|header:<path>|module:<of the system's Python>|clang-rt:<runtime library of clang++>
   local name=${1#*:} prefix
+  if [[ $1 == module:* ]]; then /usr/bin/python3 -c "import $name" >/dev/null 2>&1; return; fi
   if [[ $1 == clang-rt:* ]]; then
     command -v clang++ >/dev/null && compgen -G "$(clang++ -print-runtime-dir)/libclang_rt.$name*.a" >/dev/null
     return
