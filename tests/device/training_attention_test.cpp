@@ -136,7 +136,7 @@ TEST_CASE("training: attention forward and backward over several tiles, odd size
     for (const auto& [seq, head_size] : kSizes)
       for (const std::int64_t kv_heads : {1, 2, 4})
         for (const std::int64_t window : {0, 1, 50, 64, 129, 1000}) {
-          if (kv_heads == 4 && window > 1) continue;
+          if (kv_heads != 2 && window != 0 && window != 50) continue;
           check(cpu, {.batch = 1 + kv_heads % 2, .seq = seq, .heads = 4, .kv_heads = kv_heads, .head_size = head_size, .window = window, .dtype = dtype});
         }
 }

@@ -181,7 +181,8 @@ TEST_CASE("training: rotation turns pairs by their angle, inverse turns back, th
   if (!backend) return;
   Trainer cpu(*backend);
   for (const Dtype dtype : kTrained)
-    for (const auto& [head_size, rotary] : {std::pair<std::int64_t, std::int64_t>{2, 2}, {32, 32}, {20, 10}, {64, 16}}) {
+    for (const auto& sizes : {std::pair<std::int64_t, std::int64_t>{2, 2}, {32, 32}, {20, 10}, {64, 16}}) {
+      const std::int64_t head_size = sizes.first, rotary = sizes.second;
       Rotation r{.batch = 2, .seq = 30, .heads = 3, .head_size = head_size, .rotary = rotary};
       const std::int64_t count = r.batch * r.seq * r.heads * head_size;
       const Array cosine = cpu.array(r.seq * rotary / 2, Dtype::F32, 1), sine = cpu.array(r.seq * rotary / 2, Dtype::F32, 2);

@@ -40,6 +40,14 @@ GPUPLAN_INLINE void turn(float* to, const float* rows, std::int64_t head, std::i
     for (std::int64_t r = 0; r < kTile; ++r) to[i * kTile + r] = rows[r * width + i];
 }
 
+template <class T>
+GPUPLAN_INLINE float dot(const float* a, const T* b, std::int64_t count) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t i = 0; i < count; ++i) sum += a[i] * load(b[i]);
+  return sum;
+}
+
 GPUPLAN_INLINE void clear(float* tile, std::int64_t width) { std::memset(tile, 0, std::size_t(kTile * width) * sizeof(float)); }
 
 template <class T>
@@ -68,10 +76,7 @@ struct Backward {
     widen(t.q, q + begin, stride, count, kTile, t.head, t.width);
     widen(t.dout, dout + begin, stride, count, kTile, t.head, t.width);
     for (std::int64_t r = 0; r < count; ++r) {
-      float sum = 0;
-#pragma omp simd reduction(+ : sum)
-      for (std::int64_t x = 0; x < t.head; ++x) sum += t.dout[r * t.width + x] * load(out[begin + r * stride + x]);
-      t.delta[r] = sum;
+      t.delta[r] = dot(t.dout + r * t.width, out + begin + r * stride, t.head);
       t.lse[r] = lse[h * layout.queries + i * kTile + r];
     }
     for (std::int64_t r = count; r < kTile; ++r) {
