@@ -16,6 +16,7 @@
 #include "cli/estimate_answer.h"
 #include "cli/plan_flags.h"
 #include "cli/render/run_text.h"
+#include "run/heartbeat.h"
 #include "run/launch.h"
 #include "run/run_report.h"
 #include "run/supervise.h"

@@ -78,7 +78,6 @@ CASES = [
     Case('llama 3 rope', 'llama3-rope', flags=flags(schedule='cosine')),
     Case('mistral, sliding window', 'mistral'),
     Case('qwen2', 'qwen2', flags=flags(weight_decay=0.1, grad_accum=2)),
-    Case('qwen2, window from layer 1', 'qwen2', changes={'use_sliding_window': True}),
     Case('qwen3', 'qwen3', flags=flags(schedule='linear', warmup=2)),
     Case('llama lora', 'llama', 'lora'),
     Case('llama lora, q and v, accumulation 2', 'llama', 'lora', flags(grad_accum=2, schedule='cosine', warmup=3, weight_decay=0.1),
