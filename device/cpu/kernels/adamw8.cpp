@@ -85,7 +85,6 @@ GPUPLAN_INLINE void step_block(W* weight, const G* gradient, const AdamW8Range& 
   const std::int64_t begin = b * kDynamicBlock;
   decode(m, range.m + begin, kSignedMap, range.m_absmax[b], count);
   decode(v, range.v + begin, kUnsignedMap, range.v_absmax[b], count);
-#pragma omp simd
   for (std::int64_t i = 0; i < count; ++i)
     store(weight[begin + i], stepped(load(weight[begin + i]), load(gradient[begin + i]) * gradient_scale, m[i], v[i], step));
   range.m_absmax[b] = encode(range.m + begin, m, kSignedMap, kSignedCodes, count);
