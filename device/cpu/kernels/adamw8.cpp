@@ -1,6 +1,5 @@
 // AdamW with states of 8 bits, a block of 256 parameters at a time.
 #include <bit>
-#include <cmath>
 
 #include "device/cpu/kernels/adamw.h"
 #include "device/cpu/kernels/list.h"
@@ -62,9 +61,13 @@ GPUPLAN_INLINE void decode(float* values, const std::uint8_t* codes, const Dynam
 
 /// Returns the new absmax.
 GPUPLAN_INLINE float encode(std::uint8_t* codes, const float* values, const DynamicMap& map, const CodeTable& table, std::int64_t count) {
-  float absmax = 0;
-#pragma omp simd reduction(max : absmax)
-  for (std::int64_t i = 0; i < count; ++i) absmax = fabsf(values[i]) > absmax ? fabsf(values[i]) : absmax;
+  std::uint32_t largest = 0;  // magnitudes are ordered as their bits are, and a NaN is the largest
+#pragma omp simd reduction(max : largest)
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(values[i]) & 0x7fffffffU;
+    largest = bits > largest ? bits : largest;
+  }
+  const float absmax = std::bit_cast<float>(largest);
   const float factor = absmax > 0 ? 1.0F / absmax : 0.0F;
   for (std::int64_t i = 0; i < count; ++i) {
     const float x = values[without_gather(i)] * factor;
@@ -82,7 +85,6 @@ GPUPLAN_INLINE void step_block(W* weight, const G* gradient, const AdamW8Range& 
   const std::int64_t begin = b * kDynamicBlock;
   decode(m, range.m + begin, kSignedMap, range.m_absmax[b], count);
   decode(v, range.v + begin, kUnsignedMap, range.v_absmax[b], count);
-#pragma omp simd
   for (std::int64_t i = 0; i < count; ++i)
     store(weight[begin + i], stepped(load(weight[begin + i]), load(gradient[begin + i]) * gradient_scale, m[i], v[i], step));
   range.m_absmax[b] = encode(range.m + begin, m, kSignedMap, kSignedCodes, count);
