@@ -166,7 +166,7 @@ TrainedModel prepare(const ModelSpec& spec, const Recipe& recipe, const Framewor
   }
 
   const bool is_full = !recipe.is_adapter();
-  model.head = {"lm_head", index_of(model.weights.after, "lm_head.weight"), 0xff, spec.embedding_width(), spec.vocab_size, Dim::Hidden, Dim::Vocab, is_full};
+  model.head = {"lm_head", 0xff, 0xff, spec.embedding_width(), spec.vocab_size, Dim::Hidden, Dim::Vocab, is_full};
   if (spec.embedding_size > 0)
     model.head_input = {"project_out", 0xff, 0xff, spec.hidden_size, spec.embedding_size, Dim::Hidden, Dim::Latent, is_full};
   model.trains_norms = is_full;

@@ -120,9 +120,9 @@ void Executor::call(const Bound& task, const Scalars& scalars) {
   const LayerGraph& graph = all.graphs[block.graph];
   LayerCall call{.device = device_, .kernels = kernels_, .stream = stream(i.stream), .model = job_.model, .recipe = job_.recipe(),
                  .graph = graph, .locals = task.locals, .linears = job_.linears_of(i.unit), .unit = view_of(task, i.unit)};
-  if (i.unit == job_.head_unit() && job_.model.has_tied_head) {
-    call.tied = job_.strategy.mesh.pp > 1 ? call.unit : view_of(task, 0);
-    call.tied_tensor = job_.tied_tensor();
+  if (i.unit == job_.head_unit()) {
+    call.head = job_.head_matrix().unit == i.unit ? call.unit : view_of(task, job_.head_matrix().unit);
+    call.head_tensor = job_.head_matrix().tensor;
   }
   call.constants = constants_;
   for (std::size_t k = 0; k < task.operands.size(); ++k) {
@@ -134,7 +134,7 @@ void Executor::call(const Bound& task, const Scalars& scalars) {
       call.batch = {ids, ids + tokens, reinterpret_cast<float*>(ids + 2 * tokens), float(1 / std::max(1.0, scalars.label_tokens))};
     }
     if (b.role == BufferRole::FullGradient)
-      clear_padding(b.unit == i.unit ? call.unit : call.tied, memory_.size(task.task->operands[k]), call.stream);
+      clear_padding(b.unit == i.unit ? call.unit : call.head, memory_.size(task.task->operands[k]), call.stream);
   }
   const auto& ops = block.runs_backward ? graph.backward : graph.forward;
   for (const BlockEvent& event : block.events)

@@ -22,13 +22,13 @@ float adapter_scale(const LayerCall& c, WeightUse use) {
   return use == WeightUse::LowRankB ? float(c.recipe.lora.alpha / double(c.recipe.lora.rank)) : 1.0F;
 }
 
-/// Whose tensor an op of a linear uses: the unit's own, or the embedding table of a tied head.
+/// Whose tensor an op of a linear uses: the layer's by its number, or the head's matrix.
 struct WeightOwner {
   const UnitView& view;
   std::uint16_t tensor;
 };
 WeightOwner owner(const LayerCall& c, const LayerOp& op) {
-  if (op.weight == 0xff) return {c.tied, c.tied_tensor};
+  if (op.weight == 0xff) return {c.head, c.head_tensor};
   return {c.unit, op.weight};
 }
 

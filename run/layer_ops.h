@@ -35,8 +35,8 @@ struct LayerCall {
   const LayerGraph& graph;
   std::span<std::byte* const> locals;       // by LocalId
   const LayerLinears* linears = nullptr;    // of a layer
-  UnitView unit, tied;                      // tied: where a head without a matrix of its own finds the embedding's
-  std::uint16_t tied_tensor = 0;
+  UnitView unit, head;                      // head: where the head finds its matrix, its own or the embedding's
+  std::uint16_t head_tensor = 0;
   BatchView batch;
   ConstantsView constants;
 };

@@ -1,5 +1,7 @@
 #include "run/native_job.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "run/native_support.h"
@@ -37,12 +39,14 @@ NativeJob::NativeJob(const EstimateRequest& asked, const Strategy& wanted)
 StateList NativeJob::head_state() {
   head_weights_ = model.weights.after;
   StateList state = model.after;
+  const auto own = std::find_if(head_weights_.begin(), head_weights_.end(), [](const WeightTensor& t) { return t.role == WeightRole::Head; });
+  if (!model.has_tied_head) head_matrix_ = {head_unit(), std::uint16_t(own - head_weights_.begin())};
   if (!model.has_tied_head || strategy.mesh.pp == 1) return state;
   for (StateTensor t : model.before) {
     t.tensor = std::uint16_t(t.tensor + head_weights_.size());
     state.push_back(t);
   }
-  tied_tensor_ = std::uint16_t(head_weights_.size());
+  head_matrix_ = {head_unit(), std::uint16_t(head_weights_.size())};
   head_weights_.insert(head_weights_.end(), model.weights.before.begin(), model.weights.before.end());
   return state;
 }

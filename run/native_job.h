@@ -36,13 +36,16 @@ class NativeJob {
   std::string tensor_name(std::uint16_t unit, std::uint16_t tensor) const;
   TrainedDtypes dtypes_of(std::uint16_t unit) const { return trained_dtypes(layouts_[unit], numerics, recipe(), rules); }
   const LayerLinears* linears_of(std::uint16_t unit) const;  // null of the ends
-  /// Of a tied head's matrix, in the unit that holds it: the embedding, or the head of a pipeline's last stage.
-  std::uint16_t tied_tensor() const { return tied_tensor_; }
+  /// Where the head's matrix is: in the head; tied, in the embedding, or in the head of a pipeline's last stage.
+  struct Place {
+    std::uint16_t unit = 0, tensor = 0;
+  };
+  Place head_matrix() const { return head_matrix_; }
 
  private:
   StateList head_state();
   std::vector<WeightTensor> head_weights_;
-  std::uint16_t tied_tensor_ = 0;
+  Place head_matrix_;
   StepProgram program_;
   std::vector<UnitLayout> layouts_;
 };
