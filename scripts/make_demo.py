@@ -55,17 +55,19 @@ def read(path: str) -> str:
 
 
 def is_prose(line: str) -> bool:
-    """Not an indented command, a fence or a row of figures; a row of a table that is mostly words is."""
-    if re.match(r'    |```|<!--', line):
+    """Not an indented command or a row of figures; a row of a table that is mostly words is."""
+    if re.match(r'    |<!--', line):
         return False
     letters = sum(character.isalpha() or character == ' ' for character in line)
     return not line.lstrip().startswith('|') or letters > 0.75 * len(line)
 
 
 def prose(markdown: str) -> List[str]:
-    """Paragraphs, lists and tables of words of a page."""
-    paragraphs = re.split(r'\n\s*\n', '\n'.join(line for line in markdown.split('\n') if is_prose(line)))
-    return [re.sub(r'\s*\n\s*(?![-*|] ?)', ' ', paragraph).strip() for paragraph in paragraphs if paragraph.strip()]
+    """Paragraphs, and each item of lists and tables of words, of a page; no output of commands."""
+    unfenced = re.sub(r'(?ms)^```.*?^```', '', markdown)
+    lines = '\n'.join(line for line in unfenced.split('\n') if is_prose(line))
+    paragraphs = re.split(r'\n\s*\n|\n(?=[-*|] )', lines)
+    return [re.sub(r'\s*\n\s*', ' ', paragraph).strip() for paragraph in paragraphs if paragraph.strip()]
 
 
 def comments(source: str) -> List[str]:
@@ -88,7 +90,7 @@ def join_short(paragraphs: Iterable[str]) -> Iterator[str]:
         if text and len(text) + len(paragraph) > MOST_CHARACTERS:
             yield text
             text = ''
-        text = f'{text}\n\n{paragraph}' if text else paragraph
+        text = f'{text}\n{paragraph}' if text else paragraph
     if text:
         yield text
 
