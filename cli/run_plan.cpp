@@ -2,6 +2,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -28,7 +29,7 @@ namespace {
 void setup(CLI::App& app) {
   add_plan_flags(app);
   const char* const kTraining = "Training";
-  add_flag(app, "--demo", "", "fine-tune the small model that comes with gpuplan", kTraining);
+  add_flag(app, "--demo", "", "fine-tune the small model that comes with gpuplan, on its documents", kTraining);
   add_flag(app, "--data", "FILE", "tokens (.bin, .npy), JSON lines with input_ids or text. Default: random tokens, to measure", kTraining);
   add_flag(app, "--token-dtype", "uint16|uint32", "of a .bin without header. Default by the vocabulary", kTraining);
   add_flag(app, "--init", "random", "random weights instead of the model's files", kTraining);
@@ -165,13 +166,66 @@ int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions
   return outcome.was_stopped ? 3 : 0;
 }
 
+int run_demo(const CLI::App& given_flags, Console& console);
+
 int run(const CLI::App& app, Console& console) {
+  if (is_given(app, "--demo")) return run_demo(app, console);
   const LaunchedRank launched = read_launcher();
   RunQuestion q = ask(app, console);
   const TrainingOptions options = read_options(app, q.request);
   const std::int64_t num_ranks = q.chosen->strategy.mesh.world();
   if (launched.launcher == Launcher::None && num_ranks > 1) return supervise_ranks(num_ranks, console.arguments, console.err);
   return run_rank(q, launched, options, app, console);
+}
+
+/// The demo is `gpuplan run` with these flags, where they are not given otherwise.
+struct DemoFlag {
+  const char* name;
+  std::string value;
+};
+
+std::vector<DemoFlag> demo_flags() {
+  const std::filesystem::path demo = data_dir() / "demo";
+  return {{"--model", demo.string()}, {"--data", (demo / "train.jsonl").string()}, {"--lora", "r=16"},     {"--seq-len", "256"},
+          {"--micro-batch", "4"},     {"--lr", "1e-2"},                            {"--max-steps", "150"}, {"--schedule", "cosine"},
+          {"--warmup", "10"},         {"--output", "gpuplan-demo"}};
+}
+
+/// Ranks of this host that train fastest as predicted: one that has all cores, or one per core.
+std::string fastest_gpus(const std::vector<std::string>& arguments) {
+  std::string best = "1xcpu";
+  double most = 0;
+  for (const std::int64_t n : {std::int64_t{1}, std::int64_t{num_usable_cores()}}) {
+    std::vector<std::string> with = arguments;
+    with.insert(with.end(), {"--gpus", fmt::format("{}xcpu", n)});
+    CLI::App app;
+    declare_commands(app);
+    std::istringstream nothing;
+    PlanQuestion plan = read_plan_question(*parse(app, with).app, nothing);
+    plan.request.recipe.framework = "native";
+    const EstimateResult result = estimate(plan.request);
+    const StrategyEstimate* chosen = closest_look(result);
+    if (!chosen || chosen->tokens_per_second <= most) continue;
+    most = chosen->tokens_per_second;
+    best = fmt::format("{}xcpu", n);
+  }
+  return best;
+}
+
+int run_demo(const CLI::App& given_flags, Console& console) {
+  std::vector<std::string> arguments;
+  for (const std::string& argument : console.arguments)
+    if (argument != "--demo") arguments.push_back(argument);
+  const bool has_method = is_given(given_flags, "--full") || is_given(given_flags, "--lora") || is_given(given_flags, "--qlora");
+  for (const DemoFlag& flag : demo_flags())
+    if (!is_given(given_flags, flag.name) && !(has_method && std::string_view(flag.name) == "--lora"))
+      arguments.push_back(fmt::format("{}={}", flag.name, flag.value));
+  if (!is_given(given_flags, "--gpus")) arguments.push_back("--gpus=" + fastest_gpus(arguments));
+  if (read_launcher().launcher == Launcher::None) console.err << fmt::format("gpuplan: gpuplan {}\n", fmt::join(arguments, " "));
+  console.arguments = arguments;
+  CLI::App app;
+  declare_commands(app);
+  return run(*parse(app, arguments).app, console);
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ struct GpuSpec {
   std::int64_t pcie_generation{}, pcie_lanes{};
   bool has_p2p_over_pcie{};
   bool is_plan_only{};                              // AMD, V100: planned, not run
+  Bytes own_memory, collectives_memory;             // of a CPU rank: what program and libraries hold; what MPI holds beside
   bool is_cpu{};                                    // `Nxcpu`: ranks on this host
   std::string source;
   bool operator==(const GpuSpec&) const = default;

@@ -18,6 +18,7 @@ namespace {
 struct CoreRates {
   FlopsPerSec fp32;
   BytesPerSec memory;
+  Bytes own, collectives;  // of a process
   std::string isa, source;
 };
 
@@ -46,6 +47,8 @@ CoreRates core_rates(const HostFacts& host) {
   YamlFile file = YamlFile::read(data_dir() / "cpu.yaml");
   CoreRates rates;
   rates.memory = file.top().optional_rate("memory_bandwidth_gb_s").value_or(BytesPerSec{});
+  rates.own = file.top().optional_bytes("own_memory_mib").value_or(Bytes{});
+  rates.collectives = file.top().optional_bytes("collectives_memory_mib").value_or(Bytes{});
   for (YamlFields& row : file.top().list("isa")) {
     const auto flag = row.optional_text("flag");
     const bool has_it = !flag || std::find(host.cpu_flags.begin(), host.cpu_flags.end(), *flag) != host.cpu_flags.end();
@@ -84,6 +87,7 @@ ClusterSpec cpu_cluster(std::int64_t num_ranks, const HostFacts& host) {
   rank.device_memory = rank.framework_memory = Bytes{host.memory_available.count / num_ranks};
   rank.memory_bandwidth = core.memory * cores_per_rank;
   rank.fp32 = rank.gemm_fp32 = core.fp32 * cores_per_rank;
+  rank.own_memory = core.own, rank.collectives_memory = core.collectives;
   rank.is_cpu = true;
   rank.source = "data/cpu.yaml";
 

@@ -15,7 +15,7 @@ template <class Spec, class Each>
 void list_spec(Spec& spec, Each&& each) {
   auto& [id, name, vendor, architecture, compute_capability, form_factor, device_memory, framework_memory, memory_bandwidth, fp32, tf32,
          fp16, bf16, fp8, gemm_fp32, gemm_fp16, gemm_bf16, sm_count, nvlink_per_direction, nvlink_kind, pcie_generation, pcie_lanes,
-         has_p2p_over_pcie, is_plan_only, is_cpu, source] = spec;
+         has_p2p_over_pcie, is_plan_only, own_memory, collectives_memory, is_cpu, source] = spec;
   each("name", name);
   each("vendor", vendor);
   each("architecture", architecture);
@@ -39,6 +39,8 @@ void list_spec(Spec& spec, Each&& each) {
   each("pcie_lanes", pcie_lanes);
   each("has_p2p_over_pcie", has_p2p_over_pcie);
   each("is_plan_only", is_plan_only);
+  each("own_memory_mib", own_memory);
+  each("collectives_memory_mib", collectives_memory);
   each("is_cpu", is_cpu);
   each("source", source);
   (void)id;

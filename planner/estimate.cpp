@@ -134,7 +134,8 @@ bool evaluate(StrategyEstimate& e, const EstimateRequest& r, const TrainedModel&
     const MemoryTiers tiers = memory_tiers(peak, r.cluster.gpus[std::size_t(rank)], profile,
                                            {.in_use = in_use,
                                             .uses_nccl = uses_nccl,
-                                            .lengths_vary = r.recipe.packing == Packing::Dynamic});
+                                            .lengths_vary = r.recipe.packing == Packing::Dynamic,
+                                            .plans_addresses = framework.runs_own_kernels});
     if (!tiers.fits) {
       e.fits = false;
       e.does_not_fit_because = fmt::format("needs {} of {} that {} offers", format_bytes(tiers.needed),
@@ -168,7 +169,7 @@ StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel&
     detail.tensors = e.peak.tensors;
   }
   const bool uses_nccl = strategy.mesh.world() > 1;
-  e.memory = process_breakdown(detail, e.tiers, profile, uses_nccl);
+  e.memory = process_breakdown(detail, e.tiers, r.cluster.gpus[std::size_t(tightest_rank(r, program.classes[e.fullest_class]))], profile, uses_nccl);
   e.items = std::move(detail.items);
   e.curve = memory_curve(program, fullest, 200);
   e.save = save_cost(r, model, strategy, numerics);

@@ -16,7 +16,7 @@ template <class Fields, class Gpu>
 void list_gpu(Fields& f, Gpu& gpu) {
   auto& [id, name, vendor, architecture, compute_capability, form_factor, device_memory, framework_memory, memory_bandwidth, fp32, tf32, fp16,
          bf16, fp8, gemm_fp32, gemm_fp16, gemm_bf16, sm_count, nvlink_per_direction, nvlink_kind, pcie_generation, pcie_lanes, has_p2p_over_pcie,
-         is_plan_only, is_cpu, source] = gpu;
+         is_plan_only, own_memory, collectives_memory, is_cpu, source] = gpu;
   f("id", id);
   f("name", name);
   f("vendor", vendor);
@@ -41,6 +41,8 @@ void list_gpu(Fields& f, Gpu& gpu) {
   f("pcie_lanes", pcie_lanes);
   f("has_p2p_over_pcie", has_p2p_over_pcie);
   f("is_plan_only", is_plan_only);
+  f("own_memory_bytes", own_memory);
+  f("collectives_memory_bytes", collectives_memory);
   f("is_cpu", is_cpu);
   f("source", source);
 }

@@ -4,21 +4,37 @@
 
 namespace gpuplan {
 
+namespace {
+
+/// What a process holds beside its tensors.
+struct Fixed {
+  Bytes context, workspace, collectives;
+  Bytes total() const { return context + workspace + collectives; }
+};
+
+Fixed fixed_bytes(const GpuSpec& gpu, const Profile& profile, bool uses_collectives) {
+  Fixed f = gpu.is_cpu ? Fixed{gpu.own_memory, {}, gpu.collectives_memory} : Fixed{profile.context, profile.blas_workspace, profile.nccl};
+  if (!uses_collectives) f.collectives = {};
+  return f;
+}
+
+}  // namespace
+
 MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, const Profile& profile, TierQuestion question) {
   MemoryTiers t;
   t.tensors = peak.tensors;
   t.capacity = gpu.framework_memory;
   t.usable = Bytes{std::int64_t(double(t.capacity.count) * (1 - profile.margin))} - question.in_use;
-  const Bytes fixed =
-      gpu.is_cpu ? Bytes{} : profile.context + profile.blas_workspace + (question.uses_nccl ? profile.nccl : Bytes{});
-  const Bytes spread = peak.pools - peak.tensors;  // classes that do not share segments
+  const Bytes fixed = fixed_bytes(gpu, profile, question.uses_nccl).total();
+  const Bytes pools = question.plans_addresses ? peak.tensors : peak.pools;
+  const Bytes spread = pools - peak.tensors;  // classes that do not share segments
   const Bytes unavoidable{std::int64_t(double(spread.count) * profile.pool_slack)};
   t.needed = peak.tensors + unavoidable + fixed;
   t.fits = t.needed <= t.usable;
   // The cache grows to the sum of the class peaks while there is room and is given back when there is not.
   const Bytes room = std::max(t.usable - fixed, peak.tensors + unavoidable);
   // Batches of other lengths leave blocks that fit nothing: what is not persistent is cached about twice.
-  const Bytes cached = question.lengths_vary ? peak.pools + (peak.pools - peak.resident) : peak.pools;
+  const Bytes cached = question.lengths_vary ? pools + (pools - peak.resident) : pools;
   t.reserved = std::min(cached, room);
   // Paged states take what is left; the rest of them moves to the host.
   const Bytes paged = std::clamp(room - t.reserved, Bytes{}, peak.managed);
@@ -26,14 +42,15 @@ MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, const Profile& pr
   return t;
 }
 
-std::array<Bytes, std::size_t(kNumCategories)> process_breakdown(const DetailedPeak& peak, const MemoryTiers& tiers,
+std::array<Bytes, std::size_t(kNumCategories)> process_breakdown(const DetailedPeak& peak, const MemoryTiers& tiers, const GpuSpec& gpu,
                                                                  const Profile& profile, bool uses_nccl) {
   auto out = peak.by_category;
   const auto at = [&](Category c) -> Bytes& { return out[std::size_t(c)]; };
+  const Fixed fixed = fixed_bytes(gpu, profile, uses_nccl);
   const Bytes fixed_total = tiers.process - tiers.reserved;
-  at(Category::Context) = std::min(profile.context, fixed_total);
-  at(Category::Nccl) = uses_nccl ? std::min(profile.nccl, fixed_total - at(Category::Context)) : Bytes{};
-  const Bytes workspace = std::min(profile.blas_workspace, fixed_total - at(Category::Context) - at(Category::Nccl));
+  at(Category::Context) = std::min(fixed.context, fixed_total);
+  at(Category::Nccl) = std::min(fixed.collectives, fixed_total - at(Category::Context));
+  const Bytes workspace = std::min(fixed.workspace, fixed_total - at(Category::Context) - at(Category::Nccl));
   at(Category::Workspace) += workspace;
   at(Category::Optimizer) +=
       fixed_total - at(Category::Context) - at(Category::Nccl) - workspace;  // paged states on the device

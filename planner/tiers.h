@@ -21,14 +21,15 @@ struct MemoryTiers {
 
 /// `in_use` by others on the device; `uses_nccl`: the plan has more than one rank.
 /// `lengths_vary`: batches differ in shape, so that cached blocks of one do not fit the next.
+/// `plans_addresses`: our own executor places everything before it runs, so that nothing is reserved beside what lives.
 struct TierQuestion {
   Bytes in_use;
-  bool uses_nccl{}, lengths_vary{};
+  bool uses_nccl{}, lengths_vary{}, plans_addresses{};
 };
 MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, const Profile& profile, TierQuestion question);
 
 /// Process bytes by category; they add up to tiers.process.
-std::array<Bytes, std::size_t(kNumCategories)> process_breakdown(const DetailedPeak& peak, const MemoryTiers& tiers,
+std::array<Bytes, std::size_t(kNumCategories)> process_breakdown(const DetailedPeak& peak, const MemoryTiers& tiers, const GpuSpec& gpu,
                                                                  const Profile& profile, bool uses_nccl);
 
 }  // namespace gpuplan

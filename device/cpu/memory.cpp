@@ -62,10 +62,10 @@ Buffer host_memory(Bytes size) {
   GPUPLAN_CHECK(size.count >= 0, "a negative amount of memory was asked for");
   check_free(size);
   const std::int64_t alignment = size.count >= 2 * kHugePage ? kHugePage : kAlignment;
-  const auto rounded = std::size_t(ceil_div(std::max<std::int64_t>(size.count, 1), alignment) * alignment);
-  void* const data = std::aligned_alloc(std::size_t(alignment), rounded);
-  if (!data) throw out_of_memory(size);
-  if (alignment == kHugePage) madvise(data, rounded, MADV_HUGEPAGE);  // fewer TLB misses; no harm when refused
+  void* data = nullptr;
+  if (posix_memalign(&data, std::size_t(alignment), std::size_t(std::max<std::int64_t>(size.count, 1))) != 0) throw out_of_memory(size);
+  // fewer TLB misses; no harm when refused. Whole pages alone: the last one would take 2 MiB for a byte
+  if (alignment == kHugePage) madvise(data, std::size_t(size.count / kHugePage * kHugePage), MADV_HUGEPAGE);
   return {data, size, std::shared_ptr<void>(data, std::free)};
 }
 
