@@ -42,6 +42,9 @@ struct DeviceFacts {
   std::vector<std::string> warnings;  // "oneDNN takes this processor for AVX2 although it has AVX-512"
 };
 
+/// Who goes first where streams compete: what communicates is short, and others wait for it.
+enum class StreamUse : std::uint8_t { Compute, Communication };
+
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -132,6 +135,8 @@ class Device {
 
   // Streams and events. `record` marks the end of what is enqueued now; `wait` makes later work of the stream wait for it.
   virtual std::unique_ptr<Stream> create_stream() = 0;
+  /// For a rank that computes and communicates at once. Devices without priorities make no difference.
+  virtual std::unique_ptr<Stream> create_stream_for(StreamUse) { return create_stream(); }
   virtual std::unique_ptr<Event> create_event() = 0;
   virtual void record(Event& event, Stream& stream) = 0;
   virtual void wait(Stream& stream, Event& event) = 0;

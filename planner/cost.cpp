@@ -130,7 +130,9 @@ Seconds CostModel::memory_time(const LayerOp& op, double factor) const {
   return Seconds{op.traffic * factor / memory.value};
 }
 
-Seconds CostModel::op_time(const LayerOp& op, Software software) const {
+Seconds CostModel::op_time(const LayerOp& op, Software software) const { return crowding * uncrowded_time(op, software); }
+
+Seconds CostModel::uncrowded_time(const LayerOp& op, Software software) const {
   switch (op.cost) {
     case CostClass::Gemm: return gemm_time(op, software);
     case CostClass::FlashAttention: return attention_time(op, flash);
@@ -166,6 +168,13 @@ void add_measured(CostModel& m, const GpuSpec& gpu, const Profile& profile, Comp
     m.own_optimizer = BytesPerSec{adamw->bandwidth.value};
 }
 
+/// Rates of CPU ranks stand for as many at once as were measured or, unmeasured, for all of the plan sharing the cores.
+double crowding_of(const CostModel& m, const ComputeKind& compute) {
+  if (compute.host_cores == 0) return 1;
+  const auto ranks_per_core = [&](std::int64_t ranks) { return std::max(1.0, double(ranks) / double(compute.host_cores)); };
+  return ranks_per_core(compute.ranks_at_once) / ranks_per_core(m.load ? m.load->num_ranks : compute.ranks_per_node);
+}
+
 }  // namespace
 
 CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKind compute) {
@@ -195,6 +204,7 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   m.overlap_slowdown = profile.overlap_slowdown;
   m.peak = rates.datasheet.value > 0 ? rates.datasheet : rates.measured;
   add_measured(m, gpu, profile, compute);
+  m.crowding = crowding_of(m, compute);
   return m;
 }
 

@@ -35,7 +35,9 @@ struct CostModel {
   bool runs_own_kernels{};      // gpuplan's executor: memory-bound kernels and attention as measured
   BytesPerSec own_optimizer;    // memory rate of the executor's step; 0: as any other memory traffic
 
-  BytesPerSec optimizer_rate() const { return own_optimizer.value > 0 ? own_optimizer : memory; }
+  double crowding = 1;          // CPU ranks that work at once over those that have a core of their own
+
+  BytesPerSec optimizer_rate() const { return (own_optimizer.value > 0 ? own_optimizer : memory) * (1 / crowding); }
   /// The surface for a product; nullptr when nothing near it was measured.
   const GemmSurface* surface_of(const LayerOp& op) const;
 
@@ -43,6 +45,7 @@ struct CostModel {
   Seconds op_time(const LayerOp& op, Software software) const;
 
  private:
+  Seconds uncrowded_time(const LayerOp& op, Software software) const;
   Seconds gemm_time(const LayerOp& op, Software software) const;
   Seconds measured_gemm_time(const GemmSurface& surface, const LayerOp& op) const;
   Seconds attention_time(const LayerOp& op, FlopsPerSec rate) const;
@@ -58,7 +61,9 @@ struct ComputeKind {
   Dtype dtype{};
   bool is_fp8{}, launches_few{};  // compiled or hand-written: few launches
   bool runs_own_kernels{};        // gpuplan's executor
-  std::int64_t ranks_per_node = 1;  // that work at once
+  std::int64_t ranks_per_node = 1;  // whose cores and memory they share
+  std::int64_t host_cores = 0;      // that CPU ranks share; 0 on GPUs
+  std::int64_t ranks_at_once = 1;   // of them that work at the same time: stages of a naive pipeline take turns
 };
 
 /// The product that a GEMM op is; of experts, one of theirs, with an equal share of the rows.

@@ -66,9 +66,14 @@ void Executor::bind() {
     bound.waits = hazards.enter(std::uint32_t(tasks_.size() - 1), i.stream, accesses);
     for (const std::uint32_t other : bound.waits)
       if (!tasks_[other].done) tasks_[other].done = device_.create_event();
-    if (auto& stream = streams_[std::size_t(i.stream)]; !stream) stream = device_.create_stream();
+    if (auto& stream = streams_[std::size_t(i.stream)]; !stream) stream = make_stream(i.stream);
   }
-  if (auto& compute = streams_[std::size_t(StreamId::Compute)]; !compute) compute = device_.create_stream();
+  if (auto& compute = streams_[std::size_t(StreamId::Compute)]; !compute) compute = make_stream(StreamId::Compute);
+}
+
+std::unique_ptr<Stream> Executor::make_stream(StreamId id) {
+  if (!groups_.world()) return device_.create_stream();
+  return device_.create_stream_for(id == StreamId::Compute ? StreamUse::Compute : StreamUse::Communication);
 }
 
 StepResult Executor::step(std::int64_t number, const std::vector<MicroBatch>& batches, double learning_rate, const OptimizerSettings& settings) {

@@ -82,6 +82,7 @@ class Executor {
   };
 
   void bind();
+  std::unique_ptr<Stream> make_stream(StreamId id);
   double count_labels(const std::vector<MicroBatch>& batches);
   void run(Bound& task, const Scalars& scalars);
   void call(const Bound& task, const Scalars& scalars);

@@ -36,8 +36,8 @@ void run_overlap(const Probe& probe, ProbeBench& bench, Sample& sample) {
   const double collective_alone = time_workload(collective_workload, all_reduce_of(probe), bench).statistics.median;
   Beside product, collective;
   run_in_step(bench.ranks, [&] {
-    product.stream = bench.device.create_stream();
-    collective.stream = bench.device.create_stream();
+    product.stream = bench.device.create_stream_for(StreamUse::Compute);
+    collective.stream = bench.device.create_stream_for(StreamUse::Communication);
     product.workload = gemm_workload(probe, bench, *product.stream);
     collective.workload = collective_workload(all_reduce_of(probe), bench, *collective.stream);
     product.stream->synchronise();

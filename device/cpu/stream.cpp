@@ -4,6 +4,8 @@
 #include <utility>
 
 #include <omp.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/error.h"
 
@@ -59,7 +61,7 @@ void CpuEvent::synchronise() {
   if (mark->failure) std::rethrow_exception(mark->failure);
 }
 
-CpuStream::CpuStream(int num_threads) : worker_([this, num_threads] { serve(num_threads); }) {}
+CpuStream::CpuStream(int num_threads, int niceness) : worker_([=, this] { serve(num_threads, niceness); }) {}
 
 CpuStream::~CpuStream() {
   {
@@ -115,7 +117,8 @@ CpuStream::Task CpuStream::next() {
   return task;
 }
 
-void CpuStream::serve(int num_threads) {
+void CpuStream::serve(int num_threads, int niceness) {
+  if (niceness > 0) setpriority(PRIO_PROCESS, id_t(gettid()), niceness);  // its team inherits it
   omp_set_num_threads(num_threads);
   for (Task task = next(); task.work || task.mark; task = next()) execute(task);
 }

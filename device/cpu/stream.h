@@ -34,8 +34,8 @@ class CpuEvent final : public Event {
 
 class CpuStream final : public Stream {
  public:
-  /// Work computes on `num_threads` threads.
-  explicit CpuStream(int num_threads);
+  /// Work computes on `num_threads` threads, which give way to others as `niceness` says (nice(2), of these threads alone).
+  explicit CpuStream(int num_threads, int niceness = 0);
   ~CpuStream() override;
   CpuStream(const CpuStream&) = delete;
   CpuStream& operator=(const CpuStream&) = delete;
@@ -55,7 +55,7 @@ class CpuStream final : public Stream {
   };
   void push(Task task);
   Task next();
-  void serve(int num_threads);
+  void serve(int num_threads, int niceness);
   void execute(Task& task);
 
   CpuGemm gemm_;

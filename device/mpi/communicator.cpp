@@ -1,7 +1,10 @@
 // The Communicator of device/mpi: blocking MPI calls as host tasks of a stream.
+#include <algorithm>
+#include <chrono>
 #include <climits>
 #include <cstring>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -77,6 +80,31 @@ struct Message {
   int peer;
 };
 
+/// Waits for a request without keeping its core busy: MPI's own waits spin, and where every core has a rank, or a rank computes
+/// while it communicates, the core spun on is one that another needs. Looks often at first, as the answer mostly is near.
+void wait_politely(MPI_Request* requests, int count) {
+  constexpr auto kSpin = std::chrono::microseconds(20), kLongestNap = std::chrono::microseconds(100);
+  const auto begin = std::chrono::steady_clock::now();
+  for (auto nap = std::chrono::microseconds(5);;) {
+    int is_done = 0;
+    check(MPI_Testall(count, requests, &is_done, MPI_STATUSES_IGNORE), "MPI_Testall");
+    if (is_done) return;
+    if (std::chrono::steady_clock::now() - begin < kSpin) {
+      std::this_thread::yield();
+      continue;
+    }
+    std::this_thread::sleep_for(nap);
+    nap = std::min(kLongestNap, 2 * nap);
+  }
+}
+
+/// Until every rank of the group is here; what comes then need not wait for anybody.
+void meet(MPI_Comm comm) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Ibarrier(comm, &request), "MPI_Ibarrier");
+  wait_politely(&request, 1);
+}
+
 /// All at once; returns when the last is done.
 void exchange(const std::vector<Message>& messages, MPI_Comm comm) {
   std::vector<MPI_Request> requests;
@@ -86,7 +114,7 @@ void exchange(const std::vector<Message>& messages, MPI_Comm comm) {
     if (m.is_send) check(MPI_Isend(m.data, mpi_count(m.count), type, m.peer, 0, comm, &request), "MPI_Isend");
     else check(MPI_Irecv(m.data, mpi_count(m.count), type, m.peer, 0, comm, &request), "MPI_Irecv");
   }
-  check(MPI_Waitall(int(requests.size()), requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+  wait_politely(requests.data(), int(requests.size()));
 }
 
 class MpiCommunicator final : public Communicator {
@@ -111,6 +139,7 @@ class MpiCommunicator final : public Communicator {
   void all_reduce(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) override {
     stream.run_on_host([=, comm = comm_] {
       const Element e = element(dtype);
+      meet(comm);
       check(MPI_Allreduce(send == receive ? MPI_IN_PLACE : send, receive, mpi_count(count), e.type, e.sum, comm), "MPI_Allreduce");
     });
   }
@@ -118,6 +147,7 @@ class MpiCommunicator final : public Communicator {
     stream.run_on_host([=, this] {
       const MPI_Datatype type = element(dtype).type;
       const void* const own = static_cast<const char*>(receive) + bytes_of(count, dtype).count * rank_;
+      meet(comm_);
       check(MPI_Allgather(send == own ? MPI_IN_PLACE : send, mpi_count(count), type, receive, mpi_count(count), type, comm_),
             "MPI_Allgather");
     });
@@ -127,20 +157,17 @@ class MpiCommunicator final : public Communicator {
   }
   void broadcast(void* data, std::int64_t count, Dtype dtype, int root, Stream& stream) override {
     stream.run_on_host([=, comm = comm_] {
+      meet(comm);
       check(MPI_Bcast(data, mpi_count(count), element(dtype).type, root, comm), "MPI_Bcast");
     });
   }
   void send(const void* data, std::int64_t count, Dtype dtype, int to, Stream& stream) override {
     if (group_) return add_to_group({true, const_cast<void*>(data), count, dtype, to}, stream);
-    stream.run_on_host([=, comm = comm_] {
-      check(MPI_Send(data, mpi_count(count), element(dtype).type, to, 0, comm), "MPI_Send");
-    });
+    stream.run_on_host([=, comm = comm_] { exchange({{true, const_cast<void*>(data), count, dtype, to}}, comm); });
   }
   void receive(void* data, std::int64_t count, Dtype dtype, int from, Stream& stream) override {
     if (group_) return add_to_group({false, data, count, dtype, from}, stream);
-    stream.run_on_host([=, comm = comm_] {
-      check(MPI_Recv(data, mpi_count(count), element(dtype).type, from, 0, comm, MPI_STATUS_IGNORE), "MPI_Recv");
-    });
+    stream.run_on_host([=, comm = comm_] { exchange({{false, data, count, dtype, from}}, comm); });
   }
   void begin_group() override {
     GPUPLAN_CHECK(!group_, "groups of messages do not nest");
@@ -184,6 +211,7 @@ class MpiCommunicator final : public Communicator {
     const std::int64_t size = bytes_of(count, dtype).count;
     const bool is_in_place = receive == static_cast<const char*>(send) + size * rank_;
     std::vector<char> buffer(is_in_place ? std::size_t(size) : 0);
+    meet(comm_);
     check(MPI_Reduce_scatter_block(send, is_in_place ? buffer.data() : receive, mpi_count(count), e.type, e.sum, comm_),
           "MPI_Reduce_scatter_block");
     if (is_in_place) std::memcpy(receive, buffer.data(), buffer.size());
