@@ -89,9 +89,9 @@ void disturb(const std::vector<Lifetime>& lifetimes, Attempt& attempt, std::mt19
 
 AddressPlan plan_addresses(const std::vector<Lifetime>& lifetimes) {
   if (lifetimes.empty()) return {};
-  constexpr double kEnough = 1.01;          // of the least that aligned pieces can need
-  constexpr double kMostWork = 1e9;         // comparisons of two lifetimes: a second
-  constexpr int kMostTries = 3000;
+  constexpr double kEnough = 1.02;          // of the least that aligned pieces can need
+  constexpr double kMostWork = 1e8;         // comparisons of two lifetimes: a tenth of a second
+  constexpr int kMostTries = 2000;
   std::vector<Lifetime> padded = lifetimes;
   for (Lifetime& l : padded) l.bytes.count = aligned(l.bytes.count);
   const double least = double(peak_of(padded).count);

@@ -26,6 +26,7 @@ struct NativeCase {
   Checkpointing checkpointing = Checkpointing::None;
   Precision precision = Precision::Fp32;
   std::string optimizer = "adamw-fused";
+  std::int64_t lora_rank = 3;  // like the widths, divides by nothing
   ModelSpec model = odd_llama();
 
   std::string name() const {
@@ -38,8 +39,8 @@ struct NativeCase {
 inline Recipe recipe_of(const NativeCase& c) {
   Recipe r;
   r.method = c.method;
-  r.lora.rank = 3;  // like the widths, divides by nothing
-  r.lora.alpha = 6;
+  r.lora.rank = c.lora_rank;
+  r.lora.alpha = 2 * double(c.lora_rank);
   if (c.precision == Precision::Fp32) r.lora.base_dtype = Dtype::F32;
   if (c.method == Method::Qlora) r.quant.kind = BaseQuant::Nf4;
   r.precision = c.precision;
