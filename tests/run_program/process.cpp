@@ -60,8 +60,8 @@ Process::Process(std::vector<std::string> words, std::filesystem::path folder) :
   pointers.push_back(nullptr);
   pid_ = fork();
   if (pid_ != 0) return;
-  redirect(folder_ / "out", STDOUT_FILENO);
-  redirect(folder_ / "err", STDERR_FILENO);
+  redirect(folder_ / "stdout.txt", STDOUT_FILENO);
+  redirect(folder_ / "stderr.txt", STDERR_FILENO);
   close(STDIN_FILENO);
   open("/dev/null", O_RDONLY);
   putenv(mark_.data());
@@ -100,7 +100,7 @@ Finished Process::wait(double limit_seconds) {
   } else {
     f.code = WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);
   }
-  f.out = content(folder_ / "out"), f.err = content(folder_ / "err");
+  f.out = content(folder_ / "stdout.txt"), f.err = content(folder_ / "stderr.txt");
   return f;
 }
 

@@ -28,7 +28,7 @@ class Process {
   pid_t rank(int number) const;
   /// Of this program and everything it started, that still run.
   int num_processes() const;
-  Finished wait(double limit_seconds = 120);
+  Finished wait(double limit_seconds = 40);
   bool is_running();
 
  private:
