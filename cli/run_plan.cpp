@@ -88,7 +88,10 @@ TrainingOptions read_options(const CLI::App& app, const EstimateRequest& r) {
     if (*init != "random") throw InputError("--init", fmt::format("unknown '{}'", *init), "random");
     o.is_random = true;
   }
-  if (const auto adapter = given(app, "--adapter")) o.adapter = *adapter;
+  if (const auto adapter = given(app, "--adapter")) {
+    if (!r.recipe.is_adapter()) throw InputError("--adapter", "full fine-tuning has no adapter to go on from", "add --lora or --qlora");
+    o.adapter = *adapter;
+  }
   if (const auto file = given(app, "--data"))
     o.data = DataOptions{.file = *file, .tokenizer_folder = o.model_folder, .token_dtype = token_dtype(app), .vocab_size = r.model.vocab_size,
                          .seq_len = r.recipe.seq_len, .packing = r.recipe.packing};

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <climits>
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -126,6 +127,11 @@ class MpiCommunicator final : public Communicator {
     check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
   }
   ~MpiCommunicator() override {
+    // this rank alone may have failed, and the others wait in a call that it will not make
+    if (std::uncaught_exceptions() > 0) {
+      give_up_mpi();
+      return;
+    }
     int is_finished = 0;
     if (MPI_Finalized(&is_finished) == MPI_SUCCESS && !is_finished) MPI_Comm_free(&comm_);
   }

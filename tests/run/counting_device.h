@@ -1,0 +1,84 @@
+// A device that counts what is allocated and freed through it, and passes every call on: memory measured by nobody who planned it.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "device/device.h"
+
+namespace gpuplan::test {
+
+/// Of one rank, whose streams may allocate and free from other threads.
+class MemoryCount {
+ public:
+  void add(std::int64_t bytes) {
+    const std::int64_t now = live_ += bytes;
+    for (std::int64_t seen = peak_; seen < now && !peak_.compare_exchange_weak(seen, now);) {}
+    ++num_allocations_;
+  }
+  void remove(std::int64_t bytes) { live_ -= bytes; }
+  Bytes live() const { return {live_}; }
+  Bytes peak() const { return {peak_}; }
+  std::int64_t num_allocations() const { return num_allocations_; }
+
+ private:
+  std::atomic<std::int64_t> live_{0}, peak_{0}, num_allocations_{0};
+};
+
+class CountingDevice final : public Device {
+ public:
+  explicit CountingDevice(std::unique_ptr<Device> inner) : inner_(std::move(inner)), count_(std::make_shared<MemoryCount>()) {}
+  const std::shared_ptr<MemoryCount>& count() const { return count_; }
+
+  Buffer allocate(Bytes size) override {
+    Buffer own = inner_->allocate(size);
+    count_->add(size.count);
+    void* const data = own.data();
+    return {data, size, std::shared_ptr<void>(data, [own, size, count = count_](void*) { count->remove(size.count); })};
+  }
+  DeviceFacts facts() const override { return inner_->facts(); }
+  Bytes overhead() const override { return inner_->overhead(); }
+  Buffer allocate_host(Bytes size, HostMemory kind) override { return inner_->allocate_host(size, kind); }
+  std::unique_ptr<Stream> create_stream() override { return inner_->create_stream(); }
+  std::unique_ptr<Event> create_event() override { return inner_->create_event(); }
+  void record(Event& event, Stream& stream) override { inner_->record(event, stream); }
+  void wait(Stream& stream, Event& event) override { inner_->wait(stream, event); }
+  Seconds elapsed(Event& begin, Event& end) override { return inner_->elapsed(begin, end); }
+  void copy(void* to, const void* from, Bytes size, CopyKind kind, Stream& s) override { inner_->copy(to, from, size, kind, s); }
+  void gemm(const GemmProblem& p, const void* a, const void* b, void* c, Stream& s) override { inner_->gemm(p, a, b, c, s); }
+  void attention(const AttentionProblem& p, const void* q, const void* k, const void* v, void* out, void* scores, Stream& s) override {
+    inner_->attention(p, q, k, v, out, scores, s);
+  }
+  void empty_kernel(Stream& s) override { inner_->empty_kernel(s); }
+  void fill_uniform(void* to, std::int64_t n, Dtype dtype, float low, float high, std::uint64_t seed, Stream& s) override {
+    inner_->fill_uniform(to, n, dtype, low, high, seed, s);
+  }
+  void cast(void* to, Dtype to_dtype, const void* from, Dtype from_dtype, std::int64_t n, Stream& s) override {
+    inner_->cast(to, to_dtype, from, from_dtype, n, s);
+  }
+  void rms_norm(void* y, const void* x, const void* w, std::int64_t rows, std::int64_t hidden, float epsilon, Dtype dtype, Stream& s) override {
+    inner_->rms_norm(y, x, w, rows, hidden, epsilon, dtype, s);
+  }
+  void swiglu(void* out, const void* gate, const void* up, std::int64_t n, Dtype dtype, Stream& s) override {
+    inner_->swiglu(out, gate, up, n, dtype, s);
+  }
+  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab, float scale, Dtype dtype,
+                     Stream& s) override {
+    inner_->cross_entropy(logits, labels, losses, rows, vocab, scale, dtype, s);
+  }
+  void adamw(float* w, const void* g, Dtype dtype, float* m, float* v, std::int64_t n, const AdamW& with, Stream& s) override {
+    inner_->adamw(w, g, dtype, m, v, n, with, s);
+  }
+  void nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax, std::int64_t n, Stream& s) override {
+    inner_->nf4_dequantise(out, dtype, codes, absmax, n, s);
+  }
+  TrainingKernels* training() override { return inner_->training(); }
+
+ private:
+  std::unique_ptr<Device> inner_;
+  std::shared_ptr<MemoryCount> count_;
+};
+
+}  // namespace gpuplan::test

@@ -1,0 +1,86 @@
+// Plans for our own executor, made without the command line: a model whose sizes divide by nothing, on CPU ranks.
+#pragma once
+
+#include <string>
+
+#include "models/framework.h"
+#include "planner/plan_builder.h"
+#include "run/native_job.h"
+
+namespace gpuplan::test {
+
+/// h = 36, 6 heads of 6, 2 key/value heads, f = 50, V = 101: most of a unit's arrays do not divide by 2 or 4.
+inline ModelSpec odd_llama(std::int64_t layers = 3) {
+  ModelSpec m = tiny_llama(layers);
+  m.hidden_size = 36, m.num_attention_heads = 6, m.num_key_value_heads = 2, m.head_dim = 6;
+  m.intermediate_size = 50, m.vocab_size = 101;
+  return m;
+}
+
+/// What a test varies; the rest is the same for all.
+struct NativeCase {
+  std::string strategy = "single";
+  Method method = Method::Full;
+  std::int64_t ranks = 1;
+  std::int64_t micro_batch = 1, grad_accum = 1, seq_len = 16;
+  Checkpointing checkpointing = Checkpointing::None;
+  Precision precision = Precision::Fp32;
+  std::string optimizer = "adamw-fused";
+  std::int64_t lora_rank = 3;  // like the widths, divides by nothing
+  ModelSpec model = odd_llama();
+
+  std::string name() const {
+    constexpr std::array kMethods{"full", "lora", "qlora"};
+    return strategy + " of " + std::to_string(ranks) + ", " + kMethods[std::size_t(method)] + ", accumulation " + std::to_string(grad_accum) +
+           ", checkpointing " + std::to_string(int(checkpointing)) + ", precision " + std::to_string(int(precision)) + ", " + optimizer;
+  }
+};
+
+inline Recipe recipe_of(const NativeCase& c) {
+  Recipe r;
+  r.method = c.method;
+  r.lora.rank = c.lora_rank;
+  r.lora.alpha = 2 * double(c.lora_rank);
+  if (c.precision == Precision::Fp32) r.lora.base_dtype = Dtype::F32;
+  if (c.method == Method::Qlora) r.quant.kind = BaseQuant::Nf4;
+  r.precision = c.precision;
+  r.optimizer = c.optimizer;
+  r.micro_batch = c.micro_batch, r.grad_accum = c.grad_accum, r.seq_len = c.seq_len;
+  r.checkpointing = c.checkpointing;
+  r.framework = "native";
+  return r;
+}
+
+inline EstimateRequest request_of(const NativeCase& c) {
+  EstimateRequest request{.model = c.model, .recipe = recipe_of(c), .dataset = {}, .cluster = plain_cluster(c.ranks), .options = {}};
+  for (GpuSpec& gpu : request.cluster.gpus) gpu.is_cpu = true;
+  if (c.strategy == "hsdp") request.options.shard_size = c.ranks / 2;
+  request.options = options_for(request, find_framework("native"));
+  return request;
+}
+
+inline Strategy strategy_of(const NativeCase& c) {
+  const EstimateRequest request = request_of(c);
+  return make_strategy(c.strategy, request.cluster, request.options);
+}
+
+inline constexpr std::array kMethods{Method::Full, Method::Lora, Method::Qlora};
+
+/// Every strategy that divides work among `ranks`.
+inline std::vector<std::string> strategies_of(std::int64_t ranks) {
+  std::vector<std::string> out;
+  for (const std::string_view name : strategy_names())
+    if ((name == "single") == (ranks == 1) && (name != "hsdp" || ranks >= 4)) out.emplace_back(name);
+  return out;
+}
+
+/// Every strategy and method on 1, 2 and 4 ranks.
+inline std::vector<NativeCase> every_case() {
+  std::vector<NativeCase> out;
+  for (const std::int64_t ranks : {1, 2, 4})
+    for (const std::string& strategy : strategies_of(ranks))
+      for (const Method method : kMethods) out.push_back({.strategy = strategy, .method = method, .ranks = ranks});
+  return out;
+}
+
+}  // namespace gpuplan::test

@@ -1,0 +1,93 @@
+#include "run/native_support.h"
+
+#include <functional>
+
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "run/files/error_text.h"
+#include "run/native_fixture.h"
+
+using namespace gpuplan;
+using namespace gpuplan::test;
+
+namespace {
+
+struct Asked {
+  ModelSpec model = odd_llama();
+  Recipe recipe = recipe_of({});
+  Strategy strategy;
+};
+
+struct Refusal {
+  const char* mentions;
+  std::function<void(Asked&)> change;
+};
+
+void adapter(Asked& a) { a.recipe.method = Method::Lora; }
+
+const std::vector<Refusal> kRefusals{
+    {"family gpt2", [](Asked& a) { a.model.family = "gpt2"; }},
+    {"family llama", [](Asked& a) { a.model.norm = NormKind::LayerNorm; }},
+    {"family llama", [](Asked& a) { a.model.mlp = MlpKind::Plain; }},
+    {"family llama", [](Asked& a) { a.model.position = PositionKind::Alibi; }},
+    {"family llama", [](Asked& a) { a.model.residual = ResidualKind::ParallelOneNorm; }},
+    {"family llama", [](Asked& a) { a.model.norm_placement = NormPlacement::Sandwich; }},
+    {"family llama", [](Asked& a) { a.model.activation = "gelu"; }},
+    {"family llama", [](Asked& a) { a.model.moe.num_experts = 8; }},
+    {"family llama", [](Asked& a) { a.model.has_fused_qkv = true; }},
+    {"family llama", [](Asked& a) { a.model.has_fused_gate_up = true; }},
+    {"SmolLM3", [](Asked& a) { a.model.family = "smollm3"; }},
+    {"rotary scaling 'yarn'", [](Asked& a) { a.model.rope.type = "yarn"; }},
+    {"sliding window", [](Asked& a) { a.model.sliding_window = 8, a.model.sliding_layers = 1; }},
+    {"dropout in the model", [](Asked& a) { a.model.attention_dropout = 0.1; }},
+    {"dropout in the model", [](Asked& a) { a.model.residual_dropout = 0.1; }},
+    {"dropout in the model", [](Asked& a) { a.model.mlp_dropout = 0.1; }},
+    {"lion", [](Asked& a) { a.recipe.optimizer = "lion"; }},
+    {"adafactor", [](Asked& a) { a.recipe.optimizer = "adafactor"; }},
+    {"fp16", [](Asked& a) { a.recipe.precision = Precision::Fp16Mixed; }},
+    {"int8", [](Asked& a) { adapter(a), a.recipe.quant.kind = BaseQuant::Int8; }},
+    {"GPTQ", [](Asked& a) { adapter(a), a.recipe.quant.kind = BaseQuant::Gptq4; }},
+    {"NF4 blocks", [](Asked& a) { adapter(a), a.recipe.quant.kind = BaseQuant::Nf4, a.recipe.quant.block_size = 128; }},
+    {"adapter dropout", [](Asked& a) { adapter(a), a.recipe.lora.dropout = 0.1; }},
+    {"DoRA", [](Asked& a) { adapter(a), a.recipe.lora.is_dora = true; }},
+    {"modules", [](Asked& a) { adapter(a), a.recipe.lora.modules_to_save = {"lm_head"}; }},
+    {"eager", [](Asked& a) { a.recipe.attention = AttentionKernel::Eager; }},
+    {"chunked", [](Asked& a) { a.recipe.loss = LossKernel::Chunked; }},
+    {"fused loss", [](Asked& a) { a.recipe.loss = LossKernel::Fused; }},
+    {"inside backward", [](Asked& a) { a.recipe.optimizer_in_backward = true; }},
+    {"fp8", [](Asked& a) { a.recipe.fp8_matmul = true; }},
+    {"offload", [](Asked& a) { a.recipe.offload.activations = true; }},
+    {"offload", [](Asked& a) { a.recipe.offload.optimizer = OffloadTarget::Cpu; }},
+    {"wrapping by size", [](Asked& a) { a.strategy.wrap = WrapPolicy::Size; }},
+    {"tied head", [](Asked& a) { a.model.tie_word_embeddings = true, a.strategy.mesh.pp = 2; }}};
+
+}  // namespace
+
+TEST_CASE("native support: what the executor lacks is named, with an engine that has it") {
+  for (const Refusal& refusal : kRefusals) {
+    Asked asked;
+    refusal.change(asked);
+    const std::string text = error_text<InputError>([&] { require_native(asked.model, asked.recipe, asked.strategy); });
+    check_mentions(text, refusal.mentions);
+    check_mentions(text, "accelerate");
+  }
+}
+
+TEST_CASE("native support: the families, recipes and strategies that it has are not refused") {
+  for (const char* family : {"llama", "mistral", "qwen2", "qwen3"}) {
+    Asked asked;
+    asked.model.family = family;
+    CHECK_NOTHROW(require_native(asked.model, asked.recipe, asked.strategy));
+  }
+  for (const NativeCase& c : every_case()) {
+    CAPTURE(c.name());
+    CHECK_NOTHROW(require_native(c.model, recipe_of(c), strategy_of(c)));
+  }
+  Asked whole_window, short_window, tied_adapter, dropout_unused;
+  whole_window.model.sliding_window = 8, whole_window.model.sliding_layers = 3;              // in every layer
+  short_window.model.sliding_window = 16, short_window.model.sliding_layers = 1;             // no sequence is longer
+  tied_adapter.model.tie_word_embeddings = true, tied_adapter.strategy.mesh.pp = 2, adapter(tied_adapter);
+  dropout_unused.recipe.lora.dropout = 0.1;                                                  // no adapters
+  for (const Asked& a : {whole_window, short_window, tied_adapter, dropout_unused}) CHECK_NOTHROW(require_native(a.model, a.recipe, a.strategy));
+}

@@ -1,0 +1,141 @@
+// What goes wrong on real machines: ranks die or hang, people press Ctrl-C, disks are full, data is not what it says.
+#include <csignal>
+
+#include <sys/mount.h>
+
+#include "run_program/small_run.h"
+
+using namespace gpuplan::test;
+
+namespace {
+
+constexpr const char* kLong = "--full --max-steps 1000000";
+constexpr const char* kTwo = " --gpus 2xcpu --strategy ddp";
+
+/// Until the run has taken a step.
+bool has_begun(const SmallRun& r) {
+  for (const double until = now() + 30; now() < until; sleep_seconds(0.02))
+    if (std::ifstream file(r.at("metrics.jsonl")); file.peek() != std::ifstream::traits_type::eof()) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("failure: a rank that is killed ends the run within 5 seconds, with exit code 3, and it is said") {
+  const SmallRun r;
+  Process run(r.command(std::string(kLong) + kTwo), r.path());
+  REQUIRE(has_begun(r));
+  const pid_t rank = run.rank(1);
+  REQUIRE(rank != 0);
+  const double killed = now();
+  kill(rank, SIGKILL);
+  const Finished f = run.wait(60);
+  CHECK(now() - killed < 5);
+  CHECK(f.code == 3);
+  check_has(f.err, "killed");
+  CHECK(run.num_processes() == 0);
+}
+
+TEST_CASE("failure: a rank that hangs is named and the others are stopped") {
+  const SmallRun r;
+  Process run(r.command(std::string(kLong) + kTwo), r.path());
+  REQUIRE(has_begun(r));
+  const pid_t rank = run.rank(1);
+  REQUIRE(rank != 0);
+  const double stopped = now();
+  kill(rank, SIGSTOP);
+  const Finished f = run.wait(60);
+  CHECK(now() - stopped < 20);
+  CHECK(f.code == 3);
+  check_has(f.err, "rank 1");
+  CHECK(run.num_processes() == 0);
+}
+
+TEST_CASE("failure: what only one rank meets ends all of them") {
+  const SmallRun r;
+  r.scratch().write("taken", "a file where a folder is wanted");  // rank 0 alone writes the model
+  const Finished f = r.run(std::string("--full --max-steps 2 --output ") + r.at("taken") + kTwo, 20);
+  CHECK(f.code == 3);
+  check_has(f.err, "taken");
+}
+
+TEST_CASE("failure: Ctrl-C saves, alone and with two ranks, and --resume goes on from there") {
+  for (const std::string ranks : {"", kTwo}) {
+    CAPTURE(ranks);
+    const SmallRun r;
+    const std::string flags = "--full" + ranks + " --output " + r.at("out");
+    Process run(r.command(flags + " --schedule constant --max-steps 1000000"), r.path());
+    REQUIRE(has_begun(r));
+    run.signal(SIGINT);
+    const Finished f = run.wait(30);
+    CAPTURE(f.err);
+    CHECK(f.code == 3);
+    const auto done = std::int64_t(r.metrics().size());
+    CHECK(std::filesystem::exists(r.at("out/checkpoint-" + std::to_string(done))));
+    const Finished rest = r.run(flags + " --schedule constant --resume --max-steps " + std::to_string(done + 3));
+    CHECK(rest.code == 0);
+    CHECK(std::int64_t(r.metrics().size()) == done + 3);
+  }
+}
+
+TEST_CASE("failure: a full disk is told, and nothing half-written stays") {
+  const SmallRun r;
+  const std::string disk = r.at("disk");
+  std::filesystem::create_directory(disk);
+  if (mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=512k") != 0) {
+    MESSAGE("skipped: a small disk cannot be made here");
+    return;
+  }
+  const Finished f = r.run("--full --max-steps 20 --save-every 2 --output " + disk + "/out");
+  CAPTURE(f.err);
+  CHECK(f.code == 3);
+  check_has(f.err, "space");
+  for (const auto& entry : std::filesystem::directory_iterator(disk + "/out"))
+    CHECK_MESSAGE(std::filesystem::exists(entry.path() / "trainer_state.json"), entry.path().string());
+  umount(disk.c_str());
+}
+
+TEST_CASE("failure: a loss that is no number ends the run with its step") {
+  const SmallRun r;
+  for (const std::string ranks : {"", kTwo}) {
+    const Finished f = r.run("--full --lr 1e30 --clip 0 --output " + r.at("out") + ranks);
+    CHECK(f.code == 3);
+    check_has(f.err, "step 2");
+    check_has(f.err, "diverged");
+    CHECK(!std::filesystem::exists(r.at("out/model.safetensors")));
+  }
+}
+
+TEST_CASE("failure: data and flags that are wrong are named, with exit code 2") {
+  const SmallRun r;
+  r.scratch().write("bad.jsonl", "{\"input_ids\":[1,2,3]}\n{\"input_ids\":[1,\n");
+  r.scratch().write("large.jsonl", "{\"input_ids\":[1,2,3]}\n{\"input_ids\":[1,2,999]}\n");
+  r.scratch().write("short.bin", "ab");
+  struct Row {
+    std::string flags, says, and_says;
+  };
+  for (const Row& row : {Row{"--data " + r.at("bad.jsonl"), "bad.jsonl", "2"}, Row{"--data " + r.at("large.jsonl"), "large.jsonl", "999"},
+                         Row{"--data " + r.at("short.bin"), "short.bin", "token"}, Row{"--data " + r.at("none.bin"), "none.bin", ""},
+                         Row{"--init none", "model", "safetensors"}, Row{"--adapter " + r.at("none"), "--adapter", "--lora"},
+                         Row{"--lr fast", "--lr", "fast"}, Row{"--token-dtype uint8", "--token-dtype", "uint8"},
+                         Row{"--optimizer lion", "lion", "accelerate"}}) {
+    const Finished f = r.run("--full " + row.flags);
+    CAPTURE(row.flags);
+    CHECK(f.code == 2);
+    check_has(f.err, row.says);
+    check_has(f.err, row.and_says);
+  }
+  const Finished two = r.run("--full --data " + r.at("large.jsonl") + kTwo);
+  CHECK(two.code == 2);
+  check_has(two.err, "large.jsonl");
+}
+
+TEST_CASE("failure: a launcher that started another number of ranks than the plan has is told") {
+  const SmallRun r;
+  std::vector<std::string> words{"mpirun", "--quiet", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "3"};
+  for (const std::string& word : r.command(std::string("--full --max-steps 2") + kTwo)) words.push_back(word);
+  const Finished f = Process(words, r.path()).wait(30);
+  CHECK(f.code == 2);
+  check_has(f.err, "2 ranks");
+  check_has(f.err, "started 3");
+}

@@ -1,0 +1,47 @@
+// A program under test: started with its output in files, waited for with a limit, and its ranks found and signalled.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace gpuplan::test {
+
+struct Finished {
+  int code = -1;       // 128 + signal when one ended it; -1: it took too long and was killed
+  std::string out, err;
+  double seconds = 0;
+};
+
+class Process {
+ public:
+  /// Output goes to files in `folder`.
+  Process(std::vector<std::string> words, std::filesystem::path folder);
+  ~Process();
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  void signal(int number) const;
+  /// The process of a rank under mpirun, waiting for it to be there; 0 when it does not come.
+  pid_t rank(int number) const;
+  /// Of this program and everything it started, that still run.
+  int num_processes() const;
+  Finished wait(double limit_seconds = 40);
+  bool is_running();
+
+ private:
+  std::filesystem::path folder_;
+  std::string mark_;   // in the environment of all that it starts
+  pid_t pid_;
+  double begin_;
+  int status_ = 0;
+  bool has_ended_ = false;
+};
+
+/// Seconds of a clock that only goes forward.
+double now();
+void sleep_seconds(double seconds);
+
+}  // namespace gpuplan::test

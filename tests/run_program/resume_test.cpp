@@ -1,0 +1,60 @@
+// kill -9 at random moments: nothing is damaged, nothing is done twice, and the losses are those of a run that was never killed.
+#include <csignal>
+#include <random>
+
+#include "run_program/small_run.h"
+
+using namespace gpuplan::test;
+
+namespace {
+
+std::vector<std::int64_t> steps_of(const std::vector<nlohmann::json>& lines) {
+  std::vector<std::int64_t> out;
+  for (const auto& line : lines) out.push_back(line.at("step").get<std::int64_t>());
+  return out;
+}
+
+/// Kills runs of `flags` until `num_kills` of them were still running, resuming each time, and to the end after every few.
+void kill_and_resume(const std::string& flags, int num_kills, double longest, std::uint32_t seed) {
+  const SmallRun r;
+  std::mt19937 draw(seed);
+  r.report(flags + " --metrics " + r.at("whole.jsonl"));
+  const auto expected = r.losses("whole.jsonl");
+  const std::string resumed = flags + " --save-every 2 --keep 2 --output " + r.at("out") + " --resume";
+  for (int kills = 0, tries = 0; kills < num_kills && tries < 3 * num_kills; ++tries) {
+    Process run(r.command(resumed), r.path());
+    sleep_seconds(longest * double(draw() % 1000) / 1000);
+    const bool was_running = run.is_running();
+    run.signal(SIGKILL);
+    if (!was_running) CHECK(run.wait().code == 0);
+    kills += was_running;
+    run.wait();
+    for (int i = 0; flags.find("--gpus") != std::string::npos && i < 100 && run.num_processes() > 0; ++i) sleep_seconds(0.05);
+    CHECK(run.num_processes() == 0);
+    if (was_running && tries % 4 != 3 && kills < num_kills) continue;
+    const Finished last = r.run(resumed);
+    CAPTURE(last.err);
+    CHECK(last.code == 0);
+    CHECK(r.losses() == expected);
+    CHECK(steps_of(r.metrics()) == steps_of(r.metrics("whole.jsonl")));
+    std::filesystem::remove_all(r.at("out"));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("resume: 40 kills of a single rank") { kill_and_resume("--full --max-steps 24 --micro-batch 2", 40, 0.35, 1); }
+TEST_CASE("resume: 5 kills of two ranks, replicated") { kill_and_resume("--full --gpus 2xcpu --strategy ddp --max-steps 24", 5, 1.2, 2); }
+TEST_CASE("resume: 5 kills of two ranks, sharded") { kill_and_resume("--lora=r=3,base=fp32 --gpus 2xcpu --strategy fsdp --max-steps 24", 5, 1.2, 3); }
+
+TEST_CASE("resume: what the checkpoint was not written with is refused by name") {
+  const SmallRun r;
+  const std::string out = " --save-every 2 --output " + r.at("out");
+  CHECK(r.run("--full --max-steps 5" + out).code == 0);
+  const Finished other = r.run("--full --max-steps 5 --seq-len 8 --resume" + out);
+  CHECK(other.code == 2);
+  check_has(other.err, "seq_len");
+  const Finished nowhere = r.run("--full --resume");
+  CHECK(nowhere.code == 2);
+  check_has(nowhere.err, "--output");
+}
