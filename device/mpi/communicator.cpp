@@ -81,8 +81,9 @@ struct Message {
   int peer;
 };
 
-/// Waits for a request without keeping its core busy: MPI's own waits spin, and where every core has a rank, or a rank computes
-/// while it communicates, the core spun on is one that another needs. Looks often at first, as the answer mostly is near.
+/// Waits for messages without keeping its core busy: MPI's own waits spin, and a stage of a pipeline waits for as long as the others
+/// compute, on cores that they need. Looks often at first, as the answer mostly is near. (Collectives spin: their ranks come at about
+/// the same time, and every nap of one is waited for by all.)
 void wait_politely(MPI_Request* requests, int count) {
   constexpr auto kSpin = std::chrono::microseconds(20), kLongestNap = std::chrono::microseconds(100);
   const auto begin = std::chrono::steady_clock::now();
@@ -97,13 +98,6 @@ void wait_politely(MPI_Request* requests, int count) {
     std::this_thread::sleep_for(nap);
     nap = std::min(kLongestNap, 2 * nap);
   }
-}
-
-/// Until every rank of the group is here; what comes then need not wait for anybody.
-void meet(MPI_Comm comm) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Ibarrier(comm, &request), "MPI_Ibarrier");
-  wait_politely(&request, 1);
 }
 
 /// All at once; returns when the last is done.
@@ -145,7 +139,6 @@ class MpiCommunicator final : public Communicator {
   void all_reduce(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) override {
     stream.run_on_host([=, comm = comm_] {
       const Element e = element(dtype);
-      meet(comm);
       check(MPI_Allreduce(send == receive ? MPI_IN_PLACE : send, receive, mpi_count(count), e.type, e.sum, comm), "MPI_Allreduce");
     });
   }
@@ -153,7 +146,6 @@ class MpiCommunicator final : public Communicator {
     stream.run_on_host([=, this] {
       const MPI_Datatype type = element(dtype).type;
       const void* const own = static_cast<const char*>(receive) + bytes_of(count, dtype).count * rank_;
-      meet(comm_);
       check(MPI_Allgather(send == own ? MPI_IN_PLACE : send, mpi_count(count), type, receive, mpi_count(count), type, comm_),
             "MPI_Allgather");
     });
@@ -163,7 +155,6 @@ class MpiCommunicator final : public Communicator {
   }
   void broadcast(void* data, std::int64_t count, Dtype dtype, int root, Stream& stream) override {
     stream.run_on_host([=, comm = comm_] {
-      meet(comm);
       check(MPI_Bcast(data, mpi_count(count), element(dtype).type, root, comm), "MPI_Bcast");
     });
   }
@@ -217,7 +208,6 @@ class MpiCommunicator final : public Communicator {
     const std::int64_t size = bytes_of(count, dtype).count;
     const bool is_in_place = receive == static_cast<const char*>(send) + size * rank_;
     std::vector<char> buffer(is_in_place ? std::size_t(size) : 0);
-    meet(comm_);
     check(MPI_Reduce_scatter_block(send, is_in_place ? buffer.data() : receive, mpi_count(count), e.type, e.sum, comm_),
           "MPI_Reduce_scatter_block");
     if (is_in_place) std::memcpy(receive, buffer.data(), buffer.size());
