@@ -139,7 +139,8 @@ class Run {
     const auto latest = checkpoints_->latest();
     if (!o_.resumes || !latest) return;
     const nlohmann::json facts = checkpoints_->facts(*latest);
-    for (const auto& [key, value] : identity().items())
+    const nlohmann::json own = identity();  // outlives the loop over it
+    for (const auto& [key, value] : own.items())
       if (!facts.contains("run") || facts["run"].value(key, nlohmann::json()) != value)
         throw InputError("--resume", fmt::format("checkpoint-{} was written with another {}", *latest, key),
                          "give the same model, data, recipe and ranks, or another --output");

@@ -51,9 +51,9 @@ TEST_CASE("resume: what the checkpoint was not written with is refused by name")
   const SmallRun r;
   const std::string out = " --save-every 2 --output " + r.at("out");
   CHECK(r.run("--full --max-steps 5" + out).code == 0);
-  const Finished other = r.run("--full --max-steps 5 --seq-len 8 --resume" + out);
+  const Finished other = r.run("--full --max-steps 5 --micro-batch 2 --resume" + out);
   CHECK(other.code == 2);
-  check_has(other.err, "seq_len");
+  check_has(other.err, "micro_batch");
   const Finished nowhere = r.run("--full --resume");
   CHECK(nowhere.code == 2);
   check_has(nowhere.err, "--output");
