@@ -1,4 +1,5 @@
 // gpuplan run: executes the plan for real, and says how far the prediction was off.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -17,6 +18,7 @@
 #include "cli/estimate_answer.h"
 #include "cli/plan_flags.h"
 #include "cli/render/run_text.h"
+#include "cluster/fabric.h"
 #include "run/heartbeat.h"
 #include "run/launch.h"
 #include "run/run_report.h"
@@ -141,6 +143,16 @@ RunQuestion ask(const CLI::App& app, Console& console) {
   return q;
 }
 
+bool has_gpus() {
+  try {
+    return parse_gpus("local").num_gpus() > 0;
+  } catch (const EnvError&) {
+    return false;
+  } catch (const InputError&) {
+    return false;  // a card that the catalogue does not know
+  }
+}
+
 DeviceKind device_kind(const ClusterSpec& cluster) { return cluster.gpus.front().is_cpu ? DeviceKind::Cpu : DeviceKind::Cuda; }
 
 int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions& options, const CLI::App& app, Console& console) {
@@ -170,9 +182,21 @@ int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions
 }
 
 int run_demo(const CLI::App& given_flags, Console& console);
+int run_with(const std::vector<std::string>& arguments, Console& console);
+std::string fastest_gpus(const std::vector<std::string>& arguments);
+
+/// Neither a plan nor GPUs are given, and this machine has none: its cores.
+bool needs_machine(const CLI::App& app) {
+  return !is_given(app, "plan") && !is_given(app, "--gpus") && !is_given(app, "--cluster") && is_given(app, "--model") && !has_gpus();
+}
 
 int run(const CLI::App& app, Console& console) {
   if (is_given(app, "--demo")) return run_demo(app, console);
+  if (needs_machine(app)) {
+    std::vector<std::string> arguments = console.arguments;
+    arguments.push_back("--gpus=" + fastest_gpus(arguments));
+    return run_with(arguments, console);
+  }
   const LaunchedRank launched = read_launcher();
   RunQuestion q = ask(app, console);
   const TrainingOptions options = read_options(app, q.request);
@@ -180,6 +204,8 @@ int run(const CLI::App& app, Console& console) {
   if (launched.launcher == Launcher::None && num_ranks > 1) return supervise_ranks(num_ranks, console.arguments, console.err);
   return run_rank(q, launched, options, app, console);
 }
+
+constexpr std::string_view kReplacedFlags[] = {"--gpus", "--max-steps", "--lr", "--output", "--metrics", "--trace", "--save-every", "--keep", "--resume"};
 
 /// The demo is `gpuplan run` with these flags, where they are not given otherwise.
 struct DemoFlag {
@@ -190,7 +216,7 @@ struct DemoFlag {
 std::vector<DemoFlag> demo_flags() {
   const std::filesystem::path demo = data_dir() / "demo";
   return {{"--model", demo.string()}, {"--data", (demo / "train.jsonl").string()}, {"--lora", "r=16"},     {"--seq-len", "256"},
-          {"--micro-batch", "4"},     {"--lr", "1e-2"},                            {"--max-steps", "150"}, {"--schedule", "cosine"},
+          {"--micro-batch", "4"},     {"--lr", "1e-2"},                            {"--max-steps", "300"}, {"--schedule", "cosine"},
           {"--warmup", "10"},         {"--output", "gpuplan-demo"}};
 }
 
@@ -215,6 +241,46 @@ std::string fastest_gpus(const std::vector<std::string>& arguments) {
   return best;
 }
 
+/// "--flag=value", and "--flag" with the value behind it.
+std::vector<std::string> without_flags(const std::vector<std::string>& arguments) {
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string name = arguments[i].substr(0, arguments[i].find('='));
+    const bool is_replaced = std::find(std::begin(kReplacedFlags), std::end(kReplacedFlags), name) != std::end(kReplacedFlags);
+    if (!is_replaced) out.push_back(arguments[i]);
+    else if (name == arguments[i] && name != "--resume") ++i;
+  }
+  return out;
+}
+
+/// The loss of the first batch, with or without an adapter: a step with learning rate 0, in this process.
+double loss_of_first_batch(std::vector<std::string> arguments, Console& console, const std::string& adapter) {
+  arguments = without_flags(arguments);
+  arguments.insert(arguments.end(), {"--gpus=1xcpu", "--max-steps=1", "--lr=0", "--json"});
+  if (!adapter.empty()) arguments.push_back("--adapter=" + adapter);
+  std::ostringstream out, err;
+  Console quiet{console.in, out, err, {}, console.command_line, arguments};
+  CLI::App app;
+  declare_commands(app);
+  run(*parse(app, arguments).app, quiet);
+  return nlohmann::json::parse(out.str())["first_loss"].get<double>();
+}
+
+/// What was saved is what was trained: read back, it keeps the loss down.
+void show_reloaded(const std::vector<std::string>& arguments, const std::string& output, Console& console) {
+  const double before = loss_of_first_batch(arguments, console, ""), after = loss_of_first_batch(arguments, console, output);
+  console.print(fmt::format("adapter read back from {}: loss {:.4f} on the first batch, {:.4f} without it\n", output, after, before));
+}
+
+/// Runs with more arguments, as if they had been typed.
+int run_with(const std::vector<std::string>& arguments, Console& console) {
+  console.arguments = arguments;
+  if (read_launcher().launcher == Launcher::None) console.err << fmt::format("gpuplan: gpuplan {}\n", fmt::join(arguments, " "));
+  CLI::App app;
+  declare_commands(app);
+  return run(*parse(app, arguments).app, console);
+}
+
 int run_demo(const CLI::App& given_flags, Console& console) {
   std::vector<std::string> arguments;
   for (const std::string& argument : console.arguments)
@@ -224,11 +290,10 @@ int run_demo(const CLI::App& given_flags, Console& console) {
     if (!is_given(given_flags, flag.name) && !(has_method && std::string_view(flag.name) == "--lora"))
       arguments.push_back(fmt::format("{}={}", flag.name, flag.value));
   if (!is_given(given_flags, "--gpus")) arguments.push_back("--gpus=" + fastest_gpus(arguments));
-  if (read_launcher().launcher == Launcher::None) console.err << fmt::format("gpuplan: gpuplan {}\n", fmt::join(arguments, " "));
-  console.arguments = arguments;
-  CLI::App app;
-  declare_commands(app);
-  return run(*parse(app, arguments).app, console);
+  const int code = run_with(arguments, console);
+  const bool shows = code == 0 && !has_method && !is_given(given_flags, "--json") && read_launcher().launcher == Launcher::None;
+  if (shows) show_reloaded(arguments, given(given_flags, "--output").value_or("gpuplan-demo"), console);
+  return code;
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ pid_t start(std::vector<std::string> command, const std::string& heartbeat) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(127);
   setenv(kHeartbeatVariable, heartbeat.c_str(), 1);
+  if (!isatty(STDOUT_FILENO)) setenv("NO_COLOR", "1", 0);  // mpirun gives its ranks a terminal, whatever ours is
   signal(SIGINT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
   execvp(words[0], words.data());

@@ -30,7 +30,8 @@ Table comparison_table(const char* title, const std::vector<Comparison>& rows, T
   Table table{.columns = {{title}, {"predicted", Align::Right}, {"measured", Align::Right}, {"error", Align::Right}}, .rows = {}};
   for (const Comparison& c : rows) {
     const Ink ink = &c == &rows.back() ? Ink::Strong : Ink::Plain;
-    table.add({{words(c.name), ink}, {text(c.predicted), ink}, {text(c.measured), ink}, {error_text(c), ink}});
+    const std::string measured = c.measured > 0 || c.predicted == 0 ? text(c.measured) : "-";
+    table.add({{words(c.name), ink}, {text(c.predicted), ink}, {measured, ink}, {error_text(c), ink}});
   }
   return table;
 }

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# `gpuplan run --demo` as a new user runs it: the loss falls, the adapter is saved and read back. Usage: demo.sh GPUPLAN
+set -euo pipefail
+gpuplan=$(readlink -f -- "$1")
+[[ -e $(dirname -- "$gpuplan")/lib/gpuplan/libgpuplan_cpu.so ]] || { echo "skipped: no CPU library in this build"; exit 77; }
+folder=$(mktemp -d)
+trap 'rm -rf -- "$folder"' EXIT
+cd -- "$folder"
+"$gpuplan" run --demo --max-steps 60 --gpus 1xcpu >out.txt 2>err.txt || { cat out.txt err.txt; exit 1; }
+cat out.txt
+read -r first last < <(sed -n 's/^steps .*: loss \([0-9.]*\) to \([0-9.]*\),.*/\1 \2/p' out.txt)
+read -r after before < <(sed -n 's/^adapter read back .*: loss \([0-9.]*\) on the first batch, \([0-9.]*\) without it$/\1 \2/p' out.txt)
+awk -v f="$first" -v l="$last" -v a="$after" -v b="$before" 'BEGIN { exit !(l < f - 0.3 && a < b - 0.3) }' ||
+  { echo "the loss did not fall: $first to $last, $before to $after"; exit 1; }
+[[ -s gpuplan-demo/adapter_model.safetensors && -s gpuplan-demo/adapter_config.json ]]
