@@ -174,7 +174,7 @@ void check_errors(const Ranks& r) {
     r.stream.synchronise();
     expect(false, "a rank that does not exist is an error");
   } catch (const EnvError& error) {
-    expect(std::string_view(error.what()).starts_with("MPI_Send failed: MPI_ERR_RANK"), error.what());
+    expect(std::string_view(error.what()).starts_with("MPI_Isend failed: MPI_ERR_RANK"), error.what());
   }
 }
 
