@@ -42,6 +42,7 @@ pid_t start(std::vector<std::string> command, const std::string& heartbeat) {
   if (getppid() != parent) _exit(127);
   setenv(kHeartbeatVariable, heartbeat.c_str(), 1);
   if (!isatty(STDOUT_FILENO)) setenv("NO_COLOR", "1", 0);  // mpirun gives its ranks a terminal, whatever ours is
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"}) unsetenv(name);  // of torchrun
   signal(SIGINT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
   execvp(words[0], words.data());
