@@ -39,8 +39,8 @@ struct SequenceAttention {
   Dtype dtype = Dtype::F32;
 };
 
-/// Rotation of pairs (i, i + rotary / 2) of each head, as Hugging Face's rotate_half has it; the rest of a head passes.
-struct Rotation {
+/// RotaryTurn of pairs (i, i + rotary / 2) of each head, as Hugging Face's rotate_half has it; the rest of a head passes.
+struct RotaryTurn {
   std::int64_t batch = 1, seq{}, heads{}, head_size{}, rotary{};
   const float* cosine{};  // [seq, rotary / 2], device memory
   const float* sine{};
@@ -96,7 +96,7 @@ class TrainingKernels {
                                  ConstNumbers weight, std::int64_t rows, std::int64_t hidden, float epsilon, Stream& stream) = 0;
 
   /// y may be x.
-  virtual void rotate(Numbers y, ConstNumbers x, const Rotation& rotation, Stream& stream) = 0;
+  virtual void rotate(Numbers y, ConstNumbers x, const RotaryTurn& rotation, Stream& stream) = 0;
 
   /// out, and lse [batch, heads, seq]: the log of the sum of exponentials of each query's scores.
   virtual void attention_forward(const SequenceAttention& shape, const void* q, const void* k, const void* v, void* out, float* lse,

@@ -38,7 +38,8 @@ void place_scales(UnitLayout& layout, const QuantSpec& quant) {
     t.scale_codes = at;
     at += t.num_blocks(quant);
   }
-  layout.scales_bytes = Bytes{at};
+  constexpr std::int64_t kWord = 4;  // what stands behind is aligned to its elements
+  layout.scales_bytes = Bytes{ceil_div(at, kWord) * kWord};
 }
 
 }  // namespace

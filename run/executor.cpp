@@ -47,7 +47,7 @@ void Executor::bind() {
   const RankProgram& p = memory_.program();
   Hazards hazards;
   written_.resize(memory_.trace().lifetimes.size() + p.buffers.size());
-  for (const Task& task : memory_.trace().tasks) {
+  for (const StepTask& task : memory_.trace().tasks) {
     const Instruction& i = p.instructions[task.instruction];
     Bound& bound = tasks_.emplace_back();
     bound.task = &task;

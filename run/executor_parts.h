@@ -10,7 +10,7 @@ namespace gpuplan {
 
 /// A task of the step with everything it touches as pointers.
 struct Executor::Bound {
-  const Task* task = nullptr;
+  const StepTask* task = nullptr;
   const Instruction* instruction = nullptr;
   std::vector<std::byte*> operands, locals;
   std::vector<std::uint32_t> waits;         // tasks of other streams

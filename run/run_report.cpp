@@ -57,14 +57,14 @@ struct Phase {
   std::vector<Activity> activities;
 };
 
-std::vector<Comparison> compare_time(const Simulation& predicted, const Simulation& measured, Seconds step) {
+std::vector<PredictedMeasured> compare_time(const Simulation& predicted, const Simulation& measured, Seconds step) {
   const std::array kPhases{Phase{"forward", {Activity::Forward}}, Phase{"head_and_loss", {Activity::Head}},
                            Phase{"recompute", {Activity::Recompute}}, Phase{"backward", {Activity::Backward}},
                            Phase{"optimizer", {Activity::Optimizer}},
                            Phase{"communication", {Activity::AllGather, Activity::ReduceScatter, Activity::AllReduce, Activity::SendRecv}}};
-  std::vector<Comparison> out;
+  std::vector<PredictedMeasured> out;
   for (const Phase& phase : kPhases) {
-    const Comparison c{phase.name, sum_of(predicted, phase.activities).value, sum_of(measured, phase.activities).value};
+    const PredictedMeasured c{phase.name, sum_of(predicted, phase.activities).value, sum_of(measured, phase.activities).value};
     if (c.predicted > 0 || c.measured > 0) out.push_back(c);
   }
   out.push_back({"step", predicted.step_time().value, step.value});
@@ -72,8 +72,8 @@ std::vector<Comparison> compare_time(const Simulation& predicted, const Simulati
 }
 
 /// Bytes by category that are live at the peak, of what was allocated: buffers of their size, and lifetimes in the arena.
-std::vector<Comparison> compare_memory(const RunFacts& f) {
-  std::vector<Comparison> out;
+std::vector<PredictedMeasured> compare_memory(const RunFacts& f) {
+  std::vector<PredictedMeasured> out;
   const DetailedPeak at_peak = replay_detailed(f.job.program(), class_of(f.job, f.place), f.job.model.num_layers());
   for (int k = 0; k < kNumCategories; ++k)
     if (const Bytes predicted = f.chosen.memory[std::size_t(k)]; predicted.count > 0 || at_peak.by_category[std::size_t(k)].count > 0)

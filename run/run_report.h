@@ -15,7 +15,7 @@ namespace gpuplan {
 Bytes peak_resident_bytes();
 
 /// One line of the table. Bytes or seconds, as its list says.
-struct Comparison {
+struct PredictedMeasured {
   std::string name;
   double predicted{}, measured{};
   double error() const { return measured > 0 ? predicted / measured - 1 : 0; }
@@ -29,8 +29,8 @@ struct RunReport {
   EstimateRequest request;
   Strategy strategy;
   std::int64_t num_layers{};
-  std::vector<Comparison> memory;       // bytes of rank 0, by category at the peak; then tensors, process
-  std::vector<Comparison> time;         // seconds of rank 0: phases, then the step
+  std::vector<PredictedMeasured> memory;       // bytes of rank 0, by category at the peak; then tensors, process
+  std::vector<PredictedMeasured> time;         // seconds of rank 0: phases, then the step
   std::int64_t timed_steps{};           // that the step's time is the median of
 };
 

@@ -45,7 +45,7 @@ class Tracer {
         GPUPLAN_CHECK(p_.buffers[id(o)].space == MemorySpace::Device, "a native step works in device memory alone");
         alive_[id(o)] = begin(p_.buffers[id(o)].bytes);
       }
-    Task task{.instruction = at, .micro_batch = std::max(0, micro_batch_), .operands = {}, .locals = {}};
+    StepTask task{.instruction = at, .micro_batch = std::max(0, micro_batch_), .operands = {}, .locals = {}};
     if (i.op == OpCode::Call) call(i, task);
     for (std::size_t k = 0; k < operands.size(); ++k)
       task.operands.push_back(operands[k] & kByCallee ? task.locals[slot_of(operands[k])] : piece(id(operands[k])));
@@ -67,7 +67,7 @@ class Tracer {
   }
 
   /// The block's events: slots are the program's buffers, other locals live in the frame.
-  void call(const Instruction& i, Task& task) {
+  void call(const Instruction& i, StepTask& task) {
     const Block& block = all_.blocks[i.block];
     const LayerGraph& graph = all_.graphs[block.graph];
     auto& frame = frames_[i.frame];

@@ -18,7 +18,7 @@ struct Piece {
 };
 
 /// One instruction as it runs once.
-struct Task {
+struct StepTask {
   std::uint32_t instruction{};
   std::int32_t micro_batch{};
   std::vector<Piece> operands;  // as the instruction's
@@ -26,7 +26,7 @@ struct Task {
 };
 
 struct StepTrace {
-  std::vector<Task> tasks;      // without Release, Repeat and EndRepeat
+  std::vector<StepTask> tasks;      // without Release, Repeat and EndRepeat
   std::vector<Lifetime> lifetimes;
   std::int32_t num_micro_batches{};
 };

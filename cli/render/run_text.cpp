@@ -17,7 +17,7 @@
 namespace gpuplan {
 namespace {
 
-std::string error_text(const Comparison& c) { return c.measured > 0 && c.predicted > 0 ? fmt::format("{:+.1f} %", 100 * c.error()) : "-"; }
+std::string error_text(const PredictedMeasured& c) { return c.measured > 0 && c.predicted > 0 ? fmt::format("{:+.1f} %", 100 * c.error()) : "-"; }
 
 /// "head_and_loss" as people say it.
 std::string words(std::string name) {
@@ -26,9 +26,9 @@ std::string words(std::string name) {
 }
 
 template <class Text>
-Table comparison_table(const char* title, const std::vector<Comparison>& rows, Text text) {
+Table comparison_table(const char* title, const std::vector<PredictedMeasured>& rows, Text text) {
   Table table{.columns = {{title}, {"predicted", Align::Right}, {"measured", Align::Right}, {"error", Align::Right}}, .rows = {}};
-  for (const Comparison& c : rows) {
+  for (const PredictedMeasured& c : rows) {
     const Ink ink = &c == &rows.back() ? Ink::Strong : Ink::Plain;
     const std::string measured = c.measured > 0 || c.predicted == 0 ? text(c.measured) : "-";
     table.add({{words(c.name), ink}, {text(c.predicted), ink}, {measured, ink}, {error_text(c), ink}});
@@ -57,9 +57,9 @@ std::string where_saved(const RunReport& r, const TrainingOptions& o) {
   return fmt::format("{} saved in {}\n", r.request.recipe.is_adapter() ? "adapter" : "model", o.output.string());
 }
 
-nlohmann::ordered_json by_name(const std::vector<Comparison>& rows, const char* unit, double Comparison::*value) {
+nlohmann::ordered_json by_name(const std::vector<PredictedMeasured>& rows, const char* unit, double PredictedMeasured::*value) {
   nlohmann::ordered_json out;
-  for (const Comparison& c : rows) out[c.name + unit] = c.*value;
+  for (const PredictedMeasured& c : rows) out[c.name + unit] = c.*value;
   return out;
 }
 
@@ -107,14 +107,14 @@ nlohmann::ordered_json run_json(const RunReport& r) {
     out["first_loss"] = r.outcome.steps.front().loss;
     out["last_loss"] = r.outcome.steps.back().loss;
   }
-  const auto add = [&](const char* key, double Comparison::*value) {
+  const auto add = [&](const char* key, double PredictedMeasured::*value) {
     out[key] = by_name(r.memory, "_bytes", value);
     out[key].update(by_name(r.time, "_seconds", value));
   };
-  add("predicted", &Comparison::predicted);
-  add("measured", &Comparison::measured);
+  add("predicted", &PredictedMeasured::predicted);
+  add("measured", &PredictedMeasured::measured);
   for (const auto& [rows, unit] : {std::pair{&r.memory, "_bytes"}, std::pair{&r.time, "_seconds"}})
-    for (const Comparison& c : *rows)
+    for (const PredictedMeasured& c : *rows)
       out["error"][c.name + unit] = c.measured > 0 ? nlohmann::ordered_json(c.error()) : nlohmann::ordered_json();
   return out;
 }

@@ -58,7 +58,7 @@ class CpuTraining final : public TrainingKernels {
                          ConstNumbers weight, std::int64_t rows, std::int64_t hidden, float epsilon, Stream& stream) override {
     enqueue(stream, kernels_.rms_norm_backward, dx, residual, weight_gradient, dy, x, weight, rows, hidden, epsilon);
   }
-  void rotate(Numbers y, ConstNumbers x, const Rotation& rotation, Stream& stream) override {
+  void rotate(Numbers y, ConstNumbers x, const RotaryTurn& rotation, Stream& stream) override {
     enqueue(stream, kernels_.rotate, y, x, rotation);
   }
   void attention_forward(const SequenceAttention& shape, const void* q, const void* k, const void* v, void* out, float* lse,

@@ -21,7 +21,7 @@ struct CpuTrainingKernels {
   void (*rms_norm_forward)(Numbers y, ConstNumbers x, ConstNumbers weight, std::int64_t rows, std::int64_t hidden, float epsilon);
   void (*rms_norm_backward)(Numbers dx, const void* residual, Numbers weight_gradient, ConstNumbers dy, ConstNumbers x,
                             ConstNumbers weight, std::int64_t rows, std::int64_t hidden, float epsilon);
-  void (*rotate)(Numbers y, ConstNumbers x, const Rotation& rotation);
+  void (*rotate)(Numbers y, ConstNumbers x, const RotaryTurn& rotation);
   void (*attention_forward)(const SequenceAttention& shape, const void* q, const void* k, const void* v, void* out, float* lse);
   void (*attention_backward)(const SequenceAttention& shape, const void* dout, const void* q, const void* k, const void* v,
                              const void* out, const float* lse, void* dq, void* dk, void* dv, float* scratch);

@@ -27,7 +27,7 @@ Doubles swiglu(const Doubles& gate, const Doubles& up) {
   return out;
 }
 
-Doubles rotated(const Doubles& x, const Rotation& r, const Doubles& cosine, const Doubles& sine) {
+Doubles rotated(const Doubles& x, const RotaryTurn& r, const Doubles& cosine, const Doubles& sine) {
   Doubles y = x;
   const std::int64_t half = r.rotary / 2;
   for (std::int64_t row = 0; row < r.batch * r.seq * r.heads; ++row)
@@ -183,7 +183,7 @@ TEST_CASE("training: rotation turns pairs by their angle, inverse turns back, th
   for (const Dtype dtype : kTrained)
     for (const auto& sizes : {std::pair<std::int64_t, std::int64_t>{2, 2}, {32, 32}, {20, 10}, {64, 16}}) {
       const std::int64_t head_size = sizes.first, rotary = sizes.second;
-      Rotation r{.batch = 2, .seq = 30, .heads = 3, .head_size = head_size, .rotary = rotary};
+      RotaryTurn r{.batch = 2, .seq = 30, .heads = 3, .head_size = head_size, .rotary = rotary};
       const std::int64_t count = r.batch * r.seq * r.heads * head_size;
       const Array cosine = cpu.array(r.seq * rotary / 2, Dtype::F32, 1), sine = cpu.array(r.seq * rotary / 2, Dtype::F32, 2);
       r.cosine = cosine.buffer.as<float>(), r.sine = sine.buffer.as<float>();

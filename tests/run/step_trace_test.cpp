@@ -51,7 +51,7 @@ TEST_CASE("step trace: every lifetime ends, and each micro-batch has as many cal
       for (const Lifetime& life : trace.lifetimes) CHECK(life.begin < life.end);
       CHECK(trace.num_micro_batches == c.grad_accum);
       std::vector<std::int64_t> calls(std::size_t(c.grad_accum));
-      for (const Task& t : trace.tasks)
+      for (const StepTask& t : trace.tasks)
         if (p.instructions[t.instruction].op == OpCode::Call) ++calls.at(std::size_t(t.micro_batch));
       CHECK(calls == std::vector<std::int64_t>(calls.size(), calls.front()));
     }

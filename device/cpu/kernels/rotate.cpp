@@ -18,7 +18,7 @@ GPUPLAN_INLINE void rotate_head(T* y, const T* x, const float* cosine, const flo
 
 }  // namespace
 
-void rotate(Numbers y, ConstNumbers x, const Rotation& rotation) {
+void rotate(Numbers y, ConstNumbers x, const RotaryTurn& rotation) {
   typed([=]<class T>(T* to) {
     const T* const from = as<T>(x);
     const std::int64_t half = rotation.rotary / 2, size = rotation.head_size, rows = rotation.batch * rotation.seq;
