@@ -1,23 +1,11 @@
 #include "calibrate/worker_command.h"
 
-#include <cstdlib>
-#include <filesystem>
-
-#include <unistd.h>
-
 #include "base/error.h"
-#include "base/names.h"
 #include "calibrate/worker_process.h"
+#include "device/mpi_command.h"
 
 namespace gpuplan {
 namespace {
-
-bool is_on_path(const std::string& program) {
-  const char* const path = std::getenv("PATH");
-  for (const std::string& dir : split(path ? path : "", ':'))
-    if (access((std::filesystem::path(dir) / program).c_str(), X_OK) == 0) return true;
-  return false;
-}
 
 /// What a worker that gave no facts said last, without the program's name.
 std::string reason_of(WorkerProcess& worker, const WorkerAnswer& last) {
@@ -31,16 +19,9 @@ std::string reason_of(WorkerProcess& worker, const WorkerAnswer& last) {
 }  // namespace
 
 WorkerCommand worker_command(const std::string& program, DeviceKind kind, std::int64_t num_ranks, bool is_quick) {
-  WorkerCommand command;
-  if (kind == DeviceKind::Cpu && num_ranks > 1) {
-    if (!is_on_path("mpirun"))
-      throw EnvError("mpirun is not on the PATH: install openmpi-bin to measure collectives of CPU ranks");
-    command.arguments = {"mpirun", "-n", std::to_string(num_ranks), "--oversubscribe", "--bind-to", "none"};
-    if (geteuid() == 0) command.arguments.push_back("--allow-run-as-root");  // mpirun refuses otherwise, in containers too
-  }
-  for (const std::string& part : {program, std::string(kWorkerCommand), std::string(to_string(kind)), std::to_string(num_ranks)})
-    command.arguments.push_back(part);
+  WorkerCommand command{{program, kWorkerCommand, std::string(to_string(kind)), std::to_string(num_ranks)}};
   if (is_quick) command.arguments.push_back("quick");
+  if (kind == DeviceKind::Cpu && num_ranks > 1) command.arguments = mpirun_command(num_ranks, command.arguments, "to measure collectives of CPU ranks");
   return command;
 }
 

@@ -17,7 +17,8 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::string_view kReplacedFlags[] = {"--gpus", "--max-steps", "--lr", "--output", "--metrics", "--trace", "--save-every", "--keep", "--resume"};
+constexpr std::string_view kReplacedFlags[] = {"--gpus", "--max-steps", "--lr", "--output", "--metrics", "--trace", "--save-every", "--keep", "--resume", "--strategy", "--shard-size"};
+constexpr const char* kDemoOutput = "gpuplan-demo";
 
 /// The demo is `gpuplan run` with these flags, where they are not given otherwise.
 struct DemoFlag {
@@ -29,7 +30,7 @@ std::vector<DemoFlag> demo_flags() {
   const std::filesystem::path demo = data_dir() / "demo";
   return {{"--model", demo.string()}, {"--data", (demo / "train.jsonl").string()}, {"--lora", "r=16"},     {"--seq-len", "256"},
           {"--micro-batch", "4"},     {"--lr", "1e-2"},                            {"--max-steps", "300"}, {"--schedule", "cosine"},
-          {"--warmup", "10"},         {"--output", "gpuplan-demo"}};
+          {"--warmup", "10"},         {"--output", kDemoOutput}};
 }
 
 /// "--flag=value", and "--flag" with the value behind it.
@@ -78,7 +79,7 @@ std::string fastest_cpu_ranks(const std::vector<std::string>& arguments) {
     plan.request.recipe.framework = "native";
     const EstimateResult result = estimate(plan.request);
     const StrategyEstimate* chosen = closest_look(result);
-    if (!chosen || chosen->tokens_per_second <= most) continue;
+    if (!chosen || !chosen->fits || chosen->tokens_per_second <= most) continue;
     most = chosen->tokens_per_second;
     best = fmt::format("{}xcpu", n);
   }
@@ -101,10 +102,12 @@ int run_demo(const CLI::App& given_flags, Console& console) {
   for (const DemoFlag& flag : demo_flags())
     if (!is_given(given_flags, flag.name) && !(has_method && std::string_view(flag.name) == "--lora"))
       arguments.push_back(fmt::format("{}={}", flag.name, flag.value));
+  const std::string output = given(given_flags, "--output").value_or(kDemoOutput);
+  if (!is_given(given_flags, "--resume")) arguments.push_back("--resume");  // after a Ctrl-C
   if (!is_given(given_flags, "--gpus")) arguments.push_back("--gpus=" + fastest_cpu_ranks(arguments));
   const int code = run_with(arguments, console);
   const bool shows = code == 0 && !has_method && !is_given(given_flags, "--json") && read_launcher().launcher == Launcher::None;
-  if (shows) show_reloaded(arguments, given(given_flags, "--output").value_or("gpuplan-demo"), console);
+  if (shows) show_reloaded(arguments, output, console);
   return code;
 }
 

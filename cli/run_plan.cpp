@@ -1,6 +1,8 @@
 // gpuplan run: executes the plan for real, and says how far the prediction was off.
 #include <atomic>
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -8,6 +10,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/processor.h"
+#include "base/sha256.h"
 #include "base/unit_text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -33,7 +36,25 @@ void setup(CLI::App& app) {
 }
 
 std::atomic<bool> stop_asked{false};
-void ask_to_stop(int) { stop_asked = true; }
+/// The first time, the run saves and ends after its step; the second time it ends at once.
+void ask_to_stop(int signal) {
+  if (!stop_asked.exchange(true)) return;
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+class StopSignals {
+ public:
+  StopSignals() { set(ask_to_stop); }
+  ~StopSignals() { set(SIG_DFL); }
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+ private:
+  static void set(void (*handler)(int)) {
+    for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, handler);
+  }
+};
 
 /// The plan with the executor's own conventions: what it predicts is what it runs.
 struct RunQuestion {
@@ -65,6 +86,11 @@ void take_adapter(const CLI::App& app, RunQuestion& q) {
   recipe.lora.rank = config.rank;
   recipe.lora.alpha = config.alpha;
   recipe.lora.targets = config.target_modules;
+  const bool says_dropout = given(app, "--lora").value_or("").find("dropout=") != std::string::npos || given(app, "--qlora").value_or("").find("dropout=") != std::string::npos;
+  if (config.dropout > 0 && !says_dropout)
+    throw InputError("--adapter", fmt::format("{} was trained with lora_dropout {:g}, and the native executor has no dropout", *folder, config.dropout),
+                     "--lora dropout=0 goes on without it");
+  recipe.lora.modules_to_save = config.modules_to_save;
   q.notes.push_back(fmt::format("adapter from {}: r={}, alpha={:g}", *folder, config.rank, config.alpha));
 }
 
@@ -92,6 +118,16 @@ bool has_gpus() {
 
 DeviceKind device_kind(const ClusterSpec& cluster) { return cluster.gpus.front().is_cpu ? DeviceKind::Cpu : DeviceKind::Cuda; }
 
+/// Every rank has asked for itself, on what may be another machine: they must have come to the same plan.
+void require_one_plan(const NativeJob& job, Communicator& world) {
+  const Recipe& r = job.recipe();
+  const std::string plan = fmt::format("{} {} {} {} {} {}", job.strategy.name, job.strategy.mesh.dp_shard, r.seq_len, r.micro_batch, r.grad_accum,
+                                       job.model.parameters);
+  const auto number = double(std::stoll(sha256_hex(plan).substr(0, 12), nullptr, 16));  // exact: 48 bits
+  if (world.max_host(number) != number || world.max_host(-number) != -number)
+    throw InputError("--strategy", "the ranks chose different plans", "give each of them the same flags, and --strategy");
+}
+
 int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions& options, const CLI::App& app, Console& console) {
   const NativeJob job(q.request, q.chosen->strategy);
   const std::int64_t world_size = job.strategy.mesh.world();
@@ -102,14 +138,18 @@ int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions
   const Bytes start = peak_resident_bytes();
   const auto device = device_backend(kind).open({.index = int(launched.local_rank), .num_threads = threads});
   const auto world = world_size > 1 ? collective_backend(kind).join(*device, {.rank = int(launched.rank), .size = int(world_size), .id = {}}) : nullptr;
+  if (world) require_one_plan(job, *world);
   const RankPlace place = place_of(world ? world->rank() : 0, job.strategy.mesh);
   RunProgress progress(console, is_given(app, "--json"));
   Heartbeat heartbeat(place.rank);
   TrainingHooks hooks{.on_step = [&](const StepMetrics& m, std::int64_t total) { progress.show(m, total); },
                       .on_alive = [&](std::int64_t step) { heartbeat.beat(step); },
                       .stop = &stop_asked};
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, ask_to_stop);
-  const TrainingOutcome outcome = train(job, place, *device, world.get(), options, hooks);
+  TrainingOutcome outcome;
+  {
+    const StopSignals signals;
+    outcome = train(job, place, *device, world.get(), options, hooks);
+  }
   progress.finish();
   if (place.rank != 0) return 0;
   const RunReport report = make_run_report({job, place, q.result, *q.chosen, outcome, peak_resident_bytes() - start});
@@ -123,6 +163,26 @@ bool needs_machine(const CLI::App& app) {
   return !is_given(app, "plan") && !is_given(app, "--gpus") && !is_given(app, "--cluster") && is_given(app, "--model") && !has_gpus();
 }
 
+/// The ranks take the parent's choice: memory that is free may be another when they look.
+std::vector<std::string> with_strategy(const CLI::App& app, std::vector<std::string> arguments, const std::string& name) {
+  if (!is_given(app, "--strategy")) arguments.push_back("--strategy=" + name);
+  return arguments;
+}
+
+/// What all ranks meet is said once: the first rank ends, and takes the others with it before they speak.
+template <class Run>
+int with_one_message(const LaunchedRank& launched, Run run) {
+  try {
+    return run();
+  } catch (const std::exception&) {
+    constexpr auto kFirstSpeaks = std::chrono::seconds(2);
+    if (launched.rank > 0) std::this_thread::sleep_for(kFirstSpeaks);
+    throw;
+  }
+}
+
+int run_launched(const LaunchedRank& launched, const CLI::App& app, Console& console);
+
 int run(const CLI::App& app, Console& console) {
   if (is_given(app, "--demo")) return run_demo(app, console);
   if (needs_machine(app)) {
@@ -131,6 +191,10 @@ int run(const CLI::App& app, Console& console) {
     return run_with(arguments, console);
   }
   const LaunchedRank launched = read_launcher();
+  return with_one_message(launched, [&] { return run_launched(launched, app, console); });
+}
+
+int run_launched(const LaunchedRank& launched, const CLI::App& app, Console& console) {
   RunQuestion q = ask(app, console);
   const TrainingOptions options = read_training_options(app, q.request);
   const std::int64_t num_ranks = q.chosen->strategy.mesh.world();
@@ -144,8 +208,9 @@ int run(const CLI::App& app, Console& console) {
   }
   const bool starts_ranks = launched.launcher == Launcher::None || is_under_torchrun;
   if (starts_ranks && num_ranks > 1) {
-    if (given(app, "plan").value_or("") == "-") throw InputError("-", "a plan from standard input cannot be given to several ranks", "save it in a file");
-    return supervise_ranks(num_ranks, console.arguments, console.err);
+    if (given(app, "plan").value_or("") == "-" || given(app, "--model").value_or("") == "-")
+      throw InputError("-", "a plan from standard input cannot be given to several ranks", "save it in a file");
+    return supervise_ranks(num_ranks, with_strategy(app, console.arguments, q.chosen->strategy.name), console.err);
   }
   return run_rank(q, launched, options, app, console);
 }

@@ -13,7 +13,7 @@ namespace {
 constexpr std::array<std::string_view, kNumAlgorithms> kAlgorithms{"ring", "tree", "nvls"};
 constexpr std::array<std::string_view, kNumProtocols> kProtocols{"Simple", "LL128", "LL"};
 constexpr std::array<std::string_view, 3> kLinks{"nvlink", "pci", "net"};
-constexpr std::array<std::string_view, 4> kGenerations{"volta", "ampere", "hopper", "blackwell"};
+constexpr std::array<std::string_view, 4> kNcclGenerations{"volta", "ampere", "hopper", "blackwell"};
 
 /// Exactly `count` numbers, or zeros and a noted problem.
 std::vector<double> exactly(YamlFields& fields, std::string_view key, std::size_t count) {
@@ -39,7 +39,7 @@ NcclTable::PerNodes read_rates(YamlFields rows, std::string_view generation) {
 }
 
 NcclTable::Caps read_caps(YamlFields& tuning, std::size_t generation) {
-  const std::string_view name = kGenerations[generation];
+  const std::string_view name = kNcclGenerations[generation];
   NcclTable::Caps caps;
   caps.ll = read_rates(tuning.fields("ll_max_bw_gb_s"), name);
   caps.ring_ll128_channel = read_rates(tuning.fields("per_channel_max_ring_ll128_gb_s"), name);
@@ -85,7 +85,7 @@ NcclTable read_table() {
   table.base = read_latencies(tuning.fields("base_latency_us"));
   YamlFields links = tuning.fields("hw_latency_us");
   for (std::size_t l = 0; l < kLinks.size(); ++l) table.step[l] = read_latencies(links.fields(std::string(kLinks[l])));
-  for (std::size_t g = 0; g < kGenerations.size(); ++g) table.caps[g] = read_caps(tuning, g);
+  for (std::size_t g = 0; g < kNcclGenerations.size(); ++g) table.caps[g] = read_caps(tuning, g);
   table.factors = read_factors(tuning.fields("bandwidth_factors"));
   table.channel_doubling = read_doubling(tuning.fields("channel_doubling"));
   read_tree_correction(tuning.fields("tree_correction_by_log2_size"), table);

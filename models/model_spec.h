@@ -77,6 +77,7 @@ struct ModelSpec {
   bool has_embedding_norm{};          // bloom, bert
   bool has_final_norm = true;
   double rotary_fraction = 1;         // of head_dim that is rotated
+  std::int64_t rotary_dims() const { return std::int64_t(double(head_dim) * rotary_fraction) / 2 * 2; }  // of a head, in pairs
   RopeSpec rope;
   double norm_epsilon = 1e-6;
   std::int64_t embedding_size{};      // width of the embedding table where projections follow it (opt-350m), else 0

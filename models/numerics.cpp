@@ -52,6 +52,17 @@ void resolve_adapters(Numerics& n, const Recipe& recipe, const FrameworkConventi
 
 }  // namespace
 
+const EngineConvention& engine_of(const FrameworkConvention& framework, Engine engine) {
+  static const EngineConvention kLocal{.prefetch_units = 0};
+  switch (engine) {
+    case Engine::Fsdp1: return framework.fsdp1;
+    case Engine::Fsdp2: return framework.fsdp2;
+    case Engine::Zero: return framework.zero;
+    case Engine::Local: break;
+  }
+  return kLocal;
+}
+
 Numerics resolve_numerics(const Recipe& recipe, const FrameworkConvention& framework, Engine engine) {
   Numerics n;
   n.compute = n.hidden = n.residual = n.weight = n.frozen = n.ends = n.adapter = n.saved = n.adapter_compute =
@@ -62,10 +73,7 @@ Numerics resolve_numerics(const Recipe& recipe, const FrameworkConvention& frame
   else
     resolve_full(n, recipe, framework, engine);
   const bool is_fsdp = engine == Engine::Fsdp1 || engine == Engine::Fsdp2;
-  const EngineConvention& sharding = engine == Engine::Fsdp1   ? framework.fsdp1
-                                     : engine == Engine::Fsdp2 ? framework.fsdp2
-                                                               : framework.zero;
-  n.reduce = is_fsdp && sharding.reduces_in_fp32 ? Dtype::F32
+  n.reduce = is_fsdp && engine_of(framework, engine).reduces_in_fp32 ? Dtype::F32
              : engine == Engine::Local           ? (recipe.is_adapter() ? n.adapter : n.weight)
                                                  : n.compute;
   n.has_fp32_gradients = n.has_master && framework.main_gradients_fp32;

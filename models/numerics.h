@@ -31,6 +31,9 @@ struct Numerics {
   bool has_master{};     // fp32 copy beside 16-bit trainable weights
 };
 
+/// What the framework does under an engine.
+const EngineConvention& engine_of(const FrameworkConvention& framework, Engine engine);
+
 Numerics resolve_numerics(const Recipe& recipe, const FrameworkConvention& framework, Engine engine);
 
 }  // namespace gpuplan

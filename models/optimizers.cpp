@@ -80,15 +80,21 @@ const OptimizerSpec& find_optimizer(std::string_view name) {
   throw InputError("--optimizer", fmt::format("unknown optimizer '{}'", name), did_you_mean(name, names, known));
 }
 
+Dtype optimizer_state_dtype(const OptimizerSpec& optimizer, std::int64_t elements, Dtype weight) {
+  constexpr std::int64_t kMin8bitElements = 4096;  // bitsandbytes' min_8bit_size
+  if (optimizer.is_8bit && elements >= kMin8bitElements) return Dtype::U8;
+  if (optimizer.states_follow_weight) return weight;
+  return optimizer.bytes_per_state == 2 ? Dtype::BF16 : Dtype::F32;
+}
+
 Bytes optimizer_state_bytes(const OptimizerSpec& optimizer, std::int64_t elements, std::int64_t rows, std::int64_t cols,
                             Dtype weight) {
-  constexpr std::int64_t kMin8bitElements = 4096, k8bitBlock = 256;
   if (optimizer.is_factored)  // fp32 row and column sums of a matrix, a full square for vectors
     return {4 * (cols > 1 ? elements / std::max<std::int64_t>(cols, 1) + std::min(cols, elements) : elements)};
   if (optimizer.is_matrix_momentum) return {(cols > 1 ? 4 : 8) * elements};
-  if (optimizer.is_8bit && rows * cols >= kMin8bitElements)
-    return {optimizer.num_states * (elements + 4 * ceil_div(elements, k8bitBlock))};
-  return {optimizer.num_states * elements * (optimizer.states_follow_weight ? size_of(weight) : optimizer.bytes_per_state)};
+  const Dtype dtype = optimizer_state_dtype(optimizer, rows * cols, weight);
+  const std::int64_t absmax = dtype == Dtype::U8 ? 4 * ceil_div(elements, k8bitStateBlock) : 0;
+  return optimizer.num_states * (bytes_of(elements, dtype) + Bytes{absmax});
 }
 
 }  // namespace gpuplan

@@ -25,7 +25,7 @@ struct OptimizerSpec {
   bool is_factored;           // Adafactor: rows + columns per matrix instead of elements
   bool is_matrix_momentum;    // Muon: momentum for matrices, Adam for the rest
   std::string_view source;
-  std::int64_t bytes_per_state = 4;  // of states that neither follow the weight nor are 8-bit
+  std::int64_t bytes_per_state = 4;  // of states that neither follow the weight nor are 8-bit: 4 or 2 (bf16)
 };
 
 /// Every optimizer, the default first.
@@ -33,6 +33,12 @@ std::span<const OptimizerSpec> optimizers();
 
 /// A row by name or alias ("adamw", "adamw_torch_fused", "paged_adamw_8bit"). Throws InputError with the nearest names.
 const OptimizerSpec& find_optimizer(std::string_view name);
+
+inline constexpr std::int64_t k8bitStateBlock = 256;  // parameters that share an absmax
+
+/// What a tensor of `elements` keeps each state in: U8 (with fp32 absmax per block), the weight's dtype, or F32.
+/// Requires: neither factored nor matrix momentum.
+Dtype optimizer_state_dtype(const OptimizerSpec& optimizer, std::int64_t elements, Dtype weight);
 
 /// Bytes of optimizer state of one weight tensor [rows, cols] held by one rank (`elements` of it), fp32 or as the weight.
 Bytes optimizer_state_bytes(const OptimizerSpec& optimizer, std::int64_t elements, std::int64_t rows, std::int64_t cols,

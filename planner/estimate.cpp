@@ -88,6 +88,14 @@ void add_generation(Peak& peak, const EstimateRequest& r, const TrainedModel& mo
   peak.instant = PeakInstant::Resident;
 }
 
+/// Process bytes of the class by category.
+CategoryBytes class_breakdown(const EstimateRequest& r, const Profile& profile, const StepProgram& program, const RankClass& c,
+                              const ClassMemory& memory, DetailedPeak detail) {
+  if (memory.peak.tensors > detail.tensors)  // generation set the peak: its cache is what the program does not hold
+    detail.by_category[std::size_t(Category::Activations)] += memory.peak.tensors - detail.tensors;
+  return process_breakdown(detail, memory.tiers, r.cluster.gpus[std::size_t(tightest_rank(r, c))], profile, program.mesh.world() > 1);
+}
+
 }  // namespace
 
 Bytes generation_cache(const EstimateRequest& r, const ModelSpec& model) {
@@ -116,30 +124,33 @@ std::string_view to_string(CommunicationLevel level) {
   return "";
 }
 
+ClassMemory class_memory(const EstimateRequest& r, const TrainedModel& model, const FrameworkConvention& framework, const Profile& profile,
+                         const StepProgram& program, const RankClass& c) {
+  ClassMemory m{.peak = replay(program, c), .tiers = {}};
+  add_generation(m.peak, r, model);
+  const auto rank = std::size_t(tightest_rank(r, c));
+  m.tiers = memory_tiers(m.peak, r.cluster.gpus[rank], profile,
+                         {.in_use = rank < r.cluster.memory_in_use.size() ? r.cluster.memory_in_use[rank] : Bytes{},
+                          .uses_nccl = program.mesh.world() > 1,
+                          .lengths_vary = r.recipe.packing == Packing::Dynamic,
+                          .plans_addresses = framework.runs_own_kernels});
+  return m;
+}
+
 bool evaluate(StrategyEstimate& e, const EstimateRequest& r, const TrainedModel& model,
               const FrameworkConvention& framework, const Profile& profile, StepProgram& program) {
   build_step_program(program, {model, r.recipe, framework, e.strategy, r.cluster}, {});  // bytes only: no costs
-  const bool uses_nccl = e.strategy.mesh.world() > 1;
   e.num_gpus_used = e.strategy.mesh.world();
   e.fits = true;
   e.does_not_fit_because.clear();
   Bytes worst{std::numeric_limits<std::int64_t>::min()};
   for (std::size_t k = 0; k < program.classes.size(); ++k) {
     const RankClass& c = program.classes[k];
-    Peak peak = replay(program, c);
-    add_generation(peak, r, model);
-    const std::int64_t rank = tightest_rank(r, c);
-    const Bytes in_use =
-        std::size_t(rank) < r.cluster.memory_in_use.size() ? r.cluster.memory_in_use[std::size_t(rank)] : Bytes{};
-    const MemoryTiers tiers = memory_tiers(peak, r.cluster.gpus[std::size_t(rank)], profile,
-                                           {.in_use = in_use,
-                                            .uses_nccl = uses_nccl,
-                                            .lengths_vary = r.recipe.packing == Packing::Dynamic,
-                                            .plans_addresses = framework.runs_own_kernels});
+    const auto [peak, tiers] = class_memory(r, model, framework, profile, program, c);
     if (!tiers.fits) {
       e.fits = false;
       e.does_not_fit_because = fmt::format("needs {} of {} that {} offers", format_bytes(tiers.needed),
-                                           format_bytes(tiers.usable), r.cluster.gpus[std::size_t(rank)].name);
+                                           format_bytes(tiers.usable), r.cluster.gpus[std::size_t(tightest_rank(r, c))].name);
     }
     const Bytes pressure = tiers.needed - tiers.usable;  // the class nearest to its limit is reported
     if (k > 0 && pressure <= worst) continue;
@@ -164,12 +175,7 @@ StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel&
   build_step_program(program, {model, r.recipe, framework, strategy, r.cluster}, columns.models, columns.of_rank);
   const RankClass& fullest = program.classes[e.fullest_class];
   DetailedPeak detail = replay_detailed(program, fullest, model.num_layers());
-  if (e.peak.tensors > detail.tensors) {  // generation set the peak: its cache is what the program does not hold
-    detail.by_category[std::size_t(Category::Activations)] += e.peak.tensors - detail.tensors;
-    detail.tensors = e.peak.tensors;
-  }
-  const bool uses_nccl = strategy.mesh.world() > 1;
-  e.memory = process_breakdown(detail, e.tiers, r.cluster.gpus[std::size_t(tightest_rank(r, program.classes[e.fullest_class]))], profile, uses_nccl);
+  e.memory = class_breakdown(r, profile, program, fullest, {e.peak, e.tiers}, detail);
   e.items = std::move(detail.items);
   e.curve = memory_curve(program, fullest, 200);
   e.save = save_cost(r, model, strategy, numerics);

@@ -107,6 +107,14 @@ Profile profile_of(const EstimateRequest& request);
 /// Evaluates every strategy (or the one asked for). Throws InputError for a recipe that makes no sense.
 EstimateResult estimate(const EstimateRequest& request);
 
+/// Memory of one class of ranks of a built program; of a class on different GPUs, that of the tightest one.
+struct ClassMemory {
+  Peak peak;
+  MemoryTiers tiers;
+};
+ClassMemory class_memory(const EstimateRequest& request, const TrainedModel& model, const FrameworkConvention& framework, const Profile& profile,
+                         const StepProgram& program, const RankClass& rank_class);
+
 /// One strategy: program, replay, time. The building block of searches; `program` is reused storage.
 StrategyEstimate estimate_strategy(const EstimateRequest& request, const TrainedModel& model,
                                    const FrameworkConvention& framework, const Profile& profile,

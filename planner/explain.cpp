@@ -80,10 +80,7 @@ ExplainSection state_section(const EstimateRequest& r, const EstimateResult& res
   const TrainedModel& m = result.model;
   const Numerics n = resolve_numerics(r.recipe, result.framework, chosen.strategy.engine);
   const OptimizerSpec& optimizer = find_optimizer(r.recipe.optimizer);
-  const SizeRules rules{
-      .engine = chosen.strategy.engine, .layout = chosen.strategy.layout, .ways = chosen.strategy.mesh.dp_shard,
-      .is_flat = result.framework.runs_own_kernels};
-  const StateSizes total = model_state(m, n, r.recipe, rules);
+  const StateSizes total = model_state(m, n, r.recipe, size_rules(chosen.strategy, result.framework, m.spec));
   ExplainSection s{"Training state of one rank", {}};
   const auto add = [&](const char* term, Bytes bytes, const std::string& source) {
     if (bytes.count > 0)

@@ -15,7 +15,7 @@ Seconds work_of(const StepProgram& all, const RankProgram& p, const Instruction&
   switch (i.op) {
     case OpCode::Call: return all.costs[column][i.block].device;
     case OpCode::Cast:
-    case OpCode::GradientNorm: return i.work / device.memory;
+    case OpCode::GradientNorm: return i.work / device.memory_rate();
     case OpCode::OptimizerStep:
       if (i.stream != StreamId::Host) return i.work / device.optimizer_rate();
       return i.work / (uses_nvme(all, p, i) ? std::min(comm.nvme, comm.cpu_optimizer) : comm.cpu_optimizer);

@@ -29,11 +29,6 @@ Pool pool_of(Category category) {
 Pool pool_of(LocalKind kind) {
   return kind == LocalKind::Logits ? kLogits : kind == LocalKind::Workspace ? kWorkspace : kActivations;
 }
-Category category_of(LocalKind kind) {
-  return kind == LocalKind::Logits      ? Category::Logits
-         : kind == LocalKind::Workspace ? Category::Workspace
-                                        : Category::Activations;
-}
 
 /// A running total with its peak, in which a loop's net change can be repeated in O(1).
 struct Meter {
@@ -84,6 +79,12 @@ PeakInstant instant_at(const StepProgram& all, const RankProgram& p, std::uint32
 }
 
 }  // namespace
+
+Category category_of(LocalKind kind) {
+  return kind == LocalKind::Logits      ? Category::Logits
+         : kind == LocalKind::Workspace ? Category::Workspace
+                                        : Category::Activations;
+}
 
 Peak replay(const StepProgram& all, const RankClass& rank_class) {
   const RankProgram& p = all.programs[rank_class.program];

@@ -29,10 +29,13 @@ struct Peak {
 /// One pass over a class's program; blocks and repeats are O(1) summaries. Exact.
 Peak replay(const StepProgram& program, const RankClass& rank_class);
 
+Category category_of(LocalKind kind);
+using CategoryBytes = std::array<Bytes, std::size_t(kNumCategories)>;
+
 /// Live device bytes per category at the peak, by expanding the blocks; equals replay() in total.
 struct DetailedPeak {
   Bytes tensors;
-  std::array<Bytes, std::size_t(kNumCategories)> by_category{};
+  CategoryBytes by_category{};
   struct Item {
     std::string name;
     Bytes bytes;

@@ -9,14 +9,6 @@
 namespace gpuplan {
 namespace {
 
-const EngineConvention& engine_of(const FrameworkConvention& framework, Engine engine) {
-  static const EngineConvention kLocal{.prefetch_units = 0};
-  return engine == Engine::Fsdp1   ? framework.fsdp1
-         : engine == Engine::Fsdp2 ? framework.fsdp2
-         : engine == Engine::Zero  ? framework.zero
-                                   : kLocal;
-}
-
 RankProgram& new_program(StepProgram& program) {
   if (program.programs.size() == program.num_programs) program.programs.emplace_back();
   return program.programs[program.num_programs++];
@@ -77,11 +69,7 @@ void build_step_program(StepProgram& program, const PlanInput& input, std::span<
   const Strategy& strategy = input.strategy;
   const Numerics numerics = resolve_numerics(input.recipe, input.framework, strategy.engine);
   const EngineConvention& engine = engine_of(input.framework, strategy.engine);
-  SizeRules rules{.engine = strategy.engine, .layout = strategy.layout, .ways = strategy.mesh.dp_shard, .rank = 0,
-                  .is_flat = input.framework.runs_own_kernels};
-  const std::int64_t h = input.model.spec.hidden_size;
-  rules.persistence_threshold =
-      strategy.layout.shards_weights ? (engine.persistence_threshold < 0 ? 10 * h : engine.persistence_threshold) : 0;
+  const SizeRules rules = size_rules(strategy, input.framework, input.model.spec);
   program.mesh = strategy.mesh;
   program.num_programs = 0;
   program.classes.clear();

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "planner/unit_layout.h"
+
 namespace gpuplan {
 
 using namespace operand;
@@ -68,12 +70,8 @@ void StageBuilder::drain(StreamId stream, std::uint16_t unit) {
   held.clear();
 }
 
-/// Our own executor's: cosines and sines of rotary positions, and two sums in fp64 (loss, squares of gradients).
 void StageBuilder::add_constants() {
-  const ModelSpec& m = in_.model.spec;
-  const auto rotary = std::int64_t(double(m.head_dim) * m.rotary_fraction) / 2 * 2;
-  const std::int64_t angles = m.position == PositionKind::Rope ? recipe().seq_len * rotary / 2 : 0;
-  add(Category::Workspace, BufferRole::Constants, first_, 2 * bytes_of(angles, Dtype::F32) + bytes_of(2, Dtype::F64), true);
+  add(Category::Workspace, BufferRole::Constants, first_, constants_layout(in_.model.spec, recipe().seq_len).size, true);
 }
 
 void StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint16_t last) {

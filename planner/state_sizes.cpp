@@ -43,6 +43,14 @@ StateSizes& StateSizes::operator+=(const StateSizes& o) {
   return *this;
 }
 
+SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framework, const ModelSpec& model) {
+  SizeRules rules{.engine = strategy.engine, .layout = strategy.layout, .ways = strategy.mesh.dp_shard, .is_flat = framework.runs_own_kernels};
+  const std::int64_t threshold = engine_of(framework, strategy.engine).persistence_threshold;
+  constexpr std::int64_t kAutoWidths = 10;  // transformers' "auto" of stage3_param_persistence_threshold: 10 x hidden size
+  if (strategy.layout.shards_weights) rules.persistence_threshold = threshold < 0 ? kAutoWidths * model.hidden_size : threshold;
+  return rules;
+}
+
 StateSizes state_sizes(const std::vector<StateTensor>& tensors, const Numerics& n, const Recipe& recipe,
                        const OptimizerSpec& optimizer, const SizeRules& rules) {
   if (rules.is_flat) return flat_state_sizes(tensors, n, recipe, optimizer, rules);

@@ -31,6 +31,8 @@ struct SizeRules {
   bool is_flat = false;                    // our own executor: a unit's tensors are one flat array, cut evenly (planner/unit_layout.h)
 };
 
+SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framework, const ModelSpec& model);
+
 /// The state of one unit, summed over its tensors.
 StateSizes state_sizes(const std::vector<StateTensor>& tensors, const Numerics& numerics, const Recipe& recipe,
                        const OptimizerSpec& optimizer, const SizeRules& rules);

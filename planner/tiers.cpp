@@ -34,7 +34,7 @@ MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, const Profile& pr
   // The cache grows to the sum of the class peaks while there is room and is given back when there is not.
   const Bytes room = std::max(t.usable - fixed, peak.tensors + unavoidable);
   // Batches of other lengths leave blocks that fit nothing: what is not persistent is cached about twice.
-  const Bytes cached = question.lengths_vary ? pools + (pools - peak.resident) : pools;
+  const Bytes cached = question.lengths_vary && !question.plans_addresses ? pools + (pools - peak.resident) : pools;
   t.reserved = std::min(cached, room);
   // Paged states take what is left; the rest of them moves to the host.
   const Bytes paged = std::clamp(room - t.reserved, Bytes{}, peak.managed);

@@ -7,8 +7,6 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::int64_t kScalesPerNestedBlock = 256;
-
 Dtype stored_dtype(const StateTensor& t, const Numerics& n) {
   switch (t.kind) {
     case StateKind::Frozen: return n.frozen;
@@ -71,6 +69,12 @@ UnitLayout unit_layout(const StateList& tensors, const Numerics& n, const QuantS
   }
   place_scales(layout, quant);
   return layout;
+}
+
+ConstantsLayout constants_layout(const ModelSpec& model, std::int64_t seq_len) {
+  const std::int64_t pairs = model.position == PositionKind::Rope ? model.rotary_dims() / 2 : 0;
+  const Bytes sum = bytes_of(1, Dtype::F64), table = bytes_of(seq_len * pairs, Dtype::F32), sums = 2 * sum;
+  return {.pairs = pairs, .loss_sum = {}, .square_sum = sum, .cosine = sums, .sine = sums + table, .size = sums + 2 * table};
 }
 
 TrainedDtypes trained_dtypes(const UnitLayout& layout, const Numerics& n, const Recipe& recipe, const SizeRules& rules) {

@@ -42,6 +42,14 @@ constexpr std::int64_t flat_part(std::int64_t count, std::int64_t ways) { return
 /// Of frozen bytes: whole words, as collectives move them.
 constexpr std::int64_t flat_part_bytes(Bytes bytes, std::int64_t ways) { return ways == 1 ? bytes.count : 4 * ceil_div(bytes.count, 4 * ways); }
 
+/// The buffer of a stage's constants: the step's sums in fp64 (loss, squares of gradients), then cosines and sines of rotary
+/// positions, [seq_len, rotary dims / 2] of fp32 each. Bytes from its start.
+struct ConstantsLayout {
+  std::int64_t pairs{};               // of a position that turn; 0 without rotary positions
+  Bytes loss_sum, square_sum, cosine, sine, size;
+};
+ConstantsLayout constants_layout(const ModelSpec& model, std::int64_t seq_len);
+
 /// What a unit's trained array is kept in, used in by compute, and gets gradients in.
 struct TrainedDtypes {
   Dtype stored{}, used{}, gradient{};

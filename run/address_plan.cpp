@@ -17,13 +17,49 @@ struct Placed {
   std::uint32_t from{}, to{};
 };
 
+/// What is placed, by slots of time: most lifetimes are short and meet few others.
+class Timeline {
+ public:
+  explicit Timeline(const std::vector<Lifetime>& lifetimes) {
+    std::uint32_t last = 1;
+    for (const Lifetime& l : lifetimes) last = std::max(last, l.end);
+    const std::size_t num_slots = std::clamp<std::size_t>(lifetimes.size() / 16, 1, 4096);
+    width_ = std::uint32_t(last / num_slots + 1);
+    slots_.resize(num_slots + 1);
+  }
+
+  void add(const Placed& p) {
+    for (std::uint32_t slot = p.from / width_; slot <= (p.to - 1) / width_; ++slot) slots_[slot].push_back(p);
+  }
+
+  /// What lives while `life` does, in order of offsets.
+  const std::vector<Placed>& beside(const Lifetime& life) {
+    beside_.clear();
+    const std::uint32_t first = life.begin / width_;
+    for (std::uint32_t slot = first; slot <= (life.end - 1) / width_; ++slot) {
+      looked_at_ += std::int64_t(slots_[slot].size());
+      for (const Placed& p : slots_[slot])
+        if (p.from < life.end && life.begin < p.to && slot == std::max(first, p.from / width_)) beside_.push_back(p);  // once
+    }
+    std::sort(beside_.begin(), beside_.end(), [](const Placed& a, const Placed& b) { return a.offset < b.offset; });
+    return beside_;
+  }
+
+  std::int64_t looked_at() const { return looked_at_; }
+
+ private:
+  std::uint32_t width_{};
+  std::int64_t looked_at_ = 0;
+  std::vector<std::vector<Placed>> slots_;
+  std::vector<Placed> beside_;
+};
+
 enum class Fit : std::uint8_t { Lowest, Tightest };
 
-/// Where `bytes` fit among what lives at the same time: the lowest gap, or the tightest. `placed` is in order of offsets.
-std::int64_t find_gap(const std::vector<Placed>& placed, const Lifetime& life, std::int64_t bytes, Fit fit) {
+/// Where `bytes` fit among `beside`, which is in order of offsets: the lowest gap, or the tightest.
+std::int64_t find_gap(const std::vector<Placed>& beside, std::int64_t bytes, Fit fit) {
   std::int64_t at = 0, best = -1, tightest = std::numeric_limits<std::int64_t>::max();
-  for (const Placed& p : placed) {
-    if (p.to <= life.begin || life.end <= p.from) continue;
+  for (const Placed& p : beside) {
     const std::int64_t gap = p.offset - at;
     if (gap >= bytes && gap < tightest) best = at, tightest = gap;
     if (best >= 0 && fit == Fit::Lowest) return best;
@@ -38,22 +74,21 @@ struct Attempt {
   Order order;
   Fit fit{};
   AddressPlan plan;
+  std::int64_t work = 0;  // other lifetimes that were looked at
 };
 
 /// One after the other, in this order.
 void place(const std::vector<Lifetime>& lifetimes, Attempt& attempt) {
   attempt.plan = {.offsets = std::vector<Bytes>(lifetimes.size()), .size = {}};
-  std::vector<Placed> placed;
-  placed.reserve(lifetimes.size());
+  Timeline placed(lifetimes);
   for (const std::size_t i : attempt.order) {
     const Lifetime& life = lifetimes[i];
-    const std::int64_t bytes = aligned(life.bytes.count), at = find_gap(placed, life, bytes, attempt.fit);
+    const std::int64_t bytes = aligned(life.bytes.count), at = find_gap(placed.beside(life), bytes, attempt.fit);
     attempt.plan.offsets[i] = Bytes{at};
     attempt.plan.size = std::max(attempt.plan.size, Bytes{at + bytes});
-    const Placed here{at, at + bytes, life.begin, life.end};
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), here,
-                                   [](const Placed& a, const Placed& b) { return a.offset < b.offset; }), here);
+    placed.add({at, at + bytes, life.begin, life.end});
   }
+  attempt.work = placed.looked_at();
 }
 
 /// What comes first: the largest, the longest, or the largest area in time and memory.
@@ -62,7 +97,8 @@ constexpr std::array<Weight, 3> kWeights{[](const Lifetime& l) { return double(l
                                          [](const Lifetime& l) { return double(l.end - l.begin); },
                                          [](const Lifetime& l) { return double(l.bytes.count) * double(l.end - l.begin); }};
 
-Attempt best_order(const std::vector<Lifetime>& lifetimes, Fit fit) {
+/// The first order that is good enough, or the best.
+Attempt best_order(const std::vector<Lifetime>& lifetimes, Fit fit, double enough) {
   Attempt best;
   for (const Weight weight : kWeights) {
     Attempt attempt{.order = Order(lifetimes.size()), .fit = fit, .plan = {}};
@@ -71,6 +107,7 @@ Attempt best_order(const std::vector<Lifetime>& lifetimes, Fit fit) {
                      [&](std::size_t a, std::size_t b) { return weight(lifetimes[a]) > weight(lifetimes[b]); });
     place(lifetimes, attempt);
     if (best.order.empty() || attempt.plan.size < best.plan.size) best = std::move(attempt);
+    if (double(best.plan.size.count) <= enough) break;
   }
   return best;
 }
@@ -89,19 +126,19 @@ void disturb(const std::vector<Lifetime>& lifetimes, Attempt& attempt, std::mt19
 
 AddressPlan plan_addresses(const std::vector<Lifetime>& lifetimes) {
   if (lifetimes.empty()) return {};
-  constexpr double kEnough = 1.02;          // of the least that aligned pieces can need
-  constexpr double kMostWork = 1e8;         // comparisons of two lifetimes: a tenth of a second
+  constexpr double kSlack = 1.02;           // over the least that aligned pieces can need
+  constexpr double kMostWork = 3e7;         // lifetimes looked at: some tenths of a second
   constexpr int kMostTries = 2000;
   std::vector<Lifetime> padded = lifetimes;
   for (Lifetime& l : padded) l.bytes.count = aligned(l.bytes.count);
-  const double least = double(peak_of(padded).count);
-  const int num_tries = int(std::min<double>(kMostTries, kMostWork / double(lifetimes.size() * lifetimes.size())));
+  const double enough = kSlack * double(peak_of(padded).count);
   AddressPlan result;
   for (const Fit fit : {Fit::Lowest, Fit::Tightest}) {
-    if (!result.offsets.empty() && double(result.size.count) <= kEnough * least) break;
-    Attempt best = best_order(lifetimes, fit);
+    if (!result.offsets.empty() && double(result.size.count) <= enough) break;
+    Attempt best = best_order(lifetimes, fit, enough);
+    const int num_tries = int(std::min<double>(kMostTries, kMostWork / double(best.work + 1)));
     std::mt19937 draw(1);
-    for (int i = 0; i < num_tries && double(best.plan.size.count) > kEnough * least; ++i) {
+    for (int i = 0; i < num_tries && double(best.plan.size.count) > enough; ++i) {
       Attempt next = best;
       disturb(lifetimes, next, draw);
       place(lifetimes, next);
@@ -112,16 +149,30 @@ AddressPlan plan_addresses(const std::vector<Lifetime>& lifetimes) {
   return result;
 }
 
-Bytes peak_of(const std::vector<Lifetime>& lifetimes) {
+namespace {
+
+struct Highest {
+  std::int64_t bytes = 0;
+  std::uint32_t when = 0;
+};
+
+Highest highest(const std::vector<Lifetime>& lifetimes) {
   std::vector<std::pair<std::uint32_t, std::int64_t>> changes;
   for (const Lifetime& life : lifetimes) {
     changes.emplace_back(life.begin, life.bytes.count);
     changes.emplace_back(life.end, -life.bytes.count);
   }
   std::sort(changes.begin(), changes.end());  // frees of an instant come first
-  std::int64_t live = 0, peak = 0;
-  for (const auto& [when, change] : changes) peak = std::max(peak, live += change);
-  return Bytes{peak};
+  std::int64_t live = 0;
+  Highest out;
+  for (const auto& [when, change] : changes)
+    if (live += change; live > out.bytes) out = {live, when};
+  return out;
 }
+
+}  // namespace
+
+Bytes peak_of(const std::vector<Lifetime>& lifetimes) { return Bytes{highest(lifetimes).bytes}; }
+std::uint32_t instant_of_peak(const std::vector<Lifetime>& lifetimes) { return highest(lifetimes).when; }
 
 }  // namespace gpuplan

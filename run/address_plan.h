@@ -27,7 +27,8 @@ inline constexpr std::int64_t kArenaAlignment = 64;  // bytes: a cache line, and
 /// possible or some tenths of a second are spent. The same on every machine.
 AddressPlan plan_addresses(const std::vector<Lifetime>& lifetimes);
 
-/// The highest sum of what lives at once: the least any arena can be.
+/// The highest sum of what lives at once: the least any arena can be; and the event at which it is reached first.
 Bytes peak_of(const std::vector<Lifetime>& lifetimes);
+std::uint32_t instant_of_peak(const std::vector<Lifetime>& lifetimes);
 
 }  // namespace gpuplan

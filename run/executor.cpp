@@ -1,7 +1,6 @@
 #include "run/executor.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -30,11 +29,10 @@ Executor::Executor(const NativeJob& job, const RankPlace& place, Device& device,
       groups_(world, job.strategy.mesh, place),
       memory_(job, job.program().programs[job.program().classes[job.program().class_of(place.rank)].program], device) {
   bind();
-  const std::uint32_t constants = memory_.find(memory_.program().first_unit, BufferRole::Constants);
-  auto* const sums = reinterpret_cast<double*>(memory_.persistent(constants));
-  auto* const cosine = reinterpret_cast<float*>(sums + 2);
-  const std::int64_t table = (memory_.program().buffers[constants].bytes - bytes_of(2, Dtype::F64)).count / 2 / size_of(Dtype::F32);
-  constants_ = {sums, sums + 1, cosine, cosine + table};
+  std::byte* const constants = memory_.persistent(memory_.find(memory_.program().first_unit, BufferRole::Constants));
+  const ConstantsLayout layout = constants_layout(job.model.spec, job.recipe().seq_len);
+  constants_ = {reinterpret_cast<double*>(constants + layout.loss_sum.count), reinterpret_cast<double*>(constants + layout.square_sum.count),
+                reinterpret_cast<float*>(constants + layout.cosine.count), reinterpret_cast<float*>(constants + layout.sine.count)};
 }
 
 Executor::~Executor() = default;
@@ -46,7 +44,7 @@ void Executor::bind() {
   const StepProgram& all = job_.program();
   const RankProgram& p = memory_.program();
   Hazards hazards;
-  written_.resize(memory_.trace().lifetimes.size() + p.buffers.size());
+  written_.resize(memory_.trace().lifetimes.size());
   for (const StepTask& task : memory_.trace().tasks) {
     const Instruction& i = p.instructions[task.instruction];
     Bound& bound = tasks_.emplace_back();
@@ -78,7 +76,6 @@ std::unique_ptr<Stream> Executor::make_stream(StreamId id) {
 
 StepResult Executor::step(std::int64_t number, const std::vector<MicroBatch>& batches, double learning_rate, const OptimizerSettings& settings) {
   GPUPLAN_CHECK(std::int64_t(batches.size()) == job_.recipe().grad_accum, "a step takes as many micro-batches as it accumulates");
-  const auto begin = std::chrono::steady_clock::now();
   Scalars scalars{.batches = batches, .learning_rate = learning_rate, .settings = settings, .number = number};
   scalars.label_tokens = count_labels(batches);
   std::fill(written_.begin(), written_.end(), Written{});
@@ -91,7 +88,7 @@ StepResult Executor::step(std::int64_t number, const std::vector<MicroBatch>& ba
   if (!scalars.has_norm) finish_gradients(scalars);
   for (const auto& s : streams_)
     if (s) s->synchronise();
-  return {scalars.loss, scalars.grad_norm, Seconds{std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()}};
+  return {scalars.loss, scalars.grad_norm};
 }
 
 }  // namespace gpuplan

@@ -14,7 +14,7 @@
 #include "run/layer_ops.h"
 #include "run/rank_groups.h"
 #include "run/rank_memory.h"
-#include "run/rank_state.h"
+#include "run/initial_state.h"
 
 namespace gpuplan {
 
@@ -32,7 +32,6 @@ struct MicroBatch {
 struct StepResult {
   double loss{};        // mean over the label tokens of the global batch
   double grad_norm{};   // before clipping
-  Seconds duration;
 };
 
 /// When a task ran, measured on its stream. Begin counts from the start of the step.

@@ -1,4 +1,4 @@
-// What executor.cpp and executor_tasks.cpp share.
+// What the executor_*.cpp share.
 #pragma once
 
 #include <memory>

@@ -1,9 +1,7 @@
 #include "run/launch.h"
 
 #include <cstdlib>
-#include <filesystem>
-
-#include <unistd.h>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -41,31 +39,17 @@ bool is_of(const Names& names) {
   return true;
 }
 
-bool is_on_path(const std::string& program) {
-  const char* const path = std::getenv("PATH");
-  for (const std::string& dir : split(path ? path : "", ':'))
-    if (access((std::filesystem::path(dir) / program).c_str(), X_OK) == 0) return true;
-  return false;
-}
-
 }  // namespace
 
 LaunchedRank read_launcher() {
   for (const Names& names : kNames) {
+    if (!is_of(names)) continue;
     const auto rank = number_in(names.rank), size = number_in(names.size);
-    if (!rank || !size || !is_of(names)) continue;
+    if (!rank || !size) continue;
     if (*rank >= *size) throw InputError(names.rank, fmt::format("rank {} of {} in the environment", *rank, *size), "is it left over from another job? unset it");
     return {names.launcher, *rank, *size, number_in(names.local_rank).value_or(*rank), number_in(names.local_size).value_or(*size)};
   }
   return {};
-}
-
-std::vector<std::string> mpirun_command(std::int64_t num_ranks, const std::vector<std::string>& arguments) {
-  if (!is_on_path("mpirun")) throw EnvError("mpirun is not on the PATH: install openmpi-bin to run several CPU ranks");
-  std::vector<std::string> command{"mpirun", "--quiet", "-n", std::to_string(num_ranks), "--oversubscribe", "--bind-to", "none"};
-  if (geteuid() == 0) command.push_back("--allow-run-as-root");  // mpirun refuses otherwise, in containers too
-  command.insert(command.end(), arguments.begin(), arguments.end());
-  return command;
 }
 
 }  // namespace gpuplan

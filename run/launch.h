@@ -2,9 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace gpuplan {
 
@@ -18,9 +15,5 @@ struct LaunchedRank {
 /// From the environment: OMPI_COMM_WORLD_*, PMI_*, PMIX_* with SLURM_*, or RANK and WORLD_SIZE of torchrun.
 /// Throws InputError when it contradicts itself.
 LaunchedRank read_launcher();
-
-/// mpirun's command for `num_ranks` CPU ranks of `arguments` (program first) on this machine, bound to nothing. Throws EnvError when it
-/// is not on the PATH.
-std::vector<std::string> mpirun_command(std::int64_t num_ranks, const std::vector<std::string>& arguments);
 
 }  // namespace gpuplan

@@ -14,10 +14,6 @@ const Strategy& supported(const EstimateRequest& request, const Strategy& strate
   return strategy;
 }
 
-SizeRules rules_of(const Strategy& strategy) {
-  return {.engine = strategy.engine, .layout = strategy.layout, .ways = strategy.mesh.dp_shard, .is_flat = true};
-}
-
 }  // namespace
 
 NativeJob::NativeJob(const EstimateRequest& asked, const Strategy& wanted)
@@ -26,7 +22,7 @@ NativeJob::NativeJob(const EstimateRequest& asked, const Strategy& wanted)
       framework(find_framework("native")),
       model(prepare(asked.model, asked.recipe, framework)),
       numerics(resolve_numerics(asked.recipe, framework, wanted.engine)),
-      rules(rules_of(wanted)) {
+      rules(size_rules(wanted, framework, model.spec)) {
   build_step_program(program_, {model, request.recipe, framework, strategy, request.cluster}, {});
   verify(program_);
   const auto place = [&](const StateList& list) { layouts_.push_back(unit_layout(list, numerics, recipe().quant)); };
@@ -70,7 +66,8 @@ const LayerLinears* NativeJob::linears_of(std::uint16_t unit) const {
 }
 
 RankPlace place_of(std::int64_t rank, const Mesh& mesh) {
-  return {.rank = rank, .stage = rank / mesh.data_parallel(), .replicate = rank / mesh.dp_shard % mesh.dp_replicate, .shard = rank % mesh.dp_shard};
+  const auto along = [&](Axis axis) { return rank / mesh.stride(axis) % mesh.ways(axis); };
+  return {.rank = rank, .stage = along(Axis::Pp), .replicate = along(Axis::DpReplicate), .shard = along(Axis::DpShard)};
 }
 
 }  // namespace gpuplan

@@ -6,6 +6,9 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "device/nf4.h"
+#include "models/framework.h"
+#include "models/numerics.h"
 #include "models/optimizers.h"
 #include "models/rope.h"
 
@@ -47,7 +50,7 @@ std::vector<Lack> of_recipe(const Recipe& r) {
   return {{!is_adamw, "--optimizer", fmt::format("{} (adamw, adamw-8bit)", r.optimizer)},
           {r.precision == Precision::Fp16Mixed, "--precision", "fp16 (fp32, bf16, bf16-mixed)"},
           {r.quant.kind != BaseQuant::None && r.quant.kind != BaseQuant::Nf4, "--lora", "int8 or GPTQ base (NF4)"},
-          {r.quant.kind == BaseQuant::Nf4 && r.quant.block_size != 64, "--lora", "NF4 blocks other than 64"},
+          {r.quant.kind == BaseQuant::Nf4 && r.quant.block_size != kNf4Block, "--lora", fmt::format("NF4 blocks other than {}", kNf4Block)},
           {r.lora.dropout > 0 && r.is_adapter(), "--lora dropout", "adapter dropout"},
           {r.lora.is_dora && r.is_adapter(), "--lora", "DoRA"},
           {!r.lora.modules_to_save.empty() && r.is_adapter(), "--lora modules_to_save", "full copies of modules beside adapters"},
@@ -56,6 +59,14 @@ std::vector<Lack> of_recipe(const Recipe& r) {
           {r.optimizer_in_backward, "--optimizer-in-backward", "optimizer step inside backward"},
           {r.fp8_matmul, "--fp8", "fp8 products"},
           {r.offload.any(), "--offload", "offload on a CPU, where host and device memory are the same"}};
+}
+
+/// A product has one dtype: what is frozen is stored in it, adapters in it or in fp32.
+std::vector<Lack> of_dtypes(const Recipe& r, const Strategy& s) {
+  const Numerics n = resolve_numerics(r, find_framework("native"), s.engine);
+  const auto under = [&](const char* what, Dtype dtype) { return fmt::format("{} of {} where it computes in {}", what, to_string(dtype), to_string(n.compute)); };
+  return {{r.is_adapter() && n.frozen != n.compute, "--lora base", under("base weights", n.frozen)},
+          {r.is_adapter() && n.adapter != Dtype::F32 && n.adapter != n.compute, "--lora dtype", under("adapters", n.adapter)}};
 }
 
 std::vector<Lack> of_strategy(const ModelSpec& m, const Recipe& r, const Strategy& s) {
@@ -67,7 +78,7 @@ std::vector<Lack> of_strategy(const ModelSpec& m, const Recipe& r, const Strateg
 }  // namespace
 
 void require_native(const ModelSpec& model, const Recipe& recipe, const Strategy& strategy) {
-  for (const auto& lacks : {of_model(model, recipe), of_recipe(recipe), of_strategy(model, recipe, strategy)})
+  for (const auto& lacks : {of_model(model, recipe), of_recipe(recipe), of_dtypes(recipe, strategy), of_strategy(model, recipe, strategy)})
     for (const Lack& lack : lacks)
       if (lack.is_needed) refuse(lack);
 }

@@ -3,15 +3,10 @@
 namespace gpuplan {
 namespace {
 
-/// Ranks that differ along `axis` alone have one colour.
-int colour_of(Axis axis, const Mesh& mesh, const RankPlace& p) {
-  switch (axis) {
-    case Axis::DpShard: return int(p.rank / mesh.dp_shard);
-    case Axis::DpReplicate: return int(p.stage * mesh.dp_shard + p.shard);
-    case Axis::Pp: return int(p.rank % mesh.data_parallel());
-    case Axis::None: break;
-  }
-  return 0;
+/// Ranks that differ along `axis` alone have one colour: the rank of the first of them.
+int colour_of(Axis axis, const Mesh& mesh, std::int64_t rank) {
+  const std::int64_t stride = mesh.stride(axis), place = rank / stride % mesh.ways(axis);
+  return int(rank - place * stride);
 }
 
 /// Both directions of a pipeline's messages go through one group: a send and its receive must be of the same.
@@ -24,7 +19,7 @@ RankGroups::RankGroups(Communicator* world, const Mesh& mesh, const RankPlace& p
     if (mesh.ways(axis) == 1) continue;
     for (const StreamId stream : {StreamId::Gather, StreamId::Reduce, StreamId::Send})
       if ((axis == Axis::Pp) == (stream == StreamId::Send))
-        groups_[std::size_t(axis)][std::size_t(stream)] = world_->split(colour_of(axis, mesh, place));
+        groups_[std::size_t(axis)][std::size_t(stream)] = world_->split(colour_of(axis, mesh, place.rank));
   }
 }
 

@@ -5,7 +5,7 @@
 namespace gpuplan {
 
 RankMemory::RankMemory(const NativeJob& job, const RankProgram& program, Device& device)
-    : program_(program), trace_(trace_step(job.program(), program)), plan_(plan_addresses(trace_.lifetimes)), least_(peak_of(trace_.lifetimes)) {
+    : program_(program), trace_(trace_step(job.program(), program)), plan_(plan_addresses(trace_.lifetimes)) {
   for (const ProgramBuffer& b : program.buffers) {
     Buffer& own = buffers_.emplace_back();
     if (!b.is_persistent || b.bytes.count == 0) continue;
@@ -38,6 +38,15 @@ Bytes RankMemory::persistent_bytes() const {
   Bytes sum;
   for (const Buffer& b : buffers_) sum += b.size();
   return sum;
+}
+
+CategoryBytes RankMemory::at_peak() const {
+  CategoryBytes out{};
+  for (std::size_t id = 0; id < buffers_.size(); ++id) out[std::size_t(program_.buffers[id].category)] += buffers_[id].size();
+  const std::uint32_t when = instant_of_peak(trace_.lifetimes);
+  for (std::size_t i = 0; i < trace_.lifetimes.size(); ++i)
+    if (const Lifetime& life = trace_.lifetimes[i]; life.begin <= when && when < life.end) out[std::size_t(trace_.categories[i])] += life.bytes;
+  return out;
 }
 
 }  // namespace gpuplan

@@ -27,13 +27,13 @@ class RankMemory {
 
   Bytes persistent_bytes() const;
   Bytes arena_bytes() const { return plan_.size; }
-  Bytes least_arena() const { return least_; }
+  /// What was allocated for each category, at the instant of the step when most is in use.
+  CategoryBytes at_peak() const;
 
  private:
   const RankProgram& program_;
   StepTrace trace_;
   AddressPlan plan_;
-  Bytes least_;
   std::vector<Buffer> buffers_;   // by id, empty where not persistent
   Buffer arena_;
 };

@@ -71,16 +71,18 @@ std::vector<PredictedMeasured> compare_time(const Simulation& predicted, const S
   return out;
 }
 
-/// Bytes by category that are live at the peak, of what was allocated: buffers of their size, and lifetimes in the arena.
+/// Of this rank's class: tensors by category at the peak, then what is kept all the time, all tensors, and the process.
 std::vector<PredictedMeasured> compare_memory(const RunFacts& f) {
+  const RankClass& own = class_of(f.job, f.place);
+  const ClassMemory memory = class_memory(f.job.request, f.job.model, f.result.framework, f.result.profile, f.job.program(), own);
+  const CategoryBytes predicted = replay_detailed(f.job.program(), own, f.job.model.num_layers()).by_category;
   std::vector<PredictedMeasured> out;
-  const DetailedPeak at_peak = replay_detailed(f.job.program(), class_of(f.job, f.place), f.job.model.num_layers());
-  for (int k = 0; k < kNumCategories; ++k)
-    if (const Bytes predicted = f.chosen.memory[std::size_t(k)]; predicted.count > 0 || at_peak.by_category[std::size_t(k)].count > 0)
-      out.push_back({std::string(to_string(Category(k))), double(predicted.count), double(at_peak.by_category[std::size_t(k)].count)});
-  out.push_back({"persistent", double(f.chosen.peak.resident.count), double(f.outcome.persistent.count)});
-  out.push_back({"tensors", double(f.chosen.peak.tensors.count), double(f.outcome.peak.count)});
-  out.push_back({"process", double(f.chosen.tiers.process.count), double(f.process_growth.count)});
+  const auto add = [&](std::string name, Bytes expected, Bytes measured) { out.push_back({std::move(name), double(expected.count), double(measured.count)}); };
+  for (std::size_t k = 0; k < predicted.size(); ++k)
+    if (predicted[k].count > 0 || f.outcome.at_peak[k].count > 0) add(std::string(to_string(Category(k))), predicted[k], f.outcome.at_peak[k]);
+  add("persistent", memory.peak.resident, f.outcome.persistent);
+  add("tensors", memory.peak.tensors, f.outcome.peak);
+  add("process", memory.tiers.process, f.process_growth);
   return out;
 }
 
@@ -111,6 +113,8 @@ RunReport make_run_report(const RunFacts& f) {
   report.predicted = simulate_plan(f.job.request, f.job.model, f.result.framework, f.result.profile, f.job.strategy, {}).simulation;
   const Seconds step = median_step(f.outcome, report.timed_steps);
   report.time = compare_time(report.predicted, report.measured, step);
+  const double tokens = double(f.job.strategy.mesh.data_parallel() * f.job.recipe().grad_accum * f.job.recipe().tokens());
+  if (step.value > 0) report.tokens_per_second = tokens / step.value;
   return report;
 }
 

@@ -32,6 +32,7 @@ struct RunReport {
   std::vector<PredictedMeasured> memory;       // bytes of rank 0, by category at the peak; then tensors, process
   std::vector<PredictedMeasured> time;         // seconds of rank 0: phases, then the step
   std::int64_t timed_steps{};           // that the step's time is the median of
+  double tokens_per_second{};           // of the whole job, at that time
 };
 
 struct RunFacts {

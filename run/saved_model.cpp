@@ -1,7 +1,6 @@
 #include "run/saved_model.h"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 
 #include "base/files.h"
@@ -21,18 +20,16 @@ std::vector<std::int64_t> shape_of(const NativeJob& job, const Trained& t) {
   return job.weights_of(t.unit)[t.placed.tensor].shape;
 }
 
-std::string module_of(const NativeJob& job, const Trained& t) {
-  const std::string name = job.tensor_name(t.unit, t.placed.tensor);
+/// "model.layers.3.self_attn.q_proj".
+std::string module_of(const NativeJob& job, std::uint16_t unit, const PlacedTensor& t) {
+  const std::string name = job.tensor_name(unit, t.tensor);
   return name.substr(0, name.rfind(".weight"));
 }
 
 std::vector<TensorToWrite> tensors_of(const NativeJob& job, const std::vector<Trained>& trained) {
   std::vector<TensorToWrite> out;
   for (const Trained& t : trained) {
-    const std::string name = t.placed.use == WeightUse::Tensor ? job.tensor_name(t.unit, t.placed.tensor)
-                                                               : lora_key(module_of(job, t), t.placed.use == WeightUse::LowRankA);
-    out.push_back({name, t.placed.dtype, shape_of(job, t),
-                   [&t](std::span<std::byte> to) { std::memcpy(to.data(), t.data.data(), to.size()); }});
+    out.push_back({saved_name(job, t.unit, t.placed), t.placed.dtype, shape_of(job, t), t.data});
   }
   return out;
 }
@@ -40,7 +37,7 @@ std::vector<TensorToWrite> tensors_of(const NativeJob& job, const std::vector<Tr
 AdapterConfig config_of(const NativeJob& job, const std::vector<Trained>& trained) {
   std::set<std::string> targets;
   for (const Trained& t : trained) {
-    const auto parts = split(module_of(job, t), '.');
+    const auto parts = split(module_of(job, t.unit, t.placed), '.');
     targets.insert(parts.back());
   }
   const LoraSpec& lora = job.recipe().lora;
@@ -54,12 +51,16 @@ void copy_companions(const NativeJob& job, const std::filesystem::path& from, co
                               "special_tokens_map.json"};
   std::error_code ignored;
   for (const char* file : kFiles)
-    if (std::filesystem::exists(from / file, ignored))
-      std::filesystem::copy_file(from / file, to / file, std::filesystem::copy_options::overwrite_existing, ignored);
+    if (std::filesystem::exists(from / file, ignored)) write_file_atomically(to / file, read_file(from / file));
   if (!std::filesystem::exists(to / "config.json", ignored)) write_file_atomically(to / "config.json", json_text(to_hf_config(job.model.spec)));
 }
 
 }  // namespace
+
+std::string saved_name(const NativeJob& job, std::uint16_t unit, const PlacedTensor& t) {
+  if (t.use == WeightUse::Tensor) return job.tensor_name(unit, t.tensor);
+  return lora_key(module_of(job, unit, t), t.use == WeightUse::LowRankA);
+}
 
 void save_model(const Executor& executor, const RankPlace& place, const std::filesystem::path& model_folder, const std::filesystem::path& to) {
   const std::vector<Trained> trained = executor.gather_trained();

@@ -19,13 +19,13 @@ class Tracer {
       else if (i.op == OpCode::EndRepeat) at = --turns > 0 ? back : at;
       else step(at, i);
     }
-    trace_.num_micro_batches = micro_batch_ + 1;
     return std::move(trace_);
   }
 
  private:
-  std::int32_t begin(Bytes bytes) {
+  std::int32_t begin(Bytes bytes, Category category) {
     trace_.lifetimes.push_back({bytes, clock_, clock_});
+    trace_.categories.push_back(category);
     ++clock_;
     return std::int32_t(trace_.lifetimes.size() - 1);
   }
@@ -43,7 +43,7 @@ class Tracer {
     for (const Operand o : operands)
       if (o & kAllocates) {
         GPUPLAN_CHECK(p_.buffers[id(o)].space == MemorySpace::Device, "a native step works in device memory alone");
-        alive_[id(o)] = begin(p_.buffers[id(o)].bytes);
+        alive_[id(o)] = begin(p_.buffers[id(o)].bytes, p_.buffers[id(o)].category);
       }
     StepTask task{.instruction = at, .micro_batch = std::max(0, micro_batch_), .operands = {}, .locals = {}};
     if (i.op == OpCode::Call) call(i, task);
@@ -90,7 +90,8 @@ class Tracer {
       GPUPLAN_CHECK(local >= kNumSlots || bound[local], "a block uses a slot that the call does not bind");
       std::int32_t& life = local < kNumSlots ? alive_[bound[local]] : frame[local];
       if (e.kind == BlockEvent::Alloc) {
-        life = begin(graph.locals[local].bytes());
+        const Category category = local < kNumSlots ? p_.buffers[bound[local]].category : category_of(graph.locals[local].kind);
+        life = begin(graph.locals[local].bytes(), category);
         note(local);
       } else {
         end(life);

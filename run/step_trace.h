@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/step_program.h"
+#include "planner/memory.h"
 #include "run/address_plan.h"
 
 namespace gpuplan {
@@ -28,7 +28,7 @@ struct StepTask {
 struct StepTrace {
   std::vector<StepTask> tasks;      // without Release, Repeat and EndRepeat
   std::vector<Lifetime> lifetimes;
-  std::int32_t num_micro_batches{};
+  std::vector<Category> categories; // of each lifetime
 };
 
 /// Requires: every buffer is in device memory.

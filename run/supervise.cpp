@@ -16,8 +16,8 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "device/mpi_command.h"
 #include "run/heartbeat.h"
-#include "run/launch.h"
 
 namespace gpuplan {
 namespace {
@@ -63,8 +63,9 @@ void end(pid_t child) {
 int exit_code(int status, std::ostream& err) {
   if (WIFEXITED(status)) {
     const int code = WEXITSTATUS(status);
-    if (code <= 4) return code;  // a rank's own, whose message is written
-    err << fmt::format("gpuplan: a rank was killed by signal {} ({}); the others were stopped\n", code - 128, strsignal(code - 128));
+    if (code == 0 || (code >= 2 && code <= 4)) return code;  // a rank's own, whose message is written
+    if (code > 128 && code < 160) err << fmt::format("gpuplan: a rank was killed by signal {} ({}); the others were stopped\n", code - 128, strsignal(code - 128));
+    else err << fmt::format("gpuplan: mpirun failed with exit code {}\n", code);
     return kWorldFailed;
   }
   err << fmt::format("gpuplan: mpirun was killed by signal {} ({})\n", WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -79,7 +80,7 @@ int supervise_ranks(std::int64_t num_ranks, const std::vector<std::string>& argu
   const HeartbeatFile heartbeats(num_ranks);
   num_interrupts = 0;
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, count_interrupt);
-  const pid_t child = start(mpirun_command(num_ranks, own), heartbeats.path().string());
+  const pid_t child = start(mpirun_command(num_ranks, own, "to run several CPU ranks"), heartbeats.path().string());
   for (int passed_on = 0;;) {
     int status = 0;
     if (waitpid(child, &status, WNOHANG) == child) return exit_code(status, err);

@@ -3,12 +3,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/json_file.h"
-#include "device/uniform.h"
+#include "base/random_bits.h"
+#include "base/sha256.h"
+#include "models/catalogue.h"
+#include "models/recipe_names.h"
+#include "run/data/token_blocks.h"
 #include "run/files/adapter_files.h"
 #include "run/files/checkpoints.h"
 #include "run/saved_model.h"
@@ -24,7 +29,8 @@ class RandomExamples final : public Examples {
   void read(std::int64_t index, std::span<std::int32_t> ids, std::span<std::int32_t> labels) const override {
     for (std::size_t i = 0; i < ids.size(); ++i)
       ids[i] = std::int32_t(random_bits(seed_ ^ std::uint64_t(index) << 20, i) % std::uint64_t(vocab_size_));
-    for (std::size_t i = 0; i < ids.size(); ++i) labels[i] = i + 1 < ids.size() ? ids[i + 1] : kIgnoredLabel;
+    std::copy(ids.begin(), ids.end(), labels.begin());
+    shift_labels(labels);
   }
   std::string describe() const override { return "random tokens"; }
 
@@ -33,12 +39,23 @@ class RandomExamples final : public Examples {
   std::int64_t vocab_size_;
 };
 
+/// A tensor that the plan has no adapter for would be lost without a word.
+void require_all_used(const NativeJob& job, const TensorFiles& adapter, const std::filesystem::path& folder) {
+  std::set<std::string> known;
+  for (std::uint16_t unit = 0; unit <= job.head_unit(); ++unit)
+    for (const PlacedTensor& t : job.layout_of(unit).trained) known.insert(saved_name(job, unit, t));
+  for (const auto& [name, tensor] : adapter.all())
+    if (!known.contains(name)) throw InputError(folder.string(), fmt::format("tensor '{}' belongs to no adapter of this model", name), "is it of another base model?");
+}
+
 std::unique_ptr<WeightSource> source_of(const NativeJob& job, const TrainingOptions& o) {
   auto source = random_weights(o.seed);
   if (!o.is_random) source = file_weights(std::make_shared<TensorFiles>(o.model_folder), std::move(source));
   if (!o.adapter) return source;
   GPUPLAN_CHECK(job.recipe().is_adapter(), "an adapter is given for full fine-tuning");
-  return adapter_weights(std::make_shared<TensorFiles>(*o.adapter / "adapter_model.safetensors"), std::move(source));
+  auto adapter = std::make_shared<TensorFiles>(*o.adapter / "adapter_model.safetensors");
+  require_all_used(job, *adapter, *o.adapter);
+  return adapter_weights(std::move(adapter), std::move(source));
 }
 
 class Run {
@@ -46,14 +63,16 @@ class Run {
   Run(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world, const TrainingOptions& options, const TrainingHooks& hooks)
       : job_(job), place_(place), o_(options), hooks_(hooks), executor_(job, place, device, world) {
     examples_ = o_.data ? open_examples(*o_.data) : std::make_unique<RandomExamples>(o_.seed, job.model.spec.vocab_size);
+    if (o_.data) out_.notes.push_back("data: " + examples_->describe());
     order_ = {.num_examples = examples_->size(), .seed = o_.seed, .shuffles = o_.shuffles};
     out_.total_steps = o_.max_steps > 0 ? o_.max_steps : steps_of_epochs();
     rate_ = {.peak = o_.learning_rate, .schedule = o_.schedule, .warmup_steps = o_.warmup_steps, .total_steps = out_.total_steps};
   }
 
   TrainingOutcome run() {
+    const auto latest = find_checkpoint();
     executor_.load(*source_of(job_, o_));
-    open_checkpoints();
+    if (latest) resume(*latest);
     out_.last_step = out_.first_step - 1;
     std::optional<MetricsFile> metrics;
     if (place_.rank == 0 && !o_.metrics.empty()) metrics.emplace(o_.metrics, out_.first_step);
@@ -65,9 +84,9 @@ class Run {
       out_.last_step = step;
       if (metrics) metrics->add(m);
       if (place_.rank == 0 && hooks_.on_step) hooks_.on_step(m, out_.total_steps);
-      out_.was_stopped = is_asked_to_stop();
+      out_.was_stopped = is_asked_to_stop() && step < out_.total_steps;
       const bool is_due = o_.save_every > 0 && step % o_.save_every == 0 && step < out_.total_steps;
-      if (is_due || (out_.was_stopped && step < out_.total_steps)) save(step);
+      if (is_due || out_.was_stopped) save(step);
     }
     if (o_.records_last_step && out_.last_step == out_.total_steps) out_.timeline = executor_.times();
     if (!out_.was_stopped && !o_.output.empty()) {
@@ -76,6 +95,7 @@ class Run {
     }
     out_.persistent = executor_.memory().persistent_bytes();
     out_.peak = out_.persistent + executor_.memory().arena_bytes();
+    out_.at_peak = executor_.memory().at_peak();
     return std::move(out_);
   }
 
@@ -126,27 +146,46 @@ class Run {
 
   /// What a checkpoint must agree with to go on exactly.
   nlohmann::json identity() const {
-    return {{"model", job_.model.spec.id}, {"strategy", job_.strategy.name}, {"num_ranks", job_.strategy.mesh.world()}, {"method", int(job_.recipe().method)},
+    const Recipe& r = job_.recipe();
+    std::string quant = r.quant.kind == BaseQuant::None ? "none" : fmt::format("{}{}", to_string(r.quant.kind), r.quant.double_quant ? ", double" : "");
+    return {{"model", sha256_hex(to_hf_config(job_.model.spec).dump())}, {"init", o_.is_random ? "random" : "files"},
+            {"lora_alpha", r.is_adapter() ? r.lora.alpha : 0}, {"lora_targets", r.is_adapter() ? r.lora.targets : std::vector<std::string>{}},
+            {"quantisation", quant}, {"strategy", job_.strategy.name}, {"num_ranks", job_.strategy.mesh.world()}, {"method", int(job_.recipe().method)},
             {"seq_len", job_.recipe().seq_len}, {"micro_batch", job_.recipe().micro_batch}, {"grad_accum", job_.recipe().grad_accum},
             {"optimizer", job_.recipe().optimizer}, {"precision", int(job_.recipe().precision)}, {"seed", o_.seed}, {"shuffles", o_.shuffles},
             {"rank", job_.recipe().is_adapter() ? job_.recipe().lora.rank : 0}, {"examples", order_.num_examples}};
   }
 
-  void open_checkpoints() {
-    if (o_.output.empty()) return;
+  /// To go on from, if any; before weights are read.
+  std::optional<std::int64_t> find_checkpoint() {
+    if (o_.output.empty()) return {};
     const auto barrier = [this] { executor_.groups().barrier(); };
     checkpoints_.emplace(o_.output, o_.keep, CheckpointRank{place_.rank, job_.strategy.mesh.world(), job_.strategy.mesh.world() > 1 ? barrier : std::function<void()>{}});
+    if (const auto other = checkpoints_->foreign())
+      throw InputError("--output", fmt::format("{} is another program's", other->string()), "give another folder: checkpoints of both would mix");
     const auto latest = checkpoints_->latest();
-    if (!o_.resumes || !latest) return;
-    const nlohmann::json facts = checkpoints_->facts(*latest);
+    if (!latest) return {};
+    if (!o_.resumes)
+      throw InputError("--output", fmt::format("{} holds checkpoint-{} of an earlier run", o_.output.string(), *latest),
+                       "--resume goes on from it; else remove it, or give another folder");
+    require_same_run(*latest);
+    return latest;
+  }
+
+  void require_same_run(std::int64_t step) const {
+    const nlohmann::json facts = checkpoints_->facts(step);
+    const nlohmann::json saved = facts.is_object() ? facts.value("run", nlohmann::json()) : nlohmann::json();
     const nlohmann::json own = identity();  // outlives the loop over it
     for (const auto& [key, value] : own.items())
-      if (!facts.contains("run") || facts["run"].value(key, nlohmann::json()) != value)
-        throw InputError("--resume", fmt::format("checkpoint-{} was written with another {}", *latest, key),
+      if (!saved.is_object() || saved.value(key, nlohmann::json()) != value)
+        throw InputError("--resume", fmt::format("checkpoint-{} was written with another {}", step, key),
                          "give the same model, data, recipe and ranks, or another --output");
-    checkpoints_->load(*latest, executor_.state());
-    out_.first_step = *latest + 1;
-    out_.notes.push_back(fmt::format("resumed from checkpoint-{}", *latest));
+  }
+
+  void resume(std::int64_t step) {
+    checkpoints_->load(step, executor_.state());
+    out_.first_step = step + 1;
+    out_.notes.push_back(fmt::format("resumed from checkpoint-{}", step));
   }
 
   void save(std::int64_t step) {

@@ -41,6 +41,7 @@ struct TrainingOutcome {
   bool was_stopped = false;                       // by a signal, after saving
   std::vector<StepMetrics> steps;                 // of this run
   Bytes persistent, peak;                         // of this rank's device memory, as allocated
+  CategoryBytes at_peak{};                        // of it, in use at the fullest instant
   std::vector<TaskTime> timeline;                 // of the last step
   std::vector<std::string> notes;                 // what was read and written, for people
 };

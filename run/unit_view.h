@@ -32,8 +32,7 @@ struct UnitView {
   Dtype gradient_dtype{};
   Written* written = nullptr;
 
-  bool has(std::uint16_t tensor, WeightUse use) const { return layout && layout->find(tensor, use); }
-  /// Requires has(tensor, use), and that it is not quantised.
+  /// Requires: a tensor of the unit that is not quantised.
   ConstNumbers weight(std::uint16_t tensor, WeightUse use) const;
   QuantisedWeight quantised(std::uint16_t tensor, const QuantSpec& quant) const;
   const PlacedTensor& placed(std::uint16_t tensor, WeightUse use) const;

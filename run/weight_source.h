@@ -30,7 +30,7 @@ class WeightSource {
 
 /// Uniform with standard deviation 0.02 (Hugging Face's initializer_range); norms 1, biases 0; LoRA A uniform in 1 / sqrt(in), B 0 (peft).
 std::unique_ptr<WeightSource> random_weights(std::uint64_t seed);
-/// Base tensors from the model's files; adapters from `adapter` when given, else as random ones.
+/// Base tensors from the model's files; adapters from `otherwise`.
 std::unique_ptr<WeightSource> file_weights(std::shared_ptr<const TensorFiles> model, std::unique_ptr<WeightSource> otherwise);
 /// Adapter matrices from a PEFT folder's file, everything else from `base`.
 std::unique_ptr<WeightSource> adapter_weights(std::shared_ptr<const TensorFiles> adapter, std::unique_ptr<WeightSource> base);

@@ -165,6 +165,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--steps', type=int, default=0, help='of pretraining; 0: the weights stay as they are')
     args = parser.parse_args()
+    if not args.steps and os.path.exists(os.path.join(DEMO, 'model.safetensors')):
+        parser.error('--steps is needed: the text has changed, so the tokenizer does, and weights of the old one would mean nothing')
     os.makedirs(DEMO, exist_ok=True)
     os.makedirs(WORK, exist_ok=True)
     documents = texts_of(files(DOCUMENTS), prose)

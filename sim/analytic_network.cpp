@@ -10,7 +10,7 @@
 namespace gpuplan {
 namespace {
 
-struct Transfer {
+struct Move {
   Seconds duration;
   std::uint32_t communicator = kNoCommunicator;  // of a collective
   std::uint32_t num_missing{};                   // members that have not joined
@@ -34,7 +34,7 @@ class AnalyticNetwork final : public Network {
   }
 
   void join(std::uint32_t transfer, std::uint32_t member, SimTime now) override {
-    Transfer& t = transfers_[transfer];
+    Move& t = transfers_[transfer];
     GPUPLAN_CHECK(t.num_missing > 0, "more members joined a collective than it has");
     sent_.add(communicators_[t.communicator].ranks[member], t.sent);
     if (--t.num_missing == 0) finish_at(transfer, now + to_sim_time(t.duration));
@@ -51,9 +51,9 @@ class AnalyticNetwork final : public Network {
   }
 
   void handle(const SimEvent& event, std::vector<Finished>& finished) override {
-    const Transfer& t = transfers_[event.index];
+    const Move& t = transfers_[event.index];
     const std::size_t members =
-        t.communicator == Transfer::kNoCommunicator ? 1 : communicators_[t.communicator].ranks.size();
+        t.communicator == Move::kNoCommunicator ? 1 : communicators_[t.communicator].ranks.size();
     for (std::size_t m = 0; m < members; ++m) finished.push_back({event.index, std::uint32_t(m)});
     free_.push_back(event.index);
   }
@@ -75,7 +75,7 @@ class AnalyticNetwork final : public Network {
     return {};
   }
 
-  std::uint32_t add(const Transfer& t) {
+  std::uint32_t add(const Move& t) {
     if (free_.empty()) {
       transfers_.push_back(t);
       return std::uint32_t(transfers_.size() - 1);
@@ -86,7 +86,7 @@ class AnalyticNetwork final : public Network {
     return id;
   }
 
-  std::uint32_t begin(const Transfer& t, SimTime now) {
+  std::uint32_t begin(const Move& t, SimTime now) {
     const std::uint32_t id = add(t);
     finish_at(id, now + to_sim_time(t.duration));
     return id;
@@ -99,7 +99,7 @@ class AnalyticNetwork final : public Network {
   std::vector<CommGroup> communicators_;
   CommModel comm_;
   EventQueue& queue_;
-  std::vector<Transfer> transfers_;
+  std::vector<Move> transfers_;
   std::vector<std::uint32_t> free_;
   SentBytes sent_;
 };

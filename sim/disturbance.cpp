@@ -2,22 +2,16 @@
 
 #include <algorithm>
 
+#include "base/random_bits.h"
+
 namespace gpuplan {
 namespace {
-
-/// SplitMix64 (Steele, Lea, Flood 2014): a well mixed function of its argument.
-std::uint64_t mixed(std::uint64_t z) {
-  z += 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
 
 /// Nearly normal, mean 0, deviation 1: the sum of twelve uniform numbers less 6.
 double normal(std::uint64_t state) {
   double sum = 0;
   for (int k = 0; k < 12; ++k) {
-    state = mixed(state);
+    state = random_bits(state);
     sum += double(state >> 11) * 0x1p-53;
   }
   return sum - 6;
@@ -34,7 +28,7 @@ double straggler_factor(const SimOptions& options, std::int64_t rank) {
 
 double jitter_factor(const SimOptions& options, std::int64_t rank, std::uint32_t task) {
   if (options.jitter <= 0) return 1;
-  const std::uint64_t key = mixed(options.seed) ^ mixed(std::uint64_t(rank) << 32 | task);
+  const std::uint64_t key = random_bits(options.seed) ^ random_bits(std::uint64_t(rank) << 32 | task);
   return std::max(0.1, 1 + options.jitter * normal(key));
 }
 

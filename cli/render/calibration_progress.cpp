@@ -12,12 +12,12 @@
 namespace gpuplan {
 namespace {
 
-constexpr int kBarWidth = 24;
+constexpr int kProgressWidth = 24;
 
-std::string bar(std::size_t done, std::size_t all, const Screen& screen) {
-  const int filled = all > 0 ? int(double(kBarWidth) * double(done) / double(all)) : kBarWidth;
+std::string progress_bar(std::size_t done, std::size_t all, const Screen& screen) {
+  const int filled = all > 0 ? int(double(kProgressWidth) * double(done) / double(all)) : kProgressWidth;
   std::string out;
-  for (int i = 0; i < kBarWidth; ++i) out += i < filled ? "█" : "░";
+  for (int i = 0; i < kProgressWidth; ++i) out += i < filled ? "█" : "░";
   return screen.has_unicode ? out : to_ascii(out);
 }
 
@@ -25,8 +25,8 @@ std::string bar(std::size_t done, std::size_t all, const Screen& screen) {
 
 std::string progress_line(const Progress& p, const Screen& screen) {
   const std::string left = p.num_done > 0 ? format_duration(p.left) + " left" : "";
-  const std::string head = fmt::format("{} {}/{}  {}", bar(p.num_done, p.num_all, screen), p.num_done, p.num_all, left);
-  const int room = screen.width - kBarWidth - 40;
+  const std::string head = fmt::format("{} {}/{}  {}", progress_bar(p.num_done, p.num_all, screen), p.num_done, p.num_all, left);
+  const int room = screen.width - kProgressWidth - 40;
   std::string what = p.last ? p.last->probe.key() : "";
   if (int(what.size()) > room) what.resize(std::size_t(std::max(0, room)));
   return fmt::format("{}  {}", head, paint(what, Ink::Faint, screen));

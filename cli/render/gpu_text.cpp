@@ -1,3 +1,5 @@
+#include <initializer_list>
+
 #include <fmt/format.h>
 
 #include "base/unit_text.h"
@@ -29,26 +31,25 @@ std::string price_cell(const GpuReport& report) {
   return report.lowest ? format_usd(report.lowest->usd_per_gpu_hour) : kUnknown;
 }
 
-std::string rates_text(const GpuSpec& gpu) {
-  struct Row {
-    const char* name;
-    FlopsPerSec rate;
-  };
+struct NamedRate {
+  const char* name;
+  FlopsPerSec rate;
+};
+
+/// "bf16 312 TFLOPS, …" of those that are known.
+std::string list_of(std::initializer_list<NamedRate> rates) {
   std::string text;
-  for (const Row& row : {Row{"bf16", gpu.bf16}, Row{"fp16", gpu.fp16}, Row{"tf32", gpu.tf32}, Row{"fp32", gpu.fp32},
-                         Row{"fp8", gpu.fp8}})
-    if (row.rate.value > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", row.name, format_rate(row.rate));
+  for (const NamedRate& r : rates)
+    if (r.rate.value > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", r.name, format_rate(r.rate));
   return text;
 }
 
+std::string rates_text(const GpuSpec& gpu) {
+  return list_of({{"bf16", gpu.bf16}, {"fp16", gpu.fp16}, {"tf32", gpu.tf32}, {"fp32", gpu.fp32}, {"fp8", gpu.fp8}});
+}
+
 std::string measured_text(const GpuSpec& gpu) {
-  struct Row {
-    const char* name;
-    FlopsPerSec rate;
-  };
-  std::string text;
-  for (const Row& row : {Row{"bf16", gpu.gemm_bf16}, Row{"fp16", gpu.gemm_fp16}, Row{"fp32", gpu.gemm_fp32}})
-    if (row.rate.value > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", row.name, format_rate(row.rate));
+  const std::string text = list_of({{"bf16", gpu.gemm_bf16}, {"fp16", gpu.gemm_fp16}, {"fp32", gpu.gemm_fp32}});
   return text.empty() ? "none published" : text;
 }
 

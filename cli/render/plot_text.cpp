@@ -11,7 +11,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr int kRows = 13, kWidest = 76, kNarrowest = 24;
+constexpr int kRows = 13, kWidestPlot = 76, kNarrowestPlot = 24;
 constexpr int kDotsAcross = 2, kDotsDown = 4;  // of a braille character
 
 /// What stands in a cell; where several fall into one, the later of these is seen.
@@ -39,7 +39,7 @@ std::string braille(unsigned dots) {
 }
 
 struct Grid {
-  int width = kWidest;
+  int width = kWidestPlot;
   LogAxis x, y;
   std::vector<unsigned> dots;
   std::vector<Mark> marks;
@@ -124,7 +124,7 @@ std::string column_labels(const Grid& grid) {
 }
 
 Grid grid_of(const FitPlot& plot, const Screen& screen, int label_room) {
-  Grid grid(std::clamp(screen.width - label_room, kNarrowest, kWidest), axis_over(plot, true), axis_over(plot, false));
+  Grid grid(std::clamp(screen.width - label_room, kNarrowestPlot, kWidestPlot), axis_over(plot, true), axis_over(plot, false));
   put_marks(grid, plot);
   if (plot.style == CurveStyle::Line) put_line(grid, plot.curve);
   return grid;

@@ -45,10 +45,7 @@ std::string what_was_trained(const RunReport& r) {
   std::string text = fmt::format("{}: {} on {}, {}", r.request.model.name, recipe.is_adapter() ? "adapters" : "all weights", r.request.cluster.name, r.strategy.name);
   if (steps.empty()) return text + "\n";
   text += fmt::format("\nsteps {} to {}: loss {:.4f} to {:.4f}", r.outcome.first_step, r.outcome.last_step, steps.front().loss, steps.back().loss);
-  std::vector<double> speeds;
-  for (const StepMetrics& m : steps) speeds.push_back(m.tokens_per_second);
-  std::nth_element(speeds.begin(), speeds.begin() + std::ptrdiff_t(speeds.size() / 2), speeds.end());
-  return text + fmt::format(", {:.0f} tokens/s (median)\n", speeds[speeds.size() / 2]);
+  return text + fmt::format(", {:.0f} tokens/s (median)\n", r.tokens_per_second);
 }
 
 std::string where_saved(const RunReport& r, const TrainingOptions& o) {
@@ -106,6 +103,7 @@ nlohmann::ordered_json run_json(const RunReport& r) {
   if (!r.outcome.steps.empty()) {
     out["first_loss"] = r.outcome.steps.front().loss;
     out["last_loss"] = r.outcome.steps.back().loss;
+    out["tokens_per_second"] = r.tokens_per_second;
   }
   const auto add = [&](const char* key, double PredictedMeasured::*value) {
     out[key] = by_name(r.memory, "_bytes", value);

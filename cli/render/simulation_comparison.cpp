@@ -14,8 +14,6 @@
 namespace gpuplan {
 namespace {
 
-constexpr int kWidestBar = 24, kNarrowestBar = 8;
-
 std::string cost_cell(const SimulatedPlan& plan) { return plan.cost_usd ? format_usd(*plan.cost_usd) : ""; }
 
 Table comparison_table(std::span<const SimulatedPlan> plans, int bar_width) {
@@ -74,18 +72,10 @@ Table scaling_table(std::span<const SimulatedPlan> plans, int bar_width) {
   return without_empty_columns(std::move(table));
 }
 
-template <class MakeTable>
-std::string fitted(MakeTable make_table, const Screen& screen) {
-  int bar_width = kWidestBar;
-  while (bar_width > kNarrowestBar && width_of(make_table(bar_width)) > screen.width) --bar_width;
-  const Table table = fit_to(make_table(bar_width), screen.width);
-  return table.rows.empty() ? "" : render(table, screen);
-}
-
 }  // namespace
 
 std::string comparison_text(std::span<const SimulatedPlan> plans, const Screen& screen) {
-  std::string out = fitted([&](int width) { return comparison_table(plans, width); }, screen);
+  std::string out = render_with_bars([&](int width) { return comparison_table(plans, width); }, screen);
   for (const SimulatedPlan& plan : plans)
     if (!plan.estimate.not_applicable.empty())
       out +=
@@ -94,7 +84,7 @@ std::string comparison_text(std::span<const SimulatedPlan> plans, const Screen& 
 }
 
 std::string scaling_text(std::span<const SimulatedPlan> plans, const Screen& screen) {
-  return plans.empty() ? "" : fitted([&](int width) { return scaling_table(plans, width); }, screen);
+  return plans.empty() ? "" : render_with_bars([&](int width) { return scaling_table(plans, width); }, screen);
 }
 
 }  // namespace gpuplan

@@ -13,7 +13,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr int kWidestBar = 24, kNarrowestBar = 8, kFigureWidth = 6;  // " 131.9"
+constexpr int kFigureWidth = 6;  // " 131.9"
 
 double in_gib(Bytes amount) { return amount / Bytes{std::int64_t(1) << 30}; }
 
@@ -103,10 +103,7 @@ std::string not_applicable_text(const EstimateResult& result, const Screen& scre
 }  // namespace
 
 std::string strategies_text(const EstimateAnswer& answer, const Screen& screen) {
-  int bar_width = kWidestBar;
-  while (bar_width > kNarrowestBar && width_of(make_table(answer, bar_width)) > screen.width) --bar_width;
-  const Table table = fit_to(make_table(answer, bar_width), screen.width);
-  return (table.rows.empty() ? "" : render(table, screen)) + not_applicable_text(answer.result, screen);
+  return render_with_bars([&](int bar_width) { return make_table(answer, bar_width); }, screen) + not_applicable_text(answer.result, screen);
 }
 
 }  // namespace gpuplan

@@ -75,4 +75,12 @@ std::string render(const Table& table, const Screen& screen) {
   return out;
 }
 
+std::string render_with_bars(const std::function<Table(int bar_width)>& make_table, const Screen& screen) {
+  constexpr int kWidest = 24, kNarrowest = 8;
+  int bar_width = kWidest;
+  while (bar_width > kNarrowest && width_of(make_table(bar_width)) > screen.width) --bar_width;
+  const Table table = fit_to(make_table(bar_width), screen.width);
+  return table.rows.empty() ? "" : render(table, screen);
+}
+
 }  // namespace gpuplan

@@ -1,6 +1,7 @@
 // A table of text: columns as wide as their content, the least important ones left out where the screen is narrow.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -39,5 +40,8 @@ Table fit_to(Table table, int width);
 
 /// The table with its titles, two spaces between columns, no line ends in spaces.
 std::string render(const Table& table, const Screen& screen);
+
+/// The same of a table with bars, as wide as the screen allows; empty without rows.
+std::string render_with_bars(const std::function<Table(int bar_width)>& make_table, const Screen& screen);
 
 }  // namespace gpuplan

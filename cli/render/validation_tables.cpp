@@ -10,7 +10,7 @@
 namespace gpuplan {
 namespace {
 
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+std::string tenths(double share) { return fmt::format("{:.1f} %", 100 * share); }
 std::string signed_percent(double share) { return fmt::format("{:+.1f} %", 100 * share); }
 std::string count(std::size_t n) { return std::to_string(n); }
 /// Nothing where nothing happened.
@@ -25,12 +25,12 @@ void add_errors(Table& table, const char* name, const ErrorSummary& s) {
   table.add({{name},
              {count(s.num_points)},
              {count(s.num_sources)},
-             {percent(s.median), Ink::Strong},
-             {percent(s.p90), Ink::Strong},
+             {tenths(s.median), Ink::Strong},
+             {tenths(s.p90), Ink::Strong},
              {signed_percent(s.median_signed)},
              {fmt::format("{:+.0f} %", 100 * s.worst)},
-             {percent(s.pooled_median)},
-             {percent(s.pooled_p90)}});
+             {tenths(s.pooled_median)},
+             {tenths(s.pooled_p90)}});
 }
 
 void add_speed(Table& table, const std::string& key, const SpeedSummary& s) {
@@ -191,8 +191,8 @@ Table picks_table(const std::vector<PickSummary>& picks) {
                {count(s.picks.size())},
                {share(s.num_best)},
                {share(s.num_close)},
-               {percent(s.mean_regret)},
-               {percent(s.worst_regret)}});
+               {tenths(s.mean_regret)},
+               {tenths(s.worst_regret)}});
   }
   return table;
 }

@@ -178,7 +178,9 @@ class MpiCommunicator final : public Communicator {
 
   void barrier() override { check(MPI_Barrier(comm_), "MPI_Barrier"); }
   void broadcast_host(std::span<std::byte> data, int root) override {
-    check(MPI_Bcast(data.data(), mpi_count(std::int64_t(data.size())), MPI_BYTE, root, comm_), "MPI_Bcast");
+    constexpr std::size_t kPiece = std::size_t(1) << 30;  // bytes: MPI counts in int
+    for (; !data.empty(); data = data.subspan(std::min(kPiece, data.size())))
+      check(MPI_Bcast(data.data(), int(std::min(kPiece, data.size())), MPI_BYTE, root, comm_), "MPI_Bcast");
   }
   double max_host(double value) override {
     check(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, comm_), "MPI_Allreduce");

@@ -6,21 +6,21 @@
 namespace gpuplan {
 namespace {
 
-enum : std::size_t { kGate, kUp, kAct, kOut, kExtra };
+enum : std::size_t { kGate, kUp, kAct, kMlpOut, kExtra };
 
 void fused_backward(Tape& t, const Tape::Step& s) {
   const LocalId dgate = t.new_grad(s.ids[kGate]);
   const bool is_one = s.ids[kUp] == s.ids[kGate];
   const LocalId dup = is_one ? kNoLocal : t.new_grad(s.ids[kUp]);
-  t.memory_op(OpKind::SwiGlu, {t.grad(s.ids[kOut]), s.ids[kGate], s.ids[kUp]}, {dgate, dup},
-              5.0 * double(t.at(s.ids[kOut]).bytes().count));
+  t.memory_op(OpKind::SwiGlu, {t.grad(s.ids[kMlpOut]), s.ids[kGate], s.ids[kUp]}, {dgate, dup},
+              5.0 * double(t.at(s.ids[kMlpOut]).bytes().count));
   t.add_grad(s.ids[kGate], dgate);
   if (!is_one) t.add_grad(s.ids[kUp], dup);
 }
 
 void multiply_backward(Tape& t, const Tape::Step& s) {
-  const LocalId dout = t.grad(s.ids[kOut]);
-  const double bytes = double(t.at(s.ids[kOut]).bytes().count);
+  const LocalId dout = t.grad(s.ids[kMlpOut]);
+  const double bytes = double(t.at(s.ids[kMlpOut]).bytes().count);
   const LocalId dact = t.new_grad(s.ids[kAct]);
   if (s.ids[kUp] == s.ids[kGate]) {  // halves of one buffer: its gradient is written by both parents
     const LocalId dboth = t.new_grad(s.ids[kGate]);

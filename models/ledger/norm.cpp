@@ -21,24 +21,24 @@ std::uint8_t norm_kernels(const Tape& t, bool is_backward) {
   return is_backward ? 12 : 6;
 }
 
-enum : std::size_t { kX, kStats, kValue, kY, kWeight };
+enum : std::size_t { kNormX, kNormStats, kNormValue, kNormY, kNormWeight };
 
 /// Of our own kernel: adds to the gradient that came past the branch, where there is one.
 void own_norm_backward(Tape& t, const Tape::Step& s) {
-  const LocalId x = s.ids[kX], dy = t.grad(s.ids[kY]), current = t.grad(x);
+  const LocalId x = s.ids[kNormX], dy = t.grad(s.ids[kNormY]), current = t.grad(x);
   const LocalId dx = current == kNoLocal ? t.new_grad(x) : x == kSlotX ? LocalId(kSlotDx) : current;
   const bool adds = current != kNoLocal;
   const double bytes = double(t.at(x).bytes().count);
   LayerOp& o = t.memory_op(OpKind::Norm, {dy, x, current}, {dx}, (adds ? 4 : 3) * bytes);
   o.accumulates = adds;
   o.is_weight_gradient = t.c.model.trains_norms;
-  o.weight = std::uint8_t(s.ids[kWeight]);
+  o.weight = std::uint8_t(s.ids[kNormWeight]);
   o.use = WeightUse::Tensor;
   t.set_grad(x, dx);
 }
 
 void norm_backward(Tape& t, const Tape::Step& s) {
-  const LocalId x = s.ids[kX], saved = s.ids[kStats], value = s.ids[kValue], dy = t.grad(s.ids[kY]);
+  const LocalId x = s.ids[kNormX], saved = s.ids[kNormStats], value = s.ids[kNormValue], dy = t.grad(s.ids[kNormY]);
   const std::int64_t elements = t.at(x).elements;
   const LocalId dx = t.new_grad(x);
   // fp32 gradient of the value and two products of it live together in the framework's op chain

@@ -29,12 +29,12 @@ struct MethodName {
   std::string_view name;
   Method method;
 };
-constexpr std::array kMethods{MethodName{"full", Method::Full},   MethodName{"pretrain", Method::Full},
+constexpr std::array kMeasuredMethods{MethodName{"full", Method::Full},   MethodName{"pretrain", Method::Full},
                               MethodName{"lora", Method::Lora},   MethodName{"dora", Method::Lora},
                               MethodName{"qlora", Method::Qlora}, MethodName{"qdora", Method::Qlora}};
 
 Method method_of(const Point& point) {
-  for (const MethodName& row : kMethods)
+  for (const MethodName& row : kMeasuredMethods)
     if (row.name == point.method) return row.method;
   return Method::Full;
 }

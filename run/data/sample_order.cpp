@@ -2,16 +2,10 @@
 
 #include <bit>
 
+#include "base/random_bits.h"
+
 namespace gpuplan {
 namespace {
-
-/// splitmix64's finaliser: every bit of the input reaches every bit of the result. Source: Steele et al. 2014.
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15U;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31);
-}
 
 constexpr std::uint64_t kRounds = 6;  // four make a random-looking permutation (Luby and Rackoff 1988); small domains want more
 
@@ -20,7 +14,7 @@ std::uint64_t feistel(std::uint64_t index, int half_bits, std::uint64_t key) {
   const std::uint64_t mask = (std::uint64_t(1) << half_bits) - 1;
   std::uint64_t left = index >> half_bits, right = index & mask;
   for (std::uint64_t round = 0; round < kRounds; ++round) {
-    const std::uint64_t next = left ^ (mix(right ^ mix(key + round)) & mask);
+    const std::uint64_t next = left ^ (random_bits(right ^ random_bits(key + round)) & mask);
     left = right;
     right = next;
   }
@@ -37,7 +31,7 @@ std::int64_t SampleOrder::example_at(std::int64_t position) const {
   // which comes back inside because the index itself is inside.
   const int half_bits = int(std::bit_width(std::uint64_t(num_examples - 1)) + 1) / 2;
   if (half_bits == 0) return 0;
-  const std::uint64_t key = mix(mix(seed) + std::uint64_t(epoch));
+  const std::uint64_t key = random_bits(random_bits(seed) + std::uint64_t(epoch));
   do index = feistel(index, half_bits, key);
   while (index >= std::uint64_t(num_examples));
   return std::int64_t(index);

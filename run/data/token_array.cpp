@@ -19,9 +19,11 @@ std::int64_t read_as(const std::byte* at) {
   return std::int64_t(value);
 }
 
-constexpr std::array kFormats{TokenFormat{"u1", "uint8", 1, read_as<std::uint8_t>},   TokenFormat{"u2", "uint16", 2, read_as<std::uint16_t>},
-                              TokenFormat{"u4", "uint32", 4, read_as<std::uint32_t>}, TokenFormat{"i4", "int32", 4, read_as<std::int32_t>},
-                              TokenFormat{"i8", "int64", 8, read_as<std::int64_t>}};
+// A uint64 beyond int64 reads as negative, and is outside any vocabulary as well.
+constexpr std::array kTokenFormats{TokenFormat{"u1", "uint8", 1, read_as<std::uint8_t>},   TokenFormat{"i1", "int8", 1, read_as<std::int8_t>},
+                                   TokenFormat{"u2", "uint16", 2, read_as<std::uint16_t>}, TokenFormat{"i2", "int16", 2, read_as<std::int16_t>},
+                                   TokenFormat{"u4", "uint32", 4, read_as<std::uint32_t>}, TokenFormat{"i4", "int32", 4, read_as<std::int32_t>},
+                                   TokenFormat{"u8", "uint64", 8, read_as<std::uint64_t>}, TokenFormat{"i8", "int64", 8, read_as<std::int64_t>}};
 
 // The header of llm.c: 256 int32, of which the first are magic, version and number of tokens.
 // Source: karpathy/llm.c, dev/data/data_common.py, write_datafile.
@@ -63,8 +65,8 @@ void read_llmc_header(TokenArray& tokens, const LlmcKind& kind, const LlmcHeader
 }  // namespace
 
 const TokenFormat* find_token_format(std::string_view npy) {
-  const auto row = std::ranges::find(kFormats, npy, &TokenFormat::npy);
-  return row == kFormats.end() ? nullptr : row;
+  const auto row = std::ranges::find(kTokenFormats, npy, &TokenFormat::npy);
+  return row == kTokenFormats.end() ? nullptr : row;
 }
 
 void TokenArray::read(std::int64_t first, std::span<std::int32_t> to, std::int64_t vocab_size) const {

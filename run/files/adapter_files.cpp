@@ -17,8 +17,8 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kConfigFile = "adapter_config.json";
-constexpr const char* kPrefix = "base_model.model.";
-constexpr const char* kOtherEngine = "train it with peft: --engine accelerate";
+constexpr const char* kPeftPrefix = "base_model.model.";
+constexpr const char* kOtherEngine = "train it with peft";
 
 /// A choice of peft's that changes what is trained and that the native executor has no kernels for. Anything but `off`, null, false or
 /// empty is refused.
@@ -117,8 +117,6 @@ void write_adapter_config(const std::filesystem::path& folder, const AdapterConf
   write_file_atomically(folder / kConfigFile, json_text(object));
 }
 
-std::string lora_key(const std::string& module, bool is_a) { return fmt::format("{}{}.lora_{}.weight", kPrefix, module, is_a ? 'A' : 'B'); }
-
-std::string saved_module_key(const std::string& tensor) { return kPrefix + tensor; }
+std::string lora_key(const std::string& module, bool is_a) { return fmt::format("{}{}.lora_{}.weight", kPeftPrefix, module, is_a ? 'A' : 'B'); }
 
 }  // namespace gpuplan

@@ -2,12 +2,11 @@
 // Source: peft (Hugging Face) LoraConfig, save_and_load.py: keys base_model.model.<module>.lora_A.weight.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "models/recipe.h"
-#include "run/files/tensor_files.h"
 
 namespace gpuplan {
 
@@ -29,7 +28,5 @@ void write_adapter_config(const std::filesystem::path& folder, const AdapterConf
 
 /// "base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight" for module "model.layers.3.self_attn.q_proj".
 std::string lora_key(const std::string& module, bool is_a);
-/// "base_model.model.lm_head.weight" for a module_to_save.
-std::string saved_module_key(const std::string& tensor);
 
 }  // namespace gpuplan

@@ -23,13 +23,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "checkpoint-", kUnfinished = ".tmp";
+constexpr std::string_view kFolderPrefix = "checkpoint-", kUnfinished = ".tmp";
 constexpr const char* kFacts = "trainer_state.json";
 
 /// The step of a folder's name; nothing when it is none of ours.
 std::optional<std::int64_t> step_of(const std::string& name) {
-  if (!name.starts_with(kPrefix) || name.size() > kPrefix.size() + 18) return std::nullopt;
-  const std::string digits = name.substr(kPrefix.size());
+  if (!name.starts_with(kFolderPrefix) || name.size() > kFolderPrefix.size() + 18) return std::nullopt;
+  const std::string digits = name.substr(kFolderPrefix.size());
   if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
   return parse_integer(digits, name, 0);
 }
@@ -84,6 +84,7 @@ void sync_folder(const fs::path& folder) {
 /// Gives a finished folder its name. One that has it already (the step was run again) is exchanged, so that one of the two is there
 /// at any moment; only where the file system cannot, it is removed first.
 void publish(const fs::path& from, const fs::path& to) {
+  if (fs::exists(to) && !is_ours(to)) throw EnvError(fmt::format("{}: is there already, and no checkpoint of gpuplan's: give another --output", to.string()));
   if (fs::is_directory(to)) {
     if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return remove_folder(from);
     if (errno == EINVAL || errno == ENOSYS) remove_folder(to);
@@ -111,12 +112,19 @@ Checkpoints::Checkpoints(fs::path output, std::int64_t keep, CheckpointRank rank
   if (!rank_.barrier) rank_.barrier = [] {};
 }
 
-fs::path Checkpoints::folder_of(std::int64_t step) const { return output_ / fmt::format("{}{}", kPrefix, step); }
+fs::path Checkpoints::folder_of(std::int64_t step) const { return output_ / fmt::format("{}{}", kFolderPrefix, step); }
 
 std::optional<std::int64_t> Checkpoints::latest() const {
   if (rank_.rank == 0) remove_leftovers(output_);
   const auto steps = complete_steps(output_);
   return steps.empty() ? std::nullopt : std::optional(steps.back());
+}
+
+std::optional<fs::path> Checkpoints::foreign() const {
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(output_, error))
+    if (step_of(item.path().filename().string()) && !is_ours(item.path())) return item.path();
+  return std::nullopt;
 }
 
 void Checkpoints::save(std::int64_t step, const std::vector<StateBlob>& blobs, const nlohmann::json& facts,
@@ -128,6 +136,8 @@ void Checkpoints::save(std::int64_t step, const std::vector<StateBlob>& blobs, c
     if (is_first) remove_leftovers(output_), fs::create_directories(making);
   });
   rank_.barrier();
+  if (!failure && !fs::is_directory(making))
+    failure = std::make_exception_ptr(EnvError(fmt::format("{}: rank 0 could not make this folder", making.string())));
   if (!failure) failure = attempt([&] { write_part(making, step, blobs, facts, export_model); });
   rank_.barrier();
   if (!failure) failure = attempt([&] { check_parts(making); });

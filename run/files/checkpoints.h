@@ -33,10 +33,13 @@ class Checkpoints {
 
   /// The latest complete checkpoint's step; ask before any rank saves. Temporary folders of killed runs are removed (by rank 0) and never taken for one.
   std::optional<std::int64_t> latest() const;
+  /// A folder in the output that is named like a checkpoint and is another program's, if there is one.
+  std::optional<std::filesystem::path> foreign() const;
   /// Writes this rank's blobs, with a checksum each; `facts` (the same on every rank) goes to trainer_state.json; `export_model` is
   /// called on every rank with the temporary folder and may write adapter or model files there. Then older ones are removed.
-  /// Throws EnvError, on every rank when one fails; on failure older checkpoints are as they were. Takes four barriers. A step that is
-  /// saved again is replaced. `output` must be one folder for all ranks.
+  /// Throws EnvError, on every rank when one fails; on failure older checkpoints are as they were. Takes four barriers; `export_model` is
+  /// called on all ranks or on none, so it may be collective. A step that is saved again is replaced, another program's folder of that
+  /// name never. `output` must be one folder for all ranks.
   void save(std::int64_t step, const std::vector<StateBlob>& blobs, const nlohmann::json& facts,
             const std::function<void(const std::filesystem::path&)>& export_model) const;
   /// trainer_state.json of a checkpoint. Throws InputError when it cannot be read.

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -47,13 +46,11 @@ class TensorFiles {
 /// dtype to itself. Throws InputError naming tensor and file for other dtypes.
 void read_elements(const MappedTensor& tensor, std::int64_t begin, std::int64_t end, void* to, Dtype to_dtype);
 
-/// One tensor to write: from `data` where its bytes lie in memory, else `fill` writes them when its turn comes, so that a model need
-/// not be in memory twice.
+/// One tensor to write; its bytes stay where they lie.
 struct TensorToWrite {
   std::string name;
   Dtype dtype{};
   std::vector<std::int64_t> shape;
-  std::function<void(std::span<std::byte>)> fill;
   std::span<const std::byte> data;
 
   std::int64_t bytes() const;

@@ -74,20 +74,12 @@ std::string header_of(const Shard& shard) {
   return length + text;
 }
 
-void write_tensor(NewFile& file, const TensorToWrite& tensor, std::vector<std::byte>& room) {
-  if (!tensor.fill) return file.write(tensor.data);
-  room.resize(std::size_t(tensor.bytes()));
-  tensor.fill(room);
-  file.write(room);
-}
-
 std::unique_ptr<NewFile> write_shard(const fs::path& path, Shard shard) {
   sort_as_safetensors(shard);
   const std::string header = header_of(shard);
   auto file = std::make_unique<NewFile>(path, std::int64_t(header.size()) + total_bytes(shard));
   file->write(std::as_bytes(std::span(header)));
-  std::vector<std::byte> room;
-  for (const TensorToWrite* tensor : shard) write_tensor(*file, *tensor, room);
+  for (const TensorToWrite* tensor : shard) file->write(tensor->data);
   file->sync();
   return file;
 }
@@ -122,9 +114,11 @@ void remove_stale(const fs::path& folder, const std::string& stem, const std::ve
 void publish(const fs::path& folder, const std::string& stem, const std::vector<Shard>& shards, const std::vector<std::string>& names,
              const std::vector<std::unique_ptr<NewFile>>& files) {
   const fs::path index = folder / (stem + ".safetensors.index.json");
+  // What says which files belong together goes first and comes last: in between there is no model rather than parts of two.
+  if (shards.size() > 1) fs::remove(folder / (stem + ".safetensors"));
+  fs::remove(index);
   for (const auto& file : files) file->publish();
   if (shards.size() > 1) write_file_atomically(index, index_text(shards, names));
-  else fs::remove(index);
   remove_stale(folder, stem, names);
   sync_path(folder);
 }
@@ -139,7 +133,7 @@ std::int64_t TensorToWrite::bytes() const {
 
 void write_tensors(const fs::path& folder, const std::string& stem, const std::vector<TensorToWrite>& tensors, std::int64_t shard_bytes) {
   for (const TensorToWrite& tensor : tensors)
-    GPUPLAN_CHECK(tensor.fill || std::ssize(tensor.data) == tensor.bytes(), "a tensor's data has the size of its shape");
+    GPUPLAN_CHECK(std::ssize(tensor.data) == tensor.bytes(), "a tensor's data has the size of its shape");
   const std::vector<Shard> shards = cut_into_shards(tensors, shard_bytes);
   const std::vector<std::string> names = shard_names(stem, shards.size());
   std::vector<std::unique_ptr<NewFile>> files;

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.h"
+#include "device/mpi_command.h"
 #include "run/files/error_text.h"
 
 using namespace gpuplan;
@@ -70,6 +71,7 @@ TEST_CASE("launch: a batch script of Slurm, and a stray RANK, are no ranks") {
   CHECK(in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}).launcher == Launcher::None);
   CHECK(in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_STEP_ID", "0"}}).launcher == Launcher::None);
   CHECK(in({{"RANK", "0"}, {"WORLD_SIZE", "2"}}).launcher == Launcher::None);
+  CHECK(in({{"RANK", "captain"}, {"WORLD_SIZE", "small"}}).launcher == Launcher::None);
   CHECK(in({{"OMPI_COMM_WORLD_RANK", "0"}}).launcher == Launcher::None);
 }
 
@@ -81,5 +83,5 @@ TEST_CASE("launch: variables that contradict each other are named") {
 
 TEST_CASE("launch: where there is no mpirun, the error says what to install") {
   const Environment none(std::map<std::string, std::string>{{"PATH", "/nonexistent"}});
-  check_mentions(error_text<EnvError>([] { mpirun_command(2, {"gpuplan"}); }), "openmpi-bin");
+  check_mentions(error_text<EnvError>([] { mpirun_command(2, {"gpuplan"}, "to run"); }), "openmpi-bin");
 }

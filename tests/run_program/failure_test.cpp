@@ -59,6 +59,45 @@ TEST_CASE("failure: what only one rank meets ends all of them") {
   check_has(f.err, "taken");
 }
 
+TEST_CASE("failure: a checkpoint's folder that cannot be made ends sharded ranks too, whose export is collective") {
+  const SmallRun r;
+  r.scratch().write("taken", "a file where a folder is wanted");
+  const Finished f = r.run("--full --max-steps 4 --save-every 2 --gpus 2xcpu --strategy fsdp --output " + r.at("taken"), 20);
+  CHECK(f.code == 3);
+  check_has(f.err, "taken");
+}
+
+TEST_CASE("failure: what all ranks meet is said once") {
+  const SmallRun r;
+  const Finished f = r.run(std::string("--full --lr 1e30 --clip 0") + kTwo);
+  CHECK(f.code == 3);
+  check_has(f.err, "diverged");
+  CHECK_MESSAGE(f.err.find("diverged") == f.err.rfind("diverged"), f.err);
+}
+
+TEST_CASE("failure: a second Ctrl-C ends at once") {
+  const SmallRun r;
+  Process run(r.command(kLong), r.path());
+  REQUIRE(has_begun(r));
+  run.signal(SIGINT);
+  run.signal(SIGINT);
+  CHECK(run.wait(10).code != 0);
+}
+
+TEST_CASE("failure: checkpoints of another run or program are neither mixed with nor removed") {
+  const SmallRun r;
+  const std::string flags = "--full --max-steps 4 --save-every 2 --output " + r.at("out");
+  CHECK(r.run(flags).code == 0);
+  const Finished again = r.run(flags + " --keep 1");
+  CHECK(again.code == 2);
+  check_has(again.err, "--resume");
+  CHECK(std::filesystem::exists(r.at("out/checkpoint-2")));
+  r.scratch().write("hf/checkpoint-2/trainer_state.json", "{}");
+  const Finished foreign = r.run("--full --max-steps 4 --save-every 2 --output " + r.at("hf"));
+  CHECK(foreign.code == 2);
+  check_has(foreign.err, "another program");
+}
+
 TEST_CASE("failure: Ctrl-C saves, alone and with two ranks, and --resume goes on from there") {
   for (const std::string ranks : {"", kTwo}) {
     CAPTURE(ranks);

@@ -21,7 +21,8 @@ void kill_and_resume(const std::string& flags, int num_kills, double longest, st
   r.report(flags + " --metrics " + r.at("whole.jsonl"));
   const auto expected = r.losses("whole.jsonl");
   const std::string resumed = flags + " --save-every 2 --keep 2 --output " + r.at("out") + " --resume";
-  for (int kills = 0, tries = 0; kills < num_kills && tries < 3 * num_kills; ++tries) {
+  int kills = 0;
+  for (int tries = 0; kills < num_kills && tries < 3 * num_kills; ++tries) {
     Process run(r.command(resumed), r.path());
     sleep_seconds(longest * double(draw() % 1000) / 1000);
     const bool was_running = run.is_running();
@@ -39,6 +40,7 @@ void kill_and_resume(const std::string& flags, int num_kills, double longest, st
     CHECK(steps_of(r.metrics()) == steps_of(r.metrics("whole.jsonl")));
     std::filesystem::remove_all(r.at("out"));
   }
+  CHECK(kills == num_kills);
 }
 
 }  // namespace
@@ -54,6 +56,10 @@ TEST_CASE("resume: what the checkpoint was not written with is refused by name")
   const Finished other = r.run("--full --max-steps 5 --micro-batch 2 --resume" + out);
   CHECK(other.code == 2);
   check_has(other.err, "micro_batch");
+  CHECK(r.run("--lora=r=3,base=fp32 --max-steps 5 --save-every 2 --output " + r.at("adapter")).code == 0);
+  const Finished alpha = r.run("--lora=r=3,alpha=4,base=fp32 --max-steps 5 --resume --output " + r.at("adapter"));
+  CHECK(alpha.code == 2);
+  check_has(alpha.err, "lora_alpha");
   const Finished nowhere = r.run("--full --resume");
   CHECK(nowhere.code == 2);
   check_has(nowhere.err, "--output");

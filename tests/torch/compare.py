@@ -177,9 +177,9 @@ def worst(ours: Run, theirs: Run, key: str) -> float:
 
 
 def worst_saved(ours: Tensors, theirs: Tensors, start: Tensors) -> float:
-    """Largest error of a tensor's update, as a part of that update; infinite when names or shapes differ."""
+    """Largest error of a tensor's update, as a part of that update. ValueError when names or shapes differ."""
     if {name: tensor.shape for name, tensor in ours.items()} != {name: tensor.shape for name, tensor in theirs.items()}:
-        return float('inf')
+        raise ValueError('the tensors that were saved have other names or shapes')
     errors = []
     for name, tensor in theirs.items():
         update = (tensor.double() - start[name].double()).norm()

@@ -107,6 +107,9 @@ TEST_CASE("only the newest checkpoints are kept, and folders of other programs a
   for (const std::int64_t step : {1, 2, 3}) save(checkpoints, step, state);
   CHECK(names_in(scratch.path()) == std::vector<std::string>{"checkpoint-2", "checkpoint-3", "checkpoint-7", "checkpoint-x"});
   CHECK(checkpoints.latest() == 3);
+  CHECK(checkpoints.foreign() == scratch.path() / "checkpoint-7");
+  check_mentions(error_text<EnvError>([&] { save(checkpoints, 7, state); }), "checkpoint-7: is there already, and no checkpoint of gpuplan's");
+  CHECK(names_in(scratch.path() / "checkpoint-7") == std::vector<std::string>{"trainer_state.json"});
 }
 
 TEST_CASE("folders that a killed run left are removed and never taken for a checkpoint") {
@@ -167,6 +170,25 @@ TEST_CASE("when one rank fails, all do, at once, and the older checkpoint stays 
   }
 }
 
+TEST_CASE("where rank 0 cannot make the folder no rank exports, which may be collective") {
+  const test::ScratchFolder scratch;
+  const auto file = scratch.write("file", "");
+  constexpr std::int64_t kRanks = 3;
+  std::barrier barrier(kRanks), of_export(kRanks);
+  std::vector<std::string> errors(kRanks);
+  const auto rank_loop = [&](std::int64_t rank) {
+    const Checkpoints checkpoints(file / "out", 1, {.rank = rank, .num_ranks = kRanks, .barrier = [&] { barrier.arrive_and_wait(); }});
+    State state;
+    errors[std::size_t(rank)] =
+        error_text<EnvError>([&] { checkpoints.save(1, state.blobs(), {}, [&](const fs::path&) { of_export.arrive_and_wait(); }); });
+  };
+  std::vector<std::jthread> threads;
+  for (std::int64_t rank = 0; rank < kRanks; ++rank) threads.emplace_back(rank_loop, rank);
+  threads.clear();
+  check_mentions(errors[0], "Not a directory");
+  for (const std::size_t rank : {1U, 2U}) check_mentions(errors[rank], "rank 0 could not make this folder");
+}
+
 TEST_CASE("a full disk and a rename that fails leave the older checkpoints as they were, and nothing else") {
   const test::ScratchFolder scratch;
   const Checkpoints checkpoints(scratch.path(), 2, {});
@@ -179,7 +201,7 @@ TEST_CASE("a full disk and a rename that fails leave the older checkpoints as th
   }
   for (const char* part : {"rank-00000-of-00001.safetensors", "it needs 12.", "are free there"}) check_mentions(error, part);  // 1503 x 8 bytes
   scratch.write("checkpoint-3", "a file is in the way");
-  check_mentions(error_text<EnvError>([&] { save(checkpoints, 3, state); }), "checkpoint-3: the finished checkpoint cannot get its name: Not a directory");
+  check_mentions(error_text<EnvError>([&] { save(checkpoints, 3, state); }), "checkpoint-3: is there already, and no checkpoint of gpuplan's");
   CHECK(names_in(scratch.path()) == std::vector<std::string>{"checkpoint-1", "checkpoint-3"});
   CHECK(checked_latest(scratch.path()) == 1);
 }

@@ -1,4 +1,4 @@
-#include "run/rank_state.h"
+#include "run/initial_state.h"
 
 #include <algorithm>
 #include <cmath>
@@ -93,17 +93,20 @@ class Loader {
     offsets_[unit][index] = nested.offset;
   }
 
-  /// Two sums, then cosines and sines [seq, rotary / 2].
+  /// Cosines and sines; the sums are zeroed every step.
   void constants() {
     const ModelSpec& m = job_.model.spec;
-    const std::vector<double> angles = inverse_frequencies(m.rope, std::int64_t(double(m.head_dim) * m.rotary_fraction) / 2 * 2);
-    const std::int64_t seq = job_.recipe().seq_len, half = std::int64_t(angles.size());
-    auto* const cosine = reinterpret_cast<float*>(staging_.data() + bytes_of(2, Dtype::F64).count);
+    const std::int64_t seq = job_.recipe().seq_len;
+    const ConstantsLayout layout = constants_layout(m, seq);
+    if (layout.pairs == 0) return;
+    const std::vector<double> angles = inverse_frequencies(m.rope, 2 * layout.pairs);
+    auto* cosine = reinterpret_cast<float*>(staging_.data() + layout.cosine.count);
+    auto* sine = reinterpret_cast<float*>(staging_.data() + layout.sine.count);
     for (std::int64_t s = 0; s < seq; ++s)
-      for (std::int64_t i = 0; i < half; ++i) {
-        const double angle = double(s) * double(float(angles[std::size_t(i)]));  // transformers keeps the frequencies in fp32
-        cosine[s * half + i] = float(std::cos(angle));
-        cosine[(seq + s) * half + i] = float(std::sin(angle));
+      for (const double frequency : angles) {
+        const double angle = double(s) * double(float(frequency));  // transformers keeps the frequencies in fp32
+        *cosine++ = float(std::cos(angle));
+        *sine++ = float(std::sin(angle));
       }
   }
 
