@@ -11,7 +11,8 @@ bool is_wanted(ProbeFamily family, const ProbeScope& scope) {
   return scope.only.empty() || std::find(scope.only.begin(), scope.only.end(), family) != scope.only.end();
 }
 
-/// GPUs have their own cores and memory, so only what they share is measured again with all at once.
+/// GPUs have their own cores and memory, so only what they share is measured again with all at once. CPU ranks share all, as long as
+/// each has a core: beyond that they take turns, and a probe that is shorter than a turn would not see it.
 bool is_shared(ProbeFamily family) {
   return family == ProbeFamily::Copy || family == ProbeFamily::Overhead || family == ProbeFamily::Collective || family == ProbeFamily::Overlap;
 }
@@ -24,7 +25,8 @@ std::vector<Probe> plan_for(const ProbeLimits& limits, std::int64_t num_devices,
                                 copy_design(limits, num_peers), dispatch_design(limits), overlap_design(limits)});
   probes.insert(probes.end(), rest.begin(), rest.end());
   std::erase_if(probes, [&](const Probe& probe) {
-    const bool is_repeated = !limits.is_cpu() && limits.num_ranks > 1 && !is_shared(probe.family);
+    const bool has_own = !limits.is_cpu() || limits.num_ranks > limits.facts.num_cores;
+    const bool is_repeated = has_own && limits.num_ranks > 1 && !is_shared(probe.family);
     return is_repeated || !is_wanted(probe.family, scope);
   });
   return probes;

@@ -1,11 +1,11 @@
 // gpuplan calibrate: measures this machine, fits the cost model, writes the profile that estimate, simulate and run use.
 #include <array>
 #include <chrono>
-#include <ctime>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "base/date.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json_file.h"
@@ -97,15 +97,6 @@ std::int64_t most_ranks(const CLI::App& app, const Target& target) {
   }
   if (target.kind == DeviceKind::Cuda) return devices;
   return target.facts.has_collectives ? std::min(target.facts.device.num_cores, kMostCpuRanks) : 1;
-}
-
-std::string today(const char* format) {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  std::tm parts{};
-  localtime_r(&now, &parts);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), format, &parts);
-  return text.data();
 }
 
 /// Samples are of use only to the same machine, libraries and program.

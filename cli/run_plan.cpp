@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/date.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json_file.h"
@@ -128,6 +129,19 @@ void require_one_plan(const NativeJob& job, Communicator& world) {
     throw InputError("--strategy", "the ranks chose different plans", "give each of them the same flags, and --strategy");
 }
 
+/// What this run was off, beside the profile that predicted it.
+void keep_for_next_time(const RunReport& report, RunQuestion& q) {
+  const Profile& profile = q.result.profile;
+  const auto record = run_record(report, profile, today());
+  if (!record) return;
+  try {
+    add_run(profile.file, *record);
+    q.notes.push_back(fmt::format("kept in {}: it corrects the next estimate on as many ranks", run_history_file(profile.file).string()));
+  } catch (const EnvError& error) {
+    q.notes.push_back(fmt::format("not kept for the next estimate: {}", error.what()));
+  }
+}
+
 int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions& options, const CLI::App& app, Console& console) {
   const NativeJob job(q.request, q.chosen->strategy);
   const std::int64_t world_size = job.strategy.mesh.world();
@@ -153,6 +167,7 @@ int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions
   progress.finish();
   if (place.rank != 0) return 0;
   const RunReport report = make_run_report({job, place, q.result, *q.chosen, outcome, peak_resident_bytes() - start});
+  keep_for_next_time(report, q);
   if (const auto file = given(app, "--trace")) write_file_atomically(*file, run_trace(report));
   console.print(is_given(app, "--json") ? json_text(run_json(report)) : run_text(report, q.notes, options, console.screen));
   return outcome.was_stopped ? 3 : 0;

@@ -21,6 +21,7 @@ const GemmSurface* MachineLoad::surface_of(GemmType type, GemmLayout layout, Gem
 }
 
 const MachineLoad* Measured::load_of(std::int64_t num_ranks) const {
+  if (on.kind == "cpu") num_ranks = std::min(num_ranks, std::max<std::int64_t>(1, on.num_cores));
   const MachineLoad* best = nullptr;
   for (const MachineLoad& load : loads)
     if (!best || ratio_between(load.num_ranks, num_ranks) < ratio_between(best->num_ranks, num_ranks)) best = &load;

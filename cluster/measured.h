@@ -85,7 +85,8 @@ struct Measured {
   std::vector<HeldOut> held_out;             // of all fits of a kind together
   std::string samples;                       // JSON lines, as calibrate/probe.h writes them
 
-  /// The load of `num_ranks`, else the nearest measured; nullptr when there is none.
+  /// The load of `num_ranks`, else the nearest measured; nullptr when there is none. Of more ranks than a CPU has cores, that of as many
+  /// as there are: those beyond take turns, which short probes do not see.
   const MachineLoad* load_of(std::int64_t num_ranks) const;
   /// The curve of a collective among `num_ranks` ranks of a machine, else the one of the nearest number; nullptr when none.
   const CollectiveCurve* curve_of(CollectiveKind kind, std::int64_t num_ranks) const;

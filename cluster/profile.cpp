@@ -218,7 +218,15 @@ std::vector<Profile> shipped_profiles() {
   return out;
 }
 
-Profile load_profile(const std::filesystem::path& path) { return parse_profile(read_file(path), path); }
+Profile load_profile(const std::filesystem::path& path) {
+  Profile profile = parse_profile(read_file(path), path);
+  profile.runs = std::make_shared<std::vector<RunRecord>>(read_runs(path, profile.sha256));
+  return profile;
+}
+
+RunCorrection correction_of(const Profile& profile, std::int64_t num_ranks) {
+  return profile.runs ? correction_for(*profile.runs, num_ranks) : RunCorrection{};
+}
 
 Profile parse_profile(const std::string& text, const std::filesystem::path& path) {
   YamlFile file = YamlFile::parse(text, path.string());

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/measured.h"
+#include "cluster/run_history.h"
 
 namespace gpuplan {
 
@@ -61,6 +62,7 @@ struct Profile {
   double margin{};                      // part of the device kept free by the verdict
   std::vector<std::pair<std::string, ProfileValue>> values;   // every number above with unit and source, for --explain
   std::shared_ptr<const Measured> measured;                   // of a calibrated machine; null in shipped profiles
+  std::shared_ptr<const std::vector<RunRecord>> runs;         // that `gpuplan run` kept beside the file; null without one
 };
 
 /// The profile that fits a GPU ("cpu": ranks on this host): a class of data/profiles/default.yaml, chosen there by
@@ -70,11 +72,14 @@ Profile default_profile(const GpuSpec& gpu);
 /// Every class of that file, in its order.
 std::vector<Profile> shipped_profiles();
 
-/// A profile from a file, as `calibrate` writes it. Throws InputError listing every problem with its line.
+/// A profile from a file, as `calibrate` writes it, with the runs beside it. Throws InputError listing every problem with its line.
 Profile load_profile(const std::filesystem::path& path);
 
 /// The same of a file's text; `path` is for messages.
 Profile parse_profile(const std::string& text, const std::filesystem::path& path);
+
+/// Of gpuplan's own executor, by runs of as many ranks.
+RunCorrection correction_of(const Profile& profile, std::int64_t num_ranks);
 
 /// What says whether a profile is for a machine; read without its fits and samples. Throws InputError.
 struct ProfileHead {

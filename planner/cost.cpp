@@ -130,7 +130,7 @@ Seconds CostModel::memory_time(const LayerOp& op, double factor) const {
   return Seconds{op.traffic * factor / memory.value};
 }
 
-Seconds CostModel::op_time(const LayerOp& op, Software software) const { return crowding * uncrowded_time(op, software); }
+Seconds CostModel::op_time(const LayerOp& op, Software software) const { return crowding * correction.compute * uncrowded_time(op, software); }
 
 Seconds CostModel::uncrowded_time(const LayerOp& op, Software software) const {
   switch (op.cost) {
@@ -205,6 +205,7 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   m.peak = rates.datasheet.value > 0 ? rates.datasheet : rates.measured;
   add_measured(m, gpu, profile, compute);
   m.crowding = crowding_of(m, compute);
+  if (compute.runs_own_kernels) m.correction = correction_of(profile, compute.num_ranks);
   return m;
 }
 

@@ -36,9 +36,12 @@ struct CostModel {
   BytesPerSec own_optimizer;    // memory rate of the executor's step; 0: as any other memory traffic
 
   double crowding = 1;          // CPU ranks that work at once over those that have a core of their own
+  RunCorrection correction;     // by earlier runs of gpuplan's executor
 
-  BytesPerSec memory_rate() const { return memory * (1 / crowding); }
-  BytesPerSec optimizer_rate() const { return own_optimizer.value > 0 ? own_optimizer * (1 / crowding) : memory_rate(); }
+  BytesPerSec memory_rate() const { return memory * (1 / (crowding * correction.compute)); }
+  BytesPerSec optimizer_rate() const {
+    return (own_optimizer.value > 0 ? own_optimizer : memory) * (1 / (crowding * correction.optimizer));
+  }
   /// The surface for a product; nullptr when nothing near it was measured.
   const GemmSurface* surface_of(const LayerOp& op) const;
 
@@ -62,6 +65,7 @@ struct ComputeKind {
   Dtype dtype{};
   bool is_fp8{}, launches_few{};  // compiled or hand-written: few launches
   bool runs_own_kernels{};        // gpuplan's executor
+  std::int64_t num_ranks = 1;       // of the plan
   std::int64_t ranks_per_node = 1;  // whose cores and memory they share
   std::int64_t host_cores = 0;      // that CPU ranks share; 0 on GPUs
   std::int64_t ranks_at_once = 1;   // of them that work at the same time: stages of a naive pipeline take turns

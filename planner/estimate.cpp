@@ -88,12 +88,20 @@ void add_generation(Peak& peak, const EstimateRequest& r, const TrainedModel& mo
   peak.instant = PeakInstant::Resident;
 }
 
+/// The tightest GPU of the class, with what processes were seen to hold outside their tensors.
+GpuSpec corrected_gpu(const EstimateRequest& r, const FrameworkConvention& framework, const Profile& profile, const StepProgram& program,
+                      const RankClass& c) {
+  GpuSpec gpu = r.cluster.gpus[std::size_t(tightest_rank(r, c))];
+  if (framework.runs_own_kernels) gpu.own_memory = std::max(Bytes{}, gpu.own_memory + correction_of(profile, program.mesh.world()).outside_tensors);
+  return gpu;
+}
+
 /// Process bytes of the class by category.
-CategoryBytes class_breakdown(const EstimateRequest& r, const Profile& profile, const StepProgram& program, const RankClass& c,
+CategoryBytes class_breakdown(const EstimateRequest& r, const FrameworkConvention& framework, const Profile& profile, const StepProgram& program, const RankClass& c,
                               const ClassMemory& memory, DetailedPeak detail) {
   if (memory.peak.tensors > detail.tensors)  // generation set the peak: its cache is what the program does not hold
     detail.by_category[std::size_t(Category::Activations)] += memory.peak.tensors - detail.tensors;
-  return process_breakdown(detail, memory.tiers, r.cluster.gpus[std::size_t(tightest_rank(r, c))], profile, program.mesh.world() > 1);
+  return process_breakdown(detail, memory.tiers, corrected_gpu(r, framework, profile, program, c), profile, program.mesh.world() > 1);
 }
 
 }  // namespace
@@ -129,7 +137,7 @@ ClassMemory class_memory(const EstimateRequest& r, const TrainedModel& model, co
   ClassMemory m{.peak = replay(program, c), .tiers = {}};
   add_generation(m.peak, r, model);
   const auto rank = std::size_t(tightest_rank(r, c));
-  m.tiers = memory_tiers(m.peak, r.cluster.gpus[rank], profile,
+  m.tiers = memory_tiers(m.peak, corrected_gpu(r, framework, profile, program, c), profile,
                          {.in_use = rank < r.cluster.memory_in_use.size() ? r.cluster.memory_in_use[rank] : Bytes{},
                           .uses_nccl = program.mesh.world() > 1,
                           .lengths_vary = r.recipe.packing == Packing::Dynamic,
@@ -175,7 +183,7 @@ StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel&
   build_step_program(program, {model, r.recipe, framework, strategy, r.cluster}, columns.models, columns.of_rank);
   const RankClass& fullest = program.classes[e.fullest_class];
   DetailedPeak detail = replay_detailed(program, fullest, model.num_layers());
-  e.memory = class_breakdown(r, profile, program, fullest, {e.peak, e.tiers}, detail);
+  e.memory = class_breakdown(r, framework, profile, program, fullest, {e.peak, e.tiers}, detail);
   e.items = std::move(detail.items);
   e.curve = memory_curve(program, fullest, 200);
   e.save = save_cost(r, model, strategy, numerics);

@@ -17,6 +17,7 @@ StepColumns make_columns(const EstimateRequest& r, const Strategy& strategy, con
                                           .is_fp8 = r.recipe.fp8_matmul,
                                           .launches_few = framework.is_handwritten || r.recipe.torch_compile,
                                           .runs_own_kernels = framework.runs_own_kernels,
+                                          .num_ranks = strategy.mesh.world(),
                                           .ranks_per_node = r.cluster.ranks_per_node(strategy.mesh.world()),
                                           .host_cores = r.cluster.host_cores,
                                           .ranks_at_once = r.cluster.ranks_per_node(strategy.mesh.data_parallel())}));

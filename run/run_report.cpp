@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <fstream>
+#include <initializer_list>
 
+#include "models/recipe_names.h"
 #include "planner/memory.h"
 #include "run/address_plan.h"
 #include "run/step_trace.h"
@@ -116,6 +119,37 @@ RunReport make_run_report(const RunFacts& f) {
   const double tokens = double(f.job.strategy.mesh.data_parallel() * f.job.recipe().grad_accum * f.job.recipe().tokens());
   if (step.value > 0) report.tokens_per_second = tokens / step.value;
   return report;
+}
+
+namespace {
+
+double sum_of(const std::vector<PredictedMeasured>& rows, std::initializer_list<std::string_view> names, double PredictedMeasured::*value) {
+  double sum = 0;
+  for (const PredictedMeasured& row : rows)
+    if (std::find(names.begin(), names.end(), row.name) != names.end()) sum += row.*value;
+  return sum;
+}
+
+RunRecord::Figures figures(const RunReport& r, double PredictedMeasured::*value) {
+  return {.compute = sum_of(r.time, {"forward", "head_and_loss", "recompute", "backward"}, value),
+          .optimizer = sum_of(r.time, {"optimizer"}, value),
+          .step = sum_of(r.time, {"step"}, value),
+          .outside_tensors = Bytes{std::llround(sum_of(r.memory, {"process"}, value) - sum_of(r.memory, {"tensors"}, value))}};
+}
+
+}  // namespace
+
+std::optional<RunRecord> run_record(const RunReport& r, const Profile& profile, const std::string& date) {
+  constexpr std::int64_t kFewest = 3;  // timed steps
+  if (profile.file.empty() || !profile.measured || r.timed_steps < kFewest || r.outcome.timeline.empty()) return std::nullopt;
+  RunRecord record{.profile = profile.sha256, .date = date, .model = r.request.model.name, .strategy = r.strategy.name,
+                   .method = std::string(to_string(r.request.recipe.method)), .num_ranks = r.strategy.mesh.world(), .num_steps = r.timed_steps,
+                   .predicted = figures(r, &PredictedMeasured::predicted), .measured = figures(r, &PredictedMeasured::measured),
+                   .applied = correction_of(profile, r.strategy.mesh.world())};
+  // Phases are of the last step, the step's time is the median: as if the last had been such a one.
+  const double usual = record.measured.step / r.measured.step_time().value;
+  record.measured.compute *= usual, record.measured.optimizer *= usual;
+  return record;
 }
 
 }  // namespace gpuplan

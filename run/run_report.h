@@ -46,4 +46,7 @@ struct RunFacts {
 
 RunReport make_run_report(const RunFacts& facts);
 
+/// What the next prediction can learn from the run, if it was long enough and predicted with a profile of this user. `date`: today's.
+std::optional<RunRecord> run_record(const RunReport& report, const Profile& profile, const std::string& date);
+
 }  // namespace gpuplan

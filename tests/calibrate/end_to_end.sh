@@ -64,6 +64,18 @@ grep -q 'profile cpu-.*: measured 20' "$folder/out" || fail "the stored profile 
 "$gpuplan" "${plan[@]}" --profile default >"$folder/out" 2>&1
 grep -q 'not calibrated on this machine' "$folder/out" || fail "--profile default is not the shipped one"
 
+# The loop closes: a run is kept beside the profile that predicted it, and corrects the next estimate.
+demo=$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/../../data/demo
+"$gpuplan" run --model "$demo" --init random --full --gpus 1xcpu --seq-len 64 --max-steps 8 >"$folder/out" 2>"$folder/err" ||
+  fail "run ended with $?: $(cat "$folder/err")"
+[[ $(num_lines "$GPUPLAN_PROFILE_DIR/cpu.yaml.runs.jsonl") == 1 ]] || fail "the run was not kept: $(cat "$folder/out")"
+"$gpuplan" "${plan[@]}" >"$folder/out" 2>&1
+grep -q 'corrected by 1 earlier run on 1 rank' "$folder/out" || fail "the estimate is not corrected: $(cat "$folder/out")"
+"$gpuplan" "${plan[@]}" --profile "$folder/cpu.yaml" >"$folder/out" 2>&1
+if grep -q 'corrected by' "$folder/out"; then fail "a profile is corrected by runs of another file"; fi
+"$gpuplan" profiles >"$folder/out" 2>&1 || fail "profiles ended with $?: $(cat "$folder/out")"
+if grep -q 'runs.jsonl' "$folder/out"; then fail "the runs are taken for a profile"; fi
+
 # Wrong input: exit code 2, one line.
 for wrong in '--device gpu' '--only gem' '--ranks 0' '--only gemm'; do
   # shellcheck disable=SC2086  # two words

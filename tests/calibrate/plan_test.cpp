@@ -45,6 +45,11 @@ TEST_CASE("no probe is planned twice, and a plan is the same every time") {
     }
 }
 
+TEST_CASE("more CPU ranks than cores measure what they share alone: they take turns, which a short probe does not see") {
+  for (const Probe& probe : plan_probes(cpu(), {.rank_counts = {1, 2, 4}}))
+    if (probe.num_ranks == 4) CHECK_MESSAGE((probe.family == ProbeFamily::Collective || probe.family == ProbeFamily::Copy || probe.family == ProbeFamily::Overhead || probe.family == ProbeFamily::Overlap), probe.key());
+}
+
 TEST_CASE("every surface has more points than parameters, in each dimension many values") {
   for (const DeviceFacts& facts : {cpu(), gpu()}) {
     const auto all = surfaces(plan_probes(facts, {}));

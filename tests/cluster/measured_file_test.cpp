@@ -89,6 +89,9 @@ TEST_CASE("measured profile: a load is that of the nearest number of ranks, a cu
   CHECK(m.load_of(16)->num_ranks == 4);
   CHECK(m.curve_of(CollectiveKind::AllReduce, 8)->num_ranks == 2);
   CHECK(Measured{}.load_of(1) == nullptr);
+  Measured cpu = m;
+  cpu.on.kind = "cpu", cpu.on.num_cores = 2;
+  CHECK(cpu.load_of(4)->num_ranks == cpu.load_of(2)->num_ranks);  // ranks without a core of their own take turns
   CHECK(Measured{}.curve_of(CollectiveKind::AllReduce, 2) == nullptr);
 }
 
