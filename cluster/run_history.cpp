@@ -20,18 +20,17 @@ namespace {
 using nlohmann::json;
 
 json to_json(const RunRecord::Figures& f) {
-  return {{"compute_seconds", f.compute}, {"optimizer_seconds", f.optimizer}, {"step_seconds", f.step}, {"outside_tensors_bytes", f.outside_tensors.count}};
+  return {{"step_seconds", f.step}, {"outside_tensors_bytes", f.outside_tensors.count}};
 }
 
 RunRecord::Figures figures_from(const json& object) {
-  return {.compute = object.at("compute_seconds"), .optimizer = object.at("optimizer_seconds"), .step = object.at("step_seconds"),
-          .outside_tensors = Bytes{object.at("outside_tensors_bytes").get<std::int64_t>()}};
+  return {.step = object.at("step_seconds"), .outside_tensors = Bytes{object.at("outside_tensors_bytes").get<std::int64_t>()}};
 }
 
 json to_json(const RunRecord& r) {
   return {{"profile", r.profile}, {"date", r.date}, {"model", r.model}, {"strategy", r.strategy}, {"method", r.method}, {"ranks", r.num_ranks},
           {"steps", r.num_steps}, {"predicted", to_json(r.predicted)}, {"measured", to_json(r.measured)},
-          {"applied", {{"compute", r.applied.compute}, {"optimizer", r.applied.optimizer}, {"outside_tensors_bytes", r.applied.outside_tensors.count}}}};
+          {"applied", {{"time", r.applied.time}, {"outside_tensors_bytes", r.applied.outside_tensors.count}}}};
 }
 
 /// Nothing for a line that is none of ours.
@@ -42,8 +41,7 @@ std::optional<RunRecord> record_from(const std::string& line) {
     return RunRecord{.profile = object.at("profile"), .date = object.at("date"), .model = object.at("model"), .strategy = object.at("strategy"),
                      .method = object.at("method"), .num_ranks = object.at("ranks"), .num_steps = object.at("steps"),
                      .predicted = figures_from(object.at("predicted")), .measured = figures_from(object.at("measured")),
-                     .applied = {.compute = applied.at("compute"), .optimizer = applied.at("optimizer"),
-                                 .outside_tensors = Bytes{applied.at("outside_tensors_bytes").get<std::int64_t>()}}};
+                     .applied = {.time = applied.at("time"), .outside_tensors = Bytes{applied.at("outside_tensors_bytes").get<std::int64_t>()}}};
   } catch (const json::exception&) {
     return std::nullopt;
   }
@@ -92,17 +90,16 @@ std::vector<RunRecord> read_runs(const std::filesystem::path& profile, const std
 
 RunCorrection correction_for(const std::vector<RunRecord>& runs, std::int64_t num_ranks) {
   constexpr std::int64_t kLatest = 25;  // machines change: drivers, other load, cooling
-  std::vector<double> compute, optimizer, outside;
+  std::vector<double> times, outside;
   std::int64_t used = 0;
   for (auto r = runs.rbegin(); r != runs.rend() && used < kLatest; ++r) {
     if (r->num_ranks != num_ranks) continue;
     ++used;
     const auto& [p, m] = std::pair(r->predicted, r->measured);
-    if (p.compute > 0 && m.compute > 0) compute.push_back(std::log(m.compute / p.compute * r->applied.compute));
-    if (p.optimizer > 0 && m.optimizer > 0) optimizer.push_back(std::log(m.optimizer / p.optimizer * r->applied.optimizer));
+    if (p.step > 0 && m.step > 0) times.push_back(std::log(m.step / p.step * r->applied.time));
     outside.push_back(double((m.outside_tensors - p.outside_tensors + r->applied.outside_tensors).count));
   }
-  return {.compute = factor(compute), .optimizer = factor(optimizer), .outside_tensors = Bytes{std::llround(drawn_to_zero(outside))}, .num_runs = used};
+  return {.time = factor(times), .outside_tensors = Bytes{std::llround(drawn_to_zero(outside))}, .num_runs = used};
 }
 
 }  // namespace gpuplan

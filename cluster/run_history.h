@@ -1,5 +1,5 @@
 // What `gpuplan run` measured beside what was predicted, kept next to the calibrated profile that predicted it; and how far the next
-// prediction with that profile is corrected by it. Three numbers, no more: they hold for every model and strategy on the machine.
+// prediction with that profile is corrected by it. Two numbers, no more: they hold for every model and strategy on the machine.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace gpuplan {
 
-/// Times that a run took over those of the profile alone, and bytes that the process held outside tensors beyond them.
+/// Steps that runs took over those of the profile alone, and bytes that the process held outside tensors beyond them. The factor goes to
+/// kernels, which are most of a step; by phase it would not do: ranks that share cores wait in one phase for what another one used.
 struct RunCorrection {
-  double compute = 1;             // products, attention and other kernels of forward and backward
-  double optimizer = 1;
+  double time = 1;
   Bytes outside_tensors;
   std::int64_t num_runs = 0;      // that say so; 0: nothing is corrected
 };
@@ -25,10 +25,9 @@ struct RunRecord {
   std::string profile;            // sha256 of the profile it was predicted with
   std::string date, model, strategy, method;
   std::int64_t num_ranks = 1, num_steps = 0;
-  // seconds of one step, bytes of rank 0
   struct Figures {
-    double compute{}, optimizer{}, step{};
-    Bytes outside_tensors;
+    double step{};                // s
+    Bytes outside_tensors;        // of rank 0
   };
   Figures predicted, measured;
   RunCorrection applied;          // that `predicted` has in it

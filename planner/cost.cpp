@@ -130,7 +130,7 @@ Seconds CostModel::memory_time(const LayerOp& op, double factor) const {
   return Seconds{op.traffic * factor / memory.value};
 }
 
-Seconds CostModel::op_time(const LayerOp& op, Software software) const { return crowding * correction.compute * uncrowded_time(op, software); }
+Seconds CostModel::op_time(const LayerOp& op, Software software) const { return crowding * correction.time * uncrowded_time(op, software); }
 
 Seconds CostModel::uncrowded_time(const LayerOp& op, Software software) const {
   switch (op.cost) {

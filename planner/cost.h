@@ -38,10 +38,8 @@ struct CostModel {
   double crowding = 1;          // CPU ranks that work at once over those that have a core of their own
   RunCorrection correction;     // by earlier runs of gpuplan's executor
 
-  BytesPerSec memory_rate() const { return memory * (1 / (crowding * correction.compute)); }
-  BytesPerSec optimizer_rate() const {
-    return (own_optimizer.value > 0 ? own_optimizer : memory) * (1 / (crowding * correction.optimizer));
-  }
+  BytesPerSec memory_rate() const { return memory * (1 / (crowding * correction.time)); }
+  BytesPerSec optimizer_rate() const { return own_optimizer.value > 0 ? own_optimizer * (1 / (crowding * correction.time)) : memory_rate(); }
   /// The surface for a product; nullptr when nothing near it was measured.
   const GemmSurface* surface_of(const LayerOp& op) const;
 

@@ -260,8 +260,8 @@ std::string coverage_assumption(const EstimateResult& result) {
 
 std::string describe(const RunCorrection& c, std::int64_t num_ranks) {
   const std::string ranks = num_ranks == 1 ? "1 rank" : fmt::format("{} ranks", num_ranks);
-  return fmt::format("corrected by {} earlier {} on {}: compute x{:.2f}, optimizer x{:.2f}, {}{} outside tensors", c.num_runs,
-                     c.num_runs == 1 ? "run" : "runs", ranks, c.compute, c.optimizer, c.outside_tensors.count < 0 ? "-" : "+",
+  return fmt::format("corrected by {} earlier {} on {}: time x{:.2f}, {}{} outside tensors", c.num_runs,
+                     c.num_runs == 1 ? "run" : "runs", ranks, c.time, c.outside_tensors.count < 0 ? "-" : "+",
                      format_bytes(Bytes{std::abs(c.outside_tensors.count)}));
 }
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 #include <fstream>
-#include <initializer_list>
+#include <string_view>
 
 #include "models/recipe_names.h"
 #include "planner/memory.h"
@@ -123,33 +123,23 @@ RunReport make_run_report(const RunFacts& f) {
 
 namespace {
 
-double sum_of(const std::vector<PredictedMeasured>& rows, std::initializer_list<std::string_view> names, double PredictedMeasured::*value) {
-  double sum = 0;
-  for (const PredictedMeasured& row : rows)
-    if (std::find(names.begin(), names.end(), row.name) != names.end()) sum += row.*value;
-  return sum;
-}
-
 RunRecord::Figures figures(const RunReport& r, double PredictedMeasured::*value) {
-  return {.compute = sum_of(r.time, {"forward", "head_and_loss", "recompute", "backward"}, value),
-          .optimizer = sum_of(r.time, {"optimizer"}, value),
-          .step = sum_of(r.time, {"step"}, value),
-          .outside_tensors = Bytes{std::llround(sum_of(r.memory, {"process"}, value) - sum_of(r.memory, {"tensors"}, value))}};
+  const auto row = [&](const std::vector<PredictedMeasured>& rows, std::string_view name) {
+    const auto found = std::find_if(rows.begin(), rows.end(), [&](const PredictedMeasured& one) { return one.name == name; });
+    return found == rows.end() ? 0 : (*found).*value;
+  };
+  return {.step = row(r.time, "step"), .outside_tensors = Bytes{std::llround(row(r.memory, "process") - row(r.memory, "tensors"))}};
 }
 
 }  // namespace
 
 std::optional<RunRecord> run_record(const RunReport& r, const Profile& profile, const std::string& date) {
   constexpr std::int64_t kFewest = 3;  // timed steps
-  if (profile.file.empty() || !profile.measured || r.timed_steps < kFewest || r.outcome.timeline.empty()) return std::nullopt;
-  RunRecord record{.profile = profile.sha256, .date = date, .model = r.request.model.name, .strategy = r.strategy.name,
+  if (profile.file.empty() || !profile.measured || r.timed_steps < kFewest) return std::nullopt;
+  return RunRecord{.profile = profile.sha256, .date = date, .model = r.request.model.name, .strategy = r.strategy.name,
                    .method = std::string(to_string(r.request.recipe.method)), .num_ranks = r.strategy.mesh.world(), .num_steps = r.timed_steps,
                    .predicted = figures(r, &PredictedMeasured::predicted), .measured = figures(r, &PredictedMeasured::measured),
                    .applied = correction_of(profile, r.strategy.mesh.world())};
-  // Phases are of the last step, the step's time is the median: as if the last had been such a one.
-  const double usual = record.measured.step / r.measured.step_time().value;
-  record.measured.compute *= usual, record.measured.optimizer *= usual;
-  return record;
 }
 
 }  // namespace gpuplan

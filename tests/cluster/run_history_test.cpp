@@ -11,11 +11,11 @@ using namespace gpuplan;
 
 namespace {
 
-/// A run that took `compute` and `optimizer` times what `applied` predicted, and held `outside` bytes more.
-RunRecord run(double compute, double optimizer = 1, std::int64_t outside = 0, RunCorrection applied = {}) {
+/// A run that took `times` what was predicted with `applied` in it, and held `outside` bytes more.
+RunRecord run(double times, std::int64_t outside = 0, RunCorrection applied = {}) {
   return {.profile = "abc", .date = "2026-11-22", .model = "llama", .strategy = "ddp", .method = "lora", .num_ranks = 2, .num_steps = 10,
-          .predicted = {.compute = 2, .optimizer = 0.5, .step = 3, .outside_tensors = Bytes{1000}},
-          .measured = {.compute = 2 * compute, .optimizer = 0.5 * optimizer, .step = 3, .outside_tensors = Bytes{1000 + outside}},
+          .predicted = {.step = 2, .outside_tensors = Bytes{1000}},
+          .measured = {.step = 2 * times, .outside_tensors = Bytes{1000 + outside}},
           .applied = applied};
 }
 
@@ -25,7 +25,7 @@ TEST_CASE("run history: what is added is read back, for the profile it was predi
   const test::ScratchFolder scratch;
   const auto profile = scratch.path() / "local.yaml";
   CHECK(read_runs(profile, "abc").empty());
-  add_run(profile, run(1.1, 0.9, 50));
+  add_run(profile, run(1.1, 50));
   RunRecord other = run(3);
   other.profile = "of an older calibration";
   add_run(profile, other);
@@ -34,30 +34,29 @@ TEST_CASE("run history: what is added is read back, for the profile it was predi
   write_file_atomically(run_history_file(profile), text + "{\"profile\": \"abc\"}\nnonsense\n" + text.substr(0, 40));  // cut off
   const auto runs = read_runs(profile, "abc");
   REQUIRE(runs.size() == 2);
-  CHECK(runs[0].measured.compute == doctest::Approx(2.2));
+  CHECK(runs[0].measured.step == doctest::Approx(2.2));
   CHECK(runs[0].measured.outside_tensors == Bytes{1050});
   CHECK(runs[0].strategy == "ddp");
   CHECK(runs[0].num_ranks == 2);
-  CHECK(runs[1].measured.compute == doctest::Approx(2.4));
+  CHECK(runs[1].measured.step == doctest::Approx(2.4));
 }
 
 TEST_CASE("run history: one run corrects half of what it was off, many correct nearly all, other numbers of ranks nothing") {
   CHECK(correction_for({}, 2).num_runs == 0);
-  const RunCorrection one = correction_for({run(1.21, 0.81, 100)}, 2);
-  CHECK(one.compute == doctest::Approx(1.1));
-  CHECK(one.optimizer == doctest::Approx(0.9));
+  const RunCorrection one = correction_for({run(1.21, 100)}, 2);
+  CHECK(one.time == doctest::Approx(1.1));
   CHECK(one.outside_tensors == Bytes{50});
-  CHECK(correction_for(std::vector<RunRecord>(19, run(1.2)), 2).compute == doctest::Approx(std::pow(1.2, 0.95)));
-  CHECK(correction_for({run(1.21)}, 1).compute == 1);
+  CHECK(correction_for(std::vector<RunRecord>(19, run(1.2)), 2).time == doctest::Approx(std::pow(1.2, 0.95)));
+  CHECK(correction_for({run(1.21)}, 1).time == 1);
   CHECK(correction_for({run(1.21)}, 1).num_runs == 0);
 }
 
 TEST_CASE("run history: an odd run among many changes little, and nothing is corrected by more than a factor of 2") {
   std::vector<RunRecord> runs(8, run(1.1));
   runs.insert(runs.begin() + 4, run(7));  // something else ran beside it
-  CHECK(correction_for(runs, 2).compute == doctest::Approx(std::pow(1.1, 0.9)));
-  CHECK(correction_for(std::vector<RunRecord>(20, run(50, 0.01)), 2).compute == doctest::Approx(2));
-  CHECK(correction_for(std::vector<RunRecord>(20, run(50, 0.01)), 2).optimizer == doctest::Approx(0.5));
+  CHECK(correction_for(runs, 2).time == doctest::Approx(std::pow(1.1, 0.9)));
+  CHECK(correction_for(std::vector<RunRecord>(20, run(50)), 2).time == doctest::Approx(2));
+  CHECK(correction_for(std::vector<RunRecord>(20, run(0.01)), 2).time == doctest::Approx(0.5));
 }
 
 TEST_CASE("run history: corrected predictions settle at the truth instead of swinging around it") {
@@ -65,9 +64,9 @@ TEST_CASE("run history: corrected predictions settle at the truth instead of swi
   std::vector<RunRecord> runs;
   for (int i = 0; i < 30; ++i) {
     const RunCorrection applied = correction_for(runs, 2);
-    RunRecord next = run(1.3 / applied.compute, 1, 600 - applied.outside_tensors.count, applied);
+    RunRecord next = run(1.3 / applied.time, 600 - applied.outside_tensors.count, applied);
     runs.push_back(next);
   }
-  CHECK(correction_for(runs, 2).compute == doctest::Approx(1.3).epsilon(0.015));
+  CHECK(correction_for(runs, 2).time == doctest::Approx(1.3).epsilon(0.015));
   CHECK(std::abs(correction_for(runs, 2).outside_tensors.count - 600) < 30);
 }
