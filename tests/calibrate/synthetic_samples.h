@@ -6,15 +6,12 @@
 #include <vector>
 
 #include "calibrate/probe.h"
+#include "sanitized.h"
 
 namespace gpuplan::testing {
 
 /// Statistics need many seeds; what sanitizers look for shows with a few.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr int kSeeds = 4;
-#else
-inline constexpr int kSeeds = 20;
-#endif
+inline constexpr int kSeeds = test::kIsSanitized ? 4 : 20;
 
 /// How measurements stray from the truth. Numbers come from the engine alone, so that every standard library gives the same.
 struct Noise {

@@ -12,6 +12,7 @@
 #include "models/optimizers.h"
 #include "models/weights.h"
 #include "planner/estimate.h"
+#include "sanitized.h"
 
 using namespace gpuplan;
 
@@ -77,11 +78,7 @@ TEST_CASE("random recipes: every applicable strategy verifies, replays agree, me
                           "falcon-7b",    "santacoder-1.1b", "olmo2-1b",      "mpt-125m",         "phi-1.5",     "starcoder2-3b"};
   const char* clusters[] = {"1xA100", "2x4090", "3xA6000", "4xH100", "8xA100", "2x4090,2x3090", "16xH100"};
   int evaluated = 0;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  constexpr unsigned kSeeds = 40;  // eight times slower there, and the same code
-#else
-  constexpr unsigned kSeeds = 160;
-#endif
+  constexpr unsigned kSeeds = test::kIsSanitized ? 20 : 160;
   for (unsigned seed = 1; seed <= kSeeds; ++seed) {
     Dice dice(seed);
     EstimateRequest r;

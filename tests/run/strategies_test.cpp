@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "run/thread_ranks.h"
+#include "sanitized.h"
 #include "scratch_folder.h"
 
 using namespace gpuplan;
@@ -62,30 +63,32 @@ void compare_all(DeviceBackend& backend, double tolerance, std::int64_t steps, C
   }
 }
 
+constexpr std::int64_t kManySteps = kIsSanitized ? 3 : 20, kSomeSteps = kIsSanitized ? 2 : 8;
+
 }  // namespace
 
 TEST_CASE("every strategy and method gives the loss curve of a single rank: fp32, 20 steps, on 2 and 4 ranks") {
-  if (DeviceBackend* const backend = cpu_backend()) compare_all(*backend, 1e-4, 20, [](NativeCase&) {});
+  if (DeviceBackend* const backend = cpu_backend()) compare_all(*backend, 1e-4, kManySteps, [](NativeCase&) {});
 }
 
 TEST_CASE("… with accumulation, where the gradients of several micro-batches are reduced once or added") {
-  if (DeviceBackend* const backend = cpu_backend()) compare_all(*backend, 1e-4, 8, [](NativeCase& c) { c.grad_accum = 3; });
+  if (DeviceBackend* const backend = cpu_backend()) compare_all(*backend, 1e-4, kSomeSteps, [](NativeCase& c) { c.grad_accum = 3; });
 }
 
 TEST_CASE("… with every layer's activations recomputed") {
-  if (DeviceBackend* const backend = cpu_backend()) compare_all(*backend, 1e-4, 8, [](NativeCase& c) { c.checkpointing = Checkpointing::Full; });
+  if (DeviceBackend* const backend = cpu_backend()) compare_all(*backend, 1e-4, kSomeSteps, [](NativeCase& c) { c.checkpointing = Checkpointing::Full; });
 }
 
 TEST_CASE("… with a tied head and biases") {
   if (DeviceBackend* const backend = cpu_backend())
-    compare_all(*backend, 1e-4, 8, [](NativeCase& c) {
+    compare_all(*backend, 1e-4, kSomeSteps, [](NativeCase& c) {
       c.model.family = c.model.model_type = "qwen2";
       c.model.tie_word_embeddings = c.model.has_qkv_bias = true;
     });
 }
 
 TEST_CASE("… in bf16-mixed, where sums in another order round to 8 bits") {
-  if (DeviceBackend* const backend = cpu_backend()) compare_all(*backend, 1e-2, 8, [](NativeCase& c) { c.precision = Precision::Bf16Mixed; });
+  if (DeviceBackend* const backend = cpu_backend()) compare_all(*backend, 1e-2, kSomeSteps, [](NativeCase& c) { c.precision = Precision::Bf16Mixed; });
 }
 
 TEST_CASE("checkpointing changes memory and not one bit of the losses") {
