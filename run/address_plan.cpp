@@ -127,7 +127,7 @@ void disturb(const std::vector<Lifetime>& lifetimes, Attempt& attempt, std::mt19
 AddressPlan plan_addresses(const std::vector<Lifetime>& lifetimes) {
   if (lifetimes.empty()) return {};
   constexpr double kSlack = 1.02;           // over the least that aligned pieces can need
-  constexpr double kMostWork = 3e7;         // lifetimes looked at: some tenths of a second
+  constexpr double kMostWork = 5e6;         // lifetimes looked at: less than a tenth of a second
   constexpr int kMostTries = 2000;
   std::vector<Lifetime> padded = lifetimes;
   for (Lifetime& l : padded) l.bytes.count = aligned(l.bytes.count);

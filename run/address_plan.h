@@ -24,7 +24,7 @@ inline constexpr std::int64_t kArenaAlignment = 64;  // bytes: a cache line, and
 
 /// Lifetimes that meet in time do not meet in memory. One after the other gets the lowest or the tightest place free for its time, the
 /// largest, longest or bulkiest first; then the order is disturbed where the arena is highest, until it is within 2 % of the least
-/// possible or some tenths of a second are spent. The same on every machine.
+/// possible or a tenth of a second is spent. The same on every machine.
 AddressPlan plan_addresses(const std::vector<Lifetime>& lifetimes);
 
 /// The highest sum of what lives at once: the least any arena can be; and the event at which it is reached first.
