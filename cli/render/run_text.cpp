@@ -90,8 +90,9 @@ std::string run_text(const RunReport& r, const std::vector<std::string>& notes, 
   std::string text = what_was_trained(r) + where_saved(r, options) + "\n";
   text += render(comparison_table("memory of rank 0", r.memory, bytes_text), screen) + "\n";
   text += render(comparison_table("time of one step", r.time, seconds_text), screen) + "\n";
+  const bool is_calibrated = r.request.profile && r.request.profile->measured;
   if (r.request.profile) text += fmt::format("profile {}\n", r.request.profile->id);
-  else text += "times are predicted without calibration: `gpuplan calibrate` measures this machine\n";
+  if (!is_calibrated) text += "times are predicted without calibration: `gpuplan calibrate` measures this machine\n";
   for (const auto& list : {notes, r.outcome.notes})
     for (const std::string& note : list) text += wrap(note, screen.width, "- ", "  ");
   return text;
