@@ -79,16 +79,16 @@ void take_adapter(const CLI::App& app, RunQuestion& q) {
   Recipe& recipe = q.request.recipe;
   if (is_given(app, "--full")) throw InputError("--adapter", "full fine-tuning has no adapter to go on from", "add --lora or --qlora");
   const AdapterConfig config = read_adapter_config(*folder);
-  const bool says_rank = given(app, "--lora").value_or("").find("r=") != std::string::npos || given(app, "--qlora").value_or("").find("r=") != std::string::npos;
-  if (says_rank && recipe.lora.rank != config.rank)
+  const std::string said = "," + given(app, "--lora").value_or("") + "," + given(app, "--qlora").value_or("");
+  const auto says = [&](const char* key) { return said.find(key) != std::string::npos; };
+  if (says(",r=") && recipe.lora.rank != config.rank)
     throw InputError("--adapter", fmt::format("{} has r={}, and r={} is asked for", *folder, config.rank, recipe.lora.rank), "leave r out: the adapter says it");
   if (!recipe.is_adapter()) recipe.method = Method::Lora;
   std::erase_if(q.notes, [](const std::string& note) { return note.starts_with("full fine-tuning, as neither"); });
   recipe.lora.rank = config.rank;
   recipe.lora.alpha = config.alpha;
   recipe.lora.targets = config.target_modules;
-  const bool says_dropout = given(app, "--lora").value_or("").find("dropout=") != std::string::npos || given(app, "--qlora").value_or("").find("dropout=") != std::string::npos;
-  if (config.dropout > 0 && !says_dropout)
+  if (config.dropout > 0 && !says(",dropout="))
     throw InputError("--adapter", fmt::format("{} was trained with lora_dropout {:g}, and the native executor has no dropout", *folder, config.dropout),
                      "--lora dropout=0 goes on without it");
   recipe.lora.modules_to_save = config.modules_to_save;

@@ -39,7 +39,7 @@ struct SequenceAttention {
   Dtype dtype = Dtype::F32;
 };
 
-/// RotaryTurn of pairs (i, i + rotary / 2) of each head, as Hugging Face's rotate_half has it; the rest of a head passes.
+/// Rotation of pairs (i, i + rotary / 2) of each head, as Hugging Face's rotate_half has it; the rest of a head passes.
 struct RotaryTurn {
   std::int64_t batch = 1, seq{}, heads{}, head_size{}, rotary{};
   const float* cosine{};  // [seq, rotary / 2], device memory

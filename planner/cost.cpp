@@ -130,9 +130,9 @@ Seconds CostModel::memory_time(const LayerOp& op, double factor) const {
   return Seconds{op.traffic * factor / memory.value};
 }
 
-Seconds CostModel::op_time(const LayerOp& op, Software software) const { return crowding * correction.time * uncrowded_time(op, software); }
+Seconds CostModel::op_time(const LayerOp& op, Software software) const { return slowness * unhindered_time(op, software); }
 
-Seconds CostModel::uncrowded_time(const LayerOp& op, Software software) const {
+Seconds CostModel::unhindered_time(const LayerOp& op, Software software) const {
   switch (op.cost) {
     case CostClass::Gemm: return gemm_time(op, software);
     case CostClass::FlashAttention: return attention_time(op, flash);
@@ -204,8 +204,8 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   m.overlap_slowdown = profile.overlap_slowdown;
   m.peak = rates.datasheet.value > 0 ? rates.datasheet : rates.measured;
   add_measured(m, gpu, profile, compute);
-  m.crowding = crowding_of(m, compute);
-  if (compute.runs_own_kernels) m.correction = correction_of(profile, compute.num_ranks);
+  m.slowness = crowding_of(m, compute);
+  if (compute.runs_own_kernels) m.slowness *= correction_of(profile, compute.num_ranks).time;
   return m;
 }
 

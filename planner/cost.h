@@ -35,11 +35,10 @@ struct CostModel {
   bool runs_own_kernels{};      // gpuplan's executor: memory-bound kernels and attention as measured
   BytesPerSec own_optimizer;    // memory rate of the executor's step; 0: as any other memory traffic
 
-  double crowding = 1;          // CPU ranks that work at once over those that have a core of their own
-  RunCorrection correction;     // by earlier runs of gpuplan's executor
+  double slowness = 1;          // CPU ranks that share a core, times what earlier runs took over the prediction
 
-  BytesPerSec memory_rate() const { return memory * (1 / (crowding * correction.time)); }
-  BytesPerSec optimizer_rate() const { return own_optimizer.value > 0 ? own_optimizer * (1 / (crowding * correction.time)) : memory_rate(); }
+  BytesPerSec memory_rate() const { return memory * (1 / slowness); }
+  BytesPerSec optimizer_rate() const { return own_optimizer.value > 0 ? own_optimizer * (1 / slowness) : memory_rate(); }
   /// The surface for a product; nullptr when nothing near it was measured.
   const GemmSurface* surface_of(const LayerOp& op) const;
 
@@ -47,7 +46,7 @@ struct CostModel {
   Seconds op_time(const LayerOp& op, Software software) const;
 
  private:
-  Seconds uncrowded_time(const LayerOp& op, Software software) const;
+  Seconds unhindered_time(const LayerOp& op, Software software) const;
   Seconds gemm_time(const LayerOp& op, Software software) const;
   Seconds measured_gemm_time(const GemmSurface& surface, const LayerOp& op) const;
   Seconds attention_time(const LayerOp& op, FlopsPerSec rate) const;

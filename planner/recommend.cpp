@@ -256,14 +256,15 @@ std::string coverage_assumption(const EstimateResult& result) {
   return {};
 }
 
-}  // namespace
-
-std::string describe(const RunCorrection& c, std::int64_t num_ranks) {
+/// "corrected by 3 earlier runs on 2 ranks: time x1.04, …".
+std::string correction_assumption(const RunCorrection& c, std::int64_t num_ranks) {
   const std::string ranks = num_ranks == 1 ? "1 rank" : fmt::format("{} ranks", num_ranks);
   return fmt::format("corrected by {} earlier {} on {}: time x{:.2f}, {}{} outside tensors", c.num_runs,
                      c.num_runs == 1 ? "run" : "runs", ranks, c.time, c.outside_tensors.count < 0 ? "-" : "+",
                      format_bytes(Bytes{std::abs(c.outside_tensors.count)}));
 }
+
+}  // namespace
 
 std::vector<std::string> list_assumptions(const EstimateRequest& r, const EstimateResult& result) {
   std::vector<std::string> out = r.cluster.assumptions;
@@ -285,7 +286,7 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
                             r.dataset.epochs, r.dataset.epochs == 1 ? "" : "s"));
   out.push_back(profile_assumption(result));
   if (const RunCorrection own = correction_of(result.profile, r.cluster.num_gpus()); result.framework.runs_own_kernels && own.num_runs > 0)
-    out.push_back(describe(own, r.cluster.num_gpus()));
+    out.push_back(correction_assumption(own, r.cluster.num_gpus()));
   if (std::string missing = coverage_assumption(result); !missing.empty()) out.push_back(std::move(missing));
   if (r.cluster.num_gpus() > 1) out.push_back(links_assumption(r.cluster, result.profile));
   if (r.price_per_gpu_hour)

@@ -10,9 +10,6 @@ namespace gpuplan {
 Recommendation recommend(const EstimateRequest& request, const EstimateResult& result);
 
 /// Every default and convention that shaped the figures, one sentence each.
-/// "corrected by 3 earlier runs on 2 ranks: time x1.04, …".
-std::string describe(const RunCorrection& correction, std::int64_t num_ranks);
-
 std::vector<std::string> list_assumptions(const EstimateRequest& request, const EstimateResult& result);
 
 }  // namespace gpuplan

@@ -89,9 +89,9 @@ void norm(const LayerCall& c, const LayerOp& op, bool) {
 void rope(const LayerCall& c, const LayerOp& op, bool is_backward) {
   const ModelSpec& m = c.model.spec;
   const RotaryTurn rotation{.batch = c.recipe.micro_batch, .seq = c.recipe.seq_len,
-                          .heads = elements(c, op.writes[0]) / c.recipe.tokens() / m.head_dim, .head_size = m.head_dim,
-                          .rotary = m.rotary_dims(),
-                          .cosine = c.constants.cosine, .sine = c.constants.sine, .is_inverse = is_backward};
+                            .heads = elements(c, op.writes[0]) / c.recipe.tokens() / m.head_dim, .head_size = m.head_dim,
+                            .rotary = m.rotary_dims(),
+                            .cosine = c.constants.cosine, .sine = c.constants.sine, .is_inverse = is_backward};
   c.kernels.rotate(written(c, op, 0), read(c, op, 0), rotation, c.stream);
 }
 

@@ -20,24 +20,16 @@ std::vector<std::int64_t> shape_of(const NativeJob& job, const Trained& t) {
   return job.weights_of(t.unit)[t.placed.tensor].shape;
 }
 
-/// "model.layers.3.self_attn.q_proj".
-std::string module_of(const NativeJob& job, std::uint16_t unit, const PlacedTensor& t) {
-  const std::string name = job.tensor_name(unit, t.tensor);
-  return name.substr(0, name.rfind(".weight"));
-}
-
 std::vector<TensorToWrite> tensors_of(const NativeJob& job, const std::vector<Trained>& trained) {
   std::vector<TensorToWrite> out;
-  for (const Trained& t : trained) {
-    out.push_back({saved_name(job, t.unit, t.placed), t.placed.dtype, shape_of(job, t), t.data});
-  }
+  for (const Trained& t : trained) out.push_back({saved_name(job, t.unit, t.placed), t.placed.dtype, shape_of(job, t), t.data});
   return out;
 }
 
 AdapterConfig config_of(const NativeJob& job, const std::vector<Trained>& trained) {
   std::set<std::string> targets;
   for (const Trained& t : trained) {
-    const auto parts = split(module_of(job, t.unit, t.placed), '.');
+    const auto parts = split(module_of(job.tensor_name(t.unit, t.placed.tensor)), '.');
     targets.insert(parts.back());
   }
   const LoraSpec& lora = job.recipe().lora;
@@ -58,8 +50,8 @@ void copy_companions(const NativeJob& job, const std::filesystem::path& from, co
 }  // namespace
 
 std::string saved_name(const NativeJob& job, std::uint16_t unit, const PlacedTensor& t) {
-  if (t.use == WeightUse::Tensor) return job.tensor_name(unit, t.tensor);
-  return lora_key(module_of(job, unit, t), t.use == WeightUse::LowRankA);
+  const std::string name = job.tensor_name(unit, t.tensor);
+  return t.use == WeightUse::Tensor ? name : lora_key(name, t.use == WeightUse::LowRankA);
 }
 
 void save_model(const Executor& executor, const RankPlace& place, const std::filesystem::path& model_folder, const std::filesystem::path& to) {

@@ -62,8 +62,7 @@ class AdapterWeights final : public WeightSource {
   AdapterWeights(std::shared_ptr<const TensorFiles> files, std::unique_ptr<WeightSource> base) : files_(std::move(files)), base_(std::move(base)) {}
   void read(const TensorPart& part, void* to, Dtype dtype) const override {
     if (part.use == WeightUse::Tensor) return base_->read(part, to, dtype);
-    const std::string module = part.name.substr(0, part.name.rfind(".weight"));
-    read_elements(files_->get(lora_key(module, part.use == WeightUse::LowRankA), {part.rows, part.cols}), part.begin, part.end, to, dtype);
+    read_elements(files_->get(lora_key(part.name, part.use == WeightUse::LowRankA), {part.rows, part.cols}), part.begin, part.end, to, dtype);
   }
 
  private:

@@ -8,6 +8,7 @@
 #include "base/names.h"
 #include "models/framework.h"
 #include "planner/validation/point_plan.h"
+#include "planner/validation/point_method.h"
 
 namespace gpuplan {
 namespace {
@@ -21,15 +22,6 @@ const Row& row_of(const std::array<Row, N>& rows, const std::string& name, const
     refuse(name.empty() ? fmt::format("{} is not stated", what) : fmt::format("{} '{}'", what, name));
   return *row;
 }
-
-struct MethodRow {
-  std::string_view name;
-  Method method;
-  bool is_dora;
-};
-constexpr std::array kMethods{MethodRow{"full", Method::Full, false}, MethodRow{"pretrain", Method::Full, false},
-                              MethodRow{"lora", Method::Lora, false}, MethodRow{"qlora", Method::Qlora, false},
-                              MethodRow{"dora", Method::Lora, true},  MethodRow{"qdora", Method::Qlora, true}};
 
 struct PrecisionRow {
   std::string_view name;
@@ -115,7 +107,7 @@ bool is_known_framework(const std::string& name) {
 
 void set_method(Recipe& r, const Point& p, const ModelSpec& model, const FrameworkAlias& framework,
                 const AliasTable& aliases) {
-  const MethodRow& method = row_of(kMethods, p.method, "method");
+  const PointMethod& method = row_of(kPointMethods, p.method, "method");
   r.method = method.method;
   if (r.is_adapter()) r.lora = lora_of(p, model, aliases);
   r.lora.is_dora = method.is_dora;

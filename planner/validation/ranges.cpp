@@ -1,10 +1,10 @@
 #include "planner/validation/ranges.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
 
+#include "planner/validation/point_method.h"
 #include "planner/validation/speed_metrics.h"
 
 namespace gpuplan {
@@ -25,16 +25,8 @@ std::vector<Ratio> filter(const std::vector<Ratio>& ratios, Keep keep) {
 
 bool is_inside(double value, const AccuracyRange& range) { return value >= range.low && value <= range.high; }
 
-struct MethodName {
-  std::string_view name;
-  Method method;
-};
-constexpr std::array kMeasuredMethods{MethodName{"full", Method::Full},   MethodName{"pretrain", Method::Full},
-                              MethodName{"lora", Method::Lora},   MethodName{"dora", Method::Lora},
-                              MethodName{"qlora", Method::Qlora}, MethodName{"qdora", Method::Qlora}};
-
 Method method_of(const Point& point) {
-  for (const MethodName& row : kMeasuredMethods)
+  for (const PointMethod& row : kPointMethods)
     if (row.name == point.method) return row.method;
   return Method::Full;
 }

@@ -117,6 +117,10 @@ void write_adapter_config(const std::filesystem::path& folder, const AdapterConf
   write_file_atomically(folder / kConfigFile, json_text(object));
 }
 
-std::string lora_key(const std::string& module, bool is_a) { return fmt::format("{}{}.lora_{}.weight", kPeftPrefix, module, is_a ? 'A' : 'B'); }
+std::string module_of(const std::string& tensor) { return tensor.substr(0, tensor.rfind(".weight")); }
+
+std::string lora_key(const std::string& tensor, bool is_a) {
+  return fmt::format("{}{}.lora_{}.weight", kPeftPrefix, module_of(tensor), is_a ? 'A' : 'B');
+}
 
 }  // namespace gpuplan

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-
 namespace gpuplan {
 
 /// What of adapter_config.json training needs.
@@ -26,7 +25,9 @@ AdapterConfig read_adapter_config(const std::filesystem::path& folder);
 /// Requires: the folder. Throws EnvError.
 void write_adapter_config(const std::filesystem::path& folder, const AdapterConfig& config);
 
-/// "base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight" for module "model.layers.3.self_attn.q_proj".
-std::string lora_key(const std::string& module, bool is_a);
+/// "model.layers.3.self_attn.q_proj" of tensor "model.layers.3.self_attn.q_proj.weight".
+std::string module_of(const std::string& tensor);
+/// "base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight" for that tensor.
+std::string lora_key(const std::string& tensor, bool is_a);
 
 }  // namespace gpuplan

@@ -52,8 +52,8 @@ TEST_CASE("a written config has the keys and types of peft's own") {
 }
 
 TEST_CASE("adapter keys are the module's path behind base_model.model") {
-  CHECK(lora_key("model.layers.3.self_attn.q_proj", true) == "base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight");
-  CHECK(lora_key("model.layers.3.mlp.up_proj", false) == "base_model.model.model.layers.3.mlp.up_proj.lora_B.weight");
+  CHECK(lora_key("model.layers.3.self_attn.q_proj.weight", true) == "base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight");
+  CHECK(lora_key("model.layers.3.mlp.up_proj.weight", false) == "base_model.model.model.layers.3.mlp.up_proj.lora_B.weight");
 }
 
 TEST_CASE("what peft leaves out has peft's defaults") {
