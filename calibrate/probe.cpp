@@ -1,10 +1,13 @@
 #include "calibrate/probe.h"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "base/named_values.h"
+#include "calibrate/statistics.h"
 #include "device/nf4.h"
 
 namespace gpuplan {
@@ -92,6 +95,25 @@ GemmProblem Probe::product() const {
 AttentionProblem Probe::attention_problem() const {
   return {.heads = shape.batch, .kv_heads = shape.batch, .queries = shape.m, .keys = shape.m, .head_size = shape.k,
           .dtype = dtype, .kernel = attention};
+}
+
+Sample combined(const std::vector<Sample>& visits) {
+  GPUPLAN_CHECK(!visits.empty(), "a probe that was never measured");
+  const auto is_ok = [](const Sample& s) { return s.is_ok(); };
+  const auto first = std::find_if(visits.begin(), visits.end(), is_ok);
+  if (first == visits.end()) return visits.front();
+  Sample out = *first;
+  std::vector<double> medians{first->median};
+  for (auto other = std::find_if(first + 1, visits.end(), is_ok); other != visits.end(); other = std::find_if(other + 1, visits.end(), is_ok)) {
+    medians.push_back(other->median);
+    out.low = std::min(out.low, other->low);
+    out.high = std::max(out.high, other->high);
+    out.num_runs += other->num_runs;
+    out.num_outliers += other->num_outliers;
+    out.is_converged = out.is_converged && other->is_converged;
+  }
+  out.median = quantile(medians, 0.5);
+  return out;
 }
 
 std::string Probe::key() const { return fmt::format("{} {} ranks={}", to_string(family), condition(*this), num_ranks); }

@@ -40,11 +40,14 @@ bool has_time(const SamplingRule& rule, std::int64_t num_runs, Seconds spent) {
   return num_runs < SamplingRule::kLeastForInterval && spent < 3 * rule.most_time;
 }
 
-/// How many calls one timing takes. Found by timing more and more: a first call is slow, and a clock is coarse.
+/// How many calls one timing takes. Found by timing more and more: a first call is slow, and a clock is coarse. Nothing leads a
+/// single call in: between two of them threads fall asleep, and to wake them takes up to 0.5 ms on a virtual machine.
 std::int64_t calls_per_run(const SamplingRule& rule, const std::function<Seconds(std::int64_t)>& time_calls) {
   Seconds time;
   for (std::int64_t i = 0; i < std::max<std::int64_t>(rule.num_warmups, 1); ++i) time = time_calls(1);
-  std::int64_t num_calls = 1;
+  if (time >= rule.alone) return 1;
+  std::int64_t num_calls = 2;
+  time = time_calls(num_calls);
   constexpr double kMostGrowth = 64;
   while (time < rule.least_batch) {
     const double growth = time.value > 0 ? rule.least_batch / time : kMostGrowth;

@@ -112,16 +112,22 @@ class WorkerGroup {
   std::string unusable_, start_failure_;
 };
 
+/// One of the times that a probe is measured, counted from 1.
+struct Visit {
+  const Probe* probe;
+  std::size_t number;
+};
+
 /// Time left, from what probes of the same kind took in this session.
 class Forecast {
  public:
   void add(const Probe& probe, Seconds time) {
     for (Spent* spent : {&kinds_[kind(probe)], &all_}) spent->time += time, ++spent->num;
   }
-  Seconds left(const std::vector<const Probe*>& remaining) const {
+  Seconds left(const std::vector<Visit>& remaining) const {
     Seconds left;
-    for (const Probe* probe : remaining) {
-      const auto found = kinds_.find(kind(*probe));
+    for (const Visit& visit : remaining) {
+      const auto found = kinds_.find(kind(*visit.probe));
       left += (found == kinds_.end() ? all_ : found->second).mean();
     }
     return left;
@@ -142,26 +148,48 @@ class Session {
  public:
   Session(const std::vector<Probe>& probes, Journal& journal, const SessionOptions& options)
       : probes_(probes), journal_(journal), options_(options) {
-    for (const Sample& sample : journal.samples()) known_.insert_or_assign(sample.probe.key(), sample);
-    for (const Probe& probe : probes)
-      if (!known_.contains(probe.key())) remaining_.push_back(&probe);
+    for (const Sample& sample : journal.samples()) known_[sample.probe.key()].push_back(sample);
+    for (auto begin = probes.begin(); begin != probes.end();) {
+      const auto end = std::find_if(begin, probes.end(), [&](const Probe& probe) { return probe.num_ranks != begin->num_ranks; });
+      for (std::size_t visit = 1; visit <= (options.is_quick ? 1 : kVisits); ++visit)
+        for (auto probe = begin; probe != end; ++probe)
+          if (visit == 1 || is_one_of_many(probe->family)) add({&*probe, visit});
+      begin = end;
+    }
     std::reverse(remaining_.begin(), remaining_.end());  // the next one is at the back
+    num_all_ = remaining_.size() + num_done_;
   }
 
   std::vector<Sample> run() {
     const IgnoredBrokenPipes no_signal;
     report(nullptr);
     while (!remaining_.empty()) {
-      const Probe& probe = *remaining_.back();
+      const Visit next = remaining_.back();
       remaining_.pop_back();
-      report(&known_.insert_or_assign(probe.key(), measure(probe)).first->second);
+      if (next.number > 1 && !is_worth_more(*next.probe)) continue;
+      std::vector<Sample>& visits = known_[next.probe->key()];
+      visits.push_back(measure(*next.probe));
+      report(&visits.back());
     }
     std::vector<Sample> samples;
-    for (const Probe& probe : probes_) samples.push_back(known_.at(probe.key()));
+    for (const Probe& probe : probes_) samples.push_back(combined(known_.at(probe.key())));
     return samples;
   }
 
  private:
+  void add(const Visit& visit) {
+    const auto known = known_.find(visit.probe->key());
+    if (known != known_.end() && known->second.size() >= visit.number) ++num_done_;
+    else remaining_.push_back(visit);
+  }
+
+  /// Long ones are through many moments by themselves, and cost most of the time.
+  bool is_worth_more(const Probe& probe) const {
+    constexpr Seconds kShort{30e-3};
+    const Sample& first = known_.at(probe.key()).front();
+    return first.is_ok() && first.median * double(first.num_runs) < kShort.value;
+  }
+
   Sample measure(const Probe& probe) {
     if (!group_ || group_ranks_ != probe.num_ranks) {
       group_.reset();  // one group at a time: idle ranks would disturb the others
@@ -178,7 +206,7 @@ class Session {
   void report(const Sample* last) const {
     if (!options_.on_progress) return;
     const Seconds elapsed{std::chrono::duration<double>(Clock::now() - begin_).count()};
-    options_.on_progress({.num_done = probes_.size() - remaining_.size(), .num_all = probes_.size(), .elapsed = elapsed,
+    options_.on_progress({.num_done = num_all_ - remaining_.size(), .num_all = num_all_, .elapsed = elapsed,
                           .left = forecast_.left(remaining_), .last = last});
   }
 
@@ -186,8 +214,9 @@ class Session {
   Journal& journal_;
   const SessionOptions& options_;
   Clock::time_point begin_ = Clock::now();
-  std::map<std::string, Sample> known_;  // by key
-  std::vector<const Probe*> remaining_;
+  std::map<std::string, std::vector<Sample>> known_;  // by key, one per visit
+  std::vector<Visit> remaining_;
+  std::size_t num_done_{}, num_all_{};  // visits: before this session, and all
   std::optional<WorkerGroup> group_;
   std::int64_t group_ranks_{};
   Forecast forecast_;

@@ -145,6 +145,17 @@ TEST_CASE("a slow first call does not make batches small") {
   CHECK(batch >= 200);
 }
 
+TEST_CASE("a call that finds threads asleep whenever it is alone is not timed alone") {
+  const SampledTime time = sample_time({}, [](std::int64_t num_calls) { return Seconds{num_calls == 1 ? 520e-6 : 5e-6 * double(num_calls)}; });
+  CHECK(time.statistics.median == doctest::Approx(5e-6));
+  std::int64_t least = 100;
+  sample_time({}, [&](std::int64_t num_calls) {
+    least = num_calls;
+    return Seconds{25e-3 * double(num_calls)};
+  });
+  CHECK(least == 1);
+}
+
 TEST_CASE("a clock that stands still ends the measurement") {
   const SampledTime time = sample_time({}, [](std::int64_t) { return Seconds{}; });
   CHECK(time.statistics.median == 0);

@@ -81,6 +81,48 @@ TEST_CASE("samples come in the order of the probes, and progress after each") {
   CHECK(are_workers_gone(bench.log));
 }
 
+TEST_CASE("short products are measured three times, after all others of as many ranks, and give the median and the widest interval") {
+  const auto product = [](std::int64_t m, std::int64_t num_ranks) {
+    return Probe{.family = ProbeFamily::Gemm, .num_ranks = num_ranks, .shape = {m, 8, 8}};
+  };
+  const std::vector<Probe> probes{product(1, 1), probe(1, Good), product(2, 1), product(3, 1), product(4, 1), product(5, 1), product(6, 2)};
+  Bench bench;
+  const auto samples = bench.run(probes);
+  // the first four take 7 runs of 1 to 4 ms, the fifth of 5 ms: more than 30 ms in all
+  REQUIRE(samples.size() == 7);
+  CHECK(samples[0].median == doctest::Approx(6e-3));  // of 1, 6 and 10 ms
+  CHECK(samples[0].low == doctest::Approx(1e-3));
+  CHECK(samples[0].high == doctest::Approx(10e-3));
+  CHECK(samples[0].num_runs == 21);
+  CHECK(samples[5].median == doctest::Approx(5e-3));
+  CHECK(samples[5].num_runs == 7);
+  CHECK(samples[6].median == doctest::Approx(2e-3));  // another group of workers
+  CHECK(samples[1].num_runs == 7);
+  CHECK(bench.measured().size() == 3 * 4 + 1 + 3 + 1);
+  CHECK(bench.started == std::vector<std::int64_t>{1, 2});
+  CHECK(std::is_sorted(bench.progress.begin(), bench.progress.end()));
+  CHECK(bench.progress.back() == 3 * 6 + 1);
+
+  bench.run(probes);  // nothing is left to measure
+  CHECK(bench.measured().size() == 17);
+  SessionOptions quick = bench.options();
+  quick.is_quick = true;
+  Journal journal(bench.folder.path() / "another", "h");
+  for (const Sample& s : run_session(probes, journal, quick)) CHECK(s.num_runs == 7);
+}
+
+TEST_CASE("figures of several visits: failures count only where nothing else is") {
+  const Sample good{.median = 2, .low = 1, .high = 3, .num_runs = 6, .num_outliers = 1}, failed{.failure = "lost"};
+  CHECK(combined({failed, good, failed}).median == 2);
+  CHECK(combined({failed, failed}).failure == "lost");
+  const Sample two = combined({good, {.median = 4, .low = 3.5, .high = 5, .num_runs = 6, .is_converged = false}});
+  CHECK(two.median == 3);
+  CHECK(two.low == 1);
+  CHECK(two.high == 5);
+  CHECK_FALSE(two.is_converged);
+  CHECK(two.num_outliers == 1);
+}
+
 TEST_CASE("a crash costs one probe: its failure says how and quotes the worker's last words") {
   Bench bench;
   const auto samples = bench.run({probe(1, Good), probe(2, Crash), probe(3, Good), probe(4, Exit), probe(5, Good)});
