@@ -11,7 +11,7 @@
 namespace gpuplan::testing {
 
 /// Statistics need many seeds; what sanitizers look for shows with a few.
-inline constexpr int kSeeds = test::kIsSanitized ? 4 : 20;
+inline constexpr int kSeeds = test::kIsSanitized ? 2 : 20;
 
 /// How measurements stray from the truth. Numbers come from the engine alone, so that every standard library gives the same.
 struct Noise {
