@@ -1,9 +1,17 @@
 # In batches, a header is read and its templates are compiled once for several files: half the time under sanitizers. Names in unnamed
-# namespaces must then differ within a batch, so files that repeat one on purpose (a family's read(), a command's run()) stay alone.
+# namespaces must then differ within a folder, but for files that repeat one on purpose (a family's read(), a command's run()): these
+# stay alone.
 option(GPUPLAN_UNITY "compile the libraries in batches of files" OFF)
 
 function(gpuplan_batches folder)
-  file(GLOB alone CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/models/families/*.cpp ${CMAKE_SOURCE_DIR}/cli/*.cpp)
+  file(GLOB alone CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/models/families/*.cpp)
+  file(GLOB commands CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cli/*.cpp)
+  foreach(source ${commands})
+    file(STRINGS ${source} is_command REGEX "^const Command k" LIMIT_COUNT 1)
+    if(is_command)
+      list(APPEND alone ${source})
+    endif()
+  endforeach()
   set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   set_target_properties(gpuplan_${folder} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
 endfunction()
