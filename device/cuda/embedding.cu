@@ -24,7 +24,8 @@ __global__ void __launch_bounds__(kRowThreads) embed_kernel(Y* y, const T* table
 // Rows of dy that one launch takes. Each block looks for its row's id in all of them, which is little beside moving the row; the next
 // launch goes on, so that the work grows with the number of rows and not with its square.
 
-constexpr int kRowsAtOnce = 2048, kColumnsPerBlock = kRowThreads * kEight;
+constexpr int kIdsPerThread = 8, kRowsAtOnce = kRowThreads * kIdsPerThread, kColumnsPerBlock = kRowThreads * kEight;
+static_assert(kRowsAtOnce == 2048, "what training_launch.h says");
 
 /// Which of a launch's rows have the block's id: bit r is row r.
 struct SameId {
@@ -43,14 +44,22 @@ struct SameId {
   }
 };
 
-/// By all threads of the block; it waits for itself.
-__device__ void find_same(SameId& same, const std::int32_t* ids, int rows, std::int32_t id) {
+/// By all threads of the block; it waits for itself. Each thread has the bits of one byte.
+__device__ void find_same(SameId& same, const std::int32_t* ids, int rows, bool is_aligned, std::int32_t id) {
+  const int first = int(threadIdx.x) * kIdsPerThread;
+  std::int32_t some[kIdsPerThread];
+  unsigned bits = 0;
+  if (is_aligned && first + kIdsPerThread <= rows) {
+    const int4 low = reinterpret_cast<const int4*>(ids + first)[0], high = reinterpret_cast<const int4*>(ids + first)[1];
+    memcpy(some, &low, sizeof low);
+    memcpy(some + 4, &high, sizeof high);
+  } else {
 #pragma unroll
-  for (int word = int(threadIdx.x) / kWarp; word < kRowsAtOnce / 32; word += kNumWarps) {
-    const int row = word * 32 + int(threadIdx.x) % kWarp;
-    const std::uint32_t found = __ballot_sync(kAll, row < rows && ids[row] == id);
-    if (threadIdx.x % kWarp == 0) same.words[word] = found;
+    for (int i = 0; i < kIdsPerThread; ++i) some[i] = first + i < rows ? ids[first + i] : ~id;
   }
+#pragma unroll
+  for (int i = 0; i < kIdsPerThread; ++i) bits |= some[i] == id ? 1U << i : 0U;
+  reinterpret_cast<std::uint8_t*>(same.words)[threadIdx.x] = std::uint8_t(bits);
   __syncthreads();
 }
 
@@ -58,12 +67,13 @@ __device__ void find_same(SameId& same, const std::int32_t* ids, int rows, std::
 /// of the others have nothing to do.
 template <class G, class T>
 __global__ void __launch_bounds__(kRowThreads)
-    embed_backward_kernel(G* gradient, const T* dy, const std::int32_t* ids, int rows, std::int64_t hidden, int pieces, bool is_aligned) {
+    embed_backward_kernel(G* gradient, const T* dy, const std::int32_t* ids, int rows, std::int64_t hidden, int pieces, bool is_aligned,
+                          bool are_ids_aligned) {
   constexpr int kInFlight = 4;  // rows whose elements are on their way at once
   __shared__ SameId same;
   const int own_row = int(blockIdx.x) / pieces;
   const std::int32_t id = ids[own_row];
-  find_same(same, ids, rows, id);
+  find_same(same, ids, rows, are_ids_aligned, id);
   if (same.from(0) != own_row) return;
   const std::int64_t at = std::int64_t(int(blockIdx.x) % pieces) * kColumnsPerBlock + threadIdx.x * kEight;
   if (at >= hidden) return;
@@ -104,11 +114,13 @@ cudaError_t launch_embed_backward(Numbers gradient, ConstNumbers dy, const std::
   if (rows == 0 || hidden == 0) return cudaSuccess;
   return typed([=](auto* to, auto* from) {
     const bool is_aligned = are_aligned(to, from) && hidden % kEight == 0;
+    const bool are_ids_aligned = are_aligned(ids);
     const int pieces = int((hidden + kColumnsPerBlock - 1) / kColumnsPerBlock);
     for (std::int64_t begin = 0; begin < rows; begin += kRowsAtOnce) {
       const int some = rows - begin < kRowsAtOnce ? int(rows - begin) : kRowsAtOnce;
       const auto* const first = from + begin * hidden;
-      embed_backward_kernel<<<unsigned(some * pieces), kRowThreads, 0, stream>>>(to, first, ids + begin, some, hidden, pieces, is_aligned);
+      embed_backward_kernel<<<unsigned(some * pieces), kRowThreads, 0, stream>>>(to, first, ids + begin, some, hidden, pieces, is_aligned,
+                                                                                 are_ids_aligned);
       if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) return status;
     }
     return cudaSuccess;

@@ -54,15 +54,6 @@ inline float __shfl_xor_sync(unsigned, float x, int mask) {
   return other;
 }
 
-inline unsigned __ballot_sync(unsigned, bool is_voting) {
-  float* const votes = gpuplan::emulation::warp_exchange();
-  votes[threadIdx.x % 32] = is_voting ? 1.0F : 0.0F;
-  __syncwarp();
-  unsigned ballot = 0;
-  for (unsigned lane = 0; lane < 32; ++lane) ballot |= votes[lane] != 0 ? 1U << lane : 0U;
-  __syncwarp();
-  return ballot;
-}
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
 
 /// What kernel<<<grid, block, 0, stream>>> becomes.
