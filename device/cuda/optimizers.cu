@@ -72,23 +72,38 @@ __device__ void store_codes(std::uint8_t* to, const Codes& codes, int size, bool
     if (i < size) to[i] = codes[i];
 }
 
-/// A code next to x in [-1, 1], or its own: its decade, and its part of it (device/dynamic_map.h). `zero` is the code of 0, and the
-/// lowest decade has `first_parts` parts.
-__device__ int code_near(float x, int zero, int first_parts) {
-  constexpr int kDecades = 7;
-  const float magnitude = fabsf(x);
-  float begin = 1e-7F, parts_per_x = float(first_parts) / 9e-7F;  // of the decade, which ends at 10 x begin
-  int parts = first_parts;
-#pragma unroll
-  for (int d = 1; d < kDecades; ++d) {
-    const bool is_above = magnitude >= 10.0F * begin;
-    begin = is_above ? 10.0F * begin : begin;
-    parts_per_x = is_above ? 0.2F * parts_per_x : parts_per_x;
-    parts = is_above ? 2 * parts : parts;
+/// The levels of a decade lie on a line: magnitude x from begins[d] on has about the code of 0 plus slope[d] x + offset[d], whose whole
+/// part steps where a part of the decade begins (device/dynamic_map.h). Decade d, of [10^(d - 7), 10^(d - 6)), has first_parts 2^d parts.
+struct CodeLines {
+  static constexpr int kDecades = 7;
+  float begins[kDecades], slope[kDecades], offset[kDecades];
+};
+constexpr CodeLines code_lines(int first_parts) {
+  CodeLines lines{};
+  double begin = 1e-7;
+  for (int d = 0, parts = first_parts; d < CodeLines::kDecades; ++d, parts *= 2, begin *= 10) {
+    const double slope = parts / (9 * begin);
+    lines.begins[d] = float(begin);
+    lines.slope[d] = float(slope);
+    lines.offset[d] = float(1 + parts - first_parts - slope * begin);
   }
-  const float part = fminf(fmaxf((magnitude - begin) * parts_per_x, 0.0F), float(parts - 1));
-  const int code = 1 + parts - first_parts + int(part);
-  return x < 0 ? zero - code : zero + code;
+  return lines;
+}
+
+/// The code of x in [-1, 1] or the one next to it. `zero` is that of 0. A NaN is as 1.
+template <int zero, int first_parts>
+__device__ int code_near(float x) {
+  constexpr CodeLines kLines = code_lines(first_parts);
+  const float magnitude = fminf(fabsf(x), 0.9999999F);  // 1 would be behind the last part
+  float slope = kLines.slope[0], offset = kLines.offset[0];
+#pragma unroll
+  for (int d = 1; d < CodeLines::kDecades; ++d) {
+    const bool is_above = magnitude >= kLines.begins[d];
+    slope = is_above ? kLines.slope[d] : slope;
+    offset = is_above ? kLines.offset[d] : offset;
+  }
+  const int steps = int(slope * magnitude + offset);
+  return zero > 0 && x < 0 ? zero - steps : zero + steps;  // an unsigned map has no other side
 }
 
 /// The largest magnitude of the warp's numbers; a NaN is larger than all. Magnitudes are ordered as their bits are.
@@ -105,11 +120,11 @@ __device__ float warp_absmax(const float (&x)[kEight]) {
 }
 
 /// One state of a block: `map` is in shared memory.
+template <int zero, int first_parts>
 struct Quantised {
   std::uint8_t* codes;
   float* absmax;
   const DynamicMap* map;
-  int zero, first_parts;
 
   __device__ void load(float (&x)[kEight], const Mine& mine) const {
     Codes some = {};
@@ -124,8 +139,10 @@ struct Quantised {
     const float largest = warp_absmax(x), factor = largest > 0 ? 1.0F / largest : 0.0F;
     Codes some;
 #pragma unroll
-    for (int i = 0; i < kEight; ++i)
-      some[i] = std::uint8_t(nearest_code(map->middles, code_near(x[i] * factor, zero, first_parts), x[i] * factor));
+    for (int i = 0; i < kEight; ++i) {
+      const float scaled = x[i] * factor;
+      some[i] = std::uint8_t(nearest_code(map->middles, code_near<zero, first_parts>(scaled), scaled));
+    }
     store_codes(codes + mine.at, some, mine.size, mine.is_whole);
     __syncwarp();  // the old absmax has been read by all lanes
     if (threadIdx.x % kWarp == 0) absmax[mine.at / kDynamicBlock] = largest;
@@ -143,7 +160,8 @@ __global__ void adamw8_kernel(W* weight, const G* gradient, std::uint8_t* m, std
   __syncthreads();
   const Mine mine = my_elements(count, is_aligned);
   if (mine.at / kDynamicBlock * kDynamicBlock >= count) return;  // the whole warp
-  const Quantised first_state{m, m_absmax, &signed_map, 127, 1}, second_state{v, v_absmax, &unsigned_map, 0, 2};
+  const Quantised<127, 1> first_state{m, m_absmax, &signed_map};
+  const Quantised<0, 2> second_state{v, v_absmax, &unsigned_map};
   float w[kEight] = {}, g[kEight] = {}, first[kEight], second[kEight];
   load(w, weight + mine.at, mine.size, mine.is_whole);
   load(g, gradient + mine.at, mine.size, mine.is_whole);
