@@ -94,7 +94,7 @@ constexpr CodeLines code_lines(int first_parts) {
 template <int zero, int first_parts>
 __device__ int code_near(float x) {
   constexpr CodeLines kLines = code_lines(first_parts);
-  const float magnitude = fminf(fabsf(x), 0.9999999F);  // 1 would be behind the last part
+  const float magnitude = fminf(fabsf(x), 0.999F);  // inside the last part of 128 at most, where 1 would be behind it
   float slope = kLines.slope[0], offset = kLines.offset[0];
 #pragma unroll
   for (int d = 1; d < CodeLines::kDecades; ++d) {
