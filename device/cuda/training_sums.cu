@@ -105,10 +105,10 @@ __device__ double block_total(double x) {
   sums[threadIdx.x] = x;
   __syncthreads();
   double total = 0;
-  if (threadIdx.x < kWarp)
+  if (threadIdx.x < kWarp) {
     for (int i = int(threadIdx.x); i < kThreads; i += kWarp) total += sums[i];
-  __syncthreads();
-  if (threadIdx.x < kWarp) sums[threadIdx.x] = total;
+    sums[threadIdx.x] = total;
+  }
   __syncthreads();
   total = 0;
   if (threadIdx.x == 0)
