@@ -1,5 +1,3 @@
-#include <set>
-
 #include "cuda_device/kernels/training_bench.h"
 
 namespace gpuplan::test {
@@ -29,7 +27,9 @@ Gradients naive_norm_gradients(const Numbers& dy, const Numbers& x, const Number
   const std::size_t hidden = weight.size();
   Gradients gradients{.x = {}, .weight = Numbers(hidden)};
   for (std::size_t begin = 0; begin < x.size(); begin += hidden) {
-    const auto row_of = [&](const Numbers& all) { return Numbers(all.begin() + std::ptrdiff_t(begin), all.begin() + std::ptrdiff_t(begin + hidden)); };
+    const auto row_of = [&](const Numbers& all) {
+      return Numbers(all.begin() + std::ptrdiff_t(begin), all.begin() + std::ptrdiff_t(begin + hidden));
+    };
     const Numbers down = row_of(dy), plain = naive_norm(row_of(x), Numbers(hidden, 1.0));
     Numbers row = row_of(x);
     for (std::size_t i = 0; i < hidden; ++i) {
@@ -97,7 +97,8 @@ TEST_CASE("training: RMS norm with a weight of either dtype is its definition") 
     for (const Dtype other : kTrained)
       for (const std::int64_t hidden : {1, 7, 256, 4104}) {
         CAPTURE(to_string(dtype)); CAPTURE(to_string(other)); CAPTURE(hidden);
-        const Tensor x = bench.random(kRows * hidden, dtype, -2, 2, 1), weight = bench.random(hidden, other, -1, 1, 2), y = bench.empty(kRows * hidden, dtype);
+        const Tensor x = bench.random(kRows * hidden, dtype, -2, 2, 1), weight = bench.random(hidden, other, -1, 1, 2);
+        const Tensor y = bench.empty(kRows * hidden, dtype);
         bench.kernels.rms_norm_forward(all_of(y), all_of(x), all_of(weight), kRows, hidden, 1e-5F, *bench.stream);
         const Numbers from = bench.download(x), w = bench.download(weight);
         Numbers expected;
@@ -116,9 +117,10 @@ TEST_CASE("training: gradients of RMS norm are those of its definition; a residu
           if (hidden > 2000 && (other == dtype || third == dtype)) continue;  // the naive way takes its square
           CAPTURE(to_string(dtype)); CAPTURE(to_string(other)); CAPTURE(to_string(third)); CAPTURE(hidden);
           const std::int64_t count = rows * hidden;
-          const Tensor x = bench.random(count, dtype, -1, 1, 1), weight = bench.random(hidden, other, -1, 1, 2), dy = bench.random(count, dtype, -1, 1, 3),
-                       residual = bench.random(count, dtype, -1, 1, 4), gradient = bench.random(hidden, third, -1, 1, 5),
-                       alone = bench.empty(count, dtype), with = bench.empty(count, dtype), in_place = bench.copy_of(residual);
+          const Tensor x = bench.random(count, dtype, -1, 1, 1), weight = bench.random(hidden, other, -1, 1, 2),
+                       dy = bench.random(count, dtype, -1, 1, 3), residual = bench.random(count, dtype, -1, 1, 4),
+                       gradient = bench.random(hidden, third, -1, 1, 5), alone = bench.empty(count, dtype), with = bench.empty(count, dtype),
+                       in_place = bench.copy_of(residual);
           const Gradients expected = naive_norm_gradients(bench.download(dy), bench.download(x), bench.download(weight));
           const Numbers sums = sum_of(bench.download(gradient), expected.weight), passed = sum_of(expected.x, bench.download(residual));
           const auto run = [&](const Tensor& dx, const void* from, gpuplan::Numbers to) {

@@ -35,8 +35,8 @@ TEST_CASE("training: sums have the same bits each time") {
   constexpr std::int64_t kRows = 150, kHidden = 72, kVocab = 7;
   std::vector<std::int32_t> ids;
   for (std::int32_t r = 0; r < kRows; ++r) ids.push_back(r % kVocab);
-  const Tensor id = bench.upload_ids(ids), x = bench.random(kRows * kHidden, Dtype::F32, -1, 1, 1), dy = bench.random(kRows * kHidden, Dtype::F32, -1, 1, 2),
-               weight = bench.random(kHidden, Dtype::F32, -1, 1, 3);
+  const Tensor id = bench.upload_ids(ids), x = bench.random(kRows * kHidden, Dtype::F32, -1, 1, 1),
+               dy = bench.random(kRows * kHidden, Dtype::F32, -1, 1, 2), weight = bench.random(kHidden, Dtype::F32, -1, 1, 3);
   const auto run = [&] {
     const Tensor table = bench.random(kVocab * kHidden, Dtype::F32, -1, 1, 4), bias = bench.random(kHidden, Dtype::F32, -1, 1, 5),
                  norm = bench.random(kHidden, Dtype::F32, -1, 1, 6), dx = bench.empty(kRows * kHidden, Dtype::F32), squares = bench.upload_double(0);
