@@ -44,7 +44,7 @@ class CudaStream final : public NativeStream {
   void watch(const std::shared_ptr<StreamWatch>& watch) override { state_->watch(watch); }
 
   const std::shared_ptr<StreamState>& state() const { return state_; }
-  /// Scratch memory for products: work of a stream never overlaps, so one is enough for it. Allocated at first use.
+  /// Scratch memory for products and sums: work of a stream never overlaps, so one is enough for it. Allocated at first use.
   void* workspace(Bytes size);
 
  private:

@@ -8,8 +8,16 @@
 
 gpuplan::emulation::Index threadIdx, blockIdx, blockDim;
 
-/// A launch on the CPU cannot fail.
-extern "C" cudaError_t cudaGetLastError() { return cudaSuccess; }
+/// A launch on the CPU cannot fail; launchers themselves may refuse.
+extern "C" {
+cudaError_t cudaGetLastError() { return cudaSuccess; }
+const char* cudaGetErrorName(cudaError_t error) { return error == cudaErrorInvalidValue ? "cudaErrorInvalidValue" : "another error"; }
+const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
+cudaError_t cudaMemsetAsync(void* data, int value, std::size_t size, cudaStream_t) {
+  std::memset(data, value, size);
+  return cudaSuccess;
+}
+}
 
 namespace gpuplan::emulation {
 namespace {

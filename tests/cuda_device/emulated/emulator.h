@@ -54,11 +54,15 @@ inline float __shfl_xor_sync(unsigned, float x, int mask) {
   return other;
 }
 
-/// What kernel<<<grid, block, 0, stream>>> becomes.
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
+
+/// What kernel<<<grid, block, 0, stream>>> becomes. The last block goes first: what relies on the usual order of blocks fails.
 template <class Kernel>
 auto emulate(unsigned grid, unsigned block, Kernel kernel) {
   return [=](auto... arguments) {
-    for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x)
+    for (unsigned left = grid; left > 0; --left) {
+      blockIdx.x = left - 1;
       gpuplan::emulation::run_block(block, [&] { kernel(arguments...); });
+    }
   };
 }
