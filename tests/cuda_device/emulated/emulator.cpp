@@ -8,9 +8,6 @@
 
 gpuplan::emulation::Index threadIdx, blockIdx, blockDim;
 
-/// A launch on the CPU cannot fail.
-extern "C" cudaError_t cudaGetLastError() { return cudaSuccess; }
-
 namespace gpuplan::emulation {
 namespace {
 

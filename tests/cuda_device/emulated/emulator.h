@@ -12,6 +12,8 @@
 #include <cuda_fp8.h>
 #include <cuda_runtime_api.h>
 
+#include "cuda_device/emulated/launch.h"
+
 #undef __global__
 #undef __device__
 #undef __shared__
@@ -56,9 +58,11 @@ inline float __shfl_xor_sync(unsigned, float x, int mask) {
 
 /// What kernel<<<grid, block, 0, stream>>> becomes.
 template <class Kernel>
-auto emulate(unsigned grid, unsigned block, Kernel kernel) {
+auto emulate(unsigned grid, unsigned block, cudaStream_t stream, Kernel kernel) {
   return [=](auto... arguments) {
-    for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x)
-      gpuplan::emulation::run_block(block, [&] { kernel(arguments...); });
+    gpuplan::emulation::enqueue({grid, block, stream}, [=] {
+      for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x)
+        gpuplan::emulation::run_block(block, [&] { kernel(arguments...); });
+    });
   };
 }
