@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <thread>
 #include <utility>
 
 namespace gpuplan::cuda {
@@ -63,7 +64,8 @@ void StreamState::wait(const std::function<cudaError_t()>& status) {
   constexpr std::chrono::milliseconds kBetweenChecks{1};
   auto next_check = Clock::now() + kBetweenChecks;
   cudaError_t now = cudaErrorNotReady;
-  while ((now = status()) == cudaErrorNotReady) {
+  while (is_under_way(now = status())) {
+    std::this_thread::yield();
     if (Clock::now() < next_check) continue;
     check_watches();
     next_check = Clock::now() + kBetweenChecks;

@@ -94,7 +94,7 @@ void* NcclCommunicator::scratch(std::size_t size) {
 void NcclCommunicator::finish(std::string_view doing) {
   const auto give_up = std::chrono::steady_clock::now() + kPatience;
   cudaError_t status = cudaErrorNotReady;
-  while ((status = cudaStreamQuery(control_->native())) == cudaErrorNotReady) {
+  while (cuda::is_under_way(status = cudaStreamQuery(control_->native()))) {
     comm_->check();
     if (std::chrono::steady_clock::now() > give_up) {
       comm_->abort();
