@@ -1,8 +1,18 @@
 #include "device/nccl/watched_comm.h"
 
+#include <exception>
 #include <utility>
 
 namespace gpuplan::nccl {
+
+WatchedComm::~WatchedComm() {
+  ncclResult_t state = ncclSuccess;
+  if (!comm_) return;
+  if (std::uncaught_exceptions() > 0 || ncclCommGetAsyncError(comm_, &state) != ncclSuccess || state != ncclSuccess)
+    abort();
+  else
+    ncclCommDestroy(comm_);
+}
 
 ncclComm_t WatchedComm::get() const {
   if (!comm_) throw EnvError("the NCCL communicator was aborted after a failure");

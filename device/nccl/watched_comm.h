@@ -11,9 +11,8 @@ namespace gpuplan::nccl {
 class WatchedComm final : public StreamWatch {
  public:
   explicit WatchedComm(ncclComm_t comm) : comm_(comm) {}
-  ~WatchedComm() override {
-    if (comm_) ncclCommDestroy(comm_);
-  }
+  /// Where a failure ends it, it is aborted: to finish in order would be to wait for ranks that may never come.
+  ~WatchedComm() override;
   WatchedComm(const WatchedComm&) = delete;
   WatchedComm& operator=(const WatchedComm&) = delete;
 
