@@ -40,7 +40,7 @@ class NcclCommunicator final : public Communicator {
  private:
   /// The stream as CUDA knows it, of this thread's GPU, watched from now on.
   cudaStream_t on(Stream& stream);
-  void check(ncclResult_t result, std::string_view doing) const { nccl_check(result, doing, comm_->get()); }
+  void check(ncclResult_t result, std::string_view doing) const { comm_->check_call(result, doing); }
   /// Device memory of at least `size`, for what goes between hosts.
   void* scratch(std::size_t size);
   /// Until the control stream is empty; gives up after a while, since a rank that died quietly is noticed by nobody.

@@ -29,6 +29,15 @@ void WatchedComm::check() {
   throw EnvError("NCCL " + version_text() + ": a collective failed: " + failure);
 }
 
+void WatchedComm::check_call(ncclResult_t result, std::string_view doing) {
+  try {
+    nccl_check(result, doing, comm_);
+  } catch (const EnvError&) {
+    if (result != ncclInvalidArgument && result != ncclInvalidUsage) abort();
+    throw;
+  }
+}
+
 void WatchedComm::abort() {
   if (ncclComm_t comm = std::exchange(comm_, nullptr)) static_cast<void>(ncclCommAbort(comm));
 }

@@ -20,6 +20,9 @@ class WatchedComm final : public StreamWatch {
   ncclComm_t get() const;
   /// Aborts and throws EnvError when NCCL knows of a failure.
   void check() override;
+  /// What a call of NCCL said. Throws EnvError, and aborts first unless the call was merely wrong: what is under way may wait for a
+  /// rank that is gone, and freeing memory would then never end.
+  void check_call(ncclResult_t result, std::string_view doing);
   /// Ends what is under way, here; peers find out by themselves.
   void abort();
 

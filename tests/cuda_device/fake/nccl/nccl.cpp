@@ -53,11 +53,22 @@ ncclResult_t check_places(const std::vector<std::string>& places) {
   return ncclSuccess;
 }
 
+/// Whether all have come or not, nobody is to come any more: the name goes.
+std::vector<std::string> meet(Comm& ranks, const std::string& own_place) {
+  try {
+    const auto places = ranks.exchange_on_host(own_place);
+    if (ranks.rank() == 0) ranks.segment().unlink();
+    return places;
+  } catch (const std::exception&) {
+    ranks.segment().unlink();
+    throw;
+  }
+}
+
 ncclResult_t join(ncclComm_t* out, const std::string& name, int size, int rank, int device) {
   try {
     auto ranks = std::make_shared<Comm>(name, size, rank, device);
-    const auto places = ranks->exchange_on_host(place_of(device));
-    if (rank == 0) ranks->segment().unlink();
+    const auto places = meet(*ranks, place_of(device));
     if (const auto result = check_places(places); result != ncclSuccess) {
       ranks->segment().leave();
       return result;

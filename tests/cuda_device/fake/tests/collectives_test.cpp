@@ -128,7 +128,7 @@ TEST_CASE("rank of its own: every collective" * doctest::skip()) { as_own_rank(c
 
 TEST_CASE("every collective is right among two and four ranks in processes") {
   for (const int num_ranks : {2, 4})
-    for (const Ended& rank : in_processes(num_ranks, "rank of its own: every collective")) {
+    for (const Ended& rank : in_processes(num_ranks, num_ranks, "rank of its own: every collective")) {
       INFO(rank.output);
       CHECK(rank.exit_code == 0);
     }

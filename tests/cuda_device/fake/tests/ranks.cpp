@@ -77,9 +77,9 @@ std::vector<std::string> in_threads(const std::vector<int>& gpus, const RankWork
   return errors;
 }
 
-std::vector<Ended> in_processes(int num_ranks, const std::string& test_case) {
+std::vector<Ended> in_processes(int num_ranks, int num_gpus, const std::string& test_case) {
   const Setting id("GPUPLAN_TEST_ID", collective_backend(DeviceKind::Cuda).make_id());
-  const Setting size("GPUPLAN_TEST_SIZE", std::to_string(num_ranks)), gpus("GPUPLAN_FAKE_GPUS", std::to_string(num_ranks));
+  const Setting size("GPUPLAN_TEST_SIZE", std::to_string(num_ranks)), gpus("GPUPLAN_FAKE_GPUS", std::to_string(num_gpus));
   std::vector<Started> started;
   for (int rank = 0; rank < num_ranks; ++rank) {
     const Setting own("GPUPLAN_TEST_RANK", std::to_string(rank));
@@ -92,7 +92,8 @@ std::vector<Ended> in_processes(int num_ranks, const std::string& test_case) {
 
 void as_own_rank(const RankWork& work) {
   const int rank = std::atoi(std::getenv("GPUPLAN_TEST_RANK")), size = std::atoi(std::getenv("GPUPLAN_TEST_SIZE"));
-  join_and_work(rank, {.rank = rank, .size = size, .id = std::getenv("GPUPLAN_TEST_ID")}, work);
+  const int gpu = rank % device_backend(DeviceKind::Cuda).num_devices();
+  join_and_work(gpu, {.rank = rank, .size = size, .id = std::getenv("GPUPLAN_TEST_ID")}, work);
 }
 
 }  // namespace gpuplan::test

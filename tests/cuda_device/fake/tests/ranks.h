@@ -35,7 +35,8 @@ class Setting {
   const char* name_;
 };
 
-/// `work` as every rank at once, rank r on GPU gpus[r]. What each threw, "" when nothing.
+/// `work` as every rank at once, rank r on GPU gpus[r]. What each threw, "" when nothing. Ranks that compute do not share a GPU here:
+/// freeing memory waits for all that a process does on it, and so for a collective that waits for the rank that frees.
 std::vector<std::string> in_threads(const std::vector<int>& gpus, const RankWork& work);
 std::vector<int> one_gpu_each(int num_ranks);
 
@@ -44,9 +45,9 @@ struct Ended {
   int exit_code = -1;  // -1: by a signal
   std::string output;
 };
-/// The test case of this name, which is skipped otherwise, in a process for each rank of a machine with as many GPUs.
-std::vector<Ended> in_processes(int num_ranks, const std::string& test_case);
-/// `work` as the rank that this process is.
+/// The test case of this name, which is skipped otherwise, in a process for each rank.
+std::vector<Ended> in_processes(int num_ranks, int num_gpus, const std::string& test_case);
+/// `work` as the rank that this process is; ranks take the GPUs in turn.
 void as_own_rank(const RankWork& work);
 
 }  // namespace gpuplan::test
