@@ -1,6 +1,9 @@
+#undef _FORTIFY_SOURCE  // its longjmp takes one from stack to stack for an attack
 #include "cuda_device/emulated/emulator.h"
 
 #include <algorithm>
+#include <csetjmp>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -15,36 +18,56 @@ enum class Waits { No, ForWarp, ForBlock, Done };
 constexpr std::size_t kStack = 128 * 1024;
 constexpr unsigned kWarp = 32;
 
+/// Made once, for one thread of every block that comes. After its first turn it is entered and left by jumps, which need no system call.
 struct Fiber {
   ucontext_t context{};
   std::unique_ptr<char[]> stack;
+  jmp_buf where;
+  bool has_begun = false;
   Waits waits = Waits::No;
 };
 
 struct Block {
-  std::vector<Fiber> fibers;
+  std::deque<Fiber> fibers;  // those of the largest block so far; the first num_threads are this one's
+  unsigned num_threads = 0;
   std::vector<float> exchange;
-  ucontext_t scheduler{};
+  jmp_buf scheduler;
   const std::function<void()>* body = nullptr;
 };
 Block g_block;
 
 Fiber& current() { return g_block.fibers[threadIdx.x]; }
 
-void run_fiber() {
-  (*g_block.body)();
-  current().waits = Waits::Done;
-}
-
 void wait(Waits what) {
   Fiber& fiber = current();
   fiber.waits = what;
-  swapcontext(&fiber.context, &g_block.scheduler);
+  if (_setjmp(fiber.where) == 0) _longjmp(g_block.scheduler, 1);
+}
+
+void run_fiber() {
+  while (true) {
+    (*g_block.body)();
+    wait(Waits::Done);
+  }
+}
+
+void begin(Fiber& fiber) {
+  fiber.has_begun = true;
+  fiber.stack.reset(new char[kStack]);
+  getcontext(&fiber.context);
+  fiber.context.uc_stack = {.ss_sp = fiber.stack.get(), .ss_flags = 0, .ss_size = kStack};
+  makecontext(&fiber.context, &run_fiber, 0);
+  setcontext(&fiber.context);
 }
 
 void resume(unsigned thread) {
   threadIdx.x = thread;
-  swapcontext(&g_block.scheduler, &g_block.fibers[thread].context);
+  Fiber& fiber = g_block.fibers[thread];
+  if (_setjmp(g_block.scheduler) != 0) return;
+  if (fiber.has_begun)
+    _longjmp(fiber.where, 1);
+  else
+    begin(fiber);
 }
 
 /// Lets fibers [begin, end) go on when all of them wait for `what`, or are done.
@@ -72,8 +95,8 @@ void run_warp(unsigned begin, unsigned end) {
 }
 
 bool are_all_done() {
-  for (const Fiber& fiber : g_block.fibers)
-    if (fiber.waits != Waits::Done) return false;
+  for (unsigned thread = 0; thread < g_block.num_threads; ++thread)
+    if (g_block.fibers[thread].waits != Waits::Done) return false;
   return true;
 }
 
@@ -87,15 +110,9 @@ void run_block(unsigned num_threads, const std::function<void()>& body) {
   blockDim.x = num_threads;
   g_block.body = &body;
   g_block.exchange.assign((num_threads + kWarp - 1) / kWarp * kWarp * kExchange, 0);
-  g_block.fibers.resize(num_threads);
-  for (Fiber& fiber : g_block.fibers) {
-    if (!fiber.stack) fiber.stack.reset(new char[kStack]);
-    fiber.waits = Waits::No;
-    getcontext(&fiber.context);
-    fiber.context.uc_stack = {.ss_sp = fiber.stack.get(), .ss_flags = 0, .ss_size = kStack};
-    fiber.context.uc_link = &g_block.scheduler;
-    makecontext(&fiber.context, &run_fiber, 0);
-  }
+  g_block.num_threads = num_threads;
+  while (g_block.fibers.size() < num_threads) g_block.fibers.emplace_back();
+  for (unsigned thread = 0; thread < num_threads; ++thread) g_block.fibers[thread].waits = Waits::No;
   const unsigned num_warps = (num_threads + kWarp - 1) / kWarp;
   for (bool is_forward = true; !are_all_done(); is_forward = !is_forward) {
     for (unsigned i = 0; i < num_warps; ++i) {
