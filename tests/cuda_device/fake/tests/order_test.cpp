@@ -111,6 +111,28 @@ TEST_CASE("work on a stream of another GPU is refused") {
   CHECK_NOTHROW(first->empty_kernel(*stream));
 }
 
+TEST_CASE("one thread drives two GPUs in turn, call by call") {
+  const Played machine(2);
+  std::vector<std::unique_ptr<Device>> devices;
+  for (const int gpu : {0, 1}) devices.push_back(device_backend(DeviceKind::Cuda).open({.index = gpu}));
+  std::vector<Bench> benches;
+  for (const auto& device : devices) benches.push_back({.device = *device, .stream = device->create_stream()});
+  std::vector<Tensor> data;
+  for (Bench& bench : benches) data.push_back(bench.random(3 * 256, Dtype::F32, 1, 1, 0));
+  for (int i = 0; i < 2; ++i)
+    for (std::size_t gpu : {0, 1}) {
+      Device& device = *devices[gpu];
+      Stream& stream = *benches[gpu].stream;
+      float* const x = static_cast<float*>(data[gpu].data());
+      device.gemm({.m = 16, .n = 16, .k = 16, .alpha = 1.0F / 16}, x, x + 256, x + 512, stream);
+      const auto event = device.create_event();
+      device.record(*event, stream);
+      device.cast(x, Dtype::F32, x, Dtype::F32, 1, stream);
+      CHECK(device.facts().memory_free < device.facts().memory);
+    }
+  for (std::size_t gpu : {0, 1}) CHECK(benches[gpu].download(data[gpu]) == Numbers(3 * 256, 1));
+}
+
 TEST_CASE("copies go from one GPU to another, in the order that events give") {
   const Played machine(2);
   const auto first = device_backend(DeviceKind::Cuda).open({.index = 0}), second = device_backend(DeviceKind::Cuda).open({.index = 1});
