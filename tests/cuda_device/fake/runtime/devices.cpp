@@ -9,6 +9,15 @@ using namespace gpuplan::fake;
 namespace {
 
 constexpr int kOldDriver = 11040;  // of CUDA 11.4
+constexpr int kMultiprocessors = 108;
+
+/// Bytes of shared memory that a block may have, if its launcher asked for more than 48 KiB.
+/// Source: CUDA C++ Programming Guide, "Compute Capabilities", technical specifications.
+int most_shared_memory(const Gpu& gpu) {
+  if (gpu.major == 7) return 64 * 1024;
+  if (gpu.major == 8) return gpu.minor == 0 ? 163 * 1024 : 99 * 1024;
+  return gpu.major == 9 || gpu.major == 10 ? 227 * 1024 : 99 * 1024;
+}
 
 }  // namespace
 
@@ -53,8 +62,27 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   properties->totalGlobalMem = std::size_t(state->facts.memory);
   properties->major = state->facts.major;
   properties->minor = state->facts.minor;
-  properties->multiProcessorCount = 108;
+  properties->multiProcessorCount = kMultiprocessors;
   return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  const auto state = gpu(device);
+  if (!state) return said(cudaErrorInvalidDevice);
+  switch (attribute) {
+    case cudaDevAttrComputeCapabilityMajor: *value = state->facts.major; break;
+    case cudaDevAttrComputeCapabilityMinor: *value = state->facts.minor; break;
+    case cudaDevAttrMultiProcessorCount: *value = kMultiprocessors; break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = most_shared_memory(state->facts); break;
+    default: return said(cudaErrorNotSupported);
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute attribute, int value) {
+  if (const auto status = entered()) return said(status);
+  const bool is_taken = attribute == cudaFuncAttributeMaxDynamicSharedMemorySize && value <= most_shared_memory(gpu(current_device())->facts);
+  return said(is_taken ? cudaSuccess : cudaErrorInvalidValue);
 }
 
 cudaError_t cudaDeviceGetPCIBusId(char* text, int size, int device) {
