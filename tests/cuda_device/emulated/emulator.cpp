@@ -1,6 +1,7 @@
 #include "cuda_device/emulated/emulator.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -10,23 +11,47 @@ gpuplan::emulation::Index threadIdx, blockIdx, blockDim;
 
 /// A launch on the CPU cannot fail.
 extern "C" cudaError_t cudaGetLastError() { return cudaSuccess; }
+/// The GPU that we are: of compute capability 8.6, of the shared memory that those have.
+extern "C" cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+extern "C" cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  if (attribute != cudaDevAttrComputeCapabilityMajor) return cudaErrorInvalidValue;
+  *value = 8;
+  return cudaSuccess;
+}
+extern "C" cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute attribute, int value) {
+  const bool is_taken = attribute == cudaFuncAttributeMaxDynamicSharedMemorySize && value <= 99 * 1024;
+  return is_taken ? cudaSuccess : cudaErrorInvalidValue;
+}
 
 namespace gpuplan::emulation {
 namespace {
 
 enum class Waits { No, ForWarp, ForBlock, Done };
-constexpr std::size_t kStack = 128 * 1024;
+constexpr std::size_t kStack = 128 * 1024, kGuard = 4096;
+constexpr unsigned char kNan = 0xFF;  // in every byte: NaN in all formats
 constexpr unsigned kWarp = 32;
+
+struct Copy {
+  void* to;
+  const void* from;
+  std::size_t size;
+};
 
 struct Fiber {
   ucontext_t context{};
   std::unique_ptr<char[]> stack;
   Waits waits = Waits::No;
+  unsigned num_exchanges = 0;
+  std::vector<Copy> copies;
 };
 
 struct Block {
   std::vector<Fiber> fibers;
-  std::vector<float> exchange;
+  std::vector<unsigned char> exchange;  // of each warp two
+  std::vector<unsigned char> shared;    // the dynamic one and kGuard bytes behind it
   ucontext_t scheduler{};
   const std::function<void()>* body = nullptr;
 };
@@ -84,22 +109,49 @@ bool are_all_done() {
 
 void wait_for_warp() { wait(Waits::ForWarp); }
 void wait_for_block() { wait(Waits::ForBlock); }
-float* warp_exchange() { return &g_block.exchange[threadIdx.x / kWarp * kWarp * kExchange]; }
+
+void* next_exchange(std::size_t size) {
+  if (size > kExchange) std::abort();
+  const std::size_t number = threadIdx.x / kWarp * 2 + current().num_exchanges++ % 2;
+  return &g_block.exchange[number * kExchange];
+}
+
+void* dynamic_shared() { return g_block.shared.data(); }
+void set_dynamic_shared(std::size_t size) { g_block.shared.assign(size + kGuard, kNan); }
+
+/// What a block wrote behind its shared memory would be found by no other check.
+void check_dynamic_shared() {
+  for (auto byte = g_block.shared.end() - kGuard; byte != g_block.shared.end(); ++byte)
+    if (*byte != kNan) std::abort();
+  std::fill(g_block.shared.begin(), g_block.shared.end(), kNan);
+}
+
+void copy_later(void* to, const void* from, std::size_t size) { current().copies.push_back({to, from, size}); }
+void copy_now() {
+  for (const Copy& copy : current().copies)
+    if (copy.from)
+      std::memcpy(copy.to, copy.from, copy.size);
+    else
+      std::memset(copy.to, 0, copy.size);
+  current().copies.clear();
+}
 
 void run_block(unsigned num_threads, const std::function<void()>& body) {
   blockDim.x = num_threads;
   g_block.body = &body;
-  g_block.exchange.assign((num_threads + kWarp - 1) / kWarp * kWarp * kExchange, 0);
+  const unsigned num_warps = (num_threads + kWarp - 1) / kWarp;
+  g_block.exchange.resize(num_warps * 2 * kExchange);
   g_block.fibers.resize(num_threads);
   for (Fiber& fiber : g_block.fibers) {
     if (!fiber.stack) fiber.stack.reset(new char[kStack]);
     fiber.waits = Waits::No;
+    fiber.num_exchanges = 0;
+    fiber.copies.clear();
     getcontext(&fiber.context);
     fiber.context.uc_stack = {.ss_sp = fiber.stack.get(), .ss_flags = 0, .ss_size = kStack};
     fiber.context.uc_link = &g_block.scheduler;
     makecontext(&fiber.context, &run_fiber, 0);
   }
-  const unsigned num_warps = (num_threads + kWarp - 1) / kWarp;
   for (bool is_forward = true; !are_all_done(); is_forward = !is_forward) {
     for (unsigned i = 0; i < num_warps; ++i) {
       const unsigned first = (is_forward ? i : num_warps - 1 - i) * kWarp;
@@ -107,6 +159,7 @@ void run_block(unsigned num_threads, const std::function<void()>& body) {
     }
     release(0, num_threads, Waits::ForBlock);
   }
+  check_dynamic_shared();
 }
 
 }  // namespace gpuplan::emulation

@@ -1,0 +1,323 @@
+// Gradients of attention without a matrix of scores in memory, after FlashAttention-2 (Dao 2023). With weights p = exp(score - lse) and
+// dp = dout v^T, ds = p (dp - delta) where delta = rowsum(dout out); then dv = p^T dout, dq = ds k / sqrt(d), dk = ds^T q / sqrt(d).
+//
+// Three kernels: delta; dk and dv, a block per rows of keys, which goes through the queries of all heads that share them; dq, a block per
+// rows of queries, which goes through the keys. So scores are computed twice, and every sum has one owner and one order: no atomics, and
+// the same bits every time.
+#include "device/cuda/attention_products.cuh"
+#include "device/cuda/sequence_attention.h"
+
+namespace gpuplan::cuda {
+namespace {
+
+// --- delta ----------------------------------------------------------------------------------------------------------
+
+constexpr int kDeltaThreads = 256, kDeltaRows = kDeltaThreads / 32;
+
+/// delta [batch, heads, seq] of dout and out [batch, seq, heads, head_size]: a warp per row.
+template <class T>
+__global__ void __launch_bounds__(kDeltaThreads)
+    delta_kernel(AttentionView view, std::int64_t num_rows, const T* dout, const T* out, float* delta) {
+  const std::int64_t row = std::int64_t(blockIdx.x) * kDeltaRows + threadIdx.x / 32;
+  if (row >= num_rows) return;
+  const std::int64_t head = row % view.heads, query = row / view.heads % view.queries, sequence = row / view.heads / view.queries;
+  float sum = 0;
+  for (int at = int(threadIdx.x % 32) * kEight; at < view.head_size; at += 32 * kEight) {
+    const int size = view.head_size - at < kEight ? view.head_size - at : kEight;
+    const bool is_whole = view.is_aligned && size == kEight;
+    float a[kEight] = {}, b[kEight] = {};
+    load(a, dout + row * view.head_size + at, size, is_whole);
+    load(b, out + row * view.head_size + at, size, is_whole);
+#pragma unroll
+    for (int i = 0; i < kEight; ++i) sum += a[i] * b[i];
+  }
+#pragma unroll
+  for (int lane = 16; lane > 0; lane /= 2) sum += __shfl_xor_sync(0xffffffffU, sum, lane);
+  if (threadIdx.x % 32 == 0) delta[(sequence * view.heads + head) * view.queries + query] = sum;
+}
+
+/// What the kernels below read.
+template <class T>
+struct Inputs {
+  const T *q, *k, *v, *dout;
+  const float *lse, *delta;  // [batch, heads, seq]
+};
+
+/// A weight from its score as a power of 2, and the gradient of the score.
+__device__ inline float weight_of(float score, float to_log2, float lse) { return exp2f(score * to_log2 - lse * kLog2E); }
+
+// --- dk and dv ------------------------------------------------------------------------------------------------------
+
+/// Of 256 columns the sums of dk and dv do not fit the registers: blocks have 128 of them each, and compute the scores twice.
+template <int kHead>
+constexpr int kSumColumns = kHead < 128 ? kHead : 128;
+
+/// lse and delta of a tile's queries, of each stage.
+template <class Tiles>
+struct QueryNumbers {
+  float lse[Tiles::kNumStages][Tiles::kTileRows], delta[Tiles::kNumStages][Tiles::kTileRows];
+};
+
+/// A warp's 16 keys, from `first_key` on, on their way through the tiles of queries, 16 of them at a time: the sums leave no registers
+/// for more scores. Scores are transposed: a row is a key's.
+template <class T, int kHead>
+struct KeyWarp {
+  using Tiles = Tiling<T, kHead>;
+  static constexpr int kStep = 16, kNumScores = kStep / 8, kNumSums = kSumColumns<kHead> / 8;
+
+  const AttentionView& view;
+  int first_key, first_column;  // the first column of the sums
+  KeptRows<T, kHead> keys, values;
+  float to_log2;
+  Sums dk[kNumSums], dv[kNumSums];
+
+  __device__ KeyWarp(const AttentionView& v, int first, int column, const T* key_rows, const T* value_rows)
+      : view(v), first_key(first), first_column(column), keys(key_rows), values(value_rows), to_log2(kLog2E * rsqrtf(float(v.head_size))) {}
+
+  __device__ void add_queries(int first_query, const T* queries, const T* dout, const float* lse, const float* delta) {
+#pragma unroll 1
+    for (int step = 0; step < Tiles::kTileRows; step += kStep)
+      add_step(first_query + step, queries + step * Tiles::kRow, dout + step * Tiles::kRow, lse + step, delta + step);
+  }
+
+  __device__ void add_step(int first_query, const T* queries, const T* dout, const float* lse, const float* delta) {
+    const int last_key = first_key + kWarpRows - 1, last_query = first_query + kStep - 1;
+    if (last_query < view.first_query(first_key) || first_query > view.last_query(last_key)) return;
+    Sums weights[kNumScores], gradients[kNumScores];
+    multiply(weights, keys, queries);
+    weigh(weights, first_query, lse);
+    add_weighted<T, Tiles::kRow>(dv, weights, dout + first_column);
+    multiply(gradients, values, dout);
+    const Lane lane;
+#pragma unroll
+    for (int i = 0; i < 4 * kNumScores; ++i) {
+      const float of_query = delta[i / 4 * 8 + lane.column() + i % 2];
+      float& x = gradients[i / 4].x[i % 4];
+      x = weights[i / 4].x[i % 4] * (x - of_query);
+    }
+    add_weighted<T, Tiles::kRow>(dk, gradients, queries + first_column);
+  }
+
+  __device__ void weigh(Sums (&scores)[kNumScores], int first_query, const float* lse) const {
+    const Lane lane;
+    const int last_key = first_key + kWarpRows - 1, last_query = first_query + kStep - 1;
+    const bool sees_all = first_query >= view.first_query(last_key) && last_query <= view.last_query(first_key);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int key = first_key + lane.row() + 8 * half, row = first_query + lane.column();
+      const int first = view.first_query(key) - row, last = view.last_query(key) - row;
+#pragma unroll
+      for (int i = 0; i < 2 * kNumScores; ++i) {
+        const int at = i / 2 * 8 + i % 2;
+        float& x = scores[i / 2].x[2 * half + i % 2];
+        x = sees_all || (at >= first && at <= last) ? weight_of(x, to_log2, lse[at + lane.column()]) : 0.0F;
+      }
+    }
+  }
+
+  /// To the head's first row.
+  __device__ void write(T* dk_head, T* dv_head) const {
+    const std::int64_t offset = first_key * view.key_row + first_column;
+    const int num_rows = view.keys - first_key, num_columns = view.head_size - first_column;
+    const float one[2] = {1, 1}, scale = rsqrtf(float(view.head_size)), both[2] = {scale, scale};
+    write_rows(dv_head + offset, view.key_row, dv, one, num_rows, num_columns, view.is_aligned);
+    write_rows(dk_head + offset, view.key_row, dk, both, num_rows, num_columns, view.is_aligned);
+  }
+};
+
+template <class T, int kHead>
+__device__ void key_gradients(const AttentionView& view, const Inputs<T>& in, T* dk, T* dv, T* shared,
+                              QueryNumbers<Tiling<T, kHead>>& numbers) {
+  using Tiles = Tiling<T, kHead>;
+  constexpr int kParts = kHead / kSumColumns<kHead>, kKept = Tiles::kBlockRows * Tiles::kRow;
+  const int kv_heads = view.heads / view.group;
+  const BlockRows block(view.keys, Tiles::kBlockRows, kv_heads * kParts, false);
+  const int kv_head = block.head / kParts, first_column = block.head % kParts * kSumColumns<kHead>;
+  const int first_key = block.tile * Tiles::kBlockRows, first_row = int(threadIdx.x) / 32 * kWarpRows;
+  const std::int64_t key_head = view.key_offset(block.sequence, kv_head), key_offset = key_head + first_key * view.key_row;
+
+  const int num_keys = view.keys - first_key;
+  copy_rows<Tiles::kBlockRows, kHead>(shared, in.k + key_offset, view.key_row, num_keys, view.head_size, view.is_aligned);
+  copy_rows<Tiles::kBlockRows, kHead>(shared + kKept, in.v + key_offset, view.key_row, num_keys, view.head_size, view.is_aligned);
+  wait_for_copies();
+  __syncthreads();
+  const T* const rows = shared + first_row * Tiles::kRow;
+  KeyWarp<T, kHead> warp(view, first_key + first_row, first_column, rows, rows + kKept);
+  if (Tiles::kKeepsFragments) __syncthreads();  // the tiles come to where the keys and values were
+
+  const int last_key = first_key + Tiles::kBlockRows - 1 < view.keys - 1 ? first_key + Tiles::kBlockRows - 1 : view.keys - 1;
+  const int first_tile = view.first_query(first_key) / Tiles::kTileRows;
+  const int tiles_per_head = view.last_query(last_key) / Tiles::kTileRows + 1 - first_tile;
+  const auto first_query_of = [&](int i) { return (first_tile + i % tiles_per_head) * Tiles::kTileRows; };
+  const auto copy = [&](int i, T* pair) {
+    const int head = kv_head * view.group + i / tiles_per_head, first_query = first_query_of(i), num_queries = view.queries - first_query;
+    const std::int64_t offset = view.query_offset(block.sequence, head) + first_query * view.query_row;
+    copy_rows<Tiles::kTileRows, kHead>(pair, in.q + offset, view.query_row, num_queries, view.head_size, view.is_aligned);
+    copy_rows<Tiles::kTileRows, kHead>(pair + Tiles::kTile, in.dout + offset, view.query_row, num_queries, view.head_size, view.is_aligned);
+    const std::int64_t first_number = (std::int64_t(block.sequence) * view.heads + head) * view.queries + first_query;
+    if (const int row = int(threadIdx.x); row < Tiles::kTileRows) {
+      const int stage = i % Tiles::kNumStages;
+      numbers.lse[stage][row] = row < num_queries ? in.lse[first_number + row] : 0;
+      numbers.delta[stage][row] = row < num_queries ? in.delta[first_number + row] : 0;
+    }
+  };
+  const auto work = [&](int i, const T* pair) {
+    const int stage = i % Tiles::kNumStages;
+    warp.add_queries(first_query_of(i), pair, pair + Tiles::kTile, numbers.lse[stage], numbers.delta[stage]);
+  };
+  for_each_pair<Tiles>(view.group * tiles_per_head, shared + (Tiles::kKeepsFragments ? 0 : 2 * kKept), copy, work);
+  warp.write(dk + key_head, dv + key_head);
+}
+
+template <class T, int kHead>
+__global__ void __launch_bounds__(Tiling<T, kHead>::kThreads)
+    key_gradient_kernel(AttentionView view, Inputs<T> in, T* dk, T* dv) {
+  extern __shared__ uint4 shared[];
+  __shared__ QueryNumbers<Tiling<T, kHead>> numbers;
+  if constexpr (std::is_same_v<T, float> || kHasTensorCores<T>)
+    key_gradients<T, kHead>(view, in, dk, dv, reinterpret_cast<T*>(shared), numbers);
+}
+
+// --- dq -------------------------------------------------------------------------------------------------------------
+
+/// A warp's 16 queries, from `first_query` on, on their way through the tiles of keys.
+template <class T, int kHead>
+struct QueryGradientWarp {
+  using Tiles = Tiling<T, kHead>;
+  static constexpr int kStep = 16, kNumScores = kStep / 8;
+
+  const AttentionView& view;
+  int first_query;
+  KeptRows<T, kHead> queries, dout;
+  float to_log2, lse[2] = {}, delta[2] = {};  // of the lane's rows
+  Sums dq[kHead / 8];
+
+  /// lse and delta: of the head, the first query's.
+  __device__ QueryGradientWarp(const AttentionView& v, int first, const T* query_rows, const T* dout_rows, const float* lse_of_head,
+                               const float* delta_of_head)
+      : view(v), first_query(first), queries(query_rows), dout(dout_rows), to_log2(kLog2E * rsqrtf(float(v.head_size))) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int query = first_query + Lane{}.row() + 8 * half;
+      if (query >= view.queries) continue;
+      lse[half] = lse_of_head[query];
+      delta[half] = delta_of_head[query];
+    }
+  }
+
+  __device__ void add_keys(int first_key, const T* keys, const T* values) {
+#pragma unroll 1
+    for (int step = 0; step < Tiles::kTileRows; step += kStep)
+      add_step(first_key + step, keys + step * Tiles::kRow, values + step * Tiles::kRow);
+  }
+
+  __device__ void add_step(int first_key, const T* keys, const T* values) {
+    const int last_query = first_query + kWarpRows - 1, last_key = first_key + kStep - 1;
+    if (first_key > view.last_key(last_query) || last_key < view.first_key(first_query)) return;
+    Sums scores[kNumScores], gradients[kNumScores];
+    multiply(scores, queries, keys);
+    multiply(gradients, dout, values);
+    const bool sees_all = last_key <= view.last_key(first_query) && first_key >= view.first_key(last_query);
+    const Lane lane;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int query = first_query + lane.row() + 8 * half, column = first_key + lane.column();
+      const int first = view.first_key(query) - column, last = view.last_key(query) - column;
+#pragma unroll
+      for (int i = 0; i < 2 * kNumScores; ++i) {
+        const int at = i / 2 * 8 + i % 2, number = 2 * half + i % 2;
+        const float weight = weight_of(scores[i / 2].x[number], to_log2, lse[half]);
+        float& x = gradients[i / 2].x[number];
+        x = sees_all || (at >= first && at <= last) ? weight * (x - delta[half]) : 0.0F;
+      }
+    }
+    add_weighted<T, Tiles::kRow>(dq, gradients, keys);
+  }
+
+  /// To the head's first row.
+  __device__ void write(T* to) const {
+    const float scale = rsqrtf(float(view.head_size)), both[2] = {scale, scale};
+    write_rows(to + first_query * view.query_row, view.query_row, dq, both, view.queries - first_query, view.head_size, view.is_aligned);
+  }
+};
+
+template <class T, int kHead>
+__device__ void query_gradients(const AttentionView& view, const Inputs<T>& in, T* dq, T* shared) {
+  using Tiles = Tiling<T, kHead>;
+  constexpr int kKept = Tiles::kBlockRows * Tiles::kRow;
+  const BlockRows block(view.queries, Tiles::kBlockRows, view.heads, true);
+  const int first_query = block.tile * Tiles::kBlockRows, first_row = int(threadIdx.x) / 32 * kWarpRows;
+  const std::int64_t query_head = view.query_offset(block.sequence, block.head), query_offset = query_head + first_query * view.query_row;
+  const std::int64_t key_head = view.key_offset(block.sequence, block.head / view.group);
+  const std::int64_t first_number = (std::int64_t(block.sequence) * view.heads + block.head) * view.queries;
+
+  const int num_queries = view.queries - first_query;
+  copy_rows<Tiles::kBlockRows, kHead>(shared, in.q + query_offset, view.query_row, num_queries, view.head_size, view.is_aligned);
+  copy_rows<Tiles::kBlockRows, kHead>(shared + kKept, in.dout + query_offset, view.query_row, num_queries, view.head_size, view.is_aligned);
+  wait_for_copies();
+  __syncthreads();
+  const T* const rows = shared + first_row * Tiles::kRow;
+  QueryGradientWarp<T, kHead> warp(view, first_query + first_row, rows, rows + kKept, in.lse + first_number, in.delta + first_number);
+  if (Tiles::kKeepsFragments) __syncthreads();  // the tiles come to where the queries and gradients were
+
+  const int first_tile = view.first_key(first_query) / Tiles::kTileRows;
+  const int num_tiles = view.last_key(first_query + Tiles::kBlockRows - 1) / Tiles::kTileRows + 1 - first_tile;
+  const auto copy = [&](int i, T* pair) {
+    const int first_key = (first_tile + i) * Tiles::kTileRows, num_keys = view.keys - first_key;
+    const std::int64_t offset = key_head + first_key * view.key_row;
+    copy_rows<Tiles::kTileRows, kHead>(pair, in.k + offset, view.key_row, num_keys, view.head_size, view.is_aligned);
+    copy_rows<Tiles::kTileRows, kHead>(pair + Tiles::kTile, in.v + offset, view.key_row, num_keys, view.head_size, view.is_aligned);
+  };
+  const auto work = [&](int i, const T* pair) { warp.add_keys((first_tile + i) * Tiles::kTileRows, pair, pair + Tiles::kTile); };
+  for_each_pair<Tiles>(num_tiles, shared + (Tiles::kKeepsFragments ? 0 : 2 * kKept), copy, work);
+  warp.write(dq + query_head);
+}
+
+template <class T, int kHead>
+__global__ void __launch_bounds__(Tiling<T, kHead>::kThreads) query_gradient_kernel(AttentionView view, Inputs<T> in, T* dq) {
+  extern __shared__ uint4 shared[];
+  if constexpr (std::is_same_v<T, float> || kHasTensorCores<T>) query_gradients<T, kHead>(view, in, dq, reinterpret_cast<T*>(shared));
+}
+
+// --- launchers ------------------------------------------------------------------------------------------------------
+
+template <class T, int kHead>
+cudaError_t launch_sized(const SequenceAttention& s, const AttentionView& view, const Inputs<T>& in, T* dq, T* dk, T* dv,
+                         cudaStream_t stream) {
+  using Tiles = Tiling<T, kHead>;
+  constexpr int kThreads = Tiles::kThreads, kBytes = Tiles::num_bytes(2), kParts = kHead / kSumColumns<kHead>;
+  if (const auto status = allow_shared_memory(&key_gradient_kernel<T, kHead>, kBytes); status != cudaSuccess) return status;
+  if (const auto status = allow_shared_memory(&query_gradient_kernel<T, kHead>, kBytes); status != cudaSuccess) return status;
+  const unsigned key_blocks = num_row_blocks(s.seq, Tiles::kBlockRows, s.batch * s.kv_heads * kParts);
+  key_gradient_kernel<T, kHead><<<key_blocks, kThreads, kBytes, stream>>>(view, in, dk, dv);
+  const unsigned query_blocks = num_row_blocks(s.seq, Tiles::kBlockRows, s.batch * s.heads);
+  query_gradient_kernel<T, kHead><<<query_blocks, kThreads, kBytes, stream>>>(view, in, dq);
+  return cudaGetLastError();
+}
+
+template <class T>
+cudaError_t launch_backward(const SequenceAttention& s, const Inputs<T>& in, const T* out, T* dq, T* dk, T* dv, float* delta,
+                            cudaStream_t stream) {
+  if (s.batch * s.heads * s.seq == 0) return cudaSuccess;
+  if (const auto status = check_tensor_cores<T>(); status != cudaSuccess) return status;
+  const AttentionView view = view_of(flash_shape(s), sizeof(T), are_aligned(in.q, in.k, in.v, in.dout, out, dq, dk, dv));
+  return with_padded_head(view.head_size, [&]<int kHead>(std::integral_constant<int, kHead>) {
+    const std::int64_t num_rows = s.batch * s.seq * s.heads;
+    delta_kernel<T><<<num_row_blocks(num_rows, kDeltaRows, 1), kDeltaThreads, 0, stream>>>(view, num_rows, in.dout, out, delta);
+    return launch_sized<T, kHead>(s, view, in, dq, dk, dv, stream);
+  });
+}
+
+}  // namespace
+
+cudaError_t launch_sequence_attention_backward(const SequenceAttention& s, const void* dout, const void* q, const void* k, const void* v,
+                                               const void* out, const float* lse, void* dq, void* dk, void* dv, float* scratch,
+                                               cudaStream_t stream) {
+  return with_training_type(s.dtype, [&]<class T>(T*) {
+    const auto in = [](const void* numbers) { return static_cast<const T*>(numbers); };
+    return launch_backward<T>(s, {in(q), in(k), in(v), in(dout), lse, scratch}, in(out), static_cast<T*>(dq), static_cast<T*>(dk),
+                              static_cast<T*>(dv), scratch, stream);
+  });
+}
+
+}  // namespace gpuplan::cuda
