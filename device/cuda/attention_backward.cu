@@ -43,8 +43,12 @@ struct Inputs {
   const float *lse, *delta;  // [batch, heads, seq]
 };
 
-/// A weight from its score as a power of 2, and the gradient of the score.
-__device__ inline float weight_of(float score, float to_log2, float lse) { return exp2f(score * to_log2 - lse * kLog2E); }
+/// A weight from its score before scaling; `lse` as training has it, of base e.
+__device__ inline float weight_of(float score, float to_log2, float lse) { return power_of_2(score * to_log2 - lse * kLog2E); }
+
+template <class T, int kHead>
+using BackwardTiling = Tiling<T, kHead, 2>;
+constexpr int kStep = 16, kNumScores = kStep / 8;  // rows of a tile at a time: the sums leave no registers for scores of more
 
 // --- dk and dv ------------------------------------------------------------------------------------------------------
 
@@ -58,18 +62,17 @@ struct QueryNumbers {
   float lse[Tiles::kNumStages][Tiles::kTileRows], delta[Tiles::kNumStages][Tiles::kTileRows];
 };
 
-/// A warp's 16 keys, from `first_key` on, on their way through the tiles of queries, 16 of them at a time: the sums leave no registers
-/// for more scores. Scores are transposed: a row is a key's.
-template <class T, int kHead>
+/// A warp's 16 keys, from `first_key` on, on their way through the tiles of queries. Scores are transposed: a row is a key's.
+template <class Tiles>
 struct KeyWarp {
-  using Tiles = Tiling<T, kHead>;
-  static constexpr int kStep = 16, kNumScores = kStep / 8, kNumSums = kSumColumns<kHead> / 8;
+  using T = typename Tiles::Number;
+  static constexpr int kNumSums = kSumColumns<Tiles::kHead> / 8;
 
   const AttentionView& view;
   int first_key, first_column;  // the first column of the sums
-  KeptRows<T, kHead> keys, values;
+  KeptRows<Tiles> keys, values;
   float to_log2;
-  Sums dk[kNumSums], dv[kNumSums];
+  Sums dk[1][kNumSums], dv[1][kNumSums];
 
   __device__ KeyWarp(const AttentionView& v, int first, int column, const T* key_rows, const T* value_rows)
       : view(v), first_key(first), first_column(column), keys(key_rows), values(value_rows), to_log2(kLog2E * rsqrtf(float(v.head_size))) {}
@@ -81,26 +84,26 @@ struct KeyWarp {
   }
 
   __device__ void add_step(int first_query, const T* queries, const T* dout, const float* lse, const float* delta) {
-    const int last_key = first_key + kWarpRows - 1, last_query = first_query + kStep - 1;
+    const int last_key = first_key + Tiles::kWarpRows - 1, last_query = first_query + kStep - 1;
     if (last_query < view.first_query(first_key) || first_query > view.last_query(last_key)) return;
-    Sums weights[kNumScores], gradients[kNumScores];
-    multiply(weights, keys, queries);
-    weigh(weights, first_query, lse);
-    add_weighted<T, Tiles::kRow>(dv, weights, dout + first_column);
-    multiply(gradients, values, dout);
+    Sums weights[1][kNumScores], gradients[1][kNumScores];
+    multiply<Tiles>(weights, keys, queries);
+    weigh(weights[0], first_query, lse);
+    add_weighted<Tiles>(dv, weights, dout + first_column);
+    multiply<Tiles>(gradients, values, dout);
     const Lane lane;
 #pragma unroll
     for (int i = 0; i < 4 * kNumScores; ++i) {
       const float of_query = delta[i / 4 * 8 + lane.column() + i % 2];
-      float& x = gradients[i / 4].x[i % 4];
-      x = weights[i / 4].x[i % 4] * (x - of_query);
+      float& x = gradients[0][i / 4].x[i % 4];
+      x = weights[0][i / 4].x[i % 4] * (x - of_query);
     }
-    add_weighted<T, Tiles::kRow>(dk, gradients, queries + first_column);
+    add_weighted<Tiles>(dk, gradients, queries + first_column);
   }
 
   __device__ void weigh(Sums (&scores)[kNumScores], int first_query, const float* lse) const {
     const Lane lane;
-    const int last_key = first_key + kWarpRows - 1, last_query = first_query + kStep - 1;
+    const int last_key = first_key + Tiles::kWarpRows - 1, last_query = first_query + kStep - 1;
     const bool sees_all = first_query >= view.first_query(last_key) && last_query <= view.last_query(first_key);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -120,29 +123,27 @@ struct KeyWarp {
     const std::int64_t offset = first_key * view.key_row + first_column;
     const int num_rows = view.keys - first_key, num_columns = view.head_size - first_column;
     const float one[2] = {1, 1}, scale = rsqrtf(float(view.head_size)), both[2] = {scale, scale};
-    write_rows(dv_head + offset, view.key_row, dv, one, num_rows, num_columns, view.is_aligned);
-    write_rows(dk_head + offset, view.key_row, dk, both, num_rows, num_columns, view.is_aligned);
+    write_rows(dv_head + offset, view.key_row, dv[0], one, num_rows, num_columns, view.is_aligned);
+    write_rows(dk_head + offset, view.key_row, dk[0], both, num_rows, num_columns, view.is_aligned);
   }
 };
 
-template <class T, int kHead>
-__device__ void key_gradients(const AttentionView& view, const Inputs<T>& in, T* dk, T* dv, T* shared,
-                              QueryNumbers<Tiling<T, kHead>>& numbers) {
-  using Tiles = Tiling<T, kHead>;
-  constexpr int kParts = kHead / kSumColumns<kHead>, kKept = Tiles::kBlockRows * Tiles::kRow;
+template <class Tiles, class T>
+__device__ void key_gradients(const AttentionView& view, const Inputs<T>& in, T* dk, T* dv, T* shared, QueryNumbers<Tiles>& numbers) {
+  constexpr int kColumns = kSumColumns<Tiles::kHead>, kParts = Tiles::kHead / kColumns;
   const int kv_heads = view.heads / view.group;
   const BlockRows block(view.keys, Tiles::kBlockRows, kv_heads * kParts, false);
-  const int kv_head = block.head / kParts, first_column = block.head % kParts * kSumColumns<kHead>;
-  const int first_key = block.tile * Tiles::kBlockRows, first_row = int(threadIdx.x) / 32 * kWarpRows;
+  const int kv_head = block.head / kParts, first_column = block.head % kParts * kColumns;
+  const int first_key = block.tile * Tiles::kBlockRows, first_row = int(threadIdx.x) / 32 * Tiles::kWarpRows;
   const std::int64_t key_head = view.key_offset(block.sequence, kv_head), key_offset = key_head + first_key * view.key_row;
 
   const int num_keys = view.keys - first_key;
-  copy_rows<Tiles::kBlockRows, kHead>(shared, in.k + key_offset, view.key_row, num_keys, view.head_size, view.is_aligned);
-  copy_rows<Tiles::kBlockRows, kHead>(shared + kKept, in.v + key_offset, view.key_row, num_keys, view.head_size, view.is_aligned);
+  copy_rows<Tiles, Tiles::kBlockRows>(shared, in.k + key_offset, view.key_row, num_keys, view.head_size, view.is_aligned);
+  copy_rows<Tiles, Tiles::kBlockRows>(shared + Tiles::kKept, in.v + key_offset, view.key_row, num_keys, view.head_size, view.is_aligned);
   wait_for_copies();
   __syncthreads();
   const T* const rows = shared + first_row * Tiles::kRow;
-  KeyWarp<T, kHead> warp(view, first_key + first_row, first_column, rows, rows + kKept);
+  KeyWarp<Tiles> warp(view, first_key + first_row, first_column, rows, rows + Tiles::kKept);
   if (Tiles::kKeepsFragments) __syncthreads();  // the tiles come to where the keys and values were
 
   const int last_key = first_key + Tiles::kBlockRows - 1 < view.keys - 1 ? first_key + Tiles::kBlockRows - 1 : view.keys - 1;
@@ -152,8 +153,8 @@ __device__ void key_gradients(const AttentionView& view, const Inputs<T>& in, T*
   const auto copy = [&](int i, T* pair) {
     const int head = kv_head * view.group + i / tiles_per_head, first_query = first_query_of(i), num_queries = view.queries - first_query;
     const std::int64_t offset = view.query_offset(block.sequence, head) + first_query * view.query_row;
-    copy_rows<Tiles::kTileRows, kHead>(pair, in.q + offset, view.query_row, num_queries, view.head_size, view.is_aligned);
-    copy_rows<Tiles::kTileRows, kHead>(pair + Tiles::kTile, in.dout + offset, view.query_row, num_queries, view.head_size, view.is_aligned);
+    copy_rows<Tiles, Tiles::kTileRows>(pair, in.q + offset, view.query_row, num_queries, view.head_size, view.is_aligned);
+    copy_rows<Tiles, Tiles::kTileRows>(pair + Tiles::kTile, in.dout + offset, view.query_row, num_queries, view.head_size, view.is_aligned);
     const std::int64_t first_number = (std::int64_t(block.sequence) * view.heads + head) * view.queries + first_query;
     if (const int row = int(threadIdx.x); row < Tiles::kTileRows) {
       const int stage = i % Tiles::kNumStages;
@@ -165,32 +166,31 @@ __device__ void key_gradients(const AttentionView& view, const Inputs<T>& in, T*
     const int stage = i % Tiles::kNumStages;
     warp.add_queries(first_query_of(i), pair, pair + Tiles::kTile, numbers.lse[stage], numbers.delta[stage]);
   };
-  for_each_pair<Tiles>(view.group * tiles_per_head, shared + (Tiles::kKeepsFragments ? 0 : 2 * kKept), copy, work);
+  for_each_pair<Tiles>(view.group * tiles_per_head, shared + Tiles::kPairsAt, copy, work);
   warp.write(dk + key_head, dv + key_head);
 }
 
 template <class T, int kHead>
-__global__ void __launch_bounds__(Tiling<T, kHead>::kThreads)
+__global__ void __launch_bounds__(BackwardTiling<T, kHead>::kThreads)
     key_gradient_kernel(AttentionView view, Inputs<T> in, T* dk, T* dv) {
   extern __shared__ uint4 shared[];
-  __shared__ QueryNumbers<Tiling<T, kHead>> numbers;
+  __shared__ QueryNumbers<BackwardTiling<T, kHead>> numbers;
   if constexpr (std::is_same_v<T, float> || kHasTensorCores<T>)
-    key_gradients<T, kHead>(view, in, dk, dv, reinterpret_cast<T*>(shared), numbers);
+    key_gradients<BackwardTiling<T, kHead>>(view, in, dk, dv, reinterpret_cast<T*>(shared), numbers);
 }
 
 // --- dq -------------------------------------------------------------------------------------------------------------
 
 /// A warp's 16 queries, from `first_query` on, on their way through the tiles of keys.
-template <class T, int kHead>
+template <class Tiles>
 struct QueryGradientWarp {
-  using Tiles = Tiling<T, kHead>;
-  static constexpr int kStep = 16, kNumScores = kStep / 8;
+  using T = typename Tiles::Number;
 
   const AttentionView& view;
   int first_query;
-  KeptRows<T, kHead> queries, dout;
+  KeptRows<Tiles> queries, dout;
   float to_log2, lse[2] = {}, delta[2] = {};  // of the lane's rows
-  Sums dq[kHead / 8];
+  Sums dq[1][Tiles::kHead / 8];
 
   /// lse and delta: of the head, the first query's.
   __device__ QueryGradientWarp(const AttentionView& v, int first, const T* query_rows, const T* dout_rows, const float* lse_of_head,
@@ -212,11 +212,11 @@ struct QueryGradientWarp {
   }
 
   __device__ void add_step(int first_key, const T* keys, const T* values) {
-    const int last_query = first_query + kWarpRows - 1, last_key = first_key + kStep - 1;
+    const int last_query = first_query + Tiles::kWarpRows - 1, last_key = first_key + kStep - 1;
     if (first_key > view.last_key(last_query) || last_key < view.first_key(first_query)) return;
-    Sums scores[kNumScores], gradients[kNumScores];
-    multiply(scores, queries, keys);
-    multiply(gradients, dout, values);
+    Sums scores[1][kNumScores], gradients[1][kNumScores];
+    multiply<Tiles>(scores, queries, keys);
+    multiply<Tiles>(gradients, dout, values);
     const bool sees_all = last_key <= view.last_key(first_query) && first_key >= view.first_key(last_query);
     const Lane lane;
 #pragma unroll
@@ -226,38 +226,36 @@ struct QueryGradientWarp {
 #pragma unroll
       for (int i = 0; i < 2 * kNumScores; ++i) {
         const int at = i / 2 * 8 + i % 2, number = 2 * half + i % 2;
-        const float weight = weight_of(scores[i / 2].x[number], to_log2, lse[half]);
-        float& x = gradients[i / 2].x[number];
+        const float weight = weight_of(scores[0][i / 2].x[number], to_log2, lse[half]);
+        float& x = gradients[0][i / 2].x[number];
         x = sees_all || (at >= first && at <= last) ? weight * (x - delta[half]) : 0.0F;
       }
     }
-    add_weighted<T, Tiles::kRow>(dq, gradients, keys);
+    add_weighted<Tiles>(dq, gradients, keys);
   }
 
   /// To the head's first row.
   __device__ void write(T* to) const {
     const float scale = rsqrtf(float(view.head_size)), both[2] = {scale, scale};
-    write_rows(to + first_query * view.query_row, view.query_row, dq, both, view.queries - first_query, view.head_size, view.is_aligned);
+    write_rows(to + first_query * view.query_row, view.query_row, dq[0], both, view.queries - first_query, view.head_size, view.is_aligned);
   }
 };
 
-template <class T, int kHead>
+template <class Tiles, class T>
 __device__ void query_gradients(const AttentionView& view, const Inputs<T>& in, T* dq, T* shared) {
-  using Tiles = Tiling<T, kHead>;
-  constexpr int kKept = Tiles::kBlockRows * Tiles::kRow;
   const BlockRows block(view.queries, Tiles::kBlockRows, view.heads, true);
-  const int first_query = block.tile * Tiles::kBlockRows, first_row = int(threadIdx.x) / 32 * kWarpRows;
+  const int first_query = block.tile * Tiles::kBlockRows, first_row = int(threadIdx.x) / 32 * Tiles::kWarpRows;
   const std::int64_t query_head = view.query_offset(block.sequence, block.head), query_offset = query_head + first_query * view.query_row;
   const std::int64_t key_head = view.key_offset(block.sequence, block.head / view.group);
   const std::int64_t first_number = (std::int64_t(block.sequence) * view.heads + block.head) * view.queries;
 
   const int num_queries = view.queries - first_query;
-  copy_rows<Tiles::kBlockRows, kHead>(shared, in.q + query_offset, view.query_row, num_queries, view.head_size, view.is_aligned);
-  copy_rows<Tiles::kBlockRows, kHead>(shared + kKept, in.dout + query_offset, view.query_row, num_queries, view.head_size, view.is_aligned);
+  copy_rows<Tiles, Tiles::kBlockRows>(shared, in.q + query_offset, view.query_row, num_queries, view.head_size, view.is_aligned);
+  copy_rows<Tiles, Tiles::kBlockRows>(shared + Tiles::kKept, in.dout + query_offset, view.query_row, num_queries, view.head_size, view.is_aligned);
   wait_for_copies();
   __syncthreads();
   const T* const rows = shared + first_row * Tiles::kRow;
-  QueryGradientWarp<T, kHead> warp(view, first_query + first_row, rows, rows + kKept, in.lse + first_number, in.delta + first_number);
+  QueryGradientWarp<Tiles> warp(view, first_query + first_row, rows, rows + Tiles::kKept, in.lse + first_number, in.delta + first_number);
   if (Tiles::kKeepsFragments) __syncthreads();  // the tiles come to where the queries and gradients were
 
   const int first_tile = view.first_key(first_query) / Tiles::kTileRows;
@@ -265,18 +263,19 @@ __device__ void query_gradients(const AttentionView& view, const Inputs<T>& in, 
   const auto copy = [&](int i, T* pair) {
     const int first_key = (first_tile + i) * Tiles::kTileRows, num_keys = view.keys - first_key;
     const std::int64_t offset = key_head + first_key * view.key_row;
-    copy_rows<Tiles::kTileRows, kHead>(pair, in.k + offset, view.key_row, num_keys, view.head_size, view.is_aligned);
-    copy_rows<Tiles::kTileRows, kHead>(pair + Tiles::kTile, in.v + offset, view.key_row, num_keys, view.head_size, view.is_aligned);
+    copy_rows<Tiles, Tiles::kTileRows>(pair, in.k + offset, view.key_row, num_keys, view.head_size, view.is_aligned);
+    copy_rows<Tiles, Tiles::kTileRows>(pair + Tiles::kTile, in.v + offset, view.key_row, num_keys, view.head_size, view.is_aligned);
   };
   const auto work = [&](int i, const T* pair) { warp.add_keys((first_tile + i) * Tiles::kTileRows, pair, pair + Tiles::kTile); };
-  for_each_pair<Tiles>(num_tiles, shared + (Tiles::kKeepsFragments ? 0 : 2 * kKept), copy, work);
+  for_each_pair<Tiles>(num_tiles, shared + Tiles::kPairsAt, copy, work);
   warp.write(dq + query_head);
 }
 
 template <class T, int kHead>
-__global__ void __launch_bounds__(Tiling<T, kHead>::kThreads) query_gradient_kernel(AttentionView view, Inputs<T> in, T* dq) {
+__global__ void __launch_bounds__(BackwardTiling<T, kHead>::kThreads) query_gradient_kernel(AttentionView view, Inputs<T> in, T* dq) {
   extern __shared__ uint4 shared[];
-  if constexpr (std::is_same_v<T, float> || kHasTensorCores<T>) query_gradients<T, kHead>(view, in, dq, reinterpret_cast<T*>(shared));
+  if constexpr (std::is_same_v<T, float> || kHasTensorCores<T>)
+    query_gradients<BackwardTiling<T, kHead>>(view, in, dq, reinterpret_cast<T*>(shared));
 }
 
 // --- launchers ------------------------------------------------------------------------------------------------------
@@ -284,8 +283,8 @@ __global__ void __launch_bounds__(Tiling<T, kHead>::kThreads) query_gradient_ker
 template <class T, int kHead>
 cudaError_t launch_sized(const SequenceAttention& s, const AttentionView& view, const Inputs<T>& in, T* dq, T* dk, T* dv,
                          cudaStream_t stream) {
-  using Tiles = Tiling<T, kHead>;
-  constexpr int kThreads = Tiles::kThreads, kBytes = Tiles::num_bytes(2), kParts = kHead / kSumColumns<kHead>;
+  using Tiles = BackwardTiling<T, kHead>;
+  constexpr int kThreads = Tiles::kThreads, kBytes = Tiles::kBytes, kParts = kHead / kSumColumns<kHead>;
   if (const auto status = allow_shared_memory(&key_gradient_kernel<T, kHead>, kBytes); status != cudaSuccess) return status;
   if (const auto status = allow_shared_memory(&query_gradient_kernel<T, kHead>, kBytes); status != cudaSuccess) return status;
   const unsigned key_blocks = num_row_blocks(s.seq, Tiles::kBlockRows, s.batch * s.kv_heads * kParts);

@@ -7,28 +7,27 @@
 namespace gpuplan::cuda {
 namespace {
 
-/// The softmax of one row in base 2, of which four neighbouring lanes see a part each.
+/// The softmax of one row, of which four neighbouring lanes see a part each.
 struct OnlineSoftmax {
-  float largest = -INFINITY, sum = 0;
+  float largest = -INFINITY, sum = 0;  // of scores before scaling; of this lane's weights
 
-  /// Replaces the row's scores, [2 half] and [2 half + 1] of each, by their weights; what was summed up before is to be multiplied by
-  /// the result.
+  /// Replaces the row's scores, [2 half] and [2 half + 1] of each, by their weights 2^(score x to_log2 - the largest); what was summed up
+  /// before is to be multiplied by the result.
   template <int kNum>
-  __device__ float add(Sums (&scores)[kNum], int half) {
+  __device__ float add(Sums (&scores)[kNum], int half, float to_log2) {
     float now = largest;
 #pragma unroll
     for (int i = 0; i < 2 * kNum; ++i) now = fmaxf(now, scores[i / 2].x[2 * half + i % 2]);
     now = fmaxf(now, __shfl_xor_sync(0xffffffffU, now, 1));
     now = fmaxf(now, __shfl_xor_sync(0xffffffffU, now, 2));
-    const float base = now == -INFINITY ? 0.0F : now;  // nothing seen yet: all weights are 0, not NaN
-    float some = 0;
+    const float base = now == -INFINITY ? 0.0F : now * to_log2;  // nothing seen yet: all weights are 0, not NaN
+    const float shrink = power_of_2(largest * to_log2 - base);
+    sum *= shrink;
 #pragma unroll
     for (int i = 0; i < 2 * kNum; ++i) {
       float& x = scores[i / 2].x[2 * half + i % 2];
-      some += x = exp2f(x - base);
+      sum += x = power_of_2(x * to_log2 - base);
     }
-    const float shrink = exp2f(largest - base);
-    sum = sum * shrink + some;  // of this lane's columns
     largest = now;
     return shrink;
   }
@@ -39,82 +38,86 @@ struct OnlineSoftmax {
   }
 };
 
-/// A warp's 16 queries, from `first_query` on, on their way through the tiles of keys.
-template <class T, int kHead>
+/// A warp's queries, from `first_query` on, on their way through the tiles of keys.
+template <class Tiles>
 struct QueryWarp {
-  using Tiles = Tiling<T, kHead>;
+  using T = typename Tiles::Number;
   static constexpr int kNumScores = Tiles::kTileRows / 8;
 
   const AttentionView& view;
   int first_query;
-  KeptRows<T, kHead> queries;
+  KeptRows<Tiles> queries;
   float to_log2;
-  Sums out[kHead / 8];
-  OnlineSoftmax softmax[2];
+  Sums out[Tiles::kFragments][Tiles::kHead / 8];
+  OnlineSoftmax softmax[Tiles::kFragments][2];
 
   __device__ QueryWarp(const AttentionView& v, int first, const T* rows)
       : view(v), first_query(first), queries(rows), to_log2(kLog2E * rsqrtf(float(v.head_size))) {}
 
   __device__ void add_keys(int first_key, const T* keys, const T* values) {
-    const int last_query = first_query + kWarpRows - 1, last_key = first_key + Tiles::kTileRows - 1;
+    const int last_query = first_query + Tiles::kWarpRows - 1, last_key = first_key + Tiles::kTileRows - 1;
     if (first_key > view.last_key(last_query) || last_key < view.first_key(first_query)) return;
-    Sums scores[kNumScores];
-    multiply(scores, queries, keys);
+    Sums scores[Tiles::kFragments][kNumScores];
+    multiply<Tiles>(scores, queries, keys);
     const bool sees_all = last_key <= view.last_key(first_query) && first_key >= view.first_key(last_query);
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      scale(scores, half, first_key, sees_all);
-      const float shrink = softmax[half].add(scores, half);
-#pragma unroll
-      for (Sums& sums : out) {
-        sums.x[2 * half] *= shrink;
-        sums.x[2 * half + 1] *= shrink;
-      }
+    for (int i = 0; i < 2 * Tiles::kFragments; ++i) {
+      if (!sees_all) hide(scores[i / 2], i % 2, query_of(i / 2, i % 2), first_key);
+      weigh(scores[i / 2], i / 2, i % 2);
     }
-    add_weighted<T, Tiles::kRow>(out, scores, values);
+    add_weighted<Tiles>(out, scores, values);
   }
 
-  /// Scores to powers of 2 (the hardware has exp2); those of hidden keys to -infinity.
-  __device__ void scale(Sums (&scores)[kNumScores], int half, int first_key, bool sees_all) const {
-    const Lane lane;
-    const int query = first_query + lane.row() + 8 * half, column = first_key + lane.column();
+  /// Scores of keys that the query does not see to -infinity.
+  __device__ void hide(Sums (&scores)[kNumScores], int half, int query, int first_key) const {
+    const int column = first_key + Lane{}.column();
     const int first = view.first_key(query) - column, last = view.last_key(query) - column;
 #pragma unroll
-    for (int i = 0; i < 2 * kNumScores; ++i) {
-      float& x = scores[i / 2].x[2 * half + i % 2];
-      const int at = i / 2 * 8 + i % 2;
-      x = sees_all || (at >= first && at <= last) ? x * to_log2 : -INFINITY;
+    for (int i = 0; i < 2 * kNumScores; ++i)
+      if (const int at = i / 2 * 8 + i % 2; at < first || at > last) scores[i / 2].x[2 * half + i % 2] = -INFINITY;
+  }
+
+  /// Scores of row `half` of fragment `m` to weights, and what is summed up so far to their scale.
+  __device__ void weigh(Sums (&scores)[kNumScores], int m, int half) {
+    const float shrink = softmax[m][half].add(scores, half, to_log2);
+#pragma unroll
+    for (Sums& sums : out[m]) {
+      sums.x[2 * half] *= shrink;
+      sums.x[2 * half + 1] *= shrink;
     }
   }
+
+  __device__ int query_of(int m, int half) const { return first_query + 16 * m + Lane{}.row() + 8 * half; }
 
   /// out and lse (null: not wanted): of the head, the first of its queries.
   __device__ void write(T* to, float* lse) const {
-    const Lane lane;
-    const float sums[2] = {softmax[0].total(), softmax[1].total()};
-    const float inverse[2] = {sums[0] > 0 ? 1 / sums[0] : 0.0F, sums[1] > 0 ? 1 / sums[1] : 0.0F};
-    write_rows(to + first_query * view.query_row, view.query_row, out, inverse, view.queries - first_query, view.head_size,
-               view.is_aligned);
-    if (!lse || lane.column() != 0) return;
 #pragma unroll
-    for (int half = 0; half < 2; ++half)
-      if (const int query = first_query + lane.row() + 8 * half; query < view.queries)
-        lse[query] = (softmax[half].largest + log2f(sums[half])) / kLog2E;
+    for (int m = 0; m < Tiles::kFragments; ++m) {
+      const int first = first_query + 16 * m;
+      const float sums[2] = {softmax[m][0].total(), softmax[m][1].total()};
+      const float inverse[2] = {sums[0] > 0 ? 1 / sums[0] : 0.0F, sums[1] > 0 ? 1 / sums[1] : 0.0F};
+      write_rows(to + first * view.query_row, view.query_row, out[m], inverse, view.queries - first, view.head_size, view.is_aligned);
+      if (!lse || Lane{}.column() != 0) continue;
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        if (const int query = query_of(m, half); query < view.queries)
+          lse[query] = (softmax[m][half].largest * to_log2 + log2f(sums[half])) / kLog2E;
+    }
   }
 };
 
-template <class T, int kHead>
+template <class Tiles, class T>
 __device__ void attend(const AttentionView& view, const T* q, const T* k, const T* v, T* out, float* lse, T* shared) {
-  using Tiles = Tiling<T, kHead>;
   const BlockRows block(view.queries, Tiles::kBlockRows, view.heads, view.is_causal);
-  const int first_query = block.tile * Tiles::kBlockRows, first_row = int(threadIdx.x) / 32 * kWarpRows;
+  const int first_query = block.tile * Tiles::kBlockRows, first_row = int(threadIdx.x) / 32 * Tiles::kWarpRows;
   const std::int64_t query_offset = view.query_offset(block.sequence, block.head);
   const std::int64_t key_offset = view.key_offset(block.sequence, block.head / view.group);
 
-  copy_rows<Tiles::kBlockRows, kHead>(shared, q + query_offset + first_query * view.query_row, view.query_row, view.queries - first_query,
+  copy_rows<Tiles, Tiles::kBlockRows>(shared, q + query_offset + first_query * view.query_row, view.query_row, view.queries - first_query,
                                       view.head_size, view.is_aligned);
   wait_for_copies();
   __syncthreads();
-  QueryWarp<T, kHead> warp(view, first_query + first_row, shared + first_row * Tiles::kRow);
+  QueryWarp<Tiles> warp(view, first_query + first_row, shared + first_row * Tiles::kRow);
   if (Tiles::kKeepsFragments) __syncthreads();  // the tiles come to where the queries were
 
   const int first_tile = view.first_key(first_query) / Tiles::kTileRows;
@@ -124,30 +127,33 @@ __device__ void attend(const AttentionView& view, const T* q, const T* k, const 
     const int first_key = (first_tile + i) * Tiles::kTileRows;
     const std::int64_t offset = key_offset + first_key * view.key_row;
     const int num_keys = view.keys - first_key;
-    copy_rows<Tiles::kTileRows, kHead>(pair, k + offset, view.key_row, num_keys, view.head_size, view.is_aligned);
-    copy_rows<Tiles::kTileRows, kHead>(pair + Tiles::kTile, v + offset, view.key_row, num_keys, view.head_size, view.is_aligned);
+    copy_rows<Tiles, Tiles::kTileRows>(pair, k + offset, view.key_row, num_keys, view.head_size, view.is_aligned);
+    copy_rows<Tiles, Tiles::kTileRows>(pair + Tiles::kTile, v + offset, view.key_row, num_keys, view.head_size, view.is_aligned);
   };
   const auto work = [&](int i, const T* pair) { warp.add_keys((first_tile + i) * Tiles::kTileRows, pair, pair + Tiles::kTile); };
-  for_each_pair<Tiles>(num_tiles, shared + (Tiles::kKeepsFragments ? 0 : Tiles::kBlockRows * Tiles::kRow), copy, work);
+  for_each_pair<Tiles>(num_tiles, shared + Tiles::kPairsAt, copy, work);
 
   const std::int64_t lse_offset = (std::int64_t(block.sequence) * view.heads + block.head) * view.queries;
   warp.write(out + query_offset, lse ? lse + lse_offset : nullptr);
 }
 
 template <class T, int kHead>
-__global__ void __launch_bounds__(Tiling<T, kHead>::kThreads)
+using ForwardTiling = Tiling<T, kHead, 1>;
+
+template <class T, int kHead>
+__global__ void __launch_bounds__(ForwardTiling<T, kHead>::kThreads)
     attention_kernel(AttentionView view, const T* q, const T* k, const T* v, T* out, float* lse) {
   extern __shared__ uint4 shared[];
   if constexpr (std::is_same_v<T, float> || kHasTensorCores<T>)
-    attend<T, kHead>(view, q, k, v, out, lse, reinterpret_cast<T*>(shared));
+    attend<ForwardTiling<T, kHead>>(view, q, k, v, out, lse, reinterpret_cast<T*>(shared));
 }
 
 template <class T, int kHead>
 cudaError_t launch_sized(const FlashShape& shape, const T* q, const T* k, const T* v, T* out, float* lse, cudaStream_t stream) {
-  using Tiles = Tiling<T, kHead>;
+  using Tiles = ForwardTiling<T, kHead>;
   const AttentionView view = view_of(shape, sizeof(T), are_aligned(q, k, v, out));
   const unsigned num_blocks = num_row_blocks(shape.queries, Tiles::kBlockRows, shape.batch * shape.heads);
-  constexpr int kThreads = Tiles::kThreads, kBytes = Tiles::num_bytes(1);
+  constexpr int kThreads = Tiles::kThreads, kBytes = Tiles::kBytes;
   if (const auto status = allow_shared_memory(&attention_kernel<T, kHead>, kBytes); status != cudaSuccess) return status;
   attention_kernel<T, kHead><<<num_blocks, kThreads, kBytes, stream>>>(view, q, k, v, out, lse);
   return cudaGetLastError();

@@ -29,61 +29,70 @@ __device__ int right_down(int lane) {
   return (lane / 16 * 8 + lane % 8) * kRow + lane / 8 % 2 * 8;
 }
 
-/// A warp's 16 rows, the left side of products: fragments in registers, or rows in shared memory.
-template <class T, int kHead, bool kKeepsFragments = Tiling<T, kHead>::kKeepsFragments>
+/// A warp's rows, the left side of products: fragments in registers, or rows in shared memory.
+template <class Tiles, bool kKeepsFragments = Tiles::kKeepsFragments>
 struct KeptRows {
-  const T* rows;
-  __device__ explicit KeptRows(const T* from) : rows(from) {}
-  __device__ void read(std::uint32_t (&fragment)[4], int number) const {
-    load_matrices(fragment, rows + number * 16 + down_right<Tiling<T, kHead>::kRow>(Lane{}.id));
+  const typename Tiles::Number* rows;
+  __device__ explicit KeptRows(const typename Tiles::Number* from) : rows(from) {}
+  /// Of the warp's rows 16 m and more, columns 16 n and more.
+  __device__ void read(std::uint32_t (&fragment)[4], int m, int n) const {
+    load_matrices(fragment, rows + m * 16 * Tiles::kRow + n * 16 + down_right<Tiles::kRow>(Lane{}.id));
   }
 };
-template <class T, int kHead>
-struct KeptRows<T, kHead, true> {
-  std::uint32_t fragments[kHead / 16][4];
-  __device__ explicit KeptRows(const T* from) {
+template <class Tiles>
+struct KeptRows<Tiles, true> {
+  std::uint32_t fragments[Tiles::kFragments][Tiles::kHead / 16][4];
+  __device__ explicit KeptRows(const typename Tiles::Number* from) {
+    const KeptRows<Tiles, false> rows(from);
 #pragma unroll
-    for (int f = 0; f < kHead / 16; ++f) load_matrices(fragments[f], from + f * 16 + down_right<Tiling<T, kHead>::kRow>(Lane{}.id));
+    for (int m = 0; m < Tiles::kFragments; ++m)
+#pragma unroll
+      for (int n = 0; n < Tiles::kHead / 16; ++n) rows.read(fragments[m][n], m, n);
   }
-  __device__ void read(std::uint32_t (&fragment)[4], int number) const {
+  __device__ void read(std::uint32_t (&fragment)[4], int m, int n) const {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) fragment[i] = fragments[number][i];
+    for (int i = 0; i < 4; ++i) fragment[i] = fragments[m][n][i];
   }
 };
 
 __device__ inline float dot(float4 a, float4 b) { return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }
 
-/// left x right^T. right: kColumns / 8 times eight rows in shared memory.
-template <class T, int kHead, int kNum>
-__device__ void multiply(Sums (&product)[kNum], const KeptRows<T, kHead>& left, const T* right) {
-  constexpr int kRow = Tiling<T, kHead>::kRow;
+/// left x right^T. right: 8 kNum rows in shared memory.
+template <class Tiles, int kNum, class T>
+__device__ void multiply(Sums (&product)[Tiles::kFragments][kNum], const KeptRows<Tiles>& left, const T* right) {
+  constexpr int kRow = Tiles::kRow, kFragments = Tiles::kFragments;
   const Lane lane;
 #pragma unroll
-  for (Sums& sums : product) sums = {};
+  for (int i = 0; i < kFragments * kNum; ++i) product[i / kNum][i % kNum] = {};
   if constexpr (std::is_same_v<T, float>) {
+    static_assert(kFragments == 1);
 #pragma unroll 4
-    for (int d = 0; d < kHead; d += 4) {
+    for (int d = 0; d < Tiles::kHead; d += 4) {
       const auto four = [d](const float* row) { return *reinterpret_cast<const float4*>(row + d); };
       const float4 upper = four(left.rows + lane.row() * kRow), lower = four(left.rows + (lane.row() + 8) * kRow);
 #pragma unroll
       for (int i = 0; i < kNum * 2; ++i) {
         const float4 other = four(right + (i / 2 * 8 + lane.column() + i % 2) * kRow);
-        product[i / 2].x[i % 2] += dot(upper, other);
-        product[i / 2].x[2 + i % 2] += dot(lower, other);
+        product[0][i / 2].x[i % 2] += dot(upper, other);
+        product[0][i / 2].x[2 + i % 2] += dot(lower, other);
       }
     }
   } else {
     right += right_down<kRow>(lane.id);
 #pragma unroll
-    for (int f = 0; f < kHead / 16; ++f) {
-      std::uint32_t a[4];
-      left.read(a, f);
+    for (int n = 0; n < Tiles::kHead / 16; ++n) {
+      std::uint32_t a[kFragments][4];
 #pragma unroll
-      for (int n = 0; n < kNum / 2; ++n) {
+      for (int m = 0; m < kFragments; ++m) left.read(a[m], m, n);
+#pragma unroll
+      for (int c = 0; c < kNum; c += 2) {
         std::uint32_t b[4];
-        load_matrices(b, right + n * 16 * kRow + f * 16);
-        multiply_add<T>(product[2 * n].x, a, b[0], b[1]);
-        multiply_add<T>(product[2 * n + 1].x, a, b[2], b[3]);
+        load_matrices(b, right + c * 8 * kRow + n * 16);
+#pragma unroll
+        for (int m = 0; m < kFragments; ++m) {
+          multiply_add<T>(product[m][c].x, a[m], b[0], b[1]);
+          multiply_add<T>(product[m][c + 1].x, a[m], b[2], b[3]);
+        }
       }
     }
   }
@@ -98,39 +107,55 @@ __device__ std::uint32_t packed_pair(float low, float high) {
   return bits;
 }
 
-/// sums += weights x right. weights: 16 x 8 kNumWeights, rounded to T on the way; right: as many rows in shared memory, kRow apart, of
-/// which the first 8 kNum columns count.
-template <class T, int kRow, int kNum, int kNumWeights>
-__device__ void add_weighted(Sums (&sums)[kNum], const Sums (&weights)[kNumWeights], const T* right) {
+/// Sums as the left side of a product: columns 8 n to 8 n + 15 of them, rounded.
+template <class T, int kNum>
+__device__ void pack(std::uint32_t (&fragment)[4], const Sums (&sums)[kNum], int n) {
+  fragment[0] = packed_pair<T>(sums[n].x[0], sums[n].x[1]);
+  fragment[1] = packed_pair<T>(sums[n].x[2], sums[n].x[3]);
+  fragment[2] = packed_pair<T>(sums[n + 1].x[0], sums[n + 1].x[1]);
+  fragment[3] = packed_pair<T>(sums[n + 1].x[2], sums[n + 1].x[3]);
+}
+
+/// sums += weights x right. weights: 8 kNumWeights columns, rounded to T on the way; right: as many rows in shared memory, of which the
+/// first 8 kNum columns count.
+template <class Tiles, int kNum, int kNumWeights, class T>
+__device__ void add_weighted(Sums (&sums)[Tiles::kFragments][kNum], const Sums (&weights)[Tiles::kFragments][kNumWeights], const T* right) {
+  constexpr int kRow = Tiles::kRow, kFragments = Tiles::kFragments;
   const Lane lane;
   if constexpr (std::is_same_v<T, float>) {
+    static_assert(kFragments == 1);
 #pragma unroll
     for (int r = 0; r < kNumWeights * 8; ++r) {
+      const Sums& of_columns = weights[0][r / 8];
       const int owner = lane.id / 4 * 4 + r % 8 / 2;
-      const float upper = __shfl_sync(0xffffffffU, weights[r / 8].x[r % 2], owner);
-      const float lower = __shfl_sync(0xffffffffU, weights[r / 8].x[2 + r % 2], owner);
+      const float upper = __shfl_sync(0xffffffffU, of_columns.x[r % 2], owner);
+      const float lower = __shfl_sync(0xffffffffU, of_columns.x[2 + r % 2], owner);
 #pragma unroll
       for (int c = 0; c < kNum; ++c) {
         const float2 two = *reinterpret_cast<const float2*>(right + r * kRow + c * 8 + lane.column());
-        sums[c].x[0] += upper * two.x;
-        sums[c].x[1] += upper * two.y;
-        sums[c].x[2] += lower * two.x;
-        sums[c].x[3] += lower * two.y;
+        float(&x)[4] = sums[0][c].x;
+        x[0] += upper * two.x;
+        x[1] += upper * two.y;
+        x[2] += lower * two.x;
+        x[3] += lower * two.y;
       }
     }
   } else {
     right += down_right<kRow>(lane.id);
 #pragma unroll
-    for (int r = 0; r < kNumWeights / 2; ++r) {
-      const Sums &first = weights[2 * r], &second = weights[2 * r + 1];
-      const std::uint32_t a[4] = {packed_pair<T>(first.x[0], first.x[1]), packed_pair<T>(first.x[2], first.x[3]),
-                                  packed_pair<T>(second.x[0], second.x[1]), packed_pair<T>(second.x[2], second.x[3])};
+    for (int r = 0; r < kNumWeights; r += 2) {
+      std::uint32_t a[kFragments][4];
 #pragma unroll
-      for (int c = 0; c < kNum / 2; ++c) {
+      for (int m = 0; m < kFragments; ++m) pack<T>(a[m], weights[m], r);
+#pragma unroll
+      for (int c = 0; c < kNum; c += 2) {
         std::uint32_t b[4];
-        load_transposed_matrices(b, right + r * 16 * kRow + c * 16);
-        multiply_add<T>(sums[2 * c].x, a, b[0], b[1]);
-        multiply_add<T>(sums[2 * c + 1].x, a, b[2], b[3]);
+        load_transposed_matrices(b, right + r * 8 * kRow + c * 8);
+#pragma unroll
+        for (int m = 0; m < kFragments; ++m) {
+          multiply_add<T>(sums[m][c].x, a[m], b[0], b[1]);
+          multiply_add<T>(sums[m][c + 1].x, a[m], b[2], b[3]);
+        }
       }
     }
   }

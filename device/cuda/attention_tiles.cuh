@@ -1,7 +1,7 @@
 // What the attention kernels share: who sees whom, where a head lies, and tiles on their way to shared memory.
 //
 // Every kernel works alike. A block keeps some rows of one head (queries, or keys) and goes through the tiles of the other side; a
-// warp has 16 of the rows. Tiles come in pairs (keys and values, or queries and gradients), copied asynchronously where the GPU can.
+// warp has 16 or 32 of the rows. Tiles come in pairs (keys and values, or queries and gradients), copied asynchronously where the GPU can.
 #pragma once
 
 #include "device/cuda/kernels.h"
@@ -10,35 +10,39 @@
 
 namespace gpuplan::cuda {
 
-constexpr int kWarpRows = 16;
 constexpr float kLog2E = 1.44269504F;
 
-/// How a kernel divides its work, and why. A head is padded with zeros to kHead columns.
+/// How a kernel divides its work, and why. It keeps the rows of `kNumKept` matrices: the queries (forward), or keys and values, or queries
+/// and gradients (backward). A head is padded with zeros to kHead columns.
 ///
-/// 16-bit up to 128 columns: four warps keep their rows in registers, as fragments, so that shared memory holds nothing but two pairs of
-/// 32-row tiles: one is multiplied while the other arrives. 128 rows of 272 bytes are 34 KiB, so that registers decide how many blocks
-/// an SM has, on every GPU from sm_75 on. The kept rows come in by the same memory.
-/// 16-bit beyond, and fp32: registers do not take kept rows beside the sums, so they stay in shared memory, and one pair of 16-row tiles
-/// follows them. fp32 has two warps per block. Bytes of the largest, the backward kernels: 16-bit of 256 columns 82.5 KiB, fp32 of 128
-/// 49.5 KiB, fp32 of 256 97.5 KiB; a GPU gives 64 KiB (sm_75), 99 KiB (sm_86, sm_89, sm_120) or more.
+/// 16-bit up to 128 columns: four warps. Backward each has 16 rows, as fragments in registers; forward 32, so that a fragment of keys or
+/// values is read once for two products, and a tile once for 128 queries: else shared memory and L2 were slower than the tensor cores.
+/// Forward, 128 columns of queries find no room in registers beside 128 sums of each lane, and stay in shared memory. Tiles have 32 rows
+/// and come in two stages: one pair is multiplied while the other arrives. Where the kept rows are in registers they came in by the same
+/// memory, which then is 34 KiB at most; forward of 128 columns takes 68 KiB. By registers and memory an SM has two or three such blocks.
+///
+/// 16-bit beyond, and fp32: kept rows stay in shared memory, and one pair of 16-row tiles follows them. fp32 has two warps per block.
+/// Backward of 16-bit and 256 columns takes 82.5 KiB, of fp32 and 128 columns 49.5, of fp32 and 256 columns 97.5; a GPU gives 64 KiB
+/// (sm_75), 99 KiB (sm_86, sm_89, sm_120) or more.
 ///
 /// Rows are padded by 16 bytes, so that the eight rows which ldmatrix reads at once lie in different banks.
-template <class T, int kHead>
+template <class T, int kHeadColumns, int kNumKept>
 struct Tiling {
-  static constexpr bool kKeepsFragments = sizeof(T) == 2 && kHead <= 128;
+  using Number = T;
+  static constexpr int kHead = kHeadColumns;
+  static constexpr bool kIsSmall = sizeof(T) == 2 && kHead <= 128, kIsForward = kNumKept == 1;
+  static constexpr bool kKeepsFragments = kIsSmall && !(kIsForward && kHead > 96);
+  static constexpr int kFragments = kIsSmall && kIsForward ? 2 : 1, kWarpRows = kFragments * 16;
   static constexpr int kNumWarps = sizeof(T) == 2 ? 4 : 2, kThreads = kNumWarps * 32;
   static constexpr int kBlockRows = kNumWarps * kWarpRows;
-  static constexpr int kTileRows = kKeepsFragments ? 32 : 16, kNumStages = kKeepsFragments ? 2 : 1;
-  static constexpr int kRow = kHead + int(16 / sizeof(T));  // elements from row to row
-  static constexpr int kTile = kTileRows * kRow, kPair = 2 * kTile;
-  static constexpr int kStagedRows = kNumStages * 2 * kTileRows;
+  static constexpr int kTileRows = kIsSmall ? 32 : 16, kNumStages = kIsSmall ? 2 : 1;
 
-  /// Rows of shared memory when the block keeps `num_kept` matrices.
-  static constexpr int num_rows(int num_kept) {
-    const int kept = num_kept * kBlockRows;
-    return !kKeepsFragments ? kept + kStagedRows : kept > kStagedRows ? kept : kStagedRows;
-  }
-  static constexpr int num_bytes(int num_kept) { return num_rows(num_kept) * kRow * int(sizeof(T)); }
+  static constexpr int kRow = kHead + int(16 / sizeof(T));  // elements from row to row of shared memory
+  static constexpr int kTile = kTileRows * kRow, kPair = 2 * kTile, kKept = kBlockRows * kRow;
+  static constexpr int kPairsAt = kKeepsFragments ? 0 : kNumKept * kKept;  // where the tiles begin
+  static constexpr int kSizeOfPairs = kNumStages * kPair;
+  static constexpr int kSize = kPairsAt + (kKeepsFragments && kNumKept * kKept > kSizeOfPairs ? kNumKept * kKept : kSizeOfPairs);
+  static constexpr int kBytes = kSize * int(sizeof(T));
 };
 
 /// A FlashShape as kernels want it: positions as int, distances as 64 bits.
@@ -104,10 +108,10 @@ inline unsigned num_row_blocks(std::int64_t rows, int rows_per_block, std::int64
 
 /// Rows [0, kRows) of a head on their way into shared memory, by all threads; what lies behind `num_there` rows or `head_size` columns
 /// becomes 0. `stride`: elements from row to row.
-template <int kRows, int kHead, class T>
+template <class Tiles, int kRows, class T>
 __device__ void copy_rows(T* to, const T* from, std::int64_t stride, int num_there, int head_size, bool is_aligned) {
-  constexpr int kPerVector = int(16 / sizeof(T)), kVectors = kHead / kPerVector, kRow = Tiling<T, kHead>::kRow;
-  for (int i = int(threadIdx.x); i < kRows * kVectors; i += Tiling<T, kHead>::kThreads) {
+  constexpr int kPerVector = int(16 / sizeof(T)), kVectors = Tiles::kHead / kPerVector, kRow = Tiles::kRow;
+  for (int i = int(threadIdx.x); i < kRows * kVectors; i += Tiles::kThreads) {
     const int row = i / kVectors, column = i % kVectors * kPerVector;
     const int num_valid = row < num_there ? head_size - column : 0;
     T* const target = to + row * kRow + column;

@@ -1,6 +1,7 @@
 // The few instructions that CUDA C++ has no function for. The tests' emulator has a header of the same name with the same functions
 // (tests/cuda_device/emulated/include), so nothing else in device/cuda holds assembly.
-// Source: PTX ISA 9.0, "Warp-level matrix load instruction: ldmatrix", "Matrix fragments for mma.m16n8k16", "cp.async".
+// Source: PTX ISA 9.0, "Warp-level matrix load instruction: ldmatrix", "Matrix fragments for mma.m16n8k16", "cp.async",
+// "ex2".
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,13 @@ __device__ inline void load_transposed_matrices(std::uint32_t (&to)[4], const vo
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                : "r"(shared_address(row)));
+}
+
+/// 2^x; 0 where that is below the smallest normal number. exp2f takes three more instructions for those.
+__device__ inline float power_of_2(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
 }
 
 /// Whether the tensor cores of the architecture that is compiled for take T.

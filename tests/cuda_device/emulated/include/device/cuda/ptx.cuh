@@ -67,6 +67,8 @@ void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t uppe
   }
 }
 
+inline float power_of_2(float x) { return std::exp2(x); }
+
 /// Done as late as the hardware may: at the wait.
 inline void copy_to_shared(void* to, const void* from, bool is_there) {
   if ((reinterpret_cast<std::uintptr_t>(to) | (is_there ? reinterpret_cast<std::uintptr_t>(from) : 0)) % 16 != 0) std::abort();
