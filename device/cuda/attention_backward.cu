@@ -43,11 +43,6 @@ struct Inputs {
   const float *lse, *delta;  // [batch, heads, seq]
 };
 
-/// A weight from its score before scaling; `lse` as training has it, of base e.
-__device__ inline float weight_of(float score, float to_log2, float lse) { return power_of_2(score * to_log2 - lse * kLog2E); }
-
-template <class T, int kHead>
-using BackwardTiling = Tiling<T, kHead, 2>;
 constexpr int kStep = 16, kNumScores = kStep / 8;  // rows of a tile at a time: the sums leave no registers for scores of more
 
 // --- dk and dv ------------------------------------------------------------------------------------------------------
@@ -56,10 +51,10 @@ constexpr int kStep = 16, kNumScores = kStep / 8;  // rows of a tile at a time: 
 template <int kHead>
 constexpr int kSumColumns = kHead < 128 ? kHead : 128;
 
-/// lse and delta of a tile's queries, of each stage.
+/// lse, to base 2, and delta of a tile's queries, of each stage.
 template <class Tiles>
 struct QueryNumbers {
-  float lse[Tiles::kNumStages][Tiles::kTileRows], delta[Tiles::kNumStages][Tiles::kTileRows];
+  float lse_log2[Tiles::kNumStages][Tiles::kTileRows], delta[Tiles::kNumStages][Tiles::kTileRows];
 };
 
 /// A warp's 16 keys, from `first_key` on, on their way through the tiles of queries. Scores are transposed: a row is a key's.
@@ -77,20 +72,20 @@ struct KeyWarp {
   __device__ KeyWarp(const AttentionView& v, int first, int column, const T* key_rows, const T* value_rows)
       : view(v), first_key(first), first_column(column), keys(key_rows), values(value_rows), to_log2(kLog2E * rsqrtf(float(v.head_size))) {}
 
-  __device__ void add_queries(int first_query, const T* queries, const T* dout, const float* lse, const float* delta) {
+  __device__ void add_queries(int first_query, const T* queries, const T* dout, const float* lse_log2, const float* delta) {
 #pragma unroll 1
     for (int step = 0; step < Tiles::kTileRows; step += kStep)
-      add_step(first_query + step, queries + step * Tiles::kRow, dout + step * Tiles::kRow, lse + step, delta + step);
+      add_step(first_query + step, queries + step * Tiles::kRow, dout + step * Tiles::kRow, lse_log2 + step, delta + step);
   }
 
-  __device__ void add_step(int first_query, const T* queries, const T* dout, const float* lse, const float* delta) {
+  __device__ void add_step(int first_query, const T* queries, const T* dout, const float* lse_log2, const float* delta) {
     const int last_key = first_key + Tiles::kWarpRows - 1, last_query = first_query + kStep - 1;
     if (last_query < view.first_query(first_key) || first_query > view.last_query(last_key)) return;
     Sums weights[1][kNumScores], gradients[1][kNumScores];
     multiply<Tiles>(weights, keys, queries);
-    weigh(weights[0], first_query, lse);
-    add_weighted<Tiles>(dv, weights, dout + first_column);
     multiply<Tiles>(gradients, values, dout);
+    weigh(weights[0], first_query, lse_log2);
+    add_weighted<Tiles>(dv, weights, dout + first_column);
     const Lane lane;
 #pragma unroll
     for (int i = 0; i < 4 * kNumScores; ++i) {
@@ -101,7 +96,7 @@ struct KeyWarp {
     add_weighted<Tiles>(dk, gradients, queries + first_column);
   }
 
-  __device__ void weigh(Sums (&scores)[kNumScores], int first_query, const float* lse) const {
+  __device__ void weigh(Sums (&scores)[kNumScores], int first_query, const float* lse_log2) const {
     const Lane lane;
     const int last_key = first_key + Tiles::kWarpRows - 1, last_query = first_query + kStep - 1;
     const bool sees_all = first_query >= view.first_query(last_key) && last_query <= view.last_query(first_key);
@@ -113,7 +108,7 @@ struct KeyWarp {
       for (int i = 0; i < 2 * kNumScores; ++i) {
         const int at = i / 2 * 8 + i % 2;
         float& x = scores[i / 2].x[2 * half + i % 2];
-        x = sees_all || (at >= first && at <= last) ? weight_of(x, to_log2, lse[at + lane.column()]) : 0.0F;
+        x = sees_all || (at >= first && at <= last) ? power_of_2(x * to_log2 - lse_log2[at + lane.column()]) : 0.0F;
       }
     }
   }
@@ -154,29 +149,29 @@ __device__ void key_gradients(const AttentionView& view, const Inputs<T>& in, T*
     const int head = kv_head * view.group + i / tiles_per_head, first_query = first_query_of(i), num_queries = view.queries - first_query;
     const std::int64_t offset = view.query_offset(block.sequence, head) + first_query * view.query_row;
     copy_rows<Tiles, Tiles::kTileRows>(pair, in.q + offset, view.query_row, num_queries, view.head_size, view.is_aligned);
-    copy_rows<Tiles, Tiles::kTileRows>(pair + Tiles::kTile, in.dout + offset, view.query_row, num_queries, view.head_size, view.is_aligned);
+    copy_rows<Tiles, Tiles::kTileRows>(pair + Tiles::kTile, in.dout + offset, view.query_row, num_queries, view.head_size,
+                                       view.is_aligned);
     const std::int64_t first_number = (std::int64_t(block.sequence) * view.heads + head) * view.queries + first_query;
     if (const int row = int(threadIdx.x); row < Tiles::kTileRows) {
       const int stage = i % Tiles::kNumStages;
-      numbers.lse[stage][row] = row < num_queries ? in.lse[first_number + row] : 0;
+      numbers.lse_log2[stage][row] = row < num_queries ? in.lse[first_number + row] * kLog2E : 0;
       numbers.delta[stage][row] = row < num_queries ? in.delta[first_number + row] : 0;
     }
   };
   const auto work = [&](int i, const T* pair) {
     const int stage = i % Tiles::kNumStages;
-    warp.add_queries(first_query_of(i), pair, pair + Tiles::kTile, numbers.lse[stage], numbers.delta[stage]);
+    warp.add_queries(first_query_of(i), pair, pair + Tiles::kTile, numbers.lse_log2[stage], numbers.delta[stage]);
   };
   for_each_pair<Tiles>(view.group * tiles_per_head, shared + Tiles::kPairsAt, copy, work);
   warp.write(dk + key_head, dv + key_head);
 }
 
-template <class T, int kHead>
-__global__ void __launch_bounds__(BackwardTiling<T, kHead>::kThreads)
-    key_gradient_kernel(AttentionView view, Inputs<T> in, T* dk, T* dv) {
+template <class Tiles, class T = typename Tiles::Number>
+__global__ void __launch_bounds__(Tiles::kThreads) key_gradient_kernel(AttentionView view, Inputs<T> in, T* dk, T* dv) {
   extern __shared__ uint4 shared[];
-  __shared__ QueryNumbers<BackwardTiling<T, kHead>> numbers;
+  __shared__ QueryNumbers<Tiles> numbers;
   if constexpr (std::is_same_v<T, float> || kHasTensorCores<T>)
-    key_gradients<BackwardTiling<T, kHead>>(view, in, dk, dv, reinterpret_cast<T*>(shared), numbers);
+    key_gradients<Tiles>(view, in, dk, dv, reinterpret_cast<T*>(shared), numbers);
 }
 
 // --- dq -------------------------------------------------------------------------------------------------------------
@@ -189,7 +184,7 @@ struct QueryGradientWarp {
   const AttentionView& view;
   int first_query;
   KeptRows<Tiles> queries, dout;
-  float to_log2, lse[2] = {}, delta[2] = {};  // of the lane's rows
+  float to_log2, lse_log2[2] = {}, delta[2] = {};  // of the lane's rows
   Sums dq[1][Tiles::kHead / 8];
 
   /// lse and delta: of the head, the first query's.
@@ -200,7 +195,7 @@ struct QueryGradientWarp {
     for (int half = 0; half < 2; ++half) {
       const int query = first_query + Lane{}.row() + 8 * half;
       if (query >= view.queries) continue;
-      lse[half] = lse_of_head[query];
+      lse_log2[half] = lse_of_head[query] * kLog2E;
       delta[half] = delta_of_head[query];
     }
   }
@@ -226,7 +221,7 @@ struct QueryGradientWarp {
 #pragma unroll
       for (int i = 0; i < 2 * kNumScores; ++i) {
         const int at = i / 2 * 8 + i % 2, number = 2 * half + i % 2;
-        const float weight = weight_of(scores[0][i / 2].x[number], to_log2, lse[half]);
+        const float weight = power_of_2(scores[0][i / 2].x[number] * to_log2 - lse_log2[half]);
         float& x = gradients[0][i / 2].x[number];
         x = sees_all || (at >= first && at <= last) ? weight * (x - delta[half]) : 0.0F;
       }
@@ -271,39 +266,43 @@ __device__ void query_gradients(const AttentionView& view, const Inputs<T>& in, 
   warp.write(dq + query_head);
 }
 
-template <class T, int kHead>
-__global__ void __launch_bounds__(BackwardTiling<T, kHead>::kThreads) query_gradient_kernel(AttentionView view, Inputs<T> in, T* dq) {
+template <class Tiles, class T = typename Tiles::Number>
+__global__ void __launch_bounds__(Tiles::kThreads) query_gradient_kernel(AttentionView view, Inputs<T> in, T* dq) {
   extern __shared__ uint4 shared[];
-  if constexpr (std::is_same_v<T, float> || kHasTensorCores<T>)
-    query_gradients<BackwardTiling<T, kHead>>(view, in, dq, reinterpret_cast<T*>(shared));
+  if constexpr (std::is_same_v<T, float> || kHasTensorCores<T>) query_gradients<Tiles>(view, in, dq, reinterpret_cast<T*>(shared));
 }
 
 // --- launchers ------------------------------------------------------------------------------------------------------
 
-template <class T, int kHead>
-cudaError_t launch_sized(const SequenceAttention& s, const AttentionView& view, const Inputs<T>& in, T* dq, T* dk, T* dv,
-                         cudaStream_t stream) {
-  using Tiles = BackwardTiling<T, kHead>;
-  constexpr int kThreads = Tiles::kThreads, kBytes = Tiles::kBytes, kParts = kHead / kSumColumns<kHead>;
-  if (const auto status = allow_shared_memory(&key_gradient_kernel<T, kHead>, kBytes); status != cudaSuccess) return status;
-  if (const auto status = allow_shared_memory(&query_gradient_kernel<T, kHead>, kBytes); status != cudaSuccess) return status;
+/// What the kernels write; `delta` is scratch memory.
+template <class T>
+struct Outputs {
+  T *dq, *dk, *dv;
+  float* delta;
+};
+
+template <class Tiles, class T>
+cudaError_t launch_tiled(const SequenceAttention& s, const Inputs<T>& in, const T* out, const Outputs<T>& to, cudaStream_t stream) {
+  constexpr int kThreads = Tiles::kThreads, kBytes = Tiles::kBytes, kParts = Tiles::kHead / kSumColumns<Tiles::kHead>;
+  if (const auto status = allow_shared_memory(&key_gradient_kernel<Tiles>, kBytes); status != cudaSuccess) return status;
+  if (const auto status = allow_shared_memory(&query_gradient_kernel<Tiles>, kBytes); status != cudaSuccess) return status;
+  const AttentionView view = view_of(flash_shape(s), sizeof(T), are_aligned(in.q, in.k, in.v, in.dout, out, to.dq, to.dk, to.dv));
+  const std::int64_t num_rows = s.batch * s.seq * s.heads;
+  const unsigned delta_blocks = num_row_blocks(num_rows, kDeltaRows, 1);
   const unsigned key_blocks = num_row_blocks(s.seq, Tiles::kBlockRows, s.batch * s.kv_heads * kParts);
-  key_gradient_kernel<T, kHead><<<key_blocks, kThreads, kBytes, stream>>>(view, in, dk, dv);
   const unsigned query_blocks = num_row_blocks(s.seq, Tiles::kBlockRows, s.batch * s.heads);
-  query_gradient_kernel<T, kHead><<<query_blocks, kThreads, kBytes, stream>>>(view, in, dq);
+  delta_kernel<T><<<delta_blocks, kDeltaThreads, 0, stream>>>(view, num_rows, in.dout, out, to.delta);
+  key_gradient_kernel<Tiles><<<key_blocks, kThreads, kBytes, stream>>>(view, in, to.dk, to.dv);
+  query_gradient_kernel<Tiles><<<query_blocks, kThreads, kBytes, stream>>>(view, in, to.dq);
   return cudaGetLastError();
 }
 
 template <class T>
-cudaError_t launch_backward(const SequenceAttention& s, const Inputs<T>& in, const T* out, T* dq, T* dk, T* dv, float* delta,
-                            cudaStream_t stream) {
+cudaError_t launch_backward(const SequenceAttention& s, const Inputs<T>& in, const T* out, const Outputs<T>& to, cudaStream_t stream) {
   if (s.batch * s.heads * s.seq == 0) return cudaSuccess;
-  if (const auto status = check_tensor_cores<T>(); status != cudaSuccess) return status;
-  const AttentionView view = view_of(flash_shape(s), sizeof(T), are_aligned(in.q, in.k, in.v, in.dout, out, dq, dk, dv));
-  return with_padded_head(view.head_size, [&]<int kHead>(std::integral_constant<int, kHead>) {
-    const std::int64_t num_rows = s.batch * s.seq * s.heads;
-    delta_kernel<T><<<num_row_blocks(num_rows, kDeltaRows, 1), kDeltaThreads, 0, stream>>>(view, num_rows, in.dout, out, delta);
-    return launch_sized<T, kHead>(s, view, in, dq, dk, dv, stream);
+  if (!has_instructions<T>()) return cudaErrorInvalidValue;
+  return with_padded_head(int(s.head_size), [&]<int kHead>(std::integral_constant<int, kHead>) {
+    return launch_tiled<Tiling<T, kHead, 2>>(s, in, out, to, stream);
   });
 }
 
@@ -314,8 +313,8 @@ cudaError_t launch_sequence_attention_backward(const SequenceAttention& s, const
                                                cudaStream_t stream) {
   return with_training_type(s.dtype, [&]<class T>(T*) {
     const auto in = [](const void* numbers) { return static_cast<const T*>(numbers); };
-    return launch_backward<T>(s, {in(q), in(k), in(v), in(dout), lse, scratch}, in(out), static_cast<T*>(dq), static_cast<T*>(dk),
-                              static_cast<T*>(dv), scratch, stream);
+    return launch_backward<T>(s, {in(q), in(k), in(v), in(dout), lse, scratch}, in(out),
+                              {static_cast<T*>(dq), static_cast<T*>(dk), static_cast<T*>(dv), scratch}, stream);
   });
 }
 

@@ -137,33 +137,36 @@ __device__ void attend(const AttentionView& view, const T* q, const T* k, const 
   warp.write(out + query_offset, lse ? lse + lse_offset : nullptr);
 }
 
-template <class T, int kHead>
-using ForwardTiling = Tiling<T, kHead, 1>;
-
-template <class T, int kHead>
-__global__ void __launch_bounds__(ForwardTiling<T, kHead>::kThreads)
+template <class Tiles, class T = typename Tiles::Number>
+__global__ void __launch_bounds__(Tiles::kThreads)
     attention_kernel(AttentionView view, const T* q, const T* k, const T* v, T* out, float* lse) {
   extern __shared__ uint4 shared[];
-  if constexpr (std::is_same_v<T, float> || kHasTensorCores<T>)
-    attend<ForwardTiling<T, kHead>>(view, q, k, v, out, lse, reinterpret_cast<T*>(shared));
+  if constexpr (std::is_same_v<T, float> || kHasTensorCores<T>) attend<Tiles>(view, q, k, v, out, lse, reinterpret_cast<T*>(shared));
+}
+
+template <class Tiles, class T>
+cudaError_t launch_tiled(const FlashShape& shape, const T* q, const T* k, const T* v, T* out, float* lse, cudaStream_t stream) {
+  const AttentionView view = view_of(shape, sizeof(T), are_aligned(q, k, v, out));
+  const unsigned num_blocks = num_row_blocks(shape.queries, Tiles::kBlockRows, shape.batch * shape.heads);
+  constexpr int kThreads = Tiles::kThreads, kBytes = Tiles::kBytes;
+  if (const auto status = allow_shared_memory(&attention_kernel<Tiles>, kBytes); status != cudaSuccess) return status;
+  attention_kernel<Tiles><<<num_blocks, kThreads, kBytes, stream>>>(view, q, k, v, out, lse);
+  return cudaGetLastError();
 }
 
 template <class T, int kHead>
 cudaError_t launch_sized(const FlashShape& shape, const T* q, const T* k, const T* v, T* out, float* lse, cudaStream_t stream) {
-  using Tiles = ForwardTiling<T, kHead>;
-  const AttentionView view = view_of(shape, sizeof(T), are_aligned(q, k, v, out));
-  const unsigned num_blocks = num_row_blocks(shape.queries, Tiles::kBlockRows, shape.batch * shape.heads);
-  constexpr int kThreads = Tiles::kThreads, kBytes = Tiles::kBytes;
-  if (const auto status = allow_shared_memory(&attention_kernel<T, kHead>, kBytes); status != cudaSuccess) return status;
-  attention_kernel<T, kHead><<<num_blocks, kThreads, kBytes, stream>>>(view, q, k, v, out, lse);
-  return cudaGetLastError();
+  if constexpr (std::is_same_v<T, F16> && kHead == 128)
+    if (capability_major() < 8)  // shared memory for 64 queries, not for 128
+      return launch_tiled<Tiling<T, kHead, 1, 1>>(shape, q, k, v, out, lse, stream);
+  return launch_tiled<Tiling<T, kHead, 1>>(shape, q, k, v, out, lse, stream);
 }
 
 template <class T>
 cudaError_t launch_forward(const FlashShape& shape, const void* q, const void* k, const void* v, void* out, float* lse,
                            cudaStream_t stream) {
   if (shape.batch * shape.heads * shape.queries == 0) return cudaSuccess;
-  if (const auto status = check_tensor_cores<T>(); status != cudaSuccess) return status;
+  if (!has_instructions<T>()) return cudaErrorInvalidValue;
   return with_padded_head(shape.head_size, [&]<int kHead>(std::integral_constant<int, kHead>) {
     return launch_sized<T, kHead>(shape, static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v),
                                   static_cast<T*>(out), lse, stream);

@@ -15,24 +15,24 @@ constexpr float kLog2E = 1.44269504F;
 /// How a kernel divides its work, and why. It keeps the rows of `kNumKept` matrices: the queries (forward), or keys and values, or queries
 /// and gradients (backward). A head is padded with zeros to kHead columns.
 ///
-/// 16-bit up to 128 columns: four warps. Backward each has 16 rows, as fragments in registers; forward 32, so that a fragment of keys or
-/// values is read once for two products, and a tile once for 128 queries: else shared memory and L2 were slower than the tensor cores.
-/// Forward, 128 columns of queries find no room in registers beside 128 sums of each lane, and stay in shared memory. Tiles have 32 rows
-/// and come in two stages: one pair is multiplied while the other arrives. Where the kept rows are in registers they came in by the same
-/// memory, which then is 34 KiB at most; forward of 128 columns takes 68 KiB. By registers and memory an SM has two or three such blocks.
-///
+/// 16-bit up to 128 columns: four warps, and tiles of 32 rows in two stages: one pair is multiplied while the other arrives.
+///   Forward a warp has 32 queries, two fragments: each fragment of keys or values that is read serves two products, and each tile 128
+///   queries. With 16, shared memory and L2 would be slower than an H100's tensor cores (mma.sync). The sums take the registers, so the
+///   queries stay in shared memory: 36, 52, 68 KiB for 64, 96, 128 columns; two or three blocks per SM of an A100 or H100.
+///   Backward a warp has 16 rows, in registers as fragments, and more than 64 or 128 sums per lane beside. They come in by the memory of
+///   the tiles, which is all there is: 18, 26, 34 KiB. Registers allow two or three blocks per SM.
 /// 16-bit beyond, and fp32: kept rows stay in shared memory, and one pair of 16-row tiles follows them. fp32 has two warps per block.
-/// Backward of 16-bit and 256 columns takes 82.5 KiB, of fp32 and 128 columns 49.5, of fp32 and 256 columns 97.5; a GPU gives 64 KiB
-/// (sm_75), 99 KiB (sm_86, sm_89, sm_120) or more.
+///   Backward of 16-bit and 256 columns takes 82.5 KiB, of fp32 and 128 columns 49.5, of fp32 and 256 columns 97.5.
+/// A GPU gives 64 KiB (sm_75), 99 KiB (sm_86, sm_89, sm_120) or more.
 ///
 /// Rows are padded by 16 bytes, so that the eight rows which ldmatrix reads at once lie in different banks.
-template <class T, int kHeadColumns, int kNumKept>
+template <class T, int kHeadColumns, int kNumKept, int kMaxFragments = 2>
 struct Tiling {
   using Number = T;
   static constexpr int kHead = kHeadColumns;
   static constexpr bool kIsSmall = sizeof(T) == 2 && kHead <= 128, kIsForward = kNumKept == 1;
-  static constexpr bool kKeepsFragments = kIsSmall && !(kIsForward && kHead > 96);
-  static constexpr int kFragments = kIsSmall && kIsForward ? 2 : 1, kWarpRows = kFragments * 16;
+  static constexpr bool kKeepsFragments = kIsSmall && !kIsForward;
+  static constexpr int kFragments = kIsSmall && kIsForward ? kMaxFragments : 1, kWarpRows = kFragments * 16;
   static constexpr int kNumWarps = sizeof(T) == 2 ? 4 : 2, kThreads = kNumWarps * 32;
   static constexpr int kBlockRows = kNumWarps * kWarpRows;
   static constexpr int kTileRows = kIsSmall ? 32 : 16, kNumStages = kIsSmall ? 2 : 1;
@@ -40,9 +40,8 @@ struct Tiling {
   static constexpr int kRow = kHead + int(16 / sizeof(T));  // elements from row to row of shared memory
   static constexpr int kTile = kTileRows * kRow, kPair = 2 * kTile, kKept = kBlockRows * kRow;
   static constexpr int kPairsAt = kKeepsFragments ? 0 : kNumKept * kKept;  // where the tiles begin
-  static constexpr int kSizeOfPairs = kNumStages * kPair;
-  static constexpr int kSize = kPairsAt + (kKeepsFragments && kNumKept * kKept > kSizeOfPairs ? kNumKept * kKept : kSizeOfPairs);
-  static constexpr int kBytes = kSize * int(sizeof(T));
+  static constexpr int kBytes = (kPairsAt + kNumStages * kPair) * int(sizeof(T));
+  static_assert(!kKeepsFragments || kNumKept * kKept <= kNumStages * kPair);
 };
 
 /// A FlashShape as kernels want it: positions as int, distances as 64 bits.
@@ -150,14 +149,17 @@ cudaError_t allow_shared_memory(Kernel* kernel, int bytes) {
   return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
 }
 
-/// Whether this thread's GPU has the instructions that T's kernels are made of (kHasTensorCores).
-template <class T>
-cudaError_t check_tensor_cores() {
-  if (!std::is_same_v<T, Bf16>) return cudaSuccess;
+/// The first number of the compute capability of this thread's GPU; 0 when it does not say.
+inline int capability_major() {
   int device = 0, major = 0;
-  if (const cudaError_t status = cudaGetDevice(&device); status != cudaSuccess) return status;
-  if (const auto status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device); status != cudaSuccess) return status;
-  return major >= 8 ? cudaSuccess : cudaErrorInvalidValue;
+  const bool is_known = cudaGetDevice(&device) == cudaSuccess &&
+                        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess;
+  return is_known ? major : 0;
+}
+/// Whether that GPU has the instructions that T's kernels are made of; as kHasTensorCores says while compiling for it.
+template <class T>
+bool has_instructions() {
+  return !std::is_same_v<T, Bf16> || capability_major() >= 8;
 }
 
 /// Calls `launch` with a null pointer of a dtype's type that training has.

@@ -8,21 +8,21 @@
 #include <ucontext.h>
 
 gpuplan::emulation::Index threadIdx, blockIdx, blockDim;
+gpuplan::emulation::Gpu gpuplan::emulation::g_gpu;
 
 /// A launch on the CPU cannot fail.
 extern "C" cudaError_t cudaGetLastError() { return cudaSuccess; }
-/// The GPU that we are: of compute capability 8.6, of the shared memory that those have.
 extern "C" cudaError_t cudaGetDevice(int* device) {
   *device = 0;
   return cudaSuccess;
 }
 extern "C" cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   if (attribute != cudaDevAttrComputeCapabilityMajor) return cudaErrorInvalidValue;
-  *value = 8;
+  *value = gpuplan::emulation::g_gpu.capability_major;
   return cudaSuccess;
 }
 extern "C" cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute attribute, int value) {
-  const bool is_taken = attribute == cudaFuncAttributeMaxDynamicSharedMemorySize && value <= 99 * 1024;
+  const bool is_taken = attribute == cudaFuncAttributeMaxDynamicSharedMemorySize && value <= gpuplan::emulation::g_gpu.shared_memory;
   return is_taken ? cudaSuccess : cudaErrorInvalidValue;
 }
 

@@ -27,6 +27,12 @@ struct Index {
   unsigned x;
 };
 
+/// What launchers ask of the GPU. Shared memory that a block may have, in bytes.
+struct Gpu {
+  int capability_major = 8, shared_memory = 99 * 1024;  // as of sm_86
+};
+extern Gpu g_gpu;
+
 void wait_for_warp();
 void wait_for_block();
 /// Runs `body` once per thread. The global threadIdx and blockDim say which.

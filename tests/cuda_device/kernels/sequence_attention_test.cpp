@@ -140,7 +140,8 @@ TEST_CASE("attention of training gives the same bits every time, whatever the me
     Training training{.bench = bench, .shape = shape};
     training.run();
     const auto results = [&] {
-      return std::array{bench.download(training.out), bench.download(training.dq), bench.download(training.dk), bench.download(training.dv)};
+      return std::array{bench.download(training.out), bench.download(training.dq), bench.download(training.dk),
+                        bench.download(training.dv)};
     };
     const auto first = results();
     training.run();
