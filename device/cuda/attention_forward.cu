@@ -1,6 +1,7 @@
 // Attention without a matrix of scores in memory: tiles of keys, an online softmax, tiles that no query sees left out (Dao et al. 2022;
 // the division of work is that of FlashAttention-2, Dao 2023). One kernel for what calibration times and what training runs. Neither
 // wgmma nor TMA, so on Hopper FlashAttention-3 is faster.
+#include "device/cuda/attention_launch.cuh"
 #include "device/cuda/attention_products.cuh"
 #include "device/cuda/sequence_attention.h"
 
@@ -113,12 +114,10 @@ __device__ void attend(const AttentionView& view, const T* q, const T* k, const 
   const std::int64_t query_offset = view.query_offset(block.sequence, block.head);
   const std::int64_t key_offset = view.key_offset(block.sequence, block.head / view.group);
 
-  copy_rows<Tiles, Tiles::kBlockRows>(shared, q + query_offset + first_query * view.query_row, view.query_row, view.queries - first_query,
-                                      view.head_size, view.is_aligned);
-  wait_for_copies();
-  __syncthreads();
+  static_assert(!Tiles::kKeepsFragments);  // then the queries are waited for with the first tiles
+  copy_rows<Tiles, Tiles::kBlockRows>(view, shared, q + query_offset + first_query * view.query_row, view.query_row,
+                                      view.queries - first_query);
   QueryWarp<Tiles> warp(view, first_query + first_row, shared + first_row * Tiles::kRow);
-  if (Tiles::kKeepsFragments) __syncthreads();  // the tiles come to where the queries were
 
   const int first_tile = view.first_key(first_query) / Tiles::kTileRows;
   const int last_key = view.last_key(first_query + Tiles::kBlockRows - 1);
@@ -127,8 +126,8 @@ __device__ void attend(const AttentionView& view, const T* q, const T* k, const 
     const int first_key = (first_tile + i) * Tiles::kTileRows;
     const std::int64_t offset = key_offset + first_key * view.key_row;
     const int num_keys = view.keys - first_key;
-    copy_rows<Tiles, Tiles::kTileRows>(pair, k + offset, view.key_row, num_keys, view.head_size, view.is_aligned);
-    copy_rows<Tiles, Tiles::kTileRows>(pair + Tiles::kTile, v + offset, view.key_row, num_keys, view.head_size, view.is_aligned);
+    copy_rows<Tiles, Tiles::kTileRows>(view, pair, k + offset, view.key_row, num_keys);
+    copy_rows<Tiles, Tiles::kTileRows>(view, pair + Tiles::kTile, v + offset, view.key_row, num_keys);
   };
   const auto work = [&](int i, const T* pair) { warp.add_keys((first_tile + i) * Tiles::kTileRows, pair, pair + Tiles::kTile); };
   for_each_pair<Tiles>(num_tiles, shared + Tiles::kPairsAt, copy, work);

@@ -1,12 +1,11 @@
-// What the attention kernels share: who sees whom, where a head lies, and tiles on their way to shared memory.
+// What the attention kernels keep and what goes by, and tiles on their way to shared memory.
 //
 // Every kernel works alike. A block keeps some rows of one head (queries, or keys) and goes through the tiles of the other side; a
 // warp has 16 or 32 of the rows. Tiles come in pairs (keys and values, or queries and gradients), copied asynchronously where the GPU can.
 #pragma once
 
-#include "device/cuda/kernels.h"
+#include "device/cuda/attention_view.cuh"
 #include "device/cuda/ptx.cuh"
-#include "device/training_kernels.h"
 
 namespace gpuplan::cuda {
 
@@ -44,78 +43,17 @@ struct Tiling {
   static_assert(!kKeepsFragments || kNumKept * kKept <= kNumStages * kPair);
 };
 
-/// A FlashShape as kernels want it: positions as int, distances as 64 bits.
-struct AttentionView {
-  int heads, group, queries, keys, head_size;  // `group` query heads share a key head
-  int sees_more, window;                       // a causal query i sees keys up to i + sees_more, at most `window` of them (0: all)
-  bool is_causal, is_aligned;                  // aligned: rows can be moved 16 bytes at a time
-  std::int64_t query_row, query_head, key_row, key_head;  // elements from row to row, and from head to head
-
-  __device__ int first_key(int query) const {
-    const int first = window > 0 ? query + sees_more - window + 1 : 0;
-    return first > 0 ? first : 0;
-  }
-  __device__ int last_key(int query) const {
-    const int last = is_causal ? query + sees_more : keys - 1;
-    return last < keys - 1 ? last : keys - 1;
-  }
-  __device__ int first_query(int key) const {
-    const int first = is_causal ? key - sees_more : 0;
-    return first > 0 ? first : 0;
-  }
-  __device__ int last_query(int key) const {
-    const int last = window > 0 ? key - sees_more + window - 1 : queries - 1;
-    return last < queries - 1 ? last : queries - 1;
-  }
-
-  /// Elements before a head of a sequence.
-  __device__ std::int64_t query_offset(int sequence, int head) const {
-    return std::int64_t(sequence) * heads * queries * head_size + head * query_head;
-  }
-  __device__ std::int64_t key_offset(int sequence, int kv_head) const {
-    return std::int64_t(sequence) * (heads / group) * keys * head_size + kv_head * key_head;
-  }
-};
-
-/// `is_aligned`: all pointers are, to 16 bytes.
-inline AttentionView view_of(const FlashShape& s, std::int64_t element_bytes, bool is_aligned) {
-  const bool within = s.has_heads_within_rows;
-  const auto group = s.heads / s.kv_heads, size = std::int64_t(s.head_size);
-  const auto window = s.window >= s.queries + s.keys ? 0 : s.window;
-  return {.heads = int(s.heads), .group = int(group), .queries = int(s.queries), .keys = int(s.keys), .head_size = s.head_size,
-          .sees_more = int(s.keys - s.queries), .window = int(window), .is_causal = s.is_causal,
-          .is_aligned = is_aligned && size * element_bytes % 16 == 0,
-          .query_row = within ? s.heads * size : size, .query_head = within ? size : s.queries * size,
-          .key_row = within ? s.kv_heads * size : size, .key_head = within ? size : s.keys * size};
-}
-
-/// Which rows of which head a block has. Of a head the blocks with most to do start first.
-struct BlockRows {
-  int tile, head, sequence;
-
-  __device__ BlockRows(int num_rows, int rows_per_block, int heads, bool is_last_first) {
-    const unsigned tiles = (unsigned(num_rows) + rows_per_block - 1) / rows_per_block, from_start = blockIdx.x % tiles;
-    tile = int(is_last_first ? tiles - 1 - from_start : from_start);
-    head = int(blockIdx.x / tiles % heads);
-    sequence = int(blockIdx.x / tiles / heads);
-  }
-};
-
-inline unsigned num_row_blocks(std::int64_t rows, int rows_per_block, std::int64_t num_heads) {
-  return unsigned((rows + rows_per_block - 1) / rows_per_block * num_heads);
-}
-
-/// Rows [0, kRows) of a head on their way into shared memory, by all threads; what lies behind `num_there` rows or `head_size` columns
+/// Rows [0, kRows) of a head on their way into shared memory, by all threads; what lies behind `num_there` rows or the head's columns
 /// becomes 0. `stride`: elements from row to row.
 template <class Tiles, int kRows, class T>
-__device__ void copy_rows(T* to, const T* from, std::int64_t stride, int num_there, int head_size, bool is_aligned) {
+__device__ void copy_rows(const AttentionView& view, T* to, const T* from, std::int64_t stride, int num_there) {
   constexpr int kPerVector = int(16 / sizeof(T)), kVectors = Tiles::kHead / kPerVector, kRow = Tiles::kRow;
   for (int i = int(threadIdx.x); i < kRows * kVectors; i += Tiles::kThreads) {
     const int row = i / kVectors, column = i % kVectors * kPerVector;
-    const int num_valid = row < num_there ? head_size - column : 0;
+    const int num_valid = row < num_there ? view.head_size - column : 0;
     T* const target = to + row * kRow + column;
     const T* const source = num_valid > 0 ? from + row * stride + column : from;
-    if (is_aligned) {
+    if (view.is_aligned) {
       copy_to_shared(target, source, num_valid > 0);
       continue;
     }
@@ -140,49 +78,6 @@ __device__ void for_each_pair(int num, T* pairs, Copy copy, Work work) {
     if (Tiles::kNumStages == 2 && i + 1 < num) copy(i + 1, pairs + (i + 1) % 2 * Tiles::kPair);
     work(i, pair);
   }
-}
-
-/// Lets a kernel have more dynamic shared memory than the 48 KiB that each may have. cudaErrorInvalidValue: more than the GPU has.
-template <class Kernel>
-cudaError_t allow_shared_memory(Kernel* kernel, int bytes) {
-  if (bytes <= 48 * 1024) return cudaSuccess;
-  return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-}
-
-/// The first number of the compute capability of this thread's GPU; 0 when it does not say.
-inline int capability_major() {
-  int device = 0, major = 0;
-  const bool is_known = cudaGetDevice(&device) == cudaSuccess &&
-                        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess;
-  return is_known ? major : 0;
-}
-/// Whether that GPU has the instructions that T's kernels are made of; as kHasTensorCores says while compiling for it.
-template <class T>
-bool has_instructions() {
-  return !std::is_same_v<T, Bf16> || capability_major() >= 8;
-}
-
-/// Calls `launch` with a null pointer of a dtype's type that training has.
-template <class Launch>
-cudaError_t with_training_type(Dtype dtype, Launch launch) {
-  if (dtype == Dtype::F32) return launch(static_cast<float*>(nullptr));
-  if (dtype == Dtype::BF16) return launch(static_cast<Bf16*>(nullptr));
-  return cudaErrorInvalidValue;
-}
-
-inline FlashShape flash_shape(const SequenceAttention& s) {
-  return {.batch = s.batch, .heads = s.heads, .kv_heads = s.kv_heads, .queries = s.seq, .keys = s.seq, .head_size = int(s.head_size),
-          .is_causal = true, .has_heads_within_rows = true, .window = s.window};
-}
-
-/// Calls `launch` with the least number of columns, as a type, that kernels are compiled for and that holds the head.
-template <class Launch>
-cudaError_t with_padded_head(int head_size, Launch launch) {
-  if (head_size <= 0 || head_size > 256) return cudaErrorInvalidValue;
-  if (head_size <= 64) return launch(std::integral_constant<int, 64>{});
-  if (head_size <= 96) return launch(std::integral_constant<int, 96>{});
-  if (head_size <= 128) return launch(std::integral_constant<int, 128>{});
-  return launch(std::integral_constant<int, 256>{});
 }
 
 }  // namespace gpuplan::cuda
