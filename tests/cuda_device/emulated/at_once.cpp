@@ -1,7 +1,7 @@
 // Without a runtime: kernels run when they are launched, whatever the stream.
 #include <utility>
 
-#include "cuda_device/emulated/launch.h"
+#include "cuda_device/emulated/emulator.h"
 
 namespace {
 
@@ -21,3 +21,16 @@ void enqueue(const Launch& launch, std::function<void()> run) {
 }  // namespace gpuplan::emulation
 
 extern "C" cudaError_t cudaGetLastError() { return std::exchange(g_last_error, cudaSuccess); }
+extern "C" cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+extern "C" cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  if (attribute != cudaDevAttrComputeCapabilityMajor) return cudaErrorInvalidValue;
+  *value = gpuplan::emulation::g_gpu.capability_major;
+  return cudaSuccess;
+}
+extern "C" cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute attribute, int value) {
+  const bool is_taken = attribute == cudaFuncAttributeMaxDynamicSharedMemorySize && value <= gpuplan::emulation::g_gpu.shared_memory;
+  return is_taken ? cudaSuccess : cudaErrorInvalidValue;
+}

@@ -4,19 +4,28 @@
 #include <algorithm>
 #include <csetjmp>
 #include <deque>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
 #include <ucontext.h>
 
 gpuplan::emulation::Index threadIdx, blockIdx, blockDim;
+gpuplan::emulation::Gpu gpuplan::emulation::g_gpu;
 
 namespace gpuplan::emulation {
 namespace {
 
 enum class Waits { No, ForWarp, ForBlock, Done };
-constexpr std::size_t kStack = 128 * 1024;
+constexpr std::size_t kStack = 128 * 1024, kGuard = 4096;
+constexpr unsigned char kNan = 0xFF;  // in every byte: NaN in all formats
 constexpr unsigned kWarp = 32;
+
+struct Copy {
+  void* to;
+  const void* from;
+  std::size_t size;
+};
 
 /// Made once, for one thread of every block that comes. After its first turn it is entered and left by jumps, which need no system call.
 struct Fiber {
@@ -25,12 +34,15 @@ struct Fiber {
   jmp_buf where;
   bool has_begun = false;
   Waits waits = Waits::No;
+  unsigned num_exchanges = 0;
+  std::vector<Copy> copies;
 };
 
 struct Block {
   std::deque<Fiber> fibers;  // those of the largest block so far; the first num_threads are this one's
   unsigned num_threads = 0;
-  std::vector<float> exchange;
+  std::vector<unsigned char> exchange;  // of each warp two
+  std::vector<unsigned char> shared;    // the dynamic one and kGuard bytes behind it
   jmp_buf scheduler;
   const std::function<void()>* body = nullptr;
 };
@@ -104,16 +116,46 @@ bool are_all_done() {
 
 void wait_for_warp() { wait(Waits::ForWarp); }
 void wait_for_block() { wait(Waits::ForBlock); }
-float* warp_exchange() { return &g_block.exchange[threadIdx.x / kWarp * kWarp * kExchange]; }
+
+void* next_exchange(std::size_t size) {
+  if (size > kExchange) std::abort();
+  const std::size_t number = threadIdx.x / kWarp * 2 + current().num_exchanges++ % 2;
+  return &g_block.exchange[number * kExchange];
+}
+
+void* dynamic_shared() { return g_block.shared.data(); }
+void set_dynamic_shared(std::size_t size) { g_block.shared.assign(size + kGuard, kNan); }
+
+/// What a block wrote behind its shared memory would be found by no other check.
+void check_dynamic_shared() {
+  for (auto byte = g_block.shared.end() - kGuard; byte != g_block.shared.end(); ++byte)
+    if (*byte != kNan) std::abort();
+  std::fill(g_block.shared.begin(), g_block.shared.end(), kNan);
+}
+
+void copy_later(void* to, const void* from, std::size_t size) { current().copies.push_back({to, from, size}); }
+void copy_now() {
+  for (const Copy& copy : current().copies)
+    if (copy.from)
+      std::memcpy(copy.to, copy.from, copy.size);
+    else
+      std::memset(copy.to, 0, copy.size);
+  current().copies.clear();
+}
 
 void run_block(unsigned num_threads, const std::function<void()>& body) {
   blockDim.x = num_threads;
   g_block.body = &body;
-  g_block.exchange.assign((num_threads + kWarp - 1) / kWarp * kWarp * kExchange, 0);
+  const unsigned num_warps = (num_threads + kWarp - 1) / kWarp;
+  g_block.exchange.resize(num_warps * 2 * kExchange);
   g_block.num_threads = num_threads;
   while (g_block.fibers.size() < num_threads) g_block.fibers.emplace_back();
-  for (unsigned thread = 0; thread < num_threads; ++thread) g_block.fibers[thread].waits = Waits::No;
-  const unsigned num_warps = (num_threads + kWarp - 1) / kWarp;
+  for (unsigned thread = 0; thread < num_threads; ++thread) {
+    Fiber& fiber = g_block.fibers[thread];
+    fiber.waits = Waits::No;
+    fiber.num_exchanges = 0;
+    fiber.copies.clear();
+  }
   for (bool is_forward = true; !are_all_done(); is_forward = !is_forward) {
     for (unsigned i = 0; i < num_warps; ++i) {
       const unsigned first = (is_forward ? i : num_warps - 1 - i) * kWarp;
@@ -121,6 +163,7 @@ void run_block(unsigned num_threads, const std::function<void()>& body) {
     }
     release(0, num_threads, Waits::ForBlock);
   }
+  check_dynamic_shared();
 }
 
 }  // namespace gpuplan::emulation
