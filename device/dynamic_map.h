@@ -38,4 +38,12 @@ constexpr DynamicMap dynamic_map(bool is_signed) {
   return map;
 }
 
+/// The code of the level nearest to x (of two as near the lower one), looked for from a code near it.
+constexpr int nearest_code(const float* middles, int from, float x) {
+  int code = from;
+  while (code < 255 && x > middles[code]) ++code;
+  while (code > 0 && x <= middles[code - 1]) --code;
+  return code;
+}
+
 }  // namespace gpuplan

@@ -2,8 +2,9 @@
 // decoder, gradient sums, optimizers. `Device::training` gives them; the executor (run/) is their only caller.
 //
 // As in Device: calls are enqueued on a stream, pointers are of device memory, nothing is checked against its buffer. A kernel
-// gets all its memory through its arguments, but for what fits a core's stack or cache. `Numbers` are F32 or BF16, sums and
-// intermediate values always fp32. "Adds" means to what is there; into bf16 each addition of a kernel is rounded once, but for an id that comes several
+// gets all its memory through its arguments, but for what fits a core's stack or cache, or on a GPU the scratch memory that a
+// stream has for products (8 MiB of it, for sums in two stages). `Numbers` are F32 or BF16, sums and intermediate values always
+// fp32. "Adds" means to what is there; into bf16 each addition of a kernel is rounded once, but for an id that comes several
 // times in embed_backward. Sums run in a fixed order: same input, same bits; on a CPU for any number of threads, but not for
 // any instruction set. Numbers that a comment does not call another's dtype may be of either, but x, y and their gradients
 // in norms, rotation and swiglu are of one.

@@ -9,6 +9,7 @@
 #include "device/adamw_step.h"
 #include "device/cuda/attention_shape.h"
 #include "device/cuda/kernels.h"
+#include "device/cuda/training_launch.h"
 #include "device/eager_attention.h"
 
 namespace gpuplan::cuda {
@@ -24,6 +25,11 @@ void CudaDevice::select() const { cuda_check(cudaSetDevice(gpu_.index), "selecti
 cudaStream_t CudaDevice::on(Stream& stream) const {
   select();
   return cuda_stream(stream).native();
+}
+
+void* CudaDevice::workspace_of(Stream& stream) const {
+  static_assert(kScratchSize <= kWorkspace, "the workspace of a product has room for sums");
+  return cuda_stream(stream).workspace(gemm_workspace(gpu_.capability));
 }
 
 // --- opening and facts ----------------------------------------------------------------------------------------------
@@ -177,7 +183,7 @@ void CudaDevice::cast(void* to, Dtype to_dtype, const void* from, Dtype from_dty
 
 void CudaDevice::rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden, float epsilon,
                           Dtype dtype, Stream& stream) {
-  cuda_check(launch_rms_norm(y, x, weight, rows, hidden, epsilon, dtype, on(stream)), "RMS norm");
+  cuda_check(launch_rms_norm(y, x, dtype, weight, dtype, rows, hidden, epsilon, on(stream)), "RMS norm");
 }
 
 void CudaDevice::swiglu(void* out, const void* gate, const void* up, std::int64_t count, Dtype dtype, Stream& stream) {

@@ -8,6 +8,7 @@
 #include "device/cuda/gemm.h"
 #include "device/cuda/opened.h"
 #include "device/cuda/stream.h"
+#include "device/cuda/training.h"
 #include "device/device.h"
 
 namespace gpuplan::cuda {
@@ -18,7 +19,7 @@ class CudaDevice final : public Device {
 
   DeviceFacts facts() const override;
   /// What memory in use grew by when this process first opened the GPU (context, this library's kernels, cuBLASLt), and the
-  /// workspaces of streams that have multiplied. Measured by NVML, so other processes that allocate at that moment disturb it;
+  /// workspaces of streams that have multiplied or summed. Measured by NVML, so other processes that allocate at that moment disturb it;
   /// without NVML all that was in use after opening counts, other processes included, and facts() warns.
   Bytes overhead() const override { return cost_.memory + opened_->workspaces.now(); }
 
@@ -51,10 +52,13 @@ class CudaDevice final : public Device {
   void nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax, std::int64_t count,
                       Stream& stream) override;
 
+  TrainingKernels* training() override { return &training_; }
+
  private:
   /// Makes this the calling thread's GPU, and gives the stream that CUDA knows. Streams of other libraries are a misuse.
   cudaStream_t on(Stream& stream) const;
   void select() const;
+  void* workspace_of(Stream& stream) const;
   void warm_up();
   void eager_attention(const AttentionProblem& problem, const void* q, const void* k, const void* v, void* out, void* scores,
                        Stream& stream);
@@ -64,6 +68,9 @@ class CudaDevice final : public Device {
   std::shared_ptr<OpenedGpu> opened_;
   std::unique_ptr<GemmRunner> products_;
   OpeningCost cost_;
+  /// Sums in two stages share the workspace that products of the stream have.
+  CudaTraining training_{{.select = [this](Stream& stream) { return on(stream); },
+                          .scratch = [this](Stream& stream) { return workspace_of(stream); }}};
 };
 
 }  // namespace gpuplan::cuda

@@ -20,14 +20,18 @@ cudaError_t launch_fill_uniform(void* to, std::int64_t count, Dtype dtype, float
 /// To fp8: rounded to nearest even, and what is too large becomes the largest finite value.
 cudaError_t launch_cast(void* to, Dtype to_dtype, const void* from, Dtype from_dtype, std::int64_t count, cudaStream_t stream);
 cudaError_t launch_swiglu(void* out, const void* gate, const void* up, std::int64_t count, Dtype dtype, cudaStream_t stream);
+
 cudaError_t launch_nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax, std::int64_t count,
                                   cudaStream_t stream);
+/// Whose absmax is quantised itself (device/training_kernels.h: nf4_expand).
+cudaError_t launch_nf4_expand(void* out, Dtype dtype, const std::uint8_t* codes, const std::uint8_t* absmax_codes,
+                              const float* absmax_scales, float absmax_offset, std::int64_t count, cudaStream_t stream);
 
 cudaError_t launch_adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v, std::int64_t count,
                          const AdamWStep& step, cudaStream_t stream);
 
-cudaError_t launch_rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden, float epsilon,
-                            Dtype dtype, cudaStream_t stream);
+cudaError_t launch_rms_norm(void* y, const void* x, Dtype dtype, const void* weight, Dtype weight_dtype, std::int64_t rows,
+                            std::int64_t hidden, float epsilon, cudaStream_t stream);
 cudaError_t launch_cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab,
                                  float scale, Dtype dtype, cudaStream_t stream);
 /// Softmax of each row of [blocks, queries, keys] in place; causal: row i of a block sees columns up to i + keys - queries, and

@@ -1,29 +1,10 @@
-// Kernels by row: one block each, sums and maxima across its threads, then one more pass.
-#include <type_traits>
-
+// Softmax and loss by row: one block each, sums and maxima across its threads, then one more pass.
 #include "device/cuda/kernels.h"
-#include "device/cuda/number.cuh"
+#include "device/cuda/row_blocks.cuh"
 #include "device/device.h"
 
 namespace gpuplan::cuda {
 namespace {
-
-constexpr int kWarp = 32, kRowThreads = 256, kNumWarps = kRowThreads / kWarp;
-constexpr unsigned kAll = 0xffffffffU;  // lanes
-
-/// Eight elements of a row from `at` on, as far as `width` goes.
-__device__ int size_at(std::int64_t at, std::int64_t width) { return width - at >= kEight ? kEight : int(width - at); }
-
-/// Of all threads of the block; every thread gets it.
-__device__ float block_sum(float x) {
-  __shared__ float parts[kNumWarps];
-  for (int lane = kWarp / 2; lane > 0; lane /= 2) x += __shfl_xor_sync(kAll, x, lane);
-  if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = x;
-  __syncthreads();
-  float sum = 0;
-  for (int warp = 0; warp < kNumWarps; ++warp) sum += parts[warp];
-  return sum;
-}
 
 /// The sum of exp(x - largest) over some numbers x, built up as they come.
 struct LogSum {
@@ -67,31 +48,6 @@ __device__ LogSum row_log_sum(const T* row, std::int64_t width, bool is_aligned)
     mine = merged(mine, some);
   }
   return block_log_sum(mine);
-}
-
-template <class T>
-__global__ void __launch_bounds__(kRowThreads)
-    rms_norm_kernel(T* y, const T* x, const T* weight, std::int64_t hidden, float epsilon, bool is_aligned) {
-  const std::int64_t row = std::int64_t(blockIdx.x) * hidden;
-  float squares = 0;
-  for (std::int64_t at = threadIdx.x * kEight; at < hidden; at += kRowThreads * kEight) {
-    const int size = size_at(at, hidden);
-    float some[kEight] = {};
-    load(some, x + row + at, size, is_aligned && size == kEight);
-#pragma unroll
-    for (int i = 0; i < kEight; ++i) squares += some[i] * some[i];
-  }
-  const float scale = 1.0F / sqrtf(block_sum(squares) / float(hidden) + epsilon);
-  for (std::int64_t at = threadIdx.x * kEight; at < hidden; at += kRowThreads * kEight) {
-    const int size = size_at(at, hidden);
-    const bool is_whole = is_aligned && size == kEight;
-    float some[kEight] = {}, factor[kEight] = {};
-    load(some, x + row + at, size, is_whole);
-    load(factor, weight + at, size, is_whole);
-#pragma unroll
-    for (int i = 0; i < kEight; ++i) some[i] *= scale * factor[i];
-    store(y + row + at, some, size, is_whole);
-  }
 }
 
 /// Logits are read twice: for the log-sum-exp, and to be replaced by (softmax - one hot) x scale.
@@ -143,19 +99,6 @@ __global__ void __launch_bounds__(kRowThreads)
 }
 
 }  // namespace
-
-cudaError_t launch_rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden, float epsilon,
-                            Dtype dtype, cudaStream_t stream) {
-  if (rows == 0 || hidden == 0) return cudaSuccess;
-  return with_type(dtype, [=]<class T>(T*) {
-    auto* const out = static_cast<T*>(y);
-    const auto* const in = static_cast<const T*>(x);
-    const auto* const factors = static_cast<const T*>(weight);
-    const bool is_aligned = are_aligned(out, in, factors) && hidden % kEight == 0;
-    rms_norm_kernel<<<unsigned(rows), kRowThreads, 0, stream>>>(out, in, factors, hidden, epsilon, is_aligned);
-    return cudaGetLastError();
-  });
-}
 
 cudaError_t launch_cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab,
                                  float scale, Dtype dtype, cudaStream_t stream) {

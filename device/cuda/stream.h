@@ -49,7 +49,7 @@ class CudaStream final : public NativeStream {
   /// CUDA returns from a copy of pageable memory only when the stream has come to it: where that may be never, `host` being
   /// such memory, waits here, where a watch is asked.
   void before_copy(const void* host);
-  /// Scratch memory for products: work of a stream never overlaps, so one is enough for it. Allocated at first use.
+  /// Scratch memory for products and sums: work of a stream never overlaps, so one is enough for it. Allocated at first use.
   void* workspace(Bytes size);
 
  private:

@@ -25,24 +25,17 @@ struct CodeTable {
   }
 };
 
-/// The code of x, looked for from a code near it.
-constexpr int code_from(int code, const DynamicMap& map, float x) {
-  while (x > map.middles[code]) ++code;
-  while (code > 0 && x <= map.middles[code - 1]) --code;
-  return code;
-}
-
 constexpr CodeTable code_table(const DynamicMap& map) {
   CodeTable table{};
-  int above = code_from(0, map, 0), below = above;
+  int above = nearest_code(map.middles, 0, 0), below = above;
   for (std::uint32_t bin = 0; bin < CodeTable::kBins; ++bin) {
     const std::uint32_t first = (CodeTable::kFirst + bin) << CodeTable::kShift, next = first + (1U << CodeTable::kShift);
     const float least = bin == 0 ? 0.0F : std::bit_cast<float>(first), most = std::bit_cast<float>(next - 1);
-    above = code_from(above, map, least);
-    below = code_from(below, map, -most);
+    above = nearest_code(map.middles, above, least);
+    below = nearest_code(map.middles, below, -most);
     table.lowest[0][bin] = std::uint8_t(above);
     table.lowest[1][bin] = std::uint8_t(below);
-    if (code_from(above, map, most) > above + 1 || code_from(below, map, -least) > below + 1) throw "two middles in a bin";
+    if (nearest_code(map.middles, above, most) > above + 1 || nearest_code(map.middles, below, -least) > below + 1) throw "two middles in a bin";
   }
   return table;
 }

@@ -34,3 +34,11 @@ extern "C" cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute attri
   const bool is_taken = attribute == cudaFuncAttributeMaxDynamicSharedMemorySize && value <= gpuplan::emulation::g_gpu.shared_memory;
   return is_taken ? cudaSuccess : cudaErrorInvalidValue;
 }
+extern "C" cudaError_t cudaMemsetAsync(void* data, int value, std::size_t size, cudaStream_t) {
+  std::memset(data, value, size);
+  return cudaSuccess;
+}
+extern "C" const char* cudaGetErrorName(cudaError_t error) {
+  return error == cudaErrorInvalidValue ? "cudaErrorInvalidValue" : "another error";
+}
+extern "C" const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }

@@ -9,6 +9,8 @@
 #include "device/eager_attention.h"
 #include "device/cuda/kernels.h"
 #include "device/cuda/number.cuh"
+#include "device/cuda/training.h"
+#include "device/cuda/training_launch.h"
 
 namespace gpuplan::test {
 namespace {
@@ -79,7 +81,7 @@ class EmulatedDevice final : public Device {
   }
   void rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden, float epsilon, Dtype dtype,
                 Stream&) override {
-    check(cuda::launch_rms_norm(y, x, weight, rows, hidden, epsilon, dtype, nullptr));
+    check(cuda::launch_rms_norm(y, x, dtype, weight, dtype, rows, hidden, epsilon, nullptr));
   }
   void swiglu(void* out, const void* gate, const void* up, std::int64_t count, Dtype dtype, Stream&) override {
     check(cuda::launch_swiglu(out, gate, up, count, dtype, nullptr));
@@ -96,6 +98,11 @@ class EmulatedDevice final : public Device {
                       Stream&) override {
     check(cuda::launch_nf4_dequantise(out, dtype, codes, absmax, count, nullptr));
   }
+  TrainingKernels* training() override { return &training_; }
+
+ private:
+  Buffer scratch_ = allocate(cuda::kScratchSize);
+  cuda::CudaTraining training_{{.select = [](Stream&) { return cudaStream_t{}; }, .scratch = [this](Stream&) { return scratch_.data(); }}};
 };
 
 }  // namespace

@@ -69,14 +69,18 @@ inline float __shfl_sync(unsigned, float x, int lane) {
 }
 inline float __shfl_xor_sync(unsigned mask, float x, int lanes) { return __shfl_sync(mask, x, int(threadIdx.x % 32) ^ lanes); }
 
-/// What kernel<<<grid, block, shared, stream>>> becomes.
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
+
+/// What kernel<<<grid, block, shared, stream>>> becomes. The last block goes first: what relies on the usual order of blocks fails.
 template <class Kernel>
 auto emulate(unsigned grid, unsigned block, std::size_t shared, cudaStream_t stream, Kernel kernel) {
   return [=](auto... arguments) {
     gpuplan::emulation::enqueue({grid, block, stream}, [=] {
       gpuplan::emulation::set_dynamic_shared(shared);
-      for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x)
+      for (unsigned left = grid; left > 0; --left) {
+        blockIdx.x = left - 1;
         gpuplan::emulation::run_block(block, [&] { kernel(arguments...); });
+      }
     });
   };
 }
