@@ -138,8 +138,8 @@ class Run {
   /// Any rank's signal stops all after the same step.
   bool is_asked_to_stop() {
     if (!hooks_.stop) return false;
-    const auto asked = executor_.groups().gather(hooks_.stop->load() ? 1 : 0, executor_.control());
-    return std::any_of(asked.begin(), asked.end(), [](double a) { return a > 0; });
+    const auto asked = executor_.groups().gather(std::array{hooks_.stop->load() ? 1.0 : 0.0});
+    return std::any_of(asked.begin(), asked.end(), [](const auto& a) { return a[0] > 0; });
   }
 
   // --- checkpoints

@@ -131,6 +131,18 @@ double NcclCommunicator::max_host(double value) {
   return value;
 }
 
+void NcclCommunicator::all_gather_host(std::span<const std::byte> own, std::span<std::byte> all) {
+  if (own.empty()) return;
+  const cudaStream_t stream = on(*control_);
+  auto* const memory = static_cast<std::byte*>(scratch(all.size()));
+  std::byte* const part = memory + std::size_t(rank_) * own.size();  // in place
+  cuda_check(cudaMemcpyAsync(part, own.data(), own.size(), cudaMemcpyHostToDevice, stream), "copying to the device");
+  check(ncclAllGather(part, memory, own.size(), kMoved, comm_->get(), stream), "all-gather");
+  finish("all-gather");
+  cuda_check(cudaMemcpyAsync(all.data(), memory, all.size(), cudaMemcpyDeviceToHost, stream), "copying to the host");
+  finish("all-gather");
+}
+
 std::unique_ptr<Communicator> NcclCommunicator::split(int colour) {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 0)
   cuda_check(cudaSetDevice(control_->device_index()), "selecting the GPU");

@@ -19,7 +19,7 @@ void WatchedComm::check() {
   throw EnvError("NCCL " + version_text() + ": a collective failed: " + failure);
 }
 
-void WatchedComm::abort() {
+void WatchedComm::abort() noexcept {
   if (ncclComm_t comm = std::exchange(comm_, nullptr)) static_cast<void>(ncclCommAbort(comm));
 }
 

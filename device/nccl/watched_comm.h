@@ -2,6 +2,8 @@
 // never ends unless the communicator is aborted.
 #pragma once
 
+#include <exception>
+
 #include "device/cuda/native_stream.h"
 #include "device/nccl/check.h"
 
@@ -11,8 +13,10 @@ namespace gpuplan::nccl {
 class WatchedComm final : public StreamWatch {
  public:
   explicit WatchedComm(ncclComm_t comm) : comm_(comm) {}
+  /// After a failure here the others may wait in a call that this rank will not make, and destroying would wait with them.
   ~WatchedComm() override {
-    if (comm_) ncclCommDestroy(comm_);
+    if (std::uncaught_exceptions() > 0) abort();
+    else if (comm_) ncclCommDestroy(comm_);
   }
   WatchedComm(const WatchedComm&) = delete;
   WatchedComm& operator=(const WatchedComm&) = delete;
@@ -22,7 +26,7 @@ class WatchedComm final : public StreamWatch {
   /// Aborts and throws EnvError when NCCL knows of a failure.
   void check() override;
   /// Ends what is under way, here; peers find out by themselves.
-  void abort();
+  void abort() noexcept;
 
  private:
   ncclComm_t comm_;
