@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -151,6 +152,7 @@ class Reception {
     while (std::ssize(here_) < size_ - 1) {
       if (deadline.is_over()) return false;
       look(deadline);
+      drop_gone();  // also who came and went at once
     }
     return true;
   }
@@ -165,7 +167,11 @@ class Reception {
   }
 
  private:
-  /// Takes new ones in, hears those who have not said who they are, and forgets who has gone.
+  void drop_gone() {
+    for (auto one = here_.begin(); one != here_.end();) one = one->second.listen() ? std::next(one) : here_.erase(one);
+  }
+
+  /// Takes new ones in, and hears those who have not said who they are.
   void look(const Deadline& deadline) {
     std::vector<pollfd> watched{{listener_.get(), POLLIN, 0}};
     for (const Talk& talk : unknown_) watched.push_back({talk.socket.get(), POLLIN, 0});
@@ -173,7 +179,6 @@ class Reception {
     poll(watched.data(), watched.size(), deadline.left());
     if (Socket guest(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)); guest.is_open())
       unknown_.push_back({.socket = std::move(guest), .heard = {}});
-    for (auto one = here_.begin(); one != here_.end();) one = one->second.listen() ? std::next(one) : here_.erase(one);
     std::erase_if(unknown_, [&](Talk& talk) { return !talk.listen() || is_done(talk); });
   }
 
