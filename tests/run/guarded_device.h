@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include <sys/mman.h>
@@ -122,14 +123,16 @@ class GuardedKernels final : public TrainingKernels {
   TrainingKernels& k_;
 };
 
-class GuardedDevice final : public Device {
+class GuardedDevice : public Device {
  public:
-  explicit GuardedDevice(std::unique_ptr<Device> inner) : inner_(std::move(inner)), kernels_(*inner_->training()) {}
+  explicit GuardedDevice(std::unique_ptr<Device> inner, std::string name = "guarded")
+      : name_(std::move(name)), inner_(std::move(inner)), kernels_(*inner_->training()) {}
   const GuardedMemory& memory() const { return memory_; }
 
   DeviceFacts facts() const override {
     DeviceFacts facts = inner_->facts();
     facts.kind = DeviceKind::Cuda;
+    facts.name = name_, facts.architecture = "sm_86";
     return facts;
   }
   Bytes overhead() const override { return inner_->overhead(); }
@@ -178,6 +181,7 @@ class GuardedDevice final : public Device {
 
  private:
   static Stream& inner(Stream& s) { return static_cast<GuardedStream&>(s).inner(); }
+  std::string name_;
   GuardedMemory memory_;
   std::unique_ptr<Device> inner_;
   GuardedKernels kernels_;
