@@ -152,10 +152,10 @@ void keep_for_next_time(const RunReport& report, RunQuestion& q) {
 /// The GPU that this rank takes, which must be the plan's, with enough free memory: before anything is loaded. Where NVML is not there,
 /// the opened device says it.
 std::unique_ptr<Device> open_gpu(const RunQuestion& q, const LaunchedRank& launched) {
+  const std::vector<GpuWanted> wanted = gpus_wanted(q.request, q.result, q.chosen->strategy);
   count_gpus_by_bus();
   DeviceBackend& backend = device_backend(DeviceKind::Cuda);
   const int index = gpu_index(launched.local_rank, backend.num_devices());
-  const std::vector<GpuWanted> wanted = gpus_wanted(q.request, q.result, q.chosen->strategy);
   const auto own = std::span(wanted).subspan(std::size_t(launched.rank), 1);
   if (const auto here = gpus_here(); here && std::ssize(*here) > index) {
     require_gpus(own, std::span(*here).subspan(std::size_t(index), 1), index);
@@ -168,19 +168,19 @@ std::unique_ptr<Device> open_gpu(const RunQuestion& q, const LaunchedRank& launc
 
 /// On this machine, for the ranks that we are about to start: one message for all.
 void require_gpus_here(const RunQuestion& q) {
+  const std::vector<GpuWanted> wanted = gpus_wanted(q.request, q.result, q.chosen->strategy);
   count_gpus_by_bus();
   const int num_visible = device_backend(DeviceKind::Cuda).num_devices();
-  const std::vector<GpuWanted> wanted = gpus_wanted(q.request, q.result, q.chosen->strategy);
   if (const auto here = gpus_here()) return require_gpus(wanted, *here);
   if (num_visible < std::ssize(wanted)) throw InputError("--gpus", fmt::format("the plan has {} ranks on GPUs, and this machine shows {}", wanted.size(), num_visible));
 }
 
-std::unique_ptr<Communicator> join_world(DeviceKind kind, Device& device, const LaunchedRank& launched, std::int64_t size) {
-  if (size == 1) return nullptr;
-  CollectiveBackend& backend = collective_backend(kind);
+/// Ranks on GPUs meet before any of them opens its own: what one holds would be memory in use to one that still reads `--gpus local`.
+Rendezvous meet(DeviceKind kind, const LaunchedRank& launched, std::int64_t size) {
   Rendezvous meeting{.rank = int(launched.rank), .size = int(size), .id = {}};
-  if (kind == DeviceKind::Cuda) meeting.id = exchange_id(meeting_place(launched), launched.rank, size, [&] { return backend.make_id(); });
-  return backend.join(device, meeting);
+  if (kind == DeviceKind::Cuda && size > 1)
+    meeting.id = exchange_id(meeting_place(launched), launched.rank, size, [&] { return collective_backend(kind).make_id(); });
+  return meeting;
 }
 
 int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions& options, const CLI::App& app, Console& console) {
@@ -191,10 +191,11 @@ int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions
   const int threads = std::max(1, int(num_usable_cores() / std::max<std::int64_t>(1, std::min(world_size, launched.local_size))));
   const DeviceKind kind = device_kind(q.request.cluster);
   Heartbeat heartbeat(launched.rank);
+  const Rendezvous meeting = meet(kind, launched, world_size);
   ProcessMemory process;
   const auto device = kind == DeviceKind::Cuda ? open_gpu(q, launched) : device_backend(kind).open({.num_threads = threads});
   process.opened(*device);
-  const auto world = join_world(kind, *device, launched, world_size);
+  const auto world = world_size > 1 ? collective_backend(kind).join(*device, meeting) : nullptr;
   if (world) require_one_plan(job, *world);
   const RankPlace place = place_of(world ? world->rank() : 0, job.strategy.mesh);
   RunProgress progress(console, is_given(app, "--json"));

@@ -12,8 +12,9 @@ namespace {
 
 using cuda::cuda_check;
 
-/// How long ranks wait for each other in set-up. Probes and steps take seconds; this ends a run whose peer is gone.
-constexpr std::chrono::minutes kPatience{5};
+/// How long ranks wait for each other on the host: one may be writing a large model meanwhile. This ends a run whose peer is gone, where
+/// nobody else does.
+constexpr std::chrono::minutes kPatience{30};
 
 ncclDataType_t summed_type(Dtype dtype) {
   switch (dtype) {
@@ -92,16 +93,19 @@ void* NcclCommunicator::scratch(std::size_t size) {
 }
 
 void NcclCommunicator::finish(std::string_view doing) {
-  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  constexpr std::chrono::milliseconds kMostlyEnough{2};  // then the core is given to others
+  const auto begin = std::chrono::steady_clock::now();
   cudaError_t status = cudaErrorNotReady;
   while ((status = cudaStreamQuery(control_->native())) == cudaErrorNotReady) {
     comm_->check();
-    if (std::chrono::steady_clock::now() > give_up) {
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    if (waited > kPatience) {
       comm_->abort();
       throw EnvError(fmt::format("{} of {} ranks: no answer for {} minutes; a rank has died or hangs", doing, size_,
                                  kPatience.count()));
     }
-    std::this_thread::yield();
+    if (waited < kMostlyEnough) std::this_thread::yield();
+    else std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   comm_->check();
   cuda_check(status, doing);

@@ -170,7 +170,7 @@ TEST_CASE("gpu ranks: a rank that runs out of memory says so, once, while the ot
   for (const char* gpu : {"0", "1"}) {
     const SmallRun r;
     const Machine machine(r);
-    const Variables full({{"GPUPLAN_PRETEND_FULL", gpu}});
+    const Variables full(std::map<std::string, std::string>{{"GPUPLAN_PRETEND_FULL", gpu}});
     const Finished f = r.run(std::string("--full --max-steps 2") + kTwo, 20);
     CHECK(f.code == 3);
     CHECK(f.seconds < 5);
