@@ -76,8 +76,9 @@ std::unique_ptr<Stream> Executor::make_stream(StreamId id) {
 
 StepResult Executor::step(std::int64_t number, const std::vector<MicroBatch>& batches, double learning_rate, const OptimizerSettings& settings) {
   GPUPLAN_CHECK(std::int64_t(batches.size()) == job_.recipe().grad_accum, "a step takes as many micro-batches as it accumulates");
-  Scalars scalars{.batches = batches, .learning_rate = learning_rate, .settings = settings, .number = number};
+  Scalars scalars{.learning_rate = learning_rate, .settings = settings, .number = number};
   scalars.label_tokens = count_labels(batches);
+  stage(batches);
   std::fill(written_.begin(), written_.end(), Written{});
   kernels_.zero(constants_.loss_sum, bytes_of(2, Dtype::F64), control());
   if (records_) start_record();

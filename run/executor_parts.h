@@ -20,7 +20,6 @@ struct Executor::Bound {
 
 /// What differs from step to step.
 struct Executor::Scalars {
-  const std::vector<MicroBatch>& batches;
   double learning_rate{};
   const OptimizerSettings& settings;
   std::int64_t number{};

@@ -96,8 +96,10 @@ class Run {
     out_.persistent = executor_.memory().persistent_bytes();
     out_.peak = out_.persistent + executor_.memory().arena_bytes();
     out_.at_peak = executor_.memory().at_peak();
+    if (hooks_.process_memory) out_.process = hooks_.process_memory(out_.peak);
     return std::move(out_);
   }
+  void abort() noexcept { executor_.abort(); }
 
  private:
   std::int64_t global_batch() const { return job_.strategy.mesh.data_parallel() * job_.recipe().grad_accum * job_.recipe().micro_batch; }
@@ -138,8 +140,8 @@ class Run {
   /// Any rank's signal stops all after the same step.
   bool is_asked_to_stop() {
     if (!hooks_.stop) return false;
-    const auto asked = executor_.groups().gather(hooks_.stop->load() ? 1 : 0, executor_.control());
-    return std::any_of(asked.begin(), asked.end(), [](double a) { return a > 0; });
+    const auto asked = executor_.groups().gather(std::array{hooks_.stop->load() ? 1.0 : 0.0});
+    return std::any_of(asked.begin(), asked.end(), [](const auto& a) { return a[0] > 0; });
   }
 
   // --- checkpoints
@@ -210,7 +212,15 @@ class Run {
 
 TrainingOutcome train(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world, const TrainingOptions& options,
                       const TrainingHooks& hooks) {
-  return Run(job, place, device, world, options, hooks).run();
+  std::optional<Run> run;
+  try {
+    run.emplace(job, place, device, world, options, hooks);
+    return run->run();
+  } catch (...) {
+    if (hooks.on_failure) hooks.on_failure();
+    if (run) run->abort();
+    throw;
+  }
 }
 
 }  // namespace gpuplan

@@ -34,8 +34,10 @@ class NcclCommunicator final : public Communicator {
   void barrier() override;
   void broadcast_host(std::span<std::byte> data, int root) override;
   double max_host(double value) override;
+  void all_gather_host(std::span<const std::byte> own, std::span<std::byte> all) override;
 
   std::unique_ptr<Communicator> split(int colour) override;
+  void abort() noexcept override { comm_->abort(); }
 
  private:
   /// The stream as CUDA knows it, of this thread's GPU, watched from now on.

@@ -38,7 +38,7 @@ void WatchedComm::check_call(ncclResult_t result, std::string_view doing) {
   }
 }
 
-void WatchedComm::abort() {
+void WatchedComm::abort() noexcept {
   if (ncclComm_t comm = std::exchange(comm_, nullptr)) static_cast<void>(ncclCommAbort(comm));
 }
 

@@ -24,7 +24,7 @@ class WatchedComm final : public StreamWatch {
   /// rank that is gone, and freeing memory would then never end.
   void check_call(ncclResult_t result, std::string_view doing);
   /// Ends what is under way, here; peers find out by themselves.
-  void abort();
+  void abort() noexcept;
 
  private:
   ncclComm_t comm_;
