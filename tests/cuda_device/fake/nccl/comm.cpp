@@ -56,6 +56,10 @@ void remember_error(const std::string& text) {
   const std::lock_guard lock(error_mutex());
   error_text() = text;
 }
+ncclResult_t refused(ncclResult_t result, const std::string& why) {
+  remember_error(why);
+  return result;
+}
 const char* last_error() {
   thread_local std::string copy;
   const std::lock_guard lock(error_mutex());
