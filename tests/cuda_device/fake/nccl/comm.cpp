@@ -56,6 +56,10 @@ void remember_error(const std::string& text) {
   const std::lock_guard lock(error_mutex());
   error_text() = text;
 }
+ncclResult_t refused(ncclResult_t result, const std::string& why) {
+  remember_error(why);
+  return result;
+}
 const char* last_error() {
   thread_local std::string copy;
   const std::lock_guard lock(error_mutex());
@@ -145,7 +149,7 @@ void Comm::fail(ncclResult_t error, const std::string& text) {
 }
 
 ncclResult_t Comm::asynchronous_error() {
-  if (error_ == ncclSuccess)
+  if (error_ == ncclSuccess && !std::getenv("GPUPLAN_FAKE_NCCL_SILENT"))
     if (const int gone = segment_.vanished_rank(); gone >= 0)
       fail(ncclRemoteError, "rank " + std::to_string(gone) + " closed its connection");
   return error_;

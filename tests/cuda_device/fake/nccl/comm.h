@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include <nccl.h>
 
@@ -20,6 +21,7 @@ struct Interrupted {};
 
 /// What ncclGetLastError tells.
 void remember_error(const std::string& text);
+ncclResult_t refused(ncclResult_t result, const std::string& why);  // remembers why, and gives the result
 const char* last_error();
 
 /// What all ranks must say alike of a collective.
