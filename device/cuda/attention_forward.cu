@@ -63,19 +63,11 @@ struct QueryWarp {
     const bool sees_all = last_key <= view.last_key(first_query) && first_key >= view.first_key(last_query);
 #pragma unroll
     for (int i = 0; i < 2 * Tiles::kFragments; ++i) {
-      if (!sees_all) hide(scores[i / 2], i % 2, query_of(i / 2, i % 2), first_key);
+      const int query = query_of(i / 2, i % 2);
+      if (!sees_all) hide(scores[i / 2], i % 2, view.first_key(query) - first_key, view.last_key(query) - first_key, -INFINITY);
       weigh(scores[i / 2], i / 2, i % 2);
     }
     add_weighted<Tiles>(out, scores, values);
-  }
-
-  /// Scores of keys that the query does not see to -infinity.
-  __device__ void hide(Sums (&scores)[kNumScores], int half, int query, int first_key) const {
-    const int column = first_key + Lane{}.column();
-    const int first = view.first_key(query) - column, last = view.last_key(query) - column;
-#pragma unroll
-    for (int i = 0; i < 2 * kNumScores; ++i)
-      if (const int at = i / 2 * 8 + i % 2; at < first || at > last) scores[i / 2].x[2 * half + i % 2] = -INFINITY;
   }
 
   /// Scores of row `half` of fragment `m` to weights, and what is summed up so far to their scale.

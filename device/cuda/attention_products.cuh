@@ -98,6 +98,18 @@ __device__ void multiply(Sums (&product)[Tiles::kFragments][kNum], const KeptRow
   }
 }
 
+/// Of row `half` (the lane's upper or lower) the columns outside [first, last] become `value`.
+template <int kNum>
+__device__ void hide(Sums (&sums)[kNum], int half, int first, int last, float value) {
+  const int column = Lane{}.column();
+#pragma unroll
+  for (int i = 0; i < 2 * kNum; ++i) {
+    const int at = column + i / 2 * 8 + i % 2;
+    float& x = sums[i / 2].x[2 * half + i % 2];
+    x = at < first || at > last ? value : x;
+  }
+}
+
 /// Two neighbouring numbers as one register of a fragment, rounded.
 template <class T>
 __device__ std::uint32_t packed_pair(float low, float high) {

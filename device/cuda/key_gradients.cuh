@@ -54,20 +54,20 @@ struct KeyWarp {
     add_weighted<Tiles>(dk, gradients, queries + first_column);
   }
 
+  /// Scores to weights; 0 where a query does not see a key.
   __device__ void weigh(Sums (&scores)[kNumScores], int first_query, const float* lse_log2) const {
     const Lane lane;
+#pragma unroll
+    for (int i = 0; i < 4 * kNumScores; ++i) {
+      float& x = scores[i / 4].x[i % 4];
+      x = power_of_2(x * to_log2 - lse_log2[i / 4 * 8 + lane.column() + i % 2]);
+    }
     const int last_key = first_key + Tiles::kWarpRows - 1, last_query = first_query + kStep - 1;
-    const bool sees_all = first_query >= view.first_query(last_key) && last_query <= view.last_query(first_key);
+    if (first_query >= view.first_query(last_key) && last_query <= view.last_query(first_key)) return;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int key = first_key + lane.row() + 8 * half, row = first_query + lane.column();
-      const int first = view.first_query(key) - row, last = view.last_query(key) - row;
-#pragma unroll
-      for (int i = 0; i < 2 * kNumScores; ++i) {
-        const int at = i / 2 * 8 + i % 2;
-        float& x = scores[i / 2].x[2 * half + i % 2];
-        x = sees_all || (at >= first && at <= last) ? power_of_2(x * to_log2 - lse_log2[at + lane.column()]) : 0.0F;
-      }
+      const int key = first_key + lane.row() + 8 * half;
+      hide(scores, half, view.first_query(key) - first_query, view.last_query(key) - first_query, 0);
     }
   }
 

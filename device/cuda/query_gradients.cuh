@@ -42,18 +42,17 @@ struct QueryGradientWarp {
     multiply<Tiles>(scores, queries, keys);
     multiply<Tiles>(gradients, dout, values);
     const bool sees_all = last_key <= view.last_key(first_query) && first_key >= view.first_key(last_query);
-    const Lane lane;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int query = first_query + lane.row() + 8 * half, column = first_key + lane.column();
-      const int first = view.first_key(query) - column, last = view.last_key(query) - column;
 #pragma unroll
       for (int i = 0; i < 2 * kNumScores; ++i) {
-        const int at = i / 2 * 8 + i % 2, number = 2 * half + i % 2;
+        const int number = 2 * half + i % 2;
         const float weight = power_of_2(scores[0][i / 2].x[number] * to_log2 - lse_log2[half]);
         float& x = gradients[0][i / 2].x[number];
-        x = sees_all || (at >= first && at <= last) ? weight * (x - delta[half]) : 0.0F;
+        x = weight * (x - delta[half]);
       }
+      const int query = first_query + Lane{}.row() + 8 * half;
+      if (!sees_all) hide(gradients[0], half, view.first_key(query) - first_key, view.last_key(query) - first_key, 0);
     }
     add_weighted<Tiles>(dq, gradients, keys);
   }
