@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/unit_text.h"
 #include "cluster/local_product.h"
-#include "models/framework.h"
 #include "planner/program_builder.h"
 
 namespace gpuplan {

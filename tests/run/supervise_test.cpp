@@ -41,12 +41,15 @@ std::string content(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// Whether a process whose number a rank left in `file` still runs; one that was killed may be a zombie until init looks for it.
+/// Whether a process whose number a rank left in `file` goes on. One that was killed ends soon, and may be a zombie until init looks for it.
 bool is_alive(const std::filesystem::path& file) {
   const std::string text = content(file);
   REQUIRE(!text.empty());
-  const std::string stat = content("/proc/" + std::to_string(std::stoi(text)) + "/stat");
-  return !stat.empty() && stat.find(") Z") == std::string::npos;
+  for (int i = 0; i < 100; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
+    const std::string stat = content("/proc/" + std::to_string(std::stoi(text)) + "/stat");
+    if (stat.empty() || stat.find(") Z") != std::string::npos) return false;
+  }
+  return true;
 }
 
 constexpr const char* kSleeps = "sleep 60 & echo $! > $1/pid$GPUPLAN_RANK; wait";  // a child of the rank, too
@@ -111,6 +114,19 @@ TEST_CASE("supervise: Ctrl-C asks every rank to save, a second one ends them at 
     CHECK(e.seconds < 4);
   }
   CHECK(content(scratch.path() / "saved0") == "saved\n");
+}
+
+TEST_CASE("supervise: Ctrl-C before the ranks can save ends them, and is not taken for a crash") {
+  const ScratchFolder scratch;
+  std::thread user([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    kill(getpid(), SIGINT);
+  });
+  const Ended e = supervise(2, kSleeps, scratch);
+  user.join();
+  CHECK(e.code == 3);
+  CHECK(e.err.find("stopped before the first step") != std::string::npos);
+  CHECK(e.err.find("killed") == std::string::npos);
 }
 
 TEST_CASE("heartbeat: the first rank that fails has the word, whoever comes later has not") {
