@@ -33,6 +33,7 @@ struct MicroBatch {
 struct StepResult {
   double loss{};        // mean over the label tokens of the global batch
   double grad_norm{};   // before clipping
+  bool is_asked_to_stop = false;  // by any rank
 };
 
 /// When a task ran, measured on its stream. Begin counts from the start of the step.
@@ -50,8 +51,9 @@ class Executor {
   ~Executor();
 
   void load(const WeightSource& source);
-  /// One optimizer step, the `number`-th from 1. Throws EnvError when loss or gradient is not a number, on every rank alike.
-  StepResult step(std::int64_t number, const std::vector<MicroBatch>& batches, double learning_rate, const OptimizerSettings& settings);
+  /// One optimizer step, the `number`-th from 1. `stop`: this rank is asked to stop, which all then learn with the loss. Throws EnvError when
+  /// loss or gradient is not a number, on every rank alike.
+  StepResult step(std::int64_t number, const std::vector<MicroBatch>& batches, double learning_rate, const OptimizerSettings& settings, bool stop = false);
 
   /// What a checkpoint holds of this rank: trained weights and optimizer states, read and written in place.
   std::vector<StateBlob> state() const;

@@ -25,6 +25,7 @@ struct Executor::Scalars {
   std::int64_t number{};
   double label_tokens = 0;      // of the global batch
   bool has_norm = false;
+  bool stop = false;            // asked of this rank, then of any
   double loss = 0, grad_norm = 0;
   float gradient_scale = 1;     // of clipping
 };

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/unit_text.h"
 #include "cluster/local_product.h"
-#include "models/framework.h"
 #include "planner/program_builder.h"
 
 namespace gpuplan {
@@ -63,7 +62,11 @@ std::string shortage(std::int64_t index, const GpuHere& gpu, const GpuWanted& wa
 std::optional<std::vector<GpuHere>> gpus_here() {
   try {
     std::vector<GpuHere> out;
-    for (const LocalGpu& gpu : query_local_machine().gpus) out.push_back(here(gpu));
+    const LocalMachine machine = query_local_machine();
+    for (const LocalGpu& gpu : machine.gpus) {
+      out.push_back(here(gpu));
+      if (gpu.memory.count == 0) out.back().memory = machine.host_memory, out.back().memory_free = machine.host_memory_free;  // it shares the host's
+    }
     return out;
   } catch (const EnvError&) {
     return std::nullopt;

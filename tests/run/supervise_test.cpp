@@ -41,12 +41,15 @@ std::string content(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// Whether a process whose number a rank left in `file` still runs; one that was killed may be a zombie until init looks for it.
+/// Whether a process whose number a rank left in `file` goes on. One that was killed ends soon, and may be a zombie until init looks for it.
 bool is_alive(const std::filesystem::path& file) {
   const std::string text = content(file);
   REQUIRE(!text.empty());
-  const std::string stat = content("/proc/" + std::to_string(std::stoi(text)) + "/stat");
-  return !stat.empty() && stat.find(") Z") == std::string::npos;
+  for (int i = 0; i < 100; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
+    const std::string stat = content("/proc/" + std::to_string(std::stoi(text)) + "/stat");
+    if (stat.empty() || stat.find(") Z") != std::string::npos) return false;
+  }
+  return true;
 }
 
 constexpr const char* kSleeps = "sleep 60 & echo $! > $1/pid$GPUPLAN_RANK; wait";  // a child of the rank, too
@@ -113,6 +116,19 @@ TEST_CASE("supervise: Ctrl-C asks every rank to save, a second one ends them at 
   CHECK(content(scratch.path() / "saved0") == "saved\n");
 }
 
+TEST_CASE("supervise: Ctrl-C before the ranks can save ends them, and is not taken for a crash") {
+  const ScratchFolder scratch;
+  std::thread user([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    kill(getpid(), SIGINT);
+  });
+  const Ended e = supervise(2, kSleeps, scratch);
+  user.join();
+  CHECK(e.code == 3);
+  CHECK(e.err.find("stopped before the first step") != std::string::npos);
+  CHECK(e.err.find("killed") == std::string::npos);
+}
+
 TEST_CASE("heartbeat: the first rank that fails has the word, whoever comes later has not") {
   const HeartbeatFile file(3);
   const Environment known(Variables{{kHeartbeatVariable, file.path().string()}});
@@ -133,7 +149,8 @@ TEST_CASE("heartbeat: without a supervisor nobody knows who was first; a silent 
   Heartbeat rank(1);
   rank.beat(7);
   CHECK(file.silent_rank(Seconds{5}).empty());
-  std::this_thread::sleep_for(std::chrono::milliseconds(60));
-  CHECK(file.silent_rank(Seconds{0.05}).find("rank 1 (process") == 0);
-  CHECK(file.silent_rank(Seconds{0.05}).find("in step 7") != std::string::npos);
+  std::string said;  // two beats a second: between two of them it is silent for longer than this
+  for (int i = 0; i < 200 && said.empty(); ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10))) said = file.silent_rank(Seconds{0.05});
+  CHECK(said.find("rank 1 (process") == 0);
+  CHECK(said.find("in step 7") != std::string::npos);
 }

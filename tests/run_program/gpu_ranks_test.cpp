@@ -6,6 +6,8 @@
 #include <fstream>
 #include <memory>
 
+#include <unistd.h>
+
 #include "run_program/small_run.h"
 
 using namespace gpuplan::test;
@@ -90,7 +92,8 @@ TEST_CASE("gpu ranks: ranks of mpirun and torchrun find each other by their laun
   CHECK(r.losses().size() == 3);
 
   const std::vector<double> expected = r.losses();
-  const Variables torchrun({{"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}, {"TORCHELASTIC_RUN_ID", "none"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29611"}});
+  const Variables torchrun({{"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}, {"TORCHELASTIC_RUN_ID", "none"}, {"MASTER_ADDR", "localhost"},
+                            {"MASTER_PORT", std::to_string(20000 + getpid() % 10000)}});
   std::filesystem::create_directory(r.at("second"));
   std::unique_ptr<Process> first, second;
   {
