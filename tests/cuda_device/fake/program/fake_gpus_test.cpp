@@ -11,7 +11,7 @@ using namespace gpuplan::test;
 
 namespace {
 
-constexpr Shape kSmall{.hidden = 64, .ffn = 96, .heads = 4};  // heads of 16, as the GPU's attention takes them
+constexpr Shape kSmall{.hidden = 64, .ffn = 96, .layers = 2, .heads = 4};  // heads of 16, as the GPU's attention takes them
 
 /// An environment variable until the end of the scope.
 class Setting {
@@ -48,7 +48,7 @@ struct Learned {
 };
 
 Learned learned(const SmallRun& r, const std::string& flags, const std::string& output) {
-  r.report("--max-steps 6 --output " + r.at(output) + " " + flags);
+  r.report("--max-steps 3 --output " + r.at(output) + " " + flags);
   std::size_t bytes = 0;
   for (const auto& file : std::filesystem::directory_iterator(r.at(output)))
     if (file.path().extension() == ".safetensors") bytes += file.file_size();
@@ -104,4 +104,13 @@ TEST_CASE("what fails on a GPU ends the run in words, with exit code 3") {
     }
     if (!before.empty()) setenv(failure.variable, before.c_str(), 1);
   }
+}
+
+TEST_CASE("a rank that dies where NCCL does not notice ends the run all the same") {
+  const SmallRun r(kSmall);
+  const Machine machine(r);
+  const Setting silent("GPUPLAN_FAKE_NCCL_SILENT", "1"), death("GPUPLAN_FAKE_NCCL_DIE", "1:12");
+  const Finished run = r.run("--full --gpus 2xA6000 --strategy fsdp");
+  CHECK(run.code == 3);
+  check_has(run.err, "was killed by signal 9 (Killed); the others were stopped");
 }
