@@ -11,7 +11,7 @@ cudaError_t g_last_error = cudaSuccess;
 
 namespace gpuplan::emulation {
 
-void enqueue(const Launch& launch, std::function<void()> run) {
+void enqueue(const Launch& launch, const std::function<void()>& run) {
   if (launch.grid == 0 || launch.block == 0 || launch.block > 1024)
     g_last_error = cudaErrorInvalidConfiguration;
   else

@@ -12,6 +12,6 @@ struct Launch {
   unsigned grid{}, block{};
   cudaStream_t stream{};
 };
-void enqueue(const Launch& launch, std::function<void()> run);
+void enqueue(const Launch& launch, const std::function<void()>& run);
 
 }  // namespace gpuplan::emulation

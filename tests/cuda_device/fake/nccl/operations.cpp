@@ -91,8 +91,8 @@ ncclResult_t ncclGroupEnd() {
 
 ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t reduction, ncclComm_t comm,
                            cudaStream_t stream) {
-  return enqueue_operation(comm, stream,
-                           {.kind = OperationKind::AllReduce, .from = from, .to = to, .count = count, .type = type, .reduction = reduction});
+  return enqueue_operation(
+      comm, stream, {.kind = OperationKind::AllReduce, .from = from, .to = to, .count = count, .type = type, .reduction = reduction});
 }
 ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
   return enqueue_operation(comm, stream, {.kind = OperationKind::AllGather, .from = from, .to = to, .count = count, .type = type});

@@ -81,7 +81,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 
 cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute attribute, int value) {
   if (const auto status = entered()) return said(status);
-  const bool is_taken = attribute == cudaFuncAttributeMaxDynamicSharedMemorySize && value <= most_shared_memory(gpu(current_device())->facts);
+  const int most = most_shared_memory(gpu(current_device())->facts);
+  const bool is_taken = attribute == cudaFuncAttributeMaxDynamicSharedMemorySize && value <= most;
   return said(is_taken ? cudaSuccess : cudaErrorInvalidValue);
 }
 

@@ -33,6 +33,6 @@ cudaError_t launched(const Launch& launch, std::function<void()> run) {
 
 }  // namespace
 
-void enqueue(const Launch& launch, std::function<void()> run) { said(launched(launch, std::move(run))); }
+void enqueue(const Launch& launch, const std::function<void()>& run) { said(launched(launch, run)); }
 
 }  // namespace gpuplan::emulation

@@ -88,7 +88,8 @@ TEST_CASE("rank of its own: rank 1 dies" * doctest::skip()) {
 }
 
 TEST_CASE("a rank that dies ends the waiting of all others, however they wait") {
-  for (const auto& [name, wait] : kWaits) {
+  for (const auto& wait : kWaits) {
+    const std::string& name = wait.first;
     const Setting way("GPUPLAN_TEST_WAIT", name);
     const auto ranks = in_processes(4, 4, "rank of its own: rank 1 dies");
     for (const int rank : {0, 2, 3}) {
