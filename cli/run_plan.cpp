@@ -1,7 +1,10 @@
 // gpuplan run: executes the plan for real, and says how far the prediction was off.
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <memory>
+#include <span>
 #include <thread>
 
 #include <fmt/format.h>
@@ -22,8 +25,12 @@
 #include "cli/run_flags.h"
 #include "cluster/fabric.h"
 #include "run/files/adapter_files.h"
+#include "run/gpu_check.h"
 #include "run/heartbeat.h"
 #include "run/launch.h"
+#include "run/meeting_place.h"
+#include "run/process_memory.h"
+#include "run/rendezvous.h"
 #include "run/run_report.h"
 #include "run/supervise.h"
 #include "run/training.h"
@@ -142,6 +149,40 @@ void keep_for_next_time(const RunReport& report, RunQuestion& q) {
   }
 }
 
+/// The GPU that this rank takes, which must be the plan's, with enough free memory: before anything is loaded. Where NVML is not there,
+/// the opened device says it.
+std::unique_ptr<Device> open_gpu(const RunQuestion& q, const LaunchedRank& launched) {
+  const std::vector<GpuWanted> wanted = gpus_wanted(q.request, q.result, q.chosen->strategy);
+  count_gpus_by_bus();
+  DeviceBackend& backend = device_backend(DeviceKind::Cuda);
+  const int index = gpu_index(launched.local_rank, backend.num_devices());
+  const auto own = std::span(wanted).subspan(std::size_t(launched.rank), 1);
+  if (const auto here = gpus_here(); here && std::ssize(*here) > index) {
+    require_gpus(own, std::span(*here).subspan(std::size_t(index), 1), index);
+    return backend.open({.index = index});
+  }
+  auto device = backend.open({.index = index});
+  require_gpus(own, std::array{gpu_of(*device)}, index);
+  return device;
+}
+
+/// On this machine, for the ranks that we are about to start: one message for all.
+void require_gpus_here(const RunQuestion& q) {
+  const std::vector<GpuWanted> wanted = gpus_wanted(q.request, q.result, q.chosen->strategy);
+  count_gpus_by_bus();
+  const int num_visible = device_backend(DeviceKind::Cuda).num_devices();
+  if (const auto here = gpus_here()) return require_gpus(wanted, *here);
+  if (num_visible < std::ssize(wanted)) throw InputError("--gpus", fmt::format("the plan has {} ranks on GPUs, and this machine shows {}", wanted.size(), num_visible));
+}
+
+/// Ranks on GPUs meet before any of them opens its own: what one holds would be memory in use to one that still reads `--gpus local`.
+Rendezvous meet(DeviceKind kind, const LaunchedRank& launched, std::int64_t size) {
+  Rendezvous meeting{.rank = int(launched.rank), .size = int(size), .id = {}};
+  if (kind == DeviceKind::Cuda && size > 1)
+    meeting.id = exchange_id(meeting_place(launched), launched.rank, size, [&] { return collective_backend(kind).make_id(); });
+  return meeting;
+}
+
 int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions& options, const CLI::App& app, Console& console) {
   const NativeJob job(q.request, q.chosen->strategy);
   const std::int64_t world_size = job.strategy.mesh.world();
@@ -149,16 +190,20 @@ int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions
     throw InputError("--gpus", fmt::format("the plan has {} ranks, and the launcher started {}", world_size, launched.size), "start as many as the plan has");
   const int threads = std::max(1, int(num_usable_cores() / std::max<std::int64_t>(1, std::min(world_size, launched.local_size))));
   const DeviceKind kind = device_kind(q.request.cluster);
-  const Bytes start = peak_resident_bytes();
-  const auto device = device_backend(kind).open({.index = int(launched.local_rank), .num_threads = threads});
-  const auto world = world_size > 1 ? collective_backend(kind).join(*device, {.rank = int(launched.rank), .size = int(world_size), .id = {}}) : nullptr;
+  Heartbeat heartbeat(launched.rank);
+  const Rendezvous meeting = meet(kind, launched, world_size);
+  ProcessMemory process;
+  const auto device = kind == DeviceKind::Cuda ? open_gpu(q, launched) : device_backend(kind).open({.num_threads = threads});
+  process.opened(*device);
+  const auto world = world_size > 1 ? collective_backend(kind).join(*device, meeting) : nullptr;
   if (world) require_one_plan(job, *world);
   const RankPlace place = place_of(world ? world->rank() : 0, job.strategy.mesh);
   RunProgress progress(console, is_given(app, "--json"));
-  Heartbeat heartbeat(place.rank);
-  TrainingHooks hooks{.on_step = [&](const StepMetrics& m, std::int64_t total) { progress.show(m, total); },
+  const TrainingHooks hooks{.on_step = [&](const StepMetrics& m, std::int64_t total) { progress.show(m, total); },
                       .on_alive = [&](std::int64_t step) { heartbeat.beat(step); },
-                      .stop = &stop_asked};
+                      .stop = &stop_asked,
+                      .on_failure = [&] { static_cast<void>(has_first_word(place.rank)); },
+                      .process_memory = [&](Bytes held) { return process.now(*device, held); }};
   TrainingOutcome outcome;
   {
     const StopSignals signals;
@@ -166,7 +211,7 @@ int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions
   }
   progress.finish();
   if (place.rank != 0) return 0;
-  const RunReport report = make_run_report({job, place, q.result, *q.chosen, outcome, peak_resident_bytes() - start});
+  const RunReport report = make_run_report({job, place, q.result, *q.chosen, outcome});
   keep_for_next_time(report, q);
   if (const auto file = given(app, "--trace")) write_file_atomically(*file, run_trace(report));
   console.print(is_given(app, "--json") ? json_text(run_json(report)) : run_text(report, q.notes, options, console.screen));
@@ -184,14 +229,15 @@ std::vector<std::string> with_strategy(const CLI::App& app, std::vector<std::str
   return arguments;
 }
 
-/// What all ranks meet is said once: the first rank ends, and takes the others with it before they speak.
+/// What all ranks meet is said once: the one that failed first, or where nobody keeps that the first rank, speaks and ends; that takes the
+/// others with it before they speak.
 template <class Run>
 int with_one_message(const LaunchedRank& launched, Run run) {
   try {
     return run();
   } catch (const std::exception&) {
     constexpr auto kFirstSpeaks = std::chrono::seconds(2);
-    if (launched.rank > 0) std::this_thread::sleep_for(kFirstSpeaks);
+    if (!has_first_word(launched.rank).value_or(launched.rank == 0)) std::this_thread::sleep_for(kFirstSpeaks);
     throw;
   }
 }
@@ -214,6 +260,8 @@ int run_launched(const LaunchedRank& launched, const CLI::App& app, Console& con
   const TrainingOptions options = read_training_options(app, q.request);
   const std::int64_t num_ranks = q.chosen->strategy.mesh.world();
   const bool is_cpu = device_kind(q.request.cluster) == DeviceKind::Cpu;
+  if (is_cpu && launched.launcher == Launcher::Slurm && !launched.has_mpi)
+    throw InputError("srun", "did not offer PMIx to these ranks, so that MPI cannot join them", "srun --mpi=pmix, or mpirun");
   const bool is_under_torchrun = launched.launcher == Launcher::Torchrun && is_cpu && launched.size > 1;
   if (is_under_torchrun) {  // MPI's ranks are started by MPI: one of torchrun's processes does it, the others have nothing to do
     if (launched.size != num_ranks || launched.size != launched.local_size)
@@ -225,7 +273,12 @@ int run_launched(const LaunchedRank& launched, const CLI::App& app, Console& con
   if (starts_ranks && num_ranks > 1) {
     if (given(app, "plan").value_or("") == "-" || given(app, "--model").value_or("") == "-")
       throw InputError("-", "a plan from standard input cannot be given to several ranks", "save it in a file");
-    return supervise_ranks(num_ranks, with_strategy(app, console.arguments, q.chosen->strategy.name), console.err);
+    const std::vector<std::string> arguments = with_strategy(app, console.arguments, q.chosen->strategy.name);
+    if (is_cpu) return supervise_ranks(num_ranks, arguments, console.err);
+    require_gpus_here(q);
+    std::vector<std::string> command{own_program().string()};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return supervise_gpu_ranks(num_ranks, command, console.err);
   }
   return run_rank(q, launched, options, app, console);
 }

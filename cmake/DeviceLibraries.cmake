@@ -3,19 +3,24 @@ option(GPUPLAN_CUDA "build the CUDA and NCCL libraries where the toolkit is foun
 
 add_custom_target(device_libraries)
 
-# gpuplan_device_library(<name> SOURCES <files> LINKS <libraries>): lib/gpuplan/libgpuplan_<name>.so in the build tree and where
-# it is installed; opened by device/backend.cpp, linked by nobody.
-function(gpuplan_device_library name)
+# gpuplan_device_module(<target> <name> <folder> SOURCES <files> LINKS <libraries>): lib/<folder>/libgpuplan_<name>.so in the build
+# tree; opened by device/backend.cpp, linked by nobody.
+function(gpuplan_device_module target name folder)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
-  add_library(gpuplan_${name} MODULE ${ARG_SOURCES})
-  target_link_libraries(gpuplan_${name} PRIVATE gpuplan_base ${ARG_LINKS})
-  target_include_directories(gpuplan_${name} PRIVATE ${CMAKE_BINARY_DIR}/include/device)
-  gpuplan_warnings(gpuplan_${name})
-  set_target_properties(gpuplan_${name} PROPERTIES PREFIX lib LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/gpuplan
-                        CXX_VISIBILITY_PRESET hidden INSTALL_RPATH_USE_LINK_PATH ON)
+  add_library(${target} MODULE ${ARG_SOURCES})
+  target_link_libraries(${target} PRIVATE gpuplan_base ${ARG_LINKS})
+  target_include_directories(${target} PRIVATE ${CMAKE_BINARY_DIR}/include/device)
+  gpuplan_warnings(${target})
+  set_target_properties(${target} PROPERTIES PREFIX lib OUTPUT_NAME gpuplan_${name} CXX_VISIBILITY_PRESET hidden
+                        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/${folder} INSTALL_RPATH_USE_LINK_PATH ON)
   # Only the entry points can be seen from outside: its copy of base, and what it links statically, stay its own.
-  target_link_options(gpuplan_${name} PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/device/exports.map)
-  set_property(TARGET gpuplan_${name} APPEND PROPERTY LINK_DEPENDS ${CMAKE_SOURCE_DIR}/device/exports.map)
+  target_link_options(${target} PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/device/exports.map)
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${CMAKE_SOURCE_DIR}/device/exports.map)
+endfunction()
+
+# gpuplan_device_library(<name> SOURCES <files> LINKS <libraries>): the module that is built and installed in lib/gpuplan.
+function(gpuplan_device_library name)
+  gpuplan_device_module(gpuplan_${name} ${name} gpuplan ${ARGN})
   add_dependencies(device_libraries gpuplan_${name})
   install(TARGETS gpuplan_${name} LIBRARY DESTINATION lib/gpuplan)
 endfunction()

@@ -39,9 +39,15 @@ class Communicator {
   virtual void barrier() = 0;
   virtual void broadcast_host(std::span<std::byte> data, int root) = 0;
   virtual double max_host(double value) = 0;
+  /// Every rank's `own`, as many bytes of each, by rank. Called once or twice a step: it takes what one small collective takes.
+  virtual void all_gather_host(std::span<const std::byte> own, std::span<std::byte> all) = 0;
 
   /// Ranks of the same colour, in rank order; nullptr for a negative colour. Every rank of this group calls it.
   virtual std::unique_ptr<Communicator> split(int colour) = 0;
+
+  /// This rank has failed: ends what it has under way, so that nothing of it waits for ever for ranks that wait for it. No other call
+  /// may follow.
+  virtual void abort() noexcept {}
 };
 
 }  // namespace gpuplan

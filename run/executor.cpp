@@ -74,10 +74,12 @@ std::unique_ptr<Stream> Executor::make_stream(StreamId id) {
   return device_.create_stream_for(id == StreamId::Compute ? StreamUse::Compute : StreamUse::Communication);
 }
 
-StepResult Executor::step(std::int64_t number, const std::vector<MicroBatch>& batches, double learning_rate, const OptimizerSettings& settings) {
+StepResult Executor::step(std::int64_t number, const std::vector<MicroBatch>& batches, double learning_rate, const OptimizerSettings& settings,
+                          bool stop) {
   GPUPLAN_CHECK(std::int64_t(batches.size()) == job_.recipe().grad_accum, "a step takes as many micro-batches as it accumulates");
-  Scalars scalars{.batches = batches, .learning_rate = learning_rate, .settings = settings, .number = number};
+  Scalars scalars{.learning_rate = learning_rate, .settings = settings, .number = number, .stop = stop};
   scalars.label_tokens = count_labels(batches);
+  stage(batches);
   std::fill(written_.begin(), written_.end(), Written{});
   kernels_.zero(constants_.loss_sum, bytes_of(2, Dtype::F64), control());
   if (records_) start_record();
@@ -88,7 +90,7 @@ StepResult Executor::step(std::int64_t number, const std::vector<MicroBatch>& ba
   if (!scalars.has_norm) finish_gradients(scalars);
   for (const auto& s : streams_)
     if (s) s->synchronise();
-  return {scalars.loss, scalars.grad_norm};
+  return {scalars.loss, scalars.grad_norm, scalars.stop};
 }
 
 }  // namespace gpuplan

@@ -2,6 +2,7 @@
 // what follows from the memory they touch (run/hazards.h). Nothing here knows a strategy.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,6 +33,7 @@ struct MicroBatch {
 struct StepResult {
   double loss{};        // mean over the label tokens of the global batch
   double grad_norm{};   // before clipping
+  bool is_asked_to_stop = false;  // by any rank
 };
 
 /// When a task ran, measured on its stream. Begin counts from the start of the step.
@@ -49,10 +51,11 @@ class Executor {
   ~Executor();
 
   void load(const WeightSource& source);
-  /// One optimizer step, the `number`-th from 1. Throws EnvError when loss or gradient is not a number, on every rank alike.
-  StepResult step(std::int64_t number, const std::vector<MicroBatch>& batches, double learning_rate, const OptimizerSettings& settings);
+  /// One optimizer step, the `number`-th from 1. `stop`: this rank is asked to stop, which all then learn with the loss. Throws EnvError when
+  /// loss or gradient is not a number, on every rank alike.
+  StepResult step(std::int64_t number, const std::vector<MicroBatch>& batches, double learning_rate, const OptimizerSettings& settings, bool stop = false);
 
-  /// What a checkpoint holds of this rank: trained weights and optimizer states, in place.
+  /// What a checkpoint holds of this rank: trained weights and optimizer states, read and written in place.
   std::vector<StateBlob> state() const;
   /// Every trained tensor, whole, on rank 0 (nothing on others). Collective.
   struct TrainedTensor {
@@ -69,6 +72,8 @@ class Executor {
   /// Of the last step, when asked for with `record_times`.
   void record_times(bool yes) { records_ = yes; }
   std::vector<TaskTime> times() const;
+  /// After a failure of this rank, before it ends: what it has under way would wait for ever for ranks that wait for it.
+  void abort() noexcept { groups_.abort(); }
 
  private:
   struct Bound;    // a task with pointers
@@ -86,7 +91,8 @@ class Executor {
   void run(Bound& task, const Scalars& scalars);
   void call(const Bound& task, const Scalars& scalars);
   UnitView view_of(const Bound& task, std::uint16_t unit);
-  void load_batch(const Bound& task, const Scalars& scalars);
+  void stage(const std::vector<MicroBatch>& batches);
+  void load_batch(const Bound& task);
   void cast(const Bound& task);
   void all_gather(const Bound& task);
   void reduce_scatter(const Bound& task);
@@ -98,7 +104,8 @@ class Executor {
   void clear_padding(const UnitView& view, Bytes size, Stream& on);
   void finish_gradients(Scalars& scalars);
   void start_record();
-  std::vector<std::byte> whole_array(std::uint16_t unit) const;
+  Bytes gather_room() const;
+  std::vector<std::byte> whole_array(std::uint16_t unit, Bytes room) const;
   std::int64_t stage_of(std::uint16_t unit) const;
   Stream& stream(StreamId id) { return *streams_[std::size_t(id)]; }
 
@@ -109,6 +116,7 @@ class Executor {
   RankGroups groups_;
   RankMemory memory_;
   QuantOffsets offsets_;
+  Buffer batches_;                // pinned; of a step: ids, then labels, of each micro-batch
   std::array<std::unique_ptr<Stream>, kNumStreams> streams_;
   std::vector<Bound> tasks_;
   std::vector<Written> written_;  // by lifetime

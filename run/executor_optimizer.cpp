@@ -13,18 +13,20 @@ namespace gpuplan {
 
 using namespace operand;
 
-/// Loss and norm of the global batch: what the ranks have of them is summed. Gradients are alike on replicas.
+/// Loss and norm of the global batch, and whether anybody wants to stop: what the ranks have of them is summed. Gradients are alike on replicas.
 void Executor::finish_gradients(Scalars& scalars) {
   for (const auto& s : streams_)
     if (s) s->synchronise();
   std::array<double, 2> sums{};
   device_.copy(sums.data(), constants_.loss_sum, bytes_of(2, Dtype::F64), CopyKind::DeviceToHost, control());
   control().synchronise();
-  const std::vector<double> losses = groups_.gather(sums[0], control()), squares = groups_.gather(sums[1], control());
+  const auto all = groups_.gather(std::array{sums[0], sums[1], scalars.stop ? 1.0 : 0.0});
   double square_sum = 0;
-  for (std::size_t r = 0; r < squares.size(); ++r) {
-    scalars.loss += losses[r];
-    if (place_of(std::int64_t(r), job_.strategy.mesh).replicate == place_.replicate) square_sum += squares[r];
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    const auto [loss, squares, stop] = all[r];
+    scalars.loss += loss;
+    scalars.stop |= stop > 0;
+    if (place_of(std::int64_t(r), job_.strategy.mesh).replicate == place_.replicate) square_sum += squares;
   }
   scalars.loss /= std::max(1.0, scalars.label_tokens);
   scalars.grad_norm = std::sqrt(square_sum);

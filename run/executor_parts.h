@@ -20,12 +20,12 @@ struct Executor::Bound {
 
 /// What differs from step to step.
 struct Executor::Scalars {
-  const std::vector<MicroBatch>& batches;
   double learning_rate{};
   const OptimizerSettings& settings;
   std::int64_t number{};
   double label_tokens = 0;      // of the global batch
   bool has_norm = false;
+  bool stop = false;            // asked of this rank, then of any
   double loss = 0, grad_norm = 0;
   float gradient_scale = 1;     // of clipping
 };

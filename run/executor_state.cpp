@@ -1,44 +1,58 @@
 // What of an executor's memory outlives the run: state for checkpoints, trained tensors for files.
 #include <algorithm>
+#include <cstring>
+#include <memory>
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "run/executor_parts.h"
+#include "run/staged_copy.h"
 
 namespace gpuplan {
 
 std::vector<StateBlob> Executor::state() const {
   std::vector<StateBlob> out;
   const RankProgram& p = memory_.program();
+  const auto copies = std::make_shared<StagedCopy>(device_, *streams_[std::size_t(StreamId::Compute)]);
   for (std::uint32_t id = 1; id < p.buffers.size(); ++id) {
     const ProgramBuffer& b = p.buffers[id];
     const bool is_kept = b.part == StatePart::Trained || b.role == BufferRole::State || b.role == BufferRole::Master;
-    if (b.is_persistent && is_kept && b.bytes.count > 0)
-      out.push_back({buffer_name(b, job_.model.num_layers()), {memory_.persistent(id), std::size_t(b.bytes.count)}});
+    if (!b.is_persistent || !is_kept || b.bytes.count == 0) continue;
+    std::byte* const at = memory_.persistent(id);
+    const std::int64_t size = b.bytes.count;
+    out.push_back({.name = buffer_name(b, job_.model.num_layers()), .size = size,
+                   .read = [=](const PieceSink& sink) { copies->to_host(at, size, [&](std::int64_t, std::span<const std::byte> piece) { sink(piece); }); },
+                   .write = [=](std::int64_t begin, std::span<const std::byte> piece) { copies->to_device(at + begin, piece); }});
   }
   return out;
 }
 
-/// One unit's trained array, whole, on every rank: gathered from its shards, then from the stage that has it.
-std::vector<std::byte> Executor::whole_array(std::uint16_t unit) const {
+/// One unit's trained array, whole, on rank 0 (empty on others): gathered from its shards, then from the stage that has it. The arena, where
+/// nothing lives between steps, takes pieces on the way, of `room` together on every rank.
+std::vector<std::byte> Executor::whole_array(std::uint16_t unit, Bytes room) const {
   const UnitLayout& layout = job_.layout_of(unit);
   const Mesh& mesh = job_.strategy.mesh;
-  const bool shards = job_.rules.layout.shards_weights && mesh.dp_shard > 1;
-  const std::int64_t part = shards ? flat_part(layout.trained_elements, mesh.dp_shard) : layout.trained_elements;
-  const std::int64_t count = shards ? part * mesh.dp_shard : part;
-  std::vector<std::byte> array(std::size_t(bytes_of(count, layout.trained_dtype).count));
+  const std::int64_t ways = job_.rules.layout.shards_weights ? mesh.dp_shard : 1, size = size_of(layout.trained_dtype);
+  const std::int64_t part = flat_part(layout.trained_elements, ways), most = room.count / (ways * size);
+  GPUPLAN_CHECK(most > 0, "the arena holds an element of every rank");
   const std::uint32_t id = memory_.find(unit, BufferRole::Trained);
+  const int root = int(stage_of(unit) * mesh.data_parallel());
   Stream& on = *streams_[std::size_t(StreamId::Compute)];
-  std::vector<std::byte> own(std::size_t(bytes_of(part, layout.trained_dtype).count));
-  if (id != 0) device_.copy(own.data(), memory_.persistent(id), Bytes{std::int64_t(own.size())}, CopyKind::DeviceToHost, on);
-  on.synchronise();
-  if (id != 0 && shards) {
-    groups_.of(Axis::DpShard, StreamId::Gather)->all_gather(own.data(), array.data(), part, layout.trained_dtype, on);
+  StagedCopy copies(device_, on);
+  std::vector<std::byte> array(place_.rank == 0 ? std::size_t(part * ways * size) : 0);
+  for (std::int64_t begin = 0; begin < part; begin += most) {
+    const std::int64_t count = std::min(most, part - begin);
+    std::byte* piece = memory_.arena();
+    if (id != 0 && ways > 1) groups_.of(Axis::DpShard, StreamId::Gather)->all_gather(memory_.persistent(id) + begin * size, piece, count, layout.trained_dtype, on);
+    else if (id != 0) device_.copy(piece, memory_.persistent(id) + begin * size, Bytes{count * size}, CopyKind::DeviceToDevice, on);
+    if (mesh.pp > 1) groups_.world()->broadcast(piece, count * ways, layout.trained_dtype, root, on);
+    for (std::int64_t w = 0; w < ways && place_.rank == 0; ++w)
+      copies.to_host(piece + w * count * size, count * size, [&](std::int64_t at, std::span<const std::byte> bytes) {
+        std::memcpy(array.data() + (w * part + begin) * size + at, bytes.data(), bytes.size());
+      });
     on.synchronise();
-  } else {
-    array = std::move(own);
   }
-  if (mesh.pp > 1) groups_.world()->broadcast_host(array, int(stage_of(unit) * mesh.data_parallel()));
   return array;
 }
 
@@ -51,12 +65,20 @@ std::int64_t Executor::stage_of(std::uint16_t unit) const {
   return 0;
 }
 
+/// What every rank's arena has at least, and no more than is of use.
+Bytes Executor::gather_room() const {
+  constexpr double kEnough = 64 << 20;
+  const double own = std::min(kEnough, double(memory_.arena_bytes().count));
+  return {std::int64_t(groups_.world() ? -groups_.world()->max_host(-own) : own)};
+}
+
 std::vector<Executor::TrainedTensor> Executor::gather_trained() const {
   std::vector<TrainedTensor> out;
+  const Bytes room = gather_room();
   for (std::uint16_t unit = 0; unit <= job_.head_unit(); ++unit) {
     const UnitLayout& layout = job_.layout_of(unit);
     if (layout.trained.empty()) continue;
-    const std::vector<std::byte> array = whole_array(unit);
+    const std::vector<std::byte> array = whole_array(unit, room);
     if (place_.rank != 0) continue;
     for (const PlacedTensor& t : layout.trained) {
       const auto begin = array.begin() + bytes_of(t.begin, layout.trained_dtype).count;

@@ -1,6 +1,7 @@
 // What each instruction of a step program does.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -30,7 +31,7 @@ double Executor::count_labels(const std::vector<MicroBatch>& batches) {
   for (const MicroBatch& b : batches) own += double(b.labels.size()) - double(std::count(b.labels.begin(), b.labels.end(), kIgnoredLabel));
   if (place_.stage > 0) own = 0;  // the same tokens as the first stage
   double sum = 0;
-  for (const double count : groups_.gather(own, control())) sum += count;
+  for (const auto& count : groups_.gather(std::array{own})) sum += count[0];
   return sum;
 }
 
@@ -61,7 +62,7 @@ void Executor::run(Bound& task, const Scalars& scalars) {
     case OpCode::Send:
     case OpCode::Recv: message(task); break;
     case OpCode::Cast: cast(task); break;
-    case OpCode::LoadBatch: load_batch(task, scalars); break;
+    case OpCode::LoadBatch: load_batch(task); break;
     case OpCode::OptimizerStep: optimizer_step(task, scalars); break;
     case OpCode::GradientNorm: {
       const Dtype dtype = job_.dtypes_of(task.instruction->unit).stored;
@@ -138,13 +139,24 @@ void Executor::call(const Bound& task, const Scalars& scalars) {
     if (event.kind == BlockEvent::Run) run_layer_op(call, ops[event.index], block.runs_backward);
 }
 
+/// To where copies read them: what the caller gave need not live as long as the step. The one before has ended.
+void Executor::stage(const std::vector<MicroBatch>& batches) {
+  const std::int64_t size = bytes_of(job_.recipe().tokens(), Dtype::I32).count;
+  if (!batches_.data()) batches_ = device_.allocate_host(Bytes{2 * size * std::ssize(batches)}, HostMemory::Pinned);
+  std::byte* to = batches_.as<std::byte>();
+  for (const MicroBatch& batch : batches)
+    for (const auto* const list : {&batch.ids, &batch.labels}) {
+      GPUPLAN_CHECK(std::ssize(*list) == job_.recipe().tokens(), "a micro-batch has as many tokens as the plan says");
+      std::memcpy(to, list->data(), std::size_t(size));
+      to += size;
+    }
+}
+
 /// Ids and labels; the losses behind them are written by the loss.
-void Executor::load_batch(const Bound& task, const Scalars& scalars) {
-  const MicroBatch& batch = scalars.batches[std::size_t(task.task->micro_batch)];
-  const Bytes size = bytes_of(job_.recipe().tokens(), Dtype::I32);
-  Stream& on = stream(task.instruction->stream);
-  device_.copy(task.operands[0], batch.ids.data(), size, CopyKind::HostToDevice, on);
-  device_.copy(task.operands[0] + size.count, batch.labels.data(), size, CopyKind::HostToDevice, on);
+void Executor::load_batch(const Bound& task) {
+  const Bytes size = 2 * bytes_of(job_.recipe().tokens(), Dtype::I32);
+  device_.copy(task.operands[0], batches_.as<std::byte>() + size.count * task.task->micro_batch, size, CopyKind::HostToDevice,
+               stream(task.instruction->stream));
 }
 
 /// Trained weights in the dtype they are used in: a copy for compute, or of the shard that is gathered.

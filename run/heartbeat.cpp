@@ -20,23 +20,46 @@ constexpr auto kTick = std::chrono::milliseconds(500);
 
 std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
-/// Null when it cannot be mapped.
-Beat* map_beats(const std::filesystem::path& path, std::int64_t num_ranks) {
-  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (file < 0) return nullptr;
-  void* const memory = mmap(nullptr, std::size_t(num_ranks) * sizeof(Beat), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  close(file);
-  return memory == MAP_FAILED ? nullptr : static_cast<Beat*>(memory);
-}
-
 }  // namespace
+
+/// The file, mapped for as long as this lives.
+class BeatFile {
+ public:
+  static std::size_t size_for(std::int64_t num_ranks) { return sizeof(FirstWord) + std::size_t(num_ranks) * sizeof(Beat); }
+  /// Null when it cannot be mapped.
+  static std::shared_ptr<BeatFile> open(const std::filesystem::path& path, std::int64_t num_ranks) {
+    const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (file < 0) return nullptr;
+    void* const memory = mmap(nullptr, size_for(num_ranks), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    return memory == MAP_FAILED ? nullptr : std::shared_ptr<BeatFile>(new BeatFile(memory, size_for(num_ranks)));
+  }
+  ~BeatFile() { munmap(memory_, size_); }
+  BeatFile(const BeatFile&) = delete;
+  BeatFile& operator=(const BeatFile&) = delete;
+
+  FirstWord& first_word() { return *static_cast<FirstWord*>(memory_); }
+  Beat& beat(std::int64_t rank) { return reinterpret_cast<Beat*>(static_cast<std::byte*>(memory_) + sizeof(FirstWord))[rank]; }
+
+ private:
+  BeatFile(void* memory, std::size_t size) : memory_(memory), size_(size) {}
+  void* memory_;
+  std::size_t size_;
+};
+
+std::optional<bool> has_first_word(std::int64_t rank) {
+  const char* const path = std::getenv(kHeartbeatVariable);
+  const auto file = path ? BeatFile::open(path, rank + 1) : nullptr;
+  if (!file) return {};
+  std::int64_t first = 0;
+  return file->first_word().rank.compare_exchange_strong(first, rank + 1) || first == rank + 1;
+}
 
 Heartbeat::Heartbeat(std::int64_t rank) {
   const char* const path = std::getenv(kHeartbeatVariable);
-  if (!path) return;
-  Beat* const beats = map_beats(path, rank + 1);
-  if (!beats) return;
-  mine_ = beats + rank;
+  if (path) file_ = BeatFile::open(path, rank + 1);
+  if (!file_) return;
+  mine_ = &file_->beat(rank);
   mine_->process = getpid();
   mine_->nanoseconds = now();
   ticker_ = std::thread([this] {
@@ -60,24 +83,22 @@ HeartbeatFile::HeartbeatFile(std::int64_t num_ranks) : num_ranks_(num_ranks) {
   const bool has_shm = std::filesystem::is_directory("/dev/shm", ignored);
   path_ = (has_shm ? std::filesystem::path("/dev/shm") : std::filesystem::temp_directory_path()) / fmt::format("gpuplan-{}", getpid());
   const int file = open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (file < 0 || ftruncate(file, off_t(std::size_t(num_ranks) * sizeof(Beat))) != 0)
+  if (file < 0 || ftruncate(file, off_t(BeatFile::size_for(num_ranks))) != 0)
     throw EnvError(fmt::format("cannot make {}: {}", path_.string(), std::strerror(errno)));
   close(file);
-  beats_ = map_beats(path_, num_ranks);
-  if (!beats_) throw EnvError(fmt::format("cannot map {}", path_.string()));
+  file_ = BeatFile::open(path_, num_ranks);
+  if (!file_) throw EnvError(fmt::format("cannot map {}", path_.string()));
 }
 
-HeartbeatFile::~HeartbeatFile() {
-  if (beats_) munmap(beats_, std::size_t(num_ranks_) * sizeof(Beat));
-  unlink(path_.c_str());
-}
+HeartbeatFile::~HeartbeatFile() { unlink(path_.c_str()); }
 
 std::string HeartbeatFile::silent_rank(Seconds patience) const {
   for (std::int64_t r = 0; r < num_ranks_; ++r) {
-    const std::int64_t last = beats_[r].nanoseconds;
+    const Beat& beat = file_->beat(r);
+    const std::int64_t last = beat.nanoseconds;
     const double silent = 1e-9 * double(now() - last);
     if (last != 0 && silent > patience.value)
-      return fmt::format("rank {} (process {}) has not answered for {:.0f} s, in step {}", r, beats_[r].process.load(), silent, beats_[r].step.load());
+      return fmt::format("rank {} (process {}) has not answered for {:.0f} s, in step {}", r, beat.process.load(), silent, beat.step.load());
   }
   return {};
 }

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,6 +15,13 @@
 namespace gpuplan {
 
 inline constexpr const char* kHeartbeatVariable = "GPUPLAN_HEARTBEAT";
+
+class BeatFile;
+
+/// The head of the file.
+struct FirstWord {
+  std::atomic<std::int64_t> rank;  // + 1 of the first that failed, 0: none has
+};
 
 /// One rank's place in the file.
 struct Beat {
@@ -31,10 +40,15 @@ class Heartbeat {
   void beat(std::int64_t step);
 
  private:
+  std::shared_ptr<BeatFile> file_;
   Beat* mine_ = nullptr;
   std::atomic<bool> ends_{false};
   std::thread ticker_;
 };
+
+/// Whether this rank, which has failed, is the first to: it says why, and others that fail with it or after it keep quiet until the
+/// supervisor ends them. Nothing where there is no supervisor's file.
+std::optional<bool> has_first_word(std::int64_t rank);
 
 /// The supervisor's side: makes the file, and removes it at the end.
 class HeartbeatFile {
@@ -50,7 +64,7 @@ class HeartbeatFile {
  private:
   std::filesystem::path path_;
   std::int64_t num_ranks_;
-  Beat* beats_ = nullptr;
+  std::shared_ptr<BeatFile> file_;
 };
 
 }  // namespace gpuplan

@@ -1,5 +1,6 @@
 #include "run/launch.h"
 
+#include <array>
 #include <cstdlib>
 #include <optional>
 
@@ -7,12 +8,13 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "run/slurm_nodes.h"
 
 namespace gpuplan {
 namespace {
 
 std::optional<std::int64_t> number_in(const char* name) {
-  const char* const text = std::getenv(name);
+  const char* const text = name ? std::getenv(name) : nullptr;
   if (!text) return {};
   try {
     return parse_integer(text, name, 0);
@@ -21,22 +23,47 @@ std::optional<std::int64_t> number_in(const char* name) {
   }
 }
 
-/// The variables of one launcher.
+/// One of several names, or null: the first that is set counts.
+using Either = std::array<const char*, 2>;
+std::optional<std::int64_t> number_in(const Either& names) {
+  const auto first = number_in(names[0]);
+  return first ? first : number_in(names[1]);
+}
+
+/// The variables of one launcher. In this order: mpirun inside a Slurm job starts its ranks through srun, or beside its variables.
 struct Names {
   Launcher launcher;
-  const char *rank, *size, *local_rank, *local_size;
+  const char* rank;
+  Either size, local_rank, local_size;
 };
 constexpr Names kNames[] = {
-    {Launcher::Mpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {Launcher::Mpi, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-    {Launcher::Slurm, "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"},
-    {Launcher::Torchrun, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}};
+    {Launcher::Gpuplan, kRankVariable, {kWorldSizeVariable, nullptr}, {kRankVariable, nullptr}, {kWorldSizeVariable, nullptr}},
+    {Launcher::Mpi, "OMPI_COMM_WORLD_RANK", {"OMPI_COMM_WORLD_SIZE", nullptr}, {"OMPI_COMM_WORLD_LOCAL_RANK", nullptr}, {"OMPI_COMM_WORLD_LOCAL_SIZE", nullptr}},
+    {Launcher::Mpi, "PMI_RANK", {"PMI_SIZE", nullptr}, {"MPI_LOCALRANKID", "SLURM_LOCALID"}, {"MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"}},
+    {Launcher::Slurm, "SLURM_PROCID", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, {"SLURM_LOCALID", nullptr}, {"SLURM_NTASKS_PER_NODE", nullptr}},
+    {Launcher::Torchrun, "RANK", {"WORLD_SIZE", nullptr}, {"LOCAL_RANK", nullptr}, {"LOCAL_WORLD_SIZE", nullptr}}};
 
-/// srun sets PMIX_RANK or PMI_RANK for its tasks; a batch script itself has SLURM_PROCID too, and is no rank.
+/// A batch script and the shell of salloc have SLURM_PROCID and the job's SLURM_NTASKS, too, and are no ranks: srun's tasks know their
+/// step's number of tasks, which is 1 for that shell, or have been given to PMIx.
+bool is_task_of_srun() {
+  if (!std::getenv("SLURM_STEP_ID")) return false;
+  if (const auto tasks = number_in("SLURM_STEP_NUM_TASKS")) return *tasks > 1;
+  return std::getenv("PMIX_RANK") && number_in("SLURM_NTASKS").value_or(1) > 1;
+}
+
 bool is_of(const Names& names) {
-  if (names.launcher == Launcher::Slurm) return std::getenv("SLURM_STEP_ID") && std::getenv("PMIX_RANK") && number_in(names.size).value_or(1) > 1;
+  if (names.launcher == Launcher::Slurm) return is_task_of_srun();
   if (names.launcher == Launcher::Torchrun) return std::getenv("TORCHELASTIC_RUN_ID") || std::getenv("LOCAL_WORLD_SIZE");
   return true;
+}
+
+/// "8(x2),4": tasks by node of the step.
+std::optional<std::int64_t> slurm_tasks_here() {
+  const char* const list = std::getenv("SLURM_STEP_TASKS_PER_NODE");
+  const auto node = number_in("SLURM_NODEID");
+  if (!list || !node) return {};
+  const auto counts = expand_counts(list, "SLURM_STEP_TASKS_PER_NODE");
+  return *node < std::ssize(counts) ? std::optional(counts[std::size_t(*node)]) : std::nullopt;
 }
 
 }  // namespace
@@ -47,7 +74,10 @@ LaunchedRank read_launcher() {
     const auto rank = number_in(names.rank), size = number_in(names.size);
     if (!rank || !size) continue;
     if (*rank >= *size) throw InputError(names.rank, fmt::format("rank {} of {} in the environment", *rank, *size), "is it left over from another job? unset it");
-    return {names.launcher, *rank, *size, number_in(names.local_rank).value_or(*rank), number_in(names.local_size).value_or(*size)};
+    const auto tasks_here = names.launcher == Launcher::Slurm ? slurm_tasks_here() : std::nullopt;
+    return {.launcher = names.launcher, .rank = *rank, .size = *size, .local_rank = number_in(names.local_rank).value_or(*rank),
+            .local_size = tasks_here ? *tasks_here : number_in(names.local_size).value_or(*size),
+            .has_mpi = names.launcher == Launcher::Mpi || (names.launcher == Launcher::Slurm && std::getenv("PMIX_RANK"))};
   }
   return {};
 }

@@ -1,18 +1,22 @@
-// Who started this process: the user alone, or a launcher that made it one of several ranks (mpirun, srun, torchrun).
+// Who started this process: the user alone, gpuplan itself, or a launcher that made it one of several ranks (mpirun, srun, torchrun).
 #pragma once
 
 #include <cstdint>
 
 namespace gpuplan {
 
-enum class Launcher : std::uint8_t { None, Mpi, Slurm, Torchrun };
+enum class Launcher : std::uint8_t { None, Gpuplan, Mpi, Slurm, Torchrun };
 
 struct LaunchedRank {
   Launcher launcher{};
   std::int64_t rank = 0, size = 1, local_rank = 0, local_size = 1;
+  bool has_mpi = false;  // MPI finds the other ranks: mpirun's, and srun's where it offers PMIx
 };
 
-/// From the environment: OMPI_COMM_WORLD_*, PMI_*, PMIX_* with SLURM_*, or RANK and WORLD_SIZE of torchrun.
+/// What gpuplan gives to ranks that it starts itself (run/supervise).
+inline constexpr const char *kRankVariable = "GPUPLAN_RANK", *kWorldSizeVariable = "GPUPLAN_WORLD_SIZE";
+
+/// From the environment: GPUPLAN_RANK, OMPI_COMM_WORLD_*, PMI_*, SLURM_* of a step, or RANK and WORLD_SIZE of torchrun.
 /// Throws InputError when it contradicts itself.
 LaunchedRank read_launcher();
 

@@ -27,17 +27,15 @@ Communicator* RankGroups::of(Axis axis, StreamId stream) const {
   return groups_[std::size_t(axis)][std::size_t(group_stream(axis, stream))].get();
 }
 
-std::vector<double> RankGroups::gather(double value, Stream& stream) const {
-  if (!world_) return {value};
-  std::vector<double> all(std::size_t(world_->size()));
-  static_assert(sizeof(double) == 2 * sizeof(float));  // moved, never computed with
-  world_->all_gather(&value, all.data(), 2, Dtype::F32, stream);
-  stream.synchronise();
-  return all;
-}
-
 void RankGroups::barrier() const {
   if (world_) world_->barrier();
+}
+
+void RankGroups::abort() noexcept {
+  for (const auto& of_axis : groups_)
+    for (const auto& group : of_axis)
+      if (group) group->abort();
+  if (world_) world_->abort();
 }
 
 }  // namespace gpuplan

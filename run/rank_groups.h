@@ -20,9 +20,17 @@ class RankGroups {
   /// Of a collective or a message; null where the axis has one rank.
   Communicator* of(Axis axis, StreamId stream) const;
   Communicator* world() const { return world_; }
-  /// Every rank's value, by rank. Collective; on the host, through `stream`.
-  std::vector<double> gather(double value, Stream& stream) const;
+  /// Every rank's values, by rank. Collective; on the host, at once: nothing may be under way on a stream.
+  template <std::size_t N>
+  std::vector<std::array<double, N>> gather(const std::array<double, N>& own) const {
+    if (!world_) return {own};
+    std::vector<std::array<double, N>> all(std::size_t(world_->size()));
+    world_->all_gather_host(std::as_bytes(std::span(own)), std::as_writable_bytes(std::span(all)));
+    return all;
+  }
   void barrier() const;
+  /// This rank has failed: nothing of it waits for the others any more.
+  void abort() noexcept;
 
  private:
   Communicator* world_;

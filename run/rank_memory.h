@@ -27,6 +27,8 @@ class RankMemory {
 
   Bytes persistent_bytes() const;
   Bytes arena_bytes() const { return plan_.size; }
+  /// Between steps nothing lives in it.
+  std::byte* arena() const { return arena_.as<std::byte>(); }
   /// What was allocated for each category, at the instant of the step when most is in use.
   CategoryBytes at_peak() const;
 

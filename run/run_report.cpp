@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <string_view>
 
 #include "models/recipe_names.h"
@@ -85,7 +84,7 @@ std::vector<PredictedMeasured> compare_memory(const RunFacts& f) {
     if (predicted[k].count > 0 || f.outcome.at_peak[k].count > 0) add(std::string(to_string(Category(k))), predicted[k], f.outcome.at_peak[k]);
   add("persistent", memory.peak.resident, f.outcome.persistent);
   add("tensors", memory.peak.tensors, f.outcome.peak);
-  add("process", memory.tiers.process, f.process_growth);
+  add("process", memory.tiers.process, f.outcome.process);
   return out;
 }
 
@@ -100,15 +99,6 @@ Seconds median_step(const TrainingOutcome& outcome, std::int64_t& num_timed) {
 }
 
 }  // namespace
-
-Bytes peak_resident_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    std::int64_t kib = 0;
-    if (word == "VmHWM:" && status >> kib) return Bytes{kib * 1024};
-  }
-  return {};
-}
 
 RunReport make_run_report(const RunFacts& f) {
   RunReport report{.estimate = f.chosen, .predicted = {}, .measured = measured_simulation(f), .outcome = f.outcome, .request = f.job.request,

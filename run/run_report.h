@@ -11,9 +11,6 @@
 
 namespace gpuplan {
 
-/// Highest resident memory of this process so far (VmHWM).
-Bytes peak_resident_bytes();
-
 /// One line of the table. Bytes or seconds, as its list says.
 struct PredictedMeasured {
   std::string name;
@@ -41,7 +38,6 @@ struct RunFacts {
   const EstimateResult& result;
   const StrategyEstimate& chosen;
   const TrainingOutcome& outcome;
-  Bytes process_growth;                 // VmHWM less its value before the device was opened
 };
 
 RunReport make_run_report(const RunFacts& facts);

@@ -84,7 +84,7 @@ class Run {
       out_.last_step = step;
       if (metrics) metrics->add(m);
       if (place_.rank == 0 && hooks_.on_step) hooks_.on_step(m, out_.total_steps);
-      out_.was_stopped = is_asked_to_stop() && step < out_.total_steps;
+      out_.was_stopped = is_asked_to_stop_ && step < out_.total_steps;
       const bool is_due = o_.save_every > 0 && step % o_.save_every == 0 && step < out_.total_steps;
       if (is_due || out_.was_stopped) save(step);
     }
@@ -96,8 +96,10 @@ class Run {
     out_.persistent = executor_.memory().persistent_bytes();
     out_.peak = out_.persistent + executor_.memory().arena_bytes();
     out_.at_peak = executor_.memory().at_peak();
+    if (hooks_.process_memory) out_.process = hooks_.process_memory(out_.peak);
     return std::move(out_);
   }
+  void abort() noexcept { executor_.abort(); }
 
  private:
   std::int64_t global_batch() const { return job_.strategy.mesh.data_parallel() * job_.recipe().grad_accum * job_.recipe().micro_batch; }
@@ -128,18 +130,12 @@ class Run {
   StepMetrics one(std::int64_t step) {
     const auto begin = std::chrono::steady_clock::now();
     const double lr = rate_.at(step - 1);
-    const StepResult r = executor_.step(step, batches_of(step), lr, o_.optimizer);
+    const StepResult r = executor_.step(step, batches_of(step), lr, o_.optimizer, hooks_.stop && hooks_.stop->load());
+    is_asked_to_stop_ = r.is_asked_to_stop;  // any rank's signal stops all after the same step
     const Seconds duration{std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
     const double tokens = double(global_batch() * job_.recipe().seq_len);
     return {.step = step, .loss = r.loss, .grad_norm = r.grad_norm, .lr = lr, .tokens_per_second = tokens / duration.value, .duration = duration,
             .memory = executor_.memory().persistent_bytes() + executor_.memory().arena_bytes()};
-  }
-
-  /// Any rank's signal stops all after the same step.
-  bool is_asked_to_stop() {
-    if (!hooks_.stop) return false;
-    const auto asked = executor_.groups().gather(hooks_.stop->load() ? 1 : 0, executor_.control());
-    return std::any_of(asked.begin(), asked.end(), [](double a) { return a > 0; });
   }
 
   // --- checkpoints
@@ -202,6 +198,7 @@ class Run {
   std::unique_ptr<Examples> examples_;
   SampleOrder order_;
   LearningRate rate_;
+  bool is_asked_to_stop_ = false;
   std::optional<Checkpoints> checkpoints_;
   TrainingOutcome out_;
 };
@@ -210,7 +207,15 @@ class Run {
 
 TrainingOutcome train(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world, const TrainingOptions& options,
                       const TrainingHooks& hooks) {
-  return Run(job, place, device, world, options, hooks).run();
+  std::optional<Run> run;
+  try {
+    run.emplace(job, place, device, world, options, hooks);
+    return run->run();
+  } catch (...) {
+    if (hooks.on_failure) hooks.on_failure();
+    if (run) run->abort();
+    throw;
+  }
 }
 
 }  // namespace gpuplan

@@ -41,6 +41,7 @@ struct TrainingOutcome {
   bool was_stopped = false;                       // by a signal, after saving
   std::vector<StepMetrics> steps;                 // of this run
   Bytes persistent, peak;                         // of this rank's device memory, as allocated
+  Bytes process;                                  // what the hook said at the end, all of it still held
   CategoryBytes at_peak{};                        // of it, in use at the fullest instant
   std::vector<TaskTime> timeline;                 // of the last step
   std::vector<std::string> notes;                 // what was read and written, for people
@@ -50,6 +51,8 @@ struct TrainingHooks {
   std::function<void(const StepMetrics&, std::int64_t total_steps)> on_step;  // rank 0
   std::function<void(std::int64_t step)> on_alive;                            // every rank, before each step
   const std::atomic<bool>* stop = nullptr;                                    // asked to save and end
+  std::function<void()> on_failure;                                           // as soon as this rank fails, before others can notice
+  std::function<Bytes(Bytes held)> process_memory;                            // of the process, that holds this much in buffers
 };
 
 /// Runs to the end. Collective; throws InputError and EnvError, as the parts do.

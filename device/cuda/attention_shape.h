@@ -8,7 +8,7 @@
 
 namespace gpuplan::cuda {
 
-inline constexpr std::int64_t kLargestFlashHead = 128;  // the accumulators of a larger head do not fit the registers
+inline constexpr std::int64_t kLargestFlashHead = 128;  // that fits the shared memory of every GPU; training asks the launcher itself
 
 /// Why the flash kernel cannot run this; empty when it can. Tensor cores work on 16 x 16 tiles; fp32 runs on the plain cores.
 inline std::string flash_obstacle(const AttentionProblem& p, ComputeCapability gpu) {

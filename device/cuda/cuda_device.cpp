@@ -122,6 +122,7 @@ void CudaDevice::record(Event& event, Stream& stream) {
 
 void CudaDevice::wait(Stream& stream, Event& event) {
   cuda_check(cudaStreamWaitEvent(on(stream), cuda_event(event).native(), 0), "waiting for an event");
+  if (const auto& other = cuda_event(event).state()) cuda_stream(stream).state()->watch_as(*other);
 }
 
 Seconds CudaDevice::elapsed(Event& begin, Event& end) {
@@ -135,7 +136,10 @@ Seconds CudaDevice::elapsed(Event& begin, Event& end) {
 
 void CudaDevice::copy(void* to, const void* from, Bytes size, CopyKind kind, Stream& stream) {
   const cudaStream_t native = on(stream);
-  if (kind == CopyKind::DeviceToDevice) connect_peers(to, from);
+  if (kind == CopyKind::DeviceToDevice)
+    connect_peers(to, from);
+  else
+    cuda_stream(stream).before_copy(kind == CopyKind::HostToDevice ? from : to);
   const cudaMemcpyKind direction = kind == CopyKind::HostToDevice   ? cudaMemcpyHostToDevice
                                    : kind == CopyKind::DeviceToHost ? cudaMemcpyDeviceToHost
                                                                     : cudaMemcpyDefault;  // perhaps of two GPUs

@@ -39,11 +39,14 @@ cudaError_t launch_cross_entropy(void* logits, const std::int32_t* labels, float
 cudaError_t launch_softmax(void* scores, std::int64_t blocks, std::int64_t queries, std::int64_t keys, bool is_causal,
                            Dtype dtype, cudaStream_t stream);
 
-/// As AttentionProblem says it; head_size is a multiple of 16 up to 128, pointers are 16-byte aligned.
+/// As AttentionProblem says it, or SequenceAttention when the heads lie within the rows of a sequence. Any head size up to 256 whose
+/// tiles fit the GPU's shared memory (attention_tiles.cuh); bf16 from sm_80 on; others give cudaErrorInvalidValue.
 struct FlashShape {
   std::int64_t batch{}, heads{}, kv_heads{}, queries{}, keys{};
   int head_size{};
   bool is_causal{};
+  bool has_heads_within_rows = false;  // [batch, queries, heads, head_size], not [batch, heads, queries, head_size]; keys alike
+  std::int64_t window = 0;             // a causal query sees the last `window` of its keys; 0: all of them
 };
 cudaError_t launch_flash(const FlashShape& shape, Dtype dtype, const void* q, const void* k, const void* v, void* out,
                          cudaStream_t stream);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <thread>
 #include <utility>
 
 namespace gpuplan::cuda {
@@ -38,6 +39,11 @@ void StreamState::watch(const std::shared_ptr<StreamWatch>& watch) {
   if (std::none_of(watches_.begin(), watches_.end(), is_same)) watches_.push_back(watch);
 }
 
+void StreamState::watch_as(const StreamState& other) {
+  for (const auto& weak : other.watches_)
+    if (const auto alive = weak.lock()) watch(alive);
+}
+
 void StreamState::fail(std::string error) {
   const std::lock_guard lock(mutex_);
   if (failure_.empty()) failure_ = std::move(error);
@@ -63,7 +69,8 @@ void StreamState::wait(const std::function<cudaError_t()>& status) {
   constexpr std::chrono::milliseconds kBetweenChecks{1};
   auto next_check = Clock::now() + kBetweenChecks;
   cudaError_t now = cudaErrorNotReady;
-  while ((now = status()) == cudaErrorNotReady) {
+  while (is_under_way(now = status())) {
+    std::this_thread::yield();
     if (Clock::now() < next_check) continue;
     check_watches();
     next_check = Clock::now() + kBetweenChecks;
@@ -96,6 +103,13 @@ void CudaStream::run_on_host(std::function<void()> task) {
   std::unique_ptr<HostTask> held(new HostTask{std::move(task), state_});
   cuda_check(cudaLaunchHostFunc(native(), &run_task, held.get()), "enqueuing a task on the host");
   static_cast<void>(held.release());  // run_task frees it
+}
+
+void CudaStream::before_copy(const void* host) {
+  if (!state_->is_watched()) return;
+  cudaPointerAttributes attributes{};
+  cuda_check(cudaPointerGetAttributes(&attributes, host), "asking for the kind of memory");
+  if (attributes.type == cudaMemoryTypeUnregistered) state_->wait([this] { return cudaStreamQuery(native()); });
 }
 
 void* CudaStream::workspace(Bytes size) {

@@ -19,6 +19,8 @@ namespace gpuplan::cuda {
 class StreamState {
  public:
   void watch(const std::shared_ptr<StreamWatch>& watch);
+  /// For a stream that waits for another one: what ends the waiting for that one ends the waiting for it.
+  void watch_as(const StreamState& other);
   void fail(std::string error);  // of a task on the host; any thread
   void throw_failure();          // the first one, once
   /// Until `status` is something else than cudaErrorNotReady. Watches are asked about once a millisecond.
@@ -44,6 +46,9 @@ class CudaStream final : public NativeStream {
   void watch(const std::shared_ptr<StreamWatch>& watch) override { state_->watch(watch); }
 
   const std::shared_ptr<StreamState>& state() const { return state_; }
+  /// CUDA returns from a copy of pageable memory only when the stream has come to it: where that may be never, `host` being
+  /// such memory, waits here, where a watch is asked.
+  void before_copy(const void* host);
   /// Scratch memory for products and sums: work of a stream never overlaps, so one is enough for it. Allocated at first use.
   void* workspace(Bytes size);
 
@@ -61,6 +66,8 @@ class CudaEvent final : public Event {
   explicit CudaEvent(int device_index);
   void synchronise() override;
   void record(CudaStream& stream);
+  /// Null before the first record.
+  const std::shared_ptr<StreamState>& state() const { return state_; }
   cudaEvent_t native() const { return event_.get(); }
 
  private:

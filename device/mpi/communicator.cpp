@@ -186,6 +186,11 @@ class MpiCommunicator final : public Communicator {
     check(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, comm_), "MPI_Allreduce");
     return value;
   }
+  void all_gather_host(std::span<const std::byte> own, std::span<std::byte> all) override {
+    const int bytes = mpi_count(std::ssize(own));
+    check(MPI_Allgather(own.data(), bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm_), "MPI_Allgather");
+  }
+  void abort() noexcept override { give_up_mpi(); }
   std::unique_ptr<Communicator> split(int colour) override {
     MPI_Comm part = MPI_COMM_NULL;
     check(MPI_Comm_split(comm_, colour < 0 ? MPI_UNDEFINED : colour, rank_, &part), "MPI_Comm_split");

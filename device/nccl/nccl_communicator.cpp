@@ -12,8 +12,9 @@ namespace {
 
 using cuda::cuda_check;
 
-/// How long ranks wait for each other in set-up. Probes and steps take seconds; this ends a run whose peer is gone.
-constexpr std::chrono::minutes kPatience{5};
+/// How long ranks wait for each other on the host: one may be writing a large model meanwhile. This ends a run whose peer is gone, where
+/// nobody else does.
+constexpr std::chrono::minutes kPatience{30};
 
 ncclDataType_t summed_type(Dtype dtype) {
   switch (dtype) {
@@ -92,16 +93,19 @@ void* NcclCommunicator::scratch(std::size_t size) {
 }
 
 void NcclCommunicator::finish(std::string_view doing) {
-  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  constexpr std::chrono::milliseconds kMostlyEnough{2};  // then the core is given to others
+  const auto begin = std::chrono::steady_clock::now();
   cudaError_t status = cudaErrorNotReady;
-  while ((status = cudaStreamQuery(control_->native())) == cudaErrorNotReady) {
+  while (cuda::is_under_way(status = cudaStreamQuery(control_->native()))) {
     comm_->check();
-    if (std::chrono::steady_clock::now() > give_up) {
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    if (waited > kPatience) {
       comm_->abort();
       throw EnvError(fmt::format("{} of {} ranks: no answer for {} minutes; a rank has died or hangs", doing, size_,
                                  kPatience.count()));
     }
-    std::this_thread::yield();
+    if (waited < kMostlyEnough) std::this_thread::yield();
+    else std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   comm_->check();
   cuda_check(status, doing);
@@ -129,6 +133,18 @@ double NcclCommunicator::max_host(double value) {
   cuda_check(cudaMemcpyAsync(&value, memory, sizeof value, cudaMemcpyDeviceToHost, stream), "copying to the host");
   finish("barrier");
   return value;
+}
+
+void NcclCommunicator::all_gather_host(std::span<const std::byte> own, std::span<std::byte> all) {
+  if (own.empty()) return;
+  const cudaStream_t stream = on(*control_);
+  auto* const memory = static_cast<std::byte*>(scratch(all.size()));
+  std::byte* const part = memory + std::size_t(rank_) * own.size();  // in place
+  cuda_check(cudaMemcpyAsync(part, own.data(), own.size(), cudaMemcpyHostToDevice, stream), "copying to the device");
+  check(ncclAllGather(part, memory, own.size(), kMoved, comm_->get(), stream), "all-gather");
+  finish("all-gather");
+  cuda_check(cudaMemcpyAsync(all.data(), memory, all.size(), cudaMemcpyDeviceToHost, stream), "copying to the host");
+  finish("all-gather");
 }
 
 std::unique_ptr<Communicator> NcclCommunicator::split(int colour) {

@@ -34,13 +34,15 @@ class NcclCommunicator final : public Communicator {
   void barrier() override;
   void broadcast_host(std::span<std::byte> data, int root) override;
   double max_host(double value) override;
+  void all_gather_host(std::span<const std::byte> own, std::span<std::byte> all) override;
 
   std::unique_ptr<Communicator> split(int colour) override;
+  void abort() noexcept override { comm_->abort(); }
 
  private:
   /// The stream as CUDA knows it, of this thread's GPU, watched from now on.
   cudaStream_t on(Stream& stream);
-  void check(ncclResult_t result, std::string_view doing) const { nccl_check(result, doing, comm_->get()); }
+  void check(ncclResult_t result, std::string_view doing) const { comm_->check_call(result, doing); }
   /// Device memory of at least `size`, for what goes between hosts.
   void* scratch(std::size_t size);
   /// Until the control stream is empty; gives up after a while, since a rank that died quietly is noticed by nobody.

@@ -11,9 +11,8 @@ namespace gpuplan::nccl {
 class WatchedComm final : public StreamWatch {
  public:
   explicit WatchedComm(ncclComm_t comm) : comm_(comm) {}
-  ~WatchedComm() override {
-    if (comm_) ncclCommDestroy(comm_);
-  }
+  /// Where a failure ends it, it is aborted: to finish in order would be to wait for ranks that may never come.
+  ~WatchedComm() override;
   WatchedComm(const WatchedComm&) = delete;
   WatchedComm& operator=(const WatchedComm&) = delete;
 
@@ -21,8 +20,11 @@ class WatchedComm final : public StreamWatch {
   ncclComm_t get() const;
   /// Aborts and throws EnvError when NCCL knows of a failure.
   void check() override;
+  /// What a call of NCCL said. Throws EnvError, and aborts first unless the call was merely wrong: what is under way may wait for a
+  /// rank that is gone, and freeing memory would then never end.
+  void check_call(ncclResult_t result, std::string_view doing);
   /// Ends what is under way, here; peers find out by themselves.
-  void abort();
+  void abort() noexcept;
 
  private:
   ncclComm_t comm_;

@@ -108,6 +108,11 @@ std::exception_ptr attempt(Part part) {
 
 }  // namespace
 
+StateBlob host_blob(std::string name, std::span<std::byte> data) {
+  return {.name = std::move(name), .size = std::ssize(data), .read = [=](const PieceSink& sink) { sink(data); },
+          .write = [=](std::int64_t begin, std::span<const std::byte> piece) { std::ranges::copy(piece, data.begin() + begin); }};
+}
+
 Checkpoints::Checkpoints(fs::path output, std::int64_t keep, CheckpointRank rank) : output_(std::move(output)), keep_(keep), rank_(std::move(rank)) {
   if (!rank_.barrier) rank_.barrier = [] {};
 }

@@ -13,13 +13,19 @@
 
 #include <nlohmann/json.hpp>
 
+#include "run/files/tensor_files.h"
+
 namespace gpuplan {
 
-/// A piece of a rank's state: a persistent buffer as it lies in memory.
+/// A piece of a rank's state: a persistent buffer, wherever it lies.
 struct StateBlob {
   std::string name;
-  std::span<std::byte> data;
+  std::int64_t size{};                                                              // bytes
+  std::function<void(const PieceSink&)> read;                                       // hands them out in order; may be called again
+  std::function<void(std::int64_t begin, std::span<const std::byte> piece)> write;
 };
+/// Of memory that the host can touch.
+StateBlob host_blob(std::string name, std::span<std::byte> data);
 
 struct CheckpointRank {
   std::int64_t rank = 0, num_ranks = 1;

@@ -1,6 +1,6 @@
 #include "run/files/checksum.h"
 
-#include <array>
+#include <algorithm>
 #include <cstring>
 
 namespace gpuplan {
@@ -15,17 +15,41 @@ std::uint64_t step(std::uint64_t hash, std::uint64_t word) {
 
 }  // namespace
 
-std::uint64_t checksum(std::span<const std::byte> data) {
-  std::array<std::uint64_t, 4> lanes{kBasis, kBasis + 1, kBasis + 2, kBasis + 3}, words{};
-  std::size_t at = 0;
-  for (; at + sizeof words <= data.size(); at += sizeof words) {
-    std::memcpy(words.data(), data.data() + at, sizeof words);
-    for (std::size_t i = 0; i < lanes.size(); ++i) lanes[i] = step(lanes[i], words[i]);
+Checksum::Checksum() : lanes_{kBasis, kBasis + 1, kBasis + 2, kBasis + 3} {}
+
+void Checksum::add_block(const std::byte* block) {
+  std::array<std::uint64_t, 4> words{};
+  std::memcpy(words.data(), block, kBlock);
+  for (std::size_t i = 0; i < lanes_.size(); ++i) lanes_[i] = step(lanes_[i], words[i]);
+}
+
+void Checksum::add(std::span<const std::byte> piece) {
+  size_ += piece.size();
+  if (num_rest_ > 0) {
+    const std::size_t taken = std::min(kBlock - num_rest_, piece.size());
+    std::copy_n(piece.begin(), taken, rest_.begin() + std::ptrdiff_t(num_rest_));
+    num_rest_ += taken;
+    piece = piece.subspan(taken);
+    if (num_rest_ < kBlock) return;
+    add_block(rest_.data());
+    num_rest_ = 0;
   }
-  std::uint64_t hash = step(kBasis, data.size());
-  for (const std::uint64_t lane : lanes) hash = step(hash, lane);
-  for (; at < data.size(); ++at) hash = step(hash, std::uint64_t(data[at]));
+  for (; piece.size() >= kBlock; piece = piece.subspan(kBlock)) add_block(piece.data());
+  std::ranges::copy(piece, rest_.begin());
+  num_rest_ = piece.size();
+}
+
+std::uint64_t Checksum::value() const {
+  std::uint64_t hash = step(kBasis, size_);
+  for (const std::uint64_t lane : lanes_) hash = step(hash, lane);
+  for (std::size_t i = 0; i < num_rest_; ++i) hash = step(hash, std::uint64_t(rest_[i]));
   return hash;
+}
+
+std::uint64_t checksum(std::span<const std::byte> data) {
+  Checksum sum;
+  sum.add(data);
+  return sum.value();
 }
 
 }  // namespace gpuplan

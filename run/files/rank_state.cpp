@@ -1,5 +1,6 @@
 #include "run/files/rank_state.h"
 
+#include <algorithm>
 #include <limits>
 
 #include <fmt/format.h>
@@ -41,11 +42,25 @@ json read_checksums(const TensorFiles& files, const std::string& where) {
   return checksums;
 }
 
+std::uint64_t checksum_of(const StateBlob& blob) {
+  Checksum sum;
+  blob.read([&](std::span<const std::byte> piece) { sum.add(piece); });
+  return sum.value();
+}
+
 void read_blob(const TensorFiles& files, const json& checksums, const StateBlob& blob, const std::string& where) {
-  const MappedTensor& tensor = files.get(blob.name, {std::ssize(blob.data)});
-  read_elements(tensor, 0, std::ssize(blob.data), blob.data.data(), Dtype::U8);
+  constexpr std::int64_t kPiece = 16 << 20;  // bytes
+  const MappedTensor& tensor = files.get(blob.name, {blob.size});
+  std::vector<std::byte> piece;
+  Checksum sum;
+  for (std::int64_t begin = 0; begin < blob.size; begin += kPiece) {
+    piece.resize(std::size_t(std::min(kPiece, blob.size - begin)));
+    read_elements(tensor, begin, begin + std::ssize(piece), piece.data(), Dtype::U8);
+    sum.add(piece);
+    blob.write(begin, piece);
+  }
   const auto expected = checksums.find(blob.name);
-  if (expected == checksums.end() || *expected != checksum(blob.data))
+  if (expected == checksums.end() || *expected != sum.value())
     throw InputError(where, fmt::format("'{}' is damaged: its checksum is wrong", blob.name), "resume from another checkpoint");
 }
 
@@ -60,8 +75,8 @@ void write_rank_state(const fs::path& folder, const CheckpointRank& rank, std::i
   std::vector<TensorToWrite> tensors;
   for (const StateBlob& blob : blobs) {
     GPUPLAN_CHECK(blob.name != kManifest && !checksums.contains(blob.name), "blobs have names of their own");
-    checksums[blob.name] = checksum(blob.data);
-    tensors.push_back(bytes_tensor(blob.name, blob.data));
+    checksums[blob.name] = checksum_of(blob);
+    tensors.push_back({.name = blob.name, .dtype = Dtype::U8, .shape = {blob.size}, .data = {}, .read = blob.read});
   }
   const std::string manifest = json{{"step", step}, {"rank", rank.rank}, {"num_ranks", rank.num_ranks}, {"checksums", checksums}}.dump();
   tensors.push_back(bytes_tensor(kManifest, std::as_bytes(std::span(manifest))));

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -46,12 +47,16 @@ class TensorFiles {
 /// dtype to itself. Throws InputError naming tensor and file for other dtypes.
 void read_elements(const MappedTensor& tensor, std::int64_t begin, std::int64_t end, void* to, Dtype to_dtype);
 
-/// One tensor to write; its bytes stay where they lie.
+/// Takes bytes in order, a piece at a time.
+using PieceSink = std::function<void(std::span<const std::byte>)>;
+
+/// One tensor to write; its bytes stay where they lie, in host memory, or are handed out when they are written.
 struct TensorToWrite {
   std::string name;
   Dtype dtype{};
   std::vector<std::int64_t> shape;
   std::span<const std::byte> data;
+  std::function<void(const PieceSink&)> read = {};  // instead of data
 
   std::int64_t bytes() const;
 };

@@ -74,12 +74,19 @@ std::string header_of(const Shard& shard) {
   return length + text;
 }
 
+void write_bytes(const TensorToWrite& tensor, NewFile& file) {
+  if (!tensor.read) return file.write(tensor.data);
+  std::int64_t written = 0;
+  tensor.read([&](std::span<const std::byte> piece) { file.write(piece), written += std::ssize(piece); });
+  GPUPLAN_CHECK(written == tensor.bytes(), "a tensor hands out as many bytes as its shape has");
+}
+
 std::unique_ptr<NewFile> write_shard(const fs::path& path, Shard shard) {
   sort_as_safetensors(shard);
   const std::string header = header_of(shard);
   auto file = std::make_unique<NewFile>(path, std::int64_t(header.size()) + total_bytes(shard));
   file->write(std::as_bytes(std::span(header)));
-  for (const TensorToWrite* tensor : shard) file->write(tensor->data);
+  for (const TensorToWrite* tensor : shard) write_bytes(*tensor, *file);
   file->sync();
   return file;
 }
@@ -133,7 +140,7 @@ std::int64_t TensorToWrite::bytes() const {
 
 void write_tensors(const fs::path& folder, const std::string& stem, const std::vector<TensorToWrite>& tensors, std::int64_t shard_bytes) {
   for (const TensorToWrite& tensor : tensors)
-    GPUPLAN_CHECK(std::ssize(tensor.data) == tensor.bytes(), "a tensor's data has the size of its shape");
+    GPUPLAN_CHECK(tensor.read || std::ssize(tensor.data) == tensor.bytes(), "a tensor's data has the size of its shape");
   const std::vector<Shard> shards = cut_into_shards(tensors, shard_bytes);
   const std::vector<std::string> names = shard_names(stem, shards.size());
   std::vector<std::unique_ptr<NewFile>> files;

@@ -340,6 +340,12 @@ class FakeCommunicator : public Communicator {
     if (rank_ != root) std::memcpy(data.data(), group_->data[std::size_t(root)], data.size());
     barrier();
   }
+  void all_gather_host(std::span<const std::byte> own, std::span<std::byte> all) override {
+    group_->data[std::size_t(rank_)] = own.data();
+    barrier();
+    for (int r = 0; r < size(); ++r) std::memcpy(all.data() + std::size_t(r) * own.size(), group_->data[std::size_t(r)], own.size());
+    barrier();
+  }
   double max_host(double value) override {
     group_->values[std::size_t(rank_)] = value;
     barrier();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <dlfcn.h>
 #include <nlohmann/json.hpp>
 
 #include "cluster/nvml.h"
@@ -42,6 +43,16 @@ int answer(const json& facts, const char* key, Number* out) {
 
 const FakeDevice& fake(void* device) { return *static_cast<FakeDevice*>(device); }
 const json& facts(void* device) { return fake(device).facts; }
+
+/// What this process holds on a GPU of tests/cuda_device/fake, if it plays on one.
+unsigned long long fake_cuda_bytes(std::size_t index) {
+  void* const runtime = dlopen("libgpuplan_fake_cuda.so", RTLD_NOW | RTLD_NOLOAD);
+  if (!runtime) return 0;
+  const auto bytes_in_use = reinterpret_cast<long long (*)(int)>(dlsym(runtime, "gpuplan_fake_cuda_bytes_in_use"));
+  const auto bytes = static_cast<unsigned long long>(bytes_in_use(int(index)));
+  dlclose(runtime);
+  return bytes;
+}
 
 /// The entry of a matrix over all GPUs, or one value for all pairs.
 [[maybe_unused]] int answer_pair(const char* key, void* a, void* b, int* out) {
@@ -82,6 +93,12 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** out) {
   *out = &devices[index];
   return devices[index].facts.value("open", 0);
 }
+/// With or without the leading zeros of the domain, as NVML takes both.
+int nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, void** out) {
+  for (FakeDevice& device : devices)
+    if (device.facts.value("bus_id", "").ends_with(bus_id)) return *out = &device, nvml::kSuccess;
+  return 6;  // not found
+}
 int nvmlDeviceGetName(void* device, char* out, unsigned size) { return answer_text(facts(device), "name", out, size); }
 int nvmlDeviceGetUUID(void* device, char* out, unsigned size) { return answer_text(facts(device), "uuid", out, size); }
 
@@ -89,7 +106,8 @@ int nvmlDeviceGetMemoryInfo(void* device, nvml::Memory* out) {  // here `used` h
   const json& f = facts(device);
   if (!f.contains("memory_mib")) return kNotSupported;
   const auto mib = [&](const char* key) { return f.value(key, 0ULL) << 20; };
-  out->total = mib("memory_mib"), out->used = mib("used_mib") + mib("reserved_mib"), out->free = out->total - out->used;
+  out->total = mib("memory_mib"), out->used = mib("used_mib") + mib("reserved_mib") + fake_cuda_bytes(fake(device).index);
+  out->free = out->total - out->used;
   return nvml::kSuccess;
 }
 int nvmlDeviceGetMaxPcieLinkGeneration(void* device, unsigned* out) { return answer(facts(device), "max_generation", out); }

@@ -2,10 +2,12 @@
 // integers, whose sums are exact in each dtype. Prints a line and ends with 1 when something is wrong.
 //   mpi_collectives              all checks
 //   mpi_collectives time BYTES   seconds of an all-reduce in fp32
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -132,6 +134,10 @@ void check_host_calls(const Ranks& r) {
   int number = r.rank() == 0 ? 41 : 0;
   r.group.broadcast_host(std::as_writable_bytes(std::span(&number, 1)), 0);
   expect(number == 41, "broadcast_host");
+  const std::array<double, 2> own{double(r.rank()), 0.5 * double(r.rank())};
+  std::vector<std::array<double, 2>> all(std::size_t(r.size()));
+  r.group.all_gather_host(std::as_bytes(std::span(own)), std::as_writable_bytes(std::span(all)));
+  for (std::size_t i = 0; i < all.size(); ++i) expect(all[i] == std::array<double, 2>{double(i), 0.5 * double(i)}, "all_gather_host");
 }
 
 /// Narrow sums round to nearest even: 1 + 2^-8 is half-way between two bf16 numbers, and goes to 1.

@@ -27,17 +27,11 @@ class MemoryCount {
   std::atomic<std::int64_t> live_{0}, peak_{0}, num_allocations_{0};
 };
 
-class CountingDevice final : public Device {
+/// Passes every call on.
+class DeviceWrapper : public Device {
  public:
-  explicit CountingDevice(std::unique_ptr<Device> inner) : inner_(std::move(inner)), count_(std::make_shared<MemoryCount>()) {}
-  const std::shared_ptr<MemoryCount>& count() const { return count_; }
-
-  Buffer allocate(Bytes size) override {
-    Buffer own = inner_->allocate(size);
-    count_->add(size.count);
-    void* const data = own.data();
-    return {data, size, std::shared_ptr<void>(data, [own, size, count = count_](void*) { count->remove(size.count); })};
-  }
+  explicit DeviceWrapper(std::unique_ptr<Device> inner) : inner_(std::move(inner)) {}
+  Buffer allocate(Bytes size) override { return inner_->allocate(size); }
   DeviceFacts facts() const override { return inner_->facts(); }
   Bytes overhead() const override { return inner_->overhead(); }
   Buffer allocate_host(Bytes size, HostMemory kind) override { return inner_->allocate_host(size, kind); }
@@ -78,7 +72,21 @@ class CountingDevice final : public Device {
 
  private:
   std::unique_ptr<Device> inner_;
-  std::shared_ptr<MemoryCount> count_;
+};
+
+class CountingDevice final : public DeviceWrapper {
+ public:
+  using DeviceWrapper::DeviceWrapper;
+  const std::shared_ptr<MemoryCount>& count() const { return count_; }
+  Buffer allocate(Bytes size) override {
+    Buffer own = DeviceWrapper::allocate(size);
+    count_->add(size.count);
+    void* const data = own.data();
+    return {data, size, std::shared_ptr<void>(data, [own, size, count = count_](void*) { count->remove(size.count); })};
+  }
+
+ private:
+  std::shared_ptr<MemoryCount> count_ = std::make_shared<MemoryCount>();
 };
 
 }  // namespace gpuplan::test

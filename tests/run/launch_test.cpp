@@ -1,45 +1,21 @@
 #include "run/launch.h"
 
-#include <cstdlib>
-#include <map>
-
 #include <doctest/doctest.h>
 
 #include "base/error.h"
 #include "device/mpi_command.h"
+#include "run/environment.h"
 #include "run/files/error_text.h"
 
 using namespace gpuplan;
 using test::check_mentions;
+using test::Environment;
 using test::error_text;
+using test::Variables;
 
 namespace {
 
-constexpr const char* kVariables[] = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
-                                       "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMIX_RANK", "SLURM_STEP_ID", "SLURM_PROCID",
-                                       "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE", "RANK", "WORLD_SIZE", "LOCAL_RANK",
-                                       "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID", "PATH"};
-
-/// These variables and no others of any launcher, until the end of the scope.
-class Environment {
- public:
-  explicit Environment(const std::map<std::string, std::string>& wanted) {
-    for (const char* name : kVariables) {
-      if (const char* const value = std::getenv(name)) before_[name] = value;
-      if (std::string(name) != "PATH") unsetenv(name);
-    }
-    for (const auto& [name, value] : wanted) setenv(name.c_str(), value.c_str(), 1);
-  }
-  ~Environment() {
-    for (const char* name : kVariables) unsetenv(name);
-    for (const auto& [name, value] : before_) setenv(name.c_str(), value.c_str(), 1);
-  }
-
- private:
-  std::map<std::string, std::string> before_;
-};
-
-LaunchedRank in(const std::map<std::string, std::string>& variables) {
+LaunchedRank in(const Variables& variables) {
   const Environment environment(variables);
   return read_launcher();
 }
@@ -67,9 +43,36 @@ TEST_CASE("launch: ranks of mpirun, of MPICH's kind, of srun and of torchrun kno
   CHECK((torchrun.rank == 2 && torchrun.size == 4 && torchrun.local_rank == 0 && torchrun.local_size == 2));
 }
 
+TEST_CASE("launch: ranks that gpuplan started know their place, whatever other launchers left") {
+  const LaunchedRank own = in({{"GPUPLAN_RANK", "2"}, {"GPUPLAN_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}});
+  CHECK(own.launcher == Launcher::Gpuplan);
+  CHECK((own.rank == 2 && own.size == 4 && own.local_rank == 2 && own.local_size == 4 && !own.has_mpi));
+}
+
+TEST_CASE("launch: tasks of srun without PMIx are ranks by the number of their step's tasks, on machines of different sizes") {
+  const Variables step{{"SLURM_STEP_ID", "3"}, {"SLURM_PROCID", "17"}, {"SLURM_NTASKS", "64"}, {"SLURM_STEP_NUM_TASKS", "20"},
+                                                {"SLURM_LOCALID", "1"}, {"SLURM_NODEID", "2"}, {"SLURM_STEP_TASKS_PER_NODE", "8(x2),4"}};
+  const LaunchedRank slurm = in(step);
+  CHECK(slurm.launcher == Launcher::Slurm);
+  CHECK((slurm.rank == 17 && slurm.size == 20 && slurm.local_rank == 1 && slurm.local_size == 4));
+  CHECK(!slurm.has_mpi);
+  auto with_pmix = step;
+  with_pmix["PMIX_RANK"] = "17";
+  CHECK(in(with_pmix).has_mpi);
+}
+
+TEST_CASE("launch: MPICH's ranks under Slurm take their place on the machine from it") {
+  const LaunchedRank rank = in({{"PMI_RANK", "9"}, {"PMI_SIZE", "16"}, {"SLURM_LOCALID", "1"}, {"SLURM_NTASKS_PER_NODE", "8"}, {"SLURM_STEP_ID", "0"},
+                                {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "1"}});
+  CHECK(rank.launcher == Launcher::Mpi);
+  CHECK((rank.rank == 9 && rank.size == 16 && rank.local_rank == 1 && rank.local_size == 8 && rank.has_mpi));
+}
+
 TEST_CASE("launch: a batch script of Slurm, and a stray RANK, are no ranks") {
   CHECK(in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}).launcher == Launcher::None);
   CHECK(in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_STEP_ID", "0"}}).launcher == Launcher::None);
+  // the shell of salloc is a step of one task in a job of four
+  CHECK(in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_STEP_ID", "4294967290"}, {"SLURM_STEP_NUM_TASKS", "1"}}).launcher == Launcher::None);
   CHECK(in({{"RANK", "0"}, {"WORLD_SIZE", "2"}}).launcher == Launcher::None);
   CHECK(in({{"RANK", "captain"}, {"WORLD_SIZE", "small"}}).launcher == Launcher::None);
   CHECK(in({{"OMPI_COMM_WORLD_RANK", "0"}}).launcher == Launcher::None);
@@ -82,6 +85,6 @@ TEST_CASE("launch: variables that contradict each other are named") {
 }
 
 TEST_CASE("launch: where there is no mpirun, the error says what to install") {
-  const Environment none(std::map<std::string, std::string>{{"PATH", "/nonexistent"}});
+  const Environment none(Variables{{"PATH", "/nonexistent"}});
   check_mentions(error_text<EnvError>([] { mpirun_command(2, {"gpuplan"}, "to run"); }), "openmpi-bin");
 }

@@ -125,6 +125,11 @@ class ThreadCommunicator final : public Communicator {
     meeting_->barrier();
     return most;
   }
+  void all_gather_host(std::span<const std::byte> own, std::span<std::byte> all) override {
+    meeting_->post(rank_, own.data());
+    for (int r = 0; r < size(); ++r) std::memcpy(all.data() + std::size_t(r) * own.size(), meeting_->of(r), own.size());
+    meeting_->barrier();
+  }
   std::unique_ptr<Communicator> split(int colour) override {
     meeting_->post(rank_, &colour);
     int size_of_mine = 0, place = 0;

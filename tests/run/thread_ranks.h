@@ -9,6 +9,7 @@
 #include "device/cpu_fixture.h"
 #include "planner/memory.h"
 #include "run/counting_device.h"
+#include "run/guarded_device.h"
 #include "run/native_fixture.h"
 #include "run/thread_communicator.h"
 #include "run/training.h"
@@ -30,8 +31,11 @@ struct ThreadRun {
   }
 };
 
+enum class RankMemoryKind : std::uint8_t { Counted, Guarded };  // whose device memory the host cannot touch
+
 /// Trains `c`. Throws what the first rank that failed threw.
-inline ThreadRun train_on_threads(const NativeCase& c, const TrainingOptions& options, DeviceBackend& backend) {
+inline ThreadRun train_on_threads(const NativeCase& c, const TrainingOptions& options, DeviceBackend& backend,
+                                  RankMemoryKind kind = RankMemoryKind::Counted) {
   const NativeJob job(request_of(c), strategy_of(c));
   const int size = int(job.strategy.mesh.world());
   const auto failed = std::make_shared<std::atomic<bool>>(false);
@@ -41,8 +45,15 @@ inline ThreadRun train_on_threads(const NativeCase& c, const TrainingOptions& op
   std::mutex mutex;
   const auto rank = [&](int r) {
     try {
+      auto own = size > 1 ? std::make_unique<ThreadCommunicator>(meeting, r) : nullptr;
+      if (kind == RankMemoryKind::Guarded) {
+        GuardedDevice device(backend.open({.num_threads = 1}));
+        const auto world = own ? std::make_unique<GuardedCommunicator>(std::move(own), device.memory()) : nullptr;
+        run.ranks[std::size_t(r)].outcome = train(job, place_of(r, job.strategy.mesh), device, world.get(), options, {});
+        return;
+      }
       CountingDevice device(backend.open({.num_threads = 1}));
-      const auto world = size > 1 ? std::make_unique<ThreadCommunicator>(meeting, r) : nullptr;
+      const auto world = std::move(own);
       RankOutcome& mine = run.ranks[std::size_t(r)];
       mine.predicted = replay(job.program(), job.program().classes[job.program().class_of(r)]);
       mine.outcome = train(job, place_of(r, job.strategy.mesh), device, world.get(), options, {});

@@ -75,8 +75,8 @@ Process::~Process() {
 
 void Process::signal(int number) const { kill(pid_, number); }
 
-pid_t Process::rank(int number) const {
-  const std::string variable = "OMPI_COMM_WORLD_RANK=" + std::to_string(number);
+pid_t Process::rank(int number, const std::string& name) const {
+  const std::string variable = name + "=" + std::to_string(number);
   for (const double until = now() + 20; now() < until; sleep_seconds(0.02))
     if (const auto found = processes_with({mark_, variable}); !found.empty()) return found.front();
   return 0;

@@ -24,8 +24,8 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   void signal(int number) const;
-  /// The process of a rank under mpirun, waiting for it to be there; 0 when it does not come.
-  pid_t rank(int number) const;
+  /// The process of a rank, by its launcher's variable, waiting for it to be there; 0 when it does not come.
+  pid_t rank(int number, const std::string& variable = "OMPI_COMM_WORLD_RANK") const;
   /// Of this program and everything it started, that still run.
   int num_processes() const;
   Finished wait(double limit_seconds = 40);

@@ -1,61 +1,85 @@
+#undef _FORTIFY_SOURCE  // its longjmp takes one from stack to stack for an attack
 #include "cuda_device/emulated/emulator.h"
 
 #include <algorithm>
+#include <csetjmp>
+#include <deque>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
 #include <ucontext.h>
 
 gpuplan::emulation::Index threadIdx, blockIdx, blockDim;
-
-/// A launch on the CPU cannot fail; launchers themselves may refuse.
-extern "C" {
-cudaError_t cudaGetLastError() { return cudaSuccess; }
-const char* cudaGetErrorName(cudaError_t error) { return error == cudaErrorInvalidValue ? "cudaErrorInvalidValue" : "another error"; }
-const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
-cudaError_t cudaMemsetAsync(void* data, int value, std::size_t size, cudaStream_t) {
-  std::memset(data, value, size);
-  return cudaSuccess;
-}
-}
+gpuplan::emulation::Gpu gpuplan::emulation::g_gpu;
 
 namespace gpuplan::emulation {
 namespace {
 
 enum class Waits { No, ForWarp, ForBlock, Done };
-constexpr std::size_t kStack = 128 * 1024;
+constexpr std::size_t kStack = 128 * 1024, kGuard = 4096;
+constexpr unsigned char kNan = 0xFF;  // in every byte: NaN in all formats
 constexpr unsigned kWarp = 32;
 
+struct Copy {
+  void* to;
+  const void* from;
+  std::size_t size;
+};
+
+/// Made once, for one thread of every block that comes. After its first turn it is entered and left by jumps, which need no system call.
 struct Fiber {
   ucontext_t context{};
   std::unique_ptr<char[]> stack;
+  jmp_buf where;
+  bool has_begun = false;
   Waits waits = Waits::No;
+  unsigned num_exchanges = 0;
+  std::vector<Copy> copies;
 };
 
 struct Block {
-  std::vector<Fiber> fibers;
-  std::vector<float> exchange;
-  ucontext_t scheduler{};
+  std::deque<Fiber> fibers;  // those of the largest block so far; the first num_threads are this one's
+  unsigned num_threads = 0;
+  std::vector<unsigned char> exchange;  // of each warp two
+  std::vector<unsigned char> shared;    // the dynamic one and kGuard bytes behind it
+  jmp_buf scheduler;
   const std::function<void()>* body = nullptr;
 };
 Block g_block;
 
 Fiber& current() { return g_block.fibers[threadIdx.x]; }
 
-void run_fiber() {
-  (*g_block.body)();
-  current().waits = Waits::Done;
-}
-
 void wait(Waits what) {
   Fiber& fiber = current();
   fiber.waits = what;
-  swapcontext(&fiber.context, &g_block.scheduler);
+  if (_setjmp(fiber.where) == 0) _longjmp(g_block.scheduler, 1);
+}
+
+void run_fiber() {
+  while (true) {
+    (*g_block.body)();
+    wait(Waits::Done);
+  }
+}
+
+void begin(Fiber& fiber) {
+  fiber.has_begun = true;
+  fiber.stack.reset(new char[kStack]);
+  getcontext(&fiber.context);
+  fiber.context.uc_stack = {.ss_sp = fiber.stack.get(), .ss_flags = 0, .ss_size = kStack};
+  makecontext(&fiber.context, &run_fiber, 0);
+  setcontext(&fiber.context);
 }
 
 void resume(unsigned thread) {
   threadIdx.x = thread;
-  swapcontext(&g_block.scheduler, &g_block.fibers[thread].context);
+  Fiber& fiber = g_block.fibers[thread];
+  if (_setjmp(g_block.scheduler) != 0) return;
+  if (fiber.has_begun)
+    _longjmp(fiber.where, 1);
+  else
+    begin(fiber);
 }
 
 /// Lets fibers [begin, end) go on when all of them wait for `what`, or are done.
@@ -83,8 +107,8 @@ void run_warp(unsigned begin, unsigned end) {
 }
 
 bool are_all_done() {
-  for (const Fiber& fiber : g_block.fibers)
-    if (fiber.waits != Waits::Done) return false;
+  for (unsigned thread = 0; thread < g_block.num_threads; ++thread)
+    if (g_block.fibers[thread].waits != Waits::Done) return false;
   return true;
 }
 
@@ -92,22 +116,46 @@ bool are_all_done() {
 
 void wait_for_warp() { wait(Waits::ForWarp); }
 void wait_for_block() { wait(Waits::ForBlock); }
-float* warp_exchange() { return &g_block.exchange[threadIdx.x / kWarp * kWarp * kExchange]; }
+
+void* next_exchange(std::size_t size) {
+  if (size > kExchange) std::abort();
+  const std::size_t number = threadIdx.x / kWarp * 2 + current().num_exchanges++ % 2;
+  return &g_block.exchange[number * kExchange];
+}
+
+void* dynamic_shared() { return g_block.shared.data(); }
+void set_dynamic_shared(std::size_t size) { g_block.shared.assign(size + kGuard, kNan); }
+
+/// What a block wrote behind its shared memory would be found by no other check.
+void check_dynamic_shared() {
+  for (auto byte = g_block.shared.end() - kGuard; byte != g_block.shared.end(); ++byte)
+    if (*byte != kNan) std::abort();
+  std::fill(g_block.shared.begin(), g_block.shared.end(), kNan);
+}
+
+void copy_later(void* to, const void* from, std::size_t size) { current().copies.push_back({to, from, size}); }
+void copy_now() {
+  for (const Copy& copy : current().copies)
+    if (copy.from)
+      std::memcpy(copy.to, copy.from, copy.size);
+    else
+      std::memset(copy.to, 0, copy.size);
+  current().copies.clear();
+}
 
 void run_block(unsigned num_threads, const std::function<void()>& body) {
   blockDim.x = num_threads;
   g_block.body = &body;
-  g_block.exchange.assign((num_threads + kWarp - 1) / kWarp * kWarp * kExchange, 0);
-  g_block.fibers.resize(num_threads);
-  for (Fiber& fiber : g_block.fibers) {
-    if (!fiber.stack) fiber.stack.reset(new char[kStack]);
-    fiber.waits = Waits::No;
-    getcontext(&fiber.context);
-    fiber.context.uc_stack = {.ss_sp = fiber.stack.get(), .ss_flags = 0, .ss_size = kStack};
-    fiber.context.uc_link = &g_block.scheduler;
-    makecontext(&fiber.context, &run_fiber, 0);
-  }
   const unsigned num_warps = (num_threads + kWarp - 1) / kWarp;
+  g_block.exchange.resize(num_warps * 2 * kExchange);
+  g_block.num_threads = num_threads;
+  while (g_block.fibers.size() < num_threads) g_block.fibers.emplace_back();
+  for (unsigned thread = 0; thread < num_threads; ++thread) {
+    Fiber& fiber = g_block.fibers[thread];
+    fiber.waits = Waits::No;
+    fiber.num_exchanges = 0;
+    fiber.copies.clear();
+  }
   for (bool is_forward = true; !are_all_done(); is_forward = !is_forward) {
     for (unsigned i = 0; i < num_warps; ++i) {
       const unsigned first = (is_forward ? i : num_warps - 1 - i) * kWarp;
@@ -115,6 +163,7 @@ void run_block(unsigned num_threads, const std::function<void()>& body) {
     }
     release(0, num_threads, Waits::ForBlock);
   }
+  check_dynamic_shared();
 }
 
 }  // namespace gpuplan::emulation

@@ -57,6 +57,9 @@ TEST_CASE("a group of one rank keeps step with itself, and splits") {
   char word[] = "calibrate";
   ranks->broadcast_host(std::as_writable_bytes(std::span(word)), 0);
   CHECK(std::strcmp(word, "calibrate") == 0);
+  char gathered[sizeof word] = {};
+  ranks->all_gather_host(std::as_bytes(std::span(word)), std::as_writable_bytes(std::span(gathered)));
+  CHECK(std::strcmp(gathered, "calibrate") == 0);
   CHECK(ranks->split(-1) == nullptr);
   const auto part = ranks->split(3);
   REQUIRE(part);

@@ -55,3 +55,11 @@ TEST_CASE("causal attention with more keys than queries sees the earlier keys, a
       check_attention({.heads = 1, .kv_heads = 1, .queries = 90, .keys = 20, .head_size = 64, .dtype = dtype, .kernel = kernel});
     }
 }
+
+TEST_CASE("attention of more queries than a block has") {
+  for (const AttentionMethod kernel : kKernels)
+    for (const Dtype dtype : kFloats)
+      for (const bool is_causal : {false, true})
+        check_attention({.heads = 2, .kv_heads = 1, .queries = 150, .keys = 190, .head_size = 16, .dtype = dtype, .kernel = kernel,
+                         .is_causal = is_causal});
+}

@@ -40,7 +40,7 @@ struct State {
     return std::ranges::count(weights, value) == std::ssize(weights) && std::ranges::count(moments, -value) == std::ssize(moments);
   }
   std::vector<StateBlob> blobs() {
-    return {{"weights", std::as_writable_bytes(std::span(weights))}, {"moments", std::as_writable_bytes(std::span(moments))}};
+    return {host_blob("weights", std::as_writable_bytes(std::span(weights))), host_blob("moments", std::as_writable_bytes(std::span(moments)))};
   }
 };
 

@@ -1,0 +1,127 @@
+#include "run/gpu_check.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/unit_text.h"
+#include "cluster/local_product.h"
+#include "planner/program_builder.h"
+
+namespace gpuplan {
+namespace {
+
+/// Its id in the catalogue, or the id that `local` gives to others.
+std::string product_name(const LocalGpu& gpu) {
+  try {
+    std::vector<std::string> assumptions;
+    return product_of(gpu, assumptions).spec.id;
+  } catch (const InputError&) {
+    return product_id(gpu.name);
+  }
+}
+
+GpuHere here(const LocalGpu& gpu) {
+  GpuHere out{.name = gpu.name, .product = product_name(gpu), .memory = gpu.memory, .memory_free = gpu.memory_free, .processes = gpu.processes};
+  if (gpu.is_mig.value_or(false) && !gpu.mig_instances.empty())
+    out.memory = gpu.mig_instances.front().memory, out.memory_free = gpu.mig_instances.front().memory_free;
+  return out;
+}
+
+/// "2x RTX A6000, H100 SXM".
+template <class Gpus>
+std::string names_of(const Gpus& gpus) {
+  std::string text;
+  for (std::size_t i = 0, next = 0; i < gpus.size(); i = next) {
+    while (next < gpus.size() && gpus[next].name == gpus[i].name) ++next;
+    text += fmt::format("{}{}x {}", text.empty() ? "" : ", ", next - i, gpus[i].name);
+  }
+  return text;
+}
+
+/// "python3 4711 (12.3 GiB)". The name is of our own system: inside a container another process may have the number.
+std::string process_text(const LocalProcess& process) {
+  std::ifstream file(fmt::format("/proc/{}/comm", process.pid));
+  std::string name = "process";
+  std::getline(file, name);
+  return fmt::format("{} {}{}", name.empty() ? "process" : name, process.pid, process.memory ? fmt::format(" ({})", format_bytes(*process.memory)) : "");
+}
+
+std::string shortage(std::int64_t index, const GpuHere& gpu, const GpuWanted& wanted) {
+  std::vector<std::string> holders;
+  for (const LocalProcess& process : gpu.processes) holders.push_back(process_text(process));
+  return fmt::format("GPU {} ({}): {} needed, {} of {} free{}", index, gpu.name, format_bytes(wanted.needed), format_bytes(gpu.memory_free),
+                     format_bytes(gpu.memory), holders.empty() ? "" : fmt::format("; held by {}", fmt::join(holders, ", ")));
+}
+
+}  // namespace
+
+std::optional<std::vector<GpuHere>> gpus_here() {
+  try {
+    std::vector<GpuHere> out;
+    const LocalMachine machine = query_local_machine();
+    for (const LocalGpu& gpu : machine.gpus) {
+      out.push_back(here(gpu));
+      if (gpu.memory.count == 0) out.back().memory = machine.host_memory, out.back().memory_free = machine.host_memory_free;  // it shares the host's
+    }
+    return out;
+  } catch (const EnvError&) {
+    return std::nullopt;
+  }
+}
+
+GpuHere gpu_of(const Device& device) {
+  const DeviceFacts facts = device.facts();
+  LocalGpu gpu{.name = facts.name, .memory = facts.memory, .memory_free = facts.memory_free + device.overhead()};
+  if (facts.architecture.starts_with("sm_") && facts.architecture.size() > 4) {  // "sm_90"
+    gpu.compute_capability = facts.architecture.substr(3);
+    gpu.compute_capability.insert(gpu.compute_capability.size() - 1, ".");
+  }
+  gpu.num_sms = facts.num_cores;
+  return here(gpu);
+}
+
+std::vector<GpuWanted> gpus_wanted(const EstimateRequest& request, const EstimateResult& result, const Strategy& strategy) {
+  StepProgram program;
+  build_step_program(program, {result.model, request.recipe, result.framework, strategy, request.cluster}, {});
+  std::vector<Bytes> needed;
+  for (const RankClass& ranks : program.classes)
+    needed.push_back(class_memory(request, result.model, result.framework, result.profile, program, ranks).tiers.process);
+  std::vector<GpuWanted> out;
+  for (std::int64_t rank = 0; rank < strategy.mesh.world(); ++rank) {
+    const GpuSpec& spec = request.cluster.gpus[std::size_t(rank)];
+    if (spec.is_plan_only) throw InputError("--gpus", fmt::format("{} can be planned for, and gpuplan does not run on it", spec.name), "--gpus local plans for what is here");
+    out.push_back({.name = spec.name, .product = spec.id, .needed = needed[program.class_of(rank)]});
+  }
+  return out;
+}
+
+void require_gpus(std::span<const GpuWanted> wanted, std::span<const GpuHere> here, std::int64_t first_index) {
+  if (here.size() < wanted.size())
+    throw InputError("--gpus", fmt::format("the plan has {} ranks on GPUs, and this machine shows {}", wanted.size(), here.empty() ? "none" : names_of(here)),
+                     "several machines: torchrun or srun starts a rank per GPU; CUDA_VISIBLE_DEVICES hides some");
+  const auto own = here.first(wanted.size());
+  const bool are_others = !std::ranges::equal(wanted, own, {}, &GpuWanted::product, &GpuHere::product);
+  if (are_others)
+    throw InputError("--gpus", fmt::format("the plan is for {}, and here are {}", names_of(wanted), names_of(own)),
+                     "--gpus local plans for these; CUDA_VISIBLE_DEVICES chooses and orders them");
+  std::vector<std::string> shortages;
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (own[i].memory_free < wanted[i].needed) shortages.push_back(shortage(first_index + std::int64_t(i), own[i], wanted[i]));
+  if (!shortages.empty()) throw EnvError(fmt::format("not enough free memory: {}", fmt::join(shortages, "; ")));
+}
+
+int gpu_index(std::int64_t local_rank, int num_visible) {
+  if (num_visible == 0) throw EnvError("the driver shows this process no GPU (see CUDA_VISIBLE_DEVICES)");
+  if (local_rank < num_visible) return int(local_rank);
+  if (num_visible == 1) return 0;
+  throw InputError("--gpus", fmt::format("this is the {}. rank on its machine, which shows it {} GPUs", local_rank + 1, num_visible),
+                   "start one rank per GPU; CUDA_VISIBLE_DEVICES hides some");
+}
+
+void count_gpus_by_bus() { setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0); }
+
+}  // namespace gpuplan

@@ -1,0 +1,34 @@
+// How NCCL's id comes from rank 0 to all others: over TCP, one line each way. Rank 0 listens; the others come, late or early, say who they
+// are, and get the id when all are there.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/units.h"
+#include "run/meeting_place.h"
+
+namespace gpuplan {
+
+/// A socket that listens on a free port of this machine alone, for ranks that are started with its number.
+class LocalListener {
+ public:
+  LocalListener();  // throws EnvError
+  ~LocalListener();
+  LocalListener(const LocalListener&) = delete;
+  LocalListener& operator=(const LocalListener&) = delete;
+  int descriptor() const { return descriptor_; }
+  int port() const { return port_; }
+
+ private:
+  int descriptor_ = -1, port_ = 0;
+};
+
+inline constexpr Seconds kMeetingPatience{120};  // machines start their ranks within seconds of each other
+
+/// Collective among `size` ranks: what `make_id` gives on rank 0, on all of them. Throws EnvError naming the address: who did not come, who
+/// could not be reached and why, what else listens there, a port that is taken.
+std::string exchange_id(const MeetingPlace& place, std::int64_t rank, std::int64_t size, const std::function<std::string()>& make_id,
+                        Seconds patience = kMeetingPatience);
+
+}  // namespace gpuplan

@@ -1,0 +1,58 @@
+// The executor never touches device memory from the host: on a device where that ends the process, it trains, saves and resumes alike.
+#include <fstream>
+
+#include <doctest/doctest.h>
+
+#include "run/thread_ranks.h"
+#include "sanitized.h"
+#include "scratch_folder.h"
+
+using namespace gpuplan;
+using namespace gpuplan::test;
+
+namespace {
+
+std::string content(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::filesystem::path saved(const std::filesystem::path& folder, const NativeCase& c) {
+  return folder / (c.method == Method::Full ? "model.safetensors" : "adapter_model.safetensors");
+}
+
+/// Four steps, and four with a stop after two, on guarded memory: the same losses and files as on memory that anybody can touch.
+void check_guarded(NativeCase c, DeviceBackend& backend) {
+  c.checkpointing = Checkpointing::Full;
+  c.grad_accum = 2;
+  CAPTURE(c.name());
+  const ScratchFolder scratch;
+  TrainingOptions o = short_run(4);
+  o.output = scratch.path() / "plain";
+  const std::vector<double> expected = train_on_threads(c, o, backend).losses();
+  o.output = scratch.path() / "guarded";
+  o.save_every = 2;
+  CHECK(train_on_threads(c, o, backend, RankMemoryKind::Guarded).losses() == expected);
+  CHECK(content(saved(scratch.path() / "guarded", c)) == content(saved(scratch.path() / "plain", c)));
+  std::filesystem::remove(saved(o.output, c));
+  o.resumes = true;
+  const std::vector<double> rest = train_on_threads(c, o, backend, RankMemoryKind::Guarded).losses();
+  CHECK(rest == std::vector<double>(expected.begin() + 2, expected.end()));
+  CHECK(content(saved(scratch.path() / "guarded", c)) == content(saved(scratch.path() / "plain", c)));
+}
+
+}  // namespace
+
+TEST_CASE("guarded memory: one rank trains, checkpoints, saves and resumes without the host touching device memory") {
+  DeviceBackend* const backend = cpu_backend();
+  if (!backend) return;
+  for (const Method method : kMethods)
+    for (const Precision precision : {Precision::Fp32, Precision::Bf16Mixed}) check_guarded({.method = method, .precision = precision}, *backend);
+}
+
+TEST_CASE("guarded memory: ranks of every strategy hand collectives device memory alone, and save the same model") {
+  DeviceBackend* const backend = cpu_backend();
+  if (!backend) return;
+  for (const NativeCase& c : every_case())
+    if (c.ranks == 2 || (c.ranks == 4 && c.strategy == "hsdp")) check_guarded(c, *backend);
+}

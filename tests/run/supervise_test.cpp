@@ -1,0 +1,156 @@
+// The parent of GPU ranks, with shell scripts for ranks.
+#include "run/supervise.h"
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
+#include "run/environment.h"
+#include "run/heartbeat.h"
+#include "scratch_folder.h"
+
+using namespace gpuplan;
+using namespace gpuplan::test;
+
+namespace {
+
+struct Ended {
+  int code{};
+  std::string err;
+  double seconds{};
+};
+
+/// `script` sees its rank as $GPUPLAN_RANK and the test's folder as $1.
+Ended supervise(std::int64_t num_ranks, const std::string& script, const ScratchFolder& scratch) {
+  const Environment none(Variables{});
+  const auto begin = std::chrono::steady_clock::now();
+  std::ostringstream err;
+  const int code = supervise_gpu_ranks(num_ranks, {"/bin/sh", "-c", script, "rank", scratch.path().string()}, err);
+  return {code, err.str(), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
+}
+
+std::string content(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// Whether a process whose number a rank left in `file` goes on. One that was killed ends soon, and may be a zombie until init looks for it.
+bool is_alive(const std::filesystem::path& file) {
+  const std::string text = content(file);
+  REQUIRE(!text.empty());
+  for (int i = 0; i < 100; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
+    const std::string stat = content("/proc/" + std::to_string(std::stoi(text)) + "/stat");
+    if (stat.empty() || stat.find(") Z") != std::string::npos) return false;
+  }
+  return true;
+}
+
+constexpr const char* kSleeps = "sleep 60 & echo $! > $1/pid$GPUPLAN_RANK; wait";  // a child of the rank, too
+
+}  // namespace
+
+TEST_CASE("supervise: every rank learns its place, and all are waited for") {
+  const ScratchFolder scratch;
+  const Ended e = supervise(3, "echo $GPUPLAN_RANK of $GPUPLAN_WORLD_SIZE at ${GPUPLAN_PORT:+port} ${GPUPLAN_SOCKET:+socket} ${GPUPLAN_JOB:+job} > $1/$GPUPLAN_RANK;"
+                               "test -z \"$RANK\"; test -f $GPUPLAN_HEARTBEAT", scratch);
+  CHECK(e.code == 0);
+  CHECK(e.err.empty());
+  CHECK(content(scratch.path() / "0") == "0 of 3 at port socket job\n");
+  CHECK(content(scratch.path() / "2") == "2 of 3 at port job\n");
+}
+
+TEST_CASE("supervise: the first rank that fails decides, and the others end with all they started") {
+  const ScratchFolder scratch;
+  const Ended e = supervise(3, std::string("if [ $GPUPLAN_RANK = 1 ]; then sleep 0.5; exit 2; fi; ") + kSleeps, scratch);
+  CHECK(e.code == 2);
+  CHECK(e.err.empty());  // the rank has said why
+  CHECK(e.seconds < 5);
+  for (const char* file : {"pid0", "pid2"}) CHECK(!is_alive(scratch.path() / file));
+}
+
+TEST_CASE("supervise: a rank that is killed is named, exit code 3") {
+  const ScratchFolder scratch;
+  const Ended e = supervise(2, std::string("if [ $GPUPLAN_RANK = 1 ]; then sleep 0.3; kill -9 $$; fi; ") + kSleeps, scratch);
+  CHECK(e.code == 3);
+  CHECK(e.err.find("rank 1 (process") != std::string::npos);
+  CHECK(e.err.find("killed by signal 9") != std::string::npos);
+  CHECK(!is_alive(scratch.path() / "pid0"));
+}
+
+TEST_CASE("supervise: a rank that cannot be started, or ends with a code that is none of ours, is told") {
+  const ScratchFolder scratch;
+  std::ostringstream err;
+  CHECK(supervise_gpu_ranks(2, {"/nonexistent/gpuplan"}, err) == 3);
+  CHECK(err.str().find("could not be started") != std::string::npos);
+  const Ended e = supervise(2, std::string("if [ $GPUPLAN_RANK = 0 ]; then exit 17; fi; ") + kSleeps, scratch);
+  CHECK(e.code == 3);
+  CHECK(e.err.find("rank 0 ended with exit code 17") != std::string::npos);
+}
+
+TEST_CASE("supervise: Ctrl-C asks every rank to save, a second one ends them at once") {
+  const ScratchFolder scratch;
+  for (const bool obeys : {true, false}) {
+    std::thread user([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      kill(getpid(), SIGINT);
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      kill(getpid(), SIGINT);
+    });
+    const std::string answer = obeys ? "echo saved > $1/saved$GPUPLAN_RANK; [ $GPUPLAN_RANK = 0 ] && exit 3; exit 0" : "true";
+    const auto before = std::signal(SIGINT, SIG_IGN);  // the second, where the ranks have ended by the first
+    const Ended e = supervise(2, "trap '" + answer + "' USR1; while true; do sleep 0.05; done", scratch);
+    user.join();
+    std::signal(SIGINT, before);
+    CHECK(e.code == 3);
+    CHECK(e.err.find("saving after this step") != std::string::npos);
+    CHECK(e.err.find("killed") == std::string::npos);
+    CHECK(e.seconds < 4);
+  }
+  CHECK(content(scratch.path() / "saved0") == "saved\n");
+}
+
+TEST_CASE("supervise: Ctrl-C before the ranks can save ends them, and is not taken for a crash") {
+  const ScratchFolder scratch;
+  std::thread user([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    kill(getpid(), SIGINT);
+  });
+  const Ended e = supervise(2, kSleeps, scratch);
+  user.join();
+  CHECK(e.code == 3);
+  CHECK(e.err.find("stopped before the first step") != std::string::npos);
+  CHECK(e.err.find("killed") == std::string::npos);
+}
+
+TEST_CASE("heartbeat: the first rank that fails has the word, whoever comes later has not") {
+  const HeartbeatFile file(3);
+  const Environment known(Variables{{kHeartbeatVariable, file.path().string()}});
+  CHECK(has_first_word(1) == true);
+  CHECK(has_first_word(0) == false);
+  CHECK(has_first_word(1) == true);  // it may ask again
+  CHECK(has_first_word(2) == false);
+}
+
+TEST_CASE("heartbeat: without a supervisor nobody knows who was first; a silent rank is named") {
+  {
+    const Environment none(Variables{});
+    CHECK(!has_first_word(0));
+  }
+  const HeartbeatFile file(2);
+  const Environment known(Variables{{kHeartbeatVariable, file.path().string()}});
+  CHECK(file.silent_rank(Seconds{0.01}).empty());  // not begun
+  Heartbeat rank(1);
+  rank.beat(7);
+  CHECK(file.silent_rank(Seconds{5}).empty());
+  std::string said;  // two beats a second: between two of them it is silent for longer than this
+  for (int i = 0; i < 200 && said.empty(); ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10))) said = file.silent_rank(Seconds{0.05});
+  CHECK(said.find("rank 1 (process") == 0);
+  CHECK(said.find("in step 7") != std::string::npos);
+}

@@ -1,0 +1,220 @@
+// Ranks on GPUs as a user starts them, on a machine that pretends to have GPUs (tests/pretend_gpu, tests/fakes/nvml.cpp): gpuplan's own
+// launcher, mpirun's and torchrun's variables, what is checked before anything is loaded, and what happens when ranks fail.
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include <unistd.h>
+
+#include "run_program/small_run.h"
+
+using namespace gpuplan::test;
+
+namespace {
+
+constexpr const char* kTwo = " --gpus 2xA6000 --strategy ddp";
+constexpr const char* kLong = "--full --max-steps 1000000";
+
+/// These variables until the end of the scope.
+class Variables {
+ public:
+  explicit Variables(std::map<std::string, std::string> wanted) : wanted_(std::move(wanted)) {
+    for (const auto& [name, value] : wanted_) setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~Variables() {
+    for (const auto& [name, value] : wanted_) unsetenv(name.c_str());
+  }
+  Variables(const Variables&) = delete;
+  Variables& operator=(const Variables&) = delete;
+
+ private:
+  std::map<std::string, std::string> wanted_;
+};
+
+/// A machine with two A6000, of which `used_mib` are taken on the second by process 1.
+struct Machine {
+  explicit Machine(const SmallRun& r, int used_mib = 0, const std::string& second = "NVIDIA RTX A6000")
+      : variables({{"GPUPLAN_LIBRARY_DIR", GPUPLAN_PRETEND_DIR}, {"GPUPLAN_PRETEND_CPU", GPUPLAN_CPU_DIR}, {"GPUPLAN_PRETEND_MARKS", r.path().string()},
+                   {"GPUPLAN_NVML", GPUPLAN_FAKE_NVML},
+                   {"GPUPLAN_FAKE_NVML_MACHINE", r.scratch().write("machine.json",
+                        R"({"driver":"580.65","gpus":[{"name":"NVIDIA RTX A6000","memory_mib":49140,"uuid":"GPU-a"},{"name":")" + second +
+                        R"(","memory_mib":49140,"uuid":"GPU-b","used_mib":)" + std::to_string(used_mib) + R"(,"processes":[[1,)" + std::to_string(used_mib) + "]]}]}")}}) {}
+  Variables variables;
+};
+
+bool has_begun(const SmallRun& r) {
+  for (const double until = now() + 30; now() < until; sleep_seconds(0.02))
+    if (std::ifstream file(r.at("metrics.jsonl")); file.peek() != std::ifstream::traits_type::eof()) return true;
+  return false;
+}
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("gpu ranks: gpuplan starts a process per GPU, and they train, save and report as one CPU rank does") {
+  const SmallRun r;
+  r.report("--full --max-steps 6 --micro-batch 2 --output " + r.at("cpu"));
+  const std::vector<double> expected = r.losses();
+  const Machine machine(r);
+  for (const std::string strategy : {"ddp", "fsdp", "zero2"}) {
+    CAPTURE(strategy);
+    const auto report = r.report("--full --max-steps 6 --gpus 2xA6000 --output " + r.at(strategy) + " --strategy " + strategy);
+    CHECK(worst_relative(r.losses(), expected) < 1e-4);
+    CHECK(report["measured"]["persistent_bytes"] == report["predicted"]["persistent_bytes"]);
+    CHECK(report["measured"]["process_bytes"].get<double>() >= report["measured"]["tensors_bytes"].get<double>());
+    CHECK(std::filesystem::file_size(r.at(strategy + "/model.safetensors")) == std::filesystem::file_size(r.at("cpu/model.safetensors")));
+  }
+  for (const char* gpu : {"gpu-0", "gpu-1"}) CHECK(std::filesystem::exists(r.at(gpu)));
+}
+
+TEST_CASE("gpu ranks: one GPU needs neither launcher nor NCCL") {
+  const SmallRun r;
+  const Machine machine(r);
+  r.report("--qlora=r=3,base=fp32 --max-steps 4 --gpus 1xA6000 --strategy single");
+  CHECK(r.losses().size() == 4);
+}
+
+TEST_CASE("gpu ranks: ranks of mpirun and torchrun find each other by their launcher's variables") {
+  const SmallRun r;
+  const Machine machine(r);
+  std::vector<std::string> words{"mpirun", "--quiet", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "2"};
+  for (const std::string& word : r.command(std::string("--full --max-steps 3") + kTwo)) words.push_back(word);
+  const Finished mpirun = Process(words, r.path()).wait(40);
+  CAPTURE(mpirun.err);
+  CHECK(mpirun.code == 0);
+  CHECK(r.losses().size() == 3);
+
+  const std::vector<double> expected = r.losses();
+  const Variables torchrun({{"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}, {"TORCHELASTIC_RUN_ID", "none"}, {"MASTER_ADDR", "localhost"},
+                            {"MASTER_PORT", std::to_string(20000 + getpid() % 10000)}});
+  std::filesystem::create_directory(r.at("second"));
+  std::unique_ptr<Process> first, second;
+  {
+    const Variables rank({{"RANK", "0"}, {"LOCAL_RANK", "0"}});
+    first = std::make_unique<Process>(r.command(std::string("--full --max-steps 3") + kTwo), r.path());
+  }
+  {
+    const Variables rank({{"RANK", "1"}, {"LOCAL_RANK", "1"}});
+    second = std::make_unique<Process>(r.command(std::string("--full --max-steps 3") + kTwo), r.path() / "second");
+  }
+  const Finished f = first->wait(40), g = second->wait(40);
+  CAPTURE(f.err);
+  CAPTURE(g.err);
+  CHECK((f.code == 0 && g.code == 0));
+  CHECK(r.losses() == expected);
+}
+
+TEST_CASE("gpu ranks: a rank that is killed or hangs ends the run, and it is said") {
+  for (const int signal : {SIGKILL, SIGSTOP}) {
+    const SmallRun r;
+    const Machine machine(r);
+    Process run(r.command(std::string(kLong) + kTwo), r.path());
+    REQUIRE(has_begun(r));
+    const pid_t rank = run.rank(1, "GPUPLAN_RANK");
+    REQUIRE(rank != 0);
+    const double begin = now();
+    kill(rank, signal);
+    const Finished f = run.wait(60);
+    CHECK(now() - begin < (signal == SIGKILL ? 5 : 20));
+    CHECK(f.code == 3);
+    check_has(f.err, signal == SIGKILL ? "rank 1 (process " + std::to_string(rank) + ") was killed" : "rank 1 (process " + std::to_string(rank) + ") has not answered");
+    CHECK(run.num_processes() == 0);
+  }
+}
+
+TEST_CASE("gpu ranks: a supervisor that is killed takes its ranks with it") {
+  const SmallRun r;
+  const Machine machine(r);
+  Process run(r.command(std::string(kLong) + kTwo), r.path());
+  REQUIRE(has_begun(r));
+  run.signal(SIGKILL);
+  run.wait(10);
+  sleep_seconds(0.5);
+  CHECK(run.num_processes() == 0);
+}
+
+TEST_CASE("gpu ranks: Ctrl-C saves on all of them, and --resume goes on from there") {
+  const SmallRun r;
+  const Machine machine(r);
+  const std::string flags = "--full --schedule constant --gpus 2xA6000 --strategy fsdp --output " + r.at("out");
+  Process run(r.command(flags + " --max-steps 1000000"), r.path());
+  REQUIRE(has_begun(r));
+  run.signal(SIGINT);
+  const Finished f = run.wait(30);
+  CAPTURE(f.err);
+  CHECK(f.code == 3);
+  check_has(f.err, "saving after this step");
+  const auto done = std::int64_t(r.metrics().size());
+  CHECK(std::filesystem::exists(r.at("out/checkpoint-" + std::to_string(done))));
+  CHECK(r.run(flags + " --resume --max-steps " + std::to_string(done + 3)).code == 0);
+  CHECK(std::int64_t(r.metrics().size()) == done + 3);
+}
+
+TEST_CASE("gpu ranks: what all ranks meet is said once, what one meets is said by that one, at once") {
+  const SmallRun r;
+  const Machine machine(r);
+  const Finished all = r.run(std::string("--full --lr 1e30 --clip 0") + kTwo);
+  CHECK(all.code == 3);
+  CHECK_MESSAGE(count_of(all.err, "diverged") == 1, all.err);
+  r.scratch().write("taken", "a file where a folder is wanted");  // rank 0 alone writes the model
+  const Finished one = r.run(std::string("--full --max-steps 2 --output ") + r.at("taken") + kTwo, 20);
+  CHECK(one.code == 3);
+  check_has(one.err, "taken");
+}
+
+TEST_CASE("gpu ranks: a rank that runs out of memory says so, once, while the others wait for it") {
+  for (const char* gpu : {"0", "1"}) {
+    const SmallRun r;
+    const Machine machine(r);
+    const Variables full(std::map<std::string, std::string>{{"GPUPLAN_PRETEND_FULL", gpu}});
+    const Finished f = r.run(std::string("--full --max-steps 2") + kTwo, 20);
+    CHECK(f.code == 3);
+    CHECK(f.seconds < 5);
+    CHECK_MESSAGE(count_of(f.err, std::string("out of memory on GPU ") + gpu) == 1, f.err);
+    CHECK_MESSAGE(count_of(f.err, "gpuplan:") == 1, f.err);
+  }
+}
+
+TEST_CASE("gpu ranks: other GPUs than the plan's, too few, and memory that others hold are told before anything is loaded") {
+  const SmallRun r;
+  {
+    const Machine full(r, 49000);
+    const Finished f = r.run(std::string("--full --max-steps 2") + kTwo);
+    CHECK(f.code == 3);
+    check_has(f.err, "GPU 1 (NVIDIA RTX A6000)");
+    check_has(f.err, "needed, 140 MiB of");
+    check_has(f.err, " 1 (47.9 GiB)");
+    CHECK(count_of(f.err, "not enough free memory") == 1);
+  }
+  {
+    const Machine mixed(r, 0, "NVIDIA H200");
+    const Finished f = r.run(std::string("--full --max-steps 2") + kTwo);
+    CHECK(f.code == 2);
+    check_has(f.err, "the plan is for 2x NVIDIA RTX A6000 (Ampere), and here are 1x NVIDIA RTX A6000, 1x NVIDIA H200");
+  }
+  {
+    const Machine two(r);
+    const Finished f = r.run("--full --max-steps 2 --gpus 4xA6000 --strategy ddp");
+    CHECK(f.code == 2);
+    check_has(f.err, "4 ranks");
+    check_has(f.err, "torchrun");
+  }
+  for (const char* gpu : {"gpu-0", "gpu-1"}) CHECK(!std::filesystem::exists(r.at(gpu)));  // none was opened
+}
+
+TEST_CASE("gpu ranks: without NVML the opened GPU is compared with the plan") {
+  const SmallRun r;
+  const Machine machine(r);
+  const Variables none({{"GPUPLAN_NVML", "/nonexistent/libnvidia-ml.so.1"}, {"GPUPLAN_PRETEND_NAME", "NVIDIA H200"}});
+  const Finished f = r.run(std::string("--full --max-steps 2") + kTwo);
+  CHECK(f.code == 2);
+  check_has(f.err, "here are 1x NVIDIA H200");
+  CHECK_MESSAGE(count_of(f.err, "the plan is for") == 1, f.err);
+}
