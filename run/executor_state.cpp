@@ -22,7 +22,9 @@ std::vector<StateBlob> Executor::state() const {
     std::byte* const at = memory_.persistent(id);
     const std::int64_t size = b.bytes.count;
     out.push_back({.name = buffer_name(b, job_.model.num_layers()), .size = size,
-                   .read = [=](const PieceSink& sink) { copies->to_host(at, size, [&](std::int64_t, std::span<const std::byte> piece) { sink(piece); }); },
+                   .read = [=](const PieceSink& sink) {
+                     copies->to_host(at, size, [&](std::int64_t, std::span<const std::byte> piece) { sink(piece); });
+                   },
                    .write = [=](std::int64_t begin, std::span<const std::byte> piece) { copies->to_device(at + begin, piece); }});
   }
   return out;
@@ -44,8 +46,9 @@ std::vector<std::byte> Executor::whole_array(std::uint16_t unit, Bytes room) con
   for (std::int64_t begin = 0; begin < part; begin += most) {
     const std::int64_t count = std::min(most, part - begin);
     std::byte* piece = memory_.arena();
-    if (id != 0 && ways > 1) groups_.of(Axis::DpShard, StreamId::Gather)->all_gather(memory_.persistent(id) + begin * size, piece, count, layout.trained_dtype, on);
-    else if (id != 0) device_.copy(piece, memory_.persistent(id) + begin * size, Bytes{count * size}, CopyKind::DeviceToDevice, on);
+    const std::byte* const own = id != 0 ? memory_.persistent(id) + begin * size : nullptr;
+    if (own && ways > 1) groups_.of(Axis::DpShard, StreamId::Gather)->all_gather(own, piece, count, layout.trained_dtype, on);
+    else if (own) device_.copy(piece, own, Bytes{count * size}, CopyKind::DeviceToDevice, on);
     if (mesh.pp > 1) groups_.world()->broadcast(piece, count * ways, layout.trained_dtype, root, on);
     for (std::int64_t w = 0; w < ways && place_.rank == 0; ++w)
       copies.to_host(piece + w * count * size, count * size, [&](std::int64_t at, std::span<const std::byte> bytes) {

@@ -65,7 +65,8 @@ std::optional<std::vector<GpuHere>> gpus_here() {
     const LocalMachine machine = query_local_machine();
     for (const LocalGpu& gpu : machine.gpus) {
       out.push_back(here(gpu));
-      if (gpu.memory.count == 0) out.back().memory = machine.host_memory, out.back().memory_free = machine.host_memory_free;  // it shares the host's
+      if (gpu.memory.count == 0)  // it shares the host's
+        out.back().memory = machine.host_memory, out.back().memory_free = machine.host_memory_free;
     }
     return out;
   } catch (const EnvError&) {
@@ -93,7 +94,9 @@ std::vector<GpuWanted> gpus_wanted(const EstimateRequest& request, const Estimat
   std::vector<GpuWanted> out;
   for (std::int64_t rank = 0; rank < strategy.mesh.world(); ++rank) {
     const GpuSpec& spec = request.cluster.gpus[std::size_t(rank)];
-    if (spec.is_plan_only) throw InputError("--gpus", fmt::format("{} can be planned for, and gpuplan does not run on it", spec.name), "--gpus local plans for what is here");
+    if (spec.is_plan_only)
+      throw InputError("--gpus", fmt::format("{} can be planned for, and gpuplan does not run on it", spec.name),
+                       "--gpus local plans for what is here");
     out.push_back({.name = spec.name, .product = spec.id, .needed = needed[program.class_of(rank)]});
   }
   return out;

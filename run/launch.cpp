@@ -38,7 +38,8 @@ struct Names {
 };
 constexpr Names kNames[] = {
     {Launcher::Gpuplan, kRankVariable, {kWorldSizeVariable, nullptr}, {kRankVariable, nullptr}, {kWorldSizeVariable, nullptr}},
-    {Launcher::Mpi, "OMPI_COMM_WORLD_RANK", {"OMPI_COMM_WORLD_SIZE", nullptr}, {"OMPI_COMM_WORLD_LOCAL_RANK", nullptr}, {"OMPI_COMM_WORLD_LOCAL_SIZE", nullptr}},
+    {Launcher::Mpi, "OMPI_COMM_WORLD_RANK", {"OMPI_COMM_WORLD_SIZE", nullptr}, {"OMPI_COMM_WORLD_LOCAL_RANK", nullptr},
+     {"OMPI_COMM_WORLD_LOCAL_SIZE", nullptr}},
     {Launcher::Mpi, "PMI_RANK", {"PMI_SIZE", nullptr}, {"MPI_LOCALRANKID", "SLURM_LOCALID"}, {"MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"}},
     {Launcher::Slurm, "SLURM_PROCID", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, {"SLURM_LOCALID", nullptr}, {"SLURM_NTASKS_PER_NODE", nullptr}},
     {Launcher::Torchrun, "RANK", {"WORLD_SIZE", nullptr}, {"LOCAL_RANK", nullptr}, {"LOCAL_WORLD_SIZE", nullptr}}};

@@ -188,7 +188,9 @@ class Reception {
     if (!line) return false;
     const std::optional<std::int64_t> rank = rank_in(*line);
     if (!line->starts_with(kMagic)) return true;  // another program: it gets no answer
-    const std::string answer = !rank ? "no another job, or number of ranks, is meant" : here_.contains(*rank) ? fmt::format("no rank {} is here already", *rank) : "";
+    const std::string answer = !rank                    ? "no another job, or number of ranks, is meant"
+                               : here_.contains(*rank) ? fmt::format("no rank {} is here already", *rank)
+                                                       : "";
     if (!answer.empty()) return talk.say(greeting_ + " " + answer), true;
     here_.emplace(*rank, std::move(talk));
     return true;

@@ -158,7 +158,8 @@ int exit_code_of_mpirun(const Child& child, std::ostream& err) {
   if (WIFEXITED(status)) {
     const int code = WEXITSTATUS(status);
     if (is_ranks_own(code)) return code;
-    if (code > 128 && code < 160) err << fmt::format("gpuplan: a rank was killed by signal {} ({}); the others were stopped\n", code - 128, strsignal(code - 128));
+    const int killer = code - 128;  // as shells have it
+    if (killer > 0 && killer < 32) err << fmt::format("gpuplan: a rank was killed by signal {} ({}); the others were stopped\n", killer, strsignal(killer));
     else err << fmt::format("gpuplan: mpirun failed with exit code {}\n", code);
     return kWorldFailed;
   }
