@@ -40,7 +40,6 @@ template <class Launch>
 cudaError_t with_padded_head(int head_size, Launch launch) {
   if (head_size <= 0 || head_size > 256) return cudaErrorInvalidValue;
   if (head_size <= 64) return launch(std::integral_constant<int, 64>{});
-  if (head_size <= 96) return launch(std::integral_constant<int, 96>{});
   if (head_size <= 128) return launch(std::integral_constant<int, 128>{});
   return launch(std::integral_constant<int, 256>{});
 }

@@ -17,9 +17,9 @@ constexpr float kLog2E = 1.44269504F;
 /// 16-bit up to 128 columns: four warps, and tiles of 32 rows in two stages: one pair is multiplied while the other arrives.
 ///   Forward a warp has 32 queries, two fragments: each fragment of keys or values that is read serves two products, and each tile 128
 ///   queries. With 16, shared memory and L2 would be slower than an H100's tensor cores (mma.sync). The sums take the registers, so the
-///   queries stay in shared memory: 36, 52, 68 KiB for 64, 96, 128 columns; two or three blocks per SM of an A100 or H100.
+///   queries stay in shared memory: 36, 68 KiB for 64, 128 columns; two or three blocks per SM of an A100 or H100.
 ///   Backward a warp has 16 rows, in registers as fragments, and more than 64 or 128 sums per lane beside. They come in by the memory of
-///   the tiles, which is all there is: 18, 26, 34 KiB. Registers allow two or three blocks per SM.
+///   the tiles, which is all there is: 18, 34 KiB. Registers allow two or three blocks per SM.
 /// 16-bit beyond, and fp32: kept rows stay in shared memory, and one pair of 16-row tiles follows them. fp32 has two warps per block.
 ///   Backward of 16-bit and 256 columns takes 82.5 KiB, of fp32 and 128 columns 49.5, of fp32 and 256 columns 97.5.
 /// A GPU gives 64 KiB (sm_75), 99 KiB (sm_86, sm_89, sm_120) or more.

@@ -24,7 +24,7 @@ int driver_version() {
 int count_gpus() {
   const int driver = driver_version();
   if (driver == 0)
-    throw EnvError("no NVIDIA driver on this machine: install it, or calibrate the CPU with --device cpu");
+    throw EnvError("no NVIDIA driver on this machine: install it, or take the CPU (run --gpus 2xcpu, calibrate --device cpu)");
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status == cudaErrorNoDevice) return 0;

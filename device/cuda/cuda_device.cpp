@@ -112,7 +112,8 @@ Buffer CudaDevice::allocate_host(Bytes size, HostMemory kind) {
 
 // --- streams and events ---------------------------------------------------------------------------------------------
 
-std::unique_ptr<Stream> CudaDevice::create_stream() { return std::make_unique<CudaStream>(gpu_.index, opened_); }
+std::unique_ptr<Stream> CudaDevice::create_stream() { return create_stream_for(StreamUse::Compute); }
+std::unique_ptr<Stream> CudaDevice::create_stream_for(StreamUse use) { return std::make_unique<CudaStream>(gpu_.index, opened_, use); }
 std::unique_ptr<Event> CudaDevice::create_event() { return std::make_unique<CudaEvent>(gpu_.index); }
 
 void CudaDevice::record(Event& event, Stream& stream) {

@@ -25,10 +25,13 @@ void CUDART_CB run_task(void* data) {
   }
 }
 
-StreamOwner create_native(int device_index) {
+/// What communicates is short and comes first where both want multiprocessors: others wait for it.
+StreamOwner create_native(int device_index, StreamUse use) {
   cuda_check(cudaSetDevice(device_index), "selecting the GPU");
   cudaStream_t stream = nullptr;
-  cuda_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
+  int lowest = 0, highest = 0;
+  cuda_check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "asking for the priorities of streams");
+  cuda_check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, use == StreamUse::Communication ? highest : lowest), "creating a stream");
   return StreamOwner(stream);
 }
 
@@ -79,8 +82,8 @@ void StreamState::wait(const std::function<cudaError_t()>& status) {
   cuda_check(now, "work on a stream");
 }
 
-CudaStream::CudaStream(int device_index, std::shared_ptr<OpenedGpu> gpu)
-    : device_index_(device_index), gpu_(std::move(gpu)), stream_(create_native(device_index)) {}
+CudaStream::CudaStream(int device_index, std::shared_ptr<OpenedGpu> gpu, StreamUse use)
+    : device_index_(device_index), gpu_(std::move(gpu)), stream_(create_native(device_index, use)) {}
 
 /// What is under way may use the workspace, and operands whose owners end after this one.
 CudaStream::~CudaStream() {

@@ -36,7 +36,7 @@ class StreamState {
 
 class CudaStream final : public NativeStream {
  public:
-  CudaStream(int device_index, std::shared_ptr<OpenedGpu> gpu);
+  CudaStream(int device_index, std::shared_ptr<OpenedGpu> gpu, StreamUse use = StreamUse::Compute);
   ~CudaStream() override;
 
   void synchronise() override;

@@ -22,7 +22,7 @@ std::string error_of(Call call) {
   return "no error";
 }
 
-constexpr const char* kNoDriver = "no NVIDIA driver on this machine: install it, or calibrate the CPU with --device cpu";
+constexpr const char* kNoDriver = "no NVIDIA driver on this machine: install it, or take the CPU (run --gpus 2xcpu, calibrate --device cpu)";
 
 }  // namespace
 

@@ -61,7 +61,7 @@ TEST_CASE("no memory for the workspace of a stream is an error of the product") 
 TEST_CASE("without a driver, and with one that is too old, counting and opening say so") {
   {
     const Played machine({.driver = fake::Driver::Absent});
-    constexpr const char* kNone = "no NVIDIA driver on this machine: install it, or calibrate the CPU with --device cpu";
+    constexpr const char* kNone = "no NVIDIA driver on this machine: install it, or take the CPU (run --gpus 2xcpu, calibrate --device cpu)";
     CHECK(error_of([] { device_backend(DeviceKind::Cuda).num_devices(); }) == kNone);
     CHECK(error_of([] { open_gpu(0); }) == kNone);
   }
