@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "calibrate/worker_process.h"
@@ -151,9 +152,13 @@ class Session {
     for (const Sample& sample : journal.samples()) known_[sample.probe.key()].push_back(sample);
     for (auto begin = probes.begin(); begin != probes.end();) {
       const auto end = std::find_if(begin, probes.end(), [&](const Probe& probe) { return probe.num_ranks != begin->num_ranks; });
-      for (std::size_t visit = 1; visit <= (options.is_quick ? 1 : kVisits); ++visit)
-        for (auto probe = begin; probe != end; ++probe)
-          if (visit == 1 || is_one_of_many(probe->family)) add({&*probe, visit});
+      bool is_last = false;
+      for (std::size_t visit = 1; !std::exchange(is_last, true); ++visit)
+        for (auto probe = begin; probe != end; ++probe) {
+          const std::size_t wanted = options.is_quick ? 1 : visits_of(probe->family).number;
+          if (visit <= wanted) add({&*probe, visit});
+          if (visit < wanted) is_last = false;
+        }
       begin = end;
     }
     std::reverse(remaining_.begin(), remaining_.end());  // the next one is at the back
@@ -183,11 +188,9 @@ class Session {
     else remaining_.push_back(visit);
   }
 
-  /// Long ones are through many moments by themselves, and cost most of the time.
   bool is_worth_more(const Probe& probe) const {
-    constexpr Seconds kShort{30e-3};
     const Sample& first = known_.at(probe.key()).front();
-    return first.is_ok() && first.median * double(first.num_runs) < kShort.value;
+    return first.is_ok() && first.median * double(first.num_runs) < visits_of(probe.family).most.value;
   }
 
   Sample measure(const Probe& probe) {

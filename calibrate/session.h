@@ -35,11 +35,21 @@ struct SessionOptions {
   std::function<void(const Progress&)> on_progress;
 };
 
-/// Runs what the journal does not hold yet. Samples of all probes, in the order of `probes`. Short probes of those that are one of
-/// many are measured kVisits times, each time after all others of as many ranks: a machine has moments that outlast a probe. Probes with the same number of ranks
+/// Runs what the journal does not hold yet. Samples of all probes, in the order of `probes`. Short products and messages are
+/// measured several times (visits_of), each time after all others of as many ranks: a machine has moments that outlast a probe. Probes with the same number of ranks
 /// should follow each other: one group of workers runs at a time. A group that cannot be started at all fails its probes
 /// with the reason; these failures are not in the journal, so that a later run tries again.
-inline constexpr std::size_t kVisits = 3;
+/// How often a probe is measured whose runs take less than `most` together: longer ones are through many moments by themselves, and cost
+/// most of the time. Messages: two cores of a virtual machine are now near each other and now far, which makes a factor of three.
+struct Visits {
+  std::size_t number = 1;
+  Seconds most;
+};
+constexpr Visits visits_of(ProbeFamily family) {
+  if (family == ProbeFamily::Gemm) return {3, {30e-3}};
+  if (family == ProbeFamily::Collective) return {9, {100e-3}};
+  return {};
+}
 std::vector<Sample> run_session(const std::vector<Probe>& probes, Journal& journal, const SessionOptions& options);
 
 /// The worker's side, on every rank: probes as JSON lines on `in`, samples as JSON lines on `out` (rank 0 alone reads and writes),

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <span>
 #include <thread>
@@ -43,10 +45,11 @@ void setup(CLI::App& app) {
   add_run_flags(app);
 }
 
-std::atomic<bool> stop_asked{false};
-/// The first time, the run saves and ends after its step; the second time it ends at once.
+std::atomic<bool> stop_asked{false}, is_supervised{false};
+/// The first time, the run saves and ends after its step; the second time it ends at once. A supervised rank leaves that to its
+/// supervisor: who stops a whole job signals both, and the supervisor passes it on.
 void ask_to_stop(int signal) {
-  if (!stop_asked.exchange(true)) return;
+  if (!stop_asked.exchange(true) || is_supervised) return;
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
@@ -60,7 +63,8 @@ class StopSignals {
 
  private:
   static void set(void (*handler)(int)) {
-    for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, handler);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1})
+      if (std::signal(signal, handler) == SIG_IGN && signal == SIGHUP) std::signal(signal, SIG_IGN);  // nohup's wish
   }
 };
 
@@ -153,7 +157,6 @@ void keep_for_next_time(const RunReport& report, RunQuestion& q) {
 /// the opened device says it.
 std::unique_ptr<Device> open_gpu(const RunQuestion& q, const LaunchedRank& launched) {
   const std::vector<GpuWanted> wanted = gpus_wanted(q.request, q.result, q.chosen->strategy);
-  count_gpus_by_bus();
   DeviceBackend& backend = device_backend(DeviceKind::Cuda);
   const int index = gpu_index(launched.local_rank, backend.num_devices());
   const auto own = std::span(wanted).subspan(std::size_t(launched.rank), 1);
@@ -169,7 +172,6 @@ std::unique_ptr<Device> open_gpu(const RunQuestion& q, const LaunchedRank& launc
 /// On this machine, for the ranks that we are about to start: one message for all.
 void require_gpus_here(const RunQuestion& q) {
   const std::vector<GpuWanted> wanted = gpus_wanted(q.request, q.result, q.chosen->strategy);
-  count_gpus_by_bus();
   const int num_visible = device_backend(DeviceKind::Cuda).num_devices();
   if (const auto here = gpus_here()) return require_gpus(wanted, *here);
   if (num_visible < std::ssize(wanted)) throw InputError("--gpus", fmt::format("the plan has {} ranks on GPUs, and this machine shows {}", wanted.size(), num_visible));
@@ -181,6 +183,25 @@ Rendezvous meet(DeviceKind kind, const LaunchedRank& launched, std::int64_t size
   if (kind == DeviceKind::Cuda && size > 1)
     meeting.id = exchange_id(meeting_place(launched), launched.rank, size, [&] { return collective_backend(kind).make_id(); });
   return meeting;
+}
+
+/// To give up a GPU waits for what runs there, and aborting NCCL's groups one by one can wait for ever for another of them (NVIDIA/nccl
+/// issue 1013). The end of the process ends both. Called while an exception is handled, which is told.
+void end_when_stuck(bool speaks) {
+  constexpr auto kPatience = std::chrono::seconds(15);
+  constexpr int kWorldFailed = 3;
+  std::string reason = "this rank failed";
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    reason = error.what();
+  } catch (...) {
+  }
+  std::thread([=] {
+    std::this_thread::sleep_for(kPatience);
+    if (speaks) std::fputs(("gpuplan: " + reason + "\n").c_str(), stderr);
+    std::_Exit(kWorldFailed);
+  }).detach();
 }
 
 int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions& options, const CLI::App& app, Console& console) {
@@ -202,9 +223,13 @@ int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions
   const TrainingHooks hooks{.on_step = [&](const StepMetrics& m, std::int64_t total) { progress.show(m, total); },
                       .on_alive = [&](std::int64_t step) { heartbeat.beat(step); },
                       .stop = &stop_asked,
-                      .on_failure = [&] { static_cast<void>(has_first_word(place.rank)); },
+                      .on_failure = [&] {
+                        const bool speaks = has_first_word(place.rank).value_or(true);
+                        if (kind == DeviceKind::Cuda && world) end_when_stuck(speaks);
+                      },
                       .process_memory = [&](Bytes held) { return process.now(*device, held); }};
   TrainingOutcome outcome;
+  is_supervised = launched.launcher == Launcher::Gpuplan;
   {
     const StopSignals signals;
     outcome = train(job, place, *device, world.get(), options, hooks);
@@ -251,6 +276,7 @@ int run(const CLI::App& app, Console& console) {
     arguments.push_back("--gpus=" + fastest_cpu_ranks(arguments));
     return run_with(arguments, console);
   }
+  count_gpus_by_bus();  // before any library looks at the GPUs
   const LaunchedRank launched = read_launcher();
   return with_one_message(launched, [&] { return run_launched(launched, app, console); });
 }

@@ -137,6 +137,8 @@ class Device {
   virtual std::unique_ptr<Stream> create_stream() = 0;
   /// For a rank that computes and communicates at once. Devices without priorities make no difference.
   virtual std::unique_ptr<Stream> create_stream_for(StreamUse) { return create_stream(); }
+  /// Takes now what memory products and sums on the stream will need, so that none is missing in the middle of a step.
+  virtual void prepare(Stream&) {}
   virtual std::unique_ptr<Event> create_event() = 0;
   virtual void record(Event& event, Stream& stream) = 0;
   virtual void wait(Stream& stream, Event& event) = 0;

@@ -1,5 +1,5 @@
 // The 256 levels of dynamic 8-bit quantisation: seven decades down from 1, each with half as many levels as the one above.
-// Plain C++, for .cu files too (there, copy the table to constant memory).
+// Plain C++, for .cu files too.
 #pragma once
 
 #include <cstdint>

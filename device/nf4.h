@@ -1,5 +1,4 @@
-// NF4 ("normal float"): 16 levels, one 4-bit code per weight, one absmax per block. Plain C++, for .cu files too (there, copy
-// the table to constant memory).
+// NF4 ("normal float"): 16 levels, one 4-bit code per weight, one absmax per block. Plain C++, for .cu files too.
 #pragma once
 
 #include <cstdint>

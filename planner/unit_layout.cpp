@@ -36,8 +36,8 @@ void place_scales(UnitLayout& layout, const QuantSpec& quant) {
     t.scale_codes = at;
     at += t.num_blocks(quant);
   }
-  constexpr std::int64_t kWord = 4;  // what stands behind is aligned to its elements
-  layout.scales_bytes = Bytes{ceil_div(at, kWord) * kWord};
+  constexpr std::int64_t kVector = 16;  // what stands behind is read by whole vectors
+  layout.scales_bytes = Bytes{ceil_div(at, kVector) * kVector};
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ Executor::Executor(const NativeJob& job, const RankPlace& place, Device& device,
       place_(place),
       device_(device),
       kernels_(kernels_of(device)),
-      groups_(world, job.strategy.mesh, place),
+      groups_(world, job.program(), job.strategy.mesh, place),
       memory_(job, job.program().programs[job.program().classes[job.program().class_of(place.rank)].program], device) {
   bind();
   std::byte* const constants = memory_.persistent(memory_.find(memory_.program().first_unit, BufferRole::Constants));
@@ -67,6 +67,7 @@ void Executor::bind() {
     if (auto& stream = streams_[std::size_t(i.stream)]; !stream) stream = make_stream(i.stream);
   }
   if (auto& compute = streams_[std::size_t(StreamId::Compute)]; !compute) compute = make_stream(StreamId::Compute);
+  device_.prepare(control());
 }
 
 std::unique_ptr<Stream> Executor::make_stream(StreamId id) {

@@ -81,8 +81,9 @@ void Heartbeat::beat(std::int64_t step) {
 HeartbeatFile::HeartbeatFile(std::int64_t num_ranks) : num_ranks_(num_ranks) {
   std::error_code ignored;
   const bool has_shm = std::filesystem::is_directory("/dev/shm", ignored);
-  path_ = (has_shm ? std::filesystem::path("/dev/shm") : std::filesystem::temp_directory_path()) / fmt::format("gpuplan-{}", getpid());
-  const int file = open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  std::string path = (has_shm ? std::filesystem::path("/dev/shm") : std::filesystem::temp_directory_path()) / "gpuplan-XXXXXX";
+  const int file = mkostemp(path.data(), O_CLOEXEC);  // its own: containers may share /dev/shm and have the same process numbers
+  path_ = path;
   if (file < 0 || ftruncate(file, off_t(BeatFile::size_for(num_ranks))) != 0)
     throw EnvError(fmt::format("cannot make {}: {}", path_.string(), std::strerror(errno)));
   close(file);

@@ -52,8 +52,15 @@ bool is_task_of_srun() {
   return std::getenv("PMIX_RANK") && number_in("SLURM_NTASKS").value_or(1) > 1;
 }
 
+/// srun --mpi=pmi2 sets PMI's variables, too: then its own say more, where on several nodes which ranks are.
+bool is_pmi_of_srun() {
+  const auto rank = number_in("PMI_RANK");
+  return rank && is_task_of_srun() && rank == number_in("SLURM_PROCID") && number_in("PMI_SIZE") == number_in("SLURM_STEP_NUM_TASKS");
+}
+
 bool is_of(const Names& names) {
   if (names.launcher == Launcher::Slurm) return is_task_of_srun();
+  if (std::string_view(names.rank) == "PMI_RANK") return !is_pmi_of_srun();
   if (names.launcher == Launcher::Torchrun) return std::getenv("TORCHELASTIC_RUN_ID") || std::getenv("LOCAL_WORLD_SIZE");
   return true;
 }
@@ -78,7 +85,7 @@ LaunchedRank read_launcher() {
     const auto tasks_here = names.launcher == Launcher::Slurm ? slurm_tasks_here() : std::nullopt;
     return {.launcher = names.launcher, .rank = *rank, .size = *size, .local_rank = number_in(names.local_rank).value_or(*rank),
             .local_size = tasks_here ? *tasks_here : number_in(names.local_size).value_or(*size),
-            .has_mpi = names.launcher == Launcher::Mpi || (names.launcher == Launcher::Slurm && std::getenv("PMIX_RANK"))};
+            .has_mpi = names.launcher == Launcher::Mpi || (names.launcher == Launcher::Slurm && (std::getenv("PMIX_RANK") || std::getenv("PMI_RANK")))};
   }
   return {};
 }

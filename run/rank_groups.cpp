@@ -1,5 +1,10 @@
 #include "run/rank_groups.h"
 
+#include <set>
+#include <utility>
+
+#include "sim/activity.h"
+
 namespace gpuplan {
 namespace {
 
@@ -12,15 +17,20 @@ int colour_of(Axis axis, const Mesh& mesh, std::int64_t rank) {
 /// Both directions of a pipeline's messages go through one group: a send and its receive must be of the same.
 StreamId group_stream(Axis axis, StreamId stream) { return axis == Axis::Pp ? StreamId::Send : stream; }
 
+/// By axis and stream, of any rank: all must make the same groups in the same order.
+std::set<std::pair<Axis, StreamId>> groups_in(const StepProgram& all) {
+  std::set<std::pair<Axis, StreamId>> out;
+  for (const RankProgram& program : all.programs)
+    for (const Instruction& i : program.instructions)
+      if (is_collective(i.op) || i.op == OpCode::Send || i.op == OpCode::Recv) out.emplace(i.axis, group_stream(i.axis, i.stream));
+  return out;
+}
+
 }  // namespace
 
-RankGroups::RankGroups(Communicator* world, const Mesh& mesh, const RankPlace& place) : world_(world) {
-  for (const Axis axis : {Axis::DpShard, Axis::DpReplicate, Axis::Pp}) {
-    if (mesh.ways(axis) == 1) continue;
-    for (const StreamId stream : {StreamId::Gather, StreamId::Reduce, StreamId::Send})
-      if ((axis == Axis::Pp) == (stream == StreamId::Send))
-        groups_[std::size_t(axis)][std::size_t(stream)] = world_->split(colour_of(axis, mesh, place.rank));
-  }
+RankGroups::RankGroups(Communicator* world, const StepProgram& program, const Mesh& mesh, const RankPlace& place) : world_(world) {
+  for (const auto& [axis, stream] : groups_in(program))
+    if (mesh.ways(axis) > 1) groups_[std::size_t(axis)][std::size_t(stream)] = world_->split(colour_of(axis, mesh, place.rank));
 }
 
 Communicator* RankGroups::of(Axis axis, StreamId stream) const {

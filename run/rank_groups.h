@@ -14,10 +14,11 @@ namespace gpuplan {
 
 class RankGroups {
  public:
-  /// `world` is of all ranks of the mesh, null for one rank alone; it outlives this. Collective.
-  RankGroups(Communicator* world, const Mesh& mesh, const RankPlace& place);
+  /// `world` is of all ranks of the mesh, null for one rank alone; it outlives this. Collective. A group costs memory of the GPU: those
+  /// that `program` talks in are made.
+  RankGroups(Communicator* world, const StepProgram& program, const Mesh& mesh, const RankPlace& place);
 
-  /// Of a collective or a message; null where the axis has one rank.
+  /// Of a collective or a message of the program; null where the axis has one rank.
   Communicator* of(Axis axis, StreamId stream) const;
   Communicator* world() const { return world_; }
   /// Every rank's values, by rank. Collective; on the host, at once: nothing may be under way on a stream.

@@ -10,6 +10,7 @@
 #include <optional>
 #include <ostream>
 #include <thread>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -41,7 +42,8 @@ class Interrupts {
  public:
   Interrupts() {
     num_interrupts = 0;
-    for (std::size_t i = 0; i < std::size(kSignals); ++i) before_[i] = std::signal(kSignals[i], count_interrupt);
+    for (std::size_t i = 0; i < std::size(kSignals); ++i)
+      if ((before_[i] = std::signal(kSignals[i], count_interrupt)) == SIG_IGN && kSignals[i] == SIGHUP) std::signal(SIGHUP, SIG_IGN);  // nohup's wish
   }
   ~Interrupts() {
     for (std::size_t i = 0; i < std::size(kSignals); ++i) std::signal(kSignals[i], before_[i]);
@@ -50,7 +52,7 @@ class Interrupts {
   Interrupts& operator=(const Interrupts&) = delete;
 
  private:
-  static constexpr int kSignals[] = {SIGINT, SIGTERM};
+  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
   void (*before_[std::size(kSignals)])(int) = {};
 };
 
@@ -127,8 +129,10 @@ class Children {
   }
   /// With what they started.
   void kill_all() {
-    for (const Child& child : all_)
-      if (!child.status) kill(-child.pid, SIGKILL), kill(child.pid, SIGKILL);  // the second where it has no group yet
+    for (const Child& child : all_) {
+      kill(-child.pid, SIGKILL);  // also what one that has ended left behind
+      if (!child.status) kill(child.pid, SIGKILL);  // where it has no group yet
+    }
     for (Child& child : all_) {
       int status = 0;
       if (!child.status && waitpid(child.pid, &status, 0) == child.pid) child.status = status;
@@ -185,12 +189,16 @@ int exit_code_of_rank(const Child& child, std::ostream& err) {
 
 int watch(Children& children, const HeartbeatFile& heartbeats, const Manners& manners, std::ostream& err) {
   using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::seconds kStoppedTurn{1};  // a turn that takes longer: the machine was suspended, and the ranks with us
   std::optional<Clock::time_point> first_end;
+  Clock::time_point turn = Clock::now(), listens_from = turn;
   for (int passed_on = 0;; std::this_thread::sleep_for(kPoll)) {
+    const auto last_turn = std::exchange(turn, Clock::now());
+    if (turn - last_turn > kStoppedTurn) listens_from = turn + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(kPatience.value));
     if (const Child* const failed = children.failed()) {
-      const Child copy = *failed;
-      manners.end(children);
-      return manners.exit_code(copy, err);
+      const int code = manners.exit_code(*failed, err);  // told before the others are ended: a wedged driver can hold them for long
+      err << std::flush;
+      return manners.end(children), code;
     }
     if (children.num_running() == 0) return 0;
     if (children.has_any_ended() && !first_end) first_end = Clock::now();
@@ -203,6 +211,7 @@ int watch(Children& children, const HeartbeatFile& heartbeats, const Manners& ma
       err << "gpuplan: saving after this step; Ctrl-C again ends at once\n" << std::flush;
       children.signal(SIGUSR1);  // mpirun passes it on to every rank
     }
+    if (turn < listens_from) continue;
     if (const std::string silent = heartbeats.silent_rank(kPatience); !silent.empty()) {
       err << fmt::format("gpuplan: {}; stopping the others\n", silent);
       return manners.end(children), kWorldFailed;

@@ -114,6 +114,11 @@ Buffer CudaDevice::allocate_host(Bytes size, HostMemory kind) {
 
 std::unique_ptr<Stream> CudaDevice::create_stream() { return create_stream_for(StreamUse::Compute); }
 std::unique_ptr<Stream> CudaDevice::create_stream_for(StreamUse use) { return std::make_unique<CudaStream>(gpu_.index, opened_, use); }
+void CudaDevice::prepare(Stream& stream) {
+  select();
+  static_cast<void>(workspace_of(stream));
+}
+
 std::unique_ptr<Event> CudaDevice::create_event() { return std::make_unique<CudaEvent>(gpu_.index); }
 
 void CudaDevice::record(Event& event, Stream& stream) {

@@ -28,6 +28,7 @@ class CudaDevice final : public Device {
 
   std::unique_ptr<Stream> create_stream() override;
   std::unique_ptr<Stream> create_stream_for(StreamUse use) override;
+  void prepare(Stream& stream) override;
   std::unique_ptr<Event> create_event() override;
   void record(Event& event, Stream& stream) override;
   void wait(Stream& stream, Event& event) override;

@@ -57,7 +57,8 @@ cudaError_t launch(void* out, Dtype dtype, const std::uint8_t* codes, Absmax abs
   memcpy(table.level, kNf4Levels, sizeof table.level);
   return with_type(dtype, [=]<class T>(T*) {
     T* const typed = static_cast<T*>(out);
-    nf4_kernel<<<num_blocks(count), kThreads, 0, stream>>>(typed, codes, absmax, count, are_aligned(typed, codes), table);
+    const bool is_aligned = are_aligned(typed) && reinterpret_cast<std::uintptr_t>(codes) % sizeof(std::uint32_t) == 0;  // eight codes at a time
+    nf4_kernel<<<num_blocks(count), kThreads, 0, stream>>>(typed, codes, absmax, count, is_aligned, table);
     return cudaGetLastError();
   });
 }

@@ -5,6 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/unit_text.h"
+
 namespace gpuplan::cuda {
 namespace {
 
@@ -69,14 +71,18 @@ void StreamState::check_watches() {
 
 void StreamState::wait(const std::function<cudaError_t()>& status) {
   using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::milliseconds kBetweenChecks{1};
-  auto next_check = Clock::now() + kBetweenChecks;
+  constexpr std::chrono::milliseconds kBetweenChecks{1}, kSpin{2};  // then the core is left to whom it is of use: NCCL's proxy, the loader of data
+  constexpr std::chrono::microseconds kNap{50};
+  const auto begin = Clock::now();
+  auto next_check = begin + kBetweenChecks;
   cudaError_t now = cudaErrorNotReady;
   while (is_under_way(now = status())) {
-    std::this_thread::yield();
-    if (Clock::now() < next_check) continue;
+    const auto time = Clock::now();
+    if (time - begin < kSpin) std::this_thread::yield();
+    else std::this_thread::sleep_for(kNap);
+    if (time < next_check) continue;
     check_watches();
-    next_check = Clock::now() + kBetweenChecks;
+    next_check = time + kBetweenChecks;
   }
   check_watches();
   cuda_check(now, "work on a stream");
@@ -118,7 +124,7 @@ void CudaStream::before_copy(const void* host) {
 void* CudaStream::workspace(Bytes size) {
   if (!workspace_) {
     void* memory = nullptr;
-    cuda_check(cudaMalloc(&memory, std::size_t(size.count)), "allocating the workspace of a stream");
+    cuda_check(cudaMalloc(&memory, std::size_t(size.count)), "allocating the workspace of a stream (" + format_bytes(size) + ")");
     workspace_.reset(memory);
     workspace_size_ = size;
     gpu_->workspaces.add(size);

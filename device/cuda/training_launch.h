@@ -36,7 +36,7 @@ cudaError_t launch_embed_backward(Numbers gradient, ConstNumbers dy, const std::
 
 // --- norms.cu and training_sums.cu: `scratch` is kScratchSize of memory for sums in two stages ------------------------
 
-/// With weight_gradient, rows + hidden are at most kScratchFloats; without, scratch may be null.
+/// With weight_gradient, hidden is at most kScratchFloats / 2; without, scratch may be null.
 cudaError_t launch_rms_norm_backward(Dtype dtype, void* dx, const void* residual, Numbers weight_gradient, const void* dy, const void* x,
                                      ConstNumbers weight, std::int64_t rows, std::int64_t hidden, float epsilon, float* scratch,
                                      cudaStream_t stream);

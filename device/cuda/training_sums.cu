@@ -84,11 +84,12 @@ __global__ void add_parts_kernel(G* gradient, const float* parts, std::int64_t n
 template <class Terms>
 cudaError_t launch_column_sums(Numbers gradient, Terms terms, std::int64_t rows, std::int64_t width, float* parts, std::int64_t room,
                                cudaStream_t stream) {
-  constexpr std::int64_t kMaxParts = 64, kLeastRows = 32;  // enough blocks for a GPU when a row has 1024 columns
+  constexpr std::int64_t kLeastRows = 32, kBlocks = 512;  // enough for a GPU
   if (room < width) return cudaErrorInvalidValue;
-  const std::int64_t max_parts = room / width < kMaxParts ? room / width : kMaxParts;
+  const std::int64_t groups = ceil_of(width, kColumnsPerBlock), parts_wanted = groups < kBlocks / 64 ? kBlocks / groups : 64;
+  const std::int64_t max_parts = room / width < parts_wanted ? room / width : parts_wanted;
   const std::int64_t shared_rows = ceil_of(rows, max_parts), rows_per_part = shared_rows < kLeastRows ? kLeastRows : shared_rows;
-  const std::int64_t num_parts = ceil_of(rows, rows_per_part), groups = ceil_of(width, kColumnsPerBlock);
+  const std::int64_t num_parts = ceil_of(rows, rows_per_part);
   column_parts_kernel<<<unsigned(num_parts * groups), kRowThreads, 0, stream>>>(parts, terms, rows, width, int(groups), int(rows_per_part));
   if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) return status;
   return typed([=](auto* to) {

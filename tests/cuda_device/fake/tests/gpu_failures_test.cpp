@@ -55,7 +55,7 @@ TEST_CASE("no memory for the workspace of a stream is an error of the product") 
   const Buffer most = device->allocate(Bytes{std::int64_t(99) << 20});
   float* const data = most.as<float>();
   CHECK(error_of([&] { device->gemm({.m = 16, .n = 16, .k = 16}, data, data + 256, data + 512, *stream); }) ==
-        "CUDA: allocating the workspace of a stream: out of memory (cudaErrorMemoryAllocation)");
+        "CUDA: allocating the workspace of a stream (8.00 MiB): out of memory (cudaErrorMemoryAllocation)");
 }
 
 TEST_CASE("without a driver, and with one that is too old, counting and opening say so") {
