@@ -131,11 +131,11 @@ bool has_gpus() {
 DeviceKind device_kind(const ClusterSpec& cluster) { return cluster.gpus.front().is_cpu ? DeviceKind::Cpu : DeviceKind::Cuda; }
 
 /// Every rank has asked for itself, on what may be another machine: they must have come to the same plan.
-void require_one_plan(const NativeJob& job, Communicator& world) {
-  const Recipe& r = job.recipe();
-  const std::string plan = fmt::format("{} {} {} {} {} {}", job.strategy.name, job.strategy.mesh.dp_shard, r.seq_len, r.micro_batch, r.grad_accum,
-                                       job.model.parameters);
-  const auto number = double(std::stoll(sha256_hex(plan).substr(0, 12), nullptr, 16));  // exact: 48 bits
+void require_one_plan(const NativeJob& job, const TrainingOptions& options, Communicator& world) {
+  nlohmann::json plan = run_identity(job, options);
+  plan["checkpointing"] = int(job.recipe().checkpointing);
+  plan["when"] = {options.max_steps, options.epochs, options.save_every, options.resumes, !options.output.empty()};
+  const auto number = double(std::stoll(sha256_hex(plan.dump()).substr(0, 12), nullptr, 16));  // exact: 48 bits
   if (world.max_host(number) != number || world.max_host(-number) != -number)
     throw InputError("--strategy", "the ranks chose different plans", "give each of them the same flags, and --strategy");
 }
@@ -217,7 +217,7 @@ int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions
   const auto device = kind == DeviceKind::Cuda ? open_gpu(q, launched) : device_backend(kind).open({.num_threads = threads});
   process.opened(*device);
   const auto world = world_size > 1 ? collective_backend(kind).join(*device, meeting) : nullptr;
-  if (world) require_one_plan(job, *world);
+  if (world) require_one_plan(job, options, *world);
   const RankPlace place = place_of(world ? world->rank() : 0, job.strategy.mesh);
   RunProgress progress(console, is_given(app, "--json"));
   const TrainingHooks hooks{.on_step = [&](const StepMetrics& m, std::int64_t total) { progress.show(m, total); },

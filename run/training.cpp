@@ -1,6 +1,7 @@
 #include "run/training.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <set>
@@ -140,23 +141,21 @@ class Run {
 
   // --- checkpoints
 
-  /// What a checkpoint must agree with to go on exactly.
   nlohmann::json identity() const {
-    const Recipe& r = job_.recipe();
-    std::string quant = r.quant.kind == BaseQuant::None ? "none" : fmt::format("{}{}", to_string(r.quant.kind), r.quant.double_quant ? ", double" : "");
-    return {{"model", sha256_hex(to_hf_config(job_.model.spec).dump())}, {"init", o_.is_random ? "random" : "files"},
-            {"lora_alpha", r.is_adapter() ? r.lora.alpha : 0}, {"lora_targets", r.is_adapter() ? r.lora.targets : std::vector<std::string>{}},
-            {"quantisation", quant}, {"strategy", job_.strategy.name}, {"num_ranks", job_.strategy.mesh.world()}, {"method", int(job_.recipe().method)},
-            {"seq_len", job_.recipe().seq_len}, {"micro_batch", job_.recipe().micro_batch}, {"grad_accum", job_.recipe().grad_accum},
-            {"optimizer", job_.recipe().optimizer}, {"precision", int(job_.recipe().precision)}, {"seed", o_.seed}, {"shuffles", o_.shuffles},
-            {"rank", job_.recipe().is_adapter() ? job_.recipe().lora.rank : 0}, {"examples", order_.num_examples}};
+    nlohmann::json out = run_identity(job_, o_);
+    out["examples"] = order_.num_examples;
+    return out;
   }
 
   /// To go on from, if any; before weights are read.
   std::optional<std::int64_t> find_checkpoint() {
     if (o_.output.empty()) return {};
-    const auto barrier = [this] { executor_.groups().barrier(); };
-    checkpoints_.emplace(o_.output, o_.keep, CheckpointRank{place_.rank, job_.strategy.mesh.world(), job_.strategy.mesh.world() > 1 ? barrier : std::function<void()>{}});
+    const auto meet = [this](bool is_well) -> std::int64_t {
+      const auto all = executor_.groups().gather(std::array{is_well ? 1.0 : 0.0});
+      const auto failed = std::ranges::find(all, std::array{0.0});
+      return failed == all.end() ? -1 : failed - all.begin();
+    };
+    checkpoints_.emplace(o_.output, o_.keep, CheckpointRank{place_.rank, job_.strategy.mesh.world(), meet});
     if (const auto other = checkpoints_->foreign())
       throw InputError("--output", fmt::format("{} is another program's", other->string()), "give another folder: checkpoints of both would mix");
     const auto latest = checkpoints_->latest();
@@ -204,6 +203,19 @@ class Run {
 };
 
 }  // namespace
+
+nlohmann::json run_identity(const NativeJob& job, const TrainingOptions& options) {
+  const Recipe& r = job.recipe();
+  const Mesh& mesh = job.strategy.mesh;
+  const bool is_adapter = r.is_adapter();
+  const std::string quant = r.quant.kind == BaseQuant::None ? "none" : fmt::format("{}{}", to_string(r.quant.kind), r.quant.double_quant ? ", double" : "");
+  return {{"model", sha256_hex(to_hf_config(job.model.spec).dump())}, {"init", options.is_random ? "random" : "files"},
+          {"lora_alpha", is_adapter ? r.lora.alpha : 0}, {"lora_targets", is_adapter ? r.lora.targets : std::vector<std::string>{}},
+          {"rank", is_adapter ? r.lora.rank : 0}, {"quantisation", quant}, {"strategy", job.strategy.name}, {"num_ranks", mesh.world()},
+          {"sharded_over", mesh.dp_shard}, {"method", int(r.method)}, {"seq_len", r.seq_len}, {"micro_batch", r.micro_batch},
+          {"grad_accum", r.grad_accum}, {"optimizer", r.optimizer}, {"precision", int(r.precision)}, {"seed", options.seed},
+          {"shuffles", options.shuffles}};
+}
 
 TrainingOutcome train(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world, const TrainingOptions& options,
                       const TrainingHooks& hooks) {

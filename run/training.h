@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "run/data/examples.h"
 #include "run/executor.h"
 #include "run/metrics.h"
@@ -54,6 +56,9 @@ struct TrainingHooks {
   std::function<void()> on_failure;                                           // as soon as this rank fails, before others can notice
   std::function<Bytes(Bytes held)> process_memory;                            // of the process, that holds this much in buffers
 };
+
+/// What all ranks must have alike, and a checkpoint must agree with to go on exactly.
+nlohmann::json run_identity(const NativeJob& job, const TrainingOptions& options);
 
 /// Runs to the end. Collective; throws InputError and EnvError, as the parts do.
 TrainingOutcome train(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world, const TrainingOptions& options,

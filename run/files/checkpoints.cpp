@@ -93,7 +93,7 @@ void publish(const fs::path& from, const fs::path& to) {
     throw EnvError(fmt::format("{}: the finished checkpoint cannot get its name: {}", to.string(), std::strerror(errno)));
 }
 
-/// Runs a rank's part of a save; returns what it threw, so that barriers are met all the same.
+/// Runs a rank's part of a save; returns what it threw, so that the rank meets the others all the same.
 template <class Part>
 std::exception_ptr attempt(Part part) {
   try {
@@ -114,7 +114,7 @@ StateBlob host_blob(std::string name, std::span<std::byte> data) {
 }
 
 Checkpoints::Checkpoints(fs::path output, std::int64_t keep, CheckpointRank rank) : output_(std::move(output)), keep_(keep), rank_(std::move(rank)) {
-  if (!rank_.barrier) rank_.barrier = [] {};
+  if (!rank_.meet) rank_.meet = [](bool is_well) { return is_well ? -1 : 0; };
 }
 
 fs::path Checkpoints::folder_of(std::int64_t step) const { return output_ / fmt::format("{}{}", kFolderPrefix, step); }
@@ -136,25 +136,22 @@ void Checkpoints::save(std::int64_t step, const std::vector<StateBlob>& blobs, c
                        const std::function<void(const fs::path&)>& export_model) const {
   const fs::path folder = folder_of(step), making = unfinished(folder);
   const bool is_first = rank_.rank == 0;
-  // Every rank meets the same barriers, whether its part succeeded or not, and sees by the files whether the others' did.
-  std::exception_ptr failure = attempt([&] {
-    if (is_first) remove_leftovers(output_), fs::create_directories(making);
-  });
-  rank_.barrier();
-  if (!failure && !fs::is_directory(making))
-    failure = std::make_exception_ptr(EnvError(fmt::format("{}: rank 0 could not make this folder", making.string())));
-  if (!failure) failure = attempt([&] { write_part(making, step, blobs, facts, export_model); });
-  rank_.barrier();
-  if (!failure) failure = attempt([&] { check_parts(making); });
-  rank_.barrier();
-  if (is_first) {
-    if (!failure) failure = attempt([&] { sync_folder(making), publish(making, folder), sync_path(output_); });
-    if (failure) remove_leftovers(output_);
-  }
-  rank_.barrier();
+  std::exception_ptr failure;
+  // Each part is done by all ranks or given up by all; every rank comes to the same meetings, whether its own part succeeded or not.
+  const auto together = [&](auto part, const fs::path& where, std::string_view what) {
+    if (!failure) failure = attempt(part);
+    const std::int64_t failed = rank_.meet(!failure);
+    if (failed >= 0 && !failure) failure = std::make_exception_ptr(EnvError(fmt::format("{}: rank {} {}", where.string(), failed, what)));
+  };
+  const auto by_first = [&](auto part) { return [=] { if (is_first) part(); }; };
+  together(by_first([&] { remove_leftovers(output_), fs::create_directories(making); }), making, "could not make this folder");
+  together([&] {
+    if (!fs::is_directory(making)) throw EnvError(fmt::format("{}: rank {} does not see what rank 0 made: --output must be one folder for all ranks", making.string(), rank_.rank));
+  }, making, "does not see this folder: --output must be one for all ranks");
+  together([&] { write_part(making, step, blobs, facts, export_model); }, making, "could not write its state, so there is no checkpoint of this step");
+  together(by_first([&] { sync_folder(making), publish(making, folder), sync_path(output_); }), folder, "could not finish the checkpoint");
+  if (failure && is_first) remove_leftovers(output_);
   if (failure) std::rethrow_exception(failure);
-  if (!fs::exists(rank_state_file(folder, rank_.rank, rank_.num_ranks)))
-    throw EnvError(fmt::format("{}: rank 0 could not finish the checkpoint", folder.string()));
   if (is_first) prune();
 }
 
@@ -163,12 +160,6 @@ void Checkpoints::write_part(const fs::path& making, std::int64_t step, const st
   if (export_model) export_model(making);
   if (rank_.rank == 0) write_file_atomically(making / kFacts, json_text(facts));
   write_rank_state(making, rank_, step, blobs);  // last: where it is, all of this rank's part is
-}
-
-void Checkpoints::check_parts(const fs::path& making) const {
-  for (std::int64_t rank = 0; rank < rank_.num_ranks; ++rank)
-    if (!fs::exists(rank_state_file(making, rank, rank_.num_ranks)))
-      throw EnvError(fmt::format("{}: rank {} could not write its state, so there is no checkpoint of this step", making.string(), rank));
 }
 
 void Checkpoints::prune() const {

@@ -29,7 +29,7 @@ StateBlob host_blob(std::string name, std::span<std::byte> data);
 
 struct CheckpointRank {
   std::int64_t rank = 0, num_ranks = 1;
-  std::function<void()> barrier;  // of all ranks; unset with one
+  std::function<std::int64_t(bool is_well)> meet;  // collective: the first rank that is not well, or -1; unset with one
 };
 
 class Checkpoints {
@@ -43,7 +43,7 @@ class Checkpoints {
   std::optional<std::filesystem::path> foreign() const;
   /// Writes this rank's blobs, with a checksum each; `facts` (the same on every rank) goes to trainer_state.json; `export_model` is
   /// called on every rank with the temporary folder and may write adapter or model files there. Then older ones are removed.
-  /// Throws EnvError, on every rank when one fails; on failure older checkpoints are as they were. Takes four barriers; `export_model` is
+  /// Throws EnvError, on every rank when one fails; on failure older checkpoints are as they were. The ranks meet four times; `export_model` is
   /// called on all ranks or on none, so it may be collective. A step that is saved again is replaced, another program's folder of that
   /// name never. `output` must be one folder for all ranks.
   void save(std::int64_t step, const std::vector<StateBlob>& blobs, const nlohmann::json& facts,
@@ -56,7 +56,6 @@ class Checkpoints {
  private:
   void write_part(const std::filesystem::path& making, std::int64_t step, const std::vector<StateBlob>& blobs, const nlohmann::json& facts,
                   const std::function<void(const std::filesystem::path&)>& export_model) const;
-  void check_parts(const std::filesystem::path& making) const;
   void prune() const;
   std::filesystem::path folder_of(std::int64_t step) const;
   std::filesystem::path output_;

@@ -59,6 +59,10 @@ TEST_CASE("launch: tasks of srun without PMIx are ranks by the number of their s
   auto with_pmix = step;
   with_pmix["PMIX_RANK"] = "17";
   CHECK(in(with_pmix).has_mpi);
+  auto with_pmi2 = step;  // srun --mpi=pmi2: what PMI says is the same, and less
+  with_pmi2["PMI_RANK"] = "17", with_pmi2["PMI_SIZE"] = "20";
+  const LaunchedRank pmi2 = in(with_pmi2);
+  CHECK((pmi2.launcher == Launcher::Slurm && pmi2.local_rank == 1 && pmi2.local_size == 4 && pmi2.has_mpi));
 }
 
 TEST_CASE("launch: MPICH's ranks under Slurm take their place on the machine from it") {

@@ -178,3 +178,19 @@ TEST_CASE("failure: a launcher that started another number of ranks than the pla
   check_has(f.err, "2 ranks");
   check_has(f.err, "started 3");
 }
+
+TEST_CASE("failure: ranks that were started with different flags do not train together") {
+  const SmallRun r;
+  for (const char* other : {" --precision bf16-mixed", " --seed 2", " --max-steps 3", " --strategy zero2"}) {
+    std::vector<std::string> words{"mpirun", "--quiet", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"};
+    for (const std::string& flags : {std::string(kTwo), std::string(kTwo) + other}) {
+      if (words.back() != "none") words.emplace_back(":");
+      words.insert(words.end(), {"-n", "1"});
+      for (const std::string& word : r.command("--full --max-steps 2" + flags)) words.push_back(word);
+    }
+    const Finished f = Process(words, r.path()).wait(30);
+    CAPTURE(other);
+    CHECK(f.code == 2);
+    check_has(f.err, "the ranks chose different plans");
+  }
+}

@@ -83,6 +83,26 @@ std::int64_t checked_latest(const fs::path& output) {
   }
 }
 
+/// Ranks in threads that tell each other whether they are well.
+class Meeting {
+ public:
+  explicit Meeting(std::int64_t num_ranks) : well_(std::size_t(num_ranks)), barrier_(num_ranks) {}
+  std::function<std::int64_t(bool)> of(std::int64_t rank) {
+    return [this, rank](bool is_well) -> std::int64_t {
+      well_[std::size_t(rank)] = is_well;
+      barrier_.arrive_and_wait();
+      const auto failed = std::ranges::find(well_, char(false));
+      const std::int64_t first = failed == well_.end() ? -1 : failed - well_.begin();
+      barrier_.arrive_and_wait();
+      return first;
+    };
+  }
+
+ private:
+  std::vector<char> well_;
+  std::barrier<> barrier_;
+};
+
 }  // namespace
 
 TEST_CASE("a checkpoint gives back the state, the facts and the exported files of its step") {
@@ -125,10 +145,10 @@ TEST_CASE("folders that a killed run left are removed and never taken for a chec
 TEST_CASE("every rank saves and loads its own state") {
   const test::ScratchFolder scratch;
   constexpr std::int64_t kRanks = 3;
-  std::barrier barrier(kRanks);
+  Meeting meeting(kRanks);
   std::vector<std::string> errors(kRanks);
   const auto rank_loop = [&](std::int64_t rank) {
-    const Checkpoints checkpoints(scratch.path(), 1, {.rank = rank, .num_ranks = kRanks, .barrier = [&] { barrier.arrive_and_wait(); }});
+    const Checkpoints checkpoints(scratch.path(), 1, {.rank = rank, .num_ranks = kRanks, .meet = meeting.of(rank)});
     State state;
     for (const std::int64_t step : {1, 2}) {
       state.set(10 * step + rank);
@@ -143,7 +163,7 @@ TEST_CASE("every rank saves and loads its own state") {
   threads.clear();
   for (const std::string& error : errors) CHECK(error.empty());
   State state;
-  const Checkpoints two(scratch.path(), 1, {.rank = 1, .num_ranks = 2, .barrier = {}});
+  const Checkpoints two(scratch.path(), 1, {.rank = 1, .num_ranks = 2, .meet = {}});
   check_mentions(error_text<InputError>([&] { two.load(2, state.blobs()); }), "no state of rank 1 of 2");
 }
 
@@ -151,10 +171,10 @@ TEST_CASE("when one rank fails, all do, at once, and the older checkpoint stays 
   const test::ScratchFolder scratch;
   constexpr std::int64_t kRanks = 3;
   for (const std::int64_t failing : {0, 1, 2}) {
-    std::barrier barrier(kRanks);
+    Meeting meeting(kRanks);
     std::vector<std::string> errors(kRanks);
     const auto rank_loop = [&](std::int64_t rank) {
-      const Checkpoints checkpoints(scratch.path(), 1, {.rank = rank, .num_ranks = kRanks, .barrier = [&] { barrier.arrive_and_wait(); }});
+      const Checkpoints checkpoints(scratch.path(), 1, {.rank = rank, .num_ranks = kRanks, .meet = meeting.of(rank)});
       State state;
       checkpoints.save(1, state.blobs(), {}, {});
       errors[std::size_t(rank)] = error_text<EnvError>([&] {
@@ -170,14 +190,35 @@ TEST_CASE("when one rank fails, all do, at once, and the older checkpoint stays 
   }
 }
 
+TEST_CASE("ranks that do not share the folder say so, all of them, and nobody exports") {
+  const test::ScratchFolder scratch;
+  constexpr std::int64_t kRanks = 2;
+  Meeting meeting(kRanks);
+  std::barrier of_export(kRanks);
+  std::vector<std::string> errors(kRanks);
+  const auto rank_loop = [&](std::int64_t rank) {
+    const Checkpoints checkpoints(scratch.path() / fmt::format("out{}", rank), 1, {.rank = rank, .num_ranks = kRanks, .meet = meeting.of(rank)});
+    State state;
+    errors[std::size_t(rank)] =
+        error_text<EnvError>([&] { checkpoints.save(1, state.blobs(), {}, [&](const fs::path&) { of_export.arrive_and_wait(); }); });
+  };
+  std::vector<std::jthread> threads;
+  for (std::int64_t rank = 0; rank < kRanks; ++rank) threads.emplace_back(rank_loop, rank);
+  threads.clear();
+  check_mentions(errors[0], "rank 1 does not see this folder");
+  check_mentions(errors[1], "rank 1 does not see what rank 0 made");
+  CHECK(names_in(scratch.path() / "out0").empty());
+}
+
 TEST_CASE("where rank 0 cannot make the folder no rank exports, which may be collective") {
   const test::ScratchFolder scratch;
   const auto file = scratch.write("file", "");
   constexpr std::int64_t kRanks = 3;
-  std::barrier barrier(kRanks), of_export(kRanks);
+  Meeting meeting(kRanks);
+  std::barrier of_export(kRanks);
   std::vector<std::string> errors(kRanks);
   const auto rank_loop = [&](std::int64_t rank) {
-    const Checkpoints checkpoints(file / "out", 1, {.rank = rank, .num_ranks = kRanks, .barrier = [&] { barrier.arrive_and_wait(); }});
+    const Checkpoints checkpoints(file / "out", 1, {.rank = rank, .num_ranks = kRanks, .meet = meeting.of(rank)});
     State state;
     errors[std::size_t(rank)] =
         error_text<EnvError>([&] { checkpoints.save(1, state.blobs(), {}, [&](const fs::path&) { of_export.arrive_and_wait(); }); });
