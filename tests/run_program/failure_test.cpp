@@ -181,7 +181,7 @@ TEST_CASE("failure: a launcher that started another number of ranks than the pla
 
 TEST_CASE("failure: ranks that were started with different flags do not train together") {
   const SmallRun r;
-  for (const char* other : {" --precision bf16-mixed", " --seed 2", " --max-steps 3", " --strategy zero2"}) {
+  for (const char* other : {" --precision bf16-mixed", " --max-steps 3"}) {
     std::vector<std::string> words{"mpirun", "--quiet", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"};
     for (const std::string& flags : {std::string(kTwo), std::string(kTwo) + other}) {
       if (words.back() != "none") words.emplace_back(":");
