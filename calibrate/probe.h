@@ -20,8 +20,6 @@ namespace gpuplan {
 enum class ProbeFamily : std::uint8_t { Gemm, Attention, Memory, Dispatch, Copy, Overhead, Collective, Overlap };
 inline constexpr std::array kProbeFamilies{ProbeFamily::Gemm,     ProbeFamily::Attention, ProbeFamily::Memory,     ProbeFamily::Dispatch,
                                            ProbeFamily::Copy,     ProbeFamily::Overhead,  ProbeFamily::Collective, ProbeFamily::Overlap};
-/// Products and messages: a fit takes dozens of them, and their number makes up for what each is less exact by.
-constexpr bool is_one_of_many(ProbeFamily family) { return family == ProbeFamily::Gemm || family == ProbeFamily::Collective; }
 std::string_view to_string(ProbeFamily family);  // "gemm", "attention", "memory", "dispatch", "copy", "overhead", "nccl", "overlap"
 /// Throws InputError naming `where`, with the nearest.
 ProbeFamily parse_probe_family(std::string_view text, std::string_view where);

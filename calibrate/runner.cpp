@@ -16,7 +16,7 @@ void run_workload(const Probe& probe, ProbeBench& bench, Sample& sample) {
   fill_in(sample, time_workload(make, probe, bench));
 }
 
-/// What is_one_of_many says.
+/// Products and collectives: a fit takes dozens of them.
 template <MakeWorkload make>
 void run_one_of_many(const Probe& probe, ProbeBench& bench, Sample& sample) {
   pools_of(bench);  // the copy below shares them

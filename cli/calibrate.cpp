@@ -29,7 +29,7 @@ namespace {
 
 void setup(CLI::App& app) {
   add_flag(app, "--device", "auto|cuda|cpu", "what to measure. Default auto: the GPUs of this machine, else its CPU");
-  add_flag(app, "--quick", "", "about 30 seconds instead of a few minutes; wider intervals");
+  add_flag(app, "--quick", "", "about 30 seconds instead of minutes; wider intervals");
   add_flag(app, "--only", "LIST", "of gemm, attention, memory, dispatch, copy, overhead, nccl, overlap. Default all");
   add_flag(app, "--ranks", "N", "measure up to N ranks at once. Default: all GPUs; on a CPU one per core, at most 4");
   add_flag(app, "--output", "FILE", "write the profile here. Default: a file of its own in the profile folder");

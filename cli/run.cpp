@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/exit_codes.h"
 #include "cli/arguments.h"
 #include "cli/calibrate_worker.h"
 #include "cli/commands.h"
@@ -14,7 +15,6 @@
 namespace gpuplan {
 namespace {
 
-constexpr int kWrongInput = 2, kWorldFailed = 3, kOurBug = 4;
 
 /// "gpuplan: --gpus: unknown GPU 'A600': did you mean 'A6000'?", the hint on a line of its own when it gets long.
 std::string message_of(const InputError& error) {

@@ -1,12 +1,8 @@
 // gpuplan run: executes the plan for real, and says how far the prediction was off.
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
-#include <span>
 #include <thread>
 
 #include <fmt/format.h>
@@ -25,14 +21,13 @@
 #include "cli/render/run_text.h"
 #include "cli/run_demo.h"
 #include "cli/run_flags.h"
+#include "cli/run_gpus.h"
 #include "cluster/fabric.h"
 #include "run/files/adapter_files.h"
 #include "run/gpu_check.h"
 #include "run/heartbeat.h"
 #include "run/launch.h"
-#include "run/meeting_place.h"
 #include "run/process_memory.h"
-#include "run/rendezvous.h"
 #include "run/run_report.h"
 #include "run/supervise.h"
 #include "run/training.h"
@@ -153,56 +148,7 @@ void keep_for_next_time(const RunReport& report, RunQuestion& q) {
   }
 }
 
-/// The GPU that this rank takes, which must be the plan's, with enough free memory: before anything is loaded. Where NVML is not there,
-/// the opened device says it.
-std::unique_ptr<Device> open_gpu(const RunQuestion& q, const LaunchedRank& launched) {
-  const std::vector<GpuWanted> wanted = gpus_wanted(q.request, q.result, q.chosen->strategy);
-  DeviceBackend& backend = device_backend(DeviceKind::Cuda);
-  const int index = gpu_index(launched.local_rank, backend.num_devices());
-  const auto own = std::span(wanted).subspan(std::size_t(launched.rank), 1);
-  if (const auto here = gpus_here(); here && std::ssize(*here) > index) {
-    require_gpus(own, std::span(*here).subspan(std::size_t(index), 1), index);
-    return backend.open({.index = index});
-  }
-  auto device = backend.open({.index = index});
-  require_gpus(own, std::array{gpu_of(*device)}, index);
-  return device;
-}
-
-/// On this machine, for the ranks that we are about to start: one message for all.
-void require_gpus_here(const RunQuestion& q) {
-  const std::vector<GpuWanted> wanted = gpus_wanted(q.request, q.result, q.chosen->strategy);
-  const int num_visible = device_backend(DeviceKind::Cuda).num_devices();
-  if (const auto here = gpus_here()) return require_gpus(wanted, *here);
-  if (num_visible < std::ssize(wanted)) throw InputError("--gpus", fmt::format("the plan has {} ranks on GPUs, and this machine shows {}", wanted.size(), num_visible));
-}
-
-/// Ranks on GPUs meet before any of them opens its own: what one holds would be memory in use to one that still reads `--gpus local`.
-Rendezvous meet(DeviceKind kind, const LaunchedRank& launched, std::int64_t size) {
-  Rendezvous meeting{.rank = int(launched.rank), .size = int(size), .id = {}};
-  if (kind == DeviceKind::Cuda && size > 1)
-    meeting.id = exchange_id(meeting_place(launched), launched.rank, size, [&] { return collective_backend(kind).make_id(); });
-  return meeting;
-}
-
-/// To give up a GPU waits for what runs there, and aborting NCCL's groups one by one can wait for ever for another of them (NVIDIA/nccl
-/// issue 1013). The end of the process ends both. Called while an exception is handled, which is told.
-void end_when_stuck(bool speaks) {
-  constexpr auto kPatience = std::chrono::seconds(15);
-  constexpr int kWorldFailed = 3;
-  std::string reason = "this rank failed";
-  try {
-    throw;
-  } catch (const std::exception& error) {
-    reason = error.what();
-  } catch (...) {
-  }
-  std::thread([=] {
-    std::this_thread::sleep_for(kPatience);
-    if (speaks) std::fputs(("gpuplan: " + reason + "\n").c_str(), stderr);
-    std::_Exit(kWorldFailed);
-  }).detach();
-}
+std::vector<GpuWanted> gpus_wanted(const RunQuestion& q) { return gpus_wanted(q.request, q.result, q.chosen->strategy); }
 
 int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions& options, const CLI::App& app, Console& console) {
   const NativeJob job(q.request, q.chosen->strategy);
@@ -214,7 +160,7 @@ int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions
   Heartbeat heartbeat(launched.rank);
   const Rendezvous meeting = meet(kind, launched, world_size);
   ProcessMemory process;
-  const auto device = kind == DeviceKind::Cuda ? open_gpu(q, launched) : device_backend(kind).open({.num_threads = threads});
+  const auto device = kind == DeviceKind::Cuda ? open_gpu(gpus_wanted(q), launched) : device_backend(kind).open({.num_threads = threads});
   process.opened(*device);
   const auto world = world_size > 1 ? collective_backend(kind).join(*device, meeting) : nullptr;
   if (world) require_one_plan(job, options, *world);
@@ -301,7 +247,7 @@ int run_launched(const LaunchedRank& launched, const CLI::App& app, Console& con
       throw InputError("-", "a plan from standard input cannot be given to several ranks", "save it in a file");
     const std::vector<std::string> arguments = with_strategy(app, console.arguments, q.chosen->strategy.name);
     if (is_cpu) return supervise_ranks(num_ranks, arguments, console.err);
-    require_gpus_here(q);
+    require_gpus_here(gpus_wanted(q));
     std::vector<std::string> command{own_program().string()};
     command.insert(command.end(), arguments.begin(), arguments.end());
     return supervise_gpu_ranks(num_ranks, command, console.err);

@@ -16,7 +16,7 @@ namespace {
 
 TrainingKernels& kernels_of(Device& device) {
   if (TrainingKernels* const kernels = device.training()) return *kernels;
-  throw EnvError(fmt::format("the {} library of this gpuplan has no training kernels yet", to_string(device.facts().kind)));
+  throw EnvError(fmt::format("the {} library of this gpuplan has no training kernels", to_string(device.facts().kind)));
 }
 
 }  // namespace

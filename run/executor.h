@@ -13,9 +13,9 @@
 #include "run/files/checkpoints.h"
 #include "run/hazards.h"
 #include "run/layer_ops.h"
+#include "run/initial_state.h"
 #include "run/rank_groups.h"
 #include "run/rank_memory.h"
-#include "run/initial_state.h"
 
 namespace gpuplan {
 

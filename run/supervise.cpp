@@ -20,6 +20,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/exit_codes.h"
 #include "base/files.h"
 #include "device/mpi_command.h"
 #include "run/heartbeat.h"
@@ -30,7 +31,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr int kWorldFailed = 3, kCannotStart = 127;
+constexpr int kCannotStart = 127;
 const Seconds kPatience{10};       // without a heartbeat: two a second are due
 const Seconds kLeaveTaking{30};    // between the end of the first rank, all being well, and of the last
 constexpr auto kPoll = std::chrono::milliseconds(50);
@@ -155,7 +156,7 @@ struct Manners {
   std::function<int(const Child&, std::ostream&)> exit_code;
 };
 
-bool is_ranks_own(int code) { return code >= 2 && code <= 4; }  // whose message is written
+bool is_ranks_own(int code) { return code >= kWrongInput && code <= kOurBug; }  // whose message is written
 
 int exit_code_of_mpirun(const Child& child, std::ostream& err) {
   const int status = *child.status;

@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "models/framework.h"
-#include "planner/validation/point_plan.h"
 #include "planner/validation/point_method.h"
+#include "planner/validation/point_plan.h"
 
 namespace gpuplan {
 namespace {

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "cuda_device/fake/tests/ranks.h"
 #include "cuda_device/kernels/bench.h"
+#include "run/files/error_text.h"
 
 #include <chrono>
 #include <csignal>
@@ -11,16 +12,6 @@ using namespace gpuplan;
 using namespace gpuplan::test;
 
 namespace {
-
-template <class Call>
-std::string error_of(Call call) {
-  try {
-    call();
-  } catch (const EnvError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 /// The ways in which a rank can wait for a collective that never ends.
 using Wait = std::function<void(Bench&, Communicator&, const Tensor&)>;
@@ -72,17 +63,17 @@ TEST_CASE("rank of its own: rank 1 dies" * doctest::skip()) {
     }
     const auto begin = std::chrono::steady_clock::now();
     const Wait& wait = kWaits.at(std::getenv("GPUPLAN_TEST_WAIT"));
-    const std::string error = error_of([&] {
+    const std::string error = error_text<EnvError>([&] {
       ranks.barrier();  // rank 1 may be gone before the others know that it came
       ranks.all_reduce(data.data(), data.data(), 3, Dtype::F32, *bench.stream);
       wait(bench, ranks, data);
     });
     INFO(error);
     CHECK(tells_of_gone_rank(error));
-    CHECK(error_of([&] {
+    CHECK(error_text<EnvError>([&] {
             ranks.all_reduce(data.data(), data.data(), 3, Dtype::F32, *bench.stream);
             bench.stream->synchronise();
-          }) != "no error");
+          }) != "");
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
   });
 }
@@ -105,14 +96,14 @@ TEST_CASE("rank of its own: rank 1 dies in the middle of an operation" * doctest
   as_own_rank([](Device& device, Communicator& ranks) {
     Bench bench{.device = device, .stream = device.create_stream()};
     const Tensor data = bench.upload({1, 2, 3}, Dtype::F32);
-    const std::string error = error_of([&] {
+    const std::string error = error_text<EnvError>([&] {
       for (int step = 0; step < 10; ++step) {
         ranks.all_reduce(data.data(), data.data(), 3, Dtype::F32, *bench.stream);
         bench.stream->synchronise();
       }
     });
     CHECK(tells_of_gone_rank(error));
-    CHECK(error_of([&] { ranks.barrier(); }) == "the NCCL communicator was aborted after a failure");
+    CHECK(error_text<EnvError>([&] { ranks.barrier(); }) == "the NCCL communicator was aborted after a failure");
   });
 }
 

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "cuda_device/fake/tests/ranks.h"
 #include "cuda_device/kernels/bench.h"
+#include "run/files/error_text.h"
 
 #include <filesystem>
 #include <fstream>
@@ -12,16 +13,6 @@ using namespace gpuplan;
 using namespace gpuplan::test;
 
 namespace {
-
-template <class Call>
-std::string error_of(Call call) {
-  try {
-    call();
-  } catch (const EnvError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 std::unique_ptr<Device> open_gpu(int index) { return device_backend(DeviceKind::Cuda).open({.index = index}); }
 
@@ -34,7 +25,7 @@ TEST_CASE("out of memory names the GPU, what was asked, what is free, and what t
   const Played machine({.gpus = {{}, kSmall}});
   const auto device = open_gpu(1);
   const Buffer held = device->allocate(Bytes{std::int64_t(60) << 20});
-  CHECK(error_of([&] { device->allocate(Bytes{std::int64_t(50) << 20}); }) ==
+  CHECK(error_text<EnvError>([&] { device->allocate(Bytes{std::int64_t(50) << 20}); }) ==
         "out of memory on GPU 1 (Small GPU): 50.0 MiB asked, 40.0 MiB of 500 MiB free; this process holds 60.0 MiB in buffers");
   CHECK(device->allocate(Bytes{std::int64_t(40) << 20}).data() != nullptr);  // and what fits is given
 }
@@ -42,7 +33,7 @@ TEST_CASE("out of memory names the GPU, what was asked, what is free, and what t
 TEST_CASE("an allocation that fails now does not fail what comes after it") {
   const Played machine({.fail_allocation = 3});  // two are warming up: an operand buffer and the workspace
   const auto device = open_gpu(0);
-  CHECK(error_of([&] { device->allocate(Bytes{1}); }).starts_with("out of memory on GPU 0 (NVIDIA A100-SXM4-80GB): 1 B asked, "));
+  CHECK(error_text<EnvError>([&] { device->allocate(Bytes{1}); }).starts_with("out of memory on GPU 0 (NVIDIA A100-SXM4-80GB): 1 B asked, "));
   const auto stream = device->create_stream();
   CHECK_NOTHROW(device->empty_kernel(*stream));
   CHECK(device->allocate(Bytes{1}).data() != nullptr);
@@ -54,7 +45,7 @@ TEST_CASE("no memory for the workspace of a stream is an error of the product") 
   const auto stream = device->create_stream();
   const Buffer most = device->allocate(Bytes{std::int64_t(99) << 20});
   float* const data = most.as<float>();
-  CHECK(error_of([&] { device->gemm({.m = 16, .n = 16, .k = 16}, data, data + 256, data + 512, *stream); }) ==
+  CHECK(error_text<EnvError>([&] { device->gemm({.m = 16, .n = 16, .k = 16}, data, data + 256, data + 512, *stream); }) ==
         "CUDA: allocating the workspace of a stream (8.00 MiB): out of memory (cudaErrorMemoryAllocation)");
 }
 
@@ -62,11 +53,11 @@ TEST_CASE("without a driver, and with one that is too old, counting and opening 
   {
     const Played machine({.driver = fake::Driver::Absent});
     constexpr const char* kNone = "no NVIDIA driver on this machine: install it, or take the CPU (run --gpus 2xcpu, calibrate --device cpu)";
-    CHECK(error_of([] { device_backend(DeviceKind::Cuda).num_devices(); }) == kNone);
-    CHECK(error_of([] { open_gpu(0); }) == kNone);
+    CHECK(error_text<EnvError>([] { device_backend(DeviceKind::Cuda).num_devices(); }) == kNone);
+    CHECK(error_text<EnvError>([] { open_gpu(0); }) == kNone);
   }
   const Played machine({.driver = fake::Driver::TooOld});
-  const std::string error = error_of([] { open_gpu(0); });
+  const std::string error = error_text<EnvError>([] { open_gpu(0); });
   CHECK(error.starts_with("the NVIDIA driver is for CUDA 11.4, and this build needs "));
   CHECK(error.ends_with(": update the driver"));
 }
@@ -74,15 +65,15 @@ TEST_CASE("without a driver, and with one that is too old, counting and opening 
 TEST_CASE("a machine without GPUs has none, and one that is not there is named") {
   const Played machine(0);
   CHECK(device_backend(DeviceKind::Cuda).num_devices() == 0);
-  CHECK(error_of([] { open_gpu(0); }) == "no GPU 0: the driver shows 0 to this process");
+  CHECK(error_text<EnvError>([] { open_gpu(0); }) == "no GPU 0: the driver shows 0 to this process");
   const Played two(2);
-  CHECK(error_of([] { open_gpu(2); }) == "no GPU 2: the driver shows 2 to this process");
-  CHECK(error_of([] { open_gpu(-1); }) == "no GPU -1: the driver shows 2 to this process");
+  CHECK(error_text<EnvError>([] { open_gpu(2); }) == "no GPU 2: the driver shows 2 to this process");
+  CHECK(error_text<EnvError>([] { open_gpu(-1); }) == "no GPU -1: the driver shows 2 to this process");
 }
 
 TEST_CASE("a build without kernels for the GPU says for which it has some") {
   const Played machine({.gpus = fake::parse_gpus("1 NVIDIA H100, 9.0, 81920"), .has_kernels = false});
-  CHECK(error_of([] { open_gpu(0); }) == "this build has no kernels for NVIDIA H100 (sm_90), only for 80-real");
+  CHECK(error_text<EnvError>([] { open_gpu(0); }) == "this build has no kernels for NVIDIA H100 (sm_90), only for 80-real");
 }
 
 TEST_CASE("a lost GPU is an error of every later call, and everything can still be put down") {
@@ -111,7 +102,7 @@ TEST_CASE("a lost GPU is an error of every later call, and everything can still 
       [&] { device->facts(); }};
   for (std::size_t i = 0; i < calls.size(); ++i) {
     CAPTURE(i);
-    CHECK(error_of(calls[i]).find("unspecified launch failure (cudaErrorLaunchFailure)") != std::string::npos);
+    CHECK(error_text<EnvError>(calls[i]).find("unspecified launch failure (cudaErrorLaunchFailure)") != std::string::npos);
   }
   const auto whole = other->create_stream();  // the other GPU is well
   other->empty_kernel(*whole);

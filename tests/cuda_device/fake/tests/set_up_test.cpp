@@ -2,21 +2,12 @@
 #include "base/error.h"
 #include "cuda_device/fake/tests/ranks.h"
 #include "cuda_device/kernels/bench.h"
+#include "run/files/error_text.h"
 
 using namespace gpuplan;
 using namespace gpuplan::test;
 
 namespace {
-
-template <class Call>
-std::string error_of(Call call) {
-  try {
-    call();
-  } catch (const EnvError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 void sum_ones(Device& device, Communicator& ranks) {
   Bench bench{.device = device, .stream = device.create_stream()};
@@ -27,7 +18,7 @@ void sum_ones(Device& device, Communicator& ranks) {
 
 std::string error_of_join(const Rendezvous& rendezvous) {
   const auto device = device_backend(DeviceKind::Cuda).open({.index = 0});
-  return error_of([&] { collective_backend(DeviceKind::Cuda).join(*device, rendezvous); });
+  return error_text<EnvError>([&] { collective_backend(DeviceKind::Cuda).join(*device, rendezvous); });
 }
 
 }  // namespace
