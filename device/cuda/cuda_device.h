@@ -18,7 +18,8 @@ class CudaDevice final : public Device {
   explicit CudaDevice(int index);
 
   DeviceFacts facts() const override;
-  /// What memory in use grew by when this process first opened the GPU (context, this library's kernels, cuBLASLt), and the
+  /// What memory in use grew by when this process first opened the GPU (context, and what its first product and kernel load;
+  /// CUDA loads each further kernel at its first launch, which is not counted), and the
   /// workspaces of streams that have multiplied or summed. Measured by NVML, so other processes that allocate at that moment disturb it;
   /// without NVML all that was in use after opening counts, other processes included, and facts() warns.
   Bytes overhead() const override { return cost_.memory + opened_->workspaces.now(); }

@@ -9,7 +9,7 @@
 namespace gpuplan::cuda {
 
 /// bf16 on tensor cores (sm_80 on), fp32 on CUDA cores; O(seq) memory, tiles that causality or the window hides are skipped. Any head size
-/// up to 256 whose tiles fit the GPU's shared memory (attention_tiles.cuh: all from sm_80 on; sm_75 has gradients up to 128). Anything
+/// up to 256 whose tiles fit the GPU's shared memory (attention_tiles.cuh: all from sm_80 on; sm_75 has up to 128). Anything
 /// else gives cudaErrorInvalidValue. Head sizes of a multiple of 16 bytes at addresses aligned to them are read in vectors.
 cudaError_t launch_sequence_attention(const SequenceAttention& shape, const void* q, const void* k, const void* v, void* out, float* lse,
                                       cudaStream_t stream);
