@@ -36,5 +36,5 @@ TEST_CASE("a worker that tells a reason, talks nonsense or is silent is a failur
   CHECK(failure("{\"nonsense\": 1}").starts_with("the worker process gave no facts: "));
   const auto begin = std::chrono::steady_clock::now();
   CHECK(failure(nullptr).starts_with("the worker process gave no facts (no answer)"));
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(8));
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(60));
 }

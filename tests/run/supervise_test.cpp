@@ -1,6 +1,7 @@
 // The parent of GPU ranks, with shell scripts for ranks.
 #include "run/supervise.h"
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -52,7 +53,14 @@ bool is_alive(const std::filesystem::path& file) {
   return true;
 }
 
-constexpr const char* kSleeps = "sleep 60 & echo $! > $1/pid$GPUPLAN_RANK; wait";  // a child of the rank, too
+/// For as long as a test may take; the check that follows then fails.
+void wait_for(const std::filesystem::path& file) {
+  for (int i = 0; i < 6000 && !std::filesystem::exists(file); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+constexpr const char* kSleeps = "sleep 60 & echo $! > $1/new$GPUPLAN_RANK; mv $1/new$GPUPLAN_RANK $1/pid$GPUPLAN_RANK; wait";  // a child of the rank, too
+
+std::string when_there(const std::string& files) { return "for f in " + files + "; do while ! [ -e $1/$f ]; do sleep 0.05; done; done; "; }
 
 }  // namespace
 
@@ -68,16 +76,16 @@ TEST_CASE("supervise: every rank learns its place, and all are waited for") {
 
 TEST_CASE("supervise: the first rank that fails decides, and the others end with all they started") {
   const ScratchFolder scratch;
-  const Ended e = supervise(3, std::string("if [ $GPUPLAN_RANK = 1 ]; then sleep 0.5; exit 2; fi; ") + kSleeps, scratch);
+  const Ended e = supervise(3, std::string("if [ $GPUPLAN_RANK = 1 ]; then " + when_there("pid0 pid2") + "exit 2; fi; ") + kSleeps, scratch);
   CHECK(e.code == 2);
   CHECK(e.err.empty());  // the rank has said why
-  CHECK(e.seconds < 5);
+  CHECK(e.seconds < 30);
   for (const char* file : {"pid0", "pid2"}) CHECK(!is_alive(scratch.path() / file));
 }
 
 TEST_CASE("supervise: a rank that is killed is named, exit code 3") {
   const ScratchFolder scratch;
-  const Ended e = supervise(2, std::string("if [ $GPUPLAN_RANK = 1 ]; then sleep 0.3; kill -9 $$; fi; ") + kSleeps, scratch);
+  const Ended e = supervise(2, std::string("if [ $GPUPLAN_RANK = 1 ]; then " + when_there("pid0") + "kill -9 $$; fi; ") + kSleeps, scratch);
   CHECK(e.code == 3);
   CHECK(e.err.find("rank 1 (process") != std::string::npos);
   CHECK(e.err.find("killed by signal 9") != std::string::npos);
@@ -97,29 +105,32 @@ TEST_CASE("supervise: a rank that cannot be started, or ends with a code that is
 TEST_CASE("supervise: Ctrl-C asks every rank to save, a second one ends them at once") {
   const ScratchFolder scratch;
   for (const bool obeys : {true, false}) {
-    std::thread user([] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(500));
-      kill(getpid(), SIGINT);
-      std::this_thread::sleep_for(std::chrono::milliseconds(500));
-      kill(getpid(), SIGINT);
+    std::atomic<bool> has_ended{false};
+    std::thread user([&] {
+      for (const char* file : {"ready0", "ready1"}) wait_for(scratch.path() / file);
+      do {
+        kill(getpid(), SIGINT);
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      } while (!obeys && !has_ended);
     });
     const std::string answer = obeys ? "echo saved > $1/saved$GPUPLAN_RANK; [ $GPUPLAN_RANK = 0 ] && exit 3; exit 0" : "true";
-    const auto before = std::signal(SIGINT, SIG_IGN);  // the second, where the ranks have ended by the first
-    const Ended e = supervise(2, "trap '" + answer + "' USR1; while true; do sleep 0.05; done", scratch);
+    const auto before = std::signal(SIGINT, SIG_IGN);  // the last, where the ranks have ended by the one before
+    const Ended e = supervise(2, "trap '" + answer + "' USR1; touch $1/ready$GPUPLAN_RANK; while true; do sleep 0.05; done", scratch);
+    has_ended = true;
     user.join();
+    for (const char* file : {"ready0", "ready1"}) std::filesystem::remove(scratch.path() / file);
     std::signal(SIGINT, before);
     CHECK(e.code == 3);
     CHECK(e.err.find("saving after this step") != std::string::npos);
     CHECK(e.err.find("killed") == std::string::npos);
-    CHECK(e.seconds < 4);
   }
   CHECK(content(scratch.path() / "saved0") == "saved\n");
 }
 
 TEST_CASE("supervise: Ctrl-C before the ranks can save ends them, and is not taken for a crash") {
   const ScratchFolder scratch;
-  std::thread user([] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  std::thread user([&] {
+    for (const char* file : {"pid0", "pid1"}) wait_for(scratch.path() / file);
     kill(getpid(), SIGINT);
   });
   const Ended e = supervise(2, kSleeps, scratch);

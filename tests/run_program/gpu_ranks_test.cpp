@@ -45,7 +45,7 @@ struct Machine {
 };
 
 bool has_begun(const SmallRun& r) {
-  for (const double until = now() + 30; now() < until; sleep_seconds(0.02))
+  for (const double until = now() + kPatience; now() < until; sleep_seconds(0.02))
     if (std::ifstream file(r.at("metrics.jsonl")); file.peek() != std::ifstream::traits_type::eof()) return true;
   return false;
 }
@@ -86,7 +86,7 @@ TEST_CASE("gpu ranks: ranks of mpirun and torchrun find each other by their laun
   const Machine machine(r);
   std::vector<std::string> words{"mpirun", "--quiet", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "2"};
   for (const std::string& word : r.command(std::string("--full --max-steps 3") + kTwo)) words.push_back(word);
-  const Finished mpirun = Process(words, r.path()).wait(40);
+  const Finished mpirun = Process(words, r.path()).wait();
   CAPTURE(mpirun.err);
   CHECK(mpirun.code == 0);
   CHECK(r.losses().size() == 3);
@@ -104,7 +104,7 @@ TEST_CASE("gpu ranks: ranks of mpirun and torchrun find each other by their laun
     const Variables rank({{"RANK", "1"}, {"LOCAL_RANK", "1"}});
     second = std::make_unique<Process>(r.command(std::string("--full --max-steps 3") + kTwo), r.path() / "second");
   }
-  const Finished f = first->wait(40), g = second->wait(40);
+  const Finished f = first->wait(), g = second->wait();
   CAPTURE(f.err);
   CAPTURE(g.err);
   CHECK((f.code == 0 && g.code == 0));
@@ -121,8 +121,8 @@ TEST_CASE("gpu ranks: a rank that is killed or hangs ends the run, and it is sai
     REQUIRE(rank != 0);
     const double begin = now();
     kill(rank, signal);
-    const Finished f = run.wait(60);
-    CHECK(now() - begin < (signal == SIGKILL ? 5 : 20));
+    const Finished f = run.wait();
+    CHECK(now() - begin < (signal == SIGKILL ? kSoon : kSoonWhenSilent));
     CHECK(f.code == 3);
     check_has(f.err, signal == SIGKILL ? "rank 1 (process " + std::to_string(rank) + ") was killed" : "rank 1 (process " + std::to_string(rank) + ") has not answered");
     CHECK(run.num_processes() == 0);
@@ -135,8 +135,8 @@ TEST_CASE("gpu ranks: a supervisor that is killed takes its ranks with it") {
   Process run(r.command(std::string(kLong) + kTwo), r.path());
   REQUIRE(has_begun(r));
   run.signal(SIGKILL);
-  run.wait(10);
-  sleep_seconds(0.5);
+  run.wait();
+  for (const double until = now() + kPatience; now() < until && run.num_processes() > 0;) sleep_seconds(0.05);
   CHECK(run.num_processes() == 0);
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("gpu ranks: Ctrl-C saves on all of them, and --resume goes on from the
   Process run(r.command(flags + " --max-steps 1000000"), r.path());
   REQUIRE(has_begun(r));
   run.signal(SIGINT);
-  const Finished f = run.wait(30);
+  const Finished f = run.wait();
   CAPTURE(f.err);
   CHECK(f.code == 3);
   check_has(f.err, "saving after this step");
@@ -164,7 +164,7 @@ TEST_CASE("gpu ranks: what all ranks meet is said once, what one meets is said b
   CHECK(all.code == 3);
   CHECK_MESSAGE(count_of(all.err, "diverged") == 1, all.err);
   r.scratch().write("taken", "a file where a folder is wanted");  // rank 0 alone writes the model
-  const Finished one = r.run(std::string("--full --max-steps 2 --output ") + r.at("taken") + kTwo, 20);
+  const Finished one = r.run(std::string("--full --max-steps 2 --output ") + r.at("taken") + kTwo);
   CHECK(one.code == 3);
   check_has(one.err, "taken");
 }
@@ -174,9 +174,9 @@ TEST_CASE("gpu ranks: a rank that runs out of memory says so, once, while the ot
     const SmallRun r;
     const Machine machine(r);
     const Variables full(std::map<std::string, std::string>{{"GPUPLAN_PRETEND_FULL", gpu}});
-    const Finished f = r.run(std::string("--full --max-steps 2") + kTwo, 20);
+    const Finished f = r.run(std::string("--full --max-steps 2") + kTwo);
     CHECK(f.code == 3);
-    CHECK(f.seconds < 5);
+    CHECK(f.seconds < kSoon);
     CHECK_MESSAGE(count_of(f.err, std::string("out of memory on GPU ") + gpu) == 1, f.err);
     CHECK_MESSAGE(count_of(f.err, "gpuplan:") == 1, f.err);
   }

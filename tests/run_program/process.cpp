@@ -77,7 +77,7 @@ void Process::signal(int number) const { kill(pid_, number); }
 
 pid_t Process::rank(int number, const std::string& name) const {
   const std::string variable = name + "=" + std::to_string(number);
-  for (const double until = now() + 20; now() < until; sleep_seconds(0.02))
+  for (const double until = now() + kPatience; now() < until; sleep_seconds(0.02))
     if (const auto found = processes_with({mark_, variable}); !found.empty()) return found.front();
   return 0;
 }

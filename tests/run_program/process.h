@@ -9,6 +9,11 @@
 
 namespace gpuplan::test {
 
+/// When a test gives up on a program. What a program promises is never measured by it.
+constexpr double kPatience = 120;
+/// "Within seconds": far more than it takes on a busy machine, and far less than anything that waits for a time limit.
+constexpr double kSoon = 20, kSoonWhenSilent = 45;
+
 struct Finished {
   int code = -1;       // 128 + signal when one ended it; -1: it took too long and was killed
   std::string out, err;
@@ -28,7 +33,7 @@ class Process {
   pid_t rank(int number, const std::string& variable = "OMPI_COMM_WORLD_RANK") const;
   /// Of this program and everything it started, that still run.
   int num_processes() const;
-  Finished wait(double limit_seconds = 40);
+  Finished wait(double limit_seconds = kPatience);
   bool is_running();
 
  private:

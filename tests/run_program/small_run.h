@@ -29,7 +29,7 @@ class SmallRun {
 
   /// gpuplan run --model … with random weights on the tokens in fp32, and what is given; a later flag replaces an earlier one.
   std::vector<std::string> command(const std::string& flags) const;
-  Finished run(const std::string& flags, double limit_seconds = 40) const;
+  Finished run(const std::string& flags, double limit_seconds = kPatience) const;
   /// … which must end with exit code 0; its report, and the metrics' lines.
   nlohmann::json report(const std::string& flags) const;
   std::vector<nlohmann::json> metrics(const std::string& name = "metrics.jsonl") const;

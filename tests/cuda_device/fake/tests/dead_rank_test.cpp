@@ -74,7 +74,7 @@ TEST_CASE("rank of its own: rank 1 dies" * doctest::skip()) {
             ranks.all_reduce(data.data(), data.data(), 3, Dtype::F32, *bench.stream);
             bench.stream->synchronise();
           }) != "");
-    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
   });
 }
 
