@@ -7,9 +7,11 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
+#include "calibrate/machine_state.h"
 #include "calibrate/worker_process.h"
 
 namespace gpuplan {
@@ -113,25 +115,78 @@ class WorkerGroup {
   std::string unusable_, start_failure_;
 };
 
-/// One of the times that a probe is measured, counted from 1.
+/// A sample between two readings of the pilots: `reading` counts those before it.
 struct Visit {
-  const Probe* probe;
-  std::size_t number;
+  Sample sample;
+  std::size_t reading;
 };
 
-/// Time left, from what probes of the same kind took in this session.
+/// A probe with all that was measured of it.
+struct Entry {
+  const Probe* probe;
+  std::vector<Visit> visits;
+  std::size_t num_good = 0;  // visits in the state that is measured, as far as is known
+
+  bool has_failed() const { return !visits.empty() && !visits.front().sample.is_ok(); }
+  bool is_long() const {
+    const Sample& first = visits.front().sample;
+    return first.median * double(first.num_runs) >= visits_of(probe->family).longest.value;
+  }
+};
+
+/// What the pilots said with one number of ranks, and what follows from it.
+class Pilots {
+ public:
+  explicit Pilots(std::vector<Probe> probes) : probes_(std::move(probes)) {}
+
+  const std::vector<Probe>& probes() const { return probes_; }
+  bool are(const Probe& probe) const {
+    return std::any_of(probes_.begin(), probes_.end(), [&](const Probe& p) { return p.key() == probe.key(); });
+  }
+  /// The pilots' samples follow each other, in their order, unless a session was killed between two.
+  void add(const Sample& sample) {
+    if (sample.probe.key() == probes_.front().key()) open_.clear(), is_open_ = true;
+    if (!is_open_) return;
+    open_.push_back(sample.is_ok() ? sample.median : 0);
+    if (open_.size() < probes_.size()) return;
+    const bool is_whole = std::all_of(open_.begin(), open_.end(), [](double time) { return time > 0; });
+    readings_.push_back(is_whole ? open_ : PilotReading{});
+    is_open_ = false;
+  }
+  std::size_t num_readings() const { return readings_.size(); }
+
+  void find() {
+    states_ = find_states(readings_);
+    if (!states_.empty()) measured_ = state_to_measure(states_);
+  }
+  const std::vector<MachineState>& states() const { return states_; }
+  std::size_t measured() const { return measured_; }
+  double share() const { return states_.empty() ? 1 : states_[measured_].share; }
+  /// The readings before and after it were in the state that is measured. Without pilots, or states, every visit counts.
+  bool is_good(const Visit& visit) const {
+    if (states_.empty()) return true;
+    const auto is_well = [&](std::size_t reading) { return reading >= readings_.size() || is_in(states_[measured_], readings_[reading]); };
+    return visit.reading > 0 && is_well(visit.reading - 1) && is_well(visit.reading);
+  }
+
+ private:
+  std::vector<Probe> probes_;
+  PilotReading open_;
+  bool is_open_ = false;
+  std::vector<PilotReading> readings_;
+  std::vector<MachineState> states_;
+  std::size_t measured_ = 0;
+};
+
+/// Time of a visit, from those to probes of the same kind in this session.
 class Forecast {
  public:
   void add(const Probe& probe, Seconds time) {
     for (Spent* spent : {&kinds_[kind(probe)], &all_}) spent->time += time, ++spent->num;
   }
-  Seconds left(const std::vector<Visit>& remaining) const {
-    Seconds left;
-    for (const Visit& visit : remaining) {
-      const auto found = kinds_.find(kind(*visit.probe));
-      left += (found == kinds_.end() ? all_ : found->second).mean();
-    }
-    return left;
+  Seconds of(const Probe& probe) const {
+    const auto found = kinds_.find(kind(probe));
+    return (found == kinds_.end() ? all_ : found->second).mean();
   }
 
  private:
@@ -147,50 +202,101 @@ class Forecast {
 
 class Session {
  public:
-  Session(const std::vector<Probe>& probes, Journal& journal, const SessionOptions& options)
-      : probes_(probes), journal_(journal), options_(options) {
-    for (const Sample& sample : journal.samples()) known_[sample.probe.key()].push_back(sample);
-    for (auto begin = probes.begin(); begin != probes.end();) {
-      const auto end = std::find_if(begin, probes.end(), [&](const Probe& probe) { return probe.num_ranks != begin->num_ranks; });
-      bool is_last = false;
-      for (std::size_t visit = 1; !std::exchange(is_last, true); ++visit)
-        for (auto probe = begin; probe != end; ++probe) {
-          const std::size_t wanted = options.is_quick ? 1 : visits_of(probe->family).number;
-          if (visit <= wanted) add({&*probe, visit});
-          if (visit < wanted) is_last = false;
-        }
-      begin = end;
+  Session(const std::vector<Probe>& probes, Journal& journal, const SessionOptions& options) : journal_(journal), options_(options) {
+    for (const Probe& probe : probes) {
+      places_.emplace(probe.key(), entries_.size());
+      entries_.push_back({.probe = &probe, .visits = {}});
+      pilots_.try_emplace(probe.num_ranks, options.is_quick ? std::vector<Probe>{} : options.pilots ? options.pilots(probe.num_ranks) : std::vector<Probe>{});
     }
-    std::reverse(remaining_.begin(), remaining_.end());  // the next one is at the back
-    num_all_ = remaining_.size() + num_done_;
+    for (const Sample& sample : journal.samples()) note(sample);
   }
 
   std::vector<Sample> run() {
     const IgnoredBrokenPipes no_signal;
     report(nullptr);
-    while (!remaining_.empty()) {
-      const Visit next = remaining_.back();
-      remaining_.pop_back();
-      if (next.number > 1 && !is_worth_more(*next.probe)) continue;
-      std::vector<Sample>& visits = known_[next.probe->key()];
-      visits.push_back(measure(*next.probe));
-      report(&visits.back());
+    for (auto begin = entries_.begin(); begin != entries_.end();) {
+      const auto end = std::find_if(begin, entries_.end(), [&](const Entry& e) { return e.probe->num_ranks != begin->probe->num_ranks; });
+      run_group({begin, end});
+      begin = end;
     }
     std::vector<Sample> samples;
-    for (const Probe& probe : probes_) samples.push_back(combined(known_.at(probe.key())));
+    for (const Entry& entry : entries_) samples.push_back(result_of(entry));
     return samples;
   }
 
  private:
-  void add(const Visit& visit) {
-    const auto known = known_.find(visit.probe->key());
-    if (known != known_.end() && known->second.size() >= visit.number) ++num_done_;
-    else remaining_.push_back(visit);
+  struct Need {
+    std::size_t good, most;  // visits: in the state that is measured, and in all
+  };
+  Need need_of(const Entry& entry) const {
+    if (options_.is_quick || entry.has_failed()) return {1, 1};
+    const Visits visits = visits_of(entry.probe->family);
+    const bool has_pilots = !pilots_.at(entry.probe->num_ranks).probes().empty();
+    const std::size_t good = !entry.visits.empty() && entry.is_long() ? 1 : visits.good;
+    return {good, has_pilots ? 4 * good : good};
+  }
+  bool wants_visit(const Entry& entry) const {
+    const Need need = need_of(entry);
+    return entry.visits.size() < need.most && entry.num_good < need.good;
   }
 
-  bool is_worth_more(const Probe& probe) const {
-    const Sample& first = known_.at(probe.key()).front();
-    return first.is_ok() && first.median * double(first.num_runs) < visits_of(probe.family).most.value;
+  /// Pass by pass, so that visits to one probe are minutes apart.
+  void run_group(std::span<Entry> entries) {
+    Pilots& pilots = pilots_.at(entries.front().probe->num_ranks);
+    for (bool is_done = false; !is_done;) {
+      is_done = true;
+      judge(entries, pilots);
+      for (Entry& entry : entries) {
+        if (!wants_visit(entry)) continue;
+        if (is_done) read(pilots);
+        else read_when_due(pilots);
+        visit(entry);
+        is_done = false;
+      }
+      if (!is_done) read(pilots);  // the end of the last visit
+    }
+    if (options_.on_states && pilots.states().size() > 1) options_.on_states(entries.front().probe->num_ranks, pilots.states(), pilots.measured());
+  }
+
+  /// Which state is measured may change as more of the machine is seen.
+  static void judge(std::span<Entry> entries, Pilots& pilots) {
+    pilots.find();
+    for (Entry& entry : entries)
+      entry.num_good = std::size_t(std::count_if(entry.visits.begin(), entry.visits.end(), [&](const Visit& v) { return pilots.is_good(v); }));
+  }
+
+  void visit(Entry& entry) {
+    const Sample sample = measure(*entry.probe);
+    const Pilots& pilots = pilots_.at(entry.probe->num_ranks);
+    entry.visits.push_back({sample, pilots.num_readings()});
+    entry.num_good += pilots.is_good(entry.visits.back());
+    report(&entry.visits.back().sample);
+  }
+
+  void read_when_due(Pilots& pilots) {
+    if (since(last_reading_) > options_.pilot_period) read(pilots);
+  }
+  void read(Pilots& pilots) {
+    for (const Probe& probe : pilots.probes()) pilots.add(measure(probe));
+    last_reading_ = Clock::now();
+  }
+
+  void note(const Sample& sample) {
+    const auto group = pilots_.find(sample.probe.num_ranks);
+    if (group == pilots_.end()) return;
+    if (group->second.are(sample.probe)) return group->second.add(sample);
+    if (const auto place = places_.find(sample.probe.key()); place != places_.end())
+      entries_[place->second].visits.push_back({sample, group->second.num_readings()});
+  }
+
+  Sample result_of(const Entry& entry) const {
+    const Pilots& pilots = pilots_.at(entry.probe->num_ranks);
+    std::vector<Sample> all, good;
+    for (const Visit& visit : entry.visits) {
+      all.push_back(visit.sample);
+      if (pilots.is_good(visit)) good.push_back(visit.sample);
+    }
+    return combined(good.empty() ? all : good);
   }
 
   Sample measure(const Probe& probe) {
@@ -202,24 +308,38 @@ class Session {
     if (!group_->make_ready()) return {.probe = probe, .failure = group_->unusable()};
     Sample sample = group_->ask(probe);
     journal_.add(sample);
-    forecast_.add(probe, {std::chrono::duration<double>(Clock::now() - begin).count()});
+    forecast_.add(probe, since(begin));
     return sample;
+  }
+
+  static Seconds since(Clock::time_point begin) { return {std::chrono::duration<double>(Clock::now() - begin).count()}; }
+
+  /// Visits that a probe will probably take yet: the machine is in the right state for a share of the time.
+  std::size_t visits_left(const Entry& entry) const {
+    if (!wants_visit(entry)) return 0;
+    const Need need = need_of(entry);
+    const double likely = std::ceil(double(need.good - entry.num_good) / pilots_.at(entry.probe->num_ranks).share());
+    return std::min(need.most - entry.visits.size(), std::size_t(likely));
   }
 
   void report(const Sample* last) const {
     if (!options_.on_progress) return;
-    const Seconds elapsed{std::chrono::duration<double>(Clock::now() - begin_).count()};
-    options_.on_progress({.num_done = num_all_ - remaining_.size(), .num_all = num_all_, .elapsed = elapsed,
-                          .left = forecast_.left(remaining_), .last = last});
+    Progress now{.num_done = 0, .num_all = 0, .elapsed = since(begin_), .left = {}, .last = last};
+    for (const Entry& entry : entries_) {
+      const std::size_t left = visits_left(entry);
+      now.num_done += entry.visits.size();
+      now.num_all += entry.visits.size() + left;
+      now.left += forecast_.of(*entry.probe) * double(left);
+    }
+    options_.on_progress(now);
   }
 
-  const std::vector<Probe>& probes_;
   Journal& journal_;
   const SessionOptions& options_;
-  Clock::time_point begin_ = Clock::now();
-  std::map<std::string, std::vector<Sample>> known_;  // by key, one per visit
-  std::vector<Visit> remaining_;
-  std::size_t num_done_{}, num_all_{};  // visits: before this session, and all
+  Clock::time_point begin_ = Clock::now(), last_reading_;
+  std::vector<Entry> entries_;
+  std::map<std::string, std::size_t> places_;  // of entries, by key
+  std::map<std::int64_t, Pilots> pilots_;      // by number of ranks
   std::optional<WorkerGroup> group_;
   std::int64_t group_ranks_{};
   Forecast forecast_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "calibrate/journal.h"
+#include "calibrate/machine_state.h"
 #include "calibrate/plan.h"
 #include "calibrate/probe.h"
 #include "calibrate/sampler.h"
@@ -33,23 +34,29 @@ struct SessionOptions {
   Seconds probe_timeout{60};
   std::function<WorkerCommand(std::int64_t num_ranks)> worker;
   std::function<void(const Progress&)> on_progress;
+  std::function<std::vector<Probe>(std::int64_t num_ranks)> pilots;  // calibrate/machine_state.h; unset: none
+  Seconds pilot_period{0.4};  // between two readings of them: states hold for seconds
+  /// At the end of the probes with `num_ranks`, where the machine was in several states: which of them was measured.
+  std::function<void(std::int64_t num_ranks, const std::vector<MachineState>& states, std::size_t measured)> on_states;
 };
 
-/// Runs what the journal does not hold yet. Samples of all probes, in the order of `probes`. Short products and messages are
-/// measured several times (visits_of), each time after all others of as many ranks: a machine has moments that outlast a probe. Probes with the same number of ranks
-/// should follow each other: one group of workers runs at a time. A group that cannot be started at all fails its probes
-/// with the reason; these failures are not in the journal, so that a later run tries again.
-/// How often a probe is measured whose runs take less than `most` together: longer ones are through many moments by themselves, and cost
-/// most of the time. Messages: two cores of a virtual machine are now near each other and now far, which makes a factor of three.
+/// How often a probe is measured in one state of the machine, each time after all others of as many ranks; once where its runs take
+/// `longest` together or more.
 struct Visits {
-  std::size_t number = 1;
-  Seconds most;
+  std::size_t good = 1;
+  Seconds longest;
 };
 constexpr Visits visits_of(ProbeFamily family) {
-  if (family == ProbeFamily::Gemm) return {3, {30e-3}};
-  if (family == ProbeFamily::Collective) return {9, {100e-3}};
+  if (family == ProbeFamily::Gemm) return {2, {30e-3}};
+  if (family == ProbeFamily::Collective) return {3, {100e-3}};
   return {};
 }
+
+/// Runs what the journal does not hold yet. Samples of all probes, in the order of `probes`. Between them pilots say in which state the
+/// machine is; a probe that was measured in another one than most is measured again, up to four times as often as visits_of() wants it
+/// (not with `is_quick`: everything once, and no pilots). Probes with the same number of ranks should follow each other: one group of
+/// workers runs at a time. A group that cannot be started at all fails its probes with the reason; these failures are not in the journal,
+/// so that a later run tries again.
 std::vector<Sample> run_session(const std::vector<Probe>& probes, Journal& journal, const SessionOptions& options);
 
 /// The worker's side, on every rank: probes as JSON lines on `in`, samples as JSON lines on `out` (rank 0 alone reads and writes),

@@ -139,13 +139,15 @@ void report_failures(const std::vector<Sample>& samples, Console& console) {
   if (failed == samples.size()) throw EnvError("no probe gave a figure, so there is no profile");
 }
 
-std::vector<Sample> measure(const CLI::App& app, const Target& target, Journal& journal, Console& console) {
+/// `warnings`: what the profile says of the machine beside its samples; states of it are added.
+std::vector<Sample> measure(const CLI::App& app, const Target& target, Journal& journal, Console& console, std::vector<std::string>& warnings) {
   const bool is_quick = is_given(app, "--quick");
   const ProbeScope scope{.is_quick = is_quick,
                          .only = asked_families(app),
                          .rank_counts = rank_counts(most_ranks(app, target))};
   const std::vector<Probe> probes = plan_probes(target.facts.device, scope);
   CalibrationProgress progress(console);
+  std::vector<std::string> notes;
   progress.start(target.facts, probes.size(), journal.samples().size());
   const SessionOptions options{.kind = target.kind,
                                .is_quick = is_quick,
@@ -153,9 +155,14 @@ std::vector<Sample> measure(const CLI::App& app, const Target& target, Journal& 
                                    [&](std::int64_t num_ranks) {
                                      return worker_command(own_program(), target.kind, num_ranks, is_quick);
                                    },
-                               .on_progress = [&](const Progress& now) { progress.show(now); }};
+                               .on_progress = [&](const Progress& now) { progress.show(now); },
+                               .pilots = [&](std::int64_t num_ranks) { return pilot_probes(target.kind, num_ranks); },
+                               .on_states = [&](std::int64_t num_ranks, const std::vector<MachineState>& states,
+                                                std::size_t measured) { notes.push_back(describe_states(num_ranks, states, measured)); }};
   std::vector<Sample> samples = run_session(probes, journal, options);
   progress.finish();
+  warnings.insert(warnings.end(), notes.begin(), notes.end());
+  for (const std::string& note : notes) console.err << fmt::format("gpuplan: {}\n", note);
   return samples;
 }
 
@@ -172,11 +179,12 @@ int run(const CLI::App& app, Console& console) {
   std::filesystem::create_directories(profile_dir() / "journals");
   const FileLock alone(profile_dir() / "journals" / fmt::format("{}.lock", to_string(target.kind)));  // two would measure each other
   Journal journal(journal_path(app, target.kind), identity_of(target), is_given(app, "--fresh") ? JournalStart::Anew : JournalStart::Resume);
-  const std::vector<Sample> samples = measure(app, target, journal, console);
+  MeasuredOn on = measured_on(target);
+  const std::vector<Sample> samples = measure(app, target, journal, console, on.warnings);
   report_failures(samples, console);
 
   const std::string id = fmt::format("{}-{}", target.cluster.gpus.front().id, today("%Y%m%d-%H%M%S"));
-  const std::string text = profile_text(make_profile(id, samples, measured_on(target), target.cluster));
+  const std::string text = profile_text(make_profile(id, samples, on, target.cluster));
   const std::filesystem::path file = given(app, "--output").value_or((profile_dir() / (id + ".yaml")).string());
   const Profile profile = parse_profile(text, file);  // before it is there for others: what cannot be read back must not be
   write_file_atomically(file, text);
