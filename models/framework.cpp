@@ -88,7 +88,7 @@ FrameworkConvention read_convention(const json& record, const std::string& where
       "chunked_loss_recomputes", c.chunked_loss_recomputes)("chunked_softmax", chunked)(
       "ddp_bucket_bytes", c.ddp_bucket_bytes)("ddp_copies_gradients", c.ddp_copies_gradients)(
       "zero_has_master", c.zero_has_master)("fsdp2_shards_quantised", c.fsdp2_shards_quantised)(
-      "default_optimizer", c.default_optimizer)("is_handwritten", c.is_handwritten)("streams_offloaded_states", c.streams_offloaded_states)
+      "default_optimizer", c.default_optimizer)("is_handwritten", c.is_handwritten)
       .nested("fsdp1", [&](RecordReader r) { read_engine(std::move(r), c.fsdp1); })
       .nested("fsdp2", [&](RecordReader r) { read_engine(std::move(r), c.fsdp2); })
       .nested("zero", [&](RecordReader r) { read_engine(std::move(r), c.zero); })

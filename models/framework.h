@@ -75,7 +75,6 @@ struct FrameworkConvention {
   bool fsdp2_shards_quantised = false;  // bitsandbytes 4-bit storage is not sharded correctly by FSDP2
   bool main_gradients_fp32 = false;    // gradients accumulate in fp32 beside 16-bit weights (Megatron)
   std::string default_optimizer = "adamw-fused";
-  bool streams_offloaded_states = false;  // offloaded optimizer states pass through the GPU, which steps them
   bool is_handwritten = false;  // kernels written for training: fewer launches, fewer bytes
 };
 

@@ -145,10 +145,8 @@ Seconds CostModel::unhindered_time(const LayerOp& op, Software software) const {
   return {};
 }
 
-BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConvention& framework, Engine engine,
-                                BytesPerSec host_link) {
-  if (framework.streams_offloaded_states) return host_link * 2.0;
-  const bool is_fsdp = engine == Engine::Fsdp1 || engine == Engine::Fsdp2;
+BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConvention& framework, Engine engine) {
+  const bool is_fsdp = !framework.runs_own_kernels && (engine == Engine::Fsdp1 || engine == Engine::Fsdp2);
   return is_fsdp ? profile.torch_cpu_optimizer_bandwidth : profile.cpu_optimizer_bandwidth;
 }
 

@@ -72,9 +72,8 @@ struct ComputeKind {
 GemmShape shape_of(const LayerOp& op);
 
 /// Memory rate of an optimizer step whose states are on the host. FSDP's offload steps torch's optimizers on CPU tensors,
-/// ZeRO's a vectorised one; a framework that streams its states through the GPU moves both ways at once over the host link.
-BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConvention& framework, Engine engine,
-                                BytesPerSec host_link);
+/// ZeRO's a vectorised one, as does our own executor.
+BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConvention& framework, Engine engine);
 
 CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKind compute);
 

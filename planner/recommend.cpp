@@ -224,8 +224,8 @@ namespace {
 /// Who steps offloaded states, how fast, and what shares that time.
 std::string offload_assumption(const EstimateResult& result) {
   const Profile& p = result.profile;
-  const std::string rate = result.framework.streams_offloaded_states
-                               ? std::string("their states stream through the GPU over the host link")
+  const std::string rate = result.framework.runs_own_kernels
+                               ? fmt::format("{:.3g} GB/s on the host", p.cpu_optimizer_bandwidth.value / 1e9)
                                : fmt::format("{:.3g} GB/s with torch's optimizers (FSDP), {:.3g} GB/s with DeepSpeed's (ZeRO)",
                                              p.torch_cpu_optimizer_bandwidth.value / 1e9, p.cpu_optimizer_bandwidth.value / 1e9);
   return fmt::format("offloaded optimizer, per rank: {}; once per optimizer step, so more accumulation amortises it", rate);

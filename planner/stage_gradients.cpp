@@ -54,8 +54,11 @@ void StageBuilder::reduce(Group& g, bool is_last) {
     emit(OpCode::AllReduce, StreamId::Reduce, Axis::DpReplicate, g.unit,
          {g.gradient | kRead | kWrite, g.bucket ? g.bucket | kRead | kWrite : 0},
          scatters ? shard(g.sizes.reduce_message, rules_.ways) : p_.buffers[g.gradient].bytes);
-  // an engine that shards gradients sends each to the host as it is reduced (FSDP's and ZeRO's offload)
-  if (scatters && layout_.shards_gradients && steps_on_host(g)) push_out_gradient(g);
+  // an engine that shards gradients sends each to the host as it is reduced (FSDP's and ZeRO's offload); ours once it is complete
+  if (scatters && layout_.shards_gradients && steps_on_host(g) && (is_last || !rules_.is_flat)) {
+    if (rules_.is_flat) emit(OpCode::GradientNorm, StreamId::CopyOut, Axis::None, g.unit, {g.gradient | kRead}, p_.buffers[g.gradient].bytes);
+    push_out_gradient(g);
+  }
 }
 
 bool StageBuilder::steps_on_host(const Group& g) const {
@@ -132,13 +135,16 @@ void StageBuilder::step(Group& g) {
     const std::uint32_t host_gradient = g.host_gradient;
     const Bytes moved = p_.buffers[host_gradient].bytes;
     const bool weights_on_host = weight_space() != MemorySpace::Device;
+    // ours makes what goes back in the gradient's place, where it is of another dtype than the copy that was stepped
+    const Bytes sent = is_slice ? shard(g.sizes.trained, rules_.ways) : g.sizes.trained;
+    const bool is_cast = rules_.is_flat && !weights_on_host && sent != g.sizes.master;
     emit(OpCode::OptimizerStep, StreamId::Host, axis, g.unit,
-         {host_gradient | kRead, state ? state | kRead | kWrite : 0, g.master ? g.master | kRead | kWrite : 0,
+         {host_gradient | kRead | (is_cast ? kWrite : 0), state ? state | kRead | kWrite : 0, g.master ? g.master | kRead | kWrite : 0,
           weights_on_host ? g.trained | kRead | kWrite : 0},
          traffic);
     if (!weights_on_host)
       emit(OpCode::CopyIn, StreamId::CopyIn, axis, g.unit,
-           {g.master ? g.master | kRead : host_gradient | kRead, g.trained | kWrite | slice}, moved);
+           {g.master && !is_cast ? g.master | kRead : host_gradient | kRead, g.trained | kWrite | slice}, rules_.is_flat ? sent : moved);
   }
   if (is_slice)
     emit(OpCode::AllGather, StreamId::Gather, Axis::DpShard, g.unit, {g.trained | kRead | kWrite | kOwnSlice},

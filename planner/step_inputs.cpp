@@ -37,7 +37,7 @@ StepColumns make_columns(const EstimateRequest& r, const Strategy& strategy, con
 CommModel make_step_comm(const EstimateRequest& r, const Strategy& strategy, const FrameworkConvention& framework,
                          const Profile& profile) {
   CommModel comm = make_comm_model(r.cluster, profile, strategy.mesh);
-  comm.cpu_optimizer = host_optimizer_rate(profile, framework, strategy.engine, comm.host_link);
+  comm.cpu_optimizer = host_optimizer_rate(profile, framework, strategy.engine);
   return comm;
 }
 

@@ -82,8 +82,10 @@ TrainedDtypes trained_dtypes(const UnitLayout& layout, const Numerics& n, const 
   const Dtype stored = layout.trained_dtype;
   const bool is_cast = recipe.is_adapter() ? is_fsdp && n.gather != stored : n.casts_weights;
   const Dtype used = !is_cast ? stored : is_fsdp ? n.gather : n.compute;
-  return {stored, used, is_fsdp && rules.layout.shards_weights && rules.ways > 1 ? used : stored};
+  return {stored, used, is_fsdp && rules.layout.shards_weights && rules.ways > 1 ? used : stored, has_host_copy(recipe) ? used : stored};
 }
+
+bool has_host_copy(const Recipe& recipe) { return recipe.offload.optimizer != OffloadTarget::None && recipe.offload.params == OffloadTarget::None; }
 
 StateSizes flat_state_sizes(const StateList& tensors, const Numerics& n, const Recipe& recipe, const OptimizerSpec& optimizer,
                             const SizeRules& rules) {
@@ -98,13 +100,14 @@ StateSizes flat_state_sizes(const StateList& tensors, const Numerics& n, const R
 
   const std::int64_t part = shards_step || shards_weights ? flat_part(count, rules.ways) : count;
   const std::int64_t whole = part == count ? count : part * rules.ways;  // every rank's part is as long: padded at the end
-  const auto [weight, used, gradient] = trained_dtypes(layout, n, recipe, rules);
-  out.trained = bytes_of(shards_weights ? part : whole, weight);
-  if (shards_weights || used != weight) out.trained_gathered = bytes_of(whole, used), out.gathered_elements = whole;
+  const auto [weight, used, gradient, kept] = trained_dtypes(layout, n, recipe, rules);
+  out.trained = bytes_of(shards_weights ? part : whole, kept);
+  if (shards_weights || used != kept) out.trained_gathered = bytes_of(whole, used), out.gathered_elements = whole;
   out.full_gradient = out.reduce_message = bytes_of(whole, gradient);
   const std::int64_t stepped = shards_step ? part : whole;
   out.gradient = bytes_of(stepped, weight);
   out.trained_elements = stepped;
+  if (has_host_copy(recipe)) out.master = bytes_of(stepped, weight);
   out.state = optimizer_state_bytes(optimizer, stepped, stepped, 1, weight);
   return out;
 }

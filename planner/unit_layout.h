@@ -50,10 +50,14 @@ struct ConstantsLayout {
 };
 ConstantsLayout constants_layout(const ModelSpec& model, std::int64_t seq_len);
 
-/// What a unit's trained array is kept in, used in by compute, and gets gradients in.
+/// What a unit's trained array is stepped in, used in by compute, gets gradients in, and is kept in where it is used: `stored`, unless the
+/// optimizer is on the host with a copy of its own.
 struct TrainedDtypes {
-  Dtype stored{}, used{}, gradient{};
+  Dtype stored{}, used{}, gradient{}, kept{};
 };
+/// An optimizer on the host steps its own copy of weights that stay on the device, in the dtype they are stored in without offload, and
+/// sends them back in the dtype they are used in: losses are those without offload.
+bool has_host_copy(const Recipe& recipe);
 TrainedDtypes trained_dtypes(const UnitLayout& layout, const Numerics& numerics, const Recipe& recipe, const SizeRules& rules);
 
 /// state_sizes() of a unit under SizeRules::is_flat.

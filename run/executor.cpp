@@ -65,6 +65,7 @@ void Executor::bind() {
     for (const std::uint32_t other : bound.waits)
       if (!tasks_[other].done) tasks_[other].done = device_.create_event();
     if (auto& stream = streams_[std::size_t(i.stream)]; !stream) stream = make_stream(i.stream);
+    if (i.stream == StreamId::Host && !host_) open_host();
   }
   if (auto& compute = streams_[std::size_t(StreamId::Compute)]; !compute) compute = make_stream(StreamId::Compute);
   device_.prepare(control());

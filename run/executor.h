@@ -93,14 +93,15 @@ class Executor {
   UnitView view_of(const Bound& task, std::uint16_t unit);
   void stage(const std::vector<MicroBatch>& batches);
   void load_batch(const Bound& task);
+  void host_copy(const Bound& task);
   void cast(const Bound& task);
   void all_gather(const Bound& task);
   void reduce_scatter(const Bound& task);
   void all_reduce(const Bound& task);
   void message(const Bound& task);
   void optimizer_step(const Bound& task, const Scalars& scalars);
-  void step_stretch(const StepRange& range, std::int64_t begin, std::int64_t count, const AdamW& with, float gradient_scale);
-  void step_8bit(const StepRange& range, const AdamW& with, float gradient_scale);
+  struct Stepper;
+  void open_host();
   void clear_padding(const UnitView& view, Bytes size, Stream& on);
   void finish_gradients(Scalars& scalars);
   void start_record();
@@ -113,6 +114,9 @@ class Executor {
   RankPlace place_;
   Device& device_;
   TrainingKernels& kernels_;
+  std::unique_ptr<Device> own_host_;      // where optimizers are offloaded to from a GPU
+  Device* host_ = nullptr;                // that, or the device itself, which is a CPU; null without offload
+  std::unique_ptr<Stream> host_stream_;
   RankGroups groups_;
   RankMemory memory_;
   QuantOffsets offsets_;

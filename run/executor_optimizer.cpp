@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/processor.h"
 #include "device/dynamic_map.h"
 #include "models/optimizers.h"
 #include "run/executor_parts.h"
@@ -40,9 +41,8 @@ void Executor::finish_gradients(Scalars& scalars) {
 
 namespace {
 
-AdamW adamw_of(const OptimizerSettings& s, double learning_rate, std::int64_t number, double decay) {
-  return {.learning_rate = float(learning_rate), .beta1 = float(s.beta1), .beta2 = float(s.beta2), .epsilon = float(s.epsilon),
-          .weight_decay = float(decay), .step = number};
+AdamW adamw_of(const OptimizerSettings& s, double learning_rate, std::int64_t number) {
+  return {.learning_rate = float(learning_rate), .beta1 = float(s.beta1), .beta2 = float(s.beta2), .epsilon = float(s.epsilon), .step = number};
 }
 
 /// Stretches of [begin, end) of a flat array whose tensors decay, or do not: norms and biases.
@@ -66,48 +66,86 @@ std::vector<Stretch> stretches(const UnitLayout& layout, const std::vector<Weigh
 
 }  // namespace
 
-/// Operands: weights (whole, or this rank's part), gradient, states.
+/// What steps a range, enqueued on one stream: of the device, or of the host while a task of the device waits for it.
+struct Executor::Stepper {
+  TrainingKernels& kernels;
+  Stream& stream;
+  AdamW with;  // its decay is of each stretch
+  float gradient_scale;
+  double decay;  // of tensors that do
+
+  void step(const StepRange& r, const std::vector<Stretch>& parts) const {
+    const bool is_8bit = r.state_dtype == Dtype::U8;
+    for (const Stretch& part : parts) {
+      if (!is_8bit) step_stretch(r, part);
+      else if (part.decays && decay > 0) {  // blocks of 8-bit states do not end where tensors do: decay first, then one step of all
+        const Numbers weight{r.weight + bytes_of(part.begin - r.begin, r.dtype).count, r.dtype};
+        kernels.add_scaled(weight, weight, float(-double(with.learning_rate) * decay), part.end - part.begin, stream);
+      }
+    }
+    if (is_8bit) step_8bit(r);
+  }
+
+ private:
+  /// m, then v, of the whole range.
+  void step_stretch(const StepRange& r, const Stretch& part) const {
+    const std::int64_t begin = part.begin - r.begin;
+    const auto at = [&](std::byte* base, Dtype dtype, std::int64_t element) { return base + bytes_of(element, dtype).count; };
+    AdamW own = with;
+    own.weight_decay = float(part.decays ? decay : 0);
+    kernels.adamw_step({.weight = {at(r.weight, r.dtype, begin), r.dtype}, .gradient = {at(r.gradient, r.dtype, begin), r.dtype},
+                        .m = {at(r.state, r.state_dtype, begin), r.state_dtype}, .v = {at(r.state, r.state_dtype, r.count + begin), r.state_dtype},
+                        .count = part.end - part.begin},
+                       own, gradient_scale, stream);
+  }
+
+  /// absmax of m, absmax of v, then their codes.
+  void step_8bit(const StepRange& r) const {
+    static_assert(k8bitStateBlock == kDynamicBlock, "the ledger and the kernels cut states alike");
+    const std::int64_t blocks = ceil_div(r.count, k8bitStateBlock);
+    auto* const absmax = reinterpret_cast<float*>(r.state);
+    auto* const codes = reinterpret_cast<std::uint8_t*>(absmax + 2 * blocks);
+    kernels.adamw8_step({.weight = {r.weight, r.dtype}, .gradient = {r.gradient, r.dtype}, .m = codes, .v = codes + r.count,
+                         .m_absmax = absmax, .v_absmax = absmax + blocks, .count = r.count},
+                        with, gradient_scale, stream);
+  }
+};
+
+/// Operands on the device: weights (whole, or this rank's part), gradient, states. On the host: gradient, states, weights (its own copy of
+/// this rank's part, or the only one); in the gradient's place what goes back to the device, where that is of another dtype.
 void Executor::optimizer_step(const Bound& task, const Scalars& scalars) {
   const Instruction& i = *task.instruction;
+  const bool is_host = i.stream == StreamId::Host;
+  const std::size_t weight = is_host ? 2 : 0, gradient = is_host ? 0 : 1, state = is_host ? 1 : 2;
+  const auto operands = job_.program().operands_of(memory_.program(), i);
   const TrainedDtypes dtypes = job_.dtypes_of(i.unit);
   const UnitLayout& layout = job_.layout_of(i.unit);
-  const bool is_slice = (job_.program().operands_of(memory_.program(), i)[0] & kOwnSlice) != 0;
-  StepRange range{.count = memory_.size(task.task->operands[1]).count / size_of(dtypes.stored), .dtype = dtypes.stored,
-                  .weight = task.operands[0], .gradient = task.operands[1], .state = task.operands[2]};
+  StepRange range{.count = memory_.size(task.task->operands[gradient]).count / size_of(dtypes.stored), .dtype = dtypes.stored,
+                  .weight = task.operands[weight], .gradient = task.operands[gradient], .state = task.operands[state]};
   range.begin = job_.rules.layout.shards_optimizer && job_.rules.ways > 1 ? place_.shard * range.count : 0;
-  if (is_slice) range.weight += bytes_of(range.begin, dtypes.stored).count;
-  const auto parts = stretches(layout, job_.weights_of(i.unit), range.begin, std::min(range.begin + range.count, layout.trained_elements));
+  if ((operands[weight] & kOwnSlice) != 0) range.weight += bytes_of(range.begin, dtypes.stored).count;
   range.state_dtype = optimizer_state_dtype(find_optimizer(job_.recipe().optimizer), range.count, dtypes.stored);
-  const bool is_8bit = range.state_dtype == Dtype::U8;
-  for (const Stretch& part : parts) {
-    const double decay = part.decays ? scalars.settings.weight_decay : 0;
-    if (!is_8bit) step_stretch(range, part.begin - range.begin, part.end - part.begin, adamw_of(scalars.settings, scalars.learning_rate, scalars.number, decay), scalars.gradient_scale);
-    else if (decay > 0) {  // blocks of 8-bit states do not end where tensors do: decay first, then one step of all
-      const Numbers weight{range.weight + bytes_of(part.begin - range.begin, range.dtype).count, range.dtype};
-      kernels_.add_scaled(weight, weight, float(-scalars.learning_rate * decay), part.end - part.begin, control());
-    }
+  const auto parts = stretches(layout, job_.weights_of(i.unit), range.begin, std::min(range.begin + range.count, layout.trained_elements));
+  const AdamW with = adamw_of(scalars.settings, scalars.learning_rate, scalars.number);
+  if (!is_host) return Stepper{kernels_, stream(i.stream), with, scalars.gradient_scale, scalars.settings.weight_decay}.step(range, parts);
+  const Stepper stepper{*host_->training(), *host_stream_, with, scalars.gradient_scale, scalars.settings.weight_decay};
+  const bool is_cast = (operands[gradient] & kWrite) != 0;
+  stream(i.stream).run_on_host([this, stepper, range, parts, dtypes, is_cast] {
+    stepper.step(range, parts);
+    if (is_cast) host_->cast(range.gradient, dtypes.kept, range.weight, dtypes.stored, range.count, *host_stream_);
+    host_stream_->synchronise();
+  });
+}
+
+/// The CPU that steps what is offloaded, with this rank's share of the cores.
+void Executor::open_host() {
+  host_ = &device_;
+  if (device_.facts().kind != DeviceKind::Cpu) {
+    const std::int64_t ranks = job_.request.cluster.ranks_per_node(job_.strategy.mesh.world());
+    own_host_ = device_backend(DeviceKind::Cpu).open({.num_threads = int(std::max<std::int64_t>(1, num_usable_cores() / ranks))});
+    host_ = own_host_.get();
   }
-  if (is_8bit) step_8bit(range, adamw_of(scalars.settings, scalars.learning_rate, scalars.number, 0), scalars.gradient_scale);
-}
-
-/// m, then v, of the whole range.
-void Executor::step_stretch(const StepRange& r, std::int64_t begin, std::int64_t count, const AdamW& with, float gradient_scale) {
-  const Dtype state = r.state_dtype;
-  const auto at = [&](std::byte* base, Dtype dtype, std::int64_t element) { return base + bytes_of(element, dtype).count; };
-  kernels_.adamw_step({.weight = {at(r.weight, r.dtype, begin), r.dtype}, .gradient = {at(r.gradient, r.dtype, begin), r.dtype},
-                       .m = {at(r.state, state, begin), state}, .v = {at(r.state, state, r.count + begin), state}, .count = count},
-                      with, gradient_scale, control());
-}
-
-/// absmax of m, absmax of v, then their codes.
-void Executor::step_8bit(const StepRange& r, const AdamW& with, float gradient_scale) {
-  static_assert(k8bitStateBlock == kDynamicBlock, "the ledger and the kernels cut states alike");
-  const std::int64_t blocks = ceil_div(r.count, k8bitStateBlock);
-  auto* const absmax = reinterpret_cast<float*>(r.state);
-  auto* const codes = reinterpret_cast<std::uint8_t*>(absmax + 2 * blocks);
-  kernels_.adamw8_step({.weight = {r.weight, r.dtype}, .gradient = {r.gradient, r.dtype}, .m = codes, .v = codes + r.count,
-                        .m_absmax = absmax, .v_absmax = absmax + blocks, .count = r.count},
-                       with, gradient_scale, control());
+  host_stream_ = host_->create_stream();
 }
 
 }  // namespace gpuplan

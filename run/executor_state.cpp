@@ -21,6 +21,12 @@ std::vector<StateBlob> Executor::state() const {
     if (!b.is_persistent || !is_kept || b.bytes.count == 0) continue;
     std::byte* const at = memory_.persistent(id);
     const std::int64_t size = b.bytes.count;
+    if (memory_.is_on_host(id)) {
+      out.push_back({.name = buffer_name(b, job_.model.num_layers()), .size = size,
+                     .read = [=](const PieceSink& sink) { sink({at, std::size_t(size)}); },
+                     .write = [=](std::int64_t begin, std::span<const std::byte> piece) { std::memcpy(at + begin, piece.data(), piece.size()); }});
+      continue;
+    }
     out.push_back({.name = buffer_name(b, job_.model.num_layers()), .size = size,
                    .read = [=](const PieceSink& sink) {
                      copies->to_host(at, size, [&](std::int64_t, std::span<const std::byte> piece) { sink(piece); });
@@ -30,15 +36,16 @@ std::vector<StateBlob> Executor::state() const {
   return out;
 }
 
-/// One unit's trained array, whole, on rank 0 (empty on others): gathered from its shards, then from the stage that has it. The arena, where
-/// nothing lives between steps, takes pieces on the way, of `room` together on every rank.
+/// One unit's trained array as it is stepped, whole, on rank 0 (empty on others): gathered from its shards, then from the stage that has it. The
+/// arena, where nothing lives between steps, takes pieces on the way, of `room` together on every rank.
 std::vector<std::byte> Executor::whole_array(std::uint16_t unit, Bytes room) const {
   const UnitLayout& layout = job_.layout_of(unit);
   const Mesh& mesh = job_.strategy.mesh;
-  const std::int64_t ways = job_.rules.layout.shards_weights ? mesh.dp_shard : 1, size = size_of(layout.trained_dtype);
+  const std::uint32_t copy = memory_.find(unit, BufferRole::Master), id = copy ? copy : memory_.find(unit, BufferRole::Trained);
+  const bool is_cut = has_host_copy(job_.recipe()) ? job_.rules.layout.shards_optimizer : job_.rules.layout.shards_weights;
+  const std::int64_t ways = is_cut ? mesh.dp_shard : 1, size = size_of(layout.trained_dtype);
   const std::int64_t part = flat_part(layout.trained_elements, ways), most = room.count / (ways * size);
   GPUPLAN_CHECK(most > 0, "the arena holds an element of every rank");
-  const std::uint32_t id = memory_.find(unit, BufferRole::Trained);
   const int root = int(stage_of(unit) * mesh.data_parallel());
   Stream& on = *streams_[std::size_t(StreamId::Compute)];
   StagedCopy copies(device_, on);
@@ -46,9 +53,14 @@ std::vector<std::byte> Executor::whole_array(std::uint16_t unit, Bytes room) con
   for (std::int64_t begin = 0; begin < part; begin += most) {
     const std::int64_t count = std::min(most, part - begin);
     std::byte* piece = memory_.arena();
-    const std::byte* const own = id != 0 ? memory_.persistent(id) + begin * size : nullptr;
+    const std::byte* own = id != 0 ? memory_.persistent(id) + begin * size : nullptr;
+    if (own && memory_.is_on_host(id)) {  // to this rank's place of what is gathered
+      std::byte* const to = piece + (ways > 1 ? place_.shard * count * size : 0);
+      device_.copy(to, own, Bytes{count * size}, CopyKind::HostToDevice, on);
+      own = to;
+    }
     if (own && ways > 1) groups_.of(Axis::DpShard, StreamId::Gather)->all_gather(own, piece, count, layout.trained_dtype, on);
-    else if (own) device_.copy(piece, own, Bytes{count * size}, CopyKind::DeviceToDevice, on);
+    else if (own && own != piece) device_.copy(piece, own, Bytes{count * size}, CopyKind::DeviceToDevice, on);
     if (mesh.pp > 1) groups_.world()->broadcast(piece, count * ways, layout.trained_dtype, root, on);
     for (std::int64_t w = 0; w < ways && place_.rank == 0; ++w)
       copies.to_host(piece + w * count * size, count * size, [&](std::int64_t at, std::span<const std::byte> bytes) {

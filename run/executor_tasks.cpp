@@ -61,6 +61,8 @@ void Executor::run(Bound& task, const Scalars& scalars) {
     case OpCode::AllReduce: all_reduce(task); break;
     case OpCode::Send:
     case OpCode::Recv: message(task); break;
+    case OpCode::CopyIn:
+    case OpCode::CopyOut: host_copy(task); break;
     case OpCode::Cast: cast(task); break;
     case OpCode::LoadBatch: load_batch(task); break;
     case OpCode::OptimizerStep: optimizer_step(task, scalars); break;
@@ -94,7 +96,7 @@ UnitView Executor::view_of(const Bound& task, std::uint16_t unit) {
       view.written->resize(layout.trained.size());
     } else if (b.part == StatePart::Trained) {
       view.trained = at;
-      view.trained_dtype = b.role == BufferRole::Trained ? dtypes.stored : dtypes.used;
+      view.trained_dtype = b.role == BufferRole::Trained ? dtypes.kept : dtypes.used;
     } else {
       view.frozen = b.role == BufferRole::Frozen ? at + layout.scales_bytes.count : at;
     }
@@ -157,6 +159,15 @@ void Executor::load_batch(const Bound& task) {
   const Bytes size = 2 * bytes_of(job_.recipe().tokens(), Dtype::I32);
   device_.copy(task.operands[0], batches_.as<std::byte>() + size.count * task.task->micro_batch, size, CopyKind::HostToDevice,
                stream(task.instruction->stream));
+}
+
+/// Between pinned memory of the host and the device: shards of weights, gradients, stepped weights (of which a rank may have a part), inputs
+/// of checkpointed layers.
+void Executor::host_copy(const Bound& task) {
+  const Instruction& i = *task.instruction;
+  const bool is_part = (job_.program().operands_of(memory_.program(), i)[1] & kOwnSlice) != 0;
+  std::byte* const to = task.operands[1] + (is_part ? i.work.count * place_.shard : 0);
+  device_.copy(to, task.operands[0], i.work, i.op == OpCode::CopyIn ? CopyKind::HostToDevice : CopyKind::DeviceToHost, stream(i.stream));
 }
 
 /// Trained weights in the dtype they are used in: a copy for compute, or of the shard that is gathered.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <span>
 
 #include "device/nf4_quantise.h"
@@ -24,8 +25,11 @@ class Loader {
       const ProgramBuffer& b = p.buffers[id];
       if (!b.is_persistent || b.bytes.count == 0) continue;
       std::byte* const to = memory_.persistent(id);
-      device_.training()->zero(to, b.bytes, *stream_);  // optimizer states and padding
-      if (b.part == StatePart::Trained) trained(b.unit, to);
+      is_on_host_ = memory_.is_on_host(id);
+      if (is_on_host_) std::memset(to, 0, std::size_t(b.bytes.count));
+      else device_.training()->zero(to, b.bytes, *stream_);  // optimizer states and padding
+      if (b.part == StatePart::Trained) trained(b.unit, to, memory_.is_on_host(id) ? job_.dtypes_of(b.unit).stored : job_.dtypes_of(b.unit).kept, shards());
+      if (b.role == BufferRole::Master) trained(b.unit, to, job_.dtypes_of(b.unit).stored, shards_optimizer());
       if (b.part == StatePart::Frozen) frozen(b.unit, to);
       if (b.role == BufferRole::Constants) constants(to);
     }
@@ -38,10 +42,11 @@ class Loader {
     std::int64_t begin{}, end{};
   };
   bool shards() const { return job_.rules.layout.shards_weights && job_.rules.ways > 1; }
+  bool shards_optimizer() const { return job_.rules.layout.shards_optimizer && job_.rules.ways > 1; }
 
   /// This rank's part of a flat array of `count`, in parts of `part`.
-  Window window(std::int64_t count, std::int64_t part) const {
-    if (!shards()) return {0, count};
+  Window window(std::int64_t count, std::int64_t part, bool is_cut) const {
+    if (!is_cut) return {0, count};
     return {std::min(count, place_.shard * part), std::min(count, (place_.shard + 1) * part)};
   }
 
@@ -52,25 +57,27 @@ class Loader {
   /// Elements [begin, end) of a tensor.
   void load(std::uint16_t unit, const PlacedTensor& t, std::int64_t begin, std::int64_t end, Dtype dtype, std::byte* to) {
     const std::int64_t size = size_of(dtype);
-    copies_.to_device(to, (end - begin) * size, [&](std::int64_t at, std::span<std::byte> piece) {
+    const auto read = [&](std::int64_t at, std::span<std::byte> piece) {
       const std::int64_t first = begin + at / size;
       source_.read(part_of(unit, t, first, first + std::ssize(piece) / size), piece.data(), dtype);
-    });
+    };
+    if (is_on_host_) read(0, {to, std::size_t((end - begin) * size)});
+    else copies_.to_device(to, (end - begin) * size, read);
   }
 
-  void trained(std::uint16_t unit, std::byte* to) {
+  void trained(std::uint16_t unit, std::byte* to, Dtype dtype, bool is_cut) {
     const UnitLayout& layout = job_.layout_of(unit);
-    const Window w = window(layout.trained_elements, flat_part(layout.trained_elements, job_.rules.ways));
+    const Window w = window(layout.trained_elements, flat_part(layout.trained_elements, job_.rules.ways), is_cut);
     for (const PlacedTensor& t : layout.trained) {
       const std::int64_t begin = std::max(w.begin, t.begin), end = std::min(w.end, t.begin + t.elements());
-      if (begin < end) load(unit, t, begin - t.begin, end - t.begin, layout.trained_dtype, to + bytes_of(begin - w.begin, layout.trained_dtype).count);
+      if (begin < end) load(unit, t, begin - t.begin, end - t.begin, dtype, to + bytes_of(begin - w.begin, dtype).count);
     }
   }
 
   void frozen(std::uint16_t unit, std::byte* to) {
     const UnitLayout& layout = job_.layout_of(unit);
     offsets_[unit].assign(layout.frozen.size(), 0);
-    const Window w = window(layout.frozen_bytes.count, flat_part_bytes(layout.frozen_bytes, job_.rules.ways));
+    const Window w = window(layout.frozen_bytes.count, flat_part_bytes(layout.frozen_bytes, job_.rules.ways), shards());
     for (std::size_t i = 0; i < layout.frozen.size(); ++i) {
       const PlacedTensor& t = layout.frozen[i];
       if (t.is_quantised) quantised(unit, i, w, to);
@@ -128,6 +135,7 @@ class Loader {
   Device& device_;
   std::unique_ptr<Stream> stream_;
   StagedCopy copies_;
+  bool is_on_host_ = false;  // the buffer that is being filled
   QuantOffsets offsets_;
 };
 

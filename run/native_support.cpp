@@ -58,7 +58,8 @@ std::vector<Lack> of_recipe(const Recipe& r) {
           {r.loss == LossKernel::Chunked || r.loss == LossKernel::Fused, "--loss", "chunked or fused loss (its own works in place)"},
           {r.optimizer_in_backward, "--optimizer-in-backward", "optimizer step inside backward"},
           {r.fp8_matmul, "--fp8", "fp8 products"},
-          {r.offload.any(), "--offload", "offload on a CPU, where host and device memory are the same"}};
+          {r.offload.optimizer == OffloadTarget::Nvme || r.offload.params == OffloadTarget::Nvme, "--offload", "offload to NVMe (cpu)"},
+          {r.offload.params != OffloadTarget::None && r.quant.kind != BaseQuant::None, "--offload params", "offload of quantised weights"}};
 }
 
 /// A product has one dtype: what is frozen is stored in it, adapters in it or in fp32.
@@ -72,7 +73,8 @@ std::vector<Lack> of_dtypes(const Recipe& r, const Strategy& s) {
 std::vector<Lack> of_strategy(const ModelSpec& m, const Recipe& r, const Strategy& s) {
   return {{s.wrap == WrapPolicy::Size, "--wrap", "wrapping by size (layers)"},
           {s.mesh.pp > 1 && m.tie_word_embeddings && !r.is_adapter(), "--strategy mp",
-           "full fine-tuning of a tied head over pipeline stages: its two ends are one tensor"}};
+           "full fine-tuning of a tied head over pipeline stages: its two ends are one tensor"},
+          {r.offload.params != OffloadTarget::None && s.mesh.dp_shard == 1, "--offload params", "offload of weights that are not sharded over two GPUs or more"}};
 }
 
 }  // namespace

@@ -5,20 +5,37 @@
 namespace gpuplan {
 
 RankMemory::RankMemory(const NativeJob& job, const RankProgram& program, Device& device)
-    : program_(program), trace_(trace_step(job.program(), program)), plan_(plan_addresses(trace_.lifetimes)) {
+    : program_(program), trace_(trace_step(job.program(), program)), offsets_(trace_.lifetimes.size()) {
   for (const ProgramBuffer& b : program.buffers) {
     Buffer& own = buffers_.emplace_back();
     if (!b.is_persistent || b.bytes.count == 0) continue;
-    GPUPLAN_CHECK(b.space == MemorySpace::Device, "a native step keeps its state in device memory");
-    own = device.allocate(b.bytes);
+    GPUPLAN_CHECK(b.space == MemorySpace::Device || b.space == MemorySpace::Host, "a native step keeps its state on the device or the host");
+    own = b.space == MemorySpace::Host ? device.allocate_host(b.bytes, HostMemory::Pinned) : device.allocate(b.bytes);
   }
-  if (plan_.size.count > 0) arena_ = device.allocate(plan_.size);
+  if (const Bytes size = place(MemorySpace::Device); size.count > 0) arena_ = device.allocate(size);
+  if (const Bytes size = place(MemorySpace::Host); size.count > 0) host_arena_ = device.allocate_host(size, HostMemory::Pinned);
+}
+
+std::vector<Lifetime> RankMemory::lifetimes_in(MemorySpace space) const {
+  std::vector<Lifetime> out;
+  for (std::size_t i = 0; i < trace_.lifetimes.size(); ++i)
+    if (trace_.spaces[i] == space) out.push_back(trace_.lifetimes[i]);
+  return out;
+}
+
+Bytes RankMemory::place(MemorySpace space) {
+  const AddressPlan plan = plan_addresses(lifetimes_in(space));
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < trace_.lifetimes.size(); ++i)
+    if (trace_.spaces[i] == space) offsets_[i] = plan.offsets[next++];
+  return plan.size;
 }
 
 std::byte* RankMemory::at(const Piece& piece) const {
   if (piece.is_none()) return nullptr;
   if (piece.lifetime < 0) return persistent(piece.buffer);
-  return arena_.as<std::byte>() + plan_.offsets[std::size_t(piece.lifetime)].count;
+  const auto at = std::size_t(piece.lifetime);
+  return (trace_.spaces[at] == MemorySpace::Host ? host_arena_ : arena_).as<std::byte>() + offsets_[at].count;
 }
 
 Bytes RankMemory::size(const Piece& piece) const {
@@ -34,18 +51,20 @@ std::uint32_t RankMemory::find(std::uint16_t unit, BufferRole role) const {
   return 0;
 }
 
-Bytes RankMemory::persistent_bytes() const {
+Bytes RankMemory::sum_of(MemorySpace space) const {
   Bytes sum;
-  for (const Buffer& b : buffers_) sum += b.size();
+  for (std::size_t id = 0; id < buffers_.size(); ++id)
+    if (program_.buffers[id].space == space) sum += buffers_[id].size();
   return sum;
 }
 
 CategoryBytes RankMemory::at_peak() const {
   CategoryBytes out{};
-  for (std::size_t id = 0; id < buffers_.size(); ++id) out[std::size_t(program_.buffers[id].category)] += buffers_[id].size();
-  const std::uint32_t when = instant_of_peak(trace_.lifetimes);
+  for (std::uint32_t id = 0; id < buffers_.size(); ++id)
+    if (!is_on_host(id)) out[std::size_t(program_.buffers[id].category)] += buffers_[id].size();
+  const std::uint32_t when = instant_of_peak(lifetimes_in(MemorySpace::Device));
   for (std::size_t i = 0; i < trace_.lifetimes.size(); ++i)
-    if (const Lifetime& life = trace_.lifetimes[i]; life.begin <= when && when < life.end) out[std::size_t(trace_.categories[i])] += life.bytes;
+    if (const Lifetime& life = trace_.lifetimes[i]; trace_.spaces[i] == MemorySpace::Device && life.begin <= when && when < life.end) out[std::size_t(trace_.categories[i])] += life.bytes;
   return out;
 }
 

@@ -1,5 +1,5 @@
-// The memory of one rank: persistent buffers of the step program, each an allocation of exactly its size, and one arena for all that
-// lives for a part of the step.
+// The memory of one rank: persistent buffers of the step program, each an allocation of exactly its size, and an arena for all that
+// lives for a part of the step. What is offloaded is in pinned memory of the host, with an arena of its own.
 #pragma once
 
 #include <cstddef>
@@ -25,19 +25,29 @@ class RankMemory {
   std::byte* persistent(std::uint32_t buffer) const { return static_cast<std::byte*>(buffers_[buffer].data()); }
   const RankProgram& program() const { return program_; }
 
-  Bytes persistent_bytes() const;
-  Bytes arena_bytes() const { return plan_.size; }
+  bool is_on_host(std::uint32_t buffer) const { return program_.buffers[buffer].space == MemorySpace::Host; }
+
+  // Of the device.
+  Bytes persistent_bytes() const { return sum_of(MemorySpace::Device); }
+  Bytes arena_bytes() const { return arena_.size(); }
+  /// Pinned, all the time.
+  Bytes host_bytes() const { return sum_of(MemorySpace::Host) + host_arena_.size(); }
   /// Between steps nothing lives in it.
   std::byte* arena() const { return arena_.as<std::byte>(); }
-  /// What was allocated for each category, at the instant of the step when most is in use.
+  /// What was allocated on the device for each category, at the instant of the step when most is in use.
   CategoryBytes at_peak() const;
 
  private:
   const RankProgram& program_;
   StepTrace trace_;
-  AddressPlan plan_;
+  std::vector<Bytes> offsets_;    // of each lifetime, in its arena
   std::vector<Buffer> buffers_;   // by id, empty where not persistent
-  Buffer arena_;
+  Buffer arena_, host_arena_;
+
+  Bytes sum_of(MemorySpace space) const;
+  std::vector<Lifetime> lifetimes_in(MemorySpace space) const;
+  /// Of the lifetimes there; how large the arena is.
+  Bytes place(MemorySpace space);
 };
 
 }  // namespace gpuplan

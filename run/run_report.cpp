@@ -62,7 +62,8 @@ struct Phase {
 std::vector<PredictedMeasured> compare_time(const Simulation& predicted, const Simulation& measured, Seconds step) {
   const std::array kPhases{Phase{"forward", {Activity::Forward}}, Phase{"head_and_loss", {Activity::Head}},
                            Phase{"recompute", {Activity::Recompute}}, Phase{"backward", {Activity::Backward}},
-                           Phase{"optimizer", {Activity::Optimizer}},
+                           Phase{"optimizer", {Activity::Optimizer, Activity::HostOptimizer}},
+                           Phase{"host_copies", {Activity::CopyIn, Activity::CopyOut}},
                            Phase{"communication", {Activity::AllGather, Activity::ReduceScatter, Activity::AllReduce, Activity::SendRecv}}};
   std::vector<PredictedMeasured> out;
   for (const Phase& phase : kPhases) {
@@ -84,7 +85,9 @@ std::vector<PredictedMeasured> compare_memory(const RunFacts& f) {
     if (predicted[k].count > 0 || f.outcome.at_peak[k].count > 0) add(std::string(to_string(Category(k))), predicted[k], f.outcome.at_peak[k]);
   add("persistent", memory.peak.resident, f.outcome.persistent);
   add("tensors", memory.peak.tensors, f.outcome.peak);
-  add("process", memory.tiers.process, f.outcome.process);
+  if (memory.peak.host.count > 0) add("host", memory.peak.host, f.outcome.host);
+  const bool is_cpu = f.job.request.cluster.gpus.front().is_cpu;  // its process holds both
+  add("process", memory.tiers.process + (is_cpu ? memory.peak.host : Bytes{}), f.outcome.process);
   return out;
 }
 

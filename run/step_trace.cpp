@@ -23,9 +23,11 @@ class Tracer {
   }
 
  private:
-  std::int32_t begin(Bytes bytes, Category category) {
+  std::int32_t begin(Bytes bytes, Category category, MemorySpace space) {
+    GPUPLAN_CHECK(space == MemorySpace::Device || space == MemorySpace::Host, "a native step works in memory of the device and the host");
     trace_.lifetimes.push_back({bytes, clock_, clock_});
     trace_.categories.push_back(category);
+    trace_.spaces.push_back(space);
     ++clock_;
     return std::int32_t(trace_.lifetimes.size() - 1);
   }
@@ -42,8 +44,8 @@ class Tracer {
     const auto operands = all_.operands_of(p_, i);
     for (const Operand o : operands)
       if (o & kAllocates) {
-        GPUPLAN_CHECK(p_.buffers[id(o)].space == MemorySpace::Device, "a native step works in device memory alone");
-        alive_[id(o)] = begin(p_.buffers[id(o)].bytes, p_.buffers[id(o)].category);
+        const ProgramBuffer& b = p_.buffers[id(o)];
+        alive_[id(o)] = begin(b.bytes, b.category, b.space);
       }
     StepTask task{.instruction = at, .micro_batch = std::max(0, micro_batch_), .operands = {}, .locals = {}};
     if (i.op == OpCode::Call) call(i, task);
@@ -91,7 +93,7 @@ class Tracer {
       std::int32_t& life = local < kNumSlots ? alive_[bound[local]] : frame[local];
       if (e.kind == BlockEvent::Alloc) {
         const Category category = local < kNumSlots ? p_.buffers[bound[local]].category : category_of(graph.locals[local].kind);
-        life = begin(graph.locals[local].bytes(), category);
+        life = begin(graph.locals[local].bytes(), category, MemorySpace::Device);
         note(local);
       } else {
         end(life);

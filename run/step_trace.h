@@ -29,9 +29,10 @@ struct StepTrace {
   std::vector<StepTask> tasks;      // without Release, Repeat and EndRepeat
   std::vector<Lifetime> lifetimes;
   std::vector<Category> categories; // of each lifetime
+  std::vector<MemorySpace> spaces;
 };
 
-/// Requires: every buffer is in device memory.
+/// Requires: every buffer is in the device's or the host's memory.
 StepTrace trace_step(const StepProgram& all, const RankProgram& program);
 
 }  // namespace gpuplan

@@ -96,6 +96,7 @@ class Run {
     }
     out_.persistent = executor_.memory().persistent_bytes();
     out_.peak = out_.persistent + executor_.memory().arena_bytes();
+    out_.host = executor_.memory().host_bytes();
     out_.at_peak = executor_.memory().at_peak();
     if (hooks_.process_memory) out_.process = hooks_.process_memory(out_.peak);
     return std::move(out_);

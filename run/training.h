@@ -43,6 +43,7 @@ struct TrainingOutcome {
   bool was_stopped = false;                       // by a signal, after saving
   std::vector<StepMetrics> steps;                 // of this run
   Bytes persistent, peak;                         // of this rank's device memory, as allocated
+  Bytes host;                                     // of pinned host memory, what is offloaded
   Bytes process;                                  // what the hook said at the end, all of it still held
   CategoryBytes at_peak{};                        // of it, in use at the fullest instant
   std::vector<TaskTime> timeline;                 // of the last step

@@ -28,11 +28,13 @@ struct NativeCase {
   std::string optimizer = "adamw-fused";
   std::int64_t lora_rank = 3;  // like the widths, divides by nothing
   ModelSpec model = odd_llama();
+  Offload offload{};
 
   std::string name() const {
     constexpr std::array kMethods{"full", "lora", "qlora"};
     return strategy + " of " + std::to_string(ranks) + ", " + kMethods[std::size_t(method)] + ", accumulation " + std::to_string(grad_accum) +
-           ", checkpointing " + std::to_string(int(checkpointing)) + ", precision " + std::to_string(int(precision)) + ", " + optimizer;
+           ", checkpointing " + std::to_string(int(checkpointing)) + ", precision " + std::to_string(int(precision)) + ", " + optimizer +
+           (offload.params != OffloadTarget::None ? ", offloads all" : offload.any() ? ", offloads" : "");
   }
 };
 
@@ -47,6 +49,7 @@ inline Recipe recipe_of(const NativeCase& c) {
   r.optimizer = c.optimizer;
   r.micro_batch = c.micro_batch, r.grad_accum = c.grad_accum, r.seq_len = c.seq_len;
   r.checkpointing = c.checkpointing;
+  r.offload = c.offload;
   r.framework = "native";
   return r;
 }

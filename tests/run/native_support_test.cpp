@@ -60,8 +60,9 @@ const std::vector<Refusal> kRefusals{
     {"fused loss", [](Asked& a) { a.recipe.loss = LossKernel::Fused; }},
     {"inside backward", [](Asked& a) { a.recipe.optimizer_in_backward = true; }},
     {"fp8", [](Asked& a) { a.recipe.fp8_matmul = true; }},
-    {"offload", [](Asked& a) { a.recipe.offload.activations = true; }},
-    {"offload", [](Asked& a) { a.recipe.offload.optimizer = OffloadTarget::Cpu; }},
+    {"NVMe", [](Asked& a) { a.recipe.offload.optimizer = OffloadTarget::Nvme; }},
+    {"quantised weights", [](Asked& a) { adapter(a), a.recipe.quant.kind = BaseQuant::Nf4, a.recipe.offload.params = OffloadTarget::Cpu; }},
+    {"sharded over two GPUs", [](Asked& a) { a.recipe.offload.params = OffloadTarget::Cpu; }},
     {"wrapping by size", [](Asked& a) { a.strategy.wrap = WrapPolicy::Size; }},
     {"tied head", [](Asked& a) { a.model.tie_word_embeddings = true, a.strategy.mesh.pp = 2; }}};
 
