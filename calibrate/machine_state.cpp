@@ -11,17 +11,15 @@
 namespace gpuplan {
 namespace {
 
-constexpr double kSameState = 0.12;   // |ln| of a pilot over the state's
-constexpr double kOftenEnough = 0.25;  // share of the time
+constexpr double kSameMeeting = 0.15, kSameSpeed = 0.08;  // |ln| of one time over another
+constexpr double kOftenEnough = 0.25, kWorthTelling = 0.05;  // share of the time
+
+bool is_near(double a, double b, double tolerance) { return std::abs(std::log(a / b)) < tolerance; }
 
 MachineState state_of(const std::vector<PilotReading>& members, double share) {
-  MachineState state{.center = {}, .share = share};
-  for (std::size_t pilot = 0; pilot < members.front().size(); ++pilot) {
-    std::vector<double> times;
-    for (const PilotReading& reading : members) times.push_back(reading[pilot]);
-    state.center.push_back(quantile(times, 0.5));
-  }
-  return state;
+  std::vector<double> meeting, work;
+  for (const PilotReading& reading : members) meeting.push_back(reading.meeting), work.push_back(reading.work);
+  return {.center = {quantile(meeting, 0.5), quantile(work, 0.5)}, .share = share};
 }
 
 /// Those that are near the reading which most are near.
@@ -42,26 +40,28 @@ std::vector<PilotReading> densest(const std::vector<PilotReading>& readings) {
 
 std::vector<Probe> pilot_probes(DeviceKind kind, std::int64_t num_ranks) {
   if (kind != DeviceKind::Cpu) return {};
-  const auto product = [&](std::int64_t width) { return Probe{.family = ProbeFamily::Gemm, .num_ranks = num_ranks, .type = GemmType::F32, .shape = {width, width, width}}; };
+  const auto product = [&](std::int64_t width) {
+    return Probe{.family = ProbeFamily::Gemm, .num_ranks = num_ranks, .type = GemmType::F32, .shape = {width, width, width}};
+  };
   const Probe message{.family = ProbeFamily::Collective, .num_ranks = num_ranks, .collective = CollectiveKind::AllReduce, .scope = RankScope::All,
                       .group_ranks = num_ranks, .bytes = Bytes{1000}};
   return {num_ranks > 1 ? message : product(104), product(376)};
 }
 
 bool is_in(const MachineState& state, const PilotReading& reading) {
-  return std::equal(state.center.begin(), state.center.end(), reading.begin(), reading.end(),
-                    [](double a, double b) { return std::abs(std::log(b / a)) < kSameState; });
+  return reading.is_whole() && is_near(reading.meeting, state.center.meeting, kSameMeeting);
 }
 
 std::vector<MachineState> find_states(std::span<const PilotReading> readings) {
   std::vector<PilotReading> left;
-  std::copy_if(readings.begin(), readings.end(), std::back_inserter(left), [](const PilotReading& r) { return !r.empty(); });
+  std::copy_if(readings.begin(), readings.end(), std::back_inserter(left), [](const PilotReading& r) { return r.is_whole(); });
   std::vector<MachineState> states;
   while (!left.empty()) {
     const std::vector<PilotReading> members = densest(left);
     if (members.size() < 2) break;
     states.push_back(state_of(members, double(members.size()) / double(readings.size())));
-    std::erase_if(left, [&](const PilotReading& r) { return std::find(members.begin(), members.end(), r) != members.end(); });
+    const auto [least, most] = std::minmax_element(members.begin(), members.end(), [](const auto& a, const auto& b) { return a.meeting < b.meeting; });
+    std::erase_if(left, [low = least->meeting, high = most->meeting](const PilotReading& r) { return r.meeting >= low && r.meeting <= high; });
   }
   return states;
 }
@@ -69,20 +69,28 @@ std::vector<MachineState> find_states(std::span<const PilotReading> readings) {
 std::size_t state_to_measure(std::span<const MachineState> states) {
   std::size_t best = 0;  // the most frequent
   for (std::size_t i = 1; i < states.size(); ++i)
-    if (states[i].share >= kOftenEnough && states[i].center.front() < states[best].center.front()) best = i;
+    if (states[i].share >= kOftenEnough && states[i].center.meeting < states[best].center.meeting) best = i;
   return best;
 }
 
+bool is_between(const MachineState& state, const PilotReading& before, const PilotReading& after) {
+  return is_in(state, before) && is_in(state, after) && is_near(before.work, after.work, kSameSpeed);
+}
+
+double to_speed_of(const MachineState& state, const PilotReading& before, const PilotReading& after) {
+  return state.center.work / std::sqrt(before.work * after.work);
+}
+
 std::string describe_states(std::int64_t num_ranks, std::span<const MachineState> states, std::size_t measured) {
-  std::vector<std::string> shares, times;
-  for (const MachineState& state : states) {
-    shares.push_back(fmt::format("{:.0f} %", 100 * state.share));
-    times.push_back(fmt::format("{:.2f} us", 1e6 * state.center.front()));
-  }
-  return fmt::format("with {} rank{} the machine changed between {} states, held {} of the time: {} takes {} there; what is in the profile is of the {}",
-                     num_ranks, num_ranks == 1 ? "" : "s", states.size(), fmt::join(shares, ", "),
-                     num_ranks == 1 ? "a product of 104 x 104 x 104" : "an all-reduce of 1,000 bytes", fmt::join(times, ", "),
-                     measured == 0 ? "first" : fmt::format("one with {}", times[measured]));
+  std::vector<std::string> each;
+  for (std::size_t i = 0; i < states.size(); ++i)
+    if (states[i].share >= kWorthTelling || i == measured)
+      each.push_back(fmt::format("{:.2f} us for {:.0f} % of the time{}", 1e6 * states[i].center.meeting, 100 * states[i].share,
+                                 i == measured ? ", which is what the profile is of" : ""));
+  if (each.size() < 2) return {};
+  return fmt::format("with {} this machine changed between states, as virtual machines do: {} took {}",
+                     num_ranks == 1 ? "1 rank" : fmt::format("{} ranks", num_ranks),
+                     num_ranks == 1 ? "a product of 104 x 104 x 104" : "an all-reduce of 1,000 bytes", fmt::join(each, "; "));
 }
 
 }  // namespace gpuplan

@@ -149,8 +149,7 @@ class Pilots {
     if (!is_open_) return;
     open_.push_back(sample.is_ok() ? sample.median : 0);
     if (open_.size() < probes_.size()) return;
-    const bool is_whole = std::all_of(open_.begin(), open_.end(), [](double time) { return time > 0; });
-    readings_.push_back(is_whole ? open_ : PilotReading{});
+    readings_.push_back({open_.front(), open_.back()});
     is_open_ = false;
   }
   std::size_t num_readings() const { return readings_.size(); }
@@ -162,16 +161,25 @@ class Pilots {
   const std::vector<MachineState>& states() const { return states_; }
   std::size_t measured() const { return measured_; }
   double share() const { return states_.empty() ? 1 : states_[measured_].share; }
-  /// The readings before and after it were in the state that is measured. Without pilots, or states, every visit counts.
+  /// It was measured in the state that counts. Without pilots, or states, every visit was.
   bool is_good(const Visit& visit) const {
-    if (states_.empty()) return true;
-    const auto is_well = [&](std::size_t reading) { return reading >= readings_.size() || is_in(states_[measured_], readings_[reading]); };
-    return visit.reading > 0 && is_well(visit.reading - 1) && is_well(visit.reading);
+    return states_.empty() || (visit.reading > 0 && is_between(states_[measured_], readings_[visit.reading - 1], after(visit)));
+  }
+  /// What it gave, at the speed of that state where it computes. Requires: is_good.
+  Sample at_one_speed(const Visit& visit) const {
+    Sample sample = visit.sample;
+    if (states_.empty() || sample.probe.flops() == 0) return sample;
+    const double factor = to_speed_of(states_[measured_], readings_[visit.reading - 1], after(visit));
+    for (double* time : {&sample.median, &sample.low, &sample.high}) *time *= factor;
+    return sample;
   }
 
  private:
+  /// The last visits of a session may have none.
+  const PilotReading& after(const Visit& visit) const { return readings_[std::min(visit.reading, readings_.size() - 1)]; }
+
   std::vector<Probe> probes_;
-  PilotReading open_;
+  std::vector<double> open_;
   bool is_open_ = false;
   std::vector<PilotReading> readings_;
   std::vector<MachineState> states_;
@@ -294,7 +302,7 @@ class Session {
     std::vector<Sample> all, good;
     for (const Visit& visit : entry.visits) {
       all.push_back(visit.sample);
-      if (pilots.is_good(visit)) good.push_back(visit.sample);
+      if (pilots.is_good(visit)) good.push_back(pilots.at_one_speed(visit));
     }
     return combined(good.empty() ? all : good);
   }

@@ -47,14 +47,13 @@ struct Visits {
   Seconds longest;
 };
 constexpr Visits visits_of(ProbeFamily family) {
-  if (family == ProbeFamily::Gemm) return {2, {30e-3}};
   if (family == ProbeFamily::Collective) return {3, {100e-3}};
   return {};
 }
 
 /// Runs what the journal does not hold yet. Samples of all probes, in the order of `probes`. Between them pilots say in which state the
-/// machine is; a probe that was measured in another one than most is measured again, up to four times as often as visits_of() wants it
-/// (not with `is_quick`: everything once, and no pilots). Probes with the same number of ranks should follow each other: one group of
+/// machine is; a probe that was measured in another one than the profile's is measured again, up to four times as often as visits_of()
+/// wants it, and times of computing are scaled to one speed (not with `is_quick`: everything once, and no pilots). Probes with the same number of ranks should follow each other: one group of
 /// workers runs at a time. A group that cannot be started at all fails its probes with the reason; these failures are not in the journal,
 /// so that a later run tries again.
 std::vector<Sample> run_session(const std::vector<Probe>& probes, Journal& journal, const SessionOptions& options);

@@ -158,7 +158,9 @@ std::vector<Sample> measure(const CLI::App& app, const Target& target, Journal& 
                                .on_progress = [&](const Progress& now) { progress.show(now); },
                                .pilots = [&](std::int64_t num_ranks) { return pilot_probes(target.kind, num_ranks); },
                                .on_states = [&](std::int64_t num_ranks, const std::vector<MachineState>& states,
-                                                std::size_t measured) { notes.push_back(describe_states(num_ranks, states, measured)); }};
+                                                std::size_t measured) {
+                                 if (const std::string note = describe_states(num_ranks, states, measured); !note.empty()) notes.push_back(note);
+                               }};
   std::vector<Sample> samples = run_session(probes, journal, options);
   progress.finish();
   warnings.insert(warnings.end(), notes.begin(), notes.end());

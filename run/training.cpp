@@ -210,12 +210,14 @@ nlohmann::json run_identity(const NativeJob& job, const TrainingOptions& options
   const Mesh& mesh = job.strategy.mesh;
   const bool is_adapter = r.is_adapter();
   const std::string quant = r.quant.kind == BaseQuant::None ? "none" : fmt::format("{}{}", to_string(r.quant.kind), r.quant.double_quant ? ", double" : "");
-  return {{"model", sha256_hex(to_hf_config(job.model.spec).dump())}, {"init", options.is_random ? "random" : "files"},
+  nlohmann::json out{{"model", sha256_hex(to_hf_config(job.model.spec).dump())}, {"init", options.is_random ? "random" : "files"},
           {"lora_alpha", is_adapter ? r.lora.alpha : 0}, {"lora_targets", is_adapter ? r.lora.targets : std::vector<std::string>{}},
           {"rank", is_adapter ? r.lora.rank : 0}, {"quantisation", quant}, {"strategy", job.strategy.name}, {"num_ranks", mesh.world()},
           {"sharded_over", mesh.dp_shard}, {"method", int(r.method)}, {"seq_len", r.seq_len}, {"micro_batch", r.micro_batch},
           {"grad_accum", r.grad_accum}, {"optimizer", r.optimizer}, {"precision", int(r.precision)}, {"seed", options.seed},
           {"shuffles", options.shuffles}};
+  if (r.offload.any()) out["offload"] = fmt::format("{}, {}, {}", to_string(r.offload.optimizer), to_string(r.offload.params), r.offload.activations);
+  return out;
 }
 
 TrainingOutcome train(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world, const TrainingOptions& options,

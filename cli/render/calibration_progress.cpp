@@ -21,11 +21,12 @@ std::string progress_bar(std::size_t done, std::size_t all, const Screen& screen
   return screen.has_unicode ? out : to_ascii(out);
 }
 
+std::string time_left(const Progress& p) { return p.left > Seconds{} ? format_duration(p.left) + " left" : ""; }
+
 }  // namespace
 
 std::string progress_line(const Progress& p, const Screen& screen) {
-  const std::string left = p.num_done > 0 ? format_duration(p.left) + " left" : "";
-  const std::string head = fmt::format("{} {}/{}  {}", progress_bar(p.num_done, p.num_all, screen), p.num_done, p.num_all, left);
+  const std::string head = fmt::format("{} {}/{}  {}", progress_bar(p.num_done, p.num_all, screen), p.num_done, p.num_all, time_left(p));
   const int room = screen.width - kProgressWidth - 40;
   std::string what = p.last ? p.last->probe.key() : "";
   if (int(what.size()) > room) what.resize(std::size_t(std::max(0, room)));
@@ -47,9 +48,10 @@ void CalibrationProgress::show(const Progress& p) {
     return;
   }
   const std::size_t tenths = p.num_all > 0 ? 10 * p.num_done / p.num_all : 10;
-  if (tenths <= tenths_) return;
+  if (tenths <= tenths_ || !p.last) return;
   tenths_ = tenths;
-  console_.err << fmt::format("gpuplan: {} of {} probes, {} left\n", p.num_done, p.num_all, format_duration(p.left));
+  const std::string left = time_left(p);
+  console_.err << fmt::format("gpuplan: {} of {} measurements{}{}\n", p.num_done, p.num_all, left.empty() ? "" : ", ", left);
 }
 
 void CalibrationProgress::finish() {

@@ -81,30 +81,30 @@ TEST_CASE("samples come in the order of the probes, and progress after each") {
   CHECK(are_workers_gone(bench.log));
 }
 
-TEST_CASE("short products are measured twice, after all others of as many ranks, and give the median and the widest interval") {
-  const auto product = [](std::int64_t m, std::int64_t num_ranks) {
-    return Probe{.family = ProbeFamily::Gemm, .num_ranks = num_ranks, .shape = {m, 8, 8}};
+TEST_CASE("short messages are measured three times, after all others of as many ranks, and give the median and the widest interval") {
+  const auto message = [](std::int64_t bytes, std::int64_t num_ranks) {
+    return Probe{.family = ProbeFamily::Collective, .num_ranks = num_ranks, .group_ranks = num_ranks, .bytes = Bytes{bytes}};
   };
-  const std::vector<Probe> probes{product(1, 1), probe(1, Good), product(2, 1), product(3, 1), product(4, 1), product(5, 1), product(6, 2)};
+  const Probe product{.family = ProbeFamily::Gemm, .shape = {8, 8, 8}};
+  const std::vector<Probe> probes{message(1, 1), probe(1, Good), message(2, 1), product, message(3, 2)};
   Bench bench;
   const auto samples = bench.run(probes);
-  // the first four take 7 runs of 1 to 4 ms, the fifth of 5 ms: more than 30 ms in all
-  REQUIRE(samples.size() == 7);
-  CHECK(samples[0].median == doctest::Approx(3.5e-3));  // of 1 and 6 ms
+  REQUIRE(samples.size() == 5);
+  CHECK(samples[0].median == doctest::Approx(4e-3));  // of 1, 4 and 6 ms
   CHECK(samples[0].low == doctest::Approx(1e-3));
   CHECK(samples[0].high == doctest::Approx(6e-3));
-  CHECK(samples[0].num_runs == 14);
-  CHECK(samples[5].median == doctest::Approx(5e-3));
-  CHECK(samples[5].num_runs == 7);
-  CHECK(samples[6].median == doctest::Approx(1.5e-3));  // another group of workers
+  CHECK(samples[0].num_runs == 21);
   CHECK(samples[1].num_runs == 7);
-  CHECK(bench.measured().size() == 2 * 4 + 1 + 2 + 1);
+  CHECK(samples[3].median == doctest::Approx(3e-3));
+  CHECK(samples[3].num_runs == 7);
+  CHECK(samples[4].median == doctest::Approx(2e-3));  // another group of workers
+  CHECK(bench.measured().size() == 3 * 2 + 1 + 1 + 3);
   CHECK(bench.started == std::vector<std::int64_t>{1, 2});
   CHECK(std::is_sorted(bench.progress.begin(), bench.progress.end()));
-  CHECK(bench.progress.back() == 12);
+  CHECK(bench.progress.back() == 11);
 
   bench.run(probes);  // nothing is left to measure
-  CHECK(bench.measured().size() == 12);
+  CHECK(bench.measured().size() == 11);
   SessionOptions quick = bench.options();
   quick.is_quick = true;
   Journal journal(bench.folder.path() / "another", "h");
@@ -122,7 +122,7 @@ TEST_CASE("on a machine that changes between two states, what was measured in th
   options.on_states = [&](std::int64_t num_ranks, const std::vector<MachineState>& states, std::size_t measured) {
     CHECK(num_ranks == 1);
     num_states = states.size();
-    CHECK(states[measured].center == PilotReading{1});
+    CHECK(states[measured].center.meeting == 1);
   };
   std::vector<Probe> probes;
   for (std::int64_t i = 0; i < 20; ++i) probes.push_back(probe(i, Good));
