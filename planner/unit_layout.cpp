@@ -98,8 +98,9 @@ StateSizes flat_state_sizes(const StateList& tensors, const Numerics& n, const R
   const std::int64_t count = layout.trained_elements;
   if (count == 0) return out;
 
-  const std::int64_t part = shards_step || shards_weights ? flat_part(count, rules.ways) : count;
-  const std::int64_t whole = part == count ? count : part * rules.ways;  // every rank's part is as long: padded at the end
+  const bool is_cut = shards_step || shards_weights;
+  const std::int64_t part = is_cut ? flat_part(count, rules.ways) : count;
+  const std::int64_t whole = is_cut ? part * rules.ways : count;  // every rank's part is as long: padded at the end
   const auto [weight, used, gradient, kept] = trained_dtypes(layout, n, recipe, rules);
   out.trained = bytes_of(shards_weights ? part : whole, kept);
   if (shards_weights || used != kept) out.trained_gathered = bytes_of(whole, used), out.gathered_elements = whole;

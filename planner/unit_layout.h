@@ -37,10 +37,14 @@ struct UnitLayout {
 /// has one dtype (the executor refuses other recipes).
 UnitLayout unit_layout(const StateList& tensors, const Numerics& numerics, const QuantSpec& quant);
 
-/// A rank's part of `count` cut in `ways`: the last may reach beyond the end, so that all are alike.
-constexpr std::int64_t flat_part(std::int64_t count, std::int64_t ways) { return ceil_div(count, ways); }
-/// Of frozen bytes: whole words, as collectives move them.
-constexpr std::int64_t flat_part_bytes(Bytes bytes, std::int64_t ways) { return ways == 1 ? bytes.count : 4 * ceil_div(bytes.count, 4 * ways); }
+/// A rank's part of `count` elements cut in `ways`: whole vectors of 16 bytes of any dtype, as kernels and collectives are quickest on; the last
+/// ones may reach beyond the end or lie there, so that all are alike.
+constexpr std::int64_t flat_part(std::int64_t count, std::int64_t ways) {
+  constexpr std::int64_t kVector = 8;  // elements of 2 bytes
+  return ways == 1 ? count : kVector * ceil_div(count, kVector * ways);
+}
+/// Of frozen bytes.
+constexpr std::int64_t flat_part_bytes(Bytes bytes, std::int64_t ways) { return ways == 1 ? bytes.count : 16 * ceil_div(bytes.count, 16 * ways); }
 
 /// The buffer of a stage's constants: the step's sums in fp64 (loss, squares of gradients), then cosines and sines of rotary
 /// positions, [seq_len, rotary dims / 2] of fp32 each. Bytes from its start.
