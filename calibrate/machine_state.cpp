@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -22,18 +23,18 @@ MachineState state_of(const std::vector<PilotReading>& members, double share) {
   return {.center = {quantile(meeting, 0.5), quantile(work, 0.5)}, .share = share};
 }
 
-/// Those that are near the reading which most are near.
-std::vector<PilotReading> densest(const std::vector<PilotReading>& readings) {
-  MachineState best;
-  std::int64_t most = 0;
-  for (const PilotReading& center : readings) {
+/// Those that are near the reading which most are near: a stretch [begin, end) of what is sorted by meeting.
+std::pair<std::size_t, std::size_t> densest(const std::vector<PilotReading>& sorted) {
+  std::pair<std::size_t, std::size_t> best{0, 0};
+  std::size_t begin = 0, end = 0;
+  for (const PilotReading& center : sorted) {
     const MachineState candidate{center, 0};
-    const auto count = std::count_if(readings.begin(), readings.end(), [&](const PilotReading& other) { return is_in(candidate, other); });
-    if (count > most) most = count, best = candidate;
+    while (!is_in(candidate, sorted[begin])) ++begin;
+    end = std::max(end, begin);
+    while (end < sorted.size() && is_in(candidate, sorted[end])) ++end;
+    if (end - begin > best.second - best.first) best = {begin, end};
   }
-  std::vector<PilotReading> members;
-  std::copy_if(readings.begin(), readings.end(), std::back_inserter(members), [&](const PilotReading& other) { return is_in(best, other); });
-  return members;
+  return best;
 }
 
 }  // namespace
@@ -55,13 +56,14 @@ bool is_in(const MachineState& state, const PilotReading& reading) {
 std::vector<MachineState> find_states(std::span<const PilotReading> readings) {
   std::vector<PilotReading> left;
   std::copy_if(readings.begin(), readings.end(), std::back_inserter(left), [](const PilotReading& r) { return r.is_whole(); });
+  std::sort(left.begin(), left.end(), [](const PilotReading& a, const PilotReading& b) { return a.meeting < b.meeting; });
   std::vector<MachineState> states;
   while (!left.empty()) {
-    const std::vector<PilotReading> members = densest(left);
-    if (members.size() < 2) break;
-    states.push_back(state_of(members, double(members.size()) / double(readings.size())));
-    const auto [least, most] = std::minmax_element(members.begin(), members.end(), [](const auto& a, const auto& b) { return a.meeting < b.meeting; });
-    std::erase_if(left, [low = least->meeting, high = most->meeting](const PilotReading& r) { return r.meeting >= low && r.meeting <= high; });
+    const auto [begin, end] = densest(left);
+    if (end - begin < 2) break;
+    const auto first = left.begin() + std::ptrdiff_t(begin), last = left.begin() + std::ptrdiff_t(end);
+    states.push_back(state_of({first, last}, double(end - begin) / double(readings.size())));
+    left.erase(first, last);
   }
   return states;
 }

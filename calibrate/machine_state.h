@@ -36,8 +36,8 @@ bool is_in(const MachineState& state, const PilotReading& reading);
 /// Largest share first. What is in no state of at least two readings is left out.
 std::vector<MachineState> find_states(std::span<const PilotReading> readings);
 
-/// Which of them a profile is of: among those that hold for a quarter of the time, else all, the one whose cores meet fastest. So two
-/// calibrations take the same one although none holds for most of the time. Requires: not empty.
+/// Which of them a profile is of: among those that hold for a quarter of the time the one whose cores meet fastest, so that two calibrations
+/// take the same one although none holds for most of the time; without any such, the most frequent. Requires: not empty.
 std::size_t state_to_measure(std::span<const MachineState> states);
 
 /// Of what was measured between two readings: whether both were in the state, and alike in speed within 8 %.

@@ -150,8 +150,11 @@ class Pilots {
     open_.push_back(sample.is_ok() ? sample.median : 0);
     if (open_.size() < probes_.size()) return;
     readings_.push_back({open_.front(), open_.back()});
+    num_failed_ = readings_.back().is_whole() ? 0 : num_failed_ + 1;
     is_open_ = false;
   }
+  /// They fail or hang, each time for as long as a probe may: the group goes on without.
+  bool are_given_up() const { return num_failed_ >= 2; }
   std::size_t num_readings() const { return readings_.size(); }
 
   void find() {
@@ -163,24 +166,28 @@ class Pilots {
   double share() const { return states_.empty() ? 1 : states_[measured_].share; }
   /// It was measured in the state that counts. Without pilots, or states, every visit was.
   bool is_good(const Visit& visit) const {
-    return states_.empty() || (visit.reading > 0 && is_between(states_[measured_], readings_[visit.reading - 1], after(visit)));
+    if (!visit.sample.is_ok()) return false;
+    if (states_.empty() || has_no_pilots(visit)) return true;
+    return visit.reading > 0 && is_between(states_[measured_], readings_[visit.reading - 1], after(visit));
   }
   /// What it gave, at the speed of that state where it computes. Requires: is_good.
   Sample at_one_speed(const Visit& visit) const {
     Sample sample = visit.sample;
-    if (states_.empty() || sample.probe.flops() == 0) return sample;
+    if (states_.empty() || has_no_pilots(visit) || sample.probe.flops() == 0) return sample;
     const double factor = to_speed_of(states_[measured_], readings_[visit.reading - 1], after(visit));
     for (double* time : {&sample.median, &sample.low, &sample.high}) *time *= factor;
     return sample;
   }
 
  private:
+  bool has_no_pilots(const Visit& visit) const { return are_given_up() && visit.reading == readings_.size(); }
   /// The last visits of a session may have none.
   const PilotReading& after(const Visit& visit) const { return readings_[std::min(visit.reading, readings_.size() - 1)]; }
 
   std::vector<Probe> probes_;
   std::vector<double> open_;
   bool is_open_ = false;
+  int num_failed_ = 0;  // readings, the last ones
   std::vector<PilotReading> readings_;
   std::vector<MachineState> states_;
   std::size_t measured_ = 0;
@@ -221,18 +228,26 @@ class Session {
 
   std::vector<Sample> run() {
     const IgnoredBrokenPipes no_signal;
+    for (const auto group : groups()) judge(group, pilots_.at(group.front().probe->num_ranks));
     report(nullptr);
-    for (auto begin = entries_.begin(); begin != entries_.end();) {
-      const auto end = std::find_if(begin, entries_.end(), [&](const Entry& e) { return e.probe->num_ranks != begin->probe->num_ranks; });
-      run_group({begin, end});
-      begin = end;
-    }
+    for (const auto group : groups()) run_group(group);
     std::vector<Sample> samples;
     for (const Entry& entry : entries_) samples.push_back(result_of(entry));
     return samples;
   }
 
  private:
+  /// Probes that follow each other with the same number of ranks.
+  std::vector<std::span<Entry>> groups() {
+    std::vector<std::span<Entry>> out;
+    for (auto begin = entries_.begin(); begin != entries_.end();) {
+      const auto end = std::find_if(begin, entries_.end(), [&](const Entry& e) { return e.probe->num_ranks != begin->probe->num_ranks; });
+      out.emplace_back(begin, end);
+      begin = end;
+    }
+    return out;
+  }
+
   struct Need {
     std::size_t good, most;  // visits: in the state that is measured, and in all
   };
@@ -285,6 +300,7 @@ class Session {
     if (since(last_reading_) > options_.pilot_period) read(pilots);
   }
   void read(Pilots& pilots) {
+    if (pilots.are_given_up()) return;
     for (const Probe& probe : pilots.probes()) pilots.add(measure(probe));
     last_reading_ = Clock::now();
   }
@@ -316,7 +332,7 @@ class Session {
     if (!group_->make_ready()) return {.probe = probe, .failure = group_->unusable()};
     Sample sample = group_->ask(probe);
     journal_.add(sample);
-    forecast_.add(probe, since(begin));
+    if (places_.contains(probe.key())) forecast_.add(probe, since(begin));
     return sample;
   }
 

@@ -120,7 +120,8 @@ void StageBuilder::step(Group& g) {
                           recipe().optimizer_in_backward ? g.sizes.step_temporary + g.sizes.step_scratch
                                                          : step_temporary_bytes_);
   const std::uint32_t state = g.state ? g.state : g.paged;
-  const Bytes traffic = 2 * g.sizes.trained + p_.buffers[gradient ? gradient : g.host_gradient].bytes + 2 * (g.sizes.state + g.sizes.paged_state) +
+  const bool has_own_copy = rules_.is_flat && is_host && has_host_copy(recipe());  // which is the master
+  const Bytes traffic = (has_own_copy ? Bytes{} : 2 * g.sizes.trained) + p_.buffers[gradient ? gradient : g.host_gradient].bytes + 2 * (g.sizes.state + g.sizes.paged_state) +
                         2 * g.sizes.master +
                         4 * (g.sizes.step_scratch.count > 0 ? g.sizes.trained : g.sizes.step_temporary);
   if (!is_host) {

@@ -140,7 +140,8 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
                                const ModelSpec& model) {
   const Row& row = row_of(s.name);
   const std::int64_t n = cluster.num_gpus();
-  if (n < 2 && row.degrees != Degrees::One && !(row.engine != Engine::Local && recipe.offload.any()))
+  const bool offloads_states = recipe.offload.optimizer != OffloadTarget::None || recipe.offload.params != OffloadTarget::None;
+  if (n < 2 && row.degrees != Degrees::One && !(row.engine != Engine::Local && offloads_states))
     return "needs at least 2 GPUs";
   const std::int64_t num_units = model.num_layers() + 2;
   if (s.mesh.pp > num_units) return fmt::format("{} GPUs for {} layers and ends", s.mesh.pp, num_units);

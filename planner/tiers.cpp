@@ -25,7 +25,8 @@ MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, const Profile& pr
   t.tensors = peak.tensors;
   t.capacity = gpu.framework_memory;
   t.usable = Bytes{std::int64_t(double(t.capacity.count) * (1 - profile.margin))} - question.in_use;
-  const Bytes fixed = fixed_bytes(gpu, profile, question.uses_nccl).total();
+  const Bytes offloaded = gpu.is_cpu ? peak.host : Bytes{};  // there host and device are one memory
+  const Bytes fixed = fixed_bytes(gpu, profile, question.uses_nccl).total() + offloaded;
   const Bytes pools = question.plans_addresses ? peak.tensors : peak.pools;
   const Bytes spread = pools - peak.tensors;  // classes that do not share segments
   const Bytes unavoidable{std::int64_t(double(spread.count) * profile.pool_slack)};
@@ -53,7 +54,7 @@ std::array<Bytes, std::size_t(kNumCategories)> process_breakdown(const DetailedP
   const Bytes workspace = std::min(fixed.workspace, fixed_total - at(Category::Context) - at(Category::Nccl));
   at(Category::Workspace) += workspace;
   at(Category::Optimizer) +=
-      fixed_total - at(Category::Context) - at(Category::Nccl) - workspace;  // paged states on the device
+      fixed_total - at(Category::Context) - at(Category::Nccl) - workspace;  // paged states on the device; on a CPU what is offloaded
   at(Category::Allocator) = tiers.reserved - tiers.tensors;
   return out;
 }

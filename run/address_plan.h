@@ -1,4 +1,4 @@
-// Where everything that lives for a part of the step lies in one arena. The step program is known before it runs, so addresses are
+// Where everything that lives for a part of the step lies in an arena. The step program is known before it runs, so addresses are
 // chosen once and nothing is allocated while training.
 #pragma once
 

@@ -66,6 +66,7 @@ void Executor::bind() {
       if (!tasks_[other].done) tasks_[other].done = device_.create_event();
     if (auto& stream = streams_[std::size_t(i.stream)]; !stream) stream = make_stream(i.stream);
     if (i.stream == StreamId::Host && !host_) open_host();
+    if (i.op == OpCode::GradientNorm && i.stream != StreamId::Compute) device_.prepare(stream(i.stream));  // its sums need a workspace
   }
   if (auto& compute = streams_[std::size_t(StreamId::Compute)]; !compute) compute = make_stream(StreamId::Compute);
   device_.prepare(control());

@@ -74,6 +74,8 @@ std::vector<Lack> of_strategy(const ModelSpec& m, const Recipe& r, const Strateg
   return {{s.wrap == WrapPolicy::Size, "--wrap", "wrapping by size (layers)"},
           {s.mesh.pp > 1 && m.tie_word_embeddings && !r.is_adapter(), "--strategy mp",
            "full fine-tuning of a tied head over pipeline stages: its two ends are one tensor"},
+          {r.offload.params != OffloadTarget::None && r.offload.optimizer == OffloadTarget::None && s.engine == Engine::Zero, "--offload params",
+           "optimizer on the device that steps weights of the host (params,optimizer)"},
           {r.offload.params != OffloadTarget::None && s.mesh.dp_shard == 1, "--offload params", "offload of weights that are not sharded over two GPUs or more"}};
 }
 

@@ -86,8 +86,7 @@ std::vector<PredictedMeasured> compare_memory(const RunFacts& f) {
   add("persistent", memory.peak.resident, f.outcome.persistent);
   add("tensors", memory.peak.tensors, f.outcome.peak);
   if (memory.peak.host.count > 0) add("host", memory.peak.host, f.outcome.host);
-  const bool is_cpu = f.job.request.cluster.gpus.front().is_cpu;  // its process holds both
-  add("process", memory.tiers.process + (is_cpu ? memory.peak.host : Bytes{}), f.outcome.process);
+  add("process", memory.tiers.process, f.outcome.process);
   return out;
 }
 

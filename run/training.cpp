@@ -176,6 +176,8 @@ class Run {
       if (!saved.is_object() || saved.value(key, nlohmann::json()) != value)
         throw InputError("--resume", fmt::format("checkpoint-{} was written with another {}", step, key),
                          "give the same model, data, recipe and ranks, or another --output");
+    if (saved.contains("offload") && !own.contains("offload"))
+      throw InputError("--resume", fmt::format("checkpoint-{} was written with offload", step), "give the same --offload, or another --output");
   }
 
   void resume(std::int64_t step) {

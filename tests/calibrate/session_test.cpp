@@ -130,9 +130,38 @@ TEST_CASE("on a machine that changes between two states, what was measured in th
   for (const Sample& sample : run_session(probes, journal, options)) CHECK(sample.median == 1);
   CHECK(num_states == 2);
   const std::size_t num_measured = bench.measured().size();
-  CHECK(num_measured > 40);  // every probe and its pilot, and those again that met the slow state
+  CHECK(num_measured > 41);  // every probe and its pilot, and those again that met the slow state
   run_session(probes, journal, options);
   CHECK(bench.measured().size() == num_measured);  // the journal says in which state each was
+  unsetenv("FAKE_STATE_PERIOD");
+}
+
+TEST_CASE("pilots that fail are given up, and the probes are measured without them") {
+  Bench bench;
+  SessionOptions options = bench.options();
+  options.pilots = [](std::int64_t) { return std::vector<Probe>{probe(100, Crash)}; };
+  options.pilot_period = {};
+  std::vector<Probe> probes;
+  for (std::int64_t i = 0; i < 6; ++i) probes.push_back(probe(i, Good));
+  Journal journal(bench.journal_path, "h");
+  for (const Sample& sample : run_session(probes, journal, options)) CHECK(sample.median == 1);
+  CHECK(bench.started.size() == 3);  // a worker for each of two pilots, and one for the rest
+}
+
+TEST_CASE("what computes is scaled to one speed, by the pilots around it") {
+  Bench bench;
+  SessionOptions options = bench.options();
+  setenv("FAKE_STATE_PERIOD", "8", 1);  // the second pilot and the probes then take half as long again, the first pilot never
+  const Probe pilot{.family = ProbeFamily::Dispatch, .num_ranks = 1};
+  options.pilots = [&](std::int64_t) { return std::vector<Probe>{{.family = ProbeFamily::Overhead, .num_ranks = 1}, pilot}; };
+  options.pilot_period = {};
+  std::vector<Probe> probes;
+  for (std::int64_t i = 1; i <= 12; ++i)
+    probes.push_back({.family = ProbeFamily::Attention, .num_ranks = 1, .shape = {.m = i, .n = i, .k = 8, .batch = 1}});
+  Journal journal(bench.journal_path, "h");
+  double lowest = 1e300, highest = 0;
+  for (const Sample& sample : run_session(probes, journal, options)) lowest = std::min(lowest, sample.median), highest = std::max(highest, sample.median);
+  CHECK(lowest == doctest::Approx(highest));
   unsetenv("FAKE_STATE_PERIOD");
 }
 

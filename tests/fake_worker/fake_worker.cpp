@@ -44,7 +44,7 @@ int serve(const char* log_path) {
     if (probe.width == Slow) std::this_thread::sleep_for(std::chrono::milliseconds(15));
     const std::string measured = probe.key() + "\n";
     if (write(log, measured.data(), measured.size()) < 0) return 1;
-    const double time = probe.family == ProbeFamily::Gemm || probe.family == ProbeFamily::Collective ? 1e-3 * double(++num_timed) : period && num_probes++ / std::stoi(period) % 3 == 2 ? 1.5 : 1;
+    const double time = probe.family == ProbeFamily::Gemm || probe.family == ProbeFamily::Collective ? 1e-3 * double(++num_timed) : period && num_probes++ / std::stoi(period) % 3 == 2 && probe.family != ProbeFamily::Overhead ? 1.5 : 1;
     Sample sample{.probe = probe, .median = time, .low = time, .high = time, .num_runs = 7};
     if (probe.width == Lost) sample.failure = "device lost";
     std::cout << to_json_line(sample) << std::endl;

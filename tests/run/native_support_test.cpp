@@ -62,6 +62,7 @@ const std::vector<Refusal> kRefusals{
     {"fp8", [](Asked& a) { a.recipe.fp8_matmul = true; }},
     {"NVMe", [](Asked& a) { a.recipe.offload.optimizer = OffloadTarget::Nvme; }},
     {"quantised weights", [](Asked& a) { adapter(a), a.recipe.quant.kind = BaseQuant::Nf4, a.recipe.offload.params = OffloadTarget::Cpu; }},
+    {"optimizer on the device", [](Asked& a) { a.recipe.offload.params = OffloadTarget::Cpu, a.strategy.engine = Engine::Zero, a.strategy.mesh.dp_shard = 2; }},
     {"sharded over two GPUs", [](Asked& a) { a.recipe.offload.params = OffloadTarget::Cpu; }},
     {"wrapping by size", [](Asked& a) { a.strategy.wrap = WrapPolicy::Size; }},
     {"tied head", [](Asked& a) { a.model.tie_word_embeddings = true, a.strategy.mesh.pp = 2; }}};
