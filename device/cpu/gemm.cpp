@@ -100,6 +100,10 @@ bool prefers_sgemm(const GemmProblem& p) {
   const std::int64_t thinnest = std::min({p.m, p.n, p.k});
   if (thinnest == 1) return true;  // vectors: 1.5 times
   if (std::max({p.m, p.n, p.k}) <= kThin) return true;  // tiny: 1.2 to 1.3 times on 2 threads (AMD EPYC, 2026-11-22)
+  // few rows: matmul over sgemm 2 to 4 for 2, 1.4 to 2.7 for 3, 0.9 to 2 for 4, 0.6 to 1.4 for 8, below 0.7 from 16 on (5 shapes of weights, AMD
+  // EPYC, 2026-11-22). On Sapphire Rapids matmul was not behind with 4.
+  static const std::int64_t few = gemm_library().instructions == "avx512_core_amx" ? 3 : 4;
+  if (p.m <= few && p.layout == GemmLayout::Forward) return true;
   const bool is_thin = thinnest <= kThin;
   if (is_thin && thinnest == p.n) return false;
   if (is_thin && thinnest == p.k) return true;
