@@ -15,6 +15,10 @@ namespace {
 constexpr double kSameMeeting = 0.15, kSameSpeed = 0.08;  // |ln| of one time over another
 constexpr double kOftenEnough = 0.25, kWorthTelling = 0.05;  // share of the time
 
+// of the pilots
+constexpr std::int64_t kMeetingWidth = 104, kWorkWidth = 376;
+constexpr Bytes kMessage{1000};
+
 bool is_near(double a, double b, double tolerance) { return std::abs(std::log(a / b)) < tolerance; }
 
 MachineState state_of(const std::vector<PilotReading>& members, double share) {
@@ -45,8 +49,8 @@ std::vector<Probe> pilot_probes(DeviceKind kind, std::int64_t num_ranks) {
     return Probe{.family = ProbeFamily::Gemm, .num_ranks = num_ranks, .type = GemmType::F32, .shape = {width, width, width}};
   };
   const Probe message{.family = ProbeFamily::Collective, .num_ranks = num_ranks, .collective = CollectiveKind::AllReduce, .scope = RankScope::All,
-                      .group_ranks = num_ranks, .bytes = Bytes{1000}};
-  return {num_ranks > 1 ? message : product(104), product(376)};
+                      .group_ranks = num_ranks, .bytes = kMessage};
+  return {num_ranks > 1 ? message : product(kMeetingWidth), product(kWorkWidth)};
 }
 
 bool is_in(const MachineState& state, const PilotReading& reading) {
@@ -92,7 +96,7 @@ std::string describe_states(std::int64_t num_ranks, std::span<const MachineState
   if (each.size() < 2) return {};
   return fmt::format("with {} this machine changed between states, as virtual machines do: {} took {}",
                      num_ranks == 1 ? "1 rank" : fmt::format("{} ranks", num_ranks),
-                     num_ranks == 1 ? "a product of 104 x 104 x 104" : "an all-reduce of 1,000 bytes", fmt::join(each, "; "));
+                     num_ranks == 1 ? fmt::format("a product of {0} x {0} x {0}", kMeetingWidth) : fmt::format("an all-reduce of {} bytes", kMessage.count), fmt::join(each, "; "));
 }
 
 }  // namespace gpuplan

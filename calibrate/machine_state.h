@@ -4,7 +4,6 @@
 // product repeats within one or two percent; over all of them within twenty (docs/calibration.md).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -45,7 +44,7 @@ bool is_between(const MachineState& state, const PilotReading& before, const Pil
 /// The factor by which a time of computing between them becomes one at the state's speed.
 double to_speed_of(const MachineState& state, const PilotReading& before, const PilotReading& after);
 
-/// "with 2 ranks this machine changed between 2 states …", for people: those that held for a twentieth of the time, and the one that was
+/// "with 2 ranks this machine changed between states …", for people: those that held for a twentieth of the time, and the one that was
 /// measured. Empty where there are not two of them.
 std::string describe_states(std::int64_t num_ranks, std::span<const MachineState> states, std::size_t measured);
 

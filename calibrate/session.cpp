@@ -221,7 +221,10 @@ class Session {
     for (const Probe& probe : probes) {
       places_.emplace(probe.key(), entries_.size());
       entries_.push_back({.probe = &probe, .visits = {}});
-      pilots_.try_emplace(probe.num_ranks, options.is_quick ? std::vector<Probe>{} : options.pilots ? options.pilots(probe.num_ranks) : std::vector<Probe>{});
+    }
+    for (const auto group : groups()) {
+      const std::int64_t num_ranks = group.front().probe->num_ranks;
+      pilots_.try_emplace(num_ranks, options.is_quick || !options.pilots ? std::vector<Probe>{} : options.pilots(num_ranks));
     }
     for (const Sample& sample : journal.samples()) note(sample);
   }

@@ -120,8 +120,8 @@ void StageBuilder::step(Group& g) {
                           recipe().optimizer_in_backward ? g.sizes.step_temporary + g.sizes.step_scratch
                                                          : step_temporary_bytes_);
   const std::uint32_t state = g.state ? g.state : g.paged;
-  const bool has_own_copy = rules_.is_flat && is_host && has_host_copy(recipe());  // which is the master
-  const Bytes traffic = (has_own_copy ? Bytes{} : 2 * g.sizes.trained) + p_.buffers[gradient ? gradient : g.host_gradient].bytes + 2 * (g.sizes.state + g.sizes.paged_state) +
+  const Bytes stepped = steps_host_copy() ? Bytes{} : g.sizes.trained;  // beside the master
+  const Bytes traffic = 2 * stepped + p_.buffers[gradient ? gradient : g.host_gradient].bytes + 2 * (g.sizes.state + g.sizes.paged_state) +
                         2 * g.sizes.master +
                         4 * (g.sizes.step_scratch.count > 0 ? g.sizes.trained : g.sizes.step_temporary);
   if (!is_host) {
@@ -138,14 +138,14 @@ void StageBuilder::step(Group& g) {
     const bool weights_on_host = weight_space() != MemorySpace::Device;
     // ours makes what goes back in the gradient's place, where it is of another dtype than the copy that was stepped
     const Bytes sent = is_slice ? shard(g.sizes.trained, rules_.ways) : g.sizes.trained;
-    const bool is_cast = rules_.is_flat && !weights_on_host && sent != g.sizes.master;
+    const bool is_cast = steps_host_copy() && sent != g.sizes.master;
     emit(OpCode::OptimizerStep, StreamId::Host, axis, g.unit,
          {host_gradient | kRead | (is_cast ? kWrite : 0), state ? state | kRead | kWrite : 0, g.master ? g.master | kRead | kWrite : 0,
           weights_on_host ? g.trained | kRead | kWrite : 0},
          traffic);
     if (!weights_on_host)
       emit(OpCode::CopyIn, StreamId::CopyIn, axis, g.unit,
-           {g.master && !is_cast ? g.master | kRead : host_gradient | kRead, g.trained | kWrite | slice}, rules_.is_flat ? sent : moved);
+           {g.master && !is_cast ? g.master | kRead : host_gradient | kRead, g.trained | kWrite | slice}, steps_host_copy() ? sent : moved);
   }
   if (is_slice)
     emit(OpCode::AllGather, StreamId::Gather, Axis::DpShard, g.unit, {g.trained | kRead | kWrite | kOwnSlice},

@@ -21,17 +21,16 @@ std::vector<StateBlob> Executor::state() const {
     if (!b.is_persistent || !is_kept || b.bytes.count == 0) continue;
     std::byte* const at = memory_.persistent(id);
     const std::int64_t size = b.bytes.count;
-    if (memory_.is_on_host(id)) {
-      out.push_back({.name = buffer_name(b, job_.model.num_layers()), .size = size,
-                     .read = [=](const PieceSink& sink) { sink({at, std::size_t(size)}); },
-                     .write = [=](std::int64_t begin, std::span<const std::byte> piece) { std::memcpy(at + begin, piece.data(), piece.size()); }});
-      continue;
-    }
+    const bool is_on_host = memory_.is_on_host(id);
     out.push_back({.name = buffer_name(b, job_.model.num_layers()), .size = size,
                    .read = [=](const PieceSink& sink) {
+                     if (is_on_host) return sink({at, std::size_t(size)});
                      copies->to_host(at, size, [&](std::int64_t, std::span<const std::byte> piece) { sink(piece); });
                    },
-                   .write = [=](std::int64_t begin, std::span<const std::byte> piece) { copies->to_device(at + begin, piece); }});
+                   .write = [=](std::int64_t begin, std::span<const std::byte> piece) {
+                     if (is_on_host) std::memcpy(at + begin, piece.data(), piece.size());
+                     else copies->to_device(at + begin, piece);
+                   }});
   }
   return out;
 }

@@ -28,7 +28,7 @@ class Loader {
       is_on_host_ = memory_.is_on_host(id);
       if (is_on_host_) std::memset(to, 0, std::size_t(b.bytes.count));
       else device_.training()->zero(to, b.bytes, *stream_);  // optimizer states and padding
-      if (b.part == StatePart::Trained) trained(b.unit, to, memory_.is_on_host(id) ? job_.dtypes_of(b.unit).stored : job_.dtypes_of(b.unit).kept, shards());
+      if (b.part == StatePart::Trained) trained(b.unit, to, is_on_host_ ? job_.dtypes_of(b.unit).stored : job_.dtypes_of(b.unit).kept, shards());
       if (b.role == BufferRole::Master) trained(b.unit, to, job_.dtypes_of(b.unit).stored, shards_optimizer());
       if (b.part == StatePart::Frozen) frozen(b.unit, to);
       if (b.role == BufferRole::Constants) constants(to);

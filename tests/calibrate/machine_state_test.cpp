@@ -77,7 +77,7 @@ TEST_CASE("pilots are no probes of a plan, and GPUs have none") {
 TEST_CASE("states in words: those that hold for a while, and which is measured") {
   const std::vector<MachineState> states{{{1.33e-6, 1}, 0.6}, {{0.46e-6, 1}, 0.36}, {{2e-6, 1}, 0.04}};
   CHECK(describe_states(2, states, 1) ==
-        "with 2 ranks this machine changed between states, as virtual machines do: an all-reduce of 1,000 bytes took 1.33 us for 60 % of the time; "
+        "with 2 ranks this machine changed between states, as virtual machines do: an all-reduce of 1000 bytes took 1.33 us for 60 % of the time; "
         "0.46 us for 36 % of the time, which is what the profile is of");
   CHECK(describe_states(1, states, 0).starts_with("with 1 rank this"));
   CHECK(describe_states(2, std::vector<MachineState>{{{1, 1}, 0.97}, {{2, 1}, 0.03}}, 0).empty());

@@ -103,6 +103,24 @@ class Meeting {
   std::barrier<> barrier_;
 };
 
+/// What each rank says that saves to its folder, where exporting is collective.
+template <class FolderOf>
+std::vector<std::string> errors_of_saving(std::int64_t num_ranks, FolderOf folder_of) {
+  Meeting meeting(num_ranks);
+  std::barrier of_export(num_ranks);
+  std::vector<std::string> errors(static_cast<std::size_t>(num_ranks));
+  const auto rank_loop = [&](std::int64_t rank) {
+    const Checkpoints checkpoints(folder_of(rank), 1, {.rank = rank, .num_ranks = num_ranks, .meet = meeting.of(rank)});
+    State state;
+    errors[std::size_t(rank)] =
+        error_text<EnvError>([&] { checkpoints.save(1, state.blobs(), {}, [&](const fs::path&) { of_export.arrive_and_wait(); }); });
+  };
+  std::vector<std::jthread> threads;
+  for (std::int64_t rank = 0; rank < num_ranks; ++rank) threads.emplace_back(rank_loop, rank);
+  threads.clear();
+  return errors;
+}
+
 }  // namespace
 
 TEST_CASE("a checkpoint gives back the state, the facts and the exported files of its step") {
@@ -192,19 +210,7 @@ TEST_CASE("when one rank fails, all do, at once, and the older checkpoint stays 
 
 TEST_CASE("ranks that do not share the folder say so, all of them, and nobody exports") {
   const test::ScratchFolder scratch;
-  constexpr std::int64_t kRanks = 2;
-  Meeting meeting(kRanks);
-  std::barrier of_export(kRanks);
-  std::vector<std::string> errors(kRanks);
-  const auto rank_loop = [&](std::int64_t rank) {
-    const Checkpoints checkpoints(scratch.path() / fmt::format("out{}", rank), 1, {.rank = rank, .num_ranks = kRanks, .meet = meeting.of(rank)});
-    State state;
-    errors[std::size_t(rank)] =
-        error_text<EnvError>([&] { checkpoints.save(1, state.blobs(), {}, [&](const fs::path&) { of_export.arrive_and_wait(); }); });
-  };
-  std::vector<std::jthread> threads;
-  for (std::int64_t rank = 0; rank < kRanks; ++rank) threads.emplace_back(rank_loop, rank);
-  threads.clear();
+  const std::vector<std::string> errors = errors_of_saving(2, [&](std::int64_t rank) { return scratch.path() / fmt::format("out{}", rank); });
   check_mentions(errors[0], "rank 1 does not see this folder");
   check_mentions(errors[1], "rank 1 does not see what rank 0 made");
   CHECK(names_in(scratch.path() / "out0").empty());
@@ -213,19 +219,7 @@ TEST_CASE("ranks that do not share the folder say so, all of them, and nobody ex
 TEST_CASE("where rank 0 cannot make the folder no rank exports, which may be collective") {
   const test::ScratchFolder scratch;
   const auto file = scratch.write("file", "");
-  constexpr std::int64_t kRanks = 3;
-  Meeting meeting(kRanks);
-  std::barrier of_export(kRanks);
-  std::vector<std::string> errors(kRanks);
-  const auto rank_loop = [&](std::int64_t rank) {
-    const Checkpoints checkpoints(file / "out", 1, {.rank = rank, .num_ranks = kRanks, .meet = meeting.of(rank)});
-    State state;
-    errors[std::size_t(rank)] =
-        error_text<EnvError>([&] { checkpoints.save(1, state.blobs(), {}, [&](const fs::path&) { of_export.arrive_and_wait(); }); });
-  };
-  std::vector<std::jthread> threads;
-  for (std::int64_t rank = 0; rank < kRanks; ++rank) threads.emplace_back(rank_loop, rank);
-  threads.clear();
+  const std::vector<std::string> errors = errors_of_saving(3, [&](std::int64_t) { return file / "out"; });
   check_mentions(errors[0], "Not a directory");
   for (const std::size_t rank : {1U, 2U}) check_mentions(errors[rank], "rank 0 could not make this folder");
 }
