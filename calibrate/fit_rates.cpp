@@ -7,6 +7,7 @@
 
 #include "calibrate/fit.h"
 #include "calibrate/fit_line.h"
+#include "calibrate/statistics.h"
 
 namespace gpuplan {
 namespace {
@@ -23,6 +24,15 @@ std::vector<LinePoint> flops_points(std::span<const Sample> samples) {
   return points;
 }
 
+/// One point for each amount of traffic.
+std::vector<KernelPoint> curve_of(std::span<const Sample> samples) {
+  std::map<std::int64_t, std::vector<double>> times;
+  for (const Sample& s : samples) times[s.probe.traffic().count].push_back(s.median);
+  std::vector<KernelPoint> curve;
+  for (const auto& [traffic, list] : times) curve.push_back({{traffic}, {quantile(list, 0.5)}});
+  return curve;
+}
+
 }  // namespace
 
 std::vector<KernelRate> fit_kernel_rates(std::span<const Sample> samples, std::int64_t num_ranks) {
@@ -34,12 +44,12 @@ std::vector<KernelRate> fit_kernel_rates(std::span<const Sample> samples, std::i
     if (const auto line = fit_line(traffic_points(own)))
       rates.push_back({.kernel = std::string(to_string(kind.first)), .dtype = kind.second, .launch = line->launch,
                        .bandwidth = line->rate, .least = {std::int64_t(line->least)}, .most = {std::int64_t(line->most)},
-                       .quality = line->quality});
+                       .quality = line->quality, .curve = curve_of(own)});
   return rates;
 }
 
 std::vector<AttentionRate> fit_attention_rates(std::span<const Sample> samples, std::int64_t num_ranks) {
-  std::map<std::tuple<AttentionMethod, Dtype, std::int64_t>, std::vector<Sample>> cases;
+  std::map<std::tuple<AttentionWork, Dtype, std::int64_t>, std::vector<Sample>> cases;
   for (const Sample& s : samples)
     if (is_usable(s, ProbeFamily::Attention) && s.probe.num_ranks == num_ranks)
       cases[{s.probe.attention, s.probe.dtype, s.probe.shape.k}].push_back(s);

@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 6> kKernels{"copy", "rms-norm", "swiglu",
 constexpr std::array<std::string_view, 5> kPaths{"host-to-device", "device-to-host", "pinned-to-device", "device-to-pinned", "peer"};
 constexpr std::array<std::string_view, 4> kOverheads{"context", "blas-workspace", "allocator", "communicator"};
 constexpr std::array<std::string_view, 2> kDispatches{"empty-kernel", "host-enqueue"};
-constexpr std::array<std::string_view, 2> kAttentions{"flash", "eager"};
+constexpr std::array<std::string_view, kAttentionWorks.size()> kAttentions{"flash", "eager", "backward"};
 
 std::string shape_text(const GemmShape& shape) {
   const std::string one = fmt::format("{}x{}x{}", shape.m, shape.n, shape.k);
@@ -84,7 +84,7 @@ std::string_view to_string(MemoryKernel kernel) { return kKernels[std::size_t(ke
 std::string_view to_string(CopyPath path) { return kPaths[std::size_t(path)]; }
 std::string_view to_string(OverheadKind kind) { return kOverheads[std::size_t(kind)]; }
 std::string_view to_string(DispatchKind kind) { return kDispatches[std::size_t(kind)]; }
-std::string_view to_string(AttentionMethod kernel) { return kAttentions[std::size_t(kernel)]; }
+std::string_view to_string(AttentionWork work) { return kAttentions[std::size_t(work)]; }
 
 GemmProblem Probe::product() const {
   const Dtype operands = operand_dtype(type);
@@ -94,7 +94,7 @@ GemmProblem Probe::product() const {
 
 AttentionProblem Probe::attention_problem() const {
   return {.heads = shape.batch, .kv_heads = shape.batch, .queries = shape.m, .keys = shape.m, .head_size = shape.k,
-          .dtype = dtype, .kernel = attention};
+          .dtype = dtype, .kernel = attention == AttentionWork::Eager ? AttentionMethod::Eager : AttentionMethod::Flash};
 }
 
 Sample combined(const std::vector<Sample>& visits) {
@@ -120,14 +120,16 @@ std::string Probe::key() const { return fmt::format("{} {} ranks={}", to_string(
 
 double Probe::flops() const {
   if (family == ProbeFamily::Gemm || family == ProbeFamily::Overlap) return product().flops();
-  return family == ProbeFamily::Attention ? attention_problem().flops() : 0;
+  if (family != ProbeFamily::Attention) return 0;
+  constexpr double kBackward = 2.5;  // five products for forward's two: Dao 2023
+  return (attention == AttentionWork::Backward ? kBackward : 1) * attention_problem().flops();
 }
 
 Bytes Probe::traffic() const {
   switch (family) {
     case ProbeFamily::Gemm:
     case ProbeFamily::Overlap: return product().bytes();
-    case ProbeFamily::Attention: return attention_traffic(attention_problem());
+    case ProbeFamily::Attention: return (attention == AttentionWork::Backward ? 2 : 1) * attention_traffic(attention_problem());
     case ProbeFamily::Memory: return kernel_traffic(*this);
     case ProbeFamily::Copy: return bytes;
     case ProbeFamily::Collective: return {std::int64_t(bus_factor(collective, group_ranks) * double(bytes.count))};

@@ -42,10 +42,12 @@ enum class DispatchKind : std::uint8_t { EmptyKernel, HostEnqueue };
 inline constexpr std::array kOverheadKinds{OverheadKind::Context, OverheadKind::BlasWorkspace, OverheadKind::Allocator,
                                            OverheadKind::Communicator};
 inline constexpr std::array kDispatchKinds{DispatchKind::EmptyKernel, DispatchKind::HostEnqueue};
-inline constexpr std::array kAttentionMethods{AttentionMethod::Flash, AttentionMethod::Eager};
+/// What an Attention probe runs: the device's forward, fused or eager, or the gradients as training computes them.
+enum class AttentionWork : std::uint8_t { Flash, Eager, Backward };
+inline constexpr std::array kAttentionWorks{AttentionWork::Flash, AttentionWork::Eager, AttentionWork::Backward};
 std::string_view to_string(OverheadKind kind);
 std::string_view to_string(DispatchKind kind);
-std::string_view to_string(AttentionMethod kernel);  // "flash", "eager"
+std::string_view to_string(AttentionWork work);  // "flash", "eager", "backward"
 
 struct Probe {
   ProbeFamily family{};
@@ -55,7 +57,7 @@ struct Probe {
   GemmLayout layout{};
   GemmShape shape;
   // Attention: heads are in shape.batch, queries = keys in shape.m, head size in shape.k; of `dtype`
-  AttentionMethod attention{};
+  AttentionWork attention{};
   // Memory: `rows` x `width` elements of `dtype`
   MemoryKernel kernel{};
   Dtype dtype = Dtype::F32;

@@ -69,7 +69,7 @@ void product_fields(Archive& archive, P& probe) {
 
 template <class Archive, class P>
 void attention_fields(Archive& archive, P& probe) {
-  archive.name("attention", probe.attention, kAttentionMethods);
+  archive.name("attention", probe.attention, kAttentionWorks);
   archive.dtype("dtype", probe.dtype);
   archive.count("heads", probe.shape.batch);
   archive.count("length", probe.shape.m);

@@ -25,11 +25,16 @@ void run_one_of_many(const Probe& probe, ProbeBench& bench, Sample& sample) {
   run_workload<make>(probe, coarse, sample);
 }
 
+void run_attention(const Probe& probe, ProbeBench& bench, Sample& sample) {
+  if (probe.attention == AttentionWork::Backward) run_workload<attention_backward_workload>(probe, bench, sample);
+  else run_workload<attention_workload>(probe, bench, sample);
+}
+
 using RunFamily = void (*)(const Probe&, ProbeBench&, Sample&);
 // In the order of ProbeFamily.
 constexpr std::array<RunFamily, 8> kFamilies{
-    run_one_of_many<gemm_workload>, run_workload<attention_workload>, run_workload<memory_workload>,    run_dispatch,
-    run_workload<copy_workload>, run_overhead,                     run_one_of_many<collective_workload>, run_overlap};
+    run_one_of_many<gemm_workload>, run_attention, run_workload<memory_workload>,           run_dispatch,
+    run_workload<copy_workload>,    run_overhead,  run_one_of_many<collective_workload>, run_overlap};
 
 /// Whether the device still does the simplest thing. Errors of a kernel stay with a CUDA context: after one, nothing works.
 bool is_device_lost(Device& device) {

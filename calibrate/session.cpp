@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,108 +11,12 @@
 
 #include "base/error.h"
 #include "calibrate/machine_state.h"
-#include "calibrate/worker_process.h"
+#include "calibrate/worker_group.h"
 
 namespace gpuplan {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Kind = WorkerAnswer::Kind;
-
-/// A worker that died is a failed write here, not the end of this process.
-class IgnoredBrokenPipes {
- public:
-  IgnoredBrokenPipes() {
-    struct sigaction ignore{};
-    ignore.sa_handler = SIG_IGN;
-    sigaction(SIGPIPE, &ignore, &before_);
-  }
-  ~IgnoredBrokenPipes() { sigaction(SIGPIPE, &before_, nullptr); }
-  IgnoredBrokenPipes(const IgnoredBrokenPipes&) = delete;
-  IgnoredBrokenPipes& operator=(const IgnoredBrokenPipes&) = delete;
-
- private:
-  struct sigaction before_{};
-};
-
-/// The workers of one number of ranks, started again when they end.
-class WorkerGroup {
- public:
-  WorkerGroup(const SessionOptions& options, std::int64_t num_ranks) : options_(options), num_ranks_(num_ranks) {}
-
-  /// Why no worker of this group can be had; empty: `ask` may be called.
-  const std::string& unusable() const { return unusable_; }
-
-  /// Waits for a worker that is ready for a probe. Two in a row that end or stall before their first are enough.
-  bool make_ready() {
-    if (!unusable_.empty()) return false;
-    if (worker_ && wait_for(kWorkerReady, nullptr) == Kind::Line) return true;
-    if (worker_) ended(Seconds{1});  // it served, and gave up its device: a new one can have it
-    if (start() || start()) return true;
-    unusable_ = "the worker does not start: " + start_failure_;
-    return false;
-  }
-
-  /// Requires: ready.
-  Sample ask(const Probe& probe) {
-    Sample sample{.probe = probe};
-    worker_->send(to_json_line(probe));  // one that has ended is found out by its answer
-    const Kind answer = wait_for({}, &sample);
-    if (answer == Kind::Line) return sample;
-    if (answer == Kind::Ended) return {.probe = probe, .failure = "the worker " + ended(Seconds{1})};
-    const std::string limit = std::to_string(std::lround(options_.probe_timeout.value));
-    return {.probe = probe, .failure = "no result in " + limit + " s; the worker " + ended({})};
-  }
-
- private:
-  bool start() {
-    try {
-      worker_ = std::make_unique<WorkerProcess>(options_.worker(num_ranks_));
-    } catch (const EnvError& error) {
-      start_failure_ = error.what();
-      return false;
-    }
-    const Kind answer = wait_for(kWorkerReady, nullptr);
-    if (answer == Kind::Line) return true;
-    start_failure_ = answer == Kind::Ended ? "it " + ended(Seconds{1}) : "it is not ready in time and " + ended({});
-    return false;
-  }
-
-  /// Ends the worker and says how: "ended with exit code 3: no driver".
-  std::string ended(Seconds patience) {
-    const std::string how = "ended with " + worker_->stop(patience), words = worker_->last_words();
-    worker_.reset();
-    return words.empty() ? how : how + ": " + words;
-  }
-
-  /// Reads on until `word`, or the sample of `wanted`'s probe; libraries that write other lines to standard output do no harm.
-  Kind wait_for(std::string_view word, Sample* wanted) {
-    const auto begin = Clock::now();
-    for (;;) {
-      const Seconds spent{std::chrono::duration<double>(Clock::now() - begin).count()};
-      const WorkerAnswer answer = worker_->receive(options_.probe_timeout - spent);
-      if (answer.kind != Kind::Line) return answer.kind;
-      if (!wanted && answer.line == word) return Kind::Line;
-      if (wanted && read_sample(answer.line, *wanted)) return Kind::Line;
-    }
-  }
-
-  static bool read_sample(const std::string& line, Sample& wanted) {
-    try {
-      Sample sample = sample_from_json(line, "worker");
-      if (sample.probe.key() != wanted.probe.key()) return false;
-      wanted = std::move(sample);
-      return true;
-    } catch (const InputError&) {
-      return false;
-    }
-  }
-
-  const SessionOptions& options_;
-  std::int64_t num_ranks_;
-  std::unique_ptr<WorkerProcess> worker_;
-  std::string unusable_, start_failure_;
-};
 
 /// A sample between two readings of the pilots: `reading` counts those before it.
 struct Visit {
@@ -329,7 +232,8 @@ class Session {
   Sample measure(const Probe& probe) {
     if (!group_ || group_ranks_ != probe.num_ranks) {
       group_.reset();  // one group at a time: idle ranks would disturb the others
-      group_.emplace(options_, group_ranks_ = probe.num_ranks);
+      group_ranks_ = probe.num_ranks;
+      group_.emplace([this, ranks = probe.num_ranks] { return options_.worker(ranks); }, options_.probe_timeout);
     }
     const auto begin = Clock::now();
     if (!group_->make_ready()) return {.probe = probe, .failure = group_->unusable()};

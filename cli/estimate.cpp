@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/estimate_answer.h"
 #include "cli/json/estimate_json.h"
+#include "cli/pace_flag.h"
 #include "cli/plan_flags.h"
 #include "cli/render/estimate_text.h"
 #include "planner/plan_file.h"
@@ -32,6 +33,7 @@ void save(const EstimateAnswer& answer, const std::string& file, Console& consol
 
 int run(const CLI::App& app, Console& console) {
   PlanQuestion question = read_plan_question(app, console.in);
+  take_pace(app, DefaultPace::Calibrated, question);
   EstimateAnswer answer{.request = std::move(question.request), .result = {}, .explanation = {}};
   answer.result = estimate(answer.request);
   answer.result.assumptions.insert(answer.result.assumptions.begin(), question.notes.begin(), question.notes.end());

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <memory>
 #include <thread>
 
@@ -17,6 +18,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/estimate_answer.h"
+#include "cli/pace_flag.h"
 #include "cli/plan_flags.h"
 #include "cli/render/run_text.h"
 #include "cli/run_demo.h"
@@ -101,8 +103,20 @@ void take_adapter(const CLI::App& app, RunQuestion& q) {
   q.notes.push_back(fmt::format("adapter from {}: r={}, alpha={:g}", *folder, config.rank, config.alpha));
 }
 
-RunQuestion ask(const CLI::App& app, Console& console) {
+/// The pace is measured before this process starts ranks or becomes one. Ranks take what their parent measured: side by side they would
+/// measure each other.
+void take_pace_of_run(const CLI::App& app, const LaunchedRank& launched, PlanQuestion& plan) {
+  if (launched.launcher == Launcher::None) return take_pace(app, DefaultPace::Now, plan);
+  if (const char* const measured = std::getenv(kPaceVariable)) {
+    if (const MachinePace pace = parse_pace(measured, kPaceVariable); !pace.is_as_calibrated()) take_measured_pace(pace, plan);
+    return;
+  }
+  if (given(app, "--pace") != "now") take_pace(app, DefaultPace::Calibrated, plan);
+}
+
+RunQuestion ask(const CLI::App& app, const LaunchedRank& launched, Console& console) {
   PlanQuestion plan = read_plan_question(app, console.in);
+  take_pace_of_run(app, launched, plan);
   RunQuestion q{.request = std::move(plan.request), .notes = std::move(plan.notes), .result = {}};
   make_native(q);
   take_adapter(app, q);
@@ -228,7 +242,7 @@ int run(const CLI::App& app, Console& console) {
 }
 
 int run_launched(const LaunchedRank& launched, const CLI::App& app, Console& console) {
-  RunQuestion q = ask(app, console);
+  RunQuestion q = ask(app, launched, console);
   const TrainingOptions options = read_training_options(app, q.request);
   const std::int64_t num_ranks = q.chosen->strategy.mesh.world();
   const bool is_cpu = device_kind(q.request.cluster) == DeviceKind::Cpu;
@@ -243,6 +257,7 @@ int run_launched(const LaunchedRank& launched, const CLI::App& app, Console& con
   }
   const bool starts_ranks = launched.launcher == Launcher::None || is_under_torchrun;
   if (starts_ranks && num_ranks > 1) {
+    setenv(kPaceVariable, to_string(q.request.pace).c_str(), 1);
     if (given(app, "plan").value_or("") == "-" || given(app, "--model").value_or("") == "-")
       throw InputError("-", "a plan from standard input cannot be given to several ranks", "save it in a file");
     const std::vector<std::string> arguments = with_strategy(app, console.arguments, q.chosen->strategy.name);

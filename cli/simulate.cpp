@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/estimate_answer.h"
 #include "cli/json/simulation_json.h"
+#include "cli/pace_flag.h"
 #include "cli/plan_flags.h"
 #include "cli/render/simulation_text.h"
 #include "cli/render/topology_svg.h"
@@ -130,6 +131,7 @@ class Simulator {
 
 SimulationAnswer answer_question(const CLI::App& app, Console& console) {
   PlanQuestion question = read_plan_question(app, console.in);
+  take_pace(app, DefaultPace::Calibrated, question);
   SimulationAnswer a;
   a.request = std::move(question.request);
   a.options = read_options(app);

@@ -1,6 +1,7 @@
 #include "cluster/measured.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace gpuplan {
 namespace {
@@ -8,6 +9,18 @@ namespace {
 double ratio_between(std::int64_t a, std::int64_t b) { return double(std::max(a, b)) / double(std::min(a, b)); }
 
 }  // namespace
+
+Seconds KernelRate::time(double traffic) const {
+  if (curve.empty() || traffic <= 0) return {traffic > 0 ? launch.value + traffic / bandwidth.value : 0};
+  const auto after = std::find_if(curve.begin(), curve.end(), [&](const KernelPoint& p) { return double(p.traffic.count) >= traffic; });
+  const KernelPoint& end = after == curve.end() ? curve.back() : *after;
+  const Seconds in_proportion = traffic / double(end.traffic.count) * end.time;
+  if (after == curve.end()) return in_proportion;
+  if (after == curve.begin()) return std::max(in_proportion, std::min(end.time, Seconds{launch.value}));
+  const KernelPoint& begin = *(after - 1);
+  const double share = std::log(traffic / double(begin.traffic.count)) / std::log(double(end.traffic.count) / double(begin.traffic.count));
+  return begin.time * std::pow(end.time / begin.time, share);
+}
 
 const GemmSurface* MachineLoad::surface_of(GemmType type, GemmLayout layout, GemmRegime regime) const {
   const auto nearness = [&](const GemmSurface& s) {

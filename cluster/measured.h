@@ -27,7 +27,12 @@ struct MeasuredOn {
   std::vector<std::string> warnings;
 };
 
-/// A memory-bound kernel: t = launch + least traffic / bandwidth. Below `least` the caches may make it faster than that.
+struct KernelPoint {
+  Bytes traffic;
+  Seconds time;
+};
+
+/// A memory-bound kernel: for large sizes t = launch + least traffic / bandwidth; what caches make of smaller ones is in the curve.
 struct KernelRate {
   std::string kernel;  // "copy", "rms-norm", "swiglu", "cross-entropy", "adamw", "nf4-dequantise"
   Dtype dtype{};
@@ -35,11 +40,15 @@ struct KernelRate {
   Fitted bandwidth;  // B/s
   Bytes least, most;  // traffic for which it was fitted
   FitQuality quality;
+  std::vector<KernelPoint> curve;  // as measured, rising in traffic; empty in profiles before 2026-11-22
+
+  /// Of one call: between the points ln t is linear in ln traffic, beyond them as the nearest one per byte, but not below the launch.
+  Seconds time(double traffic) const;
 };
 
 /// An attention kernel: t = launch + flops / rate; flops of the full square whatever the mask.
 struct AttentionRate {
-  std::string kernel;  // "flash", "eager"
+  std::string kernel;  // "flash", "eager"; "backward" of flash
   Dtype dtype{};
   std::int64_t head_size{};
   Fitted launch;  // s

@@ -39,6 +39,7 @@ void list_kernel(Fields& f, Rate& r) {
   f("least_bytes", r.least);
   f("most_bytes", r.most);
   list_quality(f, r.quality);
+  f("curve_bytes_s", r.curve);
 }
 
 template <class Fields, class Rate>

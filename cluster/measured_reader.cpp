@@ -45,6 +45,15 @@ class FieldReader {
     v = LocalCorrection({n[0], n[1]}, std::move(points));
   }
 
+  /// [bytes, seconds, …], rising in bytes
+  void operator()(const char* key, std::vector<KernelPoint>& v) {
+    const std::vector<double> n = fields_.numbers(key, {0, 1e18});
+    for (std::size_t i = 0; i + 1 < n.size(); i += 2) v.push_back({{std::int64_t(n[i])}, {n[i + 1]}});
+    const auto is_wrong = [](const KernelPoint& a, const KernelPoint& b) { return b.traffic <= a.traffic || !(b.time.value > 0); };
+    if (n.size() % 2 != 0 || (!v.empty() && !(v.front().time.value > 0 && v.front().traffic.count > 0)) || std::adjacent_find(v.begin(), v.end(), is_wrong) != v.end())
+      fields_.report(key, "must be pairs of bytes and seconds above 0, rising in bytes");
+  }
+
  private:
   std::optional<std::vector<double>> numbers(const char* key, std::size_t count) {
     auto out = fields_.numbers(key, {0, 1e18});

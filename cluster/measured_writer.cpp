@@ -30,6 +30,11 @@ class FieldWriter {
     for (const LocalCorrection::Point& p : v.points()) numbers += fmt::format(", {}, {:.5g}", fmt::join(p.sizes, ", "), p.weight);
     add(key, "[" + numbers + "]");
   }
+  void operator()(const char* key, const std::vector<KernelPoint>& v) {
+    std::string numbers;
+    for (const KernelPoint& p : v) numbers += fmt::format("{}{}, {:.6g}", numbers.empty() ? "" : ", ", p.traffic.count, p.time.value);
+    if (!v.empty()) add(key, "[" + numbers + "]");
+  }
   std::string flow() const { return fmt::format("{{{}}}", fmt::join(fields_, ", ")); }
   std::string block() const { return fmt::format("  {}\n", fmt::join(fields_, "\n  ")); }
 

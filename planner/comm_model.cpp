@@ -24,19 +24,19 @@ struct CurveTime {
   Seconds latency, wire;
 };
 
-CurveTime at(const CollectiveCurve& curve, std::int64_t ways, Bytes message) {
+CurveTime at(const CollectiveCurve& curve, const AxisLink& a, std::int64_t ways, Bytes message) {
   const CurveSegment& segment = curve.segment(message);
   const double steps = double(ways - 1) / double(std::max<std::int64_t>(1, curve.num_ranks - 1));
   const double bus = bus_factor(curve.kind, ways) / bus_factor(curve.kind, curve.num_ranks);
   const Seconds total = curve.time(message), latency{std::min(segment.alpha.value, total.value)};
-  return {steps * latency, bus * (total - latency)};
+  return {a.crowding * a.pace.messages * steps * latency, a.crowding * a.pace.transfers * bus * (total - latency)};
 }
 
 const CollectiveCurve* curve_of(const AxisLink& a, CollectiveKind kind) { return a.curves[std::size_t(kind)]; }
 
 Seconds time_of(const AxisLink& a, const CollectiveLines& lines, CollectiveKind kind, Bytes message) {
   if (const CollectiveCurve* curve = curve_of(a, kind)) {
-    const CurveTime point = at(*curve, a.ways, message);
+    const CurveTime point = at(*curve, a, a.ways, message);
     return point.latency + point.wire;
   }
   return lines.is_empty() ? CollectiveLines(kind, group_of(a)).time(message) : lines.time(message);
@@ -44,7 +44,7 @@ Seconds time_of(const AxisLink& a, const CollectiveLines& lines, CollectiveKind 
 
 /// The library's choice with the time that was measured: its steps keep their latency as far as the measured one allows.
 CollectiveChoice as_measured(CollectiveChoice c, const AxisLink& a, const CollectiveCurve& curve, Bytes message) {
-  const CurveTime point = at(curve, a.ways, message);
+  const CurveTime point = at(curve, a, a.ways, message);
   const Seconds steps = double(c.intra_steps) * c.intra_step + double(c.inter_steps) * c.inter_step;
   if (steps > point.latency) {
     const double share = point.latency / steps;
@@ -57,6 +57,14 @@ CollectiveChoice as_measured(CollectiveChoice c, const AxisLink& a, const Collec
     c.base += point.wire;
   c.time = point.latency + point.wire;
   return c;
+}
+
+/// Ranks that share a core copy one after the other. Each curve of an axis was measured with as many ranks.
+double crowding_of(const AxisLink& a, const ClusterSpec& cluster, const Mesh& mesh) {
+  const auto curve = std::find_if(a.curves.begin(), a.curves.end(), [](const CollectiveCurve* c) { return c != nullptr; });
+  if (cluster.host_cores == 0 || curve == a.curves.end()) return 1;
+  const auto ranks_per_core = [&](std::int64_t ranks) { return std::max(1.0, double(ranks) / double(cluster.host_cores)); };
+  return ranks_per_core(cluster.ranks_per_node(mesh.world())) / ranks_per_core((*curve)->num_ranks);
 }
 
 /// The tuner's link of a group; machines of one GPU have no fabric, but a network that NCCL knows.
@@ -82,7 +90,7 @@ LinkCost CommModel::send_link(Bytes message) const {
   const AxisLink& a = axes[std::size_t(Axis::Pp)];
   const CollectiveCurve* curve = curve_of(a, CollectiveKind::SendRecv);
   if (!curve || message.count <= 0) return a.link;
-  const CurveTime point = at(*curve, 2, message);
+  const CurveTime point = at(*curve, a, 2, message);
   LinkCost link = a.link;
   link.latency = point.latency;
   link.bandwidth = link.all_reduce_bandwidth = message / std::max(point.wire, Seconds{1e-12});
@@ -124,6 +132,7 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
     const std::int64_t stride = mesh.stride(axis);
     AxisLink& a = m.axes[std::size_t(axis)];
     a.ways = mesh.ways(axis);
+    a.pace = profile.pace;
     a.crosses_nodes = a.ways > 1 && stride * a.ways > cluster.gpus_per_node;
     a.link = a.crosses_nodes ? cluster.inter : intra;
     const std::int64_t ranks_per_node =
@@ -145,6 +154,7 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
     if (is_measured && a.group.shape.nodes == 1)
       for (const CollectiveKind kind : kCollectiveKinds)
         a.curves[std::size_t(kind)] = profile.measured->curve_of(kind, axis == Axis::Pp ? 2 : a.ways);
+    if (axis != Axis::Pp) a.crowding = crowding_of(a, cluster, mesh);  // stages take turns
     if (axis == Axis::Pp) return;  // stages send and receive
     a.gather = {CollectiveKind::AllGather, a.group};
     a.all_reduce = {CollectiveKind::AllReduce, a.group};

@@ -20,6 +20,8 @@ struct AxisLink {
   GroupLinks group;
   CollectiveLines gather, all_reduce;  // gather: all-gather and reduce-scatter, which cost the same
   std::array<const CollectiveCurve*, kCollectiveKinds.size()> curves{};  // by kind: as `calibrate` measured them; null: not
+  double crowding = 1;  // ranks per core of the plan over those when they were measured: what CPU ranks exchange, their cores copy
+  MachinePace pace;     // of the machine now, beside those
 };
 
 /// Links per axis for a mesh laid on a cluster (pp outermost, then dp_replicate, dp_shard).

@@ -50,14 +50,17 @@ const KernelRate* find_kernel(const MachineLoad* load, std::string_view name, Dt
   return best;
 }
 
-const AttentionRate* find_attention(const MachineLoad* load, Dtype dtype, std::int64_t head_size) {
+/// Attention's backward, beside q, k and v.
+bool reads_output(const LayerOp& op) { return op.num_reads > 3; }
+
+const AttentionRate* find_attention(const MachineLoad* load, std::string_view kernel, Dtype dtype, std::int64_t head_size) {
   const AttentionRate* best = nullptr;
   const auto distance = [&](const AttentionRate& rate) {
     return std::abs(rate.head_size - head_size) + (rate.dtype == dtype ? 0 : 1000);
   };
   if (!load) return best;
   for (const AttentionRate& rate : load->attention)
-    if (rate.kernel == "flash" && (!best || distance(rate) < distance(*best))) best = &rate;
+    if (rate.kernel == kernel && (!best || distance(rate) < distance(*best))) best = &rate;
   return best;
 }
 
@@ -112,8 +115,13 @@ Seconds CostModel::gemm_time(const LayerOp& op, Software software) const {
 }
 
 Seconds CostModel::attention_time(const LayerOp& op, FlopsPerSec rate) const {
-  if (const AttentionRate* own = runs_own_kernels ? find_attention(load, operand_dtype(gemm_type), op.k) : nullptr)
-    return Seconds{double(op.kernels) * own->launch.value + op.flops / (own->rate.value / 2)};  // measured causal: half is masked
+  if (runs_own_kernels) {
+    const auto find = [&](std::string_view kernel) { return find_attention(load, kernel, operand_dtype(gemm_type), op.k); };
+    const AttentionRate* backward = reads_output(op) ? find("backward") : nullptr;
+    const AttentionRate* own = backward ? backward : find("flash");  // calibrations before 2026-11-22 have no backward
+    const double launches = backward ? 1 : double(op.kernels);
+    if (own) return Seconds{launches * own->launch.value + op.flops / (own->rate.value / 2)};  // measured causal: half is masked
+  }
   return Seconds{op.flops / (rate.value * (op.k < kLargeHead ? small_heads : 1.0))} + kernel_overhead;
 }
 
@@ -126,11 +134,24 @@ Seconds CostModel::batched_gemm_time(const LayerOp& op) const {
 
 Seconds CostModel::memory_time(const LayerOp& op, double factor) const {
   if (const KernelRate* own = runs_own_kernels ? find_kernel(load, kernel_of(op.kind), operand_dtype(gemm_type)) : nullptr)
-    return Seconds{(op.traffic > 0 ? double(op.kernels) * own->launch.value : 0) + op.traffic / own->bandwidth.value};
+    return double(op.kernels) * own->time(op.traffic / double(std::max<int>(1, op.kernels)));
   return Seconds{op.traffic * factor / memory.value};
 }
 
-Seconds CostModel::op_time(const LayerOp& op, Software software) const { return slowness * unhindered_time(op, software); }
+Seconds CostModel::op_time(const LayerOp& op, Software software) const { return slowness * pace_of(op) * unhindered_time(op, software); }
+
+double CostModel::pace_of(const LayerOp& op) const {
+  switch (op.cost) {
+    case CostClass::Gemm: return regime_of(shape_of(op)) == GemmRegime::Wide ? pace.products : pace.thin_products;
+    case CostClass::BatchedGemm: return pace.products;
+    case CostClass::FlashAttention:
+    case CostClass::CudnnAttention: return pace.attention;
+    case CostClass::Memory:
+    case CostClass::Dequantise:
+    case CostClass::DequantiseGptq: return pace.memory;
+  }
+  return 1;
+}
 
 Seconds CostModel::unhindered_time(const LayerOp& op, Software software) const {
   switch (op.cost) {
@@ -202,6 +223,7 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   m.overlap_slowdown = profile.overlap_slowdown;
   m.peak = rates.datasheet.value > 0 ? rates.datasheet : rates.measured;
   add_measured(m, gpu, profile, compute);
+  m.pace = profile.pace;
   m.slowness = crowding_of(m, compute);
   if (compute.runs_own_kernels) m.slowness *= correction_of(profile, compute.num_ranks).time;
   return m;

@@ -207,7 +207,11 @@ StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel&
   return e;
 }
 
-Profile profile_of(const EstimateRequest& r) { return r.profile ? *r.profile : default_profile(r.cluster.gpus.front()); }
+Profile profile_of(const EstimateRequest& r) {
+  Profile profile = r.profile ? *r.profile : default_profile(r.cluster.gpus.front());
+  profile.pace = r.pace;
+  return profile;
+}
 
 EstimateResult estimate(const EstimateRequest& request) {
   EstimateRequest r = request;

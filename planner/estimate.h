@@ -39,6 +39,7 @@ struct EstimateRequest {
   std::optional<double> price_per_gpu_hour;  // overrides the cluster's
   std::int64_t eval_generate = 0;            // tokens generated per sequence during evaluation: adds a KV cache
   std::shared_ptr<const Profile> profile;    // null: the shipped one of the first GPU
+  MachinePace pace;                          // of the machine now, over that profile
 };
 
 /// Host memory of one node. `load` is while the checkpoint is read, `step` in training (offload), `save` when the model is written.

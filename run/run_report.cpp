@@ -106,6 +106,11 @@ RunReport make_run_report(const RunFacts& f) {
   RunReport report{.estimate = f.chosen, .predicted = {}, .measured = measured_simulation(f), .outcome = f.outcome, .request = f.job.request,
                    .strategy = f.job.strategy, .num_layers = f.job.model.num_layers(), .memory = compare_memory(f), .time = {}, .timed_steps = 0};
   report.predicted = simulate_plan(f.job.request, f.job.model, f.result.framework, f.result.profile, f.job.strategy, {}).simulation;
+  Profile as_calibrated = f.result.profile;
+  as_calibrated.pace = {};
+  report.as_calibrated = f.result.profile.pace.is_as_calibrated()
+                             ? report.predicted.step_time()
+                             : simulate_plan(f.job.request, f.job.model, f.result.framework, as_calibrated, f.job.strategy, {.records_spans = false}).simulation.step_time();
   const Seconds step = median_step(f.outcome, report.timed_steps);
   report.time = compare_time(report.predicted, report.measured, step);
   const double tokens = double(f.job.strategy.mesh.data_parallel() * f.job.recipe().grad_accum * f.job.recipe().tokens());

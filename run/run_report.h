@@ -20,7 +20,8 @@ struct PredictedMeasured {
 
 struct RunReport {
   StrategyEstimate estimate;
-  Simulation predicted;                 // of one step
+  Simulation predicted;                 // of one step, at the pace of the request
+  Seconds as_calibrated;                // the same step without that pace
   Simulation measured;                  // the last step of rank 0, in the same form
   TrainingOutcome outcome;
   EstimateRequest request;

@@ -26,10 +26,12 @@ bool is_allowed(const Probe& probe, const ProbeLimits& limits, GemmType type) {
   return probe.flops() <= kAttentionShare * limits.most_flops(type) && probe.traffic() <= limits.most_operands();
 }
 
-/// Formats that attention kernels exist in.
-bool has_attention(GemmType type) { return type == GemmType::F32 || type == GemmType::BF16 || type == GemmType::F16; }
+/// Formats that attention kernels exist in; training has no fp16.
+bool has_attention(AttentionWork work, GemmType type) {
+  return type == GemmType::F32 || type == GemmType::BF16 || (type == GemmType::F16 && work != AttentionWork::Backward);
+}
 
-std::vector<Probe> attention_series(const ProbeLimits& limits, AttentionMethod kernel, GemmType type, std::int64_t head_size) {
+std::vector<Probe> attention_series(const ProbeLimits& limits, AttentionWork kernel, GemmType type, std::int64_t head_size) {
   std::vector<Probe> probes;
   const std::span<const AttentionSize> sizes = limits.is_cpu() ? std::span(kCpuAttention) : std::span(kGpuAttention);
   for (const AttentionSize& size : sizes) {
@@ -65,9 +67,10 @@ Probe kernel_probe(const KernelRow& row, Dtype dtype, Bytes traffic, std::int64_
 std::vector<Probe> attention_design(const ProbeLimits& limits) {
   std::vector<std::vector<Probe>> all;
   for (const GemmType type : limits.facts.gemm_types)
-    for (const AttentionMethod kernel : kAttentionMethods)
-      for (const std::int64_t head_size : {64, 128})
-        if (has_attention(type)) all.push_back(attention_series(limits, kernel, type, head_size));
+    for (const AttentionWork kernel : kAttentionWorks)
+      for (const std::int64_t head_size : {64, 128, 32})
+        if (has_attention(kernel, type) && (head_size >= 64 || (limits.is_cpu() && kernel != AttentionWork::Eager)))  // small models
+          all.push_back(attention_series(limits, kernel, type, head_size));
   return interleave(all);
 }
 

@@ -133,6 +133,8 @@ void check_product(const Product& product, Device& device, Stream& stream) {
 
 }  // namespace
 
+/// As a step finds them: activations that the op before wrote are in the cache as far as they fit, weights and what forward kept come from
+/// memory; an input's gradient is written where another was read, other results to where nobody has been for long.
 Workload gemm_workload(const Probe& probe, ProbeBench& bench, Stream& stream) {
   const auto product = std::make_shared<Product>();
   product->problem = probe.product();
@@ -140,14 +142,21 @@ Workload gemm_workload(const Probe& probe, ProbeBench& bench, Stream& stream) {
   const Dtype dtype = operand_dtype(problem.type);
   Device* const device = &bench.device;
   OperandPools* const pools = &pools_of(bench);
-  const Bytes a = aligned(problem.a_bytes()), both = a + problem.b_bytes();
-  pools->random(dtype, both, stream);
-  pools->results(problem.c_bytes(), stream);
-  const auto call = [product, device, pools, &stream, dtype, a, both] {
-    const std::byte* const operands = pools->random(dtype, {}, stream).next_as<std::byte>(both);
-    product->a = operands;
-    product->b = operands + a.count;
-    product->c = pools->results({}, stream).next(product->problem.c_bytes());
+  const bool is_first_fresh = problem.layout != GemmLayout::WeightGradient;  // x or dy; there it is dy, the second
+  const Bytes fresh = is_first_fresh ? problem.a_bytes() : problem.b_bytes(), stale = is_first_fresh ? problem.b_bytes() : problem.a_bytes();
+  const auto place = [product, pools, &stream, dtype, is_first_fresh, fresh, stale] {
+    const Bytes both = aligned(fresh) + stale;  // in one window where neither has a place of its own: they must not meet
+    const auto* const first = pools->keeps_fresh(fresh) ? static_cast<const std::byte*>(pools->fresh(dtype, fresh, stream))
+                                                        : pools->random(dtype, both, stream).next_as<std::byte>(both);
+    const void* const second = pools->keeps_fresh(fresh) ? pools->random(dtype, stale, stream).next(stale) : first + aligned(fresh).count;
+    product->a = is_first_fresh ? first : second;
+    product->b = is_first_fresh ? second : first;
+    const Bytes size = product->problem.c_bytes();
+    product->c = product->problem.layout == GemmLayout::InputGradient ? pools->fresh_results(size, stream) : pools->results(size, stream).next(size);
+  };
+  place();  // pools grow before anything is timed
+  const auto call = [product, device, place, &stream] {
+    place();
     device->gemm(product->problem, product->a, product->b, product->c, stream);
   };
   return {call, [product, device, &stream] { check_product(*product, *device, stream); }};

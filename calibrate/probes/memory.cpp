@@ -1,4 +1,4 @@
-// Memory-bound kernels. Checked by rows from start, middle and end against the formulas in double on the host.
+// Memory-bound kernels, with operands as a step finds them: activations just written, optimizer states and codes from memory. Checked by rows from start, middle and end against the formulas in double on the host.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -30,12 +30,10 @@ struct Job {
     return filled_rotation(device, dtype, size, low, high, stream);
   }
   Rotation random() const { return random(probe.dtype, tensor()); }
-  /// The next windows of what all probes share.
-  const void* operand(std::int64_t num_tensors = 1) const {
-    const Bytes size = num_tensors * tensor();
-    return pools.random(probe.dtype, size, stream).next(size);
-  }
+  /// Of what all probes share: what an op before has just written, and the next window for results.
+  const void* operand(std::int64_t num_tensors = 1) const { return pools.fresh(probe.dtype, num_tensors * tensor(), stream); }
   void* result() const { return pools.results(tensor(), stream).next(tensor()); }
+  void* fresh_result() const { return pools.fresh_results(tensor(), stream); }
   /// Makes the shared pools large enough before anything is timed.
   void prepare(std::int64_t num_tensors = 1) const { operand(num_tensors), result(); }
   /// [width] numbers of a row.
@@ -137,7 +135,7 @@ Workload cross_entropy_kernel(const Jobs& job) {
   job->view().write(state->labels.data(), state->label_values.data(), per_row);
   for (const std::int64_t i : job->sampled_rows()) state->before.push_back(job->row(state->logits.data(), i));
   const auto call = [job, state] {
-    state->x = state->logits.next(job->tensor());
+    state->x = job->pools.keeps_fresh(job->tensor()) ? state->logits.data() : state->logits.next(job->tensor());  // the head has just written them
     job->device.cross_entropy(state->x, state->labels.as<std::int32_t>(), state->losses.as<float>(), job->rows(), job->width(),
                               kScale, job->probe.dtype, job->stream);
   };
@@ -210,14 +208,14 @@ Workload nf4_kernel(const Jobs& job) {
   };
   const Bytes code_size{job->count() / 2}, scale_size = bytes_of(job->count() / kNf4Block, Dtype::F32);
   const auto state = std::make_shared<State>(State{job->random(Dtype::F32, code_size), job->random(Dtype::F32, scale_size, 0, 1)});
-  job->prepare();
+  job->fresh_result();
   std::vector<std::uint64_t> codes(std::size_t(state->codes.capacity().count / 8), 0);
   for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = random_bits(2, i);
   job->view().write(state->codes.data(), codes.data(), {std::int64_t(codes.size()) * 8});
   const auto call = [job, state, code_size, scale_size] {
     state->c = state->codes.next_as<std::uint8_t>(code_size);
     state->s = state->absmax.next_as<float>(scale_size);
-    state->out = job->result();
+    state->out = job->fresh_result();  // the same workspace for every weight
     job->device.nf4_dequantise(state->out, job->probe.dtype, state->c, state->s, job->count(), job->stream);
   };
   const auto check = [job, state] {

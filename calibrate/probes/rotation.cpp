@@ -31,18 +31,28 @@ Rotation filled_rotation(Device& device, Dtype dtype, Bytes size, float low, flo
   return rotation;
 }
 
-Rotation& OperandPools::random(Dtype dtype, Bytes largest, Stream& stream) {
-  Rotation& pool = random_[dtype];
+OperandPools::OperandPools(Device& device)
+    : device_(device), kind_(device.facts().kind), has_one_core_(kind_ == DeviceKind::Cpu && device.facts().num_cores == 1) {}
+
+Rotation& OperandPools::random(Dtype dtype, Bytes largest, Stream& stream) { return grown(random_[dtype], dtype, largest, stream); }
+
+/// Filled as well: pages that nobody has touched cost the first call several times its work (Linux maps and clears them then).
+Rotation& OperandPools::results(Bytes largest, Stream& stream) { return grown(results_, Dtype::F32, largest, stream); }
+
+Rotation& OperandPools::grown(Rotation& pool, Dtype dtype, Bytes largest, Stream& stream) {
   if (pool.capacity() >= std::max(largest, rotation_size(kind_))) return pool;
   pool = {};  // before the larger one is asked for
   return pool = filled_rotation(device_, dtype, largest, -1, 1, stream);
 }
 
-/// Filled as well: pages that nobody has touched cost the first call several times its work (Linux maps and clears them then).
-Rotation& OperandPools::results(Bytes largest, Stream& stream) {
-  if (results_.capacity() >= std::max(largest, rotation_size(kind_))) return results_;
-  results_ = {};
-  return results_ = filled_rotation(device_, Dtype::F32, largest, -1, 1, stream);
+const void* OperandPools::fresh(Dtype dtype, Bytes size, Stream& stream) {
+  if (!keeps_fresh(size)) return random(dtype, size, stream).next(size);
+  return grown(fresh_[dtype], dtype, size, stream).data();
+}
+
+void* OperandPools::fresh_results(Bytes size, Stream& stream) {
+  if (!keeps_fresh(size)) return results(size, stream).next(size);
+  return grown(fresh_results_, Dtype::F32, size, stream).data();
 }
 
 }  // namespace gpuplan

@@ -40,16 +40,29 @@ Bytes rotation_size(DeviceKind kind);
 /// dtype, which are only read, and room for results.
 class OperandPools {
  public:
-  explicit OperandPools(Device& device) : device_(device), kind_(device.facts().kind) {}
+  explicit OperandPools(Device& device);
   /// They hold at least `largest` bytes in one window. A pool that must grow is replaced: nothing that uses it may be under way.
   Rotation& random(Dtype dtype, Bytes largest, Stream& stream);
   Rotation& results(Bytes largest, Stream& stream);
 
+  /// Whether fresh() and fresh_results() of this size have a place of their own.
+  bool keeps_fresh(Bytes size) const { return has_one_core_ && size <= rotation_size(kind_); }
+  /// Random numbers that a step's op before has just written. Of one core: always the same place, so in its cache as far as they fit.
+  /// Else, or where they are too large to, the next window of random(): most of what an op reads was written by another core, and to get
+  /// it from there takes about as long as from memory (1.5 to 5 times the time of a probe that finds it in the reader's own cache). GPUs,
+  /// whose SMs share a cache, as well: nobody has measured yet what they find there.
+  const void* fresh(Dtype dtype, Bytes size, Stream& stream);
+  /// Where a step writes to what it has just read or written: the same for results().
+  void* fresh_results(Bytes size, Stream& stream);
+
  private:
+  Rotation& grown(Rotation& pool, Dtype dtype, Bytes largest, Stream& stream);
+
   Device& device_;
   DeviceKind kind_;
-  std::map<Dtype, Rotation> random_;
-  Rotation results_;
+  bool has_one_core_;
+  std::map<Dtype, Rotation> random_, fresh_;
+  Rotation results_, fresh_results_;
 };
 
 /// A rotation of at least one window of `size`, filled uniformly in [low, high).

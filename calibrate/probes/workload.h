@@ -19,6 +19,7 @@ struct Workload {
 
 Workload gemm_workload(const Probe& probe, ProbeBench& bench, Stream& stream);
 Workload attention_workload(const Probe& probe, ProbeBench& bench, Stream& stream);
+Workload attention_backward_workload(const Probe& probe, ProbeBench& bench, Stream& stream);
 Workload memory_workload(const Probe& probe, ProbeBench& bench, Stream& stream);
 Workload copy_workload(const Probe& probe, ProbeBench& bench, Stream& stream);
 Workload collective_workload(const Probe& probe, ProbeBench& bench, Stream& stream);

@@ -86,7 +86,7 @@ FitPlot kernel_plot(const KernelRate& rate, std::int64_t num_ranks, const std::v
   FitPlot plot{.title = kernel_name(rate) + ranks_suffix(num_ranks), .x_label = "bytes moved", .y_label = "rate",
                .note = quality_text(rate.quality), .x_unit = PlotUnit::ByteCount, .y_unit = PlotUnit::ByteRate,
                .points = {}, .curve = {}};
-  const auto time = [&](double bytes) { return Seconds{rate.launch.value + bytes / rate.bandwidth.value}; };
+  const auto time = [&](double bytes) { return rate.time(bytes); };
   const auto size = [](const Probe& p) { return double(p.traffic().count); };
   const auto is_of = [&](const Probe& p) {
     return p.family == ProbeFamily::Memory && p.num_ranks == num_ranks && to_string(p.kernel) == rate.kernel && p.dtype == rate.dtype;

@@ -92,6 +92,8 @@ std::string run_text(const RunReport& r, const std::vector<std::string>& notes, 
   text += render(comparison_table("time of one step", r.time, seconds_text), screen) + "\n";
   const bool is_calibrated = r.request.profile && r.request.profile->measured;
   if (r.request.profile) text += fmt::format("profile {}\n", r.request.profile->id);
+  if (!r.request.pace.is_as_calibrated())
+    text += fmt::format("predicted for this machine as it was found just before; as calibrated, a step would take {}\n", seconds_text(r.as_calibrated.value));
   if (!is_calibrated) text += "times are predicted without calibration: `gpuplan calibrate` measures this machine\n";
   for (const auto& list : {notes, r.outcome.notes})
     for (const std::string& note : list) text += wrap(note, screen.width, "- ", "  ");
@@ -112,6 +114,8 @@ nlohmann::ordered_json run_json(const RunReport& r) {
   };
   add("predicted", &PredictedMeasured::predicted);
   add("measured", &PredictedMeasured::measured);
+  out["as_calibrated"] = {{"step_seconds", r.as_calibrated.value}};
+  for (const PaceField& field : kPaceFields) out["pace"][std::string(field.name)] = r.request.pace.*field.member;
   for (const auto& [rows, unit] : {std::pair{&r.memory, "_bytes"}, std::pair{&r.time, "_seconds"}})
     for (const PredictedMeasured& c : *rows)
       out["error"][c.name + unit] = c.measured > 0 ? nlohmann::ordered_json(c.error()) : nlohmann::ordered_json();

@@ -1,5 +1,6 @@
 // The Communicator of device/mpi: blocking MPI calls as host tasks of a stream.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <climits>
 #include <cstring>
@@ -11,8 +12,10 @@
 
 #include <fmt/format.h>
 #include <mpi.h>
+#include <sched.h>
 
 #include "base/error.h"
+#include "base/processor.h"
 #include "device/mpi/mpi_job.h"
 #include "device/mpi/narrow_sum.h"
 
@@ -82,8 +85,7 @@ struct Message {
 };
 
 /// Waits for messages without keeping its core busy: MPI's own waits spin, and a stage of a pipeline waits for as long as the others
-/// compute, on cores that they need. Looks often at first, as the answer mostly is near. (Collectives spin: their ranks come at about
-/// the same time, and every nap of one is waited for by all.)
+/// compute, on cores that they need. Looks often at first, as the answer mostly is near.
 void wait_politely(MPI_Request* requests, int count) {
   constexpr auto kSpin = std::chrono::microseconds(20), kLongestNap = std::chrono::microseconds(100);
   const auto begin = std::chrono::steady_clock::now();
@@ -110,6 +112,31 @@ void exchange(const std::vector<Message>& messages, MPI_Comm comm) {
     else check(MPI_Irecv(m.data, mpi_count(m.count), type, m.peer, 0, comm, &request), "MPI_Irecv");
   }
   wait_politely(requests.data(), int(requests.size()));
+}
+
+/// Whether those of the job on this machine do. Requires: all ranks ask.
+bool ranks_outnumber_cores(MPI_Comm all) {
+  MPI_Comm here = MPI_COMM_NULL;
+  if (MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here) != MPI_SUCCESS) return false;
+  cpu_set_t cores{};
+  sched_getaffinity(0, sizeof cores, &cores);
+  const bool has_quota = num_usable_cores() < CPU_COUNT(&cores);
+  int num_ranks = 1;
+  MPI_Comm_size(here, &num_ranks);
+  MPI_Allreduce(MPI_IN_PLACE, &cores, int(sizeof cores), MPI_BYTE, MPI_BOR, here);  // each may be bound to its own
+  MPI_Comm_free(&here);
+  return num_ranks > (has_quota ? num_usable_cores() : CPU_COUNT(&cores));
+}
+
+std::atomic<bool> is_crowded{false};
+
+/// Where ranks outnumber cores, until all of the group are here: MPI would spin on a core that the late ones need. Elsewhere collectives
+/// spin: their ranks come at about the same time, and every nap of one is waited for by all.
+void meet(MPI_Comm comm) {
+  if (!is_crowded) return;
+  MPI_Request all = MPI_REQUEST_NULL;
+  check(MPI_Ibarrier(comm, &all), "MPI_Ibarrier");
+  wait_politely(&all, 1);
 }
 
 class MpiCommunicator final : public Communicator {
@@ -139,11 +166,13 @@ class MpiCommunicator final : public Communicator {
   void all_reduce(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) override {
     stream.run_on_host([=, comm = comm_] {
       const Element e = element(dtype);
+      meet(comm);
       check(MPI_Allreduce(send == receive ? MPI_IN_PLACE : send, receive, mpi_count(count), e.type, e.sum, comm), "MPI_Allreduce");
     });
   }
   void all_gather(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) override {
     stream.run_on_host([=, this] {
+      meet(comm_);
       const MPI_Datatype type = element(dtype).type;
       const void* const own = static_cast<const char*>(receive) + bytes_of(count, dtype).count * rank_;
       check(MPI_Allgather(send == own ? MPI_IN_PLACE : send, mpi_count(count), type, receive, mpi_count(count), type, comm_),
@@ -155,6 +184,7 @@ class MpiCommunicator final : public Communicator {
   }
   void broadcast(void* data, std::int64_t count, Dtype dtype, int root, Stream& stream) override {
     stream.run_on_host([=, comm = comm_] {
+      meet(comm);
       check(MPI_Bcast(data, mpi_count(count), element(dtype).type, root, comm), "MPI_Bcast");
     });
   }
@@ -211,6 +241,7 @@ class MpiCommunicator final : public Communicator {
 
   /// `receive` may be this rank's part of `send`, as with NCCL. MPI forbids that, so the sum then goes by a buffer.
   void reduce_scatter_now(const void* send, void* receive, std::int64_t count, Dtype dtype) {
+    meet(comm_);
     const Element e = element(dtype);
     const std::int64_t size = bytes_of(count, dtype).count;
     const bool is_in_place = receive == static_cast<const char*>(send) + size * rank_;
@@ -232,6 +263,7 @@ std::unique_ptr<Communicator> mpi_world() {
   MPI_Comm own = MPI_COMM_NULL;
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   check(MPI_Comm_dup(MPI_COMM_WORLD, &own), "MPI_Comm_dup");
+  is_crowded = ranks_outnumber_cores(own);
   return std::make_unique<MpiCommunicator>(own);
 }
 

@@ -7,6 +7,7 @@
 
 #include "calibrate/probes/workload.h"
 #include "calibrate/runner.h"
+#include "device/backend.h"
 #include "fake_device.h"
 
 using namespace gpuplan;
@@ -65,7 +66,7 @@ std::vector<Probe> local_probes() {
   for (const GemmLayout layout : kGemmLayouts)
     for (const GemmType type : {GemmType::F32, GemmType::BF16})
       for (const std::int64_t batch : {1, 3}) probes.push_back(product(layout, type, batch));
-  for (const AttentionMethod which : kAttentionMethods)
+  for (const AttentionWork which : {AttentionWork::Flash, AttentionWork::Eager})
     for (const Dtype dtype : {Dtype::F32, Dtype::BF16})
       probes.push_back({.family = ProbeFamily::Attention, .shape{.m = 32, .n = 32, .k = 16, .batch = 2}, .attention = which, .dtype = dtype});
   for (const MemoryKernel which : kMemoryKernels)
@@ -107,7 +108,7 @@ TEST_CASE("times are the device's") {
 
 TEST_CASE("noise and outliers leave the median within 2 % of the truth") {
   FakeDevice device({.noise = 0.05, .outliers = 0.05});
-  ProbeBench bench{.device = device, .rule{.most_runs = 400, .least_batch = 2.0_us}};
+  ProbeBench bench{.device = device, .rule{.relative_interval = 0.005, .most_runs = 400, .least_batch = 2.0_us}};
   bool is_lost = false;
   const Sample sample = run_probe(product(GemmLayout::Forward), bench, is_lost);
   REQUIRE(sample.is_ok());
@@ -238,4 +239,26 @@ TEST_CASE("a product beside a collective is compared with the product alone") {
     CHECK_MESSAGE(run.sample.is_ok(), run.sample.failure);
     CHECK(run.sample.overlapped == doctest::Approx(1.5).epsilon(0.02));
   }
+}
+
+TEST_CASE("gradients of attention are checked before they count, on the CPU's own kernels; a device without such kernels says so") {
+  const auto device = device_backend(DeviceKind::Cpu).open({.num_threads = 1});
+  ProbeBench bench{.device = *device, .peers = {device.get()}, .rule = kFew};
+  for (const Dtype dtype : {Dtype::F32, Dtype::BF16}) {
+    const Probe probe{.family = ProbeFamily::Attention, .shape{.m = 40, .n = 40, .k = 16, .batch = 3}, .attention = AttentionWork::Backward, .dtype = dtype};
+    bool is_lost = false;
+    const Sample sample = run_probe(probe, bench, is_lost);
+    CHECK_MESSAGE(sample.is_ok(), sample.failure);
+    const auto stream = device->create_stream();
+    const Workload workload = attention_backward_workload(probe, bench, *stream);
+    workload.call();
+    stream->synchronise();
+    CHECK_NOTHROW(workload.check());
+    const Rotation& results = bench.pools->results({}, *stream);
+    device->fill_uniform(results.data(), results.capacity().count / 4, Dtype::F32, 2, 3, 0, *stream);
+    stream->synchronise();
+    CHECK_THROWS_AS(workload.check(), WrongResult);
+  }
+  CHECK(run_alone({.family = ProbeFamily::Attention, .shape{.m = 8, .n = 8, .k = 8, .batch = 1}, .attention = AttentionWork::Backward}).sample.failure ==
+        "this device has no kernels for training");
 }

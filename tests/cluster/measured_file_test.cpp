@@ -14,6 +14,7 @@ ProfileDraft draft() {
   ProfileDraft d{.id = "mine", .title = "my \"box\"", .based_on = "default-hopper", .measured = test::two_devices("h100-sxm", "nvswitch")};
   d.measured.loads[0].gemm[0].correction = LocalCorrection({.reach = 4, .alignment = 0.5}, {{{256, 1024, 64, 1}, -0.125}, {{512, 512, 512, 8}, 0.0625}});
   d.measured.collectives[1].correction = LocalCorrection({.reach = 2}, {{correction_sizes(Bytes{65536}), 0.25}});
+  d.measured.loads[0].kernels[1].curve = {{Bytes{65536}, Seconds{2e-6}}, {Bytes{1 << 20}, Seconds{40e-6}}};
   d.measured.held_out = {{"fp32 GEMM shapes", 120, 0.04, 0.11}};
   d.values.emplace_back("memory_efficiency", ProfileValue{.value = 0.9, .unit = "share: of it", .kind = "measured", .source = "me", .low = 0.88,
                                                           .high = 0.92, .num_samples = 12, .residual = 0.01});
@@ -54,6 +55,9 @@ TEST_CASE("measured profile: what is written is read back, number by number") {
   CHECK(read.measured->loads[0].gemm[0].correction.at({256, 1024, 64, 1}) == draft().measured.loads[0].gemm[0].correction.at({256, 1024, 64, 1}));
   CHECK(read.measured->collectives[1].correction.metric().reach == 2);
   CHECK(read.measured->held_out[0].num_points == 120);
+  REQUIRE(read.measured->loads[0].kernels[1].curve.size() == 2);
+  CHECK(read.measured->loads[0].kernels[1].time(1 << 20).value == doctest::Approx(40e-6));
+  CHECK(read.measured->loads[0].kernels[0].curve.empty());
   CHECK(read.measured->on.versions[1].second == "2.28");
   CHECK(read.measured->samples == "{\"probe\": 1}\n{\"probe\": 2}\n");
   for (const auto& [name, value] : read.values)
@@ -76,6 +80,8 @@ TEST_CASE("measured profile: mistakes in its measured part are named with their 
   CHECK(error_of(with(text, "m_half: [0, 0, 0]", "m_half: [0, 0]")).find("must be a list of 3 numbers") != std::string::npos);
   CHECK(error_of(with(text, "correction: [4, 0.5, 256, ", "correction: [4, 0.5, ")).find("5 numbers for each point") != std::string::npos);
   CHECK(error_of(with(text, "correction: [4, ", "correction: [0, ")).find("must be a reach above 0") != std::string::npos);
+  CHECK(error_of(with(text, "curve_bytes_s: [65536, ", "curve_bytes_s: [")).find("must be pairs of bytes and seconds") != std::string::npos);
+  CHECK(error_of(with(text, "curve_bytes_s: [65536, ", "curve_bytes_s: [2000000, ")).find("rising in bytes") != std::string::npos);
   CHECK(error_of(with(text, "schema_version: 1", "schema_version: 7")).find("this program reads version 1") != std::string::npos);
   CHECK(error_of(with(text, "launch_s:", "lunch_s:")).find("lunch_s") != std::string::npos);
 }
@@ -93,6 +99,18 @@ TEST_CASE("measured profile: a load is that of the nearest number of ranks, a cu
   cpu.on.kind = "cpu", cpu.on.num_cores = 2;
   CHECK(cpu.load_of(4)->num_ranks == cpu.load_of(2)->num_ranks);  // ranks without a core of their own take turns
   CHECK(Measured{}.curve_of(CollectiveKind::AllReduce, 2) == nullptr);
+}
+
+TEST_CASE("a kernel's time: as measured at the points, by their ratio between them, in proportion beyond") {
+  KernelRate rate{.launch = test::exactly(1e-6), .bandwidth = test::exactly(10e9)};
+  CHECK(rate.time(1e6).value == doctest::Approx(101e-6));  // no points: the line
+  CHECK(rate.time(0).value == 0);
+  rate.curve = {{Bytes{10'000}, Seconds{2e-6}}, {Bytes{1'000'000}, Seconds{50e-6}}};
+  CHECK(rate.time(10'000).value == doctest::Approx(2e-6));
+  CHECK(rate.time(100'000).value == doctest::Approx(10e-6));  // half way in both logarithms
+  CHECK(rate.time(2'000'000).value == doctest::Approx(100e-6));
+  CHECK(rate.time(7'500).value == doctest::Approx(1.5e-6));
+  CHECK(rate.time(100).value == doctest::Approx(1e-6));  // a launch at least
 }
 
 }  // namespace gpuplan

@@ -1,6 +1,7 @@
 // What a calibrated profile changes in the cost of ops and collectives. The machine's numbers are round: measured_machine.h.
 #include <doctest/doctest.h>
 
+#include "cluster/cpu_ranks.h"
 #include "measured_machine.h"
 #include "planner/comm_model.h"
 #include "planner/coverage.h"
@@ -84,6 +85,37 @@ TEST_CASE("own kernels and attention take what was measured") {
   CHECK(model_of(false).op_time(attention, Software::Eager).value < 5e-3);  // flash attention of the framework, not ours
 }
 
+TEST_CASE("attention's backward takes what was measured of it, once") {
+  Profile profile = calibrated("h100-sxm", "nvswitch");
+  Measured measured = *profile.measured;
+  measured.loads[0].attention.push_back({.kernel = "backward", .dtype = Dtype::BF16, .head_size = 128, .launch = test::exactly(9e-6), .rate = test::exactly(4e11)});
+  profile.measured = std::make_shared<Measured>(measured);
+  const CostModel model = make_cost_model(find_gpu("h100-sxm", nullptr), profile, {.dtype = Dtype::BF16, .runs_own_kernels = true});
+  const LayerOp backward{.kind = OpKind::Attention, .cost = CostClass::FlashAttention, .num_reads = 6, .kernels = 3, .m = 2048, .n = 2048, .k = 128, .flops = 1e9};
+  CHECK(model.op_time(backward, Software::Handwritten).value == doctest::Approx(9e-6 + 1e9 / 2e11));
+}
+
+TEST_CASE("each kind of work takes its pace times longer") {
+  Profile profile = calibrated("h100-sxm", "nvswitch");
+  const auto model = [&] { return make_cost_model(find_gpu("h100-sxm", nullptr), profile, {.dtype = Dtype::BF16, .runs_own_kernels = true}); };
+  const LayerOp ops[] = {product(1024, 1024, 1024), product(1024, 8, 1024),
+                         {.kind = OpKind::Attention, .cost = CostClass::FlashAttention, .m = 2048, .n = 2048, .k = 128, .flops = 1e9},
+                         {.kind = OpKind::Norm, .cost = CostClass::Memory, .traffic = 1e9}};
+  constexpr double MachinePace::*kKinds[] = {&MachinePace::products, &MachinePace::thin_products, &MachinePace::attention, &MachinePace::memory};
+  const CostModel calibrated_model = model();
+  for (std::size_t slow = 0; slow < std::size(ops); ++slow) {
+    profile.pace = {};
+    profile.pace.*kKinds[slow] = 1.5;
+    for (std::size_t i = 0; i < std::size(ops); ++i)
+      CHECK(model().op_time(ops[i], Software::Handwritten).value ==
+            doctest::Approx((i == slow ? 1.5 : 1) * calibrated_model.op_time(ops[i], Software::Handwritten).value));
+  }
+  CHECK(model().memory_rate().value == doctest::Approx(calibrated_model.memory_rate().value / 1.5));
+  profile.pace = {.messages = 2, .transfers = 3};
+  const CommModel comm = make_comm_model(parse_gpus("2xH100"), profile, {.dp_shard = 2});
+  CHECK(comm.gather_time(Axis::DpShard, Bytes{100'000}).value == doctest::Approx(2 * 20e-6 + 3 * 1e5 / 1e9));
+}
+
 TEST_CASE("calibrated collectives take what was measured, by the size of the message") {
   const ClusterSpec cluster = parse_gpus("2xH100");
   const CommModel comm = make_comm_model(cluster, calibrated("h100-sxm", "nvswitch"), {.dp_shard = 2});
@@ -101,6 +133,19 @@ TEST_CASE("four ranks from curves of two: latency by steps, the same bus bandwid
   const CommModel comm = make_comm_model(parse_gpus("4xH100"), calibrated("h100-sxm", "nvswitch"), {.dp_shard = 4});
   // three steps for one; busbw of all-reduce 2 x 3/4 for 2 x 1/2
   CHECK(comm.all_reduce_time(Axis::DpShard, Bytes{100'000'000}).value == doctest::Approx(3 * 100e-6 + 1.5 * 1e8 / 10e9));
+}
+
+TEST_CASE("CPU ranks that outnumber their cores take turns with messages too; stages of a pipeline do not") {
+  Profile profile = default_profile(std::string("cpu"));
+  Measured measured = test::two_devices("cpu", "shared-memory");
+  measured.on.kind = "cpu";
+  profile.measured = std::make_shared<Measured>(measured);
+  const HostFacts host{.num_cores = 2, .memory = Bytes{32'000'000'000}, .memory_available = Bytes{30'000'000'000}};
+  const auto comm = [&](std::int64_t ranks, Mesh mesh) { return make_comm_model(cpu_cluster(ranks, host), profile, mesh); };
+  const Seconds two = comm(2, {.dp_shard = 2}).all_reduce_time(Axis::DpShard, Bytes{100'000'000});
+  CHECK(two.value == doctest::Approx(100e-6 + 1e8 / 10e9));
+  CHECK(comm(4, {.dp_shard = 4}).all_reduce_time(Axis::DpShard, Bytes{100'000'000}).value == doctest::Approx(2 * (3 * 100e-6 + 1.5 * 1e8 / 10e9)));
+  CHECK(comm(4, {.pp = 4}).send_time(Bytes{1000}) == comm(2, {.pp = 2}).send_time(Bytes{1000}));
 }
 
 TEST_CASE("curves of another fabric or another GPU are not used") {

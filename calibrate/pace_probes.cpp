@@ -1,0 +1,98 @@
+#include "calibrate/pace_probes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include "base/error.h"
+#include "calibrate/worker_group.h"
+
+namespace gpuplan {
+namespace {
+
+using namespace literals;
+
+constexpr int kRounds = 3;  // so that one moment of the host does not decide
+constexpr Seconds kPatience{20};
+
+const Sample* find(const std::vector<Sample>& samples, const Probe& probe) {
+  const auto found = std::find_if(samples.begin(), samples.end(), [&](const Sample& s) { return s.probe.key() == probe.key(); });
+  return found == samples.end() || !found->is_ok() || found->median <= 0 ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::vector<PaceProbe> pace_probes(DeviceKind kind, std::int64_t num_ranks) {
+  if (kind != DeviceKind::Cpu) return {};
+  std::vector<PaceProbe> out;
+  const auto product = [&](double MachinePace::*pace, GemmLayout layout, GemmShape shape) {
+    out.push_back({pace, {.family = ProbeFamily::Gemm, .num_ranks = num_ranks, .type = GemmType::F32, .layout = layout, .shape = shape}});
+  };
+  const auto kernel = [&](MemoryKernel which, std::int64_t rows, std::int64_t width) {
+    out.push_back({&MachinePace::memory, {.family = ProbeFamily::Memory, .num_ranks = num_ranks, .kernel = which, .rows = rows, .width = width}});
+  };
+  const auto message = [&](double MachinePace::*pace, CollectiveKind which, Bytes bytes) {
+    out.push_back({pace, {.family = ProbeFamily::Collective, .num_ranks = num_ranks, .collective = which, .scope = RankScope::All, .group_ranks = num_ranks, .bytes = bytes}});
+  };
+  for (const GemmLayout layout : kGemmLayouts) product(&MachinePace::products, layout, {512, 448, 320});
+  product(&MachinePace::thin_products, GemmLayout::Forward, {512, 8, 448});
+  product(&MachinePace::thin_products, GemmLayout::Forward, {512, 448, 8});
+  product(&MachinePace::thin_products, GemmLayout::WeightGradient, {448, 8, 512});
+  kernel(MemoryKernel::Copy, 512, 512);
+  kernel(MemoryKernel::SwiGlu, 512, 512);
+  out.push_back({&MachinePace::attention, {.family = ProbeFamily::Attention, .num_ranks = num_ranks, .shape{.m = 256, .n = 256, .k = 64, .batch = 8}, .attention = AttentionWork::Flash, .dtype = Dtype::F32}});
+  if (num_ranks == 1) return out;
+  message(&MachinePace::messages, CollectiveKind::AllReduce, {1024});
+  message(&MachinePace::messages, CollectiveKind::AllGather, 16_KiB);
+  message(&MachinePace::transfers, CollectiveKind::AllGather, 1_MiB);
+  message(&MachinePace::transfers, CollectiveKind::ReduceScatter, 1_MiB);
+  return out;
+}
+
+MachinePace pace_between(const std::vector<PaceProbe>& probes, const std::vector<Sample>& then, const std::vector<Sample>& now) {
+  MachinePace pace;
+  for (const PaceField& field : kPaceFields) {
+    double sum = 0;
+    int count = 0;
+    for (const PaceProbe& p : probes) {
+      const Sample *before = find(then, p.probe), *after = find(now, p.probe);
+      if (p.kind == field.member && before && after) sum += std::log(after->median / before->median), ++count;
+    }
+    if (count > 0) pace.*field.member = std::clamp(std::exp(sum / count), 1 / kMostPace, kMostPace);
+  }
+  return pace;
+}
+
+std::optional<std::vector<Sample>> samples_of(const std::vector<PaceProbe>& probes, const Profile& profile) {
+  if (!profile.measured) return std::nullopt;
+  std::map<std::string, bool> wanted;  // a sample's line begins with its probe
+  for (const PaceProbe& p : probes) wanted[to_json_line(p.probe)] = true;
+  std::vector<Sample> out;
+  std::istringstream lines(profile.measured->samples);
+  for (std::string line; std::getline(lines, line);) {
+    constexpr std::string_view kBegin = R"({"probe":)";
+    if (!line.starts_with(kBegin)) continue;
+    const std::size_t end = line.find('}');
+    if (end != std::string::npos && wanted.contains(line.substr(kBegin.size(), end + 1 - kBegin.size()))) out.push_back(sample_from_json(line, profile.id));
+  }
+  if (2 * out.size() <= probes.size()) return std::nullopt;
+  return out;
+}
+
+std::vector<Sample> read_pace(const std::vector<PaceProbe>& probes, const WorkerCommand& command) {
+  const IgnoredBrokenPipes no_signal;
+  WorkerGroup group([&] { return command; }, kPatience);
+  std::vector<std::vector<Sample>> visits(probes.size());
+  for (int round = 0; round < kRounds; ++round)
+    for (std::size_t i = 0; i < probes.size(); ++i) {
+      if (!group.make_ready()) throw EnvError(group.unusable());
+      visits[i].push_back(group.ask(probes[i].probe));
+    }
+  std::vector<Sample> out;
+  for (const auto& list : visits) out.push_back(combined(list));
+  return out;
+}
+
+}  // namespace gpuplan

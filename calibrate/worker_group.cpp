@@ -1,0 +1,87 @@
+#include "calibrate/worker_group.h"
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <utility>
+
+#include "base/error.h"
+
+namespace gpuplan {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Kind = WorkerAnswer::Kind;
+
+bool read_sample(const std::string& line, Sample& wanted) {
+  try {
+    Sample sample = sample_from_json(line, "worker");
+    if (sample.probe.key() != wanted.probe.key()) return false;
+    wanted = std::move(sample);
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+IgnoredBrokenPipes::IgnoredBrokenPipes() {
+  struct sigaction ignore{};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &ignore, &before_);
+}
+IgnoredBrokenPipes::~IgnoredBrokenPipes() { sigaction(SIGPIPE, &before_, nullptr); }
+
+bool WorkerGroup::make_ready() {
+  if (!unusable_.empty()) return false;
+  if (worker_ && wait_for(kWorkerReady, nullptr) == Kind::Line) return true;
+  if (worker_) ended(Seconds{1});  // it served, and gave up its device: a new one can have it
+  if (start() || start()) return true;
+  unusable_ = "the worker does not start: " + start_failure_;
+  return false;
+}
+
+Sample WorkerGroup::ask(const Probe& probe) {
+  Sample sample{.probe = probe};
+  worker_->send(to_json_line(probe));  // one that has ended is found out by its answer
+  const Kind answer = wait_for({}, &sample);
+  if (answer == Kind::Line) return sample;
+  if (answer == Kind::Ended) return {.probe = probe, .failure = "the worker " + ended(Seconds{1})};
+  const std::string limit = std::to_string(std::lround(probe_timeout_.value));
+  return {.probe = probe, .failure = "no result in " + limit + " s; the worker " + ended({})};
+}
+
+bool WorkerGroup::start() {
+  try {
+    worker_ = std::make_unique<WorkerProcess>(command_());
+  } catch (const EnvError& error) {
+    start_failure_ = error.what();
+    return false;
+  }
+  const Kind answer = wait_for(kWorkerReady, nullptr);
+  if (answer == Kind::Line) return true;
+  start_failure_ = answer == Kind::Ended ? "it " + ended(Seconds{1}) : "it is not ready in time and " + ended({});
+  return false;
+}
+
+/// Ends the worker and says how: "ended with exit code 3: no driver".
+std::string WorkerGroup::ended(Seconds patience) {
+  const std::string how = "ended with " + worker_->stop(patience), words = worker_->last_words();
+  worker_.reset();
+  return words.empty() ? how : how + ": " + words;
+}
+
+/// Reads on until `word`, or the sample of `wanted`'s probe; libraries that write other lines to standard output do no harm.
+Kind WorkerGroup::wait_for(std::string_view word, Sample* wanted) {
+  const auto begin = Clock::now();
+  for (;;) {
+    const Seconds spent{std::chrono::duration<double>(Clock::now() - begin).count()};
+    const WorkerAnswer answer = worker_->receive(probe_timeout_ - spent);
+    if (answer.kind != Kind::Line) return answer.kind;
+    if (!wanted && answer.line == word) return Kind::Line;
+    if (wanted && read_sample(answer.line, *wanted)) return Kind::Line;
+  }
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,39 @@
+// How a machine works now beside how it did when it was calibrated. A virtual machine's cores change places and a GPU's clock drops when
+// it is hot: the fits of a profile stay right in shape, and each kind of work takes a factor longer or shorter (docs/calibration.md).
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace gpuplan {
+
+/// Time now over time at calibration, by kind of work: 1.1 takes a tenth longer.
+struct MachinePace {
+  double products = 1;       // wide and batched matrix products
+  double thin_products = 1;  // of adapters and few rows
+  double attention = 1;
+  double memory = 1;         // kernels bound by memory, optimizer steps
+  double messages = 1;       // latency of collectives
+  double transfers = 1;      // what their bytes take
+
+  bool is_as_calibrated() const;
+};
+
+struct PaceField {
+  std::string_view name;  // as in --pace products=1.1,memory=0.9
+  double MachinePace::*member;
+};
+inline constexpr std::array kPaceFields{PaceField{"products", &MachinePace::products},   PaceField{"thin-products", &MachinePace::thin_products},
+                                        PaceField{"attention", &MachinePace::attention}, PaceField{"memory", &MachinePace::memory},
+                                        PaceField{"messages", &MachinePace::messages},   PaceField{"transfers", &MachinePace::transfers}};
+constexpr double kMostPace = 100;  // and 1 / 100 at least
+
+/// Of "products=1.1,memory=0.9", or "calibrated"; what is not named is 1. Throws InputError naming `where`, with the nearest name.
+MachinePace parse_pace(std::string_view text, std::string_view where);
+/// The same text, four digits each; "calibrated" when all are 1.
+std::string to_string(const MachinePace& pace);
+/// "matrix products 8 % slower, memory 1.9 times as fast", for people: what is off by 2 % or more; empty when nothing is.
+std::string describe(const MachinePace& pace);
+
+}  // namespace gpuplan

@@ -1,0 +1,78 @@
+// The pace of a machine from probes then and now.
+#include "calibrate/pace_probes.h"
+
+#include <cmath>
+#include <set>
+
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "calibrate/plan.h"
+
+using namespace gpuplan;
+
+namespace {
+
+std::vector<Sample> samples(const std::vector<PaceProbe>& probes, double seconds) {
+  std::vector<Sample> out;
+  for (const PaceProbe& p : probes) out.push_back({.probe = p.probe, .median = seconds});
+  return out;
+}
+
+Profile profile_of(const std::vector<Sample>& samples) {
+  Profile profile;
+  Measured measured;
+  measured.samples = "not a sample\n";
+  for (const Sample& sample : samples) measured.samples += to_json_line(sample) + "\n";
+  profile.measured = std::make_shared<Measured>(measured);
+  return profile;
+}
+
+}  // namespace
+
+TEST_CASE("every kind of work has probes, collectives those of several ranks alone; a calibration measures them all") {
+  const DeviceFacts facts{.kind = DeviceKind::Cpu, .memory_free = Bytes{8'000'000'000}, .num_cores = 2, .gemm_types = {GemmType::F32}};
+  for (const std::int64_t ranks : {1, 2}) {
+    const auto probes = pace_probes(DeviceKind::Cpu, ranks);
+    for (const PaceField& field : kPaceFields) {
+      const bool is_of_several = field.member == &MachinePace::messages || field.member == &MachinePace::transfers;
+      const bool has = std::any_of(probes.begin(), probes.end(), [&](const PaceProbe& p) { return p.kind == field.member; });
+      CHECK_MESSAGE(has == (ranks > 1 || !is_of_several), field.name);
+    }
+    for (const bool is_quick : {false, true}) {
+      std::multiset<std::string> planned;
+      for (const Probe& probe : plan_probes(facts, {.is_quick = is_quick, .rank_counts = {ranks}})) planned.insert(probe.key());
+      for (const PaceProbe& p : probes) CHECK_MESSAGE(planned.count(p.probe.key()) == 1, p.probe.key());
+    }
+  }
+  CHECK(pace_probes(DeviceKind::Cuda, 1).empty());
+}
+
+TEST_CASE("a kind's pace is the mean ratio of its probes; a probe without a figure says nothing") {
+  const auto probes = pace_probes(DeviceKind::Cpu, 2);
+  const auto then = samples(probes, 1e-3);
+  auto now = samples(probes, 1.1e-3);
+  double factor = 1;
+  for (std::size_t i = 0; i < probes.size(); ++i)
+    if (probes[i].kind == &MachinePace::products) now[i].median = 1e-3 * (factor *= 2);  // 2, 4, 8
+  for (std::size_t i = 0; i < probes.size(); ++i)
+    if (probes[i].kind == &MachinePace::attention) now[i].failure = "no result in 20 s";
+  const MachinePace pace = pace_between(probes, then, now);
+  CHECK(pace.products == doctest::Approx(4));
+  CHECK(pace.memory == doctest::Approx(1.1));
+  CHECK(pace.attention == 1);
+}
+
+TEST_CASE("a profile knows the probes' figures, unless it is older or of another number of ranks") {
+  const auto probes = pace_probes(DeviceKind::Cpu, 2);
+  const auto known = samples_of(probes, profile_of(samples(probes, 2e-3)));
+  REQUIRE(known);
+  CHECK(known->size() == probes.size());
+  CHECK(pace_between(probes, *known, samples(probes, 2e-3)).is_as_calibrated());
+  CHECK_FALSE(samples_of(probes, profile_of(samples(pace_probes(DeviceKind::Cpu, 1), 2e-3))));
+  CHECK_FALSE(samples_of(probes, Profile{}));
+}
+
+TEST_CASE("workers that do not start are said") {
+  CHECK_THROWS_WITH_AS(read_pace(pace_probes(DeviceKind::Cpu, 1), {{"/no/such/program"}}), doctest::Contains("does not start"), EnvError);
+}
