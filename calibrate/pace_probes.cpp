@@ -6,6 +6,8 @@
 #include <sstream>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "calibrate/worker_group.h"
 
@@ -15,7 +17,7 @@ namespace {
 using namespace literals;
 
 constexpr int kRounds = 3;  // so that one moment of the host does not decide
-constexpr Seconds kPatience{20};
+constexpr Seconds kPatience{10};  // with the first probe that hangs
 
 const Sample* find(const std::vector<Sample>& samples, const Probe& probe) {
   const auto found = std::find_if(samples.begin(), samples.end(), [&](const Sample& s) { return s.probe.key() == probe.key(); });
@@ -89,6 +91,7 @@ std::vector<Sample> read_pace(const std::vector<PaceProbe>& probes, const Worker
     for (std::size_t i = 0; i < probes.size(); ++i) {
       if (!group.make_ready()) throw EnvError(group.unusable());
       visits[i].push_back(group.ask(probes[i].probe));
+      if (const Sample& sample = visits[i].back(); !sample.is_ok()) throw EnvError(fmt::format("{}: {}", probes[i].probe.key(), sample.failure));
     }
   std::vector<Sample> out;
   for (const auto& list : visits) out.push_back(combined(list));

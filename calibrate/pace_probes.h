@@ -28,8 +28,8 @@ MachinePace pace_between(const std::vector<PaceProbe>& probes, const std::vector
 /// or of another number of ranks.
 std::optional<std::vector<Sample>> samples_of(const std::vector<PaceProbe>& probes, const Profile& profile);
 
-/// Measures them, each a few times in turn, in worker processes; about half a second. A probe that fails has no figure.
-/// Throws EnvError when the workers do not start.
+/// Measures them, each a few times in turn, in worker processes; half a second to one. Throws EnvError when the workers do not start or
+/// a probe fails: nobody waits long for a prediction.
 std::vector<Sample> read_pace(const std::vector<PaceProbe>& probes, const WorkerCommand& command);
 
 }  // namespace gpuplan

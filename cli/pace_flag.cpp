@@ -1,6 +1,5 @@
 #include "cli/pace_flag.h"
 
-#include <algorithm>
 #include <string>
 
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include "calibrate/worker_command.h"
 #include "cli/arguments.h"
 #include "cluster/profile_store.h"
+#include "planner/comm_model.h"
 
 namespace gpuplan {
 namespace {
@@ -23,14 +23,29 @@ std::string why_not(const EstimateRequest& r) {
 }
 
 MachinePace measure_pace(const EstimateRequest& r) {
-  const std::int64_t num_ranks = std::clamp<std::int64_t>(r.cluster.num_gpus(), 1, std::max<std::int64_t>(1, r.cluster.host_cores));
+  const MachineLoad* const load = r.profile->measured->load_of(r.cluster.num_gpus());  // that predictions rest on
+  const std::int64_t num_ranks = load ? load->num_ranks : 1;
   const std::vector<PaceProbe> probes = pace_probes(DeviceKind::Cpu, num_ranks);
   const auto then = samples_of(probes, *r.profile);
   if (!then) throw InputError("--pace", fmt::format("profile {} was calibrated without the probes that tell it with {} rank{}", r.profile->id, num_ranks, num_ranks == 1 ? "" : "s"), "gpuplan calibrate");
   return pace_between(probes, *then, read_pace(probes, worker_command(own_program(), DeviceKind::Cpu, num_ranks, true)));
 }
 
+void take_factors(const std::string& text, PlanQuestion& question) {
+  EstimateRequest& r = question.request;
+  r.pace = parse_pace(text, "--pace");
+  const bool has_links = r.profile && has_measured_links(*r.profile, r.cluster);
+  if ((r.pace.messages != 1 || r.pace.transfers != 1) && !has_links)
+    throw InputError("--pace", "messages and transfers are factors on measured collectives, and the profile has none of such links", "gpuplan simulate --what-if busbw=VALUE changes links");
+  question.notes.push_back(fmt::format("pace beside the profile: {}", to_string(r.pace)));
+}
+
 }  // namespace
+
+bool is_pace_by_hand(const CLI::App& app) {
+  const auto text = given(app, "--pace");
+  return text && *text != "now" && *text != "calibrated";
+}
 
 void take_measured_pace(const MachinePace& pace, PlanQuestion& question) {
   question.request.pace = pace;
@@ -40,13 +55,9 @@ void take_measured_pace(const MachinePace& pace, PlanQuestion& question) {
 
 void take_pace(const CLI::App& app, DefaultPace otherwise, PlanQuestion& question) {
   EstimateRequest& r = question.request;
-  const std::string text = given(app, "--pace").value_or("");
-  if (text == "calibrated" || (text.empty() && otherwise == DefaultPace::Calibrated)) return;
-  if (!text.empty() && text != "now") {
-    r.pace = parse_pace(text, "--pace");
-    question.notes.push_back(fmt::format("pace beside the calibration: {}", describe(r.pace)));
-    return;
-  }
+  const std::string text = given(app, "--pace").value_or(otherwise == DefaultPace::Calibrated ? "calibrated" : "");
+  if (text == "calibrated") return;
+  if (is_pace_by_hand(app)) return take_factors(text, question);
   if (const std::string reason = why_not(r); !reason.empty()) {
     if (text == "now") throw InputError("--pace now", reason, "give factors, as in --pace products=1.1, or gpuplan calibrate");
     return;
@@ -55,9 +66,9 @@ void take_pace(const CLI::App& app, DefaultPace otherwise, PlanQuestion& questio
   try {
     take_measured_pace(measure_pace(r), question);
   } catch (const InputError& error) {  // a run is no worse without it
-    question.notes.push_back(fmt::format("predicted as calibrated: {}", error.problem()));
+    question.notes.push_back(fmt::format("{}: {}", kNoPace, error.problem()));
   } catch (const EnvError& error) {
-    question.notes.push_back(fmt::format("predicted as calibrated: {}", error.what()));
+    question.notes.push_back(fmt::format("{}: {}", kNoPace, error.what()));
   }
 }
 

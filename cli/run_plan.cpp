@@ -107,11 +107,12 @@ void take_adapter(const CLI::App& app, RunQuestion& q) {
 /// measure each other.
 void take_pace_of_run(const CLI::App& app, const LaunchedRank& launched, PlanQuestion& plan) {
   if (launched.launcher == Launcher::None) return take_pace(app, DefaultPace::Now, plan);
-  if (const char* const measured = std::getenv(kPaceVariable)) {
-    if (const MachinePace pace = parse_pace(measured, kPaceVariable); !pace.is_as_calibrated()) take_measured_pace(pace, plan);
-    return;
-  }
-  if (given(app, "--pace") != "now") take_pace(app, DefaultPace::Calibrated, plan);
+  if (given(app, "--pace").value_or("now") != "now") return take_pace(app, DefaultPace::Calibrated, plan);
+  const char* const measured = std::getenv(kPaceVariable);
+  const MachinePace pace = measured ? parse_pace(measured, kPaceVariable) : MachinePace{};
+  if (!pace.is_as_calibrated()) take_measured_pace(pace, plan);
+  else if (!measured && is_given(app, "--pace"))
+    plan.notes.push_back("predicted as calibrated: the pace is measured by runs that start their ranks themselves, and a launcher started these");
 }
 
 RunQuestion ask(const CLI::App& app, const LaunchedRank& launched, Console& console) {
@@ -150,7 +151,8 @@ void require_one_plan(const NativeJob& job, const TrainingOptions& options, Comm
 }
 
 /// What this run was off, beside the profile that predicted it.
-void keep_for_next_time(const RunReport& report, RunQuestion& q) {
+void keep_for_next_time(const RunReport& report, const CLI::App& app, RunQuestion& q) {
+  if (is_pace_by_hand(app)) return;  // what was predicted is no prediction of this machine
   const Profile& profile = q.result.profile;
   const auto record = run_record(report, profile, today());
   if (!record) return;
@@ -197,7 +199,7 @@ int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions
   progress.finish();
   if (place.rank != 0) return 0;
   const RunReport report = make_run_report({job, place, q.result, *q.chosen, outcome});
-  keep_for_next_time(report, q);
+  keep_for_next_time(report, app, q);
   if (const auto file = given(app, "--trace")) write_file_atomically(*file, run_trace(report));
   console.print(is_given(app, "--json") ? json_text(run_json(report)) : run_text(report, q.notes, options, console.screen));
   return outcome.was_stopped ? 3 : 0;
@@ -258,6 +260,8 @@ int run_launched(const LaunchedRank& launched, const CLI::App& app, Console& con
   const bool starts_ranks = launched.launcher == Launcher::None || is_under_torchrun;
   if (starts_ranks && num_ranks > 1) {
     setenv(kPaceVariable, to_string(q.request.pace).c_str(), 1);
+    for (const std::string& note : q.notes)
+      if (note.starts_with(kNoPace)) console.err << fmt::format("gpuplan: {}\n", note);  // the ranks do not know why
     if (given(app, "plan").value_or("") == "-" || given(app, "--model").value_or("") == "-")
       throw InputError("-", "a plan from standard input cannot be given to several ranks", "save it in a file");
     const std::vector<std::string> arguments = with_strategy(app, console.arguments, q.chosen->strategy.name);

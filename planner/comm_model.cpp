@@ -24,12 +24,20 @@ struct CurveTime {
   Seconds latency, wire;
 };
 
+/// Ranks that share a core copy one after the other: how much longer than when as many as the curve's did.
+double crowding(const CollectiveCurve& curve, const AxisLink& a) {
+  if (a.host_cores == 0) return 1;
+  const auto ranks_per_core = [&](std::int64_t ranks) { return std::max(1.0, double(ranks) / double(a.host_cores)); };
+  return ranks_per_core(a.ranks_at_once) / ranks_per_core(curve.num_ranks);
+}
+
 CurveTime at(const CollectiveCurve& curve, const AxisLink& a, std::int64_t ways, Bytes message) {
   const CurveSegment& segment = curve.segment(message);
   const double steps = double(ways - 1) / double(std::max<std::int64_t>(1, curve.num_ranks - 1));
   const double bus = bus_factor(curve.kind, ways) / bus_factor(curve.kind, curve.num_ranks);
   const Seconds total = curve.time(message), latency{std::min(segment.alpha.value, total.value)};
-  return {a.crowding * a.pace.messages * steps * latency, a.crowding * a.pace.transfers * bus * (total - latency)};
+  const double turns = crowding(curve, a);
+  return {turns * a.pace.messages * steps * latency, turns * a.pace.transfers * bus * (total - latency)};
 }
 
 const CollectiveCurve* curve_of(const AxisLink& a, CollectiveKind kind) { return a.curves[std::size_t(kind)]; }
@@ -57,14 +65,6 @@ CollectiveChoice as_measured(CollectiveChoice c, const AxisLink& a, const Collec
     c.base += point.wire;
   c.time = point.latency + point.wire;
   return c;
-}
-
-/// Ranks that share a core copy one after the other. Each curve of an axis was measured with as many ranks.
-double crowding_of(const AxisLink& a, const ClusterSpec& cluster, const Mesh& mesh) {
-  const auto curve = std::find_if(a.curves.begin(), a.curves.end(), [](const CollectiveCurve* c) { return c != nullptr; });
-  if (cluster.host_cores == 0 || curve == a.curves.end()) return 1;
-  const auto ranks_per_core = [&](std::int64_t ranks) { return std::max(1.0, double(ranks) / double(cluster.host_cores)); };
-  return ranks_per_core(cluster.ranks_per_node(mesh.world())) / ranks_per_core((*curve)->num_ranks);
 }
 
 /// The tuner's link of a group; machines of one GPU have no fabric, but a network that NCCL knows.
@@ -154,7 +154,7 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
     if (is_measured && a.group.shape.nodes == 1)
       for (const CollectiveKind kind : kCollectiveKinds)
         a.curves[std::size_t(kind)] = profile.measured->curve_of(kind, axis == Axis::Pp ? 2 : a.ways);
-    if (axis != Axis::Pp) a.crowding = crowding_of(a, cluster, mesh);  // stages take turns
+    if (axis != Axis::Pp) a.ranks_at_once = cluster.ranks_per_node(mesh.world()), a.host_cores = cluster.host_cores;  // stages take turns
     if (axis == Axis::Pp) return;  // stages send and receive
     a.gather = {CollectiveKind::AllGather, a.group};
     a.all_reduce = {CollectiveKind::AllReduce, a.group};

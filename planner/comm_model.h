@@ -20,7 +20,7 @@ struct AxisLink {
   GroupLinks group;
   CollectiveLines gather, all_reduce;  // gather: all-gather and reduce-scatter, which cost the same
   std::array<const CollectiveCurve*, kCollectiveKinds.size()> curves{};  // by kind: as `calibrate` measured them; null: not
-  double crowding = 1;  // ranks per core of the plan over those when they were measured: what CPU ranks exchange, their cores copy
+  std::int64_t ranks_at_once = 0, host_cores = 0;  // of CPU ranks, whose cores copy what they exchange; 0: others
   MachinePace pace;     // of the machine now, beside those
 };
 

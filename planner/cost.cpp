@@ -224,6 +224,8 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   m.peak = rates.datasheet.value > 0 ? rates.datasheet : rates.measured;
   add_measured(m, gpu, profile, compute);
   m.pace = profile.pace;
+  constexpr double kNothingElse = 100;  // a rank of one core communicates or computes
+  if (compute.host_cores > 0 && compute.ranks_per_node >= compute.host_cores) m.overlap_slowdown = std::max(m.overlap_slowdown, kNothingElse);
   m.slowness = crowding_of(m, compute);
   if (compute.runs_own_kernels) m.slowness *= correction_of(profile, compute.num_ranks).time;
   return m;

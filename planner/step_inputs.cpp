@@ -8,11 +8,17 @@ StepColumns make_columns(const EstimateRequest& r, const Strategy& strategy, con
                          const Profile& profile, const Numerics& numerics) {
   StepColumns out;
   std::vector<std::string> seen;
+  const auto profile_of_kind = [&](const GpuSpec& gpu) {
+    if (gpu.id == r.cluster.gpus.front().id) return profile;
+    Profile other = default_profile(gpu);
+    other.pace = profile.pace;
+    return other;
+  };
   const auto column = [&](const GpuSpec& gpu) {
     const auto at = std::find(seen.begin(), seen.end(), gpu.id);
     if (at != seen.end()) return std::size_t(at - seen.begin());
     seen.push_back(gpu.id);
-    out.models.push_back(make_cost_model(gpu, gpu.id == r.cluster.gpus.front().id ? profile : default_profile(gpu),
+    out.models.push_back(make_cost_model(gpu, profile_of_kind(gpu),
                                          {.dtype = numerics.compute,
                                           .is_fp8 = r.recipe.fp8_matmul,
                                           .launches_few = framework.is_handwritten || r.recipe.torch_compile,

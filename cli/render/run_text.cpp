@@ -93,7 +93,7 @@ std::string run_text(const RunReport& r, const std::vector<std::string>& notes, 
   const bool is_calibrated = r.request.profile && r.request.profile->measured;
   if (r.request.profile) text += fmt::format("profile {}\n", r.request.profile->id);
   if (!r.request.pace.is_as_calibrated())
-    text += fmt::format("predicted for this machine as it was found just before; as calibrated, a step would take {}\n", seconds_text(r.as_calibrated.value));
+    text += fmt::format("predicted at the pace below; as calibrated, a step would take {}\n", seconds_text(r.as_calibrated.value));
   if (!is_calibrated) text += "times are predicted without calibration: `gpuplan calibrate` measures this machine\n";
   for (const auto& list : {notes, r.outcome.notes})
     for (const std::string& note : list) text += wrap(note, screen.width, "- ", "  ");

@@ -10,7 +10,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr double kMargin = 24, kHead = 84;                             // of the page
+constexpr double kMargin = 24, kTitleHeight = 84;                             // of the page
 constexpr double kPanelWidth = 450, kPanelHeight = 300, kGap = 20;     // of a plot with its axes
 constexpr double kLeft = 84, kRight = 14, kTop = 46, kBottom = 44;     // inside a panel, around the chart
 constexpr double kChartWidth = kPanelWidth - kLeft - kRight, kChartHeight = kPanelHeight - kTop - kBottom;
@@ -115,14 +115,14 @@ std::string legend_svg(double y) {
 std::string fit_svg(const std::string& title, const std::string& subtitle, const std::vector<FitPlot>& plots) {
   const std::size_t columns = std::clamp<std::size_t>(plots.size(), 1, kColumns), rows = (plots.size() + columns - 1) / columns;
   const double width = 2 * kMargin + double(columns) * (kPanelWidth + kGap) - kGap;
-  const double height = kHead + double(rows) * (kPanelHeight + kGap) - kGap + kMargin;
+  const double height = kTitleHeight + double(rows) * (kPanelHeight + kGap) - kGap + kMargin;
   std::string out = fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"fits\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" role=\"img\">\n",
                                 width, height);
   out += fmt::format("<title>{}</title>\n{}<rect class=\"back\" width=\"{:.0f}\" height=\"{:.0f}\"/>\n", escape_html(title), kStyle, width, height);
   out += fmt::format("<text class=\"title\" x=\"{0}\" y=\"32\">{1}</text><text x=\"{0}\" y=\"51\">{2}</text>\n", kMargin, escape_html(title), escape_html(subtitle));
   out += legend_svg(72);
   for (std::size_t i = 0; i < plots.size(); ++i)
-    out += panel_svg(plots[i], kMargin + double(i % columns) * (kPanelWidth + kGap), kHead + double(i / columns) * (kPanelHeight + kGap));
+    out += panel_svg(plots[i], kMargin + double(i % columns) * (kPanelWidth + kGap), kTitleHeight + double(i / columns) * (kPanelHeight + kGap));
   return out + "</svg>\n";
 }
 

@@ -114,23 +114,30 @@ void exchange(const std::vector<Message>& messages, MPI_Comm comm) {
   wait_politely(requests.data(), int(requests.size()));
 }
 
-/// Whether those of the job on this machine do. Requires: all ranks ask.
-bool ranks_outnumber_cores(MPI_Comm all) {
+/// Whether those on this machine do.
+bool outnumber_cores_here(MPI_Comm all) {
   MPI_Comm here = MPI_COMM_NULL;
-  if (MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here) != MPI_SUCCESS) return false;
+  check(MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here), "MPI_Comm_split_type");
   cpu_set_t cores{};
   sched_getaffinity(0, sizeof cores, &cores);
   const bool has_quota = num_usable_cores() < CPU_COUNT(&cores);
   int num_ranks = 1;
-  MPI_Comm_size(here, &num_ranks);
-  MPI_Allreduce(MPI_IN_PLACE, &cores, int(sizeof cores), MPI_BYTE, MPI_BOR, here);  // each may be bound to its own
+  check(MPI_Comm_size(here, &num_ranks), "MPI_Comm_size");
+  check(MPI_Allreduce(MPI_IN_PLACE, &cores, int(sizeof cores), MPI_BYTE, MPI_BOR, here), "MPI_Allreduce");  // each may be bound to its own
   MPI_Comm_free(&here);
   return num_ranks > (has_quota ? num_usable_cores() : CPU_COUNT(&cores));
 }
 
+/// Whether ranks outnumber cores on any machine: all ranks get the same answer. Requires: all ask.
+bool ranks_outnumber_cores(MPI_Comm all) {
+  int is_so = outnumber_cores_here(all) ? 1 : 0;
+  check(MPI_Allreduce(MPI_IN_PLACE, &is_so, 1, MPI_INT, MPI_MAX, all), "MPI_Allreduce");
+  return is_so != 0;
+}
+
 std::atomic<bool> is_crowded{false};
 
-/// Where ranks outnumber cores, until all of the group are here: MPI would spin on a core that the late ones need. Elsewhere collectives
+/// Where ranks outnumber cores, until all of the group are here, before what moves a step's tensors: MPI would spin on a core that the late ones need. Elsewhere collectives
 /// spin: their ranks come at about the same time, and every nap of one is waited for by all.
 void meet(MPI_Comm comm) {
   if (!is_crowded) return;

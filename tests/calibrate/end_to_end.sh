@@ -91,6 +91,10 @@ cp "$folder/pace.yaml" "$GPUPLAN_PROFILE_DIR/cpu.yaml"
 "$gpuplan" run --model "$demo" --init random --full --gpus 1xcpu --seq-len 64 --max-steps 4 --json >"$folder/out" 2>"$folder/err" ||
   fail "run ended with $?: $(cat "$folder/err")"
 grep -q '"as_calibrated"' "$folder/out" || fail "the run does not say what was predicted as calibrated"
+runs=$(num_lines "$GPUPLAN_PROFILE_DIR/cpu.yaml.runs.jsonl")
+"$gpuplan" run --model "$demo" --init random --full --gpus 1xcpu --seq-len 64 --max-steps 4 --pace products=2 >"$folder/out2" 2>&1 ||
+  fail "run --pace products=2 ended with $?: $(cat "$folder/out2")"
+[[ $(num_lines "$GPUPLAN_PROFILE_DIR/cpu.yaml.runs.jsonl") == "$runs" ]] || fail "a run at a pace by hand corrects later estimates"
 if grep -q '"products": 1.0,' "$folder/out"; then fail "the run did not measure the pace: $(cat "$folder/out")"; fi
 
 # Wrong input: exit code 2, one line.

@@ -135,6 +135,17 @@ TEST_CASE("four ranks from curves of two: latency by steps, the same bus bandwid
   CHECK(comm.all_reduce_time(Axis::DpShard, Bytes{100'000'000}).value == doctest::Approx(3 * 100e-6 + 1.5 * 1e8 / 10e9));
 }
 
+TEST_CASE("a CPU rank of one core communicates or computes") {
+  Profile profile = default_profile(std::string("cpu"));
+  profile.overlap_slowdown = 0.25;
+  const auto slowdown = [&](std::int64_t ranks) {
+    return make_cost_model(find_gpu("h100-sxm", nullptr), profile, {.dtype = Dtype::F32, .num_ranks = ranks, .ranks_per_node = ranks, .host_cores = 4}).overlap_slowdown;
+  };
+  CHECK(slowdown(2) == 0.25);
+  CHECK(slowdown(4) >= 100);
+  CHECK(slowdown(8) >= 100);
+}
+
 TEST_CASE("CPU ranks that outnumber their cores take turns with messages too; stages of a pipeline do not") {
   Profile profile = default_profile(std::string("cpu"));
   Measured measured = test::two_devices("cpu", "shared-memory");
