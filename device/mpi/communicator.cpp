@@ -137,13 +137,17 @@ bool ranks_outnumber_cores(MPI_Comm all) {
 
 std::atomic<bool> is_crowded{false};
 
-/// Where ranks outnumber cores, until all of the group are here, before what moves a step's tensors: MPI would spin on a core that the late ones need. Elsewhere collectives
-/// spin: their ranks come at about the same time, and every nap of one is waited for by all.
-void meet(MPI_Comm comm) {
-  if (!is_crowded) return;
+/// Until all of the group are here: MPI itself would spin on a core that the late ones need.
+void come_together(MPI_Comm comm) {
   MPI_Request all = MPI_REQUEST_NULL;
   check(MPI_Ibarrier(comm, &all), "MPI_Ibarrier");
   wait_politely(&all, 1);
+}
+
+/// Before what moves a step's tensors, where ranks outnumber cores. Elsewhere collectives spin: their ranks come at about the same time,
+/// and every nap of one is waited for by all.
+void meet(MPI_Comm comm) {
+  if (is_crowded) come_together(comm);
 }
 
 class MpiCommunicator final : public Communicator {
@@ -214,16 +218,20 @@ class MpiCommunicator final : public Communicator {
   }
 
   void barrier() override { check(MPI_Barrier(comm_), "MPI_Barrier"); }
+  // Hosts exchange a few numbers a step, and the first stage of a pipeline may come half a step after the last.
   void broadcast_host(std::span<std::byte> data, int root) override {
+    come_together(comm_);
     constexpr std::size_t kPiece = std::size_t(1) << 30;  // bytes: MPI counts in int
     for (; !data.empty(); data = data.subspan(std::min(kPiece, data.size())))
       check(MPI_Bcast(data.data(), int(std::min(kPiece, data.size())), MPI_BYTE, root, comm_), "MPI_Bcast");
   }
   double max_host(double value) override {
+    come_together(comm_);
     check(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, comm_), "MPI_Allreduce");
     return value;
   }
   void all_gather_host(std::span<const std::byte> own, std::span<std::byte> all) override {
+    come_together(comm_);
     const int bytes = mpi_count(std::ssize(own));
     check(MPI_Allgather(own.data(), bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm_), "MPI_Allgather");
   }
