@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <set>
 #include <sstream>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -69,8 +68,8 @@ MachinePace pace_between(const std::vector<PaceProbe>& probes, const std::vector
 
 std::optional<std::vector<Sample>> samples_of(const std::vector<PaceProbe>& probes, const Profile& profile) {
   if (!profile.measured) return std::nullopt;
-  std::map<std::string, bool> wanted;  // a sample's line begins with its probe
-  for (const PaceProbe& p : probes) wanted[to_json_line(p.probe)] = true;
+  std::set<std::string> wanted;  // a sample's line begins with its probe
+  for (const PaceProbe& p : probes) wanted.insert(to_json_line(p.probe));
   std::vector<Sample> out;
   std::istringstream lines(profile.measured->samples);
   for (std::string line; std::getline(lines, line);) {

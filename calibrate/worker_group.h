@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "calibrate/probe.h"
 #include "calibrate/worker_process.h"

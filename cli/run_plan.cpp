@@ -112,7 +112,7 @@ void take_pace_of_run(const CLI::App& app, const LaunchedRank& launched, PlanQue
   const MachinePace pace = measured ? parse_pace(measured, kPaceVariable) : MachinePace{};
   if (!pace.is_as_calibrated()) take_measured_pace(pace, plan);
   else if (!measured && is_given(app, "--pace"))
-    plan.notes.push_back("predicted as calibrated: the pace is measured by runs that start their ranks themselves, and a launcher started these");
+    plan.notes.push_back(fmt::format("{}: the pace is measured by runs that start their ranks themselves, and a launcher started these", kNoPace));
 }
 
 RunQuestion ask(const CLI::App& app, const LaunchedRank& launched, Console& console) {

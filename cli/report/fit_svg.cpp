@@ -10,7 +10,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr double kMargin = 24, kTitleHeight = 84;                             // of the page
+constexpr double kMargin = 24, kTitleHeight = 84;                      // of the page
 constexpr double kPanelWidth = 450, kPanelHeight = 300, kGap = 20;     // of a plot with its axes
 constexpr double kLeft = 84, kRight = 14, kTop = 46, kBottom = 44;     // inside a panel, around the chart
 constexpr double kChartWidth = kPanelWidth - kLeft - kRight, kChartHeight = kPanelHeight - kTop - kBottom;
