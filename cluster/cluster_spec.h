@@ -79,6 +79,9 @@ struct ClusterSpec {
   bool operator==(const ClusterSpec&) const = default;
 };
 
+/// Turns that CPU ranks take on cores which they share: ranks per core, at least 1.
+inline double turns(std::int64_t num_ranks, std::int64_t host_cores) { return std::max(1.0, double(num_ranks) / double(host_cores)); }
+
 /// Reads `--gpus`: "4xA6000", "2x4090,2x3090", "A100", "8xcpu", "local". Throws InputError naming the nearest GPUs,
 /// EnvError when `local` finds no driver.
 ClusterSpec parse_gpus(const std::string& text);

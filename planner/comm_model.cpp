@@ -27,8 +27,7 @@ struct CurveTime {
 /// Ranks that share a core copy one after the other: how much longer than when as many as the curve's did.
 double crowding(const CollectiveCurve& curve, const AxisLink& a) {
   if (a.host_cores == 0) return 1;
-  const auto ranks_per_core = [&](std::int64_t ranks) { return std::max(1.0, double(ranks) / double(a.host_cores)); };
-  return ranks_per_core(a.ranks_at_once) / ranks_per_core(curve.num_ranks);
+  return turns(a.ranks_at_once, a.host_cores) / turns(curve.num_ranks, a.host_cores);
 }
 
 CurveTime at(const CollectiveCurve& curve, const AxisLink& a, std::int64_t ways, Bytes message) {
@@ -36,8 +35,8 @@ CurveTime at(const CollectiveCurve& curve, const AxisLink& a, std::int64_t ways,
   const double steps = double(ways - 1) / double(std::max<std::int64_t>(1, curve.num_ranks - 1));
   const double bus = bus_factor(curve.kind, ways) / bus_factor(curve.kind, curve.num_ranks);
   const Seconds total = curve.time(message), latency{std::min(segment.alpha.value, total.value)};
-  const double turns = crowding(curve, a);
-  return {turns * a.pace.messages * steps * latency, turns * a.pace.transfers * bus * (total - latency)};
+  const double longer = crowding(curve, a);
+  return {longer * a.pace.messages * steps * latency, longer * a.pace.transfers * bus * (total - latency)};
 }
 
 const CollectiveCurve* curve_of(const AxisLink& a, CollectiveKind kind) { return a.curves[std::size_t(kind)]; }

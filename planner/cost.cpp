@@ -190,8 +190,7 @@ void add_measured(CostModel& m, const GpuSpec& gpu, const Profile& profile, Comp
 /// Rates of CPU ranks stand for as many at once as were measured or, unmeasured, for all of the plan sharing the cores.
 double crowding_of(const CostModel& m, const ComputeKind& compute) {
   if (compute.host_cores == 0) return 1;
-  const auto ranks_per_core = [&](std::int64_t ranks) { return std::max(1.0, double(ranks) / double(compute.host_cores)); };
-  return ranks_per_core(compute.ranks_at_once) / ranks_per_core(m.load ? m.load->num_ranks : compute.ranks_per_node);
+  return turns(compute.ranks_at_once, compute.host_cores) / turns(m.load ? m.load->num_ranks : compute.ranks_per_node, compute.host_cores);
 }
 
 }  // namespace

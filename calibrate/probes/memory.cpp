@@ -1,4 +1,5 @@
-// Memory-bound kernels, with operands as a step finds them: activations just written, optimizer states and codes from memory. Checked by rows from start, middle and end against the formulas in double on the host.
+// Memory-bound kernels, with operands as a step finds them: activations just written, optimizer states and codes from memory. Checked
+// by rows from start, middle and end against the formulas in double on the host.
 #include <algorithm>
 #include <array>
 #include <cmath>

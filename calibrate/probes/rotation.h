@@ -49,8 +49,8 @@ class OperandPools {
   bool keeps_fresh(Bytes size) const { return has_one_core_ && size <= rotation_size(kind_); }
   /// Random numbers that a step's op before has just written. Of one core: always the same place, so in its cache as far as they fit.
   /// Else, or where they are too large to, the next window of random(): most of what an op reads was written by another core, and to get
-  /// it from there takes about as long as from memory (1.5 to 5 times the time of a probe that finds it in the reader's own cache). GPUs,
-  /// whose SMs share a cache, as well: nobody has measured yet what they find there.
+  /// it from a far one takes about as long as from memory (1.5 to 5 times the time of a probe that finds it in the reader's own cache);
+  /// from a near one less, which no probe sees. GPUs, whose SMs share a cache, as well: nobody has measured yet what they find there.
   const void* fresh(Dtype dtype, Bytes size, Stream& stream);
   /// Where a step writes to what it has just read or written: the same for results().
   void* fresh_results(Bytes size, Stream& stream);
