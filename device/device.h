@@ -149,7 +149,7 @@ class Device {
   virtual void copy(void* to, const void* from, Bytes size, CopyKind kind, Stream& stream) = 0;
   virtual void gemm(const GemmProblem& problem, const void* a, const void* b, void* c, Stream& stream) = 0;
   /// A product that also adds a bias [n] to every row of C. False, with nothing enqueued, where the device has none for these operands:
-  /// device/biased_gemm.h then does it in two passes.
+  /// gemm_and_bias (device/biased_gemm.h) then does it in two passes.
   virtual bool try_gemm_with_bias(const GemmProblem&, const void* /*a*/, const void* /*b*/, void* /*c*/, const void* /*bias*/,
                                   Dtype /*of the bias*/, Stream&) {
     return false;

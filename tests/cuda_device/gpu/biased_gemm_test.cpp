@@ -54,12 +54,14 @@ void check_each(GemmLayout layout, Check check) {
     if (std::find(types.begin(), types.end(), type) == types.end()) continue;
     for (const Dtype output : {Dtype::F32, operand_dtype(type)})
       for (const Dtype dtype : kTrained)
-        for (const auto& [m, n, k] : {Size{96, 40, 72}, Size{33, 17, 65}})
+        for (const Size& size : {Size{96, 40, 72}, Size{33, 17, 65}})
           for (const bool accumulates : {false, true})
             for (const std::int64_t shift : {0, 1}) {
               CAPTURE(to_string(type)); CAPTURE(to_string(output)); CAPTURE(to_string(dtype));
-              CAPTURE(m); CAPTURE(accumulates); CAPTURE(shift);
-              check(bench, GemmProblem{.m = m, .n = n, .k = k, .type = type, .layout = layout, .output = output, .accumulates = accumulates}, dtype, shift);
+              CAPTURE(size.m); CAPTURE(accumulates); CAPTURE(shift);
+              const GemmProblem problem{.m = size.m, .n = size.n, .k = size.k, .type = type, .layout = layout, .output = output,
+                                        .accumulates = accumulates};
+              check(bench, problem, dtype, shift);
             }
   }
 }
@@ -86,13 +88,12 @@ TEST_CASE("one kept product adds the bias that each call names") {
   const GemmProblem problem{.m = kRows, .n = kWidth, .k = 16};
   const Tensor zeros = bench.random(kWidth * 16, Dtype::F32, 0, 0, 0), ones = bench.random(kWidth, Dtype::F32, 1, 1, 0),
                twos = bench.random(kWidth, Dtype::F32, 2, 2, 0), fours_behind = bench.random(kWidth, Dtype::F32, 4, 4, 0, 4);  // by 16 bytes
-  const Tensor first = bench.empty(kRows * kWidth, Dtype::F32), second = bench.empty(kRows * kWidth, Dtype::F32), third = bench.empty(kRows * kWidth, Dtype::F32);
-  gemm_and_bias(bench.device, problem, zeros.data(), zeros.data(), first.data(), all_of(ones), *bench.stream);
-  gemm_and_bias(bench.device, problem, zeros.data(), zeros.data(), second.data(), all_of(twos), *bench.stream);
-  gemm_and_bias(bench.device, problem, zeros.data(), zeros.data(), third.data(), all_of(fours_behind), *bench.stream);
-  CHECK(bench.download(first) == Numbers(kRows * kWidth, 1));
-  CHECK(bench.download(second) == Numbers(kRows * kWidth, 2));
-  CHECK(bench.download(third) == Numbers(kRows * kWidth, 4));
+  const Tensor* const biases[] = {&ones, &twos, &fours_behind};
+  std::vector<Tensor> results;
+  for (int i = 0; i < 3; ++i) results.push_back(bench.empty(kRows * kWidth, Dtype::F32));
+  for (std::size_t i = 0; i < 3; ++i)
+    gemm_and_bias(bench.device, problem, zeros.data(), zeros.data(), results[i].data(), all_of(*biases[i]), *bench.stream);
+  for (std::size_t i = 0; i < 3; ++i) CHECK(bench.download(results[i]) == Numbers(kRows * kWidth, std::vector{1.0, 2.0, 4.0}[i]));
 }
 
 }  // namespace gpuplan::test
