@@ -49,6 +49,11 @@ void StreamState::watch_as(const StreamState& other) {
     if (const auto alive = weak.lock()) watch(alive);
 }
 
+void StreamState::release_first(const std::weak_ptr<CapturedWork>& work) const {
+  for (const auto& weak : watches_)
+    if (const auto alive = weak.lock()) alive->release_first(work);
+}
+
 void StreamState::fail(std::string error) {
   const std::lock_guard lock(mutex_);
   if (failure_.empty()) failure_ = std::move(error);

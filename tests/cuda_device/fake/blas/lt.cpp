@@ -195,7 +195,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   is_valid &= is_matrix_on(device, product.a, a) && is_matrix_on(device, product.b, b) && is_matrix_on(device, product.d, d);
   is_valid &= workspace_size >= chosen.workspace && is_on_device(workspace, std::int64_t(workspace_size), device);
   if (!is_valid) return CUBLAS_STATUS_INVALID_VALUE;
-  enqueue(on, [=] {
+  const cudaError_t enqueued = enqueue(on, [=] {
     const Workspace held(workspace, &held);
     multiply(product, a, b, c, d);
     if (held.is_still_mine()) return;
@@ -203,7 +203,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     spoilt.alpha = std::numeric_limits<float>::quiet_NaN();
     multiply(spoilt, a, b, c, d);
   });
-  return CUBLAS_STATUS_SUCCESS;
+  return enqueued == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 }  // extern "C"

@@ -1,0 +1,55 @@
+#include "device/cuda/graph.h"
+
+#include <utility>
+
+namespace gpuplan::cuda {
+namespace {
+
+/// Kernels keep the priority of the stream that they were recorded on.
+GraphExecOwner instantiate(cudaGraph_t recorded) {
+  cudaGraphExec_t graph = nullptr;
+  cuda_check(cudaGraphInstantiateWithFlags(&graph, recorded, cudaGraphInstantiateFlagUseNodePriority), "making a graph of what was recorded");
+  return GraphExecOwner(graph);
+}
+
+}  // namespace
+
+Capture::Capture(CudaStream& origin) : origin_(origin) {
+  cuda_check(cudaStreamBeginCapture(origin.native(), cudaStreamCaptureModeThreadLocal), "beginning to record a graph");
+}
+
+/// What was refused has been told; streams are usable once the capture has ended, however it ends.
+Capture::~Capture() {
+  if (!is_open_) return;
+  cudaGraph_t recorded = nullptr;
+  static_cast<void>(cudaStreamEndCapture(origin_.native(), &recorded));
+  const GraphOwner unused(recorded);
+  cudaGetLastError();
+}
+
+GraphOwner Capture::end() {
+  is_open_ = false;
+  cudaGraph_t recorded = nullptr;
+  const cudaError_t status = cudaStreamEndCapture(origin_.native(), &recorded);
+  GraphOwner graph(recorded);
+  cuda_check(status, "recording a graph");
+  return graph;
+}
+
+struct CudaGraph::Work final : CapturedWork {
+  explicit Work(cudaGraph_t recorded) : graph(instantiate(recorded)) {}
+  void release() noexcept override { graph.reset(); }
+  GraphExecOwner graph;
+};
+
+CudaGraph::CudaGraph(GraphOwner recorded, CudaStream& origin) : work_(std::make_shared<Work>(recorded.get())), state_(origin.state()) {
+  state_->release_first(work_);
+}
+
+void CudaGraph::launch(CudaStream& stream) {
+  if (!work_->graph) throw EnvError("a communicator that the graph has collectives of was aborted after a failure");
+  if (stream.state() != state_) stream.state()->watch_as(*state_);
+  cuda_check(cudaGraphLaunch(work_->graph.get(), stream.native()), "launching a graph");
+}
+
+}  // namespace gpuplan::cuda
