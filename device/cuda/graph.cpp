@@ -47,7 +47,7 @@ CudaGraph::CudaGraph(GraphOwner recorded, CudaStream& origin) : work_(std::make_
 }
 
 void CudaGraph::launch(CudaStream& stream) {
-  if (!work_->graph) throw EnvError("a communicator that the graph has collectives of was aborted after a failure");
+  if (!work_->graph) throw EnvError("a communicator that the graph has collectives of has ended");
   if (stream.state() != state_) stream.state()->watch_as(*state_);
   cuda_check(cudaGraphLaunch(work_->graph.get(), stream.native()), "launching a graph");
 }
