@@ -5,11 +5,13 @@
 namespace gpuplan::cuda {
 namespace {
 
-/// Kernels keep the priority of the stream that they were recorded on.
-GraphExecOwner instantiate(cudaGraph_t recorded) {
-  cudaGraphExec_t graph = nullptr;
-  cuda_check(cudaGraphInstantiateWithFlags(&graph, recorded, cudaGraphInstantiateFlagUseNodePriority), "making a graph of what was recorded");
-  return GraphExecOwner(graph);
+/// Kernels keep the priority of the stream that they were recorded on. What memory of the GPU the graph takes, it takes now.
+GraphExecOwner instantiate(cudaGraph_t recorded, cudaStream_t stream) {
+  cudaGraphExec_t instance = nullptr;
+  cuda_check(cudaGraphInstantiateWithFlags(&instance, recorded, cudaGraphInstantiateFlagUseNodePriority), "making a graph of what was recorded");
+  GraphExecOwner graph(instance);
+  cuda_check(cudaGraphUpload(instance, stream), "bringing a graph to the GPU");
+  return graph;
 }
 
 }  // namespace
@@ -37,12 +39,13 @@ GraphOwner Capture::end() {
 }
 
 struct CudaGraph::Work final : CapturedWork {
-  explicit Work(cudaGraph_t recorded) : graph(instantiate(recorded)) {}
+  Work(cudaGraph_t recorded, cudaStream_t stream) : graph(instantiate(recorded, stream)) {}
   void release() noexcept override { graph.reset(); }
   GraphExecOwner graph;
 };
 
-CudaGraph::CudaGraph(GraphOwner recorded, CudaStream& origin) : work_(std::make_shared<Work>(recorded.get())), state_(origin.state()) {
+CudaGraph::CudaGraph(GraphOwner recorded, CudaStream& origin)
+    : work_(std::make_shared<Work>(recorded.get(), origin.native())), state_(origin.state()) {
   state_->release_first(work_);
 }
 

@@ -21,7 +21,7 @@ WatchedComm::~WatchedComm() {
 }
 
 ncclComm_t WatchedComm::get() const {
-  if (!comm_) throw EnvError("the NCCL communicator was aborted after a failure");
+  if (!comm_) throw EnvError("the NCCL communicator was aborted after a failure" + (failure_.empty() ? "" : ": " + failure_));
   return comm_;
 }
 
@@ -30,16 +30,19 @@ void WatchedComm::check() {
   const ncclResult_t asked = ncclCommGetAsyncError(get(), &state);
   if (asked != ncclSuccess) state = asked;
   if (state == ncclSuccess || state == ncclInProgress) return;
-  const std::string failure = failure_text(state, comm_);
+  failure_ = "NCCL " + version_text() + ": a collective failed: " + failure_text(state, comm_);
   abort();
-  throw EnvError("NCCL " + version_text() + ": a collective failed: " + failure);
+  throw EnvError(failure_);
 }
 
 void WatchedComm::check_call(ncclResult_t result, std::string_view doing) {
   try {
     nccl_check(result, doing, comm_);
-  } catch (const EnvError&) {
-    if (result != ncclInvalidArgument && result != ncclInvalidUsage) abort();
+  } catch (const EnvError& error) {
+    if (result != ncclInvalidArgument && result != ncclInvalidUsage) {
+      failure_ = error.what();
+      abort();
+    }
     throw;
   }
 }

@@ -34,6 +34,7 @@ class WatchedComm final : public StreamWatch {
   void release_captured() noexcept;
 
   ncclComm_t comm_;
+  std::string failure_;  // why it was aborted, as far as it is known here
   std::vector<std::weak_ptr<CapturedWork>> captured_;
   bool was_captured_ = false;
   std::future<void> aborted_;  // where a thread of its own aborts

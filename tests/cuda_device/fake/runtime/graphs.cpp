@@ -72,6 +72,11 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* out, cudaGraph_t grap
   return cudaSuccess;
 }
 
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t stream) {
+  if (const auto status = entered()) return said(status);
+  return said(refused_of_captured(resolved(stream)));
+}
+
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   delete graph;
   return said(entered());
