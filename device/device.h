@@ -156,10 +156,12 @@ class Device {
   virtual bool can_capture() const { return false; }
   /// Records what `enqueue` enqueues on `streams` instead of running it; nothing is under way on them. Addresses and numbers are recorded
   /// as they are. It may hold collectives, copies of pinned memory, and waits for events that it recorded before; not waits of the host,
-  /// allocations and pageable memory. Events recorded in it mean nothing outside until they are recorded anew. When the device cannot record
+  /// tasks on it, allocations and pageable memory. Events recorded in it mean nothing outside until they are recorded anew. When the device cannot record
   /// it (EnvError), or `enqueue` throws, nothing of it has run and the streams are as before. Null where can_capture() is false.
-  virtual std::unique_ptr<Graph> capture(std::span<Stream* const>, const std::function<void()>& /*enqueue*/) { return nullptr; }
-  /// All of it in the stream's order, the first streams' work beside each other as it was recorded.
+  virtual std::unique_ptr<Graph> capture(std::span<Stream* const> /*streams*/, const std::function<void()>& /*enqueue*/) {
+    return nullptr;
+  }
+  /// All of it in the stream's order; streams that were beside each other when it was recorded are so again.
   virtual void launch(Graph&, Stream&) {}
 
   // Work. Pointers are of device memory unless said; counts are elements. None is checked against its buffer.

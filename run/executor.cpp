@@ -32,7 +32,8 @@ Executor::Executor(const NativeJob& job, const RankPlace& place, Device& device,
   std::byte* const constants = memory_.persistent(memory_.find(memory_.program().first_unit, BufferRole::Constants));
   const ConstantsLayout layout = constants_layout(job.model.spec, job.recipe().seq_len);
   constants_ = {reinterpret_cast<double*>(constants + layout.loss_sum.count), reinterpret_cast<double*>(constants + layout.square_sum.count),
-                reinterpret_cast<float*>(constants + layout.loss_scale.count), reinterpret_cast<float*>(constants + layout.cosine.count), reinterpret_cast<float*>(constants + layout.sine.count)};
+                reinterpret_cast<float*>(constants + layout.loss_scale.count), reinterpret_cast<float*>(constants + layout.cosine.count),
+                reinterpret_cast<float*>(constants + layout.sine.count)};
 }
 
 Executor::~Executor() = default;
@@ -89,16 +90,21 @@ StepResult Executor::step(std::int64_t number, const std::vector<MicroBatch>& ba
   Scalars scalars{.learning_rate = learning_rate, .settings = settings, .number = number, .stop = stop};
   scalars.label_tokens = count_labels(batches);
   stage(batches, scalars.label_tokens);
-  std::vector<Stream*> streams{&control()};
-  for (const auto& s : streams_)
-    if (s && s.get() != streams.front()) streams.push_back(s.get());
-  if (graph_ && !records_) graph_->run(streams, [&] { enqueue_gradients(scalars); });
+  if (graph_ && !records_) graph_->run(all_streams(), [&] { enqueue_gradients(scalars); });
   else enqueue_gradients(scalars);
   finish_gradients(scalars);
   for (std::size_t i = num_gradient_tasks_; i < tasks_.size(); ++i) run(tasks_[i], scalars);
   for (const auto& s : streams_)
     if (s) s->synchronise();
   return {scalars.loss, scalars.grad_norm, scalars.stop};
+}
+
+/// The compute stream first.
+std::vector<Stream*> Executor::all_streams() {
+  std::vector<Stream*> out{&control()};
+  for (const auto& s : streams_)
+    if (s && s.get() != out.front()) out.push_back(s.get());
+  return out;
 }
 
 /// The same calls every time: what differs between steps is in the memory that they read.

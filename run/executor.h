@@ -92,6 +92,7 @@ class Executor {
 
   void bind();
   void enqueue_gradients(const Scalars& scalars);
+  std::vector<Stream*> all_streams();
   std::unique_ptr<Stream> make_stream(StreamId id);
   double count_labels(const std::vector<MicroBatch>& batches);
   void run(Bound& task, const Scalars& scalars);

@@ -34,7 +34,9 @@ void StepGraph::record(std::span<Stream* const> streams, const std::function<voi
 }
 
 std::string StepGraph::describe() const {
-  if (state_ == State::Recorded) return "from the second step on, what comes before the gradient's norm was launched as one CUDA graph; not in the last, which is timed task by task";
+  if (state_ == State::Recorded)
+    return "from the second step on, what comes before the gradient's norm was launched as one CUDA graph; not in the last, which is timed task "
+           "by task";
   if (state_ == State::GivenUp) return "no CUDA graph, kernels were launched one by one: " + obstacle_;
   return "";
 }

@@ -9,15 +9,17 @@
 namespace gpuplan::nccl {
 
 WatchedComm::~WatchedComm() {
-  constexpr std::chrono::seconds kPatience{5};  // only ever used up where a communicator of the same graph is never aborted
-  ncclResult_t state = ncclSuccess;
+  constexpr std::chrono::seconds kPatience{5};  // only ever used up where another communicator of the same graph is not aborted
+  if (comm_) finish();
   if (aborted_.valid()) aborted_.wait_for(kPatience);
-  if (!comm_) return;
+}
+
+/// In order, unless a failure ends it: then others may never come.
+void WatchedComm::finish() noexcept {
+  ncclResult_t state = ncclSuccess;
+  if (std::uncaught_exceptions() > 0 || ncclCommGetAsyncError(comm_, &state) != ncclSuccess || state != ncclSuccess) return abort();
   release_captured();
-  if (std::uncaught_exceptions() > 0 || ncclCommGetAsyncError(comm_, &state) != ncclSuccess || state != ncclSuccess)
-    abort();
-  else
-    ncclCommDestroy(comm_);
+  ncclCommDestroy(comm_);
 }
 
 ncclComm_t WatchedComm::get() const {

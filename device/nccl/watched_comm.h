@@ -3,6 +3,7 @@
 #pragma once
 
 #include <future>
+#include <string>
 #include <vector>
 
 #include "device/cuda/native_stream.h"
@@ -31,6 +32,7 @@ class WatchedComm final : public StreamWatch {
   void abort() noexcept;
 
  private:
+  void finish() noexcept;
   void release_captured() noexcept;
 
   ncclComm_t comm_;

@@ -88,7 +88,7 @@ TEST_CASE("a capture that fails says why, runs nothing and leaves the streams as
   for (Stream* const stream : work.streams) stream->synchronise();
   using Wrong = std::function<void()>;
   for (const Wrong& wrong : {Wrong([&] { device.allocate(Bytes{1 << 20}); }), Wrong([&] { work.other->synchronise(); }), Wrong([&] { work.streams[0]->synchronise(); }),
-                             Wrong([&] { throw EnvError("something else"); })}) {
+                             Wrong([&] { work.other->run_on_host([] {}); }), Wrong([&] { throw EnvError("something else"); })}) {
     work.fill(3);
     CHECK_THROWS_AS(device.capture(work.streams,
                                    [&] {

@@ -98,6 +98,14 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
   return cudaSuccess;
 }
 
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* out) {
+  if (const auto status = entered()) return said(status);
+  const std::lock_guard lock(captures_mutex());
+  const auto capture = capture_of(resolved(stream));
+  *out = !capture ? cudaStreamCaptureStatusNone : capture->is_valid() ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusInvalidated;
+  return cudaSuccess;
+}
+
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   *graph = nullptr;
   const std::lock_guard lock(captures_mutex());

@@ -37,6 +37,7 @@ class Capture {
   bool is_of_this_thread() const { return thread_ == std::this_thread::get_id(); }
   bool began_on(const CUstream_st& stream) const { return stream.worker == origin_; }
   bool is_over() const { return is_over_; }
+  bool is_valid() const { return is_valid_; }
   /// Gives `why`.
   cudaError_t invalidate(cudaError_t why);
 
