@@ -85,7 +85,7 @@ Trained trained(const SmallRun& r, const std::string& flags, const std::string& 
   return out;
 }
 
-constexpr std::int64_t kSteps = 5;
+constexpr std::int64_t kSteps = 4;
 
 /// With graphs, which `ranks` ranks launch in all steps but the first, where they are loaded, and the last, which is timed; and without.
 void check_graphs(const SmallRun& r, const std::string& flags, std::int64_t ranks) {
