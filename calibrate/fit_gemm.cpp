@@ -42,10 +42,12 @@ ParameterPrior prior_of(std::string_view name, std::span<const Sample> samples, 
   if (name == "bandwidth") return {.usual = 2 * quantile(bandwidths, 0.95), .spread = 1};
   if (name == "launch") return {.usual = 0.5 * quantile(times, 0), .spread = 1.5, .most = quantile(times, 0.02)};
   if (name == "exposed" || name == "wave_loss") return {.usual = 0.3, .spread = 1, .most = 1};
+  if (name == "cache") return {.usual = 1e7, .spread = 1};  // one core's share of the last one, and its own
   if (name == "k_depth") return {.usual = 500, .spread = 1.5};
   if (name.ends_with("_half")) return {.usual = 2, .spread = 2};
   // A GPU's tiles stream through shared memory, whatever the depth and the size of the product.
-  if (kind == DeviceKind::Cuda && (name == "depth_loss" || name == "spill_loss")) return {.usual = 1e-3, .spread = 0.5, .may_be_none = true};
+  if (kind == DeviceKind::Cuda && (name == "depth_loss" || name == "spill_loss" || name == "memory_loss")) return {.usual = 1e-3, .spread = 0.5, .may_be_none = true};
+  if (name == "memory_loss") return {.usual = 1, .spread = 2, .may_be_none = true};
   return {.usual = 0.01, .spread = 2, .may_be_none = true};  // losses
 }
 

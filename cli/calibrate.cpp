@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
+#include "base/stolen_time.h"
 #include "calibrate/make_profile.h"
 #include "calibrate/plan.h"
 #include "calibrate/session.h"
@@ -161,8 +162,11 @@ std::vector<Sample> measure(const CLI::App& app, const Target& target, Journal& 
                                                 std::size_t measured) {
                                  if (const std::string note = describe_states(num_ranks, states, measured); !note.empty()) notes.push_back(note);
                                }};
+  const auto times_before = read_processor_times();
   std::vector<Sample> samples = run_session(probes, journal, options);
   progress.finish();
+  if (target.kind == DeviceKind::Cpu)
+    if (const std::string stolen = describe_stolen(stolen_share(times_before, read_processor_times())); !stolen.empty()) notes.push_back(stolen);
   warnings.insert(warnings.end(), notes.begin(), notes.end());
   for (const std::string& note : notes) console.err << fmt::format("gpuplan: {}\n", note);
   return samples;

@@ -74,7 +74,8 @@ Seconds GemmSurface::time(const GemmShape& s) const {
   if (s.m <= 0 || s.n <= 0 || s.k <= 0 || s.batch <= 0) return {};
   const double flops = 2.0 * double(s.m) * double(s.n) * double(s.k) * double(s.batch);
   const double compute = flops / rate.value * wave(*this, s) * short_dimensions(*this, s) * caches(*this, s) * rows(*this, s);
-  const double memory = double((bytes_of_one(type, s) * s.batch).count) / bandwidth.value;
+  const auto bytes = double((bytes_of_one(type, s) * s.batch).count);
+  const double memory = bytes / bandwidth.value * (1 + memory_loss.value / (1 + std::pow(cache.value / bytes, 4)));
   const double form = launch.value + std::max(compute, memory) + exposed.value * std::min(compute, memory);
   return {form * std::exp(correction.at(correction_sizes(s)))};
 }

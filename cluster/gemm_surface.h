@@ -38,7 +38,8 @@ struct GemmRange {
 
 /// t = (launch + max(C, M) + exposed x min(C, M)) x e^correction
 ///   C = 2 m n k batch / rate x wave x (1 + m_half / m) (1 + n_half / n) (1 + k_half / k) x caches x rows      compute
-///   M = bytes / bandwidth                                                                  every operand and the result once
+///   M = bytes / bandwidth x (1 + memory_loss / (1 + (cache / bytes)^4))                    every operand and the result once
+///     from a cache that holds them all, or from behind it: what an adapter adds to has just been written
 ///   wave = 1 + wave_loss (ceil(w) / v - 1),  w = ceil(m / tile_m) ceil(n / tile_n) batch s / num_units
 ///     v: the same without rounding up, so what edge tiles waste counts too
 ///     s: k split over idle units, at most k / 512 parts, as long as w < 1
@@ -64,6 +65,7 @@ struct GemmSurface {
   Fitted wave_loss, exposed;       // shares
   Fitted depth_loss, k_depth;      // share; elements
   Fitted spill_loss, tail_loss, ragged_loss, stride_loss;  // shares
+  Fitted memory_loss, cache;                               // share; bytes
   std::int64_t tile_m = 128, tile_n = 128, num_units = 1;
   LocalCorrection correction;
   GemmRange range;
@@ -77,6 +79,7 @@ struct GemmParameter {
   std::string_view name;
   FitUnit unit{};
   Fitted GemmSurface::*member;
+  bool is_in_all_profiles = true;  // else those of earlier versions lack it, and mean its default
 };
 inline constexpr std::array kGemmParameters{
     GemmParameter{"rate", FitUnit::FlopRate, &GemmSurface::rate},
@@ -93,6 +96,8 @@ inline constexpr std::array kGemmParameters{
     GemmParameter{"tail_loss", FitUnit::Plain, &GemmSurface::tail_loss},
     GemmParameter{"ragged_loss", FitUnit::Plain, &GemmSurface::ragged_loss},
     GemmParameter{"stride_loss", FitUnit::Plain, &GemmSurface::stride_loss},
+    GemmParameter{"memory_loss", FitUnit::Plain, &GemmSurface::memory_loss, false},
+    GemmParameter{"cache", FitUnit::ByteCount, &GemmSurface::cache, false},
 };
 
 }  // namespace gpuplan

@@ -20,7 +20,8 @@ void list_surface(Fields& f, Surface& s) {
   f("type", s.type);
   f("layout", s.layout);
   f("regime", s.regime);
-  for (const GemmParameter& parameter : kGemmParameters) f(parameter.name.data(), s.*parameter.member);
+  for (const GemmParameter& parameter : kGemmParameters)
+    if (parameter.is_in_all_profiles || f.has(parameter.name.data())) f(parameter.name.data(), s.*parameter.member);
   f("tile_m", s.tile_m);
   f("tile_n", s.tile_n);
   f("num_units", s.num_units);

@@ -13,6 +13,7 @@ namespace {
 class FieldReader {
  public:
   explicit FieldReader(YamlFields& fields) : fields_(fields) {}
+  bool has(const char* key) const { return fields_.has(key); }
   void operator()(const char* key, Fitted& v) {
     if (const auto n = numbers(key, 3)) v = {(*n)[0], (*n)[1], (*n)[2]};
   }

@@ -12,6 +12,7 @@ namespace {
 /// Fields of one mapping.
 class FieldWriter {
  public:
+  bool has(const char*) const { return true; }
   void operator()(const char* key, const Fitted& v) { add(key, fmt::format("[{:.6g}, {:.6g}, {:.6g}]", v.value, v.low, v.high)); }
   void operator()(const char* key, std::int64_t v) { add(key, fmt::format("{}", v)); }
   void operator()(const char* key, Bytes v) { add(key, fmt::format("{}", v.count)); }

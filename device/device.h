@@ -167,6 +167,18 @@ class Device {
   // Work. Pointers are of device memory unless said; counts are elements. None is checked against its buffer.
   virtual void copy(void* to, const void* from, Bytes size, CopyKind kind, Stream& stream) = 0;
   virtual void gemm(const GemmProblem& problem, const void* a, const void* b, void* c, Stream& stream) = 0;
+  /// A product that also adds a bias [n] to every row of C. False, with nothing enqueued, where the device has none for these operands:
+  /// gemm_and_bias (device/biased_gemm.h) then does it in two passes.
+  virtual bool try_gemm_with_bias(const GemmProblem&, const void* /*a*/, const void* /*b*/, void* /*c*/, const void* /*bias*/,
+                                  Dtype /*of the bias*/, Stream&) {
+    return false;
+  }
+  /// A weight gradient that also writes the column sums of A, the gradient [m] of the bias; like C, it is added to when the problem
+  /// accumulates. False as above.
+  virtual bool try_gemm_with_bias_gradient(const GemmProblem&, const void* /*a*/, const void* /*b*/, void* /*c*/, void* /*gradient*/,
+                                           Dtype /*of the gradient*/, Stream&) {
+    return false;
+  }
   virtual void attention(const AttentionProblem& problem, const void* q, const void* k, const void* v, void* out,
                          void* scores, Stream& stream) = 0;
   /// A kernel that does nothing: what launching costs.

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "device/biased_gemm.h"
 
 namespace gpuplan {
 namespace {
@@ -55,9 +56,11 @@ void weight_gradient(const LayerCall& c, const LayerOp& op) {
   const Numbers to = view.gradient_of(tensor, op.use);
   const GemmProblem problem{.m = op.m, .n = op.n, .k = op.k, .type = gemm_type(dy.dtype), .layout = GemmLayout::WeightGradient,
                             .output = to.dtype, .accumulates = view.take_written(tensor, op.use), .alpha = adapter_scale(c, op.use)};
-  c.device.gemm(problem, dy.data, x.data, to.data, c.stream);
-  if (const std::uint8_t bias = bias_of(c, op); bias != 0xff)
-    c.kernels.bias_backward(sum_gradient(c, bias), dy, op.k, op.m, c.stream);
+  const std::uint8_t bias = bias_of(c, op);
+  if (bias == 0xff) return c.device.gemm(problem, dy.data, x.data, to.data, c.stream);
+  const bool is_added = c.unit.take_written(bias, WeightUse::Tensor);
+  GPUPLAN_CHECK(is_added == problem.accumulates, "a weight and its bias get their gradients together");
+  gemm_and_bias_gradient(c.device, problem, dy.data, x.data, to.data, c.unit.gradient_of(bias, WeightUse::Tensor), c.stream);
 }
 
 void linear(const LayerCall& c, const LayerOp& op, bool) {
@@ -69,10 +72,9 @@ void linear(const LayerCall& c, const LayerOp& op, bool) {
   GPUPLAN_CHECK(a.dtype == b.dtype, "a product of two number formats");
   const GemmProblem problem{.m = op.m, .n = op.n, .k = op.k, .type = gemm_type(a.dtype), .layout = op.layout, .output = to.dtype,
                             .accumulates = op.accumulates, .alpha = adapter_scale(c, op.use)};
-  c.device.gemm(problem, a.data, b.data, to.data, c.stream);
-  if (op.layout != GemmLayout::Forward) return;
-  if (const std::uint8_t bias = bias_of(c, op); bias != 0xff)
-    c.kernels.add_bias(to, c.unit.weight(bias, WeightUse::Tensor), op.m, op.n, c.stream);
+  const std::uint8_t bias = op.layout == GemmLayout::Forward ? bias_of(c, op) : 0xff;
+  if (bias == 0xff) return c.device.gemm(problem, a.data, b.data, to.data, c.stream);
+  gemm_and_bias(c.device, problem, a.data, b.data, to.data, c.unit.weight(bias, WeightUse::Tensor), c.stream);
 }
 
 void norm(const LayerCall& c, const LayerOp& op, bool) {

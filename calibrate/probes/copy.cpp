@@ -75,7 +75,7 @@ Workload copy_workload(const Probe& probe, ProbeBench& bench, Stream& stream) {
     const HostView view(*device, stream);
     if (contents(*copying, true, view) != contents(*copying, false, view)) throw WrongResult{"the copy differs"};
   };
-  return {call, check, blocks_host(probe.path)};
+  return {.call = call, .check = check, .blocks_host = blocks_host(probe.path)};
 }
 
 }  // namespace gpuplan

@@ -10,6 +10,7 @@
 namespace gpuplan {
 namespace {
 
+constexpr std::int64_t kThin = 64;  // ranks of adapters
 constexpr std::int64_t kBlock = 3;  // neighbouring rows or columns that are looked at together
 
 /// One operand as vectors along k: [count, k] when contiguous, else [k, count].
@@ -114,52 +115,65 @@ class ProductCheck {
   Operand a_{}, b_{};
 };
 
-/// The operands of the last call.
-struct Product {
-  GemmProblem problem;
-  const void *a{}, *b{};
-  void* c{};
-};
+/// One product with its operands of the last call, where a step finds them: activations that the op before wrote are in a cache as far as
+/// they fit, weights and what forward kept come from memory; an input's gradient is written where another was read, other results to where
+/// nobody has been for long. What an adapter multiplies is added to what the layer's own product has just written.
+class Product {
+ public:
+  Product(const GemmProblem& problem, Device& device, OperandPools& pools, Stream& stream)
+      : problem_(problem), device_(device), pools_(pools), stream_(stream), dtype_(operand_dtype(problem.type)) {
+    adds_ = problem.k <= kThin && problem.batch == 1 && problem.layout != GemmLayout::WeightGradient && problem.type != GemmType::F8;
+    place();  // pools grow before anything is timed
+  }
 
-void check_product(const Product& product, Device& device, Stream& stream) {
-  const GemmProblem& problem = product.problem;
-  const auto at = [&](const void* data, Bytes all, std::int64_t i) {
-    return static_cast<const std::byte*>(data) + all.count / problem.batch * i;
-  };
-  for (const std::int64_t i : {std::int64_t(0), problem.batch - 1})
-    ProductCheck(problem, at(product.a, problem.a_bytes(), i), at(product.b, problem.b_bytes(), i),
-                 at(product.c, problem.c_bytes(), i), device, stream).run();
-}
+  void run() {
+    place();
+    device_.gemm(problem_, a_, b_, c_, stream_);
+  }
+  std::function<void()> hand_over() {
+    const auto first = pools_.hand_over(pools_.fresh(dtype_, activations(), stream_), activations(), stream_);
+    if (!is_result_fresh()) return first;
+    const auto second = pools_.hand_over(fresh_result(), problem_.c_bytes(), stream_);
+    if (!first || !second) return first ? first : second;
+    return [first, second] { first(), second(); };
+  }
+  /// Of the one call made before, which added to nothing.
+  void check() {
+    const auto at = [&](const void* data, Bytes all, std::int64_t i) { return static_cast<const std::byte*>(data) + all.count / problem_.batch * i; };
+    for (const std::int64_t i : {std::int64_t(0), problem_.batch - 1})
+      ProductCheck(problem_, at(a_, problem_.a_bytes(), i), at(b_, problem_.b_bytes(), i), at(c_, problem_.c_bytes(), i), device_, stream_).run();
+    problem_.accumulates = adds_;
+  }
+
+ private:
+  Bytes activations() const { return problem_.a_bytes(); }  // x, or dy
+  Bytes kept() const { return problem_.b_bytes(); }         // the weight, or x of a weight's gradient
+  bool is_result_fresh() const { return adds_ || problem_.layout == GemmLayout::InputGradient; }
+  void* fresh_result() { return pools_.fresh_results(problem_.c_bytes(), stream_); }
+
+  void place() {
+    const Bytes both = aligned(activations()) + kept();  // in one window where neither has a place of its own: they must not meet
+    const bool is_fresh = pools_.keeps_fresh(activations());
+    a_ = is_fresh ? pools_.fresh(dtype_, activations(), stream_) : pools_.random(dtype_, both, stream_).next(both);
+    b_ = is_fresh ? pools_.random(dtype_, kept(), stream_).next(kept()) : static_cast<const std::byte*>(a_) + aligned(activations()).count;
+    c_ = is_result_fresh() ? fresh_result() : pools_.results(problem_.c_bytes(), stream_).next(problem_.c_bytes());
+  }
+
+  GemmProblem problem_;
+  Device& device_;
+  OperandPools& pools_;
+  Stream& stream_;
+  Dtype dtype_;
+  bool adds_ = false;
+  const void *a_{}, *b_{};
+  void* c_{};
+};
 
 }  // namespace
 
-/// As a step finds them: activations that the op before wrote are in the cache as far as they fit, weights and what forward kept come from
-/// memory; an input's gradient is written where another was read, other results to where nobody has been for long.
 Workload gemm_workload(const Probe& probe, ProbeBench& bench, Stream& stream) {
-  const auto product = std::make_shared<Product>();
-  product->problem = probe.product();
-  const GemmProblem& problem = product->problem;
-  const Dtype dtype = operand_dtype(problem.type);
-  Device* const device = &bench.device;
-  OperandPools* const pools = &pools_of(bench);
-  const bool is_first_fresh = problem.layout != GemmLayout::WeightGradient;  // x or dy; there it is dy, the second
-  const Bytes fresh = is_first_fresh ? problem.a_bytes() : problem.b_bytes(), stale = is_first_fresh ? problem.b_bytes() : problem.a_bytes();
-  const auto place = [product, pools, &stream, dtype, is_first_fresh, fresh, stale] {
-    const Bytes both = aligned(fresh) + stale;  // in one window where neither has a place of its own: they must not meet
-    const auto* const first = pools->keeps_fresh(fresh) ? static_cast<const std::byte*>(pools->fresh(dtype, fresh, stream))
-                                                        : pools->random(dtype, both, stream).next_as<std::byte>(both);
-    const void* const second = pools->keeps_fresh(fresh) ? pools->random(dtype, stale, stream).next(stale) : first + aligned(fresh).count;
-    product->a = is_first_fresh ? first : second;
-    product->b = is_first_fresh ? second : first;
-    const Bytes size = product->problem.c_bytes();
-    product->c = product->problem.layout == GemmLayout::InputGradient ? pools->fresh_results(size, stream) : pools->results(size, stream).next(size);
-  };
-  place();  // pools grow before anything is timed
-  const auto call = [product, device, place, &stream] {
-    place();
-    device->gemm(product->problem, product->a, product->b, product->c, stream);
-  };
-  return {call, [product, device, &stream] { check_product(*product, *device, stream); }};
+  const auto product = std::make_shared<Product>(probe.product(), bench.device, pools_of(bench), stream);
+  return {[product] { product->run(); }, [product] { product->check(); }, product->hand_over()};
 }
 
 }  // namespace gpuplan

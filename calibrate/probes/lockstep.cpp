@@ -6,6 +6,7 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <vector>
 
 #include "base/error.h"
 #include "calibrate/probes/workload.h"
@@ -97,21 +98,53 @@ SampledTime time_in_step(ProbeBench& bench, const std::function<Seconds(std::int
   });
 }
 
+namespace {
+
+/// Begin and end of calls one by one, or of many together.
+struct Clock {
+  std::unique_ptr<Event> begin, end;
+  explicit Clock(Device& device) : begin(device.create_event()), end(device.create_event()) {}
+};
+
+/// Of `num_calls`, without what leads each of them.
+Seconds time_led_calls(Device& device, Stream& stream, const Workload& workload, std::int64_t num_calls) {
+  std::vector<Clock> clocks;
+  Gate gate(stream);
+  for (std::int64_t i = -num_lead_calls(num_calls); i < num_calls; ++i) {
+    if (i == kMostQueued / 2) gate.open();
+    workload.lead();
+    if (i >= 0) device.record(*clocks.emplace_back(device).begin, stream);
+    workload.call();
+    if (i >= 0) device.record(*clocks.back().end, stream);
+  }
+  gate.open();
+  stream.synchronise();
+  Seconds sum;
+  for (const Clock& clock : clocks) sum += device.elapsed(*clock.begin, *clock.end);
+  return sum;
+}
+
+Seconds time_calls(Device& device, Stream& stream, const Workload& workload, std::int64_t num_calls) {
+  const Clock clock(device);
+  Gate gate(stream);
+  if (workload.blocks_host) gate.open();
+  for (std::int64_t i = num_lead_calls(num_calls); i > 0; --i) workload.call();
+  device.record(*clock.begin, stream);
+  for (std::int64_t i = 0; i < num_calls; ++i) {
+    if (i == kMostQueued) gate.open();
+    workload.call();
+  }
+  device.record(*clock.end, stream);
+  gate.open();
+  stream.synchronise();  // also tells what failed
+  return device.elapsed(*clock.begin, *clock.end);
+}
+
+}  // namespace
+
 SampledTime time_in_step(ProbeBench& bench, Stream& stream, const Workload& workload) {
-  const auto begin = bench.device.create_event(), end = bench.device.create_event();
   return time_in_step(bench, [&](std::int64_t num_calls) {
-    Gate gate(stream);
-    if (workload.blocks_host) gate.open();
-    for (std::int64_t i = num_lead_calls(num_calls); i > 0; --i) workload.call();
-    bench.device.record(*begin, stream);
-    for (std::int64_t i = 0; i < num_calls; ++i) {
-      if (i == kMostQueued) gate.open();
-      workload.call();
-    }
-    bench.device.record(*end, stream);
-    gate.open();
-    stream.synchronise();  // also tells what failed
-    return bench.device.elapsed(*begin, *end);
+    return workload.lead ? time_led_calls(bench.device, stream, workload, num_calls) : time_calls(bench.device, stream, workload, num_calls);
   });
 }
 

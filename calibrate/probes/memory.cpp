@@ -32,11 +32,12 @@ struct Job {
   }
   Rotation random() const { return random(probe.dtype, tensor()); }
   /// Of what all probes share: what an op before has just written, and the next window for results.
-  const void* operand(std::int64_t num_tensors = 1) const { return pools.fresh(probe.dtype, num_tensors * tensor(), stream); }
+  void* operand(std::int64_t num_tensors = 1) const { return pools.fresh(probe.dtype, num_tensors * tensor(), stream); }
   void* result() const { return pools.results(tensor(), stream).next(tensor()); }
   void* fresh_result() const { return pools.fresh_results(tensor(), stream); }
   /// Makes the shared pools large enough before anything is timed.
   void prepare(std::int64_t num_tensors = 1) const { operand(num_tensors), result(); }
+  std::function<void()> hand_over(std::int64_t num_tensors = 1) const { return pools.hand_over(operand(num_tensors), num_tensors * tensor(), stream); }
   /// [width] numbers of a row.
   std::vector<double> row(const void* of, std::int64_t i, Dtype dtype) const {
     return view().numbers(of, dtype, i * width(), width());
@@ -63,7 +64,7 @@ Workload copy_kernel(const Jobs& job) {
     for (const std::int64_t i : job->sampled_rows())
       if (job->row(state->x, i) != job->row(state->y, i)) throw WrongResult{"copy differs in row " + std::to_string(i)};
   };
-  return {call, check};
+  return {call, check, job->hand_over()};
 }
 
 Workload rms_norm_kernel(const Jobs& job) {
@@ -91,7 +92,7 @@ Workload rms_norm_kernel(const Jobs& job) {
       }
     }
   };
-  return {call, check};
+  return {call, check, job->hand_over()};
 }
 
 Workload swiglu_kernel(const Jobs& job) {
@@ -113,7 +114,7 @@ Workload swiglu_kernel(const Jobs& job) {
       }
     }
   };
-  return {call, check};
+  return {call, check, job->hand_over(2)};
 }
 
 /// Rows are tokens, `width` is the vocabulary. The logits become gradients: what a window held is kept before the call.
@@ -235,7 +236,7 @@ Workload nf4_kernel(const Jobs& job) {
       }
     }
   };
-  return {call, check};
+  return {call, check, job->pools.hand_over(job->fresh_result(), job->tensor(), job->stream)};
 }
 
 // In the order of MemoryKernel.

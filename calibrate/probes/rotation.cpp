@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "device/training_kernels.h"
 
 namespace gpuplan {
 namespace {
@@ -45,14 +46,29 @@ Rotation& OperandPools::grown(Rotation& pool, Dtype dtype, Bytes largest, Stream
   return pool = filled_rotation(device_, dtype, largest, -1, 1, stream);
 }
 
-const void* OperandPools::fresh(Dtype dtype, Bytes size, Stream& stream) {
-  if (!keeps_fresh(size)) return random(dtype, size, stream).next(size);
-  return grown(fresh_[dtype], dtype, size, stream).data();
+/// Behind room for three quarters of what hand_over() writes.
+std::byte* OperandPools::place_in(Rotation& pool, Dtype dtype, Stream& stream) {
+  const Bytes before{kMostHandedOver.count * 3 / 4};
+  return static_cast<std::byte*>(grown(pool, dtype, before + rotation_size(kind_), stream).data()) + before.count;
+}
+
+void* OperandPools::fresh(Dtype dtype, Bytes size, Stream& stream) {
+  return keeps_fresh(size) ? place_in(fresh_[dtype], dtype, stream) : random(dtype, size, stream).next(size);
 }
 
 void* OperandPools::fresh_results(Bytes size, Stream& stream) {
-  if (!keeps_fresh(size)) return results(size, stream).next(size);
-  return grown(fresh_results_, Dtype::F32, size, stream).data();
+  return keeps_fresh(size) ? place_in(fresh_results_, Dtype::F32, stream) : results(size, stream).next(size);
+}
+
+/// Written twice as much as is meant, by all threads and a quarter further: where kernels cut what they read evenly, two threads then find
+/// half of theirs at the other one, as they do after a product of theirs (docs/calibration.md), and more threads find all of it elsewhere.
+std::function<void()> OperandPools::hand_over(void* place, Bytes size, Stream& stream) {
+  TrainingKernels* const kernels = device_.training();
+  if (has_one_core_ || !kernels || !keeps_fresh(size) || size > kMostHandedOver) return {};
+  const std::int64_t count = size.count / size_of(Dtype::F32), ahead = count / 4;
+  return [kernels, begin = static_cast<float*>(place), count, ahead, &stream] {
+    for (float* const at : {begin + ahead - count, begin + ahead}) kernels->add_scaled({at, Dtype::F32}, {at, Dtype::F32}, 0, count, stream);
+  };
 }
 
 }  // namespace gpuplan

@@ -1,6 +1,7 @@
 // Buffers whose windows take turns, so that a call finds its operands in memory and not in a cache.
 #pragma once
 
+#include <functional>
 #include <map>
 
 #include "device/device.h"
@@ -46,17 +47,20 @@ class OperandPools {
   Rotation& results(Bytes largest, Stream& stream);
 
   /// Whether fresh() and fresh_results() of this size have a place of their own.
-  bool keeps_fresh(Bytes size) const { return has_one_core_ && size <= rotation_size(kind_); }
-  /// Random numbers that a step's op before has just written. Of one core: always the same place, so in its cache as far as they fit.
-  /// Else, or where they are too large to, the next window of random(): most of what an op reads was written by another core, and to get
-  /// it from a far one takes about as long as from memory (1.5 to 5 times the time of a probe that finds it in the reader's own cache);
-  /// from a near one less, which no probe sees. GPUs, whose SMs share a cache, as well: nobody has measured yet what they find there.
-  const void* fresh(Dtype dtype, Bytes size, Stream& stream);
+  bool keeps_fresh(Bytes size) const { return kind_ == DeviceKind::Cpu && size <= rotation_size(kind_); }
+  /// Random numbers that a step's op before has just written: always the same place, so in a cache as far as they fit. Where they are too
+  /// large, and on GPUs (whose SMs share a cache; nobody has measured yet what they find there), the next window of random().
+  void* fresh(Dtype dtype, Bytes size, Stream& stream);
   /// Where a step writes to what it has just read or written: the same for results().
   void* fresh_results(Bytes size, Stream& stream);
+  /// Enqueues what makes `size` bytes at a place of fresh() or fresh_results() come from other cores, as in a step, whose ops cut their
+  /// rows each in its own way: other threads write them, values unchanged. Empty where a rank has one core, and for what no cache holds.
+  std::function<void()> hand_over(void* place, Bytes size, Stream& stream);
 
  private:
+  static constexpr Bytes kMostHandedOver{16 << 20};  // more would not be in another core's caches
   Rotation& grown(Rotation& pool, Dtype dtype, Bytes largest, Stream& stream);
+  std::byte* place_in(Rotation& pool, Dtype dtype, Stream& stream);
 
   Device& device_;
   DeviceKind kind_;

@@ -14,6 +14,7 @@ namespace gpuplan {
 struct Workload {
   std::function<void()> call;   // enqueues the work once, on the next operands
   std::function<void()> check;  // of the one call made before; the stream is done. Throws WrongResult
+  std::function<void()> lead{};  // if any: enqueued before every call and not timed: what brings operands to where a step finds them
   bool blocks_host = false;     // a call may return only when it is done: the stream must not wait for what the host does next
 };
 

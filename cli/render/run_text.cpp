@@ -115,6 +115,7 @@ nlohmann::ordered_json run_json(const RunReport& r) {
   add("predicted", &PredictedMeasured::predicted);
   add("measured", &PredictedMeasured::measured);
   out["as_calibrated"] = {{"step_seconds", r.as_calibrated.value}};
+  out["stolen_share"] = r.outcome.stolen_share;
   for (const PaceField& field : kPaceFields) out["pace"][std::string(field.name)] = r.request.pace.*field.member;
   for (const auto& [rows, unit] : {std::pair{&r.memory, "_bytes"}, std::pair{&r.time, "_seconds"}})
     for (const PredictedMeasured& c : *rows)

@@ -182,6 +182,18 @@ void CudaDevice::gemm(const GemmProblem& problem, const void* a, const void* b, 
   products_->run(problem, a, b, c, cuda_stream(stream));
 }
 
+bool CudaDevice::try_gemm_with_bias(const GemmProblem& problem, const void* a, const void* b, void* c, const void* bias, Dtype bias_dtype,
+                                    Stream& stream) {
+  select();
+  return products_->try_run(problem, a, b, c, {Epilogue::Bias, bias, bias_dtype}, cuda_stream(stream));
+}
+
+bool CudaDevice::try_gemm_with_bias_gradient(const GemmProblem& problem, const void* a, const void* b, void* c, void* gradient,
+                                             Dtype gradient_dtype, Stream& stream) {
+  select();
+  return products_->try_run(problem, a, b, c, {Epilogue::BiasGradient, gradient, gradient_dtype}, cuda_stream(stream));
+}
+
 void CudaDevice::attention(const AttentionProblem& p, const void* q, const void* k, const void* v, void* out, void* scores,
                            Stream& stream) {
   GPUPLAN_CHECK(p.kv_heads > 0 && p.heads % p.kv_heads == 0, "each key head serves equally many query heads");

@@ -43,6 +43,11 @@ class CudaDevice final : public Device {
   void copy(void* to, const void* from, Bytes size, CopyKind kind, Stream& stream) override;
   /// fp8: GemmLayout::Forward everywhere, the other layouts on data-centre Blackwell only; else EnvError.
   void gemm(const GemmProblem& problem, const void* a, const void* b, void* c, Stream& stream) override;
+  /// In the product's epilogue, where cuBLASLt has one (gemm_operands.h).
+  bool try_gemm_with_bias(const GemmProblem& problem, const void* a, const void* b, void* c, const void* bias, Dtype bias_dtype,
+                          Stream& stream) override;
+  bool try_gemm_with_bias_gradient(const GemmProblem& problem, const void* a, const void* b, void* c, void* gradient, Dtype gradient_dtype,
+                                   Stream& stream) override;
   void attention(const AttentionProblem& problem, const void* q, const void* k, const void* v, void* out, void* scores,
                  Stream& stream) override;
   void empty_kernel(Stream& stream) override;

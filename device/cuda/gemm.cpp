@@ -37,18 +37,36 @@ LtMatrix create_matrix(const ColumnMajor& m, Dtype dtype, std::int64_t batch) {
   return owner;
 }
 
+template <class Value>
+void describe_product(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t what, const Value& value) {
+  cublas_check(cublasLtMatmulDescSetAttribute(product, what, &value, sizeof value), "describing a product");
+}
+
+void set_transposed(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t operand, bool is_transposed) {
+  describe_product(product, operand, is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+}
+
+void set_vector(cublasLtMatmulDesc_t product, const void* vector) {
+  describe_product(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
+}
+
+/// Algorithms are chosen for vectors aligned as this one.
+void set_epilogue(cublasLtMatmulDesc_t product, const EpilogueVector& vector) {
+  if (vector.use == Epilogue::None) return;
+  describe_product(product, CUBLASLT_MATMUL_DESC_EPILOGUE, vector.use == Epilogue::Bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADB);
+  describe_product(product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(vector.dtype));
+  set_vector(product, vector.data);
+}
+
 /// Sums in fp32 always; fp8 without its fast, less exact accumulation.
-LtProduct create_product(const GemmOperands& operands, GemmType type) {
+LtProduct create_product(const GemmOperands& operands, GemmType type, const EpilogueVector& vector) {
   cublasLtMatmulDesc_t product = nullptr;
   const auto compute = type == GemmType::TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   cublas_check(cublasLtMatmulDescCreate(&product, compute, CUDA_R_32F), "describing a product");
   LtProduct owner(product);
-  const auto set = [&](cublasLtMatmulDescAttributes_t what, bool is_transposed) {
-    const cublasOperation_t operation = is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublas_check(cublasLtMatmulDescSetAttribute(product, what, &operation, sizeof operation), "describing a product");
-  };
-  set(CUBLASLT_MATMUL_DESC_TRANSA, operands.is_first_transposed);
-  set(CUBLASLT_MATMUL_DESC_TRANSB, operands.is_second_transposed);
+  set_transposed(product, CUBLASLT_MATMUL_DESC_TRANSA, operands.is_first_transposed);
+  set_transposed(product, CUBLASLT_MATMUL_DESC_TRANSB, operands.is_second_transposed);
+  set_epilogue(product, vector);
   return owner;
 }
 
@@ -75,46 +93,63 @@ std::string describe(const GemmProblem& p) {
 
 GemmRunner::GemmRunner(ComputeCapability gpu) : gpu_(gpu), handle_(create_handle()) {}
 
-void GemmRunner::choose_algorithm(Plan& plan, const GemmProblem& problem, std::uint32_t alignment) const {
+std::optional<cublasLtMatmulAlgo_t> GemmRunner::chosen_algorithm(const Plan& plan, std::uint32_t alignment) const {
   const LtPreference preference = create_preference(gemm_workspace(gpu_), alignment);
   cublasLtMatmulHeuristicResult_t found{};
   int num_found = 0;
   const auto status =
       cublasLtMatmulAlgoGetHeuristic(handle_.get(), plan.product.get(), plan.first.get(), plan.second.get(), plan.result.get(),
                                      plan.result.get(), preference.get(), 1, &found, &num_found);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && num_found == 0))
-    throw EnvError("cuBLASLt has no algorithm for this " + describe(problem));
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && num_found == 0)) return {};
   cublas_check(status, "choosing an algorithm");
-  plan.algorithm = found.algo;
+  return found.algo;
 }
 
-GemmRunner::Plan GemmRunner::make_plan(const GemmProblem& problem, std::uint32_t alignment) const {
+GemmRunner::Plan GemmRunner::make_plan(const GemmProblem& problem, std::uint32_t alignment, const EpilogueVector& vector) const {
   if (const auto obstacle = gemm_obstacle(problem, gpu_); !obstacle.empty())
     throw EnvError(obstacle + " (" + describe(problem) + ")");
   const GemmOperands operands = column_major_operands(problem);
   const Dtype input = operand_dtype(problem.type);
-  Plan plan{.product = create_product(operands, problem.type),
+  Plan plan{.product = create_product(operands, problem.type, vector),
             .first = create_matrix(operands.first, input, problem.batch),
             .second = create_matrix(operands.second, input, problem.batch),
-            .result = create_matrix(operands.result, problem.output, problem.batch)};
-  choose_algorithm(plan, problem, alignment);
+            .result = create_matrix(operands.result, problem.output, problem.batch),
+            .algorithm = {}};
+  plan.algorithm = chosen_algorithm(plan, alignment);
   return plan;
+}
+
+const GemmRunner::Plan& GemmRunner::plan_of(const GemmProblem& problem, std::uint32_t alignment, const EpilogueVector& vector) {
+  const Key key{problem.m,           problem.n,  problem.k, problem.batch,         problem.type, problem.layout, problem.output,
+                problem.accumulates, vector.use, alignment, common_alignment(vector.data, vector.data, vector.data)};
+  auto plan = plans_.find(key);
+  if (plan == plans_.end()) plan = plans_.emplace(key, make_plan(problem, alignment, vector)).first;
+  return plan->second;
+}
+
+void GemmRunner::multiply(const Plan& plan, const GemmProblem& problem, const void* a, const void* b, void* c, CudaStream& stream) {
+  const float beta = problem.accumulates ? 1.0F : 0.0F;
+  const Bytes workspace = gemm_workspace(gpu_);
+  const auto status = cublasLtMatmul(handle_.get(), plan.product.get(), &problem.alpha, b, plan.first.get(), a, plan.second.get(), &beta, c,
+                                     plan.result.get(), c, plan.result.get(), &*plan.algorithm, stream.workspace(workspace),
+                                     std::size_t(workspace.count), stream.native());
+  if (status != CUBLAS_STATUS_SUCCESS) cublas_check(status, describe(problem));
 }
 
 void GemmRunner::run(const GemmProblem& problem, const void* a, const void* b, void* c, CudaStream& stream) {
   if (problem.m * problem.n * problem.batch == 0) return;
-  const auto alignment = common_alignment(a, b, c);
-  const Key key{problem.m,      problem.n,      problem.k,           problem.batch, problem.type,
-                problem.layout, problem.output, problem.accumulates, alignment};
-  auto plan = plans_.find(key);
-  if (plan == plans_.end()) plan = plans_.emplace(key, make_plan(problem, alignment)).first;
-  const auto& [product, first, second, result, algorithm] = plan->second;
-  const float beta = problem.accumulates ? 1.0F : 0.0F;
-  const Bytes workspace = gemm_workspace(gpu_);
-  const auto status = cublasLtMatmul(handle_.get(), product.get(), &problem.alpha, b, first.get(), a, second.get(), &beta, c,
-                                     result.get(), c, result.get(), &algorithm, stream.workspace(workspace),
-                                     std::size_t(workspace.count), stream.native());
-  if (status != CUBLAS_STATUS_SUCCESS) cublas_check(status, describe(problem));
+  const Plan& plan = plan_of(problem, common_alignment(a, b, c), {});
+  if (!plan.algorithm) throw EnvError("cuBLASLt has no algorithm for this " + describe(problem));
+  multiply(plan, problem, a, b, c, stream);
+}
+
+bool GemmRunner::try_run(const GemmProblem& problem, const void* a, const void* b, void* c, const EpilogueVector& vector, CudaStream& stream) {
+  if (problem.m * problem.n * problem.k == 0 || !is_documented(problem, vector)) return false;
+  const Plan& plan = plan_of(problem, common_alignment(a, b, c), vector);
+  if (!plan.algorithm) return false;
+  set_vector(plan.product.get(), vector.data);
+  multiply(plan, problem, a, b, c, stream);
+  return true;
 }
 
 }  // namespace gpuplan::cuda

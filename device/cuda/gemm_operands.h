@@ -26,6 +26,17 @@ struct GemmOperands {
   bool is_first_transposed{}, is_second_transposed{};
 };
 
+/// What cuBLASLt may do in the pass of a product: add a bias [n] to every row of C, which are columns of C^T; or sum A = dy [k, m] of a
+/// weight gradient over k, the bias gradient [m]. A is the second operand of C^T = B^T A, so these are the sums of cuBLASLt's B.
+enum class Epilogue : std::uint8_t { None, Bias, BiasGradient };
+
+/// The vector that an epilogue reads, or writes without looking at what is there.
+struct EpilogueVector {
+  Epilogue use = Epilogue::None;
+  const void* data = nullptr;
+  Dtype dtype{};
+};
+
 /// How a row-major [rows, columns] matrix looks column-major.
 constexpr ColumnMajor as_column_major(std::int64_t rows, std::int64_t columns) {
   return {.rows = columns, .columns = rows, .leading = columns, .stride = rows * columns};
@@ -49,6 +60,16 @@ inline std::string gemm_obstacle(const GemmProblem& p, ComputeCapability gpu) {
     return "cuBLASLt multiplies fp8 on " + name + " only in the forward layout: transpose an operand first";
   if (p.m % 16 != 0 || p.n % 16 != 0 || p.k % 16 != 0) return "fp8 needs m, n and k that are multiples of 16";
   return {};
+}
+
+/// Whether cuBLASLt says that it has the product with this epilogue: vectors are of C's dtype (of bf16 for fp8, which training does not
+/// multiply), aligned as its kernels load them. Batches have a stride of their own, and whether alpha scales the sums is not said.
+/// Source: the table of data types of cublasLtMatmul() in the cuBLAS documentation, CUBLASLT_MATMUL_DESC_BIAS_POINTER in cublasLt.h.
+inline bool is_documented(const GemmProblem& p, const EpilogueVector& vector) {
+  constexpr std::uintptr_t kVectorAlignment = 16;
+  if (p.batch != 1 || p.type == GemmType::F8 || vector.dtype != p.output) return false;
+  if (reinterpret_cast<std::uintptr_t>(vector.data) % kVectorAlignment != 0) return false;
+  return vector.use == Epilogue::Bias || (p.layout == GemmLayout::WeightGradient && !p.accumulates && p.alpha == 1);
 }
 
 /// The largest power of two, up to 256, that divides all three addresses: what the algorithm may count on.

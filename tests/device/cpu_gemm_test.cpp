@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cpu_fixture.h"
+#include "device/biased_gemm.h"
 
 using namespace gpuplan;
 using namespace gpuplan::test;
@@ -60,6 +61,33 @@ TEST_CASE("a product of every layout, type and output equals the naive sum, for 
             for (const float alpha : {1.0F, 0.125F})
               check(cpu, {.m = m, .n = n, .k = k, .batch = batch, .type = type, .layout = layout, .output = output,
                           .accumulates = accumulates, .alpha = alpha});
+}
+
+TEST_CASE("a bias is added to every row, and its gradient is the column sums of dy, added or written as the weight's is") {
+  DeviceBackend* const backend = cpu_backend();
+  if (!backend) return;
+  Cpu cpu(*backend);
+  constexpr std::int64_t kRows = 33, kIn = 20, kOut = 17;
+  const Buffer x = cpu.random(kRows * kIn, Dtype::F32, 1), w = cpu.random(kOut * kIn, Dtype::F32, 2), bias = cpu.random(kOut, Dtype::F32, 3),
+               dy = cpu.random(kRows * kOut, Dtype::F32, 4);
+  for (const bool accumulates : {false, true}) {
+    const Buffer y = cpu.random(kRows * kOut, Dtype::F32, 5), dw = cpu.random(kOut * kIn, Dtype::F32, 6), dbias = cpu.random(kOut, Dtype::F32, 7);
+    const GemmProblem forward{.m = kRows, .n = kOut, .k = kIn, .accumulates = accumulates};
+    const GemmProblem gradient{.m = kOut, .n = kIn, .k = kRows, .layout = GemmLayout::WeightGradient, .accumulates = accumulates};
+    std::vector<double> of_y = naive(forward, doubles(x, Dtype::F32), doubles(w, Dtype::F32), doubles(y, Dtype::F32));
+    const std::vector<double> of_dw = naive(gradient, doubles(dy, Dtype::F32), doubles(x, Dtype::F32), doubles(dw, Dtype::F32));
+    std::vector<double> of_dbias = accumulates ? doubles(dbias, Dtype::F32) : std::vector<double>(kOut);
+    for (std::size_t i = 0; i < of_y.size(); ++i) {
+      of_y[i] += doubles(bias, Dtype::F32)[i % kOut];
+      of_dbias[i % kOut] += doubles(dy, Dtype::F32)[i];
+    }
+    gemm_and_bias(*cpu.device, forward, x.data(), w.data(), y.data(), {bias.data(), Dtype::F32}, *cpu.stream);
+    gemm_and_bias_gradient(*cpu.device, gradient, dy.data(), x.data(), dw.data(), {dbias.data(), Dtype::F32}, *cpu.stream);
+    cpu.stream->synchronise();
+    CHECK(worst_error(doubles(y, Dtype::F32), of_y, 5) < 1e-6);
+    CHECK(worst_error(doubles(dw, Dtype::F32), of_dw, 5) < 1e-6);
+    CHECK(worst_error(doubles(dbias, Dtype::F32), of_dbias, 5) < 1e-6);
+  }
 }
 
 TEST_CASE("more problems than are kept prepared still give the right results") {

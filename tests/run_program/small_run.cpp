@@ -6,7 +6,7 @@
 namespace gpuplan::test {
 
 SmallRun::SmallRun(const Shape& s, std::int64_t num_tokens) {
-  const nlohmann::json config{{"architectures", {"LlamaForCausalLM"}}, {"model_type", "llama"}, {"hidden_size", s.hidden},
+  const nlohmann::json config{{"architectures", {s.family == "qwen2" ? "Qwen2ForCausalLM" : "LlamaForCausalLM"}}, {"model_type", s.family}, {"hidden_size", s.hidden},
                               {"intermediate_size", s.ffn}, {"num_hidden_layers", s.layers}, {"num_attention_heads", s.heads},
                               {"num_key_value_heads", s.kv_heads}, {"vocab_size", s.vocab}, {"max_position_embeddings", 2048},
                               {"rms_norm_eps", 1e-5}, {"hidden_act", "silu"}, {"tie_word_embeddings", false}, {"torch_dtype", "float32"}};

@@ -15,6 +15,7 @@
 namespace gpuplan::test {
 
 struct Shape {
+  std::string family = "llama";  // or qwen2, whose q, k and v have biases
   std::int64_t hidden = 36, ffn = 50, layers = 3, heads = 6, kv_heads = 2, vocab = 101;
 };
 

@@ -42,6 +42,8 @@ void add_failure(Machine& machine, const std::string& failure) {
     machine.driver = Driver::TooOld;
   else if (what == "no-kernel-image")
     machine.has_kernels = false;
+  else if (what == "no-epilogues")
+    machine.has_epilogues = false;
   else if (what == "out-of-memory-at" && number > 0)
     machine.fail_allocation = number;
   else if (what == "lost-at-launch" && number > 0)

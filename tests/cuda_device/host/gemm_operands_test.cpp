@@ -57,6 +57,37 @@ TEST_CASE("fp8 needs sizes of whole 16-byte vectors") {
   CHECK(gemm_obstacle({.m = 64, .n = 64, .k = 72, .type = GemmType::BF16}, {9, 0}).empty());
 }
 
+TEST_CASE("dy of a weight gradient is what cuBLASLt calls B, and its BGRADB as long as D has columns: a sum per output feature") {
+  constexpr std::int64_t kFeatures = 3, kRows = 4;
+  const GemmOperands operands = column_major_operands({.m = kFeatures, .n = 5, .k = kRows, .layout = GemmLayout::WeightGradient});
+  CHECK(operands.second.rows == kFeatures);
+  CHECK(operands.second.columns == kRows);  // which op(B), transposed, sums over
+  CHECK(operands.is_second_transposed);
+  CHECK(operands.result.columns == kFeatures);
+}
+
+TEST_CASE("epilogues are asked for where cuBLASLt documents them") {
+  const auto at = [](Epilogue use, Dtype dtype, std::uintptr_t address = 0x1000) {
+    return EpilogueVector{.use = use, .data = reinterpret_cast<const void*>(address), .dtype = dtype};
+  };
+  for (const GemmType type : {GemmType::F32, GemmType::TF32, GemmType::BF16, GemmType::F16})
+    for (const Dtype output : {Dtype::F32, operand_dtype(type)})
+      for (const Dtype dtype : {Dtype::F32, Dtype::BF16, Dtype::F16}) {
+        const GemmProblem forward{.m = 8, .n = 8, .k = 8, .type = type, .layout = GemmLayout::Forward, .output = output};
+        CHECK(is_documented(forward, at(Epilogue::Bias, dtype)) == (dtype == output));
+        CHECK_FALSE(is_documented(forward, at(Epilogue::BiasGradient, dtype)));
+        GemmProblem gradient = forward;
+        gradient.layout = GemmLayout::WeightGradient;
+        CHECK(is_documented(gradient, at(Epilogue::BiasGradient, dtype)) == (dtype == output));
+        CHECK_FALSE(is_documented(gradient, at(Epilogue::BiasGradient, dtype, 0x1008)));
+        gradient.accumulates = true;  // the sums would replace what is there
+        CHECK_FALSE(is_documented(gradient, at(Epilogue::BiasGradient, dtype)));
+      }
+  const GemmProblem fp8{.m = 16, .n = 16, .k = 16, .type = GemmType::F8, .output = Dtype::BF16}, batched{.m = 8, .n = 8, .k = 8, .batch = 2};
+  CHECK_FALSE(is_documented(fp8, at(Epilogue::Bias, Dtype::BF16)));
+  CHECK_FALSE(is_documented(batched, at(Epilogue::Bias, Dtype::F32)));
+}
+
 TEST_CASE("the alignment told to cuBLASLt divides all three addresses, and is 256 at most") {
   const auto at = [](std::uintptr_t address) { return reinterpret_cast<const void*>(address); };
   CHECK(common_alignment(at(0x1000), at(0x2000), at(0x3000)) == 256);

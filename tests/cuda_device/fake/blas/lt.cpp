@@ -1,8 +1,11 @@
 // The functions of cuBLASLt that gpuplan calls. Handles are of a GPU; a product runs on its stream's thread, and what two streams would
 // break in each other's workspace becomes NaN.
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <limits>
+#include <string>
 
 #include <cublasLt.h>
 
@@ -19,6 +22,9 @@ struct Handle {
 struct Description {
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
   cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
+  std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  void* vector = nullptr;
+  std::int32_t vector_type = -1;  // D's
 };
 struct Preference {
   std::uint64_t workspace = 0;
@@ -28,6 +34,7 @@ struct Preference {
 struct Chosen {
   std::uint32_t mark, alignment;
   std::uint64_t workspace;
+  std::uint32_t epilogue, vector_alignment;
 };
 constexpr std::uint32_t kMark = 0x67656D6D;
 static_assert(sizeof(Chosen) <= sizeof(cublasLtMatmulAlgo_t));
@@ -50,6 +57,16 @@ bool copy_value(Value& to, const void* from, std::size_t size) {
 
 cublasStatus_t valid(bool is_valid) { return is_valid ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE; }
 
+Beside beside(std::uint32_t epilogue) {
+  switch (epilogue) {
+    case CUBLASLT_EPILOGUE_DEFAULT: return Beside::Nothing;
+    case CUBLASLT_EPILOGUE_BIAS: return Beside::Bias;
+    case CUBLASLT_EPILOGUE_BGRADA: return Beside::SumsOfA;
+    case CUBLASLT_EPILOGUE_BGRADB: return Beside::SumsOfB;
+    default: return Beside::Unknown;
+  }
+}
+
 Product product_of(const cublasLtMatmulDescOpaque_t* description, const cublasLtMatrixLayoutOpaque_t* a,
                    const cublasLtMatrixLayoutOpaque_t* b, const cublasLtMatrixLayoutOpaque_t* c, const cublasLtMatrixLayoutOpaque_t* d) {
   const auto& what = mine<Description>(description);
@@ -59,7 +76,10 @@ Product product_of(const cublasLtMatmulDescOpaque_t* description, const cublasLt
           .d = mine<Matrix>(d),
           .is_a_transposed = what.a == CUBLAS_OP_T,
           .is_b_transposed = what.b == CUBLAS_OP_T,
-          .has_tf32_inputs = what.compute == CUBLAS_COMPUTE_32F_FAST_TF32};
+          .has_tf32_inputs = what.compute == CUBLAS_COMPUTE_32F_FAST_TF32,
+          .beside = beside(what.epilogue),
+          .vector = what.vector,
+          .vector_type = what.vector_type < 0 ? mine<Matrix>(d).type : cudaDataType_t(what.vector_type)};
 }
 
 bool is_aligned(const void* address, std::uint32_t alignment) { return reinterpret_cast<std::uintptr_t>(address) % alignment == 0; }
@@ -67,6 +87,23 @@ bool is_aligned(const void* address, std::uint32_t alignment) { return reinterpr
 bool is_matrix_on(int device, const Matrix& m, const void* data) {
   const auto elements = (m.batch - 1) * m.stride + (m.columns - 1) * m.leading + m.rows;
   return is_on_device(data, elements * element_bytes(m.type), device);
+}
+
+/// The largest power of two, up to 256, that divides the address: what a product is chosen for and may count on later.
+std::uint32_t alignment_of(const void* address) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(address) | 256;
+  return std::uint32_t(bits & (~bits + 1));
+}
+
+bool is_vector_on(int device, const Product& p) {
+  return p.beside == Beside::Nothing || (p.vector && is_on_device(p.vector, vector_bytes(p), device));
+}
+
+void log_epilogue(const Product& p) {
+  const char* const file = std::getenv("GPUPLAN_FAKE_EPILOGUES");
+  if (!file || p.beside == Beside::Nothing) return;
+  const std::string name = p.beside == Beside::Bias ? "bias " : p.beside == Beside::SumsOfA ? "sums of A " : "sums of B ";
+  std::ofstream(file, std::ios::app) << name + std::to_string(int(p.vector_type)) + "\n";
 }
 
 /// A workspace belongs to one product at a time: each writes its mark, and finds it again unless another came between.
@@ -122,6 +159,9 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description, 
   auto& to = mine<Description>(description);
   if (what == CUBLASLT_MATMUL_DESC_TRANSA) return valid(copy_value(to.a, value, size));
   if (what == CUBLASLT_MATMUL_DESC_TRANSB) return valid(copy_value(to.b, value, size));
+  if (what == CUBLASLT_MATMUL_DESC_EPILOGUE) return valid(copy_value(to.epilogue, value, size));
+  if (what == CUBLASLT_MATMUL_DESC_BIAS_POINTER) return valid(copy_value(to.vector, value, size));
+  if (what == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE) return valid(copy_value(to.vector_type, value, size));
   return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
@@ -168,9 +208,12 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulPreference_t preference, int, cublasLtMatmulHeuristicResult_t found[],
                                               int* num_found) {
   *num_found = 0;
-  if (!is_sound(product_of(description, a, b, c, d))) return CUBLAS_STATUS_INVALID_VALUE;
+  const Product product = product_of(description, a, b, c, d);
+  if (!is_sound(product)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (product.beside != Beside::Nothing && !(has_epilogues() && has_documented_epilogue(product))) return CUBLAS_STATUS_NOT_SUPPORTED;
   const auto& wanted = mine<Preference>(preference);
-  const Chosen chosen{kMark, wanted.alignment, wanted.workspace};
+  const auto& what = mine<Description>(description);
+  const Chosen chosen{kMark, wanted.alignment, wanted.workspace, what.epilogue, alignment_of(what.vector)};
   found[0] = {};
   std::memcpy(&found[0].algo, &chosen, sizeof chosen);
   found[0].state = CUBLAS_STATUS_SUCCESS;
@@ -192,9 +235,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   const int device = mine<Handle>(handle).device;
   bool is_valid = chosen.mark == kMark && is_sound(product) && on.device == device && device == current_device();
   for (const void* const address : {a, b, c, static_cast<const void*>(d)}) is_valid &= is_aligned(address, chosen.alignment);
+  const auto& what = mine<Description>(description);
+  is_valid &= chosen.epilogue == what.epilogue && is_aligned(what.vector, chosen.vector_alignment) && is_vector_on(device, product);
   is_valid &= is_matrix_on(device, product.a, a) && is_matrix_on(device, product.b, b) && is_matrix_on(device, product.d, d);
   is_valid &= workspace_size >= chosen.workspace && is_on_device(workspace, std::int64_t(workspace_size), device);
   if (!is_valid) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!has_documented_epilogue(product)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  log_epilogue(product);
   const cudaError_t enqueued = enqueue(on, [=] {
     const Workspace held(workspace, &held);
     multiply(product, a, b, c, d);

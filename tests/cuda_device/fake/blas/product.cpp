@@ -58,7 +58,28 @@ std::vector<float> plain_product(const std::vector<float>& a, const std::vector<
   return sums;
 }
 
-/// D = alpha sums + beta C; C is not read where beta is 0.
+float element(cudaDataType_t type, const void* data, std::int64_t i) {
+  float x = 0;
+  with_type(type, [&]<class T>(T*) { x = float(static_cast<const T*>(data)[i]); });
+  return x;
+}
+void set_element(cudaDataType_t type, void* data, std::int64_t i, float x) {
+  with_type(type, [&]<class T>(T*) { static_cast<T*>(data)[i] = T(x); });
+}
+
+/// Of op(A) [length, inner] or of op(B) [inner, length]: element l of sum i is strides.along l + strides.across i.
+struct Strides {
+  std::int64_t along, across;
+};
+void write_sums(const Product& p, const std::vector<float>& operand, Strides strides, std::int64_t inner, std::int64_t length) {
+  for (std::int64_t i = 0; i < length; ++i) {
+    float sum = 0;
+    for (std::int64_t l = 0; l < inner; ++l) sum += operand[std::size_t(l * strides.along + i * strides.across)];
+    set_element(p.vector_type, p.vector, i, sum);
+  }
+}
+
+/// D = alpha sums + beta C + bias; C is not read where beta is 0.
 void write(const Product& p, const std::vector<float>& sums, std::int64_t problem, const void* c, void* d) {
   with_type(p.d.type, [&]<class T>(T*) {
     const T* const from = static_cast<const T*>(c) + problem * p.c.stride;
@@ -66,7 +87,8 @@ void write(const Product& p, const std::vector<float>& sums, std::int64_t proble
     for (std::int64_t column = 0; column < p.d.columns; ++column)
       for (std::int64_t row = 0; row < p.d.rows; ++row) {
         const float before = p.beta == 0 ? 0 : p.beta * float(from[column * p.c.leading + row]);
-        to[column * p.d.leading + row] = T(p.alpha * sums[std::size_t(column * p.d.rows + row)] + before);
+        const float bias = p.beside == Beside::Bias ? element(p.vector_type, p.vector, row) : 0;
+        to[column * p.d.leading + row] = T(p.alpha * sums[std::size_t(column * p.d.rows + row)] + before + bias);
       }
   });
 }
@@ -89,11 +111,22 @@ bool is_sound(const Product& p) {
          p.c.type == p.d.type && p.c.rows == p.d.rows && p.c.columns == p.d.columns;
 }
 
+bool has_documented_epilogue(const Product& p) {
+  if (p.beside == Beside::Nothing) return true;
+  const bool is_bias = p.beside == Beside::Bias, is_fp8 = p.a.type == CUDA_R_8F_E4M3;
+  if (p.beside == Beside::Unknown || (!is_bias && (is_fp8 || p.d.batch != 1))) return false;
+  return p.vector_type == (is_fp8 ? CUDA_R_16BF : p.d.type);
+}
+
+std::int64_t vector_bytes(const Product& p) { return (p.beside == Beside::SumsOfB ? p.d.columns : p.d.rows) * element_bytes(p.vector_type); }
+
 void multiply(const Product& p, const void* a, const void* b, const void* c, void* d) {
   const std::int64_t inner = p.is_a_transposed ? p.a.rows : p.a.columns;
   for (std::int64_t problem = 0; problem < p.d.batch; ++problem) {
     const auto first = dense(p.a, a, problem, p.is_a_transposed, p.has_tf32_inputs);
     const auto second = dense(p.b, b, problem, p.is_b_transposed, p.has_tf32_inputs);
+    if (p.beside == Beside::SumsOfA) write_sums(p, first, {.along = p.d.rows, .across = 1}, inner, p.d.rows);
+    if (p.beside == Beside::SumsOfB) write_sums(p, second, {.along = 1, .across = inner}, inner, p.d.columns);
     write(p, plain_product(first, second, p.d.rows, inner, p.d.columns), problem, c, d);
   }
 }

@@ -45,6 +45,13 @@ class Machine {
       gpus_{"GPUPLAN_FAKE_GPUS", "4 NVIDIA RTX A6000, 8.6, 49140"};
 };
 
+std::vector<std::string> lines_of(const std::string& file) {
+  std::ifstream in(file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
 struct Learned {
   std::vector<double> losses;
   std::size_t saved_bytes = 0;
@@ -179,6 +186,30 @@ TEST_CASE("fake GPUs learn what CPU ranks learn, whatever the strategy") {
       CHECK(worst_relative(got.losses, expected.losses) < 1e-4);
       CHECK(got.saved_bytes == expected.saved_bytes);
     }
+  }
+}
+
+TEST_CASE("biases and their gradients go along with products, and learn the same where they cannot") {
+  constexpr std::size_t kLayers = 2, kBiases = 3 * kLayers, kSteps = 3, kPasses = 2;
+  Shape qwen2 = kSmall;
+  qwen2.family = "qwen2", qwen2.layers = kLayers;
+  const SmallRun r(qwen2);
+  for (const std::string kind : {"--full", "--lora=r=4"}) {
+    CAPTURE(kind);
+    const std::string flags = kind + " --lr 2e-2 --micro-batch 2 --grad-accum " + std::to_string(kPasses);
+    const Learned expected = learned(r, flags, "cpu" + kind);
+    const Machine machine(r);
+    const std::string where = flags + " --gpus 1xA6000 --strategy single";
+    {
+      const Setting log("GPUPLAN_FAKE_EPILOGUES", r.at("epilogues" + kind));
+      CHECK(worst_relative(learned(r, where, "gpu" + kind).losses, expected.losses) < 1e-4);
+      const std::vector<std::string> used = lines_of(r.at("epilogues" + kind));
+      CHECK(std::count(used.begin(), used.end(), "bias 0") == kBiases * kPasses * kSteps);
+      CHECK(std::count(used.begin(), used.end(), "sums of B 0") == (kind == "--full" ? kBiases * kSteps : 0));  // later passes add
+    }
+    const Setting none("GPUPLAN_FAKE_CUDA_FAILURE", "no-epilogues"), log("GPUPLAN_FAKE_EPILOGUES", r.at("none" + kind));
+    CHECK(worst_relative(learned(r, where, "plain" + kind).losses, expected.losses) < 1e-4);
+    CHECK(lines_of(r.at("none" + kind)).empty());
   }
 }
 

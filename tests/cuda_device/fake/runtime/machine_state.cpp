@@ -68,6 +68,10 @@ bool has_kernels() {
   const std::lock_guard lock(played().mutex);
   return played().machine.has_kernels;
 }
+bool has_epilogues() {
+  const std::lock_guard lock(played().mutex);
+  return played().machine.has_epilogues;
+}
 bool is_allocation_to_fail() { return played().counts_down(&Machine::fail_allocation); }
 bool is_capture_to_break(int device) { return played().is_of_broken_captures(device) && played().counts_down(&Machine::break_capture_at); }
 bool is_gpu_to_be_lost() { return played().counts_down(&Machine::lose_gpu_at_launch); }

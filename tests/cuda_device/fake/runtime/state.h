@@ -59,6 +59,7 @@ std::shared_ptr<GpuState> gpu(int index);
 int& current_device();  // of this thread
 Driver driver();
 bool has_kernels();
+bool has_epilogues();
 bool is_allocation_to_fail();  // counts
 bool is_gpu_to_be_lost();      // counts launches
 bool is_capture_to_break(int device);  // counts what is recorded
