@@ -67,6 +67,7 @@ void add_run_flags(CLI::App& app) {
   add_flag(app, "--resume", "", "go on from the latest checkpoint of --output", kTraining);
   add_flag(app, "--metrics", "FILE", "one JSON line per step", kTraining);
   add_flag(app, "--trace", "FILE", "write the last step's real timeline for Perfetto", kTraining);
+  add_flag(app, "--no-cuda-graphs", "", "launch kernels of GPUs one by one, not a step's as one graph", kTraining);
   add_flag(app, "--json", "", "the report as JSON, in base units");
 }
 
@@ -97,6 +98,7 @@ TrainingOptions read_training_options(const CLI::App& app, const EstimateRequest
   o.shuffles = !is_given(app, "--no-shuffle");
   o.seed = std::uint64_t(number(app, "--seed", 0, 0));
   o.records_last_step = true;
+  o.uses_graph = !is_given(app, "--no-cuda-graphs");
   for (const char* flag : {"--resume", "--save-every", "--keep"})
     if (is_given(app, flag) && o.output.empty()) throw InputError(flag, "needs --output", "the folder that holds the checkpoints");
   return o;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,6 +58,12 @@ class Event {
  public:
   virtual ~Event() = default;
   virtual void synchronise() = 0;  // the work before the record is done
+};
+
+/// Work of several streams that Device::capture recorded, to be launched as a whole any number of times.
+class Graph {
+ public:
+  virtual ~Graph() = default;
 };
 
 /// C = alpha A B, in the layout's sense, plus C when `accumulates`. All matrices are dense; problems of a batch follow each other.
@@ -145,6 +152,18 @@ class Device {
   /// Between two recorded events that have happened.
   virtual Seconds elapsed(Event& begin, Event& end) = 0;
 
+  // Work that is the same every time: recorded once, then launched by one call instead of one per kernel.
+  virtual bool can_capture() const { return false; }
+  /// Records what `enqueue` enqueues on `streams` instead of running it; nothing is under way on them. Addresses and numbers are recorded
+  /// as they are. It may hold collectives, copies of pinned memory, and waits for events that it recorded before; not waits of the host,
+  /// tasks on it, allocations and pageable memory. Events recorded in it mean nothing outside until they are recorded anew. When the device cannot record
+  /// it (EnvError), or `enqueue` throws, nothing of it has run and the streams are as before. Null where can_capture() is false.
+  virtual std::unique_ptr<Graph> capture(std::span<Stream* const> /*streams*/, const std::function<void()>& /*enqueue*/) {
+    return nullptr;
+  }
+  /// All of it in the stream's order; streams that were beside each other when it was recorded are so again.
+  virtual void launch(Graph&, Stream&) {}
+
   // Work. Pointers are of device memory unless said; counts are elements. None is checked against its buffer.
   virtual void copy(void* to, const void* from, Bytes size, CopyKind kind, Stream& stream) = 0;
   virtual void gemm(const GemmProblem& problem, const void* a, const void* b, void* c, Stream& stream) = 0;
@@ -174,10 +193,10 @@ class Device {
                         Dtype dtype, Stream& stream) = 0;
   /// out = silu(gate) * up.
   virtual void swiglu(void* out, const void* gate, const void* up, std::int64_t count, Dtype dtype, Stream& stream) = 0;
-  /// Loss and, in place of the logits, d loss / d logits x `scale`. logits: [rows, vocab] of `dtype`; labels: int32 [rows],
-  /// kIgnoredLabel gives loss and gradient 0, any other outside the vocabulary a loss of NaN; losses: fp32 [rows].
+  /// Loss and, in place of the logits, d loss / d logits x `*scale`. logits: [rows, vocab] of `dtype`; labels: int32 [rows],
+  /// kIgnoredLabel gives loss and gradient 0, any other outside the vocabulary a loss of NaN; losses: fp32 [rows]; scale: one fp32.
   virtual void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab,
-                             float scale, Dtype dtype, Stream& stream) = 0;
+                             const float* scale, Dtype dtype, Stream& stream) = 0;
   /// One AdamW step on fp32 weights and states; `gradient` is of `gradient_dtype`.
   virtual void adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v, std::int64_t count,
                      const AdamW& with, Stream& stream) = 0;

@@ -73,8 +73,8 @@ UnitLayout unit_layout(const StateList& tensors, const Numerics& n, const QuantS
 
 ConstantsLayout constants_layout(const ModelSpec& model, std::int64_t seq_len) {
   const std::int64_t pairs = model.position == PositionKind::Rope ? model.rotary_dims() / 2 : 0;
-  const Bytes sum = bytes_of(1, Dtype::F64), table = bytes_of(seq_len * pairs, Dtype::F32), sums = 2 * sum;
-  return {.pairs = pairs, .loss_sum = {}, .square_sum = sum, .cosine = sums, .sine = sums + table, .size = sums + 2 * table};
+  const Bytes sum = bytes_of(1, Dtype::F64), table = bytes_of(seq_len * pairs, Dtype::F32), tables = 4 * sum;
+  return {.pairs = pairs, .loss_sum = {}, .square_sum = sum, .loss_scale = 2 * sum, .cosine = tables, .sine = tables + table, .size = tables + 2 * table};
 }
 
 TrainedDtypes trained_dtypes(const UnitLayout& layout, const Numerics& n, const Recipe& recipe, const SizeRules& rules) {

@@ -46,11 +46,11 @@ constexpr std::int64_t flat_part(std::int64_t count, std::int64_t ways) {
 /// Of frozen bytes.
 constexpr std::int64_t flat_part_bytes(Bytes bytes, std::int64_t ways) { return ways == 1 ? bytes.count : 16 * ceil_div(bytes.count, 16 * ways); }
 
-/// The buffer of a stage's constants: the step's sums in fp64 (loss, squares of gradients), then cosines and sines of rotary
-/// positions, [seq_len, rotary dims / 2] of fp32 each. Bytes from its start.
+/// The buffer of a stage's constants: the step's sums in fp64 (loss, squares of gradients) and the factor of its losses' gradients (fp32, in 16
+/// bytes so that what follows is aligned), then cosines and sines of rotary positions, [seq_len, rotary dims / 2] of fp32 each. Bytes from its start.
 struct ConstantsLayout {
   std::int64_t pairs{};               // of a position that turn; 0 without rotary positions
-  Bytes loss_sum, square_sum, cosine, sine, size;
+  Bytes loss_sum, square_sum, loss_scale, cosine, sine, size;
 };
 ConstantsLayout constants_layout(const ModelSpec& model, std::int64_t seq_len);
 

@@ -32,10 +32,15 @@ Executor::Executor(const NativeJob& job, const RankPlace& place, Device& device,
   std::byte* const constants = memory_.persistent(memory_.find(memory_.program().first_unit, BufferRole::Constants));
   const ConstantsLayout layout = constants_layout(job.model.spec, job.recipe().seq_len);
   constants_ = {reinterpret_cast<double*>(constants + layout.loss_sum.count), reinterpret_cast<double*>(constants + layout.square_sum.count),
-                reinterpret_cast<float*>(constants + layout.cosine.count), reinterpret_cast<float*>(constants + layout.sine.count)};
+                reinterpret_cast<float*>(constants + layout.loss_scale.count), reinterpret_cast<float*>(constants + layout.cosine.count),
+                reinterpret_cast<float*>(constants + layout.sine.count)};
 }
 
 Executor::~Executor() = default;
+
+void Executor::use_graph() {
+  if (device_.can_capture()) graph_ = std::make_unique<StepGraph>(device_, groups_);
+}
 
 void Executor::load(const WeightSource& source) { offsets_ = load_state(job_, place_, memory_, source, device_); }
 
@@ -70,6 +75,8 @@ void Executor::bind() {
   }
   if (auto& compute = streams_[std::size_t(StreamId::Compute)]; !compute) compute = make_stream(StreamId::Compute);
   device_.prepare(control());
+  const auto is_step = [](const Bound& task) { return task.instruction->op == OpCode::OptimizerStep; };
+  num_gradient_tasks_ = std::size_t(std::find_if(tasks_.begin(), tasks_.end(), is_step) - tasks_.begin());
 }
 
 std::unique_ptr<Stream> Executor::make_stream(StreamId id) {
@@ -82,18 +89,31 @@ StepResult Executor::step(std::int64_t number, const std::vector<MicroBatch>& ba
   GPUPLAN_CHECK(std::int64_t(batches.size()) == job_.recipe().grad_accum, "a step takes as many micro-batches as it accumulates");
   Scalars scalars{.learning_rate = learning_rate, .settings = settings, .number = number, .stop = stop};
   scalars.label_tokens = count_labels(batches);
-  stage(batches);
-  std::fill(written_.begin(), written_.end(), Written{});
-  kernels_.zero(constants_.loss_sum, bytes_of(2, Dtype::F64), control());
-  if (records_) start_record();
-  for (Bound& task : tasks_) {
-    if (task.instruction->op == OpCode::OptimizerStep && !scalars.has_norm) finish_gradients(scalars);
-    run(task, scalars);
-  }
-  if (!scalars.has_norm) finish_gradients(scalars);
+  stage(batches, scalars.label_tokens);
+  if (graph_ && !records_) graph_->run(all_streams(), [&] { enqueue_gradients(scalars); });
+  else enqueue_gradients(scalars);
+  finish_gradients(scalars);
+  for (std::size_t i = num_gradient_tasks_; i < tasks_.size(); ++i) run(tasks_[i], scalars);
   for (const auto& s : streams_)
     if (s) s->synchronise();
   return {scalars.loss, scalars.grad_norm, scalars.stop};
+}
+
+/// The compute stream first.
+std::vector<Stream*> Executor::all_streams() {
+  std::vector<Stream*> out{&control()};
+  for (const auto& s : streams_)
+    if (s && s.get() != out.front()) out.push_back(s.get());
+  return out;
+}
+
+/// The same calls every time: what differs between steps is in the memory that they read.
+void Executor::enqueue_gradients(const Scalars& scalars) {
+  std::fill(written_.begin(), written_.end(), Written{});
+  kernels_.zero(constants_.loss_sum, bytes_of(2, Dtype::F64), control());
+  load_scale();
+  if (records_) start_record();
+  for (std::size_t i = 0; i < num_gradient_tasks_; ++i) run(tasks_[i], scalars);
 }
 
 }  // namespace gpuplan

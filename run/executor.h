@@ -16,6 +16,7 @@
 #include "run/initial_state.h"
 #include "run/rank_groups.h"
 #include "run/rank_memory.h"
+#include "run/step_graph.h"
 
 namespace gpuplan {
 
@@ -51,6 +52,10 @@ class Executor {
   ~Executor();
 
   void load(const WeightSource& source);
+  /// From now on what a step does before its norm is known is launched as one graph, where the device can. On every rank alike.
+  void use_graph();
+  /// Whether it is, and if not why; "" when nothing is to be said.
+  std::string describe_graph() const { return graph_ ? graph_->describe() : ""; }
   /// One optimizer step, the `number`-th from 1. `stop`: this rank is asked to stop, which all then learn with the loss. Throws EnvError when
   /// loss or gradient is not a number, on every rank alike.
   StepResult step(std::int64_t number, const std::vector<MicroBatch>& batches, double learning_rate, const OptimizerSettings& settings, bool stop = false);
@@ -86,12 +91,15 @@ class Executor {
   };
 
   void bind();
+  void enqueue_gradients(const Scalars& scalars);
+  std::vector<Stream*> all_streams();
   std::unique_ptr<Stream> make_stream(StreamId id);
   double count_labels(const std::vector<MicroBatch>& batches);
   void run(Bound& task, const Scalars& scalars);
-  void call(const Bound& task, const Scalars& scalars);
+  void call(const Bound& task);
   UnitView view_of(const Bound& task, std::uint16_t unit);
-  void stage(const std::vector<MicroBatch>& batches);
+  void stage(const std::vector<MicroBatch>& batches, double label_tokens);
+  void load_scale();
   void load_batch(const Bound& task);
   void host_copy(const Bound& task);
   void cast(const Bound& task);
@@ -120,9 +128,11 @@ class Executor {
   RankGroups groups_;
   RankMemory memory_;
   QuantOffsets offsets_;
-  Buffer batches_;                // pinned; of a step: ids, then labels, of each micro-batch
+  Buffer batches_;                // pinned; of a step: ids, then labels, of each micro-batch; then ConstantsView::loss_scale
+  std::unique_ptr<StepGraph> graph_;  // null: tasks are enqueued one by one. Gone before the groups, whose work it holds
   std::array<std::unique_ptr<Stream>, kNumStreams> streams_;
   std::vector<Bound> tasks_;
+  std::size_t num_gradient_tasks_ = 0;  // the first ones: all before the first optimizer step
   std::vector<Written> written_;  // by lifetime
   ConstantsView constants_;
   bool records_ = false;

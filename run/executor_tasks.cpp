@@ -52,10 +52,12 @@ std::vector<TaskTime> Executor::times() const {
 
 void Executor::run(Bound& task, const Scalars& scalars) {
   Stream& on = stream(task.instruction->stream);
-  for (const std::uint32_t other : task.waits) device_.wait(on, *tasks_[other].done);
+  const std::size_t settled = scalars.has_norm ? num_gradient_tasks_ : 0;  // the host has waited for these, which a graph may have run
+  for (const std::uint32_t other : task.waits)
+    if (other >= settled) device_.wait(on, *tasks_[other].done);
   if (records_) device_.record(*task.began, on);
   switch (task.instruction->op) {
-    case OpCode::Call: call(task, scalars); break;
+    case OpCode::Call: call(task); break;
     case OpCode::AllGather: all_gather(task); break;
     case OpCode::ReduceScatter: reduce_scatter(task); break;
     case OpCode::AllReduce: all_reduce(task); break;
@@ -113,7 +115,7 @@ void Executor::clear_padding(const UnitView& view, Bytes size, Stream& on) {
   if (is_fresh && size > used) kernels_.zero(view.gradient + used.count, size - used, on);
 }
 
-void Executor::call(const Bound& task, const Scalars& scalars) {
+void Executor::call(const Bound& task) {
   const Instruction& i = *task.instruction;
   const StepProgram& all = job_.program();
   const Block& block = all.blocks[i.block];
@@ -131,7 +133,7 @@ void Executor::call(const Bound& task, const Scalars& scalars) {
     if (b.role == BufferRole::Batch) {
       const std::int64_t tokens = job_.recipe().tokens();
       auto* const ids = reinterpret_cast<std::int32_t*>(task.operands[k]);
-      call.batch = {ids, ids + tokens, reinterpret_cast<float*>(ids + 2 * tokens), float(1 / std::max(1.0, scalars.label_tokens))};
+      call.batch = {ids, ids + tokens, reinterpret_cast<float*>(ids + 2 * tokens)};
     }
     if (b.role == BufferRole::FullGradient)
       clear_padding(b.unit == i.unit ? call.unit : call.head, memory_.size(task.task->operands[k]), call.stream);
@@ -142,9 +144,9 @@ void Executor::call(const Bound& task, const Scalars& scalars) {
 }
 
 /// To where copies read them: what the caller gave need not live as long as the step. The one before has ended.
-void Executor::stage(const std::vector<MicroBatch>& batches) {
+void Executor::stage(const std::vector<MicroBatch>& batches, double label_tokens) {
   const std::int64_t size = bytes_of(job_.recipe().tokens(), Dtype::I32).count;
-  if (!batches_.data()) batches_ = device_.allocate_host(Bytes{2 * size * std::ssize(batches)}, HostMemory::Pinned);
+  if (!batches_.data()) batches_ = device_.allocate_host(Bytes{2 * size * std::ssize(batches)} + bytes_of(1, Dtype::F32), HostMemory::Pinned);
   std::byte* to = batches_.as<std::byte>();
   for (const MicroBatch& batch : batches)
     for (const auto* const list : {&batch.ids, &batch.labels}) {
@@ -152,6 +154,13 @@ void Executor::stage(const std::vector<MicroBatch>& batches) {
       std::memcpy(to, list->data(), std::size_t(size));
       to += size;
     }
+  const auto scale = float(1 / std::max(1.0, label_tokens));
+  std::memcpy(to, &scale, sizeof scale);
+}
+
+void Executor::load_scale() {
+  const Bytes size = bytes_of(1, Dtype::F32);
+  device_.copy(constants_.loss_scale, batches_.as<std::byte>() + (batches_.size() - size).count, size, CopyKind::HostToDevice, control());
 }
 
 /// Ids and labels; the losses behind them are written by the loss.

@@ -146,7 +146,7 @@ void embed(const LayerCall& c, const LayerOp& op, bool is_backward) {
 void cross_entropy(const LayerCall& c, const LayerOp& op, bool) {
   const Numbers logits = written(c, op, 0);
   const std::int64_t rows = c.recipe.tokens();
-  c.device.cross_entropy(logits.data, c.batch.labels, c.batch.losses, rows, elements(c, op.writes[0]) / rows, c.batch.loss_scale,
+  c.device.cross_entropy(logits.data, c.batch.labels, c.batch.losses, rows, elements(c, op.writes[0]) / rows, c.constants.loss_scale,
                          logits.dtype, c.stream);
   c.kernels.add_sum(c.constants.loss_sum, c.batch.losses, rows, c.stream);
 }

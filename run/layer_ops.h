@@ -16,12 +16,12 @@ namespace gpuplan {
 struct BatchView {
   const std::int32_t *ids{}, *labels{};
   float* losses{};
-  float loss_scale = 1;  // 1 / label tokens of the global batch
 };
 
-/// Position tables and sums of the step, in device memory.
+/// Position tables and scalars of the step, in device memory.
 struct ConstantsView {
   double *loss_sum{}, *square_sum{};
+  float* loss_scale{};  // 1 / label tokens of the global batch
   const float *cosine{}, *sine{};
 };
 

@@ -73,6 +73,7 @@ class Run {
 
   TrainingOutcome run() {
     const auto latest = find_checkpoint();
+    if (o_.uses_graph) executor_.use_graph();
     executor_.load(*source_of(job_, o_));
     if (latest) resume(*latest);
     out_.last_step = out_.first_step - 1;
@@ -98,6 +99,7 @@ class Run {
       save_model(executor_, place_, o_.model_folder, o_.output);
       executor_.groups().barrier();
     }
+    if (const std::string note = executor_.describe_graph(); !note.empty()) out_.notes.push_back(note);
     out_.persistent = executor_.memory().persistent_bytes();
     out_.peak = out_.persistent + executor_.memory().arena_bytes();
     out_.host = executor_.memory().host_bytes();

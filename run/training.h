@@ -36,6 +36,7 @@ struct TrainingOptions {
   bool shuffles = true;
   std::uint64_t seed = 0;
   bool records_last_step = false;                 // its timeline, for --trace and the report
+  bool uses_graph = true;                         // where the device can: Executor::use_graph
 };
 
 struct TrainingOutcome {

@@ -119,10 +119,10 @@ Workload swiglu_kernel(const Jobs& job) {
 
 /// Rows are tokens, `width` is the vocabulary. The logits become gradients: what a window held is kept before the call.
 Workload cross_entropy_kernel(const Jobs& job) {
-  constexpr float kScale = 1;
+  const float one = 1;
   struct State {
     Rotation logits;
-    Buffer labels, losses;
+    Buffer labels, losses, scale;
     std::vector<std::int32_t> label_values;
     std::vector<std::vector<double>> before;
     void* x{};
@@ -132,6 +132,8 @@ Workload cross_entropy_kernel(const Jobs& job) {
   const Bytes per_row = bytes_of(job->rows(), Dtype::F32);
   state->labels = job->device.allocate(per_row);
   state->losses = job->device.allocate(per_row);
+  state->scale = job->device.allocate(Bytes{sizeof one});
+  job->view().write(state->scale.data(), &one, state->scale.size());
   for (std::int64_t i = 0; i < job->rows(); ++i)
     state->label_values.push_back(std::int32_t(random_bits(1, std::uint64_t(i)) % std::uint64_t(job->width())));
   job->view().write(state->labels.data(), state->label_values.data(), per_row);
@@ -139,7 +141,7 @@ Workload cross_entropy_kernel(const Jobs& job) {
   const auto call = [job, state] {
     state->x = job->pools.keeps_fresh(job->tensor()) ? state->logits.data() : state->logits.next(job->tensor());  // the head has just written them
     job->device.cross_entropy(state->x, state->labels.as<std::int32_t>(), state->losses.as<float>(), job->rows(), job->width(),
-                              kScale, job->probe.dtype, job->stream);
+                              state->scale.as<float>(), job->probe.dtype, job->stream);
   };
   const auto check = [job, state] {
     for (std::size_t row = 0; row < state->before.size(); ++row) {

@@ -61,9 +61,9 @@ class CpuDevice final : public Device {
   void swiglu(void* out, const void* gate, const void* up, std::int64_t count, Dtype dtype, Stream& stream) override {
     cpu(stream).enqueue([=] { cpu_kernels().swiglu(out, gate, up, count, dtype); });
   }
-  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab, float scale,
+  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab, const float* scale,
                      Dtype dtype, Stream& stream) override {
-    cpu(stream).enqueue([=] { cpu_kernels().cross_entropy(logits, labels, losses, rows, vocab, scale, dtype); });
+    cpu(stream).enqueue([=] { cpu_kernels().cross_entropy(logits, labels, losses, rows, vocab, *scale, dtype); });
   }
   void adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v, std::int64_t count, const AdamW& with,
              Stream& stream) override {

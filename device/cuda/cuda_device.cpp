@@ -8,6 +8,7 @@
 #include "base/unit_text.h"
 #include "device/adamw_step.h"
 #include "device/cuda/attention_shape.h"
+#include "device/cuda/graph.h"
 #include "device/cuda/kernels.h"
 #include "device/cuda/training_launch.h"
 #include "device/eager_attention.h"
@@ -138,6 +139,30 @@ Seconds CudaDevice::elapsed(Event& begin, Event& end) {
   return {double(milliseconds) * 1e-3};
 }
 
+// --- graphs ---------------------------------------------------------------------------------------------------------
+
+std::unique_ptr<Graph> CudaDevice::capture(std::span<Stream* const> streams, const std::function<void()>& enqueue) {
+  GPUPLAN_CHECK(!streams.empty(), "a capture is of streams");
+  CudaStream& origin = cuda_stream(*streams.front());
+  std::vector<std::unique_ptr<Event>> events;
+  const auto order = [&](Stream& first, Stream& then) {
+    events.push_back(create_event());
+    record(*events.back(), first);
+    wait(then, *events.back());
+  };
+  select();
+  Capture capture(origin);
+  for (Stream* const other : streams.subspan(1)) order(origin, *other);
+  enqueue();
+  for (Stream* const other : streams.subspan(1)) order(*other, origin);
+  return std::make_unique<CudaGraph>(capture.end(), origin);
+}
+
+void CudaDevice::launch(Graph& graph, Stream& stream) {
+  select();
+  static_cast<CudaGraph&>(graph).launch(cuda_stream(stream));
+}
+
 // --- work -----------------------------------------------------------------------------------------------------------
 
 void CudaDevice::copy(void* to, const void* from, Bytes size, CopyKind kind, Stream& stream) {
@@ -209,7 +234,7 @@ void CudaDevice::swiglu(void* out, const void* gate, const void* up, std::int64_
 }
 
 void CudaDevice::cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab,
-                               float scale, Dtype dtype, Stream& stream) {
+                               const float* scale, Dtype dtype, Stream& stream) {
   cuda_check(launch_cross_entropy(logits, labels, losses, rows, vocab, scale, dtype, on(stream)), "cross-entropy");
 }
 

@@ -35,6 +35,10 @@ class CudaDevice final : public Device {
   void wait(Stream& stream, Event& event) override;
   Seconds elapsed(Event& begin, Event& end) override;
 
+  bool can_capture() const override { return true; }
+  std::unique_ptr<Graph> capture(std::span<Stream* const> streams, const std::function<void()>& enqueue) override;
+  void launch(Graph& graph, Stream& stream) override;
+
   /// Device to device also between two GPUs that this process has opened, directly where they can.
   void copy(void* to, const void* from, Bytes size, CopyKind kind, Stream& stream) override;
   /// fp8: GemmLayout::Forward everywhere, the other layouts on data-centre Blackwell only; else EnvError.
@@ -53,7 +57,7 @@ class CudaDevice final : public Device {
   void rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden, float epsilon, Dtype dtype,
                 Stream& stream) override;
   void swiglu(void* out, const void* gate, const void* up, std::int64_t count, Dtype dtype, Stream& stream) override;
-  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab, float scale,
+  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab, const float* scale,
                      Dtype dtype, Stream& stream) override;
   void adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v, std::int64_t count,
              const AdamW& with, Stream& stream) override;

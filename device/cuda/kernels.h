@@ -33,7 +33,7 @@ cudaError_t launch_adamw(float* weight, const void* gradient, Dtype gradient_dty
 cudaError_t launch_rms_norm(void* y, const void* x, Dtype dtype, const void* weight, Dtype weight_dtype, std::int64_t rows,
                             std::int64_t hidden, float epsilon, cudaStream_t stream);
 cudaError_t launch_cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab,
-                                 float scale, Dtype dtype, cudaStream_t stream);
+                                 const float* scale, Dtype dtype, cudaStream_t stream);
 /// Softmax of each row of [blocks, queries, keys] in place; causal: row i of a block sees columns up to i + keys - queries, and
 /// what it does not see becomes 0.
 cudaError_t launch_softmax(void* scores, std::int64_t blocks, std::int64_t queries, std::int64_t keys, bool is_causal,

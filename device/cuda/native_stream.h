@@ -10,11 +10,20 @@ struct CUstream_st;  // cudaStream_t points to one
 
 namespace gpuplan {
 
+/// A graph's work. Communicators that it has collectives of do not end before it is gone.
+class CapturedWork {
+ public:
+  virtual ~CapturedWork() = default;
+  virtual void release() noexcept = 0;  // what runs of it goes on; it cannot be launched any more
+};
+
 /// Something that can fail behind a stream's back (a peer that died), so that waiting for the stream would never end.
 class StreamWatch {
  public:
   virtual ~StreamWatch() = default;
   virtual void check() = 0;  // throws EnvError when it has failed
+  /// `work` may have calls of what is watched: it is released, if it still lives, before that ends.
+  virtual void release_first(const std::weak_ptr<CapturedWork>& work) = 0;
 };
 
 class NativeStream : public Stream {

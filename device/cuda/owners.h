@@ -19,6 +19,8 @@ using Owner = std::unique_ptr<std::remove_pointer_t<Handle>, Destroyer<Handle, d
 
 using StreamOwner = Owner<cudaStream_t, &cudaStreamDestroy>;
 using EventOwner = Owner<cudaEvent_t, &cudaEventDestroy>;
+using GraphOwner = Owner<cudaGraph_t, &cudaGraphDestroy>;
+using GraphExecOwner = Owner<cudaGraphExec_t, &cudaGraphExecDestroy>;
 using DeviceMemory = std::unique_ptr<void, Destroyer<void*, &cudaFree>>;
 
 }  // namespace gpuplan::cuda

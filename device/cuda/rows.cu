@@ -50,12 +50,13 @@ __device__ LogSum row_log_sum(const T* row, std::int64_t width, bool is_aligned)
   return block_log_sum(mine);
 }
 
-/// Logits are read twice: for the log-sum-exp, and to be replaced by (softmax - one hot) x scale.
+/// Logits are read twice: for the log-sum-exp, and to be replaced by (softmax - one hot) x *scale_at.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
-    cross_entropy_kernel(T* logits, const std::int32_t* labels, float* losses, std::int64_t vocab, float scale, bool is_aligned) {
+    cross_entropy_kernel(T* logits, const std::int32_t* labels, float* losses, std::int64_t vocab, const float* scale_at, bool is_aligned) {
   T* const row = logits + std::int64_t(blockIdx.x) * vocab;
   const std::int32_t label = labels[blockIdx.x];
+  const float scale = *scale_at;
   const bool is_ignored = label == kIgnoredLabel;
   LogSum all;
   if (!is_ignored) {
@@ -101,7 +102,7 @@ __global__ void __launch_bounds__(kRowThreads)
 }  // namespace
 
 cudaError_t launch_cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab,
-                                 float scale, Dtype dtype, cudaStream_t stream) {
+                                 const float* scale, Dtype dtype, cudaStream_t stream) {
   if (rows == 0 || vocab == 0) return cudaSuccess;
   return with_type(dtype, [=]<class T>(T*) {
     auto* const typed = static_cast<T*>(logits);

@@ -49,6 +49,11 @@ void StreamState::watch_as(const StreamState& other) {
     if (const auto alive = weak.lock()) watch(alive);
 }
 
+void StreamState::release_first(const std::weak_ptr<CapturedWork>& work) const {
+  for (const auto& weak : watches_)
+    if (const auto alive = weak.lock()) alive->release_first(work);
+}
+
 void StreamState::fail(std::string error) {
   const std::lock_guard lock(mutex_);
   if (failure_.empty()) failure_ = std::move(error);
@@ -109,6 +114,9 @@ void CudaStream::synchronise() {
 }
 
 void CudaStream::run_on_host(std::function<void()> task) {
+  cudaStreamCaptureStatus capture{};
+  cuda_check(cudaStreamIsCapturing(native(), &capture), "asking whether a stream is recorded");
+  if (capture != cudaStreamCaptureStatusNone) throw EnvError("a task on the host cannot be part of a graph: it is run once");
   std::unique_ptr<HostTask> held(new HostTask{std::move(task), state_});
   cuda_check(cudaLaunchHostFunc(native(), &run_task, held.get()), "enqueuing a task on the host");
   static_cast<void>(held.release());  // run_task frees it

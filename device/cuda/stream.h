@@ -21,6 +21,8 @@ class StreamState {
   void watch(const std::shared_ptr<StreamWatch>& watch);
   /// For a stream that waits for another one: what ends the waiting for that one ends the waiting for it.
   void watch_as(const StreamState& other);
+  /// What a graph has recorded of this stream goes before what is watched does.
+  void release_first(const std::weak_ptr<CapturedWork>& work) const;
   void fail(std::string error);  // of a task on the host; any thread
   void throw_failure();          // the first one, once
   /// Until `status` is something else than cudaErrorNotReady. Watches are asked about once a millisecond.

@@ -1,21 +1,29 @@
 #include "device/nccl/watched_comm.h"
 
+#include <chrono>
 #include <exception>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 namespace gpuplan::nccl {
 
 WatchedComm::~WatchedComm() {
+  constexpr std::chrono::seconds kPatience{5};  // only ever used up where another communicator of the same graph is not aborted
+  if (comm_) finish();
+  if (aborted_.valid()) aborted_.wait_for(kPatience);
+}
+
+/// In order, unless a failure ends it: then others may never come.
+void WatchedComm::finish() noexcept {
   ncclResult_t state = ncclSuccess;
-  if (!comm_) return;
-  if (std::uncaught_exceptions() > 0 || ncclCommGetAsyncError(comm_, &state) != ncclSuccess || state != ncclSuccess)
-    abort();
-  else
-    ncclCommDestroy(comm_);
+  if (std::uncaught_exceptions() > 0 || ncclCommGetAsyncError(comm_, &state) != ncclSuccess || state != ncclSuccess) return abort();
+  release_captured();
+  ncclCommDestroy(comm_);
 }
 
 ncclComm_t WatchedComm::get() const {
-  if (!comm_) throw EnvError("the NCCL communicator was aborted after a failure");
+  if (!comm_) throw EnvError("the NCCL communicator was aborted after a failure" + (failure_.empty() ? "" : ": " + failure_));
   return comm_;
 }
 
@@ -24,22 +32,50 @@ void WatchedComm::check() {
   const ncclResult_t asked = ncclCommGetAsyncError(get(), &state);
   if (asked != ncclSuccess) state = asked;
   if (state == ncclSuccess || state == ncclInProgress) return;
-  const std::string failure = failure_text(state, comm_);
+  failure_ = "NCCL " + version_text() + ": a collective failed: " + failure_text(state, comm_);
   abort();
-  throw EnvError("NCCL " + version_text() + ": a collective failed: " + failure);
+  throw EnvError(failure_);
 }
 
 void WatchedComm::check_call(ncclResult_t result, std::string_view doing) {
   try {
     nccl_check(result, doing, comm_);
-  } catch (const EnvError&) {
-    if (result != ncclInvalidArgument && result != ncclInvalidUsage) abort();
+  } catch (const EnvError& error) {
+    if (result != ncclInvalidArgument && result != ncclInvalidUsage) {
+      failure_ = error.what();
+      abort();
+    }
     throw;
   }
 }
 
+void WatchedComm::release_first(const std::weak_ptr<CapturedWork>& work) {
+  std::erase_if(captured_, [](const auto& weak) { return weak.expired(); });
+  captured_.push_back(work);
+  was_captured_ = true;
+}
+
+void WatchedComm::release_captured() noexcept {
+  for (const auto& weak : captured_)
+    if (const auto alive = weak.lock()) alive->release();
+}
+
+/// NCCL first ends its kernels that run, then waits until no graph with collectives of the communicator is left, and what runs of a graph keeps
+/// it: kernels of other communicators too, which wait for lost ranks until these are aborted in their turn. So a thread of its own waits for it.
+/// Source: NCCL src/init.cc, ncclCommAbort(), commDestroySync() and localPersistentRefs.
 void WatchedComm::abort() noexcept {
-  if (ncclComm_t comm = std::exchange(comm_, nullptr)) static_cast<void>(ncclCommAbort(comm));
+  const ncclComm_t comm = std::exchange(comm_, nullptr);
+  if (!comm) return;
+  release_captured();
+  const auto end = [comm] { static_cast<void>(ncclCommAbort(comm)); };
+  try {
+    if (!was_captured_) return end();
+    std::packaged_task<void()> task(end);
+    aborted_ = task.get_future();
+    std::thread(std::move(task)).detach();
+  } catch (const std::system_error&) {  // no more threads
+    end();
+  }
 }
 
 }  // namespace gpuplan::nccl

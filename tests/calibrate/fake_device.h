@@ -174,7 +174,7 @@ class FakeDevice : public Device {
       }
     });
   }
-  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab, float scale, Dtype dtype,
+  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab, const float* scale, Dtype dtype,
                      Stream& stream) override {
     kernel(stream, 2 * bytes_of(rows * vocab, dtype), logits, [=] {
       for (std::int64_t r = 0; r < rows; ++r) {
@@ -182,7 +182,7 @@ class FakeDevice : public Device {
         for (std::int64_t i = 0; i < vocab; ++i) sum += std::exp(get(logits, dtype, r * vocab + i));
         losses[r] = float(std::log(sum) - get(logits, dtype, r * vocab + labels[r]));
         for (std::int64_t i = 0; i < vocab; ++i)
-          set(logits, dtype, r * vocab + i, (std::exp(get(logits, dtype, r * vocab + i)) / sum - (i == labels[r] ? 1 : 0)) * double(scale));
+          set(logits, dtype, r * vocab + i, (std::exp(get(logits, dtype, r * vocab + i)) / sum - (i == labels[r] ? 1 : 0)) * double(*scale));
       }
     });
   }

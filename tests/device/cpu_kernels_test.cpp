@@ -115,7 +115,7 @@ TEST_CASE("cross-entropy gives the loss and, in place, its gradient; ignored row
         if (label >= 0) loss[std::size_t(r)] = std::log(sum) - row[label];
         for (std::int64_t i = 0; i < vocab; ++i) row[i] = label < 0 ? 0 : double(scale) * (std::exp(row[i]) / sum - (i == label));
       }
-      cpu.device->cross_entropy(logits.data(), labels.data(), losses.as<float>(), rows, vocab, scale, dtype, *cpu.stream);
+      cpu.device->cross_entropy(logits.data(), labels.data(), losses.as<float>(), rows, vocab, &scale, dtype, *cpu.stream);
       cpu.stream->synchronise();
       CAPTURE(to_string(dtype)); CAPTURE(vocab);
       CHECK(worst_error(doubles(losses, Dtype::F32), loss, 1.0) < 1e-5);
@@ -128,6 +128,7 @@ TEST_CASE("cross-entropy of a NaN, and of a label outside the vocabulary, is NaN
   if (!backend) return;
   Cpu cpu(*backend);
   const std::int64_t rows = 5, vocab = 40;
+  const float scale = 1;
   for (const Dtype dtype : kStored) {
     const Buffer logits = cpu.random(rows * vocab, dtype, 1), losses = cpu.zeros(rows, Dtype::F32);
     const float nan = NAN;
@@ -136,7 +137,7 @@ TEST_CASE("cross-entropy of a NaN, and of a label outside the vocabulary, is NaN
     cpu.stream->synchronise();
     std::memcpy(logits.as<char>() + (3 * vocab + 7) * size_of(dtype), one_nan.data(), std::size_t(size_of(dtype)));
     const std::int32_t labels[rows] = {1, -1, std::int32_t(vocab), 2, std::int32_t(vocab) - 1};
-    cpu.device->cross_entropy(logits.data(), labels, losses.as<float>(), rows, vocab, 1, dtype, *cpu.stream);
+    cpu.device->cross_entropy(logits.data(), labels, losses.as<float>(), rows, vocab, &scale, dtype, *cpu.stream);
     cpu.stream->synchronise();
     CAPTURE(to_string(dtype));
     for (std::int64_t r = 0; r < rows; ++r) CHECK(std::isnan(losses.as<float>()[r]) == (r >= 1 && r <= 3));

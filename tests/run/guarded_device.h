@@ -167,7 +167,7 @@ class GuardedDevice : public Device {
   void swiglu(void* out, const void* gate, const void* up, std::int64_t n, Dtype dtype, Stream& s) override {
     at_once(s, [&](Stream& t) { inner_->swiglu(out, gate, up, n, dtype, t); });
   }
-  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab, float scale, Dtype dtype,
+  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab, const float* scale, Dtype dtype,
                      Stream& s) override {
     at_once(s, [&](Stream& t) { inner_->cross_entropy(logits, labels, losses, rows, vocab, scale, dtype, t); });
   }

@@ -86,7 +86,7 @@ class EmulatedDevice final : public Device {
   void swiglu(void* out, const void* gate, const void* up, std::int64_t count, Dtype dtype, Stream&) override {
     check(cuda::launch_swiglu(out, gate, up, count, dtype, nullptr));
   }
-  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab, float scale,
+  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab, const float* scale,
                      Dtype dtype, Stream&) override {
     check(cuda::launch_cross_entropy(logits, labels, losses, rows, vocab, scale, dtype, nullptr));
   }

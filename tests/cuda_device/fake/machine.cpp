@@ -48,6 +48,10 @@ void add_failure(Machine& machine, const std::string& failure) {
     machine.fail_allocation = number;
   else if (what == "lost-at-launch" && number > 0)
     machine.lose_gpu_at_launch = number;
+  else if (what == "capture-breaks-at" && number > 0)
+    machine.break_capture_at = number;
+  else if (what == "capture-breaks-on")
+    machine.break_capture_on = number;
   else
     throw std::invalid_argument("GPUPLAN_FAKE_CUDA_FAILURE: " + failure);
 }

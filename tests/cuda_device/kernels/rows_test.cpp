@@ -57,9 +57,10 @@ TEST_CASE("cross-entropy gives losses and replaces logits by gradients; ignored 
       const auto rows = std::int64_t(labels.size());
       const Tensor logits = bench.random(rows * vocab, dtype, -20, 20, 3, vocab % 2);
       const Tensor label = bench.upload_bytes(labels.data(), rows, Dtype::I32), losses = bench.empty(rows, Dtype::F32);
+      const Tensor scale = bench.upload({0.5}, Dtype::F32);
       const auto [expected_losses, gradients] = naive_cross_entropy(bench.download(logits), labels, 0.5);
       bench.device.cross_entropy(logits.data(), static_cast<const std::int32_t*>(label.data()),
-                                 static_cast<float*>(losses.data()), rows, vocab, 0.5F, dtype, *bench.stream);
+                                 static_cast<float*>(losses.data()), rows, vocab, static_cast<const float*>(scale.data()), dtype, *bench.stream);
       check_close(bench.download(losses), expected_losses, 2e-5, 1);
       check_close(bench.download(logits), gradients, tolerance_of(dtype), 1e-2);
     }
@@ -69,9 +70,9 @@ TEST_CASE("cross-entropy stands logits that only their maximum keeps from overfl
   Bench bench;
   const Tensor logits = bench.upload({1000, 999, -1000, 0, 0, 0, 0, 0}, Dtype::F32), losses = bench.empty(1, Dtype::F32);
   const std::int32_t label = 1;
-  const Tensor labels = bench.upload_bytes(&label, 1, Dtype::I32);
+  const Tensor labels = bench.upload_bytes(&label, 1, Dtype::I32), scale = bench.upload({1}, Dtype::F32);
   bench.device.cross_entropy(logits.data(), static_cast<const std::int32_t*>(labels.data()), static_cast<float*>(losses.data()), 1,
-                             8, 1, Dtype::F32, *bench.stream);
+                             8, static_cast<const float*>(scale.data()), Dtype::F32, *bench.stream);
   // ln(1 + e^-1) + 1000 - 999 = 1.3132617
   check_close(bench.download(losses), {1.3132617}, 1e-5, 0);
 }

@@ -242,7 +242,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   if (!is_valid) return CUBLAS_STATUS_INVALID_VALUE;
   if (!has_documented_epilogue(product)) return CUBLAS_STATUS_NOT_SUPPORTED;
   log_epilogue(product);
-  enqueue(on, [=] {
+  const cudaError_t enqueued = enqueue(on, [=] {
     const Workspace held(workspace, &held);
     multiply(product, a, b, c, d);
     if (held.is_still_mine()) return;
@@ -250,7 +250,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     spoilt.alpha = std::numeric_limits<float>::quiet_NaN();
     multiply(spoilt, a, b, c, d);
   });
-  return CUBLAS_STATUS_SUCCESS;
+  return enqueued == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 }  // extern "C"

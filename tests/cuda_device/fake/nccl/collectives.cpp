@@ -90,6 +90,7 @@ bool send_some(Transfer& transfer) {
   if (transfer.moved == transfer.bytes) return transfer.is_done = true;
   const std::size_t size = std::min(kChannelBytes, transfer.bytes - transfer.moved);
   channel.total_bytes = transfer.bytes;
+  channel.is_captured = transfer.operation.is_captured;
   std::memcpy(channel.data, static_cast<const char*>(transfer.operation.from) + transfer.moved, size);
   transfer.moved += size;
   ++channel.written;
@@ -102,6 +103,10 @@ bool receive_some(Comm& comm, Transfer& transfer) {
   if (channel.written == channel.read) return false;
   if (channel.total_bytes != transfer.bytes) {
     comm.fail(ncclInvalidUsage, "a rank receives another number of bytes than was sent");
+    throw Interrupted{};
+  }
+  if (channel.is_captured != transfer.operation.is_captured) {
+    comm.fail(ncclInvalidUsage, "a message of a graph meets one that is not");
     throw Interrupted{};
   }
   const std::size_t size = std::min(kChannelBytes, transfer.bytes - transfer.moved);
@@ -146,7 +151,7 @@ bool is_reducible(ncclDataType_t type, ncclRedOp_t reduction) {
 }
 
 void run_collective(Comm& comm, const Operation& o) {
-  comm.agree({.kind = int(o.kind), .type = int(o.type), .operation = int(o.reduction), .root = o.peer, .count = o.count});
+  comm.agree({.kind = int(o.kind), .type = int(o.type), .operation = int(o.reduction), .root = o.peer, .is_captured = o.is_captured, .count = o.count});
   switch (o.kind) {
     case OperationKind::AllReduce: return all_reduce(comm, o);
     case OperationKind::AllGather: return all_gather(comm, o);

@@ -18,6 +18,7 @@ struct Operation {
   ncclDataType_t type = ncclFloat32;
   ncclRedOp_t reduction = ncclSum;
   int peer = 0;  // or root
+  bool is_captured = false;  // in a graph: on all ranks or on none
 };
 
 bool is_reducible(ncclDataType_t type, ncclRedOp_t reduction);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
@@ -132,6 +133,21 @@ void Comm::run(std::uint64_t ticket, const std::function<void()>& operation) {
 void Comm::wait_for_operations() {
   std::unique_lock lock(mutex_);
   served_.wait(lock, [&] { return next_served_ == next_ticket_; });
+}
+
+std::shared_ptr<void> Comm::graph_reference() {
+  ++graph_references_;
+  return {this, [](void* comm) { --static_cast<Comm*>(comm)->graph_references_; }};
+}
+
+/// NCCL waits for ever; a test is told why it hangs.
+void Comm::wait_for_graphs() {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  for (Patience patience; graph_references_ > 0; patience.pass())
+    if (std::chrono::steady_clock::now() > give_up) {
+      std::fputs("fake NCCL: a communicator is ended while graphs still have its operations\n", stderr);
+      std::abort();
+    }
 }
 
 void Comm::abort() {

@@ -26,7 +26,7 @@ const char* last_error();
 
 /// What all ranks must say alike of a collective.
 struct Call {
-  int kind = 0, type = 0, operation = 0, root = 0;
+  int kind = 0, type = 0, operation = 0, root = 0, is_captured = 0;
   std::uint64_t count = 0;
   bool operator==(const Call&) const = default;
 };
@@ -58,6 +58,9 @@ class Comm {
   std::uint64_t take_ticket() { return next_ticket_++; }
   void run(std::uint64_t ticket, const std::function<void()>& operation);
   void wait_for_operations();
+  /// Held by what graphs have of this communicator, which does not end before they are gone.
+  std::shared_ptr<void> graph_reference();
+  void wait_for_graphs();
   void abort();
   void fail(ncclResult_t error, const std::string& text);
   /// Looks for ranks that are gone.
@@ -69,6 +72,7 @@ class Comm {
   Segment segment_;
   std::uint64_t host_step_ = 0, stream_step_ = 0;
   int num_splits_ = 0;
+  std::atomic<int> graph_references_{0};
   std::atomic<bool> is_aborted_{false};
   std::atomic<ncclResult_t> error_{ncclSuccess};
   std::atomic<std::uint64_t> next_ticket_{0};

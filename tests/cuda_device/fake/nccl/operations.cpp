@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cuda_device/fake/nccl/collectives.h"
-#include "cuda_device/fake/runtime/state.h"
+#include "cuda_device/fake/runtime/capture.h"
 
 using namespace gpuplan::fake;
 
@@ -43,36 +43,42 @@ ncclResult_t check_arguments(const Comm& comm, const CUstream_st& stream, const 
   return ncclSuccess;
 }
 
-void launch(const std::shared_ptr<Comm>& comm, const CUstream_st& stream, std::function<void()> run) {
-  stream.worker->enqueue([comm, ticket = comm->take_ticket(), gpu = stream.gpu, run = std::move(run)] {
-    comm->run(ticket, gpu->lost == cudaSuccess ? run : [] {});
+/// Each launch has its place among the communicator's operations.
+cudaError_t launch(const std::shared_ptr<Comm>& comm, const CUstream_st& stream, std::function<void()> run) {
+  const auto graph = is_captured(stream) ? comm->graph_reference() : nullptr;
+  return enqueue_at_launch(stream, [comm, graph, gpu = stream.gpu, run = std::move(run)]() -> Task {
+    return [comm, graph, gpu, run, ticket = comm->take_ticket()] { comm->run(ticket, gpu->lost == cudaSuccess ? run : [] {}); };
   });
 }
 
 /// Collectives one by one, and all transfers of a communicator together.
-void launch_group(const std::vector<Enqueued>& operations) {
+ncclResult_t launch_group(const std::vector<Enqueued>& operations) {
   std::map<std::shared_ptr<Comm>, std::vector<Operation>> transfers;
   std::map<std::shared_ptr<Comm>, CUstream_st> streams;
+  cudaError_t status = cudaSuccess;
+  const auto keep_first = [&](cudaError_t now) { status = status == cudaSuccess ? now : status; };
   for (const auto& [comm, stream, operation] : operations) {
     if (is_transfer(operation)) {
       transfers[comm].push_back(operation);
       streams[comm] = stream;
     } else {
-      launch(comm, stream, [c = comm.get(), o = operation] { run_collective(*c, o); });
+      keep_first(launch(comm, stream, [c = comm.get(), o = operation] { run_collective(*c, o); }));
     }
   }
-  for (const auto& [comm, some] : transfers) launch(comm, streams[comm], [c = comm.get(), list = some] { run_transfers(*c, list); });
+  for (const auto& [comm, some] : transfers)
+    keep_first(launch(comm, streams[comm], [c = comm.get(), list = some] { run_transfers(*c, list); }));
+  return status == cudaSuccess ? ncclSuccess : refused(ncclUnhandledCudaError, cudaGetErrorString(status));
 }
 
-ncclResult_t enqueue_operation(ncclComm_t comm, cudaStream_t stream, const Operation& operation) {
+ncclResult_t enqueue_operation(ncclComm_t comm, cudaStream_t stream, Operation operation) {
   if (!comm) return refused(ncclInvalidArgument, "no communicator");
   if (entered() != cudaSuccess) return refused(ncclUnhandledCudaError, "CUDA failed");
   const CUstream_st on = resolved(stream);
   if (const auto result = check_arguments(*comm->ranks, on, operation); result != ncclSuccess) return result;
   if (const auto error = comm->ranks->asynchronous_error(); error != ncclSuccess) return error;
+  operation.is_captured = is_captured(on);
   t_group.operations.push_back({comm->ranks, on, operation});
-  if (t_group.depth == 0) launch_group(std::exchange(t_group.operations, {}));
-  return ncclSuccess;
+  return t_group.depth == 0 ? launch_group(std::exchange(t_group.operations, {})) : ncclSuccess;
 }
 
 }  // namespace
@@ -85,8 +91,7 @@ ncclResult_t ncclGroupStart() {
 }
 ncclResult_t ncclGroupEnd() {
   if (t_group.depth == 0) return refused(ncclInvalidUsage, "ncclGroupEnd: not in a group call");
-  if (--t_group.depth == 0) launch_group(std::exchange(t_group.operations, {}));
-  return ncclSuccess;
+  return --t_group.depth == 0 ? launch_group(std::exchange(t_group.operations, {})) : ncclSuccess;
 }
 
 ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t reduction, ncclComm_t comm,

@@ -22,6 +22,7 @@ using Steps = std::array<std::atomic<std::uint64_t>, kMostRanks>;
 struct Channel {
   std::atomic<std::uint64_t> written, read;
   std::uint64_t total_bytes;  // of the message that is under way
+  bool is_captured;           // it is of a graph
   char data[kChannelBytes];
 };
 

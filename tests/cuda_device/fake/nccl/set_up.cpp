@@ -100,10 +100,11 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int r
   return join(comm, id.internal, size, rank, current_device());
 }
 
-/// Waits for what is enqueued, as NCCL's does.
+/// Waits for what is enqueued and for graphs, as NCCL's does.
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (!comm) return ncclSuccess;
   comm->ranks->wait_for_operations();
+  comm->ranks->wait_for_graphs();
   comm->ranks->segment().leave();
   delete comm;
   return ncclSuccess;
@@ -112,6 +113,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   if (!comm) return ncclSuccess;
   comm->ranks->abort();
+  comm->ranks->wait_for_graphs();
   delete comm;
   return ncclSuccess;
 }

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -64,7 +65,110 @@ Learned learned(const SmallRun& r, const std::string& flags, const std::string& 
   return {r.losses(), bytes};
 }
 
+std::string content(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// Losses, weights, and how often ranks launched a graph.
+struct Trained {
+  std::vector<double> losses;
+  std::string weights;
+  std::int64_t num_launches = 0;
+  std::string text;  // of the report
+};
+
+Trained trained(const SmallRun& r, const std::string& flags, const std::string& name) {
+  const Setting log("GPUPLAN_FAKE_CUDA_GRAPH_LOG", r.at(name + ".log"));
+  const Finished run = r.run(flags + " --output " + r.at(name));
+  CAPTURE(flags);
+  CAPTURE(run.err);
+  REQUIRE(run.code == 0);
+  Trained out{.losses = r.losses(), .text = run.out};
+  for (const auto& file : std::filesystem::directory_iterator(r.at(name)))
+    if (file.path().extension() == ".safetensors") out.weights += content(file.path());
+  const std::string launches = content(r.at(name + ".log"));
+  out.num_launches = std::count(launches.begin(), launches.end(), '\n');
+  return out;
+}
+
+constexpr std::int64_t kSteps = 4;
+
+/// With graphs, which `ranks` ranks launch in all steps but the first, where they are loaded, and the last, which is timed; and without.
+void check_graphs(const SmallRun& r, const std::string& flags, std::int64_t ranks) {
+  static int number = 0;
+  CAPTURE(flags);
+  const std::string all = flags + " --max-steps " + std::to_string(kSteps), name = "run" + std::to_string(number++);
+  const Trained with = trained(r, all, name + "with"), without = trained(r, all + " --no-cuda-graphs", name + "without");
+  CHECK(with.num_launches == ranks * (kSteps - 2));
+  CHECK(without.num_launches == 0);
+  CHECK(with.losses == without.losses);
+  REQUIRE(!without.weights.empty());
+  CHECK(with.weights == without.weights);
+}
+
+/// Examples of unlike lengths, which a step has unlike numbers of labels of.
+std::string padded_examples() {
+  std::string lines;
+  for (int i = 0; i < 64; ++i) {
+    nlohmann::json ids = nlohmann::json::array();
+    for (int k = 0; k < 3 + i * 5 % 13; ++k) ids.push_back((i * 7 + k * 5) % 101);
+    lines += nlohmann::json{{"input_ids", ids}}.dump() + "\n";
+  }
+  return lines;
+}
+
 }  // namespace
+
+TEST_CASE("a step's graph trains the same as its kernels one by one, bit for bit") {
+  const SmallRun r(kSmall);
+  const Machine machine(r);
+  for (const std::string kind : {"--full", "--lora=r=4", "--qlora=r=4,base=fp32"}) {
+    check_graphs(r, kind + " --gpus 1xA6000 --strategy single --micro-batch 2", 1);
+    check_graphs(r, kind + " --gpus 2xA6000 --strategy ddp", 2);
+    check_graphs(r, kind + " --gpus 2xA6000 --strategy fsdp --grad-accum 2", 2);
+  }
+  check_graphs(r, "--full --gpus 1xA6000 --strategy single --grad-accum 3 --checkpointing full --precision bf16", 1);
+  check_graphs(r, "--lora=r=4 --gpus 2xA6000 --strategy mp --grad-accum 2", 2);
+  check_graphs(r, "--full --gpus 2xA6000 --strategy zero2 --offload optimizer --grad-accum 2", 2);
+  check_graphs(r, "--full --gpus 2xA6000 --strategy fsdp --checkpointing full --offload params,optimizer,activations", 2);
+}
+
+TEST_CASE("a graph goes on where the number of labels differs from step to step") {
+  const SmallRun r(kSmall);
+  const Machine machine(r);
+  const std::string data = r.scratch().write("examples.jsonl", padded_examples()).string();
+  check_graphs(r, "--lora=r=4 --gpus 2xA6000 --strategy ddp --packing padded --grad-accum 2 --data " + data, 2);
+}
+
+TEST_CASE("where a step cannot be recorded, on one rank only, all launch its kernels one by one and say so") {
+  const SmallRun r(kSmall);
+  const Machine machine(r);
+  const std::string flags = "--full --gpus 2xA6000 --strategy fsdp --max-steps 4";
+  const Trained without = trained(r, flags + " --no-cuda-graphs", "without");
+  for (const std::string gpu : {"0", "1"}) {
+    const Setting failure("GPUPLAN_FAKE_CUDA_FAILURE", "capture-breaks-at:30,capture-breaks-on:" + gpu);
+    const Trained broken = trained(r, flags, "broken" + gpu);
+    CHECK(broken.num_launches == 0);
+    CHECK(broken.losses == without.losses);
+    CHECK(broken.weights == without.weights);
+    check_has(broken.text, gpu == "0" ? "operation not permitted when" : "rank 1 could not record it");
+  }
+}
+
+TEST_CASE("a rank that dies in the middle of graphs ends the run") {
+  const SmallRun r(kSmall);
+  const Machine machine(r);
+  for (const bool is_silent : {false, true}) {
+    const std::string name = "dies" + std::to_string(is_silent);
+    const Setting log("GPUPLAN_FAKE_CUDA_GRAPH_LOG", r.at(name)), death("GPUPLAN_FAKE_NCCL_DIE", "1:60");
+    const std::unique_ptr<Setting> silent = is_silent ? std::make_unique<Setting>("GPUPLAN_FAKE_NCCL_SILENT", "1") : nullptr;
+    const Finished run = r.run("--full --gpus 2xA6000 --strategy fsdp");
+    CHECK(run.code == 3);
+    check_has(run.err, "was killed by signal 9");
+    CHECK(!content(r.at(name)).empty());
+  }
+}
 
 TEST_CASE("fake GPUs learn what CPU ranks learn, whatever the strategy") {
   const SmallRun r(kSmall);

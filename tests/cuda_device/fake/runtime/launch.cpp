@@ -23,12 +23,13 @@ cudaError_t launched(const Launch& launch, std::function<void()> run) {
   if (launch.grid == 0 || launch.block == 0 || launch.block > kMostThreads) return cudaErrorInvalidConfiguration;
   const CUstream_st on = resolved(launch.stream);
   if (on.device != current_device()) return cudaErrorInvalidResourceHandle;
-  if (is_gpu_to_be_lost()) run = [gpu = on.gpu] { gpu->lost = cudaErrorLaunchFailure; };
-  fake::enqueue(on, [run = std::move(run)] {
-    const std::lock_guard lock(emulator());
-    run();
+  return enqueue_at_launch(on, [gpu = on.gpu, run = std::move(run)] {
+    if (is_gpu_to_be_lost()) return unless_lost(gpu, [gpu] { gpu->lost = cudaErrorLaunchFailure; });
+    return unless_lost(gpu, [run] {
+      const std::lock_guard lock(emulator());
+      run();
+    });
   });
-  return cudaSuccess;
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 #include <sys/mman.h>
 
-#include "cuda_device/fake/runtime/state.h"
+#include "cuda_device/fake/runtime/capture.h"
 
 namespace gpuplan::fake {
 namespace {
@@ -127,6 +127,7 @@ extern "C" {
 cudaError_t cudaMalloc(void** memory, std::size_t size) {
   *memory = nullptr;
   if (const auto status = entered()) return said(status);
+  if (const auto status = refused_while_capturing()) return said(status);
   if (size == 0) return cudaSuccess;
   const auto state = gpu(current_device());
   if (is_allocation_to_fail() || !reserve(*state, std::int64_t(size))) return said(cudaErrorMemoryAllocation);
@@ -136,16 +137,19 @@ cudaError_t cudaMalloc(void** memory, std::size_t size) {
 cudaError_t cudaHostAlloc(void** memory, std::size_t size, unsigned) {
   *memory = nullptr;
   if (const auto status = entered()) return said(status);
+  if (const auto status = refused_while_capturing()) return said(status);
   if (size == 0) return cudaSuccess;
   return said(allocated(memory, {.size = std::int64_t(size), .place = Place::Pinned, .gpu = gpu(current_device())}));
 }
 
 cudaError_t cudaFree(void* memory) {
   if (is_in_host_function()) return said(cudaErrorNotPermitted);
+  if (const auto status = refused_while_capturing()) return said(status);
   return said(freed(memory, Place::Device));
 }
 cudaError_t cudaFreeHost(void* memory) {
   if (is_in_host_function()) return said(cudaErrorNotPermitted);
+  if (const auto status = refused_while_capturing()) return said(status);
   return said(freed(memory, Place::Pinned));
 }
 

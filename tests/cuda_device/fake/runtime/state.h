@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -32,6 +33,9 @@ struct GpuState {
   std::shared_ptr<Worker> default_worker;            // of the null stream
 };
 
+class Capture;    // capture.h
+struct Recorded;  // capture.h
+
 /// The moment that an event was recorded for.
 class Moment {
  public:
@@ -58,6 +62,7 @@ bool has_kernels();
 bool has_epilogues();
 bool is_allocation_to_fail();  // counts
 bool is_gpu_to_be_lost();      // counts launches
+bool is_capture_to_break(int device);  // counts what is recorded
 
 // --- errors -----------------------------------------------------------------------------------------------------------
 
@@ -92,13 +97,28 @@ struct CUevent_st {
   std::shared_ptr<gpuplan::fake::GpuState> gpu;
   std::mutex mutex;
   std::shared_ptr<gpuplan::fake::Moment> recorded;  // null before the first record
+  // Where the last record was in a capture:
+  std::shared_ptr<gpuplan::fake::Capture> capture;
+  std::vector<std::size_t> ends;  // numbers of the nodes it is after
+};
+
+struct CUgraph_st {
+  std::shared_ptr<const gpuplan::fake::Recorded> recorded;
 };
 
 namespace gpuplan::fake {
 
 /// The stream, or for null the current GPU's own.
 CUstream_st resolved(cudaStream_t stream);
-/// In the stream's order; dropped when its GPU is lost by then.
-void enqueue(const CUstream_st& stream, std::function<void()> task);
+
+using Task = std::function<void()>;
+/// Asked on the host at each launch, which of a graph's work there may be many: what runs this time.
+using TaskAtLaunch = std::function<Task()>;
+/// In the stream's order: launched now, or recorded while the stream is captured.
+cudaError_t enqueue_at_launch(const CUstream_st& stream, TaskAtLaunch at_launch);
+/// The same each time; dropped when the GPU is lost by then.
+cudaError_t enqueue(const CUstream_st& stream, Task task);
+/// What drops the task when the GPU is lost.
+Task unless_lost(const std::shared_ptr<GpuState>& gpu, Task task);
 
 }  // namespace gpuplan::fake

@@ -1,7 +1,7 @@
 // Streams, what is enqueued on them, and copies.
 #include <cstring>
 
-#include "cuda_device/fake/runtime/state.h"
+#include "cuda_device/fake/runtime/capture.h"
 
 namespace gpuplan::fake {
 namespace {
@@ -56,10 +56,23 @@ std::chrono::steady_clock::time_point Moment::time() {
 
 CUstream_st resolved(cudaStream_t stream) { return stream ? *stream : default_stream(); }
 
-void enqueue(const CUstream_st& stream, std::function<void()> task) {
-  stream.worker->enqueue([gpu = stream.gpu, task = std::move(task)] {
+cudaError_t enqueue_at_launch(const CUstream_st& stream, TaskAtLaunch at_launch) {
+  {
+    const std::lock_guard lock(captures_mutex());
+    if (const auto capture = capture_of(stream)) return capture->add(stream, std::move(at_launch));
+  }
+  stream.worker->enqueue(at_launch());
+  return cudaSuccess;
+}
+
+Task unless_lost(const std::shared_ptr<GpuState>& gpu, Task task) {
+  return [gpu, task = std::move(task)] {
     if (gpu->lost == cudaSuccess) task();
-  });
+  };
+}
+
+cudaError_t enqueue(const CUstream_st& stream, Task task) {
+  return enqueue_at_launch(stream, [task = unless_lost(stream.gpu, std::move(task))] { return task; });
 }
 
 }  // namespace gpuplan::fake
@@ -93,6 +106,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   if (const auto status = entered()) return said(status);
   const CUstream_st on = resolved(stream);
+  if (const auto status = refused_of_captured(on)) return said(status);
+  if (const auto status = refused_while_capturing()) return said(status);
   if (on.gpu->lost != cudaSuccess) return said(on.gpu->lost);
   return said(on.worker->is_idle() ? on.gpu->lost.load() : cudaErrorNotReady);
 }
@@ -100,6 +115,8 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (const auto status = entered()) return said(status);
   const CUstream_st on = resolved(stream);
+  if (const auto status = refused_of_captured(on)) return said(status);
+  if (const auto status = refused_while_capturing()) return said(status);
   on.worker->wait_idle();
   return said(on.gpu->lost);
 }
@@ -107,15 +124,15 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 /// The function is not called once the GPU is lost, as CUDA says.
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
   if (const auto status = entered()) return said(status);
-  enqueue(resolved(stream), [=] {
+  return said(enqueue(resolved(stream), [=] {
     is_in_host_function() = true;
     function(data);
     is_in_host_function() = false;
-  });
-  return cudaSuccess;
+  }));
 }
 
 /// Pageable memory: what is to be copied has been read, or written, when the call returns. Pinned memory: only once the stream is there.
+/// Stricter than CUDA: of pageable memory nothing is recorded.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t size, cudaMemcpyKind kind, cudaStream_t stream) {
   if (const auto status = entered()) return said(status);
   if (size == 0) return cudaSuccess;
@@ -123,23 +140,25 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t size, cudaMe
   if (!is_direction_right(kind, there, here) || !is_in_bounds(there, std::int64_t(size)) || !is_in_bounds(here, std::int64_t(size)))
     return said(cudaErrorInvalidValue);
   const CUstream_st on = resolved(stream);
+  if (here.place == Place::Pageable || there.place == Place::Pageable)
+    if (const auto status = refused_of_captured(on)) return said(status);
+  cudaError_t status = cudaSuccess;
   if (here.place == Place::Pageable) {
     const auto* const bytes = static_cast<const char*>(from);
     auto staged = std::make_shared<std::vector<char>>(bytes, bytes + size);
-    enqueue(on, [=] { std::memcpy(to, staged->data(), size); });
+    status = enqueue(on, [=] { std::memcpy(to, staged->data(), size); });
   } else {
-    enqueue(on, [=] { std::memmove(to, from, size); });
+    status = enqueue(on, [=] { std::memmove(to, from, size); });
   }
   if (there.place == Place::Pageable) on.worker->wait_idle();
-  return said(on.gpu->lost);
+  return said(status ? status : on.gpu->lost.load());
 }
 
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t size, cudaStream_t stream) {
   if (const auto status = entered()) return said(status);
   const Location there = locate(to);
   if (size > 0 && (there.place == Place::Pageable || std::int64_t(size) > there.bytes_left)) return said(cudaErrorInvalidValue);
-  enqueue(resolved(stream), [=] { std::memset(to, value, size); });
-  return cudaSuccess;
+  return said(enqueue(resolved(stream), [=] { std::memset(to, value, size); }));
 }
 
 }  // extern "C"
