@@ -68,11 +68,11 @@ Workload attention_workload(const Probe& probe, ProbeBench& bench, Stream& strea
   Device* const device = &bench.device;
   OperandPools* const pools = &pools_of(bench);
   const Bytes part = aligned(attention->tensor());
-  pools->fresh(problem.dtype, 3 * part, stream);
+  pools->fresh_unless_one_core(problem.dtype, 3 * part, stream);
   pools->results(attention->tensor(), stream);
   if (problem.kernel == AttentionMethod::Eager) attention->scores = device->allocate(problem.scores_bytes());
   const auto call = [attention, device, pools, &stream, part] {
-    const auto* const operands = static_cast<const std::byte*>(pools->fresh(attention->problem.dtype, 3 * part, stream));
+    const auto* const operands = static_cast<const std::byte*>(pools->fresh_unless_one_core(attention->problem.dtype, 3 * part, stream));
     attention->q = operands;
     attention->k = operands + part.count;
     attention->v = operands + 2 * part.count;
@@ -84,7 +84,7 @@ Workload attention_workload(const Probe& probe, ProbeBench& bench, Stream& strea
     check_head(*attention, 0, HostView(*device, stream));
     check_head(*attention, attention->problem.heads - 1, HostView(*device, stream));
   };
-  return {call, check, pools->hand_over(pools->fresh(attention->problem.dtype, 3 * part, stream), 3 * part, stream)};
+  return {call, check, pools->hand_over(pools->fresh_unless_one_core(attention->problem.dtype, 3 * part, stream), 3 * part, stream)};
 }
 
 }  // namespace gpuplan
