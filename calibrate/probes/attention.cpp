@@ -68,14 +68,15 @@ Workload attention_workload(const Probe& probe, ProbeBench& bench, Stream& strea
   Device* const device = &bench.device;
   OperandPools* const pools = &pools_of(bench);
   const Bytes part = aligned(attention->tensor());
-  pools->fresh_unless_one_core(problem.dtype, 3 * part, stream);
+  const auto operands = [pools, &stream, dtype = problem.dtype, size = 3 * part] { return static_cast<std::byte*>(pools->fresh_unless_one_core(dtype, size, stream)); };
+  operands();
   pools->results(attention->tensor(), stream);
   if (problem.kernel == AttentionMethod::Eager) attention->scores = device->allocate(problem.scores_bytes());
-  const auto call = [attention, device, pools, &stream, part] {
-    const auto* const operands = static_cast<const std::byte*>(pools->fresh_unless_one_core(attention->problem.dtype, 3 * part, stream));
-    attention->q = operands;
-    attention->k = operands + part.count;
-    attention->v = operands + 2 * part.count;
+  const auto call = [attention, device, pools, &stream, part, operands] {
+    const std::byte* const at = operands();
+    attention->q = at;
+    attention->k = at + part.count;
+    attention->v = at + 2 * part.count;
     attention->out = pools->results({}, stream).next(attention->tensor());
     device->attention(attention->problem, attention->q, attention->k, attention->v, attention->out,
                       attention->scores.data(), stream);
@@ -84,7 +85,7 @@ Workload attention_workload(const Probe& probe, ProbeBench& bench, Stream& strea
     check_head(*attention, 0, HostView(*device, stream));
     check_head(*attention, attention->problem.heads - 1, HostView(*device, stream));
   };
-  return {call, check, pools->hand_over(pools->fresh_unless_one_core(attention->problem.dtype, 3 * part, stream), 3 * part, stream)};
+  return {call, check, pools->hand_over(operands(), 3 * part, stream)};
 }
 
 }  // namespace gpuplan

@@ -100,15 +100,16 @@ Workload attention_backward_workload(const Probe& probe, ProbeBench& bench, Stre
   Device* const device = &bench.device;
   OperandPools* const pools = &pools_of(bench);
   const Bytes part = b->tensor(), lse = aligned(bytes_of(b->shape.seq * b->shape.heads, Dtype::F32));
-  pools->fresh_unless_one_core(probe.dtype, 5 * part, stream);
+  const auto operands = [pools, &stream, dtype = probe.dtype, size = 5 * part] { return static_cast<std::byte*>(pools->fresh_unless_one_core(dtype, size, stream)); };
+  operands();
   pools->random(Dtype::F32, lse, stream);
   pools->results(3 * part, stream);
   b->scratch = device->allocate(bytes_of(b->elements(), Dtype::F32));
-  const auto call = [b, kernels, pools, &stream, part, lse] {
-    const auto* const operands = static_cast<const std::byte*>(pools->fresh_unless_one_core(b->shape.dtype, 5 * part, stream));
+  const auto call = [b, kernels, pools, &stream, part, lse, operands] {
+    const std::byte* const at = operands();
     auto* const results = pools->results({}, stream).next_as<std::byte>(3 * part);
     const std::byte** const inputs[] = {&b->q, &b->k, &b->v, &b->out, &b->dout};
-    for (std::size_t i = 0; i < std::size(inputs); ++i) *inputs[i] = operands + std::int64_t(i) * part.count;
+    for (std::size_t i = 0; i < std::size(inputs); ++i) *inputs[i] = at + std::int64_t(i) * part.count;
     b->lse = pools->random(Dtype::F32, {}, stream).next_as<float>(lse);
     b->dq = results, b->dk = results + part.count, b->dv = results + 2 * part.count;
     kernels->attention_backward(b->shape, b->dout, b->q, b->k, b->v, b->out, b->lse, b->dq, b->dk, b->dv, b->scratch.as<float>(), stream);
@@ -118,7 +119,7 @@ Workload attention_backward_workload(const Probe& probe, ProbeBench& bench, Stre
     check_head(*b, 0, view);
     check_head(*b, b->shape.heads - 1, view);
   };
-  return {call, check, pools->hand_over(pools->fresh_unless_one_core(b->shape.dtype, 5 * part, stream), 5 * part, stream)};
+  return {call, check, pools->hand_over(operands(), 5 * part, stream)};
 }
 
 }  // namespace gpuplan

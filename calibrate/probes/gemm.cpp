@@ -6,11 +6,11 @@
 
 #include "calibrate/probes/values.h"
 #include "calibrate/probes/workload.h"
+#include "cluster/gemm_surface.h"
 
 namespace gpuplan {
 namespace {
 
-constexpr std::int64_t kThin = 64;  // ranks of adapters
 constexpr std::int64_t kBlock = 3;  // neighbouring rows or columns that are looked at together
 
 /// One operand as vectors along k: [count, k] when contiguous, else [k, count].
@@ -124,7 +124,7 @@ class Product {
   Product(const GemmProblem& problem, Device& device, OperandPools& pools, Stream& stream)
       : problem_(problem), device_(device), pools_(pools), stream_(stream), dtype_(operand_dtype(problem.type)) {
     const bool is_gradient = problem.layout == GemmLayout::WeightGradient;
-    adds_ = problem.k <= kThin && problem.batch == 1 && !is_gradient && problem.type != GemmType::F8 && !pools.has_one_core();
+    adds_ = problem.k <= kThinGemm && problem.batch == 1 && !is_gradient && problem.type != GemmType::F8 && !pools.has_one_core();
     is_second_written_ = is_gradient && pools.has_one_core();
     place();  // pools grow before anything is timed
   }

@@ -100,52 +100,38 @@ SampledTime time_in_step(ProbeBench& bench, const std::function<Seconds(std::int
 
 namespace {
 
-/// Begin and end of calls one by one, or of many together.
 struct Clock {
   std::unique_ptr<Event> begin, end;
   explicit Clock(Device& device) : begin(device.create_event()), end(device.create_event()) {}
 };
 
-/// Of `num_calls`, without what leads each of them.
-Seconds time_led_calls(Device& device, Stream& stream, const Workload& workload, std::int64_t num_calls) {
+/// Calls that something leads are timed one by one, others together.
+Seconds time_calls(Device& device, Stream& stream, const Workload& workload, std::int64_t num_calls) {
   std::vector<Clock> clocks;
   Gate gate(stream);
-  for (std::int64_t i = -num_lead_calls(num_calls); i < num_calls; ++i) {
-    if (i == kMostQueued / 2) gate.open();
-    workload.lead();
-    if (i >= 0) device.record(*clocks.emplace_back(device).begin, stream);
+  if (workload.blocks_host) gate.open();
+  const auto lead = [&] {
+    if (workload.lead) workload.lead();
+  };
+  for (std::int64_t i = num_lead_calls(num_calls); i > 0; --i) lead(), workload.call();
+  for (std::int64_t i = 0; i < num_calls; ++i) {
+    if (i == kMostQueued) gate.open();
+    lead();
+    if (i == 0 || workload.lead) device.record(*clocks.emplace_back(device).begin, stream);
     workload.call();
-    if (i >= 0) device.record(*clocks.back().end, stream);
+    if (i + 1 == num_calls || workload.lead) device.record(*clocks.back().end, stream);
   }
   gate.open();
-  stream.synchronise();
+  stream.synchronise();  // also tells what failed
   Seconds sum;
   for (const Clock& clock : clocks) sum += device.elapsed(*clock.begin, *clock.end);
   return sum;
 }
 
-Seconds time_calls(Device& device, Stream& stream, const Workload& workload, std::int64_t num_calls) {
-  const Clock clock(device);
-  Gate gate(stream);
-  if (workload.blocks_host) gate.open();
-  for (std::int64_t i = num_lead_calls(num_calls); i > 0; --i) workload.call();
-  device.record(*clock.begin, stream);
-  for (std::int64_t i = 0; i < num_calls; ++i) {
-    if (i == kMostQueued) gate.open();
-    workload.call();
-  }
-  device.record(*clock.end, stream);
-  gate.open();
-  stream.synchronise();  // also tells what failed
-  return device.elapsed(*clock.begin, *clock.end);
-}
-
 }  // namespace
 
 SampledTime time_in_step(ProbeBench& bench, Stream& stream, const Workload& workload) {
-  return time_in_step(bench, [&](std::int64_t num_calls) {
-    return workload.lead ? time_led_calls(bench.device, stream, workload, num_calls) : time_calls(bench.device, stream, workload, num_calls);
-  });
+  return time_in_step(bench, [&](std::int64_t num_calls) { return time_calls(bench.device, stream, workload, num_calls); });
 }
 
 }  // namespace gpuplan

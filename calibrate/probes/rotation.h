@@ -46,9 +46,8 @@ class OperandPools {
   Rotation& random(Dtype dtype, Bytes largest, Stream& stream);
   Rotation& results(Bytes largest, Stream& stream);
 
-  /// Ranks of several cores take what a step has just written from its place. For those of one core that alone makes a step of several ranks 5 to
-  /// 15 % too fast, as nothing says yet what their threads lose by waking each other: some operands come from memory there
-  /// (docs/calibration.md).
+  /// Ranks of one core take some of what a step has just written from memory instead: with all of it in their cache steps of several ranks
+  /// were predicted 5 to 15 % too fast, as no probe says yet what their threads lose by waking each other (docs/calibration.md).
   bool has_one_core() const { return has_one_core_; }
   /// Whether fresh() and fresh_results() of this size have a place of their own.
   bool keeps_fresh(Bytes size) const { return kind_ == DeviceKind::Cpu && size <= rotation_size(kind_); }
