@@ -34,6 +34,18 @@ int num_usable_cores() {
   return std::max(1, std::min(cores, group_cores()));
 }
 
+bool bind_to_share_of_cores(std::int64_t part, std::int64_t num_parts) {
+  cpu_set_t all, own;
+  CPU_ZERO(&all);
+  CPU_ZERO(&own);
+  if (num_parts <= 1 || sched_getaffinity(0, sizeof all, &all) != 0) return false;
+  const std::int64_t num_cores = CPU_COUNT(&all), share = num_cores / num_parts;
+  if (share == 0 || num_usable_cores() < num_cores) return false;
+  for (std::int64_t core = 0, place = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &all) && place++ / share == part) CPU_SET(core, &own);
+  return sched_setaffinity(0, sizeof own, &own) == 0;
+}
+
 ProcessorFacts read_processor_facts(const std::filesystem::path& cpuinfo) {
   std::ifstream file(cpuinfo);
   if (!file) throw EnvError(cpuinfo.string() + " cannot be read, so the processor of this host is not known");

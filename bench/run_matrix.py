@@ -2,21 +2,25 @@
 """How far off `gpuplan run` is: predicted against measured step time and memory over strategies, methods and CPU ranks.
 
     build/release/gpuplan calibrate --quick
-    bench/run_matrix.py build/release/gpuplan [--ranks 1,2,4] [--methods full,lora,qlora] [--steps 12] [--json FILE]
+    bench/run_matrix.py build/release/gpuplan [--ranks 1,2,4] [--methods full,lora,qlora] [--steps 12] [--rounds 3] [--json FILE]
 
 Every row is one run of a Llama of 6.6M parameters with random weights and tokens, predicted with the profile that `gpuplan run` takes by
 itself (GPUPLAN_PROFILE_DIR). What runs keep beside that profile would correct later rows: --cold hides it, so that every row is
-predicted by the calibration alone. A busy machine shows as errors: measure on a quiet one.
+predicted by the calibration alone. A busy machine shows as errors: measure on a quiet one. --rounds goes through all of it again and
+again: every run counts as a run, and then, for each row, the medians over the rounds, which one burst of another guest of the host
+does not move. The order of strategies is a matter of these.
 """
 import argparse
+import copy
 import itertools
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
-from typing import Dict, List
+from typing import Dict, List, Tuple
 
 CONFIG = {'architectures': ['LlamaForCausalLM'], 'model_type': 'llama', 'hidden_size': 256, 'intermediate_size': 688, 'num_hidden_layers': 8,
           'num_attention_heads': 8, 'num_key_value_heads': 8, 'vocab_size': 512, 'max_position_embeddings': 2048, 'rms_norm_eps': 1e-5,
@@ -33,6 +37,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument('--methods', default='full,lora,qlora')
     parser.add_argument('--strategies', default=','.join(STRATEGIES))
     parser.add_argument('--steps', type=int, default=12)
+    parser.add_argument('--rounds', type=int, default=1)
     parser.add_argument('--seq-len', type=int, default=256)
     parser.add_argument('--micro-batch', type=int, default=2)
     parser.add_argument('--cold', action='store_true', help='no corrections by earlier runs, and none kept')
@@ -61,28 +66,53 @@ def line_of(row: Dict) -> str:
             f"tensors {100 * e['tensors_bytes']:+5.1f} %  process {100 * e['process_bytes']:+6.1f} %")
 
 
-def wrong_orders(rows: List[Dict]) -> List[str]:
-    """Pairs of strategies, other things equal, that differ in measured time and are predicted the other way round."""
-    wrong = []
+def medians(rows: List[Dict]) -> List[Dict]:
+    """One row for each configuration: its median step times, and what else its first run gave."""
+    groups: Dict[tuple, List[Dict]] = {}
+    for row in rows:
+        groups.setdefault((row['ranks'], row['method'], row['strategy']), []).append(row)
+    out = []
+    for group in groups.values():
+        row = copy.deepcopy(group[0])
+        for key in ('predicted', 'measured'):
+            row[key]['step_seconds'] = statistics.median(r[key]['step_seconds'] for r in group)
+        row['error']['step_seconds'] = row['predicted']['step_seconds'] / row['measured']['step_seconds'] - 1
+        out.append(row)
+    return out
+
+
+def wrong_orders(rows: List[Dict]) -> Tuple[int, List[str]]:
+    """How many pairs of strategies, other things equal, differ in measured time, and which of them are predicted the other way round."""
+    num_pairs, wrong = 0, []
     for a, b in itertools.combinations(rows, 2):
         if (a['method'], a['ranks']) != (b['method'], b['ranks']):
             continue
         measured, predicted = (a[key]['step_seconds'] / b[key]['step_seconds'] for key in ('measured', 'predicted'))
-        if max(measured, 1 / measured) > 1 + DIFFERENT and (measured > 1) != (predicted > 1):
-            wrong.append(f"{a['ranks']} x cpu {a['method']}: {a['strategy']} and {b['strategy']}")
-    return wrong
+        if max(measured, 1 / measured) <= 1 + DIFFERENT:
+            continue
+        num_pairs += 1
+        if (measured > 1) != (predicted > 1):
+            wrong.append(f"{a['ranks']} x cpu {a['method']}: {a['strategy']} and {b['strategy']} "
+                         f"(measured {measured:.2f}, predicted {predicted:.2f})")
+    return num_pairs, wrong
 
 
-def summarise(rows: List[Dict]) -> None:
+def summarise(title: str, rows: List[Dict]) -> None:
     ran = [row for row in rows if 'problem' not in row]
     if not ran:
         return print('nothing ran')
     def within(key: str, limit: float) -> str:
         return f"{sum(abs(row['error'][key]) <= limit for row in ran)} of {len(ran)} within {100 * limit:g} %"
-    print(f"\nstep time: {within('step_seconds', NEAR)}; process memory: {within('process_bytes', 0.10)}; "
+    errors = sorted(abs(row['error']['step_seconds']) for row in ran)
+    print(f"\n{title}: step time: {within('step_seconds', NEAR)}; process memory: {within('process_bytes', 0.10)}; "
           f"tensors: {within('tensors_bytes', 0.03)}; persistent: {within('persistent_bytes', 0)}")
-    wrong = wrong_orders(ran)
-    print('order of strategies: ' + ('right wherever they differ by more than 10 %' if not wrong else 'wrong for ' + '; '.join(wrong)))
+    print(f"  of step time the median error is {100 * statistics.median(errors):.1f} %, the largest {100 * errors[-1]:.1f} %")
+
+
+def tell_order(rows: List[Dict]) -> None:
+    num_pairs, wrong = wrong_orders([row for row in rows if 'problem' not in row])
+    print(f'order of strategies: right for {num_pairs - len(wrong)} of the {num_pairs} pairs that differ by more than 10 %'
+          + ('' if not wrong else '; wrong: ' + '; '.join(wrong)))
 
 
 def cold_environment(scratch: str) -> Dict[str, str]:
@@ -103,12 +133,16 @@ def main() -> None:
         os.mkdir(model)
         with open(os.path.join(model, 'config.json'), 'w', encoding='utf-8') as file:
             json.dump(CONFIG, file)
-        for ranks, method in itertools.product(args.ranks.split(','), args.methods.split(',')):
+        for _, ranks, method in itertools.product(range(args.rounds), args.ranks.split(','), args.methods.split(',')):
             for strategy in ['single'] if ranks == '1' else args.strategies.split(','):
                 environment = cold_environment(scratch) if args.cold else dict(os.environ)
                 rows.append(measure(args, model, method, strategy, int(ranks), environment))
                 print(line_of(rows[-1]), flush=True)
-    summarise(rows)
+    summarise('runs', rows)
+    middle = medians([row for row in rows if 'problem' not in row])
+    if args.rounds > 1:
+        summarise(f'medians of {args.rounds}', middle)
+    tell_order(middle)
     if args.json:
         with open(args.json, 'w', encoding='utf-8') as file:
             json.dump(rows, file, indent=1)

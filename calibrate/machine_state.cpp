@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "calibrate/statistics.h"
+#include "cluster/measured.h"
 
 namespace gpuplan {
 namespace {
@@ -17,7 +18,6 @@ constexpr double kOftenEnough = 0.25, kWorthTelling = 0.05;  // share of the tim
 
 // of the pilots
 constexpr std::int64_t kMeetingWidth = 104, kWorkWidth = 376;
-constexpr Bytes kMessage{1000};
 
 bool is_near(double a, double b, double tolerance) { return std::abs(std::log(a / b)) < tolerance; }
 
@@ -48,9 +48,7 @@ std::vector<Probe> pilot_probes(DeviceKind kind, std::int64_t num_ranks) {
   const auto product = [&](std::int64_t width) {
     return Probe{.family = ProbeFamily::Gemm, .num_ranks = num_ranks, .type = GemmType::F32, .shape = {width, width, width}};
   };
-  const Probe message{.family = ProbeFamily::Collective, .num_ranks = num_ranks, .collective = CollectiveKind::AllReduce, .scope = RankScope::All,
-                      .group_ranks = num_ranks, .bytes = kMessage};
-  return {num_ranks > 1 ? message : product(kMeetingWidth), product(kWorkWidth)};
+  return {num_ranks > 1 ? all_reduce_probe(num_ranks, kMeetingMessage, Dtype::F32) : product(kMeetingWidth), product(kWorkWidth)};
 }
 
 bool is_in(const MachineState& state, const PilotReading& reading) {
@@ -96,7 +94,7 @@ std::string describe_states(std::int64_t num_ranks, std::span<const MachineState
   if (each.size() < 2) return {};
   return fmt::format("with {} this machine changed between states, as virtual machines do: {} took {}",
                      num_ranks == 1 ? "1 rank" : fmt::format("{} ranks", num_ranks),
-                     num_ranks == 1 ? fmt::format("a product of {0} x {0} x {0}", kMeetingWidth) : fmt::format("an all-reduce of {} bytes", kMessage.count), fmt::join(each, "; "));
+                     num_ranks == 1 ? fmt::format("a product of {0} x {0} x {0}", kMeetingWidth) : fmt::format("an all-reduce of {} bytes", kMeetingMessage.count), fmt::join(each, "; "));
 }
 
 }  // namespace gpuplan

@@ -13,9 +13,10 @@ bool is_wanted(ProbeFamily family, const ProbeScope& scope) {
 }
 
 /// GPUs have their own cores and memory, so only what they share is measured again with all at once. CPU ranks share all, as long as
-/// each has a core: beyond that they take turns, and a probe that is shorter than a turn would not see it.
-bool is_shared(ProbeFamily family) {
-  return family == ProbeFamily::Copy || family == ProbeFamily::Overhead || family == ProbeFamily::Collective || family == ProbeFamily::Overlap;
+/// each has a core: beyond that they take turns, and a probe that is shorter than a turn would not see it. To meet takes all of them anywhere.
+bool is_shared(const Probe& probe) {
+  if (probe.family == ProbeFamily::Dispatch) return probe.dispatch == DispatchKind::Meeting;
+  return probe.family == ProbeFamily::Copy || probe.family == ProbeFamily::Overhead || probe.family == ProbeFamily::Collective || probe.family == ProbeFamily::Overlap;
 }
 
 /// Overheads first, while nothing has been allocated; all else side by side.
@@ -31,7 +32,7 @@ std::vector<Probe> plan_for(const ProbeLimits& limits, std::int64_t num_devices,
   }
   std::erase_if(probes, [&](const Probe& probe) {
     const bool has_own = !limits.is_cpu() || limits.num_ranks > limits.facts.num_cores;
-    const bool is_repeated = has_own && limits.num_ranks > 1 && !is_shared(probe.family);
+    const bool is_repeated = has_own && limits.num_ranks > 1 && !is_shared(probe);
     return is_repeated || !is_wanted(probe.family, scope);
   });
   return probes;
@@ -46,6 +47,9 @@ std::vector<Probe> plan_probes(const DeviceFacts& facts, const ProbeScope& scope
     const auto more = plan_for({facts, num_ranks, scope.is_quick}, num_devices, scope);
     probes.insert(probes.end(), more.begin(), more.end());
   }
+  // Ranks that take turns on their cores are not measured at what they do alone, but at meeting each other, which takes them far longer.
+  const bool fills_cores = facts.kind == DeviceKind::Cpu && num_devices > 1 && num_devices == facts.num_cores;
+  if (fills_cores && is_wanted(ProbeFamily::Dispatch, scope)) probes.push_back(meeting_probe(2 * facts.num_cores));
   return probes;
 }
 

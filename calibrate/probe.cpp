@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 8> kFamilies{"gemm", "attention", "memory
 constexpr std::array<std::string_view, 6> kKernels{"copy", "rms-norm", "swiglu", "cross-entropy", "adamw", "nf4-dequantise"};
 constexpr std::array<std::string_view, 5> kPaths{"host-to-device", "device-to-host", "pinned-to-device", "device-to-pinned", "peer"};
 constexpr std::array<std::string_view, 4> kOverheads{"context", "blas-workspace", "allocator", "communicator"};
-constexpr std::array<std::string_view, 2> kDispatches{"empty-kernel", "host-enqueue"};
+constexpr std::array<std::string_view, 3> kDispatches{"empty-kernel", "host-enqueue", "meeting"};
 constexpr std::array<std::string_view, kAttentionWorks.size()> kAttentions{"flash", "eager", "backward"};
 
 std::string shape_text(const GemmShape& shape) {
@@ -95,6 +95,11 @@ GemmProblem Probe::product() const {
 AttentionProblem Probe::attention_problem() const {
   return {.heads = shape.batch, .kv_heads = shape.batch, .queries = shape.m, .keys = shape.m, .head_size = shape.k,
           .dtype = dtype, .kernel = attention == AttentionWork::Eager ? AttentionMethod::Eager : AttentionMethod::Flash};
+}
+
+Probe all_reduce_probe(std::int64_t num_ranks, Bytes bytes, Dtype dtype) {
+  return {.family = ProbeFamily::Collective, .num_ranks = num_ranks, .dtype = dtype, .collective = CollectiveKind::AllReduce,
+          .scope = RankScope::All, .group_ranks = num_ranks, .bytes = bytes};
 }
 
 Sample combined(const std::vector<Sample>& visits) {

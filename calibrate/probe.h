@@ -38,15 +38,16 @@ std::string_view to_string(CopyPath path);
 
 /// What an Overhead probe reads (bytes), and a Dispatch probe (time).
 enum class OverheadKind : std::uint8_t { Context, BlasWorkspace, Allocator, Communicator };
-enum class DispatchKind : std::uint8_t { EmptyKernel, HostEnqueue };
+/// Meeting: a stream hands work to another one, whose all-reduce of 1000 bytes all ranks come to, and gets it back.
+enum class DispatchKind : std::uint8_t { EmptyKernel, HostEnqueue, Meeting };
 inline constexpr std::array kOverheadKinds{OverheadKind::Context, OverheadKind::BlasWorkspace, OverheadKind::Allocator,
                                            OverheadKind::Communicator};
-inline constexpr std::array kDispatchKinds{DispatchKind::EmptyKernel, DispatchKind::HostEnqueue};
+inline constexpr std::array kDispatchKinds{DispatchKind::EmptyKernel, DispatchKind::HostEnqueue, DispatchKind::Meeting};
 /// What an Attention probe runs: the device's forward, fused or eager, or the gradients as training computes them.
 enum class AttentionWork : std::uint8_t { Flash, Eager, Backward };
 inline constexpr std::array kAttentionWorks{AttentionWork::Flash, AttentionWork::Eager, AttentionWork::Backward};
 std::string_view to_string(OverheadKind kind);
-std::string_view to_string(DispatchKind kind);
+std::string_view to_string(DispatchKind kind);  // "empty-kernel", "host-enqueue", "meeting"
 std::string_view to_string(AttentionWork work);  // "flash", "eager", "backward"
 
 struct Probe {
@@ -79,6 +80,9 @@ struct Probe {
   double flops() const;  // 0 where none
   Bytes traffic() const;  // least bytes the work must move through memory or over the link; 0 where none
 };
+
+/// Of `bytes` among all of `num_ranks`.
+Probe all_reduce_probe(std::int64_t num_ranks, Bytes bytes, Dtype dtype);
 
 /// What one probe gave.
 struct Sample {

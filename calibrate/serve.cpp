@@ -67,7 +67,10 @@ int threads_per_rank(std::int64_t num_ranks) {
 int serve_cpu(std::int64_t num_ranks, const SamplingRule& rule, Client& client) {
   const auto device = device_backend(DeviceKind::Cpu).open({.num_threads = threads_per_rank(num_ranks)});
   std::unique_ptr<Communicator> ranks;
-  if (num_ranks > 1) ranks = collective_backend(DeviceKind::Cpu).join(*device, {.size = int(num_ranks)});
+  if (num_ranks > 1) {
+    ranks = collective_backend(DeviceKind::Cpu).join(*device, {.size = int(num_ranks)});
+    bind_to_share_of_cores(ranks->rank(), num_ranks);  // as `gpuplan run` does; streams start their threads later
+  }
   ProbeBench bench{.device = *device, .ranks = ranks.get(), .peers = {device.get()}, .rule = rule};
   return serve(bench, client);
 }

@@ -180,6 +180,7 @@ int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions
   process.opened(*device);
   const auto world = world_size > 1 ? collective_backend(kind).join(*device, meeting) : nullptr;
   if (world) require_one_plan(job, options, *world);
+  if (kind == DeviceKind::Cpu) bind_to_share_of_cores(launched.local_rank, std::min(world_size, launched.local_size));
   const RankPlace place = place_of(world ? world->rank() : 0, job.strategy.mesh);
   RunProgress progress(console, is_given(app, "--json"));
   const TrainingHooks hooks{.on_step = [&](const StepMetrics& m, std::int64_t total) { progress.show(m, total); },

@@ -50,4 +50,16 @@ const CollectiveCurve* Measured::curve_of(CollectiveKind kind, std::int64_t num_
   return best;
 }
 
+const ScalarFit* Measured::meeting_of(std::int64_t num_ranks) const {
+  const auto takes_turns = [&](std::int64_t n) { return on.kind == "cpu" && n > on.num_cores; };
+  const auto distance = [&](const ScalarFit& s) {
+    constexpr double kOther = 1e6;  // ranks that wait for a core meet in another way than those that do not
+    return ratio_between(s.num_ranks, num_ranks) + (takes_turns(s.num_ranks) == takes_turns(num_ranks) ? 0 : kOther);
+  };
+  const ScalarFit* best = nullptr;
+  for (const ScalarFit& scalar : scalars)
+    if (scalar.name == "dispatch meeting" && (!best || distance(scalar) < distance(*best))) best = &scalar;
+  return best;
+}
+
 }  // namespace gpuplan

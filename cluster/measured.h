@@ -58,13 +58,16 @@ struct AttentionRate {
 
 /// A number by itself: a latency, the bandwidth of a copy, the slow-down of a product under a collective, bytes of overhead.
 struct ScalarFit {
-  std::string name;  // "dispatch empty-kernel", "copy pinned-to-device", "copy-latency pinned-to-device", "overhead context",
+  std::string name;  // "dispatch empty-kernel", "dispatch meeting", "copy pinned-to-device", "copy-latency pinned-to-device", "overhead context",
                      // "overlap bf16" (time of a product under an all-reduce over its time alone)
   std::string unit;  // "s", "B/s", "B", "" for a ratio
   std::int64_t num_ranks = 1;  // that did this at once
   Fitted value;
   FitQuality quality;
 };
+
+/// What is all-reduced in "dispatch meeting", and in the pilot that tells how far cores are from each other: latency alone.
+inline constexpr Bytes kMeetingMessage{1000};
 
 /// How far all fits of a kind together are off on what they had not seen: |ln(fitted / measured)|.
 struct HeldOut {
@@ -99,6 +102,8 @@ struct Measured {
   const MachineLoad* load_of(std::int64_t num_ranks) const;
   /// The curve of a collective among `num_ranks` ranks of a machine, else the one of the nearest number; nullptr when none.
   const CollectiveCurve* curve_of(CollectiveKind kind, std::int64_t num_ranks) const;
+  /// "dispatch meeting" of `num_ranks` ranks at once, else of the nearest number; nullptr when none (calibrations before 2026-11-23).
+  const ScalarFit* meeting_of(std::int64_t num_ranks) const;
 };
 
 }  // namespace gpuplan

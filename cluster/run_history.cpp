@@ -47,6 +47,13 @@ std::optional<RunRecord> record_from(const std::string& line) {
   }
 }
 
+/// A machine that went down amid a write leaves half a line. Requires: `file` is open for reading.
+bool ends_amid_line(int file) {
+  char last = '\n';
+  const off_t size = lseek(file, 0, SEEK_END);
+  return size > 0 && pread(file, &last, 1, size - 1) == 1 && last != '\n';
+}
+
 double median(std::vector<double> values) {
   const auto middle = values.begin() + std::ptrdiff_t(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -68,8 +75,9 @@ std::filesystem::path run_history_file(const std::filesystem::path& profile) { r
 
 void add_run(const std::filesystem::path& profile, const RunRecord& run) {
   const std::filesystem::path file = run_history_file(profile);
-  const std::string line = to_json(run).dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-  const int to = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  std::string line = to_json(run).dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  const int to = open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (to >= 0 && ends_amid_line(to)) line.insert(0, "\n");
   // One write to the end: runs that finish at the same time do not mix.
   const bool is_written = to >= 0 && write(to, line.data(), line.size()) == std::ssize(line);
   const int reason = errno;

@@ -30,13 +30,18 @@ double crowding(const CollectiveCurve& curve, const AxisLink& a) {
   return turns(a.ranks_at_once, a.host_cores) / turns(curve.num_ranks, a.host_cores);
 }
 
-CurveTime at(const CollectiveCurve& curve, const AxisLink& a, std::int64_t ways, Bytes message) {
+CurveTime as_calibrated(const CollectiveCurve& curve, const AxisLink& a, std::int64_t ways, Bytes message) {
   const CurveSegment& segment = curve.segment(message);
   const double steps = double(ways - 1) / double(std::max<std::int64_t>(1, curve.num_ranks - 1));
   const double bus = bus_factor(curve.kind, ways) / bus_factor(curve.kind, curve.num_ranks);
   const Seconds total = curve.time(message), latency{std::min(segment.alpha.value, total.value)};
   const double longer = crowding(curve, a);
-  return {longer * a.pace.messages * steps * latency, longer * a.pace.transfers * bus * (total - latency)};
+  return {longer * steps * latency, longer * bus * (total - latency)};
+}
+
+CurveTime at(const CollectiveCurve& curve, const AxisLink& a, std::int64_t ways, Bytes message) {
+  const CurveTime then = as_calibrated(curve, a, ways, message);
+  return {a.pace.messages * then.latency, a.pace.transfers * then.wire};
 }
 
 const CollectiveCurve* curve_of(const AxisLink& a, CollectiveKind kind) { return a.curves[std::size_t(kind)]; }
@@ -64,6 +69,15 @@ CollectiveChoice as_measured(CollectiveChoice c, const AxisLink& a, const Collec
     c.base += point.wire;
   c.time = point.latency + point.wire;
   return c;
+}
+
+/// What a meeting took beside its all-reduce when both were measured; no pace tells how it is now.
+Seconds hand_over_of(const Measured& measured, const AxisLink& a) {
+  const ScalarFit* const meeting = measured.meeting_of(a.ranks_at_once);
+  const CollectiveCurve* const curve = curve_of(a, CollectiveKind::AllReduce);
+  if (!meeting || !curve) return {};
+  const CurveTime point = as_calibrated(*curve, a, a.ways, kMeetingMessage);
+  return std::max(Seconds{}, Seconds{meeting->value.value} - point.latency - point.wire);
 }
 
 /// The tuner's link of a group; machines of one GPU have no fabric, but a network that NCCL knows.
@@ -155,6 +169,7 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
         a.curves[std::size_t(kind)] = profile.measured->curve_of(kind, axis == Axis::Pp ? 2 : a.ways);
     if (axis != Axis::Pp) a.ranks_at_once = cluster.ranks_per_node(mesh.world()), a.host_cores = cluster.host_cores;  // stages take turns
     if (axis == Axis::Pp) return;  // stages send and receive
+    if (is_measured && a.group.shape.nodes == 1) a.hand_over = hand_over_of(*profile.measured, a);
     a.gather = {CollectiveKind::AllGather, a.group};
     a.all_reduce = {CollectiveKind::AllReduce, a.group};
   };

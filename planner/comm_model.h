@@ -22,6 +22,7 @@ struct AxisLink {
   std::array<const CollectiveCurve*, kCollectiveKinds.size()> curves{};  // by kind: as `calibrate` measured them; null: not
   std::int64_t ranks_at_once = 0, host_cores = 0;  // of CPU ranks, whose cores copy what they exchange; 0: others
   MachinePace pace;     // of the machine now, beside those
+  Seconds hand_over;    // to a stream that stood still, and back, beside the time of what it communicates; 0: not measured
 };
 
 /// Links per axis for a mesh laid on a cluster (pp outermost, then dp_replicate, dp_shard).
@@ -35,6 +36,8 @@ struct CommModel {
   /// All-gather or reduce-scatter of `message` bytes (the whole tensor), cut into `num_messages` calls.
   Seconds gather_time(Axis axis, Bytes message, std::int64_t num_messages = 1) const;
   Seconds all_reduce_time(Axis axis, Bytes message) const;
+  /// What a collective takes besides, unless its stream was busy until it began.
+  Seconds hand_over(Axis axis) const { return axes[std::size_t(axis)].hand_over; }
   /// To the next stage: alpha + S / B.
   Seconds send_time(Bytes message) const;
   LinkCost send_link(Bytes message) const;

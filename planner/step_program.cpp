@@ -26,6 +26,10 @@ std::string_view to_string(Category category) {
   return kNames[std::size_t(category)];
 }
 
+bool is_collective(OpCode op) {
+  return op == OpCode::AllGather || op == OpCode::ReduceScatter || op == OpCode::AllReduce;
+}
+
 std::string_view to_string(OpCode op) {
   static constexpr std::array<std::string_view, std::size_t(OpCode::Count)> kNames{
       "call",     "all-gather", "reduce-scatter", "all-reduce", "send",    "recv",   "copy-in",

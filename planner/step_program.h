@@ -116,6 +116,8 @@ enum class OpCode : std::uint8_t {
   Count
 };
 std::string_view to_string(OpCode op);
+/// Whether it is one of the collectives, in which every rank of a group takes part.
+bool is_collective(OpCode op);
 
 struct Instruction {
   OpCode op{};

@@ -205,6 +205,7 @@ class ForwardPass {
     c.host += launching.value;
     if (!is_release) start = std::max(start, launched);
     double work = duration(p, i, rank_class);
+    if (is_collective(i.op) && start > c.free[s]) work += comm_.hand_over(i.axis).value;
     if (i.op == OpCode::Call) work = c.communication.finish(start, work, device.overlap_slowdown) - start;
     double finish = std::max(start + work, is_release ? 0 : launched + host_tail);
     if (i.op == OpCode::Recv) finish = std::max(start, mail_[k].times[i.frame][c.received[i.frame]++]);

@@ -3,8 +3,6 @@
 #include <set>
 #include <utility>
 
-#include "sim/activity.h"
-
 namespace gpuplan {
 namespace {
 

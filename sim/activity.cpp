@@ -34,10 +34,6 @@ Activity activity_of(const StepProgram& all, const RankProgram& program, const I
   }
 }
 
-bool is_collective(OpCode op) {
-  return op == OpCode::AllGather || op == OpCode::ReduceScatter || op == OpCode::AllReduce;
-}
-
 std::string_view to_string(Activity activity) {
   static constexpr std::array<std::string_view, std::size_t(kNumActivities)> kNames{
       "forward",    "recompute",    "backward", "head and loss", "optimizer", "all-gather",           "reduce-scatter",

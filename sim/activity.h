@@ -8,7 +8,4 @@ namespace gpuplan {
 
 Activity activity_of(const StepProgram& all, const RankProgram& program, const Instruction& instruction);
 
-/// Whether it is one of the collectives, in which every rank of a group takes part.
-bool is_collective(OpCode op);
-
 }  // namespace gpuplan

@@ -12,7 +12,7 @@
 namespace gpuplan {
 namespace {
 
-enum EventKind : std::uint8_t { kStart, kEnd };
+enum EventKind : std::uint8_t { kStart, kEnd, kJoin };
 
 struct Rank {
   explicit Rank(const StepProgram& all, const RankProgram& program) : tasks(all, program) {}
@@ -22,6 +22,7 @@ struct Rank {
   SimTime host;                  // when the host launches the next kernel
   std::int64_t num_transfers{};  // collectives and messages under way: they slow its compute down
   std::array<TaskId, kNumStreams> running{};
+  std::array<SimTime, kNumStreams> free{};  // when the stream's last task ended
   std::uint32_t num_stamps{};
   double flops{};
   struct Mail {
@@ -215,6 +216,7 @@ void StepRun::schedule_end(Rank& rank, Task& task, double speed) {
 }
 
 void StepRun::handle(const SimEvent& event) {
+  if (event.kind == kJoin) return network_.join(event.stamp, event.index, now_);
   if (event.kind == kStart) {
     Rank& rank = ranks_[event.index];
     start(rank, rank.tasks.at(event.stamp));
@@ -256,7 +258,11 @@ void StepRun::join(Rank& rank, Task& task, const Instruction& i) {
     ++sequence.num_before;
   }
   change_transfers(rank, 1);
-  network_.join(id, place.member, now_);
+  const SimTime hand_over = to_sim_time(in_.comm.hand_over(i.axis));
+  if (hand_over > SimTime{} && now_ > rank.free[std::size_t(i.stream)])
+    queue_.push({now_ + hand_over, EventTarget::Engine, kJoin, place.member, id});
+  else
+    network_.join(id, place.member, now_);
 }
 
 void StepRun::own_transfer(std::uint32_t id, Rank& rank, Task& task) {
@@ -333,6 +339,7 @@ void StepRun::transfers_finished() {
 /// Returns the span. `task` may stand for another one afterwards: its slot is free.
 std::uint32_t StepRun::finish(Rank& rank, Task& task) {
   const std::uint32_t span = record(rank, task);
+  rank.free[std::size_t(task.stream)] = now_;
   const std::vector<TaskId> successors = std::move(task.successors);
   rank.tasks.retire(task);
   for (const TaskId id : successors) {

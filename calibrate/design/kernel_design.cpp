@@ -83,11 +83,16 @@ std::vector<Probe> memory_design(const ProbeLimits& limits) {
   return probes;
 }
 
+Probe meeting_probe(std::int64_t num_ranks) {
+  return {.family = ProbeFamily::Dispatch, .num_ranks = num_ranks, .dispatch = DispatchKind::Meeting};
+}
+
 std::vector<Probe> dispatch_design(const ProbeLimits& limits) {
   const Probe probe{.family = ProbeFamily::Dispatch, .num_ranks = limits.num_ranks};
   Probe host = probe;
   host.dispatch = DispatchKind::HostEnqueue;
-  return {probe, host};
+  if (limits.num_ranks == 1) return {probe, host};
+  return {probe, host, meeting_probe(limits.num_ranks)};
 }
 
 std::vector<Probe> copy_design(const ProbeLimits& limits, std::int64_t num_devices) {

@@ -34,4 +34,7 @@ std::vector<Probe> overhead_design(const ProbeLimits& limits);
 std::vector<Probe> collective_design(const ProbeLimits& limits);
 std::vector<Probe> overlap_design(const ProbeLimits& limits);
 
+/// Of `num_ranks`, which meet; part of dispatch_design.
+Probe meeting_probe(std::int64_t num_ranks);
+
 }  // namespace gpuplan

@@ -1,7 +1,11 @@
-// What it costs to launch a kernel: on the device (empty kernels back to back), and for the host that enqueues them.
+// What it costs to launch a kernel: on the device (empty kernels back to back), and for the host that enqueues them. And what it costs
+// to meet: collectives of a step are on a stream of their own, which waits for the one that computes, and that one for it.
+#include <algorithm>
 #include <chrono>
+#include <memory>
 
 #include "calibrate/probes/workload.h"
+#include "cluster/measured.h"
 
 namespace gpuplan {
 namespace {
@@ -19,9 +23,47 @@ Seconds host_time(ProbeBench& bench, Stream& stream, std::int64_t num_calls) {
   return {std::chrono::duration<double>(spent).count()};
 }
 
+/// An all-reduce on a stream that stood still, between two pieces of work of another stream.
+class Meeting {
+ public:
+  Meeting(const Probe& probe, ProbeBench& bench)
+      : device_(bench.device),
+        compute_(device_.create_stream_for(StreamUse::Compute)),
+        communication_(device_.create_stream_for(StreamUse::Communication)),
+        to_(device_.create_event()),
+        back_(device_.create_event()) {
+    all_reduce_ = collective_workload(all_reduce_probe(probe.num_ranks, kMeetingMessage, Dtype::F32), bench, *communication_);
+    communication_->synchronise();
+  }
+  Stream& stream() { return *compute_; }
+  void call() {
+    hand_over(*compute_, *communication_, *to_);
+    all_reduce_.call();
+    hand_over(*communication_, *compute_, *back_);
+  }
+
+ private:
+  void hand_over(Stream& from, Stream& to, Event& event) {
+    device_.record(event, from);
+    device_.wait(to, event);
+  }
+
+  Device& device_;
+  Workload all_reduce_;
+  std::unique_ptr<Stream> compute_, communication_;  // go first, and wait for work that uses the operands
+  std::unique_ptr<Event> to_, back_;
+};
+
+SampledTime time_meetings(const Probe& probe, ProbeBench& bench) {
+  std::unique_ptr<Meeting> meeting;
+  run_in_step(bench.ranks, [&] { meeting = std::make_unique<Meeting>(probe, bench); });
+  return time_in_step(bench, meeting->stream(), {.call = [&] { meeting->call(); }, .check = {}});
+}
+
 }  // namespace
 
 void run_dispatch(const Probe& probe, ProbeBench& bench, Sample& sample) {
+  if (probe.dispatch == DispatchKind::Meeting) return fill_in(sample, time_meetings(probe, bench));
   const auto stream = bench.device.create_stream();
   if (probe.dispatch == DispatchKind::EmptyKernel)
     return fill_in(sample, time_in_step(bench, *stream, {.call = [&] { bench.device.empty_kernel(*stream); }, .check = {}}));

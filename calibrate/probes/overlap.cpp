@@ -11,11 +11,6 @@ struct Beside {
   std::unique_ptr<Stream> stream;  // goes first, and waits for work that uses the operands
 };
 
-Probe all_reduce_of(const Probe& probe) {
-  return {.family = ProbeFamily::Collective, .num_ranks = probe.num_ranks, .dtype = probe.dtype,
-          .collective = CollectiveKind::AllReduce, .scope = RankScope::All, .group_ranks = probe.num_ranks, .bytes = probe.bytes};
-}
-
 /// Products in a row, timed while `num_collectives` that were enqueued first are under way.
 Seconds time_under(ProbeBench& bench, const Beside& product, const Beside& collective, std::int64_t num_products,
                    std::int64_t num_collectives) {
@@ -38,13 +33,14 @@ Seconds time_under(ProbeBench& bench, const Beside& product, const Beside& colle
 
 void run_overlap(const Probe& probe, ProbeBench& bench, Sample& sample) {
   const double alone = time_workload(gemm_workload, probe, bench).statistics.median;
-  const double collective_alone = time_workload(collective_workload, all_reduce_of(probe), bench).statistics.median;
+  const Probe all_reduce = all_reduce_probe(probe.num_ranks, probe.bytes, probe.dtype);
+  const double collective_alone = time_workload(collective_workload, all_reduce, bench).statistics.median;
   Beside product, collective;
   run_in_step(bench.ranks, [&] {
     product.stream = bench.device.create_stream_for(StreamUse::Compute);
     collective.stream = bench.device.create_stream_for(StreamUse::Communication);
     product.workload = gemm_workload(probe, bench, *product.stream);
-    collective.workload = collective_workload(all_reduce_of(probe), bench, *collective.stream);
+    collective.workload = collective_workload(all_reduce, bench, *collective.stream);
     product.stream->synchronise();
   });
   // Collectives must outlast the products: twice their time alone, and one more. All ranks know the same times.

@@ -47,7 +47,7 @@ class OperandPools {
   Rotation& results(Bytes largest, Stream& stream);
 
   /// Ranks of one core take some of what a step has just written from memory instead: with all of it in their cache steps of several ranks
-  /// were predicted 5 to 15 % too fast, as no probe says yet what their threads lose by waking each other (docs/calibration.md).
+  /// were predicted 5 to 15 % too fast, measured while ranks were not yet bound to cores (docs/calibration.md).
   bool has_one_core() const { return has_one_core_; }
   /// Whether fresh() and fresh_results() of this size have a place of their own.
   bool keeps_fresh(Bytes size) const { return kind_ == DeviceKind::Cpu && size <= rotation_size(kind_); }

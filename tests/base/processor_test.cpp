@@ -1,4 +1,6 @@
 // The processor by what the kernel says of it, on machines that say little too.
+#include <thread>
+
 #include <doctest/doctest.h>
 #include <sched.h>
 
@@ -28,6 +30,33 @@ TEST_CASE("processor: without a model name, as on ARM, it is named by its archit
 
 TEST_CASE("processor: a file that is not there is an error of the machine") {
   CHECK_THROWS_AS(read_processor_facts("/no/such/cpuinfo"), EnvError);
+}
+
+TEST_CASE("processor: ranks take equal shares of the cores, each its own; more ranks than cores take none") {
+  const int num_cores = num_usable_cores();
+  const auto bound = [](int part, int num_parts) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    std::thread([&] {  // which takes its binding with it
+      if (bind_to_share_of_cores(part, num_parts)) sched_getaffinity(0, sizeof set, &set);
+    }).join();
+    return set;
+  };
+  cpu_set_t all, before, after;
+  REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+  CPU_ZERO(&all);
+  for (int part = 0; part < num_cores; ++part) {
+    const cpu_set_t own = bound(part, num_cores);
+    const bool is_bound = num_cores > 1 && CPU_COUNT(&before) == num_cores;  // no quota
+    CHECK(CPU_COUNT(&own) == (is_bound ? 1 : 0));
+    CPU_OR(&all, &all, &own);
+    if (is_bound) CHECK(CPU_COUNT(&all) == part + 1);
+  }
+  const cpu_set_t alone = bound(0, 1), crowded = bound(0, num_cores + 1);
+  CHECK(CPU_COUNT(&alone) == 0);
+  CHECK(CPU_COUNT(&crowded) == 0);
+  REQUIRE(sched_getaffinity(0, sizeof after, &after) == 0);
+  CHECK(CPU_EQUAL(&before, &after));
 }
 
 TEST_CASE("processor: a process bound to one core may use one") {

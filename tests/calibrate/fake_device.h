@@ -66,9 +66,16 @@ class FakeStream : public Stream {
   std::deque<Task> tasks_;
 };
 
+/// What one record marks: an event may be recorded again before the stream has come there.
+struct FakeMark {
+  FakeStream* stream = nullptr;
+  bool is_reached = false;
+  double time = 0;
+};
+
 struct FakeEvent : Event {
   void synchronise() override {}
-  double time = 0;
+  std::shared_ptr<FakeMark> mark = std::make_shared<FakeMark>();  // of the latest record
 };
 
 class FakeDevice : public Device {
@@ -106,13 +113,19 @@ class FakeDevice : public Device {
   std::unique_ptr<Stream> create_stream() override { return std::make_unique<FakeStream>(*this); }
   std::unique_ptr<Event> create_event() override { return std::make_unique<FakeEvent>(); }
   void record(Event& event, Stream& stream) override {
-    auto& at = static_cast<FakeEvent&>(event);
     auto& on = static_cast<FakeStream&>(stream);
-    on.push(0, false, [&at, &on] { at.time = on.now; });
+    const auto mark = static_cast<FakeEvent&>(event).mark = std::make_shared<FakeMark>(FakeMark{.stream = &on});
+    on.push(0, false, [mark, &on] { mark->time = on.now, mark->is_reached = true; });
   }
-  void wait(Stream&, Event&) override {}
+  void wait(Stream& stream, Event& event) override {
+    auto& on = static_cast<FakeStream&>(stream);
+    on.push(0, false, [mark = static_cast<FakeEvent&>(event).mark, &on] {
+      if (!mark->is_reached) mark->stream->synchronise();
+      on.now = std::max(on.now, mark->time);
+    });
+  }
   Seconds elapsed(Event& begin, Event& end) override {
-    return {static_cast<FakeEvent&>(end).time - static_cast<FakeEvent&>(begin).time};
+    return {static_cast<FakeEvent&>(end).mark->time - static_cast<FakeEvent&>(begin).mark->time};
   }
   void copy(void* to, const void* from, Bytes size, CopyKind kind, Stream& stream) override {
     const double rate = kind == CopyKind::DeviceToDevice ? truth.bandwidth / 2 : truth.copy_bandwidth;

@@ -22,6 +22,8 @@ DeviceFacts gpu() {
           .gemm_types = {GemmType::F32, GemmType::TF32, GemmType::BF16, GemmType::F16, GemmType::F8}};
 }
 
+bool is_meeting(const Probe& probe) { return probe.family == ProbeFamily::Dispatch && probe.dispatch == DispatchKind::Meeting; }
+
 using Surface = std::tuple<GemmType, GemmLayout, GemmRegime>;
 
 std::map<Surface, std::vector<Probe>> surfaces(const std::vector<Probe>& probes) {
@@ -47,7 +49,22 @@ TEST_CASE("no probe is planned twice, and a plan is the same every time") {
 
 TEST_CASE("more CPU ranks than cores measure what they share alone: they take turns, which a short probe does not see") {
   for (const Probe& probe : plan_probes(cpu(), {.rank_counts = {1, 2, 4}}))
-    if (probe.num_ranks == 4) CHECK_MESSAGE((probe.family == ProbeFamily::Collective || probe.family == ProbeFamily::Copy || probe.family == ProbeFamily::Overhead || probe.family == ProbeFamily::Overlap), probe.key());
+    if (probe.num_ranks == 4) CHECK_MESSAGE((is_meeting(probe) || probe.family == ProbeFamily::Collective || probe.family == ProbeFamily::Copy || probe.family == ProbeFamily::Overhead || probe.family == ProbeFamily::Overlap), probe.key());
+}
+
+TEST_CASE("all numbers of ranks that share something meet; where ranks fill the cores, twice as many do too") {
+  const auto counts = [](const DeviceFacts& facts, const ProbeScope& scope) {
+    std::vector<std::int64_t> out;
+    for (const Probe& probe : plan_probes(facts, scope))
+      if (is_meeting(probe)) out.push_back(probe.num_ranks);
+    return out;
+  };
+  using Counts = std::vector<std::int64_t>;
+  CHECK(counts(cpu(), {.rank_counts = {1, 2}}) == Counts{2, 4});
+  CHECK(counts(cpu(), {.only = {ProbeFamily::Gemm}, .rank_counts = {1, 2}}) == Counts{});
+  CHECK(counts(cpu(), {.rank_counts = {1}}) == Counts{});  // no MPI
+  CHECK(counts(cpu(), {.rank_counts = {1, 2, 4}}) == Counts{2, 4});
+  CHECK(counts(gpu(), {.rank_counts = {1, 2, 4}}) == Counts{2, 4});
 }
 
 TEST_CASE("every surface has more points than parameters, in each dimension many values") {

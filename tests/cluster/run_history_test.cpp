@@ -39,6 +39,9 @@ TEST_CASE("run history: what is added is read back, for the profile it was predi
   CHECK(runs[0].strategy == "ddp");
   CHECK(runs[0].num_ranks == 2);
   CHECK(runs[1].measured.step == doctest::Approx(2.4));
+  add_run(profile, run(1.3));  // half a line does not swallow the next one
+  REQUIRE(read_runs(profile, "abc").size() == 3);
+  CHECK(read_runs(profile, "abc")[2].measured.step == doctest::Approx(2.6));
 }
 
 TEST_CASE("run history: one run corrects half of what it was off, many correct nearly all, other numbers of ranks nothing") {

@@ -159,6 +159,21 @@ TEST_CASE("CPU ranks that outnumber their cores take turns with messages too; st
   CHECK(comm(4, {.pp = 4}).send_time(Bytes{1000}) == comm(2, {.pp = 2}).send_time(Bytes{1000}));
 }
 
+TEST_CASE("a hand-over is what a meeting takes beside its collective; without one measured there is none") {
+  Profile profile = calibrated("h100-sxm", "nvswitch");
+  const ClusterSpec cluster = parse_gpus("2xH100");
+  const auto hand_over = [&] { return make_comm_model(cluster, profile, {.dp_shard = 2}).hand_over(Axis::DpShard).value; };
+  CHECK(hand_over() == 0);
+  Measured measured = *profile.measured;
+  measured.scalars.push_back({.name = "dispatch meeting", .unit = "s", .num_ranks = 2, .value = test::exactly(50e-6)});
+  profile.measured = std::make_shared<Measured>(measured);
+  // 20 us + 1000 B / 1 GB/s = 21 us are the collective's
+  CHECK(hand_over() == doctest::Approx(29e-6));
+  measured.scalars.back().value = test::exactly(1e-6);
+  profile.measured = std::make_shared<Measured>(measured);
+  CHECK(hand_over() == 0);
+}
+
 TEST_CASE("curves of another fabric or another GPU are not used") {
   const ClusterSpec cluster = parse_gpus("2xH100");
   for (const Profile& other : {calibrated("h100-sxm", "pcie"), calibrated("a100-sxm-80gb", "nvswitch")})

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "measured_machine.h"
 #include "sim/simulated.h"
 
 using namespace gpuplan;
@@ -24,6 +25,30 @@ TEST_CASE("the event run on analytic links equals the forward pass for every str
             CHECK(events == doctest::Approx(forward).epsilon(1e-4));
           }
         }
+}
+
+TEST_CASE("the event run equals the forward pass with hand-overs too, and only what communicates has them") {
+  EstimateRequest r = request_for("llama-3.2-1b", "2xH100");
+  r.cluster.fabric = FabricKind::NvSwitch;
+  for (const std::string_view name : strategy_names()) {
+    if (!is_applicable(r, name)) continue;
+    const auto steps = [&](double meeting) {
+      Profile profile = default_profile(r.cluster.gpus.front());
+      Measured measured = two_devices("h100-sxm", "nvswitch");
+      if (meeting > 0) measured.scalars.push_back({.name = "dispatch meeting", .unit = "s", .num_ranks = 2, .value = exactly(meeting)});
+      profile.measured = std::make_shared<Measured>(measured);
+      profile.overlap_slowdown = 0;
+      const SimulatedPlan plan = simulated(r, name, profile, {.network = NetworkFidelity::Analytic});
+      return std::pair(plan.estimate.time.step.value, plan.simulation.step_time().value);
+    };
+    const auto [forward, events] = steps(5e-3);
+    const auto [without, events_without] = steps(0);
+    CAPTURE(name);
+    CHECK(events == doctest::Approx(forward).epsilon(1e-4));
+    CHECK(events_without == doctest::Approx(without).epsilon(1e-4));
+    if (name == "ddp") CHECK(forward > without + 4e-3);
+    if (name == "mp" || name == "single") CHECK(forward == without);
+  }
 }
 
 TEST_CASE("where nothing is shared, flows take what the forward pass says, within 2 %") {

@@ -27,14 +27,18 @@ inline bool is_applicable(const EstimateRequest& r, std::string_view strategy) {
   return why_not_applicable(make_strategy(strategy, r.cluster, r.options), r.cluster, r.recipe, r.model).empty();
 }
 
-inline SimulatedPlan simulated(EstimateRequest r, std::string_view strategy, const SimOptions& options = {},
-                               double overlap_slowdown = -1) {
+inline SimulatedPlan simulated(EstimateRequest r, std::string_view strategy, const Profile& profile, const SimOptions& options) {
   const FrameworkConvention& framework = find_framework(r.recipe.framework);
   r.options = options_for(r, framework);
-  Profile profile = default_profile(r.cluster.gpus.front());
-  if (overlap_slowdown >= 0) profile.overlap_slowdown = overlap_slowdown;
   const TrainedModel model = prepare(r.model, r.recipe, framework);
   return simulate_plan(r, model, framework, profile, make_strategy(strategy, r.cluster, r.options), options);
+}
+
+inline SimulatedPlan simulated(const EstimateRequest& r, std::string_view strategy, const SimOptions& options = {},
+                               double overlap_slowdown = -1) {
+  Profile profile = default_profile(r.cluster.gpus.front());
+  if (overlap_slowdown >= 0) profile.overlap_slowdown = overlap_slowdown;
+  return simulated(r, strategy, profile, options);
 }
 
 }  // namespace gpuplan::test
