@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/processor.h"
+#include "device/mpi/meeting.h"
 #include "device/mpi/mpi_job.h"
 #include "device/mpi/narrow_sum.h"
 
@@ -137,19 +138,6 @@ bool ranks_outnumber_cores(MPI_Comm all) {
 
 std::atomic<bool> is_crowded{false};
 
-/// Until all of the group are here: MPI itself would spin on a core that the late ones need.
-void come_together(MPI_Comm comm) {
-  MPI_Request all = MPI_REQUEST_NULL;
-  check(MPI_Ibarrier(comm, &all), "MPI_Ibarrier");
-  wait_politely(&all, 1);
-}
-
-/// Before what moves a step's tensors, where ranks outnumber cores. Elsewhere collectives spin: their ranks come at about the same time,
-/// and every nap of one is waited for by all.
-void meet(MPI_Comm comm) {
-  if (is_crowded) come_together(comm);
-}
-
 class MpiCommunicator final : public Communicator {
  public:
   /// Takes over a communicator that is this object's own.
@@ -157,6 +145,7 @@ class MpiCommunicator final : public Communicator {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+    meeting_ = Meeting::of(comm_, std::chrono::microseconds(is_crowded ? 0 : 10));
   }
   ~MpiCommunicator() override {
     // this rank alone may have failed, and the others wait in a call that it will not make
@@ -175,15 +164,15 @@ class MpiCommunicator final : public Communicator {
   std::string library() const override { return mpi_library(); }
 
   void all_reduce(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) override {
-    stream.run_on_host([=, comm = comm_] {
+    stream.run_on_host([=, this] {
       const Element e = element(dtype);
-      meet(comm);
-      check(MPI_Allreduce(send == receive ? MPI_IN_PLACE : send, receive, mpi_count(count), e.type, e.sum, comm), "MPI_Allreduce");
+      meet();
+      check(MPI_Allreduce(send == receive ? MPI_IN_PLACE : send, receive, mpi_count(count), e.type, e.sum, comm_), "MPI_Allreduce");
     });
   }
   void all_gather(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) override {
     stream.run_on_host([=, this] {
-      meet(comm_);
+      meet();
       const MPI_Datatype type = element(dtype).type;
       const void* const own = static_cast<const char*>(receive) + bytes_of(count, dtype).count * rank_;
       check(MPI_Allgather(send == own ? MPI_IN_PLACE : send, mpi_count(count), type, receive, mpi_count(count), type, comm_),
@@ -194,9 +183,9 @@ class MpiCommunicator final : public Communicator {
     stream.run_on_host([=, this] { reduce_scatter_now(send, receive, count, dtype); });
   }
   void broadcast(void* data, std::int64_t count, Dtype dtype, int root, Stream& stream) override {
-    stream.run_on_host([=, comm = comm_] {
-      meet(comm);
-      check(MPI_Bcast(data, mpi_count(count), element(dtype).type, root, comm), "MPI_Bcast");
+    stream.run_on_host([=, this] {
+      meet();
+      check(MPI_Bcast(data, mpi_count(count), element(dtype).type, root, comm_), "MPI_Bcast");
     });
   }
   void send(const void* data, std::int64_t count, Dtype dtype, int to, Stream& stream) override {
@@ -220,18 +209,18 @@ class MpiCommunicator final : public Communicator {
   void barrier() override { check(MPI_Barrier(comm_), "MPI_Barrier"); }
   // Hosts exchange a few numbers a step, and the first stage of a pipeline may come half a step after the last.
   void broadcast_host(std::span<std::byte> data, int root) override {
-    come_together(comm_);
+    come_together();
     constexpr std::size_t kPiece = std::size_t(1) << 30;  // bytes: MPI counts in int
     for (; !data.empty(); data = data.subspan(std::min(kPiece, data.size())))
       check(MPI_Bcast(data.data(), int(std::min(kPiece, data.size())), MPI_BYTE, root, comm_), "MPI_Bcast");
   }
   double max_host(double value) override {
-    come_together(comm_);
+    come_together();
     check(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, comm_), "MPI_Allreduce");
     return value;
   }
   void all_gather_host(std::span<const std::byte> own, std::span<std::byte> all) override {
-    come_together(comm_);
+    come_together();
     const int bytes = mpi_count(std::ssize(own));
     check(MPI_Allgather(own.data(), bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm_), "MPI_Allgather");
   }
@@ -244,6 +233,18 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
+  /// Until all of the group are here: MPI itself would spin on a core that they, or this rank's own work, need.
+  void come_together() {
+    if (meeting_) return meeting_->come();
+    MPI_Request all = MPI_REQUEST_NULL;
+    check(MPI_Ibarrier(comm_, &all), "MPI_Ibarrier");
+    wait_politely(&all, 1);
+  }
+  /// Before what moves a step's tensors. Ranks of several machines that have a core each spin in MPI: every nap of one is waited for by all.
+  void meet() {
+    if (meeting_ || is_crowded) come_together();
+  }
+
   struct Group {
     std::vector<Message> messages;
     Stream* stream = nullptr;  // of all of them
@@ -256,7 +257,7 @@ class MpiCommunicator final : public Communicator {
 
   /// `receive` may be this rank's part of `send`, as with NCCL. MPI forbids that, so the sum then goes by a buffer.
   void reduce_scatter_now(const void* send, void* receive, std::int64_t count, Dtype dtype) {
-    meet(comm_);
+    meet();
     const Element e = element(dtype);
     const std::int64_t size = bytes_of(count, dtype).count;
     const bool is_in_place = receive == static_cast<const char*>(send) + size * rank_;
@@ -268,6 +269,7 @@ class MpiCommunicator final : public Communicator {
 
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1;
+  std::unique_ptr<Meeting> meeting_;  // null: on several machines
   std::optional<Group> group_;  // between begin_group and end_group
 };
 

@@ -7,8 +7,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <span>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
@@ -149,6 +151,19 @@ void check_rounding(const Ranks& r) {
   expect(bf16_to_float(sum) == 1.0F, "bf16 sums round to nearest even");
 }
 
+/// The core of a rank that waits for another one is free: for its own work, or for that of the late one.
+void check_waiting(const Ranks& r) {
+  constexpr auto kLate = std::chrono::milliseconds(400);
+  float x = 1, sum = 0;
+  r.group.max_host(0);
+  if (r.rank() == r.size() - 1) std::this_thread::sleep_for(kLate);
+  const std::clock_t begin = std::clock();  // processor time of all threads
+  r.group.all_reduce(&x, &sum, 1, Dtype::F32, r.stream);
+  r.stream.synchronise();
+  expect(sum == float(r.size()), "an all-reduce that a rank is late for");
+  expect(double(std::clock() - begin) / CLOCKS_PER_SEC < 0.15, "ranks that wait for a late one leave their cores alone");
+}
+
 void check_all(const Ranks& r) {
   for (const Dtype dtype : {Dtype::F32, Dtype::BF16, Dtype::F16})
     for (const std::int64_t count : kCounts) {
@@ -159,6 +174,7 @@ void check_all(const Ranks& r) {
     }
   check_host_calls(r);
   check_rounding(r);
+  check_waiting(r);
 }
 
 /// Groups of even and of odd ranks, and one without the last rank.
