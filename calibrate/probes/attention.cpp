@@ -68,7 +68,7 @@ Workload attention_workload(const Probe& probe, ProbeBench& bench, Stream& strea
   Device* const device = &bench.device;
   OperandPools* const pools = &pools_of(bench);
   const Bytes part = aligned(attention->tensor());
-  const auto operands = [pools, &stream, dtype = problem.dtype, size = 3 * part] { return static_cast<std::byte*>(pools->fresh_unless_one_core(dtype, size, stream)); };
+  const auto operands = [pools, &stream, dtype = problem.dtype, size = 3 * part] { return static_cast<std::byte*>(pools->fresh(dtype, size, stream)); };
   operands();
   pools->results(attention->tensor(), stream);
   if (problem.kernel == AttentionMethod::Eager) attention->scores = device->allocate(problem.scores_bytes());

@@ -100,7 +100,7 @@ Workload attention_backward_workload(const Probe& probe, ProbeBench& bench, Stre
   Device* const device = &bench.device;
   OperandPools* const pools = &pools_of(bench);
   const Bytes part = b->tensor(), lse = aligned(bytes_of(b->shape.seq * b->shape.heads, Dtype::F32));
-  const auto operands = [pools, &stream, dtype = probe.dtype, size = 5 * part] { return static_cast<std::byte*>(pools->fresh_unless_one_core(dtype, size, stream)); };
+  const auto operands = [pools, &stream, dtype = probe.dtype, size = 5 * part] { return static_cast<std::byte*>(pools->fresh(dtype, size, stream)); };
   operands();
   pools->random(Dtype::F32, lse, stream);
   pools->results(3 * part, stream);

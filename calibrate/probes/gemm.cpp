@@ -117,15 +117,13 @@ class ProductCheck {
 
 /// One product with its operands of the last call, where a step finds them: activations that the op before wrote are in a cache as far as
 /// they fit, weights and what forward kept come from memory; an input's gradient is written where another was read, other results to where
-/// nobody has been for long. What an adapter multiplies is added to what the layer's own product has just written. Ranks of one core take dy of
-/// a weight's gradient from memory, and its x as just written, and add nothing (OperandPools::has_one_core).
+/// nobody has been for long. What an adapter multiplies is added to what the layer's own product has just written.
 class Product {
  public:
   Product(const GemmProblem& problem, Device& device, OperandPools& pools, Stream& stream)
       : problem_(problem), device_(device), pools_(pools), stream_(stream), dtype_(operand_dtype(problem.type)) {
     const bool is_gradient = problem.layout == GemmLayout::WeightGradient;
-    adds_ = problem.k <= kThinGemm && problem.batch == 1 && !is_gradient && problem.type != GemmType::F8 && !pools.has_one_core();
-    is_second_written_ = is_gradient && pools.has_one_core();
+    adds_ = problem.k <= kThinGemm && problem.batch == 1 && !is_gradient && problem.type != GemmType::F8;
     place();  // pools grow before anything is timed
   }
 
@@ -149,18 +147,16 @@ class Product {
   }
 
  private:
-  Bytes written() const { return is_second_written_ ? problem_.b_bytes() : problem_.a_bytes(); }  // just now: x, or dy
-  Bytes kept() const { return is_second_written_ ? problem_.a_bytes() : problem_.b_bytes(); }     // the weight, or x of a weight's gradient
+  Bytes written() const { return problem_.a_bytes(); }  // just now: x, or dy
+  Bytes kept() const { return problem_.b_bytes(); }     // the weight, or x of a weight's gradient
   bool is_result_fresh() const { return adds_ || problem_.layout == GemmLayout::InputGradient; }
   void* fresh_result() { return pools_.fresh_results(problem_.c_bytes(), stream_); }
 
   void place() {
     const Bytes both = aligned(written()) + kept();  // in one window where neither has a place of its own: they must not meet
     const bool is_fresh = pools_.keeps_fresh(written());
-    const void* const first = is_fresh ? pools_.fresh(dtype_, written(), stream_) : pools_.random(dtype_, both, stream_).next(both);
-    const void* const second = is_fresh ? pools_.random(dtype_, kept(), stream_).next(kept()) : static_cast<const std::byte*>(first) + aligned(written()).count;
-    a_ = is_second_written_ ? second : first;
-    b_ = is_second_written_ ? first : second;
+    a_ = is_fresh ? pools_.fresh(dtype_, written(), stream_) : pools_.random(dtype_, both, stream_).next(both);
+    b_ = is_fresh ? pools_.random(dtype_, kept(), stream_).next(kept()) : static_cast<const std::byte*>(a_) + aligned(written()).count;
     c_ = is_result_fresh() ? fresh_result() : pools_.results(problem_.c_bytes(), stream_).next(problem_.c_bytes());
   }
 
@@ -169,7 +165,7 @@ class Product {
   OperandPools& pools_;
   Stream& stream_;
   Dtype dtype_;
-  bool adds_ = false, is_second_written_ = false;
+  bool adds_ = false;
   const void *a_{}, *b_{};
   void* c_{};
 };

@@ -56,10 +56,6 @@ void* OperandPools::fresh(Dtype dtype, Bytes size, Stream& stream) {
   return keeps_fresh(size) ? place_in(fresh_[dtype], dtype, stream) : random(dtype, size, stream).next(size);
 }
 
-void* OperandPools::fresh_unless_one_core(Dtype dtype, Bytes size, Stream& stream) {
-  return has_one_core_ ? random(dtype, size, stream).next(size) : fresh(dtype, size, stream);
-}
-
 void* OperandPools::fresh_results(Bytes size, Stream& stream) {
   return keeps_fresh(size) ? place_in(fresh_results_, Dtype::F32, stream) : results(size, stream).next(size);
 }

@@ -46,16 +46,11 @@ class OperandPools {
   Rotation& random(Dtype dtype, Bytes largest, Stream& stream);
   Rotation& results(Bytes largest, Stream& stream);
 
-  /// Ranks of one core take some of what a step has just written from memory instead: with all of it in their cache steps of several ranks
-  /// were predicted 5 to 15 % too fast, measured while ranks were not yet bound to cores (docs/calibration.md).
-  bool has_one_core() const { return has_one_core_; }
   /// Whether fresh() and fresh_results() of this size have a place of their own.
   bool keeps_fresh(Bytes size) const { return kind_ == DeviceKind::Cpu && size <= rotation_size(kind_); }
   /// Random numbers that a step's op before has just written: always the same place, so in a cache as far as they fit. Where they are too
   /// large, and on GPUs (whose SMs share a cache; nobody has measured yet what they find there), the next window of random().
   void* fresh(Dtype dtype, Bytes size, Stream& stream);
-  /// The same, but from memory for ranks of one core.
-  void* fresh_unless_one_core(Dtype dtype, Bytes size, Stream& stream);
   /// Where a step writes to what it has just read or written: the same for results().
   void* fresh_results(Bytes size, Stream& stream);
   /// Enqueues what makes `size` bytes at a place of fresh() or fresh_results() come from other cores, as in a step, whose ops cut their

@@ -52,14 +52,13 @@ bool are_on_one_machine(MPI_Comm comm) {
 
 }  // namespace
 
-Meeting::Place* Meeting::open(MPI_Comm comm) {
-  int rank = 0;
-  MPI_Comm_rank(comm, &rank);
+Meeting::Place* Meeting::open(MPI_Comm comm, int rank, int num_ranks) {
+  const std::size_t size = size_of_place(num_ranks);
   Invitation invitation;
   int file = -1;
   if (rank == 0) {
     file = memfd_create("gpuplan-meeting", MFD_CLOEXEC);
-    if (file >= 0 && ftruncate(file, sizeof(Place)) != 0) close(std::exchange(file, -1));
+    if (file >= 0 && ftruncate(file, off_t(size)) != 0) close(std::exchange(file, -1));
     invitation = {getpid(), file, std::random_device()() | std::uint64_t(std::random_device()()) << 32};
   }
   MPI_Bcast(&invitation, int(sizeof invitation), MPI_BYTE, 0, comm);
@@ -68,44 +67,67 @@ Meeting::Place* Meeting::open(MPI_Comm comm) {
     file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   }
   struct stat found {};
-  const bool has_room = file >= 0 && fstat(file, &found) == 0 && found.st_size == sizeof(Place);
-  void* const memory = !has_room ? MAP_FAILED : mmap(nullptr, sizeof(Place), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  const bool has_room = file >= 0 && fstat(file, &found) == 0 && found.st_size == off_t(size);
+  void* const memory = !has_room ? MAP_FAILED : mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   Place* const place = memory == MAP_FAILED ? nullptr : static_cast<Place*>(memory);
   if (rank == 0 && place) place->token = invitation.token;  // the rest is 0, as the system gives memory
   MPI_Barrier(comm);
   const bool is_it = place && place->token == invitation.token;
   const bool is_everybodys = all_agree(is_it, comm);
   if (file >= 0) close(file);
-  if (place && !is_everybodys) munmap(place, sizeof(Place));
+  if (place && !is_everybodys) munmap(place, size);
   return is_everybodys ? place : nullptr;
 }
 
 std::unique_ptr<Meeting> Meeting::of(MPI_Comm comm, std::chrono::microseconds patience) {
-  int num_ranks = 1;
+  int rank = 0, num_ranks = 1;
+  MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &num_ranks);
   if (num_ranks == 1 || !are_on_one_machine(comm)) return nullptr;
-  Place* const place = open(comm);
-  return place ? std::unique_ptr<Meeting>(new Meeting(place, num_ranks, patience)) : nullptr;
+  Place* const place = open(comm, rank, num_ranks);
+  return place ? std::unique_ptr<Meeting>(new Meeting(place, rank, num_ranks, patience)) : nullptr;
 }
 
-Meeting::Meeting(Place* place, int num_ranks, std::chrono::microseconds patience)
+Meeting::Meeting(Place* place, int rank, int num_ranks, std::chrono::microseconds patience)
     : place_(place),
-      num_ranks_(std::uint32_t(num_ranks)),
-      patience_(patience) {}
+      rank_(rank),
+      num_ranks_(num_ranks),
+      patience_(patience),
+      num_expected_(std::size_t(num_ranks)) {}
 
-Meeting::~Meeting() { munmap(place_, sizeof(Place)); }
+Meeting::~Meeting() { munmap(place_, size_of_place(num_ranks_)); }
+
+template <class Condition>
+void Meeting::wait(const Word& word, Condition is_over) const {
+  for (const auto end = Clock::now() + patience_; Clock::now() < end; pause_core())
+    if (is_over()) return;
+  for (;;) {
+    const std::uint32_t seen = word.load(std::memory_order_acquire);
+    if (is_over()) return;
+    sleep_while(word, seen);
+  }
+}
 
 void Meeting::come() {
   const std::uint32_t turn = place_->turn.load(std::memory_order_acquire);
-  if (place_->num_here.fetch_add(1, std::memory_order_acq_rel) + 1 == num_ranks_) {
+  if (place_->num_here.fetch_add(1, std::memory_order_acq_rel) + 1 == std::uint32_t(num_ranks_)) {
     place_->num_here.store(0, std::memory_order_relaxed);
     place_->turn.store(turn + 1, std::memory_order_release);
     return wake_all(place_->turn);
   }
-  const auto is_over = [&] { return place_->turn.load(std::memory_order_acquire) != turn; };
-  for (const auto end = Clock::now() + patience_; Clock::now() < end; pause_core())
-    if (is_over()) return;
-  while (!is_over()) sleep_while(place_->turn, turn);
+  wait(place_->turn, [&] { return place_->turn.load(std::memory_order_acquire) != turn; });
+}
+
+void Meeting::announce(int to) {
+  num_between(rank_, to).fetch_add(1, std::memory_order_release);
+  num_to(to).fetch_add(1, std::memory_order_release);
+  wake_all(num_to(to));
+}
+
+void Meeting::expect(int from) {
+  const std::uint32_t wanted = ++num_expected_[std::size_t(from)];
+  const Word& under_way = num_between(from, rank_);
+  wait(num_to(rank_), [&] { return std::int32_t(under_way.load(std::memory_order_acquire) - wanted) >= 0; });
 }
 
 }  // namespace gpuplan

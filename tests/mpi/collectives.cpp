@@ -161,6 +161,15 @@ void check_waiting(const Ranks& r) {
   r.group.all_reduce(&x, &sum, 1, Dtype::F32, r.stream);
   r.stream.synchronise();
   expect(sum == float(r.size()), "an all-reduce that a rank is late for");
+  const int last = int(r.size() - 1);
+  if (r.rank() == last) {
+    std::this_thread::sleep_for(kLate);
+    for (int to = 0; to < last; ++to) r.group.send(&x, 1, Dtype::F32, to, r.stream);
+  } else {
+    r.group.receive(&sum, 1, Dtype::F32, last, r.stream);
+  }
+  r.stream.synchronise();
+  expect(r.rank() == last || sum == 1, "a message that is late");
   expect(double(std::clock() - begin) / CLOCKS_PER_SEC < 0.15, "ranks that wait for a late one leave their cores alone");
 }
 
