@@ -54,7 +54,7 @@ def measure(args: argparse.Namespace, model: str, method: str, strategy: str, ra
     if done.returncode != 0:
         return {**row, 'problem': done.stderr.strip().splitlines()[-1]}
     report = json.loads(done.stdout)
-    return {**row, **{key: report[key] for key in ('predicted', 'measured', 'error')}}
+    return {**row, **{key: report[key] for key in ('predicted', 'measured', 'error')}, **{key: report.get(key) for key in ('pace', 'as_calibrated')}}
 
 
 def line_of(row: Dict) -> str:

@@ -1,9 +1,11 @@
 #include "calibrate/pace_probes.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -16,11 +18,18 @@ namespace {
 using namespace literals;
 
 constexpr int kRounds = 3;  // so that one moment of the host does not decide
+constexpr int kMostRounds = 9;
+constexpr double kFar = 1.1;  // times longer or shorter; calm readings differ by less
+constexpr auto kPause = std::chrono::milliseconds(200);
 constexpr Seconds kPatience{10};  // with the first probe that hangs
 
 const Sample* find(const std::vector<Sample>& samples, const Probe& probe) {
   const auto found = std::find_if(samples.begin(), samples.end(), [&](const Sample& s) { return s.probe.key() == probe.key(); });
   return found == samples.end() || !found->is_ok() || found->median <= 0 ? nullptr : &*found;
+}
+
+bool is_far(const MachinePace& pace) {
+  return std::any_of(kPaceFields.begin(), kPaceFields.end(), [&](const PaceField& f) { return std::abs(std::log(pace.*f.member)) > std::log(kFar); });
 }
 
 }  // namespace
@@ -82,19 +91,31 @@ std::optional<std::vector<Sample>> samples_of(const std::vector<PaceProbe>& prob
   return out;
 }
 
-std::vector<Sample> read_pace(const std::vector<PaceProbe>& probes, const WorkerCommand& command) {
-  const IgnoredBrokenPipes no_signal;
-  WorkerGroup group([&] { return command; }, kPatience);
+MachinePace settled_pace(const std::vector<PaceProbe>& probes, const std::vector<Sample>& then, const std::function<Sample(const Probe&)>& ask,
+                         const std::function<void()>& pause) {
   std::vector<std::vector<Sample>> visits(probes.size());
-  for (int round = 0; round < kRounds; ++round)
+  for (int round = 1;; ++round) {
     for (std::size_t i = 0; i < probes.size(); ++i) {
-      if (!group.make_ready()) throw EnvError(group.unusable());
-      visits[i].push_back(group.ask(probes[i].probe));
+      visits[i].push_back(ask(probes[i].probe));
       if (const Sample& sample = visits[i].back(); !sample.is_ok()) throw EnvError(fmt::format("{}: {}", probes[i].probe.key(), sample.failure));
     }
-  std::vector<Sample> out;
-  for (const auto& list : visits) out.push_back(combined(list));
-  return out;
+    if (round < kRounds) continue;
+    std::vector<Sample> now;
+    for (const auto& list : visits) now.push_back(combined(list));
+    const MachinePace pace = pace_between(probes, then, now);
+    if (round == kMostRounds || !is_far(pace)) return pace;
+    pause();
+  }
+}
+
+MachinePace read_pace(const std::vector<PaceProbe>& probes, const std::vector<Sample>& then, const WorkerCommand& command) {
+  const IgnoredBrokenPipes no_signal;
+  WorkerGroup group([&] { return command; }, kPatience);
+  const auto ask = [&](const Probe& probe) {
+    if (!group.make_ready()) throw EnvError(group.unusable());
+    return group.ask(probe);
+  };
+  return settled_pace(probes, then, ask, [] { std::this_thread::sleep_for(kPause); });
 }
 
 }  // namespace gpuplan

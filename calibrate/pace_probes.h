@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,8 +29,14 @@ MachinePace pace_between(const std::vector<PaceProbe>& probes, const std::vector
 /// or of another number of ranks.
 std::optional<std::vector<Sample>> samples_of(const std::vector<PaceProbe>& probes, const Profile& profile);
 
-/// Measures them, each a few times in turn, in worker processes; half a second to one. Throws EnvError when the workers do not start or
-/// a probe fails: nobody waits long for a prediction.
-std::vector<Sample> read_pace(const std::vector<PaceProbe>& probes, const WorkerCommand& command);
+/// The pace by medians of what `ask` measures, each probe a few times in turn. Where some kind of work is far from what it was, it may be a
+/// burst of the host, which is over before a run is: they are asked again after a `pause` each time, until none is far or it has lasted.
+/// Throws EnvError when a probe fails.
+MachinePace settled_pace(const std::vector<PaceProbe>& probes, const std::vector<Sample>& then, const std::function<Sample(const Probe&)>& ask,
+                         const std::function<void()>& pause);
+
+/// The same, measured in worker processes; half a second to one, up to five where the machine is not as it was. Throws EnvError also when the
+/// workers do not start: nobody waits long for a prediction.
+MachinePace read_pace(const std::vector<PaceProbe>& probes, const std::vector<Sample>& then, const WorkerCommand& command);
 
 }  // namespace gpuplan

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -16,13 +17,24 @@ void run_workload(const Probe& probe, ProbeBench& bench, Sample& sample) {
   fill_in(sample, time_workload(make, probe, bench));
 }
 
+/// Another rule while it lives.
+class RuleFor {
+ public:
+  RuleFor(ProbeBench& bench, const SamplingRule& rule) : bench_(bench), before_(std::exchange(bench.rule, rule)) {}
+  ~RuleFor() { bench_.rule = before_; }
+  RuleFor(const RuleFor&) = delete;
+  RuleFor& operator=(const RuleFor&) = delete;
+
+ private:
+  ProbeBench& bench_;
+  SamplingRule before_;
+};
+
 /// Products and collectives: a fit takes dozens of them.
 template <MakeWorkload make>
 void run_one_of_many(const Probe& probe, ProbeBench& bench, Sample& sample) {
-  pools_of(bench);  // the copy below shares them
-  ProbeBench coarse = bench;
-  coarse.rule = one_of_many(bench.rule);
-  run_workload<make>(probe, coarse, sample);
+  const RuleFor coarse(bench, one_of_many(bench.rule));
+  run_workload<make>(probe, bench, sample);
 }
 
 void run_attention(const Probe& probe, ProbeBench& bench, Sample& sample) {

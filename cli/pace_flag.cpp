@@ -28,7 +28,7 @@ MachinePace measure_pace(const EstimateRequest& r) {
   const std::vector<PaceProbe> probes = pace_probes(DeviceKind::Cpu, num_ranks);
   const auto then = samples_of(probes, *r.profile);
   if (!then) throw InputError("--pace", fmt::format("profile {} was calibrated without the probes that tell it with {} rank{}", r.profile->id, num_ranks, num_ranks == 1 ? "" : "s"), "gpuplan calibrate");
-  return pace_between(probes, *then, read_pace(probes, worker_command(own_program(), DeviceKind::Cpu, num_ranks, true)));
+  return read_pace(probes, *then, worker_command(own_program(), DeviceKind::Cpu, num_ranks, true));
 }
 
 void take_factors(const std::string& text, PlanQuestion& question) {

@@ -13,7 +13,7 @@
 
 namespace gpuplan {
 
-/// Throws EnvError with the library's own words from any call.
+/// Throws EnvError with the library's own words from any call. Must outlive what it has enqueued.
 class Communicator {
  public:
   virtual ~Communicator() = default;

@@ -41,6 +41,8 @@ class Meeting {
     all_reduce_.call();
     hand_over(*communication_, *compute_, *back_);
   }
+  /// Throws what a collective did: streams that wait for one do not.
+  void finish() { communication_->synchronise(); }
 
  private:
   void hand_over(Stream& from, Stream& to, Event& event) {
@@ -57,7 +59,9 @@ class Meeting {
 SampledTime time_meetings(const Probe& probe, ProbeBench& bench) {
   std::unique_ptr<Meeting> meeting;
   run_in_step(bench.ranks, [&] { meeting = std::make_unique<Meeting>(probe, bench); });
-  return time_in_step(bench, meeting->stream(), {.call = [&] { meeting->call(); }, .check = {}});
+  const SampledTime time = time_in_step(bench, meeting->stream(), {.call = [&] { meeting->call(); }, .check = {}});
+  run_in_step(bench.ranks, [&] { meeting->finish(); });
+  return time;
 }
 
 }  // namespace

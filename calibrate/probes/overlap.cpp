@@ -24,7 +24,12 @@ Seconds time_under(ProbeBench& bench, const Beside& product, const Beside& colle
   if (!is_cpu) bench.device.record(*begin, *product.stream);
   for (std::int64_t i = 0; i < num_products; ++i) product.workload.call();
   bench.device.record(*end, *product.stream);
-  product.stream->synchronise();
+  try {
+    product.stream->synchronise();
+  } catch (...) {
+    collective.stream->synchronise();  // which others take part in: ranks go on together
+    throw;
+  }
   collective.stream->synchronise();
   return bench.device.elapsed(*begin, *end);
 }

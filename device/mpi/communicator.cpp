@@ -5,6 +5,7 @@
 #include <climits>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -28,16 +29,6 @@ namespace avx512 { NarrowSum sum_bf16, sum_f16; }
 
 namespace {
 
-/// Throws EnvError with MPI's own words.
-void check(int code, const char* call) {
-  if (code == MPI_SUCCESS) return;
-  give_up_mpi();
-  char text[MPI_MAX_ERROR_STRING] = {};
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  throw EnvError(fmt::format("{} failed: {}", call, std::string_view(text, std::size_t(length))));
-}
-
 int mpi_count(std::int64_t count) {
   if (count > INT_MAX) throw EnvError(fmt::format("MPI counts at most {} elements in a call; {} asked", INT_MAX, count));
   return int(count);
@@ -55,7 +46,7 @@ void add_f16(void* from, void* to, int* count, MPI_Datatype*) {
 
 MPI_Op make_sum(MPI_User_function* add) {
   MPI_Op op = MPI_OP_NULL;
-  check(MPI_Op_create(add, 1, &op), "MPI_Op_create");
+  check_mpi(MPI_Op_create(add, 1, &op), "MPI_Op_create");
   return op;
 }
 
@@ -85,15 +76,23 @@ struct Message {
   int peer;
 };
 
-/// Waits for messages without keeping its core busy: MPI's own waits spin, and a stage of a pipeline waits for as long as the others
-/// compute, on cores that they need. Looks often at first, as the answer mostly is near.
-void wait_politely(MPI_Request* requests, int count) {
+/// A receive that MPI knows of.
+struct Receive {
+  MPI_Request request;
+  int from;
+  std::uint32_t number;  // of the messages of `from`, modulo 2^32
+};
+
+/// Waits for what is under way, and where ranks share no memory for more, without keeping its core busy: MPI's own waits spin. Looks often at
+/// first, as the answer mostly is near.
+void wait_politely(MPI_Request* requests, int count, const std::atomic<bool>& is_given_up) {
   constexpr auto kSpin = std::chrono::microseconds(20), kLongestNap = std::chrono::microseconds(100);
   const auto begin = std::chrono::steady_clock::now();
   for (auto nap = std::chrono::microseconds(5);;) {
     int is_done = 0;
-    check(MPI_Testall(count, requests, &is_done, MPI_STATUSES_IGNORE), "MPI_Testall");
+    check_mpi(MPI_Testall(count, requests, &is_done, MPI_STATUSES_IGNORE), "MPI_Testall");
     if (is_done) return;
+    if (is_given_up) throw EnvError("this rank has given up waiting for the others");
     if (std::chrono::steady_clock::now() - begin < kSpin) {
       std::this_thread::yield();
       continue;
@@ -106,13 +105,13 @@ void wait_politely(MPI_Request* requests, int count) {
 /// Whether those on this machine do.
 bool outnumber_cores_here(MPI_Comm all) {
   MPI_Comm here = MPI_COMM_NULL;
-  check(MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here), "MPI_Comm_split_type");
+  check_mpi(MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here), "MPI_Comm_split_type");
   cpu_set_t cores{};
   sched_getaffinity(0, sizeof cores, &cores);
   const bool has_quota = num_usable_cores() < CPU_COUNT(&cores);
   int num_ranks = 1;
-  check(MPI_Comm_size(here, &num_ranks), "MPI_Comm_size");
-  check(MPI_Allreduce(MPI_IN_PLACE, &cores, int(sizeof cores), MPI_BYTE, MPI_BOR, here), "MPI_Allreduce");  // each may be bound to its own
+  check_mpi(MPI_Comm_size(here, &num_ranks), "MPI_Comm_size");
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &cores, int(sizeof cores), MPI_BYTE, MPI_BOR, here), "MPI_Allreduce");  // each may be bound to its own
   MPI_Comm_free(&here);
   return num_ranks > (has_quota ? num_usable_cores() : CPU_COUNT(&cores));
 }
@@ -120,7 +119,7 @@ bool outnumber_cores_here(MPI_Comm all) {
 /// Whether ranks outnumber cores on any machine: all ranks get the same answer. Requires: all ask.
 bool ranks_outnumber_cores(MPI_Comm all) {
   int is_so = outnumber_cores_here(all) ? 1 : 0;
-  check(MPI_Allreduce(MPI_IN_PLACE, &is_so, 1, MPI_INT, MPI_MAX, all), "MPI_Allreduce");
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &is_so, 1, MPI_INT, MPI_MAX, all), "MPI_Allreduce");
   return is_so != 0;
 }
 
@@ -131,9 +130,10 @@ class MpiCommunicator final : public Communicator {
   /// Takes over a communicator that is this object's own.
   explicit MpiCommunicator(MPI_Comm comm) : comm_(comm) {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
-    check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
-    check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
-    meeting_ = Meeting::of(comm_, std::chrono::microseconds(is_crowded ? 0 : 10));
+    check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+    check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+    meeting_ = Meeting::of(comm_, std::chrono::microseconds(is_crowded ? 0 : 10), is_given_up_);
+    num_received_.resize(std::size_t(size_));
   }
   ~MpiCommunicator() override {
     // this rank alone may have failed, and the others wait in a call that it will not make
@@ -155,7 +155,7 @@ class MpiCommunicator final : public Communicator {
     stream.run_on_host([=, this] {
       const Element e = element(dtype);
       meet();
-      check(MPI_Allreduce(send == receive ? MPI_IN_PLACE : send, receive, mpi_count(count), e.type, e.sum, comm_), "MPI_Allreduce");
+      check_mpi(MPI_Allreduce(send == receive ? MPI_IN_PLACE : send, receive, mpi_count(count), e.type, e.sum, comm_), "MPI_Allreduce");
     });
   }
   void all_gather(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) override {
@@ -163,7 +163,7 @@ class MpiCommunicator final : public Communicator {
       meet();
       const MPI_Datatype type = element(dtype).type;
       const void* const own = static_cast<const char*>(receive) + bytes_of(count, dtype).count * rank_;
-      check(MPI_Allgather(send == own ? MPI_IN_PLACE : send, mpi_count(count), type, receive, mpi_count(count), type, comm_),
+      check_mpi(MPI_Allgather(send == own ? MPI_IN_PLACE : send, mpi_count(count), type, receive, mpi_count(count), type, comm_),
             "MPI_Allgather");
     });
   }
@@ -173,7 +173,7 @@ class MpiCommunicator final : public Communicator {
   void broadcast(void* data, std::int64_t count, Dtype dtype, int root, Stream& stream) override {
     stream.run_on_host([=, this] {
       meet();
-      check(MPI_Bcast(data, mpi_count(count), element(dtype).type, root, comm_), "MPI_Bcast");
+      check_mpi(MPI_Bcast(data, mpi_count(count), element(dtype).type, root, comm_), "MPI_Bcast");
     });
   }
   void send(const void* data, std::int64_t count, Dtype dtype, int to, Stream& stream) override {
@@ -194,43 +194,46 @@ class MpiCommunicator final : public Communicator {
     if (group.stream) group.stream->run_on_host([messages = group.messages, this] { exchange(messages); });
   }
 
-  void barrier() override { check(MPI_Barrier(comm_), "MPI_Barrier"); }
+  void barrier() override { check_mpi(MPI_Barrier(comm_), "MPI_Barrier"); }
   // Hosts exchange a few numbers a step, and the first stage of a pipeline may come half a step after the last.
   void broadcast_host(std::span<std::byte> data, int root) override {
-    come_together();
+    come_together(Meeting::Caller::Host);
     constexpr std::size_t kPiece = std::size_t(1) << 30;  // bytes: MPI counts in int
     for (; !data.empty(); data = data.subspan(std::min(kPiece, data.size())))
-      check(MPI_Bcast(data.data(), int(std::min(kPiece, data.size())), MPI_BYTE, root, comm_), "MPI_Bcast");
+      check_mpi(MPI_Bcast(data.data(), int(std::min(kPiece, data.size())), MPI_BYTE, root, comm_), "MPI_Bcast");
   }
   double max_host(double value) override {
-    come_together();
-    check(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, comm_), "MPI_Allreduce");
+    come_together(Meeting::Caller::Host);
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, comm_), "MPI_Allreduce");
     return value;
   }
   void all_gather_host(std::span<const std::byte> own, std::span<std::byte> all) override {
-    come_together();
+    come_together(Meeting::Caller::Host);
     const int bytes = mpi_count(std::ssize(own));
-    check(MPI_Allgather(own.data(), bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm_), "MPI_Allgather");
+    check_mpi(MPI_Allgather(own.data(), bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm_), "MPI_Allgather");
   }
-  void abort() noexcept override { give_up_mpi(); }
+  void abort() noexcept override {
+    is_given_up_ = true;
+    give_up_mpi();
+  }
   std::unique_ptr<Communicator> split(int colour) override {
     MPI_Comm part = MPI_COMM_NULL;
-    check(MPI_Comm_split(comm_, colour < 0 ? MPI_UNDEFINED : colour, rank_, &part), "MPI_Comm_split");
+    check_mpi(MPI_Comm_split(comm_, colour < 0 ? MPI_UNDEFINED : colour, rank_, &part), "MPI_Comm_split");
     if (part == MPI_COMM_NULL) return nullptr;
     return std::make_unique<MpiCommunicator>(part);
   }
 
  private:
   /// Until all of the group are here: MPI itself would spin on a core that they, or this rank's own work, need.
-  void come_together() {
-    if (meeting_) return meeting_->come();
+  void come_together(Meeting::Caller caller) {
+    if (meeting_) return meeting_->come(caller);
     MPI_Request all = MPI_REQUEST_NULL;
-    check(MPI_Ibarrier(comm_, &all), "MPI_Ibarrier");
-    wait_politely(&all, 1);
+    check_mpi(MPI_Ibarrier(comm_, &all), "MPI_Ibarrier");
+    wait_politely(&all, 1, is_given_up_);
   }
   /// Before what moves a step's tensors. Ranks of several machines that have a core each spin in MPI: every nap of one is waited for by all.
   void meet() {
-    if (meeting_ || is_crowded) come_together();
+    if (meeting_ || is_crowded) come_together(Meeting::Caller::Stream);
   }
 
   struct Group {
@@ -243,22 +246,38 @@ class MpiCommunicator final : public Communicator {
     group_->messages.push_back(message);
   }
 
-  /// All at once; returns when the last is done. Polls while its own messages are under way, as moving them may need this rank, and then
-  /// sleeps until those of the others are: every look costs a core that shares its units with this one (a stage was 28 % slower).
+  /// All go on together; returns when the last is done. Polls for those that are under way, as moving them may need this rank, and sleeps
+  /// until more are: every look costs a core that shares its units with this one (a pipeline's stage was 28 % slower).
   void exchange(const std::vector<Message>& messages) {
-    std::vector<MPI_Request> sent, received;
+    std::vector<MPI_Request> sent;
+    std::vector<Receive> receives;
     for (const Message& m : messages) {
-      MPI_Request& request = (m.is_send ? sent : received).emplace_back(MPI_REQUEST_NULL);
+      MPI_Request request = MPI_REQUEST_NULL;
       const MPI_Datatype type = element(m.dtype).type;
-      if (!m.is_send) check(MPI_Irecv(m.data, mpi_count(m.count), type, m.peer, 0, comm_, &request), "MPI_Irecv");
-      else check(MPI_Isend(m.data, mpi_count(m.count), type, m.peer, 0, comm_, &request), "MPI_Isend");
-      if (m.is_send && meeting_) meeting_->announce(m.peer);
+      if (m.is_send) {
+        check_mpi(MPI_Isend(m.data, mpi_count(m.count), type, m.peer, 0, comm_, &request), "MPI_Isend");
+        if (meeting_) meeting_->announce(m.peer);
+        sent.push_back(request);
+      } else {
+        check_mpi(MPI_Irecv(m.data, mpi_count(m.count), type, m.peer, 0, comm_, &request), "MPI_Irecv");
+        receives.push_back({request, m.peer, ++num_received_[std::size_t(m.peer)]});
+      }
     }
-    wait_politely(sent.data(), int(sent.size()));
-    if (meeting_)
-      for (const Message& m : messages)
-        if (!m.is_send) meeting_->expect(m.peer);
-    wait_politely(received.data(), int(received.size()));
+    wait_politely(sent.data(), int(sent.size()), is_given_up_);
+    while (!receives.empty()) receive_some(receives);
+  }
+
+  /// Takes those that are under way off the list when they are done; sleeps first where none is.
+  void receive_some(std::vector<Receive>& receives) {
+    const std::uint32_t seen = meeting_ ? meeting_->news() : 0;
+    const auto first = std::partition(receives.begin(), receives.end(), [&](const Receive& r) {
+      return meeting_ && std::int32_t(meeting_->num_announced(r.from) - r.number) < 0;
+    });
+    if (first == receives.end()) return meeting_->wait_for_news(seen);
+    std::vector<MPI_Request> requests;
+    std::transform(first, receives.end(), std::back_inserter(requests), [](const Receive& r) { return r.request; });
+    wait_politely(requests.data(), int(requests.size()), is_given_up_);
+    receives.erase(first, receives.end());
   }
 
   /// `receive` may be this rank's part of `send`, as with NCCL. MPI forbids that, so the sum then goes by a buffer.
@@ -268,14 +287,16 @@ class MpiCommunicator final : public Communicator {
     const std::int64_t size = bytes_of(count, dtype).count;
     const bool is_in_place = receive == static_cast<const char*>(send) + size * rank_;
     std::vector<char> buffer(is_in_place ? std::size_t(size) : 0);
-    check(MPI_Reduce_scatter_block(send, is_in_place ? buffer.data() : receive, mpi_count(count), e.type, e.sum, comm_),
+    check_mpi(MPI_Reduce_scatter_block(send, is_in_place ? buffer.data() : receive, mpi_count(count), e.type, e.sum, comm_),
           "MPI_Reduce_scatter_block");
     if (is_in_place) std::memcpy(receive, buffer.data(), buffer.size());
   }
 
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1;
-  std::unique_ptr<Meeting> meeting_;  // null: on several machines
+  std::atomic<bool> is_given_up_{false};
+  std::unique_ptr<Meeting> meeting_;         // null: Meeting::of
+  std::vector<std::uint32_t> num_received_;  // of each rank, those under way included
   std::optional<Group> group_;  // between begin_group and end_group
 };
 
@@ -285,7 +306,7 @@ std::unique_ptr<Communicator> mpi_world() {
   start_mpi();
   MPI_Comm own = MPI_COMM_NULL;
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  check(MPI_Comm_dup(MPI_COMM_WORLD, &own), "MPI_Comm_dup");
+  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &own), "MPI_Comm_dup");
   is_crowded = ranks_outnumber_cores(own);
   return std::make_unique<MpiCommunicator>(own);
 }

@@ -1,6 +1,7 @@
 #include "device/mpi/meeting.h"
 
 #include <climits>
+#include <ctime>
 #include <random>
 #include <string>
 #include <utility>
@@ -11,6 +12,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/error.h"
+#include "device/mpi/mpi_job.h"
 
 namespace gpuplan {
 namespace {
@@ -23,9 +27,10 @@ struct Invitation {
 
 using Clock = std::chrono::steady_clock;
 
-/// Of memory that several processes have mapped, unlike std::atomic's waits. Source: futex(2).
+/// Of memory that several processes have mapped, unlike std::atomic's waits; 0.1 s at most. Source: futex(2).
 void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t value) {
-  syscall(SYS_futex, &word, FUTEX_WAIT, value, nullptr, nullptr, 0);
+  const timespec limit{.tv_sec = 0, .tv_nsec = 100'000'000};
+  syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
 }
 void wake_all(const std::atomic<std::uint32_t>& word) { syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
 
@@ -37,17 +42,39 @@ void pause_core() {
 
 bool all_agree(bool is_so, MPI_Comm comm) {
   int answer = is_so ? 1 : 0;
-  return MPI_Allreduce(MPI_IN_PLACE, &answer, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && answer == 1;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &answer, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
+  return answer == 1;
 }
 
-bool are_on_one_machine(MPI_Comm comm) {
+bool are_on_one_machine(MPI_Comm comm, int num_ranks) {
   MPI_Comm here = MPI_COMM_NULL;
-  int size = 0, size_here = 0;
-  if (MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here) != MPI_SUCCESS) return false;
-  MPI_Comm_size(comm, &size);
-  MPI_Comm_size(here, &size_here);
+  int num_here = 0;
+  check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here), "MPI_Comm_split_type");
+  check_mpi(MPI_Comm_size(here, &num_here), "MPI_Comm_size");
   MPI_Comm_free(&here);
-  return size_here == size;
+  return all_agree(num_here == num_ranks, comm);
+}
+
+/// With no name in a file system, where a killed run would leave it. -1: there is none.
+int create_memory(std::size_t size) {
+  int file = memfd_create("gpuplan-meeting", MFD_CLOEXEC);
+  if (file >= 0 && ftruncate(file, off_t(size)) != 0) close(std::exchange(file, -1));
+  return file;
+}
+
+/// Another process' file, or whatever has that number where processes do not see each other. -1: there is none.
+int open_memory(const Invitation& invitation) {
+  if (invitation.file < 0) return -1;
+  const std::string path = "/proc/" + std::to_string(invitation.process) + "/fd/" + std::to_string(invitation.file);
+  return ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+/// Null: it cannot be mapped, or has another size.
+void* map_memory(int file, std::size_t size) {
+  struct stat found {};
+  if (file < 0 || fstat(file, &found) != 0 || found.st_size != off_t(size)) return nullptr;
+  void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
 }
 
 }  // namespace
@@ -57,65 +84,53 @@ Meeting::Place* Meeting::open(MPI_Comm comm, int rank, int num_ranks) {
   Invitation invitation;
   int file = -1;
   if (rank == 0) {
-    file = memfd_create("gpuplan-meeting", MFD_CLOEXEC);
-    if (file >= 0 && ftruncate(file, off_t(size)) != 0) close(std::exchange(file, -1));
+    file = create_memory(size);
     invitation = {getpid(), file, std::random_device()() | std::uint64_t(std::random_device()()) << 32};
   }
-  MPI_Bcast(&invitation, int(sizeof invitation), MPI_BYTE, 0, comm);
-  if (rank != 0 && invitation.file >= 0) {  // with no name in a file system there is nothing that a killed run could leave there
-    const std::string path = "/proc/" + std::to_string(invitation.process) + "/fd/" + std::to_string(invitation.file);
-    file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  }
-  struct stat found {};
-  const bool has_room = file >= 0 && fstat(file, &found) == 0 && found.st_size == off_t(size);
-  void* const memory = !has_room ? MAP_FAILED : mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  Place* const place = memory == MAP_FAILED ? nullptr : static_cast<Place*>(memory);
+  check_mpi(MPI_Bcast(&invitation, int(sizeof invitation), MPI_BYTE, 0, comm), "MPI_Bcast");
+  if (rank != 0) file = open_memory(invitation);
+  Place* const place = static_cast<Place*>(map_memory(file, size));
   if (rank == 0 && place) place->token = invitation.token;  // the rest is 0, as the system gives memory
-  MPI_Barrier(comm);
-  const bool is_it = place && place->token == invitation.token;
-  const bool is_everybodys = all_agree(is_it, comm);
+  check_mpi(MPI_Barrier(comm), "MPI_Barrier");
+  const bool is_everybodys = all_agree(place && place->token == invitation.token, comm);
   if (file >= 0) close(file);
   if (place && !is_everybodys) munmap(place, size);
   return is_everybodys ? place : nullptr;
 }
 
-std::unique_ptr<Meeting> Meeting::of(MPI_Comm comm, std::chrono::microseconds patience) {
+std::unique_ptr<Meeting> Meeting::of(MPI_Comm comm, std::chrono::microseconds patience, const std::atomic<bool>& is_given_up) {
   int rank = 0, num_ranks = 1;
-  MPI_Comm_rank(comm, &rank);
-  MPI_Comm_size(comm, &num_ranks);
-  if (num_ranks == 1 || !are_on_one_machine(comm)) return nullptr;
+  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(comm, &num_ranks), "MPI_Comm_size");
+  if (num_ranks == 1 || !are_on_one_machine(comm, num_ranks)) return nullptr;
   Place* const place = open(comm, rank, num_ranks);
-  return place ? std::unique_ptr<Meeting>(new Meeting(place, rank, num_ranks, patience)) : nullptr;
+  return place ? std::unique_ptr<Meeting>(new Meeting(place, rank, num_ranks, patience, is_given_up)) : nullptr;
 }
 
-Meeting::Meeting(Place* place, int rank, int num_ranks, std::chrono::microseconds patience)
+Meeting::Meeting(Place* place, int rank, int num_ranks, std::chrono::microseconds patience, const std::atomic<bool>& is_given_up)
     : place_(place),
       rank_(rank),
       num_ranks_(num_ranks),
       patience_(patience),
-      num_expected_(std::size_t(num_ranks)) {}
+      is_given_up_(is_given_up) {}
 
 Meeting::~Meeting() { munmap(place_, size_of_place(num_ranks_)); }
 
-template <class Condition>
-void Meeting::wait(const Word& word, Condition is_over) const {
+void Meeting::wait_while(const Word& word, std::uint32_t value) const {
+  const auto is_over = [&] { return word.load(std::memory_order_acquire) != value; };
   for (const auto end = Clock::now() + patience_; Clock::now() < end; pause_core())
     if (is_over()) return;
-  for (;;) {
-    const std::uint32_t seen = word.load(std::memory_order_acquire);
-    if (is_over()) return;
-    sleep_while(word, seen);
-  }
+  for (; !is_over(); sleep_while(word, value))
+    if (is_given_up_) throw EnvError("this rank has given up waiting for the others");
 }
 
-void Meeting::come() {
-  const std::uint32_t turn = place_->turn.load(std::memory_order_acquire);
-  if (place_->num_here.fetch_add(1, std::memory_order_acq_rel) + 1 == std::uint32_t(num_ranks_)) {
-    place_->num_here.store(0, std::memory_order_relaxed);
-    place_->turn.store(turn + 1, std::memory_order_release);
-    return wake_all(place_->turn);
-  }
-  wait(place_->turn, [&] { return place_->turn.load(std::memory_order_acquire) != turn; });
+void Meeting::come(Caller caller) {
+  Turn& turn = place_->turns[std::size_t(caller)];
+  const std::uint32_t number = turn.number.load(std::memory_order_acquire);
+  if (turn.num_here.fetch_add(1, std::memory_order_acq_rel) + 1 < std::uint32_t(num_ranks_)) return wait_while(turn.number, number);
+  turn.num_here.store(0, std::memory_order_relaxed);
+  turn.number.store(number + 1, std::memory_order_release);
+  wake_all(turn.number);
 }
 
 void Meeting::announce(int to) {
@@ -124,10 +139,10 @@ void Meeting::announce(int to) {
   wake_all(num_to(to));
 }
 
-void Meeting::expect(int from) {
-  const std::uint32_t wanted = ++num_expected_[std::size_t(from)];
-  const Word& under_way = num_between(from, rank_);
-  wait(num_to(rank_), [&] { return std::int32_t(under_way.load(std::memory_order_acquire) - wanted) >= 0; });
-}
+std::uint32_t Meeting::num_announced(int from) const { return num_between(from, rank_).load(std::memory_order_acquire); }
+
+std::uint32_t Meeting::news() const { return num_to(rank_).load(std::memory_order_acquire); }
+
+void Meeting::wait_for_news(std::uint32_t seen) const { wait_while(num_to(rank_), seen); }
 
 }  // namespace gpuplan

@@ -2,7 +2,9 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <string_view>
 
+#include <fmt/format.h>
 #include <mpi.h>
 
 #include "base/error.h"
@@ -30,6 +32,15 @@ void start_mpi() {
 }
 
 void give_up_mpi() { has_failed = true; }
+
+void check_mpi(int code, const char* call) {
+  if (code == MPI_SUCCESS) return;
+  give_up_mpi();
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw EnvError(fmt::format("{} failed: {}", call, std::string_view(text, std::size_t(length))));
+}
 
 std::string mpi_library() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};

@@ -13,6 +13,9 @@ void start_mpi();
 /// After a failure other ranks may wait for us for ever: MPI_Finalize would join them. mpirun ends a job whose rank left early.
 void give_up_mpi();
 
+/// Throws EnvError with MPI's own words where a call did not return MPI_SUCCESS, and gives up.
+void check_mpi(int code, const char* call);
+
 /// "Open MPI 4.1.4".
 std::string mpi_library();
 

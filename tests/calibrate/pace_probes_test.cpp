@@ -73,6 +73,28 @@ TEST_CASE("a profile knows the probes' figures, unless it is older or of another
   CHECK_FALSE(samples_of(probes, Profile{}));
 }
 
+TEST_CASE("a burst passes while probes are asked again; what lasts is the machine's pace") {
+  const auto probes = pace_probes(DeviceKind::Cpu, 2);
+  const auto then = samples(probes, 1e-3);
+  const auto settled = [&](auto seconds_in_round, int& num_pauses) {
+    std::size_t num_asked = 0;
+    num_pauses = 0;
+    const auto ask = [&](const Probe& probe) { return Sample{.probe = probe, .median = seconds_in_round(num_asked++ / probes.size())}; };
+    return settled_pace(probes, then, ask, [&] { ++num_pauses; });
+  };
+  int num_pauses = 0;
+  CHECK(settled([](std::size_t) { return 1.05e-3; }, num_pauses).products == doctest::Approx(1.05));
+  CHECK(num_pauses == 0);
+  CHECK(settled([](std::size_t round) { return round < 3 ? 2e-3 : 1e-3; }, num_pauses).products == doctest::Approx(1));
+  CHECK(num_pauses == 4);  // when four of seven were calm
+  CHECK(settled([](std::size_t round) { return round == 1 ? 2e-3 : 1e-3; }, num_pauses).is_as_calibrated());
+  CHECK(num_pauses == 0);
+  CHECK(settled([](std::size_t) { return 1.5e-3; }, num_pauses).memory == doctest::Approx(1.5));
+  CHECK(num_pauses == 6);
+  const auto fails = [](const Probe& probe) { return Sample{.probe = probe, .failure = "no result in 10 s"}; };
+  CHECK_THROWS_WITH_AS(settled_pace(probes, then, fails, [] {}), doctest::Contains("no result in 10 s"), EnvError);
+}
+
 TEST_CASE("workers that do not start are said") {
-  CHECK_THROWS_WITH_AS(read_pace(pace_probes(DeviceKind::Cpu, 1), {{"/no/such/program"}}), doctest::Contains("does not start"), EnvError);
+  CHECK_THROWS_WITH_AS(read_pace(pace_probes(DeviceKind::Cpu, 1), {}, {{"/no/such/program"}}), doctest::Contains("does not start"), EnvError);
 }

@@ -1,6 +1,7 @@
 // A rank of the test of CPU collectives; collectives_test.sh starts several. Every rank checks what it got: data are small
 // integers, whose sums are exact in each dtype. Prints a line and ends with 1 when something is wrong.
 //   mpi_collectives              all checks
+//   mpi_collectives abort message|meeting   rank 0 waits in vain and says why it stopped
 //   mpi_collectives time BYTES   seconds of an all-reduce in fp32
 #include <array>
 #include <chrono>
@@ -124,6 +125,23 @@ void check_group(const Ranks& r, std::int64_t count, Dtype dtype) {
   check("a group of sends and receives", r, to.data(), count, dtype, [&](std::int64_t i) { return value(previous, i); });
 }
 
+/// Rank 0 receives two of each other rank, which send one by one: what is there moves on while it waits for the rest.
+void check_many_receives(const Ranks& r, std::int64_t count, Dtype dtype) {
+  const std::int64_t bytes = bytes_of(count, dtype).count;
+  if (r.rank() > 0) {
+    const Buffer mine = filled(r, count, dtype);
+    for (int i = 0; i < 2; ++i) r.group.send(mine.data(), count, dtype, 0, r.stream);
+    r.stream.synchronise();
+    return;
+  }
+  const Buffer to = r.device.allocate({2 * bytes * r.size()});
+  r.group.begin_group();
+  for (std::int64_t i = 2; i < 2 * r.size(); ++i) r.group.receive(to.as<char>() + i * bytes, count, dtype, int(i / 2), r.stream);
+  r.group.end_group();
+  for (std::int64_t i = 2; i < 2 * r.size(); ++i)
+    check("a group of receives", r, to.as<char>() + i * bytes, count, dtype, [&](std::int64_t k) { return value(i / 2, k); });
+}
+
 void expect(bool holds, const char* what) {
   if (holds) return;
   std::printf("wrong: %s\n", what);
@@ -180,6 +198,7 @@ void check_all(const Ranks& r) {
       check_moves(r, count, dtype);
       check_ring(r, count, dtype);
       check_group(r, count, dtype);
+      check_many_receives(r, count, dtype);
     }
   check_host_calls(r);
   check_rounding(r);
@@ -209,6 +228,21 @@ void check_errors(const Ranks& r) {
   }
 }
 
+/// The last thing, too: rank 0 waits for a message, or for the others to meet, that never come, and gives up.
+void check_abort(const Ranks& r, std::string_view what) {
+  float x = 0;
+  if (r.rank() > 0) return std::this_thread::sleep_for(std::chrono::seconds(60));
+  if (what == "message") r.group.receive(&x, 1, Dtype::F32, 1, r.stream);
+  else r.group.all_reduce(&x, &x, 1, Dtype::F32, r.stream);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  r.group.abort();
+  try {
+    r.stream.synchronise();
+  } catch (const EnvError& error) {
+    std::printf("%s\n", error.what());
+  }
+}
+
 void time_all_reduce(const Ranks& r, std::int64_t bytes) {
   const std::int64_t count = bytes / 4;
   const Buffer from = filled(r, count, Dtype::F32), to = filled(r, count, Dtype::F32);
@@ -231,9 +265,13 @@ void time_all_reduce(const Ranks& r, std::int64_t bytes) {
 
 int main(int argc, char** argv) try {
   const auto device = device_backend(DeviceKind::Cpu).open({.num_threads = 1});
-  const auto stream = device->create_stream();
   const auto group = collective_backend(DeviceKind::Cpu).join(*device, {});
+  const auto stream = device->create_stream();
   const Ranks ranks{*device, *stream, *group};
+  if (argc > 2 && std::string_view(argv[1]) == "abort") {
+    check_abort(ranks, argv[2]);
+    return 0;
+  }
   if (argc > 2) {
     time_all_reduce(ranks, std::atoll(argv[2]));
     return 0;
