@@ -92,7 +92,7 @@ void wait_politely(MPI_Request* requests, int count, const std::atomic<bool>& is
     int is_done = 0;
     check_mpi(MPI_Testall(count, requests, &is_done, MPI_STATUSES_IGNORE), "MPI_Testall");
     if (is_done) return;
-    if (is_given_up) throw EnvError("this rank has given up waiting for the others");
+    throw_if_given_up(is_given_up);
     if (std::chrono::steady_clock::now() - begin < kSpin) {
       std::this_thread::yield();
       continue;

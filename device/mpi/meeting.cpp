@@ -13,7 +13,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/error.h"
 #include "device/mpi/mpi_job.h"
 
 namespace gpuplan {
@@ -120,8 +119,7 @@ void Meeting::wait_while(const Word& word, std::uint32_t value) const {
   const auto is_over = [&] { return word.load(std::memory_order_acquire) != value; };
   for (const auto end = Clock::now() + patience_; Clock::now() < end; pause_core())
     if (is_over()) return;
-  for (; !is_over(); sleep_while(word, value))
-    if (is_given_up_) throw EnvError("this rank has given up waiting for the others");
+  for (; !is_over(); sleep_while(word, value)) throw_if_given_up(is_given_up_);
 }
 
 void Meeting::come(Caller caller) {

@@ -42,6 +42,10 @@ void check_mpi(int code, const char* call) {
   throw EnvError(fmt::format("{} failed: {}", call, std::string_view(text, std::size_t(length))));
 }
 
+void throw_if_given_up(const std::atomic<bool>& is_given_up) {
+  if (is_given_up) throw EnvError("this rank has given up waiting for the others");
+}
+
 std::string mpi_library() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;

