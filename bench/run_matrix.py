@@ -8,7 +8,8 @@ Every row is one run of a Llama of 6.6M parameters with random weights and token
 itself (GPUPLAN_PROFILE_DIR). What runs keep beside that profile would correct later rows: --cold hides it, so that every row is
 predicted by the calibration alone. A busy machine shows as errors: measure on a quiet one. --rounds goes through all of it again and
 again: every run counts as a run, and then, for each row, the medians over the rounds, which one burst of another guest of the host
-does not move. The order of strategies is a matter of these.
+does not move. The order of strategies is a matter of these. A run reads the machine's pace before it starts and again when it has ended:
+both are counted, what was predicted before the run, and what is predicted at the mean of the two.
 """
 import argparse
 import copy
@@ -54,7 +55,7 @@ def measure(args: argparse.Namespace, model: str, method: str, strategy: str, ra
     if done.returncode != 0:
         return {**row, 'problem': done.stderr.strip().splitlines()[-1]}
     report = json.loads(done.stdout)
-    return {**row, **{key: report[key] for key in ('predicted', 'measured', 'error')}, **{key: report.get(key) for key in ('pace', 'as_calibrated')}}
+    return {**row, **{key: report[key] for key in ('predicted', 'measured', 'error')}, **{key: report.get(key) for key in ('pace', 'as_calibrated', 'around_run')}}
 
 
 def line_of(row: Dict) -> str:
@@ -98,19 +99,39 @@ def wrong_orders(rows: List[Dict]) -> Tuple[int, List[str]]:
 
 
 def summarise(title: str, rows: List[Dict]) -> None:
-    ran = [row for row in rows if 'problem' not in row]
-    if not ran:
-        return print('nothing ran')
+    if not rows:
+        return print(f'\n{title}: nothing ran')
     def within(key: str, limit: float) -> str:
-        return f"{sum(abs(row['error'][key]) <= limit for row in ran)} of {len(ran)} within {100 * limit:g} %"
-    errors = sorted(abs(row['error']['step_seconds']) for row in ran)
+        return f"{sum(abs(row['error'][key]) <= limit for row in rows)} of {len(rows)} within {100 * limit:g} %"
+    errors = sorted(abs(row['error']['step_seconds']) for row in rows)
     print(f"\n{title}: step time: {within('step_seconds', NEAR)}; process memory: {within('process_bytes', 0.10)}; "
           f"tensors: {within('tensors_bytes', 0.03)}; persistent: {within('persistent_bytes', 0)}")
     print(f"  of step time the median error is {100 * statistics.median(errors):.1f} %, the largest {100 * errors[-1]:.1f} %")
 
 
+def at_pace_around(rows: List[Dict]) -> List[Dict]:
+    """The rows as they are predicted at the mean of the paces before and after; those that read none after are as they were."""
+    out = []
+    for row in rows:
+        row = copy.deepcopy(row)
+        if row.get('around_run'):
+            row['predicted']['step_seconds'] = row['around_run']['step_seconds']
+            row['error']['step_seconds'] = row['around_run']['error']
+        out.append(row)
+    return out
+
+
+def summarise_all(title: str, rows: List[Dict], num_rounds: int) -> None:
+    ran = [row for row in rows if 'problem' not in row]
+    summarise(f'{title}, runs', ran)
+    middle = medians(ran)
+    if num_rounds > 1:
+        summarise(f'{title}, medians of {num_rounds}', middle)
+    tell_order(middle)
+
+
 def tell_order(rows: List[Dict]) -> None:
-    num_pairs, wrong = wrong_orders([row for row in rows if 'problem' not in row])
+    num_pairs, wrong = wrong_orders(rows)
     print(f'order of strategies: right for {num_pairs - len(wrong)} of the {num_pairs} pairs that differ by more than 10 %'
           + ('' if not wrong else '; wrong: ' + '; '.join(wrong)))
 
@@ -138,11 +159,8 @@ def main() -> None:
                 environment = cold_environment(scratch) if args.cold else dict(os.environ)
                 rows.append(measure(args, model, method, strategy, int(ranks), environment))
                 print(line_of(rows[-1]), flush=True)
-    summarise('runs', rows)
-    middle = medians([row for row in rows if 'problem' not in row])
-    if args.rounds > 1:
-        summarise(f'medians of {args.rounds}', middle)
-    tell_order(middle)
+    summarise_all('before each run', rows, args.rounds)
+    summarise_all('at the pace around each run', at_pace_around(rows), args.rounds)
     if args.json:
         with open(args.json, 'w', encoding='utf-8') as file:
             json.dump(rows, file, indent=1)

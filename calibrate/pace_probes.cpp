@@ -10,6 +10,10 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/processor.h"
+#include "calibrate/probes/rotation.h"
+#include "calibrate/runner.h"
+#include "calibrate/sampler.h"
 #include "calibrate/worker_group.h"
 
 namespace gpuplan {
@@ -26,6 +30,42 @@ constexpr Seconds kPatience{10};  // with the first probe that hangs
 const Sample* find(const std::vector<Sample>& samples, const Probe& probe) {
   const auto found = std::find_if(samples.begin(), samples.end(), [&](const Sample& s) { return s.probe.key() == probe.key(); });
   return found == samples.end() || !found->is_ok() || found->median <= 0 ? nullptr : &*found;
+}
+
+/// What each probe gave, visit by visit.
+class Readings {
+ public:
+  Readings(const std::vector<PaceProbe>& probes, const std::function<Sample(const Probe&)>& ask) : probes_(probes), ask_(ask), visits_(probes.size()) {}
+
+  /// One visit to each. Throws EnvError.
+  void add_round() {
+    for (std::size_t i = 0; i < probes_.size(); ++i) {
+      visits_[i].push_back(ask_(probes_[i].probe));
+      if (const Sample& sample = visits_[i].back(); !sample.is_ok()) throw EnvError(fmt::format("{}: {}", probes_[i].probe.key(), sample.failure));
+    }
+  }
+  MachinePace pace(const std::vector<Sample>& then) const {
+    std::vector<Sample> now;
+    for (const auto& list : visits_) now.push_back(combined(list));
+    return pace_between(probes_, then, now);
+  }
+
+ private:
+  const std::vector<PaceProbe>& probes_;
+  const std::function<Sample(const Probe&)>& ask_;
+  std::vector<std::vector<Sample>> visits_;
+};
+
+/// Of all ranks of the group. Throws EnvError on all of them.
+MachinePace read_pace_of_group(const PaceQuestion& question, Device& device, Communicator* ranks) {
+  ProbeBench bench{.device = device, .ranks = ranks, .peers = {&device}, .rule = sampling_rule(true)};
+  const std::function<Sample(const Probe&)> ask = [&](const Probe& probe) {
+    bool is_lost = false;
+    return run_probe(probe, bench, is_lost);
+  };
+  Readings readings(question.probes, ask);
+  for (int round = 0; round < kRounds; ++round) readings.add_round();
+  return readings.pace(question.then);
 }
 
 bool is_far(const MachinePace& pace) {
@@ -93,16 +133,11 @@ std::optional<std::vector<Sample>> samples_of(const std::vector<PaceProbe>& prob
 
 MachinePace settled_pace(const std::vector<PaceProbe>& probes, const std::vector<Sample>& then, const std::function<Sample(const Probe&)>& ask,
                          const std::function<void()>& pause) {
-  std::vector<std::vector<Sample>> visits(probes.size());
+  Readings readings(probes, ask);
   for (int round = 1;; ++round) {
-    for (std::size_t i = 0; i < probes.size(); ++i) {
-      visits[i].push_back(ask(probes[i].probe));
-      if (const Sample& sample = visits[i].back(); !sample.is_ok()) throw EnvError(fmt::format("{}: {}", probes[i].probe.key(), sample.failure));
-    }
+    readings.add_round();
     if (round < kRounds) continue;
-    std::vector<Sample> now;
-    for (const auto& list : visits) now.push_back(combined(list));
-    const MachinePace pace = pace_between(probes, then, now);
+    const MachinePace pace = readings.pace(then);
     if (round == kMostRounds || !is_far(pace)) return pace;
     pause();
   }
@@ -116,6 +151,24 @@ MachinePace read_pace(const std::vector<PaceProbe>& probes, const std::vector<Sa
     return group.ask(probe);
   };
   return settled_pace(probes, then, ask, [] { std::this_thread::sleep_for(kPause); });
+}
+
+std::optional<MachinePace> read_pace_here(const PaceQuestion& question, Device& device, Communicator* ranks) {
+  const std::int64_t num_asking = question.probes.front().probe.num_ranks, num_ranks = ranks ? ranks->size() : 1;
+  if (num_asking == num_ranks) return read_pace_of_group(question, device, ranks);
+  const bool asks = ranks->rank() < num_asking;
+  const auto group = ranks->split(asks ? 0 : -1);
+  const auto wake_others = [&] { ranks->max_host(0); };
+  if (!asks) return wake_others(), std::nullopt;
+  bind_to_share_of_cores(ranks->rank(), num_asking);
+  try {
+    const MachinePace pace = read_pace_of_group(question, device, num_asking > 1 ? group.get() : nullptr);
+    wake_others();
+    return pace;
+  } catch (const EnvError&) {
+    wake_others();
+    throw;
+  }
 }
 
 }  // namespace gpuplan

@@ -11,6 +11,8 @@
 #include "calibrate/session.h"
 #include "cluster/machine_pace.h"
 #include "cluster/profile.h"
+#include "device/communicator.h"
+#include "device/device.h"
 
 namespace gpuplan {
 
@@ -25,6 +27,12 @@ std::vector<PaceProbe> pace_probes(DeviceKind kind, std::int64_t num_ranks);
 /// By kind the geometric mean of now / then over the probes that gave a figure both times; 1 where none did.
 MachinePace pace_between(const std::vector<PaceProbe>& probes, const std::vector<Sample>& then, const std::vector<Sample>& now);
 
+/// Probes with what they gave then.
+struct PaceQuestion {
+  std::vector<PaceProbe> probes;
+  std::vector<Sample> then;
+};
+
 /// What the profile's calibration measured of the probes; nullopt when it has no figure for most of them: it is older than they are,
 /// or of another number of ranks.
 std::optional<std::vector<Sample>> samples_of(const std::vector<PaceProbe>& probes, const Profile& profile);
@@ -38,5 +46,11 @@ MachinePace settled_pace(const std::vector<PaceProbe>& probes, const std::vector
 /// The same, measured in worker processes; half a second to one, up to five where the machine is not as it was. Throws EnvError also when the
 /// workers do not start: nobody waits long for a prediction.
 MachinePace read_pace(const std::vector<PaceProbe>& probes, const std::vector<Sample>& then, const WorkerCommand& command);
+
+/// The pace on this rank's own device, after its work: all of `ranks` call it (null: one rank), as many of them as the probes are of ask,
+/// bound to their share of the cores from then on, and the others sleep until they are done. A few times in turn and no more, as a burst that has lasted
+/// until now was part of what a run met. Known to those that ask, and rank 0 is one. Throws EnvError on them when a probe fails. Requires:
+/// no more ranks in the probes than in `ranks`.
+std::optional<MachinePace> read_pace_here(const PaceQuestion& question, Device& device, Communicator* ranks);
 
 }  // namespace gpuplan

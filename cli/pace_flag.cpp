@@ -1,11 +1,13 @@
 #include "cli/pace_flag.h"
 
+#include <algorithm>
 #include <string>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/processor.h"
 #include "calibrate/pace_probes.h"
 #include "calibrate/worker_command.h"
 #include "cli/arguments.h"
@@ -22,9 +24,14 @@ std::string why_not(const EstimateRequest& r) {
   return {};
 }
 
+/// Of the ranks at once that predictions rest on.
+std::int64_t calibrated_ranks(const EstimateRequest& r) {
+  const MachineLoad* const load = r.profile->measured->load_of(r.cluster.num_gpus());
+  return load ? load->num_ranks : 1;
+}
+
 MachinePace measure_pace(const EstimateRequest& r) {
-  const MachineLoad* const load = r.profile->measured->load_of(r.cluster.num_gpus());  // that predictions rest on
-  const std::int64_t num_ranks = load ? load->num_ranks : 1;
+  const std::int64_t num_ranks = calibrated_ranks(r);
   const std::vector<PaceProbe> probes = pace_probes(DeviceKind::Cpu, num_ranks);
   const auto then = samples_of(probes, *r.profile);
   if (!then) throw InputError("--pace", fmt::format("profile {} was calibrated without the probes that tell it with {} rank{}", r.profile->id, num_ranks, num_ranks == 1 ? "" : "s"), "gpuplan calibrate");
@@ -45,6 +52,16 @@ void take_factors(const std::string& text, PlanQuestion& question) {
 bool is_pace_by_hand(const CLI::App& app) {
   const auto text = given(app, "--pace");
   return text && *text != "now" && *text != "calibrated";
+}
+
+std::optional<PaceQuestion> pace_after_run(const CLI::App& app, const EstimateRequest& r, std::int64_t num_ranks) {
+  if (is_pace_by_hand(app) || r.pace.is_as_calibrated() || !why_not(r).empty()) return std::nullopt;
+  const auto cores_each = [&](std::int64_t n) { return std::max<std::int64_t>(1, num_usable_cores() / n); };
+  const std::int64_t num_asking = calibrated_ranks(r);
+  if (num_asking > num_ranks || cores_each(num_asking) != cores_each(num_ranks)) return std::nullopt;
+  const std::vector<PaceProbe> probes = pace_probes(DeviceKind::Cpu, num_asking);
+  const auto then = samples_of(probes, *r.profile);
+  return then ? std::optional(PaceQuestion{probes, *then}) : std::nullopt;
 }
 
 void take_measured_pace(const MachinePace& pace, PlanQuestion& question) {

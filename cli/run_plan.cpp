@@ -164,6 +164,16 @@ void keep_for_next_time(const RunReport& report, const CLI::App& app, RunQuestio
   }
 }
 
+/// A run is no worse without it: a note says why it is not known.
+std::optional<MachinePace> read_pace_after(const PaceQuestion& question, RunQuestion& q, Device& device, Communicator* world) {
+  try {
+    return read_pace_here(question, device, world);
+  } catch (const EnvError& error) {
+    q.notes.push_back(fmt::format("how this machine works after the run is not known: {}", error.what()));
+    return std::nullopt;
+  }
+}
+
 std::vector<GpuWanted> gpus_wanted(const RunQuestion& q) { return gpus_wanted(q.request, q.result, q.chosen->strategy); }
 
 int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions& options, const CLI::App& app, Console& console) {
@@ -171,6 +181,7 @@ int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions
   const std::int64_t world_size = job.strategy.mesh.world();
   if (launched.launcher != Launcher::None && launched.size != world_size)
     throw InputError("--gpus", fmt::format("the plan has {} ranks, and the launcher started {}", world_size, launched.size), "start as many as the plan has");
+  const auto asked_after = pace_after_run(app, q.request, world_size);
   const int threads = std::max(1, int(num_usable_cores() / std::max<std::int64_t>(1, std::min(world_size, launched.local_size))));
   const DeviceKind kind = device_kind(q.request.cluster);
   Heartbeat heartbeat(launched.rank);
@@ -192,14 +203,16 @@ int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions
                       },
                       .process_memory = [&](Bytes held) { return process.now(*device, held); }};
   TrainingOutcome outcome;
+  std::optional<MachinePace> pace_after;
   is_supervised = launched.launcher == Launcher::Gpuplan;
   {
     const StopSignals signals;
     outcome = train(job, place, *device, world.get(), options, hooks);
+    if (asked_after && !outcome.was_stopped) pace_after = read_pace_after(*asked_after, q, *device, world.get());
   }
   progress.finish();
   if (place.rank != 0) return 0;
-  const RunReport report = make_run_report({job, place, q.result, *q.chosen, outcome});
+  const RunReport report = make_run_report({job, place, q.result, *q.chosen, outcome, pace_after});
   keep_for_next_time(report, app, q);
   if (const auto file = given(app, "--trace")) write_file_atomically(*file, run_trace(report));
   console.print(is_given(app, "--json") ? json_text(run_json(report)) : run_text(report, q.notes, options, console.screen));

@@ -34,6 +34,12 @@ bool MachinePace::is_as_calibrated() const {
   return std::all_of(kPaceFields.begin(), kPaceFields.end(), [&](const PaceField& field) { return this->*field.member == 1; });
 }
 
+MachinePace mean_of(const MachinePace& a, const MachinePace& b) {
+  MachinePace mean;
+  for (const PaceField& field : kPaceFields) mean.*field.member = std::sqrt(a.*field.member * b.*field.member);
+  return mean;
+}
+
 MachinePace parse_pace(std::string_view text, std::string_view where) {
   MachinePace pace;
   if (text == kCalibrated) return pace;

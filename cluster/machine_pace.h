@@ -29,6 +29,9 @@ inline constexpr std::array kPaceFields{PaceField{"products", &MachinePace::prod
                                         PaceField{"messages", &MachinePace::messages},   PaceField{"transfers", &MachinePace::transfers}};
 constexpr double kMostPace = 100;  // and 1 / 100 at least
 
+/// By kind of work the geometric mean: of a time between two readings, when the machine changed from one to the other.
+MachinePace mean_of(const MachinePace& a, const MachinePace& b);
+
 /// Of "products=1.1,memory=0.9", or "calibrated"; what is not named is 1. Throws InputError naming `where`, with the nearest name.
 MachinePace parse_pace(std::string_view text, std::string_view where);
 /// The same text, four digits each; "calibrated" when all are 1.

@@ -100,17 +100,21 @@ Seconds median_step(const TrainingOutcome& outcome, std::int64_t& num_timed) {
   return {times[times.size() / 2]};
 }
 
+Seconds step_at(const MachinePace& pace, const RunFacts& f) {
+  Profile profile = f.result.profile;
+  profile.pace = pace;
+  return simulate_plan(f.job.request, f.job.model, f.result.framework, profile, f.job.strategy, {.records_spans = false}).simulation.step_time();
+}
+
 }  // namespace
 
 RunReport make_run_report(const RunFacts& f) {
   RunReport report{.estimate = f.chosen, .predicted = {}, .measured = measured_simulation(f), .outcome = f.outcome, .request = f.job.request,
                    .strategy = f.job.strategy, .num_layers = f.job.model.num_layers(), .memory = compare_memory(f), .time = {}, .timed_steps = 0};
   report.predicted = simulate_plan(f.job.request, f.job.model, f.result.framework, f.result.profile, f.job.strategy, {}).simulation;
-  Profile as_calibrated = f.result.profile;
-  as_calibrated.pace = {};
-  report.as_calibrated = f.result.profile.pace.is_as_calibrated()
-                             ? report.predicted.step_time()
-                             : simulate_plan(f.job.request, f.job.model, f.result.framework, as_calibrated, f.job.strategy, {.records_spans = false}).simulation.step_time();
+  const MachinePace& before = f.result.profile.pace;
+  report.as_calibrated = before.is_as_calibrated() ? report.predicted.step_time() : step_at(MachinePace{}, f);
+  if (f.pace_after) report.around = RunReport::Around{*f.pace_after, step_at(mean_of(before, *f.pace_after), f)};
   const Seconds step = median_step(f.outcome, report.timed_steps);
   report.time = compare_time(report.predicted, report.measured, step);
   const double tokens = double(f.job.strategy.mesh.data_parallel() * f.job.recipe().grad_accum * f.job.recipe().tokens());
@@ -133,9 +137,11 @@ RunRecord::Figures figures(const RunReport& r, double PredictedMeasured::*value)
 std::optional<RunRecord> run_record(const RunReport& r, const Profile& profile, const std::string& date) {
   constexpr std::int64_t kFewest = 3;  // timed steps
   if (profile.file.empty() || !profile.measured || r.timed_steps < kFewest) return std::nullopt;
+  RunRecord::Figures predicted = figures(r, &PredictedMeasured::predicted);
+  if (r.around) predicted.step = r.around->step.value;
   return RunRecord{.profile = profile.sha256, .date = date, .model = r.request.model.name, .strategy = r.strategy.name,
                    .method = std::string(to_string(r.request.recipe.method)), .num_ranks = r.strategy.mesh.world(), .num_steps = r.timed_steps,
-                   .predicted = figures(r, &PredictedMeasured::predicted), .measured = figures(r, &PredictedMeasured::measured),
+                   .predicted = predicted, .measured = figures(r, &PredictedMeasured::measured),
                    .applied = correction_of(profile, r.strategy.mesh.world())};
 }
 

@@ -91,10 +91,14 @@ cp "$folder/pace.yaml" "$GPUPLAN_PROFILE_DIR/cpu.yaml"
 "$gpuplan" run --model "$demo" --init random --full --gpus 1xcpu --seq-len 64 --max-steps 4 --json >"$folder/out" 2>"$folder/err" ||
   fail "run ended with $?: $(cat "$folder/err")"
 grep -q '"as_calibrated"' "$folder/out" || fail "the run does not say what was predicted as calibrated"
+around=$(sed -n '/"around_run"/,/^  }/s/.*"step_seconds": \([0-9.e-]*\).*/\1/p' "$folder/out")
+[[ -n $around ]] || fail "the run does not tell the pace after it: $(cat "$folder/out")"
+tail -n 1 "$GPUPLAN_PROFILE_DIR/cpu.yaml.runs.jsonl" | grep -qF "$around" || fail "the run is not kept with what was predicted around it, $around s"
 runs=$(num_lines "$GPUPLAN_PROFILE_DIR/cpu.yaml.runs.jsonl")
 "$gpuplan" run --model "$demo" --init random --full --gpus 1xcpu --seq-len 64 --max-steps 4 --pace products=2 >"$folder/out2" 2>&1 ||
   fail "run --pace products=2 ended with $?: $(cat "$folder/out2")"
 [[ $(num_lines "$GPUPLAN_PROFILE_DIR/cpu.yaml.runs.jsonl") == "$runs" ]] || fail "a run at a pace by hand corrects later estimates"
+if grep -q '"around_run"' "$folder/out2"; then fail "the pace after a run is asked for beside one by hand"; fi
 if grep -q '"products": 1.0,' "$folder/out"; then fail "the run did not measure the pace: $(cat "$folder/out")"; fi
 
 # Wrong input: exit code 2, one line.

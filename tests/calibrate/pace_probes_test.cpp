@@ -2,14 +2,21 @@
 #include "calibrate/pace_probes.h"
 
 #include <cmath>
+#include <memory>
+#include <optional>
 #include <set>
+#include <string>
+#include <thread>
+#include <variant>
 
 #include <doctest/doctest.h>
 
 #include "base/error.h"
 #include "calibrate/plan.h"
+#include "fake_device.h"
 
 using namespace gpuplan;
+using namespace gpuplan::test;
 
 namespace {
 
@@ -93,6 +100,59 @@ TEST_CASE("a burst passes while probes are asked again; what lasts is the machin
   CHECK(num_pauses == 6);
   const auto fails = [](const Probe& probe) { return Sample{.probe = probe, .failure = "no result in 10 s"}; };
   CHECK_THROWS_WITH_AS(settled_pace(probes, then, fails, [] {}), doctest::Contains("no result in 10 s"), EnvError);
+}
+
+namespace {
+
+/// Small ones: fake devices compute slowly.
+std::vector<PaceProbe> small_probes(std::int64_t num_ranks) {
+  std::vector<PaceProbe> out{{&MachinePace::memory, {.family = ProbeFamily::Memory, .num_ranks = num_ranks, .rows = 5, .width = 128}}};
+  if (num_ranks > 1) out.push_back({&MachinePace::messages, {.family = ProbeFamily::Collective, .num_ranks = num_ranks, .collective = CollectiveKind::AllReduce, .group_ranks = num_ranks, .bytes{1024}}});
+  return out;
+}
+
+/// What each of `num_ranks` fake ranks gets of probes that `num_asking` of them ask; nullopt: nothing, and a text where it throws.
+std::vector<std::variant<std::optional<MachinePace>, std::string>> paces_here(std::int64_t num_asking, int num_ranks, const FakeTruth& truth = {}) {
+  const auto probes = small_probes(num_asking);
+  const PaceQuestion question{probes, samples(probes, 1e-6)};
+  const auto group = std::make_shared<FakeGroup>(num_ranks);
+  std::vector<std::variant<std::optional<MachinePace>, std::string>> out(static_cast<std::size_t>(num_ranks));
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < num_ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      FakeDevice device(truth, std::uint64_t(rank) + 1);
+      FakeCommunicator ranks(group, rank, device);
+      try {
+        out[std::size_t(rank)] = read_pace_here(question, device, num_ranks > 1 ? &ranks : nullptr);
+      } catch (const EnvError& error) {
+        out[std::size_t(rank)] = std::string(error.what());
+      }
+    });
+  threads.clear();
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("ranks ask themselves after their work: as many as the probes are of, and the others wait") {
+  for (const auto& [num_asking, num_ranks] : {std::pair{1, 1}, {2, 2}, {2, 4}}) {
+    const auto paces = paces_here(num_asking, num_ranks);
+    const auto& first = std::get<0>(paces.front());
+    REQUIRE(first);
+    CHECK(first->memory > 1);
+    CHECK((first->messages > 1) == (num_asking > 1));
+    for (int rank = 1; rank < num_ranks; ++rank) {
+      const auto& other = std::get<0>(paces[std::size_t(rank)]);
+      REQUIRE(other.has_value() == (rank < num_asking));
+      if (other) CHECK(to_string(*other) == to_string(*first));
+    }
+  }
+}
+
+TEST_CASE("a probe that fails after the work fails on those that ask, and nobody waits for ever") {
+  const auto paces = paces_here(2, 3, {.is_wrong = true});
+  for (const int rank : {0, 1}) CHECK(std::get<1>(paces[std::size_t(rank)]).find("wrong result") != std::string::npos);
+  CHECK_FALSE(std::get<0>(paces[2]));
 }
 
 TEST_CASE("workers that do not start are said") {

@@ -1,6 +1,8 @@
 // How a machine works now: the text of --pace, and what people read.
 #include "cluster/machine_pace.h"
 
+#include <cmath>
+
 #include <doctest/doctest.h>
 
 #include "base/error.h"
@@ -22,6 +24,14 @@ TEST_CASE("the text gives the same pace back") {
   for (std::size_t i = 0; i < kPaceFields.size(); ++i) pace.*kPaceFields[i].member = 1.25 + 0.125 * double(i);
   const MachinePace again = parse_pace(to_string(pace), "GPUPLAN_PACE");
   for (const PaceField& field : kPaceFields) CHECK(again.*field.member == pace.*field.member);
+}
+
+TEST_CASE("between two readings each kind of work has the geometric mean") {
+  const MachinePace mean = mean_of(parse_pace("products=2,memory=0.5", "--pace"), parse_pace("products=0.5,messages=4", "--pace"));
+  CHECK(mean.products == doctest::Approx(1));
+  CHECK(mean.memory == doctest::Approx(std::sqrt(0.5)));
+  CHECK(mean.messages == doctest::Approx(2));
+  CHECK(mean.attention == 1);
 }
 
 TEST_CASE("people read what is off by 2 % or more") {
