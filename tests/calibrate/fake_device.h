@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
 #include <vector>
@@ -305,6 +306,7 @@ struct FakeGroup {
   std::vector<const void*> data;
   std::vector<double> values;
   std::map<int, std::shared_ptr<FakeGroup>> parts;  // by colour
+  std::mutex parts_mutex;
 };
 
 class FakeCommunicator : public Communicator {
@@ -373,7 +375,10 @@ class FakeCommunicator : public Communicator {
       broadcast_host(std::as_writable_bytes(std::span(&other, 1)), r);
       if (other == colour) members.push_back(r);
     }
-    if (members.front() == rank_) group_->parts[colour] = std::make_shared<FakeGroup>(int(members.size()));
+    if (members.front() == rank_) {  // one rank of each colour, at once
+      const std::lock_guard lock(group_->parts_mutex);
+      group_->parts[colour] = std::make_shared<FakeGroup>(int(members.size()));
+    }
     barrier();
     const auto self = std::find(members.begin(), members.end(), rank_) - members.begin();
     return std::make_unique<FakeCommunicator>(group_->parts.at(colour), int(self), device_);
