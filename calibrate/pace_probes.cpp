@@ -35,23 +35,24 @@ const Sample* find(const std::vector<Sample>& samples, const Probe& probe) {
 /// What each probe gave, visit by visit.
 class Readings {
  public:
-  Readings(const std::vector<PaceProbe>& probes, const std::function<Sample(const Probe&)>& ask) : probes_(probes), ask_(ask), visits_(probes.size()) {}
+  Readings(const PaceQuestion& question, const std::function<Sample(const Probe&)>& ask) : question_(question), ask_(ask), visits_(question.probes.size()) {}
 
   /// One visit to each. Throws EnvError.
   void add_round() {
-    for (std::size_t i = 0; i < probes_.size(); ++i) {
-      visits_[i].push_back(ask_(probes_[i].probe));
-      if (const Sample& sample = visits_[i].back(); !sample.is_ok()) throw EnvError(fmt::format("{}: {}", probes_[i].probe.key(), sample.failure));
+    for (std::size_t i = 0; i < visits_.size(); ++i) {
+      const Probe& probe = question_.probes[i].probe;
+      visits_[i].push_back(ask_(probe));
+      if (const Sample& sample = visits_[i].back(); !sample.is_ok()) throw EnvError(fmt::format("{}: {}", probe.key(), sample.failure));
     }
   }
-  MachinePace pace(const std::vector<Sample>& then) const {
+  MachinePace pace() const {
     std::vector<Sample> now;
     for (const auto& list : visits_) now.push_back(combined(list));
-    return pace_between(probes_, then, now);
+    return pace_between(question_.probes, question_.then, now);
   }
 
  private:
-  const std::vector<PaceProbe>& probes_;
+  const PaceQuestion& question_;
   const std::function<Sample(const Probe&)>& ask_;
   std::vector<std::vector<Sample>> visits_;
 };
@@ -63,9 +64,9 @@ MachinePace read_pace_of_group(const PaceQuestion& question, Device& device, Com
     bool is_lost = false;
     return run_probe(probe, bench, is_lost);
   };
-  Readings readings(question.probes, ask);
+  Readings readings(question, ask);
   for (int round = 0; round < kRounds; ++round) readings.add_round();
-  return readings.pace(question.then);
+  return readings.pace();
 }
 
 bool is_far(const MachinePace& pace) {
@@ -131,26 +132,25 @@ std::optional<std::vector<Sample>> samples_of(const std::vector<PaceProbe>& prob
   return out;
 }
 
-MachinePace settled_pace(const std::vector<PaceProbe>& probes, const std::vector<Sample>& then, const std::function<Sample(const Probe&)>& ask,
-                         const std::function<void()>& pause) {
-  Readings readings(probes, ask);
+MachinePace settled_pace(const PaceQuestion& question, const std::function<Sample(const Probe&)>& ask, const std::function<void()>& pause) {
+  Readings readings(question, ask);
   for (int round = 1;; ++round) {
     readings.add_round();
     if (round < kRounds) continue;
-    const MachinePace pace = readings.pace(then);
+    const MachinePace pace = readings.pace();
     if (round == kMostRounds || !is_far(pace)) return pace;
     pause();
   }
 }
 
-MachinePace read_pace(const std::vector<PaceProbe>& probes, const std::vector<Sample>& then, const WorkerCommand& command) {
+MachinePace read_pace(const PaceQuestion& question, const WorkerCommand& command) {
   const IgnoredBrokenPipes no_signal;
   WorkerGroup group([&] { return command; }, kPatience);
   const auto ask = [&](const Probe& probe) {
     if (!group.make_ready()) throw EnvError(group.unusable());
     return group.ask(probe);
   };
-  return settled_pace(probes, then, ask, [] { std::this_thread::sleep_for(kPause); });
+  return settled_pace(question, ask, [] { std::this_thread::sleep_for(kPause); });
 }
 
 std::optional<MachinePace> read_pace_here(const PaceQuestion& question, Device& device, Communicator* ranks) {

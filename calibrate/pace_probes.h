@@ -40,17 +40,16 @@ std::optional<std::vector<Sample>> samples_of(const std::vector<PaceProbe>& prob
 /// The pace by medians of what `ask` measures, each probe a few times in turn. Where some kind of work is far from what it was, it may be a
 /// burst of the host, which is over before a run is: they are asked again after a `pause` each time, until none is far or it has lasted.
 /// Throws EnvError when a probe fails.
-MachinePace settled_pace(const std::vector<PaceProbe>& probes, const std::vector<Sample>& then, const std::function<Sample(const Probe&)>& ask,
-                         const std::function<void()>& pause);
+MachinePace settled_pace(const PaceQuestion& question, const std::function<Sample(const Probe&)>& ask, const std::function<void()>& pause);
 
 /// The same, measured in worker processes; half a second to one, up to five where the machine is not as it was. Throws EnvError also when the
 /// workers do not start: nobody waits long for a prediction.
-MachinePace read_pace(const std::vector<PaceProbe>& probes, const std::vector<Sample>& then, const WorkerCommand& command);
+MachinePace read_pace(const PaceQuestion& question, const WorkerCommand& command);
 
 /// The pace on this rank's own device, after its work: all of `ranks` call it (null: one rank), as many of them as the probes are of ask,
-/// bound to their share of the cores from then on, and the others sleep until they are done. A few times in turn and no more, as a burst that has lasted
-/// until now was part of what a run met. Known to those that ask, and rank 0 is one. Throws EnvError on them when a probe fails. Requires:
-/// no more ranks in the probes than in `ranks`.
+/// bound to their share of the cores from then on, and the others sleep until they are done. A few times in turn and no more, as a burst
+/// that has lasted until now was part of what a run met. Known to those that ask, and rank 0 is one. Throws EnvError on them when a probe
+/// fails. Requires: no more ranks in the probes than in `ranks`.
 std::optional<MachinePace> read_pace_here(const PaceQuestion& question, Device& device, Communicator* ranks);
 
 }  // namespace gpuplan

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -30,12 +31,20 @@ std::int64_t calibrated_ranks(const EstimateRequest& r) {
   return load ? load->num_ranks : 1;
 }
 
+/// nullopt: the profile has no figures for `num_ranks`.
+std::optional<PaceQuestion> pace_question(const EstimateRequest& r, std::int64_t num_ranks) {
+  PaceQuestion question{.probes = pace_probes(DeviceKind::Cpu, num_ranks), .then = {}};
+  auto then = samples_of(question.probes, *r.profile);
+  if (!then) return std::nullopt;
+  question.then = std::move(*then);
+  return question;
+}
+
 MachinePace measure_pace(const EstimateRequest& r) {
   const std::int64_t num_ranks = calibrated_ranks(r);
-  const std::vector<PaceProbe> probes = pace_probes(DeviceKind::Cpu, num_ranks);
-  const auto then = samples_of(probes, *r.profile);
-  if (!then) throw InputError("--pace", fmt::format("profile {} was calibrated without the probes that tell it with {} rank{}", r.profile->id, num_ranks, num_ranks == 1 ? "" : "s"), "gpuplan calibrate");
-  return read_pace(probes, *then, worker_command(own_program(), DeviceKind::Cpu, num_ranks, true));
+  const auto question = pace_question(r, num_ranks);
+  if (!question) throw InputError("--pace", fmt::format("profile {} was calibrated without the probes that tell it with {} rank{}", r.profile->id, num_ranks, num_ranks == 1 ? "" : "s"), "gpuplan calibrate");
+  return read_pace(*question, worker_command(own_program(), DeviceKind::Cpu, num_ranks, true));
 }
 
 void take_factors(const std::string& text, PlanQuestion& question) {
@@ -59,9 +68,7 @@ std::optional<PaceQuestion> pace_after_run(const CLI::App& app, const EstimateRe
   const auto cores_each = [&](std::int64_t n) { return std::max<std::int64_t>(1, num_usable_cores() / n); };
   const std::int64_t num_asking = calibrated_ranks(r);
   if (num_asking > num_ranks || cores_each(num_asking) != cores_each(num_ranks)) return std::nullopt;
-  const std::vector<PaceProbe> probes = pace_probes(DeviceKind::Cpu, num_asking);
-  const auto then = samples_of(probes, *r.profile);
-  return then ? std::optional(PaceQuestion{probes, *then}) : std::nullopt;
+  return pace_question(r, num_asking);
 }
 
 void take_measured_pace(const MachinePace& pace, PlanQuestion& question) {

@@ -100,6 +100,7 @@ Seconds median_step(const TrainingOutcome& outcome, std::int64_t& num_timed) {
   return {times[times.size() / 2]};
 }
 
+/// The step as it is predicted at another pace than the request's.
 Seconds step_at(const MachinePace& pace, const RunFacts& f) {
   Profile profile = f.result.profile;
   profile.pace = pace;

@@ -87,7 +87,7 @@ TEST_CASE("a burst passes while probes are asked again; what lasts is the machin
     std::size_t num_asked = 0;
     num_pauses = 0;
     const auto ask = [&](const Probe& probe) { return Sample{.probe = probe, .median = seconds_in_round(num_asked++ / probes.size())}; };
-    return settled_pace(probes, then, ask, [&] { ++num_pauses; });
+    return settled_pace({probes, then}, ask, [&] { ++num_pauses; });
   };
   int num_pauses = 0;
   CHECK(settled([](std::size_t) { return 1.05e-3; }, num_pauses).products == doctest::Approx(1.05));
@@ -99,7 +99,7 @@ TEST_CASE("a burst passes while probes are asked again; what lasts is the machin
   CHECK(settled([](std::size_t) { return 1.5e-3; }, num_pauses).memory == doctest::Approx(1.5));
   CHECK(num_pauses == 6);
   const auto fails = [](const Probe& probe) { return Sample{.probe = probe, .failure = "no result in 10 s"}; };
-  CHECK_THROWS_WITH_AS(settled_pace(probes, then, fails, [] {}), doctest::Contains("no result in 10 s"), EnvError);
+  CHECK_THROWS_WITH_AS(settled_pace({probes, then}, fails, [] {}), doctest::Contains("no result in 10 s"), EnvError);
 }
 
 namespace {
@@ -156,5 +156,5 @@ TEST_CASE("a probe that fails after the work fails on those that ask, and nobody
 }
 
 TEST_CASE("workers that do not start are said") {
-  CHECK_THROWS_WITH_AS(read_pace(pace_probes(DeviceKind::Cpu, 1), {}, {{"/no/such/program"}}), doctest::Contains("does not start"), EnvError);
+  CHECK_THROWS_WITH_AS(read_pace({pace_probes(DeviceKind::Cpu, 1), {}}, {{"/no/such/program"}}), doctest::Contains("does not start"), EnvError);
 }
