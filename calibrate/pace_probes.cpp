@@ -23,7 +23,7 @@ using namespace literals;
 
 constexpr int kRounds = 3;  // so that one moment of the host does not decide
 constexpr int kMostRounds = 9;
-constexpr double kFar = 1.1;  // times longer or shorter; calm readings differ by less
+constexpr double kFar = 1.1;  // times longer; calm readings differ by less
 constexpr auto kPause = std::chrono::milliseconds(200);
 constexpr Seconds kPatience{10};  // with the first probe that hangs
 
@@ -48,7 +48,7 @@ class Readings {
   MachinePace pace() const {
     std::vector<Sample> now;
     for (const auto& list : visits_) now.push_back(combined(list));
-    return pace_between(question_.probes, question_.then, now);
+    return pace_between(question_, now);
   }
 
  private:
@@ -69,8 +69,9 @@ MachinePace read_pace_of_group(const PaceQuestion& question, Device& device, Com
   return readings.pace();
 }
 
+/// No burst makes a machine faster: what is faster than it was has a state of its own, and that may last for an hour.
 bool is_far(const MachinePace& pace) {
-  return std::any_of(kPaceFields.begin(), kPaceFields.end(), [&](const PaceField& f) { return std::abs(std::log(pace.*f.member)) > std::log(kFar); });
+  return std::any_of(kPaceFields.begin(), kPaceFields.end(), [&](const PaceField& f) { return pace.*f.member > kFar; });
 }
 
 }  // namespace
@@ -102,13 +103,13 @@ std::vector<PaceProbe> pace_probes(DeviceKind kind, std::int64_t num_ranks) {
   return out;
 }
 
-MachinePace pace_between(const std::vector<PaceProbe>& probes, const std::vector<Sample>& then, const std::vector<Sample>& now) {
-  MachinePace pace;
+MachinePace pace_between(const PaceQuestion& question, const std::vector<Sample>& now) {
+  MachinePace pace = question.otherwise;
   for (const PaceField& field : kPaceFields) {
     double sum = 0;
     int count = 0;
-    for (const PaceProbe& p : probes) {
-      const Sample *before = find(then, p.probe), *after = find(now, p.probe);
+    for (const PaceProbe& p : question.probes) {
+      const Sample *before = find(question.then, p.probe), *after = find(now, p.probe);
       if (p.kind == field.member && before && after) sum += std::log(after->median / before->median), ++count;
     }
     if (count > 0) pace.*field.member = std::clamp(std::exp(sum / count), 1 / kMostPace, kMostPace);
@@ -169,6 +170,13 @@ std::optional<MachinePace> read_pace_here(const PaceQuestion& question, Device& 
     wake_others();
     throw;
   }
+}
+
+PaceQuestion on_fewer_ranks(PaceQuestion question, const MachinePace& before) {
+  std::erase_if(question.probes, [](const PaceProbe& p) { return p.probe.family == ProbeFamily::Collective; });
+  question.otherwise.messages = before.messages;
+  question.otherwise.transfers = before.transfers;
+  return question;
 }
 
 }  // namespace gpuplan

@@ -68,7 +68,9 @@ std::optional<PaceQuestion> pace_after_run(const CLI::App& app, const EstimateRe
   const auto cores_each = [&](std::int64_t n) { return std::max<std::int64_t>(1, num_usable_cores() / n); };
   const std::int64_t num_asking = calibrated_ranks(r);
   if (num_asking > num_ranks || cores_each(num_asking) != cores_each(num_ranks)) return std::nullopt;
-  return pace_question(r, num_asking);
+  auto question = pace_question(r, num_asking);
+  if (question && num_asking < num_ranks) return on_fewer_ranks(std::move(*question), r.pace);
+  return question;
 }
 
 void take_measured_pace(const MachinePace& pace, PlanQuestion& question) {

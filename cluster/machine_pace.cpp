@@ -40,6 +40,13 @@ MachinePace mean_of(const MachinePace& a, const MachinePace& b) {
   return mean;
 }
 
+double change_between(const MachinePace& a, const MachinePace& b) {
+  double most = 1;
+  for (double MachinePace::*const kind : {&MachinePace::products, &MachinePace::thin_products, &MachinePace::attention})
+    most = std::max({most, a.*kind / b.*kind, b.*kind / a.*kind});
+  return most - 1;
+}
+
 MachinePace parse_pace(std::string_view text, std::string_view where) {
   MachinePace pace;
   if (text == kCalibrated) return pace;

@@ -31,6 +31,10 @@ constexpr double kMostPace = 100;  // and 1 / 100 at least
 
 /// By kind of work the geometric mean: of a time between two readings, when the machine changed from one to the other.
 MachinePace mean_of(const MachinePace& a, const MachinePace& b);
+/// How much a machine changed from one reading to the other: the largest factor of a kind that computes, less 1. Memory and messages do not
+/// count: two readings of a calm machine differ by a tenth in them.
+double change_between(const MachinePace& a, const MachinePace& b);
+constexpr double kHeldStill = 0.1;  // up to here it did not change: states of a machine that we saw are 30 % apart, readings within one 5 %
 
 /// Of "products=1.1,memory=0.9", or "calibrated"; what is not named is 1. Throws InputError naming `where`, with the nearest name.
 MachinePace parse_pace(std::string_view text, std::string_view where);

@@ -63,6 +63,13 @@ std::string around_text(const RunReport& r) {
                      words.empty() ? "alike within 2 %" : words, seconds_text(r.around->step.value), error_text(step_around(r)));
 }
 
+/// Empty: it held still.
+std::string change_text(const RunReport& r) {
+  const double change = change_between(r.request.pace, r.around->after);
+  if (change <= kHeldStill) return {};
+  return fmt::format("from before the run to after it this machine changed by {:.0f} %: step times off by as much may be its doing", 100 * change);
+}
+
 nlohmann::ordered_json pace_json(const MachinePace& pace) {
   nlohmann::ordered_json out;
   for (const PaceField& field : kPaceFields) out[std::string(field.name)] = pace.*field.member;
@@ -110,7 +117,11 @@ std::string run_text(const RunReport& r, const std::vector<std::string>& notes, 
   if (!r.request.pace.is_as_calibrated())
     text += fmt::format("predicted at the pace below; as calibrated, a step would take {}\n", seconds_text(r.as_calibrated.value));
   if (!is_calibrated) text += "times are predicted without calibration: `gpuplan calibrate` measures this machine\n";
-  const std::vector<std::string> around = r.around ? std::vector{around_text(r)} : std::vector<std::string>{};
+  std::vector<std::string> around;
+  if (r.around) {
+    around.push_back(around_text(r));
+    if (std::string change = change_text(r); !change.empty()) around.push_back(std::move(change));
+  }
   for (const auto& list : {notes, around, r.outcome.notes})
     for (const std::string& note : list) text += wrap(note, screen.width, "- ", "  ");
   return text;
@@ -135,7 +146,7 @@ nlohmann::ordered_json run_json(const RunReport& r) {
   out["pace"] = pace_json(r.request.pace);
   if (r.around) {
     const PredictedMeasured step = step_around(r);
-    out["around_run"] = {{"pace_after", pace_json(r.around->after)}, {"step_seconds", step.predicted}};
+    out["around_run"] = {{"pace_after", pace_json(r.around->after)}, {"machine_changed", change_between(r.request.pace, r.around->after)}, {"step_seconds", step.predicted}};
     out["around_run"]["error"] = step.measured > 0 ? nlohmann::ordered_json(step.error()) : nlohmann::ordered_json();
   }
   for (const auto& [rows, unit] : {std::pair{&r.memory, "_bytes"}, std::pair{&r.time, "_seconds"}})

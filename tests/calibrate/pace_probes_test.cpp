@@ -64,7 +64,7 @@ TEST_CASE("a kind's pace is the mean ratio of its probes; a probe without a figu
     if (probes[i].kind == &MachinePace::products) now[i].median = 1e-3 * (factor *= 2);  // 2, 4, 8
   for (std::size_t i = 0; i < probes.size(); ++i)
     if (probes[i].kind == &MachinePace::attention) now[i].failure = "no result in 20 s";
-  const MachinePace pace = pace_between(probes, then, now);
+  const MachinePace pace = pace_between({probes, then}, now);
   CHECK(pace.products == doctest::Approx(4));
   CHECK(pace.memory == doctest::Approx(1.1));
   CHECK(pace.attention == 1);
@@ -75,7 +75,7 @@ TEST_CASE("a profile knows the probes' figures, unless it is older or of another
   const auto known = samples_of(probes, profile_of(samples(probes, 2e-3)));
   REQUIRE(known);
   CHECK(known->size() == probes.size());
-  CHECK(pace_between(probes, *known, samples(probes, 2e-3)).is_as_calibrated());
+  CHECK(pace_between({probes, *known}, samples(probes, 2e-3)).is_as_calibrated());
   CHECK_FALSE(samples_of(probes, profile_of(samples(pace_probes(DeviceKind::Cpu, 1), 2e-3))));
   CHECK_FALSE(samples_of(probes, Profile{}));
 }
@@ -98,6 +98,8 @@ TEST_CASE("a burst passes while probes are asked again; what lasts is the machin
   CHECK(num_pauses == 0);
   CHECK(settled([](std::size_t) { return 1.5e-3; }, num_pauses).memory == doctest::Approx(1.5));
   CHECK(num_pauses == 6);
+  CHECK(settled([](std::size_t) { return 0.5e-3; }, num_pauses).memory == doctest::Approx(0.5));
+  CHECK(num_pauses == 0);  // no burst makes a machine faster
   const auto fails = [](const Probe& probe) { return Sample{.probe = probe, .failure = "no result in 10 s"}; };
   CHECK_THROWS_WITH_AS(settled_pace({probes, then}, fails, [] {}), doctest::Contains("no result in 10 s"), EnvError);
 }
@@ -147,6 +149,15 @@ TEST_CASE("ranks ask themselves after their work: as many as the probes are of, 
       if (other) CHECK(to_string(*other) == to_string(*first));
     }
   }
+}
+
+TEST_CASE("some of more ranks ask for no collectives, whose pace is what it was before") {
+  const auto probes = pace_probes(DeviceKind::Cpu, 2);
+  const PaceQuestion question = on_fewer_ranks({probes, samples(probes, 1e-3)}, {.memory = 3, .messages = 1.5, .transfers = 0.5});
+  for (const PaceProbe& p : question.probes) CHECK(p.probe.family != ProbeFamily::Collective);
+  CHECK(question.probes.size() + 4 == probes.size());
+  const MachinePace pace = pace_between(question, samples(question.probes, 2e-3));
+  CHECK(to_string(pace) == to_string(MachinePace{.products = 2, .thin_products = 2, .attention = 2, .memory = 2, .messages = 1.5, .transfers = 0.5}));
 }
 
 TEST_CASE("a probe that fails after the work fails on those that ask, and nobody waits for ever") {

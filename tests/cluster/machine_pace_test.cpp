@@ -34,6 +34,13 @@ TEST_CASE("between two readings each kind of work has the geometric mean") {
   CHECK(mean.attention == 1);
 }
 
+TEST_CASE("a machine changed by the largest factor of what computes, up or down") {
+  const MachinePace a = parse_pace("products=1.2,attention=0.8,memory=3", "--pace"), b = parse_pace("products=1.1,attention=1,messages=2", "--pace");
+  CHECK(change_between(a, b) == doctest::Approx(0.25));
+  CHECK(change_between(b, a) == doctest::Approx(0.25));
+  CHECK(change_between(a, a) == 0);
+}
+
 TEST_CASE("people read what is off by 2 % or more") {
   CHECK(describe(parse_pace("products=1.1,memory=0.5,attention=1.01,messages=3", "--pace")) ==
         "matrix products 10 % slower, memory 2.0 times as fast, messages 3.0 times as slow");
