@@ -42,7 +42,7 @@ std::optional<std::vector<Sample>> samples_of(const std::vector<PaceProbe>& prob
 /// Throws EnvError when a probe fails.
 MachinePace settled_pace(const PaceQuestion& question, const std::function<Sample(const Probe&)>& ask, const std::function<void()>& pause);
 
-/// The same, measured in worker processes; half a second to one, up to five where the machine is slower than it was. Throws EnvError also when the
+/// The same, measured in worker processes; one to three seconds, twice that where the machine is slower than it was. Throws EnvError also when the
 /// workers do not start: nobody waits long for a prediction.
 MachinePace read_pace(const PaceQuestion& question, const WorkerCommand& command);
 

@@ -82,6 +82,7 @@ TEST_CASE("offload: the losses and the saved model are those without it, in fp32
   for (NativeCase c : offloading_cases())
     for (const Precision precision : {Precision::Fp32, Precision::Bf16Mixed})
       for (const std::int64_t accumulation : {1, 3}) {
+        if (kIsSanitized && (precision == Precision::Fp32) == (accumulation == 1)) continue;  // each of both, in half the time
         c.precision = precision, c.grad_accum = accumulation;
         CAPTURE(c.name());
         const ScratchFolder scratch;
