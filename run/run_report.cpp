@@ -137,12 +137,14 @@ RunRecord::Figures figures(const RunReport& r, double PredictedMeasured::*value)
 
 std::optional<RunRecord> run_record(const RunReport& r, const Profile& profile, const std::string& date) {
   constexpr std::int64_t kFewest = 3;  // timed steps
-  if (profile.file.empty() || !profile.measured || r.timed_steps < kFewest) return std::nullopt;
+  constexpr Seconds kShortest{5e-3};   // toys of 1 to 3 ms took half of what was predicted, and would have halved what is predicted for 90 ms
+  const RunRecord::Figures measured = figures(r, &PredictedMeasured::measured);
+  if (profile.file.empty() || !profile.measured || r.timed_steps < kFewest || measured.step < kShortest.value) return std::nullopt;
   RunRecord::Figures predicted = figures(r, &PredictedMeasured::predicted);
   if (r.around) predicted.step = r.around->step.value;
   return RunRecord{.profile = profile.sha256, .date = date, .model = r.request.model.name, .strategy = r.strategy.name,
                    .method = std::string(to_string(r.request.recipe.method)), .num_ranks = r.strategy.mesh.world(), .num_steps = r.timed_steps,
-                   .predicted = predicted, .measured = figures(r, &PredictedMeasured::measured),
+                   .predicted = predicted, .measured = measured,
                    .applied = correction_of(profile, r.strategy.mesh.world())};
 }
 

@@ -49,7 +49,7 @@ struct RunFacts {
 
 RunReport make_run_report(const RunFacts& facts);
 
-/// What the next prediction can learn from the run, if it was long enough and predicted with a profile of this user: with the pace around
+/// What the next prediction can learn from the run, if it and its steps were long enough and it was predicted with a profile of this user: with the pace around
 /// the run, where that is known. `date`: today's.
 std::optional<RunRecord> run_record(const RunReport& report, const Profile& profile, const std::string& date);
 

@@ -66,7 +66,7 @@ grep -q 'not calibrated on this machine' "$folder/out" || fail "--profile defaul
 
 # The loop closes: a run is kept beside the profile that predicted it, and corrects the next estimate.
 demo=$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/../../data/demo
-"$gpuplan" run --model "$demo" --init random --full --gpus 1xcpu --seq-len 64 --max-steps 8 >"$folder/out" 2>"$folder/err" ||
+"$gpuplan" run --model "$demo" --init random --full --gpus 1xcpu --seq-len 512 --max-steps 8 >"$folder/out" 2>"$folder/err" ||
   fail "run ended with $?: $(cat "$folder/err")"
 [[ $(num_lines "$GPUPLAN_PROFILE_DIR/cpu.yaml.runs.jsonl") == 1 ]] || fail "the run was not kept: $(cat "$folder/out")"
 "$gpuplan" "${plan[@]}" >"$folder/out" 2>&1
@@ -88,7 +88,7 @@ done | "$gpuplan" calibrate-worker cpu 1 quick 2>/dev/null | grep '^{"probe"' | 
 "$gpuplan" "${plan[@]}" --profile "$folder/pace.yaml" --pace now >"$folder/out" 2>&1 || fail "--pace now ended with $?: $(cat "$folder/out")"
 grep -q 'this machine now' "$folder/out" || fail "the estimate does not tell the pace: $(cat "$folder/out")"
 cp "$folder/pace.yaml" "$GPUPLAN_PROFILE_DIR/cpu.yaml"
-"$gpuplan" run --model "$demo" --init random --full --gpus 1xcpu --seq-len 64 --max-steps 4 --json >"$folder/out" 2>"$folder/err" ||
+"$gpuplan" run --model "$demo" --init random --full --gpus 1xcpu --seq-len 512 --max-steps 4 --json >"$folder/out" 2>"$folder/err" ||
   fail "run ended with $?: $(cat "$folder/err")"
 grep -q '"as_calibrated"' "$folder/out" || fail "the run does not say what was predicted as calibrated"
 around=$(sed -n '/"around_run"/,/^  }/s/.*"step_seconds": \([0-9.e-]*\).*/\1/p' "$folder/out")
@@ -96,7 +96,7 @@ grep -q '"machine_changed": [0-9]' "$folder/out" || fail "the run does not tell 
 [[ -n $around ]] || fail "the run does not tell the pace after it: $(cat "$folder/out")"
 tail -n 1 "$GPUPLAN_PROFILE_DIR/cpu.yaml.runs.jsonl" | grep -qF "$around" || fail "the run is not kept with what was predicted around it, $around s"
 runs=$(num_lines "$GPUPLAN_PROFILE_DIR/cpu.yaml.runs.jsonl")
-"$gpuplan" run --model "$demo" --init random --full --gpus 1xcpu --seq-len 64 --max-steps 4 --pace products=2 >"$folder/out2" 2>&1 ||
+"$gpuplan" run --model "$demo" --init random --full --gpus 1xcpu --seq-len 512 --max-steps 4 --pace products=2 >"$folder/out2" 2>&1 ||
   fail "run --pace products=2 ended with $?: $(cat "$folder/out2")"
 [[ $(num_lines "$GPUPLAN_PROFILE_DIR/cpu.yaml.runs.jsonl") == "$runs" ]] || fail "a run at a pace by hand corrects later estimates"
 if grep -q '"around_run"' "$folder/out2"; then fail "the pace after a run is asked for beside one by hand"; fi

@@ -155,7 +155,8 @@ def run_gpuplan(case: Case, folder: str, program: str) -> Run:
         '--gpus', f'{case.ranks}xcpu', '--strategy', case.strategy, '--no-shuffle', '--metrics', metrics, '--output', output]
     for name in OF_GPUPLAN_ALONE:
         command += ['--' + name, case.flags[name]] if name in case.flags else []
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+    environment = {**os.environ, 'GPUPLAN_PROFILE_DIR': os.path.join(folder, 'profiles')}  # what toys take is not to correct the user's estimates
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, env=environment)
     if done.returncode != 0:
         raise RuntimeError(f'exit code {done.returncode}: {done.stderr.strip()[-2000:]}\n    {" ".join(command)}')
     with open(metrics) as file:
