@@ -31,7 +31,6 @@ CONFIG = {'architectures': ['LlamaForCausalLM'], 'model_type': 'llama', 'hidden_
 STRATEGIES = ('mp', 'ddp', 'zero1', 'zero2', 'zero3', 'fsdp', 'fsdp-grad-op')
 NEAR = 0.15        # of issue 6: a step predicted within this counts
 DIFFERENT = 0.10   # strategies closer than this in time have no order
-HELD_STILL = 0.10  # kHeldStill of cluster/machine_pace.h
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -115,8 +114,7 @@ def summarise(title: str, rows: List[Dict]) -> None:
 
 
 def held_still(row: Dict) -> bool:
-    around = row.get('around_run')
-    return 'problem' not in row and around is not None and around['machine_changed'] <= HELD_STILL
+    return 'problem' not in row and row['around_run'] is not None and row['around_run']['held_still']
 
 
 def at_pace_around(rows: List[Dict]) -> List[Dict]:

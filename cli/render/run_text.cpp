@@ -146,7 +146,8 @@ nlohmann::ordered_json run_json(const RunReport& r) {
   out["pace"] = pace_json(r.request.pace);
   if (r.around) {
     const PredictedMeasured step = step_around(r);
-    out["around_run"] = {{"pace_after", pace_json(r.around->after)}, {"machine_changed", change_between(r.request.pace, r.around->after)}, {"step_seconds", step.predicted}};
+    const double change = change_between(r.request.pace, r.around->after);
+    out["around_run"] = {{"pace_after", pace_json(r.around->after)}, {"machine_changed", change}, {"held_still", change <= kHeldStill}, {"step_seconds", step.predicted}};
     out["around_run"]["error"] = step.measured > 0 ? nlohmann::ordered_json(step.error()) : nlohmann::ordered_json();
   }
   for (const auto& [rows, unit] : {std::pair{&r.memory, "_bytes"}, std::pair{&r.time, "_seconds"}})

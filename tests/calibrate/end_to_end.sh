@@ -92,7 +92,7 @@ cp "$folder/pace.yaml" "$GPUPLAN_PROFILE_DIR/cpu.yaml"
   fail "run ended with $?: $(cat "$folder/err")"
 grep -q '"as_calibrated"' "$folder/out" || fail "the run does not say what was predicted as calibrated"
 around=$(sed -n '/"around_run"/,/^  }/s/.*"step_seconds": \([0-9.e-]*\).*/\1/p' "$folder/out")
-grep -q '"machine_changed": [0-9]' "$folder/out" || fail "the run does not tell how much the machine changed: $(cat "$folder/out")"
+grep -q '"machine_changed": [0-9]' "$folder/out" && grep -qE '"held_still": (true|false)' "$folder/out" || fail "the run does not tell how much the machine changed: $(cat "$folder/out")"
 [[ -n $around ]] || fail "the run does not tell the pace after it: $(cat "$folder/out")"
 tail -n 1 "$GPUPLAN_PROFILE_DIR/cpu.yaml.runs.jsonl" | grep -qF "$around" || fail "the run is not kept with what was predicted around it, $around s"
 runs=$(num_lines "$GPUPLAN_PROFILE_DIR/cpu.yaml.runs.jsonl")
