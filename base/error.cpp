@@ -15,7 +15,9 @@ std::string join(const std::string& where, const std::string& problem, const std
 
 InputError::InputError(std::string where, std::string problem, std::string hint)
     : std::runtime_error(join(where, problem, hint)),
-      where_(std::move(where)), problem_(std::move(problem)), hint_(std::move(hint)) {}
+      where_(std::move(where)),
+      problem_(std::move(problem)),
+      hint_(std::move(hint)) {}
 
 InputError InputError::add_context(std::string_view context) const {
   return {where_.empty() ? std::string(context) : fmt::format("{}: {}", context, where_), problem_, hint_};

@@ -39,5 +39,7 @@ class BugError : public std::logic_error {
 }  // namespace gpuplan
 
 /// Holds for every input, however wrong; if not, the bug is ours.
-#define GPUPLAN_CHECK(condition, message) \
-  do { if (!(condition)) ::gpuplan::fail_check(#condition, message, __FILE__, __LINE__); } while (0)
+#define GPUPLAN_CHECK(condition, message)                                             \
+  do {                                                                                \
+    if (!(condition)) ::gpuplan::fail_check(#condition, message, __FILE__, __LINE__); \
+  } while (0)

@@ -24,7 +24,10 @@ namespace fs = std::filesystem;
 fs::path find_data_dir() {
   std::vector<fs::path> tried;
   std::error_code error;
-  const auto usable = [&](const fs::path& dir) { tried.push_back(dir); return fs::is_directory(dir / "models", error); };
+  const auto usable = [&](const fs::path& dir) {
+    tried.push_back(dir);
+    return fs::is_directory(dir / "models", error);
+  };
   if (const char* env = std::getenv("GPUPLAN_DATA_DIR")) {
     if (usable(env)) return env;
     throw EnvError(fmt::format("GPUPLAN_DATA_DIR={} has no models/ folder", env));
@@ -96,7 +99,8 @@ std::string read_file(const fs::path& path) {
   if (fs::is_directory(path, error)) throw InputError(path.string(), "is a folder, not a file");
   std::ifstream in(path, std::ios::binary);
   if (!in) throw InputError(path.string(), fmt::format("cannot be read: {}", std::strerror(errno)));
-  constexpr std::size_t kLargest = 256 << 20, kPiece = 1 << 20;  // bytes; what people write is far below, /dev/zero is not
+  constexpr std::size_t kLargest = 256 << 20,
+                        kPiece = 1 << 20;  // bytes; what people write is far below, /dev/zero is not
   std::string content, piece(kPiece, '\0');
   while (in) {
     in.read(piece.data(), kPiece);

@@ -6,8 +6,8 @@
 
 namespace gpuplan {
 
-/// The folder with models/, gpus/, … : $GPUPLAN_DATA_DIR, else share/gpuplan/data beside the installed program, else the
-/// source tree it was built from. Throws EnvError listing the places tried.
+/// The folder with models/, gpus/, … : $GPUPLAN_DATA_DIR, else share/gpuplan/data beside the installed program, else
+/// the source tree it was built from. Throws EnvError listing the places tried.
 const std::filesystem::path& data_dir();
 
 /// This very program; empty where the system does not tell.

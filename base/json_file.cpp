@@ -38,9 +38,12 @@ void check_depth(std::string_view text, const std::string& where) {
   bool is_quoted = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
-    if (is_quoted && c == '\\') ++i;
-    else if (c == '"') is_quoted = !is_quoted;
-    else if (!is_quoted && (c == ']' || c == '}')) --depth;
+    if (is_quoted && c == '\\')
+      ++i;
+    else if (c == '"')
+      is_quoted = !is_quoted;
+    else if (!is_quoted && (c == ']' || c == '}'))
+      --depth;
     else if (!is_quoted && (c == '[' || c == '{') && ++depth > kDeepest)
       throw InputError(place(where, text, i + 1), fmt::format("is nested more than {} levels deep", kDeepest),
                        "expected a JSON document that people can read");
@@ -81,8 +84,9 @@ json parse_json(std::string_view text, const std::string& where, DuplicateKeys d
   } catch (const json::parse_error& error) {
     const bool is_empty = trim(text).empty();
     throw InputError(place(where, text, error.byte),
-                     is_empty ? "the file is empty" : "not valid JSON: " + detail_of(error), "expected a JSON document");
-  } catch (const json::exception& error) {                       // a number beyond double
+                     is_empty ? "the file is empty" : "not valid JSON: " + detail_of(error),
+                     "expected a JSON document");
+  } catch (const json::exception& error) {  // a number beyond double
     throw InputError(where, fmt::format("is not JSON that can be read: {}", error.what()));
   }
 }
@@ -90,7 +94,9 @@ json parse_json(std::string_view text, const std::string& where, DuplicateKeys d
 json read_json_file(const std::filesystem::path& path) { return parse_json(read_file(path), path.string()); }
 
 JsonFields::JsonFields(const json& object, std::string where, std::string prefix)
-    : object_(object), where_(std::move(where)), prefix_(std::move(prefix)) {
+    : object_(object),
+      where_(std::move(where)),
+      prefix_(std::move(prefix)) {
   if (object_.is_object()) return;
   const std::string part = prefix_.empty() ? "" : ": " + prefix_.substr(0, prefix_.size() - 1);
   throw InputError(where_ + part, fmt::format("expected an object {{...}}, found {}", shown(object_)));
@@ -118,9 +124,12 @@ std::optional<std::int64_t> JsonFields::to_int(const json& value, const char* ke
   const bool is_huge = value.is_number_unsigned() &&
                        value.get<std::uint64_t>() > std::uint64_t(std::numeric_limits<std::int64_t>::max());
   const auto number = is_huge ? std::numeric_limits<std::int64_t>::max() : value.get<std::int64_t>();
-  if (number < range.least) report(key, fmt::format("{} is too small, must be {} or more", shown(value), range.least));
-  else if (is_huge || number > range.most) report(key, fmt::format("{} is too large, must be {} or less", shown(value), range.most));
-  else return number;
+  if (number < range.least)
+    report(key, fmt::format("{} is too small, must be {} or more", shown(value), range.least));
+  else if (is_huge || number > range.most)
+    report(key, fmt::format("{} is too large, must be {} or less", shown(value), range.most));
+  else
+    return number;
   return std::nullopt;
 }
 
@@ -134,9 +143,7 @@ std::optional<std::int64_t> JsonFields::optional_int(const char* key, IntRange r
   return value ? to_int(*value, key, range) : std::nullopt;
 }
 
-double JsonFields::require_number(const char* key) {
-  return require(key) ? optional_number(key).value_or(0) : 0;
-}
+double JsonFields::require_number(const char* key) { return require(key) ? optional_number(key).value_or(0) : 0; }
 
 std::optional<double> JsonFields::optional_number(const char* key) {
   const json* value = find(key);
@@ -205,7 +212,8 @@ std::int64_t require_int(const json& object, const char* key, const std::string&
   return finished(fields, value);
 }
 
-std::int64_t int_or(const json& object, const char* key, std::int64_t otherwise, const std::string& where, IntRange range) {
+std::int64_t int_or(const json& object, const char* key, std::int64_t otherwise, const std::string& where,
+                    IntRange range) {
   JsonFields fields(object, where);
   const auto value = fields.optional_int(key, range);
   return finished(fields, value.value_or(otherwise));

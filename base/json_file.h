@@ -42,10 +42,10 @@ class JsonFields {
  public:
   /// `prefix` is put before keys in messages: "text_config.". Keeps a reference to `object`.
   JsonFields(const nlohmann::json& object, std::string where, std::string prefix = {});
-  JsonFields(nlohmann::json&&, std::string, std::string = {}) = delete;   // it would not outlive this line
+  JsonFields(nlohmann::json&&, std::string, std::string = {}) = delete;  // it would not outlive this line
 
-  bool has(const char* key) const;                 // present, even as null
-  const nlohmann::json* find(const char* key);     // nullptr when not given
+  bool has(const char* key) const;              // present, even as null
+  const nlohmann::json* find(const char* key);  // nullptr when not given
 
   std::int64_t require_int(const char* key, IntRange range = {});
   std::optional<std::int64_t> optional_int(const char* key, IntRange range = {});
@@ -67,7 +67,9 @@ class JsonFields {
   void finish(std::string hint = {}) const;
 
  private:
-  struct Problem { std::string key, text; };
+  struct Problem {
+    std::string key, text;
+  };
   const nlohmann::json* require(const char* key);
   std::optional<std::int64_t> to_int(const nlohmann::json& value, const char* key, IntRange range);
   void report_type(const char* key, const char* wanted, const nlohmann::json& value);

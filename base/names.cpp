@@ -46,15 +46,20 @@ std::string squash(std::string_view text) {
 
 std::vector<std::string> nearest(std::string_view text, const std::vector<std::string>& candidates, std::size_t most) {
   const std::string wanted = squash(text);
-  struct Scored { std::size_t distance, order; };
+  struct Scored {
+    std::size_t distance, order;
+  };
   std::vector<Scored> scored;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const std::string candidate = squash(candidates[i]);
     std::size_t distance = edit_distance(wanted, candidate);
-    if (wanted.size() >= 3 && candidate.find(wanted) != std::string::npos) distance = std::min<std::size_t>(distance, 1);
-    if (distance <= std::max<std::size_t>(1, std::max(wanted.size(), candidate.size()) / 3)) scored.push_back({distance, i});
+    if (wanted.size() >= 3 && candidate.find(wanted) != std::string::npos)
+      distance = std::min<std::size_t>(distance, 1);
+    if (distance <= std::max<std::size_t>(1, std::max(wanted.size(), candidate.size()) / 3))
+      scored.push_back({distance, i});
   }
-  std::stable_sort(scored.begin(), scored.end(), [](const Scored& a, const Scored& b) { return a.distance < b.distance; });
+  std::stable_sort(scored.begin(), scored.end(),
+                   [](const Scored& a, const Scored& b) { return a.distance < b.distance; });
   std::vector<std::string> out;
   for (const Scored& s : scored) {
     if (out.size() == most) break;
@@ -97,7 +102,8 @@ long long parse_integer(std::string_view text, std::string_view where, long long
     throw InputError(std::string(where), fmt::format("'{}' is not a whole number", text),
                      fmt::format("write a whole number, {} or more", at_least));
   if (value < at_least)
-    throw InputError(std::string(where), fmt::format("{} is too small", value), fmt::format("must be {} or more", at_least));
+    throw InputError(std::string(where), fmt::format("{} is too small", value),
+                     fmt::format("must be {} or more", at_least));
   return value;
 }
 

@@ -14,7 +14,8 @@ std::string squash(std::string_view text);
 
 /// The candidates nearest to `text` by edit distance of their squashed forms, best first, at most `most`;
 /// empty when none is near (distance over about a third of the length).
-std::vector<std::string> nearest(std::string_view text, const std::vector<std::string>& candidates, std::size_t most = 3);
+std::vector<std::string> nearest(std::string_view text, const std::vector<std::string>& candidates,
+                                 std::size_t most = 3);
 
 /// "did you mean 'A6000'?" or "did you mean one of 'a', 'b'?", or `otherwise` when nothing is near.
 std::string did_you_mean(std::string_view text, const std::vector<std::string>& candidates, std::string otherwise = {});
@@ -22,7 +23,8 @@ std::string did_you_mean(std::string_view text, const std::vector<std::string>& 
 std::vector<std::string> split(std::string_view text, char separator);
 std::string_view trim(std::string_view text);
 
-/// A whole number in `text`, nothing else beside it; throws InputError naming `where` otherwise, or when below `at_least`.
+/// A whole number in `text`, nothing else beside it; throws InputError naming `where` otherwise, or when below
+/// `at_least`.
 long long parse_integer(std::string_view text, std::string_view where, long long at_least);
 double parse_number(std::string_view text, std::string_view where);
 

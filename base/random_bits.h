@@ -1,4 +1,5 @@
-// Random bits that depend on seed and index alone, the same on every device, rank and thread. Plain C++, for .cu files too.
+// Random bits that depend on seed and index alone, the same on every device, rank and thread. Plain C++, for .cu files
+// too.
 #pragma once
 
 #include <cstdint>

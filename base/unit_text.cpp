@@ -21,12 +21,15 @@ std::string three_digits(double value) {
   return fmt::format("{:.{}f}", value, decimals);
 }
 
-struct Unit { std::string_view name; double size; };
+struct Unit {
+  std::string_view name;
+  double size;
+};
 constexpr std::array kByteUnits{Unit{"tib", 0x1p40}, Unit{"gib", 0x1p30}, Unit{"mib", 0x1p20},
-                                Unit{"kib", 0x1p10}, Unit{"tb", 1e12}, Unit{"gb", 1e9},
-                                Unit{"mb", 1e6}, Unit{"kb", 1e3}, Unit{"b", 1}};
+                                Unit{"kib", 0x1p10}, Unit{"tb", 1e12},    Unit{"gb", 1e9},
+                                Unit{"mb", 1e6},     Unit{"kb", 1e3},     Unit{"b", 1}};
 
-constexpr std::array kTimeUnits{Unit{"min", 60}, Unit{"ms", 1e-3}, Unit{"us", 1e-6},
+constexpr std::array kTimeUnits{Unit{"min", 60},  Unit{"ms", 1e-3}, Unit{"us", 1e-6},
                                 Unit{"ns", 1e-9}, Unit{"s", 1},     Unit{"h", 3600}};
 
 /// A number with a unit of `units` behind it, in the base unit; the first unit that fits counts.
@@ -39,7 +42,8 @@ struct AmountProblems {
 };
 Amount parse_amount(std::string_view text, std::span<const Unit> units, AmountProblems problems) {
   const std::string lower = to_lower(trim(text));
-  const auto unit = std::find_if(units.begin(), units.end(), [&](const Unit& row) { return lower.ends_with(row.name); });
+  const auto unit =
+      std::find_if(units.begin(), units.end(), [&](const Unit& row) { return lower.ends_with(row.name); });
   if (unit == units.end()) return {0, problems.no_unit};
   const std::string number(trim(std::string_view(lower).substr(0, lower.size() - unit->name.size())));
   char* end = nullptr;
@@ -107,7 +111,8 @@ std::string format_usd(double usd) {
 Seconds parse_time(std::string_view text, std::string_view where) {
   const Amount amount = parse_amount(text, kTimeUnits, {"has no unit of time", "is not a time"});
   if (!amount.problem.empty() || amount.value < 0 || !std::isfinite(amount.value))
-    throw InputError(std::string(where), fmt::format("'{}' {}", text, amount.problem.empty() ? "is out of range" : amount.problem),
+    throw InputError(std::string(where),
+                     fmt::format("'{}' {}", text, amount.problem.empty() ? "is out of range" : amount.problem),
                      "write for example '20ms' or '1.5 s'");
   return {amount.value};
 }
@@ -115,7 +120,8 @@ Seconds parse_time(std::string_view text, std::string_view where) {
 Bytes parse_bytes(std::string_view text, std::string_view where) {
   const Amount amount = parse_amount(text, kByteUnits, {"has no unit of memory", "is not an amount of memory"});
   if (!amount.problem.empty() || amount.value < 0 || amount.value > 9e18)
-    throw InputError(std::string(where), fmt::format("'{}' {}", text, amount.problem.empty() ? "is out of range" : amount.problem),
+    throw InputError(std::string(where),
+                     fmt::format("'{}' {}", text, amount.problem.empty() ? "is out of range" : amount.problem),
                      "write for example '80 GiB' or '24 GB'");
   return {std::llround(amount.value)};
 }

@@ -45,8 +45,8 @@ KeyUnit unit_of(const std::string& key, const std::array<KeyUnit, N>& units) {
   return units[0];
 }
 
-/// `value`, which stands as `text`, in base units: the decimal point moves before rounding, so that 15.6 GB/s is 15600000000 B/s
-/// to the last bit, and every number that is written (base/yaml_text) comes back.
+/// `value`, which stands as `text`, in base units: the decimal point moves before rounding, so that 15.6 GB/s is
+/// 15600000000 B/s to the last bit, and every number that is written (base/yaml_text) comes back.
 double in_base_units(double value, const std::string& text, KeyUnit unit) {
   if (unit.exponent == 0) return value * unit.factor;
   const auto mark = std::min(text.find_first_of("eE"), text.size());
@@ -171,17 +171,20 @@ std::optional<Bytes> YamlFields::optional_bytes(const std::string& key) {
 
 std::optional<BytesPerSec> YamlFields::optional_rate(const std::string& key, NumberRange range) {
   const auto value = optional_number(key, range);
-  return value ? std::optional(BytesPerSec{in_base_units(*value, find(key).Scalar(), unit_of(key, kRateKeys))}) : std::nullopt;
+  return value ? std::optional(BytesPerSec{in_base_units(*value, find(key).Scalar(), unit_of(key, kRateKeys))})
+               : std::nullopt;
 }
 
 std::optional<FlopsPerSec> YamlFields::optional_flops(const std::string& key) {
   const auto value = optional_number(key);
-  return value ? std::optional(FlopsPerSec{in_base_units(*value, find(key).Scalar(), unit_of(key, kFlopsKeys))}) : std::nullopt;
+  return value ? std::optional(FlopsPerSec{in_base_units(*value, find(key).Scalar(), unit_of(key, kFlopsKeys))})
+               : std::nullopt;
 }
 
 std::optional<Seconds> YamlFields::optional_time(const std::string& key) {
   const auto value = optional_number(key);
-  return value ? std::optional(Seconds{in_base_units(*value, find(key).Scalar(), unit_of(key, kTimeKeys))}) : std::nullopt;
+  return value ? std::optional(Seconds{in_base_units(*value, find(key).Scalar(), unit_of(key, kTimeKeys))})
+               : std::nullopt;
 }
 
 std::vector<BytesPerSec> YamlFields::rates(const std::string& key, NumberRange range) {

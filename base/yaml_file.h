@@ -40,8 +40,8 @@ class YamlFields {
   std::optional<double> optional_number(const std::string& key, NumberRange range = {});
   std::optional<bool> optional_flag(const std::string& key);
 
-  /// The unit is the end of the key: `_mib` and `_gib`; `_gb_s`, `_tb_s` and `_gbit_s`; `_tflops` and `_gflops`; `_us`. Decimal
-  /// units are exact: what base/yaml_text writes comes back to the last bit.
+  /// The unit is the end of the key: `_mib` and `_gib`; `_gb_s`, `_tb_s` and `_gbit_s`; `_tflops` and `_gflops`; `_us`.
+  /// Decimal units are exact: what base/yaml_text writes comes back to the last bit.
   std::optional<Bytes> optional_bytes(const std::string& key);
   std::optional<BytesPerSec> optional_rate(const std::string& key, NumberRange range = {});
   std::optional<FlopsPerSec> optional_flops(const std::string& key);

@@ -23,7 +23,8 @@ std::string with_point(const std::string& digits, int whole) {
 std::string decimal(double value, int exponent) {
   if (value == 0) return "0";
   std::array<char, 64> buffer{};
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::scientific).ptr;
+  const auto end =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::scientific).ptr;
   std::string digits(buffer.data(), end);  // "-1.06e+10"
   const auto mark = digits.find('e');
   const int magnitude = std::atoi(digits.c_str() + mark + 1) - exponent;

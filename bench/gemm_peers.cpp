@@ -1,8 +1,9 @@
-// Our Device::gemm beside the libraries one would otherwise call, fp32, in one run: Eigen (compiled for this machine), OpenBLAS
-// (opened at run time, its core type chosen by itself and set by hand) and oneDNN's sgemm. GFLOP/s of the best of several
-// rounds, in which the libraries take turns; all work on the same matrices. A turn is a row of calls that are enqueued on one stream
-// and waited for once, as ours are used (what a single call costs more is the dispatch latency, which calibration measures by
-// itself); so all libraries compute on the same OpenMP team, and no second one spins beside it.
+// Our Device::gemm beside the libraries one would otherwise call, fp32, in one run: Eigen (compiled for this machine),
+// OpenBLAS (opened at run time, its core type chosen by itself and set by hand) and oneDNN's sgemm. GFLOP/s of the best
+// of several rounds, in which the libraries take turns; all work on the same matrices. A turn is a row of calls that
+// are enqueued on one stream and waited for once, as ours are used (what a single call costs more is the dispatch
+// latency, which calibration measures by itself); so all libraries compute on the same OpenMP team, and no second one
+// spins beside it.
 //   chrt -f 10 build/release/bench/bench_gemm_peers [threads]     default: 1, then 2
 // Not beside another program of real-time priority: teams that wait by spinning then keep each other from running.
 #include <dlfcn.h>
@@ -18,8 +19,8 @@
 #include <thread>
 #include <vector>
 
-#include <Eigen/Core>
 #include <oneapi/dnnl/dnnl.h>
+#include <Eigen/Core>
 
 #include "device/backend.h"
 
@@ -59,8 +60,8 @@ void onednn(const GemmProblem& p, const float* a, const float* b, float* c) {
 struct OpenBlas {
   char* (*core_name)() = nullptr;
   void (*set_num_threads)(int) = nullptr;
-  void (*sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float* a, int lda, const float* b, int ldb,
-                float beta, float* c, int ldc) = nullptr;
+  void (*sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float* a, int lda, const float* b,
+                int ldb, float beta, float* c, int ldc) = nullptr;
 };
 
 OpenBlas open_openblas() {
@@ -73,15 +74,17 @@ OpenBlas open_openblas() {
   return blas;
 }
 
-/// The core that OpenBLAS takes this processor for when it is opened with `core_type` set (null: unset), asked in a process of its
-/// own, because it decides only once. Empty without OpenBLAS.
+/// The core that OpenBLAS takes this processor for when it is opened with `core_type` set (null: unset), asked in a
+/// process of its own, because it decides only once. Empty without OpenBLAS.
 std::string openblas_core(const char* core_type) {
   int ends[2];
   if (pipe(ends) != 0) return {};
   const pid_t child = fork();
   if (child == 0) {
-    if (core_type) setenv("OPENBLAS_CORETYPE", core_type, 1);
-    else unsetenv("OPENBLAS_CORETYPE");
+    if (core_type)
+      setenv("OPENBLAS_CORETYPE", core_type, 1);
+    else
+      unsetenv("OPENBLAS_CORETYPE");
     const OpenBlas blas = open_openblas();
     const char* const name = blas.core_name ? blas.core_name() : "";
     _exit(write(ends[1], name, std::strlen(name)) < 0);
@@ -114,7 +117,8 @@ std::vector<Peer> openblas_peers(int num_threads, const OpenBlas& blas) {
            }}};
 }
 
-double seconds(const Peer& peer, const GemmProblem& p, const float* a, const float* b, float* c, int calls, Stream& stream) {
+double seconds(const Peer& peer, const GemmProblem& p, const float* a, const float* b, float* c, int calls,
+               Stream& stream) {
   const auto begin = Clock::now();
   for (int i = 0; i < calls; ++i) peer.multiply(p, a, b, c);
   stream.synchronise();
@@ -122,8 +126,8 @@ double seconds(const Peer& peer, const GemmProblem& p, const float* a, const flo
 }
 
 /// Best times, one per peer. Idle threads of libgomp spin for about 15 ms: a turn begins after they have stopped.
-std::vector<double> measure(const std::vector<Peer>& peers, const GemmProblem& p, const float* a, const float* b, float* c,
-                            Stream& stream) {
+std::vector<double> measure(const std::vector<Peer>& peers, const GemmProblem& p, const float* a, const float* b,
+                            float* c, Stream& stream) {
   constexpr double kTurn = 0.01;
   std::vector<double> best(peers.size(), 1e9);
   for (int round = 0; round < 5; ++round)
@@ -181,12 +185,14 @@ int compare(int num_threads, const OpenBlas& blas) {
   print_header(peers, num_threads);
   int num_short = 0;
   for (const GemmProblem& p : kProblems) {
-    const Buffer a = device->allocate(p.a_bytes()), b = device->allocate(p.b_bytes()), c = device->allocate(p.c_bytes());
+    const Buffer a = device->allocate(p.a_bytes()), b = device->allocate(p.b_bytes()),
+                 c = device->allocate(p.c_bytes());
     device->fill_uniform(a.data(), p.m * p.k, Dtype::F32, -1, 1, 1, *stream);
     device->fill_uniform(b.data(), p.n * p.k, Dtype::F32, -1, 1, 2, *stream);
     stream->synchronise();
     const std::vector<double> times = measure(peers, p, a.as<float>(), b.as<float>(), c.as<float>(), *stream);
-    std::printf("%-15s %5lld x %5lld x %5lld   ", std::string(to_string(p.layout)).c_str(), (long long)p.m, (long long)p.n, (long long)p.k);
+    std::printf("%-15s %5lld x %5lld x %5lld   ", std::string(to_string(p.layout)).c_str(), (long long)p.m,
+                (long long)p.n, (long long)p.k);
     double best = times[0];
     for (const double time : times) {
       std::printf("%10.1f", p.flops() / time * 1e-9);
@@ -208,7 +214,8 @@ OpenBlas prepare_openblas() {
   const char* const set = std::getenv("OPENBLAS_CORETYPE");
   const std::string core = set ? set : right_core();
   setenv("OPENBLAS_CORETYPE", core.c_str(), 1);
-  setenv("OPENBLAS_THREAD_TIMEOUT", "20", 0);  // 2^20 cycles; its idle threads would spin for 100 ms, into the next turn
+  setenv("OPENBLAS_THREAD_TIMEOUT", "20",
+         0);  // 2^20 cycles; its idle threads would spin for 100 ms, into the next turn
   std::printf("OpenBLAS takes this processor for %s; set to %s it answers %s\n", own.c_str(), core.c_str(),
               openblas_core(core.c_str()).c_str());
   return open_openblas();
@@ -219,7 +226,8 @@ OpenBlas prepare_openblas() {
 int main(int argc, char** argv) {
   const OpenBlas blas = prepare_openblas();
   const DeviceFacts facts = device_backend(DeviceKind::Cpu).open({})->facts();
-  std::printf("%s, oneDNN %s (%s)\n", facts.name.c_str(), facts.versions.front().second.c_str(), facts.architecture.c_str());
+  std::printf("%s, oneDNN %s (%s)\n", facts.name.c_str(), facts.versions.front().second.c_str(),
+              facts.architecture.c_str());
   for (const std::string& warning : facts.warnings) std::printf("warning: %s\n", warning.c_str());
   int num_short = 0;
   for (const int num_threads : argc > 1 ? std::vector<int>{std::atoi(argv[1])} : std::vector<int>{1, 2})

@@ -1,5 +1,5 @@
-// How many complete plans (blocks + program + replay + forward-pass time, nothing cached between plans) one core makes per
-// second for a 32-layer model, beside a straightforward per-layer loop that adds up one strategy's formulas.
+// How many complete plans (blocks + program + replay + forward-pass time, nothing cached between plans) one core makes
+// per second for a 32-layer model, beside a straightforward per-layer loop that adds up one strategy's formulas.
 //   build/release/bench/bench_planner_speed
 #include <chrono>
 #include <cstdio>
@@ -25,7 +25,8 @@ double microseconds(F f, int repetitions) {
   return best;
 }
 
-/// What a spreadsheet planner does: a loop over layers and tensors, bytes and FLOPs by formula, no schedule, no peak in time.
+/// What a spreadsheet planner does: a loop over layers and tensors, bytes and FLOPs by formula, no schedule, no peak in
+/// time.
 double naive_plan(const TrainedModel& model, const Recipe& r, std::int64_t ranks) {
   double bytes = 0, seconds = 0;
   const double tokens = double(r.tokens());
@@ -68,7 +69,7 @@ int main() {
     r.grad_accum = row.micro_batches;
     const TrainedModel model = prepare(spec, r, framework);
     const Strategy strategy = make_strategy(row.strategy, cluster, {});
-    const Numerics n = resolve_numerics(r, framework, strategy.engine);
+    const DtypePolicy n = resolve_numerics(r, framework, strategy.engine);
     const std::vector<CostModel> columns{make_cost_model(cluster.gpus.front(), profile, {.dtype = n.compute})};
     const CommModel comm = make_comm_model(cluster, profile, strategy.mesh);
     StepProgram program;

@@ -1,5 +1,5 @@
-// The case that both simulators of bench/sim_ring and bench/simgrid_ring run: every layer is 1 ms of compute, then a ring
-// all-reduce of 256 MiB over links of 50 GB/s and 1 us, one per rank.
+// The case that both simulators of bench/sim_ring and bench/simgrid_ring run: every layer is 1 ms of compute, then a
+// ring all-reduce of 256 MiB over links of 50 GB/s and 1 us, one per rank.
 #pragma once
 
 #include <chrono>

@@ -1,8 +1,8 @@
-// How fast the simulator is: the ring of ring_case.h, every message an event and a flow that fair sharing looks at; then
-// in other cases.
+// How fast the simulator is: the ring of ring_case.h, every message an event and a flow that fair sharing looks at;
+// then in other cases.
 //   build/release/bench/bench_sim_ring [ranks [layers [case]]]
-// Cases: "ring", "folded to one rank", "unequal speed" (ranks drift apart), "two rings" (over the same links), "two of unequal
-// speed", "gathers" (twice the ranks, three all-gathers per layer: a sharded model).
+// Cases: "ring", "folded to one rank", "unequal speed" (ranks drift apart), "two rings" (over the same links), "two of
+// unequal speed", "gathers" (twice the ranks, three all-gathers per layer: a sharded model).
 #include <sys/resource.h>
 
 #include <cstring>

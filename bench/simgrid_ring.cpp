@@ -1,5 +1,5 @@
-// The ring of ring_case.h in SimGrid S4U, as a programmer would write it there: one actor per rank, a put and a get per step.
-// Built where libsimgrid-dev is installed.
+// The ring of ring_case.h in SimGrid S4U, as a programmer would write it there: one actor per rank, a put and a get per
+// step. Built where libsimgrid-dev is installed.
 //   build/release/bench/bench_simgrid_ring [ranks [layers]] --cfg=network/model:CM02 --cfg=network/crosstraffic:0
 #include <simgrid/s4u.hpp>
 

@@ -32,7 +32,8 @@ DeviceFacts device_from(const json& j) {
                     .memory = {j.at("memory").get<std::int64_t>()},
                     .memory_free = {j.at("memory_free").get<std::int64_t>()},
                     .num_cores = j.at("num_cores")};
-  for (const json& type : j.at("gemm_types")) facts.gemm_types.push_back(parse_gemm_type(type.get<std::string>(), "gemm_types"));
+  for (const json& type : j.at("gemm_types"))
+    facts.gemm_types.push_back(parse_gemm_type(type.get<std::string>(), "gemm_types"));
   for (const json& row : j.at("versions")) facts.versions.emplace_back(row.at(0), row.at(1));
   facts.warnings = j.at("warnings").get<std::vector<std::string>>();
   return facts;

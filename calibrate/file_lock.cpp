@@ -15,7 +15,8 @@
 namespace gpuplan {
 namespace {
 
-/// For a second at most: a child that a killed calibration had just forked holds its files until it becomes another program.
+/// For a second at most: a child that a killed calibration had just forked holds its files until it becomes another
+/// program.
 bool try_to_lock(int file) {
   using namespace std::chrono_literals;
   for (int tries = 0; flock(file, LOCK_EX | LOCK_NB) != 0; ++tries) {
@@ -27,7 +28,8 @@ bool try_to_lock(int file) {
 
 }  // namespace
 
-FileLock::FileLock(const std::filesystem::path& path) : file_(open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+FileLock::FileLock(const std::filesystem::path& path)
+    : file_(open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
   if (file_ < 0) throw EnvError(path.string() + " cannot be opened: " + std::strerror(errno));
   if (try_to_lock(file_)) return;
   const int error = errno;

@@ -1,5 +1,5 @@
-// From samples to the numbers of a profile. Every fit is robust (a few wrong samples do not move it), has an interval for each
-// number, and says how far it is off on samples it had not seen.
+// From samples to the numbers of a profile. Every fit is robust (a few wrong samples do not move it), has an interval
+// for each number, and says how far it is off on samples it had not seen.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 
 #include "calibrate/fit_quality.h"
 #include "calibrate/probe.h"
-#include "cluster/measured.h"
+#include "cluster/profile/measured.h"
 
 namespace gpuplan {
 
@@ -18,8 +18,8 @@ struct FitDevice {
 };
 
 /// One surface per type, layout and batchedness with enough samples, for products that `num_ranks` ranks do at once.
-std::vector<GemmSurface> fit_gemm_surfaces(std::span<const Sample> samples, std::int64_t num_ranks, const FitDevice& device,
-                                           HeldOutErrors* held_out = nullptr);
+std::vector<GemmSurface> fit_gemm_surfaces(std::span<const Sample> samples, std::int64_t num_ranks,
+                                           const FitDevice& device, HeldOutErrors* held_out = nullptr);
 
 /// One curve per collective and group.
 std::vector<CollectiveCurve> fit_collective_curves(std::span<const Sample> samples, HeldOutErrors* held_out = nullptr);
@@ -30,7 +30,8 @@ std::vector<KernelRate> fit_kernel_rates(std::span<const Sample> samples, std::i
 /// Rates of the attention kernels.
 std::vector<AttentionRate> fit_attention_rates(std::span<const Sample> samples, std::int64_t num_ranks);
 
-/// Everything that is one number: launch and dispatch latency, copies, overheads, and how a collective slows a product down.
+/// Everything that is one number: launch and dispatch latency, copies, overheads, and how a collective slows a product
+/// down.
 std::vector<ScalarFit> fit_scalars(std::span<const Sample> samples);
 
 }  // namespace gpuplan

@@ -1,5 +1,5 @@
-// Curves of collectives: alpha + S / B in up to four ranges of size. Where ranges end is found by dynamic programming, how many
-// there are by the Bayesian information criterion.
+// Curves of collectives: alpha + S / B in up to four ranges of size. Where ranges end is found by dynamic programming,
+// how many there are by the Bayesian information criterion.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -45,7 +45,8 @@ CurveSamples sorted(std::vector<Sample> samples) {
 }
 
 /// Samples of sizes [begin, end) that `points` (sorted) holds.
-std::vector<std::size_t> within(const CurveSamples& all, std::span<const std::size_t> points, std::size_t begin, std::size_t end) {
+std::vector<std::size_t> within(const CurveSamples& all, std::span<const std::size_t> points, std::size_t begin,
+                                std::size_t end) {
   std::vector<std::size_t> out;
   for (const std::size_t point : points)
     if (all.size_of[point] >= begin && all.size_of[point] < end) out.push_back(point);
@@ -59,7 +60,8 @@ FitProblem line_problem(const CurveSamples& all, std::span<const std::size_t> po
     most_rate = std::max(most_rate, double(all.message[point].count) / all.time[point]);
   }
   return {.parameters = {{.usual = 0.5 * least_time, .spread = 2}, {.usual = 1.5 * most_rate, .spread = 2}},
-          .measured = all.time, .noise = all.noise,
+          .measured = all.time,
+          .noise = all.noise,
           .model = [&all](std::span<const double> p) {
             std::vector<double> times;
             times.reserve(all.message.size());
@@ -97,7 +99,8 @@ class Segmentation {
     double least = std::numeric_limits<double>::infinity();
     for (std::size_t count = 1; count <= most; ++count) {
       Cut other = cut(count, scale);
-      const double criterion = 2 * other.cost + kParametersPerSegment * double(count) * std::log(double(points_.size()));
+      const double criterion =
+          2 * other.cost + kParametersPerSegment * double(count) * std::log(double(points_.size()));
       if (criterion < least) chosen = std::move(other), least = criterion;
     }
     return curve(chosen);
@@ -152,7 +155,9 @@ class Segmentation {
       const FitSolution fitted = line(begin, end, true);
       const Bytes size = all_.sizes[sizes_[begin]];
       // Between the last size of one segment and the first of the next, half-way as sizes go.
-      const Bytes from = begin == 0 ? size : Bytes{std::int64_t(std::sqrt(double(size.count) * double(all_.sizes[sizes_[begin - 1]].count)))};
+      const Bytes from =
+          begin == 0 ? size
+                     : Bytes{std::int64_t(std::sqrt(double(size.count) * double(all_.sizes[sizes_[begin - 1]].count)))};
       curve.segments.push_back({from, fitted.parameters[0], fitted.parameters[1]});
     }
     return curve;

@@ -16,11 +16,12 @@ using Eigen::VectorXd;
 
 constexpr std::array<double, 4> kReaches{1, 2, 4, 8};        // octaves
 constexpr std::array<double, 4> kNoises{0.03, 0.1, 0.3, 1};  // variance at one place over that between places
-constexpr double kLeastGain = 0.1;   // of the mean error: less could be chance
+constexpr double kLeastGain = 0.1;                           // of the mean error: less could be chance
 constexpr std::size_t kLeastPoints = 6;
 
 /// Covariance of points with themselves, without noise. A correction of one point of weight 1 is a row of it.
-MatrixXd covariance(std::span<const CorrectionSizes> sizes, std::span<const std::size_t> points, const CorrectionMetric& metric) {
+MatrixXd covariance(std::span<const CorrectionSizes> sizes, std::span<const std::size_t> points,
+                    const CorrectionMetric& metric) {
   const auto size = Eigen::Index(points.size());
   MatrixXd out(size, size);
   for (Eigen::Index i = 0; i < size; ++i) {
@@ -52,17 +53,18 @@ LocalCorrection fit_correction(std::span<const CorrectionSizes> sizes, std::span
   std::erase_if(points, [&](std::size_t point) { return std::abs(errors[point]) > kTukey * scale; });
   if (points.size() < kLeastPoints) return {};
   VectorXd left_over(Eigen::Index(points.size()));
-  for (std::size_t i = 0; i < points.size(); ++i)
-    left_over[Eigen::Index(i)] = -errors[points[i]];
+  for (std::size_t i = 0; i < points.size(); ++i) left_over[Eigen::Index(i)] = -errors[points[i]];
   Candidate best{.error = (1 - kLeastGain) * left_over.array().abs().mean()};
   for (const double reach : kReaches) {
     const CorrectionMetric metric{reach, alignment};
     const MatrixXd similar = covariance(sizes, points, metric);
     for (const double noise : kNoises)
-      if (Candidate other = try_out(similar, metric, noise, left_over); other.error < best.error) best = std::move(other);
+      if (Candidate other = try_out(similar, metric, noise, left_over); other.error < best.error)
+        best = std::move(other);
   }
   std::vector<LocalCorrection::Point> out;
-  for (Eigen::Index i = 0; i < best.weights.size(); ++i) out.push_back({sizes[points[std::size_t(i)]], best.weights[i]});
+  for (Eigen::Index i = 0; i < best.weights.size(); ++i)
+    out.push_back({sizes[points[std::size_t(i)]], best.weights[i]});
   return {best.metric, std::move(out)};
 }
 

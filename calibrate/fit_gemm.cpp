@@ -1,4 +1,5 @@
-// Surfaces of matrix products. The form is GemmSurface's; here are what is usual for its parameters and which tiles are tried.
+// Surfaces of matrix products. The form is GemmSurface's; here are what is usual for its parameters and which tiles are
+// tried.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -15,7 +16,8 @@ namespace gpuplan {
 namespace {
 
 constexpr std::size_t kLeastShapes = 8, kLeastThin = 16;
-constexpr double kAlignment = 0.5;  // octaves per power of two; chosen by cross-validation on oneDNN 2.6 (fp32, bf16; 3,443 products)
+constexpr double kAlignment =
+    0.5;  // octaves per power of two; chosen by cross-validation on oneDNN 2.6 (fp32, bf16; 3,443 products)
 constexpr double kLeastFlopsRange = 4;  // most over least: fewer say nothing of how time grows
 
 struct Tile {
@@ -46,7 +48,8 @@ ParameterPrior prior_of(std::string_view name, std::span<const Sample> samples, 
   if (name == "k_depth") return {.usual = 500, .spread = 1.5};
   if (name.ends_with("_half")) return {.usual = 2, .spread = 2};
   // A GPU's tiles stream through shared memory, whatever the depth and the size of the product.
-  if (kind == DeviceKind::Cuda && (name == "depth_loss" || name == "spill_loss" || name == "memory_loss")) return {.usual = 1e-3, .spread = 0.5, .may_be_none = true};
+  if (kind == DeviceKind::Cuda && (name == "depth_loss" || name == "spill_loss" || name == "memory_loss"))
+    return {.usual = 1e-3, .spread = 0.5, .may_be_none = true};
   if (name == "memory_loss") return {.usual = 1, .spread = 2, .may_be_none = true};
   return {.usual = 0.01, .spread = 2, .may_be_none = true};  // losses
 }
@@ -58,7 +61,8 @@ GemmSurface with_values(GemmSurface surface, std::span<const double> values) {
 
 FitProblem problem_of(const GemmSurface& frame, std::span<const Sample> samples, DeviceKind kind) {
   FitProblem problem;
-  for (const GemmParameter& parameter : kGemmParameters) problem.parameters.push_back(prior_of(parameter.name, samples, kind));
+  for (const GemmParameter& parameter : kGemmParameters)
+    problem.parameters.push_back(prior_of(parameter.name, samples, kind));
   for (const Sample& s : samples) {
     problem.measured.push_back(s.median);
     problem.noise.push_back(noise_of(s));
@@ -88,13 +92,14 @@ GemmRange range_of(std::span<const Sample> samples) {
 /// Whether the samples say how time depends on shape.
 bool is_telling(std::span<const Sample> samples, std::size_t num_shapes) {
   const auto flops = [](const Sample& s) { return s.probe.flops(); };
-  const auto [least, most] = std::minmax_element(samples.begin(), samples.end(), [&](auto& a, auto& b) { return flops(a) < flops(b); });
+  const auto [least, most] =
+      std::minmax_element(samples.begin(), samples.end(), [&](auto& a, auto& b) { return flops(a) < flops(b); });
   return num_shapes >= kLeastShapes && flops(*most) >= kLeastFlopsRange * flops(*least);
 }
 
 /// Fits what the form of `surface` leaves over, and says how far both together are off.
-void correct(GemmSurface& surface, const std::vector<Sample>& samples, const FitProblem& problem, const FitSolution& form,
-             std::span<const std::size_t> shape, std::vector<double>& held_out) {
+void correct(GemmSurface& surface, const std::vector<Sample>& samples, const FitProblem& problem,
+             const FitSolution& form, std::span<const std::size_t> shape, std::vector<double>& held_out) {
   std::vector<CorrectionSizes> sizes;
   for (const Sample& s : samples) sizes.push_back(correction_sizes(s.probe.shape));
   const auto corrected = [&](const FitSolution& fitted, const LocalCorrection& correction, std::size_t point) {
@@ -139,8 +144,8 @@ std::optional<GemmSurface> fit_surface(GemmSurface frame, const std::vector<Samp
 
 using Case = std::tuple<GemmType, GemmLayout, GemmRegime>;
 
-/// Samples of each surface. On a GPU tiles shrink with thin products and one surface holds for all; CPU libraries treat them each in
-/// its own way. Those too few for a surface of their own belong to the wide ones.
+/// Samples of each surface. On a GPU tiles shrink with thin products and one surface holds for all; CPU libraries treat
+/// them each in its own way. Those too few for a surface of their own belong to the wide ones.
 std::map<Case, std::vector<Sample>> cases_of(std::span<const Sample> samples, std::int64_t num_ranks, DeviceKind kind) {
   std::map<Case, std::vector<Sample>> cases;
   for (const Sample& s : samples)
@@ -159,8 +164,8 @@ std::map<Case, std::vector<Sample>> cases_of(std::span<const Sample> samples, st
 
 }  // namespace
 
-std::vector<GemmSurface> fit_gemm_surfaces(std::span<const Sample> samples, std::int64_t num_ranks, const FitDevice& device,
-                                           HeldOutErrors* held_out) {
+std::vector<GemmSurface> fit_gemm_surfaces(std::span<const Sample> samples, std::int64_t num_ranks,
+                                           const FitDevice& device, HeldOutErrors* held_out) {
   std::vector<GemmSurface> surfaces;
   for (auto& [kind, own] : cases_of(samples, num_ranks, device.kind)) {
     // The order of measuring must not show in the result.

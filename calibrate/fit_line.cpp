@@ -8,7 +8,8 @@ namespace gpuplan {
 namespace {
 
 constexpr std::size_t kLeastSizes = 3;
-constexpr double kTolerance = 0.03;  // how far the largest sizes may be off, as a median, before small ones are left out
+constexpr double kTolerance =
+    0.03;  // how far the largest sizes may be off, as a median, before small ones are left out
 
 FitProblem problem_of(const std::vector<LinePoint>& points) {
   FitProblem problem;
@@ -44,7 +45,8 @@ std::vector<std::size_t> sizes_of(const std::vector<LinePoint>& points) {
 }  // namespace
 
 std::optional<Line> fit_line(std::vector<LinePoint> points) {
-  std::sort(points.begin(), points.end(), [](auto& a, auto& b) { return std::tie(a.work, a.time) < std::tie(b.work, b.time); });
+  std::sort(points.begin(), points.end(),
+            [](auto& a, auto& b) { return std::tie(a.work, a.time) < std::tie(b.work, b.time); });
   std::erase_if(points, [](const LinePoint& p) { return p.work <= 0; });
   if (points.empty() || sizes_of(points).back() + 1 < kLeastSizes) return std::nullopt;
   const std::size_t least_sizes = std::max(kLeastSizes, (sizes_of(points).back() + 2) / 2);  // half, rounded up
@@ -53,7 +55,10 @@ std::optional<Line> fit_line(std::vector<LinePoint> points) {
     std::erase_if(points, [smallest = points.front().work](const LinePoint& p) { return p.work == smallest; });
     fitted = fit_robustly(problem_of(points));
   }
-  return Line{.launch = fitted.parameters[0], .rate = fitted.parameters[1], .least = points.front().work, .most = points.back().work,
+  return Line{.launch = fitted.parameters[0],
+              .rate = fitted.parameters[1],
+              .least = points.front().work,
+              .most = points.back().work,
               .quality = cross_validate(problem_of(points), fitted, sizes_of(points))};
 }
 

@@ -17,7 +17,8 @@ std::vector<double> sizes_of(std::span<const double> errors) {
 
 bool is_usable(const Sample& s, ProbeFamily family) {
   const bool may_be_zero = family == ProbeFamily::Overhead;
-  return s.probe.family == family && s.is_ok() && std::isfinite(s.median) && (s.median > 0 || (may_be_zero && s.median == 0));
+  return s.probe.family == family && s.is_ok() && std::isfinite(s.median) &&
+         (s.median > 0 || (may_be_zero && s.median == 0));
 }
 
 double noise_of(const Sample& s) {
@@ -52,9 +53,12 @@ std::vector<double> held_out_errors(std::span<const std::size_t> group,
 FitQuality fit_quality(std::span<const double> errors, std::span<const double> held_out, double scale) {
   const std::vector<double> in = sizes_of(errors), out = sizes_of(held_out);
   const auto outliers = std::count_if(in.begin(), in.end(), [&](double error) { return error > kTukey * scale; });
-  return {.num_points = std::int64_t(in.size()), .num_outliers = outliers,
-          .median_error = quantile(in, 0.5), .p90_error = quantile(in, 0.9),
-          .held_out_median = quantile(out, 0.5), .held_out_p90 = quantile(out, 0.9)};
+  return {.num_points = std::int64_t(in.size()),
+          .num_outliers = outliers,
+          .median_error = quantile(in, 0.5),
+          .p90_error = quantile(in, 0.9),
+          .held_out_median = quantile(out, 0.5),
+          .held_out_p90 = quantile(out, 0.9)};
 }
 
 FitQuality cross_validate(const FitProblem& problem, const FitSolution& fitted, std::span<const std::size_t> group) {

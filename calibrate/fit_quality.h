@@ -19,16 +19,18 @@ bool is_usable(const Sample& sample, ProbeFamily family);
 /// Relative standard deviation of a sample's median, from its interval.
 double noise_of(const Sample& sample);
 
-/// Points kept apart together: `group[i]` is what point i belongs to (its shape, its size), numbered from 0 in order of size,
-/// so every fold spans the range.
+/// Points kept apart together: `group[i]` is what point i belongs to (its shape, its size), numbered from 0 in order of
+/// size, so every fold spans the range.
 inline constexpr std::size_t kFolds = 10;
 
 /// 0 to count - 1.
 std::vector<std::size_t> all_points(std::size_t count);
 
-/// Errors of points from fits that had not seen their group. `refit(points)` gives a predictor of ln(fitted / measured).
+/// Errors of points from fits that had not seen their group. `refit(points)` gives a predictor of ln(fitted /
+/// measured).
 using ErrorOf = std::function<double(std::size_t point)>;
-std::vector<double> held_out_errors(std::span<const std::size_t> group, const std::function<ErrorOf(std::span<const std::size_t>)>& refit);
+std::vector<double> held_out_errors(std::span<const std::size_t> group,
+                                    const std::function<ErrorOf(std::span<const std::size_t>)>& refit);
 
 /// By what they are: "fp32 GEMM shapes", "message sizes".
 using HeldOutErrors = std::map<std::string, std::vector<double>>;
@@ -47,7 +49,8 @@ std::vector<std::size_t> group_by(const std::vector<Key>& keys) {
   std::sort(sorted.begin(), sorted.end());
   sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
   std::vector<std::size_t> group;
-  for (const Key& key : keys) group.push_back(std::size_t(std::lower_bound(sorted.begin(), sorted.end(), key) - sorted.begin()));
+  for (const Key& key : keys)
+    group.push_back(std::size_t(std::lower_bound(sorted.begin(), sorted.end(), key) - sorted.begin()));
   return group;
 }
 

@@ -38,13 +38,19 @@ std::vector<KernelPoint> curve_of(std::span<const Sample> samples) {
 std::vector<KernelRate> fit_kernel_rates(std::span<const Sample> samples, std::int64_t num_ranks) {
   std::map<std::pair<MemoryKernel, Dtype>, std::vector<Sample>> cases;
   for (const Sample& s : samples)
-    if (is_usable(s, ProbeFamily::Memory) && s.probe.num_ranks == num_ranks) cases[{s.probe.kernel, s.probe.dtype}].push_back(s);
+    if (is_usable(s, ProbeFamily::Memory) && s.probe.num_ranks == num_ranks)
+      cases[{s.probe.kernel, s.probe.dtype}].push_back(s);
   std::vector<KernelRate> rates;
   for (const auto& [kind, own] : cases)
     if (const auto line = fit_line(traffic_points(own)))
-      rates.push_back({.kernel = std::string(to_string(kind.first)), .dtype = kind.second, .launch = line->launch,
-                       .bandwidth = line->rate, .least = {std::int64_t(line->least)}, .most = {std::int64_t(line->most)},
-                       .quality = line->quality, .curve = curve_of(own)});
+      rates.push_back({.kernel = std::string(to_string(kind.first)),
+                       .dtype = kind.second,
+                       .launch = line->launch,
+                       .bandwidth = line->rate,
+                       .least = {std::int64_t(line->least)},
+                       .most = {std::int64_t(line->most)},
+                       .quality = line->quality,
+                       .curve = curve_of(own)});
   return rates;
 }
 
@@ -56,8 +62,12 @@ std::vector<AttentionRate> fit_attention_rates(std::span<const Sample> samples, 
   std::vector<AttentionRate> rates;
   for (const auto& [kind, own] : cases)
     if (const auto line = fit_line(flops_points(own)))
-      rates.push_back({.kernel = std::string(to_string(std::get<0>(kind))), .dtype = std::get<1>(kind),
-                       .head_size = std::get<2>(kind), .launch = line->launch, .rate = line->rate, .quality = line->quality});
+      rates.push_back({.kernel = std::string(to_string(std::get<0>(kind))),
+                       .dtype = std::get<1>(kind),
+                       .head_size = std::get<2>(kind),
+                       .launch = line->launch,
+                       .rate = line->rate,
+                       .quality = line->quality});
   return rates;
 }
 

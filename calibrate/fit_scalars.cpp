@@ -19,12 +19,15 @@ Cases cases_of(std::span<const Sample> samples, ProbeFamily family, std::string 
   return cases;
 }
 
-/// Median of samples of one thing, in log space. The interval is the samples' own where there is one, else the order statistics'.
-ScalarFit middle(std::string name, std::string unit, std::int64_t num_ranks, const std::vector<double>& values, Fitted alone) {
+/// Median of samples of one thing, in log space. The interval is the samples' own where there is one, else the order
+/// statistics'.
+ScalarFit middle(std::string name, std::string unit, std::int64_t num_ranks, const std::vector<double>& values,
+                 Fitted alone) {
   ScalarFit fit{.name = std::move(name), .unit = std::move(unit), .num_ranks = num_ranks};
   const double median = quantile(values, 0.5);
   std::vector<double> errors;
-  for (const double value : values) errors.push_back(value > 0 ? std::log(median / value) : 0);  // no overhead at all is 0 B
+  for (const double value : values)
+    errors.push_back(value > 0 ? std::log(median / value) : 0);  // no overhead at all is 0 B
   const double deviation = robust_deviation(errors);
   // The median of n has the deviation 1.25 s / sqrt(n) when errors are normal.
   const double wide = 1.96 * 1.25 * deviation / std::sqrt(double(values.size()));
@@ -55,8 +58,16 @@ std::vector<ScalarFit> copies(const Cases& cases) {
     for (const Sample& s : own) points.push_back({double(s.probe.bytes.count), s.median, noise_of(s)});
     const auto line = fit_line(points);
     if (!line) continue;
-    fits.push_back({.name = "copy " + key.first, .unit = "B/s", .num_ranks = key.second, .value = line->rate, .quality = line->quality});
-    fits.push_back({.name = "copy-latency " + key.first, .unit = "s", .num_ranks = key.second, .value = line->launch, .quality = line->quality});
+    fits.push_back({.name = "copy " + key.first,
+                    .unit = "B/s",
+                    .num_ranks = key.second,
+                    .value = line->rate,
+                    .quality = line->quality});
+    fits.push_back({.name = "copy-latency " + key.first,
+                    .unit = "s",
+                    .num_ranks = key.second,
+                    .value = line->launch,
+                    .quality = line->quality});
   }
   return fits;
 }
@@ -78,12 +89,17 @@ std::vector<ScalarFit> slow_downs(const Cases& cases) {
 }  // namespace
 
 std::vector<ScalarFit> fit_scalars(std::span<const Sample> samples) {
-  const Cases dispatch = cases_of(samples, ProbeFamily::Dispatch, [](const Probe& p) { return "dispatch " + std::string(to_string(p.dispatch)); });
-  const Cases copy = cases_of(samples, ProbeFamily::Copy, [](const Probe& p) { return std::string(to_string(p.path)); });
-  const Cases overhead = cases_of(samples, ProbeFamily::Overhead, [](const Probe& p) { return "overhead " + std::string(to_string(p.overhead)); });
-  const Cases overlap = cases_of(samples, ProbeFamily::Overlap, [](const Probe& p) { return "overlap " + std::string(to_string(p.type)); });
+  const Cases dispatch = cases_of(samples, ProbeFamily::Dispatch,
+                                  [](const Probe& p) { return "dispatch " + std::string(to_string(p.dispatch)); });
+  const Cases copy =
+      cases_of(samples, ProbeFamily::Copy, [](const Probe& p) { return std::string(to_string(p.path)); });
+  const Cases overhead = cases_of(samples, ProbeFamily::Overhead,
+                                  [](const Probe& p) { return "overhead " + std::string(to_string(p.overhead)); });
+  const Cases overlap = cases_of(samples, ProbeFamily::Overlap,
+                                 [](const Probe& p) { return "overlap " + std::string(to_string(p.type)); });
   std::vector<ScalarFit> fits = plain(dispatch, "s");
-  for (auto& more : {copies(copy), plain(overhead, "B"), slow_downs(overlap)}) fits.insert(fits.end(), more.begin(), more.end());
+  for (auto& more : {copies(copy), plain(overhead, "B"), slow_downs(overlap)})
+    fits.insert(fits.end(), more.begin(), more.end());
   return fits;
 }
 

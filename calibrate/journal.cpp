@@ -19,7 +19,7 @@ namespace {
 }
 
 void write_line(int file, const std::filesystem::path& path, const std::string& line) {
-  struct stat status{};
+  struct stat status {};
   if (fstat(file, &status) != 0) fail(path, "read");
   const std::string text = line + "\n";
   const ssize_t written = write(file, text.data(), text.size());
@@ -44,7 +44,9 @@ std::size_t size_of_lines(const std::vector<std::string>& lines) {
 
 }  // namespace
 
-Journal::Journal(std::filesystem::path path, const std::string& header, JournalStart start) : path_(std::move(path)), lock_(path_) {
+Journal::Journal(std::filesystem::path path, const std::string& header, JournalStart start)
+    : path_(std::move(path)),
+      lock_(path_) {
   read(header, start);
 }
 

@@ -8,12 +8,12 @@
 #include <fmt/ranges.h>
 
 #include "calibrate/statistics.h"
-#include "cluster/measured.h"
+#include "cluster/profile/measured.h"
 
 namespace gpuplan {
 namespace {
 
-constexpr double kSameMeeting = 0.15, kSameSpeed = 0.08;  // |ln| of one time over another
+constexpr double kSameMeeting = 0.15, kSameSpeed = 0.08;     // |ln| of one time over another
 constexpr double kOftenEnough = 0.25, kWorthTelling = 0.05;  // share of the time
 
 // of the pilots
@@ -46,9 +46,11 @@ std::pair<std::size_t, std::size_t> densest(const std::vector<PilotReading>& sor
 std::vector<Probe> pilot_probes(DeviceKind kind, std::int64_t num_ranks) {
   if (kind != DeviceKind::Cpu) return {};
   const auto product = [&](std::int64_t width) {
-    return Probe{.family = ProbeFamily::Gemm, .num_ranks = num_ranks, .type = GemmType::F32, .shape = {width, width, width}};
+    return Probe{
+        .family = ProbeFamily::Gemm, .num_ranks = num_ranks, .type = GemmType::F32, .shape = {width, width, width}};
   };
-  return {num_ranks > 1 ? all_reduce_probe(num_ranks, kMeetingMessage, Dtype::F32) : product(kMeetingWidth), product(kWorkWidth)};
+  return {num_ranks > 1 ? all_reduce_probe(num_ranks, kMeetingMessage, Dtype::F32) : product(kMeetingWidth),
+          product(kWorkWidth)};
 }
 
 bool is_in(const MachineState& state, const PilotReading& reading) {
@@ -57,8 +59,10 @@ bool is_in(const MachineState& state, const PilotReading& reading) {
 
 std::vector<MachineState> find_states(std::span<const PilotReading> readings) {
   std::vector<PilotReading> left;
-  std::copy_if(readings.begin(), readings.end(), std::back_inserter(left), [](const PilotReading& r) { return r.is_whole(); });
-  std::sort(left.begin(), left.end(), [](const PilotReading& a, const PilotReading& b) { return a.meeting < b.meeting; });
+  std::copy_if(readings.begin(), readings.end(), std::back_inserter(left),
+               [](const PilotReading& r) { return r.is_whole(); });
+  std::sort(left.begin(), left.end(),
+            [](const PilotReading& a, const PilotReading& b) { return a.meeting < b.meeting; });
   std::vector<MachineState> states;
   while (!left.empty()) {
     const auto [begin, end] = densest(left);
@@ -89,12 +93,14 @@ std::string describe_states(std::int64_t num_ranks, std::span<const MachineState
   std::vector<std::string> each;
   for (std::size_t i = 0; i < states.size(); ++i)
     if (states[i].share >= kWorthTelling || i == measured)
-      each.push_back(fmt::format("{:.2f} us for {:.0f} % of the time{}", 1e6 * states[i].center.meeting, 100 * states[i].share,
-                                 i == measured ? ", which is what the profile is of" : ""));
+      each.push_back(fmt::format("{:.2f} us for {:.0f} % of the time{}", 1e6 * states[i].center.meeting,
+                                 100 * states[i].share, i == measured ? ", which is what the profile is of" : ""));
   if (each.size() < 2) return {};
   return fmt::format("with {} this machine changed between states, as virtual machines do: {} took {}",
                      num_ranks == 1 ? "1 rank" : fmt::format("{} ranks", num_ranks),
-                     num_ranks == 1 ? fmt::format("a product of {0} x {0} x {0}", kMeetingWidth) : fmt::format("an all-reduce of {} bytes", kMeetingMessage.count), fmt::join(each, "; "));
+                     num_ranks == 1 ? fmt::format("a product of {0} x {0} x {0}", kMeetingWidth)
+                                    : fmt::format("an all-reduce of {} bytes", kMeetingMessage.count),
+                     fmt::join(each, "; "));
 }
 
 }  // namespace gpuplan

@@ -38,7 +38,7 @@ class ValueList {
   Values values_;
 };
 
-const KernelRate* find_kernel(const MachineLoad& load, std::string_view name) {
+const KernelRate* find_kernel(const MeasurementsAtRanks& load, std::string_view name) {
   for (const KernelRate& rate : load.kernels)
     if (rate.kernel == name && rate.dtype == Dtype::F32) return &rate;
   return nullptr;
@@ -47,7 +47,7 @@ const KernelRate* find_kernel(const MachineLoad& load, std::string_view name) {
 Fitted ratio(const Fitted& a, const Fitted& b) { return {a.value / b.value, a.low / b.high, a.high / b.low}; }
 Fitted times(const Fitted& a, double factor) { return {a.value * factor, a.low * factor, a.high * factor}; }
 
-void add_kernels(ValueList& values, const MachineLoad& load, const ClusterSpec& cluster, bool is_cpu) {
+void add_kernels(ValueList& values, const MeasurementsAtRanks& load, const ClusterSpec& cluster, bool is_cpu) {
   const auto add = [&](const char* name, const char* unit, Fitted f, const KernelRate& rate) {
     values.add(name, unit, f, rate.quality.num_points, rate.quality.median_error);
   };
@@ -95,21 +95,23 @@ void add_scalars(ValueList& values, const Measured& measured, const ClusterSpec&
   }
   for (const ScalarFit& scalar : measured.scalars)
     if (scalar.name == "copy pinned-to-device" && scalar.num_ranks == 1 && cluster.host_link.value > 0)
-      values.add("host_link_efficiency", "share of the effective rate", times(scalar.value, 1 / cluster.host_link.value),
-                 scalar.quality.num_points, scalar.quality.median_error);
+      values.add("host_link_efficiency", "share of the effective rate",
+                 times(scalar.value, 1 / cluster.host_link.value), scalar.quality.num_points,
+                 scalar.quality.median_error);
 }
 
-std::vector<MachineLoad> fit_loads(std::span<const Sample> samples, const FitDevice& device, HeldOutErrors& held_out) {
+std::vector<MeasurementsAtRanks> fit_loads(std::span<const Sample> samples, const FitDevice& device,
+                                           HeldOutErrors& held_out) {
   std::set<std::int64_t> counts;
   for (const Sample& sample : samples) counts.insert(sample.probe.num_ranks);
-  std::vector<MachineLoad> out;
+  std::vector<MeasurementsAtRanks> out;
   for (const std::int64_t ranks : counts) {
     FitDevice shared = device;
     if (device.kind == DeviceKind::Cpu) shared.num_units = std::max<std::int64_t>(1, device.num_units / ranks);
-    MachineLoad load{.num_ranks = ranks,
-                     .gemm = fit_gemm_surfaces(samples, ranks, shared, &held_out),
-                     .kernels = fit_kernel_rates(samples, ranks),
-                     .attention = fit_attention_rates(samples, ranks)};
+    MeasurementsAtRanks load{.num_ranks = ranks,
+                             .gemm = fit_gemm_surfaces(samples, ranks, shared, &held_out),
+                             .kernels = fit_kernel_rates(samples, ranks),
+                             .attention = fit_attention_rates(samples, ranks)};
     if (!load.gemm.empty() || !load.kernels.empty() || !load.attention.empty()) out.push_back(std::move(load));
   }
   return out;
@@ -119,7 +121,8 @@ std::vector<HeldOut> summarise(const HeldOutErrors& held_out) {
   std::vector<HeldOut> out;
   for (const auto& [what, errors] : held_out) {
     const FitQuality quality = fit_quality({}, errors, 1);
-    if (!errors.empty()) out.push_back({what, std::int64_t(errors.size()), quality.held_out_median, quality.held_out_p90});
+    if (!errors.empty())
+      out.push_back({what, std::int64_t(errors.size()), quality.held_out_median, quality.held_out_p90});
   }
   return out;
 }

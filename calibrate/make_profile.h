@@ -1,4 +1,5 @@
-// From all samples of a machine to the profile that is written: fits, and the few numbers of the cost model that follow from them.
+// From all samples of a machine to the profile that is written: fits, and the few numbers of the cost model that follow
+// from them.
 #pragma once
 
 #include <span>
@@ -6,7 +7,7 @@
 
 #include "calibrate/probe.h"
 #include "cluster/cluster_spec.h"
-#include "cluster/profile.h"
+#include "cluster/profile/profile.h"
 
 namespace gpuplan {
 

@@ -28,21 +28,26 @@ constexpr auto kPause = std::chrono::milliseconds(200);
 constexpr Seconds kPatience{10};  // with the first probe that hangs
 
 const Sample* find(const std::vector<Sample>& samples, const Probe& probe) {
-  const auto found = std::find_if(samples.begin(), samples.end(), [&](const Sample& s) { return s.probe.key() == probe.key(); });
+  const auto found =
+      std::find_if(samples.begin(), samples.end(), [&](const Sample& s) { return s.probe.key() == probe.key(); });
   return found == samples.end() || !found->is_ok() || found->median <= 0 ? nullptr : &*found;
 }
 
 /// What each probe gave, visit by visit.
 class Readings {
  public:
-  Readings(const PaceQuestion& question, const std::function<Sample(const Probe&)>& ask) : question_(question), ask_(ask), visits_(question.probes.size()) {}
+  Readings(const PaceQuestion& question, const std::function<Sample(const Probe&)>& ask)
+      : question_(question),
+        ask_(ask),
+        visits_(question.probes.size()) {}
 
   /// One visit to each. Throws EnvError.
   void add_round() {
     for (std::size_t i = 0; i < visits_.size(); ++i) {
       const Probe& probe = question_.probes[i].probe;
       visits_[i].push_back(ask_(probe));
-      if (const Sample& sample = visits_[i].back(); !sample.is_ok()) throw EnvError(fmt::format("{}: {}", probe.key(), sample.failure));
+      if (const Sample& sample = visits_[i].back(); !sample.is_ok())
+        throw EnvError(fmt::format("{}: {}", probe.key(), sample.failure));
     }
   }
   MachinePace pace() const {
@@ -80,13 +85,26 @@ std::vector<PaceProbe> pace_probes(DeviceKind kind, std::int64_t num_ranks) {
   if (kind != DeviceKind::Cpu) return {};
   std::vector<PaceProbe> out;
   const auto product = [&](double MachinePace::*pace, GemmLayout layout, GemmShape shape) {
-    out.push_back({pace, {.family = ProbeFamily::Gemm, .num_ranks = num_ranks, .type = GemmType::F32, .layout = layout, .shape = shape}});
+    out.push_back({pace,
+                   {.family = ProbeFamily::Gemm,
+                    .num_ranks = num_ranks,
+                    .type = GemmType::F32,
+                    .layout = layout,
+                    .shape = shape}});
   };
   const auto kernel = [&](MemoryKernel which, std::int64_t rows, std::int64_t width) {
-    out.push_back({&MachinePace::memory, {.family = ProbeFamily::Memory, .num_ranks = num_ranks, .kernel = which, .rows = rows, .width = width}});
+    out.push_back(
+        {&MachinePace::memory,
+         {.family = ProbeFamily::Memory, .num_ranks = num_ranks, .kernel = which, .rows = rows, .width = width}});
   };
   const auto message = [&](double MachinePace::*pace, CollectiveKind which, Bytes bytes) {
-    out.push_back({pace, {.family = ProbeFamily::Collective, .num_ranks = num_ranks, .collective = which, .scope = RankScope::All, .group_ranks = num_ranks, .bytes = bytes}});
+    out.push_back({pace,
+                   {.family = ProbeFamily::Collective,
+                    .num_ranks = num_ranks,
+                    .collective = which,
+                    .scope = RankScope::All,
+                    .group_ranks = num_ranks,
+                    .bytes = bytes}});
   };
   for (const GemmLayout layout : kGemmLayouts) product(&MachinePace::products, layout, {512, 448, 320});
   product(&MachinePace::thin_products, GemmLayout::Forward, {512, 8, 448});
@@ -94,7 +112,12 @@ std::vector<PaceProbe> pace_probes(DeviceKind kind, std::int64_t num_ranks) {
   product(&MachinePace::thin_products, GemmLayout::WeightGradient, {448, 8, 512});
   kernel(MemoryKernel::Copy, 512, 512);
   kernel(MemoryKernel::SwiGlu, 512, 512);
-  out.push_back({&MachinePace::attention, {.family = ProbeFamily::Attention, .num_ranks = num_ranks, .shape{.m = 256, .n = 256, .k = 64, .batch = 8}, .attention = AttentionWork::Flash, .dtype = Dtype::F32}});
+  out.push_back({&MachinePace::attention,
+                 {.family = ProbeFamily::Attention,
+                  .num_ranks = num_ranks,
+                  .shape{.m = 256, .n = 256, .k = 64, .batch = 8},
+                  .attention = AttentionWork::Flash,
+                  .dtype = Dtype::F32}});
   if (num_ranks == 1) return out;
   message(&MachinePace::messages, CollectiveKind::AllReduce, {1024});
   message(&MachinePace::messages, CollectiveKind::AllGather, 16_KiB);
@@ -127,13 +150,15 @@ std::optional<std::vector<Sample>> samples_of(const std::vector<PaceProbe>& prob
     constexpr std::string_view kBegin = R"({"probe":)";
     if (!line.starts_with(kBegin)) continue;
     const std::size_t end = line.find('}');
-    if (end != std::string::npos && wanted.contains(line.substr(kBegin.size(), end + 1 - kBegin.size()))) out.push_back(sample_from_json(line, profile.id));
+    if (end != std::string::npos && wanted.contains(line.substr(kBegin.size(), end + 1 - kBegin.size())))
+      out.push_back(sample_from_json(line, profile.id));
   }
   if (2 * out.size() <= probes.size()) return std::nullopt;
   return out;
 }
 
-MachinePace settled_pace(const PaceQuestion& question, const std::function<Sample(const Probe&)>& ask, const std::function<void()>& pause) {
+MachinePace settled_pace(const PaceQuestion& question, const std::function<Sample(const Probe&)>& ask,
+                         const std::function<void()>& pause) {
   Readings readings(question, ask);
   for (int round = 1;; ++round) {
     readings.add_round();

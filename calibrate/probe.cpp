@@ -13,9 +13,12 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::array<std::string_view, 8> kFamilies{"gemm", "attention", "memory", "dispatch", "copy", "overhead", "nccl", "overlap"};
-constexpr std::array<std::string_view, 6> kKernels{"copy", "rms-norm", "swiglu", "cross-entropy", "adamw", "nf4-dequantise"};
-constexpr std::array<std::string_view, 5> kPaths{"host-to-device", "device-to-host", "pinned-to-device", "device-to-pinned", "peer"};
+constexpr std::array<std::string_view, 8> kFamilies{"gemm", "attention", "memory", "dispatch",
+                                                    "copy", "overhead",  "nccl",   "overlap"};
+constexpr std::array<std::string_view, 6> kKernels{"copy",          "rms-norm", "swiglu",
+                                                   "cross-entropy", "adamw",    "nf4-dequantise"};
+constexpr std::array<std::string_view, 5> kPaths{"host-to-device", "device-to-host", "pinned-to-device",
+                                                 "device-to-pinned", "peer"};
 constexpr std::array<std::string_view, 4> kOverheads{"context", "blas-workspace", "allocator", "communicator"};
 constexpr std::array<std::string_view, 3> kDispatches{"empty-kernel", "host-enqueue", "meeting"};
 constexpr std::array<std::string_view, kAttentionWorks.size()> kAttentions{"flash", "eager", "backward"};
@@ -88,18 +91,33 @@ std::string_view to_string(AttentionWork work) { return kAttentions[std::size_t(
 
 GemmProblem Probe::product() const {
   const Dtype operands = operand_dtype(type);
-  return {.m = shape.m, .n = shape.n, .k = shape.k, .batch = shape.batch, .type = type, .layout = layout,
+  return {.m = shape.m,
+          .n = shape.n,
+          .k = shape.k,
+          .batch = shape.batch,
+          .type = type,
+          .layout = layout,
           .output = type == GemmType::F8 ? Dtype::BF16 : operands};
 }
 
 AttentionProblem Probe::attention_problem() const {
-  return {.heads = shape.batch, .kv_heads = shape.batch, .queries = shape.m, .keys = shape.m, .head_size = shape.k,
-          .dtype = dtype, .kernel = attention == AttentionWork::Eager ? AttentionMethod::Eager : AttentionMethod::Flash};
+  return {.heads = shape.batch,
+          .kv_heads = shape.batch,
+          .queries = shape.m,
+          .keys = shape.m,
+          .head_size = shape.k,
+          .dtype = dtype,
+          .kernel = attention == AttentionWork::Eager ? AttentionMethod::Eager : AttentionMethod::Flash};
 }
 
 Probe all_reduce_probe(std::int64_t num_ranks, Bytes bytes, Dtype dtype) {
-  return {.family = ProbeFamily::Collective, .num_ranks = num_ranks, .dtype = dtype, .collective = CollectiveKind::AllReduce,
-          .scope = RankScope::All, .group_ranks = num_ranks, .bytes = bytes};
+  return {.family = ProbeFamily::Collective,
+          .num_ranks = num_ranks,
+          .dtype = dtype,
+          .collective = CollectiveKind::AllReduce,
+          .scope = RankScope::All,
+          .group_ranks = num_ranks,
+          .bytes = bytes};
 }
 
 Sample combined(const std::vector<Sample>& visits) {
@@ -109,7 +127,8 @@ Sample combined(const std::vector<Sample>& visits) {
   if (first == visits.end()) return visits.front();
   Sample out = *first;
   std::vector<double> medians{first->median};
-  for (auto other = std::find_if(first + 1, visits.end(), is_ok); other != visits.end(); other = std::find_if(other + 1, visits.end(), is_ok)) {
+  for (auto other = std::find_if(first + 1, visits.end(), is_ok); other != visits.end();
+       other = std::find_if(other + 1, visits.end(), is_ok)) {
     medians.push_back(other->median);
     out.low = std::min(out.low, other->low);
     out.high = std::max(out.high, other->high);
@@ -134,7 +153,8 @@ Bytes Probe::traffic() const {
   switch (family) {
     case ProbeFamily::Gemm:
     case ProbeFamily::Overlap: return product().bytes();
-    case ProbeFamily::Attention: return (attention == AttentionWork::Backward ? 2 : 1) * attention_traffic(attention_problem());
+    case ProbeFamily::Attention:
+      return (attention == AttentionWork::Backward ? 2 : 1) * attention_traffic(attention_problem());
     case ProbeFamily::Memory: return kernel_traffic(*this);
     case ProbeFamily::Copy: return bytes;
     case ProbeFamily::Collective: return {std::int64_t(bus_factor(collective, group_ranks) * double(bytes.count))};

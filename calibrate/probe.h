@@ -1,5 +1,5 @@
-// What is measured: one probe is one thing timed under one condition. A probe says itself in words (its key), so that samples,
-// resumed runs and two profiles can be compared.
+// What is measured: one probe is one thing timed under one condition. A probe says itself in words (its key), so that
+// samples, resumed runs and two profiles can be compared.
 #pragma once
 
 #include <array>
@@ -10,30 +10,33 @@
 #include "base/collective_kind.h"
 #include "base/gemm_kind.h"
 #include "base/units.h"
-#include "cluster/collective_curve.h"
-#include "cluster/gemm_surface.h"
+#include "cluster/profile/collective_curve.h"
+#include "cluster/profile/gemm_surface.h"
 #include "device/device.h"
 
 namespace gpuplan {
 
 /// Families of probes, as `--only` names them.
 enum class ProbeFamily : std::uint8_t { Gemm, Attention, Memory, Dispatch, Copy, Overhead, Collective, Overlap };
-inline constexpr std::array kProbeFamilies{ProbeFamily::Gemm,     ProbeFamily::Attention, ProbeFamily::Memory,     ProbeFamily::Dispatch,
-                                           ProbeFamily::Copy,     ProbeFamily::Overhead,  ProbeFamily::Collective, ProbeFamily::Overlap};
-std::string_view to_string(ProbeFamily family);  // "gemm", "attention", "memory", "dispatch", "copy", "overhead", "nccl", "overlap"
+inline constexpr std::array kProbeFamilies{ProbeFamily::Gemm,       ProbeFamily::Attention, ProbeFamily::Memory,
+                                           ProbeFamily::Dispatch,   ProbeFamily::Copy,      ProbeFamily::Overhead,
+                                           ProbeFamily::Collective, ProbeFamily::Overlap};
+std::string_view to_string(
+    ProbeFamily family);  // "gemm", "attention", "memory", "dispatch", "copy", "overhead", "nccl", "overlap"
 /// Throws InputError naming `where`, with the nearest.
 ProbeFamily parse_probe_family(std::string_view text, std::string_view where);
 
 /// Memory-bound kernels.
 enum class MemoryKernel : std::uint8_t { Copy, RmsNorm, SwiGlu, CrossEntropy, AdamW, Nf4Dequantise };
-inline constexpr std::array kMemoryKernels{MemoryKernel::Copy,         MemoryKernel::RmsNorm, MemoryKernel::SwiGlu,
-                                           MemoryKernel::CrossEntropy, MemoryKernel::AdamW,   MemoryKernel::Nf4Dequantise};
+inline constexpr std::array kMemoryKernels{MemoryKernel::Copy,   MemoryKernel::RmsNorm,
+                                           MemoryKernel::SwiGlu, MemoryKernel::CrossEntropy,
+                                           MemoryKernel::AdamW,  MemoryKernel::Nf4Dequantise};
 std::string_view to_string(MemoryKernel kernel);
 
 /// What a Copy probe moves, alone or while all ranks do.
 enum class CopyPath : std::uint8_t { HostToDevice, DeviceToHost, PinnedToDevice, DeviceToPinned, Peer };
-inline constexpr std::array kCopyPaths{CopyPath::HostToDevice, CopyPath::DeviceToHost, CopyPath::PinnedToDevice, CopyPath::DeviceToPinned,
-                                       CopyPath::Peer};
+inline constexpr std::array kCopyPaths{CopyPath::HostToDevice, CopyPath::DeviceToHost, CopyPath::PinnedToDevice,
+                                       CopyPath::DeviceToPinned, CopyPath::Peer};
 std::string_view to_string(CopyPath path);
 
 /// What an Overhead probe reads (bytes), and a Dispatch probe (time).
@@ -47,7 +50,7 @@ inline constexpr std::array kDispatchKinds{DispatchKind::EmptyKernel, DispatchKi
 enum class AttentionWork : std::uint8_t { Flash, Eager, Backward };
 inline constexpr std::array kAttentionWorks{AttentionWork::Flash, AttentionWork::Eager, AttentionWork::Backward};
 std::string_view to_string(OverheadKind kind);
-std::string_view to_string(DispatchKind kind);  // "empty-kernel", "host-enqueue", "meeting"
+std::string_view to_string(DispatchKind kind);   // "empty-kernel", "host-enqueue", "meeting"
 std::string_view to_string(AttentionWork work);  // "flash", "eager", "backward"
 
 struct Probe {
@@ -75,9 +78,9 @@ struct Probe {
 
   /// "gemm fp32 forward 512x2048x512 ranks=1": unique, stable, and what resuming compares.
   std::string key() const;
-  GemmProblem product() const;                  // Gemm, Overlap; the result has the operands' dtype (bf16 for fp8)
+  GemmProblem product() const;  // Gemm, Overlap; the result has the operands' dtype (bf16 for fp8)
   AttentionProblem attention_problem() const;
-  double flops() const;  // 0 where none
+  double flops() const;   // 0 where none
   Bytes traffic() const;  // least bytes the work must move through memory or over the link; 0 where none
 };
 
@@ -87,17 +90,17 @@ Probe all_reduce_probe(std::int64_t num_ranks, Bytes bytes, Dtype dtype);
 /// What one probe gave.
 struct Sample {
   Probe probe;
-  double median{};            // s per call (Overhead: bytes)
-  double low{}, high{};       // 95 % interval of the median
+  double median{};       // s per call (Overhead: bytes)
+  double low{}, high{};  // 95 % interval of the median
   std::int64_t num_runs{}, num_outliers{};
-  bool is_converged = true;   // false: the cap on runs or time came first
-  double overlapped{};        // Overlap: time of the product under the collective over its time alone
-  std::string failure;        // why there is no figure: "out of memory: …", "wrong result: …"; empty when all is well
+  bool is_converged = true;  // false: the cap on runs or time came first
+  double overlapped{};       // Overlap: time of the product under the collective over its time alone
+  std::string failure;  // why there is no figure: "out of memory: …", "wrong result: …"; empty when all is well
   bool is_ok() const { return failure.empty(); }
 };
 
-/// Of one probe measured several times, minutes apart: the median of its figures; the interval holds those of all. Failures count
-/// only where nothing else is. Requires: not empty.
+/// Of one probe measured several times, minutes apart: the median of its figures; the interval holds those of all.
+/// Failures count only where nothing else is. Requires: not empty.
 Sample combined(const std::vector<Sample>& visits);
 
 /// One line of JSON and back. Throws InputError naming `where`.

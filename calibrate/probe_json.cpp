@@ -21,7 +21,9 @@ class Writer {
   void count(const char* key, int value) { object_[key] = value; }
   void bytes(const char* key, Bytes value) { object_[key] = value.count; }
   template <class Enum, class Values>
-  void name(const char* key, Enum value, const Values& /*all*/) { object_[key] = to_string(value); }
+  void name(const char* key, Enum value, const Values& /*all*/) {
+    object_[key] = to_string(value);
+  }
   void dtype(const char* key, Dtype value) { object_[key] = to_string(value); }
 
  private:
@@ -113,9 +115,7 @@ void fields_of(Archive& archive, P& probe) {
     case ProbeFamily::Copy: return copy_fields(archive, probe);
     case ProbeFamily::Overhead: return archive.name("overhead", probe.overhead, kOverheadKinds);
     case ProbeFamily::Collective: return collective_fields(archive, probe);
-    case ProbeFamily::Overlap:
-      product_fields(archive, probe);
-      return archive.bytes("bytes", probe.bytes);
+    case ProbeFamily::Overlap: product_fields(archive, probe); return archive.bytes("bytes", probe.bytes);
   }
 }
 

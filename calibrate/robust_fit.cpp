@@ -15,12 +15,12 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 constexpr double kEfficiency = 0.95;
-constexpr double kLeastScale = 0.002;      // of times that agree exactly
-constexpr double kHalfInterval = 1.96;     // standard deviations to either side of a 95 % interval
-constexpr double kDerivativeStep = 1e-5;   // of a logarithm
+constexpr double kLeastScale = 0.002;     // of times that agree exactly
+constexpr double kHalfInterval = 1.96;    // standard deviations to either side of a 95 % interval
+constexpr double kDerivativeStep = 1e-5;  // of a logarithm
 constexpr double kLongestStep = 1;
 constexpr double kStartingLoss = 0.2;
-constexpr double kSettled = 1e-4;          // relative change of scale and cost that ends a descent
+constexpr double kSettled = 1e-4;  // relative change of scale and cost that ends a descent
 constexpr int kRounds = 30, kStepsPerRound = 4, kTries = 12;
 
 /// One descent from one start; Levenberg-Marquardt steps inside rounds that renew the scale of the errors.
@@ -44,9 +44,12 @@ class Descent {
   const VectorXd& theta() const { return theta_; }
   double scale() const { return scale_; }
   /// Negative log likelihood, with the scale as estimated.
-  double likelihood() const { return cost(theta_, errors_) / (scale_ * scale_) + double(points_.size()) * std::log(scale_); }
+  double likelihood() const {
+    return cost(theta_, errors_) / (scale_ * scale_) + double(points_.size()) * std::log(scale_);
+  }
 
-  /// Standard deviation of each logarithm: prior and samples together, the scale with the fitted number taken off the samples.
+  /// Standard deviation of each logarithm: prior and samples together, the scale with the fitted number taken off the
+  /// samples.
   VectorXd deviations() const {
     const MatrixXd covariance = normal_matrix(jacobian()).inverse();
     const auto spare = std::max(1.0, double(points_.size()) - double(theta_.size()));
@@ -95,13 +98,16 @@ class Descent {
   double cost(const VectorXd& theta, const VectorXd& errors) const {
     const double reach = kTukey * scale_;
     double sum = 0;
-    for (Eigen::Index i = 0; i < errors.size(); ++i) sum += trust(points_[std::size_t(i)]) * tukey_cost(errors[i], reach);
+    for (Eigen::Index i = 0; i < errors.size(); ++i)
+      sum += trust(points_[std::size_t(i)]) * tukey_cost(errors[i], reach);
     for (Eigen::Index j = 0; j < theta.size(); ++j) sum += 0.5 * std::pow(scale_ * surprise(theta, j), 2);
     return sum;
   }
 
   const ParameterPrior& prior(Eigen::Index j) const { return problem_.parameters[std::size_t(j)]; }
-  double surprise(const VectorXd& theta, Eigen::Index j) const { return (theta[j] - std::log(prior(j).usual)) / prior(j).spread; }
+  double surprise(const VectorXd& theta, Eigen::Index j) const {
+    return (theta[j] - std::log(prior(j).usual)) / prior(j).spread;
+  }
 
   MatrixXd jacobian() const {
     MatrixXd out(errors_.size(), theta_.size());
@@ -129,7 +135,8 @@ class Descent {
   bool improve() {
     const MatrixXd j = jacobian(), normal = normal_matrix(j);
     VectorXd gradient = j.transpose() * weights().cwiseProduct(errors_);
-    for (Eigen::Index i = 0; i < gradient.size(); ++i) gradient[i] += scale_ * scale_ * surprise(theta_, i) / prior(i).spread;
+    for (Eigen::Index i = 0; i < gradient.size(); ++i)
+      gradient[i] += scale_ * scale_ * surprise(theta_, i) / prior(i).spread;
     const double before = cost(theta_, errors_);
     for (int attempt = 0; attempt < kTries; ++attempt, damping_ *= 4) {
       MatrixXd damped = normal;

@@ -1,5 +1,6 @@
-// Robust least squares in log space: what every fit of calibrate/ is made with. Parameters are positive and fitted as logarithms,
-// times are compared as ln(fitted / measured), and a sample far from the rest loses its weight (Tukey's biweight).
+// Robust least squares in log space: what every fit of calibrate/ is made with. Parameters are positive and fitted as
+// logarithms, times are compared as ln(fitted / measured), and a sample far from the rest loses its weight (Tukey's
+// biweight).
 #pragma once
 
 #include <cstddef>
@@ -7,15 +8,15 @@
 #include <span>
 #include <vector>
 
-#include "cluster/gemm_surface.h"
+#include "cluster/profile/gemm_surface.h"
 
 namespace gpuplan {
 
-/// What is known of a parameter beforehand. It weighs as much as one sample, so it decides only what the samples leave open:
-/// such a parameter stays at its usual value with a wide interval.
+/// What is known of a parameter beforehand. It weighs as much as one sample, so it decides only what the samples leave
+/// open: such a parameter stays at its usual value with a wide interval.
 struct ParameterPrior {
   double usual = 1;
-  double spread = 2;      // standard deviation of its logarithm
+  double spread = 2;  // standard deviation of its logarithm
   double most = 1e300;
   bool may_be_none = false;  // an interval that reaches below the usual value then reaches 0
 };
@@ -36,9 +37,10 @@ struct FitSolution {
   std::vector<double> values() const;
 };
 
-/// Fits the points named, from several starts, or from `near` alone where a similar fit is at hand; deterministic. Requires: at
-/// least one point.
-FitSolution fit_robustly(const FitProblem& problem, std::span<const std::size_t> points, const FitSolution* near = nullptr);
+/// Fits the points named, from several starts, or from `near` alone where a similar fit is at hand; deterministic.
+/// Requires: at least one point.
+FitSolution fit_robustly(const FitProblem& problem, std::span<const std::size_t> points,
+                         const FitSolution* near = nullptr);
 FitSolution fit_robustly(const FitProblem& problem, const FitSolution* near = nullptr);
 
 }  // namespace gpuplan

@@ -38,17 +38,20 @@ void run_one_of_many(const Probe& probe, ProbeBench& bench, Sample& sample) {
 }
 
 void run_attention(const Probe& probe, ProbeBench& bench, Sample& sample) {
-  if (probe.attention == AttentionWork::Backward) run_workload<attention_backward_workload>(probe, bench, sample);
-  else run_workload<attention_workload>(probe, bench, sample);
+  if (probe.attention == AttentionWork::Backward)
+    run_workload<attention_backward_workload>(probe, bench, sample);
+  else
+    run_workload<attention_workload>(probe, bench, sample);
 }
 
 using RunFamily = void (*)(const Probe&, ProbeBench&, Sample&);
 // In the order of ProbeFamily.
 constexpr std::array<RunFamily, 8> kFamilies{
-    run_one_of_many<gemm_workload>, run_attention, run_workload<memory_workload>,           run_dispatch,
+    run_one_of_many<gemm_workload>, run_attention, run_workload<memory_workload>,        run_dispatch,
     run_workload<copy_workload>,    run_overhead,  run_one_of_many<collective_workload>, run_overlap};
 
-/// Whether the device still does the simplest thing. Errors of a kernel stay with a CUDA context: after one, nothing works.
+/// Whether the device still does the simplest thing. Errors of a kernel stay with a CUDA context: after one, nothing
+/// works.
 bool is_device_lost(Device& device) {
   try {
     using namespace literals;
@@ -57,15 +60,14 @@ bool is_device_lost(Device& device) {
     device.fill_uniform(buffer.data(), buffer.size().count / 4, Dtype::F32, 0, 1, 0, *stream);
     stream->synchronise();
     return false;
-  } catch (const std::exception&) {
-    return true;
-  }
+  } catch (const std::exception&) { return true; }
 }
 
 void run_family(const Probe& probe, ProbeBench& bench, Sample& sample) {
   kFamilies[std::size_t(probe.family)](probe, bench, sample);
   const bool is_time = probe.family != ProbeFamily::Overhead;
-  if (!std::isfinite(sample.median) || (is_time && sample.median <= 0)) throw ProbeFailure{"the clock of the device stood still"};
+  if (!std::isfinite(sample.median) || (is_time && sample.median <= 0))
+    throw ProbeFailure{"the clock of the device stood still"};
 }
 
 }  // namespace

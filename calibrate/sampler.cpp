@@ -27,7 +27,8 @@ std::int64_t count_outliers(std::span<const double> runs, double median) {
   std::vector<double> deviations(runs.size());
   std::transform(runs.begin(), runs.end(), deviations.begin(), [&](double run) { return run - median; });
   const double limit = 3 * robust_deviation(deviations);
-  return std::count_if(deviations.begin(), deviations.end(), [&](double deviation) { return std::abs(deviation) > limit; });
+  return std::count_if(deviations.begin(), deviations.end(),
+                       [&](double deviation) { return std::abs(deviation) > limit; });
 }
 
 bool is_narrow(const RunStatistics& statistics, const SamplingRule& rule) {
@@ -40,8 +41,9 @@ bool has_time(const SamplingRule& rule, std::int64_t num_runs, Seconds spent) {
   return num_runs < SamplingRule::kLeastForInterval && spent < 3 * rule.most_time;
 }
 
-/// How many calls one timing takes. Found by timing more and more: a first call is slow, and a clock is coarse. Nothing leads a
-/// single call in: between two of them threads fall asleep, and to wake them takes up to 0.5 ms on a virtual machine.
+/// How many calls one timing takes. Found by timing more and more: a first call is slow, and a clock is coarse. Nothing
+/// leads a single call in: between two of them threads fall asleep, and to wake them takes up to 0.5 ms on a virtual
+/// machine.
 std::int64_t calls_per_run(const SamplingRule& rule, const std::function<Seconds(std::int64_t)>& time_calls) {
   Seconds time;
   for (std::int64_t i = 0; i < std::max<std::int64_t>(rule.num_warmups, 1); ++i) time = time_calls(1);
@@ -81,7 +83,9 @@ RunStatistics summarise(std::span<const double> runs) {
   const double median = quantile(sorted, 0.5);
   const auto num_runs = std::int64_t(sorted.size());
   const std::int64_t rank = std::max<std::int64_t>(interval_rank(num_runs), 1);
-  return {.median = median, .low = sorted[std::size_t(rank - 1)], .high = sorted[std::size_t(num_runs - rank)],
+  return {.median = median,
+          .low = sorted[std::size_t(rank - 1)],
+          .high = sorted[std::size_t(num_runs - rank)],
           .num_outliers = count_outliers(runs, median)};
 }
 

@@ -60,9 +60,7 @@ int serve(ProbeBench& bench, Client& client) {
 }
 
 /// An equal share of the cores that this process may use.
-int threads_per_rank(std::int64_t num_ranks) {
-  return std::max(1, int(num_usable_cores() / num_ranks));
-}
+int threads_per_rank(std::int64_t num_ranks) { return std::max(1, int(num_usable_cores() / num_ranks)); }
 
 int serve_cpu(std::int64_t num_ranks, const SamplingRule& rule, Client& client) {
   const auto device = device_backend(DeviceKind::Cpu).open({.num_threads = threads_per_rank(num_ranks)});
@@ -85,7 +83,8 @@ int serve_one_gpu(const SamplingRule& rule, Client& client) {
   return serve(bench, client);
 }
 
-/// What a rank throws ends the process: the other threads would wait for this rank for ever. The session tells the reason.
+/// What a rank throws ends the process: the other threads would wait for this rank for ever. The session tells the
+/// reason.
 int run_or_exit(int rank, const std::function<int(int rank)>& run_rank) {
   try {
     return run_rank(rank);

@@ -85,7 +85,9 @@ class Pilots {
  private:
   bool has_no_pilots(const Visit& visit) const { return are_given_up() && visit.reading == readings_.size(); }
   /// The last visits of a session may have none.
-  const PilotReading& after(const Visit& visit) const { return readings_[std::min(visit.reading, readings_.size() - 1)]; }
+  const PilotReading& after(const Visit& visit) const {
+    return readings_[std::min(visit.reading, readings_.size() - 1)];
+  }
 
   std::vector<Probe> probes_;
   std::vector<double> open_;
@@ -120,14 +122,17 @@ class Forecast {
 
 class Session {
  public:
-  Session(const std::vector<Probe>& probes, Journal& journal, const SessionOptions& options) : journal_(journal), options_(options) {
+  Session(const std::vector<Probe>& probes, Journal& journal, const SessionOptions& options)
+      : journal_(journal),
+        options_(options) {
     for (const Probe& probe : probes) {
       places_.emplace(probe.key(), entries_.size());
       entries_.push_back({.probe = &probe, .visits = {}});
     }
     for (const auto group : groups()) {
       const std::int64_t num_ranks = group.front().probe->num_ranks;
-      pilots_.try_emplace(num_ranks, options.is_quick || !options.pilots ? std::vector<Probe>{} : options.pilots(num_ranks));
+      pilots_.try_emplace(num_ranks,
+                          options.is_quick || !options.pilots ? std::vector<Probe>{} : options.pilots(num_ranks));
     }
     for (const Sample& sample : journal.samples()) note(sample);
   }
@@ -147,7 +152,8 @@ class Session {
   std::vector<std::span<Entry>> groups() {
     std::vector<std::span<Entry>> out;
     for (auto begin = entries_.begin(); begin != entries_.end();) {
-      const auto end = std::find_if(begin, entries_.end(), [&](const Entry& e) { return e.probe->num_ranks != begin->probe->num_ranks; });
+      const auto end = std::find_if(begin, entries_.end(),
+                                    [&](const Entry& e) { return e.probe->num_ranks != begin->probe->num_ranks; });
       out.emplace_back(begin, end);
       begin = end;
     }
@@ -177,21 +183,25 @@ class Session {
       judge(entries, pilots);
       for (Entry& entry : entries) {
         if (!wants_visit(entry)) continue;
-        if (is_done) read(pilots);
-        else read_when_due(pilots);
+        if (is_done)
+          read(pilots);
+        else
+          read_when_due(pilots);
         visit(entry);
         is_done = false;
       }
       if (!is_done) read(pilots);  // the end of the last visit
     }
-    if (options_.on_states && pilots.states().size() > 1) options_.on_states(entries.front().probe->num_ranks, pilots.states(), pilots.measured());
+    if (options_.on_states && pilots.states().size() > 1)
+      options_.on_states(entries.front().probe->num_ranks, pilots.states(), pilots.measured());
   }
 
   /// Which state is measured may change as more of the machine is seen.
   static void judge(std::span<Entry> entries, Pilots& pilots) {
     pilots.find();
     for (Entry& entry : entries)
-      entry.num_good = std::size_t(std::count_if(entry.visits.begin(), entry.visits.end(), [&](const Visit& v) { return pilots.is_good(v); }));
+      entry.num_good = std::size_t(
+          std::count_if(entry.visits.begin(), entry.visits.end(), [&](const Visit& v) { return pilots.is_good(v); }));
   }
 
   void visit(Entry& entry) {
@@ -243,7 +253,9 @@ class Session {
     return sample;
   }
 
-  static Seconds since(Clock::time_point begin) { return {std::chrono::duration<double>(Clock::now() - begin).count()}; }
+  static Seconds since(Clock::time_point begin) {
+    return {std::chrono::duration<double>(Clock::now() - begin).count()};
+  }
 
   /// Visits that a probe will probably take yet: the machine is in the right state for a share of the time.
   std::size_t visits_left(const Entry& entry) const {

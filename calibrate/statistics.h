@@ -15,7 +15,8 @@ double robust_deviation(std::span<const double> errors);
 /// Tukey's biweight: where samples lose all weight, in standard deviations; 95 % efficient on normal errors.
 /// Source: Huber & Ronchetti 2009, Robust Statistics, section 4.8.
 inline constexpr double kTukey = 4.685;
-/// Its cost of an error, in squares of the error's unit; `reach` is kTukey standard deviations, beyond which it does not grow.
+/// Its cost of an error, in squares of the error's unit; `reach` is kTukey standard deviations, beyond which it does
+/// not grow.
 double tukey_cost(double error, double reach);
 
 }  // namespace gpuplan

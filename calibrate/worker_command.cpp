@@ -21,14 +21,16 @@ std::string reason_of(WorkerProcess& worker, const WorkerAnswer& last) {
 WorkerCommand worker_command(const std::string& program, DeviceKind kind, std::int64_t num_ranks, bool is_quick) {
   WorkerCommand command{{program, kWorkerCommand, std::string(to_string(kind)), std::to_string(num_ranks)}};
   if (is_quick) command.arguments.push_back("quick");
-  if (kind == DeviceKind::Cpu && num_ranks > 1) command.arguments = mpirun_command(num_ranks, command.arguments, "to measure collectives of CPU ranks");
+  if (kind == DeviceKind::Cpu && num_ranks > 1)
+    command.arguments = mpirun_command(num_ranks, command.arguments, "to measure collectives of CPU ranks");
   return command;
 }
 
 WorkerFacts ask_worker(const std::string& program, DeviceKind kind, Seconds patience) {
   WorkerProcess worker({{program, kWorkerCommand, std::string(to_string(kind)), "facts"}});
   WorkerAnswer answer = worker.receive(patience);
-  while (answer.kind == WorkerAnswer::Kind::Line && !answer.line.starts_with("{")) answer = worker.receive(patience);  // libraries talk
+  while (answer.kind == WorkerAnswer::Kind::Line && !answer.line.starts_with("{"))
+    answer = worker.receive(patience);  // libraries talk
   if (answer.kind != WorkerAnswer::Kind::Line) throw EnvError(reason_of(worker, answer));
   try {
     return worker_facts_from_json(answer.line, kWorkerCommand);

@@ -17,7 +17,8 @@ inline constexpr const char* kWorkerCommand = "calibrate-worker";
 /// Throws EnvError when mpirun is needed and not found.
 WorkerCommand worker_command(const std::string& program, DeviceKind kind, std::int64_t num_ranks, bool is_quick);
 
-/// What a worker says of its device. Throws EnvError in the worker's own words when it cannot, or takes longer than `patience`.
+/// What a worker says of its device. Throws EnvError in the worker's own words when it cannot, or takes longer than
+/// `patience`.
 WorkerFacts ask_worker(const std::string& program, DeviceKind kind, Seconds patience = {60});
 
 }  // namespace gpuplan

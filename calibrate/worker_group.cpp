@@ -19,15 +19,13 @@ bool read_sample(const std::string& line, Sample& wanted) {
     if (sample.probe.key() != wanted.probe.key()) return false;
     wanted = std::move(sample);
     return true;
-  } catch (const InputError&) {
-    return false;
-  }
+  } catch (const InputError&) { return false; }
 }
 
 }  // namespace
 
 IgnoredBrokenPipes::IgnoredBrokenPipes() {
-  struct sigaction ignore{};
+  struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, &before_);
 }
@@ -72,7 +70,8 @@ std::string WorkerGroup::ended(Seconds patience) {
   return words.empty() ? how : how + ": " + words;
 }
 
-/// Reads on until `word`, or the sample of `wanted`'s probe; libraries that write other lines to standard output do no harm.
+/// Reads on until `word`, or the sample of `wanted`'s probe; libraries that write other lines to standard output do no
+/// harm.
 Kind WorkerGroup::wait_for(std::string_view word, Sample* wanted) {
   const auto begin = Clock::now();
   for (;;) {

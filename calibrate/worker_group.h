@@ -1,4 +1,5 @@
-// The worker processes of one number of ranks: probes go in, samples come out; a crash, a hang or a lost device costs one probe.
+// The worker processes of one number of ranks: probes go in, samples come out; a crash, a hang or a lost device costs
+// one probe.
 #pragma once
 
 #include <csignal>
@@ -13,11 +14,13 @@
 
 namespace gpuplan {
 
-/// Started by the first make_ready(), and again when they end. A write to one that died is an error of the call only where SIGPIPE is
-/// ignored: IgnoredBrokenPipes.
+/// Started by the first make_ready(), and again when they end. A write to one that died is an error of the call only
+/// where SIGPIPE is ignored: IgnoredBrokenPipes.
 class WorkerGroup {
  public:
-  WorkerGroup(std::function<WorkerCommand()> command, Seconds probe_timeout) : command_(std::move(command)), probe_timeout_(probe_timeout) {}
+  WorkerGroup(std::function<WorkerCommand()> command, Seconds probe_timeout)
+      : command_(std::move(command)),
+        probe_timeout_(probe_timeout) {}
 
   /// Why no worker of this group can be had; empty: `ask` may be called.
   const std::string& unusable() const { return unusable_; }
@@ -46,7 +49,7 @@ class IgnoredBrokenPipes {
   IgnoredBrokenPipes& operator=(const IgnoredBrokenPipes&) = delete;
 
  private:
-  struct sigaction before_{};
+  struct sigaction before_ {};
 };
 
 }  // namespace gpuplan

@@ -22,9 +22,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kErrorsKept = 4096;   // of standard error, bytes
+constexpr std::size_t kErrorsKept = 4096;  // of standard error, bytes
 constexpr std::size_t kWordsTold = 300;
-const Seconds kPoll{0.01};                  // between looks at a child that is about to end
+const Seconds kPoll{0.01};  // between looks at a child that is about to end
 
 struct Pipe {
   int read = -1, write = -1;

@@ -16,7 +16,8 @@ struct WorkerAnswer {
   std::string line;
 };
 
-/// The child leads a process group of its own and gets SIGTERM when this process dies; workers also see the end of their input.
+/// The child leads a process group of its own and gets SIGTERM when this process dies; workers also see the end of
+/// their input.
 class WorkerProcess {
  public:
   /// Throws EnvError when the program cannot be started.
@@ -27,7 +28,8 @@ class WorkerProcess {
 
   bool send(const std::string& line);  // false: it does not read any more
   WorkerAnswer receive(Seconds timeout);
-  /// Ends the input, waits a moment, then ends the group. Says how it ended: "exit code 1", "signal 11 (Segmentation fault)".
+  /// Ends the input, waits a moment, then ends the group. Says how it ended: "exit code 1", "signal 11 (Segmentation
+  /// fault)".
   std::string stop(Seconds patience);
   /// Its last words on standard error, one line; empty when none.
   std::string last_words() const;

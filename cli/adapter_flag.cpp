@@ -85,7 +85,9 @@ constexpr std::array kKeys{
           d.flag.lora.adapter_dtype = read_dtype(v, w, {Dtype::F32, Dtype::BF16, Dtype::F16});
         }},
     Key{"base", false, true,
-        [](Draft& d, Value v, Where w) { d.flag.lora.base_dtype = read_dtype(v, w, {Dtype::F32, Dtype::BF16, Dtype::F16}); }},
+        [](Draft& d, Value v, Where w) {
+          d.flag.lora.base_dtype = read_dtype(v, w, {Dtype::F32, Dtype::BF16, Dtype::F16});
+        }},
     Key{"save", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.modules_to_save = read_list(v, w); }},
     Key{"dora", false, false, [](Draft& d, Value, Where) { d.flag.lora.is_dora = true; }},
     Key{"quant", true, true, [](Draft& d, Value v, Where w) { d.flag.quant.kind = read_base(v, w); }},

@@ -12,7 +12,8 @@ struct AdapterFlag {
   QuantSpec quant;
 };
 
-/// "" gives the defaults; alpha is 2 r unless given. Throws InputError for an unknown key (with the nearest) or a bad value.
+/// "" gives the defaults; alpha is 2 r unless given. Throws InputError for an unknown key (with the nearest) or a bad
+/// value.
 AdapterFlag parse_lora(const std::string& spec);
 
 /// The same, and block=64, double=yes|no, storage=u8|bf16 for the 4-bit base.

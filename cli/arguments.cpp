@@ -60,7 +60,8 @@ void check_values(const CLI::App& app) {
       continue;
     }
     const bool takes_many = option->get_positional() && option->get_allow_extra_args();
-    if (option->results().size() > 1 && !takes_many) throw InputError(option->get_name(), "is given more than once", "give it once");
+    if (option->results().size() > 1 && !takes_many)
+      throw InputError(option->get_name(), "is given more than once", "give it once");
     if (option->results().front().starts_with("--"))
       throw InputError(option->get_name(), "needs a value",
                        fmt::format("{} {}", option->get_name(), option->get_type_name()));

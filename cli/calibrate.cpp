@@ -1,4 +1,5 @@
-// gpuplan calibrate: measures this machine, fits the cost model, writes the profile that estimate, simulate and run use.
+// gpuplan calibrate: measures this machine, fits the cost model, writes the profile that estimate, simulate and run
+// use.
 #include <array>
 #include <chrono>
 #include <set>
@@ -17,13 +18,13 @@
 #include "calibrate/worker_command.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/json/profile_json.h"
-#include "cli/render/calibration_progress.h"
-#include "cli/render/profile_text.h"
 #include "cluster/cluster_text.h"
 #include "cluster/cpu_ranks.h"
 #include "cluster/fabric.h"
-#include "cluster/profile_store.h"
+#include "cluster/profile/profile_store.h"
+#include "report/json/profile_json.h"
+#include "report/text/calibration_progress.h"
+#include "report/text/profile_text.h"
 
 namespace gpuplan {
 namespace {
@@ -46,12 +47,15 @@ struct Target {
 };
 
 Target cpu_target() {
-  return {.kind = DeviceKind::Cpu, .facts = ask_worker(own_program(), DeviceKind::Cpu), .cluster = cpu_cluster(1, read_host_facts())};
+  return {.kind = DeviceKind::Cpu,
+          .facts = ask_worker(own_program(), DeviceKind::Cpu),
+          .cluster = cpu_cluster(1, read_host_facts())};
 }
 
 Target gpu_target() {
   ClusterSpec cluster = parse_gpus("local");  // first: without a driver no worker need be started
-  return {.kind = DeviceKind::Cuda, .facts = ask_worker(own_program(), DeviceKind::Cuda), .cluster = std::move(cluster)};
+  return {
+      .kind = DeviceKind::Cuda, .facts = ask_worker(own_program(), DeviceKind::Cuda), .cluster = std::move(cluster)};
 }
 
 /// GPUs where there are some that can be used, and otherwise the reason on standard error.
@@ -93,7 +97,8 @@ std::int64_t most_ranks(const CLI::App& app, const Target& target) {
   if (const auto text = given(app, "--ranks")) {
     const std::int64_t ranks = parse_integer(*text, "--ranks", 1);
     if (target.kind == DeviceKind::Cuda && ranks > devices)
-      throw InputError("--ranks", fmt::format("{} is more than the GPUs of this machine", ranks), fmt::format("at most {}", devices));
+      throw InputError("--ranks", fmt::format("{} is more than the GPUs of this machine", ranks),
+                       fmt::format("at most {}", devices));
     return ranks;
   }
   if (target.kind == DeviceKind::Cuda) return devices;
@@ -141,32 +146,32 @@ void report_failures(const std::vector<Sample>& samples, Console& console) {
 }
 
 /// `warnings`: what the profile says of the machine beside its samples; states of it are added.
-std::vector<Sample> measure(const CLI::App& app, const Target& target, Journal& journal, Console& console, std::vector<std::string>& warnings) {
+std::vector<Sample> measure(const CLI::App& app, const Target& target, Journal& journal, Console& console,
+                            std::vector<std::string>& warnings) {
   const bool is_quick = is_given(app, "--quick");
-  const ProbeScope scope{.is_quick = is_quick,
-                         .only = asked_families(app),
-                         .rank_counts = rank_counts(most_ranks(app, target))};
+  const ProbeScope scope{
+      .is_quick = is_quick, .only = asked_families(app), .rank_counts = rank_counts(most_ranks(app, target))};
   const std::vector<Probe> probes = plan_probes(target.facts.device, scope);
   CalibrationProgress progress(console);
   std::vector<std::string> notes;
   progress.start(target.facts, probes.size(), journal.samples().size());
-  const SessionOptions options{.kind = target.kind,
-                               .is_quick = is_quick,
-                               .worker =
-                                   [&](std::int64_t num_ranks) {
-                                     return worker_command(own_program(), target.kind, num_ranks, is_quick);
-                                   },
-                               .on_progress = [&](const Progress& now) { progress.show(now); },
-                               .pilots = [&](std::int64_t num_ranks) { return pilot_probes(target.kind, num_ranks); },
-                               .on_states = [&](std::int64_t num_ranks, const std::vector<MachineState>& states,
-                                                std::size_t measured) {
-                                 if (const std::string note = describe_states(num_ranks, states, measured); !note.empty()) notes.push_back(note);
-                               }};
+  const SessionOptions options{
+      .kind = target.kind,
+      .is_quick = is_quick,
+      .worker = [&](std::int64_t num_ranks) { return worker_command(own_program(), target.kind, num_ranks, is_quick); },
+      .on_progress = [&](const Progress& now) { progress.show(now); },
+      .pilots = [&](std::int64_t num_ranks) { return pilot_probes(target.kind, num_ranks); },
+      .on_states =
+          [&](std::int64_t num_ranks, const std::vector<MachineState>& states, std::size_t measured) {
+            if (const std::string note = describe_states(num_ranks, states, measured); !note.empty())
+              notes.push_back(note);
+          }};
   const auto times_before = read_processor_times();
   std::vector<Sample> samples = run_session(probes, journal, options);
   progress.finish();
   if (target.kind == DeviceKind::Cpu)
-    if (const std::string stolen = describe_stolen(stolen_share(times_before, read_processor_times())); !stolen.empty()) notes.push_back(stolen);
+    if (const std::string stolen = describe_stolen(stolen_share(times_before, read_processor_times())); !stolen.empty())
+      notes.push_back(stolen);
   warnings.insert(warnings.end(), notes.begin(), notes.end());
   for (const std::string& note : notes) console.err << fmt::format("gpuplan: {}\n", note);
   return samples;
@@ -183,8 +188,10 @@ int run(const CLI::App& app, Console& console) {
   if (const auto ranks = given(app, "--ranks")) parse_integer(*ranks, "--ranks", 1);
   const Target target = choose_target(given(app, "--device").value_or("auto"), console);
   std::filesystem::create_directories(profile_dir() / "journals");
-  const FileLock alone(profile_dir() / "journals" / fmt::format("{}.lock", to_string(target.kind)));  // two would measure each other
-  Journal journal(journal_path(app, target.kind), identity_of(target), is_given(app, "--fresh") ? JournalStart::Anew : JournalStart::Resume);
+  const FileLock alone(profile_dir() / "journals" /
+                       fmt::format("{}.lock", to_string(target.kind)));  // two would measure each other
+  Journal journal(journal_path(app, target.kind), identity_of(target),
+                  is_given(app, "--fresh") ? JournalStart::Anew : JournalStart::Resume);
   MeasuredOn on = measured_on(target);
   const std::vector<Sample> samples = measure(app, target, journal, console, on.warnings);
   report_failures(samples, console);
@@ -192,7 +199,8 @@ int run(const CLI::App& app, Console& console) {
   const std::string id = fmt::format("{}-{}", target.cluster.gpus.front().id, today("%Y%m%d-%H%M%S"));
   const std::string text = profile_text(make_profile(id, samples, on, target.cluster));
   const std::filesystem::path file = given(app, "--output").value_or((profile_dir() / (id + ".yaml")).string());
-  const Profile profile = parse_profile(text, file);  // before it is there for others: what cannot be read back must not be
+  const Profile profile =
+      parse_profile(text, file);  // before it is there for others: what cannot be read back must not be
   write_file_atomically(file, text);
   if (target.kind == DeviceKind::Cuda) {
     std::filesystem::create_directories(profile_dir() / "clusters");

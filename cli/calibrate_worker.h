@@ -1,5 +1,5 @@
-// The process that `gpuplan calibrate` starts for every group of ranks: it alone opens device libraries, so that a crash or a
-// lost device costs one probe. Not a command for people.
+// The process that `gpuplan calibrate` starts for every group of ranks: it alone opens device libraries, so that a
+// crash or a lost device costs one probe. Not a command for people.
 #pragma once
 
 #include <string>

@@ -6,10 +6,9 @@
 namespace gpuplan {
 
 std::span<const Command> commands() {
-  static const std::array kCommands{kEstimate, kSimulate, kRun, kCalibrate, kProfiles, kValidate, kTopology, kModels, kGpus, kCompletion};
+  static const std::array kCommands{kEstimate, kSimulate, kRun,    kCalibrate, kProfiles,
+                                    kValidate, kTopology, kModels, kGpus,      kCompletion};
   return kCommands;
 }
-
-void Console::print(std::string_view text) { out << (screen.has_unicode ? std::string(text) : to_ascii(text)); }
 
 }  // namespace gpuplan

@@ -10,6 +10,7 @@ namespace gpuplan {
 /// In the order of the help. A command that does not exist yet has no row.
 std::span<const Command> commands();
 
-extern const Command kEstimate, kSimulate, kRun, kCalibrate, kProfiles, kValidate, kTopology, kModels, kGpus, kCompletion;
+extern const Command kEstimate, kSimulate, kRun, kCalibrate, kProfiles, kValidate, kTopology, kModels, kGpus,
+    kCompletion;
 
 }  // namespace gpuplan

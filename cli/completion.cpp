@@ -12,7 +12,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cluster/gpu_names.h"
-#include "cluster/profile_store.h"
+#include "cluster/profile/profile_store.h"
 #include "models/catalogue.h"
 #include "models/framework.h"
 #include "models/optimizers.h"
@@ -69,11 +69,16 @@ struct Placeholder {
   Names (*names)();
   bool takes_file;
 };
-constexpr std::array kPlaceholders{
-    Placeholder{"MODEL", model_names, true},          Placeholder{"GPUS", gpu_names, false},
-    Placeholder{"GPU", gpu_names, false},             Placeholder{"CLUSTER", machine_names, true},      Placeholder{"OPTIMIZER", optimizer_names, false},
-    Placeholder{"FRAMEWORK", framework_names, false}, Placeholder{"PROFILE", profile_names, true},       Placeholder{"FILE", nullptr, true},
-    Placeholder{"PLAN.json", nullptr, true},          Placeholder{"POINTS.jsonl", nullptr, true}};
+constexpr std::array kPlaceholders{Placeholder{"MODEL", model_names, true},
+                                   Placeholder{"GPUS", gpu_names, false},
+                                   Placeholder{"GPU", gpu_names, false},
+                                   Placeholder{"CLUSTER", machine_names, true},
+                                   Placeholder{"OPTIMIZER", optimizer_names, false},
+                                   Placeholder{"FRAMEWORK", framework_names, false},
+                                   Placeholder{"PROFILE", profile_names, true},
+                                   Placeholder{"FILE", nullptr, true},
+                                   Placeholder{"PLAN.json", nullptr, true},
+                                   Placeholder{"POINTS.jsonl", nullptr, true}};
 
 /// "none|full|every=K" stands for itself: what has no variable part may be completed.
 void add_values(CompletedFlag& flag, const std::string& type) {

@@ -5,12 +5,12 @@
 #include "base/json_file.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/estimate_answer.h"
-#include "cli/json/estimate_json.h"
 #include "cli/pace_flag.h"
 #include "cli/plan_flags.h"
-#include "cli/render/estimate_text.h"
-#include "planner/plan_file.h"
+#include "planner/plan/plan_file.h"
+#include "report/estimate_answer.h"
+#include "report/json/estimate_json.h"
+#include "report/text/estimate_text.h"
 
 namespace gpuplan {
 namespace {
@@ -37,7 +37,7 @@ int run(const CLI::App& app, Console& console) {
   EstimateAnswer answer{.request = std::move(question.request), .result = {}, .explanation = {}};
   answer.result = estimate(answer.request);
   answer.result.assumptions.insert(answer.result.assumptions.begin(), question.notes.begin(), question.notes.end());
-  answer.shown = closest_look(answer.result);
+  answer.shown = strategy_in_focus(answer.result);
   if (is_given(app, "--explain") && answer.shown)
     answer.explanation = explain(answer.request, answer.result, *answer.shown);
   console.print(is_given(app, "--json") ? json_text(estimate_json(answer)) : estimate_text(answer, console.screen));

@@ -8,9 +8,9 @@
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/gpu_report.h"
-#include "cli/json/catalogue_json.h"
-#include "cli/render/catalogue_text.h"
+#include "report/gpu_report.h"
+#include "report/json/catalogue_json.h"
+#include "report/text/catalogue_text.h"
 
 namespace gpuplan {
 namespace {

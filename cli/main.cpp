@@ -1,4 +1,4 @@
-#include "cli/run.h"
+#include "cli/program.h"
 
 #include <iostream>
 

@@ -7,10 +7,10 @@
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/json/catalogue_json.h"
-#include "cli/model_report.h"
-#include "cli/render/catalogue_text.h"
 #include "models/model_names.h"
+#include "report/json/catalogue_json.h"
+#include "report/model_report.h"
+#include "report/text/catalogue_text.h"
 
 namespace gpuplan {
 namespace {

@@ -12,7 +12,7 @@
 #include "calibrate/pace_probes.h"
 #include "calibrate/worker_command.h"
 #include "cli/arguments.h"
-#include "cluster/profile_store.h"
+#include "cluster/profile/profile_store.h"
 #include "planner/comm_model.h"
 
 namespace gpuplan {
@@ -21,13 +21,14 @@ namespace {
 /// Why the pace of the request's machine cannot be measured here; empty: it can.
 std::string why_not(const EstimateRequest& r) {
   if (!r.cluster.gpus.front().is_cpu) return "measures CPU ranks only";
-  if (!r.profile || !is_for(*r.profile, r.cluster)) return "compares with a calibration of this machine, and there is none";
+  if (!r.profile || !is_for(*r.profile, r.cluster))
+    return "compares with a calibration of this machine, and there is none";
   return {};
 }
 
 /// Of the ranks at once that predictions rest on.
 std::int64_t calibrated_ranks(const EstimateRequest& r) {
-  const MachineLoad* const load = r.profile->measured->load_of(r.cluster.num_gpus());
+  const MeasurementsAtRanks* const load = r.profile->measured->load_of(r.cluster.num_gpus());
   return load ? load->num_ranks : 1;
 }
 
@@ -43,7 +44,11 @@ std::optional<PaceQuestion> pace_question(const EstimateRequest& r, std::int64_t
 MachinePace measure_pace(const EstimateRequest& r) {
   const std::int64_t num_ranks = calibrated_ranks(r);
   const auto question = pace_question(r, num_ranks);
-  if (!question) throw InputError("--pace", fmt::format("profile {} was calibrated without the probes that tell it with {} rank{}", r.profile->id, num_ranks, num_ranks == 1 ? "" : "s"), "gpuplan calibrate");
+  if (!question)
+    throw InputError("--pace",
+                     fmt::format("profile {} was calibrated without the probes that tell it with {} rank{}",
+                                 r.profile->id, num_ranks, num_ranks == 1 ? "" : "s"),
+                     "gpuplan calibrate");
   return read_pace(*question, worker_command(own_program(), DeviceKind::Cpu, num_ranks, true));
 }
 
@@ -52,7 +57,9 @@ void take_factors(const std::string& text, PlanQuestion& question) {
   r.pace = parse_pace(text, "--pace");
   const bool has_links = r.profile && has_measured_links(*r.profile, r.cluster);
   if ((r.pace.messages != 1 || r.pace.transfers != 1) && !has_links)
-    throw InputError("--pace", "messages and transfers are factors on measured collectives, and the profile has none of such links", "gpuplan simulate --what-if busbw=VALUE changes links");
+    throw InputError(
+        "--pace", "messages and transfers are factors on measured collectives, and the profile has none of such links",
+        "gpuplan simulate --what-if busbw=VALUE changes links");
   question.notes.push_back(fmt::format("pace beside the profile: {}", to_string(r.pace)));
 }
 
@@ -76,7 +83,8 @@ std::optional<PaceQuestion> pace_after_run(const CLI::App& app, const EstimateRe
 void take_measured_pace(const MachinePace& pace, PlanQuestion& question) {
   question.request.pace = pace;
   const std::string words = describe(pace);
-  question.notes.push_back(fmt::format("this machine now, beside its calibration: {} (--pace)", words.empty() ? "alike within 2 %" : words));
+  question.notes.push_back(
+      fmt::format("this machine now, beside its calibration: {} (--pace)", words.empty() ? "alike within 2 %" : words));
 }
 
 void take_pace(const CLI::App& app, DefaultPace otherwise, PlanQuestion& question) {
@@ -85,7 +93,8 @@ void take_pace(const CLI::App& app, DefaultPace otherwise, PlanQuestion& questio
   if (text == "calibrated") return;
   if (is_pace_by_hand(app)) return take_factors(text, question);
   if (const std::string reason = why_not(r); !reason.empty()) {
-    if (text == "now") throw InputError("--pace now", reason, "give factors, as in --pace products=1.1, or gpuplan calibrate");
+    if (text == "now")
+      throw InputError("--pace now", reason, "give factors, as in --pace products=1.1, or gpuplan calibrate");
     return;
   }
   if (text == "now") return take_measured_pace(measure_pace(r), question);
@@ -93,9 +102,7 @@ void take_pace(const CLI::App& app, DefaultPace otherwise, PlanQuestion& questio
     take_measured_pace(measure_pace(r), question);
   } catch (const InputError& error) {  // a run is no worse without it
     question.notes.push_back(fmt::format("{}: {}", kNoPace, error.problem()));
-  } catch (const EnvError& error) {
-    question.notes.push_back(fmt::format("{}: {}", kNoPace, error.what()));
-  }
+  } catch (const EnvError& error) { question.notes.push_back(fmt::format("{}: {}", kNoPace, error.what())); }
 }
 
 }  // namespace gpuplan

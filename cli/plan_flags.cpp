@@ -162,14 +162,18 @@ constexpr std::array kFlags{
              [](Request& r, Text v) { r.recipe.offload = parse_offload_list(v); }},
     PlanFlag{"--gpus", "GPUS", kMachine, "4xA6000, 2x4090,2x3090, local (these GPUs, as free as they are), 2xcpu",
              nullptr},
-    PlanFlag{"--cluster", "CLUSTER", kMachine, "a machine of the catalogue, a YAML file, the text of nvidia-smi topo -m, or NCCL's topology dump", nullptr},
+    PlanFlag{"--cluster", "CLUSTER", kMachine,
+             "a machine of the catalogue, a YAML file, the text of nvidia-smi topo -m, or NCCL's topology dump",
+             nullptr},
     PlanFlag{"--gpu", "GPU", kMachine, "which GPU it is, where the file of --cluster does not say", nullptr},
     PlanFlag{"--num-gpus", "N", kMachine, "GPUs used of --cluster, or of several alike", nullptr},
     PlanFlag{"--profile", "PROFILE", kMachine,
-             "id (gpuplan profiles) or file of a calibration, or 'default'. Default: the newest of such GPUs, else the shipped one",
+             "id (gpuplan profiles) or file of a calibration, or 'default'. Default: the newest of such GPUs, else the "
+             "shipped one",
              nullptr},
     PlanFlag{"--pace", "PACE", kMachine,
-             "how this machine works beside its calibration: calibrated, now (measured, CPU ranks only), or factors on times such as "
+             "how this machine works beside its calibration: calibrated, now (measured, CPU ranks only), or factors on "
+             "times such as "
              "products=1.1,memory=0.9. Default: calibrated; run: now",
              nullptr},
     PlanFlag{"--price-per-gpu-hour", "USD", kMachine,

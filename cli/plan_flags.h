@@ -1,5 +1,5 @@
-// The flags that describe a plan: model, recipe, data, GPUs, strategy. One table declares them, applies them to a request,
-// and tells help and completion about them; every command that takes a plan shares it.
+// The flags that describe a plan: model, recipe, data, GPUs, strategy. One table declares them, applies them to a
+// request, and tells help and completion about them; every command that takes a plan shares it.
 #pragma once
 
 #include <iosfwd>

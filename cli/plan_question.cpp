@@ -13,10 +13,10 @@
 #include "cli/arguments.h"
 #include "cli/machine_flags.h"
 #include "cli/plan_flags.h"
-#include "cluster/profile_store.h"
+#include "cluster/profile/profile_store.h"
 #include "models/catalogue.h"
 #include "models/framework.h"
-#include "planner/plan_file.h"
+#include "planner/plan/plan_file.h"
 
 namespace gpuplan {
 namespace {

@@ -10,11 +10,11 @@
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/json/profile_json.h"
-#include "cli/profile_samples.h"
-#include "cli/render/fit_plot.h"
-#include "cli/render/profile_text.h"
-#include "cli/report/fit_svg.h"
+#include "report/html/fit_svg.h"
+#include "report/json/profile_json.h"
+#include "report/profile_samples.h"
+#include "report/text/fit_plot.h"
+#include "report/text/profile_text.h"
 
 namespace gpuplan {
 namespace {
@@ -30,7 +30,8 @@ void setup(CLI::App& app) {
   positional("id2", "PROFILE", "of compare: the other one");
   add_flag(app, "--plots", "", "show: draw a chart of every fit");
   add_flag(app, "--format", "yaml|json|csv|svg",
-           "export: the file itself, everything as JSON, the samples, a page of charts. Default: as the name of --output ends, else yaml");
+           "export: the file itself, everything as JSON, the samples, a page of charts. Default: as the name of "
+           "--output ends, else yaml");
   add_flag(app, "--output", "FILE", "export: write here instead of to standard output");
   add_flag(app, "--json", "", "list, show and compare: the answer as JSON, in base units");
 }
@@ -42,7 +43,8 @@ void list(const CLI::App& app, const std::vector<ProfilePtr>&, Console& console)
 
 void show(const CLI::App& app, const std::vector<ProfilePtr>& ids, Console& console) {
   const ShowPlots plots = is_given(app, "--plots") ? ShowPlots::Yes : ShowPlots::No;
-  console.print(is_given(app, "--json") ? json_text(profile_json(*ids[0])) : profile_page(*ids[0], plots, console.screen));
+  console.print(is_given(app, "--json") ? json_text(profile_json(*ids[0]))
+                                        : profile_page(*ids[0], plots, console.screen));
 }
 
 void compare(const CLI::App& app, const std::vector<ProfilePtr>& ids, Console& console) {
@@ -53,12 +55,14 @@ void compare(const CLI::App& app, const std::vector<ProfilePtr>& ids, Console& c
 
 const Measured& require_measured(const Profile& profile, const char* format) {
   if (profile.measured) return *profile.measured;
-  throw InputError("--format", fmt::format("{} has no samples for {}", profile.id, format), "it was not measured here: yaml and json work");
+  throw InputError("--format", fmt::format("{} has no samples for {}", profile.id, format),
+                   "it was not measured here: yaml and json work");
 }
 
 std::string svg_of(const Profile& profile) {
   const MeasuredOn& on = require_measured(profile, "svg").on;
-  return fit_svg("What " + profile.id + " was fitted to", fmt::format("{}, measured {}", on.device, on.date), fit_plots(profile));
+  return fit_svg("What " + profile.id + " was fitted to", fmt::format("{}, measured {}", on.device, on.date),
+                 fit_plots(profile));
 }
 
 std::string csv_of(const Profile& profile) {
@@ -87,7 +91,8 @@ const Format& asked_format(const CLI::App& app) {
     return by_ending ? *by_ending : kFormats.front();
   }
   if (const Format* const format = find_format(*name)) return *format;
-  throw InputError("--format", fmt::format("unknown format '{}'", *name), did_you_mean(*name, {"yaml", "json", "csv", "svg"}, "yaml, json, csv or svg"));
+  throw InputError("--format", fmt::format("unknown format '{}'", *name),
+                   did_you_mean(*name, {"yaml", "json", "csv", "svg"}, "yaml, json, csv or svg"));
 }
 
 void export_profile(const CLI::App& app, const std::vector<ProfilePtr>& ids, Console& console) {
@@ -120,7 +125,8 @@ const Action& asked_action(const CLI::App& app) {
     if (action.name == name) return action;
     names.emplace_back(action.name);
   }
-  throw InputError("", fmt::format("'gpuplan profiles' cannot '{}'", name), did_you_mean(name, names, "list, show, compare or export"));
+  throw InputError("", fmt::format("'gpuplan profiles' cannot '{}'", name),
+                   did_you_mean(name, names, "list, show, compare or export"));
 }
 
 std::vector<ProfilePtr> asked_profiles(const CLI::App& app, const Action& action) {
@@ -128,7 +134,9 @@ std::vector<ProfilePtr> asked_profiles(const CLI::App& app, const Action& action
   for (const char* positional : {"id", "id2"})
     if (const auto id = given(app, positional)) ids.push_back(*id);
   if (ids.size() != action.num_ids)
-    throw InputError("", fmt::format("{} takes {} profile{}, not {}", action.name, action.num_ids, action.num_ids == 1 ? "" : "s", ids.size()),
+    throw InputError("",
+                     fmt::format("{} takes {} profile{}, not {}", action.name, action.num_ids,
+                                 action.num_ids == 1 ? "" : "s", ids.size()),
                      "'gpuplan profiles' lists them");
   std::vector<ProfilePtr> out;
   for (const std::string& id : ids) out.push_back(find_profile(id, ""));
@@ -138,7 +146,8 @@ std::vector<ProfilePtr> asked_profiles(const CLI::App& app, const Action& action
 void check_flags(const CLI::App& app, const Action& action) {
   for (const char* flag : {"--json", "--plots", "--format", "--output"}) {
     if (!is_given(app, flag) || std::count(action.flags.begin(), action.flags.end(), flag) > 0) continue;
-    throw InputError(flag, fmt::format("does not go with {}", action.name), action.name == "export" ? "--format json" : "'gpuplan profiles --help' says what it is for");
+    throw InputError(flag, fmt::format("does not go with {}", action.name),
+                     action.name == "export" ? "--format json" : "'gpuplan profiles --help' says what it is for");
   }
 }
 

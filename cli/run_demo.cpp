@@ -10,14 +10,16 @@
 #include "base/processor.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/estimate_answer.h"
 #include "cli/plan_flags.h"
+#include "report/estimate_answer.h"
 #include "run/launch.h"
 
 namespace gpuplan {
 namespace {
 
-constexpr std::string_view kReplacedFlags[] = {"--gpus", "--max-steps", "--lr", "--output", "--metrics", "--trace", "--save-every", "--keep", "--resume", "--strategy", "--shard-size"};
+constexpr std::string_view kReplacedFlags[] = {"--gpus",    "--max-steps", "--lr",         "--output",
+                                               "--metrics", "--trace",     "--save-every", "--keep",
+                                               "--resume",  "--strategy",  "--shard-size"};
 constexpr const char* kDemoOutput = "gpuplan-demo";
 
 /// The demo is `gpuplan run` with these flags, where they are not given otherwise.
@@ -28,8 +30,10 @@ struct DemoFlag {
 
 std::vector<DemoFlag> demo_flags() {
   const std::filesystem::path demo = data_dir() / "demo";
-  return {{"--model", demo.string()}, {"--data", (demo / "train.jsonl").string()}, {"--lora", "r=16"},     {"--seq-len", "256"},
-          {"--micro-batch", "4"},     {"--lr", "1e-2"},                            {"--max-steps", "300"}, {"--schedule", "cosine"},
+  return {{"--model", demo.string()}, {"--data", (demo / "train.jsonl").string()},
+          {"--lora", "r=16"},         {"--seq-len", "256"},
+          {"--micro-batch", "4"},     {"--lr", "1e-2"},
+          {"--max-steps", "300"},     {"--schedule", "cosine"},
           {"--warmup", "10"},         {"--output", kDemoOutput}};
 }
 
@@ -38,9 +42,12 @@ std::vector<std::string> without_flags(const std::vector<std::string>& arguments
   std::vector<std::string> out;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string name = arguments[i].substr(0, arguments[i].find('='));
-    const bool is_replaced = std::find(std::begin(kReplacedFlags), std::end(kReplacedFlags), name) != std::end(kReplacedFlags);
-    if (!is_replaced) out.push_back(arguments[i]);
-    else if (name == arguments[i] && name != "--resume") ++i;
+    const bool is_replaced =
+        std::find(std::begin(kReplacedFlags), std::end(kReplacedFlags), name) != std::end(kReplacedFlags);
+    if (!is_replaced)
+      out.push_back(arguments[i]);
+    else if (name == arguments[i] && name != "--resume")
+      ++i;
   }
   return out;
 }
@@ -60,8 +67,10 @@ double loss_of_first_batch(std::vector<std::string> arguments, Console& console,
 
 /// What was saved is what was trained: read back, it keeps the loss down.
 void show_reloaded(const std::vector<std::string>& arguments, const std::string& output, Console& console) {
-  const double before = loss_of_first_batch(arguments, console, ""), after = loss_of_first_batch(arguments, console, output);
-  console.print(fmt::format("adapter read back from {}: loss {:.4f} on the first batch, {:.4f} without it\n", output, after, before));
+  const double before = loss_of_first_batch(arguments, console, ""),
+               after = loss_of_first_batch(arguments, console, output);
+  console.print(fmt::format("adapter read back from {}: loss {:.4f} on the first batch, {:.4f} without it\n", output,
+                            after, before));
 }
 
 }  // namespace
@@ -78,7 +87,7 @@ std::string fastest_cpu_ranks(const std::vector<std::string>& arguments) {
     PlanQuestion plan = read_plan_question(*parse(app, with).app, nothing);
     plan.request.recipe.framework = "native";
     const EstimateResult result = estimate(plan.request);
-    const StrategyEstimate* chosen = closest_look(result);
+    const StrategyEstimate* chosen = strategy_in_focus(result);
     if (!chosen || !chosen->fits || chosen->tokens_per_second <= most) continue;
     most = chosen->tokens_per_second;
     best = fmt::format("{}xcpu", n);
@@ -88,7 +97,8 @@ std::string fastest_cpu_ranks(const std::vector<std::string>& arguments) {
 
 int run_with(const std::vector<std::string>& arguments, Console& console) {
   console.arguments = arguments;
-  if (read_launcher().launcher == Launcher::None) console.err << fmt::format("gpuplan: gpuplan {}\n", fmt::join(arguments, " "));
+  if (read_launcher().launcher == Launcher::None)
+    console.err << fmt::format("gpuplan: gpuplan {}\n", fmt::join(arguments, " "));
   CLI::App app;
   declare_commands(app);
   return kRun.run(*parse(app, arguments).app, console);
@@ -98,7 +108,8 @@ int run_demo(const CLI::App& given_flags, Console& console) {
   std::vector<std::string> arguments;
   for (const std::string& argument : console.arguments)
     if (argument != "--demo") arguments.push_back(argument);
-  const bool has_method = is_given(given_flags, "--full") || is_given(given_flags, "--lora") || is_given(given_flags, "--qlora");
+  const bool has_method =
+      is_given(given_flags, "--full") || is_given(given_flags, "--lora") || is_given(given_flags, "--qlora");
   for (const DemoFlag& flag : demo_flags())
     if (!is_given(given_flags, flag.name) && !(has_method && std::string_view(flag.name) == "--lora"))
       arguments.push_back(fmt::format("{}={}", flag.name, flag.value));
@@ -106,7 +117,8 @@ int run_demo(const CLI::App& given_flags, Console& console) {
   if (!is_given(given_flags, "--resume")) arguments.push_back("--resume");  // after a Ctrl-C
   if (!is_given(given_flags, "--gpus")) arguments.push_back("--gpus=" + fastest_cpu_ranks(arguments));
   const int code = run_with(arguments, console);
-  const bool shows = code == 0 && !has_method && !is_given(given_flags, "--json") && read_launcher().launcher == Launcher::None;
+  const bool shows =
+      code == 0 && !has_method && !is_given(given_flags, "--json") && read_launcher().launcher == Launcher::None;
   if (shows) show_reloaded(arguments, output, console);
   return code;
 }

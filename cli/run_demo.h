@@ -8,7 +8,8 @@
 
 namespace gpuplan {
 
-/// Fine-tunes the model in data/demo with the demo's flags where the user gave none, reads the adapter back, says what it is worth.
+/// Fine-tunes the model in data/demo with the demo's flags where the user gave none, reads the adapter back, says what
+/// it is worth.
 int run_demo(const CLI::App& given_flags, Console& console);
 
 /// Runs with more arguments, as if they had been typed; says which.

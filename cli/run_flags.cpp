@@ -39,7 +39,8 @@ std::filesystem::path model_folder(const EstimateRequest& r) {
 /// A name of the catalogue has a shape and no weights.
 void require_weights(const std::filesystem::path& folder, const EstimateRequest& r) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(folder, ignored) && std::filesystem::exists(folder / "config.json", ignored)) return;
+  if (std::filesystem::is_directory(folder, ignored) && std::filesystem::exists(folder / "config.json", ignored))
+    return;
   throw InputError("--model", fmt::format("{} is known by its shape, and there are no weights to train", r.model.name),
                    "give the folder of the model (config.json, model.safetensors), or --init random to measure");
 }
@@ -49,7 +50,8 @@ void require_weights(const std::filesystem::path& folder, const EstimateRequest&
 void add_run_flags(CLI::App& app) {
   const char* const kTraining = "Training";
   add_flag(app, "--demo", "", "fine-tune the small model that comes with gpuplan, on its documents", kTraining);
-  add_flag(app, "--data", "FILE", "tokens (.bin, .npy), JSON lines with input_ids or text. Default: random tokens, to measure", kTraining);
+  add_flag(app, "--data", "FILE",
+           "tokens (.bin, .npy), JSON lines with input_ids or text. Default: random tokens, to measure", kTraining);
   add_flag(app, "--token-dtype", "uint16|uint32", "of a .bin without header. Default by the vocabulary", kTraining);
   add_flag(app, "--init", "random", "random weights instead of the model's files", kTraining);
   add_flag(app, "--adapter", "DIR", "go on from this PEFT adapter", kTraining);
@@ -81,8 +83,12 @@ TrainingOptions read_training_options(const CLI::App& app, const EstimateRequest
   }
   if (const auto adapter = given(app, "--adapter")) o.adapter = *adapter;
   if (const auto file = given(app, "--data"))
-    o.data = DataOptions{.file = *file, .tokenizer_folder = o.model_folder, .token_dtype = token_dtype(app), .vocab_size = r.model.vocab_size,
-                         .seq_len = r.recipe.seq_len, .packing = r.recipe.packing};
+    o.data = DataOptions{.file = *file,
+                         .tokenizer_folder = o.model_folder,
+                         .token_dtype = token_dtype(app),
+                         .vocab_size = r.model.vocab_size,
+                         .seq_len = r.recipe.seq_len,
+                         .packing = r.recipe.packing};
   if (const auto output = given(app, "--output")) o.output = *output;
   if (const auto metrics = given(app, "--metrics")) o.metrics = *metrics;
   o.save_every = number(app, "--save-every", 0, 1);
@@ -100,7 +106,8 @@ TrainingOptions read_training_options(const CLI::App& app, const EstimateRequest
   o.records_last_step = true;
   o.uses_graph = !is_given(app, "--no-cuda-graphs");
   for (const char* flag : {"--resume", "--save-every", "--keep"})
-    if (is_given(app, flag) && o.output.empty()) throw InputError(flag, "needs --output", "the folder that holds the checkpoints");
+    if (is_given(app, flag) && o.output.empty())
+      throw InputError(flag, "needs --output", "the folder that holds the checkpoints");
   return o;
 }
 

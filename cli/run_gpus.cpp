@@ -32,13 +32,16 @@ std::unique_ptr<Device> open_gpu(std::span<const GpuWanted> wanted, const Launch
 void require_gpus_here(std::span<const GpuWanted> wanted) {
   const int num_visible = device_backend(DeviceKind::Cuda).num_devices();
   if (const auto here = gpus_here()) return require_gpus(wanted, *here);
-  if (num_visible < std::ssize(wanted)) throw InputError("--gpus", fmt::format("the plan has {} ranks on GPUs, and this machine shows {}", wanted.size(), num_visible));
+  if (num_visible < std::ssize(wanted))
+    throw InputError(
+        "--gpus", fmt::format("the plan has {} ranks on GPUs, and this machine shows {}", wanted.size(), num_visible));
 }
 
 Rendezvous meet(DeviceKind kind, const LaunchedRank& launched, std::int64_t size) {
   Rendezvous meeting{.rank = int(launched.rank), .size = int(size), .id = {}};
   if (kind == DeviceKind::Cuda && size > 1)
-    meeting.id = exchange_id(meeting_place(launched), launched.rank, size, [&] { return collective_backend(kind).make_id(); });
+    meeting.id =
+        exchange_id(meeting_place(launched), launched.rank, size, [&] { return collective_backend(kind).make_id(); });
   return meeting;
 }
 
@@ -48,12 +51,9 @@ void end_when_stuck(bool speaks) {
   std::string reason = "this rank failed";
   try {
     throw;
-  } catch (const InputError& error) {
-    reason = error.what(), code = kWrongInput;
-  } catch (const std::exception& error) {
+  } catch (const InputError& error) { reason = error.what(), code = kWrongInput; } catch (const std::exception& error) {
     reason = error.what();
-  } catch (...) {
-  }
+  } catch (...) {}
   std::thread([=] {
     std::this_thread::sleep_for(kPatience);
     if (speaks) std::fputs(("gpuplan: " + reason + "\n").c_str(), stderr);

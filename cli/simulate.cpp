@@ -8,15 +8,15 @@
 #include "base/unit_text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/estimate_answer.h"
-#include "cli/json/simulation_json.h"
 #include "cli/pace_flag.h"
 #include "cli/plan_flags.h"
-#include "cli/render/simulation_text.h"
-#include "cli/render/topology_svg.h"
-#include "cli/report/simulation_report.h"
-#include "cli/simulation_answer.h"
-#include "cli/trace/chrome_trace.h"
+#include "report/estimate_answer.h"
+#include "report/html/simulation_report.h"
+#include "report/json/simulation_json.h"
+#include "report/simulation_answer.h"
+#include "report/text/simulation_text.h"
+#include "report/text/topology_svg.h"
+#include "report/trace/chrome_trace.h"
 #include "sim/remedies.h"
 #include "sim/what_if.h"
 
@@ -74,7 +74,7 @@ SimOptions read_options(const CLI::App& app) {
 }
 
 const Strategy& choose(const EstimateResult& result) {
-  if (const StrategyEstimate* chosen = closest_look(result)) return chosen->strategy;
+  if (const StrategyEstimate* chosen = strategy_in_focus(result)) return chosen->strategy;
   throw InputError("--strategy", result.strategies.front().not_applicable,
                    "leave --strategy out to let gpuplan choose");
 }

@@ -7,10 +7,10 @@
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/json/topology_json.h"
 #include "cli/machine_flags.h"
-#include "cli/render/topology_svg.h"
-#include "cli/render/topology_text.h"
+#include "report/json/topology_json.h"
+#include "report/text/topology_svg.h"
+#include "report/text/topology_text.h"
 
 namespace gpuplan {
 namespace {
@@ -30,7 +30,8 @@ void setup(CLI::App& app) {
 std::int64_t rank_of(const CLI::App& app, const char* flag, const ClusterSpec& cluster) {
   const std::int64_t rank = parse_integer(*given(app, flag), flag, 0);
   if (rank >= cluster.num_gpus())
-    throw InputError(flag, fmt::format("there is no GPU {}", rank), fmt::format("GPUs are 0 to {}", cluster.num_gpus() - 1));
+    throw InputError(flag, fmt::format("there is no GPU {}", rank),
+                     fmt::format("GPUs are 0 to {}", cluster.num_gpus() - 1));
   return rank;
 }
 
@@ -48,7 +49,8 @@ int run(const CLI::App& app, Console& console) {
   if (!cluster) throw InputError("", "no machine is named", "for example --cluster dgx-h100, or --gpus 4xA6000");
   constexpr std::int64_t kMostShown = 4096;
   if (cluster->num_gpus() > kMostShown)
-    throw InputError("", fmt::format("{} GPUs are too many to show", cluster->num_gpus()), fmt::format("at most {}", kMostShown));
+    throw InputError("", fmt::format("{} GPUs are too many to show", cluster->num_gpus()),
+                     fmt::format("at most {}", kMostShown));
   const Topology topology = build_topology(*cluster);
   const TopologyAnswer answer{*cluster, topology, asked_pair(app, *cluster)};
   console.print(is_given(app, "--json") ? json_text(topology_json(answer)) : topology_text(answer, console.screen));
@@ -61,14 +63,15 @@ int run(const CLI::App& app, Console& console) {
 
 }  // namespace
 
-const Command kTopology{.name = "topology",
-                        .summary = "show what hangs where in a machine, and what transfers reach",
-                        .usage = "--cluster CLUSTER | --gpus GPUS [OPTION]...",
-                        .example =
-                            "gpuplan topology --cluster dgx-a100-80gb\n"
-                            "gpuplan topology --gpus 4x4090 --from 0 --to 3\n"
-                            "nvidia-smi topo -m > topo.txt; gpuplan topology --cluster topo.txt --gpu A6000 --svg topo.svg",
-                        .setup = setup,
-                        .run = run};
+const Command kTopology{
+    .name = "topology",
+    .summary = "show what hangs where in a machine, and what transfers reach",
+    .usage = "--cluster CLUSTER | --gpus GPUS [OPTION]...",
+    .example =
+        "gpuplan topology --cluster dgx-a100-80gb\n"
+        "gpuplan topology --gpus 4x4090 --from 0 --to 3\n"
+        "nvidia-smi topo -m > topo.txt; gpuplan topology --cluster topo.txt --gpu A6000 --svg topo.svg",
+    .setup = setup,
+    .run = run};
 
 }  // namespace gpuplan

@@ -10,12 +10,12 @@
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/json/validation_json.h"
-#include "cli/render/validation_report.h"
-#include "cli/render/validation_text.h"
-#include "cli/validation_answer.h"
-#include "planner/validation/read_points.h"
+#include "report/json/validation_json.h"
+#include "report/text/validation_report.h"
+#include "report/text/validation_text.h"
+#include "report/validation_answer.h"
 #include "sim/simulation.h"
+#include "validate/read_points.h"
 
 namespace gpuplan {
 namespace {
@@ -37,7 +37,8 @@ void setup(CLI::App& app) {
       ->allow_extra_args()
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add_flag(app, "--by", "source|method|strategy", "one row per source, method or strategy");
-  add_flag(app, "--network", "flow|analytic", "time speed points with the simulator, on such links. Default: one forward pass");
+  add_flag(app, "--network", "flow|analytic",
+           "time speed points with the simulator, on such links. Default: one forward pass");
   add_flag(app, "--worst", "N", "list the N points that are furthest off. Default 5");
   add_flag(app, "--picks", "", "where one source compared settings: is the one that we would pick its best?");
   add_flag(app, "--report", "FILE", "write all of it as a Markdown page (docs/accuracy.md)");
@@ -83,8 +84,8 @@ TimeRefinement read_refinement(const CLI::App& app) {
   const auto network = given(app, "--network");
   if (!network) return {};
   const SimOptions options{.network = network_fidelity(*network), .records_spans = false};
-  return [options](StrategyEstimate& e, const EstimateRequest& r, const TrainedModel& model, const FrameworkConvention& framework,
-                   const Profile& profile) {
+  return [options](StrategyEstimate& e, const EstimateRequest& r, const TrainedModel& model,
+                   const FrameworkConvention& framework, const Profile& profile) {
     const SimulatedPlan plan = simulate_plan(r, model, framework, profile, e.strategy, options);
     e.time.step = plan.simulation.step_time();
     e.tokens_per_second = plan.tokens_per_second;

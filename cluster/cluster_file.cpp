@@ -186,8 +186,9 @@ void read_overrides(YamlFields& top, ClusterFile& cluster) {
     const FlopsPerSec before = gpu.spec.gemm_bf16;
     gpu.spec.gemm_bf16 = FlopsPerSec{bf16.value_or(fp16.value_or(0)) * 1e12};
     gpu.spec.gemm_fp16 = FlopsPerSec{fp16.value_or(bf16.value_or(0)) * 1e12};
-    cluster.assumptions.push_back(fmt::format("best GEMM of these {} {:.4g} TFLOP/s instead of {:.4g} ({}: {})", gpu.spec.name,
-                                              gpu.spec.gemm_bf16.value / 1e12, before.value / 1e12, kind, source));
+    cluster.assumptions.push_back(fmt::format("best GEMM of these {} {:.4g} TFLOP/s instead of {:.4g} ({}: {})",
+                                              gpu.spec.name, gpu.spec.gemm_bf16.value / 1e12, before.value / 1e12, kind,
+                                              source));
   }
 }
 
@@ -195,7 +196,8 @@ void read_price(YamlFields& top, ClusterFile& cluster) {
   cluster.states_price = top.has("price_usd_h");
   cluster.usd_per_hour = top.optional_number("price_usd_h", {.most = 1e9});
   cluster.usd_per_gpu_hour = top.optional_number("price_usd_gpu_h", {.most = 1e9});
-  if (cluster.states_price && cluster.usd_per_gpu_hour) top.report("price_usd_gpu_h", "stands beside 'price_usd_h': give one of them");
+  if (cluster.states_price && cluster.usd_per_gpu_hour)
+    top.report("price_usd_gpu_h", "stands beside 'price_usd_h': give one of them");
   cluster.price_source = top.optional_text("price_source").value_or("stated in the cluster file");
 }
 
@@ -286,7 +288,8 @@ ClusterFile read_cluster_file(const fs::path& path, const std::optional<std::str
   read_overrides(top, cluster);
   read_price(top, cluster);
   const auto& kinds = cluster.node.kinds;
-  const bool is_cpu = std::any_of(kinds.begin(), kinds.end(), [](const GpuFile& product) { return product.spec.is_cpu; });
+  const bool is_cpu =
+      std::any_of(kinds.begin(), kinds.end(), [](const GpuFile& product) { return product.spec.is_cpu; });
   if (is_cpu && !cluster.node.host_link) top.report("host", "link_gb_s is missing, and CPU ranks have no PCIe slot");
   if (cluster.num_nodes > 1 && !cluster.has_network)
     top.report("num_nodes", "several machines need a network: add 'inter:'");

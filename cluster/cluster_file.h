@@ -14,12 +14,12 @@ namespace gpuplan {
 
 struct ClusterFile {
   std::string id, name, file;
-  Machine node;  // one machine: every rank of it once
+  Machine node;                     // one machine: every rank of it once
   std::vector<StatedGpu> own_gpus;  // `gpu_specs`
   std::int64_t num_nodes = 1;
   std::optional<std::int64_t> num_gpus;  // in place of all of the nodes
   bool has_network{};
-  bool states_price{};                 // price_usd_h is there, even as null
+  bool states_price{};                     // price_usd_h is there, even as null
   std::optional<double> usd_per_hour;      // of one whole machine
   std::optional<double> usd_per_gpu_hour;  // in place of it
   std::string price_source;

@@ -16,19 +16,19 @@ namespace gpuplan {
 /// One GPU product. Rates are dense (no sparsity). A rate the card does not have is 0. Source: data/gpus.
 struct GpuSpec {
   std::string id, name, vendor, architecture, compute_capability, form_factor;
-  Bytes device_memory;          // what nvidia-smi shows as total
-  Bytes framework_memory;       // what a framework may allocate before the CUDA context (lowest seen)
+  Bytes device_memory;     // what nvidia-smi shows as total
+  Bytes framework_memory;  // what a framework may allocate before the CUDA context (lowest seen)
   BytesPerSec memory_bandwidth;
-  FlopsPerSec fp32, tf32, fp16, bf16, fp8;          // datasheet, fp32 accumulation
-  FlopsPerSec gemm_fp32, gemm_fp16, gemm_bf16;      // best measured GEMM; 0: none published
+  FlopsPerSec fp32, tf32, fp16, bf16, fp8;      // datasheet, fp32 accumulation
+  FlopsPerSec gemm_fp32, gemm_fp16, gemm_bf16;  // best measured GEMM; 0: none published
   std::int64_t sm_count{};
-  BytesPerSec nvlink_per_direction;                 // 0: none
-  std::string nvlink_kind;                          // "NVSwitch", "2-way bridge", …
+  BytesPerSec nvlink_per_direction;  // 0: none
+  std::string nvlink_kind;           // "NVSwitch", "2-way bridge", …
   std::int64_t pcie_generation{}, pcie_lanes{};
   bool has_p2p_over_pcie{};
-  bool is_plan_only{};                              // AMD, V100: planned, not run
-  Bytes own_memory, collectives_memory;             // of a CPU rank: what program and libraries hold; what MPI holds beside
-  bool is_cpu{};                                    // `Nxcpu`: ranks on this host
+  bool is_plan_only{};                   // AMD, V100: planned, not run
+  Bytes own_memory, collectives_memory;  // of a CPU rank: what program and libraries hold; what MPI holds beside
+  bool is_cpu{};                         // `Nxcpu`: ranks on this host
   std::string source;
   bool operator==(const GpuSpec&) const = default;
 };
@@ -40,36 +40,45 @@ struct GpuPrice {
   bool is_approximate{};
 };
 
-enum class FabricKind : std::uint8_t { None, NvSwitch, NvLinkMesh, NvLinkBridge, Pcie, PcieHostStaged, InfinityFabric, SharedMemory };
+enum class FabricKind : std::uint8_t {
+  None,
+  NvSwitch,
+  NvLinkMesh,
+  NvLinkBridge,
+  Pcie,
+  PcieHostStaged,
+  InfinityFabric,
+  SharedMemory
+};
 
-/// Alpha-beta cost of one step of a ring collective over a level of the machine, as measured or, where nothing was, as the
-/// share of the physical rate that the profile states: PCIe and network efficiencies are in it already.
+/// Alpha-beta cost of one step of a ring collective over a level of the machine, as measured or, where nothing was, as
+/// the share of the physical rate that the profile states: PCIe and network efficiencies are in it already.
 struct LinkCost {
-  Seconds latency;            // alpha: per ring step
-  BytesPerSec bandwidth;      // bus bandwidth, as nccl-tests defines busbw, of all-gather and reduce-scatter
-  BytesPerSec all_reduce_bandwidth;   // larger where NVLS reduces in the switch
+  Seconds latency;                   // alpha: per ring step
+  BytesPerSec bandwidth;             // bus bandwidth, as nccl-tests defines busbw, of all-gather and reduce-scatter
+  BytesPerSec all_reduce_bandwidth;  // larger where NVLS reduces in the switch
   std::string source;
   bool operator==(const LinkCost&) const = default;
 };
 
 /// A machine or several alike. Ranks are numbered node by node.
 struct ClusterSpec {
-  std::string name;                       // as the user typed it, or the preset's name
-  std::vector<GpuSpec> gpus;              // one per rank; size() == num_gpus()
+  std::string name;           // as the user typed it, or the preset's name
+  std::vector<GpuSpec> gpus;  // one per rank; size() == num_gpus()
   std::int64_t gpus_per_node = 1;
   FabricKind fabric = FabricKind::None;
-  std::string fabric_text;                // "PCIe 4.0 x16, peer-to-peer", for people
-  LinkCost intra;                         // between GPUs of a node
-  LinkCost inter;                         // between nodes, per GPU share of the node's NICs
-  BytesPerSec host_link;                  // host <-> device, one direction, per GPU
-  Bytes host_memory;                      // per node; 0: not known
+  std::string fabric_text;  // "PCIe 4.0 x16, peer-to-peer", for people
+  LinkCost intra;           // between GPUs of a node
+  LinkCost inter;           // between nodes, per GPU share of the node's NICs
+  BytesPerSec host_link;    // host <-> device, one direction, per GPU
+  Bytes host_memory;        // per node; 0: not known
   std::optional<double> price_per_gpu_hour;
-  std::string price_source;               // "runpod community, 2026-03-10 …"
-  std::vector<std::string> assumptions;   // what was filled in: "A100 means a100-sxm-80gb"
-  std::string file;                       // cluster file or preset id, empty for a GPU list
-  std::vector<Bytes> memory_in_use;       // per rank, only for `local`
-  std::int64_t host_cores = 0;            // of `Nxcpu`: the ranks share them; 0 on GPUs
-  NodeLayout layout;                      // as far as it was stated
+  std::string price_source;              // "runpod community, 2026-03-10 …"
+  std::vector<std::string> assumptions;  // what was filled in: "A100 means a100-sxm-80gb"
+  std::string file;                      // cluster file or preset id, empty for a GPU list
+  std::vector<Bytes> memory_in_use;      // per rank, only for `local`
+  std::int64_t host_cores = 0;           // of `Nxcpu`: the ranks share them; 0 on GPUs
+  NodeLayout layout;                     // as far as it was stated
 
   std::int64_t num_gpus() const { return std::int64_t(gpus.size()); }
   /// Of `num_ranks` that fill one machine after the other: how many share one.
@@ -80,21 +89,23 @@ struct ClusterSpec {
 };
 
 /// Turns that CPU ranks take on cores which they share: ranks per core, at least 1.
-inline double turns(std::int64_t num_ranks, std::int64_t host_cores) { return std::max(1.0, double(num_ranks) / double(host_cores)); }
+inline double turns(std::int64_t num_ranks, std::int64_t host_cores) {
+  return std::max(1.0, double(num_ranks) / double(host_cores));
+}
 
 /// Reads `--gpus`: "4xA6000", "2x4090,2x3090", "A100", "8xcpu", "local". Throws InputError naming the nearest GPUs,
 /// EnvError when `local` finds no driver.
 ClusterSpec parse_gpus(const std::string& text);
 
-/// Reads `--cluster`: the id of a machine in data/clusters, a YAML file, the text of `nvidia-smi topo -m` or NCCL's topology
-/// dump, cut to or repeated to `num_gpus` when given. `gpu` (--gpu) names the GPU where the file does not.
+/// Reads `--cluster`: the id of a machine in data/clusters, a YAML file, the text of `nvidia-smi topo -m` or NCCL's
+/// topology dump, cut to or repeated to `num_gpus` when given. `gpu` (--gpu) names the GPU where the file does not.
 ClusterSpec load_cluster(const std::string& preset_or_file, std::optional<std::int64_t> num_gpus,
                          const std::optional<std::string>& gpu = {});
 
 /// The same machines with another number of GPUs. Throws InputError for mixed ones, and where a machine has no network.
 ClusterSpec resized(const ClusterSpec& cluster, std::int64_t num_gpus);
 
-std::vector<GpuSpec> list_gpus();                     // data/gpus, sorted by id
+std::vector<GpuSpec> list_gpus();  // data/gpus, sorted by id
 std::vector<GpuPrice> list_prices(const std::string& gpu_id);
 /// One GPU by id, name or alias ("A6000", "rtx a6000", "H100"); `assumption` receives what was assumed, if anything.
 GpuSpec find_gpu(const std::string& text, std::string* assumption);

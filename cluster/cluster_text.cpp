@@ -11,22 +11,24 @@
 namespace gpuplan {
 namespace {
 
-/// The kinds of GPUs by the names the file calls them: the id, and "id #2" for a card that differs from the first of its id.
+/// The kinds of GPUs by the names the file calls them: the id, and "id #2" for a card that differs from the first of
+/// its id.
 struct NamedKinds {
   std::vector<std::pair<std::string, const GpuSpec*>> kinds;
   std::vector<std::string> of_rank;
 };
 
 std::string name_for(const NamedKinds& named, const GpuSpec& gpu) {
-  const auto same =
-      std::count_if(named.kinds.begin(), named.kinds.end(), [&](const auto& kind) { return kind.second->id == gpu.id; });
+  const auto same = std::count_if(named.kinds.begin(), named.kinds.end(),
+                                  [&](const auto& kind) { return kind.second->id == gpu.id; });
   return same == 0 ? gpu.id : fmt::format("{} #{}", gpu.id, same + 1);
 }
 
 NamedKinds name_kinds(const ClusterSpec& cluster) {
   NamedKinds named;
   for (const GpuSpec& gpu : cluster.gpus) {
-    auto known = std::find_if(named.kinds.begin(), named.kinds.end(), [&](const auto& kind) { return *kind.second == gpu; });
+    auto known =
+        std::find_if(named.kinds.begin(), named.kinds.end(), [&](const auto& kind) { return *kind.second == gpu; });
     if (known == named.kinds.end()) known = named.kinds.insert(known, {name_for(named, gpu), &gpu});
     named.of_rank.push_back(known->first);
   }
@@ -48,8 +50,8 @@ std::vector<std::string> listed(const NamedKinds& named, const ClusterSpec& clus
 std::string gpus_text(const ClusterSpec& cluster) {
   const NamedKinds named = name_kinds(cluster);
   const auto names = listed(named, cluster);
-  std::string out =
-      named.kinds.size() == 1 ? fmt::format("gpu: {}\n", names.front()) : fmt::format("gpus: [{}]\n", fmt::join(names, ", "));
+  std::string out = named.kinds.size() == 1 ? fmt::format("gpu: {}\n", names.front())
+                                            : fmt::format("gpus: [{}]\n", fmt::join(names, ", "));
   out += fmt::format("gpus_per_node: {}\n", cluster.gpus_per_node);
   if (cluster.num_gpus() != cluster.gpus_per_node) out += fmt::format("num_gpus: {}\n", cluster.num_gpus());
   std::string rows;
@@ -58,13 +60,14 @@ std::string gpus_text(const ClusterSpec& cluster) {
 }
 
 std::string link_text(const LinkCost& link) {
-  return fmt::format("  busbw_gb_s: {}\n  all_reduce_busbw_gb_s: {}\n  latency_us: {}\n  source: {}\n", in_gb_s(link.bandwidth),
-                     in_gb_s(link.all_reduce_bandwidth), in_us(link.latency), in_quotes(link.source));
+  return fmt::format("  busbw_gb_s: {}\n  all_reduce_busbw_gb_s: {}\n  latency_us: {}\n  source: {}\n",
+                     in_gb_s(link.bandwidth), in_gb_s(link.all_reduce_bandwidth), in_us(link.latency),
+                     in_quotes(link.source));
 }
 
 std::string intra_text(const ClusterSpec& cluster) {
-  std::string out =
-      fmt::format("intra:\n  fabric: {}\n  fabric_text: {}\n", to_string(cluster.fabric), in_quotes(cluster.fabric_text));
+  std::string out = fmt::format("intra:\n  fabric: {}\n  fabric_text: {}\n", to_string(cluster.fabric),
+                                in_quotes(cluster.fabric_text));
   return cluster.intra.bandwidth.value > 0 ? out + link_text(cluster.intra) : out;
 }
 
@@ -137,7 +140,8 @@ std::string layout_keys_text(const NodeLayout& layout) {
   if (!layout.is_stated()) return {};
   std::string out = fmt::format("  sockets: {}\n", layout.sockets);
   if (!layout.bridges.empty()) out += fmt::format("  host_bridges: [{}]\n", fmt::join(layout.bridges, ", "));
-  out += switches_text(layout) + places_text("gpus", layout.gpus) + places_text("nics", layout.nics) + nvlinks_text(layout);
+  out += switches_text(layout) + places_text("gpus", layout.gpus) + places_text("nics", layout.nics) +
+         nvlinks_text(layout);
   if (layout.memory_bandwidth.value > 0) out += fmt::format("  memory_gb_s: {}\n", in_gb_s(layout.memory_bandwidth));
   if (layout.socket_link.value > 0) out += fmt::format("  socket_link_gb_s: {}\n", in_gb_s(layout.socket_link));
   if (layout.num_nvme > 0) out += fmt::format("  nvme: {}\n", layout.num_nvme);
@@ -148,8 +152,9 @@ std::string layout_keys_text(const NodeLayout& layout) {
 
 std::string cluster_file_text(const ClusterSpec& cluster) {
   const std::string layout = layout_keys_text(cluster.layout);
-  return fmt::format("# Written by gpuplan, for --cluster. The keys are explained in data/clusters/README.md.\nname: {}\n",
-                     in_quotes(cluster.name)) +
+  return fmt::format(
+             "# Written by gpuplan, for --cluster. The keys are explained in data/clusters/README.md.\nname: {}\n",
+             in_quotes(cluster.name)) +
          gpus_text(cluster) + intra_text(cluster) + host_text(cluster) + inter_text(cluster) +
          (layout.empty() ? "" : "layout:\n" + layout) + price_text(cluster) + assumptions_text(cluster);
 }

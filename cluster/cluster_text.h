@@ -7,8 +7,8 @@
 
 namespace gpuplan {
 
-/// load_cluster() on a file with this text gives an equal ClusterSpec, but for `file`, and for `memory_in_use`, which is of the
-/// moment and not written.
+/// load_cluster() on a file with this text gives an equal ClusterSpec, but for `file`, and for `memory_in_use`, which
+/// is of the moment and not written.
 std::string cluster_file_text(const ClusterSpec& cluster);
 
 }  // namespace gpuplan

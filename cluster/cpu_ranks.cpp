@@ -100,9 +100,9 @@ ClusterSpec cpu_cluster(std::int64_t num_ranks, const HostFacts& host) {
   cluster.host_link = rank.memory_bandwidth;
   cluster.host_memory = host.memory;
   cluster.host_cores = host.num_cores;
-  cluster.assumptions.push_back(
-      fmt::format("{} cores of this host ({}) at {:.3g} GFLOP/s fp32 and {:.3g} GB/s each where nothing was measured: {}",
-                  host.num_cores, core.isa, core.fp32.value / 1e9, core.memory.value / 1e9, core.source));
+  cluster.assumptions.push_back(fmt::format(
+      "{} cores of this host ({}) at {:.3g} GFLOP/s fp32 and {:.3g} GB/s each where nothing was measured: {}",
+      host.num_cores, core.isa, core.fp32.value / 1e9, core.memory.value / 1e9, core.source));
   cluster.assumptions.push_back(
       fmt::format("the memory available now is shared out among {} {}", num_ranks, num_ranks == 1 ? "rank" : "ranks"));
   return cluster;

@@ -179,8 +179,9 @@ ClusterSpec parse_gpus(const std::string& text) {
 ClusterSpec resized(const ClusterSpec& cluster, std::int64_t num_gpus) {
   if (num_gpus == cluster.num_gpus()) return cluster;
   if (cluster.is_mixed())
-    throw InputError("", fmt::format("{} has several kinds of GPUs: another number of them is not one machine", cluster.name),
-                     "name the GPUs with --gpus");
+    throw InputError(
+        "", fmt::format("{} has several kinds of GPUs: another number of them is not one machine", cluster.name),
+        "name the GPUs with --gpus");
   if (!cluster.file.empty()) return load_cluster(cluster.file, num_gpus);
   return parse_gpus(fmt::format("{}x{}", num_gpus, cluster.gpus.front().id));
 }

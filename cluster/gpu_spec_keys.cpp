@@ -13,9 +13,10 @@ namespace {
 /// Every field but the id by its key; a new one does not compile without.
 template <class Spec, class Each>
 void list_spec(Spec& spec, Each&& each) {
-  auto& [id, name, vendor, architecture, compute_capability, form_factor, device_memory, framework_memory, memory_bandwidth, fp32, tf32,
-         fp16, bf16, fp8, gemm_fp32, gemm_fp16, gemm_bf16, sm_count, nvlink_per_direction, nvlink_kind, pcie_generation, pcie_lanes,
-         has_p2p_over_pcie, is_plan_only, own_memory, collectives_memory, is_cpu, source] = spec;
+  auto& [id, name, vendor, architecture, compute_capability, form_factor, device_memory, framework_memory,
+         memory_bandwidth, fp32, tf32, fp16, bf16, fp8, gemm_fp32, gemm_fp16, gemm_bf16, sm_count, nvlink_per_direction,
+         nvlink_kind, pcie_generation, pcie_lanes, has_p2p_over_pcie, is_plan_only, own_memory, collectives_memory,
+         is_cpu, source] = spec;
   each("name", name);
   each("vendor", vendor);
   each("architecture", architecture);
@@ -48,12 +49,24 @@ void list_spec(Spec& spec, Each&& each) {
 
 struct SpecReader {
   YamlFields& row;
-  void operator()(const char* key, std::string& into) { if (auto v = row.optional_text(key)) into = *v; }
-  void operator()(const char* key, Bytes& into) { if (auto v = row.optional_bytes(key)) into = *v; }
-  void operator()(const char* key, BytesPerSec& into) { if (auto v = row.optional_rate(key)) into = *v; }
-  void operator()(const char* key, FlopsPerSec& into) { if (auto v = row.optional_flops(key)) into = *v; }
-  void operator()(const char* key, std::int64_t& into) { if (auto v = row.optional_integer(key, {.most = 1e9})) into = *v; }
-  void operator()(const char* key, bool& into) { if (auto v = row.optional_flag(key)) into = *v; }
+  void operator()(const char* key, std::string& into) {
+    if (auto v = row.optional_text(key)) into = *v;
+  }
+  void operator()(const char* key, Bytes& into) {
+    if (auto v = row.optional_bytes(key)) into = *v;
+  }
+  void operator()(const char* key, BytesPerSec& into) {
+    if (auto v = row.optional_rate(key)) into = *v;
+  }
+  void operator()(const char* key, FlopsPerSec& into) {
+    if (auto v = row.optional_flops(key)) into = *v;
+  }
+  void operator()(const char* key, std::int64_t& into) {
+    if (auto v = row.optional_integer(key, {.most = 1e9})) into = *v;
+  }
+  void operator()(const char* key, bool& into) {
+    if (auto v = row.optional_flag(key)) into = *v;
+  }
 };
 
 std::string text_of(const std::string& value) { return in_quotes(value); }

@@ -1,5 +1,5 @@
-// The rows of a cluster file's `gpu_specs:`: what these very GPUs are, where it is not what the catalogue says of their product,
-// or where the catalogue does not know them.
+// The rows of a cluster file's `gpu_specs:`: what these very GPUs are, where it is not what the catalogue says of their
+// product, or where the catalogue does not know them.
 #pragma once
 
 #include <optional>

@@ -22,7 +22,9 @@ std::vector<std::size_t> indices(YamlFields& fields, const std::string& key, std
   return out;
 }
 
-BytesPerSec rate(YamlFields& fields, const std::string& key) { return fields.optional_rate(key, kRate).value_or(BytesPerSec{}); }
+BytesPerSec rate(YamlFields& fields, const std::string& key) {
+  return fields.optional_rate(key, kRate).value_or(BytesPerSec{});
+}
 
 /// Everything in slots of the sockets, in order, before switches move some of it.
 void place_in_slots(NodeLayout& layout, std::int64_t num_gpus, std::int64_t sockets) {
@@ -45,7 +47,8 @@ void read_switches(YamlFields& fields, NodeLayout& layout) {
     for (const std::size_t nic : nics) layout.nics[nic].bridge = place.bridge, layout.nics[nic].pcie_switch = index;
     layout.switches.push_back(place);
   }
-  const bool some = std::any_of(layout.nics.begin(), layout.nics.end(), [](const DevicePlace& nic) { return nic.bridge >= 0; });
+  const bool some =
+      std::any_of(layout.nics.begin(), layout.nics.end(), [](const DevicePlace& nic) { return nic.bridge >= 0; });
   for (DevicePlace& nic : layout.nics)
     if (some && nic.bridge < 0) nic.bridge = 0;
 }
@@ -70,8 +73,8 @@ std::int64_t index(YamlFields& fields, const std::string& key) {
 std::vector<DevicePlace> read_places(YamlFields& fields, const std::string& key) {
   std::vector<DevicePlace> out;
   for (YamlFields& row : fields.list(key)) {
-    out.push_back({index(row, "bridge"), index(row, "switch"), row.optional_rate("gbit_s", kRate).value_or(BytesPerSec{}),
-                   row.optional_text("name").value_or("")});
+    out.push_back({index(row, "bridge"), index(row, "switch"),
+                   row.optional_rate("gbit_s", kRate).value_or(BytesPerSec{}), row.optional_text("name").value_or("")});
     row.refuse_unknown();
   }
   return out;
@@ -81,7 +84,8 @@ std::vector<DevicePlace> read_places(YamlFields& fields, const std::string& key)
 void read_exact(YamlFields& fields, NodeLayout& layout) {
   layout.sockets = fields.integer("sockets", {.most = kMostDevices});
   layout.bridges.clear();
-  for (const double socket : fields.is_given("host_bridges") ? fields.numbers("host_bridges", {.most = kMostDevices}) : std::vector<double>{})
+  for (const double socket :
+       fields.is_given("host_bridges") ? fields.numbers("host_bridges", {.most = kMostDevices}) : std::vector<double>{})
     layout.bridges.push_back(std::int64_t(socket));
   for (YamlFields& row : fields.list("switches")) {
     layout.switches.push_back({index(row, "bridge"), index(row, "above"), rate(row, "uplink_gb_s")});
@@ -112,7 +116,8 @@ void read_layout(YamlFields& top, Machine& node) {
   layout.source = fields->optional_text("source").value_or("stated in the cluster file");
   fields->allow({"kind"});
   fields->refuse_unknown();
-  if (const std::string problem = problem_of(layout, node.gpus_per_node); !problem.empty()) top.report("layout", problem);
+  if (const std::string problem = problem_of(layout, node.gpus_per_node); !problem.empty())
+    top.report("layout", problem);
 }
 
 }  // namespace gpuplan

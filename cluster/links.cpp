@@ -61,9 +61,8 @@ void LinkTable::read_links(YamlFields& top) {
     PcieRate row{.generation = fields.integer("generation"), .lanes = fields.integer("lanes", {.least = 1})};
     row.raw = BytesPerSec{fields.number("raw_gb_s") * 1e9};
     const auto effective = fields.numbers("effective_gb_s");  // a pair: lowest and highest report
-    row.effective = effective.empty()
-                        ? row.raw * (pcie_.empty() ? 1 : pcie_.back().effective / pcie_.back().raw)
-                        : BytesPerSec{*std::min_element(effective.begin(), effective.end()) * 1e9};
+    row.effective = effective.empty() ? row.raw * (pcie_.empty() ? 1 : pcie_.back().effective / pcie_.back().raw)
+                                      : BytesPerSec{*std::min_element(effective.begin(), effective.end()) * 1e9};
     pcie_.push_back(row);
   }
   if (pcie_.empty()) links.report("pcie", "is missing");
@@ -171,9 +170,10 @@ LinkCost LinkTable::ring(const GpuFile& gpu, FabricKind fabric, std::int64_t num
   const double per_socket = double(ceil_div(num_gpus, std::max<std::int64_t>(1, host.sockets)));
   const BytesPerSec staged = staging_capacity(slot, host.memory_bandwidth) / per_socket;
   if (fabric == FabricKind::PcieHostStaged && staged < bus)
-    return cost(staged, staged,
-                fmt::format("{:.4g} GB/s through the memory of a socket, shared by {:g} GPUs (staging, data/links.yaml)",
-                            staged.value * per_socket / 1e9, per_socket));
+    return cost(
+        staged, staged,
+        fmt::format("{:.4g} GB/s through the memory of a socket, shared by {:g} GPUs (staging, data/links.yaml)",
+                    staged.value * per_socket / 1e9, per_socket));
   return cost(bus, bus,
               fmt::format("{:.3g} of {:.4g} GB/s, nothing measured with this GPU: {}", share, physical.value / 1e9,
                           row.source));

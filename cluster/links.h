@@ -1,5 +1,5 @@
-// What a ring over the links of a machine, between machines, and between host and device reaches. Measured figures stand in
-// the file of the GPU; otherwise a share of the physical rate, from data/links.yaml and the profile.
+// What a ring over the links of a machine, between machines, and between host and device reaches. Measured figures
+// stand in the file of the GPU; otherwise a share of the physical rate, from data/links.yaml and the profile.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 #include "cluster/cluster_spec.h"
 #include "cluster/gpu_file.h"
 #include "cluster/nccl_table.h"
-#include "cluster/profile.h"
+#include "cluster/profile/profile.h"
 
 namespace gpuplan {
 

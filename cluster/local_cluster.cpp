@@ -1,4 +1,5 @@
-// From the detected GPUs to a cluster: products of the catalogue with the figures of these very cards, joined as they really are.
+// From the detected GPUs to a cluster: products of the catalogue with the figures of these very cards, joined as they
+// really are.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -45,7 +46,8 @@ LocalMachine usable_part(const LocalMachine& machine, std::vector<std::string>& 
   }
   if (split.empty())
     throw EnvError(
-        "every GPU is in MIG mode and has no instance: create one (nvidia-smi mig -cgi … -C), or switch MIG off (nvidia-smi -mig "
+        "every GPU is in MIG mode and has no instance: create one (nvidia-smi mig -cgi … -C), or switch MIG off "
+        "(nvidia-smi -mig "
         "0)");
   return part_of(machine, {split.front()});
 }
@@ -56,8 +58,8 @@ GpuFile usable_product(LocalGpu& gpu, std::vector<std::string>& assumptions) {
   if (!is_split(gpu)) return product;
   const LocalMigInstance instance = gpu.mig_instances.front();
   product = instance_of(std::move(product), instance);
-  assumptions.push_back(fmt::format("{} is split by MIG: planned for one instance with {} multiprocessors and {}", gpu.name,
-                                    product.spec.sm_count, format_bytes(instance.memory)));
+  assumptions.push_back(fmt::format("{} is split by MIG: planned for one instance with {} multiprocessors and {}",
+                                    gpu.name, product.spec.sm_count, format_bytes(instance.memory)));
   gpu.memory = instance.memory, gpu.memory_free = instance.memory_free, gpu.memory_reserved = Bytes{};
   gpu.nvlinks = std::vector<LocalNvLink>{};
   return product;
@@ -78,16 +80,17 @@ void take_real_links(GpuSpec& spec, const LocalGpu& gpu, std::optional<bool> pee
 /// Whether the driver leaves open what joins these GPUs.
 bool is_fabric_unknown(const LocalMachine& machine, const Machine& node, std::optional<bool> peer_to_peer) {
   if (machine.gpus.size() < 2) return false;
-  const bool knows_nvlinks =
-      std::all_of(machine.gpus.begin(), machine.gpus.end(), [](const LocalGpu& gpu) { return gpu.nvlinks.has_value(); });
-  const bool may_have_nvlinks = std::any_of(node.kinds.begin(), node.kinds.end(),
-                                            [](const GpuFile& kind) { return kind.spec.nvlink_per_direction.value > 0; });
+  const bool knows_nvlinks = std::all_of(machine.gpus.begin(), machine.gpus.end(),
+                                         [](const LocalGpu& gpu) { return gpu.nvlinks.has_value(); });
+  const bool may_have_nvlinks = std::any_of(node.kinds.begin(), node.kinds.end(), [](const GpuFile& kind) {
+    return kind.spec.nvlink_per_direction.value > 0;
+  });
   return may_have_nvlinks ? !knows_nvlinks : !peer_to_peer;
 }
 
 void add_kind(Machine& node, GpuFile product) {
-  const auto known =
-      std::find_if(node.kinds.begin(), node.kinds.end(), [&](const GpuFile& kind) { return kind.spec.id == product.spec.id; });
+  const auto known = std::find_if(node.kinds.begin(), node.kinds.end(),
+                                  [&](const GpuFile& kind) { return kind.spec.id == product.spec.id; });
   node.kind_of_rank.push_back(std::size_t(known - node.kinds.begin()));
   if (known == node.kinds.end()) node.kinds.push_back(std::move(product));
 }
@@ -97,8 +100,7 @@ void take_host_memory(LocalMachine& machine, std::vector<std::string>& assumptio
   for (LocalGpu& gpu : machine.gpus) {
     if (gpu.memory.count > 0) continue;
     if (machine.host_memory.count <= 0)
-      throw InputError("", fmt::format("the driver does not say how much memory {} has", gpu.name),
-                       kDescribeGpus);
+      throw InputError("", fmt::format("the driver does not say how much memory {} has", gpu.name), kDescribeGpus);
     gpu.memory = machine.host_memory, gpu.memory_free = machine.host_memory_free;
     assumptions.push_back(fmt::format("{} shares the memory of the host", gpu.name));
   }

@@ -80,13 +80,15 @@ void add_direct_links(MachineFacts& facts, const std::vector<LinkCounts>& counts
       if (std::min(one, other) > 0)
         facts.layout.direct_links.push_back({std::int64_t(a), std::int64_t(b), std::min(one, other), {}});
       if (one != other)
-        facts.assumptions.push_back(
-            fmt::format("{} NVLinks from GPU {} to GPU {}, {} back (a link is down?): the lower is taken", one, a, b, other));
+        facts.assumptions.push_back(fmt::format(
+            "{} NVLinks from GPU {} to GPU {}, {} back (a link is down?): the lower is taken", one, a, b, other));
     }
 }
 
 void add_nvlinks(MachineFacts& facts, const LocalMachine& machine) {
-  if (!std::all_of(machine.gpus.begin(), machine.gpus.end(), [](const LocalGpu& gpu) { return gpu.nvlinks.has_value(); })) return;
+  if (!std::all_of(machine.gpus.begin(), machine.gpus.end(),
+                   [](const LocalGpu& gpu) { return gpu.nvlinks.has_value(); }))
+    return;
   std::vector<LinkCounts> counts;
   for (const LocalGpu& gpu : machine.gpus) counts.push_back(count_links(machine, gpu));
   const bool is_hidden = is_hidden_switch(machine, counts);
@@ -108,8 +110,8 @@ void add_nvlinks(MachineFacts& facts, const LocalMachine& machine) {
 void add_slots(MachineFacts& facts, const LocalMachine& machine) {
   for (std::size_t i = 0; i < machine.gpus.size(); ++i) {
     const LocalPcie& pcie = machine.gpus[i].pcie;
-    const std::int64_t lanes =
-        pcie.lanes > 0 && pcie.max_lanes > 0 ? std::min(pcie.lanes, pcie.max_lanes) : std::max(pcie.lanes, pcie.max_lanes);
+    const std::int64_t lanes = pcie.lanes > 0 && pcie.max_lanes > 0 ? std::min(pcie.lanes, pcie.max_lanes)
+                                                                    : std::max(pcie.lanes, pcie.max_lanes);
     if (pcie.max_generation > 0)
       facts.pcie_generation = std::min(facts.pcie_generation.value_or(pcie.max_generation), pcie.max_generation);
     if (lanes > 0) facts.pcie_lanes = std::min(facts.pcie_lanes.value_or(lanes), lanes);
@@ -122,7 +124,8 @@ void add_slots(MachineFacts& facts, const LocalMachine& machine) {
 }  // namespace
 
 std::optional<bool> has_peer_to_peer(const LocalMachine& machine) {
-  if (machine.gpus.size() < 2 || !every_pair(machine, [](const LocalPair& pair) { return pair.can_read && pair.can_write; }))
+  if (machine.gpus.size() < 2 ||
+      !every_pair(machine, [](const LocalPair& pair) { return pair.can_read && pair.can_write; }))
     return std::nullopt;
   return every_pair(machine, [](const LocalPair& pair) { return *pair.can_read && *pair.can_write; });
 }

@@ -13,8 +13,9 @@ using nvml::Handle, nvml::Library;
 /// A call that fills a text.
 std::string text_from(const Library& library, const char* function, Handle device) {
   std::array<char, nvml::kTextBytes> text{};
-  return library.call(function, device, text.data(), nvml::kTextBytes) == nvml::kSuccess ? nvml::text_of(text.data(), text.size())
-                                                                                         : "";
+  return library.call(function, device, text.data(), nvml::kTextBytes) == nvml::kSuccess
+             ? nvml::text_of(text.data(), text.size())
+             : "";
 }
 
 std::optional<unsigned> number_from(const Library& library, const char* function, Handle device) {
@@ -36,7 +37,8 @@ void read_memory(const Library& library, Handle device, LocalGpu& gpu) {
     gpu.memory = bytes_of(older.total), gpu.memory_free = bytes_of(older.free);
 }
 
-/// Source of 64 and 128: CUDA C++ Programming Guide, arithmetic instructions, 32-bit floating-point additions per cycle.
+/// Source of 64 and 128: CUDA C++ Programming Guide, arithmetic instructions, 32-bit floating-point additions per
+/// cycle.
 std::int64_t cores_per_sm(int major, int minor) {
   return major == 7 || (major == 8 && minor == 0) || (major == 6 && minor == 0) ? 64 : 128;
 }
@@ -54,7 +56,9 @@ void read_compute(const Library& library, Handle device, LocalGpu& gpu) {
 }
 
 void read_pcie(const Library& library, Handle device, LocalGpu& gpu) {
-  const auto ask = [&](const char* function) { return std::int64_t(number_from(library, function, device).value_or(0)); };
+  const auto ask = [&](const char* function) {
+    return std::int64_t(number_from(library, function, device).value_or(0));
+  };
   gpu.pcie = {.max_generation = ask("nvmlDeviceGetMaxPcieLinkGeneration"),
               .max_lanes = ask("nvmlDeviceGetMaxPcieLinkWidth"),
               .generation = ask("nvmlDeviceGetCurrPcieLinkGeneration"),
@@ -66,7 +70,8 @@ void read_pcie(const Library& library, Handle device, LocalGpu& gpu) {
 
 NvLinkRemote remote_of(const Library& library, Handle device, unsigned link) {
   unsigned type = 0;
-  if (library.call("nvmlDeviceGetNvLinkRemoteDeviceType", device, link, &type) != nvml::kSuccess) return NvLinkRemote::Unknown;
+  if (library.call("nvmlDeviceGetNvLinkRemoteDeviceType", device, link, &type) != nvml::kSuccess)
+    return NvLinkRemote::Unknown;
   return type == nvml::kRemoteGpu      ? NvLinkRemote::Gpu
          : type == nvml::kRemoteSwitch ? NvLinkRemote::Switch
          : type == 0xFF                ? NvLinkRemote::Unknown
@@ -96,7 +101,8 @@ void read_nvlinks(const Library& library, Handle device, LocalGpu& gpu) {
 std::optional<std::int64_t> numa_node(const Library& library, Handle device) {
   std::array<unsigned long, 16> nodes{};
   constexpr unsigned kNodeScope = 0;
-  if (library.call("nvmlDeviceGetMemoryAffinity", device, unsigned(nodes.size()), nodes.data(), kNodeScope) != nvml::kSuccess)
+  if (library.call("nvmlDeviceGetMemoryAffinity", device, unsigned(nodes.size()), nodes.data(), kNodeScope) !=
+      nvml::kSuccess)
     return std::nullopt;
   constexpr std::size_t kBits = 8 * sizeof(unsigned long);
   for (std::size_t node = 0; node < nodes.size() * kBits; ++node)
@@ -124,7 +130,8 @@ void read_mig(const Library& library, Handle device, LocalGpu& gpu) {
 void read_fabric(const Library& library, Handle device, LocalGpu& gpu) {
   nvml::FabricInfo info{.version = nvml::version_of<nvml::FabricInfo>(2)};
   constexpr unsigned kNotSupportedState = 0, kCompleted = 3;
-  if (library.call("nvmlDeviceGetGpuFabricInfoV", device, &info) != nvml::kSuccess || info.state == kNotSupportedState) return;
+  if (library.call("nvmlDeviceGetGpuFabricInfoV", device, &info) != nvml::kSuccess || info.state == kNotSupportedState)
+    return;
   gpu.fabric = LocalFabric{info.state == kCompleted && info.status == nvml::kSuccess, info.clique};
 }
 
@@ -136,8 +143,9 @@ void read_processes(const Library& library, Handle device, LocalGpu& gpu) {
     if (library.call(function, device, &count, found.data()) != nvml::kSuccess) continue;
     found.resize(std::min(count, kMostProcesses));
     for (const nvml::ProcessInfo& process : found)
-      gpu.processes.push_back(
-          {process.pid, process.memory == nvml::kNotAvailable ? std::nullopt : std::optional(bytes_of(process.memory))});
+      gpu.processes.push_back({process.pid, process.memory == nvml::kNotAvailable
+                                                ? std::nullopt
+                                                : std::optional(bytes_of(process.memory))});
     return;
   }
 }

@@ -1,5 +1,5 @@
-// `local`: this machine's GPUs and what joins them, as the driver reports it (NVML, opened at run time, never linked), and the
-// cluster that this is. What a driver or card does not say is "not known", never an error.
+// `local`: this machine's GPUs and what joins them, as the driver reports it (NVML, opened at run time, never linked),
+// and the cluster that this is. What a driver or card does not say is "not known", never an error.
 #pragma once
 
 #include <cstdint>
@@ -44,13 +44,13 @@ struct LocalFabric {
 };
 
 struct LocalGpu {
-  std::string name;            // "NVIDIA GeForce RTX 4090"
-  Bytes memory, memory_free;   // 0 in all: a GPU that shares the host's memory
+  std::string name;                      // "NVIDIA GeForce RTX 4090"
+  Bytes memory, memory_free;             // 0 in all: a GPU that shares the host's memory
   std::optional<Bytes> memory_reserved;  // by the driver: neither free nor anybody's
-  std::string uuid, bus_id;    // "GPU-…", "00000000:1B:00.0"
-  std::string compute_capability;  // "8.9"; empty: not known
-  std::int64_t num_sms = 0;        // 0: not known
-  BytesPerSec memory_bandwidth;    // clock x bus width; 0: not known
+  std::string uuid, bus_id;              // "GPU-…", "00000000:1B:00.0"
+  std::string compute_capability;        // "8.9"; empty: not known
+  std::int64_t num_sms = 0;              // 0: not known
+  BytesPerSec memory_bandwidth;          // clock x bus width; 0: not known
   LocalPcie pcie;
   std::optional<std::vector<LocalNvLink>> nvlinks;  // the active ones
   BytesPerSec nvlink_rate;                          // of one link, one direction; 0: not known
@@ -63,7 +63,7 @@ struct LocalGpu {
 
 /// What joins two GPUs.
 struct LocalPair {
-  std::optional<PathClass> path;  // over PCIe: Pix … Sys
+  std::optional<PathClass> path;                        // over PCIe: Pix … Sys
   std::optional<bool> can_read, can_write, can_nvlink;  // peer-to-peer
 };
 
@@ -78,13 +78,13 @@ struct LocalMachine {
 /// What helps when the driver does not.
 inline constexpr const char* kDescribeGpus = "describe the GPUs with --gpus, for example --gpus 4xA6000";
 
-/// Every GPU in PCI order, or those of CUDA_VISIBLE_DEVICES in its order. Throws EnvError in one line without a driver, or when
-/// no GPU is visible. `library`: another NVML than the driver's.
+/// Every GPU in PCI order, or those of CUDA_VISIBLE_DEVICES in its order. Throws EnvError in one line without a driver,
+/// or when no GPU is visible. `library`: another NVML than the driver's.
 LocalMachine query_local_machine(const std::string& library = {});
 
-/// One machine with these GPUs, its layout and real fabric; what is not free now is in `memory_in_use`. A GPU that the catalogue
-/// does not know has the rates of a like one, scaled by its multiprocessors (an assumption says so). Throws InputError when that
-/// is not possible. Requires: there are GPUs.
+/// One machine with these GPUs, its layout and real fabric; what is not free now is in `memory_in_use`. A GPU that the
+/// catalogue does not know has the rates of a like one, scaled by its multiprocessors (an assumption says so). Throws
+/// InputError when that is not possible. Requires: there are GPUs.
 ClusterSpec local_cluster(const LocalMachine& machine);
 
 }  // namespace gpuplan

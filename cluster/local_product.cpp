@@ -22,15 +22,18 @@ double capability_of(const std::string& text) {
 
 bool has_word(const std::string& text, std::string_view word) { return to_lower(text).find(word) != std::string::npos; }
 bool is_sxm(const std::string& text) { return has_word(text, "sxm"); }
-bool is_consumer(const std::string& name) { return has_word(name, "geforce"); }  // slower matrix products with fp32 accumulation
+bool is_consumer(const std::string& name) {
+  return has_word(name, "geforce");
+}  // slower matrix products with fp32 accumulation
 
 /// How unlike `known` is to the GPU: an older capability first, then another form, another market, another size.
 std::array<double, 4> distance(const GpuSpec& known, const LocalGpu& gpu) {
-  const double size = gpu.num_sms > 0 ? double(gpu.num_sms) / double(known.sm_count)
-                                      : double(std::max<std::int64_t>(1, gpu.memory.count)) / double(known.device_memory.count);
+  const double size = gpu.num_sms > 0
+                          ? double(gpu.num_sms) / double(known.sm_count)
+                          : double(std::max<std::int64_t>(1, gpu.memory.count)) / double(known.device_memory.count);
   return {capability_of(gpu.compute_capability) - capability_of(known.compute_capability),
-          is_sxm(gpu.name) == is_sxm(known.form_factor) ? 0.0 : 1.0, is_consumer(gpu.name) == is_consumer(known.name) ? 0.0 : 1.0,
-          std::abs(std::log(size))};
+          is_sxm(gpu.name) == is_sxm(known.form_factor) ? 0.0 : 1.0,
+          is_consumer(gpu.name) == is_consumer(known.name) ? 0.0 : 1.0, std::abs(std::log(size))};
 }
 
 /// The nearest NVIDIA GPU of the same or the next older capability.
@@ -66,8 +69,8 @@ void take_identity(GpuFile& product, const LocalGpu& gpu) {
 GpuFile made_up(const LocalGpu& gpu, GpuFile like, std::vector<std::string>& assumptions) {
   const std::string like_name = like.spec.name;
   const std::int64_t like_sms = like.spec.sm_count;
-  std::string text = fmt::format("{} is not in the catalogue: rates are those of {} (compute capability {})", gpu.name, like_name,
-                                 like.spec.compute_capability);
+  std::string text = fmt::format("{} is not in the catalogue: rates are those of {} (compute capability {})", gpu.name,
+                                 like_name, like.spec.compute_capability);
   if (gpu.num_sms > 0) {
     const double factor = double(gpu.num_sms) / double(like_sms);
     scale_compute(like.spec, factor);
@@ -116,7 +119,8 @@ GpuFile product_of(const LocalGpu& gpu, std::vector<std::string>& assumptions) {
 GpuFile instance_of(GpuFile product, const LocalMigInstance& instance) {
   GpuSpec& spec = product.spec;
   const double share = double(instance.memory.count) / double(spec.device_memory.count);
-  const double compute = instance.num_sms > 0 && spec.sm_count > 0 ? double(instance.num_sms) / double(spec.sm_count) : share;
+  const double compute =
+      instance.num_sms > 0 && spec.sm_count > 0 ? double(instance.num_sms) / double(spec.sm_count) : share;
   scale_compute(spec, compute);
   if (instance.num_sms > 0) spec.sm_count = instance.num_sms;
   spec.memory_bandwidth = spec.memory_bandwidth * std::min(1.0, share);

@@ -1,4 +1,5 @@
-// The product that a detected GPU is: of the catalogue, or made up from what the driver says and a like GPU of the catalogue.
+// The product that a detected GPU is: of the catalogue, or made up from what the driver says and a like GPU of the
+// catalogue.
 #pragma once
 
 #include <string>
@@ -9,7 +10,8 @@
 
 namespace gpuplan {
 
-/// `assumptions` receives what was assumed. Throws InputError when the name is unknown and no GPU of the catalogue is like it.
+/// `assumptions` receives what was assumed. Throws InputError when the name is unknown and no GPU of the catalogue is
+/// like it.
 GpuFile product_of(const LocalGpu& gpu, std::vector<std::string>& assumptions);
 
 /// The part of a split GPU that one instance is: compute by multiprocessors, bandwidth by memory, no links to others.

@@ -37,7 +37,8 @@ std::vector<std::vector<LocalPair>> pairs_of(const Library& library, const std::
     for (std::size_t b = 0; b < devices.size(); ++b)
       if (a != b)
         pairs[a][b] = {path_between(library, devices[a], devices[b]), can(library, devices[a], devices[b], nvml::kRead),
-                       can(library, devices[a], devices[b], nvml::kWrite), can(library, devices[a], devices[b], nvml::kNvLink)};
+                       can(library, devices[a], devices[b], nvml::kWrite),
+                       can(library, devices[a], devices[b], nvml::kNvLink)};
   return pairs;
 }
 
@@ -97,7 +98,8 @@ LocalMachine query_local_machine(const std::string& file) {
   }
   if (machine.gpus.empty())
     throw EnvError(fmt::format("no GPU is visible ({}): {}",
-                               machine.notes.empty() ? "driver, CUDA_VISIBLE_DEVICES" : machine.notes.front(), kDescribeGpus));
+                               machine.notes.empty() ? "driver, CUDA_VISIBLE_DEVICES" : machine.notes.front(),
+                               kDescribeGpus));
   machine.pairs = pairs_of(library, visible);
   read_host(machine);
   return machine;

@@ -30,14 +30,16 @@ void say_use(const LocalMachine& machine, std::vector<std::string>& assumptions)
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < machine.gpus.size(); ++i)
     if (memory_in_use(machine.gpus[i]) >= kWorthSaying) texts.push_back(use_text(i, machine.gpus[i]));
-  if (!texts.empty()) assumptions.push_back(fmt::format("memory in use now, not counted as free: {}", fmt::join(texts, ", ")));
+  if (!texts.empty())
+    assumptions.push_back(fmt::format("memory in use now, not counted as free: {}", fmt::join(texts, ", ")));
 }
 
 void say_source(const LocalMachine& machine, std::vector<std::string>& assumptions) {
   std::string version = machine.driver_version.empty() ? "" : " " + machine.driver_version;
   if (!machine.cuda_version.empty()) version += fmt::format(" (CUDA {})", machine.cuda_version);
   assumptions.push_back(fmt::format(
-      "GPUs, links and free memory are what the driver{} says, rates of links the usual ones: calibrate measures them", version));
+      "GPUs, links and free memory are what the driver{} says, rates of links the usual ones: calibrate measures them",
+      version));
 }
 
 /// What works less well than these GPUs could.
@@ -50,7 +52,8 @@ void say_oddities(const LocalMachine& machine, std::vector<std::string>& assumpt
   std::set<std::int64_t> cliques;
   for (const LocalGpu& gpu : machine.gpus)
     if (gpu.fabric && gpu.fabric->is_ready) cliques.insert(gpu.fabric->clique);
-  if (cliques.size() > 1) assumptions.push_back("the GPUs are in several NVLink partitions: between those there is no NVLink");
+  if (cliques.size() > 1)
+    assumptions.push_back("the GPUs are in several NVLink partitions: between those there is no NVLink");
   const char* const order = std::getenv("CUDA_DEVICE_ORDER");
   if (is_mixed(machine) && (!order || std::string_view(order) != "PCI_BUS_ID"))
     assumptions.push_back("ranks are in PCI order; CUDA counts so with CUDA_DEVICE_ORDER=PCI_BUS_ID");

@@ -57,7 +57,8 @@ void add_bridges(NodeLayout& layout, const Machine& machine, const LinkTable& li
   for (DirectLink& link : layout.direct_links) {
     if (link.rate.value > 0) continue;
     const bool is_counted = link.num_links > 1 && per_link.value > 0 && gpu.spec.nvlink_per_direction.value > 0;
-    link.rate = pair * (is_counted ? std::min(1.0, per_link * double(link.num_links) / gpu.spec.nvlink_per_direction) : 1.0);
+    link.rate =
+        pair * (is_counted ? std::min(1.0, per_link * double(link.num_links) / gpu.spec.nvlink_per_direction) : 1.0);
   }
 }
 
@@ -87,9 +88,9 @@ ClusterSpec build_cluster(const Machine& machine) {
   cluster.host_memory = machine.host_memory;
   cluster.host_cores = machine.host_cores;
   cluster.layout = machine.layout;
-  const HostShape host_shape{machine.layout.sockets > 0 ? machine.layout.sockets
-                                                        : usual_sockets(cluster.fabric, machine.gpus_per_node),
-                             machine.layout.memory_bandwidth};
+  const HostShape host_shape{
+      machine.layout.sockets > 0 ? machine.layout.sockets : usual_sockets(cluster.fabric, machine.gpus_per_node),
+      machine.layout.memory_bandwidth};
 
   const LinkTable links = LinkTable::read();
   for (std::size_t i = 0; i < machine.kinds.size(); ++i) {  // the slowest kind decides
@@ -100,7 +101,8 @@ ClusterSpec build_cluster(const Machine& machine) {
     const BytesPerSec host = machine.host_link.value_or(links.host_link(slot));
     cluster.host_link = is_first ? host : std::min(cluster.host_link, host);
     if (cluster.fabric != FabricKind::None) {
-      const LinkCost ring = stated_or(machine.intra, links.ring(gpu, cluster.fabric, machine.gpus_per_node, slot, profile, host_shape));
+      const LinkCost ring =
+          stated_or(machine.intra, links.ring(gpu, cluster.fabric, machine.gpus_per_node, slot, profile, host_shape));
       cluster.intra = is_first ? ring : slower(cluster.intra, ring);
     }
     if (is_first) add_bridges(cluster.layout, machine, links, gpu, profile);

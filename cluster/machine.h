@@ -25,10 +25,10 @@ struct Machine {
   std::optional<std::int64_t> pcie_generation, pcie_lanes;  // of the slots, where they are less than the card's
   StatedLink intra, inter;                                  // inside a node, between nodes
   std::optional<BytesPerSec> nvlink, host_link;             // stated by the file
-  BytesPerSec nic_per_gpu;  // a GPU's share of its node's adapters
-  Bytes host_memory;        // per node; 0: not known
+  BytesPerSec nic_per_gpu;                                  // a GPU's share of its node's adapters
+  Bytes host_memory;                                        // per node; 0: not known
   std::int64_t host_cores = 0;
-  NodeLayout layout;        // as far as it is stated
+  NodeLayout layout;  // as far as it is stated
 };
 
 /// Above this a typing slip is likelier than a cluster.

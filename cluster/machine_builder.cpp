@@ -57,15 +57,15 @@ struct Builder {
         continue;
       }
       main_bridges[socket] = bridges.back();
-      const auto sharers =
-          num_gpus([&](const DevicePlace& gpu) { return socket_of(gpu) == std::int64_t(socket); });
+      const auto sharers = num_gpus([&](const DevicePlace& gpu) { return socket_of(gpu) == std::int64_t(socket); });
       topology.connect(bridges.back(), memories[socket],
                        {LinkKind::Memory, share_of(rates.memory, sharers), {}, rates.host_source});
     }
     for (std::size_t a = 0; a < main_bridges.size(); ++a)
       for (std::size_t b = a + 1; b < main_bridges.size(); ++b)
         if (main_bridges[a] != kNone && main_bridges[b] != kNone)
-          topology.connect(main_bridges[a], main_bridges[b], {LinkKind::Socket, rates.socket_link, {}, rates.host_source});
+          topology.connect(main_bridges[a], main_bridges[b],
+                           {LinkKind::Socket, rates.socket_link, {}, rates.host_source});
   }
 
   void add_switches() {
@@ -74,8 +74,7 @@ struct Builder {
     for (std::size_t i = 0; i < layout.switches.size(); ++i) {
       const PcieSwitchPlace& place = layout.switches[i];
       const BytesPerSec uplink = place.uplink.value > 0 ? place.uplink * rates.pcie_share : rates.pcie;
-      const auto sharers =
-          num_gpus([&](const DevicePlace& gpu) { return is_below(gpu.pcie_switch, std::int64_t(i)); });
+      const auto sharers = num_gpus([&](const DevicePlace& gpu) { return is_below(gpu.pcie_switch, std::int64_t(i)); });
       const std::uint32_t above =
           place.parent >= 0 ? switches[std::size_t(place.parent)] : bridges[std::size_t(place.bridge)];
       topology.connect(switches[i], above, {LinkKind::Pcie, share_of(uplink, sharers), {}, "uplink of a PCIe switch"});
@@ -106,8 +105,10 @@ struct Builder {
     if (cluster.fabric != FabricKind::NvSwitch) return;
     const std::uint32_t nvswitch = add(VertexKind::NvSwitch, 0, "NVSwitch");
     for (const std::uint32_t gpu : shape.gpus) {
-      const auto up = topology.add_link(gpu, nvswitch, {LinkKind::NvLink, rates.ring, rates.intra_latency / 2, rates.ring_source});
-      const auto down = topology.add_link(nvswitch, gpu, {LinkKind::NvLink, rates.ring, rates.intra_latency / 2, rates.ring_source});
+      const auto up =
+          topology.add_link(gpu, nvswitch, {LinkKind::NvLink, rates.ring, rates.intra_latency / 2, rates.ring_source});
+      const auto down =
+          topology.add_link(nvswitch, gpu, {LinkKind::NvLink, rates.ring, rates.intra_latency / 2, rates.ring_source});
       if (gpu == shape.gpus.front()) shape.folded_way = {up, down};
     }
   }
@@ -138,9 +139,11 @@ struct Builder {
                        {LinkKind::Pcie, std::max(rates.pcie, rates.nics[i]), {}, "PCIe slot of an adapter"});
     }
     const auto num_drives = std::max<std::int64_t>(1, layout.num_nvme);
-    const std::uint32_t drive = add(VertexKind::Nvme, 0, num_drives > 1 ? fmt::format("{} NVMe drives", num_drives) : "NVMe drive");
-    topology.connect(drive, cluster.fabric == FabricKind::SharedMemory ? memories[0] : bridges[0],
-                     {LinkKind::Pcie, share_of(rates.nvme * double(num_drives), std::int64_t(layout.gpus.size())), {}, "profile"});
+    const std::uint32_t drive =
+        add(VertexKind::Nvme, 0, num_drives > 1 ? fmt::format("{} NVMe drives", num_drives) : "NVMe drive");
+    topology.connect(
+        drive, cluster.fabric == FabricKind::SharedMemory ? memories[0] : bridges[0],
+        {LinkKind::Pcie, share_of(rates.nvme * double(num_drives), std::int64_t(layout.gpus.size())), {}, "profile"});
     shape.nvme_of.assign(layout.gpus.size(), drive);
   }
 
@@ -155,8 +158,7 @@ struct Builder {
     shape.is_staged = fabric == FabricKind::PcieHostStaged || fabric == FabricKind::SharedMemory;
     shape.has_like_neighbours = fabric == FabricKind::NvSwitch || fabric == FabricKind::SharedMemory;
     shape.has_striped_rings = fabric == FabricKind::NvLinkMesh || fabric == FabricKind::InfinityFabric;
-    shape.has_ring_per_adapter =
-        fabric == FabricKind::NvSwitch || shape.has_striped_rings || layout.nics.size() > 1;
+    shape.has_ring_per_adapter = fabric == FabricKind::NvSwitch || shape.has_striped_rings || layout.nics.size() > 1;
     add_host();
     add_switches();
     add_gpus();
@@ -172,7 +174,8 @@ struct Builder {
 
 }  // namespace
 
-MachineRates rates_of(const ClusterSpec& cluster, const NodeLayout& layout, const LinkTable& links, const Profile& profile) {
+MachineRates rates_of(const ClusterSpec& cluster, const NodeLayout& layout, const LinkTable& links,
+                      const Profile& profile) {
   const GpuSpec& gpu = cluster.gpus.front();
   const PcieSlot slot{gpu.pcie_generation, gpu.pcie_lanes};
   const bool is_cpu = gpu.is_cpu;

@@ -3,7 +3,7 @@
 
 #include "cluster/links.h"
 #include "cluster/path_class.h"
-#include "cluster/profile.h"
+#include "cluster/profile/profile.h"
 #include "cluster/topology_graph.h"
 
 namespace gpuplan {
@@ -21,10 +21,11 @@ struct MachineRates {
   std::string ring_source, host_source, nic_source;
 };
 
-MachineRates rates_of(const ClusterSpec& cluster, const NodeLayout& layout, const LinkTable& links, const Profile& profile);
+MachineRates rates_of(const ClusterSpec& cluster, const NodeLayout& layout, const LinkTable& links,
+                      const Profile& profile);
 
-/// Machine 0, as the whole of `topology`; `shape` receives what stands where. Shared links are divided by the GPUs that share
-/// them when one GPU stands for all of a machine.
+/// Machine 0, as the whole of `topology`; `shape` receives what stands where. Shared links are divided by the GPUs that
+/// share them when one GPU stands for all of a machine.
 void build_machine(Topology& topology, MachineShape& shape, const ClusterSpec& cluster, const NodeLayout& layout,
                    const MachineRates& rates, bool one_gpu_stands_for_all);
 

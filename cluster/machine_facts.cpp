@@ -25,8 +25,8 @@ FabricKind fabric_of(const MachineFacts& facts, std::int64_t num_gpus, bool has_
 
 void apply(const MachineFacts& facts, Machine& node, BytesPerSec per_link) {
   const GpuSpec& gpu = node.kinds.front().spec;
-  const bool has_peer_to_peer =
-      std::all_of(node.kinds.begin(), node.kinds.end(), [](const GpuFile& kind) { return kind.spec.has_p2p_over_pcie; });
+  const bool has_peer_to_peer = std::all_of(node.kinds.begin(), node.kinds.end(),
+                                            [](const GpuFile& kind) { return kind.spec.has_p2p_over_pcie; });
   node.layout = facts.layout;
   node.pcie_generation = facts.pcie_generation;
   node.pcie_lanes = facts.pcie_lanes;

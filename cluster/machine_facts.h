@@ -19,7 +19,8 @@ struct MachineFacts {
   std::vector<std::string> assumptions;
 };
 
-/// What joins `num_gpus` GPUs: a switch; links from each to several or to one other; else PCIe, with peer-to-peer or without.
+/// What joins `num_gpus` GPUs: a switch; links from each to several or to one other; else PCIe, with peer-to-peer or
+/// without.
 FabricKind fabric_of(const MachineFacts& facts, std::int64_t num_gpus, bool has_peer_to_peer);
 
 /// Layout, slots, fabric and NVLink rate of `node`. `per_link`: one NVLink, one direction; 0: not known.

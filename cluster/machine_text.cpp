@@ -22,15 +22,15 @@ std::string first_word(std::string_view line) {
 GpuFile named_gpu(ClusterFile& cluster, const MachineFacts& facts, const std::optional<std::string>& gpu) {
   if (!gpu) {
     const std::string like = facts.compute_capability.empty() ? "A6000" : "NAME";
-    const std::string known = facts.compute_capability.empty()
-                                  ? ""
-                                  : fmt::format(" (compute capability {})", facts.compute_capability);
+    const std::string known =
+        facts.compute_capability.empty() ? "" : fmt::format(" (compute capability {})", facts.compute_capability);
     throw InputError(cluster.file, fmt::format("does not say which GPU the machine has{}", known),
                      fmt::format("add --gpu, as in --gpu {}; 'gpuplan gpus' lists them", like));
   }
   const GpuChoice choice = resolve_gpu(*gpu);
   GpuFile file = read_gpu_file(gpu_path(choice.id));
-  if (!choice.assumption.empty()) cluster.assumptions.push_back(fmt::format("{} ({})", choice.assumption, file.spec.name));
+  if (!choice.assumption.empty())
+    cluster.assumptions.push_back(fmt::format("{} ({})", choice.assumption, file.spec.name));
   if (!facts.compute_capability.empty() && facts.compute_capability != file.spec.compute_capability)
     throw InputError("--gpu", fmt::format("{} has compute capability {}, the GPUs of {} have {}", file.spec.name,
                                           file.spec.compute_capability, cluster.file, facts.compute_capability));
@@ -61,8 +61,9 @@ void set_network(ClusterFile& cluster, const GpuFile& gpu) {
   if (sum <= 0) {
     for (DevicePlace& nic : nics) nic.rate = gpu.machine.nic_per_gpu * (gpus / double(nics.size()));
     sum = gpu.machine.nic_per_gpu.value * gpus;
-    cluster.assumptions.push_back(fmt::format("the file states no network rates: {} adapters of {:.4g} Gb/s, usual for {}",
-                                              nics.size(), nics.front().rate.value * 8 / 1e9, gpu.spec.name));
+    cluster.assumptions.push_back(
+        fmt::format("the file states no network rates: {} adapters of {:.4g} Gb/s, usual for {}", nics.size(),
+                    nics.front().rate.value * 8 / 1e9, gpu.spec.name));
   }
   cluster.has_network = true;
   cluster.node.nic_per_gpu = BytesPerSec{sum / gpus};
@@ -76,7 +77,8 @@ MachineTextKind kind_of_text(std::string_view text) {
   for (std::size_t at = 0, lines = 0; at < text.size() && lines < 50; ++lines) {
     const auto end = std::min(text.find('\n', at), text.size());
     std::string_view line = text.substr(at, end - at);
-    if (const auto escape = line.find("GPU0"); escape != std::string_view::npos && line.find(':') == std::string_view::npos &&
+    if (const auto escape = line.find("GPU0"); escape != std::string_view::npos &&
+                                               line.find(':') == std::string_view::npos &&
                                                (first_word(line) == "GPU0" || line.find('\x1b') < escape))
       return MachineTextKind::TopoMatrix;
     at = end + 1;
@@ -103,7 +105,8 @@ ClusterFile read_machine_text(const std::string& text, MachineTextKind kind, con
   }
   if (facts.has_nvswitch) facts.layout.direct_links.clear();
   apply(facts, node, per_link);
-  if (product.spec.nvlink_per_direction.value <= 0 && (!node.layout.direct_links.empty() || node.fabric == FabricKind::NvSwitch))
+  if (product.spec.nvlink_per_direction.value <= 0 &&
+      (!node.layout.direct_links.empty() || node.fabric == FabricKind::NvSwitch))
     throw InputError("--gpu", fmt::format("{} has no NVLink, the GPUs of {} do", product.spec.name, file));
   cluster.assumptions.insert(cluster.assumptions.end(), facts.assumptions.begin(), facts.assumptions.end());
   set_network(cluster, product);

@@ -1,5 +1,5 @@
-// Machines described by other programs: the text of `nvidia-smi topo -m` and NCCL's topology dump (NCCL_TOPO_DUMP_FILE).
-// Neither names the GPU; what they say of places and links becomes a NodeLayout.
+// Machines described by other programs: the text of `nvidia-smi topo -m` and NCCL's topology dump
+// (NCCL_TOPO_DUMP_FILE). Neither names the GPU; what they say of places and links becomes a NodeLayout.
 #pragma once
 
 #include <optional>

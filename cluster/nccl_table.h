@@ -1,5 +1,5 @@
-// The constants of NCCL's tuner, as data/nccl.yaml states them with their version: latencies per algorithm, protocol and kind
-// of link, what the protocols reach, and how slow the middle sizes are. planner/collective computes with them;
+// The constants of NCCL's tuner, as data/nccl.yaml states them with their version: latencies per algorithm, protocol
+// and kind of link, what the protocols reach, and how slow the middle sizes are. planner/collective computes with them;
 // cluster/links takes the latency of a ring step from here.
 #pragma once
 
@@ -25,8 +25,8 @@ enum class NcclLink : std::uint8_t { NvLink, Pci, Net };
 /// By compute capability: 7.x and older, 8.x, 9.x, 10.x and newer.
 enum class NcclGeneration : std::uint8_t { Volta, Ampere, Hopper, Blackwell };
 
-/// The tuner's link inside a machine with this fabric; none where the ranks do not talk through NCCL (RCCL and CPU ranks have
-/// tables of their own, which nobody published).
+/// The tuner's link inside a machine with this fabric; none where the ranks do not talk through NCCL (RCCL and CPU
+/// ranks have tables of their own, which nobody published).
 std::optional<NcclLink> nccl_link(FabricKind fabric);
 NcclGeneration nccl_generation(const GpuSpec& gpu);
 
@@ -37,14 +37,15 @@ struct NcclTable {
 
   /// What caps a generation.
   struct Caps {
-    PerNodes ll;                                                  // of the whole bus
+    PerNodes ll;                                                    // of the whole bus
     PerNodes ring_ll128_channel, tree_ll128_channel, tree_channel;  // of one channel
-    std::vector<BytesPerSec> channel_rates;                       // that the search for channels tries, fastest first
+    std::vector<BytesPerSec> channel_rates;                         // that the search for channels tries, fastest first
   };
 
   /// Shares of the bus that protocols and trees reach.
   struct Factors {
-    double ll{}, ll128{}, tree{}, tree_ll{}, tree_ll128_one_machine{}, tree_ll128_machines{}, plain_tree{}, channel_search{};
+    double ll{}, ll128{}, tree{}, tree_ll{}, tree_ll128_one_machine{}, tree_ll128_machines{}, plain_tree{},
+        channel_search{};
   } factors;
   /// Channels of at least this rate are doubled; from Hopper on slower than `hopper_least` only while there are few.
   struct ChannelDoubling {

@@ -1,5 +1,5 @@
-// NCCL's topology dump: <system><cpu><pci class=…> nested like the machine; a GPU is a <gpu> inside its <pci>, an adapter a <net>
-// inside a <nic>. PCI classes: 0x03 GPU, 0x02 network, 0x0604 bridge (a PCIe switch), 0x0680 NVSwitch.
+// NCCL's topology dump: <system><cpu><pci class=…> nested like the machine; a GPU is a <gpu> inside its <pci>, an
+// adapter a <net> inside a <nic>. PCI classes: 0x03 GPU, 0x02 network, 0x0604 bridge (a PCIe switch), 0x0680 NVSwitch.
 // Source: NVIDIA/nccl 2.30.7 src/graph/xml.cc, topo.cc.
 #include <algorithm>
 #include <cmath>
@@ -44,7 +44,8 @@ class NcclReader {
     for (const XmlElement& cpu : system.children)
       if (cpu.name == "cpu") read_cpu(cpu);
     if (gpus_.empty()) fail(system, "has no <gpu>");
-    std::stable_sort(gpus_.begin(), gpus_.end(), [](const GpuPart& a, const GpuPart& b) { return a.device < b.device; });
+    std::stable_sort(gpus_.begin(), gpus_.end(),
+                     [](const GpuPart& a, const GpuPart& b) { return a.device < b.device; });
     for (const GpuPart& gpu : gpus_) add_gpu(gpu);
     for (std::size_t i = 0; i < gpus_.size(); ++i) add_nvlinks(i);
     if (has_nvswitch_) facts_.has_nvswitch = true, facts_.links_to_switch = links_to_switch_;
@@ -99,7 +100,11 @@ class NcclReader {
   void add_part(const XmlElement& pci, const XmlElement& gpu, std::int64_t bridge, std::int64_t parent) {
     if (gpu.attribute("dev").empty()) fail(gpu, "<gpu> has no dev");
     if (gpus_.size() >= 1024) fail(gpu, "has too many GPUs");
-    gpus_.push_back({std::atoi(gpu.attribute("dev").c_str()), pci.attribute("busid"), {bridge, parent, {}, {}}, slot_of(pci), &gpu});
+    gpus_.push_back({std::atoi(gpu.attribute("dev").c_str()),
+                     pci.attribute("busid"),
+                     {bridge, parent, {}, {}},
+                     slot_of(pci),
+                     &gpu});
     const int sm = std::atoi(gpu.attribute("sm").c_str());
     if (sm > 0 && sm < 1000) facts_.compute_capability = fmt::format("{}.{}", sm / 10, sm % 10);
   }

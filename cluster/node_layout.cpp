@@ -12,7 +12,8 @@ constexpr std::int64_t kMostSockets = 1024;
 bool is_index(std::int64_t index, std::size_t size) { return index >= 0 && std::size_t(index) < size; }
 
 std::string problem_of_place(const NodeLayout& layout, const DevicePlace& place, const std::string& what) {
-  if (!is_index(place.bridge, layout.bridges.size())) return fmt::format("{} is on host bridge {}, which is not there", what, place.bridge);
+  if (!is_index(place.bridge, layout.bridges.size()))
+    return fmt::format("{} is on host bridge {}, which is not there", what, place.bridge);
   if (place.pcie_switch >= 0 && !is_index(place.pcie_switch, layout.switches.size()))
     return fmt::format("{} is on PCIe switch {}, which is not there", what, place.pcie_switch);
   return {};
@@ -41,8 +42,10 @@ std::string problem_of(const NodeLayout& layout, std::int64_t gpus_per_node) {
   for (const DevicePlace& nic : layout.nics)
     if (nic.bridge >= 0)
       if (auto problem = problem_of_place(layout, nic, "an adapter"); !problem.empty()) return problem;
-  const bool some = std::any_of(layout.nics.begin(), layout.nics.end(), [](const DevicePlace& nic) { return nic.bridge >= 0; });
-  if (some && std::any_of(layout.nics.begin(), layout.nics.end(), [](const DevicePlace& nic) { return nic.bridge < 0; }))
+  const bool some =
+      std::any_of(layout.nics.begin(), layout.nics.end(), [](const DevicePlace& nic) { return nic.bridge >= 0; });
+  if (some &&
+      std::any_of(layout.nics.begin(), layout.nics.end(), [](const DevicePlace& nic) { return nic.bridge < 0; }))
     return "some adapters have a place and others do not";
   if (some && layout.gpus.empty()) return "adapters have places and GPUs do not";
   const std::int64_t num_gpus = layout.gpus.empty() ? gpus_per_node : std::int64_t(layout.gpus.size());

@@ -1,5 +1,5 @@
-// What hangs where in a machine: sockets, host bridges, PCIe switches, GPUs, network adapters, NVLinks. Read from a cluster file,
-// from `nvidia-smi topo -m` or from NCCL's topology dump; what is left open is filled by usual_layout.h.
+// What hangs where in a machine: sockets, host bridges, PCIe switches, GPUs, network adapters, NVLinks. Read from a
+// cluster file, from `nvidia-smi topo -m` or from NCCL's topology dump; what is left open is filled by usual_layout.h.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct DevicePlace {
 struct DirectLink {
   std::int64_t a = 0, b = 0;  // local ranks
   std::int64_t num_links = 1;
-  BytesPerSec rate;           // what a ring reaches over all of them, one direction; 0: a share of the GPU's rate
+  BytesPerSec rate;  // what a ring reaches over all of them, one direction; 0: a share of the GPU's rate
   bool operator==(const DirectLink&) const = default;
 };
 
@@ -41,11 +41,11 @@ struct NodeLayout {
   std::vector<PcieSwitchPlace> switches;
   std::vector<DevicePlace> gpus, nics;
   std::vector<DirectLink> direct_links;
-  BytesPerSec memory_bandwidth;       // of one socket, datasheet
-  BytesPerSec socket_link;            // between two sockets, one direction, as transfers reach it
+  BytesPerSec memory_bandwidth;  // of one socket, datasheet
+  BytesPerSec socket_link;       // between two sockets, one direction, as transfers reach it
   std::int64_t num_nvme = 0;
-  std::int64_t leaf_nodes = 0;        // machines on one leaf switch
-  double oversubscription = 1;        // of the leaf's links to the spine
+  std::int64_t leaf_nodes = 0;  // machines on one leaf switch
+  double oversubscription = 1;  // of the leaf's links to the spine
   std::string source;
 
   bool is_stated() const { return *this != NodeLayout{}; }

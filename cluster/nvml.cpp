@@ -18,10 +18,12 @@ struct Remedy {
   std::string_view text;
 };
 constexpr std::array kRemedies{
-    Remedy{kDriverNotLoaded, "the NVIDIA driver is installed but not loaded (no NVIDIA GPU, or its kernel module is missing)"},
+    Remedy{kDriverNotLoaded,
+           "the NVIDIA driver is installed but not loaded (no NVIDIA GPU, or its kernel module is missing)"},
     Remedy{kVersionMismatch,
            "the NVIDIA driver was updated while its old kernel module is still loaded: reboot, or reload the module"},
-    Remedy{kNoPermission, "no permission to ask the NVIDIA driver: see the rights of /dev/nvidia* and the container's devices"},
+    Remedy{kNoPermission,
+           "no permission to ask the NVIDIA driver: see the rights of /dev/nvidia* and the container's devices"},
     Remedy{kOperatingSystem,
            "the operating system (or its cgroups) keeps this process from /dev/nvidia*: see the container's devices"},
     Remedy{kLibraryNotFound, "the NVIDIA driver is not complete (libnvidia-ml finds no driver library)"},

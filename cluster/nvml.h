@@ -1,5 +1,5 @@
-// NVIDIA's management library, opened at run time and never linked: its stable C interface as far as detection asks it. Every
-// function is looked up on its own; one that this driver lacks answers like one that the card does not support.
+// NVIDIA's management library, opened at run time and never linked: its stable C interface as far as detection asks it.
+// Every function is looked up on its own; one that this driver lacks answers like one that the card does not support.
 // Source: nvml.h of API version 13; structs and numbers below are its ABI and never change under their names.
 #pragma once
 
@@ -15,16 +15,17 @@ namespace gpuplan::nvml {
 using Handle = void*;  // nvmlDevice_t
 
 // Return codes.
-inline constexpr int kSuccess = 0, kInvalidArgument = 2, kNoPermission = 4, kDriverNotLoaded = 9, kLibraryNotFound = 12, kFunctionNotFound = 13, kGpuIsLost = 15,
-                     kResetRequired = 16, kOperatingSystem = 17, kVersionMismatch = 18;
+inline constexpr int kSuccess = 0, kInvalidArgument = 2, kNoPermission = 4, kDriverNotLoaded = 9, kLibraryNotFound = 12,
+                     kFunctionNotFound = 13, kGpuIsLost = 15, kResetRequired = 16, kOperatingSystem = 17,
+                     kVersionMismatch = 18;
 
 inline constexpr unsigned kTextBytes = 96;  // names, UUIDs
 inline constexpr unsigned kMostLinks = 36;  // NVML_NVLINK_MAX_LINKS
 inline constexpr unsigned kRemoteGpu = 0, kRemoteSwitch = 2;
-inline constexpr int kRead = 0, kWrite = 1, kNvLink = 2;          // nvmlGpuP2PCapsIndex_t
-inline constexpr int kClockMemory = 2;                            // nvmlClockType_t
-inline constexpr unsigned kFieldNvLinkSpeed = 90;                 // NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON
-inline constexpr unsigned long long kNotAvailable = ~0ULL;        // NVML_VALUE_NOT_AVAILABLE
+inline constexpr int kRead = 0, kWrite = 1, kNvLink = 2;    // nvmlGpuP2PCapsIndex_t
+inline constexpr int kClockMemory = 2;                      // nvmlClockType_t
+inline constexpr unsigned kFieldNvLinkSpeed = 90;           // NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON
+inline constexpr unsigned long long kNotAvailable = ~0ULL;  // NVML_VALUE_NOT_AVAILABLE
 
 struct Memory {  // nvmlMemory_t; `used` includes what the driver reserves
   unsigned long long total, free, used;
@@ -65,8 +66,8 @@ struct FieldValue {  // nvmlFieldValue_t
     unsigned long long whole;
   } value;
 };
-static_assert(sizeof(MemoryV2) == 40 && sizeof(PciInfo) == 68 && sizeof(ProcessInfo) == 24 && sizeof(FabricInfo) == 36 &&
-              sizeof(Attributes) == 40 && sizeof(FieldValue) == 40);
+static_assert(sizeof(MemoryV2) == 40 && sizeof(PciInfo) == 68 && sizeof(ProcessInfo) == 24 &&
+              sizeof(FabricInfo) == 36 && sizeof(Attributes) == 40 && sizeof(FieldValue) == 40);
 
 /// NVML_STRUCT_VERSION.
 template <class Struct>
@@ -80,7 +81,8 @@ inline std::string text_of(const char* text, std::size_t size) { return {text, s
 /// The library, open and started for as long as this lives.
 class Library {
  public:
-  /// Empty: the driver's own names, or $GPUPLAN_NVML. Throws EnvError in one line: no driver, or why it does not answer.
+  /// Empty: the driver's own names, or $GPUPLAN_NVML. Throws EnvError in one line: no driver, or why it does not
+  /// answer.
   explicit Library(const std::string& file);
   ~Library();
   Library(const Library&) = delete;

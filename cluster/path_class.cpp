@@ -44,7 +44,8 @@ std::vector<Groups> levels_of(const PathMatrix& matrix) {
 }
 
 /// One number per group, in the order of their first members.
-std::int64_t number_of(std::map<std::size_t, std::int64_t>& known, std::size_t root, const std::function<std::int64_t()>& make) {
+std::int64_t number_of(std::map<std::size_t, std::int64_t>& known, std::size_t root,
+                       const std::function<std::int64_t()>& make) {
   const auto found = known.find(root);
   return found != known.end() ? found->second : known[root] = make();
 }

@@ -17,8 +17,8 @@ enum class PathClass : std::uint8_t { Self, NvLink, Pix, Pxb, Phb, Node, Sys };
 struct PathMatrix {
   std::vector<std::string> labels;  // GPUs, then the names of adapters
   std::size_t num_gpus = 0;
-  std::vector<std::vector<PathClass>> paths;       // [a][b]
-  std::vector<std::optional<std::int64_t>> numa;   // of each
+  std::vector<std::vector<PathClass>> paths;      // [a][b]
+  std::vector<std::optional<std::int64_t>> numa;  // of each
 };
 
 /// Sockets (NUMA nodes), host bridges and PCIe switches, numbered in the order of their first devices; no direct links.

@@ -1,6 +1,7 @@
-// nvidia-smi topo -m. Cells: X itself, NV# so many NVLinks, PIX one PCIe bridge, PXB several, PHB through the host bridge, NODE
-// between host bridges of a NUMA node, SYS between NUMA nodes. NVLinks hide what PCIe path two GPUs have; then adapters near
-// both and the NUMA column tell. Seen in the wild: escape codes around the header, tabs turned into spaces, a lost leading tab.
+// nvidia-smi topo -m. Cells: X itself, NV# so many NVLinks, PIX one PCIe bridge, PXB several, PHB through the host
+// bridge, NODE between host bridges of a NUMA node, SYS between NUMA nodes. NVLinks hide what PCIe path two GPUs have;
+// then adapters near both and the NUMA column tell. Seen in the wild: escape codes around the header, tabs turned into
+// spaces, a lost leading tab.
 #include <algorithm>
 #include <map>
 
@@ -62,7 +63,7 @@ bool is_gpu(std::string_view label) { return label.starts_with("GPU") && is_numb
 std::optional<Cell> cell_of(const std::string& word) {
   if (word.starts_with("NV") && is_number(word.substr(2))) return Cell{PathClass::NvLink, std::stol(word.substr(2))};
   static const std::map<std::string, PathClass> kPaths{
-      {"X", PathClass::Self},   {"PIX", PathClass::Pix}, {"PXB", PathClass::Pxb}, {"PHB", PathClass::Phb},
+      {"X", PathClass::Self},    {"PIX", PathClass::Pix}, {"PXB", PathClass::Pxb}, {"PHB", PathClass::Phb},
       {"NODE", PathClass::Node}, {"SYS", PathClass::Sys}, {"SOC", PathClass::Sys}};
   const auto found = kPaths.find(word);
   if (found == kPaths.end()) return std::nullopt;
@@ -82,7 +83,8 @@ class MatrixReader {
   Matrix read() {
     std::size_t line = 0;
     while (line < lines_.size() && (words(lines_[line]).empty() || words(lines_[line]).front() != "GPU0")) ++line;
-    if (line == lines_.size()) fail(1, "has no header line with GPU0", "paste the whole output of 'nvidia-smi topo -m'");
+    if (line == lines_.size())
+      fail(1, "has no header line with GPU0", "paste the whole output of 'nvidia-smi topo -m'");
     read_header(line);
     for (++line; line < lines_.size(); ++line) read_line(line);
     for (std::size_t i = 0; i < matrix_.labels.size(); ++i)
@@ -123,7 +125,8 @@ class MatrixReader {
     const std::size_t count = matrix_.labels.size();
     if (!matrix_.cells[index].empty()) fail(line + 1, fmt::format("{} has a second row", row.front()), "");
     if (row.size() < count + 1)
-      fail(line + 1, fmt::format("the row of {} has {} of {} cells", row.front(), row.size() - 1, count), "the text is cut off");
+      fail(line + 1, fmt::format("the row of {} has {} of {} cells", row.front(), row.size() - 1, count),
+           "the text is cut off");
     for (std::size_t i = 0; i < count; ++i) {
       const auto cell = cell_of(row[i + 1]);
       if (!cell || (cell->path == PathClass::Self) != (i == index))
@@ -154,9 +157,12 @@ void add_nvlinks(MachineFacts& facts, const Matrix& matrix) {
     for (std::size_t b = a + 1; b < matrix.num_gpus; ++b) {
       const std::int64_t one = matrix.cells[a][b].num_links, other = matrix.cells[b][a].num_links;
       differs |= one != other;
-      if (std::min(one, other) > 0) facts.layout.direct_links.push_back({std::int64_t(a), std::int64_t(b), std::min(one, other), {}});
+      if (std::min(one, other) > 0)
+        facts.layout.direct_links.push_back({std::int64_t(a), std::int64_t(b), std::min(one, other), {}});
     }
-  if (differs) facts.assumptions.push_back("NVLink counts differ between the two directions (a link is down?): the lower is taken");
+  if (differs)
+    facts.assumptions.push_back(
+        "NVLink counts differ between the two directions (a link is down?): the lower is taken");
 }
 
 }  // namespace
@@ -166,7 +172,8 @@ MachineFacts read_topo_matrix(std::string_view text, const std::string& file) {
   MachineFacts facts;
   facts.layout = layout_of(paths_of(matrix));
   add_nvlinks(facts, matrix);
-  facts.assumptions.push_back("nvidia-smi topo -m names no rates: PCIe slots are as the GPUs', NUMA nodes count as sockets");
+  facts.assumptions.push_back(
+      "nvidia-smi topo -m names no rates: PCIe slots are as the GPUs', NUMA nodes count as sockets");
   return facts;
 }
 

@@ -1,6 +1,6 @@
 // The links of a machine or cluster as a directed graph: GPUs, PCIe switches, host bridges, memory, NVSwitches, network
-// adapters, leaf and spine switches. Capacities are the rates that transfers reach (efficiency included), so that a ring in an
-// idle machine takes what ClusterSpec's LinkCost says; the graph adds who shares what.
+// adapters, leaf and spine switches. Capacities are the rates that transfers reach (efficiency included), so that a
+// ring in an idle machine takes what ClusterSpec's LinkCost says; the graph adds who shares what.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,8 @@ struct TopologyLink {
   std::string source;  // where the capacity comes from
 };
 
-/// `weight`: bytes this link carries per byte of the transfer (striping over several adapters, staging through memory twice).
+/// `weight`: bytes this link carries per byte of the transfer (striping over several adapters, staging through memory
+/// twice).
 struct LinkUse {
   std::uint32_t link{};
   double weight = 1;
@@ -44,8 +45,9 @@ using Route = std::vector<LinkUse>;
 
 /// Which machines and ranks are kept when ranks that behave alike are simulated once. Empty: all.
 struct TopologyFold {
-  std::vector<std::int32_t> node_stands_for;  // per machine: the kept machine that stands for it (indices of kept machines)
-  bool one_gpu_per_node = false;              // all GPUs of a machine are alike: one is kept (NVSwitch, adapters shared evenly)
+  std::vector<std::int32_t>
+      node_stands_for;            // per machine: the kept machine that stands for it (indices of kept machines)
+  bool one_gpu_per_node = false;  // all GPUs of a machine are alike: one is kept (NVSwitch, adapters shared evenly)
 };
 
 struct Profile;
@@ -104,8 +106,8 @@ class Topology {
   std::unique_ptr<TopologyGraph> graph_;
 };
 
-/// The graph of `cluster`, or of what `fold` keeps of it. ClusterSpec::layout says what hangs where; without one the usual layout
-/// of the fabric is taken and said in `assumptions`.
+/// The graph of `cluster`, or of what `fold` keeps of it. ClusterSpec::layout says what hangs where; without one the
+/// usual layout of the fabric is taken and said in `assumptions`.
 Topology build_topology(const ClusterSpec& cluster, const TopologyFold& fold = {});
 /// With the efficiencies of a profile other than the default one of the cluster's first GPU.
 Topology build_topology(const ClusterSpec& cluster, const Profile& profile, const TopologyFold& fold);

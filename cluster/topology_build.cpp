@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "cluster/machine_builder.h"
 #include "cluster/fabric.h"
+#include "cluster/machine_builder.h"
 #include "cluster/usual_layout.h"
 
 namespace gpuplan {
@@ -20,7 +20,8 @@ bool is_even(const NodeLayout& layout, const MachineShape& shape) {
                          [&](const auto& mine) { return std::find(mine.begin(), mine.end(), nic) != mine.end(); });
   };
   const auto near = [&](const DevicePlace& gpu, auto is_like) {
-    return std::count_if(layout.gpus.begin(), layout.gpus.end(), [&](const DevicePlace& other) { return is_like(gpu, other); });
+    return std::count_if(layout.gpus.begin(), layout.gpus.end(),
+                         [&](const DevicePlace& other) { return is_like(gpu, other); });
   };
   const auto signature = [&](std::size_t gpu) {
     const DevicePlace& place = layout.gpus[gpu];
@@ -62,8 +63,9 @@ void copy_machine(Topology& topology, const MachineShape& shape, std::int64_t co
 
 }  // namespace
 
-/// Joins the adapters of all kept machines. A leaf's links to the spine carry what its machines send, less the oversubscription.
-/// Folded machines: their share of it, so that machines alike that all cross at once meet the same limit.
+/// Joins the adapters of all kept machines. A leaf's links to the spine carry what its machines send, less the
+/// oversubscription. Folded machines: their share of it, so that machines alike that all cross at once meet the same
+/// limit.
 static void add_network(Topology& topology, TopologyGraph& g, const NodeLayout& layout, const MachineRates& rates,
                         const std::vector<std::int64_t>& kept) {
   NetworkShape& network = g.network;
@@ -83,17 +85,22 @@ static void add_network(Topology& topology, TopologyGraph& g, const NodeLayout& 
     for (std::size_t nic = 0; nic < g.machine.nics.size(); ++nic) {
       const std::uint32_t vertex = std::uint32_t(machine) * g.machine.num_vertices + g.machine.nics[nic];
       std::int64_t sharers = 0;
-      for (const auto& mine : g.machine.adapters_of) sharers += std::count(mine.begin(), mine.end(), g.machine.nics[nic]);
-      const BytesPerSec rate = rates.nics[nic] / (g.fold.one_gpu_per_node ? double(std::max<std::int64_t>(1, sharers)) : 1.0);
-      network.nic_up.push_back(topology.add_link(vertex, leaf_vertices.back(), {LinkKind::Network, rate, latency, rates.nic_source}));
-      network.nic_down.push_back(topology.add_link(leaf_vertices.back(), vertex, {LinkKind::Network, rate, latency, rates.nic_source}));
+      for (const auto& mine : g.machine.adapters_of)
+        sharers += std::count(mine.begin(), mine.end(), g.machine.nics[nic]);
+      const BytesPerSec rate =
+          rates.nics[nic] / (g.fold.one_gpu_per_node ? double(std::max<std::int64_t>(1, sharers)) : 1.0);
+      network.nic_up.push_back(
+          topology.add_link(vertex, leaf_vertices.back(), {LinkKind::Network, rate, latency, rates.nic_source}));
+      network.nic_down.push_back(
+          topology.add_link(leaf_vertices.back(), vertex, {LinkKind::Network, rate, latency, rates.nic_source}));
       leaf_rate.back() += rate.value;
     }
   }
   if (topology.num_nodes <= network.leaf_nodes) return;
   const std::uint32_t spine = topology.add_vertex({VertexKind::Spine, 0, 0, "spine"});
-  const std::string source = layout.oversubscription > 1 ? fmt::format("adapters of the leaf / {:g}", layout.oversubscription)
-                                                         : "non-blocking: all adapters of the leaf";
+  const std::string source = layout.oversubscription > 1
+                                 ? fmt::format("adapters of the leaf / {:g}", layout.oversubscription)
+                                 : "non-blocking: all adapters of the leaf";
   for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
     const TopologyLink up{LinkKind::Network, BytesPerSec{leaf_rate[leaf] / layout.oversubscription}, {}, source};
     network.leaf_up.push_back(topology.add_link(leaf_vertices[leaf], spine, up));

@@ -1,6 +1,6 @@
-// Peer weights. A PCIe link carries less between GPUs than in copies to the host: chunks wait for each other, both directions
-// meet in the root complex. Rather than two capacities for one link, a byte between GPUs loads it `weight` > 1 times, so that
-// copies and collectives share the link as they do in truth:
+// Peer weights. A PCIe link carries less between GPUs than in copies to the host: chunks wait for each other, both
+// directions meet in the root complex. Rather than two capacities for one link, a byte between GPUs loads it `weight` >
+// 1 times, so that copies and collectives share the link as they do in truth:
 //   weight = min over links of (capacity / messages of the ring that cross it) / rate of the ring.
 // The same for the memory of a socket, where a staged byte is written and read.
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Internal to the topology: the graph itself and what build_topology knows about a machine. All machines of a cluster are
-// alike, so that vertices and links of machine m are those of machine 0 shifted by m times their number, and ways through a
-// machine are searched once.
+// Internal to the topology: the graph itself and what build_topology knows about a machine. All machines of a cluster
+// are alike, so that vertices and links of machine m are those of machine 0 shifted by m times their number, and ways
+// through a machine are searched once.
 #pragma once
 
 #include <optional>
@@ -24,16 +24,16 @@ struct WayTree {
 
 /// What stands at the same place in every machine. Vertices are those of machine 0.
 struct MachineShape {
-  std::uint32_t num_vertices = 0, num_links = 0;  // 0: the graph was not made by build_topology
-  std::vector<std::uint32_t> gpus, memory_of;     // per local GPU: its vertex, its socket's memory
-  std::vector<std::uint32_t> nvme_of;             // per local GPU; empty: the machine has none
+  std::uint32_t num_vertices = 0, num_links = 0;        // 0: the graph was not made by build_topology
+  std::vector<std::uint32_t> gpus, memory_of;           // per local GPU: its vertex, its socket's memory
+  std::vector<std::uint32_t> nvme_of;                   // per local GPU; empty: the machine has none
   std::vector<std::vector<std::uint32_t>> adapters_of;  // per local GPU
   std::vector<std::uint32_t> nics;
   std::vector<std::uint32_t> folded_way;  // of GPU 0 to the NVSwitch and back
-  bool has_like_neighbours = false;  // every pair of GPUs is linked alike
-  bool is_staged = false;            // GPUs reach each other and the adapters through host memory
-  bool has_ring_per_adapter = false; // rings through several machines leave each at every GPU in turn
-  bool has_striped_rings = false;    // rings use every direct link of a GPU alike
+  bool has_like_neighbours = false;       // every pair of GPUs is linked alike
+  bool is_staged = false;                 // GPUs reach each other and the adapters through host memory
+  bool has_ring_per_adapter = false;      // rings through several machines leave each at every GPU in turn
+  bool has_striped_rings = false;         // rings use every direct link of a GPU alike
 };
 
 struct NetworkShape {
@@ -67,12 +67,12 @@ struct TopologyGraph {
   bool append_way(Route& route, std::uint32_t from, std::uint32_t to, double weight, bool is_peer) const;
 };
 
-/// Widest, then shortest ways from `source`. Ways over NVLink or Infinity Fabric alone come before all others; GPUs, adapters
-/// and memory are not passed through.
+/// Widest, then shortest ways from `source`. Ways over NVLink or Infinity Fabric alone come before all others; GPUs,
+/// adapters and memory are not passed through.
 WayTree find_ways(const TopologyGraph& topology, std::uint32_t source, std::uint32_t first, std::uint32_t last);
 
-/// Sets peer weights (and raises capacities where what was measured exceeds them), so that a ring through all GPUs of an idle
-/// machine reaches `target` over PCIe; `alone`: what two GPUs by themselves reach, 0: as the ring.
+/// Sets peer weights (and raises capacities where what was measured exceeds them), so that a ring through all GPUs of
+/// an idle machine reaches `target` over PCIe; `alone`: what two GPUs by themselves reach, 0: as the ring.
 void calibrate_machine(Topology& topology, TopologyGraph& graph, BytesPerSec target, BytesPerSec alone);
 
 }  // namespace gpuplan

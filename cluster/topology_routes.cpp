@@ -1,5 +1,5 @@
-// Which links a transfer loads, and how much. Inside a machine: the widest way. Between machines: to the adapters nearest to
-// the GPU, through leaf and spine, and from the adapters nearest to the other GPU.
+// Which links a transfer loads, and how much. Inside a machine: the widest way. Between machines: to the adapters
+// nearest to the GPU, through leaf and spine, and from the adapters nearest to the other GPU.
 #include <algorithm>
 
 #include "base/error.h"
@@ -16,8 +16,8 @@ bool is_direct_way(const TopologyGraph& g, const Route& way) {
 }
 
 /// Between a GPU and one of its adapters, over host memory where nothing reaches a GPU directly.
-void append_adapter_way(const TopologyGraph& g, Route& route, std::uint32_t from, std::uint32_t to, std::uint32_t memory,
-                        double weight) {
+void append_adapter_way(const TopologyGraph& g, Route& route, std::uint32_t from, std::uint32_t to,
+                        std::uint32_t memory, double weight) {
   if (!g.machine.is_staged) {
     GPUPLAN_CHECK(g.append_way(route, from, to, weight, true), "a GPU reaches its adapters");
     return;
@@ -26,9 +26,10 @@ void append_adapter_way(const TopologyGraph& g, Route& route, std::uint32_t from
   GPUPLAN_CHECK(there && g.append_way(route, memory, to, weight, true), "adapters reach host memory");
 }
 
-/// Through the switches, from an adapter of one kept machine to one of another; `crosses`: the real machines are on two leaves.
-void append_network(const TopologyGraph& g, Route& route, std::size_t from_nic, std::size_t to_nic, std::uint32_t from_leaf,
-                    std::uint32_t to_leaf, bool crosses, double weight) {
+/// Through the switches, from an adapter of one kept machine to one of another; `crosses`: the real machines are on two
+/// leaves.
+void append_network(const TopologyGraph& g, Route& route, std::size_t from_nic, std::size_t to_nic,
+                    std::uint32_t from_leaf, std::uint32_t to_leaf, bool crosses, double weight) {
   route.push_back({g.network.nic_up[from_nic], weight});
   if (crosses) {
     route.push_back({g.network.leaf_up[from_leaf], weight});
@@ -44,20 +45,23 @@ std::size_t nic_position(const MachineShape& machine, std::uint32_t nic) {
 /// From a rank to one in another machine, `weight` of it, striped over the nearest adapters of both.
 void append_between_machines(const TopologyGraph& g, Route& route, std::int64_t from, std::int64_t to, double weight) {
   const MachineShape& m = g.machine;
-  const auto from_node = std::uint32_t(g.kept_machine(g.node_of(from))), to_node = std::uint32_t(g.kept_machine(g.node_of(to)));
+  const auto from_node = std::uint32_t(g.kept_machine(g.node_of(from))),
+             to_node = std::uint32_t(g.kept_machine(g.node_of(to)));
   const auto from_local = std::size_t(g.local_of(from)), to_local = std::size_t(g.local_of(to));
   const auto &out = m.adapters_of[from_local], &in = m.adapters_of[to_local];
   GPUPLAN_CHECK(!out.empty() && !in.empty(), "machines of a cluster have adapters");
   const std::size_t stripes = std::max(out.size(), in.size());
   const std::uint32_t from_base = from_node * m.num_vertices, to_base = to_node * m.num_vertices;
-  const bool crosses = !g.network.leaf_up.empty() &&
-                       g.node_of(from) / g.network.leaf_nodes != g.node_of(to) / g.network.leaf_nodes;
+  const bool crosses =
+      !g.network.leaf_up.empty() && g.node_of(from) / g.network.leaf_nodes != g.node_of(to) / g.network.leaf_nodes;
   for (std::size_t i = 0; i < stripes; ++i) {
     const std::uint32_t a = out[i % out.size()], b = in[i % in.size()];
     const double part = weight / double(stripes);
-    append_adapter_way(g, route, from_base + m.gpus[from_local], from_base + a, from_base + m.memory_of[from_local], part);
-    append_network(g, route, from_node * m.nics.size() + nic_position(m, a), to_node * m.nics.size() + nic_position(m, b),
-                   g.network.leaf_of[from_node], g.network.leaf_of[to_node], crosses, part);
+    append_adapter_way(g, route, from_base + m.gpus[from_local], from_base + a, from_base + m.memory_of[from_local],
+                       part);
+    append_network(g, route, from_node * m.nics.size() + nic_position(m, a),
+                   to_node * m.nics.size() + nic_position(m, b), g.network.leaf_of[from_node],
+                   g.network.leaf_of[to_node], crosses, part);
     append_adapter_way(g, route, to_base + b, to_base + m.gpus[to_local], to_base + m.memory_of[to_local], part);
   }
 }
@@ -137,14 +141,15 @@ Route Topology::nvme_route(std::int64_t rank, bool to_nvme) const {
   return route;
 }
 
-/// Derivation of the weights. g ranks per machine, n > g in the group; R bytes per second leave every member. NCCL runs one
-/// ring per adapter, each with an equal part of the message; ring r enters a machine at rank r and leaves it at the rank before
-/// (in ring order), so that of g rings every rank sends g - 1 to its neighbour in the machine and one to the next machine:
-/// (g-1)/g of its bytes over the fabric, 1/g through its adapters. With fewer adapters than ranks the rings leave at the ranks
-/// beside adapters; taking all ranks alike (1/g each, through the adapter that they share) loads every adapter the same:
-/// k adapters carry g R / g = R together. So R <= k x adapter, as the bus bandwidth of make_comm_model.
-/// Source: NVIDIA/nccl src/graph/{search,connect}.cc (one channel per net device, crossNic rotations).
-Route Topology::ring_route(std::int64_t from, std::int64_t to, std::int64_t ranks_per_node, std::int64_t group_size) const {
+/// Derivation of the weights. g ranks per machine, n > g in the group; R bytes per second leave every member. NCCL runs
+/// one ring per adapter, each with an equal part of the message; ring r enters a machine at rank r and leaves it at the
+/// rank before (in ring order), so that of g rings every rank sends g - 1 to its neighbour in the machine and one to
+/// the next machine: (g-1)/g of its bytes over the fabric, 1/g through its adapters. With fewer adapters than ranks the
+/// rings leave at the ranks beside adapters; taking all ranks alike (1/g each, through the adapter that they share)
+/// loads every adapter the same: k adapters carry g R / g = R together. So R <= k x adapter, as the bus bandwidth of
+/// make_comm_model. Source: NVIDIA/nccl src/graph/{search,connect}.cc (one channel per net device, crossNic rotations).
+Route Topology::ring_route(std::int64_t from, std::int64_t to, std::int64_t ranks_per_node,
+                           std::int64_t group_size) const {
   const TopologyGraph& g = *graph_;
   const MachineShape& m = g.machine;
   const std::int64_t per_node = g.gpus_per_node, nodes = group_size / std::max<std::int64_t>(1, ranks_per_node);
@@ -157,7 +162,8 @@ Route Topology::ring_route(std::int64_t from, std::int64_t to, std::int64_t rank
     std::vector<std::uint32_t> direct;
     for (const auto& edge : boost::make_iterator_range(boost::out_edges(gpu(a), g.graph))) {
       const auto link = get(boost::edge_index, g.graph, edge);
-      if (g.graph[g.ends[link].second].kind == VertexKind::Gpu) direct.push_back(link), width += g.links[link].capacity.value;
+      if (g.graph[g.ends[link].second].kind == VertexKind::Gpu)
+        direct.push_back(link), width += g.links[link].capacity.value;
     }
     for (const std::uint32_t link : direct) route_.push_back({link, weight * g.links[link].capacity.value / width});
   };
@@ -169,8 +175,8 @@ Route Topology::ring_route(std::int64_t from, std::int64_t to, std::int64_t rank
       append_local(from, to, 1);
     return merged(route_);
   }
-  // Where the part for the next machine goes: the same place there as `to` has here. Groups with several ranks per machine
-  // lie in a row of machines, so that the next one is the neighbour, and the first follows the last.
+  // Where the part for the next machine goes: the same place there as `to` has here. Groups with several ranks per
+  // machine lie in a row of machines, so that the next one is the neighbour, and the first follows the last.
   const double share = 1.0 / double(ranks_per_node);
   const std::int64_t first = g.node_of(from) / nodes * nodes;
   const std::int64_t next = leaves ? g.node_of(to) : first + (g.node_of(from) - first + 1) % nodes;

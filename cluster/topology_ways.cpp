@@ -64,18 +64,18 @@ WayTree find_ways(const TopologyGraph& topology, std::uint32_t source, std::uint
   });
   const auto extend = [](const WayCost& way, const WayCost& link) {
     if (way == kNoWay || link == kNoWay) return kNoWay;
-    return WayCost{way.leaves_direct_links || link.leaves_direct_links, std::max(way.negative_width, link.negative_width),
-                   way.num_hops + link.num_hops};
+    return WayCost{way.leaves_direct_links || link.leaves_direct_links,
+                   std::max(way.negative_width, link.negative_width), way.num_hops + link.num_hops};
   };
-  boost::dijkstra_shortest_paths(passable, source,
-                                 boost::weight_map(length)
-                                     .distance_map(boost::make_iterator_property_map(
-                                         costs.begin(), get(boost::vertex_index, graph)))
-                                     .distance_compare(std::less<WayCost>())
-                                     .distance_combine(extend)
-                                     .distance_inf(kNoWay)
-                                     .distance_zero(WayCost{})
-                                     .visitor(LastLink(tree, first)));
+  boost::dijkstra_shortest_paths(
+      passable, source,
+      boost::weight_map(length)
+          .distance_map(boost::make_iterator_property_map(costs.begin(), get(boost::vertex_index, graph)))
+          .distance_compare(std::less<WayCost>())
+          .distance_combine(extend)
+          .distance_inf(kNoWay)
+          .distance_zero(WayCost{})
+          .visitor(LastLink(tree, first)));
   return tree;
 }
 
@@ -84,7 +84,8 @@ const WayTree& TopologyGraph::tree(std::uint32_t source) const {
   const std::uint32_t local = per_machine > 0 ? source % per_machine : source;
   if (trees.size() <= local) trees.resize(per_machine > 0 ? per_machine : boost::num_vertices(graph));
   if (!trees[local])
-    trees[local] = find_ways(*this, local, 0, per_machine > 0 ? per_machine : std::uint32_t(boost::num_vertices(graph)));
+    trees[local] =
+        find_ways(*this, local, 0, per_machine > 0 ? per_machine : std::uint32_t(boost::num_vertices(graph)));
   return *trees[local];
 }
 

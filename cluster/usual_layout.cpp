@@ -17,8 +17,8 @@ constexpr BytesPerSec kOwnAdapter{100e9 / 8};
 /// The host bridge of the `index`-th of `count` devices spread evenly in order.
 std::int64_t even(std::int64_t index, std::int64_t count, std::int64_t parts) { return index * parts / count; }
 
-/// Hybrid cube mesh of eight V100: six links per GPU. Source: `nvidia-smi topo -m` of a DGX-1V (NVIDIA DGX-1 with Tesla V100
-/// System Architecture, white paper WP-08437-002, figure 4).
+/// Hybrid cube mesh of eight V100: six links per GPU. Source: `nvidia-smi topo -m` of a DGX-1V (NVIDIA DGX-1 with Tesla
+/// V100 System Architecture, white paper WP-08437-002, figure 4).
 constexpr std::array<std::array<std::int64_t, 3>, 16> kCubeMesh{{{0, 1, 1},
                                                                  {0, 2, 1},
                                                                  {0, 3, 2},
@@ -63,8 +63,7 @@ void place_gpus(NodeLayout& layout, const ClusterSpec& cluster, std::vector<std:
     if (is_board(cluster.fabric)) layout.switches.push_back({bridge, -1, {}});
     layout.gpus.push_back({bridge, is_board(cluster.fabric) ? gpu : -1, {}, {}});
   }
-  if (num_gpus > 1 && cluster.fabric != FabricKind::SharedMemory)
-    assumptions.push_back(slots_text(cluster, layout));
+  if (num_gpus > 1 && cluster.fabric != FabricKind::SharedMemory) assumptions.push_back(slots_text(cluster, layout));
 }
 
 /// Adapters without a place go beside the GPUs in order.
@@ -79,8 +78,7 @@ void place_nics(NodeLayout& layout, std::int64_t num_gpus) {
 }
 
 bool have_places(const std::vector<DevicePlace>& devices) {
-  return std::any_of(devices.begin(), devices.end(),
-                     [](const DevicePlace& place) { return place.bridge >= 0; });
+  return std::any_of(devices.begin(), devices.end(), [](const DevicePlace& place) { return place.bridge >= 0; });
 }
 
 }  // namespace

@@ -9,7 +9,9 @@
 namespace gpuplan {
 namespace {
 
-bool is_number(const std::string& text) { return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos; }
+bool is_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
 
 /// The GPU or MIG instance that one entry names.
 std::optional<VisibleGpu> named(const std::vector<LocalGpu>& all, const std::string& text) {
@@ -27,7 +29,9 @@ std::optional<VisibleGpu> named(const std::vector<LocalGpu>& all, const std::str
   return std::nullopt;
 }
 
-bool is_same(const VisibleGpu& a, const VisibleGpu& b) { return a.index == b.index && a.mig_instance == b.mig_instance; }
+bool is_same(const VisibleGpu& a, const VisibleGpu& b) {
+  return a.index == b.index && a.mig_instance == b.mig_instance;
+}
 
 }  // namespace
 

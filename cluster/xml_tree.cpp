@@ -23,7 +23,9 @@ class XmlReader {
       if (next_is("/")) {
         const std::string name = read_name();
         if (open.size() < 2 || open.back().name != name)
-          fail(fmt::format("</{}> ends {}", name, open.size() < 2 ? "nothing" : fmt::format("<{}> of line {}", open.back().name, open.back().line)));
+          fail(fmt::format(
+              "</{}> ends {}", name,
+              open.size() < 2 ? "nothing" : fmt::format("<{}> of line {}", open.back().name, open.back().line)));
         expect('>');
         close(open);
       } else {
@@ -33,7 +35,8 @@ class XmlReader {
         if (is_closed_) close(open);
       }
     }
-    if (open.size() > 1) fail(fmt::format("<{}> of line {} is not ended: the file is cut off", open.back().name, open.back().line));
+    if (open.size() > 1)
+      fail(fmt::format("<{}> of line {} is not ended: the file is cut off", open.back().name, open.back().line));
     if (open.front().children.empty()) fail("has no element");
     return std::move(open.front().children.front());
   }
@@ -95,7 +98,9 @@ class XmlReader {
 
   std::string read_name() {
     const std::size_t begin = at_;
-    while (!at_end() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '-')) ++at_;
+    while (!at_end() &&
+           (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '-'))
+      ++at_;
     if (begin == at_) fail(at_end() ? "the file is cut off" : "a name is expected");
     return std::string(text_.substr(begin, at_ - begin));
   }

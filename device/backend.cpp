@@ -22,7 +22,8 @@ constexpr std::array kDeviceLibraries{
     Library{"libgpuplan_cpu.so", "the CPU kernels", "install oneDNN (libdnnl-dev) and build again"},
     Library{"libgpuplan_cuda.so", "the CUDA kernels", "install the CUDA toolkit and build again"}};
 constexpr std::array kCollectiveLibraries{
-    Library{"libgpuplan_mpi.so", "collectives of CPU ranks", "install Open MPI (libopenmpi-dev, openmpi-bin) and build again"},
+    Library{"libgpuplan_mpi.so", "collectives of CPU ranks",
+            "install Open MPI (libopenmpi-dev, openmpi-bin) and build again"},
     Library{"libgpuplan_nccl.so", "collectives of GPUs", "install NCCL and build again"}};
 
 /// Opens `library` and calls `entry`. Loading runs code of other people: a failure is told in the loader's words.
@@ -38,8 +39,8 @@ Backend& open(const Library& library, const char* entry) {
     if (!backend) throw EnvError(path.string() + " belongs to another version of gpuplan: build again");
     return *backend;
   }
-  throw EnvError(std::string(library.what) + " are not in this build (no " + std::string(library.file) + "): " +
-                 std::string(library.install));
+  throw EnvError(std::string(library.what) + " are not in this build (no " + std::string(library.file) +
+                 "): " + std::string(library.install));
 }
 
 }  // namespace
@@ -59,8 +60,9 @@ std::vector<std::filesystem::path> device_library_dirs() {
 DeviceBackend& device_backend(DeviceKind kind) {
   static std::map<DeviceKind, DeviceBackend*> opened;
   DeviceBackend*& backend = opened[kind];
-  // OpenMP reads this as it is loaded. Its own choice is to spin for a millisecond where cores seem free, and other ranks and programs
-  // want them too; 10,000 turns are about 30 us, as fast where nobody else is (measured), and nobody's own setting is changed.
+  // OpenMP reads this as it is loaded. Its own choice is to spin for a millisecond where cores seem free, and other
+  // ranks and programs want them too; 10,000 turns are about 30 us, as fast where nobody else is (measured), and
+  // nobody's own setting is changed.
   if (kind == DeviceKind::Cpu && !backend && !std::getenv("OMP_WAIT_POLICY")) setenv("GOMP_SPINCOUNT", "10000", 0);
   if (!backend) backend = &open<DeviceBackend>(kDeviceLibraries[std::size_t(kind)], "gpuplan_device_backend");
   return *backend;
@@ -69,7 +71,8 @@ DeviceBackend& device_backend(DeviceKind kind) {
 CollectiveBackend& collective_backend(DeviceKind kind) {
   static std::map<DeviceKind, CollectiveBackend*> opened;
   CollectiveBackend*& backend = opened[kind];
-  if (!backend) backend = &open<CollectiveBackend>(kCollectiveLibraries[std::size_t(kind)], "gpuplan_collective_backend");
+  if (!backend)
+    backend = &open<CollectiveBackend>(kCollectiveLibraries[std::size_t(kind)], "gpuplan_collective_backend");
   return *backend;
 }
 

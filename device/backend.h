@@ -1,5 +1,5 @@
-// The shared objects of device/, opened on demand: libgpuplan_cpu.so and libgpuplan_cuda.so (devices), libgpuplan_mpi.so and
-// libgpuplan_nccl.so (collectives). Nothing else of gpuplan links CUDA, NCCL, MPI or a BLAS.
+// The shared objects of device/, opened on demand: libgpuplan_cpu.so and libgpuplan_cuda.so (devices),
+// libgpuplan_mpi.so and libgpuplan_nccl.so (collectives). Nothing else of gpuplan links CUDA, NCCL, MPI or a BLAS.
 #pragma once
 
 #include <filesystem>
@@ -40,12 +40,13 @@ class CollectiveBackend {
   virtual std::unique_ptr<Communicator> join(Device& device, const Rendezvous& rendezvous) = 0;
 };
 
-/// Opens the library of a kind. Throws EnvError saying which file is missing or what the loader said, and what to install.
-/// The library stays open to the end of the process.
+/// Opens the library of a kind. Throws EnvError saying which file is missing or what the loader said, and what to
+/// install. The library stays open to the end of the process.
 DeviceBackend& device_backend(DeviceKind kind);
 CollectiveBackend& collective_backend(DeviceKind kind);  // MPI for CPU ranks, NCCL for CUDA
 
-/// Where the libraries are looked for: $GPUPLAN_LIBRARY_DIR, lib/gpuplan beside the installed program, beside the program.
+/// Where the libraries are looked for: $GPUPLAN_LIBRARY_DIR, lib/gpuplan beside the installed program, beside the
+/// program.
 std::vector<std::filesystem::path> device_library_dirs();
 
 }  // namespace gpuplan

@@ -20,9 +20,11 @@ bool is_on_path(const std::string& program) {
 
 }  // namespace
 
-std::vector<std::string> mpirun_command(std::int64_t num_ranks, const std::vector<std::string>& arguments, const std::string& purpose) {
+std::vector<std::string> mpirun_command(std::int64_t num_ranks, const std::vector<std::string>& arguments,
+                                        const std::string& purpose) {
   if (!is_on_path("mpirun")) throw EnvError("mpirun is not on the PATH: install openmpi-bin " + purpose);
-  std::vector<std::string> command{"mpirun", "--quiet", "-n", std::to_string(num_ranks), "--oversubscribe", "--bind-to", "none"};
+  std::vector<std::string> command{"mpirun",          "--quiet",   "-n",  std::to_string(num_ranks),
+                                   "--oversubscribe", "--bind-to", "none"};
   if (geteuid() == 0) command.push_back("--allow-run-as-root");  // mpirun refuses otherwise, in containers too
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;

@@ -7,8 +7,10 @@
 
 namespace gpuplan {
 
-/// mpirun's command for `num_ranks` of `arguments` (program first), bound to no core. Throws EnvError, naming what the ranks are for
+/// mpirun's command for `num_ranks` of `arguments` (program first), bound to no core. Throws EnvError, naming what the
+/// ranks are for
 /// ("to run several CPU ranks"), when it is not on the PATH.
-std::vector<std::string> mpirun_command(std::int64_t num_ranks, const std::vector<std::string>& arguments, const std::string& purpose);
+std::vector<std::string> mpirun_command(std::int64_t num_ranks, const std::vector<std::string>& arguments,
+                                        const std::string& purpose);
 
 }  // namespace gpuplan

@@ -1,5 +1,5 @@
-// Narrow floats as bits, to float and back, rounding to nearest even; without branches, so that loops over them vectorise.
-// Always inlined: these are used by code that is compiled for several instruction sets.
+// Narrow floats as bits, to float and back, rounding to nearest even; without branches, so that loops over them
+// vectorise. Always inlined: these are used by code that is compiled for several instruction sets.
 #pragma once
 
 #include <bit>
@@ -18,7 +18,8 @@ GPUPLAN_INLINE std::uint16_t float_to_bf16(float value) {
   return std::uint16_t((bits & 0x7fffffffU) > 0x7f800000U ? nan : rounded);
 }
 
-/// The exponent is moved by a multiplication, which also makes denormals normal; what was infinite or NaN is marked again.
+/// The exponent is moved by a multiplication, which also makes denormals normal; what was infinite or NaN is marked
+/// again.
 GPUPLAN_INLINE float f16_to_float(std::uint16_t half) {
   const float magnitude = std::bit_cast<float>((std::uint32_t(half) & 0x7fffU) << 13) * 0x1p112F;
   const std::uint32_t infinite = magnitude >= 65536.0F ? 0x7f800000U : 0U;
@@ -26,8 +27,8 @@ GPUPLAN_INLINE float f16_to_float(std::uint16_t half) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | infinite | sign);
 }
 
-/// `mantissa_bits` and `bias` of the narrow format; bits of a magnitude below what overflows. A denormal is rounded by adding the
-/// power of two whose last place is the format's smallest step.
+/// `mantissa_bits` and `bias` of the narrow format; bits of a magnitude below what overflows. A denormal is rounded by
+/// adding the power of two whose last place is the format's smallest step.
 template <int mantissa_bits, int bias>
 GPUPLAN_INLINE std::uint32_t narrow_magnitude(std::uint32_t bits) {
   constexpr int kDropped = 23 - mantissa_bits;

@@ -57,7 +57,8 @@ Nf4Weights nf4_quantise(std::span<const float> weights) {
     const float factor = to_unit(result.absmax.back());
     std::array<std::uint8_t, kNf4Block> codes{};
     for (std::size_t i = 0; i < block.size(); ++i) codes[i] = nf4_code(block[i] * factor);
-    for (std::size_t i = 0; i < block.size(); i += 2) result.codes[(begin + i) / 2] = std::uint8_t(codes[i] << 4 | codes[i + 1]);
+    for (std::size_t i = 0; i < block.size(); i += 2)
+      result.codes[(begin + i) / 2] = std::uint8_t(codes[i] << 4 | codes[i + 1]);
   });
   return result;
 }

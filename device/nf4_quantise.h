@@ -1,5 +1,5 @@
-// NF4 on the host, for weights that are quantised while they are loaded: the same codes as bitsandbytes. device/nf4.h has the levels,
-// `nf4_dequantise` and `nf4_expand` of a device go back.
+// NF4 on the host, for weights that are quantised while they are loaded: the same codes as bitsandbytes. device/nf4.h
+// has the levels, `nf4_dequantise` and `nf4_expand` of a device go back.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kFlag = "--model";
-constexpr std::uintmax_t kLargestConfig = 16 << 20;   // bytes; the largest published config.json is below 1 MB
+constexpr std::uintmax_t kLargestConfig = 16 << 20;  // bytes; the largest published config.json is below 1 MB
 
 /// The shipped index by name; a file that it does not list is read itself.
 std::map<std::string, json> read_index(const fs::path& folder) {
@@ -35,12 +35,14 @@ std::map<std::string, json> read_index(const fs::path& folder) {
 
 fs::path expand_home(std::string_view text) {
   const char* home = std::getenv("HOME");
-  if (home && (text == "~" || text.starts_with("~/"))) return fs::path(home) / fs::path(text.substr(text.size() > 1 ? 2 : 1));
+  if (home && (text == "~" || text.starts_with("~/")))
+    return fs::path(home) / fs::path(text.substr(text.size() > 1 ? 2 : 1));
   return text;
 }
 
 bool looks_like_path(std::string_view text) {
-  return text.find('/') != std::string_view::npos || text.ends_with(".json") || text.starts_with(".") || text.starts_with("~");
+  return text.find('/') != std::string_view::npos || text.ends_with(".json") || text.starts_with(".") ||
+         text.starts_with("~");
 }
 
 [[noreturn]] void refuse_unknown(std::string_view text, const std::vector<CatalogueEntry>& entries) {
@@ -50,7 +52,8 @@ bool looks_like_path(std::string_view text) {
   const std::string hint = did_you_mean(tail.empty() ? text : tail, names,
                                         "'gpuplan models' lists the names; a folder with a config.json works too");
   if (looks_like_path(text))
-    throw InputError(kFlag, fmt::format("'{}': no such file or folder, and no model of this name is known", text), hint);
+    throw InputError(kFlag, fmt::format("'{}': no such file or folder, and no model of this name is known", text),
+                     hint);
   throw InputError(kFlag, fmt::format("unknown model '{}'", text), hint);
 }
 
@@ -74,7 +77,7 @@ LoadedModel load_entry(const CatalogueEntry& entry, std::string_view text) {
 /// The one entry that `text` names; nullptr when none does.
 const CatalogueEntry* find_entry(std::string_view text, const std::vector<CatalogueEntry>& entries) {
   auto found = match_model_name(text, entries);
-  if (found.empty())                                             // a family of one model: "tinyllama"
+  if (found.empty())  // a family of one model: "tinyllama"
     for (const CatalogueEntry& entry : entries)
       if (squash(entry.family) == squash(text)) found.push_back(&entry);
   if (found.size() > 1) refuse_ambiguous(text, found);
@@ -82,7 +85,8 @@ const CatalogueEntry* find_entry(std::string_view text, const std::vector<Catalo
 }
 
 json read_config(const fs::path& file) {
-  if (!fs::is_regular_file(file)) throw InputError(file.string(), "is not a regular file", "give a config.json or its folder");
+  if (!fs::is_regular_file(file))
+    throw InputError(file.string(), "is not a regular file", "give a config.json or its folder");
   if (fs::file_size(file) > kLargestConfig)
     throw InputError(file.string(), "is too large for a config.json", "give a config.json or the folder that holds it");
   return read_json_file(file);
@@ -97,12 +101,14 @@ void note_config(const json& config, std::vector<std::string>& notes) {
 LoadedModel read_path(const fs::path& path) {
   const bool is_folder = fs::is_directory(path);
   const fs::path file = is_folder ? path / "config.json" : path;
-  if (!fs::exists(file)) throw InputError(path.string(), "this folder has no config.json", "give the folder of a model");
+  if (!fs::exists(file))
+    throw InputError(path.string(), "this folder has no config.json", "give the folder of a model");
   const json config = read_config(file);
   if (is_catalogue_file(config)) return read_catalogue_file(file);
   LoadedModel loaded{.spec = parse_hf_config(config, file.string()), .notes = {}};
   const fs::path folder = fs::absolute(file).lexically_normal().parent_path();
-  loaded.spec.name = file.filename() == "config.json" && folder.has_filename() ? folder.filename().string() : file.stem().string();
+  loaded.spec.name =
+      file.filename() == "config.json" && folder.has_filename() ? folder.filename().string() : file.stem().string();
   loaded.spec.id = path.string();
   note_config(config, loaded.notes);
   if (!is_folder) return loaded;
@@ -151,7 +157,7 @@ LoadedModel load_model(std::string_view text) {
   if (is_path && (!fs::is_directory(path, error) || fs::exists(path / "config.json", error))) return load_path(path);
   const auto entries = list_catalogue();
   if (const CatalogueEntry* entry = find_entry(trim(text), entries)) return load_entry(*entry, trim(text));
-  if (is_path) return load_path(path);   // a folder without config.json: says so
+  if (is_path) return load_path(path);  // a folder without config.json: says so
   refuse_unknown(trim(text), entries);
 }
 

@@ -14,27 +14,48 @@ namespace {
 
 using nlohmann::json;
 
-struct FieldRow { const char *pointer, *key; };
+struct FieldRow {
+  const char *pointer, *key;
+};
 
-// Where the catalogue's facts stand, and every name that config classes have for them; a family reads its own. A fact of the
-// first kind is passed on as it is.
-constexpr std::array kSameFields{
-    "model_type", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size",
-    "vocab_size", "tie_word_embeddings", "max_position_embeddings", "num_decoder_layers", "word_embed_proj_dim",
-    "new_decoder_architecture", "intermediate_size_mlp"};
-constexpr std::array kFieldRows{
-    FieldRow{"/mlp/act", "hidden_act"}, FieldRow{"/mlp/act", "hidden_activation"}, FieldRow{"/mlp/act", "activation_function"},
-    FieldRow{"/mlp/act", "activation"}, FieldRow{"/num_key_value_heads", "num_kv_heads"},
-    FieldRow{"/position/rotary_fraction", "rotary_pct"}, FieldRow{"/position/rotary_fraction", "partial_rotary_factor"},
-    FieldRow{"/position/buckets", "relative_attention_num_buckets"}, FieldRow{"/token_type_rows", "type_vocab_size"},
-    FieldRow{"/moe/num_experts", "num_experts"}, FieldRow{"/moe/num_experts", "num_local_experts"}, FieldRow{"/moe/num_experts", "n_routed_experts"},
-    FieldRow{"/moe/experts_per_token", "num_experts_per_tok"}, FieldRow{"/moe/moe_intermediate_size", "moe_intermediate_size"},
-    FieldRow{"/moe/num_shared_experts", "n_shared_experts"},
-    FieldRow{"/moe/shared_expert_intermediate_size", "shared_expert_intermediate_size"},
-    FieldRow{"/moe/first_k_dense_replace", "first_k_dense_replace"},
-    FieldRow{"/mla/q_lora_rank", "q_lora_rank"}, FieldRow{"/mla/kv_lora_rank", "kv_lora_rank"},
-    FieldRow{"/mla/qk_nope_head_dim", "qk_nope_head_dim"}, FieldRow{"/mla/qk_rope_head_dim", "qk_rope_head_dim"},
-    FieldRow{"/mla/v_head_dim", "v_head_dim"}};
+// Where the catalogue's facts stand, and every name that config classes have for them; a family reads its own. A fact
+// of the first kind is passed on as it is.
+constexpr std::array kSameFields{"model_type",
+                                 "hidden_size",
+                                 "num_hidden_layers",
+                                 "num_attention_heads",
+                                 "num_key_value_heads",
+                                 "head_dim",
+                                 "intermediate_size",
+                                 "vocab_size",
+                                 "tie_word_embeddings",
+                                 "max_position_embeddings",
+                                 "num_decoder_layers",
+                                 "word_embed_proj_dim",
+                                 "new_decoder_architecture",
+                                 "intermediate_size_mlp"};
+constexpr std::array kFieldRows{FieldRow{"/mlp/act", "hidden_act"},
+                                FieldRow{"/mlp/act", "hidden_activation"},
+                                FieldRow{"/mlp/act", "activation_function"},
+                                FieldRow{"/mlp/act", "activation"},
+                                FieldRow{"/num_key_value_heads", "num_kv_heads"},
+                                FieldRow{"/position/rotary_fraction", "rotary_pct"},
+                                FieldRow{"/position/rotary_fraction", "partial_rotary_factor"},
+                                FieldRow{"/position/buckets", "relative_attention_num_buckets"},
+                                FieldRow{"/token_type_rows", "type_vocab_size"},
+                                FieldRow{"/moe/num_experts", "num_experts"},
+                                FieldRow{"/moe/num_experts", "num_local_experts"},
+                                FieldRow{"/moe/num_experts", "n_routed_experts"},
+                                FieldRow{"/moe/experts_per_token", "num_experts_per_tok"},
+                                FieldRow{"/moe/moe_intermediate_size", "moe_intermediate_size"},
+                                FieldRow{"/moe/num_shared_experts", "n_shared_experts"},
+                                FieldRow{"/moe/shared_expert_intermediate_size", "shared_expert_intermediate_size"},
+                                FieldRow{"/moe/first_k_dense_replace", "first_k_dense_replace"},
+                                FieldRow{"/mla/q_lora_rank", "q_lora_rank"},
+                                FieldRow{"/mla/kv_lora_rank", "kv_lora_rank"},
+                                FieldRow{"/mla/qk_nope_head_dim", "qk_nope_head_dim"},
+                                FieldRow{"/mla/qk_rope_head_dim", "qk_rope_head_dim"},
+                                FieldRow{"/mla/v_head_dim", "v_head_dim"}};
 
 /// The file as the config.json it was taken from. Its `config` object has the last word.
 json hf_config_of(const json& content, const std::string& where) {
@@ -46,7 +67,7 @@ json hf_config_of(const json& content, const std::string& where) {
     const json::json_pointer pointer(row.pointer);
     if (content.contains(pointer)) config[row.key] = content[pointer];
   }
-  config["sliding_window"] = content.value("sliding_window", json());   // null: no window, whatever the class default
+  config["sliding_window"] = content.value("sliding_window", json());  // null: no window, whatever the class default
   const json bias = content.value("bias", json::object());
   config["attention_bias"] = bool_or(bias, "qkv", false, where) && bool_or(bias, "o", false, where);
   config["mlp_bias"] = bool_or(bias, "mlp", false, where);
@@ -59,7 +80,8 @@ std::vector<std::string> notes_of(const json& content, const ModelSpec& spec, co
   std::vector<std::string> notes;
   const std::string scope = string_or(content, "scope", "full model", where);
   if (scope != "full model") notes.push_back(fmt::format("{}: {}", spec.name, scope));
-  if (const std::string note = string_or(content, "note", "", where); !note.empty()) notes.push_back(fmt::format("{}: {}", spec.name, note));
+  if (const std::string note = string_or(content, "note", "", where); !note.empty())
+    notes.push_back(fmt::format("{}: {}", spec.name, note));
   const std::int64_t computed = list_weights(spec).total_elements();
   if (computed != spec.recorded_parameters)
     notes.push_back(fmt::format("{}: {} parameters are computed, {} are recorded", spec.name, format_grouped(computed),
@@ -75,10 +97,14 @@ bool is_catalogue_file(const json& content) {
 
 CatalogueEntry read_catalogue_row(const json& content, const std::filesystem::path& file, const char* count_key) {
   JsonFields fields(content, file.string());
-  CatalogueEntry entry{.name = fields.require_string("name"), .id = fields.require_string("id"),
-                       .family = fields.require_string("family"), .model_type = fields.require_string("model_type"),
+  CatalogueEntry entry{.name = fields.require_string("name"),
+                       .id = fields.require_string("id"),
+                       .family = fields.require_string("family"),
+                       .model_type = fields.require_string("model_type"),
                        .architecture = fields.require_string("architecture"),
-                       .parameters = fields.require_int(count_key, {.least = 1}), .is_modelled = false, .file = file};
+                       .parameters = fields.require_int(count_key, {.least = 1}),
+                       .is_modelled = false,
+                       .file = file};
   if (entry.name != file.stem()) fields.report("name", fmt::format("'{}' must be the file's name", entry.name));
   fields.finish();
   entry.is_modelled = find_family(entry.model_type, entry.architecture) != nullptr;

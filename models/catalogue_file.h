@@ -17,7 +17,8 @@ inline constexpr const char* kIndexFile = "index.json";
 bool is_catalogue_file(const nlohmann::json& content);
 
 /// The row of a file, from the file itself or from the index; `count_key` holds the parameters.
-CatalogueEntry read_catalogue_row(const nlohmann::json& content, const std::filesystem::path& file, const char* count_key);
+CatalogueEntry read_catalogue_row(const nlohmann::json& content, const std::filesystem::path& file,
+                                  const char* count_key);
 
 /// The model of a file, with its recorded count. Throws InputError listing every bad field.
 LoadedModel read_catalogue_file(const std::filesystem::path& file);

@@ -23,7 +23,7 @@ using Expected = std::map<std::string, Shape>;
 // Shares of the model's parameters, chosen by us: a plan 2 % off is wrong, 0.1 % is less than any estimate can see.
 constexpr double kReportedShare = 0.001;
 constexpr double kRefusedShare = 0.02;
-constexpr std::size_t kMostLines = 100;   // of a report
+constexpr std::size_t kMostLines = 100;  // of a report
 constexpr std::size_t kMostInError = 5;
 
 Expected expand(const ModelWeights& weights) {
@@ -40,10 +40,16 @@ Expected expand(const ModelWeights& weights) {
   return expected;
 }
 
-struct PrefixRule { std::string_view from, to; };
+struct PrefixRule {
+  std::string_view from, to;
+};
 // How checkpoints spell the same tensor: without the outer module (gpt2), wrapped (torch, multimodal).
-constexpr std::array kPrefixRules{PrefixRule{"", ""}, PrefixRule{"", "model."}, PrefixRule{"", "transformer."},
-                                  PrefixRule{"module.", ""}, PrefixRule{"bert.", ""}, PrefixRule{"language_model.", ""},
+constexpr std::array kPrefixRules{PrefixRule{"", ""},
+                                  PrefixRule{"", "model."},
+                                  PrefixRule{"", "transformer."},
+                                  PrefixRule{"module.", ""},
+                                  PrefixRule{"bert.", ""},
+                                  PrefixRule{"language_model.", ""},
                                   PrefixRule{"model.language_model.", "model."}};
 
 /// The computed tensor that `name` is, or nullptr.
@@ -56,7 +62,9 @@ const Expected::value_type* find_expected(const Expected& expected, std::string_
   return nullptr;
 }
 
-struct KnownExtra { std::string_view prefix, suffix, meaning; };
+struct KnownExtra {
+  std::string_view prefix, suffix, meaning;
+};
 constexpr std::string_view kTiedHead = "a copy of the tied head";
 constexpr std::array kKnownExtras{
     KnownExtra{"", "rotary_emb.inv_freq", "rotary buffers"},
@@ -85,16 +93,21 @@ std::string_view known_extra(const SafetensorsTensor& tensor, const ModelSpec& m
 
 /// Packed or scaled weights: their elements are not parameters.
 bool is_quantised(const SafetensorsTensor& tensor) {
-  for (const std::string_view mark : {".absmax", ".quant_map", ".quant_state", ".qweight", ".qzeros", ".weight_scale", "_scale_inv", ".SCB"})
+  for (const std::string_view mark :
+       {".absmax", ".quant_map", ".quant_state", ".qweight", ".qzeros", ".weight_scale", "_scale_inv", ".SCB"})
     if (tensor.name.find(mark) != std::string::npos) return true;
-  return !tensor.dtype.empty() && tensor.dtype != "F32" && tensor.dtype != "F64" && tensor.dtype != "F16" && tensor.dtype != "BF16";
+  return !tensor.dtype.empty() && tensor.dtype != "F32" && tensor.dtype != "F64" && tensor.dtype != "F16" &&
+         tensor.dtype != "BF16";
 }
 
-struct Difference { std::string text; std::int64_t elements; };
+struct Difference {
+  std::string text;
+  std::int64_t elements;
+};
 
 struct Comparison {
   std::vector<Difference> differences;
-  std::map<std::string_view, std::int64_t> extras;   // elements by meaning
+  std::map<std::string_view, std::int64_t> extras;  // elements by meaning
   std::int64_t num_matched{}, elements_differing{};
 
   void differ(std::string text, std::int64_t elements) {
@@ -113,33 +126,40 @@ std::string text_of(const Shape& shape) { return fmt::format("[{}]", fmt::join(s
 
 [[noreturn]] void refuse_quantised(const SafetensorsTensor& tensor, const std::filesystem::path& folder) {
   throw InputError(folder.string(),
-                   fmt::format("the checkpoint is quantised: '{}' is stored as {}", tensor.name, tensor.dtype.empty() ? "scales" : tensor.dtype),
+                   fmt::format("the checkpoint is quantised: '{}' is stored as {}", tensor.name,
+                               tensor.dtype.empty() ? "scales" : tensor.dtype),
                    "give the original 16-bit model; QLoRA quantises it while loading");
 }
 
-void compare_one(const SafetensorsTensor& tensor, const Expected::value_type& computed, bool has_shape, Comparison& result) {
+void compare_one(const SafetensorsTensor& tensor, const Expected::value_type& computed, bool has_shape,
+                 Comparison& result) {
   ++result.num_matched;
   if (!has_shape || tensor.shape == computed.second) return;
-  result.differ(fmt::format("{} is {} in the checkpoint, {} computed", tensor.name, text_of(tensor.shape), text_of(computed.second)),
+  result.differ(fmt::format("{} is {} in the checkpoint, {} computed", tensor.name, text_of(tensor.shape),
+                            text_of(computed.second)),
                 std::abs(tensor.elements - product(computed.second)));
 }
 
-Comparison compare(const Checkpoint& checkpoint, const ModelSpec& model, const ModelWeights& weights, const std::filesystem::path& folder) {
+Comparison compare(const Checkpoint& checkpoint, const ModelSpec& model, const ModelWeights& weights,
+                   const std::filesystem::path& folder) {
   Comparison result;
-  Expected expected = expand(weights);   // what was not found yet
+  Expected expected = expand(weights);  // what was not found yet
   const std::string& embedding = weights.before.front().name;
   for (const SafetensorsTensor& tensor : checkpoint.tensors) {
     const auto* computed = find_expected(expected, tensor.name);
     const std::string_view extra = computed ? "" : known_extra(tensor, model);
     if (extra.empty() && is_quantised(tensor)) refuse_quantised(tensor, folder);
-    if (!extra.empty()) result.extras[extra] += tensor.elements;
-    else if (!computed) result.differ(fmt::format("{} {} is in the checkpoint only", tensor.name, text_of(tensor.shape)), tensor.elements);
+    if (!extra.empty())
+      result.extras[extra] += tensor.elements;
+    else if (!computed)
+      result.differ(fmt::format("{} {} is in the checkpoint only", tensor.name, text_of(tensor.shape)),
+                    tensor.elements);
     else {
       compare_one(tensor, *computed, checkpoint.has_shapes, result);
       expected.erase(computed->first);
     }
   }
-  if (result.extras.contains(kTiedHead) && expected.erase(embedding) > 0) {   // the only copy goes by the head's name
+  if (result.extras.contains(kTiedHead) && expected.erase(embedding) > 0) {  // the only copy goes by the head's name
     result.extras.erase(kTiedHead);
     ++result.num_matched;
   }
@@ -149,31 +169,41 @@ Comparison compare(const Checkpoint& checkpoint, const ModelSpec& model, const M
 }
 
 void refuse_different(const Comparison& result, double share, const std::filesystem::path& folder) {
-  std::string problem = fmt::format("the checkpoint differs from config.json by {:.1f} % of the parameters:", 100 * share);
-  for (std::size_t i = 0; i < std::min(kMostInError, result.differences.size()); ++i) problem += "\n  " + result.differences[i].text;
-  if (result.differences.size() > kMostInError) problem += fmt::format("\n  and {} more", result.differences.size() - kMostInError);
+  std::string problem =
+      fmt::format("the checkpoint differs from config.json by {:.1f} % of the parameters:", 100 * share);
+  for (std::size_t i = 0; i < std::min(kMostInError, result.differences.size()); ++i)
+    problem += "\n  " + result.differences[i].text;
+  if (result.differences.size() > kMostInError)
+    problem += fmt::format("\n  and {} more", result.differences.size() - kMostInError);
   throw InputError(folder.string(), problem, "config.json and the safetensors files must be of the same model");
 }
 
 void note_differences(const Comparison& result, double share, std::vector<std::string>& notes) {
-  notes.push_back(fmt::format("checkpoint: {} elements ({:.2f} %) differ from the computed tensors", format_grouped(result.elements_differing), 100 * share));
+  notes.push_back(fmt::format("checkpoint: {} elements ({:.2f} %) differ from the computed tensors",
+                              format_grouped(result.elements_differing), 100 * share));
   if (share <= kReportedShare) return;
-  for (std::size_t i = 0; i < std::min(kMostLines, result.differences.size()); ++i) notes.push_back("checkpoint: " + result.differences[i].text);
-  if (result.differences.size() > kMostLines) notes.push_back(fmt::format("checkpoint: and {} more", result.differences.size() - kMostLines));
+  for (std::size_t i = 0; i < std::min(kMostLines, result.differences.size()); ++i)
+    notes.push_back("checkpoint: " + result.differences[i].text);
+  if (result.differences.size() > kMostLines)
+    notes.push_back(fmt::format("checkpoint: and {} more", result.differences.size() - kMostLines));
 }
 
 /// Without shapes, the stored bytes are the only evidence of size: whole bytes per parameter, or other widths.
 void check_total_size(const Checkpoint& checkpoint, const Comparison& result, std::int64_t parameters,
                       const std::filesystem::path& folder, std::vector<std::string>& notes) {
-  notes.push_back(fmt::format("checkpoint: its shards are not in the folder; {} names of the index were compared, no shapes", result.num_matched));
+  notes.push_back(
+      fmt::format("checkpoint: its shards are not in the folder; {} names of the index were compared, no shapes",
+                  result.num_matched));
   if (!checkpoint.total_bytes || !result.extras.empty()) return;
   const double bytes_each = *checkpoint.total_bytes / double(parameters);
   const double nearest = bytes_each < 3 ? 2 : 4;
   if (std::abs(bytes_each / nearest - 1) > kRefusedShare)
-    throw InputError(folder.string(), fmt::format("the index says {:.0f} bytes, which is {:.2f} per computed parameter, neither 2 nor 4",
-                                                  *checkpoint.total_bytes, bytes_each),
+    throw InputError(folder.string(),
+                     fmt::format("the index says {:.0f} bytes, which is {:.2f} per computed parameter, neither 2 nor 4",
+                                 *checkpoint.total_bytes, bytes_each),
                      "config.json and the index must be of the same 16- or 32-bit model");
-  notes.push_back(fmt::format("checkpoint: total_size of the index is {:.3f} bytes per computed parameter", bytes_each));
+  notes.push_back(
+      fmt::format("checkpoint: total_size of the index is {:.3f} bytes per computed parameter", bytes_each));
 }
 
 }  // namespace
@@ -189,11 +219,14 @@ std::vector<std::string> check_checkpoint(const ModelSpec& model, const std::fil
 
   std::vector<std::string> notes;
   if (!checkpoint->has_shapes) check_total_size(*checkpoint, result, parameters, folder, notes);
-  if (!result.differences.empty()) note_differences(result, share, notes);
+  if (!result.differences.empty())
+    note_differences(result, share, notes);
   else if (checkpoint->has_shapes)
-    notes.push_back(fmt::format("checkpoint: {} tensors with {} parameters, as computed", result.num_matched, format_grouped(parameters)));
+    notes.push_back(fmt::format("checkpoint: {} tensors with {} parameters, as computed", result.num_matched,
+                                format_grouped(parameters)));
   for (const auto& [meaning, elements] : result.extras)
-    notes.push_back(fmt::format("checkpoint: also stores {} ({} elements), which are not counted", meaning, format_grouped(elements)));
+    notes.push_back(fmt::format("checkpoint: also stores {} ({} elements), which are not counted", meaning,
+                                format_grouped(elements)));
   return notes;
 }
 

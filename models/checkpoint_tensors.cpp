@@ -62,16 +62,19 @@ Checkpoint names_only(const ShardMap& shards) {
   return checkpoint;
 }
 
-void check_shard(const fs::path& shard, const std::vector<SafetensorsTensor>& found, const std::vector<std::string>& listed) {
+void check_shard(const fs::path& shard, const std::vector<SafetensorsTensor>& found,
+                 const std::vector<std::string>& listed) {
   std::set<std::string_view> names;
   for (const SafetensorsTensor& tensor : found) names.insert(tensor.name);
   for (const std::string& name : listed)
-    if (!names.contains(name)) throw InputError(shard.string(), fmt::format("lacks the tensor '{}' that {} lists here", name, kShardIndex));
+    if (!names.contains(name))
+      throw InputError(shard.string(), fmt::format("lacks the tensor '{}' that {} lists here", name, kShardIndex));
 }
 
 void append(Checkpoint& checkpoint, const fs::path& file, std::vector<SafetensorsTensor> tensors) {
   checkpoint.files.insert(checkpoint.files.end(), tensors.size(), file);
-  checkpoint.tensors.insert(checkpoint.tensors.end(), std::make_move_iterator(tensors.begin()), std::make_move_iterator(tensors.end()));
+  checkpoint.tensors.insert(checkpoint.tensors.end(), std::make_move_iterator(tensors.begin()),
+                            std::make_move_iterator(tensors.end()));
 }
 
 Checkpoint read_shards(const fs::path& folder) {
@@ -82,10 +85,13 @@ Checkpoint read_shards(const fs::path& folder) {
   for (const auto& [shard, tensors] : shards)
     if (!is_there(folder / shard)) missing.push_back(shard);
   Checkpoint checkpoint;
-  if (missing.size() == shards.size()) checkpoint = names_only(shards);
+  if (missing.size() == shards.size())
+    checkpoint = names_only(shards);
   else if (!missing.empty())
-    throw InputError(file.string(), fmt::format("{} of {} shards are missing: {}", missing.size(), shards.size(), fmt::join(missing, ", ")),
-                     "download them, or plan from config.json alone");
+    throw InputError(
+        file.string(),
+        fmt::format("{} of {} shards are missing: {}", missing.size(), shards.size(), fmt::join(missing, ", ")),
+        "download them, or plan from config.json alone");
   else
     for (const auto& [shard, listed] : shards) {
       auto tensors = read_safetensors_header(folder / shard);
@@ -101,7 +107,8 @@ std::vector<fs::path> loose_files(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& item : fs::directory_iterator(folder)) {
     const std::string name = item.path().filename().string();
-    if (name.ends_with(".safetensors") && !name.starts_with("adapter_") && !name.starts_with("consolidated")) files.push_back(item.path());
+    if (name.ends_with(".safetensors") && !name.starts_with("adapter_") && !name.starts_with("consolidated"))
+      files.push_back(item.path());
   }
   std::ranges::sort(files);
   return files;
@@ -118,8 +125,10 @@ void check_unique(const Checkpoint& checkpoint, const fs::path& folder) {
 
 std::optional<Checkpoint> read_checkpoint(const fs::path& folder) {
   Checkpoint checkpoint;
-  if (fs::exists(folder / kSingleFile)) append(checkpoint, folder / kSingleFile, read_safetensors_header(folder / kSingleFile));
-  else if (fs::exists(folder / kShardIndex)) checkpoint = read_shards(folder);
+  if (fs::exists(folder / kSingleFile))
+    append(checkpoint, folder / kSingleFile, read_safetensors_header(folder / kSingleFile));
+  else if (fs::exists(folder / kShardIndex))
+    checkpoint = read_shards(folder);
   else
     for (const fs::path& file : loose_files(folder)) append(checkpoint, file, read_safetensors_header(file));
   check_unique(checkpoint, folder);

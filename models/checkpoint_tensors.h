@@ -1,5 +1,5 @@
-// The tensors of the checkpoint in a model folder: from the safetensors headers, or only their names from the index when
-// the shards are not there.
+// The tensors of the checkpoint in a model folder: from the safetensors headers, or only their names from the index
+// when the shards are not there.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 namespace gpuplan {
 
 struct Checkpoint {
-  std::vector<SafetensorsTensor> tensors;   // names only when has_shapes is false
+  std::vector<SafetensorsTensor> tensors;    // names only when has_shapes is false
   std::vector<std::filesystem::path> files;  // of each tensor; empty when has_shapes is false
   bool has_shapes = true;
-  std::optional<double> total_bytes;        // of the index: metadata.total_size
+  std::optional<double> total_bytes;  // of the index: metadata.total_size
 };
 
 /// Reads model.safetensors, the shards of model.safetensors.index.json, or every other *.safetensors of `folder`, as

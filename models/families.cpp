@@ -19,7 +19,8 @@ constexpr std::array kFamilies{
     &kT5, &kMt5, &kBert};
 // clang-format on
 
-bool matches(std::string_view type, std::string_view architecture, std::string_view row_type, std::string_view row_architecture) {
+bool matches(std::string_view type, std::string_view architecture, std::string_view row_type,
+             std::string_view row_architecture) {
   if (type.empty() && architecture.empty()) return false;
   return (type.empty() || type == row_type) && (architecture.empty() || architecture == row_architecture);
 }

@@ -16,14 +16,14 @@ namespace gpuplan {
 class JsonFields;
 
 struct Family {
-  std::string_view name;                // ModelSpec::family
-  std::string_view model_type;          // of the config: "llama"
-  std::string_view architecture;        // the class that is counted: "LlamaForCausalLM"
-  std::string_view other_architecture{};    // another class of the same tensors ("MptForCausalLM"), or empty
+  std::string_view name;                  // ModelSpec::family
+  std::string_view model_type;            // of the config: "llama"
+  std::string_view architecture;          // the class that is counted: "LlamaForCausalLM"
+  std::string_view other_architecture{};  // another class of the same tensors ("MptForCausalLM"), or empty
   std::string_view wrapper_type{};        // multimodal config whose text_config holds this model ("gemma3"), or empty
   std::string_view wrapper_architecture{};
-  void (*read)(JsonFields& config, ModelSpec& spec);               // reports every bad field
-  void (*write)(const ModelSpec& spec, nlohmann::json& config);    // read() understands what it writes
+  void (*read)(JsonFields& config, ModelSpec& spec);             // reports every bad field
+  void (*write)(const ModelSpec& spec, nlohmann::json& config);  // read() understands what it writes
   ModelWeights (*list)(const ModelSpec& spec);
 };
 

@@ -64,12 +64,11 @@ class RecordReader {
 
 void read_engine(RecordReader read, EngineConvention& engine) {
   read("prefetch_units", engine.prefetch_units)("reduce_bucket", engine.reduce_bucket)(
-      "num_reduce_buffers", engine.num_reduce_buffers)(
-      "max_live", engine.max_live)("max_reuse_distance", engine.max_reuse_distance)(
-      "persistence_threshold", engine.persistence_threshold)("keeps_root_gathered", engine.keeps_root_gathered)(
-      "syncs_last_only", engine.syncs_last_only)("copies_out", engine.copies_out)(
-      "reduces_in_fp32", engine.reduces_in_fp32)("messages_per_unit", engine.messages_per_unit)("hook_kernels",
-                                                                                                engine.hook_kernels)
+      "num_reduce_buffers", engine.num_reduce_buffers)("max_live", engine.max_live)(
+      "max_reuse_distance", engine.max_reuse_distance)("persistence_threshold", engine.persistence_threshold)(
+      "keeps_root_gathered", engine.keeps_root_gathered)("syncs_last_only", engine.syncs_last_only)(
+      "copies_out", engine.copies_out)("reduces_in_fp32", engine.reduces_in_fp32)(
+      "messages_per_unit", engine.messages_per_unit)("hook_kernels", engine.hook_kernels)
       .finish();
 }
 
@@ -80,15 +79,19 @@ FrameworkConvention read_convention(const json& record, const std::string& where
   read("name", c.name)("title", c.title)("source", c.source)("aliases", c.aliases)(
       "mixed_loads_fp32", c.mixed_loads_fp32)("caches_autocast_weights", c.caches_autocast_weights)(
       "autocasts_inputs", c.autocasts_inputs)("adapter", c.adapter)("upcasts_quantised_ends", c.upcasts_quantised_ends)(
-      "fused_fsdp_residual_fp32", c.fused_fsdp_residual_fp32)("has_own_models", c.has_own_models)("runs_own_kernels", c.runs_own_kernels)("kernels", c.kernels)("fuses_mlp", c.fuses_mlp)("repeats_kv", c.repeats_kv)(
-      "copies_attention_output", c.copies_attention_output)("keeps_fused_qkv", c.keeps_fused_qkv)(
-      "unties_head", c.unties_head)("low_rank_keeps_input", c.low_rank_keeps_input)(
-      "quantised_keeps_input", c.quantised_keeps_input)("main_gradients_fp32", c.main_gradients_fp32)("converts_outputs", c.converts_outputs)("keeps_last_graph", c.keeps_last_graph)("scales_norm_in_fp32", c.scales_norm_in_fp32)("selective", c.selective)("upcasts_logits", c.upcasts_logits)(
-      "shifts_logits", c.shifts_logits)("kept_logits", c.kept_logits)("kept_logits_mixed", c.kept_logits_mixed)(
-      "chunked_loss_recomputes", c.chunked_loss_recomputes)("chunked_softmax", chunked)(
-      "ddp_bucket_bytes", c.ddp_bucket_bytes)("ddp_copies_gradients", c.ddp_copies_gradients)(
-      "zero_has_master", c.zero_has_master)("fsdp2_shards_quantised", c.fsdp2_shards_quantised)(
-      "default_optimizer", c.default_optimizer)("is_handwritten", c.is_handwritten)
+      "fused_fsdp_residual_fp32", c.fused_fsdp_residual_fp32)("has_own_models", c.has_own_models)(
+      "runs_own_kernels", c.runs_own_kernels)("kernels", c.kernels)("fuses_mlp", c.fuses_mlp)(
+      "repeats_kv", c.repeats_kv)("copies_attention_output", c.copies_attention_output)(
+      "keeps_fused_qkv", c.keeps_fused_qkv)("unties_head", c.unties_head)(
+      "low_rank_keeps_input", c.low_rank_keeps_input)("quantised_keeps_input", c.quantised_keeps_input)(
+      "main_gradients_fp32", c.main_gradients_fp32)("converts_outputs", c.converts_outputs)(
+      "keeps_last_graph", c.keeps_last_graph)("scales_norm_in_fp32", c.scales_norm_in_fp32)("selective", c.selective)(
+      "upcasts_logits", c.upcasts_logits)("shifts_logits", c.shifts_logits)("kept_logits", c.kept_logits)(
+      "kept_logits_mixed", c.kept_logits_mixed)("chunked_loss_recomputes", c.chunked_loss_recomputes)(
+      "chunked_softmax", chunked)("ddp_bucket_bytes", c.ddp_bucket_bytes)(
+      "ddp_copies_gradients", c.ddp_copies_gradients)("zero_has_master", c.zero_has_master)(
+      "fsdp2_shards_quantised", c.fsdp2_shards_quantised)("default_optimizer", c.default_optimizer)("is_handwritten",
+                                                                                                    c.is_handwritten)
       .nested("fsdp1", [&](RecordReader r) { read_engine(std::move(r), c.fsdp1); })
       .nested("fsdp2", [&](RecordReader r) { read_engine(std::move(r), c.fsdp2); })
       .nested("zero", [&](RecordReader r) { read_engine(std::move(r), c.zero); })

@@ -1,4 +1,5 @@
-// What a training framework makes of a recipe: one data record per framework (data/frameworks/*.json), never a branch in code.
+// What a training framework makes of a recipe: one data record per framework (data/frameworks/*.json), never a branch
+// in code.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +45,7 @@ struct FrameworkConvention {
   AdapterDtype adapter = AdapterDtype::Fp32;
   bool upcasts_quantised_ends = true;     // prepare_model_for_kbit_training: norms, embedding, head in fp32
   bool fused_fsdp_residual_fp32 = false;  // fused kernels with adapters under FSDP leave the residual stream in fp32
-  bool runs_own_kernels = false;  // gpuplan's executor: what calibrate measured are its kernels
+  bool runs_own_kernels = false;          // gpuplan's executor: what calibrate measured are its kernels
   bool has_own_models = false;  // own modelling code: what is said of transformers' code in ModelSpec does not apply
   // kernels
   LayerKernels kernels = LayerKernels::Plain;
@@ -55,8 +56,8 @@ struct FrameworkConvention {
   bool unties_head = false;             // embedding and head are two tensors even for tied models
   bool low_rank_keeps_input = false;    // adapters share the input of their linear (16-bit adapters)
   bool quantised_keeps_input = false;   // 4-bit linears save their input although they are frozen
-  bool keeps_last_graph = false;        // the loop's `loss` holds the last graph, and with it what Python objects saved there
-  bool scales_norm_in_fp32 = false;     // RMSNorm multiplies by its weight before the cast back
+  bool keeps_last_graph = false;  // the loop's `loss` holds the last graph, and with it what Python objects saved there
+  bool scales_norm_in_fp32 = false;  // RMSNorm multiplies by its weight before the cast back
   SelectiveKind selective = SelectiveKind::Attention;
   // loss
   bool upcasts_logits = true;                    // the model's own cross-entropy in fp32; autocast upcasts in any case
@@ -73,7 +74,7 @@ struct FrameworkConvention {
   bool zero_has_master =
       true;  // ZeRO keeps 16-bit weights with an fp32 master and steps on an fp32 copy of the gradients
   bool fsdp2_shards_quantised = false;  // bitsandbytes 4-bit storage is not sharded correctly by FSDP2
-  bool main_gradients_fp32 = false;    // gradients accumulate in fp32 beside 16-bit weights (Megatron)
+  bool main_gradients_fp32 = false;     // gradients accumulate in fp32 beside 16-bit weights (Megatron)
   std::string default_optimizer = "adamw-fused";
   bool is_handwritten = false;  // kernels written for training: fewer launches, fewer bytes
 };

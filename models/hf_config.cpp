@@ -11,7 +11,9 @@ namespace {
 
 using nlohmann::json;
 
-struct ConfigKind { std::string model_type, architecture; };
+struct ConfigKind {
+  std::string model_type, architecture;
+};
 
 ConfigKind read_kind(JsonFields& config) {
   ConfigKind kind{.model_type = config.optional_string("model_type").value_or(""), .architecture = {}};
@@ -38,7 +40,8 @@ std::string last_part(const std::string& path) {
   const auto end = path.find_last_not_of('/');
   if (end == std::string::npos) return {};
   const auto slash = path.rfind('/', end);
-  return path.substr(slash == std::string::npos ? 0 : slash + 1, end - (slash == std::string::npos ? 0 : slash + 1) + 1);
+  return path.substr(slash == std::string::npos ? 0 : slash + 1,
+                     end - (slash == std::string::npos ? 0 : slash + 1) + 1);
 }
 
 }  // namespace
@@ -54,8 +57,11 @@ ModelSpec parse_hf_config(const json& config, const std::string& where) {
 
   const bool is_wrapped = config.contains("text_config") && !family->wrapper_type.empty();
   JsonFields fields(is_wrapped ? config["text_config"] : config, where, is_wrapped ? "text_config." : "");
-  ModelSpec spec{.name = name, .id = origin.empty() ? where : origin, .family = std::string(family->name),
-                 .architecture = std::string(family->architecture), .model_type = std::string(family->model_type),
+  ModelSpec spec{.name = name,
+                 .id = origin.empty() ? where : origin,
+                 .family = std::string(family->name),
+                 .architecture = std::string(family->architecture),
+                 .model_type = std::string(family->model_type),
                  .source = where};
   family->read(fields, spec);
   fields.finish();

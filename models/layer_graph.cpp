@@ -14,8 +14,8 @@ void LayerGraph::clear() {
 
 std::string dims_text(const Local& local) {
   static constexpr std::array<std::string_view, std::size_t(Dim::Count)> kNames{
-      "Batch",   "Seq", "Keys",  "Hidden", "QHeads", "KvHeads", "HeadDim", "QWidth",
-      "KvWidth", "Ffn", "Vocab", "Latent", "Experts", "Rank",   "Chunk",  "Rows",    "Cols"};
+      "Batch", "Seq",   "Keys",   "Hidden",  "QHeads", "KvHeads", "HeadDim", "QWidth", "KvWidth",
+      "Ffn",   "Vocab", "Latent", "Experts", "Rank",   "Chunk",   "Rows",    "Cols"};
   std::string text = "[";
   for (Dim dim : local.dims) {
     if (dim == Dim::Count) break;

@@ -44,8 +44,8 @@ constexpr int kNumLocalKinds = 3;
 using LocalId = std::uint16_t;
 constexpr LocalId kNoLocal = 0xffff;
 
-/// Slots that the step program binds: the unit's input and output and their gradients; the encoder's output that a decoder
-/// attends to, and the gradient that collects there.
+/// Slots that the step program binds: the unit's input and output and their gradients; the encoder's output that a
+/// decoder attends to, and the gradient that collects there.
 enum Slot : LocalId { kSlotX, kSlotY, kSlotDy, kSlotDx, kSlotMemory, kSlotDMemory, kNumSlots };
 
 /// A tensor inside a unit. `name` and `why` are literals, so a graph costs no strings in the search.
@@ -83,7 +83,15 @@ enum class OpKind : std::uint8_t {
 };
 
 /// Which engine of the device an op keeps busy; decides the efficiency it is costed with.
-enum class CostClass : std::uint8_t { Gemm, BatchedGemm, FlashAttention, CudnnAttention, Memory, Dequantise, DequantiseGptq };
+enum class CostClass : std::uint8_t {
+  Gemm,
+  BatchedGemm,
+  FlashAttention,
+  CudnnAttention,
+  Memory,
+  Dequantise,
+  DequantiseGptq
+};
 
 /// Which form of a weight tensor an op uses: the tensor itself, or one of its adapter's.
 enum class WeightUse : std::uint8_t { None, Tensor, LowRankA, LowRankB };
@@ -108,7 +116,8 @@ struct LayerOp {
   double traffic{};  // bytes that the op's kernels read and write, before the software's factor
 };
 
-/// What runs the memory-bound ops: a framework op by op, its compiler or a kernel library (Liger), or kernels written for it.
+/// What runs the memory-bound ops: a framework op by op, its compiler or a kernel library (Liger), or kernels written
+/// for it.
 enum class Software : std::uint8_t { Eager, Compiled, Handwritten };
 
 /// Ops in execution order and the tensors they name. Locals below kNumSlots are the slots.

@@ -15,8 +15,8 @@ struct LedgerContext {
   const TrainedModel& model;
   const Recipe& recipe;
   const FrameworkConvention& framework;
-  Numerics numerics;
-  bool is_fused{};     // fused norm and RoPE kernels
+  DtypePolicy numerics;
+  bool is_fused{};  // fused norm and RoPE kernels
   bool is_mlp_fused{};
   bool accumulates{};  // gradients of earlier micro-batches exist: a new gradient is a temporary, then added
   bool is_windowed{};  // this kind of layer attends to a sliding window only
@@ -29,10 +29,10 @@ struct LedgerContext {
 
 /// Fills `is_fused` and `accumulates` from recipe and framework.
 LedgerContext make_context(const TrainedModel& model, const Recipe& recipe, const FrameworkConvention& framework,
-                           const Numerics& numerics);
+                           const DtypePolicy& numerics);
 
-/// x -> y: one layer of context.kind, forward and backward. A bridge turns the encoder's last output into the memory that the
-/// decoder attends to and starts the decoder's own stream.
+/// x -> y: one layer of context.kind, forward and backward. A bridge turns the encoder's last output into the memory
+/// that the decoder attends to and starts the decoder's own stream.
 void emit_layer(LayerGraph& graph, const LedgerContext& context);
 /// token ids -> y: the embedding; backward consumes dy.
 void emit_embedding(LayerGraph& graph, const LedgerContext& context);
@@ -40,10 +40,11 @@ void emit_embedding(LayerGraph& graph, const LedgerContext& context);
 void emit_head(LayerGraph& graph, const LedgerContext& context);
 
 /// The kernel that really runs: some modelling code has no flash path, and torch's sdpa cannot cap scores.
-AttentionKernel attention_kernel_used(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework);
+AttentionKernel attention_kernel_used(const ModelSpec& model, const Recipe& recipe,
+                                      const FrameworkConvention& framework);
 
-/// FLOPs of attention forward per layer, 2 s a (d_qk + d_v) per token; a kernel that skips masked blocks does half of it for a
-/// causal layer, and no more than the window.
+/// FLOPs of attention forward per layer, 2 s a (d_qk + d_v) per token; a kernel that skips masked blocks does half of
+/// it for a causal layer, and no more than the window.
 struct AttentionReach {
   bool is_causal = true, is_windowed = false, skips_masked = true;
 };

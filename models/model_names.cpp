@@ -16,7 +16,9 @@ constexpr std::array<std::string_view, 8> kVariantWords{"hf", "instruct", "chat"
 constexpr std::string_view kSeparators = " -_";
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)); }
-bool is_variant_word(const std::string& part) { return std::count(kVariantWords.begin(), kVariantWords.end(), part) > 0; }
+bool is_variant_word(const std::string& part) {
+  return std::count(kVariantWords.begin(), kVariantWords.end(), part) > 0;
+}
 
 /// "v0.1", "v1.0", or a date as in "Mistral-Nemo-Base-2407".
 bool is_version(const std::string& part) {
@@ -28,7 +30,11 @@ bool is_version(const std::string& part) {
 
 using Parts = std::vector<std::string>;
 
-struct SplitName { std::string organisation; Parts parts; std::string version; };
+struct SplitName {
+  std::string organisation;
+  Parts parts;
+  std::string version;
+};
 
 SplitName split_name(std::string_view text) {
   SplitName name;
@@ -37,8 +43,10 @@ SplitName split_name(std::string_view text) {
   if (slash != std::string::npos) name.organisation = squash(lower.substr(0, slash));
   std::string part;
   for (const char c : lower.substr(slash == std::string::npos ? 0 : slash + 1) + " ") {
-    if (kSeparators.find(c) == std::string_view::npos) part += c;
-    else if (!part.empty()) name.parts.push_back(std::exchange(part, {}));
+    if (kSeparators.find(c) == std::string_view::npos)
+      part += c;
+    else if (!part.empty())
+      name.parts.push_back(std::exchange(part, {}));
   }
   for (const std::string& one : name.parts)
     if (is_version(one)) name.version += one;
@@ -76,8 +84,10 @@ NameForm form_of(const Parts& parts) {
   for (const std::string& part : parts) {
     form.gaps.insert(form.squashed.size());
     for (const char c : part) {
-      if (c == '.') form.dots.insert(form.squashed.size());
-      else form.squashed += c;
+      if (c == '.')
+        form.dots.insert(form.squashed.size());
+      else
+        form.squashed += c;
     }
   }
   std::erase_if(form.dots, [&](std::size_t at) { return !form.meets_digit(at); });
@@ -91,7 +101,8 @@ bool is_same(const NameForm& text, const NameForm& entry) {
   if (text.squashed.empty() || text.squashed != entry.squashed) return false;
   const auto written = text.breaks();
   return std::ranges::includes(entry.dots, text.dots) && std::ranges::includes(entry.breaks(), text.gaps) &&
-         std::ranges::includes(written, entry.size_dots()) && (written.empty() || std::ranges::includes(written, entry.gaps));
+         std::ranges::includes(written, entry.size_dots()) &&
+         (written.empty() || std::ranges::includes(written, entry.gaps));
 }
 
 /// Without versions and without variant words, except those that `keep` has.

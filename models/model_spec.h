@@ -13,8 +13,8 @@ namespace gpuplan {
 enum class NormKind : std::uint8_t { RmsNorm, GemmaRmsNorm, LayerNorm };
 enum class MlpKind : std::uint8_t { Gated, Plain };
 enum class PositionKind : std::uint8_t { Rope, Learned, Alibi, RelativeBias };
-/// Where a layer's norms stand: before each branch (Llama), before and after it (Gemma 2), after it (OLMo 2), or after the
-/// residual sum (BERT, OPT-350m).
+/// Where a layer's norms stand: before each branch (Llama), before and after it (Gemma 2), after it (OLMo 2), or after
+/// the residual sum (BERT, OPT-350m).
 enum class NormPlacement : std::uint8_t { Pre, Sandwich, PostBranch, PostResidual };
 /// Parallel: attention and MLP read the same residual and are added together (GPT-J, Falcon, GPT-NeoX).
 enum class ResidualKind : std::uint8_t { Sequential, ParallelOneNorm, ParallelTwoNorms };
@@ -24,13 +24,13 @@ enum class HeadKind : std::uint8_t { LanguageModel, Pooler };  // Pooler: BertMo
 /// Mixture of experts; no experts: a dense model. Sizes are of one expert.
 struct MoeSpec {
   std::int64_t num_experts{}, experts_per_token{}, intermediate_size{};
-  std::int64_t shared_intermediate_size{};      // of the always active expert, 0: none
-  std::int64_t num_dense_layers{};              // first layers with a dense MLP (DeepSeek)
-  std::int64_t layer_step = 1;                  // of the others every how-manieth has experts (Llama 4 Maverick: 2)
-  bool has_shared_gate{};                       // a sigmoid switch on the shared expert (Qwen)
+  std::int64_t shared_intermediate_size{};  // of the always active expert, 0: none
+  std::int64_t num_dense_layers{};          // first layers with a dense MLP (DeepSeek)
+  std::int64_t layer_step = 1;              // of the others every how-manieth has experts (Llama 4 Maverick: 2)
+  bool has_shared_gate{};                   // a sigmoid switch on the shared expert (Qwen)
   bool has_router_bias{}, has_router_correction{}, has_expert_bias{};
-  bool is_stacked{};                            // experts are one 3-D parameter: no adapters, no bitsandbytes storage
-  bool computes_all{};                          // every expert runs on every token (Llama 4's eager code)
+  bool is_stacked{};    // experts are one 3-D parameter: no adapters, no bitsandbytes storage
+  bool computes_all{};  // every expert runs on every token (Llama 4's eager code)
   bool is_present() const { return num_experts > 0; }
   bool is_moe_layer(std::int64_t i) const { return is_present() && i >= num_dense_layers && (i + 1) % layer_step == 0; }
   friend bool operator==(const MoeSpec&, const MoeSpec&) = default;
@@ -38,31 +38,31 @@ struct MoeSpec {
 
 /// DeepSeek's multi-head latent attention: keys and values are expanded from a low-rank latent.
 struct LatentAttention {
-  std::int64_t q_rank{}, kv_rank{}, nope_head_dim{}, rope_head_dim{}, v_head_dim{};   // q_rank 0: full q_proj
+  std::int64_t q_rank{}, kv_rank{}, nope_head_dim{}, rope_head_dim{}, v_head_dim{};  // q_rank 0: full q_proj
   bool is_present() const { return kv_rank > 0; }
   friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
 };
 
 /// The architecture of one model. Counts are elements; a field a family does not have keeps its default.
 struct ModelSpec {
-  std::string name;           // short name: "llama-3-8b"
-  std::string id;             // hub id: "meta-llama/Meta-Llama-3-8B", or the path it was read from
-  std::string family;         // row of models/families.cpp: "llama", "qwen2", "gemma3", …
-  std::string architecture;   // "LlamaForCausalLM"
-  std::string model_type;     // "llama"
-  std::string source;         // where the shape comes from: catalogue file, config.json path
+  std::string name;          // short name: "llama-3-8b"
+  std::string id;            // hub id: "meta-llama/Meta-Llama-3-8B", or the path it was read from
+  std::string family;        // row of models/families.cpp: "llama", "qwen2", "gemma3", …
+  std::string architecture;  // "LlamaForCausalLM"
+  std::string model_type;    // "llama"
+  std::string source;        // where the shape comes from: catalogue file, config.json path
 
   std::int64_t hidden_size{};
   std::int64_t num_hidden_layers{};
   std::int64_t num_attention_heads{};
   std::int64_t num_key_value_heads{};
-  std::int64_t head_dim{};            // effective: stated or hidden / heads
-  std::int64_t intermediate_size{};   // per branch of a gated MLP
+  std::int64_t head_dim{};           // effective: stated or hidden / heads
+  std::int64_t intermediate_size{};  // per branch of a gated MLP
   std::int64_t vocab_size{};
   std::int64_t max_position_embeddings{};
-  std::int64_t learned_positions{};   // rows of a learned position table (gpt2), else 0
-  std::int64_t sliding_window{};      // 0: full attention everywhere
-  std::int64_t sliding_layers{};      // how many layers use the window (gemma 2/3: some; mistral: all)
+  std::int64_t learned_positions{};  // rows of a learned position table (gpt2), else 0
+  std::int64_t sliding_window{};     // 0: full attention everywhere
+  std::int64_t sliding_layers{};     // how many layers use the window (gemma 2/3: some; mistral: all)
 
   NormKind norm = NormKind::RmsNorm;
   MlpKind mlp = MlpKind::Gated;
@@ -70,43 +70,51 @@ struct ModelSpec {
   std::string activation = "silu";
   bool tie_word_embeddings{};
   bool has_qkv_bias{}, has_o_bias{}, has_mlp_bias{};
-  bool has_head_bias{};               // lm_head (gpt-j, phi)
-  QkNorm qk_norm = QkNorm::None;      // per head: two vectors of head_dim; full: of the projections' widths; llama 4: none
+  bool has_head_bias{};           // lm_head (gpt-j, phi)
+  QkNorm qk_norm = QkNorm::None;  // per head: two vectors of head_dim; full: of the projections' widths; llama 4: none
   NormPlacement norm_placement = NormPlacement::Pre;
   ResidualKind residual = ResidualKind::Sequential;
-  bool has_embedding_norm{};          // bloom, bert
+  bool has_embedding_norm{};  // bloom, bert
   bool has_final_norm = true;
-  double rotary_fraction = 1;         // of head_dim that is rotated
-  std::int64_t rotary_dims() const { return std::int64_t(double(head_dim) * rotary_fraction) / 2 * 2; }  // of a head, in pairs
+  double rotary_fraction = 1;  // of head_dim that is rotated
+  std::int64_t rotary_dims() const {
+    return std::int64_t(double(head_dim) * rotary_fraction) / 2 * 2;
+  }  // of a head, in pairs
   RopeSpec rope;
   double norm_epsilon = 1e-6;
-  std::int64_t embedding_size{};      // width of the embedding table where projections follow it (opt-350m), else 0
-  std::int64_t token_types{};         // rows of bert's segment table
-  std::int64_t relative_buckets{};    // t5
-  bool has_sinks{};                   // one learned logit per head (gpt-oss)
-  bool is_causal = true;              // false: bert
-  bool materialises_scores{};         // the modelling code has no flash path: bloom, t5, custom ALiBi code
-  bool keeps_16bit_logits{};          // the modelling code never upcasts them (Qwen-1, gpt_bigcode)
-  bool has_fused_qkv{};               // one linear for q, k, v (phi-3 qkv_proj, gpt2 c_attn)
-  bool has_fused_gate_up{};           // one linear for gate and up (phi-3)
-  double residual_dropout{}, attention_dropout{};    // of the architecture itself (gpt2: 0.1), not of adapters
-  double mlp_dropout{};               // between activation and down projection (t5)
+  std::int64_t embedding_size{};    // width of the embedding table where projections follow it (opt-350m), else 0
+  std::int64_t token_types{};       // rows of bert's segment table
+  std::int64_t relative_buckets{};  // t5
+  bool has_sinks{};                 // one learned logit per head (gpt-oss)
+  bool is_causal = true;            // false: bert
+  bool materialises_scores{};       // the modelling code has no flash path: bloom, t5, custom ALiBi code
+  bool keeps_16bit_logits{};        // the modelling code never upcasts them (Qwen-1, gpt_bigcode)
+  bool has_fused_qkv{};             // one linear for q, k, v (phi-3 qkv_proj, gpt2 c_attn)
+  bool has_fused_gate_up{};         // one linear for gate and up (phi-3)
+  double residual_dropout{}, attention_dropout{};  // of the architecture itself (gpt2: 0.1), not of adapters
+  double mlp_dropout{};                            // between activation and down projection (t5)
   bool caps_logits{}, caps_scores{};  // gemma 2: cap * tanh(x / cap) on the logits, on the attention scores
   bool scales_embedding{};            // gemma: embedding output times sqrt(hidden)
   MoeSpec moe;
   LatentAttention latent;
   HeadKind head = HeadKind::LanguageModel;
-  std::int64_t num_encoder_layers{};  // t5: then num_hidden_layers counts the decoder's
-  std::optional<std::int64_t> recorded_parameters;   // the catalogue's exact count, for checks and reports
+  std::int64_t num_encoder_layers{};                // t5: then num_hidden_layers counts the decoder's
+  std::optional<std::int64_t> recorded_parameters;  // the catalogue's exact count, for checks and reports
 
   std::int64_t q_width() const { return num_attention_heads * head_dim; }
   std::int64_t kv_width() const { return num_key_value_heads * head_dim; }
-  std::int64_t value_width() const { return latent.is_present() ? num_key_value_heads * latent.v_head_dim : kv_width(); }
+  std::int64_t value_width() const {
+    return latent.is_present() ? num_key_value_heads * latent.v_head_dim : kv_width();
+  }
   std::int64_t embedding_width() const { return embedding_size > 0 ? embedding_size : hidden_size; }
   /// Width of attention's output, the input of o_proj.
-  std::int64_t context_width() const { return latent.is_present() ? num_attention_heads * latent.v_head_dim : q_width(); }
+  std::int64_t context_width() const {
+    return latent.is_present() ? num_attention_heads * latent.v_head_dim : q_width();
+  }
   /// Units between embedding and head: encoder layers, the bridge to the decoder, decoder layers.
-  std::int64_t num_layers() const { return num_encoder_layers > 0 ? num_encoder_layers + 1 + num_hidden_layers : num_hidden_layers; }
+  std::int64_t num_layers() const {
+    return num_encoder_layers > 0 ? num_encoder_layers + 1 + num_hidden_layers : num_hidden_layers;
+  }
 
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };

@@ -10,28 +10,30 @@ Dtype compute_dtype(Precision precision) {
   return precision == Precision::Fp16Mixed ? Dtype::F16 : Dtype::BF16;
 }
 
-void resolve_full(Numerics& n, const Recipe& recipe, const FrameworkConvention& framework, Engine engine) {
+void resolve_full(DtypePolicy& n, const Recipe& recipe, const FrameworkConvention& framework, ShardingEngine engine) {
   if (!is_mixed(recipe.precision)) {
-    n.has_master = engine == Engine::Zero && framework.zero_has_master && recipe.precision != Precision::Fp32;
+    n.has_master = engine == ShardingEngine::Zero && framework.zero_has_master && recipe.precision != Precision::Fp32;
     return;
   }
-  if (engine == Engine::Zero ? framework.zero_has_master : !framework.mixed_loads_fp32) {
+  if (engine == ShardingEngine::Zero ? framework.zero_has_master : !framework.mixed_loads_fp32) {
     n.has_master = true;  // 16-bit weights and gradients, fp32 master
     return;
   }
   n.weight = n.ends = Dtype::F32;
   n.casts_weights = true;
-  if (engine == Engine::Fsdp1 || engine == Engine::Fsdp2) return;  // gathered in 16 bit: the whole forward is 16-bit
+  if (engine == ShardingEngine::Fsdp1 || engine == ShardingEngine::Fsdp2)
+    return;  // gathered in 16 bit: the whole forward is 16-bit
   n.is_autocast = framework.autocasts_inputs;
   n.caches_casts = framework.caches_autocast_weights;
   n.residual = n.is_autocast ? Dtype::F32 : n.compute;  // the embedding looks up fp32 rows
 }
 
-void resolve_adapters(Numerics& n, const Recipe& recipe, const FrameworkConvention& framework, Engine engine) {
-  const bool is_sharded = engine == Engine::Fsdp1 || engine == Engine::Fsdp2;
+void resolve_adapters(DtypePolicy& n, const Recipe& recipe, const FrameworkConvention& framework,
+                      ShardingEngine engine) {
+  const bool is_sharded = engine == ShardingEngine::Fsdp1 || engine == ShardingEngine::Fsdp2;
   // DeepSpeed runs the model in 16 bit itself
-  n.is_autocast = is_mixed(recipe.precision) && framework.autocasts_inputs && engine != Engine::Zero;
-  n.has_master = engine == Engine::Zero && framework.zero_has_master && recipe.precision != Precision::Fp32;
+  n.is_autocast = is_mixed(recipe.precision) && framework.autocasts_inputs && engine != ShardingEngine::Zero;
+  n.has_master = engine == ShardingEngine::Zero && framework.zero_has_master && recipe.precision != Precision::Fp32;
   n.adapter = framework.adapter == AdapterDtype::Fp32 && !n.has_master ? Dtype::F32 : n.compute;
   if (recipe.lora.adapter_dtype) n.adapter = *recipe.lora.adapter_dtype;
   n.adapter_compute = is_mixed(recipe.precision) || framework.runs_own_kernels ? n.compute : n.adapter;
@@ -41,7 +43,7 @@ void resolve_adapters(Numerics& n, const Recipe& recipe, const FrameworkConventi
     if (n.ends == Dtype::F32) n.residual = Dtype::F32;  // the embedding looks up fp32 rows
   }
   const bool is_bitsandbytes = recipe.quant.kind == BaseQuant::Nf4 || recipe.quant.kind == BaseQuant::Int8;
-  if (is_bitsandbytes && framework.upcasts_quantised_ends && !is_sharded && engine != Engine::Zero)
+  if (is_bitsandbytes && framework.upcasts_quantised_ends && !is_sharded && engine != ShardingEngine::Zero)
     n.ends = n.hidden = n.residual = Dtype::F32;
   if (is_sharded && framework.fused_fsdp_residual_fp32 &&
       recipe.kernels.value_or(framework.kernels) == LayerKernels::Fused)
@@ -52,19 +54,19 @@ void resolve_adapters(Numerics& n, const Recipe& recipe, const FrameworkConventi
 
 }  // namespace
 
-const EngineConvention& engine_of(const FrameworkConvention& framework, Engine engine) {
+const EngineConvention& engine_of(const FrameworkConvention& framework, ShardingEngine engine) {
   static const EngineConvention kLocal{.prefetch_units = 0};
   switch (engine) {
-    case Engine::Fsdp1: return framework.fsdp1;
-    case Engine::Fsdp2: return framework.fsdp2;
-    case Engine::Zero: return framework.zero;
-    case Engine::Local: break;
+    case ShardingEngine::Fsdp1: return framework.fsdp1;
+    case ShardingEngine::Fsdp2: return framework.fsdp2;
+    case ShardingEngine::Zero: return framework.zero;
+    case ShardingEngine::Local: break;
   }
   return kLocal;
 }
 
-Numerics resolve_numerics(const Recipe& recipe, const FrameworkConvention& framework, Engine engine) {
-  Numerics n;
+DtypePolicy resolve_numerics(const Recipe& recipe, const FrameworkConvention& framework, ShardingEngine engine) {
+  DtypePolicy n;
   n.compute = n.hidden = n.residual = n.weight = n.frozen = n.ends = n.adapter = n.saved = n.adapter_compute =
       compute_dtype(recipe.precision);
   n.gather = n.compute;
@@ -72,12 +74,12 @@ Numerics resolve_numerics(const Recipe& recipe, const FrameworkConvention& frame
     resolve_adapters(n, recipe, framework, engine);
   else
     resolve_full(n, recipe, framework, engine);
-  const bool is_fsdp = engine == Engine::Fsdp1 || engine == Engine::Fsdp2;
+  const bool is_fsdp = engine == ShardingEngine::Fsdp1 || engine == ShardingEngine::Fsdp2;
   n.reduce = is_fsdp && engine_of(framework, engine).reduces_in_fp32 ? Dtype::F32
-             : engine == Engine::Local           ? (recipe.is_adapter() ? n.adapter : n.weight)
-                                                 : n.compute;
+             : engine == ShardingEngine::Local                       ? (recipe.is_adapter() ? n.adapter : n.weight)
+                                                                     : n.compute;
   n.has_fp32_gradients = n.has_master && framework.main_gradients_fp32;
-  if (!is_mixed(recipe.precision) && recipe.is_adapter() && engine != Engine::Zero) n.reduce = n.adapter;
+  if (!is_mixed(recipe.precision) && recipe.is_adapter() && engine != ShardingEngine::Zero) n.reduce = n.adapter;
   return n;
 }
 

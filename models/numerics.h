@@ -8,10 +8,10 @@
 namespace gpuplan {
 
 /// Who owns the training state: the framework itself (one GPU, DDP, model parallel), torch FSDP, or a ZeRO engine.
-enum class Engine : std::uint8_t { Local, Fsdp1, Fsdp2, Zero };
+enum class ShardingEngine : std::uint8_t { Local, Fsdp1, Fsdp2, Zero };
 
 /// Source of the rules: formulas.md 2, 3.1, 6 (table copied in docs/memory_model.md).
-struct Numerics {
+struct DtypePolicy {
   Dtype compute{};   // matmul operands
   Dtype hidden{};    // outputs of linears
   Dtype residual{};  // residual stream, what a checkpoint boundary stores
@@ -21,19 +21,19 @@ struct Numerics {
   Dtype adapter{};   // adapters, as stored
   Dtype saved{};     // modules_to_save: copies keep the base's dtype (peft casts adapters only)
   Dtype adapter_compute{};
-  Dtype gather{};  // dtype of gathered trainable weights
-  Dtype reduce{};  // dtype in which gradients are reduced
+  Dtype gather{};             // dtype of gathered trainable weights
+  Dtype reduce{};             // dtype in which gradients are reduced
   bool has_fp32_gradients{};  // kept gradients are fp32 although the weights are 16-bit
   bool is_autocast{};
-  bool casts_weights{};  // trainable weights are cast to `compute` before use
-  bool caches_casts{};   // … and the cast lives until backward
+  bool casts_weights{};   // trainable weights are cast to `compute` before use
+  bool caches_casts{};    // … and the cast lives until backward
   bool casts_adapters{};  // own executor: adapters are cast to `compute` where they are used
-  bool has_master{};     // fp32 copy beside 16-bit trainable weights
+  bool has_master{};      // fp32 copy beside 16-bit trainable weights
 };
 
 /// What the framework does under an engine.
-const EngineConvention& engine_of(const FrameworkConvention& framework, Engine engine);
+const EngineConvention& engine_of(const FrameworkConvention& framework, ShardingEngine engine);
 
-Numerics resolve_numerics(const Recipe& recipe, const FrameworkConvention& framework, Engine engine);
+DtypePolicy resolve_numerics(const Recipe& recipe, const FrameworkConvention& framework, ShardingEngine engine);
 
 }  // namespace gpuplan

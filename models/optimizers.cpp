@@ -13,7 +13,8 @@ namespace {
 constexpr std::string_view kTorch =
     "torch.optim: exp_avg = zeros_like(param); foreach makes one parameter-sized list, a loop two tensors at a time, "
     "fused none";
-constexpr std::string_view kApex = "apex FusedAdam: both moments in fp32 whatever the weight is, one multi-tensor kernel";
+constexpr std::string_view kApex =
+    "apex FusedAdam: both moments in fp32 whatever the weight is, one multi-tensor kernel";
 constexpr std::string_view kBf16States =
     "both moments in bf16 whatever the weight is (torchdistx AnyPrecisionAdamW; DeepSpeed bf16_optimizer_states)";
 constexpr std::string_view kKahan =

@@ -1,4 +1,5 @@
-// What an optimizer keeps and allocates, per trainable element. Source of every row: formulas.md 3.2 as copied to docs/memory_model.md.
+// What an optimizer keeps and allocates, per trainable element. Source of every row: formulas.md 3.2 as copied to
+// docs/memory_model.md.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +22,9 @@ struct OptimizerSpec {
   bool is_8bit;               // states of 1 byte plus one fp32 absmax per 256 (tensors under 4096 elements stay fp32)
   bool states_follow_weight;  // torch: exp_avg = zeros_like(param); bitsandbytes and DeepSpeed keep fp32
   StepTemporary temporary;
-  bool is_paged;              // states in managed memory, outside the framework's counters
-  bool is_factored;           // Adafactor: rows + columns per matrix instead of elements
-  bool is_matrix_momentum;    // Muon: momentum for matrices, Adam for the rest
+  bool is_paged;            // states in managed memory, outside the framework's counters
+  bool is_factored;         // Adafactor: rows + columns per matrix instead of elements
+  bool is_matrix_momentum;  // Muon: momentum for matrices, Adam for the rest
   std::string_view source;
   std::int64_t bytes_per_state = 4;  // of states that neither follow the weight nor are 8-bit: 4 or 2 (bf16)
 };
@@ -40,7 +41,8 @@ inline constexpr std::int64_t k8bitStateBlock = 256;  // parameters that share a
 /// Requires: neither factored nor matrix momentum.
 Dtype optimizer_state_dtype(const OptimizerSpec& optimizer, std::int64_t elements, Dtype weight);
 
-/// Bytes of optimizer state of one weight tensor [rows, cols] held by one rank (`elements` of it), fp32 or as the weight.
+/// Bytes of optimizer state of one weight tensor [rows, cols] held by one rank (`elements` of it), fp32 or as the
+/// weight.
 Bytes optimizer_state_bytes(const OptimizerSpec& optimizer, std::int64_t elements, std::int64_t rows, std::int64_t cols,
                             Dtype weight);
 

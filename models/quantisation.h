@@ -1,4 +1,5 @@
-// Bytes of a block-quantised weight. Source: Dettmers et al. 2023 (arXiv 2305.14314) section 3, bitsandbytes functional.py.
+// Bytes of a block-quantised weight. Source: Dettmers et al. 2023 (arXiv 2305.14314) section 3, bitsandbytes
+// functional.py.
 #pragma once
 
 #include "models/recipe.h"
@@ -10,8 +11,9 @@ inline constexpr std::int64_t kScalesPerNestedBlock = 256;  // of double quantis
 /// Stored bytes of a linear of `elements` values (`rows` output features): packed values and their scales.
 ///
 /// NF4: half a byte per value and one fp32 absmax per block of 64 (4.5 bits); double quantisation stores the absmax in
-/// 8 bits with one fp32 per 256 of them (4.127 bits). int8 (LLM.int8): one byte and one fp32 scale per row. GPTQ: packed
-/// values, and per group of 128 rows of a column a 16-bit scale and a packed 4-bit zero (4.156 bits; AutoGPTQ qlinear_*.py).
+/// 8 bits with one fp32 per 256 of them (4.127 bits). int8 (LLM.int8): one byte and one fp32 scale per row. GPTQ:
+/// packed values, and per group of 128 rows of a column a 16-bit scale and a packed 4-bit zero (4.156 bits; AutoGPTQ
+/// qlinear_*.py).
 constexpr Bytes quantised_bytes(std::int64_t elements, std::int64_t rows, const QuantSpec& quant) {
   if (quant.kind == BaseQuant::Int8) return {elements + 4 * rows};
   if (quant.kind == BaseQuant::Gptq4) {

@@ -14,10 +14,11 @@ namespace gpuplan {
 enum class Method : std::uint8_t { Full, Lora, Qlora };
 enum class BaseQuant : std::uint8_t { None, Nf4, Int8, Gptq4 };  // storage of the frozen block linears
 enum class Precision : std::uint8_t { Bf16True, Bf16Mixed, Fp16Mixed, Fp32 };
-/// Sdpa: torch's choice, which is flash attention where it can. Flash: flash-attn 2. Cudnn: cuDNN's or Transformer Engine's.
+/// Sdpa: torch's choice, which is flash attention where it can. Flash: flash-attn 2. Cudnn: cuDNN's or Transformer
+/// Engine's.
 enum class AttentionKernel : std::uint8_t { Eager, Sdpa, Flash, Cudnn };
-/// Plain: full logits, framework ops. InPlace: one kernel that turns the logits into their gradient. Chunked: head and loss
-/// in pieces. Fused: Liger-style fused linear cross-entropy; full logits never exist.
+/// Plain: full logits, framework ops. InPlace: one kernel that turns the logits into their gradient. Chunked: head and
+/// loss in pieces. Fused: Liger-style fused linear cross-entropy; full logits never exist.
 enum class LossKernel : std::uint8_t { Plain, InPlace, Chunked, Fused };
 enum class LayerKernels : std::uint8_t { Plain, Fused };  // norm and MLP kernels: framework ops, or Liger/Triton
 /// Elementwise: what norms and activation functions made is recomputed, matmul and attention results are kept.
@@ -70,7 +71,7 @@ struct Recipe {
   std::int64_t loss_chunks = 8;         // chunks of a chunked loss
   std::optional<LayerKernels> kernels;  // unset: what the framework uses
   bool torch_compile = false;           // layers and loss through torch.compile: fused memory-bound ops, fewer launches
-  bool fp8_matmul = false;              // Transformer Engine / torchao: block linears multiply in fp8, states as without
+  bool fp8_matmul = false;  // Transformer Engine / torchao: block linears multiply in fp8, states as without
   Offload offload;
   std::string framework = "hf-trainer";  // row of data/frameworks
 

@@ -16,7 +16,10 @@ namespace gpuplan {
 
 /// One spelling of one value.
 template <class Enum>
-struct NameRow { std::string_view name; Enum value; };
+struct NameRow {
+  std::string_view name;
+  Enum value;
+};
 
 /// The canonical spelling; "?" for a value that is not in the table.
 template <class Enum>
@@ -29,7 +32,8 @@ std::string_view name_in(std::span<const NameRow<Enum>> rows, Enum value) {
 template <class Enum>
 const NameRow<Enum>* find_name(std::span<const NameRow<Enum>> rows, std::string_view text) {
   const std::string wanted = squash(text);
-  const auto row = std::find_if(rows.begin(), rows.end(), [&](const NameRow<Enum>& r) { return squash(r.name) == wanted; });
+  const auto row =
+      std::find_if(rows.begin(), rows.end(), [&](const NameRow<Enum>& r) { return squash(r.name) == wanted; });
   return row == rows.end() ? nullptr : &*row;
 }
 
@@ -74,7 +78,10 @@ OffloadTarget parse_offload(std::string_view text, std::string_view where);
 Packing parse_packing(std::string_view text, std::string_view where);
 
 /// A kind of checkpointing with its k, as the flag spells it: "full", "every=4", "every-4".
-struct CheckpointingChoice { Checkpointing kind = Checkpointing::None; std::int64_t every = 1; };
+struct CheckpointingChoice {
+  Checkpointing kind = Checkpointing::None;
+  std::int64_t every = 1;
+};
 CheckpointingChoice parse_checkpointing_choice(std::string_view text, std::string_view where);
 
 }  // namespace gpuplan

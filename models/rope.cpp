@@ -1,7 +1,7 @@
 #include "models/rope.h"
 
-#include <array>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 
@@ -24,7 +24,8 @@ void read_scaling(JsonFields fields, RopeSpec& rope, JsonFields& config) {
   fields.finish();
   if (rope.theta <= 0 || rope.factor <= 0) config.report("rope_scaling", "theta and factor must be positive");
   if (rope.type == "llama3" && (rope.original_positions == 0 || rope.high_freq_factor <= rope.low_freq_factor))
-    config.report("rope_scaling", "llama3 needs original_max_position_embeddings and high_freq_factor above low_freq_factor");
+    config.report("rope_scaling",
+                  "llama3 needs original_max_position_embeddings and high_freq_factor above low_freq_factor");
 }
 
 }  // namespace
@@ -33,7 +34,8 @@ RopeSpec read_rope(JsonFields& config) {
   RopeSpec rope;
   rope.theta = config.optional_number("rope_theta").value_or(rope.theta);
   for (const char* key : {"rope_scaling", "rope_parameters"})
-    if (const nlohmann::json* given = config.find(key); given && given->is_object()) read_scaling(config.object(key), rope, config);
+    if (const nlohmann::json* given = config.find(key); given && given->is_object())
+      read_scaling(config.object(key), rope, config);
   return rope;
 }
 
@@ -59,9 +61,12 @@ std::vector<double> inverse_frequencies(const RopeSpec& rope, std::int64_t rotar
                shortest = original / rope.high_freq_factor;
   for (double& f : out) {
     const double wavelength = 2 * std::numbers::pi / f;
-    const double smooth = (original / wavelength - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
-    if (wavelength > longest) f /= rope.factor;
-    else if (wavelength >= shortest) f = (1 - smooth) * f / rope.factor + smooth * f;
+    const double smooth =
+        (original / wavelength - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
+    if (wavelength > longest)
+      f /= rope.factor;
+    else if (wavelength >= shortest)
+      f = (1 - smooth) * f / rope.factor + smooth * f;
   }
   return out;
 }

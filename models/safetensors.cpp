@@ -19,18 +19,23 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kLengthBytes = 8;                   // the header's length, a little-endian u64
-constexpr std::uint64_t kLongestHeader = 100'000'000;      // bytes; the reference reader's limit
+constexpr std::int64_t kLengthBytes = 8;               // the header's length, a little-endian u64
+constexpr std::uint64_t kLongestHeader = 100'000'000;  // bytes; the reference reader's limit
 constexpr std::string_view kLfsPointer = "version https://git-lfs";
 
-struct DtypeBits { std::string_view name; std::int64_t bits; };
+struct DtypeBits {
+  std::string_view name;
+  std::int64_t bits;
+};
 constexpr std::array kDtypeBits{
-    DtypeBits{"BOOL", 8},    DtypeBits{"U8", 8},      DtypeBits{"I8", 8},      DtypeBits{"F8_E5M2", 8}, DtypeBits{"F8_E4M3", 8},
-    DtypeBits{"F8_E8M0", 8}, DtypeBits{"I16", 16},    DtypeBits{"U16", 16},    DtypeBits{"F16", 16},    DtypeBits{"BF16", 16},
-    DtypeBits{"I32", 32},    DtypeBits{"U32", 32},    DtypeBits{"F32", 32},    DtypeBits{"F64", 64},    DtypeBits{"I64", 64},
-    DtypeBits{"U64", 64},    DtypeBits{"C64", 64},    DtypeBits{"F4", 4},      DtypeBits{"F6_E2M3", 6}, DtypeBits{"F6_E3M2", 6}};
+    DtypeBits{"BOOL", 8},    DtypeBits{"U8", 8},      DtypeBits{"I8", 8},      DtypeBits{"F8_E5M2", 8},
+    DtypeBits{"F8_E4M3", 8}, DtypeBits{"F8_E8M0", 8}, DtypeBits{"I16", 16},    DtypeBits{"U16", 16},
+    DtypeBits{"F16", 16},    DtypeBits{"BF16", 16},   DtypeBits{"I32", 32},    DtypeBits{"U32", 32},
+    DtypeBits{"F32", 32},    DtypeBits{"F64", 64},    DtypeBits{"I64", 64},    DtypeBits{"U64", 64},
+    DtypeBits{"C64", 64},    DtypeBits{"F4", 4},      DtypeBits{"F6_E2M3", 6}, DtypeBits{"F6_E3M2", 6}};
 
-[[noreturn]] void fail_at(const std::filesystem::path& file, std::int64_t byte, std::string problem, std::string hint = {}) {
+[[noreturn]] void fail_at(const std::filesystem::path& file, std::int64_t byte, std::string problem,
+                          std::string hint = {}) {
   throw InputError(fmt::format("{}: byte {}", file.string(), byte), std::move(problem), std::move(hint));
 }
 
@@ -46,7 +51,8 @@ std::int64_t read_length(std::ifstream& in, const std::filesystem::path& file, s
   const std::string start = read_bytes(in, std::min<std::int64_t>(file_bytes, kLfsPointer.size()));
   if (start == kLfsPointer)
     fail_at(file, 0, "is a Git LFS pointer, not the checkpoint", "run 'git lfs pull' in the model folder");
-  if (std::ssize(start) < kLengthBytes) fail_at(file, std::ssize(start), "the file ends inside the 8 bytes of the header length");
+  if (std::ssize(start) < kLengthBytes)
+    fail_at(file, std::ssize(start), "the file ends inside the 8 bytes of the header length");
   std::uint64_t length = 0;
   for (int i = 0; i < kLengthBytes; ++i) length |= std::uint64_t(static_cast<unsigned char>(start[i])) << (8 * i);
   if (length < 2 || length > kLongestHeader)
@@ -94,40 +100,52 @@ std::int64_t needed_bytes(SafetensorsTensor& tensor, const std::filesystem::path
   const auto elements = element_count(tensor.shape);
   std::int64_t bits = 0;
   if (!elements || __builtin_mul_overflow(*elements, row->bits, &bits))
-    fail_at(file, kLengthBytes, fmt::format("tensor '{}' is too large: [{}]", tensor.name, fmt::join(tensor.shape, ", ")));
+    fail_at(file, kLengthBytes,
+            fmt::format("tensor '{}' is too large: [{}]", tensor.name, fmt::join(tensor.shape, ", ")));
   tensor.elements = *elements;
   return (bits + 7) / 8;
 }
 
-SafetensorsTensor read_tensor(const std::string& name, const json& entry, std::int64_t data_start, const std::filesystem::path& file) {
+SafetensorsTensor read_tensor(const std::string& name, const json& entry, std::int64_t data_start,
+                              const std::filesystem::path& file) {
   if (!entry.is_object()) fail_at(file, kLengthBytes, fmt::format("tensor '{}' is not an object", name));
   const auto shape = natural_numbers(entry, "shape"), offsets = natural_numbers(entry, "data_offsets");
   const auto dtype = entry.find("dtype");
   if (!shape || !offsets || offsets->size() != 2 || dtype == entry.end() || !dtype->is_string())
-    fail_at(file, kLengthBytes, fmt::format("tensor '{}' needs dtype, shape [...] and data_offsets [begin, end]", name));
+    fail_at(file, kLengthBytes,
+            fmt::format("tensor '{}' needs dtype, shape [...] and data_offsets [begin, end]", name));
   SafetensorsTensor tensor{.name = name, .dtype = dtype->get<std::string>(), .shape = *shape};
   const std::int64_t needed = needed_bytes(tensor, file), begin = offsets->at(0), end = offsets->at(1);
   if (end < begin || end - begin != needed)
-    fail_at(file, kLengthBytes, fmt::format("tensor '{}' has data_offsets [{}, {}], but {} [{}] takes {} bytes", name, begin, end,
-                                            tensor.dtype, fmt::join(*shape, ", "), needed));
+    fail_at(file, kLengthBytes,
+            fmt::format("tensor '{}' has data_offsets [{}, {}], but {} [{}] takes {} bytes", name, begin, end,
+                        tensor.dtype, fmt::join(*shape, ", "), needed));
   if (__builtin_add_overflow(begin, data_start, &tensor.begin) || __builtin_add_overflow(end, data_start, &tensor.end))
     fail_at(file, kLengthBytes, fmt::format("tensor '{}' ends beyond any file", name));
   return tensor;
 }
 
 /// The data must be covered once: no overlap, no hole, and it ends where the file ends.
-void check_cover(std::vector<SafetensorsTensor>& tensors, const std::filesystem::path& file, std::int64_t data_start, std::int64_t file_bytes) {
-  std::ranges::sort(tensors, [](const auto& a, const auto& b) { return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name); });
+void check_cover(std::vector<SafetensorsTensor>& tensors, const std::filesystem::path& file, std::int64_t data_start,
+                 std::int64_t file_bytes) {
+  std::ranges::sort(tensors, [](const auto& a, const auto& b) {
+    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
+  });
   std::int64_t covered = data_start;
   for (const SafetensorsTensor& tensor : tensors) {
-    if (tensor.begin < covered) fail_at(file, tensor.begin, fmt::format("tensor '{}' overlaps the one before it", tensor.name));
-    if (tensor.begin > covered) fail_at(file, covered, fmt::format("{} bytes before tensor '{}' belong to no tensor", tensor.begin - covered, tensor.name));
+    if (tensor.begin < covered)
+      fail_at(file, tensor.begin, fmt::format("tensor '{}' overlaps the one before it", tensor.name));
+    if (tensor.begin > covered)
+      fail_at(file, covered,
+              fmt::format("{} bytes before tensor '{}' belong to no tensor", tensor.begin - covered, tensor.name));
     if (tensor.end > file_bytes)
-      fail_at(file, file_bytes, fmt::format("the file ends inside tensor '{}', which needs it up to byte {}", tensor.name, tensor.end),
+      fail_at(file, file_bytes,
+              fmt::format("the file ends inside tensor '{}', which needs it up to byte {}", tensor.name, tensor.end),
               "the file is cut off: download it again");
     covered = tensor.end;
   }
-  if (covered != file_bytes) fail_at(file, covered, fmt::format("{} bytes after the last tensor belong to no tensor", file_bytes - covered));
+  if (covered != file_bytes)
+    fail_at(file, covered, fmt::format("{} bytes after the last tensor belong to no tensor", file_bytes - covered));
 }
 
 }  // namespace

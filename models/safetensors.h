@@ -11,9 +11,9 @@ namespace gpuplan {
 
 struct SafetensorsTensor {
   std::string name;
-  std::string dtype;                  // as the file says it: "BF16", "F8_E4M3"
+  std::string dtype;  // as the file says it: "BF16", "F8_E4M3"
   std::vector<std::int64_t> shape;
-  std::int64_t begin{}, end{};          // bytes of the file, from its start
+  std::int64_t begin{}, end{};  // bytes of the file, from its start
   std::int64_t elements{};
 };
 

@@ -46,7 +46,10 @@ void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, 
   const bool is_linear = tensor.role == WeightRole::Linear;
   const bool is_quantised = is_linear && recipe.quant.kind != BaseQuant::None;
   const bool is_block = is_linear || tensor.role == WeightRole::Stacked;
-  out.push_back({is_quantised ? StateKind::Quantised : is_block ? StateKind::Frozen : StateKind::FrozenEnd, rows, cols, copies, index});
+  out.push_back({is_quantised ? StateKind::Quantised
+                 : is_block   ? StateKind::Frozen
+                              : StateKind::FrozenEnd,
+                 rows, cols, copies, index});
   if (is_target(recipe.lora, tensor)) {
     out.push_back({StateKind::Adapter, recipe.lora.rank, tensor.in, copies, index, WeightUse::LowRankA});
     out.push_back({StateKind::Adapter, tensor.out, recipe.lora.rank, copies, index, WeightUse::LowRankB});
@@ -91,7 +94,9 @@ std::uint8_t index_of(const std::vector<WeightTensor>& tensors, std::string_view
 }
 
 void bind_norms(LayerLinears& out, const std::vector<WeightTensor>& tensors) {
-  const auto put = [&](NormSlot slot, std::string_view name) { out.norms[std::size_t(slot)] = index_of(tensors, name); };
+  const auto put = [&](NormSlot slot, std::string_view name) {
+    out.norms[std::size_t(slot)] = index_of(tensors, name);
+  };
   put(NormSlot::Attention, "input_layernorm.weight");
   put(NormSlot::Mlp, "post_attention_layernorm.weight");
   put(NormSlot::Q, "self_attn.q_norm.weight");
@@ -106,7 +111,8 @@ LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Recipe
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const WeightTensor& t = tensors[i];
     if (t.slot == LinearSlot::None) continue;
-    const auto row = std::find_if(kSlotRows.begin(), kSlotRows.end(), [&](const SlotRow& r) { return r.slot == t.slot; });
+    const auto row =
+        std::find_if(kSlotRows.begin(), kSlotRows.end(), [&](const SlotRow& r) { return r.slot == t.slot; });
     GPUPLAN_CHECK(row != kSlotRows.end(), "a linear slot without a row");
     LinearRef& ref = out[t.slot];
     ref = {row->name, std::uint8_t(i), index_of(tensors, bias_name(t.name)), t.in, t.out, row->in, row->out};
@@ -134,7 +140,8 @@ void check_names(const std::vector<std::string>& wanted, const ModelWeights& wei
   each_list(weights, [&](const std::vector<WeightTensor>& list) {
     for (const WeightTensor& t : list)
       if (!linears_only || t.role == WeightRole::Linear || t.role == WeightRole::Head)
-        if (std::find(known.begin(), known.end(), module_name(t.name)) == known.end()) known.push_back(module_name(t.name));
+        if (std::find(known.begin(), known.end(), module_name(t.name)) == known.end())
+          known.push_back(module_name(t.name));
   });
   for (const std::string& name : wanted) {
     if (linears_only && squash(name) == "alllinear") continue;
@@ -152,8 +159,11 @@ TrainedModel prepare(const ModelSpec& spec, const Recipe& recipe, const Framewor
   const bool is_tied = spec.tie_word_embeddings && spec.head == HeadKind::LanguageModel;
   model.has_tied_head = is_tied && !framework.unties_head;
   if (is_tied && framework.unties_head)
-    model.weights.after.push_back(
-        {"lm_head.weight", {spec.vocab_size, spec.embedding_width()}, WeightRole::Head, spec.embedding_width(), spec.vocab_size});
+    model.weights.after.push_back({"lm_head.weight",
+                                   {spec.vocab_size, spec.embedding_width()},
+                                   WeightRole::Head,
+                                   spec.embedding_width(),
+                                   spec.vocab_size});
   if (recipe.is_adapter()) {
     check_names(recipe.lora.targets, model.weights, true, "--lora targets");
     check_names(recipe.lora.modules_to_save, model.weights, false, "--lora modules_to_save");
@@ -168,7 +178,8 @@ TrainedModel prepare(const ModelSpec& spec, const Recipe& recipe, const Framewor
   const bool is_full = !recipe.is_adapter();
   model.head = {"lm_head", 0xff, 0xff, spec.embedding_width(), spec.vocab_size, Dim::Hidden, Dim::Vocab, is_full};
   if (spec.embedding_size > 0)
-    model.head_input = {"project_out", 0xff, 0xff, spec.hidden_size, spec.embedding_size, Dim::Hidden, Dim::Latent, is_full};
+    model.head_input = {"project_out",       0xff,        0xff,        spec.hidden_size,
+                        spec.embedding_size, Dim::Hidden, Dim::Latent, is_full};
   model.trains_norms = is_full;
   model.trains_embedding = model.trains_head = is_full;
   if (!is_full) {
@@ -188,15 +199,14 @@ TrainedModel prepare(const ModelSpec& spec, const Recipe& recipe, const Framewor
   return model;
 }
 
-Bytes weight_bytes(const StateTensor& tensor, std::int64_t elements, const Numerics& n, const QuantSpec& quant) {
+Bytes weight_bytes(const StateTensor& tensor, std::int64_t elements, const DtypePolicy& n, const QuantSpec& quant) {
   switch (tensor.kind) {
     case StateKind::Frozen: return bytes_of(elements, n.frozen);
     case StateKind::FrozenEnd: return bytes_of(elements, n.ends);
     case StateKind::Quantised:
       return quantised_bytes(elements, ceil_div(elements, std::max<std::int64_t>(tensor.cols, 1)), quant);
     case StateKind::Trained: return bytes_of(elements, n.weight);
-    case StateKind::Adapter:
-      return bytes_of(elements, n.adapter);
+    case StateKind::Adapter: return bytes_of(elements, n.adapter);
     case StateKind::SavedCopy: return bytes_of(elements, n.saved);
   }
   return {};

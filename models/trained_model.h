@@ -44,8 +44,8 @@ struct LinearRef {
   std::int64_t in{}, out{};
   Dim in_dim{}, out_dim{};
   bool is_trained{}, is_quantised{}, is_adapted{};
-  std::int64_t rank{};        // of its adapter
-  std::int64_t copies = 1;    // experts
+  std::int64_t rank{};      // of its adapter
+  std::int64_t copies = 1;  // experts
   bool exists() const { return in > 0; }
 };
 
@@ -67,10 +67,10 @@ using StateList = std::vector<StateTensor>;
 struct TrainedModel {
   ModelSpec spec;
   ModelWeights weights;
-  StateList before, after;               // state of the ends
-  std::vector<StateList> layers;         // state per kind of layer, as weights.kinds
-  std::vector<LayerLinears> linears;     // per kind of layer
-  LinearRef head, head_input;            // head_input: projection in front of the head (opt-350m)
+  StateList before, after;            // state of the ends
+  std::vector<StateList> layers;      // state per kind of layer, as weights.kinds
+  std::vector<LayerLinears> linears;  // per kind of layer
+  LinearRef head, head_input;         // head_input: projection in front of the head (opt-350m)
   bool trains_norms{}, trains_embedding{}, trains_head{};
   bool has_tied_head{};                    // after the framework had its say
   std::int64_t parameters{}, trainable{};  // elements; parameters as published, trainable of the recipe
@@ -89,6 +89,7 @@ struct TrainedModel {
 TrainedModel prepare(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework);
 
 /// Stored bytes of `elements` of a tensor of `kind`; quantised tensors as packed blocks and scales.
-Bytes weight_bytes(const StateTensor& tensor, std::int64_t elements, const Numerics& numerics, const QuantSpec& quant);
+Bytes weight_bytes(const StateTensor& tensor, std::int64_t elements, const DtypePolicy& numerics,
+                   const QuantSpec& quant);
 
 }  // namespace gpuplan

@@ -10,18 +10,40 @@
 
 namespace gpuplan {
 
-/// What a tensor is for; decides whether it is quantised, adapted, or decayed. Stacked: a 3-D parameter or a bare matrix that
-/// is no torch Linear (fused experts, DeepSeek's router): trained in full fine-tuning, never adapted or quantised.
+/// What a tensor is for; decides whether it is quantised, adapted, or decayed. Stacked: a 3-D parameter or a bare
+/// matrix that is no torch Linear (fused experts, DeepSeek's router): trained in full fine-tuning, never adapted or
+/// quantised.
 enum class WeightRole : std::uint8_t { Embedding, Position, Norm, Linear, Bias, Head, Stacked };
 
 /// Which matmul of a layer a Linear (or Stacked) tensor serves; the ledger finds its weights by it.
 enum class LinearSlot : std::uint8_t {
-  None, Q, K, V, Qkv, O,
-  QDown, QUp, KvDown, KvUp,                         // latent attention
-  CrossQ, CrossK, CrossV, CrossO,
-  Gate, Up, GateUp, Down,
-  Router, ExpertGate, ExpertUp, ExpertGateUp, ExpertDown,
-  SharedGate, SharedUp, SharedDown, SharedSwitch,
+  None,
+  Q,
+  K,
+  V,
+  Qkv,
+  O,
+  QDown,
+  QUp,
+  KvDown,
+  KvUp,  // latent attention
+  CrossQ,
+  CrossK,
+  CrossV,
+  CrossO,
+  Gate,
+  Up,
+  GateUp,
+  Down,
+  Router,
+  ExpertGate,
+  ExpertUp,
+  ExpertGateUp,
+  ExpertDown,
+  SharedGate,
+  SharedUp,
+  SharedDown,
+  SharedSwitch,
   Count
 };
 constexpr std::size_t kNumLinearSlots = std::size_t(LinearSlot::Count);
@@ -30,32 +52,33 @@ constexpr std::size_t kNumLinearSlots = std::size_t(LinearSlot::Count);
 /// "model.embed_tokens.weight"; with copies a {} in it counts them: "mlp.experts.{}.up_proj.weight".
 struct WeightTensor {
   std::string name;
-  std::vector<std::int64_t> shape;   // of one copy, as stored: a Linear is [out, in], GPT-2's Conv1D is [in, out]
+  std::vector<std::int64_t> shape;  // of one copy, as stored: a Linear is [out, in], GPT-2's Conv1D is [in, out]
   WeightRole role{};
-  std::int64_t in{}, out{};          // features of a Linear, Stacked or Head (0 otherwise)
+  std::int64_t in{}, out{};  // features of a Linear, Stacked or Head (0 otherwise)
   LinearSlot slot{};
   std::int64_t copies = 1;
-  bool is_routed{};                  // of the routed experts: a token uses experts_per_token of num_experts
-  std::int64_t elements() const;     // of all copies
+  bool is_routed{};               // of the routed experts: a token uses experts_per_token of num_experts
+  std::int64_t elements() const;  // of all copies
 };
 
 /// One kind of layer. Position i of the model's order carries the number i - offset in `prefix`.
 struct LayerKind {
-  const char* name = "layer";        // for reports: "layer", "dense layer", "encoder layer"
-  std::string prefix;                // "model.layers.{}."; without {} for a bridge
+  const char* name = "layer";  // for reports: "layer", "dense layer", "encoder layer"
+  std::string prefix;          // "model.layers.{}."; without {} for a bridge
   std::int64_t offset = 0;
   std::vector<WeightTensor> tensors;
   bool is_moe{}, is_causal = true, has_cross_attention{};
-  bool is_bridge{};                  // between encoder and decoder: final norm, then the decoder's embedding
+  bool is_bridge{};  // between encoder and decoder: final norm, then the decoder's embedding
   std::int64_t elements() const;
 };
 
-/// All tensors of a model. Layers of a kind are alike, so one of each is listed; tied heads appear once, as the embedding.
+/// All tensors of a model. Layers of a kind are alike, so one of each is listed; tied heads appear once, as the
+/// embedding.
 struct ModelWeights {
-  std::vector<WeightTensor> before;   // embedding (and learned positions)
+  std::vector<WeightTensor> before;  // embedding (and learned positions)
   std::vector<LayerKind> kinds;
-  std::vector<std::uint8_t> order;    // kind of each layer, first to last
-  std::vector<WeightTensor> after;    // final norm, and the head when it is not tied
+  std::vector<std::uint8_t> order;  // kind of each layer, first to last
+  std::vector<WeightTensor> after;  // final norm, and the head when it is not tied
 
   std::int64_t num_layers() const { return std::int64_t(order.size()); }
   std::int64_t num_of_kind(std::size_t kind) const;

@@ -1,5 +1,5 @@
-// How far predictions have been from published measurements, as a range around a figure: 8 of 10 measurements lie inside.
-// Written by `gpuplan validate --save-ranges`, read by every command that shows a figure.
+// How far predictions have been from published measurements, as a range around a figure: 8 of 10 measurements lie
+// inside. Written by `gpuplan validate --save-ranges`, read by every command that shows a figure.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // What the field teaches about a plan like the one at hand: a table of rows, each with a condition and with lines whose
-// figures are computed for this plan, if need be by estimating it again with something changed (planner/advice/what_if.h).
-// `explain` prints the rows whose condition holds; docs/advice.md lists all of them.
+// figures are computed for this plan, if need be by estimating it again with something changed
+// (planner/advice/what_if.h). `explain` prints the rows whose condition holds; docs/advice.md lists all of them.
 #pragma once
 
 #include <span>

@@ -49,7 +49,8 @@ void hold_memory(Flags& f) {
   for (const LocalId slot : {LocalId(kSlotMemory), LocalId(kSlotDMemory)}) f.alive[slot] = f.keep[slot] = 1;
 }
 
-/// Derives the events of a block: f.alive says what exists on entry, f.keep what survives, `chosen` (or all) which ops run.
+/// Derives the events of a block: f.alive says what exists on entry, f.keep what survives, `chosen` (or all) which ops
+/// run.
 void close(Block& block, const LayerGraph& graph, const std::vector<std::uint8_t>* chosen) {
   Flags& f = flags();
   hold_memory(f);
@@ -121,7 +122,8 @@ void choose_kept(const LayerGraph& graph, KeepPolicy policy) {
     for (const LayerOp& op : graph.forward)
       for (int w = 0; w < op.num_writes; ++w) {
         const LocalId id = op.writes[std::size_t(w)];
-        f.kept[id] = id >= kNumSlots && op.cost != CostClass::Memory;  // saved or read again: slice_recompute drops the rest
+        f.kept[id] =
+            id >= kNumSlots && op.cost != CostClass::Memory;  // saved or read again: slice_recompute drops the rest
       }
   if (policy == KeepPolicy::EverySecondMatmul) {
     int num_matmuls = 0;
@@ -134,8 +136,8 @@ void choose_kept(const LayerGraph& graph, KeepPolicy policy) {
   }
 }
 
-/// f.chosen: the forward ops that regenerate what is saved but not kept; then drops kept locals that nobody reads, unless the
-/// policy stores by op, read or not (torch's selective checkpoint contexts).
+/// f.chosen: the forward ops that regenerate what is saved but not kept; then drops kept locals that nobody reads,
+/// unless the policy stores by op, read or not (torch's selective checkpoint contexts).
 void slice_recompute(const LayerGraph& graph, bool keeps_unread) {
   Flags& f = flags();
   f.chosen.assign(graph.forward.size(), 0);

@@ -1,6 +1,6 @@
-// From op lists to lifetimes: a local is allocated where it is first written and freed after its last use; what backward
-// reads stays in the frame. Checkpointing is a choice of what stays, and the recompute is the forward list sliced back from
-// what is missing.
+// From op lists to lifetimes: a local is allocated where it is first written and freed after its last use; what
+// backward reads stays in the frame. Checkpointing is a choice of what stays, and the recompute is the forward list
+// sliced back from what is missing.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +31,13 @@ std::uint8_t add_whole_block(StepProgram& program, std::uint8_t graph, bool back
 /// Costs of every block of `program` on one kind of GPU, as a new column; returns its index.
 std::size_t add_costs(StepProgram& program, const CostModel& model);
 
-/// When kernels `[first, first + count)` of a block end, `work` long together and alike, on a device that waits for nothing but
-/// their launch, `dispatch` apart from 0 on; `before` is when the kernel before them ended.
+/// When kernels `[first, first + count)` of a block end, `work` long together and alike, on a device that waits for
+/// nothing but their launch, `dispatch` apart from 0 on; `before` is when the kernel before them ended.
 ///
-/// Kernel k begins at max(end of kernel k - 1, (k + 1) d). Over alike kernels of w each that is linear in k, so only its ends
-/// count: E = max(max(before, (first + 1) d) + count w, (first + count) d + w).
-/// Started at 0, this is max over k of ((k + 1) d + the work from k on), the block's host tail c; a block that the host begins to launch at H
-/// and whose inputs are there at `start` ends at max(start + work, H + c), as both are max-plus paths to its last kernel.
+/// Kernel k begins at max(end of kernel k - 1, (k + 1) d). Over alike kernels of w each that is linear in k, so only
+/// its ends count: E = max(max(before, (first + 1) d) + count w, (first + count) d + w). Started at 0, this is max over
+/// k of ((k + 1) d + the work from k on), the block's host tail c; a block that the host begins to launch at H and
+/// whose inputs are there at `start` ends at max(start + work, H + c), as both are max-plus paths to its last kernel.
 Seconds launched_end(Seconds before, std::int64_t first, std::int64_t count, Seconds work, Seconds dispatch);
 
 /// Bytes of locals that a layer keeps between forward and backward, by local; for --explain and tests.

@@ -48,7 +48,8 @@ std::int64_t num_channels(const GroupLinks& g, BytesPerSec bus) {
     if (double(n) * rate.value < nccl_table().factors.channel_search * bus.value) continue;
     const NcclTable::ChannelDoubling& doubling = nccl_table().channel_doubling;
     const bool is_new = g.generation >= NcclGeneration::Hopper;
-    const bool doubles = rate >= doubling.least && (!is_new || rate >= doubling.hopper_least || n <= doubling.hopper_few_channels);
+    const bool doubles =
+        rate >= doubling.least && (!is_new || rate >= doubling.hopper_least || n <= doubling.hopper_few_channels);
     return doubles ? 2 * n : n;
   }
   return std::max<std::int64_t>(1, std::int64_t(bus / rates.back()));
@@ -73,7 +74,8 @@ BytesPerSec tree_bus(Protocol protocol, const GroupLinks& g, BytesPerSec bus, st
   BytesPerSec tree = std::min(bus * factors.tree, caps.tree_channel[c] * double(channels));
   if (protocol == Protocol::LL) tree = std::min(tree * factors.tree_ll, caps.ll[c]);
   if (protocol == Protocol::LL128)
-    tree = std::min(tree * (is_one ? factors.tree_ll128_one_machine : factors.tree_ll128_machines), caps.tree_ll128_channel[c] * double(channels));
+    tree = std::min(tree * (is_one ? factors.tree_ll128_one_machine : factors.tree_ll128_machines),
+                    caps.tree_ll128_channel[c] * double(channels));
   return is_one ? tree * factors.plain_tree : tree;  // the plain tree pattern; across machines trees are balanced
 }
 
@@ -113,7 +115,8 @@ Seconds total_latency(const CollectiveChoice& c) {
 /// What NCCL's table says trees lose at a size.
 double tree_correction(Protocol protocol, Bytes message) {
   const auto& factors = nccl_table().tree_correction[std::size_t(protocol)];
-  const std::size_t index = std::size_t(std::bit_width(std::uint64_t(std::max<std::int64_t>(message.count, 64)) >> 6)) - 1;
+  const std::size_t index =
+      std::size_t(std::bit_width(std::uint64_t(std::max<std::int64_t>(message.count, 64)) >> 6)) - 1;
   return index < factors.size() ? factors[index] : 1;
 }
 
@@ -124,8 +127,7 @@ double wire_seconds(const CollectiveLine& line, Bytes message) {
 
 /// Payload per rank. NVLS: the switch pulls all of a rank's bytes, and the rank sends the sum of its share back.
 Bytes payload(CollectiveKind kind, Algorithm algorithm, std::int64_t size, Bytes message) {
-  const double factor =
-      algorithm == Algorithm::Nvls ? double(size + 1) / double(size) : bus_factor(kind, size);
+  const double factor = algorithm == Algorithm::Nvls ? double(size + 1) / double(size) : bus_factor(kind, size);
   return {std::int64_t(factor * double(message.count))};
 }
 
@@ -138,8 +140,7 @@ Seconds pipeline_fill(Protocol protocol, Seconds latency, Seconds wire) {
   return {2 * std::sqrt(table.handshake * latency.value * x)};
 }
 
-CollectiveLines::CollectiveLines(CollectiveKind kind, const GroupLinks& g)
-    : is_nccl_(g.inside.has_value()) {
+CollectiveLines::CollectiveLines(CollectiveKind kind, const GroupLinks& g) : is_nccl_(g.inside.has_value()) {
   if (g.shape.size <= 1) return;
   const BytesPerSec bus = ring_bandwidth(kind, g);
   const double factor = bus_factor(kind, g.shape.size);

@@ -1,6 +1,7 @@
-// Which algorithm and protocol NCCL takes for a collective, and what it costs without contention. The closed forms stand here
-// once; planner/comm_model asks them for a time, sim/flow_network lowers the same choice to messages.
-// Source: NVIDIA/nccl src/graph/tuning.cc, constants in data/nccl.yaml with their version; how near: docs/simulation.md.
+// Which algorithm and protocol NCCL takes for a collective, and what it costs without contention. The closed forms
+// stand here once; planner/comm_model asks them for a time, sim/flow_network lowers the same choice to messages.
+// Source: NVIDIA/nccl src/graph/tuning.cc, constants in data/nccl.yaml with their version; how near:
+// docs/simulation.md.
 #pragma once
 
 #include <array>
@@ -27,18 +28,18 @@ struct GroupLinks {
   Seconds intra_latency, inter_latency;         // per ring step of large messages
   std::optional<NcclLink> inside;               // none: not NCCL, a plain ring of those latencies
   NcclGeneration generation = NcclGeneration::Ampere;
-  bool has_switch = false;                      // NVSwitch: from Hopper on it reduces (NVLS)
+  bool has_switch = false;  // NVSwitch: from Hopper on it reduces (NVLS)
 };
 
 /// A choice and its cost: time = base + sum of step latencies + sent x wire_factor / bandwidth of the links.
 struct CollectiveChoice {
   Algorithm algorithm{};
   Protocol protocol{};
-  Seconds base;                         // once per call, pipeline fill included
-  Seconds intra_step, inter_step;       // latency of a step inside a machine, between machines
+  Seconds base;                    // once per call, pipeline fill included
+  Seconds intra_step, inter_step;  // latency of a step inside a machine, between machines
   std::int64_t intra_steps{}, inter_steps{};
-  double wire_factor = 1;               // bytes on the wire per byte of payload: the protocol's flags, NVLS's advantage
-  Bytes sent;                           // payload that each rank sends (mean)
+  double wire_factor = 1;  // bytes on the wire per byte of payload: the protocol's flags, NVLS's advantage
+  Bytes sent;              // payload that each rank sends (mean)
   Seconds time;
 };
 
@@ -49,8 +50,8 @@ struct CollectiveLine {
   double latency{}, seconds_per_byte{};
 };
 
-/// The lines among which NCCL takes the fastest: made once per axis and kind, asked for every message. Not for SendRecv, which NCCL
-/// does not tune: CommModel::send_link.
+/// The lines among which NCCL takes the fastest: made once per axis and kind, asked for every message. Not for
+/// SendRecv, which NCCL does not tune: CommModel::send_link.
 class CollectiveLines {
  public:
   CollectiveLines() = default;  // of a single rank: costs nothing

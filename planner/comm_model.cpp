@@ -19,7 +19,8 @@ GroupLinks group_of(const AxisLink& a) {
           .inter_latency = a.link.latency};
 }
 
-/// A measured curve at the number of ranks that the axis has: latency grows with the steps of a ring, bus bandwidth stays.
+/// A measured curve at the number of ranks that the axis has: latency grows with the steps of a ring, bus bandwidth
+/// stays.
 struct CurveTime {
   Seconds latency, wire;
 };
@@ -54,7 +55,8 @@ Seconds time_of(const AxisLink& a, const CollectiveLines& lines, CollectiveKind 
   return lines.is_empty() ? CollectiveLines(kind, group_of(a)).time(message) : lines.time(message);
 }
 
-/// The library's choice with the time that was measured: its steps keep their latency as far as the measured one allows.
+/// The library's choice with the time that was measured: its steps keep their latency as far as the measured one
+/// allows.
 CollectiveChoice as_measured(CollectiveChoice c, const AxisLink& a, const CollectiveCurve& curve, Bytes message) {
   const CurveTime point = at(curve, a, a.ways, message);
   const Seconds steps = double(c.intra_steps) * c.intra_step + double(c.inter_steps) * c.inter_step;
@@ -139,8 +141,8 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
   // The older of the first and the last GPU: a pass over a thousand of them would cost as much as the plan.
   const NcclGeneration generation =
       std::min(nccl_generation(cluster.gpus.front()), nccl_generation(cluster.gpus.back()));
-  // A group of an axis spans ways x stride consecutive ranks: inside a node unless that is wider than one. A ring through
-  // whole nodes uses the network adapters of all its ranks there; groups that own one rank per node share them.
+  // A group of an axis spans ways x stride consecutive ranks: inside a node unless that is wider than one. A ring
+  // through whole nodes uses the network adapters of all its ranks there; groups that own one rank per node share them.
   const auto place = [&](Axis axis) {
     const std::int64_t stride = mesh.stride(axis);
     AxisLink& a = m.axes[std::size_t(axis)];
@@ -167,7 +169,8 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
     if (is_measured && a.group.shape.nodes == 1)
       for (const CollectiveKind kind : kCollectiveKinds)
         a.curves[std::size_t(kind)] = profile.measured->curve_of(kind, axis == Axis::Pp ? 2 : a.ways);
-    if (axis != Axis::Pp) a.ranks_at_once = cluster.ranks_per_node(mesh.world()), a.host_cores = cluster.host_cores;  // stages take turns
+    if (axis != Axis::Pp)
+      a.ranks_at_once = cluster.ranks_per_node(mesh.world()), a.host_cores = cluster.host_cores;  // stages take turns
     if (axis == Axis::Pp) return;  // stages send and receive
     if (is_measured && a.group.shape.nodes == 1) a.hand_over = hand_over_of(*profile.measured, a);
     a.gather = {CollectiveKind::AllGather, a.group};

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "cluster/cluster_spec.h"
-#include "cluster/profile.h"
+#include "cluster/profile/profile.h"
 #include "planner/collective.h"
 #include "planner/strategy.h"
 
@@ -19,10 +19,12 @@ struct AxisLink {
   bool crosses_nodes{};
   GroupLinks group;
   CollectiveLines gather, all_reduce;  // gather: all-gather and reduce-scatter, which cost the same
-  std::array<const CollectiveCurve*, kCollectiveKinds.size()> curves{};  // by kind: as `calibrate` measured them; null: not
+  std::array<const CollectiveCurve*, kCollectiveKinds.size()>
+      curves{};                                    // by kind: as `calibrate` measured them; null: not
   std::int64_t ranks_at_once = 0, host_cores = 0;  // of CPU ranks, whose cores copy what they exchange; 0: others
-  MachinePace pace;     // of the machine now, beside those
-  Seconds hand_over;    // to a stream that stood still, and back, beside the time of what it communicates; 0: not measured
+  MachinePace pace;                                // of the machine now, beside those
+  Seconds
+      hand_over;  // to a stream that stood still, and back, beside the time of what it communicates; 0: not measured
 };
 
 /// Links per axis for a mesh laid on a cluster (pp outermost, then dp_replicate, dp_shard).

@@ -17,10 +17,10 @@ DtypeRates rates_of(const GpuSpec& gpu, Dtype dtype) {
   return {gpu.bf16, gpu.gemm_bf16};
 }
 
-constexpr std::int64_t kAlignment = 64;       // elements: a tile of the tensor cores' k, 128 bytes of a row
-constexpr std::int64_t kHeadAlignment = 8;    // elements: 16 bytes, below which batched GEMMs leave the tensor cores
-constexpr std::int64_t kLargeHead = 128;      // head size that flash attention's tiles are made for
-constexpr double kTile = 128, kSplit = 512;   // output tile of a GEMM; least k of a part when k is split over SMs
+constexpr std::int64_t kAlignment = 64;      // elements: a tile of the tensor cores' k, 128 bytes of a row
+constexpr std::int64_t kHeadAlignment = 8;   // elements: 16 bytes, below which batched GEMMs leave the tensor cores
+constexpr std::int64_t kLargeHead = 128;     // head size that flash attention's tiles are made for
+constexpr double kTile = 128, kSplit = 512;  // output tile of a GEMM; least k of a part when k is split over SMs
 
 bool is_aligned(std::int64_t size, std::int64_t to) { return size % to == 0; }
 
@@ -42,7 +42,7 @@ std::string_view kernel_of(OpKind kind) {
 }
 
 /// By name and, where there are several, by number format.
-const KernelRate* find_kernel(const MachineLoad* load, std::string_view name, Dtype dtype) {
+const KernelRate* find_kernel(const MeasurementsAtRanks* load, std::string_view name, Dtype dtype) {
   const KernelRate* best = nullptr;
   if (!load) return best;
   for (const KernelRate& rate : load->kernels)
@@ -53,7 +53,8 @@ const KernelRate* find_kernel(const MachineLoad* load, std::string_view name, Dt
 /// Attention's backward, beside q, k and v.
 bool reads_output(const LayerOp& op) { return op.num_reads > 3; }
 
-const AttentionRate* find_attention(const MachineLoad* load, std::string_view kernel, Dtype dtype, std::int64_t head_size) {
+const AttentionRate* find_attention(const MeasurementsAtRanks* load, std::string_view kernel, Dtype dtype,
+                                    std::int64_t head_size) {
   const AttentionRate* best = nullptr;
   const auto distance = [&](const AttentionRate& rate) {
     return std::abs(rate.head_size - head_size) + (rate.dtype == dtype ? 0 : 1000);
@@ -66,8 +67,9 @@ const AttentionRate* find_attention(const MachineLoad* load, std::string_view ke
 
 }  // namespace
 
-/// A GEMM of ceil(m / 128) ceil(n / 128) tiles runs in whole waves over the SMs: the last one is not full. With fewer tiles
-/// than SMs the library splits k. Source: NVIDIA Matrix Multiplication Background User's Guide, "Wave Quantization".
+/// A GEMM of ceil(m / 128) ceil(n / 128) tiles runs in whole waves over the SMs: the last one is not full. With fewer
+/// tiles than SMs the library splits k. Source: NVIDIA Matrix Multiplication Background User's Guide, "Wave
+/// Quantization".
 double CostModel::wave_factor(const LayerOp& op) const {
   if (num_sms <= 0) return 1;
   double tiles = std::ceil(double(op.m) / kTile) * std::ceil(double(op.n) / kTile);
@@ -81,7 +83,8 @@ GemmShape shape_of(const LayerOp& op) {
   std::int64_t& rows = op.layout == GemmLayout::WeightGradient ? shape.k : shape.m;
   rows = std::max<std::int64_t>(1, rows / op.experts);
   if (op.cost == CostClass::BatchedGemm)
-    shape.batch = std::max<std::int64_t>(1, std::llround(op.flops / (2.0 * double(op.m) * double(op.n) * double(op.k))));
+    shape.batch =
+        std::max<std::int64_t>(1, std::llround(op.flops / (2.0 * double(op.m) * double(op.n) * double(op.k))));
   return shape;
 }
 
@@ -108,19 +111,25 @@ Seconds CostModel::gemm_time(const LayerOp& op, Software software) const {
   const bool aligned = is_aligned(op.n, kAlignment) && is_aligned(op.k, kAlignment);
   const FlopsPerSec rate = (is_fp8 ? gemm_fp8 : gemm) * (aligned ? 1.0 : misaligned);
   const double compute = op.flops / rate.value * wave_factor(op), bytes = op.traffic / memory.value;
-  // fp8: both operands are read in 16 bit and written in 8 before the GEMM; a weight gradient uses what others converted
+  // fp8: both operands are read in 16 bit and written in 8 before the GEMM; a weight gradient uses what others
+  // converted
   const double converted = is_fp8 && !op.is_weight_gradient ? 3.0 * double(op.k) * double(op.m + op.n) : 0;
-  return Seconds{std::max(compute, bytes) + exposed_traffic * std::min(compute, bytes) + converted * bytes_factor[std::size_t(software)] / memory.value} +
+  return Seconds{std::max(compute, bytes) + exposed_traffic * std::min(compute, bytes) +
+                 converted * bytes_factor[std::size_t(software)] / memory.value} +
          double(op.kernels) * kernel_overhead;
 }
 
 Seconds CostModel::attention_time(const LayerOp& op, FlopsPerSec rate) const {
   if (runs_own_kernels) {
-    const auto find = [&](std::string_view kernel) { return find_attention(load, kernel, operand_dtype(gemm_type), op.k); };
+    const auto find = [&](std::string_view kernel) {
+      return find_attention(load, kernel, operand_dtype(gemm_type), op.k);
+    };
     const AttentionRate* backward = reads_output(op) ? find("backward") : nullptr;
     const AttentionRate* own = backward ? backward : find("flash");  // calibrations before 2026-11-22 have no backward
     const double launches = backward ? 1 : double(op.kernels);
-    if (own) return Seconds{launches * own->launch.value + op.flops / (own->rate.value / 2)};  // measured causal: half is masked
+    if (own)
+      return Seconds{launches * own->launch.value +
+                     op.flops / (own->rate.value / 2)};  // measured causal: half is masked
   }
   return Seconds{op.flops / (rate.value * (op.k < kLargeHead ? small_heads : 1.0))} + kernel_overhead;
 }
@@ -133,12 +142,15 @@ Seconds CostModel::batched_gemm_time(const LayerOp& op) const {
 }
 
 Seconds CostModel::memory_time(const LayerOp& op, double factor) const {
-  if (const KernelRate* own = runs_own_kernels ? find_kernel(load, kernel_of(op.kind), operand_dtype(gemm_type)) : nullptr)
+  if (const KernelRate* own =
+          runs_own_kernels ? find_kernel(load, kernel_of(op.kind), operand_dtype(gemm_type)) : nullptr)
     return double(op.kernels) * own->time(op.traffic / double(std::max<int>(1, op.kernels)));
   return Seconds{op.traffic * factor / memory.value};
 }
 
-Seconds CostModel::op_time(const LayerOp& op, Software software) const { return slowness * pace_of(op) * unhindered_time(op, software); }
+Seconds CostModel::op_time(const LayerOp& op, Software software) const {
+  return slowness * pace_of(op) * unhindered_time(op, software);
+}
 
 double CostModel::pace_of(const LayerOp& op) const {
   switch (op.cost) {
@@ -166,8 +178,9 @@ Seconds CostModel::unhindered_time(const LayerOp& op, Software software) const {
   return {};
 }
 
-BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConvention& framework, Engine engine) {
-  const bool is_fsdp = !framework.runs_own_kernels && (engine == Engine::Fsdp1 || engine == Engine::Fsdp2);
+BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConvention& framework, ShardingEngine engine) {
+  const bool is_fsdp =
+      !framework.runs_own_kernels && (engine == ShardingEngine::Fsdp1 || engine == ShardingEngine::Fsdp2);
   return is_fsdp ? profile.torch_cpu_optimizer_bandwidth : profile.cpu_optimizer_bandwidth;
 }
 
@@ -190,7 +203,8 @@ void add_measured(CostModel& m, const GpuSpec& gpu, const Profile& profile, Comp
 /// Rates of CPU ranks stand for as many at once as were measured or, unmeasured, for all of the plan sharing the cores.
 double crowding_of(const CostModel& m, const ComputeKind& compute) {
   if (compute.host_cores == 0) return 1;
-  return turns(compute.ranks_at_once, compute.host_cores) / turns(m.load ? m.load->num_ranks : compute.ranks_per_node, compute.host_cores);
+  return turns(compute.ranks_at_once, compute.host_cores) /
+         turns(m.load ? m.load->num_ranks : compute.ranks_per_node, compute.host_cores);
 }
 
 }  // namespace
@@ -207,7 +221,8 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   m.cudnn = m.gemm * profile.cudnn_attention_efficiency;
   m.memory = gpu.memory_bandwidth * profile.memory_efficiency;
   if (compute.is_fp8 && gpu.fp8.value > 0)
-    m.gemm_fp8 = gpu.fp8 * (best.value / std::max(1.0, rates.datasheet.value)) * profile.gemm_efficiency * profile.fp8_efficiency;
+    m.gemm_fp8 = gpu.fp8 * (best.value / std::max(1.0, rates.datasheet.value)) * profile.gemm_efficiency *
+                 profile.fp8_efficiency;
   m.bytes_factor = {profile.eager_bytes_factor, profile.compiled_bytes_factor, profile.fused_bytes_factor};
   m.dequant_bytes = profile.dequant_bytes_factor;
   m.gptq_bytes = profile.gptq_bytes_factor;
@@ -224,7 +239,8 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   add_measured(m, gpu, profile, compute);
   m.pace = profile.pace;
   constexpr double kNothingElse = 100;  // a rank of one core communicates or computes
-  if (compute.host_cores > 0 && compute.ranks_per_node >= compute.host_cores) m.overlap_slowdown = std::max(m.overlap_slowdown, kNothingElse);
+  if (compute.host_cores > 0 && compute.ranks_per_node >= compute.host_cores)
+    m.overlap_slowdown = std::max(m.overlap_slowdown, kNothingElse);
   m.slowness = crowding_of(m, compute);
   if (compute.runs_own_kernels) m.slowness *= correction_of(profile, compute.num_ranks).time;
   return m;

@@ -1,12 +1,12 @@
-// Time of an op on one GPU (roofline x efficiency). Rates come from the catalogue and the profile; nothing empirical stands
-// here. Every effect and what it is worth: docs/speed_model.md. Collectives: planner/comm_model.h.
+// Time of an op on one GPU (roofline x efficiency). Rates come from the catalogue and the profile; nothing empirical
+// stands here. Every effect and what it is worth: docs/speed_model.md. Collectives: planner/comm_model.h.
 #pragma once
 
 #include <array>
 #include <memory>
 
 #include "cluster/cluster_spec.h"
-#include "cluster/profile.h"
+#include "cluster/profile/profile.h"
 #include "models/framework.h"
 #include "models/layer_graph.h"
 #include "models/numerics.h"
@@ -15,31 +15,33 @@ namespace gpuplan {
 
 /// Sustained rates of one GPU for one compute dtype.
 ///
-/// Where the profile was measured (`calibrate`), products take what their surface says, over the share of it that training on
-/// this software sustains; the executor's own kernels take what they were measured to take.
+/// Where the profile was measured (`calibrate`), products take what their surface says, over the share of it that
+/// training on this software sustains; the executor's own kernels take what they were measured to take.
 struct CostModel {
   FlopsPerSec gemm, batched_gemm, flash, cudnn;
-  BytesPerSec memory;                  // reached, not datasheet
-  FlopsPerSec gemm_fp8;                // 0: block linears multiply in the compute dtype
+  BytesPerSec memory;                    // reached, not datasheet
+  FlopsPerSec gemm_fp8;                  // 0: block linears multiply in the compute dtype
   std::array<double, 3> bytes_factor{};  // moved over the ops' bytes, by Software
   double dequant_bytes = 1, gptq_bytes = 1, misaligned = 1, misaligned_heads = 1, small_heads = 1;
   double wave_loss{}, exposed_traffic{};
   double num_sms{};
   Seconds kernel_overhead, dispatch;  // device time per kernel; host time per launched kernel
   double overlap_slowdown{};
-  FlopsPerSec peak;  // datasheet, for MFU
-  std::shared_ptr<const Measured> measured;  // keeps `load`; null: not calibrated
-  const MachineLoad* load = nullptr;         // of as many ranks as the plan has on a machine
+  FlopsPerSec peak;                           // datasheet, for MFU
+  std::shared_ptr<const Measured> measured;   // keeps `load`; null: not calibrated
+  const MeasurementsAtRanks* load = nullptr;  // of as many ranks as the plan has on a machine
   GemmType gemm_type{};
-  double sustained = 1;         // share of a product's measured rate
-  bool runs_own_kernels{};      // gpuplan's executor: memory-bound kernels and attention as measured
-  BytesPerSec own_optimizer;    // memory rate of the executor's step; 0: as any other memory traffic
+  double sustained = 1;       // share of a product's measured rate
+  bool runs_own_kernels{};    // gpuplan's executor: memory-bound kernels and attention as measured
+  BytesPerSec own_optimizer;  // memory rate of the executor's step; 0: as any other memory traffic
 
-  double slowness = 1;          // CPU ranks that share a core, times what earlier runs took over the prediction
-  MachinePace pace;             // the machine now, beside what was measured
+  double slowness = 1;  // CPU ranks that share a core, times what earlier runs took over the prediction
+  MachinePace pace;     // the machine now, beside what was measured
 
   BytesPerSec memory_rate() const { return memory * (1 / (slowness * pace.memory)); }
-  BytesPerSec optimizer_rate() const { return own_optimizer.value > 0 ? own_optimizer * (1 / (slowness * pace.memory)) : memory_rate(); }
+  BytesPerSec optimizer_rate() const {
+    return own_optimizer.value > 0 ? own_optimizer * (1 / (slowness * pace.memory)) : memory_rate();
+  }
   /// The surface for a product; nullptr when nothing near it was measured.
   const GemmSurface* surface_of(const LayerOp& op) const;
 
@@ -62,8 +64,8 @@ struct CostModel {
 /// `compute` is the dtype of matmuls; `fp8` for block linears in fp8 where the card has it.
 struct ComputeKind {
   Dtype dtype{};
-  bool is_fp8{}, launches_few{};  // compiled or hand-written: few launches
-  bool runs_own_kernels{};        // gpuplan's executor
+  bool is_fp8{}, launches_few{};    // compiled or hand-written: few launches
+  bool runs_own_kernels{};          // gpuplan's executor
   std::int64_t num_ranks = 1;       // of the plan
   std::int64_t ranks_per_node = 1;  // whose cores and memory they share
   std::int64_t host_cores = 0;      // that CPU ranks share; 0 on GPUs
@@ -73,9 +75,9 @@ struct ComputeKind {
 /// The product that a GEMM op is; of experts, one of theirs, with an equal share of the rows.
 GemmShape shape_of(const LayerOp& op);
 
-/// Memory rate of an optimizer step whose states are on the host. FSDP's offload steps torch's optimizers on CPU tensors,
-/// ZeRO's a vectorised one, as does our own executor.
-BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConvention& framework, Engine engine);
+/// Memory rate of an optimizer step whose states are on the host. FSDP's offload steps torch's optimizers on CPU
+/// tensors, ZeRO's a vectorised one, as does our own executor.
+BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConvention& framework, ShardingEngine engine);
 
 CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKind compute);
 

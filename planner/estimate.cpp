@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "base/unit_text.h"
 #include "models/optimizers.h"
+#include "planner/job_metrics.h"
 #include "planner/limits.h"
 #include "planner/recommend.h"
-#include "planner/run_figures.h"
 #include "planner/state_sizes.h"
 #include "planner/step_inputs.h"
 
@@ -33,7 +33,7 @@ std::int64_t tightest_rank(const EstimateRequest& r, const RankClass& c) {
 Bytes checkpoint_bytes(const TrainedModel& model) { return Bytes{2 * model.parameters}; }  // 16-bit safetensors on disk
 
 HostBytes host_memory(const EstimateRequest& r, const TrainedModel& model, const Strategy& strategy, const Peak& peak,
-                       const SaveCost& save) {
+                      const SaveCost& save) {
   HostBytes h;
   const std::int64_t ranks = r.cluster.ranks_per_node(strategy.mesh.world());
   const bool is_pipeline = strategy.mesh.pp > 1;
@@ -52,7 +52,8 @@ HostBytes host_memory(const EstimateRequest& r, const TrainedModel& model, const
   return h;
 }
 
-SaveCost save_cost(const EstimateRequest& r, const TrainedModel& model, const Strategy& strategy, const Numerics& n) {
+SaveCost save_cost(const EstimateRequest& r, const TrainedModel& model, const Strategy& strategy,
+                   const DtypePolicy& n) {
   SaveCost s;
   const bool is_adapter = r.recipe.is_adapter();
   s.disk = is_adapter ? bytes_of(model.trainable, n.adapter) : checkpoint_bytes(model);
@@ -60,8 +61,8 @@ SaveCost save_cost(const EstimateRequest& r, const TrainedModel& model, const St
   s.disk_with_optimizer = s.disk + whole.master + whole.state + whole.paged_state;
   // sharded full weights are gathered unit by unit; the largest unit in 16 bit exists on the device once more
   if (strategy.layout.shards_weights)
-    s.device_peak = Bytes{
-        2 * std::max(model.weights.largest_layer_elements(), model.weights.before_elements() + model.weights.after_elements())};
+    s.device_peak = Bytes{2 * std::max(model.weights.largest_layer_elements(),
+                                       model.weights.before_elements() + model.weights.after_elements())};
   return s;
 }
 
@@ -89,19 +90,22 @@ void add_generation(Peak& peak, const EstimateRequest& r, const TrainedModel& mo
 }
 
 /// The tightest GPU of the class, with what processes were seen to hold outside their tensors.
-GpuSpec corrected_gpu(const EstimateRequest& r, const FrameworkConvention& framework, const Profile& profile, const StepProgram& program,
-                      const RankClass& c) {
+GpuSpec corrected_gpu(const EstimateRequest& r, const FrameworkConvention& framework, const Profile& profile,
+                      const StepProgram& program, const RankClass& c) {
   GpuSpec gpu = r.cluster.gpus[std::size_t(tightest_rank(r, c))];
-  if (framework.runs_own_kernels) gpu.own_memory = std::max(Bytes{}, gpu.own_memory + correction_of(profile, program.mesh.world()).outside_tensors);
+  if (framework.runs_own_kernels)
+    gpu.own_memory = std::max(Bytes{}, gpu.own_memory + correction_of(profile, program.mesh.world()).outside_tensors);
   return gpu;
 }
 
 /// Process bytes of the class by category.
-CategoryBytes class_breakdown(const EstimateRequest& r, const FrameworkConvention& framework, const Profile& profile, const StepProgram& program, const RankClass& c,
-                              const ClassMemory& memory, DetailedPeak detail) {
+CategoryBytes class_breakdown(const EstimateRequest& r, const FrameworkConvention& framework, const Profile& profile,
+                              const StepProgram& program, const RankClass& c, const ClassMemory& memory,
+                              DetailedPeak detail) {
   if (memory.peak.tensors > detail.tensors)  // generation set the peak: its cache is what the program does not hold
     detail.by_category[std::size_t(Category::Activations)] += memory.peak.tensors - detail.tensors;
-  return process_breakdown(detail, memory.tiers, corrected_gpu(r, framework, profile, program, c), profile, program.mesh.world() > 1);
+  return process_breakdown(detail, memory.tiers, corrected_gpu(r, framework, profile, program, c), profile,
+                           program.mesh.world() > 1);
 }
 
 }  // namespace
@@ -132,8 +136,8 @@ std::string_view to_string(CommunicationLevel level) {
   return "";
 }
 
-ClassMemory class_memory(const EstimateRequest& r, const TrainedModel& model, const FrameworkConvention& framework, const Profile& profile,
-                         const StepProgram& program, const RankClass& c) {
+ClassMemory class_memory(const EstimateRequest& r, const TrainedModel& model, const FrameworkConvention& framework,
+                         const Profile& profile, const StepProgram& program, const RankClass& c) {
   ClassMemory m{.peak = replay(program, c), .tiers = {}};
   add_generation(m.peak, r, model);
   const auto rank = std::size_t(tightest_rank(r, c));
@@ -157,8 +161,9 @@ bool evaluate(StrategyEstimate& e, const EstimateRequest& r, const TrainedModel&
     const auto [peak, tiers] = class_memory(r, model, framework, profile, program, c);
     if (!tiers.fits) {
       e.fits = false;
-      e.does_not_fit_because = fmt::format("needs {} of {} that {} offers", format_bytes(tiers.needed),
-                                           format_bytes(tiers.usable), r.cluster.gpus[std::size_t(tightest_rank(r, c))].name);
+      e.does_not_fit_because =
+          fmt::format("needs {} of {} that {} offers", format_bytes(tiers.needed), format_bytes(tiers.usable),
+                      r.cluster.gpus[std::size_t(tightest_rank(r, c))].name);
     }
     const Bytes pressure = tiers.needed - tiers.usable;  // the class nearest to its limit is reported
     if (k > 0 && pressure <= worst) continue;
@@ -167,9 +172,8 @@ bool evaluate(StrategyEstimate& e, const EstimateRequest& r, const TrainedModel&
     e.tiers = tiers;
     e.fullest_class = k;
   }
-  e.peak_instant = e.peak.instant == PeakInstant::Resident
-                       ? "generation in evaluation"
-                       : describe(e.peak.instant, e.peak.unit, model.num_layers());
+  e.peak_instant = e.peak.instant == PeakInstant::Resident ? "generation in evaluation"
+                                                           : describe(e.peak.instant, e.peak.unit, model.num_layers());
   return e.fits;
 }
 
@@ -178,7 +182,7 @@ StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel&
                                    const Strategy& strategy, StepProgram& program) {
   StrategyEstimate e{.strategy = strategy};
   evaluate(e, r, model, framework, profile, program);
-  const Numerics numerics = resolve_numerics(r.recipe, framework, strategy.engine);
+  const DtypePolicy numerics = resolve_numerics(r.recipe, framework, strategy.engine);
   const StepColumns columns = make_columns(r, strategy, framework, profile, numerics);
   build_step_program(program, {model, r.recipe, framework, strategy, r.cluster}, columns.models, columns.of_rank);
   const RankClass& fullest = program.classes[e.fullest_class];
@@ -197,7 +201,7 @@ StrategyEstimate estimate_strategy(const EstimateRequest& r, const TrainedModel&
   e.time = forward_pass(program, columns.models, make_step_comm(r, strategy, framework, profile));
   e.coverage = gemm_coverage(program, columns.models.front());
   e.communication_level = level_of(e.time, strategy);
-  const RunFigures figures = run_figures(r, model, strategy, e.time.step, total_peak(columns));
+  const RunFigures figures = job_metrics(r, model, strategy, e.time.step, total_peak(columns));
   e.global_batch = figures.global_batch;
   e.tokens_per_second = figures.tokens_per_second;
   e.mfu = figures.mfu;
@@ -218,15 +222,12 @@ EstimateResult estimate(const EstimateRequest& request) {
   validate_recipe(r.recipe, r.model, r.cluster);
   const FrameworkConvention& framework = find_framework(r.recipe.framework);
   r.options = options_for(r, framework);
-  EstimateResult out{.model = prepare(r.model, r.recipe, framework),
-                     .framework = framework,
-                     .profile = profile_of(r)};
+  EstimateResult out{.model = prepare(r.model, r.recipe, framework), .framework = framework, .profile = profile_of(r)};
   StepProgram program;
   for (const std::string_view name : strategy_names()) {
     if (r.strategy != "auto" && r.strategy != name) continue;
     Strategy strategy = make_strategy(name, r.cluster, r.options);
-    if (std::string why = why_not_applicable(strategy, r.cluster, r.recipe, r.model);
-        !why.empty()) {
+    if (std::string why = why_not_applicable(strategy, r.cluster, r.recipe, r.model); !why.empty()) {
       out.strategies.push_back({.strategy = strategy, .not_applicable = why});
       continue;
     }

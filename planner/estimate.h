@@ -1,4 +1,5 @@
-// The answer of `gpuplan estimate`: every strategy on one cluster, what fits, how fast, at what cost, and one recommended.
+// The answer of `gpuplan estimate`: every strategy on one cluster, what fits, how fast, at what cost, and one
+// recommended.
 #pragma once
 
 #include <array>
@@ -9,7 +10,7 @@
 #include <vector>
 
 #include "cluster/cluster_spec.h"
-#include "cluster/profile.h"
+#include "cluster/profile/profile.h"
 #include "models/framework.h"
 #include "models/recipe.h"
 #include "models/trained_model.h"
@@ -42,12 +43,13 @@ struct EstimateRequest {
   MachinePace pace;                          // of the machine now, over that profile
 };
 
-/// Host memory of one node. `load` is while the checkpoint is read, `step` in training (offload), `save` when the model is written.
+/// Host memory of one node. `load` is while the checkpoint is read, `step` in training (offload), `save` when the model
+/// is written.
 struct HostBytes {
   Bytes load, load_efficient;  // every rank reads a full copy; cpu_ram_efficient_loading: one does
   Bytes step, nvme;
   Bytes save;
-  Bytes capacity;    // 0: not known
+  Bytes capacity;  // 0: not known
   Bytes needed() const { return load_efficient > step ? load_efficient : step; }
   bool fits = true;  // of what is known; load_efficient and step are compared
 };
@@ -96,7 +98,7 @@ struct EstimateResult {
   TrainedModel model;
   FrameworkConvention framework;
   Profile profile;
-  std::vector<StrategyEstimate> strategies;   // in the order of strategy_names()
+  std::vector<StrategyEstimate> strategies;               // in the order of strategy_names()
   std::optional<AccuracyRange> memory_range, time_range;  // around process bytes and step time; none for ranks on a CPU
   std::optional<Recommendation> recommended;  // empty strategy name: nothing fits, advice says what to change
   std::vector<std::string> assumptions;
@@ -113,8 +115,9 @@ struct ClassMemory {
   Peak peak;
   MemoryTiers tiers;
 };
-ClassMemory class_memory(const EstimateRequest& request, const TrainedModel& model, const FrameworkConvention& framework, const Profile& profile,
-                         const StepProgram& program, const RankClass& rank_class);
+ClassMemory class_memory(const EstimateRequest& request, const TrainedModel& model,
+                         const FrameworkConvention& framework, const Profile& profile, const StepProgram& program,
+                         const RankClass& rank_class);
 
 /// One strategy: program, replay, time. The building block of searches; `program` is reused storage.
 StrategyEstimate estimate_strategy(const EstimateRequest& request, const TrainedModel& model,

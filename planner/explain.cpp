@@ -78,7 +78,7 @@ ExplainSection lora_section(const EstimateRequest& r, const EstimateResult& resu
 
 ExplainSection state_section(const EstimateRequest& r, const EstimateResult& result, const StrategyEstimate& chosen) {
   const TrainedModel& m = result.model;
-  const Numerics n = resolve_numerics(r.recipe, result.framework, chosen.strategy.engine);
+  const DtypePolicy n = resolve_numerics(r.recipe, result.framework, chosen.strategy.engine);
   const OptimizerSpec& optimizer = find_optimizer(r.recipe.optimizer);
   const StateSizes total = model_state(m, n, r.recipe, size_rules(chosen.strategy, result.framework, m.spec));
   ExplainSection s{"Training state of one rank", {}};
@@ -137,7 +137,7 @@ ExplainSection rules_section(const EstimateRequest& r, const EstimateResult& res
 ExplainSection peak_section(const EstimateRequest& r, const EstimateResult& result, const StrategyEstimate& chosen) {
   ExplainSection s{fmt::format("Tensors alive at the peak ({})", chosen.peak_instant), {}};
   StepProgram program;
-  const Numerics n = resolve_numerics(r.recipe, result.framework, chosen.strategy.engine);
+  const DtypePolicy n = resolve_numerics(r.recipe, result.framework, chosen.strategy.engine);
   make_blocks(program, result.model, r.recipe, result.framework, n);
   const auto why = [&](const std::string& name) {
     for (std::size_t g = 0; g < program.num_graphs; ++g)
@@ -181,7 +181,7 @@ ExplainSection ledger_section(const LayerGraph& layer, const LayerKind& kind, co
 void add_ledgers(std::vector<ExplainSection>& out, const EstimateRequest& r, const EstimateResult& result,
                  const StrategyEstimate& chosen) {
   StepProgram program;
-  const Numerics n = resolve_numerics(r.recipe, result.framework, chosen.strategy.engine);
+  const DtypePolicy n = resolve_numerics(r.recipe, result.framework, chosen.strategy.engine);
   const ModelBlocks blocks = make_blocks(program, result.model, r.recipe, result.framework, n);
   const double width = double(r.recipe.tokens() * result.model.spec.hidden_size);
   for (std::size_t k = 0; k < blocks.kinds.size(); ++k) {
@@ -207,22 +207,27 @@ ExplainSection tiers_section(const EstimateResult& result, const StrategyEstimat
 }
 
 /// What of the step's time was measured, and how well the fits hold.
-void add_measured(ExplainSection& s, const EstimateRequest& r, const EstimateResult& result, const StrategyEstimate& chosen) {
+void add_measured(ExplainSection& s, const EstimateRequest& r, const EstimateResult& result,
+                  const StrategyEstimate& chosen) {
   const Profile& p = result.profile;
   if (!p.measured) return;
   const std::string source = fmt::format("{}, {}", p.id, p.measured->on.date);
-  const auto held_out = [](const FitQuality& q) { return fmt::format("held-out error {:.1f} % median, {:.1f} % p90", 100 * q.held_out_median, 100 * q.held_out_p90); };
+  const auto held_out = [](const FitQuality& q) {
+    return fmt::format("held-out error {:.1f} % median, {:.1f} % p90", 100 * q.held_out_median, 100 * q.held_out_p90);
+  };
   const std::string missing = describe(chosen.coverage);
   s.lines.push_back({"GEMM shapes", fmt::format("{} different products", chosen.coverage.num_shapes),
                      missing.empty() ? "all within the measured range" : missing});
-  if (const MachineLoad* load = p.measured->load_of(r.cluster.ranks_per_node(chosen.num_gpus_used)))
+  if (const MeasurementsAtRanks* load = p.measured->load_of(r.cluster.ranks_per_node(chosen.num_gpus_used)))
     for (const GemmSurface& g : load->gemm)
       s.lines.push_back({fmt::format("{} {} {}", to_string(g.type), to_string(g.regime), to_string(g.layout)),
-                         fmt::format("at most {:.4g} TFLOP/s", g.rate.value / 1e12), fmt::format("{}: {}", source, held_out(g.quality))});
+                         fmt::format("at most {:.4g} TFLOP/s", g.rate.value / 1e12),
+                         fmt::format("{}: {}", source, held_out(g.quality))});
   for (const CollectiveCurve& c : p.measured->collectives)
-    s.lines.push_back({fmt::format("{} of {} ranks", to_string(c.kind), c.num_ranks),
-                       fmt::format("{:.3g} GB/s busbw at {}", c.bus_bandwidth(c.most).value / 1e9, format_bytes(c.most)),
-                       fmt::format("{}: {}", source, held_out(c.quality))});
+    s.lines.push_back(
+        {fmt::format("{} of {} ranks", to_string(c.kind), c.num_ranks),
+         fmt::format("{:.3g} GB/s busbw at {}", c.bus_bandwidth(c.most).value / 1e9, format_bytes(c.most)),
+         fmt::format("{}: {}", source, held_out(c.quality))});
 }
 
 ExplainSection time_section(const EstimateRequest& r, const EstimateResult& result, const StrategyEstimate& chosen) {

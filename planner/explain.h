@@ -1,4 +1,5 @@
-// Every figure explains itself: the terms behind an estimate, with units and sources, as lines for `--explain` and as JSON.
+// Every figure explains itself: the terms behind an estimate, with units and sources, as lines for `--explain` and as
+// JSON.
 #pragma once
 
 #include <string>

@@ -40,9 +40,11 @@ std::optional<std::int64_t> largest(std::int64_t step, std::int64_t from, std::i
 double model_flops(const EstimateRequest& r, const TrainedModel& model, std::int64_t global_batch) {
   const ModelSpec& m = model.spec;
   const double tokens = double(global_batch) * double(r.recipe.seq_len);
-  // every weight multiplies once per token but the embedding and position rows, which are looked up; a tied head multiplies
+  // every weight multiplies once per token but the embedding and position rows, which are looked up; a tied head
+  // multiplies
   const bool multiplies_embedding = m.tie_word_embeddings && m.head == HeadKind::LanguageModel;
-  const double looked_up = double((multiplies_embedding ? 0 : m.vocab_size * m.embedding_width()) + m.learned_positions * m.hidden_size);
+  const double looked_up =
+      double((multiplies_embedding ? 0 : m.vocab_size * m.embedding_width()) + m.learned_positions * m.hidden_size);
   const double idle = double(model.weights.total_elements() - model.weights.active_elements(m.moe));
   const double matmul = double(model.parameters) - idle - looked_up;
   const double per_token = r.recipe.is_adapter() ? 4 * matmul + 6 * double(model.trainable) : 6 * matmul;

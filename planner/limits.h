@@ -13,8 +13,8 @@ void find_limits(StrategyEstimate& e, const EstimateRequest& request, const Trai
 bool evaluate(StrategyEstimate& e, const EstimateRequest& request, const TrainedModel& model,
               const FrameworkConvention& framework, const Profile& profile, StepProgram& program);
 
-/// FLOPs of the model for one optimizer step of the whole job, recompute excluded: 6 P per token for full fine-tuning, 4 P
-/// plus 6 per adapter parameter for LoRA, plus causal attention. Source: formulas.md 10.
+/// FLOPs of the model for one optimizer step of the whole job, recompute excluded: 6 P per token for full fine-tuning,
+/// 4 P plus 6 per adapter parameter for LoRA, plus causal attention. Source: formulas.md 10.
 double model_flops(const EstimateRequest& request, const TrainedModel& model, std::int64_t global_batch);
 
 }  // namespace gpuplan

@@ -153,7 +153,8 @@ Peak replay(const StepProgram& all, const RankClass& rank_class) {
 
 namespace {
 
-/// Calls on_change(instruction, name maker, category, bytes) for every device allocation (+) and free (-), repeats expanded.
+/// Calls on_change(instruction, name maker, category, bytes) for every device allocation (+) and free (-), repeats
+/// expanded.
 template <class Initial, class Change>
 void expand(const StepProgram& all, const RankProgram& p, Initial on_initial, Change on_change) {
   for (std::uint32_t b = 0; b < p.buffers.size(); ++b)

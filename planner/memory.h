@@ -1,5 +1,5 @@
-// Reader 1 of a step program: bytes. Program order is what the host tells a caching allocator, so the peak in program order
-// is its "allocated" figure, whatever the speed of GPU and links.
+// Reader 1 of a step program: bytes. Program order is what the host tells a caching allocator, so the peak in program
+// order is its "allocated" figure, whatever the speed of GPU and links.
 #pragma once
 
 #include <array>

@@ -28,7 +28,7 @@ KeepPolicy keep_policy(const Recipe& recipe, const FrameworkConvention& framewor
 }  // namespace
 
 ModelBlocks make_blocks(StepProgram& program, const TrainedModel& model, const Recipe& recipe,
-                        const FrameworkConvention& framework, const Numerics& numerics) {
+                        const FrameworkConvention& framework, const DtypePolicy& numerics) {
   program.num_graphs = program.num_blocks = 0;
   LedgerContext context = make_context(model, recipe, framework, numerics);
   const bool plain = recipe.checkpointing == Checkpointing::None || recipe.checkpointing == Checkpointing::EveryK;

@@ -1,4 +1,5 @@
-// The blocks of a model under a recipe: op graphs emitted by the ledger, closed into lifetimes. Shared by all stages and ranks.
+// The blocks of a model under a recipe: op graphs emitted by the ledger, closed into lifetimes. Shared by all stages
+// and ranks.
 #pragma once
 
 #include <vector>
@@ -26,6 +27,6 @@ struct ModelBlocks {
 
 /// Fills program.graphs and program.blocks (their storage is reused).
 ModelBlocks make_blocks(StepProgram& program, const TrainedModel& model, const Recipe& recipe,
-                        const FrameworkConvention& framework, const Numerics& numerics);
+                        const FrameworkConvention& framework, const DtypePolicy& numerics);
 
 }  // namespace gpuplan

@@ -1,5 +1,6 @@
-// When communication runs on a rank, and how much longer compute takes beside it: a running collective takes SMs and memory
-// bandwidth, so that compute goes 1 + sigma slower while it lasts. The simulator applies the same rule event by event.
+// When communication runs on a rank, and how much longer compute takes beside it: a running collective takes SMs and
+// memory bandwidth, so that compute goes 1 + sigma slower while it lasts. The simulator applies the same rule event by
+// event.
 #pragma once
 
 #include <vector>

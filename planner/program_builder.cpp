@@ -16,8 +16,8 @@ RankProgram& new_program(StepProgram& program) {
 
 }  // namespace
 
-std::vector<std::uint16_t> stage_bounds(const PlanInput& input, const StepProgram& program,
-                                        const ModelBlocks& blocks, const Numerics& numerics) {
+std::vector<std::uint16_t> stage_bounds(const PlanInput& input, const StepProgram& program, const ModelBlocks& blocks,
+                                        const DtypePolicy& numerics) {
   const std::int64_t stages = input.strategy.mesh.pp, L = input.model.num_layers();
   const OptimizerSpec& optimizer = find_optimizer(input.recipe.optimizer);
   std::vector<double> load(std::size_t(L + 2));
@@ -26,7 +26,8 @@ std::vector<std::uint16_t> stage_bounds(const PlanInput& input, const StepProgra
     return double((z.trained + z.frozen + z.full_gradient + z.master + z.state + z.trained_gathered).count);
   };
   // what a layer keeps between forward and backward, and what the head needs at its peak
-  const double boundary = double(bytes_of(input.recipe.tokens() * input.model.spec.hidden_size, numerics.residual).count);
+  const double boundary =
+      double(bytes_of(input.recipe.tokens() * input.model.spec.hidden_size, numerics.residual).count);
   std::vector<double> per_kind;
   for (std::size_t k = 0; k < input.model.layers.size(); ++k) {
     double kept = boundary;
@@ -43,7 +44,8 @@ std::vector<std::uint16_t> stage_bounds(const PlanInput& input, const StepProgra
   const auto capacity = [&](std::int64_t stage) {
     return std::max(1.0, double(input.cluster.gpus[std::size_t(stage)].framework_memory.count));
   };
-  // smallest level such that filling stages in order up to level x capacity places every unit; at least one unit a stage
+  // smallest level such that filling stages in order up to level x capacity places every unit; at least one unit a
+  // stage
   std::vector<std::uint16_t> bounds;
   const auto fill = [&](double level) {
     bounds.assign(1, 0);
@@ -67,7 +69,7 @@ std::vector<std::uint16_t> stage_bounds(const PlanInput& input, const StepProgra
 void build_step_program(StepProgram& program, const PlanInput& input, std::span<const CostModel> columns,
                         std::span<const std::size_t> gpu_column) {
   const Strategy& strategy = input.strategy;
-  const Numerics numerics = resolve_numerics(input.recipe, input.framework, strategy.engine);
+  const DtypePolicy numerics = resolve_numerics(input.recipe, input.framework, strategy.engine);
   const EngineConvention& engine = engine_of(input.framework, strategy.engine);
   const SizeRules rules = size_rules(strategy, input.framework, input.model.spec);
   program.mesh = strategy.mesh;

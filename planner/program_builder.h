@@ -1,5 +1,5 @@
-// Builds the step program of a strategy: a schedule lists visits to units, the state layout turns visits into gathers, calls,
-// reduces and steps. One builder for every row of the strategy table; nothing here asks for a strategy's name.
+// Builds the step program of a strategy: a schedule lists visits to units, the state layout turns visits into gathers,
+// calls, reduces and steps. One builder for every row of the strategy table; nothing here asks for a strategy's name.
 #pragma once
 
 #include <vector>
@@ -23,10 +23,10 @@ struct PlanInput {
   const ClusterSpec& cluster;
 };
 
-/// [begin, end) of the model's units per pipeline stage (0 embedding, 1 … L layers, L + 1 head), balanced by resident bytes
-/// with the head and its logits counted, weighted by the memory of each stage's GPU.
-std::vector<std::uint16_t> stage_bounds(const PlanInput& input, const StepProgram& program,
-                                        const ModelBlocks& blocks, const Numerics& numerics);
+/// [begin, end) of the model's units per pipeline stage (0 embedding, 1 … L layers, L + 1 head), balanced by resident
+/// bytes with the head and its logits counted, weighted by the memory of each stage's GPU.
+std::vector<std::uint16_t> stage_bounds(const PlanInput& input, const StepProgram& program, const ModelBlocks& blocks,
+                                        const DtypePolicy& numerics);
 
 /// Builds into `program`, whose storage is reused. `columns` are cost models, one per kind of GPU in `gpu_column`
 /// (per rank used; empty: all on column 0).

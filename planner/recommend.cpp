@@ -224,11 +224,13 @@ namespace {
 /// Who steps offloaded states, how fast, and what shares that time.
 std::string offload_assumption(const EstimateResult& result) {
   const Profile& p = result.profile;
-  const std::string rate = result.framework.runs_own_kernels
-                               ? fmt::format("{:.3g} GB/s on the host", p.cpu_optimizer_bandwidth.value / 1e9)
-                               : fmt::format("{:.3g} GB/s with torch's optimizers (FSDP), {:.3g} GB/s with DeepSpeed's (ZeRO)",
-                                             p.torch_cpu_optimizer_bandwidth.value / 1e9, p.cpu_optimizer_bandwidth.value / 1e9);
-  return fmt::format("offloaded optimizer, per rank: {}; once per optimizer step, so more accumulation amortises it", rate);
+  const std::string rate =
+      result.framework.runs_own_kernels
+          ? fmt::format("{:.3g} GB/s on the host", p.cpu_optimizer_bandwidth.value / 1e9)
+          : fmt::format("{:.3g} GB/s with torch's optimizers (FSDP), {:.3g} GB/s with DeepSpeed's (ZeRO)",
+                        p.torch_cpu_optimizer_bandwidth.value / 1e9, p.cpu_optimizer_bandwidth.value / 1e9);
+  return fmt::format("offloaded optimizer, per rank: {}; once per optimizer step, so more accumulation amortises it",
+                     rate);
 }
 
 std::string profile_assumption(const EstimateResult& result) {
@@ -239,19 +241,21 @@ std::string profile_assumption(const EstimateResult& result) {
 
 std::string links_assumption(const ClusterSpec& cluster, const Profile& profile) {
   const std::int64_t ranks = cluster.ranks_per_node(cluster.num_gpus());
-  const CollectiveCurve* curve = has_measured_links(profile, cluster) ? profile.measured->curve_of(CollectiveKind::AllReduce, ranks) : nullptr;
+  const CollectiveCurve* curve =
+      has_measured_links(profile, cluster) ? profile.measured->curve_of(CollectiveKind::AllReduce, ranks) : nullptr;
   if (!curve)
-    return fmt::format("links: {}, {:.1f} GB/s bus bandwidth ({})", cluster.fabric_text, cluster.intra.bandwidth.value / 1e9,
-                       cluster.intra.source);
+    return fmt::format("links: {}, {:.1f} GB/s bus bandwidth ({})", cluster.fabric_text,
+                       cluster.intra.bandwidth.value / 1e9, cluster.intra.source);
   const std::string other = curve->num_ranks == ranks ? "" : fmt::format(", taken for {}", ranks);
-  return fmt::format("links: {}, all-reduce of {} ranks measured at {:.3g} GB/s busbw for {}{}", cluster.fabric_text, curve->num_ranks,
-                     curve->bus_bandwidth(curve->most).value / 1e9, format_bytes(curve->most), other);
+  return fmt::format("links: {}, all-reduce of {} ranks measured at {:.3g} GB/s busbw for {}{}", cluster.fabric_text,
+                     curve->num_ranks, curve->bus_bandwidth(curve->most).value / 1e9, format_bytes(curve->most), other);
 }
 
 /// Of the recommended strategy, or the first one: all of a plan have nearly the same products.
 std::string coverage_assumption(const EstimateResult& result) {
   for (const StrategyEstimate& e : result.strategies)
-    if (e.not_applicable.empty() && (!result.recommended || result.recommended->strategy.empty() || result.recommended->strategy == e.strategy.name))
+    if (e.not_applicable.empty() && (!result.recommended || result.recommended->strategy.empty() ||
+                                     result.recommended->strategy == e.strategy.name))
       return describe(e.coverage);
   return {};
 }
@@ -277,15 +281,17 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
                                                  : "dynamic lengths (memory for the longest)",
                   c.micro_batch, c.grad_accum == 1 ? "1 micro-batch" : fmt::format("{} micro-batches", c.grad_accum)));
   if (attention_kernel_used(r.model, c, result.framework) != c.attention)
-    out.push_back(fmt::format("attention: the modelling code of {} has no {} path here, so scores are materialised (eager)",
-                              r.model.model_type, to_string(c.attention)));
+    out.push_back(
+        fmt::format("attention: the modelling code of {} has no {} path here, so scores are materialised (eager)",
+                    r.model.model_type, to_string(c.attention)));
   if (r.model.num_encoder_layers > 0) out.push_back("encoder and decoder both read the stated number of tokens");
   if (r.model.moe.is_present()) out.push_back("experts get equal shares of the tokens");
   const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : c.seq_len;
   out.push_back(fmt::format("data: {} rows of {} tokens, {:g} epoch{}", format_grouped(r.dataset.rows), per_row,
                             r.dataset.epochs, r.dataset.epochs == 1 ? "" : "s"));
   out.push_back(profile_assumption(result));
-  if (const RunCorrection own = correction_of(result.profile, r.cluster.num_gpus()); result.framework.runs_own_kernels && own.num_runs > 0)
+  if (const RunCorrection own = correction_of(result.profile, r.cluster.num_gpus());
+      result.framework.runs_own_kernels && own.num_runs > 0)
     out.push_back(correction_assumption(own, r.cluster.num_gpus()));
   if (std::string missing = coverage_assumption(result); !missing.empty()) out.push_back(std::move(missing));
   if (r.cluster.num_gpus() > 1) out.push_back(links_assumption(r.cluster, result.profile));

@@ -5,8 +5,9 @@
 
 namespace gpuplan {
 
-/// The best of result.strategies under the request's preference. Inside the model's error the simplest wins. When nothing
-/// fits, `strategy` is empty and `advice` lists the changes that would make something fit, smallest change first, each tried.
+/// The best of result.strategies under the request's preference. Inside the model's error the simplest wins. When
+/// nothing fits, `strategy` is empty and `advice` lists the changes that would make something fit, smallest change
+/// first, each tried.
 Recommendation recommend(const EstimateRequest& request, const EstimateResult& result);
 
 /// Every default and convention that shaped the figures, one sentence each.

@@ -71,7 +71,8 @@ void StageBuilder::drain(StreamId stream, std::uint16_t unit) {
 }
 
 void StageBuilder::add_constants() {
-  add(Category::Workspace, BufferRole::Constants, first_, constants_layout(in_.model.spec, recipe().seq_len).size, true);
+  add(Category::Workspace, BufferRole::Constants, first_, constants_layout(in_.model.spec, recipe().seq_len).size,
+      true);
 }
 
 void StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint16_t last) {

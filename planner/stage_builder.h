@@ -1,5 +1,5 @@
-// How one stage's program is built: state in groups, visits, gathers, gradients, steps. Internal to the planner; the entry
-// point is program_builder.h.
+// How one stage's program is built: state in groups, visits, gathers, gradients, steps. Internal to the planner; the
+// entry point is program_builder.h.
 #pragma once
 
 #include <array>
@@ -25,7 +25,8 @@ struct Visit {
   bool begins_chunk{}, ends_chunk{};
 };
 
-/// Tensors that are gathered, reduced and stepped together: an FSDP unit, a DDP bucket, a ZeRO module. Buffer ids, 0: none.
+/// Tensors that are gathered, reduced and stepped together: an FSDP unit, a DDP bucket, a ZeRO module. Buffer ids, 0:
+/// none.
 struct Group {
   StateSizes sizes;
   std::uint16_t unit{};  // for names
@@ -66,7 +67,7 @@ StageScratch& stage_scratch();
 /// Builds the program of one stage (all ranks of a job without pipeline) by walking its schedule.
 class StageBuilder {
  public:
-  StageBuilder(RankProgram& program, const PlanInput& input, const Numerics& numerics, const SizeRules& rules,
+  StageBuilder(RankProgram& program, const PlanInput& input, const DtypePolicy& numerics, const SizeRules& rules,
                const EngineConvention& engine)
       : p_(program),
         in_(input),
@@ -91,7 +92,7 @@ class StageBuilder {
   /// Our own executor's host steps a copy of weights that are on the device: the master.
   bool steps_host_copy() const { return rules_.is_flat && has_host_copy(recipe()); }
   bool casts() const { return !layout_.shards_weights && n_.casts_weights && !steps_host_copy(); }
-  bool is_fsdp() const { return rules_.engine == Engine::Fsdp1 || rules_.engine == Engine::Fsdp2; }
+  bool is_fsdp() const { return rules_.engine == ShardingEngine::Fsdp1 || rules_.engine == ShardingEngine::Fsdp2; }
   bool reduces_each_micro_batch() const { return layout_.shards_gradients && !engine_.syncs_last_only; }
   std::int64_t replicas() const { return in_.strategy.mesh.dp_replicate; }
 
@@ -140,7 +141,9 @@ class StageBuilder {
   void forward(const Visit& visit);
   void head(const Visit& visit);
   void backward(const Visit& visit);
-  const LayerKind& kind_of(std::size_t local) const { return in_.model.weights.layer(std::int64_t(unit_id(local)) - 1); }
+  const LayerKind& kind_of(std::size_t local) const {
+    return in_.model.weights.layer(std::int64_t(unit_id(local)) - 1);
+  }
   std::size_t kind_index(std::size_t local) const { return in_.model.weights.order[std::size_t(unit_id(local)) - 1]; }
   void push_memory(const Unit& unit, bool is_backward);
   void push_weights(Group& group);
@@ -155,8 +158,8 @@ class StageBuilder {
   bool steps_on_host(const Group& group) const;
   void step_all();
   void step(Group& group);
-  void put_away(std::size_t at, std::uint16_t unit);
-  void bring_back(std::size_t visit);
+  void offload_input(std::size_t at, std::uint16_t unit);
+  void prefetch_input(std::size_t visit);
   template <class Use>
   void each_group(const Unit& unit, Use use) {
     use(s_.groups[unit.group]);
@@ -166,7 +169,7 @@ class StageBuilder {
 
   RankProgram& p_;
   const PlanInput& in_;
-  const Numerics& n_;
+  const DtypePolicy& n_;
   const SizeRules& rules_;
   const EngineConvention& engine_;
   StageScratch& s_;

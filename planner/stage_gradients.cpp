@@ -54,9 +54,12 @@ void StageBuilder::reduce(Group& g, bool is_last) {
     emit(OpCode::AllReduce, StreamId::Reduce, Axis::DpReplicate, g.unit,
          {g.gradient | kRead | kWrite, g.bucket ? g.bucket | kRead | kWrite : 0},
          scatters ? shard(g.sizes.reduce_message, rules_.ways) : p_.buffers[g.gradient].bytes);
-  // an engine that shards gradients sends each to the host as it is reduced (FSDP's and ZeRO's offload); ours once it is complete
+  // an engine that shards gradients sends each to the host as it is reduced (FSDP's and ZeRO's offload); ours once it
+  // is complete
   if (scatters && layout_.shards_gradients && steps_on_host(g) && (is_last || !rules_.is_flat)) {
-    if (rules_.is_flat) emit(OpCode::GradientNorm, StreamId::CopyOut, Axis::None, g.unit, {g.gradient | kRead}, p_.buffers[g.gradient].bytes);
+    if (rules_.is_flat)
+      emit(OpCode::GradientNorm, StreamId::CopyOut, Axis::None, g.unit, {g.gradient | kRead},
+           p_.buffers[g.gradient].bytes);
     push_out_gradient(g);
   }
 }
@@ -116,13 +119,13 @@ void StageBuilder::step(Group& g) {
          p_.buffers[gradient].bytes + g.sizes.step_gradient);
   }
   if (step_temporary_bytes_.count > 0 && !step_temporary_ && !is_host)
-    step_temporary_ = add(Category::Optimizer, BufferRole::StepTemporary, g.unit,
-                          recipe().optimizer_in_backward ? g.sizes.step_temporary + g.sizes.step_scratch
-                                                         : step_temporary_bytes_);
+    step_temporary_ =
+        add(Category::Optimizer, BufferRole::StepTemporary, g.unit,
+            recipe().optimizer_in_backward ? g.sizes.step_temporary + g.sizes.step_scratch : step_temporary_bytes_);
   const std::uint32_t state = g.state ? g.state : g.paged;
   const Bytes stepped = steps_host_copy() ? Bytes{} : g.sizes.trained;  // beside the master
-  const Bytes traffic = 2 * stepped + p_.buffers[gradient ? gradient : g.host_gradient].bytes + 2 * (g.sizes.state + g.sizes.paged_state) +
-                        2 * g.sizes.master +
+  const Bytes traffic = 2 * stepped + p_.buffers[gradient ? gradient : g.host_gradient].bytes +
+                        2 * (g.sizes.state + g.sizes.paged_state) + 2 * g.sizes.master +
                         4 * (g.sizes.step_scratch.count > 0 ? g.sizes.trained : g.sizes.step_temporary);
   if (!is_host) {
     const std::uint32_t used = step_gradient_ ? step_gradient_ : gradient;
@@ -140,12 +143,13 @@ void StageBuilder::step(Group& g) {
     const Bytes sent = is_slice ? shard(g.sizes.trained, rules_.ways) : g.sizes.trained;
     const bool is_cast = steps_host_copy() && sent != g.sizes.master;
     emit(OpCode::OptimizerStep, StreamId::Host, axis, g.unit,
-         {host_gradient | kRead | (is_cast ? kWrite : 0), state ? state | kRead | kWrite : 0, g.master ? g.master | kRead | kWrite : 0,
-          weights_on_host ? g.trained | kRead | kWrite : 0},
+         {host_gradient | kRead | (is_cast ? kWrite : 0), state ? state | kRead | kWrite : 0,
+          g.master ? g.master | kRead | kWrite : 0, weights_on_host ? g.trained | kRead | kWrite : 0},
          traffic);
     if (!weights_on_host)
       emit(OpCode::CopyIn, StreamId::CopyIn, axis, g.unit,
-           {g.master && !is_cast ? g.master | kRead : host_gradient | kRead, g.trained | kWrite | slice}, steps_host_copy() ? sent : moved);
+           {g.master && !is_cast ? g.master | kRead : host_gradient | kRead, g.trained | kWrite | slice},
+           steps_host_copy() ? sent : moved);
   }
   if (is_slice)
     emit(OpCode::AllGather, StreamId::Gather, Axis::DpShard, g.unit, {g.trained | kRead | kWrite | kOwnSlice},
@@ -158,7 +162,9 @@ void StageBuilder::step_all() {
   drain(StreamId::Reduce, first_);
   if (rules_.is_flat)  // our own executor clips by the norm and tells it
     for (const Group& g : s_.groups)
-      if (g.gradient) emit(OpCode::GradientNorm, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead}, p_.buffers[g.gradient].bytes);
+      if (g.gradient)
+        emit(OpCode::GradientNorm, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead},
+             p_.buffers[g.gradient].bytes);
   if (!recipe().optimizer_in_backward)
     for (Group& g : s_.groups) step(g);
   drain(StreamId::CopyOut, first_);

@@ -45,8 +45,9 @@ void StageBuilder::allocate_state(Group& g) {
                           Placement::Replicated);
 }
 
-/// FSDP's size policy, bottom up as torch's _recursive_wrap: a module is a unit when what is not yet wrapped in it reaches
-/// the threshold; the rest goes to the root. Of a layer, the MLP, the attention or single linears may become units.
+/// FSDP's size policy, bottom up as torch's _recursive_wrap: a module is a unit when what is not yet wrapped in it
+/// reaches the threshold; the rest goes to the root. Of a layer, the MLP, the attention or single linears may become
+/// units.
 void StageBuilder::wrap_by_size(Group& root) {
   for (Group& g : s_.groups)
     if (!g.is_root && g.unit != 0 && g.unit != num_layers() + 1)

@@ -7,7 +7,7 @@ namespace gpuplan {
 
 using namespace operand;
 
-void StageBuilder::put_away(std::size_t at, std::uint16_t unit) {
+void StageBuilder::offload_input(std::size_t at, std::uint16_t unit) {
   const Bytes bytes = p_.buffers[s_.x[at]].bytes;
   s_.host_x[at] = add(Category::Activations, BufferRole::Boundary, unit, bytes, false, MemorySpace::Host);
   drain(StreamId::CopyOut, unit);
@@ -15,7 +15,7 @@ void StageBuilder::put_away(std::size_t at, std::uint16_t unit) {
   hold(StreamId::CopyOut, s_.x[at]);
 }
 
-void StageBuilder::bring_back(std::size_t visit) {
+void StageBuilder::prefetch_input(std::size_t visit) {
   if (visit >= s_.visits.size() || s_.visits[visit].act != Act::Backward) return;
   const std::size_t local = s_.visits[visit].unit;
   if (!s_.host_x[local]) return;
@@ -27,10 +27,12 @@ void StageBuilder::bring_back(std::size_t visit) {
   s_.host_x[local] = 0;
 }
 
-/// A chunk begins with the tokens (inputs for the first stage, labels for the last) and the activations of the stage before.
+/// A chunk begins with the tokens (inputs for the first stage, labels for the last) and the activations of the stage
+/// before.
 void StageBuilder::enter(const Visit& v) {
   if (!v.begins_chunk || v.act == Act::Backward) return;
-  // input ids, labels, attention mask: int64; our own executor: input ids, labels in 32 bits, and the loss of each token
+  // input ids, labels, attention mask: int64; our own executor: input ids, labels in 32 bits, and the loss of each
+  // token
   const std::int64_t bytes_per_token = rules_.is_flat ? 12 : 24;
   const std::uint16_t unit = unit_id(v.unit);
   tokens_ = 0;
@@ -53,7 +55,8 @@ void StageBuilder::leave_backward(const Visit& v) {
   hold(StreamId::Send, s_.dx[v.unit]);
 }
 
-/// The encoder's output: the bridge writes it, decoder layers read it; their gradients collect in one buffer for the bridge.
+/// The encoder's output: the bridge writes it, decoder layers read it; their gradients collect in one buffer for the
+/// bridge.
 void StageBuilder::push_memory(const Unit& u, bool is_backward) {
   if (!u.makes_memory && !u.reads_memory) return;
   const std::uint16_t unit = unit_id(std::size_t(&u - s_.units.data()));
@@ -86,7 +89,7 @@ void StageBuilder::forward(const Visit& v) {
   Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
   call.block = is_embedding(at) ? u.whole : u.is_checkpointed ? u.blocks.forward_drop : u.blocks.forward;
   call.frame = std::uint32_t(at);
-  if (recipe().offload.activations && u.is_checkpointed && !is_embedding(at)) put_away(at, unit);
+  if (recipe().offload.activations && u.is_checkpointed && !is_embedding(at)) offload_input(at, unit);
   if (v.ends_chunk && !has_head()) {
     drain(StreamId::Send, unit);
     emit(OpCode::Send, StreamId::Send, Axis::Pp, unit, {s_.x[at + 1] | kRead}, output);
@@ -160,7 +163,7 @@ void StageBuilder::finish_visit(const Visit& v) {
   const Unit& u = s_.units[v.unit];
   const bool ends = v.ends_chunk;  // the last visit of this micro-batch on this stage
   // ZeRO's flat reduce buffers exist from the first gradient on
-  if (!reduce_bucket_ && rules_.engine == Engine::Zero && rules_.ways > 1 && engine_.reduce_bucket != 0 &&
+  if (!reduce_bucket_ && rules_.engine == ShardingEngine::Zero && rules_.ways > 1 && engine_.reduce_bucket != 0 &&
       in_.model.trainable > 0) {
     const std::int64_t h = in_.model.spec.hidden_size,
                        bucket = engine_.reduce_bucket < 0 ? h * h : engine_.reduce_bucket;
@@ -186,8 +189,8 @@ void StageBuilder::walk() {
     for (std::size_t j = i + 1; j < s_.visits.size() && j <= i + ahead; ++j) acquire(s_.visits[j]);
     cast_for(v);
     if (recipe().offload.activations) {
-      bring_back(i);
-      bring_back(i + 1);
+      prefetch_input(i);
+      prefetch_input(i + 1);
     }
     if (v.act == Act::Forward)
       forward(v);

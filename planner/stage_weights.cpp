@@ -5,8 +5,8 @@ namespace gpuplan {
 
 using namespace operand;
 
-/// One dtype of a group: (copy from host,) (cast the shard,) all-gather. The handle is the gathered buffer, or the flat one
-/// that copy_out turns into it.
+/// One dtype of a group: (copy from host,) (cast the shard,) all-gather. The handle is the gathered buffer, or the flat
+/// one that copy_out turns into it.
 void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes whole, bool is_cast, std::uint32_t& handle,
                                std::uint32_t& flat) {
   handle = flat = 0;
@@ -103,7 +103,8 @@ void StageBuilder::push_weights(Group& g) {
     s_.operands.push_back(g.frozen | kRead);
 }
 
-/// After a visit: forgets the handles of weights that its unit does not need again before they are gathered or cast anew.
+/// After a visit: forgets the handles of weights that its unit does not need again before they are gathered or cast
+/// anew.
 void StageBuilder::release_groups(const Visit& v) {
   const Unit& u = s_.units[v.unit];
   each_group(u, [&](Group& g) {

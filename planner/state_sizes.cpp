@@ -11,7 +11,7 @@ namespace {
 
 /// Elements of `t` on this rank when sharded.
 std::int64_t shard_elements(const StateTensor& t, const SizeRules& rules) {
-  if (rules.engine == Engine::Fsdp2) {  // dim 0 in ceil-sized chunks: late ranks may hold less
+  if (rules.engine == ShardingEngine::Fsdp2) {  // dim 0 in ceil-sized chunks: late ranks may hold less
     const std::int64_t chunk = ceil_div(t.rows, rules.ways);
     return std::clamp<std::int64_t>(t.rows - rules.rank * chunk, 0, chunk) * t.cols * t.copies;
   }
@@ -23,7 +23,7 @@ struct Whole {
 };
 
 /// Stored bytes of a whole tensor; under FSDP the quantisation scales stay outside the sharded storage.
-Whole whole_bytes(const StateTensor& t, const Numerics& n, const Recipe& recipe, bool shards_weights) {
+Whole whole_bytes(const StateTensor& t, const DtypePolicy& n, const Recipe& recipe, bool shards_weights) {
   const Bytes all = weight_bytes(t, t.elements(), n, recipe.quant);
   if (t.kind != StateKind::Quantised || !shards_weights || recipe.quant.kind != BaseQuant::Nf4) return {all, {}};
   const Bytes packed{ceil_div(t.elements(), 2)};
@@ -44,22 +44,27 @@ StateSizes& StateSizes::operator+=(const StateSizes& o) {
 }
 
 SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framework, const ModelSpec& model) {
-  SizeRules rules{.engine = strategy.engine, .layout = strategy.layout, .ways = strategy.mesh.dp_shard, .is_flat = framework.runs_own_kernels};
+  SizeRules rules{.engine = strategy.engine,
+                  .layout = strategy.layout,
+                  .ways = strategy.mesh.dp_shard,
+                  .is_flat = framework.runs_own_kernels};
   const std::int64_t threshold = engine_of(framework, strategy.engine).persistence_threshold;
-  constexpr std::int64_t kAutoWidths = 10;  // transformers' "auto" of stage3_param_persistence_threshold: 10 x hidden size
-  if (strategy.layout.shards_weights) rules.persistence_threshold = threshold < 0 ? kAutoWidths * model.hidden_size : threshold;
+  constexpr std::int64_t kAutoWidths =
+      10;  // transformers' "auto" of stage3_param_persistence_threshold: 10 x hidden size
+  if (strategy.layout.shards_weights)
+    rules.persistence_threshold = threshold < 0 ? kAutoWidths * model.hidden_size : threshold;
   return rules;
 }
 
-StateSizes state_sizes(const std::vector<StateTensor>& tensors, const Numerics& n, const Recipe& recipe,
+StateSizes state_sizes(const std::vector<StateTensor>& tensors, const DtypePolicy& n, const Recipe& recipe,
                        const OptimizerSpec& optimizer, const SizeRules& rules) {
   if (rules.is_flat) return flat_state_sizes(tensors, n, recipe, optimizer, rules);
   StateSizes out;
-  const bool is_fsdp = rules.engine == Engine::Fsdp1 || rules.engine == Engine::Fsdp2;
+  const bool is_fsdp = rules.engine == ShardingEngine::Fsdp1 || rules.engine == ShardingEngine::Fsdp2;
   for (const StateTensor& t : tensors) {
     const std::int64_t elements = t.elements(), each = t.rows * t.cols;  // thresholds are of one tensor
     // ZeRO-3 keeps small weights replicated; their gradients and optimizer state are sharded all the same
-    const bool stays_whole = rules.engine == Engine::Zero && each < rules.persistence_threshold;
+    const bool stays_whole = rules.engine == ShardingEngine::Zero && each < rules.persistence_threshold;
     const std::int64_t part = rules.ways == 1 ? elements : shard_elements(t, rules);
     const bool shards_weight = rules.layout.shards_weights && rules.ways > 1 && !stays_whole;
     const Whole whole = whole_bytes(t, n, recipe, shards_weight);
@@ -93,13 +98,14 @@ StateSizes state_sizes(const std::vector<StateTensor>& tensors, const Numerics& 
     if (optimizer.temporary == StepTemporary::Parameters) out.step_temporary += bytes_of(stepped, weight);
     constexpr std::int64_t kLoopTensors = 2;  // sqrt(v) and its bias-corrected copy; fp32 squares of the gradient
     if (optimizer.temporary == StepTemporary::LargestTensor)
-      out.step_scratch = std::max(out.step_scratch, kLoopTensors * bytes_of(ceil_div(stepped, t.copies),
-                                                                            optimizer.is_factored ? Dtype::F32 : weight));
+      out.step_scratch =
+          std::max(out.step_scratch,
+                   kLoopTensors * bytes_of(ceil_div(stepped, t.copies), optimizer.is_factored ? Dtype::F32 : weight));
   }
   return out;
 }
 
-StateSizes model_state(const TrainedModel& model, const Numerics& numerics, const Recipe& recipe,
+StateSizes model_state(const TrainedModel& model, const DtypePolicy& numerics, const Recipe& recipe,
                        const SizeRules& rules) {
   const OptimizerSpec& optimizer = find_optimizer(recipe.optimizer);
   StateSizes total;

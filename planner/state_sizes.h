@@ -1,5 +1,6 @@
-// Bytes of one unit's training state on one rank: stored, gathered, gradients, optimizer. Sharding remainders and padding as
-// the engine does them. Sources: torch fully_shard (dim-0 chunks), FSDP1 FlatParameter, DeepSpeed stage3 partitioning.
+// Bytes of one unit's training state on one rank: stored, gathered, gradients, optimizer. Sharding remainders and
+// padding as the engine does them. Sources: torch fully_shard (dim-0 chunks), FSDP1 FlatParameter, DeepSpeed stage3
+// partitioning.
 #pragma once
 
 #include "models/optimizers.h"
@@ -23,22 +24,22 @@ struct StateSizes {
 };
 
 struct SizeRules {
-  Engine engine = Engine::Local;
+  ShardingEngine engine = ShardingEngine::Local;
   StateLayout layout;
   std::int64_t ways = 1;                   // dp_shard
   std::int64_t rank = 0;                   // within the shard group; 0 holds the most
   std::int64_t persistence_threshold = 0;  // ZeRO-3: smaller tensors stay replicated, elements
-  bool is_flat = false;                    // our own executor: a unit's tensors are one flat array, cut evenly (planner/unit_layout.h)
+  bool is_flat = false;  // our own executor: a unit's tensors are one flat array, cut evenly (planner/unit_layout.h)
 };
 
 SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framework, const ModelSpec& model);
 
 /// The state of one unit, summed over its tensors.
-StateSizes state_sizes(const std::vector<StateTensor>& tensors, const Numerics& numerics, const Recipe& recipe,
+StateSizes state_sizes(const std::vector<StateTensor>& tensors, const DtypePolicy& numerics, const Recipe& recipe,
                        const OptimizerSpec& optimizer, const SizeRules& rules);
 
 /// The state of the whole model: every unit, summed.
-StateSizes model_state(const TrainedModel& model, const Numerics& numerics, const Recipe& recipe,
+StateSizes model_state(const TrainedModel& model, const DtypePolicy& numerics, const Recipe& recipe,
                        const SizeRules& rules);
 
 }  // namespace gpuplan

@@ -5,7 +5,7 @@
 namespace gpuplan {
 
 StepColumns make_columns(const EstimateRequest& r, const Strategy& strategy, const FrameworkConvention& framework,
-                         const Profile& profile, const Numerics& numerics) {
+                         const Profile& profile, const DtypePolicy& numerics) {
   StepColumns out;
   std::vector<std::string> seen;
   const auto profile_of_kind = [&](const GpuSpec& gpu) {

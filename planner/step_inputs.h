@@ -14,7 +14,7 @@ struct StepColumns {
 };
 
 StepColumns make_columns(const EstimateRequest& request, const Strategy& strategy, const FrameworkConvention& framework,
-                         const Profile& profile, const Numerics& numerics);
+                         const Profile& profile, const DtypePolicy& numerics);
 
 /// Communication and copies, with the optimizer step of offloaded states at the rate of the engine that steps them.
 CommModel make_step_comm(const EstimateRequest& request, const Strategy& strategy, const FrameworkConvention& framework,

@@ -32,8 +32,8 @@ bool is_collective(OpCode op) {
 
 std::string_view to_string(OpCode op) {
   static constexpr std::array<std::string_view, std::size_t(OpCode::Count)> kNames{
-      "call",     "all-gather", "reduce-scatter", "all-reduce", "send",    "recv",   "copy-in",
-      "copy-out", "cast",       "gradient-norm", "optimizer-step", "load-batch", "release", "repeat", "end-repeat"};
+      "call", "all-gather",    "reduce-scatter", "all-reduce", "send",    "recv",   "copy-in",   "copy-out",
+      "cast", "gradient-norm", "optimizer-step", "load-batch", "release", "repeat", "end-repeat"};
   return kNames[std::size_t(op)];
 }
 

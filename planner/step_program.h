@@ -1,5 +1,5 @@
-// The step program: what one rank of a class does in one training step, in order. Memory replay, time and executor read it;
-// none of them knows a strategy. Program order is memory order; allocation, free and waiting follow from operands.
+// The step program: what one rank of a class does in one training step, in order. Memory replay, time and executor read
+// it; none of them knows a strategy. Program order is memory order; allocation, free and waiting follow from operands.
 // Design and proofs: docs/architecture.md.
 #pragma once
 
@@ -126,8 +126,8 @@ struct Instruction {
   std::uint8_t block{};  // of a Call
   std::uint16_t num_operands{}, unit{};
   std::uint32_t first_operand{};
-  std::uint32_t
-      frame{};  // of a Call: which saved locals; of a Repeat: turns; of Send and Recv: 0 forward, 1 backward; of a gather: messages
+  std::uint32_t frame{};  // of a Call: which saved locals; of a Repeat: turns; of Send and Recv: 0 forward, 1 backward;
+                          // of a gather: messages
   std::uint16_t hook_kernels{};  // host work beside the op itself, in kernel launches
   Bytes work;                    // message of a collective (whole tensor), bytes of a copy, memory traffic of a step
 };
@@ -158,7 +158,8 @@ struct Block {
 /// What a block costs on one kind of GPU.
 struct BlockCost {
   Seconds device;
-  Seconds host_tail;  // from when the host begins to launch its kernels to their end, on a device that waits for nothing else
+  Seconds host_tail;  // from when the host begins to launch its kernels to their end, on a device that waits for
+                      // nothing else
   double flops{};
   std::int64_t num_kernels{};
 };

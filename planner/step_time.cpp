@@ -106,7 +106,8 @@ class ForwardPass {
     if (last.axis == i.axis && last.work == i.work && last.messages == i.frame) return last.time;
     const std::int64_t messages = std::max<std::int64_t>(1, i.frame);
     last = {i.axis, i.work, i.frame,
-            (i.op == OpCode::AllReduce ? comm_.all_reduce_time(i.axis, i.work) : comm_.gather_time(i.axis, i.work, messages))
+            (i.op == OpCode::AllReduce ? comm_.all_reduce_time(i.axis, i.work)
+                                       : comm_.gather_time(i.axis, i.work, messages))
                 .value};
     return last.time;
   }
@@ -133,7 +134,8 @@ class ForwardPass {
   }
 
   /// True when another turn has to run. Two turns in a row that moved every clock alike are the periodic regime of a
-  /// max-plus system: the remaining turns then shift all clocks by the same amounts. Pipelines exchange messages, so they run.
+  /// max-plus system: the remaining turns then shift all clocks by the same amounts. Pipelines exchange messages, so
+  /// they run.
   bool end_turn(Clock& c) const {
     if (--c.turns == 0) return false;
     if (all_.classes.size() > 1) return true;

@@ -17,7 +17,7 @@ enum class Degrees : std::uint8_t { One, Pipeline, Replicate, Shard, Hybrid };
 struct Row {
   std::string_view name;
   Schedule schedule;
-  Engine engine;
+  ShardingEngine engine;
   StateLayout layout;
   Degrees degrees;
   bool can_offload_optimizer, can_offload_params;
@@ -27,15 +27,15 @@ struct Row {
 // clang-format off
 constexpr std::array kRows{
     //  name            schedule               engine         optimizer gradients weights reshard  degrees            offload: optimizer, params
-    Row{"single",       Schedule::Sequential, Engine::Local, {},                          Degrees::One,       false, false},
-    Row{"ddp",          Schedule::Sequential, Engine::Local, {},                          Degrees::Replicate, false, false},
-    Row{"zero1",        Schedule::Sequential, Engine::Zero,  {true, false, false, true},  Degrees::Shard,     true,  false},
-    Row{"zero2",        Schedule::Sequential, Engine::Zero,  {true, true, false, true},   Degrees::Shard,     true,  false},
-    Row{"fsdp-grad-op", Schedule::Sequential, Engine::Fsdp2, {true, true, true, false},   Degrees::Shard,     true,  true},
-    Row{"fsdp",         Schedule::Sequential, Engine::Fsdp2, {true, true, true, true},    Degrees::Shard,     true,  true},
-    Row{"zero3",        Schedule::Sequential, Engine::Zero,  {true, true, true, true},    Degrees::Shard,     true,  true},
-    Row{"hsdp",         Schedule::Sequential, Engine::Fsdp2, {true, true, true, true},    Degrees::Hybrid,    true,  true},
-    Row{"mp",           Schedule::Naive,      Engine::Local, {},                          Degrees::Pipeline,  false, false},
+    Row{"single",       Schedule::Sequential, ShardingEngine::Local, {},                          Degrees::One,       false, false},
+    Row{"ddp",          Schedule::Sequential, ShardingEngine::Local, {},                          Degrees::Replicate, false, false},
+    Row{"zero1",        Schedule::Sequential, ShardingEngine::Zero,  {true, false, false, true},  Degrees::Shard,     true,  false},
+    Row{"zero2",        Schedule::Sequential, ShardingEngine::Zero,  {true, true, false, true},   Degrees::Shard,     true,  false},
+    Row{"fsdp-grad-op", Schedule::Sequential, ShardingEngine::Fsdp2, {true, true, true, false},   Degrees::Shard,     true,  true},
+    Row{"fsdp",         Schedule::Sequential, ShardingEngine::Fsdp2, {true, true, true, true},    Degrees::Shard,     true,  true},
+    Row{"zero3",        Schedule::Sequential, ShardingEngine::Zero,  {true, true, true, true},    Degrees::Shard,     true,  true},
+    Row{"hsdp",         Schedule::Sequential, ShardingEngine::Fsdp2, {true, true, true, true},    Degrees::Hybrid,    true,  true},
+    Row{"mp",           Schedule::Naive,      ShardingEngine::Local, {},                          Degrees::Pipeline,  false, false},
 };
 // clang-format on
 
@@ -123,14 +123,15 @@ Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const 
              .layout = row.layout,
              .mesh = mesh_of(row, cluster, options)};
   s.simplicity = int(&row - kRows.data());
-  if (row.engine == Engine::Fsdp2) {
-    if (options.fsdp_version == 1) s.engine = Engine::Fsdp1;
+  if (row.engine == ShardingEngine::Fsdp2) {
+    if (options.fsdp_version == 1) s.engine = ShardingEngine::Fsdp1;
     s.wrap = options.wrap;
     s.wrap_min_params = options.wrap_min_params;
     if (!options.reshards) s.layout.reshards_after_forward = false;
   }
-  if (s.engine != Engine::Local && s.mesh.dp_shard == 1 && options.shard_size) {  // sharding over one rank is DDP
-    s.engine = Engine::Local;
+  if (s.engine != ShardingEngine::Local && s.mesh.dp_shard == 1 &&
+      options.shard_size) {  // sharding over one rank is DDP
+    s.engine = ShardingEngine::Local;
     s.layout = {};
   }
   return s;
@@ -140,8 +141,9 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
                                const ModelSpec& model) {
   const Row& row = row_of(s.name);
   const std::int64_t n = cluster.num_gpus();
-  const bool offloads_states = recipe.offload.optimizer != OffloadTarget::None || recipe.offload.params != OffloadTarget::None;
-  if (n < 2 && row.degrees != Degrees::One && !(row.engine != Engine::Local && offloads_states))
+  const bool offloads_states =
+      recipe.offload.optimizer != OffloadTarget::None || recipe.offload.params != OffloadTarget::None;
+  if (n < 2 && row.degrees != Degrees::One && !(row.engine != ShardingEngine::Local && offloads_states))
     return "needs at least 2 GPUs";
   const std::int64_t num_units = model.num_layers() + 2;
   if (s.mesh.pp > num_units) return fmt::format("{} GPUs for {} layers and ends", s.mesh.pp, num_units);
@@ -151,19 +153,21 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
     return "needs a shard group smaller than all GPUs";
   if (recipe.offload.optimizer != OffloadTarget::None && !row.can_offload_optimizer) return "no optimizer offload";
   if (recipe.offload.params != OffloadTarget::None && !row.can_offload_params) return "no parameter offload";
-  if (recipe.offload.params == OffloadTarget::Nvme && s.engine != Engine::Zero) return "only ZeRO-3 offloads to NVMe";
-  if (recipe.offload.optimizer == OffloadTarget::Nvme && s.engine != Engine::Zero) return "only ZeRO offloads to NVMe";
+  if (recipe.offload.params == OffloadTarget::Nvme && s.engine != ShardingEngine::Zero)
+    return "only ZeRO-3 offloads to NVMe";
+  if (recipe.offload.optimizer == OffloadTarget::Nvme && s.engine != ShardingEngine::Zero)
+    return "only ZeRO offloads to NVMe";
   if (recipe.offload.optimizer == OffloadTarget::Cpu && recipe.offload.params == OffloadTarget::None &&
-      (s.engine == Engine::Fsdp1 || s.engine == Engine::Fsdp2))
+      (s.engine == ShardingEngine::Fsdp1 || s.engine == ShardingEngine::Fsdp2))
     return "FSDP offloads parameters and optimizer together";
-  if (recipe.quant.kind == BaseQuant::Nf4 && s.engine == Engine::Fsdp2 &&
+  if (recipe.quant.kind == BaseQuant::Nf4 && s.engine == ShardingEngine::Fsdp2 &&
       !find_framework(recipe.framework).fsdp2_shards_quantised)
     return "FSDP2 cannot shard 4-bit bitsandbytes weights correctly: use --fsdp-version 1";
   if (recipe.quant.kind == BaseQuant::Gptq4 && s.layout.shards_weights)
     return "a GPTQ base cannot be sharded (no float storage)";
   if (recipe.quant.kind == BaseQuant::Int8 && s.layout.shards_weights)
     return "an 8-bit base cannot be sharded (bitsandbytes)";
-  if (recipe.quant.kind == BaseQuant::Nf4 && s.layout.shards_weights && s.engine == Engine::Zero &&
+  if (recipe.quant.kind == BaseQuant::Nf4 && s.layout.shards_weights && s.engine == ShardingEngine::Zero &&
       recipe.offload.params != OffloadTarget::None)
     return "ZeRO-3 does not offload 4-bit parameters";
   return {};

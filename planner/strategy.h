@@ -1,6 +1,6 @@
 // Which state is sharded how, over which axis of the device mesh. A strategy is a schedule (planner/schedule.h) and a
-// StateLayout; the eight data-parallel ones are rows of one table. A block rewrite (tensor, sequence, expert parallelism)
-// will be a third part.
+// StateLayout; the eight data-parallel ones are rows of one table. A block rewrite (tensor, sequence, expert
+// parallelism) will be a third part.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "cluster/cluster_spec.h"
-#include "models/numerics.h"
 #include "models/model_spec.h"
+#include "models/numerics.h"
 #include "models/recipe.h"
 
 namespace gpuplan {
@@ -19,7 +19,8 @@ namespace gpuplan {
 enum class Axis : std::uint8_t { None, DpShard, DpReplicate, Pp };
 constexpr int kNumAxes = 4;
 
-/// Degrees of the device mesh; their product is the number of ranks used. Ranks: pp outermost, then dp_replicate, dp_shard.
+/// Degrees of the device mesh; their product is the number of ranks used. Ranks: pp outermost, then dp_replicate,
+/// dp_shard.
 struct Mesh {
   std::int64_t dp_replicate = 1, dp_shard = 1, pp = 1;
   std::int64_t world() const { return dp_replicate * dp_shard * pp; }
@@ -49,7 +50,7 @@ enum class WrapPolicy : std::uint8_t { Layer, Size };
 struct Strategy {
   std::string name = "single";
   Schedule schedule = Schedule::Sequential;
-  Engine engine = Engine::Local;
+  ShardingEngine engine = ShardingEngine::Local;
   StateLayout layout;
   Mesh mesh;
   WrapPolicy wrap = WrapPolicy::Layer;

@@ -13,7 +13,8 @@ struct Fixed {
 };
 
 Fixed fixed_bytes(const GpuSpec& gpu, const Profile& profile, bool uses_collectives) {
-  Fixed f = gpu.is_cpu ? Fixed{gpu.own_memory, {}, gpu.collectives_memory} : Fixed{profile.context, profile.blas_workspace, profile.nccl};
+  Fixed f = gpu.is_cpu ? Fixed{gpu.own_memory, {}, gpu.collectives_memory}
+                       : Fixed{profile.context, profile.blas_workspace, profile.nccl};
   if (!uses_collectives) f.collectives = {};
   return f;
 }
@@ -43,8 +44,9 @@ MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, const Profile& pr
   return t;
 }
 
-std::array<Bytes, std::size_t(kNumCategories)> process_breakdown(const DetailedPeak& peak, const MemoryTiers& tiers, const GpuSpec& gpu,
-                                                                 const Profile& profile, bool uses_nccl) {
+std::array<Bytes, std::size_t(kNumCategories)> process_breakdown(const DetailedPeak& peak, const MemoryTiers& tiers,
+                                                                 const GpuSpec& gpu, const Profile& profile,
+                                                                 bool uses_nccl) {
   auto out = peak.by_category;
   const auto at = [&](Category c) -> Bytes& { return out[std::size_t(c)]; };
   const Fixed fixed = fixed_bytes(gpu, profile, uses_nccl);
@@ -53,8 +55,8 @@ std::array<Bytes, std::size_t(kNumCategories)> process_breakdown(const DetailedP
   at(Category::Nccl) = std::min(fixed.collectives, fixed_total - at(Category::Context));
   const Bytes workspace = std::min(fixed.workspace, fixed_total - at(Category::Context) - at(Category::Nccl));
   at(Category::Workspace) += workspace;
-  at(Category::Optimizer) +=
-      fixed_total - at(Category::Context) - at(Category::Nccl) - workspace;  // paged states on the device; on a CPU what is offloaded
+  at(Category::Optimizer) += fixed_total - at(Category::Context) - at(Category::Nccl) -
+                             workspace;  // paged states on the device; on a CPU what is offloaded
   at(Category::Allocator) = tiers.reserved - tiers.tensors;
   return out;
 }

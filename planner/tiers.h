@@ -1,11 +1,12 @@
-// From tensors to what nvidia-smi shows: three tiers of device memory, and the verdict against the device. The host has its
-// own verdict. Sources: formulas.md 8 and 15; reserved memory as the sum of class peaks, measured in prototypes/README.md.
+// From tensors to what nvidia-smi shows: three tiers of device memory, and the verdict against the device. The host has
+// its own verdict. Sources: formulas.md 8 and 15; reserved memory as the sum of class peaks, measured in
+// prototypes/README.md.
 #pragma once
 
 #include <array>
 
 #include "cluster/cluster_spec.h"
-#include "cluster/profile.h"
+#include "cluster/profile/profile.h"
 #include "planner/memory.h"
 
 namespace gpuplan {
@@ -29,7 +30,8 @@ struct TierQuestion {
 MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, const Profile& profile, TierQuestion question);
 
 /// Process bytes by category; they add up to tiers.process.
-std::array<Bytes, std::size_t(kNumCategories)> process_breakdown(const DetailedPeak& peak, const MemoryTiers& tiers, const GpuSpec& gpu,
-                                                                 const Profile& profile, bool uses_nccl);
+std::array<Bytes, std::size_t(kNumCategories)> process_breakdown(const DetailedPeak& peak, const MemoryTiers& tiers,
+                                                                 const GpuSpec& gpu, const Profile& profile,
+                                                                 bool uses_nccl);
 
 }  // namespace gpuplan

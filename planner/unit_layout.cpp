@@ -7,7 +7,7 @@
 namespace gpuplan {
 namespace {
 
-Dtype stored_dtype(const StateTensor& t, const Numerics& n) {
+Dtype stored_dtype(const StateTensor& t, const DtypePolicy& n) {
   switch (t.kind) {
     case StateKind::Frozen: return n.frozen;
     case StateKind::FrozenEnd: return n.ends;
@@ -49,11 +49,15 @@ const PlacedTensor* UnitLayout::find(std::uint16_t tensor, WeightUse use) const 
   return nullptr;
 }
 
-UnitLayout unit_layout(const StateList& tensors, const Numerics& n, const QuantSpec& quant) {
+UnitLayout unit_layout(const StateList& tensors, const DtypePolicy& n, const QuantSpec& quant) {
   UnitLayout layout;
   for (const StateTensor& t : tensors) {
-    PlacedTensor placed{.tensor = t.tensor, .use = t.use, .is_quantised = t.kind == StateKind::Quantised, .dtype = stored_dtype(t, n),
-                        .rows = t.rows * t.copies, .cols = t.cols};
+    PlacedTensor placed{.tensor = t.tensor,
+                        .use = t.use,
+                        .is_quantised = t.kind == StateKind::Quantised,
+                        .dtype = stored_dtype(t, n),
+                        .rows = t.rows * t.copies,
+                        .cols = t.cols};
     (is_trained(t.kind) ? layout.trained : layout.frozen).push_back(placed);
   }
   layout.trained_dtype = layout.trained.empty() ? n.weight : layout.trained.front().dtype;
@@ -74,25 +78,37 @@ UnitLayout unit_layout(const StateList& tensors, const Numerics& n, const QuantS
 ConstantsLayout constants_layout(const ModelSpec& model, std::int64_t seq_len) {
   const std::int64_t pairs = model.position == PositionKind::Rope ? model.rotary_dims() / 2 : 0;
   const Bytes sum = bytes_of(1, Dtype::F64), table = bytes_of(seq_len * pairs, Dtype::F32), tables = 4 * sum;
-  return {.pairs = pairs, .loss_sum = {}, .square_sum = sum, .loss_scale = 2 * sum, .cosine = tables, .sine = tables + table, .size = tables + 2 * table};
+  return {.pairs = pairs,
+          .loss_sum = {},
+          .square_sum = sum,
+          .loss_scale = 2 * sum,
+          .cosine = tables,
+          .sine = tables + table,
+          .size = tables + 2 * table};
 }
 
-TrainedDtypes trained_dtypes(const UnitLayout& layout, const Numerics& n, const Recipe& recipe, const SizeRules& rules) {
-  const bool is_fsdp = rules.engine == Engine::Fsdp1 || rules.engine == Engine::Fsdp2;
+TrainedDtypes trained_dtypes(const UnitLayout& layout, const DtypePolicy& n, const Recipe& recipe,
+                             const SizeRules& rules) {
+  const bool is_fsdp = rules.engine == ShardingEngine::Fsdp1 || rules.engine == ShardingEngine::Fsdp2;
   const Dtype stored = layout.trained_dtype;
   const bool is_cast = recipe.is_adapter() ? is_fsdp && n.gather != stored : n.casts_weights;
   const Dtype used = !is_cast ? stored : is_fsdp ? n.gather : n.compute;
-  return {stored, used, is_fsdp && rules.layout.shards_weights && rules.ways > 1 ? used : stored, has_host_copy(recipe) ? used : stored};
+  return {stored, used, is_fsdp && rules.layout.shards_weights && rules.ways > 1 ? used : stored,
+          has_host_copy(recipe) ? used : stored};
 }
 
-bool has_host_copy(const Recipe& recipe) { return recipe.offload.optimizer != OffloadTarget::None && recipe.offload.params == OffloadTarget::None; }
+bool has_host_copy(const Recipe& recipe) {
+  return recipe.offload.optimizer != OffloadTarget::None && recipe.offload.params == OffloadTarget::None;
+}
 
-StateSizes flat_state_sizes(const StateList& tensors, const Numerics& n, const Recipe& recipe, const OptimizerSpec& optimizer,
-                            const SizeRules& rules) {
+StateSizes flat_state_sizes(const StateList& tensors, const DtypePolicy& n, const Recipe& recipe,
+                            const OptimizerSpec& optimizer, const SizeRules& rules) {
   const UnitLayout layout = unit_layout(tensors, n, recipe.quant);
   StateSizes out;
-  const bool shards_weights = rules.layout.shards_weights && rules.ways > 1, shards_step = rules.layout.shards_optimizer && rules.ways > 1;
-  const std::int64_t frozen_part = shards_weights ? flat_part_bytes(layout.frozen_bytes, rules.ways) : layout.frozen_bytes.count;
+  const bool shards_weights = rules.layout.shards_weights && rules.ways > 1,
+             shards_step = rules.layout.shards_optimizer && rules.ways > 1;
+  const std::int64_t frozen_part =
+      shards_weights ? flat_part_bytes(layout.frozen_bytes, rules.ways) : layout.frozen_bytes.count;
   out.frozen = layout.scales_bytes + Bytes{frozen_part};
   if (shards_weights) out.frozen_gathered = Bytes{frozen_part * rules.ways};
   const std::int64_t count = layout.trained_elements;

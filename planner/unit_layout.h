@@ -1,6 +1,7 @@
-// Where the tensors of a unit lie in the buffers of our own executor. What is trained is one flat array of one dtype; what is frozen
-// is one flat array of bytes, behind the scales of its quantised tensors. Sharding cuts the flat arrays evenly, whatever tensor a
-// cut goes through. Sizes in the step program, loading, checkpoints and execution all come from here.
+// Where the tensors of a unit lie in the buffers of our own executor. What is trained is one flat array of one dtype;
+// what is frozen is one flat array of bytes, behind the scales of its quantised tensors. Sharding cuts the flat arrays
+// evenly, whatever tensor a cut goes through. Sizes in the step program, loading, checkpoints and execution all come
+// from here.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,12 @@ namespace gpuplan {
 
 /// One tensor, or a matrix of its adapter.
 struct PlacedTensor {
-  std::uint16_t tensor{};           // of the unit's weights
+  std::uint16_t tensor{};  // of the unit's weights
   WeightUse use = WeightUse::Tensor;
-  bool is_quantised{};              // NF4 codes; `begin` is theirs
-  Dtype dtype{};                    // as stored
+  bool is_quantised{};  // NF4 codes; `begin` is theirs
+  Dtype dtype{};        // as stored
   std::int64_t rows{}, cols{};
-  std::int64_t begin{};             // trained: element of the flat array; frozen: byte of the flat array
+  std::int64_t begin{};                  // trained: element of the flat array; frozen: byte of the flat array
   std::int64_t scales{}, scale_codes{};  // of a quantised tensor: bytes from the start of the unit's scales
   std::int64_t elements() const { return rows * cols; }
   std::int64_t num_blocks(const QuantSpec& quant) const { return ceil_div(elements(), quant.block_size); }
@@ -29,43 +30,47 @@ struct UnitLayout {
   std::vector<PlacedTensor> trained, frozen;
   std::int64_t trained_elements{};
   Dtype trained_dtype{};
-  Bytes frozen_bytes, scales_bytes;   // of the flat array; of what stands before it and is never cut
+  Bytes frozen_bytes, scales_bytes;  // of the flat array; of what stands before it and is never cut
   const PlacedTensor* find(std::uint16_t tensor, WeightUse use) const;  // null: not in this unit
 };
 
-/// Widest elements first, so that every tensor is aligned to its element; else in the order of the list. Requires: what is trained
-/// has one dtype (the executor refuses other recipes).
-UnitLayout unit_layout(const StateList& tensors, const Numerics& numerics, const QuantSpec& quant);
+/// Widest elements first, so that every tensor is aligned to its element; else in the order of the list. Requires: what
+/// is trained has one dtype (the executor refuses other recipes).
+UnitLayout unit_layout(const StateList& tensors, const DtypePolicy& numerics, const QuantSpec& quant);
 
-/// A rank's part of `count` elements cut in `ways`: whole vectors of 16 bytes of any dtype, as kernels and collectives are quickest on; the last
-/// ones may reach beyond the end or lie there, so that all are alike.
+/// A rank's part of `count` elements cut in `ways`: whole vectors of 16 bytes of any dtype, as kernels and collectives
+/// are quickest on; the last ones may reach beyond the end or lie there, so that all are alike.
 constexpr std::int64_t flat_part(std::int64_t count, std::int64_t ways) {
   constexpr std::int64_t kVector = 8;  // elements of 2 bytes
   return ways == 1 ? count : kVector * ceil_div(count, kVector * ways);
 }
 /// Of frozen bytes.
-constexpr std::int64_t flat_part_bytes(Bytes bytes, std::int64_t ways) { return ways == 1 ? bytes.count : 16 * ceil_div(bytes.count, 16 * ways); }
+constexpr std::int64_t flat_part_bytes(Bytes bytes, std::int64_t ways) {
+  return ways == 1 ? bytes.count : 16 * ceil_div(bytes.count, 16 * ways);
+}
 
-/// The buffer of a stage's constants: the step's sums in fp64 (loss, squares of gradients) and the factor of its losses' gradients (fp32, in 16
-/// bytes so that what follows is aligned), then cosines and sines of rotary positions, [seq_len, rotary dims / 2] of fp32 each. Bytes from its start.
+/// The buffer of a stage's constants: the step's sums in fp64 (loss, squares of gradients) and the factor of its
+/// losses' gradients (fp32, in 16 bytes so that what follows is aligned), then cosines and sines of rotary positions,
+/// [seq_len, rotary dims / 2] of fp32 each. Bytes from its start.
 struct ConstantsLayout {
-  std::int64_t pairs{};               // of a position that turn; 0 without rotary positions
+  std::int64_t pairs{};  // of a position that turn; 0 without rotary positions
   Bytes loss_sum, square_sum, loss_scale, cosine, sine, size;
 };
 ConstantsLayout constants_layout(const ModelSpec& model, std::int64_t seq_len);
 
-/// What a unit's trained array is stepped in, used in by compute, gets gradients in, and is kept in where it is used: `stored`, unless the
-/// optimizer is on the host with a copy of its own.
+/// What a unit's trained array is stepped in, used in by compute, gets gradients in, and is kept in where it is used:
+/// `stored`, unless the optimizer is on the host with a copy of its own.
 struct TrainedDtypes {
   Dtype stored{}, used{}, gradient{}, kept{};
 };
-/// An optimizer on the host steps its own copy of weights that stay on the device, in the dtype they are stored in without offload, and
-/// sends them back in the dtype they are used in: losses are those without offload.
+/// An optimizer on the host steps its own copy of weights that stay on the device, in the dtype they are stored in
+/// without offload, and sends them back in the dtype they are used in: losses are those without offload.
 bool has_host_copy(const Recipe& recipe);
-TrainedDtypes trained_dtypes(const UnitLayout& layout, const Numerics& numerics, const Recipe& recipe, const SizeRules& rules);
+TrainedDtypes trained_dtypes(const UnitLayout& layout, const DtypePolicy& numerics, const Recipe& recipe,
+                             const SizeRules& rules);
 
 /// state_sizes() of a unit under SizeRules::is_flat.
-StateSizes flat_state_sizes(const StateList& tensors, const Numerics& numerics, const Recipe& recipe, const OptimizerSpec& optimizer,
-                            const SizeRules& rules);
+StateSizes flat_state_sizes(const StateList& tensors, const DtypePolicy& numerics, const Recipe& recipe,
+                            const OptimizerSpec& optimizer, const SizeRules& rules);
 
 }  // namespace gpuplan

@@ -47,8 +47,7 @@ void validate_recipe(const Recipe& r, const ModelSpec& m, const ClusterSpec& clu
     require(r.quant.block_size >= 16 && (r.quant.block_size & (r.quant.block_size - 1)) == 0, "--qlora block",
             fmt::format("block size {} is not a power of two of at least 16", r.quant.block_size),
             "bitsandbytes uses 64");
-  require(r.checkpointing != Checkpointing::EveryK ||
-              (r.checkpoint_every >= 1 && r.checkpoint_every <= m.num_layers()),
+  require(r.checkpointing != Checkpointing::EveryK || (r.checkpoint_every >= 1 && r.checkpoint_every <= m.num_layers()),
           "--checkpointing", fmt::format("every={} is out of range", r.checkpoint_every),
           fmt::format("1 to {} layers", m.num_layers()));
   require(!r.offload.activations || r.checkpointing != Checkpointing::None, "--offload activations",
@@ -63,8 +62,8 @@ void validate_recipe(const Recipe& r, const ModelSpec& m, const ClusterSpec& clu
   require(!r.fp8_matmul || r.precision != Precision::Fp32, "--fp8", "needs a 16-bit precision beside it",
           "use bf16-mixed or bf16-true");
   const bool computes_as_asked = find_framework(r.framework).runs_own_kernels;
-  require(r.precision != Precision::Fp32 || r.method != Method::Qlora || computes_as_asked, "--precision", "QLoRA computes in 16 bit",
-          "use bf16-mixed or bf16-true");
+  require(r.precision != Precision::Fp32 || r.method != Method::Qlora || computes_as_asked, "--precision",
+          "QLoRA computes in 16 bit", "use bf16-mixed or bf16-true");
   find_optimizer(r.optimizer);
 }
 

@@ -181,7 +181,8 @@ void verify_block(const StepProgram& all, const Block& block) {
     const std::int64_t change = e.kind == BlockEvent::Alloc ? bytes : -bytes;
     usage.then({change, change > 0 ? change : 0});
   }
-  GPUPLAN_CHECK(usage.net == block.total.net && usage.peak == block.total.peak, "a block's summary differs from its events");
+  GPUPLAN_CHECK(usage.net == block.total.net && usage.peak == block.total.peak,
+                "a block's summary differs from its events");
 }
 
 /// All classes issue the same collectives per axis; every receive of a stage has a send of its neighbour.

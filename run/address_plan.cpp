@@ -39,7 +39,8 @@ class Timeline {
     for (std::uint32_t slot = first; slot <= (life.end - 1) / width_; ++slot) {
       looked_at_ += std::int64_t(slots_[slot].size());
       for (const Placed& p : slots_[slot])
-        if (p.from < life.end && life.begin < p.to && slot == std::max(first, p.from / width_)) beside_.push_back(p);  // once
+        if (p.from < life.end && life.begin < p.to && slot == std::max(first, p.from / width_))
+          beside_.push_back(p);  // once
     }
     std::sort(beside_.begin(), beside_.end(), [](const Placed& a, const Placed& b) { return a.offset < b.offset; });
     return beside_;
@@ -93,9 +94,9 @@ void place(const std::vector<Lifetime>& lifetimes, Attempt& attempt) {
 
 /// What comes first: the largest, the longest, or the largest area in time and memory.
 using Weight = double (*)(const Lifetime&);
-constexpr std::array<Weight, 3> kWeights{[](const Lifetime& l) { return double(l.bytes.count); },
-                                         [](const Lifetime& l) { return double(l.end - l.begin); },
-                                         [](const Lifetime& l) { return double(l.bytes.count) * double(l.end - l.begin); }};
+constexpr std::array<Weight, 3> kWeights{
+    [](const Lifetime& l) { return double(l.bytes.count); }, [](const Lifetime& l) { return double(l.end - l.begin); },
+    [](const Lifetime& l) { return double(l.bytes.count) * double(l.end - l.begin); }};
 
 /// The first order that is good enough, or the best.
 Attempt best_order(const std::vector<Lifetime>& lifetimes, Fit fit, double enough) {
@@ -118,7 +119,8 @@ void disturb(const std::vector<Lifetime>& lifetimes, Attempt& attempt, std::mt19
   while (attempt.plan.offsets[top].count + aligned(lifetimes[top].bytes.count) < attempt.plan.size.count) ++top;
   std::vector<std::size_t> beside;  // positions in the order
   for (std::size_t k = 0; k < attempt.order.size(); ++k)
-    if (const Lifetime& l = lifetimes[attempt.order[k]]; l.begin < lifetimes[top].end && lifetimes[top].begin < l.end) beside.push_back(k);
+    if (const Lifetime& l = lifetimes[attempt.order[k]]; l.begin < lifetimes[top].end && lifetimes[top].begin < l.end)
+      beside.push_back(k);
   std::swap(attempt.order[beside[draw() % beside.size()]], attempt.order[beside[draw() % beside.size()]]);
 }
 
@@ -126,8 +128,8 @@ void disturb(const std::vector<Lifetime>& lifetimes, Attempt& attempt, std::mt19
 
 AddressPlan plan_addresses(const std::vector<Lifetime>& lifetimes) {
   if (lifetimes.empty()) return {};
-  constexpr double kSlack = 1.02;           // over the least that aligned pieces can need
-  constexpr double kMostWork = 5e6;         // lifetimes looked at: less than a tenth of a second
+  constexpr double kSlack = 1.02;    // over the least that aligned pieces can need
+  constexpr double kMostWork = 5e6;  // lifetimes looked at: less than a tenth of a second
   constexpr int kMostTries = 2000;
   std::vector<Lifetime> padded = lifetimes;
   for (Lifetime& l : padded) l.bytes.count = aligned(l.bytes.count);
@@ -138,7 +140,7 @@ AddressPlan plan_addresses(const std::vector<Lifetime>& lifetimes) {
     Attempt best = best_order(lifetimes, fit, enough);
     const int num_tries = int(std::min<double>(kMostTries, kMostWork / double(best.work + 1)));
     std::mt19937 draw(1);
-    for (int i = 0; i < num_tries && double(best.plan.size.count) > enough; ++i) {
+    for (int i = 0; i<num_tries&& double(best.plan.size.count)> enough; ++i) {
       Attempt next = best;
       disturb(lifetimes, next, draw);
       place(lifetimes, next);

@@ -1,5 +1,5 @@
-// Where everything that lives for a part of the step lies in an arena. The step program is known before it runs, so addresses are
-// chosen once and nothing is allocated while training.
+// Where everything that lives for a part of the step lies in an arena. The step program is known before it runs, so
+// addresses are chosen once and nothing is allocated while training.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ struct AddressPlan {
 
 inline constexpr std::int64_t kArenaAlignment = 64;  // bytes: a cache line, and the widest vector
 
-/// Lifetimes that meet in time do not meet in memory. One after the other gets the lowest or the tightest place free for its time, the
-/// largest, longest or bulkiest first; then the order is disturbed where the arena is highest, until it is within 2 % of the least
-/// possible or a tenth of a second is spent. The same on every machine.
+/// Lifetimes that meet in time do not meet in memory. One after the other gets the lowest or the tightest place free
+/// for its time, the largest, longest or bulkiest first; then the order is disturbed where the arena is highest, until
+/// it is within 2 % of the least possible or a tenth of a second is spent. The same on every machine.
 AddressPlan plan_addresses(const std::vector<Lifetime>& lifetimes);
 
 /// The highest sum of what lives at once: the least any arena can be; and the event at which it is reached first.

@@ -31,8 +31,10 @@ Executor::Executor(const NativeJob& job, const RankPlace& place, Device& device,
   bind();
   std::byte* const constants = memory_.persistent(memory_.find(memory_.program().first_unit, BufferRole::Constants));
   const ConstantsLayout layout = constants_layout(job.model.spec, job.recipe().seq_len);
-  constants_ = {reinterpret_cast<double*>(constants + layout.loss_sum.count), reinterpret_cast<double*>(constants + layout.square_sum.count),
-                reinterpret_cast<float*>(constants + layout.loss_scale.count), reinterpret_cast<float*>(constants + layout.cosine.count),
+  constants_ = {reinterpret_cast<double*>(constants + layout.loss_sum.count),
+                reinterpret_cast<double*>(constants + layout.square_sum.count),
+                reinterpret_cast<float*>(constants + layout.loss_scale.count),
+                reinterpret_cast<float*>(constants + layout.cosine.count),
                 reinterpret_cast<float*>(constants + layout.sine.count)};
 }
 
@@ -62,7 +64,8 @@ void Executor::bind() {
       return at;
     };
     const auto operands = all.operands_of(p, i);
-    for (std::size_t k = 0; k < operands.size(); ++k) bound.operands.push_back(touch(task.operands[k], (operands[k] & kWrite) != 0));
+    for (std::size_t k = 0; k < operands.size(); ++k)
+      bound.operands.push_back(touch(task.operands[k], (operands[k] & kWrite) != 0));
     for (const Piece& piece : task.locals) bound.locals.push_back(touch(piece, true));
     // a reduction may use its input as its own work space
     if (i.op == OpCode::ReduceScatter) accesses.front().is_write = true;
@@ -71,7 +74,8 @@ void Executor::bind() {
       if (!tasks_[other].done) tasks_[other].done = device_.create_event();
     if (auto& stream = streams_[std::size_t(i.stream)]; !stream) stream = make_stream(i.stream);
     if (i.stream == StreamId::Host && !host_) open_host();
-    if (i.op == OpCode::GradientNorm && i.stream != StreamId::Compute) device_.prepare(stream(i.stream));  // its sums need a workspace
+    if (i.op == OpCode::GradientNorm && i.stream != StreamId::Compute)
+      device_.prepare(stream(i.stream));  // its sums need a workspace
   }
   if (auto& compute = streams_[std::size_t(StreamId::Compute)]; !compute) compute = make_stream(StreamId::Compute);
   device_.prepare(control());
@@ -84,14 +88,17 @@ std::unique_ptr<Stream> Executor::make_stream(StreamId id) {
   return device_.create_stream_for(id == StreamId::Compute ? StreamUse::Compute : StreamUse::Communication);
 }
 
-StepResult Executor::step(std::int64_t number, const std::vector<MicroBatch>& batches, double learning_rate, const OptimizerSettings& settings,
-                          bool stop) {
-  GPUPLAN_CHECK(std::int64_t(batches.size()) == job_.recipe().grad_accum, "a step takes as many micro-batches as it accumulates");
+StepResult Executor::step(std::int64_t number, const std::vector<MicroBatch>& batches, double learning_rate,
+                          const OptimizerSettings& settings, bool stop) {
+  GPUPLAN_CHECK(std::int64_t(batches.size()) == job_.recipe().grad_accum,
+                "a step takes as many micro-batches as it accumulates");
   Scalars scalars{.learning_rate = learning_rate, .settings = settings, .number = number, .stop = stop};
   scalars.label_tokens = count_labels(batches);
   stage(batches, scalars.label_tokens);
-  if (graph_ && !records_) graph_->run(all_streams(), [&] { enqueue_gradients(scalars); });
-  else enqueue_gradients(scalars);
+  if (graph_ && !records_)
+    graph_->run(all_streams(), [&] { enqueue_gradients(scalars); });
+  else
+    enqueue_gradients(scalars);
   finish_gradients(scalars);
   for (std::size_t i = num_gradient_tasks_; i < tasks_.size(); ++i) run(tasks_[i], scalars);
   for (const auto& s : streams_)

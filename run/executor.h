@@ -1,5 +1,5 @@
-// Reader 3 of a step program: the real thing. Instructions become device calls on as many streams as the program has; what waits for
-// what follows from the memory they touch (run/hazards.h). Nothing here knows a strategy.
+// Reader 3 of a step program: the real thing. Instructions become device calls on as many streams as the program has;
+// what waits for what follows from the memory they touch (run/hazards.h). Nothing here knows a strategy.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 #include "device/backend.h"
 #include "run/files/checkpoints.h"
 #include "run/hazards.h"
-#include "run/layer_ops.h"
 #include "run/initial_state.h"
+#include "run/layer_ops.h"
 #include "run/rank_groups.h"
 #include "run/rank_memory.h"
 #include "run/step_graph.h"
@@ -32,8 +32,8 @@ struct MicroBatch {
 };
 
 struct StepResult {
-  double loss{};        // mean over the label tokens of the global batch
-  double grad_norm{};   // before clipping
+  double loss{};                  // mean over the label tokens of the global batch
+  double grad_norm{};             // before clipping
   bool is_asked_to_stop = false;  // by any rank
 };
 
@@ -52,13 +52,15 @@ class Executor {
   ~Executor();
 
   void load(const WeightSource& source);
-  /// From now on what a step does before its norm is known is launched as one graph, where the device can. On every rank alike.
+  /// From now on what a step does before its norm is known is launched as one graph, where the device can. On every
+  /// rank alike.
   void use_graph();
   /// Whether it is, and if not why; "" when nothing is to be said.
   std::string describe_graph() const { return graph_ ? graph_->describe() : ""; }
-  /// One optimizer step, the `number`-th from 1. `stop`: this rank is asked to stop, which all then learn with the loss. Throws EnvError when
-  /// loss or gradient is not a number, on every rank alike.
-  StepResult step(std::int64_t number, const std::vector<MicroBatch>& batches, double learning_rate, const OptimizerSettings& settings, bool stop = false);
+  /// One optimizer step, the `number`-th from 1. `stop`: this rank is asked to stop, which all then learn with the
+  /// loss. Throws EnvError when loss or gradient is not a number, on every rank alike.
+  StepResult step(std::int64_t number, const std::vector<MicroBatch>& batches, double learning_rate,
+                  const OptimizerSettings& settings, bool stop = false);
 
   /// What a checkpoint holds of this rank: trained weights and optimizer states, read and written in place.
   std::vector<StateBlob> state() const;
@@ -77,7 +79,8 @@ class Executor {
   /// Of the last step, when asked for with `record_times`.
   void record_times(bool yes) { records_ = yes; }
   std::vector<TaskTime> times() const;
-  /// After a failure of this rank, before it ends: what it has under way would wait for ever for ranks that wait for it.
+  /// After a failure of this rank, before it ends: what it has under way would wait for ever for ranks that wait for
+  /// it.
   void abort() noexcept { groups_.abort(); }
 
  private:
@@ -122,18 +125,19 @@ class Executor {
   RankPlace place_;
   Device& device_;
   TrainingKernels& kernels_;
-  std::unique_ptr<Device> own_host_;      // where optimizers are offloaded to from a GPU
-  Device* host_ = nullptr;                // that, or the device itself, which is a CPU; null without offload
+  std::unique_ptr<Device> own_host_;  // where optimizers are offloaded to from a GPU
+  Device* host_ = nullptr;            // that, or the device itself, which is a CPU; null without offload
   std::unique_ptr<Stream> host_stream_;
   RankGroups groups_;
   RankMemory memory_;
   QuantOffsets offsets_;
-  Buffer batches_;                // pinned; of a step: ids, then labels, of each micro-batch; then ConstantsView::loss_scale
-  std::unique_ptr<StepGraph> graph_;  // null: tasks are enqueued one by one. Gone before the groups, whose work it holds
+  Buffer batches_;  // pinned; of a step: ids, then labels, of each micro-batch; then ConstantsView::loss_scale
+  std::unique_ptr<StepGraph>
+      graph_;  // null: tasks are enqueued one by one. Gone before the groups, whose work it holds
   std::array<std::unique_ptr<Stream>, kNumStreams> streams_;
   std::vector<Bound> tasks_;
   std::size_t num_gradient_tasks_ = 0;  // the first ones: all before the first optimizer step
-  std::vector<Written> written_;  // by lifetime
+  std::vector<Written> written_;        // by lifetime
   ConstantsView constants_;
   bool records_ = false;
   std::unique_ptr<Event> started_;

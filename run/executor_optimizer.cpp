@@ -14,7 +14,8 @@ namespace gpuplan {
 
 using namespace operand;
 
-/// Loss and norm of the global batch, and whether anybody wants to stop: what the ranks have of them is summed. Gradients are alike on replicas.
+/// Loss and norm of the global batch, and whether anybody wants to stop: what the ranks have of them is summed.
+/// Gradients are alike on replicas.
 void Executor::finish_gradients(Scalars& scalars) {
   for (const auto& s : streams_)
     if (s) s->synchronise();
@@ -33,8 +34,10 @@ void Executor::finish_gradients(Scalars& scalars) {
   scalars.grad_norm = std::sqrt(square_sum);
   scalars.has_norm = true;
   if (!std::isfinite(scalars.loss) || !std::isfinite(scalars.grad_norm))
-    throw EnvError(fmt::format("step {}: the loss is {} and the gradient's norm {}: training has diverged; a lower --lr, a warm-up or a --clip may help",
-                               scalars.number, scalars.loss, scalars.grad_norm));
+    throw EnvError(
+        fmt::format("step {}: the loss is {} and the gradient's norm {}: training has diverged; a lower --lr, a "
+                    "warm-up or a --clip may help",
+                    scalars.number, scalars.loss, scalars.grad_norm));
   const double clip = scalars.settings.clip;  // torch.nn.utils.clip_grad_norm_
   if (clip > 0) scalars.gradient_scale = float(std::min(1.0, clip / (scalars.grad_norm + 1e-6)));
 }
@@ -42,7 +45,11 @@ void Executor::finish_gradients(Scalars& scalars) {
 namespace {
 
 AdamW adamw_of(const OptimizerSettings& s, double learning_rate, std::int64_t number) {
-  return {.learning_rate = float(learning_rate), .beta1 = float(s.beta1), .beta2 = float(s.beta2), .epsilon = float(s.epsilon), .step = number};
+  return {.learning_rate = float(learning_rate),
+          .beta1 = float(s.beta1),
+          .beta2 = float(s.beta2),
+          .epsilon = float(s.epsilon),
+          .step = number};
 }
 
 /// Stretches of [begin, end) of a flat array whose tensors decay, or do not: norms and biases.
@@ -51,15 +58,18 @@ struct Stretch {
   bool decays{};
 };
 
-std::vector<Stretch> stretches(const UnitLayout& layout, const std::vector<WeightTensor>& weights, std::int64_t begin, std::int64_t end) {
+std::vector<Stretch> stretches(const UnitLayout& layout, const std::vector<WeightTensor>& weights, std::int64_t begin,
+                               std::int64_t end) {
   std::vector<Stretch> out;
   for (const PlacedTensor& t : layout.trained) {
     const std::int64_t from = std::max(begin, t.begin), to = std::min(end, t.begin + t.elements());
     if (from >= to) continue;
     const WeightRole role = weights[t.tensor].role;
     const bool decays = role != WeightRole::Norm && role != WeightRole::Bias;
-    if (!out.empty() && out.back().decays == decays) out.back().end = to;
-    else out.push_back({from, to, decays});
+    if (!out.empty() && out.back().decays == decays)
+      out.back().end = to;
+    else
+      out.push_back({from, to, decays});
   }
   return out;
 }
@@ -77,8 +87,10 @@ struct Executor::Stepper {
   void step(const StepRange& r, const std::vector<Stretch>& parts) const {
     const bool is_8bit = r.state_dtype == Dtype::U8;
     for (const Stretch& part : parts) {
-      if (!is_8bit) step_stretch(r, part);
-      else if (part.decays && decay > 0) {  // blocks of 8-bit states do not end where tensors do: decay first, then one step of all
+      if (!is_8bit)
+        step_stretch(r, part);
+      else if (part.decays &&
+               decay > 0) {  // blocks of 8-bit states do not end where tensors do: decay first, then one step of all
         const Numbers weight{r.weight + bytes_of(part.begin - r.begin, r.dtype).count, r.dtype};
         kernels.add_scaled(weight, weight, float(-double(with.learning_rate) * decay), part.end - part.begin, stream);
       }
@@ -90,11 +102,15 @@ struct Executor::Stepper {
   /// m, then v, of the whole range.
   void step_stretch(const StepRange& r, const Stretch& part) const {
     const std::int64_t begin = part.begin - r.begin;
-    const auto at = [&](std::byte* base, Dtype dtype, std::int64_t element) { return base + bytes_of(element, dtype).count; };
+    const auto at = [&](std::byte* base, Dtype dtype, std::int64_t element) {
+      return base + bytes_of(element, dtype).count;
+    };
     AdamW own = with;
     own.weight_decay = float(part.decays ? decay : 0);
-    kernels.adamw_step({.weight = {at(r.weight, r.dtype, begin), r.dtype}, .gradient = {at(r.gradient, r.dtype, begin), r.dtype},
-                        .m = {at(r.state, r.state_dtype, begin), r.state_dtype}, .v = {at(r.state, r.state_dtype, r.count + begin), r.state_dtype},
+    kernels.adamw_step({.weight = {at(r.weight, r.dtype, begin), r.dtype},
+                        .gradient = {at(r.gradient, r.dtype, begin), r.dtype},
+                        .m = {at(r.state, r.state_dtype, begin), r.state_dtype},
+                        .v = {at(r.state, r.state_dtype, r.count + begin), r.state_dtype},
                         .count = part.end - part.begin},
                        own, gradient_scale, stream);
   }
@@ -105,14 +121,20 @@ struct Executor::Stepper {
     const std::int64_t blocks = ceil_div(r.count, k8bitStateBlock);
     auto* const absmax = reinterpret_cast<float*>(r.state);
     auto* const codes = reinterpret_cast<std::uint8_t*>(absmax + 2 * blocks);
-    kernels.adamw8_step({.weight = {r.weight, r.dtype}, .gradient = {r.gradient, r.dtype}, .m = codes, .v = codes + r.count,
-                         .m_absmax = absmax, .v_absmax = absmax + blocks, .count = r.count},
+    kernels.adamw8_step({.weight = {r.weight, r.dtype},
+                         .gradient = {r.gradient, r.dtype},
+                         .m = codes,
+                         .v = codes + r.count,
+                         .m_absmax = absmax,
+                         .v_absmax = absmax + blocks,
+                         .count = r.count},
                         with, gradient_scale, stream);
   }
 };
 
-/// Operands on the device: weights (whole, or this rank's part), gradient, states. On the host: gradient, states, weights (its own copy of
-/// this rank's part, or the only one); in the gradient's place what goes back to the device, where that is of another dtype.
+/// Operands on the device: weights (whole, or this rank's part), gradient, states. On the host: gradient, states,
+/// weights (its own copy of this rank's part, or the only one); in the gradient's place what goes back to the device,
+/// where that is of another dtype.
 void Executor::optimizer_step(const Bound& task, const Scalars& scalars) {
   const Instruction& i = *task.instruction;
   const bool is_host = i.stream == StreamId::Host;
@@ -120,14 +142,20 @@ void Executor::optimizer_step(const Bound& task, const Scalars& scalars) {
   const auto operands = job_.program().operands_of(memory_.program(), i);
   const TrainedDtypes dtypes = job_.dtypes_of(i.unit);
   const UnitLayout& layout = job_.layout_of(i.unit);
-  StepRange range{.count = memory_.size(task.task->operands[gradient]).count / size_of(dtypes.stored), .dtype = dtypes.stored,
-                  .weight = task.operands[weight], .gradient = task.operands[gradient], .state = task.operands[state]};
+  StepRange range{.count = memory_.size(task.task->operands[gradient]).count / size_of(dtypes.stored),
+                  .dtype = dtypes.stored,
+                  .weight = task.operands[weight],
+                  .gradient = task.operands[gradient],
+                  .state = task.operands[state]};
   range.begin = job_.rules.layout.shards_optimizer && job_.rules.ways > 1 ? place_.shard * range.count : 0;
   if ((operands[weight] & kOwnSlice) != 0) range.weight += bytes_of(range.begin, dtypes.stored).count;
   range.state_dtype = optimizer_state_dtype(find_optimizer(job_.recipe().optimizer), range.count, dtypes.stored);
-  const auto parts = stretches(layout, job_.weights_of(i.unit), range.begin, std::min(range.begin + range.count, layout.trained_elements));
+  const auto parts = stretches(layout, job_.weights_of(i.unit), range.begin,
+                               std::min(range.begin + range.count, layout.trained_elements));
   const AdamW with = adamw_of(scalars.settings, scalars.learning_rate, scalars.number);
-  if (!is_host) return Stepper{kernels_, stream(i.stream), with, scalars.gradient_scale, scalars.settings.weight_decay}.step(range, parts);
+  if (!is_host)
+    return Stepper{kernels_, stream(i.stream), with, scalars.gradient_scale, scalars.settings.weight_decay}.step(range,
+                                                                                                                 parts);
   const Stepper stepper{*host_->training(), *host_stream_, with, scalars.gradient_scale, scalars.settings.weight_decay};
   const bool is_cast = (operands[gradient] & kWrite) != 0;
   stream(i.stream).run_on_host([this, stepper, range, parts, dtypes, is_cast] {
@@ -142,7 +170,8 @@ void Executor::open_host() {
   host_ = &device_;
   if (device_.facts().kind != DeviceKind::Cpu) {
     const std::int64_t ranks = job_.request.cluster.ranks_per_node(job_.strategy.mesh.world());
-    own_host_ = device_backend(DeviceKind::Cpu).open({.num_threads = int(std::max<std::int64_t>(1, num_usable_cores() / ranks))});
+    own_host_ = device_backend(DeviceKind::Cpu)
+                    .open({.num_threads = int(std::max<std::int64_t>(1, num_usable_cores() / ranks))});
     host_ = own_host_.get();
   }
   host_stream_ = host_->create_stream();

@@ -13,9 +13,9 @@ struct Executor::Bound {
   const StepTask* task = nullptr;
   const Instruction* instruction = nullptr;
   std::vector<std::byte*> operands, locals;
-  std::vector<std::uint32_t> waits;         // tasks of other streams
-  std::unique_ptr<Event> done;              // recorded where another stream waits for it
-  std::unique_ptr<Event> began, ended;      // where times are recorded
+  std::vector<std::uint32_t> waits;     // tasks of other streams
+  std::unique_ptr<Event> done;          // recorded where another stream waits for it
+  std::unique_ptr<Event> began, ended;  // where times are recorded
 };
 
 /// What differs from step to step.
@@ -23,11 +23,11 @@ struct Executor::Scalars {
   double learning_rate{};
   const OptimizerSettings& settings;
   std::int64_t number{};
-  double label_tokens = 0;      // of the global batch
+  double label_tokens = 0;  // of the global batch
   bool has_norm = false;
-  bool stop = false;            // asked of this rank, then of any
+  bool stop = false;  // asked of this rank, then of any
   double loss = 0, grad_norm = 0;
-  float gradient_scale = 1;     // of clipping
+  float gradient_scale = 1;  // of clipping
 };
 
 }  // namespace gpuplan

@@ -22,26 +22,35 @@ std::vector<StateBlob> Executor::state() const {
     std::byte* const at = memory_.persistent(id);
     const std::int64_t size = b.bytes.count;
     const bool is_on_host = memory_.is_on_host(id);
-    out.push_back({.name = buffer_name(b, job_.model.num_layers()), .size = size,
-                   .read = [=](const PieceSink& sink) {
-                     if (is_on_host) return sink({at, std::size_t(size)});
-                     copies->to_host(at, size, [&](std::int64_t, std::span<const std::byte> piece) { sink(piece); });
-                   },
-                   .write = [=](std::int64_t begin, std::span<const std::byte> piece) {
-                     if (is_on_host) std::memcpy(at + begin, piece.data(), piece.size());
-                     else copies->to_device(at + begin, piece);
-                   }});
+    out.push_back({.name = buffer_name(b, job_.model.num_layers()),
+                   .size = size,
+                   .read =
+                       [=](const PieceSink& sink) {
+                         if (is_on_host) return sink({at, std::size_t(size)});
+                         copies->to_host(at, size,
+                                         [&](std::int64_t, std::span<const std::byte> piece) { sink(piece); });
+                       },
+                   .write =
+                       [=](std::int64_t begin, std::span<const std::byte> piece) {
+                         if (is_on_host)
+                           std::memcpy(at + begin, piece.data(), piece.size());
+                         else
+                           copies->to_device(at + begin, piece);
+                       }});
   }
   return out;
 }
 
-/// One unit's trained array as it is stepped, whole, on rank 0 (empty on others): gathered from its shards, then from the stage that has it. The
-/// arena, where nothing lives between steps, takes pieces on the way, of `room` together on every rank.
+/// One unit's trained array as it is stepped, whole, on rank 0 (empty on others): gathered from its shards, then from
+/// the stage that has it. The arena, where nothing lives between steps, takes pieces on the way, of `room` together on
+/// every rank.
 std::vector<std::byte> Executor::whole_array(std::uint16_t unit, Bytes room) const {
   const UnitLayout& layout = job_.layout_of(unit);
   const Mesh& mesh = job_.strategy.mesh;
-  const std::uint32_t copy = memory_.find(unit, BufferRole::Master), id = copy ? copy : memory_.find(unit, BufferRole::Trained);
-  const bool is_cut = has_host_copy(job_.recipe()) ? job_.rules.layout.shards_optimizer : job_.rules.layout.shards_weights;
+  const std::uint32_t copy = memory_.find(unit, BufferRole::Master),
+                      id = copy ? copy : memory_.find(unit, BufferRole::Trained);
+  const bool is_cut =
+      has_host_copy(job_.recipe()) ? job_.rules.layout.shards_optimizer : job_.rules.layout.shards_weights;
   const std::int64_t ways = is_cut ? mesh.dp_shard : 1, size = size_of(layout.trained_dtype);
   const std::int64_t part = flat_part(layout.trained_elements, ways), most = room.count / (ways * size);
   GPUPLAN_CHECK(most > 0, "the arena holds an element of every rank");
@@ -58,8 +67,10 @@ std::vector<std::byte> Executor::whole_array(std::uint16_t unit, Bytes room) con
       device_.copy(to, own, Bytes{count * size}, CopyKind::HostToDevice, on);
       own = to;
     }
-    if (own && ways > 1) groups_.of(Axis::DpShard, StreamId::Gather)->all_gather(own, piece, count, layout.trained_dtype, on);
-    else if (own && own != piece) device_.copy(piece, own, Bytes{count * size}, CopyKind::DeviceToDevice, on);
+    if (own && ways > 1)
+      groups_.of(Axis::DpShard, StreamId::Gather)->all_gather(own, piece, count, layout.trained_dtype, on);
+    else if (own && own != piece)
+      device_.copy(piece, own, Bytes{count * size}, CopyKind::DeviceToDevice, on);
     if (mesh.pp > 1) groups_.world()->broadcast(piece, count * ways, layout.trained_dtype, root, on);
     for (std::int64_t w = 0; w < ways && place_.rank == 0; ++w)
       copies.to_host(piece + w * count * size, count * size, [&](std::int64_t at, std::span<const std::byte> bytes) {
@@ -74,7 +85,8 @@ std::int64_t Executor::stage_of(std::uint16_t unit) const {
   const StepProgram& all = job_.program();
   for (std::size_t c = 0; c < all.classes.size(); ++c) {
     const RankProgram& p = all.programs[all.classes[c].program];
-    if (unit >= p.first_unit && unit <= p.last_unit) return place_of(all.classes[c].first_rank, job_.strategy.mesh).stage;
+    if (unit >= p.first_unit && unit <= p.last_unit)
+      return place_of(all.classes[c].first_rank, job_.strategy.mesh).stage;
   }
   return 0;
 }

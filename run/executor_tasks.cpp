@@ -28,7 +28,8 @@ Message message_of(Bytes bytes) {
 
 double Executor::count_labels(const std::vector<MicroBatch>& batches) {
   double own = 0;
-  for (const MicroBatch& b : batches) own += double(b.labels.size()) - double(std::count(b.labels.begin(), b.labels.end(), kIgnoredLabel));
+  for (const MicroBatch& b : batches)
+    own += double(b.labels.size()) - double(std::count(b.labels.begin(), b.labels.end(), kIgnoredLabel));
   if (place_.stage > 0) own = 0;  // the same tokens as the first stage
   double sum = 0;
   for (const auto& count : groups_.gather(std::array{own})) sum += count[0];
@@ -46,13 +47,15 @@ std::vector<TaskTime> Executor::times() const {
   std::vector<TaskTime> out;
   for (const Bound& task : tasks_)
     if (task.began)
-      out.push_back({task.task->instruction, task.task->micro_batch, device_.elapsed(*started_, *task.began), device_.elapsed(*started_, *task.ended)});
+      out.push_back({task.task->instruction, task.task->micro_batch, device_.elapsed(*started_, *task.began),
+                     device_.elapsed(*started_, *task.ended)});
   return out;
 }
 
 void Executor::run(Bound& task, const Scalars& scalars) {
   Stream& on = stream(task.instruction->stream);
-  const std::size_t settled = scalars.has_norm ? num_gradient_tasks_ : 0;  // the host has waited for these, which a graph may have run
+  const std::size_t settled =
+      scalars.has_norm ? num_gradient_tasks_ : 0;  // the host has waited for these, which a graph may have run
   for (const std::uint32_t other : task.waits)
     if (other >= settled) device_.wait(on, *tasks_[other].done);
   if (records_) device_.record(*task.began, on);
@@ -120,8 +123,15 @@ void Executor::call(const Bound& task) {
   const StepProgram& all = job_.program();
   const Block& block = all.blocks[i.block];
   const LayerGraph& graph = all.graphs[block.graph];
-  LayerCall call{.device = device_, .kernels = kernels_, .stream = stream(i.stream), .model = job_.model, .recipe = job_.recipe(),
-                 .graph = graph, .locals = task.locals, .linears = job_.linears_of(i.unit), .unit = view_of(task, i.unit)};
+  LayerCall call{.device = device_,
+                 .kernels = kernels_,
+                 .stream = stream(i.stream),
+                 .model = job_.model,
+                 .recipe = job_.recipe(),
+                 .graph = graph,
+                 .locals = task.locals,
+                 .linears = job_.linears_of(i.unit),
+                 .unit = view_of(task, i.unit)};
   if (i.unit == job_.head_unit()) {
     call.head = job_.head_matrix().unit == i.unit ? call.unit : view_of(task, job_.head_matrix().unit);
     call.head_tensor = job_.head_matrix().tensor;
@@ -146,7 +156,9 @@ void Executor::call(const Bound& task) {
 /// To where copies read them: what the caller gave need not live as long as the step. The one before has ended.
 void Executor::stage(const std::vector<MicroBatch>& batches, double label_tokens) {
   const std::int64_t size = bytes_of(job_.recipe().tokens(), Dtype::I32).count;
-  if (!batches_.data()) batches_ = device_.allocate_host(Bytes{2 * size * std::ssize(batches)} + bytes_of(1, Dtype::F32), HostMemory::Pinned);
+  if (!batches_.data())
+    batches_ =
+        device_.allocate_host(Bytes{2 * size * std::ssize(batches)} + bytes_of(1, Dtype::F32), HostMemory::Pinned);
   std::byte* to = batches_.as<std::byte>();
   for (const MicroBatch& batch : batches)
     for (const auto* const list : {&batch.ids, &batch.labels}) {
@@ -160,23 +172,25 @@ void Executor::stage(const std::vector<MicroBatch>& batches, double label_tokens
 
 void Executor::load_scale() {
   const Bytes size = bytes_of(1, Dtype::F32);
-  device_.copy(constants_.loss_scale, batches_.as<std::byte>() + (batches_.size() - size).count, size, CopyKind::HostToDevice, control());
+  device_.copy(constants_.loss_scale, batches_.as<std::byte>() + (batches_.size() - size).count, size,
+               CopyKind::HostToDevice, control());
 }
 
 /// Ids and labels; the losses behind them are written by the loss.
 void Executor::load_batch(const Bound& task) {
   const Bytes size = 2 * bytes_of(job_.recipe().tokens(), Dtype::I32);
-  device_.copy(task.operands[0], batches_.as<std::byte>() + size.count * task.task->micro_batch, size, CopyKind::HostToDevice,
-               stream(task.instruction->stream));
+  device_.copy(task.operands[0], batches_.as<std::byte>() + size.count * task.task->micro_batch, size,
+               CopyKind::HostToDevice, stream(task.instruction->stream));
 }
 
-/// Between pinned memory of the host and the device: shards of weights, gradients, stepped weights (of which a rank may have a part), inputs
-/// of checkpointed layers.
+/// Between pinned memory of the host and the device: shards of weights, gradients, stepped weights (of which a rank may
+/// have a part), inputs of checkpointed layers.
 void Executor::host_copy(const Bound& task) {
   const Instruction& i = *task.instruction;
   const bool is_part = (job_.program().operands_of(memory_.program(), i)[1] & kOwnSlice) != 0;
   std::byte* const to = task.operands[1] + (is_part ? i.work.count * place_.shard : 0);
-  device_.copy(to, task.operands[0], i.work, i.op == OpCode::CopyIn ? CopyKind::HostToDevice : CopyKind::DeviceToHost, stream(i.stream));
+  device_.copy(to, task.operands[0], i.work, i.op == OpCode::CopyIn ? CopyKind::HostToDevice : CopyKind::DeviceToHost,
+               stream(i.stream));
 }
 
 /// Trained weights in the dtype they are used in: a copy for compute, or of the shard that is gathered.
@@ -195,7 +209,8 @@ void Executor::all_gather(const Bound& task) {
   if (is_in_place) {
     part = shard(part, job_.rules.ways);
     from += part.count * place_.shard;
-  } else if (const ProgramBuffer& b = memory_.program().buffers[task.task->operands[0].buffer]; b.part == StatePart::Frozen) {
+  } else if (const ProgramBuffer& b = memory_.program().buffers[task.task->operands[0].buffer];
+             b.part == StatePart::Frozen) {
     const Bytes scales = job_.layout_of(b.unit).scales_bytes;  // whole on every rank, in front of the part
     from += scales.count;
     part -= scales;
@@ -204,8 +219,8 @@ void Executor::all_gather(const Bound& task) {
   group.all_gather(from, task.operands[is_in_place ? 0 : 1], m.count, m.dtype, stream(i.stream));
 }
 
-/// The first sum goes straight to the gradient where the dtypes agree; a later one, or one of another dtype, is made in this rank's
-/// part of the message and added.
+/// The first sum goes straight to the gradient where the dtypes agree; a later one, or one of another dtype, is made in
+/// this rank's part of the message and added.
 void Executor::reduce_scatter(const Bound& task) {
   const Instruction& i = *task.instruction;
   Communicator& group = *groups_.of(i.axis, i.stream);
@@ -218,8 +233,10 @@ void Executor::reduce_scatter(const Bound& task) {
   std::byte* const own = task.operands[0] + bytes_of(part, dtypes.gradient).count * place_.shard;
   group.reduce_scatter(task.operands[0], own, part, dtypes.gradient, on);
   const Numbers to{task.operands[1], dtypes.stored};
-  if (is_first) device_.cast(to.data, to.dtype, own, dtypes.gradient, part, on);
-  else kernels_.add_scaled(to, {own, dtypes.gradient}, 1, part, on);
+  if (is_first)
+    device_.cast(to.data, to.dtype, own, dtypes.gradient, part, on);
+  else
+    kernels_.add_scaled(to, {own, dtypes.gradient}, 1, part, on);
 }
 
 void Executor::all_reduce(const Bound& task) {
@@ -236,8 +253,10 @@ void Executor::message(const Bound& task) {
   const bool is_send = i.op == OpCode::Send, is_gradient = i.frame == 1;
   const int peer = group.rank() + (is_send != is_gradient ? 1 : -1);
   const Message m = message_of(memory_.size(task.task->operands[0]));
-  if (is_send) group.send(task.operands[0], m.count, m.dtype, peer, stream(i.stream));
-  else group.receive(task.operands[0], m.count, m.dtype, peer, stream(i.stream));
+  if (is_send)
+    group.send(task.operands[0], m.count, m.dtype, peer, stream(i.stream));
+  else
+    group.receive(task.operands[0], m.count, m.dtype, peer, stream(i.stream));
 }
 
 }  // namespace gpuplan

@@ -19,13 +19,15 @@ std::string product_name(const LocalGpu& gpu) {
   try {
     std::vector<std::string> assumptions;
     return product_of(gpu, assumptions).spec.id;
-  } catch (const InputError&) {
-    return product_id(gpu.name);
-  }
+  } catch (const InputError&) { return product_id(gpu.name); }
 }
 
 GpuHere here(const LocalGpu& gpu) {
-  GpuHere out{.name = gpu.name, .product = product_name(gpu), .memory = gpu.memory, .memory_free = gpu.memory_free, .processes = gpu.processes};
+  GpuHere out{.name = gpu.name,
+              .product = product_name(gpu),
+              .memory = gpu.memory,
+              .memory_free = gpu.memory_free,
+              .processes = gpu.processes};
   if (gpu.is_mig.value_or(false) && !gpu.mig_instances.empty())
     out.memory = gpu.mig_instances.front().memory, out.memory_free = gpu.mig_instances.front().memory_free;
   return out;
@@ -47,14 +49,16 @@ std::string process_text(const LocalProcess& process) {
   std::ifstream file(fmt::format("/proc/{}/comm", process.pid));
   std::string name = "process";
   std::getline(file, name);
-  return fmt::format("{} {}{}", name.empty() ? "process" : name, process.pid, process.memory ? fmt::format(" ({})", format_bytes(*process.memory)) : "");
+  return fmt::format("{} {}{}", name.empty() ? "process" : name, process.pid,
+                     process.memory ? fmt::format(" ({})", format_bytes(*process.memory)) : "");
 }
 
 std::string shortage(std::int64_t index, const GpuHere& gpu, const GpuWanted& wanted) {
   std::vector<std::string> holders;
   for (const LocalProcess& process : gpu.processes) holders.push_back(process_text(process));
-  return fmt::format("GPU {} ({}): {} needed, {} of {} free{}", index, gpu.name, format_bytes(wanted.needed), format_bytes(gpu.memory_free),
-                     format_bytes(gpu.memory), holders.empty() ? "" : fmt::format("; held by {}", fmt::join(holders, ", ")));
+  return fmt::format("GPU {} ({}): {} needed, {} of {} free{}", index, gpu.name, format_bytes(wanted.needed),
+                     format_bytes(gpu.memory_free), format_bytes(gpu.memory),
+                     holders.empty() ? "" : fmt::format("; held by {}", fmt::join(holders, ", ")));
 }
 
 }  // namespace
@@ -69,9 +73,7 @@ std::optional<std::vector<GpuHere>> gpus_here() {
         out.back().memory = machine.host_memory, out.back().memory_free = machine.host_memory_free;
     }
     return out;
-  } catch (const EnvError&) {
-    return std::nullopt;
-  }
+  } catch (const EnvError&) { return std::nullopt; }
 }
 
 GpuHere gpu_of(const Device& device) {
@@ -85,12 +87,14 @@ GpuHere gpu_of(const Device& device) {
   return here(gpu);
 }
 
-std::vector<GpuWanted> gpus_wanted(const EstimateRequest& request, const EstimateResult& result, const Strategy& strategy) {
+std::vector<GpuWanted> gpus_wanted(const EstimateRequest& request, const EstimateResult& result,
+                                   const Strategy& strategy) {
   StepProgram program;
   build_step_program(program, {result.model, request.recipe, result.framework, strategy, request.cluster}, {});
   std::vector<Bytes> needed;
   for (const RankClass& ranks : program.classes)
-    needed.push_back(class_memory(request, result.model, result.framework, result.profile, program, ranks).tiers.process);
+    needed.push_back(
+        class_memory(request, result.model, result.framework, result.profile, program, ranks).tiers.process);
   std::vector<GpuWanted> out;
   for (std::int64_t rank = 0; rank < strategy.mesh.world(); ++rank) {
     const GpuSpec& spec = request.cluster.gpus[std::size_t(rank)];
@@ -104,7 +108,9 @@ std::vector<GpuWanted> gpus_wanted(const EstimateRequest& request, const Estimat
 
 void require_gpus(std::span<const GpuWanted> wanted, std::span<const GpuHere> here, std::int64_t first_index) {
   if (here.size() < wanted.size())
-    throw InputError("--gpus", fmt::format("the plan has {} ranks on GPUs, and this machine shows {}", wanted.size(), here.empty() ? "none" : names_of(here)),
+    throw InputError("--gpus",
+                     fmt::format("the plan has {} ranks on GPUs, and this machine shows {}", wanted.size(),
+                                 here.empty() ? "none" : names_of(here)),
                      "several machines: torchrun or srun starts a rank per GPU; CUDA_VISIBLE_DEVICES hides some");
   const auto own = here.first(wanted.size());
   const bool are_others = !std::ranges::equal(wanted, own, {}, &GpuWanted::product, &GpuHere::product);
@@ -113,7 +119,8 @@ void require_gpus(std::span<const GpuWanted> wanted, std::span<const GpuHere> he
                      "--gpus local plans for these; CUDA_VISIBLE_DEVICES chooses and orders them");
   std::vector<std::string> shortages;
   for (std::size_t i = 0; i < wanted.size(); ++i)
-    if (own[i].memory_free < wanted[i].needed) shortages.push_back(shortage(first_index + std::int64_t(i), own[i], wanted[i]));
+    if (own[i].memory_free < wanted[i].needed)
+      shortages.push_back(shortage(first_index + std::int64_t(i), own[i], wanted[i]));
   if (!shortages.empty()) throw EnvError(fmt::format("not enough free memory: {}", fmt::join(shortages, "; ")));
 }
 
@@ -121,8 +128,9 @@ int gpu_index(std::int64_t local_rank, int num_visible) {
   if (num_visible == 0) throw EnvError("the driver shows this process no GPU (see CUDA_VISIBLE_DEVICES)");
   if (local_rank < num_visible) return int(local_rank);
   if (num_visible == 1) return 0;
-  throw InputError("--gpus", fmt::format("this is the {}. rank on its machine, which shows it {} GPUs", local_rank + 1, num_visible),
-                   "start one rank per GPU; CUDA_VISIBLE_DEVICES hides some");
+  throw InputError(
+      "--gpus", fmt::format("this is the {}. rank on its machine, which shows it {} GPUs", local_rank + 1, num_visible),
+      "start one rank per GPU; CUDA_VISIBLE_DEVICES hides some");
 }
 
 void count_gpus_by_bus() { setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0); }

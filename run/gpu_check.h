@@ -1,4 +1,5 @@
-// Before anything is loaded: the GPUs of the plan are the ones that are here, and each has room for what its rank needs.
+// Before anything is loaded: the GPUs of the plan are the ones that are here, and each has room for what its rank
+// needs.
 #pragma once
 
 #include <optional>
@@ -14,7 +15,7 @@ namespace gpuplan {
 
 /// A GPU of this machine, in the order of CUDA_VISIBLE_DEVICES.
 struct GpuHere {
-  std::string name, product;   // "NVIDIA RTX A6000", its id in the catalogue
+  std::string name, product;  // "NVIDIA RTX A6000", its id in the catalogue
   Bytes memory, memory_free;
   std::vector<LocalProcess> processes;  // that hold memory on it
 };
@@ -22,23 +23,25 @@ struct GpuHere {
 /// What a rank's GPU must be.
 struct GpuWanted {
   std::string name, product;
-  Bytes needed;                // by the whole process
+  Bytes needed;  // by the whole process
 };
 
-/// As the driver's NVML says; nothing where it cannot be asked. CUDA, which counts otherwise unless CUDA_DEVICE_ORDER=PCI_BUS_ID, may know them all the same.
+/// As the driver's NVML says; nothing where it cannot be asked. CUDA, which counts otherwise unless
+/// CUDA_DEVICE_ORDER=PCI_BUS_ID, may know them all the same.
 std::optional<std::vector<GpuHere>> gpus_here();
 /// The same of an opened device, whose context counts as free.
 GpuHere gpu_of(const Device& device);
 
 /// By rank. Throws InputError for GPUs that can be planned for only.
-std::vector<GpuWanted> gpus_wanted(const EstimateRequest& request, const EstimateResult& result, const Strategy& strategy);
+std::vector<GpuWanted> gpus_wanted(const EstimateRequest& request, const EstimateResult& result,
+                                   const Strategy& strategy);
 
-/// One GPU per rank, `here` from the first on. Throws InputError when there are too few, or others than the plan names; EnvError when one has
-/// not enough free memory: what is needed and free, and who holds it.
+/// One GPU per rank, `here` from the first on. Throws InputError when there are too few, or others than the plan names;
+/// EnvError when one has not enough free memory: what is needed and free, and who holds it.
 void require_gpus(std::span<const GpuWanted> wanted, std::span<const GpuHere> here, std::int64_t first_index = 0);
 
-/// Which GPU a rank takes, of those that its process sees: its place on the machine, or the only one where the launcher shows each rank its
-/// own. Throws InputError when there are fewer than ranks.
+/// Which GPU a rank takes, of those that its process sees: its place on the machine, or the only one where the launcher
+/// shows each rank its own. Throws InputError when there are fewer than ranks.
 int gpu_index(std::int64_t local_rank, int num_visible);
 
 /// What both ranks and their parent agree to call the first, second, … GPU: sets CUDA_DEVICE_ORDER unless it is set.

@@ -17,14 +17,16 @@ std::array<std::array<std::int64_t, kNumStreams>, kNumStreams> Hazards::none() {
   return all;
 }
 
-std::vector<std::uint32_t> Hazards::enter(std::uint32_t task, StreamId stream, const std::vector<MemoryAccess>& accesses) {
+std::vector<std::uint32_t> Hazards::enter(std::uint32_t task, StreamId stream,
+                                          const std::vector<MemoryAccess>& accesses) {
   std::vector<std::uint32_t> waits;
   auto& covered = covered_[std::size_t(stream)];
   for (std::size_t other = 0; other < std::size_t(kNumStreams); ++other) {
     if (other == std::size_t(stream)) continue;
     const auto& past = past_[other];
     const auto meets = [&](const Entry& e) {
-      return std::any_of(accesses.begin(), accesses.end(), [&](const MemoryAccess& a) { return conflict(a, e.access); });
+      return std::any_of(accesses.begin(), accesses.end(),
+                         [&](const MemoryAccess& a) { return conflict(a, e.access); });
     };
     for (auto e = past.rbegin(); e != past.rend() && std::int64_t(e->task) > covered[other]; ++e) {
       if (!meets(*e)) continue;

@@ -25,7 +25,9 @@ std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().
 /// The file, mapped for as long as this lives.
 class BeatFile {
  public:
-  static std::size_t size_for(std::int64_t num_ranks) { return sizeof(FirstWord) + std::size_t(num_ranks) * sizeof(Beat); }
+  static std::size_t size_for(std::int64_t num_ranks) {
+    return sizeof(FirstWord) + std::size_t(num_ranks) * sizeof(Beat);
+  }
   /// Null when it cannot be mapped.
   static std::shared_ptr<BeatFile> open(const std::filesystem::path& path, std::int64_t num_ranks) {
     const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -39,7 +41,9 @@ class BeatFile {
   BeatFile& operator=(const BeatFile&) = delete;
 
   FirstWord& first_word() { return *static_cast<FirstWord*>(memory_); }
-  Beat& beat(std::int64_t rank) { return reinterpret_cast<Beat*>(static_cast<std::byte*>(memory_) + sizeof(FirstWord))[rank]; }
+  Beat& beat(std::int64_t rank) {
+    return reinterpret_cast<Beat*>(static_cast<std::byte*>(memory_) + sizeof(FirstWord))[rank];
+  }
 
  private:
   BeatFile(void* memory, std::size_t size) : memory_(memory), size_(size) {}
@@ -81,8 +85,10 @@ void Heartbeat::beat(std::int64_t step) {
 HeartbeatFile::HeartbeatFile(std::int64_t num_ranks) : num_ranks_(num_ranks) {
   std::error_code ignored;
   const bool has_shm = std::filesystem::is_directory("/dev/shm", ignored);
-  std::string path = (has_shm ? std::filesystem::path("/dev/shm") : std::filesystem::temp_directory_path()) / "gpuplan-XXXXXX";
-  const int file = mkostemp(path.data(), O_CLOEXEC);  // its own: containers may share /dev/shm and have the same process numbers
+  std::string path =
+      (has_shm ? std::filesystem::path("/dev/shm") : std::filesystem::temp_directory_path()) / "gpuplan-XXXXXX";
+  const int file =
+      mkostemp(path.data(), O_CLOEXEC);  // its own: containers may share /dev/shm and have the same process numbers
   path_ = path;
   if (file < 0 || ftruncate(file, off_t(BeatFile::size_for(num_ranks))) != 0)
     throw EnvError(fmt::format("cannot make {}: {}", path_.string(), std::strerror(errno)));
@@ -99,7 +105,8 @@ std::string HeartbeatFile::silent_rank(Seconds patience) const {
     const std::int64_t last = beat.nanoseconds;
     const double silent = 1e-9 * double(now() - last);
     if (last != 0 && silent > patience.value)
-      return fmt::format("rank {} (process {}) has not answered for {:.0f} s, in step {}", r, beat.process.load(), silent, beat.step.load());
+      return fmt::format("rank {} (process {}) has not answered for {:.0f} s, in step {}", r, beat.process.load(),
+                         silent, beat.step.load());
   }
   return {};
 }

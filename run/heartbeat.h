@@ -1,4 +1,5 @@
-// How a supervisor sees that every rank is alive: a small file in shared memory that each rank writes to, twice a second.
+// How a supervisor sees that every rank is alive: a small file in shared memory that each rank writes to, twice a
+// second.
 #pragma once
 
 #include <atomic>
@@ -46,8 +47,8 @@ class Heartbeat {
   std::thread ticker_;
 };
 
-/// Whether this rank, which has failed, is the first to: it says why, and others that fail with it or after it keep quiet until the
-/// supervisor ends them. Nothing where there is no supervisor's file.
+/// Whether this rank, which has failed, is the first to: it says why, and others that fail with it or after it keep
+/// quiet until the supervisor ends them. Nothing where there is no supervisor's file.
 std::optional<bool> has_first_word(std::int64_t rank);
 
 /// The supervisor's side: makes the file, and removes it at the end.

@@ -15,8 +15,15 @@ namespace {
 
 class Loader {
  public:
-  Loader(const NativeJob& job, const RankPlace& place, const RankMemory& memory, const WeightSource& source, Device& device)
-      : job_(job), place_(place), memory_(memory), source_(source), device_(device), stream_(device.create_stream()), copies_(device, *stream_) {}
+  Loader(const NativeJob& job, const RankPlace& place, const RankMemory& memory, const WeightSource& source,
+         Device& device)
+      : job_(job),
+        place_(place),
+        memory_(memory),
+        source_(source),
+        device_(device),
+        stream_(device.create_stream()),
+        copies_(device, *stream_) {}
 
   QuantOffsets run() {
     offsets_.resize(std::size_t(job_.head_unit()) + 1);
@@ -26,9 +33,12 @@ class Loader {
       if (!b.is_persistent || b.bytes.count == 0) continue;
       std::byte* const to = memory_.persistent(id);
       is_on_host_ = memory_.is_on_host(id);
-      if (is_on_host_) std::memset(to, 0, std::size_t(b.bytes.count));
-      else device_.training()->zero(to, b.bytes, *stream_);  // optimizer states and padding
-      if (b.part == StatePart::Trained) trained(b.unit, to, is_on_host_ ? job_.dtypes_of(b.unit).stored : job_.dtypes_of(b.unit).kept, shards());
+      if (is_on_host_)
+        std::memset(to, 0, std::size_t(b.bytes.count));
+      else
+        device_.training()->zero(to, b.bytes, *stream_);  // optimizer states and padding
+      if (b.part == StatePart::Trained)
+        trained(b.unit, to, is_on_host_ ? job_.dtypes_of(b.unit).stored : job_.dtypes_of(b.unit).kept, shards());
       if (b.role == BufferRole::Master) trained(b.unit, to, job_.dtypes_of(b.unit).stored, shards_optimizer());
       if (b.part == StatePart::Frozen) frozen(b.unit, to);
       if (b.role == BufferRole::Constants) constants(to);
@@ -55,14 +65,17 @@ class Loader {
   }
 
   /// Elements [begin, end) of a tensor.
-  void load(std::uint16_t unit, const PlacedTensor& t, std::int64_t begin, std::int64_t end, Dtype dtype, std::byte* to) {
+  void load(std::uint16_t unit, const PlacedTensor& t, std::int64_t begin, std::int64_t end, Dtype dtype,
+            std::byte* to) {
     const std::int64_t size = size_of(dtype);
     const auto read = [&](std::int64_t at, std::span<std::byte> piece) {
       const std::int64_t first = begin + at / size;
       source_.read(part_of(unit, t, first, first + std::ssize(piece) / size), piece.data(), dtype);
     };
-    if (is_on_host_) read(0, {to, std::size_t((end - begin) * size)});
-    else copies_.to_device(to, (end - begin) * size, read);
+    if (is_on_host_)
+      read(0, {to, std::size_t((end - begin) * size)});
+    else
+      copies_.to_device(to, (end - begin) * size, read);
   }
 
   void trained(std::uint16_t unit, std::byte* to, Dtype dtype, bool is_cut) {
@@ -70,7 +83,8 @@ class Loader {
     const Window w = window(layout.trained_elements, flat_part(layout.trained_elements, job_.rules.ways), is_cut);
     for (const PlacedTensor& t : layout.trained) {
       const std::int64_t begin = std::max(w.begin, t.begin), end = std::min(w.end, t.begin + t.elements());
-      if (begin < end) load(unit, t, begin - t.begin, end - t.begin, dtype, to + bytes_of(begin - w.begin, dtype).count);
+      if (begin < end)
+        load(unit, t, begin - t.begin, end - t.begin, dtype, to + bytes_of(begin - w.begin, dtype).count);
     }
   }
 
@@ -80,8 +94,10 @@ class Loader {
     const Window w = window(layout.frozen_bytes.count, flat_part_bytes(layout.frozen_bytes, job_.rules.ways), shards());
     for (std::size_t i = 0; i < layout.frozen.size(); ++i) {
       const PlacedTensor& t = layout.frozen[i];
-      if (t.is_quantised) quantised(unit, i, w, to);
-      else plain(unit, t, w, to + layout.scales_bytes.count);
+      if (t.is_quantised)
+        quantised(unit, i, w, to);
+      else
+        plain(unit, t, w, to + layout.scales_bytes.count);
     }
   }
 
@@ -98,11 +114,15 @@ class Loader {
     std::vector<float> values(std::size_t(t.elements()));
     source_.read(part_of(unit, t, 0, t.elements()), values.data(), Dtype::F32);
     const Nf4Weights q = nf4_quantise(values);
-    const std::int64_t begin = std::max(w.begin, t.begin), end = std::min(w.end, t.begin + std::int64_t(q.codes.size()));
+    const std::int64_t begin = std::max(w.begin, t.begin),
+                       end = std::min(w.end, t.begin + std::int64_t(q.codes.size()));
     if (begin < end)
-      copies_.to_device(to + layout.scales_bytes.count + begin - w.begin,
-                        std::as_bytes(std::span(q.codes)).subspan(std::size_t(begin - t.begin), std::size_t(end - begin)));
-    const auto put = [&](std::int64_t at, const auto& list) { copies_.to_device(to + at, std::as_bytes(std::span(list))); };
+      copies_.to_device(
+          to + layout.scales_bytes.count + begin - w.begin,
+          std::as_bytes(std::span(q.codes)).subspan(std::size_t(begin - t.begin), std::size_t(end - begin)));
+    const auto put = [&](std::int64_t at, const auto& list) {
+      copies_.to_device(to + at, std::as_bytes(std::span(list)));
+    };
     if (!job_.recipe().quant.double_quant) return put(t.scales, q.absmax);
     const Nf4Absmax nested = nf4_quantise_absmax(q.absmax);
     put(t.scales, nested.scales);
@@ -141,7 +161,8 @@ class Loader {
 
 }  // namespace
 
-QuantOffsets load_state(const NativeJob& job, const RankPlace& place, const RankMemory& memory, const WeightSource& source, Device& device) {
+QuantOffsets load_state(const NativeJob& job, const RankPlace& place, const RankMemory& memory,
+                        const WeightSource& source, Device& device) {
   return Loader(job, place, memory, source, device).run();
 }
 

@@ -19,7 +19,8 @@ std::optional<std::int64_t> number_in(const char* name) {
   try {
     return parse_integer(text, name, 0);
   } catch (const InputError&) {
-    throw InputError(name, fmt::format("'{}' in the environment is not a rank or a number of ranks", text), "is it left over from another job? unset it");
+    throw InputError(name, fmt::format("'{}' in the environment is not a rank or a number of ranks", text),
+                     "is it left over from another job? unset it");
   }
 }
 
@@ -30,22 +31,38 @@ std::optional<std::int64_t> number_in(const Either& names) {
   return first ? first : number_in(names[1]);
 }
 
-/// The variables of one launcher. In this order: mpirun inside a Slurm job starts its ranks through srun, or beside its variables.
+/// The variables of one launcher. In this order: mpirun inside a Slurm job starts its ranks through srun, or beside its
+/// variables.
 struct Names {
   Launcher launcher;
   const char* rank;
   Either size, local_rank, local_size;
 };
 constexpr Names kNames[] = {
-    {Launcher::Gpuplan, kRankVariable, {kWorldSizeVariable, nullptr}, {kRankVariable, nullptr}, {kWorldSizeVariable, nullptr}},
-    {Launcher::Mpi, "OMPI_COMM_WORLD_RANK", {"OMPI_COMM_WORLD_SIZE", nullptr}, {"OMPI_COMM_WORLD_LOCAL_RANK", nullptr},
+    {Launcher::Gpuplan,
+     kRankVariable,
+     {kWorldSizeVariable, nullptr},
+     {kRankVariable, nullptr},
+     {kWorldSizeVariable, nullptr}},
+    {Launcher::Mpi,
+     "OMPI_COMM_WORLD_RANK",
+     {"OMPI_COMM_WORLD_SIZE", nullptr},
+     {"OMPI_COMM_WORLD_LOCAL_RANK", nullptr},
      {"OMPI_COMM_WORLD_LOCAL_SIZE", nullptr}},
-    {Launcher::Mpi, "PMI_RANK", {"PMI_SIZE", nullptr}, {"MPI_LOCALRANKID", "SLURM_LOCALID"}, {"MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"}},
-    {Launcher::Slurm, "SLURM_PROCID", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, {"SLURM_LOCALID", nullptr}, {"SLURM_NTASKS_PER_NODE", nullptr}},
+    {Launcher::Mpi,
+     "PMI_RANK",
+     {"PMI_SIZE", nullptr},
+     {"MPI_LOCALRANKID", "SLURM_LOCALID"},
+     {"MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"}},
+    {Launcher::Slurm,
+     "SLURM_PROCID",
+     {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
+     {"SLURM_LOCALID", nullptr},
+     {"SLURM_NTASKS_PER_NODE", nullptr}},
     {Launcher::Torchrun, "RANK", {"WORLD_SIZE", nullptr}, {"LOCAL_RANK", nullptr}, {"LOCAL_WORLD_SIZE", nullptr}}};
 
-/// A batch script and the shell of salloc have SLURM_PROCID and the job's SLURM_NTASKS, too, and are no ranks: srun's tasks know their
-/// step's number of tasks, which is 1 for that shell, or have been given to PMIx.
+/// A batch script and the shell of salloc have SLURM_PROCID and the job's SLURM_NTASKS, too, and are no ranks: srun's
+/// tasks know their step's number of tasks, which is 1 for that shell, or have been given to PMIx.
 bool is_task_of_srun() {
   if (!std::getenv("SLURM_STEP_ID")) return false;
   if (const auto tasks = number_in("SLURM_STEP_NUM_TASKS")) return *tasks > 1;
@@ -55,13 +72,15 @@ bool is_task_of_srun() {
 /// srun --mpi=pmi2 sets PMI's variables, too: then its own say more, where on several nodes which ranks are.
 bool is_pmi_of_srun() {
   const auto rank = number_in("PMI_RANK");
-  return rank && is_task_of_srun() && rank == number_in("SLURM_PROCID") && number_in("PMI_SIZE") == number_in("SLURM_STEP_NUM_TASKS");
+  return rank && is_task_of_srun() && rank == number_in("SLURM_PROCID") &&
+         number_in("PMI_SIZE") == number_in("SLURM_STEP_NUM_TASKS");
 }
 
 bool is_of(const Names& names) {
   if (names.launcher == Launcher::Slurm) return is_task_of_srun();
   if (std::string_view(names.rank) == "PMI_RANK") return !is_pmi_of_srun();
-  if (names.launcher == Launcher::Torchrun) return std::getenv("TORCHELASTIC_RUN_ID") || std::getenv("LOCAL_WORLD_SIZE");
+  if (names.launcher == Launcher::Torchrun)
+    return std::getenv("TORCHELASTIC_RUN_ID") || std::getenv("LOCAL_WORLD_SIZE");
   return true;
 }
 
@@ -81,11 +100,17 @@ LaunchedRank read_launcher() {
     if (!is_of(names)) continue;
     const auto rank = number_in(names.rank), size = number_in(names.size);
     if (!rank || !size) continue;
-    if (*rank >= *size) throw InputError(names.rank, fmt::format("rank {} of {} in the environment", *rank, *size), "is it left over from another job? unset it");
+    if (*rank >= *size)
+      throw InputError(names.rank, fmt::format("rank {} of {} in the environment", *rank, *size),
+                       "is it left over from another job? unset it");
     const auto tasks_here = names.launcher == Launcher::Slurm ? slurm_tasks_here() : std::nullopt;
-    return {.launcher = names.launcher, .rank = *rank, .size = *size, .local_rank = number_in(names.local_rank).value_or(*rank),
+    return {.launcher = names.launcher,
+            .rank = *rank,
+            .size = *size,
+            .local_rank = number_in(names.local_rank).value_or(*rank),
             .local_size = tasks_here ? *tasks_here : number_in(names.local_size).value_or(*size),
-            .has_mpi = names.launcher == Launcher::Mpi || (names.launcher == Launcher::Slurm && (std::getenv("PMIX_RANK") || std::getenv("PMI_RANK")))};
+            .has_mpi = names.launcher == Launcher::Mpi ||
+                       (names.launcher == Launcher::Slurm && (std::getenv("PMIX_RANK") || std::getenv("PMI_RANK")))};
   }
   return {};
 }

@@ -1,4 +1,5 @@
-// Who started this process: the user alone, gpuplan itself, or a launcher that made it one of several ranks (mpirun, srun, torchrun).
+// Who started this process: the user alone, gpuplan itself, or a launcher that made it one of several ranks (mpirun,
+// srun, torchrun).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ struct LaunchedRank {
 };
 
 /// What gpuplan gives to ranks that it starts itself (run/supervise).
-inline constexpr const char *kRankVariable = "GPUPLAN_RANK", *kWorldSizeVariable = "GPUPLAN_WORLD_SIZE", *kPaceVariable = "GPUPLAN_PACE";
+inline constexpr const char *kRankVariable = "GPUPLAN_RANK", *kWorldSizeVariable = "GPUPLAN_WORLD_SIZE",
+                            *kPaceVariable = "GPUPLAN_PACE";
 
 /// From the environment: GPUPLAN_RANK, OMPI_COMM_WORLD_*, PMI_*, SLURM_* of a step, or RANK and WORLD_SIZE of torchrun.
 /// Throws InputError when it contradicts itself.

@@ -33,9 +33,9 @@ struct LayerCall {
   const TrainedModel& model;
   const Recipe& recipe;
   const LayerGraph& graph;
-  std::span<std::byte* const> locals;       // by LocalId
-  const LayerLinears* linears = nullptr;    // of a layer
-  UnitView unit, head;                      // head: where the head finds its matrix, its own or the embedding's
+  std::span<std::byte* const> locals;     // by LocalId
+  const LayerLinears* linears = nullptr;  // of a layer
+  UnitView unit, head;                    // head: where the head finds its matrix, its own or the embedding's
   std::uint16_t head_tensor = 0;
   BatchView batch;
   ConstantsView constants;

@@ -49,11 +49,15 @@ int port_of(const std::string& job) {
 std::string job_of(Launcher launcher) {
   switch (launcher) {
     case Launcher::Gpuplan: return variable(kJobVariable);
-    case Launcher::Torchrun: return fmt::format("torchrun.{}.{}", variable("TORCHELASTIC_RUN_ID"), variable("TORCHELASTIC_RESTART_COUNT"));
-    case Launcher::Slurm: return fmt::format("slurm.{}.{}", first_of({"SLURM_JOB_ID", "SLURM_JOBID"}), first_of({"SLURM_STEP_ID", "SLURM_STEPID"}));
+    case Launcher::Torchrun:
+      return fmt::format("torchrun.{}.{}", variable("TORCHELASTIC_RUN_ID"), variable("TORCHELASTIC_RESTART_COUNT"));
+    case Launcher::Slurm:
+      return fmt::format("slurm.{}.{}", first_of({"SLURM_JOB_ID", "SLURM_JOBID"}),
+                         first_of({"SLURM_STEP_ID", "SLURM_STEPID"}));
     case Launcher::Mpi: {
       const std::string id = first_of({"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "HYDRA_JOBID"});
-      return id.empty() ? fmt::format("mpi.{}", getppid()) : "mpi." + id;  // the ranks of a machine are children of one process
+      return id.empty() ? fmt::format("mpi.{}", getppid())
+                        : "mpi." + id;  // the ranks of a machine are children of one process
     }
     case Launcher::None: break;
   }
@@ -84,19 +88,23 @@ std::string host_of(const LaunchedRank& launched) {
 
 int port_of(const LaunchedRank& launched, const std::string& job) {
   if (const auto own = port_in(kPortVariable)) return *own;
-  if (launched.launcher == Launcher::Gpuplan) throw InputError(kPortVariable, "is not set beside GPUPLAN_RANK", "unset GPUPLAN_RANK");
+  if (launched.launcher == Launcher::Gpuplan)
+    throw InputError(kPortVariable, "is not set beside GPUPLAN_RANK", "unset GPUPLAN_RANK");
   if (const auto masters = port_in(kMasterPortVariable)) return *masters == kLastPort ? kLastPort - 1 : *masters + 1;
   return port_of(job);
 }
 
 }  // namespace
 
-std::string MeetingPlace::text() const { return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port); }
+std::string MeetingPlace::text() const {
+  return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
+}
 
 MeetingPlace meeting_place(const LaunchedRank& launched) {
   MeetingPlace place{.host = host_of(launched), .job = job_of(launched.launcher)};
   place.port = port_of(launched, place.job);
-  const std::string socket = launched.launcher == Launcher::Gpuplan && launched.rank == 0 ? variable(kSocketVariable) : "";
+  const std::string socket =
+      launched.launcher == Launcher::Gpuplan && launched.rank == 0 ? variable(kSocketVariable) : "";
   if (!socket.empty()) place.socket = int(parse_integer(socket, kSocketVariable, 0));
   return place;
 }

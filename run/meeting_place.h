@@ -1,4 +1,5 @@
-// Where ranks on GPUs find each other before NCCL connects them: the address of rank 0, as their launcher lets them know it.
+// Where ranks on GPUs find each other before NCCL connects them: the address of rank 0, as their launcher lets them
+// know it.
 #pragma once
 
 #include <string>
@@ -10,16 +11,17 @@ namespace gpuplan {
 struct MeetingPlace {
   std::string host;
   int port = 0;
-  std::string job;   // told apart from others that may meet at the same port
-  int socket = -1;   // rank 0: one that listens there already; -1: it makes its own
+  std::string job;           // told apart from others that may meet at the same port
+  int socket = -1;           // rank 0: one that listens there already; -1: it makes its own
   std::string text() const;  // "node3:29501", "[::1]:29501"
 };
 
-inline constexpr const char *kPortVariable = "GPUPLAN_PORT", *kSocketVariable = "GPUPLAN_SOCKET", *kJobVariable = "GPUPLAN_JOB";
+inline constexpr const char *kPortVariable = "GPUPLAN_PORT", *kSocketVariable = "GPUPLAN_SOCKET",
+                            *kJobVariable = "GPUPLAN_JOB";
 
-/// host: this machine for gpuplan's own ranks and those of mpirun on one machine, else MASTER_ADDR, or of srun the first node of the step.
-/// port: $GPUPLAN_PORT, else the one behind MASTER_PORT (torchrun's own store listens there), else made from the job's id.
-/// Throws InputError where that is not known.
+/// host: this machine for gpuplan's own ranks and those of mpirun on one machine, else MASTER_ADDR, or of srun the
+/// first node of the step. port: $GPUPLAN_PORT, else the one behind MASTER_PORT (torchrun's own store listens there),
+/// else made from the job's id. Throws InputError where that is not known.
 MeetingPlace meeting_place(const LaunchedRank& launched);
 
 }  // namespace gpuplan

@@ -31,11 +31,13 @@ std::string kept_lines(const std::string& text, const std::filesystem::path& fil
   for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1, ++number) {
     const auto step = step_of(std::string_view(text).substr(at, end - at));
     if (!step)
-      throw InputError(fmt::format("{}:{}", file.string(), number), "is no line of metrics, so the file is left alone", "name another file for --metrics");
+      throw InputError(fmt::format("{}:{}", file.string(), number), "is no line of metrics, so the file is left alone",
+                       "name another file for --metrics");
     if (*step < first_step) kept.append(text, at, end + 1 - at);
   }
   if (kept.empty() && text.find('\n') == std::string::npos && !text.empty() && text.front() != '{')
-    throw InputError(file.string(), "holds something else than metrics, so it is left alone", "name another file for --metrics");
+    throw InputError(file.string(), "holds something else than metrics, so it is left alone",
+                     "name another file for --metrics");
   return kept;
 }
 
@@ -43,7 +45,8 @@ std::string kept_lines(const std::string& text, const std::filesystem::path& fil
 
 MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t first_step) : file_(file) {
   std::error_code error;
-  const bool is_stream = std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error);  // a pipe, /dev/stdout
+  const bool is_stream =
+      std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error);  // a pipe, /dev/stdout
   const std::string text = std::filesystem::is_regular_file(file, error) ? read_file(file) : std::string();
   const std::string kept = kept_lines(text, file, first_step);
   if (!is_stream && kept != text) write_file_atomically(file, kept);

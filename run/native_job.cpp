@@ -35,7 +35,8 @@ NativeJob::NativeJob(const EstimateRequest& asked, const Strategy& wanted)
 StateList NativeJob::head_state() {
   head_weights_ = model.weights.after;
   StateList state = model.after;
-  const auto own = std::find_if(head_weights_.begin(), head_weights_.end(), [](const WeightTensor& t) { return t.role == WeightRole::Head; });
+  const auto own = std::find_if(head_weights_.begin(), head_weights_.end(),
+                                [](const WeightTensor& t) { return t.role == WeightRole::Head; });
   if (!model.has_tied_head) head_matrix_ = {head_unit(), std::uint16_t(own - head_weights_.begin())};
   if (!model.has_tied_head || strategy.mesh.pp == 1) return state;
   for (StateTensor t : model.before) {

@@ -1,4 +1,5 @@
-// A plan as the native executor sees it: the step program that was estimated and simulated, and where each tensor lies in it.
+// A plan as the native executor sees it: the step program that was estimated and simulated, and where each tensor lies
+// in it.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ class NativeJob {
   const Strategy strategy;
   const FrameworkConvention framework;
   const TrainedModel model;
-  const Numerics numerics;
+  const DtypePolicy numerics;
   const SizeRules rules;
 
   const Recipe& recipe() const { return request.recipe; }
@@ -34,7 +35,9 @@ class NativeJob {
   const std::vector<WeightTensor>& weights_of(std::uint16_t unit) const;
   const UnitLayout& layout_of(std::uint16_t unit) const { return layouts_[unit]; }
   std::string tensor_name(std::uint16_t unit, std::uint16_t tensor) const;
-  TrainedDtypes dtypes_of(std::uint16_t unit) const { return trained_dtypes(layouts_[unit], numerics, recipe(), rules); }
+  TrainedDtypes dtypes_of(std::uint16_t unit) const {
+    return trained_dtypes(layouts_[unit], numerics, recipe(), rules);
+  }
   const LayerLinears* linears_of(std::uint16_t unit) const;  // null of the ends
   /// Where the head's matrix is: in the head; tied, in the embedding, or in the head of a pipeline's last stage.
   struct Place {

@@ -7,8 +7,8 @@
 
 namespace gpuplan {
 
-/// Throws InputError saying what the native executor lacks and which engine has it: families that are no Llama-like decoders, kernels,
-/// optimizers, offload to NVMe, dropout, DoRA, …
+/// Throws InputError saying what the native executor lacks and which engine has it: families that are no Llama-like
+/// decoders, kernels, optimizers, offload to NVMe, dropout, DoRA, …
 void require_native(const ModelSpec& model, const Recipe& recipe, const Strategy& strategy);
 
 }  // namespace gpuplan

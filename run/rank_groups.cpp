@@ -20,15 +20,18 @@ std::set<std::pair<Axis, StreamId>> groups_in(const StepProgram& all) {
   std::set<std::pair<Axis, StreamId>> out;
   for (const RankProgram& program : all.programs)
     for (const Instruction& i : program.instructions)
-      if (is_collective(i.op) || i.op == OpCode::Send || i.op == OpCode::Recv) out.emplace(i.axis, group_stream(i.axis, i.stream));
+      if (is_collective(i.op) || i.op == OpCode::Send || i.op == OpCode::Recv)
+        out.emplace(i.axis, group_stream(i.axis, i.stream));
   return out;
 }
 
 }  // namespace
 
-RankGroups::RankGroups(Communicator* world, const StepProgram& program, const Mesh& mesh, const RankPlace& place) : world_(world) {
+RankGroups::RankGroups(Communicator* world, const StepProgram& program, const Mesh& mesh, const RankPlace& place)
+    : world_(world) {
   for (const auto& [axis, stream] : groups_in(program))
-    if (mesh.ways(axis) > 1) groups_[std::size_t(axis)][std::size_t(stream)] = world_->split(colour_of(axis, mesh, place.rank));
+    if (mesh.ways(axis) > 1)
+      groups_[std::size_t(axis)][std::size_t(stream)] = world_->split(colour_of(axis, mesh, place.rank));
 }
 
 Communicator* RankGroups::of(Axis axis, StreamId stream) const {

@@ -1,4 +1,5 @@
-// The groups a rank talks in: one communicator per axis of the mesh and stream, so that operations of different streams never meet.
+// The groups a rank talks in: one communicator per axis of the mesh and stream, so that operations of different streams
+// never meet.
 #pragma once
 
 #include <array>
@@ -14,8 +15,8 @@ namespace gpuplan {
 
 class RankGroups {
  public:
-  /// `world` is of all ranks of the mesh, null for one rank alone; it outlives this. Collective. A group costs memory of the GPU: those
-  /// that `program` talks in are made.
+  /// `world` is of all ranks of the mesh, null for one rank alone; it outlives this. Collective. A group costs memory
+  /// of the GPU: those that `program` talks in are made.
   RankGroups(Communicator* world, const StepProgram& program, const Mesh& mesh, const RankPlace& place);
 
   /// Of a collective or a message of the program; null where the axis has one rank.

@@ -5,15 +5,19 @@
 namespace gpuplan {
 
 RankMemory::RankMemory(const NativeJob& job, const RankProgram& program, Device& device)
-    : program_(program), trace_(trace_step(job.program(), program)), offsets_(trace_.lifetimes.size()) {
+    : program_(program),
+      trace_(trace_step(job.program(), program)),
+      offsets_(trace_.lifetimes.size()) {
   for (const ProgramBuffer& b : program.buffers) {
     Buffer& own = buffers_.emplace_back();
     if (!b.is_persistent || b.bytes.count == 0) continue;
-    GPUPLAN_CHECK(b.space == MemorySpace::Device || b.space == MemorySpace::Host, "a native step keeps its state on the device or the host");
+    GPUPLAN_CHECK(b.space == MemorySpace::Device || b.space == MemorySpace::Host,
+                  "a native step keeps its state on the device or the host");
     own = b.space == MemorySpace::Host ? device.allocate_host(b.bytes, HostMemory::Pinned) : device.allocate(b.bytes);
   }
   if (const Bytes size = place(MemorySpace::Device); size.count > 0) arena_ = device.allocate(size);
-  if (const Bytes size = place(MemorySpace::Host); size.count > 0) host_arena_ = device.allocate_host(size, HostMemory::Pinned);
+  if (const Bytes size = place(MemorySpace::Host); size.count > 0)
+    host_arena_ = device.allocate_host(size, HostMemory::Pinned);
 }
 
 std::vector<Lifetime> RankMemory::lifetimes_in(MemorySpace space) const {
@@ -40,7 +44,8 @@ std::byte* RankMemory::at(const Piece& piece) const {
 
 Bytes RankMemory::size(const Piece& piece) const {
   if (piece.is_none()) return {};
-  return piece.lifetime < 0 ? program_.buffers[piece.buffer].bytes : trace_.lifetimes[std::size_t(piece.lifetime)].bytes;
+  return piece.lifetime < 0 ? program_.buffers[piece.buffer].bytes
+                            : trace_.lifetimes[std::size_t(piece.lifetime)].bytes;
 }
 
 std::uint32_t RankMemory::find(std::uint16_t unit, BufferRole role) const {
@@ -64,7 +69,9 @@ CategoryBytes RankMemory::at_peak() const {
     if (!is_on_host(id)) out[std::size_t(program_.buffers[id].category)] += buffers_[id].size();
   const std::uint32_t when = instant_of_peak(lifetimes_in(MemorySpace::Device));
   for (std::size_t i = 0; i < trace_.lifetimes.size(); ++i)
-    if (const Lifetime& life = trace_.lifetimes[i]; trace_.spaces[i] == MemorySpace::Device && life.begin <= when && when < life.end) out[std::size_t(trace_.categories[i])] += life.bytes;
+    if (const Lifetime& life = trace_.lifetimes[i];
+        trace_.spaces[i] == MemorySpace::Device && life.begin <= when && when < life.end)
+      out[std::size_t(trace_.categories[i])] += life.bytes;
   return out;
 }
 

@@ -1,5 +1,6 @@
-// The memory of one rank: persistent buffers of the step program, each an allocation of exactly its size, and an arena for all that
-// lives for a part of the step. What is offloaded is in pinned memory of the host, with an arena of its own.
+// The memory of one rank: persistent buffers of the step program, each an allocation of exactly its size, and an arena
+// for all that lives for a part of the step. What is offloaded is in pinned memory of the host, with an arena of its
+// own.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ class RankMemory {
   RankMemory(const NativeJob& job, const RankProgram& program, Device& device);
 
   const StepTrace& trace() const { return trace_; }
-  std::byte* at(const Piece& piece) const;   // null for none
+  std::byte* at(const Piece& piece) const;  // null for none
   Bytes size(const Piece& piece) const;
   /// The persistent buffer of a unit in a role, or 0.
   std::uint32_t find(std::uint16_t unit, BufferRole role) const;
@@ -40,8 +41,8 @@ class RankMemory {
  private:
   const RankProgram& program_;
   StepTrace trace_;
-  std::vector<Bytes> offsets_;    // of each lifetime, in its arena
-  std::vector<Buffer> buffers_;   // by id, empty where not persistent
+  std::vector<Bytes> offsets_;   // of each lifetime, in its arena
+  std::vector<Buffer> buffers_;  // by id, empty where not persistent
   Buffer arena_, host_arena_;
 
   Bytes sum_of(MemorySpace space) const;

@@ -42,7 +42,8 @@ class Deadline {
   bool is_over() const { return Clock::now() >= at_; }
   /// Milliseconds that are left, at most `most`: for poll.
   int left(std::int64_t most = 1000) const {
-    return int(std::clamp<std::int64_t>(std::chrono::duration_cast<milliseconds>(at_ - Clock::now()).count() + 1, 0, most));
+    return int(
+        std::clamp<std::int64_t>(std::chrono::duration_cast<milliseconds>(at_ - Clock::now()).count() + 1, 0, most));
   }
 
  private:
@@ -85,7 +86,8 @@ struct Talk {
   }
   void say(const std::string& text) const {
     const std::string line = text + "\n";
-    static_cast<void>(send(socket.get(), line.data(), line.size(), MSG_NOSIGNAL));  // short: it fits the socket's buffer
+    static_cast<void>(
+        send(socket.get(), line.data(), line.size(), MSG_NOSIGNAL));  // short: it fits the socket's buffer
   }
 };
 
@@ -98,8 +100,14 @@ struct Addresses {
   addrinfo* first = nullptr;
   std::string error;  // why there are none
   Addresses(const char* host, int port, int flags) {
-    const addrinfo hints{.ai_flags = flags | AI_NUMERICSERV, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_protocol = 0, .ai_addrlen = 0,
-                         .ai_addr = nullptr, .ai_canonname = nullptr, .ai_next = nullptr};
+    const addrinfo hints{.ai_flags = flags | AI_NUMERICSERV,
+                         .ai_family = AF_UNSPEC,
+                         .ai_socktype = SOCK_STREAM,
+                         .ai_protocol = 0,
+                         .ai_addrlen = 0,
+                         .ai_addr = nullptr,
+                         .ai_canonname = nullptr,
+                         .ai_next = nullptr};
     const int code = getaddrinfo(host, std::to_string(port).c_str(), &hints, &first);
     if (code != 0) first = nullptr, error = code == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(code);
   }
@@ -110,7 +118,9 @@ struct Addresses {
   Addresses& operator=(const Addresses&) = delete;
 };
 
-bool is_this_machine(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
+bool is_this_machine(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
 
 // --- rank 0 ---------------------------------------------------------------------------------------------------------
 
@@ -137,13 +147,17 @@ Socket open_listener(const MeetingPlace& place) {
       reason = errno;
       if (reason == EADDRINUSE) break;
     }
-  throw EnvError(fmt::format("rank 0 cannot listen at port {} of this machine ({}): {}; {} sets another one", place.port, place.text(),
-                             all.first ? std::strerror(reason) : all.error, kPortVariable));
+  throw EnvError(fmt::format("rank 0 cannot listen at port {} of this machine ({}): {}; {} sets another one",
+                             place.port, place.text(), all.first ? std::strerror(reason) : all.error, kPortVariable));
 }
 
 class Reception {
  public:
-  Reception(const MeetingPlace& place, std::int64_t size) : place_(place), size_(size), greeting_(greeting(place, size)), listener_(open_listener(place)) {
+  Reception(const MeetingPlace& place, std::int64_t size)
+      : place_(place),
+        size_(size),
+        greeting_(greeting(place, size)),
+        listener_(open_listener(place)) {
     fcntl(listener_.get(), F_SETFL, O_NONBLOCK);  // who rang may be gone when the door is opened
   }
 
@@ -188,7 +202,7 @@ class Reception {
     if (!line) return false;
     const std::optional<std::int64_t> rank = rank_in(*line);
     if (!line->starts_with(kMagic)) return true;  // another program: it gets no answer
-    const std::string answer = !rank                    ? "no another job, or number of ranks, is meant"
+    const std::string answer = !rank                   ? "no another job, or number of ranks, is meant"
                                : here_.contains(*rank) ? fmt::format("no rank {} is here already", *rank)
                                                        : "";
     if (!answer.empty()) return talk.say(greeting_ + " " + answer), true;
@@ -211,7 +225,8 @@ class Reception {
   std::map<std::int64_t, Talk> here_;
 };
 
-std::string host_meeting(const MeetingPlace& place, std::int64_t size, const std::function<std::string()>& make_id, Seconds patience) {
+std::string host_meeting(const MeetingPlace& place, std::int64_t size, const std::function<std::string()>& make_id,
+                         Seconds patience) {
   Reception reception(place, size);
   if (!reception.wait(Deadline(patience))) {
     const std::string who = reception.absent();
@@ -236,7 +251,8 @@ bool is_itself(int socket) {
   sockaddr_storage own{}, peer{};
   socklen_t own_size = sizeof own, peer_size = sizeof peer;
   return getsockname(socket, reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
-         getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &peer_size) == 0 && own_size == peer_size && std::memcmp(&own, &peer, own_size) == 0;
+         getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &peer_size) == 0 && own_size == peer_size &&
+         std::memcmp(&own, &peer, own_size) == 0;
 }
 
 /// Connected; closed with `why` when not.
@@ -248,8 +264,10 @@ Socket connect_to(const addrinfo& at, const Deadline& deadline, std::string& why
   if (error == EINPROGRESS) {
     pollfd watched{s.get(), POLLOUT, 0};
     socklen_t size = sizeof error;
-    if (poll(&watched, 1, deadline.left(kOneTry)) != 1) error = ETIMEDOUT;
-    else getsockopt(s.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    if (poll(&watched, 1, deadline.left(kOneTry)) != 1)
+      error = ETIMEDOUT;
+    else
+      getsockopt(s.get(), SOL_SOCKET, SO_ERROR, &error, &size);
   }
   if (error == 0 && is_itself(s.get())) error = ECONNREFUSED;
   if (error == 0) return s;
@@ -266,7 +284,7 @@ Socket reach(const MeetingPlace& place, const Deadline& deadline, std::string& w
 
 /// The answer of who listens; empty with `why` when it hung up.
 std::optional<std::string> hear(Talk& talk, const Deadline& deadline, std::string& why) {
-  for (; !deadline.is_over(); ) {
+  for (; !deadline.is_over();) {
     pollfd watched{talk.socket.get(), POLLIN, 0};
     if (poll(&watched, 1, deadline.left()) != 1) continue;
     const bool is_there = talk.listen();
@@ -279,10 +297,14 @@ std::optional<std::string> hear(Talk& talk, const Deadline& deadline, std::strin
 std::string id_in(const std::string& line, const MeetingPlace& place, std::int64_t rank, std::int64_t size) {
   const std::string expected = greeting(place, size) + " ";
   if (line.starts_with(expected + "id ")) return line.substr(expected.size() + 3);
-  if (!line.starts_with(kMagic)) throw EnvError(fmt::format("something else than gpuplan listens at {}: {} sets another port", place.text(), kPortVariable));
+  if (!line.starts_with(kMagic))
+    throw EnvError(
+        fmt::format("something else than gpuplan listens at {}: {} sets another port", place.text(), kPortVariable));
   if (!line.starts_with(expected))
-    throw EnvError(fmt::format("ranks of another job meet at {}, or of another number than {}: {} sets another port", place.text(), size, kPortVariable));
-  throw EnvError(fmt::format("rank {} was sent away from {}: {}", rank, place.text(), line.substr(std::min(line.size(), expected.size() + 3))));
+    throw EnvError(fmt::format("ranks of another job meet at {}, or of another number than {}: {} sets another port",
+                               place.text(), size, kPortVariable));
+  throw EnvError(fmt::format("rank {} was sent away from {}: {}", rank, place.text(),
+                             line.substr(std::min(line.size(), expected.size() + 3))));
 }
 
 std::string visit_meeting(const MeetingPlace& place, std::int64_t rank, std::int64_t size, Seconds patience) {
@@ -293,7 +315,9 @@ std::string visit_meeting(const MeetingPlace& place, std::int64_t rank, std::int
       talk.say(fmt::format("{} {}", greeting(place, size), rank));
       if (const auto line = hear(talk, last, why)) return id_in(*line, place, rank, size);
     }
-    if (deadline.is_over()) throw EnvError(fmt::format("rank {} could not reach rank 0 at {} within {:g} s: {}", rank, place.text(), patience.value, why));
+    if (deadline.is_over())
+      throw EnvError(fmt::format("rank {} could not reach rank 0 at {} within {:g} s: {}", rank, place.text(),
+                                 patience.value, why));
     std::this_thread::sleep_for(kBetweenTries);
   }
 }
@@ -306,8 +330,8 @@ LocalListener::LocalListener() {
   at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof at;
   descriptor_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (descriptor_ < 0 || bind(descriptor_, reinterpret_cast<const sockaddr*>(&at), size) != 0 || listen(descriptor_, SOMAXCONN) != 0 ||
-      getsockname(descriptor_, reinterpret_cast<sockaddr*>(&at), &size) != 0)
+  if (descriptor_ < 0 || bind(descriptor_, reinterpret_cast<const sockaddr*>(&at), size) != 0 ||
+      listen(descriptor_, SOMAXCONN) != 0 || getsockname(descriptor_, reinterpret_cast<sockaddr*>(&at), &size) != 0)
     throw EnvError(fmt::format("no port of 127.0.0.1 can be opened for the ranks to meet: {}", std::strerror(errno)));
   port_ = ntohs(at.sin_port);
 }
@@ -316,7 +340,8 @@ LocalListener::~LocalListener() {
   if (descriptor_ >= 0) close(descriptor_);
 }
 
-std::string exchange_id(const MeetingPlace& place, std::int64_t rank, std::int64_t size, const std::function<std::string()>& make_id, Seconds patience) {
+std::string exchange_id(const MeetingPlace& place, std::int64_t rank, std::int64_t size,
+                        const std::function<std::string()>& make_id, Seconds patience) {
   return rank == 0 ? host_meeting(place, size, make_id, patience) : visit_meeting(place, rank, size, patience);
 }
 

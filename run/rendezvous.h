@@ -1,5 +1,5 @@
-// How NCCL's id comes from rank 0 to all others: over TCP, one line each way. Rank 0 listens; the others come, late or early, say who they
-// are, and get the id when all are there.
+// How NCCL's id comes from rank 0 to all others: over TCP, one line each way. Rank 0 listens; the others come, late or
+// early, say who they are, and get the id when all are there.
 #pragma once
 
 #include <functional>
@@ -26,9 +26,9 @@ class LocalListener {
 
 inline constexpr Seconds kMeetingPatience{120};  // machines start their ranks within seconds of each other
 
-/// Collective among `size` ranks: what `make_id` gives on rank 0, on all of them. Throws EnvError naming the address: who did not come, who
-/// could not be reached and why, what else listens there, a port that is taken.
-std::string exchange_id(const MeetingPlace& place, std::int64_t rank, std::int64_t size, const std::function<std::string()>& make_id,
-                        Seconds patience = kMeetingPatience);
+/// Collective among `size` ranks: what `make_id` gives on rank 0, on all of them. Throws EnvError naming the address:
+/// who did not come, who could not be reached and why, what else listens there, a port that is taken.
+std::string exchange_id(const MeetingPlace& place, std::int64_t rank, std::int64_t size,
+                        const std::function<std::string()>& make_id, Seconds patience = kMeetingPatience);
 
 }  // namespace gpuplan

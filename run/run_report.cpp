@@ -16,7 +16,9 @@ namespace {
 
 constexpr std::size_t kWarmUp = 2;  // steps that are not timed, where there are more
 
-const RankClass& class_of(const NativeJob& job, const RankPlace& place) { return job.program().classes[job.program().class_of(place.rank)]; }
+const RankClass& class_of(const NativeJob& job, const RankPlace& place) {
+  return job.program().classes[job.program().class_of(place.rank)];
+}
 
 /// The last step's times as spans, as the simulator has them.
 Simulation measured_simulation(const RunFacts& f) {
@@ -60,14 +62,18 @@ struct Phase {
 };
 
 std::vector<PredictedMeasured> compare_time(const Simulation& predicted, const Simulation& measured, Seconds step) {
-  const std::array kPhases{Phase{"forward", {Activity::Forward}}, Phase{"head_and_loss", {Activity::Head}},
-                           Phase{"recompute", {Activity::Recompute}}, Phase{"backward", {Activity::Backward}},
-                           Phase{"optimizer", {Activity::Optimizer, Activity::HostOptimizer}},
-                           Phase{"host_copies", {Activity::CopyIn, Activity::CopyOut}},
-                           Phase{"communication", {Activity::AllGather, Activity::ReduceScatter, Activity::AllReduce, Activity::SendRecv}}};
+  const std::array kPhases{
+      Phase{"forward", {Activity::Forward}},
+      Phase{"head_and_loss", {Activity::Head}},
+      Phase{"recompute", {Activity::Recompute}},
+      Phase{"backward", {Activity::Backward}},
+      Phase{"optimizer", {Activity::Optimizer, Activity::HostOptimizer}},
+      Phase{"host_copies", {Activity::CopyIn, Activity::CopyOut}},
+      Phase{"communication", {Activity::AllGather, Activity::ReduceScatter, Activity::AllReduce, Activity::SendRecv}}};
   std::vector<PredictedMeasured> out;
   for (const Phase& phase : kPhases) {
-    const PredictedMeasured c{phase.name, sum_of(predicted, phase.activities).value, sum_of(measured, phase.activities).value};
+    const PredictedMeasured c{phase.name, sum_of(predicted, phase.activities).value,
+                              sum_of(measured, phase.activities).value};
     if (c.predicted > 0 || c.measured > 0) out.push_back(c);
   }
   out.push_back({"step", predicted.step_time().value, step.value});
@@ -77,12 +83,16 @@ std::vector<PredictedMeasured> compare_time(const Simulation& predicted, const S
 /// Of this rank's class: tensors by category at the peak, then what is kept all the time, all tensors, and the process.
 std::vector<PredictedMeasured> compare_memory(const RunFacts& f) {
   const RankClass& own = class_of(f.job, f.place);
-  const ClassMemory memory = class_memory(f.job.request, f.job.model, f.result.framework, f.result.profile, f.job.program(), own);
+  const ClassMemory memory =
+      class_memory(f.job.request, f.job.model, f.result.framework, f.result.profile, f.job.program(), own);
   const CategoryBytes predicted = replay_detailed(f.job.program(), own, f.job.model.num_layers()).by_category;
   std::vector<PredictedMeasured> out;
-  const auto add = [&](std::string name, Bytes expected, Bytes measured) { out.push_back({std::move(name), double(expected.count), double(measured.count)}); };
+  const auto add = [&](std::string name, Bytes expected, Bytes measured) {
+    out.push_back({std::move(name), double(expected.count), double(measured.count)});
+  };
   for (std::size_t k = 0; k < predicted.size(); ++k)
-    if (predicted[k].count > 0 || f.outcome.at_peak[k].count > 0) add(std::string(to_string(Category(k))), predicted[k], f.outcome.at_peak[k]);
+    if (predicted[k].count > 0 || f.outcome.at_peak[k].count > 0)
+      add(std::string(to_string(Category(k))), predicted[k], f.outcome.at_peak[k]);
   add("persistent", memory.peak.resident, f.outcome.persistent);
   add("tensors", memory.peak.tensors, f.outcome.peak);
   if (memory.peak.host.count > 0) add("host", memory.peak.host, f.outcome.host);
@@ -104,21 +114,33 @@ Seconds median_step(const TrainingOutcome& outcome, std::int64_t& num_timed) {
 Seconds step_at(const MachinePace& pace, const RunFacts& f) {
   Profile profile = f.result.profile;
   profile.pace = pace;
-  return simulate_plan(f.job.request, f.job.model, f.result.framework, profile, f.job.strategy, {.records_spans = false}).simulation.step_time();
+  return simulate_plan(f.job.request, f.job.model, f.result.framework, profile, f.job.strategy,
+                       {.records_spans = false})
+      .simulation.step_time();
 }
 
 }  // namespace
 
 RunReport make_run_report(const RunFacts& f) {
-  RunReport report{.estimate = f.chosen, .predicted = {}, .measured = measured_simulation(f), .outcome = f.outcome, .request = f.job.request,
-                   .strategy = f.job.strategy, .num_layers = f.job.model.num_layers(), .memory = compare_memory(f), .time = {}, .timed_steps = 0};
-  report.predicted = simulate_plan(f.job.request, f.job.model, f.result.framework, f.result.profile, f.job.strategy, {}).simulation;
+  RunReport report{.estimate = f.chosen,
+                   .predicted = {},
+                   .measured = measured_simulation(f),
+                   .outcome = f.outcome,
+                   .request = f.job.request,
+                   .strategy = f.job.strategy,
+                   .num_layers = f.job.model.num_layers(),
+                   .memory = compare_memory(f),
+                   .time = {},
+                   .timed_steps = 0};
+  report.predicted =
+      simulate_plan(f.job.request, f.job.model, f.result.framework, f.result.profile, f.job.strategy, {}).simulation;
   const MachinePace& before = f.result.profile.pace;
   report.as_calibrated = before.is_as_calibrated() ? report.predicted.step_time() : step_at(MachinePace{}, f);
   if (f.pace_after) report.around = RunReport::Around{*f.pace_after, step_at(mean_of(before, *f.pace_after), f)};
   const Seconds step = median_step(f.outcome, report.timed_steps);
   report.time = compare_time(report.predicted, report.measured, step);
-  const double tokens = double(f.job.strategy.mesh.data_parallel() * f.job.recipe().grad_accum * f.job.recipe().tokens());
+  const double tokens =
+      double(f.job.strategy.mesh.data_parallel() * f.job.recipe().grad_accum * f.job.recipe().tokens());
   if (step.value > 0) report.tokens_per_second = tokens / step.value;
   return report;
 }
@@ -127,24 +149,34 @@ namespace {
 
 RunRecord::Figures figures(const RunReport& r, double PredictedMeasured::*value) {
   const auto row = [&](const std::vector<PredictedMeasured>& rows, std::string_view name) {
-    const auto found = std::find_if(rows.begin(), rows.end(), [&](const PredictedMeasured& one) { return one.name == name; });
+    const auto found =
+        std::find_if(rows.begin(), rows.end(), [&](const PredictedMeasured& one) { return one.name == name; });
     return found == rows.end() ? 0 : (*found).*value;
   };
-  return {.step = row(r.time, "step"), .outside_tensors = Bytes{std::llround(row(r.memory, "process") - row(r.memory, "tensors"))}};
+  return {.step = row(r.time, "step"),
+          .outside_tensors = Bytes{std::llround(row(r.memory, "process") - row(r.memory, "tensors"))}};
 }
 
 }  // namespace
 
 std::optional<RunRecord> run_record(const RunReport& r, const Profile& profile, const std::string& date) {
   constexpr std::int64_t kFewest = 3;  // timed steps
-  constexpr Seconds kShortest{5e-3};   // toys of 1 to 3 ms took half of what was predicted, and would have halved what is predicted for 90 ms
+  constexpr Seconds kShortest{
+      5e-3};  // toys of 1 to 3 ms took half of what was predicted, and would have halved what is predicted for 90 ms
   const RunRecord::Figures measured = figures(r, &PredictedMeasured::measured);
-  if (profile.file.empty() || !profile.measured || r.timed_steps < kFewest || measured.step < kShortest.value) return std::nullopt;
+  if (profile.file.empty() || !profile.measured || r.timed_steps < kFewest || measured.step < kShortest.value)
+    return std::nullopt;
   RunRecord::Figures predicted = figures(r, &PredictedMeasured::predicted);
   if (r.around) predicted.step = r.around->step.value;
-  return RunRecord{.profile = profile.sha256, .date = date, .model = r.request.model.name, .strategy = r.strategy.name,
-                   .method = std::string(to_string(r.request.recipe.method)), .num_ranks = r.strategy.mesh.world(), .num_steps = r.timed_steps,
-                   .predicted = predicted, .measured = measured,
+  return RunRecord{.profile = profile.sha256,
+                   .date = date,
+                   .model = r.request.model.name,
+                   .strategy = r.strategy.name,
+                   .method = std::string(to_string(r.request.recipe.method)),
+                   .num_ranks = r.strategy.mesh.world(),
+                   .num_steps = r.timed_steps,
+                   .predicted = predicted,
+                   .measured = measured,
                    .applied = correction_of(profile, r.strategy.mesh.world())};
 }
 

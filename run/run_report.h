@@ -20,22 +20,22 @@ struct PredictedMeasured {
 
 struct RunReport {
   StrategyEstimate estimate;
-  Simulation predicted;                 // of one step, at the pace of the request
-  Seconds as_calibrated;                // the same step without that pace
+  Simulation predicted;   // of one step, at the pace of the request
+  Seconds as_calibrated;  // the same step without that pace
   struct Around {
-    MachinePace after;                  // this machine right after the run
-    Seconds step;                       // as predicted at the mean of both paces
+    MachinePace after;  // this machine right after the run
+    Seconds step;       // as predicted at the mean of both paces
   };
   std::optional<Around> around;
-  Simulation measured;                  // the last step of rank 0, in the same form
+  Simulation measured;  // the last step of rank 0, in the same form
   TrainingOutcome outcome;
   EstimateRequest request;
   Strategy strategy;
   std::int64_t num_layers{};
-  std::vector<PredictedMeasured> memory;       // bytes of rank 0, by category at the peak; then tensors, process
-  std::vector<PredictedMeasured> time;         // seconds of rank 0: phases, then the step
-  std::int64_t timed_steps{};           // that the step's time is the median of
-  double tokens_per_second{};           // of the whole job, at that time
+  std::vector<PredictedMeasured> memory;  // bytes of rank 0, by category at the peak; then tensors, process
+  std::vector<PredictedMeasured> time;    // seconds of rank 0: phases, then the step
+  std::int64_t timed_steps{};             // that the step's time is the median of
+  double tokens_per_second{};             // of the whole job, at that time
 };
 
 struct RunFacts {
@@ -49,8 +49,8 @@ struct RunFacts {
 
 RunReport make_run_report(const RunFacts& facts);
 
-/// What the next prediction can learn from the run, if it and its steps were long enough and it was predicted with a profile of this user: with the pace around
-/// the run, where that is known. `date`: today's.
+/// What the next prediction can learn from the run, if it and its steps were long enough and it was predicted with a
+/// profile of this user: with the pace around the run, where that is known. `date`: today's.
 std::optional<RunRecord> run_record(const RunReport& report, const Profile& profile, const std::string& date);
 
 }  // namespace gpuplan

@@ -22,7 +22,8 @@ std::vector<std::int64_t> shape_of(const NativeJob& job, const Trained& t) {
 
 std::vector<TensorToWrite> tensors_of(const NativeJob& job, const std::vector<Trained>& trained) {
   std::vector<TensorToWrite> out;
-  for (const Trained& t : trained) out.push_back({saved_name(job, t.unit, t.placed), t.placed.dtype, shape_of(job, t), t.data});
+  for (const Trained& t : trained)
+    out.push_back({saved_name(job, t.unit, t.placed), t.placed.dtype, shape_of(job, t), t.data});
   return out;
 }
 
@@ -33,18 +34,23 @@ AdapterConfig config_of(const NativeJob& job, const std::vector<Trained>& traine
     targets.insert(parts.back());
   }
   const LoraSpec& lora = job.recipe().lora;
-  return {.base_model = job.model.spec.id, .rank = lora.rank, .alpha = lora.alpha, .dropout = lora.dropout,
-          .target_modules = {targets.begin(), targets.end()}, .modules_to_save = {}};
+  return {.base_model = job.model.spec.id,
+          .rank = lora.rank,
+          .alpha = lora.alpha,
+          .dropout = lora.dropout,
+          .target_modules = {targets.begin(), targets.end()},
+          .modules_to_save = {}};
 }
 
 /// What makes the folder a model beside its weights: as it was, or as transformers would write it.
 void copy_companions(const NativeJob& job, const std::filesystem::path& from, const std::filesystem::path& to) {
-  constexpr std::array kFiles{"config.json", "generation_config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
-                              "special_tokens_map.json"};
+  constexpr std::array kFiles{"config.json",     "generation_config.json", "tokenizer.json",
+                              "tokenizer.model", "tokenizer_config.json",  "special_tokens_map.json"};
   std::error_code ignored;
   for (const char* file : kFiles)
     if (std::filesystem::exists(from / file, ignored)) write_file_atomically(to / file, read_file(from / file));
-  if (!std::filesystem::exists(to / "config.json", ignored)) write_file_atomically(to / "config.json", json_text(to_hf_config(job.model.spec)));
+  if (!std::filesystem::exists(to / "config.json", ignored))
+    write_file_atomically(to / "config.json", json_text(to_hf_config(job.model.spec)));
 }
 
 }  // namespace
@@ -54,7 +60,8 @@ std::string saved_name(const NativeJob& job, std::uint16_t unit, const PlacedTen
   return t.use == WeightUse::Tensor ? name : lora_key(name, t.use == WeightUse::LowRankA);
 }
 
-void save_model(const Executor& executor, const RankPlace& place, const std::filesystem::path& model_folder, const std::filesystem::path& to) {
+void save_model(const Executor& executor, const RankPlace& place, const std::filesystem::path& model_folder,
+                const std::filesystem::path& to) {
   const std::vector<Trained> trained = executor.gather_trained();
   if (place.rank != 0) return;
   const NativeJob& job = executor.job();

@@ -11,8 +11,9 @@ namespace gpuplan {
 /// A trained tensor's name in the files: its own, or peft's of its adapter.
 std::string saved_name(const NativeJob& job, std::uint16_t unit, const PlacedTensor& tensor);
 
-/// Adapters: adapter_config.json and adapter_model.safetensors. Full: model.safetensors (in shards when large), config.json and the
-/// tokenizer's files copied from `model_folder`. Collective; rank 0 writes.
-void save_model(const Executor& executor, const RankPlace& place, const std::filesystem::path& model_folder, const std::filesystem::path& to);
+/// Adapters: adapter_config.json and adapter_model.safetensors. Full: model.safetensors (in shards when large),
+/// config.json and the tokenizer's files copied from `model_folder`. Collective; rank 0 writes.
+void save_model(const Executor& executor, const RankPlace& place, const std::filesystem::path& model_folder,
+                const std::filesystem::path& to);
 
 }  // namespace gpuplan

@@ -11,7 +11,8 @@ namespace {
 constexpr std::int64_t kMostNodes = 1 << 20;  // more is no list of nodes
 
 [[noreturn]] void refuse(std::string_view list, std::string_view where) {
-  throw InputError(std::string(where), fmt::format("'{}' in the environment is no list of Slurm's", list), "set MASTER_ADDR to the host of rank 0");
+  throw InputError(std::string(where), fmt::format("'{}' in the environment is no list of Slurm's", list),
+                   "set MASTER_ADDR to the host of rank 0");
 }
 
 /// At commas outside brackets.
@@ -32,7 +33,9 @@ std::vector<std::string_view> parts_of(std::string_view list, std::string_view w
   return parts;
 }
 
-bool is_number(std::string_view text) { return !text.empty() && text.size() <= 18 && text.find_first_not_of("0123456789") == std::string_view::npos; }
+bool is_number(std::string_view text) {
+  return !text.empty() && text.size() <= 18 && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
 
 std::int64_t number_of(std::string_view text, std::string_view list, std::string_view where) {
   if (!is_number(text)) refuse(list, where);
@@ -44,7 +47,8 @@ std::vector<std::string> numbers_in(std::string_view ranges, std::string_view li
   std::vector<std::string> out;
   for (const std::string_view range : parts_of(ranges, where)) {
     const std::size_t dash = range.find('-');
-    const std::string_view first = range.substr(0, dash), last = dash == std::string_view::npos ? first : range.substr(dash + 1);
+    const std::string_view first = range.substr(0, dash),
+                           last = dash == std::string_view::npos ? first : range.substr(dash + 1);
     const std::int64_t from = number_of(first, list, where), to = number_of(last, list, where);
     if (to < from || to - from >= kMostNodes) refuse(list, where);
     for (std::int64_t n = from; n <= to; ++n) out.push_back(fmt::format("{:0{}}", n, first.size()));

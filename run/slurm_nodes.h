@@ -8,8 +8,8 @@
 
 namespace gpuplan {
 
-/// The nodes of a hostlist in its order; several brackets in a name are a product, the last one fastest. Throws InputError naming `where`.
-/// Source: `man scontrol`, show hostnames.
+/// The nodes of a hostlist in its order; several brackets in a name are a product, the last one fastest. Throws
+/// InputError naming `where`. Source: `man scontrol`, show hostnames.
 std::vector<std::string> expand_nodes(std::string_view list, std::string_view where);
 
 /// A count per node. Throws InputError naming `where`.

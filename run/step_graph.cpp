@@ -19,9 +19,7 @@ void StepGraph::run(std::span<Stream* const> streams, const std::function<void()
 void StepGraph::record(std::span<Stream* const> streams, const std::function<void()>& enqueue) {
   try {
     graph_ = device_.capture(streams, enqueue);
-  } catch (const EnvError& error) {
-    obstacle_ = error.what();
-  }
+  } catch (const EnvError& error) { obstacle_ = error.what(); }
   const auto all = groups_.gather(std::array{graph_ ? 1.0 : 0.0});
   const auto failed = std::ranges::find(all, std::array{0.0});
   if (failed == all.end()) {
@@ -35,7 +33,8 @@ void StepGraph::record(std::span<Stream* const> streams, const std::function<voi
 
 std::string StepGraph::describe() const {
   if (state_ == State::Recorded)
-    return "from the second step on, what comes before the gradient's norm was launched as one CUDA graph; not in the last, which is timed task "
+    return "from the second step on, what comes before the gradient's norm was launched as one CUDA graph; not in the "
+           "last, which is timed task "
            "by task";
   if (state_ == State::GivenUp) return "no CUDA graph, kernels were launched one by one: " + obstacle_;
   return "";

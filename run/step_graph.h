@@ -1,5 +1,6 @@
-// The part of a step that makes the same calls every time, as one graph of the device: the host launches it with one call instead of one
-// per kernel. Adapters' kernels take about as long as their launch, so that a host that launches them one by one is what a GPU waits for.
+// The part of a step that makes the same calls every time, as one graph of the device: the host launches it with one
+// call instead of one per kernel. Adapters' kernels take about as long as their launch, so that a host that launches
+// them one by one is what a GPU waits for.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +19,10 @@ class StepGraph {
   /// Both outlive this; the device can capture.
   StepGraph(Device& device, const RankGroups& groups) : device_(device), groups_(groups) {}
 
-  /// Runs what `enqueue` enqueues on `streams`, on which nothing is under way; the same calls every time, on every rank. The first time as it
-  /// stands, which loads kernels, chooses algorithms and connects ranks; the second time it is recorded. Where that fails on any rank, all go on
-  /// enqueuing: to NCCL a collective in a graph and one outside do not fit together.
+  /// Runs what `enqueue` enqueues on `streams`, on which nothing is under way; the same calls every time, on every
+  /// rank. The first time as it stands, which loads kernels, chooses algorithms and connects ranks; the second time it
+  /// is recorded. Where that fails on any rank, all go on enqueuing: to NCCL a collective in a graph and one outside do
+  /// not fit together.
   void run(std::span<Stream* const> streams, const std::function<void()>& enqueue);
 
   /// A sentence for people, "" before there is anything to say.

@@ -9,22 +9,30 @@ using namespace operand;
 
 class Tracer {
  public:
-  Tracer(const StepProgram& all, const RankProgram& program) : all_(all), p_(program), alive_(program.buffers.size(), -1), frames_(program.num_frames) {}
+  Tracer(const StepProgram& all, const RankProgram& program)
+      : all_(all),
+        p_(program),
+        alive_(program.buffers.size(), -1),
+        frames_(program.num_frames) {}
 
   StepTrace run() {
     std::uint32_t back = 0, turns = 0;
     for (std::uint32_t at = 0; at < p_.instructions.size(); ++at) {
       const Instruction& i = p_.instructions[at];
-      if (i.op == OpCode::Repeat) back = at, turns = i.frame;
-      else if (i.op == OpCode::EndRepeat) at = --turns > 0 ? back : at;
-      else step(at, i);
+      if (i.op == OpCode::Repeat)
+        back = at, turns = i.frame;
+      else if (i.op == OpCode::EndRepeat)
+        at = --turns > 0 ? back : at;
+      else
+        step(at, i);
     }
     return std::move(trace_);
   }
 
  private:
   std::int32_t begin(Bytes bytes, Category category, MemorySpace space) {
-    GPUPLAN_CHECK(space == MemorySpace::Device || space == MemorySpace::Host, "a native step works in memory of the device and the host");
+    GPUPLAN_CHECK(space == MemorySpace::Device || space == MemorySpace::Host,
+                  "a native step works in memory of the device and the host");
     trace_.lifetimes.push_back({bytes, clock_, clock_});
     trace_.categories.push_back(category);
     trace_.spaces.push_back(space);
@@ -92,7 +100,8 @@ class Tracer {
       GPUPLAN_CHECK(local >= kNumSlots || bound[local], "a block uses a slot that the call does not bind");
       std::int32_t& life = local < kNumSlots ? alive_[bound[local]] : frame[local];
       if (e.kind == BlockEvent::Alloc) {
-        const Category category = local < kNumSlots ? p_.buffers[bound[local]].category : category_of(graph.locals[local].kind);
+        const Category category =
+            local < kNumSlots ? p_.buffers[bound[local]].category : category_of(graph.locals[local].kind);
         life = begin(graph.locals[local].bytes(), category, MemorySpace::Device);
         note(local);
       } else {
@@ -104,8 +113,8 @@ class Tracer {
   const StepProgram& all_;
   const RankProgram& p_;
   StepTrace trace_;
-  std::vector<std::int32_t> alive_;                 // lifetime of each buffer, -1: none
-  std::vector<std::vector<std::int32_t>> frames_;   // of each frame's locals
+  std::vector<std::int32_t> alive_;                // lifetime of each buffer, -1: none
+  std::vector<std::vector<std::int32_t>> frames_;  // of each frame's locals
   std::uint32_t clock_ = 0;
   std::int32_t micro_batch_ = -1;
   bool has_batch_ = false;

@@ -1,5 +1,5 @@
-// A rank's step program written out: every instruction once per turn, with the lifetime behind each operand and each local. Reads the
-// program as the memory replay does (planner/memory): program order is memory order.
+// A rank's step program written out: every instruction once per turn, with the lifetime behind each operand and each
+// local. Reads the program as the memory replay does (planner/memory): program order is memory order.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace gpuplan {
 
 /// A piece of memory: a persistent buffer, or a lifetime.
 struct Piece {
-  std::uint32_t buffer = 0;     // of the program; 0: a block's local
-  std::int32_t lifetime = -1;   // -1: persistent
+  std::uint32_t buffer = 0;    // of the program; 0: a block's local
+  std::int32_t lifetime = -1;  // -1: persistent
   bool is_none() const { return buffer == 0 && lifetime < 0; }
 };
 
@@ -26,9 +26,9 @@ struct StepTask {
 };
 
 struct StepTrace {
-  std::vector<StepTask> tasks;      // without Release, Repeat and EndRepeat
+  std::vector<StepTask> tasks;  // without Release, Repeat and EndRepeat
   std::vector<Lifetime> lifetimes;
-  std::vector<Category> categories; // of each lifetime
+  std::vector<Category> categories;  // of each lifetime
   std::vector<MemorySpace> spaces;
 };
 

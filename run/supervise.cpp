@@ -32,8 +32,8 @@ namespace gpuplan {
 namespace {
 
 constexpr int kCannotStart = 127;
-const Seconds kPatience{10};       // without a heartbeat: two a second are due
-const Seconds kLeaveTaking{30};    // between the end of the first rank, all being well, and of the last
+const Seconds kPatience{10};     // without a heartbeat: two a second are due
+const Seconds kLeaveTaking{30};  // between the end of the first rank, all being well, and of the last
 constexpr auto kPoll = std::chrono::milliseconds(50);
 
 volatile std::sig_atomic_t num_interrupts = 0;
@@ -44,7 +44,8 @@ class Interrupts {
   Interrupts() {
     num_interrupts = 0;
     for (std::size_t i = 0; i < std::size(kSignals); ++i)
-      if ((before_[i] = std::signal(kSignals[i], count_interrupt)) == SIG_IGN && kSignals[i] == SIGHUP) std::signal(SIGHUP, SIG_IGN);  // nohup's wish
+      if ((before_[i] = std::signal(kSignals[i], count_interrupt)) == SIG_IGN && kSignals[i] == SIGHUP)
+        std::signal(SIGHUP, SIG_IGN);  // nohup's wish
   }
   ~Interrupts() {
     for (std::size_t i = 0; i < std::size(kSignals); ++i) std::signal(kSignals[i], before_[i]);
@@ -62,14 +63,15 @@ struct ChildPlan {
   std::string name;  // "mpirun", "rank 3"
   std::vector<std::string> command;
   std::vector<std::pair<std::string, std::string>> variables;
-  int inherited = -1;       // a descriptor that it gets
+  int inherited = -1;  // a descriptor that it gets
   int dies_with_us = SIGTERM;
   bool reads_input = true;
 };
 
 [[noreturn]] void become(ChildPlan& plan, std::vector<char*>& words) {
   for (const auto& [name, value] : plan.variables) setenv(name.c_str(), value.c_str(), 1);
-  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"}) unsetenv(name);  // of torchrun
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"})
+    unsetenv(name);  // of torchrun
   if (plan.inherited >= 0) fcntl(plan.inherited, F_SETFD, 0);
   if (!plan.reads_input)
     if (const int nothing = open("/dev/null", O_RDONLY); nothing >= 0) dup2(nothing, STDIN_FILENO);
@@ -122,7 +124,9 @@ class Children {
     }
     return worst;
   }
-  std::int64_t num_running() const { return std::count_if(all_.begin(), all_.end(), [](const Child& child) { return !child.status; }); }
+  std::int64_t num_running() const {
+    return std::count_if(all_.begin(), all_.end(), [](const Child& child) { return !child.status; });
+  }
   bool has_any_ended() const { return num_running() < std::ssize(all_); }
   void signal(int number) const {
     for (const Child& child : all_)
@@ -131,7 +135,7 @@ class Children {
   /// With what they started.
   void kill_all() {
     for (const Child& child : all_) {
-      kill(-child.pid, SIGKILL);  // also what one that has ended left behind
+      kill(-child.pid, SIGKILL);                    // also what one that has ended left behind
       if (!child.status) kill(child.pid, SIGKILL);  // where it has no group yet
     }
     for (Child& child : all_) {
@@ -164,8 +168,11 @@ int exit_code_of_mpirun(const Child& child, std::ostream& err) {
     const int code = WEXITSTATUS(status);
     if (is_ranks_own(code)) return code;
     const int killer = code - 128;  // as shells have it
-    if (killer > 0 && killer < 32) err << fmt::format("gpuplan: a rank was killed by signal {} ({}); the others were stopped\n", killer, strsignal(killer));
-    else err << fmt::format("gpuplan: mpirun failed with exit code {}\n", code);
+    if (killer > 0 && killer < 32)
+      err << fmt::format("gpuplan: a rank was killed by signal {} ({}); the others were stopped\n", killer,
+                         strsignal(killer));
+    else
+      err << fmt::format("gpuplan: mpirun failed with exit code {}\n", code);
     return kWorldFailed;
   }
   err << fmt::format("gpuplan: mpirun was killed by signal {} ({})\n", WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -177,27 +184,33 @@ int exit_code_of_rank(const Child& child, std::ostream& err) {
   if (WIFEXITED(status)) {
     const int code = WEXITSTATUS(status);
     if (is_ranks_own(code)) return code;
-    if (code == kCannotStart) err << fmt::format("gpuplan: {} could not be started; the others were stopped\n", child.name);
-    else err << fmt::format("gpuplan: {} ended with exit code {}; the others were stopped\n", child.name, code);
+    if (code == kCannotStart)
+      err << fmt::format("gpuplan: {} could not be started; the others were stopped\n", child.name);
+    else
+      err << fmt::format("gpuplan: {} ended with exit code {}; the others were stopped\n", child.name, code);
     return kWorldFailed;
   }
-  if (WTERMSIG(status) == SIGUSR1 && num_interrupts > 0) err << "gpuplan: stopped before the first step\n";
+  if (WTERMSIG(status) == SIGUSR1 && num_interrupts > 0)
+    err << "gpuplan: stopped before the first step\n";
   else
-    err << fmt::format("gpuplan: {} (process {}) was killed by signal {} ({}); the others were stopped\n", child.name, child.pid, WTERMSIG(status),
-                       strsignal(WTERMSIG(status)));
+    err << fmt::format("gpuplan: {} (process {}) was killed by signal {} ({}); the others were stopped\n", child.name,
+                       child.pid, WTERMSIG(status), strsignal(WTERMSIG(status)));
   return kWorldFailed;
 }
 
 int watch(Children& children, const HeartbeatFile& heartbeats, const Manners& manners, std::ostream& err) {
   using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::seconds kStoppedTurn{1};  // a turn that takes longer: the machine was suspended, and the ranks with us
+  constexpr std::chrono::seconds kStoppedTurn{
+      1};  // a turn that takes longer: the machine was suspended, and the ranks with us
   std::optional<Clock::time_point> first_end;
   Clock::time_point turn = Clock::now(), listens_from = turn;
   for (int passed_on = 0;; std::this_thread::sleep_for(kPoll)) {
     const auto last_turn = std::exchange(turn, Clock::now());
-    if (turn - last_turn > kStoppedTurn) listens_from = turn + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(kPatience.value));
+    if (turn - last_turn > kStoppedTurn)
+      listens_from = turn + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(kPatience.value));
     if (const Child* const failed = children.failed()) {
-      const int code = manners.exit_code(*failed, err);  // told before the others are ended: a wedged driver can hold them for long
+      const int code =
+          manners.exit_code(*failed, err);  // told before the others are ended: a wedged driver can hold them for long
       err << std::flush;
       return manners.end(children), code;
     }
@@ -227,9 +240,11 @@ int supervise_ranks(std::int64_t num_ranks, const std::vector<std::string>& argu
   own.insert(own.end(), arguments.begin(), arguments.end());
   const HeartbeatFile heartbeats(num_ranks);
   const Interrupts interrupts;
-  ChildPlan plan{.name = "mpirun", .command = mpirun_command(num_ranks, own, "to run several CPU ranks"),
+  ChildPlan plan{.name = "mpirun",
+                 .command = mpirun_command(num_ranks, own, "to run several CPU ranks"),
                  .variables = {{kHeartbeatVariable, heartbeats.path().string()}}};
-  if (!isatty(STDOUT_FILENO)) plan.variables.push_back({"NO_COLOR", "1"});  // mpirun gives its ranks a terminal, whatever ours is
+  if (!isatty(STDOUT_FILENO))
+    plan.variables.push_back({"NO_COLOR", "1"});  // mpirun gives its ranks a terminal, whatever ours is
   Children children;
   children.add(std::move(plan));
   return watch(children, heartbeats, {[](Children& c) { c.end(); }, exit_code_of_mpirun}, err);
@@ -242,10 +257,15 @@ int supervise_gpu_ranks(std::int64_t num_ranks, const std::vector<std::string>& 
   const std::string job = fmt::format("{}.{}", getpid(), std::chrono::system_clock::now().time_since_epoch().count());
   Children children;
   for (std::int64_t rank = 0; rank < num_ranks; ++rank) {
-    ChildPlan plan{.name = fmt::format("rank {}", rank), .command = command,
-                   .variables = {{kHeartbeatVariable, heartbeats.path().string()}, {kRankVariable, std::to_string(rank)},
-                                 {kWorldSizeVariable, std::to_string(num_ranks)}, {kPortVariable, std::to_string(meeting.port())}, {kJobVariable, job}},
-                   .dies_with_us = SIGKILL, .reads_input = false};  // a rank whose peers are gone may never come to end by itself
+    ChildPlan plan{.name = fmt::format("rank {}", rank),
+                   .command = command,
+                   .variables = {{kHeartbeatVariable, heartbeats.path().string()},
+                                 {kRankVariable, std::to_string(rank)},
+                                 {kWorldSizeVariable, std::to_string(num_ranks)},
+                                 {kPortVariable, std::to_string(meeting.port())},
+                                 {kJobVariable, job}},
+                   .dies_with_us = SIGKILL,
+                   .reads_input = false};  // a rank whose peers are gone may never come to end by itself
     if (rank == 0) {
       plan.inherited = meeting.descriptor();
       plan.variables.push_back({kSocketVariable, std::to_string(meeting.descriptor())});

@@ -47,7 +47,9 @@ void require_all_used(const NativeJob& job, const TensorFiles& adapter, const st
   for (std::uint16_t unit = 0; unit <= job.head_unit(); ++unit)
     for (const PlacedTensor& t : job.layout_of(unit).trained) known.insert(saved_name(job, unit, t));
   for (const auto& [name, tensor] : adapter.all())
-    if (!known.contains(name)) throw InputError(folder.string(), fmt::format("tensor '{}' belongs to no adapter of this model", name), "is it of another base model?");
+    if (!known.contains(name))
+      throw InputError(folder.string(), fmt::format("tensor '{}' belongs to no adapter of this model", name),
+                       "is it of another base model?");
 }
 
 std::unique_ptr<WeightSource> source_of(const NativeJob& job, const TrainingOptions& o) {
@@ -62,13 +64,23 @@ std::unique_ptr<WeightSource> source_of(const NativeJob& job, const TrainingOpti
 
 class Run {
  public:
-  Run(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world, const TrainingOptions& options, const TrainingHooks& hooks)
-      : job_(job), place_(place), o_(options), hooks_(hooks), is_cpu_(device.facts().kind == DeviceKind::Cpu), executor_(job, place, device, world) {
-    examples_ = o_.data ? open_examples(*o_.data) : std::make_unique<RandomExamples>(o_.seed, job.model.spec.vocab_size);
+  Run(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world, const TrainingOptions& options,
+      const TrainingHooks& hooks)
+      : job_(job),
+        place_(place),
+        o_(options),
+        hooks_(hooks),
+        is_cpu_(device.facts().kind == DeviceKind::Cpu),
+        executor_(job, place, device, world) {
+    examples_ =
+        o_.data ? open_examples(*o_.data) : std::make_unique<RandomExamples>(o_.seed, job.model.spec.vocab_size);
     if (o_.data) out_.notes.push_back("data: " + examples_->describe());
     order_ = {.num_examples = examples_->size(), .seed = o_.seed, .shuffles = o_.shuffles};
     out_.total_steps = o_.max_steps > 0 ? o_.max_steps : steps_of_epochs();
-    rate_ = {.peak = o_.learning_rate, .schedule = o_.schedule, .warmup_steps = o_.warmup_steps, .total_steps = out_.total_steps};
+    rate_ = {.peak = o_.learning_rate,
+             .schedule = o_.schedule,
+             .warmup_steps = o_.warmup_steps,
+             .total_steps = out_.total_steps};
   }
 
   TrainingOutcome run() {
@@ -110,13 +122,17 @@ class Run {
   void abort() noexcept { executor_.abort(); }
 
  private:
-  std::int64_t global_batch() const { return job_.strategy.mesh.data_parallel() * job_.recipe().grad_accum * job_.recipe().micro_batch; }
+  std::int64_t global_batch() const {
+    return job_.strategy.mesh.data_parallel() * job_.recipe().grad_accum * job_.recipe().micro_batch;
+  }
 
   std::int64_t steps_of_epochs() const {
     const double examples = o_.epochs * double(examples_->size());
     const auto steps = std::int64_t(std::floor(examples / double(global_batch())));
     if (steps > 0) return steps;
-    throw InputError("--data", fmt::format("{} has {} examples, and a step takes {}", o_.data ? o_.data->file.string() : "it", examples_->size(), global_batch()),
+    throw InputError("--data",
+                     fmt::format("{} has {} examples, and a step takes {}", o_.data ? o_.data->file.string() : "it",
+                                 examples_->size(), global_batch()),
                      "fewer sequences per step, shorter ones (--seq-len), more --epochs, or --max-steps");
   }
 
@@ -142,7 +158,12 @@ class Run {
     is_asked_to_stop_ = r.is_asked_to_stop;  // any rank's signal stops all after the same step
     const Seconds duration{std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
     const double tokens = double(global_batch() * job_.recipe().seq_len);
-    return {.step = step, .loss = r.loss, .grad_norm = r.grad_norm, .lr = lr, .tokens_per_second = tokens / duration.value, .duration = duration,
+    return {.step = step,
+            .loss = r.loss,
+            .grad_norm = r.grad_norm,
+            .lr = lr,
+            .tokens_per_second = tokens / duration.value,
+            .duration = duration,
             .memory = executor_.memory().persistent_bytes() + executor_.memory().arena_bytes()};
   }
 
@@ -164,7 +185,8 @@ class Run {
     };
     checkpoints_.emplace(o_.output, o_.keep, CheckpointRank{place_.rank, job_.strategy.mesh.world(), meet});
     if (const auto other = checkpoints_->foreign())
-      throw InputError("--output", fmt::format("{} is another program's", other->string()), "give another folder: checkpoints of both would mix");
+      throw InputError("--output", fmt::format("{} is another program's", other->string()),
+                       "give another folder: checkpoints of both would mix");
     const auto latest = checkpoints_->latest();
     if (!latest) return {};
     if (!o_.resumes)
@@ -183,7 +205,8 @@ class Run {
         throw InputError("--resume", fmt::format("checkpoint-{} was written with another {}", step, key),
                          "give the same model, data, recipe and ranks, or another --output");
     if (saved.contains("offload") && !own.contains("offload"))
-      throw InputError("--resume", fmt::format("checkpoint-{} was written with offload", step), "give the same --offload, or another --output");
+      throw InputError("--resume", fmt::format("checkpoint-{} was written with offload", step),
+                       "give the same --offload, or another --output");
   }
 
   void resume(std::int64_t step) {
@@ -194,8 +217,9 @@ class Run {
 
   void save(std::int64_t step) {
     if (!checkpoints_) return;
-    checkpoints_->save(step, executor_.state(), {{"global_step", step}, {"max_steps", out_.total_steps}, {"run", identity()}},
-                       [this](const std::filesystem::path& folder) { save_model(executor_, place_, o_.model_folder, folder); });
+    checkpoints_->save(
+        step, executor_.state(), {{"global_step", step}, {"max_steps", out_.total_steps}, {"run", identity()}},
+        [this](const std::filesystem::path& folder) { save_model(executor_, place_, o_.model_folder, folder); });
   }
 
   const NativeJob& job_;
@@ -218,19 +242,34 @@ nlohmann::json run_identity(const NativeJob& job, const TrainingOptions& options
   const Recipe& r = job.recipe();
   const Mesh& mesh = job.strategy.mesh;
   const bool is_adapter = r.is_adapter();
-  const std::string quant = r.quant.kind == BaseQuant::None ? "none" : fmt::format("{}{}", to_string(r.quant.kind), r.quant.double_quant ? ", double" : "");
-  nlohmann::json out{{"model", sha256_hex(to_hf_config(job.model.spec).dump())}, {"init", options.is_random ? "random" : "files"},
-          {"lora_alpha", is_adapter ? r.lora.alpha : 0}, {"lora_targets", is_adapter ? r.lora.targets : std::vector<std::string>{}},
-          {"rank", is_adapter ? r.lora.rank : 0}, {"quantisation", quant}, {"strategy", job.strategy.name}, {"num_ranks", mesh.world()},
-          {"sharded_over", mesh.dp_shard}, {"method", int(r.method)}, {"seq_len", r.seq_len}, {"micro_batch", r.micro_batch},
-          {"grad_accum", r.grad_accum}, {"optimizer", r.optimizer}, {"precision", int(r.precision)}, {"seed", options.seed},
-          {"shuffles", options.shuffles}};
-  if (r.offload.any()) out["offload"] = fmt::format("{}, {}, {}", to_string(r.offload.optimizer), to_string(r.offload.params), r.offload.activations);
+  const std::string quant = r.quant.kind == BaseQuant::None
+                                ? "none"
+                                : fmt::format("{}{}", to_string(r.quant.kind), r.quant.double_quant ? ", double" : "");
+  nlohmann::json out{{"model", sha256_hex(to_hf_config(job.model.spec).dump())},
+                     {"init", options.is_random ? "random" : "files"},
+                     {"lora_alpha", is_adapter ? r.lora.alpha : 0},
+                     {"lora_targets", is_adapter ? r.lora.targets : std::vector<std::string>{}},
+                     {"rank", is_adapter ? r.lora.rank : 0},
+                     {"quantisation", quant},
+                     {"strategy", job.strategy.name},
+                     {"num_ranks", mesh.world()},
+                     {"sharded_over", mesh.dp_shard},
+                     {"method", int(r.method)},
+                     {"seq_len", r.seq_len},
+                     {"micro_batch", r.micro_batch},
+                     {"grad_accum", r.grad_accum},
+                     {"optimizer", r.optimizer},
+                     {"precision", int(r.precision)},
+                     {"seed", options.seed},
+                     {"shuffles", options.shuffles}};
+  if (r.offload.any())
+    out["offload"] =
+        fmt::format("{}, {}, {}", to_string(r.offload.optimizer), to_string(r.offload.params), r.offload.activations);
   return out;
 }
 
-TrainingOutcome train(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world, const TrainingOptions& options,
-                      const TrainingHooks& hooks) {
+TrainingOutcome train(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world,
+                      const TrainingOptions& options, const TrainingHooks& hooks) {
   std::optional<Run> run;
   try {
     run.emplace(job, place, device, world, options, hooks);

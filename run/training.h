@@ -19,52 +19,53 @@
 namespace gpuplan {
 
 struct TrainingOptions {
-  std::filesystem::path model_folder;             // config.json and safetensors
-  bool is_random = false;                         // --init random
-  std::optional<std::filesystem::path> adapter;   // a PEFT adapter to go on from
-  std::optional<DataOptions> data;                // none: random tokens, to measure
-  std::filesystem::path output;                   // empty: nothing is saved
-  std::int64_t save_every = 0, keep = 0;          // steps; checkpoints
+  std::filesystem::path model_folder;            // config.json and safetensors
+  bool is_random = false;                        // --init random
+  std::optional<std::filesystem::path> adapter;  // a PEFT adapter to go on from
+  std::optional<DataOptions> data;               // none: random tokens, to measure
+  std::filesystem::path output;                  // empty: nothing is saved
+  std::int64_t save_every = 0, keep = 0;         // steps; checkpoints
   bool resumes = false;
-  std::filesystem::path metrics;                  // empty: none
+  std::filesystem::path metrics;  // empty: none
   OptimizerSettings optimizer;
   double learning_rate = 2e-4;
   LrSchedule schedule = LrSchedule::Constant;
   std::int64_t warmup_steps = 0;
-  std::int64_t max_steps = 0;                     // 0: `epochs` of the data
+  std::int64_t max_steps = 0;  // 0: `epochs` of the data
   double epochs = 1;
   bool shuffles = true;
   std::uint64_t seed = 0;
-  bool records_last_step = false;                 // its timeline, for --trace and the report
-  bool uses_graph = true;                         // where the device can: Executor::use_graph
+  bool records_last_step = false;  // its timeline, for --trace and the report
+  bool uses_graph = true;          // where the device can: Executor::use_graph
 };
 
 struct TrainingOutcome {
   std::int64_t first_step = 1, last_step = 0, total_steps = 0;
-  bool was_stopped = false;                       // by a signal, after saving
-  std::vector<StepMetrics> steps;                 // of this run
-  Bytes persistent, peak;                         // of this rank's device memory, as allocated
-  Bytes host;                                     // of pinned host memory, what is offloaded
-  Bytes process;                                  // what the hook said at the end, all of it still held
-  CategoryBytes at_peak{};                        // of it, in use at the fullest instant
-  std::vector<TaskTime> timeline;                 // of the last step
-  double stolen_share = 0;                        // of the processor time that steps on CPU ranks wanted: the host took it (base/stolen_time.h)
-  std::vector<std::string> notes;                 // what was read and written, for people
+  bool was_stopped = false;        // by a signal, after saving
+  std::vector<StepMetrics> steps;  // of this run
+  Bytes persistent, peak;          // of this rank's device memory, as allocated
+  Bytes host;                      // of pinned host memory, what is offloaded
+  Bytes process;                   // what the hook said at the end, all of it still held
+  CategoryBytes at_peak{};         // of it, in use at the fullest instant
+  std::vector<TaskTime> timeline;  // of the last step
+  double stolen_share =
+      0;  // of the processor time that steps on CPU ranks wanted: the host took it (base/stolen_time.h)
+  std::vector<std::string> notes;  // what was read and written, for people
 };
 
 struct TrainingHooks {
   std::function<void(const StepMetrics&, std::int64_t total_steps)> on_step;  // rank 0
   std::function<void(std::int64_t step)> on_alive;                            // every rank, before each step
   const std::atomic<bool>* stop = nullptr;                                    // asked to save and end
-  std::function<void()> on_failure;                                           // as soon as this rank fails, before others can notice
-  std::function<Bytes(Bytes held)> process_memory;                            // of the process, that holds this much in buffers
+  std::function<void()> on_failure;                 // as soon as this rank fails, before others can notice
+  std::function<Bytes(Bytes held)> process_memory;  // of the process, that holds this much in buffers
 };
 
 /// What all ranks must have alike, and a checkpoint must agree with to go on exactly.
 nlohmann::json run_identity(const NativeJob& job, const TrainingOptions& options);
 
 /// Runs to the end. Collective; throws InputError and EnvError, as the parts do.
-TrainingOutcome train(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world, const TrainingOptions& options,
-                      const TrainingHooks& hooks);
+TrainingOutcome train(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world,
+                      const TrainingOptions& options, const TrainingHooks& hooks);
 
 }  // namespace gpuplan

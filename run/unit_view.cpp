@@ -13,7 +13,8 @@ const PlacedTensor& UnitView::placed(std::uint16_t tensor, WeightUse use) const 
 ConstNumbers UnitView::weight(std::uint16_t tensor, WeightUse use) const {
   const PlacedTensor& t = placed(tensor, use);
   GPUPLAN_CHECK(!t.is_quantised, "a quantised weight is used as it is stored");
-  const bool is_trained = !layout->trained.empty() && &t >= layout->trained.data() && &t < layout->trained.data() + layout->trained.size();
+  const bool is_trained =
+      !layout->trained.empty() && &t >= layout->trained.data() && &t < layout->trained.data() + layout->trained.size();
   if (is_trained) return {trained + bytes_of(t.begin, trained_dtype).count, trained_dtype};
   return {frozen + t.begin, t.dtype};
 }

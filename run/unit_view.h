@@ -1,4 +1,5 @@
-// A unit's tensors as a call of its block finds them: pointers into the flat arrays that the program gathered, cast or keeps whole.
+// A unit's tensors as a call of its block finds them: pointers into the flat arrays that the program gathered, cast or
+// keeps whole.
 #pragma once
 
 #include <cstddef>
@@ -24,10 +25,10 @@ struct QuantisedWeight {
 struct UnitView {
   const UnitLayout* layout = nullptr;
   const std::byte* trained = nullptr;
-  Dtype trained_dtype{};               // as used: stored, cast or gathered
-  const std::byte* frozen = nullptr;   // the flat array, whole
+  Dtype trained_dtype{};              // as used: stored, cast or gathered
+  const std::byte* frozen = nullptr;  // the flat array, whole
   const std::byte* scales = nullptr;
-  const float* offsets = nullptr;      // of double quantisation, by index of UnitLayout::frozen
+  const float* offsets = nullptr;  // of double quantisation, by index of UnitLayout::frozen
   std::byte* gradient = nullptr;
   Dtype gradient_dtype{};
   Written* written = nullptr;

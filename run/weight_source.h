@@ -1,5 +1,5 @@
-// Where a tensor's first values come from: the checkpoint of a model folder, an adapter, or random numbers that depend on seed, name
-// and index alone, so that every rank of every strategy starts from the same model.
+// Where a tensor's first values come from: the checkpoint of a model folder, an adapter, or random numbers that depend
+// on seed, name and index alone, so that every rank of every strategy starts from the same model.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace gpuplan {
 
 /// Which values of which tensor.
 struct TensorPart {
-  std::string name;             // full, in the checkpoint
+  std::string name;  // full, in the checkpoint
   const WeightTensor* tensor{};
   WeightUse use = WeightUse::Tensor;
   std::int64_t rows{}, cols{};  // of the tensor, or of the adapter's matrix
@@ -24,15 +24,19 @@ struct TensorPart {
 class WeightSource {
  public:
   virtual ~WeightSource() = default;
-  /// Writes the part as `dtype` (F32 or BF16) to `to`. Throws InputError for a tensor that is missing or of another shape.
+  /// Writes the part as `dtype` (F32 or BF16) to `to`. Throws InputError for a tensor that is missing or of another
+  /// shape.
   virtual void read(const TensorPart& part, void* to, Dtype dtype) const = 0;
 };
 
-/// Uniform with standard deviation 0.02 (Hugging Face's initializer_range); norms 1, biases 0; LoRA A uniform in 1 / sqrt(in), B 0 (peft).
+/// Uniform with standard deviation 0.02 (Hugging Face's initializer_range); norms 1, biases 0; LoRA A uniform in 1 /
+/// sqrt(in), B 0 (peft).
 std::unique_ptr<WeightSource> random_weights(std::uint64_t seed);
 /// Base tensors from the model's files; adapters from `otherwise`.
-std::unique_ptr<WeightSource> file_weights(std::shared_ptr<const TensorFiles> model, std::unique_ptr<WeightSource> otherwise);
+std::unique_ptr<WeightSource> file_weights(std::shared_ptr<const TensorFiles> model,
+                                           std::unique_ptr<WeightSource> otherwise);
 /// Adapter matrices from a PEFT folder's file, everything else from `base`.
-std::unique_ptr<WeightSource> adapter_weights(std::shared_ptr<const TensorFiles> adapter, std::unique_ptr<WeightSource> base);
+std::unique_ptr<WeightSource> adapter_weights(std::shared_ptr<const TensorFiles> adapter,
+                                              std::unique_ptr<WeightSource> base);
 
 }  // namespace gpuplan

@@ -1,5 +1,5 @@
-// The network by closed form: a collective begins when its last member joins and takes what CommModel says; nobody disturbs
-// anybody. The reference that the flow network must meet on an idle machine.
+// The network by closed form: a collective begins when its last member joins and takes what CommModel says; nobody
+// disturbs anybody. The reference that the flow network must meet on an idle machine.
 #include <algorithm>
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
-// A collective under way: the transfers of one algorithm and what each of them waits for. One object serves one call after
-// the other; its lanes stay.
+// A collective under way: the transfers of one algorithm and what each of them waits for. One object serves one call
+// after the other; its lanes stay.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// What makes ranks differ: slow ones, and noise that the seed decides. No libm: the same seed gives the same bytes anywhere.
+// What makes ranks differ: slow ones, and noise that the seed decides. No libm: the same seed gives the same bytes
+// anywhere.
 #pragma once
 
 #include <cstdint>

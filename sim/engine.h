@@ -1,6 +1,6 @@
-// The event run of a step program: every simulated rank with its streams, the network between them, one clock. Semantics are
-// those of planner/step_time (stream order, operands, gates, host dispatch); what differs is that data moves through a Network
-// and that work slows down while it shares the GPU or the host.
+// The event run of a step program: every simulated rank with its streams, the network between them, one clock.
+// Semantics are those of planner/step_time (stream order, operands, gates, host dispatch); what differs is that data
+// moves through a Network and that work slows down while it shares the GPU or the host.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,8 @@
 
 namespace gpuplan {
 
-/// What the engine leaves for the analysis: the spans of all ranks in order of their end, and from where to where messages went.
+/// What the engine leaves for the analysis: the spans of all ranks in order of their end, and from where to where
+/// messages went.
 struct EngineResult {
   SimTime step;
   std::vector<Span> spans;

@@ -74,8 +74,8 @@ void EventQueue::rise_from(std::size_t at, Key key) {
   keys_[at] = key;
 }
 
-/// Puts `key` in at the top, whose place is free: the place moves down to a leaf, from which `key`, which came from a leaf,
-/// seldom rises far.
+/// Puts `key` in at the top, whose place is free: the place moves down to a leaf, from which `key`, which came from a
+/// leaf, seldom rises far.
 void EventQueue::sink(Key key) {
   std::size_t at = 0;
   const std::size_t size = keys_.size();

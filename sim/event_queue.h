@@ -1,6 +1,6 @@
 // Pending events in total order (time, sequence): what is pushed first comes first among equals. A 4-ary heap of packed
-// 128-bit keys over runs: an event at the moment of a recent push joins that one's run, so that what many like ranks do at
-// once costs one place in the heap.
+// 128-bit keys over runs: an event at the moment of a recent push joins that one's run, so that what many like ranks do
+// at once costs one place in the heap.
 #pragma once
 
 #include <array>
@@ -16,9 +16,9 @@ enum class EventTarget : std::uint8_t { Engine, Network };
 struct SimEvent {
   SimTime time;
   EventTarget target{};
-  std::uint8_t kind{};     // of the target's own making
-  std::uint32_t index{};   // what it is about
-  std::uint32_t stamp{};   // so that an outdated event is known as one
+  std::uint8_t kind{};    // of the target's own making
+  std::uint32_t index{};  // what it is about
+  std::uint32_t stamp{};  // so that an outdated event is known as one
 };
 
 class EventQueue {

@@ -108,8 +108,8 @@ void FairShare::add_to_component(std::uint32_t flow) {
   component_flows_.push_back(flow);
 }
 
-/// Flows that `flow` reaches over links that are not slack, and all links that bind them: those, and where a flow is alone
-/// its own bottleneck, which its free rate stands for.
+/// Flows that `flow` reaches over links that are not slack, and all links that bind them: those, and where a flow is
+/// alone its own bottleneck, which its free rate stands for.
 void FairShare::find_connected(std::uint32_t flow) {
   component_flows_.clear();
   component_links_.clear();

@@ -1,6 +1,6 @@
-// Max-min fair rates of flows that share links, by progressive filling: all rates rise together; where a link is full its
-// flows stop, the others go on. A flow takes weight x rate of each of its links. No clock in here.
-// Source: Bertsekas & Gallager, Data Networks, 6.5.2.
+// Max-min fair rates of flows that share links, by progressive filling: all rates rise together; where a link is full
+// its flows stop, the others go on. A flow takes weight x rate of each of its links. No clock in here. Source:
+// Bertsekas & Gallager, Data Networks, 6.5.2.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace gpuplan {
 
-/// Incremental: only flows that are connected with a change through links that may be full are solved again. A link is slack
-/// while its flows at the rates they would have alone do not fill it; slack links bind nobody, so a flow whose links are all
-/// slack costs no more than a look at them.
+/// Incremental: only flows that are connected with a change through links that may be full are solved again. A link is
+/// slack while its flows at the rates they would have alone do not fill it; slack links bind nobody, so a flow whose
+/// links are all slack costs no more than a look at them.
 class FairShare {
  public:
   explicit FairShare(std::vector<BytesPerSec> capacities);

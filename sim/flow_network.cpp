@@ -1,4 +1,5 @@
-// The network as flows: collectives are lowered to the messages of their algorithm, messages share the links of the topology.
+// The network as flows: collectives are lowered to the messages of their algorithm, messages share the links of the
+// topology.
 #include <map>
 #include <utility>
 
@@ -43,8 +44,10 @@ class FlowNetwork final : public Network {
         remember(peer_routes_, {from_rank, to_rank}, [&] { return links_.route(from_rank, to_rank); });
     sent_.add(from_rank, message);
     const LinkCost link = comm_.send_link(message);
-    // Where a measured message moves at another rate than the link's, it counts on the wire as so many bytes, as collectives do.
-    const double wire_bytes = double(message.count) * (comm_.axes[std::size_t(Axis::Pp)].link.bandwidth / link.bandwidth);
+    // Where a measured message moves at another rate than the link's, it counts on the wire as so many bytes, as
+    // collectives do.
+    const double wire_bytes =
+        double(message.count) * (comm_.axes[std::size_t(Axis::Pp)].link.bandwidth / link.bandwidth);
     return begin_message(route, wire_bytes, to_sim_time(link.latency), now);
   }
 

@@ -87,11 +87,11 @@ Communicators make_communicators(const SimInput& input, const Folding& folding, 
       if (is_placed[k]) continue;
       std::vector<std::int64_t> group = group_of(mesh, axis, folding.ranks[k]);
       CommGroup c{.axis = axis,
-                     .size = std::int64_t(group.size()),
-                     .ranks = {},
-                     .next = {},
-                     .next_member = {},
-                     .shape = input.comm.axes[std::size_t(axis)].group.shape};
+                  .size = std::int64_t(group.size()),
+                  .ranks = {},
+                  .next = {},
+                  .next_member = {},
+                  .shape = input.comm.axes[std::size_t(axis)].group.shape};
       if (topology && !folding.is_folded()) group = topology->ring_order(group);
       std::vector<std::uint32_t> member_of(folding.ranks.size(), 0);
       for (std::size_t i = 0; i < group.size(); ++i) {

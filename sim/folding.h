@@ -1,5 +1,5 @@
-// Which ranks are simulated. Ranks that behave alike are simulated once: the step program, the mesh and the machine are then
-// unchanged when every rank moves on by one machine (or by one GPU where a machine's GPUs see the same).
+// Which ranks are simulated. Ranks that behave alike are simulated once: the step program, the mesh and the machine are
+// then unchanged when every rank moves on by one machine (or by one GPU where a machine's GPUs see the same).
 #pragma once
 
 #include <vector>

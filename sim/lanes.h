@@ -1,5 +1,5 @@
-// Lanes: senders of messages over the shared links, one message at a time each. A message is a flow: its latency passes first
-// and occupies nothing, then its bytes move at the rate that fair sharing gives.
+// Lanes: senders of messages over the shared links, one message at a time each. A message is a flow: its latency passes
+// first and occupies nothing, then its bytes move at the rate that fair sharing gives.
 #pragma once
 
 #include <cstdint>
@@ -48,10 +48,10 @@ class Lanes {
 
  private:
   struct Lane {
-    double bytes{}, left{};  // of the message
-    SimTime updated;         // when `left` was true
-    double rate{};           // since then, in bytes per second
-    SimTime due;             // its end at this rate
+    double bytes{}, left{};       // of the message
+    SimTime updated;              // when `left` was true
+    double rate{};                // since then, in bytes per second
+    SimTime due;                  // its end at this rate
     SimTime queued = kNeverTime;  // its event's; not after `due`, so that slowing down costs no event
     std::uint32_t route{}, stamp{};
     LaneOwner owner;

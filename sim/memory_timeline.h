@@ -1,4 +1,5 @@
-// Live device bytes over the step: the changes of the memory replay, in program order, at the moments when the run reached them.
+// Live device bytes over the step: the changes of the memory replay, in program order, at the moments when the run
+// reached them.
 #pragma once
 
 #include <vector>
@@ -7,8 +8,8 @@
 
 namespace gpuplan {
 
-/// `of_rank`: the spans of one rank in program order. A change never comes before the one before it in the program, so the highest
-/// point is the peak of the memory replay. Thinned to about `max_points`, peaks kept.
+/// `of_rank`: the spans of one rank in program order. A change never comes before the one before it in the program, so
+/// the highest point is the peak of the memory replay. Thinned to about `max_points`, peaks kept.
 std::vector<MemoryPoint> memory_timeline(const StepProgram& all, const RankProgram& program,
                                          const std::vector<Span>& spans, const std::vector<std::uint32_t>& of_rank,
                                          std::size_t max_points);

@@ -1,5 +1,6 @@
-// What moves data in the simulator, behind one interface: by closed form (alpha-beta on the bottleneck) or as flows that
-// share the links of the topology. The engine announces who takes part when; the network says when each of them is done.
+// What moves data in the simulator, behind one interface: by closed form (alpha-beta on the bottleneck) or as flows
+// that share the links of the topology. The engine announces who takes part when; the network says when each of them is
+// done.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +20,16 @@ namespace gpuplan {
 /// Ranks that run collectives together, along one axis of the mesh.
 struct CommGroup {
   Axis axis{};
-  std::int64_t size = 1;             // real ranks, those folded away included
-  std::vector<std::int64_t> ranks;   // those that are simulated, in ring order; rank ranks[i] sends to the real rank next[i]
+  std::int64_t size = 1;  // real ranks, those folded away included
+  std::vector<std::int64_t>
+      ranks;  // those that are simulated, in ring order; rank ranks[i] sends to the real rank next[i]
   std::vector<std::int64_t> next;
   std::vector<std::uint32_t> next_member;  // index into `ranks` of who stands for next[i]; a permutation
   GroupShape shape;
 };
 
 struct CollectiveCall {
-  CollectiveKind kind{};          // not SendRecv: Network::send
+  CollectiveKind kind{};  // not SendRecv: Network::send
   std::uint32_t communicator{};
   Bytes message;                  // the whole tensor
   std::int64_t num_messages = 1;  // cut into so many, each pays the latency

@@ -18,14 +18,14 @@ struct Task {
   enum class State : std::uint8_t { Waiting, Running, Finished };
   TaskId id{};
   std::uint32_t instruction{};
-  std::uint32_t num_waiting{};     // tasks that must finish first
-  SimTime launched;                // by the host: no start before
-  SimTime floor;                   // no end before: its last kernels were launched then
-  SimTime begin, updated;          // of the run; when `remaining` was last right
-  double remaining{};              // seconds of work at full speed
-  double work{};                   // of a transfer, once it has finished: seconds under way
-  SimTime worked;                  // of work: its end, if all its kernels were launched in time
-  std::uint32_t stamp{};           // of the event that ends it
+  std::uint32_t num_waiting{};  // tasks that must finish first
+  SimTime launched;             // by the host: no start before
+  SimTime floor;                // no end before: its last kernels were launched then
+  SimTime begin, updated;       // of the run; when `remaining` was last right
+  double remaining{};           // seconds of work at full speed
+  double work{};                // of a transfer, once it has finished: seconds under way
+  SimTime worked;               // of work: its end, if all its kernels were launched in time
+  std::uint32_t stamp{};        // of the event that ends it
   std::uint32_t cause{Span::kNoSpan};
   std::uint16_t micro_batch{};
   StreamId stream{};
@@ -67,9 +67,9 @@ class RankTasks {
   const RankProgram* program_;
   ProgramCursor cursor_;
   std::vector<Task> tasks_;
-  std::vector<Use> uses_;                            // per buffer
-  PerStream tail_{};                                 // last task per stream
-  std::array<PerStream, kNumStreams> gates_{};       // per pool: users of what was freed
+  std::vector<Use> uses_;                       // per buffer
+  PerStream tail_{};                            // last task per stream
+  std::array<PerStream, kNumStreams> gates_{};  // per pool: users of what was freed
   TaskId next_ = 1, oldest_ = 1;
 };
 

@@ -1,12 +1,13 @@
-// What would shorten the critical path, each change tried by simulating it: faster links, fewer launches, no recompute …
+// What would shorten the critical path, each change tried by simulating it: faster links, fewer launches, no recompute
+// …
 #pragma once
 
 #include "sim/simulation.h"
 
 namespace gpuplan {
 
-/// Fills `remedy` of the largest items of `plan.simulation.critical`. Ratios are of tokens per second on analytic links, so that both
-/// sides are alike; a change that does not fit the GPU or gains less than 5 % is not named.
+/// Fills `remedy` of the largest items of `plan.simulation.critical`. Ratios are of tokens per second on analytic
+/// links, so that both sides are alike; a change that does not fit the GPU or gains less than 5 % is not named.
 void add_remedies(SimulatedPlan& plan, const EstimateRequest& request, const FrameworkConvention& framework,
                   const Profile& profile);
 

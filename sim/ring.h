@@ -1,16 +1,16 @@
-// All-gather, reduce-scatter and all-reduce over a ring. In step k every rank passes on what it got in step k - 1, so a rank
-// that is late holds up the ring from its place on.
+// All-gather, reduce-scatter and all-reduce over a ring. In step k every rank passes on what it got in step k - 1, so a
+// rank that is late holds up the ring from its place on.
 #pragma once
 
 #include "sim/collective_run.h"
 
 namespace gpuplan {
 
-/// n - 1 steps (2 (n - 1) to all-reduce) of S / n bytes per rank, each with the mean latency of a step: so the whole takes what
-/// the closed form says, and a ring of which only some members are simulated takes no more or less. A rank sends one message after the other; the latency of
-/// the next passes while the bytes of this one move. Of a folded ring, each simulated member takes all steps, from the member
-/// that stands for its predecessor. A message needs both ends to have joined. Pieces of a cut collective follow each other
-/// without a gap, as a longer ring would.
+/// n - 1 steps (2 (n - 1) to all-reduce) of S / n bytes per rank, each with the mean latency of a step: so the whole
+/// takes what the closed form says, and a ring of which only some members are simulated takes no more or less. A rank
+/// sends one message after the other; the latency of the next passes while the bytes of this one move. Of a folded
+/// ring, each simulated member takes all steps, from the member that stands for its predecessor. A message needs both
+/// ends to have joined. Pieces of a cut collective follow each other without a gap, as a longer ring would.
 class Ring final : public CollectiveRun {
  public:
   /// `routes`: per member, to its next.

@@ -13,8 +13,8 @@ constexpr std::int64_t ring_steps(CollectiveKind kind, std::int64_t size) {
   return kind == CollectiveKind::AllReduce ? 2 * (size - 1) : size - 1;
 }
 
-/// Payload that each of `size` ranks sends in a ring: a shard per step; of a broadcast the mean, for all but the last pass on
-/// the whole message. Source: nccl-tests PERFORMANCE.md.
+/// Payload that each of `size` ranks sends in a ring: a shard per step; of a broadcast the mean, for all but the last
+/// pass on the whole message. Source: nccl-tests PERFORMANCE.md.
 constexpr Bytes bytes_sent_by_member(CollectiveKind kind, Bytes message, std::int64_t size) {
   return {std::int64_t(__int128_t(message.count) * ring_steps(kind, size) / size)};
 }

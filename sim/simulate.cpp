@@ -106,7 +106,8 @@ Simulation simulate(const SimInput& input, const SimOptions& options) {
   Simulation out;
   out.network = options.network;
   out.is_folded = folding.is_folded();
-  if (options.network == NetworkFidelity::Flow) out.topology = build_topology(input.request.cluster, input.profile, folding.topology);
+  if (options.network == NetworkFidelity::Flow)
+    out.topology = build_topology(input.request.cluster, input.profile, folding.topology);
   const Communicators communicators = make_communicators(input, folding, out.topology ? &*out.topology : nullptr);
   EventQueue queue;
   const std::unique_ptr<Network> network = out.topology

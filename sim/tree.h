@@ -1,5 +1,5 @@
-// All-reduce over a double binary tree, and broadcast along a chain: every edge moves its bytes in one stream that begins when
-// the first of them can be there, and ends after those it passes on have come.
+// All-reduce over a double binary tree, and broadcast along a chain: every edge moves its bytes in one stream that
+// begins when the first of them can be there, and ends after those it passes on have come.
 #pragma once
 
 #include "sim/collective_run.h"
@@ -17,18 +17,18 @@ struct Pipeline {
   int num_trees = 1;  // parts of the message
 };
 
-/// Pairs of trees over the machines, inner nodes of one being leaves of the other; within a machine a chain that begins with the
-/// rank that is in the trees. Every local rank heads a pair, so that all adapters carry their share. Up to the root the parts
-/// of the message are reduced, down they are spread.
-/// Source: NVIDIA/nccl src/graph/trees.cc; Sanders, Speck, Traeff 2009, Two-tree algorithms.
+/// Pairs of trees over the machines, inner nodes of one being leaves of the other; within a machine a chain that begins
+/// with the rank that is in the trees. Every local rank heads a pair, so that all adapters carry their share. Up to the
+/// root the parts of the message are reduced, down they are spread. Source: NVIDIA/nccl src/graph/trees.cc; Sanders,
+/// Speck, Traeff 2009, Two-tree algorithms.
 Pipeline double_tree(std::int64_t size, std::int64_t ranks_per_node);
 /// Member 0 to all others, one after the other.
 Pipeline chain(std::int64_t size);
 
-/// The latency of all levels passes first, then all edges move bytes at once: NCCL's closed form, latency + wire time, says so
-/// too (edges near the leaves could begin earlier, and would leave the links earlier). Edges carry so many bytes that the
-/// busiest rank or machine sends the closed form's wire bytes, or fewer: a link on the way may take the closed form's wire
-/// time when nobody else is there, not more.
+/// The latency of all levels passes first, then all edges move bytes at once: NCCL's closed form, latency + wire time,
+/// says so too (edges near the leaves could begin earlier, and would leave the links earlier). Edges carry so many
+/// bytes that the busiest rank or machine sends the closed form's wire bytes, or fewer: a link on the way may take the
+/// closed form's wire time when nobody else is there, not more.
 class Tree final : public CollectiveRun {
  public:
   /// `routes`: per edge of `pipeline`. For a communicator whose ranks are all simulated.

@@ -32,9 +32,9 @@ void forget_curves(Profile& p) {
   forget(p, [](Measured& m) { m.collectives.clear(); });
 }
 template <class T>
-void forget_rates(Profile& p, std::vector<T> MachineLoad::*part) {
+void forget_rates(Profile& p, std::vector<T> MeasurementsAtRanks::*part) {
   forget(p, [&](Measured& m) {
-    for (MachineLoad& load : m.loads) (load.*part).clear();
+    for (MeasurementsAtRanks& load : m.loads) (load.*part).clear();
   });
 }
 
@@ -49,7 +49,8 @@ void relink(ClusterSpec& c, const Profile& profile, FabricKind fabric) {
   forget_layout(c);
 }
 
-/// Vendors count both directions: 900 GB/s of an H100 are 450 each way. Where NVLink is there already, what was measured scales.
+/// Vendors count both directions: 900 GB/s of an H100 are 450 each way. Where NVLink is there already, what was
+/// measured scales.
 void set_nvlink(ClusterSpec& c, Profile& profile, double gb_s) {
   forget_curves(profile);
   const BytesPerSec rate{gb_s / 2 * kGiga};
@@ -100,12 +101,12 @@ constexpr std::array kLevers{
                 }},
     WhatIfLever{"gemm", "TFLOP/s", "best 16-bit GEMM of the card",
                 [](ClusterSpec& c, Profile& p, double v) {
-                  forget_rates(p, &MachineLoad::gemm);
+                  forget_rates(p, &MeasurementsAtRanks::gemm);
                   for (GpuSpec& gpu : c.gpus) gpu.gemm_bf16 = gpu.gemm_fp16 = FlopsPerSec{v * kTera};
                 }},
     WhatIfLever{"memory", "GB/s", "memory bandwidth of the card",
                 [](ClusterSpec& c, Profile& p, double v) {
-                  forget_rates(p, &MachineLoad::kernels);
+                  forget_rates(p, &MeasurementsAtRanks::kernels);
                   for (GpuSpec& gpu : c.gpus) gpu.memory_bandwidth = BytesPerSec{v * kGiga};
                 }},
     WhatIfLever{

@@ -1,4 +1,5 @@
-// Whether this build runs under a sanitizer: the same code several times slower, where what is looked for shows with a few rounds.
+// Whether this build runs under a sanitizer: the same code several times slower, where what is looked for shows with a
+// few rounds.
 #pragma once
 
 namespace gpuplan::test {

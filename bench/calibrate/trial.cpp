@@ -20,7 +20,8 @@ WorkerCommand worker(std::int64_t num_ranks, bool is_quick) {
   std::vector<std::string> words{"/proc/self/exe"};
   words[0] = std::filesystem::read_symlink("/proc/self/exe");
   if (num_ranks > 1) {
-    const std::vector<std::string> mpi{"mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", std::to_string(num_ranks)};
+    const std::vector<std::string> mpi{"mpirun", "--allow-run-as-root",    "--oversubscribe", "--bind-to", "none",
+                                       "-np",    std::to_string(num_ranks)};
     words.insert(words.begin(), mpi.begin(), mpi.end());
   }
   words.insert(words.end(), {"--serve", std::to_string(num_ranks), is_quick ? "quick" : "full"});
@@ -34,7 +35,10 @@ int run(int argc, char** argv) {
   ProbeScope scope{.rank_counts = {}};
   for (const std::string& count : split(argv[2], ',')) scope.rank_counts.push_back(std::stoi(count));
   for (int i = 3; i < argc; ++i) {
-    if (std::string_view(argv[i]) == "quick") { scope.is_quick = true; continue; }
+    if (std::string_view(argv[i]) == "quick") {
+      scope.is_quick = true;
+      continue;
+    }
     for (const std::string& name : split(argv[i], ','))
       for (int family = 0; family < 8; ++family)
         if (to_string(ProbeFamily(family)) == name) scope.only.push_back(ProbeFamily(family));
@@ -52,8 +56,12 @@ int run(int argc, char** argv) {
     num_failed += !at.last->is_ok(), num_wide += !at.last->is_converged;
     if (!at.last->is_ok()) fmt::print("{}: {}\n", at.last->probe.key(), at.last->failure);
   };
-  run_session(probes, journal, {.kind = DeviceKind::Cpu, .is_quick = scope.is_quick, .probe_timeout{60},
-                                .worker = [&](std::int64_t n) { return worker(n, scope.is_quick); }, .on_progress = progress});
+  run_session(probes, journal,
+              {.kind = DeviceKind::Cpu,
+               .is_quick = scope.is_quick,
+               .probe_timeout{60},
+               .worker = [&](std::int64_t n) { return worker(n, scope.is_quick); },
+               .on_progress = progress});
   for (const auto& [name, row] : spent) fmt::print("{:24} {:4} probes {:7.1f} s\n", name, row.first, row.second);
   fmt::print("{} probes, {:.1f} s, {} failed, {} not converged\n", probes.size(), last, num_failed, num_wide);
   return 0;

@@ -32,8 +32,12 @@ std::vector<Probe> group_probes(const ProbeLimits& limits, RankScope scope, std:
   std::vector<Probe> probes;
   for (const Bytes size : sizes_of(limits))
     for (const CollectiveKind kind : kKinds)
-      probes.push_back({.family = ProbeFamily::Collective, .num_ranks = limits.num_ranks, .collective = kind, .scope = scope,
-                        .group_ranks = group_ranks, .bytes = size});
+      probes.push_back({.family = ProbeFamily::Collective,
+                        .num_ranks = limits.num_ranks,
+                        .collective = kind,
+                        .scope = scope,
+                        .group_ranks = group_ranks,
+                        .bytes = size});
   return probes;
 }
 
@@ -60,8 +64,11 @@ std::vector<Probe> overlap_design(const ProbeLimits& limits) {
   for (const GemmType type : limits.facts.gemm_types)
     for (const Bytes bytes : {16_MiB, 1_MiB})
       if (!limits.is_quick || bytes == 16_MiB)
-        probes.push_back({.family = ProbeFamily::Overlap, .num_ranks = limits.num_ranks, .type = type,
-                          .shape = large_cube(limits, type), .bytes = bytes});
+        probes.push_back({.family = ProbeFamily::Overlap,
+                          .num_ranks = limits.num_ranks,
+                          .type = type,
+                          .shape = large_cube(limits, type),
+                          .bytes = bytes});
   return probes;
 }
 

@@ -1,6 +1,6 @@
-// Shapes of matrix products: linears of the catalogue's models, adapters, heads and tiny models at many token counts, and attention's
-// batched products. Not a grid: pairs of widths and token counts are walked with two irrational steps, so that few shapes fill
-// the space and every dimension takes many values.
+// Shapes of matrix products: linears of the catalogue's models, adapters, heads and tiny models at many token counts,
+// and attention's batched products. Not a grid: pairs of widths and token counts are walked with two irrational steps,
+// so that few shapes fill the space and every dimension takes many values.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -30,7 +30,8 @@ constexpr std::array<std::int64_t, 15> kTokens{32,  64,   96,   128,  192,  256,
                                                768, 1024, 1536, 2048, 4096, 8192, 16384};
 
 /// Points in the unit square that stay far from each other, however many are taken.
-/// Source: Roberts 2018, "The Unreasonable Effectiveness of Quasirandom Sequences", R2: powers of 1 / 1.3247 (plastic number).
+/// Source: Roberts 2018, "The Unreasonable Effectiveness of Quasirandom Sequences", R2: powers of 1 / 1.3247 (plastic
+/// number).
 struct Walk {
   double u, v;
   void step() {
@@ -47,7 +48,8 @@ const T& at_share(const std::vector<T>& values, double share) {
 /// Smallest first, so that a share of the list is a share of the sizes.
 std::vector<Linear> sorted(const std::set<Linear>& linears) {
   std::vector<Linear> list(linears.begin(), linears.end());
-  std::stable_sort(list.begin(), list.end(), [](const Linear& a, const Linear& b) { return a.weights() < b.weights(); });
+  std::stable_sort(list.begin(), list.end(),
+                   [](const Linear& a, const Linear& b) { return a.weights() < b.weights(); });
   return list;
 }
 
@@ -138,16 +140,17 @@ std::vector<Probe> linear_probes(const std::vector<Linear>& linears, std::int64_
   return probes;
 }
 
-/// Products with one thin dimension: what adapters and few tokens give, and more of them than the catalogue's linears hold, as
-/// libraries treat each kind in its own way.
+/// Products with one thin dimension: what adapters and few tokens give, and more of them than the catalogue's linears
+/// hold, as libraries treat each kind in its own way.
 std::vector<Probe> thin_probes(GemmRegime regime, std::int64_t num_probes, const Series& series) {
-  const std::vector<std::int64_t> widths{96,  128,  192,  256,  384,  512,  576,  768,  896,  1024,
+  const std::vector<std::int64_t> widths{96,   128,  192,  256,  384,  512,  576,  768,  896,  1024,
                                          1536, 2048, 2560, 3072, 3584, 4096, 5120, 5632, 8192, 14336};
   constexpr std::array<std::int64_t, 4> kThin{16, 8, 64, 32};
   std::vector<Probe> probes;
   Walk walk = series.start();
   for (std::int64_t i = 0; i < 4 * num_probes && std::ssize(probes) < num_probes; ++i, walk.step()) {
-    const std::int64_t thin = kThin[std::size_t(i) % kThin.size()], one = at_share(widths, walk.u), other = at_share(widths, walk.v);
+    const std::int64_t thin = kThin[std::size_t(i) % kThin.size()], one = at_share(widths, walk.u),
+                       other = at_share(widths, walk.v);
     const GemmShape shape = regime == GemmRegime::ThinM   ? GemmShape{thin, one, other}
                             : regime == GemmRegime::ThinN ? GemmShape{one, thin, other}
                                                           : GemmShape{one, other, thin};
@@ -181,7 +184,8 @@ std::vector<Probe> batched_probes(std::int64_t num_probes, const Series& series)
   Walk walk = series.start();
   for (std::int64_t i = 0; i < 4 * num_probes && std::ssize(probes) < num_probes; ++i, walk.step()) {
     const std::int64_t head_size = head_sizes[std::size_t(i) % head_sizes.size()];
-    const GemmShape shape = attention_shape(at_share(lengths, walk.v), head_size, at_share(head_counts, walk.u), series.layout);
+    const GemmShape shape =
+        attention_shape(at_share(lengths, walk.v), head_size, at_share(head_counts, walk.u), series.layout);
     if (series.fits(shape)) add_new(probes, series.probe(shape));
   }
   return probes;
@@ -191,18 +195,23 @@ std::vector<Probe> batched_probes(std::int64_t num_probes, const Series& series)
 
 std::vector<Probe> gemm_design(const ProbeLimits& limits) {
   const CatalogueLinears found = catalogue_linears();
-  const auto layers = sorted(found.layers), heads = sorted(found.heads), adapters = sorted(found.adapters), tiny = sorted(tiny_linears());
+  const auto layers = sorted(found.layers), heads = sorted(found.heads), adapters = sorted(found.adapters),
+             tiny = sorted(tiny_linears());
   // CPU libraries switch methods by shape in ways that no form follows: twice as many shapes leave a third less error.
-  const auto most = [&](std::int64_t full, std::int64_t quick) { return limits.pick(limits.is_cpu() ? 2 * full : full, quick); };
+  const auto most = [&](std::int64_t full, std::int64_t quick) {
+    return limits.pick(limits.is_cpu() ? 2 * full : full, quick);
+  };
   std::vector<std::vector<Probe>> all;
   for (const GemmType type : limits.facts.gemm_types)
     for (const GemmLayout layout : kGemmLayouts) {
-      if (type == GemmType::F8 && layout != GemmLayout::Forward) continue;  // before sm_100 fp8 kernels take this layout alone
+      if (type == GemmType::F8 && layout != GemmLayout::Forward)
+        continue;  // before sm_100 fp8 kernels take this layout alone
       const Series series{limits, type, layout};
       std::vector<Probe> list = limits.is_quick ? std::vector<Probe>{} : anchor(series);
       const auto rest = interleave(
-          {linear_probes(layers, most(32, 6), series), linear_probes(tiny, most(14, 3), series), linear_probes(adapters, most(9, 2), series),
-           linear_probes(heads, most(4, 1), series), batched_probes(most(16, 4), series), thin_probes(GemmRegime::ThinM, most(20, 2), series),
+          {linear_probes(layers, most(32, 6), series), linear_probes(tiny, most(14, 3), series),
+           linear_probes(adapters, most(9, 2), series), linear_probes(heads, most(4, 1), series),
+           batched_probes(most(16, 4), series), thin_probes(GemmRegime::ThinM, most(20, 2), series),
            thin_probes(GemmRegime::ThinN, most(20, 2), series), thin_probes(GemmRegime::ThinK, most(26, 2), series)});
       for (const Probe& probe : rest) add_new(list, probe);
       all.push_back(std::move(list));

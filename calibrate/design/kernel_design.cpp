@@ -14,10 +14,10 @@ struct AttentionSize {
   std::int64_t heads, length;
 };
 // Most telling first: the middle, then the ends.
-constexpr std::array kCpuAttention{AttentionSize{8, 512}, AttentionSize{4, 128}, AttentionSize{8, 1024}, AttentionSize{16, 256},
-                                   AttentionSize{4, 2048}, AttentionSize{9, 384}};
-constexpr std::array kGpuAttention{AttentionSize{32, 2048}, AttentionSize{16, 512}, AttentionSize{32, 8192}, AttentionSize{32, 1024},
-                                   AttentionSize{64, 4096}, AttentionSize{8, 256}};
+constexpr std::array kCpuAttention{AttentionSize{8, 512},  AttentionSize{4, 128},  AttentionSize{8, 1024},
+                                   AttentionSize{16, 256}, AttentionSize{4, 2048}, AttentionSize{9, 384}};
+constexpr std::array kGpuAttention{AttentionSize{32, 2048}, AttentionSize{16, 512},  AttentionSize{32, 8192},
+                                   AttentionSize{32, 1024}, AttentionSize{64, 4096}, AttentionSize{8, 256}};
 
 /// Attention kernels reach about a quarter of the product's rate on CPUs: exponentials, and half of the work masked.
 constexpr double kAttentionShare = 0.25;
@@ -31,12 +31,15 @@ bool has_attention(AttentionWork work, GemmType type) {
   return type == GemmType::F32 || type == GemmType::BF16 || (type == GemmType::F16 && work != AttentionWork::Backward);
 }
 
-std::vector<Probe> attention_series(const ProbeLimits& limits, AttentionWork kernel, GemmType type, std::int64_t head_size) {
+std::vector<Probe> attention_series(const ProbeLimits& limits, AttentionWork kernel, GemmType type,
+                                    std::int64_t head_size) {
   std::vector<Probe> probes;
   const std::span<const AttentionSize> sizes = limits.is_cpu() ? std::span(kCpuAttention) : std::span(kGpuAttention);
   for (const AttentionSize& size : sizes) {
-    const Probe probe{.family = ProbeFamily::Attention, .num_ranks = limits.num_ranks,
-                      .shape{.m = size.length, .n = size.length, .k = head_size, .batch = size.heads}, .attention = kernel,
+    const Probe probe{.family = ProbeFamily::Attention,
+                      .num_ranks = limits.num_ranks,
+                      .shape{.m = size.length, .n = size.length, .k = head_size, .batch = size.heads},
+                      .attention = kernel,
                       .dtype = operand_dtype(type)};
     if (is_allowed(probe, limits, type) && std::ssize(probes) < limits.pick(6, 3)) probes.push_back(probe);
   }
@@ -48,14 +51,19 @@ struct KernelRow {
   MemoryKernel kernel;
   std::int64_t width;
 };
-constexpr std::array kKernelRows{KernelRow{MemoryKernel::Copy, 1024},          KernelRow{MemoryKernel::RmsNorm, 2048},
-                                 KernelRow{MemoryKernel::AdamW, 1024},         KernelRow{MemoryKernel::SwiGlu, 5632},
-                                 KernelRow{MemoryKernel::CrossEntropy, 32000}, KernelRow{MemoryKernel::Nf4Dequantise, 4096}};
+constexpr std::array kKernelRows{
+    KernelRow{MemoryKernel::Copy, 1024},          KernelRow{MemoryKernel::RmsNorm, 2048},
+    KernelRow{MemoryKernel::AdamW, 1024},         KernelRow{MemoryKernel::SwiGlu, 5632},
+    KernelRow{MemoryKernel::CrossEntropy, 32000}, KernelRow{MemoryKernel::Nf4Dequantise, 4096}};
 constexpr std::array kTraffic{4_MiB, 64_KiB, 32_MiB, 512_KiB, 256_MiB, 1_MiB, 128_MiB};
 
 /// As many rows as make up `traffic`; narrower ones where a single row would be more.
 Probe kernel_probe(const KernelRow& row, Dtype dtype, Bytes traffic, std::int64_t num_ranks) {
-  Probe probe{.family = ProbeFamily::Memory, .num_ranks = num_ranks, .kernel = row.kernel, .dtype = dtype, .rows = 1,
+  Probe probe{.family = ProbeFamily::Memory,
+              .num_ranks = num_ranks,
+              .kernel = row.kernel,
+              .dtype = dtype,
+              .rows = 1,
               .width = row.width};
   while (probe.traffic() > traffic && probe.width > 1024) probe.width /= 2;
   probe.rows = std::max<std::int64_t>(1, traffic.count / probe.traffic().count);
@@ -69,7 +77,8 @@ std::vector<Probe> attention_design(const ProbeLimits& limits) {
   for (const GemmType type : limits.facts.gemm_types)
     for (const AttentionWork kernel : kAttentionWorks)
       for (const std::int64_t head_size : {64, 128, 32})
-        if (has_attention(kernel, type) && (head_size >= 64 || (limits.is_cpu() && kernel != AttentionWork::Eager)))  // small models
+        if (has_attention(kernel, type) &&
+            (head_size >= 64 || (limits.is_cpu() && kernel != AttentionWork::Eager)))  // small models
           all.push_back(attention_series(limits, kernel, type, head_size));
   return interleave(all);
 }
@@ -98,14 +107,19 @@ std::vector<Probe> dispatch_design(const ProbeLimits& limits) {
 std::vector<Probe> copy_design(const ProbeLimits& limits, std::int64_t num_devices) {
   std::vector<Probe> probes;
   for (const Bytes bytes : {64_MiB, 64_KiB, 1_MiB, 8_MiB, 256_MiB})
-    for (const CopyPath path : {CopyPath::PinnedToDevice, CopyPath::DeviceToPinned, CopyPath::HostToDevice, CopyPath::DeviceToHost}) {
+    for (const CopyPath path :
+         {CopyPath::PinnedToDevice, CopyPath::DeviceToPinned, CopyPath::HostToDevice, CopyPath::DeviceToHost}) {
       if (bytes > limits.most_memory() || (limits.is_cpu() && bytes > 64_MiB)) continue;
       if (limits.is_quick && bytes != 64_MiB && bytes != 64_KiB) continue;
       probes.push_back({.family = ProbeFamily::Copy, .num_ranks = limits.num_ranks, .path = path, .bytes = bytes});
     }
   for (int peer = 1; peer < num_devices && !limits.is_cpu(); ++peer)
     for (const Bytes bytes : {64_MiB, 256_MiB})
-      probes.push_back({.family = ProbeFamily::Copy, .num_ranks = limits.num_ranks, .path = CopyPath::Peer, .peer = peer, .bytes = bytes});
+      probes.push_back({.family = ProbeFamily::Copy,
+                        .num_ranks = limits.num_ranks,
+                        .path = CopyPath::Peer,
+                        .peer = peer,
+                        .bytes = bytes});
   return probes;
 }
 

@@ -8,16 +8,17 @@ namespace {
 
 using namespace literals;
 
-/// What a core or an SM may reach, to size probes by; being off by 3x makes a probe 3x longer or shorter and no figure wrong.
-/// CPU: data/cpu.yaml for fp32; AMX multiplies bf16 16 times as wide (Intel Optimization Manual, 2 x 16 x 16 x 32 per 16 cycles),
-/// of which a quarter is reached. GPU: SM of an A100, from its 19.5 / 156 / 312 TFLOP/s over 108 SMs; fp8 of an H100.
+/// What a core or an SM may reach, to size probes by; being off by 3x makes a probe 3x longer or shorter and no figure
+/// wrong. CPU: data/cpu.yaml for fp32; AMX multiplies bf16 16 times as wide (Intel Optimization Manual, 2 x 16 x 16 x
+/// 32 per 16 cycles), of which a quarter is reached. GPU: SM of an A100, from its 19.5 / 156 / 312 TFLOP/s over 108
+/// SMs; fp8 of an H100.
 struct CoreRate {
-  std::string_view feature;  // in the architecture
+  std::string_view feature;     // in the architecture
   std::array<double, 5> flops;  // by GemmType
 };
-constexpr std::array kCpuRates{CoreRate{"amx", {120e9, 120e9, 500e9, 120e9, 120e9}},
-                               CoreRate{"avx512", {120e9, 120e9, 120e9, 120e9, 120e9}},
-                               CoreRate{"avx2", {78e9, 78e9, 78e9, 78e9, 78e9}}, CoreRate{"", {27e9, 27e9, 27e9, 27e9, 27e9}}};
+constexpr std::array kCpuRates{
+    CoreRate{"amx", {120e9, 120e9, 500e9, 120e9, 120e9}}, CoreRate{"avx512", {120e9, 120e9, 120e9, 120e9, 120e9}},
+    CoreRate{"avx2", {78e9, 78e9, 78e9, 78e9, 78e9}}, CoreRate{"", {27e9, 27e9, 27e9, 27e9, 27e9}}};
 constexpr std::array<double, 5> kSmRates{180e9, 1.4e12, 2.9e12, 2.9e12, 15e12};
 
 double core_rate(const DeviceFacts& facts, GemmType type) {

@@ -21,7 +21,8 @@ struct ProbeLimits {
   std::int64_t pick(std::int64_t full, std::int64_t quick) const { return is_quick ? quick : full; }
 };
 
-/// Lists of probes as one, each spread evenly over the whole: wherever a run is stopped, every list is as far as the others.
+/// Lists of probes as one, each spread evenly over the whole: wherever a run is stopped, every list is as far as the
+/// others.
 std::vector<Probe> interleave(const std::vector<std::vector<Probe>>& lists);
 
 // The designs, for one number of ranks. Each list starts with what tells most.

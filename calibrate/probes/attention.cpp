@@ -19,7 +19,8 @@ struct Attention {
 };
 
 /// Softmax weights of one query over the keys it sees.
-std::vector<double> weights_of(const std::vector<double>& query, const std::vector<double>& keys, std::int64_t num_seen) {
+std::vector<double> weights_of(const std::vector<double>& query, const std::vector<double>& keys,
+                               std::int64_t num_seen) {
   const auto size = std::ssize(query);
   std::vector<double> weights(std::size_t(num_seen), 0.0);
   double sum = 0;
@@ -32,7 +33,8 @@ std::vector<double> weights_of(const std::vector<double>& query, const std::vect
   return weights;
 }
 
-/// Weights, values and scores (of eager attention) are each rounded once to the dtype; fp32 kernels may use a short exp.
+/// Weights, values and scores (of eager attention) are each rounded once to the dtype; fp32 kernels may use a short
+/// exp.
 double tolerance_of(Dtype dtype, double magnitude) {
   const double rounding = dtype == Dtype::F32 ? 1e-5 : 4 * rounding_error(dtype);
   return rounding * magnitude + 1e-6;
@@ -54,7 +56,8 @@ void check_head(const Attention& attention, std::int64_t head, const HostView& v
         sum += part;
         magnitude += std::abs(part);
       }
-      expect_near(got[std::size_t(i)], sum, tolerance_of(problem.dtype, magnitude), "attention", first + row * size + i);
+      expect_near(got[std::size_t(i)], sum, tolerance_of(problem.dtype, magnitude), "attention",
+                  first + row * size + i);
     }
   }
 }
@@ -68,7 +71,9 @@ Workload attention_workload(const Probe& probe, ProbeBench& bench, Stream& strea
   Device* const device = &bench.device;
   OperandPools* const pools = &pools_of(bench);
   const Bytes part = aligned(attention->tensor());
-  const auto operands = [pools, &stream, dtype = problem.dtype, size = 3 * part] { return static_cast<std::byte*>(pools->fresh(dtype, size, stream)); };
+  const auto operands = [pools, &stream, dtype = problem.dtype, size = 3 * part] {
+    return static_cast<std::byte*>(pools->fresh(dtype, size, stream));
+  };
   operands();
   pools->results(attention->tensor(), stream);
   if (problem.kernel == AttentionMethod::Eager) attention->scores = device->allocate(problem.scores_bytes());

@@ -1,5 +1,6 @@
-// Gradients of causal attention, by the kernels that training uses. They are a function of what forward kept, whatever that is, so output
-// and log-sum-exp are random numbers as well. Checked by rows of all three gradients in double on the host.
+// Gradients of causal attention, by the kernels that training uses. They are a function of what forward kept, whatever
+// that is, so output and log-sum-exp are random numbers as well. Checked by rows of all three gradients in double on
+// the host.
 #include <algorithm>
 #include <cmath>
 
@@ -24,16 +25,22 @@ struct Backward {
 /// One head on the host.
 class Head {
  public:
-  Head(const Backward& b, std::int64_t head, const HostView& view) : b_(b), head_(head), view_(view), lse_(view.numbers(b.lse, Dtype::F32, head * b.shape.seq, b.shape.seq)) {}
+  Head(const Backward& b, std::int64_t head, const HostView& view)
+      : b_(b),
+        head_(head),
+        view_(view),
+        lse_(view.numbers(b.lse, Dtype::F32, head * b.shape.seq, b.shape.seq)) {}
 
   std::vector<double> row(const std::byte* tensor, std::int64_t at) const {
-    return view_.numbers(tensor, b_.shape.dtype, (at * b_.shape.heads + head_) * b_.shape.head_size, b_.shape.head_size);
+    return view_.numbers(tensor, b_.shape.dtype, (at * b_.shape.heads + head_) * b_.shape.head_size,
+                         b_.shape.head_size);
   }
   /// d loss / d score of query i and key j over sqrt(head_size), and the weight itself.
   struct Pair {
     double weight, gradient;
   };
-  Pair pair(const std::vector<double>& query, const std::vector<double>& key, const std::vector<double>& value, std::int64_t i) const {
+  Pair pair(const std::vector<double>& query, const std::vector<double>& key, const std::vector<double>& value,
+            std::int64_t i) const {
     const std::vector<double> dout = row(b_.dout, i), out = row(b_.out, i);
     const double scale = 1 / std::sqrt(double(b_.shape.head_size));
     const double weight = std::exp(scale * dot(query, key) - lse_[std::size_t(i)]);
@@ -52,18 +59,20 @@ class Head {
   std::vector<double> lse_;
 };
 
-/// Sums of products, and of their magnitudes, which say how far a kernel may be off: probabilities and what they multiply are rounded to
-/// the dtype.
+/// Sums of products, and of their magnitudes, which say how far a kernel may be off: probabilities and what they
+/// multiply are rounded to the dtype.
 struct Sums {
   std::vector<double> value, magnitude;
   explicit Sums(std::int64_t size) : value(std::size_t(size)), magnitude(std::size_t(size)) {}
   void add(double factor, const std::vector<double>& with) {
-    for (std::size_t i = 0; i < with.size(); ++i) value[i] += factor * with[i], magnitude[i] += std::abs(factor * with[i]);
+    for (std::size_t i = 0; i < with.size(); ++i)
+      value[i] += factor * with[i], magnitude[i] += std::abs(factor * with[i]);
   }
   void expect(const std::vector<double>& got, Dtype dtype, const char* what) const {
     const double rounding = dtype == Dtype::F32 ? 1e-4 : 8 * rounding_error(dtype);
     const double most = *std::max_element(magnitude.begin(), magnitude.end());
-    for (std::size_t i = 0; i < got.size(); ++i) expect_near(got[i], value[i], rounding * most + 1e-5, what, std::int64_t(i));
+    for (std::size_t i = 0; i < got.size(); ++i)
+      expect_near(got[i], value[i], rounding * most + 1e-5, what, std::int64_t(i));
   }
 };
 
@@ -96,11 +105,17 @@ Workload attention_backward_workload(const Probe& probe, ProbeBench& bench, Stre
   TrainingKernels* const kernels = bench.device.training();
   if (!kernels) throw ProbeFailure{"this device has no kernels for training"};
   const auto b = std::make_shared<Backward>();
-  b->shape = {.seq = probe.shape.m, .heads = probe.shape.batch, .kv_heads = probe.shape.batch, .head_size = probe.shape.k, .dtype = probe.dtype};
+  b->shape = {.seq = probe.shape.m,
+              .heads = probe.shape.batch,
+              .kv_heads = probe.shape.batch,
+              .head_size = probe.shape.k,
+              .dtype = probe.dtype};
   Device* const device = &bench.device;
   OperandPools* const pools = &pools_of(bench);
   const Bytes part = b->tensor(), lse = aligned(bytes_of(b->shape.seq * b->shape.heads, Dtype::F32));
-  const auto operands = [pools, &stream, dtype = probe.dtype, size = 5 * part] { return static_cast<std::byte*>(pools->fresh(dtype, size, stream)); };
+  const auto operands = [pools, &stream, dtype = probe.dtype, size = 5 * part] {
+    return static_cast<std::byte*>(pools->fresh(dtype, size, stream));
+  };
   operands();
   pools->random(Dtype::F32, lse, stream);
   pools->results(3 * part, stream);
@@ -112,7 +127,8 @@ Workload attention_backward_workload(const Probe& probe, ProbeBench& bench, Stre
     for (std::size_t i = 0; i < std::size(inputs); ++i) *inputs[i] = at + std::int64_t(i) * part.count;
     b->lse = pools->random(Dtype::F32, {}, stream).next_as<float>(lse);
     b->dq = results, b->dk = results + part.count, b->dv = results + 2 * part.count;
-    kernels->attention_backward(b->shape, b->dout, b->q, b->k, b->v, b->out, b->lse, b->dq, b->dk, b->dv, b->scratch.as<float>(), stream);
+    kernels->attention_backward(b->shape, b->dout, b->q, b->k, b->v, b->out, b->lse, b->dq, b->dk, b->dv,
+                                b->scratch.as<float>(), stream);
   };
   const auto check = [b, device, &stream] {
     const HostView view(*device, stream);

@@ -1,6 +1,7 @@
-// Collectives, timed back to back, out of place, the slowest rank counts. GPUs as nccl-tests does: not rotated. CPU ranks move large
-// messages from memory to memory, as a step does with weights that nobody has read since the last one: a message that both ranks find
-// in a cache takes a quarter of the time. Summed numbers are small integers, so that the result must be exact in every dtype.
+// Collectives, timed back to back, out of place, the slowest rank counts. GPUs as nccl-tests does: not rotated. CPU
+// ranks move large messages from memory to memory, as a step does with weights that nobody has read since the last one:
+// a message that both ranks find in a cache takes a quarter of the time. Summed numbers are small integers, so that the
+// result must be exact in every dtype.
 #include <algorithm>
 #include <array>
 
@@ -33,16 +34,20 @@ struct Exchange {
   Communicator& group;
   Device& device;
   Stream& stream;
-  std::int64_t count{}, part{};  // elements of the whole tensor, of one rank's part
-  Buffer send, receive;        // windows, one after the other
+  std::int64_t count{}, part{};            // elements of the whole tensor, of one rank's part
+  Buffer send, receive;                    // windows, one after the other
   std::int64_t num_windows = 1, stride{};  // elements
   std::int64_t window = -1;                // of the call made last
-  int sender = 0;  // SendRecv: the parity of the ranks that send next
+  int sender = 0;                          // SendRecv: the parity of the ranks that send next
 
-  bool has_parts() const { return probe.collective == CollectiveKind::AllGather || probe.collective == CollectiveKind::ReduceScatter; }
+  bool has_parts() const {
+    return probe.collective == CollectiveKind::AllGather || probe.collective == CollectiveKind::ReduceScatter;
+  }
   std::int64_t send_count() const { return probe.collective == CollectiveKind::AllGather ? part : count; }
   std::int64_t receive_count() const { return probe.collective == CollectiveKind::ReduceScatter ? part : count; }
-  std::byte* in_window(const Buffer& buffer) const { return buffer.as<std::byte>() + std::max<std::int64_t>(window, 0) * stride * size_of(probe.dtype); }
+  std::byte* in_window(const Buffer& buffer) const {
+    return buffer.as<std::byte>() + std::max<std::int64_t>(window, 0) * stride * size_of(probe.dtype);
+  }
 };
 
 void fill(const Exchange& exchange, const Buffer& buffer, std::int64_t count, int rank) {
@@ -76,7 +81,8 @@ void call_once(Exchange& exchange) {
   const Dtype dtype = exchange.probe.dtype;
   switch (exchange.probe.collective) {
     case CollectiveKind::AllGather: return group.all_gather(send, receive, exchange.part, dtype, exchange.stream);
-    case CollectiveKind::ReduceScatter: return group.reduce_scatter(send, receive, exchange.part, dtype, exchange.stream);
+    case CollectiveKind::ReduceScatter:
+      return group.reduce_scatter(send, receive, exchange.part, dtype, exchange.stream);
     case CollectiveKind::AllReduce: return group.all_reduce(send, receive, exchange.count, dtype, exchange.stream);
     case CollectiveKind::Broadcast: return group.broadcast(receive, exchange.count, dtype, 0, exchange.stream);
     case CollectiveKind::SendRecv: return exchange_message(exchange);
@@ -112,7 +118,8 @@ void check_received(const Exchange& exchange) {
     const std::int64_t first = count <= kPiece * kPieces ? p * kPiece : last * p / (kPieces - 1);
     const std::int64_t size = std::min(kPiece, count - first);
     if (size <= 0) return;
-    const auto got = HostView(exchange.device, exchange.stream).numbers(exchange.in_window(exchange.receive), dtype, first, size);
+    const auto got =
+        HostView(exchange.device, exchange.stream).numbers(exchange.in_window(exchange.receive), dtype, first, size);
     for (std::int64_t i = 0; i < size; ++i)
       expect_near(got[std::size_t(i)], wanted(exchange, first + i), 0, "received", first + i);
   }
@@ -124,7 +131,8 @@ void place_windows(Exchange& exchange) {
   const DeviceKind kind = exchange.device.facts().kind;
   exchange.stride = ceil_div(exchange.count, kPeriod) * kPeriod;
   if (kind == DeviceKind::Cpu && exchange.probe.bytes >= kLarge)
-    exchange.num_windows = std::max<std::int64_t>(1, rotation_size(kind).count / bytes_of(exchange.stride, exchange.probe.dtype).count);
+    exchange.num_windows =
+        std::max<std::int64_t>(1, rotation_size(kind).count / bytes_of(exchange.stride, exchange.probe.dtype).count);
 }
 
 /// This rank's group: everyone, or its pair. All groups of a scope work at once.
@@ -146,7 +154,8 @@ Workload collective_workload(const Probe& probe, ProbeBench& bench, Stream& stre
   const auto exchange = std::make_shared<Exchange>(Exchange{probe, group, bench.device, stream, whole, part});
   if (exchange->has_parts()) exchange->count = part * group.size();
   place_windows(*exchange);
-  const std::int64_t before_last = (exchange->num_windows - 1) * exchange->stride, send_count = before_last + exchange->send_count(),
+  const std::int64_t before_last = (exchange->num_windows - 1) * exchange->stride,
+                     send_count = before_last + exchange->send_count(),
                      receive_count = before_last + exchange->receive_count();
   exchange->send = bench.device.allocate({send_count * size});
   exchange->receive = bench.device.allocate({receive_count * size});

@@ -14,13 +14,15 @@ struct Copying {
 };
 
 HostMemory host_memory(CopyPath path) {
-  return path == CopyPath::PinnedToDevice || path == CopyPath::DeviceToPinned ? HostMemory::Pinned : HostMemory::Pageable;
+  return path == CopyPath::PinnedToDevice || path == CopyPath::DeviceToPinned ? HostMemory::Pinned
+                                                                              : HostMemory::Pageable;
 }
 
 Device& peer_of(const Probe& probe, ProbeBench& bench) {
   const auto self = std::find(bench.peers.begin(), bench.peers.end(), &bench.device) - bench.peers.begin();
   const auto num_devices = std::ssize(bench.peers);
-  if (probe.peer <= 0 || probe.peer >= num_devices) throw EnvError("this process has no device " + std::to_string(probe.peer));
+  if (probe.peer <= 0 || probe.peer >= num_devices)
+    throw EnvError("this process has no device " + std::to_string(probe.peer));
   return *bench.peers[std::size_t((self + probe.peer) % num_devices)];
 }
 
@@ -29,10 +31,12 @@ Copying prepare(const Probe& probe, ProbeBench& bench) {
   switch (probe.path) {
     case CopyPath::HostToDevice:
     case CopyPath::PinnedToDevice:
-      return {device.allocate_host(probe.bytes, host_memory(probe.path)), device.allocate(probe.bytes), CopyKind::HostToDevice};
+      return {device.allocate_host(probe.bytes, host_memory(probe.path)), device.allocate(probe.bytes),
+              CopyKind::HostToDevice};
     case CopyPath::DeviceToHost:
     case CopyPath::DeviceToPinned:
-      return {device.allocate(probe.bytes), device.allocate_host(probe.bytes, host_memory(probe.path)), CopyKind::DeviceToHost};
+      return {device.allocate(probe.bytes), device.allocate_host(probe.bytes, host_memory(probe.path)),
+              CopyKind::DeviceToHost};
     case CopyPath::Peer:
       return {device.allocate(probe.bytes), peer_of(probe, bench).allocate(probe.bytes), CopyKind::DeviceToDevice};
   }
@@ -59,7 +63,8 @@ void fill(Copying& copying, Device& device, Stream& stream) {
   if (copying.kind == CopyKind::HostToDevice)
     device.copy(copying.from.data(), copying.to.data(), copying.from.size(), CopyKind::DeviceToHost, stream);
   stream.synchronise();
-  if (copying.kind == CopyKind::HostToDevice) device.fill_uniform(copying.to.data(), count, Dtype::F32, -1, 1, 4, stream);
+  if (copying.kind == CopyKind::HostToDevice)
+    device.fill_uniform(copying.to.data(), count, Dtype::F32, -1, 1, 4, stream);
 }
 
 }  // namespace

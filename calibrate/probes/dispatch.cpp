@@ -1,11 +1,12 @@
-// What it costs to launch a kernel: on the device (empty kernels back to back), and for the host that enqueues them. And what it costs
-// to meet: collectives of a step are on a stream of their own, which waits for the one that computes, and that one for it.
+// What it costs to launch a kernel: on the device (empty kernels back to back), and for the host that enqueues them.
+// And what it costs to meet: collectives of a step are on a stream of their own, which waits for the one that computes,
+// and that one for it.
 #include <algorithm>
 #include <chrono>
 #include <memory>
 
 #include "calibrate/probes/workload.h"
-#include "cluster/measured.h"
+#include "cluster/profile/measured.h"
 
 namespace gpuplan {
 namespace {
@@ -32,7 +33,8 @@ class Meeting {
         communication_(device_.create_stream_for(StreamUse::Communication)),
         to_(device_.create_event()),
         back_(device_.create_event()) {
-    all_reduce_ = collective_workload(all_reduce_probe(probe.num_ranks, kMeetingMessage, Dtype::F32), bench, *communication_);
+    all_reduce_ =
+        collective_workload(all_reduce_probe(probe.num_ranks, kMeetingMessage, Dtype::F32), bench, *communication_);
     communication_->synchronise();
   }
   Stream& stream() { return *compute_; }
@@ -70,7 +72,8 @@ void run_dispatch(const Probe& probe, ProbeBench& bench, Sample& sample) {
   if (probe.dispatch == DispatchKind::Meeting) return fill_in(sample, time_meetings(probe, bench));
   const auto stream = bench.device.create_stream();
   if (probe.dispatch == DispatchKind::EmptyKernel)
-    return fill_in(sample, time_in_step(bench, *stream, {.call = [&] { bench.device.empty_kernel(*stream); }, .check = {}}));
+    return fill_in(sample,
+                   time_in_step(bench, *stream, {.call = [&] { bench.device.empty_kernel(*stream); }, .check = {}}));
   fill_in(sample, time_in_step(bench, [&](std::int64_t num_calls) { return host_time(bench, *stream, num_calls); }));
 }
 

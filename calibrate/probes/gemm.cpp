@@ -1,4 +1,5 @@
-// Matrix products. Checked by entries of the result, from its corners and its middle, against sums in double on the host.
+// Matrix products. Checked by entries of the result, from its corners and its middle, against sums in double on the
+// host.
 #include <array>
 #include <cmath>
 
@@ -6,7 +7,7 @@
 
 #include "calibrate/probes/values.h"
 #include "calibrate/probes/workload.h"
-#include "cluster/gemm_surface.h"
+#include "cluster/profile/gemm_surface.h"
 
 namespace gpuplan {
 namespace {
@@ -30,13 +31,15 @@ std::array<std::int64_t, 3> block_starts(std::int64_t count) {
   return {0, last * 5 / 9, last};
 }
 
-/// Rows of `width` neighbours, one per k. A small copy from a GPU costs about 5 us, a large one moves about 3 GB/s at worst; memory of
-/// a CPU is the host's.
-std::vector<std::byte> strided_bytes(Operand& operand, std::int64_t first, std::int64_t width, Device& device, Stream& stream) {
+/// Rows of `width` neighbours, one per k. A small copy from a GPU costs about 5 us, a large one moves about 3 GB/s at
+/// worst; memory of a CPU is the host's.
+std::vector<std::byte> strided_bytes(Operand& operand, std::int64_t first, std::int64_t width, Device& device,
+                                     Stream& stream) {
   const std::int64_t size = size_of(operand.dtype), row = operand.count * size, piece = width * size;
   const bool is_on_host = device.facts().kind == DeviceKind::Cpu;
   const bool is_whole_quicker = !is_on_host && double(operand.bytes().count) / 3e9 < double(operand.k) * 5e-6;
-  if (operand.whole.empty() && is_whole_quicker) operand.whole = HostView(device, stream).bytes(operand.data, operand.bytes());
+  if (operand.whole.empty() && is_whole_quicker)
+    operand.whole = HostView(device, stream).bytes(operand.data, operand.bytes());
   const std::byte* const on_host = is_on_host ? operand.data : operand.whole.empty() ? nullptr : operand.whole.data();
   std::vector<std::byte> result(std::size_t(operand.k * piece));
   for (std::int64_t i = 0; i < operand.k; ++i) {
@@ -58,12 +61,13 @@ std::vector<double> block_of(Operand& operand, std::int64_t first, std::int64_t 
   std::vector<double> block(std::size_t(width * operand.k));
   for (std::int64_t i = 0; i < operand.k; ++i)
     for (std::int64_t j = 0; j < width; ++j)
-      block[std::size_t(j * operand.k + i)] = number_at(raw.data() + (i * width + j) * size_of(operand.dtype), operand.dtype);
+      block[std::size_t(j * operand.k + i)] =
+          number_at(raw.data() + (i * width + j) * size_of(operand.dtype), operand.dtype);
   return block;
 }
 
-/// Relative to the sum of |a b|. Sums in fp32 lose like a random walk of k roundings, with room for other orders; tf32 also
-/// rounds the operands to 11 bits (2^-11 each), and fp8 units keep about 14 bits of a sum (Hopper).
+/// Relative to the sum of |a b|. Sums in fp32 lose like a random walk of k roundings, with room for other orders; tf32
+/// also rounds the operands to 11 bits (2^-11 each), and fp8 units keep about 14 bits of a sum (Hopper).
 double sum_error(GemmType type, std::int64_t k) {
   const double accumulation = 8 * 0x1p-24 * std::sqrt(double(k));
   if (type == GemmType::TF32) return accumulation + 0x1p-10;
@@ -74,7 +78,10 @@ double sum_error(GemmType type, std::int64_t k) {
 class ProductCheck {
  public:
   ProductCheck(const GemmProblem& problem, const void* a, const void* b, const void* c, Device& device, Stream& stream)
-      : problem_(problem), device_(device), stream_(stream), c_(c) {
+      : problem_(problem),
+        device_(device),
+        stream_(stream),
+        c_(c) {
     const Dtype dtype = operand_dtype(problem.type);
     const auto bytes_at = [](const void* data) { return static_cast<const std::byte*>(data); };
     a_ = {bytes_at(a), dtype, problem.m, problem.k, problem.layout != GemmLayout::WeightGradient};
@@ -103,7 +110,8 @@ class ProductCheck {
         sum += product;
         magnitude += std::abs(product);
       }
-      const double tolerance = sum_error(problem_.type, k) * magnitude + 2 * rounding_error(problem_.output) * std::abs(sum);
+      const double tolerance =
+          sum_error(problem_.type, k) * magnitude + 2 * rounding_error(problem_.output) * std::abs(sum);
       expect_near(got[std::size_t(j)], sum, tolerance, "product", place + j);
     }
   }
@@ -115,13 +123,18 @@ class ProductCheck {
   Operand a_{}, b_{};
 };
 
-/// One product with its operands of the last call, where a step finds them: activations that the op before wrote are in a cache as far as
-/// they fit, weights and what forward kept come from memory; an input's gradient is written where another was read, other results to where
-/// nobody has been for long. What an adapter multiplies is added to what the layer's own product has just written.
+/// One product with its operands of the last call, where a step finds them: activations that the op before wrote are in
+/// a cache as far as they fit, weights and what forward kept come from memory; an input's gradient is written where
+/// another was read, other results to where nobody has been for long. What an adapter multiplies is added to what the
+/// layer's own product has just written.
 class Product {
  public:
   Product(const GemmProblem& problem, Device& device, OperandPools& pools, Stream& stream)
-      : problem_(problem), device_(device), pools_(pools), stream_(stream), dtype_(operand_dtype(problem.type)) {
+      : problem_(problem),
+        device_(device),
+        pools_(pools),
+        stream_(stream),
+        dtype_(operand_dtype(problem.type)) {
     const bool is_gradient = problem.layout == GemmLayout::WeightGradient;
     adds_ = problem.k <= kThinGemm && problem.batch == 1 && !is_gradient && problem.type != GemmType::F8;
     place();  // pools grow before anything is timed
@@ -140,9 +153,13 @@ class Product {
   }
   /// Of the one call made before, which added to nothing.
   void check() {
-    const auto at = [&](const void* data, Bytes all, std::int64_t i) { return static_cast<const std::byte*>(data) + all.count / problem_.batch * i; };
+    const auto at = [&](const void* data, Bytes all, std::int64_t i) {
+      return static_cast<const std::byte*>(data) + all.count / problem_.batch * i;
+    };
     for (const std::int64_t i : {std::int64_t(0), problem_.batch - 1})
-      ProductCheck(problem_, at(a_, problem_.a_bytes(), i), at(b_, problem_.b_bytes(), i), at(c_, problem_.c_bytes(), i), device_, stream_).run();
+      ProductCheck(problem_, at(a_, problem_.a_bytes(), i), at(b_, problem_.b_bytes(), i),
+                   at(c_, problem_.c_bytes(), i), device_, stream_)
+          .run();
     problem_.accumulates = adds_;
   }
 
@@ -153,10 +170,12 @@ class Product {
   void* fresh_result() { return pools_.fresh_results(problem_.c_bytes(), stream_); }
 
   void place() {
-    const Bytes both = aligned(written()) + kept();  // in one window where neither has a place of its own: they must not meet
+    const Bytes both =
+        aligned(written()) + kept();  // in one window where neither has a place of its own: they must not meet
     const bool is_fresh = pools_.keeps_fresh(written());
     a_ = is_fresh ? pools_.fresh(dtype_, written(), stream_) : pools_.random(dtype_, both, stream_).next(both);
-    b_ = is_fresh ? pools_.random(dtype_, kept(), stream_).next(kept()) : static_cast<const std::byte*>(a_) + aligned(written()).count;
+    b_ = is_fresh ? pools_.random(dtype_, kept(), stream_).next(kept())
+                  : static_cast<const std::byte*>(a_) + aligned(written()).count;
     c_ = is_result_fresh() ? fresh_result() : pools_.results(problem_.c_bytes(), stream_).next(problem_.c_bytes());
   }
 

@@ -23,9 +23,11 @@ std::string share_text(Communicator& ranks, std::string text, int root) {
   return text;
 }
 
-/// Short calls are led in by some that are not timed: caches, clocks and sleeping threads are as they are amid work by then, and
-/// the host has stopped looking for the end and left its core to the device.
-std::int64_t num_lead_calls(std::int64_t num_calls) { return num_calls > 1 ? std::min(ceil_div(num_calls, 4), kMostQueued) : 0; }
+/// Short calls are led in by some that are not timed: caches, clocks and sleeping threads are as they are amid work by
+/// then, and the host has stopped looking for the end and left its core to the device.
+std::int64_t num_lead_calls(std::int64_t num_calls) {
+  return num_calls > 1 ? std::min(ceil_div(num_calls, 4), kMostQueued) : 0;
+}
 
 /// Holds a stream until all is enqueued, so that the device's time counts and not the host's.
 class Gate {
@@ -49,9 +51,7 @@ std::string attempt(const std::function<void()>& step) {
   try {
     step();
     return {};
-  } catch (...) {
-    return reason_of_current_exception();
-  }
+  } catch (...) { return reason_of_current_exception(); }
 }
 
 }  // namespace
@@ -59,19 +59,13 @@ std::string attempt(const std::function<void()>& step) {
 std::string reason_of_current_exception() {
   try {
     throw;
-  } catch (const ProbeFailure& failure) {
-    return failure.reason;
-  } catch (const WrongResult& wrong) {
+  } catch (const ProbeFailure& failure) { return failure.reason; } catch (const WrongResult& wrong) {
     return "wrong result: " + wrong.what;
-  } catch (const std::bad_alloc&) {
-    return "out of memory on the host";
-  } catch (const BugError& error) {
+  } catch (const std::bad_alloc&) { return "out of memory on the host"; } catch (const BugError& error) {
     return std::string("bug: ") + error.what();
   } catch (const std::exception& error) {
     return *error.what() ? error.what() : "failed without a reason";
-  } catch (...) {
-    return "failed without a reason";
-  }
+  } catch (...) { return "failed without a reason"; }
 }
 
 double largest_of(Communicator* ranks, double value) { return ranks ? ranks->max_host(value) : value; }
@@ -131,7 +125,8 @@ Seconds time_calls(Device& device, Stream& stream, const Workload& workload, std
 }  // namespace
 
 SampledTime time_in_step(ProbeBench& bench, Stream& stream, const Workload& workload) {
-  return time_in_step(bench, [&](std::int64_t num_calls) { return time_calls(bench.device, stream, workload, num_calls); });
+  return time_in_step(bench,
+                      [&](std::int64_t num_calls) { return time_calls(bench.device, stream, workload, num_calls); });
 }
 
 }  // namespace gpuplan

@@ -8,7 +8,8 @@
 
 namespace gpuplan {
 
-/// Calls that are enqueued before the host waits: a full queue (CUDA: 1024) blocks it, for ever where the stream waits for the host.
+/// Calls that are enqueued before the host waits: a full queue (CUDA: 1024) blocks it, for ever where the stream waits
+/// for the host.
 inline constexpr std::int64_t kMostQueued = 256;
 
 /// Why a probe has no figure; the same on every rank.
@@ -29,7 +30,8 @@ double largest_of(Communicator* ranks, double value);
 
 struct Workload;
 
-/// Times the workload's calls on a stream by device events, again and again as the bench's rule says. Throws ProbeFailure.
+/// Times the workload's calls on a stream by device events, again and again as the bench's rule says. Throws
+/// ProbeFailure.
 SampledTime time_in_step(ProbeBench& bench, Stream& stream, const Workload& workload);
 
 /// The same, for an own way to time `num_calls` on this rank.

@@ -1,5 +1,5 @@
-// Memory-bound kernels, with operands as a step finds them: activations just written, optimizer states and codes from memory. Checked
-// by rows from start, middle and end against the formulas in double on the host.
+// Memory-bound kernels, with operands as a step finds them: activations just written, optimizer states and codes from
+// memory. Checked by rows from start, middle and end against the formulas in double on the host.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -37,7 +37,9 @@ struct Job {
   void* fresh_result() const { return pools.fresh_results(tensor(), stream); }
   /// Makes the shared pools large enough before anything is timed.
   void prepare(std::int64_t num_tensors = 1) const { operand(num_tensors), result(); }
-  std::function<void()> hand_over(std::int64_t num_tensors = 1) const { return pools.hand_over(operand(num_tensors), num_tensors * tensor(), stream); }
+  std::function<void()> hand_over(std::int64_t num_tensors = 1) const {
+    return pools.hand_over(operand(num_tensors), num_tensors * tensor(), stream);
+  }
   /// [width] numbers of a row.
   std::vector<double> row(const void* of, std::int64_t i, Dtype dtype) const {
     return view().numbers(of, dtype, i * width(), width());
@@ -52,7 +54,10 @@ double tolerance(Dtype dtype, double wanted, double scale = 1) {
 }
 
 Workload copy_kernel(const Jobs& job) {
-  struct State { const void* x{}; void* y{}; };
+  struct State {
+    const void* x{};
+    void* y{};
+  };
   const auto state = std::make_shared<State>();
   job->prepare();
   const auto call = [job, state] {
@@ -69,7 +74,11 @@ Workload copy_kernel(const Jobs& job) {
 
 Workload rms_norm_kernel(const Jobs& job) {
   constexpr float kEpsilon = 1e-5F;
-  struct State { Buffer weights; const void *x{}, *w{}; void* y{}; };
+  struct State {
+    Buffer weights;
+    const void *x{}, *w{};
+    void* y{};
+  };
   const auto state = std::make_shared<State>(State{job->device.allocate(bytes_of(job->width(), job->probe.dtype))});
   job->device.fill_uniform(state->weights.data(), job->width(), job->probe.dtype, -1, 1, 5, job->stream);
   job->prepare();
@@ -77,7 +86,8 @@ Workload rms_norm_kernel(const Jobs& job) {
   const auto call = [job, state] {
     state->x = job->operand();
     state->y = job->result();
-    job->device.rms_norm(state->y, state->x, state->w, job->rows(), job->width(), kEpsilon, job->probe.dtype, job->stream);
+    job->device.rms_norm(state->y, state->x, state->w, job->rows(), job->width(), kEpsilon, job->probe.dtype,
+                         job->stream);
   };
   const auto check = [job, state] {
     const auto w = job->row(state->w, 0);
@@ -88,7 +98,8 @@ Workload rms_norm_kernel(const Jobs& job) {
       const double scale = 1 / std::sqrt(squares / double(x.size()) + double(kEpsilon));
       for (std::size_t j = 0; j < x.size(); ++j) {
         const double wanted = x[j] * scale * w[j];  // may be rounded before the weight, as PyTorch does
-        expect_near(y[j], wanted, 2 * tolerance(job->probe.dtype, wanted), "rms-norm", i * job->width() + std::int64_t(j));
+        expect_near(y[j], wanted, 2 * tolerance(job->probe.dtype, wanted), "rms-norm",
+                    i * job->width() + std::int64_t(j));
       }
     }
   };
@@ -96,7 +107,10 @@ Workload rms_norm_kernel(const Jobs& job) {
 }
 
 Workload swiglu_kernel(const Jobs& job) {
-  struct State { const void *gate{}, *up{}; void* out{}; };
+  struct State {
+    const void *gate{}, *up{};
+    void* out{};
+  };
   const auto state = std::make_shared<State>();
   job->prepare(2);
   const auto call = [job, state] {
@@ -110,7 +124,8 @@ Workload swiglu_kernel(const Jobs& job) {
       const auto gate = job->row(state->gate, i), up = job->row(state->up, i), out = job->row(state->out, i);
       for (std::size_t j = 0; j < gate.size(); ++j) {
         const double wanted = gate[j] / (1 + std::exp(-gate[j])) * up[j];
-        expect_near(out[j], wanted, 2 * tolerance(job->probe.dtype, wanted), "swiglu", i * job->width() + std::int64_t(j));
+        expect_near(out[j], wanted, 2 * tolerance(job->probe.dtype, wanted), "swiglu",
+                    i * job->width() + std::int64_t(j));
       }
     }
   };
@@ -139,9 +154,11 @@ Workload cross_entropy_kernel(const Jobs& job) {
   job->view().write(state->labels.data(), state->label_values.data(), per_row);
   for (const std::int64_t i : job->sampled_rows()) state->before.push_back(job->row(state->logits.data(), i));
   const auto call = [job, state] {
-    state->x = job->pools.keeps_fresh(job->tensor()) ? state->logits.data() : state->logits.next(job->tensor());  // the head has just written them
-    job->device.cross_entropy(state->x, state->labels.as<std::int32_t>(), state->losses.as<float>(), job->rows(), job->width(),
-                              state->scale.as<float>(), job->probe.dtype, job->stream);
+    state->x = job->pools.keeps_fresh(job->tensor())
+                   ? state->logits.data()
+                   : state->logits.next(job->tensor());  // the head has just written them
+    job->device.cross_entropy(state->x, state->labels.as<std::int32_t>(), state->losses.as<float>(), job->rows(),
+                              job->width(), state->scale.as<float>(), job->probe.dtype, job->stream);
   };
   const auto check = [job, state] {
     for (std::size_t row = 0; row < state->before.size(); ++row) {
@@ -151,7 +168,8 @@ Workload cross_entropy_kernel(const Jobs& job) {
       double sum = 0;
       for (const double logit : logits) sum += std::exp(logit);
       const double loss = std::log(sum) - logits[label];
-      expect_near(job->view().numbers(state->losses.data(), Dtype::F32, i, 1)[0], loss, 1e-4 * std::abs(loss) + 1e-5, "loss", i);
+      expect_near(job->view().numbers(state->losses.data(), Dtype::F32, i, 1)[0], loss, 1e-4 * std::abs(loss) + 1e-5,
+                  "loss", i);
       const auto gradient = job->row(state->x, i);
       for (std::size_t j = 0; j < logits.size(); ++j) {
         const double share = std::exp(logits[j]) / sum, wanted = share - (j == label ? 1 : 0);
@@ -211,7 +229,8 @@ Workload nf4_kernel(const Jobs& job) {
     void* out{};
   };
   const Bytes code_size{job->count() / 2}, scale_size = bytes_of(job->count() / kNf4Block, Dtype::F32);
-  const auto state = std::make_shared<State>(State{job->random(Dtype::F32, code_size), job->random(Dtype::F32, scale_size, 0, 1)});
+  const auto state =
+      std::make_shared<State>(State{job->random(Dtype::F32, code_size), job->random(Dtype::F32, scale_size, 0, 1)});
   job->fresh_result();
   std::vector<std::uint64_t> codes(std::size_t(state->codes.capacity().count / 8), 0);
   for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = random_bits(2, i);
@@ -232,7 +251,8 @@ Workload nf4_kernel(const Jobs& job) {
       for (std::int64_t i = 0; i < kNf4Block; ++i) {
         const auto pair = std::to_integer<unsigned>(raw[std::size_t(i / 2)]);
         const double wanted = double(kNf4Levels[i % 2 == 0 ? pair >> 4 : pair & 15]) * scale;
-        expect_near(out[std::size_t(i)], wanted, rounding_error(job->probe.dtype) * std::abs(wanted) + 1e-7, "nf4", first + i);
+        expect_near(out[std::size_t(i)], wanted, rounding_error(job->probe.dtype) * std::abs(wanted) + 1e-7, "nf4",
+                    first + i);
       }
     }
   };
@@ -240,8 +260,8 @@ Workload nf4_kernel(const Jobs& job) {
 }
 
 // In the order of MemoryKernel.
-constexpr std::array<Workload (*)(const Jobs&), 6> kKernels{copy_kernel, rms_norm_kernel, swiglu_kernel,
-                                                            cross_entropy_kernel, adamw_kernel, nf4_kernel};
+constexpr std::array<Workload (*)(const Jobs&), 6> kKernels{copy_kernel,          rms_norm_kernel, swiglu_kernel,
+                                                            cross_entropy_kernel, adamw_kernel,    nf4_kernel};
 
 }  // namespace
 

@@ -1,6 +1,6 @@
-// Memory of a device that no tensor holds: the context, what the GEMM library keeps, what the allocator rounds up, and what a
-// communicator takes. Readings, not times: the sample's figures are bytes. Differences are of this process's state, so these
-// probes come first in a plan.
+// Memory of a device that no tensor holds: the context, what the GEMM library keeps, what the allocator rounds up, and
+// what a communicator takes. Readings, not times: the sample's figures are bytes. Differences are of this process's
+// state, so these probes come first in a plan.
 #include <array>
 
 #include "calibrate/probes/workload.h"

@@ -1,4 +1,5 @@
-// How much a product suffers while an all-reduce runs beside it: its time under collectives on a second stream over its time alone.
+// How much a product suffers while an all-reduce runs beside it: its time under collectives on a second stream over its
+// time alone.
 #include <cmath>
 
 #include "calibrate/probes/workload.h"

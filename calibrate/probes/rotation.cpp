@@ -11,9 +11,9 @@ namespace {
 using namespace literals;
 
 constexpr std::uint64_t kSeed = 20261121;
-/// The largest result of a calibration's kernels. A pool that grew to it in the course of a session made small kernels write to memory
-/// that had written to a cache before (one rank of a Xeon: a copy of 1 MiB took 67 us, then 80), and a reading of the pace, whose probes are small,
-/// found the machine faster than it was.
+/// The largest result of a calibration's kernels. A pool that grew to it in the course of a session made small kernels
+/// write to memory that had written to a cache before (one rank of a Xeon: a copy of 1 MiB took 67 us, then 80), and a
+/// reading of the pace, whose probes are small, found the machine faster than it was.
 constexpr Bytes kLeastResults = 128_MiB;
 
 }  // namespace
@@ -37,12 +37,19 @@ Rotation filled_rotation(Device& device, Dtype dtype, Bytes size, float low, flo
 }
 
 OperandPools::OperandPools(Device& device)
-    : device_(device), kind_(device.facts().kind), has_one_core_(kind_ == DeviceKind::Cpu && device.facts().num_cores == 1) {}
+    : device_(device),
+      kind_(device.facts().kind),
+      has_one_core_(kind_ == DeviceKind::Cpu && device.facts().num_cores == 1) {}
 
-Rotation& OperandPools::random(Dtype dtype, Bytes largest, Stream& stream) { return grown(random_[dtype], dtype, largest, stream); }
+Rotation& OperandPools::random(Dtype dtype, Bytes largest, Stream& stream) {
+  return grown(random_[dtype], dtype, largest, stream);
+}
 
-/// Filled as well: pages that nobody has touched cost the first call several times its work (Linux maps and clears them then).
-Rotation& OperandPools::results(Bytes largest, Stream& stream) { return grown(results_, Dtype::F32, std::max(largest, kLeastResults), stream); }
+/// Filled as well: pages that nobody has touched cost the first call several times its work (Linux maps and clears them
+/// then).
+Rotation& OperandPools::results(Bytes largest, Stream& stream) {
+  return grown(results_, Dtype::F32, std::max(largest, kLeastResults), stream);
+}
 
 Rotation& OperandPools::grown(Rotation& pool, Dtype dtype, Bytes largest, Stream& stream) {
   if (pool.capacity() >= std::max(largest, rotation_size(kind_))) return pool;
@@ -64,14 +71,16 @@ void* OperandPools::fresh_results(Bytes size, Stream& stream) {
   return keeps_fresh(size) ? place_in(fresh_results_, Dtype::F32, stream) : results(size, stream).next(size);
 }
 
-/// Written twice as much as is meant, by all threads and a quarter further: where kernels cut what they read evenly, two threads then find
-/// half of theirs at the other one, as they do after a product of theirs (docs/calibration.md), and more threads find all of it elsewhere.
+/// Written twice as much as is meant, by all threads and a quarter further: where kernels cut what they read evenly,
+/// two threads then find half of theirs at the other one, as they do after a product of theirs (docs/calibration.md),
+/// and more threads find all of it elsewhere.
 std::function<void()> OperandPools::hand_over(void* place, Bytes size, Stream& stream) {
   TrainingKernels* const kernels = device_.training();
   if (has_one_core_ || !kernels || !keeps_fresh(size) || size > kMostHandedOver) return {};
   const std::int64_t count = size.count / size_of(Dtype::F32), ahead = count / 4;
   return [kernels, begin = static_cast<float*>(place), count, ahead, &stream] {
-    for (float* const at : {begin + ahead - count, begin + ahead}) kernels->add_scaled({at, Dtype::F32}, {at, Dtype::F32}, 0, count, stream);
+    for (float* const at : {begin + ahead - count, begin + ahead})
+      kernels->add_scaled({at, Dtype::F32}, {at, Dtype::F32}, 0, count, stream);
   };
 }
 

@@ -21,7 +21,8 @@ double small_float(unsigned bits, int exponent_bits, int mantissa_bits, unsigned
   const unsigned magnitude = bits & ((1U << (exponent_bits + mantissa_bits)) - 1);
   if (magnitude >= not_a_number_from) return std::nan("");
   const int exponent = int(magnitude >> mantissa_bits), bias = (1 << (exponent_bits - 1)) - 1;
-  const double mantissa = double(magnitude & ((1U << mantissa_bits) - 1)) + (exponent ? double(1U << mantissa_bits) : 0);
+  const double mantissa =
+      double(magnitude & ((1U << mantissa_bits) - 1)) + (exponent ? double(1U << mantissa_bits) : 0);
   const double value = std::ldexp(mantissa, (exponent ? exponent : 1) - bias - mantissa_bits);
   return bits >> (exponent_bits + mantissa_bits) ? -value : value;
 }
@@ -57,7 +58,8 @@ std::vector<std::byte> HostView::bytes(const void* from, Bytes size) const {
 std::vector<double> HostView::numbers(const void* tensor, Dtype dtype, std::int64_t first, std::int64_t count) const {
   const auto raw = bytes(static_cast<const std::byte*>(tensor) + bytes_of(first, dtype).count, bytes_of(count, dtype));
   std::vector<double> values(std::size_t(count), 0.0);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = number_at(raw.data() + i * std::size_t(size_of(dtype)), dtype);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = number_at(raw.data() + i * std::size_t(size_of(dtype)), dtype);
   return values;
 }
 

@@ -1,5 +1,5 @@
-// What a family makes of a probe: operands, one call of the work, and the check of its result. Each family is one file beside
-// this one and a row in the table of runner.cpp.
+// What a family makes of a probe: operands, one call of the work, and the check of its result. Each family is one file
+// beside this one and a row in the table of runner.cpp.
 #pragma once
 
 #include <functional>
@@ -14,8 +14,10 @@ namespace gpuplan {
 struct Workload {
   std::function<void()> call;   // enqueues the work once, on the next operands
   std::function<void()> check;  // of the one call made before; the stream is done. Throws WrongResult
-  std::function<void()> lead{};  // if any: enqueued before every call and not timed: what brings operands to where a step finds them
-  bool blocks_host = false;     // a call may return only when it is done: the stream must not wait for what the host does next
+  std::function<void()>
+      lead{};  // if any: enqueued before every call and not timed: what brings operands to where a step finds them
+  bool blocks_host =
+      false;  // a call may return only when it is done: the stream must not wait for what the host does next
 };
 
 Workload gemm_workload(const Probe& probe, ProbeBench& bench, Stream& stream);

@@ -7,7 +7,8 @@
 namespace gpuplan {
 namespace {
 
-void eager(const AttentionProblem& p, const void* q, const void* k, const void* v, void* out, void* scores, CpuGemm& gemm) {
+void eager(const AttentionProblem& p, const void* q, const void* k, const void* v, void* out, void* scores,
+           CpuGemm& gemm) {
   const EagerProducts products = eager_products(p);
   gemm.run(products.scores, q, k, scores);
   cpu_kernels().softmax(scores, p);
@@ -16,9 +17,10 @@ void eager(const AttentionProblem& p, const void* q, const void* k, const void* 
 
 }  // namespace
 
-void cpu_attention(const AttentionProblem& problem, const void* q, const void* k, const void* v, void* out, void* scores,
-                   CpuGemm& gemm) {
-  GPUPLAN_CHECK(problem.kv_heads > 0 && problem.heads % problem.kv_heads == 0, "key heads do not divide the query heads");
+void cpu_attention(const AttentionProblem& problem, const void* q, const void* k, const void* v, void* out,
+                   void* scores, CpuGemm& gemm) {
+  GPUPLAN_CHECK(problem.kv_heads > 0 && problem.heads % problem.kv_heads == 0,
+                "key heads do not divide the query heads");
   if (problem.kernel == AttentionMethod::Flash) return cpu_kernels().flash_attention(problem, q, k, v, out);
   eager(problem, q, k, v, out, scores, gemm);
 }

@@ -6,7 +6,7 @@
 namespace gpuplan {
 
 /// Runs on the calling thread's team and returns when `out` is written.
-void cpu_attention(const AttentionProblem& problem, const void* q, const void* k, const void* v, void* out, void* scores,
-                   CpuGemm& gemm);
+void cpu_attention(const AttentionProblem& problem, const void* q, const void* k, const void* v, void* out,
+                   void* scores, CpuGemm& gemm);
 
 }  // namespace gpuplan

@@ -25,9 +25,11 @@ class CpuDevice final : public Device {
   Buffer allocate_host(Bytes size, HostMemory) override { return host_memory(size); }  // nothing to pin it for
 
   std::unique_ptr<Stream> create_stream() override { return std::make_unique<CpuStream>(num_threads_); }
-  /// Communication waits for its peers' threads: where ranks fill all cores, each turn it must wait for costs milliseconds.
+  /// Communication waits for its peers' threads: where ranks fill all cores, each turn it must wait for costs
+  /// milliseconds.
   std::unique_ptr<Stream> create_stream_for(StreamUse use) override {
-    constexpr int kComputeNiceness = 19;  // a seventieth of the weight of a thread that communicates: ZeRO-3 is a fifth faster than with 10
+    constexpr int kComputeNiceness =
+        19;  // a seventieth of the weight of a thread that communicates: ZeRO-3 is a fifth faster than with 10
     return std::make_unique<CpuStream>(num_threads_, use == StreamUse::Compute ? kComputeNiceness : 0);
   }
   std::unique_ptr<Event> create_event() override { return std::make_unique<CpuEvent>(); }
@@ -47,26 +49,29 @@ class CpuDevice final : public Device {
     CpuStream& s = cpu(stream);
     s.enqueue([=, &s] { cpu_attention(problem, q, k, v, out, scores, s.gemm()); });
   }
-  void empty_kernel(Stream& stream) override { cpu(stream).enqueue([] {}); }
-  void fill_uniform(void* to, std::int64_t count, Dtype dtype, float low, float high, std::uint64_t seed, Stream& stream) override {
+  void empty_kernel(Stream& stream) override {
+    cpu(stream).enqueue([] {});
+  }
+  void fill_uniform(void* to, std::int64_t count, Dtype dtype, float low, float high, std::uint64_t seed,
+                    Stream& stream) override {
     cpu(stream).enqueue([=] { cpu_kernels().fill_uniform(to, count, dtype, low, high, seed); });
   }
   void cast(void* to, Dtype to_dtype, const void* from, Dtype from_dtype, std::int64_t count, Stream& stream) override {
     cpu(stream).enqueue([=] { cpu_kernels().cast(to, to_dtype, from, from_dtype, count); });
   }
-  void rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden, float epsilon, Dtype dtype,
-                Stream& stream) override {
+  void rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden, float epsilon,
+                Dtype dtype, Stream& stream) override {
     cpu(stream).enqueue([=] { cpu_kernels().rms_norm(y, x, weight, rows, hidden, epsilon, dtype); });
   }
   void swiglu(void* out, const void* gate, const void* up, std::int64_t count, Dtype dtype, Stream& stream) override {
     cpu(stream).enqueue([=] { cpu_kernels().swiglu(out, gate, up, count, dtype); });
   }
-  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab, const float* scale,
-                     Dtype dtype, Stream& stream) override {
+  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab,
+                     const float* scale, Dtype dtype, Stream& stream) override {
     cpu(stream).enqueue([=] { cpu_kernels().cross_entropy(logits, labels, losses, rows, vocab, *scale, dtype); });
   }
-  void adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v, std::int64_t count, const AdamW& with,
-             Stream& stream) override {
+  void adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v, std::int64_t count,
+             const AdamW& with, Stream& stream) override {
     const AdamWStep step = adamw_step(with);
     cpu(stream).enqueue([=] { cpu_kernels().adamw(weight, gradient, gradient_dtype, m, v, count, step); });
   }

@@ -15,7 +15,8 @@
 namespace gpuplan {
 namespace {
 
-using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, GemmType, GemmLayout, Dtype, bool, float>;
+using Key =
+    std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, GemmType, GemmLayout, Dtype, bool, float>;
 Key key_of(const GemmProblem& p) {
   return {p.m, p.n, p.k, p.batch, p.type, p.layout, p.output, p.accumulates, p.alpha};
 }
@@ -33,8 +34,10 @@ dnnl::memory::data_type dnnl_type(Dtype dtype) {
 bool a_is_transposed(const GemmProblem& p) { return p.layout == GemmLayout::WeightGradient; }
 bool b_is_transposed(const GemmProblem& p) { return p.layout == GemmLayout::Forward; }
 
-/// A dense [rows, columns] matrix per problem of the batch, stored by columns when it is the transpose that lies in memory.
-dnnl::memory::desc matrix(const GemmProblem& p, std::int64_t rows, std::int64_t columns, bool is_transposed, Dtype dtype) {
+/// A dense [rows, columns] matrix per problem of the batch, stored by columns when it is the transpose that lies in
+/// memory.
+dnnl::memory::desc matrix(const GemmProblem& p, std::int64_t rows, std::int64_t columns, bool is_transposed,
+                          Dtype dtype) {
   dnnl::memory::dims dims{rows, columns};
   dnnl::memory::dims strides = is_transposed ? dnnl::memory::dims{1, rows} : dnnl::memory::dims{columns, 1};
   if (p.batch > 1) {
@@ -57,7 +60,8 @@ dnnl::primitive_attr attributes(const GemmProblem& p) {
   if (p.accumulates) operations.append_sum(1);
   dnnl::primitive_attr attr;
   attr.set_post_ops(operations);
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);  // the library's own belongs to the thread that made the primitive
+  attr.set_scratchpad_mode(
+      dnnl::scratchpad_mode::user);  // the library's own belongs to the thread that made the primitive
   return attr;
 }
 
@@ -89,19 +93,20 @@ struct Prepared {
   }
 };
 
-/// oneDNN has two ways to multiply fp32; which one is faster depends on the layout and on which dimension is thin. Operands out of
-/// cache, 2 threads, times of matmul over sgemm, median: wide forward 0.90, wide input gradients 1.07 (sgemm never 12 % slower, matmul
-/// up to 2.6 times), wide weight gradients 0.99 (sgemm up to 1.8 times slower); n <= 64 0.7 to 0.9 in every layout; k <= 64 1.0 to 1.7;
-/// m <= 64 0.7 to 1.0 forward, 1.0 to 1.3 else. 516 shapes, 2026-11-21, oneDNN 2.6.3, Sapphire Rapids. The rule is fixed rather than
-/// timed at run time: results must not depend on the clock.
+/// oneDNN has two ways to multiply fp32; which one is faster depends on the layout and on which dimension is thin.
+/// Operands out of cache, 2 threads, times of matmul over sgemm, median: wide forward 0.90, wide input gradients 1.07
+/// (sgemm never 12 % slower, matmul up to 2.6 times), wide weight gradients 0.99 (sgemm up to 1.8 times slower); n <=
+/// 64 0.7 to 0.9 in every layout; k <= 64 1.0 to 1.7; m <= 64 0.7 to 1.0 forward, 1.0 to 1.3 else. 516 shapes,
+/// 2026-11-21, oneDNN 2.6.3, Sapphire Rapids. The rule is fixed rather than timed at run time: results must not depend
+/// on the clock.
 bool prefers_sgemm(const GemmProblem& p) {
   constexpr std::int64_t kThin = 64;
   if (p.type != GemmType::F32 || p.batch > 1) return false;
   const std::int64_t thinnest = std::min({p.m, p.n, p.k});
-  if (thinnest == 1) return true;  // vectors: 1.5 times
+  if (thinnest == 1) return true;                       // vectors: 1.5 times
   if (std::max({p.m, p.n, p.k}) <= kThin) return true;  // tiny: 1.2 to 1.3 times on 2 threads (AMD EPYC, 2026-11-22)
-  // few rows: matmul over sgemm 2 to 4 for 2, 1.4 to 2.7 for 3, 0.9 to 2 for 4, 0.6 to 1.4 for 8, below 0.7 from 16 on (5 shapes of weights, AMD
-  // EPYC, 2026-11-22). On Sapphire Rapids matmul was not behind with 4.
+  // few rows: matmul over sgemm 2 to 4 for 2, 1.4 to 2.7 for 3, 0.9 to 2 for 4, 0.6 to 1.4 for 8, below 0.7 from 16 on
+  // (5 shapes of weights, AMD EPYC, 2026-11-22). On Sapphire Rapids matmul was not behind with 4.
   static const std::int64_t few = gemm_library().instructions == "avx512_core_amx" ? 3 : 4;
   if (p.m <= few && p.layout == GemmLayout::Forward) return true;
   const bool is_thin = thinnest <= kThin;
@@ -112,19 +117,21 @@ bool prefers_sgemm(const GemmProblem& p) {
 
 void sgemm(const GemmProblem& p, const void* a, const void* b, void* c) {
   const bool ta = a_is_transposed(p), tb = b_is_transposed(p);
-  const auto status = dnnl::sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', p.m, p.n, p.k, p.alpha, static_cast<const float*>(a), ta ? p.m : p.k,
-                                  static_cast<const float*>(b), tb ? p.k : p.n, p.accumulates ? 1.0F : 0.0F, static_cast<float*>(c), p.n);
+  const auto status = dnnl::sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', p.m, p.n, p.k, p.alpha, static_cast<const float*>(a),
+                                  ta ? p.m : p.k, static_cast<const float*>(b), tb ? p.k : p.n,
+                                  p.accumulates ? 1.0F : 0.0F, static_cast<float*>(c), p.n);
   if (status != dnnl::status::success) throw EnvError("oneDNN's sgemm failed");
 }
 
 EnvError refused(const GemmProblem& p, const dnnl::error& error) {
-  return EnvError(fmt::format("oneDNN cannot multiply {} {} {} x {} x {}: {}", to_string(p.type), to_string(p.layout), p.m, p.n, p.k,
-                              error.what()));
+  return EnvError(fmt::format("oneDNN cannot multiply {} {} {} x {} x {}: {}", to_string(p.type), to_string(p.layout),
+                              p.m, p.n, p.k, error.what()));
 }
 
 }  // namespace
 
-/// The least recently used of kCapacity primitives makes room for a new one; the catalogue's models need fewer at a time.
+/// The least recently used of kCapacity primitives makes room for a new one; the catalogue's models need fewer at a
+/// time.
 struct CpuGemm::State {
   static constexpr std::size_t kCapacity = 512;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
@@ -154,22 +161,24 @@ CpuGemm::~CpuGemm() = default;
 
 void CpuGemm::run(const GemmProblem& problem, const void* a, const void* b, void* c) {
   static const std::vector<GemmType> types = gemm_library().types;
-  GPUPLAN_CHECK(std::find(types.begin(), types.end(), problem.type) != types.end(), "this processor does not multiply this type");
+  GPUPLAN_CHECK(std::find(types.begin(), types.end(), problem.type) != types.end(),
+                "this processor does not multiply this type");
   if (prefers_sgemm(problem)) return sgemm(problem, a, b, c);
   try {
     if (!state_) state_ = std::make_unique<State>();
     Prepared& made = state_->prepare(problem);
-    if (state_->scratch.size().count < made.scratch_bytes) state_->scratch = host_memory({made.scratch_bytes});  // or throws, each time
+    if (state_->scratch.size().count < made.scratch_bytes)
+      state_->scratch = host_memory({made.scratch_bytes});  // or throws, each time
     made.a.set_data_handle(const_cast<void*>(a));
     made.b.set_data_handle(const_cast<void*>(b));
     made.c.set_data_handle(c);
     made.scratch.set_data_handle(state_->scratch.data());
-    made.primitive.execute(state_->stream, {{DNNL_ARG_SRC, made.a}, {DNNL_ARG_WEIGHTS, made.b}, {DNNL_ARG_DST, made.c},
+    made.primitive.execute(state_->stream, {{DNNL_ARG_SRC, made.a},
+                                            {DNNL_ARG_WEIGHTS, made.b},
+                                            {DNNL_ARG_DST, made.c},
                                             {DNNL_ARG_SCRATCHPAD, made.scratch}});
     state_->stream.wait();
-  } catch (const dnnl::error& error) {
-    throw refused(problem, error);
-  }
+  } catch (const dnnl::error& error) { throw refused(problem, error); }
 }
 
 }  // namespace gpuplan

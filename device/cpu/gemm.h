@@ -1,4 +1,5 @@
-// Matrix products of one stream of the CPU device, by oneDNN. Prepared primitives are kept: making one takes 0.1 to 3 ms.
+// Matrix products of one stream of the CPU device, by oneDNN. Prepared primitives are kept: making one takes 0.1 to 3
+// ms.
 #pragma once
 
 #include <memory>
@@ -16,7 +17,8 @@ class CpuGemm {
   ~CpuGemm();
   CpuGemm(const CpuGemm&) = delete;
   CpuGemm& operator=(const CpuGemm&) = delete;
-  /// Returns when C is written. Throws EnvError when oneDNN refuses, BugError for a type the processor does not multiply.
+  /// Returns when C is written. Throws EnvError when oneDNN refuses, BugError for a type the processor does not
+  /// multiply.
   void run(const GemmProblem& problem, const void* a, const void* b, void* c);
 
  private:
@@ -26,10 +28,10 @@ class CpuGemm {
 
 /// What oneDNN is and does with this processor.
 struct GemmLibrary {
-  std::string version;              // "2.6.3"
-  std::string instructions;         // "avx512_core_amx", what it really uses
-  std::vector<GemmType> types;      // that it multiplies faster than by conversion to fp32
-  std::string warning;              // empty, or that the processor has more
+  std::string version;          // "2.6.3"
+  std::string instructions;     // "avx512_core_amx", what it really uses
+  std::vector<GemmType> types;  // that it multiplies faster than by conversion to fp32
+  std::string warning;          // empty, or that the processor has more
 };
 GemmLibrary gemm_library();
 

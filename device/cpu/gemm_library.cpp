@@ -22,7 +22,9 @@ struct Instructions {
 };
 
 #if defined(__x86_64__)
-bool has(std::initializer_list<bool> flags) { return std::all_of(flags.begin(), flags.end(), [](bool flag) { return flag; }); }
+bool has(std::initializer_list<bool> flags) {
+  return std::all_of(flags.begin(), flags.end(), [](bool flag) { return flag; });
+}
 #define GPUPLAN_CPU_HAS(flag) bool(__builtin_cpu_supports(flag))
 
 /// A bit of EDX of CPUID leaf 7: AMX and FP16 have no name that GCC 12 and Clang 14 both know.
@@ -33,26 +35,26 @@ bool leaf7_edx(int bit) {
 
 std::vector<Instructions> instruction_sets() {
   const bool avx2 = has({GPUPLAN_CPU_HAS("avx2"), GPUPLAN_CPU_HAS("fma")});
-  const bool core = has({avx2, GPUPLAN_CPU_HAS("avx512f"), GPUPLAN_CPU_HAS("avx512bw"), GPUPLAN_CPU_HAS("avx512dq"), GPUPLAN_CPU_HAS("avx512vl")});
+  const bool core = has({avx2, GPUPLAN_CPU_HAS("avx512f"), GPUPLAN_CPU_HAS("avx512bw"), GPUPLAN_CPU_HAS("avx512dq"),
+                         GPUPLAN_CPU_HAS("avx512vl")});
   const bool vnni = core && GPUPLAN_CPU_HAS("avx512vnni");
   const bool bf16 = vnni && GPUPLAN_CPU_HAS("avx512bf16");
   const bool amx = bf16 && leaf7_edx(22) && leaf7_edx(24);  // AMX-BF16, AMX-TILE
-  return {{dnnl_cpu_isa_sse41, "sse41", bool(GPUPLAN_CPU_HAS("sse4.1"))},
-          {dnnl_cpu_isa_avx, "avx", bool(GPUPLAN_CPU_HAS("avx"))},
-          {dnnl_cpu_isa_avx2, "avx2", avx2},
-          {dnnl_cpu_isa_avx2_vnni, "avx2_vnni", false},
+  return {
+    {dnnl_cpu_isa_sse41, "sse41", bool(GPUPLAN_CPU_HAS("sse4.1"))},
+        {dnnl_cpu_isa_avx, "avx", bool(GPUPLAN_CPU_HAS("avx"))}, {dnnl_cpu_isa_avx2, "avx2", avx2},
+        {dnnl_cpu_isa_avx2_vnni, "avx2_vnni", false},
 #if DNNL_VERSION_MAJOR >= 3
-          {dnnl_cpu_isa_avx2_vnni_2, "avx2_vnni_2", false},
+        {dnnl_cpu_isa_avx2_vnni_2, "avx2_vnni_2", false},
 #endif
-          {dnnl_cpu_isa_avx512_core, "avx512_core", core},
-          {dnnl_cpu_isa_avx512_core_vnni, "avx512_core_vnni", vnni},
-          {dnnl_cpu_isa_avx512_core_bf16, "avx512_core_bf16", bf16},
+        {dnnl_cpu_isa_avx512_core, "avx512_core", core}, {dnnl_cpu_isa_avx512_core_vnni, "avx512_core_vnni", vnni},
+        {dnnl_cpu_isa_avx512_core_bf16, "avx512_core_bf16", bf16},
 #if DNNL_VERSION_MAJOR >= 3
-          {dnnl_cpu_isa_avx512_core_fp16, "avx512_core_fp16", bf16 && leaf7_edx(23)},
+        {dnnl_cpu_isa_avx512_core_fp16, "avx512_core_fp16", bf16 && leaf7_edx(23)},
 #endif
-          {dnnl_cpu_isa_avx512_core_amx, "avx512_core_amx", amx},
+        {dnnl_cpu_isa_avx512_core_amx, "avx512_core_amx", amx},
 #if DNNL_VERSION_MAJOR >= 3
-          {dnnl_cpu_isa_avx512_core_amx_fp16, "avx512_core_amx_fp16", false},
+        {dnnl_cpu_isa_avx512_core_amx_fp16, "avx512_core_amx_fp16", false},
 #endif
   };
 }
@@ -86,7 +88,9 @@ std::string warning_of(const std::string& used, const Instructions& promised) {
 GemmLibrary gemm_library() {
   const dnnl_version_t* const version = dnnl_version();
   GemmLibrary library{.version = fmt::format("{}.{}.{}", version->major, version->minor, version->patch),
-                      .instructions = "generic", .types = {GemmType::F32}, .warning = {}};
+                      .instructions = "generic",
+                      .types = {GemmType::F32},
+                      .warning = {}};
   const std::vector<Instructions> sets = instruction_sets();
   const auto isa = dnnl_get_effective_cpu_isa();
   std::size_t used = 0, promised = 0;
@@ -95,8 +99,10 @@ GemmLibrary gemm_library() {
     if (sets[i].isa == isa) used = i, is_known = true;
     if (sets[i].is_promised) promised = i;
   }
-  if (is_known) library.instructions = sets[used].name;
-  else if (!sets.empty()) library.instructions = fmt::format("isa 0x{:x}", unsigned(isa)), used = sets.size();
+  if (is_known)
+    library.instructions = sets[used].name;
+  else if (!sets.empty())
+    library.instructions = fmt::format("isa 0x{:x}", unsigned(isa)), used = sets.size();
   library.types = types_of(used, sets);
   if (is_known && used < promised) library.warning = warning_of(library.instructions, sets[promised]);
   return library;

@@ -7,9 +7,15 @@
 
 namespace gpuplan {
 
-namespace baseline { extern const CpuKernels kKernels; }
-namespace avx2 { extern const CpuKernels kKernels; }
-namespace avx512 { extern const CpuKernels kKernels; }
+namespace baseline {
+extern const CpuKernels kKernels;
+}
+namespace avx2 {
+extern const CpuKernels kKernels;
+}
+namespace avx512 {
+extern const CpuKernels kKernels;
+}
 
 const CpuKernels& cpu_kernels() {
   static const CpuKernels& kernels = GPUPLAN_PICK_VARIANT(kKernels);
@@ -36,7 +42,8 @@ void parallel_copy(void* to, const void* from, std::int64_t size) {
 }
 
 void parallel_zero(void* to, std::int64_t size) {
-  by_pieces(size, [=](std::int64_t begin, std::size_t length) { std::memset(static_cast<char*>(to) + begin, 0, length); });
+  by_pieces(size,
+            [=](std::int64_t begin, std::size_t length) { std::memset(static_cast<char*>(to) + begin, 0, length); });
 }
 
 }  // namespace gpuplan

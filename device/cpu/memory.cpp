@@ -36,7 +36,8 @@ std::int64_t group_value(const char* file) {
 }
 
 EnvError out_of_memory(Bytes size) {
-  return EnvError(fmt::format("out of memory: {} asked of the host, {} free", format_bytes(size), format_bytes(free_host_memory())));
+  return EnvError(fmt::format("out of memory: {} asked of the host, {} free", format_bytes(size),
+                              format_bytes(free_host_memory())));
 }
 
 /// Linux promises more than it has and ends the process later: large amounts are compared with what is free.
@@ -53,7 +54,8 @@ Bytes free_host_memory() {
   const std::int64_t limit = group_value("memory.max");
   const Bytes available = meminfo("MemAvailable:");
   if (limit == std::numeric_limits<std::int64_t>::max()) return available;
-  const std::int64_t cached = named_number("/sys/fs/cgroup/memory.stat", "inactive_file");  // counted as used, dropped when asked for
+  const std::int64_t cached =
+      named_number("/sys/fs/cgroup/memory.stat", "inactive_file");  // counted as used, dropped when asked for
   return {std::max<std::int64_t>(0, std::min(available.count, limit - group_value("memory.current") + cached))};
 }
 
@@ -63,7 +65,8 @@ Buffer host_memory(Bytes size) {
   check_free(size);
   const std::int64_t alignment = size.count >= 2 * kHugePage ? kHugePage : kAlignment;
   void* data = nullptr;
-  if (posix_memalign(&data, std::size_t(alignment), std::size_t(std::max<std::int64_t>(size.count, 1))) != 0) throw out_of_memory(size);
+  if (posix_memalign(&data, std::size_t(alignment), std::size_t(std::max<std::int64_t>(size.count, 1))) != 0)
+    throw out_of_memory(size);
   // fewer TLB misses; no harm when refused. Whole pages alone: the last one would take 2 MiB for a byte
   if (alignment == kHugePage) madvise(data, std::size_t(size.count / kHugePage * kHugePage), MADV_HUGEPAGE);
   return {data, size, std::shared_ptr<void>(data, std::free)};

@@ -5,7 +5,8 @@
 
 namespace gpuplan {
 
-/// Aligned to kAlignment, large ones to 2 MiB and asked to be huge pages. Throws EnvError with what is asked and what is free.
+/// Aligned to kAlignment, large ones to 2 MiB and asked to be huge pages. Throws EnvError with what is asked and what
+/// is free.
 Buffer host_memory(Bytes size);
 
 Bytes total_host_memory();

@@ -12,8 +12,8 @@
 namespace gpuplan {
 namespace {
 
-/// Looks for `condition` this long before sleeping: waking a thread costs 5 to 50 us, and the next task is often near. Yields
-/// between looks: where every core has a rank, the thread waited for may need this very core.
+/// Looks for `condition` this long before sleeping: waking a thread costs 5 to 50 us, and the next task is often near.
+/// Yields between looks: where every core has a rank, the thread waited for may need this very core.
 template <class Condition>
 bool spin(Condition condition) {
   constexpr auto kPatience = std::chrono::microseconds(30);
@@ -29,17 +29,13 @@ bool spin(Condition condition) {
 std::exception_ptr as_device_error() {
   try {
     throw;
-  } catch (const EnvError&) {
-    return std::current_exception();
-  } catch (const BugError&) {
+  } catch (const EnvError&) { return std::current_exception(); } catch (const BugError&) {
     return std::current_exception();
   } catch (const std::bad_alloc&) {
     return std::make_exception_ptr(EnvError("the CPU device is out of memory"));
   } catch (const std::exception& e) {
     return std::make_exception_ptr(EnvError(std::string("work on the CPU device failed: ") + e.what()));
-  } catch (...) {
-    return std::make_exception_ptr(EnvError("work on the CPU device failed"));
-  }
+  } catch (...) { return std::make_exception_ptr(EnvError("work on the CPU device failed")); }
 }
 
 }  // namespace
@@ -52,7 +48,8 @@ void Mark::reach(std::exception_ptr failed) {
 }
 
 void Mark::wait() const {
-  if (!spin([this] { return is_reached.load(std::memory_order_acquire); })) is_reached.wait(false, std::memory_order_acquire);
+  if (!spin([this] { return is_reached.load(std::memory_order_acquire); }))
+    is_reached.wait(false, std::memory_order_acquire);
 }
 
 void CpuEvent::synchronise() {
@@ -83,8 +80,8 @@ void CpuStream::synchronise() {
 
 void CpuStream::enqueue(std::function<void()> task) {
   push({.work = [this, task = std::move(task)] {
-          if (!failure_) task();
-        }});
+    if (!failure_) task();
+  }});
 }
 
 void CpuStream::record(CpuEvent& event) {
@@ -127,9 +124,7 @@ void CpuStream::execute(Task& task) {
   if (task.mark) return task.mark->reach(failure_);
   try {
     task.work();
-  } catch (...) {
-    failure_ = as_device_error();
-  }
+  } catch (...) { failure_ = as_device_error(); }
 }
 
 }  // namespace gpuplan

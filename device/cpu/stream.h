@@ -34,7 +34,8 @@ class CpuEvent final : public Event {
 
 class CpuStream final : public Stream {
  public:
-  /// Work computes on `num_threads` threads, which give way to others as `niceness` says (nice(2), of these threads alone).
+  /// Work computes on `num_threads` threads, which give way to others as `niceness` says (nice(2), of these threads
+  /// alone).
   explicit CpuStream(int num_threads, int niceness = 0);
   ~CpuStream() override;
   CpuStream(const CpuStream&) = delete;

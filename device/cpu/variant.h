@@ -1,5 +1,5 @@
-// Which of the compiled instruction sets this processor runs. Sources that cmake/CpuVariants.cmake compiles several times live
-// in a namespace named after the variant; `pick_variant` chooses among what they define.
+// Which of the compiled instruction sets this processor runs. Sources that cmake/CpuVariants.cmake compiles several
+// times live in a namespace named after the variant; `pick_variant` chooses among what they define.
 #pragma once
 
 #include <cstdlib>
@@ -18,7 +18,8 @@ inline CpuVariant cpu_variant() {
 #if defined(__x86_64__)
   const char* const set = std::getenv("GPUPLAN_CPU_VARIANT");
   const std::string_view asked = set ? set : "";
-  if (asked == "baseline" || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return CpuVariant::Baseline;
+  if (asked == "baseline" || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+    return CpuVariant::Baseline;
   if (asked == "avx2" || !__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
       !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
     return CpuVariant::Avx2;
@@ -30,7 +31,7 @@ inline CpuVariant cpu_variant() {
 
 /// One of the three, which are all of one type (elsewhere than on x86 only the first exists).
 #if defined(__x86_64__)
-#define GPUPLAN_PICK_VARIANT(name)                                        \
+#define GPUPLAN_PICK_VARIANT(name)                                          \
   (::gpuplan::cpu_variant() == ::gpuplan::CpuVariant::Avx512 ? avx512::name \
    : ::gpuplan::cpu_variant() == ::gpuplan::CpuVariant::Avx2 ? avx2::name   \
                                                              : baseline::name)

@@ -1,6 +1,6 @@
-// Attention without a matrix of scores in memory: tiles of keys, an online softmax, tiles that no query sees left out (Dao et al. 2022;
-// the division of work is that of FlashAttention-2, Dao 2023). One kernel for what calibration times and what training runs. Neither
-// wgmma nor TMA, so on Hopper FlashAttention-3 is faster.
+// Attention without a matrix of scores in memory: tiles of keys, an online softmax, tiles that no query sees left out
+// (Dao et al. 2022; the division of work is that of FlashAttention-2, Dao 2023). One kernel for what calibration times
+// and what training runs. Neither wgmma nor TMA, so on Hopper FlashAttention-3 is faster.
 #include "device/cuda/attention_launch.cuh"
 #include "device/cuda/attention_products.cuh"
 #include "device/cuda/sequence_attention.h"
@@ -12,8 +12,8 @@ namespace {
 struct OnlineSoftmax {
   float largest = -INFINITY, sum = 0;  // of scores before scaling; of this lane's weights
 
-  /// Replaces the row's scores, [2 half] and [2 half + 1] of each, by their weights 2^(score x to_log2 - the largest); what was summed up
-  /// before is to be multiplied by the result.
+  /// Replaces the row's scores, [2 half] and [2 half + 1] of each, by their weights 2^(score x to_log2 - the largest);
+  /// what was summed up before is to be multiplied by the result.
   template <int kNum>
   __device__ float add(Sums (&scores)[kNum], int half, float to_log2) {
     float now = largest;
@@ -53,7 +53,10 @@ struct QueryWarp {
   OnlineSoftmax softmax[Tiles::kFragments][2];
 
   __device__ QueryWarp(const AttentionView& v, int first, const T* rows)
-      : view(v), first_query(first), queries(rows), to_log2(kLog2E * rsqrtf(float(v.head_size))) {}
+      : view(v),
+        first_query(first),
+        queries(rows),
+        to_log2(kLog2E * rsqrtf(float(v.head_size))) {}
 
   __device__ void add_keys(int first_key, const T* keys, const T* values) {
     const int last_query = first_query + Tiles::kWarpRows - 1, last_key = first_key + Tiles::kTileRows - 1;
@@ -64,7 +67,8 @@ struct QueryWarp {
 #pragma unroll
     for (int i = 0; i < 2 * Tiles::kFragments; ++i) {
       const int query = query_of(i / 2, i % 2);
-      if (!sees_all) hide(scores[i / 2], i % 2, view.first_key(query) - first_key, view.last_key(query) - first_key, -INFINITY);
+      if (!sees_all)
+        hide(scores[i / 2], i % 2, view.first_key(query) - first_key, view.last_key(query) - first_key, -INFINITY);
       weigh(scores[i / 2], i / 2, i % 2);
     }
     add_weighted<Tiles>(out, scores, values);
@@ -89,7 +93,8 @@ struct QueryWarp {
       const int first = first_query + 16 * m;
       const float sums[2] = {softmax[m][0].total(), softmax[m][1].total()};
       const float inverse[2] = {sums[0] > 0 ? 1 / sums[0] : 0.0F, sums[1] > 0 ? 1 / sums[1] : 0.0F};
-      write_rows(to + first * view.query_row, view.query_row, out[m], inverse, view.queries - first, view.head_size, view.is_aligned);
+      write_rows(to + first * view.query_row, view.query_row, out[m], inverse, view.queries - first, view.head_size,
+                 view.is_aligned);
       if (!lse || Lane{}.column() != 0) continue;
 #pragma unroll
       for (int half = 0; half < 2; ++half)
@@ -121,7 +126,9 @@ __device__ void attend(const AttentionView& view, const T* q, const T* k, const 
     copy_rows<Tiles, Tiles::kTileRows>(view, pair, k + offset, view.key_row, num_keys);
     copy_rows<Tiles, Tiles::kTileRows>(view, pair + Tiles::kTile, v + offset, view.key_row, num_keys);
   };
-  const auto work = [&](int i, const T* pair) { warp.add_keys((first_tile + i) * Tiles::kTileRows, pair, pair + Tiles::kTile); };
+  const auto work = [&](int i, const T* pair) {
+    warp.add_keys((first_tile + i) * Tiles::kTileRows, pair, pair + Tiles::kTile);
+  };
   for_each_pair<Tiles>(num_tiles, shared + Tiles::kPairsAt, copy, work);
 
   const std::int64_t lse_offset = (std::int64_t(block.sequence) * view.heads + block.head) * view.queries;
@@ -132,11 +139,13 @@ template <class Tiles, class T = typename Tiles::Number>
 __global__ void __launch_bounds__(Tiles::kThreads)
     attention_kernel(AttentionView view, const T* q, const T* k, const T* v, T* out, float* lse) {
   extern __shared__ uint4 shared[];
-  if constexpr (std::is_same_v<T, float> || kHasTensorCores<T>) attend<Tiles>(view, q, k, v, out, lse, reinterpret_cast<T*>(shared));
+  if constexpr (std::is_same_v<T, float> || kHasTensorCores<T>)
+    attend<Tiles>(view, q, k, v, out, lse, reinterpret_cast<T*>(shared));
 }
 
 template <class Tiles, class T>
-cudaError_t launch_tiled(const FlashShape& shape, const T* q, const T* k, const T* v, T* out, float* lse, cudaStream_t stream) {
+cudaError_t launch_tiled(const FlashShape& shape, const T* q, const T* k, const T* v, T* out, float* lse,
+                         cudaStream_t stream) {
   const AttentionView view = view_of(shape, sizeof(T), are_aligned(q, k, v, out));
   const unsigned num_blocks = num_row_blocks(shape.queries, Tiles::kBlockRows, shape.batch * shape.heads);
   constexpr int kThreads = Tiles::kThreads, kBytes = Tiles::kBytes;
@@ -146,7 +155,8 @@ cudaError_t launch_tiled(const FlashShape& shape, const T* q, const T* k, const 
 }
 
 template <class T, int kHead>
-cudaError_t launch_sized(const FlashShape& shape, const T* q, const T* k, const T* v, T* out, float* lse, cudaStream_t stream) {
+cudaError_t launch_sized(const FlashShape& shape, const T* q, const T* k, const T* v, T* out, float* lse,
+                         cudaStream_t stream) {
   if constexpr (std::is_same_v<T, F16> && kHead == 128)
     if (capability_major() < 8)  // shared memory for 64 queries, not for 128
       return launch_tiled<Tiling<T, kHead, 1, 1>>(shape, q, k, v, out, lse, stream);
@@ -171,9 +181,10 @@ cudaError_t launch_flash(const FlashShape& shape, Dtype dtype, const void* q, co
   return with_type(dtype, [&]<class T>(T*) { return launch_forward<T>(shape, q, k, v, out, nullptr, stream); });
 }
 
-cudaError_t launch_sequence_attention(const SequenceAttention& s, const void* q, const void* k, const void* v, void* out, float* lse,
-                                      cudaStream_t stream) {
-  return with_training_type(s.dtype, [&]<class T>(T*) { return launch_forward<T>(flash_shape(s), q, k, v, out, lse, stream); });
+cudaError_t launch_sequence_attention(const SequenceAttention& s, const void* q, const void* k, const void* v,
+                                      void* out, float* lse, cudaStream_t stream) {
+  return with_training_type(s.dtype,
+                            [&]<class T>(T*) { return launch_forward<T>(flash_shape(s), q, k, v, out, lse, stream); });
 }
 
 }  // namespace gpuplan::cuda

@@ -12,6 +12,7 @@ struct Inputs {
   const float *lse, *delta;  // [batch, heads, seq]
 };
 
-constexpr int kStep = 16, kNumScores = kStep / 8;  // rows of a tile at a time: the sums leave no registers for scores of more
+constexpr int kStep = 16,
+              kNumScores = kStep / 8;  // rows of a tile at a time: the sums leave no registers for scores of more
 
 }  // namespace gpuplan::cuda

@@ -7,11 +7,13 @@
 
 namespace gpuplan::cuda {
 
-/// Lets a kernel have more dynamic shared memory than the 48 KiB that each may have. cudaErrorInvalidValue: more than the GPU has.
+/// Lets a kernel have more dynamic shared memory than the 48 KiB that each may have. cudaErrorInvalidValue: more than
+/// the GPU has.
 template <class Kernel>
 cudaError_t allow_shared_memory(Kernel* kernel, int bytes) {
   if (bytes <= 48 * 1024) return cudaSuccess;
-  return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                              bytes);
 }
 
 /// The first number of the compute capability of this thread's GPU; 0 when it does not say.

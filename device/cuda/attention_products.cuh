@@ -1,5 +1,5 @@
-// The two products that attention is made of, as one warp does them. 16-bit on tensor cores, fp32 on the plain ones, with the sums
-// spread over the lanes alike, so that kernels do not know which.
+// The two products that attention is made of, as one warp does them. 16-bit on tensor cores, fp32 on the plain ones,
+// with the sums spread over the lanes alike, so that kernels do not know which.
 #pragma once
 
 #include "device/cuda/attention_tiles.cuh"
@@ -18,7 +18,8 @@ struct Lane {
   __device__ int column() const { return id % 4 * 2; }
 };
 
-/// Where ldmatrix reads the four quarters of a 16 x 16 block, in elements from its beginning. As they follow each other: down, then right.
+/// Where ldmatrix reads the four quarters of a 16 x 16 block, in elements from its beginning. As they follow each
+/// other: down, then right.
 template <int kRow>
 __device__ int down_right(int lane) {
   return lane % 16 * kRow + lane / 16 * 8;
@@ -128,10 +129,11 @@ __device__ void pack(std::uint32_t (&fragment)[4], const Sums (&sums)[kNum], int
   fragment[3] = packed_pair<T>(sums[n + 1].x[2], sums[n + 1].x[3]);
 }
 
-/// sums += weights x right. weights: 8 kNumWeights columns, rounded to T on the way; right: as many rows in shared memory, of which the
-/// first 8 kNum columns count.
+/// sums += weights x right. weights: 8 kNumWeights columns, rounded to T on the way; right: as many rows in shared
+/// memory, of which the first 8 kNum columns count.
 template <class Tiles, int kNum, int kNumWeights, class T>
-__device__ void add_weighted(Sums (&sums)[Tiles::kFragments][kNum], const Sums (&weights)[Tiles::kFragments][kNumWeights], const T* right) {
+__device__ void add_weighted(Sums (&sums)[Tiles::kFragments][kNum],
+                             const Sums (&weights)[Tiles::kFragments][kNumWeights], const T* right) {
   constexpr int kRow = Tiles::kRow, kFragments = Tiles::kFragments;
   const Lane lane;
   if constexpr (std::is_same_v<T, float>) {
@@ -173,10 +175,11 @@ __device__ void add_weighted(Sums (&sums)[Tiles::kFragments][kNum], const Sums (
   }
 }
 
-/// Writes sums x scale (of the upper row, of the lower) to rows of a head, `stride` apart: as far as there are rows and columns.
+/// Writes sums x scale (of the upper row, of the lower) to rows of a head, `stride` apart: as far as there are rows and
+/// columns.
 template <class T, int kNum>
-__device__ void write_rows(T* to, std::int64_t stride, const Sums (&sums)[kNum], const float (&scale)[2], int num_rows, int num_columns,
-                           bool is_aligned) {
+__device__ void write_rows(T* to, std::int64_t stride, const Sums (&sums)[kNum], const float (&scale)[2], int num_rows,
+                           int num_columns, bool is_aligned) {
   const Lane lane;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {

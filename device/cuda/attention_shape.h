@@ -8,9 +8,11 @@
 
 namespace gpuplan::cuda {
 
-inline constexpr std::int64_t kLargestFlashHead = 128;  // that fits the shared memory of every GPU; training asks the launcher itself
+inline constexpr std::int64_t kLargestFlashHead =
+    128;  // that fits the shared memory of every GPU; training asks the launcher itself
 
-/// Why the flash kernel cannot run this; empty when it can. Tensor cores work on 16 x 16 tiles; fp32 runs on the plain cores.
+/// Why the flash kernel cannot run this; empty when it can. Tensor cores work on 16 x 16 tiles; fp32 runs on the plain
+/// cores.
 inline std::string flash_obstacle(const AttentionProblem& p, ComputeCapability gpu) {
   if (p.dtype != Dtype::F32 && p.dtype != Dtype::F16 && p.dtype != Dtype::BF16)
     return "flash attention takes fp32, fp16 and bf16, not " + std::string(to_string(p.dtype));

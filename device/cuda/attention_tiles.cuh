@@ -1,7 +1,8 @@
 // What the attention kernels keep and what goes by, and tiles on their way to shared memory.
 //
-// Every kernel works alike. A block keeps some rows of one head (queries, or keys) and goes through the tiles of the other side; a
-// warp has 16 or 32 of the rows. Tiles come in pairs (keys and values, or queries and gradients), copied asynchronously where the GPU can.
+// Every kernel works alike. A block keeps some rows of one head (queries, or keys) and goes through the tiles of the
+// other side; a warp has 16 or 32 of the rows. Tiles come in pairs (keys and values, or queries and gradients), copied
+// asynchronously where the GPU can.
 #pragma once
 
 #include "device/cuda/attention_view.cuh"
@@ -11,16 +12,19 @@ namespace gpuplan::cuda {
 
 constexpr float kLog2E = 1.44269504F;
 
-/// How a kernel divides its work, and why. It keeps the rows of `kNumKept` matrices: the queries (forward), or keys and values, or queries
-/// and gradients (backward). A head is padded with zeros to kHead columns.
+/// How a kernel divides its work, and why. It keeps the rows of `kNumKept` matrices: the queries (forward), or keys and
+/// values, or queries and gradients (backward). A head is padded with zeros to kHead columns.
 ///
-/// 16-bit up to 128 columns: four warps, and tiles of 32 rows in two stages: one pair is multiplied while the other arrives.
-///   Forward a warp has 32 queries, two fragments: each fragment of keys or values that is read serves two products, and each tile 128
-///   queries. With 16, shared memory and L2 would be slower than an H100's tensor cores (mma.sync). The sums take the registers, so the
-///   queries stay in shared memory: 36, 68 KiB for 64, 128 columns; two or three blocks per SM of an A100 or H100.
-///   Backward a warp has 16 rows, in registers as fragments, and more than 64 or 128 sums per lane beside. They come in by the memory of
-///   the tiles, which is all there is: 18, 34 KiB. Registers allow two or three blocks per SM.
-/// 16-bit beyond, and fp32: kept rows stay in shared memory, and one pair of 16-row tiles follows them. fp32 has two warps per block.
+/// 16-bit up to 128 columns: four warps, and tiles of 32 rows in two stages: one pair is multiplied while the other
+/// arrives.
+///   Forward a warp has 32 queries, two fragments: each fragment of keys or values that is read serves two products,
+///   and each tile 128 queries. With 16, shared memory and L2 would be slower than an H100's tensor cores (mma.sync).
+///   The sums take the registers, so the queries stay in shared memory: 36, 68 KiB for 64, 128 columns; two or three
+///   blocks per SM of an A100 or H100. Backward a warp has 16 rows, in registers as fragments, and more than 64 or 128
+///   sums per lane beside. They come in by the memory of the tiles, which is all there is: 18, 34 KiB. Registers allow
+///   two or three blocks per SM.
+/// 16-bit beyond, and fp32: kept rows stay in shared memory, and one pair of 16-row tiles follows them. fp32 has two
+/// warps per block.
 ///   Backward of 16-bit and 256 columns takes 82.5 KiB, of fp32 and 128 columns 49.5, of fp32 and 256 columns 97.5.
 /// A GPU gives 64 KiB (sm_75), 99 KiB (sm_86, sm_89, sm_120) or more.
 ///
@@ -43,8 +47,8 @@ struct Tiling {
   static_assert(!kKeepsFragments || kNumKept * kKept <= kNumStages * kPair);
 };
 
-/// Rows [0, kRows) of a head on their way into shared memory, by all threads; what lies behind `num_there` rows or the head's columns
-/// becomes 0. `stride`: elements from row to row.
+/// Rows [0, kRows) of a head on their way into shared memory, by all threads; what lies behind `num_there` rows or the
+/// head's columns becomes 0. `stride`: elements from row to row.
 template <class Tiles, int kRows, class T>
 __device__ void copy_rows(const AttentionView& view, T* to, const T* from, std::int64_t stride, int num_there) {
   constexpr int kPerVector = int(16 / sizeof(T)), kVectors = Tiles::kHead / kPerVector, kRow = Tiles::kRow;
@@ -62,8 +66,8 @@ __device__ void copy_rows(const AttentionView& view, T* to, const T* from, std::
   }
 }
 
-/// Goes through `num` pairs of tiles: `copy(i, pair)` starts number i's way to `pair`, `work(i, pair)` uses what has arrived. With two
-/// stages the next pair is under way meanwhile.
+/// Goes through `num` pairs of tiles: `copy(i, pair)` starts number i's way to `pair`, `work(i, pair)` uses what has
+/// arrived. With two stages the next pair is under way meanwhile.
 template <class Tiles, class T, class Copy, class Work>
 __device__ void for_each_pair(int num, T* pairs, Copy copy, Work work) {
   if (Tiles::kNumStages == 2 && num > 0) copy(0, pairs);

@@ -7,15 +7,22 @@
 namespace gpuplan::cuda {
 
 inline FlashShape flash_shape(const SequenceAttention& s) {
-  return {.batch = s.batch, .heads = s.heads, .kv_heads = s.kv_heads, .queries = s.seq, .keys = s.seq, .head_size = int(s.head_size),
-          .is_causal = true, .has_heads_within_rows = true, .window = s.window};
+  return {.batch = s.batch,
+          .heads = s.heads,
+          .kv_heads = s.kv_heads,
+          .queries = s.seq,
+          .keys = s.seq,
+          .head_size = int(s.head_size),
+          .is_causal = true,
+          .has_heads_within_rows = true,
+          .window = s.window};
 }
 
 /// A FlashShape as kernels want it: positions as int, distances as 64 bits.
 struct AttentionView {
   int heads, group, queries, keys, head_size;  // `group` query heads share a key head
-  int sees_more, window;                       // a causal query i sees keys up to i + sees_more, at most `window` of them (0: all)
-  bool is_causal, is_aligned;                  // aligned: rows can be moved 16 bytes at a time
+  int sees_more, window;       // a causal query i sees keys up to i + sees_more, at most `window` of them (0: all)
+  bool is_causal, is_aligned;  // aligned: rows can be moved 16 bytes at a time
   std::int64_t query_row, query_head, key_row, key_head;  // elements from row to row, and from head to head
 
   __device__ int first_key(int query) const {
@@ -49,11 +56,19 @@ inline AttentionView view_of(const FlashShape& s, std::int64_t element_bytes, bo
   const bool within = s.has_heads_within_rows;
   const auto group = s.heads / s.kv_heads, size = std::int64_t(s.head_size);
   const auto window = s.window >= s.queries + s.keys ? 0 : s.window;
-  return {.heads = int(s.heads), .group = int(group), .queries = int(s.queries), .keys = int(s.keys), .head_size = s.head_size,
-          .sees_more = int(s.keys - s.queries), .window = int(window), .is_causal = s.is_causal,
+  return {.heads = int(s.heads),
+          .group = int(group),
+          .queries = int(s.queries),
+          .keys = int(s.keys),
+          .head_size = s.head_size,
+          .sees_more = int(s.keys - s.queries),
+          .window = int(window),
+          .is_causal = s.is_causal,
           .is_aligned = is_aligned && size * element_bytes % 16 == 0,
-          .query_row = within ? s.heads * size : size, .query_head = within ? size : s.queries * size,
-          .key_row = within ? s.kv_heads * size : size, .key_head = within ? size : s.keys * size};
+          .query_row = within ? s.heads * size : size,
+          .query_head = within ? size : s.queries * size,
+          .key_row = within ? s.kv_heads * size : size,
+          .key_head = within ? size : s.keys * size};
 }
 
 /// Which rows of which head a block has. Of a head the blocks with most to do start first.

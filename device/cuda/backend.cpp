@@ -10,7 +10,9 @@ namespace {
 class CudaBackend final : public DeviceBackend {
  public:
   int num_devices() const override { return count_gpus(); }
-  std::unique_ptr<Device> open(const DeviceOptions& options) override { return std::make_unique<CudaDevice>(options.index); }
+  std::unique_ptr<Device> open(const DeviceOptions& options) override {
+    return std::make_unique<CudaDevice>(options.index);
+  }
 };
 
 }  // namespace

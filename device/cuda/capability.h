@@ -41,8 +41,8 @@ inline std::vector<GemmType> gemm_types(ComputeCapability gpu) {
 constexpr bool multiplies_fp8_in_any_layout(ComputeCapability gpu) { return gpu.major == 10 || gpu.major == 11; }
 
 /// Scratch memory that a product may use, one per stream.
-/// Source: PyTorch's choice for cuBLAS, aten/src/ATen/cuda/CublasHandlePool.cpp: 32 MiB from Hopper on (as cublasSetWorkspace
-/// recommends there), else 8 MiB.
+/// Source: PyTorch's choice for cuBLAS, aten/src/ATen/cuda/CublasHandlePool.cpp: 32 MiB from Hopper on (as
+/// cublasSetWorkspace recommends there), else 8 MiB.
 inline constexpr Bytes kHopperWorkspace{std::int64_t(32) << 20}, kWorkspace{std::int64_t(8) << 20};
 constexpr Bytes gemm_workspace(ComputeCapability gpu) { return gpu.major >= 9 ? kHopperWorkspace : kWorkspace; }
 

@@ -12,7 +12,8 @@ namespace gpuplan::cuda {
 
 [[noreturn]] inline void throw_cuda_error(cudaError_t status, std::string_view doing) {
   cudaGetLastError();  // so that an error that passes is not reported again by the next call
-  throw EnvError("CUDA: " + std::string(doing) + ": " + cudaGetErrorString(status) + " (" + cudaGetErrorName(status) + ")");
+  throw EnvError("CUDA: " + std::string(doing) + ": " + cudaGetErrorString(status) + " (" + cudaGetErrorName(status) +
+                 ")");
 }
 
 /// `doing`: "copying to the device".
@@ -20,7 +21,8 @@ inline void cuda_check(cudaError_t status, std::string_view doing) {
   if (status != cudaSuccess) throw_cuda_error(status, doing);
 }
 
-/// Whether what was asked about is under way. CUDA remembers that as an error, which the next launch would be told: it is taken back.
+/// Whether what was asked about is under way. CUDA remembers that as an error, which the next launch would be told: it
+/// is taken back.
 inline bool is_under_way(cudaError_t status) {
   if (status != cudaErrorNotReady) return false;
   cudaGetLastError();

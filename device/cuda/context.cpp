@@ -24,7 +24,8 @@ int driver_version() {
 int count_gpus() {
   const int driver = driver_version();
   if (driver == 0)
-    throw EnvError("no NVIDIA driver on this machine: install it, or take the CPU (run --gpus 2xcpu, calibrate --device cpu)");
+    throw EnvError(
+        "no NVIDIA driver on this machine: install it, or take the CPU (run --gpus 2xcpu, calibrate --device cpu)");
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status == cudaErrorNoDevice) return 0;
@@ -37,7 +38,8 @@ int count_gpus() {
 
 GpuIdentity identify_gpu(int index) {
   const int count = count_gpus();
-  if (index < 0 || index >= count) throw EnvError(fmt::format("no GPU {}: the driver shows {} to this process", index, count));
+  if (index < 0 || index >= count)
+    throw EnvError(fmt::format("no GPU {}: the driver shows {} to this process", index, count));
   cudaDeviceProp properties{};
   cuda_check(cudaGetDeviceProperties(&properties, index), "reading what the GPU is");
   std::array<char, 32> bus_id{};
@@ -64,7 +66,8 @@ std::vector<std::pair<std::string, std::string>> library_versions() {
       {"CUDA driver", cuda_version_text(driver_version())},
       {"CUDA runtime", cuda_version_text(runtime)},
       {"cuBLASLt", fmt::format("{}.{}.{}", blas / 10000, blas % 10000 / 100, blas % 100)}};
-  if (auto release = driver_release(); !release.empty()) versions.insert(versions.begin(), {"driver", std::move(release)});
+  if (auto release = driver_release(); !release.empty())
+    versions.insert(versions.begin(), {"driver", std::move(release)});
   return versions;
 }
 

@@ -107,14 +107,17 @@ Buffer CudaDevice::allocate_host(Bytes size, HostMemory kind) {
   }
   const auto rounded = std::size_t(ceil_div(size.count, kAlignment) * kAlignment);
   memory = std::aligned_alloc(kAlignment, rounded);
-  if (!memory && size.count > 0) throw EnvError(fmt::format("out of memory: {} of host memory asked", format_bytes(size)));
+  if (!memory && size.count > 0)
+    throw EnvError(fmt::format("out of memory: {} of host memory asked", format_bytes(size)));
   return {memory, size, std::shared_ptr<void>(memory, &std::free)};
 }
 
 // --- streams and events ---------------------------------------------------------------------------------------------
 
 std::unique_ptr<Stream> CudaDevice::create_stream() { return create_stream_for(StreamUse::Compute); }
-std::unique_ptr<Stream> CudaDevice::create_stream_for(StreamUse use) { return std::make_unique<CudaStream>(gpu_.index, opened_, use); }
+std::unique_ptr<Stream> CudaDevice::create_stream_for(StreamUse use) {
+  return std::make_unique<CudaStream>(gpu_.index, opened_, use);
+}
 void CudaDevice::prepare(Stream& stream) {
   select();
   static_cast<void>(workspace_of(stream));
@@ -182,26 +185,32 @@ void CudaDevice::gemm(const GemmProblem& problem, const void* a, const void* b, 
   products_->run(problem, a, b, c, cuda_stream(stream));
 }
 
-bool CudaDevice::try_gemm_with_bias(const GemmProblem& problem, const void* a, const void* b, void* c, const void* bias, Dtype bias_dtype,
-                                    Stream& stream) {
+bool CudaDevice::try_gemm_with_bias(const GemmProblem& problem, const void* a, const void* b, void* c, const void* bias,
+                                    Dtype bias_dtype, Stream& stream) {
   select();
   return products_->try_run(problem, a, b, c, {Epilogue::Bias, bias, bias_dtype}, cuda_stream(stream));
 }
 
-bool CudaDevice::try_gemm_with_bias_gradient(const GemmProblem& problem, const void* a, const void* b, void* c, void* gradient,
-                                             Dtype gradient_dtype, Stream& stream) {
+bool CudaDevice::try_gemm_with_bias_gradient(const GemmProblem& problem, const void* a, const void* b, void* c,
+                                             void* gradient, Dtype gradient_dtype, Stream& stream) {
   select();
   return products_->try_run(problem, a, b, c, {Epilogue::BiasGradient, gradient, gradient_dtype}, cuda_stream(stream));
 }
 
-void CudaDevice::attention(const AttentionProblem& p, const void* q, const void* k, const void* v, void* out, void* scores,
-                           Stream& stream) {
+void CudaDevice::attention(const AttentionProblem& p, const void* q, const void* k, const void* v, void* out,
+                           void* scores, Stream& stream) {
   GPUPLAN_CHECK(p.kv_heads > 0 && p.heads % p.kv_heads == 0, "each key head serves equally many query heads");
   if (p.kernel == AttentionMethod::Eager) return eager_attention(p, q, k, v, out, scores, stream);
   if (const auto obstacle = flash_obstacle(p, gpu_.capability); !obstacle.empty()) throw EnvError(obstacle);
-  GPUPLAN_CHECK(std::min(common_alignment(q, k, out), common_alignment(v, v, v)) >= 16, "flash attention moves 16 bytes at once");
-  const FlashShape shape{.batch = p.batch, .heads = p.heads, .kv_heads = p.kv_heads, .queries = p.queries, .keys = p.keys,
-                         .head_size = int(p.head_size), .is_causal = p.is_causal};
+  GPUPLAN_CHECK(std::min(common_alignment(q, k, out), common_alignment(v, v, v)) >= 16,
+                "flash attention moves 16 bytes at once");
+  const FlashShape shape{.batch = p.batch,
+                         .heads = p.heads,
+                         .kv_heads = p.kv_heads,
+                         .queries = p.queries,
+                         .keys = p.keys,
+                         .head_size = int(p.head_size),
+                         .is_causal = p.is_causal};
   cuda_check(launch_flash(shape, p.dtype, q, k, v, out, on(stream)), "flash attention");
 }
 
@@ -220,12 +229,13 @@ void CudaDevice::fill_uniform(void* to, std::int64_t count, Dtype dtype, float l
   cuda_check(launch_fill_uniform(to, count, dtype, low, high, seed, on(stream)), "filling with random numbers");
 }
 
-void CudaDevice::cast(void* to, Dtype to_dtype, const void* from, Dtype from_dtype, std::int64_t count, Stream& stream) {
+void CudaDevice::cast(void* to, Dtype to_dtype, const void* from, Dtype from_dtype, std::int64_t count,
+                      Stream& stream) {
   cuda_check(launch_cast(to, to_dtype, from, from_dtype, count, on(stream)), "a cast");
 }
 
-void CudaDevice::rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden, float epsilon,
-                          Dtype dtype, Stream& stream) {
+void CudaDevice::rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden,
+                          float epsilon, Dtype dtype, Stream& stream) {
   cuda_check(launch_rms_norm(y, x, dtype, weight, dtype, rows, hidden, epsilon, on(stream)), "RMS norm");
 }
 
@@ -233,18 +243,19 @@ void CudaDevice::swiglu(void* out, const void* gate, const void* up, std::int64_
   cuda_check(launch_swiglu(out, gate, up, count, dtype, on(stream)), "SwiGLU");
 }
 
-void CudaDevice::cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab,
-                               const float* scale, Dtype dtype, Stream& stream) {
+void CudaDevice::cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows,
+                               std::int64_t vocab, const float* scale, Dtype dtype, Stream& stream) {
   cuda_check(launch_cross_entropy(logits, labels, losses, rows, vocab, scale, dtype, on(stream)), "cross-entropy");
 }
 
-void CudaDevice::adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v, std::int64_t count,
-                       const AdamW& with, Stream& stream) {
-  cuda_check(launch_adamw(weight, gradient, gradient_dtype, m, v, count, adamw_step(with), on(stream)), "an AdamW step");
+void CudaDevice::adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v,
+                       std::int64_t count, const AdamW& with, Stream& stream) {
+  cuda_check(launch_adamw(weight, gradient, gradient_dtype, m, v, count, adamw_step(with), on(stream)),
+             "an AdamW step");
 }
 
-void CudaDevice::nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax, std::int64_t count,
-                                Stream& stream) {
+void CudaDevice::nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax,
+                                std::int64_t count, Stream& stream) {
   cuda_check(launch_nf4_dequantise(out, dtype, codes, absmax, count, on(stream)), "dequantising NF4");
 }
 

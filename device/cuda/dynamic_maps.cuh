@@ -1,4 +1,5 @@
-// The maps of dynamic 8-bit quantisation in device memory: read at many addresses at once, which constant memory would take in turn.
+// The maps of dynamic 8-bit quantisation in device memory: read at many addresses at once, which constant memory would
+// take in turn.
 #pragma once
 
 #include "device/dynamic_map.h"

@@ -7,7 +7,9 @@ namespace gpuplan::cuda {
 
 constexpr int kThreads = 256;
 
-inline unsigned num_blocks(std::int64_t count) { return unsigned((count + kThreads * kEight - 1) / (kThreads * kEight)); }
+inline unsigned num_blocks(std::int64_t count) {
+  return unsigned((count + kThreads * kEight - 1) / (kThreads * kEight));
+}
 
 /// The elements of this thread: [at, at + size).
 struct Mine {

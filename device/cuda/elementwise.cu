@@ -64,19 +64,22 @@ cudaError_t launch_fill_uniform(void* to, std::int64_t count, Dtype dtype, float
   return dtype == Dtype::F8E4M3 ? launch(static_cast<F8*>(nullptr)) : with_type(dtype, launch);
 }
 
-cudaError_t launch_cast(void* to, Dtype to_dtype, const void* from, Dtype from_dtype, std::int64_t count, cudaStream_t stream) {
-  const auto launch = [=]<class To>(To*) { return launch_cast_to(static_cast<To*>(to), from, from_dtype, count, stream); };
+cudaError_t launch_cast(void* to, Dtype to_dtype, const void* from, Dtype from_dtype, std::int64_t count,
+                        cudaStream_t stream) {
+  const auto launch = [=]<class To>(To*) {
+    return launch_cast_to(static_cast<To*>(to), from, from_dtype, count, stream);
+  };
   if (count == 0) return cudaSuccess;
   return to_dtype == Dtype::F8E4M3 ? launch(static_cast<F8*>(nullptr)) : with_type(to_dtype, launch);
 }
 
-cudaError_t launch_swiglu(void* out, const void* gate, const void* up, std::int64_t count, Dtype dtype, cudaStream_t stream) {
+cudaError_t launch_swiglu(void* out, const void* gate, const void* up, std::int64_t count, Dtype dtype,
+                          cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
   return with_type(dtype, [=]<class T>(T*) {
-    swiglu_kernel<<<num_blocks(count), kThreads, 0, stream>>>(static_cast<T*>(out), static_cast<const T*>(gate),
-                                                              static_cast<const T*>(up), count,
-                                                              are_aligned(static_cast<T*>(out), static_cast<const T*>(gate),
-                                                                          static_cast<const T*>(up)));
+    swiglu_kernel<<<num_blocks(count), kThreads, 0, stream>>>(
+        static_cast<T*>(out), static_cast<const T*>(gate), static_cast<const T*>(up), count,
+        are_aligned(static_cast<T*>(out), static_cast<const T*>(gate), static_cast<const T*>(up)));
     return cudaGetLastError();
   });
 }

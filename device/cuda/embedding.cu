@@ -8,7 +8,8 @@ namespace {
 
 /// A block has a row.
 template <class Y, class T>
-__global__ void __launch_bounds__(kRowThreads) embed_kernel(Y* y, const T* table, const std::int32_t* ids, std::int64_t hidden, bool is_aligned) {
+__global__ void __launch_bounds__(kRowThreads)
+    embed_kernel(Y* y, const T* table, const std::int32_t* ids, std::int64_t hidden, bool is_aligned) {
   Y* const to = y + std::int64_t(blockIdx.x) * hidden;
   const T* const from = table + ids[blockIdx.x] * hidden;
   for (std::int64_t at = threadIdx.x * kEight; at < hidden; at += kRowThreads * kEight) {
@@ -20,9 +21,10 @@ __global__ void __launch_bounds__(kRowThreads) embed_kernel(Y* y, const T* table
   }
 }
 
-// --- backward ---------------------------------------------------------------------------------------------------------
-// Rows of dy that one launch takes. Each block looks for its row's id in all of them, which is little beside moving the row; the next
-// launch goes on, so that the work grows with the number of rows and not with its square.
+// --- backward
+// --------------------------------------------------------------------------------------------------------- Rows of dy
+// that one launch takes. Each block looks for its row's id in all of them, which is little beside moving the row; the
+// next launch goes on, so that the work grows with the number of rows and not with its square.
 
 constexpr int kIdsPerThread = 8, kRowsAtOnce = kRowThreads * kIdsPerThread, kColumnsPerBlock = kRowThreads * kEight;
 static_assert(kRowsAtOnce == 2048, "what training_launch.h says");
@@ -50,7 +52,8 @@ __device__ void find_same(SameId& same, const std::int32_t* ids, int rows, bool 
   std::int32_t some[kIdsPerThread];
   unsigned bits = 0;
   if (is_aligned && first + kIdsPerThread <= rows) {
-    const int4 low = reinterpret_cast<const int4*>(ids + first)[0], high = reinterpret_cast<const int4*>(ids + first)[1];
+    const int4 low = reinterpret_cast<const int4*>(ids + first)[0],
+               high = reinterpret_cast<const int4*>(ids + first)[1];
     memcpy(some, &low, sizeof low);
     memcpy(some + 4, &high, sizeof high);
   } else {
@@ -63,12 +66,12 @@ __device__ void find_same(SameId& same, const std::int32_t* ids, int rows, bool 
   __syncthreads();
 }
 
-/// A block has a row and 2048 of its columns. The first row of an id adds all that have it to the gradient, in their order; the blocks
-/// of the others have nothing to do.
+/// A block has a row and 2048 of its columns. The first row of an id adds all that have it to the gradient, in their
+/// order; the blocks of the others have nothing to do.
 template <class G, class T>
 __global__ void __launch_bounds__(kRowThreads)
-    embed_backward_kernel(G* gradient, const T* dy, const std::int32_t* ids, int rows, std::int64_t hidden, int pieces, bool is_aligned,
-                          bool are_ids_aligned) {
+    embed_backward_kernel(G* gradient, const T* dy, const std::int32_t* ids, int rows, std::int64_t hidden, int pieces,
+                          bool is_aligned, bool are_ids_aligned) {
   constexpr int kInFlight = 4;  // rows whose elements are on their way at once
   __shared__ SameId same;
   const int own_row = int(blockIdx.x) / pieces;
@@ -102,29 +105,33 @@ __global__ void __launch_bounds__(kRowThreads)
 cudaError_t launch_embed(Numbers y, ConstNumbers table, const std::int32_t* ids, std::int64_t rows, std::int64_t hidden,
                          cudaStream_t stream) {
   if (rows == 0 || hidden == 0) return cudaSuccess;
-  return typed([=](auto* to, auto* from) {
-    const bool is_aligned = are_aligned(to, from) && hidden % kEight == 0;
-    embed_kernel<<<unsigned(rows), kRowThreads, 0, stream>>>(to, from, ids, hidden, is_aligned);
-    return cudaGetLastError();
-  }, y, table);
+  return typed(
+      [=](auto* to, auto* from) {
+        const bool is_aligned = are_aligned(to, from) && hidden % kEight == 0;
+        embed_kernel<<<unsigned(rows), kRowThreads, 0, stream>>>(to, from, ids, hidden, is_aligned);
+        return cudaGetLastError();
+      },
+      y, table);
 }
 
-cudaError_t launch_embed_backward(Numbers gradient, ConstNumbers dy, const std::int32_t* ids, std::int64_t rows, std::int64_t hidden,
-                                  cudaStream_t stream) {
+cudaError_t launch_embed_backward(Numbers gradient, ConstNumbers dy, const std::int32_t* ids, std::int64_t rows,
+                                  std::int64_t hidden, cudaStream_t stream) {
   if (rows == 0 || hidden == 0) return cudaSuccess;
-  return typed([=](auto* to, auto* from) {
-    const bool is_aligned = are_aligned(to, from) && hidden % kEight == 0;
-    const bool are_ids_aligned = are_aligned(ids);
-    const int pieces = int((hidden + kColumnsPerBlock - 1) / kColumnsPerBlock);
-    for (std::int64_t begin = 0; begin < rows; begin += kRowsAtOnce) {
-      const int some = rows - begin < kRowsAtOnce ? int(rows - begin) : kRowsAtOnce;
-      const auto* const first = from + begin * hidden;
-      embed_backward_kernel<<<unsigned(some * pieces), kRowThreads, 0, stream>>>(to, first, ids + begin, some, hidden, pieces, is_aligned,
-                                                                                 are_ids_aligned);
-      if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) return status;
-    }
-    return cudaSuccess;
-  }, gradient, dy);
+  return typed(
+      [=](auto* to, auto* from) {
+        const bool is_aligned = are_aligned(to, from) && hidden % kEight == 0;
+        const bool are_ids_aligned = are_aligned(ids);
+        const int pieces = int((hidden + kColumnsPerBlock - 1) / kColumnsPerBlock);
+        for (std::int64_t begin = 0; begin < rows; begin += kRowsAtOnce) {
+          const int some = rows - begin < kRowsAtOnce ? int(rows - begin) : kRowsAtOnce;
+          const auto* const first = from + begin * hidden;
+          embed_backward_kernel<<<unsigned(some * pieces), kRowThreads, 0, stream>>>(
+              to, first, ids + begin, some, hidden, pieces, is_aligned, are_ids_aligned);
+          if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) return status;
+        }
+        return cudaSuccess;
+      },
+      gradient, dy);
 }
 
 }  // namespace gpuplan::cuda

@@ -25,8 +25,9 @@ LtHandle create_handle() {
 
 LtMatrix create_matrix(const ColumnMajor& m, Dtype dtype, std::int64_t batch) {
   cublasLtMatrixLayout_t matrix = nullptr;
-  cublas_check(cublasLtMatrixLayoutCreate(&matrix, data_type(dtype), std::uint64_t(m.rows), std::uint64_t(m.columns), m.leading),
-               "describing a matrix");
+  cublas_check(
+      cublasLtMatrixLayoutCreate(&matrix, data_type(dtype), std::uint64_t(m.rows), std::uint64_t(m.columns), m.leading),
+      "describing a matrix");
   LtMatrix owner(matrix);
   const auto count = std::int32_t(batch);
   const auto set = [&](cublasLtMatrixLayoutAttribute_t what, const auto& value) {
@@ -53,7 +54,8 @@ void set_vector(cublasLtMatmulDesc_t product, const void* vector) {
 /// Algorithms are chosen for vectors aligned as this one.
 void set_epilogue(cublasLtMatmulDesc_t product, const EpilogueVector& vector) {
   if (vector.use == Epilogue::None) return;
-  describe_product(product, CUBLASLT_MATMUL_DESC_EPILOGUE, vector.use == Epilogue::Bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADB);
+  describe_product(product, CUBLASLT_MATMUL_DESC_EPILOGUE,
+                   vector.use == Epilogue::Bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADB);
   describe_product(product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(vector.dtype));
   set_vector(product, vector.data);
 }
@@ -85,8 +87,8 @@ LtPreference create_preference(Bytes workspace, std::uint32_t alignment) {
 }
 
 std::string describe(const GemmProblem& p) {
-  return fmt::format("{} {} product {}x{}x{}, batch {}, {} out", to_string(p.type), to_string(p.layout), p.m, p.n, p.k, p.batch,
-                     to_string(p.output));
+  return fmt::format("{} {} product {}x{}x{}, batch {}, {} out", to_string(p.type), to_string(p.layout), p.m, p.n, p.k,
+                     p.batch, to_string(p.output));
 }
 
 }  // namespace
@@ -98,14 +100,15 @@ std::optional<cublasLtMatmulAlgo_t> GemmRunner::chosen_algorithm(const Plan& pla
   cublasLtMatmulHeuristicResult_t found{};
   int num_found = 0;
   const auto status =
-      cublasLtMatmulAlgoGetHeuristic(handle_.get(), plan.product.get(), plan.first.get(), plan.second.get(), plan.result.get(),
-                                     plan.result.get(), preference.get(), 1, &found, &num_found);
+      cublasLtMatmulAlgoGetHeuristic(handle_.get(), plan.product.get(), plan.first.get(), plan.second.get(),
+                                     plan.result.get(), plan.result.get(), preference.get(), 1, &found, &num_found);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && num_found == 0)) return {};
   cublas_check(status, "choosing an algorithm");
   return found.algo;
 }
 
-GemmRunner::Plan GemmRunner::make_plan(const GemmProblem& problem, std::uint32_t alignment, const EpilogueVector& vector) const {
+GemmRunner::Plan GemmRunner::make_plan(const GemmProblem& problem, std::uint32_t alignment,
+                                       const EpilogueVector& vector) const {
   if (const auto obstacle = gemm_obstacle(problem, gpu_); !obstacle.empty())
     throw EnvError(obstacle + " (" + describe(problem) + ")");
   const GemmOperands operands = column_major_operands(problem);
@@ -119,20 +122,32 @@ GemmRunner::Plan GemmRunner::make_plan(const GemmProblem& problem, std::uint32_t
   return plan;
 }
 
-const GemmRunner::Plan& GemmRunner::plan_of(const GemmProblem& problem, std::uint32_t alignment, const EpilogueVector& vector) {
-  const Key key{problem.m,           problem.n,  problem.k, problem.batch,         problem.type, problem.layout, problem.output,
-                problem.accumulates, vector.use, alignment, common_alignment(vector.data, vector.data, vector.data)};
+const GemmRunner::Plan& GemmRunner::plan_of(const GemmProblem& problem, std::uint32_t alignment,
+                                            const EpilogueVector& vector) {
+  const Key key{problem.m,
+                problem.n,
+                problem.k,
+                problem.batch,
+                problem.type,
+                problem.layout,
+                problem.output,
+                problem.accumulates,
+                vector.use,
+                alignment,
+                common_alignment(vector.data, vector.data, vector.data)};
   auto plan = plans_.find(key);
   if (plan == plans_.end()) plan = plans_.emplace(key, make_plan(problem, alignment, vector)).first;
   return plan->second;
 }
 
-void GemmRunner::multiply(const Plan& plan, const GemmProblem& problem, const void* a, const void* b, void* c, CudaStream& stream) {
+void GemmRunner::multiply(const Plan& plan, const GemmProblem& problem, const void* a, const void* b, void* c,
+                          CudaStream& stream) {
   const float beta = problem.accumulates ? 1.0F : 0.0F;
   const Bytes workspace = gemm_workspace(gpu_);
-  const auto status = cublasLtMatmul(handle_.get(), plan.product.get(), &problem.alpha, b, plan.first.get(), a, plan.second.get(), &beta, c,
-                                     plan.result.get(), c, plan.result.get(), &*plan.algorithm, stream.workspace(workspace),
-                                     std::size_t(workspace.count), stream.native());
+  const auto status =
+      cublasLtMatmul(handle_.get(), plan.product.get(), &problem.alpha, b, plan.first.get(), a, plan.second.get(),
+                     &beta, c, plan.result.get(), c, plan.result.get(), &*plan.algorithm, stream.workspace(workspace),
+                     std::size_t(workspace.count), stream.native());
   if (status != CUBLAS_STATUS_SUCCESS) cublas_check(status, describe(problem));
 }
 
@@ -143,7 +158,8 @@ void GemmRunner::run(const GemmProblem& problem, const void* a, const void* b, v
   multiply(plan, problem, a, b, c, stream);
 }
 
-bool GemmRunner::try_run(const GemmProblem& problem, const void* a, const void* b, void* c, const EpilogueVector& vector, CudaStream& stream) {
+bool GemmRunner::try_run(const GemmProblem& problem, const void* a, const void* b, void* c,
+                         const EpilogueVector& vector, CudaStream& stream) {
   if (problem.m * problem.n * problem.k == 0 || !is_documented(problem, vector)) return false;
   const Plan& plan = plan_of(problem, common_alignment(a, b, c), vector);
   if (!plan.algorithm) return false;

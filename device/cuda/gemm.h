@@ -19,7 +19,8 @@ class GemmRunner {
   explicit GemmRunner(ComputeCapability gpu);
   void run(const GemmProblem& problem, const void* a, const void* b, void* c, CudaStream& stream);
   /// False, with nothing enqueued, where cuBLASLt has no such product.
-  bool try_run(const GemmProblem& problem, const void* a, const void* b, void* c, const EpilogueVector& vector, CudaStream& stream);
+  bool try_run(const GemmProblem& problem, const void* a, const void* b, void* c, const EpilogueVector& vector,
+               CudaStream& stream);
 
  private:
   /// What an algorithm depends on: all of the problem but alpha, and how matrices and vector are aligned.
@@ -41,7 +42,8 @@ class GemmRunner {
   const Plan& plan_of(const GemmProblem& problem, std::uint32_t alignment, const EpilogueVector& vector);
   Plan make_plan(const GemmProblem& problem, std::uint32_t alignment, const EpilogueVector& vector) const;
   std::optional<cublasLtMatmulAlgo_t> chosen_algorithm(const Plan& plan, std::uint32_t alignment) const;
-  void multiply(const Plan& plan, const GemmProblem& problem, const void* a, const void* b, void* c, CudaStream& stream);
+  void multiply(const Plan& plan, const GemmProblem& problem, const void* a, const void* b, void* c,
+                CudaStream& stream);
 
   ComputeCapability gpu_;
   LtHandle handle_;

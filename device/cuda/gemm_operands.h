@@ -1,5 +1,5 @@
-// A row-major product as cuBLASLt takes it, column-major. A row-major [r, c] matrix is, to a column-major reader, the [c, r]
-// transpose with leading dimension c; so we ask for C^T [n, m], whose first operand is B and whose second is A:
+// A row-major product as cuBLASLt takes it, column-major. A row-major [r, c] matrix is, to a column-major reader, the
+// [c, r] transpose with leading dimension c; so we ask for C^T [n, m], whose first operand is B and whose second is A:
 //
 //   Forward         C = A B^T  =>  C^T = B A^T    B is read as [k, n]: transposed      A as [k, m]: as it is      "TN"
 //   InputGradient   C = A B    =>  C^T = B^T A^T  B is read as [n, k]: as it is        A as [k, m]: as it is      "NN"
@@ -26,8 +26,9 @@ struct GemmOperands {
   bool is_first_transposed{}, is_second_transposed{};
 };
 
-/// What cuBLASLt may do in the pass of a product: add a bias [n] to every row of C, which are columns of C^T; or sum A = dy [k, m] of a
-/// weight gradient over k, the bias gradient [m]. A is the second operand of C^T = B^T A, so these are the sums of cuBLASLt's B.
+/// What cuBLASLt may do in the pass of a product: add a bias [n] to every row of C, which are columns of C^T; or sum A
+/// = dy [k, m] of a weight gradient over k, the bias gradient [m]. A is the second operand of C^T = B^T A, so these are
+/// the sums of cuBLASLt's B.
 enum class Epilogue : std::uint8_t { None, Bias, BiasGradient };
 
 /// The vector that an epilogue reads, or writes without looking at what is there.
@@ -62,9 +63,10 @@ inline std::string gemm_obstacle(const GemmProblem& p, ComputeCapability gpu) {
   return {};
 }
 
-/// Whether cuBLASLt says that it has the product with this epilogue: vectors are of C's dtype (of bf16 for fp8, which training does not
-/// multiply), aligned as its kernels load them. Batches have a stride of their own, and whether alpha scales the sums is not said.
-/// Source: the table of data types of cublasLtMatmul() in the cuBLAS documentation, CUBLASLT_MATMUL_DESC_BIAS_POINTER in cublasLt.h.
+/// Whether cuBLASLt says that it has the product with this epilogue: vectors are of C's dtype (of bf16 for fp8, which
+/// training does not multiply), aligned as its kernels load them. Batches have a stride of their own, and whether alpha
+/// scales the sums is not said. Source: the table of data types of cublasLtMatmul() in the cuBLAS documentation,
+/// CUBLASLT_MATMUL_DESC_BIAS_POINTER in cublasLt.h.
 inline bool is_documented(const GemmProblem& p, const EpilogueVector& vector) {
   constexpr std::uintptr_t kVectorAlignment = 16;
   if (p.batch != 1 || p.type == GemmType::F8 || vector.dtype != p.output) return false;

@@ -5,10 +5,12 @@
 namespace gpuplan::cuda {
 namespace {
 
-/// Kernels keep the priority of the stream that they were recorded on. What memory of the GPU the graph takes, it takes now.
+/// Kernels keep the priority of the stream that they were recorded on. What memory of the GPU the graph takes, it takes
+/// now.
 GraphExecOwner instantiate(cudaGraph_t recorded, cudaStream_t stream) {
   cudaGraphExec_t instance = nullptr;
-  cuda_check(cudaGraphInstantiateWithFlags(&instance, recorded, cudaGraphInstantiateFlagUseNodePriority), "making a graph of what was recorded");
+  cuda_check(cudaGraphInstantiateWithFlags(&instance, recorded, cudaGraphInstantiateFlagUseNodePriority),
+             "making a graph of what was recorded");
   GraphExecOwner graph(instance);
   cuda_check(cudaGraphUpload(instance, stream), "bringing a graph to the GPU");
   return graph;
@@ -45,7 +47,8 @@ struct CudaGraph::Work final : CapturedWork {
 };
 
 CudaGraph::CudaGraph(GraphOwner recorded, CudaStream& origin)
-    : work_(std::make_shared<Work>(recorded.get(), origin.native())), state_(origin.state()) {
+    : work_(std::make_shared<Work>(recorded.get(), origin.native())),
+      state_(origin.state()) {
   state_->release_first(work_);
 }
 

@@ -5,7 +5,8 @@
 
 namespace gpuplan::cuda {
 
-/// Of 256 columns the sums of dk and dv do not fit the registers: blocks have 128 of them each, and compute the scores twice.
+/// Of 256 columns the sums of dk and dv do not fit the registers: blocks have 128 of them each, and compute the scores
+/// twice.
 template <int kHead>
 constexpr int kSumColumns = kHead < 128 ? kHead : 128;
 
@@ -15,7 +16,8 @@ struct QueryNumbers {
   float lse_log2[Tiles::kNumStages][Tiles::kTileRows], delta[Tiles::kNumStages][Tiles::kTileRows];
 };
 
-/// A warp's 16 keys, from `first_key` on, on their way through the tiles of queries. Scores are transposed: a row is a key's.
+/// A warp's 16 keys, from `first_key` on, on their way through the tiles of queries. Scores are transposed: a row is a
+/// key's.
 template <class Tiles>
 struct KeyWarp {
   using T = typename Tiles::Number;
@@ -28,15 +30,23 @@ struct KeyWarp {
   Sums dk[1][kNumSums], dv[1][kNumSums];
 
   __device__ KeyWarp(const AttentionView& v, int first, int column, const T* key_rows, const T* value_rows)
-      : view(v), first_key(first), first_column(column), keys(key_rows), values(value_rows), to_log2(kLog2E * rsqrtf(float(v.head_size))) {}
+      : view(v),
+        first_key(first),
+        first_column(column),
+        keys(key_rows),
+        values(value_rows),
+        to_log2(kLog2E * rsqrtf(float(v.head_size))) {}
 
-  __device__ void add_queries(int first_query, const T* queries, const T* dout, const float* lse_log2, const float* delta) {
+  __device__ void add_queries(int first_query, const T* queries, const T* dout, const float* lse_log2,
+                              const float* delta) {
 #pragma unroll 1
     for (int step = 0; step < Tiles::kTileRows; step += kStep)
-      add_step(first_query + step, queries + step * Tiles::kRow, dout + step * Tiles::kRow, lse_log2 + step, delta + step);
+      add_step(first_query + step, queries + step * Tiles::kRow, dout + step * Tiles::kRow, lse_log2 + step,
+               delta + step);
   }
 
-  __device__ void add_step(int first_query, const T* queries, const T* dout, const float* lse_log2, const float* delta) {
+  __device__ void add_step(int first_query, const T* queries, const T* dout, const float* lse_log2,
+                           const float* delta) {
     const int last_key = first_key + Tiles::kWarpRows - 1, last_query = first_query + kStep - 1;
     if (last_query < view.first_query(first_key) || first_query > view.last_query(last_key)) return;
     Sums weights[1][kNumScores], gradients[1][kNumScores];
@@ -82,13 +92,15 @@ struct KeyWarp {
 };
 
 template <class Tiles, class T>
-__device__ void key_gradients(const AttentionView& view, const Inputs<T>& in, T* dk, T* dv, T* shared, QueryNumbers<Tiles>& numbers) {
+__device__ void key_gradients(const AttentionView& view, const Inputs<T>& in, T* dk, T* dv, T* shared,
+                              QueryNumbers<Tiles>& numbers) {
   constexpr int kColumns = kSumColumns<Tiles::kHead>, kParts = Tiles::kHead / kColumns;
   const int kv_heads = view.heads / view.group;
   const BlockRows block(view.keys, Tiles::kBlockRows, kv_heads * kParts, false);
   const int kv_head = block.head / kParts, first_column = block.head % kParts * kColumns;
   const int first_key = block.tile * Tiles::kBlockRows, first_row = int(threadIdx.x) / 32 * Tiles::kWarpRows;
-  const std::int64_t key_head = view.key_offset(block.sequence, kv_head), key_offset = key_head + first_key * view.key_row;
+  const std::int64_t key_head = view.key_offset(block.sequence, kv_head),
+                     key_offset = key_head + first_key * view.key_row;
 
   const int num_keys = view.keys - first_key;
   copy_rows<Tiles, Tiles::kBlockRows>(view, shared, in.k + key_offset, view.key_row, num_keys);
@@ -99,12 +111,14 @@ __device__ void key_gradients(const AttentionView& view, const Inputs<T>& in, T*
   KeyWarp<Tiles> warp(view, first_key + first_row, first_column, rows, rows + Tiles::kKept);
   if (Tiles::kKeepsFragments) __syncthreads();  // the tiles come to where the keys and values were
 
-  const int last_key = first_key + Tiles::kBlockRows - 1 < view.keys - 1 ? first_key + Tiles::kBlockRows - 1 : view.keys - 1;
+  const int last_key =
+      first_key + Tiles::kBlockRows - 1 < view.keys - 1 ? first_key + Tiles::kBlockRows - 1 : view.keys - 1;
   const int first_tile = view.first_query(first_key) / Tiles::kTileRows;
   const int tiles_per_head = view.last_query(last_key) / Tiles::kTileRows + 1 - first_tile;
   const auto first_query_of = [&](int i) { return (first_tile + i % tiles_per_head) * Tiles::kTileRows; };
   const auto copy = [&](int i, T* pair) {
-    const int head = kv_head * view.group + i / tiles_per_head, first_query = first_query_of(i), num_queries = view.queries - first_query;
+    const int head = kv_head * view.group + i / tiles_per_head, first_query = first_query_of(i),
+              num_queries = view.queries - first_query;
     const std::int64_t offset = view.query_offset(block.sequence, head) + first_query * view.query_row;
     copy_rows<Tiles, Tiles::kTileRows>(view, pair, in.q + offset, view.query_row, num_queries);
     copy_rows<Tiles, Tiles::kTileRows>(view, pair + Tiles::kTile, in.dout + offset, view.query_row, num_queries);

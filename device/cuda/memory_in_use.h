@@ -1,5 +1,5 @@
-// Memory in use on a GPU as NVML counts it: unlike cudaMemGetInfo it can be asked before there is a context, so that the
-// difference is the context itself. NVML is opened at run time, and where it cannot be, nothing is known.
+// Memory in use on a GPU as NVML counts it: unlike cudaMemGetInfo it can be asked before there is a context, so that
+// the difference is the context itself. NVML is opened at run time, and where it cannot be, nothing is known.
 #pragma once
 
 #include <optional>

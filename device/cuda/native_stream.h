@@ -1,5 +1,5 @@
-// What the library of collectives needs to know of a CUDA stream that the device library made. The two are separate shared
-// objects: they share this interface, not code.
+// What the library of collectives needs to know of a CUDA stream that the device library made. The two are separate
+// shared objects: they share this interface, not code.
 #pragma once
 
 #include <memory>

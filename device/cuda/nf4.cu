@@ -27,7 +27,8 @@ struct QuantisedAbsmax {
 
 /// Eight weights are four bytes of codes, and never of two blocks.
 template <class T, class Absmax>
-__global__ void nf4_kernel(T* out, const std::uint8_t* codes, Absmax absmax, std::int64_t count, bool is_aligned, Nf4Table levels) {
+__global__ void nf4_kernel(T* out, const std::uint8_t* codes, Absmax absmax, std::int64_t count, bool is_aligned,
+                           Nf4Table levels) {
   static_assert(kNf4Block % kEight == 0);
   __shared__ float level[16];  // constant memory would serve one address at a time
   if (threadIdx.x == 0)
@@ -51,13 +52,15 @@ __global__ void nf4_kernel(T* out, const std::uint8_t* codes, Absmax absmax, std
 }
 
 template <class Absmax>
-cudaError_t launch(void* out, Dtype dtype, const std::uint8_t* codes, Absmax absmax, std::int64_t count, cudaStream_t stream) {
+cudaError_t launch(void* out, Dtype dtype, const std::uint8_t* codes, Absmax absmax, std::int64_t count,
+                   cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
   Nf4Table table;
   memcpy(table.level, kNf4Levels, sizeof table.level);
   return with_type(dtype, [=]<class T>(T*) {
     T* const typed = static_cast<T*>(out);
-    const bool is_aligned = are_aligned(typed) && reinterpret_cast<std::uintptr_t>(codes) % sizeof(std::uint32_t) == 0;  // eight codes at a time
+    const bool is_aligned = are_aligned(typed) && reinterpret_cast<std::uintptr_t>(codes) % sizeof(std::uint32_t) ==
+                                                      0;  // eight codes at a time
     nf4_kernel<<<num_blocks(count), kThreads, 0, stream>>>(typed, codes, absmax, count, is_aligned, table);
     return cudaGetLastError();
   });
@@ -65,13 +68,14 @@ cudaError_t launch(void* out, Dtype dtype, const std::uint8_t* codes, Absmax abs
 
 }  // namespace
 
-cudaError_t launch_nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax, std::int64_t count,
-                                  cudaStream_t stream) {
+cudaError_t launch_nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax,
+                                  std::int64_t count, cudaStream_t stream) {
   return launch(out, dtype, codes, PlainAbsmax{absmax}, count, stream);
 }
 
 cudaError_t launch_nf4_expand(void* out, Dtype dtype, const std::uint8_t* codes, const std::uint8_t* absmax_codes,
-                              const float* absmax_scales, float absmax_offset, std::int64_t count, cudaStream_t stream) {
+                              const float* absmax_scales, float absmax_offset, std::int64_t count,
+                              cudaStream_t stream) {
   return launch(out, dtype, codes, QuantisedAbsmax{absmax_codes, absmax_scales, absmax_offset}, count, stream);
 }
 

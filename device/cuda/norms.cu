@@ -8,8 +8,8 @@ namespace gpuplan::cuda {
 namespace {
 
 template <class Team, class T, class W>
-__global__ void __launch_bounds__(kRowThreads)
-    rms_norm_kernel(T* y, const T* x, const W* weight, std::int64_t rows, std::int64_t hidden, float epsilon, bool is_aligned) {
+__global__ void __launch_bounds__(kRowThreads) rms_norm_kernel(T* y, const T* x, const W* weight, std::int64_t rows,
+                                                               std::int64_t hidden, float epsilon, bool is_aligned) {
   if (Team::row() >= rows) return;
   const std::int64_t row = Team::row() * hidden;
   float squares = 0;
@@ -33,12 +33,12 @@ __global__ void __launch_bounds__(kRowThreads)
   }
 }
 
-/// With r = 1 / sqrt(mean(x^2) + epsilon) and g = dy weight:  dx = residual + r g - x r^3 mean(g x).  r goes to `factors` [rows].
-/// `residual` and `factors` may be null.
+/// With r = 1 / sqrt(mean(x^2) + epsilon) and g = dy weight:  dx = residual + r g - x r^3 mean(g x).  r goes to
+/// `factors` [rows]. `residual` and `factors` may be null.
 template <class Team, class T, class W>
 __global__ void __launch_bounds__(kRowThreads)
-    rms_norm_backward_kernel(T* dx, const T* residual, float* factors, const T* dy, const T* x, const W* weight, std::int64_t rows,
-                             std::int64_t hidden, float epsilon, bool is_aligned) {
+    rms_norm_backward_kernel(T* dx, const T* residual, float* factors, const T* dy, const T* x, const W* weight,
+                             std::int64_t rows, std::int64_t hidden, float epsilon, bool is_aligned) {
   if (Team::row() >= rows) return;
   const std::int64_t row = Team::row() * hidden;
   float squares = 0, products = 0;
@@ -76,47 +76,55 @@ unsigned blocks_of_warps(std::int64_t rows) { return unsigned((rows + WarpPerRow
 
 }  // namespace
 
-cudaError_t launch_rms_norm(void* y, const void* x, Dtype dtype, const void* weight, Dtype weight_dtype, std::int64_t rows,
-                            std::int64_t hidden, float epsilon, cudaStream_t stream) {
+cudaError_t launch_rms_norm(void* y, const void* x, Dtype dtype, const void* weight, Dtype weight_dtype,
+                            std::int64_t rows, std::int64_t hidden, float epsilon, cudaStream_t stream) {
   if (rows == 0 || hidden == 0) return cudaSuccess;
   const auto launch = [=]<class T, class W>(T* out, const W* factors) {
     const T* const in = static_cast<const T*>(x);
     const bool is_aligned = are_aligned(out, in, factors) && hidden % kEight == 0;
     if (hidden <= kMostOfWarp)
-      rms_norm_kernel<WarpPerRow><<<blocks_of_warps(rows), kRowThreads, 0, stream>>>(out, in, factors, rows, hidden, epsilon, is_aligned);
+      rms_norm_kernel<WarpPerRow>
+          <<<blocks_of_warps(rows), kRowThreads, 0, stream>>>(out, in, factors, rows, hidden, epsilon, is_aligned);
     else
-      rms_norm_kernel<BlockPerRow><<<unsigned(rows), kRowThreads, 0, stream>>>(out, in, factors, rows, hidden, epsilon, is_aligned);
+      rms_norm_kernel<BlockPerRow>
+          <<<unsigned(rows), kRowThreads, 0, stream>>>(out, in, factors, rows, hidden, epsilon, is_aligned);
     return cudaGetLastError();
   };
-  if (dtype == Dtype::F16 && weight_dtype == dtype) return launch(static_cast<F16*>(y), static_cast<const F16*>(weight));
+  if (dtype == Dtype::F16 && weight_dtype == dtype)
+    return launch(static_cast<F16*>(y), static_cast<const F16*>(weight));
   return typed(launch, Numbers{y, dtype}, ConstNumbers{weight, weight_dtype});
 }
 
-cudaError_t launch_rms_norm_backward(Dtype dtype, void* dx, const void* residual, Numbers weight_gradient, const void* dy, const void* x,
-                                     ConstNumbers weight, std::int64_t rows, std::int64_t hidden, float epsilon, float* scratch,
-                                     cudaStream_t stream) {
+cudaError_t launch_rms_norm_backward(Dtype dtype, void* dx, const void* residual, Numbers weight_gradient,
+                                     const void* dy, const void* x, ConstNumbers weight, std::int64_t rows,
+                                     std::int64_t hidden, float epsilon, float* scratch, cudaStream_t stream) {
   if (rows == 0 || hidden == 0) return cudaSuccess;
   constexpr std::int64_t kMostRows = kScratchFloats / 2;  // whose factors leave room for parts of the weight's gradient
   if (weight_gradient.data && rows > kMostRows) {
     const auto behind = [&](const void* first) {
       return first ? static_cast<const std::byte*>(first) + bytes_of(kMostRows * hidden, dtype).count : nullptr;
     };
-    const cudaError_t status =
-        launch_rms_norm_backward(dtype, dx, residual, weight_gradient, dy, x, weight, kMostRows, hidden, epsilon, scratch, stream);
+    const cudaError_t status = launch_rms_norm_backward(dtype, dx, residual, weight_gradient, dy, x, weight, kMostRows,
+                                                        hidden, epsilon, scratch, stream);
     if (status != cudaSuccess) return status;
-    return launch_rms_norm_backward(dtype, const_cast<std::byte*>(behind(dx)), behind(residual), weight_gradient, behind(dy), behind(x),
-                                    weight, rows - kMostRows, hidden, epsilon, scratch, stream);
+    return launch_rms_norm_backward(dtype, const_cast<std::byte*>(behind(dx)), behind(residual), weight_gradient,
+                                    behind(dy), behind(x), weight, rows - kMostRows, hidden, epsilon, scratch, stream);
   }
   float* const factors = weight_gradient.data ? scratch : nullptr;
-  const cudaError_t status = typed([=]<class T, class W>(T* out, const W* w) {
-    const T *const passed = static_cast<const T*>(residual), *const down = static_cast<const T*>(dy), *const in = static_cast<const T*>(x);
-    const bool is_aligned = are_aligned(out, passed, down, in, w) && hidden % kEight == 0;
-    if (hidden <= kMostOfWarp)
-      rms_norm_backward_kernel<WarpPerRow><<<blocks_of_warps(rows), kRowThreads, 0, stream>>>(out, passed, factors, down, in, w, rows, hidden, epsilon, is_aligned);
-    else
-      rms_norm_backward_kernel<BlockPerRow><<<unsigned(rows), kRowThreads, 0, stream>>>(out, passed, factors, down, in, w, rows, hidden, epsilon, is_aligned);
-    return cudaGetLastError();
-  }, Numbers{dx, dtype}, weight);
+  const cudaError_t status = typed(
+      [=]<class T, class W>(T* out, const W* w) {
+        const T *const passed = static_cast<const T*>(residual), *const down = static_cast<const T*>(dy),
+                       *const in = static_cast<const T*>(x);
+        const bool is_aligned = are_aligned(out, passed, down, in, w) && hidden % kEight == 0;
+        if (hidden <= kMostOfWarp)
+          rms_norm_backward_kernel<WarpPerRow><<<blocks_of_warps(rows), kRowThreads, 0, stream>>>(
+              out, passed, factors, down, in, w, rows, hidden, epsilon, is_aligned);
+        else
+          rms_norm_backward_kernel<BlockPerRow><<<unsigned(rows), kRowThreads, 0, stream>>>(
+              out, passed, factors, down, in, w, rows, hidden, epsilon, is_aligned);
+        return cudaGetLastError();
+      },
+      Numbers{dx, dtype}, weight);
   if (status != cudaSuccess || !weight_gradient.data) return status;
   return launch_norm_weight_backward(weight_gradient, dtype, dy, x, rows, hidden, scratch, stream);
 }

@@ -24,13 +24,21 @@ __device__ inline float to_float(F8 x) { return float(x); }
 template <class T>
 __device__ T rounded(float x);
 template <>
-__device__ inline float rounded<float>(float x) { return x; }
+__device__ inline float rounded<float>(float x) {
+  return x;
+}
 template <>
-__device__ inline Bf16 rounded<Bf16>(float x) { return __float2bfloat16_rn(x); }
+__device__ inline Bf16 rounded<Bf16>(float x) {
+  return __float2bfloat16_rn(x);
+}
 template <>
-__device__ inline F16 rounded<F16>(float x) { return __float2half_rn(x); }
+__device__ inline F16 rounded<F16>(float x) {
+  return __float2half_rn(x);
+}
 template <>
-__device__ inline F8 rounded<F8>(float x) { return F8(x); }
+__device__ inline F8 rounded<F8>(float x) {
+  return F8(x);
+}
 
 /// Calls `launch` with a null pointer of the dtype's type: fp32, bf16 or fp16.
 template <class Launch>

@@ -23,7 +23,8 @@ class HeldMemory {
   std::atomic<std::int64_t> held_{0};
 };
 
-/// What memory in use grew by when the GPU was first opened. Not exact without NVML: then it is all that was in use after it.
+/// What memory in use grew by when the GPU was first opened. Not exact without NVML: then it is all that was in use
+/// after it.
 struct OpeningCost {
   Bytes memory;
   bool is_exact{};

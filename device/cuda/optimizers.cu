@@ -20,8 +20,8 @@ __device__ float stepped(float weight, float gradient, float& m, float& v, const
 }
 
 template <class W, class G, class S>
-__global__ void adamw_kernel(W* weight, const G* gradient, S* m, S* v, std::int64_t count, bool is_aligned, AdamWStep step,
-                             float gradient_scale) {
+__global__ void adamw_kernel(W* weight, const G* gradient, S* m, S* v, std::int64_t count, bool is_aligned,
+                             AdamWStep step, float gradient_scale) {
   const Mine mine = my_elements(count, is_aligned);
   float w[kEight] = {}, g[kEight] = {}, first[kEight] = {}, second[kEight] = {};
   load(w, weight + mine.at, mine.size, mine.is_whole);
@@ -36,14 +36,16 @@ __global__ void adamw_kernel(W* weight, const G* gradient, S* m, S* v, std::int6
 }
 
 template <class W, class G, class S>
-cudaError_t launch_typed(W* weight, const G* gradient, S* m, S* v, std::int64_t count, const AdamWStep& step, float gradient_scale,
-                         cudaStream_t stream) {
+cudaError_t launch_typed(W* weight, const G* gradient, S* m, S* v, std::int64_t count, const AdamWStep& step,
+                         float gradient_scale, cudaStream_t stream) {
   const bool is_aligned = are_aligned(weight, gradient, m, v);
-  adamw_kernel<<<num_blocks(count), kThreads, 0, stream>>>(weight, gradient, m, v, count, is_aligned, step, gradient_scale);
+  adamw_kernel<<<num_blocks(count), kThreads, 0, stream>>>(weight, gradient, m, v, count, is_aligned, step,
+                                                           gradient_scale);
   return cudaGetLastError();
 }
 
-// --- 8 bits: a warp has a block of 256 parameters ---------------------------------------------------------------------
+// --- 8 bits: a warp has a block of 256 parameters
+// ---------------------------------------------------------------------
 
 static_assert(kWarp * kEight == kDynamicBlock);
 
@@ -72,8 +74,9 @@ __device__ void store_codes(std::uint8_t* to, const Codes& codes, int size, bool
     if (i < size) to[i] = codes[i];
 }
 
-/// The levels of a decade lie on a line: magnitude x from begins[d] on has about the code of 0 plus slope[d] x + offset[d], whose whole
-/// part steps where a part of the decade begins (device/dynamic_map.h). Decade d, of [10^(d - 7), 10^(d - 6)), has first_parts 2^d parts.
+/// The levels of a decade lie on a line: magnitude x from begins[d] on has about the code of 0 plus slope[d] x +
+/// offset[d], whose whole part steps where a part of the decade begins (device/dynamic_map.h). Decade d, of [10^(d -
+/// 7), 10^(d - 6)), has first_parts 2^d parts.
 struct CodeLines {
   static constexpr int kDecades = 7;
   float begins[kDecades], slope[kDecades], offset[kDecades];
@@ -150,8 +153,9 @@ struct Quantised {
 };
 
 template <class W, class G>
-__global__ void adamw8_kernel(W* weight, const G* gradient, std::uint8_t* m, std::uint8_t* v, float* m_absmax, float* v_absmax,
-                              std::int64_t count, bool is_aligned, AdamWStep step, float gradient_scale) {
+__global__ void adamw8_kernel(W* weight, const G* gradient, std::uint8_t* m, std::uint8_t* v, float* m_absmax,
+                              float* v_absmax, std::int64_t count, bool is_aligned, AdamWStep step,
+                              float gradient_scale) {
   __shared__ DynamicMap signed_map, unsigned_map;
   for (int i = int(threadIdx.x); i < 256; i += kThreads) {
     signed_map.levels[i] = kSignedMap.levels[i], signed_map.middles[i] = kSignedMap.middles[i];
@@ -179,35 +183,45 @@ __global__ void adamw8_kernel(W* weight, const G* gradient, std::uint8_t* m, std
 
 }  // namespace
 
-cudaError_t launch_adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v, std::int64_t count,
-                         const AdamWStep& step, cudaStream_t stream) {
+cudaError_t launch_adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v,
+                         std::int64_t count, const AdamWStep& step, cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
   return with_type(gradient_dtype, [=]<class G>(G*) {
     return launch_typed(weight, static_cast<const G*>(gradient), m, v, count, step, 1.0F, stream);
   });
 }
 
-cudaError_t launch_adamw_step(const AdamWRange& range, const AdamWStep& step, float gradient_scale, cudaStream_t stream) {
+cudaError_t launch_adamw_step(const AdamWRange& range, const AdamWStep& step, float gradient_scale,
+                              cudaStream_t stream) {
   if (range.m.dtype != range.v.dtype) return cudaErrorInvalidValue;
   if (range.count == 0) return cudaSuccess;
-  return typed([=]<class W, class G>(W* weight, const G* gradient) {
-    const auto with_states = [=]<class S>(S* m) {
-      return launch_typed(weight, gradient, m, static_cast<S*>(range.v.data), range.count, step, gradient_scale, stream);
-    };
-    if (range.m.dtype == Dtype::F32) return with_states(static_cast<float*>(range.m.data));
-    return range.m.dtype == range.weight.dtype ? with_states(static_cast<W*>(range.m.data)) : cudaErrorInvalidValue;
-  }, range.weight, range.gradient);
+  return typed(
+      [=]<class W, class G>(W* weight, const G* gradient) {
+        const auto with_states = [=]<class S>(S* m) {
+          return launch_typed(weight, gradient, m, static_cast<S*>(range.v.data), range.count, step, gradient_scale,
+                              stream);
+        };
+        if (range.m.dtype == Dtype::F32) return with_states(static_cast<float*>(range.m.data));
+        return range.m.dtype == range.weight.dtype ? with_states(static_cast<W*>(range.m.data)) : cudaErrorInvalidValue;
+      },
+      range.weight, range.gradient);
 }
 
-cudaError_t launch_adamw8_step(const AdamW8Range& range, const AdamWStep& step, float gradient_scale, cudaStream_t stream) {
+cudaError_t launch_adamw8_step(const AdamW8Range& range, const AdamWStep& step, float gradient_scale,
+                               cudaStream_t stream) {
   if (range.count == 0) return cudaSuccess;
-  const auto is_code_aligned = [](const std::uint8_t* codes) { return reinterpret_cast<std::uintptr_t>(codes) % sizeof(uint2) == 0; };
-  return typed([=]<class W, class G>(W* weight, const G* gradient) {
-    const bool is_aligned = are_aligned(weight, gradient) && is_code_aligned(range.m) && is_code_aligned(range.v);
-    adamw8_kernel<<<num_blocks(range.count), kThreads, 0, stream>>>(weight, gradient, range.m, range.v, range.m_absmax, range.v_absmax,
-                                                                    range.count, is_aligned, step, gradient_scale);
-    return cudaGetLastError();
-  }, range.weight, range.gradient);
+  const auto is_code_aligned = [](const std::uint8_t* codes) {
+    return reinterpret_cast<std::uintptr_t>(codes) % sizeof(uint2) == 0;
+  };
+  return typed(
+      [=]<class W, class G>(W* weight, const G* gradient) {
+        const bool is_aligned = are_aligned(weight, gradient) && is_code_aligned(range.m) && is_code_aligned(range.v);
+        adamw8_kernel<<<num_blocks(range.count), kThreads, 0, stream>>>(weight, gradient, range.m, range.v,
+                                                                        range.m_absmax, range.v_absmax, range.count,
+                                                                        is_aligned, step, gradient_scale);
+        return cudaGetLastError();
+      },
+      range.weight, range.gradient);
 }
 
 }  // namespace gpuplan::cuda

@@ -17,9 +17,13 @@ struct QueryGradientWarp {
   Sums dq[1][Tiles::kHead / 8];
 
   /// lse and delta: of the head, the first query's.
-  __device__ QueryGradientWarp(const AttentionView& v, int first, const T* query_rows, const T* dout_rows, const float* lse_of_head,
-                               const float* delta_of_head)
-      : view(v), first_query(first), queries(query_rows), dout(dout_rows), to_log2(kLog2E * rsqrtf(float(v.head_size))) {
+  __device__ QueryGradientWarp(const AttentionView& v, int first, const T* query_rows, const T* dout_rows,
+                               const float* lse_of_head, const float* delta_of_head)
+      : view(v),
+        first_query(first),
+        queries(query_rows),
+        dout(dout_rows),
+        to_log2(kLog2E * rsqrtf(float(v.head_size))) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int query = first_query + Lane{}.row() + 8 * half;
@@ -60,7 +64,8 @@ struct QueryGradientWarp {
   /// To the head's first row.
   __device__ void write(T* to) const {
     const float scale = rsqrtf(float(view.head_size)), both[2] = {scale, scale};
-    write_rows(to + first_query * view.query_row, view.query_row, dq[0], both, view.queries - first_query, view.head_size, view.is_aligned);
+    write_rows(to + first_query * view.query_row, view.query_row, dq[0], both, view.queries - first_query,
+               view.head_size, view.is_aligned);
   }
 };
 
@@ -68,7 +73,8 @@ template <class Tiles, class T>
 __device__ void query_gradients(const AttentionView& view, const Inputs<T>& in, T* dq, T* shared) {
   const BlockRows block(view.queries, Tiles::kBlockRows, view.heads, true);
   const int first_query = block.tile * Tiles::kBlockRows, first_row = int(threadIdx.x) / 32 * Tiles::kWarpRows;
-  const std::int64_t query_head = view.query_offset(block.sequence, block.head), query_offset = query_head + first_query * view.query_row;
+  const std::int64_t query_head = view.query_offset(block.sequence, block.head),
+                     query_offset = query_head + first_query * view.query_row;
   const std::int64_t key_head = view.key_offset(block.sequence, block.head / view.group);
   const std::int64_t first_number = (std::int64_t(block.sequence) * view.heads + block.head) * view.queries;
 
@@ -78,7 +84,8 @@ __device__ void query_gradients(const AttentionView& view, const Inputs<T>& in, 
   wait_for_copies();
   __syncthreads();
   const T* const rows = shared + first_row * Tiles::kRow;
-  QueryGradientWarp<Tiles> warp(view, first_query + first_row, rows, rows + Tiles::kKept, in.lse + first_number, in.delta + first_number);
+  QueryGradientWarp<Tiles> warp(view, first_query + first_row, rows, rows + Tiles::kKept, in.lse + first_number,
+                                in.delta + first_number);
   if (Tiles::kKeepsFragments) __syncthreads();  // the tiles come to where the queries and gradients were
 
   const int first_tile = view.first_key(first_query) / Tiles::kTileRows;
@@ -89,7 +96,9 @@ __device__ void query_gradients(const AttentionView& view, const Inputs<T>& in, 
     copy_rows<Tiles, Tiles::kTileRows>(view, pair, in.k + offset, view.key_row, num_keys);
     copy_rows<Tiles, Tiles::kTileRows>(view, pair + Tiles::kTile, in.v + offset, view.key_row, num_keys);
   };
-  const auto work = [&](int i, const T* pair) { warp.add_keys((first_tile + i) * Tiles::kTileRows, pair, pair + Tiles::kTile); };
+  const auto work = [&](int i, const T* pair) {
+    warp.add_keys((first_tile + i) * Tiles::kTileRows, pair, pair + Tiles::kTile);
+  };
   for_each_pair<Tiles>(num_tiles, shared + Tiles::kPairsAt, copy, work);
   warp.write(dq + query_head);
 }

@@ -9,7 +9,9 @@ constexpr int kWarp = 32, kRowThreads = 256, kNumWarps = kRowThreads / kWarp;
 constexpr unsigned kAll = 0xffffffffU;  // lanes
 
 /// Eight elements of a row from `at` on, as far as `width` goes.
-__device__ inline int size_at(std::int64_t at, std::int64_t width) { return width - at >= kEight ? kEight : int(width - at); }
+__device__ inline int size_at(std::int64_t at, std::int64_t width) {
+  return width - at >= kEight ? kEight : int(width - at);
+}
 
 /// Of all lanes of the warp; every lane gets it.
 __device__ inline float warp_sum(float x) {

@@ -53,7 +53,8 @@ __device__ LogSum row_log_sum(const T* row, std::int64_t width, bool is_aligned)
 /// Logits are read twice: for the log-sum-exp, and to be replaced by (softmax - one hot) x *scale_at.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
-    cross_entropy_kernel(T* logits, const std::int32_t* labels, float* losses, std::int64_t vocab, const float* scale_at, bool is_aligned) {
+    cross_entropy_kernel(T* logits, const std::int32_t* labels, float* losses, std::int64_t vocab,
+                         const float* scale_at, bool is_aligned) {
   T* const row = logits + std::int64_t(blockIdx.x) * vocab;
   const std::int32_t label = labels[blockIdx.x];
   const float scale = *scale_at;
@@ -101,8 +102,8 @@ __global__ void __launch_bounds__(kRowThreads)
 
 }  // namespace
 
-cudaError_t launch_cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab,
-                                 const float* scale, Dtype dtype, cudaStream_t stream) {
+cudaError_t launch_cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows,
+                                 std::int64_t vocab, const float* scale, Dtype dtype, cudaStream_t stream) {
   if (rows == 0 || vocab == 0) return cudaSuccess;
   return with_type(dtype, [=]<class T>(T*) {
     auto* const typed = static_cast<T*>(logits);

@@ -20,9 +20,7 @@ void CUDART_CB run_task(void* data) {
   const std::unique_ptr<HostTask> task(static_cast<HostTask*>(data));
   try {
     task->run();
-  } catch (const std::exception& error) {
-    task->state->fail(error.what());
-  } catch (...) {
+  } catch (const std::exception& error) { task->state->fail(error.what()); } catch (...) {
     task->state->fail("unknown error");
   }
 }
@@ -33,7 +31,9 @@ StreamOwner create_native(int device_index, StreamUse use) {
   cudaStream_t stream = nullptr;
   int lowest = 0, highest = 0;
   cuda_check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "asking for the priorities of streams");
-  cuda_check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, use == StreamUse::Communication ? highest : lowest), "creating a stream");
+  cuda_check(
+      cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, use == StreamUse::Communication ? highest : lowest),
+      "creating a stream");
   return StreamOwner(stream);
 }
 
@@ -76,15 +76,18 @@ void StreamState::check_watches() {
 
 void StreamState::wait(const std::function<cudaError_t()>& status) {
   using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::milliseconds kBetweenChecks{1}, kSpin{2};  // then the core is left to whom it is of use: NCCL's proxy, the loader of data
+  constexpr std::chrono::milliseconds kBetweenChecks{1},
+      kSpin{2};  // then the core is left to whom it is of use: NCCL's proxy, the loader of data
   constexpr std::chrono::microseconds kNap{50};
   const auto begin = Clock::now();
   auto next_check = begin + kBetweenChecks;
   cudaError_t now = cudaErrorNotReady;
   while (is_under_way(now = status())) {
     const auto time = Clock::now();
-    if (time - begin < kSpin) std::this_thread::yield();
-    else std::this_thread::sleep_for(kNap);
+    if (time - begin < kSpin)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(kNap);
     if (time < next_check) continue;
     check_watches();
     next_check = time + kBetweenChecks;
@@ -94,7 +97,9 @@ void StreamState::wait(const std::function<cudaError_t()>& status) {
 }
 
 CudaStream::CudaStream(int device_index, std::shared_ptr<OpenedGpu> gpu, StreamUse use)
-    : device_index_(device_index), gpu_(std::move(gpu)), stream_(create_native(device_index, use)) {}
+    : device_index_(device_index),
+      gpu_(std::move(gpu)),
+      stream_(create_native(device_index, use)) {}
 
 /// What is under way may use the workspace, and operands whose owners end after this one.
 CudaStream::~CudaStream() {
@@ -116,7 +121,8 @@ void CudaStream::synchronise() {
 void CudaStream::run_on_host(std::function<void()> task) {
   cudaStreamCaptureStatus capture{};
   cuda_check(cudaStreamIsCapturing(native(), &capture), "asking whether a stream is recorded");
-  if (capture != cudaStreamCaptureStatusNone) throw EnvError("a task on the host cannot be part of a graph: it is run once");
+  if (capture != cudaStreamCaptureStatusNone)
+    throw EnvError("a task on the host cannot be part of a graph: it is run once");
   std::unique_ptr<HostTask> held(new HostTask{std::move(task), state_});
   cuda_check(cudaLaunchHostFunc(native(), &run_task, held.get()), "enqueuing a task on the host");
   static_cast<void>(held.release());  // run_task frees it
@@ -132,7 +138,8 @@ void CudaStream::before_copy(const void* host) {
 void* CudaStream::workspace(Bytes size) {
   if (!workspace_) {
     void* memory = nullptr;
-    cuda_check(cudaMalloc(&memory, std::size_t(size.count)), "allocating the workspace of a stream (" + format_bytes(size) + ")");
+    cuda_check(cudaMalloc(&memory, std::size_t(size.count)),
+               "allocating the workspace of a stream (" + format_bytes(size) + ")");
     workspace_.reset(memory);
     workspace_size_ = size;
     gpu_->workspaces.add(size);

@@ -15,7 +15,8 @@
 
 namespace gpuplan::cuda {
 
-/// What can end the waiting for a stream: errors of tasks on the host, and watches. Shared by a stream and the events on it.
+/// What can end the waiting for a stream: errors of tasks on the host, and watches. Shared by a stream and the events
+/// on it.
 class StreamState {
  public:
   void watch(const std::shared_ptr<StreamWatch>& watch);
@@ -48,10 +49,11 @@ class CudaStream final : public NativeStream {
   void watch(const std::shared_ptr<StreamWatch>& watch) override { state_->watch(watch); }
 
   const std::shared_ptr<StreamState>& state() const { return state_; }
-  /// CUDA returns from a copy of pageable memory only when the stream has come to it: where that may be never, `host` being
-  /// such memory, waits here, where a watch is asked.
+  /// CUDA returns from a copy of pageable memory only when the stream has come to it: where that may be never, `host`
+  /// being such memory, waits here, where a watch is asked.
   void before_copy(const void* host);
-  /// Scratch memory for products and sums: work of a stream never overlaps, so one is enough for it. Allocated at first use.
+  /// Scratch memory for products and sums: work of a stream never overlaps, so one is enough for it. Allocated at first
+  /// use.
   void* workspace(Bytes size);
 
  private:

@@ -26,23 +26,26 @@ class CudaTraining final : public TrainingKernels {
   void zero(void* data, Bytes size, Stream& stream) override;
   void add(Numbers y, ConstNumbers a, ConstNumbers b, std::int64_t count, Stream& stream) override;
   void add_scaled(Numbers y, ConstNumbers x, float factor, std::int64_t count, Stream& stream) override;
-  void embed(Numbers y, ConstNumbers table, const std::int32_t* ids, std::int64_t rows, std::int64_t hidden, Stream& stream) override;
-  void embed_backward(Numbers gradient, ConstNumbers dy, const std::int32_t* ids, std::int64_t rows, std::int64_t hidden,
-                      Stream& stream) override;
+  void embed(Numbers y, ConstNumbers table, const std::int32_t* ids, std::int64_t rows, std::int64_t hidden,
+             Stream& stream) override;
+  void embed_backward(Numbers gradient, ConstNumbers dy, const std::int32_t* ids, std::int64_t rows,
+                      std::int64_t hidden, Stream& stream) override;
   void add_bias(Numbers y, ConstNumbers bias, std::int64_t rows, std::int64_t width, Stream& stream) override;
   void bias_backward(Numbers gradient, ConstNumbers dy, std::int64_t rows, std::int64_t width, Stream& stream) override;
-  void rms_norm_forward(Numbers y, ConstNumbers x, ConstNumbers weight, std::int64_t rows, std::int64_t hidden, float epsilon,
-                        Stream& stream) override;
+  void rms_norm_forward(Numbers y, ConstNumbers x, ConstNumbers weight, std::int64_t rows, std::int64_t hidden,
+                        float epsilon, Stream& stream) override;
   void rms_norm_backward(Numbers dx, const void* residual, Numbers weight_gradient, ConstNumbers dy, ConstNumbers x,
-                         ConstNumbers weight, std::int64_t rows, std::int64_t hidden, float epsilon, Stream& stream) override;
-  void rotate(Numbers y, ConstNumbers x, const RotaryTurn& rotation, Stream& stream) override;
-  void attention_forward(const SequenceAttention& shape, const void* q, const void* k, const void* v, void* out, float* lse,
+                         ConstNumbers weight, std::int64_t rows, std::int64_t hidden, float epsilon,
                          Stream& stream) override;
+  void rotate(Numbers y, ConstNumbers x, const RotaryTurn& rotation, Stream& stream) override;
+  void attention_forward(const SequenceAttention& shape, const void* q, const void* k, const void* v, void* out,
+                         float* lse, Stream& stream) override;
   void attention_backward(const SequenceAttention& shape, const void* dout, const void* q, const void* k, const void* v,
-                          const void* out, const float* lse, void* dq, void* dk, void* dv, float* scratch, Stream& stream) override;
+                          const void* out, const float* lse, void* dq, void* dk, void* dv, float* scratch,
+                          Stream& stream) override;
   void swiglu_forward(Numbers out, ConstNumbers gate, ConstNumbers up, std::int64_t count, Stream& stream) override;
-  void swiglu_backward(Numbers dgate, Numbers dup, ConstNumbers dout, ConstNumbers gate, ConstNumbers up, std::int64_t count,
-                       Stream& stream) override;
+  void swiglu_backward(Numbers dgate, Numbers dup, ConstNumbers dout, ConstNumbers gate, ConstNumbers up,
+                       std::int64_t count, Stream& stream) override;
   void add_squares(double* sum, ConstNumbers x, std::int64_t count, Stream& stream) override;
   void add_sum(double* sum, const float* x, std::int64_t count, Stream& stream) override;
   void adamw_step(const AdamWRange& range, const AdamW& with, float gradient_scale, Stream& stream) override;

@@ -47,7 +47,8 @@ __global__ void add_bias_kernel(Y* y, const B* bias, std::int64_t width, bool is
 
 /// silu(x) = x s with s = sigmoid(x);  silu'(x) = s (1 + x (1 - s)).
 template <class T>
-__global__ void swiglu_backward_kernel(T* dgate, T* dup, const T* dout, const T* gate, const T* up, std::int64_t count, bool is_aligned) {
+__global__ void swiglu_backward_kernel(T* dgate, T* dup, const T* dout, const T* gate, const T* up, std::int64_t count,
+                                       bool is_aligned) {
   const Mine mine = my_elements(count, is_aligned);
   float d[kEight] = {}, g[kEight] = {}, u[kEight] = {};
   load(d, dout + mine.at, mine.size, mine.is_whole);
@@ -67,7 +68,8 @@ __global__ void swiglu_backward_kernel(T* dgate, T* dup, const T* dout, const T*
 
 /// (a, b) becomes (a cos - b sin, b cos + a sin), for pairs [at, at + size) of a head; `sign` -1 turns back.
 template <class T>
-__device__ void turn(T* y, const T* x, const float* cosine, const float* sine, float sign, int half, int at, int size, bool is_whole) {
+__device__ void turn(T* y, const T* x, const float* cosine, const float* sine, float sign, int half, int at, int size,
+                     bool is_whole) {
   float a[kEight] = {}, b[kEight] = {}, c[kEight] = {}, s[kEight] = {};
   load(a, x + at, size, is_whole);
   load(b, x + half + at, size, is_whole);
@@ -95,7 +97,8 @@ __global__ void __launch_bounds__(kRowThreads) rotate_kernel(T* y, const T* x, R
     const int unit = i % units;
     if (unit < turned_units) {
       const int at = unit * kEight, size = int(size_at(at, half));
-      turn(y + begin, x + begin, r.cosine + angles, r.sine + angles, sign, half, at, size, is_aligned && size == kEight);
+      turn(y + begin, x + begin, r.cosine + angles, r.sine + angles, sign, half, at, size,
+           is_aligned && size == kEight);
     } else {
       const int at = (unit - turned_units) * kEight, size = int(size_at(at, passed));
       const bool is_whole = is_aligned && size == kEight;
@@ -110,49 +113,62 @@ __global__ void __launch_bounds__(kRowThreads) rotate_kernel(T* y, const T* x, R
 
 cudaError_t launch_add(Numbers y, ConstNumbers a, ConstNumbers b, std::int64_t count, cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
-  return typed([=](auto* to, auto* left, auto* right) {
-    add_kernel<<<num_blocks(count), kThreads, 0, stream>>>(to, left, right, count, are_aligned(to, left, right));
-    return cudaGetLastError();
-  }, y, a, b);
+  return typed(
+      [=](auto* to, auto* left, auto* right) {
+        add_kernel<<<num_blocks(count), kThreads, 0, stream>>>(to, left, right, count, are_aligned(to, left, right));
+        return cudaGetLastError();
+      },
+      y, a, b);
 }
 
 cudaError_t launch_add_scaled(Numbers y, ConstNumbers x, float factor, std::int64_t count, cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
-  return typed([=](auto* to, auto* from) {
-    add_scaled_kernel<<<num_blocks(count), kThreads, 0, stream>>>(to, from, factor, count, are_aligned(to, from));
-    return cudaGetLastError();
-  }, y, x);
+  return typed(
+      [=](auto* to, auto* from) {
+        add_scaled_kernel<<<num_blocks(count), kThreads, 0, stream>>>(to, from, factor, count, are_aligned(to, from));
+        return cudaGetLastError();
+      },
+      y, x);
 }
 
 cudaError_t launch_add_bias(Numbers y, ConstNumbers bias, std::int64_t rows, std::int64_t width, cudaStream_t stream) {
   if (rows == 0 || width == 0) return cudaSuccess;
-  return typed([=](auto* to, auto* shift) {
-    const bool is_aligned = are_aligned(to, shift) && width % kEight == 0;
-    add_bias_kernel<<<unsigned(rows), kRowThreads, 0, stream>>>(to, shift, width, is_aligned);
-    return cudaGetLastError();
-  }, y, bias);
+  return typed(
+      [=](auto* to, auto* shift) {
+        const bool is_aligned = are_aligned(to, shift) && width % kEight == 0;
+        add_bias_kernel<<<unsigned(rows), kRowThreads, 0, stream>>>(to, shift, width, is_aligned);
+        return cudaGetLastError();
+      },
+      y, bias);
 }
 
-cudaError_t launch_swiglu_backward(Dtype dtype, void* dgate, void* dup, const void* dout, const void* gate, const void* up,
-                                   std::int64_t count, cudaStream_t stream) {
+cudaError_t launch_swiglu_backward(Dtype dtype, void* dgate, void* dup, const void* dout, const void* gate,
+                                   const void* up, std::int64_t count, cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
-  return typed([=]<class T>(T* dg) {
-    T* const du = static_cast<T*>(dup);
-    const T *const d = static_cast<const T*>(dout), *const g = static_cast<const T*>(gate), *const u = static_cast<const T*>(up);
-    swiglu_backward_kernel<<<num_blocks(count), kThreads, 0, stream>>>(dg, du, d, g, u, count, are_aligned(dg, du, d, g, u));
-    return cudaGetLastError();
-  }, Numbers{dgate, dtype});
+  return typed(
+      [=]<class T>(T* dg) {
+        T* const du = static_cast<T*>(dup);
+        const T *const d = static_cast<const T*>(dout), *const g = static_cast<const T*>(gate),
+                       *const u = static_cast<const T*>(up);
+        swiglu_backward_kernel<<<num_blocks(count), kThreads, 0, stream>>>(dg, du, d, g, u, count,
+                                                                           are_aligned(dg, du, d, g, u));
+        return cudaGetLastError();
+      },
+      Numbers{dgate, dtype});
 }
 
 cudaError_t launch_rotate(Dtype dtype, void* y, const void* x, const RotaryTurn& rotation, cudaStream_t stream) {
   const RotaryTurn r = rotation;
   if (r.batch * r.seq * r.heads * r.head_size == 0) return cudaSuccess;
-  return typed([=]<class T>(T* to) {
-    const T* const from = static_cast<const T*>(x);
-    const bool is_aligned = are_aligned(to, from) && are_aligned(r.cosine, r.sine) && r.rotary % (2 * kEight) == 0 && r.head_size % kEight == 0;
-    rotate_kernel<<<unsigned(r.batch * r.seq), kRowThreads, 0, stream>>>(to, from, r, is_aligned);
-    return cudaGetLastError();
-  }, Numbers{y, dtype});
+  return typed(
+      [=]<class T>(T* to) {
+        const T* const from = static_cast<const T*>(x);
+        const bool is_aligned = are_aligned(to, from) && are_aligned(r.cosine, r.sine) &&
+                                r.rotary % (2 * kEight) == 0 && r.head_size % kEight == 0;
+        rotate_kernel<<<unsigned(r.batch * r.seq), kRowThreads, 0, stream>>>(to, from, r, is_aligned);
+        return cudaGetLastError();
+      },
+      Numbers{y, dtype});
 }
 
 }  // namespace gpuplan::cuda

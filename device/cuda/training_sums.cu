@@ -1,5 +1,5 @@
-// Sums down columns and over everything, in two stages: parts side by side, then their sums in order. What is a part depends on the
-// shape alone, so the same input gives the same bits on every GPU.
+// Sums down columns and over everything, in two stages: parts side by side, then their sums in order. What is a part
+// depends on the shape alone, so the same input gives the same bits on every GPU.
 #include "device/cuda/elements.cuh"
 #include "device/cuda/row_blocks.cuh"
 #include "device/cuda/training.cuh"
@@ -10,7 +10,8 @@ namespace {
 
 std::int64_t ceil_of(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// --- down columns -----------------------------------------------------------------------------------------------------
+// --- down columns
+// -----------------------------------------------------------------------------------------------------
 
 constexpr int kColumnsPerBlock = kWarp * kEight;
 
@@ -43,12 +44,13 @@ struct NormTerms {
 
 /// A block has 256 columns of a part's rows, a warp every eighth of the rows.
 template <class Terms>
-__global__ void __launch_bounds__(kRowThreads)
-    column_parts_kernel(float* parts, Terms terms, std::int64_t rows, std::int64_t width, int groups, int rows_per_part) {
+__global__ void __launch_bounds__(kRowThreads) column_parts_kernel(float* parts, Terms terms, std::int64_t rows,
+                                                                   std::int64_t width, int groups, int rows_per_part) {
   __shared__ float sums[kNumWarps][kColumnsPerBlock];
   const int group = int(blockIdx.x) % groups, part = int(blockIdx.x) / groups;
   const int warp = int(threadIdx.x) / kWarp, lane = int(threadIdx.x) % kWarp;
-  const std::int64_t first = std::int64_t(group) * kColumnsPerBlock, column = first + lane * kEight, begin = std::int64_t(part) * rows_per_part;
+  const std::int64_t first = std::int64_t(group) * kColumnsPerBlock, column = first + lane * kEight,
+                     begin = std::int64_t(part) * rows_per_part;
   const std::int64_t end = begin + rows_per_part < rows ? begin + rows_per_part : rows;
   const int size = column < width ? size_at(column, width) : 0;
   float sum[kEight] = {};
@@ -82,23 +84,30 @@ __global__ void add_parts_kernel(G* gradient, const float* parts, std::int64_t n
 
 /// `parts` has room for `room` floats, of which each part takes `width`.
 template <class Terms>
-cudaError_t launch_column_sums(Numbers gradient, Terms terms, std::int64_t rows, std::int64_t width, float* parts, std::int64_t room,
-                               cudaStream_t stream) {
+cudaError_t launch_column_sums(Numbers gradient, Terms terms, std::int64_t rows, std::int64_t width, float* parts,
+                               std::int64_t room, cudaStream_t stream) {
   constexpr std::int64_t kLeastRows = 32, kBlocks = 512;  // enough for a GPU
   if (room < width) return cudaErrorInvalidValue;
-  const std::int64_t groups = ceil_of(width, kColumnsPerBlock), parts_wanted = groups < kBlocks / 64 ? kBlocks / groups : 64;
+  const std::int64_t groups = ceil_of(width, kColumnsPerBlock),
+                     parts_wanted = groups < kBlocks / 64 ? kBlocks / groups : 64;
   const std::int64_t max_parts = room / width < parts_wanted ? room / width : parts_wanted;
-  const std::int64_t shared_rows = ceil_of(rows, max_parts), rows_per_part = shared_rows < kLeastRows ? kLeastRows : shared_rows;
+  const std::int64_t shared_rows = ceil_of(rows, max_parts),
+                     rows_per_part = shared_rows < kLeastRows ? kLeastRows : shared_rows;
   const std::int64_t num_parts = ceil_of(rows, rows_per_part);
-  column_parts_kernel<<<unsigned(num_parts * groups), kRowThreads, 0, stream>>>(parts, terms, rows, width, int(groups), int(rows_per_part));
+  column_parts_kernel<<<unsigned(num_parts * groups), kRowThreads, 0, stream>>>(parts, terms, rows, width, int(groups),
+                                                                                int(rows_per_part));
   if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) return status;
-  return typed([=](auto* to) {
-    add_parts_kernel<<<unsigned(ceil_of(width, kRowThreads)), kRowThreads, 0, stream>>>(to, parts, num_parts, width);
-    return cudaGetLastError();
-  }, gradient);
+  return typed(
+      [=](auto* to) {
+        add_parts_kernel<<<unsigned(ceil_of(width, kRowThreads)), kRowThreads, 0, stream>>>(to, parts, num_parts,
+                                                                                            width);
+        return cudaGetLastError();
+      },
+      gradient);
 }
 
-// --- over everything --------------------------------------------------------------------------------------------------
+// --- over everything
+// --------------------------------------------------------------------------------------------------
 
 /// Of all threads of the block; the first one gets it.
 __device__ double block_total(double x) {
@@ -124,9 +133,11 @@ struct Square {
   __device__ static float of(float x) { return x * x; }
 };
 
-/// Block b gives parts[b]. Eight terms at a time are summed in fp32, by pairs, and then in doubles, which many GPUs are slow at.
+/// Block b gives parts[b]. Eight terms at a time are summed in fp32, by pairs, and then in doubles, which many GPUs are
+/// slow at.
 template <class Term, class T>
-__global__ void __launch_bounds__(kThreads) total_parts_kernel(double* parts, const T* x, std::int64_t count, int num_parts, bool is_aligned) {
+__global__ void __launch_bounds__(kThreads)
+    total_parts_kernel(double* parts, const T* x, std::int64_t count, int num_parts, bool is_aligned) {
   double sum = 0;
   for (std::int64_t at = (std::int64_t(blockIdx.x) * kThreads + threadIdx.x) * kEight; at < count;
        at += std::int64_t(num_parts) * kThreads * kEight) {
@@ -161,22 +172,27 @@ cudaError_t launch_total(double* sum, const T* x, std::int64_t count, float* scr
 
 }  // namespace
 
-cudaError_t launch_bias_backward(Numbers gradient, ConstNumbers dy, std::int64_t rows, std::int64_t width, float* scratch,
-                                 cudaStream_t stream) {
+cudaError_t launch_bias_backward(Numbers gradient, ConstNumbers dy, std::int64_t rows, std::int64_t width,
+                                 float* scratch, cudaStream_t stream) {
   if (rows == 0 || width == 0) return cudaSuccess;
-  return typed([=]<class T>(const T* from) {
-    return launch_column_sums(gradient, PlainTerms<T>{from, are_aligned(from) && width % kEight == 0}, rows, width, scratch, kScratchFloats, stream);
-  }, dy);
+  return typed(
+      [=]<class T>(const T* from) {
+        return launch_column_sums(gradient, PlainTerms<T>{from, are_aligned(from) && width % kEight == 0}, rows, width,
+                                  scratch, kScratchFloats, stream);
+      },
+      dy);
 }
 
 cudaError_t launch_norm_weight_backward(Numbers gradient, Dtype dtype, const void* dy, const void* x, std::int64_t rows,
                                         std::int64_t hidden, float* scratch, cudaStream_t stream) {
   if (rows == 0 || hidden == 0) return cudaSuccess;
-  return typed([=]<class T>(const T* down) {
-    const T* const in = static_cast<const T*>(x);
-    const NormTerms<T> terms{down, in, scratch, are_aligned(down, in) && hidden % kEight == 0};
-    return launch_column_sums(gradient, terms, rows, hidden, scratch + rows, kScratchFloats - rows, stream);
-  }, ConstNumbers{dy, dtype});
+  return typed(
+      [=]<class T>(const T* down) {
+        const T* const in = static_cast<const T*>(x);
+        const NormTerms<T> terms{down, in, scratch, are_aligned(down, in) && hidden % kEight == 0};
+        return launch_column_sums(gradient, terms, rows, hidden, scratch + rows, kScratchFloats - rows, stream);
+      },
+      ConstNumbers{dy, dtype});
 }
 
 cudaError_t launch_add_squares(double* sum, ConstNumbers x, std::int64_t count, float* scratch, cudaStream_t stream) {

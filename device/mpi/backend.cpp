@@ -15,8 +15,8 @@ class MpiBackend final : public CollectiveBackend {
   std::unique_ptr<Communicator> join(Device&, const Rendezvous& rendezvous) override {
     auto world = mpi_world();
     if (rendezvous.size > 1 && rendezvous.size != world->size())
-      throw EnvError(fmt::format("{} ranks were asked for, and MPI knows {}: start them with mpirun -n {}", rendezvous.size,
-                                 world->size(), rendezvous.size));
+      throw EnvError(fmt::format("{} ranks were asked for, and MPI knows {}: start them with mpirun -n {}",
+                                 rendezvous.size, world->size(), rendezvous.size));
     return world;
   }
 };

@@ -23,14 +23,21 @@
 
 namespace gpuplan {
 
-namespace baseline { NarrowSum sum_bf16, sum_f16; }
-namespace avx2 { NarrowSum sum_bf16, sum_f16; }
-namespace avx512 { NarrowSum sum_bf16, sum_f16; }
+namespace baseline {
+NarrowSum sum_bf16, sum_f16;
+}
+namespace avx2 {
+NarrowSum sum_bf16, sum_f16;
+}
+namespace avx512 {
+NarrowSum sum_bf16, sum_f16;
+}
 
 namespace {
 
 int mpi_count(std::int64_t count) {
-  if (count > INT_MAX) throw EnvError(fmt::format("MPI counts at most {} elements in a call; {} asked", INT_MAX, count));
+  if (count > INT_MAX)
+    throw EnvError(fmt::format("MPI counts at most {} elements in a call; {} asked", INT_MAX, count));
   return int(count);
 }
 
@@ -83,8 +90,8 @@ struct Receive {
   std::uint32_t number;  // of the messages of `from`, modulo 2^32
 };
 
-/// Waits for what is under way, and where ranks share no memory for more, without keeping its core busy: MPI's own waits spin. Looks often at
-/// first, as the answer mostly is near.
+/// Waits for what is under way, and where ranks share no memory for more, without keeping its core busy: MPI's own
+/// waits spin. Looks often at first, as the answer mostly is near.
 void wait_politely(MPI_Request* requests, int count, const std::atomic<bool>& is_given_up) {
   constexpr auto kSpin = std::chrono::microseconds(20), kLongestNap = std::chrono::microseconds(100);
   const auto begin = std::chrono::steady_clock::now();
@@ -111,7 +118,8 @@ bool outnumber_cores_here(MPI_Comm all) {
   const bool has_quota = num_usable_cores() < CPU_COUNT(&cores);
   int num_ranks = 1;
   check_mpi(MPI_Comm_size(here, &num_ranks), "MPI_Comm_size");
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &cores, int(sizeof cores), MPI_BYTE, MPI_BOR, here), "MPI_Allreduce");  // each may be bound to its own
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &cores, int(sizeof cores), MPI_BYTE, MPI_BOR, here),
+            "MPI_Allreduce");  // each may be bound to its own
   MPI_Comm_free(&here);
   return num_ranks > (has_quota ? num_usable_cores() : CPU_COUNT(&cores));
 }
@@ -155,7 +163,8 @@ class MpiCommunicator final : public Communicator {
     stream.run_on_host([=, this] {
       const Element e = element(dtype);
       meet();
-      check_mpi(MPI_Allreduce(send == receive ? MPI_IN_PLACE : send, receive, mpi_count(count), e.type, e.sum, comm_), "MPI_Allreduce");
+      check_mpi(MPI_Allreduce(send == receive ? MPI_IN_PLACE : send, receive, mpi_count(count), e.type, e.sum, comm_),
+                "MPI_Allreduce");
     });
   }
   void all_gather(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) override {
@@ -163,8 +172,9 @@ class MpiCommunicator final : public Communicator {
       meet();
       const MPI_Datatype type = element(dtype).type;
       const void* const own = static_cast<const char*>(receive) + bytes_of(count, dtype).count * rank_;
-      check_mpi(MPI_Allgather(send == own ? MPI_IN_PLACE : send, mpi_count(count), type, receive, mpi_count(count), type, comm_),
-            "MPI_Allgather");
+      check_mpi(MPI_Allgather(send == own ? MPI_IN_PLACE : send, mpi_count(count), type, receive, mpi_count(count),
+                              type, comm_),
+                "MPI_Allgather");
     });
   }
   void reduce_scatter(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) override {
@@ -231,7 +241,8 @@ class MpiCommunicator final : public Communicator {
     check_mpi(MPI_Ibarrier(comm_, &all), "MPI_Ibarrier");
     wait_politely(&all, 1, is_given_up_);
   }
-  /// Before what moves a step's tensors. Ranks of several machines that have a core each spin in MPI: every nap of one is waited for by all.
+  /// Before what moves a step's tensors. Ranks of several machines that have a core each spin in MPI: every nap of one
+  /// is waited for by all.
   void meet() {
     if (meeting_ || is_crowded) come_together(Meeting::Caller::Stream);
   }
@@ -246,8 +257,9 @@ class MpiCommunicator final : public Communicator {
     group_->messages.push_back(message);
   }
 
-  /// All go on together; returns when the last is done. Polls for those that are under way, as moving them may need this rank, and sleeps
-  /// until more are: every look costs a core that shares its units with this one (a pipeline's stage was 28 % slower).
+  /// All go on together; returns when the last is done. Polls for those that are under way, as moving them may need
+  /// this rank, and sleeps until more are: every look costs a core that shares its units with this one (a pipeline's
+  /// stage was 28 % slower).
   void exchange(const std::vector<Message>& messages) {
     std::vector<MPI_Request> sent;
     std::vector<Receive> receives;
@@ -287,8 +299,9 @@ class MpiCommunicator final : public Communicator {
     const std::int64_t size = bytes_of(count, dtype).count;
     const bool is_in_place = receive == static_cast<const char*>(send) + size * rank_;
     std::vector<char> buffer(is_in_place ? std::size_t(size) : 0);
-    check_mpi(MPI_Reduce_scatter_block(send, is_in_place ? buffer.data() : receive, mpi_count(count), e.type, e.sum, comm_),
-          "MPI_Reduce_scatter_block");
+    check_mpi(
+        MPI_Reduce_scatter_block(send, is_in_place ? buffer.data() : receive, mpi_count(count), e.type, e.sum, comm_),
+        "MPI_Reduce_scatter_block");
     if (is_in_place) std::memcpy(receive, buffer.data(), buffer.size());
   }
 
@@ -297,7 +310,7 @@ class MpiCommunicator final : public Communicator {
   std::atomic<bool> is_given_up_{false};
   std::unique_ptr<Meeting> meeting_;         // null: Meeting::of
   std::vector<std::uint32_t> num_received_;  // of each rank, those under way included
-  std::optional<Group> group_;  // between begin_group and end_group
+  std::optional<Group> group_;               // between begin_group and end_group
 };
 
 }  // namespace

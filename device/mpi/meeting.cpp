@@ -31,7 +31,9 @@ void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t value) {
   const timespec limit{.tv_sec = 0, .tv_nsec = 100'000'000};
   syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
 }
-void wake_all(const std::atomic<std::uint32_t>& word) { syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
+void wake_all(const std::atomic<std::uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
 
 void pause_core() {
 #if defined(__x86_64__)
@@ -97,7 +99,8 @@ Meeting::Place* Meeting::open(MPI_Comm comm, int rank, int num_ranks) {
   return is_everybodys ? place : nullptr;
 }
 
-std::unique_ptr<Meeting> Meeting::of(MPI_Comm comm, std::chrono::microseconds patience, const std::atomic<bool>& is_given_up) {
+std::unique_ptr<Meeting> Meeting::of(MPI_Comm comm, std::chrono::microseconds patience,
+                                     const std::atomic<bool>& is_given_up) {
   int rank = 0, num_ranks = 1;
   check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(comm, &num_ranks), "MPI_Comm_size");
@@ -106,7 +109,8 @@ std::unique_ptr<Meeting> Meeting::of(MPI_Comm comm, std::chrono::microseconds pa
   return place ? std::unique_ptr<Meeting>(new Meeting(place, rank, num_ranks, patience, is_given_up)) : nullptr;
 }
 
-Meeting::Meeting(Place* place, int rank, int num_ranks, std::chrono::microseconds patience, const std::atomic<bool>& is_given_up)
+Meeting::Meeting(Place* place, int rank, int num_ranks, std::chrono::microseconds patience,
+                 const std::atomic<bool>& is_given_up)
     : place_(place),
       rank_(rank),
       num_ranks_(num_ranks),
@@ -125,7 +129,8 @@ void Meeting::wait_while(const Word& word, std::uint32_t value) const {
 void Meeting::come(Caller caller) {
   Turn& turn = place_->turns[std::size_t(caller)];
   const std::uint32_t number = turn.number.load(std::memory_order_acquire);
-  if (turn.num_here.fetch_add(1, std::memory_order_acq_rel) + 1 < std::uint32_t(num_ranks_)) return wait_while(turn.number, number);
+  if (turn.num_here.fetch_add(1, std::memory_order_acq_rel) + 1 < std::uint32_t(num_ranks_))
+    return wait_while(turn.number, number);
   turn.num_here.store(0, std::memory_order_relaxed);
   turn.number.store(number + 1, std::memory_order_release);
   wake_all(turn.number);
@@ -137,7 +142,9 @@ void Meeting::announce(int to) {
   wake_all(num_to(to));
 }
 
-std::uint32_t Meeting::num_announced(int from) const { return num_between(from, rank_).load(std::memory_order_acquire); }
+std::uint32_t Meeting::num_announced(int from) const {
+  return num_between(from, rank_).load(std::memory_order_acquire);
+}
 
 std::uint32_t Meeting::news() const { return num_to(rank_).load(std::memory_order_acquire); }
 

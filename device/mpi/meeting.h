@@ -10,14 +10,15 @@
 
 namespace gpuplan {
 
-/// MPI's own waits spin, on a core that a late rank, or work of this one, may need. All that waits here throws EnvError within 0.1 s when
-/// `is_given_up` (of `of`) becomes true.
+/// MPI's own waits spin, on a core that a late rank, or work of this one, may need. All that waits here throws EnvError
+/// within 0.1 s when `is_given_up` (of `of`) becomes true.
 class Meeting {
  public:
-  /// Null for one rank, and where the ranks of `comm` cannot share memory: on several machines, in containers that do not see each other.
-  /// All of them get the same answer, or an EnvError. They look for others for `patience` before they sleep: waking takes 5 to 50 us.
-  /// Requires: all ask.
-  static std::unique_ptr<Meeting> of(MPI_Comm comm, std::chrono::microseconds patience, const std::atomic<bool>& is_given_up);
+  /// Null for one rank, and where the ranks of `comm` cannot share memory: on several machines, in containers that do
+  /// not see each other. All of them get the same answer, or an EnvError. They look for others for `patience` before
+  /// they sleep: waking takes 5 to 50 us. Requires: all ask.
+  static std::unique_ptr<Meeting> of(MPI_Comm comm, std::chrono::microseconds patience,
+                                     const std::atomic<bool>& is_given_up);
   ~Meeting();
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;
@@ -45,9 +46,12 @@ class Meeting {
   struct Place {
     std::uint64_t token;  // that it is the one that rank 0 made
     Turn turns[2];        // by Caller
-  };  // behind it the numbers of messages announced: to each rank, and from each to each
-  Meeting(Place* place, int rank, int num_ranks, std::chrono::microseconds patience, const std::atomic<bool>& is_given_up);
-  static std::size_t size_of_place(int num_ranks) { return sizeof(Place) + sizeof(Word) * std::size_t(num_ranks) * std::size_t(num_ranks + 1); }
+  };                      // behind it the numbers of messages announced: to each rank, and from each to each
+  Meeting(Place* place, int rank, int num_ranks, std::chrono::microseconds patience,
+          const std::atomic<bool>& is_given_up);
+  static std::size_t size_of_place(int num_ranks) {
+    return sizeof(Place) + sizeof(Word) * std::size_t(num_ranks) * std::size_t(num_ranks + 1);
+  }
   static Place* open(MPI_Comm comm, int rank, int num_ranks);
   void wait_while(const Word& word, std::uint32_t value) const;
   Word& num_to(int rank) const { return reinterpret_cast<Word*>(place_ + 1)[rank]; }

@@ -25,7 +25,8 @@ void start_mpi() {
   int is_started = 0, level = 0;
   MPI_Initialized(&is_started);
   if (is_started) return;
-  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) throw EnvError("MPI does not start");
+  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS)
+    throw EnvError("MPI does not start");
   std::atexit(finish_mpi);
   if (level < MPI_THREAD_MULTIPLE)
     throw EnvError("this MPI does not allow calls from several threads (MPI_THREAD_MULTIPLE); " + mpi_library());

@@ -9,9 +9,11 @@
 
 namespace gpuplan {
 
-/// Starts MPI on the first call, with threads; it is finished when the process ends, unless a call has failed. Throws EnvError.
+/// Starts MPI on the first call, with threads; it is finished when the process ends, unless a call has failed. Throws
+/// EnvError.
 void start_mpi();
-/// After a failure other ranks may wait for us for ever: MPI_Finalize would join them. mpirun ends a job whose rank left early.
+/// After a failure other ranks may wait for us for ever: MPI_Finalize would join them. mpirun ends a job whose rank
+/// left early.
 void give_up_mpi();
 
 /// Throws EnvError with MPI's own words where a call did not return MPI_SUCCESS, and gives up.

@@ -31,8 +31,8 @@ ncclUniqueId id_of(const Rendezvous& rendezvous) {
 /// NCCL before 2.30 takes one rank per GPU; its own words for that are "invalid usage".
 void check_joined(ncclResult_t result, const Rendezvous& rendezvous) {
   if (result != ncclSuccess && failure_text(result, nullptr).find("Duplicate GPU") != std::string::npos)
-    throw EnvError(fmt::format("NCCL {} refuses several ranks on one GPU (2.30 and later take them): start one rank per GPU",
-                               version_text()));
+    throw EnvError(fmt::format(
+        "NCCL {} refuses several ranks on one GPU (2.30 and later take them): start one rank per GPU", version_text()));
   nccl_check(result, fmt::format("joining as rank {} of {}", rendezvous.rank, rendezvous.size));
 }
 

@@ -12,8 +12,8 @@ namespace {
 
 using cuda::cuda_check;
 
-/// How long ranks wait for each other on the host: one may be writing a large model meanwhile. This ends a run whose peer is gone, where
-/// nobody else does.
+/// How long ranks wait for each other on the host: one may be writing a large model meanwhile. This ends a run whose
+/// peer is gone, where nobody else does.
 constexpr std::chrono::minutes kPatience{30};
 
 ncclDataType_t summed_type(Dtype dtype) {
@@ -40,7 +40,9 @@ std::unique_ptr<NativeStream> native_stream_of(Device& device) {
 }
 
 NcclCommunicator::NcclCommunicator(Device& device, std::unique_ptr<NativeStream> control, ncclComm_t comm)
-    : device_(device), control_(std::move(control)), comm_(std::make_shared<WatchedComm>(comm)) {
+    : device_(device),
+      control_(std::move(control)),
+      comm_(std::make_shared<WatchedComm>(comm)) {
   check(ncclCommUserRank(comm, &rank_), "asking for the rank");
   check(ncclCommCount(comm, &size_), "asking for the number of ranks");
 }
@@ -57,16 +59,19 @@ cudaStream_t NcclCommunicator::on(Stream& stream) {
 // --- on streams -----------------------------------------------------------------------------------------------------
 
 void NcclCommunicator::all_reduce(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) {
-  check(ncclAllReduce(send, receive, std::size_t(count), summed_type(dtype), ncclSum, comm_->get(), on(stream)), "all-reduce");
+  check(ncclAllReduce(send, receive, std::size_t(count), summed_type(dtype), ncclSum, comm_->get(), on(stream)),
+        "all-reduce");
 }
 
-void NcclCommunicator::all_gather(const void* send, void* receive, std::int64_t count_per_rank, Dtype dtype, Stream& stream) {
+void NcclCommunicator::all_gather(const void* send, void* receive, std::int64_t count_per_rank, Dtype dtype,
+                                  Stream& stream) {
   check(ncclAllGather(send, receive, num_bytes(count_per_rank, dtype), kMoved, comm_->get(), on(stream)), "all-gather");
 }
 
 void NcclCommunicator::reduce_scatter(const void* send, void* receive, std::int64_t count_per_rank, Dtype dtype,
                                       Stream& stream) {
-  check(ncclReduceScatter(send, receive, std::size_t(count_per_rank), summed_type(dtype), ncclSum, comm_->get(), on(stream)),
+  check(ncclReduceScatter(send, receive, std::size_t(count_per_rank), summed_type(dtype), ncclSum, comm_->get(),
+                          on(stream)),
         "reduce-scatter");
 }
 
@@ -104,8 +109,10 @@ void NcclCommunicator::finish(std::string_view doing) {
       throw EnvError(fmt::format("{} of {} ranks: no answer for {} minutes; a rank has died or hangs", doing, size_,
                                  kPatience.count()));
     }
-    if (waited < kMostlyEnough) std::this_thread::yield();
-    else std::this_thread::sleep_for(std::chrono::microseconds(100));
+    if (waited < kMostlyEnough)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   comm_->check();
   cuda_check(status, doing);
@@ -117,7 +124,8 @@ void NcclCommunicator::broadcast_host(std::span<std::byte> data, int root) {
   if (data.empty()) return;
   const cudaStream_t stream = on(*control_);
   void* const memory = scratch(data.size());
-  cuda_check(cudaMemcpyAsync(memory, data.data(), data.size(), cudaMemcpyHostToDevice, stream), "copying to the device");
+  cuda_check(cudaMemcpyAsync(memory, data.data(), data.size(), cudaMemcpyHostToDevice, stream),
+             "copying to the device");
   check(ncclBroadcast(memory, memory, data.size(), kMoved, root, comm_->get(), stream), "broadcast");
   finish("broadcast");  // first, since the copy below would wait without an end
   cuda_check(cudaMemcpyAsync(data.data(), memory, data.size(), cudaMemcpyDeviceToHost, stream), "copying to the host");
@@ -151,7 +159,8 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int colour) {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 0)
   cuda_check(cudaSetDevice(control_->device_index()), "selecting the GPU");
   ncclComm_t part = nullptr;
-  check(ncclCommSplit(comm_->get(), colour < 0 ? NCCL_SPLIT_NOCOLOR : colour, rank_, &part, nullptr), "splitting a group");
+  check(ncclCommSplit(comm_->get(), colour < 0 ? NCCL_SPLIT_NOCOLOR : colour, rank_, &part, nullptr),
+        "splitting a group");
   if (!part) return nullptr;
   return std::make_unique<NcclCommunicator>(device_, native_stream_of(device_), part);
 #else

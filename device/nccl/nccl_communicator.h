@@ -24,7 +24,8 @@ class NcclCommunicator final : public Communicator {
 
   void all_reduce(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) override;
   void all_gather(const void* send, void* receive, std::int64_t count_per_rank, Dtype dtype, Stream& stream) override;
-  void reduce_scatter(const void* send, void* receive, std::int64_t count_per_rank, Dtype dtype, Stream& stream) override;
+  void reduce_scatter(const void* send, void* receive, std::int64_t count_per_rank, Dtype dtype,
+                      Stream& stream) override;
   void broadcast(void* data, std::int64_t count, Dtype dtype, int root, Stream& stream) override;
   void send(const void* data, std::int64_t count, Dtype dtype, int to, Stream& stream) override;
   void receive(void* data, std::int64_t count, Dtype dtype, int from, Stream& stream) override;

@@ -9,7 +9,8 @@
 namespace gpuplan::nccl {
 
 WatchedComm::~WatchedComm() {
-  constexpr std::chrono::seconds kPatience{5};  // only ever used up where another communicator of the same graph is not aborted
+  constexpr std::chrono::seconds kPatience{
+      5};  // only ever used up where another communicator of the same graph is not aborted
   if (comm_) finish();
   if (aborted_.valid()) aborted_.wait_for(kPatience);
 }
@@ -17,13 +18,15 @@ WatchedComm::~WatchedComm() {
 /// In order, unless a failure ends it: then others may never come.
 void WatchedComm::finish() noexcept {
   ncclResult_t state = ncclSuccess;
-  if (std::uncaught_exceptions() > 0 || ncclCommGetAsyncError(comm_, &state) != ncclSuccess || state != ncclSuccess) return abort();
+  if (std::uncaught_exceptions() > 0 || ncclCommGetAsyncError(comm_, &state) != ncclSuccess || state != ncclSuccess)
+    return abort();
   release_captured();
   ncclCommDestroy(comm_);
 }
 
 ncclComm_t WatchedComm::get() const {
-  if (!comm_) throw EnvError("the NCCL communicator was aborted after a failure" + (failure_.empty() ? "" : ": " + failure_));
+  if (!comm_)
+    throw EnvError("the NCCL communicator was aborted after a failure" + (failure_.empty() ? "" : ": " + failure_));
   return comm_;
 }
 
@@ -60,9 +63,10 @@ void WatchedComm::release_captured() noexcept {
     if (const auto alive = weak.lock()) alive->release();
 }
 
-/// NCCL first ends its kernels that run, then waits until no graph with collectives of the communicator is left, and what runs of a graph keeps
-/// it: kernels of other communicators too, which wait for lost ranks until these are aborted in their turn. So a thread of its own waits for it.
-/// Source: NCCL src/init.cc, ncclCommAbort(), commDestroySync() and localPersistentRefs.
+/// NCCL first ends its kernels that run, then waits until no graph with collectives of the communicator is left, and
+/// what runs of a graph keeps it: kernels of other communicators too, which wait for lost ranks until these are aborted
+/// in their turn. So a thread of its own waits for it. Source: NCCL src/init.cc, ncclCommAbort(), commDestroySync() and
+/// localPersistentRefs.
 void WatchedComm::abort() noexcept {
   const ncclComm_t comm = std::exchange(comm_, nullptr);
   if (!comm) return;

@@ -1,5 +1,5 @@
-// A communicator of NCCL and the eye on it: NCCL tells of a lost peer only to those who ask, and work that waits for the peer
-// never ends unless the communicator is aborted.
+// A communicator of NCCL and the eye on it: NCCL tells of a lost peer only to those who ask, and work that waits for
+// the peer never ends unless the communicator is aborted.
 #pragma once
 
 #include <future>
@@ -25,8 +25,8 @@ class WatchedComm final : public StreamWatch {
   /// Aborts and throws EnvError when NCCL knows of a failure.
   void check() override;
   void release_first(const std::weak_ptr<CapturedWork>& work) override;
-  /// What a call of NCCL said. Throws EnvError, and aborts first unless the call was merely wrong: what is under way may wait for a
-  /// rank that is gone, and freeing memory would then never end.
+  /// What a call of NCCL said. Throws EnvError, and aborts first unless the call was merely wrong: what is under way
+  /// may wait for a rank that is gone, and freeing memory would then never end.
   void check_call(ncclResult_t result, std::string_view doing);
   /// Ends what is under way, here; peers find out by themselves.
   void abort() noexcept;

@@ -1,7 +1,7 @@
-// Baichuan 1 and 2 (remote code): Llama with q, k and v in one linear. 7B rotates; 13B uses ALiBi and writes its scores out. The
-// two are told apart as their configs differ: 13B states model_max_length in place of max_position_embeddings. Logits stay in
-// 16 bit.
-// Source of names and defaults: configuration_baichuan.py and modeling_baichuan.py of baichuan-inc/Baichuan2-{7,13}B-Base.
+// Baichuan 1 and 2 (remote code): Llama with q, k and v in one linear. 7B rotates; 13B uses ALiBi and writes its scores
+// out. The two are told apart as their configs differ: 13B states model_max_length in place of max_position_embeddings.
+// Logits stay in 16 bit. Source of names and defaults: configuration_baichuan.py and modeling_baichuan.py of
+// baichuan-inc/Baichuan2-{7,13}B-Base.
 #include "models/families/decoder.h"
 #include "models/families/rows.h"
 

@@ -1,6 +1,6 @@
-// BERT: an encoder whose norms follow the residual sums, with segments beside tokens and positions, and a pooler on the first token.
-// Counted as BertModel: what fine-tuning starts from; the pre-training heads are not part of it.
-// Source of names and defaults: transformers BertConfig, modeling_bert.py.
+// BERT: an encoder whose norms follow the residual sums, with segments beside tokens and positions, and a pooler on the
+// first token. Counted as BertModel: what fine-tuning starts from; the pre-training heads are not part of it. Source of
+// names and defaults: transformers BertConfig, modeling_bert.py.
 #include "models/families/decoder.h"
 #include "models/families/rows.h"
 

@@ -1,6 +1,6 @@
-// BLOOM: ALiBi, LayerNorms (one after the embedding too), biases everywhere, q, k and v in one linear. Its attention is written
-// out in every release of transformers: the scores exist. Its GELU is an autograd function that saves its input alone.
-// Source of names and defaults: transformers BloomConfig, modeling_bloom.py.
+// BLOOM: ALiBi, LayerNorms (one after the embedding too), biases everywhere, q, k and v in one linear. Its attention is
+// written out in every release of transformers: the scores exist. Its GELU is an autograd function that saves its input
+// alone. Source of names and defaults: transformers BloomConfig, modeling_bloom.py.
 #include "models/families/decoder.h"
 #include "models/families/rows.h"
 

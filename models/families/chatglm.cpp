@@ -1,6 +1,6 @@
-// ChatGLM 2 and 3, GLM-4-9B (remote code): q, k and v in one linear with biases, few key-value groups, gate and up in one
-// linear, half of each head rotated.
-// Source of names and defaults: configuration_chatglm.py and modeling_chatglm.py of THUDM/chatglm3-6b.
+// ChatGLM 2 and 3, GLM-4-9B (remote code): q, k and v in one linear with biases, few key-value groups, gate and up in
+// one linear, half of each head rotated. Source of names and defaults: configuration_chatglm.py and modeling_chatglm.py
+// of THUDM/chatglm3-6b.
 #include "models/families/decoder.h"
 #include "models/families/rows.h"
 

@@ -8,13 +8,19 @@
 namespace gpuplan {
 namespace {
 
-struct ActivationName { std::string_view hf, ours; };
+struct ActivationName {
+  std::string_view hf, ours;
+};
 
 // First of several spellings of one activation is the one we write back.
-constexpr std::array kActivations{
-    ActivationName{"silu", "silu"}, ActivationName{"swish", "silu"}, ActivationName{"gelu_pytorch_tanh", "gelu_tanh"},
-    ActivationName{"gelu_tanh", "gelu_tanh"}, ActivationName{"gelu_new", "gelu_new"},
-    ActivationName{"gelu_fast", "gelu_new"}, ActivationName{"gelu", "gelu"}, ActivationName{"relu", "relu"}};
+constexpr std::array kActivations{ActivationName{"silu", "silu"},
+                                  ActivationName{"swish", "silu"},
+                                  ActivationName{"gelu_pytorch_tanh", "gelu_tanh"},
+                                  ActivationName{"gelu_tanh", "gelu_tanh"},
+                                  ActivationName{"gelu_new", "gelu_new"},
+                                  ActivationName{"gelu_fast", "gelu_new"},
+                                  ActivationName{"gelu", "gelu"},
+                                  ActivationName{"relu", "relu"}};
 
 std::int64_t read_int(JsonFields& config, const char* key, std::optional<std::int64_t> otherwise, IntRange range) {
   if (!otherwise) return config.require_int(key, range);
@@ -57,7 +63,8 @@ void check_heads(JsonFields& config, ModelSpec& spec, std::optional<std::int64_t
   if (spec.q_width() > kWidthRange.most)
     config.report("head_dim", fmt::format("{} heads of {} are wider than {}", heads, spec.head_dim, kWidthRange.most));
   if (spec.num_key_value_heads > 0 && heads % spec.num_key_value_heads != 0)
-    config.report("num_key_value_heads", fmt::format("{} does not divide the {} attention heads", spec.num_key_value_heads, heads));
+    config.report("num_key_value_heads",
+                  fmt::format("{} does not divide the {} attention heads", spec.num_key_value_heads, heads));
 }
 
 std::int64_t read_either(JsonFields& config, const char* own_key, const char* usual_key, IntRange range,
@@ -69,7 +76,8 @@ std::int64_t read_either(JsonFields& config, const char* own_key, const char* us
 double read_rotary_fraction(JsonFields& config, const char* key, double otherwise) {
   double fraction = config.optional_number("partial_rotary_factor").value_or(otherwise);
   if (const nlohmann::json* rope = config.find("rope_parameters"); rope && rope->is_object())
-    if (const auto found = rope->find("partial_rotary_factor"); found != rope->end() && found->is_number()) fraction = *found;
+    if (const auto found = rope->find("partial_rotary_factor"); found != rope->end() && found->is_number())
+      fraction = *found;
   fraction = config.optional_number(key).value_or(fraction);
   if (fraction < 0 || fraction > 1) config.report(key, fmt::format("{} is not a share of the head; 0 to 1", fraction));
   return fraction;
@@ -86,7 +94,8 @@ std::string read_activation(JsonFields& config, const char* key, std::string_vie
   const std::string name = config.optional_string(key).value_or(std::string(otherwise));
   for (const ActivationName& row : kActivations)
     if (row.hf == name) return std::string(row.ours);
-  config.report(key, fmt::format("unknown activation '{}'; known: silu, gelu, gelu_new, gelu_pytorch_tanh, relu", name));
+  config.report(key,
+                fmt::format("unknown activation '{}'; known: silu, gelu, gelu_new, gelu_pytorch_tanh, relu", name));
   return {};
 }
 
@@ -98,12 +107,16 @@ std::string hf_activation(const std::string& activation) {
 
 void read_sliding_layers(JsonFields& config, ModelSpec& spec, std::int64_t by_rule) {
   spec.sliding_layers = by_rule;
-  if (spec.num_hidden_layers == 0) return;   // already reported
+  if (spec.num_hidden_layers == 0) return;  // already reported
   if (const nlohmann::json* types = config.find("layer_types")) {
-    const auto is_known = [](const nlohmann::json& type) { return type == "sliding_attention" || type == "full_attention"; };
-    if (!types->is_array() || std::ssize(*types) != spec.num_hidden_layers || !std::all_of(types->begin(), types->end(), is_known))
-      return config.report("layer_types", fmt::format("must list 'full_attention' or 'sliding_attention' for each of the {} layers",
-                                                      spec.num_hidden_layers));
+    const auto is_known = [](const nlohmann::json& type) {
+      return type == "sliding_attention" || type == "full_attention";
+    };
+    if (!types->is_array() || std::ssize(*types) != spec.num_hidden_layers ||
+        !std::all_of(types->begin(), types->end(), is_known))
+      return config.report("layer_types",
+                           fmt::format("must list 'full_attention' or 'sliding_attention' for each of the {} layers",
+                                       spec.num_hidden_layers));
     spec.sliding_layers = std::count(types->begin(), types->end(), "sliding_attention");
   }
   if (spec.sliding_window == 0) spec.sliding_layers = 0;
@@ -112,7 +125,8 @@ void read_sliding_layers(JsonFields& config, ModelSpec& spec, std::int64_t by_ru
 
 void read_optional_window(JsonFields& config, ModelSpec& spec, std::int64_t default_full_layers) {
   const bool is_used = config.optional_bool("use_sliding_window").value_or(false);
-  const std::int64_t full_layers = config.optional_int("max_window_layers", {0, kPositionRange.most}).value_or(default_full_layers);
+  const std::int64_t full_layers =
+      config.optional_int("max_window_layers", {0, kPositionRange.most}).value_or(default_full_layers);
   const std::int64_t window = config.optional_int("sliding_window", kPositionRange).value_or(0);
   spec.sliding_window = is_used ? window : 0;
   read_sliding_layers(config, spec, std::max<std::int64_t>(0, spec.num_hidden_layers - full_layers));
@@ -146,8 +160,10 @@ void write_optional_window(const ModelSpec& spec, nlohmann::json& config) {
   config["max_window_layers"] = spec.num_hidden_layers - spec.sliding_layers;
 }
 
-void add_linear(Tensors& tensors, LinearSlot slot, const std::string& name, std::int64_t in, std::int64_t out, bool has_bias) {
-  tensors.push_back({.name = name + ".weight", .shape = {out, in}, .role = WeightRole::Linear, .in = in, .out = out, .slot = slot});
+void add_linear(Tensors& tensors, LinearSlot slot, const std::string& name, std::int64_t in, std::int64_t out,
+                bool has_bias) {
+  tensors.push_back(
+      {.name = name + ".weight", .shape = {out, in}, .role = WeightRole::Linear, .in = in, .out = out, .slot = slot});
   if (has_bias) tensors.push_back({.name = name + ".bias", .shape = {out}, .role = WeightRole::Bias});
 }
 
@@ -161,20 +177,27 @@ void add_layer_norm(Tensors& tensors, const std::string& name, std::int64_t widt
 }
 
 void add_norm_of(Tensors& tensors, const ModelSpec& spec, const std::string& name) {
-  if (spec.norm == NormKind::LayerNorm) add_layer_norm(tensors, name, spec.hidden_size);
-  else add_norm(tensors, name, spec.hidden_size);
+  if (spec.norm == NormKind::LayerNorm)
+    add_layer_norm(tensors, name, spec.hidden_size);
+  else
+    add_norm(tensors, name, spec.hidden_size);
 }
 
 void add_embedding(ModelWeights& weights, const ModelSpec& spec, const std::string& name) {
-  weights.before.push_back({.name = name + ".weight", .shape = {spec.vocab_size, spec.embedding_width()}, .role = WeightRole::Embedding});
+  weights.before.push_back(
+      {.name = name + ".weight", .shape = {spec.vocab_size, spec.embedding_width()}, .role = WeightRole::Embedding});
 }
 
 void add_head(ModelWeights& weights, const ModelSpec& spec, const std::string& name) {
   const std::int64_t width = spec.embedding_width();
   if (!spec.tie_word_embeddings)
-    weights.after.push_back({.name = name + ".weight", .shape = {spec.vocab_size, width}, .role = WeightRole::Head,
-                             .in = width, .out = spec.vocab_size});
-  if (spec.has_head_bias) weights.after.push_back({.name = name + ".bias", .shape = {spec.vocab_size}, .role = WeightRole::Bias});
+    weights.after.push_back({.name = name + ".weight",
+                             .shape = {spec.vocab_size, width},
+                             .role = WeightRole::Head,
+                             .in = width,
+                             .out = spec.vocab_size});
+  if (spec.has_head_bias)
+    weights.after.push_back({.name = name + ".bias", .shape = {spec.vocab_size}, .role = WeightRole::Bias});
 }
 
 void add_attention(Tensors& tensors, const ModelSpec& spec) {

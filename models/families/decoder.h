@@ -16,29 +16,29 @@ namespace gpuplan {
 
 /// What transformers assumes for a field that a config leaves out (the class defaults of each *Config).
 struct DecoderDefaults {
-  std::optional<std::int64_t> num_attention_heads;    // unset: the config must say it
-  std::optional<std::int64_t> num_key_value_heads;    // unset: as many as attention heads
-  std::optional<std::int64_t> head_dim;               // unset: hidden_size / num_attention_heads
-  std::optional<std::int64_t> vocab_size;             // unset: the config must say it
+  std::optional<std::int64_t> num_attention_heads;  // unset: the config must say it
+  std::optional<std::int64_t> num_key_value_heads;  // unset: as many as attention heads
+  std::optional<std::int64_t> head_dim;             // unset: hidden_size / num_attention_heads
+  std::optional<std::int64_t> vocab_size;           // unset: the config must say it
   std::int64_t max_position_embeddings = 2048;
   bool tie_word_embeddings = false;
 };
 
 // Largest extents accepted. Far above any model, and small enough that parameters x 16 bytes stay below 2^63:
 // 2 V h + L (4 h q + 3 h f) <= 2^43 + 2^12 (2^40 + 2^40) < 2^54.
-inline constexpr IntRange kWidthRange{1, 1 << 18};       // hidden_size, heads x head_dim
+inline constexpr IntRange kWidthRange{1, 1 << 18};  // hidden_size, heads x head_dim
 inline constexpr IntRange kFfnRange{1, 1 << 20};
 inline constexpr IntRange kVocabRange{1, 1 << 24};
 inline constexpr IntRange kLayerRange{1, 1 << 12};
-inline constexpr IntRange kHeadRange{1, 1 << 12};        // number of heads, head_dim
+inline constexpr IntRange kHeadRange{1, 1 << 12};  // number of heads, head_dim
 inline constexpr IntRange kPositionRange{1, 1 << 28};
 
 /// Reads the sizes that every rotary decoder states, checks that heads divide, and sets the head dimension.
 void read_decoder(JsonFields& config, ModelSpec& spec, const DecoderDefaults& defaults);
 /// Heads must divide the width (when head_dim is derived) and key-value heads must divide heads.
 void check_heads(JsonFields& config, ModelSpec& spec, std::optional<std::int64_t> stated_head_dim);
-/// A whole number under the family's own key or, where that is missing, under the usual one (transformers' attribute_map);
-/// required when there is no default.
+/// A whole number under the family's own key or, where that is missing, under the usual one (transformers'
+/// attribute_map); required when there is no default.
 std::int64_t read_either(JsonFields& config, const char* own_key, const char* usual_key, IntRange range,
                          std::optional<std::int64_t> otherwise = {});
 /// A share of head_dim under `key`, or under partial_rotary_factor, or in rope_parameters (transformers 5).

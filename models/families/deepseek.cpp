@@ -1,7 +1,7 @@
-// DeepSeek MoE (Llama's attention), V2 and V3 (latent attention): the first layers dense, then fine-grained experts beside shared
-// ones that are one MLP of their summed width. The router is a bare parameter, no Linear; V3 adds a correction to its scores.
-// V3's multi-token-prediction layer is not part of the model that is fine-tuned.
-// Source of names and defaults: configuration_deepseek.py of deepseek-ai/deepseek-moe-16b-base; transformers DeepseekV2Config,
+// DeepSeek MoE (Llama's attention), V2 and V3 (latent attention): the first layers dense, then fine-grained experts
+// beside shared ones that are one MLP of their summed width. The router is a bare parameter, no Linear; V3 adds a
+// correction to its scores. V3's multi-token-prediction layer is not part of the model that is fine-tuned. Source of
+// names and defaults: configuration_deepseek.py of deepseek-ai/deepseek-moe-16b-base; transformers DeepseekV2Config,
 // DeepseekV3Config and their models.
 #include "models/families/experts.h"
 #include "models/families/rows.h"

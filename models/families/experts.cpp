@@ -7,7 +7,8 @@
 namespace gpuplan {
 namespace {
 
-// Of all routed experts: 16 bytes each are 2^62; shared ones stay below 2^57.6 parameters, the rest below 2^54 (decoder.h).
+// Of all routed experts: 16 bytes each are 2^62; shared ones stay below 2^57.6 parameters, the rest below 2^54
+// (decoder.h).
 constexpr double kMostParameters = 0x1p58;
 
 std::int64_t read_or_require(JsonFields& config, const char* key, std::optional<std::int64_t> otherwise,

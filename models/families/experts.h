@@ -12,8 +12,8 @@ struct ExpertDefaults {
   std::optional<std::int64_t> num_experts, experts_per_token, intermediate_size;  // unset: the config must say it
 };
 
-/// The number of experts (under `count_key`), how many a token goes to (num_experts_per_tok), and the width of one (under
-/// `width_key`). Reports experts that are fewer than a token needs.
+/// The number of experts (under `count_key`), how many a token goes to (num_experts_per_tok), and the width of one
+/// (under `width_key`). Reports experts that are fewer than a token needs.
 void read_experts(JsonFields& config, ModelSpec& spec, const char* count_key, const char* width_key,
                   const ExpertDefaults& defaults);
 /// `step_key`: of how many layers one has experts; `mlp_only_layers`: those without, which must be the first ones.
@@ -32,7 +32,8 @@ void add_shared_expert(Tensors& tensors, const ModelSpec& spec, const std::strin
 /// Layers with the tensors `dense` or `sparse`, as the spec's rule says which. A kind without layers is left out.
 void add_moe_layers(ModelWeights& weights, const ModelSpec& spec, const std::string& prefix, Tensors dense,
                     Tensors sparse);
-/// model.embed_tokens, `common` (attention and norms) with a dense MLP or with `sparse`, model.norm, lm_head unless tied.
+/// model.embed_tokens, `common` (attention and norms) with a dense MLP or with `sparse`, model.norm, lm_head unless
+/// tied.
 ModelWeights moe_weights(const ModelSpec& spec, Tensors common, Tensors sparse);
 
 }  // namespace gpuplan

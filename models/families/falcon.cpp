@@ -1,5 +1,5 @@
-// Falcon: q, k and v in one linear. 7B: attention and MLP side by side on one norm, one key-value head. 40B and 180B (the "new
-// decoder architecture"): a norm for each, grouped key-value heads. RW: one after the other, ALiBi, biases.
+// Falcon: q, k and v in one linear. 7B: attention and MLP side by side on one norm, one key-value head. 40B and 180B
+// (the "new decoder architecture"): a norm for each, grouped key-value heads. RW: one after the other, ALiBi, biases.
 // Source of names and defaults: transformers FalconConfig, modeling_falcon.py.
 #include "models/families/decoder.h"
 #include "models/families/rows.h"

@@ -8,8 +8,9 @@ namespace gpuplan {
 namespace {
 
 void read(JsonFields& config, ModelSpec& spec) {
-  read_decoder(config, spec, {.num_key_value_heads = 16, .head_dim = 256, .max_position_embeddings = 8192,
-                              .tie_word_embeddings = true});
+  read_decoder(
+      config, spec,
+      {.num_key_value_heads = 16, .head_dim = 256, .max_position_embeddings = 8192, .tie_word_embeddings = true});
   spec.norm = NormKind::GemmaRmsNorm;
   spec.scales_embedding = true;
   spec.activation = read_activation(config, "hidden_activation", "gelu_pytorch_tanh");
@@ -24,7 +25,11 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
 
 }  // namespace
 
-constinit const Family kGemma{.name = "gemma", .model_type = "gemma", .architecture = "GemmaForCausalLM",
-                              .read = read, .write = write, .list = pre_norm_weights};
+constinit const Family kGemma{.name = "gemma",
+                              .model_type = "gemma",
+                              .architecture = "GemmaForCausalLM",
+                              .read = read,
+                              .write = write,
+                              .list = pre_norm_weights};
 
 }  // namespace gpuplan

@@ -10,8 +10,9 @@ constexpr std::int64_t kDefaultWindow = 4096;
 constexpr std::int64_t kPeriod = 2;
 
 void read(JsonFields& config, ModelSpec& spec) {
-  read_decoder(config, spec, {.num_key_value_heads = 4, .head_dim = 256, .max_position_embeddings = 8192,
-                              .tie_word_embeddings = true});
+  read_decoder(
+      config, spec,
+      {.num_key_value_heads = 4, .head_dim = 256, .max_position_embeddings = 8192, .tie_word_embeddings = true});
   read_sandwich(config, spec, kDefaultWindow, kPeriod);
   // on by default (30 and 50); an explicit null switches them off
   const auto is_on = [&](const char* key) { return !config.has(key) || config.optional_number(key).has_value(); };
@@ -27,7 +28,11 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
 
 }  // namespace
 
-constinit const Family kGemma2{.name = "gemma2", .model_type = "gemma2", .architecture = "Gemma2ForCausalLM",
-                               .read = read, .write = write, .list = sandwich_norm_weights};
+constinit const Family kGemma2{.name = "gemma2",
+                               .model_type = "gemma2",
+                               .architecture = "Gemma2ForCausalLM",
+                               .read = read,
+                               .write = write,
+                               .list = sandwich_norm_weights};
 
 }  // namespace gpuplan

@@ -6,7 +6,8 @@ ModelWeights sandwich_norm_weights(const ModelSpec& spec) {
   Tensors layer;
   add_attention(layer, spec);
   add_gated_mlp(layer, spec);
-  for (const char* name : {"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"})
+  for (const char* name :
+       {"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"})
     add_norm(layer, name, spec.hidden_size);
   return decoder_weights(spec, std::move(layer));
 }

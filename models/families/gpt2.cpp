@@ -11,7 +11,8 @@ constexpr double kDefaultDropout = 0.1;
 void read(JsonFields& config, ModelSpec& spec) {
   spec.hidden_size = read_either(config, "n_embd", "hidden_size", kWidthRange);
   spec.num_hidden_layers = read_either(config, "n_layer", "num_hidden_layers", kLayerRange);
-  spec.num_attention_heads = spec.num_key_value_heads = read_either(config, "n_head", "num_attention_heads", kHeadRange);
+  spec.num_attention_heads = spec.num_key_value_heads =
+      read_either(config, "n_head", "num_attention_heads", kHeadRange);
   spec.max_position_embeddings = spec.learned_positions =
       read_either(config, "n_positions", "max_position_embeddings", kPositionRange);
   const auto inner = config.optional_int("n_inner", kFfnRange);
@@ -45,7 +46,8 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
 }
 
 void add_conv1d(Tensors& tensors, LinearSlot slot, const std::string& name, std::int64_t in, std::int64_t out) {
-  tensors.push_back({.name = name + ".weight", .shape = {in, out}, .role = WeightRole::Linear, .in = in, .out = out, .slot = slot});
+  tensors.push_back(
+      {.name = name + ".weight", .shape = {in, out}, .role = WeightRole::Linear, .in = in, .out = out, .slot = slot});
   tensors.push_back({.name = name + ".bias", .shape = {out}, .role = WeightRole::Bias});
 }
 
@@ -54,7 +56,8 @@ ModelWeights list(const ModelSpec& spec) {
   ModelWeights weights;
   Tensors layer;
   add_embedding(weights, spec, "transformer.wte");
-  weights.before.push_back({.name = "transformer.wpe.weight", .shape = {spec.learned_positions, hidden}, .role = WeightRole::Position});
+  weights.before.push_back(
+      {.name = "transformer.wpe.weight", .shape = {spec.learned_positions, hidden}, .role = WeightRole::Position});
   add_layer_norm(layer, "ln_1", hidden);
   add_conv1d(layer, LinearSlot::Qkv, "attn.c_attn", hidden, 3 * hidden);
   add_conv1d(layer, LinearSlot::O, "attn.c_proj", hidden, hidden);
@@ -69,7 +72,11 @@ ModelWeights list(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kGpt2{.name = "gpt2", .model_type = "gpt2", .architecture = "GPT2LMHeadModel",
-                             .read = read, .write = write, .list = list};
+constinit const Family kGpt2{.name = "gpt2",
+                             .model_type = "gpt2",
+                             .architecture = "GPT2LMHeadModel",
+                             .read = read,
+                             .write = write,
+                             .list = list};
 
 }  // namespace gpuplan

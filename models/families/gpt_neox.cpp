@@ -1,6 +1,6 @@
-// GPT-NeoX, Pythia, StableLM Base Alpha: attention and MLP side by side, a LayerNorm for each; q, k and v in one linear; biases
-// everywhere but in the head; a quarter of each head is rotated.
-// Source of names and defaults: transformers GPTNeoXConfig, modeling_gpt_neox.py.
+// GPT-NeoX, Pythia, StableLM Base Alpha: attention and MLP side by side, a LayerNorm for each; q, k and v in one
+// linear; biases everywhere but in the head; a quarter of each head is rotated. Source of names and defaults:
+// transformers GPTNeoXConfig, modeling_gpt_neox.py.
 #include "models/families/decoder.h"
 #include "models/families/rows.h"
 

@@ -1,7 +1,7 @@
-// gpt-oss: all experts of a layer are one parameter each for gate with up and for down, with biases; a learned sink per head joins
-// the softmax, every other layer attends within a window. The library has no sdpa for sinks and flash only on Hopper with a kernel
-// of its own, so the scores exist. Named as the 16-bit form; the published checkpoint packs its experts in MXFP4.
-// Source of names and defaults: transformers GptOssConfig, modeling_gpt_oss.py.
+// gpt-oss: all experts of a layer are one parameter each for gate with up and for down, with biases; a learned sink per
+// head joins the softmax, every other layer attends within a window. The library has no sdpa for sinks and flash only
+// on Hopper with a kernel of its own, so the scores exist. Named as the 16-bit form; the published checkpoint packs its
+// experts in MXFP4. Source of names and defaults: transformers GptOssConfig, modeling_gpt_oss.py.
 #include "models/families/experts.h"
 #include "models/families/rows.h"
 

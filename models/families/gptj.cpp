@@ -1,6 +1,5 @@
-// GPT-J: attention and MLP side by side on one LayerNorm; biases in the MLP and the head only; the first rotary_dim features of a
-// head are rotated.
-// Source of names and defaults: transformers GPTJConfig, modeling_gptj.py.
+// GPT-J: attention and MLP side by side on one LayerNorm; biases in the MLP and the head only; the first rotary_dim
+// features of a head are rotated. Source of names and defaults: transformers GPTJConfig, modeling_gptj.py.
 #include <cmath>
 
 #include "models/families/decoder.h"

@@ -22,7 +22,11 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
 
 }  // namespace
 
-constinit const Family kLlama{.name = "llama", .model_type = "llama", .architecture = "LlamaForCausalLM",
-                              .read = read, .write = write, .list = pre_norm_weights};
+constinit const Family kLlama{.name = "llama",
+                              .model_type = "llama",
+                              .architecture = "LlamaForCausalLM",
+                              .read = read,
+                              .write = write,
+                              .list = pre_norm_weights};
 
 }  // namespace gpuplan

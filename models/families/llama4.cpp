@@ -1,7 +1,7 @@
-// Llama 4, text part: stacked experts that all run on every token in the library's code, a shared expert beside them; q and k are
-// scaled to unit length without weights in the layers that rotate. Scout has experts in every layer, Maverick in every second one.
-// Chunked attention is planned as full attention: it changes neither tensors nor, below 8192 tokens, work.
-// Source of names and defaults: transformers Llama4TextConfig, modeling_llama4.py.
+// Llama 4, text part: stacked experts that all run on every token in the library's code, a shared expert beside them; q
+// and k are scaled to unit length without weights in the layers that rotate. Scout has experts in every layer, Maverick
+// in every second one. Chunked attention is planned as full attention: it changes neither tensors nor, below 8192
+// tokens, work. Source of names and defaults: transformers Llama4TextConfig, modeling_llama4.py.
 #include <fmt/format.h>
 
 #include "models/families/experts.h"

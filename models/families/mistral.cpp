@@ -26,7 +26,11 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
 
 }  // namespace
 
-constinit const Family kMistral{.name = "mistral", .model_type = "mistral", .architecture = "MistralForCausalLM",
-                                .read = read, .write = write, .list = pre_norm_weights};
+constinit const Family kMistral{.name = "mistral",
+                                .model_type = "mistral",
+                                .architecture = "MistralForCausalLM",
+                                .read = read,
+                                .write = write,
+                                .list = pre_norm_weights};
 
 }  // namespace gpuplan

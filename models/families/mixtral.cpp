@@ -1,5 +1,6 @@
 // Mixtral: Mistral's attention, every MLP a mixture of experts.
-// Source of names and defaults: transformers MixtralConfig, modeling_mixtral.py (the hub's checkpoints keep one tensor per expert).
+// Source of names and defaults: transformers MixtralConfig, modeling_mixtral.py (the hub's checkpoints keep one tensor
+// per expert).
 #include "models/families/experts.h"
 #include "models/families/rows.h"
 

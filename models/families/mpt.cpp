@@ -1,6 +1,6 @@
-// MPT: q, k and v in one linear, ALiBi or learned positions (a table only without ALiBi), LayerNorms without biases where the
-// linears have none. The transformers port knows the ALiBi form without biases alone; llm-foundry builds all of them.
-// Source of names and defaults: transformers MptConfig; llm-foundry configuration_mpt.py, modeling_mpt.py.
+// MPT: q, k and v in one linear, ALiBi or learned positions (a table only without ALiBi), LayerNorms without biases
+// where the linears have none. The transformers port knows the ALiBi form without biases alone; llm-foundry builds all
+// of them. Source of names and defaults: transformers MptConfig; llm-foundry configuration_mpt.py, modeling_mpt.py.
 #include <fmt/format.h>
 
 #include "models/families/decoder.h"

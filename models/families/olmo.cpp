@@ -1,6 +1,6 @@
-// OLMo: Llama's linears with LayerNorms that have no weights. OLMo 2: RMSNorms after attention and MLP in place of before, and
-// on whole q and k. OLMoE: pre-norm, norms on whole q and k, every MLP a mixture of experts.
-// Source of names and defaults: transformers OlmoConfig, Olmo2Config, OlmoeConfig and their models.
+// OLMo: Llama's linears with LayerNorms that have no weights. OLMo 2: RMSNorms after attention and MLP in place of
+// before, and on whole q and k. OLMoE: pre-norm, norms on whole q and k, every MLP a mixture of experts. Source of
+// names and defaults: transformers OlmoConfig, Olmo2Config, OlmoeConfig and their models.
 #include "models/families/experts.h"
 #include "models/families/rows.h"
 

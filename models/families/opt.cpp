@@ -1,6 +1,6 @@
-// OPT: learned positions (with two rows of offset), LayerNorms before each branch, ReLU, biases everywhere. 350M alone norms the
-// residual sum, has no final norm, and keeps a narrower embedding with projections behind it.
-// Source of names and defaults: transformers OPTConfig, modeling_opt.py.
+// OPT: learned positions (with two rows of offset), LayerNorms before each branch, ReLU, biases everywhere. 350M alone
+// norms the residual sum, has no final norm, and keeps a narrower embedding with projections behind it. Source of names
+// and defaults: transformers OPTConfig, modeling_opt.py.
 #include "models/families/decoder.h"
 #include "models/families/rows.h"
 
@@ -54,8 +54,8 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
   config["attention_dropout"] = spec.attention_dropout;
 }
 
-/// A projection at an end of the model. Not a Linear here, so that neither adapters nor quantisation touch it: half a million
-/// parameters of one model.
+/// A projection at an end of the model. Not a Linear here, so that neither adapters nor quantisation touch it: half a
+/// million parameters of one model.
 WeightTensor projection(const std::string& name, std::int64_t in, std::int64_t out) {
   return {.name = name + ".weight", .shape = {out, in}, .role = WeightRole::Stacked, .in = in, .out = out};
 }

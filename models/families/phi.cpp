@@ -1,6 +1,5 @@
-// Phi-1, 1.5 and 2: attention and MLP side by side on one LayerNorm, biases everywhere, the head's included; a share of each
-// head is rotated.
-// Source of names and defaults: transformers PhiConfig, modeling_phi.py.
+// Phi-1, 1.5 and 2: attention and MLP side by side on one LayerNorm, biases everywhere, the head's included; a share of
+// each head is rotated. Source of names and defaults: transformers PhiConfig, modeling_phi.py.
 #include "models/families/decoder.h"
 #include "models/families/rows.h"
 

@@ -36,7 +36,11 @@ ModelWeights list(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kPhi3{.name = "phi3", .model_type = "phi3", .architecture = "Phi3ForCausalLM",
-                             .read = read, .write = write, .list = list};
+constinit const Family kPhi3{.name = "phi3",
+                             .model_type = "phi3",
+                             .architecture = "Phi3ForCausalLM",
+                             .read = read,
+                             .write = write,
+                             .list = list};
 
 }  // namespace gpuplan

@@ -1,6 +1,6 @@
-// Qwen (the first generation, remote code): Llama's layer under GPT-2's names, q, k and v in one linear with biases. The
-// config's intermediate_size counts both branches of the MLP. Logits stay in 16 bit.
-// Source of names and defaults: configuration_qwen.py and modeling_qwen.py of Qwen/Qwen-7B.
+// Qwen (the first generation, remote code): Llama's layer under GPT-2's names, q, k and v in one linear with biases.
+// The config's intermediate_size counts both branches of the MLP. Logits stay in 16 bit. Source of names and defaults:
+// configuration_qwen.py and modeling_qwen.py of Qwen/Qwen-7B.
 #include <fmt/format.h>
 
 #include "models/families/decoder.h"

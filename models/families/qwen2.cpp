@@ -6,7 +6,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::int64_t kDefaultFullLayers = 28;   // max_window_layers
+constexpr std::int64_t kDefaultFullLayers = 28;  // max_window_layers
 
 void read(JsonFields& config, ModelSpec& spec) {
   read_decoder(config, spec, {.num_key_value_heads = 32, .max_position_embeddings = 32768});
@@ -23,7 +23,11 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
 
 }  // namespace
 
-constinit const Family kQwen2{.name = "qwen2", .model_type = "qwen2", .architecture = "Qwen2ForCausalLM",
-                              .read = read, .write = write, .list = pre_norm_weights};
+constinit const Family kQwen2{.name = "qwen2",
+                              .model_type = "qwen2",
+                              .architecture = "Qwen2ForCausalLM",
+                              .read = read,
+                              .write = write,
+                              .list = pre_norm_weights};
 
 }  // namespace gpuplan

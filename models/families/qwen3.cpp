@@ -6,7 +6,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::int64_t kDefaultFullLayers = 28;   // max_window_layers
+constexpr std::int64_t kDefaultFullLayers = 28;  // max_window_layers
 
 void read(JsonFields& config, ModelSpec& spec) {
   read_decoder(config, spec, {.num_key_value_heads = 32, .head_dim = 128, .max_position_embeddings = 32768});
@@ -25,7 +25,11 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
 
 }  // namespace
 
-constinit const Family kQwen3{.name = "qwen3", .model_type = "qwen3", .architecture = "Qwen3ForCausalLM",
-                              .read = read, .write = write, .list = pre_norm_weights};
+constinit const Family kQwen3{.name = "qwen3",
+                              .model_type = "qwen3",
+                              .architecture = "Qwen3ForCausalLM",
+                              .read = read,
+                              .write = write,
+                              .list = pre_norm_weights};
 
 }  // namespace gpuplan

@@ -1,6 +1,6 @@
 // Qwen 3 MoE: Qwen 3's attention, many small experts, none shared.
-// Source of names and defaults: transformers Qwen3MoeConfig, modeling_qwen3_moe.py. (The published configs state head_dim 128;
-// the class derives it from the width.)
+// Source of names and defaults: transformers Qwen3MoeConfig, modeling_qwen3_moe.py. (The published configs state
+// head_dim 128; the class derives it from the width.)
 #include "models/families/experts.h"
 #include "models/families/rows.h"
 

@@ -24,7 +24,11 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
 
 }  // namespace
 
-constinit const Family kSmolLm3{.name = "smollm3", .model_type = "smollm3", .architecture = "SmolLM3ForCausalLM",
-                                .read = read, .write = write, .list = pre_norm_weights};
+constinit const Family kSmolLm3{.name = "smollm3",
+                                .model_type = "smollm3",
+                                .architecture = "SmolLM3ForCausalLM",
+                                .read = read,
+                                .write = write,
+                                .list = pre_norm_weights};
 
 }  // namespace gpuplan

@@ -1,5 +1,5 @@
-// StableLM 3B and StableLM 2: Llama's linears with LayerNorms, a quarter of each head rotated, biases on q, k and v in StableLM 2.
-// Source of names and defaults: transformers StableLmConfig, modeling_stablelm.py.
+// StableLM 3B and StableLM 2: Llama's linears with LayerNorms, a quarter of each head rotated, biases on q, k and v in
+// StableLM 2. Source of names and defaults: transformers StableLmConfig, modeling_stablelm.py.
 #include "models/families/decoder.h"
 #include "models/families/rows.h"
 

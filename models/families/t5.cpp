@@ -1,6 +1,6 @@
-// T5, Flan-T5, T0 and mT5: an encoder and a decoder whose layers also attend to the encoder's output; no biases; learned biases of
-// the scores by distance, shared by the layers of a stack and stored in its first block. Attention is written out: the scores exist.
-// Source of names and defaults: transformers T5Config, MT5Config, modeling_t5.py.
+// T5, Flan-T5, T0 and mT5: an encoder and a decoder whose layers also attend to the encoder's output; no biases;
+// learned biases of the scores by distance, shared by the layers of a stack and stored in its first block. Attention is
+// written out: the scores exist. Source of names and defaults: transformers T5Config, MT5Config, modeling_t5.py.
 #include <array>
 
 #include <fmt/format.h>

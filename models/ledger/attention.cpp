@@ -1,6 +1,6 @@
-// Attention kernels. Flash and memory-efficient kernels keep q, k, v, the output and the log-sum-exp; eager attention keeps
-// the fp32 softmax and its 16-bit cast. Sources: transformers sdpa_attention.py and eager_attention_forward (repeat_kv,
-// contiguous output), Dao 2023 (2.5x backward, fp32 dq accumulator), formulas.md 4.2.
+// Attention kernels. Flash and memory-efficient kernels keep q, k, v, the output and the log-sum-exp; eager attention
+// keeps the fp32 softmax and its 16-bit cast. Sources: transformers sdpa_attention.py and eager_attention_forward
+// (repeat_kv, contiguous output), Dao 2023 (2.5x backward, fp32 dq accumulator), formulas.md 4.2.
 #include <algorithm>
 
 #include "models/ledger/tape.h"
@@ -52,7 +52,8 @@ LayerOp& batched_matmul(Tape& t, std::initializer_list<LocalId> reads, std::init
 }
 
 LocalId repeat_kv(Tape& t, LocalId x, const char* name, std::int64_t groups) {
-  const LocalId y = t.tensor(name, groups * t.at(x).elements, t.at(x).dtype, {Dim::Batch, Dim::Seq, Dim::QWidth, Dim::Count});
+  const LocalId y =
+      t.tensor(name, groups * t.at(x).elements, t.at(x).dtype, {Dim::Batch, Dim::Seq, Dim::QWidth, Dim::Count});
   t.memory_op(OpKind::RepeatKv, {x}, {y}, 2.0 * double(t.at(y).bytes().count));
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
@@ -165,8 +166,8 @@ double attention_flops(const ModelSpec& m, std::int64_t batch, std::int64_t seq,
 
 namespace {
 
-/// Bytes over those of the result. Fused: read once, written once. As framework ops, forward: x cos (2), minus its half (1),
-/// cat (2), times sin (2), sum (3); backward the same with the slices' gradients padded with zeros (2 more).
+/// Bytes over those of the result. Fused: read once, written once. As framework ops, forward: x cos (2), minus its half
+/// (1), cat (2), times sin (2), sum (3); backward the same with the slices' gradients padded with zeros (2 more).
 /// Source: transformers modeling_llama.py apply_rotary_pos_emb, rotate_half.
 double rope_traffic(const Tape& t, bool is_backward) { return t.c.is_fused ? 2 : is_backward ? 12 : 10; }
 
@@ -193,22 +194,23 @@ LocalId rope(Tape& t, LocalId x, std::int64_t width, Dim dim, const char* name) 
   return y;
 }
 
-AttentionKernel attention_kernel_used(const ModelSpec& spec, const Recipe& recipe, const FrameworkConvention& framework) {
+AttentionKernel attention_kernel_used(const ModelSpec& spec, const Recipe& recipe,
+                                      const FrameworkConvention& framework) {
   const bool must_materialise = spec.materialises_scores && !framework.has_own_models;
   const bool cannot_cap = spec.caps_scores && recipe.attention == AttentionKernel::Sdpa;
   return must_materialise || cannot_cap ? AttentionKernel::Eager : recipe.attention;
 }
 
 LocalId attention(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool is_causal) {
-  const Numerics& n = t.c.numerics;
+  const DtypePolicy& n = t.c.numerics;
   const ModelSpec& spec = t.c.model.spec;
   const AttentionKernel kernel = attention_kernel_used(spec, t.c.recipe, t.c.framework);
   q = convert(t, q, n.compute, "q in 16 bit");
   k = convert(t, k, n.compute, "k in 16 bit");
   v = convert(t, v, n.compute, "v in 16 bit");
   const std::int64_t groups = shape_of(t).groups;
-  const bool expands = groups > 1 && (kernel == AttentionKernel::Eager ||
-                                      (kernel == AttentionKernel::Sdpa && t.c.framework.repeats_kv));
+  const bool expands =
+      groups > 1 && (kernel == AttentionKernel::Eager || (kernel == AttentionKernel::Sdpa && t.c.framework.repeats_kv));
   if (expands) {
     k = repeat_kv(t, k, "k, expanded", groups);
     v = repeat_kv(t, v, "v, expanded", groups);
@@ -216,8 +218,8 @@ LocalId attention(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool 
   t.saves(q, "attention backward");
   t.saves(k, "attention backward");
   t.saves(v, "attention backward");
-  LocalId out = kernel == AttentionKernel::Eager ? eager(t, q, k, v)
-                                                 : flash(t, q, k, v, expands ? kNoLocal : fused, is_causal);
+  LocalId out =
+      kernel == AttentionKernel::Eager ? eager(t, q, k, v) : flash(t, q, k, v, expands ? kNoLocal : fused, is_causal);
   const bool copies =
       kernel == AttentionKernel::Eager || (kernel == AttentionKernel::Sdpa && t.c.framework.copies_attention_output);
   if (!copies) return out;

@@ -1,5 +1,5 @@
-// The ends of the model: embedding, final norm, head and loss. What one logits element costs at the loss, by path, is in
-// formulas.md 5 (16 bytes under the HF Trainer, 14 in a plain loop, less when chunked or fused).
+// The ends of the model: embedding, final norm, head and loss. What one logits element costs at the loss, by path, is
+// in formulas.md 5 (16 bytes under the HF Trainer, 14 in a plain loop, less when chunked or fused).
 #include <algorithm>
 #include <bit>
 
@@ -109,8 +109,7 @@ LocalId kept_chunks(Tape& t, LocalId x, const LinearRef& head, std::int64_t chun
   const Dtype soft = keeps_softmax ? t.c.framework.chunked_softmax : t.c.numerics.compute;
   const LocalId logits = logits_tensor(t, "logits of all chunks", E, t.c.numerics.compute);
   t.gemm({x}, {logits}, t.tokens(), head.out, head.in);
-  const LocalId log_softmax =
-      keeps_softmax ? logits_tensor(t, "log-softmax of all chunks", E, soft) : kNoLocal;
+  const LocalId log_softmax = keeps_softmax ? logits_tensor(t, "log-softmax of all chunks", E, soft) : kNoLocal;
   const LocalId upcast = logits_tensor(t, "chunk in the loss dtype", piece, soft);
   loss_op(t, {logits}, {log_softmax, upcast}, double(E * (2 + size_of(soft))));
   t.saves(logits, "kept as the model's output");
@@ -119,9 +118,8 @@ LocalId kept_chunks(Tape& t, LocalId x, const LinearRef& head, std::int64_t chun
   const LocalId dweight = chunk_weight_gradient(t, head);
   const LocalId dx = t.wide("gradient of the head input", head.in, Dim::Hidden, t.c.numerics.compute);
   loss_op(t, {logits, log_softmax}, {grads}, 3.0 * double(E * size_of(soft)));
-  LayerOp& o =
-      t.gemm({grads, log_softmax, logits, head.is_trained ? x : kNoLocal}, {dx, dweight}, t.tokens(), head.in,
-             head.out);
+  LayerOp& o = t.gemm({grads, log_softmax, logits, head.is_trained ? x : kNoLocal}, {dx, dweight}, t.tokens(), head.in,
+                      head.out);
   o.flops *= head.is_trained ? 2 : 1;
   o.is_weight_gradient = head.is_trained;
   return dx;
@@ -200,7 +198,8 @@ void pieces(Tape& t, LocalId x) {
 /// BertModel's pooler on the first token, with a task head too small to matter.
 void pooler(Tape& t) {
   const LocalId dx = kSlotDx;
-  t.memory_op(OpKind::Copy, {kSlotX}, {dx}, 2.0 * double(t.at(dx).bytes().count)).is_weight_gradient = t.c.model.trains_head;
+  t.memory_op(OpKind::Copy, {kSlotX}, {dx}, 2.0 * double(t.at(dx).bytes().count)).is_weight_gradient =
+      t.c.model.trains_head;
 }
 
 }  // namespace
@@ -208,7 +207,8 @@ void pooler(Tape& t) {
 void emit_head(LayerGraph& graph, const LedgerContext& c) {
   Tape t(graph, c);
   if (c.model.spec.head == HeadKind::Pooler) return pooler(t);
-  LocalId x = c.model.spec.has_final_norm ? norm(t, kSlotX, "normed final hidden state", kNoLocal, NormSlot::Final) : LocalId(kSlotX);
+  LocalId x = c.model.spec.has_final_norm ? norm(t, kSlotX, "normed final hidden state", kNoLocal, NormSlot::Final)
+                                          : LocalId(kSlotX);
   if (c.model.head_input.exists()) x = linear(t, x, c.model.head_input);
   if (c.recipe.loss == LossKernel::Plain || c.recipe.loss == LossKernel::InPlace)
     materialised(t, x);
@@ -234,13 +234,14 @@ void emit_embedding(LayerGraph& graph, const LedgerContext& c) {
   if (c.model.trains_embedding) {
     t.then_backward(
         [](Tape& tape, const Tape::Step&) {
-          const Numerics& n = tape.c.numerics;
+          const DtypePolicy& n = tape.c.numerics;
           const ModelSpec& spec = tape.c.model.spec;
           // the dense gradient is its own tensor before it joins that of the tied head or of earlier micro-batches
           const bool joins = (tape.c.model.has_tied_head || tape.c.accumulates) && !tape.is_own();
-          const LocalId dense = joins ? tape.scratch("dense embedding gradient", spec.vocab_size * spec.embedding_width(),
-                                                     n.casts_weights ? n.compute : n.weight)
-                                      : kNoLocal;
+          const LocalId dense = joins
+                                    ? tape.scratch("dense embedding gradient", spec.vocab_size * spec.embedding_width(),
+                                                   n.casts_weights ? n.compute : n.weight)
+                                    : kNoLocal;
           LayerOp& o = tape.memory_op(OpKind::Embed, {kSlotDy}, {dense},
                                       double(bytes_of(spec.vocab_size * spec.embedding_width(), n.weight).count));
           o.is_weight_gradient = true;

@@ -1,7 +1,7 @@
-// Mixture of experts in eager framework code: a router, a gather of the tokens each expert gets, the expert's MLP, and a
-// weighted scatter back; a shared expert beside them. Tokens are assumed to spread evenly.
-// Sources: transformers modeling_mixtral.py (MixtralSparseMoeBlock), modeling_qwen2_moe.py, modeling_deepseek_v3.py,
-// modeling_llama4.py (Llama4TextMoe runs every expert on every token).
+// Mixture of experts in eager framework code: a router, a gather of the tokens each expert gets, the expert's MLP, and
+// a weighted scatter back; a shared expert beside them. Tokens are assumed to spread evenly. Sources: transformers
+// modeling_mixtral.py (MixtralSparseMoeBlock), modeling_qwen2_moe.py, modeling_deepseek_v3.py, modeling_llama4.py
+// (Llama4TextMoe runs every expert on every token).
 #include <algorithm>
 
 #include "models/ledger/tape.h"
@@ -36,7 +36,8 @@ LocalId dispatch(Tape& t, LocalId x) {
   const ModelSpec& m = t.c.model.spec;
   const LocalId y = t.tensor("tokens of the experts", rows_of_experts(t) * m.hidden_size, t.at(x).dtype,
                              {Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count});
-  t.memory_op(OpKind::Copy, {x}, {y}, 2.0 * double(t.at(y).bytes().count)).kernels = std::uint8_t(std::min<std::int64_t>(255, m.moe.num_experts));
+  t.memory_op(OpKind::Copy, {x}, {y}, 2.0 * double(t.at(y).bytes().count)).kernels =
+      std::uint8_t(std::min<std::int64_t>(255, m.moe.num_experts));
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId dx = tape.new_grad(s.ids[0]);
@@ -51,12 +52,14 @@ LocalId dispatch(Tape& t, LocalId x) {
 LocalId combine(Tape& t, LocalId rows, LocalId weights) {
   const ModelSpec& m = t.c.model.spec;
   const LocalId y = t.wide("experts' output", m.hidden_size, Dim::Hidden, t.at(rows).dtype);
-  t.memory_op(OpKind::Multiply, {rows, weights}, {y}, 3.0 * double(t.at(rows).bytes().count)).kernels = std::uint8_t(std::min<std::int64_t>(255, 2 * m.moe.num_experts));
+  t.memory_op(OpKind::Multiply, {rows, weights}, {y}, 3.0 * double(t.at(rows).bytes().count)).kernels =
+      std::uint8_t(std::min<std::int64_t>(255, 2 * m.moe.num_experts));
   t.saves(rows, "gradient of the router weights");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId drows = tape.new_grad(s.ids[0]);
-        tape.memory_op(OpKind::Multiply, {tape.grad(s.ids[2]), s.ids[0], s.ids[1]}, {drows}, 3.0 * double(tape.at(drows).bytes().count));
+        tape.memory_op(OpKind::Multiply, {tape.grad(s.ids[2]), s.ids[0], s.ids[1]}, {drows},
+                       3.0 * double(tape.at(drows).bytes().count));
         tape.add_grad(s.ids[0], drows);
       },
       {rows, weights, y});
@@ -68,13 +71,16 @@ LocalId switched(Tape& t, LocalId x, LocalId shared) {
   const LinearRef& gate = t.c.linear(LinearSlot::SharedSwitch);
   if (!gate.exists()) return shared;
   const LocalId level = linear(t, x, gate);
-  const LocalId y = t.wide("shared expert's output, switched", t.c.model.spec.hidden_size, Dim::Hidden, t.at(shared).dtype);
+  const LocalId y =
+      t.wide("shared expert's output, switched", t.c.model.spec.hidden_size, Dim::Hidden, t.at(shared).dtype);
   t.memory_op(OpKind::Multiply, {shared, level}, {y}, 2.0 * double(t.at(y).bytes().count)).kernels = 2;
   t.saves(shared, "gradient of the switch");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId dshared = tape.new_grad(s.ids[0]), dlevel = tape.new_grad(s.ids[1]);
-        tape.memory_op(OpKind::Multiply, {tape.grad(s.ids[2]), s.ids[0]}, {dshared, dlevel}, 3.0 * double(tape.at(dshared).bytes().count)).kernels = 3;
+        tape.memory_op(OpKind::Multiply, {tape.grad(s.ids[2]), s.ids[0]}, {dshared, dlevel},
+                       3.0 * double(tape.at(dshared).bytes().count))
+            .kernels = 3;
         tape.add_grad(s.ids[0], dshared);
         tape.add_grad(s.ids[1], dlevel);
       },
@@ -92,7 +98,8 @@ LocalId mixture_of_experts(Tape& t, LocalId x) {
   const LocalId out = combine(t, rows, weights);
   if (!l(LinearSlot::SharedDown).exists()) return out;
   const LinearRef none;
-  const LocalId shared = switched(t, x, feed_forward(t, x, l(LinearSlot::SharedGate), l(LinearSlot::SharedUp), none, l(LinearSlot::SharedDown)));
+  const LocalId shared = switched(
+      t, x, feed_forward(t, x, l(LinearSlot::SharedGate), l(LinearSlot::SharedUp), none, l(LinearSlot::SharedDown)));
   const LocalId sum = t.wide("experts together", t.c.model.spec.hidden_size, Dim::Hidden, t.at(out).dtype);
   residual_add(t, out, shared, sum);
   return sum;

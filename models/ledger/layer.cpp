@@ -7,7 +7,8 @@ namespace {
 
 /// One branch of the residual stream: norms where the family has them, the branch itself, dropout.
 template <class Branch>
-LocalId branch_of(Tape& t, LocalId x, const char* before, const char* after, Branch branch, NormSlot slot = NormSlot::None) {
+LocalId branch_of(Tape& t, LocalId x, const char* before, const char* after, Branch branch,
+                  NormSlot slot = NormSlot::None) {
   const ModelSpec& m = t.c.model.spec;
   const bool norms_before = m.norm_placement == NormPlacement::Pre || m.norm_placement == NormPlacement::Sandwich;
   const bool norms_after = m.norm_placement == NormPlacement::Sandwich || m.norm_placement == NormPlacement::PostBranch;
@@ -29,12 +30,13 @@ void close_branch(Tape& t, LocalId x, LocalId branch, LocalId y) {
 }
 
 void sequential_layer(Tape& t) {
-  const LocalId attended = branch_of(t, kSlotX, "normed input of attention", "normed attention branch", self_attention,
-                                     NormSlot::Attention);
+  const LocalId attended =
+      branch_of(t, kSlotX, "normed input of attention", "normed attention branch", self_attention, NormSlot::Attention);
   LocalId middle = residual_tensor(t, "residual after attention");
   close_branch(t, kSlotX, attended, middle);
   if (t.c.layer().has_cross_attention) {
-    const LocalId crossed = branch_of(t, middle, "normed input of cross-attention", "normed cross-attention branch", cross_attention);
+    const LocalId crossed =
+        branch_of(t, middle, "normed input of cross-attention", "normed cross-attention branch", cross_attention);
     const LocalId next = residual_tensor(t, "residual after cross-attention");
     close_branch(t, middle, crossed, next);
     middle = next;
@@ -63,10 +65,11 @@ void bridge(Tape& t) {
   t.then_backward(
       [](Tape& tape, const Tape::Step&) {
         const ModelSpec& spec = tape.c.model.spec;
-        const Numerics& n = tape.c.numerics;
-        const LocalId dense = tape.scratch("dense embedding gradient of the decoder", spec.vocab_size * spec.hidden_size,
-                                           n.casts_weights ? n.compute : n.weight);
-        tape.memory_op(OpKind::Embed, {kSlotDy}, {dense}, double(tape.at(dense).bytes().count)).is_weight_gradient = true;
+        const DtypePolicy& n = tape.c.numerics;
+        const LocalId dense = tape.scratch("dense embedding gradient of the decoder",
+                                           spec.vocab_size * spec.hidden_size, n.casts_weights ? n.compute : n.weight);
+        tape.memory_op(OpKind::Embed, {kSlotDy}, {dense}, double(tape.at(dense).bytes().count)).is_weight_gradient =
+            true;
       },
       {});
 }
@@ -74,14 +77,15 @@ void bridge(Tape& t) {
 }  // namespace
 
 LedgerContext make_context(const TrainedModel& model, const Recipe& recipe, const FrameworkConvention& framework,
-                           const Numerics& numerics) {
+                           const DtypePolicy& numerics) {
   const LayerKernels kernels = recipe.kernels.value_or(framework.kernels);
   return {.model = model,
           .recipe = recipe,
           .framework = framework,
           .numerics = numerics,
           .is_fused = kernels == LayerKernels::Fused || recipe.torch_compile || framework.runs_own_kernels,
-          .is_mlp_fused = (kernels == LayerKernels::Fused && framework.fuses_mlp) || recipe.torch_compile || framework.runs_own_kernels,
+          .is_mlp_fused = (kernels == LayerKernels::Fused && framework.fuses_mlp) || recipe.torch_compile ||
+                          framework.runs_own_kernels,
           .accumulates = recipe.grad_accum > 1};
 }
 

@@ -1,7 +1,7 @@
 // A linear with everything a recipe puts around it: autocast copies, dequantisation, adapters, gradients.
-// Sources: torch autocast (weights cast once, inputs at every call), peft tuners/lora/layer.py (input cast to the adapter's
-// dtype, scaled update added to the base output), bitsandbytes autograd/_functions.py (a 4-bit linear saves no input and
-// dequantises again in backward).
+// Sources: torch autocast (weights cast once, inputs at every call), peft tuners/lora/layer.py (input cast to the
+// adapter's dtype, scaled update added to the base output), bitsandbytes autograd/_functions.py (a 4-bit linear saves
+// no input and dequantises again in backward).
 #include <algorithm>
 
 #include "models/ledger/tape.h"
@@ -13,17 +13,17 @@ struct LoraIds {
   LocalId input = kNoLocal, mid = kNoLocal;
 };
 
-/// A frozen fp32 weight under autocast, whose cast cache holds trained weights only: its 16-bit copy is made at every use and,
-/// where the input needs a gradient, saved by that use.
+/// A frozen fp32 weight under autocast, whose cast cache holds trained weights only: its 16-bit copy is made at every
+/// use and, where the input needs a gradient, saved by that use.
 bool is_cast_from_fp32(const Tape& t, const LinearRef& l) {
-  const Numerics& n = t.c.numerics;
+  const DtypePolicy& n = t.c.numerics;
   const Dtype stored = l.out_dim == Dim::Vocab ? n.ends : n.frozen;
   return !l.is_trained && !l.is_quantised && stored == Dtype::F32 && n.compute != Dtype::F32 && n.is_autocast;
 }
 
 /// A weight in compute dtype for one matmul: a scratch buffer where the stored weight is quantised or of another dtype.
 LocalId usable_weight(Tape& t, const LinearRef& l) {
-  const Numerics& n = t.c.numerics;
+  const DtypePolicy& n = t.c.numerics;
   if (l.is_quantised) {
     const LocalId w = t.scratch("dequantised weight", l.in * l.out, n.compute);
     LayerOp& o = t.op(OpKind::Dequantise, {}, {w});
@@ -44,11 +44,15 @@ LocalId usable_weight(Tape& t, const LinearRef& l) {
   return w;
 }
 
-/// The gradient of a weight [out, in]: written into the unit's gradient buffer, through temporaries where autograd makes them.
-LayerOp& weight_gradient(Tape& t, std::initializer_list<LocalId> reads, std::int64_t m, std::int64_t in, std::int64_t out,
-                         std::uint8_t weight, bool is_cast, Dtype stored, WeightUse use = WeightUse::Tensor) {
-  const LocalId low = is_cast && !t.is_own() ? t.scratch("weight gradient in 16 bit", in * out, t.c.numerics.compute) : kNoLocal;
-  const LocalId fresh = t.c.accumulates && !t.is_own() ? t.scratch("gradient of this micro-batch", in * out, stored) : kNoLocal;
+/// The gradient of a weight [out, in]: written into the unit's gradient buffer, through temporaries where autograd
+/// makes them.
+LayerOp& weight_gradient(Tape& t, std::initializer_list<LocalId> reads, std::int64_t m, std::int64_t in,
+                         std::int64_t out, std::uint8_t weight, bool is_cast, Dtype stored,
+                         WeightUse use = WeightUse::Tensor) {
+  const LocalId low =
+      is_cast && !t.is_own() ? t.scratch("weight gradient in 16 bit", in * out, t.c.numerics.compute) : kNoLocal;
+  const LocalId fresh =
+      t.c.accumulates && !t.is_own() ? t.scratch("gradient of this micro-batch", in * out, stored) : kNoLocal;
   LayerOp& o = t.gemm(reads, {low, fresh}, out, in, m);
   o.is_weight_gradient = true;
   o.layout = GemmLayout::WeightGradient;
@@ -108,7 +112,7 @@ void own_lora_forward(Tape& t, const LinearRef& l, LocalId x, LocalId y, LoraIds
 
 /// dx += dmid A where the base's part is already there, dmid = scale dy B.
 void own_lora_backward(Tape& t, const LinearRef& l, LocalId x, LocalId dy, const LoraIds& ids) {
-  const Numerics& n = t.c.numerics;
+  const DtypePolicy& n = t.c.numerics;
   const std::int64_t N = t.at(x).elements / l.in, r = l.rank;
   weight_gradient(t, {dy, ids.mid}, N, r, l.out, l.weight, false, n.adapter, WeightUse::LowRankB);
   const LocalId dmid = t.wide("low-rank gradient", r, Dim::Rank, n.compute);
@@ -120,7 +124,7 @@ void own_lora_backward(Tape& t, const LinearRef& l, LocalId x, LocalId dy, const
 }
 
 void lora_backward(Tape& t, const LinearRef& l, LocalId x, LocalId dy, const LoraIds& ids) {
-  const Numerics& n = t.c.numerics;
+  const DtypePolicy& n = t.c.numerics;
   const std::int64_t N = t.at(x).elements / l.in, r = l.rank;
   const bool is_cast = n.adapter != n.adapter_compute;
   const LocalId scaled = t.tensor("adapter gradient", N * l.out, n.adapter_compute, t.at(dy).dims);
@@ -153,13 +157,14 @@ void own_linear_backward(Tape& t, const Tape::Step& s) {
   }
   mark(*product, l, WeightUse::Tensor);
   spread(*product, l, N, t.c.numerics.compute);
-  if (l.is_trained) split_rows(weight_gradient(t, {dy, s.ids[kIn]}, N, l.in, l.out, l.weight, false, t.c.numerics.weight), l, N);
+  if (l.is_trained)
+    split_rows(weight_gradient(t, {dy, s.ids[kIn]}, N, l.in, l.out, l.weight, false, t.c.numerics.weight), l, N);
   if (l.is_adapted) own_lora_backward(t, l, x, dy, {s.ids[kLoraIn], s.ids[kLoraMid]});
 }
 
 void linear_backward(Tape& t, const Tape::Step& s) {
   const LinearRef& l = *s.linear;
-  const Numerics& n = t.c.numerics;
+  const DtypePolicy& n = t.c.numerics;
   const LocalId x = s.ids[kX];
   const std::int64_t N = t.at(x).elements / l.in;
   const LocalId dy = t.cast(t.grad(s.ids[kY]), n.compute, "output gradient in 16 bit");
@@ -169,7 +174,8 @@ void linear_backward(Tape& t, const Tape::Step& s) {
   LayerOp& o = t.gemm({dy, w, keeps_input ? s.ids[kIn] : kNoLocal, s.ids[kLast]}, {dx_own}, N, l.in, l.out);
   o.weight = l.weight;
   spread(o, l, N, n.compute);
-  if (l.is_trained) split_rows(weight_gradient(t, {dy, s.ids[kIn]}, N, l.in, l.out, l.weight, n.casts_weights, n.weight), l, N);
+  if (l.is_trained)
+    split_rows(weight_gradient(t, {dy, s.ids[kIn]}, N, l.in, l.out, l.weight, n.casts_weights, n.weight), l, N);
   const LocalId dx = t.cast(dx_own, t.at(x).dtype, "input gradient, cast");
   if (t.grad(x) == kNoLocal && x == kSlotX) {
     t.memory_op(OpKind::Copy, {dx}, {kSlotDx}, 0);
@@ -182,7 +188,7 @@ void linear_backward(Tape& t, const Tape::Step& s) {
 
 /// The adapter's own copy of the input: cast to its dtype, dropped out.
 LocalId adapter_input(Tape& t, LocalId x, LocalId cast_input, std::int64_t in) {
-  const Numerics& n = t.c.numerics;
+  const DtypePolicy& n = t.c.numerics;
   const FrameworkConvention& f = t.c.framework;
   LocalId own = x;
   if (f.low_rank_keeps_input && t.at(cast_input).dtype == n.adapter_compute) {
@@ -211,7 +217,7 @@ LocalId adapter_input(Tape& t, LocalId x, LocalId cast_input, std::int64_t in) {
 }
 
 LocalId lora_forward(Tape& t, const LinearRef& l, LocalId x, LocalId cast_input, LocalId base, LoraIds& ids) {
-  const Numerics& n = t.c.numerics;
+  const DtypePolicy& n = t.c.numerics;
   const std::int64_t N = t.at(x).elements / l.in;
   ids.input = adapter_input(t, x, cast_input, l.in);
   t.saves(ids.input, "input of LoRA A: its weight gradient");
@@ -257,7 +263,7 @@ LocalId input_of_last_graph(Tape& t, const LinearRef& l, LocalId in) {
 }  // namespace
 
 LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind) {
-  const Numerics& n = t.c.numerics;
+  const DtypePolicy& n = t.c.numerics;
   const std::int64_t N = t.at(x).elements / l.in;
   const LocalId in = t.cast(x, n.compute, "linear input in 16 bit");
   const LocalId w = usable_weight(t, l);
@@ -278,9 +284,12 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind) {
   const LocalId base = y;
   const bool is_plain_adapter = t.c.recipe.lora.dropout <= 0 && !t.c.recipe.lora.is_dora;
   const bool is_own = t.is_own() && in == x && x != kSlotX && (!l.is_adapted || is_plain_adapter);
-  if (l.is_adapted && is_own) own_lora_forward(t, l, x, y, lora);
-  else if (l.is_adapted) y = lora_forward(t, l, x, in, base, lora);
-  t.then_backward(is_own ? own_linear_backward : linear_backward, {x, in, y, lora.input, lora.mid, last, is_cast_from_fp32(t, l) ? w : kNoLocal}, &l);
+  if (l.is_adapted && is_own)
+    own_lora_forward(t, l, x, y, lora);
+  else if (l.is_adapted)
+    y = lora_forward(t, l, x, in, base, lora);
+  t.then_backward(is_own ? own_linear_backward : linear_backward,
+                  {x, in, y, lora.input, lora.mid, last, is_cast_from_fp32(t, l) ? w : kNoLocal}, &l);
   return y;
 }
 

@@ -1,5 +1,5 @@
-// Gated MLPs (SwiGLU, GeGLU) and plain ones. Framework ops keep gate, activation and up; a fused kernel keeps gate and up.
-// GPT-2's gelu_new is written out in Python and keeps its intermediates. Sources: transformers modeling_llama.py,
+// Gated MLPs (SwiGLU, GeGLU) and plain ones. Framework ops keep gate, activation and up; a fused kernel keeps gate and
+// up. GPT-2's gelu_new is written out in Python and keeps its intermediates. Sources: transformers modeling_llama.py,
 // modeling_phi3.py, activations.py (NewGELUActivation); Liger swiglu.py.
 #include "models/ledger/tape.h"
 
@@ -48,8 +48,8 @@ LocalId inner_tensor(Tape& t, const char* name, std::int64_t elements, Dtype dty
   return t.tensor(name, elements, dtype, {Dim::Batch, Dim::Seq, Dim::Ffn, Dim::Count});
 }
 
-/// The activation of x, or of its first half where gate and up are one buffer. ReLU's backward needs its output alone, the
-/// written-out GELU its intermediates too: eight kernels of two or three tensors each.
+/// The activation of x, or of its first half where gate and up are one buffer. ReLU's backward needs its output alone,
+/// the written-out GELU its intermediates too: eight kernels of two or three tensors each.
 LocalId activate(Tape& t, LocalId x, const char* name, std::int64_t elements) {
   const std::string& activation = t.c.model.spec.activation;
   const bool is_written_out = activation == "gelu_new" && !t.c.is_mlp_fused && !t.c.framework.has_own_models;

@@ -1,16 +1,16 @@
-// RMSNorm, Gemma's RMSNorm and LayerNorm. Framework ops keep an fp32 copy of the input and, when the weight is trained, the
-// normalised value; a fused kernel keeps its input. Sources: transformers modeling_llama.py, modeling_gemma.py; torch
-// layer_norm under autocast (runs in fp32); Liger rms_norm.py.
+// RMSNorm, Gemma's RMSNorm and LayerNorm. Framework ops keep an fp32 copy of the input and, when the weight is trained,
+// the normalised value; a fused kernel keeps its input. Sources: transformers modeling_llama.py, modeling_gemma.py;
+// torch layer_norm under autocast (runs in fp32); Liger rms_norm.py.
 #include "models/ledger/tape.h"
 
 namespace gpuplan {
 namespace {
 
-/// Bytes per element that a norm moves. LayerNorm is one kernel in torch too: forward reads and writes once; backward reads the
-/// gradient and the input twice (once for the weight's gradient) and writes once. RMSNorm is a chain of Python ops around an
-/// fp32 copy. Forward: pow 4+4, mean 4, times rsqrt 4+4, cast 4+b, times weight b+b. Backward: times weight b+b, cast b+4,
-/// the two factors of x * rsqrt 4+4 and 8+4, its mean 4, pow 4+4 and 8+4, their sum 8+4, cast 4+b.
-/// Source: transformers modeling_llama.py LlamaRMSNorm.forward, and the derivative of each of its ops.
+/// Bytes per element that a norm moves. LayerNorm is one kernel in torch too: forward reads and writes once; backward
+/// reads the gradient and the input twice (once for the weight's gradient) and writes once. RMSNorm is a chain of
+/// Python ops around an fp32 copy. Forward: pow 4+4, mean 4, times rsqrt 4+4, cast 4+b, times weight b+b. Backward:
+/// times weight b+b, cast b+4, the two factors of x * rsqrt 4+4 and 8+4, its mean 4, pow 4+4 and 8+4, their sum 8+4,
+/// cast 4+b. Source: transformers modeling_llama.py LlamaRMSNorm.forward, and the derivative of each of its ops.
 double norm_bytes(const Tape& t, double b, bool is_backward) {
   if (t.c.is_fused || t.c.model.spec.norm == NormKind::LayerNorm) return (is_backward ? 5 : 2) * b;
   return is_backward ? 60 + 4 * b : 24 + 3 * b;
@@ -43,7 +43,8 @@ void norm_backward(Tape& t, const Tape::Step& s) {
   const LocalId dx = t.new_grad(x);
   // fp32 gradient of the value and two products of it live together in the framework's op chain
   const LocalId temp = t.c.is_fused ? kNoLocal : t.scratch("norm backward in fp32", 2 * elements, Dtype::F32);
-  LayerOp& o = t.memory_op(OpKind::Norm, {dy, saved, value}, {dx, temp}, norm_bytes(t, double(size_of(t.at(dx).dtype)), true) * double(elements));
+  LayerOp& o = t.memory_op(OpKind::Norm, {dy, saved, value}, {dx, temp},
+                           norm_bytes(t, double(size_of(t.at(dx).dtype)), true) * double(elements));
   o.kernels = norm_kernels(t, true);
   o.is_weight_gradient = t.c.model.trains_norms;
   t.add_grad(x, dx);
@@ -53,7 +54,7 @@ void norm_backward(Tape& t, const Tape::Step& s) {
 
 LocalId norm(Tape& t, LocalId x, const char* name, LocalId y, NormSlot slot) {
   const ModelSpec& spec = t.c.model.spec;
-  const Numerics& n = t.c.numerics;
+  const DtypePolicy& n = t.c.numerics;
   const Dtype in = t.at(x).dtype;
   const bool is_layer_norm = spec.norm == NormKind::LayerNorm;
   const bool keeps_input = t.c.is_fused || in == Dtype::F32 || (is_layer_norm && !n.is_autocast);
@@ -76,7 +77,8 @@ LocalId norm(Tape& t, LocalId x, const char* name, LocalId y, NormSlot slot) {
   if (y == kNoLocal) y = t.tensor(name, elements, out, dims);
   const LocalId temp =
       t.c.is_fused || is_layer_norm ? kNoLocal : t.scratch("norm forward in fp32", elements, Dtype::F32);
-  LayerOp& o = t.memory_op(OpKind::Norm, {saved}, {y, value, temp}, norm_bytes(t, double(size_of(in)), false) * double(elements));
+  LayerOp& o = t.memory_op(OpKind::Norm, {saved}, {y, value, temp},
+                           norm_bytes(t, double(size_of(in)), false) * double(elements));
   o.kernels = norm_kernels(t, false);
   o.use = WeightUse::Tensor;
   o.weight = slot == NormSlot::Final ? std::uint8_t(0) : t.c.model.linears[t.c.kind].norm(slot);

@@ -1,6 +1,6 @@
-// Around the attention kernel: projections, norms on queries and keys, rotation. DeepSeek's latent attention expands keys and
-// values from a low-rank latent; a decoder's cross-attention reads the encoder's output.
-// Sources: transformers modeling_llama.py, modeling_deepseek_v3.py (DeepseekV3Attention), modeling_t5.py.
+// Around the attention kernel: projections, norms on queries and keys, rotation. DeepSeek's latent attention expands
+// keys and values from a low-rank latent; a decoder's cross-attention reads the encoder's output. Sources: transformers
+// modeling_llama.py, modeling_deepseek_v3.py (DeepseekV3Attention), modeling_t5.py.
 #include "models/ledger/tape.h"
 
 namespace gpuplan {
@@ -24,7 +24,8 @@ Qkv plain_projections(Tape& t, LocalId x) {
   if (const LinearRef& qkv = t.c.linear(LinearSlot::Qkv); qkv.exists()) {
     // one linear, then views: q, k, v share its buffer, and their gradients are gathered into one
     const LocalId fused = linear(t, x, qkv);
-    const LocalId q = part(t, fused, "q", m.q_width(), Dim::QWidth), k = part(t, fused, "k", m.kv_width(), Dim::KvWidth);
+    const LocalId q = part(t, fused, "q", m.q_width(), Dim::QWidth),
+                  k = part(t, fused, "k", m.kv_width(), Dim::KvWidth);
     return {q, k, part(t, fused, "v", m.kv_width(), Dim::KvWidth), kNoLocal};
   }
   const LocalId q = linear(t, x, t.c.linear(LinearSlot::Q)), k = linear(t, x, t.c.linear(LinearSlot::K));
@@ -61,7 +62,8 @@ Qkv latent_projections(Tape& t, LocalId x) {
   const LocalId q = concatenate(t, q_nope, q_rope, "q", m.q_width(), Dim::QWidth);
 
   const LocalId packed = linear(t, x, t.c.linear(LinearSlot::KvDown));
-  const LocalId latent = norm(t, part(t, packed, "key-value latent", l.kv_rank, Dim::Latent), "key-value latent, normalised");
+  const LocalId latent =
+      norm(t, part(t, packed, "key-value latent", l.kv_rank, Dim::Latent), "key-value latent, normalised");
   const LocalId k_rope = rope(t, part(t, packed, "k with position", l.rope_head_dim, Dim::KvWidth), l.rope_head_dim,
                               Dim::KvWidth, "k, rotated");
   const LocalId expanded = linear(t, latent, t.c.linear(LinearSlot::KvUp));

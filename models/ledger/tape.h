@@ -1,6 +1,7 @@
-// Records the forward ops of a unit and replays them backwards. Components (norm, linear, attention, …) call `then_backward`
-// in forward order; `unwind` runs the recorded steps in reverse, each emitting its backward ops. A gradient is a local like
-// any other; a second contribution becomes a temporary that is added in place, as autograd's input buffers do.
+// Records the forward ops of a unit and replays them backwards. Components (norm, linear, attention, …) call
+// `then_backward` in forward order; `unwind` runs the recorded steps in reverse, each emitting its backward ops. A
+// gradient is a local like any other; a second contribution becomes a temporary that is added in place, as autograd's
+// input buffers do.
 #pragma once
 
 #include <vector>

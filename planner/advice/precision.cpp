@@ -41,8 +41,8 @@ std::optional<Bytes> saved_by_nf4(const AdviceCase& c) {
   } catch (const InputError&) { return std::nullopt; }
 }
 
-/// Source: 16 bytes per parameter = 2 weights + 2 gradients + 4 fp32 copies + 8 Adam states (arXiv 1910.02054); in 4 bit the
-/// weights take 0.5 of it (arXiv 2305.14314), so 14.5 remain: an optimizer cannot step 4-bit weights.
+/// Source: 16 bytes per parameter = 2 weights + 2 gradients + 4 fp32 copies + 8 Adam states (arXiv 1910.02054); in 4
+/// bit the weights take 0.5 of it (arXiv 2305.14314), so 14.5 remain: an optimizer cannot step 4-bit weights.
 std::vector<ExplainLine> quantise_alone_lines(const AdviceCase& c) {
   constexpr double kWeight16 = 2, kWeight4 = 0.5;  // bytes per parameter, scales not counted
   const Bytes whole = trained_state(whole_state(c, c.request.recipe));
@@ -79,9 +79,10 @@ std::optional<StrategyEstimate> of_few_tokens(const AdviceCase& c, Precision pre
   });
 }
 
-/// Source: torch.autocast keeps parameters in fp32 and caches their 16-bit casts; ZeRO and FSDP keep fp32 masters or shards
-/// (arXiv 1710.03740, 1910.02054). So 16 bytes per parameter either way, plus 2 for the casts that live until backward:
-/// "the model is now present on the GPU in both 16-bit and 32-bit precision" (transformers perf_train_gpu_one).
+/// Source: torch.autocast keeps parameters in fp32 and caches their 16-bit casts; ZeRO and FSDP keep fp32 masters or
+/// shards (arXiv 1710.03740, 1910.02054). So 16 bytes per parameter either way, plus 2 for the casts that live until
+/// backward: "the model is now present on the GPU in both 16-bit and 32-bit precision" (transformers
+/// perf_train_gpu_one).
 std::vector<ExplainLine> mixed_precision_lines(const AdviceCase& c) {
   const Recipe& mixed = c.request.recipe;
   Recipe fp32 = mixed;
@@ -117,8 +118,8 @@ bool bf16_weights(const AdviceCase& c) {
          with_recipe(c, [&](Recipe& q) { q = other; });
 }
 
-/// Source: torch.optim makes states like the parameter; bf16 has 8 significant bits, so x + d = x for d below x / 256 or less
-/// (rounding to nearest). torch.autocast: "should not call .half() or .bfloat16() on the model".
+/// Source: torch.optim makes states like the parameter; bf16 has 8 significant bits, so x + d = x for d below x / 256
+/// or less (rounding to nearest). torch.autocast: "should not call .half() or .bfloat16() on the model".
 std::vector<ExplainLine> bf16_weights_lines(const AdviceCase& c) {
   Recipe pure = c.request.recipe, mixed = pure;
   pure.precision = Precision::Bf16True, mixed.precision = Precision::Bf16Mixed;

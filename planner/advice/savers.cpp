@@ -65,9 +65,9 @@ std::vector<Unneeded> unneeded_savers(const AdviceCase& c) {
   return out;
 }
 
-/// Source: recompute is a second forward pass, 8 instead of 6 FLOPs per parameter and token (arXiv 2104.04473); a base in
-/// 4 bit is dequantised in every pass (bitsandbytes autograd/_functions.py); offload moves state over PCIe (DeepSpeed
-/// ZeRO-Offload, arXiv 2101.06840). The figures are this plan's.
+/// Source: recompute is a second forward pass, 8 instead of 6 FLOPs per parameter and token (arXiv 2104.04473); a base
+/// in 4 bit is dequantised in every pass (bitsandbytes autograd/_functions.py); offload moves state over PCIe
+/// (DeepSpeed ZeRO-Offload, arXiv 2101.06840). The figures are this plan's.
 std::vector<ExplainLine> savers_not_needed_lines(const AdviceCase& c) {
   std::string text;
   for (const auto& [saver, without] : unneeded_savers(c)) {
@@ -104,7 +104,8 @@ bool combined_savers(const AdviceCase& c) {
 }
 
 /// Source: state, activations and logits peak at different moments, so one saver uncovers what the next one takes away;
-/// "up to 3 times" together in transformers' perf_train_gpu_one, QLoRA and Liger-Kernel reports. The figures are this plan's.
+/// "up to 3 times" together in transformers' perf_train_gpu_one, QLoRA and Liger-Kernel reports. The figures are this
+/// plan's.
 std::vector<ExplainLine> combined_savers_lines(const AdviceCase& c) {
   std::string names, alone;
   for (const Saver* saver : savers_off(c.request.recipe)) {

@@ -14,15 +14,15 @@ namespace {
 
 std::optional<StrategyEstimate> other_reshard(const AdviceCase& c) {
   const Strategy& s = c.chosen.strategy;
-  const bool is_fsdp = s.engine == Engine::Fsdp1 || s.engine == Engine::Fsdp2;
+  const bool is_fsdp = s.engine == ShardingEngine::Fsdp1 || s.engine == ShardingEngine::Fsdp2;
   if (!is_fsdp || !s.layout.shards_weights || s.mesh.dp_shard < 2) return std::nullopt;
   return what_if(c, [](EstimateRequest&, Strategy& changed) {
     changed.layout.reshards_after_forward = !changed.layout.reshards_after_forward;
   });
 }
 
-/// Source: torch fully_shard `reshard_after_forward`, FullyShardedDataParallel SHARD_GRAD_OP: backward finds the weights of
-/// forward, so one of two gathers (a third of 3 Psi, arXiv 1910.02054) goes and all gathered weights stay.
+/// Source: torch fully_shard `reshard_after_forward`, FullyShardedDataParallel SHARD_GRAD_OP: backward finds the
+/// weights of forward, so one of two gathers (a third of 3 Psi, arXiv 1910.02054) goes and all gathered weights stay.
 std::vector<ExplainLine> keep_gathered_lines(const AdviceCase& c) {
   const StrategyEstimate other = *other_reshard(c);
   const bool keeps_now = !c.chosen.strategy.layout.reshards_after_forward;
@@ -46,8 +46,9 @@ struct Mapping {
   std::array<const char*, 2> strategies;  // ours, of the two sides; nullptr: none
 };
 
-/// Source: accelerate docs concept_guides/fsdp_and_deepspeed and usage_guides/fsdp; ZeRO++ hpZ (arXiv 2306.10209) shards the
-/// weights inside a node as HYBRID_SHARD does. SHARD_GRAD_OP shards weights between steps, which ZeRO-2 keeps whole.
+/// Source: accelerate docs concept_guides/fsdp_and_deepspeed and usage_guides/fsdp; ZeRO++ hpZ (arXiv 2306.10209)
+/// shards the weights inside a node as HYBRID_SHARD does. SHARD_GRAD_OP shards weights between steps, which ZeRO-2
+/// keeps whole.
 constexpr std::array kMappings{
     Mapping{"stage 0", "NO_SHARD", {"ddp", nullptr}}, Mapping{"stage 1", "no counterpart", {"zero1", nullptr}},
     Mapping{"stage 2", "SHARD_GRAD_OP", {"zero2", "fsdp-grad-op"}}, Mapping{"stage 3", "FULL_SHARD", {"zero3", "fsdp"}},

@@ -10,7 +10,8 @@ namespace {
 
 /// As `make_strategy` would choose it for a quantised base.
 void choose_fsdp_version(const EstimateRequest& r, const FrameworkConvention& framework, Strategy& strategy) {
-  if (strategy.engine == Engine::Fsdp2 && options_for(r, framework).fsdp_version == 1) strategy.engine = Engine::Fsdp1;
+  if (strategy.engine == ShardingEngine::Fsdp2 && options_for(r, framework).fsdp_version == 1)
+    strategy.engine = ShardingEngine::Fsdp1;
 }
 
 std::optional<StrategyEstimate> evaluated(const EstimateRequest& r, const EstimateResult& result, Strategy strategy) {

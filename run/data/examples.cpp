@@ -17,10 +17,14 @@ std::unique_ptr<Examples> open_json(const DataOptions& options) {
   return options.packing == Packing::Packed ? make_packed(options) : make_padded(options);
 }
 
-struct Format { std::string_view extension; Opener open; };
-constexpr std::array kFormats{Format{".bin", [](const DataOptions& options) { return make_token_blocks(open_bin(options), options); }},
-                              Format{".npy", [](const DataOptions& options) { return make_token_blocks(open_npy(options), options); }},
-                              Format{".jsonl", open_json}, Format{".ndjson", open_json}, Format{".json", open_json}};
+struct Format {
+  std::string_view extension;
+  Opener open;
+};
+constexpr std::array kFormats{
+    Format{".bin", [](const DataOptions& options) { return make_token_blocks(open_bin(options), options); }},
+    Format{".npy", [](const DataOptions& options) { return make_token_blocks(open_npy(options), options); }},
+    Format{".jsonl", open_json}, Format{".ndjson", open_json}, Format{".json", open_json}};
 
 }  // namespace
 
@@ -30,7 +34,9 @@ std::unique_ptr<Examples> open_examples(const DataOptions& options) {
   const auto format = std::ranges::find(kFormats, extension, &Format::extension);
   if (format == kFormats.end())
     throw InputError(options.file.string(), "its name does not say what data it holds",
-                     extension == ".gz" || extension == ".zst" ? "unpack it first" : "expected .bin or .npy (tokens), or .jsonl (tokens or text)");
+                     extension == ".gz" || extension == ".zst"
+                         ? "unpack it first"
+                         : "expected .bin or .npy (tokens), or .jsonl (tokens or text)");
   return format->open(options);
 }
 

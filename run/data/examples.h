@@ -1,12 +1,16 @@
 // Training data as examples of S tokens: what a step's micro-batches are made of, the same on every rank.
 //
-//   tokens   .bin (llm.c header, else headerless: uint16 where the vocabulary is <= 65,536, else uint32), .npy (1-D unsigned or
+//   tokens   .bin (llm.c header, else headerless: uint16 where the vocabulary is <= 65,536, else uint32), .npy (1-D
+//   unsigned or
 //            signed integers)                   -> consecutive blocks of S tokens; block i begins at token i S
-//   JSONL    {"input_ids": [...], "labels": [...]?} per line; or {"text": "..."} through SentencePiece (tokenizer.model)
-//            -> packed: all examples joined, cut in blocks of S; padded: one example a row, cut at S, padded with label -100
+//   JSONL    {"input_ids": [...], "labels": [...]?} per line; or {"text": "..."} through SentencePiece
+//   (tokenizer.model)
+//            -> packed: all examples joined, cut in blocks of S; padded: one example a row, cut at S, padded with label
+//            -100
 //
-// Labels are already shifted: labels[i] is what position i predicts, so a block of S tokens gives S - 1 predictions and its last
-// label is kIgnoredLabel (device/device.h). With JSONL labels (not shifted, as Hugging Face has them) labels[i] = line.labels[i + 1].
+// Labels are already shifted: labels[i] is what position i predicts, so a block of S tokens gives S - 1 predictions and
+// its last label is kIgnoredLabel (device/device.h). With JSONL labels (not shifted, as Hugging Face has them)
+// labels[i] = line.labels[i + 1].
 #pragma once
 
 #include <cstdint>
@@ -23,24 +27,25 @@ namespace gpuplan {
 
 struct DataOptions {
   std::filesystem::path file;
-  std::filesystem::path tokenizer_folder;   // the model's: tokenizer.model, or tokenizer.json which needs the shipped script
-  std::optional<Dtype> token_dtype;         // of a headerless .bin: U16 as I16, or I32; unset: by the vocabulary
+  std::filesystem::path
+      tokenizer_folder;              // the model's: tokenizer.model, or tokenizer.json which needs the shipped script
+  std::optional<Dtype> token_dtype;  // of a headerless .bin: U16 as I16, or I32; unset: by the vocabulary
   std::int64_t vocab_size{}, seq_len{};
-  Packing packing = Packing::Packed;        // Dynamic: as Padded
+  Packing packing = Packing::Packed;  // Dynamic: as Padded
 };
 
 /// Random access to examples. Files are memory-mapped or indexed, never held as a whole.
 class Examples {
  public:
   virtual ~Examples() = default;
-  virtual std::int64_t size() const = 0;    // blocks or rows, at least 1
+  virtual std::int64_t size() const = 0;  // blocks or rows, at least 1
   /// Fills seq_len ids and labels of one example.
   virtual void read(std::int64_t index, std::span<std::int32_t> ids, std::span<std::int32_t> labels) const = 0;
   virtual std::string describe() const = 0;  // "train.bin: 12,345 tokens of uint16, 48 blocks of 256"
 };
 
-/// Throws InputError (file, line or token position, what would be right) for what cannot be read, has tokens outside the
-/// vocabulary, is shorter than one block, or needs a tokenizer that is not there.
+/// Throws InputError (file, line or token position, what would be right) for what cannot be read, has tokens outside
+/// the vocabulary, is shorter than one block, or needs a tokenizer that is not there.
 std::unique_ptr<Examples> open_examples(const DataOptions& options);
 
 /// Which example stands where in training: position p of the whole run, over epochs.

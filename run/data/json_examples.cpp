@@ -19,14 +19,16 @@ class Packed : public Examples {
  public:
   explicit Packed(const DataOptions& options) : rows_(options), seq_len_(options.seq_len) {
     ends_.reserve(std::size_t(rows_.size()));
-    for (std::int64_t row = 0; row < rows_.size(); ++row) ends_.push_back(num_tokens() + std::ssize(rows_.read(row).ids));
+    for (std::int64_t row = 0; row < rows_.size(); ++row)
+      ends_.push_back(num_tokens() + std::ssize(rows_.read(row).ids));
     if (num_tokens() < seq_len_) refuse_short(rows_.path(), num_tokens(), seq_len_);
   }
 
   std::int64_t size() const override { return num_tokens() / seq_len_; }
 
   void read(std::int64_t index, std::span<std::int32_t> ids, std::span<std::int32_t> labels) const override {
-    GPUPLAN_CHECK(0 <= index && index < size() && std::ssize(ids) == seq_len_ && std::ssize(labels) == seq_len_, "one block is read");
+    GPUPLAN_CHECK(0 <= index && index < size() && std::ssize(ids) == seq_len_ && std::ssize(labels) == seq_len_,
+                  "one block is read");
     std::int64_t at = index * seq_len_;  // of all tokens
     auto row = std::ranges::upper_bound(ends_, at) - ends_.begin();
     for (std::int64_t filled = 0; filled < seq_len_; ++row) {
@@ -90,7 +92,8 @@ class Padded : public Examples {
   }
 
   std::string describe() const override {
-    return fmt::format("{}: {} examples, each padded or cut to {} tokens", rows_.file_name(), format_grouped(size()), format_grouped(seq_len_));
+    return fmt::format("{}: {} examples, each padded or cut to {} tokens", rows_.file_name(), format_grouped(size()),
+                       format_grouped(seq_len_));
   }
 
  private:

@@ -17,7 +17,9 @@ using nlohmann::json;
 
 constexpr std::size_t kPiece = std::size_t(4) << 20;  // bytes of the file that are resident while its lines are found
 
-std::string_view text_of(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 std::vector<std::int64_t> find_lines(const FileMapping& mapping) {
   const std::string_view text = text_of(mapping.bytes());
@@ -25,7 +27,8 @@ std::vector<std::int64_t> find_lines(const FileMapping& mapping) {
   std::size_t forgotten = 0;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.size(), text.find('\n', at));
-    if (text.substr(at, end - at).find_first_not_of(" \t\r") != std::string_view::npos) starts.push_back(std::int64_t(at));
+    if (text.substr(at, end - at).find_first_not_of(" \t\r") != std::string_view::npos)
+      starts.push_back(std::int64_t(at));
     at = end + 1;
     if (end - forgotten > kPiece) mapping.forget(mapping.bytes().subspan(forgotten, end - forgotten)), forgotten = end;
   }
@@ -43,7 +46,10 @@ std::vector<std::int64_t> find_lines(const FileMapping& mapping) {
 
 }  // namespace
 
-JsonRows::JsonRows(const DataOptions& options) : options_(options), mapping_(options.file), starts_(find_lines(mapping_)) {
+JsonRows::JsonRows(const DataOptions& options)
+    : options_(options),
+      mapping_(options.file),
+      starts_(find_lines(mapping_)) {
   if (starts_.empty()) throw InputError(path(), "holds no example", "expected one JSON object per line");
 }
 
@@ -70,12 +76,16 @@ TokenRow JsonRows::read(std::int64_t row) const {
 }
 
 TokenRow JsonRows::parse(const json& example) const {
-  if (!example.is_object()) throw InputError("", "is not a JSON object", R"(expected {"input_ids": [...]} or {"text": "..."})");
+  if (!example.is_object())
+    throw InputError("", "is not a JSON object", R"(expected {"input_ids": [...]} or {"text": "..."})");
   TokenRow row;
   const auto ids = example.find("input_ids"), text = example.find("text"), labels = example.find("labels");
-  if (ids != example.end()) row.ids = integers(*ids, "input_ids", 0);
-  else if (text != example.end()) row.ids = encode(*text);
-  else refuse_keys(example);
+  if (ids != example.end())
+    row.ids = integers(*ids, "input_ids", 0);
+  else if (text != example.end())
+    row.ids = encode(*text);
+  else
+    refuse_keys(example);
   row.labels = ids != example.end() && labels != example.end() ? integers(*labels, "labels", kIgnoredLabel) : row.ids;
   if (row.labels.size() != row.ids.size())
     throw InputError("", fmt::format("has {} input_ids but {} labels", row.ids.size(), row.labels.size()),
@@ -89,7 +99,9 @@ std::vector<std::int32_t> JsonRows::encode(const json& text) const {
   auto ids = tokenizer_->encode(text.get_ref<const std::string&>());
   const auto outside = std::ranges::find_if(ids, [&](std::int32_t id) { return id >= options_.vocab_size; });
   if (outside != ids.end())
-    throw InputError("", fmt::format("the tokenizer gives {}, outside the vocabulary of {}", *outside, format_grouped(options_.vocab_size)),
+    throw InputError("",
+                     fmt::format("the tokenizer gives {}, outside the vocabulary of {}", *outside,
+                                 format_grouped(options_.vocab_size)),
                      "tokenizer.model and config.json must be of the same model");
   return ids;
 }
@@ -99,12 +111,16 @@ std::vector<std::int32_t> JsonRows::integers(const json& list, const char* key, 
   std::vector<std::int32_t> values;
   values.reserve(list.size());
   for (const json& item : list) {
-    const bool is_whole = item.is_number_integer() && !(item.is_number_unsigned() && item.get<std::uint64_t>() > std::uint64_t(INT64_MAX));
+    const bool is_whole = item.is_number_integer() &&
+                          !(item.is_number_unsigned() && item.get<std::uint64_t>() > std::uint64_t(INT64_MAX));
     const std::int64_t value = is_whole ? item.get<std::int64_t>() : -1;
     if (!is_whole || ((value < 0 || value >= options_.vocab_size) && value != also_allowed))
-      throw InputError("", fmt::format("{}[{}] is {:.60}, {}", key, values.size(), item.dump(),
-                                       is_whole ? fmt::format("outside the vocabulary of {}", format_grouped(options_.vocab_size)) : "not a whole number"),
-                       "is it of this model's tokenizer?");
+      throw InputError(
+          "",
+          fmt::format("{}[{}] is {:.60}, {}", key, values.size(), item.dump(),
+                      is_whole ? fmt::format("outside the vocabulary of {}", format_grouped(options_.vocab_size))
+                               : "not a whole number"),
+          "is it of this model's tokenizer?");
     values.push_back(std::int32_t(value));
   }
   return values;

@@ -1,4 +1,5 @@
-// Examples as JSON lines: {"input_ids": [...], "labels": [...]?} or {"text": "..."}. Lines are found once and parsed when asked for.
+// Examples as JSON lines: {"input_ids": [...], "labels": [...]?} or {"text": "..."}. Lines are found once and parsed
+// when asked for.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,8 @@ class JsonRows {
   /// Finds the lines that are not blank; 8 bytes of memory for each. Throws InputError when there is none.
   explicit JsonRows(const DataOptions& options);
   std::int64_t size() const { return std::int64_t(starts_.size()); }
-  /// Throws InputError, where = "file:line", for what is no example or has tokens outside the vocabulary. Several threads may ask at once.
+  /// Throws InputError, where = "file:line", for what is no example or has tokens outside the vocabulary. Several
+  /// threads may ask at once.
   TokenRow read(std::int64_t row) const;
   std::string file_name() const { return options_.file.filename().string(); }
   std::string path() const { return options_.file.string(); }

@@ -1,5 +1,5 @@
-// The header of .npy files. Source: numpy/lib/format.py (versions 1, 2 and 3 differ in the length of the header's length, and in
-// the encoding of field names, of which tokens have none).
+// The header of .npy files. Source: numpy/lib/format.py (versions 1, 2 and 3 differ in the length of the header's
+// length, and in the encoding of field names, of which tokens have none).
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -18,7 +18,9 @@ namespace {
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr const char* kHint = "save it with numpy.save as a 1-D array of uint16, uint32 or int64";
 
-[[noreturn]] void refuse(const TokenArray& tokens, const std::string& problem) { throw InputError(tokens.file, problem, kHint); }
+[[noreturn]] void refuse(const TokenArray& tokens, const std::string& problem) {
+  throw InputError(tokens.file, problem, kHint);
+}
 
 /// The header's text; sets where the data begins.
 std::string header_text(TokenArray& tokens) {
@@ -29,7 +31,8 @@ std::string header_text(TokenArray& tokens) {
   if (version < 1 || version > 3) refuse(tokens, fmt::format("is a .npy file of version {}; 1 to 3 are read", version));
   const std::size_t length_bytes = version == 1 ? 2 : 4;
   std::size_t length = 0;
-  for (std::size_t i = 0; i < length_bytes; ++i) length |= std::size_t(static_cast<unsigned char>(all[8 + i])) << (8 * i);
+  for (std::size_t i = 0; i < length_bytes; ++i)
+    length |= std::size_t(static_cast<unsigned char>(all[8 + i])) << (8 * i);
   tokens.start = std::int64_t(8 + length_bytes + length);
   if (std::size_t(tokens.start) > all.size() || length > (1U << 20)) refuse(tokens, "ends inside its header");
   return std::string(all.substr(8 + length_bytes, length));
@@ -44,10 +47,12 @@ std::string_view after_key(const TokenArray& tokens, std::string_view header, st
 }
 
 /// Behind a key, between `open` and `close`.
-std::string_view within(const TokenArray& tokens, std::string_view header, std::string_view key, char open, char close) {
+std::string_view within(const TokenArray& tokens, std::string_view header, std::string_view key, char open,
+                        char close) {
   const std::string_view text = after_key(tokens, header, key);
   const std::size_t end = text.find(close, 1);
-  if (!text.starts_with(open) || end == std::string_view::npos) refuse(tokens, fmt::format("'{}' in its header is not read", key));
+  if (!text.starts_with(open) || end == std::string_view::npos)
+    refuse(tokens, fmt::format("'{}' in its header is not read", key));
   return text.substr(1, end - 1);
 }
 
@@ -55,7 +60,8 @@ const TokenFormat* format_of(const TokenArray& tokens, std::string_view header) 
   const std::string_view descr = within(tokens, header, "descr", '\'', '\'');
   const bool has_order = descr.size() == 3 && (descr[0] == '<' || (descr[0] == '|' && descr.ends_with('1')));
   const TokenFormat* format = has_order ? find_token_format(descr.substr(1)) : nullptr;
-  if (!format) refuse(tokens, fmt::format("holds '{}', not little-endian integers of 8 to 64 bits", descr.substr(0, 100)));
+  if (!format)
+    refuse(tokens, fmt::format("holds '{}', not little-endian integers of 8 to 64 bits", descr.substr(0, 100)));
   return format;
 }
 
@@ -74,7 +80,8 @@ TokenArray open_npy(const DataOptions& options) {
   tokens.format = format_of(tokens, header);
   const auto shape = shape_of(tokens, header);
   if (shape.empty() || shape.size() > 2) refuse(tokens, fmt::format("has {} dimensions, not 1 or 2", shape.size()));
-  if (shape.size() == 2 && after_key(tokens, header, "fortran_order").starts_with("True")) refuse(tokens, "is in Fortran order");
+  if (shape.size() == 2 && after_key(tokens, header, "fortran_order").starts_with("True"))
+    refuse(tokens, "is in Fortran order");
   if (shape.size() == 2) tokens.row_tokens = shape[1];
   std::int64_t bytes = tokens.format->bytes;
   for (const std::int64_t extent : shape)
@@ -82,8 +89,8 @@ TokenArray open_npy(const DataOptions& options) {
   tokens.num_tokens = bytes / tokens.format->bytes;
   const std::int64_t there = std::ssize(tokens.mapping.bytes()) - tokens.start;
   if (bytes != there)
-    refuse(tokens, fmt::format("its header says {} tokens of {}, but {} bytes follow it", format_grouped(tokens.num_tokens),
-                               tokens.format->name, format_grouped(there)));
+    refuse(tokens, fmt::format("its header says {} tokens of {}, but {} bytes follow it",
+                               format_grouped(tokens.num_tokens), tokens.format->name, format_grouped(there)));
   return tokens;
 }
 

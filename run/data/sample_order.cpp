@@ -7,7 +7,8 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::uint64_t kRounds = 6;  // four make a random-looking permutation (Luby and Rackoff 1988); small domains want more
+constexpr std::uint64_t kRounds =
+    6;  // four make a random-looking permutation (Luby and Rackoff 1988); small domains want more
 
 /// A permutation of [0, 4^half_bits): each round xors one half with a keyed function of the other, and swaps them.
 std::uint64_t feistel(std::uint64_t index, int half_bits, std::uint64_t key) {
@@ -27,8 +28,8 @@ std::int64_t SampleOrder::example_at(std::int64_t position) const {
   const std::int64_t epoch = position / num_examples;
   auto index = std::uint64_t(position % num_examples);
   if (!shuffles) return std::int64_t(index);
-  // The smallest 4^h that holds all examples is less than four times as large; what falls outside walks on along its cycle,
-  // which comes back inside because the index itself is inside.
+  // The smallest 4^h that holds all examples is less than four times as large; what falls outside walks on along its
+  // cycle, which comes back inside because the index itself is inside.
   const int half_bits = int(std::bit_width(std::uint64_t(num_examples - 1)) + 1) / 2;
   if (half_bits == 0) return 0;
   const std::uint64_t key = random_bits(random_bits(seed) + std::uint64_t(epoch));

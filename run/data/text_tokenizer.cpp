@@ -49,14 +49,17 @@ class SentencePiece : public TextTokenizer {
   bool adds_bos_;
 };
 
-std::unique_ptr<TextTokenizer> open_sentence_piece(const fs::path& folder) { return std::make_unique<SentencePiece>(folder); }
+std::unique_ptr<TextTokenizer> open_sentence_piece(const fs::path& folder) {
+  return std::make_unique<SentencePiece>(folder);
+}
 
 #else
 
 std::unique_ptr<TextTokenizer> open_sentence_piece(const fs::path& folder) {
-  throw EnvError(fmt::format("{}: gpuplan was built without SentencePiece, which reads it\n"
-                             "install libsentencepiece-dev (Debian, Ubuntu) and build again, or {}",
-                             (folder / "tokenizer.model").string(), kTokeniseHint));
+  throw EnvError(
+      fmt::format("{}: gpuplan was built without SentencePiece, which reads it\n"
+                  "install libsentencepiece-dev (Debian, Ubuntu) and build again, or {}",
+                  (folder / "tokenizer.model").string(), kTokeniseHint));
 }
 
 #endif
@@ -66,8 +69,11 @@ std::unique_ptr<TextTokenizer> open_sentence_piece(const fs::path& folder) {
 std::unique_ptr<TextTokenizer> open_tokenizer(const fs::path& folder) {
   if (fs::exists(folder / "tokenizer.model")) return open_sentence_piece(folder);
   if (fs::exists(folder / "tokenizer.json"))
-    throw InputError(folder.string(), "the tokenizer is a tokenizer.json, which gpuplan does not read; text needs a tokenizer.model", kTokeniseHint);
-  throw InputError(folder.string(), "there is no tokenizer.model here, which text needs", fmt::format("give the model's folder, or {}", kTokeniseHint));
+    throw InputError(folder.string(),
+                     "the tokenizer is a tokenizer.json, which gpuplan does not read; text needs a tokenizer.model",
+                     kTokeniseHint);
+  throw InputError(folder.string(), "there is no tokenizer.model here, which text needs",
+                   fmt::format("give the model's folder, or {}", kTokeniseHint));
 }
 
 }  // namespace gpuplan

@@ -20,9 +20,13 @@ constexpr const char* kConfigFile = "adapter_config.json";
 constexpr const char* kPeftPrefix = "base_model.model.";
 constexpr const char* kOtherEngine = "train it with peft";
 
-/// A choice of peft's that changes what is trained and that the native executor has no kernels for. Anything but `off`, null, false or
-/// empty is refused.
-struct Untrained { const char* key; const char* off; const char* meaning; };
+/// A choice of peft's that changes what is trained and that the native executor has no kernels for. Anything but `off`,
+/// null, false or empty is refused.
+struct Untrained {
+  const char* key;
+  const char* off;
+  const char* meaning;
+};
 constexpr std::array kUntrained{Untrained{"use_dora", "", "DoRA"},
                                 Untrained{"use_rslora", "", "rank-stabilised scaling"},
                                 Untrained{"use_qalora", "", "QA-LoRA"},
@@ -44,23 +48,27 @@ constexpr std::array kUntrained{Untrained{"use_dora", "", "DoRA"},
 constexpr std::array<std::string_view, 3> kPlainStarts{"gaussian", "eva", "orthogonal"};
 
 bool is_off(const json& value, std::string_view off) {
-  return value.is_null() || value == json(false) || (value.is_structured() && value.empty()) || (value.is_string() && value == off);
+  return value.is_null() || value == json(false) || (value.is_structured() && value.empty()) ||
+         (value.is_string() && value == off);
 }
 
 void report_untrained(JsonFields& fields) {
   for (const Untrained& row : kUntrained)
     if (const json* value = fields.find(row.key); value && !is_off(*value, row.off))
-      fields.report(row.key, fmt::format("is {}: {} cannot be trained by the native executor", value->dump(), row.meaning));
+      fields.report(row.key,
+                    fmt::format("is {}: {} cannot be trained by the native executor", value->dump(), row.meaning));
   const json* start = fields.find("init_lora_weights");
   if (start && start->is_string() && std::ranges::count(kPlainStarts, start->get<std::string>()) == 0)
-    fields.report("init_lora_weights", fmt::format("is {}, which also changes the base: not trained by the native executor", start->dump()));
+    fields.report("init_lora_weights",
+                  fmt::format("is {}, which also changes the base: not trained by the native executor", start->dump()));
 }
 
 std::vector<std::string> names_in(JsonFields& fields, const char* key) {
   const json* value = fields.find(key);
   if (!value) return {};
   if (*value == "all-linear") return {"all-linear"};
-  const bool is_list = value->is_array() && std::ranges::all_of(*value, [](const json& item) { return item.is_string(); });
+  const bool is_list =
+      value->is_array() && std::ranges::all_of(*value, [](const json& item) { return item.is_string(); });
   if (is_list) return value->get<std::vector<std::string>>();
   fields.report(key, fmt::format("must be a list of module names such as \"q_proj\", found {}", value->dump()));
   return {};
@@ -69,7 +77,9 @@ std::vector<std::string> names_in(JsonFields& fields, const char* key) {
 json list_or_null(const std::vector<std::string>& names) { return names.empty() ? json() : json(names); }
 
 /// peft writes whole numbers as integers.
-json whole_or_real(double value) { return value == std::floor(value) && std::abs(value) < 1e15 ? json(std::int64_t(value)) : json(value); }
+json whole_or_real(double value) {
+  return value == std::floor(value) && std::abs(value) < 1e15 ? json(std::int64_t(value)) : json(value);
+}
 
 }  // namespace
 
@@ -86,8 +96,10 @@ AdapterConfig read_adapter_config(const std::filesystem::path& folder) {
   config.dropout = fields.optional_number("lora_dropout").value_or(0);
   config.target_modules = names_in(fields, "target_modules");
   config.modules_to_save = names_in(fields, "modules_to_save");
-  if (config.dropout < 0 || config.dropout >= 1) fields.report("lora_dropout", fmt::format("must be in [0, 1), found {}", config.dropout));
-  if (config.target_modules.empty() && !fields.has_problems()) fields.report("target_modules", "must name at least one module");
+  if (config.dropout < 0 || config.dropout >= 1)
+    fields.report("lora_dropout", fmt::format("must be in [0, 1), found {}", config.dropout));
+  if (config.target_modules.empty() && !fields.has_problems())
+    fields.report("target_modules", "must name at least one module");
   report_untrained(fields);
   fields.finish(kOtherEngine);
   return config;

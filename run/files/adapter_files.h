@@ -11,18 +11,18 @@ namespace gpuplan {
 
 /// What of adapter_config.json training needs.
 struct AdapterConfig {
-  std::string base_model;                 // base_model_name_or_path
+  std::string base_model;  // base_model_name_or_path
   std::int64_t rank = 8;
   double alpha = 16, dropout = 0;
   std::vector<std::string> target_modules;  // "q_proj", …
   std::vector<std::string> modules_to_save;
 };
 
-/// Throws InputError naming file and every key for what is missing, or what the native executor cannot train (DoRA, rank patterns, bias,
-/// rslora, …), saying which engine can. Defaults are peft's.
+/// Throws InputError naming file and every key for what is missing, or what the native executor cannot train (DoRA,
+/// rank patterns, bias, rslora, …), saying which engine can. Defaults are peft's.
 AdapterConfig read_adapter_config(const std::filesystem::path& folder);
-/// The keys that every peft since 0.9 knows: one that it does not know is an error in old ones, one that is not there a default.
-/// Requires: the folder. Throws EnvError.
+/// The keys that every peft since 0.9 knows: one that it does not know is an error in old ones, one that is not there a
+/// default. Requires: the folder. Throws EnvError.
 void write_adapter_config(const std::filesystem::path& folder, const AdapterConfig& config);
 
 /// "model.layers.3.self_attn.q_proj" of tensor "model.layers.3.self_attn.q_proj.weight".

@@ -47,7 +47,8 @@ std::vector<std::int64_t> complete_steps(const fs::path& output) {
   std::vector<std::int64_t> steps;
   std::error_code error;
   for (const auto& item : fs::directory_iterator(output, error))
-    if (const auto step = step_of(item.path().filename().string()); step && item.is_directory() && is_ours(item.path())) steps.push_back(*step);
+    if (const auto step = step_of(item.path().filename().string()); step && item.is_directory() && is_ours(item.path()))
+      steps.push_back(*step);
   std::ranges::sort(steps);
   return steps;
 }
@@ -64,7 +65,8 @@ void remove_leftovers(const fs::path& output) {
   std::vector<fs::path> leftovers;
   for (const auto& item : fs::directory_iterator(output, error)) {
     const std::string name = item.path().filename().string();
-    if (name.ends_with(kUnfinished) && step_of(name.substr(0, name.size() - kUnfinished.size()))) leftovers.push_back(item.path());
+    if (name.ends_with(kUnfinished) && step_of(name.substr(0, name.size() - kUnfinished.size())))
+      leftovers.push_back(item.path());
   }
   for (const fs::path& folder : leftovers) remove_folder(folder);
 }
@@ -81,16 +83,19 @@ void sync_folder(const fs::path& folder) {
   sync_path(folder);
 }
 
-/// Gives a finished folder its name. One that has it already (the step was run again) is exchanged, so that one of the two is there
-/// at any moment; only where the file system cannot, it is removed first.
+/// Gives a finished folder its name. One that has it already (the step was run again) is exchanged, so that one of the
+/// two is there at any moment; only where the file system cannot, it is removed first.
 void publish(const fs::path& from, const fs::path& to) {
-  if (fs::exists(to) && !is_ours(to)) throw EnvError(fmt::format("{}: is there already, and no checkpoint of gpuplan's: give another --output", to.string()));
+  if (fs::exists(to) && !is_ours(to))
+    throw EnvError(
+        fmt::format("{}: is there already, and no checkpoint of gpuplan's: give another --output", to.string()));
   if (fs::is_directory(to)) {
     if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return remove_folder(from);
     if (errno == EINVAL || errno == ENOSYS) remove_folder(to);
   }
   if (std::rename(from.c_str(), to.c_str()) != 0)
-    throw EnvError(fmt::format("{}: the finished checkpoint cannot get its name: {}", to.string(), std::strerror(errno)));
+    throw EnvError(
+        fmt::format("{}: the finished checkpoint cannot get its name: {}", to.string(), std::strerror(errno)));
 }
 
 /// Runs a rank's part of a save; returns what it threw, so that the rank meets the others all the same.
@@ -100,20 +105,24 @@ std::exception_ptr attempt(Part part) {
     part();
   } catch (const fs::filesystem_error& error) {
     return std::make_exception_ptr(EnvError(std::string("the checkpoint cannot be written: ") + error.what()));
-  } catch (...) {
-    return std::current_exception();
-  }
+  } catch (...) { return std::current_exception(); }
   return nullptr;
 }
 
 }  // namespace
 
 StateBlob host_blob(std::string name, std::span<std::byte> data) {
-  return {.name = std::move(name), .size = std::ssize(data), .read = [=](const PieceSink& sink) { sink(data); },
-          .write = [=](std::int64_t begin, std::span<const std::byte> piece) { std::ranges::copy(piece, data.begin() + begin); }};
+  return {.name = std::move(name),
+          .size = std::ssize(data),
+          .read = [=](const PieceSink& sink) { sink(data); },
+          .write = [=](std::int64_t begin,
+                       std::span<const std::byte> piece) { std::ranges::copy(piece, data.begin() + begin); }};
 }
 
-Checkpoints::Checkpoints(fs::path output, std::int64_t keep, CheckpointRank rank) : output_(std::move(output)), keep_(keep), rank_(std::move(rank)) {
+Checkpoints::Checkpoints(fs::path output, std::int64_t keep, CheckpointRank rank)
+    : output_(std::move(output)),
+      keep_(keep),
+      rank_(std::move(rank)) {
   if (!rank_.meet) rank_.meet = [](bool is_well) { return is_well ? -1 : 0; };
 }
 
@@ -137,25 +146,40 @@ void Checkpoints::save(std::int64_t step, const std::vector<StateBlob>& blobs, c
   const fs::path folder = folder_of(step), making = unfinished(folder);
   const bool is_first = rank_.rank == 0;
   std::exception_ptr failure;
-  // Each part is done by all ranks or given up by all; every rank comes to the same meetings, whether its own part succeeded or not.
+  // Each part is done by all ranks or given up by all; every rank comes to the same meetings, whether its own part
+  // succeeded or not.
   const auto together = [&](auto part, const fs::path& where, std::string_view what) {
     if (!failure) failure = attempt(part);
     const std::int64_t failed = rank_.meet(!failure);
-    if (failed >= 0 && !failure) failure = std::make_exception_ptr(EnvError(fmt::format("{}: rank {} {}", where.string(), failed, what)));
+    if (failed >= 0 && !failure)
+      failure = std::make_exception_ptr(EnvError(fmt::format("{}: rank {} {}", where.string(), failed, what)));
   };
-  const auto by_first = [&](auto part) { return [=] { if (is_first) part(); }; };
-  together(by_first([&] { remove_leftovers(output_), fs::create_directories(making); }), making, "could not make this folder");
-  together([&] {
-    if (!fs::is_directory(making)) throw EnvError(fmt::format("{}: rank {} does not see what rank 0 made: --output must be one folder for all ranks", making.string(), rank_.rank));
-  }, making, "does not see this folder: --output must be one for all ranks");
-  together([&] { write_part(making, step, blobs, facts, export_model); }, making, "could not write its state, so there is no checkpoint of this step");
-  together(by_first([&] { sync_folder(making), publish(making, folder), sync_path(output_); }), folder, "could not finish the checkpoint");
+  const auto by_first = [&](auto part) {
+    return [=] {
+      if (is_first) part();
+    };
+  };
+  together(by_first([&] { remove_leftovers(output_), fs::create_directories(making); }), making,
+           "could not make this folder");
+  together(
+      [&] {
+        if (!fs::is_directory(making))
+          throw EnvError(
+              fmt::format("{}: rank {} does not see what rank 0 made: --output must be one folder for all ranks",
+                          making.string(), rank_.rank));
+      },
+      making, "does not see this folder: --output must be one for all ranks");
+  together([&] { write_part(making, step, blobs, facts, export_model); }, making,
+           "could not write its state, so there is no checkpoint of this step");
+  together(by_first([&] { sync_folder(making), publish(making, folder), sync_path(output_); }), folder,
+           "could not finish the checkpoint");
   if (failure && is_first) remove_leftovers(output_);
   if (failure) std::rethrow_exception(failure);
   if (is_first) prune();
 }
 
-void Checkpoints::write_part(const fs::path& making, std::int64_t step, const std::vector<StateBlob>& blobs, const nlohmann::json& facts,
+void Checkpoints::write_part(const fs::path& making, std::int64_t step, const std::vector<StateBlob>& blobs,
+                             const nlohmann::json& facts,
                              const std::function<void(const fs::path&)>& export_model) const {
   if (export_model) export_model(making);
   if (rank_.rank == 0) write_file_atomically(making / kFacts, json_text(facts));
@@ -170,6 +194,8 @@ void Checkpoints::prune() const {
 
 nlohmann::json Checkpoints::facts(std::int64_t step) const { return read_json_file(folder_of(step) / kFacts); }
 
-void Checkpoints::load(std::int64_t step, const std::vector<StateBlob>& blobs) const { read_rank_state(folder_of(step), rank_, blobs); }
+void Checkpoints::load(std::int64_t step, const std::vector<StateBlob>& blobs) const {
+  read_rank_state(folder_of(step), rank_, blobs);
+}
 
 }  // namespace gpuplan

@@ -1,5 +1,6 @@
-// Checkpoints of a run: folder `checkpoint-<step>` in the output folder, with one file of state per rank, what trainer_state.json
-// holds, and the adapter or model as it then was. Whole or not there: made under a temporary name, synced, renamed by rank 0.
+// Checkpoints of a run: folder `checkpoint-<step>` in the output folder, with one file of state per rank, what
+// trainer_state.json holds, and the adapter or model as it then was. Whole or not there: made under a temporary name,
+// synced, renamed by rank 0.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +21,8 @@ namespace gpuplan {
 /// A piece of a rank's state: a persistent buffer, wherever it lies.
 struct StateBlob {
   std::string name;
-  std::int64_t size{};                                                              // bytes
-  std::function<void(const PieceSink&)> read;                                       // hands them out in order; may be called again
+  std::int64_t size{};                         // bytes
+  std::function<void(const PieceSink&)> read;  // hands them out in order; may be called again
   std::function<void(std::int64_t begin, std::span<const std::byte> piece)> write;
 };
 /// Of memory that the host can touch.
@@ -37,24 +38,28 @@ class Checkpoints {
   /// `keep`: complete checkpoints that stay, 0: all.
   Checkpoints(std::filesystem::path output, std::int64_t keep, CheckpointRank rank);
 
-  /// The latest complete checkpoint's step; ask before any rank saves. Temporary folders of killed runs are removed (by rank 0) and never taken for one.
+  /// The latest complete checkpoint's step; ask before any rank saves. Temporary folders of killed runs are removed (by
+  /// rank 0) and never taken for one.
   std::optional<std::int64_t> latest() const;
   /// A folder in the output that is named like a checkpoint and is another program's, if there is one.
   std::optional<std::filesystem::path> foreign() const;
-  /// Writes this rank's blobs, with a checksum each; `facts` (the same on every rank) goes to trainer_state.json; `export_model` is
-  /// called on every rank with the temporary folder and may write adapter or model files there. Then older ones are removed.
-  /// Throws EnvError, on every rank when one fails; on failure older checkpoints are as they were. The ranks meet four times; `export_model` is
-  /// called on all ranks or on none, so it may be collective. A step that is saved again is replaced, another program's folder of that
-  /// name never. `output` must be one folder for all ranks.
+  /// Writes this rank's blobs, with a checksum each; `facts` (the same on every rank) goes to trainer_state.json;
+  /// `export_model` is called on every rank with the temporary folder and may write adapter or model files there. Then
+  /// older ones are removed. Throws EnvError, on every rank when one fails; on failure older checkpoints are as they
+  /// were. The ranks meet four times; `export_model` is called on all ranks or on none, so it may be collective. A step
+  /// that is saved again is replaced, another program's folder of that name never. `output` must be one folder for all
+  /// ranks.
   void save(std::int64_t step, const std::vector<StateBlob>& blobs, const nlohmann::json& facts,
             const std::function<void(const std::filesystem::path&)>& export_model) const;
   /// trainer_state.json of a checkpoint. Throws InputError when it cannot be read.
   nlohmann::json facts(std::int64_t step) const;
-  /// Reads this rank's blobs back. Throws InputError for another number of ranks, missing or other-sized blobs, a wrong checksum.
+  /// Reads this rank's blobs back. Throws InputError for another number of ranks, missing or other-sized blobs, a wrong
+  /// checksum.
   void load(std::int64_t step, const std::vector<StateBlob>& blobs) const;
 
  private:
-  void write_part(const std::filesystem::path& making, std::int64_t step, const std::vector<StateBlob>& blobs, const nlohmann::json& facts,
+  void write_part(const std::filesystem::path& making, std::int64_t step, const std::vector<StateBlob>& blobs,
+                  const nlohmann::json& facts,
                   const std::function<void(const std::filesystem::path&)>& export_model) const;
   void prune() const;
   std::filesystem::path folder_of(std::int64_t step) const;

@@ -8,8 +8,9 @@
 
 namespace gpuplan {
 
-/// FNV-1a over eight-byte words in four lanes, each step's high half folded into its low one, so that every bit of a word reaches the
-/// end; the rest byte by byte. Changing one word always changes it. Source of the constants: Fowler, Noll and Vo, FNV-1a 64.
+/// FNV-1a over eight-byte words in four lanes, each step's high half folded into its low one, so that every bit of a
+/// word reaches the end; the rest byte by byte. Changing one word always changes it. Source of the constants: Fowler,
+/// Noll and Vo, FNV-1a 64.
 class Checksum {
  public:
   Checksum();

@@ -16,7 +16,8 @@
 namespace gpuplan {
 namespace {
 
-// A touched page brings its neighbours: at least 64 KiB (fault-around), at most what one entry of a page directory maps.
+// A touched page brings its neighbours: at least 64 KiB (fault-around), at most what one entry of a page directory
+// maps.
 constexpr std::uintptr_t kAround = std::uintptr_t(2) << 20;
 
 [[noreturn]] void fail(const std::filesystem::path& file, const std::string& why) {

@@ -15,7 +15,8 @@ class FileMapping {
   /// Throws InputError naming the file when it cannot be read.
   explicit FileMapping(const std::filesystem::path& file);
   std::span<const std::byte> bytes() const { return bytes_; }
-  /// Takes a part, and what the system brought in around it, out of this process's resident memory. Touching it brings it back.
+  /// Takes a part, and what the system brought in around it, out of this process's resident memory. Touching it brings
+  /// it back.
   void forget(std::span<const std::byte> part) const;
 
  private:

@@ -39,7 +39,9 @@ int reserve(int file, std::int64_t bytes, std::int64_t free) {
 }  // namespace
 
 NewFile::NewFile(std::filesystem::path path, std::int64_t bytes)
-    : path_(std::move(path)), temporary_(path_.string() + ".tmp"), bytes_(bytes) {
+    : path_(std::move(path)),
+      temporary_(path_.string() + ".tmp"),
+      bytes_(bytes) {
   file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file_ < 0) fail("cannot be written", errno);
   const int reason = reserve(file_, bytes_, free_bytes(path_));
@@ -85,7 +87,8 @@ void sync_path(const std::filesystem::path& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const int reason = file < 0 || fsync(file) != 0 ? errno : 0;
   if (file >= 0) close(file);
-  if (reason != 0) throw EnvError(fmt::format("{}: cannot be synced to the disk: {}", path.string(), std::strerror(reason)));
+  if (reason != 0)
+    throw EnvError(fmt::format("{}: cannot be synced to the disk: {}", path.string(), std::strerror(reason)));
 }
 
 }  // namespace gpuplan

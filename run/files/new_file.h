@@ -1,4 +1,5 @@
-// A file being made: under a temporary name beside its own until it is whole, synced and renamed. Left alone, it vanishes.
+// A file being made: under a temporary name beside its own until it is whole, synced and renamed. Left alone, it
+// vanishes.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,8 @@ namespace gpuplan {
 
 class NewFile {
  public:
-  /// Reserves room for `bytes`. Throws EnvError naming the file, and what is needed and free when the disk is full; so does `write`.
+  /// Reserves room for `bytes`. Throws EnvError naming the file, and what is needed and free when the disk is full; so
+  /// does `write`.
   NewFile(std::filesystem::path path, std::int64_t bytes);
   ~NewFile();
   NewFile(const NewFile&) = delete;

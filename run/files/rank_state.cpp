@@ -16,10 +16,13 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kManifest = "__manifest__";  // the tensor whose bytes are JSON: step, rank, num_ranks, a checksum by blob
+constexpr const char* kManifest =
+    "__manifest__";  // the tensor whose bytes are JSON: step, rank, num_ranks, a checksum by blob
 constexpr std::int64_t kOneFile = std::numeric_limits<std::int64_t>::max();
 
-std::string stem_of(std::int64_t rank, std::int64_t num_ranks) { return fmt::format("rank-{:05}-of-{:05}", rank, num_ranks); }
+std::string stem_of(std::int64_t rank, std::int64_t num_ranks) {
+  return fmt::format("rank-{:05}-of-{:05}", rank, num_ranks);
+}
 
 TensorToWrite bytes_tensor(std::string name, std::span<const std::byte> data) {
   return {.name = std::move(name), .dtype = Dtype::U8, .shape = {std::ssize(data)}, .data = data};
@@ -61,7 +64,8 @@ void read_blob(const TensorFiles& files, const json& checksums, const StateBlob&
   }
   const auto expected = checksums.find(blob.name);
   if (expected == checksums.end() || *expected != sum.value())
-    throw InputError(where, fmt::format("'{}' is damaged: its checksum is wrong", blob.name), "resume from another checkpoint");
+    throw InputError(where, fmt::format("'{}' is damaged: its checksum is wrong", blob.name),
+                     "resume from another checkpoint");
 }
 
 }  // namespace
@@ -70,7 +74,8 @@ fs::path rank_state_file(const fs::path& folder, std::int64_t rank, std::int64_t
   return folder / (stem_of(rank, num_ranks) + ".safetensors");
 }
 
-void write_rank_state(const fs::path& folder, const CheckpointRank& rank, std::int64_t step, const std::vector<StateBlob>& blobs) {
+void write_rank_state(const fs::path& folder, const CheckpointRank& rank, std::int64_t step,
+                      const std::vector<StateBlob>& blobs) {
   json checksums = json::object();
   std::vector<TensorToWrite> tensors;
   for (const StateBlob& blob : blobs) {
@@ -78,7 +83,8 @@ void write_rank_state(const fs::path& folder, const CheckpointRank& rank, std::i
     checksums[blob.name] = checksum_of(blob);
     tensors.push_back({.name = blob.name, .dtype = Dtype::U8, .shape = {blob.size}, .data = {}, .read = blob.read});
   }
-  const std::string manifest = json{{"step", step}, {"rank", rank.rank}, {"num_ranks", rank.num_ranks}, {"checksums", checksums}}.dump();
+  const std::string manifest =
+      json{{"step", step}, {"rank", rank.rank}, {"num_ranks", rank.num_ranks}, {"checksums", checksums}}.dump();
   tensors.push_back(bytes_tensor(kManifest, std::as_bytes(std::span(manifest))));
   write_tensors(folder, stem_of(rank.rank, rank.num_ranks), tensors, kOneFile);
 }
@@ -91,7 +97,8 @@ void read_rank_state(const fs::path& folder, const CheckpointRank& rank, const s
   const TensorFiles files(file);
   const json checksums = read_checksums(files, file.string());
   if (files.all().size() != blobs.size() + 1)
-    throw InputError(file.string(), fmt::format("holds {} pieces of state, this run has {}", files.all().size() - 1, blobs.size()),
+    throw InputError(file.string(),
+                     fmt::format("holds {} pieces of state, this run has {}", files.all().size() - 1, blobs.size()),
                      "resume with the plan that it was written by");
   for (const StateBlob& blob : blobs) read_blob(files, checksums, blob, file.string());
 }

@@ -11,7 +11,8 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::int64_t kPiece = std::int64_t(1) << 20;  // elements; resident memory of a read stays near this, times their size
+constexpr std::int64_t kPiece = std::int64_t(1)
+                                << 20;  // elements; resident memory of a read stays near this, times their size
 
 // How the formats become float and come from it; files need not be aligned, so values are loaded through memcpy.
 struct AsF32 {
@@ -40,7 +41,10 @@ void convert(const std::byte* from, std::byte* to, std::int64_t count) {
 }
 
 using Converter = void (*)(const std::byte*, std::byte*, std::int64_t);
-struct ConverterRow { Dtype from, to; Converter convert; };
+struct ConverterRow {
+  Dtype from, to;
+  Converter convert;
+};
 constexpr ConverterRow kConverters[] = {{Dtype::F32, Dtype::BF16, convert<AsF32, AsBf16>},
                                         {Dtype::F16, Dtype::F32, convert<AsF16, AsF32>},
                                         {Dtype::F16, Dtype::BF16, convert<AsF16, AsBf16>},
@@ -51,22 +55,27 @@ Converter converter(const MappedTensor& tensor, Dtype to) {
   if (tensor.dtype == to) return nullptr;
   for (const ConverterRow& row : kConverters)
     if (row.from == tensor.dtype && row.to == to) return row.convert;
-  throw InputError(tensor.file, fmt::format("tensor '{}' is {}, which cannot be read as {}", tensor.name, to_string(tensor.dtype), to_string(to)),
-                   "weights must be fp32, fp16 or bf16");
+  throw InputError(
+      tensor.file,
+      fmt::format("tensor '{}' is {}, which cannot be read as {}", tensor.name, to_string(tensor.dtype), to_string(to)),
+      "weights must be fp32, fp16 or bf16");
 }
 
 }  // namespace
 
 void read_elements(const MappedTensor& tensor, std::int64_t begin, std::int64_t end, void* to, Dtype to_dtype) {
   const std::int64_t from_size = size_of(tensor.dtype), to_size = size_of(to_dtype);
-  GPUPLAN_CHECK(0 <= begin && begin <= end && end * from_size <= std::ssize(tensor.data), "elements are inside the tensor");
+  GPUPLAN_CHECK(0 <= begin && begin <= end && end * from_size <= std::ssize(tensor.data),
+                "elements are inside the tensor");
   const Converter convert_piece = converter(tensor, to_dtype);
   auto* out = static_cast<std::byte*>(to);
   for (; begin < end; begin += kPiece) {
     const std::int64_t count = std::min(kPiece, end - begin);
     const auto piece = tensor.data.subspan(std::size_t(begin * from_size), std::size_t(count * from_size));
-    if (convert_piece) convert_piece(piece.data(), out, count);
-    else std::memcpy(out, piece.data(), piece.size());
+    if (convert_piece)
+      convert_piece(piece.data(), out, count);
+    else
+      std::memcpy(out, piece.data(), piece.size());
     if (!tensor.mapping.bytes().empty()) tensor.mapping.forget(piece);
     out += count * to_size;
   }

@@ -17,9 +17,11 @@ Checkpoint checkpoint_at(const fs::path& place) {
     return one;
   }
   auto found = read_checkpoint(place);
-  if (!found) throw InputError(place.string(), "there are no weights here: no model.safetensors and no index of shards",
-                               "download the model, or start from random weights with --init random");
-  if (!found->has_shapes) throw InputError(place.string(), "the shards of model.safetensors.index.json are not there", "download them");
+  if (!found)
+    throw InputError(place.string(), "there are no weights here: no model.safetensors and no index of shards",
+                     "download the model, or start from random weights with --init random");
+  if (!found->has_shapes)
+    throw InputError(place.string(), "the shards of model.safetensors.index.json are not there", "download them");
   return *std::move(found);
 }
 
@@ -34,12 +36,13 @@ struct TensorFiles::State {
     FileMapping& mapping = mappings[file];
     if (mapping.bytes().empty()) mapping = FileMapping(file);
     if (std::ssize(mapping.bytes()) < tensor.end) throw InputError(file.string(), "changed while it was opened");
-    tensors[tensor.name] = {.dtype = parse_dtype(tensor.dtype, fmt::format("{}: tensor '{}'", file.string(), tensor.name)),
-                            .shape = tensor.shape,
-                            .data = mapping.bytes().subspan(std::size_t(tensor.begin), std::size_t(tensor.end - tensor.begin)),
-                            .name = tensor.name,
-                            .file = file.string(),
-                            .mapping = mapping};
+    tensors[tensor.name] = {
+        .dtype = parse_dtype(tensor.dtype, fmt::format("{}: tensor '{}'", file.string(), tensor.name)),
+        .shape = tensor.shape,
+        .data = mapping.bytes().subspan(std::size_t(tensor.begin), std::size_t(tensor.end - tensor.begin)),
+        .name = tensor.name,
+        .file = file.string(),
+        .mapping = mapping};
   }
 };
 
@@ -59,9 +62,12 @@ const MappedTensor* TensorFiles::find(const std::string& name) const {
 const MappedTensor& TensorFiles::get(const std::string& name, const std::vector<std::int64_t>& shape) const {
   const MappedTensor* tensor = find(name);
   const std::string wanted = fmt::format("[{}]", fmt::join(shape, ", "));
-  if (!tensor) throw InputError(state_->place, fmt::format("has no tensor '{}' {}", name, wanted), "are weights and config.json of the same model?");
+  if (!tensor)
+    throw InputError(state_->place, fmt::format("has no tensor '{}' {}", name, wanted),
+                     "are weights and config.json of the same model?");
   if (tensor->shape != shape)
-    throw InputError(tensor->file, fmt::format("tensor '{}' is [{}], expected {}", name, fmt::join(tensor->shape, ", "), wanted),
+    throw InputError(tensor->file,
+                     fmt::format("tensor '{}' is [{}], expected {}", name, fmt::join(tensor->shape, ", "), wanted),
                      "are weights and config.json of the same model?");
   return *tensor;
 }

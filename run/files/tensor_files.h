@@ -1,4 +1,5 @@
-// Tensors in safetensors files: mapped for reading, so that a rank touches only what it keeps, and written whole or not at all.
+// Tensors in safetensors files: mapped for reading, so that a rank touches only what it keeps, and written whole or not
+// at all.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,8 @@ struct MappedTensor {
   FileMapping mapping;     // that data lies in: its pages are given back once they were read; empty for other memory
 };
 
-/// Every tensor of model.safetensors, or of the shards that model.safetensors.index.json names, in a folder (or of one file).
+/// Every tensor of model.safetensors, or of the shards that model.safetensors.index.json names, in a folder (or of one
+/// file).
 class TensorFiles {
  public:
   /// Throws InputError naming the file for what is missing, cut off or not safetensors.
@@ -43,8 +45,8 @@ class TensorFiles {
   std::unique_ptr<State> state_;
 };
 
-/// Copies elements [begin, end) of a tensor (counted in row-major order) to `to`, converted: F32, F16, BF16 to F32 or BF16, and any
-/// dtype to itself. Throws InputError naming tensor and file for other dtypes.
+/// Copies elements [begin, end) of a tensor (counted in row-major order) to `to`, converted: F32, F16, BF16 to F32 or
+/// BF16, and any dtype to itself. Throws InputError naming tensor and file for other dtypes.
 void read_elements(const MappedTensor& tensor, std::int64_t begin, std::int64_t end, void* to, Dtype to_dtype);
 
 /// Takes bytes in order, a piece at a time.
@@ -61,11 +63,12 @@ struct TensorToWrite {
   std::int64_t bytes() const;
 };
 
-/// Writes `folder`/`stem`.safetensors, or shards of at most `shard_bytes` with `stem`.safetensors.index.json, as transformers does.
-/// Into temporary files, synced, then renamed, the index last; shards of an earlier model that would be taken for this one's are removed.
-/// Tensors go as safetensors has them: by dtype, wide ones first, then name. metadata {"format": "pt"}. Throws EnvError (full disk:
-/// what was needed and what is free), and leaves nothing behind then.
-void write_tensors(const std::filesystem::path& folder, const std::string& stem, const std::vector<TensorToWrite>& tensors,
-                   std::int64_t shard_bytes = std::int64_t(5) << 30);
+/// Writes `folder`/`stem`.safetensors, or shards of at most `shard_bytes` with `stem`.safetensors.index.json, as
+/// transformers does. Into temporary files, synced, then renamed, the index last; shards of an earlier model that would
+/// be taken for this one's are removed. Tensors go as safetensors has them: by dtype, wide ones first, then name.
+/// metadata {"format": "pt"}. Throws EnvError (full disk: what was needed and what is free), and leaves nothing behind
+/// then.
+void write_tensors(const std::filesystem::path& folder, const std::string& stem,
+                   const std::vector<TensorToWrite>& tensors, std::int64_t shard_bytes = std::int64_t(5) << 30);
 
 }  // namespace gpuplan

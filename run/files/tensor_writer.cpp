@@ -19,13 +19,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct DtypeTag { Dtype dtype; std::string_view name; };
+struct DtypeTag {
+  Dtype dtype;
+  std::string_view name;
+};
 // In the order of safetensors' enum, by which it sorts, last first.
-constexpr std::array kDtypeTags{DtypeTag{Dtype::Bool, "BOOL"},       DtypeTag{Dtype::U8, "U8"},   DtypeTag{Dtype::I8, "I8"},
-                                DtypeTag{Dtype::F8E5M2, "F8_E5M2"}, DtypeTag{Dtype::F8E4M3, "F8_E4M3"},
-                                DtypeTag{Dtype::I16, "I16"},         DtypeTag{Dtype::F16, "F16"}, DtypeTag{Dtype::BF16, "BF16"},
-                                DtypeTag{Dtype::I32, "I32"},         DtypeTag{Dtype::F32, "F32"}, DtypeTag{Dtype::F64, "F64"},
-                                DtypeTag{Dtype::I64, "I64"}};
+constexpr std::array kDtypeTags{
+    DtypeTag{Dtype::Bool, "BOOL"},      DtypeTag{Dtype::U8, "U8"},          DtypeTag{Dtype::I8, "I8"},
+    DtypeTag{Dtype::F8E5M2, "F8_E5M2"}, DtypeTag{Dtype::F8E4M3, "F8_E4M3"}, DtypeTag{Dtype::I16, "I16"},
+    DtypeTag{Dtype::F16, "F16"},        DtypeTag{Dtype::BF16, "BF16"},      DtypeTag{Dtype::I32, "I32"},
+    DtypeTag{Dtype::F32, "F32"},        DtypeTag{Dtype::F64, "F64"},        DtypeTag{Dtype::I64, "I64"}};
 
 auto tag_of(Dtype dtype) { return std::ranges::find(kDtypeTags, dtype, &DtypeTag::dtype); }
 
@@ -46,7 +49,8 @@ std::vector<Shard> cut_into_shards(const std::vector<TensorToWrite>& tensors, st
       shards.push_back({&tensor});
       continue;
     }
-    if (!current.empty() && total_bytes(current) + tensor.bytes() > shard_bytes) shards.push_back(std::exchange(current, {}));
+    if (!current.empty() && total_bytes(current) + tensor.bytes() > shard_bytes)
+      shards.push_back(std::exchange(current, {}));
     current.push_back(&tensor);
   }
   if (!current.empty() || shards.empty()) shards.push_back(std::move(current));
@@ -55,7 +59,8 @@ std::vector<Shard> cut_into_shards(const std::vector<TensorToWrite>& tensors, st
 
 void sort_as_safetensors(Shard& shard) {
   std::ranges::sort(shard, [](const TensorToWrite* a, const TensorToWrite* b) {
-    return std::pair(tag_of(b->dtype), std::string_view(a->name)) < std::pair(tag_of(a->dtype), std::string_view(b->name));
+    return std::pair(tag_of(b->dtype), std::string_view(a->name)) <
+           std::pair(tag_of(a->dtype), std::string_view(b->name));
   });
 }
 
@@ -65,7 +70,8 @@ std::string header_of(const Shard& shard) {
   std::int64_t end = 0;
   for (const TensorToWrite* tensor : shard) {
     const std::int64_t begin = std::exchange(end, end + tensor->bytes());
-    header[tensor->name] = {{"dtype", tag_of(tensor->dtype)->name}, {"shape", tensor->shape}, {"data_offsets", {begin, end}}};
+    header[tensor->name] = {
+        {"dtype", tag_of(tensor->dtype)->name}, {"shape", tensor->shape}, {"data_offsets", {begin, end}}};
   }
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
@@ -94,7 +100,8 @@ std::unique_ptr<NewFile> write_shard(const fs::path& path, Shard shard) {
 std::vector<std::string> shard_names(const std::string& stem, std::size_t count) {
   if (count == 1) return {stem + ".safetensors"};
   std::vector<std::string> names;
-  for (std::size_t i = 1; i <= count; ++i) names.push_back(fmt::format("{}-{:05}-of-{:05}.safetensors", stem, i, count));
+  for (std::size_t i = 1; i <= count; ++i)
+    names.push_back(fmt::format("{}-{:05}-of-{:05}.safetensors", stem, i, count));
   return names;
 }
 
@@ -114,14 +121,16 @@ void remove_stale(const fs::path& folder, const std::string& stem, const std::ve
   static const std::regex ending(R"((-\d{5}-of-\d{5})?\.safetensors(\.tmp)?)");
   for (const auto& item : fs::directory_iterator(folder)) {
     const std::string name = item.path().filename().string();
-    if (name.starts_with(stem) && !written.contains(name) && std::regex_match(name.substr(stem.size()), ending)) fs::remove(item.path());
+    if (name.starts_with(stem) && !written.contains(name) && std::regex_match(name.substr(stem.size()), ending))
+      fs::remove(item.path());
   }
 }
 
-void publish(const fs::path& folder, const std::string& stem, const std::vector<Shard>& shards, const std::vector<std::string>& names,
-             const std::vector<std::unique_ptr<NewFile>>& files) {
+void publish(const fs::path& folder, const std::string& stem, const std::vector<Shard>& shards,
+             const std::vector<std::string>& names, const std::vector<std::unique_ptr<NewFile>>& files) {
   const fs::path index = folder / (stem + ".safetensors.index.json");
-  // What says which files belong together goes first and comes last: in between there is no model rather than parts of two.
+  // What says which files belong together goes first and comes last: in between there is no model rather than parts of
+  // two.
   if (shards.size() > 1) fs::remove(folder / (stem + ".safetensors"));
   fs::remove(index);
   for (const auto& file : files) file->publish();
@@ -138,9 +147,11 @@ std::int64_t TensorToWrite::bytes() const {
   return bytes;
 }
 
-void write_tensors(const fs::path& folder, const std::string& stem, const std::vector<TensorToWrite>& tensors, std::int64_t shard_bytes) {
+void write_tensors(const fs::path& folder, const std::string& stem, const std::vector<TensorToWrite>& tensors,
+                   std::int64_t shard_bytes) {
   for (const TensorToWrite& tensor : tensors)
-    GPUPLAN_CHECK(tensor.read || std::ssize(tensor.data) == tensor.bytes(), "a tensor's data has the size of its shape");
+    GPUPLAN_CHECK(tensor.read || std::ssize(tensor.data) == tensor.bytes(),
+                  "a tensor's data has the size of its shape");
   const std::vector<Shard> shards = cut_into_shards(tensors, shard_bytes);
   const std::vector<std::string> names = shard_names(stem, shards.size());
   std::vector<std::unique_ptr<NewFile>> files;

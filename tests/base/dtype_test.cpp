@@ -27,7 +27,8 @@ TEST_CASE("every data type is printed under a name that reads back to it") {
 TEST_CASE("a data type is known by the names of torch, safetensors and people") {
   for (const char* text : {"bf16", "BF16", "bfloat16", "torch.bfloat16", "Torch.BFloat16"})
     CHECK(parse_dtype(text, "x") == Dtype::BF16);
-  for (const char* text : {"fp32", "F32", "float32", "float", "torch.float32"}) CHECK(parse_dtype(text, "x") == Dtype::F32);
+  for (const char* text : {"fp32", "F32", "float32", "float", "torch.float32"})
+    CHECK(parse_dtype(text, "x") == Dtype::F32);
   for (const char* text : {"half", "fp16", "F16", "torch.float16"}) CHECK(parse_dtype(text, "x") == Dtype::F16);
   CHECK(parse_dtype("F8_E4M3", "x") == Dtype::F8E4M3);
   CHECK(parse_dtype("torch.float8_e5m2", "x") == Dtype::F8E5M2);

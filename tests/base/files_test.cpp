@@ -38,9 +38,7 @@ std::string problem_of_reading(const fs::path& path) {
 std::string failure_of_writing(const fs::path& path) {
   try {
     write_file_atomically(path, "new");
-  } catch (const EnvError& error) {
-    return error.what();
-  }
+  } catch (const EnvError& error) { return error.what(); }
   return "written";
 }
 

@@ -29,8 +29,9 @@ TEST_CASE("deep nesting is refused where it gets absurd, closed or not") {
   CHECK_THROWS_WITH_AS(parse_json("{\"a\":\n" + deep + std::string(200'000, ']') + "}", "x.json"),
                        doctest::Contains("x.json:2:256: is nested more than 256 levels deep"), InputError);
   CHECK(parse_json(std::string(256, '[') + std::string(256, ']'), "x.json").is_array());
-  CHECK(parse_json("\"" + deep + "\"", "x.json") == deep);                       // in quotes it is text
-  CHECK_THROWS_AS(parse_json(R"({"a": "\\", "b": )" + deep, "x.json"), InputError);  // the backslash is escaped, the quote is not
+  CHECK(parse_json("\"" + deep + "\"", "x.json") == deep);  // in quotes it is text
+  CHECK_THROWS_AS(parse_json(R"({"a": "\\", "b": )" + deep, "x.json"),
+                  InputError);  // the backslash is escaped, the quote is not
 }
 
 TEST_CASE("text of a value is valid JSON even when the value holds bytes of a path that are not UTF-8") {
@@ -40,7 +41,8 @@ TEST_CASE("text of a value is valid JSON even when the value holds bytes of a pa
 TEST_CASE("a key that comes twice: the last wins, or it is refused") {
   const char* text = R"({"a": {"b": 1}, "c": [{"b": 1}, {"b": 2}], "a": 3})";
   CHECK(parse_json(text, "x")["a"] == 3);
-  CHECK_THROWS_WITH_AS(parse_json(text, "x", DuplicateKeys::Refuse), doctest::Contains("the key 'a' comes twice"), InputError);
+  CHECK_THROWS_WITH_AS(parse_json(text, "x", DuplicateKeys::Refuse), doctest::Contains("the key 'a' comes twice"),
+                       InputError);
   CHECK_NOTHROW(parse_json(R"({"a": {"b": 1}, "b": [{"b": 1}, {"b": 2}]})", "x", DuplicateKeys::Refuse));
 }
 
@@ -74,13 +76,18 @@ TEST_CASE("one problem is placed at its key, several are listed") {
   JsonFields several(object, "x.json");
   several.require_int("i"), several.require_int("n"), several.require_string("s");
   CHECK_THROWS_WITH_AS(several.finish("a hint"),
-                       "x.json: 3 problems:\n  i: must be a whole number, found \"3\"\n  n: is null, a value is needed\n  s: is missing\n  a hint", InputError);
+                       "x.json: 3 problems:\n  i: must be a whole number, found \"3\"\n  n: is null, a value is "
+                       "needed\n  s: is missing\n  a hint",
+                       InputError);
 }
 
 TEST_CASE("whole numbers are checked against their range, however large") {
-  const json object = parse_json(R"({"small": -1, "large": 11, "huge": 18446744073709551615, "giant": 1e300, "float": 3.0, "bool": true})", "x");
+  const json object = parse_json(
+      R"({"small": -1, "large": 11, "huge": 18446744073709551615, "giant": 1e300, "float": 3.0, "bool": true})", "x");
   const auto error_of = [&](const char* key) {
-    try { return require_int(object, key, "x", {0, 10}), std::string(); } catch (const InputError& error) { return error.problem(); }
+    try {
+      return require_int(object, key, "x", {0, 10}), std::string();
+    } catch (const InputError& error) { return error.problem(); }
   };
   CHECK(error_of("small") == "-1 is too small, must be 0 or more");
   CHECK(error_of("large") == "11 is too large, must be 10 or less");
@@ -109,7 +116,9 @@ TEST_CASE("unknown fields are refused with the nearest known one") {
   JsonFields fields(object, "plan.json", "recipe.");
   fields.optional_string("precision"), fields.optional_int("lora");
   fields.refuse_unknown();
-  CHECK_THROWS_WITH_AS(fields.finish(), doctest::Contains("recipe.precission: is not a known field; did you mean 'precision'?"), InputError);
+  CHECK_THROWS_WITH_AS(fields.finish(),
+                       doctest::Contains("recipe.precission: is not a known field; did you mean 'precision'?"),
+                       InputError);
   CHECK_THROWS_WITH_AS(fields.finish(), doctest::Contains("recipe.zzz: is not a known field"), InputError);
 }
 
@@ -127,5 +136,6 @@ TEST_CASE("an object inside an object names its place, and is empty when not giv
 TEST_CASE("what is no object has no fields") {
   const json list = json::array(), number = 3;
   CHECK_THROWS_WITH_AS(JsonFields(list, "x.json"), "x.json: expected an object {...}, found []", InputError);
-  CHECK_THROWS_WITH_AS(JsonFields(number, "x.json", "recipe."), "x.json: recipe: expected an object {...}, found 3", InputError);
+  CHECK_THROWS_WITH_AS(JsonFields(number, "x.json", "recipe."), "x.json: recipe: expected an object {...}, found 3",
+                       InputError);
 }

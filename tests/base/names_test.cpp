@@ -29,9 +29,9 @@ TEST_CASE("squash: case and separators do not tell names apart") {
 TEST_CASE("to_lower leaves bytes that are not ASCII letters alone") { CHECK(to_lower("GPU-É7") == "gpu-É7"); }
 
 TEST_CASE("nearest: one slip in a short name is found") {
-  CHECK(nearest("A600", {"H100", "A6000", "T4"}) == Names{"A6000"});    // one letter is missing
-  CHECK(nearest("dpp", {"ddp", "fsdp"}) == Names{"ddp"});               // one letter is wrong
-  CHECK(nearest("ddpp", {"ddp", "mp"}) == Names{"ddp"});                // one letter too many
+  CHECK(nearest("A600", {"H100", "A6000", "T4"}) == Names{"A6000"});  // one letter is missing
+  CHECK(nearest("dpp", {"ddp", "fsdp"}) == Names{"ddp"});             // one letter is wrong
+  CHECK(nearest("ddpp", {"ddp", "mp"}) == Names{"ddp"});              // one letter too many
 }
 
 TEST_CASE("nearest: two neighbouring letters that are swapped are one slip") {
@@ -65,7 +65,9 @@ TEST_CASE("nearest: nothing is near to noise, to nothing, or among nothing") {
   CHECK(nearest("ddp", {}).empty());
 }
 
-TEST_CASE("nearest: a candidate listed twice is suggested once") { CHECK(nearest("dd", {"ddp", "ddp"}) == Names{"ddp"}); }
+TEST_CASE("nearest: a candidate listed twice is suggested once") {
+  CHECK(nearest("dd", {"ddp", "ddp"}) == Names{"ddp"});
+}
 
 TEST_CASE("did_you_mean quotes one name, several names, or falls back") {
   CHECK(did_you_mean("A600", {"A6000"}) == "did you mean 'A6000'?");

@@ -39,7 +39,8 @@ TEST_CASE("processor: ranks take equal shares of the cores, each its own; more r
     CPU_ZERO(&set);
     std::thread([&] {  // which takes its binding with it
       if (bind_to_share_of_cores(part, num_parts)) sched_getaffinity(0, sizeof set, &set);
-    }).join();
+    })
+        .join();
     return set;
   };
   cpu_set_t all, before, after;

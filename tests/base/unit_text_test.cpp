@@ -33,17 +33,17 @@ TEST_CASE("format_bytes: three significant digits in binary units") {
 }
 
 TEST_CASE("format_bytes moves to the next unit before it would print 1024") {
-  CHECK(format_bytes({1023 * 1024 + 511}) == "1023 KiB");   // 1023.499 KiB
-  CHECK(format_bytes({1023 * 1024 + 512}) == "1.00 MiB");   // 1023.5 KiB
+  CHECK(format_bytes({1023 * 1024 + 511}) == "1023 KiB");  // 1023.499 KiB
+  CHECK(format_bytes({1023 * 1024 + 512}) == "1.00 MiB");  // 1023.5 KiB
   CHECK(format_bytes(1_MiB - 1_B) == "1.00 MiB");
   CHECK(format_bytes(1_GiB - 1_B) == "1.00 GiB");
 }
 
 TEST_CASE("format_bytes never rounds to four digits with a decimal") {
-  CHECK(format_bytes({10'732'000'000}) == "9.99 GiB");      // 9.9949 GiB
-  CHECK(format_bytes({10'733'000'000}) == "10.0 GiB");      // 9.9959 GiB
-  CHECK(format_bytes({107'310'000'000}) == "99.9 GiB");     // 99.940 GiB
-  CHECK(format_bytes({107'330'000'000}) == "100 GiB");      // 99.959 GiB
+  CHECK(format_bytes({10'732'000'000}) == "9.99 GiB");   // 9.9949 GiB
+  CHECK(format_bytes({10'733'000'000}) == "10.0 GiB");   // 9.9959 GiB
+  CHECK(format_bytes({107'310'000'000}) == "99.9 GiB");  // 99.940 GiB
+  CHECK(format_bytes({107'330'000'000}) == "100 GiB");   // 99.959 GiB
 }
 
 TEST_CASE("format_bytes: a negative amount keeps its sign and its unit") {
@@ -64,11 +64,11 @@ TEST_CASE("format_duration: each unit up to its border") {
   CHECK(shown(0.9996) == "1.00 s");
   CHECK(shown(4.2) == "4.20 s");
   CHECK(shown(99.4) == "99.4 s");
-  CHECK(shown(99.5) == "1 min 40 s");             // 100 s
+  CHECK(shown(99.5) == "1 min 40 s");  // 100 s
   CHECK(shown(200) == "3 min 20 s");
-  CHECK(shown(119.7) == "2 min 0 s");             // rounds to 120 s, not to 1 min 60 s
+  CHECK(shown(119.7) == "2 min 0 s");  // rounds to 120 s, not to 1 min 60 s
   CHECK(shown(5969) == "99 min 29 s");
-  CHECK(shown(5970) == "1 h 40 min");             // 99.5 min
+  CHECK(shown(5970) == "1 h 40 min");  // 99.5 min
   CHECK(shown(5 * 3600 + 12 * 60) == "5 h 12 min");
   CHECK(shown(7199) == "2 h 0 min");              // 119.98 min, not 1 h 60 min
   CHECK(shown(48 * 3600 - 31) == "47 h 59 min");  // 2879.48 min
@@ -153,7 +153,7 @@ TEST_CASE("parse_bytes refuses amounts that no counter holds") {
   CHECK(problem_of("-1 GiB") == "'-1 GiB' is out of range");
   CHECK(problem_of("10000000000 GB") == "'10000000000 GB' is out of range");  // 1e19 > 2^63
   CHECK(problem_of("inf GB") == "'inf GB' is out of range");
-  CHECK(problem_of("9000000000 GB") == "accepted");                           // 9e18 < 2^63 = 9.22e18
+  CHECK(problem_of("9000000000 GB") == "accepted");  // 9e18 < 2^63 = 9.22e18
 }
 
 }  // namespace

@@ -10,11 +10,17 @@ namespace {
 using namespace literals;
 
 template <class A, class B>
-concept Adds = requires(A a, B b) { a + b; };
+concept Adds = requires(A a, B b) {
+  a + b;
+};
 template <class A, class B>
-concept Divides = requires(A a, B b) { a / b; };
+concept Divides = requires(A a, B b) {
+  a / b;
+};
 template <class A, class B>
-concept Compares = requires(A a, B b) { a < b; };
+concept Compares = requires(A a, B b) {
+  a < b;
+};
 
 TEST_CASE("units mix only where physics says how") {
   static_assert(Adds<Bytes, Bytes> && Adds<Seconds, Seconds>);

@@ -3,8 +3,8 @@
 #include <iostream>
 
 #include "base/files.h"
-#include "cli/report/simulation_report.h"
 #include "golden/simulation_fixture.h"
+#include "report/html/simulation_report.h"
 
 int main(int argc, char** argv) {
   using namespace gpuplan;

@@ -1,5 +1,5 @@
-// A device and a group of ranks whose truth is known: real results (small sizes only), times of a virtual clock with noise and
-// outliers, and wrong results, failures and a lost device on demand.
+// A device and a group of ranks whose truth is known: real results (small sizes only), times of a virtual clock with
+// noise and outliers, and wrong results, failures and a lost device on demand.
 #pragma once
 
 #include <algorithm>
@@ -27,14 +27,14 @@ namespace gpuplan::test {
 /// Times as they are before noise, and what goes wrong.
 struct FakeTruth {
   double launch = 2e-6, flops = 1e11, attention_flops = 3e10, bandwidth = 1e10, copy_bandwidth = 5e9;
-  double alpha = 1e-5, link_bandwidth = 2e9;   // of collectives
-  double under_collective = 1.5;               // products take so much longer beside one
-  double noise = 0, outliers = 0;              // share of the time; share of calls that take 1.5 to 5 times as long
-  bool is_wrong = false;                       // every result
-  bool is_lost = false;                        // every call fails from the first product on
-  bool has_results = true;                     // of products; false for sizes that would take the tests' time
-  Bytes blas_workspace, communicator;          // that a stream holds from its first product on, and a communicator
-  Bytes memory{std::int64_t(1) << 40};         // allocations beyond it fail
+  double alpha = 1e-5, link_bandwidth = 2e9;  // of collectives
+  double under_collective = 1.5;              // products take so much longer beside one
+  double noise = 0, outliers = 0;             // share of the time; share of calls that take 1.5 to 5 times as long
+  bool is_wrong = false;                      // every result
+  bool is_lost = false;                       // every call fails from the first product on
+  bool has_results = true;                    // of products; false for sizes that would take the tests' time
+  Bytes blas_workspace, communicator;         // that a stream holds from its first product on, and a communicator
+  Bytes memory{std::int64_t(1) << 40};        // allocations beyond it fail
 };
 
 inline void put_number(std::byte* to, Dtype dtype, double value) {
@@ -62,7 +62,11 @@ class FakeStream : public Stream {
   Bytes workspace;
 
  private:
-  struct Task { double seconds; bool is_collective; std::function<void()> work; };
+  struct Task {
+    double seconds;
+    bool is_collective;
+    std::function<void()> work;
+  };
   FakeDevice& device_;
   std::deque<Task> tasks_;
 };
@@ -88,8 +92,13 @@ class FakeDevice : public Device {
   const void *last_a = nullptr, *last_b = nullptr;  // operands of the latest product
 
   DeviceFacts facts() const override {
-    return {.kind = DeviceKind::Cpu, .name = "fake", .architecture = "avx512", .memory = truth.memory, .memory_free = truth.memory - allocated - of_communicators - overhead(),
-            .num_cores = 2, .gemm_types = {GemmType::F32, GemmType::BF16}};
+    return {.kind = DeviceKind::Cpu,
+            .name = "fake",
+            .architecture = "avx512",
+            .memory = truth.memory,
+            .memory_free = truth.memory - allocated - of_communicators - overhead(),
+            .num_cores = 2,
+            .gemm_types = {GemmType::F32, GemmType::BF16}};
   }
   /// Workspaces go with their stream; what a communicator takes only free memory tells. As on a GPU.
   Bytes overhead() const override {
@@ -143,40 +152,49 @@ class FakeDevice : public Device {
     on.workspace = truth.blas_workspace;
     last_a = a, last_b = b;
     enqueue(stream, truth.launch + problem.flops() / truth.flops, [=, this, &on] {
-      const bool is_beside = std::any_of(streams.begin(), streams.end(), [&](FakeStream* s) { return s != &on && s->has_collective(); });
+      const bool is_beside =
+          std::any_of(streams.begin(), streams.end(), [&](FakeStream* s) { return s != &on && s->has_collective(); });
       if (is_beside) on.now += (truth.under_collective - 1) * (truth.launch + problem.flops() / truth.flops);
-      if (truth.has_results) multiply(problem, static_cast<const std::byte*>(a), static_cast<const std::byte*>(b), static_cast<std::byte*>(c));
+      if (truth.has_results)
+        multiply(problem, static_cast<const std::byte*>(a), static_cast<const std::byte*>(b),
+                 static_cast<std::byte*>(c));
       if (truth.is_wrong) spoil(c);
     });
   }
-  void attention(const AttentionProblem& problem, const void* q, const void* k, const void* v, void* out, void*, Stream& stream) override {
+  void attention(const AttentionProblem& problem, const void* q, const void* k, const void* v, void* out, void*,
+                 Stream& stream) override {
     enqueue(stream, truth.launch + problem.flops() / truth.attention_flops, [=, this] {
       for (std::int64_t head = 0; head < problem.heads; ++head)
         for (std::int64_t i = 0; i < problem.queries; ++i) attend(problem, q, k, v, out, head, i);
       if (truth.is_wrong) spoil(out);
     });
   }
-  void empty_kernel(Stream& stream) override { enqueue(stream, truth.launch, [] {}); }
-  void fill_uniform(void* to, std::int64_t count, Dtype dtype, float low, float high, std::uint64_t seed, Stream& stream) override {
+  void empty_kernel(Stream& stream) override {
+    enqueue(stream, truth.launch, [] {});
+  }
+  void fill_uniform(void* to, std::int64_t count, Dtype dtype, float low, float high, std::uint64_t seed,
+                    Stream& stream) override {
     // The numbers repeat, as filling 64 MiB one by one would take the tests' time.
     constexpr std::int64_t kPeriod = 65521;
     enqueue(stream, 0, [=] {
       auto* const data = static_cast<std::byte*>(to);
       const std::int64_t size = size_of(dtype), piece = std::min(count, kPeriod);
-      for (std::int64_t i = 0; i < piece; ++i) put_number(data + i * size, dtype, double(uniform(seed, std::uint64_t(i), low, high)));
+      for (std::int64_t i = 0; i < piece; ++i)
+        put_number(data + i * size, dtype, double(uniform(seed, std::uint64_t(i), low, high)));
       for (std::int64_t i = piece; i < count; i += piece)
         std::memcpy(data + i * size, data, std::size_t(std::min(piece, count - i) * size));
     });
   }
   void cast(void*, Dtype, const void*, Dtype, std::int64_t, Stream&) override { throw BugError("not used"); }
-  void rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden, float epsilon, Dtype dtype,
-                Stream& stream) override {
+  void rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden, float epsilon,
+                Dtype dtype, Stream& stream) override {
     kernel(stream, 2 * bytes_of(rows * hidden, dtype), y, [=] {
       for (std::int64_t r = 0; r < rows; ++r) {
         double squares = 0;
         for (std::int64_t i = 0; i < hidden; ++i) squares += std::pow(get(x, dtype, r * hidden + i), 2);
         const double scale = 1 / std::sqrt(squares / double(hidden) + double(epsilon));
-        for (std::int64_t i = 0; i < hidden; ++i) set(y, dtype, r * hidden + i, get(x, dtype, r * hidden + i) * scale * get(weight, dtype, i));
+        for (std::int64_t i = 0; i < hidden; ++i)
+          set(y, dtype, r * hidden + i, get(x, dtype, r * hidden + i) * scale * get(weight, dtype, i));
       }
     });
   }
@@ -188,32 +206,36 @@ class FakeDevice : public Device {
       }
     });
   }
-  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab, const float* scale, Dtype dtype,
-                     Stream& stream) override {
+  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab,
+                     const float* scale, Dtype dtype, Stream& stream) override {
     kernel(stream, 2 * bytes_of(rows * vocab, dtype), logits, [=] {
       for (std::int64_t r = 0; r < rows; ++r) {
         double sum = 0;
         for (std::int64_t i = 0; i < vocab; ++i) sum += std::exp(get(logits, dtype, r * vocab + i));
         losses[r] = float(std::log(sum) - get(logits, dtype, r * vocab + labels[r]));
         for (std::int64_t i = 0; i < vocab; ++i)
-          set(logits, dtype, r * vocab + i, (std::exp(get(logits, dtype, r * vocab + i)) / sum - (i == labels[r] ? 1 : 0)) * double(*scale));
+          set(logits, dtype, r * vocab + i,
+              (std::exp(get(logits, dtype, r * vocab + i)) / sum - (i == labels[r] ? 1 : 0)) * double(*scale));
       }
     });
   }
-  void adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v, std::int64_t count, const AdamW& with,
-             Stream& stream) override {
+  void adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v, std::int64_t count,
+             const AdamW& with, Stream& stream) override {
     kernel(stream, 6 * bytes_of(count, Dtype::F32) + bytes_of(count, gradient_dtype), weight, [=, this] {
       for (std::int64_t i = 0; i < count; ++i) {
         const double g = get(gradient, gradient_dtype, i);
         m[i] = float(double(with.beta1) * double(m[i]) + (1 - double(with.beta1)) * g);
         v[i] = float(double(with.beta2) * double(v[i]) + (1 - double(with.beta2)) * g * g);
         const double mean = double(m[i]) / (1 - std::pow(double(with.beta1), double(with.step)));
-        const double spread = std::sqrt(double(v[i]) / (1 - std::pow(double(with.beta2), double(with.step)))) + double(with.epsilon);
-        weight[i] = float(double(weight[i]) * (1 - double(with.learning_rate) * double(with.weight_decay)) - double(with.learning_rate) * mean / spread);
+        const double spread =
+            std::sqrt(double(v[i]) / (1 - std::pow(double(with.beta2), double(with.step)))) + double(with.epsilon);
+        weight[i] = float(double(weight[i]) * (1 - double(with.learning_rate) * double(with.weight_decay)) -
+                          double(with.learning_rate) * mean / spread);
       }
     });
   }
-  void nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax, std::int64_t count, Stream& stream) override {
+  void nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax, std::int64_t count,
+                      Stream& stream) override {
     kernel(stream, bytes_of(count, dtype) + Bytes{count / 2} + bytes_of(count / kNf4Block, Dtype::F32), out, [=, this] {
       for (std::int64_t i = 0; i < count; ++i) {
         const int code = i % 2 == 0 ? codes[i / 2] >> 4 : codes[i / 2] & 15;
@@ -262,13 +284,15 @@ class FakeDevice : public Device {
           set(c, p.output, (batch * p.m + i) * p.n + j, sum);
         }
   }
-  static void attend(const AttentionProblem& p, const void* q, const void* k, const void* v, void* out, std::int64_t head, std::int64_t i) {
+  static void attend(const AttentionProblem& p, const void* q, const void* k, const void* v, void* out,
+                     std::int64_t head, std::int64_t i) {
     const std::int64_t size = p.head_size, first = head * p.queries * size;
     std::vector<double> result(std::size_t(size), 0.0);
     double sum = 0;
     for (std::int64_t j = 0; j <= i; ++j) {
       double score = 0;
-      for (std::int64_t l = 0; l < size; ++l) score += get(q, p.dtype, first + i * size + l) * get(k, p.dtype, first + j * size + l);
+      for (std::int64_t l = 0; l < size; ++l)
+        score += get(q, p.dtype, first + i * size + l) * get(k, p.dtype, first + j * size + l);
       const double weight = std::exp(score / std::sqrt(double(size)));
       sum += weight;
       for (std::int64_t l = 0; l < size; ++l) result[std::size_t(l)] += weight * get(v, p.dtype, first + j * size + l);
@@ -289,7 +313,8 @@ inline FakeStream::~FakeStream() {
 }
 
 inline void FakeStream::synchronise() {
-  if (std::find(device_.streams.begin(), device_.streams.end(), this) == device_.streams.end()) device_.streams.push_back(this);
+  if (std::find(device_.streams.begin(), device_.streams.end(), this) == device_.streams.end())
+    device_.streams.push_back(this);
   while (!tasks_.empty()) {
     const Task task = std::move(tasks_.front());
     tasks_.pop_front();
@@ -300,7 +325,11 @@ inline void FakeStream::synchronise() {
 
 /// Ranks that are threads of this process.
 struct FakeGroup {
-  explicit FakeGroup(int num_ranks) : size(num_ranks), meeting(num_ranks), data(std::size_t(num_ranks)), values(std::size_t(num_ranks)) {}
+  explicit FakeGroup(int num_ranks)
+      : size(num_ranks),
+        meeting(num_ranks),
+        data(std::size_t(num_ranks)),
+        values(std::size_t(num_ranks)) {}
   int size;
   std::barrier<> meeting;
   std::vector<const void*> data;
@@ -311,7 +340,10 @@ struct FakeGroup {
 
 class FakeCommunicator : public Communicator {
  public:
-  FakeCommunicator(std::shared_ptr<FakeGroup> group, int rank, FakeDevice& device) : group_(std::move(group)), rank_(rank), device_(device) {
+  FakeCommunicator(std::shared_ptr<FakeGroup> group, int rank, FakeDevice& device)
+      : group_(std::move(group)),
+        rank_(rank),
+        device_(device) {
     device_.of_communicators += device_.truth.communicator;
   }
   ~FakeCommunicator() override { device_.of_communicators -= device_.truth.communicator; }
@@ -328,11 +360,13 @@ class FakeCommunicator : public Communicator {
   void all_gather(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) override {
     run(stream, bytes_of(count * size(), dtype), send, receive, [=, this] {
       const std::size_t part = std::size_t(bytes_of(count, dtype).count);
-      for (int r = 0; r < size(); ++r) std::memcpy(static_cast<std::byte*>(receive) + std::size_t(r) * part, group_->data[std::size_t(r)], part);
+      for (int r = 0; r < size(); ++r)
+        std::memcpy(static_cast<std::byte*>(receive) + std::size_t(r) * part, group_->data[std::size_t(r)], part);
     });
   }
   void reduce_scatter(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) override {
-    run(stream, bytes_of(count * size(), dtype), send, receive, [=, this] { sum(receive, rank_ * count, count, dtype); });
+    run(stream, bytes_of(count * size(), dtype), send, receive,
+        [=, this] { sum(receive, rank_ * count, count, dtype); });
   }
   void broadcast(void* data, std::int64_t count, Dtype dtype, int root, Stream& stream) override {
     run(stream, bytes_of(count, dtype), data, data, [=, this] {
@@ -343,9 +377,8 @@ class FakeCommunicator : public Communicator {
     run(stream, bytes_of(count, dtype), data, nullptr, [] {});
   }
   void receive(void* data, std::int64_t count, Dtype dtype, int from, Stream& stream) override {
-    run(stream, bytes_of(count, dtype), nullptr, data, [=, this] {
-      std::memcpy(data, group_->data[std::size_t(from)], std::size_t(bytes_of(count, dtype).count));
-    });
+    run(stream, bytes_of(count, dtype), nullptr, data,
+        [=, this] { std::memcpy(data, group_->data[std::size_t(from)], std::size_t(bytes_of(count, dtype).count)); });
   }
   void begin_group() override {}
   void end_group() override {}
@@ -358,7 +391,8 @@ class FakeCommunicator : public Communicator {
   void all_gather_host(std::span<const std::byte> own, std::span<std::byte> all) override {
     group_->data[std::size_t(rank_)] = own.data();
     barrier();
-    for (int r = 0; r < size(); ++r) std::memcpy(all.data() + std::size_t(r) * own.size(), group_->data[std::size_t(r)], own.size());
+    for (int r = 0; r < size(); ++r)
+      std::memcpy(all.data() + std::size_t(r) * own.size(), group_->data[std::size_t(r)], own.size());
     barrier();
   }
   double max_host(double value) override {
@@ -391,17 +425,21 @@ class FakeCommunicator : public Communicator {
   }
   void run(Stream& stream, Bytes bytes, const void* send, void* result, std::function<void()> work) {
     const double seconds = device_.truth.alpha + double(bytes.count) / device_.truth.link_bandwidth;
-    device_.enqueue(stream, seconds, [this, send, result, work = std::move(work)] {
-      share(send);
-      work();
-      if (result && device_.truth.is_wrong) std::memset(result, 0x41, 4);
-      barrier();
-    }, true);
+    device_.enqueue(
+        stream, seconds,
+        [this, send, result, work = std::move(work)] {
+          share(send);
+          work();
+          if (result && device_.truth.is_wrong) std::memset(result, 0x41, 4);
+          barrier();
+        },
+        true);
   }
   void sum(void* receive, std::int64_t first, std::int64_t count, Dtype dtype) const {
     for (std::int64_t i = 0; i < count; ++i) {
       double total = 0;
-      for (const void* data : group_->data) total += number_at(static_cast<const std::byte*>(data) + (first + i) * size_of(dtype), dtype);
+      for (const void* data : group_->data)
+        total += number_at(static_cast<const std::byte*>(data) + (first + i) * size_of(dtype), dtype);
       put_number(static_cast<std::byte*>(receive) + i * size_of(dtype), dtype, total);
     }
   }

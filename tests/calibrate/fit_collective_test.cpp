@@ -16,8 +16,12 @@ std::vector<Sample> samples_of(double (*truth)(double), const Noise& noise, int 
   std::vector<Sample> samples;
   NoisyClock clock(noise);
   for (int i = 0; i < num_sizes; ++i) {  // 1 KiB to 1 GiB
-    const Probe probe{.family = ProbeFamily::Collective, .num_ranks = 4, .collective = CollectiveKind::AllReduce,
-                      .scope = RankScope::All, .group_ranks = 4, .bytes = {std::int64_t(1024) << i}};
+    const Probe probe{.family = ProbeFamily::Collective,
+                      .num_ranks = 4,
+                      .collective = CollectiveKind::AllReduce,
+                      .scope = RankScope::All,
+                      .group_ranks = 4,
+                      .bytes = {std::int64_t(1024) << i}};
     samples.push_back(sample_of(probe, truth(double(probe.bytes.count)), clock));
   }
   return samples;

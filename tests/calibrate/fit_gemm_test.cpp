@@ -12,16 +12,42 @@ namespace {
 
 /// 132 units, 128 x 256 tiles, 700 TFLOP/s, 4 TB/s, 4 us.
 GemmSurface gpu_truth() {
-  return {.type = GemmType::BF16, .layout = GemmLayout::Forward, .rate = {700e12}, .bandwidth = {4e12}, .launch = {4e-6},
-          .m_half = {30}, .n_half = {40}, .k_half = {200}, .wave_loss = {0.8}, .exposed = {0.2}, .k_depth = {500},
-          .tile_m = 128, .tile_n = 256, .num_units = 132};
+  return {.type = GemmType::BF16,
+          .layout = GemmLayout::Forward,
+          .rate = {700e12},
+          .bandwidth = {4e12},
+          .launch = {4e-6},
+          .m_half = {30},
+          .n_half = {40},
+          .k_half = {200},
+          .wave_loss = {0.8},
+          .exposed = {0.2},
+          .k_depth = {500},
+          .tile_m = 128,
+          .tile_n = 256,
+          .num_units = 132};
 }
 
 /// One thread: 200 GFLOP/s, packing, and rows that share cache sets.
 GemmSurface cpu_truth() {
-  return {.type = GemmType::F32, .layout = GemmLayout::InputGradient, .rate = {200e9}, .bandwidth = {20e9}, .launch = {1e-6},
-          .m_half = {15}, .n_half = {3}, .k_half = {20}, .wave_loss = {0.4}, .exposed = {0.3}, .depth_loss = {0.2}, .k_depth = {500},
-          .spill_loss = {0.2}, .tail_loss = {0.05}, .ragged_loss = {0.1}, .stride_loss = {0.15}, .tile_m = 32, .tile_n = 32};
+  return {.type = GemmType::F32,
+          .layout = GemmLayout::InputGradient,
+          .rate = {200e9},
+          .bandwidth = {20e9},
+          .launch = {1e-6},
+          .m_half = {15},
+          .n_half = {3},
+          .k_half = {20},
+          .wave_loss = {0.4},
+          .exposed = {0.3},
+          .depth_loss = {0.2},
+          .k_depth = {500},
+          .spill_loss = {0.2},
+          .tail_loss = {0.05},
+          .ragged_loss = {0.1},
+          .stride_loss = {0.15},
+          .tile_m = 32,
+          .tile_n = 32};
 }
 
 /// Of the CPU's truth wide products alone: thin ones have surfaces of their own there.
@@ -29,9 +55,12 @@ std::vector<Sample> samples_of(const GemmSurface& truth, const Noise& noise) {
   std::vector<Sample> samples;
   NoisyClock clock(noise);
   const std::int64_t thin = truth.type == GemmType::F32 ? 72 : 16;
-  for (const std::int64_t m : {std::max<std::int64_t>(64, thin), std::int64_t(256), std::int64_t(1000), std::int64_t(2048), std::int64_t(8192)})
-    for (const std::int64_t n : {thin, std::int64_t(384), std::int64_t(1376), std::int64_t(2048), std::int64_t(4096), std::int64_t(8192)})
-      for (const std::int64_t k : {thin, std::int64_t(256), std::int64_t(1000), std::int64_t(2048), std::int64_t(8192)}) {
+  for (const std::int64_t m : {std::max<std::int64_t>(64, thin), std::int64_t(256), std::int64_t(1000),
+                               std::int64_t(2048), std::int64_t(8192)})
+    for (const std::int64_t n :
+         {thin, std::int64_t(384), std::int64_t(1376), std::int64_t(2048), std::int64_t(4096), std::int64_t(8192)})
+      for (const std::int64_t k :
+           {thin, std::int64_t(256), std::int64_t(1000), std::int64_t(2048), std::int64_t(8192)}) {
         const Probe probe{.family = ProbeFamily::Gemm, .type = truth.type, .layout = truth.layout, .shape = {m, n, k}};
         samples.push_back(sample_of(probe, truth.time(probe.shape).value, clock));
       }
@@ -80,7 +109,8 @@ TEST_CASE("a CPU's surface is recovered under 3 % noise and 5 % outliers") {
 }
 
 TEST_CASE("the interval of a rate holds the truth in nine of ten calibrations") {
-  for (const auto& [truth, kind] : {std::pair{gpu_truth(), DeviceKind::Cuda}, std::pair{cpu_truth(), DeviceKind::Cpu}}) {
+  for (const auto& [truth, kind] :
+       {std::pair{gpu_truth(), DeviceKind::Cuda}, std::pair{cpu_truth(), DeviceKind::Cpu}}) {
     int num_held = 0;
     for (int seed = 1; seed <= kSeeds; ++seed) {
       const GemmSurface fitted = fit_one(truth, {.seed = std::uint64_t(seed)}, kind);
@@ -102,11 +132,13 @@ TEST_CASE("what samples do not determine stays harmless and has a wide interval"
   CHECK(surfaces[0].tail_loss.high > 10 * surfaces[0].tail_loss.value);
 }
 
-TEST_CASE("on a CPU thin products have surfaces of their own, where there are enough; on a GPU one surface holds for all") {
+TEST_CASE(
+    "on a CPU thin products have surfaces of their own, where there are enough; on a GPU one surface holds for all") {
   std::vector<Sample> samples = samples_of(cpu_truth(), {});
   for (const std::int64_t n : {96, 384, 1376, 4096})
     for (const std::int64_t m : {128, 1000, 2048, 8192}) {
-      const Probe probe{.family = ProbeFamily::Gemm, .type = GemmType::F32, .layout = GemmLayout::InputGradient, .shape = {m, n, 16}};
+      const Probe probe{
+          .family = ProbeFamily::Gemm, .type = GemmType::F32, .layout = GemmLayout::InputGradient, .shape = {m, n, 16}};
       NoisyClock clock({});
       samples.push_back(sample_of(probe, cpu_truth().time(probe.shape).value, clock));
     }
@@ -122,7 +154,9 @@ TEST_CASE("on a CPU thin products have surfaces of their own, where there are en
 
 TEST_CASE("too little gives no surface") {
   std::vector<Sample> samples = samples_of(cpu_truth(), {});
-  const auto surfaces_of = [](std::span<const Sample> some) { return fit_gemm_surfaces(some, 1, {DeviceKind::Cpu, 1}).size(); };
+  const auto surfaces_of = [](std::span<const Sample> some) {
+    return fit_gemm_surfaces(some, 1, {DeviceKind::Cpu, 1}).size();
+  };
   CHECK(surfaces_of(std::span(samples).first(5)) == 0);
   CHECK(surfaces_of(std::vector<Sample>(40, samples[0])) == 0);  // one shape
   CHECK(surfaces_of(samples) == 1);

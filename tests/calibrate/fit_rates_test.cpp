@@ -14,7 +14,11 @@ std::vector<Sample> copies(double (*truth)(double), const Noise& noise) {
   NoisyClock clock(noise);
   for (std::int64_t rows = 1; rows <= 65536; rows *= 2)
     for (int repeat = 0; repeat < 3; ++repeat) {
-      const Probe probe{.family = ProbeFamily::Memory, .kernel = MemoryKernel::Copy, .dtype = Dtype::BF16, .rows = rows, .width = 4096};
+      const Probe probe{.family = ProbeFamily::Memory,
+                        .kernel = MemoryKernel::Copy,
+                        .dtype = Dtype::BF16,
+                        .rows = rows,
+                        .width = 4096};
       samples.push_back(sample_of(probe, truth(double(probe.traffic().count)), clock));
     }
   return samples;

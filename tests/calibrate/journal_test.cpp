@@ -15,9 +15,13 @@ using gpuplan::test::ScratchFolder;
 
 namespace {
 
-Sample sample(std::int64_t m) { return {.probe{.shape{m, 1, 1}}, .median = double(m), .low = 0, .high = 1, .num_runs = 7}; }
+Sample sample(std::int64_t m) {
+  return {.probe{.shape{m, 1, 1}}, .median = double(m), .low = 0, .high = 1, .num_runs = 7};
+}
 
-void append(const std::filesystem::path& path, const std::string& text) { std::ofstream(path, std::ios::app | std::ios::binary) << text; }
+void append(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::app | std::ios::binary) << text;
+}
 
 }  // namespace
 

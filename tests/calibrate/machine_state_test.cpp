@@ -38,7 +38,9 @@ TEST_CASE("states are found with their shares, the most frequent first; failed r
   CHECK(find_states({}).empty());
 }
 
-TEST_CASE("a reading is in a state where cores meet as they do there; what lies between two of them is scaled to the state's speed") {
+TEST_CASE(
+    "a reading is in a state where cores meet as they do there; what lies between two of them is scaled to the state's "
+    "speed") {
   const MachineState state{{1, 2}, 1};
   CHECK(is_in(state, {1.1, 3}));
   CHECK_FALSE(is_in(state, {1.2, 2}));
@@ -51,7 +53,9 @@ TEST_CASE("a reading is in a state where cores meet as they do there; what lies 
   CHECK(to_speed_of(state, {1, 1}, {1, 4}) == doctest::Approx(1));
 }
 
-TEST_CASE("measured is the state whose cores meet fastest of those that are frequent, however little more frequent another one is") {
+TEST_CASE(
+    "measured is the state whose cores meet fastest of those that are frequent, however little more frequent another "
+    "one is") {
   CHECK(state_to_measure(std::vector<MachineState>{{{1.0, 1}, 0.5}, {{0.4, 1}, 0.45}, {{0.1, 1}, 0.05}}) == 1);
   CHECK(state_to_measure(std::vector<MachineState>{{{0.4, 1}, 0.5}, {{1.0, 1}, 0.45}}) == 0);
   CHECK(state_to_measure(std::vector<MachineState>{{{1.0, 1}, 0.8}, {{0.4, 1}, 0.2}}) == 0);
@@ -59,7 +63,10 @@ TEST_CASE("measured is the state whose cores meet fastest of those that are freq
 }
 
 TEST_CASE("pilots are no probes of a plan, and GPUs have none") {
-  const DeviceFacts facts{.kind = DeviceKind::Cpu, .memory{std::int64_t(64) << 30}, .memory_free{std::int64_t(64) << 30}, .num_cores = 4,
+  const DeviceFacts facts{.kind = DeviceKind::Cpu,
+                          .memory{std::int64_t(64) << 30},
+                          .memory_free{std::int64_t(64) << 30},
+                          .num_cores = 4,
                           .gemm_types = {GemmType::F32, GemmType::BF16}};
   const auto planned = plan_probes(facts, {.rank_counts = {1, 2, 4}});
   REQUIRE(planned.size() > 1000);
@@ -77,7 +84,8 @@ TEST_CASE("pilots are no probes of a plan, and GPUs have none") {
 TEST_CASE("states in words: those that hold for a while, and which is measured") {
   const std::vector<MachineState> states{{{1.33e-6, 1}, 0.6}, {{0.46e-6, 1}, 0.36}, {{2e-6, 1}, 0.04}};
   CHECK(describe_states(2, states, 1) ==
-        "with 2 ranks this machine changed between states, as virtual machines do: an all-reduce of 1000 bytes took 1.33 us for 60 % of the time; "
+        "with 2 ranks this machine changed between states, as virtual machines do: an all-reduce of 1000 bytes took "
+        "1.33 us for 60 % of the time; "
         "0.46 us for 36 % of the time, which is what the profile is of");
   CHECK(describe_states(1, states, 0).starts_with("with 1 rank this"));
   CHECK(describe_states(2, std::vector<MachineState>{{{1, 1}, 0.97}, {{2, 1}, 0.03}}, 0).empty());

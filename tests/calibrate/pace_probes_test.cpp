@@ -38,17 +38,20 @@ Profile profile_of(const std::vector<Sample>& samples) {
 }  // namespace
 
 TEST_CASE("every kind of work has probes, collectives those of several ranks alone; a calibration measures them all") {
-  const DeviceFacts facts{.kind = DeviceKind::Cpu, .memory_free = Bytes{8'000'000'000}, .num_cores = 2, .gemm_types = {GemmType::F32}};
+  const DeviceFacts facts{
+      .kind = DeviceKind::Cpu, .memory_free = Bytes{8'000'000'000}, .num_cores = 2, .gemm_types = {GemmType::F32}};
   for (const std::int64_t ranks : {1, 2}) {
     const auto probes = pace_probes(DeviceKind::Cpu, ranks);
     for (const PaceField& field : kPaceFields) {
       const bool is_of_several = field.member == &MachinePace::messages || field.member == &MachinePace::transfers;
-      const bool has = std::any_of(probes.begin(), probes.end(), [&](const PaceProbe& p) { return p.kind == field.member; });
+      const bool has =
+          std::any_of(probes.begin(), probes.end(), [&](const PaceProbe& p) { return p.kind == field.member; });
       CHECK_MESSAGE(has == (ranks > 1 || !is_of_several), field.name);
     }
     for (const bool is_quick : {false, true}) {
       std::multiset<std::string> planned;
-      for (const Probe& probe : plan_probes(facts, {.is_quick = is_quick, .rank_counts = {ranks}})) planned.insert(probe.key());
+      for (const Probe& probe : plan_probes(facts, {.is_quick = is_quick, .rank_counts = {ranks}}))
+        planned.insert(probe.key());
       for (const PaceProbe& p : probes) CHECK_MESSAGE(planned.count(p.probe.key()) == 1, p.probe.key());
     }
   }
@@ -86,7 +89,9 @@ TEST_CASE("a burst passes while probes are asked again; what lasts is the machin
   const auto settled = [&](auto seconds_in_round, int& num_pauses) {
     std::size_t num_asked = 0;
     num_pauses = 0;
-    const auto ask = [&](const Probe& probe) { return Sample{.probe = probe, .median = seconds_in_round(num_asked++ / probes.size())}; };
+    const auto ask = [&](const Probe& probe) {
+      return Sample{.probe = probe, .median = seconds_in_round(num_asked++ / probes.size())};
+    };
     return settled_pace({probes, then}, ask, [&] { ++num_pauses; });
   };
   int num_pauses = 0;
@@ -108,13 +113,22 @@ namespace {
 
 /// Small ones: fake devices compute slowly.
 std::vector<PaceProbe> small_probes(std::int64_t num_ranks) {
-  std::vector<PaceProbe> out{{&MachinePace::memory, {.family = ProbeFamily::Memory, .num_ranks = num_ranks, .rows = 5, .width = 128}}};
-  if (num_ranks > 1) out.push_back({&MachinePace::messages, {.family = ProbeFamily::Collective, .num_ranks = num_ranks, .collective = CollectiveKind::AllReduce, .group_ranks = num_ranks, .bytes{1024}}});
+  std::vector<PaceProbe> out{
+      {&MachinePace::memory, {.family = ProbeFamily::Memory, .num_ranks = num_ranks, .rows = 5, .width = 128}}};
+  if (num_ranks > 1)
+    out.push_back({&MachinePace::messages,
+                   {.family = ProbeFamily::Collective,
+                    .num_ranks = num_ranks,
+                    .collective = CollectiveKind::AllReduce,
+                    .group_ranks = num_ranks,
+                    .bytes{1024}}});
   return out;
 }
 
-/// What each of `num_ranks` fake ranks gets of probes that `num_asking` of them ask; nullopt: nothing, and a text where it throws.
-std::vector<std::variant<std::optional<MachinePace>, std::string>> paces_here(std::int64_t num_asking, int num_ranks, const FakeTruth& truth = {}) {
+/// What each of `num_ranks` fake ranks gets of probes that `num_asking` of them ask; nullopt: nothing, and a text where
+/// it throws.
+std::vector<std::variant<std::optional<MachinePace>, std::string>> paces_here(std::int64_t num_asking, int num_ranks,
+                                                                              const FakeTruth& truth = {}) {
   const auto probes = small_probes(num_asking);
   const PaceQuestion question{probes, samples(probes, 1e-6)};
   const auto group = std::make_shared<FakeGroup>(num_ranks);
@@ -126,9 +140,7 @@ std::vector<std::variant<std::optional<MachinePace>, std::string>> paces_here(st
       FakeCommunicator ranks(group, rank, device);
       try {
         out[std::size_t(rank)] = read_pace_here(question, device, num_ranks > 1 ? &ranks : nullptr);
-      } catch (const EnvError& error) {
-        out[std::size_t(rank)] = std::string(error.what());
-      }
+      } catch (const EnvError& error) { out[std::size_t(rank)] = std::string(error.what()); }
     });
   threads.clear();
   return out;
@@ -153,11 +165,14 @@ TEST_CASE("ranks ask themselves after their work: as many as the probes are of, 
 
 TEST_CASE("some of more ranks ask for no collectives, whose pace is what it was before") {
   const auto probes = pace_probes(DeviceKind::Cpu, 2);
-  const PaceQuestion question = on_fewer_ranks({probes, samples(probes, 1e-3)}, {.memory = 3, .messages = 1.5, .transfers = 0.5});
+  const PaceQuestion question =
+      on_fewer_ranks({probes, samples(probes, 1e-3)}, {.memory = 3, .messages = 1.5, .transfers = 0.5});
   for (const PaceProbe& p : question.probes) CHECK(p.probe.family != ProbeFamily::Collective);
   CHECK(question.probes.size() + 4 == probes.size());
   const MachinePace pace = pace_between(question, samples(question.probes, 2e-3));
-  CHECK(to_string(pace) == to_string(MachinePace{.products = 2, .thin_products = 2, .attention = 2, .memory = 2, .messages = 1.5, .transfers = 0.5}));
+  CHECK(to_string(pace) ==
+        to_string(MachinePace{
+            .products = 2, .thin_products = 2, .attention = 2, .memory = 2, .messages = 1.5, .transfers = 0.5}));
 }
 
 TEST_CASE("a probe that fails after the work fails on those that ask, and nobody waits for ever") {
@@ -167,5 +182,6 @@ TEST_CASE("a probe that fails after the work fails on those that ask, and nobody
 }
 
 TEST_CASE("workers that do not start are said") {
-  CHECK_THROWS_WITH_AS(read_pace({pace_probes(DeviceKind::Cpu, 1), {}}, {{"/no/such/program"}}), doctest::Contains("does not start"), EnvError);
+  CHECK_THROWS_WITH_AS(read_pace({pace_probes(DeviceKind::Cpu, 1), {}}, {{"/no/such/program"}}),
+                       doctest::Contains("does not start"), EnvError);
 }

@@ -13,16 +13,26 @@ using namespace gpuplan::literals;
 namespace {
 
 DeviceFacts cpu() {
-  return {.kind = DeviceKind::Cpu, .architecture = "avx512_core_amx", .memory = 24_GiB, .memory_free = 22_GiB, .num_cores = 2,
+  return {.kind = DeviceKind::Cpu,
+          .architecture = "avx512_core_amx",
+          .memory = 24_GiB,
+          .memory_free = 22_GiB,
+          .num_cores = 2,
           .gemm_types = {GemmType::F32, GemmType::BF16}};
 }
 
 DeviceFacts gpu() {
-  return {.kind = DeviceKind::Cuda, .architecture = "sm_90", .memory = 80_GiB, .memory_free = 79_GiB, .num_cores = 132,
+  return {.kind = DeviceKind::Cuda,
+          .architecture = "sm_90",
+          .memory = 80_GiB,
+          .memory_free = 79_GiB,
+          .num_cores = 132,
           .gemm_types = {GemmType::F32, GemmType::TF32, GemmType::BF16, GemmType::F16, GemmType::F8}};
 }
 
-bool is_meeting(const Probe& probe) { return probe.family == ProbeFamily::Dispatch && probe.dispatch == DispatchKind::Meeting; }
+bool is_meeting(const Probe& probe) {
+  return probe.family == ProbeFamily::Dispatch && probe.dispatch == DispatchKind::Meeting;
+}
 
 using Surface = std::tuple<GemmType, GemmLayout, GemmRegime>;
 
@@ -47,9 +57,14 @@ TEST_CASE("no probe is planned twice, and a plan is the same every time") {
     }
 }
 
-TEST_CASE("more CPU ranks than cores measure what they share alone: they take turns, which a short probe does not see") {
+TEST_CASE(
+    "more CPU ranks than cores measure what they share alone: they take turns, which a short probe does not see") {
   for (const Probe& probe : plan_probes(cpu(), {.rank_counts = {1, 2, 4}}))
-    if (probe.num_ranks == 4) CHECK_MESSAGE((is_meeting(probe) || probe.family == ProbeFamily::Collective || probe.family == ProbeFamily::Copy || probe.family == ProbeFamily::Overhead || probe.family == ProbeFamily::Overlap), probe.key());
+    if (probe.num_ranks == 4)
+      CHECK_MESSAGE(
+          (is_meeting(probe) || probe.family == ProbeFamily::Collective || probe.family == ProbeFamily::Copy ||
+           probe.family == ProbeFamily::Overhead || probe.family == ProbeFamily::Overlap),
+          probe.key());
 }
 
 TEST_CASE("all numbers of ranks that share something meet; where ranks fill the cores, twice as many do too") {
@@ -114,11 +129,13 @@ TEST_CASE("a small card gets shapes that fit it") {
 }
 
 TEST_CASE("only what was asked for is planned") {
-  const auto probes = plan_probes(cpu(), {.only = {ProbeFamily::Collective, ProbeFamily::Dispatch}, .rank_counts = {1, 2}});
+  const auto probes =
+      plan_probes(cpu(), {.only = {ProbeFamily::Collective, ProbeFamily::Dispatch}, .rank_counts = {1, 2}});
   CHECK(std::all_of(probes.begin(), probes.end(), [](const Probe& probe) {
     return probe.family == ProbeFamily::Collective || probe.family == ProbeFamily::Dispatch;
   }));
-  CHECK(std::any_of(probes.begin(), probes.end(), [](const Probe& probe) { return probe.family == ProbeFamily::Collective; }));
+  CHECK(std::any_of(probes.begin(), probes.end(),
+                    [](const Probe& probe) { return probe.family == ProbeFamily::Collective; }));
 }
 
 TEST_CASE("every collective is measured over all ranks and over pairs, from 1 KiB to 1 GiB on GPUs") {
@@ -136,8 +153,10 @@ TEST_CASE("every collective is measured over all ranks and over pairs, from 1 Ki
 
 TEST_CASE("one load after the other, and within a load a stopped run holds something of every family") {
   const auto probes = plan_probes(cpu(), {.rank_counts = {1, 2}});
-  CHECK(std::is_sorted(probes.begin(), probes.end(), [](const Probe& a, const Probe& b) { return a.num_ranks < b.num_ranks; }));
-  const auto second = std::find_if(probes.begin(), probes.end(), [](const Probe& probe) { return probe.num_ranks == 2; });
+  CHECK(std::is_sorted(probes.begin(), probes.end(),
+                       [](const Probe& a, const Probe& b) { return a.num_ranks < b.num_ranks; }));
+  const auto second =
+      std::find_if(probes.begin(), probes.end(), [](const Probe& probe) { return probe.num_ranks == 2; });
   std::set<ProbeFamily> early, all;
   for (auto probe = second; probe != probes.end(); ++probe) {
     all.insert(probe->family);
@@ -162,7 +181,8 @@ TEST_CASE("GPUs that work together copy to each other and to no further one") {
 }
 
 TEST_CASE("a quick plan is less than half as long and has every family") {
-  const auto quick = plan_probes(cpu(), {.is_quick = true, .rank_counts = {1, 2}}), full = plan_probes(cpu(), {.rank_counts = {1, 2}});
+  const auto quick = plan_probes(cpu(), {.is_quick = true, .rank_counts = {1, 2}}),
+             full = plan_probes(cpu(), {.rank_counts = {1, 2}});
   CHECK(2 * quick.size() < full.size());
   std::set<ProbeFamily> families;
   for (const Probe& probe : quick) families.insert(probe.family);

@@ -21,7 +21,8 @@ struct Run {
   bool is_lost = false;
 };
 
-const SamplingRule kFew{.relative_interval = 0.5, .num_warmups = 1, .least_runs = 6, .most_runs = 12, .least_batch = 1.0_us};
+const SamplingRule kFew{
+    .relative_interval = 0.5, .num_warmups = 1, .least_runs = 6, .most_runs = 12, .least_batch = 1.0_us};
 
 Run run_alone(const Probe& probe, FakeTruth truth = {}) {
   FakeDevice device(truth);
@@ -32,7 +33,8 @@ Run run_alone(const Probe& probe, FakeTruth truth = {}) {
 }
 
 /// The samples of all ranks.
-std::vector<Run> run_ranks(Probe probe, int num_ranks, const std::function<FakeTruth(int rank)>& truth = [](int) { return FakeTruth{}; }) {
+std::vector<Run> run_ranks(
+    Probe probe, int num_ranks, const std::function<FakeTruth(int rank)>& truth = [](int) { return FakeTruth{}; }) {
   probe.num_ranks = num_ranks;
   const auto group = std::make_shared<FakeGroup>(num_ranks);
   std::vector<Run> runs(static_cast<std::size_t>(num_ranks));
@@ -58,7 +60,8 @@ Probe kernel(MemoryKernel which, Dtype dtype) {
 }
 
 Probe collective(CollectiveKind kind, int group_ranks, RankScope scope = RankScope::All) {
-  return {.family = ProbeFamily::Collective, .collective = kind, .scope = scope, .group_ranks = group_ranks, .bytes{6000}};
+  return {
+      .family = ProbeFamily::Collective, .collective = kind, .scope = scope, .group_ranks = group_ranks, .bytes{6000}};
 }
 
 std::vector<Probe> local_probes() {
@@ -68,7 +71,10 @@ std::vector<Probe> local_probes() {
       for (const std::int64_t batch : {1, 3}) probes.push_back(product(layout, type, batch));
   for (const AttentionWork which : {AttentionWork::Flash, AttentionWork::Eager})
     for (const Dtype dtype : {Dtype::F32, Dtype::BF16})
-      probes.push_back({.family = ProbeFamily::Attention, .shape{.m = 32, .n = 32, .k = 16, .batch = 2}, .attention = which, .dtype = dtype});
+      probes.push_back({.family = ProbeFamily::Attention,
+                        .shape{.m = 32, .n = 32, .k = 16, .batch = 2},
+                        .attention = which,
+                        .dtype = dtype});
   for (const MemoryKernel which : kMemoryKernels)
     for (const Dtype dtype : {Dtype::F32, Dtype::BF16}) probes.push_back(kernel(which, dtype));
   return probes;
@@ -118,7 +124,8 @@ TEST_CASE("noise and outliers leave the median within 2 % of the truth") {
 
 TEST_CASE("every copy between host and device is checked, and no call waits for what comes later") {
   alarm(60);  // s; a probe that waits for itself ends the program
-  for (const CopyPath path : {CopyPath::HostToDevice, CopyPath::DeviceToHost, CopyPath::PinnedToDevice, CopyPath::DeviceToPinned})
+  for (const CopyPath path :
+       {CopyPath::HostToDevice, CopyPath::DeviceToHost, CopyPath::PinnedToDevice, CopyPath::DeviceToPinned})
     CHECK(run_alone({.family = ProbeFamily::Copy, .path = path, .bytes = 64_KiB}).sample.is_ok());
   alarm(0);
 }
@@ -173,13 +180,15 @@ TEST_CASE("the operands of a call never overlap, however large") {
   FakeDevice device({.has_results = false});
   ProbeBench bench{.device = device, .rule = kFew};
   const auto stream = device.create_stream();
-  for (const GemmShape shape : {GemmShape{96, 96, 96}, GemmShape{10000, 9000, 1024}, GemmShape{96, 96, 96}, GemmShape{10000, 9000, 1024}}) {
+  for (const GemmShape shape :
+       {GemmShape{96, 96, 96}, GemmShape{10000, 9000, 1024}, GemmShape{96, 96, 96}, GemmShape{10000, 9000, 1024}}) {
     const Probe probe{.shape = shape};
     const Workload workload = gemm_workload(probe, bench, *stream);
     for (int call = 0; call < 4; ++call) {
       workload.call();
       const auto a = std::uintptr_t(device.last_a), b = std::uintptr_t(device.last_b);
-      CHECK((a + std::uintptr_t(probe.product().a_bytes().count) <= b || b + std::uintptr_t(probe.product().b_bytes().count) <= a));
+      CHECK((a + std::uintptr_t(probe.product().a_bytes().count) <= b ||
+             b + std::uintptr_t(probe.product().b_bytes().count) <= a));
       CHECK(b % kAlignment == a % kAlignment);
     }
     stream->synchronise();
@@ -205,35 +214,42 @@ TEST_CASE("a meeting is timed on the stream that hands over and gets back") {
       // 10 us + 1000 B / 2 GB/s = 10.5 us
       CHECK(run.sample.median == doctest::Approx(10.5e-6).epsilon(0.01));
     }
-  CHECK(run_alone({.family = ProbeFamily::Dispatch, .dispatch = DispatchKind::Meeting}).sample.failure == "collectives need several ranks");
+  CHECK(run_alone({.family = ProbeFamily::Dispatch, .dispatch = DispatchKind::Meeting}).sample.failure ==
+        "collectives need several ranks");
 }
 
 TEST_CASE("pairs work at once, in groups of their own") {
   for (const CollectiveKind kind : {CollectiveKind::AllReduce, CollectiveKind::SendRecv})
-    for (const Run& run : run_ranks(collective(kind, 2, RankScope::Pair), 4)) CHECK_MESSAGE(run.sample.is_ok(), run.sample.failure);
+    for (const Run& run : run_ranks(collective(kind, 2, RankScope::Pair), 4))
+      CHECK_MESSAGE(run.sample.is_ok(), run.sample.failure);
 }
 
 TEST_CASE("a wrong sum is found, wherever it is, and every rank knows") {
   for (const CollectiveKind kind : kCollectiveKinds) {
     const auto runs = run_ranks(collective(kind, 2), 2, [](int rank) { return FakeTruth{.is_wrong = rank == 1}; });
-    for (const Run& run : runs) CHECK_MESSAGE(run.sample.failure.starts_with("rank 1: wrong result: "), to_string(kind), ": ", run.sample.failure);
+    for (const Run& run : runs)
+      CHECK_MESSAGE(run.sample.failure.starts_with("rank 1: wrong result: "), to_string(kind), ": ",
+                    run.sample.failure);
   }
 }
 
 TEST_CASE("the slowest rank's time counts on every rank") {
-  for (const Run& run : run_ranks(product(GemmLayout::Forward), 3, [](int rank) { return FakeTruth{.launch = 1e-6 * (rank + 1)}; }))
+  for (const Run& run :
+       run_ranks(product(GemmLayout::Forward), 3, [](int rank) { return FakeTruth{.launch = 1e-6 * (rank + 1)}; }))
     CHECK(run.sample.median == doctest::Approx(3.192e-6));
 }
 
 TEST_CASE("a rank that runs out of memory fails the probe on all, with its reason") {
-  for (const Run& run : run_ranks(product(GemmLayout::Forward), 3, [](int rank) { return FakeTruth{.memory = rank == 1 ? 1_MiB : 1024_GiB}; })) {
+  for (const Run& run : run_ranks(product(GemmLayout::Forward), 3,
+                                  [](int rank) { return FakeTruth{.memory = rank == 1 ? 1_MiB : 1024_GiB}; })) {
     CHECK(run.sample.failure.starts_with("rank 1: out of memory"));
     CHECK_FALSE(run.is_lost);
   }
 }
 
 TEST_CASE("a rank that loses its device ends the use of all") {
-  for (const Run& run : run_ranks(product(GemmLayout::Forward), 2, [](int rank) { return FakeTruth{.is_lost = rank == 1}; })) {
+  for (const Run& run :
+       run_ranks(product(GemmLayout::Forward), 2, [](int rank) { return FakeTruth{.is_lost = rank == 1}; })) {
     CHECK(run.sample.failure == "rank 1: the device fell off the bus");
     CHECK(run.is_lost);
   }
@@ -251,11 +267,16 @@ TEST_CASE("a product beside a collective is compared with the product alone") {
   }
 }
 
-TEST_CASE("gradients of attention are checked before they count, on the CPU's own kernels; a device without such kernels says so") {
+TEST_CASE(
+    "gradients of attention are checked before they count, on the CPU's own kernels; a device without such kernels "
+    "says so") {
   const auto device = device_backend(DeviceKind::Cpu).open({.num_threads = 1});
   ProbeBench bench{.device = *device, .peers = {device.get()}, .rule = kFew};
   for (const Dtype dtype : {Dtype::F32, Dtype::BF16}) {
-    const Probe probe{.family = ProbeFamily::Attention, .shape{.m = 40, .n = 40, .k = 16, .batch = 3}, .attention = AttentionWork::Backward, .dtype = dtype};
+    const Probe probe{.family = ProbeFamily::Attention,
+                      .shape{.m = 40, .n = 40, .k = 16, .batch = 3},
+                      .attention = AttentionWork::Backward,
+                      .dtype = dtype};
     bool is_lost = false;
     const Sample sample = run_probe(probe, bench, is_lost);
     CHECK_MESSAGE(sample.is_ok(), sample.failure);
@@ -269,6 +290,8 @@ TEST_CASE("gradients of attention are checked before they count, on the CPU's ow
     stream->synchronise();
     CHECK_THROWS_AS(workload.check(), WrongResult);
   }
-  CHECK(run_alone({.family = ProbeFamily::Attention, .shape{.m = 8, .n = 8, .k = 8, .batch = 1}, .attention = AttentionWork::Backward}).sample.failure ==
-        "this device has no kernels for training");
+  CHECK(run_alone({.family = ProbeFamily::Attention,
+                   .shape{.m = 8, .n = 8, .k = 8, .batch = 1},
+                   .attention = AttentionWork::Backward})
+            .sample.failure == "this device has no kernels for training");
 }

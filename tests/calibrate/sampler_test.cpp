@@ -49,8 +49,8 @@ TEST_CASE("the median is the middle run, or the mean of the two in the middle") 
 }
 
 TEST_CASE("the interval of the median takes the binomial ranks") {
-  // P(Binomial(n, 1/2) < r) <= 2.5 %: n = 6: 1/64 = 1.6 % at r = 1; n = 9: 10/512 = 2.0 % at r = 2; n = 20: 2.1 % at r = 6;
-  // n = 100: 1.8 % at r = 40 (tables: 40 and 61).
+  // P(Binomial(n, 1/2) < r) <= 2.5 %: n = 6: 1/64 = 1.6 % at r = 1; n = 9: 10/512 = 2.0 % at r = 2; n = 20: 2.1 % at r
+  // = 6; n = 100: 1.8 % at r = 40 (tables: 40 and 61).
   for (const auto& [n, rank] : {std::pair{6, 1}, {8, 1}, {9, 2}, {11, 2}, {12, 3}, {20, 6}, {100, 40}}) {
     const RunStatistics of = summarise(one_to(n));
     CAPTURE(n);
@@ -146,7 +146,8 @@ TEST_CASE("a slow first call does not make batches small") {
 }
 
 TEST_CASE("a call that finds threads asleep whenever it is alone is not timed alone") {
-  const SampledTime time = sample_time({}, [](std::int64_t num_calls) { return Seconds{num_calls == 1 ? 520e-6 : 5e-6 * double(num_calls)}; });
+  const SampledTime time = sample_time(
+      {}, [](std::int64_t num_calls) { return Seconds{num_calls == 1 ? 520e-6 : 5e-6 * double(num_calls)}; });
   CHECK(time.statistics.median == doctest::Approx(5e-6));
   std::int64_t least = 100;
   sample_time({}, [&](std::int64_t num_calls) {

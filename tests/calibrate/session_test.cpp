@@ -1,4 +1,5 @@
-// Sessions with worker processes that crash, hang, lose their device, talk nonsense or are killed together with the session.
+// Sessions with worker processes that crash, hang, lose their device, talk nonsense or are killed together with the
+// session.
 #include <chrono>
 #include <csignal>
 #include <fstream>
@@ -40,10 +41,11 @@ struct Bench {
 
   SessionOptions options() {
     return {.probe_timeout{1.5},
-            .worker = [this](std::int64_t num_ranks) {
-              started.push_back(num_ranks);
-              return WorkerCommand{{kWorker, "serve", log.string()}};
-            },
+            .worker =
+                [this](std::int64_t num_ranks) {
+                  started.push_back(num_ranks);
+                  return WorkerCommand{{kWorker, "serve", log.string()}};
+                },
             .on_progress = [this](const Progress& at) { progress.push_back(at.num_done); }};
   }
   std::vector<Sample> run(const std::vector<Probe>& probes) {
@@ -81,9 +83,12 @@ TEST_CASE("samples come in the order of the probes, and progress after each") {
   CHECK(are_workers_gone(bench.log));
 }
 
-TEST_CASE("short messages are measured three times, after all others of as many ranks, and give the median and the widest interval") {
+TEST_CASE(
+    "short messages are measured three times, after all others of as many ranks, and give the median and the widest "
+    "interval") {
   const auto message = [](std::int64_t bytes, std::int64_t num_ranks) {
-    return Probe{.family = ProbeFamily::Collective, .num_ranks = num_ranks, .group_ranks = num_ranks, .bytes = Bytes{bytes}};
+    return Probe{
+        .family = ProbeFamily::Collective, .num_ranks = num_ranks, .group_ranks = num_ranks, .bytes = Bytes{bytes}};
   };
   const Probe product{.family = ProbeFamily::Gemm, .shape = {8, 8, 8}};
   const std::vector<Probe> probes{message(1, 1), probe(1, Good), message(2, 1), product, message(3, 2)};
@@ -151,16 +156,20 @@ TEST_CASE("pilots that fail are given up, and the probes are measured without th
 TEST_CASE("what computes is scaled to one speed, by the pilots around it") {
   Bench bench;
   SessionOptions options = bench.options();
-  setenv("FAKE_STATE_PERIOD", "8", 1);  // the second pilot and the probes then take half as long again, the first pilot never
+  setenv("FAKE_STATE_PERIOD", "8",
+         1);  // the second pilot and the probes then take half as long again, the first pilot never
   const Probe pilot{.family = ProbeFamily::Dispatch, .num_ranks = 1};
-  options.pilots = [&](std::int64_t) { return std::vector<Probe>{{.family = ProbeFamily::Overhead, .num_ranks = 1}, pilot}; };
+  options.pilots = [&](std::int64_t) {
+    return std::vector<Probe>{{.family = ProbeFamily::Overhead, .num_ranks = 1}, pilot};
+  };
   options.pilot_period = {};
   std::vector<Probe> probes;
   for (std::int64_t i = 1; i <= 12; ++i)
     probes.push_back({.family = ProbeFamily::Attention, .num_ranks = 1, .shape = {.m = i, .n = i, .k = 8, .batch = 1}});
   Journal journal(bench.journal_path, "h");
   double lowest = 1e300, highest = 0;
-  for (const Sample& sample : run_session(probes, journal, options)) lowest = std::min(lowest, sample.median), highest = std::max(highest, sample.median);
+  for (const Sample& sample : run_session(probes, journal, options))
+    lowest = std::min(lowest, sample.median), highest = std::max(highest, sample.median);
   CHECK(lowest == doctest::Approx(highest));
   unsetenv("FAKE_STATE_PERIOD");
 }
@@ -220,7 +229,8 @@ TEST_CASE("a worker that does not start fails its probes with the reason, and a 
     SessionOptions options = bench.options();
     options.worker = [&](std::int64_t num_ranks) {
       num_starts += num_ranks == 2;
-      return num_ranks == 2 ? WorkerCommand{{kWorker, "nonsense", "x"}} : WorkerCommand{{kWorker, "serve", bench.log.string()}};
+      return num_ranks == 2 ? WorkerCommand{{kWorker, "nonsense", "x"}}
+                            : WorkerCommand{{kWorker, "serve", bench.log.string()}};
     };
     Journal journal(bench.journal_path, "h");
     const auto samples = run_session(probes, journal, options);
@@ -262,7 +272,8 @@ TEST_CASE("kill -9 at any moment: nothing measured is lost or measured twice, an
     REQUIRE(num_kills < 200);
     const pid_t session = fork();
     if (session == 0) {
-      execl(kWorker.c_str(), kWorker.c_str(), "session", bench.journal_path.c_str(), bench.log.c_str(), std::to_string(kProbes).c_str(), nullptr);
+      execl(kWorker.c_str(), kWorker.c_str(), "session", bench.journal_path.c_str(), bench.log.c_str(),
+            std::to_string(kProbes).c_str(), nullptr);
       _exit(127);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5 + random() % std::uint64_t(window_ms)));

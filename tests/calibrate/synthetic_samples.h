@@ -13,7 +13,8 @@ namespace gpuplan::testing {
 /// Statistics need many seeds; what sanitizers look for shows with a few.
 inline constexpr int kSeeds = test::kIsSanitized ? 2 : 20;
 
-/// How measurements stray from the truth. Numbers come from the engine alone, so that every standard library gives the same.
+/// How measurements stray from the truth. Numbers come from the engine alone, so that every standard library gives the
+/// same.
 struct Noise {
   std::uint64_t seed = 1;
   double deviation = 0.02;      // of ln(measured / true)

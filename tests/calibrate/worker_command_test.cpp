@@ -13,13 +13,13 @@ namespace {
 
 /// What asking a fake worker ends with; it says `facts`, or nothing at all.
 std::string failure(const char* facts) {
-  if (facts) setenv("FAKE_FACTS", facts, 1);
-  else unsetenv("FAKE_FACTS");
+  if (facts)
+    setenv("FAKE_FACTS", facts, 1);
+  else
+    unsetenv("FAKE_FACTS");
   try {
     ask_worker(GPUPLAN_FAKE_WORKER, DeviceKind::Cpu, Seconds{0.3});
-  } catch (const EnvError& error) {
-    return error.what();
-  }
+  } catch (const EnvError& error) { return error.what(); }
   return "none";
 }
 

@@ -201,7 +201,8 @@ TEST_CASE("cluster file: mistakes are named with their line") {
         {"gpu: A6000\ngpus_per_node: 1\nhost: {memory_gib: 256 GiB}\n",
          "F:3: host.memory_gib: must be a number, found '256 GiB'"},
         {"gpu: A6000\ngpus_per_node: 1\ninter: {nics: {count: 2}}\n", "F:3: inter.nics.gbit_s: is missing"},
-        {"gpu: A6000\ngpus_per_node: 2\nintra: {fabric: pcie}\nlayout: {sockets: 1, host_bridges: [0], gpus: [{bridge: 0}, {bridge: 0}], nvlinks: [{gpus: [0, 5]}]}\n",
+        {"gpu: A6000\ngpus_per_node: 2\nintra: {fabric: pcie}\nlayout: {sockets: 1, host_bridges: [0], gpus: [{bridge: "
+         "0}, {bridge: 0}], nvlinks: [{gpus: [0, 5]}]}\n",
          "F:4: layout: a direct link joins GPU 5, which is not there"}}) {
     CAPTURE(row.text);
     CHECK(error_of(row.text) == std::string(row.message) + kHint);

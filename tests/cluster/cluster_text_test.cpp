@@ -55,7 +55,9 @@ void check_round_trip(const ClusterSpec& cluster) {
   MESSAGE(cluster_file_text(cluster));
 }
 
-std::string example(const char* name) { return (std::filesystem::path(GPUPLAN_TEST_DIR) / "data" / "topology" / name).string(); }
+std::string example(const char* name) {
+  return (std::filesystem::path(GPUPLAN_TEST_DIR) / "data" / "topology" / name).string();
+}
 
 }  // namespace
 
@@ -73,8 +75,9 @@ TEST_CASE("written cluster: every machine of the catalogue comes back, whole, in
 }
 
 TEST_CASE("written cluster: lists of GPUs come back") {
-  for (const char* list : {"A6000", "4xA6000", "2x4090", "2x4090,2x3090", "8xH100", "16xH100", "12xA100", "16x4090", "64xGB200",
-                           "144xGB200", "8xV100", "4xMI250X", "16xMI300X", "10x4090,6x3090", "A6000,6000 Ada", "4xA10G"})
+  for (const char* list :
+       {"A6000", "4xA6000", "2x4090", "2x4090,2x3090", "8xH100", "16xH100", "12xA100", "16x4090", "64xGB200",
+        "144xGB200", "8xV100", "4xMI250X", "16xMI300X", "10x4090,6x3090", "A6000,6000 Ada", "4xA10G"})
     check_round_trip(parse_gpus(list));
   const HostFacts host{.num_cores = 8, .memory = 64_GiB, .memory_available = 40_GiB, .cpu_flags = {"avx512f"}};
   check_round_trip(cpu_cluster(1, host));
@@ -93,8 +96,11 @@ TEST_CASE("written cluster: cards with other memory, and cards of no catalogue, 
   LocalGpu with_ecc = card;
   with_ecc.memory = 46068_MiB;
   check_round_trip(local_cluster({.gpus = {card, with_ecc, card}}));
-  const LocalGpu unknown{
-      .name = "NVIDIA \"Next\" 1: #%é", .memory = 12_GiB, .memory_free = 11_GiB, .compute_capability = "8.9", .num_sms = 61};
+  const LocalGpu unknown{.name = "NVIDIA \"Next\" 1: #%é",
+                         .memory = 12_GiB,
+                         .memory_free = 11_GiB,
+                         .compute_capability = "8.9",
+                         .num_sms = 61};
   check_round_trip(local_cluster({.gpus = {unknown, card}}));
 }
 
@@ -104,7 +110,8 @@ TEST_CASE("written cluster: measured figures come back to the last bit") {
     box.intra.bandwidth.value = 1e9 * std::sqrt(double(i) * 7919);
     box.intra.all_reduce_bandwidth.value = 3e9 / double(i);
     box.intra.latency.value = 1e-6 * std::sqrt(double(i));
-    const std::string text = in_gb_s(box.intra.bandwidth) + in_gb_s(box.intra.all_reduce_bandwidth) + in_us(box.intra.latency);
+    const std::string text =
+        in_gb_s(box.intra.bandwidth) + in_gb_s(box.intra.all_reduce_bandwidth) + in_us(box.intra.latency);
     CAPTURE(text);
     if (i % 40 == 0) REQUIRE(read_back(box).intra == box.intra);
   }
@@ -144,7 +151,9 @@ TEST_CASE("decimal: the fewest digits, with the point moved") {
 
 TEST_CASE("cluster file: GPUs that the catalogue does not know are described in it; what is missing is named") {
   const test::ScratchFolder folder;
-  const auto load = [&](const std::string& text) { return load_cluster(folder.write("box.yaml", text).string(), std::nullopt); };
+  const auto load = [&](const std::string& text) {
+    return load_cluster(folder.write("box.yaml", text).string(), std::nullopt);
+  };
   const ClusterSpec box = load(R"(
 gpu: prototype
 gpus_per_node: 2
@@ -166,19 +175,22 @@ gpu_specs:
   CHECK(box.gpus[1].id == "prototype");
   CHECK(box.gpus[1].device_memory == 32768_MiB);
   CHECK(box.intra.bandwidth.value > 1e9);
-  const ClusterSpec ecc = load("gpu: rtx-a6000\ngpus_per_node: 1\ngpu_specs:\n- {gpu: rtx-a6000, device_memory_mib: 46068}\n");
+  const ClusterSpec ecc =
+      load("gpu: rtx-a6000\ngpus_per_node: 1\ngpu_specs:\n- {gpu: rtx-a6000, device_memory_mib: 46068}\n");
   CHECK(ecc.gpus[0].device_memory == 46068_MiB);
   CHECK(ecc.gpus[0].name == "NVIDIA RTX A6000 (Ampere)");
   try {
     load(
-        "gpu: x\ngpus_per_node: 1\ngpu_specs:\n- {gpu: x, name: X, architecture: ada, fp32_tflops: 1, memory_bandwidth_gb_s: 10, "
+        "gpu: x\ngpus_per_node: 1\ngpu_specs:\n- {gpu: x, name: X, architecture: ada, fp32_tflops: 1, "
+        "memory_bandwidth_gb_s: 10, "
         "pcie_generation: 4, pcie_lanes: 16, framework_memory_mib: 1}\n");
     FAIL("is refused");
   } catch (const InputError& error) {
     CHECK(std::string(error.what()).find("device_memory_mib: is missing, and the catalogue does not know this GPU") !=
           std::string::npos);
   }
-  CHECK_THROWS_AS(load("gpu: A6000\ngpus_per_node: 2\nintra: {fabric: pcie}\nlayout: {sockets: 1, host_bridges: [0, 3]}\n"),
-                  InputError);
+  CHECK_THROWS_AS(
+      load("gpu: A6000\ngpus_per_node: 2\nintra: {fabric: pcie}\nlayout: {sockets: 1, host_bridges: [0, 3]}\n"),
+      InputError);
   CHECK_THROWS_AS(load("gpu: A6000\ngpus_per_node: 1\nprice_usd_h: 1\nprice_usd_gpu_h: 1\n"), InputError);
 }

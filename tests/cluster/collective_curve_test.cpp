@@ -1,4 +1,4 @@
-#include "cluster/collective_curve.h"
+#include "cluster/profile/collective_curve.h"
 
 #include <doctest/doctest.h>
 
@@ -10,9 +10,12 @@ using namespace gpuplan::literals;
 namespace {
 
 CollectiveCurve two_segments() {
-  return {.kind = CollectiveKind::AllReduce, .num_ranks = 4,
-          .segments = {{.from = 1_KiB, .alpha = {20e-6}, .bandwidth = {1e9}}, {.from = 64_KiB, .alpha = {60e-6}, .bandwidth = {10e9}}},
-          .least = 1_KiB, .most = 1_GiB};
+  return {.kind = CollectiveKind::AllReduce,
+          .num_ranks = 4,
+          .segments = {{.from = 1_KiB, .alpha = {20e-6}, .bandwidth = {1e9}},
+                       {.from = 64_KiB, .alpha = {60e-6}, .bandwidth = {10e9}}},
+          .least = 1_KiB,
+          .most = 1_GiB};
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "cluster/gemm_surface.h"
+#include "cluster/profile/gemm_surface.h"
 
 #include <doctest/doctest.h>
 
@@ -10,8 +10,14 @@ namespace {
 
 /// Ten units of 64 x 64 tiles, no launch, no losses: 1 TFLOP/s, memory too fast to matter.
 GemmSurface plain() {
-  return {.type = GemmType::F32, .layout = GemmLayout::Forward, .rate = {1e12}, .bandwidth = {1e18}, .k_depth = {500},
-          .tile_m = 64, .tile_n = 64, .num_units = 10};
+  return {.type = GemmType::F32,
+          .layout = GemmLayout::Forward,
+          .rate = {1e12},
+          .bandwidth = {1e18},
+          .k_depth = {500},
+          .tile_m = 64,
+          .tile_n = 64,
+          .num_units = 10};
 }
 
 }  // namespace
@@ -46,7 +52,8 @@ TEST_CASE("thin products move bytes: the roofline's other side") {
   GemmSurface f = plain();
   f.bandwidth = {1e9};
   f.launch = {1e-6};
-  // A 4096 x 8, B 8 x 8, C 4096 x 8 in fp32: 4 * (32768 + 64 + 32768) = 262400 B at 1 GB/s = 262.4 us; the operations hide
+  // A 4096 x 8, B 8 x 8, C 4096 x 8 in fp32: 4 * (32768 + 64 + 32768) = 262400 B at 1 GB/s = 262.4 us; the operations
+  // hide
   CHECK(f.time({4096, 8, 8}).value == doctest::Approx(263.4e-6));
   f.exposed = {1};
   CHECK(f.time({4096, 8, 8}).value == doctest::Approx(263.4e-6 + 2 * 4096 * 64 / 1e12));

@@ -5,7 +5,7 @@
 #include "cluster/cluster_spec.h"
 #include "cluster/cpu_ranks.h"
 #include "cluster/local_machine.h"
-#include "cluster/profile.h"
+#include "cluster/profile/profile.h"
 
 using namespace gpuplan;
 using namespace gpuplan::literals;
@@ -99,8 +99,7 @@ TEST_CASE("gpu list: cards stand on PCIe, never bridged") {
   const ClusterSpec cards = parse_gpus("4xA6000");
   CHECK(cards.fabric == FabricKind::Pcie);
   CHECK(cards.fabric_text == "PCIe 4.0 x16, peer-to-peer");
-  CHECK(gb_s(cards.intra.bandwidth) ==
-        doctest::Approx(31.5 * 0.3 * 1.5));  // 15.59: raw x fitted share x peer-to-peer
+  CHECK(gb_s(cards.intra.bandwidth) == doctest::Approx(31.5 * 0.3 * 1.5));  // 15.59: raw x fitted share x peer-to-peer
   CHECK(cards.intra.latency.value == doctest::Approx(5.7e-6));
   CHECK(cards.assumptions == std::vector<std::string>{"one machine with PCIe 4.0 x16, peer-to-peer, no NVLink bridge"});
 }
@@ -110,7 +109,7 @@ TEST_CASE("gpu list: cards without peer-to-peer go through host memory") {
   CHECK(cards.fabric == FabricKind::PcieHostStaged);
   CHECK(cards.fabric_text == "PCIe 4.0 x16, through host memory (no peer-to-peer)");
   CHECK(gb_s(cards.intra.bandwidth) == doctest::Approx(31.5 * 0.3));  // 10.39
-  CHECK(cards.intra.latency.value == doctest::Approx(19.7e-6));          // 5.7 + 14
+  CHECK(cards.intra.latency.value == doctest::Approx(19.7e-6));       // 5.7 + 14
   CHECK(says(parse_gpus("4xA10G"), "depends on the virtual machine"));
 }
 
@@ -189,9 +188,9 @@ TEST_CASE("gpu list: different GPUs share one machine, and the slowest link deci
   CHECK(mixed.price_source.starts_with("rtx-4090: runpod on-demand: "));
   CHECK(!parse_gpus("2xA6000,2xA6000").is_mixed());
   CHECK(parse_gpus("2xA6000,2xA6000").fabric == FabricKind::Pcie);
-  CHECK(parse_gpus("A6000,T4").fabric == FabricKind::PcieHostStaged);                      // different architectures
+  CHECK(parse_gpus("A6000,T4").fabric == FabricKind::PcieHostStaged);                   // different architectures
   CHECK(gb_s(parse_gpus("A6000,T4").intra.bandwidth) == doctest::Approx(15.75 * 0.3));  // the T4's PCIe 3.0
-  CHECK(!parse_gpus("A6000,6000 Ada").price_per_gpu_hour);                                 // one of them has no price
+  CHECK(!parse_gpus("A6000,6000 Ada").price_per_gpu_hour);                              // one of them has no price
 }
 
 TEST_CASE("gpu list: the price is that of a GPU hour, or not known") {

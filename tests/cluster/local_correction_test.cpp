@@ -1,11 +1,11 @@
-#include "cluster/local_correction.h"
+#include "cluster/profile/local_correction.h"
 
 #include <cmath>
 
 #include <doctest/doctest.h>
 
-#include "cluster/collective_curve.h"
-#include "cluster/gemm_surface.h"
+#include "cluster/profile/collective_curve.h"
+#include "cluster/profile/gemm_surface.h"
 
 using namespace gpuplan;
 
@@ -19,10 +19,12 @@ TEST_CASE("a correction falls by 1/e per reach, in octaves of any size, and goes
 }
 
 TEST_CASE("alignment sets sizes apart that are as good as equal") {
-  const LocalCorrection blind({.reach = 1}, {{{1024, 1, 1, 1}, 1.0}}), seeing({.reach = 1, .alignment = 0.5}, {{{1024, 1, 1, 1}, 1.0}});
+  const LocalCorrection blind({.reach = 1}, {{{1024, 1, 1, 1}, 1.0}}),
+      seeing({.reach = 1, .alignment = 0.5}, {{{1024, 1, 1, 1}, 1.0}});
   CHECK(blind.at({1025, 1, 1, 1}) > 0.99);
-  CHECK(seeing.at({1025, 1, 1, 1}) == doctest::Approx(std::exp(-5.0)).epsilon(0.01));  // 2^10 divides one, 2^0 the other
-  CHECK(seeing.at({2048, 1, 1, 1}) == doctest::Approx(std::exp(-1.5)));                // an octave, and one power of two more
+  CHECK(seeing.at({1025, 1, 1, 1}) ==
+        doctest::Approx(std::exp(-5.0)).epsilon(0.01));                  // 2^10 divides one, 2^0 the other
+  CHECK(seeing.at({2048, 1, 1, 1}) == doctest::Approx(std::exp(-1.5)));  // an octave, and one power of two more
 }
 
 TEST_CASE("products and messages take what their correction says") {

@@ -1,5 +1,5 @@
-// `--gpus local`: from what the driver says to the machine and its topology. The driver is tests/fakes/nvml.cpp, which plays the
-// machines of tests/data/nvml.
+// `--gpus local`: from what the driver says to the machine and its topology. The driver is tests/fakes/nvml.cpp, which
+// plays the machines of tests/data/nvml.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -34,7 +34,9 @@ LocalMachine machine_of(const char* name, const char* visible = nullptr, const c
   return query_local_machine(library);
 }
 
-ClusterSpec cluster_of(const char* name, const char* visible = nullptr) { return local_cluster(machine_of(name, visible)); }
+ClusterSpec cluster_of(const char* name, const char* visible = nullptr) {
+  return local_cluster(machine_of(name, visible));
+}
 
 std::string error_of(const char* name, const char* visible = nullptr) {
   try {
@@ -49,7 +51,8 @@ bool says(const ClusterSpec& cluster, const std::string& part) {
 }
 
 bool uses(const Topology& topology, const Route& route, LinkKind kind) {
-  return std::any_of(route.begin(), route.end(), [&](const LinkUse& use) { return topology.link(use.link).kind == kind; });
+  return std::any_of(route.begin(), route.end(),
+                     [&](const LinkUse& use) { return topology.link(use.link).kind == kind; });
 }
 
 double gb_s(BytesPerSec rate) { return rate.value / 1e9; }
@@ -78,7 +81,8 @@ TEST_CASE("local: a driver that does not work is said in words, with what helps"
         std::string("no permission to ask the NVIDIA driver: see the rights of /dev/nvidia* and the container's "
                     "devices; or ") +
             kDescribe);
-  CHECK(error_of("broken") == std::string("the NVIDIA driver does not answer (nvmlInit_v2: Unknown Error): ") + kDescribe);
+  CHECK(error_of("broken") ==
+        std::string("the NVIDIA driver does not answer (nvmlInit_v2: Unknown Error): ") + kDescribe);
   const Environment none("GPUPLAN_FAKE_NVML_MACHINE", nullptr);
   CHECK_THROWS_WITH_AS(
       query_local_machine(GPUPLAN_FAKE_NVML),
@@ -165,7 +169,8 @@ TEST_CASE("local: four A6000 in bridged pairs on two sockets, one of them with E
 
 TEST_CASE("local: the same machine as `nvidia-smi topo -m` describes it") {
   const auto text = std::filesystem::path(GPUPLAN_TEST_DIR) / "data" / "topology" / "4xa6000_bridges.txt";
-  NodeLayout described = load_cluster(text.string(), std::nullopt, "A6000").layout, detected = cluster_of("4xa6000").layout;
+  NodeLayout described = load_cluster(text.string(), std::nullopt, "A6000").layout,
+             detected = cluster_of("4xa6000").layout;
   // NV4 hides from the text that the pair is on one host bridge
   CHECK(described.sockets == detected.sockets);
   CHECK(described.direct_links == detected.direct_links);
@@ -176,7 +181,8 @@ TEST_CASE("local: two 4090 on two sockets reach each other through host memory o
   CHECK(box.fabric == FabricKind::PcieHostStaged);
   CHECK(box.layout.sockets == 2);
   CHECK(box.layout.bridges == std::vector<std::int64_t>{0, 1});
-  CHECK(gb_s(box.host_link) == doctest::Approx(24.8 / 4));  // the slot with 4 of 16 lanes; idle generation 1 is no slot's
+  CHECK(gb_s(box.host_link) ==
+        doctest::Approx(24.8 / 4));  // the slot with 4 of 16 lanes; idle generation 1 is no slot's
   CHECK(says(box, "GPU 1 uses 4 of its 16 PCIe lanes"));
   const Topology topology = build_topology(box);
   CHECK(!topology.has_peer_to_peer);
@@ -235,12 +241,13 @@ TEST_CASE("local: a card that the catalogue does not know takes the rates of a l
 }
 
 TEST_CASE("local: a card that nothing in the catalogue is like is refused") {
-  const LocalGpu old{.name = "NVIDIA GeForce GT 710", .memory = 2_GiB, .memory_free = 2_GiB, .compute_capability = "3.5"};
-  CHECK_THROWS_WITH_AS(
-      local_cluster({.gpus = {old}}),
-      "'NVIDIA GeForce GT 710' is not in the catalogue, nor anything as old (compute capability 3.5)\n  describe it in a "
-      "file of data/gpus",
-      InputError);
+  const LocalGpu old{
+      .name = "NVIDIA GeForce GT 710", .memory = 2_GiB, .memory_free = 2_GiB, .compute_capability = "3.5"};
+  CHECK_THROWS_WITH_AS(local_cluster({.gpus = {old}}),
+                       "'NVIDIA GeForce GT 710' is not in the catalogue, nor anything as old (compute capability "
+                       "3.5)\n  describe it in a "
+                       "file of data/gpus",
+                       InputError);
   LocalGpu unsaid = old;
   unsaid.compute_capability.clear();
   CHECK_THROWS_AS(local_cluster({.gpus = {unsaid}}), InputError);
@@ -273,15 +280,16 @@ TEST_CASE("local: names of the driver are those of the catalogue") {
 
 TEST_CASE("local: an SXM card takes after SXM cards, a new capability after the next older one") {
   std::vector<std::string> unused;
-  const GpuFile custom =
-      product_of({.name = "NVIDIA A100-SXM-64GB", .memory = 65536_MiB, .compute_capability = "8.0", .num_sms = 124}, unused);
+  const GpuFile custom = product_of(
+      {.name = "NVIDIA A100-SXM-64GB", .memory = 65536_MiB, .compute_capability = "8.0", .num_sms = 124}, unused);
   CHECK(custom.spec.form_factor == "sxm");
   CHECK(custom.spec.source.find("a100-sxm") != std::string::npos);
   const GpuFile newer = product_of({.name = "NVIDIA GB10", .compute_capability = "12.1", .num_sms = 48}, unused);
   CHECK(newer.spec.compute_capability == "12.1");
   CHECK(newer.spec.architecture == "blackwell");
   CHECK(newer.spec.sm_count == 48);
-  CHECK(product_of({.name = "NVIDIA PG509", .compute_capability = "7.2"}, unused).spec.is_plan_only);  // takes after 7.0
+  CHECK(
+      product_of({.name = "NVIDIA PG509", .compute_capability = "7.2"}, unused).spec.is_plan_only);  // takes after 7.0
 }
 
 TEST_CASE("local: a GPU without memory of its own has the host's") {
@@ -357,7 +365,8 @@ TEST_CASE("CUDA_VISIBLE_DEVICES: numbers and UUIDs up to the first that names no
       {.uuid = "GPU-aaaa"}, {.uuid = "GPU-abbb", .mig_instances = {{.uuid = "MIG-1234"}}}, {.uuid = "GPU-cccc"}};
   const auto shown = [&](const char* variable) {
     std::string out;
-    for (const VisibleGpu& gpu : visible_gpus(all, variable)) out += std::to_string(gpu.index) + (gpu.mig_instance ? "m" : "");
+    for (const VisibleGpu& gpu : visible_gpus(all, variable))
+      out += std::to_string(gpu.index) + (gpu.mig_instance ? "m" : "");
     return out;
   };
   CHECK(shown(nullptr) == "012");

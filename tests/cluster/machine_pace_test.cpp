@@ -1,5 +1,5 @@
 // How a machine works now: the text of --pace, and what people read.
-#include "cluster/machine_pace.h"
+#include "cluster/profile/machine_pace.h"
 
 #include <cmath>
 
@@ -27,7 +27,8 @@ TEST_CASE("the text gives the same pace back") {
 }
 
 TEST_CASE("between two readings each kind of work has the geometric mean") {
-  const MachinePace mean = mean_of(parse_pace("products=2,memory=0.5", "--pace"), parse_pace("products=0.5,messages=4", "--pace"));
+  const MachinePace mean =
+      mean_of(parse_pace("products=2,memory=0.5", "--pace"), parse_pace("products=0.5,messages=4", "--pace"));
   CHECK(mean.products == doctest::Approx(1));
   CHECK(mean.memory == doctest::Approx(std::sqrt(0.5)));
   CHECK(mean.messages == doctest::Approx(2));
@@ -35,7 +36,8 @@ TEST_CASE("between two readings each kind of work has the geometric mean") {
 }
 
 TEST_CASE("a machine changed by the largest factor of what computes, up or down") {
-  const MachinePace a = parse_pace("products=1.2,attention=0.8,memory=3", "--pace"), b = parse_pace("products=1.1,attention=1,messages=2", "--pace");
+  const MachinePace a = parse_pace("products=1.2,attention=0.8,memory=3", "--pace"),
+                    b = parse_pace("products=1.1,attention=1,messages=2", "--pace");
   CHECK(change_between(a, b) == doctest::Approx(0.25));
   CHECK(change_between(b, a) == doctest::Approx(0.25));
   CHECK(change_between(a, a) == 0);
@@ -48,8 +50,10 @@ TEST_CASE("people read what is off by 2 % or more") {
 }
 
 TEST_CASE("what is no pace says what would be") {
-  CHECK_THROWS_WITH_AS(parse_pace("product=1.1", "--pace"), doctest::Contains("did you mean one of 'products'"), InputError);
+  CHECK_THROWS_WITH_AS(parse_pace("product=1.1", "--pace"), doctest::Contains("did you mean one of 'products'"),
+                       InputError);
   CHECK_THROWS_WITH_AS(parse_pace("memory", "--pace"), doctest::Contains("is not KIND=FACTOR"), InputError);
   CHECK_THROWS_WITH_AS(parse_pace("", "--pace"), doctest::Contains("is not KIND=FACTOR"), InputError);
-  for (const char* wrong : {"memory=0", "memory=-1", "memory=1000", "memory=nan", "memory=fast"}) CHECK_THROWS_AS(parse_pace(wrong, "--pace"), InputError);
+  for (const char* wrong : {"memory=0", "memory=-1", "memory=1000", "memory=nan", "memory=fast"})
+    CHECK_THROWS_AS(parse_pace(wrong, "--pace"), InputError);
 }

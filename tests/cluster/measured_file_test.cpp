@@ -1,9 +1,9 @@
-#include "cluster/measured_file.h"
+#include "cluster/profile/measured_file.h"
 
 #include <doctest/doctest.h>
 
 #include "base/error.h"
-#include "cluster/profile_store.h"
+#include "cluster/profile/profile_store.h"
 #include "measured_machine.h"
 #include "scratch_folder.h"
 
@@ -11,14 +11,25 @@ namespace gpuplan {
 namespace {
 
 ProfileDraft draft() {
-  ProfileDraft d{.id = "mine", .title = "my \"box\"", .based_on = "default-hopper", .measured = test::two_devices("h100-sxm", "nvswitch")};
-  d.measured.loads[0].gemm[0].correction = LocalCorrection({.reach = 4, .alignment = 0.5}, {{{256, 1024, 64, 1}, -0.125}, {{512, 512, 512, 8}, 0.0625}});
+  ProfileDraft d{.id = "mine",
+                 .title = "my \"box\"",
+                 .based_on = "default-hopper",
+                 .measured = test::two_devices("h100-sxm", "nvswitch")};
+  d.measured.loads[0].gemm[0].correction =
+      LocalCorrection({.reach = 4, .alignment = 0.5}, {{{256, 1024, 64, 1}, -0.125}, {{512, 512, 512, 8}, 0.0625}});
   d.measured.collectives[1].correction = LocalCorrection({.reach = 2}, {{correction_sizes(Bytes{65536}), 0.25}});
   d.measured.loads[0].kernels[1].curve = {{Bytes{65536}, Seconds{2e-6}}, {Bytes{1 << 20}, Seconds{40e-6}}};
   d.measured.held_out = {{"fp32 GEMM shapes", 120, 0.04, 0.11}};
-  d.values.emplace_back("memory_efficiency", ProfileValue{.value = 0.9, .unit = "share: of it", .kind = "measured", .source = "me", .low = 0.88,
-                                                          .high = 0.92, .num_samples = 12, .residual = 0.01});
-  d.values.emplace_back("kernel_overhead", ProfileValue{.value = 4.5, .unit = "us", .kind = "measured", .source = "me"});
+  d.values.emplace_back("memory_efficiency", ProfileValue{.value = 0.9,
+                                                          .unit = "share: of it",
+                                                          .kind = "measured",
+                                                          .source = "me",
+                                                          .low = 0.88,
+                                                          .high = 0.92,
+                                                          .num_samples = 12,
+                                                          .residual = 0.01});
+  d.values.emplace_back("kernel_overhead",
+                        ProfileValue{.value = 4.5, .unit = "us", .kind = "measured", .source = "me"});
   return d;
 }
 
@@ -52,7 +63,8 @@ TEST_CASE("measured profile: what is written is read back, number by number") {
   CHECK(read.measured->loads[0].gemm[4].rate.low == doctest::Approx(0.9e12));
   CHECK(read.measured->loads[0].gemm[0].range.most.k == 4096);
   CHECK(read.measured->collectives[2].segments[1].from.count == 1 << 20);
-  CHECK(read.measured->loads[0].gemm[0].correction.at({256, 1024, 64, 1}) == draft().measured.loads[0].gemm[0].correction.at({256, 1024, 64, 1}));
+  CHECK(read.measured->loads[0].gemm[0].correction.at({256, 1024, 64, 1}) ==
+        draft().measured.loads[0].gemm[0].correction.at({256, 1024, 64, 1}));
   CHECK(read.measured->collectives[1].correction.metric().reach == 2);
   CHECK(read.measured->held_out[0].num_points == 120);
   REQUIRE(read.measured->loads[0].kernels[1].curve.size() == 2);
@@ -77,12 +89,19 @@ TEST_CASE("measured profile: mistakes in its measured part are named with their 
   const std::string text = profile_text(draft());
   CHECK(error_of(with(text, "type: fp32", "type: fp31")).find("unknown GEMM type 'fp31'") != std::string::npos);
   CHECK(error_of(with(text, "kind: all-gather", "kind: all-gathers")).find("unknown collective") != std::string::npos);
-  CHECK(error_of(with(text, "m_half: [0, 0, 0]", "m_half: [0, 0]")).find("must be a list of 3 numbers") != std::string::npos);
-  CHECK(error_of(with(text, "correction: [4, 0.5, 256, ", "correction: [4, 0.5, ")).find("5 numbers for each point") != std::string::npos);
-  CHECK(error_of(with(text, "correction: [4, ", "correction: [0, ")).find("must be a reach above 0") != std::string::npos);
-  CHECK(error_of(with(text, "curve_bytes_s: [65536, ", "curve_bytes_s: [")).find("must be pairs of bytes and seconds") != std::string::npos);
-  CHECK(error_of(with(text, "curve_bytes_s: [65536, ", "curve_bytes_s: [2000000, ")).find("rising in bytes") != std::string::npos);
-  CHECK(error_of(with(text, "schema_version: 1", "schema_version: 7")).find("this program reads version 1") != std::string::npos);
+  CHECK(error_of(with(text, "m_half: [0, 0, 0]", "m_half: [0, 0]")).find("must be a list of 3 numbers") !=
+        std::string::npos);
+  CHECK(error_of(with(text, "correction: [4, 0.5, 256, ", "correction: [4, 0.5, ")).find("5 numbers for each point") !=
+        std::string::npos);
+  CHECK(error_of(with(text, "correction: [4, ", "correction: [0, ")).find("must be a reach above 0") !=
+        std::string::npos);
+  CHECK(
+      error_of(with(text, "curve_bytes_s: [65536, ", "curve_bytes_s: [")).find("must be pairs of bytes and seconds") !=
+      std::string::npos);
+  CHECK(error_of(with(text, "curve_bytes_s: [65536, ", "curve_bytes_s: [2000000, ")).find("rising in bytes") !=
+        std::string::npos);
+  CHECK(error_of(with(text, "schema_version: 1", "schema_version: 7")).find("this program reads version 1") !=
+        std::string::npos);
   CHECK(error_of(with(text, "launch_s:", "lunch_s:")).find("lunch_s") != std::string::npos);
 }
 
@@ -104,7 +123,9 @@ TEST_CASE("measured profile: a load is that of the nearest number of ranks, a cu
 TEST_CASE("measured profile: a meeting is that of the nearest number of ranks that also have, or lack, a core each") {
   Measured m = test::two_devices("cpu", "shared-memory");
   CHECK(m.meeting_of(2) == nullptr);
-  for (const std::int64_t num_ranks : {2, 4, 8}) m.scalars.push_back({.name = "dispatch meeting", .unit = "s", .num_ranks = num_ranks, .value = test::exactly(1e-5)});
+  for (const std::int64_t num_ranks : {2, 4, 8})
+    m.scalars.push_back(
+        {.name = "dispatch meeting", .unit = "s", .num_ranks = num_ranks, .value = test::exactly(1e-5)});
   CHECK(m.meeting_of(3)->num_ranks == 4);
   m.on.kind = "cpu", m.on.num_cores = 4;
   CHECK(m.meeting_of(4)->num_ranks == 4);

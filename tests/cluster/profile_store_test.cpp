@@ -1,4 +1,4 @@
-#include "cluster/profile_store.h"
+#include "cluster/profile/profile_store.h"
 
 #include <cstdlib>
 
@@ -17,8 +17,10 @@ class Store {
  public:
   Store() { setenv("GPUPLAN_PROFILE_DIR", folder_.path().c_str(), 1); }
   ~Store() { setenv("GPUPLAN_PROFILE_DIR", "/nonexistent/profiles", 1); }
-  void add(const std::string& id, const std::string& gpu, const std::string& date, Bytes memory = Bytes{85'899'345'920}) {
-    ProfileDraft draft{.id = id, .title = id, .based_on = "default-hopper", .measured = test::two_devices(gpu, "nvswitch")};
+  void add(const std::string& id, const std::string& gpu, const std::string& date,
+           Bytes memory = Bytes{85'899'345'920}) {
+    ProfileDraft draft{
+        .id = id, .title = id, .based_on = "default-hopper", .measured = test::two_devices(gpu, "nvswitch")};
     draft.measured.on.date = date;
     draft.measured.on.memory = memory;
     folder_.write(id + ".yaml", profile_text(draft));
@@ -29,7 +31,9 @@ class Store {
   test::ScratchFolder folder_;
 };
 
-std::string chosen(const std::string& gpus, std::vector<std::string>& notes) { return profile_for(parse_gpus(gpus), notes)->id; }
+std::string chosen(const std::string& gpus, std::vector<std::string>& notes) {
+  return profile_for(parse_gpus(gpus), notes)->id;
+}
 
 }  // namespace
 
@@ -78,7 +82,9 @@ TEST_CASE("profile store: an unknown id names the nearest") {
   try {
     find_profile("h100-nigth");
     FAIL("found");
-  } catch (const InputError& error) { CHECK(std::string(error.what()).find("did you mean 'h100-night'") != std::string::npos); }
+  } catch (const InputError& error) {
+    CHECK(std::string(error.what()).find("did you mean 'h100-night'") != std::string::npos);
+  }
 }
 
 TEST_CASE("profile store: a CPU profile is for this processor and its cores alone") {

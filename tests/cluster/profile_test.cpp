@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/sha256.h"
-#include "cluster/profile.h"
-#include "cluster/profile_store.h"
+#include "cluster/profile/profile.h"
+#include "cluster/profile/profile_store.h"
 #include "scratch_folder.h"
 
 using namespace gpuplan;
@@ -114,8 +114,7 @@ TEST_CASE("profile: it says which file it came from") {
   const Profile profile = default_profile(std::string("rtx-4090"));
   CHECK(profile.sha256 == sha256_hex(read_file(data_dir() / "profiles" / "default.yaml")));
   CHECK(profile.file == (data_dir() / "profiles" / "default.yaml").string());
-  CHECK(find(profile, "eager_bytes_factor")
-            ->source.starts_with("fitted on the 310 open speed points"));
+  CHECK(find(profile, "eager_bytes_factor")->source.starts_with("fitted on the 310 open speed points"));
 }
 
 TEST_CASE("profile: one's own file may change a few numbers of a class") {

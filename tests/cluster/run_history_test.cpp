@@ -1,4 +1,4 @@
-#include "cluster/run_history.h"
+#include "cluster/profile/run_history.h"
 
 #include <cmath>
 
@@ -13,7 +13,13 @@ namespace {
 
 /// A run that took `times` what was predicted with `applied` in it, and held `outside` bytes more.
 RunRecord run(double times, std::int64_t outside = 0, RunCorrection applied = {}) {
-  return {.profile = "abc", .date = "2026-11-22", .model = "llama", .strategy = "ddp", .method = "lora", .num_ranks = 2, .num_steps = 10,
+  return {.profile = "abc",
+          .date = "2026-11-22",
+          .model = "llama",
+          .strategy = "ddp",
+          .method = "lora",
+          .num_ranks = 2,
+          .num_steps = 10,
           .predicted = {.step = 2, .outside_tensors = Bytes{1000}},
           .measured = {.step = 2 * times, .outside_tensors = Bytes{1000 + outside}},
           .applied = applied};
@@ -31,7 +37,8 @@ TEST_CASE("run history: what is added is read back, for the profile it was predi
   add_run(profile, other);
   add_run(profile, run(1.2));
   std::string text = read_file(run_history_file(profile));
-  write_file_atomically(run_history_file(profile), text + "{\"profile\": \"abc\"}\nnonsense\n" + text.substr(0, 40));  // cut off
+  write_file_atomically(run_history_file(profile),
+                        text + "{\"profile\": \"abc\"}\nnonsense\n" + text.substr(0, 40));  // cut off
   const auto runs = read_runs(profile, "abc");
   REQUIRE(runs.size() == 2);
   CHECK(runs[0].measured.step == doctest::Approx(2.2));
@@ -44,7 +51,8 @@ TEST_CASE("run history: what is added is read back, for the profile it was predi
   CHECK(read_runs(profile, "abc")[2].measured.step == doctest::Approx(2.6));
 }
 
-TEST_CASE("run history: one run corrects half of what it was off, many correct nearly all, other numbers of ranks nothing") {
+TEST_CASE(
+    "run history: one run corrects half of what it was off, many correct nearly all, other numbers of ranks nothing") {
   CHECK(correction_for({}, 2).num_runs == 0);
   const RunCorrection one = correction_for({run(1.21, 100)}, 2);
   CHECK(one.time == doctest::Approx(1.1));

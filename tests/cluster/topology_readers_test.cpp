@@ -25,7 +25,8 @@ std::string error_of(const std::string& text, const std::optional<std::string>& 
     load_cluster(file, std::nullopt, gpu);
   } catch (const InputError& error) {
     std::string message = error.what();
-    for (auto at = message.find(file); at != std::string::npos; at = message.find(file)) message.replace(at, file.size(), "F");
+    for (auto at = message.find(file); at != std::string::npos; at = message.find(file))
+      message.replace(at, file.size(), "F");
     return message;
   }
   return "no error";
@@ -36,7 +37,8 @@ LinkKind first_kind(const Topology& topology, std::int64_t from, std::int64_t to
 }
 
 bool uses(const Topology& topology, const Route& route, LinkKind kind) {
-  return std::any_of(route.begin(), route.end(), [&](const LinkUse& use) { return topology.link(use.link).kind == kind; });
+  return std::any_of(route.begin(), route.end(),
+                     [&](const LinkUse& use) { return topology.link(use.link).kind == kind; });
 }
 
 }  // namespace
@@ -47,7 +49,7 @@ TEST_CASE("topo -m: four A6000 in bridged pairs on two sockets") {
   CHECK(box.layout.sockets == 2);
   CHECK(box.layout.direct_links.size() == 2);
   CHECK(box.layout.direct_links[0].rate.value / 1e9 == doctest::Approx(48));  // four links x 12 GB/s
-  CHECK(box.fabric == FabricKind::Pcie);  // between the pairs
+  CHECK(box.fabric == FabricKind::Pcie);                                      // between the pairs
   const Topology topology = build_topology(box);
   CHECK(first_kind(topology, 0, 1) == LinkKind::NvLink);
   CHECK(first_kind(topology, 1, 2) == LinkKind::Pcie);
@@ -113,17 +115,25 @@ TEST_CASE("machine texts: what is missing or damaged is said with its line") {
 }
 
 TEST_CASE("cluster file: layout keys place switches and links; wrong places are named") {
-  const char* head = "gpu: A6000\ngpus_per_node: 4\nintra: {fabric: pcie}\ninter: {nics: {count: 2, gbit_s: 100}, leaf_nodes: 32, oversubscription: 2}\n";
+  const char* head =
+      "gpu: A6000\ngpus_per_node: 4\nintra: {fabric: pcie}\ninter: {nics: {count: 2, gbit_s: 100}, leaf_nodes: 32, "
+      "oversubscription: 2}\n";
   const test::ScratchFolder folder;
   const ClusterSpec box = load_cluster(
-      folder.write("box.yaml", std::string(head) + "layout:\n  pcie_switches:\n  - {gpus: [0, 1], nics: [0]}\n  - {gpus: [2, 3], nics: [1]}\n"
-                                                   "  memory_gb_s: 307\n  nvme: 2\n").string(), std::nullopt);
+      folder
+          .write("box.yaml",
+                 std::string(head) +
+                     "layout:\n  pcie_switches:\n  - {gpus: [0, 1], nics: [0]}\n  - {gpus: [2, 3], nics: [1]}\n"
+                     "  memory_gb_s: 307\n  nvme: 2\n")
+          .string(),
+      std::nullopt);
   CHECK(box.layout.switches.size() == 2);
   CHECK(box.layout.gpus[3].pcie_switch == 1);
   CHECK(box.layout.nics[1].pcie_switch == 1);
   CHECK(box.layout.oversubscription == 2);
   CHECK(box.layout.num_nvme == 2);
-  const std::string problem = error_of(std::string(head) + "layout:\n  pcie_switches:\n  - {gpus: [0, 4]}\n", std::nullopt);
+  const std::string problem =
+      error_of(std::string(head) + "layout:\n  pcie_switches:\n  - {gpus: [0, 4]}\n", std::nullopt);
   CAPTURE(problem);
   CHECK(problem.find("gpus: 4 is not one of the 4 of this machine, which count from 0") != std::string::npos);
   CHECK(problem.starts_with("F:7: layout.pcie_switches"));

@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.h"
-#include "cluster/profile.h"
+#include "cluster/profile/profile.h"
 
 using namespace gpuplan;
 
@@ -15,14 +15,15 @@ namespace {
 
 using Group = std::vector<std::int64_t>;
 
-/// The rate of every member when all messages of these rings are under way at once and each member sends as fast as the next.
+/// The rate of every member when all messages of these rings are under way at once and each member sends as fast as the
+/// next.
 double ring_rate(const Topology& topology, const std::vector<Group>& groups, std::int64_t ranks_per_node) {
   std::map<std::uint32_t, double> loads;
   for (const Group& group : groups) {
     const auto order = topology.ring_order(group);
     for (std::size_t i = 0; i < order.size(); ++i)
-      for (const LinkUse& use : topology.ring_route(order[i], order[(i + 1) % order.size()], ranks_per_node,
-                                                    std::int64_t(order.size())))
+      for (const LinkUse& use :
+           topology.ring_route(order[i], order[(i + 1) % order.size()], ranks_per_node, std::int64_t(order.size())))
         loads[use.link] += use.weight;
   }
   double rate = 1e300;
@@ -41,8 +42,9 @@ double nvlink_share(const ClusterSpec& cluster) { return default_profile(cluster
 }  // namespace
 
 TEST_CASE("topology: a ring over all GPUs of any machine of the catalogue reaches the bus bandwidth") {
-  for (const char* id : {"dgx-a100-80gb", "dgx-h100", "dgx-1v", "gb200-nvl72", "hgx-mi300x", "srv-8x-4090", "srv-8x-5090",
-                         "srv-8x-a100-pcie", "ws-4x-a6000-nvlink", "ws-2x-a6000-nvlink", "ws-4x-3090", "aws-g5.48xlarge"}) {
+  for (const char* id :
+       {"dgx-a100-80gb", "dgx-h100", "dgx-1v", "gb200-nvl72", "hgx-mi300x", "srv-8x-4090", "srv-8x-5090",
+        "srv-8x-a100-pcie", "ws-4x-a6000-nvlink", "ws-2x-a6000-nvlink", "ws-4x-3090", "aws-g5.48xlarge"}) {
     CAPTURE(id);
     const ClusterSpec cluster = load_cluster(id, std::nullopt);
     const bool is_nvlink = cluster.fabric == FabricKind::NvSwitch || cluster.fabric == FabricKind::NvLinkMesh ||

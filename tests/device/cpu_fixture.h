@@ -17,9 +17,7 @@
 namespace gpuplan::test {
 
 /// Null, with the reason printed, in a build without oneDNN.
-inline DeviceBackend* cpu_backend() try {
-  return &device_backend(DeviceKind::Cpu);
-} catch (const EnvError& error) {
+inline DeviceBackend* cpu_backend() try { return &device_backend(DeviceKind::Cpu); } catch (const EnvError& error) {
   if (std::string_view(error.what()).find("not in this build") == std::string_view::npos) throw;
   std::printf("skipped: %s\n", error.what());
   return nullptr;
@@ -45,7 +43,8 @@ inline double rounding(Dtype dtype) {
 class Cpu {
  public:
   explicit Cpu(DeviceBackend& backend, int num_threads = 2)
-      : device(backend.open({.num_threads = num_threads})), stream(device->create_stream()) {}
+      : device(backend.open({.num_threads = num_threads})),
+        stream(device->create_stream()) {}
 
   std::unique_ptr<Device> device;
   std::unique_ptr<Stream> stream;

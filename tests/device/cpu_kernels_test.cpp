@@ -1,4 +1,5 @@
-// Every kernel of the CPU device against its definition in double. tests/CMakeLists.txt runs this once per instruction set.
+// Every kernel of the CPU device against its definition in double. tests/CMakeLists.txt runs this once per instruction
+// set.
 #include "cpu_fixture.h"
 #include "device/nf4.h"
 #include "device/uniform.h"
@@ -30,7 +31,8 @@ TEST_CASE("random numbers are those of the recipe for any number of threads, ins
   // mean 0.5, variance 25 / 12; four standard errors of each: 4 sqrt(2.083 / 1e5) = 0.018, 4 x 1.86 / sqrt(1e5) = 0.024
   CHECK(std::abs(sum / double(count) - 0.5) < 0.018);
   CHECK(std::abs(squares / double(count) - sum / double(count) * (sum / double(count)) - 25.0 / 12) < 0.024);
-  CHECK(doubles(one.random(8, Dtype::F32, 8, -2, 3), Dtype::F32) != doubles(one.random(8, Dtype::F32, 7, -2, 3), Dtype::F32));
+  CHECK(doubles(one.random(8, Dtype::F32, 8, -2, 3), Dtype::F32) !=
+        doubles(one.random(8, Dtype::F32, 7, -2, 3), Dtype::F32));
 }
 
 TEST_CASE("splitmix64 gives its published first numbers") {
@@ -50,7 +52,9 @@ TEST_CASE("casts between all types round to nearest even") {
         const Buffer source = cpu.random(count, from, 5, -100, 100), target = cpu.zeros(count, to);
         cpu.device->cast(target.data(), to, source.data(), from, count, *cpu.stream);
         cpu.stream->synchronise();
-        CAPTURE(to_string(from)); CAPTURE(to_string(to)); CAPTURE(count);
+        CAPTURE(to_string(from));
+        CAPTURE(to_string(to));
+        CAPTURE(count);
         CHECK(worst_error(doubles(target, to), doubles(source, from), 0.02) <= (from == to ? 0 : rounding(to)));
       }
 }
@@ -62,7 +66,8 @@ TEST_CASE("rms norm divides each row by its root mean square") {
   for (const Dtype dtype : kStored)
     for (const std::int64_t hidden : {1, 7, 64, 1000}) {
       const std::int64_t rows = 37;
-      const Buffer x = cpu.random(rows * hidden, dtype, 1), w = cpu.random(hidden, dtype, 2), y = cpu.zeros(rows * hidden, dtype);
+      const Buffer x = cpu.random(rows * hidden, dtype, 1), w = cpu.random(hidden, dtype, 2),
+                   y = cpu.zeros(rows * hidden, dtype);
       cpu.device->rms_norm(y.data(), x.data(), w.data(), rows, hidden, 1e-5F, dtype, *cpu.stream);
       cpu.stream->synchronise();
       std::vector<double> expected = doubles(x, dtype);
@@ -73,7 +78,8 @@ TEST_CASE("rms norm divides each row by its root mean square") {
         for (std::int64_t i = 0; i < hidden; ++i)
           expected[std::size_t(r * hidden + i)] *= weight[std::size_t(i)] / std::sqrt(squares / double(hidden) + 1e-5);
       }
-      CAPTURE(to_string(dtype)); CAPTURE(hidden);
+      CAPTURE(to_string(dtype));
+      CAPTURE(hidden);
       CHECK(worst_error(doubles(y, dtype), expected, 0.01) < rounding(dtype) + 1e-5);
     }
 }
@@ -84,13 +90,15 @@ TEST_CASE("swiglu is silu(gate) times up, also where exp overflows") {
   Cpu cpu(*backend);
   for (const Dtype dtype : kStored)
     for (const std::int64_t count : kCounts) {
-      const Buffer gate = cpu.random(count, dtype, 1, -120, 120), up = cpu.random(count, dtype, 2), out = cpu.zeros(count, dtype);
+      const Buffer gate = cpu.random(count, dtype, 1, -120, 120), up = cpu.random(count, dtype, 2),
+                   out = cpu.zeros(count, dtype);
       cpu.device->swiglu(out.data(), gate.data(), up.data(), count, dtype, *cpu.stream);
       cpu.stream->synchronise();
       std::vector<double> expected = doubles(gate, dtype);
       const std::vector<double> u = doubles(up, dtype);
       for (std::size_t i = 0; i < expected.size(); ++i) expected[i] *= u[i] / (1 + std::exp(-expected[i]));
-      CAPTURE(to_string(dtype)); CAPTURE(count);
+      CAPTURE(to_string(dtype));
+      CAPTURE(count);
       CHECK(worst_error(doubles(out, dtype), expected, 1e-3) < rounding(dtype) + 1e-5);
     }
 }
@@ -113,11 +121,14 @@ TEST_CASE("cross-entropy gives the loss and, in place, its gradient; ignored row
         for (std::int64_t i = 0; i < vocab; ++i) sum += std::exp(row[i]);
         const std::int32_t label = labels[std::size_t(r)];
         if (label >= 0) loss[std::size_t(r)] = std::log(sum) - row[label];
-        for (std::int64_t i = 0; i < vocab; ++i) row[i] = label < 0 ? 0 : double(scale) * (std::exp(row[i]) / sum - (i == label));
+        for (std::int64_t i = 0; i < vocab; ++i)
+          row[i] = label < 0 ? 0 : double(scale) * (std::exp(row[i]) / sum - (i == label));
       }
-      cpu.device->cross_entropy(logits.data(), labels.data(), losses.as<float>(), rows, vocab, &scale, dtype, *cpu.stream);
+      cpu.device->cross_entropy(logits.data(), labels.data(), losses.as<float>(), rows, vocab, &scale, dtype,
+                                *cpu.stream);
       cpu.stream->synchronise();
-      CAPTURE(to_string(dtype)); CAPTURE(vocab);
+      CAPTURE(to_string(dtype));
+      CAPTURE(vocab);
       CHECK(worst_error(doubles(losses, Dtype::F32), loss, 1.0) < 1e-5);
       CHECK(worst_error(doubles(logits, dtype), gradient, 1e-3) < rounding(dtype) + 1e-4);
     }
@@ -158,18 +169,21 @@ TEST_CASE("AdamW makes the textbook step") {
   const AdamW with{.learning_rate = 0.01F, .weight_decay = 0.1F, .step = 3};
   for (const Dtype dtype : kStored)
     for (const std::int64_t count : kCounts) {
-      const Buffer w = cpu.random(count, Dtype::F32, 1), g = cpu.random(count, dtype, 2), m = cpu.random(count, Dtype::F32, 3),
-                   v = cpu.random(count, Dtype::F32, 4, 0, 1);
-      std::vector<double> weight = doubles(w, Dtype::F32), mean = doubles(m, Dtype::F32), square = doubles(v, Dtype::F32);
+      const Buffer w = cpu.random(count, Dtype::F32, 1), g = cpu.random(count, dtype, 2),
+                   m = cpu.random(count, Dtype::F32, 3), v = cpu.random(count, Dtype::F32, 4, 0, 1);
+      std::vector<double> weight = doubles(w, Dtype::F32), mean = doubles(m, Dtype::F32),
+                          square = doubles(v, Dtype::F32);
       const std::vector<double> gradient = doubles(g, dtype);
       for (std::size_t i = 0; i < weight.size(); ++i) {
         mean[i] = 0.9 * mean[i] + 0.1 * gradient[i];
         square[i] = 0.999 * square[i] + 0.001 * gradient[i] * gradient[i];
-        weight[i] -= 0.01 * (0.1 * weight[i] + mean[i] / (1 - std::pow(0.9, 3)) / (std::sqrt(square[i] / (1 - std::pow(0.999, 3))) + 1e-8));
+        weight[i] -= 0.01 * (0.1 * weight[i] + mean[i] / (1 - std::pow(0.9, 3)) /
+                                                   (std::sqrt(square[i] / (1 - std::pow(0.999, 3))) + 1e-8));
       }
       cpu.device->adamw(w.as<float>(), g.data(), dtype, m.as<float>(), v.as<float>(), count, with, *cpu.stream);
       cpu.stream->synchronise();
-      CAPTURE(to_string(dtype)); CAPTURE(count);
+      CAPTURE(to_string(dtype));
+      CAPTURE(count);
       CHECK(worst_error(doubles(w, Dtype::F32), weight, 1.0) < 1e-5);
       CHECK(worst_error(doubles(m, Dtype::F32), mean, 1.0) < 1e-6);
       CHECK(worst_error(doubles(v, Dtype::F32), square, 1.0) < 1e-6);
@@ -183,7 +197,8 @@ TEST_CASE("NF4 codes become their level times the absmax of their block, the fir
   for (const Dtype dtype : kStored)
     for (const std::int64_t count : kCounts) {
       std::vector<std::uint8_t> codes;
-      for (std::int64_t i = 0; i < (count + 1) / 2; ++i) codes.push_back(std::uint8_t(random_bits(1, std::uint64_t(i))));
+      for (std::int64_t i = 0; i < (count + 1) / 2; ++i)
+        codes.push_back(std::uint8_t(random_bits(1, std::uint64_t(i))));
       const Buffer absmax = cpu.random((count + 63) / 64, Dtype::F32, 2, 0, 3), out = cpu.zeros(count, dtype);
       std::vector<double> expected;
       for (std::int64_t i = 0; i < count; ++i) {
@@ -192,7 +207,8 @@ TEST_CASE("NF4 codes become their level times the absmax of their block, the fir
       }
       cpu.device->nf4_dequantise(out.data(), dtype, codes.data(), absmax.as<float>(), count, *cpu.stream);
       cpu.stream->synchronise();
-      CAPTURE(to_string(dtype)); CAPTURE(count);
+      CAPTURE(to_string(dtype));
+      CAPTURE(count);
       CHECK(worst_error(doubles(out, dtype), expected, 1e-4) <= rounding(dtype));
     }
 }

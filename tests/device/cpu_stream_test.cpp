@@ -21,7 +21,9 @@ TEST_CASE("tasks of a stream run in order, and enqueueing does not wait for them
   Cpu cpu(*backend);
   std::vector<int> order;
   std::atomic<bool> may_start{false};
-  cpu.stream->run_on_host([&] { while (!may_start) sleep_ms(1); });
+  cpu.stream->run_on_host([&] {
+    while (!may_start) sleep_ms(1);
+  });
   for (int i = 0; i < 100; ++i) cpu.stream->run_on_host([&order, i] { order.push_back(i); });
   CHECK(order.empty());
   may_start = true;
@@ -36,8 +38,14 @@ TEST_CASE("two streams run beside each other: each waits for the other's first t
   Cpu cpu(*backend);
   const auto other = cpu.device->create_stream();
   std::atomic<bool> first{false}, second{false};
-  cpu.stream->run_on_host([&] { first = true; while (!second) sleep_ms(1); });
-  other->run_on_host([&] { second = true; while (!first) sleep_ms(1); });
+  cpu.stream->run_on_host([&] {
+    first = true;
+    while (!second) sleep_ms(1);
+  });
+  other->run_on_host([&] {
+    second = true;
+    while (!first) sleep_ms(1);
+  });
   cpu.stream->synchronise();
   other->synchronise();
   CHECK((first && second));
@@ -51,7 +59,10 @@ TEST_CASE("a stream waits for an event of another, for the record that was made 
   const auto event = cpu.device->create_event();
   std::atomic<int> stage{0};
   int seen = -1;
-  cpu.stream->run_on_host([&] { sleep_ms(20); stage = 1; });
+  cpu.stream->run_on_host([&] {
+    sleep_ms(20);
+    stage = 1;
+  });
   cpu.device->record(*event, *cpu.stream);
   cpu.device->wait(*other, *event);
   other->run_on_host([&] { seen = stage; });
@@ -99,7 +110,11 @@ TEST_CASE("a stream that goes away finishes its work first") {
   int done = 0;
   {
     const auto stream = cpu.device->create_stream();
-    for (int i = 0; i < 10; ++i) stream->run_on_host([&] { sleep_ms(1); ++done; });
+    for (int i = 0; i < 10; ++i)
+      stream->run_on_host([&] {
+        sleep_ms(1);
+        ++done;
+      });
   }
   CHECK(done == 10);
 }
@@ -118,7 +133,9 @@ TEST_CASE("memory is aligned to 256 bytes, and too much of it is refused with wh
     const Buffer huge = cpu.device->allocate({std::int64_t(1) << 50});
     FAIL("a PiB was given");
   } catch (const EnvError& error) {
-    CHECK_MESSAGE(std::string(error.what()).starts_with("out of memory: " + format_bytes({std::int64_t(1) << 50}) + " asked of the host, "), error.what());
+    CHECK_MESSAGE(std::string(error.what())
+                      .starts_with("out of memory: " + format_bytes({std::int64_t(1) << 50}) + " asked of the host, "),
+                  error.what());
     CHECK(std::string(error.what()).find(" free") != std::string::npos);
   }
 }

@@ -33,18 +33,20 @@ TEST_CASE("every fp16 and fp8 number has the value its bits define, and goes bac
 
 TEST_CASE("half-way values go to the even neighbour, others to the nearer one") {
   for (int bits = 0; bits < 0x7bff; ++bits) {
-    const float low = f16_to_float(std::uint16_t(bits)), high = f16_to_float(std::uint16_t(bits + 1)), middle = (low + high) / 2;
+    const float low = f16_to_float(std::uint16_t(bits)), high = f16_to_float(std::uint16_t(bits + 1)),
+                middle = (low + high) / 2;
     REQUIRE(float_to_f16(middle) == bits + (bits & 1));
     REQUIRE(float_to_f16(std::nextafterf(middle, 0)) == bits);
     REQUIRE(float_to_f16(std::nextafterf(middle, 1e9F)) == bits + 1);
   }
   for (int bits = 0; bits < 0x7e; ++bits) {
-    const float low = f8e4m3_to_float(std::uint8_t(bits)), high = f8e4m3_to_float(std::uint8_t(bits + 1)), middle = (low + high) / 2;
+    const float low = f8e4m3_to_float(std::uint8_t(bits)), high = f8e4m3_to_float(std::uint8_t(bits + 1)),
+                middle = (low + high) / 2;
     REQUIRE(float_to_f8e4m3(middle) == bits + (bits & 1));
     REQUIRE(float_to_f8e4m3(std::nextafterf(middle, 0)) == bits);
     REQUIRE(float_to_f8e4m3(std::nextafterf(middle, 1e9F)) == bits + 1);
   }
-  CHECK(float_to_bf16(1.0F + 0x1p-8F) == 0x3f80);            // half-way between 1 and 1 + 2^-7: 1 is even
+  CHECK(float_to_bf16(1.0F + 0x1p-8F) == 0x3f80);  // half-way between 1 and 1 + 2^-7: 1 is even
   CHECK(float_to_bf16(1.0F + 0x1p-8F + 0x1p-20F) == 0x3f81);
   CHECK(float_to_bf16(1.0F + 0x3p-8F) == 0x3f82);
 }

@@ -32,9 +32,11 @@ bool is_nearest(const Buffer& codes, const Array& absmax, const Doubles& values,
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::size_t block = i / std::size_t(kDynamicBlock), begin = block * std::size_t(kDynamicBlock);
     double largest = 0;
-    for (std::size_t j = begin; j < values.size() && j < begin + std::size_t(kDynamicBlock); ++j) largest = std::max(largest, std::abs(values[j]));
+    for (std::size_t j = begin; j < values.size() && j < begin + std::size_t(kDynamicBlock); ++j)
+      largest = std::max(largest, std::abs(values[j]));
     const double distance = std::abs(values[i] / largest - double(map.levels[codes.as<std::uint8_t>()[i]]));
-    if (std::abs(absmax.values()[block] / largest - 1) > 1e-5 || distance > nearest(values[i] / largest, map) + 1e-5) return false;
+    if (std::abs(absmax.values()[block] / largest - 1) > 1e-5 || distance > nearest(values[i] / largest, map) + 1e-5)
+      return false;
   }
   return true;
 }
@@ -76,21 +78,31 @@ TEST_CASE("training: 8-bit AdamW steps on decoded states and keeps the nearest c
     for (const Dtype gradients : kTrained)
       for (const std::int64_t count : {1, 255, 256, 1000, 40001}) {
         const std::int64_t blocks = ceil_div(count, kDynamicBlock);
-        const Array w = cpu.array(count, weights, 1), g = cpu.array(count, gradients, 2), m_absmax = cpu.array(blocks, Dtype::F32, 3, 0.5, 1),
+        const Array w = cpu.array(count, weights, 1), g = cpu.array(count, gradients, 2),
+                    m_absmax = cpu.array(blocks, Dtype::F32, 3, 0.5, 1),
                     v_absmax = cpu.array(blocks, Dtype::F32, 4, 0.5, 1);
         const Buffer m = random_codes(cpu, count, 5), v = random_codes(cpu, count, 6);
-        Doubles weight = w.values(), gradient = g.values(), mean = decoded(m, m_absmax, kSigned), square = decoded(v, v_absmax, kUnsigned);
+        Doubles weight = w.values(), gradient = g.values(), mean = decoded(m, m_absmax, kSigned),
+                square = decoded(v, v_absmax, kUnsigned);
         for (std::size_t i = 0; i < weight.size(); ++i) {
           gradient[i] *= 0.25;
           mean[i] = 0.9 * mean[i] + 0.1 * gradient[i];
           square[i] = 0.999 * square[i] + 0.001 * gradient[i] * gradient[i];
-          weight[i] -= 0.01 * (0.1 * weight[i] + mean[i] / (1 - std::pow(0.9, 3)) / (std::sqrt(square[i] / (1 - std::pow(0.999, 3))) + 1e-8));
+          weight[i] -= 0.01 * (0.1 * weight[i] + mean[i] / (1 - std::pow(0.9, 3)) /
+                                                     (std::sqrt(square[i] / (1 - std::pow(0.999, 3))) + 1e-8));
         }
-        cpu.kernels().adamw8_step({.weight = w, .gradient = g, .m = m.as<std::uint8_t>(), .v = v.as<std::uint8_t>(),
-                                   .m_absmax = m_absmax.buffer.as<float>(), .v_absmax = v_absmax.buffer.as<float>(), .count = count},
+        cpu.kernels().adamw8_step({.weight = w,
+                                   .gradient = g,
+                                   .m = m.as<std::uint8_t>(),
+                                   .v = v.as<std::uint8_t>(),
+                                   .m_absmax = m_absmax.buffer.as<float>(),
+                                   .v_absmax = v_absmax.buffer.as<float>(),
+                                   .count = count},
                                   with, 0.25F, *cpu.stream);
         cpu.stream->synchronise();
-        CAPTURE(to_string(weights)); CAPTURE(to_string(gradients)); CAPTURE(count);
+        CAPTURE(to_string(weights));
+        CAPTURE(to_string(gradients));
+        CAPTURE(count);
         CHECK(worst_error(w.values(), weight, 1.0) < rounding(weights) + 1e-4);  // steps reach 10 where v is small
         if (count > 1000) continue;
         CHECK(is_nearest(m, m_absmax, mean, kSigned));
@@ -103,16 +115,22 @@ TEST_CASE("training: 8-bit states of nothing stay nothing, and tiny ones beside 
   if (!backend) return;
   Trainer cpu(*backend);
   const std::int64_t count = 512;
-  const Array w = cpu.array(count, Dtype::F32, 1), g = cpu.array(count, Dtype::F32, 2, 0, 1e-9F), absmax{cpu.zeros(4, Dtype::F32), Dtype::F32};
+  const Array w = cpu.array(count, Dtype::F32, 1), g = cpu.array(count, Dtype::F32, 2, 0, 1e-9F),
+              absmax{cpu.zeros(4, Dtype::F32), Dtype::F32};
   // Block 0 has gradients of 0. In block 1 magnitudes run from 1 down to 1e-8, of both signs.
   for (std::int64_t i = 0; i < count; ++i)
     g.buffer.as<float>()[i] = i < 256 ? 0.0F : float(std::pow(10, -double(i - 256) / 32) * (i % 3 == 0 ? -1 : 1));
   const Buffer codes = cpu.device->allocate({2 * count});
-  std::memset(codes.data(), 127, std::size_t(count));             // the zero of the signed map
+  std::memset(codes.data(), 127, std::size_t(count));            // the zero of the signed map
   std::memset(codes.as<char>() + count, 0, std::size_t(count));  // and of the unsigned
-  const AdamW with{.beta1 = 0, .beta2 = 0};                       // m = g, v = g^2
-  cpu.kernels().adamw8_step({.weight = w, .gradient = g, .m = codes.as<std::uint8_t>(), .v = codes.as<std::uint8_t>() + count,
-                             .m_absmax = absmax.buffer.as<float>(), .v_absmax = absmax.buffer.as<float>() + 2, .count = count},
+  const AdamW with{.beta1 = 0, .beta2 = 0};                      // m = g, v = g^2
+  cpu.kernels().adamw8_step({.weight = w,
+                             .gradient = g,
+                             .m = codes.as<std::uint8_t>(),
+                             .v = codes.as<std::uint8_t>() + count,
+                             .m_absmax = absmax.buffer.as<float>(),
+                             .v_absmax = absmax.buffer.as<float>() + 2,
+                             .count = count},
                             with, 1, *cpu.stream);
   cpu.stream->synchronise();
   const Doubles scales = absmax.values();
@@ -120,22 +138,26 @@ TEST_CASE("training: 8-bit states of nothing stay nothing, and tiny ones beside 
   CHECK(scales[2] == 0);
   for (std::int64_t i = 0; i < count; ++i) {
     const double x = double(g.buffer.as<float>()[i]) / (i < 256 ? 1 : scales[1]);
-    const double m = double(kSigned.levels[codes.as<std::uint8_t>()[i]]), v = double(kUnsigned.levels[codes.as<std::uint8_t>()[count + i]]);
-    CAPTURE(i); CAPTURE(x);
+    const double m = double(kSigned.levels[codes.as<std::uint8_t>()[i]]),
+                 v = double(kUnsigned.levels[codes.as<std::uint8_t>()[count + i]]);
+    CAPTURE(i);
+    CAPTURE(x);
     CHECK(std::abs(m - x) <= nearest(x, kSigned) * (1 + 1e-6) + 1e-12);
     CHECK(std::abs(v - x * x) <= nearest(x * x, kUnsigned) * (1 + 1e-6) + 1e-12);
   }
 }
 
 TEST_CASE("NF4 codes are the nearest levels, the first in the high half, the lower of two as near") {
-  std::vector<float> weights{1.0F, 0.03979014977812767F, std::nextafter(0.03979014977812767F, 1.0F), -0.8480964004993439F, -0.5F};
+  std::vector<float> weights{1.0F, 0.03979014977812767F, std::nextafter(0.03979014977812767F, 1.0F),
+                             -0.8480964004993439F, -0.5F};
   const Nf4Weights exact = nf4_quantise(weights);
   CHECK(exact.absmax == std::vector<float>{1.0F});
   // -0.8481 lies just on the middle of -1 and -0.6962; -0.5 is nearest to -0.5251, code 2.
   CHECK(exact.codes == std::vector<std::uint8_t>{0xf7, 0x80, 0x20});
 
   weights.clear();
-  for (std::uint64_t i = 0; i < 1000; ++i) weights.push_back(uniform(1, i, -3, 3) * (i < 640 && i >= 576 ? 0.0F : 1.0F));
+  for (std::uint64_t i = 0; i < 1000; ++i)
+    weights.push_back(uniform(1, i, -3, 3) * (i < 640 && i >= 576 ? 0.0F : 1.0F));
   const Nf4Weights many = nf4_quantise(weights);
   REQUIRE(many.codes.size() == 500);
   REQUIRE(many.absmax.size() == 16);  // 1000 / 64, rounded up
@@ -178,14 +200,17 @@ TEST_CASE("training: NF4 weights come back from codes, with absmax as it is or q
       for (std::size_t i = 0; i < weights.size(); ++i) {
         const int code = i % 2 ? quantised.codes[i / 2] & 15 : quantised.codes[i / 2] >> 4;
         once_back.push_back(double(kNf4Levels[code]) * double(quantised.absmax[i / 64]));
-        twice_back.push_back(double(kNf4Levels[code]) *
-                             (double(twice.offset) + double(kSigned.levels[twice.codes[i / 64]]) * double(twice.scales[i / 64 / 256])));
+        twice_back.push_back(
+            double(kNf4Levels[code]) *
+            (double(twice.offset) + double(kSigned.levels[twice.codes[i / 64]]) * double(twice.scales[i / 64 / 256])));
       }
       const Array once{cpu.zeros(count, dtype), dtype}, both{cpu.zeros(count, dtype), dtype};
       cpu.kernels().nf4_expand(once, quantised.codes.data(), nullptr, quantised.absmax.data(), 0, count, *cpu.stream);
-      cpu.kernels().nf4_expand(both, quantised.codes.data(), twice.codes.data(), twice.scales.data(), twice.offset, count, *cpu.stream);
+      cpu.kernels().nf4_expand(both, quantised.codes.data(), twice.codes.data(), twice.scales.data(), twice.offset,
+                               count, *cpu.stream);
       cpu.stream->synchronise();
-      CAPTURE(to_string(dtype)); CAPTURE(count);
+      CAPTURE(to_string(dtype));
+      CAPTURE(count);
       CHECK(worst_error(once.values(), once_back, 0.01) < rounding(dtype) + 1e-6);
       CHECK(worst_error(both.values(), twice_back, 0.01) < rounding(dtype) + 1e-6);
       // A level of absmax is off by up to 0.7% of the blocks' spread (half the distance of levels at the top).

@@ -1,4 +1,5 @@
-// What tests of the training kernels share: arrays with their dtype, and gradients by finite differences of a naive definition.
+// What tests of the training kernels share: arrays with their dtype, and gradients by finite differences of a naive
+// definition.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +16,13 @@ struct Array {
   Buffer buffer;
   Dtype dtype = Dtype::F32;
 
-  operator Numbers() const { return {buffer.data(), dtype}; }            // NOLINT: so that calls read as they are written
-  operator ConstNumbers() const { return {buffer.data(), dtype}; }       // NOLINT
+  operator Numbers() const { return {buffer.data(), dtype}; }       // NOLINT: so that calls read as they are written
+  operator ConstNumbers() const { return {buffer.data(), dtype}; }  // NOLINT
   Doubles values() const { return doubles(buffer, dtype); }
   bool has_bits_of(const Array& other) const {
     return buffer.size() == other.buffer.size() &&
-           (buffer.size().count == 0 || std::memcmp(buffer.data(), other.buffer.data(), std::size_t(buffer.size().count)) == 0);
+           (buffer.size().count == 0 ||
+            std::memcmp(buffer.data(), other.buffer.data(), std::size_t(buffer.size().count)) == 0);
   }
 };
 
@@ -33,12 +35,14 @@ class Trainer : public Cpu {
   }
   Array copy_of(const Array& from) const {
     Array to{zeros(from.buffer.size().count / size_of(from.dtype), from.dtype), from.dtype};
-    if (from.buffer.size().count) std::memcpy(to.buffer.data(), from.buffer.data(), std::size_t(from.buffer.size().count));
+    if (from.buffer.size().count)
+      std::memcpy(to.buffer.data(), from.buffer.data(), std::size_t(from.buffer.size().count));
     return to;
   }
 };
 
-/// d (sum of weights x f(x)) / dx by central differences; the step costs 1e-10 by f's third derivative and 1e-11 by rounding.
+/// d (sum of weights x f(x)) / dx by central differences; the step costs 1e-10 by f's third derivative and 1e-11 by
+/// rounding.
 template <class F>
 Doubles differences(F f, Doubles x, const Doubles& weights) {
   constexpr double kStep = 1e-5;

@@ -1,5 +1,5 @@
-// The training kernels of the CPU device but attention: forward against the definition in double, backward against finite
-// differences of that definition. tests/CMakeLists.txt runs this once per instruction set.
+// The training kernels of the CPU device but attention: forward against the definition in double, backward against
+// finite differences of that definition. tests/CMakeLists.txt runs this once per instruction set.
 #include "training_fixture.h"
 
 using namespace gpuplan;
@@ -49,7 +49,9 @@ TEST_CASE("training: zero, add and add_scaled do what they say, also in place an
   for (const Dtype to : kTrained)
     for (const Dtype from : kTrained)
       for (const std::int64_t count : kCounts) {
-        CAPTURE(to_string(to)); CAPTURE(to_string(from)); CAPTURE(count);
+        CAPTURE(to_string(to));
+        CAPTURE(to_string(from));
+        CAPTURE(count);
         const Array a = cpu.array(count, to, 1), b = cpu.array(count, from, 2), y = cpu.array(count, to, 3);
         const Doubles sum = sum_of(a.values(), b.values()), scaled = sum_of(a.values(), b.values(), -2.5);
         const Array in_place = cpu.copy_of(a), moved = cpu.copy_of(a);
@@ -84,13 +86,16 @@ TEST_CASE("training: an embedding copies rows, and its backward adds up those of
   Trainer cpu(*backend);
   const std::int64_t vocab = 11, rows = 40;
   std::vector<std::int32_t> ids;
-  for (std::int64_t r = 0; r < rows; ++r) ids.push_back(std::int32_t(r * r % vocab));  // squares mod 11: five ids come often, five never
+  for (std::int64_t r = 0; r < rows; ++r)
+    ids.push_back(std::int32_t(r * r % vocab));  // squares mod 11: five ids come often, five never
   for (const Dtype dtype : kTrained)
     for (const Dtype other : kTrained)
       for (const std::int64_t hidden : {1, 33, 64, 500}) {
-        CAPTURE(to_string(dtype)); CAPTURE(to_string(other)); CAPTURE(hidden);
-        const Array table = cpu.array(vocab * hidden, other, 1), y = cpu.array(rows * hidden, dtype, 2), dy = cpu.array(rows * hidden, dtype, 3),
-                    gradient = cpu.array(vocab * hidden, Dtype::F32, 4);
+        CAPTURE(to_string(dtype));
+        CAPTURE(to_string(other));
+        CAPTURE(hidden);
+        const Array table = cpu.array(vocab * hidden, other, 1), y = cpu.array(rows * hidden, dtype, 2),
+                    dy = cpu.array(rows * hidden, dtype, 3), gradient = cpu.array(vocab * hidden, Dtype::F32, 4);
         Doubles expected = gradient.values();
         const Doubles rows_of = table.values(), added = dy.values();
         Doubles copied;
@@ -116,8 +121,8 @@ TEST_CASE("training: a bias goes to every row, and its gradient is the column su
     for (const Dtype other : kTrained)
       for (const std::int64_t width : {1, 32, 47, 200}) {
         const std::int64_t rows = 300;
-        const Array y = cpu.array(rows * width, dtype, 1), bias = cpu.array(width, other, 2), dy = cpu.array(rows * width, dtype, 3),
-                    gradient = cpu.array(width, other, 4);
+        const Array y = cpu.array(rows * width, dtype, 1), bias = cpu.array(width, other, 2),
+                    dy = cpu.array(rows * width, dtype, 3), gradient = cpu.array(width, other, 4);
         Doubles shifted = y.values(), sums = gradient.values();
         const Doubles shift = bias.values(), added = dy.values();
         for (std::size_t i = 0; i < shifted.size(); ++i) {
@@ -127,7 +132,9 @@ TEST_CASE("training: a bias goes to every row, and its gradient is the column su
         cpu.kernels().add_bias(y, bias, rows, width, *cpu.stream);
         cpu.kernels().bias_backward(gradient, dy, rows, width, *cpu.stream);
         cpu.stream->synchronise();
-        CAPTURE(to_string(dtype)); CAPTURE(to_string(other)); CAPTURE(width);
+        CAPTURE(to_string(dtype));
+        CAPTURE(to_string(other));
+        CAPTURE(width);
         CHECK(worst_error(y.values(), shifted, 0.01) < rounding(dtype));
         CHECK(worst_error(gradient.values(), sums, 1) < rounding(other) + 1e-5);  // sums of 300 numbers reach 20
       }
@@ -141,10 +148,13 @@ TEST_CASE("training: rms norm with a weight of either dtype equals its definitio
     for (const Dtype other : kTrained)
       for (const std::int64_t hidden : {1, 7, 256, 1000}) {
         const std::int64_t rows = 37;
-        const Array x = cpu.array(rows * hidden, dtype, 1), weight = cpu.array(hidden, other, 2), y = cpu.array(rows * hidden, dtype, 3);
+        const Array x = cpu.array(rows * hidden, dtype, 1), weight = cpu.array(hidden, other, 2),
+                    y = cpu.array(rows * hidden, dtype, 3);
         cpu.kernels().rms_norm_forward(y, x, weight, rows, hidden, 1e-5F, *cpu.stream);
         cpu.stream->synchronise();
-        CAPTURE(to_string(dtype)); CAPTURE(to_string(other)); CAPTURE(hidden);
+        CAPTURE(to_string(dtype));
+        CAPTURE(to_string(other));
+        CAPTURE(hidden);
         CHECK(worst_error(y.values(), rms_norm(x.values(), weight.values(), 1e-5), 0.01) < rounding(dtype) + 1e-5);
       }
 }
@@ -157,17 +167,23 @@ TEST_CASE("training: gradients of rms norm are its finite differences; a residua
     for (const Dtype other : kTrained)
       for (const std::int64_t hidden : {1, 7, 40}) {
         const std::int64_t rows = 19;
-        CAPTURE(to_string(dtype)); CAPTURE(to_string(other)); CAPTURE(hidden);
-        const Array x = cpu.array(rows * hidden, dtype, 1), weight = cpu.array(hidden, other, 2), dy = cpu.array(rows * hidden, dtype, 3),
-                    residual = cpu.array(rows * hidden, dtype, 4), gradient = cpu.array(hidden, other, 5);
+        CAPTURE(to_string(dtype));
+        CAPTURE(to_string(other));
+        CAPTURE(hidden);
+        const Array x = cpu.array(rows * hidden, dtype, 1), weight = cpu.array(hidden, other, 2),
+                    dy = cpu.array(rows * hidden, dtype, 3), residual = cpu.array(rows * hidden, dtype, 4),
+                    gradient = cpu.array(hidden, other, 5);
         const Doubles w = weight.values(), in = x.values(), up = dy.values(), before = gradient.values();
         const Doubles dx = differences([&](const Doubles& at) { return rms_norm(at, w, 1e-5); }, in, up);
-        const Doubles dw = sum_of(before, differences([&](const Doubles& at) { return rms_norm(in, at, 1e-5); }, w, up));
-        const Array alone = cpu.copy_of(x), with = cpu.copy_of(x), in_place = cpu.copy_of(residual), untouched = cpu.copy_of(gradient);
+        const Doubles dw =
+            sum_of(before, differences([&](const Doubles& at) { return rms_norm(in, at, 1e-5); }, w, up));
+        const Array alone = cpu.copy_of(x), with = cpu.copy_of(x), in_place = cpu.copy_of(residual),
+                    untouched = cpu.copy_of(gradient);
         TrainingKernels& kernels = cpu.kernels();
         kernels.rms_norm_backward(alone, nullptr, gradient, dy, x, weight, rows, hidden, 1e-5F, *cpu.stream);
         kernels.rms_norm_backward(with, residual.buffer.data(), {}, dy, x, weight, rows, hidden, 1e-5F, *cpu.stream);
-        kernels.rms_norm_backward(in_place, in_place.buffer.data(), {}, dy, x, weight, rows, hidden, 1e-5F, *cpu.stream);
+        kernels.rms_norm_backward(in_place, in_place.buffer.data(), {}, dy, x, weight, rows, hidden, 1e-5F,
+                                  *cpu.stream);
         cpu.stream->synchronise();
         CHECK(worst_error(alone.values(), dx, 1) < rounding(dtype) + 1e-5);
         CHECK(worst_error(with.values(), sum_of(dx, residual.values()), 1) < rounding(dtype) + 1e-5);
@@ -185,21 +201,26 @@ TEST_CASE("training: rotation turns pairs by their angle, inverse turns back, th
       const std::int64_t head_size = sizes.first, rotary = sizes.second;
       RotaryTurn r{.batch = 2, .seq = 30, .heads = 3, .head_size = head_size, .rotary = rotary};
       const std::int64_t count = r.batch * r.seq * r.heads * head_size;
-      const Array cosine = cpu.array(r.seq * rotary / 2, Dtype::F32, 1), sine = cpu.array(r.seq * rotary / 2, Dtype::F32, 2);
+      const Array cosine = cpu.array(r.seq * rotary / 2, Dtype::F32, 1),
+                  sine = cpu.array(r.seq * rotary / 2, Dtype::F32, 2);
       r.cosine = cosine.buffer.as<float>(), r.sine = sine.buffer.as<float>();
-      const Array x = cpu.array(count, dtype, 3), y = cpu.array(count, dtype, 4), in_place = cpu.copy_of(x), dx = cpu.array(count, dtype, 5);
+      const Array x = cpu.array(count, dtype, 3), y = cpu.array(count, dtype, 4), in_place = cpu.copy_of(x),
+                  dx = cpu.array(count, dtype, 5);
       cpu.kernels().rotate(y, x, r, *cpu.stream);
       cpu.kernels().rotate(in_place, in_place, r, *cpu.stream);
       r.is_inverse = true;
       cpu.kernels().rotate(dx, x, r, *cpu.stream);
       cpu.stream->synchronise();
-      CAPTURE(to_string(dtype)); CAPTURE(head_size); CAPTURE(rotary);
+      CAPTURE(to_string(dtype));
+      CAPTURE(head_size);
+      CAPTURE(rotary);
       const auto forward = [&](const Doubles& at) { return rotated(at, r, cosine.values(), sine.values()); };
       CHECK(worst_error(y.values(), forward(x.values()), 0.1) < rounding(dtype) + 1e-6);
       CHECK(in_place.has_bits_of(y));
       // Cosine and sine are independent random numbers here, so that the inverse is the transpose and nothing else.
       if (head_size > 20) continue;
-      CHECK(worst_error(dx.values(), differences(forward, Doubles(std::size_t(count), 0.0), x.values()), 0.1) < rounding(dtype) + 1e-6);
+      CHECK(worst_error(dx.values(), differences(forward, Doubles(std::size_t(count), 0.0), x.values()), 0.1) <
+            rounding(dtype) + 1e-6);
     }
 }
 
@@ -209,9 +230,11 @@ TEST_CASE("training: swiglu and its gradients equal the definition and its finit
   Trainer cpu(*backend);
   for (const Dtype dtype : kTrained)
     for (const std::int64_t count : {1, 15, 200}) {
-      CAPTURE(to_string(dtype)); CAPTURE(count);
-      const Array gate = cpu.array(count, dtype, 1, -6, 6), up = cpu.array(count, dtype, 2), dout = cpu.array(count, dtype, 3),
-                  out = cpu.copy_of(up), dgate = cpu.copy_of(up), dup = cpu.copy_of(up);
+      CAPTURE(to_string(dtype));
+      CAPTURE(count);
+      const Array gate = cpu.array(count, dtype, 1, -6, 6), up = cpu.array(count, dtype, 2),
+                  dout = cpu.array(count, dtype, 3), out = cpu.copy_of(up), dgate = cpu.copy_of(up),
+                  dup = cpu.copy_of(up);
       const Doubles g = gate.values(), u = up.values(), d = dout.values();
       const Doubles by_gate = differences([&](const Doubles& at) { return swiglu(at, u); }, g, d);
       const Doubles by_up = differences([&](const Doubles& at) { return swiglu(g, at); }, u, d);
@@ -232,7 +255,8 @@ TEST_CASE("training: gradients of swiglu are finite where exp overflows") {
   if (!backend) return;
   Trainer cpu(*backend);
   const std::int64_t count = 1000;
-  const Array gate = cpu.array(count, Dtype::F32, 1, -200, 200), up = cpu.array(count, Dtype::F32, 2), dout = cpu.array(count, Dtype::F32, 3);
+  const Array gate = cpu.array(count, Dtype::F32, 1, -200, 200), up = cpu.array(count, Dtype::F32, 2),
+              dout = cpu.array(count, Dtype::F32, 3);
   cpu.kernels().swiglu_backward(gate, up, dout, gate, up, count, *cpu.stream);
   cpu.stream->synchronise();
   for (const Doubles& values : {gate.values(), up.values()})
@@ -252,7 +276,8 @@ TEST_CASE("training: sums and sums of squares are added to a double") {
       cpu.kernels().add_squares(&squares, x, count, *cpu.stream);
       cpu.kernels().add_sum(&sum, y.buffer.as<float>(), count, *cpu.stream);
       cpu.stream->synchronise();
-      CAPTURE(to_string(dtype)); CAPTURE(count);
+      CAPTURE(to_string(dtype));
+      CAPTURE(count);
       CHECK(squares == doctest::Approx(expected_squares).epsilon(1e-6));
       CHECK(sum == doctest::Approx(expected_sum).epsilon(1e-6));
     }
@@ -268,18 +293,23 @@ TEST_CASE("training: AdamW makes the textbook step on weights and states of eith
       for (const Dtype states : kTrained)
         for (const std::int64_t count : kCounts) {
           if (states == Dtype::BF16 && weights == Dtype::F32) continue;
-          const Array w = cpu.array(count, weights, 1), g = cpu.array(count, gradients, 2), m = cpu.array(count, states, 3),
-                      v = cpu.array(count, states, 4, 0, 1);
+          const Array w = cpu.array(count, weights, 1), g = cpu.array(count, gradients, 2),
+                      m = cpu.array(count, states, 3), v = cpu.array(count, states, 4, 0, 1);
           Doubles weight = w.values(), mean = m.values(), square = v.values(), gradient = g.values();
           for (std::size_t i = 0; i < weight.size(); ++i) {
             gradient[i] *= 0.25;
             mean[i] = 0.9 * mean[i] + 0.1 * gradient[i];
             square[i] = 0.999 * square[i] + 0.001 * gradient[i] * gradient[i];
-            weight[i] -= 0.01 * (0.1 * weight[i] + mean[i] / (1 - std::pow(0.9, 3)) / (std::sqrt(square[i] / (1 - std::pow(0.999, 3))) + 1e-8));
+            weight[i] -= 0.01 * (0.1 * weight[i] + mean[i] / (1 - std::pow(0.9, 3)) /
+                                                       (std::sqrt(square[i] / (1 - std::pow(0.999, 3))) + 1e-8));
           }
-          cpu.kernels().adamw_step({.weight = w, .gradient = g, .m = m, .v = v, .count = count}, with, 0.25F, *cpu.stream);
+          cpu.kernels().adamw_step({.weight = w, .gradient = g, .m = m, .v = v, .count = count}, with, 0.25F,
+                                   *cpu.stream);
           cpu.stream->synchronise();
-          CAPTURE(to_string(weights)); CAPTURE(to_string(gradients)); CAPTURE(to_string(states)); CAPTURE(count);
+          CAPTURE(to_string(weights));
+          CAPTURE(to_string(gradients));
+          CAPTURE(to_string(states));
+          CAPTURE(count);
           CHECK(worst_error(w.values(), weight, 1.0) < rounding(weights) + 1e-5);
           CHECK(worst_error(m.values(), mean, 1.0) < rounding(states) + 1e-6);
           CHECK(worst_error(v.values(), square, 1.0) < rounding(states) + 1e-6);
@@ -294,8 +324,9 @@ TEST_CASE("training: sums have the same bits with any number of threads") {
   std::vector<std::int32_t> ids;
   for (std::int64_t r = 0; r < rows; ++r) ids.push_back(std::int32_t(r % vocab));
   const auto run = [&](Trainer& cpu) {
-    const Array x = cpu.array(rows * hidden, Dtype::F32, 1), dy = cpu.array(rows * hidden, Dtype::F32, 2), w = cpu.array(hidden, Dtype::F32, 3),
-                table = cpu.array(vocab * hidden, Dtype::F32, 4), result = cpu.array(2 * hidden, Dtype::F32, 5);
+    const Array x = cpu.array(rows * hidden, Dtype::F32, 1), dy = cpu.array(rows * hidden, Dtype::F32, 2),
+                w = cpu.array(hidden, Dtype::F32, 3), table = cpu.array(vocab * hidden, Dtype::F32, 4),
+                result = cpu.array(2 * hidden, Dtype::F32, 5);
     double sums[2] = {};
     const Numbers bias{result.buffer.data(), Dtype::F32}, weight{result.buffer.as<float>() + hidden, Dtype::F32};
     cpu.kernels().add_squares(&sums[0], x, rows * hidden, *cpu.stream);
@@ -305,7 +336,8 @@ TEST_CASE("training: sums have the same bits with any number of threads") {
     cpu.kernels().rms_norm_backward(dy, nullptr, weight, dy, x, w, rows, hidden, 1e-5F, *cpu.stream);
     cpu.stream->synchronise();
     Doubles all = result.values();
-    for (const Doubles& more : {table.values(), dy.values(), Doubles{sums[0], sums[1]}}) all.insert(all.end(), more.begin(), more.end());
+    for (const Doubles& more : {table.values(), dy.values(), Doubles{sums[0], sums[1]}})
+      all.insert(all.end(), more.begin(), more.end());
     return all;
   };
   CHECK(run(one) == run(three));

@@ -1,7 +1,8 @@
-// A worker that measures nothing, and a session that can be killed: how tests/calibrate/session_test.cpp tries crashes and kills.
-//   fake_worker serve LOG [RANKS]        probes in, samples out; what it "measures" is decided by the probe's width (below)
-//   fake_worker session JOURNAL LOG N    a session of N probes with itself as worker
-//   fake_worker calibrate-worker …       facts, as the environment's FAKE_FACTS says
+// A worker that measures nothing, and a session that can be killed: how tests/calibrate/session_test.cpp tries crashes
+// and kills.
+//   fake_worker serve LOG [RANKS]        probes in, samples out; what it "measures" is decided by the probe's width
+//   (below) fake_worker session JOURNAL LOG N    a session of N probes with itself as worker fake_worker
+//   calibrate-worker …       facts, as the environment's FAKE_FACTS says
 // Each probe that is measured is a line in LOG; each live worker holds a shared lock on it.
 #include <chrono>
 #include <csignal>
@@ -31,7 +32,8 @@ int open_log(const char* path) {
 int serve(const char* log_path) {
   const int log = open_log(log_path);
   int num_timed = 0;  // products and messages: each takes a millisecond longer than the one before
-  const char* const period = std::getenv("FAKE_STATE_PERIOD");  // of a machine that changes between two states: every third time
+  const char* const period =
+      std::getenv("FAKE_STATE_PERIOD");  // of a machine that changes between two states: every third time
   int num_probes = 0;
   std::string line;
   while (std::cout << kWorkerReady << std::endl, std::getline(std::cin, line)) {
@@ -44,7 +46,10 @@ int serve(const char* log_path) {
     if (probe.width == Slow) std::this_thread::sleep_for(std::chrono::milliseconds(15));
     const std::string measured = probe.key() + "\n";
     if (write(log, measured.data(), measured.size()) < 0) return 1;
-    const double time = probe.family == ProbeFamily::Gemm || probe.family == ProbeFamily::Collective ? 1e-3 * double(++num_timed) : period && num_probes++ / std::stoi(period) % 3 == 2 && probe.family != ProbeFamily::Overhead ? 1.5 : 1;
+    const double time =
+        probe.family == ProbeFamily::Gemm || probe.family == ProbeFamily::Collective ? 1e-3 * double(++num_timed)
+        : period && num_probes++ / std::stoi(period) % 3 == 2 && probe.family != ProbeFamily::Overhead ? 1.5
+                                                                                                       : 1;
     Sample sample{.probe = probe, .median = time, .low = time, .high = time, .num_runs = 7};
     if (probe.width == Lost) sample.failure = "device lost";
     std::cout << to_json_line(sample) << std::endl;
@@ -55,9 +60,12 @@ int serve(const char* log_path) {
 
 int session(const char* self, const char* journal_path, const char* log, int num_probes) {
   std::vector<Probe> probes;
-  for (int i = 0; i < num_probes; ++i) probes.push_back({.family = ProbeFamily::Memory, .num_ranks = 1 + i / 20, .rows = i, .width = Slow});
+  for (int i = 0; i < num_probes; ++i)
+    probes.push_back({.family = ProbeFamily::Memory, .num_ranks = 1 + i / 20, .rows = i, .width = Slow});
   Journal journal(journal_path, "{\"machine\":\"fake\"}");
-  run_session(probes, journal, {.probe_timeout{20}, .worker = [&](std::int64_t) { return WorkerCommand{{self, "serve", log}}; }});
+  run_session(probes, journal, {.probe_timeout{20}, .worker = [&](std::int64_t) {
+                                  return WorkerCommand{{self, "serve", log}};
+                                }});
   return 0;
 }
 

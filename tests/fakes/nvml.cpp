@@ -1,6 +1,6 @@
-// A libnvidia-ml.so.1 for tests. The machine it plays is the JSON file named by GPUPLAN_FAKE_NVML_MACHINE, read at nvmlInit:
-// what a GPU's object (over "every_gpu") does not say is not supported. With GPUPLAN_FAKE_NVML_OLD it lacks the functions that
-// old drivers lack. Signatures and numbers: nvml.h of API version 13.
+// A libnvidia-ml.so.1 for tests. The machine it plays is the JSON file named by GPUPLAN_FAKE_NVML_MACHINE, read at
+// nvmlInit: what a GPU's object (over "every_gpu") does not say is not supported. With GPUPLAN_FAKE_NVML_OLD it lacks
+// the functions that old drivers lack. Signatures and numbers: nvml.h of API version 13.
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -106,13 +106,18 @@ int nvmlDeviceGetMemoryInfo(void* device, nvml::Memory* out) {  // here `used` h
   const json& f = facts(device);
   if (!f.contains("memory_mib")) return kNotSupported;
   const auto mib = [&](const char* key) { return f.value(key, 0ULL) << 20; };
-  out->total = mib("memory_mib"), out->used = mib("used_mib") + mib("reserved_mib") + fake_cuda_bytes(fake(device).index);
+  out->total = mib("memory_mib"),
+  out->used = mib("used_mib") + mib("reserved_mib") + fake_cuda_bytes(fake(device).index);
   out->free = out->total - out->used;
   return nvml::kSuccess;
 }
-int nvmlDeviceGetMaxPcieLinkGeneration(void* device, unsigned* out) { return answer(facts(device), "max_generation", out); }
+int nvmlDeviceGetMaxPcieLinkGeneration(void* device, unsigned* out) {
+  return answer(facts(device), "max_generation", out);
+}
 int nvmlDeviceGetMaxPcieLinkWidth(void* device, unsigned* out) { return answer(facts(device), "max_lanes", out); }
-int nvmlDeviceGetCurrPcieLinkGeneration(void* device, unsigned* out) { return answer(facts(device), "generation", out); }
+int nvmlDeviceGetCurrPcieLinkGeneration(void* device, unsigned* out) {
+  return answer(facts(device), "generation", out);
+}
 int nvmlDeviceGetCurrPcieLinkWidth(void* device, unsigned* out) { return answer(facts(device), "lanes", out); }
 
 #ifndef GPUPLAN_FAKE_NVML_OLD
@@ -164,8 +169,9 @@ int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, nvml::PciIn
 }
 int nvmlDeviceGetFieldValues(void* device, int count, nvml::FieldValue* values) {
   for (int i = 0; i < count; ++i)
-    values[i].code = values[i].field == nvml::kFieldNvLinkSpeed ? answer(facts(device), "nvlink_mb_s", &values[i].value.small)
-                                                                : kNotSupported;
+    values[i].code = values[i].field == nvml::kFieldNvLinkSpeed
+                         ? answer(facts(device), "nvlink_mb_s", &values[i].value.small)
+                         : kNotSupported;
   return nvml::kSuccess;
 }
 int nvmlDeviceGetMemoryAffinity(void* device, unsigned size, unsigned long* nodes, unsigned) {
@@ -192,7 +198,9 @@ int nvmlDeviceGetMigDeviceHandleByIndex(void* device, unsigned index, void** out
     if (instance.index == fake(device).index && index-- == 0) return *out = &instance, nvml::kSuccess;
   return 6;  // not found
 }
-int nvmlDeviceGetAttributes_v2(void* device, nvml::Attributes* out) { return answer(facts(device), "sms", &out->num_sms); }
+int nvmlDeviceGetAttributes_v2(void* device, nvml::Attributes* out) {
+  return answer(facts(device), "sms", &out->num_sms);
+}
 int nvmlDeviceGetGpuFabricInfoV(void* device, nvml::FabricInfo* out) {
   const json& f = facts(device);
   if (out->version != nvml::version_of<nvml::FabricInfo>(2)) return 25;

@@ -22,7 +22,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view content = fuzz::text_of(data, size);
   for (const char* name : {"d.bin", "d.npy", "d.jsonl"})
     for (const Packing packing : {Packing::Packed, Packing::Padded}) {
-      const DataOptions options{.file = fuzz::as_file(name, content), .vocab_size = 300, .seq_len = 4, .packing = packing};
+      const DataOptions options{
+          .file = fuzz::as_file(name, content), .vocab_size = 300, .seq_len = 4, .packing = packing};
       fuzz::try_to([&] { read_ends(options); });
     }
   const auto config = fuzz::as_file("adapter_config.json", content);

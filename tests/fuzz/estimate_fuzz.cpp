@@ -1,4 +1,5 @@
-// Whatever a plan file may ask for and passes the checks is estimated, explained, and saved as a plan that is read again.
+// Whatever a plan file may ask for and passes the checks is estimated, explained, and saved as a plan that is read
+// again.
 #include <algorithm>
 
 #include <nlohmann/json.hpp>
@@ -6,7 +7,7 @@
 #include "base/json_file.h"
 #include "fuzz/fuzz_input.h"
 #include "planner/explain.h"
-#include "planner/plan_file.h"
+#include "planner/plan/plan_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace gpuplan;

@@ -1,5 +1,5 @@
-// Mutates JSON by its structure for targets whose input is JSON: bytes changed at random are hardly ever valid, so they never
-// reach what stands behind the parser. Every fourth time the bytes are mutated all the same.
+// Mutates JSON by its structure for targets whose input is JSON: bytes changed at random are hardly ever valid, so they
+// never reach what stands behind the parser. Every fourth time the bytes are mutated all the same.
 #include <algorithm>
 #include <limits>
 #include <random>
@@ -50,9 +50,26 @@ void collect(json& value, std::vector<json*>& all) {
 
 json number_like(const json& old, Random& random) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  static const std::vector<json> odd{0,    1,       2,         3,    7,     64,   1000,  1 << 20, std::int64_t(1) << 31,
-                                     -1,   0.5,     1e-12,     1e9,  1e30,  -0.0, kMost, std::int64_t(1) << 53,
-                                     1e300, 1.0 / 3, 100'000};
+  static const std::vector<json> odd{0,
+                                     1,
+                                     2,
+                                     3,
+                                     7,
+                                     64,
+                                     1000,
+                                     1 << 20,
+                                     std::int64_t(1) << 31,
+                                     -1,
+                                     0.5,
+                                     1e-12,
+                                     1e9,
+                                     1e30,
+                                     -0.0,
+                                     kMost,
+                                     std::int64_t(1) << 53,
+                                     1e300,
+                                     1.0 / 3,
+                                     100'000};
   if (!old.is_number() || random() % 2 == 0) return any_of(odd, random);
   if (!old.is_number_integer()) return old.get<double>() * (random() % 2 == 0 ? 2 : 0.5);
   const auto number = std::clamp<std::int64_t>(old.get<std::int64_t>(), -kMost / 4, kMost / 4);
@@ -63,19 +80,28 @@ json number_like(const json& old, Random& random) {
 void change(json& value, Random& random) {
   static const std::vector<std::string> names = known_names();
   const auto kind = random() % 8;
-  if (kind == 0) value = nullptr;
-  else if (value.is_boolean()) value = !value.get<bool>();
-  else if (value.is_number()) value = number_like(value, random);
-  else if (value.is_string()) value = any_of(names, random);
-  else if (kind == 1) value = json::array({any_of(names, random)});
-  else if (kind == 2) value = number_like(value, random);
-  else if (value.is_array() && !value.empty()) value.push_back(json(any_of(value, random)));
-  else if (value.is_object() && !value.empty() && kind == 3) value.erase(std::next(value.begin(), long(random() % value.size())));
+  if (kind == 0)
+    value = nullptr;
+  else if (value.is_boolean())
+    value = !value.get<bool>();
+  else if (value.is_number())
+    value = number_like(value, random);
+  else if (value.is_string())
+    value = any_of(names, random);
+  else if (kind == 1)
+    value = json::array({any_of(names, random)});
+  else if (kind == 2)
+    value = number_like(value, random);
+  else if (value.is_array() && !value.empty())
+    value.push_back(json(any_of(value, random)));
+  else if (value.is_object() && !value.empty() && kind == 3)
+    value.erase(std::next(value.begin(), long(random() % value.size())));
 }
 
 }  // namespace
 
-extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size, unsigned seed) {
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
+                                               unsigned seed) {
   Random random(seed);
   if (random() % 4 == 0) return LLVMFuzzerMutate(data, size, max_size);
   json document = json::parse(data, data + size, nullptr, false);

@@ -1,7 +1,8 @@
-// Published measurements as `gpuplan validate FILE` reads them: lines to points, points to questions, and their answers judged.
+// Published measurements as `gpuplan validate FILE` reads them: lines to points, points to questions, and their answers
+// judged.
 #include "fuzz/fuzz_input.h"
-#include "planner/validation/judge.h"
-#include "planner/validation/read_points.h"
+#include "validate/judge.h"
+#include "validate/read_points.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace gpuplan;

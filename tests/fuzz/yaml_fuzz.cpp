@@ -1,13 +1,13 @@
-// YAML that people write: the same text as a cluster, as a profile and as a GPU of the catalogue. A cluster that is read
-// survives the way through a plan file.
+// YAML that people write: the same text as a cluster, as a profile and as a GPU of the catalogue. A cluster that is
+// read survives the way through a plan file.
 #include <nlohmann/json.hpp>
 
 #include "base/json_file.h"
 #include "cluster/cluster_file.h"
 #include "cluster/gpu_file.h"
-#include "cluster/profile.h"
+#include "cluster/profile/profile.h"
 #include "fuzz/fuzz_input.h"
-#include "planner/plan_parts.h"
+#include "planner/plan/plan_parts.h"
 
 namespace {
 

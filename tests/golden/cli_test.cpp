@@ -1,4 +1,4 @@
-#include "cli/run.h"
+#include "cli/program.h"
 
 #include <filesystem>
 #include <sstream>
@@ -145,7 +145,8 @@ TEST_CASE("estimate --json has every field of the contract, and null where a str
 TEST_CASE("a path that is not UTF-8 is answered in JSON that is") {
   const WorkingFolder folder;
   std::filesystem::create_directory("m\xff");
-  std::filesystem::copy_file(std::filesystem::path(GPUPLAN_TEST_DIR) / "fuzz/corpus/config/llama.json", "m\xff/config.json");
+  std::filesystem::copy_file(std::filesystem::path(GPUPLAN_TEST_DIR) / "fuzz/corpus/config/llama.json",
+                             "m\xff/config.json");
   const nlohmann::json answer = answer_to("estimate --model m\xff --gpus A6000 --save plan.json");
   CHECK(answer["model"]["id"] == "m\uFFFD");
   CHECK(ran("estimate plan.json").code == 0);
@@ -193,9 +194,12 @@ TEST_CASE("an exported profile is what the name of its file says, and a plan may
   CHECK(exported["id"] == "default-cpu");
   CHECK(exported["measured_on"].is_null());
   CHECK(exported["values"]["gemm_efficiency"]["unit"] == "share of the sgemm rate");
-  CHECK(answer_to("estimate --model tinyllama-1.1b --lora --gpus A6000 --profile default-hopper")["profile"]["id"] == "default-hopper");
-  CHECK(ran("profiles export default-hopper --output mine.yaml").code == 0);  // a class of a file with many, as one of its own
-  CHECK(answer_to("estimate --model tinyllama-1.1b --lora --gpus A6000 --profile mine.yaml")["profile"]["id"] == "default-hopper");
+  CHECK(answer_to("estimate --model tinyllama-1.1b --lora --gpus A6000 --profile default-hopper")["profile"]["id"] ==
+        "default-hopper");
+  CHECK(ran("profiles export default-hopper --output mine.yaml").code ==
+        0);  // a class of a file with many, as one of its own
+  CHECK(answer_to("estimate --model tinyllama-1.1b --lora --gpus A6000 --profile mine.yaml")["profile"]["id"] ==
+        "default-hopper");
   CHECK(ran("profiles export default-cpu --output nowhere/cpu.json").code == 3);
 }
 

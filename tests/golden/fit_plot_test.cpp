@@ -4,13 +4,13 @@
 
 #include "base/error.h"
 #include "calibrate/probe.h"
-#include "cli/json/profile_json.h"
-#include "cli/profile_numbers.h"
-#include "cli/profile_samples.h"
-#include "cli/render/fit_plot.h"
-#include "cli/render/plot_text.h"
-#include "cli/report/fit_svg.h"
 #include "measured_machine.h"
+#include "report/html/fit_svg.h"
+#include "report/json/profile_json.h"
+#include "report/profile_numbers.h"
+#include "report/profile_samples.h"
+#include "report/text/fit_plot.h"
+#include "report/text/plot_text.h"
 
 namespace gpuplan {
 namespace {
@@ -26,11 +26,18 @@ Sample timed(const Probe& probe, double seconds) {
 }
 
 Probe forward(std::int64_t m, std::int64_t batch = 1) {
-  return {.family = ProbeFamily::Gemm, .type = GemmType::BF16, .layout = GemmLayout::Forward, .shape = {m, 512, 512, batch}};
+  return {.family = ProbeFamily::Gemm,
+          .type = GemmType::BF16,
+          .layout = GemmLayout::Forward,
+          .shape = {m, 512, 512, batch}};
 }
 
 Probe all_reduce(std::int64_t bytes) {
-  return {.family = ProbeFamily::Collective, .num_ranks = 2, .collective = CollectiveKind::AllReduce, .group_ranks = 2, .bytes = Bytes{bytes}};
+  return {.family = ProbeFamily::Collective,
+          .num_ranks = 2,
+          .collective = CollectiveKind::AllReduce,
+          .group_ranks = 2,
+          .bytes = Bytes{bytes}};
 }
 
 Profile profile_with(const std::vector<Sample>& samples) {
@@ -64,10 +71,13 @@ TEST_CASE("a logarithmic axis: equal ratios are equal distances") {
 }
 
 TEST_CASE("marks are round, rising, within the axis and no more than asked for") {
-  CHECK(labels({1, 1000, PlotUnit::FlopRate}, 4) == std::vector<std::string>{"1 FLOP/s", "10 FLOP/s", "100 FLOP/s", "1 kFLOP/s"});
+  CHECK(labels({1, 1000, PlotUnit::FlopRate}, 4) ==
+        std::vector<std::string>{"1 FLOP/s", "10 FLOP/s", "100 FLOP/s", "1 kFLOP/s"});
   CHECK(labels({1e9, 6e9, PlotUnit::ByteRate}, 4) == std::vector<std::string>{"1 GB/s", "2 GB/s", "5 GB/s"});
-  CHECK(labels({1024, 1 << 20, PlotUnit::ByteCount}, 3) == std::vector<std::string>{"1 KiB", "32 KiB", "1 MiB"});  // 10 powers of two: every fifth
-  for (int most = 1; most < 12; ++most) CHECK(labels({3e6, 4e13, PlotUnit::FlopCount}, most).size() <= std::size_t(most));
+  CHECK(labels({1024, 1 << 20, PlotUnit::ByteCount}, 3) ==
+        std::vector<std::string>{"1 KiB", "32 KiB", "1 MiB"});  // 10 powers of two: every fifth
+  for (int most = 1; most < 12; ++most)
+    CHECK(labels({3e6, 4e13, PlotUnit::FlopCount}, most).size() <= std::size_t(most));
 }
 
 TEST_CASE("a value in the middle of nothing still has an axis") {
@@ -78,7 +88,8 @@ TEST_CASE("a value in the middle of nothing still has an axis") {
 
 TEST_CASE("a sample is drawn in the plot of its own fit, and a failed one in none") {
   Sample failed{.probe = forward(256), .failure = "out of memory"};
-  const auto plots = fit_plots(profile_with({timed(forward(512), 1e-3), timed(forward(64), 1e-3), timed(forward(64, 8), 1e-3), failed, timed(all_reduce(1 << 20), 1e-3)}));
+  const auto plots = fit_plots(profile_with({timed(forward(512), 1e-3), timed(forward(64), 1e-3),
+                                             timed(forward(64, 8), 1e-3), failed, timed(all_reduce(1 << 20), 1e-3)}));
   const FitPlot& gemm = find(plots, "bf16 forward GEMM");
   REQUIRE(gemm.points.size() == 2);
   CHECK(gemm.points[0].x == doctest::Approx(2.0 * 64 * 512 * 512));  // rising
@@ -140,7 +151,11 @@ TEST_CASE("a chart in a terminal is as wide as the screen allows and as plain as
 }
 
 TEST_CASE("an SVG has a panel per plot, a mark per point, and names that cannot end it") {
-  FitPlot plot{.title = "</svg><script>", .x_label = "x", .y_label = "y", .points = {{1, 2, 1.9, 2.1, false, "a"}, {3, 4, 3, 5, true, "b & c"}}, .curve = {{1, 2}, {3, 4}}};
+  FitPlot plot{.title = "</svg><script>",
+               .x_label = "x",
+               .y_label = "y",
+               .points = {{1, 2, 1.9, 2.1, false, "a"}, {3, 4, 3, 5, true, "b & c"}},
+               .curve = {{1, 2}, {3, 4}}};
   const std::string svg = fit_svg("<title>", "when", {plot, plot});
   CHECK(count(svg, "class=\"panel\"") == 2);
   CHECK(count(svg, "<circle class=\"point\"") == 2 + 1);  // and the legend's
@@ -155,9 +170,9 @@ TEST_CASE("an SVG has a panel per plot, a mark per point, and names that cannot 
 TEST_CASE("two profiles: numbers are matched by name, and agree where their intervals overlap") {
   const Profile a = profile_with({});
   Measured changed = *a.measured;
-  changed.loads[0].gemm[0].rate = {1.15e12, 1.05e12, 1.25e12};      // 0.9 … 1.1 overlaps 1.05 … 1.25
-  changed.loads[0].gemm[1].rate = {2e12, 1.9e12, 2.1e12};           // does not
-  changed.collectives.pop_back();                                   // two segments of two numbers
+  changed.loads[0].gemm[0].rate = {1.15e12, 1.05e12, 1.25e12};  // 0.9 … 1.1 overlaps 1.05 … 1.25
+  changed.loads[0].gemm[1].rate = {2e12, 1.9e12, 2.1e12};       // does not
+  changed.collectives.pop_back();                               // two segments of two numbers
   const Profile b{.id = "other", .measured = std::make_shared<Measured>(changed)};
   const ProfileComparison same = compare_profiles(a, a), other = compare_profiles(a, b);
   CHECK(same.num_agreeing == same.num_with_intervals);

@@ -6,8 +6,8 @@
 //   stderr:                          only when there is any
 //   …
 //
-// An empty line ends a case. GPUPLAN_UPDATE_GOLDEN=1 rewrites the files. Commands run in this folder, so that they can name
-// files in inputs/; those of NAME.txt see the measured profiles in inputs/NAME, if there are any, and no GPU.
+// An empty line ends a case. GPUPLAN_UPDATE_GOLDEN=1 rewrites the files. Commands run in this folder, so that they can
+// name files in inputs/; those of NAME.txt see the measured profiles in inputs/NAME, if there are any, and no GPU.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -20,7 +20,7 @@
 
 #include "base/files.h"
 #include "base/names.h"
-#include "cli/run.h"
+#include "cli/program.h"
 
 namespace gpuplan {
 namespace {

@@ -4,11 +4,11 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/render/amounts.h"
-#include "cli/render/screen.h"
-#include "cli/render/table.h"
-#include "cli/render/text.h"
-#include "cli/run.h"
+#include "cli/program.h"
+#include "report/text/amounts.h"
+#include "report/text/screen.h"
+#include "report/text/table.h"
+#include "report/text/text.h"
 
 namespace gpuplan {
 

@@ -4,9 +4,9 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/report/html.h"
-#include "cli/report/simulation_report.h"
 #include "golden/simulation_fixture.h"
+#include "report/html/html.h"
+#include "report/html/simulation_report.h"
 
 namespace gpuplan {
 namespace {
@@ -87,7 +87,8 @@ TEST_CASE("spans on the page are those of the simulation, with causes and the cr
   REQUIRE(data.at("tracks").size() == 6);  // compute, send and receive of two GPUs
   CHECK(durations(data)[std::size_t(Activity::Backward)] == 45'000'000);
   CHECK(durations(data)[std::size_t(Activity::SendRecv)] == 20'000'000);
-  // Second GPU's receive: after 20 ms, for 5 ms, critical and a receive (1 + 4), 8 MB, caused by the first GPU's send, the fourth on the page.
+  // Second GPU's receive: after 20 ms, for 5 ms, critical and a receive (1 + 4), 8 MB, caused by the first GPU's send,
+  // the fourth on the page.
   CHECK(data.at("tracks")[5].at("spans") ==
         json{20'000'000, 5'000'000, int(Activity::SendRecv), 2, 0, 5, 1, 8'000'000, 0, 3});
   CHECK(data.at("messages") == json{3, 10, 9, 4});

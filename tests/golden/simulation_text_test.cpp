@@ -2,13 +2,13 @@
 #include <doctest/doctest.h>
 
 #include "base/names.h"
-#include "cli/json/simulation_json.h"
-#include "cli/render/gantt.h"
-#include "cli/render/simulation_facts.h"
-#include "cli/render/simulation_text.h"
-#include "cli/render/text.h"
-#include "cli/render/time_axis.h"
 #include "golden/simulation_fixture.h"
+#include "report/json/simulation_json.h"
+#include "report/text/gantt.h"
+#include "report/text/simulation_facts.h"
+#include "report/text/simulation_text.h"
+#include "report/text/text.h"
+#include "report/text/time_axis.h"
 
 namespace gpuplan {
 namespace {

@@ -6,8 +6,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/trace/chrome_trace.h"
 #include "golden/simulation_fixture.h"
+#include "report/trace/chrome_trace.h"
 
 namespace gpuplan {
 namespace {

@@ -1,6 +1,6 @@
 // The JSON contract of `validate`, and the pages and data that it writes: they must be what the program writes today.
-// GPUPLAN_UPDATE_GOLDEN=1 rewrites docs/accuracy.md and data/validation/accuracy.json; estimates show the new ranges from the
-// next run on, so rewrite twice.
+// GPUPLAN_UPDATE_GOLDEN=1 rewrites docs/accuracy.md and data/validation/accuracy.json; estimates show the new ranges
+// from the next run on, so rewrite twice.
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
-#include "cli/run.h"
+#include "cli/program.h"
 #include "scratch_folder.h"
 
 namespace gpuplan {

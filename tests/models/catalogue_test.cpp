@@ -25,9 +25,10 @@ std::string index_text() {
   std::string rows;
   for (const CatalogueEntry& entry : list_catalogue()) {
     const json file = read_json_file(entry.file);
-    rows += fmt::format("{}  {{\"name\":{},\"id\":{},\"family\":{},\"model_type\":{},\"architecture\":{},\"parameters\":{}}}",
-                        rows.empty() ? "" : ",\n", file["name"].dump(), file["id"].dump(), file["family"].dump(),
-                        file["model_type"].dump(), file["architecture"].dump(), file["total_params"].dump());
+    rows += fmt::format(
+        "{}  {{\"name\":{},\"id\":{},\"family\":{},\"model_type\":{},\"architecture\":{},\"parameters\":{}}}",
+        rows.empty() ? "" : ",\n", file["name"].dump(), file["id"].dump(), file["family"].dump(),
+        file["model_type"].dump(), file["architecture"].dump(), file["total_params"].dump());
   }
   return "[\n" + rows + "\n]\n";
 }
@@ -51,7 +52,8 @@ TEST_CASE("the catalogue has all its models, sorted by name, each with a count a
     CHECK(is_catalogue_file(content));
     CHECK(content["counts"]["total"] == content["total_params"]);
     if (!content["published"].is_null()) CHECK_FALSE(content["published"]["source"].get<std::string>().empty());
-    CHECK(content["verified"] == (!content["published"].is_null() && content["published"]["count"] == content["total_params"]));
+    CHECK(content["verified"] ==
+          (!content["published"].is_null() && content["published"]["count"] == content["total_params"]));
   }
 }
 
@@ -71,9 +73,13 @@ TEST_CASE("an entry that is part of a checkpoint says so") {
 
 TEST_CASE("a model of a family without a builder is refused by name") {
   const test::ScratchFolder scratch;
-  const std::string file = scratch.write("mamba-130m.json", R"({"name": "mamba-130m", "id": "state-spaces/mamba-130m-hf", "family": "mamba",
-    "architecture": "MambaForCausalLM", "model_type": "mamba", "total_params": 129135360})").string();
-  CHECK_THROWS_WITH_AS(load_model(file), doctest::Contains("unknown architecture 'MambaForCausalLM' (model_type 'mamba')"), InputError);
+  const std::string file =
+      scratch
+          .write("mamba-130m.json", R"({"name": "mamba-130m", "id": "state-spaces/mamba-130m-hf", "family": "mamba",
+    "architecture": "MambaForCausalLM", "model_type": "mamba", "total_params": 129135360})")
+          .string();
+  CHECK_THROWS_WITH_AS(load_model(file),
+                       doctest::Contains("unknown architecture 'MambaForCausalLM' (model_type 'mamba')"), InputError);
   CHECK_THROWS_WITH_AS(load_model(file), doctest::Contains("modelled: llama, mistral, qwen, qwen2"), InputError);
 }
 
@@ -85,7 +91,8 @@ TEST_CASE("the config object of a catalogue file has the last word over its summ
 }
 
 TEST_CASE("an unknown name gets the nearest ones, an unknown path is called a path") {
-  CHECK_THROWS_WITH_AS(load_model("lama-3-8b"), doctest::Contains("--model: unknown model 'lama-3-8b'\n  did you mean"), InputError);
+  CHECK_THROWS_WITH_AS(load_model("lama-3-8b"), doctest::Contains("--model: unknown model 'lama-3-8b'\n  did you mean"),
+                       InputError);
   CHECK_THROWS_WITH_AS(load_model("lama-3-8b"), doctest::Contains("llama-3-8b"), InputError);
   CHECK_THROWS_WITH_AS(load_model("zzzzzzzzzzzz"), doctest::Contains("gpuplan models"), InputError);
   for (const char* text : {"./no/such/model", "no-such.json", "~/no-such-model", "someone/no-such-model"})
@@ -114,9 +121,12 @@ TEST_CASE("a config under another name is named after its file") {
 TEST_CASE("a path that is no model says what is missing") {
   const test::ScratchFolder scratch;
   CHECK_THROWS_WITH_AS(load_model(scratch.path().string()), doctest::Contains("has no config.json"), InputError);
-  CHECK_THROWS_WITH_AS(load_model(scratch.write("bad.json", "{\n  \"a\": ]\n}").string()), doctest::Contains("bad.json:2:8: not valid JSON"), InputError);
-  CHECK_THROWS_WITH_AS(load_model(scratch.write("empty.json", "").string()), doctest::Contains("the file is empty"), InputError);
-  CHECK_THROWS_WITH_AS(load_model(scratch.write("list.json", "[1]").string()), doctest::Contains("expected an object"), InputError);
+  CHECK_THROWS_WITH_AS(load_model(scratch.write("bad.json", "{\n  \"a\": ]\n}").string()),
+                       doctest::Contains("bad.json:2:8: not valid JSON"), InputError);
+  CHECK_THROWS_WITH_AS(load_model(scratch.write("empty.json", "").string()), doctest::Contains("the file is empty"),
+                       InputError);
+  CHECK_THROWS_WITH_AS(load_model(scratch.write("list.json", "[1]").string()), doctest::Contains("expected an object"),
+                       InputError);
   CHECK_THROWS_WITH_AS(load_model("/dev/zero"), doctest::Contains("not a regular file"), InputError);
 }
 

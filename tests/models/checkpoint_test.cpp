@@ -14,19 +14,26 @@
 
 using namespace gpuplan;
 using nlohmann::json;
-using test::FakeTensor;
 using test::fake_tensors;
+using test::FakeTensor;
 using test::write_safetensors;
 using Tensors = std::vector<FakeTensor>;
 
 namespace {
 
-const json kTiny{{"architectures", {"LlamaForCausalLM"}}, {"model_type", "llama"}, {"hidden_size", 64}, {"num_hidden_layers", 2},
-                 {"num_attention_heads", 4}, {"intermediate_size", 128}, {"vocab_size", 1000}};
+const json kTiny{{"architectures", {"LlamaForCausalLM"}},
+                 {"model_type", "llama"},
+                 {"hidden_size", 64},
+                 {"num_hidden_layers", 2},
+                 {"num_attention_heads", 4},
+                 {"intermediate_size", 128},
+                 {"vocab_size", 1000}};
 
 /// A model folder with `config`, ready for safetensors files.
 struct ModelFolder {
-  explicit ModelFolder(json content = kTiny) : config(std::move(content)), tensors(fake_tensors(list_weights(parse_hf_config(config, "test")))) {
+  explicit ModelFolder(json content = kTiny)
+      : config(std::move(content)),
+        tensors(fake_tensors(list_weights(parse_hf_config(config, "test")))) {
     scratch.write("config.json", config.dump());
   }
   LoadedModel load() const { return load_model(scratch.path().string()); }
@@ -38,7 +45,8 @@ struct ModelFolder {
   void write_shards() const {
     json map = json::object();
     for (std::size_t i = 0; i < tensors.size(); ++i) map[tensors[i].name] = i < half() ? kShards[0] : kShards[1];
-    scratch.write("model.safetensors.index.json", json{{"metadata", {{"total_size", total_bytes()}}}, {"weight_map", map}}.dump());
+    scratch.write("model.safetensors.index.json",
+                  json{{"metadata", {{"total_size", total_bytes()}}}, {"weight_map", map}}.dump());
     write_safetensors(scratch.path() / kShards[0], Tensors(tensors.begin(), tensors.begin() + std::ptrdiff_t(half())));
     write_safetensors(scratch.path() / kShards[1], Tensors(tensors.begin() + std::ptrdiff_t(half()), tensors.end()));
   }
@@ -54,7 +62,8 @@ struct ModelFolder {
 };
 
 bool has_note(const LoadedModel& model, const std::string& part) {
-  return std::ranges::any_of(model.notes, [&](const std::string& note) { return note.find(part) != std::string::npos; });
+  return std::ranges::any_of(model.notes,
+                             [&](const std::string& note) { return note.find(part) != std::string::npos; });
 }
 
 }  // namespace
@@ -85,7 +94,8 @@ TEST_CASE("a shard that is missing while others are there is named") {
   const ModelFolder folder;
   folder.write_shards();
   folder.remove_shard(1);
-  CHECK_THROWS_WITH_AS(folder.load(), doctest::Contains("1 of 2 shards are missing: model-00002-of-00002.safetensors"), InputError);
+  CHECK_THROWS_WITH_AS(folder.load(), doctest::Contains("1 of 2 shards are missing: model-00002-of-00002.safetensors"),
+                       InputError);
 }
 
 TEST_CASE("with the index alone, names are compared and the size is checked") {
@@ -121,15 +131,16 @@ TEST_CASE("a shard with a name that no file can have is one that is missing") {
 
 TEST_CASE("an index without a weight map is refused") {
   const ModelFolder folder;
-  for (const char* index : {"{}", "[]", R"({"weight_map": {}})", R"({"weight_map": {"a": 3}})", R"({"weight_map": {"a": "../b"}})",
-                            R"({"weight_map": {"a": "/etc/hosts"}})", R"({"weight_map": {"a": ""}})"}) {
+  for (const char* index :
+       {"{}", "[]", R"({"weight_map": {}})", R"({"weight_map": {"a": 3}})", R"({"weight_map": {"a": "../b"}})",
+        R"({"weight_map": {"a": "/etc/hosts"}})", R"({"weight_map": {"a": ""}})"}) {
     folder.scratch.write("model.safetensors.index.json", index);
     CHECK_THROWS_WITH_AS(folder.load(), doctest::Contains("weight_map"), InputError);
   }
 }
 
 TEST_CASE("a difference of 0.05 % is summed up, one of 0.5 % is listed, one of 5 % is refused") {
-  ModelFolder folder;   // 210240 parameters
+  ModelFolder folder;  // 210240 parameters
   folder.tensors.push_back({"model.extra", {105}});
   CHECK(has_note(folder.load_single(), "105 elements (0.05 %) differ"));
   CHECK_FALSE(has_note(folder.load_single(), "model.extra"));
@@ -139,20 +150,23 @@ TEST_CASE("a difference of 0.05 % is summed up, one of 0.5 % is listed, one of 5
   CHECK(has_note(folder.load_single(), "model.extra [1051] is in the checkpoint only"));
 
   folder.tensors.back().shape = {10512};
-  CHECK_THROWS_WITH_AS(folder.load_single(), doctest::Contains("differs from config.json by 5.0 % of the parameters:\n  model.extra [10512]"), InputError);
+  CHECK_THROWS_WITH_AS(folder.load_single(),
+                       doctest::Contains("differs from config.json by 5.0 % of the parameters:\n  model.extra [10512]"),
+                       InputError);
 }
 
 TEST_CASE("other shapes and missing tensors are differences, even if they cancel out in the sum") {
   ModelFolder folder;
-  folder.at("model.layers.0.input_layernorm.weight").shape = {164};   // 100 more
-  folder.at("model.layers.1.input_layernorm.weight").shape = {264};   // 200 more
+  folder.at("model.layers.0.input_layernorm.weight").shape = {164};  // 100 more
+  folder.at("model.layers.1.input_layernorm.weight").shape = {264};  // 200 more
   const LoadedModel model = folder.load_single();
   CHECK(has_note(model, "300 elements (0.14 %) differ"));
   CHECK(has_note(model, "model.layers.1.input_layernorm.weight is [264] in the checkpoint, [64] computed"));
 
   ModelFolder swapped;
   swapped.at("lm_head.weight").name = "other.weight";
-  CHECK_THROWS_WITH_AS(swapped.load_single(), doctest::Contains("lm_head.weight [1000, 64] is not in the checkpoint"), InputError);
+  CHECK_THROWS_WITH_AS(swapped.load_single(), doctest::Contains("lm_head.weight [1000, 64] is not in the checkpoint"),
+                       InputError);
 }
 
 TEST_CASE("a transposed weight is noted although it has as many elements") {
@@ -170,8 +184,13 @@ TEST_CASE("rotary buffers are known extras") {
 }
 
 TEST_CASE("gpt2 is stored without its prefix, with masks and a copy of its head") {
-  ModelFolder folder({{"architectures", {"GPT2LMHeadModel"}}, {"model_type", "gpt2"}, {"n_embd", 64}, {"n_layer", 2}, {"n_head", 4},
-                      {"n_positions", 32}, {"vocab_size", 1000}});
+  ModelFolder folder({{"architectures", {"GPT2LMHeadModel"}},
+                      {"model_type", "gpt2"},
+                      {"n_embd", 64},
+                      {"n_layer", 2},
+                      {"n_head", 4},
+                      {"n_positions", 32},
+                      {"vocab_size", 1000}});
   for (FakeTensor& tensor : folder.tensors) tensor.name = tensor.name.substr(std::string("transformer.").size());
   folder.tensors.push_back({"h.0.attn.bias", {1, 1, 32, 32}, "U8", 1});
   folder.tensors.push_back({"lm_head.weight", {1000, 64}});
@@ -192,10 +211,12 @@ TEST_CASE("a tied embedding may go by the name of the head") {
 }
 
 TEST_CASE("the text part of a multimodal checkpoint is compared, its vision part is an extra") {
-  const json text{{"model_type", "gemma3_text"}, {"hidden_size", 64}, {"num_hidden_layers", 2}, {"intermediate_size", 128},
-                  {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"head_dim", 16}, {"vocab_size", 1000}};
+  const json text{
+      {"model_type", "gemma3_text"}, {"hidden_size", 64},        {"num_hidden_layers", 2}, {"intermediate_size", 128},
+      {"num_attention_heads", 4},    {"num_key_value_heads", 2}, {"head_dim", 16},         {"vocab_size", 1000}};
   for (const std::string prefix : {"language_model.model.", "model.language_model."}) {
-    ModelFolder folder({{"architectures", {"Gemma3ForConditionalGeneration"}}, {"model_type", "gemma3"}, {"text_config", text}});
+    ModelFolder folder(
+        {{"architectures", {"Gemma3ForConditionalGeneration"}}, {"model_type", "gemma3"}, {"text_config", text}});
     for (FakeTensor& tensor : folder.tensors) tensor.name = prefix + tensor.name.substr(std::string("model.").size());
     folder.tensors.push_back({"vision_tower.vision_model.embeddings.patch_embedding.weight", {1152, 3, 14, 14}});
     const LoadedModel model = folder.load_single();
@@ -206,24 +227,46 @@ TEST_CASE("the text part of a multimodal checkpoint is compared, its vision part
 }
 
 TEST_CASE("experts are looked for one by one, stacked ones as one tensor") {
-  ModelFolder mixtral({{"model_type", "mixtral"}, {"hidden_size", 64}, {"num_hidden_layers", 2}, {"num_attention_heads", 4}, {"num_key_value_heads", 2},
-                       {"intermediate_size", 32}, {"vocab_size", 100}, {"num_local_experts", 3}});
+  ModelFolder mixtral({{"model_type", "mixtral"},
+                       {"hidden_size", 64},
+                       {"num_hidden_layers", 2},
+                       {"num_attention_heads", 4},
+                       {"num_key_value_heads", 2},
+                       {"intermediate_size", 32},
+                       {"vocab_size", 100},
+                       {"num_local_experts", 3}});
   CHECK(mixtral.at("model.layers.1.block_sparse_moe.experts.2.w2.weight").shape == std::vector<std::int64_t>{64, 32});
   CHECK(has_note(mixtral.load_single(), "as computed"));
-  std::erase_if(mixtral.tensors, [](const FakeTensor& tensor) { return tensor.name.find("layers.1.block_sparse_moe.experts.2") != std::string::npos; });
-  CHECK_THROWS_WITH_AS(mixtral.load_single(), doctest::Contains("model.layers.1.block_sparse_moe.experts.2.w1.weight [32, 64] is not in the checkpoint"), InputError);
+  std::erase_if(mixtral.tensors, [](const FakeTensor& tensor) {
+    return tensor.name.find("layers.1.block_sparse_moe.experts.2") != std::string::npos;
+  });
+  CHECK_THROWS_WITH_AS(
+      mixtral.load_single(),
+      doctest::Contains("model.layers.1.block_sparse_moe.experts.2.w1.weight [32, 64] is not in the checkpoint"),
+      InputError);
 }
 
 TEST_CASE("bert is stored under its prefix with its pre-training heads, t5 with copies of its embedding") {
-  ModelFolder bert({{"model_type", "bert"}, {"architectures", {"BertModel"}}, {"hidden_size", 64}, {"num_hidden_layers", 2}, {"num_attention_heads", 4},
-                    {"intermediate_size", 128}, {"vocab_size", 1000}});
+  ModelFolder bert({{"model_type", "bert"},
+                    {"architectures", {"BertModel"}},
+                    {"hidden_size", 64},
+                    {"num_hidden_layers", 2},
+                    {"num_attention_heads", 4},
+                    {"intermediate_size", 128},
+                    {"vocab_size", 1000}});
   for (FakeTensor& tensor : bert.tensors) tensor.name = "bert." + tensor.name;
   bert.tensors.push_back({"cls.predictions.bias", {1000}});
   bert.tensors.push_back({"bert.embeddings.position_ids", {1, 512}, "I64", 8});
   CHECK(has_note(bert.load_single(), "as computed"));
   CHECK(has_note(bert.load_single(), "pre-training heads (1,000 elements)"));
 
-  ModelFolder t5({{"model_type", "t5"}, {"d_model", 64}, {"num_layers", 2}, {"d_ff", 128}, {"num_heads", 4}, {"d_kv", 16}, {"vocab_size", 1000}});
+  ModelFolder t5({{"model_type", "t5"},
+                  {"d_model", 64},
+                  {"num_layers", 2},
+                  {"d_ff", 128},
+                  {"num_heads", 4},
+                  {"d_kv", 16},
+                  {"vocab_size", 1000}});
   CHECK(t5.at("decoder.block.1.layer.1.EncDecAttention.q.weight").shape == std::vector<std::int64_t>{64, 64});
   t5.tensors.push_back({"encoder.embed_tokens.weight", {1000, 64}});
   t5.tensors.push_back({"decoder.embed_tokens.weight", {1000, 64}});
@@ -235,7 +278,10 @@ TEST_CASE("a quantised checkpoint is refused") {
   ModelFolder folder;
   FakeTensor& packed = folder.at("model.layers.0.mlp.up_proj.weight");
   packed.dtype = "U8", packed.bytes_each = 1;
-  CHECK_THROWS_WITH_AS(folder.load_single(), doctest::Contains("the checkpoint is quantised: 'model.layers.0.mlp.up_proj.weight' is stored as U8"), InputError);
+  CHECK_THROWS_WITH_AS(
+      folder.load_single(),
+      doctest::Contains("the checkpoint is quantised: 'model.layers.0.mlp.up_proj.weight' is stored as U8"),
+      InputError);
   ModelFolder scaled;
   scaled.tensors.push_back({"model.layers.0.mlp.up_proj.weight.absmax", {128}, "F32", 4});
   CHECK_THROWS_WITH_AS(scaled.load_single(), doctest::Contains("give the original 16-bit model"), InputError);

@@ -75,9 +75,9 @@ TEST_CASE("tensors have the names and shapes of the Hugging Face checkpoints") {
   CHECK(layer_shape("gemma-3-1b", "self_attn.k_norm.weight") == Shape{256});
   CHECK(layer_shape("gemma-2b", "post_feedforward_layernorm.weight").empty());
   CHECK(layer_shape("phi-3-mini", "self_attn.qkv_proj.weight") == Shape{9216, 3072});
-  CHECK(layer_shape("phi-4", "self_attn.qkv_proj.weight") == Shape{7680, 5120});   // 40 + 2 * 10 heads of 128
+  CHECK(layer_shape("phi-4", "self_attn.qkv_proj.weight") == Shape{7680, 5120});  // 40 + 2 * 10 heads of 128
   CHECK(layer_shape("phi-3-mini", "mlp.gate_up_proj.weight") == Shape{16384, 3072});
-  CHECK(layer_shape("gpt2", "attn.c_attn.weight") == Shape{768, 2304});            // Conv1D: [in, out]
+  CHECK(layer_shape("gpt2", "attn.c_attn.weight") == Shape{768, 2304});  // Conv1D: [in, out]
   CHECK(layer_shape("gpt2", "mlp.c_proj.weight") == Shape{3072, 768});
   CHECK(layer_shape("gpt2", "ln_2.bias") == Shape{768});
 }
@@ -147,8 +147,8 @@ TEST_CASE("active parameters per token equal the recorded ones") {
 TEST_CASE("sliding windows are counted by layer") {
   CHECK(load_model("mistral-7b-v0.1").spec.sliding_layers == 32);
   CHECK(load_model("mistral-7b-v0.3").spec.sliding_layers == 0);
-  CHECK(load_model("gemma-2-9b").spec.sliding_layers == 21);    // 42 layers, alternating
-  CHECK(load_model("gemma-3-1b").spec.sliding_layers == 22);    // 26 layers, layers 6, 12, 18, 24 attend fully
+  CHECK(load_model("gemma-2-9b").spec.sliding_layers == 21);  // 42 layers, alternating
+  CHECK(load_model("gemma-3-1b").spec.sliding_layers == 22);  // 26 layers, layers 6, 12, 18, 24 attend fully
   CHECK(load_model("phi-3-mini").spec.sliding_window == 2047);
   CHECK(load_model("qwen2.5-7b").spec.sliding_window == 0);
 }
@@ -171,13 +171,15 @@ TEST_CASE("every row of the family table has a model in the catalogue and a name
     CAPTURE(family->name);
     CHECK(names.insert(family->name).second);
     CHECK(find_family(family->model_type, family->architecture) == family);
-    CHECK(std::count_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.model_type == family->model_type; }) > 0);
+    CHECK(std::count_if(entries.begin(), entries.end(),
+                        [&](const auto& entry) { return entry.model_type == family->model_type; }) > 0);
   }
 }
 
 TEST_CASE("a spec of a family without a row is refused by name") {
   ModelSpec spec;
   spec.name = "mamba-130m", spec.model_type = "mamba", spec.family = "mamba";
-  CHECK_THROWS_WITH_AS(list_weights(spec), doctest::Contains("model 'mamba-130m' (mamba) is not modelled yet"), InputError);
+  CHECK_THROWS_WITH_AS(list_weights(spec), doctest::Contains("model 'mamba-130m' (mamba) is not modelled yet"),
+                       InputError);
   CHECK_THROWS_WITH_AS(list_weights(spec), doctest::Contains("modelled: llama, mistral"), InputError);
 }

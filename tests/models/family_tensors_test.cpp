@@ -1,5 +1,6 @@
 // One layer of each family, tensor by tensor, as the checkpoints on the hub name and shape them.
-// Source: model.safetensors.index.json and config.json of the hub models, or modeling_*.py where there are no safetensors.
+// Source: model.safetensors.index.json and config.json of the hub models, or modeling_*.py where there are no
+// safetensors.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -12,18 +12,22 @@ using nlohmann::json;
 namespace {
 
 json llama(const json& changes = json::object()) {
-  json config{{"architectures", {"LlamaForCausalLM"}}, {"model_type", "llama"}, {"hidden_size", 64}, {"num_hidden_layers", 2},
-              {"num_attention_heads", 4}, {"intermediate_size", 128}, {"vocab_size", 100}, {"max_position_embeddings", 512}};
-  config.merge_patch(changes);   // a null removes the field
+  json config{{"architectures", {"LlamaForCausalLM"}},
+              {"model_type", "llama"},
+              {"hidden_size", 64},
+              {"num_hidden_layers", 2},
+              {"num_attention_heads", 4},
+              {"intermediate_size", 128},
+              {"vocab_size", 100},
+              {"max_position_embeddings", 512}};
+  config.merge_patch(changes);  // a null removes the field
   return config;
 }
 
 std::string error_of(const json& config) {
   try {
     parse_hf_config(config, "config.json");
-  } catch (const InputError& error) {
-    return error.what();
-  }
+  } catch (const InputError& error) { return error.what(); }
   return {};
 }
 
@@ -59,12 +63,17 @@ TEST_CASE("an explicit null means the default, as transformers writes it") {
   CHECK(parse(config).head_dim == 16);
 }
 
-TEST_CASE("a missing field is named") { check_error(llama({{"hidden_size", nullptr}}), "config.json: hidden_size: is missing"); }
+TEST_CASE("a missing field is named") {
+  check_error(llama({{"hidden_size", nullptr}}), "config.json: hidden_size: is missing");
+}
 
 TEST_CASE("every bad field is reported, not only the first") {
-  const std::string error = error_of(llama({{"hidden_size", "64"}, {"num_hidden_layers", -1}, {"vocab_size", 1.5}, {"tie_word_embeddings", 1}}));
-  for (const char* part : {"4 problems", "hidden_size: must be a whole number, found \"64\"", "num_hidden_layers: -1 is too small, must be 1 or more",
-                           "vocab_size: must be a whole number, found 1.5", "tie_word_embeddings: must be true or false, found 1"})
+  const std::string error = error_of(
+      llama({{"hidden_size", "64"}, {"num_hidden_layers", -1}, {"vocab_size", 1.5}, {"tie_word_embeddings", 1}}));
+  for (const char* part :
+       {"4 problems", "hidden_size: must be a whole number, found \"64\"",
+        "num_hidden_layers: -1 is too small, must be 1 or more", "vocab_size: must be a whole number, found 1.5",
+        "tie_word_embeddings: must be true or false, found 1"})
     CHECK_MESSAGE(error.find(part) != std::string::npos, error);
 }
 
@@ -76,15 +85,19 @@ TEST_CASE("heads that do not divide are refused, unless the head dimension is st
 }
 
 TEST_CASE("absurd sizes are refused, and the largest accepted ones do not overflow") {
-  for (const char* key : {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size", "max_position_embeddings", "head_dim"}) {
+  for (const char* key : {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size",
+                          "max_position_embeddings", "head_dim"}) {
     check_error(llama({{key, 9'000'000'000'000'000'000}}), "is too large");
     check_error(llama({{key, 18'000'000'000'000'000'000u}}), "18000000000000000000 is too large");
     check_error(llama({{key, 0}}), "0 is too small");
   }
-  const ModelSpec largest = parse(llama({{"hidden_size", 1 << 18}, {"num_hidden_layers", 1 << 12}, {"num_attention_heads", 1 << 12},
-                                         {"intermediate_size", 1 << 20}, {"vocab_size", 1 << 24}}));
+  const ModelSpec largest = parse(llama({{"hidden_size", 1 << 18},
+                                         {"num_hidden_layers", 1 << 12},
+                                         {"num_attention_heads", 1 << 12},
+                                         {"intermediate_size", 1 << 20},
+                                         {"vocab_size", 1 << 24}}));
   CHECK(list_weights(largest).total_elements() > 0);
-  CHECK(list_weights(largest).total_elements() < std::int64_t{1} << 59);   // 16 bytes each stay below 2^63
+  CHECK(list_weights(largest).total_elements() < std::int64_t{1} << 59);  // 16 bytes each stay below 2^63
   check_error(llama({{"num_attention_heads", 4096}, {"head_dim", 4096}}), "4096 heads of 4096 are wider than 262144");
 }
 
@@ -94,16 +107,19 @@ TEST_CASE("unknown activations and impossible dropouts are refused") {
 }
 
 TEST_CASE("architectures are refused by name, never guessed") {
-  check_error({{"architectures", {"FooForCausalLM"}}, {"model_type", "foo"}}, "unknown architecture 'FooForCausalLM' (model_type 'foo')");
+  check_error({{"architectures", {"FooForCausalLM"}}, {"model_type", "foo"}},
+              "unknown architecture 'FooForCausalLM' (model_type 'foo')");
   check_error({{"architectures", {"FooForCausalLM"}}, {"model_type", "foo"}}, "modelled: llama, mistral");
   check_error(llama({{"architectures", {"LlamaForSequenceClassification"}}}), "llama is modelled as LlamaForCausalLM");
-  check_error(llama({{"architectures", {"MistralForCausalLM"}}}), "architecture 'MistralForCausalLM' of model_type 'llama' is not modelled");
+  check_error(llama({{"architectures", {"MistralForCausalLM"}}}),
+              "architecture 'MistralForCausalLM' of model_type 'llama' is not modelled");
 }
 
 TEST_CASE("model_type and architectures stand in for each other, but one is needed") {
   CHECK(parse(llama({{"architectures", nullptr}})).architecture == "LlamaForCausalLM");
   CHECK(parse(llama({{"model_type", nullptr}})).model_type == "llama");
-  check_error(llama({{"architectures", nullptr}, {"model_type", nullptr}}), "model_type: is missing, and so is architectures");
+  check_error(llama({{"architectures", nullptr}, {"model_type", nullptr}}),
+              "model_type: is missing, and so is architectures");
   check_error(llama({{"architectures", "LlamaForCausalLM"}}), "architectures: must be a list");
   check_error(llama({{"architectures", json::array()}}), "architectures: must be a list");
   check_error(llama({{"model_type", 3}}), "model_type: must be a text");
@@ -115,7 +131,8 @@ TEST_CASE("a config that is no object is refused") {
 }
 
 TEST_CASE("the window of Mistral is 4096 unless the config says otherwise") {
-  json config = llama({{"architectures", {"MistralForCausalLM"}}, {"model_type", "mistral"}, {"num_key_value_heads", 2}});
+  json config =
+      llama({{"architectures", {"MistralForCausalLM"}}, {"model_type", "mistral"}, {"num_key_value_heads", 2}});
   CHECK(parse(config).sliding_window == 4096);
   CHECK(parse(config).sliding_layers == 2);
   config["sliding_window"] = nullptr;
@@ -124,8 +141,12 @@ TEST_CASE("the window of Mistral is 4096 unless the config says otherwise") {
 }
 
 TEST_CASE("the window of Qwen counts only when it is used") {
-  json config = llama({{"architectures", {"Qwen2ForCausalLM"}}, {"model_type", "qwen2"}, {"num_key_value_heads", 2}, {"sliding_window", 1024},
-                       {"max_window_layers", 1}, {"use_sliding_window", false}});
+  json config = llama({{"architectures", {"Qwen2ForCausalLM"}},
+                       {"model_type", "qwen2"},
+                       {"num_key_value_heads", 2},
+                       {"sliding_window", 1024},
+                       {"max_window_layers", 1},
+                       {"use_sliding_window", false}});
   CHECK(parse(config).sliding_window == 0);
   config["use_sliding_window"] = true;
   CHECK(parse(config).sliding_window == 1024);
@@ -135,7 +156,8 @@ TEST_CASE("the window of Qwen counts only when it is used") {
 }
 
 TEST_CASE("layer_types decide which layers have a window") {
-  const json base = llama({{"architectures", {"Gemma2ForCausalLM"}}, {"model_type", "gemma2"}, {"num_key_value_heads", 2}});
+  const json base =
+      llama({{"architectures", {"Gemma2ForCausalLM"}}, {"model_type", "gemma2"}, {"num_key_value_heads", 2}});
   json config = base;
   config["layer_types"] = {"full_attention", "full_attention"};
   CHECK(parse(config).sliding_layers == 0);
@@ -152,9 +174,14 @@ TEST_CASE("windows that follow no rule survive writing and reading") {
     for (const int sliding : {0, 1, 3, 7}) {
       CAPTURE(std::string(type));
       CAPTURE(sliding);
-      json config = llama({{"architectures", nullptr}, {"model_type", type}, {"num_hidden_layers", 7}, {"num_key_value_heads", 2},
-                           {"sliding_window", 77}, {"use_sliding_window", true}});
-      for (int i = 0; i < 7; ++i) config["layer_types"].push_back(i < 7 - sliding ? "full_attention" : "sliding_attention");
+      json config = llama({{"architectures", nullptr},
+                           {"model_type", type},
+                           {"num_hidden_layers", 7},
+                           {"num_key_value_heads", 2},
+                           {"sliding_window", 77},
+                           {"use_sliding_window", true}});
+      for (int i = 0; i < 7; ++i)
+        config["layer_types"].push_back(i < 7 - sliding ? "full_attention" : "sliding_attention");
       const ModelSpec spec = parse(config);
       CHECK(spec.sliding_layers == sliding);
       ModelSpec again = parse(to_hf_config(spec));
@@ -164,7 +191,10 @@ TEST_CASE("windows that follow no rule survive writing and reading") {
 }
 
 TEST_CASE("gemma is tied and has heads of 256 by default, and its hidden_act is not what it runs") {
-  const ModelSpec spec = parse(llama({{"architectures", {"GemmaForCausalLM"}}, {"model_type", "gemma"}, {"num_key_value_heads", 1}, {"hidden_act", "gelu"}}));
+  const ModelSpec spec = parse(llama({{"architectures", {"GemmaForCausalLM"}},
+                                      {"model_type", "gemma"},
+                                      {"num_key_value_heads", 1},
+                                      {"hidden_act", "gelu"}}));
   CHECK(spec.tie_word_embeddings);
   CHECK(spec.head_dim == 256);
   CHECK(spec.activation == "gelu_tanh");
@@ -173,9 +203,16 @@ TEST_CASE("gemma is tied and has heads of 256 by default, and its hidden_act is 
 }
 
 TEST_CASE("gpt2 uses its own names, or the usual ones") {
-  const json own{{"architectures", {"GPT2LMHeadModel"}}, {"model_type", "gpt2"}, {"n_embd", 64}, {"n_layer", 2}, {"n_head", 4},
-                 {"n_positions", 32}, {"n_inner", nullptr}, {"vocab_size", 100}};
-  const json usual{{"model_type", "gpt2"}, {"hidden_size", 64}, {"num_hidden_layers", 2}, {"num_attention_heads", 4},
+  const json own{{"architectures", {"GPT2LMHeadModel"}},
+                 {"model_type", "gpt2"},
+                 {"n_embd", 64},
+                 {"n_layer", 2},
+                 {"n_head", 4},
+                 {"n_positions", 32},
+                 {"n_inner", nullptr},
+                 {"vocab_size", 100}};
+  const json usual{{"model_type", "gpt2"},          {"hidden_size", 64},
+                   {"num_hidden_layers", 2},        {"num_attention_heads", 4},
                    {"max_position_embeddings", 32}, {"vocab_size", 100}};
   CHECK(parse(own).intermediate_size == 256);
   CHECK(parse(own).learned_positions == 32);
@@ -191,15 +228,23 @@ TEST_CASE("gpt2 uses its own names, or the usual ones") {
 
 TEST_CASE("a multimodal Gemma 3 is its text_config, with the defaults of the class") {
   // google/gemma-3-4b-pt states only these; the count equals the catalogue's gemma-3-4b-text.
-  const ModelSpec spec = parse({{"architectures", {"Gemma3ForConditionalGeneration"}}, {"model_type", "gemma3"},
-                                {"text_config", {{"hidden_size", 2560}, {"intermediate_size", 10240}, {"model_type", "gemma3_text"},
-                                                 {"num_hidden_layers", 34}, {"sliding_window", 1024}}}});
+  const ModelSpec spec = parse({{"architectures", {"Gemma3ForConditionalGeneration"}},
+                                {"model_type", "gemma3"},
+                                {"text_config",
+                                 {{"hidden_size", 2560},
+                                  {"intermediate_size", 10240},
+                                  {"model_type", "gemma3_text"},
+                                  {"num_hidden_layers", 34},
+                                  {"sliding_window", 1024}}}});
   CHECK(spec.architecture == "Gemma3ForCausalLM");
   CHECK(spec.vocab_size == 262208);
   CHECK(list_weights(spec).total_elements() == 3'880'263'168);
-  check_error({{"architectures", {"Gemma3ForConditionalGeneration"}}, {"model_type", "gemma3"}, {"text_config", {{"hidden_size", 0}}}},
+  check_error({{"architectures", {"Gemma3ForConditionalGeneration"}},
+               {"model_type", "gemma3"},
+               {"text_config", {{"hidden_size", 0}}}},
               "text_config.hidden_size: 0 is too small");
-  check_error({{"architectures", {"Gemma3ForConditionalGeneration"}}, {"model_type", "gemma3"}, {"text_config", 3}}, "text_config: expected an object");
+  check_error({{"architectures", {"Gemma3ForConditionalGeneration"}}, {"model_type", "gemma3"}, {"text_config", 3}},
+              "text_config: expected an object");
 }
 
 TEST_CASE("a written config names its class, type and origin") {

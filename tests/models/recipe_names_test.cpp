@@ -11,7 +11,7 @@ template <class Enum>
 void check_table(std::span<const NameRow<Enum>> rows) {
   for (const NameRow<Enum>& row : rows) {
     CAPTURE(row.name);
-    CHECK(find_name(rows, row.name) == &row);              // no spelling is hidden behind another
+    CHECK(find_name(rows, row.name) == &row);  // no spelling is hidden behind another
     CHECK(find_name(rows, name_in(rows, row.value))->value == row.value);
   }
 }
@@ -36,8 +36,10 @@ TEST_CASE("recipe names: every value has one canonical spelling, and aliases and
   CHECK(parse_precision("AMP", "--precision") == Precision::Bf16Mixed);
   CHECK(parse_precision("BF16_true", "--precision") == Precision::Bf16True);
   CHECK(parse_attention("flash_attention_2", "--attention") == AttentionKernel::Flash);
-  CHECK_THROWS_WITH_AS(parse_attention("flahs", "--attention"), "--attention: unknown attention kernel 'flahs'\n  did you mean 'flash'?", InputError);
-  CHECK_THROWS_WITH_AS(parse_packing("xyzzy", "--packing"), "--packing: unknown packing 'xyzzy'\n  use one of packed, padded, dynamic", InputError);
+  CHECK_THROWS_WITH_AS(parse_attention("flahs", "--attention"),
+                       "--attention: unknown attention kernel 'flahs'\n  did you mean 'flash'?", InputError);
+  CHECK_THROWS_WITH_AS(parse_packing("xyzzy", "--packing"),
+                       "--packing: unknown packing 'xyzzy'\n  use one of packed, padded, dynamic", InputError);
   CHECK(parse_checkpointing_choice("every=4", "--checkpointing").every == 4);
   CHECK(parse_checkpointing_choice("Every-2", "--checkpointing").kind == Checkpointing::EveryK);
   CHECK(parse_checkpointing_choice("full", "--checkpointing").kind == Checkpointing::Full);

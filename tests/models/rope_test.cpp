@@ -43,8 +43,9 @@ TEST_CASE("rope: llama3 keeps short wavelengths, divides long ones, and blends b
 }
 
 TEST_CASE("rope: config keys of transformers 4 and 5 are read, and written back") {
-  const nlohmann::json four{{"rope_theta", 500000.0},
-                            {"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}, {"original_max_position_embeddings", 8192}}}};
+  const nlohmann::json four{
+      {"rope_theta", 500000.0},
+      {"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}, {"original_max_position_embeddings", 8192}}}};
   const RopeSpec rope = read(four);
   CHECK(rope.type == "llama3");
   CHECK(rope.theta == 500000);
@@ -59,4 +60,6 @@ TEST_CASE("rope: llama3 without its original context is refused") {
   CHECK_THROWS_AS(read({{"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}}}), InputError);
 }
 
-TEST_CASE("rope: a type that is not computed is known by name") { CHECK_FALSE(is_known_rope(read({{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}}}))); }
+TEST_CASE("rope: a type that is not computed is known by name") {
+  CHECK_FALSE(is_known_rope(read({{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}}})));
+}

@@ -26,7 +26,9 @@ std::string error_of(const std::string& bytes) {
   return {};
 }
 
-std::string header_error(const std::string& header, std::size_t data_bytes = 0) { return error_of(safetensors_text(header, data_bytes)); }
+std::string header_error(const std::string& header, std::size_t data_bytes = 0) {
+  return error_of(safetensors_text(header, data_bytes));
+}
 
 void check_mentions(const std::string& error, const std::string& part) {
   CAPTURE(error);
@@ -52,8 +54,12 @@ TEST_CASE("a safetensors header gives names, shapes and places") {
 }
 
 TEST_CASE("scalars, empty tensors, small types and any order are accepted") {
-  CHECK(header_error(R"({"s":{"dtype":"BF16","shape":[],"data_offsets":[6,8]},"e":{"dtype":"F32","shape":[0,9],"data_offsets":[6,6]},
-                         "b":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]},"q":{"dtype":"F4","shape":[5],"data_offsets":[3,6]}})", 8).empty());
+  CHECK(
+      header_error(
+          R"({"s":{"dtype":"BF16","shape":[],"data_offsets":[6,8]},"e":{"dtype":"F32","shape":[0,9],"data_offsets":[6,6]},
+                         "b":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]},"q":{"dtype":"F4","shape":[5],"data_offsets":[3,6]}})",
+          8)
+          .empty());
   CHECK(header_error("{}").empty());
 }
 
@@ -77,7 +83,9 @@ TEST_CASE("what is not safetensors is refused") {
 }
 
 TEST_CASE("headers that contradict themselves are refused") {
-  const auto tensor = [](const char* fields, std::size_t data) { return header_error(fmt::format(R"({{"w":{{{}}}}})", fields), data); };
+  const auto tensor = [](const char* fields, std::size_t data) {
+    return header_error(fmt::format(R"({{"w":{{{}}}}})", fields), data);
+  };
   check_mentions(tensor(R"("dtype":"F99","shape":[2],"data_offsets":[0,4])", 4), "unknown dtype 'F99'");
   check_mentions(tensor(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])", 4), "takes 8 bytes");
   check_mentions(tensor(R"("dtype":"F32","shape":[1],"data_offsets":[4,0])", 4), "takes 4 bytes");
@@ -85,23 +93,33 @@ TEST_CASE("headers that contradict themselves are refused") {
   check_mentions(tensor(R"("dtype":"F32","shape":[1],"data_offsets":[0])", 4), "needs dtype, shape");
   check_mentions(tensor(R"("shape":[1],"data_offsets":[0,4])", 4), "needs dtype, shape");
   check_mentions(tensor(R"("dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,4])", 4), "is too large");
-  check_mentions(tensor(R"("dtype":"U8","shape":[9223372036854775807],"data_offsets":[0,9223372036854775807])", 4), "is too large");
-  check_mentions(tensor(R"("dtype":"U8","shape":[0],"data_offsets":[9223372036854775807,9223372036854775807])", 0), "beyond any file");
+  check_mentions(tensor(R"("dtype":"U8","shape":[9223372036854775807],"data_offsets":[0,9223372036854775807])", 4),
+                 "is too large");
+  check_mentions(tensor(R"("dtype":"U8","shape":[0],"data_offsets":[9223372036854775807,9223372036854775807])", 0),
+                 "beyond any file");
   check_mentions(tensor(R"("dtype":"F32","shape":[1],"data_offsets":[0,4])", 5), "1 bytes after the last tensor");
-  check_mentions(tensor(R"("dtype":"F32","shape":[1],"data_offsets":[4,8])", 8), "4 bytes before tensor 'w' belong to no tensor");
+  check_mentions(tensor(R"("dtype":"F32","shape":[1],"data_offsets":[4,8])", 8),
+                 "4 bytes before tensor 'w' belong to no tensor");
 }
 
 TEST_CASE("overlapping tensors and repeated names are refused") {
-  check_mentions(header_error(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})", 6),
-                 "tensor 'b' overlaps the one before it");
+  check_mentions(
+      header_error(
+          R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})",
+          6),
+      "tensor 'b' overlaps the one before it");
   const test::ScratchFolder scratch;
-  const auto file = scratch.write("x", safetensors_text(
-      R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})", 4));
+  const auto file = scratch.write(
+      "x",
+      safetensors_text(
+          R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})",
+          4));
   CHECK_THROWS_WITH_AS(read_safetensors_header(file), doctest::Contains("the key 'a' comes twice"), InputError);
 }
 
 TEST_CASE("a file that is not there or is a folder cannot be read") {
   const test::ScratchFolder scratch;
-  CHECK_THROWS_WITH_AS(read_safetensors_header(scratch.path() / "none"), doctest::Contains("cannot be read"), InputError);
+  CHECK_THROWS_WITH_AS(read_safetensors_header(scratch.path() / "none"), doctest::Contains("cannot be read"),
+                       InputError);
   CHECK_THROWS_AS(read_safetensors_header(scratch.path()), InputError);
 }

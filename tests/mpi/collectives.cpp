@@ -1,5 +1,5 @@
-// A rank of the test of CPU collectives; collectives_test.sh starts several. Every rank checks what it got: data are small
-// integers, whose sums are exact in each dtype. Prints a line and ends with 1 when something is wrong.
+// A rank of the test of CPU collectives; collectives_test.sh starts several. Every rank checks what it got: data are
+// small integers, whose sums are exact in each dtype. Prints a line and ends with 1 when something is wrong.
 //   mpi_collectives              all checks
 //   mpi_collectives abort message|meeting   rank 0 waits in vain and says why it stopped
 //   mpi_collectives time BYTES   seconds of an all-reduce in fp32
@@ -37,8 +37,10 @@ struct Ranks {
 float value(std::int64_t rank, std::int64_t i) { return float((rank * 3 + i) % 7); }
 
 void put(void* data, std::int64_t i, float x, Dtype dtype) {
-  if (dtype == Dtype::F32) static_cast<float*>(data)[i] = x;
-  else static_cast<std::uint16_t*>(data)[i] = dtype == Dtype::BF16 ? float_to_bf16(x) : float_to_f16(x);
+  if (dtype == Dtype::F32)
+    static_cast<float*>(data)[i] = x;
+  else
+    static_cast<std::uint16_t*>(data)[i] = dtype == Dtype::BF16 ? float_to_bf16(x) : float_to_f16(x);
 }
 float get(const void* data, std::int64_t i, Dtype dtype) {
   if (dtype == Dtype::F32) return static_cast<const float*>(data)[i];
@@ -52,7 +54,8 @@ void check(const char* what, const Ranks& r, const void* data, std::int64_t coun
   for (std::int64_t i = 0; i < count; ++i)
     if (get(data, i, dtype) != expected(i)) {
       std::printf("rank %d of %d: %s, %s, %lld elements: [%lld] is %g, not %g\n", int(r.rank()), int(r.size()), what,
-                  std::string(to_string(dtype)).c_str(), (long long)count, (long long)i, double(get(data, i, dtype)), double(expected(i)));
+                  std::string(to_string(dtype)).c_str(), (long long)count, (long long)i, double(get(data, i, dtype)),
+                  double(expected(i)));
       ++num_wrong;
       return;
     }
@@ -114,7 +117,8 @@ void check_ring(const Ranks& r, std::int64_t count, Dtype dtype) {
   check("send and receive", r, to.data(), count, dtype, [&](std::int64_t i) { return value(previous, i); });
 }
 
-/// The same with everybody sending first, which a group allows: large messages would wait for each other. One rank sends to itself.
+/// The same with everybody sending first, which a group allows: large messages would wait for each other. One rank
+/// sends to itself.
 void check_group(const Ranks& r, std::int64_t count, Dtype dtype) {
   const int next = int((r.rank() + 1) % r.size()), previous = int((r.rank() + r.size() - 1) % r.size());
   const Buffer mine = filled(r, count, dtype), to = r.device.allocate(bytes_of(count, dtype));
@@ -122,7 +126,8 @@ void check_group(const Ranks& r, std::int64_t count, Dtype dtype) {
   r.group.send(mine.data(), count, dtype, next, r.stream);
   r.group.receive(to.data(), count, dtype, previous, r.stream);
   r.group.end_group();
-  check("a group of sends and receives", r, to.data(), count, dtype, [&](std::int64_t i) { return value(previous, i); });
+  check("a group of sends and receives", r, to.data(), count, dtype,
+        [&](std::int64_t i) { return value(previous, i); });
 }
 
 /// Rank 0 receives two of each other rank, which send one by one: what is there moves on while it waits for the rest.
@@ -136,10 +141,12 @@ void check_many_receives(const Ranks& r, std::int64_t count, Dtype dtype) {
   }
   const Buffer to = r.device.allocate({2 * bytes * r.size()});
   r.group.begin_group();
-  for (std::int64_t i = 2; i < 2 * r.size(); ++i) r.group.receive(to.as<char>() + i * bytes, count, dtype, int(i / 2), r.stream);
+  for (std::int64_t i = 2; i < 2 * r.size(); ++i)
+    r.group.receive(to.as<char>() + i * bytes, count, dtype, int(i / 2), r.stream);
   r.group.end_group();
   for (std::int64_t i = 2; i < 2 * r.size(); ++i)
-    check("a group of receives", r, to.as<char>() + i * bytes, count, dtype, [&](std::int64_t k) { return value(i / 2, k); });
+    check("a group of receives", r, to.as<char>() + i * bytes, count, dtype,
+          [&](std::int64_t k) { return value(i / 2, k); });
 }
 
 void expect(bool holds, const char* what) {
@@ -157,7 +164,8 @@ void check_host_calls(const Ranks& r) {
   const std::array<double, 2> own{double(r.rank()), 0.5 * double(r.rank())};
   std::vector<std::array<double, 2>> all(std::size_t(r.size()));
   r.group.all_gather_host(std::as_bytes(std::span(own)), std::as_writable_bytes(std::span(all)));
-  for (std::size_t i = 0; i < all.size(); ++i) expect(all[i] == std::array<double, 2>{double(i), 0.5 * double(i)}, "all_gather_host");
+  for (std::size_t i = 0; i < all.size(); ++i)
+    expect(all[i] == std::array<double, 2>{double(i), 0.5 * double(i)}, "all_gather_host");
 }
 
 /// Narrow sums round to nearest even: 1 + 2^-8 is half-way between two bf16 numbers, and goes to 1.
@@ -232,15 +240,15 @@ void check_errors(const Ranks& r) {
 void check_abort(const Ranks& r, std::string_view what) {
   float x = 0;
   if (r.rank() > 0) return std::this_thread::sleep_for(std::chrono::seconds(60));
-  if (what == "message") r.group.receive(&x, 1, Dtype::F32, 1, r.stream);
-  else r.group.all_reduce(&x, &x, 1, Dtype::F32, r.stream);
+  if (what == "message")
+    r.group.receive(&x, 1, Dtype::F32, 1, r.stream);
+  else
+    r.group.all_reduce(&x, &x, 1, Dtype::F32, r.stream);
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   r.group.abort();
   try {
     r.stream.synchronise();
-  } catch (const EnvError& error) {
-    std::printf("%s\n", error.what());
-  }
+  } catch (const EnvError& error) { std::printf("%s\n", error.what()); }
 }
 
 void time_all_reduce(const Ranks& r, std::int64_t bytes) {
@@ -253,12 +261,14 @@ void time_all_reduce(const Ranks& r, std::int64_t bytes) {
     const auto begin = std::chrono::steady_clock::now();
     r.group.all_reduce(from.data(), to.data(), count, Dtype::F32, r.stream);
     r.stream.synchronise();
-    const double slowest = r.group.max_host(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    const double slowest =
+        r.group.max_host(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     total = r.group.max_host(total + slowest), best = run > 0 && slowest < best ? slowest : best;
     times.push_back(slowest);
   }
   if (r.rank() == 0)
-    std::printf("%lld bytes, %d ranks: best %.1f us, mean %.1f us\n", (long long)bytes, int(r.size()), best * 1e6, total / double(times.size()) * 1e6);
+    std::printf("%lld bytes, %d ranks: best %.1f us, mean %.1f us\n", (long long)bytes, int(r.size()), best * 1e6,
+                total / double(times.size()) * 1e6);
 }
 
 }  // namespace

@@ -61,7 +61,8 @@ TEST_CASE("advice: quantising without adapters leaves 14.5 of 16 bytes per param
   const Answer full = ask("llama-3-8b", "8xH100", "zero3");
   const std::string text = full.text("quantise-alone");
   CHECK(contains(text, "turn 16 bytes per parameter into 14.5"));
-  // 16 x 8,030,261,248 bytes = 119.7 GiB; the 6,979,321,856 weights of linears in blocks take 2 - 0.5159 bytes less: 9.65 GiB
+  // 16 x 8,030,261,248 bytes = 119.7 GiB; the 6,979,321,856 weights of linears in blocks take 2 - 0.5159 bytes
+  // less: 9.65 GiB
   CHECK(contains(text, "here 120 GiB into 110 GiB before sharding (8 % less)"));
   const Answer qlora = ask("llama-3-8b", "8xH100", "zero3", make_qlora);
   CHECK(contains(text, fmt::format("--qlora r=8 peaks at {} instead of {}", peak(qlora), peak(full))));
@@ -150,10 +151,9 @@ TEST_CASE("advice: savers are named as not needed when the plan fits and is fast
                without = ask("llama-3-8b", "4xA6000", "ddp", make_qlora);
   REQUIRE(without.chosen().fits);
   const std::string text = a.text("savers-not-needed");
-  CHECK(contains(text,
-                 fmt::format("Without checkpointing it fits too ({} of {}), and a step takes {} instead of {}",
-                             format_bytes(without.chosen().tiers.needed), format_bytes(without.chosen().tiers.usable),
-                             step(without), step(a))));
+  CHECK(contains(text, fmt::format("Without checkpointing it fits too ({} of {}), and a step takes {} instead of {}",
+                                   format_bytes(without.chosen().tiers.needed),
+                                   format_bytes(without.chosen().tiers.usable), step(without), step(a))));
   CHECK_FALSE(ask("llama-3-8b", "4xA6000", "ddp", make_lora).shows("savers-not-needed"));
   const Answer needed = ask("llama-2-13b", "2x4090", "ddp", [&](auto& r) {  // 26 GB in 16 bit
     with_checkpointing(r);
@@ -296,8 +296,9 @@ TEST_CASE("advice: the cache of keys and values when evaluation generates") {
   };
   // 2 x 32 layers x 8 heads x 128 x 2 bytes = 131,072; 4 x (2048 + 256) = 9216 tokens: 1.125 GiB
   const std::string little = generating(256).text("generation-cache");
-  CHECK(contains(little,
-                 "32 layers x (1024 + 1024) x 2 bytes = 128 KiB per token: 1.12 GiB for 4 sequences of 2,048 + 256 tokens"));
+  CHECK(contains(
+      little,
+      "32 layers x (1024 + 1024) x 2 bytes = 128 KiB per token: 1.12 GiB for 4 sequences of 2,048 + 256 tokens"));
   const Answer training = generating(0);
   CHECK(contains(little, fmt::format("Training's peak of {} stays higher", peak(training))));
   const Answer much = generating(200'000);

@@ -1,4 +1,5 @@
-// NCCL's choice and its cost: arithmetic by hand from the constants of data/nccl.yaml, and the measured curves of that file.
+// NCCL's choice and its cost: arithmetic by hand from the constants of data/nccl.yaml, and the measured curves of that
+// file.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -15,16 +16,25 @@ using namespace gpuplan::literals;
 
 namespace {
 
-constexpr auto kHopper = NcclGeneration::Hopper, kAmpere = NcclGeneration::Ampere, kBlackwell = NcclGeneration::Blackwell;
+constexpr auto kHopper = NcclGeneration::Hopper, kAmpere = NcclGeneration::Ampere,
+               kBlackwell = NcclGeneration::Blackwell;
 
 GroupLinks nvlink(NcclGeneration generation, double bus_gb_s, double all_reduce_gb_s, GroupShape shape = {8, 1}) {
-  return {.shape = shape, .bandwidth = {bus_gb_s * 1e9}, .all_reduce_bandwidth = {all_reduce_gb_s * 1e9},
-          .intra_latency = 3.4_us, .inter_latency = 14.0_us, .inside = NcclLink::NvLink, .generation = generation,
+  return {.shape = shape,
+          .bandwidth = {bus_gb_s * 1e9},
+          .all_reduce_bandwidth = {all_reduce_gb_s * 1e9},
+          .intra_latency = 3.4_us,
+          .inter_latency = 14.0_us,
+          .inside = NcclLink::NvLink,
+          .generation = generation,
           .has_switch = true};
 }
 GroupLinks h100(std::int64_t ranks = 8) { return nvlink(kHopper, 365, 478.9, {ranks, 1}); }
 GroupLinks a6000(std::int64_t ranks = 4) {
-  return {.shape = {ranks, 1}, .bandwidth = 20.0_GBps, .all_reduce_bandwidth = 20.0_GBps, .intra_latency = 5.7_us,
+  return {.shape = {ranks, 1},
+          .bandwidth = 20.0_GBps,
+          .all_reduce_bandwidth = 20.0_GBps,
+          .intra_latency = 5.7_us,
           .inside = NcclLink::Pci};
 }
 
@@ -49,7 +59,8 @@ std::map<std::int64_t, double> curve_errors(const std::string& name, const Group
   for (const std::string& key : curve.keys()) {
     const std::int64_t bytes = std::stoll(key);
     const double measured = bus_factor * double(bytes) / (curve.number(key) * 1e9);
-    const Seconds predicted = choose_collective(CollectiveKind::AllReduce, links, {bytes}).time + nccl_table().benchmark_overhead;
+    const Seconds predicted =
+        choose_collective(CollectiveKind::AllReduce, links, {bytes}).time + nccl_table().benchmark_overhead;
     out[bytes] = std::abs(std::log(predicted.value / measured));
   }
   return out;
@@ -79,7 +90,8 @@ TEST_CASE("ring LL: 6.6 us and 14 steps of 0.6 us; half the bus, at most 141 GB/
 
 TEST_CASE("8x H200 as observed: ring LL up to 1 MiB, NVLS Simple from 2 MiB on") {
   CHECK(choose_collective(CollectiveKind::AllReduce, h100(), 512_KiB).protocol == Protocol::LL);
-  for (const Bytes message : {2_MiB, 16_MiB, 1_GiB}) CHECK(choose_collective(CollectiveKind::AllReduce, h100(), message).algorithm == Algorithm::Nvls);
+  for (const Bytes message : {2_MiB, 16_MiB, 1_GiB})
+    CHECK(choose_collective(CollectiveKind::AllReduce, h100(), message).algorithm == Algorithm::Nvls);
   const GroupLinks without = nvlink(kHopper, 365, 365);
   CHECK(choose_collective(CollectiveKind::AllReduce, without, 1_GiB).algorithm == Algorithm::Ring);
   CHECK(choose_collective(CollectiveKind::AllReduce, without, 1_GiB).protocol == Protocol::Simple);
@@ -112,7 +124,8 @@ TEST_CASE("large messages reach the bandwidth of the cluster: rings Simple the b
 }
 
 TEST_CASE("an all-gather over PCIe: 8.4 us, n - 1 steps of 5.7 us, the bus, and the filling of the pipeline") {
-  // 64 MiB x 3/4 / 20 GB/s = 2516.58 us; L = 8.4 + 3 x 5.7 = 25.5; fill = 2 sqrt(0.2 x 25.5 x min(2516.58, 6 x 25.5)) = 55.87
+  // 64 MiB x 3/4 / 20 GB/s = 2516.58 us; L = 8.4 + 3 x 5.7 = 25.5; fill = 2 sqrt(0.2 x 25.5 x min(2516.58, 6 x 25.5))
+  // = 55.87
   const CollectiveChoice c = choose_collective(CollectiveKind::AllGather, a6000(), 64_MiB);
   CHECK(c.protocol == Protocol::Simple);
   CHECK(c.time.value * 1e6 == doctest::Approx(25.5 + 2516.58 + 55.87).epsilon(1e-5));
@@ -137,14 +150,16 @@ TEST_CASE("across machines only the steps between them pay the network: 2 (N - 1
   CHECK(latency_us(gather, fill_us(Protocol::Simple, latency, wire)) == doctest::Approx(latency));
   CHECK(choose_collective(CollectiveKind::AllReduce, g, 4_KiB).algorithm == Algorithm::Tree);
   // ring Simple all-reduce: NCCL's factor of 1.4 on its latency
-  const CollectiveChoice reduce = choose_collective(CollectiveKind::AllReduce, nvlink(kHopper, 300, 300, {16, 2}), 64_GiB);
+  const CollectiveChoice reduce =
+      choose_collective(CollectiveKind::AllReduce, nvlink(kHopper, 300, 300, {16, 2}), 64_GiB);
   CHECK(reduce.algorithm == Algorithm::Ring);
   CHECK(reduce.inter_steps == 2);
   CHECK(reduce.intra_step.value * 1e6 == doctest::Approx(1.4 * 3.4));
   CHECK(reduce.inter_step.value * 1e6 == doctest::Approx(1.4 * 14));
 }
 
-TEST_CASE("trees: 2 (g - 1) steps inside and 2 log2 N across; the table of corrections is for all-reduce of that size") {
+TEST_CASE(
+    "trees: 2 (g - 1) steps inside and 2 log2 N across; the table of corrections is for all-reduce of that size") {
   const CollectiveChoice c = choose_collective(CollectiveKind::AllReduce, nvlink(kHopper, 300, 300, {32, 4}), 4_KiB);
   CHECK(c.algorithm == Algorithm::Tree);
   CHECK(c.protocol == Protocol::LL);
@@ -153,29 +168,33 @@ TEST_CASE("trees: 2 (g - 1) steps inside and 2 log2 N across; the table of corre
   CHECK(c.time.value * 1e6 == doctest::Approx(35.2 + 2 * 4096 / (35e3 * 0.7)));
 }
 
-TEST_CASE("what host memory adds to a PCIe step, every protocol pays; less than NCCL's latency never gets below nothing") {
+TEST_CASE(
+    "what host memory adds to a PCIe step, every protocol pays; less than NCCL's latency never gets below nothing") {
   GroupLinks staged = a6000();
   staged.intra_latency = 19.7_us;
-  CHECK(latency_us(choose_collective(CollectiveKind::AllGather, staged, 64_B)) == doctest::Approx(6.6 + 3 * (1.0 + 14)));
+  CHECK(latency_us(choose_collective(CollectiveKind::AllGather, staged, 64_B)) ==
+        doctest::Approx(6.6 + 3 * (1.0 + 14)));
   staged.intra_latency = 0.0_us;
   CHECK(latency_us(choose_collective(CollectiveKind::AllGather, staged, 64_B)) == doctest::Approx(6.6));
 }
 
 TEST_CASE("the parts of a choice add up to its time, for every kind, shape and size") {
-  for (const GroupLinks& g : {h100(), h100(3), a6000(), a6000(2), nvlink(kBlackwell, 690, 838), nvlink(kAmpere, 150, 150, {64, 8}),
-                              nvlink(kHopper, 48, 48, {16, 16})})
-    for (const CollectiveKind kind : {CollectiveKind::AllGather, CollectiveKind::ReduceScatter, CollectiveKind::AllReduce,
-                                      CollectiveKind::Broadcast})
+  for (const GroupLinks& g : {h100(), h100(3), a6000(), a6000(2), nvlink(kBlackwell, 690, 838),
+                              nvlink(kAmpere, 150, 150, {64, 8}), nvlink(kHopper, 48, 48, {16, 16})})
+    for (const CollectiveKind kind : {CollectiveKind::AllGather, CollectiveKind::ReduceScatter,
+                                      CollectiveKind::AllReduce, CollectiveKind::Broadcast})
       for (std::int64_t bytes = 1; bytes < (std::int64_t(1) << 36); bytes = bytes * 3 + 1) {
         const CollectiveChoice c = choose_collective(kind, g, {bytes});
         const double parts = latency_us(c) + double(c.sent.count) * c.wire_factor / g.bandwidth.value * 1e6;
-        INFO(to_string(kind) << " of " << bytes << ", " << g.shape.size << ": " << to_string(c.algorithm) << " " << to_string(c.protocol));
+        INFO(to_string(kind) << " of " << bytes << ", " << g.shape.size << ": " << to_string(c.algorithm) << " "
+                             << to_string(c.protocol));
         CHECK(parts == doctest::Approx(c.time.value * 1e6).epsilon(1e-9));
         CHECK(CollectiveLines(kind, g).time({bytes}) == c.time);
       }
 }
 
-TEST_CASE("payload: bytes of rings and trees as busbw counts them, (n + 1) / n through the switch; one rank sends nothing") {
+TEST_CASE(
+    "payload: bytes of rings and trees as busbw counts them, (n + 1) / n through the switch; one rank sends nothing") {
   CHECK(choose_collective(CollectiveKind::AllGather, a6000(), {4000}).sent == Bytes{3000});
   CHECK(choose_collective(CollectiveKind::AllReduce, a6000(), {4000}).sent == Bytes{6000});
   CHECK(choose_collective(CollectiveKind::AllReduce, h100(), 1_GiB).sent == 1152_MiB);
@@ -194,22 +213,24 @@ TEST_CASE("the choice is the least of all candidates' latency + bytes / bandwidt
 TEST_CASE("without NCCL (Infinity Fabric, CPU ranks, links set by hand): a plain ring of alpha and beta") {
   GroupLinks g{.shape = {4, 1}, .bandwidth = 1.0_GBps, .all_reduce_bandwidth = 2.0_GBps, .intra_latency = 5.0_us};
   CHECK(choose_collective(CollectiveKind::AllGather, g, {4'000'000}).time.value == doctest::Approx(3 * (5e-6 + 1e-3)));
-  CHECK(choose_collective(CollectiveKind::AllReduce, g, {4'000'000}).time.value == doctest::Approx(6 * (5e-6 + 0.5e-3)));
+  CHECK(choose_collective(CollectiveKind::AllReduce, g, {4'000'000}).time.value ==
+        doctest::Approx(6 * (5e-6 + 0.5e-3)));
 }
 
 TEST_CASE("all-reduce against measured curves: median |ln| of each machine, over all sizes and by size") {
-  // name, links (bus and all-reduce bandwidth as data/gpus has them; four machines: as measured at 16 GiB), and the bounds of
-  // the medians: all, to 1 MiB, 1 to 64 MiB, 128 MiB and more
+  // name, links (bus and all-reduce bandwidth as data/gpus has them; four machines: as measured at 16 GiB), and the
+  // bounds of the medians: all, to 1 MiB, 1 to 64 MiB, 128 MiB and more
   struct Curve {
     const char* name;
     GroupLinks links;
     double all, small, middle, large;
   };
-  for (const Curve& c : {Curve{"h100_azure", h100(), 0.12, 0.25, 0.22, 0.02}, Curve{"h200_azure", h100(), 0.25, 0.28, 0.28, 0.02},
-                         Curve{"h200_1node_mle", h100(), 0.05, 0.10, 0.12, 0.02},
-                         Curve{"a100_azure", nvlink(kAmpere, 235, 235), 0.10, 0.10, 0.12, 0.03},
-                         Curve{"b200_1node_mle", nvlink(kBlackwell, 690, 838), 0.15, 0.20, 0.20, 0.12},
-                         Curve{"b200_4node_mle", nvlink(kBlackwell, 381.8, 381.8, {32, 4}), 0.35, 2.5, 0.55, 0.10}}) {
+  for (const Curve& c :
+       {Curve{"h100_azure", h100(), 0.12, 0.25, 0.22, 0.02}, Curve{"h200_azure", h100(), 0.25, 0.28, 0.28, 0.02},
+        Curve{"h200_1node_mle", h100(), 0.05, 0.10, 0.12, 0.02},
+        Curve{"a100_azure", nvlink(kAmpere, 235, 235), 0.10, 0.10, 0.12, 0.03},
+        Curve{"b200_1node_mle", nvlink(kBlackwell, 690, 838), 0.15, 0.20, 0.20, 0.12},
+        Curve{"b200_4node_mle", nvlink(kBlackwell, 381.8, 381.8, {32, 4}), 0.35, 2.5, 0.55, 0.10}}) {
     const auto errors = curve_errors(c.name, c.links);
     INFO(std::string(c.name));
     CHECK(errors.size() >= 20);
@@ -231,7 +252,9 @@ TEST_CASE("the bandwidths of those curves are the catalogue's") {
 TEST_CASE("groups of a mesh: inside a machine, through all its ranks, one rank per machine") {
   const ClusterSpec cluster = load_cluster("dgx-h100", 32);
   const Profile profile = default_profile(cluster.gpus.front());
-  const auto group = [&](Mesh mesh, Axis axis) { return make_comm_model(cluster, profile, mesh).axes[std::size_t(axis)].group; };
+  const auto group = [&](Mesh mesh, Axis axis) {
+    return make_comm_model(cluster, profile, mesh).axes[std::size_t(axis)].group;
+  };
   const auto shape = [&](Mesh mesh, Axis axis) {
     const GroupShape s = group(mesh, axis).shape;
     return std::pair{s.size, s.nodes};

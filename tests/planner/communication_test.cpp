@@ -1,5 +1,5 @@
-// Bytes sent per rank and optimizer step: every data-parallel row of formulas.md 11. c = (n - 1) / n; the tiny model divides by
-// n, so nothing is padded and the figures are exact.
+// Bytes sent per rank and optimizer step: every data-parallel row of formulas.md 11. c = (n - 1) / n; the tiny model
+// divides by n, so nothing is padded and the figures are exact.
 #include <doctest/doctest.h>
 
 #include "planner/plan_builder.h"
@@ -10,12 +10,13 @@ using namespace gpuplan::test;
 namespace {
 
 constexpr std::int64_t P = kTinyModel, kLayers = 4 * kTinyLayer;
-constexpr std::int64_t c(std::int64_t bytes) { return bytes / 4 * 3; }     // n = 4
+constexpr std::int64_t c(std::int64_t bytes) { return bytes / 4 * 3; }  // n = 4
 
 Plan plan_of(std::int64_t micro_batches = 1) {
   Plan plan;
   plan.recipe.grad_accum = micro_batches;
-  for (EngineConvention* e : {&plan.framework.fsdp1, &plan.framework.fsdp2, &plan.framework.zero}) *e = {.prefetch_units = 1};
+  for (EngineConvention* e : {&plan.framework.fsdp1, &plan.framework.fsdp2, &plan.framework.zero})
+    *e = {.prefetch_units = 1};
   return plan;
 }
 
@@ -25,13 +26,13 @@ Plan lora_plan(std::int64_t micro_batches = 1) {
   plan.recipe.lora.targets = {"q_proj", "v_proj"};
   return plan;
 }
-constexpr std::int64_t kAdapters = 4 * 8 * ((64 + 64) + (64 + 32));        // r = 8 on q and v of four layers
+constexpr std::int64_t kAdapters = 4 * 8 * ((64 + 64) + (64 + 32));  // r = 8 on q and v of four layers
 
 }  // namespace
 
 TEST_CASE("DDP: 2 c P_t x 4 once, in the gradient's fp32, whatever the micro-batches") {
   CHECK(plan_of().build("ddp").sent() == 2 * c(4 * P));
-  CHECK(plan_of(5).build("ddp").sent() == 2 * c(4 * P));                   // no_sync
+  CHECK(plan_of(5).build("ddp").sent() == 2 * c(4 * P));  // no_sync
 }
 
 TEST_CASE("ZeRO-1: gradients scattered, updated weights gathered, 2 Psi in 16 bit, once per step") {
@@ -47,7 +48,7 @@ TEST_CASE("ZeRO-3 and FSDP: 3 Psi per micro-batch, less the head, which is gathe
   for (const char* name : {"zero3", "fsdp"})
     for (const std::int64_t m : {1, 2, 5}) {
       INFO(name << ", " << m);
-      const std::int64_t head = kTinyEmbedding + 64;                       // head and final norm: forward, loss and backward in one visit
+      const std::int64_t head = kTinyEmbedding + 64;  // head and final norm: forward, loss and backward in one visit
       CHECK(plan_of(m).build(name).sent() == m * (c(2 * (2 * P - head)) + c(2 * P)));
     }
 }
@@ -72,7 +73,7 @@ TEST_CASE("HSDP: FSDP's traffic inside the group of q, and 2 (1 - q / n) P_t bet
   for (const bool fp32 : {false, true}) {
     Plan plan = plan_of();
     plan.cluster = plain_cluster(8);
-    plan.options.shard_size = 4;                                           // q = 4, two replicas
+    plan.options.shard_size = 4;  // q = 4, two replicas
     plan.framework.fsdp2.reduces_in_fp32 = fp32;
     const std::int64_t r = fp32 ? 4 : 2;
     const std::int64_t inside = c(2 * (2 * P - kTinyEmbedding - 64)) + c(r * P), across = 2 * (r * P / 4) / 2;
@@ -111,7 +112,7 @@ TEST_CASE("model parallel: a boundary per direction and micro-batch; the ends of
   Plan plan = plan_of(3);
   plan.recipe.precision = Precision::Bf16True;
   plan.build("mp");
-  const std::int64_t boundary = 2 * 32 * 64;                               // g N h
+  const std::int64_t boundary = 2 * 32 * 64;  // g N h
   CHECK(plan.sent(0) == 3 * boundary);
   CHECK(plan.sent(1) == 3 * 2 * boundary);
   CHECK(plan.sent(2) == 3 * 2 * boundary);

@@ -18,7 +18,8 @@ Counts ops_of(const StepProgram& program, std::uint8_t id) {
   const LayerGraph& graph = program.graphs[block.graph];
   Counts counts;
   for (const BlockEvent& event : block.events)
-    if (event.kind == BlockEvent::Run) ++(graph.forward[event.index].cost == CostClass::Memory ? counts.others : counts.matmuls);
+    if (event.kind == BlockEvent::Run)
+      ++(graph.forward[event.index].cost == CostClass::Memory ? counts.others : counts.matmuls);
   return counts;
 }
 

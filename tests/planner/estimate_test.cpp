@@ -22,7 +22,8 @@ EstimateRequest ask(const char* model, const char* gpus, Method method = Method:
 }
 
 const StrategyEstimate& row(const EstimateResult& result, std::string_view name) {
-  return *std::find_if(result.strategies.begin(), result.strategies.end(), [&](const auto& e) { return e.strategy.name == name; });
+  return *std::find_if(result.strategies.begin(), result.strategies.end(),
+                       [&](const auto& e) { return e.strategy.name == name; });
 }
 
 EstimateRequest tiny_request(std::int64_t gpus) {
@@ -30,7 +31,7 @@ EstimateRequest tiny_request(std::int64_t gpus) {
   r.model = tiny_llama();
   r.recipe.seq_len = 32;
   r.cluster = plain_cluster(gpus);
-  for (GpuSpec& gpu : r.cluster.gpus) gpu.architecture = "ampere", gpu.compute_capability = "8.0";   // for a profile
+  for (GpuSpec& gpu : r.cluster.gpus) gpu.architecture = "ampere", gpu.compute_capability = "8.0";  // for a profile
   return r;
 }
 
@@ -39,9 +40,7 @@ std::string refusal(const std::function<void(EstimateRequest&)>& change, const c
   change(r);
   try {
     validate_recipe(r.recipe, r.model, r.cluster);
-  } catch (const InputError& error) {
-    return error.where();
-  }
+  } catch (const InputError& error) { return error.where(); }
   return "";
 }
 
@@ -60,7 +59,7 @@ TEST_CASE("what does not is sharded: full fine-tuning of an 8B model on eight A1
   EstimateRequest r = ask("llama-3-8b", "8xA100", Method::Full);
   r.recipe.checkpointing = Checkpointing::Full;
   const EstimateResult result = estimate(r);
-  CHECK_FALSE(row(result, "ddp").fits);                                       // 16 bytes x 8.03e9 = 128 GB
+  CHECK_FALSE(row(result, "ddp").fits);  // 16 bytes x 8.03e9 = 128 GB
   CHECK(row(result, "ddp").does_not_fit_because.find("needs") == 0);
   REQUIRE(result.recommended);
   CHECK(make_strategy(result.recommended->strategy, r.cluster, {}).layout.shards_optimizer);
@@ -73,7 +72,8 @@ TEST_CASE("when nothing fits every piece of advice was tried and is true") {
   CHECK(result.recommended->strategy == "");
   REQUIRE_FALSE(result.recommended->advice.empty());
   const auto has = [&](std::string_view text) {
-    return std::any_of(result.recommended->advice.begin(), result.recommended->advice.end(), [&](const std::string& a) { return a.starts_with(text); });
+    return std::any_of(result.recommended->advice.begin(), result.recommended->advice.end(),
+                       [&](const std::string& a) { return a.starts_with(text); });
   };
   REQUIRE(has("--qlora"));
   r.recipe.method = Method::Qlora;
@@ -88,12 +88,14 @@ TEST_CASE("--prefer memory takes the plan that needs least, --prefer cost never 
   const EstimateResult speed = estimate(r);
   r.preference = Preference::Memory;
   const EstimateResult memory = estimate(r);
-  const StrategyEstimate &fast = row(speed, speed.recommended->strategy), &small = row(memory, memory.recommended->strategy);
+  const StrategyEstimate &fast = row(speed, speed.recommended->strategy),
+                         &small = row(memory, memory.recommended->strategy);
   CHECK(small.tiers.needed <= fast.tiers.needed);
   r.preference = Preference::Cost;
   const EstimateResult cheap = estimate(r);
   const StrategyEstimate& cheapest = row(cheap, cheap.recommended->strategy);
-  CHECK(double(cheapest.num_gpus_used) / cheapest.tokens_per_second <= 1.15 * double(fast.num_gpus_used) / fast.tokens_per_second);
+  CHECK(double(cheapest.num_gpus_used) / cheapest.tokens_per_second <=
+        1.15 * double(fast.num_gpus_used) / fast.tokens_per_second);
 }
 
 TEST_CASE("limits are the last that fit, in sequences and in steps of 256 tokens") {
@@ -111,14 +113,14 @@ TEST_CASE("limits are the last that fit, in sequences and in steps of 256 tokens
   CHECK(probe.does_not_fit_because != "");
   r.recipe.seq_len -= 256;
   CHECK(evaluate(probe, r, result.model, result.framework, result.profile, program));
-  CHECK(probe.does_not_fit_because == "");                                    // the reason of an earlier try does not stay
+  CHECK(probe.does_not_fit_because == "");  // the reason of an earlier try does not stay
 }
 
 TEST_CASE("mixed GPUs: the slowest decides the time, the smallest the verdict") {
   EstimateRequest r = tiny_request(2);
   r.strategy = "ddp";
   const double alike = estimate(r).strategies.front().time.step.value;
-  r.cluster.gpus[1].id = "other-gpu";                                     // another product, half the rate, half the memory
+  r.cluster.gpus[1].id = "other-gpu";  // another product, half the rate, half the memory
   r.cluster.gpus[1].bf16 = r.cluster.gpus[1].gemm_bf16 = {1e13};
   r.cluster.gpus[1].memory_bandwidth = {1e10};
   r.cluster.gpus[1].framework_memory = {std::int64_t(4) << 30};
@@ -129,13 +131,14 @@ TEST_CASE("mixed GPUs: the slowest decides the time, the smallest the verdict") 
   CHECK(estimate(r).strategies.front().time.step.value == doctest::Approx(slow.time.step.value));
 }
 
-TEST_CASE("host memory: every rank loads a copy, efficient loading one tensor each; offload needs its states in the step") {
+TEST_CASE(
+    "host memory: every rank loads a copy, efficient loading one tensor each; offload needs its states in the step") {
   EstimateRequest r = tiny_request(4);
   r.cluster.host_memory = {std::int64_t(1) << 40};
   r.strategy = "ddp";
   const HostBytes ddp = estimate(r).strategies.front().host;
   CHECK(ddp.load == Bytes{4 * 2 * kTinyModel});
-  CHECK(ddp.load_efficient == Bytes{4 * 2 * kTinyEmbedding});                 // the largest tensor in 16 bit
+  CHECK(ddp.load_efficient == Bytes{4 * 2 * kTinyEmbedding});  // the largest tensor in 16 bit
   CHECK(ddp.step == Bytes{});
   r.strategy = "zero2";
   r.recipe.offload.optimizer = OffloadTarget::Cpu;
@@ -161,7 +164,8 @@ TEST_CASE("saving: 2 P on disk, adapters alone for LoRA, states on top for a che
   CHECK(lora.disk_with_optimizer == Bytes{(4 + 8) * adapters});
 }
 
-TEST_CASE("generation in evaluation adds a KV cache of 2 L kv tokens in 16 bit, and becomes the peak when it is larger") {
+TEST_CASE(
+    "generation in evaluation adds a KV cache of 2 L kv tokens in 16 bit, and becomes the peak when it is larger") {
   EstimateRequest r = tiny_request(1);
   r.strategy = "single";
   const Peak before = estimate(r).strategies.front().peak;
@@ -180,7 +184,8 @@ TEST_CASE("assumptions say when the attention kernel cannot be the one that was 
     r.recipe.seq_len = 512;
     r.cluster = parse_gpus("1xA100");
     const std::vector<std::string> all = estimate(r).assumptions;
-    return std::any_of(all.begin(), all.end(), [](const std::string& a) { return a.find("materialised (eager)") != std::string::npos; });
+    return std::any_of(all.begin(), all.end(),
+                       [](const std::string& a) { return a.find("materialised (eager)") != std::string::npos; });
   };
   CHECK(says_eager("t5-small", AttentionKernel::Sdpa));
   CHECK(says_eager("gemma-2-2b", AttentionKernel::Sdpa));
@@ -190,8 +195,10 @@ TEST_CASE("assumptions say when the attention kernel cannot be the one that was 
 
 TEST_CASE("assumptions name framework, batch, data, profile, links, price and margin") {
   const EstimateResult result = estimate(ask("llama-3.2-1b", "4xA100"));
-  for (const char* text : {"framework hf-trainer", "2048 tokens per sequence, packed, micro batch 1", "10,000 rows", "profile ", "links: ", "price: ", "margin"})
-    CHECK(std::any_of(result.assumptions.begin(), result.assumptions.end(), [&](const std::string& a) { return a.find(text) != std::string::npos; }));
+  for (const char* text : {"framework hf-trainer", "2048 tokens per sequence, packed, micro batch 1", "10,000 rows",
+                           "profile ", "links: ", "price: ", "margin"})
+    CHECK(std::any_of(result.assumptions.begin(), result.assumptions.end(),
+                      [&](const std::string& a) { return a.find(text) != std::string::npos; }));
 }
 
 TEST_CASE("a recipe that makes no sense is refused with its flag") {
@@ -203,12 +210,21 @@ TEST_CASE("a recipe that makes no sense is refused with its flag") {
   CHECK(refusal([](auto& r) { r.recipe.lora.dropout = 1; }) == "--lora dropout");
   CHECK(refusal([](auto& r) { r.recipe.lora.targets.clear(); }) == "--lora targets");
   CHECK(refusal([](auto& r) { r.recipe.method = Method::Qlora; }) == "--qlora");
-  CHECK(refusal([](auto& r) { r.recipe.method = Method::Full; r.recipe.quant.kind = BaseQuant::Nf4; }) == "--full");
-  CHECK(refusal([](auto& r) { r.recipe.checkpointing = Checkpointing::EveryK; r.recipe.checkpoint_every = 99; }) == "--checkpointing");
+  CHECK(refusal([](auto& r) {
+          r.recipe.method = Method::Full;
+          r.recipe.quant.kind = BaseQuant::Nf4;
+        }) == "--full");
+  CHECK(refusal([](auto& r) {
+          r.recipe.checkpointing = Checkpointing::EveryK;
+          r.recipe.checkpoint_every = 99;
+        }) == "--checkpointing");
   CHECK(refusal([](auto& r) { r.recipe.offload.activations = true; }) == "--offload activations");
-  CHECK(refusal([](auto& r) { r.recipe.optimizer_in_backward = true; r.recipe.grad_accum = 2; }) == "--optimizer-in-backward");
+  CHECK(refusal([](auto& r) {
+          r.recipe.optimizer_in_backward = true;
+          r.recipe.grad_accum = 2;
+        }) == "--optimizer-in-backward");
   CHECK(refusal([](auto& r) { r.recipe.loss_chunks = 0; }) == "--loss");
   CHECK(refusal([](auto& r) { r.recipe.optimizer = "adamx"; }) == "--optimizer");
   CHECK(refusal([](auto& r) { r.cluster.gpus.clear(); }) == "--gpus");
-  CHECK(refusal([](auto& r) { r.recipe.seq_len = 2048; }, "gpt2") == "--seq-len");   // 1024 learned positions
+  CHECK(refusal([](auto& r) { r.recipe.seq_len = 2048; }, "gpt2") == "--seq-len");  // 1024 learned positions
 }

@@ -1,5 +1,5 @@
-// The published closed forms of activation memory as tests of the ledger: formulas.md 4, in bytes per token and hidden unit.
-// rho = a d / h, kap = k d / h, phi = f / h. The forms leave out the log-sum-exp, 4 a / h bytes.
+// The published closed forms of activation memory as tests of the ledger: formulas.md 4, in bytes per token and hidden
+// unit. rho = a d / h, kap = k d / h, phi = f / h. The forms leave out the log-sum-exp, 4 a / h bytes.
 #include <doctest/doctest.h>
 
 #include "models/catalogue.h"
@@ -10,10 +10,13 @@ using namespace gpuplan::test;
 
 namespace {
 
-struct Ratios { double rho, kap, phi, lse; };
+struct Ratios {
+  double rho, kap, phi, lse;
+};
 Ratios ratios(const ModelSpec& m) {
   const double h = double(m.hidden_size);
-  return {double(m.q_width()) / h, double(m.kv_width()) / h, double(m.intermediate_size) / h, 4.0 * double(m.num_attention_heads) / h};
+  return {double(m.q_width()) / h, double(m.kv_width()) / h, double(m.intermediate_size) / h,
+          4.0 * double(m.num_attention_heads) / h};
 }
 
 ModelSpec model(const char* name) { return load_model(name).spec; }
@@ -21,7 +24,8 @@ ModelSpec model(const char* name) { return load_model(name).spec; }
 }  // namespace
 
 TEST_CASE("framework norms and SDPA with expanded keys keep 16 + 10 rho + 8 phi: 54 for Llama-3.1-8B") {
-  // 2 norms x (fp32 copy 4 + value 2 + output 2), q 2, k and v expanded 4, output 2, its copy 2; gate, up 4, silu 2, product 2
+  // 2 norms x (fp32 copy 4 + value 2 + output 2), q 2, k and v expanded 4, output 2, its copy 2; gate, up 4, silu 2,
+  // product 2
   for (const char* name : {"llama-3.1-8b", "mistral-7b-v0.3", "qwen2.5-7b", "llama-3.2-1b"}) {
     INFO(name);
     Ledger ledger;
@@ -32,7 +36,7 @@ TEST_CASE("framework norms and SDPA with expanded keys keep 16 + 10 rho + 8 phi:
 }
 
 TEST_CASE("without grouped queries nothing is expanded, yet the sum is the same: k and v are as wide as q") {
-  const ModelSpec m = model("llama-2-7b");                       // kap = rho = 1: 16 + 10 + 8 x 11008 / 4096 = 47.5
+  const ModelSpec m = model("llama-2-7b");  // kap = rho = 1: 16 + 10 + 8 x 11008 / 4096 = 47.5
   CHECK(Ledger{}.saved_per_unit(m) == doctest::Approx(47.5 + 4.0 * 32 / 4096).epsilon(1e-12));
 }
 
@@ -40,7 +44,8 @@ TEST_CASE("flash attention takes grouped keys and needs no copy: 16 + 4 rho + 4 
   Ledger ledger;
   ledger.recipe.attention = AttentionKernel::Flash;
   const Ratios r = ratios(model("llama-3.1-8b"));
-  CHECK(ledger.saved_per_unit(model("llama-3.1-8b")) == doctest::Approx(16 + 4 * r.rho + 4 * r.kap + 8 * r.phi + r.lse).epsilon(1e-12));
+  CHECK(ledger.saved_per_unit(model("llama-3.1-8b")) ==
+        doctest::Approx(16 + 4 * r.rho + 4 * r.kap + 8 * r.phi + r.lse).epsilon(1e-12));
   CHECK(ledger.saved_per_unit(model("llama-3.1-8b")) == doctest::Approx(49 + 4.0 * 32 / 4096).epsilon(1e-12));
 }
 
@@ -49,15 +54,25 @@ TEST_CASE("fused norms and SwiGLU keep 8 + 4 rho + 4 kap + 6 phi: 34 for Llama-3
   ledger.recipe.attention = AttentionKernel::Flash;
   ledger.recipe.kernels = LayerKernels::Fused;
   const Ratios r = ratios(model("llama-3.1-8b"));
-  CHECK(ledger.saved_per_unit(model("llama-3.1-8b")) == doctest::Approx(8 + 4 * r.rho + 4 * r.kap + 6 * r.phi + r.lse).epsilon(1e-12));
+  CHECK(ledger.saved_per_unit(model("llama-3.1-8b")) ==
+        doctest::Approx(8 + 4 * r.rho + 4 * r.kap + 6 * r.phi + r.lse).epsilon(1e-12));
   CHECK(ledger.saved_per_unit(model("llama-3.1-8b")) == doctest::Approx(34 + 4.0 * 32 / 4096).epsilon(1e-12));
 }
 
-TEST_CASE("measured by stas00/ml-engineering: copies of the hidden state that one layer's forward adds, output included") {
-  struct Row { const char* model; double measured, tolerance; };
-  // formulas.md 4.3; the last two rows differ there too (38.2 and 24.7 against the measurement's whole and half numbers)
-  for (const Row& row : {Row{"llama-3.1-8b", 28.0, 0.005}, {"mistral-7b-v0.3", 28.0, 0.005}, {"qwen3-8b", 29.8, 0.005}, {"gemma-2b", 48.0, 0.005},
-                         {"qwen3-4b", 38.0, 0.01}, {"smollm2-360m", 24.0, 0.035}}) {
+TEST_CASE(
+    "measured by stas00/ml-engineering: copies of the hidden state that one layer's forward adds, output included") {
+  struct Row {
+    const char* model;
+    double measured, tolerance;
+  };
+  // formulas.md 4.3; the last two rows differ there too (38.2 and 24.7 against the measurement's whole and half
+  // numbers)
+  for (const Row& row : {Row{"llama-3.1-8b", 28.0, 0.005},
+                         {"mistral-7b-v0.3", 28.0, 0.005},
+                         {"qwen3-8b", 29.8, 0.005},
+                         {"gemma-2b", 48.0, 0.005},
+                         {"qwen3-4b", 38.0, 0.01},
+                         {"smollm2-360m", 24.0, 0.035}}) {
     INFO(row.model);
     CHECK(Ledger{}.saved_per_unit(model(row.model)) / 2 + 1 == doctest::Approx(row.measured).epsilon(row.tolerance));
   }
@@ -67,7 +82,7 @@ TEST_CASE("Korthikanti et al. 2022: s b h (34 + 5 a s / h) of GPT-2, with what i
   Ledger ledger;
   ledger.recipe.attention = AttentionKernel::Eager;
   const ModelSpec m = model("gpt2-xl");
-  const double scores = double(m.num_attention_heads * ledger.recipe.seq_len) / double(m.hidden_size);   // a s / h
+  const double scores = double(m.num_attention_heads * ledger.recipe.seq_len) / double(m.hidden_size);  // a s / h
   ledger.recipe.kernels = LayerKernels::Fused;
   // 34 exactly. Of the scores: mask 1 and dropped 2 as in the paper, but the softmax is kept in fp32: 4 instead of 2
   CHECK(ledger.saved_per_unit(m) == doctest::Approx(34 + (5 + 2) * scores).epsilon(1e-12));
@@ -76,7 +91,8 @@ TEST_CASE("Korthikanti et al. 2022: s b h (34 + 5 a s / h) of GPT-2, with what i
   CHECK(ledger.saved_per_unit(m) == doctest::Approx(34 + 3 * 4 * 2 + (5 + 2) * scores).epsilon(1e-12));
 }
 
-TEST_CASE("without dropout the paper's layer keeps 32 + 2 a s / h, here 32 + 6 a s / h: fp32 softmax and its 16-bit cast") {
+TEST_CASE(
+    "without dropout the paper's layer keeps 32 + 2 a s / h, here 32 + 6 a s / h: fp32 softmax and its 16-bit cast") {
   Ledger ledger;
   ledger.recipe.attention = AttentionKernel::Eager;
   ledger.recipe.kernels = LayerKernels::Fused;
@@ -101,14 +117,16 @@ TEST_CASE("LoRA: a frozen linear saves no input, an adapted one does, frozen nor
   lora.recipe.lora.targets = {"q_proj", "v_proj"};
   lora.recipe.lora.adapter_dtype = Dtype::BF16;
   const ModelSpec m = tiny_llama();
-  CHECK(lora.keeps(m, "normed input of attention"));               // for LoRA A of q and v, shared
+  CHECK(lora.keeps(m, "normed input of attention"));  // for LoRA A of q and v, shared
   CHECK_FALSE(lora.keeps(m, "normed input of MLP"));
   CHECK_FALSE(lora.keeps(m, "product"));
   CHECK_FALSE(lora.keeps(m, "attention output, contiguous"));
   CHECK_FALSE(lora.keeps(m, "normalised value"));
-  // norms 4 + 4, shared input 2, q 2 rho, k v 4 rho, output 2 rho, gate up silu 6 phi, two low-rank activations 2 x 2 r / h
+  // norms 4 + 4, shared input 2, q 2 rho, k v 4 rho, output 2 rho, gate up silu 6 phi, two low-rank activations 2 x 2 r
+  // / h
   const Ratios r = ratios(m);
-  CHECK(lora.saved_per_unit(m) == doctest::Approx(8 + 2 + 8 * r.rho + 6 * r.phi + 2 * 2 * 8.0 / 64 + r.lse).epsilon(1e-12));
+  CHECK(lora.saved_per_unit(m) ==
+        doctest::Approx(8 + 2 + 8 * r.rho + 6 * r.phi + 2 * 2 * 8.0 / 64 + r.lse).epsilon(1e-12));
   lora.recipe.lora.targets = {"down_proj"};
   CHECK(lora.keeps(m, "product"));
 }
@@ -120,7 +138,7 @@ TEST_CASE("fp32 adapters under autocast: every adapted module keeps its own 16-b
   shared.recipe.lora.adapter_dtype = Dtype::BF16;
   own.recipe.lora.targets = shared.recipe.lora.targets = {"q_proj", "k_proj", "v_proj"};
   const ModelSpec m = tiny_llama();
-  CHECK(own.saved(m) - shared.saved(m) == 2 * 2 * 64 * 64);        // three copies instead of one shared input: + 2 x 2 N h
+  CHECK(own.saved(m) - shared.saved(m) == 2 * 2 * 64 * 64);  // three copies instead of one shared input: + 2 x 2 N h
 }
 
 TEST_CASE("LoRA dropout adds a mask byte and a dropped copy per adapted module") {
@@ -145,8 +163,8 @@ TEST_CASE("QLoRA keeps what LoRA keeps when nothing is upcast, and fp32 ends mak
   lora.framework = qlora.framework = find_framework("fms-hf-tuning");
   const ModelSpec m = tiny_llama();
   CHECK(qlora.saved(m) == lora.saved(m));
-  // prepare_model_for_kbit_training: the residual stream and what bitsandbytes returns are fp32, so gate, up and silu(gate)
-  // take 2 bytes more each; the norms' fp32 input and the 16-bit adapter inputs are as before
+  // prepare_model_for_kbit_training: the residual stream and what bitsandbytes returns are fp32, so gate, up and
+  // silu(gate) take 2 bytes more each; the norms' fp32 input and the 16-bit adapter inputs are as before
   lora.framework = qlora.framework = find_framework("hf-trainer");
   lora.recipe.precision = qlora.recipe.precision = Precision::Bf16Mixed;
   CHECK(qlora.saved(m) - lora.saved(m) == 3 * 2 * 64 * 128);
@@ -163,8 +181,8 @@ TEST_CASE("checkpointing keeps exactly the boundary, in the dtype of the residua
   Ledger pure, mixed;
   const ModelSpec m = tiny_llama();
   pure.layer(m);
-  CHECK(net_of_forward(pure, KeepPolicy::Nothing) == 2 * 64 * 64);    // 16-bit residual
-  mixed.recipe.precision = Precision::Bf16Mixed;                      // fp32 embedding: fp32 residual under autocast
+  CHECK(net_of_forward(pure, KeepPolicy::Nothing) == 2 * 64 * 64);  // 16-bit residual
+  mixed.recipe.precision = Precision::Bf16Mixed;                    // fp32 embedding: fp32 residual under autocast
   mixed.layer(m);
   CHECK(net_of_forward(mixed, KeepPolicy::Nothing) == 4 * 64 * 64);
 }
@@ -182,7 +200,7 @@ TEST_CASE("selective checkpointing drops the score matrix and keeps the rest; wi
     return std::pair{program.blocks[b.forward_drop].total.net, saved};
   };
   const auto [eager, eager_saved] = net(AttentionKernel::Eager);
-  CHECK(eager == eager_saved + 2 * 64 * 64 - 6 * 4 * 64 * 64);        // the layer's output on top; 6 bytes of a s^2 gone
+  CHECK(eager == eager_saved + 2 * 64 * 64 - 6 * 4 * 64 * 64);  // the layer's output on top; 6 bytes of a s^2 gone
   const auto [sdpa, sdpa_saved] = net(AttentionKernel::Sdpa);
   CHECK(sdpa == sdpa_saved + 2 * 64 * 64);
 }

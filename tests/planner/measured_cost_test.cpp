@@ -1,11 +1,12 @@
-// What a calibrated profile changes in the cost of ops and collectives. The machine's numbers are round: measured_machine.h.
+// What a calibrated profile changes in the cost of ops and collectives. The machine's numbers are round:
+// measured_machine.h.
 #include <doctest/doctest.h>
 
 #include "cluster/cpu_ranks.h"
 #include "measured_machine.h"
 #include "planner/comm_model.h"
-#include "planner/coverage.h"
 #include "planner/cost.h"
+#include "planner/coverage.h"
 
 namespace gpuplan {
 namespace {
@@ -50,7 +51,8 @@ TEST_CASE("the launches of an op's products are counted once; kernels beyond the
   op.kernels = 3;
   CHECK(model_of(true).op_time(op, Software::Handwritten).value == doctest::Approx(3 * (2.147483648e-3 + 10e-6)));
   op.kernels = 5;
-  CHECK(model_of(true).op_time(op, Software::Handwritten).value == doctest::Approx(3 * (2.147483648e-3 + 10e-6) + 2 * 10e-6));
+  CHECK(model_of(true).op_time(op, Software::Handwritten).value ==
+        doctest::Approx(3 * (2.147483648e-3 + 10e-6) + 2 * 10e-6));
 }
 
 TEST_CASE("experts take the time of as many products of their share of the rows") {
@@ -79,29 +81,48 @@ TEST_CASE("own dequantisation without a measured kernel moves what the profile s
 TEST_CASE("own kernels and attention take what was measured") {
   LayerOp norm{.kind = OpKind::Norm, .cost = CostClass::Memory, .traffic = 1e9};
   CHECK(model_of(true).op_time(norm, Software::Handwritten).value == doctest::Approx(5e-6 + 1e9 / 50e9));
-  LayerOp attention{.kind = OpKind::Attention, .cost = CostClass::FlashAttention, .m = 2048, .n = 2048, .k = 128, .flops = 1e9};
+  LayerOp attention{
+      .kind = OpKind::Attention, .cost = CostClass::FlashAttention, .m = 2048, .n = 2048, .k = 128, .flops = 1e9};
   // 2e11 FLOP/s of the full square, half of which is masked
   CHECK(model_of(true).op_time(attention, Software::Handwritten).value == doctest::Approx(8e-6 + 1e9 / 1e11));
-  CHECK(model_of(false).op_time(attention, Software::Eager).value < 5e-3);  // flash attention of the framework, not ours
+  CHECK(model_of(false).op_time(attention, Software::Eager).value <
+        5e-3);  // flash attention of the framework, not ours
 }
 
 TEST_CASE("attention's backward takes what was measured of it, once") {
   Profile profile = calibrated("h100-sxm", "nvswitch");
   Measured measured = *profile.measured;
-  measured.loads[0].attention.push_back({.kernel = "backward", .dtype = Dtype::BF16, .head_size = 128, .launch = test::exactly(9e-6), .rate = test::exactly(4e11)});
+  measured.loads[0].attention.push_back({.kernel = "backward",
+                                         .dtype = Dtype::BF16,
+                                         .head_size = 128,
+                                         .launch = test::exactly(9e-6),
+                                         .rate = test::exactly(4e11)});
   profile.measured = std::make_shared<Measured>(measured);
-  const CostModel model = make_cost_model(find_gpu("h100-sxm", nullptr), profile, {.dtype = Dtype::BF16, .runs_own_kernels = true});
-  const LayerOp backward{.kind = OpKind::Attention, .cost = CostClass::FlashAttention, .num_reads = 6, .kernels = 3, .m = 2048, .n = 2048, .k = 128, .flops = 1e9};
+  const CostModel model =
+      make_cost_model(find_gpu("h100-sxm", nullptr), profile, {.dtype = Dtype::BF16, .runs_own_kernels = true});
+  const LayerOp backward{.kind = OpKind::Attention,
+                         .cost = CostClass::FlashAttention,
+                         .num_reads = 6,
+                         .kernels = 3,
+                         .m = 2048,
+                         .n = 2048,
+                         .k = 128,
+                         .flops = 1e9};
   CHECK(model.op_time(backward, Software::Handwritten).value == doctest::Approx(9e-6 + 1e9 / 2e11));
 }
 
 TEST_CASE("each kind of work takes its pace times longer") {
   Profile profile = calibrated("h100-sxm", "nvswitch");
-  const auto model = [&] { return make_cost_model(find_gpu("h100-sxm", nullptr), profile, {.dtype = Dtype::BF16, .runs_own_kernels = true}); };
-  const LayerOp ops[] = {product(1024, 1024, 1024), product(1024, 8, 1024),
-                         {.kind = OpKind::Attention, .cost = CostClass::FlashAttention, .m = 2048, .n = 2048, .k = 128, .flops = 1e9},
-                         {.kind = OpKind::Norm, .cost = CostClass::Memory, .traffic = 1e9}};
-  constexpr double MachinePace::*kKinds[] = {&MachinePace::products, &MachinePace::thin_products, &MachinePace::attention, &MachinePace::memory};
+  const auto model = [&] {
+    return make_cost_model(find_gpu("h100-sxm", nullptr), profile, {.dtype = Dtype::BF16, .runs_own_kernels = true});
+  };
+  const LayerOp ops[] = {
+      product(1024, 1024, 1024),
+      product(1024, 8, 1024),
+      {.kind = OpKind::Attention, .cost = CostClass::FlashAttention, .m = 2048, .n = 2048, .k = 128, .flops = 1e9},
+      {.kind = OpKind::Norm, .cost = CostClass::Memory, .traffic = 1e9}};
+  constexpr double MachinePace::*kKinds[] = {&MachinePace::products, &MachinePace::thin_products,
+                                             &MachinePace::attention, &MachinePace::memory};
   const CostModel calibrated_model = model();
   for (std::size_t slow = 0; slow < std::size(ops); ++slow) {
     profile.pace = {};
@@ -124,22 +145,26 @@ TEST_CASE("calibrated collectives take what was measured, by the size of the mes
   CHECK(comm.all_reduce_time(Axis::DpShard, Bytes{100'000'000}).value == doctest::Approx(100e-6 + 1e8 / 10e9));
   const CollectiveChoice choice = comm.choose(CollectiveKind::AllReduce, Axis::DpShard, Bytes{100'000'000});
   CHECK(choice.time.value == doctest::Approx(100e-6 + 1e8 / 10e9));
-  const double parts = choice.base.value + double(choice.intra_steps) * choice.intra_step.value +
-                       double(choice.sent.count) * choice.wire_factor / comm.axes[std::size_t(Axis::DpShard)].link.bandwidth.value;
+  const double parts =
+      choice.base.value + double(choice.intra_steps) * choice.intra_step.value +
+      double(choice.sent.count) * choice.wire_factor / comm.axes[std::size_t(Axis::DpShard)].link.bandwidth.value;
   CHECK(parts == doctest::Approx(choice.time.value));
 }
 
 TEST_CASE("four ranks from curves of two: latency by steps, the same bus bandwidth") {
   const CommModel comm = make_comm_model(parse_gpus("4xH100"), calibrated("h100-sxm", "nvswitch"), {.dp_shard = 4});
   // three steps for one; busbw of all-reduce 2 x 3/4 for 2 x 1/2
-  CHECK(comm.all_reduce_time(Axis::DpShard, Bytes{100'000'000}).value == doctest::Approx(3 * 100e-6 + 1.5 * 1e8 / 10e9));
+  CHECK(comm.all_reduce_time(Axis::DpShard, Bytes{100'000'000}).value ==
+        doctest::Approx(3 * 100e-6 + 1.5 * 1e8 / 10e9));
 }
 
 TEST_CASE("a CPU rank of one core communicates or computes") {
   Profile profile = default_profile(std::string("cpu"));
   profile.overlap_slowdown = 0.25;
   const auto slowdown = [&](std::int64_t ranks) {
-    return make_cost_model(find_gpu("h100-sxm", nullptr), profile, {.dtype = Dtype::F32, .num_ranks = ranks, .ranks_per_node = ranks, .host_cores = 4}).overlap_slowdown;
+    return make_cost_model(find_gpu("h100-sxm", nullptr), profile,
+                           {.dtype = Dtype::F32, .num_ranks = ranks, .ranks_per_node = ranks, .host_cores = 4})
+        .overlap_slowdown;
   };
   CHECK(slowdown(2) == 0.25);
   CHECK(slowdown(4) >= 100);
@@ -152,17 +177,22 @@ TEST_CASE("CPU ranks that outnumber their cores take turns with messages too; st
   measured.on.kind = "cpu";
   profile.measured = std::make_shared<Measured>(measured);
   const HostFacts host{.num_cores = 2, .memory = Bytes{32'000'000'000}, .memory_available = Bytes{30'000'000'000}};
-  const auto comm = [&](std::int64_t ranks, Mesh mesh) { return make_comm_model(cpu_cluster(ranks, host), profile, mesh); };
+  const auto comm = [&](std::int64_t ranks, Mesh mesh) {
+    return make_comm_model(cpu_cluster(ranks, host), profile, mesh);
+  };
   const Seconds two = comm(2, {.dp_shard = 2}).all_reduce_time(Axis::DpShard, Bytes{100'000'000});
   CHECK(two.value == doctest::Approx(100e-6 + 1e8 / 10e9));
-  CHECK(comm(4, {.dp_shard = 4}).all_reduce_time(Axis::DpShard, Bytes{100'000'000}).value == doctest::Approx(2 * (3 * 100e-6 + 1.5 * 1e8 / 10e9)));
+  CHECK(comm(4, {.dp_shard = 4}).all_reduce_time(Axis::DpShard, Bytes{100'000'000}).value ==
+        doctest::Approx(2 * (3 * 100e-6 + 1.5 * 1e8 / 10e9)));
   CHECK(comm(4, {.pp = 4}).send_time(Bytes{1000}) == comm(2, {.pp = 2}).send_time(Bytes{1000}));
 }
 
 TEST_CASE("a hand-over is what a meeting takes beside its collective; without one measured there is none") {
   Profile profile = calibrated("h100-sxm", "nvswitch");
   const ClusterSpec cluster = parse_gpus("2xH100");
-  const auto hand_over = [&] { return make_comm_model(cluster, profile, {.dp_shard = 2}).hand_over(Axis::DpShard).value; };
+  const auto hand_over = [&] {
+    return make_comm_model(cluster, profile, {.dp_shard = 2}).hand_over(Axis::DpShard).value;
+  };
   CHECK(hand_over() == 0);
   Measured measured = *profile.measured;
   measured.scalars.push_back({.name = "dispatch meeting", .unit = "s", .num_ranks = 2, .value = test::exactly(50e-6)});
@@ -189,7 +219,9 @@ TEST_CASE("products outside the measured range are counted and named") {
   CHECK(coverage.num_shapes == 2);
   CHECK(coverage.num_extrapolated == 1);
   CHECK(describe(coverage) == "1 of 2 GEMM shapes extrapolated (forward 2048 x 128256 x 4096)");
-  CHECK(describe(gemm_coverage(program, make_cost_model(find_gpu("h100-sxm", nullptr), default_profile(std::string("h100-sxm")), {}))).empty());
+  CHECK(describe(gemm_coverage(program, make_cost_model(find_gpu("h100-sxm", nullptr),
+                                                        default_profile(std::string("h100-sxm")), {})))
+            .empty());
 }
 
 }  // namespace gpuplan

@@ -20,12 +20,16 @@ struct Written {
     p().buffers.emplace_back();
   }
   RankProgram& p() { return all.programs.front(); }
-  std::uint32_t buffer(std::int64_t bytes, Category category = Category::Activations, bool persistent = false, MemorySpace space = MemorySpace::Device) {
+  std::uint32_t buffer(std::int64_t bytes, Category category = Category::Activations, bool persistent = false,
+                       MemorySpace space = MemorySpace::Device) {
     p().buffers.push_back({.bytes = {bytes}, .category = category, .space = space, .is_persistent = persistent});
     return std::uint32_t(p().buffers.size() - 1);
   }
   void emit(OpCode op, std::initializer_list<Operand> operands = {}, std::uint32_t frame = 0) {
-    Instruction i{.op = op, .num_operands = std::uint16_t(operands.size()), .first_operand = std::uint32_t(p().operands.size()), .frame = frame};
+    Instruction i{.op = op,
+                  .num_operands = std::uint16_t(operands.size()),
+                  .first_operand = std::uint32_t(p().operands.size()),
+                  .frame = frame};
     p().operands.insert(p().operands.end(), operands.begin(), operands.end());
     p().instructions.push_back(i);
   }
@@ -39,10 +43,10 @@ constexpr Operand kNew = kWrite | kAllocates, kLast = kRead | kFrees;
 TEST_CASE("usage is a monoid: any bracketing of a stretch of program gives the same net and peak") {
   const Usage a{5, 9}, b{-3, 4}, c{2, 7};
   Usage left = a, right = b, whole = a;
-  left.then(b), left.then(c);                                     // (a b) c
-  right.then(c), whole.then(right);                               // a (b c)
+  left.then(b), left.then(c);        // (a b) c
+  right.then(c), whole.then(right);  // a (b c)
   CHECK(left.net == 4);
-  CHECK(left.peak == 9);                                          // max(9, 5 + 4, 5 - 3 + 7)
+  CHECK(left.peak == 9);  // max(9, 5 + 4, 5 - 3 + 7)
   CHECK(whole.net == left.net);
   CHECK(whole.peak == left.peak);
 }
@@ -50,9 +54,9 @@ TEST_CASE("usage is a monoid: any bracketing of a stretch of program gives the s
 TEST_CASE("the peak is the highest moment in program order, not the sum of what was ever allocated") {
   Written w;
   const auto kept = w.buffer(100, Category::Weights, true), a = w.buffer(30), b = w.buffer(20), c = w.buffer(25);
-  w.emit(OpCode::Cast, {kept | kRead, a | kNew});                 // 130
-  w.emit(OpCode::Cast, {a | kLast, b | kNew});                    // 150: input and output of one instruction live together
-  w.emit(OpCode::Cast, {b | kLast, c | kNew});                    // 120 - 30 + … = 145
+  w.emit(OpCode::Cast, {kept | kRead, a | kNew});  // 130
+  w.emit(OpCode::Cast, {a | kLast, b | kNew});     // 150: input and output of one instruction live together
+  w.emit(OpCode::Cast, {b | kLast, c | kNew});     // 120 - 30 + … = 145
   w.emit(OpCode::Release, {c | kLast});
   CHECK_NOTHROW(verify(w.all));
   const Peak peak = w.peak();
@@ -79,11 +83,11 @@ TEST_CASE("the pools' sum counts each class of tensors at its own peak, so it is
   Written w;
   const auto kept = w.buffer(100, Category::Weights, true), a = w.buffer(30), g = w.buffer(40, Category::Gradients);
   w.emit(OpCode::Cast, {kept | kRead, a | kNew});
-  w.emit(OpCode::Release, {a | kLast});                           // activations and gradients never live together …
+  w.emit(OpCode::Release, {a | kLast});  // activations and gradients never live together …
   w.emit(OpCode::Cast, {kept | kRead, g | kNew});
   w.emit(OpCode::Release, {g | kLast});
   CHECK(w.peak().tensors == Bytes{140});
-  CHECK(w.peak().pools == Bytes{170});                            // … but their segments do: 100 + 30 + 40
+  CHECK(w.peak().pools == Bytes{170});  // … but their segments do: 100 + 30 + 40
 }
 
 TEST_CASE("managed, host and NVMe bytes are counted apart from the device") {
@@ -111,12 +115,16 @@ TEST_CASE("verify refuses a program in which a free is missing, doubled, or come
   };
   const auto find_operand = [](Plan& plan, BufferRole role, Operand flag) -> Operand& {
     RankProgram& p = plan.program.programs.front();
-    return *std::find_if(p.operands.begin(), p.operands.end(), [&](Operand o) { return (o & flag) && p.buffers[id(o)].role == role; });
+    return *std::find_if(p.operands.begin(), p.operands.end(),
+                         [&](Operand o) { return (o & flag) && p.buffers[id(o)].role == role; });
   };
-  corrupt([&](Plan& plan) { find_operand(plan, BufferRole::Gathered, kFrees) &= ~kFrees; });              // never freed
+  corrupt([&](Plan& plan) { find_operand(plan, BufferRole::Gathered, kFrees) &= ~kFrees; });  // never freed
   corrupt([&](Plan& plan) { find_operand(plan, BufferRole::Gradient, kFrees) &= ~kFrees; });
-  corrupt([&](Plan& plan) { find_operand(plan, BufferRole::Gathered, kAllocates) |= kFrees; });           // freed before its call
-  corrupt([&](Plan& plan) { find_operand(plan, BufferRole::FullGradient, kAllocates) &= ~kAllocates; });  // used without allocation
+  corrupt(
+      [&](Plan& plan) { find_operand(plan, BufferRole::Gathered, kAllocates) |= kFrees; });  // freed before its call
+  corrupt([&](Plan& plan) {
+    find_operand(plan, BufferRole::FullGradient, kAllocates) &= ~kAllocates;
+  });  // used without allocation
 }
 
 TEST_CASE("verify refuses a gather after its use, a step on a partial gradient, a reduce that never happened") {
@@ -127,13 +135,23 @@ TEST_CASE("verify refuses a gather after its use, a step on a partial gradient, 
   Plan late;
   late.build("fsdp");
   auto& list = late.program.programs.front().instructions;
-  const auto gather = std::find_if(list.begin(), list.end(), [](const Instruction& i) { return i.op == OpCode::AllGather; });
+  const auto gather =
+      std::find_if(list.begin(), list.end(), [](const Instruction& i) { return i.op == OpCode::AllGather; });
   const auto call = std::find_if(gather, list.end(), [](const Instruction& i) { return i.op == OpCode::Call; });
   std::iter_swap(gather, call);
   CHECK_THROWS_AS(verify(late.program), BugError);
-  struct Missing { const char* name; OpCode op; };
-  for (const Missing& m : {Missing{"ddp", OpCode::AllReduce}, {"hsdp", OpCode::AllReduce}, {"fsdp", OpCode::ReduceScatter}, {"zero1", OpCode::ReduceScatter},
-                                 {"zero2", OpCode::ReduceScatter}, {"fsdp", OpCode::AllGather}, {"zero1", OpCode::AllGather}, {"zero2", OpCode::AllGather}}) {
+  struct Missing {
+    const char* name;
+    OpCode op;
+  };
+  for (const Missing& m : {Missing{"ddp", OpCode::AllReduce},
+                           {"hsdp", OpCode::AllReduce},
+                           {"fsdp", OpCode::ReduceScatter},
+                           {"zero1", OpCode::ReduceScatter},
+                           {"zero2", OpCode::ReduceScatter},
+                           {"fsdp", OpCode::AllGather},
+                           {"zero1", OpCode::AllGather},
+                           {"zero2", OpCode::AllGather}}) {
     INFO(m.name << ", without " << to_string(m.op));
     Plan plan;
     plan.build(m.name);
@@ -157,9 +175,10 @@ TEST_CASE("verify refuses a block whose backward reads a local after its free") 
   plan.build("single");
   for (Block& block : plan.program.blocks) {
     if (!block.runs_backward) continue;
-    const auto free = std::find_if(block.events.begin(), block.events.end(), [](const BlockEvent& e) { return e.kind == BlockEvent::Free; });
+    const auto free = std::find_if(block.events.begin(), block.events.end(),
+                                   [](const BlockEvent& e) { return e.kind == BlockEvent::Free; });
     REQUIRE(free != block.events.end());
-    std::rotate(block.events.begin(), free, free + 1);            // freed at once
+    std::rotate(block.events.begin(), free, free + 1);  // freed at once
     break;
   }
   CHECK_THROWS_AS(verify(plan.program), BugError);

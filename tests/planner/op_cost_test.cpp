@@ -1,4 +1,5 @@
-// What one op costs: alignment, waves over the SMs, traffic beside arithmetic, fp8 conversions, head sizes, dequantisation.
+// What one op costs: alignment, waves over the SMs, traffic beside arithmetic, fp8 conversions, head sizes,
+// dequantisation.
 #include <doctest/doctest.h>
 
 #include "planner/cost.h"
@@ -89,9 +90,9 @@ TEST_CASE("GPTQ weights are unpacked by torch ops, which move more than a kernel
 TEST_CASE("an offloaded optimizer steps at the rate of who steps it") {
   const Profile profile{.cpu_optimizer_bandwidth = {22e9}, .torch_cpu_optimizer_bandwidth = {4e9}};
   FrameworkConvention framework;
-  CHECK(host_optimizer_rate(profile, framework, Engine::Zero).value == 22e9);
-  CHECK(host_optimizer_rate(profile, framework, Engine::Fsdp1).value == 4e9);
-  CHECK(host_optimizer_rate(profile, framework, Engine::Fsdp2).value == 4e9);
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Zero).value == 22e9);
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp1).value == 4e9);
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp2).value == 4e9);
   framework.runs_own_kernels = true;  // vectorised, whatever the strategy
-  CHECK(host_optimizer_rate(profile, framework, Engine::Fsdp2).value == 22e9);
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp2).value == 22e9);
 }

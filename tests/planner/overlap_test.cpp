@@ -16,12 +16,14 @@ struct Interval {
   double begin{}, end{};
 };
 
-/// Work in steps of 1 / 64 s, each slower when its moment lies in any interval; times are multiples of that, so it is exact.
+/// Work in steps of 1 / 64 s, each slower when its moment lies in any interval; times are multiples of that, so it is
+/// exact.
 double naive_finish(const std::vector<Interval>& running, double start, double work, double slowdown) {
   constexpr double kStep = 1.0 / 64;
   double now = start;
   while (work > 1e-9) {
-    const bool beside = std::any_of(running.begin(), running.end(), [&](Interval i) { return i.begin <= now && now < i.end; });
+    const bool beside =
+        std::any_of(running.begin(), running.end(), [&](Interval i) { return i.begin <= now && now < i.end; });
     const double done = kStep / (beside ? 1 + slowdown : 1);
     if (done >= work) return now + work * (beside ? 1 + slowdown : 1);
     work -= done;
@@ -37,7 +39,7 @@ TEST_CASE("compute of 4 s beside 2 s of a collective, half as fast there: 1 s of
   spans.add(11, 13);
   CHECK(spans.finish(10, 4, 1) == 15);
   CHECK(spans.finish(10, 4, 0) == 14);
-  CHECK(spans.finish(10, 1, 1) == 11);   // ends as the collective begins
+  CHECK(spans.finish(10, 1, 1) == 11);    // ends as the collective begins
   CHECK(spans.finish(12, 4, 1) == 16.5);  // one second of overlap: half a second lost
   CHECK(spans.finish(13, 4, 1) == 17);
 }
@@ -75,7 +77,8 @@ TEST_CASE("spans against a walk in small steps, added in any order") {
     for (int call = 0; call < 4; ++call) {
       start += up_to(128);
       const double work = up_to(256);
-      CHECK(spans.finish(start, work, 0.25) == doctest::Approx(naive_finish(running, start, work, 0.25)).epsilon(1e-12));
+      CHECK(spans.finish(start, work, 0.25) ==
+            doctest::Approx(naive_finish(running, start, work, 0.25)).epsilon(1e-12));
     }
   }
 }

@@ -1,5 +1,5 @@
-// Fixtures of the planner's tests: a llama small enough to count by hand, a cluster without a catalogue, and programs built
-// from them; what a test is about is set on the fields.
+// Fixtures of the planner's tests: a llama small enough to count by hand, a cluster without a catalogue, and programs
+// built from them; what a test is about is set on the fields.
 #pragma once
 
 #include <algorithm>
@@ -17,23 +17,27 @@
 
 namespace gpuplan::test {
 
-/// Widths of a tiny model, chosen so that every tensor divides by 8: h = 64, 4 heads of 16, 2 key/value heads, f = 128, V = 256.
+/// Widths of a tiny model, chosen so that every tensor divides by 8: h = 64, 4 heads of 16, 2 key/value heads, f = 128,
+/// V = 256.
 inline ModelSpec tiny_llama(std::int64_t layers = 4) {
   ModelSpec m;
   m.name = m.id = "tiny";
   m.family = m.model_type = "llama";
   m.architecture = "LlamaForCausalLM";
-  m.hidden_size = 64, m.num_hidden_layers = layers, m.num_attention_heads = 4, m.num_key_value_heads = 2, m.head_dim = 16;
+  m.hidden_size = 64, m.num_hidden_layers = layers, m.num_attention_heads = 4, m.num_key_value_heads = 2,
+  m.head_dim = 16;
   m.intermediate_size = 128, m.vocab_size = 256, m.max_position_embeddings = 4096;
   return m;
 }
-constexpr std::int64_t kTinyLinears = 64 * 64 + 2 * 64 * 32 + 64 * 64 + 3 * 64 * 128;   // q, k and v, o, gate, up and down: 36,864
-constexpr std::int64_t kTinyLayer = kTinyLinears + 2 * 64;                              // and two norms
+constexpr std::int64_t kTinyLinears =
+    64 * 64 + 2 * 64 * 32 + 64 * 64 + 3 * 64 * 128;         // q, k and v, o, gate, up and down: 36,864
+constexpr std::int64_t kTinyLayer = kTinyLinears + 2 * 64;  // and two norms
 constexpr std::int64_t kTinyEmbedding = 256 * 64;
-constexpr std::int64_t kTinyRoot = 2 * kTinyEmbedding + 64;                             // embedding, head, final norm
+constexpr std::int64_t kTinyRoot = 2 * kTinyEmbedding + 64;  // embedding, head, final norm
 constexpr std::int64_t kTinyModel = 4 * kTinyLayer + kTinyRoot;
 
-inline ClusterSpec plain_cluster(std::int64_t num_gpus, Bytes memory = {std::int64_t(80) << 30}, std::int64_t gpus_per_node = 8) {
+inline ClusterSpec plain_cluster(std::int64_t num_gpus, Bytes memory = {std::int64_t(80) << 30},
+                                 std::int64_t gpus_per_node = 8) {
   GpuSpec gpu;
   gpu.id = gpu.name = "test-gpu";
   gpu.device_memory = gpu.framework_memory = memory;
@@ -52,7 +56,11 @@ inline ClusterSpec plain_cluster(std::int64_t num_gpus, Bytes memory = {std::int
 /// One plan in the making. `program` and `peak` are made by `build`.
 struct Plan {
   ModelSpec spec = tiny_llama();
-  Recipe recipe = [] { Recipe r; r.seq_len = 32; return r; }();
+  Recipe recipe = [] {
+    Recipe r;
+    r.seq_len = 32;
+    return r;
+  }();
   FrameworkConvention framework = find_framework("hf-trainer");
   ClusterSpec cluster = plain_cluster(4);
   StrategyOptions options;
@@ -74,11 +82,13 @@ struct Plan {
   std::int64_t live_peak(const std::function<bool(const ProgramBuffer&)>& counts, std::size_t k = 0) const {
     const RankProgram& p = of_rank(k);
     std::int64_t live = 0;
-    for (const ProgramBuffer& b : p.buffers) if (b.is_persistent && counts(b)) live += b.bytes.count;
+    for (const ProgramBuffer& b : p.buffers)
+      if (b.is_persistent && counts(b)) live += b.bytes.count;
     std::int64_t peak = live;
     for (const Instruction& i : p.instructions) {
       for (const Operand o : program.operands_of(p, i))
-        if ((o & operand::kAllocates) && counts(p.buffers[operand::id(o)])) live += p.buffers[operand::id(o)].bytes.count;
+        if ((o & operand::kAllocates) && counts(p.buffers[operand::id(o)]))
+          live += p.buffers[operand::id(o)].bytes.count;
       peak = std::max(peak, live);
       for (const Operand o : program.operands_of(p, i))
         if ((o & operand::kFrees) && counts(p.buffers[operand::id(o)])) live -= p.buffers[operand::id(o)].bytes.count;
@@ -96,9 +106,14 @@ struct Plan {
 
 /// The op graph of a layer or of the head under a recipe.
 struct Ledger {
-  Recipe recipe = [] { Recipe r; r.seq_len = 64; r.precision = Precision::Bf16True; return r; }();
+  Recipe recipe = [] {
+    Recipe r;
+    r.seq_len = 64;
+    r.precision = Precision::Bf16True;
+    return r;
+  }();
   FrameworkConvention framework = find_framework("hf-trainer");
-  Engine engine = Engine::Local;
+  ShardingEngine engine = ShardingEngine::Local;
   LayerGraph graph;
 
   LayerGraph& layer(const ModelSpec& spec) { return emit(spec, emit_layer); }
@@ -111,13 +126,15 @@ struct Ledger {
     return bytes;
   }
   /// … per token and hidden unit: the unit of the published closed forms.
-  double saved_per_unit(const ModelSpec& spec) { return double(saved(spec)) / double(recipe.tokens() * spec.hidden_size); }
+  double saved_per_unit(const ModelSpec& spec) {
+    return double(saved(spec)) / double(recipe.tokens() * spec.hidden_size);
+  }
   bool keeps(const ModelSpec& spec, std::string_view name) {
     layer(spec);
     const auto ids = saved_locals(graph);
     return std::any_of(ids.begin(), ids.end(), [&](LocalId id) { return graph.locals[id].name == name; });
   }
-  Numerics numerics() const { return resolve_numerics(recipe, framework, engine); }
+  DtypePolicy numerics() const { return resolve_numerics(recipe, framework, engine); }
 
  private:
   LayerGraph& emit(const ModelSpec& spec, void (*emitter)(LayerGraph&, const LedgerContext&)) {

@@ -10,7 +10,7 @@
 #include "base/json_file.h"
 #include "cluster/fabric.h"
 #include "models/recipe_names.h"
-#include "planner/plan_file.h"
+#include "planner/plan/plan_file.h"
 #include "planner/plan_fixture.h"
 #include "planner/schema_check.h"
 
@@ -21,19 +21,40 @@ using nlohmann::json;
 namespace {
 
 const Recipe kLora{.method = Method::Lora,
-                   .lora = {.rank = 16, .alpha = 32.5, .dropout = 0.05, .targets = {"q_proj", "v_proj"}, .adapter_dtype = Dtype::BF16,
-                            .modules_to_save = {"lm_head"}, .is_dora = true},
-                   .precision = Precision::Bf16True, .micro_batch = 4, .packing = Packing::Dynamic, .grad_accum = 8,
-                   .checkpointing = Checkpointing::EveryK, .checkpoint_every = 2, .attention = AttentionKernel::Flash,
-                   .loss = LossKernel::Chunked, .loss_chunks = 4, .kernels = LayerKernels::Fused, .framework = "torchtune"};
-const Recipe kQlora{.method = Method::Qlora, .quant = {.kind = BaseQuant::Nf4, .block_size = 128, .double_quant = false, .storage_dtype = Dtype::BF16},
-                    .optimizer = "paged-adamw-8bit", .optimizer_in_backward = true, .offload = {.optimizer = OffloadTarget::Cpu, .params = OffloadTarget::Nvme, .activations = true}};
+                   .lora = {.rank = 16,
+                            .alpha = 32.5,
+                            .dropout = 0.05,
+                            .targets = {"q_proj", "v_proj"},
+                            .adapter_dtype = Dtype::BF16,
+                            .modules_to_save = {"lm_head"},
+                            .is_dora = true},
+                   .precision = Precision::Bf16True,
+                   .micro_batch = 4,
+                   .packing = Packing::Dynamic,
+                   .grad_accum = 8,
+                   .checkpointing = Checkpointing::EveryK,
+                   .checkpoint_every = 2,
+                   .attention = AttentionKernel::Flash,
+                   .loss = LossKernel::Chunked,
+                   .loss_chunks = 4,
+                   .kernels = LayerKernels::Fused,
+                   .framework = "torchtune"};
+const Recipe kQlora{
+    .method = Method::Qlora,
+    .quant = {.kind = BaseQuant::Nf4, .block_size = 128, .double_quant = false, .storage_dtype = Dtype::BF16},
+    .optimizer = "paged-adamw-8bit",
+    .optimizer_in_backward = true,
+    .offload = {.optimizer = OffloadTarget::Cpu, .params = OffloadTarget::Nvme, .activations = true}};
 
 ClusterSpec four_gpus() { return cluster(std::vector<GpuSpec>(4, gpu("rtx-a6000")), 4); }
 ClusterSpec mixed_gpus() { return cluster({gpu("a"), gpu("a"), gpu("b"), gpu("b")}, 4); }
 ClusterSpec two_nodes() { return cluster(std::vector<GpuSpec>(16, gpu("h100-sxm")), 8); }
 
-struct Case { std::string title; EstimateRequest request; std::string strategy; };
+struct Case {
+  std::string title;
+  EstimateRequest request;
+  std::string strategy;
+};
 
 /// Requests that differ in everything a plan stores.
 std::vector<Case> cases() {
@@ -41,14 +62,17 @@ std::vector<Case> cases() {
       {"full on one GPU", request({}, cluster({gpu("rtx-4090")}, 1)), "single"},
       {"lora on four GPUs", request(kLora, four_gpus()), "ddp"},
       {"qlora on mixed GPUs", request(kQlora, mixed_gpus()), "mp"},
-      {"hsdp over nodes", request({}, two_nodes(), {.fsdp_version = 1, .wrap = WrapPolicy::Size, .wrap_min_params = 1'000'000}), "hsdp"},
+      {"hsdp over nodes",
+       request({}, two_nodes(), {.fsdp_version = 1, .wrap = WrapPolicy::Size, .wrap_min_params = 1'000'000}), "hsdp"},
       {"a pinned shard size", request({}, two_nodes(), {.shard_size = 4}), "fsdp"},
       {"sharding over one rank", request({}, four_gpus(), {.shard_size = 1}), "fsdp"},
       {"kept after forward", request({}, four_gpus(), {.reshards = false}), "fsdp"},
       {"grad-op", request({}, four_gpus()), "fsdp-grad-op"},
       {"zero2", request({}, four_gpus()), "zero2"},
       {"gpt2", request({}, four_gpus()), "zero3"}};
-  out.back().request.model = parse_hf_config({{"model_type", "gpt2"}, {"n_embd", 64}, {"n_layer", 2}, {"n_head", 4}, {"vocab_size", 100}, {"n_positions", 32}}, "config.json");
+  out.back().request.model = parse_hf_config(
+      {{"model_type", "gpt2"}, {"n_embd", 64}, {"n_layer", 2}, {"n_head", 4}, {"vocab_size", 100}, {"n_positions", 32}},
+      "config.json");
   EstimateRequest& last = out.back().request;
   last.dataset = {.rows = 5'000'000'000, .tokens_per_row = 300, .epochs = 2.5};
   last.preference = Preference::Cost;
@@ -78,14 +102,13 @@ json good_plan() {
 std::string error_of(const json& plan) {
   try {
     parse_plan(plan, "plan.json");
-  } catch (const InputError& error) {
-    return error.what();
-  }
+  } catch (const InputError& error) { return error.what(); }
   return {};
 }
 
 const SchemaCheck& schema() {
-  static const SchemaCheck check(read_json_file(std::filesystem::path(GPUPLAN_TEST_DIR).parent_path() / "docs" / "plan.schema.json"));
+  static const SchemaCheck check(
+      read_json_file(std::filesystem::path(GPUPLAN_TEST_DIR).parent_path() / "docs" / "plan.schema.json"));
   return check;
 }
 
@@ -102,7 +125,12 @@ void list_keys(const json& value, const std::string& at, std::set<std::string>& 
 }
 
 /// A mistake in an otherwise good plan.
-struct Mistake { std::string pointer; json value; std::string message; bool is_seen_by_schema = true; };
+struct Mistake {
+  std::string pointer;
+  json value;
+  std::string message;
+  bool is_seen_by_schema = true;
+};
 
 }  // namespace
 
@@ -117,8 +145,10 @@ TEST_CASE("a plan read back asks for what was asked, with the strategy pinned") 
     CHECK(again.cluster.num_gpus() == c.request.cluster.num_gpus());
     CHECK(again.cluster.num_nodes() == c.request.cluster.num_nodes());
     CHECK(again.options.shard_size == c.request.options.shard_size);
-    CHECK(make_strategy(again.strategy, again.cluster, again.options).mesh == make_strategy(c.strategy, c.request.cluster, c.request.options).mesh);
-    CHECK(make_strategy(again.strategy, again.cluster, again.options).layout == make_strategy(c.strategy, c.request.cluster, c.request.options).layout);
+    CHECK(make_strategy(again.strategy, again.cluster, again.options).mesh ==
+          make_strategy(c.strategy, c.request.cluster, c.request.options).mesh);
+    CHECK(make_strategy(again.strategy, again.cluster, again.options).layout ==
+          make_strategy(c.strategy, c.request.cluster, c.request.options).layout);
     ModelSpec model = again.model;
     model.source = c.request.model.source;
     CHECK(model == c.request.model);
@@ -203,7 +233,8 @@ TEST_CASE("a cluster is complete: no field is lost, and neighbours alike are sto
   CHECK(runs[2]["count"] == 1);
 }
 
-TEST_CASE("what does not apply is null: adapters of a full fine-tuning, FSDP's version elsewhere, a cost without a price") {
+TEST_CASE(
+    "what does not apply is null: adapters of a full fine-tuning, FSDP's version elsewhere, a cost without a price") {
   const json full = plan_of(request({}, four_gpus()), "zero1");
   CHECK(full["recipe"]["lora"].is_null());
   CHECK(full["recipe"]["kernels"].is_null());
@@ -218,8 +249,8 @@ TEST_CASE("the prediction is that of the chosen strategy, in base units") {
   const json p = good_plan()["predicted"];
   CHECK(p["peak_bytes"] == 1978);
   CHECK(p["peak_bytes"] == p["process_bytes"]);
-  CHECK(p["host_bytes"] == 700);                       // loading needs more than stepping
-  CHECK(p["memory_bytes"]["allocator"] == 2048);       // 2^11, the last of 12 categories
+  CHECK(p["host_bytes"] == 700);                  // loading needs more than stepping
+  CHECK(p["memory_bytes"]["allocator"] == 2048);  // 2^11, the last of 12 categories
   CHECK(p["memory_bytes"].size() == std::size_t(kNumCategories));
   CHECK(p["step_seconds"] == 0.1);
   CHECK(p["epoch_seconds"] == 3600.5);
@@ -254,10 +285,11 @@ TEST_CASE("the schema lists the names of the tables") {
   CHECK(recipe["loss"]["enum"] == json(canonical_names(loss_names())));
   CHECK(recipe["quant"]["properties"]["kind"]["enum"] == json(canonical_names(quant_names())));
   CHECK(file["$defs"]["offload_target"]["enum"] == json(canonical_names(offload_names())));
-  json fabrics = json::array();                        // all of them, also those no machine file may name
+  json fabrics = json::array();  // all of them, also those no machine file may name
   for (int kind = 0; to_string(FabricKind(kind)) != "?"; ++kind) fabrics.push_back(to_string(FabricKind(kind)));
   CHECK(file["properties"]["cluster"]["properties"]["fabric"]["enum"] == fabrics);
-  for (const json& name : file["$defs"]["dtype"]["enum"]) CHECK(to_string(parse_dtype(name.get<std::string>(), "")) == name.get<std::string>());
+  for (const json& name : file["$defs"]["dtype"]["enum"])
+    CHECK(to_string(parse_dtype(name.get<std::string>(), "")) == name.get<std::string>());
 }
 
 TEST_CASE("every mistake in a plan is refused with its place, by the reader and by the schema") {
@@ -265,18 +297,21 @@ TEST_CASE("every mistake in a plan is refused with its place, by the reader and 
       // names
       {"/recipe/lora/rnk", 8, "plan.json: recipe.lora.rnk: is not a known field; did you mean 'rank'?"},
       {"/recipie", 1, "plan.json: recipie: is not a known field; did you mean 'recipe'?"},
-      {"/cluster/gpus/0/fp4_flops_per_second", 1, "plan.json: cluster.gpus[0].fp4_flops_per_second: is not a known field"},
+      {"/cluster/gpus/0/fp4_flops_per_second", 1,
+       "plan.json: cluster.gpus[0].fp4_flops_per_second: is not a known field"},
       {"/predicted/memory_bytes/wieghts", 1, "plan.json: predicted.memory_bytes.wieghts: is not a known field"},
       {"/recipe/precision", "bf16", "plan.json: recipe.precision: unknown name 'bf16': did you mean 'bf16-mixed'?"},
       {"/recipe/precision", "int4", "recipe.precision: unknown name 'int4'"},
       {"/recipe/attention", "flsh", "recipe.attention: unknown name 'flsh': did you mean 'flash'?"},
       {"/recipe/checkpointing", "every", "recipe.checkpointing: unknown name 'every': did you mean 'every-k'?"},
       {"/recipe/kernels", "liger", "recipe.kernels: unknown name 'liger': did you mean 'fused'?"},
-      {"/recipe/lora/adapter_dtype", "bfloat16", "recipe.lora.adapter_dtype: unknown name 'bfloat16': did you mean 'bf16'?"},
+      {"/recipe/lora/adapter_dtype", "bfloat16",
+       "recipe.lora.adapter_dtype: unknown name 'bfloat16': did you mean 'bf16'?"},
       {"/recipe/lora/adapter_dtype", "x", "recipe.lora.adapter_dtype: unknown data type 'x'"},
       {"/recipe/optimizer", "adamw", "recipe.optimizer: unknown name 'adamw': did you mean 'adamw-fused'?", false},
       {"/recipe/optimizer", "adamx", "recipe.optimizer: unknown optimizer 'adamx'", false},
-      {"/recipe/framework", "torchtun", "recipe.framework: unknown framework 'torchtun'; did you mean one of 'torchtune'", false},
+      {"/recipe/framework", "torchtun",
+       "recipe.framework: unknown framework 'torchtun'; did you mean one of 'torchtune'", false},
       {"/cluster/fabric", "pci", "cluster.fabric: unknown name 'pci'"},
       {"/strategy/name", "FULL_SHARD", "strategy.name: unknown name 'FULL_SHARD': did you mean 'fsdp'?", false},
       {"/strategy/name", "auto", "strategy.name: unknown strategy 'auto'", false},
@@ -298,7 +333,8 @@ TEST_CASE("every mistake in a plan is refused with its place, by the reader and 
       {"/cluster/gpus", json::object(), "cluster.gpus: must be a list [...] of one or more, found {}"},
       {"/cluster/gpus", json::array(), "cluster.gpus: must be a list [...] of one or more, found []"},
       {"/cluster/gpus/0", 7, "cluster.gpus[0]: must be an object {...}, found 7"},
-      {"/cluster/memory_in_use_bytes/0", -1, "cluster.memory_in_use_bytes: must be a list of whole numbers from 0 to 1152921504606846976"},
+      {"/cluster/memory_in_use_bytes/0", -1,
+       "cluster.memory_in_use_bytes: must be a list of whole numbers from 0 to 1152921504606846976"},
       {"/model/config", "llama", "plan.json: model.config: expected an object"},
       {"/predicted/step_seconds", "fast", "predicted.step_seconds: must be a number"},
       // nulls
@@ -315,7 +351,8 @@ TEST_CASE("every mistake in a plan is refused with its place, by the reader and 
       {"/cluster/gpus/0/count", 0, "cluster.gpus[0].count: 0 is too small"},
       {"/cluster/gpus/0/count", 1'000'000'000, "cluster.gpus[0].count: 1000000000 is too large"},
       {"/cluster/gpus/0/bf16_flops_per_second", -1.0, "cluster.gpus[0].bf16_flops_per_second: -1 is too small"},
-      {"/cluster/gpus/0/device_memory_bytes", std::int64_t(1) << 61, "cluster.gpus[0].device_memory_bytes: 2305843009213693952 is too large"},
+      {"/cluster/gpus/0/device_memory_bytes", std::int64_t(1) << 61,
+       "cluster.gpus[0].device_memory_bytes: 2305843009213693952 is too large"},
       {"/cluster/gpus_per_node", 0, "cluster.gpus_per_node: 0 is too small"},
       {"/strategy/zero_stage", 4, "strategy.zero_stage: 4 is too large"},
       {"/strategy/tp", 2, "plan.json: strategy.tp: is 2, but only 1 is planned so far"},
@@ -326,11 +363,14 @@ TEST_CASE("every mistake in a plan is refused with its place, by the reader and 
       {"/strategy/zero_stage", 2, "strategy.zero_stage: is 2, but fsdp on these 4 GPUs has 3", false},
       {"/strategy/fsdp_version", nullptr, "strategy.fsdp_version: is null, but fsdp on these 4 GPUs has 2", false},
       {"/options/shard_size", 3, "plan.json: options.shard_size: 3 does not divide the 4 GPUs", false},
-      {"/cluster/intra/bandwidth_bytes_per_second", 0, "plan.json: cluster.intra: has no bandwidth, and a node has several GPUs", false},
+      {"/cluster/intra/bandwidth_bytes_per_second", 0,
+       "plan.json: cluster.intra: has no bandwidth, and a node has several GPUs", false},
       {"/cluster/host_link_bytes_per_second", 0, "cluster.host_link_bytes_per_second: is less than 1", false},
-      {"/cluster/gpus/0/memory_bandwidth_bytes_per_second", 0, "cluster.gpus: 'rtx-a6000' has no memory bandwidth", false},
+      {"/cluster/gpus/0/memory_bandwidth_bytes_per_second", 0, "cluster.gpus: 'rtx-a6000' has no memory bandwidth",
+       false},
       {"/cluster/gpus/0/gemm_bf16_flops_per_second", 0.25, "cluster.gpus: 'rtx-a6000' has no rate", false},
-      {"/cluster/intra/latency_seconds", 3601, "cluster.intra.latency_seconds: 3601 is too large, must be 3600 or less"},
+      {"/cluster/intra/latency_seconds", 3601,
+       "cluster.intra.latency_seconds: 3601 is too large, must be 3600 or less"},
       {"/cluster/memory_in_use_bytes", {1, 2}, "cluster.memory_in_use_bytes: has 2 entries for 4 GPUs", false},
       // the model
       {"/model/config/hidden_size", "big", "plan.json: model.config.hidden_size: must be a whole number", false},
@@ -386,7 +426,7 @@ TEST_CASE("what the schema refuses is refused, and what is read is written back 
       plan[json::json_pointer(pointer)] = intruder;
       CAPTURE(pointer);
       CAPTURE(intruder.dump());
-      const std::string error = error_of(plan);            // anything but an InputError ends the test
+      const std::string error = error_of(plan);  // anything but an InputError ends the test
       if (!schema().problems(plan).empty()) CHECK_FALSE(error.empty());
       if (!error.empty()) continue;
       const EstimateRequest once = parse_plan(plan, "plan.json");
@@ -396,7 +436,7 @@ TEST_CASE("what the schema refuses is refused, and what is read is written back 
       ++read;
     }
   }
-  CHECK(read > 100);                                       // free texts and most amounts take some of them
+  CHECK(read > 100);  // free texts and most amounts take some of them
 }
 
 TEST_CASE("all problems of a file come together") {
@@ -411,8 +451,9 @@ TEST_CASE("all problems of a file come together") {
   const std::string error = error_of(plan);
   CAPTURE(error);
   CHECK(error.starts_with("plan.json: 7 problems:\n  "));
-  for (const char* part : {"recipe.lora.rnk: is not a known field", "recipe.micro_batch: 0 is too small", "cluster.gpus[0].id: is missing",
-                           "model.config.hidden_size: is missing", "model.config.vocab_size: ", "strategy.cp: is 2", "extra: is not a known field"})
+  for (const char* part : {"recipe.lora.rnk: is not a known field", "recipe.micro_batch: 0 is too small",
+                           "cluster.gpus[0].id: is missing", "model.config.hidden_size: is missing",
+                           "model.config.vocab_size: ", "strategy.cp: is 2", "extra: is not a known field"})
     CHECK(error.find(part) != std::string::npos);
 }
 

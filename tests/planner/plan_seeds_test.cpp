@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "models/catalogue.h"
-#include "planner/plan_file.h"
+#include "planner/plan/plan_file.h"
 
 using namespace gpuplan;
 

@@ -14,7 +14,7 @@ namespace {
 
 StateSizes whole_state(const TrainedModel& model, const Recipe& recipe, const SizeRules& rules) {
   const FrameworkConvention& framework = find_framework(recipe.framework);
-  const Numerics n = resolve_numerics(recipe, framework, rules.engine);
+  const DtypePolicy n = resolve_numerics(recipe, framework, rules.engine);
   StateSizes total;
   model.each_state([&](const StateList& list, std::int64_t times) {
     const StateSizes z = state_sizes(list, n, recipe, find_optimizer(recipe.optimizer), rules);
@@ -83,20 +83,21 @@ TEST_CASE("Megatron: 18 bytes per parameter, 6 + 12/n with the distributed optim
   // theoretical_memory_usage.py: 2 weights + 4 fp32 gradients + 4 master + 8 states
   Recipe r;
   r.framework = "megatron";
-  CHECK(bytes_per_parameter(r, "llama-2-7b", {.engine = Engine::Zero}) == doctest::Approx(18).epsilon(0.001));
+  CHECK(bytes_per_parameter(r, "llama-2-7b", {.engine = ShardingEngine::Zero}) == doctest::Approx(18).epsilon(0.001));
   const StateLayout zero1{true, false, false, true};
-  CHECK(bytes_per_parameter(r, "llama-2-7b", {.engine = Engine::Zero, .layout = zero1, .ways = 8}) ==
+  CHECK(bytes_per_parameter(r, "llama-2-7b", {.engine = ShardingEngine::Zero, .layout = zero1, .ways = 8}) ==
         doctest::Approx(6 + 12.0 / 8).epsilon(0.001));
 }
 
 TEST_CASE("ZeRO paper: 3.82x, 7.21x and 64x less state for stages 1, 2 and 3 on 64 GPUs") {
-  // arXiv 1910.02054 figure 1: 16 P against 2P + 2P + 12P/64, 2P + 14P/64, 16P/64; 16 / 4.1875 = 3.82, 16 / 2.21875 = 7.21
+  // arXiv 1910.02054 figure 1: 16 P against 2P + 2P + 12P/64, 2P + 14P/64, 16P/64; 16 / 4.1875 = 3.82, 16 / 2.21875
+  // = 7.21
   Recipe r;
   r.framework = "deepspeed";
   const auto state = [&](StateLayout layout) {
-    return bytes_per_parameter(r, "llama-2-7b", {.engine = Engine::Zero, .layout = layout, .ways = 64});
+    return bytes_per_parameter(r, "llama-2-7b", {.engine = ShardingEngine::Zero, .layout = layout, .ways = 64});
   };
-  const double replicated = bytes_per_parameter(r, "llama-2-7b", {.engine = Engine::Zero});
+  const double replicated = bytes_per_parameter(r, "llama-2-7b", {.engine = ShardingEngine::Zero});
   CHECK(replicated == doctest::Approx(16).epsilon(0.001));
   CHECK(replicated / state({true, false, false, true}) == doctest::Approx(3.82).epsilon(0.005));
   CHECK(replicated / state({true, true, false, true}) == doctest::Approx(7.21).epsilon(0.005));

@@ -1,5 +1,5 @@
-// What published runs say about which setting is faster, as checks of the forward pass: everything offloaded against one large
-// card, and the T5 sizes of the FSDP paper.
+// What published runs say about which setting is faster, as checks of the forward pass: everything offloaded against
+// one large card, and the T5 sizes of the FSDP paper.
 #include <algorithm>
 #include <cmath>
 
@@ -61,8 +61,8 @@ EstimateRequest t5(const char* model, std::int64_t batch, Precision precision) {
 }  // namespace
 
 TEST_CASE("two 4090 with everything offloaded: 72 h against 1 to 2 h on an H100, unless steps are rare") {
-  // 36 x to 72 x a token: per step of 2 x 2,048 tokens torch's CPU Adam goes through all the states. Eight micro-batches per step
-  // share it.
+  // 36 x to 72 x a token: per step of 2 x 2,048 tokens torch's CPU Adam goes through all the states. Eight
+  // micro-batches per step share it.
   const double one = ratio(1), eight = ratio(8);
   CAPTURE(one);
   CAPTURE(eight);
@@ -76,7 +76,8 @@ TEST_CASE("T5 of the FSDP paper: 11.3B does not fit under DDP, the smaller run a
   CHECK(estimate_of(t5("t5-11b", 8, Precision::Bf16Mixed), "fsdp").fits);
   for (const char* model : {"t5-611m", "t5-2.28b"}) {
     CAPTURE(model);
-    // in mixed precision DDP would cast weights and inputs under autocast, which FSDP's gathers replace: 8 to 11 % slower
+    // in mixed precision DDP would cast weights and inputs under autocast, which FSDP's gathers replace: 8 to 11 %
+    // slower
     const StrategyEstimate ddp = estimate_of(t5(model, 8, Precision::Bf16True), "ddp"),
                            fsdp = estimate_of(t5(model, 8, Precision::Bf16True), "fsdp");
     CHECK(ddp.fits);

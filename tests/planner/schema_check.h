@@ -1,5 +1,5 @@
-// A validator for the keywords that docs/plan.schema.json uses, independent of the reader it is compared with. A keyword it
-// does not know fails the test, so the schema cannot promise what nobody checks.
+// A validator for the keywords that docs/plan.schema.json uses, independent of the reader it is compared with. A
+// keyword it does not know fails the test, so the schema cannot promise what nobody checks.
 #pragma once
 
 #include <set>
@@ -23,8 +23,10 @@ class SchemaCheck {
  private:
   using Problems = std::vector<std::string>;
   void check(const nlohmann::json& rule, const nlohmann::json& value, const std::string& at, Problems& out) const;
-  void check_keyword(const std::string& keyword, const nlohmann::json& rule, const nlohmann::json& value, const std::string& at, Problems& out) const;
-  void check_object(const nlohmann::json& rule, const nlohmann::json& value, const std::string& at, Problems& out) const;
+  void check_keyword(const std::string& keyword, const nlohmann::json& rule, const nlohmann::json& value,
+                     const std::string& at, Problems& out) const;
+  void check_object(const nlohmann::json& rule, const nlohmann::json& value, const std::string& at,
+                    Problems& out) const;
   void list(const nlohmann::json& rule, const std::string& at, std::set<std::string>& out) const;
   const nlohmann::json& target(const nlohmann::json& ref) const;
 

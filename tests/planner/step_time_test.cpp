@@ -28,7 +28,7 @@ struct Timed : Plan {
   Timed() {
     recipe.precision = Precision::Bf16True;
     for (EngineConvention* e : {&framework.fsdp1, &framework.fsdp2, &framework.zero}) *e = {.prefetch_units = 1};
-    framework.ddp_bucket_bytes = 1;                               // a bucket per unit
+    framework.ddp_bucket_bytes = 1;  // a bucket per unit
     comm.host_link = comm.cpu_optimizer = comm.nvme = {1e30};
   }
   StepTime run(const char* name, double bandwidth, double latency = 0) {
@@ -37,7 +37,10 @@ struct Timed : Plan {
       for (const Instruction& i : p.instructions) {
         if (i.op != OpCode::Call) continue;
         const bool is_end = i.unit == 0 || i.unit > spec.num_hidden_layers;
-        const double time = i.unit == 0 ? 0 : is_end ? head : program.blocks[i.block].runs_backward ? backward : forward;
+        const double time = i.unit == 0                             ? 0
+                            : is_end                                ? head
+                            : program.blocks[i.block].runs_backward ? backward
+                                                                    : forward;
         BlockCost& cost = program.costs[0][i.block];
         cost.device = {time};
         cost.host_tail = launched_end({}, 0, cost.num_kernels, {time}, device.dispatch);
@@ -49,7 +52,7 @@ struct Timed : Plan {
   double gather(std::int64_t bytes) const { return comm.gather_time(Axis::DpShard, {bytes}).value; }
 };
 
-constexpr double kAlone = 4 * (kForward + kBackward) + kHead;     // four layers and the head
+constexpr double kAlone = 4 * (kForward + kBackward) + kHead;  // four layers and the head
 constexpr double kInfinite = 1e30;
 
 }  // namespace
@@ -64,7 +67,7 @@ TEST_CASE("one GPU: the sum of its blocks; m micro-batches m times that") {
 TEST_CASE("naive model parallelism: m (sum of all stages + 2 (p - 1) transfers)") {
   Timed t;
   t.recipe.grad_accum = 3;
-  const double bandwidth = 1e6, transfer = 1e-4 + 2.0 * 32 * 64 / bandwidth;   // alpha + g N h / B
+  const double bandwidth = 1e6, transfer = 1e-4 + 2.0 * 32 * 64 / bandwidth;  // alpha + g N h / B
   CHECK(t.run("mp", bandwidth, 1e-4).step.value == doctest::Approx(3 * (kAlone + 2 * 3 * transfer)).epsilon(1e-9));
 }
 
@@ -72,13 +75,15 @@ TEST_CASE("DDP: buckets follow their backward one after the other; what is left 
   for (const double bandwidth : {1e9, 3e7, 1e7, 1e6}) {
     INFO(bandwidth);
     Timed t;
-    const auto reduce = [&](std::int64_t elements) { return 2 * 3 * (1e-5 + 2.0 * double(elements) / 4 / bandwidth); };   // 16-bit gradients, n = 4
+    const auto reduce = [&](std::int64_t elements) {
+      return 2 * 3 * (1e-5 + 2.0 * double(elements) / 4 / bandwidth);
+    };  // 16-bit gradients, n = 4
     double compute = 4 * kForward + kHead, link = compute + reduce(kTinyEmbedding + 64);
     for (int layer = 0; layer < 4; ++layer) {
       compute += kBackward;
       link = std::max(link, compute) + reduce(kTinyLayer);
     }
-    link += reduce(kTinyEmbedding);                               // the embedding's backward takes no time here
+    link += reduce(kTinyEmbedding);  // the embedding's backward takes no time here
     CHECK(t.run("ddp", bandwidth, 1e-5).step.value == doctest::Approx(link).epsilon(1e-9));
   }
 }
@@ -89,7 +94,7 @@ TEST_CASE("DDP: a backward beside the reduce of the layer above takes (1 - 1 / (
   const double bandwidth = 1e8;
   const auto reduce = [&](std::int64_t elements) { return 2 * 3 * 2.0 * double(elements) / 4 / bandwidth; };
   REQUIRE(reduce(kTinyLayer) < kBackward);
-  const double lost = (reduce(kTinyEmbedding + 64) + 3 * reduce(kTinyLayer)) * 0.2;         // 0.25 / 1.25
+  const double lost = (reduce(kTinyEmbedding + 64) + 3 * reduce(kTinyLayer)) * 0.2;  // 0.25 / 1.25
   const StepTime time = t.run("ddp", bandwidth);
   CHECK(time.step.value == doctest::Approx(kAlone + lost + reduce(kTinyLayer) + reduce(kTinyEmbedding)).epsilon(1e-9));
   CHECK(time.compute.value == doctest::Approx(kAlone + lost).epsilon(1e-9));
@@ -102,14 +107,15 @@ TEST_CASE("a step bound by communication is not slowed by it: compute beside it 
     t.recipe.grad_accum = 4;
     return t.run("fsdp", 1e6).step.value;
   };
-  CHECK(step(0.25) <= step(0) + 4 * 0.25 * (kHead + kForward) * (1 + 1e-9));                // at most what nothing hides: the ends of a micro-batch
+  CHECK(step(0.25) <=
+        step(0) + 4 * 0.25 * (kHead + kForward) * (1 + 1e-9));  // at most what nothing hides: the ends of a micro-batch
 }
 
 TEST_CASE("a block whose last kernels are short waits for the host: launches and what is left after the last one") {
   Timed t;
   t.device.dispatch = {1e-5};
   t.build("single", {t.device});
-  for (const BlockCost& cost : t.program.costs[0])                                          // work takes nothing here: the launches alone
+  for (const BlockCost& cost : t.program.costs[0])  // work takes nothing here: the launches alone
     CHECK(cost.host_tail.value == doctest::Approx(double(cost.num_kernels) * 1e-5));
 }
 
@@ -120,7 +126,8 @@ TEST_CASE("FSDP bound by compute: first gather + sum of max(t, next gather) + th
   const double step = t.run("fsdp", bandwidth).step.value;
   const double layer = t.gather(2 * kTinyLayer), embedding = t.gather(2 * kTinyEmbedding);
   REQUIRE(layer < kForward);
-  // the embedding's forward takes no time, so the first layer's gather is exposed too; at the end two reduces, first layer and embedding
+  // the embedding's forward takes no time, so the first layer's gather is exposed too; at the end two reduces, first
+  // layer and embedding
   CHECK(step == doctest::Approx(embedding + layer + kAlone + layer + embedding).epsilon(1e-9));
 }
 
@@ -133,7 +140,8 @@ TEST_CASE("FSDP bound by gathers: their sum, and the last reduce of the adapters
   t.options.fsdp_version = 1;
   const double step = t.run("fsdp", 1e7).step.value;
   const std::int64_t adapters = 8 * (64 + 64);
-  const double frozen = t.gather(2 * (2 * 4 * kTinyLayer + kTinyRoot)), trained = 8 * t.gather(2 * adapters), reduce = t.gather(2 * adapters);
+  const double frozen = t.gather(2 * (2 * 4 * kTinyLayer + kTinyRoot)), trained = 8 * t.gather(2 * adapters),
+               reduce = t.gather(2 * adapters);
   CHECK(step == doctest::Approx(frozen + trained + reduce).epsilon(1e-9));
 }
 
@@ -144,7 +152,9 @@ TEST_CASE("the host launches kernels one after the other: no step is shorter tha
   const StepTime time = t.run("single", kInfinite);
   std::int64_t kernels = 0;
   for (const Instruction& i : t.of_rank().instructions)
-    kernels += i.op == OpCode::Call ? t.program.costs[0][i.block].num_kernels : i.op == OpCode::Release || i.op == OpCode::LoadBatch ? 0 : 1;
+    kernels += i.op == OpCode::Call                                   ? t.program.costs[0][i.block].num_kernels
+               : i.op == OpCode::Release || i.op == OpCode::LoadBatch ? 0
+                                                                      : 1;
   CHECK(time.host.value == doctest::Approx(double(kernels) * 1e-5));
   CHECK(time.step.value == doctest::Approx(double(kernels) * 1e-5));
   t.device.dispatch = {};
@@ -169,7 +179,11 @@ TEST_CASE("the repeat's shortcut equals turns run one by one: 20 micro-batches c
   for (const char* name : {"single", "ddp", "zero1", "zero2", "zero3", "fsdp", "fsdp-grad-op", "hsdp", "mp"})
     for (const double bandwidth : {1e6, 3e7, 1e9}) {
       INFO(name << " at " << bandwidth);
-      const auto at = [&](std::int64_t m) { Timed t; t.recipe.grad_accum = m; return t.run(name, bandwidth, 1e-6).step.value; };
+      const auto at = [&](std::int64_t m) {
+        Timed t;
+        t.recipe.grad_accum = m;
+        return t.run(name, bandwidth, 1e-6).step.value;
+      };
       const double four = at(4), five = at(5);
       CHECK(at(20) == doctest::Approx(five + 15 * (five - four)).epsilon(1e-6));
     }
@@ -192,17 +206,20 @@ TEST_CASE("an op takes the longer of arithmetic and memory, and a kernel's fixed
   d.bytes_factor = {2, 1, 0.5}, d.dequant_bytes = 3, d.misaligned = 0.5, d.kernel_overhead = {1e-6};
   d.small_heads = d.misaligned_heads = 1;
   LayerOp gemm{.cost = CostClass::Gemm, .m = 128, .n = 64, .k = 256, .flops = 1e9, .traffic = 1e6};
-  CHECK(d.op_time(gemm, Software::Eager).value == doctest::Approx(1e-3 + 1e-6));             // 1e9 / 1e12 against 1e6 / 1e10
-  gemm.n = 65;                                                                     // no multiple of 64: half the rate
+  CHECK(d.op_time(gemm, Software::Eager).value == doctest::Approx(1e-3 + 1e-6));  // 1e9 / 1e12 against 1e6 / 1e10
+  gemm.n = 65;                                                                    // no multiple of 64: half the rate
   CHECK(d.op_time(gemm, Software::Eager).value == doctest::Approx(2e-3 + 1e-6));
   gemm.traffic = 1e9;
-  CHECK(d.op_time(gemm, Software::Eager).value == doctest::Approx(0.1 + 1e-6));              // bound by memory
+  CHECK(d.op_time(gemm, Software::Eager).value == doctest::Approx(0.1 + 1e-6));  // bound by memory
   const LayerOp norm{.cost = CostClass::Memory, .traffic = 1e7};
   CHECK(d.op_time(norm, Software::Eager).value == doctest::Approx(2e-3));
   CHECK(d.op_time(norm, Software::Handwritten).value == doctest::Approx(5e-4));
-  CHECK(d.op_time({.cost = CostClass::FlashAttention, .flops = 1e8}, Software::Eager).value == doctest::Approx(5e-4 + 1e-6));
-  CHECK(d.op_time({.cost = CostClass::BatchedGemm, .flops = 1e8}, Software::Eager).value == doctest::Approx(2e-4 + 1e-6));
-  CHECK(d.op_time({.cost = CostClass::Dequantise, .traffic = 1e7}, Software::Handwritten).value == doctest::Approx(3e-3));
+  CHECK(d.op_time({.cost = CostClass::FlashAttention, .flops = 1e8}, Software::Eager).value ==
+        doctest::Approx(5e-4 + 1e-6));
+  CHECK(d.op_time({.cost = CostClass::BatchedGemm, .flops = 1e8}, Software::Eager).value ==
+        doctest::Approx(2e-4 + 1e-6));
+  CHECK(d.op_time({.cost = CostClass::Dequantise, .traffic = 1e7}, Software::Handwritten).value ==
+        doctest::Approx(3e-3));
 }
 
 TEST_CASE("rings: n - 1 steps gather, 2 (n - 1) all-reduce, each of S / n; cut messages pay the latency each") {
@@ -212,6 +229,6 @@ TEST_CASE("rings: n - 1 steps gather, 2 (n - 1) all-reduce, each of S / n; cut m
   CHECK(m.gather_time(Axis::DpShard, {4'000'000}).value == doctest::Approx(3 * (5e-6 + 1e-3)));
   CHECK(m.gather_time(Axis::DpShard, {4'000'000}, 6).value == doctest::Approx(6 * 3 * 5e-6 + 3e-3));
   CHECK(m.all_reduce_time(Axis::DpShard, {4'000'000}).value == doctest::Approx(6 * (5e-6 + 0.5e-3)));
-  CHECK(m.all_reduce_time(Axis::DpReplicate, {4'000'000}).value == 0);             // one way
+  CHECK(m.all_reduce_time(Axis::DpReplicate, {4'000'000}).value == 0);  // one way
   CHECK(m.send_time({1'000'000}).value == doctest::Approx(5e-6 + 1e-3));
 }

@@ -1,4 +1,5 @@
-// What each strategy holds, in exact bytes on a tiny model: buckets, working sets, shards, offload, stages. formulas.md 7.
+// What each strategy holds, in exact bytes on a tiny model: buckets, working sets, shards, offload, stages.
+// formulas.md 7.
 #include <doctest/doctest.h>
 
 #include "planner/plan_builder.h"
@@ -15,7 +16,8 @@ bool is_layer_gather(const ProgramBuffer& b) { return b.role == BufferRole::Gath
 
 std::int64_t total(const Plan& plan, BufferRole role, MemorySpace space) {
   std::int64_t bytes = 0;
-  for (const ProgramBuffer& b : plan.of_rank().buffers) if (b.is_persistent && b.role == role && b.space == space) bytes += b.bytes.count;
+  for (const ProgramBuffer& b : plan.of_rank().buffers)
+    if (b.is_persistent && b.role == role && b.space == space) bytes += b.bytes.count;
   return bytes;
 }
 
@@ -27,8 +29,9 @@ TEST_CASE("DDP's buckets copy the gradients: P_t x 4 bytes more, none with gradi
   CHECK(copies.build("ddp").peak().resident - views.build("ddp").peak().resident == Bytes{4 * kTinyModel});
 }
 
-TEST_CASE("FSDP holds two units in forward and backward, FSDP2's copy-out included, and one more per unit of prefetch") {
-  constexpr std::int64_t U = 2 * kTinyLayer;                      // gathered in 16 bit
+TEST_CASE(
+    "FSDP holds two units in forward and backward, FSDP2's copy-out included, and one more per unit of prefetch") {
+  constexpr std::int64_t U = 2 * kTinyLayer;  // gathered in 16 bit
   for (const bool copies_out : {false, true}) {
     Plan plan;
     plan.framework.fsdp2 = plain_engine();
@@ -46,11 +49,12 @@ TEST_CASE("FSDP's root stays gathered from forward to backward: embedding, final
   Plan plan;
   plan.build("fsdp");
   const auto root = [](const ProgramBuffer& b) { return b.role == BufferRole::Gathered && (b.unit < 1 || b.unit > 4); };
-  CHECK(plan.live_peak(root) == 2 * 2 * kTinyRoot);               // FSDP2: flat and copy for a moment
+  CHECK(plan.live_peak(root) == 2 * 2 * kTinyRoot);  // FSDP2: flat and copy for a moment
   plan.options.fsdp_version = 1;
   CHECK(plan.build("fsdp").live_peak(root) == 2 * kTinyRoot);
-  const auto& gathers = plan.of_rank().instructions;              // gathered once; the layers twice
-  CHECK(std::count_if(gathers.begin(), gathers.end(), [](const Instruction& i) { return i.op == OpCode::AllGather && i.unit == 0; }) == 1);
+  const auto& gathers = plan.of_rank().instructions;  // gathered once; the layers twice
+  CHECK(std::count_if(gathers.begin(), gathers.end(),
+                      [](const Instruction& i) { return i.op == OpCode::AllGather && i.unit == 0; }) == 1);
   CHECK(plan.count(OpCode::AllGather) == 1 + 2 * 4);
 }
 
@@ -60,7 +64,9 @@ TEST_CASE("no reshard after forward keeps every unit: P x 2 bytes at the end of 
   CHECK(plan.build("fsdp-grad-op").live_peak(BufferRole::Gathered) == 2 * kTinyModel);
 }
 
-TEST_CASE("accumulation under no_sync keeps unsharded gradients of the whole model; reducing every micro-batch keeps two units") {
+TEST_CASE(
+    "accumulation under no_sync keeps unsharded gradients of the whole model; reducing every micro-batch keeps two "
+    "units") {
   Plan plan;
   plan.recipe.grad_accum = 3;
   plan.framework.fsdp2 = plain_engine();
@@ -71,17 +77,21 @@ TEST_CASE("accumulation under no_sync keeps unsharded gradients of the whole mod
   CHECK(plan.build("fsdp").live_peak(BufferRole::FullGradient) == 2 * 2 * kTinyLayer);
 }
 
-TEST_CASE("FSDP2 cuts dim 0 into ceil-sized chunks: late ranks hold less or nothing, and all ranks together everything") {
+TEST_CASE(
+    "FSDP2 cuts dim 0 into ceil-sized chunks: late ranks hold less or nothing, and all ranks together everything") {
   const Recipe r;
-  const Numerics n = resolve_numerics(r, find_framework("hf-trainer"), Engine::Fsdp2);
+  const DtypePolicy n = resolve_numerics(r, find_framework("hf-trainer"), ShardingEngine::Fsdp2);
   const auto shards = [&](std::int64_t rows, std::int64_t cols) {
     std::vector<std::int64_t> out;
     for (std::int64_t rank = 0; rank < 4; ++rank)
-      out.push_back(state_sizes({{StateKind::Trained, rows, cols}}, n, r, find_optimizer("adamw-fused"),
-                                {.engine = Engine::Fsdp2, .layout = {true, true, true, true}, .ways = 4, .rank = rank}).trained.count / 4);
+      out.push_back(
+          state_sizes({{StateKind::Trained, rows, cols}}, n, r, find_optimizer("adamw-fused"),
+                      {.engine = ShardingEngine::Fsdp2, .layout = {true, true, true, true}, .ways = 4, .rank = rank})
+              .trained.count /
+          4);
     return out;
   };
-  CHECK(shards(10, 7) == std::vector<std::int64_t>{21, 21, 21, 7});    // chunks of 3, 3, 3, 1 rows
+  CHECK(shards(10, 7) == std::vector<std::int64_t>{21, 21, 21, 7});  // chunks of 3, 3, 3, 1 rows
   CHECK(shards(2, 7) == std::vector<std::int64_t>{7, 7, 0, 0});
   CHECK(shards(8, 7) == std::vector<std::int64_t>{14, 14, 14, 14});
 }
@@ -92,10 +102,10 @@ TEST_CASE("ZeRO-3 keeps tensors below the persistence threshold whole") {
   const auto weights = [&] { return total(plan, BufferRole::Trained, MemorySpace::Device); };
   plan.build("zero3");
   CHECK(weights() == 2 * kTinyModel / 4);
-  plan.framework.zero.persistence_threshold = 65;                 // the norms of 64 elements: 2 per layer and the final one
+  plan.framework.zero.persistence_threshold = 65;  // the norms of 64 elements: 2 per layer and the final one
   plan.build("zero3");
   CHECK(weights() == 2 * ((kTinyModel - 9 * 64) / 4 + 9 * 64));
-  plan.framework.zero.persistence_threshold = -1;                 // HF "auto": 10 h = 640
+  plan.framework.zero.persistence_threshold = -1;  // HF "auto": 10 h = 640
   plan.build("zero3");
   CHECK(weights() == 2 * ((kTinyModel - 9 * 64) / 4 + 9 * 64));
 }
@@ -115,7 +125,7 @@ TEST_CASE("optimizer offload moves master and states, 12 bytes per trained param
   CHECK(device.peak().resident - host.peak().resident == Bytes{12 * kTinyModel / 4});
   CHECK(device.peak().host == Bytes{});
   CHECK(host.peak().host >= Bytes{12 * kTinyModel / 4});
-  CHECK(host.peak().host <= Bytes{(12 + 2) * kTinyModel / 4});    // and the 16-bit gradients on their way
+  CHECK(host.peak().host <= Bytes{(12 + 2) * kTinyModel / 4});  // and the 16-bit gradients on their way
   host.recipe.offload.optimizer = OffloadTarget::Nvme;
   CHECK(host.build("zero2").peak().nvme == Bytes{12 * kTinyModel / 4});
 }
@@ -126,7 +136,7 @@ TEST_CASE("parameter offload leaves no weight on the device between uses") {
   plan.build("fsdp");
   CHECK_NOTHROW(verify(plan.program));
   CHECK(plan.peak().resident == Bytes{});
-  CHECK(total(plan, BufferRole::Trained, MemorySpace::Host) == 4 * kTinyModel / 4);      // fp32 shards
+  CHECK(total(plan, BufferRole::Trained, MemorySpace::Host) == 4 * kTinyModel / 4);  // fp32 shards
   CHECK(total(plan, BufferRole::State, MemorySpace::Host) == 8 * kTinyModel / 4);
 }
 
@@ -155,13 +165,15 @@ TEST_CASE("a tied embedding has one gradient, complete after the embedding's bac
   plan.framework.ddp_bucket_bytes = 1;
   plan.build("ddp");
   CHECK(plan.live_peak(BufferRole::FullGradient) == 4 * (kTinyModel - kTinyEmbedding));
-  CHECK(plan.count(OpCode::AllReduce) == 4 + 1 + 1);              // layers, final norm, embedding
+  CHECK(plan.count(OpCode::AllReduce) == 4 + 1 + 1);  // layers, final norm, embedding
   const auto& list = plan.of_rank().instructions;
-  const auto reduce = std::find_if(list.begin(), list.end(), [](const Instruction& i) { return i.op == OpCode::AllReduce && i.unit == 0; });
+  const auto reduce = std::find_if(list.begin(), list.end(),
+                                   [](const Instruction& i) { return i.op == OpCode::AllReduce && i.unit == 0; });
   CHECK(std::none_of(reduce, list.end(), [](const Instruction& i) { return i.op == OpCode::Call; }));
 }
 
-TEST_CASE("model parallel: every unit on one stage, the stages' weights together the model's, the head's logits counted") {
+TEST_CASE(
+    "model parallel: every unit on one stage, the stages' weights together the model's, the head's logits counted") {
   for (const bool tied : {false, true}) {
     Plan plan;
     plan.spec = tiny_llama(16);
@@ -173,7 +185,8 @@ TEST_CASE("model parallel: every unit on one stage, the stages' weights together
     for (std::size_t k = 0; k < 4; ++k) {
       CHECK(plan.of_rank(k).first_unit == next);
       next = plan.of_rank(k).last_unit + 1;
-      for (const ProgramBuffer& b : plan.of_rank(k).buffers) if (b.role == BufferRole::Trained) weights += b.bytes.count;
+      for (const ProgramBuffer& b : plan.of_rank(k).buffers)
+        if (b.role == BufferRole::Trained) weights += b.bytes.count;
     }
     CHECK(next == 16 + 2);
     // a tied head needs the embedding's weight on the last stage too: a second copy
@@ -181,7 +194,7 @@ TEST_CASE("model parallel: every unit on one stage, the stages' weights together
   }
   Plan wide;
   wide.spec = tiny_llama(16);
-  wide.spec.vocab_size = 16384;                                   // the head outweighs layers, so its stage has fewer of them
+  wide.spec.vocab_size = 16384;  // the head outweighs layers, so its stage has fewer of them
   wide.build("mp");
   const auto units = [&](std::size_t k) { return wide.of_rank(k).last_unit - wide.of_rank(k).first_unit + 1; };
   CHECK(units(3) < units(1));

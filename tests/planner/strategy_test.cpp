@@ -8,9 +8,19 @@ using namespace gpuplan;
 using namespace gpuplan::test;
 
 TEST_CASE("other spellings of the field map to the table's names, whatever the case and the separators") {
-  for (const auto& [text, name] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"FULL_SHARD", "fsdp"}, {"SHARD_GRAD_OP", "fsdp-grad-op"}, {"NO_SHARD", "ddp"}, {"HYBRID_SHARD", "hsdp"}, {"fsdp2", "fsdp"}, {"ZeRO-3", "zero3"},
-           {"deepspeed_zero2", "zero2"}, {"naive", "mp"}, {"device_map", "mp"}, {"DDP", "ddp"}, {"Distributed Data Parallel", "ddp"}, {"Single", "single"}})
+  for (const auto& [text, name] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"FULL_SHARD", "fsdp"},
+                                                                  {"SHARD_GRAD_OP", "fsdp-grad-op"},
+                                                                  {"NO_SHARD", "ddp"},
+                                                                  {"HYBRID_SHARD", "hsdp"},
+                                                                  {"fsdp2", "fsdp"},
+                                                                  {"ZeRO-3", "zero3"},
+                                                                  {"deepspeed_zero2", "zero2"},
+                                                                  {"naive", "mp"},
+                                                                  {"device_map", "mp"},
+                                                                  {"DDP", "ddp"},
+                                                                  {"Distributed Data Parallel", "ddp"},
+                                                                  {"Single", "single"}})
     CHECK(canonical_strategy(text) == name);
   for (const std::string_view name : strategy_names()) CHECK(canonical_strategy(name) == name);
 }
@@ -26,7 +36,8 @@ TEST_CASE("an unknown strategy is refused with the nearest name") {
 }
 
 TEST_CASE("ties are broken in the order of the table: simplest first") {
-  const std::vector<std::string_view> expected{"single", "ddp", "zero1", "zero2", "fsdp-grad-op", "fsdp", "zero3", "hsdp", "mp"};
+  const std::vector<std::string_view> expected{"single", "ddp",   "zero1", "zero2", "fsdp-grad-op",
+                                               "fsdp",   "zero3", "hsdp",  "mp"};
   CHECK(std::vector(strategy_names().begin(), strategy_names().end()) == expected);
   const ClusterSpec four = plain_cluster(4);
   int before = -1;
@@ -51,7 +62,8 @@ TEST_CASE("degrees: all ranks replicate, shard, or form a pipeline; HSDP shards 
 
 TEST_CASE("a shard size has to divide the ranks; of 1 it is DDP") {
   const ClusterSpec eight = plain_cluster(8);
-  for (const std::int64_t bad : {0, -2, 3, 16}) CHECK_THROWS_AS(make_strategy("fsdp", eight, {.shard_size = bad}), InputError);
+  for (const std::int64_t bad : {0, -2, 3, 16})
+    CHECK_THROWS_AS(make_strategy("fsdp", eight, {.shard_size = bad}), InputError);
   const Strategy one = make_strategy("fsdp", eight, {.shard_size = 1}), ddp = make_strategy("ddp", eight, {});
   CHECK(one.engine == ddp.engine);
   CHECK(one.layout == ddp.layout);
@@ -60,9 +72,9 @@ TEST_CASE("a shard size has to divide the ranks; of 1 it is DDP") {
 
 TEST_CASE("FSDP's version and resharding are what the options say; other engines ignore them") {
   const ClusterSpec four = plain_cluster(4);
-  CHECK(make_strategy("fsdp", four, {}).engine == Engine::Fsdp2);
-  CHECK(make_strategy("fsdp", four, {.fsdp_version = 1}).engine == Engine::Fsdp1);
-  CHECK(make_strategy("zero3", four, {.fsdp_version = 1}).engine == Engine::Zero);
+  CHECK(make_strategy("fsdp", four, {}).engine == ShardingEngine::Fsdp2);
+  CHECK(make_strategy("fsdp", four, {.fsdp_version = 1}).engine == ShardingEngine::Fsdp1);
+  CHECK(make_strategy("zero3", four, {.fsdp_version = 1}).engine == ShardingEngine::Zero);
   CHECK(make_strategy("fsdp", four, {.reshards = false}).layout == make_strategy("fsdp-grad-op", four, {}).layout);
   CHECK(make_strategy("zero3", four, {.reshards = false}).layout.reshards_after_forward);
 }
@@ -77,14 +89,14 @@ TEST_CASE("why a strategy is not possible, in one sentence") {
   for (const std::string_view name : strategy_names())
     if (name != "single") CHECK(why(std::string(name).c_str(), plain, 1) == "needs at least 2 GPUs");
   CHECK(why("hsdp", plain, 4, {.shard_size = 4}) == "needs a shard group smaller than all GPUs");
-  CHECK(why("hsdp", plain, 3) == "needs a shard group smaller than all GPUs");      // 3 does not halve
+  CHECK(why("hsdp", plain, 3) == "needs a shard group smaller than all GPUs");  // 3 does not halve
   CHECK(why("mp", plain, 8) == "8 GPUs for 6 layers and ends");
   Recipe offload;
   offload.offload.optimizer = OffloadTarget::Cpu;
   CHECK(why("ddp", offload) == "no optimizer offload");
   CHECK(why("fsdp", offload) == "FSDP offloads parameters and optimizer together");
   CHECK(why("zero1", offload) == "");
-  CHECK(why("zero2", offload, 1) == "");                                            // ZeRO-Offload works on one GPU
+  CHECK(why("zero2", offload, 1) == "");  // ZeRO-Offload works on one GPU
   offload.offload.params = OffloadTarget::Cpu;
   CHECK(why("zero2", offload) == "no parameter offload");
   CHECK(why("fsdp", offload) == "");

@@ -1,5 +1,6 @@
-// A libgpuplan_cuda.so without GPUs: the CPU device with memory that the host cannot touch (tests/run/guarded_device.h). The program sees
-// GPUPLAN_PRETEND_GPUS of them, named GPUPLAN_PRETEND_NAME; opening one leaves a mark in GPUPLAN_PRETEND_MARKS.
+// A libgpuplan_cuda.so without GPUs: the CPU device with memory that the host cannot touch
+// (tests/run/guarded_device.h). The program sees GPUPLAN_PRETEND_GPUS of them, named GPUPLAN_PRETEND_NAME; opening one
+// leaves a mark in GPUPLAN_PRETEND_MARKS.
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -20,7 +21,8 @@ std::string variable(const char* name, const char* otherwise) {
 
 DeviceBackend& cpu() {
   static DeviceBackend* const backend = [] {
-    void* const library = dlopen((variable("GPUPLAN_PRETEND_CPU", "") + "/libgpuplan_cpu.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* const library =
+        dlopen((variable("GPUPLAN_PRETEND_CPU", "") + "/libgpuplan_cpu.so").c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) throw EnvError(std::string("the CPU library of the pretended GPUs: ") + dlerror());
     return reinterpret_cast<OpenDeviceBackend>(dlsym(library, "gpuplan_device_backend"))(kDeviceAbi);
   }();
@@ -30,7 +32,9 @@ DeviceBackend& cpu() {
 /// GPU $GPUPLAN_PRETEND_FULL has memory for ten buffers.
 class PretendGpu final : public GuardedDevice {
  public:
-  PretendGpu(std::unique_ptr<Device> inner, int index) : GuardedDevice(std::move(inner), variable("GPUPLAN_PRETEND_NAME", "NVIDIA RTX A6000")), index_(index) {}
+  PretendGpu(std::unique_ptr<Device> inner, int index)
+      : GuardedDevice(std::move(inner), variable("GPUPLAN_PRETEND_NAME", "NVIDIA RTX A6000")),
+        index_(index) {}
   Buffer allocate(Bytes size) override {
     constexpr int kBuffers = 10;
     if (++num_buffers_ > kBuffers && variable("GPUPLAN_PRETEND_FULL", "") == std::to_string(index_))

@@ -1,5 +1,5 @@
-// A libgpuplan_nccl.so without GPUs: processes of one machine that meet in shared memory, named by the id that rank 0 made. Like NCCL it
-// knows its ranks by that id alone, and a call waits for ever for a rank that is gone.
+// A libgpuplan_nccl.so without GPUs: processes of one machine that meet in shared memory, named by the id that rank 0
+// made. Like NCCL it knows its ranks by that id alone, and a call waits for ever for a rank that is gone.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -50,7 +50,9 @@ class PretendCommunicator final : public Communicator {
     s.run_on_host([=, this] { sum(static_cast<const float*>(from), static_cast<float*>(to), 0, count, count, dtype); });
   }
   void reduce_scatter(const void* from, void* to, std::int64_t count, Dtype dtype, Stream& s) override {
-    s.run_on_host([=, this] { sum(static_cast<const float*>(from), static_cast<float*>(to), rank_ * count, count, count * size_, dtype); });
+    s.run_on_host([=, this] {
+      sum(static_cast<const float*>(from), static_cast<float*>(to), rank_ * count, count, count * size_, dtype);
+    });
   }
   void all_gather(const void* from, void* to, std::int64_t count, Dtype dtype, Stream& s) override {
     s.run_on_host([=, this] {
@@ -59,10 +61,16 @@ class PretendCommunicator final : public Communicator {
     });
   }
   void broadcast(void* data, std::int64_t count, Dtype dtype, int root, Stream& s) override {
-    s.run_on_host([=, this] { broadcast_host({static_cast<std::byte*>(data), std::size_t(bytes_of(count, dtype).count)}, root); });
+    s.run_on_host([=, this] {
+      broadcast_host({static_cast<std::byte*>(data), std::size_t(bytes_of(count, dtype).count)}, root);
+    });
   }
-  void send(const void*, std::int64_t, Dtype, int, Stream&) override { throw BugError("pretended NCCL sends no messages"); }
-  void receive(void*, std::int64_t, Dtype, int, Stream&) override { throw BugError("pretended NCCL receives no messages"); }
+  void send(const void*, std::int64_t, Dtype, int, Stream&) override {
+    throw BugError("pretended NCCL sends no messages");
+  }
+  void receive(void*, std::int64_t, Dtype, int, Stream&) override {
+    throw BugError("pretended NCCL receives no messages");
+  }
   void begin_group() override {}
   void end_group() override {}
 
@@ -79,9 +87,14 @@ class PretendCommunicator final : public Communicator {
     }
   }
   void broadcast_host(std::span<std::byte> data, int root) override {
-    in_pieces(std::ssize(data), [&](std::int64_t begin, std::int64_t count) {
-      if (rank_ == root) std::memcpy(slot(rank_), data.data() + begin, std::size_t(count));
-    }, [&](std::int64_t begin, std::int64_t count) { std::memcpy(data.data() + begin, slot(root), std::size_t(count)); });
+    in_pieces(
+        std::ssize(data),
+        [&](std::int64_t begin, std::int64_t count) {
+          if (rank_ == root) std::memcpy(slot(rank_), data.data() + begin, std::size_t(count));
+        },
+        [&](std::int64_t begin, std::int64_t count) {
+          std::memcpy(data.data() + begin, slot(root), std::size_t(count));
+        });
   }
   double max_host(double value) override {
     std::vector<double> all(std::size_t(size_), 0.0);
@@ -92,10 +105,12 @@ class PretendCommunicator final : public Communicator {
   std::unique_ptr<Communicator> split(int colour) override {
     std::vector<int> colours(std::size_t(size_), 0);
     all_gather_host(std::as_bytes(std::span(&colour, 1)), std::as_writable_bytes(std::span(colours)));
-    const auto place = std::count(colours.begin(), colours.begin() + rank_, colour), mine = std::count(colours.begin(), colours.end(), colour);
+    const auto place = std::count(colours.begin(), colours.begin() + rank_, colour),
+               mine = std::count(colours.begin(), colours.end(), colour);
     ++num_splits_;
     if (colour < 0) return nullptr;
-    return std::make_unique<PretendCommunicator>(name_ + "." + std::to_string(num_splits_) + "." + std::to_string(colour), int(place), int(mine));
+    return std::make_unique<PretendCommunicator>(
+        name_ + "." + std::to_string(num_splits_) + "." + std::to_string(colour), int(place), int(mine));
   }
   void abort() noexcept override { is_aborted_ = true; }
 
@@ -113,22 +128,31 @@ class PretendCommunicator final : public Communicator {
     }
   }
   void gather(std::span<const std::byte> own, std::byte* all) {
-    in_pieces(std::ssize(own), [&](std::int64_t begin, std::int64_t count) { std::memcpy(slot(rank_), own.data() + begin, std::size_t(count)); },
-              [&](std::int64_t begin, std::int64_t count) {
-                for (int r = 0; r < size_; ++r) std::memcpy(all + std::ssize(own) * r + begin, slot(r), std::size_t(count));
-              });
+    in_pieces(
+        std::ssize(own),
+        [&](std::int64_t begin, std::int64_t count) {
+          std::memcpy(slot(rank_), own.data() + begin, std::size_t(count));
+        },
+        [&](std::int64_t begin, std::int64_t count) {
+          for (int r = 0; r < size_; ++r) std::memcpy(all + std::ssize(own) * r + begin, slot(r), std::size_t(count));
+        });
   }
   /// Elements [first, first + count) of all ranks' `length`, added in the order of the ranks.
   void sum(const float* from, float* to, std::int64_t first, std::int64_t count, std::int64_t length, Dtype dtype) {
     GPUPLAN_CHECK(dtype == Dtype::F32, "pretended NCCL adds fp32");
     std::vector<float> total(std::size_t(count), 0.0F);
     const std::int64_t size = sizeof(float);
-    in_pieces(length * size, [&](std::int64_t begin, std::int64_t bytes) { std::memcpy(slot(rank_), from + begin / size, std::size_t(bytes)); },
-              [&](std::int64_t begin, std::int64_t bytes) {
-                for (int r = 0; r < size_; ++r)
-                  for (std::int64_t i = std::max(first, begin / size); i < std::min(first + count, (begin + bytes) / size); ++i)
-                    total[std::size_t(i - first)] += reinterpret_cast<const float*>(slot(r))[i - begin / size];
-              });
+    in_pieces(
+        length * size,
+        [&](std::int64_t begin, std::int64_t bytes) {
+          std::memcpy(slot(rank_), from + begin / size, std::size_t(bytes));
+        },
+        [&](std::int64_t begin, std::int64_t bytes) {
+          for (int r = 0; r < size_; ++r)
+            for (std::int64_t i = std::max(first, begin / size); i < std::min(first + count, (begin + bytes) / size);
+                 ++i)
+              total[std::size_t(i - first)] += reinterpret_cast<const float*>(slot(r))[i - begin / size];
+        });
     std::copy(total.begin(), total.end(), to);
   }
 

@@ -7,9 +7,9 @@
 
 #include "models/catalogue.h"
 #include "models/families.h"
-#include "sanitized.h"
 #include "planner/estimate.h"
 #include "planner/limits.h"
+#include "sanitized.h"
 
 using namespace gpuplan;
 
@@ -24,8 +24,8 @@ std::vector<ModelSpec> modelled() {
 
 /// What decides which ops and tensors a model has, sizes aside.
 auto class_of(const ModelSpec& m) {
-  return std::make_tuple(m.family, m.residual, m.norm_placement, m.position, m.mlp, m.embedding_size > 0, m.latent.q_rank > 0,
-                         m.sliding_window > 0);
+  return std::make_tuple(m.family, m.residual, m.norm_placement, m.position, m.mlp, m.embedding_size > 0,
+                         m.latent.q_rank > 0, m.sliding_window > 0);
 }
 
 /// The shallowest entry of each class: expensive laws need not see every size.
@@ -79,7 +79,7 @@ Built build(const EstimateRequest& r, const Strategy& strategy) {
   const TrainedModel model = prepare(r.model, r.recipe, framework);
   Built b;
   const Profile profile = default_profile(r.cluster.gpus.front().id);
-  const Numerics n = resolve_numerics(r.recipe, framework, strategy.engine);
+  const DtypePolicy n = resolve_numerics(r.recipe, framework, strategy.engine);
   const std::vector<CostModel> columns{
       make_cost_model(r.cluster.gpus.front(), profile, {.dtype = n.compute, .launches_few = framework.is_handwritten})};
   build_step_program(b.program, {model, r.recipe, framework, strategy, r.cluster}, columns);
@@ -123,8 +123,8 @@ TEST_CASE("every program of every architecture verifies, and the scalar and the 
 }
 
 TEST_CASE("the parts of an estimate add up: categories to the process tier, tensors <= reserved <= process") {
-  for (const char* name : {"llama-3-8b", "gemma-3-1b", "gpt2", "phi-3-mini", "qwen3-8b", "qwen1.5-moe-a2.7b", "deepseek-v2-lite",
-                           "gpt-oss-20b", "flan-t5-small", "bert-base", "opt-350m", "falcon-7b"}) {
+  for (const char* name : {"llama-3-8b", "gemma-3-1b", "gpt2", "phi-3-mini", "qwen3-8b", "qwen1.5-moe-a2.7b",
+                           "deepseek-v2-lite", "gpt-oss-20b", "flan-t5-small", "bert-base", "opt-350m", "falcon-7b"}) {
     for (const Case& c : recipes()) {
       const EstimateResult result = estimate(request(load_model(name).spec, c.recipe, "4xA100"));
       for (const StrategyEstimate& e : result.strategies) {
@@ -192,9 +192,10 @@ TEST_CASE("persistent state never grows with the ZeRO stage") {
   }
 }
 
-TEST_CASE("all ranks together hold the whole model: 12 bytes of weight and optimizer per parameter, however it is cut") {
+TEST_CASE(
+    "all ranks together hold the whole model: 12 bytes of weight and optimizer per parameter, however it is cut") {
   for (const ModelSpec& model : representatives()) {
-    Recipe recipe;   // fp32 weights and two fp32 states
+    Recipe recipe;  // fp32 weights and two fp32 states
     recipe.seq_len = 256;
     const EstimateRequest r = request(model, recipe, "4xA100");
     const std::int64_t whole = 12 * list_weights(model).total_elements();

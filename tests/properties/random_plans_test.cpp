@@ -72,10 +72,11 @@ std::string embedding_module(const ModelSpec& model) {
 }  // namespace
 
 TEST_CASE("random recipes: every applicable strategy verifies, replays agree, memory and time are sane") {
-  const char* models[] = {"gpt2",        "llama-3.2-1b",     "gemma-2-2b",    "gemma-3-270m",     "phi-3-mini",  "qwen3-0.6b",
-                          "smollm2-135m", "qwen2.5-0.5b",    "olmoe-1b-7b",   "qwen1.5-moe-a2.7b", "gpt-oss-20b", "deepseek-v2-lite",
-                          "flan-t5-small", "t5-small",       "bert-base",     "opt-350m",         "bloom-560m",  "pythia-160m",
-                          "falcon-7b",    "santacoder-1.1b", "olmo2-1b",      "mpt-125m",         "phi-1.5",     "starcoder2-3b"};
+  const char* models[] = {"gpt2",        "llama-3.2-1b",     "gemma-2-2b",    "gemma-3-270m", "phi-3-mini",
+                          "qwen3-0.6b",  "smollm2-135m",     "qwen2.5-0.5b",  "olmoe-1b-7b",  "qwen1.5-moe-a2.7b",
+                          "gpt-oss-20b", "deepseek-v2-lite", "flan-t5-small", "t5-small",     "bert-base",
+                          "opt-350m",    "bloom-560m",       "pythia-160m",   "falcon-7b",    "santacoder-1.1b",
+                          "olmo2-1b",    "mpt-125m",         "phi-1.5",       "starcoder2-3b"};
   const char* clusters[] = {"1xA100", "2x4090", "3xA6000", "4xH100", "8xA100", "2x4090,2x3090", "16xH100"};
   int evaluated = 0;
   constexpr unsigned kSeeds = test::kIsSanitized ? 20 : 160;
@@ -90,8 +91,7 @@ TEST_CASE("random recipes: every applicable strategy verifies, replays agree, me
     r.options.reshards = !dice.rarely();
     if (dice.rarely())
       r.options.wrap = WrapPolicy::Size, r.options.wrap_min_params = dice.pick({1'000'000, 20'000'000, 1'000'000'000});
-    if (r.recipe.method != Method::Full && dice.rarely())
-      r.recipe.lora.modules_to_save = {embedding_module(r.model)};
+    if (r.recipe.method != Method::Full && dice.rarely()) r.recipe.lora.modules_to_save = {embedding_module(r.model)};
     const FrameworkConvention& framework = find_framework(r.recipe.framework);
     const TrainedModel model = prepare(r.model, r.recipe, framework);
     const Profile profile = default_profile(r.cluster.gpus.front());

@@ -18,7 +18,8 @@ std::string overlap_in(const std::vector<Lifetime>& lives, const AddressPlan& pl
     for (std::size_t k = 0; k < i; ++k) {
       const bool meet = lives[i].begin < lives[k].end && lives[k].begin < lives[i].end;
       const std::int64_t a = plan.offsets[i].count, b = plan.offsets[k].count;
-      if (meet && a < b + lives[k].bytes.count && b < a + lives[i].bytes.count) return std::to_string(k) + " and " + std::to_string(i);
+      if (meet && a < b + lives[k].bytes.count && b < a + lives[i].bytes.count)
+        return std::to_string(k) + " and " + std::to_string(i);
     }
   return {};
 }
@@ -49,7 +50,9 @@ std::int64_t naive_peak(const std::vector<Lifetime>& lives) {
 
 }  // namespace
 
-TEST_CASE("address plan: what lives at the same time never overlaps, aligned, inside the arena, and the peak is the naive one") {
+TEST_CASE(
+    "address plan: what lives at the same time never overlaps, aligned, inside the arena, and the peak is the naive "
+    "one") {
   for (std::uint32_t seed = 1; seed <= 40; ++seed) {
     CAPTURE(seed);
     const auto lives = random_lives(seed);
@@ -72,7 +75,7 @@ TEST_CASE("address plan: lifetimes that follow each other share their place, and
 
 TEST_CASE("address plan: the arena of every strategy and method is within 3 % of what lives at once") {
   for (NativeCase c : every_case()) {
-    if (c.ranks == 4 && c.strategy != "mp") continue;      // their steps are those of two ranks
+    if (c.ranks == 4 && c.strategy != "mp") continue;  // their steps are those of two ranks
     c.model = tiny_llama(4);
     c.model.hidden_size = 192, c.model.head_dim = 48, c.model.intermediate_size = 500, c.model.vocab_size = 1000;
     c.seq_len = 96;

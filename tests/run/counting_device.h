@@ -1,4 +1,5 @@
-// A device that counts what is allocated and freed through it, and passes every call on: memory measured by nobody who planned it.
+// A device that counts what is allocated and freed through it, and passes every call on: memory measured by nobody who
+// planned it.
 #pragma once
 
 #include <algorithm>
@@ -40,32 +41,41 @@ class DeviceWrapper : public Device {
   void record(Event& event, Stream& stream) override { inner_->record(event, stream); }
   void wait(Stream& stream, Event& event) override { inner_->wait(stream, event); }
   Seconds elapsed(Event& begin, Event& end) override { return inner_->elapsed(begin, end); }
-  void copy(void* to, const void* from, Bytes size, CopyKind kind, Stream& s) override { inner_->copy(to, from, size, kind, s); }
-  void gemm(const GemmProblem& p, const void* a, const void* b, void* c, Stream& s) override { inner_->gemm(p, a, b, c, s); }
-  void attention(const AttentionProblem& p, const void* q, const void* k, const void* v, void* out, void* scores, Stream& s) override {
+  void copy(void* to, const void* from, Bytes size, CopyKind kind, Stream& s) override {
+    inner_->copy(to, from, size, kind, s);
+  }
+  void gemm(const GemmProblem& p, const void* a, const void* b, void* c, Stream& s) override {
+    inner_->gemm(p, a, b, c, s);
+  }
+  void attention(const AttentionProblem& p, const void* q, const void* k, const void* v, void* out, void* scores,
+                 Stream& s) override {
     inner_->attention(p, q, k, v, out, scores, s);
   }
   void empty_kernel(Stream& s) override { inner_->empty_kernel(s); }
-  void fill_uniform(void* to, std::int64_t n, Dtype dtype, float low, float high, std::uint64_t seed, Stream& s) override {
+  void fill_uniform(void* to, std::int64_t n, Dtype dtype, float low, float high, std::uint64_t seed,
+                    Stream& s) override {
     inner_->fill_uniform(to, n, dtype, low, high, seed, s);
   }
   void cast(void* to, Dtype to_dtype, const void* from, Dtype from_dtype, std::int64_t n, Stream& s) override {
     inner_->cast(to, to_dtype, from, from_dtype, n, s);
   }
-  void rms_norm(void* y, const void* x, const void* w, std::int64_t rows, std::int64_t hidden, float epsilon, Dtype dtype, Stream& s) override {
+  void rms_norm(void* y, const void* x, const void* w, std::int64_t rows, std::int64_t hidden, float epsilon,
+                Dtype dtype, Stream& s) override {
     inner_->rms_norm(y, x, w, rows, hidden, epsilon, dtype, s);
   }
   void swiglu(void* out, const void* gate, const void* up, std::int64_t n, Dtype dtype, Stream& s) override {
     inner_->swiglu(out, gate, up, n, dtype, s);
   }
-  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab, const float* scale, Dtype dtype,
-                     Stream& s) override {
+  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab,
+                     const float* scale, Dtype dtype, Stream& s) override {
     inner_->cross_entropy(logits, labels, losses, rows, vocab, scale, dtype, s);
   }
-  void adamw(float* w, const void* g, Dtype dtype, float* m, float* v, std::int64_t n, const AdamW& with, Stream& s) override {
+  void adamw(float* w, const void* g, Dtype dtype, float* m, float* v, std::int64_t n, const AdamW& with,
+             Stream& s) override {
     inner_->adamw(w, g, dtype, m, v, n, with, s);
   }
-  void nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax, std::int64_t n, Stream& s) override {
+  void nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax, std::int64_t n,
+                      Stream& s) override {
     inner_->nf4_dequantise(out, dtype, codes, absmax, n, s);
   }
   TrainingKernels* training() override { return inner_->training(); }

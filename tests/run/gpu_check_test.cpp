@@ -17,9 +17,15 @@ using namespace gpuplan::test;
 
 namespace {
 
-GpuWanted wanted(const std::string& name, const std::string& product, std::int64_t gib) { return {.name = name, .product = product, .needed = Bytes{gib << 30}}; }
+GpuWanted wanted(const std::string& name, const std::string& product, std::int64_t gib) {
+  return {.name = name, .product = product, .needed = Bytes{gib << 30}};
+}
 GpuHere gpu(const std::string& name, const std::string& product, std::int64_t free_gib) {
-  return {.name = name, .product = product, .memory = Bytes{48LL << 30}, .memory_free = Bytes{free_gib << 30}, .processes = {}};
+  return {.name = name,
+          .product = product,
+          .memory = Bytes{48LL << 30},
+          .memory_free = Bytes{free_gib << 30},
+          .processes = {}};
 }
 
 const GpuWanted kA6000 = wanted("RTX A6000", "rtx-a6000", 20);
@@ -27,7 +33,8 @@ const GpuWanted kA6000 = wanted("RTX A6000", "rtx-a6000", 20);
 /// NVML as tests play it, on a machine with these GPUs.
 struct FakeDriver {
   explicit FakeDriver(const std::string& gpus) : variables(Variables{{"GPUPLAN_NVML", GPUPLAN_FAKE_NVML}}) {
-    setenv("GPUPLAN_FAKE_NVML_MACHINE", scratch.write("machine.json", R"({"driver":"580.65","gpus":[)" + gpus + "]}").c_str(), 1);
+    setenv("GPUPLAN_FAKE_NVML_MACHINE",
+           scratch.write("machine.json", R"({"driver":"580.65","gpus":[)" + gpus + "]}").c_str(), 1);
   }
   ScratchFolder scratch;
   Environment variables;
@@ -36,17 +43,23 @@ struct FakeDriver {
 }  // namespace
 
 TEST_CASE("gpu check: the plan's GPUs with room for it are taken") {
-  require_gpus(std::array{kA6000, kA6000}, std::array{gpu("NVIDIA RTX A6000", "rtx-a6000", 40), gpu("NVIDIA RTX A6000", "rtx-a6000", 20), gpu("T4", "t4", 1)});
+  require_gpus(std::array{kA6000, kA6000}, std::array{gpu("NVIDIA RTX A6000", "rtx-a6000", 40),
+                                                      gpu("NVIDIA RTX A6000", "rtx-a6000", 20), gpu("T4", "t4", 1)});
 }
 
-TEST_CASE("gpu check: too few GPUs, and others than the plan's, are named; a mixed machine runs the plan that says so") {
-  const GpuHere a6000 = gpu("NVIDIA RTX A6000", "rtx-a6000", 40), ada = gpu("NVIDIA RTX 6000 Ada Generation", "rtx-6000-ada", 40);
+TEST_CASE(
+    "gpu check: too few GPUs, and others than the plan's, are named; a mixed machine runs the plan that says so") {
+  const GpuHere a6000 = gpu("NVIDIA RTX A6000", "rtx-a6000", 40),
+                ada = gpu("NVIDIA RTX 6000 Ada Generation", "rtx-6000-ada", 40);
   const std::string few = error_text<InputError>([&] { require_gpus(std::array{kA6000, kA6000}, std::array{a6000}); });
   check_mentions(few, "2 ranks");
   check_mentions(few, "1x NVIDIA RTX A6000");
   check_mentions(error_text<InputError>([&] { require_gpus(std::array{kA6000}, {}); }), "none");
-  const std::string mixed = error_text<InputError>([&] { require_gpus(std::array{kA6000, kA6000}, std::array{a6000, ada}); });
-  check_mentions(mixed, "the plan is for 2x RTX A6000, and here are 1x NVIDIA RTX A6000, 1x NVIDIA RTX 6000 Ada Generation");
+  const std::string mixed = error_text<InputError>([&] {
+    require_gpus(std::array{kA6000, kA6000}, std::array{a6000, ada});
+  });
+  check_mentions(mixed,
+                 "the plan is for 2x RTX A6000, and here are 1x NVIDIA RTX A6000, 1x NVIDIA RTX 6000 Ada Generation");
   check_mentions(mixed, "--gpus local");
   require_gpus(std::array{kA6000, wanted("RTX 6000 Ada", "rtx-6000-ada", 20)}, std::array{a6000, ada});
 }
@@ -73,8 +86,9 @@ TEST_CASE("gpu check: what NVML says of this machine, in the order of CUDA_VISIB
     const Environment none(Variables{{"GPUPLAN_NVML", "/nonexistent/libnvidia-ml.so.1"}});
     CHECK(!gpus_here());
   }
-  const FakeDriver driver(R"({"name":"NVIDIA RTX A6000","memory_mib":49140,"used_mib":10240,"uuid":"GPU-a","processes":[[4711,10000]]},)"
-                          R"({"name":"NVIDIA H200","memory_mib":143771,"used_mib":0,"uuid":"GPU-b"})");
+  const FakeDriver driver(
+      R"({"name":"NVIDIA RTX A6000","memory_mib":49140,"used_mib":10240,"uuid":"GPU-a","processes":[[4711,10000]]},)"
+      R"({"name":"NVIDIA H200","memory_mib":143771,"used_mib":0,"uuid":"GPU-b"})");
   setenv("CUDA_VISIBLE_DEVICES", "1,0", 1);
   const auto here = gpus_here();
   REQUIRE(here);
@@ -87,7 +101,9 @@ TEST_CASE("gpu check: what NVML says of this machine, in the order of CUDA_VISIB
   CHECK((*here)[1].processes[0].pid == 4711);
 }
 
-TEST_CASE("gpu check: what each rank needs is what the estimate says of its class; GPUs that are for planning only are refused") {
+TEST_CASE(
+    "gpu check: what each rank needs is what the estimate says of its class; GPUs that are for planning only are "
+    "refused") {
   NativeCase c{.strategy = "mp", .ranks = 2};
   EstimateRequest request = request_of(c);
   request.cluster = parse_gpus("2xA6000");

@@ -1,5 +1,6 @@
-// A device whose memory the host cannot touch, made of the CPU device: its memory has no access rights but while a call of the device is
-// at work, and every call ends before it returns. Whoever reads or writes it otherwise ends by SIGSEGV, as with a GPU.
+// A device whose memory the host cannot touch, made of the CPU device: its memory has no access rights but while a call
+// of the device is at work, and every call ends before it returns. Whoever reads or writes it otherwise ends by
+// SIGSEGV, as with a GPU.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,9 @@ namespace gpuplan::test {
 class GuardedMemory {
  public:
   explicit GuardedMemory(std::size_t size = std::size_t(256) << 20)
-      : size_(size), begin_(static_cast<std::byte*>(mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {}
+      : size_(size),
+        begin_(static_cast<std::byte*>(
+            mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {}
   ~GuardedMemory() { munmap(begin_, size_); }
   GuardedMemory(const GuardedMemory&) = delete;
   GuardedMemory& operator=(const GuardedMemory&) = delete;
@@ -80,42 +83,65 @@ class GuardedKernels final : public TrainingKernels {
   using N = Numbers;
   using C = ConstNumbers;
   using I = std::int64_t;
-  void zero(void* d, Bytes n, Stream& s) override { at_once(s, [&](Stream& t) { k_.zero(d, n, t); }); }
-  void add(N y, C a, C b, I n, Stream& s) override { at_once(s, [&](Stream& t) { k_.add(y, a, b, n, t); }); }
-  void add_scaled(N y, C x, float f, I n, Stream& s) override { at_once(s, [&](Stream& t) { k_.add_scaled(y, x, f, n, t); }); }
-  void embed(N y, C w, const std::int32_t* ids, I r, I h, Stream& s) override { at_once(s, [&](Stream& t) { k_.embed(y, w, ids, r, h, t); }); }
+  void zero(void* d, Bytes n, Stream& s) override {
+    at_once(s, [&](Stream& t) { k_.zero(d, n, t); });
+  }
+  void add(N y, C a, C b, I n, Stream& s) override {
+    at_once(s, [&](Stream& t) { k_.add(y, a, b, n, t); });
+  }
+  void add_scaled(N y, C x, float f, I n, Stream& s) override {
+    at_once(s, [&](Stream& t) { k_.add_scaled(y, x, f, n, t); });
+  }
+  void embed(N y, C w, const std::int32_t* ids, I r, I h, Stream& s) override {
+    at_once(s, [&](Stream& t) { k_.embed(y, w, ids, r, h, t); });
+  }
   void embed_backward(N g, C dy, const std::int32_t* ids, I r, I h, Stream& s) override {
     at_once(s, [&](Stream& t) { k_.embed_backward(g, dy, ids, r, h, t); });
   }
-  void add_bias(N y, C b, I r, I w, Stream& s) override { at_once(s, [&](Stream& t) { k_.add_bias(y, b, r, w, t); }); }
-  void bias_backward(N g, C dy, I r, I w, Stream& s) override { at_once(s, [&](Stream& t) { k_.bias_backward(g, dy, r, w, t); }); }
+  void add_bias(N y, C b, I r, I w, Stream& s) override {
+    at_once(s, [&](Stream& t) { k_.add_bias(y, b, r, w, t); });
+  }
+  void bias_backward(N g, C dy, I r, I w, Stream& s) override {
+    at_once(s, [&](Stream& t) { k_.bias_backward(g, dy, r, w, t); });
+  }
   void rms_norm_forward(N y, C x, C w, I r, I h, float e, Stream& s) override {
     at_once(s, [&](Stream& t) { k_.rms_norm_forward(y, x, w, r, h, e, t); });
   }
   void rms_norm_backward(N dx, const void* res, N g, C dy, C x, C w, I r, I h, float e, Stream& s) override {
     at_once(s, [&](Stream& t) { k_.rms_norm_backward(dx, res, g, dy, x, w, r, h, e, t); });
   }
-  void rotate(N y, C x, const RotaryTurn& turn, Stream& s) override { at_once(s, [&](Stream& t) { k_.rotate(y, x, turn, t); }); }
-  void attention_forward(const SequenceAttention& p, const void* q, const void* k, const void* v, void* out, float* lse, Stream& s) override {
+  void rotate(N y, C x, const RotaryTurn& turn, Stream& s) override {
+    at_once(s, [&](Stream& t) { k_.rotate(y, x, turn, t); });
+  }
+  void attention_forward(const SequenceAttention& p, const void* q, const void* k, const void* v, void* out, float* lse,
+                         Stream& s) override {
     at_once(s, [&](Stream& t) { k_.attention_forward(p, q, k, v, out, lse, t); });
   }
-  void attention_backward(const SequenceAttention& p, const void* dout, const void* q, const void* k, const void* v, const void* out,
-                          const float* lse, void* dq, void* dk, void* dv, float* scratch, Stream& s) override {
+  void attention_backward(const SequenceAttention& p, const void* dout, const void* q, const void* k, const void* v,
+                          const void* out, const float* lse, void* dq, void* dk, void* dv, float* scratch,
+                          Stream& s) override {
     at_once(s, [&](Stream& t) { k_.attention_backward(p, dout, q, k, v, out, lse, dq, dk, dv, scratch, t); });
   }
-  void swiglu_forward(N out, C gate, C up, I n, Stream& s) override { at_once(s, [&](Stream& t) { k_.swiglu_forward(out, gate, up, n, t); }); }
+  void swiglu_forward(N out, C gate, C up, I n, Stream& s) override {
+    at_once(s, [&](Stream& t) { k_.swiglu_forward(out, gate, up, n, t); });
+  }
   void swiglu_backward(N dg, N du, C dout, C gate, C up, I n, Stream& s) override {
     at_once(s, [&](Stream& t) { k_.swiglu_backward(dg, du, dout, gate, up, n, t); });
   }
-  void add_squares(double* sum, C x, I n, Stream& s) override { at_once(s, [&](Stream& t) { k_.add_squares(sum, x, n, t); }); }
-  void add_sum(double* sum, const float* x, I n, Stream& s) override { at_once(s, [&](Stream& t) { k_.add_sum(sum, x, n, t); }); }
+  void add_squares(double* sum, C x, I n, Stream& s) override {
+    at_once(s, [&](Stream& t) { k_.add_squares(sum, x, n, t); });
+  }
+  void add_sum(double* sum, const float* x, I n, Stream& s) override {
+    at_once(s, [&](Stream& t) { k_.add_sum(sum, x, n, t); });
+  }
   void adamw_step(const AdamWRange& r, const AdamW& with, float scale, Stream& s) override {
     at_once(s, [&](Stream& t) { k_.adamw_step(r, with, scale, t); });
   }
   void adamw8_step(const AdamW8Range& r, const AdamW& with, float scale, Stream& s) override {
     at_once(s, [&](Stream& t) { k_.adamw8_step(r, with, scale, t); });
   }
-  void nf4_expand(N out, const std::uint8_t* codes, const std::uint8_t* absmax, const float* scales, float offset, I n, Stream& s) override {
+  void nf4_expand(N out, const std::uint8_t* codes, const std::uint8_t* absmax, const float* scales, float offset, I n,
+                  Stream& s) override {
     at_once(s, [&](Stream& t) { k_.nf4_expand(out, codes, absmax, scales, offset, n, t); });
   }
 
@@ -126,7 +152,9 @@ class GuardedKernels final : public TrainingKernels {
 class GuardedDevice : public Device {
  public:
   explicit GuardedDevice(std::unique_ptr<Device> inner, std::string name = "guarded")
-      : name_(std::move(name)), inner_(std::move(inner)), kernels_(*inner_->training()) {}
+      : name_(std::move(name)),
+        inner_(std::move(inner)),
+        kernels_(*inner_->training()) {}
   const GuardedMemory& memory() const { return memory_; }
 
   DeviceFacts facts() const override {
@@ -138,7 +166,9 @@ class GuardedDevice : public Device {
   Bytes overhead() const override { return inner_->overhead(); }
   Buffer allocate(Bytes size) override { return {memory_.cut(size), size, nullptr}; }
   Buffer allocate_host(Bytes size, HostMemory kind) override { return inner_->allocate_host(size, kind); }
-  std::unique_ptr<Stream> create_stream() override { return std::make_unique<GuardedStream>(inner_->create_stream(), memory_); }
+  std::unique_ptr<Stream> create_stream() override {
+    return std::make_unique<GuardedStream>(inner_->create_stream(), memory_);
+  }
   std::unique_ptr<Event> create_event() override { return inner_->create_event(); }
   void record(Event& event, Stream& s) override { inner_->record(event, inner(s)); }
   void wait(Stream& s, Event& event) override { inner_->wait(inner(s), event); }
@@ -151,30 +181,35 @@ class GuardedDevice : public Device {
   void gemm(const GemmProblem& p, const void* a, const void* b, void* c, Stream& s) override {
     at_once(s, [&](Stream& t) { inner_->gemm(p, a, b, c, t); });
   }
-  void attention(const AttentionProblem& p, const void* q, const void* k, const void* v, void* out, void* scores, Stream& s) override {
+  void attention(const AttentionProblem& p, const void* q, const void* k, const void* v, void* out, void* scores,
+                 Stream& s) override {
     at_once(s, [&](Stream& t) { inner_->attention(p, q, k, v, out, scores, t); });
   }
   void empty_kernel(Stream& s) override { inner_->empty_kernel(inner(s)); }
-  void fill_uniform(void* to, std::int64_t n, Dtype dtype, float low, float high, std::uint64_t seed, Stream& s) override {
+  void fill_uniform(void* to, std::int64_t n, Dtype dtype, float low, float high, std::uint64_t seed,
+                    Stream& s) override {
     at_once(s, [&](Stream& t) { inner_->fill_uniform(to, n, dtype, low, high, seed, t); });
   }
   void cast(void* to, Dtype to_dtype, const void* from, Dtype from_dtype, std::int64_t n, Stream& s) override {
     at_once(s, [&](Stream& t) { inner_->cast(to, to_dtype, from, from_dtype, n, t); });
   }
-  void rms_norm(void* y, const void* x, const void* w, std::int64_t rows, std::int64_t hidden, float epsilon, Dtype dtype, Stream& s) override {
+  void rms_norm(void* y, const void* x, const void* w, std::int64_t rows, std::int64_t hidden, float epsilon,
+                Dtype dtype, Stream& s) override {
     at_once(s, [&](Stream& t) { inner_->rms_norm(y, x, w, rows, hidden, epsilon, dtype, t); });
   }
   void swiglu(void* out, const void* gate, const void* up, std::int64_t n, Dtype dtype, Stream& s) override {
     at_once(s, [&](Stream& t) { inner_->swiglu(out, gate, up, n, dtype, t); });
   }
-  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab, const float* scale, Dtype dtype,
-                     Stream& s) override {
+  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab,
+                     const float* scale, Dtype dtype, Stream& s) override {
     at_once(s, [&](Stream& t) { inner_->cross_entropy(logits, labels, losses, rows, vocab, scale, dtype, t); });
   }
-  void adamw(float* w, const void* g, Dtype dtype, float* m, float* v, std::int64_t n, const AdamW& with, Stream& s) override {
+  void adamw(float* w, const void* g, Dtype dtype, float* m, float* v, std::int64_t n, const AdamW& with,
+             Stream& s) override {
     at_once(s, [&](Stream& t) { inner_->adamw(w, g, dtype, m, v, n, with, t); });
   }
-  void nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax, std::int64_t n, Stream& s) override {
+  void nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax, std::int64_t n,
+                      Stream& s) override {
     at_once(s, [&](Stream& t) { inner_->nf4_dequantise(out, dtype, codes, absmax, n, t); });
   }
   TrainingKernels* training() override { return &kernels_; }
@@ -190,24 +225,38 @@ class GuardedDevice : public Device {
 /// Refuses memory that is not the device's, as NCCL would.
 class GuardedCommunicator final : public Communicator {
  public:
-  GuardedCommunicator(std::unique_ptr<Communicator> inner, const GuardedMemory& memory) : inner_(std::move(inner)), memory_(memory) {}
+  GuardedCommunicator(std::unique_ptr<Communicator> inner, const GuardedMemory& memory)
+      : inner_(std::move(inner)),
+        memory_(memory) {}
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   std::string library() const override { return inner_->library(); }
-  void all_reduce(const void* from, void* to, std::int64_t n, Dtype dtype, Stream& s) override { inner_->all_reduce(own(from), own(to), n, dtype, s); }
-  void all_gather(const void* from, void* to, std::int64_t n, Dtype dtype, Stream& s) override { inner_->all_gather(own(from), own(to), n, dtype, s); }
+  void all_reduce(const void* from, void* to, std::int64_t n, Dtype dtype, Stream& s) override {
+    inner_->all_reduce(own(from), own(to), n, dtype, s);
+  }
+  void all_gather(const void* from, void* to, std::int64_t n, Dtype dtype, Stream& s) override {
+    inner_->all_gather(own(from), own(to), n, dtype, s);
+  }
   void reduce_scatter(const void* from, void* to, std::int64_t n, Dtype dtype, Stream& s) override {
     inner_->reduce_scatter(own(from), own(to), n, dtype, s);
   }
-  void broadcast(void* data, std::int64_t n, Dtype dtype, int root, Stream& s) override { inner_->broadcast(own(data), n, dtype, root, s); }
-  void send(const void* data, std::int64_t n, Dtype dtype, int to, Stream& s) override { inner_->send(own(data), n, dtype, to, s); }
-  void receive(void* data, std::int64_t n, Dtype dtype, int from, Stream& s) override { inner_->receive(own(data), n, dtype, from, s); }
+  void broadcast(void* data, std::int64_t n, Dtype dtype, int root, Stream& s) override {
+    inner_->broadcast(own(data), n, dtype, root, s);
+  }
+  void send(const void* data, std::int64_t n, Dtype dtype, int to, Stream& s) override {
+    inner_->send(own(data), n, dtype, to, s);
+  }
+  void receive(void* data, std::int64_t n, Dtype dtype, int from, Stream& s) override {
+    inner_->receive(own(data), n, dtype, from, s);
+  }
   void begin_group() override { inner_->begin_group(); }
   void end_group() override { inner_->end_group(); }
   void barrier() override { inner_->barrier(); }
   void broadcast_host(std::span<std::byte> data, int root) override { inner_->broadcast_host(data, root); }
   double max_host(double value) override { return inner_->max_host(value); }
-  void all_gather_host(std::span<const std::byte> from, std::span<std::byte> to) override { inner_->all_gather_host(from, to); }
+  void all_gather_host(std::span<const std::byte> from, std::span<std::byte> to) override {
+    inner_->all_gather_host(from, to);
+  }
   std::unique_ptr<Communicator> split(int colour) override {
     auto part = inner_->split(colour);
     return part ? std::make_unique<GuardedCommunicator>(std::move(part), memory_) : nullptr;

@@ -1,4 +1,5 @@
-// The executor never touches device memory from the host: on a device where that ends the process, it trains, saves and resumes alike.
+// The executor never touches device memory from the host: on a device where that ends the process, it trains, saves and
+// resumes alike.
 #include <fstream>
 
 #include <doctest/doctest.h>
@@ -21,7 +22,8 @@ std::filesystem::path saved(const std::filesystem::path& folder, const NativeCas
   return folder / (c.method == Method::Full ? "model.safetensors" : "adapter_model.safetensors");
 }
 
-/// Four steps, and four with a stop after two, on guarded memory: the same losses and files as on memory that anybody can touch.
+/// Four steps, and four with a stop after two, on guarded memory: the same losses and files as on memory that anybody
+/// can touch.
 void check_guarded(NativeCase c, DeviceBackend& backend) {
   c.checkpointing = Checkpointing::Full;
   c.grad_accum = 2;
@@ -47,7 +49,8 @@ TEST_CASE("guarded memory: one rank trains, checkpoints, saves and resumes witho
   DeviceBackend* const backend = cpu_backend();
   if (!backend) return;
   for (const Method method : kMethods)
-    for (const Precision precision : {Precision::Fp32, Precision::Bf16Mixed}) check_guarded({.method = method, .precision = precision}, *backend);
+    for (const Precision precision : {Precision::Fp32, Precision::Bf16Mixed})
+      check_guarded({.method = method, .precision = precision}, *backend);
 }
 
 TEST_CASE("guarded memory: ranks of every strategy hand collectives device memory alone, and save the same model") {

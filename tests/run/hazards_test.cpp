@@ -55,12 +55,15 @@ std::vector<std::vector<bool>> order_of(const std::vector<Step>& steps) {
 
 }  // namespace
 
-TEST_CASE("hazards: two tasks that touch the same memory, one writing, are always ordered; a naive search over all pairs agrees") {
+TEST_CASE(
+    "hazards: two tasks that touch the same memory, one writing, are always ordered; a naive search over all pairs "
+    "agrees") {
   for (std::uint32_t seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
     auto steps = random_steps(seed);
     Hazards hazards;
-    for (std::uint32_t t = 0; t < steps.size(); ++t) steps[t].waits = hazards.enter(t, steps[t].stream, steps[t].accesses);
+    for (std::uint32_t t = 0; t < steps.size(); ++t)
+      steps[t].waits = hazards.enter(t, steps[t].stream, steps[t].accesses);
     const auto before = order_of(steps);
     for (std::size_t t = 0; t < steps.size(); ++t)
       for (std::size_t e = 0; e < t; ++e)
@@ -68,7 +71,9 @@ TEST_CASE("hazards: two tasks that touch the same memory, one writing, are alway
   }
 }
 
-TEST_CASE("hazards: a wait is for a conflict of another stream, one per stream at most, and never for what the stream has waited for") {
+TEST_CASE(
+    "hazards: a wait is for a conflict of another stream, one per stream at most, and never for what the stream has "
+    "waited for") {
   for (std::uint32_t seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
     const auto steps = random_steps(seed);
@@ -92,7 +97,9 @@ TEST_CASE("hazards: a wait is for a conflict of another stream, one per stream a
 
 TEST_CASE("hazards: readers do not wait for readers, and neighbours do not touch") {
   const std::array<std::byte, 8> m{};
-  const auto access = [&](int begin, int end, bool is_write) { return std::vector<MemoryAccess>{{m.data() + begin, m.data() + end, is_write}}; };
+  const auto access = [&](int begin, int end, bool is_write) {
+    return std::vector<MemoryAccess>{{m.data() + begin, m.data() + end, is_write}};
+  };
   Hazards hazards;
   CHECK(hazards.enter(0, StreamId::Compute, access(0, 4, false)).empty());
   CHECK(hazards.enter(1, StreamId::Gather, access(0, 4, false)).empty());

@@ -24,18 +24,31 @@ Variables with(Variables all, const Variables& more) {
   return all;
 }
 
-const Variables kTorchrun{{"RANK", "3"}, {"WORLD_SIZE", "16"}, {"LOCAL_RANK", "3"}, {"LOCAL_WORLD_SIZE", "8"}, {"TORCHELASTIC_RUN_ID", "none"},
-                          {"MASTER_ADDR", "head.example"}, {"MASTER_PORT", "29500"}};
-const Variables kSlurm{{"SLURM_JOB_ID", "4711"}, {"SLURM_STEP_ID", "2"}, {"SLURM_PROCID", "5"}, {"SLURM_STEP_NUM_TASKS", "16"}, {"SLURM_LOCALID", "5"},
-                       {"SLURM_STEP_NODELIST", "gpu[03-04]"}, {"SLURM_JOB_NODELIST", "gpu[01-04]"}};
-const Variables kMpi{{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+const Variables kTorchrun{{"RANK", "3"},
+                          {"WORLD_SIZE", "16"},
+                          {"LOCAL_RANK", "3"},
+                          {"LOCAL_WORLD_SIZE", "8"},
+                          {"TORCHELASTIC_RUN_ID", "none"},
+                          {"MASTER_ADDR", "head.example"},
+                          {"MASTER_PORT", "29500"}};
+const Variables kSlurm{{"SLURM_JOB_ID", "4711"},
+                       {"SLURM_STEP_ID", "2"},
+                       {"SLURM_PROCID", "5"},
+                       {"SLURM_STEP_NUM_TASKS", "16"},
+                       {"SLURM_LOCALID", "5"},
+                       {"SLURM_STEP_NODELIST", "gpu[03-04]"},
+                       {"SLURM_JOB_NODELIST", "gpu[01-04]"}};
+const Variables kMpi{{"OMPI_COMM_WORLD_RANK", "1"},
+                     {"OMPI_COMM_WORLD_SIZE", "2"},
+                     {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                     {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
                      {"PMIX_NAMESPACE", "1142751233"}};
 
 }  // namespace
 
 TEST_CASE("meeting place: gpuplan's own ranks meet on this machine, at the socket that rank 0 was given") {
-  const Variables own{{"GPUPLAN_RANK", "0"}, {"GPUPLAN_WORLD_SIZE", "2"}, {"GPUPLAN_PORT", "31234"}, {"GPUPLAN_SOCKET", "9"}, {"GPUPLAN_JOB", "77.1"},
-                      {"MASTER_ADDR", "elsewhere"}};
+  const Variables own{{"GPUPLAN_RANK", "0"},   {"GPUPLAN_WORLD_SIZE", "2"}, {"GPUPLAN_PORT", "31234"},
+                      {"GPUPLAN_SOCKET", "9"}, {"GPUPLAN_JOB", "77.1"},     {"MASTER_ADDR", "elsewhere"}};
   const MeetingPlace first = in(own);
   CHECK(first.text() == "127.0.0.1:31234");
   CHECK((first.socket == 9 && first.job == "77.1"));
@@ -78,7 +91,8 @@ TEST_CASE("meeting place: what is missing or no port is named") {
   Variables lost = kTorchrun;
   lost.erase("MASTER_ADDR");
   check_mentions(error_text<InputError>([&] { in(lost); }), "MASTER_ADDR");
-  for (const char* port : {"0", "65536", "http"}) check_mentions(error_text<InputError>([&] { in(with(kTorchrun, {{"GPUPLAN_PORT", port}})); }), "GPUPLAN_PORT");
+  for (const char* port : {"0", "65536", "http"})
+    check_mentions(error_text<InputError>([&] { in(with(kTorchrun, {{"GPUPLAN_PORT", port}})); }), "GPUPLAN_PORT");
   Variables nowhere = kSlurm;
   nowhere.erase("SLURM_STEP_NODELIST"), nowhere.erase("SLURM_JOB_NODELIST");
   check_mentions(error_text<InputError>([&] { in(nowhere); }), "SLURM_STEP_NODELIST");

@@ -18,7 +18,15 @@ using test::error_text;
 
 namespace {
 
-StepMetrics at(std::int64_t step) { return {.step = step, .loss = 2.5, .grad_norm = 1, .lr = 1e-4, .tokens_per_second = 100, .duration = {0.5}, .memory = {1024}}; }
+StepMetrics at(std::int64_t step) {
+  return {.step = step,
+          .loss = 2.5,
+          .grad_norm = 1,
+          .lr = 1e-4,
+          .tokens_per_second = 100,
+          .duration = {0.5},
+          .memory = {1024}};
+}
 
 std::vector<std::int64_t> steps_in(const std::filesystem::path& file) {
   std::vector<std::int64_t> steps;
@@ -34,7 +42,10 @@ TEST_CASE("metrics: a line per step, with base units in the keys, there at once"
   const auto file = scratch.path() / "m.jsonl";
   MetricsFile metrics(file, 1);
   metrics.add(at(1));
-  CHECK(read_file(file) == R"({"step":1,"loss":2.5,"grad_norm":1.0,"lr":0.0001,"tokens_per_second":100.0,"step_seconds":0.5,"memory_bytes":1024})" "\n");
+  CHECK(
+      read_file(file) ==
+      R"({"step":1,"loss":2.5,"grad_norm":1.0,"lr":0.0001,"tokens_per_second":100.0,"step_seconds":0.5,"memory_bytes":1024})"
+      "\n");
   StepMetrics diverged = at(2);
   diverged.loss = std::nan("");
   metrics.add(diverged);
@@ -67,7 +78,8 @@ TEST_CASE("metrics: a file of something else is left alone") {
 
 TEST_CASE("metrics: a full disk and a missing folder are told") {
   const test::ScratchFolder scratch;
-  check_mentions(error_text<EnvError>([&] { MetricsFile metrics(scratch.path() / "no/m.jsonl", 1); }), "m.jsonl: cannot be written: No such file");
+  check_mentions(error_text<EnvError>([&] { MetricsFile metrics(scratch.path() / "no/m.jsonl", 1); }),
+                 "m.jsonl: cannot be written: No such file");
   MetricsFile metrics(scratch.path() / "m.jsonl", 1);
   std::string error;
   {

@@ -32,9 +32,12 @@ struct NativeCase {
 
   std::string name() const {
     constexpr std::array kMethods{"full", "lora", "qlora"};
-    return strategy + " of " + std::to_string(ranks) + ", " + kMethods[std::size_t(method)] + ", accumulation " + std::to_string(grad_accum) +
-           ", checkpointing " + std::to_string(int(checkpointing)) + ", precision " + std::to_string(int(precision)) + ", " + optimizer +
-           (offload.params != OffloadTarget::None ? ", offloads all" : offload.any() ? ", offloads" : "");
+    return strategy + " of " + std::to_string(ranks) + ", " + kMethods[std::size_t(method)] + ", accumulation " +
+           std::to_string(grad_accum) + ", checkpointing " + std::to_string(int(checkpointing)) + ", precision " +
+           std::to_string(int(precision)) + ", " + optimizer +
+           (offload.params != OffloadTarget::None ? ", offloads all"
+            : offload.any()                       ? ", offloads"
+                                                  : "");
   }
 };
 
@@ -55,7 +58,8 @@ inline Recipe recipe_of(const NativeCase& c) {
 }
 
 inline EstimateRequest request_of(const NativeCase& c) {
-  EstimateRequest request{.model = c.model, .recipe = recipe_of(c), .dataset = {}, .cluster = plain_cluster(c.ranks), .options = {}};
+  EstimateRequest request{
+      .model = c.model, .recipe = recipe_of(c), .dataset = {}, .cluster = plain_cluster(c.ranks), .options = {}};
   for (GpuSpec& gpu : request.cluster.gpus) gpu.is_cpu = true;
   if (c.strategy == "hsdp") request.options.shard_size = c.ranks / 2;
   request.options = options_for(request, find_framework("native"));

@@ -49,8 +49,10 @@ const std::vector<Refusal> kRefusals{
     {"int8", [](Asked& a) { adapter(a), a.recipe.quant.kind = BaseQuant::Int8; }},
     {"GPTQ", [](Asked& a) { adapter(a), a.recipe.quant.kind = BaseQuant::Gptq4; }},
     {"NF4 blocks", [](Asked& a) { adapter(a), a.recipe.quant.kind = BaseQuant::Nf4, a.recipe.quant.block_size = 128; }},
-    {"base weights of", [](Asked& a) { adapter(a), a.recipe.precision = Precision::Bf16Mixed, a.recipe.lora.base_dtype = Dtype::F32; }},
-    {"base weights of", [](Asked& a) { adapter(a), a.recipe.precision = Precision::Fp32, a.recipe.lora.base_dtype = Dtype::BF16; }},
+    {"base weights of",
+     [](Asked& a) { adapter(a), a.recipe.precision = Precision::Bf16Mixed, a.recipe.lora.base_dtype = Dtype::F32; }},
+    {"base weights of",
+     [](Asked& a) { adapter(a), a.recipe.precision = Precision::Fp32, a.recipe.lora.base_dtype = Dtype::BF16; }},
     {"adapters of", [](Asked& a) { adapter(a), a.recipe.lora.adapter_dtype = Dtype::F16; }},
     {"adapter dropout", [](Asked& a) { adapter(a), a.recipe.lora.dropout = 0.1; }},
     {"DoRA", [](Asked& a) { adapter(a), a.recipe.lora.is_dora = true; }},
@@ -61,8 +63,13 @@ const std::vector<Refusal> kRefusals{
     {"inside backward", [](Asked& a) { a.recipe.optimizer_in_backward = true; }},
     {"fp8", [](Asked& a) { a.recipe.fp8_matmul = true; }},
     {"NVMe", [](Asked& a) { a.recipe.offload.optimizer = OffloadTarget::Nvme; }},
-    {"quantised weights", [](Asked& a) { adapter(a), a.recipe.quant.kind = BaseQuant::Nf4, a.recipe.offload.params = OffloadTarget::Cpu; }},
-    {"optimizer on the device", [](Asked& a) { a.recipe.offload.params = OffloadTarget::Cpu, a.strategy.engine = Engine::Zero, a.strategy.mesh.dp_shard = 2; }},
+    {"quantised weights",
+     [](Asked& a) { adapter(a), a.recipe.quant.kind = BaseQuant::Nf4, a.recipe.offload.params = OffloadTarget::Cpu; }},
+    {"optimizer on the device",
+     [](Asked& a) {
+       a.recipe.offload.params = OffloadTarget::Cpu, a.strategy.engine = ShardingEngine::Zero,
+       a.strategy.mesh.dp_shard = 2;
+     }},
     {"sharded over two GPUs", [](Asked& a) { a.recipe.offload.params = OffloadTarget::Cpu; }},
     {"wrapping by size", [](Asked& a) { a.strategy.wrap = WrapPolicy::Size; }},
     {"tied head", [](Asked& a) { a.model.tie_word_embeddings = true, a.strategy.mesh.pp = 2; }}};
@@ -90,9 +97,10 @@ TEST_CASE("native support: the families, recipes and strategies that it has are 
     CHECK_NOTHROW(require_native(c.model, recipe_of(c), strategy_of(c)));
   }
   Asked whole_window, short_window, tied_adapter, dropout_unused;
-  whole_window.model.sliding_window = 8, whole_window.model.sliding_layers = 3;              // in every layer
-  short_window.model.sliding_window = 16, short_window.model.sliding_layers = 1;             // no sequence is longer
+  whole_window.model.sliding_window = 8, whole_window.model.sliding_layers = 3;   // in every layer
+  short_window.model.sliding_window = 16, short_window.model.sliding_layers = 1;  // no sequence is longer
   tied_adapter.model.tie_word_embeddings = true, tied_adapter.strategy.mesh.pp = 2, adapter(tied_adapter);
-  dropout_unused.recipe.lora.dropout = 0.1;                                                  // no adapters
-  for (const Asked& a : {whole_window, short_window, tied_adapter, dropout_unused}) CHECK_NOTHROW(require_native(a.model, a.recipe, a.strategy));
+  dropout_unused.recipe.lora.dropout = 0.1;  // no adapters
+  for (const Asked& a : {whole_window, short_window, tied_adapter, dropout_unused})
+    CHECK_NOTHROW(require_native(a.model, a.recipe, a.strategy));
 }

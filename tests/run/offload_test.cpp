@@ -1,4 +1,5 @@
-// What is offloaded lies in the host's memory, is copied when it is needed and stepped by the host; what is learnt is the same.
+// What is offloaded lies in the host's memory, is copied when it is needed and stepped by the host; what is learnt is
+// the same.
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -26,9 +27,10 @@ std::vector<NativeCase> offloading_cases() {
     Offload offload;
   };
   std::vector<NativeCase> out;
-  for (const Row& row : {Row{"zero1", {1, 2, 4}, kOptimizer}, Row{"zero2", {1, 2}, kOptimizer}, Row{"zero3", {1, 2, 4}, kOptimizer},
-                         Row{"zero3", {2}, kAll}, Row{"fsdp", {2, 4}, kAll}, Row{"fsdp-grad-op", {2}, kAll}, Row{"hsdp", {4}, kAll},
-                         Row{"single", {1}, kActivations}, Row{"ddp", {2}, kActivations}, Row{"fsdp", {2}, kActivations}})
+  for (const Row& row :
+       {Row{"zero1", {1, 2, 4}, kOptimizer}, Row{"zero2", {1, 2}, kOptimizer}, Row{"zero3", {1, 2, 4}, kOptimizer},
+        Row{"zero3", {2}, kAll}, Row{"fsdp", {2, 4}, kAll}, Row{"fsdp-grad-op", {2}, kAll}, Row{"hsdp", {4}, kAll},
+        Row{"single", {1}, kActivations}, Row{"ddp", {2}, kActivations}, Row{"fsdp", {2}, kActivations}})
     for (const std::int64_t ranks : row.ranks)
       for (const Method method : kMethods) {
         if (method == Method::Qlora && row.offload.params != OffloadTarget::None) continue;  // refused
@@ -76,13 +78,15 @@ constexpr std::int64_t kSteps = kIsSanitized ? 2 : 6;
 
 }  // namespace
 
-TEST_CASE("offload: the losses and the saved model are those without it, in fp32 and where the device keeps 16-bit weights") {
+TEST_CASE(
+    "offload: the losses and the saved model are those without it, in fp32 and where the device keeps 16-bit weights") {
   DeviceBackend* const backend = cpu_backend();
   if (!backend) return;
   for (NativeCase c : offloading_cases())
     for (const Precision precision : {Precision::Fp32, Precision::Bf16Mixed})
       for (const std::int64_t accumulation : {1, 3}) {
-        if (kIsSanitized && (precision == Precision::Fp32) == (accumulation == 1)) continue;  // each of both, in half the time
+        if (kIsSanitized && (precision == Precision::Fp32) == (accumulation == 1))
+          continue;  // each of both, in half the time
         c.precision = precision, c.grad_accum = accumulation;
         CAPTURE(c.name());
         const ScratchFolder scratch;
@@ -92,7 +96,8 @@ TEST_CASE("offload: the losses and the saved model are those without it, in fp32
         o.output = scratch.path() / "offloaded";
         const auto offloaded = train_on_threads(c, o, *backend).losses();
         CHECK(worst_relative(offloaded, plain) < 1e-5);  // norms are summed in another order
-        if (precision == Precision::Fp32) CHECK(worst_weight(saved(scratch.path() / "plain", c), saved(scratch.path() / "offloaded", c)) < 1e-5);
+        if (precision == Precision::Fp32)
+          CHECK(worst_weight(saved(scratch.path() / "plain", c), saved(scratch.path() / "offloaded", c)) < 1e-5);
       }
 }
 
@@ -103,7 +108,8 @@ TEST_CASE("offload: memory of the device and the host is the predicted one") {
     c.model = tiny_llama(4);
     c.seq_len = 64, c.micro_batch = 2;
     CAPTURE(c.name());
-    const ThreadRun run = train_on_threads(c, short_run(1), *backend), plain = train_on_threads(without_offload(c), short_run(1), *backend);
+    const ThreadRun run = train_on_threads(c, short_run(1), *backend),
+                    plain = train_on_threads(without_offload(c), short_run(1), *backend);
     for (const RankOutcome& rank : run.ranks) {
       CHECK(rank.outcome.persistent == rank.predicted.resident);
       CHECK(rank.counted_peak == rank.outcome.peak);
@@ -113,7 +119,8 @@ TEST_CASE("offload: memory of the device and the host is the predicted one") {
       CHECK(rank.left == Bytes{});
     }
     CHECK(run.ranks[0].outcome.host.count > 0);
-    if (c.method == Method::Full && c.offload.optimizer != OffloadTarget::None) CHECK(run.ranks[0].counted_peak < plain.ranks[0].counted_peak);
+    if (c.method == Method::Full && c.offload.optimizer != OffloadTarget::None)
+      CHECK(run.ranks[0].counted_peak < plain.ranks[0].counted_peak);
   }
 }
 
@@ -133,7 +140,8 @@ TEST_CASE("offload: nothing but copies and kernels touches the device's memory, 
     CHECK(train_on_threads(c, o, *backend, RankMemoryKind::Guarded).losses() == expected);
     std::filesystem::remove(saved(o.output, c));
     o.resumes = true;
-    CHECK(train_on_threads(c, o, *backend, RankMemoryKind::Guarded).losses() == std::vector<double>(expected.begin() + 2, expected.end()));
+    CHECK(train_on_threads(c, o, *backend, RankMemoryKind::Guarded).losses() ==
+          std::vector<double>(expected.begin() + 2, expected.end()));
     CHECK(content(saved(scratch.path() / "guarded", c)) == content(saved(scratch.path() / "plain", c)));
   }
 }
@@ -141,7 +149,8 @@ TEST_CASE("offload: nothing but copies and kernels touches the device's memory, 
 TEST_CASE("offload: 8-bit states are stepped on the host as well") {
   DeviceBackend* const backend = cpu_backend();
   if (!backend) return;
-  NativeCase c{.strategy = "zero2", .ranks = 2, .optimizer = "adamw-8bit", .model = tiny_llama(2), .offload = kOptimizer};
+  NativeCase c{
+      .strategy = "zero2", .ranks = 2, .optimizer = "adamw-8bit", .model = tiny_llama(2), .offload = kOptimizer};
   const auto offloaded = train_on_threads(c, short_run(kSteps), *backend).losses();
   CHECK(worst_relative(offloaded, train_on_threads(without_offload(c), short_run(kSteps), *backend).losses()) < 1e-5);
 }

@@ -30,7 +30,7 @@ TEST_CASE("process memory: on a GPU the context, and what went from free memory 
   CHECK(process.now(gpu, {}) == Bytes{10});
   gpu.free = Bytes{30}, gpu.own = Bytes{15};  // 60 in buffers, 5 of workspaces, 5 of NCCL
   CHECK(process.now(gpu, Bytes{60}) == Bytes{80});
-  gpu.free = Bytes{90};                       // another process has ended meanwhile
+  gpu.free = Bytes{90};  // another process has ended meanwhile
   CHECK(process.now(gpu, Bytes{60}) == Bytes{75});
 }
 

@@ -26,7 +26,9 @@ const std::string kId(256, 'a');  // as long as NCCL's
 /// A port that nobody listens at, for the moment.
 int free_port() { return LocalListener().port(); }
 
-MeetingPlace at(int port, const std::string& host = "127.0.0.1", const std::string& job = "job 1") { return {.host = host, .port = port, .job = job}; }
+MeetingPlace at(int port, const std::string& host = "127.0.0.1", const std::string& job = "job 1") {
+  return {.host = host, .port = port, .job = job};
+}
 
 void nap(int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
 
@@ -39,10 +41,9 @@ std::vector<std::string> meet(const MeetingPlace& place, std::int64_t size, Seco
     ranks.emplace_back([&, rank] {
       nap(delay(rank));
       try {
-        out[std::size_t(rank)] = exchange_id(place, rank, size, [] { return kId; }, patience);
-      } catch (const EnvError& error) {
-        out[std::size_t(rank)] = error.what();
-      }
+        out[std::size_t(rank)] = exchange_id(
+            place, rank, size, [] { return kId; }, patience);
+      } catch (const EnvError& error) { out[std::size_t(rank)] = error.what(); }
     });
   for (std::thread& rank : ranks) rank.join();
   return out;
@@ -92,10 +93,12 @@ class OtherProgram {
 TEST_CASE("rendezvous: all ranks get rank 0's id, whoever comes first, over IPv4 and where there is one IPv6") {
   for (const std::string host : {"127.0.0.1", "localhost", "::1"}) {
     CAPTURE(host);
-    const auto first_late = meet(at(free_port(), host), 4, Seconds{10}, [](std::int64_t rank) { return rank == 0 ? 300 : 0; });
+    const auto first_late =
+        meet(at(free_port(), host), 4, Seconds{10}, [](std::int64_t rank) { return rank == 0 ? 300 : 0; });
     if (host == "::1" && first_late[0].find("cannot listen") != std::string::npos) continue;  // no IPv6 here
     for (const std::string& got : first_late) CHECK(got == kId);
-    const auto others_late = meet(at(free_port(), host), 4, Seconds{10}, [](std::int64_t rank) { return int(rank) * 150; });
+    const auto others_late =
+        meet(at(free_port(), host), 4, Seconds{10}, [](std::int64_t rank) { return int(rank) * 150; });
     for (const std::string& got : others_late) CHECK(got == kId);
   }
 }
@@ -104,11 +107,15 @@ TEST_CASE("rendezvous: a socket that listens already takes those who come before
   const LocalListener listener;
   MeetingPlace place = at(listener.port());
   std::string got;
-  std::thread other([&] { got = exchange_id(place, 1, 2, [] { return kId; }, Seconds{10}); });
+  std::thread other([&] {
+    got = exchange_id(
+        place, 1, 2, [] { return kId; }, Seconds{10});
+  });
   nap(200);
   MeetingPlace own = place;
   own.socket = dup(listener.descriptor());
-  CHECK(exchange_id(own, 0, 2, [] { return kId; }, Seconds{10}) == kId);
+  CHECK(exchange_id(
+            own, 0, 2, [] { return kId; }, Seconds{10}) == kId);
   other.join();
   CHECK(got == kId);
 }
@@ -118,7 +125,12 @@ TEST_CASE("rendezvous: who does not come is named, to all that came") {
   std::vector<std::string> said(3);
   std::vector<std::thread> ranks;
   for (const std::int64_t rank : {0, 1, 2})
-    ranks.emplace_back([&, rank] { said[std::size_t(rank)] = error_text<EnvError>([&] { exchange_id(at(port), rank, 5, [] { return kId; }, Seconds{0.5}); }); });
+    ranks.emplace_back([&, rank] {
+      said[std::size_t(rank)] = error_text<EnvError>([&] {
+        exchange_id(
+            at(port), rank, 5, [] { return kId; }, Seconds{0.5});
+      });
+    });
   for (std::thread& rank : ranks) rank.join();
   for (const std::string& text : said) {
     check_mentions(text, "3, 4 did not come");
@@ -128,25 +140,41 @@ TEST_CASE("rendezvous: who does not come is named, to all that came") {
 
 TEST_CASE("rendezvous: without rank 0 the others say where they looked, how long, and why it failed") {
   const int port = free_port();
-  const std::string text = error_text<EnvError>([&] { exchange_id(at(port), 1, 2, [] { return kId; }, Seconds{0.3}); });
+  const std::string text = error_text<EnvError>([&] {
+    exchange_id(
+        at(port), 1, 2, [] { return kId; }, Seconds{0.3});
+  });
   check_mentions(text, "rank 1 could not reach rank 0 at 127.0.0.1:" + std::to_string(port) + " within 0.3 s");
   check_mentions(text, "refused");
-  check_mentions(error_text<EnvError>([&] { exchange_id(at(port, "no-such-host.invalid"), 1, 2, [] { return kId; }, Seconds{0.3}); }),
+  check_mentions(error_text<EnvError>([&] {
+                   exchange_id(
+                       at(port, "no-such-host.invalid"), 1, 2, [] { return kId; }, Seconds{0.3});
+                 }),
                  "no-such-host.invalid:" + std::to_string(port));
 }
 
 TEST_CASE("rendezvous: rank 0 that fails to make an id tells the others") {
   const int port = free_port();
   std::string other;
-  std::thread rank([&] { other = error_text<EnvError>([&] { exchange_id(at(port), 1, 2, [] { return kId; }, Seconds{5}); }); });
-  CHECK_THROWS_AS(exchange_id(at(port), 0, 2, []() -> std::string { throw EnvError("no network"); }, Seconds{5}), EnvError);
+  std::thread rank([&] {
+    other = error_text<EnvError>([&] {
+      exchange_id(
+          at(port), 1, 2, [] { return kId; }, Seconds{5});
+    });
+  });
+  CHECK_THROWS_AS(exchange_id(
+                      at(port), 0, 2, []() -> std::string { throw EnvError("no network"); }, Seconds{5}),
+                  EnvError);
   rank.join();
   check_mentions(other, "rank 0 has failed");
 }
 
 TEST_CASE("rendezvous: a port that is taken is told at once, with what to set") {
   const LocalListener taken;
-  const std::string text = error_text<EnvError>([&] { exchange_id(at(taken.port()), 0, 2, [] { return kId; }, Seconds{5}); });
+  const std::string text = error_text<EnvError>([&] {
+    exchange_id(
+        at(taken.port()), 0, 2, [] { return kId; }, Seconds{5});
+  });
   check_mentions(text, std::to_string(taken.port()));
   check_mentions(text, "in use");
   check_mentions(text, "GPUPLAN_PORT");
@@ -154,38 +182,67 @@ TEST_CASE("rendezvous: a port that is taken is told at once, with what to set") 
 
 TEST_CASE("rendezvous: something else at the port is not taken for rank 0, nor are ranks of another job") {
   const OtherProgram ssh("SSH-2.0-OpenSSH_9.2\r\n");
-  check_mentions(error_text<EnvError>([&] { exchange_id(at(ssh.port()), 1, 2, [] { return kId; }, Seconds{5}); }), "something else than gpuplan");
+  check_mentions(error_text<EnvError>([&] {
+                   exchange_id(
+                       at(ssh.port()), 1, 2, [] { return kId; }, Seconds{5});
+                 }),
+                 "something else than gpuplan");
   const OtherProgram other("gpuplan-meeting-1 0123456789abcdef 2 id " + kId + "\n");
-  check_mentions(error_text<EnvError>([&] { exchange_id(at(other.port()), 1, 2, [] { return kId; }, Seconds{5}); }), "another job");
+  check_mentions(error_text<EnvError>([&] {
+                   exchange_id(
+                       at(other.port()), 1, 2, [] { return kId; }, Seconds{5});
+                 }),
+                 "another job");
   const OtherProgram rude("");  // hangs up without a word
-  check_mentions(error_text<EnvError>([&] { exchange_id(at(rude.port()), 1, 2, [] { return kId; }, Seconds{0.3}); }), "hung up");
+  check_mentions(error_text<EnvError>([&] {
+                   exchange_id(
+                       at(rude.port()), 1, 2, [] { return kId; }, Seconds{0.3});
+                 }),
+                 "hung up");
 }
 
 TEST_CASE("rendezvous: strangers do not keep the ranks from meeting") {
   const int port = free_port();
   std::string first, second, answer;
-  std::thread rank0([&] { first = exchange_id(at(port), 0, 2, [] { return kId; }, Seconds{10}); });
+  std::thread rank0([&] {
+    first = exchange_id(
+        at(port), 0, 2, [] { return kId; }, Seconds{10});
+  });
   std::thread silent([&] { talk_to(port, "", false); });
-  CHECK(talk_to(port, "GET / HTTP/1.1\r\n\r\n") == "");                             // no answer for another program
-  CHECK(talk_to(port, std::string(10000, 'x')) == "");                                // nor for too much of it
+  CHECK(talk_to(port, "GET / HTTP/1.1\r\n\r\n") == "");  // no answer for another program
+  CHECK(talk_to(port, std::string(10000, 'x')) == "");   // nor for too much of it
   check_mentions(talk_to(port, "gpuplan-meeting-1 0123456789abcdef 2 1\n"), "another job");
-  const std::string wrong_size = error_text<EnvError>([&] { exchange_id(at(port), 1, 3, [] { return kId; }, Seconds{5}); });
+  const std::string wrong_size = error_text<EnvError>([&] {
+    exchange_id(
+        at(port), 1, 3, [] { return kId; }, Seconds{5});
+  });
   check_mentions(wrong_size, "another number than 3");
-  check_mentions(error_text<EnvError>([&] { exchange_id(at(port, "127.0.0.1", "job 2"), 1, 2, [] { return kId; }, Seconds{5}); }), "another job");
-  std::thread rank1([&] { second = exchange_id(at(port), 1, 2, [] { return kId; }, Seconds{10}); });
+  check_mentions(error_text<EnvError>([&] {
+                   exchange_id(
+                       at(port, "127.0.0.1", "job 2"), 1, 2, [] { return kId; }, Seconds{5});
+                 }),
+                 "another job");
+  std::thread rank1([&] {
+    second = exchange_id(
+        at(port), 1, 2, [] { return kId; }, Seconds{10});
+  });
   for (std::thread* t : {&rank0, &rank1, &silent}) t->join();
   CHECK((first == kId && second == kId));
 }
 
 TEST_CASE("rendezvous: a rank that comes twice is sent away, and one that left may come again") {
   const int port = free_port();
-  const auto come = [&](std::int64_t rank) { return exchange_id(at(port), rank, 4, [] { return kId; }, Seconds{10}); };
+  const auto come = [&](std::int64_t rank) {
+    return exchange_id(
+        at(port), rank, 4, [] { return kId; }, Seconds{10});
+  };
   std::vector<std::string> got(4);
   std::thread rank0([&] { got[0] = come(0); });
   std::thread rank1([&] { got[1] = come(1); });
   nap(300);
   check_mentions(error_text<EnvError>([&] { come(1); }), "rank 1 is here already");
-  talk_to(port, "gpuplan-meeting-1 " + sha256_hex("job 1").substr(0, 16) + " 4 2\n", false);  // rank 2 is killed, and started again
+  talk_to(port, "gpuplan-meeting-1 " + sha256_hex("job 1").substr(0, 16) + " 4 2\n",
+          false);  // rank 2 is killed, and started again
   nap(100);
   std::thread rank2([&] { got[2] = come(2); });
   nap(100);

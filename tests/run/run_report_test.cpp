@@ -7,7 +7,9 @@
 
 using namespace gpuplan;
 
-TEST_CASE("run report: a run teaches what it measured; too few steps, steps of a toy, or a profile without a calibration teach nothing") {
+TEST_CASE(
+    "run report: a run teaches what it measured; too few steps, steps of a toy, or a profile without a calibration "
+    "teach nothing") {
   Profile profile;
   profile.file = "cpu.yaml";
   profile.measured = std::make_shared<Measured>();

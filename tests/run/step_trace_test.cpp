@@ -2,9 +2,9 @@
 
 #include <doctest/doctest.h>
 
-#include "run/native_fixture.h"
 #include "planner/memory.h"
 #include "run/address_plan.h"
+#include "run/native_fixture.h"
 
 using namespace gpuplan;
 using namespace gpuplan::test;
@@ -25,7 +25,9 @@ std::vector<NativeCase> cases_with_repeats() {
 
 }  // namespace
 
-TEST_CASE("step trace: state and lifetimes together peak where the memory replay says, to the byte, in every strategy and method") {
+TEST_CASE(
+    "step trace: state and lifetimes together peak where the memory replay says, to the byte, in every strategy and "
+    "method") {
   for (const NativeCase& c : cases_with_repeats()) {
     CAPTURE(c.name());
     const NativeJob job(request_of(c), strategy_of(c));

@@ -25,7 +25,8 @@ NativeCase alone(NativeCase c) {
 /// Each token has its successor, so that there is something to learn.
 std::uint32_t successor(std::uint32_t token) { return (token * 5 + 3) % 101; }
 
-/// Lines of very different lengths, padded: ranks have different numbers of labels, and some sequences have next to none.
+/// Lines of very different lengths, padded: ranks have different numbers of labels, and some sequences have next to
+/// none.
 TrainingOptions uneven_lines(const ScratchFolder& scratch, std::int64_t steps) {
   std::string lines;
   for (std::uint32_t line = 0; line < 64; ++line) {
@@ -35,7 +36,11 @@ TrainingOptions uneven_lines(const ScratchFolder& scratch, std::int64_t steps) {
     lines += "]}\n";
   }
   TrainingOptions o = short_run(steps);
-  o.data = DataOptions{.file = scratch.write("lines.jsonl", lines), .tokenizer_folder = {}, .token_dtype = {}, .vocab_size = 101, .seq_len = 16,
+  o.data = DataOptions{.file = scratch.write("lines.jsonl", lines),
+                       .tokenizer_folder = {},
+                       .token_dtype = {},
+                       .vocab_size = 101,
+                       .seq_len = 16,
                        .packing = Packing::Padded};
   return o;
 }
@@ -58,7 +63,8 @@ void compare_all(DeviceBackend& backend, double tolerance, std::int64_t steps, C
       CAPTURE(c.name());
       const ThreadRun run = train_on_threads(shared(c), options, backend);
       CHECK(worst_relative(run.losses(), expected) < tolerance);
-      for (const RankOutcome& rank : run.ranks) CHECK(rank.outcome.steps.back().loss == run.losses().back());  // all ranks know the same
+      for (const RankOutcome& rank : run.ranks)
+        CHECK(rank.outcome.steps.back().loss == run.losses().back());  // all ranks know the same
     }
   }
 }
@@ -72,11 +78,13 @@ TEST_CASE("every strategy and method gives the loss curve of a single rank: fp32
 }
 
 TEST_CASE("… with accumulation, where the gradients of several micro-batches are reduced once or added") {
-  if (DeviceBackend* const backend = cpu_backend()) compare_all(*backend, 1e-4, kSomeSteps, [](NativeCase& c) { c.grad_accum = 3; });
+  if (DeviceBackend* const backend = cpu_backend())
+    compare_all(*backend, 1e-4, kSomeSteps, [](NativeCase& c) { c.grad_accum = 3; });
 }
 
 TEST_CASE("… with every layer's activations recomputed") {
-  if (DeviceBackend* const backend = cpu_backend()) compare_all(*backend, 1e-4, kSomeSteps, [](NativeCase& c) { c.checkpointing = Checkpointing::Full; });
+  if (DeviceBackend* const backend = cpu_backend())
+    compare_all(*backend, 1e-4, kSomeSteps, [](NativeCase& c) { c.checkpointing = Checkpointing::Full; });
 }
 
 TEST_CASE("… with a tied head and biases") {
@@ -88,7 +96,8 @@ TEST_CASE("… with a tied head and biases") {
 }
 
 TEST_CASE("… in bf16-mixed, where sums in another order round to 8 bits") {
-  if (DeviceBackend* const backend = cpu_backend()) compare_all(*backend, 1e-2, kSomeSteps, [](NativeCase& c) { c.precision = Precision::Bf16Mixed; });
+  if (DeviceBackend* const backend = cpu_backend())
+    compare_all(*backend, 1e-2, kSomeSteps, [](NativeCase& c) { c.precision = Precision::Bf16Mixed; });
 }
 
 TEST_CASE("checkpointing changes memory and not one bit of the losses") {
@@ -104,7 +113,9 @@ TEST_CASE("checkpointing changes memory and not one bit of the losses") {
   }
 }
 
-TEST_CASE("memory counted at the device: state is the predicted one to the byte, the peak within 3 %, and all of it is given back") {
+TEST_CASE(
+    "memory counted at the device: state is the predicted one to the byte, the peak within 3 %, and all of it is given "
+    "back") {
   DeviceBackend* const backend = cpu_backend();
   if (!backend) return;
   for (NativeCase c : every_case()) {
@@ -132,7 +143,11 @@ TEST_CASE("8-bit AdamW: the loss falls, and stays within 1 % of fp32 AdamW's ove
   for (std::uint32_t i = 0, t = 1; i < 4096; ++i, t = successor(t)) tokens += {char(t), '\0'};
   NativeCase c{.micro_batch = 4, .model = tiny_llama(2)};  // units of more than 4096 elements: smaller states stay fp32
   TrainingOptions o = short_run(20);
-  o.data = DataOptions{.file = scratch.write("t.bin", tokens), .tokenizer_folder = {}, .token_dtype = {}, .vocab_size = 256, .seq_len = 16};
+  o.data = DataOptions{.file = scratch.write("t.bin", tokens),
+                       .tokenizer_folder = {},
+                       .token_dtype = {},
+                       .vocab_size = 256,
+                       .seq_len = 16};
   const std::vector<double> exact = train_on_threads(c, o, *backend).losses();
   c.optimizer = "adamw-8bit";
   const std::vector<double> losses = train_on_threads(c, o, *backend).losses();

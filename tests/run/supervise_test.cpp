@@ -42,7 +42,8 @@ std::string content(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// Whether a process whose number a rank left in `file` goes on. One that was killed ends soon, and may be a zombie until init looks for it.
+/// Whether a process whose number a rank left in `file` goes on. One that was killed ends soon, and may be a zombie
+/// until init looks for it.
 bool is_alive(const std::filesystem::path& file) {
   const std::string text = content(file);
   REQUIRE(!text.empty());
@@ -55,19 +56,27 @@ bool is_alive(const std::filesystem::path& file) {
 
 /// For as long as a test may take; the check that follows then fails.
 void wait_for(const std::filesystem::path& file) {
-  for (int i = 0; i < 6000 && !std::filesystem::exists(file); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 6000 && !std::filesystem::exists(file); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 
-constexpr const char* kSleeps = "sleep 60 & echo $! > $1/new$GPUPLAN_RANK; mv $1/new$GPUPLAN_RANK $1/pid$GPUPLAN_RANK; wait";  // a child of the rank, too
+constexpr const char* kSleeps =
+    "sleep 60 & echo $! > $1/new$GPUPLAN_RANK; mv $1/new$GPUPLAN_RANK $1/pid$GPUPLAN_RANK; wait";  // a child of the
+                                                                                                   // rank, too
 
-std::string when_there(const std::string& files) { return "for f in " + files + "; do while ! [ -e $1/$f ]; do sleep 0.05; done; done; "; }
+std::string when_there(const std::string& files) {
+  return "for f in " + files + "; do while ! [ -e $1/$f ]; do sleep 0.05; done; done; ";
+}
 
 }  // namespace
 
 TEST_CASE("supervise: every rank learns its place, and all are waited for") {
   const ScratchFolder scratch;
-  const Ended e = supervise(3, "echo $GPUPLAN_RANK of $GPUPLAN_WORLD_SIZE at ${GPUPLAN_PORT:+port} ${GPUPLAN_SOCKET:+socket} ${GPUPLAN_JOB:+job} > $1/$GPUPLAN_RANK;"
-                               "test -z \"$RANK\"; test -f $GPUPLAN_HEARTBEAT", scratch);
+  const Ended e = supervise(3,
+                            "echo $GPUPLAN_RANK of $GPUPLAN_WORLD_SIZE at ${GPUPLAN_PORT:+port} "
+                            "${GPUPLAN_SOCKET:+socket} ${GPUPLAN_JOB:+job} > $1/$GPUPLAN_RANK;"
+                            "test -z \"$RANK\"; test -f $GPUPLAN_HEARTBEAT",
+                            scratch);
   CHECK(e.code == 0);
   CHECK(e.err.empty());
   CHECK(content(scratch.path() / "0") == "0 of 3 at port socket job\n");
@@ -76,7 +85,8 @@ TEST_CASE("supervise: every rank learns its place, and all are waited for") {
 
 TEST_CASE("supervise: the first rank that fails decides, and the others end with all they started") {
   const ScratchFolder scratch;
-  const Ended e = supervise(3, std::string("if [ $GPUPLAN_RANK = 1 ]; then " + when_there("pid0 pid2") + "exit 2; fi; ") + kSleeps, scratch);
+  const Ended e = supervise(
+      3, std::string("if [ $GPUPLAN_RANK = 1 ]; then " + when_there("pid0 pid2") + "exit 2; fi; ") + kSleeps, scratch);
   CHECK(e.code == 2);
   CHECK(e.err.empty());  // the rank has said why
   CHECK(e.seconds < 30);
@@ -85,7 +95,8 @@ TEST_CASE("supervise: the first rank that fails decides, and the others end with
 
 TEST_CASE("supervise: a rank that is killed is named, exit code 3") {
   const ScratchFolder scratch;
-  const Ended e = supervise(2, std::string("if [ $GPUPLAN_RANK = 1 ]; then " + when_there("pid0") + "kill -9 $$; fi; ") + kSleeps, scratch);
+  const Ended e = supervise(
+      2, std::string("if [ $GPUPLAN_RANK = 1 ]; then " + when_there("pid0") + "kill -9 $$; fi; ") + kSleeps, scratch);
   CHECK(e.code == 3);
   CHECK(e.err.find("rank 1 (process") != std::string::npos);
   CHECK(e.err.find("killed by signal 9") != std::string::npos);
@@ -113,9 +124,11 @@ TEST_CASE("supervise: Ctrl-C asks every rank to save, a second one ends them at 
         std::this_thread::sleep_for(std::chrono::milliseconds(500));
       } while (!obeys && !has_ended);
     });
-    const std::string answer = obeys ? "echo saved > $1/saved$GPUPLAN_RANK; [ $GPUPLAN_RANK = 0 ] && exit 3; exit 0" : "true";
+    const std::string answer =
+        obeys ? "echo saved > $1/saved$GPUPLAN_RANK; [ $GPUPLAN_RANK = 0 ] && exit 3; exit 0" : "true";
     const auto before = std::signal(SIGINT, SIG_IGN);  // the last, where the ranks have ended by the one before
-    const Ended e = supervise(2, "trap '" + answer + "' USR1; touch $1/ready$GPUPLAN_RANK; while true; do sleep 0.05; done", scratch);
+    const Ended e = supervise(
+        2, "trap '" + answer + "' USR1; touch $1/ready$GPUPLAN_RANK; while true; do sleep 0.05; done", scratch);
     has_ended = true;
     user.join();
     for (const char* file : {"ready0", "ready1"}) std::filesystem::remove(scratch.path() / file);
@@ -161,7 +174,8 @@ TEST_CASE("heartbeat: without a supervisor nobody knows who was first; a silent 
   rank.beat(7);
   CHECK(file.silent_rank(Seconds{5}).empty());
   std::string said;  // two beats a second: between two of them it is silent for longer than this
-  for (int i = 0; i < 200 && said.empty(); ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10))) said = file.silent_rank(Seconds{0.05});
+  for (int i = 0; i < 200 && said.empty(); ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10)))
+    said = file.silent_rank(Seconds{0.05});
   CHECK(said.find("rank 1 (process") == 0);
   CHECK(said.find("in step 7") != std::string::npos);
 }

@@ -1,4 +1,5 @@
-// Collectives between threads of one process: the ranks of a test, without MPI. Simple and slow; sums in the order of the ranks.
+// Collectives between threads of one process: the ranks of a test, without MPI. Simple and slow; sums in the order of
+// the ranks.
 #pragma once
 
 #include <atomic>
@@ -19,14 +20,19 @@ namespace gpuplan::test {
 /// Where the ranks of a group meet. One that fails ends everybody's waiting.
 class Meeting {
  public:
-  Meeting(int size, std::shared_ptr<std::atomic<bool>> failed) : size_(size), posted_(std::size_t(size)), failed_(std::move(failed)) {}
+  Meeting(int size, std::shared_ptr<std::atomic<bool>> failed)
+      : size_(size),
+        posted_(std::size_t(size)),
+        failed_(std::move(failed)) {}
   int size() const { return size_; }
 
   void barrier() {
     std::unique_lock lock(mutex_);
     const std::uint64_t round = round_;
-    if (++num_here_ == size_) num_here_ = 0, ++round_, changed_.notify_all();
-    else wait(lock, [&] { return round_ != round; });
+    if (++num_here_ == size_)
+      num_here_ = 0, ++round_, changed_.notify_all();
+    else
+      wait(lock, [&] { return round_ != round; });
   }
   void post(int rank, const void* data) {
     {
@@ -96,12 +102,15 @@ class ThreadCommunicator final : public Communicator {
     on.run_on_host([=, this] {
       const std::int64_t bytes = bytes_of(count, dtype).count;
       meeting_->post(rank_, send);
-      for (int r = 0; r < size(); ++r) std::memmove(static_cast<std::byte*>(receive) + r * bytes, meeting_->of(r), std::size_t(bytes));
+      for (int r = 0; r < size(); ++r)
+        std::memmove(static_cast<std::byte*>(receive) + r * bytes, meeting_->of(r), std::size_t(bytes));
       meeting_->barrier();
     });
   }
   void broadcast(void* data, std::int64_t count, Dtype dtype, int root, Stream& on) override {
-    on.run_on_host([=, this] { broadcast_host({static_cast<std::byte*>(data), std::size_t(bytes_of(count, dtype).count)}, root); });
+    on.run_on_host([=, this] {
+      broadcast_host({static_cast<std::byte*>(data), std::size_t(bytes_of(count, dtype).count)}, root);
+    });
   }
   void send(const void* data, std::int64_t, Dtype, int to, Stream& on) override {
     on.run_on_host([=, this] { meeting_->send(rank_, to, data); });
@@ -135,7 +144,8 @@ class ThreadCommunicator final : public Communicator {
     int size_of_mine = 0, place = 0;
     for (int r = 0; r < size(); ++r)
       if (*static_cast<const int*>(meeting_->of(r)) == colour) place += r < rank_, ++size_of_mine;
-    auto mine = colour < 0 ? nullptr : std::make_unique<ThreadCommunicator>(meeting_->child(colour, size_of_mine), place);
+    auto mine =
+        colour < 0 ? nullptr : std::make_unique<ThreadCommunicator>(meeting_->child(colour, size_of_mine), place);
     meeting_->barrier();
     if (rank_ == 0) meeting_->forget_children();
     meeting_->barrier();
@@ -144,7 +154,8 @@ class ThreadCommunicator final : public Communicator {
 
  private:
   static float value(const void* data, std::int64_t i, Dtype dtype) {
-    return dtype == Dtype::F32 ? static_cast<const float*>(data)[i] : bf16_to_float(static_cast<const std::uint16_t*>(data)[i]);
+    return dtype == Dtype::F32 ? static_cast<const float*>(data)[i]
+                               : bf16_to_float(static_cast<const std::uint16_t*>(data)[i]);
   }
   /// Elements [begin, begin + count) of every rank's `send`, added. May go where a rank's input lies.
   void sum(const void* send, void* receive, std::int64_t begin, std::int64_t count, Dtype dtype) {
@@ -154,8 +165,10 @@ class ThreadCommunicator final : public Communicator {
       for (std::int64_t i = 0; i < count; ++i) total[std::size_t(i)] += value(meeting_->of(r), begin + i, dtype);
     meeting_->barrier();
     for (std::int64_t i = 0; i < count; ++i)
-      if (dtype == Dtype::F32) static_cast<float*>(receive)[i] = total[std::size_t(i)];
-      else static_cast<std::uint16_t*>(receive)[i] = float_to_bf16(total[std::size_t(i)]);
+      if (dtype == Dtype::F32)
+        static_cast<float*>(receive)[i] = total[std::size_t(i)];
+      else
+        static_cast<std::uint16_t*>(receive)[i] = float_to_bf16(total[std::size_t(i)]);
   }
 
   std::shared_ptr<Meeting> meeting_;

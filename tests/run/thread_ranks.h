@@ -18,8 +18,8 @@ namespace gpuplan::test {
 
 struct RankOutcome {
   TrainingOutcome outcome;
-  Bytes counted_peak, left;   // by the counting device: highest, and what was not given back
-  Peak predicted;             // by the replay
+  Bytes counted_peak, left;  // by the counting device: highest, and what was not given back
+  Peak predicted;            // by the replay
 };
 
 struct ThreadRun {
@@ -49,7 +49,8 @@ inline ThreadRun train_on_threads(const NativeCase& c, const TrainingOptions& op
       if (kind == RankMemoryKind::Guarded) {
         GuardedDevice device(backend.open({.num_threads = 1}));
         const auto world = own ? std::make_unique<GuardedCommunicator>(std::move(own), device.memory()) : nullptr;
-        run.ranks[std::size_t(r)].outcome = train(job, place_of(r, job.strategy.mesh), device, world.get(), options, {});
+        run.ranks[std::size_t(r)].outcome =
+            train(job, place_of(r, job.strategy.mesh), device, world.get(), options, {});
         return;
       }
       CountingDevice device(backend.open({.num_threads = 1}));
@@ -82,6 +83,8 @@ inline TrainingOptions short_run(std::int64_t steps) {
 }
 
 /// The largest |a - b| / |b|; infinite when they are not as many, or one is not a number.
-inline double worst_relative(const std::vector<double>& a, const std::vector<double>& b) { return worst_error(a, b, 0); }
+inline double worst_relative(const std::vector<double>& a, const std::vector<double>& b) {
+  return worst_error(a, b, 0);
+}
 
 }  // namespace gpuplan::test

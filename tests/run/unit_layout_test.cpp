@@ -25,7 +25,9 @@ TEST_CASE("flat parts cover an array once, whatever the count and the ranks") {
     }
 }
 
-TEST_CASE("unit layout: tensors follow each other without gap or overlap, aligned to their elements, and every weight is in one place") {
+TEST_CASE(
+    "unit layout: tensors follow each other without gap or overlap, aligned to their elements, and every weight is in "
+    "one place") {
   for (const Method method : kMethods) {
     NativeCase c{.method = method};
     CAPTURE(c.name());
@@ -58,7 +60,9 @@ TEST_CASE("unit layout: tensors follow each other without gap or overlap, aligne
   }
 }
 
-TEST_CASE("unit layout: the scales of NF4 tensors lie behind each other, codes of the second quantisation after all of them") {
+TEST_CASE(
+    "unit layout: the scales of NF4 tensors lie behind each other, codes of the second quantisation after all of "
+    "them") {
   for (const bool is_double : {true, false}) {
     NativeCase c{.method = Method::Qlora};
     EstimateRequest request = request_of(c);
@@ -81,7 +85,9 @@ TEST_CASE("unit layout: the scales of NF4 tensors lie behind each other, codes o
   }
 }
 
-TEST_CASE("a rank's persistent buffers are as large as its part of the layout, and together the ranks hold every trained element") {
+TEST_CASE(
+    "a rank's persistent buffers are as large as its part of the layout, and together the ranks hold every trained "
+    "element") {
   for (const NativeCase& c : every_case()) {
     CAPTURE(c.name());
     const NativeJob job(request_of(c), strategy_of(c));
@@ -89,11 +95,14 @@ TEST_CASE("a rank's persistent buffers are as large as its part of the layout, a
     for (const RankClass& k : job.program().classes)
       for (const ProgramBuffer& b : job.program().programs[k.program].buffers) {
         if (!b.is_persistent || b.role != BufferRole::Trained) continue;
-        const std::int64_t count = job.layout_of(b.unit).trained_elements, size = size_of(job.layout_of(b.unit).trained_dtype);
+        const std::int64_t count = job.layout_of(b.unit).trained_elements,
+                           size = size_of(job.layout_of(b.unit).trained_dtype);
         const std::int64_t held = b.bytes.count / size;
         CHECK(b.bytes.count % size == 0);
-        if (shards) CHECK((held * job.rules.ways >= count && (held - 8) * job.rules.ways < count));
-        else CHECK(held >= count);                          // whole, perhaps padded for a reduce-scatter
+        if (shards)
+          CHECK((held * job.rules.ways >= count && (held - 8) * job.rules.ways < count));
+        else
+          CHECK(held >= count);  // whole, perhaps padded for a reduce-scatter
         if (!shards) CHECK(held < count + 8 * job.rules.ways);
       }
   }

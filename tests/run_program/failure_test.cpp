@@ -62,7 +62,8 @@ TEST_CASE("failure: what only one rank meets ends all of them") {
 TEST_CASE("failure: a checkpoint's folder that cannot be made ends sharded ranks too, whose export is collective") {
   const SmallRun r;
   r.scratch().write("taken", "a file where a folder is wanted");
-  const Finished f = r.run("--full --max-steps 4 --save-every 2 --gpus 2xcpu --strategy fsdp --output " + r.at("taken"));
+  const Finished f =
+      r.run("--full --max-steps 4 --save-every 2 --gpus 2xcpu --strategy fsdp --output " + r.at("taken"));
   CHECK(f.code == 3);
   check_has(f.err, "taken");
 }
@@ -153,11 +154,13 @@ TEST_CASE("failure: data and flags that are wrong are named, with exit code 2") 
   struct Row {
     std::string flags, says, and_says;
   };
-  for (const Row& row : {Row{"--data " + r.at("bad.jsonl"), "bad.jsonl", "2"}, Row{"--data " + r.at("large.jsonl"), "large.jsonl", "999"},
-                         Row{"--data " + r.at("short.bin"), "short.bin", "token"}, Row{"--data " + r.at("none.bin"), "none.bin", ""},
-                         Row{"--init none", "model", "safetensors"}, Row{"--adapter " + r.at("none"), "--adapter", "--lora"},
-                         Row{"--lr fast", "--lr", "fast"}, Row{"--token-dtype uint8", "--token-dtype", "uint8"},
-                         Row{"--optimizer lion", "lion", "accelerate"}}) {
+  for (const Row& row :
+       {Row{"--data " + r.at("bad.jsonl"), "bad.jsonl", "2"},
+        Row{"--data " + r.at("large.jsonl"), "large.jsonl", "999"},
+        Row{"--data " + r.at("short.bin"), "short.bin", "token"}, Row{"--data " + r.at("none.bin"), "none.bin", ""},
+        Row{"--init none", "model", "safetensors"}, Row{"--adapter " + r.at("none"), "--adapter", "--lora"},
+        Row{"--lr fast", "--lr", "fast"}, Row{"--token-dtype uint8", "--token-dtype", "uint8"},
+        Row{"--optimizer lion", "lion", "accelerate"}}) {
     const Finished f = r.run("--full " + row.flags);
     CAPTURE(row.flags);
     CHECK(f.code == 2);
@@ -171,7 +174,8 @@ TEST_CASE("failure: data and flags that are wrong are named, with exit code 2") 
 
 TEST_CASE("failure: a launcher that started another number of ranks than the plan has is told") {
   const SmallRun r;
-  std::vector<std::string> words{"mpirun", "--quiet", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "3"};
+  std::vector<std::string> words{"mpirun", "--quiet", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
+                                 "-n",     "3"};
   for (const std::string& word : r.command(std::string("--full --max-steps 2") + kTwo)) words.push_back(word);
   const Finished f = Process(words, r.path()).wait();
   CHECK(f.code == 2);

@@ -1,5 +1,6 @@
-// Ranks on GPUs as a user starts them, on a machine that pretends to have GPUs (tests/pretend_gpu, tests/fakes/nvml.cpp): gpuplan's own
-// launcher, mpirun's and torchrun's variables, what is checked before anything is loaded, and what happens when ranks fail.
+// Ranks on GPUs as a user starts them, on a machine that pretends to have GPUs (tests/pretend_gpu,
+// tests/fakes/nvml.cpp): gpuplan's own launcher, mpirun's and torchrun's variables, what is checked before anything is
+// loaded, and what happens when ranks fail.
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -36,11 +37,17 @@ class Variables {
 /// A machine with two A6000, of which `used_mib` are taken on the second by process 1.
 struct Machine {
   explicit Machine(const SmallRun& r, int used_mib = 0, const std::string& second = "NVIDIA RTX A6000")
-      : variables({{"GPUPLAN_LIBRARY_DIR", GPUPLAN_PRETEND_DIR}, {"GPUPLAN_PRETEND_CPU", GPUPLAN_CPU_DIR}, {"GPUPLAN_PRETEND_MARKS", r.path().string()},
-                   {"GPUPLAN_NVML", GPUPLAN_FAKE_NVML},
-                   {"GPUPLAN_FAKE_NVML_MACHINE", r.scratch().write("machine.json",
-                        R"({"driver":"580.65","gpus":[{"name":"NVIDIA RTX A6000","memory_mib":49140,"uuid":"GPU-a"},{"name":")" + second +
-                        R"(","memory_mib":49140,"uuid":"GPU-b","used_mib":)" + std::to_string(used_mib) + R"(,"processes":[[1,)" + std::to_string(used_mib) + "]]}]}")}}) {}
+      : variables(
+            {{"GPUPLAN_LIBRARY_DIR", GPUPLAN_PRETEND_DIR},
+             {"GPUPLAN_PRETEND_CPU", GPUPLAN_CPU_DIR},
+             {"GPUPLAN_PRETEND_MARKS", r.path().string()},
+             {"GPUPLAN_NVML", GPUPLAN_FAKE_NVML},
+             {"GPUPLAN_FAKE_NVML_MACHINE",
+              r.scratch().write(
+                  "machine.json",
+                  R"({"driver":"580.65","gpus":[{"name":"NVIDIA RTX A6000","memory_mib":49140,"uuid":"GPU-a"},{"name":")" +
+                      second + R"(","memory_mib":49140,"uuid":"GPU-b","used_mib":)" + std::to_string(used_mib) +
+                      R"(,"processes":[[1,)" + std::to_string(used_mib) + "]]}]}")}}) {}
   Variables variables;
 };
 
@@ -65,11 +72,13 @@ TEST_CASE("gpu ranks: gpuplan starts a process per GPU, and they train, save and
   const Machine machine(r);
   for (const std::string strategy : {"ddp", "fsdp", "zero2"}) {
     CAPTURE(strategy);
-    const auto report = r.report("--full --max-steps 6 --gpus 2xA6000 --output " + r.at(strategy) + " --strategy " + strategy);
+    const auto report =
+        r.report("--full --max-steps 6 --gpus 2xA6000 --output " + r.at(strategy) + " --strategy " + strategy);
     CHECK(worst_relative(r.losses(), expected) < 1e-4);
     CHECK(report["measured"]["persistent_bytes"] == report["predicted"]["persistent_bytes"]);
     CHECK(report["measured"]["process_bytes"].get<double>() >= report["measured"]["tensors_bytes"].get<double>());
-    CHECK(std::filesystem::file_size(r.at(strategy + "/model.safetensors")) == std::filesystem::file_size(r.at("cpu/model.safetensors")));
+    CHECK(std::filesystem::file_size(r.at(strategy + "/model.safetensors")) ==
+          std::filesystem::file_size(r.at("cpu/model.safetensors")));
   }
   for (const char* gpu : {"gpu-0", "gpu-1"}) CHECK(std::filesystem::exists(r.at(gpu)));
 }
@@ -84,7 +93,8 @@ TEST_CASE("gpu ranks: one GPU needs neither launcher nor NCCL") {
 TEST_CASE("gpu ranks: ranks of mpirun and torchrun find each other by their launcher's variables") {
   const SmallRun r;
   const Machine machine(r);
-  std::vector<std::string> words{"mpirun", "--quiet", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "2"};
+  std::vector<std::string> words{"mpirun", "--quiet", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
+                                 "-n",     "2"};
   for (const std::string& word : r.command(std::string("--full --max-steps 3") + kTwo)) words.push_back(word);
   const Finished mpirun = Process(words, r.path()).wait();
   CAPTURE(mpirun.err);
@@ -92,7 +102,10 @@ TEST_CASE("gpu ranks: ranks of mpirun and torchrun find each other by their laun
   CHECK(r.losses().size() == 3);
 
   const std::vector<double> expected = r.losses();
-  const Variables torchrun({{"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}, {"TORCHELASTIC_RUN_ID", "none"}, {"MASTER_ADDR", "localhost"},
+  const Variables torchrun({{"WORLD_SIZE", "2"},
+                            {"LOCAL_WORLD_SIZE", "2"},
+                            {"TORCHELASTIC_RUN_ID", "none"},
+                            {"MASTER_ADDR", "localhost"},
                             {"MASTER_PORT", std::to_string(20000 + getpid() % 10000)}});
   std::filesystem::create_directory(r.at("second"));
   std::unique_ptr<Process> first, second;
@@ -124,7 +137,8 @@ TEST_CASE("gpu ranks: a rank that is killed or hangs ends the run, and it is sai
     const Finished f = run.wait();
     CHECK(now() - begin < (signal == SIGKILL ? kSoon : kSoonWhenSilent));
     CHECK(f.code == 3);
-    check_has(f.err, signal == SIGKILL ? "rank 1 (process " + std::to_string(rank) + ") was killed" : "rank 1 (process " + std::to_string(rank) + ") has not answered");
+    check_has(f.err, signal == SIGKILL ? "rank 1 (process " + std::to_string(rank) + ") was killed"
+                                       : "rank 1 (process " + std::to_string(rank) + ") has not answered");
     CHECK(run.num_processes() == 0);
   }
 }
@@ -182,7 +196,8 @@ TEST_CASE("gpu ranks: a rank that runs out of memory says so, once, while the ot
   }
 }
 
-TEST_CASE("gpu ranks: other GPUs than the plan's, too few, and memory that others hold are told before anything is loaded") {
+TEST_CASE(
+    "gpu ranks: other GPUs than the plan's, too few, and memory that others hold are told before anything is loaded") {
   const SmallRun r;
   {
     const Machine full(r, 49000);

@@ -33,7 +33,8 @@ void redirect(const std::filesystem::path& file, int descriptor) {
 }
 
 bool has_variable(const std::string& environment, const std::string& variable) {
-  return (std::string(1, '\0') + environment).find(std::string(1, '\0') + variable + std::string(1, '\0')) != std::string::npos;
+  return (std::string(1, '\0') + environment).find(std::string(1, '\0') + variable + std::string(1, '\0')) !=
+         std::string::npos;
 }
 
 /// That have all these variables.
@@ -43,7 +44,8 @@ std::vector<pid_t> processes_with(const std::vector<std::string>& variables) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     const std::string environment = content(entry.path() / "environ");
-    if (std::all_of(variables.begin(), variables.end(), [&](const std::string& v) { return has_variable(environment, v); }))
+    if (std::all_of(variables.begin(), variables.end(),
+                    [&](const std::string& v) { return has_variable(environment, v); }))
       out.push_back(std::stoi(name));
   }
   return out;
@@ -54,7 +56,10 @@ std::vector<pid_t> processes_with(const std::vector<std::string>& variables) {
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 void sleep_seconds(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
-Process::Process(std::vector<std::string> words, std::filesystem::path folder) : folder_(std::move(folder)), mark_(next_mark()), begin_(now()) {
+Process::Process(std::vector<std::string> words, std::filesystem::path folder)
+    : folder_(std::move(folder)),
+      mark_(next_mark()),
+      begin_(now()) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);

@@ -15,7 +15,7 @@ constexpr double kPatience = 120;
 constexpr double kSoon = 20, kSoonWhenSilent = 45;
 
 struct Finished {
-  int code = -1;       // 128 + signal when one ended it; -1: it took too long and was killed
+  int code = -1;  // 128 + signal when one ended it; -1: it took too long and was killed
   std::string out, err;
   double seconds = 0;
 };
@@ -38,7 +38,7 @@ class Process {
 
  private:
   std::filesystem::path folder_;
-  std::string mark_;   // in the environment of all that it starts
+  std::string mark_;  // in the environment of all that it starts
   pid_t pid_;
   double begin_;
   int status_ = 0;

@@ -1,4 +1,5 @@
-// kill -9 at random moments: nothing is damaged, nothing is done twice, and the losses are those of a run that was never killed.
+// kill -9 at random moments: nothing is damaged, nothing is done twice, and the losses are those of a run that was
+// never killed.
 #include <csignal>
 #include <random>
 
@@ -14,7 +15,8 @@ std::vector<std::int64_t> steps_of(const std::vector<nlohmann::json>& lines) {
   return out;
 }
 
-/// Kills runs of `flags` until `num_kills` of them were still running, resuming each time, and to the end after every few.
+/// Kills runs of `flags` until `num_kills` of them were still running, resuming each time, and to the end after every
+/// few.
 void kill_and_resume(const std::string& flags, int num_kills, std::uint32_t seed) {
   const SmallRun r;
   std::mt19937 draw(seed);
@@ -33,7 +35,8 @@ void kill_and_resume(const std::string& flags, int num_kills, std::uint32_t seed
     if (!was_running) CHECK(run.wait().code == 0);
     kills += was_running;
     run.wait();
-    for (int i = 0; flags.find("--gpus") != std::string::npos && i < 1000 && run.num_processes() > 0; ++i) sleep_seconds(0.05);
+    for (int i = 0; flags.find("--gpus") != std::string::npos && i < 1000 && run.num_processes() > 0; ++i)
+      sleep_seconds(0.05);
     CHECK(run.num_processes() == 0);
     if (was_running && tries % 4 != 3 && kills < num_kills) continue;
     const Finished last = r.run(resumed);
@@ -49,8 +52,12 @@ void kill_and_resume(const std::string& flags, int num_kills, std::uint32_t seed
 }  // namespace
 
 TEST_CASE("resume: 40 kills of a single rank") { kill_and_resume("--full --max-steps 24 --micro-batch 2", 40, 1); }
-TEST_CASE("resume: 5 kills of two ranks, replicated") { kill_and_resume("--full --gpus 2xcpu --strategy ddp --max-steps 24", 5, 2); }
-TEST_CASE("resume: 5 kills of two ranks, sharded") { kill_and_resume("--lora=r=3,base=fp32 --gpus 2xcpu --strategy fsdp --max-steps 24", 5, 3); }
+TEST_CASE("resume: 5 kills of two ranks, replicated") {
+  kill_and_resume("--full --gpus 2xcpu --strategy ddp --max-steps 24", 5, 2);
+}
+TEST_CASE("resume: 5 kills of two ranks, sharded") {
+  kill_and_resume("--lora=r=3,base=fp32 --gpus 2xcpu --strategy fsdp --max-steps 24", 5, 3);
+}
 
 TEST_CASE("resume: what the checkpoint was not written with is refused by name") {
   const SmallRun r;

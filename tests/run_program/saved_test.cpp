@@ -3,7 +3,9 @@
 
 using namespace gpuplan::test;
 
-TEST_CASE("saved: an adapter's files, and a run that goes on from them begins with the loss where the other would have gone on") {
+TEST_CASE(
+    "saved: an adapter's files, and a run that goes on from them begins with the loss where the other would have gone "
+    "on") {
   const SmallRun r;
   for (const std::string ranks : {"", " --gpus 2xcpu --strategy fsdp"}) {
     // constant rate, no moments at the seam: the first loss comes before the optimizer does anything
@@ -30,7 +32,8 @@ TEST_CASE("saved: a fully trained model is a model folder that the next run read
   r.report(flags + " --max-steps 6");
   const double next = r.losses().back();
   r.report(flags + " --max-steps 5 --gpus 2xcpu --strategy mp --output " + r.at("out"));
-  for (const char* file : {"config.json", "model.safetensors"}) CHECK(std::filesystem::exists(r.at(std::string("out/") + file)));
+  for (const char* file : {"config.json", "model.safetensors"})
+    CHECK(std::filesystem::exists(r.at(std::string("out/") + file)));
   std::ifstream tokens(r.at("tokens.bin"), std::ios::binary);
   const std::string all{std::istreambuf_iterator<char>(tokens), {}};
   r.scratch().write("rest.bin", all.substr(5 * 16 * 2));
@@ -38,7 +41,9 @@ TEST_CASE("saved: a fully trained model is a model folder that the next run read
   CHECK(r.losses().front() == doctest::Approx(next).epsilon(1e-6));
 }
 
-TEST_CASE("order: --no-shuffle takes blocks as they stand, so the same blocks in another file give the same losses; shuffling does not") {
+TEST_CASE(
+    "order: --no-shuffle takes blocks as they stand, so the same blocks in another file give the same losses; "
+    "shuffling does not") {
   const SmallRun r;
   r.report("--full --no-shuffle --max-steps 4");
   const auto in_order = r.losses();

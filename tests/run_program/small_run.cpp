@@ -6,10 +6,19 @@
 namespace gpuplan::test {
 
 SmallRun::SmallRun(const Shape& s, std::int64_t num_tokens) {
-  const nlohmann::json config{{"architectures", {s.family == "qwen2" ? "Qwen2ForCausalLM" : "LlamaForCausalLM"}}, {"model_type", s.family}, {"hidden_size", s.hidden},
-                              {"intermediate_size", s.ffn}, {"num_hidden_layers", s.layers}, {"num_attention_heads", s.heads},
-                              {"num_key_value_heads", s.kv_heads}, {"vocab_size", s.vocab}, {"max_position_embeddings", 2048},
-                              {"rms_norm_eps", 1e-5}, {"hidden_act", "silu"}, {"tie_word_embeddings", false}, {"torch_dtype", "float32"}};
+  const nlohmann::json config{{"architectures", {s.family == "qwen2" ? "Qwen2ForCausalLM" : "LlamaForCausalLM"}},
+                              {"model_type", s.family},
+                              {"hidden_size", s.hidden},
+                              {"intermediate_size", s.ffn},
+                              {"num_hidden_layers", s.layers},
+                              {"num_attention_heads", s.heads},
+                              {"num_key_value_heads", s.kv_heads},
+                              {"vocab_size", s.vocab},
+                              {"max_position_embeddings", 2048},
+                              {"rms_norm_eps", 1e-5},
+                              {"hidden_act", "silu"},
+                              {"tie_word_embeddings", false},
+                              {"torch_dtype", "float32"}};
   scratch_.write("model/config.json", config.dump());
   std::string tokens;
   std::uint32_t random = 1;
@@ -22,13 +31,23 @@ SmallRun::SmallRun(const Shape& s, std::int64_t num_tokens) {
 }
 
 std::vector<std::string> SmallRun::command(const std::string& flags) const {
-  std::map<std::string, std::string> given{{"--model", at("model")}, {"--init", "random"}, {"--data", at("tokens.bin")}, {"--precision", "fp32"},
-                                           {"--seq-len", "16"}, {"--micro-batch", "1"}, {"--max-steps", "20"}, {"--lr", "2e-3"},
-                                           {"--gpus", "1xcpu"}, {"--strategy", "single"}, {"--metrics", at("metrics.jsonl")}};
+  std::map<std::string, std::string> given{{"--model", at("model")},
+                                           {"--init", "random"},
+                                           {"--data", at("tokens.bin")},
+                                           {"--precision", "fp32"},
+                                           {"--seq-len", "16"},
+                                           {"--micro-batch", "1"},
+                                           {"--max-steps", "20"},
+                                           {"--lr", "2e-3"},
+                                           {"--gpus", "1xcpu"},
+                                           {"--strategy", "single"},
+                                           {"--metrics", at("metrics.jsonl")}};
   std::istringstream words(flags);
   for (std::string word, last; words >> word;) {
-    if (word.starts_with("--")) given[last = word] = "";
-    else given[last] = word;
+    if (word.starts_with("--"))
+      given[last = word] = "";
+    else
+      given[last] = word;
   }
   std::vector<std::string> out{GPUPLAN_PROGRAM, "run"};
   for (const auto& [flag, value] : given) {
@@ -39,7 +58,9 @@ std::vector<std::string> SmallRun::command(const std::string& flags) const {
   return out;
 }
 
-Finished SmallRun::run(const std::string& flags, double limit_seconds) const { return Process(command(flags), path()).wait(limit_seconds); }
+Finished SmallRun::run(const std::string& flags, double limit_seconds) const {
+  return Process(command(flags), path()).wait(limit_seconds);
+}
 
 nlohmann::json SmallRun::report(const std::string& flags) const {
   const Finished f = run(flags + " --json");

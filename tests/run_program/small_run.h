@@ -28,7 +28,8 @@ class SmallRun {
   std::string at(const std::string& name) const { return (scratch_.path() / name).string(); }
   const ScratchFolder& scratch() const { return scratch_; }
 
-  /// gpuplan run --model … with random weights on the tokens in fp32, and what is given; a later flag replaces an earlier one.
+  /// gpuplan run --model … with random weights on the tokens in fp32, and what is given; a later flag replaces an
+  /// earlier one.
   std::vector<std::string> command(const std::string& flags) const;
   Finished run(const std::string& flags, double limit_seconds = kPatience) const;
   /// … which must end with exit code 0; its report, and the metrics' lines.

@@ -1,5 +1,5 @@
-// Every strategy through the program and mpirun. All of them with every method, accumulation and checkpointing are compared in threads
-// (tests/run/strategies_test.cpp); here each strategy has one method, on 2 or 4 processes.
+// Every strategy through the program and mpirun. All of them with every method, accumulation and checkpointing are
+// compared in threads (tests/run/strategies_test.cpp); here each strategy has one method, on 2 or 4 processes.
 #include "run_program/small_run.h"
 
 using namespace gpuplan::test;
@@ -10,11 +10,20 @@ struct Row {
   std::string strategy, method;
   int ranks;
 };
-const std::vector<Row> kRows{{"ddp", "--full", 2}, {"zero1", "--lora=r=3,base=fp32", 4}, {"zero2", "--qlora=r=3", 2}, {"zero3", "--full", 4},
-                             {"fsdp", "--lora=r=3,base=fp32", 2}, {"fsdp", "--full", 4}, {"fsdp-grad-op", "--qlora=r=3", 4},
-                             {"hsdp", "--full --shard-size 2", 4}, {"mp", "--full", 2}, {"mp", "--qlora=r=3", 4}};
+const std::vector<Row> kRows{{"ddp", "--full", 2},
+                             {"zero1", "--lora=r=3,base=fp32", 4},
+                             {"zero2", "--qlora=r=3", 2},
+                             {"zero3", "--full", 4},
+                             {"fsdp", "--lora=r=3,base=fp32", 2},
+                             {"fsdp", "--full", 4},
+                             {"fsdp-grad-op", "--qlora=r=3", 4},
+                             {"hsdp", "--full --shard-size 2", 4},
+                             {"mp", "--full", 2},
+                             {"mp", "--qlora=r=3", 4}};
 
-std::string single(const std::string& method) { return method.substr(0, method.find(" --shard-size")) + " --gpus 1xcpu --strategy single --micro-batch 4"; }
+std::string single(const std::string& method) {
+  return method.substr(0, method.find(" --shard-size")) + " --gpus 1xcpu --strategy single --micro-batch 4";
+}
 
 }  // namespace
 
@@ -31,14 +40,17 @@ TEST_CASE("processes: every strategy gives the loss curve of a single rank, and 
       CHECK(alone.back() < alone.front());
     }
     const int micro = row.strategy == "mp" ? 4 : 4 / row.ranks;
-    const auto report = r.report(row.method + " --strategy " + row.strategy + " --gpus " + std::to_string(row.ranks) + "xcpu --micro-batch " + std::to_string(micro));
+    const auto report = r.report(row.method + " --strategy " + row.strategy + " --gpus " + std::to_string(row.ranks) +
+                                 "xcpu --micro-batch " + std::to_string(micro));
     CHECK(worst_relative(r.losses(), alone) < 1e-4);
     CHECK(report["measured"]["persistent_bytes"] == report["predicted"]["persistent_bytes"]);
     CHECK(std::abs(report["error"]["tensors_bytes"].get<double>()) < 0.03);
   }
 }
 
-TEST_CASE("report: predicted, measured and error have the same keys; the metrics exactly those of the issue; the trace opens") {
+TEST_CASE(
+    "report: predicted, measured and error have the same keys; the metrics exactly those of the issue; the trace "
+    "opens") {
   const SmallRun r;
   const auto report = r.report("--full --max-steps 3 --trace " + r.at("trace.json"));
   std::vector<std::string> keys;
@@ -54,7 +66,8 @@ TEST_CASE("report: predicted, measured and error have the same keys; the metrics
   for (const auto& line : lines) {
     std::vector<std::string> names;
     for (const auto& [key, value] : line.items()) names.push_back(key);
-    CHECK(names == std::vector<std::string>{"grad_norm", "loss", "lr", "memory_bytes", "step", "step_seconds", "tokens_per_second"});
+    CHECK(names == std::vector<std::string>{"grad_norm", "loss", "lr", "memory_bytes", "step", "step_seconds",
+                                            "tokens_per_second"});
   }
   std::ifstream file(r.at("trace.json"));
   const auto trace = nlohmann::json::parse(file);
@@ -65,9 +78,11 @@ TEST_CASE("report: predicted, measured and error have the same keys; the metrics
 TEST_CASE("memory of the process: what it holds beyond its tensors is the program and its libraries") {
   const SmallRun r({.hidden = 384, .ffn = 1024, .layers = 3, .heads = 6, .kv_heads = 6, .vocab = 2000});
   for (const std::string method : {"--full", "--lora=r=8,base=fp32", "--qlora"})
-    for (const std::string strategy : {"--gpus 1xcpu --strategy single", "--gpus 2xcpu --strategy ddp", "--gpus 2xcpu --strategy fsdp"}) {
+    for (const std::string strategy :
+         {"--gpus 1xcpu --strategy single", "--gpus 2xcpu --strategy ddp", "--gpus 2xcpu --strategy fsdp"}) {
       const auto report = r.report(method + " " + strategy + " --seq-len 256 --max-steps 3");
-      const double beyond = report["measured"]["process_bytes"].get<double>() - report["measured"]["tensors_bytes"].get<double>();
+      const double beyond =
+          report["measured"]["process_bytes"].get<double>() - report["measured"]["tensors_bytes"].get<double>();
       CAPTURE(method);
       CAPTURE(strategy);
       CHECK(beyond < 56e6);

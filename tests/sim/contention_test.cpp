@@ -47,8 +47,8 @@ TEST_CASE("flow network: two collectives on the same links take between the long
 }
 
 TEST_CASE("flow network: a message that meets another gets half the link while both move") {
-  // 100 MB alone: 2 us + 2 ms. The second begins 1 ms later and has half as much: at 1.002 ms both have 50 MB left to go at
-  // 25 GB/s, so both end at 1.002 ms + 2 ms.
+  // 100 MB alone: 2 us + 2 ms. The second begins 1 ms later and has half as much: at 1.002 ms both have 50 MB left to
+  // go at 25 GB/s, so both end at 1.002 ms + 2 ms.
   SimWorld world(2, kLink);
   const auto network = make_flow_network(world.communicators, world.comm, world.own_links(), world.queue);
   network->send(0, 1, {100'000'000}, {});

@@ -20,8 +20,8 @@ TEST_CASE("the event run on analytic links equals the forward pass for every str
             if (!is_applicable(r, name)) continue;
             const SimulatedPlan plan = simulated(r, name, {.network = NetworkFidelity::Analytic}, 0);
             const double forward = plan.estimate.time.step.value, events = plan.simulation.step_time().value;
-            CAPTURE(fmt::format("{} {} method {} accumulation {} checkpointing {}", gpus, name, int(method), accumulation,
-                                int(checkpointing)));
+            CAPTURE(fmt::format("{} {} method {} accumulation {} checkpointing {}", gpus, name, int(method),
+                                accumulation, int(checkpointing)));
             CHECK(events == doctest::Approx(forward).epsilon(1e-4));
           }
         }
@@ -35,7 +35,9 @@ TEST_CASE("the event run equals the forward pass with hand-overs too, and only w
     const auto steps = [&](double meeting) {
       Profile profile = default_profile(r.cluster.gpus.front());
       Measured measured = two_devices("h100-sxm", "nvswitch");
-      if (meeting > 0) measured.scalars.push_back({.name = "dispatch meeting", .unit = "s", .num_ranks = 2, .value = exactly(meeting)});
+      if (meeting > 0)
+        measured.scalars.push_back(
+            {.name = "dispatch meeting", .unit = "s", .num_ranks = 2, .value = exactly(meeting)});
       profile.measured = std::make_shared<Measured>(measured);
       profile.overlap_slowdown = 0;
       const SimulatedPlan plan = simulated(r, name, profile, {.network = NetworkFidelity::Analytic});
@@ -61,7 +63,8 @@ TEST_CASE("where nothing is shared, flows take what the forward pass says, withi
     }
 }
 
-TEST_CASE("sharing only costs: gathers beside reduces take at least the forward pass's time, and more where PCIe is shared") {
+TEST_CASE(
+    "sharing only costs: gathers beside reduces take at least the forward pass's time, and more where PCIe is shared") {
   for (const char* gpus : {"4xA6000", "2x4090", "8xH100", "16xA100"})
     for (const char* name : {"fsdp", "zero3"}) {
       const SimulatedPlan plan = simulated(request_for("llama-3.2-1b", gpus, Method::Full, 2), name, {}, 0);

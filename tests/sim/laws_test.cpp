@@ -34,7 +34,8 @@ TEST_CASE("every rank sends what the ring formulas say: (n - 1) / n of a gather,
   each_plan([](const SimulatedPlan& plan) {
     Bytes most;
     for (const SimulatedRank& rank : plan.simulation.ranks) most = std::max(most, rank.sent);
-    // estimate's figure is of the class that sends most; trees send the mean of their ranks, integers round per instruction
+    // estimate's figure is of the class that sends most; trees send the mean of their ranks, integers round per
+    // instruction
     const double formula = double(plan.estimate.communication.count);
     CHECK(double(most.count) == doctest::Approx(formula).epsilon(1e-3));
   });
@@ -53,7 +54,8 @@ TEST_CASE("no link carries more than its capacity, and no stream or link is busy
 }
 
 TEST_CASE("with links that cost nothing data parallelism takes as long as one GPU") {
-  EstimateRequest alone = request_for("llama-3.2-1b", "A6000", Method::Lora, 3), many = request_for("llama-3.2-1b", "4xA6000", Method::Lora, 3);
+  EstimateRequest alone = request_for("llama-3.2-1b", "A6000", Method::Lora, 3),
+                  many = request_for("llama-3.2-1b", "4xA6000", Method::Lora, 3);
   many.cluster.intra.latency = {};
   many.cluster.intra.bandwidth = many.cluster.intra.all_reduce_bandwidth = BytesPerSec{1e18};
   const double one = simulated(alone, "single", {}, 0).simulation.step_time().value;

@@ -10,8 +10,8 @@
 
 namespace gpuplan {
 
-/// Textbook progressive filling, everything from scratch: raise all unfrozen rates to the level at which the first link is
-/// full, freeze the flows on it, go on. Flows by id, routes as given.
+/// Textbook progressive filling, everything from scratch: raise all unfrozen rates to the level at which the first link
+/// is full, freeze the flows on it, go on. Flows by id, routes as given.
 inline std::map<std::uint32_t, double> naive_rates(const std::vector<double>& capacities,
                                                    const std::map<std::uint32_t, Route>& flows) {
   std::map<std::uint32_t, double> rates;

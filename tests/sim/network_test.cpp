@@ -67,13 +67,15 @@ TEST_CASE("flow network: one rank alone costs nothing; a message takes alpha + S
 TEST_CASE("a message takes the time that was measured for its size, in both networks") {
   SimWorld world(2, kLink);
   // below 1 MiB 20 us and 1 GB/s, above 100 us and 10 GB/s; the link says 5 us and 100 GB/s
-  const CollectiveCurve curve{.kind = CollectiveKind::SendRecv, .num_ranks = 2,
+  const CollectiveCurve curve{.kind = CollectiveKind::SendRecv,
+                              .num_ranks = 2,
                               .segments = {{Bytes{0}, {20e-6}, {1e9}}, {1_MiB, {100e-6}, {10e9}}}};
   world.comm.axes[std::size_t(Axis::Pp)].curves[std::size_t(CollectiveKind::SendRecv)] = &curve;
   const auto flows = make_flow_network(world.communicators, world.comm, world.own_links(), world.queue);
   const auto formula = make_analytic_network(world.communicators, world.comm, world.queue);
   for (Network* network : {flows.get(), formula.get()})
-    for (const auto& [message, ps] : {std::pair{Bytes{100'000}, 120'000'000.0}, {Bytes{100'000'000}, 10'100'000'000.0}}) {
+    for (const auto& [message, ps] :
+         {std::pair{Bytes{100'000}, 120'000'000.0}, {Bytes{100'000'000}, 10'100'000'000.0}}) {
       const SimTime begin = world.now;
       network->send(0, 1, message, begin);
       CHECK(double((world.run(*network).back().time - begin).ps) == doctest::Approx(ps).epsilon(1e-6));

@@ -1,4 +1,5 @@
-// Published runs that the simulator has to explain: four runs of a course on one box, and the T5 models of the FSDP paper on many nodes.
+// Published runs that the simulator has to explain: four runs of a course on one box, and the T5 models of the FSDP
+// paper on many nodes.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -10,7 +11,8 @@ using namespace gpuplan::test;
 
 namespace {
 
-/// LoRA r = 8 on all linears, bf16, eager attention, checkpointing, 1,024 rows of 1,024 tokens, on the box of the course.
+/// LoRA r = 8 on all linears, bf16, eager attention, checkpointing, 1,024 rows of 1,024 tokens, on the box of the
+/// course.
 SimulatedPlan course_run(const char* model, std::int64_t batch, std::int64_t accumulation, const char* strategy) {
   EstimateRequest r;
   r.model = load_model(model).spec;
@@ -56,7 +58,9 @@ TEST_CASE("the four runs of the course, with two numbers of their box inferred f
   check_run(course_run("codellama-34b", 4, 4, "fsdp"), 30 * 60, 1.00);
 }
 
-TEST_CASE("T5 under FSDP loses a few percent per GPU from one node to sixty-four, and HSDP loses less where the model is small") {
+TEST_CASE(
+    "T5 under FSDP loses a few percent per GPU from one node to sixty-four, and HSDP loses less where the model is "
+    "small") {
   const double one = flops_per_second(1, "t5-2.28b", "fsdp"), many = flops_per_second(64, "t5-2.28b", "fsdp");
   CHECK(many <= 0.96 * one);
   CHECK(many >= 0.90 * one);

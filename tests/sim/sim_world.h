@@ -33,8 +33,8 @@ struct SimWorld {
     return std::uint32_t(communicators.size() - 1);
   }
 
-  /// What the engine does until nothing is pending: everything of one moment first, then the network settles. `engine` hears of
-  /// events for it.
+  /// What the engine does until nothing is pending: everything of one moment first, then the network settles. `engine`
+  /// hears of events for it.
   std::vector<TimedFinish> run(Network& network, const std::function<void(SimTime)>& engine = {}) {
     std::vector<TimedFinish> out;
     std::vector<Finished> finished;

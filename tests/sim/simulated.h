@@ -27,7 +27,8 @@ inline bool is_applicable(const EstimateRequest& r, std::string_view strategy) {
   return why_not_applicable(make_strategy(strategy, r.cluster, r.options), r.cluster, r.recipe, r.model).empty();
 }
 
-inline SimulatedPlan simulated(EstimateRequest r, std::string_view strategy, const Profile& profile, const SimOptions& options) {
+inline SimulatedPlan simulated(EstimateRequest r, std::string_view strategy, const Profile& profile,
+                               const SimOptions& options) {
   const FrameworkConvention& framework = find_framework(r.recipe.framework);
   r.options = options_for(r, framework);
   const TrainedModel model = prepare(r.model, r.recipe, framework);

@@ -26,7 +26,8 @@ std::vector<std::string> strategies_of(const EstimateRequest& r) {
 
 }  // namespace
 
-TEST_CASE("a rank's time is compute, exposed communication, bubble, waiting for the host, and idle time: nothing twice") {
+TEST_CASE(
+    "a rank's time is compute, exposed communication, bubble, waiting for the host, and idle time: nothing twice") {
   for (const Method method : {Method::Full, Method::Qlora}) {
     const EstimateRequest r = request_for("llama-3.2-1b", "4xA6000", method, 2);
     for (const std::string& name : strategies_of(r))
@@ -78,8 +79,9 @@ TEST_CASE("memory over time has the peak of the memory replay and ends where it 
       const Simulation s = simulated(r, name).simulation;
       CAPTURE(name);
       for (const SimulatedRank& rank : s.ranks) {
-        const auto highest = std::max_element(rank.memory.begin(), rank.memory.end(),
-                                              [](const MemoryPoint& a, const MemoryPoint& b) { return a.live < b.live; });
+        const auto highest =
+            std::max_element(rank.memory.begin(), rank.memory.end(),
+                             [](const MemoryPoint& a, const MemoryPoint& b) { return a.live < b.live; });
         CHECK(highest->live == rank.peak);
         CHECK(rank.memory.front().live == rank.memory.back().live);
         CHECK(std::is_sorted(rank.memory.begin(), rank.memory.end(),
@@ -100,7 +102,8 @@ TEST_CASE("ranks that behave alike are simulated once, with the result of simula
       CAPTURE(fmt::format("{} {}", gpus, name));
       CHECK(std::int64_t(full.ranks.size()) == r.cluster.num_gpus());
       if (folded.is_folded) CHECK(folded.ranks.size() < full.ranks.size());
-      CHECK(folded.step_time().value == doctest::Approx(full.step_time().value).epsilon(1e-6));  // rings to the picosecond, trees nearly
+      CHECK(folded.step_time().value ==
+            doctest::Approx(full.step_time().value).epsilon(1e-6));  // rings to the picosecond, trees nearly
       CHECK(folded.exposed_communication.value == doctest::Approx(full.exposed_communication.value).epsilon(1e-6));
       CHECK(folded.resident == doctest::Approx(full.resident).epsilon(1e-6));
     }
@@ -113,7 +116,8 @@ TEST_CASE("the same input gives the same spans; the seed moves the jitter; jitte
   };
   const Simulation a = run(1, 0.05), b = run(1, 0.05), c = run(2, 0.05), calm = run(1, 0);
   REQUIRE(a.spans.size() == b.spans.size());
-  for (std::size_t k = 0; k < a.spans.size(); ++k) CHECK((a.spans[k].begin == b.spans[k].begin && a.spans[k].end == b.spans[k].end));
+  for (std::size_t k = 0; k < a.spans.size(); ++k)
+    CHECK((a.spans[k].begin == b.spans[k].begin && a.spans[k].end == b.spans[k].end));
   CHECK(a.step != c.step);
   CHECK(a.step > calm.step);
   CHECK(a.step_time().value < 1.1 * calm.step_time().value);
@@ -155,7 +159,8 @@ TEST_CASE("what if: levers change the machine, wrong ones are refused by name") 
   CHECK(cluster.fabric == FabricKind::NvSwitch);
   CHECK(cluster.intra.bandwidth > before);
   CHECK(profile.dispatch_eager.value == doctest::Approx(5e-6));
-  for (const char* bad : {"nvlnk=900", "nvlink", "nvlink=fast", "nvlink=-1", "pcie=7", "gemm=0"}) CHECK_THROWS_AS(parse_what_if(bad), InputError);
+  for (const char* bad : {"nvlnk=900", "nvlink", "nvlink=fast", "nvlink=-1", "pcie=7", "gemm=0"})
+    CHECK_THROWS_AS(parse_what_if(bad), InputError);
   CHECK_THROWS_AS(apply_what_if(parse_what_if("nic=400"), cluster, profile), InputError);
 }
 

@@ -14,7 +14,8 @@ Measured after(const char* lever) {
   const auto before = std::make_shared<const Measured>(test::two_devices("h100-sxm", "nvswitch"));
   profile.measured = before;
   apply_what_if(parse_what_if(lever), cluster, profile);
-  CHECK(before->loads[0].gemm.size() * before->loads[0].kernels.size() * before->collectives.size() > 0);  // others may hold it
+  CHECK(before->loads[0].gemm.size() * before->loads[0].kernels.size() * before->collectives.size() >
+        0);  // others may hold it
   return *profile.measured;
 }
 

@@ -1,4 +1,4 @@
-#include "planner/validation/aliases.h"
+#include "validate/aliases.h"
 
 #include <algorithm>
 #include <set>

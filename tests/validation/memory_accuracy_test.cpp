@@ -5,8 +5,8 @@
 #include <doctest/doctest.h>
 
 #include "base/files.h"
-#include "planner/validation/read_points.h"
-#include "planner/validation/speed_report.h"
+#include "validate/read_points.h"
+#include "validate/speed_report.h"
 
 using namespace gpuplan;
 

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "planner/validation/read_points.h"
+#include "validate/read_points.h"
 
 namespace gpuplan::test {
 

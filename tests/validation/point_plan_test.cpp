@@ -1,9 +1,9 @@
-#include "planner/validation/point_plan.h"
+#include "validate/point_plan.h"
 
 #include <doctest/doctest.h>
 
 #include "models/weights.h"
-#include "planner/validation/judge.h"
+#include "validate/judge.h"
 #include "validation/point_lines.h"
 
 using namespace gpuplan;
@@ -82,7 +82,8 @@ TEST_CASE("a hybrid shard group of all GPUs is full sharding") {
 }
 
 TEST_CASE("a printed shape is built as the family whose parameter count fits best") {
-  // 24 layers of 4 h^2 + 3 h f = 4 x 2048^2 + 3 x 2048 x 5632 = 51.4 M, and 2 x 32000 x 2048 = 131 M: 1.364 B gated, untied
+  // 24 layers of 4 h^2 + 3 h f = 4 x 2048^2 + 3 x 2048 x 5632 = 51.4 M, and 2 x 32000 x 2048 = 131 M: 1.364 B gated,
+  // untied
   const json shape{{"n_layer", 24}, {"d_model", 2048}, {"n_heads", 16}, {"n_kv", 16}, {"d_ff", 5632}, {"vocab", 32000}};
   const ModelSpec gated =
       model_of_shape(read_one(speed_point({{"model", "new"}, {"params_b", 1.364}, {"arch", shape}})));
@@ -145,9 +146,13 @@ TEST_CASE("a speed point's source names its framework, and with it the loss that
 }
 
 TEST_CASE("offload on one GPU takes the engine that offloads; partial recompute of elementwise ops is its own kind") {
-  const json one = speed_point({{"num_gpus", 1}, {"gpus_per_node", 1}, {"global_batch_seqs", 8}, {"parallel", nullptr},
-                                {"gradient_checkpointing", "partial:swiglu+norm"},
-                                {"norm", {{"family", "single"}, {"software", "handwritten"}, {"checkpointing", "partial"}}}});
+  const json one =
+      speed_point({{"num_gpus", 1},
+                   {"gpus_per_node", 1},
+                   {"global_batch_seqs", 8},
+                   {"parallel", nullptr},
+                   {"gradient_checkpointing", "partial:swiglu+norm"},
+                   {"norm", {{"family", "single"}, {"software", "handwritten"}, {"checkpointing", "partial"}}}});
   json states = one, weights = one;
   states["norm"]["offload"] = {"optimizer", "master"};
   weights["norm"]["offload"] = {"optimizer", "quant_weights"};
@@ -167,8 +172,8 @@ TEST_CASE("a total time is compared by the time of a step, or by the printed rat
   };
   const double by_step = error(speed_point({{"target", {{"metric", "step_time_s"}, {"value", 0.8192}}}}));
   CHECK(error(speed_point({{"target", {{"metric", "total_time_s"}, {"value", 3600}}}})) == doctest::Approx(by_step));
-  const double by_rate = error(speed_point({{"target", {{"metric", "tflops_per_gpu"}, {"value", 150}}},
-                                            {"metrics", {{"tflops_kind", "model"}}}}));
+  const double by_rate = error(speed_point(
+      {{"target", {{"metric", "tflops_per_gpu"}, {"value", 150}}}, {"metrics", {{"tflops_kind", "model"}}}}));
   CHECK(error(speed_point({{"target", {{"metric", "total_time_s"}, {"value", 3600}}},
                            {"metrics", {{"tflops_kind", "model"}, {"tflops_per_gpu", 150}}},
                            {"derived", {{"step_time_s", nullptr}}}})) == doctest::Approx(1 / by_rate));

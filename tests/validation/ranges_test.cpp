@@ -1,4 +1,4 @@
-#include "planner/validation/ranges.h"
+#include "validate/ranges.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -31,7 +31,8 @@ TEST_CASE("the range is the quantiles of measured over predicted, and holds the 
 }
 
 TEST_CASE("coverage of sources that were left out, by hand") {
-  // without a: [1.0, 1.2] from b and c holds 1.1 of a, not 0.5; without b: [0.5, 1.2] holds 1.0; without c: [0.5, 1.1] misses 1.2
+  // without a: [1.0, 1.2] from b and c holds 1.1 of a, not 0.5; without b: [0.5, 1.2] holds 1.0; without c: [0.5, 1.1]
+  // misses 1.2
   std::vector<Ratio> ratios;
   add(ratios, "a", {0.5, 1.1});
   add(ratios, "b", {1.0});

@@ -1,4 +1,4 @@
-#include "planner/validation/read_points.h"
+#include "validate/read_points.h"
 
 #include <random>
 
@@ -75,7 +75,8 @@ TEST_CASE("a bad line is named with file, line and what would be right") {
             .starts_with("points.jsonl:1: peak_memory_gib: -1 is not an amount"));
   CHECK(error_of(memory_point({{"outcome", "fine"}}).dump())
             .starts_with("points.jsonl:1: outcome: 'fine' is neither ok nor oom"));
-  CHECK(error_of(memory_point({{"gpu_mem_gib", 9007199254740992}}).dump()).starts_with("points.jsonl:1: gpu_mem_gib: 9007199254740992 is too large"));
+  CHECK(error_of(memory_point({{"gpu_mem_gib", 9007199254740992}}).dump())
+            .starts_with("points.jsonl:1: gpu_mem_gib: 9007199254740992 is too large"));
   CHECK(error_of(speed_point({{"target", {{"value", "fast"}}}}).dump()).starts_with("points.jsonl:1: target.value: "));
   CHECK(error_of("{\"id\": \"" + std::string(kLargestPoint, 'x') + "\"}")
             .starts_with("points.jsonl:1: the line is too long"));

@@ -4,10 +4,10 @@
 
 #include <doctest/doctest.h>
 
-#include "planner/validation/picks.h"
-#include "planner/validation/report.h"
-#include "planner/validation/speed_metrics.h"
-#include "planner/validation/speed_report.h"
+#include "validate/picks.h"
+#include "validate/report.h"
+#include "validate/speed_metrics.h"
+#include "validate/speed_report.h"
 
 using namespace gpuplan;
 

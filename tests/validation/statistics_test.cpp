@@ -1,4 +1,4 @@
-#include "planner/validation/statistics.h"
+#include "validate/statistics.h"
 
 #include <cmath>
 

@@ -11,16 +11,19 @@ namespace {
 
 constexpr DynamicMap kSignedMap = dynamic_map(true), kUnsignedMap = dynamic_map(false);
 
-/// The code of numbers in [-1, 1] by their first bits: sign, exponent down to 2^-23 and 7 bits of fraction. Levels are further apart than
-/// two numbers that share these, so at most one middle lies between them.
+/// The code of numbers in [-1, 1] by their first bits: sign, exponent down to 2^-23 and 7 bits of fraction. Levels are
+/// further apart than two numbers that share these, so at most one middle lies between them.
 struct CodeTable {
-  static constexpr std::uint32_t kShift = 16, kFirst = 104U << 7, kBins = 23 * 128 + 1;  // 2^-23 to 1; what is smaller is as 2^-23
-  std::uint8_t lowest[2][kBins];  // of the numbers in a bin, without and with a sign
+  static constexpr std::uint32_t kShift = 16, kFirst = 104U << 7,
+                                 kBins = 23 * 128 + 1;  // 2^-23 to 1; what is smaller is as 2^-23
+  std::uint8_t lowest[2][kBins];                        // of the numbers in a bin, without and with a sign
 
   GPUPLAN_INLINE std::uint8_t lowest_of(float x) const {
     const auto bits = std::bit_cast<std::uint32_t>(x);
     const std::int32_t bin = std::int32_t((bits & 0x7fffffffU) >> kShift) - std::int32_t(kFirst);
-    const std::int32_t known = bin < 0 ? 0 : bin < std::int32_t(kBins) ? bin : std::int32_t(kBins) - 1;  // a NaN is the last
+    const std::int32_t known = bin < 0                     ? 0
+                               : bin < std::int32_t(kBins) ? bin
+                                                           : std::int32_t(kBins) - 1;  // a NaN is the last
     return lowest[bits >> 31][known];
   }
 };
@@ -29,31 +32,36 @@ constexpr CodeTable code_table(const DynamicMap& map) {
   CodeTable table{};
   int above = nearest_code(map.middles, 0, 0), below = above;
   for (std::uint32_t bin = 0; bin < CodeTable::kBins; ++bin) {
-    const std::uint32_t first = (CodeTable::kFirst + bin) << CodeTable::kShift, next = first + (1U << CodeTable::kShift);
+    const std::uint32_t first = (CodeTable::kFirst + bin) << CodeTable::kShift,
+                        next = first + (1U << CodeTable::kShift);
     const float least = bin == 0 ? 0.0F : std::bit_cast<float>(first), most = std::bit_cast<float>(next - 1);
     above = nearest_code(map.middles, above, least);
     below = nearest_code(map.middles, below, -most);
     table.lowest[0][bin] = std::uint8_t(above);
     table.lowest[1][bin] = std::uint8_t(below);
-    if (nearest_code(map.middles, above, most) > above + 1 || nearest_code(map.middles, below, -least) > below + 1) throw "two middles in a bin";
+    if (nearest_code(map.middles, above, most) > above + 1 || nearest_code(map.middles, below, -least) > below + 1)
+      throw "two middles in a bin";
   }
   return table;
 }
 
 constexpr CodeTable kSignedCodes = code_table(kSignedMap), kUnsignedCodes = code_table(kUnsignedMap);
 
-/// Element by element: gathers cost several times as much where processors are mended against Downfall (CVE-2022-40982).
+/// Element by element: gathers cost several times as much where processors are mended against Downfall
+/// (CVE-2022-40982).
 GPUPLAN_INLINE std::int64_t without_gather(std::int64_t i) {
   asm("" : "+r"(i));
   return i;
 }
 
-GPUPLAN_INLINE void decode(float* values, const std::uint8_t* codes, const DynamicMap& map, float absmax, std::int64_t count) {
+GPUPLAN_INLINE void decode(float* values, const std::uint8_t* codes, const DynamicMap& map, float absmax,
+                           std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) values[i] = map.levels[codes[without_gather(i)]] * absmax;
 }
 
 /// Returns the new absmax.
-GPUPLAN_INLINE float encode(std::uint8_t* codes, const float* values, const DynamicMap& map, const CodeTable& table, std::int64_t count) {
+GPUPLAN_INLINE float encode(std::uint8_t* codes, const float* values, const DynamicMap& map, const CodeTable& table,
+                            std::int64_t count) {
   std::uint32_t largest = 0;  // magnitudes are ordered as their bits are, and a NaN is the largest
 #pragma omp simd reduction(max : largest)
   for (std::int64_t i = 0; i < count; ++i) {
@@ -72,14 +80,15 @@ GPUPLAN_INLINE float encode(std::uint8_t* codes, const float* values, const Dyna
 
 /// One block, whose states are fp32 meanwhile.
 template <class W, class G>
-GPUPLAN_INLINE void step_block(W* weight, const G* gradient, const AdamW8Range& range, std::int64_t b, std::int64_t count,
-                               const AdamWStep& step, float gradient_scale) {
+GPUPLAN_INLINE void step_block(W* weight, const G* gradient, const AdamW8Range& range, std::int64_t b,
+                               std::int64_t count, const AdamWStep& step, float gradient_scale) {
   float m[kDynamicBlock], v[kDynamicBlock];
   const std::int64_t begin = b * kDynamicBlock;
   decode(m, range.m + begin, kSignedMap, range.m_absmax[b], count);
   decode(v, range.v + begin, kUnsignedMap, range.v_absmax[b], count);
   for (std::int64_t i = 0; i < count; ++i)
-    store(weight[begin + i], stepped(load(weight[begin + i]), load(gradient[begin + i]) * gradient_scale, m[i], v[i], step));
+    store(weight[begin + i],
+          stepped(load(weight[begin + i]), load(gradient[begin + i]) * gradient_scale, m[i], v[i], step));
   range.m_absmax[b] = encode(range.m + begin, m, kSignedMap, kSignedCodes, count);
   range.v_absmax[b] = encode(range.v + begin, v, kUnsignedMap, kUnsignedCodes, count);
 }
@@ -88,13 +97,15 @@ GPUPLAN_INLINE void step_block(W* weight, const G* gradient, const AdamW8Range& 
 
 void adamw8_range(const AdamW8Range& range, const AdamWStep& step, float gradient_scale) {
   const std::int64_t blocks = ceil_div(range.count, kDynamicBlock);
-  typed([=](auto* weight, auto* gradient) {
+  typed(
+      [=](auto* weight, auto* gradient) {
 #pragma omp parallel for schedule(static) if (range.count > kAlone)
-    for (std::int64_t b = 0; b < blocks; ++b) {
-      const std::int64_t left = range.count - b * kDynamicBlock;
-      step_block(weight, gradient, range, b, left < kDynamicBlock ? left : kDynamicBlock, step, gradient_scale);
-    }
-  }, range.weight, range.gradient);
+        for (std::int64_t b = 0; b < blocks; ++b) {
+          const std::int64_t left = range.count - b * kDynamicBlock;
+          step_block(weight, gradient, range, b, left < kDynamicBlock ? left : kDynamicBlock, step, gradient_scale);
+        }
+      },
+      range.weight, range.gradient);
 }
 
 }  // namespace gpuplan::GPUPLAN_CPU_VARIANT

@@ -1,5 +1,5 @@
-// Gradients of causal attention by tiles of 64 queries x 64 keys, whose probabilities are computed again (Dao et al. 2022,
-// FlashAttention, algorithm 4). With s = scale q k^T, p = exp(s - lse), delta = sum over a row of dout out:
+// Gradients of causal attention by tiles of 64 queries x 64 keys, whose probabilities are computed again (Dao et al.
+// 2022, FlashAttention, algorithm 4). With s = scale q k^T, p = exp(s - lse), delta = sum over a row of dout out:
 //   dv = p^T dout,  ds = scale p (dout v^T - delta),  dq = ds k,  dk = ds^T q.
 #include <cmath>
 
@@ -48,7 +48,9 @@ GPUPLAN_INLINE float dot(const float* a, const T* b, std::int64_t count) {
   return sum;
 }
 
-GPUPLAN_INLINE void clear(float* tile, std::int64_t width) { std::memset(tile, 0, std::size_t(kTile * width) * sizeof(float)); }
+GPUPLAN_INLINE void clear(float* tile, std::int64_t width) {
+  std::memset(tile, 0, std::size_t(kTile * width) * sizeof(float));
+}
 
 template <class T>
 struct Backward {
@@ -60,10 +62,15 @@ struct Backward {
 
   std::int64_t tiles() const { return ceil_div(layout.queries, kTile); }
   std::int64_t rows(std::int64_t tile) const { return least(layout.queries - tile * kTile, kTile); }
-  std::int64_t q_row(std::int64_t h, std::int64_t tile) const { return layout.q_begin(h) + tile * kTile * layout.q.row; }
-  std::int64_t kv_row(std::int64_t h, std::int64_t tile) const { return layout.kv_begin(h) + tile * kTile * layout.kv.row; }
+  std::int64_t q_row(std::int64_t h, std::int64_t tile) const {
+    return layout.q_begin(h) + tile * kTile * layout.q.row;
+  }
+  std::int64_t kv_row(std::int64_t h, std::int64_t tile) const {
+    return layout.kv_begin(h) + tile * kTile * layout.kv.row;
+  }
 
-  /// Tiles that see each other: of keys, for a tile of queries, up to its own; of queries, for a tile of keys, from its own on.
+  /// Tiles that see each other: of keys, for a tile of queries, up to its own; of queries, for a tile of keys, from its
+  /// own on.
   std::int64_t first_keys(std::int64_t i) const {
     return layout.window > 0 && i * kTile >= layout.window ? (i * kTile - layout.window + 1) / kTile : 0;
   }
@@ -135,17 +142,23 @@ struct Backward {
     narrow(dq + q_row(h, i), layout.q.row, t.dq, rows(i), t.head, t.width);
   }
 
-  /// The part of dq that comes from one tile of keys; `scratch` keeps it until the last tile, which is the queries' own.
+  /// The part of dq that comes from one tile of keys; `scratch` keeps it until the last tile, which is the queries'
+  /// own.
   void queries_beside(Tiles& t, std::int64_t h, std::int64_t i, std::int64_t j) const {
     float* const kept = scratch + (h * layout.queries + i * kTile) * t.head;
-    if (j == first_keys(i)) clear(t.dq, t.width);
-    else widen(t.dq, kept, t.head, rows(i), kTile, t.head, t.width);
+    if (j == first_keys(i))
+      clear(t.dq, t.width);
+    else
+      widen(t.dq, kept, t.head, rows(i), kTile, t.head, t.width);
     add_to_queries(t, i, j);
-    if (j == i) narrow(dq + q_row(h, i), layout.q.row, t.dq, rows(i), t.head, t.width);
-    else narrow(kept, t.head, t.dq, rows(i), t.head, t.width);
+    if (j == i)
+      narrow(dq + q_row(h, i), layout.q.row, t.dq, rows(i), t.head, t.width);
+    else
+      narrow(kept, t.head, t.dq, rows(i), t.head, t.width);
   }
 
-  /// dk and dv of one tile of keys, and its part of dq if asked. `first` is the first of the query heads that share these keys.
+  /// dk and dv of one tile of keys, and its part of dq if asked. `first` is the first of the query heads that share
+  /// these keys.
   void keys(Tiles& t, std::int64_t first, std::int64_t j, bool with_queries) const {
     load_keys(t, first, j);
     clear(t.dk, t.width);
@@ -162,8 +175,8 @@ struct Backward {
   }
 };
 
-/// One task per key head does 5 products for a pair of tiles; a task per tile of queries or keys does 3 or 4 of them, 7 in all, but
-/// leaves no thread idle. Both add up in the same order.
+/// One task per key head does 5 products for a pair of tiles; a task per tile of queries or keys does 3 or 4 of them, 7
+/// in all, but leaves no thread idle. Both add up in the same order.
 template <class T>
 void run(const Backward<T>& backward) {
   const AttentionLayout& layout = backward.layout;
@@ -175,23 +188,37 @@ void run(const Backward<T>& backward) {
 #pragma omp parallel for schedule(dynamic) if (num_tasks > 1)
   for (std::int64_t task = 0; task < num_tasks; ++task) {
     Tiles t(workspace.data() + floats * omp_get_thread_num(), layout.head_size);
-    const std::int64_t late = task - kv_heads * tiles;  // long tasks first: keys that many see, then queries that see many
+    const std::int64_t late =
+        task - kv_heads * tiles;  // long tasks first: keys that many see, then queries that see many
     if (is_by_head)
       for (std::int64_t j = 0; j < tiles; ++j) backward.keys(t, task * layout.group(), j, true);
-    else if (late < 0) backward.keys(t, task % kv_heads * layout.group(), task / kv_heads, false);
-    else backward.queries_alone(t, late % heads, tiles - 1 - late / heads);
+    else if (late < 0)
+      backward.keys(t, task % kv_heads * layout.group(), task / kv_heads, false);
+    else
+      backward.queries_alone(t, late % heads, tiles - 1 - late / heads);
   }
 }
 
 }  // namespace
 
-void attention_backward(const SequenceAttention& shape, const void* dout, const void* q, const void* k, const void* v, const void* out,
-                        const float* lse, void* dq, void* dk, void* dv, float* scratch) {
-  typed([&]<class T>(T* to) {
-    const auto read = [](const void* data) { return static_cast<const T*>(data); };
-    run(Backward<T>{.layout = layout_of(shape), .dout = read(dout), .q = read(q), .k = read(k), .v = read(v), .out = read(out), .lse = lse,
-                    .dq = to, .dk = static_cast<T*>(dk), .dv = static_cast<T*>(dv), .scratch = scratch});
-  }, Numbers{dq, shape.dtype});
+void attention_backward(const SequenceAttention& shape, const void* dout, const void* q, const void* k, const void* v,
+                        const void* out, const float* lse, void* dq, void* dk, void* dv, float* scratch) {
+  typed(
+      [&]<class T>(T* to) {
+        const auto read = [](const void* data) { return static_cast<const T*>(data); };
+        run(Backward<T>{.layout = layout_of(shape),
+                        .dout = read(dout),
+                        .q = read(q),
+                        .k = read(k),
+                        .v = read(v),
+                        .out = read(out),
+                        .lse = lse,
+                        .dq = to,
+                        .dk = static_cast<T*>(dk),
+                        .dv = static_cast<T*>(dv),
+                        .scratch = scratch});
+      },
+      Numbers{dq, shape.dtype});
 }
 
 }  // namespace gpuplan::GPUPLAN_CPU_VARIANT

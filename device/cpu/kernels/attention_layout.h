@@ -26,16 +26,28 @@ struct AttentionLayout {
 
 /// Heads apart: [batch, heads, rows, head_size].
 inline AttentionLayout layout_of(const AttentionProblem& p) {
-  return {.batch = p.batch, .heads = p.heads, .kv_heads = p.kv_heads, .queries = p.queries, .keys = p.keys, .head_size = p.head_size,
-          .is_causal = p.is_causal, .window = 0,
+  return {.batch = p.batch,
+          .heads = p.heads,
+          .kv_heads = p.kv_heads,
+          .queries = p.queries,
+          .keys = p.keys,
+          .head_size = p.head_size,
+          .is_causal = p.is_causal,
+          .window = 0,
           .q = {p.heads * p.queries * p.head_size, p.queries * p.head_size, p.head_size},
           .kv = {p.kv_heads * p.keys * p.head_size, p.keys * p.head_size, p.head_size}};
 }
 
 /// Heads of a position side by side: [batch, seq, heads, head_size].
 inline AttentionLayout layout_of(const SequenceAttention& s) {
-  return {.batch = s.batch, .heads = s.heads, .kv_heads = s.kv_heads, .queries = s.seq, .keys = s.seq, .head_size = s.head_size,
-          .is_causal = true, .window = s.window,
+  return {.batch = s.batch,
+          .heads = s.heads,
+          .kv_heads = s.kv_heads,
+          .queries = s.seq,
+          .keys = s.seq,
+          .head_size = s.head_size,
+          .is_causal = true,
+          .window = s.window,
           .q = {s.seq * s.heads * s.head_size, s.head_size, s.heads * s.head_size},
           .kv = {s.seq * s.kv_heads * s.head_size, s.head_size, s.kv_heads * s.head_size}};
 }

@@ -1,6 +1,6 @@
-// Attention by tiles with a running softmax (Dao et al. 2022, FlashAttention; Milakov and Gimelshein 2018): the scores of 64
-// queries x 128 keys exist at a time, in cache. Scores are computed transposed, [keys, queries]: then K and V are used as they
-// lie, the softmax runs down columns, and only the queries are packed, once per tile.
+// Attention by tiles with a running softmax (Dao et al. 2022, FlashAttention; Milakov and Gimelshein 2018): the scores
+// of 64 queries x 128 keys exist at a time, in cache. Scores are computed transposed, [keys, queries]: then K and V are
+// used as they lie, the softmax runs down columns, and only the queries are packed, once per tile.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -22,8 +22,9 @@ constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 /// What one thread works in: fp32 copies of a tile of each operand.
 struct Tiles {
-  float *q, *k, *v, *scores, *out;  // [head, kQueries], [kKeys, head], [kKeys, width], [kKeys, kQueries], [kQueries, width]
-  std::int64_t head, width;         // width: head rounded up to whole vectors
+  float *q, *k, *v, *scores,
+      *out;                  // [head, kQueries], [kKeys, head], [kKeys, width], [kKeys, kQueries], [kQueries, width]
+  std::int64_t head, width;  // width: head rounded up to whole vectors
   float largest[kQueries], sum[kQueries], correction[kQueries];
 
   static std::int64_t floats(std::int64_t head) {
@@ -49,7 +50,8 @@ GPUPLAN_INLINE void pack_queries(Tiles& t, const T* q, std::int64_t stride, std:
 }
 
 /// Key `j` of the tile is seen by queries from `first_query + j` on, and before `window` more (0: all).
-GPUPLAN_INLINE void mask(Tiles& t, std::int64_t first_query, std::int64_t window, std::int64_t num_keys, std::int64_t padded_keys) {
+GPUPLAN_INLINE void mask(Tiles& t, std::int64_t first_query, std::int64_t window, std::int64_t num_keys,
+                         std::int64_t padded_keys) {
   for (std::int64_t j = 0; j < padded_keys; ++j) {
     const std::int64_t from = j < num_keys ? first_query + j : kQueries, until = window > 0 ? from + window : kQueries;
     const std::int64_t hidden = from < kQueries ? from : kQueries;
@@ -86,10 +88,12 @@ GPUPLAN_INLINE void soften(Tiles& t, std::int64_t columns, std::int64_t padded_k
 
 /// One tile of queries of one head against all keys that it sees. `lse`, of these queries, may be null.
 template <class T>
-void attend(const AttentionLayout& layout, Tiles& t, std::int64_t first_query, const T* q, const T* k, const T* v, T* out, float* lse) {
+void attend(const AttentionLayout& layout, Tiles& t, std::int64_t first_query, const T* q, const T* k, const T* v,
+            T* out, float* lse) {
   const std::int64_t rows = layout.queries - first_query < kQueries ? layout.queries - first_query : kQueries;
   const std::int64_t columns = round_up(rows, kLane), out_rows = round_up(rows, kTileRows);
-  const std::int64_t offset = first_query + layout.keys - layout.queries;  // the last key that the first query sees, if causal
+  const std::int64_t offset =
+      first_query + layout.keys - layout.queries;  // the last key that the first query sees, if causal
   const std::int64_t end = layout.is_causal ? offset + rows : layout.keys;
   const std::int64_t start = layout.window > 0 && offset >= layout.window ? offset - layout.window + 1 : 0;
   pack_queries(t, q, layout.q.row, rows);
@@ -118,7 +122,8 @@ void attend(const AttentionLayout& layout, Tiles& t, std::int64_t first_query, c
 
 template <class T>
 void attend_all(const AttentionLayout& layout, const T* q, const T* k, const T* v, T* out, float* lse) {
-  const std::int64_t tiles = ceil_div(layout.queries, kQueries), heads = layout.num_heads(), floats = Tiles::floats(layout.head_size);
+  const std::int64_t tiles = ceil_div(layout.queries, kQueries), heads = layout.num_heads(),
+                     floats = Tiles::floats(layout.head_size);
   const Workspace workspace(floats * omp_get_max_threads());
   // The last tiles of a causal head are the longest, so they go first.
 #pragma omp parallel for schedule(dynamic) if (heads * tiles > 1)
@@ -126,7 +131,8 @@ void attend_all(const AttentionLayout& layout, const T* q, const T* k, const T* 
     Tiles t(workspace.data() + floats * omp_get_thread_num(), layout.head_size);
     const std::int64_t h = task % heads, first_query = (tiles - 1 - task / heads) * kQueries;
     const std::int64_t rows = layout.q_begin(h) + first_query * layout.q.row, kv = layout.kv_begin(h);
-    attend(layout, t, first_query, q + rows, k + kv, v + kv, out + rows, lse ? lse + h * layout.queries + first_query : nullptr);
+    attend(layout, t, first_query, q + rows, k + kv, v + kv, out + rows,
+           lse ? lse + h * layout.queries + first_query : nullptr);
   }
 }
 
@@ -135,15 +141,19 @@ void attend_all(const AttentionLayout& layout, const T* q, const T* k, const T* 
 void flash_attention(const AttentionProblem& problem, const void* q, const void* k, const void* v, void* out) {
   with_type(problem.dtype, [&](auto type) {
     using T = decltype(type);
-    attend_all(layout_of(problem), static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v), static_cast<T*>(out),
-               nullptr);
+    attend_all(layout_of(problem), static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v),
+               static_cast<T*>(out), nullptr);
   });
 }
 
-void attention_forward(const SequenceAttention& shape, const void* q, const void* k, const void* v, void* out, float* lse) {
-  typed([&]<class T>(T* to) {
-    attend_all(layout_of(shape), static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v), to, lse);
-  }, Numbers{out, shape.dtype});
+void attention_forward(const SequenceAttention& shape, const void* q, const void* k, const void* v, void* out,
+                       float* lse) {
+  typed(
+      [&]<class T>(T* to) {
+        attend_all(layout_of(shape), static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v), to,
+                   lse);
+      },
+      Numbers{out, shape.dtype});
 }
 
 }  // namespace gpuplan::GPUPLAN_CPU_VARIANT

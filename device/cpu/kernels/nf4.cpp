@@ -55,14 +55,16 @@ void nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const flo
   });
 }
 
-void nf4_expand(Numbers out, const std::uint8_t* codes, const std::uint8_t* absmax_codes, const float* absmax_scales, float absmax_offset,
-                std::int64_t count) {
+void nf4_expand(Numbers out, const std::uint8_t* codes, const std::uint8_t* absmax_codes, const float* absmax_scales,
+                float absmax_offset, std::int64_t count) {
   if (!absmax_codes) return nf4_dequantise(out.data, out.dtype, codes, absmax_scales, count);
-  typed([=](auto* values) {
-    dequantise(values, codes, count, [=](std::int64_t b) {
-      return absmax_offset + kSignedMap.levels[absmax_codes[b]] * absmax_scales[b / kDynamicBlock];
-    });
-  }, out);
+  typed(
+      [=](auto* values) {
+        dequantise(values, codes, count, [=](std::int64_t b) {
+          return absmax_offset + kSignedMap.levels[absmax_codes[b]] * absmax_scales[b / kDynamicBlock];
+        });
+      },
+      out);
 }
 
 }  // namespace gpuplan::GPUPLAN_CPU_VARIANT

@@ -24,7 +24,8 @@ GPUPLAN_INLINE void normalise(T* y, const T* x, const W* weight, std::int64_t hi
 }
 
 template <class T, class W>
-GPUPLAN_INLINE void normalise_rows(T* y, const T* x, const W* weight, std::int64_t rows, std::int64_t hidden, float epsilon) {
+GPUPLAN_INLINE void normalise_rows(T* y, const T* x, const W* weight, std::int64_t rows, std::int64_t hidden,
+                                   float epsilon) {
 #pragma omp parallel for schedule(static) if (rows * hidden > kAlone)
   for (std::int64_t r = 0; r < rows; ++r) normalise(y + r * hidden, x + r * hidden, weight, hidden, epsilon);
 }
@@ -41,8 +42,8 @@ GPUPLAN_INLINE float sum_of_products(const T* x, const T* y, const W* weight, st
 ///   dx = residual + r g - x r^3 mean(g x),   dweight = the sum over rows of dy x r, added to `sums`.
 /// `residual` and `sums` may be null.
 template <class T, class W>
-GPUPLAN_INLINE void backward_row(T* dx, const T* residual, float* sums, const T* dy, const T* x, const W* weight, std::int64_t hidden,
-                                 float epsilon) {
+GPUPLAN_INLINE void backward_row(T* dx, const T* residual, float* sums, const T* dy, const T* x, const W* weight,
+                                 std::int64_t hidden, float epsilon) {
   const float r = 1.0F / sqrtf(sum_of_squares(x, hidden) / float(hidden) + epsilon);
   const float pull = r * r * r * (sum_of_products(x, dy, weight, hidden) / float(hidden));
   if (sums)
@@ -57,10 +58,11 @@ GPUPLAN_INLINE void backward_row(T* dx, const T* residual, float* sums, const T*
     for (std::int64_t i = 0; i < hidden; ++i) store(dx[i], r * load(dy[i]) * load(weight[i]) - load(x[i]) * pull);
 }
 
-/// Rows in parts, each with its own sums for the weight; as many parts as threads may want, by the number of rows alone.
+/// Rows in parts, each with its own sums for the weight; as many parts as threads may want, by the number of rows
+/// alone.
 template <class T, class W, class G>
-void backward_rows(T* dx, const T* residual, G* weight_gradient, const T* dy, const T* x, const W* weight, std::int64_t rows,
-                   std::int64_t hidden, float epsilon) {
+void backward_rows(T* dx, const T* residual, G* weight_gradient, const T* dy, const T* x, const W* weight,
+                   std::int64_t rows, std::int64_t hidden, float epsilon) {
   constexpr std::int64_t kParts = 32, kLeastRows = 16;
   const std::int64_t wanted = ceil_div(rows, kLeastRows), parts = wanted < kParts ? wanted : kParts;
   const Workspace workspace(weight_gradient ? parts * hidden : 0);
@@ -70,8 +72,8 @@ void backward_rows(T* dx, const T* residual, G* weight_gradient, const T* dy, co
     float* const part = sums ? sums + p * hidden : nullptr;
     for (std::int64_t i = 0; part && i < hidden; ++i) part[i] = 0;
     for (std::int64_t r = rows * p / parts; r < rows * (p + 1) / parts; ++r)
-      backward_row(dx + r * hidden, residual ? residual + r * hidden : nullptr, part, dy + r * hidden, x + r * hidden, weight, hidden,
-                   epsilon);
+      backward_row(dx + r * hidden, residual ? residual + r * hidden : nullptr, part, dy + r * hidden, x + r * hidden,
+                   weight, hidden, epsilon);
   }
   for (std::int64_t p = 1; sums && p < parts; ++p)
     for (std::int64_t i = 0; i < hidden; ++i) sums[i] += sums[p * hidden + i];
@@ -80,22 +82,28 @@ void backward_rows(T* dx, const T* residual, G* weight_gradient, const T* dy, co
 
 }  // namespace
 
-void rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden, float epsilon, Dtype dtype) {
+void rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden, float epsilon,
+              Dtype dtype) {
   with_type(dtype, [=](auto type) {
     using T = decltype(type);
     normalise_rows(static_cast<T*>(y), static_cast<const T*>(x), static_cast<const T*>(weight), rows, hidden, epsilon);
   });
 }
 
-void rms_norm_forward(Numbers y, ConstNumbers x, ConstNumbers weight, std::int64_t rows, std::int64_t hidden, float epsilon) {
-  typed([=]<class T>(T* to, auto* factors) { normalise_rows(to, as<T>(x), factors, rows, hidden, epsilon); }, y, weight);
+void rms_norm_forward(Numbers y, ConstNumbers x, ConstNumbers weight, std::int64_t rows, std::int64_t hidden,
+                      float epsilon) {
+  typed([=]<class T>(T* to, auto* factors) { normalise_rows(to, as<T>(x), factors, rows, hidden, epsilon); }, y,
+        weight);
 }
 
 void rms_norm_backward(Numbers dx, const void* residual, Numbers weight_gradient, ConstNumbers dy, ConstNumbers x,
                        ConstNumbers weight, std::int64_t rows, std::int64_t hidden, float epsilon) {
-  typed([=]<class T>(T* to, auto* gradient, auto* factors) {
-    backward_rows(to, static_cast<const T*>(residual), gradient, as<T>(dy), as<T>(x), factors, rows, hidden, epsilon);
-  }, dx, weight_gradient, weight);
+  typed(
+      [=]<class T>(T* to, auto* gradient, auto* factors) {
+        backward_rows(to, static_cast<const T*>(residual), gradient, as<T>(dy), as<T>(x), factors, rows, hidden,
+                      epsilon);
+      },
+      dx, weight_gradient, weight);
 }
 
 }  // namespace gpuplan::GPUPLAN_CPU_VARIANT

@@ -1,5 +1,5 @@
-// What kernels compute with: stored types and their loads, loops over the team, exp. Everything here is inlined or internal to
-// the source that includes it (see cmake/CpuVariants.cmake).
+// What kernels compute with: stored types and their loads, loops over the team, exp. Everything here is inlined or
+// internal to the source that includes it (see cmake/CpuVariants.cmake).
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,15 @@
 namespace gpuplan {
 namespace {
 
-struct Bf16 { std::uint16_t bits; };
-struct F16 { std::uint16_t bits; };
-struct F8 { std::uint8_t bits; };
+struct Bf16 {
+  std::uint16_t bits;
+};
+struct F16 {
+  std::uint16_t bits;
+};
+struct F8 {
+  std::uint8_t bits;
+};
 
 GPUPLAN_INLINE float load(float x) { return x; }
 GPUPLAN_INLINE float load(const Bf16& x) { return bf16_to_float(x.bits); }
@@ -39,9 +45,9 @@ GPUPLAN_INLINE void with_type(Dtype dtype, F f) {
 /// Work below this many elements stays on one thread: waking a team takes 2 to 5 us, an element about 0.3 ns.
 constexpr std::int64_t kAlone = 16384;
 
-/// exp to about 1 ulp; 0 below -87.3, where the result would be denormal; infinite above 88.4, where 2^n is (of open sign beyond
-/// 2^22); NaN of NaN and of infinity. No clamp of floats: GCC makes branches of it, and masks of those (twice the instructions).
-/// Source of the polynomial: Cephes, expf.
+/// exp to about 1 ulp; 0 below -87.3, where the result would be denormal; infinite above 88.4, where 2^n is (of open
+/// sign beyond 2^22); NaN of NaN and of infinity. No clamp of floats: GCC makes branches of it, and masks of those
+/// (twice the instructions). Source of the polynomial: Cephes, expf.
 GPUPLAN_INLINE float fast_exp(float x) {
   constexpr float kLow = -87.3F, kRound = 12582912.0F;  // 1.5 x 2^23: adding it leaves an integer, in the last bits
   const float shifted = x * 1.44269504F + kRound;

@@ -39,7 +39,8 @@ GPUPLAN_INLINE void zero(T* x, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) store(x[i], 0.0F);
 }
 
-/// The gradient is softmax - one-hot; the label's own logit is read before it is overwritten. NaN for a label that does not exist.
+/// The gradient is softmax - one-hot; the label's own logit is read before it is overwritten. NaN for a label that does
+/// not exist.
 template <class T>
 GPUPLAN_INLINE float entropy_row(T* logits, std::int64_t vocab, std::int32_t label, float scale) {
   if (label == kIgnoredLabel) {
@@ -57,8 +58,8 @@ GPUPLAN_INLINE float entropy_row(T* logits, std::int64_t vocab, std::int32_t lab
 
 }  // namespace
 
-void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab, float scale,
-                   Dtype dtype) {
+void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab,
+                   float scale, Dtype dtype) {
   with_type(dtype, [=](auto type) {
     auto* const values = static_cast<decltype(type)*>(logits);
 #pragma omp parallel for schedule(static) if (rows * vocab > kAlone)

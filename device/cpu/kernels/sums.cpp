@@ -6,8 +6,8 @@
 namespace gpuplan::GPUPLAN_CPU_VARIANT {
 namespace {
 
-/// Sum of f(x[i]) over the whole array, in doubles: squares of bf16 end in few digits, whose ties an fp32 sum rounds with a bias (1e-5
-/// of 1000 numbers). Parts are as many as threads may want and depend on the count alone.
+/// Sum of f(x[i]) over the whole array, in doubles: squares of bf16 end in few digits, whose ties an fp32 sum rounds
+/// with a bias (1e-5 of 1000 numbers). Parts are as many as threads may want and depend on the count alone.
 template <class T, class F>
 GPUPLAN_INLINE double total(const T* x, std::int64_t count, F f) {
   constexpr std::int64_t kParts = 64;
@@ -42,36 +42,44 @@ GPUPLAN_INLINE void sum_columns(float* sums, const T* x, std::int64_t rows, std:
 }  // namespace
 
 void add(Numbers y, ConstNumbers a, ConstNumbers b, std::int64_t count) {
-  typed([=](auto* to, auto* left, auto* right) {
+  typed(
+      [=](auto* to, auto* left, auto* right) {
 #pragma omp parallel for simd schedule(static) if (count > kAlone)
-    for (std::int64_t i = 0; i < count; ++i) store(to[i], load(left[i]) + load(right[i]));
-  }, y, a, b);
+        for (std::int64_t i = 0; i < count; ++i) store(to[i], load(left[i]) + load(right[i]));
+      },
+      y, a, b);
 }
 
 void add_scaled(Numbers y, ConstNumbers x, float factor, std::int64_t count) {
-  typed([=](auto* to, auto* from) {
+  typed(
+      [=](auto* to, auto* from) {
 #pragma omp parallel for simd schedule(static) if (count > kAlone)
-    for (std::int64_t i = 0; i < count; ++i) store(to[i], load(to[i]) + factor * load(from[i]));
-  }, y, x);
+        for (std::int64_t i = 0; i < count; ++i) store(to[i], load(to[i]) + factor * load(from[i]));
+      },
+      y, x);
 }
 
 void add_bias(Numbers y, ConstNumbers bias, std::int64_t rows, std::int64_t width) {
-  typed([=](auto* to, auto* shift) {
+  typed(
+      [=](auto* to, auto* shift) {
 #pragma omp parallel for schedule(static) if (rows * width > kAlone)
-    for (std::int64_t r = 0; r < rows; ++r)
+        for (std::int64_t r = 0; r < rows; ++r)
 #pragma omp simd
-      for (std::int64_t i = 0; i < width; ++i) store(to[r * width + i], load(to[r * width + i]) + load(shift[i]));
-  }, y, bias);
+          for (std::int64_t i = 0; i < width; ++i) store(to[r * width + i], load(to[r * width + i]) + load(shift[i]));
+      },
+      y, bias);
 }
 
 void bias_backward(Numbers gradient, ConstNumbers dy, std::int64_t rows, std::int64_t width) {
-  typed([=](auto* to, auto* from) {
-    by_columns(width, rows * width, [=](std::int64_t begin, std::int64_t count) GPUPLAN_INLINE_LAMBDA {
-      float sums[kColumns];
-      sum_columns(sums, from + begin, rows, width, count);
-      for (std::int64_t i = 0; i < count; ++i) store(to[begin + i], load(to[begin + i]) + sums[i]);
-    });
-  }, gradient, dy);
+  typed(
+      [=](auto* to, auto* from) {
+        by_columns(width, rows * width, [=](std::int64_t begin, std::int64_t count) GPUPLAN_INLINE_LAMBDA {
+          float sums[kColumns];
+          sum_columns(sums, from + begin, rows, width, count);
+          for (std::int64_t i = 0; i < count; ++i) store(to[begin + i], load(to[begin + i]) + sums[i]);
+        });
+      },
+      gradient, dy);
 }
 
 void add_squares(double* sum, ConstNumbers x, std::int64_t count) {

@@ -1,6 +1,6 @@
 // Products of small fp32 matrices that lie in cache: C [m, n] (+)= A B. The inner step keeps 4 or 8 rows x
-// up to kMaxLanes vectors of C in registers: 16 accumulators (8 where there are 16 registers) cover the latency of the fused
-// multiply-add, with about half a load per operation.
+// up to kMaxLanes vectors of C in registers: 16 accumulators (8 where there are 16 registers) cover the latency of the
+// fused multiply-add, with about half a load per operation.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,9 @@ constexpr int kAccumulators = 4 * kMaxLanes;
 
 using Lane [[gnu::vector_size(kLane * sizeof(float))]] = float;
 
-constexpr std::int64_t round_up(std::int64_t count, std::int64_t multiple) { return (count + multiple - 1) / multiple * multiple; }
+constexpr std::int64_t round_up(std::int64_t count, std::int64_t multiple) {
+  return (count + multiple - 1) / multiple * multiple;
+}
 
 /// Element (i, j) is data[i * row + j * column].
 struct Strided {
@@ -34,8 +36,8 @@ struct Strided {
 };
 
 template <int rows, int lanes>
-GPUPLAN_INLINE void multiply_step(float* c, std::int64_t c_row, Strided a, const float* b, std::int64_t b_row, std::int64_t k,
-                                  bool accumulates) {
+GPUPLAN_INLINE void multiply_step(float* c, std::int64_t c_row, Strided a, const float* b, std::int64_t b_row,
+                                  std::int64_t k, bool accumulates) {
   Lane sum[rows][lanes];
   for (int i = 0; i < rows; ++i)
     for (int j = 0; j < lanes; ++j) {
@@ -54,24 +56,29 @@ GPUPLAN_INLINE void multiply_step(float* c, std::int64_t c_row, Strided a, const
 
 /// All rows of `lanes` vectors of columns.
 template <int lanes>
-GPUPLAN_INLINE void multiply_columns(float* c, std::int64_t c_row, Strided a, const float* b, std::int64_t b_row, std::int64_t m,
-                                     std::int64_t k, bool accumulates) {
+GPUPLAN_INLINE void multiply_columns(float* c, std::int64_t c_row, Strided a, const float* b, std::int64_t b_row,
+                                     std::int64_t m, std::int64_t k, bool accumulates) {
   constexpr int kRows = kAccumulators / lanes < 8 ? kAccumulators / lanes : 8;
   const auto rows_from = [=](std::int64_t i) { return Strided{a.data + i * a.row, a.row, a.column}; };
   std::int64_t i = 0;
-  for (; i + kRows <= m; i += kRows) multiply_step<kRows, lanes>(c + i * c_row, c_row, rows_from(i), b, b_row, k, accumulates);
+  for (; i + kRows <= m; i += kRows)
+    multiply_step<kRows, lanes>(c + i * c_row, c_row, rows_from(i), b, b_row, k, accumulates);
   if (i < m) multiply_step<kTileRows, lanes>(c + i * c_row, c_row, rows_from(i), b, b_row, k, accumulates);
 }
 
-/// Requires: m is a multiple of kTileRows and n of kLane. B is walked in column blocks that stay in the first-level cache.
-inline void tile_multiply(float* c, std::int64_t c_row, Strided a, const float* b, std::int64_t b_row, std::int64_t m, std::int64_t n,
-                          std::int64_t k, bool accumulates) {
+/// Requires: m is a multiple of kTileRows and n of kLane. B is walked in column blocks that stay in the first-level
+/// cache.
+inline void tile_multiply(float* c, std::int64_t c_row, Strided a, const float* b, std::int64_t b_row, std::int64_t m,
+                          std::int64_t n, std::int64_t k, bool accumulates) {
   for (std::int64_t j = 0; j < n;) {
     const std::int64_t left = (n - j) / kLane;
     const int lanes = left >= kMaxLanes ? kMaxLanes : left >= 2 ? 2 : 1;
-    if (lanes == kMaxLanes) multiply_columns<kMaxLanes>(c + j, c_row, a, b + j, b_row, m, k, accumulates);
-    else if (lanes == 2) multiply_columns<2>(c + j, c_row, a, b + j, b_row, m, k, accumulates);
-    else multiply_columns<1>(c + j, c_row, a, b + j, b_row, m, k, accumulates);
+    if (lanes == kMaxLanes)
+      multiply_columns<kMaxLanes>(c + j, c_row, a, b + j, b_row, m, k, accumulates);
+    else if (lanes == 2)
+      multiply_columns<2>(c + j, c_row, a, b + j, b_row, m, k, accumulates);
+    else
+      multiply_columns<1>(c + j, c_row, a, b + j, b_row, m, k, accumulates);
     j += lanes * kLane;
   }
 }

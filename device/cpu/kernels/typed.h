@@ -13,8 +13,10 @@ namespace {
 template <class N, class F>
 GPUPLAN_INLINE void with_pointer(N numbers, F f) {
   constexpr bool kIsConst = std::is_same_v<N, ConstNumbers>;
-  if (numbers.dtype == Dtype::F32) return f(static_cast<std::conditional_t<kIsConst, const float, float>*>(numbers.data));
-  if (numbers.dtype == Dtype::BF16) return f(static_cast<std::conditional_t<kIsConst, const Bf16, Bf16>*>(numbers.data));
+  if (numbers.dtype == Dtype::F32)
+    return f(static_cast<std::conditional_t<kIsConst, const float, float>*>(numbers.data));
+  if (numbers.dtype == Dtype::BF16)
+    return f(static_cast<std::conditional_t<kIsConst, const Bf16, Bf16>*>(numbers.data));
   fail_check("dtype is fp32 or bf16", "a training kernel of the CPU device got another dtype", __FILE__, __LINE__);
 }
 

@@ -31,7 +31,8 @@ extern "C" cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribu
   return cudaSuccess;
 }
 extern "C" cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute attribute, int value) {
-  const bool is_taken = attribute == cudaFuncAttributeMaxDynamicSharedMemorySize && value <= gpuplan::emulation::g_gpu.shared_memory;
+  const bool is_taken =
+      attribute == cudaFuncAttributeMaxDynamicSharedMemorySize && value <= gpuplan::emulation::g_gpu.shared_memory;
   return is_taken ? cudaSuccess : cudaErrorInvalidValue;
 }
 extern "C" cudaError_t cudaMemsetAsync(void* data, int value, std::size_t size, cudaStream_t) {

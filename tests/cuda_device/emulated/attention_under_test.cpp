@@ -8,8 +8,8 @@ bool run_attention_forward(const SequenceAttention& shape, const AttentionTensor
   return cuda::launch_sequence_attention(shape, t.q, t.k, t.v, t.out, t.lse, nullptr) == cudaSuccess;
 }
 bool run_attention_backward(const SequenceAttention& shape, const AttentionTensors& t, Device&, Stream&) {
-  return cuda::launch_sequence_attention_backward(shape, t.dout, t.q, t.k, t.v, t.out, t.lse, t.dq, t.dk, t.dv, t.scratch, nullptr) ==
-         cudaSuccess;
+  return cuda::launch_sequence_attention_backward(shape, t.dout, t.q, t.k, t.v, t.out, t.lse, t.dq, t.dk, t.dv,
+                                                  t.scratch, nullptr) == cudaSuccess;
 }
 
 }  // namespace gpuplan::test

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <csetjmp>
-#include <deque>
 #include <cstdlib>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -27,7 +27,8 @@ struct Copy {
   std::size_t size;
 };
 
-/// Made once, for one thread of every block that comes. After its first turn it is entered and left by jumps, which need no system call.
+/// Made once, for one thread of every block that comes. After its first turn it is entered and left by jumps, which
+/// need no system call.
 struct Fiber {
   ucontext_t context{};
   std::unique_ptr<char[]> stack;
@@ -90,8 +91,8 @@ void release(std::size_t begin, std::size_t end, Waits what) {
     if (g_block.fibers[i].waits == what) g_block.fibers[i].waits = Waits::No;
 }
 
-/// As far as a warp gets alone. The order of its threads turns round each time: what relies on an order, or on other warps
-/// keeping pace, where a barrier is missing, fails.
+/// As far as a warp gets alone. The order of its threads turns round each time: what relies on an order, or on other
+/// warps keeping pace, where a barrier is missing, fails.
 void run_warp(unsigned begin, unsigned end) {
   bool has_run = true;
   for (bool is_forward = true; has_run; is_forward = !is_forward) {

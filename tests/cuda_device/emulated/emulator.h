@@ -1,5 +1,6 @@
-// Runs the .cu files' kernels on the CPU: each thread of a block is a fiber that runs until it waits for its warp or block, so
-// a missing barrier shows as a wrong result. Included before the sources by the compiler's command line (CMakeLists.txt).
+// Runs the .cu files' kernels on the CPU: each thread of a block is a fiber that runs until it waits for its warp or
+// block, so a missing barrier shows as a wrong result. Included before the sources by the compiler's command line
+// (CMakeLists.txt).
 #pragma once
 
 #include <cmath>
@@ -39,8 +40,9 @@ void wait_for_warp();
 void wait_for_block();
 /// Runs `body` once per thread. The global threadIdx and blockDim say which.
 void run_block(unsigned num_threads, const std::function<void()>& body);
-/// Memory through which this thread's warp exchanges `size` bytes, at most kExchange. The lanes of a warp call it in step; what one call
-/// gave is used again by the call after the next, so that one barrier, behind the writing, is enough.
+/// Memory through which this thread's warp exchanges `size` bytes, at most kExchange. The lanes of a warp call it in
+/// step; what one call gave is used again by the call after the next, so that one barrier, behind the writing, is
+/// enough.
 constexpr std::size_t kExchange = 1024;
 void* next_exchange(std::size_t size);
 
@@ -67,11 +69,14 @@ inline float __shfl_sync(unsigned, float x, int lane) {
   __syncwarp();
   return exchange[lane];
 }
-inline float __shfl_xor_sync(unsigned mask, float x, int lanes) { return __shfl_sync(mask, x, int(threadIdx.x % 32) ^ lanes); }
+inline float __shfl_xor_sync(unsigned mask, float x, int lanes) {
+  return __shfl_sync(mask, x, int(threadIdx.x % 32) ^ lanes);
+}
 
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
 
-/// What kernel<<<grid, block, shared, stream>>> becomes. The last block goes first: what relies on the usual order of blocks fails.
+/// What kernel<<<grid, block, shared, stream>>> becomes. The last block goes first: what relies on the usual order of
+/// blocks fails.
 template <class Kernel>
 auto emulate(unsigned grid, unsigned block, std::size_t shared, cudaStream_t stream, Kernel kernel) {
   return [=](auto... arguments) {

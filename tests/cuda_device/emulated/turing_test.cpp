@@ -18,7 +18,8 @@ struct AsTuring {
 TEST_CASE("Turing: fp16 attention of 128 columns takes fewer queries at once") {
   const AsTuring turing;
   Bench bench;
-  const AttentionProblem problem{.heads = 1, .kv_heads = 1, .queries = 70, .keys = 70, .head_size = 128, .dtype = Dtype::F16};
+  const AttentionProblem problem{
+      .heads = 1, .kv_heads = 1, .queries = 70, .keys = 70, .head_size = 128, .dtype = Dtype::F16};
   const auto count = problem.queries * problem.head_size;
   const Tensor q = bench.random(count, Dtype::F16, -2, 2, 1), k = bench.random(count, Dtype::F16, -2, 2, 2);
   const Tensor v = bench.random(count, Dtype::F16, -1, 1, 3), out = bench.empty(count, Dtype::F16);
@@ -31,7 +32,8 @@ TEST_CASE("Turing: attention of training refuses bf16, and fp32 whose tiles do n
   const AsTuring turing;
   Bench bench;
   const auto is_refused = [&](std::int64_t head_size, Dtype dtype) {
-    const SequenceAttention shape{.batch = 1, .seq = 8, .heads = 1, .kv_heads = 1, .head_size = head_size, .dtype = dtype};
+    const SequenceAttention shape{
+        .batch = 1, .seq = 8, .heads = 1, .kv_heads = 1, .head_size = head_size, .dtype = dtype};
     return !run_attention_backward(shape, {}, bench.device, *bench.stream);
   };
   CHECK(is_refused(64, Dtype::BF16));

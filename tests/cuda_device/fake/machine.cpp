@@ -23,7 +23,8 @@ void add_gpus(std::vector<Gpu>& gpus, const std::string& kind) {
   Gpu gpu;
   std::size_t end = 0;
   const int count = std::stoi(facts.at(0), &end);
-  if (const auto name = facts[0].find_first_not_of(' ', end); name != std::string::npos) gpu.name = facts[0].substr(name);
+  if (const auto name = facts[0].find_first_not_of(' ', end); name != std::string::npos)
+    gpu.name = facts[0].substr(name);
   if (facts.size() > 1) {
     gpu.major = std::stoi(facts[1], &end);
     gpu.minor = std::stoi(facts[1].substr(end + 1));
@@ -62,9 +63,7 @@ std::vector<Gpu> parse_gpus(std::string_view text) {
   std::vector<Gpu> gpus;
   try {
     for (const auto& kind : parts_of(text, ';')) add_gpus(gpus, kind);
-  } catch (const std::exception&) {
-    throw std::invalid_argument("GPUPLAN_FAKE_GPUS: " + std::string(text));
-  }
+  } catch (const std::exception&) { throw std::invalid_argument("GPUPLAN_FAKE_GPUS: " + std::string(text)); }
   return gpus;
 }
 

@@ -10,9 +10,7 @@ bool is_taken(Run run) {
   try {
     run();
     return true;
-  } catch (const EnvError&) {
-    return false;
-  }
+  } catch (const EnvError&) { return false; }
 }
 
 }  // namespace
@@ -22,7 +20,8 @@ bool run_attention_forward(const SequenceAttention& shape, const AttentionTensor
 }
 bool run_attention_backward(const SequenceAttention& shape, const AttentionTensors& t, Device& device, Stream& stream) {
   return is_taken([&] {
-    device.training()->attention_backward(shape, t.dout, t.q, t.k, t.v, t.out, t.lse, t.dq, t.dk, t.dv, t.scratch, stream);
+    device.training()->attention_backward(shape, t.dout, t.q, t.k, t.v, t.out, t.lse, t.dq, t.dk, t.dv, t.scratch,
+                                          stream);
   });
 }
 

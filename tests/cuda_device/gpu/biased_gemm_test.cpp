@@ -1,12 +1,12 @@
 // Products of linears with biases: whether the device has them in one pass or not, the result is the same.
-#include "cuda_device/kernels/training_bench.h"
 #include "device/biased_gemm.h"
+#include "cuda_device/kernels/training_bench.h"
 
 namespace gpuplan::test {
 namespace {
 
-/// In two passes the product, which is up to 1 larger than the result x, is rounded and then the result: |x| + 1 + |x| <= 3 max(1, |x|)
-/// times one rounding. Sums of fp32 are of k numbers below 1.
+/// In two passes the product, which is up to 1 larger than the result x, is rounded and then the result: |x| + 1 + |x|
+/// <= 3 max(1, |x|) times one rounding. Sums of fp32 are of k numbers below 1.
 void check_rounded(const Numbers& measured, const Numbers& expected, Dtype dtype, std::int64_t k) {
   check_close(measured, expected, 3 * one_rounding(dtype), dtype == Dtype::F32 ? std::sqrt(double(k)) : 1);
 }
@@ -57,9 +57,18 @@ void check_each(GemmLayout layout, Check check) {
         for (const Size& size : {Size{96, 40, 72}, Size{33, 17, 65}})
           for (const bool accumulates : {false, true})
             for (const std::int64_t shift : {0, 1}) {
-              CAPTURE(to_string(type)); CAPTURE(to_string(output)); CAPTURE(to_string(dtype));
-              CAPTURE(size.m); CAPTURE(accumulates); CAPTURE(shift);
-              const GemmProblem problem{.m = size.m, .n = size.n, .k = size.k, .type = type, .layout = layout, .output = output,
+              CAPTURE(to_string(type));
+              CAPTURE(to_string(output));
+              CAPTURE(to_string(dtype));
+              CAPTURE(size.m);
+              CAPTURE(accumulates);
+              CAPTURE(shift);
+              const GemmProblem problem{.m = size.m,
+                                        .n = size.n,
+                                        .k = size.k,
+                                        .type = type,
+                                        .layout = layout,
+                                        .output = output,
                                         .accumulates = accumulates};
               check(bench, problem, dtype, shift);
             }
@@ -68,11 +77,14 @@ void check_each(GemmLayout layout, Check check) {
 
 }  // namespace
 
-TEST_CASE("a product with a bias adds it to every row once, whatever the dtypes, the vector's alignment and what is in C") {
+TEST_CASE(
+    "a product with a bias adds it to every row once, whatever the dtypes, the vector's alignment and what is in C") {
   check_each(GemmLayout::Forward, check_bias);
 }
 
-TEST_CASE("a weight gradient's bias gradient is the column sums of dy: added where the weight's is, else in place of what is there") {
+TEST_CASE(
+    "a weight gradient's bias gradient is the column sums of dy: added where the weight's is, else in place of what is "
+    "there") {
   check_each(GemmLayout::WeightGradient, check_bias_gradient);
 }
 
@@ -87,13 +99,16 @@ TEST_CASE("one kept product adds the bias that each call names") {
   constexpr std::int64_t kRows = 8, kWidth = 64;
   const GemmProblem problem{.m = kRows, .n = kWidth, .k = 16};
   const Tensor zeros = bench.random(kWidth * 16, Dtype::F32, 0, 0, 0), ones = bench.random(kWidth, Dtype::F32, 1, 1, 0),
-               twos = bench.random(kWidth, Dtype::F32, 2, 2, 0), fours_behind = bench.random(kWidth, Dtype::F32, 4, 4, 0, 4);  // by 16 bytes
+               twos = bench.random(kWidth, Dtype::F32, 2, 2, 0),
+               fours_behind = bench.random(kWidth, Dtype::F32, 4, 4, 0, 4);  // by 16 bytes
   const Tensor* const biases[] = {&ones, &twos, &fours_behind};
   std::vector<Tensor> results;
   for (int i = 0; i < 3; ++i) results.push_back(bench.empty(kRows * kWidth, Dtype::F32));
   for (std::size_t i = 0; i < 3; ++i)
-    gemm_and_bias(bench.device, problem, zeros.data(), zeros.data(), results[i].data(), all_of(*biases[i]), *bench.stream);
-  for (std::size_t i = 0; i < 3; ++i) CHECK(bench.download(results[i]) == Numbers(kRows * kWidth, std::vector{1.0, 2.0, 4.0}[i]));
+    gemm_and_bias(bench.device, problem, zeros.data(), zeros.data(), results[i].data(), all_of(*biases[i]),
+                  *bench.stream);
+  for (std::size_t i = 0; i < 3; ++i)
+    CHECK(bench.download(results[i]) == Numbers(kRows * kWidth, std::vector{1.0, 2.0, 4.0}[i]));
 }
 
 }  // namespace gpuplan::test

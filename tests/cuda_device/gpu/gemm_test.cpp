@@ -44,8 +44,15 @@ TEST_CASE("products are right in every format, layout and output") {
     for (const GemmLayout layout : kGemmLayouts)
       for (const Dtype output : {Dtype::F32, operand_dtype(type)})
         for (const bool accumulates : {false, true})
-          check_product({.m = 96, .n = 40, .k = 72, .batch = 3, .type = type, .layout = layout, .output = output,
-                         .accumulates = accumulates, .alpha = 0.5F});
+          check_product({.m = 96,
+                         .n = 40,
+                         .k = 72,
+                         .batch = 3,
+                         .type = type,
+                         .layout = layout,
+                         .output = output,
+                         .accumulates = accumulates,
+                         .alpha = 0.5F});
   }
 }
 

@@ -20,7 +20,8 @@ struct Doubling {
   std::unique_ptr<Event> first = bench.device.create_event(), last = bench.device.create_event();
   Buffer from = bench.device.allocate_host(bytes_of(kCount, Dtype::F32), HostMemory::Pinned);
   Buffer to = bench.device.allocate_host(bytes_of(kCount, Dtype::F32), HostMemory::Pinned);
-  Tensor x = bench.empty(kCount, Dtype::F32), half = bench.empty(kCount, Dtype::BF16), sum = bench.empty(kCount, Dtype::F32);
+  Tensor x = bench.empty(kCount, Dtype::F32), half = bench.empty(kCount, Dtype::BF16),
+         sum = bench.empty(kCount, Dtype::F32);
   Tensor y = bench.empty(kCount, Dtype::F32);
   std::array<Stream*, 2> streams{bench.stream.get(), other.get()};
 
@@ -87,8 +88,10 @@ TEST_CASE("a capture that fails says why, runs nothing and leaves the streams as
   work.enqueue();
   for (Stream* const stream : work.streams) stream->synchronise();
   using Wrong = std::function<void()>;
-  for (const Wrong& wrong : {Wrong([&] { device.allocate(Bytes{1 << 20}); }), Wrong([&] { work.other->synchronise(); }), Wrong([&] { work.streams[0]->synchronise(); }),
-                             Wrong([&] { work.other->run_on_host([] {}); }), Wrong([&] { throw EnvError("something else"); })}) {
+  for (const Wrong& wrong :
+       {Wrong([&] { device.allocate(Bytes{1 << 20}); }), Wrong([&] { work.other->synchronise(); }),
+        Wrong([&] { work.streams[0]->synchronise(); }), Wrong([&] { work.other->run_on_host([] {}); }),
+        Wrong([&] { throw EnvError("something else"); })}) {
     work.fill(3);
     CHECK_THROWS_AS(device.capture(work.streams,
                                    [&] {

@@ -31,9 +31,7 @@ TEST_CASE("too large an allocation says what was asked and what is free, and har
   std::string error;
   try {
     device.allocate(Bytes{std::int64_t(1) << 50});
-  } catch (const EnvError& e) {
-    error = e.what();
-  }
+  } catch (const EnvError& e) { error = e.what(); }
   CHECK(error.find(format_bytes({std::int64_t(1) << 50}) + " asked") != std::string::npos);
   CHECK(error.find(" free") != std::string::npos);
   CHECK(device.allocate(Bytes{1000}).data() != nullptr);

@@ -27,8 +27,8 @@ TEST_CASE("flash attention says which head sizes and formats it takes") {
 
 TEST_CASE("eager attention is two products over key heads, the query heads of one below each other") {
   // 8 query heads share 2 key heads: 4 x 10 rows of 16 each, times 3 sequences
-  const AttentionProblem problem{.batch = 3, .heads = 8, .kv_heads = 2, .queries = 10, .keys = 12, .head_size = 16,
-                                 .dtype = Dtype::BF16};
+  const AttentionProblem problem{
+      .batch = 3, .heads = 8, .kv_heads = 2, .queries = 10, .keys = 12, .head_size = 16, .dtype = Dtype::BF16};
   const auto [scores, values] = eager_products(problem);
   CHECK(scores.m == 40);
   CHECK(scores.n == 12);

@@ -57,9 +57,12 @@ TEST_CASE("fp8 needs sizes of whole 16-byte vectors") {
   CHECK(gemm_obstacle({.m = 64, .n = 64, .k = 72, .type = GemmType::BF16}, {9, 0}).empty());
 }
 
-TEST_CASE("dy of a weight gradient is what cuBLASLt calls B, and its BGRADB as long as D has columns: a sum per output feature") {
+TEST_CASE(
+    "dy of a weight gradient is what cuBLASLt calls B, and its BGRADB as long as D has columns: a sum per output "
+    "feature") {
   constexpr std::int64_t kFeatures = 3, kRows = 4;
-  const GemmOperands operands = column_major_operands({.m = kFeatures, .n = 5, .k = kRows, .layout = GemmLayout::WeightGradient});
+  const GemmOperands operands =
+      column_major_operands({.m = kFeatures, .n = 5, .k = kRows, .layout = GemmLayout::WeightGradient});
   CHECK(operands.second.rows == kFeatures);
   CHECK(operands.second.columns == kRows);  // which op(B), transposed, sums over
   CHECK(operands.is_second_transposed);
@@ -73,7 +76,8 @@ TEST_CASE("epilogues are asked for where cuBLASLt documents them") {
   for (const GemmType type : {GemmType::F32, GemmType::TF32, GemmType::BF16, GemmType::F16})
     for (const Dtype output : {Dtype::F32, operand_dtype(type)})
       for (const Dtype dtype : {Dtype::F32, Dtype::BF16, Dtype::F16}) {
-        const GemmProblem forward{.m = 8, .n = 8, .k = 8, .type = type, .layout = GemmLayout::Forward, .output = output};
+        const GemmProblem forward{
+            .m = 8, .n = 8, .k = 8, .type = type, .layout = GemmLayout::Forward, .output = output};
         CHECK(is_documented(forward, at(Epilogue::Bias, dtype)) == (dtype == output));
         CHECK_FALSE(is_documented(forward, at(Epilogue::BiasGradient, dtype)));
         GemmProblem gradient = forward;
@@ -83,7 +87,8 @@ TEST_CASE("epilogues are asked for where cuBLASLt documents them") {
         gradient.accumulates = true;  // the sums would replace what is there
         CHECK_FALSE(is_documented(gradient, at(Epilogue::BiasGradient, dtype)));
       }
-  const GemmProblem fp8{.m = 16, .n = 16, .k = 16, .type = GemmType::F8, .output = Dtype::BF16}, batched{.m = 8, .n = 8, .k = 8, .batch = 2};
+  const GemmProblem fp8{.m = 16, .n = 16, .k = 16, .type = GemmType::F8, .output = Dtype::BF16},
+      batched{.m = 8, .n = 8, .k = 8, .batch = 2};
   CHECK_FALSE(is_documented(fp8, at(Epilogue::Bias, Dtype::BF16)));
   CHECK_FALSE(is_documented(batched, at(Epilogue::Bias, Dtype::F32)));
 }

@@ -14,7 +14,9 @@ struct AttentionTensors {
 };
 
 /// False when the device refuses the shape.
-bool run_attention_forward(const SequenceAttention& shape, const AttentionTensors& tensors, Device& device, Stream& stream);
-bool run_attention_backward(const SequenceAttention& shape, const AttentionTensors& tensors, Device& device, Stream& stream);
+bool run_attention_forward(const SequenceAttention& shape, const AttentionTensors& tensors, Device& device,
+                           Stream& stream);
+bool run_attention_backward(const SequenceAttention& shape, const AttentionTensors& tensors, Device& device,
+                            Stream& stream);
 
 }  // namespace gpuplan::test

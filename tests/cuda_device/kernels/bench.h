@@ -96,7 +96,8 @@ class Bench {
 inline void check_close(const Numbers& measured, const Numbers& expected, double tolerance, double scale) {
   REQUIRE(measured.size() == expected.size());
   for (std::size_t i = 0; i < measured.size(); ++i) {
-    const double error = std::abs(measured[i] - expected[i]), allowed = tolerance * std::max(scale, std::abs(expected[i]));
+    const double error = std::abs(measured[i] - expected[i]),
+                 allowed = tolerance * std::max(scale, std::abs(expected[i]));
     if (error <= allowed) continue;  // also false for NaN
     CAPTURE(i);
     REQUIRE(measured[i] == doctest::Approx(expected[i]).epsilon(tolerance));

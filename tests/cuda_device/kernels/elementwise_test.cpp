@@ -18,7 +18,8 @@ TEST_CASE("random numbers are those of device/uniform.h, aligned or not") {
   Bench bench;
   for (const std::int64_t shift : {0, 1}) {
     const Numbers measured = bench.download(bench.random(kCount, Dtype::F32, -2, 3, 17, shift));
-    for (std::int64_t i = 0; i < kCount; ++i) REQUIRE(measured[std::size_t(i)] == double(uniform(17, std::uint64_t(i), -2, 3)));
+    for (std::int64_t i = 0; i < kCount; ++i)
+      REQUIRE(measured[std::size_t(i)] == double(uniform(17, std::uint64_t(i), -2, 3)));
   }
 }
 
@@ -58,7 +59,8 @@ TEST_CASE("SwiGLU is silu(gate) x up") {
   Bench bench;
   for (const Dtype dtype : kFloats)
     for (const std::int64_t shift : {0, 1}) {
-      const Tensor gate = bench.random(kCount, dtype, -30, 30, 1, shift), up = bench.random(kCount, dtype, -2, 2, 2, shift);
+      const Tensor gate = bench.random(kCount, dtype, -30, 30, 1, shift),
+                   up = bench.random(kCount, dtype, -2, 2, 2, shift);
       const Tensor out = bench.empty(kCount, dtype, shift);
       bench.device.swiglu(out.data(), gate.data(), up.data(), kCount, dtype, *bench.stream);
       Numbers expected;

@@ -15,8 +15,10 @@ struct Expected {
 };
 
 /// As SequenceAttention defines it, head by head and query by query, and the derivatives of sum(out x dout).
-Expected naive_sequence_attention(const SequenceAttention& s, const Doubles& q, const Doubles& k, const Doubles& v, const Doubles& dout) {
-  Expected e{Doubles(q.size()), Doubles(std::size_t(s.batch * s.heads * s.seq)), Doubles(q.size()), Doubles(k.size()), Doubles(k.size())};
+Expected naive_sequence_attention(const SequenceAttention& s, const Doubles& q, const Doubles& k, const Doubles& v,
+                                  const Doubles& dout) {
+  Expected e{Doubles(q.size()), Doubles(std::size_t(s.batch * s.heads * s.seq)), Doubles(q.size()), Doubles(k.size()),
+             Doubles(k.size())};
   const double scale = 1 / std::sqrt(double(s.head_size));
   const auto dot = [&s](const Doubles& a, std::size_t at_a, const Doubles& b, std::size_t at_b) {
     double sum = 0;
@@ -57,14 +59,24 @@ struct Training {
   std::int64_t num_q = shape.batch * shape.seq * shape.heads * shape.head_size;
   std::int64_t num_k = shape.batch * shape.seq * shape.kv_heads * shape.head_size;
   Tensor q = bench.random(num_q, shape.dtype, -2, 2, 1, shift), k = bench.random(num_k, shape.dtype, -2, 2, 2, shift);
-  Tensor v = bench.random(num_k, shape.dtype, -1, 1, 3, shift), dout = bench.random(num_q, shape.dtype, -1, 1, 4, shift);
-  Tensor out = bench.empty(num_q, shape.dtype, shift), lse = bench.empty(shape.batch * shape.heads * shape.seq, Dtype::F32);
+  Tensor v = bench.random(num_k, shape.dtype, -1, 1, 3, shift),
+         dout = bench.random(num_q, shape.dtype, -1, 1, 4, shift);
+  Tensor out = bench.empty(num_q, shape.dtype, shift),
+         lse = bench.empty(shape.batch * shape.heads * shape.seq, Dtype::F32);
   Tensor dq = bench.empty(num_q, shape.dtype, shift), dk = bench.empty(num_k, shape.dtype, shift);
   Tensor dv = bench.empty(num_k, shape.dtype, shift), scratch = bench.empty(num_q, Dtype::F32);
 
   AttentionTensors tensors() const {
-    return {.q = q.data(), .k = k.data(), .v = v.data(), .out = out.data(), .lse = static_cast<float*>(lse.data()), .dout = dout.data(),
-            .dq = dq.data(), .dk = dk.data(), .dv = dv.data(), .scratch = static_cast<float*>(scratch.data())};
+    return {.q = q.data(),
+            .k = k.data(),
+            .v = v.data(),
+            .out = out.data(),
+            .lse = static_cast<float*>(lse.data()),
+            .dout = dout.data(),
+            .dq = dq.data(),
+            .dk = dk.data(),
+            .dv = dv.data(),
+            .scratch = static_cast<float*>(scratch.data())};
   }
   void run() {
     REQUIRE(run_attention_forward(shape, tensors(), bench.device, *bench.stream));
@@ -117,11 +129,14 @@ TEST_CASE("attention of training: query heads share key heads") {
 TEST_CASE("attention of training takes every head size up to 256, at any address") {
   for (const Dtype dtype : kTrained) {
     for (const std::int64_t head_size : {8, 80, 96, 128})
-      check_sequence_attention({.batch = 1, .seq = 70, .heads = 2, .kv_heads = 1, .head_size = head_size, .dtype = dtype});
+      check_sequence_attention(
+          {.batch = 1, .seq = 70, .heads = 2, .kv_heads = 1, .head_size = head_size, .dtype = dtype});
     for (const std::int64_t head_size : {160, 256})
-      check_sequence_attention({.batch = 1, .seq = 21, .heads = 2, .kv_heads = 1, .head_size = head_size, .dtype = dtype});
+      check_sequence_attention(
+          {.batch = 1, .seq = 21, .heads = 2, .kv_heads = 1, .head_size = head_size, .dtype = dtype});
     for (const std::int64_t head_size : {1, 43})
-      check_sequence_attention({.batch = 1, .seq = 35, .heads = 2, .kv_heads = 1, .head_size = head_size, .dtype = dtype});
+      check_sequence_attention(
+          {.batch = 1, .seq = 35, .heads = 2, .kv_heads = 1, .head_size = head_size, .dtype = dtype});
     check_sequence_attention({.batch = 1, .seq = 35, .heads = 2, .kv_heads = 1, .head_size = 64, .dtype = dtype}, 1);
   }
 }
@@ -136,7 +151,8 @@ TEST_CASE("attention of training: a query sees the last keys of a window, itself
 TEST_CASE("attention of training gives the same bits every time, whatever the memory held") {
   Bench bench;
   for (const Dtype dtype : kTrained) {
-    const SequenceAttention shape{.batch = 1, .seq = 100, .heads = 4, .kv_heads = 2, .head_size = 16, .window = 40, .dtype = dtype};
+    const SequenceAttention shape{
+        .batch = 1, .seq = 100, .heads = 4, .kv_heads = 2, .head_size = 16, .window = 40, .dtype = dtype};
     Training training{.bench = bench, .shape = shape};
     training.run();
     const auto results = [&] {

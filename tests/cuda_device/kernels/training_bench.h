@@ -1,4 +1,5 @@
-// The training kernels of the device under test, on tensors of the bench. Tests live in gpuplan::test, where Numbers are doubles.
+// The training kernels of the device under test, on tensors of the bench. Tests live in gpuplan::test, where Numbers
+// are doubles.
 #pragma once
 
 #include "cuda_device/kernels/bench.h"
@@ -31,8 +32,12 @@ class TrainingBench : public Bench {
     return bytes;
   }
   /// fp32 as they are, without a kernel.
-  Tensor upload_floats(const std::vector<float>& numbers) { return upload_bytes(numbers.data(), std::int64_t(numbers.size()), Dtype::F32); }
-  Tensor upload_ids(const std::vector<std::int32_t>& ids) { return upload_bytes(ids.data(), std::int64_t(ids.size()), Dtype::I32); }
+  Tensor upload_floats(const std::vector<float>& numbers) {
+    return upload_bytes(numbers.data(), std::int64_t(numbers.size()), Dtype::F32);
+  }
+  Tensor upload_ids(const std::vector<std::int32_t>& ids) {
+    return upload_bytes(ids.data(), std::int64_t(ids.size()), Dtype::I32);
+  }
   /// One double in device memory, and what it is now.
   Tensor upload_double(double x) { return upload_bytes(&x, 1, Dtype::F64); }
   double download_double(const Tensor& tensor) {

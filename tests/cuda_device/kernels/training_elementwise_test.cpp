@@ -43,7 +43,10 @@ TEST_CASE("training: sums of numbers of any dtypes are rounded once; y may be a 
     for (const Dtype left : kTrained)
       for (const Dtype right : kTrained)
         for (const std::int64_t count : kCounts) {
-          CAPTURE(to_string(to)); CAPTURE(to_string(left)); CAPTURE(to_string(right)); CAPTURE(count);
+          CAPTURE(to_string(to));
+          CAPTURE(to_string(left));
+          CAPTURE(to_string(right));
+          CAPTURE(count);
           const std::int64_t shift = count % 3;
           const Tensor a = bench.random(count, left, -1, 1, 1, shift), b = bench.random(count, right, -1, 1, 2, shift);
           const Tensor y = bench.empty(count, to, shift), on_a = bench.copy_of(a), on_b = bench.copy_of(b);
@@ -62,8 +65,11 @@ TEST_CASE("training: add_scaled adds a multiple, rounded once, also of y itself"
   for (const Dtype to : kTrained)
     for (const Dtype from : kTrained)
       for (const std::int64_t count : kCounts) {
-        CAPTURE(to_string(to)); CAPTURE(to_string(from)); CAPTURE(count);
-        const Tensor y = bench.random(count, to, -1, 1, 1), x = bench.random(count, from, -1, 1, 2), decayed = bench.copy_of(y);
+        CAPTURE(to_string(to));
+        CAPTURE(to_string(from));
+        CAPTURE(count);
+        const Tensor y = bench.random(count, to, -1, 1, 1), x = bench.random(count, from, -1, 1, 2),
+                     decayed = bench.copy_of(y);
         const Numbers before = bench.download(y), expected = sum_of(before, bench.download(x), -2.5);
         bench.kernels.add_scaled(all_of(y), all_of(x), -2.5F, count, *bench.stream);
         bench.kernels.add_scaled(all_of(decayed), all_of(decayed), -0.125F, count, *bench.stream);
@@ -78,7 +84,9 @@ TEST_CASE("training: a bias of either dtype goes to every row") {
   for (const Dtype dtype : kTrained)
     for (const Dtype other : kTrained)
       for (const std::int64_t width : {1, 47, 64, 2600}) {
-        CAPTURE(to_string(dtype)); CAPTURE(to_string(other)); CAPTURE(width);
+        CAPTURE(to_string(dtype));
+        CAPTURE(to_string(other));
+        CAPTURE(width);
         const Tensor y = bench.random(kRows * width, dtype, -1, 1, 1), bias = bench.random(width, other, -1, 1, 2);
         Numbers expected = bench.download(y);
         const Numbers shift = bench.download(bias);
@@ -92,7 +100,8 @@ TEST_CASE("training: SwiGLU and its gradients are the definition and its derivat
   TrainingBench bench;
   for (const Dtype dtype : kTrained)
     for (const std::int64_t count : kCounts) {
-      CAPTURE(to_string(dtype)); CAPTURE(count);
+      CAPTURE(to_string(dtype));
+      CAPTURE(count);
       const std::int64_t shift = count % 3;
       const Tensor gate = bench.random(count, dtype, -9, 9, 1, shift), up = bench.random(count, dtype, -1, 1, 2, shift),
                    dout = bench.random(count, dtype, -1, 1, 3, shift), out = bench.empty(count, dtype, shift),
@@ -105,8 +114,10 @@ TEST_CASE("training: SwiGLU and its gradients are the definition and its derivat
         by_up.push_back(d[i] * silu(g[i]));
       }
       bench.kernels.swiglu_forward(all_of(out), all_of(gate), all_of(up), count, *bench.stream);
-      bench.kernels.swiglu_backward(all_of(dgate), all_of(dup), all_of(dout), all_of(gate), all_of(up), count, *bench.stream);
-      bench.kernels.swiglu_backward(all_of(gate), all_of(up), all_of(dout), all_of(gate), all_of(up), count, *bench.stream);
+      bench.kernels.swiglu_backward(all_of(dgate), all_of(dup), all_of(dout), all_of(gate), all_of(up), count,
+                                    *bench.stream);
+      bench.kernels.swiglu_backward(all_of(gate), all_of(up), all_of(dout), all_of(gate), all_of(up), count,
+                                    *bench.stream);
       const double tolerance = one_rounding(dtype) + 5e-6;  // an exponential of 9 is exact to 1e-6
       check_close(bench.download(out), forward, tolerance, 0.1);
       check_close(bench.download(dgate), by_gate, tolerance, 0.1);
@@ -128,16 +139,23 @@ TEST_CASE("training: gradients of SwiGLU are finite where exp overflows") {
 TEST_CASE("training: rotation turns pairs by their angle, inverse turns back, the rest of a head passes") {
   TrainingBench bench;
   for (const Dtype dtype : kTrained)
-    for (const auto& [head_size, rotary] : {std::pair<std::int64_t, std::int64_t>{2, 2}, {20, 10}, {20, 16}, {64, 16}, {80, 32}, {128, 128}})
+    for (const auto& [head_size, rotary] :
+         {std::pair<std::int64_t, std::int64_t>{2, 2}, {20, 10}, {20, 16}, {64, 16}, {80, 32}, {128, 128}})
       for (const bool is_inverse : {false, true}) {
-        CAPTURE(to_string(dtype)); CAPTURE(head_size); CAPTURE(rotary); CAPTURE(is_inverse);
-        RotaryTurn r{.batch = 2, .seq = 5, .heads = 3, .head_size = head_size, .rotary = rotary, .is_inverse = is_inverse};
+        CAPTURE(to_string(dtype));
+        CAPTURE(head_size);
+        CAPTURE(rotary);
+        CAPTURE(is_inverse);
+        RotaryTurn r{
+            .batch = 2, .seq = 5, .heads = 3, .head_size = head_size, .rotary = rotary, .is_inverse = is_inverse};
         if (head_size == 128) r.heads = 40;  // more pairs than a block has threads for at once
         const std::int64_t count = r.batch * r.seq * r.heads * head_size, shift = head_size == 80 ? 1 : 0;
         // Cosine and sine are independent random numbers, so that neither can stand for the other.
-        const Tensor cosine = bench.random(r.seq * rotary / 2, Dtype::F32, -1, 1, 1), sine = bench.random(r.seq * rotary / 2, Dtype::F32, -1, 1, 2);
+        const Tensor cosine = bench.random(r.seq * rotary / 2, Dtype::F32, -1, 1, 1),
+                     sine = bench.random(r.seq * rotary / 2, Dtype::F32, -1, 1, 2);
         r.cosine = floats_in(cosine), r.sine = floats_in(sine);
-        const Tensor x = bench.random(count, dtype, -1, 1, 3, shift), y = bench.empty(count, dtype, shift), in_place = bench.copy_of(x);
+        const Tensor x = bench.random(count, dtype, -1, 1, 3, shift), y = bench.empty(count, dtype, shift),
+                     in_place = bench.copy_of(x);
         bench.kernels.rotate(all_of(y), all_of(x), r, *bench.stream);
         bench.kernels.rotate(all_of(in_place), all_of(in_place), r, *bench.stream);
         const Numbers expected = naive_rotation(bench.download(x), r, bench.download(cosine), bench.download(sine));
@@ -146,12 +164,16 @@ TEST_CASE("training: rotation turns pairs by their angle, inverse turns back, th
       }
 }
 
-TEST_CASE("training: mixed dtypes where one is asked for are a mistake of ours, and so are dtypes that are not trained") {
+TEST_CASE(
+    "training: mixed dtypes where one is asked for are a mistake of ours, and so are dtypes that are not trained") {
   TrainingBench bench;
-  const Tensor x = bench.random(8, Dtype::F32, 0, 1, 1), y = bench.random(8, Dtype::BF16, 0, 1, 2), z = bench.random(8, Dtype::F16, 0, 1, 3);
-  CHECK_THROWS_AS(bench.kernels.swiglu_backward(all_of(x), all_of(y), all_of(x), all_of(x), all_of(x), 8, *bench.stream), BugError);
+  const Tensor x = bench.random(8, Dtype::F32, 0, 1, 1), y = bench.random(8, Dtype::BF16, 0, 1, 2),
+               z = bench.random(8, Dtype::F16, 0, 1, 3);
+  CHECK_THROWS_AS(
+      bench.kernels.swiglu_backward(all_of(x), all_of(y), all_of(x), all_of(x), all_of(x), 8, *bench.stream), BugError);
   CHECK_THROWS_AS(bench.kernels.swiglu_forward(all_of(y), all_of(x), all_of(x), 8, *bench.stream), BugError);
-  CHECK_THROWS_AS(bench.kernels.rms_norm_forward(all_of(y), all_of(x), all_of(x), 1, 8, 1e-5F, *bench.stream), BugError);
+  CHECK_THROWS_AS(bench.kernels.rms_norm_forward(all_of(y), all_of(x), all_of(x), 1, 8, 1e-5F, *bench.stream),
+                  BugError);
   CHECK_THROWS_AS(bench.kernels.add(all_of(x), all_of(x), all_of(z), 8, *bench.stream), EnvError);
 }
 

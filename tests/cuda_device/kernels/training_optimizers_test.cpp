@@ -23,7 +23,8 @@ Moments naive_step(Moments at, const Numbers& gradient) {
   return at;
 }
 
-// --- states of 8 bits -------------------------------------------------------------------------------------------------
+// --- states of 8 bits
+// -------------------------------------------------------------------------------------------------
 
 /// A state on the device: codes, and an absmax for each 256 of them.
 struct State {
@@ -50,14 +51,15 @@ Numbers decoded(Bench& bench, const State& state, const DynamicMap& map) {
 State random_state(Bench& bench, std::int64_t count, std::uint64_t seed, std::int64_t shift) {
   std::vector<std::uint8_t> codes;
   for (std::int64_t i = 0; i < count; ++i) codes.push_back(std::uint8_t(uniform(seed, std::uint64_t(i), 0, 255.99F)));
-  const State state{bench.empty(count, Dtype::U8, shift), bench.random((count + 255) / 256, Dtype::F32, 0.25, 1, seed + 1)};
+  const State state{bench.empty(count, Dtype::U8, shift),
+                    bench.random((count + 255) / 256, Dtype::F32, 0.25, 1, seed + 1)};
   bench.device.copy(state.codes.data(), codes.data(), Bytes{count}, CopyKind::HostToDevice, *bench.stream);
   bench.stream->synchronise();
   return state;
 }
 
-/// Each absmax is the largest magnitude of its block, and each code that of the level nearest to x / absmax: no other is nearer by more
-/// than 1e-5 of x, at which the middle of two levels counts as either.
+/// Each absmax is the largest magnitude of its block, and each code that of the level nearest to x / absmax: no other
+/// is nearer by more than 1e-5 of x, at which the middle of two levels counts as either.
 void check_nearest(Bench& bench, const State& state, const Numbers& values, const DynamicMap& map) {
   const auto codes = codes_of(bench, state);
   const Numbers absmax = bench.download(state.absmax);
@@ -65,7 +67,8 @@ void check_nearest(Bench& bench, const State& state, const Numbers& values, cons
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::size_t begin = i / 256 * 256;
     double largest = 0;
-    for (std::size_t j = begin; j < std::min(values.size(), begin + 256); ++j) largest = std::max(largest, std::abs(values[j]));
+    for (std::size_t j = begin; j < std::min(values.size(), begin + 256); ++j)
+      largest = std::max(largest, std::abs(values[j]));
     CAPTURE(i);
     REQUIRE(absmax[i / 256] == doctest::Approx(largest).epsilon(1e-5));
     const double x = values[i] / largest;
@@ -84,12 +87,18 @@ TEST_CASE("training: AdamW makes the textbook step on weights and states of eith
       for (const Dtype states : kTrained)
         for (const std::int64_t count : {0, 1, 255, 5003}) {
           if (states == Dtype::BF16 && weights == Dtype::F32) continue;
-          CAPTURE(to_string(weights)); CAPTURE(to_string(gradients)); CAPTURE(to_string(states)); CAPTURE(count);
-          const Tensor w = bench.random(count, weights, -1, 1, 1), g = bench.random(count, gradients, -1, 1, 2, count % 2),
+          CAPTURE(to_string(weights));
+          CAPTURE(to_string(gradients));
+          CAPTURE(to_string(states));
+          CAPTURE(count);
+          const Tensor w = bench.random(count, weights, -1, 1, 1),
+                       g = bench.random(count, gradients, -1, 1, 2, count % 2),
                        m = bench.random(count, states, -1, 1, 3), v = bench.random(count, states, 0, 1, 4);
-          const Moments expected = naive_step({bench.download(w), bench.download(m), bench.download(v)}, bench.download(g));
-          bench.kernels.adamw_step({.weight = all_of(w), .gradient = all_of(g), .m = all_of(m), .v = all_of(v), .count = count}, kSettings, 0.25F,
-                                   *bench.stream);
+          const Moments expected =
+              naive_step({bench.download(w), bench.download(m), bench.download(v)}, bench.download(g));
+          bench.kernels.adamw_step(
+              {.weight = all_of(w), .gradient = all_of(g), .m = all_of(m), .v = all_of(v), .count = count}, kSettings,
+              0.25F, *bench.stream);
           check_close(bench.download(w), expected.weight, one_rounding(weights) + 5e-6, 0.1);
           check_close(bench.download(m), expected.m, one_rounding(states), 0.1);
           check_close(bench.download(v), expected.v, one_rounding(states), 0.1);
@@ -101,13 +110,20 @@ TEST_CASE("training: 8-bit AdamW steps from the states' values, and keeps the ne
   for (const Dtype weights : kTrained)
     for (const Dtype gradients : kTrained)
       for (const std::int64_t count : {1, 255, 2048, 5003}) {
-        CAPTURE(to_string(weights)); CAPTURE(to_string(gradients)); CAPTURE(count);
+        CAPTURE(to_string(weights));
+        CAPTURE(to_string(gradients));
+        CAPTURE(count);
         const Tensor w = bench.random(count, weights, -1, 1, 1), g = bench.random(count, gradients, -1, 1, 2);
         const State m = random_state(bench, count, 3, 0), v = random_state(bench, count, 5, count == 5003 ? 1 : 0);
         const Moments before{bench.download(w), decoded(bench, m, kSigned), decoded(bench, v, kUnsigned)};
         const Moments expected = naive_step(before, bench.download(g));
-        bench.kernels.adamw8_step({.weight = all_of(w), .gradient = all_of(g), .m = bytes_in(m.codes), .v = bytes_in(v.codes),
-                                   .m_absmax = floats_in(m.absmax), .v_absmax = floats_in(v.absmax), .count = count},
+        bench.kernels.adamw8_step({.weight = all_of(w),
+                                   .gradient = all_of(g),
+                                   .m = bytes_in(m.codes),
+                                   .v = bytes_in(v.codes),
+                                   .m_absmax = floats_in(m.absmax),
+                                   .v_absmax = floats_in(v.absmax),
+                                   .count = count},
                                   kSettings, 0.25F, *bench.stream);
         check_close(bench.download(w), expected.weight, one_rounding(weights) + 1e-4, 0.1);  // v may be tiny
         check_nearest(bench, m, expected.m, kSigned);
@@ -126,11 +142,17 @@ TEST_CASE("training: 8-bit states find the nearest of all levels, down to the sm
   const Tensor w = bench.upload_floats(std::vector<float>(kCount, 0.0F)), g = bench.upload_floats(gradients);
   const auto zeros = [&](std::uint8_t zero) {
     const std::vector<std::uint8_t> codes(kCount, zero);
-    return State{bench.upload_bytes(codes.data(), kCount, Dtype::U8), bench.upload_floats(std::vector<float>(kCount / 256, 0.0F))};
+    return State{bench.upload_bytes(codes.data(), kCount, Dtype::U8),
+                 bench.upload_floats(std::vector<float>(kCount / 256, 0.0F))};
   };
   const State m = zeros(127), v = zeros(0);
-  bench.kernels.adamw8_step({.weight = all_of(w), .gradient = all_of(g), .m = bytes_in(m.codes), .v = bytes_in(v.codes),
-                             .m_absmax = floats_in(m.absmax), .v_absmax = floats_in(v.absmax), .count = kCount},
+  bench.kernels.adamw8_step({.weight = all_of(w),
+                             .gradient = all_of(g),
+                             .m = bytes_in(m.codes),
+                             .v = bytes_in(v.codes),
+                             .m_absmax = floats_in(m.absmax),
+                             .v_absmax = floats_in(v.absmax),
+                             .count = kCount},
                             kSettings, 0.25F, *bench.stream);
   const Numbers none(kCount);
   const Moments expected = naive_step({none, none, none}, bench.download(g));
@@ -145,8 +167,13 @@ TEST_CASE("training: a NaN among the gradients spoils its block of 8-bit states 
   gradients[300] = NAN;
   const Tensor w = bench.random(kCount, Dtype::F32, -1, 1, 1), g = bench.upload_floats(gradients);
   const State m = random_state(bench, kCount, 3, 0), v = random_state(bench, kCount, 5, 0);
-  bench.kernels.adamw8_step({.weight = all_of(w), .gradient = all_of(g), .m = bytes_in(m.codes), .v = bytes_in(v.codes),
-                             .m_absmax = floats_in(m.absmax), .v_absmax = floats_in(v.absmax), .count = kCount},
+  bench.kernels.adamw8_step({.weight = all_of(w),
+                             .gradient = all_of(g),
+                             .m = bytes_in(m.codes),
+                             .v = bytes_in(v.codes),
+                             .m_absmax = floats_in(m.absmax),
+                             .v_absmax = floats_in(v.absmax),
+                             .count = kCount},
                             kSettings, 1, *bench.stream);
   for (const State* const state : {&m, &v}) {
     const Numbers absmax = bench.download(state->absmax);

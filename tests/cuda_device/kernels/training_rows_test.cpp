@@ -8,7 +8,8 @@ Numbers naive_norm(const Numbers& x, const Numbers& weight) {
   double squares = 0;
   for (const double value : x) squares += value * value;
   Numbers y;
-  for (std::size_t i = 0; i < x.size(); ++i) y.push_back(x[i] * weight[i] / std::sqrt(squares / double(x.size()) + 1e-5));
+  for (std::size_t i = 0; i < x.size(); ++i)
+    y.push_back(x[i] * weight[i] / std::sqrt(squares / double(x.size()) + 1e-5));
   return y;
 }
 
@@ -34,7 +35,12 @@ Gradients naive_norm_gradients(const Numbers& dy, const Numbers& x, const Number
     Numbers row = row_of(x);
     for (std::size_t i = 0; i < hidden; ++i) {
       const double there = row[i];
-      gradients.x.push_back(derivative([&](double value) { row[i] = value; return dot(down, naive_norm(row, weight)); }, there));
+      gradients.x.push_back(derivative(
+          [&](double value) {
+            row[i] = value;
+            return dot(down, naive_norm(row, weight));
+          },
+          there));
       row[i] = there;
       gradients.weight[i] += down[i] * plain[i];
     }
@@ -54,24 +60,31 @@ TEST_CASE("training: an embedding copies rows, and its backward adds up those of
   TrainingBench bench;
   constexpr std::int64_t kVocab = 11, kRows = 40;
   std::vector<std::int32_t> ids;
-  for (std::int32_t r = 0; r < kRows; ++r) ids.push_back(r * r % kVocab);  // squares mod 11: 1, 3, 4, 5, 9 and 0, others never
+  for (std::int32_t r = 0; r < kRows; ++r)
+    ids.push_back(r * r % kVocab);  // squares mod 11: 1, 3, 4, 5, 9 and 0, others never
   const Tensor id = bench.upload_ids(ids);
   for (const Dtype dtype : kTrained)
     for (const Dtype other : kTrained)
       for (const std::int64_t hidden : {1, 33, 64, 2100}) {
-        CAPTURE(to_string(dtype)); CAPTURE(to_string(other)); CAPTURE(hidden);
+        CAPTURE(to_string(dtype));
+        CAPTURE(to_string(other));
+        CAPTURE(hidden);
         const std::int64_t shift = hidden == 64 ? 0 : 1;
-        const Tensor table = bench.random(kVocab * hidden, other, -1, 1, 1, shift), y = bench.empty(kRows * hidden, dtype, shift);
-        const Tensor dy = bench.random(kRows * hidden, dtype, -1, 1, 2, shift), gradient = bench.random(kVocab * hidden, other, -1, 1, 3, shift);
+        const Tensor table = bench.random(kVocab * hidden, other, -1, 1, 1, shift),
+                     y = bench.empty(kRows * hidden, dtype, shift);
+        const Tensor dy = bench.random(kRows * hidden, dtype, -1, 1, 2, shift),
+                     gradient = bench.random(kVocab * hidden, other, -1, 1, 3, shift);
         const Numbers from = bench.download(table), before = bench.download(gradient);
         const Numbers expected = naive_embedding_gradient(before, bench.download(dy), ids);
         Numbers copied;
-        for (std::int64_t i = 0; i < kRows * hidden; ++i) copied.push_back(from[std::size_t(ids[std::size_t(i / hidden)] * hidden + i % hidden)]);
+        for (std::int64_t i = 0; i < kRows * hidden; ++i)
+          copied.push_back(from[std::size_t(ids[std::size_t(i / hidden)] * hidden + i % hidden)]);
         bench.kernels.embed(all_of(y), all_of(table), ids_in(id), kRows, hidden, *bench.stream);
         bench.kernels.embed_backward(all_of(gradient), all_of(dy), ids_in(id), kRows, hidden, *bench.stream);
         check_close(bench.download(y), copied, dtype == other || dtype == Dtype::F32 ? 0 : one_rounding(dtype), 0);
         const Numbers after = bench.download(gradient);
-        check_close(after, expected, one_rounding(other) + 1e-6, 0.1);  // rounded once, although an id comes up to 8 times
+        check_close(after, expected, one_rounding(other) + 1e-6,
+                    0.1);  // rounded once, although an id comes up to 8 times
         for (std::int64_t i = 2 * hidden; i < 3 * hidden; ++i) REQUIRE(after[std::size_t(i)] == before[std::size_t(i)]);
       }
 }
@@ -80,9 +93,11 @@ TEST_CASE("training: the gradient of an embedding adds rows of an id from far ap
   TrainingBench bench;
   constexpr std::int64_t kVocab = 50'000, kRows = 2200, kHidden = 3;  // more rows than one launch takes (2048)
   std::vector<std::int32_t> ids;
-  for (std::int32_t r = 0; r < kRows; ++r) ids.push_back(r < 1000 ? 7 : r >= 2048 && r < 2060 ? 49'999 : r % 5 == 0 ? 7 : 20'000 + r * 7 % 300);
+  for (std::int32_t r = 0; r < kRows; ++r)
+    ids.push_back(r < 1000 ? 7 : r >= 2048 && r < 2060 ? 49'999 : r % 5 == 0 ? 7 : 20'000 + r * 7 % 300);
   const Tensor id = bench.upload_ids(ids), dy = bench.random(kRows * kHidden, Dtype::F32, -1, 1, 1);
-  const Tensor gradient = bench.upload_floats(std::vector<float>(kVocab * kHidden, 0.5F)), again = bench.copy_of(gradient);
+  const Tensor gradient = bench.upload_floats(std::vector<float>(kVocab * kHidden, 0.5F)),
+               again = bench.copy_of(gradient);
   bench.kernels.embed_backward(all_of(gradient), all_of(dy), ids_in(id), kRows, kHidden, *bench.stream);
   bench.kernels.embed_backward(all_of(again), all_of(dy), ids_in(id), kRows, kHidden, *bench.stream);
   const Numbers before(kVocab * kHidden, 0.5);
@@ -96,7 +111,9 @@ TEST_CASE("training: RMS norm with a weight of either dtype is its definition") 
   for (const Dtype dtype : kTrained)
     for (const Dtype other : kTrained)
       for (const std::int64_t hidden : {1, 7, 256, 4104}) {
-        CAPTURE(to_string(dtype)); CAPTURE(to_string(other)); CAPTURE(hidden);
+        CAPTURE(to_string(dtype));
+        CAPTURE(to_string(other));
+        CAPTURE(hidden);
         const Tensor x = bench.random(kRows * hidden, dtype, -2, 2, 1), weight = bench.random(hidden, other, -1, 1, 2);
         const Tensor y = bench.empty(kRows * hidden, dtype);
         bench.kernels.rms_norm_forward(all_of(y), all_of(x), all_of(weight), kRows, hidden, 1e-5F, *bench.stream);
@@ -115,16 +132,22 @@ TEST_CASE("training: gradients of RMS norm are those of its definition; a residu
       for (const Dtype third : kTrained)
         for (const auto& [rows, hidden] : {std::pair<std::int64_t, std::int64_t>{5, 1}, {40, 7}, {2, 264}, {1, 2051}}) {
           if (hidden > 2000 && (other == dtype || third == dtype)) continue;  // the naive way takes its square
-          CAPTURE(to_string(dtype)); CAPTURE(to_string(other)); CAPTURE(to_string(third)); CAPTURE(hidden);
+          CAPTURE(to_string(dtype));
+          CAPTURE(to_string(other));
+          CAPTURE(to_string(third));
+          CAPTURE(hidden);
           const std::int64_t count = rows * hidden;
           const Tensor x = bench.random(count, dtype, -1, 1, 1), weight = bench.random(hidden, other, -1, 1, 2),
                        dy = bench.random(count, dtype, -1, 1, 3), residual = bench.random(count, dtype, -1, 1, 4),
-                       gradient = bench.random(hidden, third, -1, 1, 5), alone = bench.empty(count, dtype), with = bench.empty(count, dtype),
-                       in_place = bench.copy_of(residual);
-          const Gradients expected = naive_norm_gradients(bench.download(dy), bench.download(x), bench.download(weight));
-          const Numbers sums = sum_of(bench.download(gradient), expected.weight), passed = sum_of(expected.x, bench.download(residual));
+                       gradient = bench.random(hidden, third, -1, 1, 5), alone = bench.empty(count, dtype),
+                       with = bench.empty(count, dtype), in_place = bench.copy_of(residual);
+          const Gradients expected =
+              naive_norm_gradients(bench.download(dy), bench.download(x), bench.download(weight));
+          const Numbers sums = sum_of(bench.download(gradient), expected.weight),
+                        passed = sum_of(expected.x, bench.download(residual));
           const auto run = [&](const Tensor& dx, const void* from, gpuplan::Numbers to) {
-            bench.kernels.rms_norm_backward(all_of(dx), from, to, all_of(dy), all_of(x), all_of(weight), rows, hidden, 1e-5F, *bench.stream);
+            bench.kernels.rms_norm_backward(all_of(dx), from, to, all_of(dy), all_of(x), all_of(weight), rows, hidden,
+                                            1e-5F, *bench.stream);
           };
           run(alone, nullptr, all_of(gradient));
           run(with, residual.data(), {});
@@ -140,8 +163,12 @@ TEST_CASE("training: the gradient of a bias is the column sums, of few rows and 
   TrainingBench bench;
   for (const Dtype dtype : kTrained)
     for (const Dtype other : kTrained)
-      for (const auto& [rows, width] : {std::pair<std::int64_t, std::int64_t>{1, 47}, {300, 1}, {300, 264}, {100, 600}, {3001, 5}}) {
-        CAPTURE(to_string(dtype)); CAPTURE(to_string(other)); CAPTURE(rows); CAPTURE(width);
+      for (const auto& [rows, width] :
+           {std::pair<std::int64_t, std::int64_t>{1, 47}, {300, 1}, {300, 264}, {100, 600}, {3001, 5}}) {
+        CAPTURE(to_string(dtype));
+        CAPTURE(to_string(other));
+        CAPTURE(rows);
+        CAPTURE(width);
         const Tensor dy = bench.random(rows * width, dtype, -1, 1, 1), gradient = bench.random(width, other, -1, 1, 2);
         Numbers sums = bench.download(gradient);
         const Numbers added = bench.download(dy);

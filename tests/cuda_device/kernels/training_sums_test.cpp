@@ -6,8 +6,10 @@ TEST_CASE("training: sums and sums of squares are added to a double, exact to fp
   TrainingBench bench;
   for (const Dtype dtype : kTrained)
     for (const std::int64_t count : {0, 1, 1000, 40'001}) {
-      CAPTURE(to_string(dtype)); CAPTURE(count);
-      const Tensor x = bench.random(count, dtype, 0.5, 1, 1, count % 2), y = bench.random(count, Dtype::F32, 0.5, 1, 2, count % 2);
+      CAPTURE(to_string(dtype));
+      CAPTURE(count);
+      const Tensor x = bench.random(count, dtype, 0.5, 1, 1, count % 2),
+                   y = bench.random(count, Dtype::F32, 0.5, 1, 2, count % 2);
       const Tensor squares = bench.upload_double(3), sum = bench.upload_double(4);
       double expected_squares = 3, expected_sum = 4;
       for (const double value : bench.download(x)) expected_squares += value * value;
@@ -36,13 +38,16 @@ TEST_CASE("training: sums have the same bits each time") {
   std::vector<std::int32_t> ids;
   for (std::int32_t r = 0; r < kRows; ++r) ids.push_back(r % kVocab);
   const Tensor id = bench.upload_ids(ids), x = bench.random(kRows * kHidden, Dtype::F32, -1, 1, 1),
-               dy = bench.random(kRows * kHidden, Dtype::F32, -1, 1, 2), weight = bench.random(kHidden, Dtype::F32, -1, 1, 3);
+               dy = bench.random(kRows * kHidden, Dtype::F32, -1, 1, 2),
+               weight = bench.random(kHidden, Dtype::F32, -1, 1, 3);
   const auto run = [&] {
-    const Tensor table = bench.random(kVocab * kHidden, Dtype::F32, -1, 1, 4), bias = bench.random(kHidden, Dtype::F32, -1, 1, 5),
-                 norm = bench.random(kHidden, Dtype::F32, -1, 1, 6), dx = bench.empty(kRows * kHidden, Dtype::F32), squares = bench.upload_double(0);
+    const Tensor table = bench.random(kVocab * kHidden, Dtype::F32, -1, 1, 4),
+                 bias = bench.random(kHidden, Dtype::F32, -1, 1, 5), norm = bench.random(kHidden, Dtype::F32, -1, 1, 6),
+                 dx = bench.empty(kRows * kHidden, Dtype::F32), squares = bench.upload_double(0);
     bench.kernels.embed_backward(all_of(table), all_of(dy), ids_in(id), kRows, kHidden, *bench.stream);
     bench.kernels.bias_backward(all_of(bias), all_of(dy), kRows, kHidden, *bench.stream);
-    bench.kernels.rms_norm_backward(all_of(dx), nullptr, all_of(norm), all_of(dy), all_of(x), all_of(weight), kRows, kHidden, 1e-5F, *bench.stream);
+    bench.kernels.rms_norm_backward(all_of(dx), nullptr, all_of(norm), all_of(dy), all_of(x), all_of(weight), kRows,
+                                    kHidden, 1e-5F, *bench.stream);
     bench.kernels.add_squares(static_cast<double*>(squares.data()), all_of(x), kRows * kHidden, *bench.stream);
     std::vector<std::vector<std::uint8_t>> all;
     for (const Tensor* const tensor : {&table, &bias, &norm, &dx, &squares}) all.push_back(bench.bits(*tensor));

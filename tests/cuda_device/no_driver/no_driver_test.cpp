@@ -14,7 +14,8 @@ using test::error_text;
 
 namespace {
 
-constexpr const char* kNoDriver = "no NVIDIA driver on this machine: install it, or take the CPU (run --gpus 2xcpu, calibrate --device cpu)";
+constexpr const char* kNoDriver =
+    "no NVIDIA driver on this machine: install it, or take the CPU (run --gpus 2xcpu, calibrate --device cpu)";
 
 }  // namespace
 

@@ -23,7 +23,11 @@ const std::string kThree = R"({"input_ids": [1, 2, 3]}
 {"attention_mask": [1, 1, 1], "input_ids": [9, 10, 11]})";
 
 DataOptions options(const std::filesystem::path& file, Packing packing) {
-  return {.file = file, .tokenizer_folder = std::filesystem::path(GPUPLAN_TEST_DIR) / "run/data/tokenizer", .vocab_size = 100, .seq_len = 4, .packing = packing};
+  return {.file = file,
+          .tokenizer_folder = std::filesystem::path(GPUPLAN_TEST_DIR) / "run/data/tokenizer",
+          .vocab_size = 100,
+          .seq_len = 4,
+          .packing = packing};
 }
 
 /// What opening such a file and reading its first example throws.
@@ -88,9 +92,11 @@ TEST_CASE("a wrong line is named by its number, blank lines counted") {
   const std::string good = "{\"input_ids\": [1, 2, 3, 4]}\n\n";
   check_mentions(error_of(good + "{\"input_ids\": [1, 2"), "t.jsonl:3: not valid JSON");
   check_mentions(error_of(good + "[1, 2]"), "t.jsonl:3: is not a JSON object");
-  check_mentions(error_of(good + R"({"ids": [1], "mask": 2})"), "t.jsonl:3: has neither 'input_ids' nor 'text' (keys: ids, mask)");
+  check_mentions(error_of(good + R"({"ids": [1], "mask": 2})"),
+                 "t.jsonl:3: has neither 'input_ids' nor 'text' (keys: ids, mask)");
   check_mentions(error_of(good + R"({"input_ids": "1 2"})"), "t.jsonl:3: 'input_ids' is a string, not a list");
-  check_mentions(error_of(good + R"({"input_ids": [1, 100]})"), "t.jsonl:3: input_ids[1] is 100, outside the vocabulary of 100");
+  check_mentions(error_of(good + R"({"input_ids": [1, 100]})"),
+                 "t.jsonl:3: input_ids[1] is 100, outside the vocabulary of 100");
   check_mentions(error_of(good + R"({"input_ids": [1, 2.5]})"), "input_ids[1] is 2.5, not a whole number");
   check_mentions(error_of(good + R"({"input_ids": [-100]})"), "input_ids[0] is -100");
   check_mentions(error_of(good + R"({"input_ids": [18446744073709551615]})"), "not a whole number");
@@ -116,11 +122,13 @@ TEST_CASE("text is encoded by the model's SentencePiece, between begin and end o
   std::filesystem::copy(folder / "tokenizer.model", scratch.path());
   CHECK(open_tokenizer(scratch.path())->encode("the quick fox") == std::vector<std::int32_t>{47, 54, 41, 2});
 
-  DataOptions data = options(scratch.write("t.jsonl", "{\"text\": \"the quick fox\"}\n{\"text\": \"the quick fox\"}\n"), Packing::Packed);
+  DataOptions data = options(scratch.write("t.jsonl", "{\"text\": \"the quick fox\"}\n{\"text\": \"the quick fox\"}\n"),
+                             Packing::Packed);
   data.tokenizer_folder = folder;
   CHECK(example(*open_examples(data), 1, 4) == test::Example{{2, 1, 47, 54}, {1, 47, 54, -100}});
   data.vocab_size = 50;
-  check_mentions(error_text<InputError>([&] { open_examples(data); }), "t.jsonl:1: the tokenizer gives 54, outside the vocabulary of 50");
+  check_mentions(error_text<InputError>([&] { open_examples(data); }),
+                 "t.jsonl:1: the tokenizer gives 54, outside the vocabulary of 50");
   scratch.write("tokenizer.model", "broken");
   check_mentions(error_text<InputError>([&] { open_tokenizer(scratch.path()); }), "is not a SentencePiece model");
 }

@@ -12,7 +12,8 @@ namespace {
 
 std::vector<std::int64_t> epoch_of(const SampleOrder& order, std::int64_t epoch) {
   std::vector<std::int64_t> examples;
-  for (std::int64_t i = 0; i < order.num_examples; ++i) examples.push_back(order.example_at(epoch * order.num_examples + i));
+  for (std::int64_t i = 0; i < order.num_examples; ++i)
+    examples.push_back(order.example_at(epoch * order.num_examples + i));
   return examples;
 }
 
@@ -30,7 +31,8 @@ TEST_CASE("sample order: every epoch has each example once, for every number of 
     }
 }
 
-TEST_CASE("sample order: seeds and epochs differ, the same seed does not, and without shuffling examples follow each other") {
+TEST_CASE(
+    "sample order: seeds and epochs differ, the same seed does not, and without shuffling examples follow each other") {
   const SampleOrder order{.num_examples = 1000, .seed = 1};
   CHECK(epoch_of(order, 0) == epoch_of({.num_examples = 1000, .seed = 1}, 0));
   CHECK(epoch_of(order, 0) != epoch_of({.num_examples = 1000, .seed = 2}, 0));
@@ -39,10 +41,12 @@ TEST_CASE("sample order: seeds and epochs differ, the same seed does not, and wi
 }
 
 TEST_CASE("sample order: every example is as likely at every place") {
-  // 5 examples, 10,000 seeds: 2,000 expected in each of 25 cells, standard deviation sqrt(10^4 x 0.2 x 0.8) = 40; six of them.
+  // 5 examples, 10,000 seeds: 2,000 expected in each of 25 cells, standard deviation sqrt(10^4 x 0.2 x 0.8) = 40; six
+  // of them.
   std::array<std::array<int, 5>, 5> counts{};
   for (std::uint64_t seed = 0; seed < 10'000; ++seed)
-    for (std::int64_t i = 0; i < 5; ++i) ++counts[std::size_t(i)][std::size_t(SampleOrder{.num_examples = 5, .seed = seed}.example_at(i))];
+    for (std::int64_t i = 0; i < 5; ++i)
+      ++counts[std::size_t(i)][std::size_t(SampleOrder{.num_examples = 5, .seed = seed}.example_at(i))];
   for (const auto& row : counts)
     for (const int count : row) CHECK(std::abs(count - 2000) < 240);
 }

@@ -36,7 +36,8 @@ std::string npy_1d(const std::string& descr, std::size_t count, const std::strin
 }
 
 /// What opening `content` under `name` and reading its first block throws.
-std::string error_of(const std::string& name, const std::string& content, DataOptions options = {.vocab_size = 1000, .seq_len = 4}) {
+std::string error_of(const std::string& name, const std::string& content,
+                     DataOptions options = {.vocab_size = 1000, .seq_len = 4}) {
   const test::ScratchFolder scratch;
   options.file = scratch.write(name, content);
   return error_text<InputError>([&] { test::example(*open_examples(options), 0, options.seq_len); });
@@ -54,7 +55,8 @@ TEST_CASE("block i begins at token i S; labels are the next tokens, the last one
   CHECK(examples->describe() == "t.bin: 11 tokens of uint16, 2 blocks of 4");
 }
 
-TEST_CASE("a headerless .bin is uint16 up to a vocabulary of 65,536, else uint32, and --token-dtype decides otherwise") {
+TEST_CASE(
+    "a headerless .bin is uint16 up to a vocabulary of 65,536, else uint32, and --token-dtype decides otherwise") {
   const test::ScratchFolder scratch;
   const auto narrow = scratch.write("narrow.bin", packed_bytes(counting<std::uint16_t>(8, 65'528)));
   CHECK(test::example(*open_examples({.file = narrow, .vocab_size = 65'536, .seq_len = 4}), 1, 4).ids.back() == 65'535);
@@ -76,26 +78,33 @@ TEST_CASE("token files of llm.c are recognised, of GPT-2 with 16 bits and of Lla
 TEST_CASE("a damaged .bin says what is wrong with it") {
   const std::string tokens = packed_bytes(counting<std::uint16_t>(8));
   check_mentions(error_of("t.bin", llmc_header(20240520, 2, 8) + tokens), "version 2");
-  check_mentions(error_of("t.bin", llmc_header(20240520, 1, 9) + tokens), "says 9 tokens of uint16, but 16 bytes follow");
+  check_mentions(error_of("t.bin", llmc_header(20240520, 1, 9) + tokens),
+                 "says 9 tokens of uint16, but 16 bytes follow");
   check_mentions(error_of("t.bin", tokens + "x"), "17 bytes are no whole number of uint16 tokens");
-  check_mentions(error_of("t.bin", packed_bytes(counting<std::uint16_t>(3))), "holds 3 tokens, less than one block of 4");
+  check_mentions(error_of("t.bin", packed_bytes(counting<std::uint16_t>(3))),
+                 "holds 3 tokens, less than one block of 4");
   check_mentions(error_of("t.bin", ""), "holds 0 tokens");
-  check_mentions(error_of("t.bin", packed_bytes(counting<std::uint16_t>(8, 996))), "t.bin: token 4: 1000 is outside the vocabulary of 1,000");
+  check_mentions(error_of("t.bin", packed_bytes(counting<std::uint16_t>(8, 996))),
+                 "t.bin: token 4: 1000 is outside the vocabulary of 1,000");
 }
 
 TEST_CASE("a token outside the vocabulary far into a file is found when it is read, by its position") {
   const test::ScratchFolder scratch;
   std::vector<std::uint16_t> tokens(1'000'000);
   tokens[999'999] = 77;
-  const auto examples = open_examples({.file = scratch.write("t.bin", packed_bytes(tokens)), .vocab_size = 50, .seq_len = 100});
+  const auto examples =
+      open_examples({.file = scratch.write("t.bin", packed_bytes(tokens)), .vocab_size = 50, .seq_len = 100});
   CHECK(test::example(*examples, 0, 100).ids[0] == 0);
-  check_mentions(error_text<InputError>([&] { test::example(*examples, 9'999, 100); }), "t.bin: token 999,999: 77 is outside");
+  check_mentions(error_text<InputError>([&] { test::example(*examples, 9'999, 100); }),
+                 "t.bin: token 999,999: 77 is outside");
 }
 
 TEST_CASE(".npy files of every integer type and version are read") {
   const test::ScratchFolder scratch;
   const auto first_of = [&](const std::string& content) {
-    return test::example(*open_examples({.file = scratch.write("t.npy", content), .vocab_size = 1000, .seq_len = 4}), 1, 4).ids;
+    return test::example(*open_examples({.file = scratch.write("t.npy", content), .vocab_size = 1000, .seq_len = 4}), 1,
+                         4)
+        .ids;
   };
   const std::vector<std::int32_t> second{4, 5, 6, 7};
   CHECK(first_of(npy_1d("|u1", 8, packed_bytes(counting<std::uint8_t>(8)))) == second);
@@ -103,7 +112,8 @@ TEST_CASE(".npy files of every integer type and version are read") {
   CHECK(first_of(npy_1d("<u4", 8, packed_bytes(counting<std::uint32_t>(8)))) == second);
   CHECK(first_of(npy_1d("<i4", 8, packed_bytes(counting<std::int32_t>(8)))) == second);
   CHECK(first_of(npy_1d("<i8", 8, packed_bytes(counting<std::int64_t>(8)))) == second);
-  const std::string rows = "{'descr': '<u2', 'fortran_order': False, 'shape': (2, 4), }", data = packed_bytes(counting<std::uint16_t>(8));
+  const std::string rows = "{'descr': '<u2', 'fortran_order': False, 'shape': (2, 4), }",
+                    data = packed_bytes(counting<std::uint16_t>(8));
   for (const char version : {'\1', '\2', '\3'}) CHECK(first_of(npy(rows, data, version)) == second);
 }
 
@@ -113,18 +123,25 @@ TEST_CASE("a .npy that does not fit says why") {
   check_mentions(error_of("t.npy", npy_1d("<f4", 4, data)), "'<f4'");
   check_mentions(error_of("t.npy", npy_1d("<u2", 9, data)), "says 9 tokens of uint16, but 16 bytes follow");
   check_mentions(error_of("t.npy", npy_1d("<i8", 2, packed_bytes(counting<std::int64_t>(2, -1)))), "holds 2 tokens");
-  check_mentions(error_of("t.npy", npy_1d("<i8", 4, packed_bytes(counting<std::int64_t>(4, -1)))), "token 0: -1 is outside");
-  check_mentions(error_of("t.npy", npy("{'descr': '<u2', 'fortran_order': False, 'shape': (4, 2), }", data)), "rows of 2 tokens, but the sequence length is 4");
+  check_mentions(error_of("t.npy", npy_1d("<i8", 4, packed_bytes(counting<std::int64_t>(4, -1)))),
+                 "token 0: -1 is outside");
+  check_mentions(error_of("t.npy", npy("{'descr': '<u2', 'fortran_order': False, 'shape': (4, 2), }", data)),
+                 "rows of 2 tokens, but the sequence length is 4");
   check_mentions(error_of("t.npy", npy("{'descr': '<u2', 'fortran_order': True, 'shape': (2, 4), }", data)), "Fortran");
-  check_mentions(error_of("t.npy", npy("{'descr': '<u2', 'fortran_order': False, 'shape': (2, 2, 2), }", data)), "3 dimensions");
-  check_mentions(error_of("t.npy", npy("{'descr': '<u2', 'fortran_order': False, 'shape': (9223372036854775807, 4), }", data)), "larger than any file");
+  check_mentions(error_of("t.npy", npy("{'descr': '<u2', 'fortran_order': False, 'shape': (2, 2, 2), }", data)),
+                 "3 dimensions");
+  check_mentions(
+      error_of("t.npy", npy("{'descr': '<u2', 'fortran_order': False, 'shape': (9223372036854775807, 4), }", data)),
+      "larger than any file");
   const std::string whole = npy_1d("<u2", 8, data);
-  for (std::size_t length = 0; length < whole.size(); ++length) CHECK(!error_of("t.npy", whole.substr(0, length)).empty());
+  for (std::size_t length = 0; length < whole.size(); ++length)
+    CHECK(!error_of("t.npy", whole.substr(0, length)).empty());
 }
 
 TEST_CASE("what data a file holds is told by its name, and files that cannot be read are named") {
   check_mentions(error_of("t.txt", "x"), "t.txt: its name does not say");
   check_mentions(error_of("t.jsonl.gz", "x"), "unpack it first");
   const DataOptions missing{.file = "/nowhere/t.bin", .vocab_size = 10, .seq_len = 4};
-  check_mentions(error_text<InputError>([&] { open_examples(missing); }), "/nowhere/t.bin: cannot be read: No such file");
+  check_mentions(error_text<InputError>([&] { open_examples(missing); }),
+                 "/nowhere/t.bin: cannot be read: No such file");
 }

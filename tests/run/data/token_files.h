@@ -29,7 +29,8 @@ struct Example {
 };
 
 inline Example example(const Examples& examples, std::int64_t index, std::int64_t seq_len) {
-  Example result{std::vector<std::int32_t>(std::size_t(seq_len), -1), std::vector<std::int32_t>(std::size_t(seq_len), -1)};
+  Example result{std::vector<std::int32_t>(std::size_t(seq_len), -1),
+                 std::vector<std::int32_t>(std::size_t(seq_len), -1)};
   examples.read(index, result.ids, result.labels);
   return result;
 }

@@ -20,13 +20,20 @@ std::string error_of(const std::string& config) {
 }
 
 /// A good config with one key more.
-std::string error_with(const std::string& member) { return error_of(R"({"peft_type": "LORA", "target_modules": ["q_proj"], )" + member + "}"); }
+std::string error_with(const std::string& member) {
+  return error_of(R"({"peft_type": "LORA", "target_modules": ["q_proj"], )" + member + "}");
+}
 
 }  // namespace
 
 TEST_CASE("an adapter's config comes back as it was written") {
   const test::ScratchFolder scratch;
-  write_adapter_config(scratch.path(), {.base_model = "org/m", .rank = 4, .alpha = 6.5, .dropout = 0.1, .target_modules = {"q_proj", "v_proj"}, .modules_to_save = {"lm_head"}});
+  write_adapter_config(scratch.path(), {.base_model = "org/m",
+                                        .rank = 4,
+                                        .alpha = 6.5,
+                                        .dropout = 0.1,
+                                        .target_modules = {"q_proj", "v_proj"},
+                                        .modules_to_save = {"lm_head"}});
   const AdapterConfig config = read_adapter_config(scratch.path());
   CHECK(config.base_model == "org/m");
   CHECK(config.rank == 4);
@@ -41,8 +48,9 @@ TEST_CASE("a written config has the keys and types of peft's own") {
   write_adapter_config(scratch.path(), {.target_modules = {"q_proj"}});
   const auto object = read_json_file(scratch.path() / "adapter_config.json");
   // peft_type and target_modules are the least that peft asks for; the others it writes itself.
-  for (const char* key : {"peft_type", "task_type", "base_model_name_or_path", "revision", "r", "lora_alpha", "lora_dropout", "bias", "use_rslora",
-                          "use_dora", "fan_in_fan_out", "init_lora_weights", "target_modules", "modules_to_save", "inference_mode"})
+  for (const char* key : {"peft_type", "task_type", "base_model_name_or_path", "revision", "r", "lora_alpha",
+                          "lora_dropout", "bias", "use_rslora", "use_dora", "fan_in_fan_out", "init_lora_weights",
+                          "target_modules", "modules_to_save", "inference_mode"})
     CHECK(object.contains(key));
   CHECK(object["peft_type"] == "LORA");
   CHECK(object["task_type"] == "CAUSAL_LM");
@@ -52,13 +60,17 @@ TEST_CASE("a written config has the keys and types of peft's own") {
 }
 
 TEST_CASE("adapter keys are the module's path behind base_model.model") {
-  CHECK(lora_key("model.layers.3.self_attn.q_proj.weight", true) == "base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight");
-  CHECK(lora_key("model.layers.3.mlp.up_proj.weight", false) == "base_model.model.model.layers.3.mlp.up_proj.lora_B.weight");
+  CHECK(lora_key("model.layers.3.self_attn.q_proj.weight", true) ==
+        "base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight");
+  CHECK(lora_key("model.layers.3.mlp.up_proj.weight", false) ==
+        "base_model.model.model.layers.3.mlp.up_proj.lora_B.weight");
 }
 
 TEST_CASE("what peft leaves out has peft's defaults") {
   const test::ScratchFolder scratch;
-  scratch.write("adapter_config.json", R"({"peft_type": "LORA", "target_modules": "all-linear", "bias": "none", "rank_pattern": {}, "loftq_config": {},
+  scratch.write(
+      "adapter_config.json",
+      R"({"peft_type": "LORA", "target_modules": "all-linear", "bias": "none", "rank_pattern": {}, "loftq_config": {},
                                            "use_dora": false, "init_lora_weights": "gaussian", "layers_to_transform": null})");
   const AdapterConfig config = read_adapter_config(scratch.path());
   CHECK(config.rank == 8);
@@ -67,11 +79,14 @@ TEST_CASE("what peft leaves out has peft's defaults") {
 }
 
 TEST_CASE("what the native executor cannot train is refused by key, with the engine that can") {
-  for (const char* member : {R"("use_dora": true)", R"("use_rslora": true)", R"("rank_pattern": {"q_proj": 4})", R"("alpha_pattern": {"q_proj": 4})",
-                             R"("bias": "all")", R"("fan_in_fan_out": true)", R"("layers_to_transform": [1])", R"("init_lora_weights": "pissa_niter_4")",
-                             R"("target_parameters": ["x"])"}) {
-    const std::string error = error_with(member), key = std::string(member).substr(1, std::string(member).find('"', 1) - 1);
-    for (const std::string& part : {std::string("adapter_config.json"), key, std::string("peft")}) check_mentions(error, part);
+  for (const char* member :
+       {R"("use_dora": true)", R"("use_rslora": true)", R"("rank_pattern": {"q_proj": 4})",
+        R"("alpha_pattern": {"q_proj": 4})", R"("bias": "all")", R"("fan_in_fan_out": true)",
+        R"("layers_to_transform": [1])", R"("init_lora_weights": "pissa_niter_4")", R"("target_parameters": ["x"])"}) {
+    const std::string error = error_with(member),
+                      key = std::string(member).substr(1, std::string(member).find('"', 1) - 1);
+    for (const std::string& part : {std::string("adapter_config.json"), key, std::string("peft")})
+      check_mentions(error, part);
   }
   check_mentions(error_of(R"({"peft_type": "IA3", "target_modules": ["q_proj"]})"), "peft_type");
   check_mentions(error_of(R"({"peft_type": "LORA"})"), "target_modules");
@@ -86,5 +101,6 @@ TEST_CASE("what the native executor cannot train is refused by key, with the eng
 
 TEST_CASE("a folder without an adapter is named") {
   const test::ScratchFolder scratch;
-  check_mentions(error_text<InputError>([&] { read_adapter_config(scratch.path()); }), "adapter_config.json: cannot be read");
+  check_mentions(error_text<InputError>([&] { read_adapter_config(scratch.path()); }),
+                 "adapter_config.json: cannot be read");
 }

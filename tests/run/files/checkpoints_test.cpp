@@ -37,10 +37,12 @@ struct State {
     std::ranges::fill(moments, -value);
   }
   bool is(std::int64_t value) const {
-    return std::ranges::count(weights, value) == std::ssize(weights) && std::ranges::count(moments, -value) == std::ssize(moments);
+    return std::ranges::count(weights, value) == std::ssize(weights) &&
+           std::ranges::count(moments, -value) == std::ssize(moments);
   }
   std::vector<StateBlob> blobs() {
-    return {host_blob("weights", std::as_writable_bytes(std::span(weights))), host_blob("moments", std::as_writable_bytes(std::span(moments)))};
+    return {host_blob("weights", std::as_writable_bytes(std::span(weights))),
+            host_blob("moments", std::as_writable_bytes(std::span(moments)))};
   }
 };
 
@@ -53,7 +55,8 @@ std::vector<std::string> names_in(const fs::path& folder) {
 
 void save(const Checkpoints& checkpoints, std::int64_t step, State& state) {
   state.set(step);
-  checkpoints.save(step, state.blobs(), {{"step", step}}, [](const fs::path& folder) { write_file_atomically(folder / "adapter.txt", "a"); });
+  checkpoints.save(step, state.blobs(), {{"step", step}},
+                   [](const fs::path& folder) { write_file_atomically(folder / "adapter.txt", "a"); });
 }
 
 /// Whether the latest checkpoint, if any, is whole and of the step its name says; that step, or 0.
@@ -78,9 +81,7 @@ std::int64_t checked_latest(const fs::path& output) {
       save(checkpoints, step, state);
       if (step % 5 == 0) save(checkpoints, step, state);  // a step that is saved again
     }
-  } catch (...) {
-    _exit(1);
-  }
+  } catch (...) { _exit(1); }
 }
 
 /// Ranks in threads that tell each other whether they are well.
@@ -112,8 +113,8 @@ std::vector<std::string> errors_of_saving(std::int64_t num_ranks, FolderOf folde
   const auto rank_loop = [&](std::int64_t rank) {
     const Checkpoints checkpoints(folder_of(rank), 1, {.rank = rank, .num_ranks = num_ranks, .meet = meeting.of(rank)});
     State state;
-    errors[std::size_t(rank)] =
-        error_text<EnvError>([&] { checkpoints.save(1, state.blobs(), {}, [&](const fs::path&) { of_export.arrive_and_wait(); }); });
+    errors[std::size_t(rank)] = error_text<EnvError>(
+        [&] { checkpoints.save(1, state.blobs(), {}, [&](const fs::path&) { of_export.arrive_and_wait(); }); });
   };
   std::vector<std::jthread> threads;
   for (std::int64_t rank = 0; rank < num_ranks; ++rank) threads.emplace_back(rank_loop, rank);
@@ -133,7 +134,8 @@ TEST_CASE("a checkpoint gives back the state, the facts and the exported files o
   checkpoints.load(9, state.blobs());
   CHECK(state.is(9));
   CHECK(checked_latest(scratch.path() / "out") == 100);
-  CHECK(names_in(scratch.path() / "out/checkpoint-9") == std::vector<std::string>{"adapter.txt", "rank-00000-of-00001.safetensors", "trainer_state.json"});
+  CHECK(names_in(scratch.path() / "out/checkpoint-9") ==
+        std::vector<std::string>{"adapter.txt", "rank-00000-of-00001.safetensors", "trainer_state.json"});
 }
 
 TEST_CASE("only the newest checkpoints are kept, and folders of other programs are not touched") {
@@ -143,10 +145,12 @@ TEST_CASE("only the newest checkpoints are kept, and folders of other programs a
   const Checkpoints checkpoints(scratch.path(), 2, {});
   State state;
   for (const std::int64_t step : {1, 2, 3}) save(checkpoints, step, state);
-  CHECK(names_in(scratch.path()) == std::vector<std::string>{"checkpoint-2", "checkpoint-3", "checkpoint-7", "checkpoint-x"});
+  CHECK(names_in(scratch.path()) ==
+        std::vector<std::string>{"checkpoint-2", "checkpoint-3", "checkpoint-7", "checkpoint-x"});
   CHECK(checkpoints.latest() == 3);
   CHECK(checkpoints.foreign() == scratch.path() / "checkpoint-7");
-  check_mentions(error_text<EnvError>([&] { save(checkpoints, 7, state); }), "checkpoint-7: is there already, and no checkpoint of gpuplan's");
+  check_mentions(error_text<EnvError>([&] { save(checkpoints, 7, state); }),
+                 "checkpoint-7: is there already, and no checkpoint of gpuplan's");
   CHECK(names_in(scratch.path() / "checkpoint-7") == std::vector<std::string>{"trainer_state.json"});
 }
 
@@ -196,21 +200,25 @@ TEST_CASE("when one rank fails, all do, at once, and the older checkpoint stays 
       State state;
       checkpoints.save(1, state.blobs(), {}, {});
       errors[std::size_t(rank)] = error_text<EnvError>([&] {
-        checkpoints.save(2, state.blobs(), {}, [&](const fs::path&) { if (rank == failing) throw EnvError("the disk burns"); });
+        checkpoints.save(2, state.blobs(), {}, [&](const fs::path&) {
+          if (rank == failing) throw EnvError("the disk burns");
+        });
       });
     };
     std::vector<std::jthread> threads;
     for (std::int64_t rank = 0; rank < kRanks; ++rank) threads.emplace_back(rank_loop, rank);
     threads.clear();
     for (std::int64_t rank = 0; rank < kRanks; ++rank)
-      check_mentions(errors[std::size_t(rank)], rank == failing ? "the disk burns" : fmt::format("rank {} could not write its state", failing));
+      check_mentions(errors[std::size_t(rank)],
+                     rank == failing ? "the disk burns" : fmt::format("rank {} could not write its state", failing));
     CHECK(names_in(scratch.path()) == std::vector<std::string>{"checkpoint-1"});
   }
 }
 
 TEST_CASE("ranks that do not share the folder say so, all of them, and nobody exports") {
   const test::ScratchFolder scratch;
-  const std::vector<std::string> errors = errors_of_saving(2, [&](std::int64_t rank) { return scratch.path() / fmt::format("out{}", rank); });
+  const std::vector<std::string> errors =
+      errors_of_saving(2, [&](std::int64_t rank) { return scratch.path() / fmt::format("out{}", rank); });
   check_mentions(errors[0], "rank 1 does not see this folder");
   check_mentions(errors[1], "rank 1 does not see what rank 0 made");
   CHECK(names_in(scratch.path() / "out0").empty());
@@ -234,9 +242,11 @@ TEST_CASE("a full disk and a rename that fails leave the older checkpoints as th
     const test::FailingDisk disk(4096);
     error = error_text<EnvError>([&] { save(checkpoints, 2, state); });
   }
-  for (const char* part : {"rank-00000-of-00001.safetensors", "it needs 12.", "are free there"}) check_mentions(error, part);  // 1503 x 8 bytes
+  for (const char* part : {"rank-00000-of-00001.safetensors", "it needs 12.", "are free there"})
+    check_mentions(error, part);  // 1503 x 8 bytes
   scratch.write("checkpoint-3", "a file is in the way");
-  check_mentions(error_text<EnvError>([&] { save(checkpoints, 3, state); }), "checkpoint-3: is there already, and no checkpoint of gpuplan's");
+  check_mentions(error_text<EnvError>([&] { save(checkpoints, 3, state); }),
+                 "checkpoint-3: is there already, and no checkpoint of gpuplan's");
   CHECK(names_in(scratch.path()) == std::vector<std::string>{"checkpoint-1", "checkpoint-3"});
   CHECK(checked_latest(scratch.path()) == 1);
 }
@@ -257,12 +267,14 @@ TEST_CASE("state that was damaged, or is of another plan, is refused with its na
   auto renamed = state.blobs();
   renamed[1].name = "other";
   check_mentions(error_text<InputError>([&] { checkpoints.load(1, renamed); }), "no tensor 'other'");
-  check_mentions(error_text<InputError>([&] { checkpoints.load(1, {state.blobs()[0]}); }), "holds 2 pieces of state, this run has 1");
+  check_mentions(error_text<InputError>([&] { checkpoints.load(1, {state.blobs()[0]}); }),
+                 "holds 2 pieces of state, this run has 1");
   const auto file = scratch.path() / "checkpoint-1/rank-00000-of-00001.safetensors";
   std::string bytes = read_file(file);
   bytes[bytes.size() - 100] = char(bytes[bytes.size() - 100] ^ 1);
   std::ofstream(file, std::ios::binary) << bytes;
-  check_mentions(error_text<InputError>([&] { checkpoints.load(1, state.blobs()); }), "'weights' is damaged: its checksum is wrong");
+  check_mentions(error_text<InputError>([&] { checkpoints.load(1, state.blobs()); }),
+                 "'weights' is damaged: its checksum is wrong");
   std::ofstream(file, std::ios::binary) << bytes.substr(0, bytes.size() / 2);
   CHECK_THROWS_AS(checkpoints.load(1, state.blobs()), InputError);
   std::ofstream(scratch.path() / "checkpoint-1/trainer_state.json") << "{";

@@ -12,9 +12,7 @@ template <class Error, class Action>
 std::string error_text(Action action) {
   try {
     action();
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return {};
 }
 

@@ -1,4 +1,5 @@
-// A disk that takes only so many bytes per file, without root: writing beyond fails with EFBIG until the object is gone.
+// A disk that takes only so many bytes per file, without root: writing beyond fails with EFBIG until the object is
+// gone.
 #pragma once
 
 #include <csignal>

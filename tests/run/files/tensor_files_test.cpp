@@ -49,11 +49,13 @@ std::ptrdiff_t num_files(const std::filesystem::path& folder) {
 
 TEST_CASE("tensors that were written are read back, whole or in part, in every pair of dtypes") {
   const test::ScratchFolder scratch;
-  const std::vector<float> values{1, -2.5F, 3.140625F, 65504, 0.00006103515625F, 1e30F};  // the last is infinite in fp16
+  const std::vector<float> values{1,    -2.5F, 3.140625F, 65504, 0.00006103515625F,
+                                  1e30F};  // the last is infinite in fp16
   std::vector<std::uint16_t> half, bf16;
   for (const float v : values) half.push_back(float_to_f16(v)), bf16.push_back(float_to_bf16(v));
-  write_tensors(scratch.path(), "model", {tensor_of("f", Dtype::F32, {2, 3}, values), tensor_of("h", Dtype::F16, {6}, half),
-                                          tensor_of("b", Dtype::BF16, {3, 2}, bf16)});
+  write_tensors(scratch.path(), "model",
+                {tensor_of("f", Dtype::F32, {2, 3}, values), tensor_of("h", Dtype::F16, {6}, half),
+                 tensor_of("b", Dtype::BF16, {3, 2}, bf16)});
   const TensorFiles files(scratch.path());
   CHECK(floats(files.get("f", {2, 3}), 0, 6) == values);
   CHECK(floats(*files.find("f"), 2, 5) == std::vector<float>(values.begin() + 2, values.begin() + 5));
@@ -61,7 +63,8 @@ TEST_CASE("tensors that were written are read back, whole or in part, in every p
     const auto at = std::int64_t(i);
     CHECK(floats(*files.find("h"), at, at + 1)[0] == f16_to_float(half[i]));
     CHECK(floats(*files.find("b"), at, at + 1)[0] == bf16_to_float(bf16[i]));
-    for (const auto& [name, as_float] : {std::pair{"f", values[i]}, {"h", f16_to_float(half[i])}, {"b", bf16_to_float(bf16[i])}}) {
+    for (const auto& [name, as_float] :
+         {std::pair{"f", values[i]}, {"h", f16_to_float(half[i])}, {"b", bf16_to_float(bf16[i])}}) {
       std::uint16_t bits = 0;
       read_elements(*files.find(name), at, at + 1, &bits, Dtype::BF16);
       CHECK(bits == float_to_bf16(as_float));
@@ -82,15 +85,18 @@ TEST_CASE("a written file is what safetensors itself writes: wide dtypes first, 
   const test::ScratchFolder scratch;
   const std::vector<float> one{1};
   const std::vector<std::uint16_t> half{0};
-  write_tensors(scratch.path(), "adapter_model", {tensor_of("z", Dtype::F32, {1}, one), tensor_of("h", Dtype::F16, {1}, half),
-                                                  tensor_of("c", Dtype::BF16, {1}, half), tensor_of("a", Dtype::F32, {1}, one)});
+  write_tensors(scratch.path(), "adapter_model",
+                {tensor_of("z", Dtype::F32, {1}, one), tensor_of("h", Dtype::F16, {1}, half),
+                 tensor_of("c", Dtype::BF16, {1}, half), tensor_of("a", Dtype::F32, {1}, one)});
   const std::string text = read_file(scratch.path() / "adapter_model.safetensors");
   // F32 before BF16 before F16 (the order of safetensors' Dtype, last first), a before z.
-  const std::string header = R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
-                             R"("z":{"dtype":"F32","shape":[1],"data_offsets":[4,8]},"c":{"dtype":"BF16","shape":[1],"data_offsets":[8,10]},)"
-                             R"("h":{"dtype":"F16","shape":[1],"data_offsets":[10,12]}})";
+  const std::string header =
+      R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+      R"("z":{"dtype":"F32","shape":[1],"data_offsets":[4,8]},"c":{"dtype":"BF16","shape":[1],"data_offsets":[8,10]},)"
+      R"("h":{"dtype":"F16","shape":[1],"data_offsets":[10,12]}})";
   CHECK(text.substr(8, header.size()) == header);
-  const auto length = std::size_t(static_cast<unsigned char>(text[0])) + 256 * std::size_t(static_cast<unsigned char>(text[1]));
+  const auto length =
+      std::size_t(static_cast<unsigned char>(text[0])) + 256 * std::size_t(static_cast<unsigned char>(text[1]));
   CHECK(length % 8 == 0);
   CHECK(text.substr(8 + header.size(), length - header.size()).find_first_not_of(' ') == std::string::npos);
   CHECK(text.size() == 8 + length + 12);
@@ -99,8 +105,10 @@ TEST_CASE("a written file is what safetensors itself writes: wide dtypes first, 
 
 TEST_CASE("a large model is cut into shards as transformers does, and read through its index") {
   const test::ScratchFolder scratch;
-  // 10 floats take 40 bytes: 40 + 40 fit 100, the third begins a shard; 200 bytes get one of their own, before that one ends.
-  const std::vector<TensorToWrite> tensors{counting("c", 10, 0), counting("b", 10, 100), counting("a", 10, 200), counting("big", 50, 300)};
+  // 10 floats take 40 bytes: 40 + 40 fit 100, the third begins a shard; 200 bytes get one of their own, before that one
+  // ends.
+  const std::vector<TensorToWrite> tensors{counting("c", 10, 0), counting("b", 10, 100), counting("a", 10, 200),
+                                           counting("big", 50, 300)};
   write_tensors(scratch.path(), "model", tensors, 100);
   const auto index = read_json_file(scratch.path() / "model.safetensors.index.json");
   CHECK(index["metadata"]["total_size"] == 320);
@@ -136,7 +144,8 @@ TEST_CASE("what is not there or of another shape is named, with its file and bot
   const std::string error = error_text<InputError>([&] { files.get("w", {2, 3}); });
   for (const char* part : {"model.safetensors", "'w'", "[6]", "[2, 3]"}) check_mentions(error, part);
   std::vector<std::uint16_t> room(6);
-  check_mentions(error_text<InputError>([&] { read_elements(*files.find("w"), 0, 6, room.data(), Dtype::F16); }), "'w'");
+  check_mentions(error_text<InputError>([&] { read_elements(*files.find("w"), 0, 6, room.data(), Dtype::F16); }),
+                 "'w'");
 }
 
 TEST_CASE("a file of any cut-off length is refused, never read past its end") {
@@ -153,9 +162,12 @@ TEST_CASE("a full disk is told with what is needed and free, leaves nothing behi
   std::string error;
   {
     const test::FailingDisk disk(4096);
-    error = error_text<EnvError>([&] { write_tensors(scratch.path(), "model", {counting("w", 10, 0), counting("v", 2000, 0)}, 4000); });
+    error = error_text<EnvError>([&] {
+      write_tensors(scratch.path(), "model", {counting("w", 10, 0), counting("v", 2000, 0)}, 4000);
+    });
   }
-  for (const char* part : {"model-0000", "needs 7.9", "KiB", "free there"}) check_mentions(error, part);  // 8,000 bytes and a header
+  for (const char* part : {"model-0000", "needs 7.9", "KiB", "free there"})
+    check_mentions(error, part);  // 8,000 bytes and a header
   CHECK(num_files(scratch.path()) == 1);
   CHECK(floats(TensorFiles(scratch.path()).get("w", {6}), 0, 1)[0] == 1);
 }
@@ -163,7 +175,9 @@ TEST_CASE("a full disk is told with what is needed and free, leaves nothing behi
 TEST_CASE("a model larger than the disk is refused before any of it is made") {
   const test::ScratchFolder scratch;
   const std::byte first{};  // the others are not there, and are not read
-  const TensorToWrite huge{.name = "w", .dtype = Dtype::F32, .shape = {std::int64_t(1) << 50}, .data = {&first, std::size_t(1) << 52}};
-  check_mentions(error_text<EnvError>([&] { write_tensors(scratch.path(), "model", {huge}, std::int64_t(1) << 60); }), "needs 4096 TiB");
+  const TensorToWrite huge{
+      .name = "w", .dtype = Dtype::F32, .shape = {std::int64_t(1) << 50}, .data = {&first, std::size_t(1) << 52}};
+  check_mentions(error_text<EnvError>([&] { write_tensors(scratch.path(), "model", {huge}, std::int64_t(1) << 60); }),
+                 "needs 4096 TiB");
   CHECK(num_files(scratch.path()) == 0);
 }

@@ -1,5 +1,5 @@
-// The functions of cuBLASLt that gpuplan calls. Handles are of a GPU; a product runs on its stream's thread, and what two streams would
-// break in each other's workspace becomes NaN.
+// The functions of cuBLASLt that gpuplan calls. Handles are of a GPU; a product runs on its stream's thread, and what
+// two streams would break in each other's workspace becomes NaN.
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -68,7 +68,8 @@ Beside beside(std::uint32_t epilogue) {
 }
 
 Product product_of(const cublasLtMatmulDescOpaque_t* description, const cublasLtMatrixLayoutOpaque_t* a,
-                   const cublasLtMatrixLayoutOpaque_t* b, const cublasLtMatrixLayoutOpaque_t* c, const cublasLtMatrixLayoutOpaque_t* d) {
+                   const cublasLtMatrixLayoutOpaque_t* b, const cublasLtMatrixLayoutOpaque_t* c,
+                   const cublasLtMatrixLayoutOpaque_t* d) {
   const auto& what = mine<Description>(description);
   return {.a = mine<Matrix>(a),
           .b = mine<Matrix>(b),
@@ -82,7 +83,9 @@ Product product_of(const cublasLtMatmulDescOpaque_t* description, const cublasLt
           .vector_type = what.vector_type < 0 ? mine<Matrix>(d).type : cudaDataType_t(what.vector_type)};
 }
 
-bool is_aligned(const void* address, std::uint32_t alignment) { return reinterpret_cast<std::uintptr_t>(address) % alignment == 0; }
+bool is_aligned(const void* address, std::uint32_t alignment) {
+  return reinterpret_cast<std::uintptr_t>(address) % alignment == 0;
+}
 
 bool is_matrix_on(int device, const Matrix& m, const void* data) {
   const auto elements = (m.batch - 1) * m.stride + (m.columns - 1) * m.leading + m.rows;
@@ -102,7 +105,9 @@ bool is_vector_on(int device, const Product& p) {
 void log_epilogue(const Product& p) {
   const char* const file = std::getenv("GPUPLAN_FAKE_EPILOGUES");
   if (!file || p.beside == Beside::Nothing) return;
-  const std::string name = p.beside == Beside::Bias ? "bias " : p.beside == Beside::SumsOfA ? "sums of A " : "sums of B ";
+  const std::string name = p.beside == Beside::Bias      ? "bias "
+                           : p.beside == Beside::SumsOfA ? "sums of A "
+                                                         : "sums of B ";
   std::ofstream(file, std::ios::app) << name + std::to_string(int(p.vector_type)) + "\n";
 }
 
@@ -146,7 +151,8 @@ const char* cublasLtGetStatusString(cublasStatus_t status) {
   }
 }
 
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description, cublasComputeType_t compute, cudaDataType_t) {
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description, cublasComputeType_t compute,
+                                        cudaDataType_t) {
   *description = reinterpret_cast<cublasLtMatmulDesc_t>(new Description{.compute = compute});
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -154,8 +160,8 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
   delete reinterpret_cast<Description*>(description);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t what, const void* value,
-                                              std::size_t size) {
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t what,
+                                              const void* value, std::size_t size) {
   auto& to = mine<Description>(description);
   if (what == CUBLASLT_MATMUL_DESC_TRANSA) return valid(copy_value(to.a, value, size));
   if (what == CUBLASLT_MATMUL_DESC_TRANSB) return valid(copy_value(to.b, value, size));
@@ -165,8 +171,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description, 
   return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* matrix, cudaDataType type, std::uint64_t rows, std::uint64_t columns,
-                                          std::int64_t leading) {
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* matrix, cudaDataType type, std::uint64_t rows,
+                                          std::uint64_t columns, std::int64_t leading) {
   *matrix = reinterpret_cast<cublasLtMatrixLayout_t>(
       new Matrix{.type = type, .rows = std::int64_t(rows), .columns = std::int64_t(columns), .leading = leading});
   return CUBLAS_STATUS_SUCCESS;
@@ -175,8 +181,8 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t matrix) {
   delete reinterpret_cast<Matrix*>(matrix);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t matrix, cublasLtMatrixLayoutAttribute_t what, const void* value,
-                                                std::size_t size) {
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t matrix, cublasLtMatrixLayoutAttribute_t what,
+                                                const void* value, std::size_t size) {
   auto& to = mine<Matrix>(matrix);
   if (what == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT) return valid(copy_value(to.batch, value, size));
   if (what == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET) return valid(copy_value(to.stride, value, size));
@@ -191,26 +197,30 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
   delete reinterpret_cast<Preference*>(preference);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t what,
-                                                    const void* value, std::size_t size) {
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t what, const void* value,
+                                                    std::size_t size) {
   auto& to = mine<Preference>(preference);
   if (what == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) return valid(copy_value(to.workspace, value, size));
   std::uint32_t alignment = 0;
-  const bool is_alignment = what == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES || what == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES ||
-                            what == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES || what == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES;
+  const bool is_alignment =
+      what == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES || what == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES ||
+      what == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES || what == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES;
   if (!is_alignment || !copy_value(alignment, value, size)) return CUBLAS_STATUS_INVALID_VALUE;
   to.alignment = std::min(to.alignment, alignment);
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t description, cublasLtMatrixLayout_t a,
-                                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t preference, int, cublasLtMatmulHeuristicResult_t found[],
-                                              int* num_found) {
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t description,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int,
+                                              cublasLtMatmulHeuristicResult_t found[], int* num_found) {
   *num_found = 0;
   const Product product = product_of(description, a, b, c, d);
   if (!is_sound(product)) return CUBLAS_STATUS_INVALID_VALUE;
-  if (product.beside != Beside::Nothing && !(has_epilogues() && has_documented_epilogue(product))) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (product.beside != Beside::Nothing && !(has_epilogues() && has_documented_epilogue(product)))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   const auto& wanted = mine<Preference>(preference);
   const auto& what = mine<Description>(description);
   const Chosen chosen{kMark, wanted.alignment, wanted.workspace, what.epilogue, alignment_of(what.vector)};
@@ -221,10 +231,12 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description, const void* alpha, const void* a,
-                              cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
-                              const void* c, cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout,
-                              const cublasLtMatmulAlgo_t* algorithm, void* workspace, std::size_t workspace_size, cudaStream_t stream) {
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description, const void* alpha,
+                              const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
+                              cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
+                              cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t* algorithm, void* workspace, std::size_t workspace_size,
+                              cudaStream_t stream) {
   if (entered() != cudaSuccess) return CUBLAS_STATUS_EXECUTION_FAILED;
   Product product = product_of(description, a_layout, b_layout, c_layout, d_layout);
   product.alpha = *static_cast<const float*>(alpha);
@@ -234,10 +246,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   const CUstream_st on = resolved(stream);
   const int device = mine<Handle>(handle).device;
   bool is_valid = chosen.mark == kMark && is_sound(product) && on.device == device && device == current_device();
-  for (const void* const address : {a, b, c, static_cast<const void*>(d)}) is_valid &= is_aligned(address, chosen.alignment);
+  for (const void* const address : {a, b, c, static_cast<const void*>(d)})
+    is_valid &= is_aligned(address, chosen.alignment);
   const auto& what = mine<Description>(description);
-  is_valid &= chosen.epilogue == what.epilogue && is_aligned(what.vector, chosen.vector_alignment) && is_vector_on(device, product);
-  is_valid &= is_matrix_on(device, product.a, a) && is_matrix_on(device, product.b, b) && is_matrix_on(device, product.d, d);
+  is_valid &= chosen.epilogue == what.epilogue && is_aligned(what.vector, chosen.vector_alignment) &&
+              is_vector_on(device, product);
+  is_valid &=
+      is_matrix_on(device, product.a, a) && is_matrix_on(device, product.b, b) && is_matrix_on(device, product.d, d);
   is_valid &= workspace_size >= chosen.workspace && is_on_device(workspace, std::int64_t(workspace_size), device);
   if (!is_valid) return CUBLAS_STATUS_INVALID_VALUE;
   if (!has_documented_epilogue(product)) return CUBLAS_STATUS_NOT_SUPPORTED;

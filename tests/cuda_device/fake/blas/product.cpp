@@ -44,9 +44,10 @@ std::vector<float> dense(const Matrix& m, const void* data, std::int64_t problem
   return out;
 }
 
-/// Adds a [rows, inner] b [inner, columns] to zeros. The innermost loop runs along columns of a, which compilers make vectors of.
-std::vector<float> plain_product(const std::vector<float>& a, const std::vector<float>& b, std::int64_t rows, std::int64_t inner,
-                                 std::int64_t columns) {
+/// Adds a [rows, inner] b [inner, columns] to zeros. The innermost loop runs along columns of a, which compilers make
+/// vectors of.
+std::vector<float> plain_product(const std::vector<float>& a, const std::vector<float>& b, std::int64_t rows,
+                                 std::int64_t inner, std::int64_t columns) {
   std::vector<float> sums(std::size_t(rows * columns));
   for (std::int64_t column = 0; column < columns; ++column)
     for (std::int64_t l = 0; l < inner; ++l) {
@@ -71,7 +72,8 @@ void set_element(cudaDataType_t type, void* data, std::int64_t i, float x) {
 struct Strides {
   std::int64_t along, across;
 };
-void write_sums(const Product& p, const std::vector<float>& operand, Strides strides, std::int64_t inner, std::int64_t length) {
+void write_sums(const Product& p, const std::vector<float>& operand, Strides strides, std::int64_t inner,
+                std::int64_t length) {
   for (std::int64_t i = 0; i < length; ++i) {
     float sum = 0;
     for (std::int64_t l = 0; l < inner; ++l) sum += operand[std::size_t(l * strides.along + i * strides.across)];
@@ -107,8 +109,8 @@ bool is_sound(const Product& p) {
   const bool do_agree = rows(p.a, p.is_a_transposed) == p.d.rows && rows(p.b, !p.is_b_transposed) == p.d.columns &&
                         rows(p.a, !p.is_a_transposed) == rows(p.b, p.is_b_transposed);
   const bool is_one_batch = p.a.batch == p.d.batch && p.b.batch == p.d.batch && p.c.batch == p.d.batch;
-  return do_agree && is_one_batch && is_dense(p.a) && is_dense(p.b) && is_dense(p.c) && is_dense(p.d) && p.a.type == p.b.type &&
-         p.c.type == p.d.type && p.c.rows == p.d.rows && p.c.columns == p.d.columns;
+  return do_agree && is_one_batch && is_dense(p.a) && is_dense(p.b) && is_dense(p.c) && is_dense(p.d) &&
+         p.a.type == p.b.type && p.c.type == p.d.type && p.c.rows == p.d.rows && p.c.columns == p.d.columns;
 }
 
 bool has_documented_epilogue(const Product& p) {
@@ -118,7 +120,9 @@ bool has_documented_epilogue(const Product& p) {
   return p.vector_type == (is_fp8 ? CUDA_R_16BF : p.d.type);
 }
 
-std::int64_t vector_bytes(const Product& p) { return (p.beside == Beside::SumsOfB ? p.d.columns : p.d.rows) * element_bytes(p.vector_type); }
+std::int64_t vector_bytes(const Product& p) {
+  return (p.beside == Beside::SumsOfB ? p.d.columns : p.d.rows) * element_bytes(p.vector_type);
+}
 
 void multiply(const Product& p, const void* a, const void* b, const void* c, void* d) {
   const std::int64_t inner = p.is_a_transposed ? p.a.rows : p.a.columns;

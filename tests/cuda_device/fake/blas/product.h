@@ -14,8 +14,8 @@ struct Matrix {
   std::int64_t stride = 0;  // elements from one problem of the batch to the next
 };
 
-/// What is done with a vector in a product's pass: a bias is added to every column of D; or sums over op(A)'s columns, op(B)'s rows are
-/// written to it.
+/// What is done with a vector in a product's pass: a bias is added to every column of D; or sums over op(A)'s columns,
+/// op(B)'s rows are written to it.
 enum class Beside { Nothing, Bias, SumsOfA, SumsOfB, Unknown };
 
 struct Product {
@@ -31,7 +31,8 @@ bool is_known(cudaDataType_t type);
 std::int64_t element_bytes(cudaDataType_t type);
 /// The sizes agree, and no column is longer than the leading dimension.
 bool is_sound(const Product& product);
-/// As the documentation of cublasLtMatmul() has it: a vector of D's type, for fp8 a bias of bf16; one problem where sums are written.
+/// As the documentation of cublasLtMatmul() has it: a vector of D's type, for fp8 a bias of bf16; one problem where
+/// sums are written.
 bool has_documented_epilogue(const Product& product);
 std::int64_t vector_bytes(const Product& product);
 void multiply(const Product& product, const void* a, const void* b, const void* c, void* d);

@@ -63,9 +63,11 @@ void all_gather(Comm& comm, const Operation& o) {
 void reduce_scatter(Comm& comm, const Operation& o) {
   const auto width = element_bytes(o.type), bytes = o.count * width;
   for (int part = 0; part < comm.size(); ++part)
-    show_in_pieces(comm, static_cast<const char*>(o.from) + std::size_t(part) * bytes, bytes, [&](std::size_t begin, std::size_t size) {
-      if (part == comm.rank()) reduce(comm, static_cast<char*>(o.to) + begin, size / width, o.type, o.reduction);
-    });
+    show_in_pieces(comm, static_cast<const char*>(o.from) + std::size_t(part) * bytes, bytes,
+                   [&](std::size_t begin, std::size_t size) {
+                     if (part == comm.rank())
+                       reduce(comm, static_cast<char*>(o.to) + begin, size / width, o.type, o.reduction);
+                   });
 }
 
 void broadcast(Comm& comm, const Operation& o) {
@@ -151,7 +153,12 @@ bool is_reducible(ncclDataType_t type, ncclRedOp_t reduction) {
 }
 
 void run_collective(Comm& comm, const Operation& o) {
-  comm.agree({.kind = int(o.kind), .type = int(o.type), .operation = int(o.reduction), .root = o.peer, .is_captured = o.is_captured, .count = o.count});
+  comm.agree({.kind = int(o.kind),
+              .type = int(o.type),
+              .operation = int(o.reduction),
+              .root = o.peer,
+              .is_captured = o.is_captured,
+              .count = o.count});
   switch (o.kind) {
     case OperationKind::AllReduce: return all_reduce(comm, o);
     case OperationKind::AllGather: return all_gather(comm, o);
@@ -166,11 +173,13 @@ void run_transfers(Comm& comm, const std::vector<Operation>& operations) {
   std::vector<Transfer> transfers;
   for (const Operation& o : operations) {
     const bool is_send = o.kind == OperationKind::Send;
-    Channel& channel = is_send ? comm.segment().channel(comm.rank(), o.peer) : comm.segment().channel(o.peer, comm.rank());
+    Channel& channel =
+        is_send ? comm.segment().channel(comm.rank(), o.peer) : comm.segment().channel(o.peer, comm.rank());
     transfers.push_back({o, &channel, o.count * element_bytes(o.type)});
   }
   const auto is_done = [](const Transfer& transfer) { return transfer.is_done; };
-  while (!std::all_of(transfers.begin(), transfers.end(), is_done)) comm.wait([&] { return move_some(comm, transfers); });
+  while (!std::all_of(transfers.begin(), transfers.end(), is_done))
+    comm.wait([&] { return move_some(comm, transfers); });
 }
 
 }  // namespace gpuplan::fake

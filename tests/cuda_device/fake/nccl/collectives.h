@@ -1,4 +1,5 @@
-// What the operations of the fake NCCL do, on the thread of a stream: data go through the slots and channels of the shared memory.
+// What the operations of the fake NCCL do, on the thread of a stream: data go through the slots and channels of the
+// shared memory.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ struct Operation {
   std::size_t count = 0;       // as NCCL counts: all elements for AllReduce and Broadcast, else of one rank
   ncclDataType_t type = ncclFloat32;
   ncclRedOp_t reduction = ncclSum;
-  int peer = 0;  // or root
+  int peer = 0;              // or root
   bool is_captured = false;  // in a graph: on all ranks or on none
 };
 

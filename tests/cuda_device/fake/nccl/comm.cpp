@@ -69,7 +69,11 @@ const char* last_error() {
 }
 
 Comm::Comm(const std::string& name, int num_ranks, int rank, int device)
-    : name_(name), rank_(rank), size_(num_ranks), device_(device), segment_(name, num_ranks, rank) {}
+    : name_(name),
+      rank_(rank),
+      size_(num_ranks),
+      device_(device),
+      segment_(name, num_ranks, rank) {}
 
 std::vector<std::string> Comm::exchange_on_host(const std::string& mine) {
   const auto give_up = std::chrono::steady_clock::now() + set_up_patience();

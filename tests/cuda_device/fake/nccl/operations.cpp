@@ -1,4 +1,5 @@
-// The functions of NCCL that enqueue: what is wrong with their arguments is said at once, the rest happens on the stream's thread.
+// The functions of NCCL that enqueue: what is wrong with their arguments is said at once, the rest happens on the
+// stream's thread.
 #include <map>
 #include <utility>
 #include <vector>
@@ -32,13 +33,16 @@ std::pair<std::size_t, std::size_t> buffer_bytes(const Operation& o, int size) {
 }
 
 ncclResult_t check_arguments(const Comm& comm, const CUstream_st& stream, const Operation& o) {
-  if (stream.device != comm.device()) return refused(ncclUnhandledCudaError, "the stream is of another GPU than the communicator");
-  if (o.peer < 0 || o.peer >= comm.size()) return refused(ncclInvalidArgument, "no such rank: " + std::to_string(o.peer));
+  if (stream.device != comm.device())
+    return refused(ncclUnhandledCudaError, "the stream is of another GPU than the communicator");
+  if (o.peer < 0 || o.peer >= comm.size())
+    return refused(ncclInvalidArgument, "no such rank: " + std::to_string(o.peer));
   if (element_bytes(o.type) == 0) return refused(ncclInvalidArgument, "a data type that the fake does not know");
   const bool is_reduction = o.kind == OperationKind::AllReduce || o.kind == OperationKind::ReduceScatter;
   if (is_reduction && !is_reducible(o.type, o.reduction)) return refused(ncclInvalidArgument, "no such reduction");
   const auto [from_bytes, to_bytes] = buffer_bytes(o, comm.size());
-  if (!is_on_device(o.from, std::int64_t(from_bytes), comm.device()) || !is_on_device(o.to, std::int64_t(to_bytes), comm.device()))
+  if (!is_on_device(o.from, std::int64_t(from_bytes), comm.device()) ||
+      !is_on_device(o.to, std::int64_t(to_bytes), comm.device()))
     return refused(ncclInvalidArgument, "a buffer is not memory of the communicator's GPU, or is too short");
   return ncclSuccess;
 }
@@ -47,7 +51,10 @@ ncclResult_t check_arguments(const Comm& comm, const CUstream_st& stream, const 
 cudaError_t launch(const std::shared_ptr<Comm>& comm, const CUstream_st& stream, std::function<void()> run) {
   const auto graph = is_captured(stream) ? comm->graph_reference() : nullptr;
   return enqueue_at_launch(stream, [comm, graph, gpu = stream.gpu, run = std::move(run)]() -> Task {
-    return [comm, graph, gpu, run, ticket = comm->take_ticket()] { comm->run(ticket, gpu->lost == cudaSuccess ? run : [] {}); };
+    return [comm, graph, gpu, run, ticket = comm->take_ticket()] {
+      comm->run(
+          ticket, gpu->lost == cudaSuccess ? run : [] {});
+    };
   });
 }
 
@@ -94,29 +101,42 @@ ncclResult_t ncclGroupEnd() {
   return --t_group.depth == 0 ? launch_group(std::exchange(t_group.operations, {})) : ncclSuccess;
 }
 
-ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t reduction, ncclComm_t comm,
-                           cudaStream_t stream) {
+ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t reduction,
+                           ncclComm_t comm, cudaStream_t stream) {
   return enqueue_operation(
-      comm, stream, {.kind = OperationKind::AllReduce, .from = from, .to = to, .count = count, .type = type, .reduction = reduction});
+      comm, stream,
+      {.kind = OperationKind::AllReduce, .from = from, .to = to, .count = count, .type = type, .reduction = reduction});
 }
-ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
-  return enqueue_operation(comm, stream, {.kind = OperationKind::AllGather, .from = from, .to = to, .count = count, .type = type});
-}
-ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t reduction, ncclComm_t comm,
-                               cudaStream_t stream) {
-  return enqueue_operation(
-      comm, stream, {.kind = OperationKind::ReduceScatter, .from = from, .to = to, .count = count, .type = type, .reduction = reduction});
-}
-ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream) {
   return enqueue_operation(comm, stream,
-                           {.kind = OperationKind::Broadcast, .from = from, .to = to, .count = count, .type = type, .peer = root});
+                           {.kind = OperationKind::AllGather, .from = from, .to = to, .count = count, .type = type});
 }
-ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
-  return enqueue_operation(comm, stream, {.kind = OperationKind::Send, .from = from, .count = count, .type = type, .peer = peer});
+ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                               ncclRedOp_t reduction, ncclComm_t comm, cudaStream_t stream) {
+  return enqueue_operation(comm, stream,
+                           {.kind = OperationKind::ReduceScatter,
+                            .from = from,
+                            .to = to,
+                            .count = count,
+                            .type = type,
+                            .reduction = reduction});
 }
-ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
-  return enqueue_operation(comm, stream, {.kind = OperationKind::Receive, .to = to, .count = count, .type = type, .peer = peer});
+ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return enqueue_operation(
+      comm, stream,
+      {.kind = OperationKind::Broadcast, .from = from, .to = to, .count = count, .type = type, .peer = root});
+}
+ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  return enqueue_operation(comm, stream,
+                           {.kind = OperationKind::Send, .from = from, .count = count, .type = type, .peer = peer});
+}
+ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  return enqueue_operation(comm, stream,
+                           {.kind = OperationKind::Receive, .to = to, .count = count, .type = type, .peer = peer});
 }
 
 }  // extern "C"

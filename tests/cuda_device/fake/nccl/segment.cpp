@@ -24,7 +24,7 @@ std::size_t segment_bytes(int num_ranks) {
 }
 
 struct flock byte_lock(short kind, int rank) {
-  struct flock lock{};
+  struct flock lock {};
   lock.l_type = kind;
   lock.l_whence = SEEK_SET;
   lock.l_start = rank;
@@ -36,10 +36,13 @@ struct flock byte_lock(short kind, int rank) {
 
 /// A new file is full of zeros, which is how everything begins.
 Segment::Segment(const std::string& name, int num_ranks, int rank)
-    : name_(name), num_ranks_(num_ranks), rank_(rank), size_(segment_bytes(num_ranks)) {
+    : name_(name),
+      num_ranks_(num_ranks),
+      rank_(rank),
+      size_(segment_bytes(num_ranks)) {
   file_ = shm_open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
   if (file_ < 0) throw std::runtime_error("cannot open " + name + ": " + std::strerror(errno));
-  struct stat status{};
+  struct stat status {};
   fstat(file_, &status);
   if (std::size_t(status.st_size) < size_ && ftruncate(file_, off_t(size_)) != 0) {
     close(file_);
@@ -87,7 +90,8 @@ int Segment::vanished_rank() const {
   for (int rank = 0; file_ >= 0 && rank < num_ranks_; ++rank) {
     if (rank == rank_ || !header_->has_joined[std::size_t(rank)] || header_->has_left[std::size_t(rank)]) continue;
     struct flock lock = byte_lock(F_WRLCK, rank);
-    if (fcntl(file_, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK && !header_->has_left[std::size_t(rank)]) return rank;
+    if (fcntl(file_, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK && !header_->has_left[std::size_t(rank)])
+      return rank;
   }
   return -1;
 }

@@ -1,8 +1,10 @@
-// The shared memory where the ranks of a fake NCCL communicator meet, in threads of one process or in several processes.
+// The shared memory where the ranks of a fake NCCL communicator meet, in threads of one process or in several
+// processes.
 //
-// Each rank counts its steps in a lane; a step is over when all have come to it. Between two steps a rank's slot of the lane is its own
-// to write, after the next one all may read it. A channel carries bytes from one rank to one other. Each rank holds a lock on a byte of
-// the file, which the system drops when its process ends, however it ends: so the others can know.
+// Each rank counts its steps in a lane; a step is over when all have come to it. Between two steps a rank's slot of the
+// lane is its own to write, after the next one all may read it. A channel carries bytes from one rank to one other.
+// Each rank holds a lock on a byte of the file, which the system drops when its process ends, however it ends: so the
+// others can know.
 #pragma once
 
 #include <array>

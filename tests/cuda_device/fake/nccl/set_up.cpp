@@ -1,9 +1,10 @@
-// The functions of NCCL that gpuplan calls, between fake GPUs: setting up communicators and ending them (operations.cpp has the others).
+// The functions of NCCL that gpuplan calls, between fake GPUs: setting up communicators and ending them (operations.cpp
+// has the others).
 //
-//   GPUPLAN_FAKE_NCCL_VERSION   "2.30": which NCCL is played; before 2.30 two ranks may not share a GPU. Unset: that of nccl.h
-//   GPUPLAN_FAKE_NCCL_PATIENCE  seconds that ranks wait for each other in set-up (60)
-//   GPUPLAN_FAKE_NCCL_DIE       "<rank>:<n>": the process of this rank is killed in its n-th operation (from 1)
-//   GPUPLAN_FAKE_NCCL_SILENT    set: ranks that are gone are not noticed after set-up, as where GPUs of a machine talk directly
+//   GPUPLAN_FAKE_NCCL_VERSION   "2.30": which NCCL is played; before 2.30 two ranks may not share a GPU. Unset: that of
+//   nccl.h GPUPLAN_FAKE_NCCL_PATIENCE  seconds that ranks wait for each other in set-up (60) GPUPLAN_FAKE_NCCL_DIE
+//   "<rank>:<n>": the process of this rank is killed in its n-th operation (from 1) GPUPLAN_FAKE_NCCL_SILENT    set:
+//   ranks that are gone are not noticed after set-up, as where GPUs of a machine talk directly
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -42,8 +43,8 @@ ncclResult_t check_places(const std::vector<std::string>& places) {
   for (std::size_t i = 0; i < places.size() && played_version() < kSharedGpuVersion; ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (places[i] == places[j])
-        return refused(ncclInvalidUsage, "Duplicate GPU detected : rank " + std::to_string(j) + " and rank " + std::to_string(i) +
-                                             " both on CUDA device " + places[i]);
+        return refused(ncclInvalidUsage, "Duplicate GPU detected : rank " + std::to_string(j) + " and rank " +
+                                             std::to_string(i) + " both on CUDA device " + places[i]);
   return ncclSuccess;
 }
 
@@ -69,9 +70,7 @@ ncclResult_t join(ncclComm_t* out, const std::string& name, int size, int rank, 
     }
     *out = new ncclComm{std::move(ranks)};
     return ncclSuccess;
-  } catch (const std::exception& error) {
-    return refused(ncclSystemError, error.what());
-  }
+  } catch (const std::exception& error) { return refused(ncclSystemError, error.what()); }
 }
 
 }  // namespace
@@ -93,9 +92,11 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int rank) {
   *comm = nullptr;
-  if (size < 1 || size > kMostRanks || rank < 0 || rank >= size) return refused(ncclInvalidArgument, "Invalid rank requested");
+  if (size < 1 || size > kMostRanks || rank < 0 || rank >= size)
+    return refused(ncclInvalidArgument, "Invalid rank requested");
   id.internal[sizeof id.internal - 1] = 0;
-  if (std::strncmp(id.internal, kMark, sizeof kMark - 1) != 0) return refused(ncclInvalidArgument, "not an id of this NCCL");
+  if (std::strncmp(id.internal, kMark, sizeof kMark - 1) != 0)
+    return refused(ncclInvalidArgument, "not an id of this NCCL");
   if (entered() != cudaSuccess) return refused(ncclUnhandledCudaError, "CUDA failed");
   return join(comm, id.internal, size, rank, current_device());
 }
@@ -145,9 +146,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int colour, int key, ncclComm_t* out
       const long other = std::strtol(words[std::size_t(rank)].c_str(), &end, 10);
       if (other == colour) group.emplace_back(std::atoi(end), rank);
     }
-  } catch (const std::exception& error) {
-    return refused(ncclRemoteError, error.what());
-  }
+  } catch (const std::exception& error) { return refused(ncclRemoteError, error.what()); }
   if (colour == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
   std::sort(group.begin(), group.end());
   const auto mine = std::find(group.begin(), group.end(), std::pair(key, all.rank()));

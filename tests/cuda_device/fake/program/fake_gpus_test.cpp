@@ -1,5 +1,5 @@
-// `gpuplan run` on fake GPUs, from the command line down to the calls of CUDA, cuBLASLt and NCCL: what it learns is what CPU ranks learn,
-// and what fails is told in one line.
+// `gpuplan run` on fake GPUs, from the command line down to the calls of CUDA, cuBLASLt and NCCL: what it learns is
+// what CPU ranks learn, and what fails is told in one line.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -14,7 +14,8 @@ using namespace gpuplan::test;
 
 namespace {
 
-constexpr Shape kSmall{.hidden = 64, .ffn = 96, .layers = 2, .heads = 4};  // heads of 16, as the GPU's attention takes them
+constexpr Shape kSmall{
+    .hidden = 64, .ffn = 96, .layers = 2, .heads = 4};  // heads of 16, as the GPU's attention takes them
 
 /// An environment variable until the end of the scope.
 class Setting {
@@ -31,18 +32,21 @@ class Setting {
 /// Four A6000, known to NVML and to CUDA.
 class Machine {
  public:
-  explicit Machine(const SmallRun& r) : machine_("GPUPLAN_FAKE_NVML_MACHINE", r.scratch().write("machine.json", description()).string()) {}
+  explicit Machine(const SmallRun& r)
+      : machine_("GPUPLAN_FAKE_NVML_MACHINE", r.scratch().write("machine.json", description()).string()) {}
 
  private:
   static std::string description() {
     nlohmann::json gpus;
     for (int i = 0; i < 4; ++i)
-      gpus.push_back({{"name", "NVIDIA RTX A6000"}, {"memory_mib", 49140}, {"uuid", "GPU-" + std::to_string(i)},
+      gpus.push_back({{"name", "NVIDIA RTX A6000"},
+                      {"memory_mib", 49140},
+                      {"uuid", "GPU-" + std::to_string(i)},
                       {"bus_id", "00000000:0" + std::to_string(i + 1) + ":00.0"}});
     return nlohmann::json{{"driver", "580.65"}, {"gpus", gpus}}.dump();
   }
-  Setting machine_, nvml_{"GPUPLAN_NVML", GPUPLAN_FAKE_FOLDER "/libnvidia-ml.so.1"}, folder_{"GPUPLAN_LIBRARY_DIR", GPUPLAN_FAKE_FOLDER},
-      gpus_{"GPUPLAN_FAKE_GPUS", "4 NVIDIA RTX A6000, 8.6, 49140"};
+  Setting machine_, nvml_{"GPUPLAN_NVML", GPUPLAN_FAKE_FOLDER "/libnvidia-ml.so.1"},
+      folder_{"GPUPLAN_LIBRARY_DIR", GPUPLAN_FAKE_FOLDER}, gpus_{"GPUPLAN_FAKE_GPUS", "4 NVIDIA RTX A6000, 8.6, 49140"};
 };
 
 std::vector<std::string> lines_of(const std::string& file) {
@@ -94,12 +98,14 @@ Trained trained(const SmallRun& r, const std::string& flags, const std::string& 
 
 constexpr std::int64_t kSteps = 4;
 
-/// With graphs, which `ranks` ranks launch in all steps but the first, where they are loaded, and the last, which is timed; and without.
+/// With graphs, which `ranks` ranks launch in all steps but the first, where they are loaded, and the last, which is
+/// timed; and without.
 void check_graphs(const SmallRun& r, const std::string& flags, std::int64_t ranks) {
   static int number = 0;
   CAPTURE(flags);
   const std::string all = flags + " --max-steps " + std::to_string(kSteps), name = "run" + std::to_string(number++);
-  const Trained with = trained(r, all, name + "with"), without = trained(r, all + " --no-cuda-graphs", name + "without");
+  const Trained with = trained(r, all, name + "with"),
+                without = trained(r, all + " --no-cuda-graphs", name + "without");
   CHECK(with.num_launches == ranks * (kSteps - 2));
   CHECK(without.num_launches == 0);
   CHECK(with.losses == without.losses);
@@ -131,7 +137,8 @@ TEST_CASE("a step's graph trains the same as its kernels one by one, bit for bit
   check_graphs(r, "--full --gpus 1xA6000 --strategy single --grad-accum 3 --checkpointing full --precision bf16", 1);
   check_graphs(r, "--lora=r=4 --gpus 2xA6000 --strategy mp --grad-accum 2", 2);
   check_graphs(r, "--full --gpus 2xA6000 --strategy zero2 --offload optimizer --grad-accum 2", 2);
-  check_graphs(r, "--full --gpus 2xA6000 --strategy fsdp --checkpointing full --offload params,optimizer,activations", 2);
+  check_graphs(r, "--full --gpus 2xA6000 --strategy fsdp --checkpointing full --offload params,optimizer,activations",
+               2);
 }
 
 TEST_CASE("a graph goes on where the number of labels differs from step to step") {
@@ -162,7 +169,8 @@ TEST_CASE("a rank that dies in the middle of graphs ends the run") {
   for (const bool is_silent : {false, true}) {
     const std::string name = "dies" + std::to_string(is_silent);
     const Setting log("GPUPLAN_FAKE_CUDA_GRAPH_LOG", r.at(name)), death("GPUPLAN_FAKE_NCCL_DIE", "1:60");
-    const std::unique_ptr<Setting> silent = is_silent ? std::make_unique<Setting>("GPUPLAN_FAKE_NCCL_SILENT", "1") : nullptr;
+    const std::unique_ptr<Setting> silent =
+        is_silent ? std::make_unique<Setting>("GPUPLAN_FAKE_NCCL_SILENT", "1") : nullptr;
     const Finished run = r.run("--full --gpus 2xA6000 --strategy fsdp");
     CHECK(run.code == 3);
     check_has(run.err, "was killed by signal 9");
@@ -176,9 +184,11 @@ TEST_CASE("fake GPUs learn what CPU ranks learn, whatever the strategy") {
   for (const std::string kind : {"--full", "--lora=r=4", "--qlora=r=4,base=fp32"}) {
     const Learned expected = learned(r, kind + " --micro-batch 2", "cpu" + kind);
     const Machine machine(r);
-    for (const std::string where : {"1xA6000 --strategy single --micro-batch 2", "2xA6000 --strategy ddp", "2xA6000 --strategy fsdp",
-                                    "1xA6000 --strategy zero2 --offload optimizer --micro-batch 2", "2xA6000 --strategy zero1 --offload optimizer",
-                                    "2xA6000 --strategy fsdp --checkpointing full --offload params,optimizer,activations"}) {
+    for (const std::string where :
+         {"1xA6000 --strategy single --micro-batch 2", "2xA6000 --strategy ddp", "2xA6000 --strategy fsdp",
+          "1xA6000 --strategy zero2 --offload optimizer --micro-batch 2",
+          "2xA6000 --strategy zero1 --offload optimizer",
+          "2xA6000 --strategy fsdp --checkpointing full --offload params,optimizer,activations"}) {
       if (kind.starts_with("--qlora") && where.find("params") != std::string::npos) continue;  // refused
       CAPTURE(kind);
       CAPTURE(where);
@@ -205,7 +215,8 @@ TEST_CASE("biases and their gradients go along with products, and learn the same
       CHECK(worst_relative(learned(r, where, "gpu" + kind).losses, expected.losses) < 1e-4);
       const std::vector<std::string> used = lines_of(r.at("epilogues" + kind));
       CHECK(std::count(used.begin(), used.end(), "bias 0") == kBiases * kPasses * kSteps);
-      CHECK(std::count(used.begin(), used.end(), "sums of B 0") == (kind == "--full" ? kBiases * kSteps : 0));  // later passes add
+      CHECK(std::count(used.begin(), used.end(), "sums of B 0") ==
+            (kind == "--full" ? kBiases * kSteps : 0));  // later passes add
     }
     const Setting none("GPUPLAN_FAKE_CUDA_FAILURE", "no-epilogues"), log("GPUPLAN_FAKE_EPILOGUES", r.at("none" + kind));
     CHECK(worst_relative(learned(r, where, "plain" + kind).losses, expected.losses) < 1e-4);
@@ -217,7 +228,8 @@ TEST_CASE("four fake GPUs in bf16 learn what one does, nearly") {
   const SmallRun r(kSmall);
   const Machine machine(r);
   const std::string flags = "--full --precision bf16";
-  const Learned one = learned(r, flags + " --gpus 1xA6000 --micro-batch 4", "one"), four = learned(r, flags + " --gpus 4xA6000 --strategy zero2", "four");
+  const Learned one = learned(r, flags + " --gpus 1xA6000 --micro-batch 4", "one"),
+                four = learned(r, flags + " --gpus 4xA6000 --strategy zero2", "four");
   CHECK(worst_relative(four.losses, one.losses) < 0.02);
 }
 
@@ -227,13 +239,16 @@ TEST_CASE("what fails on a GPU ends the run in words, with exit code 3") {
   };
   const SmallRun r(kSmall);
   const Machine machine(r);
-  for (const Failure& failure : {
-           Failure{"GPUPLAN_FAKE_CUDA_FAILURE", "driver-too-old", "the NVIDIA driver is for CUDA 11.4, and this build needs "},
-           Failure{"GPUPLAN_FAKE_CUDA_FAILURE", "no-kernel-image", "this build has no kernels for NVIDIA RTX A6000 (sm_86)"},
-           Failure{"GPUPLAN_FAKE_CUDA_FAILURE", "out-of-memory-at:4", "out of memory on GPU "},
-           Failure{"GPUPLAN_FAKE_CUDA_FAILURE", "lost-at-launch:200", "unspecified launch failure (cudaErrorLaunchFailure)"},
-           Failure{"GPUPLAN_FAKE_NCCL_DIE", "1:12", "was killed by signal 9"},
-           Failure{"GPUPLAN_FAKE_GPUS", "1 NVIDIA RTX A6000, 8.6, 49140", "refuses several ranks on one GPU"}}) {
+  for (const Failure& failure :
+       {Failure{"GPUPLAN_FAKE_CUDA_FAILURE", "driver-too-old",
+                "the NVIDIA driver is for CUDA 11.4, and this build needs "},
+        Failure{"GPUPLAN_FAKE_CUDA_FAILURE", "no-kernel-image",
+                "this build has no kernels for NVIDIA RTX A6000 (sm_86)"},
+        Failure{"GPUPLAN_FAKE_CUDA_FAILURE", "out-of-memory-at:4", "out of memory on GPU "},
+        Failure{"GPUPLAN_FAKE_CUDA_FAILURE", "lost-at-launch:200",
+                "unspecified launch failure (cudaErrorLaunchFailure)"},
+        Failure{"GPUPLAN_FAKE_NCCL_DIE", "1:12", "was killed by signal 9"},
+        Failure{"GPUPLAN_FAKE_GPUS", "1 NVIDIA RTX A6000, 8.6, 49140", "refuses several ranks on one GPU"}}) {
     const std::string before = std::getenv(failure.variable) ? std::getenv(failure.variable) : "";
     {
       const Setting setting(failure.variable, failure.value);

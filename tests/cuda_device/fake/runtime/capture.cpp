@@ -102,7 +102,9 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   if (const auto status = entered()) return said(status);
   const std::lock_guard lock(captures_mutex());
   const auto capture = capture_of(resolved(stream));
-  *out = !capture ? cudaStreamCaptureStatusNone : capture->is_valid() ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusInvalidated;
+  *out = !capture              ? cudaStreamCaptureStatusNone
+         : capture->is_valid() ? cudaStreamCaptureStatusActive
+                               : cudaStreamCaptureStatusInvalidated;
   return cudaSuccess;
 }
 

@@ -1,8 +1,8 @@
 // Streams whose work is recorded instead of run, and the graphs that come of it.
 //
-// Several streams take part in a capture: the one that it began on, and those that have waited for an event recorded in it. What is
-// recorded goes after what is before it on its stream, and after the events that its stream has waited for. A call that CUDA does not allow
-// then invalidates the capture: all that follows fails, until it is ended.
+// Several streams take part in a capture: the one that it began on, and those that have waited for an event recorded in
+// it. What is recorded goes after what is before it on its stream, and after the events that its stream has waited for.
+// A call that CUDA does not allow then invalidates the capture: all that follows fails, until it is ended.
 #pragma once
 
 #include <map>
@@ -72,7 +72,8 @@ std::shared_ptr<Capture> capture_of(const CUstream_st& stream);
 bool is_captured(const CUstream_st& stream);
 /// Of a call about a stream that makes no sense while it is captured; cudaSuccess when it is not.
 cudaError_t refused_of_captured(const CUstream_st& stream);
-/// Of a call that is not enqueued, and that CUDA calls unsafe while this thread captures: what it does would be no part of the graph.
+/// Of a call that is not enqueued, and that CUDA calls unsafe while this thread captures: what it does would be no part
+/// of the graph.
 cudaError_t refused_while_capturing();
 
 }  // namespace gpuplan::fake

@@ -1,5 +1,5 @@
-// Events: each record is a moment of its own, and what waits, waits for the moment that was the last one then. Recorded on a stream that is
-// captured, an event is no moment but a place in the capture, and nothing to those outside.
+// Events: each record is a moment of its own, and what waits, waits for the moment that was the last one then. Recorded
+// on a stream that is captured, an event is no moment but a place in the capture, and nothing to those outside.
 #include "cuda_device/fake/runtime/capture.h"
 
 using namespace gpuplan::fake;
@@ -26,7 +26,8 @@ cudaError_t refused_on_host(cudaEvent_t event) {
 cudaError_t wait_in_capture(const CUstream_st& stream, const std::shared_ptr<Capture>& of_stream, cudaEvent_t event) {
   const std::lock_guard lock(event->mutex);
   if (!event->capture) return event->recorded ? of_stream->invalidate(cudaErrorStreamCaptureIsolation) : cudaSuccess;
-  if (event->capture->is_over()) return of_stream ? of_stream->invalidate(cudaErrorCapturedEvent) : cudaErrorCapturedEvent;
+  if (event->capture->is_over())
+    return of_stream ? of_stream->invalidate(cudaErrorCapturedEvent) : cudaErrorCapturedEvent;
   if (!of_stream || of_stream == event->capture) return event->capture->join(stream, event->ends);
   event->capture->invalidate(cudaErrorStreamCaptureMerge);
   return of_stream->invalidate(cudaErrorStreamCaptureMerge);

@@ -1,5 +1,5 @@
-// Graphs of recorded work, launched any number of times: each lane has a thread of its own, so that what was recorded beside each other runs
-// beside each other, and only what it goes after holds a node back.
+// Graphs of recorded work, launched any number of times: each lane has a thread of its own, so that what was recorded
+// beside each other runs beside each other, and only what it goes after holds a node back.
 //
 //   GPUPLAN_FAKE_CUDA_GRAPH_LOG   a file that gets a line with the number of nodes at each launch
 #include <cstdlib>
@@ -99,7 +99,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
   on.worker->enqueue([run, end, before = std::exchange(graph->instance->last, end)] {
     if (before) before->wait();
     const auto& nodes = run->instance->recorded->nodes;
-    for (std::size_t i = 0; i < nodes.size(); ++i) run->instance->lanes[nodes[i].lane]->enqueue([run, i] { run->run_node(i); });
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      run->instance->lanes[nodes[i].lane]->enqueue([run, i] { run->run_node(i); });
     for (Moment& moment : run->moments) moment.wait();
     end->come();
   });

@@ -26,7 +26,7 @@ struct Played {
     return machine.break_capture_on < 0 || machine.break_capture_on == device;
   }
   /// True when `counter` comes to its end with this call.
-  bool counts_down(int Machine::* counter) {
+  bool counts_down(int Machine::*counter) {
     const std::lock_guard lock(mutex);
     return machine.*counter > 0 && --(machine.*counter) == 0;
   }
@@ -73,7 +73,9 @@ bool has_epilogues() {
   return played().machine.has_epilogues;
 }
 bool is_allocation_to_fail() { return played().counts_down(&Machine::fail_allocation); }
-bool is_capture_to_break(int device) { return played().is_of_broken_captures(device) && played().counts_down(&Machine::break_capture_at); }
+bool is_capture_to_break(int device) {
+  return played().is_of_broken_captures(device) && played().counts_down(&Machine::break_capture_at);
+}
 bool is_gpu_to_be_lost() { return played().counts_down(&Machine::lose_gpu_at_launch); }
 
 bool& is_in_host_function() {

@@ -1,5 +1,6 @@
-// Memory of the fake GPUs: pages of the host that end right before one that nobody may touch, so that what runs over the end or uses
-// freed memory crashes. It comes full of 0xFF, which is NaN as a number: what is read before it is written shows.
+// Memory of the fake GPUs: pages of the host that end right before one that nobody may touch, so that what runs over
+// the end or uses freed memory crashes. It comes full of 0xFF, which is NaN as a number: what is read before it is
+// written shows.
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -41,7 +42,8 @@ void* mapped_pages(Allocation& allocation) {
   const std::size_t size = (std::size_t(allocation.size) + kAlignment - 1) / kAlignment * kAlignment;
   const std::size_t pages = (size + kPage - 1) / kPage * kPage;
   allocation.mapped_size = pages + kPage;
-  void* const memory = mmap(nullptr, allocation.mapped_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const memory =
+      mmap(nullptr, allocation.mapped_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   allocation.mapped = static_cast<char*>(memory);
   mprotect(allocation.mapped + pages, kPage, PROT_NONE);

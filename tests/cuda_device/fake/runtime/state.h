@@ -1,4 +1,5 @@
-// What the fake runtime remembers: GPUs, the memory on them, streams and events. Inside of libgpuplan_fake_cuda.so only.
+// What the fake runtime remembers: GPUs, the memory on them, streams and events. Inside of libgpuplan_fake_cuda.so
+// only.
 #pragma once
 
 #include <atomic>
@@ -28,9 +29,9 @@ struct GpuState {
   std::mutex mutex;                            // guards what follows
   std::int64_t allocated = 0;                  // bytes
   bool has_context = false;
-  std::set<int> peers;                               // it may access
-  std::vector<std::weak_ptr<Worker>> workers;        // of all its streams
-  std::shared_ptr<Worker> default_worker;            // of the null stream
+  std::set<int> peers;                         // it may access
+  std::vector<std::weak_ptr<Worker>> workers;  // of all its streams
+  std::shared_ptr<Worker> default_worker;      // of the null stream
 };
 
 class Capture;    // capture.h
@@ -51,7 +52,8 @@ class Moment {
   std::chrono::steady_clock::time_point time_;
 };
 
-// --- the machine ------------------------------------------------------------------------------------------------------
+// --- the machine
+// ------------------------------------------------------------------------------------------------------
 
 int num_gpus();
 /// Null when there is no such GPU.
@@ -60,11 +62,12 @@ int& current_device();  // of this thread
 Driver driver();
 bool has_kernels();
 bool has_epilogues();
-bool is_allocation_to_fail();  // counts
-bool is_gpu_to_be_lost();      // counts launches
+bool is_allocation_to_fail();          // counts
+bool is_gpu_to_be_lost();              // counts launches
 bool is_capture_to_break(int device);  // counts what is recorded
 
-// --- errors -----------------------------------------------------------------------------------------------------------
+// --- errors
+// -----------------------------------------------------------------------------------------------------------
 
 /// Remembers what failed for cudaGetLastError.
 cudaError_t said(cudaError_t status);
@@ -73,7 +76,8 @@ cudaError_t entered();
 /// True in a function of cudaLaunchHostFunc.
 bool& is_in_host_function();
 
-// --- memory -----------------------------------------------------------------------------------------------------------
+// --- memory
+// -----------------------------------------------------------------------------------------------------------
 
 enum class Place { Pageable, Pinned, Device };
 struct Location {

@@ -31,7 +31,9 @@ bool is_direction_right(cudaMemcpyKind kind, const Location& to, const Location&
   return false;
 }
 
-bool is_in_bounds(const Location& location, std::int64_t size) { return location.place == Place::Pageable || size <= location.bytes_left; }
+bool is_in_bounds(const Location& location, std::int64_t size) {
+  return location.place == Place::Pageable || size <= location.bytes_left;
+}
 
 }  // namespace
 
@@ -88,7 +90,9 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) { return cudaStreamCreateWithFlags(stream, flags); }
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
+}
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   *least = 0, *greatest = -5;
@@ -131,13 +135,14 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
   }));
 }
 
-/// Pageable memory: what is to be copied has been read, or written, when the call returns. Pinned memory: only once the stream is there.
-/// Stricter than CUDA: of pageable memory nothing is recorded.
+/// Pageable memory: what is to be copied has been read, or written, when the call returns. Pinned memory: only once the
+/// stream is there. Stricter than CUDA: of pageable memory nothing is recorded.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t size, cudaMemcpyKind kind, cudaStream_t stream) {
   if (const auto status = entered()) return said(status);
   if (size == 0) return cudaSuccess;
   const Location there = locate(to), here = locate(from);
-  if (!is_direction_right(kind, there, here) || !is_in_bounds(there, std::int64_t(size)) || !is_in_bounds(here, std::int64_t(size)))
+  if (!is_direction_right(kind, there, here) || !is_in_bounds(there, std::int64_t(size)) ||
+      !is_in_bounds(here, std::int64_t(size)))
     return said(cudaErrorInvalidValue);
   const CUstream_st on = resolved(stream);
   if (here.place == Place::Pageable || there.place == Place::Pageable)
@@ -157,7 +162,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t size, cudaMe
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t size, cudaStream_t stream) {
   if (const auto status = entered()) return said(status);
   const Location there = locate(to);
-  if (size > 0 && (there.place == Place::Pageable || std::int64_t(size) > there.bytes_left)) return said(cudaErrorInvalidValue);
+  if (size > 0 && (there.place == Place::Pageable || std::int64_t(size) > there.bytes_left))
+    return said(cudaErrorInvalidValue);
   return said(enqueue(resolved(stream), [=] { std::memset(to, value, size); }));
 }
 

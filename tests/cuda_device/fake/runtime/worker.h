@@ -1,5 +1,5 @@
-// The thread behind a fake stream: tasks one after the other, beside everybody else's, so that a wait that is missing shows as a wrong
-// result.
+// The thread behind a fake stream: tasks one after the other, beside everybody else's, so that a wait that is missing
+// shows as a wrong result.
 #pragma once
 
 #include <condition_variable>

@@ -1,4 +1,5 @@
-// What CUDA allows of streams that are captured, and what becomes of a graph: the fake's own rules, by the calls of CUDA.
+// What CUDA allows of streams that are captured, and what becomes of a graph: the fake's own rules, by the calls of
+// CUDA.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -60,7 +61,9 @@ struct Streams {
 
 /// A function of a graph: called at each launch.
 void call(void* function) { (*static_cast<std::function<void()>*>(function))(); }
-cudaError_t enqueue(cudaStream_t stream, std::function<void()>& function) { return cudaLaunchHostFunc(stream, &call, &function); }
+cudaError_t enqueue(cudaStream_t stream, std::function<void()>& function) {
+  return cudaLaunchHostFunc(stream, &call, &function);
+}
 
 cudaGraphExec_t instance_of(cudaGraph_t graph) {
   cudaGraphExec_t instance = nullptr;
@@ -155,15 +158,19 @@ TEST_CASE("what a captured stream may not do invalidates the capture, which ends
     cudaError_t expected;
   };
   void* more = nullptr;
-  for (const Refusal& refusal : {Refusal{"wait for uncaptured work", [&] { return cudaStreamWaitEvent(s.first, s.join, 0); }, cudaErrorStreamCaptureIsolation},
-                                 Refusal{"synchronise", [&] { return cudaStreamSynchronize(s.first); }, cudaErrorStreamCaptureUnsupported},
-                                 Refusal{"query", [&] { return cudaStreamQuery(s.first); }, cudaErrorStreamCaptureUnsupported},
-                                 Refusal{"wait for another stream", [&] { return cudaStreamSynchronize(third); }, cudaErrorStreamCaptureUnsupported},
-                                 Refusal{"query an event", [&] { return cudaEventQuery(s.join); }, cudaErrorStreamCaptureUnsupported},
-                                 Refusal{"allocate", [&] { return cudaMalloc(&more, 16); }, cudaErrorStreamCaptureUnsupported},
-                                 Refusal{"free", [&] { return cudaFree(memory); }, cudaErrorStreamCaptureUnsupported},
-                                 Refusal{"copy pageable memory", [&] { return cudaMemcpyAsync(memory, pageable, 16, cudaMemcpyHostToDevice, s.first); },
-                                         cudaErrorStreamCaptureUnsupported}}) {
+  for (const Refusal& refusal :
+       {Refusal{"wait for uncaptured work", [&] { return cudaStreamWaitEvent(s.first, s.join, 0); },
+                cudaErrorStreamCaptureIsolation},
+        Refusal{"synchronise", [&] { return cudaStreamSynchronize(s.first); }, cudaErrorStreamCaptureUnsupported},
+        Refusal{"query", [&] { return cudaStreamQuery(s.first); }, cudaErrorStreamCaptureUnsupported},
+        Refusal{"wait for another stream", [&] { return cudaStreamSynchronize(third); },
+                cudaErrorStreamCaptureUnsupported},
+        Refusal{"query an event", [&] { return cudaEventQuery(s.join); }, cudaErrorStreamCaptureUnsupported},
+        Refusal{"allocate", [&] { return cudaMalloc(&more, 16); }, cudaErrorStreamCaptureUnsupported},
+        Refusal{"free", [&] { return cudaFree(memory); }, cudaErrorStreamCaptureUnsupported},
+        Refusal{"copy pageable memory",
+                [&] { return cudaMemcpyAsync(memory, pageable, 16, cudaMemcpyHostToDevice, s.first); },
+                cudaErrorStreamCaptureUnsupported}}) {
     CAPTURE(refusal.what);
     s.begin();
     CHECK(refusal.call() == refusal.expected);

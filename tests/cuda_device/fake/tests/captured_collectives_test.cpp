@@ -1,4 +1,5 @@
-// Collectives in graphs: launched as often as one likes, in turn with others, and no reason to wait for ever when a rank is gone.
+// Collectives in graphs: launched as often as one likes, in turn with others, and no reason to wait for ever when a
+// rank is gone.
 #include "base/error.h"
 #include "cuda_device/fake/tests/ranks.h"
 #include "cuda_device/kernels/bench.h"
@@ -12,10 +13,14 @@ using namespace gpuplan::test;
 
 namespace {
 
-/// Two communicators on two streams, as a sharded step has them: x is summed by one, copied, and the copy summed by the other.
+/// Two communicators on two streams, as a sharded step has them: x is summed by one, copied, and the copy summed by the
+/// other.
 struct TwoSums {
   TwoSums(Device& device, Communicator& world, Numbers values)
-      : bench{.device = device, .stream = device.create_stream()}, ranks(world), x(bench.upload(values, Dtype::F32)), y(bench.empty(x.count, Dtype::F32)) {}
+      : bench{.device = device, .stream = device.create_stream()},
+        ranks(world),
+        x(bench.upload(values, Dtype::F32)),
+        y(bench.empty(x.count, Dtype::F32)) {}
 
   void enqueue() {
     Device& device = bench.device;
@@ -43,7 +48,8 @@ struct TwoSums {
 };
 
 bool tells_of_gone_rank(const std::string& error) {
-  return error.starts_with("NCCL ") && error.find("remote process exited or there was a network error (rank ") != std::string::npos;
+  return error.starts_with("NCCL ") &&
+         error.find("remote process exited or there was a network error (rank ") != std::string::npos;
 }
 
 }  // namespace
@@ -77,11 +83,15 @@ TEST_CASE("a collective of a graph and one outside do not fit together") {
   const auto errors = in_threads({0, 1}, [](Device& device, Communicator& ranks) {
     TwoSums sums(device, ranks, {1});
     const auto graph = ranks.rank() == 0 ? sums.capture() : nullptr;
-    if (graph) device.launch(*graph, *sums.bench.stream);
-    else sums.enqueue();
+    if (graph)
+      device.launch(*graph, *sums.bench.stream);
+    else
+      sums.enqueue();
     sums.wait();
   });
-  const auto tells = [](const std::string& error) { return error.find("a collective failed: invalid usage") != std::string::npos; };
+  const auto tells = [](const std::string& error) {
+    return error.find("a collective failed: invalid usage") != std::string::npos;
+  };
   CHECK((tells(errors[0]) || tells(errors[1])));
   for (const auto& error : errors) CHECK((tells(error) || tells_of_gone_rank(error)));
 }
@@ -94,7 +104,8 @@ TEST_CASE("a communicator ends while a graph has its collectives, which then can
     device.launch(*graph, *sums.bench.stream);
     sums.wait();
     sums.part.reset();
-    CHECK_THROWS_WITH_AS(device.launch(*graph, *sums.bench.stream), "a communicator that the graph has collectives of has ended", EnvError);
+    CHECK_THROWS_WITH_AS(device.launch(*graph, *sums.bench.stream),
+                         "a communicator that the graph has collectives of has ended", EnvError);
     CHECK(ranks.max_host(1) == 1);
   });
   CHECK(errors == std::vector<std::string>(2));
@@ -105,7 +116,10 @@ TEST_CASE("a capture that fails after a collective leaves the communicators as t
   const auto errors = in_threads({0, 1}, [](Device& device, Communicator& ranks) {
     TwoSums sums(device, ranks, {1});
     const std::string error = error_text<EnvError>([&] { sums.capture(); });
-    CHECK(error == (ranks.rank() == 0 ? "CUDA: copying: operation not permitted when stream is capturing (cudaErrorStreamCaptureUnsupported)" : ""));
+    CHECK(error ==
+          (ranks.rank() == 0
+               ? "CUDA: copying: operation not permitted when stream is capturing (cudaErrorStreamCaptureUnsupported)"
+               : ""));
     sums.enqueue();
     sums.wait();
     CHECK(sums.bench.download(sums.y) == Numbers{4});

@@ -1,4 +1,5 @@
-// Every collective among two and four ranks, in threads and in processes, against sums of whole numbers, which are exact.
+// Every collective among two and four ranks, in threads and in processes, against sums of whole numbers, which are
+// exact.
 #include "cuda_device/fake/tests/ranks.h"
 #include "cuda_device/kernels/bench.h"
 
@@ -32,7 +33,10 @@ double sum_at(int num_ranks, std::int64_t i) {
 class Side {
  public:
   Side(Device& device, Communicator& ranks)
-      : bench_{.device = device, .stream = device.create_stream()}, ranks_(ranks), rank_(ranks.rank()), size_(ranks.size()) {}
+      : bench_{.device = device, .stream = device.create_stream()},
+        ranks_(ranks),
+        rank_(ranks.rank()),
+        size_(ranks.size()) {}
 
   void check_all() {
     for (const Dtype dtype : kFloats) {
@@ -63,13 +67,15 @@ class Side {
   void check_moves(Dtype dtype) {
     const Tensor mine = own(kCount, dtype), all = bench_.empty(kCount * size_, dtype);
     ranks_.all_gather(mine.data(), all.data(), kCount, dtype, *bench_.stream);
-    CHECK(bench_.download(all) == numbers(kCount * size_, [](std::int64_t i) { return number(int(i / kCount), i % kCount); }));
+    CHECK(bench_.download(all) ==
+          numbers(kCount * size_, [](std::int64_t i) { return number(int(i / kCount), i % kCount); }));
     const int root = size_ - 1;
     ranks_.broadcast(mine.data(), kCount, dtype, root, *bench_.stream);
     CHECK(bench_.download(mine) == numbers(kCount, [&](std::int64_t i) { return number(root, i); }));
   }
 
-  /// Everybody sends to the next rank, first: only a group keeps that from waiting for ever. Then one pair without a group.
+  /// Everybody sends to the next rank, first: only a group keeps that from waiting for ever. Then one pair without a
+  /// group.
   void check_ring() {
     const int before = (rank_ + size_ - 1) % size_, after = (rank_ + 1) % size_;
     const Tensor mine = own(kCount, Dtype::F32), theirs = bench_.empty(kCount, Dtype::F32);
@@ -121,7 +127,8 @@ std::vector<std::string> no_errors(int num_ranks) { return std::vector<std::stri
 
 TEST_CASE("every collective is right among two and four ranks in threads") {
   const Played machine(4);
-  for (const int num_ranks : {2, 4}) CHECK(in_threads(one_gpu_each(num_ranks), check_every_collective) == no_errors(num_ranks));
+  for (const int num_ranks : {2, 4})
+    CHECK(in_threads(one_gpu_each(num_ranks), check_every_collective) == no_errors(num_ranks));
 }
 
 TEST_CASE("rank of its own: every collective" * doctest::skip()) { as_own_rank(check_every_collective); }
@@ -142,7 +149,8 @@ TEST_CASE("ranks split by colour, and the parts again") {
 TEST_CASE("collectives of a communicator keep their order on two streams") {
   const Played machine(2);
   const auto errors = in_threads({0, 1}, [](Device& device, Communicator& ranks) {
-    Bench first{.device = device, .stream = device.create_stream()}, second{.device = device, .stream = device.create_stream()};
+    Bench first{.device = device, .stream = device.create_stream()},
+        second{.device = device, .stream = device.create_stream()};
     const Tensor a = first.upload({1}, Dtype::F32), b = second.upload({10}, Dtype::F32);
     for (int i = 0; i < 20; ++i) {
       ranks.all_reduce(a.data(), a.data(), 1, Dtype::F32, *first.stream);

@@ -48,7 +48,8 @@ const std::map<std::string, Wait> kWaits{
 
 /// Rank 1, or one that had aborted since rank 1 was gone.
 bool tells_of_gone_rank(const std::string& error) {
-  return error.starts_with("NCCL ") && error.find("remote process exited or there was a network error (rank ") != std::string::npos;
+  return error.starts_with("NCCL ") &&
+         error.find("remote process exited or there was a network error (rank ") != std::string::npos;
 }
 
 }  // namespace
@@ -103,7 +104,8 @@ TEST_CASE("rank of its own: rank 1 dies in the middle of an operation" * doctest
       }
     });
     CHECK(tells_of_gone_rank(error));
-    CHECK(error_text<EnvError>([&] { ranks.barrier(); }) == "the NCCL communicator was aborted after a failure: " + error);
+    CHECK(error_text<EnvError>([&] { ranks.barrier(); }) ==
+          "the NCCL communicator was aborted after a failure: " + error);
   });
 }
 
@@ -137,7 +139,9 @@ TEST_CASE("ranks that do not make the same call are told") {
     ranks.all_reduce(data.data(), data.data(), ranks.rank() == 0 ? 100 : 99, Dtype::F32, *bench.stream);
     bench.stream->synchronise();
   });
-  const auto tells = [](const std::string& error) { return error.find("a collective failed: invalid usage") != std::string::npos; };
+  const auto tells = [](const std::string& error) {
+    return error.find("a collective failed: invalid usage") != std::string::npos;
+  };
   CHECK((tells(errors[0]) || tells(errors[1])));  // one may see first that the other one has given up
   for (const auto& error : errors) CHECK((tells(error) || tells_of_gone_rank(error)));
 }

@@ -26,14 +26,17 @@ TEST_CASE("out of memory names the GPU, what was asked, what is free, and what t
   const auto device = open_gpu(1);
   const Buffer held = device->allocate(Bytes{std::int64_t(60) << 20});
   CHECK(error_text<EnvError>([&] { device->allocate(Bytes{std::int64_t(50) << 20}); }) ==
-        "out of memory on GPU 1 (Small GPU): 50.0 MiB asked, 40.0 MiB of 500 MiB free; this process holds 60.0 MiB in buffers");
+        "out of memory on GPU 1 (Small GPU): 50.0 MiB asked, 40.0 MiB of 500 MiB free; this process holds 60.0 MiB in "
+        "buffers");
   CHECK(device->allocate(Bytes{std::int64_t(40) << 20}).data() != nullptr);  // and what fits is given
 }
 
 TEST_CASE("an allocation that fails now does not fail what comes after it") {
   const Played machine({.fail_allocation = 3});  // two are warming up: an operand buffer and the workspace
   const auto device = open_gpu(0);
-  CHECK(error_text<EnvError>([&] { device->allocate(Bytes{1}); }).starts_with("out of memory on GPU 0 (NVIDIA A100-SXM4-80GB): 1 B asked, "));
+  CHECK(error_text<EnvError>([&] {
+          device->allocate(Bytes{1});
+        }).starts_with("out of memory on GPU 0 (NVIDIA A100-SXM4-80GB): 1 B asked, "));
   const auto stream = device->create_stream();
   CHECK_NOTHROW(device->empty_kernel(*stream));
   CHECK(device->allocate(Bytes{1}).data() != nullptr);
@@ -45,14 +48,16 @@ TEST_CASE("no memory for the workspace of a stream is an error of the product") 
   const auto stream = device->create_stream();
   const Buffer most = device->allocate(Bytes{std::int64_t(99) << 20});
   float* const data = most.as<float>();
-  CHECK(error_text<EnvError>([&] { device->gemm({.m = 16, .n = 16, .k = 16}, data, data + 256, data + 512, *stream); }) ==
-        "CUDA: allocating the workspace of a stream (8.00 MiB): out of memory (cudaErrorMemoryAllocation)");
+  CHECK(error_text<EnvError>([&] {
+          device->gemm({.m = 16, .n = 16, .k = 16}, data, data + 256, data + 512, *stream);
+        }) == "CUDA: allocating the workspace of a stream (8.00 MiB): out of memory (cudaErrorMemoryAllocation)");
 }
 
 TEST_CASE("without a driver, and with one that is too old, counting and opening say so") {
   {
     const Played machine({.driver = fake::Driver::Absent});
-    constexpr const char* kNone = "no NVIDIA driver on this machine: install it, or take the CPU (run --gpus 2xcpu, calibrate --device cpu)";
+    constexpr const char* kNone =
+        "no NVIDIA driver on this machine: install it, or take the CPU (run --gpus 2xcpu, calibrate --device cpu)";
     CHECK(error_text<EnvError>([] { device_backend(DeviceKind::Cuda).num_devices(); }) == kNone);
     CHECK(error_text<EnvError>([] { open_gpu(0); }) == kNone);
   }
@@ -73,7 +78,8 @@ TEST_CASE("a machine without GPUs has none, and one that is not there is named")
 
 TEST_CASE("a build without kernels for the GPU says for which it has some") {
   const Played machine({.gpus = fake::parse_gpus("1 NVIDIA H100, 9.0, 81920"), .has_kernels = false});
-  CHECK(error_text<EnvError>([] { open_gpu(0); }) == "this build has no kernels for NVIDIA H100 (sm_90), only for 80-real");
+  CHECK(error_text<EnvError>([] { open_gpu(0); }) ==
+        "this build has no kernels for NVIDIA H100 (sm_90), only for 80-real");
 }
 
 TEST_CASE("a lost GPU is an error of every later call, and everything can still be put down") {
@@ -102,7 +108,8 @@ TEST_CASE("a lost GPU is an error of every later call, and everything can still 
       [&] { device->facts(); }};
   for (std::size_t i = 0; i < calls.size(); ++i) {
     CAPTURE(i);
-    CHECK(error_text<EnvError>(calls[i]).find("unspecified launch failure (cudaErrorLaunchFailure)") != std::string::npos);
+    CHECK(error_text<EnvError>(calls[i]).find("unspecified launch failure (cudaErrorLaunchFailure)") !=
+          std::string::npos);
   }
   const auto whole = other->create_stream();  // the other GPU is well
   other->empty_kernel(*whole);
@@ -110,7 +117,8 @@ TEST_CASE("a lost GPU is an error of every later call, and everything can still 
 }
 
 TEST_CASE("opening costs what NVML saw memory in use grow by, and without NVML there is a warning") {
-  const auto file = std::filesystem::temp_directory_path() / ("gpuplan_fake_nvml_" + std::to_string(getpid()) + ".json");
+  const auto file =
+      std::filesystem::temp_directory_path() / ("gpuplan_fake_nvml_" + std::to_string(getpid()) + ".json");
   std::ofstream(file) << R"({"gpus": [{"bus_id": "00000000:01:00.0", "memory_mib": 81920, "used_mib": 1000},
                                       {"bus_id": "00000000:02:00.0", "memory_mib": 81920, "used_mib": 1000},
                                       {"bus_id": "00000000:03:00.0", "memory_mib": 81920, "used_mib": 1000},
@@ -120,7 +128,8 @@ TEST_CASE("opening costs what NVML saw memory in use grow by, and without NVML t
   {
     const Setting nvml("GPUPLAN_FAKE_NVML_MACHINE", file.string());
     const auto device = open_gpu(4);
-    CHECK(device->overhead() == Bytes{std::int64_t(400) << 20});  // the fake's context; the other 1000 MiB are somebody else's
+    CHECK(device->overhead() ==
+          Bytes{std::int64_t(400) << 20});  // the fake's context; the other 1000 MiB are somebody else's
     CHECK(device->facts().warnings.empty());
   }
   std::filesystem::remove(file);

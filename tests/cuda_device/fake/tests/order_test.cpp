@@ -1,4 +1,5 @@
-// Streams are beside each other and events put them in order: a slow stream, what is wrong without waiting for it and right with it.
+// Streams are beside each other and events put them in order: a slow stream, what is wrong without waiting for it and
+// right with it.
 #include "base/error.h"
 #include "cuda_device/fake/tests/ranks.h"
 #include "cuda_device/kernels/bench.h"
@@ -103,7 +104,8 @@ TEST_CASE("the time between two events is that of the work between them") {
 
 TEST_CASE("work on a stream of another GPU is refused") {
   const Played machine(2);
-  const auto first = device_backend(DeviceKind::Cuda).open({.index = 0}), second = device_backend(DeviceKind::Cuda).open({.index = 1});
+  const auto first = device_backend(DeviceKind::Cuda).open({.index = 0}),
+             second = device_backend(DeviceKind::Cuda).open({.index = 1});
   const auto stream = first->create_stream();
   const auto event = second->create_event();
   CHECK_THROWS_AS(second->empty_kernel(*stream), EnvError);
@@ -135,8 +137,10 @@ TEST_CASE("one thread drives two GPUs in turn, call by call") {
 
 TEST_CASE("copies go from one GPU to another, in the order that events give") {
   const Played machine(2);
-  const auto first = device_backend(DeviceKind::Cuda).open({.index = 0}), second = device_backend(DeviceKind::Cuda).open({.index = 1});
-  Bench here{.device = *first, .stream = first->create_stream()}, there{.device = *second, .stream = second->create_stream()};
+  const auto first = device_backend(DeviceKind::Cuda).open({.index = 0}),
+             second = device_backend(DeviceKind::Cuda).open({.index = 1});
+  Bench here{.device = *first, .stream = first->create_stream()},
+      there{.device = *second, .stream = second->create_stream()};
   const Tensor from = here.upload({1, 2, 3}, Dtype::F32), to = there.empty(3, Dtype::F32);
   const auto is_written = first->create_event();
   Gate gate(*here.stream);
@@ -161,6 +165,7 @@ TEST_CASE("two streams multiply at once, each in its own workspace") {
   }
   other->synchronise();
   const Numbers product = bench.download(first);
-  CHECK(product == bench.download(second));  // neither is NaN, as the fake makes products whose workspace another one wrote to
+  CHECK(product ==
+        bench.download(second));  // neither is NaN, as the fake makes products whose workspace another one wrote to
   check_close(product, naive_product(problem, bench.download(a), bench.download(b)), 1e-4, std::sqrt(96.0));
 }

@@ -41,7 +41,8 @@ Started start_rank(const std::string& test_case) {
 Ended wait_for(const Started& started) {
   Ended ended;
   char some[4096];
-  for (ssize_t size = 0; (size = read(started.output, some, sizeof some)) > 0;) ended.output.append(some, std::size_t(size));
+  for (ssize_t size = 0; (size = read(started.output, some, sizeof some)) > 0;)
+    ended.output.append(some, std::size_t(size));
   close(started.output);
   int status = 0;
   waitpid(started.process, &status, 0);
@@ -69,9 +70,7 @@ std::vector<std::string> in_threads(const std::vector<int>& gpus, const RankWork
     threads.emplace_back([&, rank] {
       try {
         join_and_work(gpus[rank], {.rank = int(rank), .size = int(gpus.size()), .id = id}, work);
-      } catch (const std::exception& error) {
-        errors[rank] = error.what();
-      }
+      } catch (const std::exception& error) { errors[rank] = error.what(); }
     });
   for (auto& thread : threads) thread.join();
   return errors;
@@ -79,7 +78,8 @@ std::vector<std::string> in_threads(const std::vector<int>& gpus, const RankWork
 
 std::vector<Ended> in_processes(int num_ranks, int num_gpus, const std::string& test_case) {
   const Setting id("GPUPLAN_TEST_ID", collective_backend(DeviceKind::Cuda).make_id());
-  const Setting size("GPUPLAN_TEST_SIZE", std::to_string(num_ranks)), gpus("GPUPLAN_FAKE_GPUS", std::to_string(num_gpus));
+  const Setting size("GPUPLAN_TEST_SIZE", std::to_string(num_ranks)),
+      gpus("GPUPLAN_FAKE_GPUS", std::to_string(num_gpus));
   std::vector<Started> started;
   for (int rank = 0; rank < num_ranks; ++rank) {
     const Setting own("GPUPLAN_TEST_RANK", std::to_string(rank));

@@ -35,8 +35,9 @@ class Setting {
   const char* name_;
 };
 
-/// `work` as every rank at once, rank r on GPU gpus[r]. What each threw, "" when nothing. Ranks that compute do not share a GPU here:
-/// freeing memory waits for all that a process does on it, and so for a collective that waits for the rank that frees.
+/// `work` as every rank at once, rank r on GPU gpus[r]. What each threw, "" when nothing. Ranks that compute do not
+/// share a GPU here: freeing memory waits for all that a process does on it, and so for a collective that waits for the
+/// rank that frees.
 std::vector<std::string> in_threads(const std::vector<int>& gpus, const RankWork& work);
 std::vector<int> one_gpu_each(int num_ranks);
 

@@ -57,7 +57,8 @@ TEST_CASE("an id that is not NCCL's is refused before anybody waits") {
   CHECK(error_of_join({.rank = 0, .size = 2, .id = "not hexadecimal"}) ==
         "the id of the group of ranks is not one that NCCL made on rank 0");
   const std::string zeros(256, '0');
-  CHECK(error_of_join({.rank = 0, .size = 2, .id = zeros}).find("joining as rank 0 of 2: invalid argument") != std::string::npos);
+  CHECK(error_of_join({.rank = 0, .size = 2, .id = zeros}).find("joining as rank 0 of 2: invalid argument") !=
+        std::string::npos);
 }
 
 TEST_CASE("a rank beyond the group, and ranks that never come, are errors in NCCL's words") {

@@ -41,7 +41,8 @@ inline void load_matrices(std::uint32_t (&to)[4], const void* row) {
 inline void load_transposed_matrices(std::uint32_t (&to)[4], const void* row) {
   const MatrixRow* const rows = of_all_lanes(checked_row(row));
   const unsigned column = lane_id() / 4, at = lane_id() % 4 * 2;
-  for (unsigned m = 0; m < 4; ++m) to[m] = packed(rows[8 * m + at].numbers[column], rows[8 * m + at + 1].numbers[column]);
+  for (unsigned m = 0; m < 4; ++m)
+    to[m] = packed(rows[8 * m + at].numbers[column], rows[8 * m + at + 1].numbers[column]);
 }
 
 struct Operands {
@@ -71,7 +72,8 @@ inline float power_of_2(float x) { return std::exp2(x); }
 
 /// Done as late as the hardware may: at the wait.
 inline void copy_to_shared(void* to, const void* from, bool is_there) {
-  if ((reinterpret_cast<std::uintptr_t>(to) | (is_there ? reinterpret_cast<std::uintptr_t>(from) : 0)) % 16 != 0) std::abort();
+  if ((reinterpret_cast<std::uintptr_t>(to) | (is_there ? reinterpret_cast<std::uintptr_t>(from) : 0)) % 16 != 0)
+    std::abort();
   emulation::copy_later(to, is_there ? from : nullptr, 16);
 }
 inline void wait_for_copies() { emulation::copy_now(); }

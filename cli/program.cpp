@@ -1,0 +1,75 @@
+#include "cli/program.h"
+
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/exit_codes.h"
+#include "cli/arguments.h"
+#include "cli/calibrate_worker.h"
+#include "cli/commands.h"
+#include "cli/help.h"
+#include "report/text/text.h"
+
+namespace gpuplan {
+namespace {
+
+/// "gpuplan: --gpus: unknown GPU 'A600': did you mean 'A6000'?", the hint on a line of its own when it gets long.
+std::string message_of(const InputError& error) {
+  const std::string problem = error.where().empty() ? error.problem() : error.where() + ": " + error.problem();
+  const std::string line = fmt::format("gpuplan: {}: {}", problem, error.hint());
+  if (error.hint().empty()) return fmt::format("gpuplan: {}\n", problem);
+  if (width_of(line) <= kPipeWidth && line.find('\n') == std::string::npos) return line + "\n";
+  return fmt::format("gpuplan: {}\n{}", problem, wrap(error.hint(), kPipeWidth, "  ", "  "));
+}
+
+int dispatch(const std::vector<std::string>& args, Console& console) {
+  CLI::App app;
+  declare_commands(app);
+  if (args.empty()) {
+    console.err << help_text(app, console.screen);
+    return kWrongInput;
+  }
+  if (args.front() == kWorkerCommand) return run_worker({args.begin() + 1, args.end()}, console);
+  const Parsed parsed = parse(app, args);
+  if (parsed.wants_version)
+    console.print(fmt::format("gpuplan {}\n", GPUPLAN_VERSION));
+  else if (parsed.wants_help || !parsed.command)
+    console.print(help_text(*parsed.app, console.screen));
+  else
+    return parsed.command->run(*parsed.app, console);
+  return 0;
+}
+
+int run_and_catch(const std::vector<std::string>& args, Console& console) {
+  try {
+    const int code = dispatch(args, console);
+    console.out.flush();
+    if (!console.out) throw EnvError("the answer could not be written to standard output");
+    return code;
+  } catch (const InputError& error) {
+    console.err << message_of(error);
+    return kWrongInput;
+  } catch (const EnvError& error) {
+    console.err << "gpuplan: " << error.what() << "\n";
+  } catch (const std::system_error& error) { console.err << "gpuplan: " << error.what() << "\n"; }
+  return kWorldFailed;
+}
+
+}  // namespace
+
+int run(const std::vector<std::string>& args, std::ostream& out, std::ostream& err, const Screen& screen,
+        std::istream& in) {
+  Console console{in, out, err, screen, "gpuplan", args};
+  for (const std::string& arg : args) console.command_line += " " + arg;
+  try {
+    return run_and_catch(args, console);
+  } catch (const std::exception& error) {
+    err << fmt::format("gpuplan: this is a bug in gpuplan, please report it with the command that you ran:\n  {}\n",
+                       error.what());
+    return kOurBug;
+  }
+}
+
+}  // namespace gpuplan

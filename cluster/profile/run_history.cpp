@@ -1,0 +1,131 @@
+#include "cluster/profile/run_history.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/files.h"
+
+namespace gpuplan {
+namespace {
+
+using nlohmann::json;
+
+json to_json(const RunRecord::Figures& f) {
+  return {{"step_seconds", f.step}, {"outside_tensors_bytes", f.outside_tensors.count}};
+}
+
+RunRecord::Figures figures_from(const json& object) {
+  return {.step = object.at("step_seconds"),
+          .outside_tensors = Bytes{object.at("outside_tensors_bytes").get<std::int64_t>()}};
+}
+
+json to_json(const RunRecord& r) {
+  return {{"profile", r.profile},
+          {"date", r.date},
+          {"model", r.model},
+          {"strategy", r.strategy},
+          {"method", r.method},
+          {"ranks", r.num_ranks},
+          {"steps", r.num_steps},
+          {"predicted", to_json(r.predicted)},
+          {"measured", to_json(r.measured)},
+          {"applied", {{"time", r.applied.time}, {"outside_tensors_bytes", r.applied.outside_tensors.count}}}};
+}
+
+/// Nothing for a line that is none of ours.
+std::optional<RunRecord> record_from(const std::string& line) {
+  try {
+    const json object = json::parse(line);
+    const json& applied = object.at("applied");
+    return RunRecord{.profile = object.at("profile"),
+                     .date = object.at("date"),
+                     .model = object.at("model"),
+                     .strategy = object.at("strategy"),
+                     .method = object.at("method"),
+                     .num_ranks = object.at("ranks"),
+                     .num_steps = object.at("steps"),
+                     .predicted = figures_from(object.at("predicted")),
+                     .measured = figures_from(object.at("measured")),
+                     .applied = {.time = applied.at("time"),
+                                 .outside_tensors = Bytes{applied.at("outside_tensors_bytes").get<std::int64_t>()}}};
+  } catch (const json::exception&) { return std::nullopt; }
+}
+
+/// A machine that went down amid a write leaves half a line. Requires: `file` is open for reading.
+bool ends_amid_line(int file) {
+  char last = '\n';
+  const off_t size = lseek(file, 0, SEEK_END);
+  return size > 0 && pread(file, &last, 1, size - 1) == 1 && last != '\n';
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ptrdiff_t(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+/// Less, the fewer there are; 0 without any.
+double drawn_to_zero(const std::vector<double>& values) {
+  const auto n = double(values.size());
+  return values.empty() ? 0 : n / (n + 1) * median(values);
+}
+
+double factor(const std::vector<double>& logarithms) {
+  return std::exp(std::clamp(drawn_to_zero(logarithms), -std::log(2.0), std::log(2.0)));
+}
+
+}  // namespace
+
+std::filesystem::path run_history_file(const std::filesystem::path& profile) {
+  return profile.string() + ".runs.jsonl";
+}
+
+void add_run(const std::filesystem::path& profile, const RunRecord& run) {
+  const std::filesystem::path file = run_history_file(profile);
+  std::string line = to_json(run).dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  const int to = open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (to >= 0 && ends_amid_line(to)) line.insert(0, "\n");
+  // One write to the end: runs that finish at the same time do not mix.
+  const bool is_written = to >= 0 && write(to, line.data(), line.size()) == std::ssize(line);
+  const int reason = errno;
+  if (to >= 0) close(to);
+  if (!is_written) throw EnvError(fmt::format("{}: cannot be written: {}", file.string(), std::strerror(reason)));
+}
+
+std::vector<RunRecord> read_runs(const std::filesystem::path& profile, const std::string& sha256) {
+  std::vector<RunRecord> out;
+  std::error_code none;
+  const std::filesystem::path file = run_history_file(profile);
+  if (!std::filesystem::is_regular_file(file, none)) return out;
+  const std::string text = read_file(file);
+  for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
+    if (auto record = record_from(text.substr(at, end - at)); record && record->profile == sha256)
+      out.push_back(*std::move(record));
+  return out;
+}
+
+RunCorrection correction_for(const std::vector<RunRecord>& runs, std::int64_t num_ranks) {
+  constexpr std::int64_t kLatest = 25;  // machines change: drivers, other load, cooling
+  std::vector<double> times, outside;
+  std::int64_t used = 0;
+  for (auto r = runs.rbegin(); r != runs.rend() && used < kLatest; ++r) {
+    if (r->num_ranks != num_ranks) continue;
+    ++used;
+    const auto& [p, m] = std::pair(r->predicted, r->measured);
+    if (p.step > 0 && m.step > 0) times.push_back(std::log(m.step / p.step * r->applied.time));
+    outside.push_back(double((m.outside_tensors - p.outside_tensors + r->applied.outside_tensors).count));
+  }
+  return {.time = factor(times), .outside_tensors = Bytes{std::llround(drawn_to_zero(outside))}, .num_runs = used};
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,36 @@
+// Internal to the plan file: its sections, each as a pair of a writer and a reader over one list of fields.
+#pragma once
+
+#include "planner/plan/plan_archive.h"
+
+namespace gpuplan {
+
+void write_recipe(PlanWriter& out, const Recipe& recipe);
+void read_recipe(PlanReader& in, Recipe& recipe);
+
+void write_dataset(PlanWriter& out, const Dataset& dataset);
+void read_dataset(PlanReader& in, Dataset& dataset);
+
+/// Complete: what is read back needs no catalogue. Neighbouring ranks with identical GPUs share one entry with a count.
+void write_cluster(PlanWriter& out, const ClusterSpec& cluster);
+void read_cluster(PlanReader& in, ClusterSpec& cluster);
+
+/// The strategy section as it stands in the file.
+struct PlanStrategy {
+  std::string name;
+  std::int64_t dp_replicate = 1, dp_shard = 1, tp = 1, pp = 1, cp = 1, ep = 1;
+  std::int64_t zero_stage = 0;  // 1 optimizer, 2 and gradients, 3 and weights sharded
+  bool reshard_after_forward = true;
+  WrapPolicy wrap = WrapPolicy::Layer;
+  std::int64_t wrap_min_params = 0;
+  std::optional<std::int64_t> fsdp_version;  // null when the engine is not FSDP
+};
+
+void write_strategy(PlanWriter& out, const Strategy& strategy);
+void read_strategy(PlanReader& in, PlanStrategy& strategy);
+
+/// Pins `request` to `wanted` and notes where the file says something else than that strategy is on this cluster.
+/// Requires: the cluster and options.shard_size are read, without problems.
+void pin_strategy(const PlanStrategy& wanted, EstimateRequest& request, PlanProblems& problems);
+
+}  // namespace gpuplan

@@ -1,0 +1,90 @@
+// The recipe and dataset sections of a plan file. Structs are taken apart by name: a new field does not compile until
+// it has a key here (and then a line in docs/plan.schema.json, which a test asks for).
+#include "models/framework.h"
+#include "models/optimizers.h"
+#include "planner/plan/plan_parts.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr IntRange kAtLeastOne{1, kMostCount};
+constexpr std::int64_t kMostRows = 1'000'000'000'000;
+
+template <class Fields, class Lora>
+void list_lora(Fields& f, Lora& lora) {
+  auto& [rank, alpha, dropout, targets, adapter_dtype, base_dtype, modules_to_save, is_dora] = lora;
+  f("rank", rank, kAtLeastOne);
+  f("alpha", alpha, RealRange{0, 1e9});
+  f("dropout", dropout, RealRange{0, 1});
+  f("targets", targets);
+  f("adapter_dtype", adapter_dtype);
+  f("base_dtype", base_dtype);
+  f("modules_to_save", modules_to_save);
+  f("is_dora", is_dora);
+}
+
+template <class Fields, class Quant>
+void list_quant(Fields& f, Quant& quant) {
+  auto& [kind, block_size, double_quant, storage_dtype] = quant;
+  f("kind", kind);
+  f("block_size", block_size, kAtLeastOne);
+  f("double_quant", double_quant);
+  f("storage_dtype", storage_dtype);
+}
+
+template <class Fields, class Target>
+void list_offload(Fields& f, Target& offload) {
+  auto& [optimizer, params, activations] = offload;
+  f("optimizer", optimizer);
+  f("params", params);
+  f("activations", activations);
+}
+
+template <class Fields, class R>
+void list_recipe(Fields& f, R& recipe) {
+  auto& [method, lora, quant, precision, optimizer, optimizer_in_backward, micro_batch, seq_len, packing, grad_accum,
+         checkpointing, checkpoint_every, attention, loss, loss_chunks, kernels, torch_compile, fp8_matmul, offload,
+         framework] = recipe;
+  const bool knows_method = f("method", method);
+  const bool has_lora =
+      f.nullable_object("lora", recipe.is_adapter(), [&](auto& inner) { list_lora(inner, recipe.lora); });
+  f.object("quant", [&](auto& inner) { list_quant(inner, recipe.quant); });
+  f("precision", precision);
+  f.name("optimizer", optimizer, [](const std::string& name) { return std::string(find_optimizer(name).name); });
+  f("optimizer_in_backward", optimizer_in_backward);
+  f("micro_batch", micro_batch, kAtLeastOne);
+  f("seq_len", seq_len, kAtLeastOne);
+  f("packing", packing);
+  f("grad_accum", grad_accum, kAtLeastOne);
+  f("checkpointing", checkpointing);
+  f("checkpoint_every", checkpoint_every, kAtLeastOne);
+  f("attention", attention);
+  f("loss", loss);
+  f("loss_chunks", loss_chunks, kAtLeastOne);
+  f("kernels", kernels);
+  f("torch_compile", torch_compile);
+  f("fp8_matmul", fp8_matmul);
+  f.object("offload", [&](auto& inner) { list_offload(inner, recipe.offload); });
+  f.name("framework", framework, [](const std::string& name) { return find_framework(name).name; });
+  if constexpr (Fields::kReads)
+    if (knows_method && has_lora != recipe.is_adapter())
+      f.report("lora", has_lora ? "must be null: method is 'full'"
+                                : "is needed: method is '" + std::string(to_string(method)) + "'");
+}
+
+template <class Fields, class Data>
+void list_dataset(Fields& f, Data& dataset) {
+  auto& [rows, tokens_per_row, epochs] = dataset;
+  f("rows", rows, IntRange{0, kMostRows});
+  f("tokens_per_row", tokens_per_row);
+  f("epochs", epochs, RealRange{0, 1e9});
+}
+
+}  // namespace
+
+void write_recipe(PlanWriter& out, const Recipe& recipe) { list_recipe(out, recipe); }
+void read_recipe(PlanReader& in, Recipe& recipe) { list_recipe(in, recipe); }
+void write_dataset(PlanWriter& out, const Dataset& dataset) { list_dataset(out, dataset); }
+void read_dataset(PlanReader& in, Dataset& dataset) { list_dataset(in, dataset); }
+
+}  // namespace gpuplan

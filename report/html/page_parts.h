@@ -1,0 +1,13 @@
+// The fixed parts of the report's page: style and script. They fetch nothing; all text comes from the page itself.
+#pragma once
+
+#include <string_view>
+
+namespace gpuplan {
+
+std::string_view page_style();
+/// Draws the timeline and the memory curves from the JSON in #data. When done it sets data-ready, data-spans (on the
+/// page) and data-drawn (rectangles of the first picture) on the document's element.
+std::string_view page_script();
+
+}  // namespace gpuplan

@@ -1,0 +1,12 @@
+// The answer of `validate` as JSON. Errors are shares: predicted / measured - 1.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "report/validation_answer.h"
+
+namespace gpuplan {
+
+nlohmann::ordered_json validation_json(const ValidationAnswer& answer);
+
+}  // namespace gpuplan

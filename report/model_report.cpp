@@ -1,0 +1,52 @@
+#include "report/model_report.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/json_file.h"
+#include "models/model_names.h"
+
+namespace gpuplan {
+namespace {
+
+ModelReport report_loaded(LoadedModel loaded) {
+  ModelReport report{.entry = {.name = loaded.spec.name,
+                               .id = loaded.spec.id,
+                               .family = loaded.spec.family,
+                               .model_type = loaded.spec.model_type,
+                               .architecture = loaded.spec.architecture,
+                               .is_modelled = true},
+                     .spec = std::move(loaded.spec)};
+  report.weights = list_weights(*report.spec);
+  report.parameters = report.weights.total_elements();
+  report.entry.parameters = report.spec->recorded_parameters.value_or(report.parameters);
+  report.notes = std::move(loaded.notes);
+  return report;
+}
+
+void read_provenance(ModelReport& report) {
+  const nlohmann::json content = read_json_file(report.entry.file);
+  const std::string where = report.entry.file.string();
+  report.is_verified = bool_or(content, "verified", false, where);
+  if (const auto published = content.find("published"); published != content.end() && published->is_object())
+    report.published = string_or(*published, "source", "", where);
+}
+
+}  // namespace
+
+ModelReport report_model(const CatalogueEntry& entry) {
+  ModelReport report{.entry = entry, .parameters = entry.parameters};
+  if (entry.is_modelled) report = report_loaded(load_model(entry.file.string()));
+  report.entry = entry;
+  read_provenance(report);
+  return report;
+}
+
+ModelReport report_model(const std::string& text) {
+  const std::vector<CatalogueEntry> all = list_catalogue();
+  std::error_code ignored;
+  const auto named = match_model_name(text, all);
+  if (named.size() == 1 && !std::filesystem::exists(text, ignored)) return report_model(*named.front());
+  return report_loaded(load_model(text));
+}
+
+}  // namespace gpuplan

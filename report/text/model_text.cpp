@@ -1,0 +1,123 @@
+#include <fmt/format.h>
+
+#include "base/unit_text.h"
+#include "report/text/catalogue_text.h"
+#include "report/text/facts.h"
+#include "report/text/table.h"
+
+namespace gpuplan {
+namespace {
+
+std::string parameters_text(const ModelReport& report) {
+  const std::string count = fmt::format("{} ({})", format_grouped(report.parameters), format_count(report.parameters));
+  if (!report.spec) return count + ", as recorded";
+  if (!report.spec->recorded_parameters) return count + ", computed from the architecture";
+  return count + (report.parameters == report.entry.parameters
+                      ? ", computed from the architecture; the recorded count is equal"
+                      : fmt::format(", computed from the architecture; {} are recorded",
+                                    format_grouped(report.entry.parameters)));
+}
+
+std::string attention_text(const ModelSpec& m) {
+  std::string text = fmt::format("{} heads of {}", m.num_attention_heads, m.head_dim);
+  if (m.num_key_value_heads != m.num_attention_heads)
+    text += fmt::format(", {} key-value head{}", m.num_key_value_heads, m.num_key_value_heads == 1 ? "" : "s");
+  if (m.qk_norm != QkNorm::None) text += ", norms on queries and keys";
+  if (m.sliding_window > 0)
+    text += fmt::format(", a window of {} tokens in {} layers", format_grouped(m.sliding_window), m.sliding_layers);
+  return text;
+}
+
+std::string mlp_text(const ModelSpec& m) {
+  if (m.moe.is_present())
+    return fmt::format("{} of {} experts, {} wide, {}{}", m.moe.experts_per_token, m.moe.num_experts,
+                       format_grouped(m.moe.intermediate_size), m.activation,
+                       m.moe.shared_intermediate_size > 0
+                           ? fmt::format(", and a shared one, {} wide", format_grouped(m.moe.shared_intermediate_size))
+                           : "");
+  return fmt::format("{} wide, {}{}", format_grouped(m.intermediate_size), m.activation,
+                     m.mlp == MlpKind::Gated ? ", gated" : "");
+}
+
+std::vector<Fact> shape_facts(const ModelSpec& m) {
+  const std::string layers = m.num_encoder_layers > 0
+                                 ? fmt::format("{} encoder and {} decoder", m.num_encoder_layers, m.num_hidden_layers)
+                                 : fmt::format("{}", m.num_hidden_layers);
+  return {{"layers", fmt::format("{}, {} wide", layers, format_grouped(m.hidden_size))},
+          {"attention", attention_text(m)},
+          {"MLP", mlp_text(m)},
+          {"vocabulary", fmt::format("{}, {}", format_grouped(m.vocab_size),
+                                     m.tie_word_embeddings ? "the head is the embedding" : "embedding and head apart")},
+          {"context", format_grouped(m.max_position_embeddings) + " tokens"}};
+}
+
+void add_tensors(Table& table, const std::vector<WeightTensor>& tensors, const std::string& prefix) {
+  for (const WeightTensor& tensor : tensors)
+    table.add({{"  " + prefix + tensor.name},
+               {fmt::format("{}{}", tensor.copies > 1 ? fmt::format("{} of ", tensor.copies) : "",
+                            fmt::join(tensor.shape, " × "))},
+               {format_grouped(tensor.elements())}});
+}
+
+std::string tensors_text(const ModelReport& report, const Screen& screen) {
+  const ModelWeights& weights = report.weights;
+  Table table{.columns = {{"  tensor"}, {"shape", Align::Right}, {"elements", Align::Right}}, .rows = {}};
+  add_tensors(table, weights.before, "");
+  for (std::size_t k = 0; k < weights.kinds.size(); ++k) {
+    const LayerKind& kind = weights.kinds[k];
+    const std::int64_t count = weights.num_of_kind(k);
+    const std::string title =
+        count == 1 ? fmt::format("  {}", kind.name) : fmt::format("  one of {} {}s", count, kind.name);
+    table.add({{title, Ink::Strong}, {""}, {format_grouped(kind.elements()), Ink::Strong}});
+    add_tensors(table, kind.tensors, "  ");
+  }
+  add_tensors(table, weights.after, "");
+  table.add({{"  all", Ink::Strong}, {""}, {format_grouped(weights.total_elements()), Ink::Strong}});
+  return heading("Tensors", screen) + render(table, screen);
+}
+
+std::string published_text(const ModelReport& report) {
+  if (report.published.empty()) return "";
+  return (report.is_verified ? "the same count: " : "another count (the catalogue file says why): ") + report.published;
+}
+
+}  // namespace
+
+std::string models_text(const std::vector<CatalogueEntry>& entries, const Screen& screen) {
+  Table table{.columns = {{"model"},
+                          {"family", Align::Left, 2},
+                          {"parameters", Align::Right},
+                          {"modelled"},
+                          {"id", Align::Left, 1}},
+              .rows = {}};
+  for (const CatalogueEntry& entry : entries) {
+    const Ink ink = entry.is_modelled ? Ink::Plain : Ink::Faint;
+    table.add({{entry.name, ink},
+               {entry.family, ink},
+               {format_count(entry.parameters), ink},
+               {entry.is_modelled ? "yes" : "not yet", ink},
+               {entry.id, ink}});
+  }
+  return render(fit_to(std::move(table), screen.width), screen);
+}
+
+std::string model_text(const ModelReport& report, const Screen& screen) {
+  const CatalogueEntry& entry = report.entry;
+  std::string out =
+      paint(entry.name, Ink::Strong, screen) + (entry.id == entry.name ? "" : fmt::format(" ({})", entry.id)) + "\n";
+  std::vector<Fact> facts{{"family", fmt::format("{}, {}", entry.family, entry.architecture)},
+                          {"parameters", parameters_text(report)},
+                          {"published", published_text(report)}};
+  if (report.spec) {
+    const std::vector<Fact> shape = shape_facts(*report.spec);
+    facts.insert(facts.end(), shape.begin(), shape.end());
+    facts.push_back({"source", report.spec->source});
+  } else {
+    facts.push_back({"modelled", "not yet: it is listed, but cannot be planned"});
+  }
+  for (const std::string& note : report.notes) facts.push_back({"note", note});
+  out += render(facts, 2, screen);
+  return report.spec ? out + tensors_text(report, screen) : out;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,190 @@
+#include "report/text/run_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/unit_text.h"
+#include "report/simulation_answer.h"
+#include "report/text/amounts.h"
+#include "report/text/table.h"
+#include "report/text/text.h"
+#include "report/trace/chrome_trace.h"
+
+namespace gpuplan {
+namespace {
+
+std::string error_text(const PredictedMeasured& c) {
+  return c.measured > 0 && c.predicted > 0 ? fmt::format("{:+.1f} %", 100 * c.error()) : "-";
+}
+
+/// "head_and_loss" as people say it.
+std::string words(std::string name) {
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
+}
+
+template <class Text>
+Table comparison_table(const char* title, const std::vector<PredictedMeasured>& rows, Text text) {
+  Table table{.columns = {{title}, {"predicted", Align::Right}, {"measured", Align::Right}, {"error", Align::Right}},
+              .rows = {}};
+  for (const PredictedMeasured& c : rows) {
+    const Ink ink = &c == &rows.back() ? Ink::Strong : Ink::Plain;
+    const std::string measured = c.measured > 0 || c.predicted == 0 ? text(c.measured) : "-";
+    table.add({{words(c.name), ink}, {text(c.predicted), ink}, {measured, ink}, {error_text(c), ink}});
+  }
+  return table;
+}
+
+std::string bytes_text(double bytes) { return format_bytes(Bytes{std::int64_t(bytes)}); }
+std::string seconds_text(double seconds) { return format_short_duration(Seconds{seconds}); }
+
+std::string what_was_trained(const RunReport& r) {
+  const Recipe& recipe = r.request.recipe;
+  const auto& steps = r.outcome.steps;
+  std::string text =
+      fmt::format("{}: {} on {}, {}", r.request.model.name, recipe.is_adapter() ? "adapters" : "all weights",
+                  r.request.cluster.name, r.strategy.name);
+  if (steps.empty()) return text + "\n";
+  text += fmt::format("\nsteps {} to {}: loss {:.4f} to {:.4f}", r.outcome.first_step, r.outcome.last_step,
+                      steps.front().loss, steps.back().loss);
+  return text + fmt::format(", {:.0f} tokens/s (median)\n", r.tokens_per_second);
+}
+
+std::string where_saved(const RunReport& r, const TrainingOptions& o) {
+  if (o.output.empty()) return "nothing was saved: --output DIR keeps it\n";
+  if (r.outcome.was_stopped)
+    return fmt::format("stopped after step {}; go on with --resume --output {}\n", r.outcome.last_step,
+                       o.output.string());
+  return fmt::format("{} saved in {}\n", r.request.recipe.is_adapter() ? "adapter" : "model", o.output.string());
+}
+
+/// The step as the table's last row has it, predicted at the pace around the run.
+PredictedMeasured step_around(const RunReport& r) { return {"step", r.around->step.value, r.time.back().measured}; }
+
+std::string around_text(const RunReport& r) {
+  const std::string words = describe(r.around->after);
+  return fmt::format(
+      "right after the run this machine was {} beside its calibration; at the mean of both paces a step is predicted "
+      "to take {} ({})",
+      words.empty() ? "alike within 2 %" : words, seconds_text(r.around->step.value), error_text(step_around(r)));
+}
+
+/// Empty: it held still.
+std::string change_text(const RunReport& r) {
+  const double change = change_between(r.request.pace, r.around->after);
+  if (change <= kHeldStill) return {};
+  return fmt::format(
+      "from before the run to after it this machine changed by {:.0f} %: step times off by as much may be its doing",
+      100 * change);
+}
+
+nlohmann::ordered_json pace_json(const MachinePace& pace) {
+  nlohmann::ordered_json out;
+  for (const PaceField& field : kPaceFields) out[std::string(field.name)] = pace.*field.member;
+  return out;
+}
+
+nlohmann::ordered_json by_name(const std::vector<PredictedMeasured>& rows, const char* unit,
+                               double PredictedMeasured::*value) {
+  nlohmann::ordered_json out;
+  for (const PredictedMeasured& c : rows) out[c.name + unit] = c.*value;
+  return out;
+}
+
+}  // namespace
+
+RunProgress::RunProgress(Console& console, bool is_quiet)
+    : console_(console),
+      is_quiet_(is_quiet),
+      is_terminal_(isatty(STDERR_FILENO) != 0),
+      screen_(screen_of(STDERR_FILENO)) {}
+
+void RunProgress::show(const StepMetrics& m, std::int64_t total_steps) {
+  if (is_quiet_ && !is_terminal_) return;
+  if (first_ == 0) first_ = m.step;
+  elapsed_ += m.duration;
+  const Seconds left = double(total_steps - m.step) / double(m.step - first_ + 1) * elapsed_;
+  const std::string line = fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  {}  {} left", m.step, total_steps,
+                                       m.loss, m.tokens_per_second, format_bytes(m.memory), format_duration(left));
+  if (is_terminal_) {
+    console_.err << "\r\033[K" << line << std::flush;
+    return;
+  }
+  const std::int64_t tenths = 10 * m.step / total_steps;
+  if (tenths == tenths_) return;
+  tenths_ = tenths;
+  console_.err << "gpuplan: " << line << "\n";
+}
+
+void RunProgress::finish() {
+  if (is_terminal_) console_.err << "\r\033[K" << std::flush;
+}
+
+std::string run_text(const RunReport& r, const std::vector<std::string>& notes, const TrainingOptions& options,
+                     const Screen& screen) {
+  std::string text = what_was_trained(r) + where_saved(r, options) + "\n";
+  text += render(comparison_table("memory of rank 0", r.memory, bytes_text), screen) + "\n";
+  text += render(comparison_table("time of one step", r.time, seconds_text), screen) + "\n";
+  const bool is_calibrated = r.request.profile && r.request.profile->measured;
+  if (r.request.profile) text += fmt::format("profile {}\n", r.request.profile->id);
+  if (!r.request.pace.is_as_calibrated())
+    text += fmt::format("predicted at the pace below; as calibrated, a step would take {}\n",
+                        seconds_text(r.as_calibrated.value));
+  if (!is_calibrated) text += "times are predicted without calibration: `gpuplan calibrate` measures this machine\n";
+  std::vector<std::string> around;
+  if (r.around) {
+    around.push_back(around_text(r));
+    if (std::string change = change_text(r); !change.empty()) around.push_back(std::move(change));
+  }
+  for (const auto& list : {notes, around, r.outcome.notes})
+    for (const std::string& note : list) text += wrap(note, screen.width, "- ", "  ");
+  return text;
+}
+
+nlohmann::ordered_json run_json(const RunReport& r) {
+  nlohmann::ordered_json out{{"model", r.request.model.name},     {"strategy", r.strategy.name},
+                             {"cluster", r.request.cluster.name}, {"first_step", r.outcome.first_step},
+                             {"last_step", r.outcome.last_step},  {"stopped", r.outcome.was_stopped}};
+  if (!r.outcome.steps.empty()) {
+    out["first_loss"] = r.outcome.steps.front().loss;
+    out["last_loss"] = r.outcome.steps.back().loss;
+    out["tokens_per_second"] = r.tokens_per_second;
+  }
+  const auto add = [&](const char* key, double PredictedMeasured::*value) {
+    out[key] = by_name(r.memory, "_bytes", value);
+    out[key].update(by_name(r.time, "_seconds", value));
+  };
+  add("predicted", &PredictedMeasured::predicted);
+  add("measured", &PredictedMeasured::measured);
+  out["as_calibrated"] = {{"step_seconds", r.as_calibrated.value}};
+  out["stolen_share"] = r.outcome.stolen_share;
+  out["pace"] = pace_json(r.request.pace);
+  if (r.around) {
+    const PredictedMeasured step = step_around(r);
+    const double change = change_between(r.request.pace, r.around->after);
+    out["around_run"] = {{"pace_after", pace_json(r.around->after)},
+                         {"machine_changed", change},
+                         {"held_still", change <= kHeldStill},
+                         {"step_seconds", step.predicted}};
+    out["around_run"]["error"] = step.measured > 0 ? nlohmann::ordered_json(step.error()) : nlohmann::ordered_json();
+  }
+  for (const auto& [rows, unit] : {std::pair{&r.memory, "_bytes"}, std::pair{&r.time, "_seconds"}})
+    for (const PredictedMeasured& c : *rows)
+      out["error"][c.name + unit] = c.measured > 0 ? nlohmann::ordered_json(c.error()) : nlohmann::ordered_json();
+  return out;
+}
+
+std::string run_trace(const RunReport& r) {
+  SimulationAnswer answer;
+  answer.request = r.request;
+  answer.result.model.weights.order.resize(std::size_t(r.num_layers));
+  answer.plan.estimate = r.estimate;
+  answer.plan.simulation = r.measured;
+  return chrome_trace(answer);
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,84 @@
+#include "report/text/screen.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <ostream>
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "base/names.h"
+
+namespace gpuplan {
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+/// The locale's encoding, as the first of these variables that is set says.
+bool is_utf8_locale() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"})
+    if (const std::string value = squash(variable(name)); !value.empty())
+      return value.find("utf8") != std::string::npos;
+  return false;
+}
+
+int terminal_width(int file) {
+  constexpr int kNarrowest = 60, kWidest = 200, kUnknown = 80;
+  winsize size{};
+  const int width = ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUnknown;
+  return std::clamp(width, kNarrowest, kWidest);
+}
+
+struct Replacement {
+  std::string_view text, ascii;
+};
+constexpr Replacement kReplacements[]{
+    {"█", "#"},  {"▉", "#"}, {"▊", "#"}, {"▋", "#"},  {"▌", "#"},  {"▍", "-"},  {"▎", "-"},   {"▏", "-"},
+    {"░", "."},  {"▶", ">"}, {"★", ">"}, {"×", "x"},  {"·", "-"},  {"•", "-"},  {"–", "-"},   {"—", "-"},
+    {"±", "~"},  {"µ", "u"}, {"≈", "~"}, {"≤", "<="}, {"≥", ">="}, {"→", "->"}, {"…", "..."}, {"√", "sqrt "},
+    {"³", "^3"}, {"’", "'"}, {"├", "|"}, {"└", "`"},  {"│", "|"},  {"─", "-"},  {"“", "\""},  {"”", "\""}};
+
+}  // namespace
+
+Screen screen_of(int file) {
+  Screen screen;
+  const bool is_dumb = variable("TERM") == "dumb";
+  screen.has_unicode = is_utf8_locale() && !is_dumb;
+  if (!isatty(file)) return screen;
+  screen.width = terminal_width(file);
+  screen.has_colour = !is_dumb && variable("NO_COLOR").empty();
+  return screen;
+}
+
+std::string paint(std::string_view text, Ink ink, const Screen& screen) {
+  static constexpr std::array<std::string_view, 6> kCodes{"", "1", "2", "32", "31", "36"};
+  if (!screen.has_colour || ink == Ink::Plain || text.empty()) return std::string(text);
+  if (text.ends_with('\n')) return paint(text.substr(0, text.size() - 1), ink, screen) + "\n";
+  return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[std::size_t(ink)], text);
+}
+
+std::string to_ascii(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const auto row = std::find_if(std::begin(kReplacements), std::end(kReplacements),
+                                  [&](const Replacement& r) { return text.starts_with(r.text); });
+    if (row == std::end(kReplacements)) {
+      out += text.front();
+      text.remove_prefix(1);
+    } else {
+      out += row->ascii;
+      text.remove_prefix(row->text.size());
+    }
+  }
+  return out;
+}
+
+void Console::print(std::string_view text) { out << (screen.has_unicode ? std::string(text) : to_ascii(text)); }
+
+}  // namespace gpuplan

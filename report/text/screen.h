@@ -1,0 +1,43 @@
+// What the answer is shown on: how wide, with which colours and characters. The default is a pipe.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpuplan {
+
+constexpr int kPipeWidth = 100;
+
+struct Screen {
+  int width = kPipeWidth;
+  bool has_colour = false;
+  bool has_unicode = true;  // else bars and stars are drawn in ASCII
+};
+
+/// The terminal behind a file descriptor, or a pipe. Reads NO_COLOR, TERM and the locale's variables.
+Screen screen_of(int file);
+
+/// What a piece of text means; the six basic colours read well on light and dark.
+enum class Ink : unsigned char { Plain, Strong, Faint, Good, Bad, Accent };
+
+std::string paint(std::string_view text, Ink ink, const Screen& screen);
+
+/// Bars, stars and dashes replaced by ASCII of the same width.
+std::string to_ascii(std::string_view text);
+
+/// Where a command reads and writes. Only the answer goes to `out`.
+struct Console {
+  std::istream& in;
+  std::ostream& out;
+  std::ostream& err;
+  Screen screen;
+  std::string command_line;  // as it was typed
+  std::vector<std::string> arguments;
+
+  /// Writes text to `out`, in ASCII where the screen has nothing else.
+  void print(std::string_view text);
+};
+
+}  // namespace gpuplan

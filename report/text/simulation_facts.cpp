@@ -1,0 +1,115 @@
+#include "report/text/simulation_facts.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/unit_text.h"
+#include "report/text/amounts.h"
+
+namespace gpuplan {
+namespace {
+
+std::string rate_text(double tokens_per_second) {
+  return tokens_per_second >= 99.5 ? format_grouped(std::llround(tokens_per_second))
+                                   : fmt::format("{:.3g}", tokens_per_second);
+}
+
+/// What MFU counts: a frozen weight has no gradient of its own.
+std::string_view model_flops_text(const Recipe& recipe) {
+  return recipe.method == Method::Full ? "6 FLOPs per parameter and token, and attention"
+                                       : "4 FLOPs per frozen parameter and token, 6 per trained one, and attention";
+}
+
+std::string utilisation_text(const Simulation& simulation) {
+  return fmt::format("a kernel is resident {:.0f} % of the step (as nvidia-smi counts), a compute kernel runs {:.0f} %",
+                     100 * simulation.resident, 100 * simulation.compute);
+}
+
+std::string epoch_text(const SimulatedPlan& plan) {
+  if (plan.steps_per_epoch == 0) return "";
+  return fmt::format("{} for {} steps", format_duration(plan.epoch), format_grouped(plan.steps_per_epoch));
+}
+
+std::string training_text(const SimulationAnswer& answer) {
+  const SimulatedPlan& plan = answer.plan;
+  if (plan.steps_per_epoch == 0) return "";
+  const double epochs = answer.request.dataset.epochs;
+  std::string text = fmt::format("{} for {:g} epoch{}", format_duration(plan.total), epochs, epochs == 1 ? "" : "s");
+  if (!plan.cost_usd) return text + "; no price is known";
+  const std::int64_t gpus = plan.estimate.num_gpus_used;
+  return text + fmt::format(", {} on {} GPU{}", format_usd(*plan.cost_usd), gpus, gpus == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::vector<Fact> speed_facts(const SimulationAnswer& answer) {
+  const SimulatedPlan& plan = answer.plan;
+  const Simulation& simulation = plan.simulation;
+  return {{"step", with_range(simulation.step_time(), answer.result.time_range)},
+          {"speed", fmt::format("{} tokens/s, {} per GPU", rate_text(plan.tokens_per_second),
+                                rate_text(plan.tokens_per_second_per_gpu))},
+          {"MFU",
+           fmt::format("{:.1f} % of the datasheet rate: {}", 100 * plan.mfu, model_flops_text(answer.request.recipe))},
+          {"HFU", fmt::format("{:.1f} %: the FLOPs executed, what is recomputed included", 100 * plan.hfu)},
+          {"utilisation", utilisation_text(simulation)},
+          {"memory", fmt::format("{} of {} on the fullest GPU", format_bytes(plan.estimate.tiers.process),
+                                 format_bytes(plan.estimate.tiers.usable))},
+          {"epoch", epoch_text(plan)},
+          {"training", training_text(answer)}};
+}
+
+std::vector<StepShare> step_shares(const Simulation& simulation) {
+  const Seconds step = simulation.step_time();
+  std::vector<StepShare> out{
+      {"compute", "a compute kernel runs", simulation.compute, simulation.compute * step},
+      {"exposed communication", "compute waits while data moves", 0, simulation.exposed_communication},
+      {"bubble", "waits for another pipeline stage", 0, simulation.bubble},
+      {"host-bound", "waits for the host to launch kernels", 0, simulation.host_bound},
+      {"idle", "nothing of the above", 0, simulation.idle}};
+  for (StepShare& s : out)
+    if (step.value > 0) s.share = s.time / step;
+  return out;
+}
+
+std::string fit_warning(const SimulatedPlan& plan) {
+  if (plan.estimate.fits) return "";
+  const std::string& why = plan.estimate.does_not_fit_because;
+  return fmt::format("It does not fit{}{}. This is the step that it would take with enough memory.",
+                     why.empty() ? "" : ": ", why);
+}
+
+std::string method_text(const SimulationAnswer& answer) {
+  const Simulation& simulation = answer.plan.simulation;
+  std::string text = fmt::format(
+      "{}; {} event{}",
+      simulation.network == NetworkFidelity::Flow ? "messages as flows that share the links of the topology"
+                                                  : "collectives by closed formulas, no sharing of links between them",
+      format_grouped(std::int64_t(simulation.num_events)), simulation.num_events == 1 ? "" : "s");
+  if (simulation.is_folded)
+    text += fmt::format("; GPUs that behave alike are simulated once: {} for {}", simulation.ranks.size(),
+                        answer.plan.estimate.num_gpus_used);
+  if (answer.options.jitter > 0)
+    text += fmt::format("; compute varies by {:g} %, seed {}", 100 * answer.options.jitter, answer.options.seed);
+  for (const auto& [rank, factor] : answer.options.stragglers)
+    text += fmt::format("; GPU {} computes {:g} times as long", rank, factor);
+  return text;
+}
+
+std::string link_name(const Simulation& simulation, std::uint32_t link) {
+  const auto& topology = simulation.topology;
+  if (!topology || link >= topology->num_links()) return fmt::format("link {}", link);
+  return fmt::format("{} → {} ({})", topology->vertex(topology->source(link)).name,
+                     topology->vertex(topology->target(link)).name, to_string(topology->link(link).kind));
+}
+
+std::string_view plan_name(const SimulatedPlan& plan) {
+  return plan.label.empty() ? plan.estimate.strategy.name : plan.label;
+}
+
+double scaling_efficiency(const SimulatedPlan& plan, const SimulatedPlan& first) {
+  return first.tokens_per_second_per_gpu > 0 ? plan.tokens_per_second_per_gpu / first.tokens_per_second_per_gpu : 0;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,99 @@
+#include "report/text/simulation_text.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/unit_text.h"
+#include "report/text/estimate_text.h"
+#include "report/text/facts.h"
+#include "report/text/simulation_facts.h"
+#include "report/text/simulation_tables.h"
+#include "report/text/text.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr int kShareWidth = 20;
+constexpr std::size_t kMaxRanks = 8, kMaxLinks = 8;
+
+std::string section(std::string_view title, const std::string& text, const Screen& screen) {
+  return text.empty() ? "" : heading(title, screen) + text;
+}
+
+std::string question(const SimulationAnswer& answer, const Screen& screen) {
+  return question_text({answer.request, answer.result, &answer.plan.estimate, {}}, screen);
+}
+
+std::string gantt_title(const Simulation& simulation, const GanttView& view) {
+  const SimTime end = std::min(view.end.value_or(simulation.step), simulation.step);
+  if (view.begin.ps == 0 && end == simulation.step) return "One step";
+  return fmt::format("The step from {} to {}", format_duration(view.begin.seconds()), format_duration(end.seconds()));
+}
+
+}  // namespace
+
+std::string speed_text(const SimulationAnswer& answer, const Screen& screen) {
+  return render(speed_facts(answer), 2, screen);
+}
+
+std::string step_shares_text(const Simulation& simulation, const Screen& screen) {
+  Table table{.columns = {{"  mean over GPUs"}, {"of the step"}, {"time", Align::Right}, {"", Align::Left, 1}},
+              .rows = {}};
+  for (const StepShare& s : step_shares(simulation))
+    if (s.time.value > 0)
+      table.add({{"  " + s.name},
+                 {fmt::format("{} {:3.0f} %", bar(s.share, kShareWidth), 100 * s.share), Ink::Accent},
+                 {format_duration(s.time)},
+                 {s.meaning, Ink::Faint}});
+  return table.rows.empty() ? "" : render(fit_to(std::move(table), screen.width), screen);
+}
+
+std::string streams_text(const Simulation& simulation, const Screen& screen) {
+  const Table table = streams_table(simulation, kMaxRanks);
+  if (table.rows.empty()) return "";
+  std::string out = render(fit_to(table, screen.width), screen);
+  if (simulation.ranks.size() > kMaxRanks)
+    out += fmt::format("  {} of {} simulated GPUs are not listed; --json has them all\n",
+                       simulation.ranks.size() - kMaxRanks, simulation.ranks.size());
+  return out;
+}
+
+std::string critical_text(const Simulation& simulation, const Screen& screen) {
+  std::string out;
+  for (const CriticalItem& item : simulation.critical) {
+    const std::string share = fmt::format("{:3.0f} %  ", 100 * item.share);
+    out += wrap(
+        fmt::format("{}, {}{}", item.what, format_duration(item.time), item.remedy.empty() ? "" : ": " + item.remedy),
+        prose_width(screen), "  " + share, std::string(2 + share.size(), ' '));
+  }
+  return out;
+}
+
+std::string links_text(const Simulation& simulation, const Screen& screen) {
+  const Table table = links_table(simulation, kMaxLinks);
+  if (table.rows.empty()) return "";
+  std::string out = render(table, screen);
+  if (simulation.links.size() > kMaxLinks)
+    out += fmt::format("  and {} links less busy\n", simulation.links.size() - kMaxLinks);
+  return out;
+}
+
+std::string simulation_text(const SimulationAnswer& answer, const GanttView& view, const Screen& screen) {
+  const Simulation& simulation = answer.plan.simulation;
+  const std::string warning = fit_warning(answer.plan);
+  std::string out = question(answer, screen);
+  if (!warning.empty()) out += "\n" + paint(wrap(warning, prose_width(screen), "", ""), Ink::Bad, screen);
+  out += heading(answer.plan.estimate.strategy.name, screen) + speed_text(answer, screen);
+  out += section("Where the step goes", step_shares_text(simulation, screen), screen);
+  out += section("What the step waits for", critical_text(simulation, screen), screen);
+  out += section("Streams in use", streams_text(simulation, screen), screen);
+  out += section(gantt_title(simulation, view), gantt_text(simulation, view, screen), screen);
+  out += section("Busiest links", links_text(simulation, screen), screen);
+  out += section("Compared", comparison_text(answer.comparison, screen), screen);
+  out += section("Scaling", scaling_text(answer.scaling, screen), screen);
+  out += section("How it was simulated", wrap(method_text(answer), prose_width(screen), "  ", "  "), screen);
+  return out + section("Assumptions", points(answer.assumptions, screen), screen);
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,110 @@
+// The table of strategies: what fits, how full the fullest GPU is, how fast, how much it sends, what it costs.
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/unit_text.h"
+#include "report/text/amounts.h"
+#include "report/text/estimate_text.h"
+#include "report/text/facts.h"
+#include "report/text/table.h"
+#include "report/text/text.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr int kFigureWidth = 6;  // " 131.9"
+
+double in_gib(Bytes amount) { return amount / Bytes{std::int64_t(1) << 30}; }
+
+std::string_view short_name(PeakInstant instant) {
+  switch (instant) {
+    case PeakInstant::Forward: return "forward";
+    case PeakInstant::LogitsAndLoss: return "loss";
+    case PeakInstant::Backward: return "backward";
+    case PeakInstant::OptimizerStep: return "step";
+    case PeakInstant::Resident: return "resident";
+  }
+  return "";
+}
+
+/// The unit, and what every strategy may use when that is the same for all; in words where there is room.
+std::string memory_title(const EstimateResult& result, int room) {
+  std::optional<Bytes> usable;
+  for (const StrategyEstimate& e : result.strategies) {
+    if (!e.not_applicable.empty()) continue;
+    if (usable && *usable != e.tiers.usable) return "GiB per GPU";
+    usable = e.tiers.usable;
+  }
+  const std::string title = usable ? fmt::format("GiB of {:.3g}", in_gib(*usable)) : "GiB";
+  const std::string longer = title + " usable";
+  return width_of(longer) <= room ? longer : title;
+}
+
+/// What fills the GPU: with its caches when it fits, without those it could give back when it does not.
+std::string memory_cell(const StrategyEstimate& e, int bar_width) {
+  const Bytes amount = e.fits ? e.tiers.process : e.tiers.needed;
+  return fmt::format("{} {:>5.{}f}", bar(amount / e.tiers.usable, bar_width), in_gib(amount),
+                     in_gib(amount) < 999.5 ? 1 : 0);
+}
+
+std::string communication_cell(const StrategyEstimate& e) {
+  if (e.communication_level == CommunicationLevel::None) return "none";
+  return fmt::format("{} {}", to_string(e.communication_level), format_bytes(e.communication));
+}
+
+Table make_table(const EstimateAnswer& answer, int bar_width) {
+  Table table{.columns = {{"  strategy"},
+                          {"fits"},
+                          {memory_title(answer.result, bar_width + kFigureWidth)},
+                          {"peak at", Align::Left, 4},
+                          {"step", Align::Right},
+                          {"tokens/s", Align::Right},
+                          {"sent per step", Align::Left, 1},
+                          {"1 epoch", Align::Right, 3},
+                          {"cost", Align::Right, 2}},
+              .rows = {}};
+  for (const StrategyEstimate& e : answer.result.strategies) {
+    if (!e.not_applicable.empty()) continue;
+    const bool is_best = answer.fits() && e.strategy.name == answer.result.recommended->strategy;
+    const Ink verdict = e.fits ? Ink::Good : Ink::Bad, figure = e.fits ? Ink::Plain : Ink::Faint;
+    table.add({{(is_best ? "★ " : "  ") + e.strategy.name, is_best ? Ink::Strong : figure},
+               {e.fits ? "yes" : "no", verdict},
+               {memory_cell(e, bar_width), verdict},
+               {std::string(short_name(e.peak.instant)), figure},
+               {format_short_duration(e.time.step), figure},
+               {format_grouped(std::llround(e.tokens_per_second)), figure},
+               {communication_cell(e), figure},
+               {e.epoch ? format_short_duration(*e.epoch) : "", figure},
+               {e.cost_usd ? format_usd(*e.cost_usd) : "", figure}});
+  }
+  return without_empty_columns(std::move(table));
+}
+
+/// The reasons why strategies are not in the table, those alike together.
+std::string not_applicable_text(const EstimateResult& result, const Screen& screen) {
+  std::vector<std::pair<std::string, std::string>> reasons;
+  for (const StrategyEstimate& e : result.strategies) {
+    if (e.not_applicable.empty()) continue;
+    const auto known =
+        std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == e.not_applicable; });
+    if (known == reasons.end())
+      reasons.emplace_back(e.not_applicable, e.strategy.name);
+    else
+      known->second += ", " + e.strategy.name;
+  }
+  if (reasons.empty()) return "";
+  std::string text = "Not applicable: ";
+  for (const auto& [reason, names] : reasons)
+    text += fmt::format("{}{} ({})", text.ends_with(": ") ? "" : "; ", names, reason);
+  return wrap(text, prose_width(screen), "  ", "  ");
+}
+
+}  // namespace
+
+std::string strategies_text(const EstimateAnswer& answer, const Screen& screen) {
+  return render_with_bars([&](int bar_width) { return make_table(answer, bar_width); }, screen) +
+         not_applicable_text(answer.result, screen);
+}
+
+}  // namespace gpuplan

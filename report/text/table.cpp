@@ -1,0 +1,86 @@
+#include "report/text/table.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "report/text/text.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr int kGap = 2;
+
+std::vector<int> widths_of(const Table& table) {
+  std::vector<int> widths;
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    int width = width_of(table.columns[i].title);
+    for (const auto& row : table.rows) width = std::max(width, width_of(row[i].text));
+    widths.push_back(width);
+  }
+  return widths;
+}
+
+/// One line; padding stays outside the colour so that trailing spaces can go.
+std::string line_of(const std::vector<Cell>& cells, const Table& table, const std::vector<int>& widths,
+                    const Screen& screen) {
+  std::string line, spaces;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const std::string padding(std::size_t(widths[i] - width_of(cells[i].text)), ' ');
+    if (table.columns[i].align == Align::Right) spaces += padding;
+    if (!cells[i].text.empty()) {
+      line += spaces + paint(cells[i].text, cells[i].ink, screen);
+      spaces.clear();
+    }
+    if (table.columns[i].align == Align::Left) spaces += padding;
+    spaces.append(kGap, ' ');
+  }
+  return line + "\n";
+}
+
+void erase_column(Table& table, std::size_t i) {
+  table.columns.erase(table.columns.begin() + std::ptrdiff_t(i));
+  for (auto& row : table.rows) row.erase(row.begin() + std::ptrdiff_t(i));
+}
+
+}  // namespace
+
+int width_of(const Table& table) {
+  const std::vector<int> widths = widths_of(table);
+  return std::accumulate(widths.begin(), widths.end(), 0) + kGap * std::max(0, int(widths.size()) - 1);
+}
+
+Table without_empty_columns(Table table) {
+  for (std::size_t i = table.columns.size(); i-- > 0;)
+    if (std::all_of(table.rows.begin(), table.rows.end(), [&](const auto& row) { return row[i].text.empty(); }))
+      erase_column(table, i);
+  return table;
+}
+
+Table fit_to(Table table, int width) {
+  while (width_of(table) > width) {
+    const auto goes = std::max_element(table.columns.begin(), table.columns.end(),
+                                       [](const Column& a, const Column& b) { return a.dropped_at < b.dropped_at; });
+    if (goes == table.columns.end() || goes->dropped_at == 0) break;
+    erase_column(table, std::size_t(goes - table.columns.begin()));
+  }
+  return table;
+}
+
+std::string render(const Table& table, const Screen& screen) {
+  const std::vector<int> widths = widths_of(table);
+  std::vector<Cell> titles;
+  for (const Column& column : table.columns) titles.push_back({column.title, Ink::Faint});
+  std::string out = line_of(titles, table, widths, screen);
+  for (const auto& row : table.rows) out += line_of(row, table, widths, screen);
+  return out;
+}
+
+std::string render_with_bars(const std::function<Table(int bar_width)>& make_table, const Screen& screen) {
+  constexpr int kWidest = 24, kNarrowest = 8;
+  int bar_width = kWidest;
+  while (bar_width > kNarrowest && width_of(make_table(bar_width)) > screen.width) --bar_width;
+  const Table table = fit_to(make_table(bar_width), screen.width);
+  return table.rows.empty() ? "" : render(table, screen);
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,77 @@
+#include "report/text/text.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "base/names.h"
+
+namespace gpuplan {
+namespace {
+
+bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
+
+/// The bytes of the first `count` characters.
+std::size_t bytes_of_first(std::string_view text, int count) {
+  std::size_t at = 0;
+  while (at < text.size() && (count > 0 || !begins_character(text[at]))) {
+    ++at;
+    if (at == text.size() || begins_character(text[at])) --count;
+    if (count == 0) break;
+  }
+  return at;
+}
+
+}  // namespace
+
+int width_of(std::string_view utf8) { return int(std::count_if(utf8.begin(), utf8.end(), begins_character)); }
+
+std::string wrap(std::string_view text, int width, std::string_view first, std::string_view rest) {
+  std::string out, line(first);
+  bool is_fresh = true;  // nothing but the indent on this line
+  const auto end_line = [&] {
+    out += line + "\n";
+    line = rest;
+    is_fresh = true;
+  };
+  for (const std::string& token : split(text, ' ')) {
+    std::string_view word = token;
+    if (!is_fresh && width_of(line) + 1 + width_of(word) > width) end_line();
+    if (!is_fresh) line += ' ';
+    for (int room = width - width_of(line); room > 0 && width_of(word) > room; room = width - width_of(line)) {
+      const std::size_t bytes = bytes_of_first(word, room);
+      line += word.substr(0, bytes);
+      word.remove_prefix(bytes);
+      end_line();
+    }
+    line += word;
+    is_fresh = false;
+  }
+  return out + line + "\n";
+}
+
+std::string pad_right(std::string text, int width) {
+  text.append(std::size_t(std::max(0, width - width_of(text))), ' ');
+  return text;
+}
+
+std::string pad_left(std::string text, int width) {
+  return std::string(std::size_t(std::max(0, width - width_of(text))), ' ') + text;
+}
+
+std::string bar(double share, int width) {
+  static constexpr std::array<std::string_view, 8> kEighths{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  std::string out;
+  if (share > 1) {
+    for (int i = 1; i < width; ++i) out += "█";
+    return out + "▶";
+  }
+  const int eighths = int(std::lround(std::max(0.0, share) * 8 * width));
+  for (int i = 0; i < eighths / 8; ++i) out += "█";
+  out += kEighths[std::size_t(eighths % 8)];
+  while (width_of(out) < width) out += "░";
+  return out;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,149 @@
+#include "report/text/topology_text.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "report/text/amounts.h"
+#include "report/text/facts.h"
+#include "report/text/machine_tree.h"
+#include "report/text/table.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::size_t kMostInMatrix = 16;
+
+std::string label_of(const Topology& topology, const MachineTree& tree, std::uint32_t vertex, const Screen& screen) {
+  const TopologyVertex& v = topology.vertex(vertex);
+  std::string text = v.kind == VertexKind::Memory ? fmt::format("socket {}", v.index) : v.name;
+  const Ink ink = v.kind == VertexKind::Gpu ? Ink::Strong : v.kind == VertexKind::Nic ? Ink::Accent : Ink::Plain;
+  text = paint(text, ink, screen);
+  if (v.kind == VertexKind::Memory && !tree.children[vertex].empty()) {
+    if (const TopologyLink* memory = link_between(topology, vertex, tree.children[vertex].front()))
+      text += fmt::format("  memory {}", format_rate(memory->capacity));
+    return text;
+  }
+  if (const TopologyLink* up = link_between(topology, vertex, tree.parent[vertex]);
+      up && v.kind != VertexKind::HostBridge)
+    text += fmt::format("  {} {}", to_string(up->kind), format_rate(up->capacity));
+  const bool is_device = v.kind == VertexKind::Gpu || v.kind == VertexKind::Nic;
+  for (std::uint32_t link = 0; link < topology.num_links() && is_device; ++link) {
+    if (topology.source(link) != vertex) continue;
+    const TopologyLink& out = topology.link(link);
+    const TopologyVertex& to = topology.vertex(topology.target(link));
+    if (out.kind == LinkKind::Network && v.kind == VertexKind::Nic)
+      text += fmt::format(", network {}", format_rate(out.capacity));
+    if (to.kind == VertexKind::NvSwitch) text += fmt::format(", NVSwitch {}", format_rate(out.capacity));
+    if (to.kind == VertexKind::Gpu)
+      text += fmt::format(", {} to {} {}", to_string(out.kind), to.name, format_rate(out.capacity));
+  }
+  return text;
+}
+
+void add_branch(std::string& out, const Topology& topology, const MachineTree& tree, std::uint32_t vertex,
+                const std::string& indent, bool is_last, const Screen& screen) {
+  out += indent + (is_last ? "└─ " : "├─ ") + label_of(topology, tree, vertex, screen) + "\n";
+  const auto& below = tree.children[vertex];
+  for (std::size_t i = 0; i < below.size(); ++i)
+    add_branch(out, topology, tree, below[i], indent + (is_last ? "   " : "│  "), i + 1 == below.size(), screen);
+}
+
+std::string tree_text(const Topology& topology, const MachineTree& tree, const Screen& screen) {
+  std::string out;
+  for (std::size_t i = 0; i < tree.sockets.size(); ++i)
+    add_branch(out, topology, tree, tree.sockets[i], "  ", i + 1 == tree.sockets.size(), screen);
+  for (std::uint32_t link = 0; link < topology.num_links(); ++link)
+    if (topology.link(link).kind == LinkKind::Socket) {
+      out += fmt::format("  between sockets {} in each direction\n", format_rate(topology.link(link).capacity));
+      break;
+    }
+  return out;
+}
+
+std::string matrix_text(const Topology& topology, const MachineTree& tree, std::int64_t num_gpus,
+                        const Screen& screen) {
+  Table table{.columns = {{""}}, .rows = {}};
+  for (std::int64_t b = 0; b < num_gpus; ++b) table.columns.push_back({fmt::format("GPU {}", b), Align::Right});
+  for (std::int64_t a = 0; a < num_gpus; ++a) {
+    std::vector<Cell> row{{fmt::format("GPU {}", a), Ink::Strong}};
+    for (std::int64_t b = 0; b < num_gpus; ++b) {
+      if (a == b) {
+        row.push_back({"X", Ink::Faint});
+        continue;
+      }
+      const double rate = rate_of(topology, topology.route(a, b)).rate.value / 1e9;
+      row.push_back({fmt::format("{} {:.{}f}", path_class(topology, tree, topology.gpu(a), topology.gpu(b)), rate,
+                                 rate < 100 ? 1 : 0)});
+    }
+    table.add(std::move(row));
+  }
+  return heading("Between pairs that nobody else disturbs, GB/s in one direction", screen) + render(table, screen);
+}
+
+std::string rings_text(const ClusterSpec& cluster, const Topology& topology, const Screen& screen) {
+  std::vector<Fact> facts;
+  const auto ring = [&](std::int64_t count, std::int64_t per_node, const std::string& label) {
+    std::vector<std::int64_t> ranks;
+    for (std::int64_t i = 0; i < count; ++i) ranks.push_back(i);
+    const auto order = topology.ring_order(ranks);
+    std::string text;
+    for (std::size_t i = 0; i < order.size() && i < kMostInMatrix; ++i)
+      text += fmt::format("{}{}", i > 0 ? " → " : "", order[i]);
+    facts.push_back(
+        {label, fmt::format("{}{}: {} leave every GPU", text, order.size() > kMostInMatrix ? " → …" : " → 0",
+                            format_rate(ring_rate(topology, order, per_node)))});
+  };
+  const std::int64_t per_node = cluster.ranks_per_node(cluster.num_gpus());
+  if (per_node > 1) ring(per_node, per_node, "in a machine");
+  if (cluster.num_nodes() > 1 && cluster.num_gpus() % cluster.gpus_per_node == 0)
+    ring(cluster.num_gpus(), per_node, fmt::format("{} machines", cluster.num_nodes()));
+  return facts.empty() ? "" : heading("Rings of all-gather and reduce-scatter", screen) + render(facts, 2, screen);
+}
+
+std::string pair_text(const Topology& topology, std::int64_t from, std::int64_t to, const Screen& screen) {
+  const Route route = topology.route(from, to);
+  const RouteRate rate = rate_of(topology, route);
+  Table table{
+      .columns =
+          {{"from"}, {"to"}, {"link"}, {"GB/s", Align::Right}, {"load", Align::Right}, {"reaches", Align::Right}},
+      .rows = {}};
+  for (const LinkUse& use : route) {
+    const TopologyLink& link = topology.link(use.link);
+    const double capacity = link.capacity.value / 1e9;
+    table.add({{topology.vertex(topology.source(use.link)).name},
+               {topology.vertex(topology.target(use.link)).name},
+               {std::string(to_string(link.kind))},
+               {fmt::format("{:.1f}", capacity)},
+               {fmt::format("× {:.2f}", use.weight)},
+               {fmt::format("{:.1f}", capacity / use.weight), use.link == rate.bottleneck ? Ink::Bad : Ink::Plain}});
+  }
+  return heading(fmt::format("From GPU {} to GPU {}: {}", from, to, format_rate(rate.rate)), screen) +
+         render(table, screen) +
+         fmt::format("Bottleneck: {} from {} to {} ({})\n", to_string(topology.link(rate.bottleneck).kind),
+                     topology.vertex(topology.source(rate.bottleneck)).name,
+                     topology.vertex(topology.target(rate.bottleneck)).name, topology.link(rate.bottleneck).source);
+}
+
+}  // namespace
+
+std::string topology_text(const TopologyAnswer& answer, const Screen& screen) {
+  const ClusterSpec& cluster = answer.cluster;
+  const MachineTree tree = first_machine(answer.topology);
+  std::string out = paint(cluster.name, Ink::Strong, screen) +
+                    fmt::format(": {} × {}, {}\n", cluster.num_gpus(), cluster.gpus.front().name, cluster.fabric_text);
+  out += heading(cluster.num_nodes() > 1 ? fmt::format("One of {} machines", cluster.num_nodes()) : "Machine", screen);
+  out += tree_text(answer.topology, tree, screen);
+  const std::int64_t shown = cluster.ranks_per_node(cluster.num_gpus());
+  if (shown > 1 && std::size_t(shown) <= kMostInMatrix) out += matrix_text(answer.topology, tree, shown, screen);
+  if (shown > std::int64_t(kMostInMatrix))
+    out += fmt::format("\nMore than {} GPUs: --from A --to B shows a pair.\n", kMostInMatrix);
+  out += rings_text(cluster, answer.topology, screen);
+  if (answer.pair) out += pair_text(answer.topology, answer.pair->first, answer.pair->second, screen);
+  std::vector<std::string> assumptions = cluster.assumptions;
+  for (const std::string& text : answer.topology.assumptions) assumptions.push_back(text);
+  if (!assumptions.empty()) out += heading("Assumed", screen) + points(assumptions, screen);
+  return out;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,24 @@
+#include "report/validation_answer.h"
+
+#include "validate/ranges.h"
+
+namespace gpuplan {
+
+ValidationAnswer validate_points(std::vector<Point> points, const TimeRefinement& refine) {
+  ValidationAnswer answer;
+  answer.points = std::move(points);
+  PointPlanner planner(AliasTable::read());
+  Judgement judgement = judge(answer.points, planner, refine);
+  answer.results = std::move(judgement.results);
+  answer.memory = summarise_memory(answer.results);
+  answer.speed = summarise_speed(answer.results);
+  answer.ranges = fit_accuracy(answer.results);
+  for (EmpiricalConstant& constant : empirical_constants(judgement.profiles)) {
+    const std::size_t users =
+        constant.use == ConstantUse::Memory ? answer.memory.represented : answer.speed.represented;
+    if (users > 0) answer.constants.push_back(std::move(constant));
+  }
+  return answer;
+}
+
+}  // namespace gpuplan

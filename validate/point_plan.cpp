@@ -1,0 +1,67 @@
+#include "validate/point_plan.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "planner/limits.h"
+
+namespace gpuplan {
+
+std::string strategy_of(const Point& point) {
+  for (const auto& [axis, degree] : point.degrees)
+    if (degree > 1) throw InputError("", fmt::format("{} of degree {}", axis, degree));
+  if (point.strategy.empty()) throw InputError("", "the strategy is not stated");
+  try {
+    return canonical_strategy(point.strategy);
+  } catch (const InputError&) { throw InputError("", fmt::format("strategy '{}'", point.strategy)); }
+}
+
+namespace {
+
+/// Micro-batches per step: stated, or what the global batch leaves. Throws InputError when that is no whole number.
+std::int64_t accumulation_of(const Point& p, const Recipe& recipe, const Strategy& strategy, std::int64_t usual) {
+  if (recipe.optimizer_in_backward) return 1;
+  if (p.grad_accum) return *p.grad_accum;
+  const std::int64_t at_once = recipe.micro_batch * strategy.mesh.data_parallel();
+  const std::int64_t global =
+      p.global_batch.value_or(std::int64_t(p.speed.tokens_per_step.value_or(0) / double(recipe.seq_len)));
+  if (global < at_once) return usual;  // not stated either
+  if (global % at_once != 0)
+    throw InputError("", fmt::format("{} sequences per step are no multiple of the {} of one pass", global, at_once));
+  return global / at_once;
+}
+
+}  // namespace
+
+PointPlan PointPlanner::plan(const Point& point) {
+  PointPlan out;
+  EstimateRequest& r = out.request;
+  try {
+    r.strategy = strategy_of(point);
+    r.model = model_of(point);
+    const FrameworkAlias framework = framework_of(point, aliases_);
+    r.recipe = recipe_of(point, r.model, framework, aliases_);
+    r.options.fsdp_version = framework.fsdp_version;
+    r.options.shard_size = point.shard_size;
+    r.cluster = cluster_of(point);
+    if (r.strategy == "hsdp" && point.shard_size == point.num_gpus) r.strategy = "fsdp";  // one replica
+    // on one GPU an engine shards nothing; it is what offloads
+    if (r.strategy == "single" && r.recipe.offload.optimizer != OffloadTarget::None)
+      r.strategy = r.recipe.offload.params != OffloadTarget::None ? "zero3" : "zero2";
+    const Strategy strategy = make_strategy(r.strategy, r.cluster, r.options);
+    r.recipe.grad_accum = accumulation_of(point, r.recipe, strategy, framework.grad_accum);
+    if (!strategy.layout.shards_weights)
+      r.recipe.offload.params = OffloadTarget::None;  // whole weights stay on the GPU
+    validate_recipe(r.recipe, r.model, r.cluster);
+    // an engine runs on one GPU too: it shards nothing there and keeps its data types
+    if (point.num_gpus > 1 || strategy.engine == ShardingEngine::Local)
+      out.unsupported = why_not_applicable(strategy, r.cluster, r.recipe, r.model);
+  } catch (const InputError& error) {
+    out.unsupported = error.where().empty() ? error.problem() : fmt::format("{}: {}", error.where(), error.problem());
+  }
+  return out;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,21 @@
+// Speed as sources print it: a step's time, tokens, samples or FLOPs per second, from the predicted time of a step.
+#pragma once
+
+#include <optional>
+
+#include "planner/estimate.h"
+#include "validate/aliases.h"
+#include "validate/comparison.h"
+#include "validate/point.h"
+
+namespace gpuplan {
+
+/// The point's target beside its prediction; empty for a metric that a step's time does not determine.
+std::optional<Comparison> compare_speed(const Point& point, const StrategyEstimate& estimate,
+                                        const EstimateRequest& request, const TrainedModel& model,
+                                        const AliasTable& aliases);
+
+/// ln(predicted / measured) in terms of time: above 0 when the prediction is too slow, whatever the metric.
+double log_time_error(const Comparison& comparison);
+
+}  // namespace gpuplan

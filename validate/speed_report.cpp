@@ -1,0 +1,96 @@
+#include "validate/speed_report.h"
+
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "validate/speed_metrics.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr double kClearDifference = 1.10;  // of two measurements: below it their order is noise
+
+bool counts(const PointResult& r) {
+  return r.status == PointStatus::Scored && r.point->kind == PointKind::Speed && r.own;
+}
+
+/// Pairs of the points in `part`, which share source and hardware.
+void count_pairs(const std::vector<const PointResult*>& part, SpeedSummary& summary) {
+  for (std::size_t i = 0; i < part.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j) {
+      const Throughput &a = *part[i]->throughput, &b = *part[j]->throughput;
+      if (std::abs(std::log(a.measured / b.measured)) < std::log(kClearDifference)) continue;
+      const bool is_right = (a.measured > b.measured) == (a.predicted > b.predicted);
+      const auto count = [&](PairOrder& order) {
+        ++order.pairs;
+        order.right += is_right;
+      };
+      count(summary.order);
+      if (part[i]->point->model == part[j]->point->model) count(summary.order_same_model);
+    }
+}
+
+}  // namespace
+
+std::string hardware_of(const Point& p) {
+  const PointLink link = p.link.value_or(PointLink{});
+  return fmt::format("{} x {}, {} per node, {} {} {}, {}", p.num_gpus, p.gpu, p.gpus_per_node.value_or(0), link.kind,
+                     link.generation.value_or(0), link.has_p2p ? (*link.has_p2p ? "p2p" : "no p2p") : "", p.network);
+}
+
+SpeedSummary summarise_speed(const std::vector<PointResult>& results) {
+  SpeedSummary s;
+  std::vector<double> errors, sizes;
+  std::map<std::string, std::vector<double>> by_source;
+  std::map<std::string, std::vector<const PointResult*>> by_hardware;
+  for (const PointResult& r : results) {
+    if (r.point->kind != PointKind::Speed || r.status == PointStatus::Skipped) continue;
+    ++s.scoreable;
+    if (!counts(r)) continue;
+    errors.push_back(log_time_error(*r.own));
+    sizes.push_back(std::abs(errors.back()));
+    by_source[r.point->source].push_back(sizes.back());
+    by_hardware[r.point->source + "\n" + hardware_of(*r.point)].push_back(&r);
+  }
+  const auto quantile = [](const std::vector<double>& values, double share) {
+    return weighted_quantile(values, std::vector<double>(values.size(), 1.0), share);
+  };
+  s.represented = errors.size();
+  s.num_sources = by_source.size();
+  if (errors.empty()) return s;
+  s.median = quantile(sizes, 0.5);
+  s.p90 = quantile(sizes, 0.9);
+  s.bias = quantile(errors, 0.5);
+  for (const auto& [source, list] : by_source)
+    s.mean_of_source_medians += quantile(list, 0.5) / double(by_source.size());
+  for (const auto& [hardware, part] : by_hardware) count_pairs(part, s);
+  return s;
+}
+
+namespace {
+
+/// Adapters are judged together too, and where several GPUs share the work.
+constexpr const char* kAdapters = "lora and qlora";
+constexpr const char* kSharedAdapters = "lora and qlora, several GPUs";
+
+bool trains_adapters(const Point& point) { return point.method == "lora" || point.method == "qlora"; }
+
+}  // namespace
+
+std::vector<SpeedRow> speed_by(const std::vector<PointResult>& results, Grouping grouping) {
+  std::map<std::string, std::vector<PointResult>> parts;
+  for (const PointResult& r : results)
+    if (r.point->kind == PointKind::Speed && r.status != PointStatus::Skipped) {
+      parts[key_of(r, grouping)].push_back(r);
+      if (grouping != Grouping::Method || !trains_adapters(*r.point)) continue;
+      parts[kAdapters].push_back(r);
+      if (r.point->num_gpus > 1) parts[kSharedAdapters].push_back(r);
+    }
+  std::vector<SpeedRow> rows;
+  for (const auto& [key, part] : parts) rows.push_back({key, summarise_speed(part)});
+  return rows;
+}
+
+}  // namespace gpuplan

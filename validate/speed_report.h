@@ -1,0 +1,37 @@
+// How far off the predicted times are, and how often two settings are put in the right order.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "validate/report.h"
+
+namespace gpuplan {
+
+/// Of pairs that one source measured on the same hardware and that differ by more than 10 % in tokens per second: how
+/// many are predicted in their measured order.
+struct PairOrder {
+  std::size_t right{}, pairs{};
+  double share() const { return pairs ? double(right) / double(pairs) : 0; }
+};
+
+/// Errors are ln(predicted / measured) of the time; above 0 is too slow.
+struct SpeedSummary {
+  std::size_t scoreable{}, represented{}, num_sources{};
+  double median{}, p90{}, bias{};  // pooled: |error|, |error|, error
+  double mean_of_source_medians{};
+  PairOrder order, order_same_model;
+};
+
+SpeedSummary summarise_speed(const std::vector<PointResult>& results);
+
+struct SpeedRow {
+  std::string key;
+  SpeedSummary summary;
+};
+std::vector<SpeedRow> speed_by(const std::vector<PointResult>& results, Grouping grouping);
+
+/// The machines a point ran on, as a text that is equal for equal machines.
+std::string hardware_of(const Point& point);
+
+}  // namespace gpuplan
