@@ -68,7 +68,7 @@ TEST_CASE("speed of published runs: median and p90 of |ln|, and the order of set
   const SpeedSummary s = summarise_speed(judged("speed.jsonl").results);
   MESSAGE("median " << s.median << ", p90 " << s.p90 << ", order " << s.order.share() << "; " << s.represented << " of "
                     << s.scoreable);
-  CHECK(s.represented >= 310);  // of the 311 without tensor, pipeline and context parallelism
+  CHECK(double(s.represented) >= 0.7 * double(s.scoreable));  // the rest needs tensor, pipeline or context parallelism
   CHECK(s.median <= 0.07);
   CHECK(s.p90 <= 0.25);
   CHECK(s.mean_of_source_medians <= 0.08);

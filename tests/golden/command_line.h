@@ -1,0 +1,44 @@
+// A line of a shell, as golden files and documents show it: words, quotes, an input file, and what passes through head
+// or sed -n. Runs `gpuplan` in this process.
+#pragma once
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpuplan::test {
+
+struct Ran {
+  int code{};
+  std::string out, err;
+};
+
+/// Words as a shell would cut them, single and double quotes included.
+std::vector<std::string> words_of(std::string_view text);
+
+/// Runs "WORD... [< FILE] [| head -N] [| sed -n 'A,Bp']": the arguments of gpuplan, its input, the lines that are
+/// shown.
+Ran run_line(std::string_view line);
+
+/// Whether GPUPLAN_UPDATE_GOLDEN=1 asks for files to be rewritten.
+bool is_updating();
+
+/// Sets a variable of the environment while it lives.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* const before = std::getenv(name)) before_ = before;
+    setenv(name, value, 1);
+  }
+  ~Variable() { before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+}  // namespace gpuplan::test

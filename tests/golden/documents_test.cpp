@@ -1,0 +1,74 @@
+// Sample output in README.md and docs/ is what the program prints today. A fence
+//
+//   ```console
+//   $ gpuplan models --show tinyllama | head -3
+//   …
+//   ```
+//
+// holds commands and their standard output. GPUPLAN_UPDATE_GOLDEN=1 rewrites it. The commands see no profile and no GPU
+// of this machine.
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include <doctest/doctest.h>
+
+#include "base/files.h"
+#include "golden/command_line.h"
+#include "scratch_folder.h"
+
+namespace gpuplan {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kFence = "```", kConsole = "```console", kPrompt = "$ ";
+
+/// The arguments of "$ ./gpuplan ARGUMENTS" or "$ gpuplan ARGUMENTS".
+std::string_view arguments_of(std::string_view line) {
+  line.remove_prefix(kPrompt.size());
+  for (const std::string_view program : {"./gpuplan ", "gpuplan "})
+    if (line.starts_with(program)) return line.substr(program.size());
+  FAIL("a console fence shows another program: ", std::string(line));
+  return {};
+}
+
+/// The page with the output of every command in its console fences as it is today.
+std::string with_output_of_today(const std::string& page, int& num_commands) {
+  std::istringstream lines(page);
+  std::string rewritten;
+  bool is_console = false, is_output = false;
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_fence = line.starts_with(kFence);
+    if (is_fence) is_output = false;
+    if (!is_output || line.starts_with(kPrompt)) rewritten += line + "\n";
+    if (is_fence) is_console = !is_console && line == kConsole;
+    if (!is_console || !line.starts_with(kPrompt)) continue;
+    is_output = true;
+    ++num_commands;
+    rewritten += test::run_line(arguments_of(line)).out;
+  }
+  return rewritten;
+}
+
+}  // namespace
+
+TEST_CASE("sample output in README.md and docs/ is what the program prints") {
+  const fs::path root = fs::path(GPUPLAN_TEST_DIR).parent_path();
+  const test::ScratchFolder scratch;
+  const test::Variable profiles("GPUPLAN_PROFILE_DIR", scratch.path().c_str());
+  const test::Variable gpus("CUDA_VISIBLE_DEVICES", "");
+  std::vector<fs::path> pages{root / "README.md"};
+  for (const auto& entry : fs::directory_iterator(root / "docs"))
+    if (entry.path().extension() == ".md") pages.push_back(entry.path());
+  std::sort(pages.begin(), pages.end());
+  int num_commands = 0;
+  for (const fs::path& file : pages) {
+    const std::string page = read_file(file), today = with_output_of_today(page, num_commands);
+    if (test::is_updating() && page != today) write_file_atomically(file, today);
+    if (!test::is_updating()) CHECK_MESSAGE(page == today, file.string(), " shows other output than the program's");
+  }
+  CHECK(num_commands > 0);
+}
+
+}  // namespace gpuplan
