@@ -1,5 +1,6 @@
 // Emits the op graphs of a model's units under one recipe: the activation ledger (docs/memory_model.md).
-// Facts: formulas.md 4-6; the published closed forms are tests of what comes out, not the implementation.
+// Facts and sources: docs/memory_model.md; the published closed forms are tests of what comes out, not the
+// implementation.
 #pragma once
 
 #include "models/framework.h"

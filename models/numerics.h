@@ -10,7 +10,7 @@ namespace gpuplan {
 /// Who owns the training state: the framework itself (one GPU, DDP, model parallel), torch FSDP, or a ZeRO engine.
 enum class ShardingEngine : std::uint8_t { Local, Fsdp1, Fsdp2, Zero };
 
-/// Source of the rules: formulas.md 2, 3.1, 6 (table copied in docs/memory_model.md).
+/// Source of the rules: docs/memory_model.md.
 struct DtypePolicy {
   Dtype compute{};   // matmul operands
   Dtype hidden{};    // outputs of linears

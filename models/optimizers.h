@@ -1,4 +1,4 @@
-// What an optimizer keeps and allocates, per trainable element. Source of every row: formulas.md 3.2 as copied to
+// What an optimizer keeps and allocates, per trainable element. Source of every row: in the row; rules in
 // docs/memory_model.md.
 #pragma once
 

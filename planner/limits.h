@@ -14,7 +14,8 @@ bool evaluate(StrategyEstimate& e, const EstimateRequest& request, const Trained
               const FrameworkConvention& framework, const Profile& profile, StepProgram& program);
 
 /// FLOPs of the model for one optimizer step of the whole job, recompute excluded: 6 P per token for full fine-tuning,
-/// 4 P plus 6 per adapter parameter for LoRA, plus causal attention. Source: formulas.md 10.
+/// 4 P plus 6 per adapter parameter for LoRA, plus causal attention. Source: Kaplan et al. 2020, table 1;
+/// attention: Narayanan et al. 2021, arXiv 2104.04473, appendix.
 double model_flops(const EstimateRequest& request, const TrainedModel& model, std::int64_t global_batch);
 
 }  // namespace gpuplan

@@ -55,7 +55,7 @@ std::vector<CurvePoint> memory_curve(const StepProgram& program, const RankClass
 
 std::string describe(PeakInstant instant, std::uint16_t unit, std::int64_t num_layers);
 
-/// Bytes this rank sends in one step, by the ring formulas of formulas.md 11.
+/// Bytes this rank sends in one step, with ring collectives. Source: arXiv 1910.02054, section 7.
 Bytes bytes_sent(const StepProgram& program, const RankClass& rank_class);
 
 }  // namespace gpuplan

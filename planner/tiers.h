@@ -1,6 +1,5 @@
 // From tensors to what nvidia-smi shows: three tiers of device memory, and the verdict against the device. The host has
-// its own verdict. Sources: formulas.md 8 and 15; reserved memory as the sum of class peaks, measured in
-// prototypes/README.md.
+// its own verdict. Rules and sources: docs/memory_model.md.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// How many bytes each rank sent to others: the communication volume that formulas.md 11 states per strategy.
+// How many bytes each rank sent to others: the communication volume of arXiv 1910.02054, section 7, per strategy.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
 // Attention kernels. Flash and memory-efficient kernels keep q, k, v, the output and the log-sum-exp; eager attention
 // keeps the fp32 softmax and its 16-bit cast. Sources: transformers sdpa_attention.py and eager_attention_forward
-// (repeat_kv, contiguous output), Dao 2023 (2.5x backward, fp32 dq accumulator), formulas.md 4.2.
+// (repeat_kv, contiguous output), Dao 2023 (2.5x backward, fp32 dq accumulator).
 #include <algorithm>
 
 #include "models/ledger/tape.h"

@@ -1,5 +1,5 @@
 // The ends of the model: embedding, final norm, head and loss. What one logits element costs at the loss, by path, is
-// in formulas.md 5 (16 bytes under the HF Trainer, 14 in a plain loop, less when chunked or fused).
+// in docs/memory_model.md (16 bytes under the HF Trainer, 14 in a plain loop, less when chunked or fused).
 #include <algorithm>
 #include <bit>
 

@@ -35,7 +35,7 @@ bool larger_batch(const AdviceCase& c) {
 }
 
 /// Source: the roofline of a step flattens once its matmuls are compute bound, while activations and logits keep
-/// growing with the batch (Kaplan et al. 2020 section 5.1 on the critical batch size; formulas.md 5 and 10).
+/// growing with the batch (Kaplan et al. 2020 section 5.1 on the critical batch size).
 std::vector<ExplainLine> larger_batch_lines(const AdviceCase& c) {
   constexpr double kNearlyAll = 0.95;
   const auto series = batch_series(c);

@@ -1,5 +1,5 @@
-// Bytes sent per rank and optimizer step: every data-parallel row of formulas.md 11. c = (n - 1) / n; the tiny model
-// divides by n, so nothing is padded and the figures are exact.
+// Bytes sent per rank and optimizer step: every data-parallel strategy (arXiv 1910.02054, section 7). c = (n - 1) / n;
+// the tiny model divides by n, so nothing is padded and the figures are exact.
 #include <doctest/doctest.h>
 
 #include "planner/plan_builder.h"

@@ -1,5 +1,5 @@
-// The ends of the ledger: what a logit costs at the loss (formulas.md 5), adapter state (2), and the dtypes of every
-// part (3.1).
+// The ends of the ledger: what a logit costs at the loss (docs/memory_model.md), adapter state, and the dtypes of every
+// part.
 #include <doctest/doctest.h>
 
 #include "models/catalogue.h"
@@ -103,7 +103,7 @@ TEST_CASE("adapters: r (in + out) per linear, DoRA one magnitude per output, mod
   CHECK(before.state == Bytes{4 * 256 * 64});
 }
 
-TEST_CASE("dtypes per method, precision and engine: formulas.md 2, 3.1 and 6") {
+TEST_CASE("dtypes per method, precision and engine") {
   struct Row {
     Method method;
     Precision precision;

@@ -1,5 +1,5 @@
-// The published closed forms of activation memory as tests of the ledger: formulas.md 4, in bytes per token and hidden
-// unit. rho = a d / h, kap = k d / h, phi = f / h. The forms leave out the log-sum-exp, 4 a / h bytes.
+// The published closed forms of activation memory as tests of the ledger (arXiv 2205.05198), in bytes per token and
+// hidden unit. rho = a d / h, kap = k d / h, phi = f / h. The forms leave out the log-sum-exp, 4 a / h bytes.
 #include <doctest/doctest.h>
 
 #include "models/catalogue.h"
@@ -65,7 +65,7 @@ TEST_CASE(
     const char* model;
     double measured, tolerance;
   };
-  // formulas.md 4.3; the last two rows differ there too (38.2 and 24.7 against the measurement's whole and half
+  // measured; the last two rows differ (38.2 and 24.7 against the measurement's whole and half
   // numbers)
   for (const Row& row : {Row{"llama-3.1-8b", 28.0, 0.005},
                          {"mistral-7b-v0.3", 28.0, 0.005},

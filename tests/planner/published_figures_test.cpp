@@ -115,7 +115,7 @@ TEST_CASE("LoRA's worked example: a 1024 x 1024 linear with r = 8 trains 1/64 of
   CHECK(model.trainable == 24 * (8 * (1024 + 1024) + 8 * (4096 + 1024)));  // attention and MLP c_proj
 }
 
-TEST_CASE("adapter counts of formulas.md: Llama-3.1-8B r = 8") {
+TEST_CASE("adapter counts by arithmetic: Llama-3.1-8B r = 8") {
   const auto trainable = [](std::vector<std::string> targets, std::int64_t rank) {
     Recipe r;
     r.method = Method::Lora;

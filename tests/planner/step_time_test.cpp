@@ -1,4 +1,4 @@
-// The forward pass against closed forms (formulas.md 12 to 14), with the times of blocks and links set by hand.
+// The forward pass against closed forms, with the times of blocks and links set by hand.
 #include <doctest/doctest.h>
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
 // What each strategy holds, in exact bytes on a tiny model: buckets, working sets, shards, offload, stages.
-// formulas.md 7.
+// docs/memory_model.md.
 #include <doctest/doctest.h>
 
 #include "planner/plan_builder.h"
