@@ -8,7 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/command.h"
+#include "cli/commands.h"
 
 namespace gpuplan {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "calibrate/worker_command.h"
-#include "cli/command.h"
+#include "cli/commands.h"
 
 namespace gpuplan {
 

@@ -1,14 +1,89 @@
 #include "cli/commands.h"
 
+#include <algorithm>
 #include <array>
 #include <ostream>
 
-namespace gpuplan {
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
+#include "base/names.h"
+#include "report/text/facts.h"
+#include "report/text/text.h"
+
+namespace gpuplan {
 std::span<const Command> commands() {
   static const std::array kCommands{kEstimate, kSimulate, kRun,    kCalibrate, kProfiles,
                                     kValidate, kTopology, kModels, kGpus,      kCompletion};
   return kCommands;
+}
+
+namespace {
+
+constexpr int kNameWidth = 26;
+
+/// "--gpus LIST" and what it means, the meaning in a column of its own.
+std::string entry(const std::string& name, const std::string& meaning, int width) {
+  const std::string indent(kNameWidth, ' ');
+  std::string first = "  " + name;
+  if (width_of(first) + 2 <= kNameWidth) return wrap(meaning, width, pad_right(first, kNameWidth), indent);
+  return first + "\n" + wrap(meaning, width, indent, indent);
+}
+
+std::string name_of(const CLI::Option& option) {
+  if (option.get_positional()) return option.get_type_name();
+  const std::string short_name = option.get_snames().empty() ? "" : fmt::format("-{}, ", option.get_snames().front());
+  const std::string value = option.get_items_expected_max() == 0 ? "" : option.get_type_name();
+  const char* separator = value.empty() ? "" : value.starts_with('[') ? "" : " ";
+  const std::string optional = value.starts_with('[') ? fmt::format("[={}", value.substr(1)) : value;
+  return fmt::format("{}--{}{}{}", short_name, option.get_lnames().front(), separator, optional);
+}
+
+std::string flags_text(const CLI::App& app, const Screen& screen) {
+  std::vector<std::string> groups;
+  for (const CLI::Option* option : app.get_options())
+    if (std::find(groups.begin(), groups.end(), option->get_group()) == groups.end())
+      groups.push_back(option->get_group());
+  std::rotate(groups.begin(), std::find(groups.begin(), groups.end(), "Options") + (groups.empty() ? 0 : 1),
+              groups.end());  // the general ones last
+  std::string out;
+  for (const std::string& group : groups) {
+    out += "\n" + paint(group, Ink::Strong, screen) + "\n";
+    for (const CLI::Option* option : app.get_options())
+      if (option->get_group() == group) out += entry(name_of(*option), option->get_description(), prose_width(screen));
+  }
+  return out;
+}
+
+const char* usage_of(const CLI::App& app) {
+  for (const Command& command : commands())
+    if (command.name == app.get_name()) return command.usage;
+  return "COMMAND [OPTION]...";
+}
+
+std::string examples_text(const std::string& examples, const Screen& screen) {
+  std::string out = "\n" + paint("Examples", Ink::Strong, screen) + "\n";
+  for (const std::string& line : split(examples, '\n')) out += "  " + line + "\n";
+  return out;
+}
+
+}  // namespace
+
+std::string help_text(const CLI::App& app, const Screen& screen) {
+  const std::string name = app.get_parent() ? "gpuplan " + app.get_name() : "gpuplan";
+  std::string out = wrap(fmt::format("{}: {}", name, app.get_description()), prose_width(screen), "", "  ");
+  out += wrap(fmt::format("Usage: {} {}", name, usage_of(app)), prose_width(screen), "\n", "       ");
+  if (!app.get_parent()) {
+    out += "\n" + paint("Commands", Ink::Strong, screen) + "\n";
+    for (const Command& command : commands()) out += entry(command.name, command.summary, prose_width(screen));
+  }
+  out += flags_text(app, screen);
+  if (!app.get_footer().empty()) out += examples_text(app.get_footer(), screen);
+  if (!app.get_parent())
+    out +=
+        "\n'gpuplan COMMAND --help' explains a command. Exit codes: 0 yes, 1 the answer is no, 2 wrong input,\n3 the "
+        "world failed, 4 a bug of gpuplan.\n";
+  return out;
 }
 
 }  // namespace gpuplan

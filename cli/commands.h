@@ -1,16 +1,33 @@
-// The table of commands. A command is one file and one row here.
+// What a command is, the table of all of them, and the help that CLI11's flags give. A command is one file and one row.
 #pragma once
 
 #include <span>
+#include <string>
 
-#include "cli/command.h"
+#include "report/text/screen.h"
+
+namespace CLI {
+class App;
+}
 
 namespace gpuplan {
+
+struct Command {
+  const char* name;
+  const char* summary;
+  const char* usage;                                  // after "gpuplan name"
+  const char* example;                                // lines for the help
+  void (*setup)(CLI::App& app);                       // declares the flags
+  int (*run)(const CLI::App& app, Console& console);  // returns the exit code: 0, or 1 when the answer is no
+};
 
 /// In the order of the help. A command that does not exist yet has no row.
 std::span<const Command> commands();
 
 extern const Command kEstimate, kSimulate, kRun, kCalibrate, kProfiles, kValidate, kTopology, kModels, kGpus,
     kCompletion;
+
+/// The help of the program or of one command.
+std::string help_text(const CLI::App& app, const Screen& screen);
 
 }  // namespace gpuplan

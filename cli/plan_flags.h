@@ -20,7 +20,7 @@ struct PlanFlag {
   const char* value;  // as the help shows it; "[X]" may be left out, "" is a switch
   const char* group;
   const char* help;
-  /// Throws InputError naming the flag. nullptr: plan_question.cpp reads it, together with others.
+  /// Throws InputError naming the flag. nullptr: read_plan_question() reads it, together with others.
   void (*apply)(EstimateRequest& request, const std::string& value);
 };
 

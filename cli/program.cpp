@@ -9,7 +9,6 @@
 #include "cli/arguments.h"
 #include "cli/calibrate_worker.h"
 #include "cli/commands.h"
-#include "cli/help.h"
 #include "report/text/text.h"
 
 namespace gpuplan {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/command.h"
+#include "cli/commands.h"
 
 namespace gpuplan {
 

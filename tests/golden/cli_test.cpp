@@ -10,10 +10,9 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/names.h"
-#include "cli/adapter_flag.h"
+#include "cli/recipe_flags.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/offload_flag.h"
 #include "cli/plan_flags.h"
 #include "scratch_folder.h"
 
