@@ -18,6 +18,10 @@ NLOHMANN_JSON_SERIALIZE_ENUM(AdapterDtype, {{AdapterDtype::Fp32, "fp32"}, {Adapt
 NLOHMANN_JSON_SERIALIZE_ENUM(LayerKernels, {{LayerKernels::Plain, "plain"}, {LayerKernels::Fused, "fused"}})
 NLOHMANN_JSON_SERIALIZE_ENUM(KeptLogits,
                              {{KeptLogits::None, "none"}, {KeptLogits::Compute, "compute"}, {KeptLogits::Fp32, "fp32"}})
+NLOHMANN_JSON_SERIALIZE_ENUM(StateArrays, {{StateArrays::PerTensor, "per-tensor"}, {StateArrays::Flat, "flat"}})
+NLOHMANN_JSON_SERIALIZE_ENUM(KernelTimes, {{KernelTimes::Modelled, "modelled"}, {KernelTimes::Measured, "measured"}})
+NLOHMANN_JSON_SERIALIZE_ENUM(AllocatorKind, {{AllocatorKind::Caching, "caching"}, {AllocatorKind::Planned, "planned"}})
+NLOHMANN_JSON_SERIALIZE_ENUM(HostStep, {{HostStep::Torch, "torch"}, {HostStep::Vectorised, "vectorised"}})
 NLOHMANN_JSON_SERIALIZE_ENUM(SelectiveKind, {{SelectiveKind::Attention, "attention"}, {SelectiveKind::Ops, "ops"}})
 
 namespace {
@@ -68,7 +72,8 @@ void read_engine(RecordReader read, EngineConvention& engine) {
       "max_reuse_distance", engine.max_reuse_distance)("persistence_threshold", engine.persistence_threshold)(
       "keeps_root_gathered", engine.keeps_root_gathered)("syncs_last_only", engine.syncs_last_only)(
       "copies_out", engine.copies_out)("reduces_in_fp32", engine.reduces_in_fp32)(
-      "messages_per_unit", engine.messages_per_unit)("hook_kernels", engine.hook_kernels)
+      "messages_per_unit", engine.messages_per_unit)("hook_kernels", engine.hook_kernels)(
+      "shards_rows", engine.shards_rows)("host_step", engine.host_step)
       .finish();
 }
 
@@ -80,8 +85,14 @@ FrameworkConvention read_convention(const json& record, const std::string& where
       "mixed_loads_fp32", c.mixed_loads_fp32)("caches_autocast_weights", c.caches_autocast_weights)(
       "autocasts_inputs", c.autocasts_inputs)("adapter", c.adapter)("upcasts_quantised_ends", c.upcasts_quantised_ends)(
       "fused_fsdp_residual_fp32", c.fused_fsdp_residual_fp32)("has_own_models", c.has_own_models)(
-      "runs_own_kernels", c.runs_own_kernels)("kernels", c.kernels)("fuses_mlp", c.fuses_mlp)(
-      "repeats_kv", c.repeats_kv)("copies_attention_output", c.copies_attention_output)(
+      "casts_adapters", c.casts_adapters)("qlora_computes_in_fp32", c.qlora_computes_in_fp32)(
+      "state_arrays", c.state_arrays)("allocator", c.allocator)("casts_whole_units", c.casts_whole_units)(
+      "has_step_constants", c.has_step_constants)("batch_bytes_per_token", c.batch_bytes_per_token)(
+      "measures_gradient_norm", c.measures_gradient_norm)("host_steps_copy", c.host_steps_copy)(
+      "offloads_complete_gradients", c.offloads_complete_gradients)("kernel_times", c.kernel_times)(
+      "learns_from_runs", c.learns_from_runs)("has_fixed_kernels", c.has_fixed_kernels)(
+      "accumulates_in_place", c.accumulates_in_place)("overwrites_logits", c.overwrites_logits)("kernels", c.kernels)(
+      "fuses_mlp", c.fuses_mlp)("repeats_kv", c.repeats_kv)("copies_attention_output", c.copies_attention_output)(
       "keeps_fused_qkv", c.keeps_fused_qkv)("unties_head", c.unties_head)(
       "low_rank_keeps_input", c.low_rank_keeps_input)("quantised_keeps_input", c.quantised_keeps_input)(
       "main_gradients_fp32", c.main_gradients_fp32)("converts_outputs", c.converts_outputs)(
@@ -107,6 +118,17 @@ FrameworkConvention load(const std::filesystem::path& file) {
 }
 
 }  // namespace
+
+const EngineConvention& engine_of(const FrameworkConvention& framework, ShardingEngine engine) {
+  static const EngineConvention kLocal{.prefetch_units = 0};
+  switch (engine) {
+    case ShardingEngine::Fsdp1: return framework.fsdp1;
+    case ShardingEngine::Fsdp2: return framework.fsdp2;
+    case ShardingEngine::Zero: return framework.zero;
+    case ShardingEngine::Local: break;
+  }
+  return kLocal;
+}
 
 std::vector<FrameworkConvention> list_frameworks() {
   std::vector<std::filesystem::path> files;

@@ -12,10 +12,24 @@ namespace gpuplan {
 
 enum class AdapterDtype : std::uint8_t { Fp32, Compute };
 enum class KeptLogits : std::uint8_t { None, Compute, Fp32 };  // which copy of the logits outlives the loss
-enum class SelectiveKind : std::uint8_t {
-  Attention,
-  Ops
-};  // recompute the score matrix; or all but every second matmul
+/// Selective checkpointing recomputes the score matrix, or all but every second matmul.
+enum class SelectiveKind : std::uint8_t { Attention, Ops };
+/// How the state of a unit lies in memory: tensor by tensor, or what is trained and what is frozen as one array each.
+enum class StateArrays : std::uint8_t { PerTensor, Flat };
+/// Where the times of memory-bound kernels, attention and optimizer come from: rates of the GPU with fitted
+/// efficiencies, or the kernels that `calibrate` measured.
+enum class KernelTimes : std::uint8_t { Modelled, Measured };
+/// A caching allocator keeps a pool per kind of tensor; planned addresses are fixed before the step runs, so that
+/// nothing is reserved beside what lives.
+enum class AllocatorKind : std::uint8_t { Caching, Planned };
+/// Whose optimizer steps states that are on the host: torch's on CPU tensors, or a vectorised one.
+enum class HostStep : std::uint8_t { Torch, Vectorised };
+/// Who owns the training state: the framework itself (one GPU, DDP, model parallel), torch FSDP, or a ZeRO engine.
+enum class ShardingEngine : std::uint8_t { Local, Fsdp1, Fsdp2, Zero };
+
+constexpr bool is_fsdp(ShardingEngine engine) {
+  return engine == ShardingEngine::Fsdp1 || engine == ShardingEngine::Fsdp2;
+}
 
 /// How much communication buffer a sharding engine holds and how far it runs ahead. Elements unless said otherwise.
 struct EngineConvention {
@@ -32,9 +46,11 @@ struct EngineConvention {
   bool reduces_in_fp32 = false;  // reduce_dtype fp32
   std::int64_t messages_per_unit = 1;  // ZeRO-3 gathers module by module, FSDP block by block
   std::int64_t hook_kernels = 0;       // host work of one gather's hooks, in kernel launches
+  bool shards_rows = false;            // each tensor is cut along dim 0; false: flat, into equal parts
+  HostStep host_step = HostStep::Vectorised;
 };
 
-/// One framework. Every field is explained in docs/memory_model.md; `source` says where the facts come from.
+/// One framework. Every field has one meaning, whatever the others say; `source` says where the facts come from.
 struct FrameworkConvention {
   std::string name, title, source;
   std::vector<std::string> aliases;
@@ -45,9 +61,24 @@ struct FrameworkConvention {
   AdapterDtype adapter = AdapterDtype::Fp32;
   bool upcasts_quantised_ends = true;     // prepare_model_for_kbit_training: norms, embedding, head in fp32
   bool fused_fsdp_residual_fp32 = false;  // fused kernels with adapters under FSDP leave the residual stream in fp32
-  bool runs_own_kernels = false;          // gpuplan's executor: what calibrate measured are its kernels
+  bool casts_adapters = false;  // adapters stored wider than the compute dtype are cast to it where they are used
+  bool qlora_computes_in_fp32 = false;  // 4-bit linears compute in fp32 where the recipe says so
   bool has_own_models = false;  // own modelling code: what is said of transformers' code in ModelSpec does not apply
+  // state
+  StateArrays state_arrays = StateArrays::PerTensor;
+  AllocatorKind allocator = AllocatorKind::Caching;
+  bool casts_whole_units = false;   // 16-bit copies are of a unit's whole state; false: of a head only its matrix
+  bool has_step_constants = false;  // one buffer for the step's sums and the rotary tables (planner/unit_layout.h)
+  std::int64_t batch_bytes_per_token = 24;  // input ids, labels, attention mask: int64
+  bool measures_gradient_norm = false;      // reads every gradient once more before the step
+  bool host_steps_copy = false;  // an optimizer on the host steps a copy of weights that stay on the device as used
+  bool offloads_complete_gradients = false;  // once per step; false: after the reduction of each micro-batch
   // kernels
+  KernelTimes kernel_times = KernelTimes::Modelled;
+  bool learns_from_runs = false;      // predictions are corrected by earlier runs of `gpuplan run`
+  bool has_fixed_kernels = false;     // a recipe cannot choose others
+  bool accumulates_in_place = false;  // an op adds to the gradient that is there: no temporary, no separate sum
+  bool overwrites_logits = false;     // its loss kernel writes the gradient over the logits, in their dtype
   LayerKernels kernels = LayerKernels::Plain;
   bool fuses_mlp = true;                // fused kernels include the activation (Liger SwiGLU)
   bool repeats_kv = true;               // sdpa gets keys and values expanded to query heads
@@ -70,7 +101,9 @@ struct FrameworkConvention {
   // distributed
   std::int64_t ddp_bucket_bytes = 25 << 20;
   bool ddp_copies_gradients = true;  // buckets beside the gradients (gradient_as_bucket_view = false)
-  EngineConvention fsdp1, fsdp2, zero;
+  EngineConvention fsdp1{.host_step = HostStep::Torch};
+  EngineConvention fsdp2{.shards_rows = true, .host_step = HostStep::Torch};
+  EngineConvention zero;
   bool zero_has_master =
       true;  // ZeRO keeps 16-bit weights with an fp32 master and steps on an fp32 copy of the gradients
   bool fsdp2_shards_quantised = false;  // bitsandbytes 4-bit storage is not sharded correctly by FSDP2
@@ -78,6 +111,9 @@ struct FrameworkConvention {
   std::string default_optimizer = "adamw-fused";
   bool is_handwritten = false;  // kernels written for training: fewer launches, fewer bytes
 };
+
+/// What the framework does under an engine.
+const EngineConvention& engine_of(const FrameworkConvention& framework, ShardingEngine engine);
 
 /// A record of data/frameworks by name or alias. Throws InputError with the nearest names.
 const FrameworkConvention& find_framework(const std::string& name);

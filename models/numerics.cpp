@@ -21,8 +21,7 @@ void resolve_full(DtypePolicy& n, const Recipe& recipe, const FrameworkConventio
   }
   n.weight = n.ends = Dtype::F32;
   n.casts_weights = true;
-  if (engine == ShardingEngine::Fsdp1 || engine == ShardingEngine::Fsdp2)
-    return;  // gathered in 16 bit: the whole forward is 16-bit
+  if (is_fsdp(engine)) return;  // gathered in 16 bit: the whole forward is 16-bit
   n.is_autocast = framework.autocasts_inputs;
   n.caches_casts = framework.caches_autocast_weights;
   n.residual = n.is_autocast ? Dtype::F32 : n.compute;  // the embedding looks up fp32 rows
@@ -30,40 +29,28 @@ void resolve_full(DtypePolicy& n, const Recipe& recipe, const FrameworkConventio
 
 void resolve_adapters(DtypePolicy& n, const Recipe& recipe, const FrameworkConvention& framework,
                       ShardingEngine engine) {
-  const bool is_sharded = engine == ShardingEngine::Fsdp1 || engine == ShardingEngine::Fsdp2;
   // DeepSpeed runs the model in 16 bit itself
   n.is_autocast = is_mixed(recipe.precision) && framework.autocasts_inputs && engine != ShardingEngine::Zero;
   n.has_master = engine == ShardingEngine::Zero && framework.zero_has_master && recipe.precision != Precision::Fp32;
   n.adapter = framework.adapter == AdapterDtype::Fp32 && !n.has_master ? Dtype::F32 : n.compute;
   if (recipe.lora.adapter_dtype) n.adapter = *recipe.lora.adapter_dtype;
-  n.adapter_compute = is_mixed(recipe.precision) || framework.runs_own_kernels ? n.compute : n.adapter;
+  n.adapter_compute = is_mixed(recipe.precision) || framework.casts_adapters ? n.compute : n.adapter;
   // FSDP1 flattens a unit with quantised storage into one dtype, so nothing is upcast there.
   if (recipe.lora.base_dtype) {
     n.frozen = n.ends = *recipe.lora.base_dtype;
     if (n.ends == Dtype::F32) n.residual = Dtype::F32;  // the embedding looks up fp32 rows
   }
   const bool is_bitsandbytes = recipe.quant.kind == BaseQuant::Nf4 || recipe.quant.kind == BaseQuant::Int8;
-  if (is_bitsandbytes && framework.upcasts_quantised_ends && !is_sharded && engine != ShardingEngine::Zero)
+  if (is_bitsandbytes && framework.upcasts_quantised_ends && !is_fsdp(engine) && engine != ShardingEngine::Zero)
     n.ends = n.hidden = n.residual = Dtype::F32;
-  if (is_sharded && framework.fused_fsdp_residual_fp32 &&
+  if (is_fsdp(engine) && framework.fused_fsdp_residual_fp32 &&
       recipe.kernels.value_or(framework.kernels) == LayerKernels::Fused)
     n.residual = Dtype::F32;
   n.saved = n.has_master ? n.compute : n.ends;
-  n.casts_adapters = framework.runs_own_kernels && n.adapter != n.compute && !is_sharded;
+  n.casts_adapters = framework.casts_adapters && n.adapter != n.compute && !is_fsdp(engine);
 }
 
 }  // namespace
-
-const EngineConvention& engine_of(const FrameworkConvention& framework, ShardingEngine engine) {
-  static const EngineConvention kLocal{.prefetch_units = 0};
-  switch (engine) {
-    case ShardingEngine::Fsdp1: return framework.fsdp1;
-    case ShardingEngine::Fsdp2: return framework.fsdp2;
-    case ShardingEngine::Zero: return framework.zero;
-    case ShardingEngine::Local: break;
-  }
-  return kLocal;
-}
 
 DtypePolicy resolve_numerics(const Recipe& recipe, const FrameworkConvention& framework, ShardingEngine engine) {
   DtypePolicy n;
@@ -74,10 +61,9 @@ DtypePolicy resolve_numerics(const Recipe& recipe, const FrameworkConvention& fr
     resolve_adapters(n, recipe, framework, engine);
   else
     resolve_full(n, recipe, framework, engine);
-  const bool is_fsdp = engine == ShardingEngine::Fsdp1 || engine == ShardingEngine::Fsdp2;
-  n.reduce = is_fsdp && engine_of(framework, engine).reduces_in_fp32 ? Dtype::F32
-             : engine == ShardingEngine::Local                       ? (recipe.is_adapter() ? n.adapter : n.weight)
-                                                                     : n.compute;
+  n.reduce = is_fsdp(engine) && engine_of(framework, engine).reduces_in_fp32 ? Dtype::F32
+             : engine == ShardingEngine::Local ? (recipe.is_adapter() ? n.adapter : n.weight)
+                                               : n.compute;
   n.has_fp32_gradients = n.has_master && framework.main_gradients_fp32;
   if (!is_mixed(recipe.precision) && recipe.is_adapter() && engine != ShardingEngine::Zero) n.reduce = n.adapter;
   return n;

@@ -7,9 +7,6 @@
 
 namespace gpuplan {
 
-/// Who owns the training state: the framework itself (one GPU, DDP, model parallel), torch FSDP, or a ZeRO engine.
-enum class ShardingEngine : std::uint8_t { Local, Fsdp1, Fsdp2, Zero };
-
 /// Source of the rules: docs/memory_model.md.
 struct DtypePolicy {
   Dtype compute{};   // matmul operands
@@ -27,12 +24,9 @@ struct DtypePolicy {
   bool is_autocast{};
   bool casts_weights{};   // trainable weights are cast to `compute` before use
   bool caches_casts{};    // … and the cast lives until backward
-  bool casts_adapters{};  // own executor: adapters are cast to `compute` where they are used
+  bool casts_adapters{};  // adapters are cast to `compute` where they are used
   bool has_master{};      // fp32 copy beside 16-bit trainable weights
 };
-
-/// What the framework does under an engine.
-const EngineConvention& engine_of(const FrameworkConvention& framework, ShardingEngine engine);
 
 DtypePolicy resolve_numerics(const Recipe& recipe, const FrameworkConvention& framework, ShardingEngine engine);
 

@@ -120,7 +120,7 @@ Seconds CostModel::gemm_time(const LayerOp& op, Software software) const {
 }
 
 Seconds CostModel::attention_time(const LayerOp& op, FlopsPerSec rate) const {
-  if (runs_own_kernels) {
+  if (kernel_times == KernelTimes::Measured) {
     const auto find = [&](std::string_view kernel) {
       return find_attention(load, kernel, operand_dtype(gemm_type), op.k);
     };
@@ -142,8 +142,9 @@ Seconds CostModel::batched_gemm_time(const LayerOp& op) const {
 }
 
 Seconds CostModel::memory_time(const LayerOp& op, double factor) const {
-  if (const KernelRate* own =
-          runs_own_kernels ? find_kernel(load, kernel_of(op.kind), operand_dtype(gemm_type)) : nullptr)
+  if (const KernelRate* own = kernel_times == KernelTimes::Measured
+                                  ? find_kernel(load, kernel_of(op.kind), operand_dtype(gemm_type))
+                                  : nullptr)
     return double(op.kernels) * own->time(op.traffic / double(std::max<int>(1, op.kernels)));
   return Seconds{op.traffic * factor / memory.value};
 }
@@ -179,9 +180,8 @@ Seconds CostModel::unhindered_time(const LayerOp& op, Software software) const {
 }
 
 BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConvention& framework, ShardingEngine engine) {
-  const bool is_fsdp =
-      !framework.runs_own_kernels && (engine == ShardingEngine::Fsdp1 || engine == ShardingEngine::Fsdp2);
-  return is_fsdp ? profile.torch_cpu_optimizer_bandwidth : profile.cpu_optimizer_bandwidth;
+  return engine_of(framework, engine).host_step == HostStep::Torch ? profile.torch_cpu_optimizer_bandwidth
+                                                                   : profile.cpu_optimizer_bandwidth;
 }
 
 namespace {
@@ -191,12 +191,13 @@ void add_measured(CostModel& m, const GpuSpec& gpu, const Profile& profile, Comp
   m.measured = profile.measured;
   m.load = profile.measured->load_of(compute.ranks_per_node);
   m.gemm_type = gemm_type_of(compute.dtype);
-  m.runs_own_kernels = compute.runs_own_kernels;
-  m.sustained = compute.runs_own_kernels ? 1 : std::min(1.0, profile.gemm_efficiency);
+  const bool has_own_kernels = compute.kernel_times == KernelTimes::Measured;
+  m.kernel_times = compute.kernel_times;
+  m.sustained = has_own_kernels ? 1 : std::min(1.0, profile.gemm_efficiency);
   if (gpu.is_cpu)  // no datasheet: the best measured product is the peak
     for (const GemmSurface& s : m.load ? std::span(m.load->gemm) : std::span<const GemmSurface>{})
       if (s.type == m.gemm_type) m.peak = std::max(m.peak, FlopsPerSec{s.rate.value});
-  if (const KernelRate* adamw = compute.runs_own_kernels ? find_kernel(m.load, "adamw", Dtype::F32) : nullptr)
+  if (const KernelRate* adamw = has_own_kernels ? find_kernel(m.load, "adamw", Dtype::F32) : nullptr)
     m.own_optimizer = BytesPerSec{adamw->bandwidth.value};
 }
 
@@ -242,7 +243,7 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   if (compute.host_cores > 0 && compute.ranks_per_node >= compute.host_cores)
     m.overlap_slowdown = std::max(m.overlap_slowdown, kNothingElse);
   m.slowness = crowding_of(m, compute);
-  if (compute.runs_own_kernels) m.slowness *= correction_of(profile, compute.num_ranks).time;
+  if (compute.learns_from_runs) m.slowness *= correction_of(profile, compute.num_ranks).time;
   return m;
 }
 

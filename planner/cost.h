@@ -31,9 +31,9 @@ struct CostModel {
   std::shared_ptr<const Measured> measured;   // keeps `load`; null: not calibrated
   const MeasurementsAtRanks* load = nullptr;  // of as many ranks as the plan has on a machine
   GemmType gemm_type{};
-  double sustained = 1;       // share of a product's measured rate
-  bool runs_own_kernels{};    // gpuplan's executor: memory-bound kernels and attention as measured
-  BytesPerSec own_optimizer;  // memory rate of the executor's step; 0: as any other memory traffic
+  double sustained = 1;        // share of a product's measured rate
+  KernelTimes kernel_times{};  // Measured: memory-bound kernels, attention and optimizer as `calibrate` found them
+  BytesPerSec own_optimizer;   // memory rate of the executor's step; 0: as any other memory traffic
 
   double slowness = 1;  // CPU ranks that share a core, times what earlier runs took over the prediction
   MachinePace pace;     // the machine now, beside what was measured
@@ -64,8 +64,9 @@ struct CostModel {
 /// `compute` is the dtype of matmuls; `fp8` for block linears in fp8 where the card has it.
 struct ComputeKind {
   Dtype dtype{};
-  bool is_fp8{}, launches_few{};    // compiled or hand-written: few launches
-  bool runs_own_kernels{};          // gpuplan's executor
+  bool is_fp8{}, launches_few{};  // compiled or hand-written: few launches
+  KernelTimes kernel_times{};
+  bool learns_from_runs{};          // corrected by what earlier runs took
   std::int64_t num_ranks = 1;       // of the plan
   std::int64_t ranks_per_node = 1;  // whose cores and memory they share
   std::int64_t host_cores = 0;      // that CPU ranks share; 0 on GPUs
@@ -75,8 +76,7 @@ struct ComputeKind {
 /// The product that a GEMM op is; of experts, one of theirs, with an equal share of the rows.
 GemmShape shape_of(const LayerOp& op);
 
-/// Memory rate of an optimizer step whose states are on the host. FSDP's offload steps torch's optimizers on CPU
-/// tensors, ZeRO's a vectorised one, as does our own executor.
+/// Memory rate of an optimizer step whose states are on the host (EngineConvention::host_step).
 BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConvention& framework, ShardingEngine engine);
 
 CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKind compute);

@@ -93,7 +93,7 @@ void add_generation(Peak& peak, const EstimateRequest& r, const TrainedModel& mo
 GpuSpec corrected_gpu(const EstimateRequest& r, const FrameworkConvention& framework, const Profile& profile,
                       const StepProgram& program, const RankClass& c) {
   GpuSpec gpu = r.cluster.gpus[std::size_t(tightest_rank(r, c))];
-  if (framework.runs_own_kernels)
+  if (framework.learns_from_runs)
     gpu.own_memory = std::max(Bytes{}, gpu.own_memory + correction_of(profile, program.mesh.world()).outside_tensors);
   return gpu;
 }
@@ -145,7 +145,7 @@ ClassMemory class_memory(const EstimateRequest& r, const TrainedModel& model, co
                          {.in_use = rank < r.cluster.memory_in_use.size() ? r.cluster.memory_in_use[rank] : Bytes{},
                           .uses_nccl = program.mesh.world() > 1,
                           .lengths_vary = r.recipe.packing == Packing::Dynamic,
-                          .plans_addresses = framework.runs_own_kernels});
+                          .allocator = framework.allocator});
   return m;
 }
 

@@ -80,7 +80,7 @@ ExplainSection state_section(const EstimateRequest& r, const EstimateResult& res
   const TrainedModel& m = result.model;
   const DtypePolicy n = resolve_numerics(r.recipe, result.framework, chosen.strategy.engine);
   const OptimizerSpec& optimizer = find_optimizer(r.recipe.optimizer);
-  const StateSizes total = model_state(m, n, r.recipe, size_rules(chosen.strategy, result.framework, m.spec));
+  const StateSizes total = model_state(m, n, r.recipe, size_rules(chosen.strategy, result.framework, m.spec, r.recipe));
   ExplainSection s{"Training state of one rank", {}};
   const auto add = [&](const char* term, Bytes bytes, const std::string& source) {
     if (bytes.count > 0)

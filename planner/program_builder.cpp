@@ -71,7 +71,7 @@ void build_step_program(StepProgram& program, const PlanInput& input, std::span<
   const Strategy& strategy = input.strategy;
   const DtypePolicy numerics = resolve_numerics(input.recipe, input.framework, strategy.engine);
   const EngineConvention& engine = engine_of(input.framework, strategy.engine);
-  const SizeRules rules = size_rules(strategy, input.framework, input.model.spec);
+  const SizeRules rules = size_rules(strategy, input.framework, input.model.spec, input.recipe);
   program.mesh = strategy.mesh;
   program.num_programs = 0;
   program.classes.clear();

@@ -225,7 +225,7 @@ namespace {
 std::string offload_assumption(const EstimateResult& result) {
   const Profile& p = result.profile;
   const std::string rate =
-      result.framework.runs_own_kernels
+      result.framework.fsdp2.host_step == result.framework.zero.host_step
           ? fmt::format("{:.3g} GB/s on the host", p.cpu_optimizer_bandwidth.value / 1e9)
           : fmt::format("{:.3g} GB/s with torch's optimizers (FSDP), {:.3g} GB/s with DeepSpeed's (ZeRO)",
                         p.torch_cpu_optimizer_bandwidth.value / 1e9, p.cpu_optimizer_bandwidth.value / 1e9);
@@ -291,7 +291,7 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
                             r.dataset.epochs, r.dataset.epochs == 1 ? "" : "s"));
   out.push_back(profile_assumption(result));
   if (const RunCorrection own = correction_of(result.profile, r.cluster.num_gpus());
-      result.framework.runs_own_kernels && own.num_runs > 0)
+      result.framework.learns_from_runs && own.num_runs > 0)
     out.push_back(correction_assumption(own, r.cluster.num_gpus()));
   if (std::string missing = coverage_assumption(result); !missing.empty()) out.push_back(std::move(missing));
   if (r.cluster.num_gpus() > 1) out.push_back(links_assumption(r.cluster, result.profile));

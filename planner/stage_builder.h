@@ -89,10 +89,9 @@ class StageBuilder {
   bool has_embedding() const { return first_ == 0; }
   bool has_head() const { return last_ == num_layers() + 1; }
   bool gathers() const { return layout_.shards_weights && rules_.ways > 1; }
-  /// Our own executor's host steps a copy of weights that are on the device: the master.
-  bool steps_host_copy() const { return rules_.is_flat && has_host_copy(recipe()); }
+  /// The host steps a copy of weights that stay on the device: the master.
+  bool steps_host_copy() const { return rules_.steps_host_copy; }
   bool casts() const { return !layout_.shards_weights && n_.casts_weights && !steps_host_copy(); }
-  bool is_fsdp() const { return rules_.engine == ShardingEngine::Fsdp1 || rules_.engine == ShardingEngine::Fsdp2; }
   bool reduces_each_micro_batch() const { return layout_.shards_gradients && !engine_.syncs_last_only; }
   std::int64_t replicas() const { return in_.strategy.mesh.dp_replicate; }
 

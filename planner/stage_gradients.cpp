@@ -26,7 +26,8 @@ void StageBuilder::reduce(Group& g, bool is_last) {
   if (scatters) {
     drain(StreamId::Reduce, g.unit);
     std::uint32_t message = g.full_gradient;
-    const bool copies = is_fsdp() && (engine_.copies_out || g.sizes.reduce_message != g.sizes.full_gradient);
+    const bool copies =
+        is_fsdp(rules_.engine) && (engine_.copies_out || g.sizes.reduce_message != g.sizes.full_gradient);
     if (copies) {
       message = add(Category::Communication, BufferRole::ReduceInput, g.unit, g.sizes.reduce_message);
       p_.buffers[message].placement = p_.buffers[g.full_gradient].placement;
@@ -54,10 +55,10 @@ void StageBuilder::reduce(Group& g, bool is_last) {
     emit(OpCode::AllReduce, StreamId::Reduce, Axis::DpReplicate, g.unit,
          {g.gradient | kRead | kWrite, g.bucket ? g.bucket | kRead | kWrite : 0},
          scatters ? shard(g.sizes.reduce_message, rules_.ways) : p_.buffers[g.gradient].bytes);
-  // an engine that shards gradients sends each to the host as it is reduced (FSDP's and ZeRO's offload); ours once it
-  // is complete
-  if (scatters && layout_.shards_gradients && steps_on_host(g) && (is_last || !rules_.is_flat)) {
-    if (rules_.is_flat)
+  // an engine that shards gradients sends each to the host as it is reduced, or once it is complete
+  if (scatters && layout_.shards_gradients && steps_on_host(g) &&
+      (is_last || !in_.framework.offloads_complete_gradients)) {
+    if (in_.framework.measures_gradient_norm)
       emit(OpCode::GradientNorm, StreamId::CopyOut, Axis::None, g.unit, {g.gradient | kRead},
            p_.buffers[g.gradient].bytes);
     push_out_gradient(g);
@@ -139,7 +140,8 @@ void StageBuilder::step(Group& g) {
     const std::uint32_t host_gradient = g.host_gradient;
     const Bytes moved = p_.buffers[host_gradient].bytes;
     const bool weights_on_host = weight_space() != MemorySpace::Device;
-    // ours makes what goes back in the gradient's place, where it is of another dtype than the copy that was stepped
+    // the host makes what goes back in the gradient's place, where it is of another dtype than the copy that was
+    // stepped
     const Bytes sent = is_slice ? shard(g.sizes.trained, rules_.ways) : g.sizes.trained;
     const bool is_cast = steps_host_copy() && sent != g.sizes.master;
     emit(OpCode::OptimizerStep, StreamId::Host, axis, g.unit,
@@ -160,7 +162,7 @@ void StageBuilder::step(Group& g) {
 
 void StageBuilder::step_all() {
   drain(StreamId::Reduce, first_);
-  if (rules_.is_flat)  // our own executor clips by the norm and tells it
+  if (in_.framework.measures_gradient_norm)
     for (const Group& g : s_.groups)
       if (g.gradient)
         emit(OpCode::GradientNorm, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead},

@@ -12,7 +12,7 @@ using namespace operand;
 MemorySpace StageBuilder::optimizer_space() const {
   return recipe().offload.optimizer == OffloadTarget::Nvme ? MemorySpace::Nvme
          : recipe().offload.optimizer == OffloadTarget::Cpu ||
-                 (is_fsdp() && recipe().offload.params != OffloadTarget::None)
+                 (is_fsdp(rules_.engine) && recipe().offload.params != OffloadTarget::None)
              ? MemorySpace::Host
              : MemorySpace::Device;
 }

@@ -31,13 +31,11 @@ void StageBuilder::prefetch_input(std::size_t visit) {
 /// before.
 void StageBuilder::enter(const Visit& v) {
   if (!v.begins_chunk || v.act == Act::Backward) return;
-  // input ids, labels, attention mask: int64; our own executor: input ids, labels in 32 bits, and the loss of each
-  // token
-  const std::int64_t bytes_per_token = rules_.is_flat ? 12 : 24;
   const std::uint16_t unit = unit_id(v.unit);
   tokens_ = 0;
   if (has_embedding() || has_head()) {
-    tokens_ = add(Category::Activations, BufferRole::Batch, unit, Bytes{recipe().tokens() * bytes_per_token});
+    tokens_ = add(Category::Activations, BufferRole::Batch, unit,
+                  Bytes{recipe().tokens() * in_.framework.batch_bytes_per_token});
     emit(OpCode::LoadBatch, StreamId::Compute, Axis::None, unit, {tokens_ | kWrite});
   }
   if (has_embedding()) return;
@@ -162,9 +160,8 @@ void StageBuilder::finish_visit(const Visit& v) {
   if (v.act == Act::Forward) return;
   const Unit& u = s_.units[v.unit];
   const bool ends = v.ends_chunk;  // the last visit of this micro-batch on this stage
-  // ZeRO's flat reduce buffers exist from the first gradient on
-  if (!reduce_bucket_ && rules_.engine == ShardingEngine::Zero && rules_.ways > 1 && engine_.reduce_bucket != 0 &&
-      in_.model.trainable > 0) {
+  // flat reduce buffers (ZeRO's) exist from the first gradient on
+  if (!reduce_bucket_ && rules_.ways > 1 && engine_.reduce_bucket != 0 && in_.model.trainable > 0) {
     const std::int64_t h = in_.model.spec.hidden_size,
                        bucket = engine_.reduce_bucket < 0 ? h * h : engine_.reduce_bucket;
     reduce_bucket_ = add(Category::Communication, BufferRole::Bucket, unit_id(v.unit),

@@ -20,7 +20,7 @@ void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes whole, bool
          p_.buffers[stored].bytes);
   }
   const bool has_other_size = p_.buffers[stored].bytes != shard(whole, rules_.ways);
-  if (is_cast && rules_.ways > 1 && (has_other_size || !rules_.is_flat)) {
+  if (is_cast && rules_.ways > 1 && has_other_size) {
     const std::uint32_t cast = add(Category::Communication, BufferRole::Shard, g.unit, shard(whole, rules_.ways));
     p_.buffers[cast].part = p_.buffers[stored].part;
     emit(OpCode::Cast, StreamId::Gather, Axis::None, g.unit, {source | kRead, cast | kWrite},
@@ -86,7 +86,7 @@ void StageBuilder::cast_for(const Visit& v) {
   const Unit& u = s_.units[v.unit];
   if (!casts() || is_embedding(v.unit)) return;
   Group& whole = s_.groups[u.has_second ? u.second : u.group];
-  if (!is_head(v.unit) || rules_.is_flat) return cast_weights(whole, whole.sizes.trained_gathered);
+  if (!is_head(v.unit) || in_.framework.casts_whole_units) return cast_weights(whole, whole.sizes.trained_gathered);
   const Bytes matrix = bytes_of(in_.model.spec.vocab_size * in_.model.spec.hidden_size, n_.compute);
   cast_weights(whole, matrix);
 }

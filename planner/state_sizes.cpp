@@ -11,7 +11,7 @@ namespace {
 
 /// Elements of `t` on this rank when sharded.
 std::int64_t shard_elements(const StateTensor& t, const SizeRules& rules) {
-  if (rules.engine == ShardingEngine::Fsdp2) {  // dim 0 in ceil-sized chunks: late ranks may hold less
+  if (rules.shards_rows) {  // dim 0 in ceil-sized chunks: late ranks may hold less
     const std::int64_t chunk = ceil_div(t.rows, rules.ways);
     return std::clamp<std::int64_t>(t.rows - rules.rank * chunk, 0, chunk) * t.cols * t.copies;
   }
@@ -43,28 +43,34 @@ StateSizes& StateSizes::operator+=(const StateSizes& o) {
   return *this;
 }
 
-SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framework, const ModelSpec& model) {
+StateSizer sizer_of(StateArrays arrays) { return arrays == StateArrays::Flat ? flat_sizes : per_tensor_sizes; }
+
+SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framework, const ModelSpec& model,
+                     const Recipe& recipe) {
+  const EngineConvention& engine = engine_of(framework, strategy.engine);
   SizeRules rules{.engine = strategy.engine,
                   .layout = strategy.layout,
                   .ways = strategy.mesh.dp_shard,
-                  .is_flat = framework.runs_own_kernels};
-  const std::int64_t threshold = engine_of(framework, strategy.engine).persistence_threshold;
+                  .shards_rows = engine.shards_rows,
+                  .steps_host_copy = framework.host_steps_copy && recipe.offload.optimizer != OffloadTarget::None &&
+                                     recipe.offload.params == OffloadTarget::None,
+                  .sizer = sizer_of(framework.state_arrays)};
   constexpr std::int64_t kAutoWidths =
       10;  // transformers' "auto" of stage3_param_persistence_threshold: 10 x hidden size
   if (strategy.layout.shards_weights)
-    rules.persistence_threshold = threshold < 0 ? kAutoWidths * model.hidden_size : threshold;
+    rules.persistence_threshold =
+        engine.persistence_threshold < 0 ? kAutoWidths * model.hidden_size : engine.persistence_threshold;
   return rules;
 }
 
-StateSizes state_sizes(const std::vector<StateTensor>& tensors, const DtypePolicy& n, const Recipe& recipe,
-                       const OptimizerSpec& optimizer, const SizeRules& rules) {
-  if (rules.is_flat) return flat_state_sizes(tensors, n, recipe, optimizer, rules);
+StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, const Recipe& recipe,
+                            const OptimizerSpec& optimizer, const SizeRules& rules) {
   StateSizes out;
-  const bool is_fsdp = rules.engine == ShardingEngine::Fsdp1 || rules.engine == ShardingEngine::Fsdp2;
+  const bool is_fsdp = gpuplan::is_fsdp(rules.engine);
   for (const StateTensor& t : tensors) {
     const std::int64_t elements = t.elements(), each = t.rows * t.cols;  // thresholds are of one tensor
     // ZeRO-3 keeps small weights replicated; their gradients and optimizer state are sharded all the same
-    const bool stays_whole = rules.engine == ShardingEngine::Zero && each < rules.persistence_threshold;
+    const bool stays_whole = each < rules.persistence_threshold;
     const std::int64_t part = rules.ways == 1 ? elements : shard_elements(t, rules);
     const bool shards_weight = rules.layout.shards_weights && rules.ways > 1 && !stays_whole;
     const Whole whole = whole_bytes(t, n, recipe, shards_weight);
@@ -102,6 +108,44 @@ StateSizes state_sizes(const std::vector<StateTensor>& tensors, const DtypePolic
           std::max(out.step_scratch,
                    kLoopTensors * bytes_of(ceil_div(stepped, t.copies), optimizer.is_factored ? Dtype::F32 : weight));
   }
+  return out;
+}
+
+TrainedDtypes trained_dtypes(const UnitLayout& layout, const DtypePolicy& n, const Recipe& recipe,
+                             const SizeRules& rules) {
+  const bool is_fsdp = gpuplan::is_fsdp(rules.engine);
+  const Dtype stored = layout.trained_dtype;
+  const bool is_cast = recipe.is_adapter() ? is_fsdp && n.gather != stored : n.casts_weights;
+  const Dtype used = !is_cast ? stored : is_fsdp ? n.gather : n.compute;
+  return {stored, used, is_fsdp && rules.layout.shards_weights && rules.ways > 1 ? used : stored,
+          rules.steps_host_copy ? used : stored};
+}
+
+StateSizes flat_sizes(const StateList& tensors, const DtypePolicy& n, const Recipe& recipe,
+                      const OptimizerSpec& optimizer, const SizeRules& rules) {
+  const UnitLayout layout = unit_layout(tensors, n, recipe.quant);
+  StateSizes out;
+  const bool shards_weights = rules.layout.shards_weights && rules.ways > 1,
+             shards_step = rules.layout.shards_optimizer && rules.ways > 1;
+  const std::int64_t frozen_part =
+      shards_weights ? flat_part_bytes(layout.frozen_bytes, rules.ways) : layout.frozen_bytes.count;
+  out.frozen = layout.scales_bytes + Bytes{frozen_part};
+  if (shards_weights) out.frozen_gathered = Bytes{frozen_part * rules.ways};
+  const std::int64_t count = layout.trained_elements;
+  if (count == 0) return out;
+
+  const bool is_cut = shards_step || shards_weights;
+  const std::int64_t part = is_cut ? flat_part(count, rules.ways) : count;
+  const std::int64_t whole = is_cut ? part * rules.ways : count;  // every rank's part is as long: padded at the end
+  const auto [weight, used, gradient, kept] = trained_dtypes(layout, n, recipe, rules);
+  out.trained = bytes_of(shards_weights ? part : whole, kept);
+  if (shards_weights || used != kept) out.trained_gathered = bytes_of(whole, used), out.gathered_elements = whole;
+  out.full_gradient = out.reduce_message = bytes_of(whole, gradient);
+  const std::int64_t stepped = shards_step ? part : whole;
+  out.gradient = bytes_of(stepped, weight);
+  out.trained_elements = stepped;
+  if (rules.steps_host_copy) out.master = bytes_of(stepped, weight);
+  out.state = optimizer_state_bytes(optimizer, stepped, stepped, 1, weight);
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include "models/optimizers.h"
 #include "models/trained_model.h"
 #include "planner/strategy.h"
+#include "planner/unit_layout.h"
 
 namespace gpuplan {
 
@@ -23,20 +24,45 @@ struct StateSizes {
   StateSizes& operator+=(const StateSizes& other);
 };
 
+struct SizeRules;
+
+/// The state of one unit, summed over its tensors. One sizer per StateArrays.
+using StateSizer = StateSizes (*)(const StateList& tensors, const DtypePolicy& numerics, const Recipe& recipe,
+                                  const OptimizerSpec& optimizer, const SizeRules& rules);
+/// Every tensor by itself, as torch and DeepSpeed shard and pad it.
+StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& numerics, const Recipe& recipe,
+                            const OptimizerSpec& optimizer, const SizeRules& rules);
+/// What is trained and what is frozen as one array each (planner/unit_layout.h).
+StateSizes flat_sizes(const StateList& tensors, const DtypePolicy& numerics, const Recipe& recipe,
+                      const OptimizerSpec& optimizer, const SizeRules& rules);
+StateSizer sizer_of(StateArrays arrays);
+
 struct SizeRules {
   ShardingEngine engine = ShardingEngine::Local;
   StateLayout layout;
   std::int64_t ways = 1;                   // dp_shard
   std::int64_t rank = 0;                   // within the shard group; 0 holds the most
   std::int64_t persistence_threshold = 0;  // ZeRO-3: smaller tensors stay replicated, elements
-  bool is_flat = false;  // our own executor: a unit's tensors are one flat array, cut evenly (planner/unit_layout.h)
+  bool shards_rows = false;                // EngineConvention::shards_rows
+  bool steps_host_copy = false;            // the optimizer steps a copy on the host of weights on the device
+  StateSizer sizer = per_tensor_sizes;
 };
 
-SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framework, const ModelSpec& model);
+SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framework, const ModelSpec& model,
+                     const Recipe& recipe);
 
-/// The state of one unit, summed over its tensors.
-StateSizes state_sizes(const std::vector<StateTensor>& tensors, const DtypePolicy& numerics, const Recipe& recipe,
-                       const OptimizerSpec& optimizer, const SizeRules& rules);
+inline StateSizes state_sizes(const StateList& tensors, const DtypePolicy& numerics, const Recipe& recipe,
+                              const OptimizerSpec& optimizer, const SizeRules& rules) {
+  return rules.sizer(tensors, numerics, recipe, optimizer, rules);
+}
+
+/// In which dtypes a unit's flat trained array is stepped, used by compute, given gradients, and kept where it is
+/// used: `stored`, unless the host steps a copy of its own and sends back what compute uses.
+struct TrainedDtypes {
+  Dtype stored{}, used{}, gradient{}, kept{};
+};
+TrainedDtypes trained_dtypes(const UnitLayout& layout, const DtypePolicy& numerics, const Recipe& recipe,
+                             const SizeRules& rules);
 
 /// The state of the whole model: every unit, summed.
 StateSizes model_state(const TrainedModel& model, const DtypePolicy& numerics, const Recipe& recipe,

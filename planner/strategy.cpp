@@ -158,7 +158,7 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
   if (recipe.offload.optimizer == OffloadTarget::Nvme && s.engine != ShardingEngine::Zero)
     return "only ZeRO offloads to NVMe";
   if (recipe.offload.optimizer == OffloadTarget::Cpu && recipe.offload.params == OffloadTarget::None &&
-      (s.engine == ShardingEngine::Fsdp1 || s.engine == ShardingEngine::Fsdp2))
+      is_fsdp(s.engine))
     return "FSDP offloads parameters and optimizer together";
   if (recipe.quant.kind == BaseQuant::Nf4 && s.engine == ShardingEngine::Fsdp2 &&
       !find_framework(recipe.framework).fsdp2_shards_quantised)

@@ -28,7 +28,7 @@ MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, const Profile& pr
   t.usable = Bytes{std::int64_t(double(t.capacity.count) * (1 - profile.margin))} - question.in_use;
   const Bytes offloaded = gpu.is_cpu ? peak.host : Bytes{};  // there host and device are one memory
   const Bytes fixed = fixed_bytes(gpu, profile, question.uses_nccl).total() + offloaded;
-  const Bytes pools = question.plans_addresses ? peak.tensors : peak.pools;
+  const Bytes pools = question.allocator == AllocatorKind::Planned ? peak.tensors : peak.pools;
   const Bytes spread = pools - peak.tensors;  // classes that do not share segments
   const Bytes unavoidable{std::int64_t(double(spread.count) * profile.pool_slack)};
   t.needed = peak.tensors + unavoidable + fixed;
@@ -36,7 +36,8 @@ MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, const Profile& pr
   // The cache grows to the sum of the class peaks while there is room and is given back when there is not.
   const Bytes room = std::max(t.usable - fixed, peak.tensors + unavoidable);
   // Batches of other lengths leave blocks that fit nothing: what is not persistent is cached about twice.
-  const Bytes cached = question.lengths_vary && !question.plans_addresses ? pools + (pools - peak.resident) : pools;
+  const Bytes cached =
+      question.lengths_vary && question.allocator == AllocatorKind::Caching ? pools + (pools - peak.resident) : pools;
   t.reserved = std::min(cached, room);
   // Paged states take what is left; the rest of them moves to the host.
   const Bytes paged = std::clamp(room - t.reserved, Bytes{}, peak.managed);

@@ -6,6 +6,7 @@
 
 #include "cluster/cluster_spec.h"
 #include "cluster/profile/profile.h"
+#include "models/framework.h"
 #include "planner/memory.h"
 
 namespace gpuplan {
@@ -21,10 +22,10 @@ struct MemoryTiers {
 
 /// `in_use` by others on the device; `uses_nccl`: the plan has more than one rank.
 /// `lengths_vary`: batches differ in shape, so that cached blocks of one do not fit the next.
-/// `plans_addresses`: our own executor places everything before it runs, so that nothing is reserved beside what lives.
 struct TierQuestion {
   Bytes in_use;
-  bool uses_nccl{}, lengths_vary{}, plans_addresses{};
+  bool uses_nccl{}, lengths_vary{};
+  AllocatorKind allocator = AllocatorKind::Caching;
 };
 MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, const Profile& profile, TierQuestion question);
 

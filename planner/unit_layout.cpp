@@ -87,46 +87,4 @@ ConstantsLayout constants_layout(const ModelSpec& model, std::int64_t seq_len) {
           .size = tables + 2 * table};
 }
 
-TrainedDtypes trained_dtypes(const UnitLayout& layout, const DtypePolicy& n, const Recipe& recipe,
-                             const SizeRules& rules) {
-  const bool is_fsdp = rules.engine == ShardingEngine::Fsdp1 || rules.engine == ShardingEngine::Fsdp2;
-  const Dtype stored = layout.trained_dtype;
-  const bool is_cast = recipe.is_adapter() ? is_fsdp && n.gather != stored : n.casts_weights;
-  const Dtype used = !is_cast ? stored : is_fsdp ? n.gather : n.compute;
-  return {stored, used, is_fsdp && rules.layout.shards_weights && rules.ways > 1 ? used : stored,
-          has_host_copy(recipe) ? used : stored};
-}
-
-bool has_host_copy(const Recipe& recipe) {
-  return recipe.offload.optimizer != OffloadTarget::None && recipe.offload.params == OffloadTarget::None;
-}
-
-StateSizes flat_state_sizes(const StateList& tensors, const DtypePolicy& n, const Recipe& recipe,
-                            const OptimizerSpec& optimizer, const SizeRules& rules) {
-  const UnitLayout layout = unit_layout(tensors, n, recipe.quant);
-  StateSizes out;
-  const bool shards_weights = rules.layout.shards_weights && rules.ways > 1,
-             shards_step = rules.layout.shards_optimizer && rules.ways > 1;
-  const std::int64_t frozen_part =
-      shards_weights ? flat_part_bytes(layout.frozen_bytes, rules.ways) : layout.frozen_bytes.count;
-  out.frozen = layout.scales_bytes + Bytes{frozen_part};
-  if (shards_weights) out.frozen_gathered = Bytes{frozen_part * rules.ways};
-  const std::int64_t count = layout.trained_elements;
-  if (count == 0) return out;
-
-  const bool is_cut = shards_step || shards_weights;
-  const std::int64_t part = is_cut ? flat_part(count, rules.ways) : count;
-  const std::int64_t whole = is_cut ? part * rules.ways : count;  // every rank's part is as long: padded at the end
-  const auto [weight, used, gradient, kept] = trained_dtypes(layout, n, recipe, rules);
-  out.trained = bytes_of(shards_weights ? part : whole, kept);
-  if (shards_weights || used != kept) out.trained_gathered = bytes_of(whole, used), out.gathered_elements = whole;
-  out.full_gradient = out.reduce_message = bytes_of(whole, gradient);
-  const std::int64_t stepped = shards_step ? part : whole;
-  out.gradient = bytes_of(stepped, weight);
-  out.trained_elements = stepped;
-  if (has_host_copy(recipe)) out.master = bytes_of(stepped, weight);
-  out.state = optimizer_state_bytes(optimizer, stepped, stepped, 1, weight);
-  return out;
-}
-
 }  // namespace gpuplan

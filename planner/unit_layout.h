@@ -1,5 +1,5 @@
-// Where the tensors of a unit lie in the buffers of our own executor. What is trained is one flat array of one dtype;
-// what is frozen is one flat array of bytes, behind the scales of its quantised tensors. Sharding cuts the flat arrays
+// Where the tensors of a unit lie when its state is flat (StateArrays::Flat). What is trained is one array of one
+// dtype; what is frozen is one array of bytes, behind the scales of its quantised tensors. Sharding cuts the arrays
 // evenly, whatever tensor a cut goes through. Sizes in the step program, loading, checkpoints and execution all come
 // from here.
 #pragma once
@@ -7,9 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/optimizers.h"
+#include "models/numerics.h"
 #include "models/trained_model.h"
-#include "planner/state_sizes.h"
 
 namespace gpuplan {
 
@@ -57,20 +56,5 @@ struct ConstantsLayout {
   Bytes loss_sum, square_sum, loss_scale, cosine, sine, size;
 };
 ConstantsLayout constants_layout(const ModelSpec& model, std::int64_t seq_len);
-
-/// What a unit's trained array is stepped in, used in by compute, gets gradients in, and is kept in where it is used:
-/// `stored`, unless the optimizer is on the host with a copy of its own.
-struct TrainedDtypes {
-  Dtype stored{}, used{}, gradient{}, kept{};
-};
-/// An optimizer on the host steps its own copy of weights that stay on the device, in the dtype they are stored in
-/// without offload, and sends them back in the dtype they are used in: losses are those without offload.
-bool has_host_copy(const Recipe& recipe);
-TrainedDtypes trained_dtypes(const UnitLayout& layout, const DtypePolicy& numerics, const Recipe& recipe,
-                             const SizeRules& rules);
-
-/// state_sizes() of a unit under SizeRules::is_flat.
-StateSizes flat_state_sizes(const StateList& tensors, const DtypePolicy& numerics, const Recipe& recipe,
-                            const OptimizerSpec& optimizer, const SizeRules& rules);
 
 }  // namespace gpuplan

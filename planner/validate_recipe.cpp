@@ -61,7 +61,7 @@ void validate_recipe(const Recipe& r, const ModelSpec& m, const ClusterSpec& clu
           "these GPUs have no fp8 units", "Ada, Hopper and Blackwell have");
   require(!r.fp8_matmul || r.precision != Precision::Fp32, "--fp8", "needs a 16-bit precision beside it",
           "use bf16-mixed or bf16-true");
-  const bool computes_as_asked = find_framework(r.framework).runs_own_kernels;
+  const bool computes_as_asked = find_framework(r.framework).qlora_computes_in_fp32;
   require(r.precision != Precision::Fp32 || r.method != Method::Qlora || computes_as_asked, "--precision",
           "QLoRA computes in 16 bit", "use bf16-mixed or bf16-true");
   find_optimizer(r.optimizer);

@@ -50,7 +50,7 @@ std::vector<std::byte> Executor::whole_array(std::uint16_t unit, Bytes room) con
   const std::uint32_t copy = memory_.find(unit, BufferRole::Master),
                       id = copy ? copy : memory_.find(unit, BufferRole::Trained);
   const bool is_cut =
-      has_host_copy(job_.recipe()) ? job_.rules.layout.shards_optimizer : job_.rules.layout.shards_weights;
+      job_.rules.steps_host_copy ? job_.rules.layout.shards_optimizer : job_.rules.layout.shards_weights;
   const std::int64_t ways = is_cut ? mesh.dp_shard : 1, size = size_of(layout.trained_dtype);
   const std::int64_t part = flat_part(layout.trained_elements, ways), most = room.count / (ways * size);
   GPUPLAN_CHECK(most > 0, "the arena holds an element of every rank");

@@ -22,7 +22,7 @@ NativeJob::NativeJob(const EstimateRequest& asked, const Strategy& wanted)
       framework(find_framework("native")),
       model(prepare(asked.model, asked.recipe, framework)),
       numerics(resolve_numerics(asked.recipe, framework, wanted.engine)),
-      rules(size_rules(wanted, framework, model.spec)) {
+      rules(size_rules(wanted, framework, model.spec, asked.recipe)) {
   build_step_program(program_, {model, request.recipe, framework, strategy, request.cluster}, {});
   verify(program_);
   const auto place = [&](const StateList& list) { layouts_.push_back(unit_layout(list, numerics, recipe().quant)); };

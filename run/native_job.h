@@ -8,7 +8,7 @@
 
 #include "planner/estimate.h"
 #include "planner/program_builder.h"
-#include "planner/unit_layout.h"
+#include "planner/state_sizes.h"
 
 namespace gpuplan {
 

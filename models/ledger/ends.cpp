@@ -168,8 +168,8 @@ LocalId cap_logits(Tape& t, LocalId logits) {
   return capped;
 }
 
-/// Our own kernel: the gradient overwrites the logits in their dtype.
-LocalId own_loss(Tape& t, LocalId logits) {
+/// One kernel whose gradient overwrites the logits in their dtype.
+LocalId overwriting_loss(Tape& t, LocalId logits) {
   loss_op(t, {logits}, {logits}, 3 * double(t.at(logits).bytes().count));
   return logits;
 }
@@ -178,7 +178,7 @@ LocalId own_loss(Tape& t, LocalId logits) {
 void materialised(Tape& t, LocalId x) {
   const LinearRef& head = t.c.model.head;
   const LocalId logits = cap_logits(t, linear(t, x, head, LocalKind::Logits));
-  const LocalId dlogits = t.is_own()                               ? own_loss(t, logits)
+  const LocalId dlogits = t.c.framework.overwrites_logits          ? overwriting_loss(t, logits)
                           : t.c.recipe.loss == LossKernel::InPlace ? in_place_loss(t, logits)
                                                                    : plain_loss(t, logits);
   t.set_grad(logits, dlogits);
@@ -237,7 +237,7 @@ void emit_embedding(LayerGraph& graph, const LedgerContext& c) {
           const DtypePolicy& n = tape.c.numerics;
           const ModelSpec& spec = tape.c.model.spec;
           // the dense gradient is its own tensor before it joins that of the tied head or of earlier micro-batches
-          const bool joins = (tape.c.model.has_tied_head || tape.c.accumulates) && !tape.is_own();
+          const bool joins = (tape.c.model.has_tied_head || tape.c.accumulates) && !tape.adds_in_place();
           const LocalId dense = joins
                                     ? tape.scratch("dense embedding gradient", spec.vocab_size * spec.embedding_width(),
                                                    n.casts_weights ? n.compute : n.weight)

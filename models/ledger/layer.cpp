@@ -78,14 +78,14 @@ void bridge(Tape& t) {
 
 LedgerContext make_context(const TrainedModel& model, const Recipe& recipe, const FrameworkConvention& framework,
                            const DtypePolicy& numerics) {
-  const LayerKernels kernels = recipe.kernels.value_or(framework.kernels);
+  const LayerKernels kernels =
+      framework.has_fixed_kernels ? framework.kernels : recipe.kernels.value_or(framework.kernels);
   return {.model = model,
           .recipe = recipe,
           .framework = framework,
           .numerics = numerics,
-          .is_fused = kernels == LayerKernels::Fused || recipe.torch_compile || framework.runs_own_kernels,
-          .is_mlp_fused = (kernels == LayerKernels::Fused && framework.fuses_mlp) || recipe.torch_compile ||
-                          framework.runs_own_kernels,
+          .is_fused = kernels == LayerKernels::Fused || recipe.torch_compile,
+          .is_mlp_fused = (kernels == LayerKernels::Fused && framework.fuses_mlp) || recipe.torch_compile,
           .accumulates = recipe.grad_accum > 1};
 }
 

@@ -50,9 +50,9 @@ LayerOp& weight_gradient(Tape& t, std::initializer_list<LocalId> reads, std::int
                          std::int64_t out, std::uint8_t weight, bool is_cast, Dtype stored,
                          WeightUse use = WeightUse::Tensor) {
   const LocalId low =
-      is_cast && !t.is_own() ? t.scratch("weight gradient in 16 bit", in * out, t.c.numerics.compute) : kNoLocal;
+      is_cast && !t.adds_in_place() ? t.scratch("weight gradient in 16 bit", in * out, t.c.numerics.compute) : kNoLocal;
   const LocalId fresh =
-      t.c.accumulates && !t.is_own() ? t.scratch("gradient of this micro-batch", in * out, stored) : kNoLocal;
+      t.c.accumulates && !t.adds_in_place() ? t.scratch("gradient of this micro-batch", in * out, stored) : kNoLocal;
   LayerOp& o = t.gemm(reads, {low, fresh}, out, in, m);
   o.is_weight_gradient = true;
   o.layout = GemmLayout::WeightGradient;
@@ -81,7 +81,7 @@ LayerOp& add_product(Tape& t, LocalId a, LocalId weight, LocalId sum, std::int64
   return o;
 }
 
-/// Our own executor keeps adapters in fp32 and multiplies in the compute dtype: a small copy where it is used.
+/// Adapters kept in fp32 and multiplied in the compute dtype: a small copy where one is used.
 LocalId usable_adapter(Tape& t, const LinearRef& l, WeightUse use) {
   if (!t.c.numerics.casts_adapters) return kNoLocal;
   const std::int64_t elements = l.rank * (use == WeightUse::LowRankA ? l.in : l.out);
@@ -98,7 +98,7 @@ void mark(LayerOp& o, const LinearRef& l, WeightUse use) {
 }
 
 /// y += scale (x A^T) B^T: the second product adds to the base output, the scale is its factor.
-void own_lora_forward(Tape& t, const LinearRef& l, LocalId x, LocalId y, LoraIds& ids) {
+void in_place_lora_forward(Tape& t, const LinearRef& l, LocalId x, LocalId y, LoraIds& ids) {
   const std::int64_t N = t.at(x).elements / l.in;
   ids.input = x;
   t.saves(x, "input of LoRA A: its weight gradient");
@@ -111,7 +111,7 @@ void own_lora_forward(Tape& t, const LinearRef& l, LocalId x, LocalId y, LoraIds
 }
 
 /// dx += dmid A where the base's part is already there, dmid = scale dy B.
-void own_lora_backward(Tape& t, const LinearRef& l, LocalId x, LocalId dy, const LoraIds& ids) {
+void in_place_lora_backward(Tape& t, const LinearRef& l, LocalId x, LocalId dy, const LoraIds& ids) {
   const DtypePolicy& n = t.c.numerics;
   const std::int64_t N = t.at(x).elements / l.in, r = l.rank;
   weight_gradient(t, {dy, ids.mid}, N, r, l.out, l.weight, false, n.adapter, WeightUse::LowRankB);
@@ -141,8 +141,8 @@ void lora_backward(Tape& t, const LinearRef& l, LocalId x, LocalId dy, const Lor
 
 enum : std::size_t { kX, kIn, kY, kLoraIn, kLoraMid, kLast, kCast };
 
-/// Our own executor's: a second contribution to the gradient of x is added by the product itself.
-void own_linear_backward(Tape& t, const Tape::Step& s) {
+/// A second contribution to the gradient of x is added by the product itself.
+void in_place_linear_backward(Tape& t, const Tape::Step& s) {
   const LinearRef& l = *s.linear;
   const LocalId x = s.ids[kX];
   const std::int64_t N = t.at(x).elements / l.in;
@@ -159,7 +159,7 @@ void own_linear_backward(Tape& t, const Tape::Step& s) {
   spread(*product, l, N, t.c.numerics.compute);
   if (l.is_trained)
     split_rows(weight_gradient(t, {dy, s.ids[kIn]}, N, l.in, l.out, l.weight, false, t.c.numerics.weight), l, N);
-  if (l.is_adapted) own_lora_backward(t, l, x, dy, {s.ids[kLoraIn], s.ids[kLoraMid]});
+  if (l.is_adapted) in_place_lora_backward(t, l, x, dy, {s.ids[kLoraIn], s.ids[kLoraMid]});
 }
 
 void linear_backward(Tape& t, const Tape::Step& s) {
@@ -283,12 +283,12 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind) {
   LoraIds lora;
   const LocalId base = y;
   const bool is_plain_adapter = t.c.recipe.lora.dropout <= 0 && !t.c.recipe.lora.is_dora;
-  const bool is_own = t.is_own() && in == x && x != kSlotX && (!l.is_adapted || is_plain_adapter);
-  if (l.is_adapted && is_own)
-    own_lora_forward(t, l, x, y, lora);
+  const bool adds_in_place = t.adds_in_place() && in == x && x != kSlotX && (!l.is_adapted || is_plain_adapter);
+  if (l.is_adapted && adds_in_place)
+    in_place_lora_forward(t, l, x, y, lora);
   else if (l.is_adapted)
     y = lora_forward(t, l, x, in, base, lora);
-  t.then_backward(is_own ? own_linear_backward : linear_backward,
+  t.then_backward(adds_in_place ? in_place_linear_backward : linear_backward,
                   {x, in, y, lora.input, lora.mid, last, is_cast_from_fp32(t, l) ? w : kNoLocal}, &l);
   return y;
 }

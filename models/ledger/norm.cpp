@@ -23,8 +23,8 @@ std::uint8_t norm_kernels(const Tape& t, bool is_backward) {
 
 enum : std::size_t { kNormX, kNormStats, kNormValue, kNormY, kNormWeight };
 
-/// Of our own kernel: adds to the gradient that came past the branch, where there is one.
-void own_norm_backward(Tape& t, const Tape::Step& s) {
+/// One kernel that adds to the gradient that came past the branch, where there is one.
+void in_place_norm_backward(Tape& t, const Tape::Step& s) {
   const LocalId x = s.ids[kNormX], dy = t.grad(s.ids[kNormY]), current = t.grad(x);
   const LocalId dx = current == kNoLocal ? t.new_grad(x) : x == kSlotX ? LocalId(kSlotDx) : current;
   const bool adds = current != kNoLocal;
@@ -82,7 +82,7 @@ LocalId norm(Tape& t, LocalId x, const char* name, LocalId y, NormSlot slot) {
   o.kernels = norm_kernels(t, false);
   o.use = WeightUse::Tensor;
   o.weight = slot == NormSlot::Final ? std::uint8_t(0) : t.c.model.linears[t.c.kind].norm(slot);
-  t.then_backward(t.is_own() ? own_norm_backward : norm_backward, {x, saved, value, y, o.weight});
+  t.then_backward(t.adds_in_place() ? in_place_norm_backward : norm_backward, {x, saved, value, y, o.weight});
   return y;
 }
 

@@ -63,8 +63,8 @@ class Tape {
 
   LocalId cast(LocalId from, Dtype dtype, const char* name);
 
-  /// Our own executor's ops: products and norms add to what is there, gradients go straight to their buffer.
-  bool is_own() const { return c.framework.runs_own_kernels; }
+  /// Products and norms add to the gradient that is there; weight gradients go straight to their buffer.
+  bool adds_in_place() const { return c.framework.accumulates_in_place; }
 
  private:
   static std::vector<Step>& steps();

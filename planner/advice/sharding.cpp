@@ -14,8 +14,7 @@ namespace {
 
 std::optional<StrategyEstimate> other_reshard(const AdviceCase& c) {
   const Strategy& s = c.chosen.strategy;
-  const bool is_fsdp = s.engine == ShardingEngine::Fsdp1 || s.engine == ShardingEngine::Fsdp2;
-  if (!is_fsdp || !s.layout.shards_weights || s.mesh.dp_shard < 2) return std::nullopt;
+  if (!is_fsdp(s.engine) || !s.layout.shards_weights || s.mesh.dp_shard < 2) return std::nullopt;
   return what_if(c, [](EstimateRequest&, Strategy& changed) {
     changed.layout.reshards_after_forward = !changed.layout.reshards_after_forward;
   });

@@ -51,7 +51,10 @@ std::optional<StrategyEstimate> with_strategy(const AdviceCase& c, std::string_v
 StateSizes rank_state(const AdviceCase& c, const Recipe& recipe) {
   const Strategy& s = c.chosen.strategy;
   return model_state(c.result.model, resolve_numerics(recipe, c.result.framework, s.engine), recipe,
-                     {.engine = s.engine, .layout = s.layout, .ways = s.mesh.dp_shard});
+                     {.engine = s.engine,
+                      .layout = s.layout,
+                      .ways = s.mesh.dp_shard,
+                      .shards_rows = engine_of(c.result.framework, s.engine).shards_rows});
 }
 
 StateSizes whole_state(const AdviceCase& c, const Recipe& recipe) {

@@ -17,9 +17,9 @@ Profile calibrated(const std::string& gpu, const std::string& fabric) {
   return profile;
 }
 
-CostModel model_of(bool runs_own_kernels) {
+CostModel model_of(KernelTimes times) {
   return make_cost_model(find_gpu("h100-sxm", nullptr), calibrated("h100-sxm", "nvswitch"),
-                         {.dtype = Dtype::BF16, .runs_own_kernels = runs_own_kernels});
+                         {.dtype = Dtype::BF16, .kernel_times = times});
 }
 
 LayerOp product(std::int64_t m, std::int64_t n, std::int64_t k) {
@@ -34,24 +34,26 @@ TEST_CASE("calibrated products take what was measured; other software sustains i
   const LayerOp op = product(1024, 1024, 1024);
   // 2 x 1024^3 / 1e12 = 2.147 ms, and 10 us of launch
   const double alone = 2.147483648e-3 + 10e-6;
-  CHECK(model_of(true).op_time(op, Software::Handwritten).value == doctest::Approx(alone));
-  CHECK(model_of(false).op_time(op, Software::Eager).value ==
+  CHECK(model_of(KernelTimes::Measured).op_time(op, Software::Handwritten).value == doctest::Approx(alone));
+  CHECK(model_of(KernelTimes::Modelled).op_time(op, Software::Eager).value ==
         doctest::Approx(alone / default_profile(std::string("h100-sxm")).gemm_efficiency));
 }
 
 TEST_CASE("an op that stands for three products takes three times as long") {
   LayerOp op = product(1024, 1024, 1024);
   op.flops *= 3;
-  CHECK(model_of(true).op_time(op, Software::Handwritten).value == doctest::Approx(3 * (2.147483648e-3 + 10e-6)));
+  CHECK(model_of(KernelTimes::Measured).op_time(op, Software::Handwritten).value ==
+        doctest::Approx(3 * (2.147483648e-3 + 10e-6)));
 }
 
 TEST_CASE("the launches of an op's products are counted once; kernels beyond them launch too") {
   LayerOp op = product(1024, 1024, 1024);
   op.flops *= 3;
   op.kernels = 3;
-  CHECK(model_of(true).op_time(op, Software::Handwritten).value == doctest::Approx(3 * (2.147483648e-3 + 10e-6)));
+  CHECK(model_of(KernelTimes::Measured).op_time(op, Software::Handwritten).value ==
+        doctest::Approx(3 * (2.147483648e-3 + 10e-6)));
   op.kernels = 5;
-  CHECK(model_of(true).op_time(op, Software::Handwritten).value ==
+  CHECK(model_of(KernelTimes::Measured).op_time(op, Software::Handwritten).value ==
         doctest::Approx(3 * (2.147483648e-3 + 10e-6) + 2 * 10e-6));
 }
 
@@ -60,7 +62,8 @@ TEST_CASE("experts take the time of as many products of their share of the rows"
   op.experts = op.kernels = 8;
   CHECK(shape_of(op).m == 128);
   // each: 2 x 128 x 512 x 512 / 1e12 = 67.1 us and 10 us of launch
-  CHECK(model_of(true).op_time(op, Software::Handwritten).value == doctest::Approx(8 * (67.108864e-6 + 10e-6)));
+  CHECK(model_of(KernelTimes::Measured).op_time(op, Software::Handwritten).value ==
+        doctest::Approx(8 * (67.108864e-6 + 10e-6)));
   op.layout = GemmLayout::WeightGradient;  // the rows are summed over
   CHECK(shape_of(op).m == 1024);
   CHECK(shape_of(op).k == 64);
@@ -73,19 +76,21 @@ TEST_CASE("own dequantisation without a measured kernel moves what the profile s
   profile.measured = std::make_shared<Measured>(measured);
   const GpuSpec gpu = find_gpu("h100-sxm", nullptr);
   const LayerOp op{.kind = OpKind::Dequantise, .cost = CostClass::Dequantise, .traffic = 1e9};
-  const CostModel model = make_cost_model(gpu, profile, {.dtype = Dtype::BF16, .runs_own_kernels = true});
+  const CostModel model = make_cost_model(gpu, profile, {.dtype = Dtype::BF16, .kernel_times = KernelTimes::Measured});
   CHECK(model.op_time(op, Software::Handwritten).value ==
         doctest::Approx(1e9 * profile.dequant_bytes_factor / (gpu.memory_bandwidth.value * profile.memory_efficiency)));
 }
 
 TEST_CASE("own kernels and attention take what was measured") {
   LayerOp norm{.kind = OpKind::Norm, .cost = CostClass::Memory, .traffic = 1e9};
-  CHECK(model_of(true).op_time(norm, Software::Handwritten).value == doctest::Approx(5e-6 + 1e9 / 50e9));
+  CHECK(model_of(KernelTimes::Measured).op_time(norm, Software::Handwritten).value ==
+        doctest::Approx(5e-6 + 1e9 / 50e9));
   LayerOp attention{
       .kind = OpKind::Attention, .cost = CostClass::FlashAttention, .m = 2048, .n = 2048, .k = 128, .flops = 1e9};
   // 2e11 FLOP/s of the full square, half of which is masked
-  CHECK(model_of(true).op_time(attention, Software::Handwritten).value == doctest::Approx(8e-6 + 1e9 / 1e11));
-  CHECK(model_of(false).op_time(attention, Software::Eager).value <
+  CHECK(model_of(KernelTimes::Measured).op_time(attention, Software::Handwritten).value ==
+        doctest::Approx(8e-6 + 1e9 / 1e11));
+  CHECK(model_of(KernelTimes::Modelled).op_time(attention, Software::Eager).value <
         5e-3);  // flash attention of the framework, not ours
 }
 
@@ -98,8 +103,8 @@ TEST_CASE("attention's backward takes what was measured of it, once") {
                                          .launch = test::exactly(9e-6),
                                          .rate = test::exactly(4e11)});
   profile.measured = std::make_shared<Measured>(measured);
-  const CostModel model =
-      make_cost_model(find_gpu("h100-sxm", nullptr), profile, {.dtype = Dtype::BF16, .runs_own_kernels = true});
+  const CostModel model = make_cost_model(find_gpu("h100-sxm", nullptr), profile,
+                                          {.dtype = Dtype::BF16, .kernel_times = KernelTimes::Measured});
   const LayerOp backward{.kind = OpKind::Attention,
                          .cost = CostClass::FlashAttention,
                          .num_reads = 6,
@@ -114,7 +119,8 @@ TEST_CASE("attention's backward takes what was measured of it, once") {
 TEST_CASE("each kind of work takes its pace times longer") {
   Profile profile = calibrated("h100-sxm", "nvswitch");
   const auto model = [&] {
-    return make_cost_model(find_gpu("h100-sxm", nullptr), profile, {.dtype = Dtype::BF16, .runs_own_kernels = true});
+    return make_cost_model(find_gpu("h100-sxm", nullptr), profile,
+                           {.dtype = Dtype::BF16, .kernel_times = KernelTimes::Measured});
   };
   const LayerOp ops[] = {
       product(1024, 1024, 1024),
@@ -215,7 +221,7 @@ TEST_CASE("products outside the measured range are counted and named") {
   program.graphs.emplace_back();
   program.num_graphs = 1;
   program.graphs[0].forward = {product(1024, 1024, 1024), product(1024, 1024, 1024), product(2048, 128256, 4096)};
-  const Coverage coverage = gemm_coverage(program, model_of(true));
+  const Coverage coverage = gemm_coverage(program, model_of(KernelTimes::Measured));
   CHECK(coverage.num_shapes == 2);
   CHECK(coverage.num_extrapolated == 1);
   CHECK(describe(coverage) == "1 of 2 GEMM shapes extrapolated (forward 2048 x 128256 x 4096)");

@@ -93,6 +93,6 @@ TEST_CASE("an offloaded optimizer steps at the rate of who steps it") {
   CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Zero).value == 22e9);
   CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp1).value == 4e9);
   CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp2).value == 4e9);
-  framework.runs_own_kernels = true;  // vectorised, whatever the strategy
+  framework.fsdp2.host_step = HostStep::Vectorised;
   CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp2).value == 22e9);
 }

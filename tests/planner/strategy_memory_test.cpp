@@ -84,11 +84,14 @@ TEST_CASE(
   const auto shards = [&](std::int64_t rows, std::int64_t cols) {
     std::vector<std::int64_t> out;
     for (std::int64_t rank = 0; rank < 4; ++rank)
-      out.push_back(
-          state_sizes({{StateKind::Trained, rows, cols}}, n, r, find_optimizer("adamw-fused"),
-                      {.engine = ShardingEngine::Fsdp2, .layout = {true, true, true, true}, .ways = 4, .rank = rank})
-              .trained.count /
-          4);
+      out.push_back(state_sizes({{StateKind::Trained, rows, cols}}, n, r, find_optimizer("adamw-fused"),
+                                {.engine = ShardingEngine::Fsdp2,
+                                 .layout = {true, true, true, true},
+                                 .ways = 4,
+                                 .rank = rank,
+                                 .shards_rows = true})
+                        .trained.count /
+                    4);
     return out;
   };
   CHECK(shards(10, 7) == std::vector<std::int64_t>{21, 21, 21, 7});  // chunks of 3, 3, 3, 1 rows
