@@ -4,8 +4,8 @@
 
 namespace gpuplan {
 
-bool uses_nvme(const StepProgram& all, const RankProgram& p, const Instruction& i) {
-  const auto operands = all.operands_of(p, i);
+bool uses_nvme(const RankProgram& p, const Instruction& i) {
+  const auto operands = p.operands_of(i);
   return std::any_of(operands.begin(), operands.end(),
                      [&](Operand o) { return p.buffers[operand::id(o)].space == MemorySpace::Nvme; });
 }
@@ -18,7 +18,7 @@ Seconds work_of(const StepProgram& all, const RankProgram& p, const Instruction&
     case OpCode::GradientNorm: return i.work / device.memory_rate();
     case OpCode::OptimizerStep:
       if (i.stream != StreamId::Host) return i.work / device.optimizer_rate();
-      return i.work / (uses_nvme(all, p, i) ? std::min(comm.nvme, comm.cpu_optimizer) : comm.cpu_optimizer);
+      return i.work / (uses_nvme(p, i) ? std::min(comm.nvme, comm.cpu_optimizer) : comm.cpu_optimizer);
     default: return {};
   }
 }

@@ -9,7 +9,7 @@
 namespace gpuplan {
 
 /// Whether an operand lies on NVMe.
-bool uses_nvme(const StepProgram& all, const RankProgram& program, const Instruction& instruction);
+bool uses_nvme(const RankProgram& program, const Instruction& instruction);
 
 /// Work of the device (or, on StreamId::Host, of the host) at full speed: calls by the block costs of `column`, casts
 /// and optimizer steps by memory traffic. Nothing for what moves data elsewhere.

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
+#include "planner/program_walk.h"
 
 namespace gpuplan {
 namespace {
@@ -33,50 +33,64 @@ Pool pool_of(LocalKind kind) {
 /// A running total with its peak, in which a loop's net change can be repeated in O(1).
 struct Meter {
   std::int64_t live{}, peak{}, at_loop{};
-  bool add(std::int64_t bytes) {
-    live += bytes;
-    if (live <= peak) return false;
-    peak = live;
-    return true;
+  /// Whether it is a new peak.
+  bool add(Usage usage) {
+    const bool is_peak = live + usage.peak > peak;
+    if (is_peak) peak = live + usage.peak;
+    live += usage.net;
+    return is_peak;
   }
-  void begin_loop() { at_loop = live; }
-  void end_loop(std::int64_t turns) {
-    const std::int64_t net = live - at_loop;
-    live += net * (turns - 1);
-    if (net > 0) peak += net * (turns - 1);
+  bool add(std::int64_t bytes) { return add({bytes, bytes}); }
+  void repeat(std::uint32_t turns) {
+    const std::int64_t net = (live - at_loop) * std::int64_t(turns);
+    live += net;
+    if (net > 0) peak += net;
   }
 };
 
-bool runs_loss(const Block& block) { return block.by_kind[std::size_t(LocalKind::Logits)].peak > 0; }
-
-/// Forward, loss, backward or step: decided by what has run before the instruction.
-PeakInstant instant_at(const StepProgram& all, const RankProgram& p, std::uint32_t at) {
-  const Instruction& i = p.instructions[at];
-  bool steps_before = false, backward_before = false;
-  for (std::uint32_t k = at + 1; k-- > 0;) {
-    const Instruction& j = p.instructions[k];
-    if (j.op == OpCode::OptimizerStep) {
-      steps_before = true;
-      break;
-    }
-    if (j.op == OpCode::Call) {
-      backward_before = all.blocks[j.block].runs_backward || runs_loss(all.blocks[j.block]);
-      break;
-    }
+PeakInstant instant_of(Phase phase) {
+  switch (phase) {
+    case Phase::Forward: return PeakInstant::Forward;
+    case Phase::Head: return PeakInstant::LogitsAndLoss;
+    case Phase::Recompute:
+    case Phase::Backward: return PeakInstant::Backward;
+    case Phase::OptimizerStep: return PeakInstant::OptimizerStep;
   }
-  if (i.op == OpCode::Call && !all.blocks[i.block].runs_backward) {
-    if (runs_loss(all.blocks[i.block])) return PeakInstant::LogitsAndLoss;
-    for (const Operand o : all.operands_of(p, i))  // a recompute names no output
-      if ((o & kByCallee) && (o & kWrite)) return PeakInstant::Forward;
-    return PeakInstant::Backward;
-  }
-  if (steps_before) return PeakInstant::OptimizerStep;
-  bool step_follows = false;  // a cast just before the first step belongs to it
-  for (std::uint32_t k = at; k < p.instructions.size() && p.instructions[k].op != OpCode::Call; ++k)
-    step_follows |= p.instructions[k].op == OpCode::OptimizerStep;
-  if (step_follows && i.op != OpCode::ReduceScatter && i.op != OpCode::AllReduce) return PeakInstant::OptimizerStep;
-  return backward_before ? PeakInstant::Backward : PeakInstant::Forward;
+  return {};
 }
+
+/// Live bytes per space and per pool. A repeat is one turn and the net change of the others.
+struct Meters {
+  std::array<Meter, kNumSpaces> spaces;
+  std::array<Meter, kNumPools> pools;
+
+  template <class Use>
+  void each(Use use) {
+    for (Meter& m : spaces) use(m);
+    for (Meter& m : pools) use(m);
+  }
+  void begin_repeat() {
+    each([](Meter& m) { m.at_loop = m.live; });
+  }
+  bool skips(std::uint32_t left) {
+    each([left](Meter& m) { m.repeat(left); });
+    return true;
+  }
+  /// Whether it is a new peak of the device.
+  bool allocate(const ProgramBuffer& b) {
+    const bool is_peak = spaces[std::size_t(b.space)].add(b.bytes.count) && b.space == MemorySpace::Device;
+    if (b.space == MemorySpace::Device) pools[pool_of(b.category)].add(b.bytes.count);
+    return is_peak;
+  }
+  void free(const ProgramBuffer& b) {
+    spaces[std::size_t(b.space)].live -= b.bytes.count;
+    if (b.space == MemorySpace::Device) pools[pool_of(b.category)].live -= b.bytes.count;
+  }
+  bool call(const Block& b) {
+    for (std::size_t k = 0; k < std::size_t(kNumLocalKinds); ++k) pools[pool_of(LocalKind(k))].add(b.by_kind[k]);
+    return spaces[std::size_t(MemorySpace::Device)].add(b.total);
+  }
+};
 
 }  // namespace
 
@@ -88,122 +102,88 @@ Category category_of(LocalKind kind) {
 
 Peak replay(const StepProgram& all, const RankClass& rank_class) {
   const RankProgram& p = all.programs[rank_class.program];
-  std::array<Meter, kNumSpaces> spaces;
-  std::array<Meter, kNumPools> pools;
-  for (const ProgramBuffer& b : p.buffers) {
-    if (!b.is_persistent) continue;
-    spaces[std::size_t(b.space)].add(b.bytes.count);
-    if (b.space == MemorySpace::Device) pools[pool_of(b.category)].add(b.bytes.count);
-  }
+  Meters meters;
+  for (const ProgramBuffer& b : p.buffers)
+    if (b.is_persistent) meters.allocate(b);
+  const auto peak_of = [&](MemorySpace space) { return Bytes{meters.spaces[std::size_t(space)].peak}; };
   Peak out;
-  Meter& device = spaces[std::size_t(MemorySpace::Device)];
-  out.resident = Bytes{device.live};
-  for (std::uint32_t at = 0; at < p.instructions.size(); ++at) {
-    const Instruction& i = p.instructions[at];
-    if (i.op == OpCode::Repeat) {
-      for (Meter& m : spaces) m.begin_loop();
-      for (Meter& m : pools) m.begin_loop();
-      continue;
-    }
-    if (i.op == OpCode::EndRepeat) {
-      for (Meter& m : spaces) m.end_loop(i.frame);
-      for (Meter& m : pools) m.end_loop(i.frame);
-      continue;
-    }
-    const Operand* const begin = p.operands.data() + i.first_operand;
-    const Operand* const end = begin + i.num_operands;
-    bool frees = false;
-    for (const Operand* o = begin; o != end; ++o) {
-      frees |= (*o & kFrees) != 0;
-      if (!(*o & kAllocates)) continue;
-      const ProgramBuffer& b = p.buffers[id(*o)];
-      if (spaces[std::size_t(b.space)].add(b.bytes.count) && b.space == MemorySpace::Device) out.instruction = at;
-      if (b.space == MemorySpace::Device) pools[pool_of(b.category)].add(b.bytes.count);
-    }
-    if (i.op == OpCode::Call) {
-      const Block& b = all.blocks[i.block];
-      if (device.live + b.total.peak > device.peak) device.peak = device.live + b.total.peak, out.instruction = at;
-      device.live += b.total.net;
-      for (std::size_t k = 0; k < std::size_t(kNumLocalKinds); ++k) {
-        Meter& m = pools[pool_of(LocalKind(k))];
-        m.peak = std::max(m.peak, m.live + b.by_kind[k].peak);
-        m.live += b.by_kind[k].net;
-      }
-    }
-    if (!frees) continue;
-    for (const Operand* o = begin; o != end; ++o) {
-      if (!(*o & kFrees)) continue;
-      const ProgramBuffer& b = p.buffers[id(*o)];
-      spaces[std::size_t(b.space)].live -= b.bytes.count;
-      if (b.space == MemorySpace::Device) pools[pool_of(b.category)].live -= b.bytes.count;
-    }
-  }
-  out.tensors = Bytes{device.peak};
-  for (const Meter& m : pools) out.pools += Bytes{m.peak};
+  out.resident = peak_of(MemorySpace::Device);
+  walk(
+      p,
+      [&](const ProgramCursor& at) {
+        const Instruction& i = at.instruction();
+        const std::span<const Operand> operands = p.operands_of(i);
+        bool frees = false, is_peak = false;
+        for (const Operand o : operands) {
+          frees |= (o & kFrees) != 0;
+          if (o & kAllocates) is_peak |= meters.allocate(p.buffers[id(o)]);
+        }
+        if (i.op == OpCode::Call) is_peak |= meters.call(all.blocks[i.block]);
+        if (is_peak) out.instruction = at.index();
+        if (!frees) return;
+        for (const Operand o : operands)
+          if (o & kFrees) meters.free(p.buffers[id(o)]);
+      },
+      meters);
+  out.tensors = peak_of(MemorySpace::Device);
+  for (const Meter& m : meters.pools) out.pools += Bytes{m.peak};
   out.pools = std::max(out.pools, out.tensors);
-  out.managed = Bytes{spaces[std::size_t(MemorySpace::Managed)].peak};
-  out.host = Bytes{spaces[std::size_t(MemorySpace::Host)].peak};
-  out.nvme = Bytes{spaces[std::size_t(MemorySpace::Nvme)].peak};
+  out.managed = peak_of(MemorySpace::Managed);
+  out.host = peak_of(MemorySpace::Host);
+  out.nvme = peak_of(MemorySpace::Nvme);
   if (!p.instructions.empty()) {
     out.unit = p.instructions[out.instruction].unit;
-    out.instant = instant_at(all, p, out.instruction);
+    out.instant = instant_of(p.instructions[out.instruction].phase);
   }
   return out;
 }
 
-namespace {
-
-/// Calls on_change(instruction, name maker, category, bytes) for every device allocation (+) and free (-), repeats
-/// expanded.
-template <class Initial, class Change>
-void expand(const StepProgram& all, const RankProgram& p, Initial on_initial, Change on_change) {
-  for (std::uint32_t b = 0; b < p.buffers.size(); ++b)
-    if (p.buffers[b].is_persistent && p.buffers[b].space == MemorySpace::Device) on_initial(b);
-  std::uint32_t back = 0, turns = 0;
-  for (std::uint32_t at = 0; at < p.instructions.size(); ++at) {
-    const Instruction& i = p.instructions[at];
-    if (i.op == OpCode::Repeat) {
-      back = at;
-      turns = i.frame;
-      continue;
+void each_device_change(const StepProgram& all, const RankProgram& p, const ProgramCursor& at,
+                        const std::function<void(const DeviceChange&)>& use) {
+  const Instruction& i = at.instruction();
+  const auto change = [&](Operand flag, int sign) {
+    for (const Operand o : p.operands_of(i)) {
+      const ProgramBuffer& b = p.buffers[id(o)];
+      if ((o & flag) && b.space == MemorySpace::Device) use({sign, sign * b.bytes.count, id(o), nullptr, 0});
     }
-    if (i.op == OpCode::EndRepeat) {
-      if (--turns > 0) at = back;
-      continue;
+  };
+  change(kAllocates, 1);
+  if (i.op == OpCode::Call) {
+    const Block& block = all.blocks[i.block];
+    const LayerGraph& graph = all.graphs[block.graph];
+    std::uint16_t num_ops = 0;
+    for (const BlockEvent& e : block.events) {
+      if (e.kind == BlockEvent::Run) {
+        ++num_ops;
+        continue;
+      }
+      const Local& local = graph.locals[e.index];
+      const int sign = e.kind == BlockEvent::Alloc ? 1 : -1;
+      use({sign, sign * local.bytes().count, 0, &local, num_ops});
     }
-    for (const Operand o : all.operands_of(p, i))
-      if ((o & kAllocates) && p.buffers[id(o)].space == MemorySpace::Device) on_change(at, id(o), nullptr, 1);
-    if (i.op == OpCode::Call) {
-      const Block& block = all.blocks[i.block];
-      const LayerGraph& graph = all.graphs[block.graph];
-      for (const BlockEvent& e : block.events)
-        if (e.kind != BlockEvent::Run) on_change(at, 0, &graph.locals[e.index], e.kind == BlockEvent::Alloc ? 1 : -1);
-    }
-    for (const Operand o : all.operands_of(p, i))
-      if ((o & kFrees) && p.buffers[id(o)].space == MemorySpace::Device) on_change(at, id(o), nullptr, -1);
   }
+  change(kFrees, -1);
 }
 
-}  // namespace
+Bytes resident_bytes(const RankProgram& p) {
+  Bytes sum;
+  for (const ProgramBuffer& b : p.buffers)
+    if (b.is_persistent && b.space == MemorySpace::Device) sum += b.bytes;
+  return sum;
+}
 
 DetailedPeak replay_detailed(const StepProgram& all, const RankClass& rank_class, std::int64_t num_layers) {
   const RankProgram& p = all.programs[rank_class.program];
-  std::int64_t live = 0, peak = 0;
-  std::size_t change = 0, peak_change = 0;
-  const auto bytes_of_change = [&](std::uint32_t buffer, const Local* local) {
-    return local ? local->bytes().count : p.buffers[buffer].bytes.count;
+  const auto each_change = [&](auto use) {
+    walk(p, [&](const ProgramCursor& at) { each_device_change(all, p, at, use); });
   };
-  expand(
-      all, p,
-      [&](std::uint32_t b) {
-        live += p.buffers[b].bytes.count;
-        peak = live;
-      },
-      [&](std::uint32_t, std::uint32_t b, const Local* local, int sign) {
-        live += sign * bytes_of_change(b, local);
-        ++change;
-        if (live > peak) peak = live, peak_change = change;
-      });
+  std::int64_t live = resident_bytes(p).count, peak = live;
+  std::size_t change = 0, peak_change = 0;
+  each_change([&](const DeviceChange& c) {
+    live += c.bytes;
+    ++change;
+    if (live > peak) peak = live, peak_change = change;
+  });
   // second pass: what is alive at that change, by name
   struct Alive {
     std::int64_t bytes{}, count{};
@@ -213,23 +193,23 @@ DetailedPeak replay_detailed(const StepProgram& all, const RankClass& rank_class
   const auto put = [&](const std::string& name, Category category, std::int64_t bytes, int sign) {
     Alive& a = alive[name];
     a.category = category;
-    a.bytes += sign * bytes;
+    a.bytes += bytes;
     a.count += sign;
   };
-  const auto name_of = [&](const ProgramBuffer& b) {
+  const auto put_buffer = [&](const ProgramBuffer& b, std::int64_t bytes, int sign) {
     const bool is_layer = b.unit != 0 && b.unit <= num_layers;
-    return is_layer ? fmt::format("layer {}", to_string(b.role)) : buffer_name(b, num_layers);
+    put(is_layer ? fmt::format("layer {}", to_string(b.role)) : buffer_name(b, num_layers), b.category, bytes, sign);
   };
+  for (const ProgramBuffer& b : p.buffers)
+    if (b.is_persistent && b.space == MemorySpace::Device) put_buffer(b, b.bytes.count, 1);
   change = 0;
-  expand(
-      all, p, [&](std::uint32_t b) { put(name_of(p.buffers[b]), p.buffers[b].category, p.buffers[b].bytes.count, 1); },
-      [&](std::uint32_t, std::uint32_t b, const Local* local, int sign) {
-        if (++change > peak_change) return;
-        if (local)
-          put(local->name, category_of(local->kind), local->bytes().count, sign);
-        else
-          put(name_of(p.buffers[b]), p.buffers[b].category, p.buffers[b].bytes.count, sign);
-      });
+  each_change([&](const DeviceChange& c) {
+    if (++change > peak_change) return;
+    if (c.local)
+      put(c.local->name, category_of(c.local->kind), c.bytes, c.sign);
+    else
+      put_buffer(p.buffers[c.buffer], c.bytes, c.sign);
+  });
   DetailedPeak out{.tensors = Bytes{peak}};
   for (const auto& [name, a] : alive) {
     if (a.bytes == 0) continue;
@@ -243,13 +223,13 @@ DetailedPeak replay_detailed(const StepProgram& all, const RankClass& rank_class
 std::vector<CurvePoint> memory_curve(const StepProgram& all, const RankClass& rank_class, std::size_t max_points) {
   const RankProgram& p = all.programs[rank_class.program];
   std::vector<CurvePoint> full;
-  std::int64_t live = 0;
-  expand(
-      all, p, [&](std::uint32_t b) { live += p.buffers[b].bytes.count; },
-      [&](std::uint32_t at, std::uint32_t b, const Local* local, int sign) {
-        live += sign * (local ? local->bytes().count : p.buffers[b].bytes.count);
-        full.push_back({at, Bytes{live}});
-      });
+  Bytes live = resident_bytes(p);
+  walk(p, [&](const ProgramCursor& at) {
+    each_device_change(all, p, at, [&](const DeviceChange& c) {
+      live += Bytes{c.bytes};
+      full.push_back({at.index(), live});
+    });
+  });
   if (full.size() <= max_points || max_points == 0) return full;
   std::vector<CurvePoint> out;  // the highest of each stretch keeps the shape and the peak
   const std::size_t stretch = (full.size() + max_points - 1) / max_points;
@@ -273,20 +253,34 @@ std::string describe(PeakInstant instant, std::uint16_t unit, std::int64_t num_l
   return {};
 }
 
-Bytes bytes_sent(const StepProgram& all, const RankClass& rank_class) {
-  const RankProgram& p = all.programs[rank_class.program];
-  Bytes total;
-  std::int64_t turns = 1;
-  for (const Instruction& i : p.instructions) {
-    if (i.op == OpCode::Repeat) turns = i.frame;
-    if (i.op == OpCode::EndRepeat) turns = 1;
-    const std::int64_t n = all.mesh.ways(i.axis);
-    const Bytes once{i.work.count / std::max<std::int64_t>(1, n) * (n - 1)};
-    if (i.op == OpCode::AllGather || i.op == OpCode::ReduceScatter) total += once * turns;
-    if (i.op == OpCode::AllReduce) total += 2 * once * turns;
-    if (i.op == OpCode::Send) total += i.work * turns;
+namespace {
+
+/// Bytes sent; a repeat is one turn times its turns.
+struct Sent {
+  Bytes total, at_loop;
+  void begin_repeat() { at_loop = total; }
+  bool skips(std::uint32_t left) {
+    total += std::int64_t(left) * (total - at_loop);
+    return true;
   }
-  return total;
+};
+
+}  // namespace
+
+Bytes bytes_sent(const StepProgram& all, const RankClass& rank_class) {
+  Sent sent;
+  walk(
+      all.programs[rank_class.program],
+      [&](const ProgramCursor& at) {
+        const Instruction& i = at.instruction();
+        const std::int64_t n = std::max<std::int64_t>(1, all.mesh.ways(i.axis));
+        const Bytes once{i.work.count / n * (n - 1)};
+        if (i.op == OpCode::AllGather || i.op == OpCode::ReduceScatter) sent.total += once;
+        if (i.op == OpCode::AllReduce) sent.total += 2 * once;
+        if (i.op == OpCode::Send) sent.total += i.work;
+      },
+      sent);
+  return sent.total;
 }
 
 }  // namespace gpuplan

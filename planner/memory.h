@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/step_program.h"
+#include "planner/program_walk.h"
 
 namespace gpuplan {
 
@@ -45,6 +45,21 @@ struct DetailedPeak {
   std::vector<Item> items;  // largest first, layers alike folded ("32 x layer boundary")
 };
 DetailedPeak replay_detailed(const StepProgram& program, const RankClass& rank_class, std::int64_t num_layers);
+
+/// A change of live device bytes.
+struct DeviceChange {
+  int sign = 1;                // -1: freed
+  std::int64_t bytes{};        // with that sign
+  std::uint32_t buffer{};      // of the program; 0: a block's local
+  const Local* local{};        // that
+  std::uint16_t ops_before{};  // of its block
+};
+/// What the instruction at the cursor changes, in order: allocations, its block's events, frees.
+void each_device_change(const StepProgram& program, const RankProgram& of_rank, const ProgramCursor& at,
+                        const std::function<void(const DeviceChange&)>& use);
+
+/// Device bytes that are alive before and after the step.
+Bytes resident_bytes(const RankProgram& program);
 
 /// The memory curve over the step: live bytes at every change, thinned to at most `max_points`, the peak kept.
 struct CurvePoint {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "planner/unit_layout.h"
 
 namespace gpuplan {
@@ -32,6 +33,8 @@ Instruction& StageBuilder::emit(OpCode op, StreamId stream, Axis axis, std::uint
   i.op = op;
   i.stream = stream;
   i.axis = axis;
+  i.phase = phase_;
+  i.micro_batch = micro_batch_;
   i.unit = unit;
   i.first_operand = std::uint32_t(p_.operands.size());
   i.work = work;
@@ -41,7 +44,7 @@ Instruction& StageBuilder::emit(OpCode op, StreamId stream, Axis axis, std::uint
     if (!b.is_allocated) {
       b.is_allocated = true;
       b.home = stream;
-      if (!(o & kByCallee)) o |= kAllocates;
+      if (!is_callees(o)) o |= kAllocates;
     }
     p_.operands.push_back(o);
   }
@@ -51,13 +54,14 @@ Instruction& StageBuilder::emit(OpCode op, StreamId stream, Axis axis, std::uint
 
 /// Frees follow from use: the last operand that names a buffer frees it, unless a callee does.
 void StageBuilder::finish() {
+  GPUPLAN_CHECK(p_.buffers.size() <= kIdMask, "a program has more buffers than operands can name");
   std::vector<std::uint32_t>& seen = s_.pending;
   seen.assign(p_.buffers.size(), 0);
   for (std::size_t i = p_.operands.size(); i-- > 0;) {
     Operand& o = p_.operands[i];
     if (seen[id(o)]) continue;
     seen[id(o)] = 1;
-    if (!p_.buffers[id(o)].is_persistent && !(o & kByCallee)) o |= kFrees;
+    if (!p_.buffers[id(o)].is_persistent && !is_callees(o)) o |= kFrees;
   }
 }
 
@@ -118,14 +122,16 @@ void StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
   s_.dx.assign(s_.units.size() + 1, 0);
   s_.host_x.assign(s_.units.size() + 1, 0);
   p_.num_frames = std::uint32_t(s_.units.size());
+  make_schedule();
   const std::int64_t m = recipe().grad_accum;
   micro_batch(0);
   if (m > 2) {
-    emit(OpCode::Repeat, StreamId::Compute, Axis::None, first_, {}).frame = std::uint32_t(m - 2);
+    emit(OpCode::Repeat, StreamId::Compute, Axis::None, first_, {}).turns = std::uint32_t(m - 2);
     micro_batch(1);
-    emit(OpCode::EndRepeat, StreamId::Compute, Axis::None, first_, {}).frame = std::uint32_t(m - 2);
+    emit(OpCode::EndRepeat, StreamId::Compute, Axis::None, first_, {});
   }
   if (m > 1) micro_batch(m - 1);
+  phase_ = Phase::OptimizerStep;
   step_all();
   finish();
 }

@@ -1,5 +1,5 @@
-// How one stage's program is built: state in groups, visits, gathers, gradients, steps. Internal to the planner; the
-// entry point is program_builder.h.
+// How one stage's program is built: state in groups, the schedule, gathers, gradients, steps. Internal to the planner;
+// the entry point is program_builder.h.
 #pragma once
 
 #include <array>
@@ -15,13 +15,10 @@
 
 namespace gpuplan {
 
-enum class Act : std::uint8_t { Forward, Head, Backward };
-
-/// One stop of the schedule. `unit` is local to the stage.
-struct Visit {
-  Act act{};
+/// One stop of the schedule, the same in every micro-batch. `unit` is local to the stage.
+struct ScheduleStep {
+  Phase phase{};  // a backward begins with its recompute
   std::uint16_t unit{};
-  std::int64_t micro_batch{};
   bool begins_chunk{}, ends_chunk{};
 };
 
@@ -57,7 +54,7 @@ struct StageScratch {
   std::vector<Group> groups;
   std::vector<StateSizes> kinds;  // of one layer of each kind
   std::vector<Unit> units;
-  std::vector<Visit> visits;
+  std::vector<ScheduleStep> schedule;
   std::vector<std::uint32_t> x, dx, host_x, casts, pending;
   std::array<std::vector<std::uint32_t>, kNumStreams> held;
   std::vector<Operand> operands;
@@ -124,22 +121,22 @@ class StageBuilder {
   }
   void drain(StreamId stream, std::uint16_t unit);
 
-  // visits
+  // the schedule
+  void make_schedule();
   void micro_batch(std::int64_t index);
-  void walk();
-  void acquire(const Visit& visit);
-  void cast_for(const Visit& visit);
+  void acquire(const ScheduleStep& at);
+  void cast_for(const ScheduleStep& at);
   void gather(Group& group);
   void gather_part(Group& group, std::uint32_t stored, Bytes whole, bool is_cast, std::uint32_t& handle,
                    std::uint32_t& flat);
   void copy_out(Group& group);
   void cast_weights(Group& group, Bytes bytes);
-  void release_groups(const Visit& visit);
-  void enter(const Visit& visit);
-  void leave_backward(const Visit& visit);
-  void forward(const Visit& visit);
-  void head(const Visit& visit);
-  void backward(const Visit& visit);
+  void release_groups(const ScheduleStep& at);
+  void enter(const ScheduleStep& at);
+  void leave_backward(const ScheduleStep& at);
+  void forward(const ScheduleStep& at);
+  void head(const ScheduleStep& at);
+  void backward(const ScheduleStep& at);
   const LayerKind& kind_of(std::size_t local) const {
     return in_.model.weights.layer(std::int64_t(unit_id(local)) - 1);
   }
@@ -148,23 +145,23 @@ class StageBuilder {
   void push_weights(Group& group);
   void push_gradients(Group& group);
   std::uint32_t gradient_target(Group& group);
-  void gradients_ready(std::size_t group, bool is_last_micro_batch);
-  void reduce_pending(bool is_last_micro_batch, bool flush);
-  void finish_visit(const Visit& visit);
-  void reduce(Group& group, bool is_last_micro_batch);
+  void gradients_ready(std::size_t group);
+  void reduce_pending(bool flush);
+  void leave(const ScheduleStep& at);
+  void reduce(Group& group);
   /// Moves a reduced gradient to the host, where the optimizer is.
   void push_out_gradient(Group& group);
   bool steps_on_host(const Group& group) const;
   void step_all();
   void step(Group& group);
   void offload_input(std::size_t at, std::uint16_t unit);
-  void prefetch_input(std::size_t visit);
+  void prefetch_input(std::size_t step);
   template <class Use>
   void each_group(const Unit& unit, Use use) {
     use(s_.groups[unit.group]);
     if (unit.has_second) use(s_.groups[unit.second]);
   }
-  bool is_last(const Visit& v) const { return v.micro_batch + 1 == recipe().grad_accum; }
+  bool is_last_micro_batch() const { return std::int64_t(micro_batch_) + 1 == recipe().grad_accum; }
 
   RankProgram& p_;
   const PlanInput& in_;
@@ -174,6 +171,8 @@ class StageBuilder {
   StageScratch& s_;
   StateLayout layout_;
   std::uint16_t first_{}, last_{};
+  Phase phase_{};  // of what is emitted
+  std::uint32_t micro_batch_{};
   std::uint32_t step_gradient_{}, step_temporary_{}, reduce_bucket_{};
   Bytes step_gradient_bytes_, step_temporary_bytes_;
   std::uint32_t tokens_{}, memory_{}, memory_gradient_{};  // of this micro-batch: batch, encoder output

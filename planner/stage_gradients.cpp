@@ -1,6 +1,8 @@
 // Gradients of a stage: buckets, reductions over both axes, the optimizer step with its temporaries and offload.
 #include "planner/stage_builder.h"
 
+#include <utility>
+
 namespace gpuplan {
 
 using namespace operand;
@@ -21,7 +23,7 @@ void StageBuilder::push_gradients(Group& g) {
 }
 
 /// Reduces one group's gradient: scatter over dp_shard where the optimizer is sharded, sum over dp_replicate.
-void StageBuilder::reduce(Group& g, bool is_last) {
+void StageBuilder::reduce(Group& g) {
   const bool scatters = layout_.shards_optimizer && rules_.ways > 1;
   if (scatters) {
     drain(StreamId::Reduce, g.unit);
@@ -51,13 +53,13 @@ void StageBuilder::reduce(Group& g, bool is_last) {
   } else if (!g.gradient) {
     g.gradient = g.full_gradient;
   }
-  if (replicas() > 1 && is_last)  // after a scatter: its output, still in the reduce dtype
+  if (replicas() > 1 && is_last_micro_batch())  // after a scatter: its output, still in the reduce dtype
     emit(OpCode::AllReduce, StreamId::Reduce, Axis::DpReplicate, g.unit,
          {g.gradient | kRead | kWrite, g.bucket ? g.bucket | kRead | kWrite : 0},
          scatters ? shard(g.sizes.reduce_message, rules_.ways) : p_.buffers[g.gradient].bytes);
   // an engine that shards gradients sends each to the host as it is reduced, or once it is complete
   if (scatters && layout_.shards_gradients && steps_on_host(g) &&
-      (is_last || !in_.framework.offloads_complete_gradients)) {
+      (is_last_micro_batch() || !in_.framework.offloads_complete_gradients)) {
     if (in_.framework.measures_gradient_norm)
       emit(OpCode::GradientNorm, StreamId::CopyOut, Axis::None, g.unit, {g.gradient | kRead},
            p_.buffers[g.gradient].bytes);
@@ -84,31 +86,33 @@ void StageBuilder::push_out_gradient(Group& g) {
 }
 
 /// A group's gradient of this micro-batch is complete: it waits for its bucket.
-void StageBuilder::gradients_ready(std::size_t index, bool is_last) {
+void StageBuilder::gradients_ready(std::size_t index) {
   const Group& g = s_.groups[index];
-  if (g.has_gradient() && g.full_gradient && (is_last || reduces_each_micro_batch()))
+  if (g.has_gradient() && g.full_gradient && (is_last_micro_batch() || reduces_each_micro_batch()))
     s_.pending.push_back(std::uint32_t(index));
 }
 
 /// Reduces the waiting groups when they fill a bucket; sharded units are buckets of their own.
-void StageBuilder::reduce_pending(bool is_last, bool flush) {
+void StageBuilder::reduce_pending(bool flush) {
   if (s_.pending.empty()) return;
   Bytes waiting;
   for (const std::uint32_t i : s_.pending) waiting += s_.groups[i].sizes.reduce_message;
   const bool has_buckets = !layout_.shards_weights && replicas() * rules_.ways > 1;
   if (!flush && has_buckets && waiting.count < in_.framework.ddp_bucket_bytes) return;
   for (const std::uint32_t i : s_.pending) {
-    reduce(s_.groups[i], is_last);
-    if (recipe().optimizer_in_backward && is_last) step(s_.groups[i]);
+    reduce(s_.groups[i]);
+    if (recipe().optimizer_in_backward && is_last_micro_batch()) step(s_.groups[i]);
   }
   s_.pending.clear();
 }
 
 void StageBuilder::step(Group& g) {
   if ((!g.gradient && !g.host_gradient) || g.sizes.trained_elements == 0) return;
+  const Phase before = std::exchange(phase_, Phase::OptimizerStep);
   const Axis axis = layout_.shards_optimizer ? Axis::DpShard : Axis::None;
   const bool is_host = steps_on_host(g);
-  const bool is_slice = layout_.shards_optimizer && !layout_.shards_weights && rules_.ways > 1;
+  const bool is_own_shard = layout_.shards_optimizer && rules_.ways > 1;
+  const bool is_slice = is_own_shard && !layout_.shards_weights;
   const Operand slice = is_slice ? kOwnSlice : 0;
   std::uint32_t gradient = g.gradient;
   if (step_gradient_bytes_.count > 0 && !is_host) {  // ZeRO: fp32 copy of the whole partition
@@ -131,9 +135,10 @@ void StageBuilder::step(Group& g) {
   if (!is_host) {
     const std::uint32_t used = step_gradient_ ? step_gradient_ : gradient;
     emit(OpCode::OptimizerStep, StreamId::Compute, axis, g.unit,
-         {g.trained | kRead | kWrite | slice, used | kRead, state ? state | kRead | kWrite : 0,
-          g.master ? g.master | kRead | kWrite : 0, step_temporary_ ? step_temporary_ | kWrite : 0},
-         traffic);
+         {g.trained | kRead | kWrite | kWeight | slice, used | kRead | kGradient, state | kRead | kWrite | kState,
+          g.master | kRead | kWrite | kMaster, step_temporary_ | kWrite},
+         traffic)
+        .is_of_own_shard = is_own_shard;
     if (recipe().optimizer_in_backward) step_temporary_ = 0;
   } else {
     if (!g.host_gradient) push_out_gradient(g);
@@ -145,9 +150,10 @@ void StageBuilder::step(Group& g) {
     const Bytes sent = is_slice ? shard(g.sizes.trained, rules_.ways) : g.sizes.trained;
     const bool is_cast = steps_host_copy() && sent != g.sizes.master;
     emit(OpCode::OptimizerStep, StreamId::Host, axis, g.unit,
-         {host_gradient | kRead | (is_cast ? kWrite : 0), state ? state | kRead | kWrite : 0,
-          g.master ? g.master | kRead | kWrite : 0, weights_on_host ? g.trained | kRead | kWrite : 0},
-         traffic);
+         {host_gradient | kRead | kGradient | (is_cast ? kWrite : 0), state | kRead | kWrite | kState,
+          g.master | kRead | kWrite | kMaster, weights_on_host ? g.trained | kRead | kWrite | kWeight : 0},
+         traffic)
+        .is_of_own_shard = is_own_shard;
     if (!weights_on_host)
       emit(OpCode::CopyIn, StreamId::CopyIn, axis, g.unit,
            {g.master && !is_cast ? g.master | kRead : host_gradient | kRead, g.trained | kWrite | slice},
@@ -158,6 +164,7 @@ void StageBuilder::step(Group& g) {
          g.sizes.trained);
   if (g.reduced_whole) emit(OpCode::Release, StreamId::Compute, Axis::None, g.unit, {g.reduced_whole});
   g.gradient = g.reduced_whole = g.full_gradient = g.host_gradient = 0;
+  phase_ = before;
 }
 
 void StageBuilder::step_all() {

@@ -1,6 +1,8 @@
 // Weights of a stage: gathers with prefetch, FSDP2's copy-out, casts for autocast, and when handles are let go.
 #include "planner/stage_builder.h"
 
+#include <algorithm>
+
 namespace gpuplan {
 
 using namespace operand;
@@ -33,7 +35,7 @@ void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes whole, bool
   place(source, Axis::DpShard, Placement::Sharded);
   Instruction& gather =
       emit(OpCode::AllGather, StreamId::Gather, Axis::DpShard, g.unit, {source | kRead, target | kWrite}, whole);
-  gather.frame = std::uint32_t(engine_.messages_per_unit);
+  gather.messages = std::uint16_t(std::max(1, int(engine_.messages_per_unit)));
   gather.hook_kernels = std::uint16_t(engine_.hook_kernels * engine_.messages_per_unit);
   if (source != stored && p_.buffers[source].home != StreamId::Gather) hold(StreamId::Gather, source);
   (g.needs_copy_out ? flat : handle) = target;
@@ -70,10 +72,10 @@ void StageBuilder::cast_weights(Group& g, Bytes bytes) {
   g.is_held = true;
 }
 
-/// Gathers what a visit uses and nobody holds yet.
-void StageBuilder::acquire(const Visit& v) {
+/// Gathers what a step of the schedule uses and nobody holds yet.
+void StageBuilder::acquire(const ScheduleStep& v) {
   const Unit& u = s_.units[v.unit];
-  if (v.act == Act::Backward && is_embedding(v.unit) && u.whole_backward == kNoBlock)
+  if (v.phase == Phase::Backward && is_embedding(v.unit) && u.whole_backward == kNoBlock)
     return;  // frozen: no backward, no hook
   if (gathers())
     each_group(u, [&](Group& g) {
@@ -81,8 +83,8 @@ void StageBuilder::acquire(const Visit& v) {
     });
 }
 
-/// 16-bit copies for a visit where fp32 weights are used by 16-bit matmuls. An embedding looks its rows up in fp32.
-void StageBuilder::cast_for(const Visit& v) {
+/// 16-bit copies for a step where fp32 weights are used by 16-bit matmuls. An embedding looks its rows up in fp32.
+void StageBuilder::cast_for(const ScheduleStep& v) {
   const Unit& u = s_.units[v.unit];
   if (!casts() || is_embedding(v.unit)) return;
   Group& whole = s_.groups[u.has_second ? u.second : u.group];
@@ -103,14 +105,14 @@ void StageBuilder::push_weights(Group& g) {
     s_.operands.push_back(g.frozen | kRead);
 }
 
-/// After a visit: forgets the handles of weights that its unit does not need again before they are gathered or cast
-/// anew.
-void StageBuilder::release_groups(const Visit& v) {
+/// After a step of the schedule: forgets the handles of weights that its unit does not need again before they are
+/// gathered or cast anew.
+void StageBuilder::release_groups(const ScheduleStep& v) {
   const Unit& u = s_.units[v.unit];
   each_group(u, [&](Group& g) {
-    if (g.is_root && !(v.act == Act::Backward && v.ends_chunk)) return;
-    if (!g.is_root && v.act == Act::Forward && g.keeps_after_forward) return;
-    if (casts() && n_.caches_casts && v.act == Act::Forward) {  // the autocast cache outlives the forward pass
+    if (g.is_root && !(v.phase == Phase::Backward && v.ends_chunk)) return;
+    if (!g.is_root && v.phase == Phase::Forward && g.keeps_after_forward) return;
+    if (casts() && n_.caches_casts && v.phase == Phase::Forward) {  // the autocast cache outlives the forward pass
       if (!u.is_checkpointed || is_embedding(v.unit)) return;
       if (g.gathered_trained) s_.casts.push_back(g.gathered_trained);
     }

@@ -1,5 +1,7 @@
 #include "planner/step_program.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -11,6 +13,12 @@ void RankProgram::clear() {
   operands.clear();
   instructions.clear();
   num_frames = 0;
+}
+
+std::size_t RankProgram::find_operand(const Instruction& i, Operand name) const {
+  const auto all = operands_of(i);
+  return std::size_t(std::find_if(all.begin(), all.end(), [&](Operand o) { return operand::name(o) == name; }) -
+                     all.begin());
 }
 
 std::size_t StepProgram::class_of(std::int64_t rank) const {

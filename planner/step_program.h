@@ -88,13 +88,27 @@ struct ProgramBuffer {
   bool is_allocated{};   // while building
 };
 
-/// A buffer id (24 bits, 0 means "none") and how the instruction uses it.
+/// A buffer id (22 bits, 0 means "none"), how the instruction uses it, and what it is to the instruction. A copy, cast
+/// or gather names its source first, its target second.
 using Operand = std::uint32_t;
 namespace operand {
-constexpr Operand kRead = 1u << 24, kWrite = 2u << 24, kAllocates = 4u << 24, kFrees = 8u << 24, kOwnSlice = 16u << 24,
-                  kByCallee = 32u << 24, kAccumulates = 64u << 24;
-constexpr Operand kIdMask = (1u << 24) - 1;
+constexpr Operand kRead = 1u << 22, kWrite = 1u << 23, kAllocates = 1u << 24, kFrees = 1u << 25, kOwnSlice = 1u << 26,
+                  kAccumulates = 1u << 27;
+constexpr Operand kIdMask = (1u << 22) - 1;
 constexpr std::uint32_t id(Operand o) { return o & kIdMask; }
+
+/// Names. The first ones bind the slots of a called block, in their order (models/layer_graph.h); the others are of an
+/// optimizer step.
+constexpr Operand kX = 1u << 28, kY = 2u << 28, kDy = 3u << 28, kDx = 4u << 28, kMemory = 5u << 28, kDMemory = 6u << 28,
+                  kWeight = 7u << 28, kGradient = 8u << 28, kState = 9u << 28, kMaster = 10u << 28;
+constexpr Operand name(Operand o) { return o & (0xfu << 28); }
+/// The slot that an operand of a call binds, kNoLocal: none.
+constexpr LocalId slot(Operand o) {
+  const Operand n = o >> 28;
+  return n >= 1 && n <= kNumSlots ? LocalId(n - 1) : kNoLocal;
+}
+/// Whether the called block allocates and frees it. The encoder's output and its gradient belong to the program.
+constexpr bool is_callees(Operand o) { return slot(o) <= kSlotDx; }
 }  // namespace operand
 
 enum class OpCode : std::uint8_t {
@@ -119,18 +133,31 @@ std::string_view to_string(OpCode op);
 /// Whether it is one of the collectives, in which every rank of a group takes part.
 bool is_collective(OpCode op);
 
+/// The part of a step that an instruction belongs to: what is gathered or copied for a phase, or left behind by it, is
+/// of that phase. Head is the output matrix and the loss, forward and backward in one.
+enum class Phase : std::uint8_t { Forward, Head, Recompute, Backward, OptimizerStep };
+
+/// Which way messages between stages go: activations forward, their gradients backward.
+enum class Direction : std::uint8_t { Forward, Backward };
+
 struct Instruction {
   OpCode op{};
   StreamId stream{};
   Axis axis{};
-  std::uint8_t block{};  // of a Call
+  Phase phase{};
+  Direction direction{};   // of a Send or Recv
+  std::uint8_t block{};    // of a Call
+  bool is_of_own_shard{};  // an optimizer step of this rank's part of the unit
   std::uint16_t num_operands{}, unit{};
-  std::uint32_t first_operand{};
-  std::uint32_t frame{};  // of a Call: which saved locals; of a Repeat: turns; of Send and Recv: 0 forward, 1 backward;
-                          // of a gather: messages
-  std::uint16_t hook_kernels{};  // host work beside the op itself, in kernel launches
-  Bytes work;                    // message of a collective (whole tensor), bytes of a copy, memory traffic of a step
+  std::uint16_t frame{};          // of a Call: which saved locals
+  std::uint16_t messages = 1;     // a gather is cut into
+  std::uint16_t hook_kernels{};   // host work beside the op itself, in kernel launches
+  std::uint32_t first_operand{};  // index into RankProgram::operands
+  std::uint32_t micro_batch{};    // in a repeat: of its first turn
+  std::uint32_t turns{};          // of a Repeat
+  Bytes work;                     // message of a collective (whole tensor), bytes of a copy, memory traffic of a step
 };
+static_assert(sizeof(Instruction) == 40, "a search writes hundreds of millions of them");
 
 /// Net change and highest rise of live bytes over a stretch of program; a monoid under concatenation.
 struct Usage {
@@ -170,6 +197,12 @@ struct RankProgram {
   std::vector<Instruction> instructions;
   std::uint32_t num_frames{};
   std::uint16_t first_unit{}, last_unit{};  // [first, last] of the model's units
+
+  std::span<const Operand> operands_of(const Instruction& i) const {
+    return {operands.data() + i.first_operand, i.num_operands};
+  }
+  /// Index of the operand of that name among those of `i`; i.num_operands where there is none.
+  std::size_t find_operand(const Instruction& i, Operand name) const;
   void clear();
 };
 
@@ -191,9 +224,6 @@ struct StepProgram {
 
   /// Index into `classes`.
   std::size_t class_of(std::int64_t rank) const;
-  std::span<const Operand> operands_of(const RankProgram& program, const Instruction& instruction) const {
-    return {program.operands.data() + instruction.first_operand, instruction.num_operands};
-  }
 };
 
 /// Every invariant of step programs (section 3 of the design); throws BugError naming the instruction.

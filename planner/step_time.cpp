@@ -6,39 +6,87 @@
 #include "base/error.h"
 #include "planner/instruction_cost.h"
 #include "planner/overlap.h"
+#include "planner/program_walk.h"
 
 namespace gpuplan {
 namespace {
 
-using namespace operand;
+/// When an instruction ends, in seconds of the step.
+struct Instant {
+  double seconds{};
+  void join(Instant other) { seconds = std::max(seconds, other.seconds); }
+};
 
 /// Clocks of one class while it runs.
 struct Clock {
-  std::uint32_t pc{}, back{}, turns{};
-  std::vector<double> written, read;  // per buffer: when it was last written, last read
-  std::array<double, kNumStreams> free{}, gate{}, busy{};
+  ProgramCursor at;
+  WaitingRule<Instant> waits;
+  std::array<double, kNumStreams> busy{};
   double host{}, end{}, flops{};
   std::array<std::size_t, 2> received{};
   CommunicationSpans communication;  // known so far, in program order
 
   // The turns of a repeat soon all take the same time; then the rest of them is one shift.
   static constexpr std::size_t kNumClocks = 3 * std::size_t(kNumStreams) + 3;
-  std::array<double, kNumClocks> turn_start{}, turn_delta{};
+  using AllClocks = std::array<double, kNumClocks>;
+  AllClocks turn_start{}, turn_delta{};
   double turn_began{};
   std::uint32_t turns_done{};
-  std::array<double, kNumClocks> all_clocks() const {
-    std::array<double, kNumClocks> out{};
+  bool has_neighbours{};  // stages of a pipeline exchange messages, so all turns run
+
+  void reset(const RankProgram& program, bool is_stage) {
+    waits.reset(program);
+    busy = {};
+    host = end = flops = 0;
+    received = {};
+    communication.clear();
+    has_neighbours = is_stage;
+    at = ProgramCursor(program, *this);
+  }
+  template <class Use>
+  void each_clock(Use use) {
+    for (auto* moments : {&waits.tails(), &waits.gates()})
+      for (Instant& t : *moments) use(t.seconds);
+    for (double& t : busy) use(t);
+    use(host), use(flops), use(end);
+  }
+  AllClocks all_clocks() {
+    AllClocks out;
     std::size_t k = 0;
-    for (const auto* part : {&free, &gate, &busy})
-      for (const double t : *part) out[k++] = t;
-    out[k++] = host, out[k++] = end, out[k] = flops;
+    each_clock([&](double t) { out[k++] = t; });
     return out;
   }
-  void advance_all(const std::array<double, kNumClocks>& delta, double times) {
+
+  void begin_repeat() {
+    turns_done = 0;
+    turn_start = all_clocks();
+    turn_began = end;
+  }
+  /// Two turns in a row that moved every clock alike are the periodic regime of a max-plus system: the remaining turns
+  /// then shift all clocks by the same amounts.
+  bool skips(std::uint32_t left) {
+    if (left == 0 || has_neighbours) return false;
+    const AllClocks now = all_clocks();
+    AllClocks delta;
+    bool is_periodic = ++turns_done >= 2;
+    for (std::size_t k = 0; k < delta.size(); ++k) {
+      delta[k] = now[k] - turn_start[k];
+      is_periodic = is_periodic && std::abs(delta[k] - turn_delta[k]) <= 1e-9 * std::abs(delta[k]);
+    }
+    if (is_periodic)
+      shift(delta, left);
+    else
+      turn_start = now, turn_delta = delta, turn_began = end;
+    return is_periodic;
+  }
+  void shift(const AllClocks& delta, double turns) {
+    const double by = turns * delta.back();
+    for (auto& use : waits.uses())
+      for (Instant* t : {&use.written, &use.read})
+        if (t->seconds >= turn_began) t->seconds += by;
+    communication.shift(turn_began, by);
     std::size_t k = 0;
-    for (auto* part : {&free, &gate, &busy})
-      for (double& t : *part) t += times * delta[k++];
-    host += times * delta[k++], end += times * delta[k++], flops += times * delta[k];
+    each_clock([&](double& t) { t += turns * delta[k++]; });
   }
 };
 
@@ -62,7 +110,7 @@ class ForwardPass {
     auto& c = clocks();
     c.resize(std::max(c.size(), all_.classes.size()));
     for (std::size_t k = 0; k < all_.classes.size(); ++k)
-      reset(c[k], all_.programs[all_.classes[k].program].buffers.size());
+      c[k].reset(all_.programs[all_.classes[k].program], all_.classes.size() > 1);
     mail_.resize(all_.classes.size());
     for (bool moved = true; moved;) {
       moved = false;
@@ -72,8 +120,7 @@ class ForwardPass {
     double flops = 0;
     std::int64_t num_ranks = 0;
     for (std::size_t k = 0; k < all_.classes.size(); ++k) {
-      GPUPLAN_CHECK(c[k].pc == all_.programs[all_.classes[k].program].instructions.size(),
-                    "the classes of a step program wait for each other");
+      GPUPLAN_CHECK(c[k].at.is_done(), "the classes of a step program wait for each other");
       const auto busy = [&](StreamId s) { return c[k].busy[std::size_t(s)]; };
       out.step.value = std::max(out.step.value, c[k].end);
       out.compute.value = std::max(out.compute.value, busy(StreamId::Compute));
@@ -90,24 +137,13 @@ class ForwardPass {
   }
 
  private:
-  static void reset(Clock& c, std::size_t buffers) {
-    c.pc = c.back = c.turns = 0;
-    c.written.assign(buffers, 0);
-    c.read.assign(buffers, 0);
-    c.free = c.gate = c.busy = {};
-    c.host = c.end = c.flops = 0;
-    c.received = {};
-    c.communication.clear();
-  }
-
   /// Layers repeat: most collectives are the last one of their kind again.
   double collective(const Instruction& i) {
     LastCollective& last = last_[std::size_t(i.op)];
-    if (last.axis == i.axis && last.work == i.work && last.messages == i.frame) return last.time;
-    const std::int64_t messages = std::max<std::int64_t>(1, i.frame);
-    last = {i.axis, i.work, i.frame,
+    if (last.axis == i.axis && last.work == i.work && last.messages == i.messages) return last.time;
+    last = {i.axis, i.work, i.messages,
             (i.op == OpCode::AllReduce ? comm_.all_reduce_time(i.axis, i.work)
-                                       : comm_.gather_time(i.axis, i.work, messages))
+                                       : comm_.gather_time(i.axis, i.work, i.messages))
                 .value};
     return last.time;
   }
@@ -120,114 +156,49 @@ class ForwardPass {
       case OpCode::AllReduce: return collective(i);
       case OpCode::Send: return comm_.send_time(i.work).value;
       case OpCode::CopyIn:
-      case OpCode::CopyOut: return (i.work / (uses_nvme(all_, p, i) ? comm_.nvme : comm_.host_link)).value;
+      case OpCode::CopyOut: return (i.work / (uses_nvme(p, i) ? comm_.nvme : comm_.host_link)).value;
       default: return work_of(all_, p, i, rank_class.costs, device, comm_).value;
     }
   }
 
-  void begin_repeat(Clock& c, std::uint32_t turns) const {
-    c.back = c.pc;
-    c.turns = turns;
-    c.turns_done = 0;
-    c.turn_start = c.all_clocks();
-    c.turn_began = c.end;
-  }
-
-  /// True when another turn has to run. Two turns in a row that moved every clock alike are the periodic regime of a
-  /// max-plus system: the remaining turns then shift all clocks by the same amounts. Pipelines exchange messages, so
-  /// they run.
-  bool end_turn(Clock& c) const {
-    if (--c.turns == 0) return false;
-    if (all_.classes.size() > 1) return true;
-    const auto now = c.all_clocks();
-    std::array<double, Clock::kNumClocks> delta{};
-    bool is_periodic = ++c.turns_done >= 2;
-    for (std::size_t k = 0; k < delta.size(); ++k) {
-      delta[k] = now[k] - c.turn_start[k];
-      is_periodic = is_periodic && std::abs(delta[k] - c.turn_delta[k]) <= 1e-9 * std::abs(delta[k]);
-    }
-    if (!is_periodic) {
-      c.turn_start = now;
-      c.turn_delta = delta;
-      c.turn_began = c.end;
-      return true;
-    }
-    const double shift = double(c.turns) * delta[Clock::kNumClocks - 2];
-    for (auto* times : {&c.written, &c.read})
-      for (double& t : *times)
-        if (t >= c.turn_began) t += shift;
-    c.communication.shift(c.turn_began, shift);
-    c.advance_all(delta, double(c.turns));
-    return false;
-  }
-
   bool advance(std::size_t k, Clock& c) {
     const RankClass& rank_class = all_.classes[k];
-    const RankProgram& p = all_.programs[rank_class.program];
-    const CostModel& device = columns_[rank_class.costs];
     bool moved = false;
-    for (; c.pc < p.instructions.size(); ++c.pc) {
-      const Instruction& i = p.instructions[c.pc];
-      if (i.op == OpCode::Repeat) {
-        begin_repeat(c, i.frame);
-        continue;
-      }
-      if (i.op == OpCode::EndRepeat) {
-        if (end_turn(c)) c.pc = c.back;
-        continue;
-      }
-      if (i.op == OpCode::Recv && mail_[k].times[i.frame].size() <= c.received[i.frame]) return moved;
+    for (; !c.at.is_done(); c.at.advance(c)) {
+      const Instruction& i = c.at.instruction();
+      const std::size_t direction = std::size_t(i.direction);
+      if (i.op == OpCode::Recv && mail_[k].times[direction].size() <= c.received[direction]) return moved;
       moved = true;
-      execute(k, c, p, i, rank_class, device);
+      if (i.op == OpCode::Release)
+        c.waits.release(i);
+      else
+        execute(k, c, i, rank_class);
     }
     return moved;
   }
 
-  void execute(std::size_t k, Clock& c, const RankProgram& p, const Instruction& i, const RankClass& rank_class,
-               const CostModel& device) {
-    const std::size_t s = std::size_t(i.stream);
-    const bool is_release = i.op == OpCode::Release;
-    double start = is_release ? 0 : c.free[s];
-    const Operand* const begin = p.operands.data() + i.first_operand;
-    const Operand* const end = begin + i.num_operands;
-    if (i.op == OpCode::Call) start = std::max(start, c.gate[s]);
-    for (const Operand* o = begin; o != end; ++o) {
-      const std::uint32_t b = id(*o);
-      if (*o & kAllocates) {
-        start = std::max(start, c.gate[s]);
-        c.written[b] = c.read[b] = 0;
-      }
-      if (*o & kRead) start = std::max(start, c.written[b]);
-      if (*o & kWrite) start = std::max({start, c.written[b], c.read[b]});
-    }
-    const double launched = c.host;
+  void execute(std::size_t k, Clock& c, const Instruction& i, const RankClass& rank_class) {
+    const CostModel& device = columns_[rank_class.costs];
+    const double free = c.waits.tail(i.stream).seconds;
     const Seconds launching = double(kernels_of(all_, i, rank_class.costs)) * device.dispatch;
-    const double host_tail = host_tail_of(all_, i, rank_class.costs, launching).value;
-    if (i.op == OpCode::Call) c.flops += all_.costs[rank_class.costs][i.block].flops;
+    const double launched = c.host, start = std::max(c.waits.begin(i).seconds, launched);
     c.host += launching.value;
-    if (!is_release) start = std::max(start, launched);
-    double work = duration(p, i, rank_class);
-    if (is_collective(i.op) && start > c.free[s]) work += comm_.hand_over(i.axis).value;
-    if (i.op == OpCode::Call) work = c.communication.finish(start, work, device.overlap_slowdown) - start;
-    double finish = std::max(start + work, is_release ? 0 : launched + host_tail);
-    if (i.op == OpCode::Recv) finish = std::max(start, mail_[k].times[i.frame][c.received[i.frame]++]);
+    double work = duration(all_.programs[rank_class.program], i, rank_class);
+    if (i.op == OpCode::Call) {
+      c.flops += all_.costs[rank_class.costs][i.block].flops;
+      work = c.communication.finish(start, work, device.overlap_slowdown) - start;
+    }
+    if (is_collective(i.op) && start > free) work += comm_.hand_over(i.axis).value;
+    double finish = std::max(start + work, launched + host_tail_of(all_, i, rank_class.costs, launching).value);
+    const std::size_t direction = std::size_t(i.direction);
+    if (i.op == OpCode::Recv) finish = std::max(start, mail_[k].times[direction][c.received[direction]++]);
     if (takes_multiprocessors(i.op))
       c.communication.add(i.op == OpCode::Recv ? finish - comm_.send_time(i.work).value : start, finish);
-    if (i.op == OpCode::Send) mail_[i.frame == 0 ? k + 1 : k - 1].times[i.frame].push_back(finish);
-    if (!is_release) {
-      c.free[s] = finish;
-      c.busy[s] += i.op == OpCode::Recv ? 0 : work;
-      c.end = std::max(c.end, finish);
-    }
-    for (const Operand* o = begin; o != end; ++o) {
-      const std::uint32_t b = id(*o);
-      if (*o & kRead) c.read[b] = std::max(c.read[b], is_release ? 0 : finish);
-      if (*o & kWrite) c.written[b] = finish;
-      if (*o & kFrees) {
-        double& gate = c.gate[std::size_t(p.buffers[b].home)];
-        gate = std::max({gate, c.read[b], c.written[b]});
-      }
-    }
+    if (i.op == OpCode::Send)
+      mail_[i.direction == Direction::Forward ? k + 1 : k - 1].times[direction].push_back(finish);
+    c.waits.end(i, {finish});
+    c.busy[std::size_t(i.stream)] += i.op == OpCode::Recv ? 0 : work;
+    c.end = std::max(c.end, finish);
   }
 
   /// Collectives, sends and receives are kernels; copies to and from the host have engines of their own.
@@ -236,7 +207,7 @@ class ForwardPass {
   struct LastCollective {
     Axis axis{};  // None: no collective yet
     Bytes work;
-    std::uint32_t messages{};
+    std::uint16_t messages{};
     double time{};
   };
   std::array<LastCollective, std::size_t(OpCode::Count)> last_{};

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "planner/step_program.h"
+#include "planner/program_walk.h"
 
 namespace gpuplan {
 namespace {
@@ -22,9 +22,23 @@ class Verifier {
       state_[i] = {p_.buffers[i].is_persistent, p_.buffers[i].placement};
   }
 
+  /// One turn stands for all of a repeat: it leaves what it found.
+  void begin_repeat() { loop_entry_ = snapshot(); }
+  bool skips(std::uint32_t) {
+    require(snapshot() == loop_entry_, "a repeat turn leaves other buffers than it found");
+    return true;
+  }
+
   void run() {
     const auto entry = snapshot();
-    for (at_ = 0; at_ < p_.instructions.size(); ++at_) step(p_.instructions[at_]);
+    walk(
+        p_,
+        [&](const ProgramCursor& at) {
+          at_ = at.index();
+          step(at.instruction());
+        },
+        *this);
+    at_ = p_.instructions.size();
     require(snapshot() == entry, "the step does not end with the buffers it began with");
     for (std::uint32_t b = 0; b < p_.buffers.size(); ++b)
       require(!p_.buffers[b].is_persistent || state_[b].placement == p_.buffers[b].placement,
@@ -55,23 +69,15 @@ class Verifier {
   }
 
   void step(const Instruction& i) {
-    if (i.op == OpCode::Repeat) {
-      loop_entry_ = snapshot();
-      return;
-    }
-    if (i.op == OpCode::EndRepeat) {
-      require(snapshot() == loop_entry_, "a repeat turn leaves other buffers than it found");
-      return;
-    }
-    for (const Operand o : all_.operands_of(p_, i)) {
+    for (const Operand o : p_.operands_of(i)) {
       State& s = state_[id(o)];
       if (o & kAllocates) {
         require(!s.alive, "allocated twice", id(o));
         s = {true, p_.buffers[id(o)].placement};
       }
-      if ((o & kByCallee) && (o & kWrite)) s.alive = true;
-      if ((o & (kRead | kWrite)) && !(o & kByCallee)) require(s.alive, "used while not alive", id(o));
-      if ((o & kByCallee) && (o & kRead)) require(s.alive, "a callee reads what is not alive", id(o));
+      if (is_callees(o) && (o & kWrite)) s.alive = true;
+      if ((o & (kRead | kWrite)) && !is_callees(o)) require(s.alive, "used while not alive", id(o));
+      if (is_callees(o) && (o & kRead)) require(s.alive, "a callee reads what is not alive", id(o));
     }
     if (i.op == OpCode::Cast || i.op == OpCode::CopyIn || i.op == OpCode::CopyOut) carry_placement(i);
     check_placement(i);
@@ -79,7 +85,7 @@ class Verifier {
       consume(i);
       follow_frame(i);
     }
-    for (const Operand o : all_.operands_of(p_, i))
+    for (const Operand o : p_.operands_of(i))
       if (o & kFrees) {
         const ProgramBuffer& b = p_.buffers[id(o)];
         require(state_[id(o)].alive, "freed twice", id(o));
@@ -91,7 +97,7 @@ class Verifier {
 
   /// A copy holds of the logical tensor what its source holds.
   void carry_placement(const Instruction& i) {
-    const auto operands = all_.operands_of(p_, i);
+    const auto operands = p_.operands_of(i);
     if (operands.size() < 2 || (operands[1] & kOwnSlice)) return;
     state_[id(operands[1])].placement = state_[id(operands[0])].placement;
   }
@@ -99,17 +105,13 @@ class Verifier {
   /// A consumed slot is freed inside the call: follow the block's events on slots.
   void consume(const Instruction& i) {
     const Block& b = all_.blocks[i.block];
-    bool frees_x = false, frees_dy = false;
-    for (const BlockEvent& e : b.events) {
-      frees_x |= e.kind == BlockEvent::Free && e.index == kSlotX;
-      frees_dy |= e.kind == BlockEvent::Free && e.index == kSlotDy;
-    }
-    const auto operands = all_.operands_of(p_, i);
+    std::array<bool, kNumSlots> frees{};
+    for (const BlockEvent& e : b.events)
+      if (e.kind == BlockEvent::Free && e.index < kNumSlots) frees[e.index] = true;
     std::size_t k = 0;
-    for (const Operand o : operands) {
-      if (!(o & kByCallee)) continue;
-      const bool is_gradient = p_.buffers[id(o)].role == BufferRole::ActivationGradient;
-      if ((o & kRead) && (is_gradient ? frees_dy : frees_x)) state_[id(o)].alive = false;
+    for (const Operand o : p_.operands_of(i)) {
+      if (!is_callees(o)) continue;
+      if ((o & kRead) && frees[slot(o)]) state_[id(o)].alive = false;
       ++k;
     }
     require(k > 0 || b.total.net >= 0, "a call without slots frees memory");
@@ -141,7 +143,7 @@ class Verifier {
 
   void check_placement(const Instruction& i) {
     const std::size_t axis = std::size_t(i.axis);
-    for (const Operand o : all_.operands_of(p_, i)) {
+    for (const Operand o : p_.operands_of(i)) {
       State& s = state_[id(o)];
       const Placement here = s.placement[axis];
       if (i.op == OpCode::AllReduce && p_.buffers[id(o)].role != BufferRole::Bucket) {
@@ -188,13 +190,15 @@ void verify_block(const StepProgram& all, const Block& block) {
 /// All classes issue the same collectives per axis; every receive of a stage has a send of its neighbour.
 void verify_groups(const StepProgram& all) {
   for (std::size_t c = 0; c + 1 < all.classes.size(); ++c) {
-    const auto count = [&](std::size_t k, OpCode op, std::uint32_t direction) {
+    const auto count = [&](std::size_t k, OpCode op, Direction direction) {
       const RankProgram& p = all.programs[all.classes[k].program];
       return std::count_if(p.instructions.begin(), p.instructions.end(),
-                           [&](const Instruction& i) { return i.op == op && i.frame == direction; });
+                           [&](const Instruction& i) { return i.op == op && i.direction == direction; });
     };
-    GPUPLAN_CHECK(count(c, OpCode::Send, 0) == count(c + 1, OpCode::Recv, 0), "a forward send without its receive");
-    GPUPLAN_CHECK(count(c + 1, OpCode::Send, 1) == count(c, OpCode::Recv, 1), "a backward send without its receive");
+    GPUPLAN_CHECK(count(c, OpCode::Send, Direction::Forward) == count(c + 1, OpCode::Recv, Direction::Forward),
+                  "a forward send without its receive");
+    GPUPLAN_CHECK(count(c + 1, OpCode::Send, Direction::Backward) == count(c, OpCode::Recv, Direction::Backward),
+                  "a backward send without its receive");
   }
 }
 

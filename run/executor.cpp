@@ -48,7 +48,6 @@ void Executor::load(const WeightSource& source) { offsets_ = load_state(job_, pl
 
 /// Pointers, and who waits for whom: fixed for all steps.
 void Executor::bind() {
-  const StepProgram& all = job_.program();
   const RankProgram& p = memory_.program();
   Hazards hazards;
   written_.resize(memory_.trace().lifetimes.size());
@@ -63,7 +62,7 @@ void Executor::bind() {
       if (at) accesses.push_back({at, at + memory_.size(piece).count, is_write});
       return at;
     };
-    const auto operands = all.operands_of(p, i);
+    const auto operands = p.operands_of(i);
     for (std::size_t k = 0; k < operands.size(); ++k)
       bound.operands.push_back(touch(task.operands[k], (operands[k] & kWrite) != 0));
     for (const Piece& piece : task.locals) bound.locals.push_back(touch(piece, true));

@@ -40,7 +40,7 @@ struct StepResult {
 /// When a task ran, measured on its stream. Begin counts from the start of the step.
 struct TaskTime {
   std::uint32_t instruction{};
-  std::int32_t micro_batch{};
+  std::uint32_t micro_batch{};
   Seconds begin, end;
 };
 
@@ -118,7 +118,7 @@ class Executor {
   void start_record();
   Bytes gather_room() const;
   std::vector<std::byte> whole_array(std::uint16_t unit, Bytes room) const;
-  std::int64_t stage_of(std::uint16_t unit) const;
+  const RankClass& class_of(std::uint16_t unit) const;
   Stream& stream(StreamId id) { return *streams_[std::size_t(id)]; }
 
   const NativeJob& job_;

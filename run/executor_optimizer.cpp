@@ -138,8 +138,11 @@ struct Executor::Stepper {
 void Executor::optimizer_step(const Bound& task, const Scalars& scalars) {
   const Instruction& i = *task.instruction;
   const bool is_host = i.stream == StreamId::Host;
-  const std::size_t weight = is_host ? 2 : 0, gradient = is_host ? 0 : 1, state = is_host ? 1 : 2;
-  const auto operands = job_.program().operands_of(memory_.program(), i);
+  const RankProgram& p = memory_.program();
+  const auto operands = p.operands_of(i);
+  const std::size_t master = p.find_operand(i, kMaster),
+                    weight = master < operands.size() ? master : p.find_operand(i, kWeight);
+  const std::size_t gradient = p.find_operand(i, kGradient), state = p.find_operand(i, kState);
   const TrainedDtypes dtypes = job_.dtypes_of(i.unit);
   const UnitLayout& layout = job_.layout_of(i.unit);
   StepRange range{.count = memory_.size(task.task->operands[gradient]).count / size_of(dtypes.stored),
@@ -147,7 +150,7 @@ void Executor::optimizer_step(const Bound& task, const Scalars& scalars) {
                   .weight = task.operands[weight],
                   .gradient = task.operands[gradient],
                   .state = task.operands[state]};
-  range.begin = job_.rules.layout.shards_optimizer && job_.rules.ways > 1 ? place_.shard * range.count : 0;
+  range.begin = i.is_of_own_shard ? place_.shard * range.count : 0;
   if ((operands[weight] & kOwnSlice) != 0) range.weight += bytes_of(range.begin, dtypes.stored).count;
   range.state_dtype = optimizer_state_dtype(find_optimizer(job_.recipe().optimizer), range.count, dtypes.stored);
   const auto parts = stretches(layout, job_.weights_of(i.unit), range.begin,

@@ -47,14 +47,20 @@ std::vector<StateBlob> Executor::state() const {
 std::vector<std::byte> Executor::whole_array(std::uint16_t unit, Bytes room) const {
   const UnitLayout& layout = job_.layout_of(unit);
   const Mesh& mesh = job_.strategy.mesh;
-  const std::uint32_t copy = memory_.find(unit, BufferRole::Master),
-                      id = copy ? copy : memory_.find(unit, BufferRole::Trained);
-  const bool is_cut =
-      job_.rules.steps_host_copy ? job_.rules.layout.shards_optimizer : job_.rules.layout.shards_weights;
-  const std::int64_t ways = is_cut ? mesh.dp_shard : 1, size = size_of(layout.trained_dtype);
+  const RankClass& owner = class_of(unit);
+  const auto& buffers = job_.program().programs[owner.program].buffers;
+  const auto find = [&](BufferRole role) {
+    return std::find_if(buffers.begin(), buffers.end(),
+                        [&](const ProgramBuffer& b) { return b.unit == unit && b.role == role; });
+  };
+  auto stepped = find(BufferRole::Master);
+  if (stepped == buffers.end()) stepped = find(BufferRole::Trained);
+  const std::uint32_t id = memory_.find(unit, stepped->role);  // 0: another stage's
+  const bool is_shard = stepped->placement[std::size_t(Axis::DpShard)] == Placement::Sharded;
+  const std::int64_t ways = is_shard ? mesh.dp_shard : 1, size = size_of(layout.trained_dtype);
   const std::int64_t part = flat_part(layout.trained_elements, ways), most = room.count / (ways * size);
   GPUPLAN_CHECK(most > 0, "the arena holds an element of every rank");
-  const int root = int(stage_of(unit) * mesh.data_parallel());
+  const int root = int(owner.first_rank);
   Stream& on = *streams_[std::size_t(StreamId::Compute)];
   StagedCopy copies(device_, on);
   std::vector<std::byte> array(place_.rank == 0 ? std::size_t(part * ways * size) : 0);
@@ -81,14 +87,12 @@ std::vector<std::byte> Executor::whole_array(std::uint16_t unit, Bytes room) con
   return array;
 }
 
-std::int64_t Executor::stage_of(std::uint16_t unit) const {
+/// Those that have the unit: all ranks, or a stage's.
+const RankClass& Executor::class_of(std::uint16_t unit) const {
   const StepProgram& all = job_.program();
-  for (std::size_t c = 0; c < all.classes.size(); ++c) {
-    const RankProgram& p = all.programs[all.classes[c].program];
-    if (unit >= p.first_unit && unit <= p.last_unit)
-      return place_of(all.classes[c].first_rank, job_.strategy.mesh).stage;
-  }
-  return 0;
+  return *std::find_if(all.classes.begin(), all.classes.end(), [&](const RankClass& c) {
+    return unit >= all.programs[c.program].first_unit && unit <= all.programs[c.program].last_unit;
+  });
 }
 
 /// What every rank's arena has at least, and no more than is of use.

@@ -187,7 +187,7 @@ void Executor::load_batch(const Bound& task) {
 /// have a part), inputs of checkpointed layers.
 void Executor::host_copy(const Bound& task) {
   const Instruction& i = *task.instruction;
-  const bool is_part = (job_.program().operands_of(memory_.program(), i)[1] & kOwnSlice) != 0;
+  const bool is_part = (memory_.program().operands_of(i)[1] & kOwnSlice) != 0;
   std::byte* const to = task.operands[1] + (is_part ? i.work.count * place_.shard : 0);
   device_.copy(to, task.operands[0], i.work, i.op == OpCode::CopyIn ? CopyKind::HostToDevice : CopyKind::DeviceToHost,
                stream(i.stream));
@@ -203,11 +203,11 @@ void Executor::cast(const Bound& task) {
 void Executor::all_gather(const Bound& task) {
   const Instruction& i = *task.instruction;
   Communicator& group = *groups_.of(i.axis, i.stream);
-  const bool is_in_place = (job_.program().operands_of(memory_.program(), i)[0] & kOwnSlice) != 0;
+  const bool is_in_place = (memory_.program().operands_of(i)[0] & kOwnSlice) != 0;
   Bytes part = memory_.size(task.task->operands[0]);
   const std::byte* from = task.operands[0];
   if (is_in_place) {
-    part = shard(part, job_.rules.ways);
+    part = shard(part, job_.strategy.mesh.ways(i.axis));
     from += part.count * place_.shard;
   } else if (const ProgramBuffer& b = memory_.program().buffers[task.task->operands[0].buffer];
              b.part == StatePart::Frozen) {
@@ -225,7 +225,7 @@ void Executor::reduce_scatter(const Bound& task) {
   const Instruction& i = *task.instruction;
   Communicator& group = *groups_.of(i.axis, i.stream);
   const TrainedDtypes dtypes = job_.dtypes_of(i.unit);
-  const bool is_first = (job_.program().operands_of(memory_.program(), i)[1] & kAllocates) != 0;
+  const bool is_first = (memory_.program().operands_of(i)[1] & kAllocates) != 0;
   const std::int64_t part = memory_.size(task.task->operands[1]).count / size_of(dtypes.stored);
   Stream& on = stream(i.stream);
   if (is_first && dtypes.gradient == dtypes.stored)
@@ -250,7 +250,7 @@ void Executor::all_reduce(const Bound& task) {
 void Executor::message(const Bound& task) {
   const Instruction& i = *task.instruction;
   Communicator& group = *groups_.of(i.axis, i.stream);
-  const bool is_send = i.op == OpCode::Send, is_gradient = i.frame == 1;
+  const bool is_send = i.op == OpCode::Send, is_gradient = i.direction == Direction::Backward;
   const int peer = group.rank() + (is_send != is_gradient ? 1 : -1);
   const Message m = message_of(memory_.size(task.task->operands[0]));
   if (is_send)

@@ -38,9 +38,9 @@ class Loader {
       else
         device_.training()->zero(to, b.bytes, *stream_);  // optimizer states and padding
       if (b.part == StatePart::Trained)
-        trained(b.unit, to, is_on_host_ ? job_.dtypes_of(b.unit).stored : job_.dtypes_of(b.unit).kept, shards());
-      if (b.role == BufferRole::Master) trained(b.unit, to, job_.dtypes_of(b.unit).stored, shards_optimizer());
-      if (b.part == StatePart::Frozen) frozen(b.unit, to);
+        trained(b.unit, to, is_on_host_ ? job_.dtypes_of(b.unit).stored : job_.dtypes_of(b.unit).kept, is_shard(b));
+      if (b.role == BufferRole::Master) trained(b.unit, to, job_.dtypes_of(b.unit).stored, is_shard(b));
+      if (b.part == StatePart::Frozen) frozen(b, to);
       if (b.role == BufferRole::Constants) constants(to);
     }
     stream_->synchronise();
@@ -51,8 +51,7 @@ class Loader {
   struct Window {
     std::int64_t begin{}, end{};
   };
-  bool shards() const { return job_.rules.layout.shards_weights && job_.rules.ways > 1; }
-  bool shards_optimizer() const { return job_.rules.layout.shards_optimizer && job_.rules.ways > 1; }
+  static bool is_shard(const ProgramBuffer& b) { return b.placement[std::size_t(Axis::DpShard)] == Placement::Sharded; }
 
   /// This rank's part of a flat array of `count`, in parts of `part`.
   Window window(std::int64_t count, std::int64_t part, bool is_cut) const {
@@ -88,10 +87,12 @@ class Loader {
     }
   }
 
-  void frozen(std::uint16_t unit, std::byte* to) {
+  void frozen(const ProgramBuffer& b, std::byte* to) {
+    const std::uint16_t unit = b.unit;
     const UnitLayout& layout = job_.layout_of(unit);
     offsets_[unit].assign(layout.frozen.size(), 0);
-    const Window w = window(layout.frozen_bytes.count, flat_part_bytes(layout.frozen_bytes, job_.rules.ways), shards());
+    const Window w =
+        window(layout.frozen_bytes.count, flat_part_bytes(layout.frozen_bytes, job_.rules.ways), is_shard(b));
     for (std::size_t i = 0; i < layout.frozen.size(); ++i) {
       const PlacedTensor& t = layout.frozen[i];
       if (t.is_quantised)

@@ -36,7 +36,7 @@ Simulation measured_simulation(const RunFacts& f) {
     span.instruction = t.instruction;
     span.number = std::uint32_t(out.spans.size());
     span.stream = i.stream;
-    span.activity = activity_of(all, p, i);
+    span.activity = activity_of(i);
     span.unit = i.unit;
     span.micro_batch = std::uint16_t(t.micro_batch);
     span.bytes = i.op == OpCode::Call ? Bytes{} : i.work;
@@ -56,24 +56,25 @@ Seconds sum_of(const Simulation& s, std::span<const Activity> activities) {
   return sum;
 }
 
-struct Phase {
+struct TimePart {
   const char* name;
   std::vector<Activity> activities;
 };
 
 std::vector<PredictedMeasured> compare_time(const Simulation& predicted, const Simulation& measured, Seconds step) {
-  const std::array kPhases{
-      Phase{"forward", {Activity::Forward}},
-      Phase{"head_and_loss", {Activity::Head}},
-      Phase{"recompute", {Activity::Recompute}},
-      Phase{"backward", {Activity::Backward}},
-      Phase{"optimizer", {Activity::Optimizer, Activity::HostOptimizer}},
-      Phase{"host_copies", {Activity::CopyIn, Activity::CopyOut}},
-      Phase{"communication", {Activity::AllGather, Activity::ReduceScatter, Activity::AllReduce, Activity::SendRecv}}};
+  const std::array kParts{
+      TimePart{"forward", {Activity::Forward}},
+      TimePart{"head_and_loss", {Activity::Head}},
+      TimePart{"recompute", {Activity::Recompute}},
+      TimePart{"backward", {Activity::Backward}},
+      TimePart{"optimizer", {Activity::Optimizer, Activity::HostOptimizer}},
+      TimePart{"host_copies", {Activity::CopyIn, Activity::CopyOut}},
+      TimePart{"communication",
+               {Activity::AllGather, Activity::ReduceScatter, Activity::AllReduce, Activity::SendRecv}}};
   std::vector<PredictedMeasured> out;
-  for (const Phase& phase : kPhases) {
-    const PredictedMeasured c{phase.name, sum_of(predicted, phase.activities).value,
-                              sum_of(measured, phase.activities).value};
+  for (const TimePart& part : kParts) {
+    const PredictedMeasured c{part.name, sum_of(predicted, part.activities).value,
+                              sum_of(measured, part.activities).value};
     if (c.predicted > 0 || c.measured > 0) out.push_back(c);
   }
   out.push_back({"step", predicted.step_time().value, step.value});

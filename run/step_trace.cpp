@@ -16,16 +16,7 @@ class Tracer {
         frames_(program.num_frames) {}
 
   StepTrace run() {
-    std::uint32_t back = 0, turns = 0;
-    for (std::uint32_t at = 0; at < p_.instructions.size(); ++at) {
-      const Instruction& i = p_.instructions[at];
-      if (i.op == OpCode::Repeat)
-        back = at, turns = i.frame;
-      else if (i.op == OpCode::EndRepeat)
-        at = --turns > 0 ? back : at;
-      else
-        step(at, i);
-    }
+    walk(p_, [this](const ProgramCursor& at) { step(at); });
     return std::move(trace_);
   }
 
@@ -47,33 +38,20 @@ class Tracer {
 
   Piece piece(std::uint32_t buffer) const { return {buffer, p_.buffers[buffer].is_persistent ? -1 : alive_[buffer]}; }
 
-  void step(std::uint32_t at, const Instruction& i) {
-    begins_micro_batch(i);
-    const auto operands = all_.operands_of(p_, i);
+  void step(const ProgramCursor& at) {
+    const Instruction& i = at.instruction();
+    const auto operands = p_.operands_of(i);
     for (const Operand o : operands)
       if (o & kAllocates) {
         const ProgramBuffer& b = p_.buffers[id(o)];
         alive_[id(o)] = begin(b.bytes, b.category, b.space);
       }
-    StepTask task{.instruction = at, .micro_batch = std::max(0, micro_batch_), .operands = {}, .locals = {}};
+    StepTask task{.instruction = at.index(), .micro_batch = at.micro_batch(), .operands = {}, .locals = {}};
     if (i.op == OpCode::Call) call(i, task);
-    for (std::size_t k = 0; k < operands.size(); ++k)
-      task.operands.push_back(operands[k] & kByCallee ? task.locals[slot_of(operands[k])] : piece(id(operands[k])));
+    for (const Operand o : operands) task.operands.push_back(is_callees(o) ? task.locals[slot(o)] : piece(id(o)));
     if (i.op != OpCode::Release) trace_.tasks.push_back(std::move(task));
     for (const Operand o : operands)
       if (o & kFrees) end(alive_[id(o)]);
-  }
-
-  /// The first unit's first instruction of a turn: the batch, or where there is none what comes from the stage before.
-  void begins_micro_batch(const Instruction& i) {
-    if (i.op == OpCode::LoadBatch) ++micro_batch_, has_batch_ = true;
-    if (!has_batch_ && i.op == OpCode::Recv && i.frame == 0) ++micro_batch_;
-  }
-
-  LocalId slot_of(Operand o) const {
-    const bool is_gradient = p_.buffers[id(o)].role == BufferRole::ActivationGradient;
-    if (o & kWrite) return is_gradient ? kSlotDx : kSlotY;
-    return is_gradient ? kSlotDy : kSlotX;
   }
 
   /// The block's events: slots are the program's buffers, other locals live in the frame.
@@ -83,8 +61,8 @@ class Tracer {
     auto& frame = frames_[i.frame];
     frame.resize(graph.locals.size(), -1);
     std::array<std::uint32_t, kNumSlots> bound{};
-    for (const Operand o : all_.operands_of(p_, i))
-      if (o & kByCallee) bound[slot_of(o)] = id(o);
+    for (const Operand o : p_.operands_of(i))
+      if (slot(o) != kNoLocal) bound[slot(o)] = id(o);
     task.locals.resize(graph.locals.size());
     const auto note = [&](LocalId local) {
       if (local < kNumSlots) {
@@ -116,8 +94,6 @@ class Tracer {
   std::vector<std::int32_t> alive_;                // lifetime of each buffer, -1: none
   std::vector<std::vector<std::int32_t>> frames_;  // of each frame's locals
   std::uint32_t clock_ = 0;
-  std::int32_t micro_batch_ = -1;
-  bool has_batch_ = false;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // A rank's step program written out: every instruction once per turn, with the lifetime behind each operand and each
-// local. Reads the program as the memory replay does (planner/memory): program order is memory order.
+// local. Program order is memory order, as in the memory replay.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Piece {
 /// One instruction as it runs once.
 struct StepTask {
   std::uint32_t instruction{};
-  std::int32_t micro_batch{};
+  std::uint32_t micro_batch{};
   std::vector<Piece> operands;  // as the instruction's
   std::vector<Piece> locals;    // of a Call, by LocalId; slots too
 };

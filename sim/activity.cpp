@@ -5,22 +5,22 @@
 namespace gpuplan {
 namespace {
 
-using namespace operand;
-
-Activity activity_of_call(const StepProgram& all, const RankProgram& program, const Instruction& i) {
-  const Block& block = all.blocks[i.block];
-  if (block.runs_backward) return Activity::Backward;
-  if (block.by_kind[std::size_t(LocalKind::Logits)].peak > 0) return Activity::Head;
-  for (const Operand o : all.operands_of(program, i))  // a recompute names no output
-    if ((o & kByCallee) && (o & kWrite)) return Activity::Forward;
-  return Activity::Recompute;
+Activity activity_of(Phase phase) {
+  switch (phase) {
+    case Phase::Forward: return Activity::Forward;
+    case Phase::Head: return Activity::Head;
+    case Phase::Recompute: return Activity::Recompute;
+    case Phase::Backward: return Activity::Backward;
+    case Phase::OptimizerStep: return Activity::Optimizer;
+  }
+  return {};
 }
 
 }  // namespace
 
-Activity activity_of(const StepProgram& all, const RankProgram& program, const Instruction& i) {
+Activity activity_of(const Instruction& i) {
   switch (i.op) {
-    case OpCode::Call: return activity_of_call(all, program, i);
+    case OpCode::Call: return activity_of(i.phase);
     case OpCode::AllGather: return Activity::AllGather;
     case OpCode::ReduceScatter: return Activity::ReduceScatter;
     case OpCode::AllReduce: return Activity::AllReduce;

@@ -15,7 +15,7 @@ namespace {
 enum EventKind : std::uint8_t { kStart, kEnd, kJoin };
 
 struct Rank {
-  explicit Rank(const StepProgram& all, const RankProgram& program) : tasks(all, program) {}
+  explicit Rank(const RankProgram& program) : tasks(program) {}
   RankTasks tasks;
   std::size_t column{};
   double disturbance = 1;        // factor on its compute time
@@ -65,7 +65,7 @@ class StepRun {
   /// The real rank of the next stage, or of the one before.
   std::int64_t peer_of(const Rank& sender, const Instruction& i) const {
     const std::int64_t stride = in_.program.mesh.data_parallel();
-    return folding_.ranks[index_of(sender)] + (i.frame == 0 ? stride : -stride);
+    return folding_.ranks[index_of(sender)] + (i.direction == Direction::Forward ? stride : -stride);
   }
   Rank& rank_of(std::int64_t real) { return ranks_[folding_.representative[std::size_t(real)]]; }
   std::uint32_t index_of(const Rank& r) const { return std::uint32_t(&r - ranks_.data()); }
@@ -119,8 +119,7 @@ class StepRun {
 void StepRun::make_ranks() {
   ranks_.reserve(folding_.ranks.size());
   for (const std::int64_t rank : folding_.ranks) {
-    Rank& r =
-        ranks_.emplace_back(in_.program, in_.program.programs[in_.program.classes[in_.program.class_of(rank)].program]);
+    Rank& r = ranks_.emplace_back(in_.program.programs[in_.program.classes[in_.program.class_of(rank)].program]);
     r.column = in_.columns.own_of_rank[std::size_t(rank)];
     r.disturbance = straggler_factor(options_, rank);
   }
@@ -191,7 +190,7 @@ void StepRun::start(Rank& rank, Task& task) {
   if (i.op == OpCode::Send) return send(rank, task, i);
   if (i.op == OpCode::Recv) return receive(rank, task, i);
   if (i.op == OpCode::CopyIn || i.op == OpCode::CopyOut) {
-    const bool is_in = i.op == OpCode::CopyIn, nvme = uses_nvme(in_.program, rank.tasks.program(), i);
+    const bool is_in = i.op == OpCode::CopyIn, nvme = uses_nvme(rank.tasks.program(), i);
     const HostCopy kind = nvme ? (is_in ? HostCopy::NvmeToHost : HostCopy::HostToNvme)
                                : (is_in ? HostCopy::HostToDevice : HostCopy::DeviceToHost);
     return own_transfer(network_.copy(folding_.ranks[index_of(rank)], kind, i.work, now_), rank, task);
@@ -240,9 +239,8 @@ void StepRun::join(Rank& rank, Task& task, const Instruction& i) {
     const CollectiveKind kind = i.op == OpCode::AllGather       ? CollectiveKind::AllGather
                                 : i.op == OpCode::ReduceScatter ? CollectiveKind::ReduceScatter
                                                                 : CollectiveKind::AllReduce;
-    const std::int64_t messages = i.op == OpCode::AllReduce ? 1 : std::max<std::int64_t>(1, i.frame);
-    const std::uint32_t id =
-        network_.open({.kind = kind, .communicator = place.communicator, .message = i.work, .num_messages = messages});
+    const std::uint32_t id = network_.open(
+        {.kind = kind, .communicator = place.communicator, .message = i.work, .num_messages = i.messages});
     if (transfers_.size() <= id) transfers_.resize(id + 1);
     transfers_[id] = {.members = std::vector<Transfer::Member>(c.ranks.size())};
     sequence.open.push_back(id);
@@ -279,7 +277,7 @@ void StepRun::send(Rank& rank, Task& task, const Instruction& i) {
 }
 
 void StepRun::receive(Rank& rank, Task& task, const Instruction& i) {
-  Rank::Mail& mail = rank.mail[i.frame];
+  Rank::Mail& mail = rank.mail[std::size_t(i.direction)];
   if (mail.arrived.empty()) {
     mail.waiting = task.id;
     return;
@@ -294,7 +292,7 @@ void StepRun::receive(Rank& rank, Task& task, const Instruction& i) {
 void StepRun::deliver(const Rank& sender, const Instruction& i, std::uint32_t span) {
   Rank& receiver = rank_of(peer_of(sender, i));
   change_transfers(receiver, -1);
-  Rank::Mail& mail = receiver.mail[i.frame];
+  Rank::Mail& mail = receiver.mail[std::size_t(i.direction)];
   if (mail.waiting == 0) {
     mail.arrived.push_back(span);
     return;
@@ -362,7 +360,7 @@ std::uint32_t StepRun::record(Rank& rank, const Task& task) {
   span.instruction = task.instruction;
   span.cause = task.cause;
   span.stream = task.stream;
-  span.activity = activity_of(in_.program, rank.tasks.program(), i);
+  span.activity = activity_of(i);
   span.unit = i.unit;
   span.micro_batch = task.micro_batch;
   span.waits_for_host = task.cause == Span::kNoSpan && task.launched.ps > 0;

@@ -1,6 +1,6 @@
 // The event run of a step program: every simulated rank with its streams, the network between them, one clock.
-// Semantics are those of planner/step_time (stream order, operands, gates, host dispatch); what differs is that data
-// moves through a Network and that work slows down while it shares the GPU or the host.
+// What waits for what is the rule of planner/program_walk, as in the forward pass; what differs is that data moves
+// through a Network and that work slows down while it shares the GPU or the host.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,6 @@
 
 #include "sim/folding.h"
 #include "sim/network.h"
-#include "sim/program_cursor.h"
 #include "sim/simulation.h"
 
 namespace gpuplan {

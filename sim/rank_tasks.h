@@ -1,11 +1,12 @@
 // The tasks of one rank that are issued and not finished: instructions with what they still wait for. Which tasks an
-// instruction waits for follows from its operands, its stream and the gates of the allocator pools.
+// instruction waits for: planner/program_walk.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
-#include "sim/program_cursor.h"
+#include "planner/program_walk.h"
 #include "sim/sim_time.h"
 #include "sim/simulation.h"
 
@@ -33,14 +34,21 @@ struct Task {
   std::vector<TaskId> successors;
 };
 
+/// The latest task of each stream that a moment comes after; 0: none. A stream's tasks end in order.
+struct LatestTasks {
+  std::array<TaskId, kNumStreams> of_stream{};
+  void join(const LatestTasks& other) {
+    for (std::size_t s = 0; s < of_stream.size(); ++s) of_stream[s] = std::max(of_stream[s], other.of_stream[s]);
+  }
+};
+
 /// Ring of the last tasks of a rank.
 class RankTasks {
  public:
-  RankTasks(const StepProgram& all, const RankProgram& program);
+  explicit RankTasks(const RankProgram& program);
 
   bool can_issue() const { return !cursor_.is_done() && next_ - oldest_ < kWindow; }
   bool is_done() const { return cursor_.is_done() && oldest_ == next_; }
-  const Instruction& next_instruction() const { return cursor_.instruction(); }
 
   /// Makes the next instruction a task with its dependencies; nullptr for a Release, which only opens gates.
   Task* issue();
@@ -52,24 +60,13 @@ class RankTasks {
  private:
   /// How far the host runs ahead of the device, in instructions.
   static constexpr TaskId kWindow = 256;
-  using PerStream = std::array<TaskId, kNumStreams>;
-  struct Use {
-    TaskId written{};
-    PerStream read{};
-  };
 
   void wait_for(Task& task, TaskId other);
-  void wait_for_all(Task& task, const PerStream& others);
-  void collect_operands(Task* task, const Instruction& i);
-  void mark_operands(TaskId id, const Instruction& i, bool is_release);
 
-  const StepProgram* all_;
   const RankProgram* program_;
   ProgramCursor cursor_;
+  WaitingRule<LatestTasks> waits_;
   std::vector<Task> tasks_;
-  std::vector<Use> uses_;                       // per buffer
-  PerStream tail_{};                            // last task per stream
-  std::array<PerStream, kNumStreams> gates_{};  // per pool: users of what was freed
   TaskId next_ = 1, oldest_ = 1;
 };
 

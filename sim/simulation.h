@@ -12,6 +12,7 @@
 #include "cluster/topology.h"
 #include "planner/estimate.h"
 #include "planner/step_inputs.h"
+#include "sim/activity.h"
 #include "sim/sim_time.h"
 
 namespace gpuplan {
@@ -29,27 +30,6 @@ struct SimOptions {
   std::vector<std::pair<std::int64_t, double>> stragglers;  // rank, factor on its compute time
   bool records_spans = true;                                // off: only the figures (scaling curves, comparisons)
 };
-
-/// What a span does, for colours and sums.
-enum class Activity : std::uint8_t {
-  Forward,
-  Recompute,
-  Backward,
-  Head,
-  Optimizer,
-  AllGather,
-  ReduceScatter,
-  AllReduce,
-  SendRecv,
-  CopyIn,
-  CopyOut,
-  Cast,
-  HostOptimizer,
-  Count
-};
-constexpr int kNumActivities = int(Activity::Count);
-std::string_view to_string(Activity activity);
-bool is_communication(Activity activity);
 
 /// One instruction on one stream of one rank. While [begin, end) it occupies its stream.
 struct Span {

@@ -25,11 +25,11 @@ struct Written {
     p().buffers.push_back({.bytes = {bytes}, .category = category, .space = space, .is_persistent = persistent});
     return std::uint32_t(p().buffers.size() - 1);
   }
-  void emit(OpCode op, std::initializer_list<Operand> operands = {}, std::uint32_t frame = 0) {
+  void emit(OpCode op, std::initializer_list<Operand> operands = {}, std::uint32_t turns = 0) {
     Instruction i{.op = op,
                   .num_operands = std::uint16_t(operands.size()),
                   .first_operand = std::uint32_t(p().operands.size()),
-                  .frame = frame};
+                  .turns = turns};
     p().operands.insert(p().operands.end(), operands.begin(), operands.end());
     p().instructions.push_back(i);
   }

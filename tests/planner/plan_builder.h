@@ -86,11 +86,11 @@ struct Plan {
       if (b.is_persistent && counts(b)) live += b.bytes.count;
     std::int64_t peak = live;
     for (const Instruction& i : p.instructions) {
-      for (const Operand o : program.operands_of(p, i))
+      for (const Operand o : p.operands_of(i))
         if ((o & operand::kAllocates) && counts(p.buffers[operand::id(o)]))
           live += p.buffers[operand::id(o)].bytes.count;
       peak = std::max(peak, live);
-      for (const Operand o : program.operands_of(p, i))
+      for (const Operand o : p.operands_of(i))
         if ((o & operand::kFrees) && counts(p.buffers[operand::id(o)])) live -= p.buffers[operand::id(o)].bytes.count;
     }
     return peak;

@@ -1,4 +1,4 @@
-// Visits of a stage: what a unit's forward, head and backward emit, and the walk over the schedule.
+// The schedule of a stage: what a unit's forward, head and backward emit.
 #include "planner/stage_builder.h"
 
 #include <algorithm>
@@ -15,9 +15,9 @@ void StageBuilder::offload_input(std::size_t at, std::uint16_t unit) {
   hold(StreamId::CopyOut, s_.x[at]);
 }
 
-void StageBuilder::prefetch_input(std::size_t visit) {
-  if (visit >= s_.visits.size() || s_.visits[visit].act != Act::Backward) return;
-  const std::size_t local = s_.visits[visit].unit;
+void StageBuilder::prefetch_input(std::size_t step) {
+  if (step >= s_.schedule.size() || s_.schedule[step].phase != Phase::Backward) return;
+  const std::size_t local = s_.schedule[step].unit;
   if (!s_.host_x[local]) return;
   drain(StreamId::CopyOut, unit_id(local));
   const Bytes bytes = p_.buffers[s_.host_x[local]].bytes;
@@ -29,8 +29,8 @@ void StageBuilder::prefetch_input(std::size_t visit) {
 
 /// A chunk begins with the tokens (inputs for the first stage, labels for the last) and the activations of the stage
 /// before.
-void StageBuilder::enter(const Visit& v) {
-  if (!v.begins_chunk || v.act == Act::Backward) return;
+void StageBuilder::enter(const ScheduleStep& v) {
+  if (!v.begins_chunk || v.phase == Phase::Backward) return;
   const std::uint16_t unit = unit_id(v.unit);
   tokens_ = 0;
   if (has_embedding() || has_head()) {
@@ -45,11 +45,12 @@ void StageBuilder::enter(const Visit& v) {
 }
 
 /// The gradient of a stage's input goes to the stage before.
-void StageBuilder::leave_backward(const Visit& v) {
+void StageBuilder::leave_backward(const ScheduleStep& v) {
   if (has_embedding()) return;
   const std::uint16_t unit = unit_id(v.unit);
   drain(StreamId::Send, unit);
-  emit(OpCode::Send, StreamId::Send, Axis::Pp, unit, {s_.dx[v.unit] | kRead}, s_.units[v.unit].input).frame = 1;
+  emit(OpCode::Send, StreamId::Send, Axis::Pp, unit, {s_.dx[v.unit] | kRead}, s_.units[v.unit].input).direction =
+      Direction::Backward;
   hold(StreamId::Send, s_.dx[v.unit]);
 }
 
@@ -62,14 +63,14 @@ void StageBuilder::push_memory(const Unit& u, bool is_backward) {
   if (is_backward && !memory_gradient_)
     memory_gradient_ = add(Category::Activations, BufferRole::EncoderGradient, unit, u.input);
   if (u.makes_memory)
-    s_.operands.push_back(is_backward ? memory_gradient_ | kRead : memory_ | kWrite);
+    s_.operands.push_back(is_backward ? memory_gradient_ | kRead | kDMemory : memory_ | kWrite | kMemory);
   else {
-    s_.operands.push_back(memory_ | kRead);
-    if (is_backward) s_.operands.push_back(memory_gradient_ | kRead | kWrite);
+    s_.operands.push_back(memory_ | kRead | kMemory);
+    if (is_backward) s_.operands.push_back(memory_gradient_ | kRead | kWrite | kDMemory);
   }
 }
 
-void StageBuilder::forward(const Visit& v) {
+void StageBuilder::forward(const ScheduleStep& v) {
   const Unit& u = s_.units[v.unit];
   const std::uint16_t unit = unit_id(v.unit);
   const std::size_t at = v.unit;
@@ -80,13 +81,13 @@ void StageBuilder::forward(const Visit& v) {
   if (is_embedding(at))
     s_.operands.push_back(tokens_ | kRead);
   else
-    s_.operands.push_back(s_.x[at] | kRead | kByCallee);
-  s_.operands.push_back(s_.x[at + 1] | kWrite | kByCallee);
+    s_.operands.push_back(s_.x[at] | kRead | kX);
+  s_.operands.push_back(s_.x[at + 1] | kWrite | kY);
   push_memory(u, false);
   each_group(u, [&](Group& g) { push_weights(g); });
   Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
   call.block = is_embedding(at) ? u.whole : u.is_checkpointed ? u.blocks.forward_drop : u.blocks.forward;
-  call.frame = std::uint32_t(at);
+  call.frame = v.unit;
   if (recipe().offload.activations && u.is_checkpointed && !is_embedding(at)) offload_input(at, unit);
   if (v.ends_chunk && !has_head()) {
     drain(StreamId::Send, unit);
@@ -95,17 +96,17 @@ void StageBuilder::forward(const Visit& v) {
   }
 }
 
-void StageBuilder::head(const Visit& v) {
+void StageBuilder::head(const ScheduleStep& v) {
   const Unit& u = s_.units[v.unit];
   const std::uint16_t unit = unit_id(v.unit);
   enter(v);
   s_.dx[v.unit] = add(Category::Activations, BufferRole::ActivationGradient, unit, u.input);
-  s_.operands.assign({s_.x[v.unit] | kRead | kByCallee, s_.dx[v.unit] | kWrite | kByCallee, tokens_ | kRead});
+  s_.operands.assign({s_.x[v.unit] | kRead | kX, s_.dx[v.unit] | kWrite | kDx, tokens_ | kRead});
   each_group(u, [&](Group& g) { push_weights(g); });
   each_group(u, [&](Group& g) { push_gradients(g); });
   Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
   call.block = u.whole;
-  call.frame = std::uint32_t(v.unit);
+  call.frame = v.unit;
   if (!s_.casts.empty()) {  // autocast ends here and forgets its casts
     emit(OpCode::Release, StreamId::Compute, Axis::None, unit, s_.casts);
     s_.casts.clear();
@@ -113,53 +114,55 @@ void StageBuilder::head(const Visit& v) {
   if (v.ends_chunk) leave_backward(v);  // a stage of the head alone
 }
 
-void StageBuilder::backward(const Visit& v) {
+void StageBuilder::backward(const ScheduleStep& v) {
   const Unit& u = s_.units[v.unit];
   const std::uint16_t unit = unit_id(v.unit);
   const std::size_t at = v.unit;
   if (v.begins_chunk && !has_head()) {
     const Bytes bytes = s_.units.back().input;
     s_.dx[at + 1] = add(Category::Activations, BufferRole::ActivationGradient, unit, bytes);
-    emit(OpCode::Recv, StreamId::Recv, Axis::Pp, unit, {s_.dx[at + 1] | kWrite}, bytes).frame = 1;
+    emit(OpCode::Recv, StreamId::Recv, Axis::Pp, unit, {s_.dx[at + 1] | kWrite}, bytes).direction = Direction::Backward;
   }
   if (is_embedding(at)) {
     if (u.whole_backward == kNoBlock) {
       emit(OpCode::Release, StreamId::Compute, Axis::None, unit, {s_.dx[at + 1]});
       return;
     }
-    s_.operands.assign({s_.dx[at + 1] | kRead | kByCallee, tokens_ | kRead});
+    s_.operands.assign({s_.dx[at + 1] | kRead | kDy, tokens_ | kRead});
     each_group(u, [&](Group& g) { push_weights(g); });
     each_group(u, [&](Group& g) { push_gradients(g); });
     emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands).block = u.whole_backward;
     return;
   }
   if (u.is_checkpointed) {
-    s_.operands.assign({s_.x[at] | kRead | kByCallee});
+    phase_ = Phase::Recompute;
+    s_.operands.assign({s_.x[at] | kRead | kX});
     push_memory(u, false);
     each_group(u, [&](Group& g) { push_weights(g); });
     Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
     call.block = u.blocks.recompute;
-    call.frame = std::uint32_t(at);
+    call.frame = v.unit;
+    phase_ = Phase::Backward;
   }
   s_.dx[at] = add(Category::Activations, BufferRole::ActivationGradient, unit, u.input);
   s_.operands.clear();
-  if (u.keeps_input || u.is_checkpointed) s_.operands.push_back(s_.x[at] | kRead | kByCallee);
-  s_.operands.push_back(s_.dx[at + 1] | kRead | kByCallee);
-  s_.operands.push_back(s_.dx[at] | kWrite | kByCallee);
+  if (u.keeps_input || u.is_checkpointed) s_.operands.push_back(s_.x[at] | kRead | kX);
+  s_.operands.push_back(s_.dx[at + 1] | kRead | kDy);
+  s_.operands.push_back(s_.dx[at] | kWrite | kDx);
   push_memory(u, true);
   each_group(u, [&](Group& g) { push_weights(g); });
   each_group(u, [&](Group& g) { push_gradients(g); });
   Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
   call.block = u.is_checkpointed ? u.blocks.backward_dropped : u.blocks.backward;
-  call.frame = std::uint32_t(at);
+  call.frame = v.unit;
   if (v.ends_chunk) leave_backward(v);
 }
 
-/// What a visit leaves behind: gradients that are complete, buckets that are full.
-void StageBuilder::finish_visit(const Visit& v) {
-  if (v.act == Act::Forward) return;
+/// What a step of the schedule leaves behind: gradients that are complete, buckets that are full.
+void StageBuilder::leave(const ScheduleStep& v) {
+  if (v.phase == Phase::Forward) return;
   const Unit& u = s_.units[v.unit];
-  const bool ends = v.ends_chunk;  // the last visit of this micro-batch on this stage
+  const bool ends = v.ends_chunk;  // the last step of this micro-batch on this stage
   // flat reduce buffers (ZeRO's) exist from the first gradient on
   if (!reduce_bucket_ && rules_.ways > 1 && engine_.reduce_bucket != 0 && in_.model.trainable > 0) {
     const std::int64_t h = in_.model.spec.hidden_size,
@@ -170,51 +173,50 @@ void StageBuilder::finish_visit(const Visit& v) {
   const auto ready = [&](std::size_t group, bool is_shared) {
     const bool is_complete =
         ends || !(s_.groups[group].is_root || is_shared);  // a tied embedding gets its last part at the end
-    if (is_complete) gradients_ready(group, is_last(v));
+    if (is_complete) gradients_ready(group);
   };
   ready(u.group, false);
   if (u.has_second) ready(u.second, true);
-  reduce_pending(is_last(v), ends);
+  reduce_pending(ends);
 }
 
-void StageBuilder::walk() {
+void StageBuilder::make_schedule() {
+  s_.schedule.clear();
+  const std::uint16_t count = std::uint16_t(s_.units.size());
+  const std::uint16_t bodies = has_head() ? std::uint16_t(count - 1) : count;
+  for (std::uint16_t i = 0; i < bodies; ++i) s_.schedule.push_back({Phase::Forward, i, i == 0, i + 1 == bodies});
+  if (has_head()) s_.schedule.push_back({Phase::Head, std::uint16_t(count - 1), bodies == 0, bodies == 0});
+  for (std::uint16_t i = bodies; i-- > 0;) s_.schedule.push_back({Phase::Backward, i, i + 1 == bodies, i == 0});
+}
+
+void StageBuilder::micro_batch(std::int64_t index) {
+  micro_batch_ = std::uint32_t(index);
+  for (Group& g : s_.groups)
+    g.is_held = false, g.gathered_trained = g.gathered_frozen = g.flat_trained = g.flat_frozen = 0;
+  reduce_bucket_ = memory_ = memory_gradient_ = 0;
   const std::size_t ahead = gathers() ? std::size_t(engine_.prefetch_units) : 0;
-  for (std::size_t i = 0; i < s_.visits.size(); ++i) {
-    const Visit v = s_.visits[i];
+  for (std::size_t i = 0; i < s_.schedule.size(); ++i) {
+    const ScheduleStep& v = s_.schedule[i];
+    phase_ = v.phase;
     acquire(v);
     each_group(s_.units[v.unit], [&](Group& g) { copy_out(g); });
-    for (std::size_t j = i + 1; j < s_.visits.size() && j <= i + ahead; ++j) acquire(s_.visits[j]);
+    for (std::size_t j = i + 1; j < s_.schedule.size() && j <= i + ahead; ++j) acquire(s_.schedule[j]);
     cast_for(v);
     if (recipe().offload.activations) {
       prefetch_input(i);
       prefetch_input(i + 1);
     }
-    if (v.act == Act::Forward)
+    if (v.phase == Phase::Forward)
       forward(v);
-    else if (v.act == Act::Head)
+    else if (v.phase == Phase::Head)
       head(v);
     else
       backward(v);
     release_groups(v);
-    finish_visit(v);
+    leave(v);
   }
-  drain(StreamId::Reduce, first_);
-  drain(StreamId::Send, first_);
-  drain(StreamId::Gather, first_);
-  drain(StreamId::CopyOut, first_);
-}
-
-void StageBuilder::micro_batch(std::int64_t index) {
-  s_.visits.clear();
-  const std::uint16_t count = std::uint16_t(s_.units.size());
-  const std::uint16_t bodies = has_head() ? std::uint16_t(count - 1) : count;
-  for (std::uint16_t i = 0; i < bodies; ++i) s_.visits.push_back({Act::Forward, i, index, i == 0, i + 1 == bodies});
-  if (has_head()) s_.visits.push_back({Act::Head, std::uint16_t(count - 1), index, bodies == 0, bodies == 0});
-  for (std::uint16_t i = bodies; i-- > 0;) s_.visits.push_back({Act::Backward, i, index, i + 1 == bodies, i == 0});
-  for (Group& g : s_.groups)
-    g.is_held = false, g.gathered_trained = g.gathered_frozen = g.flat_trained = g.flat_frozen = 0;
-  reduce_bucket_ = memory_ = memory_gradient_ = 0;
-  walk();
+  for (const StreamId stream : {StreamId::Reduce, StreamId::Send, StreamId::Gather, StreamId::CopyOut})
+    drain(stream, first_);
 }
 
 }  // namespace gpuplan
