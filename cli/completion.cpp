@@ -11,6 +11,7 @@
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/manual.h"
 #include "cluster/gpu_names.h"
 #include "cluster/profile/profile_store.h"
 #include "models/catalogue.h"
@@ -103,27 +104,34 @@ CompletedFlag completed_flag(const CLI::Option& option) {
   return flag;
 }
 
-struct Shell {
+struct Output {
   std::string_view name;
-  std::string (*write)(const std::vector<CompletedCommand>&);
+  std::string (*write)(const CLI::App& program);
 };
-constexpr std::array kShells{Shell{"bash", bash_completion}, Shell{"zsh", zsh_completion},
-                             Shell{"fish", fish_completion}};
+template <std::string (*Write)(const std::vector<CompletedCommand>&)>
+std::string script(const CLI::App& program) {
+  return Write(completed_commands(program));
+}
+constexpr std::array kOutputs{Output{"bash", script<bash_completion>}, Output{"zsh", script<zsh_completion>},
+                              Output{"fish", script<fish_completion>}, Output{"man", manual_page}};
 
 void setup(CLI::App& app) {
-  app.add_option("shell")->type_name("bash|zsh|fish")->description("which shell the script is for")->group("Options");
+  app.add_option("shell")
+      ->type_name("bash|zsh|fish|man")
+      ->description("the shell of the script, or the manual page")
+      ->group("Options");
 }
 
 int run(const CLI::App& app, Console& console) {
   const auto name = given(app, "shell");
   if (!name) throw InputError("", "no shell is named", "bash, zsh or fish, as in: gpuplan completion bash");
-  for (const Shell& shell : kShells)
-    if (shell.name == *name) {
-      console.out << shell.write(completed_commands(*app.get_parent()));
+  for (const Output& output : kOutputs)
+    if (output.name == *name) {
+      console.out << output.write(*app.get_parent());
       return 0;
     }
   throw InputError("", fmt::format("unknown shell '{}'", *name),
-                   did_you_mean(*name, {"bash", "zsh", "fish"}, "known: bash, zsh, fish"));
+                   did_you_mean(*name, {"bash", "zsh", "fish", "man"}, "known: bash, zsh, fish, man"));
 }
 
 }  // namespace
@@ -139,12 +147,13 @@ std::vector<CompletedCommand> completed_commands(const CLI::App& program) {
 }
 
 const Command kCompletion{.name = "completion",
-                          .summary = "print a completion script for a shell",
-                          .usage = "bash|zsh|fish",
+                          .summary = "print a completion script for a shell, or the manual page",
+                          .usage = "bash|zsh|fish|man",
                           .example =
                               "source <(gpuplan completion bash)\n"
                               "gpuplan completion zsh > ~/.zfunc/_gpuplan\n"
-                              "gpuplan completion fish > ~/.config/fish/completions/gpuplan.fish",
+                              "gpuplan completion fish > ~/.config/fish/completions/gpuplan.fish\n"
+                              "gpuplan completion man > gpuplan.1",
                           .setup = setup,
                           .run = run};
 
