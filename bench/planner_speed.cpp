@@ -6,7 +6,8 @@
 #include <string>
 
 #include "models/catalogue.h"
-#include "planner/estimate.h"
+#include "planner/program_builder.h"
+#include "planner/strategy_estimate.h"
 
 using namespace gpuplan;
 using Clock = std::chrono::steady_clock;
@@ -69,14 +70,16 @@ int main() {
     r.grad_accum = row.micro_batches;
     const TrainedModel model = prepare(spec, r, framework);
     const Strategy strategy = make_strategy(row.strategy, cluster, {});
-    const DtypePolicy n = resolve_numerics(r, framework, strategy.engine);
-    const std::vector<CostModel> columns{make_cost_model(cluster.gpus.front(), profile, {.dtype = n.compute})};
+    const Job job({.model = spec, .recipe = r, .dataset = {}, .cluster = cluster, .options = {}}, model, framework,
+                  profile, strategy);
+    const std::vector<CostModel> columns{
+        make_cost_model(cluster.gpus.front(), profile, {.dtype = job.numerics.compute})};
     const CommModel comm = make_comm_model(cluster, profile, strategy.mesh);
     StepProgram program;
     volatile double sink = 0;
     const double plan = microseconds(
         [&] {
-          build_step_program(program, {model, r, framework, strategy, cluster}, columns);
+          build_step_program(program, job, columns);
           for (const RankClass& c : program.classes) sink = sink + double(replay(program, c).tensors.count);
           sink = sink + forward_pass(program, columns, comm).step.value;
         },

@@ -234,7 +234,7 @@ int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions
   }
   progress.finish();
   if (place.rank != 0) return 0;
-  const RunReport report = make_run_report({job, place, q.result, *q.chosen, outcome, pace_after});
+  const RunReport report = make_run_report({job, place, *q.chosen, outcome, pace_after});
   keep_for_next_time(report, app, q);
   if (const auto file = given(app, "--trace")) write_file_atomically(*file, run_trace(report));
   console.print(is_given(app, "--json") ? json_text(run_json(report))

@@ -92,7 +92,7 @@ class Simulator {
   SimulatedPlan run(const EstimateRequest& request, const Strategy& strategy, bool is_closely_looked_at) const {
     SimOptions options = a_.options;
     options.records_spans = is_closely_looked_at;
-    return simulate_plan(request, a_.result.model, a_.result.framework, a_.result.profile, strategy, options);
+    return simulate_plan(Job(request, a_.result.model, a_.result.framework, a_.result.profile, strategy), options);
   }
 
   /// Strategies beside the chosen one.
@@ -115,7 +115,7 @@ class Simulator {
       Profile unused = a_.result.profile;
       if (r.cluster.num_gpus() != a_.request.cluster.num_gpus()) apply_what_if(changes_, r.cluster, unused);
       std::string name = a_.plan.estimate.strategy.name;
-      if (r.cluster.num_gpus() == 1) name = "single";
+      if (r.cluster.num_gpus() == 1) name = strategy_names().front();
       const Strategy strategy = make_strategy(name, r.cluster, r.options);
       if (const std::string why = why_not_applicable(strategy, r.cluster, r.recipe, r.model); !why.empty())
         throw InputError("--scaling", fmt::format("{} on {} GPUs: {}", name, text, why),

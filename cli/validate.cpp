@@ -84,9 +84,8 @@ TimeRefinement read_refinement(const CLI::App& app) {
   const auto network = given(app, "--network");
   if (!network) return {};
   const SimOptions options{.network = network_fidelity(*network), .records_spans = false};
-  return [options](StrategyEstimate& e, const EstimateRequest& r, const TrainedModel& model,
-                   const FrameworkConvention& framework, const Profile& profile) {
-    const SimulatedPlan plan = simulate_plan(r, model, framework, profile, e.strategy, options);
+  return [options](StrategyEstimate& e, const Job& job) {
+    const SimulatedPlan plan = simulate_plan(job, options);
     e.time.step = plan.simulation.step_time();
     e.tokens_per_second = plan.tokens_per_second;
     e.mfu = plan.mfu;

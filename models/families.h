@@ -22,6 +22,7 @@ struct Family {
   std::string_view other_architecture{};  // another class of the same tensors ("MptForCausalLM"), or empty
   std::string_view wrapper_type{};        // multimodal config whose text_config holds this model ("gemma3"), or empty
   std::string_view wrapper_architecture{};
+  bool is_executable = false;                                    // `gpuplan run` has the kernels of its layers
   void (*read)(JsonFields& config, ModelSpec& spec);             // reports every bad field
   void (*write)(const ModelSpec& spec, nlohmann::json& config);  // read() understands what it writes
   ModelWeights (*list)(const ModelSpec& spec);

@@ -111,6 +111,11 @@ struct ModelSpec {
   std::int64_t context_width() const {
     return latent.is_present() ? num_attention_heads * latent.v_head_dim : q_width();
   }
+  /// Whether a layer uses the window: all of them, or all but the last of every few (gemma 2: 2, gemma 3: 6).
+  bool has_window(std::int64_t layer) const {
+    const std::int64_t full = num_hidden_layers - sliding_layers;
+    return sliding_layers > 0 && (full <= 0 || (layer + 1) % (num_hidden_layers / full) != 0);
+  }
   /// Units between embedding and head: encoder layers, the bridge to the decoder, decoder layers.
   std::int64_t num_layers() const {
     return num_encoder_layers > 0 ? num_encoder_layers + 1 + num_hidden_layers : num_hidden_layers;

@@ -76,11 +76,12 @@ ExplainSection lora_section(const EstimateRequest& r, const EstimateResult& resu
   return s;
 }
 
-ExplainSection state_section(const EstimateRequest& r, const EstimateResult& result, const StrategyEstimate& chosen) {
-  const TrainedModel& m = result.model;
-  const DtypePolicy n = resolve_numerics(r.recipe, result.framework, chosen.strategy.engine);
+ExplainSection state_section(const Job& job, const StrategyEstimate& chosen) {
+  const EstimateRequest& r = job.request;
+  const TrainedModel& m = job.model;
+  const DtypePolicy& n = job.numerics;
   const OptimizerSpec& optimizer = find_optimizer(r.recipe.optimizer);
-  const StateSizes total = model_state(m, n, r.recipe, size_rules(chosen.strategy, result.framework, m.spec, r.recipe));
+  const StateSizes total = model_state(m, n, r.recipe, job.rules);
   ExplainSection s{"Training state of one rank", {}};
   const auto add = [&](const char* term, Bytes bytes, const std::string& source) {
     if (bytes.count > 0)
@@ -91,10 +92,10 @@ ExplainSection state_section(const EstimateRequest& r, const EstimateResult& res
     s.lines.push_back(
         {"frozen base",
          fmt::format("{} ({})", format_bytes(total.frozen), per_parameter(double(total.frozen.count), m.parameters)),
-         result.framework.source});
+         job.framework.source});
   add("trained weights", total.trained,
       fmt::format("{} storage, framework {}", to_string(r.recipe.is_adapter() ? n.adapter : n.weight),
-                  result.framework.name));
+                  job.framework.name));
   add("gradients at the step", total.gradient, "same dtype as the weight they belong to (torch)");
   add("fp32 master", total.master, "arXiv 1910.02054: 16-bit weights with an fp32 copy");
   add("optimizer state", total.state + total.paged_state, std::string(optimizer.source));
@@ -134,11 +135,8 @@ ExplainSection rules_section(const EstimateRequest& r, const EstimateResult& res
   return s;
 }
 
-ExplainSection peak_section(const EstimateRequest& r, const EstimateResult& result, const StrategyEstimate& chosen) {
+ExplainSection peak_section(const StepProgram& program, const StrategyEstimate& chosen) {
   ExplainSection s{fmt::format("Tensors alive at the peak ({})", chosen.peak_instant), {}};
-  StepProgram program;
-  const DtypePolicy n = resolve_numerics(r.recipe, result.framework, chosen.strategy.engine);
-  make_blocks(program, result.model, r.recipe, result.framework, n);
   const auto why = [&](const std::string& name) {
     for (std::size_t g = 0; g < program.num_graphs; ++g)
       for (const Local& l : program.graphs[g].locals)
@@ -178,15 +176,12 @@ ExplainSection ledger_section(const LayerGraph& layer, const LayerKind& kind, co
 }
 
 /// One section for each kind of layer; the bridge between encoder and decoder keeps next to nothing.
-void add_ledgers(std::vector<ExplainSection>& out, const EstimateRequest& r, const EstimateResult& result,
-                 const StrategyEstimate& chosen) {
-  StepProgram program;
-  const DtypePolicy n = resolve_numerics(r.recipe, result.framework, chosen.strategy.engine);
-  const ModelBlocks blocks = make_blocks(program, result.model, r.recipe, result.framework, n);
-  const double width = double(r.recipe.tokens() * result.model.spec.hidden_size);
+void add_ledgers(std::vector<ExplainSection>& out, const Job& job, const StepProgram& program,
+                 const ModelBlocks& blocks) {
+  const double width = double(job.recipe().tokens() * job.model.spec.hidden_size);
   for (std::size_t k = 0; k < blocks.kinds.size(); ++k) {
-    const LayerKind& kind = result.model.weights.kinds[k];
-    if (!kind.is_bridge) out.push_back(ledger_section(program.graphs[blocks.kinds[k].graph], kind, r, width));
+    const LayerKind& kind = job.model.weights.kinds[k];
+    if (!kind.is_bridge) out.push_back(ledger_section(program.graphs[blocks.kinds[k].graph], kind, job.request, width));
   }
 }
 
@@ -286,9 +281,12 @@ std::vector<ExplainSection> explain(const EstimateRequest& request, const Estima
   std::vector<ExplainSection> out{parameters_section(result)};
   if (request.recipe.is_adapter()) out.push_back(lora_section(request, result));
   if (!chosen.not_applicable.empty()) return out;
-  out.push_back(state_section(request, result, chosen));
-  add_ledgers(out, request, result, chosen);
-  out.push_back(peak_section(request, result, chosen));
+  const Job job(request, result.model, result.framework, result.profile, chosen.strategy);
+  StepProgram program;
+  const ModelBlocks blocks = make_blocks(program, job);
+  out.push_back(state_section(job, chosen));
+  add_ledgers(out, job, program, blocks);
+  out.push_back(peak_section(program, chosen));
   out.push_back(tiers_section(result, chosen));
   out.push_back(rules_section(request, result, chosen));
   out.push_back(time_section(request, result, chosen));

@@ -4,11 +4,11 @@
 
 #include <optional>
 
-#include "planner/estimate.h"
+#include "planner/job.h"
 
 namespace gpuplan {
 
-struct RunFigures {
+struct JobMetrics {
   std::int64_t global_batch{};  // sequences per optimizer step
   double tokens_per_second{};   // of the whole job
   double mfu{};                 // model FLOPs over the datasheet rates of the GPUs
@@ -18,7 +18,11 @@ struct RunFigures {
 };
 
 /// `peak`: the datasheet rates of all GPUs together.
-RunFigures job_metrics(const EstimateRequest& request, const TrainedModel& model, const Strategy& strategy,
-                       Seconds step, FlopsPerSec peak);
+JobMetrics job_metrics(const Job& job, Seconds step, FlopsPerSec peak);
+
+/// FLOPs of the model for one optimizer step of the whole job, recompute excluded: 6 P per token for full fine-tuning,
+/// 4 P plus 6 per adapter parameter for LoRA, plus causal attention. Source: Kaplan et al. 2020, table 1;
+/// attention: Narayanan et al. 2021, arXiv 2104.04473, appendix.
+double model_flops(const Job& job, std::int64_t global_batch);
 
 }  // namespace gpuplan

@@ -27,10 +27,11 @@ KeepPolicy keep_policy(const Recipe& recipe, const FrameworkConvention& framewor
 
 }  // namespace
 
-ModelBlocks make_blocks(StepProgram& program, const TrainedModel& model, const Recipe& recipe,
-                        const FrameworkConvention& framework, const DtypePolicy& numerics) {
+ModelBlocks make_blocks(StepProgram& program, const Job& job) {
+  const TrainedModel& model = job.model;
+  const Recipe& recipe = job.recipe();
   program.num_graphs = program.num_blocks = 0;
-  LedgerContext context = make_context(model, recipe, framework, numerics);
+  LedgerContext context = make_context(model, recipe, job.framework, job.numerics);
   const bool plain = recipe.checkpointing == Checkpointing::None || recipe.checkpointing == Checkpointing::EveryK;
   const bool checkpointed = recipe.checkpointing != Checkpointing::None;
   ModelBlocks out;
@@ -41,7 +42,7 @@ ModelBlocks make_blocks(StepProgram& program, const TrainedModel& model, const R
     emit_layer(program.graphs[kind.graph], context);
     kind.keeps_input = reads_input(program.graphs[kind.graph].backward);
     return add_layer_blocks(program, kind.graph, plain || is_bridge, checkpointed && !is_bridge,
-                            keep_policy(recipe, framework));
+                            keep_policy(recipe, job.framework));
   };
   const ModelSpec& spec = model.spec;
   const bool all_windowed = spec.sliding_layers >= spec.num_hidden_layers;

@@ -4,11 +4,8 @@
 
 #include <vector>
 
-#include "models/framework.h"
-#include "models/numerics.h"
-#include "models/recipe.h"
-#include "models/trained_model.h"
 #include "planner/block.h"
+#include "planner/job.h"
 
 namespace gpuplan {
 
@@ -26,7 +23,6 @@ struct ModelBlocks {
 };
 
 /// Fills program.graphs and program.blocks (their storage is reused).
-ModelBlocks make_blocks(StepProgram& program, const TrainedModel& model, const Recipe& recipe,
-                        const FrameworkConvention& framework, const DtypePolicy& numerics);
+ModelBlocks make_blocks(StepProgram& program, const Job& job);
 
 }  // namespace gpuplan

@@ -16,33 +16,32 @@ RankProgram& new_program(StepProgram& program) {
 
 }  // namespace
 
-std::vector<std::uint16_t> stage_bounds(const PlanInput& input, const StepProgram& program, const ModelBlocks& blocks,
-                                        const DtypePolicy& numerics) {
-  const std::int64_t stages = input.strategy.mesh.pp, L = input.model.num_layers();
-  const OptimizerSpec& optimizer = find_optimizer(input.recipe.optimizer);
+std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& program, const ModelBlocks& blocks) {
+  const std::int64_t stages = job.strategy.mesh.pp, L = job.model.num_layers();
+  const OptimizerSpec& optimizer = find_optimizer(job.recipe().optimizer);
   std::vector<double> load(std::size_t(L + 2));
   const auto state_bytes = [&](const StateList& list) {
-    const StateSizes z = state_sizes(list, numerics, input.recipe, optimizer, {});
+    const StateSizes z = state_sizes(list, job.numerics, job.recipe(), optimizer, {});
     return double((z.trained + z.frozen + z.full_gradient + z.master + z.state + z.trained_gathered).count);
   };
   // what a layer keeps between forward and backward, and what the head needs at its peak
   const double boundary =
-      double(bytes_of(input.recipe.tokens() * input.model.spec.hidden_size, numerics.residual).count);
+      double(bytes_of(job.recipe().tokens() * job.model.spec.hidden_size, job.numerics.residual).count);
   std::vector<double> per_kind;
-  for (std::size_t k = 0; k < input.model.layers.size(); ++k) {
+  for (std::size_t k = 0; k < job.model.layers.size(); ++k) {
     double kept = boundary;
     const LayerGraph& graph = program.graphs[blocks.kinds[k].graph];
-    if (input.recipe.checkpointing != Checkpointing::Full)
+    if (job.recipe().checkpointing != Checkpointing::Full)
       for (const LocalId id : saved_locals(graph)) kept += double(graph.locals[id].bytes().count);
-    per_kind.push_back(state_bytes(input.model.layers[k]) + kept);
+    per_kind.push_back(state_bytes(job.model.layers[k]) + kept);
   }
   const double logits = double(program.blocks[program.num_blocks - 1].total.peak);
-  load.front() = state_bytes(input.model.before);
-  load.back() = state_bytes(input.model.after) + logits +
-                (input.model.has_tied_head && stages > 1 ? state_bytes(input.model.before) : 0);
-  for (std::int64_t i = 0; i < L; ++i) load[std::size_t(i + 1)] = per_kind[input.model.weights.order[std::size_t(i)]];
+  load.front() = state_bytes(job.model.before);
+  load.back() = state_bytes(job.model.after) + logits +
+                (job.model.has_tied_head && stages > 1 ? state_bytes(job.model.before) : 0);
+  for (std::int64_t i = 0; i < L; ++i) load[std::size_t(i + 1)] = per_kind[job.model.weights.order[std::size_t(i)]];
   const auto capacity = [&](std::int64_t stage) {
-    return std::max(1.0, double(input.cluster.gpus[std::size_t(stage)].framework_memory.count));
+    return std::max(1.0, double(job.cluster().gpus[std::size_t(stage)].framework_memory.count));
   };
   // smallest level such that filling stages in order up to level x capacity places every unit; at least one unit a
   // stage
@@ -66,27 +65,24 @@ std::vector<std::uint16_t> stage_bounds(const PlanInput& input, const StepProgra
   return bounds;
 }
 
-void build_step_program(StepProgram& program, const PlanInput& input, std::span<const CostModel> columns,
+void build_step_program(StepProgram& program, const Job& job, std::span<const CostModel> columns,
                         std::span<const std::size_t> gpu_column) {
-  const Strategy& strategy = input.strategy;
-  const DtypePolicy numerics = resolve_numerics(input.recipe, input.framework, strategy.engine);
-  const EngineConvention& engine = engine_of(input.framework, strategy.engine);
-  const SizeRules rules = size_rules(strategy, input.framework, input.model.spec, input.recipe);
+  const Strategy& strategy = job.strategy;
   program.mesh = strategy.mesh;
   program.num_programs = 0;
   program.classes.clear();
-  const ModelBlocks blocks = make_blocks(program, input.model, input.recipe, input.framework, numerics);
+  const ModelBlocks blocks = make_blocks(program, job);
   program.costs.clear();
   for (const CostModel& column : columns) add_costs(program, column);
 
-  const std::int64_t L = input.model.num_layers(), replicas = strategy.mesh.data_parallel();
+  const std::int64_t L = job.model.num_layers(), replicas = strategy.mesh.data_parallel();
   std::vector<std::uint16_t> bounds{0, std::uint16_t(L + 2)};
   if (strategy.mesh.pp > 1) {
     GPUPLAN_CHECK(strategy.mesh.pp <= L + 2, "a pipeline needs a unit per stage");
-    bounds = stage_bounds(input, program, blocks, numerics);
+    bounds = stage_bounds(job, program, blocks);
   }
   for (std::int64_t stage = 0; stage < strategy.mesh.pp; ++stage) {
-    StageBuilder builder(new_program(program), input, numerics, rules, engine);
+    StageBuilder builder(new_program(program), job);
     builder.run(blocks, bounds[std::size_t(stage)], std::uint16_t(bounds[std::size_t(stage) + 1] - 1));
     const std::int64_t first = stage * replicas;
     const std::size_t column = gpu_column.empty() ? 0 : gpu_column[std::size_t(first)];

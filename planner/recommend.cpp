@@ -9,7 +9,6 @@
 #include "models/ledger.h"
 #include "models/recipe_names.h"
 #include "planner/comm_model.h"
-#include "planner/limits.h"
 
 namespace gpuplan {
 namespace {
@@ -23,9 +22,10 @@ double score(const Row& e, Preference preference) {
   return preference == Preference::Cost ? seconds_per_token * double(e.num_gpus_used) : seconds_per_token;
 }
 
-const Row* find(const EstimateResult& result, std::string_view name) {
+template <class Matches>
+const Row* find_row(const EstimateResult& result, Matches matches) {
   for (const Row& e : result.strategies)
-    if (e.strategy.name == name && e.not_applicable.empty()) return &e;
+    if (e.not_applicable.empty() && matches(e.strategy)) return &e;
   return nullptr;
 }
 
@@ -43,20 +43,20 @@ const Row* best_of(const EstimateResult& result, Preference preference) {
 }
 
 std::string reason_for(const Row& chosen, const EstimateRequest& r, const EstimateResult& result) {
-  const Row* single = find(result, "single");
+  const Row* single = find_row(result, [](const Strategy& s) { return s.is_one_gpu(); });
   const bool fits_on_one = single && single->fits;
-  const std::string& name = chosen.strategy.name;
+  const Strategy& strategy = chosen.strategy;
   if (r.strategy != "auto") return "asked for, and it fits";
   std::string text;
-  if (name == "single") {
+  if (strategy.is_one_gpu()) {
     text = r.cluster.num_gpus() == 1 ? "it fits on the one GPU there is"
                                      : "it fits on one GPU, and more would cost more per token than they gain";
-  } else if (name == "ddp") {
+  } else if (strategy.is_replicated()) {
     text = "the model and its training state fit on one GPU, so every GPU gets a copy and only gradients travel";
-  } else if (name == "zero1" || name == "zero2") {
+  } else if (strategy.layout.shards_optimizer && !strategy.layout.shards_weights) {
     text = fmt::format("replicas of the weights fit, the optimizer{} is sharded over the GPUs",
-                       name == "zero2" ? " and the gradients" : "");
-  } else if (name == "mp") {
+                       strategy.layout.shards_gradients ? " and the gradients" : "");
+  } else if (strategy.mesh.pp > 1) {
     text = "no sharded strategy fits, so the layers are spread over the GPUs; they work one after the other";
   } else {
     text = fmt::format("one GPU does not hold it{}, so weights, gradients and optimizer are sharded",
@@ -64,12 +64,13 @@ std::string reason_for(const Row& chosen, const EstimateRequest& r, const Estima
     if (!chosen.strategy.layout.reshards_after_forward)
       text += "; weights stay gathered until backward because the memory is there, which saves a third of the traffic";
   }
-  const Row* ddp = find(result, "ddp");
-  const Row* fsdp = find(result, "fsdp");
-  if (name == "ddp" && fsdp && fsdp->tokens_per_second > 0 && ddp &&
-      ddp->tokens_per_second > 1.2 * fsdp->tokens_per_second)
+  const Row* fsdp = find_row(result, [](const Strategy& s) {
+    return is_fsdp(s.engine) && s.layout.reshards_after_forward && s.mesh.dp_replicate == 1;
+  });
+  if (strategy.is_replicated() && fsdp && fsdp->tokens_per_second > 0 &&
+      chosen.tokens_per_second > 1.2 * fsdp->tokens_per_second)
     text += fmt::format("; sharding it with FSDP would be {:.1f} times slower",
-                        ddp->tokens_per_second / fsdp->tokens_per_second);
+                        chosen.tokens_per_second / fsdp->tokens_per_second);
   if (fits_on_one && r.recipe.offload.any()) text += "; it fits without offload, which only slows it down";
   return text;
 }
@@ -86,8 +87,8 @@ void add_hints(std::vector<std::string>& advice, const Row& chosen, const Estima
     EstimateRequest without = r;
     without.recipe.checkpointing = Checkpointing::None;
     StepProgram program;
-    StrategyEstimate probe{.strategy = chosen.strategy};
-    if (evaluate(probe, without, result.model, result.framework, result.profile, program))
+    StrategyEstimate probe;
+    if (evaluate(probe, Job(without, result.model, result.framework, result.profile, chosen.strategy), program))
       advice.push_back(
           "it fits without activation checkpointing too, which would save about a quarter to a third of the time");
   }
@@ -97,8 +98,8 @@ void add_hints(std::vector<std::string>& advice, const Row& chosen, const Estima
     lora.recipe.quant.kind = BaseQuant::None;
     const TrainedModel model = prepare(lora.model, lora.recipe, result.framework);
     StepProgram program;
-    StrategyEstimate probe{.strategy = chosen.strategy};
-    if (evaluate(probe, lora, model, result.framework, result.profile, program))
+    StrategyEstimate probe;
+    if (evaluate(probe, Job(lora, model, result.framework, result.profile, chosen.strategy), program))
       advice.push_back("LoRA on the 16-bit base fits as well: quality good instead of ok, and no dequantisation");
   }
   if (r.recipe.method == Method::Lora && chosen.fits) {
@@ -106,8 +107,8 @@ void add_hints(std::vector<std::string>& advice, const Row& chosen, const Estima
     full.recipe.method = Method::Full;
     const TrainedModel model = prepare(full.model, full.recipe, result.framework);
     StepProgram program;
-    StrategyEstimate probe{.strategy = chosen.strategy};
-    if (evaluate(probe, full, model, result.framework, result.profile, program))
+    StrategyEstimate probe;
+    if (evaluate(probe, Job(full, model, result.framework, result.profile, chosen.strategy), program))
       advice.push_back("full fine-tuning fits too (best quality, about 1.5 times the compute)");
   }
 }
@@ -152,8 +153,8 @@ const Strategy* first_fitting(const EstimateRequest& r, const EstimateResult& re
     if (r.strategy != "auto" && r.strategy != name) continue;
     storage = make_strategy(name, r.cluster, options_for(r, result.framework));
     if (!why_not_applicable(storage, r.cluster, r.recipe, r.model).empty()) continue;
-    StrategyEstimate probe{.strategy = storage};
-    if (evaluate(probe, r, model, result.framework, result.profile, program)) return &storage;
+    StrategyEstimate probe;
+    if (evaluate(probe, Job(r, model, result.framework, result.profile, storage), program)) return &storage;
   }
   return nullptr;
 }

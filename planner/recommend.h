@@ -1,7 +1,7 @@
 // Which strategy to use and why, in the words of the field; what to change when nothing fits; what was assumed.
 #pragma once
 
-#include "planner/estimate.h"
+#include "planner/strategy_estimate.h"
 
 namespace gpuplan {
 

@@ -91,17 +91,10 @@ void StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
   const std::int64_t k = std::max<std::int64_t>(1, recipe().checkpoint_every);
   const Bytes boundary = bytes_of(recipe().tokens() * in_.model.spec.hidden_size, n_.residual);
   s_.units.assign(std::size_t(last - first + 1), {});
-  const ModelSpec& spec = in_.model.spec;
-  const std::int64_t window_period =
-      spec.sliding_layers > 0
-          ? std::max<std::int64_t>(
-                1, spec.num_hidden_layers / std::max<std::int64_t>(1, spec.num_hidden_layers - spec.sliding_layers))
-          : 0;
   for (std::size_t i = 0; i < s_.units.size(); ++i) {
     Unit& u = s_.units[i];
     const std::int64_t layer = std::int64_t(unit_id(i)) - 1;
-    const bool is_windowed =
-        blocks.has_windowed && (spec.sliding_layers >= spec.num_hidden_layers || (layer + 1) % window_period != 0);
+    const bool is_windowed = blocks.has_windowed && in_.model.spec.has_window(layer);
     u.input = boundary;
     u.is_checkpointed = recipe().checkpointing != Checkpointing::None &&
                         (recipe().checkpointing != Checkpointing::EveryK || layer % k == 0);

@@ -64,21 +64,20 @@ StageScratch& stage_scratch();
 /// Builds the program of one stage (all ranks of a job without pipeline) by walking its schedule.
 class StageBuilder {
  public:
-  StageBuilder(RankProgram& program, const PlanInput& input, const DtypePolicy& numerics, const SizeRules& rules,
-               const EngineConvention& engine)
+  StageBuilder(RankProgram& program, const Job& job)
       : p_(program),
-        in_(input),
-        n_(numerics),
-        rules_(rules),
-        engine_(engine),
+        in_(job),
+        n_(job.numerics),
+        rules_(job.rules),
+        engine_(job.engine()),
         s_(stage_scratch()),
-        layout_(rules.layout) {}
+        layout_(job.rules.layout) {}
 
   /// `first` to `last` are the model's units of this stage.
   void run(const ModelBlocks& blocks, std::uint16_t first, std::uint16_t last);
 
  private:
-  const Recipe& recipe() const { return in_.recipe; }
+  const Recipe& recipe() const { return in_.recipe(); }
   std::uint16_t num_layers() const { return std::uint16_t(in_.model.num_layers()); }
   std::uint16_t unit_id(std::size_t local) const { return std::uint16_t(first_ + local); }
   bool is_embedding(std::size_t local) const { return unit_id(local) == 0; }
@@ -164,7 +163,7 @@ class StageBuilder {
   bool is_last_micro_batch() const { return std::int64_t(micro_batch_) + 1 == recipe().grad_accum; }
 
   RankProgram& p_;
-  const PlanInput& in_;
+  const Job& in_;
   const DtypePolicy& n_;
   const SizeRules& rules_;
   const EngineConvention& engine_;

@@ -4,14 +4,15 @@
 
 namespace gpuplan {
 
-StepColumns make_columns(const EstimateRequest& r, const Strategy& strategy, const FrameworkConvention& framework,
-                         const Profile& profile, const DtypePolicy& numerics) {
+StepColumns make_columns(const Job& job) {
+  const ClusterSpec& cluster = job.cluster();
+  const Mesh& mesh = job.strategy.mesh;
   StepColumns out;
   std::vector<std::string> seen;
   const auto profile_of_kind = [&](const GpuSpec& gpu) {
-    if (gpu.id == r.cluster.gpus.front().id) return profile;
+    if (gpu.id == cluster.gpus.front().id) return job.profile;
     Profile other = default_profile(gpu);
-    other.pace = profile.pace;
+    other.pace = job.profile.pace;
     return other;
   };
   const auto column = [&](const GpuSpec& gpu) {
@@ -19,21 +20,21 @@ StepColumns make_columns(const EstimateRequest& r, const Strategy& strategy, con
     if (at != seen.end()) return std::size_t(at - seen.begin());
     seen.push_back(gpu.id);
     out.models.push_back(make_cost_model(gpu, profile_of_kind(gpu),
-                                         {.dtype = numerics.compute,
-                                          .is_fp8 = r.recipe.fp8_matmul,
-                                          .launches_few = framework.is_handwritten || r.recipe.torch_compile,
-                                          .kernel_times = framework.kernel_times,
-                                          .learns_from_runs = framework.learns_from_runs,
-                                          .num_ranks = strategy.mesh.world(),
-                                          .ranks_per_node = r.cluster.ranks_per_node(strategy.mesh.world()),
-                                          .host_cores = r.cluster.host_cores,
-                                          .ranks_at_once = r.cluster.ranks_per_node(strategy.mesh.data_parallel())}));
+                                         {.dtype = job.numerics.compute,
+                                          .is_fp8 = job.recipe().fp8_matmul,
+                                          .launches_few = job.framework.is_handwritten || job.recipe().torch_compile,
+                                          .kernel_times = job.framework.kernel_times,
+                                          .learns_from_runs = job.framework.learns_from_runs,
+                                          .num_ranks = mesh.world(),
+                                          .ranks_per_node = cluster.ranks_per_node(mesh.world()),
+                                          .host_cores = cluster.host_cores,
+                                          .ranks_at_once = cluster.ranks_per_node(mesh.data_parallel())}));
     return out.models.size() - 1;
   };
-  const std::int64_t n = strategy.mesh.world();
-  for (std::int64_t i = 0; i < n; ++i) out.own_of_rank.push_back(column(r.cluster.gpus[std::size_t(i)]));
+  const std::int64_t n = mesh.world();
+  for (std::int64_t i = 0; i < n; ++i) out.own_of_rank.push_back(column(cluster.gpus[std::size_t(i)]));
   out.of_rank = out.own_of_rank;
-  if (strategy.mesh.pp > 1) return out;  // a pipeline: every stage at its own speed
+  if (mesh.pp > 1) return out;  // a pipeline: every stage at its own speed
   std::size_t slowest = 0;
   for (std::size_t c = 0; c < out.models.size(); ++c)
     if (out.models[c].gemm < out.models[slowest].gemm) slowest = c;
@@ -41,10 +42,9 @@ StepColumns make_columns(const EstimateRequest& r, const Strategy& strategy, con
   return out;
 }
 
-CommModel make_step_comm(const EstimateRequest& r, const Strategy& strategy, const FrameworkConvention& framework,
-                         const Profile& profile) {
-  CommModel comm = make_comm_model(r.cluster, profile, strategy.mesh);
-  comm.cpu_optimizer = host_optimizer_rate(profile, framework, strategy.engine);
+CommModel make_step_comm(const Job& job) {
+  CommModel comm = make_comm_model(job.cluster(), job.profile, job.strategy.mesh);
+  comm.cpu_optimizer = host_optimizer_rate(job.profile, job.framework, job.strategy.engine);
   return comm;
 }
 

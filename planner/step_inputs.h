@@ -3,7 +3,9 @@
 
 #include <vector>
 
-#include "planner/estimate.h"
+#include "planner/comm_model.h"
+#include "planner/cost.h"
+#include "planner/job.h"
 
 namespace gpuplan {
 
@@ -13,12 +15,10 @@ struct StepColumns {
   std::vector<std::size_t> own_of_rank;  // of the rank's own GPU, for the simulator
 };
 
-StepColumns make_columns(const EstimateRequest& request, const Strategy& strategy, const FrameworkConvention& framework,
-                         const Profile& profile, const DtypePolicy& numerics);
+StepColumns make_columns(const Job& job);
 
 /// Communication and copies, with the optimizer step of offloaded states at the rate of the engine that steps them.
-CommModel make_step_comm(const EstimateRequest& request, const Strategy& strategy, const FrameworkConvention& framework,
-                         const Profile& profile);
+CommModel make_step_comm(const Job& job);
 
 /// The datasheet rates of the GPUs a strategy uses, together: what MFU and HFU divide by.
 FlopsPerSec total_peak(const StepColumns& columns);

@@ -137,6 +137,14 @@ Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const 
   return s;
 }
 
+std::string equivalent_strategy(std::string_view name, std::int64_t num_gpus, const StrategyOptions& options,
+                                const Offload& offload) {
+  const Row& row = row_of(name);
+  if (row.degrees == Degrees::Hybrid && options.shard_size == num_gpus) return "fsdp";
+  if (row.degrees != Degrees::One || offload.optimizer == OffloadTarget::None) return std::string(name);
+  return offload.params != OffloadTarget::None ? "zero3" : "zero2";
+}
+
 std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, const Recipe& recipe,
                                const ModelSpec& model) {
   const Row& row = row_of(s.name);
@@ -149,7 +157,7 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
   if (s.mesh.pp > num_units) return fmt::format("{} GPUs for {} layers and ends", s.mesh.pp, num_units);
   if (s.mesh.pp > 1 && model.num_encoder_layers > 0)
     return "every decoder layer reads the encoder's output: not split into stages";
-  if (s.name == "hsdp" && (s.mesh.dp_replicate == 1 || s.mesh.dp_shard == 1))
+  if (row.degrees == Degrees::Hybrid && (s.mesh.dp_replicate == 1 || s.mesh.dp_shard == 1))
     return "needs a shard group smaller than all GPUs";
   if (recipe.offload.optimizer != OffloadTarget::None && !row.can_offload_optimizer) return "no optimizer offload";
   if (recipe.offload.params != OffloadTarget::None && !row.can_offload_params) return "no parameter offload";

@@ -56,6 +56,10 @@ struct Strategy {
   WrapPolicy wrap = WrapPolicy::Layer;
   std::int64_t wrap_min_params = 0;  // of size:N
   int simplicity = 0;                // tie-break: lower wins
+
+  bool is_one_gpu() const { return engine == ShardingEngine::Local && mesh.world() == 1; }
+  /// Whole copies of model and training state on several GPUs.
+  bool is_replicated() const { return !layout.shards_optimizer && mesh.dp_replicate > 1; }
 };
 
 /// What the user may pin on the command line.
@@ -76,6 +80,11 @@ std::string canonical_strategy(std::string_view text);
 
 /// `name` on this cluster. Throws InputError when the shard size does not divide the ranks.
 Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const StrategyOptions& options);
+
+/// The strategy that a described set-up amounts to: hybrid sharding over all GPUs is full sharding; on one GPU it is an
+/// engine that offloads, though it shards nothing there.
+std::string equivalent_strategy(std::string_view name, std::int64_t num_gpus, const StrategyOptions& options,
+                                const Offload& offload);
 
 /// Why a strategy cannot be used here ("needs at least 2 GPUs", "no optimizer offload"), or empty.
 std::string why_not_applicable(const Strategy& strategy, const ClusterSpec& cluster, const Recipe& recipe,

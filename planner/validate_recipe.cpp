@@ -1,12 +1,13 @@
-// A recipe against itself, the model and the cluster: every contradiction is one message that names the flag.
+#include "planner/validate_recipe.h"
+
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/unit_text.h"
+#include "models/framework.h"
 #include "models/optimizers.h"
-#include "planner/estimate.h"
 
 namespace gpuplan {
 namespace {

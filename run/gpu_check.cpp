@@ -90,11 +90,10 @@ GpuHere gpu_of(const Device& device) {
 std::vector<GpuWanted> gpus_wanted(const EstimateRequest& request, const EstimateResult& result,
                                    const Strategy& strategy) {
   StepProgram program;
-  build_step_program(program, {result.model, request.recipe, result.framework, strategy, request.cluster}, {});
+  const Job job(request, result.model, result.framework, result.profile, strategy);
+  build_step_program(program, job, {});
   std::vector<Bytes> needed;
-  for (const RankClass& ranks : program.classes)
-    needed.push_back(
-        class_memory(request, result.model, result.framework, result.profile, program, ranks).tiers.process);
+  for (const RankClass& ranks : program.classes) needed.push_back(class_memory(job, program, ranks).tiers.process);
   std::vector<GpuWanted> out;
   for (std::int64_t rank = 0; rank < strategy.mesh.world(); ++rank) {
     const GpuSpec& spec = request.cluster.gpus[std::size_t(rank)];

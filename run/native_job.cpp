@@ -4,26 +4,14 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "run/native_support.h"
 
 namespace gpuplan {
-namespace {
-
-const Strategy& supported(const EstimateRequest& request, const Strategy& strategy) {
-  require_native(request.model, request.recipe, strategy);
-  return strategy;
-}
-
-}  // namespace
-
-NativeJob::NativeJob(const EstimateRequest& asked, const Strategy& wanted)
-    : request(asked),
-      strategy(supported(asked, wanted)),
-      framework(find_framework("native")),
-      model(prepare(asked.model, asked.recipe, framework)),
-      numerics(resolve_numerics(asked.recipe, framework, wanted.engine)),
-      rules(size_rules(wanted, framework, model.spec, asked.recipe)) {
-  build_step_program(program_, {model, request.recipe, framework, strategy, request.cluster}, {});
+NativeJob::NativeJob(const EstimateRequest& asked, const Strategy& wanted) : Job(asked, wanted) {
+  GPUPLAN_CHECK(framework.state_arrays == StateArrays::Flat, "the executor runs plans of its own framework record");
+  require_native(request.model, recipe(), strategy, numerics);
+  build_step_program(program_, *this, {});
   verify(program_);
   const auto place = [&](const StateList& list) { layouts_.push_back(unit_layout(list, numerics, recipe().quant)); };
   place(model.before);

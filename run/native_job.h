@@ -6,28 +6,19 @@
 #include <string>
 #include <vector>
 
-#include "planner/estimate.h"
+#include "planner/job.h"
 #include "planner/program_builder.h"
-#include "planner/state_sizes.h"
 
 namespace gpuplan {
 
-/// Made from a request with its strategy decided; the same on every rank.
-class NativeJob {
+/// Made from a request with its strategy decided, under the executor's own framework record; the same on every rank.
+class NativeJob : public Job {
  public:
   /// Throws InputError for what the executor lacks (native_support.h).
   NativeJob(const EstimateRequest& request, const Strategy& strategy);
   NativeJob(const NativeJob&) = delete;
   NativeJob& operator=(const NativeJob&) = delete;
 
-  const EstimateRequest request;
-  const Strategy strategy;
-  const FrameworkConvention framework;
-  const TrainedModel model;
-  const DtypePolicy numerics;
-  const SizeRules rules;
-
-  const Recipe& recipe() const { return request.recipe; }
   const StepProgram& program() const { return program_; }
   std::uint16_t head_unit() const { return std::uint16_t(model.num_layers() + 1); }
 

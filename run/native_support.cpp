@@ -1,14 +1,10 @@
 #include "run/native_support.h"
 
-#include <algorithm>
-#include <array>
-
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "device/nf4.h"
-#include "models/framework.h"
-#include "models/numerics.h"
+#include "models/families.h"
 #include "models/optimizers.h"
 #include "models/rope.h"
 
@@ -28,10 +24,17 @@ struct Lack {
   throw InputError(lack.where, fmt::format("the native executor has no {}", lack.what), std::string(kOthers));
 }
 
+/// "llama, mistral, …".
+std::string executable_families() {
+  std::string names;
+  for (const Family* family : families())
+    if (family->is_executable) names += (names.empty() ? "" : ", ") + std::string(family->name);
+  return names;
+}
+
 bool is_llama_like(const ModelSpec& m) {
-  constexpr std::array<std::string_view, 5> kFamilies{"llama", "mistral", "qwen2", "qwen3", "smollm3"};
-  return std::find(kFamilies.begin(), kFamilies.end(), m.family) != kFamilies.end() && m.norm == NormKind::RmsNorm &&
-         m.mlp == MlpKind::Gated && m.position == PositionKind::Rope && m.residual == ResidualKind::Sequential &&
+  return family_of(m).is_executable && m.norm == NormKind::RmsNorm && m.mlp == MlpKind::Gated &&
+         m.position == PositionKind::Rope && m.residual == ResidualKind::Sequential &&
          m.norm_placement == NormPlacement::Pre && m.activation == "silu" && !m.moe.is_present() && !m.has_fused_qkv &&
          !m.has_fused_gate_up;
 }
@@ -40,8 +43,7 @@ std::vector<Lack> of_model(const ModelSpec& m, const Recipe& r) {
   const bool has_window = m.sliding_window > 0 && m.sliding_layers > 0 && r.seq_len > m.sliding_window;
   return {
       {!is_llama_like(m), "model",
-       fmt::format("family {}: it runs Llama-like decoders (llama, mistral, qwen2, qwen3)", m.family)},
-      {m.family == "smollm3", "model", "layers without positions (SmolLM3)"},
+       fmt::format("family {}: it runs Llama-like decoders ({})", m.family, executable_families())},
       {!is_known_rope(m.rope), "config.json: rope_scaling",
        fmt::format("rotary scaling '{}' (default, linear, llama3)", m.rope.type)},
       {has_window && m.sliding_layers < m.num_hidden_layers, "model",
@@ -74,8 +76,7 @@ std::vector<Lack> of_recipe(const Recipe& r) {
 }
 
 /// A product has one dtype: what is frozen is stored in it, adapters in it or in fp32.
-std::vector<Lack> of_dtypes(const Recipe& r, const Strategy& s) {
-  const DtypePolicy n = resolve_numerics(r, find_framework("native"), s.engine);
+std::vector<Lack> of_dtypes(const Recipe& r, const DtypePolicy& n) {
   const auto under = [&](const char* what, Dtype dtype) {
     return fmt::format("{} of {} where it computes in {}", what, to_string(dtype), to_string(n.compute));
   };
@@ -97,9 +98,10 @@ std::vector<Lack> of_strategy(const ModelSpec& m, const Recipe& r, const Strateg
 
 }  // namespace
 
-void require_native(const ModelSpec& model, const Recipe& recipe, const Strategy& strategy) {
+void require_native(const ModelSpec& model, const Recipe& recipe, const Strategy& strategy,
+                    const DtypePolicy& numerics) {
   for (const auto& lacks :
-       {of_model(model, recipe), of_recipe(recipe), of_dtypes(recipe, strategy), of_strategy(model, recipe, strategy)})
+       {of_model(model, recipe), of_recipe(recipe), of_dtypes(recipe, numerics), of_strategy(model, recipe, strategy)})
     for (const Lack& lack : lacks)
       if (lack.is_needed) refuse(lack);
 }

@@ -84,8 +84,7 @@ std::vector<PredictedMeasured> compare_time(const Simulation& predicted, const S
 /// Of this rank's class: tensors by category at the peak, then what is kept all the time, all tensors, and the process.
 std::vector<PredictedMeasured> compare_memory(const RunFacts& f) {
   const RankClass& own = class_of(f.job, f.place);
-  const ClassMemory memory =
-      class_memory(f.job.request, f.job.model, f.result.framework, f.result.profile, f.job.program(), own);
+  const ClassMemory memory = class_memory(f.job, f.job.program(), own);
   const CategoryBytes predicted = replay_detailed(f.job.program(), own, f.job.model.num_layers()).by_category;
   std::vector<PredictedMeasured> out;
   const auto add = [&](std::string name, Bytes expected, Bytes measured) {
@@ -113,11 +112,9 @@ Seconds median_step(const TrainingOutcome& outcome, std::int64_t& num_timed) {
 
 /// The step as it is predicted at another pace than the request's.
 Seconds step_at(const MachinePace& pace, const RunFacts& f) {
-  Profile profile = f.result.profile;
-  profile.pace = pace;
-  return simulate_plan(f.job.request, f.job.model, f.result.framework, profile, f.job.strategy,
-                       {.records_spans = false})
-      .simulation.step_time();
+  Job job = f.job;
+  job.profile.pace = pace;
+  return simulate_plan(job, {.records_spans = false}).simulation.step_time();
 }
 
 }  // namespace
@@ -133,9 +130,8 @@ RunReport make_run_report(const RunFacts& f) {
                    .memory = compare_memory(f),
                    .time = {},
                    .timed_steps = 0};
-  report.predicted =
-      simulate_plan(f.job.request, f.job.model, f.result.framework, f.result.profile, f.job.strategy, {}).simulation;
-  const MachinePace& before = f.result.profile.pace;
+  report.predicted = simulate_plan(f.job, {}).simulation;
+  const MachinePace& before = f.job.profile.pace;
   report.as_calibrated = before.is_as_calibrated() ? report.predicted.step_time() : step_at(MachinePace{}, f);
   if (f.pace_after) report.around = RunReport::Around{*f.pace_after, step_at(mean_of(before, *f.pace_after), f)};
   const Seconds step = median_step(f.outcome, report.timed_steps);

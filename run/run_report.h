@@ -41,7 +41,6 @@ struct RunReport {
 struct RunFacts {
   const NativeJob& job;
   RankPlace place;
-  const EstimateResult& result;
   const StrategyEstimate& chosen;
   const TrainingOutcome& outcome;
   std::optional<MachinePace> pace_after = std::nullopt;  // right after the run, where it was measured

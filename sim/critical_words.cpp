@@ -57,7 +57,7 @@ std::string what_of(const CriticalPart& part, const Simulation& s, const SimInpu
     case Activity::AllGather:
     case Activity::ReduceScatter:
     case Activity::AllReduce:
-      return fmt::format("waits for the {} {}", what_moves(part.activity, input.request.recipe),
+      return fmt::format("waits for the {} {}", what_moves(part.activity, input.job.request.recipe),
                          describe_bottleneck(input, topology, program.instructions[span.instruction].axis));
     case Activity::SendRecv:
       return fmt::format("activations and gradients move {}", describe_bottleneck(input, topology, Axis::Pp));
@@ -74,7 +74,7 @@ std::string what_of(const CriticalPart& part, const Simulation& s, const SimInpu
 
 std::string describe_bottleneck(const SimInput& input, const Topology* topology, Axis axis) {
   const Mesh& mesh = input.program.mesh;
-  const ClusterSpec& cluster = input.request.cluster;
+  const ClusterSpec& cluster = input.job.request.cluster;
   const AxisLink& link = input.comm.axes[std::size_t(axis)];
   if (!topology) return link.crosses_nodes ? "over the network" : fmt::format("over {}", cluster.fabric_text);
   const std::int64_t stride = mesh.stride(axis), ways = mesh.ways(axis), per_node = cluster.gpus_per_node;

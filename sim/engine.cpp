@@ -391,7 +391,7 @@ void StepRun::update_speed(Rank& rank, double before, double after) {
 
 /// CPU ranks beyond the cores of their host share them: rates stand for an equal share, fewer busy ranks get more.
 double StepRun::core_share() const {
-  const double ranks = double(in_.program.mesh.data_parallel()), cores = double(in_.request.cluster.host_cores);
+  const double ranks = double(in_.program.mesh.data_parallel()), cores = double(in_.job.request.cluster.host_cores);
   if (cores <= 0 || ranks <= cores) return 1;
   return std::min(ranks / cores, ranks / double(std::max<std::int64_t>(1, num_computing_)));
 }

@@ -11,7 +11,7 @@ namespace {
 /// After how many ranks everything repeats; 0: never.
 std::int64_t period_of(const SimInput& input, const SimOptions& options) {
   const Mesh& mesh = input.program.mesh;
-  const ClusterSpec& cluster = input.request.cluster;
+  const ClusterSpec& cluster = input.job.request.cluster;
   const std::int64_t ranks = mesh.data_parallel(), per_node = cluster.gpus_per_node;
   const bool is_disturbed = options.jitter > 0 || !options.stragglers.empty() || cluster.is_mixed();
   if (!options.folds || is_disturbed || ranks <= 1) return 0;
@@ -30,7 +30,7 @@ std::int64_t period_of(const SimInput& input, const SimOptions& options) {
       std::any_of(input.program.programs.begin(),
                   input.program.programs.begin() + std::ptrdiff_t(input.program.num_programs), copies);
   const bool is_symmetric =
-      build_topology(cluster, input.profile,
+      build_topology(cluster, input.job.profile,
                      {.node_stands_for = std::vector<std::int32_t>(std::size_t(cluster.num_nodes()), 0)})
           .is_rank_symmetric;
   if (is_symmetric && !uses_host) return 1;
@@ -50,7 +50,7 @@ std::vector<std::int64_t> group_of(const Mesh& mesh, Axis axis, std::int64_t ran
 
 Folding fold_ranks(const SimInput& input, const SimOptions& options) {
   const Mesh& mesh = input.program.mesh;
-  const ClusterSpec& cluster = input.request.cluster;
+  const ClusterSpec& cluster = input.job.request.cluster;
   const std::int64_t world = mesh.world(), per_stage = mesh.data_parallel();
   const std::int64_t period = period_of(input, options);
   Folding out;

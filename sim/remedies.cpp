@@ -79,8 +79,9 @@ struct Tried {
 Tried try_it(const EstimateRequest& r, const FrameworkConvention& framework, const Profile& profile,
              const std::string& strategy) {
   const TrainedModel model = prepare(r.model, r.recipe, framework);
-  const SimulatedPlan plan = simulate_plan(r, model, framework, profile, make_strategy(strategy, r.cluster, r.options),
-                                           {.network = NetworkFidelity::Analytic, .records_spans = false});
+  const SimulatedPlan plan =
+      simulate_plan(Job(r, model, framework, profile, make_strategy(strategy, r.cluster, r.options)),
+                    {.network = NetworkFidelity::Analytic, .records_spans = false});
   return {plan.tokens_per_second, plan.estimate.fits};
 }
 

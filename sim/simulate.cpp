@@ -107,7 +107,7 @@ Simulation simulate(const SimInput& input, const SimOptions& options) {
   out.network = options.network;
   out.is_folded = folding.is_folded();
   if (options.network == NetworkFidelity::Flow)
-    out.topology = build_topology(input.request.cluster, input.profile, folding.topology);
+    out.topology = build_topology(input.job.request.cluster, input.job.profile, folding.topology);
   const Communicators communicators = make_communicators(input, folding, out.topology ? &*out.topology : nullptr);
   EventQueue queue;
   const std::unique_ptr<Network> network = out.topology

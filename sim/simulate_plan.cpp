@@ -1,27 +1,20 @@
 // A strategy of a request, simulated: memory and program from the planner, time from the events.
-#include "models/numerics.h"
 #include "planner/job_metrics.h"
 #include "sim/simulation.h"
 
 namespace gpuplan {
 
-SimulatedPlan simulate_plan(const EstimateRequest& r, const TrainedModel& model, const FrameworkConvention& framework,
-                            const Profile& profile, const Strategy& strategy, const SimOptions& options) {
+SimulatedPlan simulate_plan(const Job& job, const SimOptions& options) {
   StepProgram program;
   SimulatedPlan plan;
-  plan.estimate = estimate_strategy(r, model, framework, profile, strategy, program);
-  const StepColumns columns =
-      make_columns(r, strategy, framework, profile, resolve_numerics(r.recipe, framework, strategy.engine));
-  plan.simulation = simulate({.request = r,
-                              .program = program,
-                              .columns = columns,
-                              .profile = profile,
-                              .comm = make_step_comm(r, strategy, framework, profile)},
-                             options);
+  plan.estimate = estimate_strategy(job, program);
+  const StepColumns columns = make_columns(job);
+  plan.simulation =
+      simulate({.job = job, .program = program, .columns = columns, .comm = make_step_comm(job)}, options);
   const Seconds step = plan.simulation.step_time();
   const FlopsPerSec peak = total_peak(columns);
   const double num_gpus = double(plan.estimate.num_gpus_used);
-  const RunFigures figures = job_metrics(r, model, strategy, step, peak);
+  const JobMetrics figures = job_metrics(job, step, peak);
   plan.tokens_per_second = figures.tokens_per_second;
   plan.tokens_per_second_per_gpu = figures.tokens_per_second / num_gpus;
   plan.mfu = figures.mfu;

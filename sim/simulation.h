@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "cluster/topology.h"
-#include "planner/estimate.h"
 #include "planner/step_inputs.h"
+#include "planner/strategy_estimate.h"
 #include "sim/activity.h"
 #include "sim/sim_time.h"
 
@@ -117,10 +117,9 @@ struct Simulation {
 
 /// What a strategy's simulation starts from: the program with its costs, and the machine.
 struct SimInput {
-  const EstimateRequest& request;
+  const Job& job;
   const StepProgram& program;
   const StepColumns& columns;
-  const Profile& profile;
   CommModel comm;
 };
 
@@ -140,8 +139,6 @@ struct SimulatedPlan {
 };
 
 /// Builds, replays and simulates one strategy. Remedies: sim/remedies.h.
-SimulatedPlan simulate_plan(const EstimateRequest& request, const TrainedModel& model,
-                            const FrameworkConvention& framework, const Profile& profile, const Strategy& strategy,
-                            const SimOptions& options);
+SimulatedPlan simulate_plan(const Job& job, const SimOptions& options);
 
 }  // namespace gpuplan

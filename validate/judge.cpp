@@ -75,22 +75,22 @@ class Predictor {
   void predict(PointResult& result, const PointPlan& plan, const AliasTable& aliases) {
     const EstimateRequest& r = plan.request;
     const FrameworkConvention& framework = find_framework(r.recipe.framework);
-    const TrainedModel model = prepare(r.model, r.recipe, framework);
-    const Profile& profile = profile_of(r.cluster.gpus.front());
-    StrategyEstimate e{.strategy = make_strategy(r.strategy, r.cluster, r.options)};
+    const Job job(r, prepare(r.model, r.recipe, framework), framework, profile_of(r.cluster.gpus.front()),
+                  make_strategy(r.strategy, r.cluster, r.options));
+    StrategyEstimate e;
     if (result.point->kind == PointKind::Speed) {
-      e = estimate_strategy(r, model, framework, profile, e.strategy, program_);
-      if (refine_) refine_(e, r, model, framework, profile);
-      result.own = compare_speed(*result.point, e, r, model, aliases);
+      e = estimate_strategy(job, program_);
+      if (refine_) refine_(e, job);
+      result.own = compare_speed(*result.point, e, job, aliases);
       if (result.own)
         result.throughput =
             Throughput{e.tokens_per_second * std::exp(log_time_error(*result.own)), e.tokens_per_second};
     } else {
-      evaluate(e, r, model, framework, profile, program_);
+      evaluate(e, job, program_);
     }
     result.tiers = e.tiers;
     if (!result.point->memory.boundary.empty()) {
-      find_limits(e, r, model, framework, profile, program_);
+      find_limits(e, job, program_);
       result.boundary = compare_boundary(*result.point, e);
     }
     if (result.point->kind == PointKind::Memory) compare_memory(result);

@@ -42,8 +42,7 @@ struct Judgement {
 };
 
 /// Replaces the time of an estimate, and what follows from it, by a better one: the simulator's.
-using TimeRefinement = std::function<void(StrategyEstimate&, const EstimateRequest&, const TrainedModel&,
-                                          const FrameworkConvention&, const Profile&)>;
+using TimeRefinement = std::function<void(StrategyEstimate&, const Job&)>;
 
 /// Points that do not count are predicted too where that is possible.
 Judgement judge(const std::vector<Point>& points, PointPlanner& planner, const TimeRefinement& refine = {});

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "planner/limits.h"
+#include "planner/validate_recipe.h"
 
 namespace gpuplan {
 
@@ -46,10 +46,7 @@ PointPlan PointPlanner::plan(const Point& point) {
     r.options.fsdp_version = framework.fsdp_version;
     r.options.shard_size = point.shard_size;
     r.cluster = cluster_of(point);
-    if (r.strategy == "hsdp" && point.shard_size == point.num_gpus) r.strategy = "fsdp";  // one replica
-    // on one GPU an engine shards nothing; it is what offloads
-    if (r.strategy == "single" && r.recipe.offload.optimizer != OffloadTarget::None)
-      r.strategy = r.recipe.offload.params != OffloadTarget::None ? "zero3" : "zero2";
+    r.strategy = equivalent_strategy(r.strategy, point.num_gpus, r.options, r.recipe.offload);
     const Strategy strategy = make_strategy(r.strategy, r.cluster, r.options);
     r.recipe.grad_accum = accumulation_of(point, r.recipe, strategy, framework.grad_accum);
     if (!strategy.layout.shards_weights)

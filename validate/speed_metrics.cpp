@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include "planner/limits.h"
+#include "planner/job_metrics.h"
 
 namespace gpuplan {
 namespace {
@@ -11,13 +11,12 @@ namespace {
 struct Context {
   const Point& point;
   const StrategyEstimate& estimate;
-  const EstimateRequest& request;
-  const TrainedModel& model;
+  const Job& job;
   const AliasTable& aliases;
 
   double step() const { return estimate.time.step.value; }
   double tokens() const {
-    return point.speed.tokens_per_step.value_or(double(estimate.global_batch) * double(request.recipe.seq_len));
+    return point.speed.tokens_per_step.value_or(double(estimate.global_batch) * double(job.recipe().seq_len));
   }
   double samples() const { return double(point.global_batch.value_or(estimate.global_batch)); }
   double num_gpus() const { return double(point.num_gpus); }
@@ -27,7 +26,7 @@ struct Context {
 std::optional<double> tflops(const Context& c) {
   const std::string& kind = alias_or_self(c.aliases.flops_kinds, c.point.speed.flops_kind);
   if (kind == "executed") return c.estimate.time.flops / c.step() / 1e12;
-  if (kind == "model") return model_flops(c.request, c.model, c.estimate.global_batch) / c.step() / c.num_gpus() / 1e12;
+  if (kind == "model") return model_flops(c.job, c.estimate.global_batch) / c.step() / c.num_gpus() / 1e12;
   return std::nullopt;
 }
 
@@ -63,12 +62,11 @@ const Metric* find_metric(std::string_view name) {
 
 }  // namespace
 
-std::optional<Comparison> compare_speed(const Point& point, const StrategyEstimate& estimate,
-                                        const EstimateRequest& request, const TrainedModel& model,
+std::optional<Comparison> compare_speed(const Point& point, const StrategyEstimate& estimate, const Job& job,
                                         const AliasTable& aliases) {
   const Metric* metric = find_metric(point.speed.metric);
   if (!metric) return std::nullopt;
-  const auto predicted = metric->predict({point, estimate, request, model, aliases});
+  const auto predicted = metric->predict({point, estimate, job, aliases});
   if (!predicted) return std::nullopt;
   return Comparison{point.speed.metric, point.speed.value, *predicted};
 }

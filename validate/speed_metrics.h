@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "planner/estimate.h"
+#include "planner/strategy_estimate.h"
 #include "validate/aliases.h"
 #include "validate/comparison.h"
 #include "validate/point.h"
@@ -11,8 +11,7 @@
 namespace gpuplan {
 
 /// The point's target beside its prediction; empty for a metric that a step's time does not determine.
-std::optional<Comparison> compare_speed(const Point& point, const StrategyEstimate& estimate,
-                                        const EstimateRequest& request, const TrainedModel& model,
+std::optional<Comparison> compare_speed(const Point& point, const StrategyEstimate& estimate, const Job& job,
                                         const AliasTable& aliases);
 
 /// ln(predicted / measured) in terms of time: above 0 when the prediction is too slow, whatever the metric.

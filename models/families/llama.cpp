@@ -25,6 +25,7 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
 constinit const Family kLlama{.name = "llama",
                               .model_type = "llama",
                               .architecture = "LlamaForCausalLM",
+                              .is_executable = true,
                               .read = read,
                               .write = write,
                               .list = pre_norm_weights};

@@ -29,6 +29,7 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
 constinit const Family kMistral{.name = "mistral",
                                 .model_type = "mistral",
                                 .architecture = "MistralForCausalLM",
+                                .is_executable = true,
                                 .read = read,
                                 .write = write,
                                 .list = pre_norm_weights};

@@ -26,6 +26,7 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
 constinit const Family kQwen2{.name = "qwen2",
                               .model_type = "qwen2",
                               .architecture = "Qwen2ForCausalLM",
+                              .is_executable = true,
                               .read = read,
                               .write = write,
                               .list = pre_norm_weights};

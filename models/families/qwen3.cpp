@@ -28,6 +28,7 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
 constinit const Family kQwen3{.name = "qwen3",
                               .model_type = "qwen3",
                               .architecture = "Qwen3ForCausalLM",
+                              .is_executable = true,
                               .read = read,
                               .write = write,
                               .list = pre_norm_weights};

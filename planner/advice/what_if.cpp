@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/unit_text.h"
+#include "planner/validate_recipe.h"
 
 namespace gpuplan {
 namespace {
@@ -21,7 +22,7 @@ std::optional<StrategyEstimate> evaluated(const EstimateRequest& r, const Estima
     if (!why_not_applicable(strategy, r.cluster, r.recipe, r.model).empty()) return std::nullopt;
     const TrainedModel model = prepare(r.model, r.recipe, result.framework);
     StepProgram program;
-    return estimate_strategy(r, model, result.framework, result.profile, strategy, program);
+    return estimate_strategy(Job(r, model, result.framework, result.profile, strategy), program);
   } catch (const InputError&) { return std::nullopt; }
 }
 

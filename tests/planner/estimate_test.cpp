@@ -3,9 +3,10 @@
 
 #include "base/error.h"
 #include "models/catalogue.h"
-#include "planner/limits.h"
+#include "planner/estimate.h"
 #include "planner/plan_builder.h"
 #include "planner/recommend.h"
+#include "planner/validate_recipe.h"
 
 using namespace gpuplan;
 using namespace gpuplan::test;
@@ -105,14 +106,14 @@ TEST_CASE("limits are the last that fit, in sequences and in steps of 256 tokens
   const StrategyEstimate& e = result.strategies.front();
   REQUIRE(e.max_seq_len);
   StepProgram program;
-  StrategyEstimate probe{.strategy = e.strategy};
+  StrategyEstimate probe;
   r.recipe.seq_len = *e.max_seq_len;
-  CHECK(evaluate(probe, r, result.model, result.framework, result.profile, program));
+  CHECK(evaluate(probe, Job(r, e.strategy), program));
   r.recipe.seq_len += 256;
-  CHECK_FALSE(evaluate(probe, r, result.model, result.framework, result.profile, program));
+  CHECK_FALSE(evaluate(probe, Job(r, e.strategy), program));
   CHECK(probe.does_not_fit_because != "");
   r.recipe.seq_len -= 256;
-  CHECK(evaluate(probe, r, result.model, result.framework, result.profile, program));
+  CHECK(evaluate(probe, Job(r, e.strategy), program));
   CHECK(probe.does_not_fit_because == "");  // the reason of an earlier try does not stay
 }
 

@@ -69,9 +69,12 @@ struct Plan {
 
   Plan& build(const char* name, std::vector<CostModel> columns = {}) {
     strategy = make_strategy(name, cluster, options);
-    const TrainedModel model = prepare(spec, recipe, framework);
-    build_step_program(program, {model, recipe, framework, strategy, cluster}, columns);
+    build_step_program(program, job(), columns);
     return *this;
+  }
+  Job job() const {
+    return Job({.model = spec, .recipe = recipe, .dataset = {}, .cluster = cluster, .options = options},
+               prepare(spec, recipe, framework), framework, {}, strategy);
   }
   const RankClass& rank(std::size_t k = 0) const { return program.classes.at(k); }
   const RankProgram& of_rank(std::size_t k = 0) const { return program.programs.at(rank(k).program); }

@@ -41,9 +41,9 @@ Peak step_peak(Recipe recipe, const char* name) {
   r.cluster = parse_gpus("1xH200");
   const FrameworkConvention& framework = find_framework(recipe.framework);
   StepProgram program;
-  StrategyEstimate e = estimate_strategy(r, prepare(r.model, r.recipe, framework), framework,
-                                         default_profile("h200-sxm"), make_strategy("single", r.cluster, {}), program);
-  return e.peak;
+  const Job job(r, prepare(r.model, r.recipe, framework), framework, default_profile("h200-sxm"),
+                make_strategy("single", r.cluster, {}));
+  return estimate_strategy(job, program).peak;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "models/families.h"
 #include "planner/estimate.h"
 #include "planner/limits.h"
+#include "planner/program_builder.h"
 #include "sanitized.h"
 
 using namespace gpuplan;
@@ -75,16 +76,14 @@ struct Built {
 };
 
 Built build(const EstimateRequest& r, const Strategy& strategy) {
-  const FrameworkConvention& framework = find_framework(r.recipe.framework);
-  const TrainedModel model = prepare(r.model, r.recipe, framework);
+  const Job job(r, strategy);
   Built b;
-  const Profile profile = default_profile(r.cluster.gpus.front().id);
-  const DtypePolicy n = resolve_numerics(r.recipe, framework, strategy.engine);
   const std::vector<CostModel> columns{
-      make_cost_model(r.cluster.gpus.front(), profile, {.dtype = n.compute, .launches_few = framework.is_handwritten})};
-  build_step_program(b.program, {model, r.recipe, framework, strategy, r.cluster}, columns);
+      make_cost_model(r.cluster.gpus.front(), job.profile,
+                      {.dtype = job.numerics.compute, .launches_few = job.framework.is_handwritten})};
+  build_step_program(b.program, job, columns);
   for (const RankClass& c : b.program.classes) b.peak.tensors = std::max(b.peak.tensors, replay(b.program, c).tensors);
-  b.time = forward_pass(b.program, columns, make_comm_model(r.cluster, profile, strategy.mesh));
+  b.time = forward_pass(b.program, columns, make_comm_model(r.cluster, job.profile, strategy.mesh));
   return b;
 }
 
@@ -236,26 +235,24 @@ TEST_CASE("memory never falls with the micro batch, and the reported limits are 
     const auto all = recipes();
     const Case& c = all[random() % all.size()];
     EstimateRequest r = request(model, c.recipe, "4xA6000");
-    const FrameworkConvention& framework = find_framework(r.recipe.framework);
-    const TrainedModel trained = prepare(r.model, r.recipe, framework);
-    const Profile profile = default_profile(r.cluster.gpus.front().id);
     const std::string name(strategy_names()[random() % strategy_names().size()]);
     StepProgram program;
-    StrategyEstimate e{.strategy = make_strategy(name, r.cluster, {})};
-    if (!why_not_applicable(e.strategy, r.cluster, r.recipe, model).empty()) continue;
+    StrategyEstimate e;
+    Job job(r, make_strategy(name, r.cluster, {}));
+    if (!why_not_applicable(job.strategy, r.cluster, r.recipe, model).empty()) continue;
     INFO("trial " << trial << ": " << model.name << ", " << c.name << ", " << name);
-    find_limits(e, r, trained, framework, profile, program);
+    find_limits(e, job, program);
     Bytes before{};
     for (const std::int64_t b : {1, 2, 3, 5, 8}) {
-      r.recipe.micro_batch = b;
-      evaluate(e, r, trained, framework, profile, program);
+      job.request.recipe.micro_batch = b;
+      evaluate(e, job, program);
       CHECK(e.tiers.needed >= before);
       before = e.tiers.needed;
     }
     if (!e.max_micro_batch || *e.max_micro_batch >= 4096) continue;
-    r.recipe.micro_batch = *e.max_micro_batch;
-    CHECK(evaluate(e, r, trained, framework, profile, program));
-    r.recipe.micro_batch = *e.max_micro_batch + 1;
-    CHECK_FALSE(evaluate(e, r, trained, framework, profile, program));
+    job.request.recipe.micro_batch = *e.max_micro_batch;
+    CHECK(evaluate(e, job, program));
+    job.request.recipe.micro_batch = *e.max_micro_batch + 1;
+    CHECK_FALSE(evaluate(e, job, program));
   }
 }

@@ -92,17 +92,16 @@ TEST_CASE("random recipes: every applicable strategy verifies, replays agree, me
     if (dice.rarely())
       r.options.wrap = WrapPolicy::Size, r.options.wrap_min_params = dice.pick({1'000'000, 20'000'000, 1'000'000'000});
     if (r.recipe.method != Method::Full && dice.rarely()) r.recipe.lora.modules_to_save = {embedding_module(r.model)};
-    const FrameworkConvention& framework = find_framework(r.recipe.framework);
-    const TrainedModel model = prepare(r.model, r.recipe, framework);
-    const Profile profile = default_profile(r.cluster.gpus.front());
+    Job job(r, {});
     StepProgram program;
     for (const std::string_view name : strategy_names()) {
       INFO("seed " << seed << ": " << r.model.name << " on " << r.cluster.name << ", " << std::string(name)
                    << ", framework " << r.recipe.framework << ", optimizer " << r.recipe.optimizer);
       const Strategy strategy = make_strategy(name, r.cluster, r.options);
       if (!why_not_applicable(strategy, r.cluster, r.recipe, r.model).empty()) continue;
+      job.use(strategy);
       StrategyEstimate e;
-      REQUIRE_NOTHROW(e = estimate_strategy(r, model, framework, profile, strategy, program));
+      REQUIRE_NOTHROW(e = estimate_strategy(job, program));
       CHECK_NOTHROW(verify(program));
       Bytes sum;
       for (const Bytes part : e.memory) {

@@ -37,7 +37,7 @@ const std::vector<Refusal> kRefusals{
     {"family llama", [](Asked& a) { a.model.moe.num_experts = 8; }},
     {"family llama", [](Asked& a) { a.model.has_fused_qkv = true; }},
     {"family llama", [](Asked& a) { a.model.has_fused_gate_up = true; }},
-    {"SmolLM3", [](Asked& a) { a.model.family = "smollm3"; }},
+    {"family smollm3", [](Asked& a) { a.model.family = "smollm3"; }},
     {"rotary scaling 'yarn'", [](Asked& a) { a.model.rope.type = "yarn"; }},
     {"sliding window", [](Asked& a) { a.model.sliding_window = 8, a.model.sliding_layers = 1; }},
     {"dropout in the model", [](Asked& a) { a.model.attention_dropout = 0.1; }},
@@ -74,13 +74,17 @@ const std::vector<Refusal> kRefusals{
     {"wrapping by size", [](Asked& a) { a.strategy.wrap = WrapPolicy::Size; }},
     {"tied head", [](Asked& a) { a.model.tie_word_embeddings = true, a.strategy.mesh.pp = 2; }}};
 
+void check_native(const ModelSpec& model, const Recipe& recipe, const Strategy& strategy) {
+  require_native(model, recipe, strategy, resolve_numerics(recipe, find_framework("native"), strategy.engine));
+}
+
 }  // namespace
 
 TEST_CASE("native support: what the executor lacks is named, with an engine that has it") {
   for (const Refusal& refusal : kRefusals) {
     Asked asked;
     refusal.change(asked);
-    const std::string text = error_text<InputError>([&] { require_native(asked.model, asked.recipe, asked.strategy); });
+    const std::string text = error_text<InputError>([&] { check_native(asked.model, asked.recipe, asked.strategy); });
     check_mentions(text, refusal.mentions);
     check_mentions(text, "accelerate");
   }
@@ -90,11 +94,11 @@ TEST_CASE("native support: the families, recipes and strategies that it has are 
   for (const char* family : {"llama", "mistral", "qwen2", "qwen3"}) {
     Asked asked;
     asked.model.family = family;
-    CHECK_NOTHROW(require_native(asked.model, asked.recipe, asked.strategy));
+    CHECK_NOTHROW(check_native(asked.model, asked.recipe, asked.strategy));
   }
   for (const NativeCase& c : every_case()) {
     CAPTURE(c.name());
-    CHECK_NOTHROW(require_native(c.model, recipe_of(c), strategy_of(c)));
+    CHECK_NOTHROW(check_native(c.model, recipe_of(c), strategy_of(c)));
   }
   Asked whole_window, short_window, tied_adapter, dropout_unused;
   whole_window.model.sliding_window = 8, whole_window.model.sliding_layers = 3;   // in every layer
@@ -102,5 +106,5 @@ TEST_CASE("native support: the families, recipes and strategies that it has are 
   tied_adapter.model.tie_word_embeddings = true, tied_adapter.strategy.mesh.pp = 2, adapter(tied_adapter);
   dropout_unused.recipe.lora.dropout = 0.1;  // no adapters
   for (const Asked& a : {whole_window, short_window, tied_adapter, dropout_unused})
-    CHECK_NOTHROW(require_native(a.model, a.recipe, a.strategy));
+    CHECK_NOTHROW(check_native(a.model, a.recipe, a.strategy));
 }

@@ -31,8 +31,9 @@ inline SimulatedPlan simulated(EstimateRequest r, std::string_view strategy, con
                                const SimOptions& options) {
   const FrameworkConvention& framework = find_framework(r.recipe.framework);
   r.options = options_for(r, framework);
-  const TrainedModel model = prepare(r.model, r.recipe, framework);
-  return simulate_plan(r, model, framework, profile, make_strategy(strategy, r.cluster, r.options), options);
+  return simulate_plan(
+      Job(r, prepare(r.model, r.recipe, framework), framework, profile, make_strategy(strategy, r.cluster, r.options)),
+      options);
 }
 
 inline SimulatedPlan simulated(const EstimateRequest& r, std::string_view strategy, const SimOptions& options = {},

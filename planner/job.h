@@ -1,0 +1,66 @@
+// A question of the planner, and the question resolved for one strategy. What is found by name (framework, profile) and
+// what follows from it (dtypes, size rules) is found once, in a Job; planner, simulator and executor read it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cluster/cluster_spec.h"
+#include "cluster/profile/profile.h"
+#include "models/framework.h"
+#include "models/recipe.h"
+#include "models/trained_model.h"
+#include "planner/state_sizes.h"
+#include "planner/strategy.h"
+
+namespace gpuplan {
+
+enum class Preference : std::uint8_t { Speed, Cost, Memory };
+
+/// What is asked: made by the command line or read from a plan file.
+struct EstimateRequest {
+  ModelSpec model;
+  Recipe recipe;
+  Dataset dataset;
+  ClusterSpec cluster;
+  StrategyOptions options;
+  std::string strategy = "auto";  // canonical name or "auto"
+  Preference preference = Preference::Speed;
+  std::optional<double> price_per_gpu_hour;  // overrides the cluster's
+  std::int64_t eval_generate = 0;            // tokens generated per sequence during evaluation: adds a KV cache
+  std::shared_ptr<const Profile> profile;    // null: the shipped one of the first GPU
+  MachinePace pace;                          // of the machine now, over that profile
+};
+
+/// A request under one strategy. `micro_batch`, `seq_len` and `grad_accum` of its recipe may be changed in place; what
+/// else changes needs a job of its own.
+struct Job {
+  /// `model` is the request's under its recipe, `framework` the recipe's.
+  Job(EstimateRequest request, TrainedModel model, FrameworkConvention framework, Profile profile, Strategy strategy);
+  /// Finds the framework by name, prepares the model, takes the request's profile.
+  Job(const EstimateRequest& request, Strategy strategy);
+
+  EstimateRequest request;
+  TrainedModel model;
+  FrameworkConvention framework;
+  Profile profile;
+  Strategy strategy;
+  DtypePolicy numerics;
+  SizeRules rules;
+
+  const Recipe& recipe() const { return request.recipe; }
+  const ClusterSpec& cluster() const { return request.cluster; }
+  const EngineConvention& engine() const { return engine_of(framework, strategy.engine); }
+  /// The same under another strategy.
+  void use(Strategy other);
+};
+
+/// The profile a request is answered with.
+Profile profile_of(const EstimateRequest& request);
+
+/// The options as they apply to this recipe: FSDP means version 1 where version 2 cannot shard a 4-bit base.
+StrategyOptions options_for(const EstimateRequest& request, const FrameworkConvention& framework);
+
+}  // namespace gpuplan

@@ -1,0 +1,102 @@
+// One job estimated: memory of the fullest rank, time of a step, cost. The rows of an answer, and what the searches
+// call.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/accuracy.h"
+#include "planner/coverage.h"
+#include "planner/job.h"
+#include "planner/memory.h"
+#include "planner/step_time.h"
+#include "planner/tiers.h"
+
+namespace gpuplan {
+
+enum class CommunicationLevel : std::uint8_t { None, Low, Modest, High };
+std::string_view to_string(CommunicationLevel level);
+
+/// Host memory of one node. `load` is while the checkpoint is read, `step` in training (offload), `save` when the model
+/// is written.
+struct HostBytes {
+  Bytes load, load_efficient;  // every rank reads a full copy; cpu_ram_efficient_loading: one does
+  Bytes step, nvme;
+  Bytes save;
+  Bytes capacity;  // 0: not known
+  Bytes needed() const { return load_efficient > step ? load_efficient : step; }
+  bool fits = true;  // of what is known; load_efficient and step are compared
+};
+
+/// What saving costs.
+struct SaveCost {
+  Bytes disk, disk_with_optimizer, device_peak;
+};
+
+/// One row of the table. Figures are of the fullest rank.
+struct StrategyEstimate {
+  Strategy strategy;
+  std::string not_applicable;        // reason; the figures below are then empty
+  bool fits{};                       // device and host
+  std::string does_not_fit_because;  // "needs 3.1 GiB more than …", empty when it fits
+  Peak peak;
+  MemoryTiers tiers;
+  std::string peak_instant;                                 // "logits and loss"
+  std::array<Bytes, std::size_t(kNumCategories)> memory{};  // adds up to tiers.process
+  std::vector<DetailedPeak::Item> items;                    // tensors live at the peak, largest first
+  std::vector<CurvePoint> curve;
+  std::size_t fullest_class{};
+  HostBytes host;
+  SaveCost save;
+  Bytes communication;  // sent per rank and step
+  CommunicationLevel communication_level{};
+  StepTime time;
+  double tokens_per_second{};  // of the whole job
+  double mfu{};
+  std::int64_t global_batch{};  // sequences per optimizer step
+  std::int64_t steps_per_epoch{};
+  std::optional<Seconds> epoch, total;
+  std::optional<double> cost_usd;               // of all epochs, on the GPUs this strategy uses
+  std::optional<std::int64_t> max_micro_batch;  // largest that fits, other things equal
+  std::optional<std::int64_t> max_seq_len;      // longest, at the recipe's micro batch
+  std::int64_t num_gpus_used{};
+  Coverage coverage;  // of its products by the profile's measurements
+};
+
+struct Recommendation {
+  std::string strategy, reason;
+  std::vector<std::string> advice;  // what to change when nothing fits, or what would be better
+};
+
+struct EstimateResult {
+  TrainedModel model;
+  FrameworkConvention framework;
+  Profile profile;
+  std::vector<StrategyEstimate> strategies;               // in the order of strategy_names()
+  std::optional<AccuracyRange> memory_range, time_range;  // around process bytes and step time; none for ranks on a CPU
+  std::optional<Recommendation> recommended;  // empty strategy name: nothing fits, advice says what to change
+  std::vector<std::string> assumptions;
+};
+
+/// Memory of one class of ranks of a built program; of a class on different GPUs, that of the tightest one.
+struct ClassMemory {
+  Peak peak;
+  MemoryTiers tiers;
+};
+ClassMemory class_memory(const Job& job, const StepProgram& program, const RankClass& rank_class);
+
+/// Builds the job's program and fills peak, tiers and verdict only; true when it fits. What the searches call.
+bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program);
+
+/// Program, replay, time: everything but the limits. `program` is reused storage.
+StrategyEstimate estimate_strategy(const Job& job, StepProgram& program);
+
+/// Keys and values of every layer in 16 bit: what one token adds to the cache of generation.
+Bytes kv_bytes_per_token(const ModelSpec& model);
+/// The cache when evaluation generates `eval_generate` tokens after full sequences; no bytes when it does not.
+Bytes generation_cache(const EstimateRequest& request, const ModelSpec& model);
+
+}  // namespace gpuplan
