@@ -1,19 +1,20 @@
 #include "base/collective_kind.h"
 
-#include "base/named_values.h"
+#include "base/name_table.h"
 
 namespace gpuplan {
 namespace {
 
-constexpr std::array<std::string_view, 5> kNames{"all-gather", "reduce-scatter", "all-reduce", "broadcast", "send"};
+constexpr std::array kNames{NameRow<CollectiveKind>{"all-gather", CollectiveKind::AllGather},
+                            NameRow<CollectiveKind>{"reduce-scatter", CollectiveKind::ReduceScatter},
+                            NameRow<CollectiveKind>{"all-reduce", CollectiveKind::AllReduce},
+                            NameRow<CollectiveKind>{"broadcast", CollectiveKind::Broadcast},
+                            NameRow<CollectiveKind>{"send", CollectiveKind::SendRecv}};
 
 }  // namespace
 
-std::string_view to_string(CollectiveKind kind) { return kNames[std::size_t(kind)]; }
-
-CollectiveKind parse_collective_kind(std::string_view text, std::string_view where) {
-  return parse_named(kCollectiveKinds, text, where, "collective");
-}
+NameTable<CollectiveKind> names_of(CollectiveKind) { return {"collective", kNames}; }
+std::string_view to_string(CollectiveKind kind) { return names_of(kind).name_of(kind); }
 
 double bus_factor(CollectiveKind kind, std::int64_t num_ranks) {
   if (kind == CollectiveKind::Broadcast || kind == CollectiveKind::SendRecv) return 1;

@@ -13,8 +13,9 @@ inline constexpr std::array kCollectiveKinds{CollectiveKind::AllGather, Collecti
                                              CollectiveKind::SendRecv};
 
 std::string_view to_string(CollectiveKind kind);  // "all-gather", …, "send"
-/// Throws InputError naming `where`.
-CollectiveKind parse_collective_kind(std::string_view text, std::string_view where);
+template <class Enum>
+struct NameTable;  // base/name_table.h
+NameTable<CollectiveKind> names_of(CollectiveKind);
 
 /// Bytes that a bus moves per byte of the whole tensor: busbw = factor x bytes / time.
 /// Source: nccl-tests doc/PERFORMANCE.md; 2 (n - 1) / n for all-reduce, (n - 1) / n for all-gather and reduce-scatter,

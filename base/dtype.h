@@ -33,6 +33,10 @@ constexpr std::int64_t size_of(Dtype dtype) {
 /// `elements` values of `dtype`, without padding.
 constexpr Bytes bytes_of(std::int64_t elements, Dtype dtype) { return {elements * size_of(dtype)}; }
 
+template <class Enum>
+struct NameTable;  // base/name_table.h, which device code does not include
+
+NameTable<Dtype> names_of(Dtype);
 std::string_view to_string(Dtype dtype);  // "bf16", "fp32", …
 /// Reads "bf16", "bfloat16", "torch.bfloat16", "BF16", "float32", "fp32", … Throws InputError naming `where`.
 Dtype parse_dtype(std::string_view text, std::string_view where);

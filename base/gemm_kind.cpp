@@ -1,32 +1,24 @@
 #include "base/gemm_kind.h"
 
-#include "base/named_values.h"
+#include "base/name_table.h"
 
 namespace gpuplan {
 namespace {
 
-struct TypeRow {
-  GemmType type;
-  std::string_view name;
-  Dtype operands;
-};
-constexpr std::array kTypes{TypeRow{GemmType::F32, "fp32", Dtype::F32}, TypeRow{GemmType::TF32, "tf32", Dtype::F32},
-                            TypeRow{GemmType::BF16, "bf16", Dtype::BF16}, TypeRow{GemmType::F16, "fp16", Dtype::F16},
-                            TypeRow{GemmType::F8, "fp8", Dtype::F8E4M3}};
-constexpr std::array<std::string_view, 3> kLayouts{"forward", "input-gradient", "weight-gradient"};
+constexpr std::array kTypes{NameRow<GemmType>{"fp32", GemmType::F32}, NameRow<GemmType>{"tf32", GemmType::TF32},
+                            NameRow<GemmType>{"bf16", GemmType::BF16}, NameRow<GemmType>{"fp16", GemmType::F16},
+                            NameRow<GemmType>{"fp8", GemmType::F8}};
+constexpr std::array kLayouts{NameRow<GemmLayout>{"forward", GemmLayout::Forward},
+                              NameRow<GemmLayout>{"input-gradient", GemmLayout::InputGradient},
+                              NameRow<GemmLayout>{"weight-gradient", GemmLayout::WeightGradient}};
+constexpr std::array kOperands{Dtype::F32, Dtype::F32, Dtype::BF16, Dtype::F16, Dtype::F8E4M3};  // by GemmType
 
 }  // namespace
 
-std::string_view to_string(GemmType type) { return kTypes[std::size_t(type)].name; }
-std::string_view to_string(GemmLayout layout) { return kLayouts[std::size_t(layout)]; }
-Dtype operand_dtype(GemmType type) { return kTypes[std::size_t(type)].operands; }
-
-GemmType parse_gemm_type(std::string_view text, std::string_view where) {
-  return parse_named(kGemmTypes, text, where, "GEMM type");
-}
-
-GemmLayout parse_gemm_layout(std::string_view text, std::string_view where) {
-  return parse_named(kGemmLayouts, text, where, "GEMM layout");
-}
+NameTable<GemmType> names_of(GemmType) { return {"GEMM type", kTypes}; }
+NameTable<GemmLayout> names_of(GemmLayout) { return {"GEMM layout", kLayouts}; }
+std::string_view to_string(GemmType type) { return names_of(type).name_of(type); }
+std::string_view to_string(GemmLayout layout) { return names_of(layout).name_of(layout); }
+Dtype operand_dtype(GemmType type) { return kOperands[std::size_t(type)]; }
 
 }  // namespace gpuplan

@@ -23,9 +23,8 @@ inline constexpr std::array kGemmLayouts{GemmLayout::Forward, GemmLayout::InputG
 
 std::string_view to_string(GemmType type);      // "fp32", "tf32", "bf16", "fp16", "fp8"
 std::string_view to_string(GemmLayout layout);  // "forward", "input-gradient", "weight-gradient"
-/// Throw InputError naming `where` and what is known.
-GemmType parse_gemm_type(std::string_view text, std::string_view where);
-GemmLayout parse_gemm_layout(std::string_view text, std::string_view where);
+NameTable<GemmType> names_of(GemmType);
+NameTable<GemmLayout> names_of(GemmLayout);
 
 /// What the operands are stored in.
 Dtype operand_dtype(GemmType type);

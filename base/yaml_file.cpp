@@ -3,321 +3,236 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <cstdlib>
+#include <map>
+#include <sstream>
 
 #include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/yaml.h>
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/names.h"
 #include "base/utf8.h"
+#include "base/value_tree.h"
 
 namespace gpuplan {
-
-struct YamlFields::Problems {
-  struct Problem {
-    int line;
-    std::string key, text;
-  };
-  std::vector<Problem> found;
-};
-
 namespace {
 
-struct KeyUnit {
-  std::string_view ending;
-  int exponent;  // a unit is 10^exponent x factor base units
-  double factor = 1;
+using nlohmann::json;
+
+constexpr std::size_t kDeepest = 256;           // levels; what walks a value recurses, and no file of ours has ten
+constexpr std::size_t kMostValues = 1'000'000;  // aliases may repeat a few lines without end
+
+std::size_t num_values(const json& value) {
+  std::size_t count = 1;
+  if (value.is_structured())
+    for (const json& item : value) count += num_values(item);
+  return count;
+}
+
+/// Builds the tree while yaml-cpp reads the text.
+class TreeBuilder : public YAML::EventHandler {
+ public:
+  explicit TreeBuilder(ValueTree& tree) : tree_(tree) {}
+
+  void OnDocumentStart(const YAML::Mark& /*mark*/) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { add(mark, anchor, json()); }
+  void OnScalar(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t anchor,
+                const std::string& text) override {
+    if (!open_.empty() && open_.back().wants_key) return start_entry(mark, text);
+    add(mark, anchor, json(text));
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto known = anchors_.find(anchor);
+    if (known == anchors_.end()) fail(mark, "an alias stands inside what it repeats");
+    add(mark, 0, known->second);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value /*style*/) override {
+    open(mark, anchor, json::array());
+  }
+  void OnMapStart(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value /*style*/) override {
+    open(mark, anchor, json::object());
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct Level {
+    json value;
+    std::string path, key;
+    YAML::anchor_t anchor = 0;
+    bool wants_key = false, skips_value = false;
+    int key_line = 1;
+  };
+
+  [[noreturn]] void fail(const YAML::Mark& mark, const std::string& problem) const {
+    throw InputError(fmt::format("{}:{}:{}", tree_.file, mark.line + 1, mark.column + 1), problem);
+  }
+
+  std::string path_of_next() const {
+    if (open_.empty()) return {};
+    const Level& level = open_.back();
+    if (level.value.is_array()) return fmt::format("{}[{}]", level.path, level.value.size());
+    return level.path.empty() ? level.key : fmt::format("{}.{}", level.path, level.key);
+  }
+
+  void report(const YAML::Mark& mark, const std::string& key, const char* problem) {
+    const std::string path = open_.back().path.empty() ? key : fmt::format("{}.{}", open_.back().path, key);
+    tree_.problems.push_back({mark.line + 1, path, problem, {}});
+  }
+
+  /// A key of the mapping that is open.
+  void start_entry(const YAML::Mark& mark, const std::string& key) {
+    Level& level = open_.back();
+    level.wants_key = false;
+    level.skips_value = level.value.contains(key);
+    level.key = key;
+    level.key_line = mark.line + 1;
+    if (level.skips_value) report(mark, key, "comes twice");
+  }
+
+  /// A key that is no text; its value is skipped.
+  bool is_odd_key(const YAML::Mark& mark) {
+    if (open_.empty() || !open_.back().wants_key) return false;
+    report(mark, "?", "a key must be a plain text");
+    return true;
+  }
+
+  void open(const YAML::Mark& mark, YAML::anchor_t anchor, json value) {
+    if (open_.size() == kDeepest) fail(mark, fmt::format("is nested more than {} levels deep", kDeepest));
+    const bool is_key = is_odd_key(mark);
+    Level level{.value = std::move(value), .path = is_key ? "?" : path_of_next(), .anchor = anchor};
+    level.wants_key = level.value.is_object();
+    note_place(mark, level.path, is_key);
+    open_.push_back(std::move(level));
+  }
+
+  void close() {
+    Level level = std::move(open_.back());
+    open_.pop_back();
+    if (level.anchor != 0) anchors_[level.anchor] = level.value;
+    put(std::move(level.value));
+  }
+
+  void add(const YAML::Mark& mark, YAML::anchor_t anchor, json value) {
+    if (anchor != 0) anchors_[anchor] = value;
+    note_place(mark, path_of_next(), is_odd_key(mark));
+    num_values_ += num_values(value);
+    if (num_values_ > kMostValues) fail(mark, fmt::format("holds more than {} values", kMostValues));
+    put(std::move(value));
+  }
+
+  /// The first value of a key counts.
+  void note_place(const YAML::Mark& mark, const std::string& path, bool is_key) {
+    const int line = mark.line + 1;
+    const bool is_entry = !open_.empty() && open_.back().value.is_object();
+    if (!is_key)
+      tree_.places.try_emplace(path,
+                               ValueTree::Place{line, is_entry ? open_.back().key_line : line, tree_.places.size()});
+  }
+
+  void put(json value) {
+    if (open_.empty()) {
+      tree_.root = std::move(value);
+      return;
+    }
+    Level& level = open_.back();
+    if (level.value.is_array()) return level.value.push_back(std::move(value));
+    if (level.wants_key) {  // a key that is no text
+      level.wants_key = false;
+      level.skips_value = true;
+      return;
+    }
+    if (!level.skips_value) level.value[level.key] = std::move(value);
+    level.wants_key = true;
+    level.skips_value = false;
+  }
+
+  ValueTree& tree_;
+  std::vector<Level> open_;
+  std::map<YAML::anchor_t, json> anchors_;
+  std::size_t num_values_ = 0;
 };
 
-constexpr std::array kByteKeys{KeyUnit{"_mib", 0, 0x1p20}, KeyUnit{"_gib", 0, 0x1p30}};
-constexpr std::array kRateKeys{KeyUnit{"_gb_s", 9}, KeyUnit{"_tb_s", 12}, KeyUnit{"gbit_s", 9, 1.0 / 8}};
-constexpr std::array kFlopsKeys{KeyUnit{"_tflops", 12}, KeyUnit{"_gflops", 9}};
-constexpr std::array kTimeKeys{KeyUnit{"_us", -6}};
-
-/// The unit of `key`, which one of `units` must end.
-template <std::size_t N>
-KeyUnit unit_of(const std::string& key, const std::array<KeyUnit, N>& units) {
-  for (const KeyUnit& unit : units)
-    if (key.ends_with(unit.ending)) return unit;
-  GPUPLAN_CHECK(false, "a key read with a unit must end in that unit");
-  return units[0];
-}
-
-/// `value`, which stands as `text`, in base units: the decimal point moves before rounding, so that 15.6 GB/s is
-/// 15600000000 B/s to the last bit, and every number that is written (base/yaml_text) comes back.
-double in_base_units(double value, const std::string& text, KeyUnit unit) {
-  if (unit.exponent == 0) return value * unit.factor;
-  const auto mark = std::min(text.find_first_of("eE"), text.size());
-  int exponent = 0;
-  if (mark < text.size()) exponent = std::clamp(std::atoi(text.c_str() + mark + 1), -400, 400);
-  const std::string moved = fmt::format("{}e{}", text.substr(0, mark), exponent + unit.exponent);
-  const char* const begin = moved.data() + (moved.starts_with('+') ? 1 : 0);
-  double exact = 0;
-  const auto [end, error] = std::from_chars(begin, moved.data() + moved.size(), exact);
-  const bool is_read = error == std::errc{} && end == moved.data() + moved.size();
-  return (is_read ? exact : value * std::pow(10, unit.exponent)) * unit.factor;
-}
-
-int line_of(const YAML::Node& node) { return node.Mark().line + 1; }
-
-std::string shown(const YAML::Node& node) {
-  if (node.IsMap()) return "a mapping";
-  if (node.IsSequence()) return "a list";
-  if (!node.IsScalar()) return "nothing";
-  const std::string& text = node.Scalar();
-  return fmt::format("'{}'", text.size() > 60 ? text.substr(0, 57) + "..." : text);
-}
-
-/// 3 as "3", 0.5 as "0.5": as people wrote it.
-std::string plain(double value) { return fmt::format("{:.12g}", value); }
-
-}  // namespace
-
-YamlFields::YamlFields(YAML::Node node, std::string prefix, std::shared_ptr<Problems> problems)
-    : node_(std::move(node)),
-      prefix_(std::move(prefix)),
-      problems_(std::move(problems)) {
-  std::set<std::string> seen;
-  for (const auto& entry : node_)
-    if (!entry.first.IsScalar())
-      report_at(entry.first, "?", "a key must be a plain text");
-    else if (!seen.insert(entry.first.Scalar()).second)
-      report_at(entry.first, entry.first.Scalar(), "comes twice");
-}
-
-YAML::Node YamlFields::find(const std::string& key) {
-  asked_.insert(key);
-  for (const auto& entry : node_)
-    if (entry.first.IsScalar() && entry.first.Scalar() == key) return entry.second;
-  return YAML::Node(YAML::NodeType::Null);
-}
-
-YAML::Node YamlFields::require(const std::string& key) {
-  YAML::Node node = find(key);
-  if (node.IsNull()) report(key, has(key) ? "is null, a value is needed" : "is missing");
-  return node;
-}
-
-bool YamlFields::has(const std::string& key) const {
-  return std::any_of(node_.begin(), node_.end(),
-                     [&](const auto& entry) { return entry.first.IsScalar() && entry.first.Scalar() == key; });
-}
-
-bool YamlFields::is_given(const std::string& key) { return !find(key).IsNull(); }
-int YamlFields::line() const { return std::max(1, line_of(node_)); }
-
-std::string YamlFields::text(const std::string& key) {
-  return require(key).IsNull() ? "" : optional_text(key).value_or("");
-}
-
-std::optional<std::string> YamlFields::optional_text(const std::string& key) {
-  const YAML::Node node = find(key);
-  if (node.IsNull()) return std::nullopt;
-  if (node.IsScalar()) return node.Scalar();
-  report_at(node, key, fmt::format("must be a text, found {}", shown(node)));
-  return std::nullopt;
-}
-
-std::optional<double> YamlFields::to_number(const YAML::Node& node, const std::string& key, NumberRange range) {
-  try {
-    if (!node.IsScalar()) throw InputError("", "");
-    const double value = parse_number(node.Scalar(), "");
-    if (value >= range.least && value <= range.most) return value;
-    const bool is_small = value < range.least;
-    report_at(node, key,
-              fmt::format("{} is too {}, must be {} or {}", node.Scalar(), is_small ? "small" : "large",
-                          plain(is_small ? range.least : range.most), is_small ? "more" : "less"));
-  } catch (const InputError&) { report_at(node, key, fmt::format("must be a number, found {}", shown(node))); }
-  return std::nullopt;
-}
-
-double YamlFields::number(const std::string& key, NumberRange range) {
-  return require(key).IsNull() ? 0 : optional_number(key, range).value_or(0);
-}
-
-std::optional<double> YamlFields::optional_number(const std::string& key, NumberRange range) {
-  const YAML::Node node = find(key);
-  return node.IsNull() ? std::nullopt : to_number(node, key, range);
-}
-
-std::int64_t YamlFields::integer(const std::string& key, NumberRange range) {
-  return require(key).IsNull() ? 0 : optional_integer(key, range).value_or(0);
-}
-
-std::optional<std::int64_t> YamlFields::optional_integer(const std::string& key, NumberRange range) {
-  range.most = std::min(range.most, 0x1p53);  // above that a double skips whole numbers
-  const auto value = optional_number(key, range);
-  if (!value) return std::nullopt;
-  if (*value == std::floor(*value)) return std::int64_t(*value);
-  report(key, fmt::format("must be a whole number, found {}", shown(find(key))));
-  return std::nullopt;
-}
-
-std::optional<bool> YamlFields::optional_flag(const std::string& key) {
-  const YAML::Node node = find(key);
-  if (node.IsNull()) return std::nullopt;
-  if (node.IsScalar() && (node.Scalar() == "true" || node.Scalar() == "false")) return node.Scalar() == "true";
-  report_at(node, key, fmt::format("must be true or false, found {}", shown(node)));
-  return std::nullopt;
-}
-
-std::optional<Bytes> YamlFields::optional_bytes(const std::string& key) {
-  const double factor = unit_of(key, kByteKeys).factor;
-  const auto value = optional_number(key, {.most = 0x1p60 / factor});  // 1 EiB, as in a plan file
-  return value ? std::optional(Bytes{std::llround(*value * factor)}) : std::nullopt;
-}
-
-std::optional<BytesPerSec> YamlFields::optional_rate(const std::string& key, NumberRange range) {
-  const auto value = optional_number(key, range);
-  return value ? std::optional(BytesPerSec{in_base_units(*value, find(key).Scalar(), unit_of(key, kRateKeys))})
-               : std::nullopt;
-}
-
-std::optional<FlopsPerSec> YamlFields::optional_flops(const std::string& key) {
-  const auto value = optional_number(key);
-  return value ? std::optional(FlopsPerSec{in_base_units(*value, find(key).Scalar(), unit_of(key, kFlopsKeys))})
-               : std::nullopt;
-}
-
-std::optional<Seconds> YamlFields::optional_time(const std::string& key) {
-  const auto value = optional_number(key);
-  return value ? std::optional(Seconds{in_base_units(*value, find(key).Scalar(), unit_of(key, kTimeKeys))})
-               : std::nullopt;
-}
-
-std::vector<BytesPerSec> YamlFields::rates(const std::string& key, NumberRange range) {
-  std::vector<BytesPerSec> out;
-  const KeyUnit unit = unit_of(key, kRateKeys);
-  const YAML::Node node = find(key);
-  const std::vector<double> values = numbers(key, range);
-  if (!node.IsSequence() && values.size() == 1) return {BytesPerSec{in_base_units(values[0], node.Scalar(), unit)}};
-  for (std::size_t i = 0; i < values.size() && values.size() == node.size(); ++i)
-    out.push_back(BytesPerSec{in_base_units(values[i], node[i].Scalar(), unit)});
-  return out;
-}
-
-std::vector<std::string> YamlFields::texts(const std::string& key) {
-  const YAML::Node node = find(key);
-  if (node.IsNull()) return {};
-  if (node.IsScalar()) return {node.Scalar()};
-  std::vector<std::string> out;
-  for (const auto& item : node)
-    if (node.IsSequence() && item.IsScalar())
-      out.push_back(item.Scalar());
-    else {
-      report_at(node, key, "must be a text or a list of texts");
-      break;
-    }
-  return out;
-}
-
-std::vector<double> YamlFields::numbers(const std::string& key, NumberRange range) {
-  const YAML::Node node = find(key);
-  if (node.IsNull()) return {};
-  std::vector<double> out;
-  if (!node.IsSequence()) {
-    if (const auto value = to_number(node, key, range)) out.push_back(*value);
-    return out;
-  }
-  for (const auto& item : node)
-    if (const auto value = to_number(item, key, range)) out.push_back(*value);
-  if (node.size() == 0) report_at(node, key, "must not be empty");
-  return out;
-}
-
-YamlFields YamlFields::fields(const std::string& key) {
-  if (auto found = optional_fields(key)) return *std::move(found);
-  if (find(key).IsNull()) require(key);
-  return {YAML::Node(YAML::NodeType::Map), prefix_ + key + ".", std::make_shared<Problems>()};  // one message is enough
-}
-
-std::optional<YamlFields> YamlFields::optional_fields(const std::string& key) {
-  const YAML::Node node = find(key);
-  if (node.IsNull()) return std::nullopt;
-  if (node.IsMap()) return YamlFields(node, prefix_ + key + ".", problems_);
-  report_at(node, key, fmt::format("must be a mapping of keys to values, found {}", shown(node)));
-  return std::nullopt;
-}
-
-std::vector<YamlFields> YamlFields::list(const std::string& key) {
-  const YAML::Node node = find(key);
-  std::vector<YamlFields> out;
-  if (node.IsNull()) return out;
-  if (!node.IsSequence()) report_at(node, key, fmt::format("must be a list, found {}", shown(node)));
-  for (std::size_t i = 0; node.IsSequence() && i < node.size(); ++i) {
-    const std::string place = fmt::format("{}[{}]", key, i);
-    if (node[i].IsMap())
-      out.push_back(YamlFields(node[i], prefix_ + place + ".", problems_));
-    else
-      report_at(node[i], place, fmt::format("must be a mapping of keys to values, found {}", shown(node[i])));
-  }
-  return out;
-}
-
-std::vector<std::string> YamlFields::keys() const {
-  std::vector<std::string> out;
-  for (const auto& entry : node_)
-    if (entry.first.IsScalar()) out.push_back(entry.first.Scalar());
-  return out;
-}
-
-void YamlFields::report_at(const YAML::Node& node, const std::string& key, std::string problem) {
-  problems_->found.push_back({std::max(1, line_of(node)), prefix_ + key, std::move(problem)});
-}
-
-void YamlFields::report(const std::string& key, std::string problem) {
-  for (const auto& entry : node_)
-    if (entry.first.IsScalar() && entry.first.Scalar() == key) return report_at(entry.first, key, std::move(problem));
-  report_at(node_, key, std::move(problem));
-}
-
-void YamlFields::allow(const std::vector<std::string>& known) { asked_.insert(known.begin(), known.end()); }
-
-void YamlFields::refuse_unknown() {
-  const std::vector<std::string> known(asked_.begin(), asked_.end());
-  for (const std::string& key : keys()) {
-    if (asked_.contains(key)) continue;
-    const std::string suggestion = did_you_mean(key, known);
-    report(key, suggestion.empty() ? "is not a known key" : "is not a known key; " + suggestion);
-  }
-}
-
-YamlFile::YamlFile(YamlFields top, std::string name, std::string content)
-    : top_(std::move(top)),
-      name_(std::move(name)),
-      content_(std::move(content)) {}
-
-YamlFile YamlFile::parse(const std::string& text, const std::string& name) {
+void check_utf8(const std::string& text, const std::string& name) {
   if (const auto at = first_invalid_utf8(text))
     throw InputError(fmt::format("{}:{}", name, 1 + std::count(text.begin(), text.begin() + std::ptrdiff_t(*at), '\n')),
                      fmt::format("the byte 0x{:02x} is not UTF-8 text", static_cast<unsigned char>(text[*at])),
                      "save the file as UTF-8");
+}
+
+std::shared_ptr<ValueTree> parse_tree(const std::string& text, const std::string& name) {
+  auto tree = std::make_shared<ValueTree>();
+  tree->file = name;
+  tree->format = FileFormat::Yaml;
   try {
-    const YAML::Node node = YAML::Load(text);
-    if (node.IsNull()) throw InputError(name + ":1:1", "the file is empty", "expected keys and values");
-    if (!node.IsMap())
-      throw InputError(fmt::format("{}:{}:1", name, line_of(node)),
-                       fmt::format("expected keys and values, found {}", shown(node)));
-    return {YamlFields(node, "", std::make_shared<YamlFields::Problems>()), name, text};
+    std::istringstream in(text);
+    YAML::Parser parser(in);
+    TreeBuilder builder(*tree);
+    parser.HandleNextDocument(builder);
   } catch (const YAML::Exception& error) {
     throw InputError(fmt::format("{}:{}:{}", name, error.mark.line + 1, error.mark.column + 1),
                      "not valid YAML: " + error.msg, "mind the indentation and the quotes");
   }
+  return tree;
+}
+
+/// The digits with a point after the first `whole` of them: digits "106", whole 2 is "10.6".
+std::string with_point(const std::string& digits, int whole) {
+  const int count = int(digits.size());
+  if (whole <= 0) return "0." + std::string(std::size_t(-whole), '0') + digits;
+  if (whole >= count) return digits + std::string(std::size_t(whole - count), '0');
+  return digits.substr(0, std::size_t(whole)) + "." + digits.substr(std::size_t(whole));
+}
+
+}  // namespace
+
+YamlFile::YamlFile(std::shared_ptr<ValueTree> tree, std::string content)
+    : top_(std::move(tree)),
+      content_(std::move(content)) {}
+
+YamlFile YamlFile::parse(const std::string& text, const std::string& name) {
+  check_utf8(text, name);
+  const auto tree = parse_tree(text, name);
+  if (tree->root.is_null()) throw InputError(name + ":1:1", "the file is empty", "expected keys and values");
+  if (!tree->root.is_object())
+    throw InputError(
+        fmt::format("{}:{}:1", name, tree->places.at("").line),
+        fmt::format("expected keys and values, found {}",
+                    tree->root.is_array() ? "a list" : fmt::format("'{}'", tree->root.get<std::string>())));
+  return {tree, text};
 }
 
 YamlFile YamlFile::read(const std::filesystem::path& path) { return parse(read_file(path), path.string()); }
 
-void YamlFile::finish(std::string hint) const {
-  auto found = top_.problems_->found;
-  if (found.empty()) return;
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.line < b.line; });
-  const auto place = [&](const auto& problem) { return fmt::format("{}:{}: {}", name_, problem.line, problem.key); };
-  if (found.size() == 1) throw InputError(place(found[0]), found[0].text, std::move(hint));
-  std::string text = fmt::format("{} problems:", found.size());
-  for (const auto& problem : found) text += fmt::format("\n  {}: {}", place(problem), problem.text);
-  throw InputError(name_, text, std::move(hint));
+std::string decimal(double value, int exponent) {
+  if (value == 0) return "0";
+  std::array<char, 64> buffer{};
+  const auto end =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::scientific).ptr;
+  std::string digits(buffer.data(), end);  // "-1.06e+10"
+  const auto mark = digits.find('e');
+  const int magnitude = std::atoi(digits.c_str() + mark + 1) - exponent;
+  digits.resize(mark);
+  const std::string sign = digits.front() == '-' ? "-" : "";
+  if (!sign.empty()) digits.erase(0, 1);
+  if (digits.size() > 1) digits.erase(1, 1);  // the point
+  constexpr int kPlain = 15;
+  if (magnitude > kPlain || magnitude < -kPlain) return fmt::format("{}{}e{}", sign, with_point(digits, 1), magnitude);
+  return sign + with_point(digits, magnitude + 1);
 }
+
+std::string in_gb_s(BytesPerSec rate) { return decimal(rate.value, 9); }
+std::string in_gbit_s(BytesPerSec rate) { return decimal(rate.value * 8, 9); }
+std::string in_tflops(FlopsPerSec rate) { return decimal(rate.value, 12); }
+std::string in_us(Seconds time) { return decimal(time.value, -6); }
+std::string in_mib(Bytes amount) { return decimal(double(amount.count) / 0x1p20); }
+std::string in_gib(Bytes amount) { return decimal(double(amount.count) / 0x1p30); }
+
+std::string in_quotes(std::string_view text) { return json(text).dump(-1, ' ', false, json::error_handler_t::replace); }
 
 }  // namespace gpuplan

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/name_table.h"
 #include "device/backend.h"
 
 namespace gpuplan {
@@ -26,14 +27,14 @@ json device_json(const DeviceFacts& facts) {
 }
 
 DeviceFacts device_from(const json& j) {
-  DeviceFacts facts{.kind = parse_device_kind(j.at("kind").get<std::string>(), "kind"),
+  DeviceFacts facts{.kind = parse_name<DeviceKind>(j.at("kind").get<std::string>(), "kind"),
                     .name = j.at("name"),
                     .architecture = j.at("architecture"),
                     .memory = {j.at("memory").get<std::int64_t>()},
                     .memory_free = {j.at("memory_free").get<std::int64_t>()},
                     .num_cores = j.at("num_cores")};
   for (const json& type : j.at("gemm_types"))
-    facts.gemm_types.push_back(parse_gemm_type(type.get<std::string>(), "gemm_types"));
+    facts.gemm_types.push_back(parse_name<GemmType>(type.get<std::string>(), "gemm_types"));
   for (const json& row : j.at("versions")) facts.versions.emplace_back(row.at(0), row.at(1));
   facts.warnings = j.at("warnings").get<std::vector<std::string>>();
   return facts;

@@ -6,22 +6,38 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/named_values.h"
 #include "calibrate/statistics.h"
 #include "device/nf4.h"
 
 namespace gpuplan {
 namespace {
 
-constexpr std::array<std::string_view, 8> kFamilies{"gemm", "attention", "memory", "dispatch",
-                                                    "copy", "overhead",  "nccl",   "overlap"};
-constexpr std::array<std::string_view, 6> kKernels{"copy",          "rms-norm", "swiglu",
-                                                   "cross-entropy", "adamw",    "nf4-dequantise"};
-constexpr std::array<std::string_view, 5> kPaths{"host-to-device", "device-to-host", "pinned-to-device",
-                                                 "device-to-pinned", "peer"};
-constexpr std::array<std::string_view, 4> kOverheads{"context", "blas-workspace", "allocator", "communicator"};
-constexpr std::array<std::string_view, 3> kDispatches{"empty-kernel", "host-enqueue", "meeting"};
-constexpr std::array<std::string_view, kAttentionWorks.size()> kAttentions{"flash", "eager", "backward"};
+constexpr std::array kFamilies{
+    NameRow<ProbeFamily>{"gemm", ProbeFamily::Gemm},       NameRow<ProbeFamily>{"attention", ProbeFamily::Attention},
+    NameRow<ProbeFamily>{"memory", ProbeFamily::Memory},   NameRow<ProbeFamily>{"dispatch", ProbeFamily::Dispatch},
+    NameRow<ProbeFamily>{"copy", ProbeFamily::Copy},       NameRow<ProbeFamily>{"overhead", ProbeFamily::Overhead},
+    NameRow<ProbeFamily>{"nccl", ProbeFamily::Collective}, NameRow<ProbeFamily>{"overlap", ProbeFamily::Overlap}};
+constexpr std::array kKernels{NameRow<MemoryKernel>{"copy", MemoryKernel::Copy},
+                              NameRow<MemoryKernel>{"rms-norm", MemoryKernel::RmsNorm},
+                              NameRow<MemoryKernel>{"swiglu", MemoryKernel::SwiGlu},
+                              NameRow<MemoryKernel>{"cross-entropy", MemoryKernel::CrossEntropy},
+                              NameRow<MemoryKernel>{"adamw", MemoryKernel::AdamW},
+                              NameRow<MemoryKernel>{"nf4-dequantise", MemoryKernel::Nf4Dequantise}};
+constexpr std::array kPaths{NameRow<CopyPath>{"host-to-device", CopyPath::HostToDevice},
+                            NameRow<CopyPath>{"device-to-host", CopyPath::DeviceToHost},
+                            NameRow<CopyPath>{"pinned-to-device", CopyPath::PinnedToDevice},
+                            NameRow<CopyPath>{"device-to-pinned", CopyPath::DeviceToPinned},
+                            NameRow<CopyPath>{"peer", CopyPath::Peer}};
+constexpr std::array kOverheads{NameRow<OverheadKind>{"context", OverheadKind::Context},
+                                NameRow<OverheadKind>{"blas-workspace", OverheadKind::BlasWorkspace},
+                                NameRow<OverheadKind>{"allocator", OverheadKind::Allocator},
+                                NameRow<OverheadKind>{"communicator", OverheadKind::Communicator}};
+constexpr std::array kDispatches{NameRow<DispatchKind>{"empty-kernel", DispatchKind::EmptyKernel},
+                                 NameRow<DispatchKind>{"host-enqueue", DispatchKind::HostEnqueue},
+                                 NameRow<DispatchKind>{"meeting", DispatchKind::Meeting}};
+constexpr std::array kAttentions{NameRow<AttentionWork>{"flash", AttentionWork::Flash},
+                                 NameRow<AttentionWork>{"eager", AttentionWork::Eager},
+                                 NameRow<AttentionWork>{"backward", AttentionWork::Backward}};
 
 std::string shape_text(const GemmShape& shape) {
   const std::string one = fmt::format("{}x{}x{}", shape.m, shape.n, shape.k);
@@ -78,16 +94,12 @@ Bytes attention_traffic(const AttentionProblem& problem) {
 
 }  // namespace
 
-std::string_view to_string(ProbeFamily family) { return kFamilies[std::size_t(family)]; }
-ProbeFamily parse_probe_family(std::string_view text, std::string_view where) {
-  return parse_named(kProbeFamilies, text, where, "probes");
-}
-
-std::string_view to_string(MemoryKernel kernel) { return kKernels[std::size_t(kernel)]; }
-std::string_view to_string(CopyPath path) { return kPaths[std::size_t(path)]; }
-std::string_view to_string(OverheadKind kind) { return kOverheads[std::size_t(kind)]; }
-std::string_view to_string(DispatchKind kind) { return kDispatches[std::size_t(kind)]; }
-std::string_view to_string(AttentionWork work) { return kAttentions[std::size_t(work)]; }
+NameTable<ProbeFamily> names_of(ProbeFamily) { return {"family of probes", kFamilies}; }
+NameTable<MemoryKernel> names_of(MemoryKernel) { return {"kernel", kKernels}; }
+NameTable<CopyPath> names_of(CopyPath) { return {"path of a copy", kPaths}; }
+NameTable<OverheadKind> names_of(OverheadKind) { return {"kind of overhead", kOverheads}; }
+NameTable<DispatchKind> names_of(DispatchKind) { return {"kind of dispatch", kDispatches}; }
+NameTable<AttentionWork> names_of(AttentionWork) { return {"work of attention", kAttentions}; }
 
 GemmProblem Probe::product() const {
   const Dtype operands = operand_dtype(type);

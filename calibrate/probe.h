@@ -9,6 +9,7 @@
 
 #include "base/collective_kind.h"
 #include "base/gemm_kind.h"
+#include "base/name_table.h"
 #include "base/units.h"
 #include "cluster/profile/collective_curve.h"
 #include "cluster/profile/gemm_surface.h"
@@ -21,23 +22,20 @@ enum class ProbeFamily : std::uint8_t { Gemm, Attention, Memory, Dispatch, Copy,
 inline constexpr std::array kProbeFamilies{ProbeFamily::Gemm,       ProbeFamily::Attention, ProbeFamily::Memory,
                                            ProbeFamily::Dispatch,   ProbeFamily::Copy,      ProbeFamily::Overhead,
                                            ProbeFamily::Collective, ProbeFamily::Overlap};
-std::string_view to_string(
-    ProbeFamily family);  // "gemm", "attention", "memory", "dispatch", "copy", "overhead", "nccl", "overlap"
-/// Throws InputError naming `where`, with the nearest.
-ProbeFamily parse_probe_family(std::string_view text, std::string_view where);
+NameTable<ProbeFamily> names_of(ProbeFamily);  // "gemm", "attention", …, as `--only` spells them
 
 /// Memory-bound kernels.
 enum class MemoryKernel : std::uint8_t { Copy, RmsNorm, SwiGlu, CrossEntropy, AdamW, Nf4Dequantise };
 inline constexpr std::array kMemoryKernels{MemoryKernel::Copy,   MemoryKernel::RmsNorm,
                                            MemoryKernel::SwiGlu, MemoryKernel::CrossEntropy,
                                            MemoryKernel::AdamW,  MemoryKernel::Nf4Dequantise};
-std::string_view to_string(MemoryKernel kernel);
+NameTable<MemoryKernel> names_of(MemoryKernel);
 
 /// What a Copy probe moves, alone or while all ranks do.
 enum class CopyPath : std::uint8_t { HostToDevice, DeviceToHost, PinnedToDevice, DeviceToPinned, Peer };
 inline constexpr std::array kCopyPaths{CopyPath::HostToDevice, CopyPath::DeviceToHost, CopyPath::PinnedToDevice,
                                        CopyPath::DeviceToPinned, CopyPath::Peer};
-std::string_view to_string(CopyPath path);
+NameTable<CopyPath> names_of(CopyPath);
 
 /// What an Overhead probe reads (bytes), and a Dispatch probe (time).
 enum class OverheadKind : std::uint8_t { Context, BlasWorkspace, Allocator, Communicator };
@@ -49,9 +47,9 @@ inline constexpr std::array kDispatchKinds{DispatchKind::EmptyKernel, DispatchKi
 /// What an Attention probe runs: the device's forward, fused or eager, or the gradients as training computes them.
 enum class AttentionWork : std::uint8_t { Flash, Eager, Backward };
 inline constexpr std::array kAttentionWorks{AttentionWork::Flash, AttentionWork::Eager, AttentionWork::Backward};
-std::string_view to_string(OverheadKind kind);
-std::string_view to_string(DispatchKind kind);   // "empty-kernel", "host-enqueue", "meeting"
-std::string_view to_string(AttentionWork work);  // "flash", "eager", "backward"
+NameTable<OverheadKind> names_of(OverheadKind);
+NameTable<DispatchKind> names_of(DispatchKind);    // "empty-kernel", "host-enqueue", "meeting"
+NameTable<AttentionWork> names_of(AttentionWork);  // "flash", "eager", "backward"
 
 struct Probe {
   ProbeFamily family{};

@@ -79,7 +79,7 @@ std::vector<ProbeFamily> asked_families(const CLI::App& app) {
   std::vector<ProbeFamily> out;
   const auto list = given(app, "--only");
   if (!list) return out;
-  for (const std::string& name : split(*list, ',')) out.push_back(parse_probe_family(trim(name), "--only"));
+  for (const std::string& name : split(*list, ',')) out.push_back(parse_name<ProbeFamily>(trim(name), "--only"));
   return out;
 }
 

@@ -11,7 +11,7 @@ namespace gpuplan {
 
 int run_worker(const std::vector<std::string>& arguments, Console& console) {
   if (arguments.size() < 2) throw InputError(kWorkerCommand, "is started by 'gpuplan calibrate'", "run that instead");
-  const DeviceKind kind = parse_device_kind(arguments[0], kWorkerCommand);
+  const DeviceKind kind = parse_name<DeviceKind>(arguments[0], kWorkerCommand);
   if (arguments[1] == "facts") {
     console.out << to_json_line(read_worker_facts(kind)) << "\n";
     return 0;

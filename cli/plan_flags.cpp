@@ -62,15 +62,9 @@ void set_int8(Request& r, Text) {
 }
 
 void set_wrap(Request& r, Text value) {
-  if (value == "layer") {
-    r.options.wrap = WrapPolicy::Layer;
-    return;
-  }
-  if (!value.starts_with("size:"))
-    throw InputError("--wrap", "unknown policy '" + value + "'",
-                     "layer, or size:N with at least N parameters per unit, as in size:100000000");
-  r.options.wrap = WrapPolicy::Size;
-  r.options.wrap_min_params = parse_integer(value.substr(5), "--wrap size", 1);
+  const Wrap wrap = parse_wrap(value, "--wrap");
+  r.options.wrap = wrap.policy;
+  r.options.wrap_min_params = wrap.min_params;
 }
 
 void set_fsdp_version(Request& r, Text value) {
@@ -88,26 +82,11 @@ void set_checkpointing(Request& r, Text value) {
 
 void set_loss(Request& r, Text value) {
   const std::size_t equals = value.find('=');
-  r.recipe.loss = parse_loss(value.substr(0, equals), "--loss");
+  r.recipe.loss = parse_name<LossKernel>(value.substr(0, equals), "--loss");
   if (equals == std::string::npos) return;
   if (r.recipe.loss != LossKernel::Chunked)
     throw InputError("--loss", "only chunked takes a number", "for example --loss chunked=8");
   r.recipe.loss_chunks = parse_integer(value.substr(equals + 1), "--loss chunked", 1);
-}
-
-void set_preference(Request& r, Text value) {
-  struct Row {
-    const char* name;
-    Preference value;
-  };
-  for (const Row& row :
-       {Row{"speed", Preference::Speed}, Row{"cost", Preference::Cost}, Row{"memory", Preference::Memory}})
-    if (value == row.name) {
-      r.preference = row.value;
-      return;
-    }
-  throw InputError("--prefer", "unknown preference '" + value + "'",
-                   did_you_mean(value, {"speed", "cost", "memory"}, "known: speed, cost, memory"));
 }
 
 void set_price(Request& r, Text value) {
@@ -137,7 +116,7 @@ constexpr std::array kFlags{
     PlanFlag{"--seq-len", "S", kBatch, "tokens per sequence. Default 2048",
              [](Request& r, Text v) { set_count<&Recipe::seq_len>(r, v, "--seq-len"); }},
     PlanFlag{"--packing", "packed|padded|dynamic", kBatch, "how rows fill sequences. Default packed",
-             [](Request& r, Text v) { r.recipe.packing = parse_packing(v, "--packing"); }},
+             [](Request& r, Text v) { r.recipe.packing = parse_name<Packing>(v, "--packing"); }},
     PlanFlag{"--grad-accum", "A", kBatch, "passes per optimizer step. Default 1",
              [](Request& r, Text v) { set_count<&Recipe::grad_accum>(r, v, "--grad-accum"); }},
     PlanFlag{"--rows", "N", kBatch, "rows of the data set. Default 10000",
@@ -150,7 +129,7 @@ constexpr std::array kFlags{
              [](Request& r, Text v) { r.eval_generate = parse_integer(v, "--eval-generate", 0); }},
     PlanFlag{"--precision", "bf16-true|bf16-mixed|fp16-mixed|fp32", kNumbers,
              "of weights and computation. Default bf16-mixed",
-             [](Request& r, Text v) { r.recipe.precision = parse_precision(v, "--precision"); }},
+             [](Request& r, Text v) { r.recipe.precision = parse_name<Precision>(v, "--precision"); }},
     PlanFlag{"--optimizer", "OPTIMIZER", kNumbers,
              "adamw-fused, adamw-8bit, paged-adamw, adafactor, lion, sgd, muon, ... Default: what the framework uses",
              [](Request& r, Text v) { r.recipe.optimizer = find_optimizer(v).name; }},
@@ -159,9 +138,9 @@ constexpr std::array kFlags{
     PlanFlag{"--checkpointing", "none|full|selective|elementwise|every=K", kNumbers,
              "activations recomputed in backward. Default none", set_checkpointing},
     PlanFlag{"--attention", "eager|sdpa|flash|cudnn", kNumbers, "attention kernel. Default sdpa",
-             [](Request& r, Text v) { r.recipe.attention = parse_attention(v, "--attention"); }},
+             [](Request& r, Text v) { r.recipe.attention = parse_name<AttentionKernel>(v, "--attention"); }},
     PlanFlag{"--kernels", "plain|fused", kNumbers, "norm and MLP kernels. Default: what the framework uses",
-             [](Request& r, Text v) { r.recipe.kernels = parse_kernels(v, "--kernels"); }},
+             [](Request& r, Text v) { r.recipe.kernels = parse_name<LayerKernels>(v, "--kernels"); }},
     PlanFlag{"--compile", "", kNumbers, "layers and loss through torch.compile: fused ops, fewer launches",
              [](Request& r, Text) { r.recipe.torch_compile = true; }},
     PlanFlag{"--fp8", "", kNumbers, "layers multiply in fp8 (Ada, Hopper and later); states and activations as without",
@@ -200,7 +179,7 @@ constexpr std::array kFlags{
     PlanFlag{"--no-reshard", "", kStrategy, "FSDP keeps gathered weights from forward to backward",
              [](Request& r, Text) { r.options.reshards = false; }},
     PlanFlag{"--prefer", "speed|cost|memory", kStrategy, "what the recommendation minimises. Default speed",
-             set_preference}};
+             [](Request& r, Text v) { r.preference = parse_name<Preference>(v, "--prefer"); }}};
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/names.h"
+#include "base/yaml_file.h"
 #include "cluster/fabric.h"
 #include "cluster/gpu_names.h"
 #include "cluster/layout_keys.h"
@@ -17,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kMostPerNode = 1024;
+constexpr std::int64_t kMostPerNode = 1024;
 constexpr NumberRange kPositive{.least = 1e-3};  // GB/s, Gbit/s: a link that carries nothing is a mistake
 
 /// The kind index of one of the file's own GPUs; kinds begin with those that are used.
@@ -34,7 +35,7 @@ std::optional<std::size_t> own_kind(ClusterFile& cluster, const std::string& tex
 }
 
 /// The kind index of a GPU in the machine, read once.
-std::optional<std::size_t> kind_index(ClusterFile& cluster, YamlFields& top, const std::string& key,
+std::optional<std::size_t> kind_index(ClusterFile& cluster, Fields& top, const std::string& key,
                                       const std::string& text) {
   if (const auto own = own_kind(cluster, text)) return own;
   try {
@@ -53,7 +54,7 @@ std::optional<std::size_t> kind_index(ClusterFile& cluster, YamlFields& top, con
   }
 }
 
-void read_gpus(YamlFields& top, ClusterFile& cluster) {
+void read_gpus(Fields& top, ClusterFile& cluster) {
   std::vector<std::size_t>& ranks = cluster.node.kind_of_rank;
   if (top.is_given("gpus")) {
     if (top.is_given("gpu")) top.report("gpu", "stands beside 'gpus': give one of them");
@@ -73,14 +74,8 @@ void read_gpus(YamlFields& top, ClusterFile& cluster) {
   }
 }
 
-std::string unknown_fabric(const std::string& name) {
-  const auto names = fabric_names();
-  return fmt::format("unknown fabric '{}'; {}", name,
-                     did_you_mean(name, names, fmt::format("use one of {}", fmt::join(names, ", "))));
-}
-
 /// What rings over a level were measured to reach.
-StatedLink read_link(YamlFields& fields) {
+StatedLink read_link(Fields& fields) {
   StatedLink link;
   if (const auto range = fields.rates("busbw_gb_s", kPositive); !range.empty())
     link.bus = *std::min_element(range.begin(), range.end());
@@ -90,19 +85,14 @@ StatedLink read_link(YamlFields& fields) {
   return link;
 }
 
-void read_intra(YamlFields& top, Machine& node) {
+void read_intra(Fields& top, Machine& node) {
   auto intra = top.optional_fields("intra");
   if (!intra) {
     if (node.gpus_per_node > 1 && !top.is_given("intra"))
       top.report("intra", "is missing: how are the GPUs of a machine linked?");
     return;
   }
-  const std::string name = intra->text("fabric");
-  const auto fabric = find_fabric(name);
-  if (fabric)
-    node.fabric = *fabric;
-  else if (!name.empty())
-    intra->report("fabric", unknown_fabric(name));
+  (*intra)("fabric", node.fabric);
   node.pcie_generation = intra->optional_integer("pcie_generation", {.least = 1, .most = 6});
   node.pcie_lanes = intra->optional_integer("pcie_lanes", {.least = 1, .most = 16});
   node.intra = read_link(*intra);
@@ -115,13 +105,13 @@ void read_intra(YamlFields& top, Machine& node) {
 }
 
 /// `sockets` and how many GPUs are on each, in order: numa_split: [4, 4].
-void read_sockets(YamlFields& host, Machine& node) {
+void read_sockets(Fields& host, Machine& node) {
   NodeLayout& layout = node.layout;
   layout.sockets = host.optional_integer("sockets", {.least = 1, .most = 1024}).value_or(0);
   const auto split = host.numbers("numa_split");
   for (std::size_t socket = 0; socket < split.size(); ++socket) {
     layout.bridges.push_back(std::int64_t(socket));
-    for (double i = 0; i < std::min(split[socket], kMostPerNode); ++i)
+    for (double i = 0; i < std::min(split[socket], double(kMostPerNode)); ++i)
       layout.gpus.push_back({std::int64_t(socket), -1, {}, {}});
   }
   if (!split.empty() && std::int64_t(layout.gpus.size()) != node.gpus_per_node)
@@ -129,19 +119,19 @@ void read_sockets(YamlFields& host, Machine& node) {
   if (!split.empty() && layout.sockets == 0) layout.sockets = std::int64_t(split.size());
 }
 
-void read_host(YamlFields& top, Machine& node) {
+void read_host(Fields& top, Machine& node) {
   auto host = top.optional_fields("host");
   if (!host) return;
   node.host_memory = host->optional_bytes("memory_gib").value_or(Bytes{});
   node.host_link = host->optional_rate("link_gb_s", kPositive);
-  node.host_cores = host->optional_integer("cores", {.most = double(kMostGpus)}).value_or(0);
+  node.host_cores = host->optional_integer("cores", {.most = kMostGpus}).value_or(0);
   read_sockets(*host, node);
   host->allow({"vcpus", "cpu", "cpus", "pcie", "trays", "gpus_per_tray", "note", "source"});
   host->refuse_unknown();
 }
 
-void read_nics(YamlFields& inter, ClusterFile& cluster) {
-  YamlFields nics = inter.fields("nics");
+void read_nics(Fields& inter, ClusterFile& cluster) {
+  Fields nics = inter.fields("nics");
   const auto count = nics.integer("count", {.least = 1, .most = kMostPerNode});
   const double gbit = nics.number("gbit_s", kPositive);
   nics.refuse_unknown();
@@ -149,7 +139,7 @@ void read_nics(YamlFields& inter, ClusterFile& cluster) {
   cluster.has_network = true;
 }
 
-void read_network(YamlFields& top, ClusterFile& cluster) {
+void read_network(Fields& top, ClusterFile& cluster) {
   auto inter = top.optional_fields("inter");
   if (!inter) return;
   cluster.node.inter = read_link(*inter);
@@ -158,7 +148,7 @@ void read_network(YamlFields& top, ClusterFile& cluster) {
   if (!is_said_elsewhere || inter->is_given("nics")) read_nics(*inter, cluster);
   cluster.has_network |= cluster.node.inter.bus.has_value();
   NodeLayout& layout = cluster.node.layout;
-  layout.leaf_nodes = inter->optional_integer("leaf_nodes", {.least = 1, .most = double(kMostGpus)}).value_or(0);
+  layout.leaf_nodes = inter->optional_integer("leaf_nodes", {.least = 1, .most = kMostGpus}).value_or(0);
   layout.oversubscription = inter->optional_number("oversubscription", {.least = 1, .most = 1000}).value_or(1);
   inter->allow({"network", "headline_gbit_s", "note", "source", "kind", "nics"});
   inter->refuse_unknown();
@@ -174,7 +164,7 @@ void share_adapters(ClusterFile& cluster) {
 }
 
 /// What this very card sustains, where it is not what the catalogue says of its product.
-void read_overrides(YamlFields& top, ClusterFile& cluster) {
+void read_overrides(Fields& top, ClusterFile& cluster) {
   auto fields = top.optional_fields("gpu_overrides");
   if (!fields) return;
   const auto bf16 = fields->optional_number("gemm_bf16_tflops", {.least = 1e-3});
@@ -192,7 +182,7 @@ void read_overrides(YamlFields& top, ClusterFile& cluster) {
   }
 }
 
-void read_price(YamlFields& top, ClusterFile& cluster) {
+void read_price(Fields& top, ClusterFile& cluster) {
   cluster.states_price = top.has("price_usd_h");
   cluster.usd_per_hour = top.optional_number("price_usd_h", {.most = 1e9});
   cluster.usd_per_gpu_hour = top.optional_number("price_usd_gpu_h", {.most = 1e9});
@@ -271,15 +261,15 @@ ClusterFile read_cluster_file(const fs::path& path, const std::optional<std::str
   if (kind != MachineTextKind::Yaml) return read_machine_text(text, kind, path.string(), gpu);
   if (gpu) throw InputError("--gpu", fmt::format("{} names its GPUs itself", path.string()), "leave --gpu away");
   YamlFile file = YamlFile::read(path);
-  YamlFields& top = file.top();
+  Fields& top = file.top();
   ClusterFile cluster;
   cluster.id = top.optional_text("id").value_or(path.stem().string());
   cluster.name = top.optional_text("name").value_or(cluster.id);
   cluster.file = path.string();
   cluster.own_gpus = read_gpu_specs(top);
-  cluster.num_gpus = top.optional_integer("num_gpus", {.least = 1, .most = double(kMostGpus)});
+  cluster.num_gpus = top.optional_integer("num_gpus", {.least = 1, .most = kMostGpus});
   read_gpus(top, cluster);
-  cluster.num_nodes = top.optional_integer("num_nodes", {.least = 1, .most = double(kMostGpus)}).value_or(1);
+  cluster.num_nodes = top.optional_integer("num_nodes", {.least = 1, .most = kMostGpus}).value_or(1);
   read_intra(top, cluster.node);
   read_host(top, cluster.node);
   read_network(top, cluster);

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "base/yaml_text.h"
+#include "base/yaml_file.h"
 #include "cluster/fabric.h"
 #include "cluster/gpu_spec_keys.h"
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/processor.h"
+#include "base/yaml_file.h"
 #include "cluster/fabric.h"
 #include "cluster/links.h"
 
@@ -49,7 +50,7 @@ CoreRates core_rates(const HostFacts& host) {
   rates.memory = file.top().optional_rate("memory_bandwidth_gb_s").value_or(BytesPerSec{});
   rates.own = file.top().optional_bytes("own_memory_mib").value_or(Bytes{});
   rates.collectives = file.top().optional_bytes("collectives_memory_mib").value_or(Bytes{});
-  for (YamlFields& row : file.top().list("isa")) {
+  for (Fields& row : file.top().list("isa")) {
     const auto flag = row.optional_text("flag");
     const bool has_it = !flag || std::find(host.cpu_flags.begin(), host.cpu_flags.end(), *flag) != host.cpu_flags.end();
     if (!has_it || rates.fp32.value > 0) continue;

@@ -7,19 +7,14 @@
 namespace gpuplan {
 namespace {
 
-struct FabricName {
-  FabricKind kind;
-  std::string_view name;
-};
-
-constexpr std::array kFabrics{FabricName{FabricKind::None, "none"},
-                              FabricName{FabricKind::NvSwitch, "nvswitch"},
-                              FabricName{FabricKind::NvLinkMesh, "nvlink-mesh"},
-                              FabricName{FabricKind::NvLinkBridge, "nvlink-bridge"},
-                              FabricName{FabricKind::Pcie, "pcie"},
-                              FabricName{FabricKind::PcieHostStaged, "pcie-host-staged"},
-                              FabricName{FabricKind::InfinityFabric, "infinity-fabric"},
-                              FabricName{FabricKind::SharedMemory, "shared-memory"}};
+constexpr std::array kFabrics{NameRow<FabricKind>{"none", FabricKind::None},
+                              NameRow<FabricKind>{"nvswitch", FabricKind::NvSwitch},
+                              NameRow<FabricKind>{"nvlink-mesh", FabricKind::NvLinkMesh},
+                              NameRow<FabricKind>{"nvlink-bridge", FabricKind::NvLinkBridge},
+                              NameRow<FabricKind>{"pcie", FabricKind::Pcie},
+                              NameRow<FabricKind>{"pcie-host-staged", FabricKind::PcieHostStaged},
+                              NameRow<FabricKind>{"infinity-fabric", FabricKind::InfinityFabric},
+                              NameRow<FabricKind>{"shared-memory", FabricKind::SharedMemory}};
 
 std::string pcie(const GpuSpec& gpu) { return fmt::format("PCIe {}.0 x{}", gpu.pcie_generation, gpu.pcie_lanes); }
 
@@ -37,23 +32,7 @@ bool is_board(FabricKind fabric) {
   return fabric == FabricKind::NvSwitch || fabric == FabricKind::NvLinkMesh || fabric == FabricKind::InfinityFabric;
 }
 
-std::string_view to_string(FabricKind fabric) {
-  for (const FabricName& row : kFabrics)
-    if (row.kind == fabric) return row.name;
-  return "?";
-}
-
-std::optional<FabricKind> find_fabric(std::string_view name) {
-  for (const FabricName& row : kFabrics)
-    if (row.name == name) return row.kind;
-  return std::nullopt;
-}
-
-std::vector<std::string> fabric_names() {
-  std::vector<std::string> out;
-  for (const FabricName& row : kFabrics) out.emplace_back(row.name);
-  return out;
-}
+NameTable<FabricKind> names_of(FabricKind) { return {"fabric", kFabrics}; }
 
 std::string describe_fabric(FabricKind fabric, const GpuSpec& gpu) {
   switch (fabric) {

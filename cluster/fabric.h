@@ -1,11 +1,9 @@
 // The kinds of fabric inside a machine, as data files spell them and as people read them.
 #pragma once
 
-#include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
 
+#include "base/name_table.h"
 #include "cluster/cluster_spec.h"
 
 namespace gpuplan {
@@ -15,9 +13,7 @@ bool is_nvlink(FabricKind fabric);
 /// GPUs on a board of their own, linked by something other than PCIe.
 bool is_board(FabricKind fabric);
 
-std::string_view to_string(FabricKind fabric);  // "nvswitch", "pcie-host-staged", …
-std::optional<FabricKind> find_fabric(std::string_view name);
-std::vector<std::string> fabric_names();  // those a machine may have
+NameTable<FabricKind> names_of(FabricKind);  // "nvswitch", "pcie-host-staged", …
 
 /// "PCIe 4.0 x16, peer-to-peer": the fabric of a machine with such GPUs.
 std::string describe_fabric(FabricKind fabric, const GpuSpec& gpu);

@@ -5,36 +5,34 @@
 
 #include <fmt/format.h>
 
-#include "base/names.h"
+#include "base/yaml_file.h"
 #include "cluster/fabric.h"
 
 namespace gpuplan {
 namespace {
 
-FabricKind read_fabric(YamlFields& fields) {
-  const std::string name = fields.text("fabric");
-  if (const auto fabric = find_fabric(name)) return *fabric;
-  if (!name.empty())
-    fields.report("fabric", fmt::format("unknown fabric '{}'; use one of {}", name, fmt::join(fabric_names(), ", ")));
-  return FabricKind::None;
+FabricKind read_fabric(Fields& fields) {
+  FabricKind fabric = FabricKind::None;
+  fields("fabric", fabric);
+  return fabric;
 }
 
 /// Several reports of one rate stand as a pair; the middle of it is taken, as in the fit of the profile.
-FlopsPerSec middle_of(YamlFields& fields, const std::string& key) {
+FlopsPerSec middle_of(Fields& fields, const std::string& key) {
   const auto reports = fields.numbers(key);
   double sum = 0;
   for (double report : reports) sum += report * 1e12;
   return {reports.empty() ? 0 : sum / double(reports.size())};
 }
 
-void read_memory(YamlFields& top, GpuFile& gpu) {
-  YamlFields memory = top.fields("memory");
+void read_memory(Fields& top, GpuFile& gpu) {
+  Fields memory = top.fields("memory");
   gpu.names.memory_gb = memory.integer("marketing_gb");
   gpu.spec.memory_bandwidth = BytesPerSec{memory.number("bandwidth_gb_s") * 1e9};
   memory.allow({"marketing_gb_alternative", "type", "note", "kind", "source"});
   memory.refuse_unknown();
 
-  YamlFields usable = top.fields("usable_memory");
+  Fields usable = top.fields("usable_memory");
   if (!usable.is_given("device_total_mib")) usable.report("device_total_mib", "is missing");
   gpu.spec.device_memory = usable.optional_bytes("device_total_mib").value_or(Bytes{});
   const auto seen = usable.numbers("framework_total_gib");
@@ -48,13 +46,13 @@ void read_memory(YamlFields& top, GpuFile& gpu) {
   usable.refuse_unknown();
 }
 
-void read_compute(YamlFields& top, GpuSpec& spec) {
-  YamlFields compute = top.fields("compute");
+void read_compute(Fields& top, GpuSpec& spec) {
+  Fields compute = top.fields("compute");
   spec.sm_count = compute.integer("sm_count");
   compute.allow({"l2_mb", "boost_mhz", "max_clock_mhz", "tdp_w", "tdp_note", "dense_tops_int8", "fp32_matrix",
                  "fp8_fp16acc", "half_rate_fp32_accumulate", "infinity_cache_mb", "datasheet_cuda_cores", "variants",
                  "note", "kind", "source"});
-  YamlFields dense = compute.fields("dense_tflops");
+  Fields dense = compute.fields("dense_tflops");
   const auto rate = [&](const char* key) { return FlopsPerSec{dense.optional_number(key).value_or(0) * 1e12}; };
   if (!dense.is_given("fp32")) dense.report("fp32", "is missing");
   spec.fp32 = rate("fp32");
@@ -67,7 +65,7 @@ void read_compute(YamlFields& top, GpuSpec& spec) {
   compute.refuse_unknown();
 }
 
-void read_best_gemms(YamlFields& top, GpuSpec& spec) {
+void read_best_gemms(Fields& top, GpuSpec& spec) {
   for (const char* block : {"measured", "estimated"}) {  // an estimate fills what was not measured
     auto figures = top.optional_fields(block);
     if (!figures || figures->optional_flag("of_another_product").value_or(false)) continue;
@@ -85,15 +83,15 @@ void read_best_gemms(YamlFields& top, GpuSpec& spec) {
   }
 }
 
-void read_interconnect(YamlFields& top, GpuFile& gpu) {
-  YamlFields links = top.fields("interconnect");
+void read_interconnect(Fields& top, GpuFile& gpu) {
+  Fields links = top.fields("interconnect");
   if (auto nvlink = links.optional_fields("nvlink")) {
     gpu.spec.nvlink_per_direction = nvlink->optional_rate("per_direction_gb_s").value_or(BytesPerSec{});
     gpu.spec.nvlink_kind = nvlink->text("layout");
   }
   if (auto xgmi = links.optional_fields("infinity_fabric"))
     gpu.xgmi_per_pair = BytesPerSec{xgmi->number("per_pair_per_direction_gb_s") * 1e9};
-  YamlFields pcie = links.fields("pcie");
+  Fields pcie = links.fields("pcie");
   gpu.spec.pcie_generation = pcie.integer("generation", {.least = 1});
   gpu.spec.pcie_lanes = pcie.integer("lanes", {.least = 1});
   gpu.spec.has_p2p_over_pcie = links.optional_flag("p2p_over_pcie").value_or(false);
@@ -101,8 +99,8 @@ void read_interconnect(YamlFields& top, GpuFile& gpu) {
   links.refuse_unknown();
 }
 
-void read_machine(YamlFields& top, UsualMachine& machine) {
-  YamlFields fields = top.fields("usual_machine");
+void read_machine(Fields& top, UsualMachine& machine) {
+  Fields fields = top.fields("usual_machine");
   machine.fabric = read_fabric(fields);
   machine.gpus_per_node = fields.integer("gpus_per_node", {.least = 1});
   machine.nic_per_gpu = BytesPerSec{fields.number("nic_gbit_s_per_gpu") * 1e9 / 8};
@@ -112,8 +110,8 @@ void read_machine(YamlFields& top, UsualMachine& machine) {
   fields.refuse_unknown();
 }
 
-void read_rings(YamlFields& top, std::vector<RingFigure>& rings) {
-  for (YamlFields& fields : top.list("collectives")) {
+void read_rings(Fields& top, std::vector<RingFigure>& rings) {
+  for (Fields& fields : top.list("collectives")) {
     RingFigure ring{.fabric = read_fabric(fields), .from_gpus = fields.integer("from_gpus", {.least = 2})};
     ring.bus = BytesPerSec{fields.number("busbw_gb_s") * 1e9};
     ring.all_reduce_bus = fields.optional_rate("all_reduce_busbw_gb_s").value_or(ring.bus);
@@ -124,8 +122,8 @@ void read_rings(YamlFields& top, std::vector<RingFigure>& rings) {
   }
 }
 
-void read_prices(YamlFields& top, std::vector<GpuPrice>& prices) {
-  for (YamlFields& fields : top.list("price")) {
+void read_prices(Fields& top, std::vector<GpuPrice>& prices) {
+  for (Fields& fields : top.list("price")) {
     GpuPrice price{.provider = fields.text("provider"), .kind = fields.text("kind"), .source = fields.text("source")};
     const auto range = fields.numbers("usd_per_gpu_hour");
     if (range.empty())
@@ -146,14 +144,14 @@ void share_out(GpuFile& gpu) {
   scale_compute(gpu.spec, 1 / parts);
 }
 
-bool is_plan_only(const GpuSpec& spec, YamlFields& top) {
+bool is_plan_only(const GpuSpec& spec, Fields& top) {
   if (spec.vendor != "nvidia") return true;
   return top.number("compute_capability") < kOldestRunnableCapability;
 }
 
 }  // namespace
 
-GpuNames read_gpu_names(YamlFields& fields) {
+GpuNames read_gpu_names(Fields& fields) {
   return {.id = fields.text("id"),
           .aliases = fields.texts("aliases"),
           .assumed_for = fields.texts("assumed_for"),
@@ -162,7 +160,7 @@ GpuNames read_gpu_names(YamlFields& fields) {
 
 GpuFile read_gpu_file(const std::filesystem::path& path) {
   YamlFile file = YamlFile::read(path);
-  YamlFields& top = file.top();
+  Fields& top = file.top();
   GpuFile gpu{.names = read_gpu_names(top)};
   GpuSpec& spec = gpu.spec;
   spec.id = gpu.names.id;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/yaml_file.h"
+#include "base/fields.h"
 #include "cluster/cluster_spec.h"
 
 namespace gpuplan {
@@ -54,7 +54,7 @@ struct GpuFile {
 GpuFile read_gpu_file(const std::filesystem::path& path);
 
 /// The lists of names, which files of data/gpus and their index have in common.
-GpuNames read_gpu_names(YamlFields& fields);
+GpuNames read_gpu_names(Fields& fields);
 
 /// The figure for `num_gpus` over `fabric`; nullptr when nothing was measured.
 const RingFigure* find_ring(const GpuFile& gpu, FabricKind fabric, std::int64_t num_gpus);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/names.h"
+#include "base/yaml_file.h"
 
 namespace gpuplan {
 namespace {
@@ -82,7 +83,7 @@ GpuNames names_from_file(const fs::path& path) { return read_gpu_file(path).name
 std::vector<GpuNames> read_index(const fs::path& path) {
   std::vector<GpuNames> all;
   YamlFile file = YamlFile::read(path);
-  for (YamlFields& row : file.top().list("gpus")) {
+  for (Fields& row : file.top().list("gpus")) {
     GpuNames names = read_gpu_names(row);
     names.memory_gb = row.integer("memory_gb");
     names.architecture = row.text("architecture");

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "base/yaml_text.h"
+#include "base/yaml_file.h"
 #include "cluster/gpu_names.h"
 
 namespace gpuplan {
@@ -48,7 +48,7 @@ void list_spec(Spec& spec, Each&& each) {
 }
 
 struct SpecReader {
-  YamlFields& row;
+  Fields& row;
   void operator()(const char* key, std::string& into) {
     if (auto v = row.optional_text(key)) into = *v;
   }
@@ -62,7 +62,7 @@ struct SpecReader {
     if (auto v = row.optional_flops(key)) into = *v;
   }
   void operator()(const char* key, std::int64_t& into) {
-    if (auto v = row.optional_integer(key, {.most = 1e9})) into = *v;
+    if (auto v = row.optional_integer(key, {.most = 1'000'000'000})) into = *v;
   }
   void operator()(const char* key, bool& into) {
     if (auto v = row.optional_flag(key)) into = *v;
@@ -90,7 +90,7 @@ std::optional<GpuFile> in_catalogue(const std::string& id) {
 }
 
 /// What a plan divides by.
-void check(YamlFields& row, const GpuSpec& spec) {
+void check(Fields& row, const GpuSpec& spec) {
   const auto need = [&](bool is_there, const char* key) {
     if (!is_there) row.report(key, "is missing, and the catalogue does not know this GPU");
   };
@@ -106,9 +106,9 @@ void check(YamlFields& row, const GpuSpec& spec) {
 
 }  // namespace
 
-std::vector<StatedGpu> read_gpu_specs(YamlFields& top) {
+std::vector<StatedGpu> read_gpu_specs(Fields& top) {
   std::vector<StatedGpu> out;
-  for (YamlFields& row : top.list("gpu_specs")) {
+  for (Fields& row : top.list("gpu_specs")) {
     StatedGpu stated{row.text("gpu"), {}, {}};
     const std::string id = row.optional_text("id").value_or(stated.name);
     if (auto known = in_catalogue(id)) stated.gpu = *std::move(known);

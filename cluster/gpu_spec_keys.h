@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/yaml_file.h"
+#include "base/fields.h"
 #include "cluster/gpu_file.h"
 
 namespace gpuplan {
@@ -18,7 +18,7 @@ struct StatedGpu {
 };
 
 /// Reports what is missing of a GPU that the catalogue does not know.
-std::vector<StatedGpu> read_gpu_specs(YamlFields& top);
+std::vector<StatedGpu> read_gpu_specs(Fields& top);
 
 /// One row: what differs from the catalogue; empty when nothing does and `name` is the id.
 std::string gpu_spec_row(const std::string& name, const GpuSpec& spec);

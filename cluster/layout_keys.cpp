@@ -8,10 +8,10 @@ namespace gpuplan {
 namespace {
 
 constexpr NumberRange kRate{.least = 1e-3};  // GB/s, Gbit/s
-constexpr double kMostDevices = 4096;
+constexpr std::int64_t kMostDevices = 4096;
 
 /// Numbers of GPUs or adapters of this machine.
-std::vector<std::size_t> indices(YamlFields& fields, const std::string& key, std::size_t count) {
+std::vector<std::size_t> indices(Fields& fields, const std::string& key, std::size_t count) {
   std::vector<std::size_t> out;
   for (const double number : fields.numbers(key)) {
     if (number < double(count) && number == double(std::size_t(number)))
@@ -22,7 +22,7 @@ std::vector<std::size_t> indices(YamlFields& fields, const std::string& key, std
   return out;
 }
 
-BytesPerSec rate(YamlFields& fields, const std::string& key) {
+BytesPerSec rate(Fields& fields, const std::string& key) {
   return fields.optional_rate(key, kRate).value_or(BytesPerSec{});
 }
 
@@ -34,12 +34,12 @@ void place_in_slots(NodeLayout& layout, std::int64_t num_gpus, std::int64_t sock
   for (std::int64_t gpu = 0; gpu < num_gpus; ++gpu) layout.gpus.push_back({gpu * sockets / num_gpus, -1, {}, {}});
 }
 
-void read_switches(YamlFields& fields, NodeLayout& layout) {
-  for (YamlFields& row : fields.list("pcie_switches")) {
+void read_switches(Fields& fields, NodeLayout& layout) {
+  for (Fields& row : fields.list("pcie_switches")) {
     const auto gpus = indices(row, "gpus", layout.gpus.size());
     const auto nics = indices(row, "nics", layout.nics.size());
     PcieSwitchPlace place{.uplink = rate(row, "uplink_gb_s")};
-    place.bridge = row.optional_integer("socket", {.most = double(layout.sockets - 1)})
+    place.bridge = row.optional_integer("socket", {.most = layout.sockets - 1})
                        .value_or(gpus.empty() ? 0 : layout.gpus[gpus.front()].bridge);
     row.refuse_unknown();
     const auto index = std::int64_t(layout.switches.size());
@@ -53,8 +53,8 @@ void read_switches(YamlFields& fields, NodeLayout& layout) {
     if (some && nic.bridge < 0) nic.bridge = 0;
 }
 
-void read_direct_links(YamlFields& fields, NodeLayout& layout, std::size_t num_gpus) {
-  for (YamlFields& row : fields.list("nvlinks")) {
+void read_direct_links(Fields& fields, NodeLayout& layout, std::size_t num_gpus) {
+  for (Fields& row : fields.list("nvlinks")) {
     const auto pair = indices(row, "gpus", num_gpus);
     const auto links = row.optional_integer("links", {.least = 1, .most = 64}).value_or(1);
     const BytesPerSec reached = rate(row, "busbw_gb_s");
@@ -66,13 +66,13 @@ void read_direct_links(YamlFields& fields, NodeLayout& layout, std::size_t num_g
   }
 }
 
-std::int64_t index(YamlFields& fields, const std::string& key) {
+std::int64_t index(Fields& fields, const std::string& key) {
   return fields.optional_integer(key, {.most = kMostDevices}).value_or(-1);
 }
 
-std::vector<DevicePlace> read_places(YamlFields& fields, const std::string& key) {
+std::vector<DevicePlace> read_places(Fields& fields, const std::string& key) {
   std::vector<DevicePlace> out;
-  for (YamlFields& row : fields.list(key)) {
+  for (Fields& row : fields.list(key)) {
     out.push_back({index(row, "bridge"), index(row, "switch"),
                    row.optional_rate("gbit_s", kRate).value_or(BytesPerSec{}), row.optional_text("name").value_or("")});
     row.refuse_unknown();
@@ -81,13 +81,14 @@ std::vector<DevicePlace> read_places(YamlFields& fields, const std::string& key)
 }
 
 /// Everything by its place, as gpuplan writes it: nothing is filled in.
-void read_exact(YamlFields& fields, NodeLayout& layout) {
+void read_exact(Fields& fields, NodeLayout& layout) {
   layout.sockets = fields.integer("sockets", {.most = kMostDevices});
   layout.bridges.clear();
-  for (const double socket :
-       fields.is_given("host_bridges") ? fields.numbers("host_bridges", {.most = kMostDevices}) : std::vector<double>{})
+  for (const double socket : fields.is_given("host_bridges")
+                                 ? fields.numbers("host_bridges", {.most = double(kMostDevices)})
+                                 : std::vector<double>{})
     layout.bridges.push_back(std::int64_t(socket));
-  for (YamlFields& row : fields.list("switches")) {
+  for (Fields& row : fields.list("switches")) {
     layout.switches.push_back({index(row, "bridge"), index(row, "above"), rate(row, "uplink_gb_s")});
     row.refuse_unknown();
   }
@@ -97,7 +98,7 @@ void read_exact(YamlFields& fields, NodeLayout& layout) {
 
 }  // namespace
 
-void read_layout(YamlFields& top, Machine& node) {
+void read_layout(Fields& top, Machine& node) {
   auto fields = top.optional_fields("layout");
   if (!fields || node.gpus_per_node == 0) return;
   NodeLayout& layout = node.layout;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/yaml_file.h"
 #include "cluster/fabric.h"
 
 namespace gpuplan {
@@ -25,7 +26,7 @@ double profile_number(const Profile& profile, const std::string& name) {
 
 }  // namespace
 
-LinkTable::Share LinkTable::read_share(YamlFields& fields, std::optional<NcclLink> link) {
+LinkTable::Share LinkTable::read_share(Fields& fields, std::optional<NcclLink> link) {
   Share row;
   if (link)
     row.latency = nccl_table().step_latency(*link, Algorithm::Ring, Protocol::Simple) +
@@ -41,12 +42,12 @@ LinkTable::Share LinkTable::read_share(YamlFields& fields, std::optional<NcclLin
   return row;
 }
 
-void LinkTable::read_hosts(YamlFields& top) {
-  YamlFields staging = top.fields("staging");
+void LinkTable::read_hosts(Fields& top) {
+  Fields staging = top.fields("staging");
   staging_share_ = staging.number("share_of_memory", {.least = 1e-3, .most = 1});
   staging.allow({"kind", "source"});
   staging.refuse_unknown();
-  for (YamlFields& fields : top.list("hosts")) {
+  for (Fields& fields : top.list("hosts")) {
     hosts_.push_back({fields.integer("pcie_generation"), BytesPerSec{fields.number("memory_gb_s") * 1e9},
                       BytesPerSec{fields.number("socket_link_gb_s") * 1e9}});
     fields.allow({"kind", "source"});
@@ -55,9 +56,9 @@ void LinkTable::read_hosts(YamlFields& top) {
   if (hosts_.empty()) top.report("hosts", "is missing");
 }
 
-void LinkTable::read_links(YamlFields& top) {
-  YamlFields links = top.fields("links");
-  for (YamlFields& fields : links.list("pcie")) {
+void LinkTable::read_links(Fields& top) {
+  Fields links = top.fields("links");
+  for (Fields& fields : links.list("pcie")) {
     PcieRate row{.generation = fields.integer("generation"), .lanes = fields.integer("lanes", {.least = 1})};
     row.raw = BytesPerSec{fields.number("raw_gb_s") * 1e9};
     const auto effective = fields.numbers("effective_gb_s");  // a pair: lowest and highest report
@@ -66,7 +67,7 @@ void LinkTable::read_links(YamlFields& top) {
     pcie_.push_back(row);
   }
   if (pcie_.empty()) links.report("pcie", "is missing");
-  for (YamlFields& fields : links.list("nvlink"))
+  for (Fields& fields : links.list("nvlink"))
     nvlinks_.push_back(
         {fields.texts("compute_capability"), BytesPerSec{fields.number("per_link_per_direction_gb_s") * 1e9}});
 }
@@ -74,15 +75,15 @@ void LinkTable::read_links(YamlFields& top) {
 LinkTable LinkTable::read() {
   YamlFile file = YamlFile::read(data_dir() / "links.yaml");
   LinkTable table;
-  for (YamlFields& fields : file.top().list("fabrics")) {
-    const auto fabric = find_fabric(fields.text("fabric"));
-    if (!fabric) fields.report("fabric", "is not a known fabric");
-    Share row = read_share(fields, nccl_link(fabric.value_or(FabricKind::None)));
-    row.fabric = fabric.value_or(FabricKind::None);
+  for (Fields& fields : file.top().list("fabrics")) {
+    FabricKind fabric = FabricKind::None;
+    fields("fabric", fabric);
+    Share row = read_share(fields, nccl_link(fabric));
+    row.fabric = fabric;
     fields.refuse_unknown();
     table.shares_.push_back(std::move(row));
   }
-  YamlFields network = file.top().fields("network");
+  Fields network = file.top().fields("network");
   table.network_ = read_share(network, NcclLink::Net);
   network.refuse_unknown();
   table.read_hosts(file.top());

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/gpu_file.h"
 #include "cluster/nccl_table.h"
@@ -59,7 +60,7 @@ class LinkTable {
     BytesPerSec raw, effective;
   };
 
-  static Share read_share(YamlFields& fields, std::optional<NcclLink> link);
+  static Share read_share(Fields& fields, std::optional<NcclLink> link);
   struct Host {
     std::int64_t generation{};
     BytesPerSec memory, socket_link;
@@ -69,8 +70,8 @@ class LinkTable {
     BytesPerSec rate;
   };
 
-  void read_hosts(YamlFields& top);
-  void read_links(YamlFields& top);
+  void read_hosts(Fields& top);
+  void read_links(Fields& top);
   const Host& host_of(PcieSlot slot) const;
   double share_number(const Share& row, const Profile& profile) const;
   const Share& share_of(FabricKind fabric) const;

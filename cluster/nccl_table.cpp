@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 3> kLinks{"nvlink", "pci", "net"};
 constexpr std::array<std::string_view, 4> kNcclGenerations{"volta", "ampere", "hopper", "blackwell"};
 
 /// Exactly `count` numbers, or zeros and a noted problem.
-std::vector<double> exactly(YamlFields& fields, std::string_view key, std::size_t count) {
+std::vector<double> exactly(Fields& fields, std::string_view key, std::size_t count) {
   std::vector<double> out = fields.numbers(std::string(key));
   if (out.size() != count) fields.report(std::string(key), "needs " + std::to_string(count) + " numbers");
   out.resize(count);
@@ -24,7 +24,7 @@ std::vector<double> exactly(YamlFields& fields, std::string_view key, std::size_
 }
 
 /// The file's columns are LL, LL128, Simple.
-std::array<NcclTable::PerProtocol<Seconds>, kNumAlgorithms> read_latencies(YamlFields rows) {
+std::array<NcclTable::PerProtocol<Seconds>, kNumAlgorithms> read_latencies(Fields rows) {
   std::array<NcclTable::PerProtocol<Seconds>, kNumAlgorithms> out;
   for (std::size_t a = 0; a < kNumAlgorithms; ++a) {
     const auto us = exactly(rows, kAlgorithms[a], kNumProtocols);
@@ -33,12 +33,12 @@ std::array<NcclTable::PerProtocol<Seconds>, kNumAlgorithms> read_latencies(YamlF
   return out;
 }
 
-NcclTable::PerNodes read_rates(YamlFields rows, std::string_view generation) {
+NcclTable::PerNodes read_rates(Fields rows, std::string_view generation) {
   const auto gb_s = exactly(rows, generation, 3);
   return {BytesPerSec{gb_s[0] * 1e9}, BytesPerSec{gb_s[1] * 1e9}, BytesPerSec{gb_s[2] * 1e9}};
 }
 
-NcclTable::Caps read_caps(YamlFields& tuning, std::size_t generation) {
+NcclTable::Caps read_caps(Fields& tuning, std::size_t generation) {
   const std::string_view name = kNcclGenerations[generation];
   NcclTable::Caps caps;
   caps.ll = read_rates(tuning.fields("ll_max_bw_gb_s"), name);
@@ -46,13 +46,13 @@ NcclTable::Caps read_caps(YamlFields& tuning, std::size_t generation) {
   caps.tree_ll128_channel = read_rates(tuning.fields("per_channel_max_tree_ll128_gb_s"), name);
   caps.tree_channel = read_rates(tuning.fields("per_channel_max_tree_gb_s"), name);
   constexpr std::array grids{"default_intra", "default_intra", "sm90_intra", "sm100_intra"};
-  YamlFields grid = tuning.fields("channel_speed_grid_gb_s");
+  Fields grid = tuning.fields("channel_speed_grid_gb_s");
   for (const double gb_s : grid.numbers(grids[generation])) caps.channel_rates.push_back(BytesPerSec{gb_s * 1e9});
   if (caps.channel_rates.empty()) grid.report(grids[generation], "is missing");
   return caps;
 }
 
-void read_tree_correction(YamlFields rows, NcclTable& table) {
+void read_tree_correction(Fields rows, NcclTable& table) {
   constexpr std::array keys{"simple", "ll128", "ll"};
   for (std::size_t p = 0; p < kNumProtocols; ++p) {
     auto& out = table.tree_correction[p];
@@ -61,7 +61,7 @@ void read_tree_correction(YamlFields rows, NcclTable& table) {
   }
 }
 
-NcclTable::Factors read_factors(YamlFields rows) {
+NcclTable::Factors read_factors(Fields rows) {
   return {.ll = rows.number("ll"),
           .ll128 = rows.number("ll128"),
           .tree = rows.number("tree"),
@@ -72,7 +72,7 @@ NcclTable::Factors read_factors(YamlFields rows) {
           .channel_search = rows.number("channel_search")};
 }
 
-NcclTable::ChannelDoubling read_doubling(YamlFields row) {
+NcclTable::ChannelDoubling read_doubling(Fields row) {
   return {.least = row.optional_rate("least_gb_s").value_or(BytesPerSec{}),
           .hopper_least = row.optional_rate("hopper_least_gb_s").value_or(BytesPerSec{}),
           .hopper_few_channels = row.integer("hopper_few_channels")};
@@ -80,21 +80,21 @@ NcclTable::ChannelDoubling read_doubling(YamlFields row) {
 
 NcclTable read_table() {
   YamlFile file = YamlFile::read(data_dir() / "nccl.yaml");
-  YamlFields tuning = file.top().fields("nccl_tuning");
+  Fields tuning = file.top().fields("nccl_tuning");
   NcclTable table;
   table.base = read_latencies(tuning.fields("base_latency_us"));
-  YamlFields links = tuning.fields("hw_latency_us");
+  Fields links = tuning.fields("hw_latency_us");
   for (std::size_t l = 0; l < kLinks.size(); ++l) table.step[l] = read_latencies(links.fields(std::string(kLinks[l])));
   for (std::size_t g = 0; g < kNcclGenerations.size(); ++g) table.caps[g] = read_caps(tuning, g);
   table.factors = read_factors(tuning.fields("bandwidth_factors"));
   table.channel_doubling = read_doubling(tuning.fields("channel_doubling"));
   read_tree_correction(tuning.fields("tree_correction_by_log2_size"), table);
-  YamlFields overhead = tuning.fields("net_overhead_us");
+  Fields overhead = tuning.fields("net_overhead_us");
   table.net_overhead = Seconds{overhead.number("intel_x86") * 1e-6};
   table.net_overhead_simple = overhead.number("simple_multiplier");
   table.ring_simple_across = tuning.number("ring_simple_across_machines");
   table.nvls_least_ranks = tuning.integer("nvls_least_ranks", {.least = 2});
-  YamlFields fill = file.top().fields("pipeline_fill");
+  Fields fill = file.top().fields("pipeline_fill");
   table.handshake = fill.number("handshake_share");
   table.fill_saturation = fill.number("saturation");
   table.benchmark_overhead = Seconds{fill.number("benchmark_overhead_us") * 1e-6};

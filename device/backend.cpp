@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/named_values.h"
+#include "base/name_table.h"
 
 namespace gpuplan {
 namespace {
@@ -45,11 +45,12 @@ Backend& open(const Library& library, const char* entry) {
 
 }  // namespace
 
-std::string_view to_string(DeviceKind kind) { return kind == DeviceKind::Cpu ? "cpu" : "cuda"; }
-
-DeviceKind parse_device_kind(std::string_view text, std::string_view where) {
-  return parse_named(kDeviceKinds, text, where, "device");
+NameTable<DeviceKind> names_of(DeviceKind) {
+  static constexpr std::array kNames{NameRow<DeviceKind>{"cpu", DeviceKind::Cpu},
+                                     NameRow<DeviceKind>{"cuda", DeviceKind::Cuda}};
+  return {"device", kNames};
 }
+std::string_view to_string(DeviceKind kind) { return names_of(kind).name_of(kind); }
 
 std::vector<std::filesystem::path> device_library_dirs() {
   if (const char* const set = std::getenv("GPUPLAN_LIBRARY_DIR"); set && *set) return {set};

@@ -23,8 +23,7 @@ namespace gpuplan {
 enum class DeviceKind : std::uint8_t { Cpu, Cuda };
 inline constexpr std::array kDeviceKinds{DeviceKind::Cpu, DeviceKind::Cuda};
 std::string_view to_string(DeviceKind kind);  // "cpu", "cuda"
-/// Throws InputError naming `where`.
-DeviceKind parse_device_kind(std::string_view text, std::string_view where);
+NameTable<DeviceKind> names_of(DeviceKind);
 
 /// Bytes, of whatever a device allocates.
 inline constexpr std::int64_t kAlignment = 256;

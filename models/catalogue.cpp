@@ -29,7 +29,12 @@ std::map<std::string, json> read_index(const fs::path& folder) {
   std::map<std::string, json> rows;
   const fs::path file = folder / kIndexFile;
   if (!fs::exists(file)) return rows;
-  for (json& row : read_json_file(file)) rows.emplace(require_string(row, "name", file.string()), std::move(row));
+  for (json& row : read_json_file(file)) {
+    Fields fields(row, file.string());
+    const std::string name = fields.text("name");
+    fields.finish();
+    rows.emplace(name, std::move(row));
+  }
   return rows;
 }
 

@@ -13,6 +13,8 @@
 
 namespace gpuplan {
 
+class Fields;
+
 /// A row of `gpuplan models`.
 struct CatalogueEntry {
   std::string name, id, family, model_type, architecture;
@@ -37,6 +39,8 @@ std::vector<CatalogueEntry> list_catalogue();
 LoadedModel load_model(std::string_view text);
 
 /// Reads a Hugging Face config.json. `where` names the file in errors. Throws InputError listing every bad field.
+/// The same of an object in a file; problems are noted there.
+ModelSpec read_hf_config(Fields& config);
 ModelSpec parse_hf_config(const nlohmann::json& config, const std::string& where);
 
 /// The model as a Hugging Face config (what plan.json stores under model.config); parse_hf_config reads it back.

@@ -58,9 +58,8 @@ constexpr std::array kFieldRows{FieldRow{"/mlp/act", "hidden_act"},
                                 FieldRow{"/mla/v_head_dim", "v_head_dim"}};
 
 /// The file as the config.json it was taken from. Its `config` object has the last word.
-json hf_config_of(const json& content, const std::string& where) {
-  json config{{"architectures", {require_string(content, "architecture", where)}},
-              {"_name_or_path", require_string(content, "id", where)}};
+json hf_config_of(const json& content, Fields& fields) {
+  json config{{"architectures", {fields.text("architecture")}}, {"_name_or_path", fields.text("id")}};
   for (const char* key : kSameFields)
     if (content.contains(key)) config[key] = content[key];
   for (const FieldRow& row : kFieldRows) {
@@ -68,20 +67,21 @@ json hf_config_of(const json& content, const std::string& where) {
     if (content.contains(pointer)) config[row.key] = content[pointer];
   }
   config["sliding_window"] = content.value("sliding_window", json());  // null: no window, whatever the class default
-  const json bias = content.value("bias", json::object());
-  config["attention_bias"] = bool_or(bias, "qkv", false, where) && bool_or(bias, "o", false, where);
-  config["mlp_bias"] = bool_or(bias, "mlp", false, where);
+  auto bias = fields.optional_fields("bias");
+  const auto has_bias = [&](const char* key) { return bias && bias->optional_flag(key).value_or(false); };
+  config["attention_bias"] = has_bias("qkv") && has_bias("o");
+  config["mlp_bias"] = has_bias("mlp");
   config.update(content.value("config", json::object()));
   return config;
 }
 
 /// What a reader should know about the count.
-std::vector<std::string> notes_of(const json& content, const ModelSpec& spec, const std::string& where) {
+std::vector<std::string> notes_of(Fields& fields, const ModelSpec& spec) {
   std::vector<std::string> notes;
-  const std::string scope = string_or(content, "scope", "full model", where);
+  const std::string scope = fields.optional_text("scope").value_or("full model");
   if (scope != "full model") notes.push_back(fmt::format("{}: {}", spec.name, scope));
-  if (const std::string note = string_or(content, "note", "", where); !note.empty())
-    notes.push_back(fmt::format("{}: {}", spec.name, note));
+  if (const auto note = fields.optional_text("note"); note && !note->empty())
+    notes.push_back(fmt::format("{}: {}", spec.name, *note));
   const std::int64_t computed = list_weights(spec).total_elements();
   if (computed != spec.recorded_parameters)
     notes.push_back(fmt::format("{}: {} parameters are computed, {} are recorded", spec.name, format_grouped(computed),
@@ -96,13 +96,13 @@ bool is_catalogue_file(const json& content) {
 }
 
 CatalogueEntry read_catalogue_row(const json& content, const std::filesystem::path& file, const char* count_key) {
-  JsonFields fields(content, file.string());
-  CatalogueEntry entry{.name = fields.require_string("name"),
-                       .id = fields.require_string("id"),
-                       .family = fields.require_string("family"),
-                       .model_type = fields.require_string("model_type"),
-                       .architecture = fields.require_string("architecture"),
-                       .parameters = fields.require_int(count_key, {.least = 1}),
+  Fields fields(content, file.string());
+  CatalogueEntry entry{.name = fields.text("name"),
+                       .id = fields.text("id"),
+                       .family = fields.text("family"),
+                       .model_type = fields.text("model_type"),
+                       .architecture = fields.text("architecture"),
+                       .parameters = fields.integer(count_key, {.least = 1}),
                        .is_modelled = false,
                        .file = file};
   if (entry.name != file.stem()) fields.report("name", fmt::format("'{}' must be the file's name", entry.name));
@@ -113,13 +113,14 @@ CatalogueEntry read_catalogue_row(const json& content, const std::filesystem::pa
 
 LoadedModel read_catalogue_file(const std::filesystem::path& file) {
   const json content = read_json_file(file);
-  const std::string where = file.string();
   const CatalogueEntry entry = read_catalogue_row(content, file, "total_params");
-  LoadedModel loaded{.spec = parse_hf_config(hf_config_of(content, where), where), .notes = {}};
+  Fields fields(content, file.string());
+  LoadedModel loaded{.spec = parse_hf_config(hf_config_of(content, fields), file.string()), .notes = {}};
   loaded.spec.name = entry.name;
   loaded.spec.source = "data/models/" + file.filename().string();
   loaded.spec.recorded_parameters = entry.parameters;
-  loaded.notes = notes_of(content, loaded.spec, where);
+  loaded.notes = notes_of(fields, loaded.spec);
+  fields.finish();
   return loaded;
 }
 

@@ -13,7 +13,7 @@
 
 namespace gpuplan {
 
-class JsonFields;
+class Fields;
 
 struct Family {
   std::string_view name;                  // ModelSpec::family
@@ -23,7 +23,7 @@ struct Family {
   std::string_view wrapper_type{};        // multimodal config whose text_config holds this model ("gemma3"), or empty
   std::string_view wrapper_architecture{};
   bool is_executable = false;                                    // `gpuplan run` has the kernels of its layers
-  void (*read)(JsonFields& config, ModelSpec& spec);             // reports every bad field
+  void (*read)(Fields& config, ModelSpec& spec);                 // reports every bad field
   void (*write)(const ModelSpec& spec, nlohmann::json& config);  // read() understands what it writes
   ModelWeights (*list)(const ModelSpec& spec);
 };

@@ -1,7 +1,6 @@
 // Hugging Face config.json to ModelSpec and back: finds the family and leaves the rest to it.
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "base/json_file.h"
 #include "models/catalogue.h"
 #include "models/families.h"
@@ -15,8 +14,8 @@ struct ConfigKind {
   std::string model_type, architecture;
 };
 
-ConfigKind read_kind(JsonFields& config) {
-  ConfigKind kind{.model_type = config.optional_string("model_type").value_or(""), .architecture = {}};
+ConfigKind read_kind(Fields& config) {
+  ConfigKind kind{.model_type = config.optional_text("model_type").value_or(""), .architecture = {}};
   const json* list = config.find("architectures");
   if (list && (!list->is_array() || list->empty() || !list->front().is_string()))
     config.report("architectures", "must be a list with a class name, such as [\"LlamaForCausalLM\"]");
@@ -27,13 +26,14 @@ ConfigKind read_kind(JsonFields& config) {
   return kind;
 }
 
-[[noreturn]] void refuse(const ConfigKind& kind, const std::string& where) {
+void refuse(Fields& config, const ConfigKind& kind) {
   const std::string& shown = kind.architecture.empty() ? kind.model_type : kind.architecture;
   if (const Family* row = find_family(kind.model_type, {}); row && !kind.model_type.empty())
-    throw InputError(where, fmt::format("architecture '{}' of model_type '{}' is not modelled", shown, kind.model_type),
-                     fmt::format("{} is modelled as {}", row->name, row->architecture));
-  throw InputError(where, fmt::format("unknown architecture '{}' (model_type '{}')", shown, kind.model_type),
-                   "modelled: " + modelled_families());
+    return config.report_here(
+        fmt::format("architecture '{}' of model_type '{}' is not modelled", shown, kind.model_type),
+        fmt::format("{} is modelled as {}", row->name, row->architecture));
+  config.report_here(fmt::format("unknown architecture '{}' (model_type '{}')", shown, kind.model_type),
+                     "modelled: " + modelled_families());
 }
 
 std::string last_part(const std::string& path) {
@@ -46,25 +46,30 @@ std::string last_part(const std::string& path) {
 
 }  // namespace
 
-ModelSpec parse_hf_config(const json& config, const std::string& where) {
-  JsonFields top(config, where);
+ModelSpec read_hf_config(Fields& top) {
+  const std::size_t problems_before = top.num_problems();
   const ConfigKind kind = read_kind(top);
-  const std::string origin = top.optional_string("_name_or_path").value_or("");
-  top.finish("a Hugging Face config.json is expected");
-  const std::string name = origin.empty() ? kind.model_type : last_part(origin);
+  const std::string origin = top.optional_text("_name_or_path").value_or("");
+  if (top.num_problems() > problems_before) return {};
   const Family* family = find_family(kind.model_type, kind.architecture);
-  if (!family) refuse(kind, where);
+  if (!family) return refuse(top, kind), ModelSpec{};
 
-  const bool is_wrapped = config.contains("text_config") && !family->wrapper_type.empty();
-  JsonFields fields(is_wrapped ? config["text_config"] : config, where, is_wrapped ? "text_config." : "");
-  ModelSpec spec{.name = name,
-                 .id = origin.empty() ? where : origin,
+  const bool is_wrapped = top.has("text_config") && !family->wrapper_type.empty();
+  Fields fields = is_wrapped ? top.fields("text_config") : top;
+  ModelSpec spec{.name = origin.empty() ? kind.model_type : last_part(origin),
+                 .id = origin.empty() ? top.file() : origin,
                  .family = std::string(family->name),
                  .architecture = std::string(family->architecture),
                  .model_type = std::string(family->model_type),
-                 .source = where};
+                 .source = top.file()};
   family->read(fields, spec);
-  fields.finish();
+  return spec;
+}
+
+ModelSpec parse_hf_config(const json& config, const std::string& where) {
+  Fields top(config, where);
+  ModelSpec spec = read_hf_config(top);
+  top.finish(spec.family.empty() ? "a Hugging Face config.json is expected" : "");
   return spec;
 }
 

@@ -2,8 +2,6 @@
 
 #include <array>
 
-#include <fmt/format.h>
-
 #include "base/error.h"
 
 namespace gpuplan {
@@ -78,63 +76,17 @@ constexpr std::array kPackings{NameRow<Packing>{"packed", Packing::Packed}, Name
                                NameRow<Packing>{"dynamic", Packing::Dynamic}, NameRow<Packing>{"pad", Packing::Padded},
                                NameRow<Packing>{"dynamic-padding", Packing::Dynamic}};
 
-template <class Enum>
-Enum parse(std::span<const NameRow<Enum>> rows, std::string_view what, std::string_view text, std::string_view where) {
-  if (const auto* row = find_name(rows, text)) return row->value;
-  const auto names = canonical_names(rows);
-  throw InputError(std::string(where), fmt::format("unknown {} '{}'", what, text),
-                   did_you_mean(text, names, fmt::format("use one of {}", fmt::join(names, ", "))));
-}
-
 }  // namespace
 
-std::span<const NameRow<Method>> method_names() { return kMethods; }
-std::span<const NameRow<BaseQuant>> quant_names() { return kQuants; }
-std::span<const NameRow<Precision>> precision_names() { return kPrecisions; }
-std::span<const NameRow<AttentionKernel>> attention_names() { return kAttentions; }
-std::span<const NameRow<LossKernel>> loss_names() { return kLosses; }
-std::span<const NameRow<LayerKernels>> kernels_names() { return kKernels; }
-std::span<const NameRow<Checkpointing>> checkpointing_names() { return kCheckpointings; }
-std::span<const NameRow<OffloadTarget>> offload_names() { return kOffloads; }
-std::span<const NameRow<Packing>> packing_names() { return kPackings; }
-
-std::string_view to_string(Method value) { return name_in(method_names(), value); }
-std::string_view to_string(BaseQuant value) { return name_in(quant_names(), value); }
-std::string_view to_string(Precision value) { return name_in(precision_names(), value); }
-std::string_view to_string(AttentionKernel value) { return name_in(attention_names(), value); }
-std::string_view to_string(LossKernel value) { return name_in(loss_names(), value); }
-std::string_view to_string(LayerKernels value) { return name_in(kernels_names(), value); }
-std::string_view to_string(Checkpointing value) { return name_in(checkpointing_names(), value); }
-std::string_view to_string(OffloadTarget value) { return name_in(offload_names(), value); }
-std::string_view to_string(Packing value) { return name_in(packing_names(), value); }
-
-Method parse_method(std::string_view text, std::string_view where) {
-  return parse(method_names(), "method", text, where);
-}
-BaseQuant parse_quant(std::string_view text, std::string_view where) {
-  return parse(quant_names(), "quantisation", text, where);
-}
-Precision parse_precision(std::string_view text, std::string_view where) {
-  return parse(precision_names(), "precision", text, where);
-}
-AttentionKernel parse_attention(std::string_view text, std::string_view where) {
-  return parse(attention_names(), "attention kernel", text, where);
-}
-LossKernel parse_loss(std::string_view text, std::string_view where) {
-  return parse(loss_names(), "loss kernel", text, where);
-}
-LayerKernels parse_kernels(std::string_view text, std::string_view where) {
-  return parse(kernels_names(), "kernel set", text, where);
-}
-Checkpointing parse_checkpointing(std::string_view text, std::string_view where) {
-  return parse(checkpointing_names(), "checkpointing", text, where);
-}
-OffloadTarget parse_offload(std::string_view text, std::string_view where) {
-  return parse(offload_names(), "offload target", text, where);
-}
-Packing parse_packing(std::string_view text, std::string_view where) {
-  return parse(packing_names(), "packing", text, where);
-}
+NameTable<Method> names_of(Method) { return {"method", kMethods}; }
+NameTable<BaseQuant> names_of(BaseQuant) { return {"quantisation", kQuants}; }
+NameTable<Precision> names_of(Precision) { return {"precision", kPrecisions}; }
+NameTable<AttentionKernel> names_of(AttentionKernel) { return {"attention kernel", kAttentions}; }
+NameTable<LossKernel> names_of(LossKernel) { return {"loss kernel", kLosses}; }
+NameTable<LayerKernels> names_of(LayerKernels) { return {"kernel set", kKernels}; }
+NameTable<Checkpointing> names_of(Checkpointing) { return {"checkpointing", kCheckpointings}; }
+NameTable<OffloadTarget> names_of(OffloadTarget) { return {"offload target", kOffloads}; }
+NameTable<Packing> names_of(Packing) { return {"packing", kPackings}; }
 
 CheckpointingChoice parse_checkpointing_choice(std::string_view text, std::string_view where) {
   const std::string lower = to_lower(trim(text));
@@ -143,7 +95,7 @@ CheckpointingChoice parse_checkpointing_choice(std::string_view text, std::strin
     throw InputError(std::string(where), "every which layer?", "write every=2 to checkpoint every second layer");
   if (choice.starts_with("every=") || choice.starts_with("every-"))
     return {Checkpointing::EveryK, parse_integer(choice.substr(6), where, 1)};
-  return {parse_checkpointing(text, where), 1};
+  return {parse_name<Checkpointing>(text, where), 1};
 }
 
 }  // namespace gpuplan

@@ -14,14 +14,13 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kKnown{"default", "linear", "llama3"};
 
-void read_scaling(JsonFields fields, RopeSpec& rope, JsonFields& config) {
-  rope.type = fields.optional_string("rope_type").value_or(fields.optional_string("type").value_or("default"));
-  rope.theta = fields.optional_number("rope_theta").value_or(rope.theta);
-  rope.factor = fields.optional_number("factor").value_or(1);
-  rope.low_freq_factor = fields.optional_number("low_freq_factor").value_or(1);
-  rope.high_freq_factor = fields.optional_number("high_freq_factor").value_or(4);
-  rope.original_positions = fields.optional_int("original_max_position_embeddings", {1, 1 << 28}).value_or(0);
-  fields.finish();
+void read_scaling(Fields fields, RopeSpec& rope, Fields& config) {
+  rope.type = fields.optional_text("rope_type").value_or(fields.optional_text("type").value_or("default"));
+  rope.theta = fields.optional_number("rope_theta", kAnyNumber).value_or(rope.theta);
+  rope.factor = fields.optional_number("factor", kAnyNumber).value_or(1);
+  rope.low_freq_factor = fields.optional_number("low_freq_factor", kAnyNumber).value_or(1);
+  rope.high_freq_factor = fields.optional_number("high_freq_factor", kAnyNumber).value_or(4);
+  rope.original_positions = fields.optional_integer("original_max_position_embeddings", {1, 1 << 28}).value_or(0);
   if (rope.theta <= 0 || rope.factor <= 0) config.report("rope_scaling", "theta and factor must be positive");
   if (rope.type == "llama3" && (rope.original_positions == 0 || rope.high_freq_factor <= rope.low_freq_factor))
     config.report("rope_scaling",
@@ -30,12 +29,12 @@ void read_scaling(JsonFields fields, RopeSpec& rope, JsonFields& config) {
 
 }  // namespace
 
-RopeSpec read_rope(JsonFields& config) {
+RopeSpec read_rope(Fields& config) {
   RopeSpec rope;
-  rope.theta = config.optional_number("rope_theta").value_or(rope.theta);
+  rope.theta = config.optional_number("rope_theta", kAnyNumber).value_or(rope.theta);
   for (const char* key : {"rope_scaling", "rope_parameters"})
     if (const nlohmann::json* given = config.find(key); given && given->is_object())
-      read_scaling(config.object(key), rope, config);
+      read_scaling(config.fields(key), rope, config);
   return rope;
 }
 

@@ -11,7 +11,7 @@
 
 namespace gpuplan {
 
-class JsonFields;
+class Fields;
 
 /// `type` is transformers' rope_type; a type other than "default", "linear" and "llama3" is kept by name, with its
 /// factor.
@@ -24,7 +24,7 @@ struct RopeSpec {
 };
 
 /// Reads rope_theta and rope_scaling, or rope_parameters (transformers 5).
-RopeSpec read_rope(JsonFields& config);
+RopeSpec read_rope(Fields& config);
 /// Writes what differs from the default.
 void write_rope(const RopeSpec& rope, nlohmann::json& config);
 

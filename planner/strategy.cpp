@@ -102,6 +102,19 @@ Mesh mesh_of(const Row& row, const ClusterSpec& cluster, const StrategyOptions& 
 
 }  // namespace
 
+Wrap parse_wrap(std::string_view text, std::string_view where) {
+  constexpr std::string_view kSize = "size:";
+  if (text == "layer") return {};
+  if (!text.starts_with(kSize))
+    throw InputError(std::string(where), fmt::format("unknown policy '{}'", text),
+                     "layer, or size:N with at least N parameters per unit, as in size:100000000");
+  return {WrapPolicy::Size, parse_integer(text.substr(kSize.size()), fmt::format("{} size", where), 1)};
+}
+
+std::string to_string(const Wrap& wrap) {
+  return wrap.policy == WrapPolicy::Layer ? "layer" : fmt::format("size:{}", wrap.min_params);
+}
+
 std::span<const std::string_view> strategy_names() { return kNames; }
 
 std::string canonical_strategy(std::string_view text) {

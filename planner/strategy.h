@@ -46,6 +46,15 @@ struct StateLayout {
 
 enum class WrapPolicy : std::uint8_t { Layer, Size };
 
+/// What is gathered at once: a layer, or at least so many parameters.
+struct Wrap {
+  WrapPolicy policy = WrapPolicy::Layer;
+  std::int64_t min_params = 0;
+};
+/// "layer" or "size:N", as `--wrap` and plan files spell it. Throws InputError naming `where`.
+Wrap parse_wrap(std::string_view text, std::string_view where);
+std::string to_string(const Wrap& wrap);
+
 /// One row of `gpuplan estimate`: a named strategy with its degrees.
 struct Strategy {
   std::string name = "single";

@@ -25,10 +25,11 @@ ModelReport report_loaded(LoadedModel loaded) {
 
 void read_provenance(ModelReport& report) {
   const nlohmann::json content = read_json_file(report.entry.file);
-  const std::string where = report.entry.file.string();
-  report.is_verified = bool_or(content, "verified", false, where);
-  if (const auto published = content.find("published"); published != content.end() && published->is_object())
-    report.published = string_or(*published, "source", "", where);
+  Fields fields(content, report.entry.file.string());
+  report.is_verified = fields.optional_flag("verified").value_or(false);
+  if (auto published = fields.optional_fields("published"))
+    report.published = published->optional_text("source").value_or("");
+  fields.finish();
 }
 
 }  // namespace

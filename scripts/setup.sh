@@ -10,6 +10,7 @@ build    header:fmt/core.h          libfmt-dev           fmt-devel        fmt   
 build    header:CLI/CLI.hpp         libcli11-dev         cli11-devel      cli11          cli11-devel
 build    header:nlohmann/json.hpp   nlohmann-json3-dev   json-devel       nlohmann-json  nlohmann_json-devel
 build    header:yaml-cpp/yaml.h     libyaml-cpp-dev      yaml-cpp-devel   yaml-cpp       yaml-cpp-devel
+build    header:pugixml.hpp         libpugixml-dev       pugixml-devel    pugixml        pugixml-devel
 build    header:boost/graph/adjacency_list.hpp libboost-graph-dev boost-devel boost libboost_headers-devel
 build    header:eigen3/Eigen/Core   libeigen3-dev        eigen3-devel     eigen          eigen3-devel
 cpu      header:dnnl.h              libdnnl-dev          onednn-devel     onednn         onednn-devel

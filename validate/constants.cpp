@@ -42,7 +42,7 @@ void add_profiles(std::vector<EmpiricalConstant>& out, const std::vector<Profile
 /// What the links of machines add where nothing was measured.
 void add_links(std::vector<EmpiricalConstant>& out) {
   YamlFile file = YamlFile::read(data_dir() / "links.yaml");
-  for (YamlFields& row : file.top().list("fabrics")) {
+  for (Fields& row : file.top().list("fabrics")) {
     const auto share = row.optional_number("share_of_link");
     const std::string kind = row.text("kind");
     if (share && *share != 1 && is_empirical(kind))

@@ -1,7 +1,5 @@
 #include "validate/peers.h"
 
-#include <fmt/format.h>
-
 #include "base/files.h"
 #include "base/json_file.h"
 
@@ -10,28 +8,21 @@ namespace {
 
 using nlohmann::json;
 
-std::vector<Peer> read_list(JsonFields& fields, const char* key, const std::string& where) {
-  std::vector<Peer> out;
-  const json* list = fields.find(key);
-  if (!list || !list->is_array()) fields.report(key, "expected a list");
-  if (!list || !list->is_array()) return out;
-  for (const json& row : *list) {
-    JsonFields one(row, fmt::format("{}: {}", where, key));
-    out.push_back({one.require_string("tool"), one.require_string("scope"), one.require_number("median"),
-                   one.require_number("p90")});
-    one.finish();
-  }
-  return out;
-}
+constexpr auto kPeer = [](Fields& row, Peer& peer) {
+  row("tool", peer.tool);
+  row("scope", peer.scope);
+  row("median", peer.median);
+  row("p90", peer.p90);
+};
 
 }  // namespace
 
 Peers read_peers(const std::filesystem::path& file) {
   const json content = read_json_file(file);
-  JsonFields fields(content, file.string());
-  Peers peers{.source = fields.require_string("source"),
-              .memory = read_list(fields, "memory", file.string()),
-              .speed = read_list(fields, "speed", file.string())};
+  Fields fields(content, file.string());
+  Peers peers{.source = fields.text("source")};
+  fields.objects("memory", peers.memory, kPeer);
+  fields.objects("speed", peers.speed, kPeer);
   fields.finish();
   return peers;
 }

@@ -77,7 +77,7 @@ QuantSpec quant_of(const Point& point, const FrameworkAlias& framework, const Al
   if (alias == aliases.quants.end()) throw InputError("", fmt::format("quantisation '{}'", point.quant));
   QuantSpec quant;
   try {
-    quant.kind = parse_quant(alias->second.kind, "quant");
+    quant.kind = parse_name<BaseQuant>(alias->second.kind, "quant");
   } catch (const InputError&) {
     throw InputError("", fmt::format("quantisation '{}' is not modelled yet", alias->second.kind));
   }

@@ -14,27 +14,21 @@ namespace gpuplan {
 inline constexpr IntRange kBatchRange{1, 1 << 24}, kTokenRange{1, 1 << 26}, kGpuRange{1, kMostGpus};
 
 /// Empty when not given.
-std::string text_of(JsonFields& fields, const char* key);
+std::string text_of(Fields& fields, const char* key);
 /// A number above zero.
-std::optional<double> amount_of(JsonFields& fields, const char* key, double most = 1e18);
+std::optional<double> amount_of(Fields& fields, const char* key, double most = 1e18);
 
 constexpr double kMostGib = 1 << 30;  // 1 EiB: beyond it bytes do not fit 63 bits
 /// True, or a text; false and null are not.
-bool flag_of(JsonFields& fields, const char* key);
-/// One text or a list of them.
-std::vector<std::string> texts_of(JsonFields& fields, const char* key);
+bool flag_of(Fields& fields, const char* key);
 
 /// Runs `read` over the object under `key`, when there is one.
 template <class Read>
-void read_nested(JsonFields& fields, const char* key, const std::string& where, Read read) {
-  const nlohmann::json* value = fields.find(key);
-  if (!value) return;
-  JsonFields inner(*value, where, std::string(key) + ".");
-  read(inner);
-  inner.finish();
+void read_nested(Fields& fields, const char* key, Read read) {
+  if (auto inner = fields.optional_fields(key)) read(*inner);
 }
 
-void read_memory_point(JsonFields& fields, Point& point);
-void read_speed_point(JsonFields& fields, Point& point);
+void read_memory_point(Fields& fields, Point& point);
+void read_speed_point(Fields& fields, Point& point);
 
 }  // namespace gpuplan

@@ -21,45 +21,45 @@ constexpr IntRange kRankRange{1, 1 << 16};
 constexpr const char* kExpected =
     "each line is one JSON object: a memory point has memory_metric, a speed point has target";
 
-void read_shape(JsonFields& fields, Point& point) {
-  point.shape = PointShape{.num_layers = fields.require_int("n_layer", {1, 1 << 12}),
-                           .hidden = fields.require_int("d_model", {1, 1 << 18}),
-                           .num_heads = fields.require_int("n_heads", {1, 1 << 12}),
-                           .num_kv_heads = fields.require_int("n_kv", {1, 1 << 12}),
-                           .ffn = fields.require_int("d_ff", {1, 1 << 20}),
-                           .vocab = fields.require_int("vocab", {1, 1 << 24})};
+void read_shape(Fields& fields, Point& point) {
+  point.shape = PointShape{.num_layers = fields.integer("n_layer", {1, 1 << 12}),
+                           .hidden = fields.integer("d_model", {1, 1 << 18}),
+                           .num_heads = fields.integer("n_heads", {1, 1 << 12}),
+                           .num_kv_heads = fields.integer("n_kv", {1, 1 << 12}),
+                           .ffn = fields.integer("d_ff", {1, 1 << 20}),
+                           .vocab = fields.integer("vocab", {1, 1 << 24})};
 }
 
-void read_lora(JsonFields& fields, PointLora& lora) {
-  lora.rank = fields.optional_int("r", kRankRange);
+void read_lora(Fields& fields, PointLora& lora) {
+  lora.rank = fields.optional_integer("r", kRankRange);
   lora.alpha = fields.optional_number("alpha");
-  lora.targets = texts_of(fields, "target_modules");
-  if (lora.targets.empty()) lora.targets = texts_of(fields, "targets");
-  lora.trains_embeddings = fields.optional_bool("train_embeddings").value_or(false);
+  lora.targets = fields.texts("target_modules");
+  if (lora.targets.empty()) lora.targets = fields.texts("targets");
+  lora.trains_embeddings = fields.optional_flag("train_embeddings").value_or(false);
 }
 
 /// The facts that both kinds of points state.
-void read_run(JsonFields& fields, Point& p) {
-  p.id = fields.require_string("id");
+void read_run(Fields& fields, Point& p) {
+  p.id = fields.text("id");
   p.model = text_of(fields, "model");
   p.parameters_b = amount_of(fields, "params_b");
   const json* shape = fields.find("arch");
   if (shape && shape->is_object() && shape->contains("n_layer"))
-    read_nested(fields, "arch", p.where, [&](JsonFields& inner) { read_shape(inner, p); });
-  p.method = fields.require_string("method");
-  read_nested(fields, "lora", p.where, [&](JsonFields& inner) { read_lora(inner, p.lora); });
+    read_nested(fields, "arch", [&](Fields& inner) { read_shape(inner, p); });
+  p.method = fields.text("method");
+  read_nested(fields, "lora", [&](Fields& inner) { read_lora(inner, p.lora); });
   p.quant = text_of(fields, "quant");
   p.optimizer = text_of(fields, "optimizer");
-  p.micro_batch = fields.optional_int("micro_batch_size", kBatchRange);
-  p.seq_len = fields.optional_int("seq_len", kTokenRange);
-  p.grad_accum = fields.optional_int("grad_accum", kBatchRange);
+  p.micro_batch = fields.optional_integer("micro_batch_size", kBatchRange);
+  p.seq_len = fields.optional_integer("seq_len", kTokenRange);
+  p.grad_accum = fields.optional_integer("grad_accum", kBatchRange);
   p.strategy = text_of(fields, "strategy");
   p.gpu = text_of(fields, "gpu");
-  p.num_gpus = fields.optional_int("num_gpus", kGpuRange).value_or(1);
+  p.num_gpus = fields.optional_integer("num_gpus", kGpuRange).value_or(1);
 }
 
 Point read_point(const json& object, const std::string& where) {
-  JsonFields fields(object, where);
+  Fields fields(object, where);
   Point point{.where = where};
   read_run(fields, point);
   if (object.contains("memory_metric"))

@@ -3,40 +3,40 @@
 namespace gpuplan {
 namespace {
 
-void read_speed_norm(JsonFields& norm, Point& p, const std::string& where) {
+void read_speed_norm(Fields& norm, Point& p) {
   p.strategy = text_of(norm, "family");
   p.precision = text_of(norm, "precision");
   p.attention = text_of(norm, "attention");
   p.checkpointing = text_of(norm, "checkpointing");
   p.software = text_of(norm, "software");
   p.is_compiled = p.software == "compiled";
-  p.offload = texts_of(norm, "offload");
-  read_nested(norm, "degrees", where, [&](JsonFields& degrees) {
+  p.offload = norm.texts("offload");
+  read_nested(norm, "degrees", [&](Fields& degrees) {
     for (const char* axis : {"tp", "pp", "cp", "ep"})
-      if (const auto degree = degrees.optional_int(axis, kGpuRange)) p.degrees.emplace_back(axis, *degree);
+      if (const auto degree = degrees.optional_integer(axis, kGpuRange)) p.degrees.emplace_back(axis, *degree);
   });
-  read_nested(norm, "link", where, [&](JsonFields& link) {
-    p.link = PointLink{.kind = link.require_string("kind"),
-                       .generation = link.optional_int("generation", {1, 16}),
-                       .has_p2p = link.optional_bool("p2p")};
+  read_nested(norm, "link", [&](Fields& link) {
+    p.link = PointLink{.kind = link.text("kind"),
+                       .generation = link.optional_integer("generation", {1, 16}),
+                       .has_p2p = link.optional_flag("p2p")};
   });
 }
 
 /// The size of a shard group under one of the names that `parallel` has for it; 0 and 1 mean no sharding there.
-void read_parallel(JsonFields& parallel, Point& p) {
+void read_parallel(Fields& parallel, Point& p) {
   for (const char* key : {"fsdp", "zero1_shard_degree"})
-    if (const auto size = parallel.optional_int(key, {0, kMostGpus}); size && *size > 1) p.shard_size = size;
+    if (const auto size = parallel.optional_integer(key, {0, kMostGpus}); size && *size > 1) p.shard_size = size;
 }
 
-void read_target(JsonFields& target, SpeedFigures& speed) {
-  speed.metric = target.require_string("metric");
+void read_target(Fields& target, SpeedFigures& speed) {
+  speed.metric = target.text("metric");
   speed.value = amount_of(target, "value").value_or(0);
-  if (speed.value <= 0 && !target.has_problems()) target.report("value", "is missing");
+  if (!target.is_given("value")) target.report("value", "is missing");
 }
 
 }  // namespace
 
-void read_speed_point(JsonFields& fields, Point& p) {
+void read_speed_point(Fields& fields, Point& p) {
   p.kind = PointKind::Speed;
   p.source = p.framework_text = text_of(fields, "source");
   p.group = p.id;
@@ -44,18 +44,18 @@ void read_speed_point(JsonFields& fields, Point& p) {
   if (level == "partial") p.skipped = "not fully specified";
   if (trust == "low") p.skipped = "trust is low";
   p.checkpointing_text = text_of(fields, "gradient_checkpointing");
-  p.global_batch = fields.optional_int("global_batch_seqs", kTokenRange);
-  p.gpus_per_node = fields.optional_int("gpus_per_node", kGpuRange);
+  p.global_batch = fields.optional_integer("global_batch_seqs", kTokenRange);
+  p.gpus_per_node = fields.optional_integer("gpus_per_node", kGpuRange);
   p.network = text_of(fields, "inter_node_link");
   p.slots = text_of(fields, "intra_node_link");
-  read_nested(fields, "norm", p.where, [&](JsonFields& norm) { read_speed_norm(norm, p, p.where); });
-  read_nested(fields, "parallel", p.where, [&](JsonFields& parallel) { read_parallel(parallel, p); });
-  read_nested(fields, "target", p.where, [&](JsonFields& target) { read_target(target, p.speed); });
-  read_nested(fields, "metrics", p.where, [&](JsonFields& metrics) {
-    p.speed.flops_kind = metrics.optional_string("tflops_kind").value_or("");
+  read_nested(fields, "norm", [&](Fields& norm) { read_speed_norm(norm, p); });
+  read_nested(fields, "parallel", [&](Fields& parallel) { read_parallel(parallel, p); });
+  read_nested(fields, "target", [&](Fields& target) { read_target(target, p.speed); });
+  read_nested(fields, "metrics", [&](Fields& metrics) {
+    p.speed.flops_kind = metrics.optional_text("tflops_kind").value_or("");
     p.speed.tflops_per_gpu = amount_of(metrics, "tflops_per_gpu");
   });
-  read_nested(fields, "derived", p.where, [&](JsonFields& derived) {
+  read_nested(fields, "derived", [&](Fields& derived) {
     p.speed.tokens_per_step = amount_of(derived, "tokens_per_step");
     p.speed.step_seconds = amount_of(derived, "step_time_s");
   });

@@ -5,12 +5,11 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/named_values.h"
 
 namespace gpuplan {
 namespace {
 
-constexpr std::array<std::string_view, kRankScopes.size()> kScopeNames{"all", "pair"};
+constexpr std::array kScopes{NameRow<RankScope>{"all", RankScope::All}, NameRow<RankScope>{"pair", RankScope::Pair}};
 
 Seconds line(const CurveSegment& segment, Bytes message) {
   return {segment.alpha.value + double(message.count) / segment.bandwidth.value};
@@ -18,11 +17,7 @@ Seconds line(const CurveSegment& segment, Bytes message) {
 
 }  // namespace
 
-std::string_view to_string(RankScope scope) { return kScopeNames[std::size_t(scope)]; }
-
-RankScope parse_rank_scope(std::string_view text, std::string_view where) {
-  return parse_named(kRankScopes, text, where, "group of ranks");
-}
+NameTable<RankScope> names_of(RankScope) { return {"group of ranks", kScopes}; }
 
 const CurveSegment& CollectiveCurve::segment(Bytes message) const {
   GPUPLAN_CHECK(!segments.empty(), "a collective curve without segments");

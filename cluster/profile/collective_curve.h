@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/collective_kind.h"
+#include "base/name_table.h"
 #include "base/units.h"
 #include "cluster/profile/fitted.h"
 #include "cluster/profile/local_correction.h"
@@ -16,8 +17,7 @@ namespace gpuplan {
 /// Which ranks of a machine take part.
 enum class RankScope : std::uint8_t { All, Pair };
 inline constexpr std::array kRankScopes{RankScope::All, RankScope::Pair};
-std::string_view to_string(RankScope scope);  // "all", "pair"
-RankScope parse_rank_scope(std::string_view text, std::string_view where);
+NameTable<RankScope> names_of(RankScope);  // "all", "pair"
 
 /// alpha + S / bandwidth for messages of `from` bytes and more. S: the whole tensor.
 struct CurveSegment {

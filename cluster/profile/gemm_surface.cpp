@@ -4,13 +4,13 @@
 #include <bit>
 #include <cmath>
 
-#include "base/named_values.h"
-
 namespace gpuplan {
 namespace {
 
-constexpr std::array<std::string_view, kGemmRegimes.size()> kRegimeNames{"wide", "thin-m", "thin-n", "thin-k",
-                                                                         "batched"};
+constexpr std::array kRegimes{
+    NameRow<GemmRegime>{"wide", GemmRegime::Wide}, NameRow<GemmRegime>{"thin-m", GemmRegime::ThinM},
+    NameRow<GemmRegime>{"thin-n", GemmRegime::ThinN}, NameRow<GemmRegime>{"thin-k", GemmRegime::ThinK},
+    NameRow<GemmRegime>{"batched", GemmRegime::Batched}};
 
 constexpr std::int64_t kSmallestTile = 16;  // rows or columns of the smallest kernels
 constexpr std::int64_t kSplitDepth = 512;   // least k of a part when k is split
@@ -94,10 +94,6 @@ GemmRegime regime_of(const GemmShape& s) {
   return thinnest == s.n ? GemmRegime::ThinN : thinnest == s.k ? GemmRegime::ThinK : GemmRegime::ThinM;
 }
 
-std::string_view to_string(GemmRegime regime) { return kRegimeNames[std::size_t(regime)]; }
-
-GemmRegime parse_gemm_regime(std::string_view text, std::string_view where) {
-  return parse_named(kGemmRegimes, text, where, "kind of product");
-}
+NameTable<GemmRegime> names_of(GemmRegime) { return {"kind of product", kRegimes}; }
 
 }  // namespace gpuplan

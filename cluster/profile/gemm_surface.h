@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/gemm_kind.h"
+#include "base/name_table.h"
 #include "base/units.h"
 #include "cluster/profile/fitted.h"
 #include "cluster/profile/local_correction.h"
@@ -28,9 +29,7 @@ inline constexpr std::array kGemmRegimes{GemmRegime::Wide, GemmRegime::ThinM, Ge
                                          GemmRegime::Batched};
 inline constexpr std::int64_t kThinGemm = 64;
 GemmRegime regime_of(const GemmShape& shape);
-std::string_view to_string(GemmRegime regime);  // "wide", "thin-m", "thin-n", "thin-k", "batched"
-/// Throws InputError naming `where`.
-GemmRegime parse_gemm_regime(std::string_view text, std::string_view where);
+NameTable<GemmRegime> names_of(GemmRegime);  // "wide", "thin-m", "thin-n", "thin-k", "batched"
 
 /// Of measured shapes, inclusive.
 struct GemmRange {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "base/yaml_file.h"
+#include "base/fields.h"
 #include "cluster/profile/profile.h"
 
 namespace gpuplan {
@@ -13,8 +13,8 @@ namespace gpuplan {
 constexpr std::int64_t kProfileSchema = 1;
 
 /// Nothing when the file has no `measured_on`. Problems are noted in `top`.
-std::optional<MeasuredOn> read_machine(YamlFields& top);
-std::optional<Measured> read_measured(YamlFields& top);
+std::optional<MeasuredOn> read_machine(Fields& top);
+std::optional<Measured> read_measured(Fields& top);
 
 /// YAML, ending in a line break.
 std::string measured_text(const Measured& measured);

@@ -10,7 +10,7 @@
 #include "base/names.h"
 #include "base/sha256.h"
 #include "base/yaml_file.h"
-#include "base/yaml_text.h"
+#include "base/yaml_file.h"
 #include "cluster/profile/measured_file.h"
 
 namespace gpuplan {
@@ -91,13 +91,13 @@ void put(Values& values, const std::string& name, ProfileValue value) {
 }
 
 /// A source may be the name of one of the file's `sources`.
-std::string expand_source(const std::string& source, YamlFields& sources) {
+std::string expand_source(const std::string& source, Fields& sources) {
   return sources.has(source) ? sources.text(source) : source;
 }
 
 /// Reads `values:` over what is there already.
-void read_values(YamlFields& owner, YamlFields& sources, Values& into) {
-  YamlFields block = owner.fields("values");
+void read_values(Fields& owner, Fields& sources, Values& into) {
+  Fields block = owner.fields("values");
   for (const Slot& slot : kSlots) {
     const std::string name(slot.name);
     auto fields = block.optional_fields(name);
@@ -116,7 +116,7 @@ void read_values(YamlFields& owner, YamlFields& sources, Values& into) {
 }
 
 /// Orders the values as the table does and sets the fields they are for.
-void fill(Profile& profile, const Values& values, YamlFields& top) {
+void fill(Profile& profile, const Values& values, Fields& top) {
   for (const Slot& slot : kSlots) {
     const auto row = std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.first == slot.name; });
     if (row == values.end()) {
@@ -129,7 +129,7 @@ void fill(Profile& profile, const Values& values, YamlFields& top) {
 }
 
 /// How many keys of a `matches` row agree with the GPU; nothing when one does not.
-std::optional<std::size_t> agreement(YamlFields& row, const GpuSpec& gpu) {
+std::optional<std::size_t> agreement(Fields& row, const GpuSpec& gpu) {
   const std::array<std::pair<const char*, const std::string*>, 5> keys{{{"gpu", &gpu.id},
                                                                         {"vendor", &gpu.vendor},
                                                                         {"architecture", &gpu.architecture},
@@ -157,9 +157,9 @@ class ShippedClasses {
     file_.finish();
   }
 
-  std::vector<YamlFields>& classes() { return classes_; }
+  std::vector<Fields>& classes() { return classes_; }
 
-  Profile profile_of(YamlFields& one) {
+  Profile profile_of(Fields& one) {
     one.allow({"matches"});
     Values values = common_;
     Profile profile{.id = one.text("id"),
@@ -176,9 +176,9 @@ class ShippedClasses {
   /// The class with the most points; throws when none has any.
   template <class Score>
   Profile best(Score score) {
-    YamlFields* best = nullptr;
+    Fields* best = nullptr;
     std::size_t best_score = 0;
-    for (YamlFields& one : classes_)
+    for (Fields& one : classes_)
       if (const std::size_t points = score(one); points > best_score) {
         best = &one;
         best_score = points;
@@ -189,8 +189,8 @@ class ShippedClasses {
 
  private:
   YamlFile file_;
-  YamlFields sources_;
-  std::vector<YamlFields> classes_;
+  Fields sources_;
+  std::vector<Fields> classes_;
   Values common_;
 };
 
@@ -198,9 +198,9 @@ class ShippedClasses {
 
 Profile default_profile(const GpuSpec& gpu) {
   try {
-    return ShippedClasses().best([&](YamlFields& one) {
+    return ShippedClasses().best([&](Fields& one) {
       std::size_t best = 0;
-      for (YamlFields& row : one.list("matches")) best = std::max(best, agreement(row, gpu).value_or(0));
+      for (Fields& row : one.list("matches")) best = std::max(best, agreement(row, gpu).value_or(0));
       return best;
     });
   } catch (const InputError& error) { throw error.add_context(fmt::format("the default profile of {}", gpu.id)); }
@@ -214,7 +214,7 @@ Profile default_profile(const std::string& gpu_id) {
 std::vector<Profile> shipped_profiles() {
   ShippedClasses shipped;
   std::vector<Profile> out;
-  for (YamlFields& one : shipped.classes()) out.push_back(shipped.profile_of(one));
+  for (Fields& one : shipped.classes()) out.push_back(shipped.profile_of(one));
   return out;
 }
 
@@ -230,11 +230,11 @@ RunCorrection correction_of(const Profile& profile, std::int64_t num_ranks) {
 
 Profile parse_profile(const std::string& text, const std::filesystem::path& path) {
   YamlFile file = YamlFile::parse(text, path.string());
-  YamlFields& top = file.top();
+  Fields& top = file.top();
   Values values;
   if (const auto base = top.optional_text("based_on")) {
     try {
-      values = ShippedClasses().best([&](YamlFields& one) { return std::size_t(one.text("id") == *base); }).values;
+      values = ShippedClasses().best([&](Fields& one) { return std::size_t(one.text("id") == *base); }).values;
     } catch (const InputError&) {
       top.report("based_on", fmt::format("'{}' is not a class of data/profiles/default.yaml", *base));
     }
@@ -248,7 +248,7 @@ Profile parse_profile(const std::string& text, const std::filesystem::path& path
     top.report("schema_version", fmt::format("this program reads version {}", kProfileSchema));
   if (auto measured = read_measured(top)) profile.measured = std::make_shared<Measured>(std::move(*measured));
   auto given = top.optional_fields("sources");
-  YamlFields sources = given ? *given : YamlFile::parse("{}", path.string()).top();
+  Fields sources = given ? *given : YamlFile::parse("{}", path.string()).top();
   read_values(top, sources, values);
   fill(profile, values, top);
   top.refuse_unknown();

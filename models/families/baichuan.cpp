@@ -8,10 +8,10 @@
 namespace gpuplan {
 namespace {
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   const bool has_alibi = config.find("model_max_length") && !config.find("max_position_embeddings");
   read_decoder(config, spec, {.max_position_embeddings = 4096});
-  if (has_alibi) spec.max_position_embeddings = config.require_int("model_max_length", kPositionRange);
+  if (has_alibi) spec.max_position_embeddings = config.integer("model_max_length", kPositionRange);
   spec.activation = read_activation(config, "hidden_act", "silu");
   spec.position = has_alibi ? PositionKind::Alibi : PositionKind::Rope;
   spec.materialises_scores = has_alibi;

@@ -9,17 +9,17 @@ namespace {
 
 constexpr double kDefaultDropout = 0.1;
 
-void read(JsonFields& config, ModelSpec& spec) {
-  spec.hidden_size = config.optional_int("hidden_size", kWidthRange).value_or(768);
-  spec.num_hidden_layers = config.optional_int("num_hidden_layers", kLayerRange).value_or(12);
+void read(Fields& config, ModelSpec& spec) {
+  spec.hidden_size = config.optional_integer("hidden_size", kWidthRange).value_or(768);
+  spec.num_hidden_layers = config.optional_integer("num_hidden_layers", kLayerRange).value_or(12);
   spec.num_attention_heads = spec.num_key_value_heads =
-      config.optional_int("num_attention_heads", kHeadRange).value_or(12);
-  spec.intermediate_size = config.optional_int("intermediate_size", kFfnRange).value_or(3072);
-  spec.vocab_size = config.optional_int("vocab_size", kVocabRange).value_or(30522);
+      config.optional_integer("num_attention_heads", kHeadRange).value_or(12);
+  spec.intermediate_size = config.optional_integer("intermediate_size", kFfnRange).value_or(3072);
+  spec.vocab_size = config.optional_integer("vocab_size", kVocabRange).value_or(30522);
   spec.max_position_embeddings = spec.learned_positions =
-      config.optional_int("max_position_embeddings", kPositionRange).value_or(512);
-  spec.token_types = config.optional_int("type_vocab_size", {1, 1 << 16}).value_or(2);
-  spec.tie_word_embeddings = config.optional_bool("tie_word_embeddings").value_or(true);
+      config.optional_integer("max_position_embeddings", kPositionRange).value_or(512);
+  spec.token_types = config.optional_integer("type_vocab_size", {1, 1 << 16}).value_or(2);
+  spec.tie_word_embeddings = config.optional_flag("tie_word_embeddings").value_or(true);
   spec.norm = NormKind::LayerNorm;
   spec.norm_placement = NormPlacement::PostResidual;
   spec.mlp = MlpKind::Plain;
@@ -30,7 +30,7 @@ void read(JsonFields& config, ModelSpec& spec) {
   spec.head = HeadKind::Pooler;
   spec.residual_dropout = read_dropout(config, "hidden_dropout_prob", kDefaultDropout);
   spec.attention_dropout = read_dropout(config, "attention_probs_dropout_prob", kDefaultDropout);
-  if (config.optional_bool("is_decoder").value_or(false))
+  if (config.optional_flag("is_decoder").value_or(false))
     config.report("is_decoder", "BERT as a decoder is not modelled");
   check_heads(config, spec, std::nullopt);
 }

@@ -9,16 +9,16 @@ namespace {
 
 constexpr std::int64_t kTrainedLength = 2048;  // seq_length, where the config leaves it out; ALiBi has no limit
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   spec.hidden_size = read_either(config, "n_embed", "hidden_size", kWidthRange);
   spec.num_hidden_layers = read_either(config, "n_layer", "num_hidden_layers", kLayerRange);
   spec.num_attention_heads = spec.num_key_value_heads =
       read_either(config, "n_head", "num_attention_heads", kHeadRange);
   spec.intermediate_size = 4 * spec.hidden_size;
-  spec.vocab_size = config.optional_int("vocab_size", kVocabRange).value_or(250880);
+  spec.vocab_size = config.optional_integer("vocab_size", kVocabRange).value_or(250880);
   spec.max_position_embeddings =
       read_either(config, "seq_length", "max_position_embeddings", kPositionRange, kTrainedLength);
-  spec.tie_word_embeddings = config.optional_bool("tie_word_embeddings").value_or(true);
+  spec.tie_word_embeddings = config.optional_flag("tie_word_embeddings").value_or(true);
   spec.norm = NormKind::LayerNorm;
   spec.mlp = MlpKind::Plain;
   spec.position = PositionKind::Alibi;
@@ -27,7 +27,7 @@ void read(JsonFields& config, ModelSpec& spec) {
   spec.materialises_scores = true;
   spec.residual_dropout = read_dropout(config, "hidden_dropout", 0);
   spec.attention_dropout = read_dropout(config, "attention_dropout", 0);
-  if (config.optional_bool("apply_residual_connection_post_layernorm").value_or(false))
+  if (config.optional_flag("apply_residual_connection_post_layernorm").value_or(false))
     config.report("apply_residual_connection_post_layernorm", "a residual after the norm is not modelled");
   check_heads(config, spec, std::nullopt);
 }

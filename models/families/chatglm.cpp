@@ -9,29 +9,29 @@ namespace {
 
 constexpr double kRotatedShare = 0.5;
 
-void read(JsonFields& config, ModelSpec& spec) {
-  spec.hidden_size = config.optional_int("hidden_size", kWidthRange).value_or(4096);
+void read(Fields& config, ModelSpec& spec) {
+  spec.hidden_size = config.optional_integer("hidden_size", kWidthRange).value_or(4096);
   spec.num_hidden_layers = read_either(config, "num_layers", "num_hidden_layers", kLayerRange, 28);
-  spec.num_attention_heads = config.optional_int("num_attention_heads", kHeadRange).value_or(32);
-  const bool is_grouped = config.optional_bool("multi_query_attention").value_or(false);
-  const std::int64_t groups = config.optional_int("multi_query_group_num", kHeadRange).value_or(1);
+  spec.num_attention_heads = config.optional_integer("num_attention_heads", kHeadRange).value_or(32);
+  const bool is_grouped = config.optional_flag("multi_query_attention").value_or(false);
+  const std::int64_t groups = config.optional_integer("multi_query_group_num", kHeadRange).value_or(1);
   spec.num_key_value_heads = is_grouped ? groups : spec.num_attention_heads;
   spec.intermediate_size = read_either(config, "ffn_hidden_size", "intermediate_size", kFfnRange, 13696);
   spec.vocab_size = read_either(config, "padded_vocab_size", "vocab_size", kVocabRange, 65024);
   spec.max_position_embeddings = read_either(config, "seq_length", "max_position_embeddings", kPositionRange, 2048);
-  spec.tie_word_embeddings = config.optional_bool("tie_word_embeddings").value_or(false);
-  spec.norm = config.optional_bool("rmsnorm").value_or(true) ? NormKind::RmsNorm : NormKind::LayerNorm;
+  spec.tie_word_embeddings = config.optional_flag("tie_word_embeddings").value_or(false);
+  spec.norm = config.optional_flag("rmsnorm").value_or(true) ? NormKind::RmsNorm : NormKind::LayerNorm;
   spec.rotary_fraction = kRotatedShare;
-  spec.has_o_bias = spec.has_mlp_bias = config.optional_bool("add_bias_linear").value_or(false);
-  spec.has_qkv_bias = spec.has_o_bias || config.optional_bool("add_qkv_bias").value_or(false);
-  spec.has_final_norm = config.optional_bool("post_layer_norm").value_or(true);
+  spec.has_o_bias = spec.has_mlp_bias = config.optional_flag("add_bias_linear").value_or(false);
+  spec.has_qkv_bias = spec.has_o_bias || config.optional_flag("add_qkv_bias").value_or(false);
+  spec.has_final_norm = config.optional_flag("post_layer_norm").value_or(true);
   spec.has_fused_qkv = spec.has_fused_gate_up = true;
   spec.materialises_scores = true;  // CoreAttention passes an explicit mask: torch's math kernel
   spec.residual_dropout = read_dropout(config, "hidden_dropout", 0);
   spec.attention_dropout = read_dropout(config, "attention_dropout", 0);
-  if (config.optional_bool("apply_residual_connection_post_layernorm").value_or(false))
+  if (config.optional_flag("apply_residual_connection_post_layernorm").value_or(false))
     config.report("apply_residual_connection_post_layernorm", "a residual after the norm is not modelled");
-  check_heads(config, spec, config.optional_int("kv_channels", kHeadRange).value_or(128));
+  check_heads(config, spec, config.optional_integer("kv_channels", kHeadRange).value_or(128));
 }
 
 void write(const ModelSpec& spec, nlohmann::json& config) {

@@ -22,38 +22,38 @@ constexpr std::array kActivations{ActivationName{"silu", "silu"},
                                   ActivationName{"gelu", "gelu"},
                                   ActivationName{"relu", "relu"}};
 
-std::int64_t read_int(JsonFields& config, const char* key, std::optional<std::int64_t> otherwise, IntRange range) {
-  if (!otherwise) return config.require_int(key, range);
-  return config.optional_int(key, range).value_or(*otherwise);
+std::int64_t read_int(Fields& config, const char* key, std::optional<std::int64_t> otherwise, IntRange range) {
+  if (!otherwise) return config.integer(key, range);
+  return config.optional_integer(key, range).value_or(*otherwise);
 }
 
 /// Explicit null means "as many as attention heads" in every config class that allows it.
-std::int64_t read_kv_heads(JsonFields& config, const ModelSpec& spec, std::optional<std::int64_t> otherwise) {
+std::int64_t read_kv_heads(Fields& config, const ModelSpec& spec, std::optional<std::int64_t> otherwise) {
   const char* key = "num_key_value_heads";
-  if (config.find(key)) return config.optional_int(key, kHeadRange).value_or(0);
+  if (config.find(key)) return config.optional_integer(key, kHeadRange).value_or(0);
   return config.has(key) ? spec.num_attention_heads : otherwise.value_or(spec.num_attention_heads);
 }
 
 }  // namespace
 
-void read_decoder(JsonFields& config, ModelSpec& spec, const DecoderDefaults& defaults) {
-  spec.hidden_size = config.require_int("hidden_size", kWidthRange);
-  spec.num_hidden_layers = config.require_int("num_hidden_layers", kLayerRange);
+void read_decoder(Fields& config, ModelSpec& spec, const DecoderDefaults& defaults) {
+  spec.hidden_size = config.integer("hidden_size", kWidthRange);
+  spec.num_hidden_layers = config.integer("num_hidden_layers", kLayerRange);
   spec.num_attention_heads = read_int(config, "num_attention_heads", defaults.num_attention_heads, kHeadRange);
   spec.num_key_value_heads = read_kv_heads(config, spec, defaults.num_key_value_heads);
-  spec.intermediate_size = config.require_int("intermediate_size", kFfnRange);
+  spec.intermediate_size = config.integer("intermediate_size", kFfnRange);
   spec.vocab_size = read_int(config, "vocab_size", defaults.vocab_size, kVocabRange);
   spec.max_position_embeddings =
       read_int(config, "max_position_embeddings", defaults.max_position_embeddings, kPositionRange);
-  spec.tie_word_embeddings = config.optional_bool("tie_word_embeddings").value_or(defaults.tie_word_embeddings);
+  spec.tie_word_embeddings = config.optional_flag("tie_word_embeddings").value_or(defaults.tie_word_embeddings);
   spec.attention_dropout = read_dropout(config, "attention_dropout", 0);
   spec.rope = read_rope(config);
   spec.norm_epsilon = config.optional_number("rms_norm_eps").value_or(spec.norm_epsilon);
-  const auto stated = config.optional_int("head_dim", kHeadRange);
+  const auto stated = config.optional_integer("head_dim", kHeadRange);
   check_heads(config, spec, stated ? stated : defaults.head_dim);
 }
 
-void check_heads(JsonFields& config, ModelSpec& spec, std::optional<std::int64_t> stated_head_dim) {
+void check_heads(Fields& config, ModelSpec& spec, std::optional<std::int64_t> stated_head_dim) {
   const std::int64_t heads = spec.num_attention_heads;
   if (config.has_problems() || heads == 0) return;
   if (!stated_head_dim && spec.hidden_size % heads != 0)
@@ -67,31 +67,31 @@ void check_heads(JsonFields& config, ModelSpec& spec, std::optional<std::int64_t
                   fmt::format("{} does not divide the {} attention heads", spec.num_key_value_heads, heads));
 }
 
-std::int64_t read_either(JsonFields& config, const char* own_key, const char* usual_key, IntRange range,
+std::int64_t read_either(Fields& config, const char* own_key, const char* usual_key, IntRange range,
                          std::optional<std::int64_t> otherwise) {
   const bool is_usual = config.find(usual_key) && !config.find(own_key);
   return read_int(config, is_usual ? usual_key : own_key, otherwise, range);
 }
 
-double read_rotary_fraction(JsonFields& config, const char* key, double otherwise) {
-  double fraction = config.optional_number("partial_rotary_factor").value_or(otherwise);
+double read_rotary_fraction(Fields& config, const char* key, double otherwise) {
+  double fraction = config.optional_number("partial_rotary_factor", kAnyNumber).value_or(otherwise);
   if (const nlohmann::json* rope = config.find("rope_parameters"); rope && rope->is_object())
     if (const auto found = rope->find("partial_rotary_factor"); found != rope->end() && found->is_number())
       fraction = *found;
-  fraction = config.optional_number(key).value_or(fraction);
+  fraction = config.optional_number(key, kAnyNumber).value_or(fraction);
   if (fraction < 0 || fraction > 1) config.report(key, fmt::format("{} is not a share of the head; 0 to 1", fraction));
   return fraction;
 }
 
-double read_dropout(JsonFields& config, const char* key, double otherwise) {
-  const double probability = config.optional_number(key).value_or(otherwise);
+double read_dropout(Fields& config, const char* key, double otherwise) {
+  const double probability = config.optional_number(key, kAnyNumber).value_or(otherwise);
   if (probability < 0 || probability >= 1)
     config.report(key, fmt::format("{} is not a probability; 0 up to, but not including, 1", probability));
   return probability;
 }
 
-std::string read_activation(JsonFields& config, const char* key, std::string_view otherwise) {
-  const std::string name = config.optional_string(key).value_or(std::string(otherwise));
+std::string read_activation(Fields& config, const char* key, std::string_view otherwise) {
+  const std::string name = config.optional_text(key).value_or(std::string(otherwise));
   for (const ActivationName& row : kActivations)
     if (row.hf == name) return std::string(row.ours);
   config.report(key,
@@ -105,7 +105,7 @@ std::string hf_activation(const std::string& activation) {
   return activation;
 }
 
-void read_sliding_layers(JsonFields& config, ModelSpec& spec, std::int64_t by_rule) {
+void read_sliding_layers(Fields& config, ModelSpec& spec, std::int64_t by_rule) {
   spec.sliding_layers = by_rule;
   if (spec.num_hidden_layers == 0) return;  // already reported
   if (const nlohmann::json* types = config.find("layer_types")) {
@@ -123,11 +123,11 @@ void read_sliding_layers(JsonFields& config, ModelSpec& spec, std::int64_t by_ru
   if (spec.sliding_layers == 0) spec.sliding_window = 0;
 }
 
-void read_optional_window(JsonFields& config, ModelSpec& spec, std::int64_t default_full_layers) {
-  const bool is_used = config.optional_bool("use_sliding_window").value_or(false);
+void read_optional_window(Fields& config, ModelSpec& spec, std::int64_t default_full_layers) {
+  const bool is_used = config.optional_flag("use_sliding_window").value_or(false);
   const std::int64_t full_layers =
-      config.optional_int("max_window_layers", {0, kPositionRange.most}).value_or(default_full_layers);
-  const std::int64_t window = config.optional_int("sliding_window", kPositionRange).value_or(0);
+      config.optional_integer("max_window_layers", {0, kPositionRange.most}).value_or(default_full_layers);
+  const std::int64_t window = config.optional_integer("sliding_window", kPositionRange).value_or(0);
   spec.sliding_window = is_used ? window : 0;
   read_sliding_layers(config, spec, std::max<std::int64_t>(0, spec.num_hidden_layers - full_layers));
 }

@@ -34,23 +34,23 @@ inline constexpr IntRange kHeadRange{1, 1 << 12};  // number of heads, head_dim
 inline constexpr IntRange kPositionRange{1, 1 << 28};
 
 /// Reads the sizes that every rotary decoder states, checks that heads divide, and sets the head dimension.
-void read_decoder(JsonFields& config, ModelSpec& spec, const DecoderDefaults& defaults);
+void read_decoder(Fields& config, ModelSpec& spec, const DecoderDefaults& defaults);
 /// Heads must divide the width (when head_dim is derived) and key-value heads must divide heads.
-void check_heads(JsonFields& config, ModelSpec& spec, std::optional<std::int64_t> stated_head_dim);
+void check_heads(Fields& config, ModelSpec& spec, std::optional<std::int64_t> stated_head_dim);
 /// A whole number under the family's own key or, where that is missing, under the usual one (transformers'
 /// attribute_map); required when there is no default.
-std::int64_t read_either(JsonFields& config, const char* own_key, const char* usual_key, IntRange range,
+std::int64_t read_either(Fields& config, const char* own_key, const char* usual_key, IntRange range,
                          std::optional<std::int64_t> otherwise = {});
 /// A share of head_dim under `key`, or under partial_rotary_factor, or in rope_parameters (transformers 5).
-double read_rotary_fraction(JsonFields& config, const char* key, double otherwise);
+double read_rotary_fraction(Fields& config, const char* key, double otherwise);
 /// A probability under `key`.
-double read_dropout(JsonFields& config, const char* key, double otherwise);
+double read_dropout(Fields& config, const char* key, double otherwise);
 /// The activation under `key`, in our spelling ("gelu_tanh" for "gelu_pytorch_tanh").
-std::string read_activation(JsonFields& config, const char* key, std::string_view otherwise);
+std::string read_activation(Fields& config, const char* key, std::string_view otherwise);
 /// The layers that use the window: those marked in `layer_types` if the config has it, else `by_rule`.
-void read_sliding_layers(JsonFields& config, ModelSpec& spec, std::int64_t by_rule);
+void read_sliding_layers(Fields& config, ModelSpec& spec, std::int64_t by_rule);
 /// `use_sliding_window` with `max_window_layers` full layers first (Qwen, SmolLM3); off unless the config says so.
-void read_optional_window(JsonFields& config, ModelSpec& spec, std::int64_t default_full_layers);
+void read_optional_window(Fields& config, ModelSpec& spec, std::int64_t default_full_layers);
 
 /// Writes what read_decoder reads.
 void write_decoder(const ModelSpec& spec, nlohmann::json& config);

@@ -19,40 +19,40 @@ constexpr Defaults kThird{129280, 4096, 1, 3, 2048, 256, 8};
 
 constexpr IntRange kSharedRange{0, 64};
 
-void read_common(JsonFields& config, ModelSpec& spec, const Defaults& d) {
+void read_common(Fields& config, ModelSpec& spec, const Defaults& d) {
   read_decoder(config, spec, {.vocab_size = d.vocab_size, .max_position_embeddings = d.positions});
   read_experts(
       config, spec, "n_routed_experts", "moe_intermediate_size",
       {.num_experts = d.num_experts, .experts_per_token = d.experts_per_token, .intermediate_size = d.expert_size});
-  const std::int64_t num_shared = config.optional_int("n_shared_experts", kSharedRange).value_or(d.num_shared);
+  const std::int64_t num_shared = config.optional_integer("n_shared_experts", kSharedRange).value_or(d.num_shared);
   spec.moe.shared_intermediate_size = num_shared * spec.moe.intermediate_size;
   spec.moe.num_dense_layers =
-      config.optional_int("first_k_dense_replace", {0, kLayerRange.most}).value_or(d.num_dense_layers);
-  if (config.optional_int("moe_layer_freq", kLayerRange).value_or(1) != 1)
+      config.optional_integer("first_k_dense_replace", {0, kLayerRange.most}).value_or(d.num_dense_layers);
+  if (config.optional_integer("moe_layer_freq", kLayerRange).value_or(1) != 1)
     config.report("moe_layer_freq", "only 1, experts in every layer after the dense ones, is modelled");
   spec.activation = read_activation(config, "hidden_act", "silu");
-  spec.has_qkv_bias = spec.has_o_bias = config.optional_bool("attention_bias").value_or(false);
+  spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(false);
 }
 
-void read_first(JsonFields& config, ModelSpec& spec) { read_common(config, spec, kFirst); }
+void read_first(Fields& config, ModelSpec& spec) { read_common(config, spec, kFirst); }
 
-void read_latent(JsonFields& config, ModelSpec& spec) {
+void read_latent(Fields& config, ModelSpec& spec) {
   LatentAttention& l = spec.latent;
-  l.q_rank = config.optional_int("q_lora_rank", kWidthRange).value_or(config.has("q_lora_rank") ? 0 : 1536);
-  l.kv_rank = config.optional_int("kv_lora_rank", kWidthRange).value_or(512);
-  l.nope_head_dim = config.optional_int("qk_nope_head_dim", kHeadRange).value_or(128);
-  l.rope_head_dim = config.optional_int("qk_rope_head_dim", kHeadRange).value_or(64);
-  l.v_head_dim = config.optional_int("v_head_dim", kHeadRange).value_or(128);
+  l.q_rank = config.optional_integer("q_lora_rank", kWidthRange).value_or(config.has("q_lora_rank") ? 0 : 1536);
+  l.kv_rank = config.optional_integer("kv_lora_rank", kWidthRange).value_or(512);
+  l.nope_head_dim = config.optional_integer("qk_nope_head_dim", kHeadRange).value_or(128);
+  l.rope_head_dim = config.optional_integer("qk_rope_head_dim", kHeadRange).value_or(64);
+  l.v_head_dim = config.optional_integer("v_head_dim", kHeadRange).value_or(128);
   spec.num_key_value_heads = spec.num_attention_heads;  // keys and values are expanded to every head
   check_heads(config, spec, l.nope_head_dim + l.rope_head_dim);
 }
 
-void read_second(JsonFields& config, ModelSpec& spec) {
+void read_second(Fields& config, ModelSpec& spec) {
   read_common(config, spec, kSecond);
   read_latent(config, spec);
 }
 
-void read_third(JsonFields& config, ModelSpec& spec) {
+void read_third(Fields& config, ModelSpec& spec) {
   read_common(config, spec, kThird);
   read_latent(config, spec);
   spec.moe.has_router_correction = true;

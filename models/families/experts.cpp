@@ -11,13 +11,13 @@ namespace {
 // (decoder.h).
 constexpr double kMostParameters = 0x1p58;
 
-std::int64_t read_or_require(JsonFields& config, const char* key, std::optional<std::int64_t> otherwise,
+std::int64_t read_or_require(Fields& config, const char* key, std::optional<std::int64_t> otherwise,
                              IntRange range) {
-  return otherwise ? config.optional_int(key, range).value_or(*otherwise) : config.require_int(key, range);
+  return otherwise ? config.optional_integer(key, range).value_or(*otherwise) : config.integer(key, range);
 }
 
 /// The layers named by `mlp_only_layers`: 0 to k - 1, or the list is refused.
-std::int64_t read_leading_layers(JsonFields& config) {
+std::int64_t read_leading_layers(Fields& config) {
   const nlohmann::json* list = config.find("mlp_only_layers");
   if (!list) return 0;
   std::int64_t next = 0;
@@ -28,7 +28,7 @@ std::int64_t read_leading_layers(JsonFields& config) {
 }
 
 /// The parameters of a whole model must stay countable.
-void check_size(JsonFields& config, const ModelSpec& spec, const char* count_key) {
+void check_size(Fields& config, const ModelSpec& spec, const char* count_key) {
   const double experts =
       3.0 * double(spec.moe.num_experts) * double(spec.hidden_size) * double(spec.moe.intermediate_size);
   if (experts * double(spec.num_hidden_layers) > kMostParameters)
@@ -38,7 +38,7 @@ void check_size(JsonFields& config, const ModelSpec& spec, const char* count_key
 
 }  // namespace
 
-void read_experts(JsonFields& config, ModelSpec& spec, const char* count_key, const char* width_key,
+void read_experts(Fields& config, ModelSpec& spec, const char* count_key, const char* width_key,
                   const ExpertDefaults& defaults) {
   spec.moe.num_experts = read_or_require(config, count_key, defaults.num_experts, kExpertRange);
   spec.moe.experts_per_token = read_or_require(config, "num_experts_per_tok", defaults.experts_per_token, kExpertRange);
@@ -49,8 +49,8 @@ void read_experts(JsonFields& config, ModelSpec& spec, const char* count_key, co
   check_size(config, spec, count_key);
 }
 
-void read_moe_layers(JsonFields& config, ModelSpec& spec, const char* step_key) {
-  spec.moe.layer_step = config.optional_int(step_key, kLayerRange).value_or(1);
+void read_moe_layers(Fields& config, ModelSpec& spec, const char* step_key) {
+  spec.moe.layer_step = config.optional_integer(step_key, kLayerRange).value_or(1);
   spec.moe.num_dense_layers = read_leading_layers(config);
 }
 

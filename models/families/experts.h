@@ -14,10 +14,10 @@ struct ExpertDefaults {
 
 /// The number of experts (under `count_key`), how many a token goes to (num_experts_per_tok), and the width of one
 /// (under `width_key`). Reports experts that are fewer than a token needs.
-void read_experts(JsonFields& config, ModelSpec& spec, const char* count_key, const char* width_key,
+void read_experts(Fields& config, ModelSpec& spec, const char* count_key, const char* width_key,
                   const ExpertDefaults& defaults);
 /// `step_key`: of how many layers one has experts; `mlp_only_layers`: those without, which must be the first ones.
-void read_moe_layers(JsonFields& config, ModelSpec& spec, const char* step_key);
+void read_moe_layers(Fields& config, ModelSpec& spec, const char* step_key);
 void write_experts(const ModelSpec& spec, nlohmann::json& config, const char* count_key, const char* width_key);
 void write_moe_layers(const ModelSpec& spec, nlohmann::json& config, const char* step_key);
 

@@ -7,34 +7,34 @@
 namespace gpuplan {
 namespace {
 
-std::int64_t read_key_value_heads(JsonFields& config, const ModelSpec& spec, bool is_new) {
+std::int64_t read_key_value_heads(Fields& config, const ModelSpec& spec, bool is_new) {
   const std::int64_t stated = read_either(config, "num_kv_heads", "n_head_kv", kHeadRange, spec.num_attention_heads);
-  const bool is_multi_query = config.optional_bool("multi_query").value_or(true);
+  const bool is_multi_query = config.optional_flag("multi_query").value_or(true);
   return is_new || !is_multi_query ? stated : 1;
 }
 
-ResidualKind read_residual(JsonFields& config, bool is_new) {
-  if (!is_new && !config.optional_bool("parallel_attn").value_or(true)) return ResidualKind::Sequential;
-  const std::int64_t norms = config.optional_int("num_ln_in_parallel_attn", {1, 2}).value_or(is_new ? 2 : 1);
+ResidualKind read_residual(Fields& config, bool is_new) {
+  if (!is_new && !config.optional_flag("parallel_attn").value_or(true)) return ResidualKind::Sequential;
+  const std::int64_t norms = config.optional_integer("num_ln_in_parallel_attn", {1, 2}).value_or(is_new ? 2 : 1);
   return is_new && norms == 2 ? ResidualKind::ParallelTwoNorms : ResidualKind::ParallelOneNorm;
 }
 
-void read(JsonFields& config, ModelSpec& spec) {
-  const bool is_new = config.optional_bool("new_decoder_architecture").value_or(false);
+void read(Fields& config, ModelSpec& spec) {
+  const bool is_new = config.optional_flag("new_decoder_architecture").value_or(false);
   spec.hidden_size = read_either(config, "n_embed", "hidden_size", kWidthRange, 4544);
   spec.num_hidden_layers = read_either(config, "n_layer", "num_hidden_layers", kLayerRange, 32);
   spec.num_attention_heads = read_either(config, "n_head", "num_attention_heads", kHeadRange, 71);
   spec.num_key_value_heads = read_key_value_heads(config, spec, is_new);
   spec.intermediate_size = read_either(config, "ffn_hidden_size", "intermediate_size", kFfnRange, 4 * spec.hidden_size);
-  spec.vocab_size = config.optional_int("vocab_size", kVocabRange).value_or(65024);
-  spec.max_position_embeddings = config.optional_int("max_position_embeddings", kPositionRange).value_or(2048);
-  spec.tie_word_embeddings = config.optional_bool("tie_word_embeddings").value_or(true);
+  spec.vocab_size = config.optional_integer("vocab_size", kVocabRange).value_or(65024);
+  spec.max_position_embeddings = config.optional_integer("max_position_embeddings", kPositionRange).value_or(2048);
+  spec.tie_word_embeddings = config.optional_flag("tie_word_embeddings").value_or(true);
   spec.norm = NormKind::LayerNorm;
   spec.mlp = MlpKind::Plain;
   spec.residual = read_residual(config, is_new);
-  spec.position = config.optional_bool("alibi").value_or(false) ? PositionKind::Alibi : PositionKind::Rope;
+  spec.position = config.optional_flag("alibi").value_or(false) ? PositionKind::Alibi : PositionKind::Rope;
   spec.activation = read_activation(config, "activation", "gelu");
-  spec.has_qkv_bias = spec.has_o_bias = spec.has_mlp_bias = config.optional_bool("bias").value_or(false);
+  spec.has_qkv_bias = spec.has_o_bias = spec.has_mlp_bias = config.optional_flag("bias").value_or(false);
   spec.has_fused_qkv = true;
   spec.residual_dropout = read_dropout(config, "hidden_dropout", 0);
   spec.attention_dropout = read_dropout(config, "attention_dropout", 0);

@@ -7,14 +7,14 @@
 namespace gpuplan {
 namespace {
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   read_decoder(
       config, spec,
       {.num_key_value_heads = 16, .head_dim = 256, .max_position_embeddings = 8192, .tie_word_embeddings = true});
   spec.norm = NormKind::GemmaRmsNorm;
   spec.scales_embedding = true;
   spec.activation = read_activation(config, "hidden_activation", "gelu_pytorch_tanh");
-  spec.has_qkv_bias = spec.has_o_bias = config.optional_bool("attention_bias").value_or(false);
+  spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(false);
 }
 
 void write(const ModelSpec& spec, nlohmann::json& config) {

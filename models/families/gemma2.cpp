@@ -9,7 +9,7 @@ namespace {
 constexpr std::int64_t kDefaultWindow = 4096;
 constexpr std::int64_t kPeriod = 2;
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   read_decoder(
       config, spec,
       {.num_key_value_heads = 4, .head_dim = 256, .max_position_embeddings = 8192, .tie_word_embeddings = true});

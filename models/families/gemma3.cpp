@@ -10,7 +10,7 @@ namespace {
 constexpr std::int64_t kDefaultWindow = 4096;
 constexpr std::int64_t kDefaultPeriod = 6;  // sliding_window_pattern
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   read_decoder(config, spec,
                {.num_attention_heads = 8,
                 .num_key_value_heads = 4,
@@ -20,7 +20,7 @@ void read(JsonFields& config, ModelSpec& spec) {
                 .tie_word_embeddings = true});
   spec.qk_norm = QkNorm::PerHead;
   read_sandwich(config, spec, kDefaultWindow,
-                config.optional_int("sliding_window_pattern", kLayerRange).value_or(kDefaultPeriod));
+                config.optional_integer("sliding_window_pattern", kLayerRange).value_or(kDefaultPeriod));
 }
 
 void write(const ModelSpec& spec, nlohmann::json& config) { write_sandwich(spec, config, kDefaultPeriod); }

@@ -12,13 +12,13 @@ ModelWeights sandwich_norm_weights(const ModelSpec& spec) {
   return decoder_weights(spec, std::move(layer));
 }
 
-void read_sandwich(JsonFields& config, ModelSpec& spec, std::int64_t default_window, std::int64_t period) {
+void read_sandwich(Fields& config, ModelSpec& spec, std::int64_t default_window, std::int64_t period) {
   spec.norm = NormKind::GemmaRmsNorm;
   spec.scales_embedding = true;
   spec.norm_placement = NormPlacement::Sandwich;
   spec.activation = read_activation(config, "hidden_activation", "gelu_pytorch_tanh");
-  spec.has_qkv_bias = spec.has_o_bias = config.optional_bool("attention_bias").value_or(false);
-  spec.sliding_window = config.optional_int("sliding_window", kPositionRange).value_or(default_window);
+  spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(false);
+  spec.sliding_window = config.optional_integer("sliding_window", kPositionRange).value_or(default_window);
   read_sliding_layers(config, spec, spec.num_hidden_layers - spec.num_hidden_layers / period);
 }
 

@@ -8,18 +8,18 @@ namespace {
 
 constexpr double kDefaultDropout = 0.1;
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   spec.hidden_size = read_either(config, "n_embd", "hidden_size", kWidthRange);
   spec.num_hidden_layers = read_either(config, "n_layer", "num_hidden_layers", kLayerRange);
   spec.num_attention_heads = spec.num_key_value_heads =
       read_either(config, "n_head", "num_attention_heads", kHeadRange);
   spec.max_position_embeddings = spec.learned_positions =
       read_either(config, "n_positions", "max_position_embeddings", kPositionRange);
-  const auto inner = config.optional_int("n_inner", kFfnRange);
-  const auto usual_inner = config.optional_int("intermediate_size", kFfnRange);
+  const auto inner = config.optional_integer("n_inner", kFfnRange);
+  const auto usual_inner = config.optional_integer("intermediate_size", kFfnRange);
   spec.intermediate_size = inner ? *inner : usual_inner.value_or(4 * spec.hidden_size);
-  spec.vocab_size = config.require_int("vocab_size", kVocabRange);
-  spec.tie_word_embeddings = config.optional_bool("tie_word_embeddings").value_or(true);
+  spec.vocab_size = config.integer("vocab_size", kVocabRange);
+  spec.tie_word_embeddings = config.optional_flag("tie_word_embeddings").value_or(true);
   spec.norm = NormKind::LayerNorm;
   spec.mlp = MlpKind::Plain;
   spec.position = PositionKind::Learned;
@@ -27,7 +27,7 @@ void read(JsonFields& config, ModelSpec& spec) {
   spec.has_qkv_bias = spec.has_o_bias = spec.has_mlp_bias = spec.has_fused_qkv = true;
   spec.residual_dropout = read_dropout(config, "resid_pdrop", kDefaultDropout);
   spec.attention_dropout = read_dropout(config, "attn_pdrop", kDefaultDropout);
-  if (config.optional_bool("add_cross_attention").value_or(false))
+  if (config.optional_flag("add_cross_attention").value_or(false))
     config.report("add_cross_attention", "cross-attention is not modelled");
   check_heads(config, spec, std::nullopt);
 }

@@ -8,16 +8,16 @@ namespace {
 
 constexpr double kDefaultDropout = 0.1;
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   spec.hidden_size = read_either(config, "n_embd", "hidden_size", kWidthRange, 768);
   spec.num_hidden_layers = read_either(config, "n_layer", "num_hidden_layers", kLayerRange, 12);
   spec.num_attention_heads = read_either(config, "n_head", "num_attention_heads", kHeadRange, 12);
-  spec.num_key_value_heads = config.optional_bool("multi_query").value_or(true) ? 1 : spec.num_attention_heads;
+  spec.num_key_value_heads = config.optional_flag("multi_query").value_or(true) ? 1 : spec.num_attention_heads;
   spec.max_position_embeddings = spec.learned_positions =
       read_either(config, "n_positions", "max_position_embeddings", kPositionRange, 1024);
   spec.intermediate_size = read_either(config, "n_inner", "intermediate_size", kFfnRange, 4 * spec.hidden_size);
-  spec.vocab_size = config.optional_int("vocab_size", kVocabRange).value_or(50257);
-  spec.tie_word_embeddings = config.optional_bool("tie_word_embeddings").value_or(true);
+  spec.vocab_size = config.optional_integer("vocab_size", kVocabRange).value_or(50257);
+  spec.tie_word_embeddings = config.optional_flag("tie_word_embeddings").value_or(true);
   spec.norm = NormKind::LayerNorm;
   spec.mlp = MlpKind::Plain;
   spec.position = PositionKind::Learned;

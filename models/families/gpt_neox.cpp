@@ -7,16 +7,16 @@
 namespace gpuplan {
 namespace {
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   read_decoder(config, spec, {.num_attention_heads = 64, .vocab_size = 50432});
   spec.num_key_value_heads = spec.num_attention_heads;
   spec.norm = NormKind::LayerNorm;
   spec.mlp = MlpKind::Plain;
-  spec.residual = config.optional_bool("use_parallel_residual").value_or(true) ? ResidualKind::ParallelTwoNorms
+  spec.residual = config.optional_flag("use_parallel_residual").value_or(true) ? ResidualKind::ParallelTwoNorms
                                                                                : ResidualKind::Sequential;
   spec.activation = read_activation(config, "hidden_act", "gelu");
   spec.rotary_fraction = read_rotary_fraction(config, "rotary_pct", 0.25);
-  spec.has_qkv_bias = spec.has_o_bias = config.optional_bool("attention_bias").value_or(true);
+  spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(true);
   spec.has_mlp_bias = spec.has_fused_qkv = true;
   spec.residual_dropout = read_dropout(config, "hidden_dropout", 0);
 }

@@ -15,7 +15,7 @@ std::int64_t default_sliding_layers(const ModelSpec& spec) {
   return spec.num_hidden_layers - spec.num_hidden_layers / kPeriod;
 }
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   read_decoder(config, spec,
                {.num_attention_heads = 64,
                 .num_key_value_heads = 8,
@@ -26,9 +26,9 @@ void read(JsonFields& config, ModelSpec& spec) {
                {.num_experts = 128, .experts_per_token = 4, .intermediate_size = {}});
   spec.moe.is_stacked = spec.moe.has_router_bias = spec.moe.has_expert_bias = true;
   spec.activation = read_activation(config, "hidden_act", "silu");
-  spec.has_qkv_bias = spec.has_o_bias = config.optional_bool("attention_bias").value_or(true);
+  spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(true);
   spec.has_sinks = spec.materialises_scores = true;
-  const auto window = config.optional_int("sliding_window", kPositionRange);
+  const auto window = config.optional_integer("sliding_window", kPositionRange);
   spec.sliding_window = window.value_or(config.has("sliding_window") ? 0 : kDefaultWindow);
   read_sliding_layers(config, spec, default_sliding_layers(spec));
 }

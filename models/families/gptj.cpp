@@ -11,22 +11,22 @@ namespace {
 constexpr std::int64_t kDefaultRotated = 64;
 
 /// rotary_dim is a number of features; null rotates all.
-double read_rotated_share(JsonFields& config, const ModelSpec& spec) {
-  const std::int64_t rotated = config.optional_int("rotary_dim", {0, kHeadRange.most})
+double read_rotated_share(Fields& config, const ModelSpec& spec) {
+  const std::int64_t rotated = config.optional_integer("rotary_dim", {0, kHeadRange.most})
                                    .value_or(config.has("rotary_dim") ? spec.head_dim : kDefaultRotated);
   if (spec.head_dim == 0) return 1;  // already reported
   return std::min(1.0, double(rotated) / double(spec.head_dim));
 }
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   spec.hidden_size = read_either(config, "n_embd", "hidden_size", kWidthRange, 4096);
   spec.num_hidden_layers = read_either(config, "n_layer", "num_hidden_layers", kLayerRange, 28);
   spec.num_attention_heads = spec.num_key_value_heads =
       read_either(config, "n_head", "num_attention_heads", kHeadRange, 16);
   spec.max_position_embeddings = read_either(config, "n_positions", "max_position_embeddings", kPositionRange, 2048);
   spec.intermediate_size = read_either(config, "n_inner", "intermediate_size", kFfnRange, 4 * spec.hidden_size);
-  spec.vocab_size = config.optional_int("vocab_size", kVocabRange).value_or(50400);
-  spec.tie_word_embeddings = config.optional_bool("tie_word_embeddings").value_or(false);
+  spec.vocab_size = config.optional_integer("vocab_size", kVocabRange).value_or(50400);
+  spec.tie_word_embeddings = config.optional_flag("tie_word_embeddings").value_or(false);
   spec.norm = NormKind::LayerNorm;
   spec.mlp = MlpKind::Plain;
   spec.residual = ResidualKind::ParallelOneNorm;

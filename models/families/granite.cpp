@@ -6,11 +6,11 @@
 namespace gpuplan {
 namespace {
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   read_decoder(config, spec, {.num_attention_heads = 32, .vocab_size = 32000});
   spec.activation = read_activation(config, "hidden_act", "silu");
-  spec.has_qkv_bias = spec.has_o_bias = config.optional_bool("attention_bias").value_or(false);
-  spec.has_mlp_bias = config.optional_bool("mlp_bias").value_or(false);
+  spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(false);
+  spec.has_mlp_bias = config.optional_flag("mlp_bias").value_or(false);
   spec.scales_embedding = true;  // by embedding_multiplier, whatever it is
 }
 

@@ -6,10 +6,10 @@
 namespace gpuplan {
 namespace {
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   read_decoder(config, spec, {.num_attention_heads = 32, .vocab_size = 103168});
   spec.activation = read_activation(config, "hidden_act", "silu");
-  spec.has_qkv_bias = spec.has_o_bias = config.optional_bool("bias").value_or(true);
+  spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("bias").value_or(true);
 }
 
 void write(const ModelSpec& spec, nlohmann::json& config) {

@@ -11,7 +11,7 @@ namespace gpuplan {
 namespace {
 
 /// `moe_layers` overrides the step; lists that follow no step are refused.
-void read_list(JsonFields& config, ModelSpec& spec) {
+void read_list(Fields& config, ModelSpec& spec) {
   const nlohmann::json* list = config.find("moe_layers");
   if (!list || !list->is_array() || spec.num_hidden_layers == 0) return;
   nlohmann::json by_rule = nlohmann::json::array();
@@ -22,7 +22,7 @@ void read_list(JsonFields& config, ModelSpec& spec) {
                   fmt::format("must be every layer of step {}: other patterns are not modelled", spec.moe.layer_step));
 }
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   read_decoder(config, spec,
                {.num_attention_heads = 40,
                 .num_key_value_heads = 8,
@@ -31,14 +31,14 @@ void read(JsonFields& config, ModelSpec& spec) {
                 .max_position_embeddings = 4096 * 32});
   read_experts(config, spec, "num_local_experts", "intermediate_size",
                {.num_experts = 16, .experts_per_token = 1, .intermediate_size = {}});
-  spec.intermediate_size = config.optional_int("intermediate_size_mlp", kFfnRange).value_or(16384);
+  spec.intermediate_size = config.optional_integer("intermediate_size_mlp", kFfnRange).value_or(16384);
   spec.moe.shared_intermediate_size = spec.moe.intermediate_size;
-  spec.moe.layer_step = config.optional_int("interleave_moe_layer_step", kLayerRange).value_or(1);
+  spec.moe.layer_step = config.optional_integer("interleave_moe_layer_step", kLayerRange).value_or(1);
   spec.moe.is_stacked = spec.moe.computes_all = true;
   read_list(config, spec);
   spec.activation = read_activation(config, "hidden_act", "silu");
-  spec.has_qkv_bias = spec.has_o_bias = config.optional_bool("attention_bias").value_or(false);
-  spec.qk_norm = config.optional_bool("use_qk_norm").value_or(true) ? QkNorm::Unweighted : QkNorm::None;
+  spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(false);
+  spec.qk_norm = config.optional_flag("use_qk_norm").value_or(true) ? QkNorm::Unweighted : QkNorm::None;
 }
 
 void write(const ModelSpec& spec, nlohmann::json& config) {

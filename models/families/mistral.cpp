@@ -8,10 +8,10 @@ namespace {
 
 constexpr std::int64_t kDefaultWindow = 4096;
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   read_decoder(config, spec, {.num_key_value_heads = 8, .max_position_embeddings = 4096 * 32});
   spec.activation = read_activation(config, "hidden_act", "silu");
-  const auto stated = config.optional_int("sliding_window", kPositionRange);
+  const auto stated = config.optional_integer("sliding_window", kPositionRange);
   spec.sliding_window = stated.value_or(config.has("sliding_window") ? 0 : kDefaultWindow);
   read_sliding_layers(config, spec, spec.num_hidden_layers);
 }

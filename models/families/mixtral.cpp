@@ -7,14 +7,14 @@
 namespace gpuplan {
 namespace {
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   read_decoder(
       config, spec,
       {.num_attention_heads = 32, .num_key_value_heads = 8, .vocab_size = 32000, .max_position_embeddings = 4096 * 32});
   read_experts(config, spec, "num_local_experts", "intermediate_size",
                {.num_experts = 8, .experts_per_token = 2, .intermediate_size = {}});
   spec.activation = read_activation(config, "hidden_act", "silu");
-  spec.sliding_window = config.optional_int("sliding_window", kPositionRange).value_or(0);
+  spec.sliding_window = config.optional_integer("sliding_window", kPositionRange).value_or(0);
   read_sliding_layers(config, spec, spec.num_hidden_layers);
 }
 

@@ -9,44 +9,44 @@
 namespace gpuplan {
 namespace {
 
-std::int64_t read_key_value_heads(JsonFields& attention, const ModelSpec& spec) {
-  const std::string type = attention.optional_string("attn_type").value_or("multihead_attention");
+std::int64_t read_key_value_heads(Fields& attention, const ModelSpec& spec) {
+  const std::string type = attention.optional_text("attn_type").value_or("multihead_attention");
   if (type == "multiquery_attention") return 1;
   if (type == "grouped_query_attention")
-    return attention.optional_int("kv_n_heads", kHeadRange).value_or(spec.num_attention_heads);
+    return attention.optional_integer("kv_n_heads", kHeadRange).value_or(spec.num_attention_heads);
   if (type != "multihead_attention") attention.report("attn_type", fmt::format("'{}' is not modelled", type));
   return spec.num_attention_heads;
 }
 
-void read_attention(JsonFields& config, ModelSpec& spec) {
-  JsonFields attention = config.object("attn_config");
+void read_attention(Fields& config, ModelSpec& spec) {
+  const nlohmann::json empty = nlohmann::json::object();
+  Fields attention = config.optional_fields("attn_config").value_or(Fields(empty, config.file()));
   spec.num_key_value_heads = read_key_value_heads(attention, spec);
-  const bool has_alibi = attention.optional_bool("alibi").value_or(true),
-             has_rope = attention.optional_bool("rope").value_or(false);
+  const bool has_alibi = attention.optional_flag("alibi").value_or(true),
+             has_rope = attention.optional_flag("rope").value_or(false);
   spec.position = has_alibi ? PositionKind::Alibi : has_rope ? PositionKind::Rope : PositionKind::Learned;
   spec.attention_dropout = read_dropout(attention, "attn_pdrop", 0);
-  if (attention.optional_bool("qk_ln").value_or(false))
+  if (attention.optional_flag("qk_ln").value_or(false))
     attention.report("qk_ln", "norms on q and k are not modelled here");
-  attention.finish();
 }
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   spec.hidden_size = read_either(config, "d_model", "hidden_size", kWidthRange, 2048);
   spec.num_hidden_layers = read_either(config, "n_layers", "num_hidden_layers", kLayerRange, 24);
   spec.num_attention_heads = read_either(config, "n_heads", "num_attention_heads", kHeadRange, 16);
-  spec.intermediate_size = config.optional_int("expansion_ratio", {1, 64}).value_or(4) * spec.hidden_size;
+  spec.intermediate_size = config.optional_integer("expansion_ratio", {1, 64}).value_or(4) * spec.hidden_size;
   spec.max_position_embeddings = read_either(config, "max_seq_len", "max_position_embeddings", kPositionRange, 2048);
-  spec.vocab_size = config.optional_int("vocab_size", kVocabRange).value_or(50368);
-  spec.tie_word_embeddings = config.optional_bool("tie_word_embeddings").value_or(true);
+  spec.vocab_size = config.optional_integer("vocab_size", kVocabRange).value_or(50368);
+  spec.tie_word_embeddings = config.optional_flag("tie_word_embeddings").value_or(true);
   spec.norm = NormKind::LayerNorm;
   spec.mlp = MlpKind::Plain;
   spec.activation = "gelu";
   spec.has_fused_qkv = true;
-  spec.has_qkv_bias = spec.has_o_bias = spec.has_mlp_bias = !config.optional_bool("no_bias").value_or(true);
+  spec.has_qkv_bias = spec.has_o_bias = spec.has_mlp_bias = !config.optional_flag("no_bias").value_or(true);
   spec.residual_dropout = read_dropout(config, "resid_pdrop", 0);
   read_attention(config, spec);
   const bool has_table =
-      spec.position == PositionKind::Learned && config.optional_bool("learned_pos_emb").value_or(true);
+      spec.position == PositionKind::Learned && config.optional_flag("learned_pos_emb").value_or(true);
   spec.learned_positions = has_table ? spec.max_position_embeddings : 0;
   check_heads(config, spec, std::nullopt);
 }

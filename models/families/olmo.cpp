@@ -7,11 +7,11 @@
 namespace gpuplan {
 namespace {
 
-void read_common(JsonFields& config, ModelSpec& spec, std::int64_t default_positions) {
+void read_common(Fields& config, ModelSpec& spec, std::int64_t default_positions) {
   read_decoder(config, spec,
                {.num_attention_heads = {}, .vocab_size = 50304, .max_position_embeddings = default_positions});
   spec.activation = read_activation(config, "hidden_act", "silu");
-  spec.has_qkv_bias = spec.has_o_bias = config.optional_bool("attention_bias").value_or(false);
+  spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(false);
 }
 
 void write_common(const ModelSpec& spec, nlohmann::json& config) {
@@ -20,18 +20,18 @@ void write_common(const ModelSpec& spec, nlohmann::json& config) {
   config["attention_bias"] = spec.has_qkv_bias;
 }
 
-void read_olmo(JsonFields& config, ModelSpec& spec) {
+void read_olmo(Fields& config, ModelSpec& spec) {
   read_common(config, spec, 2048);
   spec.norm = NormKind::LayerNorm;
 }
 
-void read_olmo2(JsonFields& config, ModelSpec& spec) {
+void read_olmo2(Fields& config, ModelSpec& spec) {
   read_common(config, spec, 2048);
   spec.norm_placement = NormPlacement::PostBranch;
   spec.qk_norm = QkNorm::Full;
 }
 
-void read_olmoe(JsonFields& config, ModelSpec& spec) {
+void read_olmoe(Fields& config, ModelSpec& spec) {
   read_common(config, spec, 4096);
   read_experts(config, spec, "num_experts", "intermediate_size",
                {.num_experts = 64, .experts_per_token = 8, .intermediate_size = {}});

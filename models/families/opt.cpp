@@ -10,29 +10,29 @@ namespace {
 constexpr std::int64_t kPositionOffset = 2;  // OPTLearnedPositionalEmbedding
 constexpr double kDefaultDropout = 0.1;
 
-void read(JsonFields& config, ModelSpec& spec) {
-  spec.hidden_size = config.optional_int("hidden_size", kWidthRange).value_or(768);
-  spec.num_hidden_layers = config.optional_int("num_hidden_layers", kLayerRange).value_or(12);
+void read(Fields& config, ModelSpec& spec) {
+  spec.hidden_size = config.optional_integer("hidden_size", kWidthRange).value_or(768);
+  spec.num_hidden_layers = config.optional_integer("num_hidden_layers", kLayerRange).value_or(12);
   spec.num_attention_heads = spec.num_key_value_heads =
-      config.optional_int("num_attention_heads", kHeadRange).value_or(12);
+      config.optional_integer("num_attention_heads", kHeadRange).value_or(12);
   spec.intermediate_size = read_either(config, "ffn_dim", "intermediate_size", kFfnRange, 3072);
-  spec.vocab_size = config.optional_int("vocab_size", kVocabRange).value_or(50272);
-  spec.max_position_embeddings = config.optional_int("max_position_embeddings", kPositionRange).value_or(2048);
+  spec.vocab_size = config.optional_integer("vocab_size", kVocabRange).value_or(50272);
+  spec.max_position_embeddings = config.optional_integer("max_position_embeddings", kPositionRange).value_or(2048);
   spec.learned_positions = spec.max_position_embeddings + kPositionOffset;
-  spec.tie_word_embeddings = config.optional_bool("tie_word_embeddings").value_or(true);
-  const std::int64_t embedding = config.optional_int("word_embed_proj_dim", kWidthRange).value_or(spec.hidden_size);
+  spec.tie_word_embeddings = config.optional_flag("tie_word_embeddings").value_or(true);
+  const std::int64_t embedding = config.optional_integer("word_embed_proj_dim", kWidthRange).value_or(spec.hidden_size);
   spec.embedding_size = embedding != spec.hidden_size ? embedding : 0;
-  const bool is_pre = config.optional_bool("do_layer_norm_before").value_or(true);
+  const bool is_pre = config.optional_flag("do_layer_norm_before").value_or(true);
   spec.norm_placement = is_pre ? NormPlacement::Pre : NormPlacement::PostResidual;
-  spec.has_final_norm = is_pre && !config.optional_bool("_remove_final_layer_norm").value_or(false);
+  spec.has_final_norm = is_pre && !config.optional_flag("_remove_final_layer_norm").value_or(false);
   spec.norm = NormKind::LayerNorm;
   spec.mlp = MlpKind::Plain;
   spec.position = PositionKind::Learned;
   spec.activation = read_activation(config, "activation_function", "relu");
-  spec.has_qkv_bias = spec.has_o_bias = spec.has_mlp_bias = config.optional_bool("enable_bias").value_or(true);
+  spec.has_qkv_bias = spec.has_o_bias = spec.has_mlp_bias = config.optional_flag("enable_bias").value_or(true);
   spec.residual_dropout = read_dropout(config, "dropout", kDefaultDropout);
   spec.attention_dropout = read_dropout(config, "attention_dropout", 0);
-  if (!config.optional_bool("layer_norm_elementwise_affine").value_or(true))
+  if (!config.optional_flag("layer_norm_elementwise_affine").value_or(true))
     config.report("layer_norm_elementwise_affine", "norms without weights are not modelled here");
   check_heads(config, spec, std::nullopt);
 }

@@ -6,7 +6,7 @@
 namespace gpuplan {
 namespace {
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   read_decoder(config, spec, {.num_attention_heads = 32, .vocab_size = 51200});
   spec.norm = NormKind::LayerNorm;
   spec.mlp = MlpKind::Plain;
@@ -15,7 +15,7 @@ void read(JsonFields& config, ModelSpec& spec) {
   spec.has_qkv_bias = spec.has_o_bias = spec.has_mlp_bias = spec.has_head_bias = true;
   spec.rotary_fraction = read_rotary_fraction(config, "partial_rotary_factor", 0.5);
   spec.residual_dropout = read_dropout(config, "resid_pdrop", 0);
-  if (config.optional_bool("qk_layernorm").value_or(false))
+  if (config.optional_flag("qk_layernorm").value_or(false))
     config.report("qk_layernorm", "norms on q and k are not modelled here");
 }
 

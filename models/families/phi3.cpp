@@ -6,12 +6,12 @@
 namespace gpuplan {
 namespace {
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   read_decoder(config, spec, {.max_position_embeddings = 4096});
   spec.activation = read_activation(config, "hidden_act", "silu");
   spec.residual_dropout = read_dropout(config, "resid_pdrop", 0);
   spec.has_fused_qkv = spec.has_fused_gate_up = true;
-  spec.sliding_window = config.optional_int("sliding_window", kPositionRange).value_or(0);
+  spec.sliding_window = config.optional_integer("sliding_window", kPositionRange).value_or(0);
   read_sliding_layers(config, spec, spec.num_hidden_layers);
 }
 

@@ -9,27 +9,27 @@
 namespace gpuplan {
 namespace {
 
-std::int64_t read_half_width(JsonFields& config) {
-  const std::int64_t both = config.optional_int("intermediate_size", kFfnRange).value_or(22016);
+std::int64_t read_half_width(Fields& config) {
+  const std::int64_t both = config.optional_integer("intermediate_size", kFfnRange).value_or(22016);
   if (both % 2 != 0) config.report("intermediate_size", fmt::format("{} is odd, but counts two branches", both));
   return both / 2;
 }
 
-void read(JsonFields& config, ModelSpec& spec) {
-  spec.hidden_size = config.optional_int("hidden_size", kWidthRange).value_or(4096);
-  spec.num_hidden_layers = config.optional_int("num_hidden_layers", kLayerRange).value_or(32);
+void read(Fields& config, ModelSpec& spec) {
+  spec.hidden_size = config.optional_integer("hidden_size", kWidthRange).value_or(4096);
+  spec.num_hidden_layers = config.optional_integer("num_hidden_layers", kLayerRange).value_or(32);
   spec.num_attention_heads = spec.num_key_value_heads =
-      config.optional_int("num_attention_heads", kHeadRange).value_or(32);
+      config.optional_integer("num_attention_heads", kHeadRange).value_or(32);
   spec.intermediate_size = read_half_width(config);
-  spec.vocab_size = config.optional_int("vocab_size", kVocabRange).value_or(151936);
+  spec.vocab_size = config.optional_integer("vocab_size", kVocabRange).value_or(151936);
   spec.max_position_embeddings = read_either(config, "seq_length", "max_position_embeddings", kPositionRange, 8192);
-  spec.tie_word_embeddings = config.optional_bool("tie_word_embeddings").value_or(false);
+  spec.tie_word_embeddings = config.optional_flag("tie_word_embeddings").value_or(false);
   spec.has_qkv_bias = spec.has_fused_qkv = true;
-  spec.has_o_bias = spec.has_mlp_bias = !config.optional_bool("no_bias").value_or(true);
+  spec.has_o_bias = spec.has_mlp_bias = !config.optional_flag("no_bias").value_or(true);
   spec.keeps_16bit_logits = true;
   spec.residual_dropout = read_dropout(config, "emb_dropout_prob", 0);  // of the embedding and after each branch
   spec.attention_dropout = read_dropout(config, "attn_dropout_prob", 0);
-  check_heads(config, spec, config.optional_int("kv_channels", kHeadRange).value_or(128));
+  check_heads(config, spec, config.optional_integer("kv_channels", kHeadRange).value_or(128));
 }
 
 void write(const ModelSpec& spec, nlohmann::json& config) {

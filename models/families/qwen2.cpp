@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t kDefaultFullLayers = 28;  // max_window_layers
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   read_decoder(config, spec, {.num_key_value_heads = 32, .max_position_embeddings = 32768});
   spec.activation = read_activation(config, "hidden_act", "silu");
   spec.has_qkv_bias = true;

@@ -8,17 +8,17 @@ namespace {
 
 constexpr std::int64_t kDefaultFullLayers = 28;  // max_window_layers
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   read_decoder(
       config, spec,
       {.num_attention_heads = 16, .num_key_value_heads = 16, .vocab_size = 151936, .max_position_embeddings = 32768});
   read_experts(config, spec, "num_experts", "moe_intermediate_size",
                {.num_experts = 60, .experts_per_token = 4, .intermediate_size = 1408});
   read_moe_layers(config, spec, "decoder_sparse_step");
-  spec.moe.shared_intermediate_size = config.optional_int("shared_expert_intermediate_size", kFfnRange).value_or(5632);
+  spec.moe.shared_intermediate_size = config.optional_integer("shared_expert_intermediate_size", kFfnRange).value_or(5632);
   spec.moe.has_shared_gate = true;
   spec.activation = read_activation(config, "hidden_act", "silu");
-  spec.has_qkv_bias = config.optional_bool("qkv_bias").value_or(true);
+  spec.has_qkv_bias = config.optional_flag("qkv_bias").value_or(true);
   read_optional_window(config, spec, kDefaultFullLayers);
 }
 

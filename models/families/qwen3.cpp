@@ -8,10 +8,10 @@ namespace {
 
 constexpr std::int64_t kDefaultFullLayers = 28;  // max_window_layers
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   read_decoder(config, spec, {.num_key_value_heads = 32, .head_dim = 128, .max_position_embeddings = 32768});
   spec.activation = read_activation(config, "hidden_act", "silu");
-  spec.has_qkv_bias = spec.has_o_bias = config.optional_bool("attention_bias").value_or(false);
+  spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(false);
   spec.qk_norm = QkNorm::PerHead;
   read_optional_window(config, spec, kDefaultFullLayers);
 }

@@ -7,7 +7,7 @@
 namespace gpuplan {
 namespace {
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   read_decoder(
       config, spec,
       {.num_attention_heads = 32, .num_key_value_heads = 4, .vocab_size = 151936, .max_position_embeddings = 32768});
@@ -15,7 +15,7 @@ void read(JsonFields& config, ModelSpec& spec) {
                {.num_experts = 128, .experts_per_token = 8, .intermediate_size = 768});
   read_moe_layers(config, spec, "decoder_sparse_step");
   spec.activation = read_activation(config, "hidden_act", "silu");
-  spec.has_qkv_bias = spec.has_o_bias = config.optional_bool("attention_bias").value_or(false);
+  spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(false);
   spec.qk_norm = QkNorm::PerHead;
   read_optional_window(config, spec, 0);  // where it is used, in every layer
 }

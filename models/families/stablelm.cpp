@@ -6,18 +6,18 @@
 namespace gpuplan {
 namespace {
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   read_decoder(
       config, spec,
       {.num_attention_heads = 32, .num_key_value_heads = 32, .vocab_size = 50304, .max_position_embeddings = 4096});
   spec.norm = NormKind::LayerNorm;
   spec.activation = read_activation(config, "hidden_act", "silu");
-  spec.has_qkv_bias = config.optional_bool("use_qkv_bias").value_or(false);
+  spec.has_qkv_bias = config.optional_flag("use_qkv_bias").value_or(false);
   spec.rotary_fraction = read_rotary_fraction(config, "partial_rotary_factor", 0.25);
-  spec.residual = config.optional_bool("use_parallel_residual").value_or(false) ? ResidualKind::ParallelOneNorm
+  spec.residual = config.optional_flag("use_parallel_residual").value_or(false) ? ResidualKind::ParallelOneNorm
                                                                                 : ResidualKind::Sequential;
   spec.residual_dropout = read_dropout(config, "hidden_dropout", 0);
-  if (config.optional_bool("qk_layernorm").value_or(false))
+  if (config.optional_flag("qk_layernorm").value_or(false))
     config.report("qk_layernorm", "norms on q and k are not modelled here");
 }
 

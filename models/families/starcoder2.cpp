@@ -6,7 +6,7 @@
 namespace gpuplan {
 namespace {
 
-void read(JsonFields& config, ModelSpec& spec) {
+void read(Fields& config, ModelSpec& spec) {
   read_decoder(config, spec,
                {.num_attention_heads = 24,
                 .num_key_value_heads = 2,
@@ -16,9 +16,9 @@ void read(JsonFields& config, ModelSpec& spec) {
   spec.norm = NormKind::LayerNorm;
   spec.mlp = MlpKind::Plain;
   spec.activation = read_activation(config, "hidden_act", "gelu_pytorch_tanh");
-  spec.has_qkv_bias = spec.has_o_bias = spec.has_mlp_bias = config.optional_bool("use_bias").value_or(true);
+  spec.has_qkv_bias = spec.has_o_bias = spec.has_mlp_bias = config.optional_flag("use_bias").value_or(true);
   spec.residual_dropout = read_dropout(config, "residual_dropout", 0);
-  spec.sliding_window = config.optional_int("sliding_window", kPositionRange).value_or(0);
+  spec.sliding_window = config.optional_integer("sliding_window", kPositionRange).value_or(0);
   read_sliding_layers(config, spec, spec.num_hidden_layers);
 }
 

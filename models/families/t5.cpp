@@ -22,8 +22,8 @@ constexpr double kDefaultDropout = 0.1;
 constexpr std::int64_t kPositions = 512;  // of pre-training; the distances are bucketed, so nothing ends there
 
 /// "relu", "gated-gelu" (whose gelu is the tanh form written out), "gated-silu", …
-void read_projection(JsonFields& config, ModelSpec& spec, const char* otherwise) {
-  const std::string text = config.optional_string("feed_forward_proj").value_or(otherwise);
+void read_projection(Fields& config, ModelSpec& spec, const char* otherwise) {
+  const std::string text = config.optional_text("feed_forward_proj").value_or(otherwise);
   const bool is_gated = text.starts_with("gated-");
   const std::string name = is_gated ? text.substr(6) : text;
   spec.mlp = is_gated ? MlpKind::Gated : MlpKind::Plain;
@@ -36,19 +36,19 @@ void read_projection(JsonFields& config, ModelSpec& spec, const char* otherwise)
                   fmt::format("'{}' is not modelled; relu, gelu, silu, or one of them after 'gated-'", text));
 }
 
-void read_with(JsonFields& config, ModelSpec& spec, const Defaults& d) {
+void read_with(Fields& config, ModelSpec& spec, const Defaults& d) {
   spec.hidden_size = read_either(config, "d_model", "hidden_size", kWidthRange, d.d_model);
   spec.num_encoder_layers = read_either(config, "num_layers", "num_hidden_layers", kLayerRange, d.num_layers);
-  spec.num_hidden_layers = config.optional_int("num_decoder_layers", kLayerRange).value_or(spec.num_encoder_layers);
+  spec.num_hidden_layers = config.optional_integer("num_decoder_layers", kLayerRange).value_or(spec.num_encoder_layers);
   spec.num_attention_heads = spec.num_key_value_heads =
       read_either(config, "num_heads", "num_attention_heads", kHeadRange, d.num_heads);
   spec.intermediate_size = read_either(config, "d_ff", "intermediate_size", kFfnRange, d.d_ff);
-  spec.vocab_size = config.optional_int("vocab_size", kVocabRange).value_or(d.vocab_size);
+  spec.vocab_size = config.optional_integer("vocab_size", kVocabRange).value_or(d.vocab_size);
   spec.max_position_embeddings =
       read_either(config, "n_positions", "max_position_embeddings", kPositionRange, kPositions);
-  spec.tie_word_embeddings = config.optional_bool("tie_word_embeddings").value_or(d.tie_word_embeddings);
+  spec.tie_word_embeddings = config.optional_flag("tie_word_embeddings").value_or(d.tie_word_embeddings);
   spec.position = PositionKind::RelativeBias;
-  spec.relative_buckets = config.optional_int("relative_attention_num_buckets", {1, 1 << 16}).value_or(32);
+  spec.relative_buckets = config.optional_integer("relative_attention_num_buckets", {1, 1 << 16}).value_or(32);
   spec.materialises_scores = true;
   spec.residual_dropout = spec.attention_dropout = spec.mlp_dropout =
       read_dropout(config, "dropout_rate", kDefaultDropout);
@@ -56,8 +56,8 @@ void read_with(JsonFields& config, ModelSpec& spec, const Defaults& d) {
   check_heads(config, spec, read_either(config, "d_kv", "head_dim", kHeadRange, 64));
 }
 
-void read_t5(JsonFields& config, ModelSpec& spec) { read_with(config, spec, kT5Defaults); }
-void read_mt5(JsonFields& config, ModelSpec& spec) { read_with(config, spec, kMt5Defaults); }
+void read_t5(Fields& config, ModelSpec& spec) { read_with(config, spec, kT5Defaults); }
+void read_mt5(Fields& config, ModelSpec& spec) { read_with(config, spec, kMt5Defaults); }
 
 std::string projection_text(const ModelSpec& spec) {
   if (spec.mlp == MlpKind::Plain) return spec.activation;

@@ -9,12 +9,12 @@
 namespace gpuplan {
 namespace {
 
-using nlohmann::json;
+using Json = FieldWriter::Json;
 
 constexpr std::int64_t kMostGpus = 100'000;  // a plan keeps one GpuSpec per rank in memory
 
-template <class Fields, class Gpu>
-void list_gpu(Fields& f, Gpu& gpu) {
+template <class Archive, class Gpu>
+void list_gpu(Archive& f, Gpu& gpu) {
   auto& [id, name, vendor, architecture, compute_capability, form_factor, device_memory, framework_memory,
          memory_bandwidth, fp32, tf32, fp16, bf16, fp8, gemm_fp32, gemm_fp16, gemm_bf16, sm_count, nvlink_per_direction,
          nvlink_kind, pcie_generation, pcie_lanes, has_p2p_over_pcie, is_plan_only, own_memory, collectives_memory,
@@ -36,11 +36,11 @@ void list_gpu(Fields& f, Gpu& gpu) {
   f("gemm_fp32_flops_per_second", gemm_fp32);
   f("gemm_fp16_flops_per_second", gemm_fp16);
   f("gemm_bf16_flops_per_second", gemm_bf16);
-  f("sm_count", sm_count);
+  f("sm_count", sm_count, kCount);
   f("nvlink_per_direction_bytes_per_second", nvlink_per_direction);
   f("nvlink_kind", nvlink_kind);
-  f("pcie_generation", pcie_generation);
-  f("pcie_lanes", pcie_lanes);
+  f("pcie_generation", pcie_generation, kCount);
+  f("pcie_lanes", pcie_lanes, kCount);
   f("has_p2p_over_pcie", has_p2p_over_pcie);
   f("is_plan_only", is_plan_only);
   f("own_memory_bytes", own_memory);
@@ -49,22 +49,21 @@ void list_gpu(Fields& f, Gpu& gpu) {
   f("source", source);
 }
 
-template <class Fields, class Link>
-void list_link(Fields& f, Link& link) {
+template <class Archive, class Link>
+void list_link(Archive& f, Link& link) {
   auto& [latency, bandwidth, all_reduce_bandwidth, source] = link;
-  f("latency_seconds", latency, RealRange{0, 3600});
+  f("latency_seconds", latency, NumberRange{0, 3600});
   f("bandwidth_bytes_per_second", bandwidth);
   f("all_reduce_bandwidth_bytes_per_second", all_reduce_bandwidth);
   f("source", source);
 }
 
-json gpu_runs(const std::vector<GpuSpec>& gpus) {
-  json runs = json::array();
-  json last;
+Json gpu_runs(const std::vector<GpuSpec>& gpus) {
+  Json runs = Json::array(), last;
   for (const GpuSpec& gpu : gpus) {
-    PlanWriter fields;
+    FieldWriter fields;
     list_gpu(fields, gpu);
-    json entry = fields.take();
+    Json entry = fields.take();
     if (runs.empty() || entry != last) {
       last = entry;
       entry["count"] = 1;
@@ -76,40 +75,24 @@ json gpu_runs(const std::vector<GpuSpec>& gpus) {
   return runs;
 }
 
-void read_gpus(PlanReader& in, std::vector<GpuSpec>& gpus) {
+void read_gpus(Fields& in, std::vector<GpuSpec>& gpus) {
   gpus.clear();
-  in.objects("gpus", [&](PlanReader& f) {
+  const nlohmann::json* found = in.require("gpus");
+  if (found && found->empty()) return in.report_type("gpus", "a list [...] of one or more", *found);
+  for (Fields& f : in.list("gpus")) {
     GpuSpec gpu;
     std::int64_t count = 1;
     f("count", count, IntRange{1, kMostGpus});
     list_gpu(f, gpu);
+    f.refuse_unknown();
     const std::int64_t room = kMostGpus - std::int64_t(gpus.size());
     if (count > room) f.report("count", fmt::format("makes more than {} GPUs", kMostGpus));
     gpus.insert(gpus.end(), std::size_t(std::min(count, room)), gpu);
-  });
+  }
 }
 
 constexpr std::int64_t kMostDevices = 4096;  // per machine: switches, links, adapters
 constexpr IntRange kIndex{-1, kMostDevices};
-
-/// The objects of a list, each by `list`; a plan may have none of them.
-template <class Fields, class Item, class List>
-void list_all(Fields& f, const char* key, std::vector<Item>& items, List list) {
-  if constexpr (Fields::kReads) {
-    items.clear();
-    f.objects_or_none(key, [&](PlanReader& in) { list(in, items.emplace_back()); });
-  }
-}
-template <class Item, class List>
-void list_all(PlanWriter& f, const char* key, const std::vector<Item>& items, List list) {
-  json out = json::array();
-  for (const Item& item : items) {
-    PlanWriter inner;
-    list(inner, item);
-    out.push_back(inner.take());
-  }
-  f.raw(key, std::move(out));
-}
 
 constexpr auto kListDevice = [](auto& f, auto& device) {
   auto& [bridge, pcie_switch, rate, name] = device;
@@ -133,30 +116,30 @@ constexpr auto kListDirect = [](auto& f, auto& link) {
 };
 constexpr auto kListBridge = [](auto& f, auto& socket) { f("socket", socket, IntRange{0, kMostDevices}); };
 
-template <class Fields, class Layout>
-void list_layout(Fields& f, Layout& layout) {
+template <class Archive, class Layout>
+void list_layout(Archive& f, Layout& layout) {
   auto& [sockets, bridges, switches, gpus, nics, direct_links, memory_bandwidth, socket_link, num_nvme, leaf_nodes,
          oversubscription, source] = layout;
   f("sockets", sockets, IntRange{0, kMostDevices});
-  list_all(f, "bridges", bridges, kListBridge);
-  list_all(f, "switches", switches, kListSwitch);
-  list_all(f, "gpus", gpus, kListDevice);
-  list_all(f, "nics", nics, kListDevice);
-  list_all(f, "direct_links", direct_links, kListDirect);
+  f.objects("bridges", bridges, kListBridge);
+  f.objects("switches", switches, kListSwitch);
+  f.objects("gpus", gpus, kListDevice);
+  f.objects("nics", nics, kListDevice);
+  f.objects("direct_links", direct_links, kListDirect);
   f("memory_bandwidth_bytes_per_second", memory_bandwidth);
   f("socket_link_bytes_per_second", socket_link);
   f("num_nvme", num_nvme, IntRange{0, kMostDevices});
   f("leaf_nodes", leaf_nodes, IntRange{0, kMostGpus});
-  f("oversubscription", oversubscription, RealRange{1e-3, 1e3});
+  f("oversubscription", oversubscription, NumberRange{1e-3, 1e3});
   f("source", source);
 }
 
-template <class Fields, class Cluster>
-void list_cluster(Fields& f, Cluster& cluster) {
+template <class Archive, class Cluster>
+void list_cluster(Archive& f, Cluster& cluster) {
   auto& [name, gpus, gpus_per_node, fabric, fabric_text, intra, inter, host_link, host_memory, price_per_gpu_hour,
          price_source, assumptions, file, memory_in_use, host_cores, layout] = cluster;
   f("name", name);
-  if constexpr (Fields::kReads)
+  if constexpr (Archive::kReads)
     read_gpus(f, gpus);
   else
     f("gpus", gpu_runs(gpus));
@@ -167,13 +150,13 @@ void list_cluster(Fields& f, Cluster& cluster) {
   f.object("inter", [&](auto& link) { list_link(link, cluster.inter); });
   f("host_link_bytes_per_second", host_link);
   f("host_memory_bytes", host_memory);
-  f("price_per_gpu_hour", price_per_gpu_hour, RealRange{0, 1e9});
+  f("price_per_gpu_hour", price_per_gpu_hour, NumberRange{0, 1e9});
   f("price_source", price_source);
   f("assumptions", assumptions);
   f("file", file);
   f("memory_in_use_bytes", memory_in_use);
   f("host_cores", host_cores, IntRange{0, kMostGpus});
-  if constexpr (Fields::kReads)
+  if constexpr (Archive::kReads)
     f.optional_object("layout", [&](auto& inner) { list_layout(inner, cluster.layout); });
   else if (layout.is_stated())
     f.object("layout", [&](auto& inner) { list_layout(inner, cluster.layout); });
@@ -191,7 +174,7 @@ std::string too_slow_in(const GpuSpec& gpu) {
 
 bool is_too_slow(const LinkCost& link) { return link.bandwidth.value < 1 || link.all_reduce_bandwidth.value < 1; }
 
-void check_rates(PlanReader& in, const ClusterSpec& cluster) {
+void check_rates(Fields& in, const ClusterSpec& cluster) {
   if (cluster.num_gpus() > 1 && cluster.gpus_per_node > 1 && is_too_slow(cluster.intra))
     in.report("intra", "has no bandwidth, and a node has several GPUs");
   if (cluster.num_gpus() > cluster.gpus_per_node && is_too_slow(cluster.inter))
@@ -202,19 +185,19 @@ void check_rates(PlanReader& in, const ClusterSpec& cluster) {
       return in.report("gpus", fmt::format("'{}' has no {}", gpu.id, what));
 }
 
-void check_layout(PlanReader& in, const ClusterSpec& cluster) {
+void check_layout(Fields& in, const ClusterSpec& cluster) {
   if (const std::string problem = problem_of(cluster.layout, cluster.gpus_per_node); !problem.empty())
     in.report("layout", problem);
 }
 
 }  // namespace
 
-void write_cluster(PlanWriter& out, const ClusterSpec& cluster) { list_cluster(out, cluster); }
+void write_cluster(FieldWriter& out, const ClusterSpec& cluster) { list_cluster(out, cluster); }
 
-void read_cluster(PlanReader& in, ClusterSpec& cluster) {
+void read_cluster(Fields& in, ClusterSpec& cluster) {
   list_cluster(in, cluster);
-  if (in.is_clean()) check_rates(in, cluster);
-  if (in.is_clean()) check_layout(in, cluster);
+  if (!in.has_problems()) check_rates(in, cluster);
+  if (!in.has_problems()) check_layout(in, cluster);
   if (!cluster.gpus.empty() && !cluster.memory_in_use.empty() && cluster.memory_in_use.size() != cluster.gpus.size())
     in.report("memory_in_use_bytes",
               fmt::format("has {} entries for {} GPUs", cluster.memory_in_use.size(), cluster.gpus.size()));

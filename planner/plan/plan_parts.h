@@ -1,19 +1,28 @@
 // Internal to the plan file: its sections, each as a pair of a writer and a reader over one list of fields.
 #pragma once
 
-#include "planner/plan/plan_archive.h"
+#include "base/archive.h"
+#include "cluster/fabric.h"
+#include "models/recipe_names.h"
+#include "planner/estimate.h"
 
 namespace gpuplan {
 
-void write_recipe(PlanWriter& out, const Recipe& recipe);
-void read_recipe(PlanReader& in, Recipe& recipe);
+constexpr std::int64_t kMostCount = 1'000'000'000;
+constexpr IntRange kCount{0, kMostCount};
+constexpr IntRange kAtLeastOne{1, kMostCount};
+/// What was computed from numbers of a plan.
+constexpr NumberRange kAnyAmount{0, std::numeric_limits<double>::max()};
 
-void write_dataset(PlanWriter& out, const Dataset& dataset);
-void read_dataset(PlanReader& in, Dataset& dataset);
+void write_recipe(FieldWriter& out, const Recipe& recipe);
+void read_recipe(Fields& in, Recipe& recipe);
+
+void write_dataset(FieldWriter& out, const Dataset& dataset);
+void read_dataset(Fields& in, Dataset& dataset);
 
 /// Complete: what is read back needs no catalogue. Neighbouring ranks with identical GPUs share one entry with a count.
-void write_cluster(PlanWriter& out, const ClusterSpec& cluster);
-void read_cluster(PlanReader& in, ClusterSpec& cluster);
+void write_cluster(FieldWriter& out, const ClusterSpec& cluster);
+void read_cluster(Fields& in, ClusterSpec& cluster);
 
 /// The strategy section as it stands in the file.
 struct PlanStrategy {
@@ -26,11 +35,11 @@ struct PlanStrategy {
   std::optional<std::int64_t> fsdp_version;  // null when the engine is not FSDP
 };
 
-void write_strategy(PlanWriter& out, const Strategy& strategy);
-void read_strategy(PlanReader& in, PlanStrategy& strategy);
+void write_strategy(FieldWriter& out, const Strategy& strategy);
+void read_strategy(Fields& in, PlanStrategy& strategy);
 
-/// Pins `request` to `wanted` and notes where the file says something else than that strategy is on this cluster.
-/// Requires: the cluster and options.shard_size are read, without problems.
-void pin_strategy(const PlanStrategy& wanted, EstimateRequest& request, PlanProblems& problems);
+/// Pins `request` to `wanted` and notes where `plan`, the whole file, says something else than that strategy is on this
+/// cluster. Requires: the cluster and options.shard_size are read, without problems.
+void pin_strategy(const PlanStrategy& wanted, EstimateRequest& request, Fields& plan);
 
 }  // namespace gpuplan

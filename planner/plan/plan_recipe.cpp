@@ -7,15 +7,14 @@
 namespace gpuplan {
 namespace {
 
-constexpr IntRange kAtLeastOne{1, kMostCount};
 constexpr std::int64_t kMostRows = 1'000'000'000'000;
 
-template <class Fields, class Lora>
-void list_lora(Fields& f, Lora& lora) {
+template <class Archive, class Lora>
+void list_lora(Archive& f, Lora& lora) {
   auto& [rank, alpha, dropout, targets, adapter_dtype, base_dtype, modules_to_save, is_dora] = lora;
   f("rank", rank, kAtLeastOne);
-  f("alpha", alpha, RealRange{0, 1e9});
-  f("dropout", dropout, RealRange{0, 1});
+  f("alpha", alpha, NumberRange{0, 1e9});
+  f("dropout", dropout, NumberRange{0, 1});
   f("targets", targets);
   f("adapter_dtype", adapter_dtype);
   f("base_dtype", base_dtype);
@@ -23,8 +22,8 @@ void list_lora(Fields& f, Lora& lora) {
   f("is_dora", is_dora);
 }
 
-template <class Fields, class Quant>
-void list_quant(Fields& f, Quant& quant) {
+template <class Archive, class Quant>
+void list_quant(Archive& f, Quant& quant) {
   auto& [kind, block_size, double_quant, storage_dtype] = quant;
   f("kind", kind);
   f("block_size", block_size, kAtLeastOne);
@@ -32,16 +31,16 @@ void list_quant(Fields& f, Quant& quant) {
   f("storage_dtype", storage_dtype);
 }
 
-template <class Fields, class Target>
-void list_offload(Fields& f, Target& offload) {
+template <class Archive, class Target>
+void list_offload(Archive& f, Target& offload) {
   auto& [optimizer, params, activations] = offload;
   f("optimizer", optimizer);
   f("params", params);
   f("activations", activations);
 }
 
-template <class Fields, class R>
-void list_recipe(Fields& f, R& recipe) {
+template <class Archive, class R>
+void list_recipe(Archive& f, R& recipe) {
   auto& [method, lora, quant, precision, optimizer, optimizer_in_backward, micro_batch, seq_len, packing, grad_accum,
          checkpointing, checkpoint_every, attention, loss, loss_chunks, kernels, torch_compile, fp8_matmul, offload,
          framework] = recipe;
@@ -66,25 +65,25 @@ void list_recipe(Fields& f, R& recipe) {
   f("fp8_matmul", fp8_matmul);
   f.object("offload", [&](auto& inner) { list_offload(inner, recipe.offload); });
   f.name("framework", framework, [](const std::string& name) { return find_framework(name).name; });
-  if constexpr (Fields::kReads)
+  if constexpr (Archive::kReads)
     if (knows_method && has_lora != recipe.is_adapter())
       f.report("lora", has_lora ? "must be null: method is 'full'"
                                 : "is needed: method is '" + std::string(to_string(method)) + "'");
 }
 
-template <class Fields, class Data>
-void list_dataset(Fields& f, Data& dataset) {
+template <class Archive, class Data>
+void list_dataset(Archive& f, Data& dataset) {
   auto& [rows, tokens_per_row, epochs] = dataset;
   f("rows", rows, IntRange{0, kMostRows});
-  f("tokens_per_row", tokens_per_row);
-  f("epochs", epochs, RealRange{0, 1e9});
+  f("tokens_per_row", tokens_per_row, kCount);
+  f("epochs", epochs, NumberRange{0, 1e9});
 }
 
 }  // namespace
 
-void write_recipe(PlanWriter& out, const Recipe& recipe) { list_recipe(out, recipe); }
-void read_recipe(PlanReader& in, Recipe& recipe) { list_recipe(in, recipe); }
-void write_dataset(PlanWriter& out, const Dataset& dataset) { list_dataset(out, dataset); }
-void read_dataset(PlanReader& in, Dataset& dataset) { list_dataset(in, dataset); }
+void write_recipe(FieldWriter& out, const Recipe& recipe) { list_recipe(out, recipe); }
+void read_recipe(Fields& in, Recipe& recipe) { list_recipe(in, recipe); }
+void write_dataset(FieldWriter& out, const Dataset& dataset) { list_dataset(out, dataset); }
+void read_dataset(Fields& in, Dataset& dataset) { list_dataset(in, dataset); }
 
 }  // namespace gpuplan

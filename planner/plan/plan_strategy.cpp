@@ -1,7 +1,6 @@
 // The strategy section of a plan file. What it says beyond the name and what was pinned follows from the cluster, so
 // reading makes the strategy anew and refuses a file that says otherwise.
 #include <algorithm>
-#include <charconv>
 
 #include <fmt/format.h>
 
@@ -10,43 +9,33 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::string_view kSize = "size:";
-
-std::string wrap_text(const PlanStrategy& s) {
-  return s.wrap == WrapPolicy::Layer ? "layer" : fmt::format("{}{}", kSize, s.wrap_min_params);
-}
-
-void read_wrap(PlanReader& in, PlanStrategy& s) {
+void read_wrap(Fields& in, PlanStrategy& s) {
   std::string text = "layer";
-  if (!in("wrap", text) || text == "layer") return;
-  const char* end = text.data() + text.size();
-  std::int64_t params = -1;
-  const bool is_size = text.starts_with(kSize) && std::from_chars(text.data() + kSize.size(), end, params).ptr == end;
-  if (!is_size || params < 0 || fmt::format("{}{}", kSize, params) != text)
-    return in.report("wrap",
-                     fmt::format("unknown policy '{}': use layer, or size:N for units of at least N parameters", text));
-  s.wrap = WrapPolicy::Size;
-  s.wrap_min_params = params;
+  in.name("wrap", text, [&](const std::string& given) {
+    const Wrap wrap = parse_wrap(given, "");
+    s.wrap = wrap.policy;
+    s.wrap_min_params = wrap.min_params;
+    return to_string(wrap);
+  });
 }
 
-template <class Fields, class S>
-void list_strategy(Fields& f, S& strategy) {
+template <class Archive, class S>
+void list_strategy(Archive& f, S& strategy) {
   auto& [name, dp_replicate, dp_shard, tp, pp, cp, ep, zero_stage, reshard_after_forward, wrap, wrap_min_params,
          fsdp_version] = strategy;
-  constexpr IntRange kDegree{1, kMostCount};
   f.name("name", name, canonical_strategy);
-  f("dp_replicate", dp_replicate, kDegree);
-  f("dp_shard", dp_shard, kDegree);
-  f("tp", tp, kDegree);
-  f("pp", pp, kDegree);
-  f("cp", cp, kDegree);
-  f("ep", ep, kDegree);
+  f("dp_replicate", dp_replicate, kAtLeastOne);
+  f("dp_shard", dp_shard, kAtLeastOne);
+  f("tp", tp, kAtLeastOne);
+  f("pp", pp, kAtLeastOne);
+  f("cp", cp, kAtLeastOne);
+  f("ep", ep, kAtLeastOne);
   f("zero_stage", zero_stage, IntRange{0, 3});
   f("reshard_after_forward", reshard_after_forward);
-  if constexpr (Fields::kReads)
+  if constexpr (Archive::kReads)
     read_wrap(f, strategy);
   else
-    f("wrap", wrap_text(strategy));
+    f("wrap", to_string(Wrap{wrap, wrap_min_params}));
   f("fsdp_version", fsdp_version, IntRange{1, 2});
 }
 
@@ -68,27 +57,27 @@ PlanStrategy describe(const Strategy& s) {
   return out;
 }
 
-nlohmann::json to_json(const PlanStrategy& strategy) {
-  PlanWriter out;
+FieldWriter::Json to_json(const PlanStrategy& strategy) {
+  FieldWriter out;
   list_strategy(out, strategy);
   return out.take();
 }
 
 }  // namespace
 
-void write_strategy(PlanWriter& out, const Strategy& strategy) {
+void write_strategy(FieldWriter& out, const Strategy& strategy) {
   const PlanStrategy fields = describe(strategy);
   list_strategy(out, fields);
 }
 
-void read_strategy(PlanReader& in, PlanStrategy& strategy) {
+void read_strategy(Fields& in, PlanStrategy& strategy) {
   list_strategy(in, strategy);
   for (const auto& [key, degree] :
        {std::pair{"tp", strategy.tp}, std::pair{"cp", strategy.cp}, std::pair{"ep", strategy.ep}})
     if (degree != 1) in.report(key, fmt::format("is {}, but only 1 is planned so far", degree));
 }
 
-void pin_strategy(const PlanStrategy& wanted, EstimateRequest& request, PlanProblems& problems) {
+void pin_strategy(const PlanStrategy& wanted, EstimateRequest& request, Fields& plan) {
   StrategyOptions& options = request.options;
   request.strategy = wanted.name;
   if (wanted.fsdp_version) options.fsdp_version = int(*wanted.fsdp_version);
@@ -101,12 +90,12 @@ void pin_strategy(const PlanStrategy& wanted, EstimateRequest& request, PlanProb
       options.reshards = wanted.reshard_after_forward;
       made = make_strategy(wanted.name, request.cluster, options);
     }
-    const nlohmann::json is = to_json(describe(made)), said = to_json(wanted);
+    const FieldWriter::Json is = to_json(describe(made)), said = to_json(wanted);
     for (const auto& [key, value] : is.items())
       if (value != said[key])
-        problems.add("strategy." + key, fmt::format("is {}, but {} on these {} GPUs has {}", said[key].dump(),
-                                                    wanted.name, request.cluster.num_gpus(), value.dump()));
-  } catch (const InputError& error) { problems.add("options.shard_size", error.problem()); }
+        plan.report("strategy." + key, fmt::format("is {}, but {} on these {} GPUs has {}", said[key].dump(),
+                                                   wanted.name, request.cluster.num_gpus(), value.dump()));
+  } catch (const InputError& error) { plan.report("options.shard_size", error.problem()); }
 }
 
 }  // namespace gpuplan

@@ -138,9 +138,9 @@ std::string collective_sentence(const CollectiveCurve& curve) {
 }
 
 std::string fabric_suffix(const MeasuredOn& on, const std::optional<GpuSpec>& gpu) {
-  const auto fabric = find_fabric(on.fabric);
-  if (!gpu || !fabric || *fabric == FabricKind::None) return "";
-  return " (" + describe_fabric(*fabric, *gpu) + ")";
+  const auto* const row = names_of(FabricKind{}).find(on.fabric);
+  if (!gpu || !row || row->value == FabricKind::None) return "";
+  return " (" + describe_fabric(row->value, *gpu) + ")";
 }
 
 void add_collectives(Sentences& out, const Measured& measured, const std::optional<GpuSpec>& gpu) {

@@ -23,7 +23,12 @@ namespace fs = std::filesystem;
 /// Source: transformers, LlamaTokenizer: add_bos_token is true unless tokenizer_config.json says otherwise.
 bool adds_bos(const fs::path& folder) {
   const fs::path file = folder / "tokenizer_config.json";
-  return !fs::exists(file) || bool_or(read_json_file(file), "add_bos_token", true, file.string());
+  if (!fs::exists(file)) return true;
+  const nlohmann::json config = read_json_file(file);
+  Fields fields(config, file.string());
+  const bool adds = fields.optional_flag("add_bos_token").value_or(true);
+  fields.finish();
+  return adds;
 }
 
 class SentencePiece : public TextTokenizer {

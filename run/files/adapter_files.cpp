@@ -52,7 +52,7 @@ bool is_off(const json& value, std::string_view off) {
          (value.is_string() && value == off);
 }
 
-void report_untrained(JsonFields& fields) {
+void report_untrained(Fields& fields) {
   for (const Untrained& row : kUntrained)
     if (const json* value = fields.find(row.key); value && !is_off(*value, row.off))
       fields.report(row.key,
@@ -63,7 +63,7 @@ void report_untrained(JsonFields& fields) {
                   fmt::format("is {}, which also changes the base: not trained by the native executor", start->dump()));
 }
 
-std::vector<std::string> names_in(JsonFields& fields, const char* key) {
+std::vector<std::string> names_in(Fields& fields, const char* key) {
   const json* value = fields.find(key);
   if (!value) return {};
   if (*value == "all-linear") return {"all-linear"};
@@ -86,14 +86,14 @@ json whole_or_real(double value) {
 AdapterConfig read_adapter_config(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / kConfigFile;
   const json object = read_json_file(file);
-  JsonFields fields(object, file.string());
-  if (const std::string type = fields.require_string("peft_type"); !type.empty() && type != "LORA")
+  Fields fields(object, file.string());
+  if (const std::string type = fields.text("peft_type"); !type.empty() && type != "LORA")
     fields.report("peft_type", fmt::format("is {}; the native executor trains LORA", type));
   AdapterConfig config;
-  config.base_model = fields.optional_string("base_model_name_or_path").value_or("");
-  config.rank = fields.optional_int("r", {.least = 1, .most = 1 << 20}).value_or(8);
-  config.alpha = fields.optional_number("lora_alpha").value_or(8);  // peft's default, not ours
-  config.dropout = fields.optional_number("lora_dropout").value_or(0);
+  config.base_model = fields.optional_text("base_model_name_or_path").value_or("");
+  config.rank = fields.optional_integer("r", {.least = 1, .most = 1 << 20}).value_or(8);
+  config.alpha = fields.optional_number("lora_alpha", kAnyNumber).value_or(8);  // peft's default, not ours
+  config.dropout = fields.optional_number("lora_dropout", kAnyNumber).value_or(0);
   config.target_modules = names_in(fields, "target_modules");
   config.modules_to_save = names_in(fields, "modules_to_save");
   if (config.dropout < 0 || config.dropout >= 1)

@@ -55,7 +55,7 @@ TEST_CASE("yaml: an empty file and a file that is no mapping are refused") {
 TEST_CASE("yaml: values are read with their types") {
   YamlFile file =
       yaml("name: box\ncount: 4\nshare: 0.5\nfast: true\nnames: [a, b]\none: a\nrange: [39, 41]\nnothing: null\n");
-  YamlFields& top = file.top();
+  Fields& top = file.top();
   CHECK(top.text("name") == "box");
   CHECK(top.integer("count") == 4);
   CHECK(top.number("share") == 0.5);
@@ -72,7 +72,7 @@ TEST_CASE("yaml: values are read with their types") {
 
 TEST_CASE("yaml: the end of the key is the unit") {
   YamlFile file = yaml("a_mib: 1.5\na_gib: 2\nb_gb_s: 768\nb_tb_s: 1.6\nb_gbit_s: 400\nc_tflops: 312\nd_us: 3.4\n");
-  YamlFields& top = file.top();
+  Fields& top = file.top();
   CHECK(top.optional_bytes("a_mib") == Bytes{1572864});  // 1.5 x 1048576
   CHECK(top.optional_bytes("a_gib") == 2_GiB);
   CHECK(top.optional_rate("b_gb_s")->value == doctest::Approx(768e9));
@@ -127,7 +127,7 @@ TEST_CASE("yaml: nested keys are named in full, at their line") {
 }
 
 TEST_CASE("yaml: an unknown key gets the nearest known one") {
-  const auto read = [](YamlFields& top) {
+  const auto read = [](Fields& top) {
     top.optional_text("fabric");
     top.allow({"note"});
     top.refuse_unknown();
@@ -142,7 +142,7 @@ TEST_CASE("yaml: a key that comes twice is refused") {
 }
 
 TEST_CASE("yaml: every problem of a file is reported together, by line") {
-  const auto read = [](YamlFields& top) {
+  const auto read = [](Fields& top) {
     top.integer("count");
     top.text("name");
     top.refuse_unknown();
@@ -152,4 +152,23 @@ TEST_CASE("yaml: every problem of a file is reported together, by line") {
         "  box.yaml:1: name: is missing\n"
         "  box.yaml:1: nam: is not a known key; did you mean 'name'?\n"
         "  box.yaml:2: count: must be a number, found 'four'");
+}
+
+TEST_CASE("yaml: an alias repeats what its anchor holds; what would grow without end is refused") {
+  YamlFile file = yaml("base: &b {count: 2}\nother: *b\n");
+  CHECK(file.top().fields("other").integer("count") == 2);
+  std::string bomb = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n";
+  for (int i = 1; i < 10; ++i) {
+    bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [";
+    for (int k = 0; k < 10; ++k) bomb += (k == 0 ? "*a" : ", *a") + std::to_string(i - 1);
+    bomb += "]\n";
+  }
+  CHECK_THROWS_WITH_AS(yaml(bomb), doctest::Contains("holds more than 1000000 values"), InputError);
+  CHECK_THROWS_WITH_AS(yaml("a: &a [*a]\n"), doctest::Contains("an alias stands inside what it repeats"), InputError);
+  CHECK_THROWS_AS(yaml(std::string(20'000, '[')), InputError);
+}
+
+TEST_CASE("yaml: a key that is no text is refused") {
+  CHECK(problems("? [a, b]\n: 1\nc: 2\n", [](auto& top) { top.allow({"c"}); }) ==
+        "box.yaml:1: ?: a key must be a plain text");
 }

@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.h"
-#include "base/yaml_text.h"
+#include "base/yaml_file.h"
 #include "cluster/cluster_file.h"
 #include "cluster/cluster_text.h"
 #include "cluster/cpu_ranks.h"

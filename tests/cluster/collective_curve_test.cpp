@@ -42,6 +42,6 @@ TEST_CASE("the bus bandwidth of an all-reduce counts 2 (n - 1) / n") {
 
 TEST_CASE("groups of ranks have names") {
   for (const RankScope scope : {RankScope::All, RankScope::Pair})
-    CHECK(parse_rank_scope(to_string(scope), "test") == scope);
-  CHECK_THROWS_AS(parse_rank_scope("nodes", "test"), InputError);
+    CHECK(parse_name<RankScope>(to_string(scope), "test") == scope);
+  CHECK_THROWS_AS(parse_name<RankScope>("nodes", "test"), InputError);
 }

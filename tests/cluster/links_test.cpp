@@ -84,9 +84,9 @@ TEST_CASE("links: the measured collectives of NCCL stand beside what is used") {
   const auto rows = file.top().list("collective_measurements");
   CHECK(rows.size() == 28);
   const auto a100 = std::find_if(rows.begin(), rows.end(),
-                                 [](YamlFields row) { return row.text("system") == "8x A100 SXM 80GB, NVSwitch"; });
+                                 [](Fields row) { return row.text("system") == "8x A100 SXM 80GB, NVSwitch"; });
   REQUIRE(a100 != rows.end());
   // 234.9 GB/s measured; the catalogue keeps 235.
   CHECK(find_ring(file_of("a100-sxm-80gb"), FabricKind::NvSwitch, 8)->bus.value / 1e9 ==
-        doctest::Approx(YamlFields(*a100).number("busbw_gb_s")).epsilon(0.001));
+        doctest::Approx(Fields(*a100).number("busbw_gb_s")).epsilon(0.001));
 }

@@ -108,8 +108,14 @@ TEST_CASE("machine texts: what is missing or damaged is said with its line") {
   CHECK(error_of(wrong).starts_with("F:2: 'NW4' between GPU0 and GPU1 is no path"));
   CHECK(error_of(xml.substr(0, xml.size() / 2), "a100-sxm-80gb").find("cut off") != std::string::npos);
   CHECK(error_of("<system version=\"1\">\n</system>\n").starts_with("F:1: has no <gpu>"));
-  CHECK(error_of("<system>\n<cpu></gpu>\n").starts_with("F:2: </gpu> ends <cpu> of line 2"));
-  CHECK(error_of("<a><b>").starts_with("F:1: <b> of line 1 is not ended"));
+  CHECK(error_of("<system>\n<cpu></gpu>\n").starts_with("F:2: is not XML, or is cut off: Start-end tags mismatch"));
+  CHECK(error_of("<a><b>").starts_with("F:1: is not XML, or is cut off"));
+  CHECK(error_of("<system/>\n<system/>").starts_with("F:1: has more than one element at the top"));
+  std::string deep = "<system>", many = "<system>";
+  for (int i = 0; i < 100'000; ++i) deep += "<pci>", many += "<cpu/>";
+  for (int i = 0; i < 100'000; ++i) deep += "</pci>";
+  CHECK(error_of(deep + "</system>").starts_with("F:1: is nested too deep"));
+  CHECK(error_of(many + "</system>").starts_with("F:1: has too many elements"));
   for (std::size_t length = 0; length < matrix.size(); length += 7) error_of(matrix.substr(0, length));  // none crashes
   for (std::size_t length = 0; length < xml.size(); length += 211) error_of(xml.substr(0, length), "a100-sxm-80gb");
 }

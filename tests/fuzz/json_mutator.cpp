@@ -33,8 +33,10 @@ std::vector<std::string> known_names() {
   const auto add = [&](const auto& rows) {
     for (const auto& row : rows) names.emplace_back(row.name);
   };
-  add(method_names()), add(quant_names()), add(precision_names()), add(attention_names()), add(loss_names());
-  add(kernels_names()), add(checkpointing_names()), add(offload_names()), add(packing_names()), add(optimizers());
+  add(names_of(Method{}).rows), add(names_of(BaseQuant{}).rows), add(names_of(Precision{}).rows);
+  add(names_of(AttentionKernel{}).rows), add(names_of(LossKernel{}).rows), add(names_of(LayerKernels{}).rows);
+  add(names_of(Checkpointing{}).rows), add(names_of(OffloadTarget{}).rows), add(names_of(Packing{}).rows);
+  add(optimizers());
   add(list_frameworks());
   for (const std::string_view name : strategy_names()) names.emplace_back(name);
   for (const char* name : {"fp32", "bf16", "fp16", "u8", "lm_head", "embed_tokens", "q_proj", "all-linear"})

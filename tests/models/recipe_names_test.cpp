@@ -8,37 +8,38 @@ using namespace gpuplan;
 namespace {
 
 template <class Enum>
-void check_table(std::span<const NameRow<Enum>> rows) {
-  for (const NameRow<Enum>& row : rows) {
+void check_table() {
+  const NameTable<Enum> table = names_of(Enum{});
+  for (const NameRow<Enum>& row : table.rows) {
     CAPTURE(row.name);
-    CHECK(find_name(rows, row.name) == &row);  // no spelling is hidden behind another
-    CHECK(find_name(rows, name_in(rows, row.value))->value == row.value);
+    CHECK(table.find(row.name) == &row);  // no spelling is hidden behind another
+    CHECK(table.find(to_string(row.value))->value == row.value);
   }
 }
 
 }  // namespace
 
 TEST_CASE("no spelling of a recipe's choices stands for two values") {
-  check_table(method_names());
-  check_table(quant_names());
-  check_table(precision_names());
-  check_table(attention_names());
-  check_table(loss_names());
-  check_table(kernels_names());
-  check_table(checkpointing_names());
-  check_table(offload_names());
-  check_table(packing_names());
+  check_table<Method>();
+  check_table<BaseQuant>();
+  check_table<Precision>();
+  check_table<AttentionKernel>();
+  check_table<LossKernel>();
+  check_table<LayerKernels>();
+  check_table<Checkpointing>();
+  check_table<OffloadTarget>();
+  check_table<Packing>();
 }
 
 TEST_CASE("recipe names: every value has one canonical spelling, and aliases and slips are understood") {
   CHECK(to_string(Precision::Bf16Mixed) == "bf16-mixed");
-  CHECK(parse_precision("bf16", "--precision") == Precision::Bf16Mixed);
-  CHECK(parse_precision("AMP", "--precision") == Precision::Bf16Mixed);
-  CHECK(parse_precision("BF16_true", "--precision") == Precision::Bf16True);
-  CHECK(parse_attention("flash_attention_2", "--attention") == AttentionKernel::Flash);
-  CHECK_THROWS_WITH_AS(parse_attention("flahs", "--attention"),
+  CHECK(parse_name<Precision>("bf16", "--precision") == Precision::Bf16Mixed);
+  CHECK(parse_name<Precision>("AMP", "--precision") == Precision::Bf16Mixed);
+  CHECK(parse_name<Precision>("BF16_true", "--precision") == Precision::Bf16True);
+  CHECK(parse_name<AttentionKernel>("flash_attention_2", "--attention") == AttentionKernel::Flash);
+  CHECK_THROWS_WITH_AS(parse_name<AttentionKernel>("flahs", "--attention"),
                        "--attention: unknown attention kernel 'flahs'\n  did you mean 'flash'?", InputError);
-  CHECK_THROWS_WITH_AS(parse_packing("xyzzy", "--packing"),
+  CHECK_THROWS_WITH_AS(parse_name<Packing>("xyzzy", "--packing"),
                        "--packing: unknown packing 'xyzzy'\n  use one of packed, padded, dynamic", InputError);
   CHECK(parse_checkpointing_choice("every=4", "--checkpointing").every == 4);
   CHECK(parse_checkpointing_choice("Every-2", "--checkpointing").kind == Checkpointing::EveryK);

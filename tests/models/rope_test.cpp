@@ -12,7 +12,7 @@ using namespace gpuplan;
 namespace {
 
 RopeSpec read(const nlohmann::json& config) {
-  JsonFields fields(config, "config.json");
+  Fields fields(config, "config.json");
   const RopeSpec rope = read_rope(fields);
   fields.finish();
   return rope;

@@ -53,7 +53,7 @@ double median(std::vector<double> v) {
 /// |ln| of every point of a measured curve: payload in bytes, and the error.
 std::map<std::int64_t, double> curve_errors(const std::string& name, const GroupLinks& links) {
   YamlFile file = YamlFile::read(data_dir() / "nccl.yaml");
-  YamlFields curve = file.top().fields("all_reduce_curves").fields(name);
+  Fields curve = file.top().fields("all_reduce_curves").fields(name);
   const double bus_factor = 2.0 * double(links.shape.size - 1) / double(links.shape.size);
   std::map<std::int64_t, double> out;
   for (const std::string& key : curve.keys()) {

@@ -277,14 +277,14 @@ TEST_CASE("written plans obey docs/plan.schema.json, and the schema names nothin
 TEST_CASE("the schema lists the names of the tables") {
   const json file = read_json_file(std::filesystem::path(GPUPLAN_TEST_DIR).parent_path() / "docs" / "plan.schema.json");
   const json& recipe = file["properties"]["recipe"]["properties"];
-  CHECK(recipe["method"]["enum"] == json(canonical_names(method_names())));
-  CHECK(recipe["precision"]["enum"] == json(canonical_names(precision_names())));
-  CHECK(recipe["packing"]["enum"] == json(canonical_names(packing_names())));
-  CHECK(recipe["checkpointing"]["enum"] == json(canonical_names(checkpointing_names())));
-  CHECK(recipe["attention"]["enum"] == json(canonical_names(attention_names())));
-  CHECK(recipe["loss"]["enum"] == json(canonical_names(loss_names())));
-  CHECK(recipe["quant"]["properties"]["kind"]["enum"] == json(canonical_names(quant_names())));
-  CHECK(file["$defs"]["offload_target"]["enum"] == json(canonical_names(offload_names())));
+  CHECK(recipe["method"]["enum"] == json(names_of(Method{}).canonical()));
+  CHECK(recipe["precision"]["enum"] == json(names_of(Precision{}).canonical()));
+  CHECK(recipe["packing"]["enum"] == json(names_of(Packing{}).canonical()));
+  CHECK(recipe["checkpointing"]["enum"] == json(names_of(Checkpointing{}).canonical()));
+  CHECK(recipe["attention"]["enum"] == json(names_of(AttentionKernel{}).canonical()));
+  CHECK(recipe["loss"]["enum"] == json(names_of(LossKernel{}).canonical()));
+  CHECK(recipe["quant"]["properties"]["kind"]["enum"] == json(names_of(BaseQuant{}).canonical()));
+  CHECK(file["$defs"]["offload_target"]["enum"] == json(names_of(OffloadTarget{}).canonical()));
   json fabrics = json::array();  // all of them, also those no machine file may name
   for (int kind = 0; to_string(FabricKind(kind)) != "?"; ++kind) fabrics.push_back(to_string(FabricKind(kind)));
   CHECK(file["properties"]["cluster"]["properties"]["fabric"]["enum"] == fabrics);
@@ -300,25 +300,25 @@ TEST_CASE("every mistake in a plan is refused with its place, by the reader and 
       {"/cluster/gpus/0/fp4_flops_per_second", 1,
        "plan.json: cluster.gpus[0].fp4_flops_per_second: is not a known field"},
       {"/predicted/memory_bytes/wieghts", 1, "plan.json: predicted.memory_bytes.wieghts: is not a known field"},
-      {"/recipe/precision", "bf16", "plan.json: recipe.precision: unknown name 'bf16': did you mean 'bf16-mixed'?"},
-      {"/recipe/precision", "int4", "recipe.precision: unknown name 'int4'"},
-      {"/recipe/attention", "flsh", "recipe.attention: unknown name 'flsh': did you mean 'flash'?"},
-      {"/recipe/checkpointing", "every", "recipe.checkpointing: unknown name 'every': did you mean 'every-k'?"},
-      {"/recipe/kernels", "liger", "recipe.kernels: unknown name 'liger': did you mean 'fused'?"},
+      {"/recipe/precision", "bf16", "plan.json: recipe.precision: unknown precision 'bf16': did you mean 'bf16-mixed'?"},
+      {"/recipe/precision", "int4", "recipe.precision: unknown precision 'int4'"},
+      {"/recipe/attention", "flsh", "recipe.attention: unknown attention kernel 'flsh': did you mean 'flash'?"},
+      {"/recipe/checkpointing", "every", "recipe.checkpointing: unknown checkpointing 'every': did you mean 'every-k'?"},
+      {"/recipe/kernels", "liger", "recipe.kernels: unknown kernel set 'liger': did you mean 'fused'?"},
       {"/recipe/lora/adapter_dtype", "bfloat16",
-       "recipe.lora.adapter_dtype: unknown name 'bfloat16': did you mean 'bf16'?"},
+       "recipe.lora.adapter_dtype: unknown data type 'bfloat16': did you mean 'bf16'?"},
       {"/recipe/lora/adapter_dtype", "x", "recipe.lora.adapter_dtype: unknown data type 'x'"},
       {"/recipe/optimizer", "adamw", "recipe.optimizer: unknown name 'adamw': did you mean 'adamw-fused'?", false},
       {"/recipe/optimizer", "adamx", "recipe.optimizer: unknown optimizer 'adamx'", false},
       {"/recipe/framework", "torchtun",
        "recipe.framework: unknown framework 'torchtun'; did you mean one of 'torchtune'", false},
-      {"/cluster/fabric", "pci", "cluster.fabric: unknown name 'pci'"},
+      {"/cluster/fabric", "pci", "cluster.fabric: unknown fabric 'pci'"},
       {"/strategy/name", "FULL_SHARD", "strategy.name: unknown name 'FULL_SHARD': did you mean 'fsdp'?", false},
       {"/strategy/name", "auto", "strategy.name: unknown strategy 'auto'", false},
-      {"/strategy/wrap", "size:-1", "strategy.wrap: unknown policy 'size:-1': use layer, or size:N"},
-      {"/strategy/wrap", "size:007", "strategy.wrap: unknown policy 'size:007'"},
-      {"/strategy/wrap", "size:99999999999999999999", "strategy.wrap: unknown policy", false},
-      {"/options/preference", "fast", "options.preference: unknown name 'fast': use one of speed, cost, memory"},
+      {"/strategy/wrap", "size:-1", "strategy.wrap: -1 is too small; must be 1 or more"},
+      {"/strategy/wrap", "size:007", "strategy.wrap: unknown name 'size:007': did you mean 'size:7'?"},
+      {"/strategy/wrap", "size:99999999999999999999", "strategy.wrap: 99999999999999999999 is out of range", false},
+      {"/options/preference", "fast", "options.preference: unknown preference 'fast': use one of speed, cost, memory"},
       // types
       {"/recipe", json::array(), "plan.json: recipe: must be an object {...}, found []"},
       {"/recipe/lora", "r=8", "recipe.lora: must be an object {...}, found \"r=8\""},
@@ -328,14 +328,14 @@ TEST_CASE("every mistake in a plan is refused with its place, by the reader and 
       {"/recipe/optimizer_in_backward", 1, "recipe.optimizer_in_backward: must be true or false, found 1"},
       {"/recipe/method", 3, "recipe.method: must be a text in quotes, found 3"},
       {"/recipe/lora/alpha", "32", "recipe.lora.alpha: must be a number, found \"32\""},
-      {"/recipe/lora/targets", "q_proj", "recipe.lora.targets: must be a list of texts in quotes, found \"q_proj\""},
-      {"/recipe/lora/targets/0", 3, "recipe.lora.targets: must be a list of texts in quotes"},
+      {"/recipe/lora/targets", "q_proj", "recipe.lora.targets: must be a list [...], found \"q_proj\""},
+      {"/recipe/lora/targets/0", 3, "recipe.lora.targets[0]: must be a text in quotes, found 3"},
       {"/cluster/gpus", json::object(), "cluster.gpus: must be a list [...] of one or more, found {}"},
       {"/cluster/gpus", json::array(), "cluster.gpus: must be a list [...] of one or more, found []"},
       {"/cluster/gpus/0", 7, "cluster.gpus[0]: must be an object {...}, found 7"},
       {"/cluster/memory_in_use_bytes/0", -1,
-       "cluster.memory_in_use_bytes: must be a list of whole numbers from 0 to 1152921504606846976"},
-      {"/model/config", "llama", "plan.json: model.config: expected an object"},
+       "cluster.memory_in_use_bytes[0]: -1 is too small, must be 0 or more"},
+      {"/model/config", "llama", "plan.json: model.config: must be an object"},
       {"/predicted/step_seconds", "fast", "predicted.step_seconds: must be a number"},
       // nulls
       {"/recipe/micro_batch", nullptr, "recipe.micro_batch: is null, a value is needed"},

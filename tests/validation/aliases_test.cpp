@@ -41,7 +41,7 @@ TEST_CASE("every model alias names a catalogue entry") {
 TEST_CASE("every GPU, optimizer and framework alias names one of ours") {
   for (const auto& [text, alias] : table().gpus) CHECK_MESSAGE(find_gpu(alias.gpu, nullptr).id == alias.gpu, text);
   for (const auto& [text, name] : table().optimizers) CHECK_MESSAGE(find_optimizer(name).name == name, text);
-  for (const auto& [text, alias] : table().quants) CHECK_NOTHROW(parse_quant(alias.kind, text));
+  for (const auto& [text, alias] : table().quants) CHECK_NOTHROW(parse_name<BaseQuant>(alias.kind, text));
   for (const FrameworkAlias& row : table().frameworks) {
     CAPTURE(row.record);
     CHECK_NOTHROW(find_framework(row.record));

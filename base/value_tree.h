@@ -1,0 +1,36 @@
+// What every format is parsed into: the values of a file, where they stand, and what is wrong with them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace gpuplan {
+
+enum class FileFormat : std::uint8_t { Json, Yaml };
+
+/// A scalar of YAML is a text: what it means is known where it is read.
+struct ValueTree {
+  struct Place {
+    int line = 1, key_line = 1;
+    std::size_t order = 0;  // in the file
+  };
+  struct Problem {
+    int line = 0;  // 0: not known
+    std::string key, text, hint;
+  };
+
+  std::string file;
+  FileFormat format = FileFormat::Json;
+  nlohmann::json root;                            // null where someone else keeps the values
+  std::unordered_map<std::string, Place> places;  // by key path, "gpus[0].name"; YAML only
+  std::vector<Problem> problems;
+
+  /// Throws InputError listing the problems by line, when there are any.
+  void finish(std::string hint) const;
+};
+
+}  // namespace gpuplan
