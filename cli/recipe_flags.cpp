@@ -169,7 +169,7 @@ void read_part(Offload& offload, const std::string& part) {
   const std::size_t colon = part.find(':');
   const std::string what = to_lower(trim(part.substr(0, colon)));
   const OffloadTarget target =
-      colon == std::string::npos ? OffloadTarget::Cpu : parse_offload(part.substr(colon + 1), kFlag);
+      colon == std::string::npos ? OffloadTarget::Cpu : parse_name<OffloadTarget>(part.substr(colon + 1), kFlag);
   if (what == "optimizer")
     offload.optimizer = target;
   else if (what == "params" || what == "parameters")

@@ -1,120 +1,141 @@
 #include "models/framework.h"
 
 #include <algorithm>
-#include <deque>
+#include <array>
 #include <filesystem>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json_file.h"
 #include "base/names.h"
+#include "models/recipe_names.h"
 
 namespace gpuplan {
 
 // Found by argument-dependent lookup, so they stand in the enums' namespace.
-NLOHMANN_JSON_SERIALIZE_ENUM(AdapterDtype, {{AdapterDtype::Fp32, "fp32"}, {AdapterDtype::Compute, "compute"}})
-NLOHMANN_JSON_SERIALIZE_ENUM(LayerKernels, {{LayerKernels::Plain, "plain"}, {LayerKernels::Fused, "fused"}})
-NLOHMANN_JSON_SERIALIZE_ENUM(KeptLogits,
-                             {{KeptLogits::None, "none"}, {KeptLogits::Compute, "compute"}, {KeptLogits::Fp32, "fp32"}})
-NLOHMANN_JSON_SERIALIZE_ENUM(StateArrays, {{StateArrays::PerTensor, "per-tensor"}, {StateArrays::Flat, "flat"}})
-NLOHMANN_JSON_SERIALIZE_ENUM(KernelTimes, {{KernelTimes::Modelled, "modelled"}, {KernelTimes::Measured, "measured"}})
-NLOHMANN_JSON_SERIALIZE_ENUM(AllocatorKind, {{AllocatorKind::Caching, "caching"}, {AllocatorKind::Planned, "planned"}})
-NLOHMANN_JSON_SERIALIZE_ENUM(HostStep, {{HostStep::Torch, "torch"}, {HostStep::Vectorised, "vectorised"}})
-NLOHMANN_JSON_SERIALIZE_ENUM(SelectiveKind, {{SelectiveKind::Attention, "attention"}, {SelectiveKind::Ops, "ops"}})
+static NameTable<AdapterDtype> names_of(AdapterDtype) {
+  static constexpr std::array kNames{NameRow<AdapterDtype>{"fp32", AdapterDtype::Fp32},
+                                     NameRow<AdapterDtype>{"compute", AdapterDtype::Compute}};
+  return {"adapter dtype", kNames};
+}
+static NameTable<KeptLogits> names_of(KeptLogits) {
+  static constexpr std::array kNames{NameRow<KeptLogits>{"none", KeptLogits::None},
+                                     NameRow<KeptLogits>{"compute", KeptLogits::Compute},
+                                     NameRow<KeptLogits>{"fp32", KeptLogits::Fp32}};
+  return {"copy of the logits", kNames};
+}
+static NameTable<StateArrays> names_of(StateArrays) {
+  static constexpr std::array kNames{NameRow<StateArrays>{"per-tensor", StateArrays::PerTensor},
+                                     NameRow<StateArrays>{"flat", StateArrays::Flat}};
+  return {"layout of the state", kNames};
+}
+static NameTable<KernelTimes> names_of(KernelTimes) {
+  static constexpr std::array kNames{NameRow<KernelTimes>{"modelled", KernelTimes::Modelled},
+                                     NameRow<KernelTimes>{"measured", KernelTimes::Measured}};
+  return {"source of kernel times", kNames};
+}
+static NameTable<AllocatorKind> names_of(AllocatorKind) {
+  static constexpr std::array kNames{NameRow<AllocatorKind>{"caching", AllocatorKind::Caching},
+                                     NameRow<AllocatorKind>{"planned", AllocatorKind::Planned}};
+  return {"allocator", kNames};
+}
+static NameTable<HostStep> names_of(HostStep) {
+  static constexpr std::array kNames{NameRow<HostStep>{"torch", HostStep::Torch},
+                                     NameRow<HostStep>{"vectorised", HostStep::Vectorised}};
+  return {"optimizer on the host", kNames};
+}
+static NameTable<SelectiveKind> names_of(SelectiveKind) {
+  static constexpr std::array kNames{NameRow<SelectiveKind>{"attention", SelectiveKind::Attention},
+                                     NameRow<SelectiveKind>{"ops", SelectiveKind::Ops}};
+  return {"selective checkpointing", kNames};
+}
 
 namespace {
 
-using nlohmann::json;
-
-/// Reads fields by name and remembers which were asked for, so that a typing slip in a record is an error.
-class RecordReader {
- public:
-  RecordReader(const json& record, std::string where) : record_(record), where_(std::move(where)) {}
-
-  template <class T>
-  RecordReader& operator()(const char* key, T& field) {
-    known_.emplace_back(key);
-    const auto at = record_.find(key);
-    if (at == record_.end()) return *this;
-    try {
-      field = at->get<T>();
-    } catch (const json::exception& error) { throw InputError(fmt::format("{}: {}", where_, key), error.what()); }
-    if (json(field) != *at)  // an enum text that is not in its table
-      throw InputError(fmt::format("{}: {}", where_, key), fmt::format("{} is not a possible value", at->dump()));
-    return *this;
-  }
-
-  template <class Read>
-  RecordReader& nested(const char* key, Read read) {
-    known_.emplace_back(key);
-    if (const auto at = record_.find(key); at != record_.end())
-      read(RecordReader(*at, fmt::format("{}: {}", where_, key)));
-    return *this;
-  }
-
-  void finish() const {
-    for (const auto& [key, value] : record_.items())
-      if (std::find(known_.begin(), known_.end(), key) == known_.end())
-        throw InputError(where_, fmt::format("unknown key '{}'", key), did_you_mean(key, known_));
-  }
-
- private:
-  const json& record_;
-  std::string where_;
-  std::vector<std::string> known_;
-};
-
-void read_engine(RecordReader read, EngineConvention& engine) {
-  read("prefetch_units", engine.prefetch_units)("reduce_bucket", engine.reduce_bucket)(
-      "num_reduce_buffers", engine.num_reduce_buffers)("max_live", engine.max_live)(
-      "max_reuse_distance", engine.max_reuse_distance)("persistence_threshold", engine.persistence_threshold)(
-      "keeps_root_gathered", engine.keeps_root_gathered)("syncs_last_only", engine.syncs_last_only)(
-      "copies_out", engine.copies_out)("reduces_in_fp32", engine.reduces_in_fp32)(
-      "messages_per_unit", engine.messages_per_unit)("hook_kernels", engine.hook_kernels)(
-      "shards_rows", engine.shards_rows)("host_step", engine.host_step)
-      .finish();
+void read_engine(Fields& f, EngineConvention& engine) {
+  f.optional("prefetch_units", engine.prefetch_units);
+  f.optional("reduce_bucket", engine.reduce_bucket, IntRange{.least = -1});
+  f.optional("num_reduce_buffers", engine.num_reduce_buffers);
+  f.optional("max_live", engine.max_live);
+  f.optional("max_reuse_distance", engine.max_reuse_distance);
+  f.optional("persistence_threshold", engine.persistence_threshold, IntRange{.least = -1});
+  f.optional("keeps_root_gathered", engine.keeps_root_gathered);
+  f.optional("syncs_last_only", engine.syncs_last_only);
+  f.optional("copies_out", engine.copies_out);
+  f.optional("reduces_in_fp32", engine.reduces_in_fp32);
+  f.optional("messages_per_unit", engine.messages_per_unit);
+  f.optional("hook_kernels", engine.hook_kernels);
+  f.optional("shards_rows", engine.shards_rows);
+  f.optional("host_step", engine.host_step);
 }
 
-FrameworkConvention read_convention(const json& record, const std::string& where) {
-  FrameworkConvention c;
-  std::string chunked = std::string(to_string(c.chunked_softmax));
-  RecordReader read(record, where);
-  read("name", c.name)("title", c.title)("source", c.source)("aliases", c.aliases)(
-      "mixed_loads_fp32", c.mixed_loads_fp32)("caches_autocast_weights", c.caches_autocast_weights)(
-      "autocasts_inputs", c.autocasts_inputs)("adapter", c.adapter)("upcasts_quantised_ends", c.upcasts_quantised_ends)(
-      "fused_fsdp_residual_fp32", c.fused_fsdp_residual_fp32)("has_own_models", c.has_own_models)(
-      "casts_adapters", c.casts_adapters)("qlora_computes_in_fp32", c.qlora_computes_in_fp32)(
-      "state_arrays", c.state_arrays)("allocator", c.allocator)("casts_whole_units", c.casts_whole_units)(
-      "has_step_constants", c.has_step_constants)("batch_bytes_per_token", c.batch_bytes_per_token)(
-      "measures_gradient_norm", c.measures_gradient_norm)("host_steps_copy", c.host_steps_copy)(
-      "offloads_complete_gradients", c.offloads_complete_gradients)("kernel_times", c.kernel_times)(
-      "learns_from_runs", c.learns_from_runs)("has_fixed_kernels", c.has_fixed_kernels)(
-      "accumulates_in_place", c.accumulates_in_place)("overwrites_logits", c.overwrites_logits)("kernels", c.kernels)(
-      "fuses_mlp", c.fuses_mlp)("repeats_kv", c.repeats_kv)("copies_attention_output", c.copies_attention_output)(
-      "keeps_fused_qkv", c.keeps_fused_qkv)("unties_head", c.unties_head)(
-      "low_rank_keeps_input", c.low_rank_keeps_input)("quantised_keeps_input", c.quantised_keeps_input)(
-      "main_gradients_fp32", c.main_gradients_fp32)("converts_outputs", c.converts_outputs)(
-      "keeps_last_graph", c.keeps_last_graph)("scales_norm_in_fp32", c.scales_norm_in_fp32)("selective", c.selective)(
-      "upcasts_logits", c.upcasts_logits)("shifts_logits", c.shifts_logits)("kept_logits", c.kept_logits)(
-      "kept_logits_mixed", c.kept_logits_mixed)("chunked_loss_recomputes", c.chunked_loss_recomputes)(
-      "chunked_softmax", chunked)("ddp_bucket_bytes", c.ddp_bucket_bytes)(
-      "ddp_copies_gradients", c.ddp_copies_gradients)("zero_has_master", c.zero_has_master)(
-      "fsdp2_shards_quantised", c.fsdp2_shards_quantised)("default_optimizer", c.default_optimizer)("is_handwritten",
-                                                                                                    c.is_handwritten)
-      .nested("fsdp1", [&](RecordReader r) { read_engine(std::move(r), c.fsdp1); })
-      .nested("fsdp2", [&](RecordReader r) { read_engine(std::move(r), c.fsdp2); })
-      .nested("zero", [&](RecordReader r) { read_engine(std::move(r), c.zero); })
-      .finish();
-  c.chunked_softmax = parse_dtype(chunked, where + ": chunked_softmax");
-  return c;
+void read_convention(Fields& f, FrameworkConvention& c) {
+  f("name", c.name);
+  f.optional("title", c.title);
+  f.optional("source", c.source);
+  f.optional("aliases", c.aliases);
+  f.optional("mixed_loads_fp32", c.mixed_loads_fp32);
+  f.optional("caches_autocast_weights", c.caches_autocast_weights);
+  f.optional("autocasts_inputs", c.autocasts_inputs);
+  f.optional("adapter", c.adapter);
+  f.optional("upcasts_quantised_ends", c.upcasts_quantised_ends);
+  f.optional("fused_fsdp_residual_fp32", c.fused_fsdp_residual_fp32);
+  f.optional("has_own_models", c.has_own_models);
+  f.optional("casts_adapters", c.casts_adapters);
+  f.optional("qlora_computes_in_fp32", c.qlora_computes_in_fp32);
+  f.optional("state_arrays", c.state_arrays);
+  f.optional("allocator", c.allocator);
+  f.optional("casts_whole_units", c.casts_whole_units);
+  f.optional("has_step_constants", c.has_step_constants);
+  f.optional("batch_bytes_per_token", c.batch_bytes_per_token);
+  f.optional("measures_gradient_norm", c.measures_gradient_norm);
+  f.optional("host_steps_copy", c.host_steps_copy);
+  f.optional("offloads_complete_gradients", c.offloads_complete_gradients);
+  f.optional("kernel_times", c.kernel_times);
+  f.optional("learns_from_runs", c.learns_from_runs);
+  f.optional("has_fixed_kernels", c.has_fixed_kernels);
+  f.optional("accumulates_in_place", c.accumulates_in_place);
+  f.optional("overwrites_logits", c.overwrites_logits);
+  f.optional("kernels", c.kernels);
+  f.optional("fuses_mlp", c.fuses_mlp);
+  f.optional("repeats_kv", c.repeats_kv);
+  f.optional("copies_attention_output", c.copies_attention_output);
+  f.optional("keeps_fused_qkv", c.keeps_fused_qkv);
+  f.optional("unties_head", c.unties_head);
+  f.optional("low_rank_keeps_input", c.low_rank_keeps_input);
+  f.optional("quantised_keeps_input", c.quantised_keeps_input);
+  f.optional("main_gradients_fp32", c.main_gradients_fp32);
+  f.optional("converts_outputs", c.converts_outputs);
+  f.optional("keeps_last_graph", c.keeps_last_graph);
+  f.optional("scales_norm_in_fp32", c.scales_norm_in_fp32);
+  f.optional("selective", c.selective);
+  f.optional("upcasts_logits", c.upcasts_logits);
+  f.optional("shifts_logits", c.shifts_logits);
+  f.optional("kept_logits", c.kept_logits);
+  f.optional("kept_logits_mixed", c.kept_logits_mixed);
+  f.optional("chunked_loss_recomputes", c.chunked_loss_recomputes);
+  f.optional("chunked_softmax", c.chunked_softmax);
+  f.optional("ddp_bucket_bytes", c.ddp_bucket_bytes);
+  f.optional("ddp_copies_gradients", c.ddp_copies_gradients);
+  f.optional("zero_has_master", c.zero_has_master);
+  f.optional("fsdp2_shards_quantised", c.fsdp2_shards_quantised);
+  f.optional("default_optimizer", c.default_optimizer);
+  f.optional("is_handwritten", c.is_handwritten);
+  f.optional_object("fsdp1", [&](Fields& engine) { read_engine(engine, c.fsdp1); });
+  f.optional_object("fsdp2", [&](Fields& engine) { read_engine(engine, c.fsdp2); });
+  f.optional_object("zero", [&](Fields& engine) { read_engine(engine, c.zero); });
 }
 
 FrameworkConvention load(const std::filesystem::path& file) {
-  try {
-    return read_convention(json::parse(read_file(file)), file.string());
-  } catch (const json::parse_error& error) { throw InputError(file.string(), error.what()); }
+  const nlohmann::json record = read_json_file(file);
+  Fields fields(record, file.string());
+  FrameworkConvention convention;
+  read_convention(fields, convention);
+  fields.refuse_unknown();
+  fields.finish();
+  return convention;
 }
 
 }  // namespace
