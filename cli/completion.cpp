@@ -12,7 +12,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/manual.h"
-#include "cluster/gpu_names.h"
+#include "cluster/gpu_catalogue.h"
 #include "cluster/profile/profile_store.h"
 #include "models/catalogue.h"
 #include "models/framework.h"

@@ -11,6 +11,7 @@
 #include "report/gpu_report.h"
 #include "report/json/catalogue_json.h"
 #include "report/text/catalogue_text.h"
+#include "cluster/gpu_catalogue.h"
 
 namespace gpuplan {
 namespace {

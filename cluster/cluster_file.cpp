@@ -8,9 +8,9 @@
 #include "base/files.h"
 #include "base/names.h"
 #include "base/yaml_file.h"
+#include "cluster/cluster_keys.h"
 #include "cluster/fabric.h"
-#include "cluster/gpu_names.h"
-#include "cluster/layout_keys.h"
+#include "cluster/gpu_catalogue.h"
 #include "cluster/machine_text.h"
 
 namespace gpuplan {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "cluster/cluster_keys.h"
 #include "cluster/cluster_spec.h"
-#include "cluster/gpu_spec_keys.h"
 #include "cluster/machine.h"
 
 namespace gpuplan {

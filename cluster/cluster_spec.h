@@ -84,7 +84,9 @@ struct ClusterSpec {
   /// Of `num_ranks` that fill one machine after the other: how many share one.
   std::int64_t ranks_per_node(std::int64_t num_ranks) const { return std::min(num_ranks, gpus_per_node); }
   std::int64_t num_nodes() const { return ceil_div(num_gpus(), gpus_per_node); }
-  bool is_mixed() const;
+  bool is_mixed() const {
+    return std::any_of(gpus.begin(), gpus.end(), [&](const GpuSpec& gpu) { return gpu.id != gpus.front().id; });
+  }
   bool operator==(const ClusterSpec&) const = default;
 };
 
@@ -104,10 +106,5 @@ ClusterSpec load_cluster(const std::string& preset_or_file, std::optional<std::i
 
 /// The same machines with another number of GPUs. Throws InputError for mixed ones, and where a machine has no network.
 ClusterSpec resized(const ClusterSpec& cluster, std::int64_t num_gpus);
-
-std::vector<GpuSpec> list_gpus();  // data/gpus, sorted by id
-std::vector<GpuPrice> list_prices(const std::string& gpu_id);
-/// One GPU by id, name or alias ("A6000", "rtx a6000", "H100"); `assumption` receives what was assumed, if anything.
-GpuSpec find_gpu(const std::string& text, std::string* assumption);
 
 }  // namespace gpuplan

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "base/yaml_file.h"
+#include "cluster/cluster_keys.h"
 #include "cluster/fabric.h"
-#include "cluster/gpu_spec_keys.h"
 
 namespace gpuplan {
 namespace {

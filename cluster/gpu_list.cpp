@@ -9,7 +9,8 @@
 #include "base/names.h"
 #include "cluster/cpu_ranks.h"
 #include "cluster/fabric.h"
-#include "cluster/gpu_names.h"
+#include "cluster/gpu_catalogue.h"
+#include "cluster/local_cluster.h"
 #include "cluster/local_machine.h"
 #include "cluster/machine.h"
 
@@ -105,14 +106,6 @@ std::string bridge_text(const Machine& machine) {
 }  // namespace
 
 /// Different products share only PCIe, and address each other only within one architecture.
-FabricKind usual_fabric(const std::vector<GpuFile>& kinds) {
-  const auto is_like_first = [&](const GpuFile& gpu) {
-    return gpu.spec.has_p2p_over_pcie && gpu.spec.architecture == kinds.front().spec.architecture;
-  };
-  if (kinds.size() == 1) return kinds.front().machine.fabric;
-  return std::all_of(kinds.begin(), kinds.end(), is_like_first) ? FabricKind::Pcie : FabricKind::PcieHostStaged;
-}
-
 std::vector<NamedGpus> split_gpu_list(const std::string& text) {
   if (trim(text).empty()) throw InputError("", "is empty", kExample);
   std::vector<NamedGpus> parts;

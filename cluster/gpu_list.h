@@ -21,7 +21,4 @@ std::vector<NamedGpus> split_gpu_list(const std::string& text);
 /// The machines these GPUs usually stand in, with what was assumed.
 ClusterSpec cluster_of(const std::vector<NamedGpus>& parts);
 
-/// What joins such GPUs in one machine when nobody says.
-FabricKind usual_fabric(const std::vector<GpuFile>& kinds);
-
 }  // namespace gpuplan

@@ -1,5 +1,5 @@
-// `local`: this machine's GPUs and what joins them, as the driver reports it (NVML, opened at run time, never linked),
-// and the cluster that this is. What a driver or card does not say is "not known", never an error.
+// `local`: this machine's GPUs and what joins them, as the driver reports it (NVML, opened at run time, never linked).
+// What a driver or card does not say is "not known", never an error.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cluster/cluster_spec.h"
-#include "cluster/path_class.h"
+#include "cluster/machine_facts.h"
 
 namespace gpuplan {
 
@@ -75,16 +75,8 @@ struct LocalMachine {
   std::vector<std::string> notes;             // GPUs left out, and why
 };
 
-/// What helps when the driver does not.
-inline constexpr const char* kDescribeGpus = "describe the GPUs with --gpus, for example --gpus 4xA6000";
-
 /// Every GPU in PCI order, or those of CUDA_VISIBLE_DEVICES in its order. Throws EnvError in one line without a driver,
 /// or when no GPU is visible. `library`: another NVML than the driver's.
 LocalMachine query_local_machine(const std::string& library = {});
-
-/// One machine with these GPUs, its layout and real fabric; what is not free now is in `memory_in_use`. A GPU that the
-/// catalogue does not know has the rates of a like one, scaled by its multiprocessors (an assumption says so). Throws
-/// InputError when that is not possible. Requires: there are GPUs.
-ClusterSpec local_cluster(const LocalMachine& machine);
 
 }  // namespace gpuplan

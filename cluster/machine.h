@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/cluster_spec.h"
 #include "cluster/gpu_file.h"
 
 namespace gpuplan {
@@ -39,5 +40,15 @@ ClusterSpec build_cluster(const Machine& machine);
 
 /// Sets the price of a GPU hour from the catalogue: the mean over the ranks when all are known.
 void price_from_catalogue(ClusterSpec& cluster, const Machine& machine);
+
+/// Sockets that a machine with so many GPUs usually has.
+std::int64_t usual_sockets(FabricKind fabric, std::int64_t gpus_per_node);
+
+/// `cluster.layout` with everything filled in but rates; what was assumed goes to `assumptions`.
+/// SXM boards: two sockets, every GPU with its adapters on a PCIe switch. Cards: in slots of the sockets' host bridges.
+NodeLayout complete_layout(const ClusterSpec& cluster, std::vector<std::string>& assumptions);
+
+/// What joins such GPUs in one machine when nobody says.
+FabricKind usual_fabric(const std::vector<GpuFile>& kinds);
 
 }  // namespace gpuplan

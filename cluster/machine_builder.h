@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cluster/links.h"
-#include "cluster/path_class.h"
+#include "cluster/machine_facts.h"
 #include "cluster/profile/profile.h"
 #include "cluster/topology_graph.h"
 

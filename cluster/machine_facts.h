@@ -1,4 +1,5 @@
-// What a program or a driver says of a machine: places and links, before it is known what they carry.
+// What a program or a driver says of a machine: how near its devices are, places and links, before it is known what
+// they carry; and the layout that follows.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,23 @@
 #include <vector>
 
 #include "cluster/machine.h"
+#include "cluster/node_layout.h"
 
 namespace gpuplan {
+
+/// As `nvidia-smi topo -m` calls it.
+enum class PathClass : std::uint8_t { Self, NvLink, Pix, Pxb, Phb, Node, Sys };
+
+/// Paths between all GPUs and adapters. A pair that NVLinks hide has NvLink: it joins nothing here.
+struct PathMatrix {
+  std::vector<std::string> labels;  // GPUs, then the names of adapters
+  std::size_t num_gpus = 0;
+  std::vector<std::vector<PathClass>> paths;      // [a][b]
+  std::vector<std::optional<std::int64_t>> numa;  // of each
+};
+
+/// Sockets (NUMA nodes), host bridges and PCIe switches, numbered in the order of their first devices; no direct links.
+NodeLayout layout_of(const PathMatrix& matrix);
 
 struct MachineFacts {
   NodeLayout layout;  // places of GPUs and adapters; direct links without rates

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
-#include "cluster/gpu_names.h"
+#include "cluster/gpu_catalogue.h"
 #include "cluster/links.h"
 
 namespace gpuplan {

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "cluster/local_machine.h"
 
 namespace gpuplan::nvml {
 namespace {

@@ -10,6 +10,13 @@
 
 #include <dlfcn.h>
 
+namespace gpuplan {
+
+/// What helps when the driver does not.
+inline constexpr const char* kDescribeGpus = "describe the GPUs with --gpus, for example --gpus 4xA6000";
+
+}  // namespace gpuplan
+
 namespace gpuplan::nvml {
 
 using Handle = void*;  // nvmlDevice_t

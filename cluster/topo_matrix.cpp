@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "cluster/machine_facts.h"
 #include "cluster/machine_text.h"
-#include "cluster/path_class.h"
 
 namespace gpuplan {
 namespace {

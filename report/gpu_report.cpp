@@ -1,6 +1,7 @@
 #include "report/gpu_report.h"
 
 #include "cluster/gpu_file.h"
+#include "cluster/gpu_catalogue.h"
 
 namespace gpuplan {
 

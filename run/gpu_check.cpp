@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/unit_text.h"
-#include "cluster/local_product.h"
+#include "cluster/local_cluster.h"
 #include "planner/program_builder.h"
 
 namespace gpuplan {

@@ -21,11 +21,11 @@ constexpr std::array kTiers{TierRow{"max_allocated", MemoryTier::Tensors}, TierR
                             TierRow{"max_reserved", MemoryTier::Reserved}, TierRow{"nvidia-smi", MemoryTier::Process},
                             TierRow{"unspecified", MemoryTier::Process}};
 
-double in_gib(Bytes amount) { return double(amount.count) / 0x1p30; }
+double gib_of(Bytes amount) { return double(amount.count) / 0x1p30; }
 
 double predicted_gib(const MemoryTiers& tiers, MemoryTier tier) {
   const std::array<Bytes, 3> all{tiers.tensors, tiers.reserved, tiers.process};
-  return in_gib(all[std::size_t(tier)]);
+  return gib_of(all[std::size_t(tier)]);
 }
 
 /// The figure of the first of `metrics` that the run prints.

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "cluster/gpu_file.h"
-#include "cluster/gpu_names.h"
+#include "cluster/gpu_catalogue.h"
 #include "cluster/machine.h"
 #include "validate/point_plan.h"
 

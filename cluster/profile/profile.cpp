@@ -12,6 +12,7 @@
 #include "base/yaml_file.h"
 #include "base/yaml_file.h"
 #include "cluster/profile/measured_file.h"
+#include "cluster/gpu_catalogue.h"
 
 namespace gpuplan {
 namespace {

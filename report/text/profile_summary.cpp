@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/unit_text.h"
 #include "cluster/fabric.h"
+#include "cluster/gpu_catalogue.h"
 #include "report/fit_names.h"
 #include "report/profile_samples.h"
 #include "report/text/amounts.h"

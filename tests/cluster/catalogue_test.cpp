@@ -10,7 +10,7 @@
 #include "base/files.h"
 #include "base/names.h"
 #include "cluster/cluster_spec.h"
-#include "cluster/gpu_names.h"
+#include "cluster/gpu_catalogue.h"
 
 using namespace gpuplan;
 using namespace gpuplan::literals;

@@ -6,6 +6,7 @@
 #include "cluster/cpu_ranks.h"
 #include "cluster/local_machine.h"
 #include "cluster/profile/profile.h"
+#include "cluster/local_cluster.h"
 
 using namespace gpuplan;
 using namespace gpuplan::literals;

@@ -5,7 +5,7 @@
 
 #include "base/files.h"
 #include "base/yaml_file.h"
-#include "cluster/gpu_names.h"
+#include "cluster/gpu_catalogue.h"
 #include "cluster/links.h"
 
 using namespace gpuplan;

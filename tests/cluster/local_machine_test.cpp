@@ -9,9 +9,10 @@
 #include "base/error.h"
 #include "cluster/links.h"
 #include "cluster/local_machine.h"
-#include "cluster/local_product.h"
+#include "cluster/local_cluster.h"
 #include "cluster/topology.h"
 #include "cluster/visible_gpus.h"
+#include "cluster/gpu_catalogue.h"
 
 using namespace gpuplan;
 using namespace gpuplan::literals;

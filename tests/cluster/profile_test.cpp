@@ -8,6 +8,7 @@
 #include "base/sha256.h"
 #include "cluster/profile/profile.h"
 #include "cluster/profile/profile_store.h"
+#include "cluster/gpu_catalogue.h"
 #include "scratch_folder.h"
 
 using namespace gpuplan;

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "cluster/cpu_ranks.h"
+#include "cluster/gpu_catalogue.h"
 #include "measured_machine.h"
 #include "planner/comm_model.h"
 #include "planner/cost.h"

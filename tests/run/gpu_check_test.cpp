@@ -11,6 +11,7 @@
 #include "run/native_fixture.h"
 #include "run/process_memory.h"
 #include "scratch_folder.h"
+#include "cluster/gpu_catalogue.h"
 
 using namespace gpuplan;
 using namespace gpuplan::test;

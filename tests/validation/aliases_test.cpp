@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "cluster/cluster_spec.h"
+#include "cluster/gpu_catalogue.h"
 #include "models/catalogue.h"
 #include "models/framework.h"
 #include "models/optimizers.h"

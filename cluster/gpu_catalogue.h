@@ -1,4 +1,4 @@
-// From what people type to a GPU of the catalogue. Only names are read here: one small index, and file names.
+// From what people type to a GPU of the catalogue. To find one, only names are read: one small index, and file names.
 #pragma once
 
 #include <string>
@@ -23,5 +23,10 @@ std::vector<GpuNames> list_gpu_names();
 std::string render_gpu_index(const std::vector<GpuNames>& all);
 
 std::filesystem::path gpu_path(const std::string& id);
+
+std::vector<GpuSpec> list_gpus();  // data/gpus, sorted by id
+std::vector<GpuPrice> list_prices(const std::string& gpu_id);
+/// One GPU by id, name or alias ("A6000", "rtx a6000", "H100"); `assumption` receives what was assumed, if anything.
+GpuSpec find_gpu(const std::string& text, std::string* assumption);
 
 }  // namespace gpuplan

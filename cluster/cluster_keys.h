@@ -1,5 +1,5 @@
-// The rows of a cluster file's `gpu_specs:`: what these very GPUs are, where it is not what the catalogue says of their
-// product, or where the catalogue does not know them.
+// Parts of a cluster file: `layout:`, what hangs where in a machine; and the rows of `gpu_specs:`, what these very GPUs
+// are, where it is not what the catalogue says of their product, or where the catalogue does not know them.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,12 @@
 
 #include "base/fields.h"
 #include "cluster/gpu_file.h"
+#include "cluster/machine.h"
 
 namespace gpuplan {
+
+/// Adds `layout:` to what `host:` and `inter:` already said. Requires: GPUs and adapters are read.
+void read_layout(Fields& top, Machine& node);
 
 struct StatedGpu {
   std::string name;  // as `gpu` and `gpus` call it

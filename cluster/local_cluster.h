@@ -1,5 +1,5 @@
-// The product that a detected GPU is: of the catalogue, or made up from what the driver says and a like GPU of the
-// catalogue.
+// From the detected GPUs to a cluster: products of the catalogue, or made up from what the driver says and a like GPU,
+// with the figures of these very cards, joined as they really are.
 #pragma once
 
 #include <string>
@@ -22,5 +22,10 @@ void take_real_memory(GpuSpec& spec, const LocalGpu& gpu);
 
 /// Of GPUs that are not in the catalogue: "nvidia-geforce-rtx-4070-super".
 std::string product_id(const std::string& name);
+
+/// One machine with these GPUs, its layout and real fabric; what is not free now is in `memory_in_use`. A GPU that the
+/// catalogue does not know has the rates of a like one, scaled by its multiprocessors (an assumption says so). Throws
+/// InputError when that is not possible. Requires: there are GPUs.
+ClusterSpec local_cluster(const LocalMachine& machine);
 
 }  // namespace gpuplan
