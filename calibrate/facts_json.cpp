@@ -1,43 +1,40 @@
 #include "calibrate/facts_json.h"
 
-#include <nlohmann/json.hpp>
-
+#include "base/archive.h"
 #include "base/error.h"
-#include "base/name_table.h"
+#include "base/json_file.h"
 #include "device/backend.h"
 
 namespace gpuplan {
 namespace {
 
-using nlohmann::json;
-
-json device_json(const DeviceFacts& facts) {
-  json types = json::array(), versions = json::array();
-  for (const GemmType type : facts.gemm_types) types.push_back(to_string(type));
+template <class Archive, class Facts>
+void list_device(Archive& f, Facts& facts) {
+  std::vector<std::vector<std::string>> versions;  // [name, version]
   for (const auto& [name, version] : facts.versions) versions.push_back({name, version});
-  return {{"kind", to_string(facts.kind)},
-          {"name", facts.name},
-          {"architecture", facts.architecture},
-          {"memory", facts.memory.count},
-          {"memory_free", facts.memory_free.count},
-          {"num_cores", facts.num_cores},
-          {"gemm_types", types},
-          {"versions", versions},
-          {"warnings", facts.warnings}};
+  f("kind", facts.kind);
+  f("name", facts.name);
+  f("architecture", facts.architecture);
+  f("memory", facts.memory);
+  f("memory_free", facts.memory_free);
+  f("num_cores", facts.num_cores);
+  f("gemm_types", facts.gemm_types);
+  f("versions", versions);
+  f("warnings", facts.warnings);
+  if constexpr (Archive::kReads)
+    for (const auto& row : versions)
+      if (row.size() == 2)
+        facts.versions.emplace_back(row[0], row[1]);
+      else
+        f.report("versions", "must be pairs of a name and a version");
 }
 
-DeviceFacts device_from(const json& j) {
-  DeviceFacts facts{.kind = parse_name<DeviceKind>(j.at("kind").get<std::string>(), "kind"),
-                    .name = j.at("name"),
-                    .architecture = j.at("architecture"),
-                    .memory = {j.at("memory").get<std::int64_t>()},
-                    .memory_free = {j.at("memory_free").get<std::int64_t>()},
-                    .num_cores = j.at("num_cores")};
-  for (const json& type : j.at("gemm_types"))
-    facts.gemm_types.push_back(parse_name<GemmType>(type.get<std::string>(), "gemm_types"));
-  for (const json& row : j.at("versions")) facts.versions.emplace_back(row.at(0), row.at(1));
-  facts.warnings = j.at("warnings").get<std::vector<std::string>>();
-  return facts;
+template <class Archive, class Facts>
+void list_facts(Archive& f, Facts& facts) {
+  f.object("device", [&](auto& device) { list_device(device, facts.device); });
+  f("num_devices", facts.num_devices);
+  f("has_collectives", facts.has_collectives);
+  f("collectives_problem", facts.collectives_problem);
 }
 
 }  // namespace
@@ -60,18 +57,18 @@ WorkerFacts read_worker_facts(DeviceKind kind) {
 }
 
 std::string to_json_line(const WorkerFacts& facts) {
-  return json{{"device", device_json(facts.device)},
-              {"num_devices", facts.num_devices},
-              {"has_collectives", facts.has_collectives},
-              {"collectives_problem", facts.collectives_problem}}
-      .dump(-1, ' ', false, json::error_handler_t::replace);
+  FieldWriter out;
+  list_facts(out, facts);
+  return json_line(out.take());
 }
 
 WorkerFacts worker_facts_from_json(const std::string& line, const std::string& where) {
-  try {
-    const json j = json::parse(line);
-    return {device_from(j.at("device")), j.at("num_devices"), j.at("has_collectives"), j.at("collectives_problem")};
-  } catch (const json::exception& error) { throw InputError(where, error.what()); }
+  const nlohmann::json object = parse_json(line, where);
+  Fields fields(object, where);
+  WorkerFacts facts;
+  list_facts(fields, facts);
+  fields.finish();
+  return facts;
 }
 
 }  // namespace gpuplan

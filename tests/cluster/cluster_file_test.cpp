@@ -190,7 +190,7 @@ TEST_CASE("cluster file: mistakes are named with their line") {
         {"gpu: A6000\n", "F:1: gpus_per_node: is missing"},
         {"gpu: A6000\ngpus_per_node: 2\n", "F:1: intra: is missing: how are the GPUs of a machine linked?"},
         {"gpu: A6000\ngpus_per_node: 2\nintra: {fabric: nvswich}\n",
-         "F:3: intra.fabric: unknown fabric 'nvswich'; did you mean 'nvswitch'?"},
+         "F:3: intra.fabric: unknown fabric 'nvswich': did you mean 'nvswitch'?"},
         {"gpu: A6000\ngpus_per_node: 2\nintra:\n  fabric: pcie\n  latency: 3 us\n",
          "F:5: intra.latency: is not a known key; did you mean 'latency_us'?"},
         {"gpu: A6000\ngpus_per_node: 2\nnum_nodes: 2\nintra: {fabric: pcie}\n",
