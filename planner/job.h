@@ -2,11 +2,13 @@
 // what follows from it (dtypes, size rules) is found once, in a Job; planner, simulator and executor read it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "base/name_table.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/profile/profile.h"
 #include "models/framework.h"
@@ -18,6 +20,10 @@
 namespace gpuplan {
 
 enum class Preference : std::uint8_t { Speed, Cost, Memory };
+inline constexpr std::array kPreferences{NameRow<Preference>{"speed", Preference::Speed},
+                                         NameRow<Preference>{"cost", Preference::Cost},
+                                         NameRow<Preference>{"memory", Preference::Memory}};
+constexpr NameTable<Preference> names_of(Preference) { return {"preference", kPreferences}; }
 
 /// What is asked: made by the command line or read from a plan file.
 struct EstimateRequest {

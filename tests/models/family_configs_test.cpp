@@ -217,7 +217,7 @@ TEST_CASE("a bad value is refused with the name of its key") {
   check_error({{"model_type", "gpt_bigcode"}, {"attn_pdrop", 1.0}}, "attn_pdrop: 1 is not a probability");
   check_error(sized("gpt_neox", {{"rotary_pct", -1}}), "rotary_pct: -1 is not a share");
   check_error({{"model_type", "gptj"}, {"rotary_dim", "64"}}, "rotary_dim: must be a whole number");
-  check_error({{"model_type", "mpt"}, {"attn_config", 3}}, "attn_config: must be an object, found 3");
+  check_error({{"model_type", "mpt"}, {"attn_config", 3}}, "attn_config: must be an object {...}, found 3");
   check_error({{"model_type", "mpt"}, {"attn_config", {{"qk_ln", true}}}},
               "attn_config.qk_ln: norms on q and k are not modelled");
   check_error({{"model_type", "mpt"}, {"attn_config", {{"attn_type", "linear"}}}},

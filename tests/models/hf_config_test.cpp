@@ -244,7 +244,7 @@ TEST_CASE("a multimodal Gemma 3 is its text_config, with the defaults of the cla
                {"text_config", {{"hidden_size", 0}}}},
               "text_config.hidden_size: 0 is too small");
   check_error({{"architectures", {"Gemma3ForConditionalGeneration"}}, {"model_type", "gemma3"}, {"text_config", 3}},
-              "text_config: expected an object");
+              "text_config: must be an object {...}, found 3");
 }
 
 TEST_CASE("a written config names its class, type and origin") {

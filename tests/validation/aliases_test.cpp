@@ -58,5 +58,5 @@ TEST_CASE("an alias table with a slip is refused with its place") {
     return "";
   };
   CHECK(error_of("{}").find("models") != std::string::npos);
-  CHECK(error_of(R"({"models": {"a": 1}})").find("'a' is no text") != std::string::npos);
+  CHECK(error_of(R"({"models": {"a": 1}})").find("models.a: must be a text in quotes, found 1") != std::string::npos);
 }
