@@ -21,12 +21,14 @@ void list_device(Archive& f, Facts& facts) {
   f("gemm_types", facts.gemm_types);
   f("versions", versions);
   f("warnings", facts.warnings);
-  if constexpr (Archive::kReads)
-    for (const auto& row : versions)
+  if constexpr (Archive::kReads) {
+    for (const auto& row : versions) {
       if (row.size() == 2)
         facts.versions.emplace_back(row[0], row[1]);
       else
         f.report("versions", "must be pairs of a name and a version");
+    }
+  }
 }
 
 template <class Archive, class Facts>

@@ -61,7 +61,7 @@ double loss_of_first_batch(std::vector<std::string> arguments, Console& console,
   Console quiet{console.in, out, err, {}, console.command_line, arguments};
   CLI::App app;
   declare_commands(app);
-  kRun.run(*parse(app, arguments).app, quiet);
+  kRun.run(*gpuplan::parse(app, arguments).app, quiet);
   return nlohmann::json::parse(out.str())["first_loss"].get<double>();
 }
 
