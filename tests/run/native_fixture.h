@@ -1,6 +1,7 @@
 // Plans for our own executor, made without the command line: a model whose sizes divide by nothing, on CPU ranks.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "models/framework.h"
@@ -63,6 +64,7 @@ inline EstimateRequest request_of(const NativeCase& c) {
   for (GpuSpec& gpu : request.cluster.gpus) gpu.is_cpu = true;
   if (c.strategy == "hsdp") request.options.shard_size = c.ranks / 2;
   request.options = options_for(request, find_framework("native"));
+  request.profile = std::make_shared<const Profile>();  // the catalogue has none of this GPU; the executor needs none
   return request;
 }
 
