@@ -187,8 +187,8 @@ int compare(int num_threads, const OpenBlas& blas) {
   for (const GemmProblem& p : kProblems) {
     const Buffer a = device->allocate(p.a_bytes()), b = device->allocate(p.b_bytes()),
                  c = device->allocate(p.c_bytes());
-    device->fill_uniform(a.data(), p.m * p.k, Dtype::F32, -1, 1, 1, *stream);
-    device->fill_uniform(b.data(), p.n * p.k, Dtype::F32, -1, 1, 2, *stream);
+    device->run(kernels::FillUniform{{a.data(), Dtype::F32}, p.m * p.k, -1, 1, 1}, *stream);
+    device->run(kernels::FillUniform{{b.data(), Dtype::F32}, p.n * p.k, -1, 1, 2}, *stream);
     stream->synchronise();
     const std::vector<double> times = measure(peers, p, a.as<float>(), b.as<float>(), c.as<float>(), *stream);
     std::printf("%-15s %5lld x %5lld x %5lld   ", std::string(to_string(p.layout)).c_str(), (long long)p.m,

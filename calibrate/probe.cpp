@@ -7,7 +7,8 @@
 
 #include "base/error.h"
 #include "calibrate/statistics.h"
-#include "device/nf4.h"
+#include "device/products.h"
+#include "device/quantisation.h"
 
 namespace gpuplan {
 namespace {
@@ -87,9 +88,9 @@ Bytes kernel_traffic(const Probe& probe) {
 }
 
 /// q, k, v and the result; eager attention also writes and reads its scores.
-Bytes attention_traffic(const AttentionProblem& problem) {
-  const Bytes tensor = bytes_of(problem.batch * problem.heads * problem.queries * problem.head_size, problem.dtype);
-  return problem.kernel == AttentionMethod::Flash ? 4 * tensor : 4 * tensor + 2 * problem.scores_bytes();
+Bytes attention_traffic(const AttentionShape& shape, AttentionWork work) {
+  const Bytes tensor = bytes_of(shape.elements(), shape.dtype);
+  return work == AttentionWork::Eager ? 4 * tensor + 2 * eager_scores_bytes(shape) : 4 * tensor;
 }
 
 }  // namespace
@@ -112,14 +113,8 @@ GemmProblem Probe::product() const {
           .output = type == GemmType::F8 ? Dtype::BF16 : operands};
 }
 
-AttentionProblem Probe::attention_problem() const {
-  return {.heads = shape.batch,
-          .kv_heads = shape.batch,
-          .queries = shape.m,
-          .keys = shape.m,
-          .head_size = shape.k,
-          .dtype = dtype,
-          .kernel = attention == AttentionWork::Eager ? AttentionMethod::Eager : AttentionMethod::Flash};
+AttentionShape Probe::attention_shape() const {
+  return {.seq = shape.m, .heads = shape.batch, .kv_heads = shape.batch, .head_size = shape.k, .dtype = dtype};
 }
 
 Probe all_reduce_probe(std::int64_t num_ranks, Bytes bytes, Dtype dtype) {
@@ -158,7 +153,7 @@ double Probe::flops() const {
   if (family == ProbeFamily::Gemm || family == ProbeFamily::Overlap) return product().flops();
   if (family != ProbeFamily::Attention) return 0;
   constexpr double kBackward = 2.5;  // five products for forward's two: Dao 2023
-  return (attention == AttentionWork::Backward ? kBackward : 1) * attention_problem().flops();
+  return (attention == AttentionWork::Backward ? kBackward : 1) * attention_shape().flops();
 }
 
 Bytes Probe::traffic() const {
@@ -166,7 +161,7 @@ Bytes Probe::traffic() const {
     case ProbeFamily::Gemm:
     case ProbeFamily::Overlap: return product().bytes();
     case ProbeFamily::Attention:
-      return (attention == AttentionWork::Backward ? 2 : 1) * attention_traffic(attention_problem());
+      return (attention == AttentionWork::Backward ? 2 : 1) * attention_traffic(attention_shape(), attention);
     case ProbeFamily::Memory: return kernel_traffic(*this);
     case ProbeFamily::Copy: return bytes;
     case ProbeFamily::Collective: return {std::int64_t(bus_factor(collective, group_ranks) * double(bytes.count))};

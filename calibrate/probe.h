@@ -76,9 +76,9 @@ struct Probe {
 
   /// "gemm fp32 forward 512x2048x512 ranks=1": unique, stable, and what resuming compares.
   std::string key() const;
-  GemmProblem product() const;  // Gemm, Overlap; the result has the operands' dtype (bf16 for fp8)
-  AttentionProblem attention_problem() const;
-  double flops() const;   // 0 where none
+  GemmProblem product() const;             // Gemm, Overlap; the result has the operands' dtype (bf16 for fp8)
+  AttentionShape attention_shape() const;  // Attention
+  double flops() const;                    // 0 where none
   Bytes traffic() const;  // least bytes the work must move through memory or over the link; 0 where none
 };
 

@@ -57,7 +57,7 @@ bool is_device_lost(Device& device) {
     using namespace literals;
     const auto stream = device.create_stream();
     const Buffer buffer = device.allocate(4_KiB);
-    device.fill_uniform(buffer.data(), buffer.size().count / 4, Dtype::F32, 0, 1, 0, *stream);
+    device.run(kernels::FillUniform{{buffer.data(), Dtype::F32}, buffer.size().count / 4, 0, 1, 0}, *stream);
     stream->synchronise();
     return false;
   } catch (const std::exception&) { return true; }

@@ -15,6 +15,9 @@ function(gpuplan_device_module target name folder)
                         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/${folder} INSTALL_RPATH_USE_LINK_PATH ON)
   # Only the entry points can be seen from outside: its copy of base, and what it links statically, stay its own.
   target_link_options(${target} PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/device/exports.map)
+  if(NOT GPUPLAN_SANITIZE)  # a kernel of the list without an implementation is an error here and not when the module is opened
+    target_link_options(${target} PRIVATE -Wl,--no-undefined)
+  endif()
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${CMAKE_SOURCE_DIR}/device/exports.map)
 endfunction()
 

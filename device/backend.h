@@ -53,7 +53,7 @@ std::vector<std::filesystem::path> device_library_dirs();
 
 // What the shared objects export, with C linkage. `abi` must equal kDeviceAbi, else they return null.
 namespace gpuplan {
-constexpr int kDeviceAbi = 5;
+constexpr int kDeviceAbi = 6;
 using OpenDeviceBackend = DeviceBackend* (*)(int abi);          // symbol "gpuplan_device_backend"
 using OpenCollectiveBackend = CollectiveBackend* (*)(int abi);  // symbol "gpuplan_collective_backend"
 }  // namespace gpuplan

@@ -1,5 +1,5 @@
-// One computing device as one rank sees it: memory, streams, events, GEMM and kernels. A narrow interface with three
-// sides: device/cpu and device/cuda (shared objects, opened by device/backend) and the fake one of the tests.
+// One computing device as one rank sees it: memory, streams, events, GEMM and the kernels of device/kernels.h.
+// Implemented by device/cpu and device/cuda (shared objects, opened by device/backend) and by fakes in the tests.
 // `calibrate` times these very calls; the executor of `run` is built on them.
 //
 // Work is enqueued on a stream and returns at once; streams run in order, and beside each other where the device can.
@@ -13,10 +13,12 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/gemm_kind.h"
 #include "base/units.h"
+#include "device/kernels.h"
 
 namespace gpuplan {
 
@@ -27,8 +29,6 @@ NameTable<DeviceKind> names_of(DeviceKind);
 
 /// Bytes, of whatever a device allocates.
 inline constexpr std::int64_t kAlignment = 256;
-/// The label of a row that counts for nothing, in loss and gradient.
-inline constexpr std::int32_t kIgnoredLabel = -100;
 
 /// What the device is and what runs on it.
 struct DeviceFacts {
@@ -84,33 +84,17 @@ struct GemmProblem {
   Bytes bytes() const { return a_bytes() + b_bytes() + c_bytes(); }
 };
 
-enum class AttentionMethod : std::uint8_t { Flash, Eager };
-
-/// out = softmax(q k^T / sqrt(head_size)) v. q and out: [batch, heads, queries, head_size]; k and v: [batch, kv_heads,
-/// keys, head_size]. Causal: query i sees keys up to i + keys - queries. Eager writes the scores [batch, heads,
-/// queries, keys] to `scores`.
-struct AttentionProblem {
-  std::int64_t batch = 1, heads{}, kv_heads{}, queries{}, keys{}, head_size{};
-  Dtype dtype = Dtype::F32;
-  AttentionMethod kernel{};
-  bool is_causal = true;
-
-  /// Multiplications and additions of both products, of a full square whatever the mask.
-  double flops() const { return 4.0 * double(batch * heads) * double(queries) * double(keys) * double(head_size); }
-  Bytes scores_bytes() const { return bytes_of(batch * heads * queries * keys, dtype); }
+/// Any one of the kernels.
+template <class, class... Kernels>
+struct KernelVariant {
+  using type = std::variant<Kernels...>;
 };
-
-/// AdamW with decoupled weight decay; `step` counts from 1 (bias correction).
-struct AdamW {
-  float learning_rate = 1e-3F, beta1 = 0.9F, beta2 = 0.999F, epsilon = 1e-8F, weight_decay = 0;
-  std::int64_t step = 1;
-};
+#define GPUPLAN_KERNEL_TYPE(Name) , kernels::Name
+using KernelCall = KernelVariant<void GPUPLAN_KERNELS(GPUPLAN_KERNEL_TYPE)>::type;
+#undef GPUPLAN_KERNEL_TYPE
 
 enum class CopyKind : std::uint8_t { HostToDevice, DeviceToHost, DeviceToDevice };
 enum class HostMemory : std::uint8_t { Pageable, Pinned };
-
-class Device;
-class TrainingKernels;  // device/training_kernels.h
 
 /// Memory that goes back to its owner with this object. Movable; empty when default-constructed.
 class Buffer {
@@ -173,7 +157,7 @@ class Device {
   virtual void copy(void* to, const void* from, Bytes size, CopyKind kind, Stream& stream) = 0;
   virtual void gemm(const GemmProblem& problem, const void* a, const void* b, void* c, Stream& stream) = 0;
   /// A product that also adds a bias [n] to every row of C. False, with nothing enqueued, where the device has none for
-  /// these operands: gemm_and_bias (device/biased_gemm.h) then does it in two passes.
+  /// these operands: gemm_and_bias (device/products.h) then does it in two passes.
   virtual bool try_gemm_with_bias(const GemmProblem&, const void* /*a*/, const void* /*b*/, void* /*c*/,
                                   const void* /*bias*/, Dtype /*of the bias*/, Stream&) {
     return false;
@@ -184,35 +168,7 @@ class Device {
                                            void* /*gradient*/, Dtype /*of the gradient*/, Stream&) {
     return false;
   }
-  virtual void attention(const AttentionProblem& problem, const void* q, const void* k, const void* v, void* out,
-                         void* scores, Stream& stream) = 0;
-  /// A kernel that does nothing: what launching costs.
-  virtual void empty_kernel(Stream& stream) = 0;
-  /// Uniform in [low, high), the same for the same seed on every device.
-  virtual void fill_uniform(void* to, std::int64_t count, Dtype dtype, float low, float high, std::uint64_t seed,
-                            Stream& stream) = 0;
-  /// Converts between F32, BF16, F16 and F8E4M3, rounding to nearest even.
-  virtual void cast(void* to, Dtype to_dtype, const void* from, Dtype from_dtype, std::int64_t count,
-                    Stream& stream) = 0;
-  /// y = x / sqrt(mean(x^2) + epsilon) * weight, by row. x, y: [rows, hidden]; weight: [hidden], all of `dtype`.
-  virtual void rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden,
-                        float epsilon, Dtype dtype, Stream& stream) = 0;
-  /// out = silu(gate) * up.
-  virtual void swiglu(void* out, const void* gate, const void* up, std::int64_t count, Dtype dtype, Stream& stream) = 0;
-  /// Loss and, in place of the logits, d loss / d logits x `*scale`. logits: [rows, vocab] of `dtype`; labels: int32
-  /// [rows], kIgnoredLabel gives loss and gradient 0, any other outside the vocabulary a loss of NaN; losses: fp32
-  /// [rows]; scale: one fp32.
-  virtual void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows,
-                             std::int64_t vocab, const float* scale, Dtype dtype, Stream& stream) = 0;
-  /// One AdamW step on fp32 weights and states; `gradient` is of `gradient_dtype`.
-  virtual void adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v, std::int64_t count,
-                     const AdamW& with, Stream& stream) = 0;
-  /// NF4: two codes per byte (the first in the high half), one fp32 absmax per 64 weights. `out` is of `dtype`.
-  virtual void nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax,
-                              std::int64_t count, Stream& stream) = 0;
-
-  /// What training needs beside; null where this library has none.
-  virtual TrainingKernels* training() { return nullptr; }
+  virtual void run(const KernelCall& kernel, Stream& stream) = 0;
 };
 
 }  // namespace gpuplan

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "base/error.h"
 #include "run/executor_parts.h"
 
@@ -12,20 +10,10 @@ namespace gpuplan {
 
 using namespace operand;
 
-namespace {
-
-TrainingKernels& kernels_of(Device& device) {
-  if (TrainingKernels* const kernels = device.training()) return *kernels;
-  throw EnvError(fmt::format("the {} library of this gpuplan has no training kernels", to_string(device.facts().kind)));
-}
-
-}  // namespace
-
 Executor::Executor(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world)
     : job_(job),
       place_(place),
       device_(device),
-      kernels_(kernels_of(device)),
       groups_(world, job.program(), job.strategy.mesh, place),
       memory_(job, job.program().programs[job.program().classes[job.program().class_of(place.rank)].program], device) {
   bind();
@@ -116,7 +104,7 @@ std::vector<Stream*> Executor::all_streams() {
 /// The same calls every time: what differs between steps is in the memory that they read.
 void Executor::enqueue_gradients(const Scalars& scalars) {
   std::fill(written_.begin(), written_.end(), Written{});
-  kernels_.zero(constants_.loss_sum, bytes_of(2, Dtype::F64), control());
+  device_.run(kernels::Zero{constants_.loss_sum, bytes_of(2, Dtype::F64)}, control());
   load_scale();
   if (records_) start_record();
   for (std::size_t i = 0; i < num_gradient_tasks_; ++i) run(tasks_[i], scalars);

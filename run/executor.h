@@ -124,7 +124,6 @@ class Executor {
   const NativeJob& job_;
   RankPlace place_;
   Device& device_;
-  TrainingKernels& kernels_;
   std::unique_ptr<Device> own_host_;  // where optimizers are offloaded to from a GPU
   Device* host_ = nullptr;            // that, or the device itself, which is a CPU; null without offload
   std::unique_ptr<Stream> host_stream_;

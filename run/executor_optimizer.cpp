@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/processor.h"
-#include "device/dynamic_map.h"
+#include "device/quantisation.h"
 #include "models/optimizers.h"
 #include "run/executor_parts.h"
 
@@ -78,7 +78,7 @@ std::vector<Stretch> stretches(const UnitLayout& layout, const std::vector<Weigh
 
 /// What steps a range, enqueued on one stream: of the device, or of the host while a task of the device waits for it.
 struct Executor::Stepper {
-  TrainingKernels& kernels;
+  Device& device;
   Stream& stream;
   AdamW with;  // its decay is of each stretch
   float gradient_scale;
@@ -92,7 +92,8 @@ struct Executor::Stepper {
       else if (part.decays &&
                decay > 0) {  // blocks of 8-bit states do not end where tensors do: decay first, then one step of all
         const Numbers weight{r.weight + bytes_of(part.begin - r.begin, r.dtype).count, r.dtype};
-        kernels.add_scaled(weight, weight, float(-double(with.learning_rate) * decay), part.end - part.begin, stream);
+        const auto factor = float(-double(with.learning_rate) * decay);
+        device.run(kernels::AddScaled{weight, weight, factor, part.end - part.begin}, stream);
       }
     }
     if (is_8bit) step_8bit(r);
@@ -107,12 +108,14 @@ struct Executor::Stepper {
     };
     AdamW own = with;
     own.weight_decay = float(part.decays ? decay : 0);
-    kernels.adamw_step({.weight = {at(r.weight, r.dtype, begin), r.dtype},
-                        .gradient = {at(r.gradient, r.dtype, begin), r.dtype},
-                        .m = {at(r.state, r.state_dtype, begin), r.state_dtype},
-                        .v = {at(r.state, r.state_dtype, r.count + begin), r.state_dtype},
-                        .count = part.end - part.begin},
-                       own, gradient_scale, stream);
+    device.run(kernels::AdamWUpdate{.weight = {at(r.weight, r.dtype, begin), r.dtype},
+                                    .gradient = {at(r.gradient, r.dtype, begin), r.dtype},
+                                    .m = {at(r.state, r.state_dtype, begin), r.state_dtype},
+                                    .v = {at(r.state, r.state_dtype, r.count + begin), r.state_dtype},
+                                    .count = part.end - part.begin,
+                                    .step = adamw_step(own),
+                                    .gradient_scale = gradient_scale},
+               stream);
   }
 
   /// absmax of m, absmax of v, then their codes.
@@ -121,14 +124,16 @@ struct Executor::Stepper {
     const std::int64_t blocks = ceil_div(r.count, k8bitStateBlock);
     auto* const absmax = reinterpret_cast<float*>(r.state);
     auto* const codes = reinterpret_cast<std::uint8_t*>(absmax + 2 * blocks);
-    kernels.adamw8_step({.weight = {r.weight, r.dtype},
-                         .gradient = {r.gradient, r.dtype},
-                         .m = codes,
-                         .v = codes + r.count,
-                         .m_absmax = absmax,
-                         .v_absmax = absmax + blocks,
-                         .count = r.count},
-                        with, gradient_scale, stream);
+    device.run(kernels::AdamW8Update{.weight = {r.weight, r.dtype},
+                                     .gradient = {r.gradient, r.dtype},
+                                     .m = codes,
+                                     .v = codes + r.count,
+                                     .m_absmax = absmax,
+                                     .v_absmax = absmax + blocks,
+                                     .count = r.count,
+                                     .step = adamw_step(with),
+                                     .gradient_scale = gradient_scale},
+               stream);
   }
 };
 
@@ -157,13 +162,15 @@ void Executor::optimizer_step(const Bound& task, const Scalars& scalars) {
                                std::min(range.begin + range.count, layout.trained_elements));
   const AdamW with = adamw_of(scalars.settings, scalars.learning_rate, scalars.number);
   if (!is_host)
-    return Stepper{kernels_, stream(i.stream), with, scalars.gradient_scale, scalars.settings.weight_decay}.step(range,
-                                                                                                                 parts);
-  const Stepper stepper{*host_->training(), *host_stream_, with, scalars.gradient_scale, scalars.settings.weight_decay};
+    return Stepper{device_, stream(i.stream), with, scalars.gradient_scale, scalars.settings.weight_decay}.step(range,
+                                                                                                                parts);
+  const Stepper stepper{*host_, *host_stream_, with, scalars.gradient_scale, scalars.settings.weight_decay};
   const bool is_cast = (operands[gradient] & kWrite) != 0;
   stream(i.stream).run_on_host([this, stepper, range, parts, dtypes, is_cast] {
     stepper.step(range, parts);
-    if (is_cast) host_->cast(range.gradient, dtypes.kept, range.weight, dtypes.stored, range.count, *host_stream_);
+    if (is_cast)
+      host_->run(kernels::Cast{{range.gradient, dtypes.kept}, {range.weight, dtypes.stored}, range.count},
+                 *host_stream_);
     host_stream_->synchronise();
   });
 }

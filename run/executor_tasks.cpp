@@ -74,7 +74,8 @@ void Executor::run(Bound& task, const Scalars& scalars) {
     case OpCode::GradientNorm: {
       const Dtype dtype = job_.dtypes_of(task.instruction->unit).stored;
       const Bytes bytes = memory_.size(task.task->operands[0]);
-      kernels_.add_squares(constants_.square_sum, {task.operands[0], dtype}, bytes.count / size_of(dtype), on);
+      device_.run(kernels::AddSquares{constants_.square_sum, {task.operands[0], dtype}, bytes.count / size_of(dtype)},
+                  on);
       break;
     }
     default: throw BugError(fmt::format("the native executor has no {}", to_string(task.instruction->op)));
@@ -115,7 +116,7 @@ UnitView Executor::view_of(const Bound& task, std::uint16_t unit) {
 void Executor::clear_padding(const UnitView& view, Bytes size, Stream& on) {
   const Bytes used = bytes_of(view.layout->trained_elements, view.gradient_dtype);
   const bool is_fresh = std::none_of(view.written->begin(), view.written->end(), [](char w) { return w != 0; });
-  if (is_fresh && size > used) kernels_.zero(view.gradient + used.count, size - used, on);
+  if (is_fresh && size > used) device_.run(kernels::Zero{view.gradient + used.count, size - used}, on);
 }
 
 void Executor::call(const Bound& task) {
@@ -124,7 +125,6 @@ void Executor::call(const Bound& task) {
   const Block& block = all.blocks[i.block];
   const LayerGraph& graph = all.graphs[block.graph];
   LayerCall call{.device = device_,
-                 .kernels = kernels_,
                  .stream = stream(i.stream),
                  .model = job_.model,
                  .recipe = job_.recipe(),
@@ -197,7 +197,8 @@ void Executor::host_copy(const Bound& task) {
 void Executor::cast(const Bound& task) {
   const TrainedDtypes dtypes = job_.dtypes_of(task.instruction->unit);
   const std::int64_t count = memory_.size(task.task->operands[0]).count / size_of(dtypes.stored);
-  device_.cast(task.operands[1], dtypes.used, task.operands[0], dtypes.stored, count, stream(task.instruction->stream));
+  device_.run(kernels::Cast{{task.operands[1], dtypes.used}, {task.operands[0], dtypes.stored}, count},
+              stream(task.instruction->stream));
 }
 
 void Executor::all_gather(const Bound& task) {
@@ -234,9 +235,9 @@ void Executor::reduce_scatter(const Bound& task) {
   group.reduce_scatter(task.operands[0], own, part, dtypes.gradient, on);
   const Numbers to{task.operands[1], dtypes.stored};
   if (is_first)
-    device_.cast(to.data, to.dtype, own, dtypes.gradient, part, on);
+    device_.run(kernels::Cast{to, {own, dtypes.gradient}, part}, on);
   else
-    kernels_.add_scaled(to, {own, dtypes.gradient}, 1, part, on);
+    device_.run(kernels::AddScaled{to, {own, dtypes.gradient}, 1, part}, on);
 }
 
 void Executor::all_reduce(const Bound& task) {

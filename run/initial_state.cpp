@@ -5,8 +5,7 @@
 #include <cstring>
 #include <span>
 
-#include "device/nf4_quantise.h"
-#include "device/training_kernels.h"
+#include "device/quantisation.h"
 #include "models/rope.h"
 #include "run/staged_copy.h"
 
@@ -36,7 +35,7 @@ class Loader {
       if (is_on_host_)
         std::memset(to, 0, std::size_t(b.bytes.count));
       else
-        device_.training()->zero(to, b.bytes, *stream_);  // optimizer states and padding
+        device_.run(kernels::Zero{to, b.bytes}, *stream_);  // optimizer states and padding
       if (b.part == StatePart::Trained)
         trained(b.unit, to, is_on_host_ ? job_.dtypes_of(b.unit).stored : job_.dtypes_of(b.unit).kept, is_shard(b));
       if (b.role == BufferRole::Master) trained(b.unit, to, job_.dtypes_of(b.unit).stored, is_shard(b));

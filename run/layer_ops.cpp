@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "device/biased_gemm.h"
+#include "device/products.h"
 
 namespace gpuplan {
 namespace {
@@ -18,6 +18,7 @@ Numbers numbers(const LayerCall& c, LocalId id) { return {c.locals[id], local(c,
 Numbers written(const LayerCall& c, const LayerOp& op, int i) { return numbers(c, op.writes[std::size_t(i)]); }
 ConstNumbers read(const LayerCall& c, const LayerOp& op, int i) { return numbers(c, op.reads[std::size_t(i)]); }
 std::int64_t elements(const LayerCall& c, LocalId id) { return local(c, id).elements; }
+void run(const LayerCall& c, const KernelCall& kernel) { c.device.run(kernel, c.stream); }
 
 float adapter_scale(const LayerCall& c, WeightUse use) {
   return use == WeightUse::LowRankB ? float(c.recipe.lora.alpha / double(c.recipe.lora.rank)) : 1.0F;
@@ -46,8 +47,7 @@ std::uint8_t bias_of(const LayerCall& c, const LayerOp& op) {
 Numbers sum_gradient(const LayerCall& c, std::uint16_t tensor) {
   const Numbers gradient = c.unit.gradient_of(tensor, WeightUse::Tensor);
   if (!c.unit.take_written(tensor, WeightUse::Tensor))
-    c.kernels.zero(gradient.data, bytes_of(c.unit.placed(tensor, WeightUse::Tensor).elements(), gradient.dtype),
-                   c.stream);
+    run(c, kernels::Zero{gradient.data, bytes_of(c.unit.placed(tensor, WeightUse::Tensor).elements(), gradient.dtype)});
   return gradient;
 }
 
@@ -97,54 +97,74 @@ void norm(const LayerCall& c, const LayerOp& op, bool) {
                      rows = elements(c, op.writes[0]) / hidden;
   const auto epsilon = float(c.model.spec.norm_epsilon);
   const bool is_forward = op.num_reads == 1;
-  if (is_forward)
-    return c.kernels.rms_norm_forward(written(c, op, 0), read(c, op, 0), weight, rows, hidden, epsilon, c.stream);
+  if (is_forward) return run(c, kernels::RmsNorm{written(c, op, 0), read(c, op, 0), weight, rows, hidden, epsilon});
   const Numbers gradient = op.is_weight_gradient ? sum_gradient(c, op.weight) : Numbers{};
   const void* const residual = op.accumulates ? read(c, op, 2).data : nullptr;
-  c.kernels.rms_norm_backward(written(c, op, 0), residual, gradient, read(c, op, 0), read(c, op, 1), weight, rows,
-                              hidden, epsilon, c.stream);
+  run(c, kernels::RmsNormBackward{.dx = written(c, op, 0),
+                                  .residual = residual,
+                                  .weight_gradient = gradient,
+                                  .dy = read(c, op, 0),
+                                  .x = read(c, op, 1),
+                                  .weight = weight,
+                                  .rows = rows,
+                                  .hidden = hidden,
+                                  .epsilon = epsilon});
 }
 
 void rope(const LayerCall& c, const LayerOp& op, bool is_backward) {
   const ModelSpec& m = c.model.spec;
-  const RotaryTurn rotation{.batch = c.recipe.micro_batch,
-                            .seq = c.recipe.seq_len,
-                            .heads = elements(c, op.writes[0]) / c.recipe.tokens() / m.head_dim,
-                            .head_size = m.head_dim,
-                            .rotary = m.rotary_dims(),
-                            .cosine = c.constants.cosine,
-                            .sine = c.constants.sine,
-                            .is_inverse = is_backward};
-  c.kernels.rotate(written(c, op, 0), read(c, op, 0), rotation, c.stream);
+  const RotaryTurn turn{.batch = c.recipe.micro_batch,
+                        .seq = c.recipe.seq_len,
+                        .heads = elements(c, op.writes[0]) / c.recipe.tokens() / m.head_dim,
+                        .head_size = m.head_dim,
+                        .rotary = m.rotary_dims(),
+                        .cosine = c.constants.cosine,
+                        .sine = c.constants.sine,
+                        .is_inverse = is_backward};
+  run(c, kernels::Rotate{written(c, op, 0), read(c, op, 0), turn});
 }
 
 void attention(const LayerCall& c, const LayerOp& op, bool is_backward) {
   const ModelSpec& m = c.model.spec;
-  const SequenceAttention shape{.batch = c.recipe.micro_batch,
-                                .seq = c.recipe.seq_len,
-                                .heads = m.num_attention_heads,
-                                .kv_heads = m.num_key_value_heads,
-                                .head_size = m.head_dim,
-                                .window = op.window,
-                                .dtype = local(c, op.writes[0]).dtype};
+  const AttentionShape shape{.batch = c.recipe.micro_batch,
+                             .seq = c.recipe.seq_len,
+                             .heads = m.num_attention_heads,
+                             .kv_heads = m.num_key_value_heads,
+                             .head_size = m.head_dim,
+                             .window = op.window,
+                             .dtype = local(c, op.writes[0]).dtype};
   const auto in = [&](int i) { return read(c, op, i).data; };
   const auto out = [&](int i) { return written(c, op, i).data; };
   if (!is_backward)
-    return c.kernels.attention_forward(shape, in(0), in(1), in(2), out(0), static_cast<float*>(out(1)), c.stream);
-  c.kernels.attention_backward(shape, in(0), in(1), in(2), in(3), in(4), static_cast<const float*>(in(5)), out(0),
-                               out(1), out(2), static_cast<float*>(out(3)), c.stream);
+    return run(
+        c, kernels::Attention{
+               .shape = shape, .q = in(0), .k = in(1), .v = in(2), .out = out(0), .lse = static_cast<float*>(out(1))});
+  run(c, kernels::AttentionBackward{.shape = shape,
+                                    .dout = in(0),
+                                    .q = in(1),
+                                    .k = in(2),
+                                    .v = in(3),
+                                    .out = in(4),
+                                    .lse = static_cast<const float*>(in(5)),
+                                    .dq = out(0),
+                                    .dk = out(1),
+                                    .dv = out(2),
+                                    .scratch = static_cast<float*>(out(3))});
 }
 
 void swiglu(const LayerCall& c, const LayerOp& op, bool) {
   const std::int64_t count = elements(c, op.writes[0]);
-  if (op.num_writes == 1)
-    return c.kernels.swiglu_forward(written(c, op, 0), read(c, op, 0), read(c, op, 1), count, c.stream);
-  c.kernels.swiglu_backward(written(c, op, 0), written(c, op, 1), read(c, op, 0), read(c, op, 1), read(c, op, 2), count,
-                            c.stream);
+  if (op.num_writes == 1) return run(c, kernels::SwiGlu{written(c, op, 0), read(c, op, 0), read(c, op, 1), count});
+  run(c, kernels::SwiGluBackward{.dgate = written(c, op, 0),
+                                 .dup = written(c, op, 1),
+                                 .dout = read(c, op, 0),
+                                 .gate = read(c, op, 1),
+                                 .up = read(c, op, 2),
+                                 .count = count});
 }
 
 void add(const LayerCall& c, const LayerOp& op, bool) {
-  c.kernels.add(written(c, op, 0), read(c, op, 0), read(c, op, 1), elements(c, op.writes[0]), c.stream);
+  run(c, kernels::Add{written(c, op, 0), read(c, op, 0), read(c, op, 1), elements(c, op.writes[0])});
 }
 
 void copy(const LayerCall& c, const LayerOp& op, bool) {
@@ -155,30 +175,36 @@ void copy(const LayerCall& c, const LayerOp& op, bool) {
 /// Of a local, or of an adapter where it is used.
 void cast(const LayerCall& c, const LayerOp& op, bool) {
   const ConstNumbers from = op.num_reads > 0 ? read(c, op, 0) : c.unit.weight(op.weight, op.use);
-  const Numbers to = written(c, op, 0);
-  c.device.cast(to.data, to.dtype, from.data, from.dtype, elements(c, op.writes[0]), c.stream);
+  run(c, kernels::Cast{written(c, op, 0), from, elements(c, op.writes[0])});
 }
 
 void dequantise(const LayerCall& c, const LayerOp& op, bool) {
   const QuantisedWeight w = c.unit.quantised(op.weight, c.recipe.quant);
-  c.kernels.nf4_expand(written(c, op, 0), w.codes, w.absmax_codes, w.absmax_scales, w.absmax_offset,
-                       elements(c, op.writes[0]), c.stream);
+  run(c, kernels::Nf4Dequantise{.out = written(c, op, 0),
+                                .codes = w.codes,
+                                .absmax_codes = w.absmax_codes,
+                                .absmax_scales = w.absmax_scales,
+                                .absmax_offset = w.absmax_offset,
+                                .count = elements(c, op.writes[0])});
 }
 
 void embed(const LayerCall& c, const LayerOp& op, bool is_backward) {
   const std::int64_t rows = c.recipe.tokens(), hidden = c.model.spec.hidden_size;
   if (!is_backward)
-    return c.kernels.embed(written(c, op, 0), c.unit.weight(kEmbeddingTensor, WeightUse::Tensor), c.batch.ids, rows,
-                           hidden, c.stream);
-  c.kernels.embed_backward(sum_gradient(c, kEmbeddingTensor), read(c, op, 0), c.batch.ids, rows, hidden, c.stream);
+    return run(c, kernels::Embed{written(c, op, 0), c.unit.weight(kEmbeddingTensor, WeightUse::Tensor), c.batch.ids,
+                                 rows, hidden});
+  run(c, kernels::EmbedBackward{sum_gradient(c, kEmbeddingTensor), read(c, op, 0), c.batch.ids, rows, hidden});
 }
 
 void cross_entropy(const LayerCall& c, const LayerOp& op, bool) {
-  const Numbers logits = written(c, op, 0);
   const std::int64_t rows = c.recipe.tokens();
-  c.device.cross_entropy(logits.data, c.batch.labels, c.batch.losses, rows, elements(c, op.writes[0]) / rows,
-                         c.constants.loss_scale, logits.dtype, c.stream);
-  c.kernels.add_sum(c.constants.loss_sum, c.batch.losses, rows, c.stream);
+  run(c, kernels::CrossEntropy{.logits = written(c, op, 0),
+                               .labels = c.batch.labels,
+                               .losses = c.batch.losses,
+                               .rows = rows,
+                               .vocab = elements(c, op.writes[0]) / rows,
+                               .scale = c.constants.loss_scale});
+  run(c, kernels::AddSum{c.constants.loss_sum, c.batch.losses, rows});
 }
 
 using Run = void (*)(const LayerCall&, const LayerOp&, bool is_backward);

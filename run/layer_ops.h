@@ -6,7 +6,6 @@
 #include <span>
 
 #include "device/device.h"
-#include "device/training_kernels.h"
 #include "models/trained_model.h"
 #include "run/unit_view.h"
 
@@ -28,7 +27,6 @@ struct ConstantsView {
 /// What the ops of one call work on. The device's calls go to `stream`.
 struct LayerCall {
   Device& device;
-  TrainingKernels& kernels;
   Stream& stream;
   const TrainedModel& model;
   const Recipe& recipe;

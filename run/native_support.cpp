@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "device/nf4.h"
+#include "device/quantisation.h"
 #include "models/families.h"
 #include "models/optimizers.h"
 #include "models/rope.h"

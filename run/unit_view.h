@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "device/training_kernels.h"
+#include "device/kernels.h"
 #include "planner/unit_layout.h"
 
 namespace gpuplan {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "device/kernels.h"
 #include "device/narrow_floats.h"
-#include "device/uniform.h"
 #include "run/files/adapter_files.h"
 
 namespace gpuplan {

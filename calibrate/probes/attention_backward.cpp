@@ -6,20 +6,18 @@
 
 #include "calibrate/probes/values.h"
 #include "calibrate/probes/workload.h"
-#include "device/training_kernels.h"
 
 namespace gpuplan {
 namespace {
 
 struct Backward {
-  SequenceAttention shape;
+  AttentionShape shape;
   Buffer scratch;
   const std::byte *q{}, *k{}, *v{}, *out{}, *dout{};  // [seq, heads, head_size]
   const float* lse{};                                 // [heads, seq]
   std::byte *dq{}, *dk{}, *dv{};
 
-  std::int64_t elements() const { return shape.seq * shape.heads * shape.head_size; }
-  Bytes tensor() const { return aligned(bytes_of(elements(), shape.dtype)); }
+  Bytes tensor() const { return aligned(bytes_of(shape.elements(), shape.dtype)); }
 };
 
 /// One head on the host.
@@ -102,14 +100,8 @@ void check_head(const Backward& b, std::int64_t head, const HostView& view) {
 }  // namespace
 
 Workload attention_backward_workload(const Probe& probe, ProbeBench& bench, Stream& stream) {
-  TrainingKernels* const kernels = bench.device.training();
-  if (!kernels) throw ProbeFailure{"this device has no kernels for training"};
   const auto b = std::make_shared<Backward>();
-  b->shape = {.seq = probe.shape.m,
-              .heads = probe.shape.batch,
-              .kv_heads = probe.shape.batch,
-              .head_size = probe.shape.k,
-              .dtype = probe.dtype};
+  b->shape = probe.attention_shape();
   Device* const device = &bench.device;
   OperandPools* const pools = &pools_of(bench);
   const Bytes part = b->tensor(), lse = aligned(bytes_of(b->shape.seq * b->shape.heads, Dtype::F32));
@@ -119,16 +111,17 @@ Workload attention_backward_workload(const Probe& probe, ProbeBench& bench, Stre
   operands();
   pools->random(Dtype::F32, lse, stream);
   pools->results(3 * part, stream);
-  b->scratch = device->allocate(bytes_of(b->elements(), Dtype::F32));
-  const auto call = [b, kernels, pools, &stream, part, lse, operands] {
+  b->scratch = device->allocate(bytes_of(b->shape.elements(), Dtype::F32));
+  const auto call = [b, device, pools, &stream, part, lse, operands] {
     const std::byte* const at = operands();
     auto* const results = pools->results({}, stream).next_as<std::byte>(3 * part);
     const std::byte** const inputs[] = {&b->q, &b->k, &b->v, &b->out, &b->dout};
     for (std::size_t i = 0; i < std::size(inputs); ++i) *inputs[i] = at + std::int64_t(i) * part.count;
     b->lse = pools->random(Dtype::F32, {}, stream).next_as<float>(lse);
     b->dq = results, b->dk = results + part.count, b->dv = results + 2 * part.count;
-    kernels->attention_backward(b->shape, b->dout, b->q, b->k, b->v, b->out, b->lse, b->dq, b->dk, b->dv,
-                                b->scratch.as<float>(), stream);
+    device->run(kernels::AttentionBackward{b->shape, b->dout, b->q, b->k, b->v, b->out, b->lse, b->dq, b->dk, b->dv,
+                                           b->scratch.as<float>()},
+                stream);
   };
   const auto check = [b, device, &stream] {
     const HostView view(*device, stream);

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "calibrate/probes/values.h"
 #include "calibrate/probes/workload.h"
-#include "device/uniform.h"
 
 namespace gpuplan {
 namespace {

@@ -57,14 +57,14 @@ std::vector<std::byte> contents(const Copying& copying, bool is_source, const Ho
 void fill(Copying& copying, Device& device, Stream& stream) {
   const std::int64_t count = copying.from.size().count / size_of(Dtype::F32);
   if (copying.kind == CopyKind::HostToDevice)  // random numbers are made on the device
-    device.fill_uniform(copying.to.data(), count, Dtype::F32, -1, 1, 3, stream);
+    device.run(kernels::FillUniform{{copying.to.data(), Dtype::F32}, count, -1, 1, 3}, stream);
   else
-    device.fill_uniform(copying.from.data(), count, Dtype::F32, -1, 1, 3, stream);
+    device.run(kernels::FillUniform{{copying.from.data(), Dtype::F32}, count, -1, 1, 3}, stream);
   if (copying.kind == CopyKind::HostToDevice)
     device.copy(copying.from.data(), copying.to.data(), copying.from.size(), CopyKind::DeviceToHost, stream);
   stream.synchronise();
   if (copying.kind == CopyKind::HostToDevice)
-    device.fill_uniform(copying.to.data(), count, Dtype::F32, -1, 1, 4, stream);
+    device.run(kernels::FillUniform{{copying.to.data(), Dtype::F32}, count, -1, 1, 4}, stream);
 }
 
 }  // namespace

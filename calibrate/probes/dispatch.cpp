@@ -17,7 +17,8 @@ Seconds host_time(ProbeBench& bench, Stream& stream, std::int64_t num_calls) {
   Clock::duration spent{};
   for (std::int64_t done = 0; done < num_calls; done += kMostQueued) {
     const auto begin = Clock::now();
-    for (std::int64_t i = done; i < std::min(num_calls, done + kMostQueued); ++i) bench.device.empty_kernel(stream);
+    for (std::int64_t i = done; i < std::min(num_calls, done + kMostQueued); ++i)
+      bench.device.run(kernels::Empty{}, stream);
     spent += Clock::now() - begin;
     stream.synchronise();
   }
@@ -72,8 +73,8 @@ void run_dispatch(const Probe& probe, ProbeBench& bench, Sample& sample) {
   if (probe.dispatch == DispatchKind::Meeting) return fill_in(sample, time_meetings(probe, bench));
   const auto stream = bench.device.create_stream();
   if (probe.dispatch == DispatchKind::EmptyKernel)
-    return fill_in(sample,
-                   time_in_step(bench, *stream, {.call = [&] { bench.device.empty_kernel(*stream); }, .check = {}}));
+    return fill_in(sample, time_in_step(bench, *stream,
+                                        {.call = [&] { bench.device.run(kernels::Empty{}, *stream); }, .check = {}}));
   fill_in(sample, time_in_step(bench, [&](std::int64_t num_calls) { return host_time(bench, *stream, num_calls); }));
 }
 

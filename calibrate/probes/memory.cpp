@@ -7,8 +7,7 @@
 #include "base/error.h"
 #include "calibrate/probes/values.h"
 #include "calibrate/probes/workload.h"
-#include "device/nf4.h"
-#include "device/uniform.h"
+#include "device/quantisation.h"
 
 namespace gpuplan {
 namespace {
@@ -25,6 +24,7 @@ struct Job {
   std::int64_t count() const { return probe.rows * probe.width; }
   Bytes tensor() const { return bytes_of(count(), probe.dtype); }
   HostView view() const { return {device, stream}; }
+  void run(const KernelCall& kernel) const { device.run(kernel, stream); }
   std::array<std::int64_t, 3> sampled_rows() const { return {0, probe.rows * 5 / 9, probe.rows - 1}; }
 
   Rotation random(Dtype dtype, Bytes size, float low = -1, float high = 1) const {
@@ -80,14 +80,15 @@ Workload rms_norm_kernel(const Jobs& job) {
     void* y{};
   };
   const auto state = std::make_shared<State>(State{job->device.allocate(bytes_of(job->width(), job->probe.dtype))});
-  job->device.fill_uniform(state->weights.data(), job->width(), job->probe.dtype, -1, 1, 5, job->stream);
+  job->run(kernels::FillUniform{{state->weights.data(), job->probe.dtype}, job->width(), -1, 1, 5});
   job->prepare();
   state->w = state->weights.data();
   const auto call = [job, state] {
     state->x = job->operand();
     state->y = job->result();
-    job->device.rms_norm(state->y, state->x, state->w, job->rows(), job->width(), kEpsilon, job->probe.dtype,
-                         job->stream);
+    const Dtype dtype = job->probe.dtype;
+    job->run(
+        kernels::RmsNorm{{state->y, dtype}, {state->x, dtype}, {state->w, dtype}, job->rows(), job->width(), kEpsilon});
   };
   const auto check = [job, state] {
     const auto w = job->row(state->w, 0);
@@ -117,7 +118,8 @@ Workload swiglu_kernel(const Jobs& job) {
     state->gate = job->operand(2);
     state->up = static_cast<const std::byte*>(state->gate) + job->tensor().count;
     state->out = job->result();
-    job->device.swiglu(state->out, state->gate, state->up, job->count(), job->probe.dtype, job->stream);
+    const Dtype dtype = job->probe.dtype;
+    job->run(kernels::SwiGlu{{state->out, dtype}, {state->gate, dtype}, {state->up, dtype}, job->count()});
   };
   const auto check = [job, state] {
     for (const std::int64_t i : job->sampled_rows()) {
@@ -157,8 +159,12 @@ Workload cross_entropy_kernel(const Jobs& job) {
     state->x = job->pools.keeps_fresh(job->tensor())
                    ? state->logits.data()
                    : state->logits.next(job->tensor());  // the head has just written them
-    job->device.cross_entropy(state->x, state->labels.as<std::int32_t>(), state->losses.as<float>(), job->rows(),
-                              job->width(), state->scale.as<float>(), job->probe.dtype, job->stream);
+    job->run(kernels::CrossEntropy{.logits = {state->x, job->probe.dtype},
+                                   .labels = state->labels.as<std::int32_t>(),
+                                   .losses = state->losses.as<float>(),
+                                   .rows = job->rows(),
+                                   .vocab = job->width(),
+                                   .scale = state->scale.as<float>()});
   };
   const auto check = [job, state] {
     for (std::size_t row = 0; row < state->before.size(); ++row) {
@@ -198,8 +204,12 @@ Workload adamw_kernel(const Jobs& job) {
     state->w_now = state->weights.next_as<float>(states);
     state->m_now = state->m.next_as<float>(states);
     state->v_now = state->v.next_as<float>(states);
-    job->device.adamw(state->w_now, state->gradients.next(job->tensor()), job->probe.dtype, state->m_now, state->v_now,
-                      job->count(), with, job->stream);
+    job->run(kernels::AdamWUpdate{.weight = {state->w_now, Dtype::F32},
+                                  .gradient = {state->gradients.next(job->tensor()), job->probe.dtype},
+                                  .m = {state->m_now, Dtype::F32},
+                                  .v = {state->v_now, Dtype::F32},
+                                  .count = job->count(),
+                                  .step = adamw_step(with)});
   };
   const auto check = [job, state, with] {
     const double beta1 = with.beta1, beta2 = with.beta2, rate = with.learning_rate, step = double(with.step);
@@ -239,7 +249,8 @@ Workload nf4_kernel(const Jobs& job) {
     state->c = state->codes.next_as<std::uint8_t>(code_size);
     state->s = state->absmax.next_as<float>(scale_size);
     state->out = job->fresh_result();  // the same workspace for every weight
-    job->device.nf4_dequantise(state->out, job->probe.dtype, state->c, state->s, job->count(), job->stream);
+    job->run(kernels::Nf4Dequantise{
+        .out = {state->out, job->probe.dtype}, .codes = state->c, .absmax_scales = state->s, .count = job->count()});
   };
   const auto check = [job, state] {
     const HostView view = job->view();

@@ -12,7 +12,7 @@ using namespace literals;
 
 Bytes context(ProbeBench& bench) {
   const auto stream = bench.device.create_stream();
-  bench.device.empty_kernel(*stream);  // kernels are loaded by their first use
+  bench.device.run(kernels::Empty{}, *stream);  // kernels are loaded by their first use
   stream->synchronise();
   return bench.device.overhead();
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "device/training_kernels.h"
 
 namespace gpuplan {
 namespace {
@@ -32,7 +31,9 @@ Bytes rotation_size(DeviceKind kind) { return kind == DeviceKind::Cuda ? 256_MiB
 
 Rotation filled_rotation(Device& device, Dtype dtype, Bytes size, float low, float high, Stream& stream) {
   Rotation rotation(device, std::max(rotation_size(device.facts().kind), aligned(size)));
-  device.fill_uniform(rotation.data(), rotation.capacity().count / size_of(dtype), dtype, low, high, kSeed, stream);
+  device.run(
+      kernels::FillUniform{{rotation.data(), dtype}, rotation.capacity().count / size_of(dtype), low, high, kSeed},
+      stream);
   return rotation;
 }
 
@@ -75,12 +76,11 @@ void* OperandPools::fresh_results(Bytes size, Stream& stream) {
 /// two threads then find half of theirs at the other one, as they do after a product of theirs (docs/calibration.md),
 /// and more threads find all of it elsewhere.
 std::function<void()> OperandPools::hand_over(void* place, Bytes size, Stream& stream) {
-  TrainingKernels* const kernels = device_.training();
-  if (has_one_core_ || !kernels || !keeps_fresh(size) || size > kMostHandedOver) return {};
+  if (has_one_core_ || !keeps_fresh(size) || size > kMostHandedOver) return {};
   const std::int64_t count = size.count / size_of(Dtype::F32), ahead = count / 4;
-  return [kernels, begin = static_cast<float*>(place), count, ahead, &stream] {
+  return [&device = device_, begin = static_cast<float*>(place), count, ahead, &stream] {
     for (float* const at : {begin + ahead - count, begin + ahead})
-      kernels->add_scaled({at, Dtype::F32}, {at, Dtype::F32}, 0, count, stream);
+      device.run(kernels::AddScaled{{at, Dtype::F32}, {at, Dtype::F32}, 0, count}, stream);
   };
 }
 

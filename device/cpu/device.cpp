@@ -1,19 +1,34 @@
-#include "device/cpu/device.h"
+// The CPU as a Device: every call puts a task on its stream. This is what libgpuplan_cpu.so exports.
+#include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
 #include "base/processor.h"
-#include "device/cpu/attention.h"
+#include "device/backend.h"
+#include "device/cpu/host.h"
 #include "device/cpu/kernels.h"
-#include "device/cpu/memory.h"
-#include "device/cpu/processor.h"
 #include "device/cpu/stream.h"
-#include "device/cpu/training.h"
 
 namespace gpuplan {
 namespace {
 
 CpuStream& cpu(Stream& stream) { return static_cast<CpuStream&>(stream); }
 CpuEvent& cpu(Event& event) { return static_cast<CpuEvent&>(event); }
+
+/// Those of the widest instruction set that this processor runs.
+const CpuKernels& cpu_kernels() {
+  static const CpuKernels& kernels = GPUPLAN_PICK_VARIANT(kKernels);
+  return kernels;
+}
+
+/// memcpy; large ones by all threads of the team.
+void parallel_copy(void* to, const void* from, std::int64_t size) {
+  constexpr std::int64_t kPiece = 256 << 10;  // a piece costs about 20 us, a team 2 us
+#pragma omp parallel for schedule(static) if (size > kPiece)
+  for (std::int64_t begin = 0; begin < size; begin += kPiece)
+    std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
+                std::size_t(std::min(kPiece, size - begin)));
+}
 
 class CpuDevice final : public Device {
  public:
@@ -44,47 +59,12 @@ class CpuDevice final : public Device {
     CpuStream& s = cpu(stream);
     s.enqueue([=, &s] { s.gemm().run(problem, a, b, c); });
   }
-  void attention(const AttentionProblem& problem, const void* q, const void* k, const void* v, void* out, void* scores,
-                 Stream& stream) override {
-    CpuStream& s = cpu(stream);
-    s.enqueue([=, &s] { cpu_attention(problem, q, k, v, out, scores, s.gemm()); });
+  void run(const KernelCall& kernel, Stream& stream) override {
+    cpu(stream).enqueue([kernel] { std::visit([](const auto& k) { cpu_kernels().of(k)(k); }, kernel); });
   }
-  void empty_kernel(Stream& stream) override {
-    cpu(stream).enqueue([] {});
-  }
-  void fill_uniform(void* to, std::int64_t count, Dtype dtype, float low, float high, std::uint64_t seed,
-                    Stream& stream) override {
-    cpu(stream).enqueue([=] { cpu_kernels().fill_uniform(to, count, dtype, low, high, seed); });
-  }
-  void cast(void* to, Dtype to_dtype, const void* from, Dtype from_dtype, std::int64_t count, Stream& stream) override {
-    cpu(stream).enqueue([=] { cpu_kernels().cast(to, to_dtype, from, from_dtype, count); });
-  }
-  void rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden, float epsilon,
-                Dtype dtype, Stream& stream) override {
-    cpu(stream).enqueue([=] { cpu_kernels().rms_norm(y, x, weight, rows, hidden, epsilon, dtype); });
-  }
-  void swiglu(void* out, const void* gate, const void* up, std::int64_t count, Dtype dtype, Stream& stream) override {
-    cpu(stream).enqueue([=] { cpu_kernels().swiglu(out, gate, up, count, dtype); });
-  }
-  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab,
-                     const float* scale, Dtype dtype, Stream& stream) override {
-    cpu(stream).enqueue([=] { cpu_kernels().cross_entropy(logits, labels, losses, rows, vocab, *scale, dtype); });
-  }
-  void adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v, std::int64_t count,
-             const AdamW& with, Stream& stream) override {
-    const AdamWStep step = adamw_step(with);
-    cpu(stream).enqueue([=] { cpu_kernels().adamw(weight, gradient, gradient_dtype, m, v, count, step); });
-  }
-  void nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax, std::int64_t count,
-                      Stream& stream) override {
-    cpu(stream).enqueue([=] { cpu_kernels().nf4_dequantise(out, dtype, codes, absmax, count); });
-  }
-
-  TrainingKernels* training() override { return training_.get(); }
 
  private:
   int num_threads_;
-  std::unique_ptr<TrainingKernels> training_ = make_cpu_training();
 };
 
 Seconds CpuDevice::elapsed(Event& begin, Event& end) {
@@ -93,8 +73,18 @@ Seconds CpuDevice::elapsed(Event& begin, Event& end) {
   return {std::chrono::duration<double>(cpu(end).mark->time - cpu(begin).mark->time).count()};
 }
 
+class CpuBackend final : public DeviceBackend {
+ public:
+  int num_devices() const override { return 1; }
+  std::unique_ptr<Device> open(const DeviceOptions& options) override {
+    return std::make_unique<CpuDevice>(options.num_threads);
+  }
+};
+
 }  // namespace
-
-std::unique_ptr<Device> open_cpu_device(int num_threads) { return std::make_unique<CpuDevice>(num_threads); }
-
 }  // namespace gpuplan
+
+extern "C" __attribute__((visibility("default"))) gpuplan::DeviceBackend* gpuplan_device_backend(int abi) {
+  static gpuplan::CpuBackend backend;
+  return abi == gpuplan::kDeviceAbi ? &backend : nullptr;
+}

@@ -10,7 +10,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "base/error.h"
-#include "device/cpu/memory.h"
+#include "device/cpu/host.h"
 
 namespace gpuplan {
 namespace {

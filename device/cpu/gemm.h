@@ -3,8 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "device/device.h"
 
@@ -25,14 +23,5 @@ class CpuGemm {
   struct State;
   std::unique_ptr<State> state_;
 };
-
-/// What oneDNN is and does with this processor.
-struct GemmLibrary {
-  std::string version;          // "2.6.3"
-  std::string instructions;     // "avx512_core_amx", what it really uses
-  std::vector<GemmType> types;  // that it multiplies faster than by conversion to fp32
-  std::string warning;          // empty, or that the processor has more
-};
-GemmLibrary gemm_library();
 
 }  // namespace gpuplan

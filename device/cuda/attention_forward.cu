@@ -1,9 +1,7 @@
 // Attention without a matrix of scores in memory: tiles of keys, an online softmax, tiles that no query sees left out
-// (Dao et al. 2022; the division of work is that of FlashAttention-2, Dao 2023). One kernel for what calibration times
-// and what training runs. Neither wgmma nor TMA, so on Hopper FlashAttention-3 is faster.
-#include "device/cuda/attention_launch.cuh"
+// (Dao et al. 2022; the division of work is that of FlashAttention-2, Dao 2023). Neither wgmma nor TMA, so on Hopper
+// FlashAttention-3 is faster.
 #include "device/cuda/attention_products.cuh"
-#include "device/cuda/sequence_attention.h"
 
 namespace gpuplan::cuda {
 namespace {
@@ -93,12 +91,12 @@ struct QueryWarp {
       const int first = first_query + 16 * m;
       const float sums[2] = {softmax[m][0].total(), softmax[m][1].total()};
       const float inverse[2] = {sums[0] > 0 ? 1 / sums[0] : 0.0F, sums[1] > 0 ? 1 / sums[1] : 0.0F};
-      write_rows(to + first * view.query_row, view.query_row, out[m], inverse, view.queries - first, view.head_size,
+      write_rows(to + first * view.query_row, view.query_row, out[m], inverse, view.seq - first, view.head_size,
                  view.is_aligned);
       if (!lse || Lane{}.column() != 0) continue;
 #pragma unroll
       for (int half = 0; half < 2; ++half)
-        if (const int query = query_of(m, half); query < view.queries)
+        if (const int query = query_of(m, half); query < view.seq)
           lse[query] = (softmax[m][half].largest * to_log2 + log2f(sums[half])) / kLog2E;
     }
   }
@@ -106,23 +104,22 @@ struct QueryWarp {
 
 template <class Tiles, class T>
 __device__ void attend(const AttentionView& view, const T* q, const T* k, const T* v, T* out, float* lse, T* shared) {
-  const BlockRows block(view.queries, Tiles::kBlockRows, view.heads, view.is_causal);
+  const BlockRows block(view.seq, Tiles::kBlockRows, view.heads, true);
   const int first_query = block.tile * Tiles::kBlockRows, first_row = int(threadIdx.x) / 32 * Tiles::kWarpRows;
   const std::int64_t query_offset = view.query_offset(block.sequence, block.head);
   const std::int64_t key_offset = view.key_offset(block.sequence, block.head / view.group);
 
   static_assert(!Tiles::kKeepsFragments);  // then the queries are waited for with the first tiles
   copy_rows<Tiles, Tiles::kBlockRows>(view, shared, q + query_offset + first_query * view.query_row, view.query_row,
-                                      view.queries - first_query);
+                                      view.seq - first_query);
   QueryWarp<Tiles> warp(view, first_query + first_row, shared + first_row * Tiles::kRow);
 
   const int first_tile = view.first_key(first_query) / Tiles::kTileRows;
-  const int last_key = view.last_key(first_query + Tiles::kBlockRows - 1);
-  const int num_tiles = last_key < 0 ? 0 : last_key / Tiles::kTileRows + 1 - first_tile;
+  const int num_tiles = view.last_key(first_query + Tiles::kBlockRows - 1) / Tiles::kTileRows + 1 - first_tile;
   const auto copy = [&](int i, T* pair) {
     const int first_key = (first_tile + i) * Tiles::kTileRows;
     const std::int64_t offset = key_offset + first_key * view.key_row;
-    const int num_keys = view.keys - first_key;
+    const int num_keys = view.seq - first_key;
     copy_rows<Tiles, Tiles::kTileRows>(view, pair, k + offset, view.key_row, num_keys);
     copy_rows<Tiles, Tiles::kTileRows>(view, pair + Tiles::kTile, v + offset, view.key_row, num_keys);
   };
@@ -131,7 +128,7 @@ __device__ void attend(const AttentionView& view, const T* q, const T* k, const 
   };
   for_each_pair<Tiles>(num_tiles, shared + Tiles::kPairsAt, copy, work);
 
-  const std::int64_t lse_offset = (std::int64_t(block.sequence) * view.heads + block.head) * view.queries;
+  const std::int64_t lse_offset = (std::int64_t(block.sequence) * view.heads + block.head) * view.seq;
   warp.write(out + query_offset, lse ? lse + lse_offset : nullptr);
 }
 
@@ -143,48 +140,37 @@ __global__ void __launch_bounds__(Tiles::kThreads)
     attend<Tiles>(view, q, k, v, out, lse, reinterpret_cast<T*>(shared));
 }
 
-template <class Tiles, class T>
-cudaError_t launch_tiled(const FlashShape& shape, const T* q, const T* k, const T* v, T* out, float* lse,
-                         cudaStream_t stream) {
-  const AttentionView view = view_of(shape, sizeof(T), are_aligned(q, k, v, out));
-  const unsigned num_blocks = num_row_blocks(shape.queries, Tiles::kBlockRows, shape.batch * shape.heads);
+template <class Tiles, class T = typename Tiles::Number>
+cudaError_t launch_tiled(const kernels::Attention& k, cudaStream_t stream) {
+  const T *const q = static_cast<const T*>(k.q), *const keys = static_cast<const T*>(k.k),
+                 *const v = static_cast<const T*>(k.v);
+  T* const out = static_cast<T*>(k.out);
+  const AttentionView view = view_of(k.shape, sizeof(T), are_aligned(q, keys, v, out));
+  const unsigned num_blocks = num_row_blocks(k.shape.seq, Tiles::kBlockRows, k.shape.batch * k.shape.heads);
   constexpr int kThreads = Tiles::kThreads, kBytes = Tiles::kBytes;
   if (const auto status = allow_shared_memory(&attention_kernel<Tiles>, kBytes); status != cudaSuccess) return status;
-  attention_kernel<Tiles><<<num_blocks, kThreads, kBytes, stream>>>(view, q, k, v, out, lse);
+  attention_kernel<Tiles><<<num_blocks, kThreads, kBytes, stream>>>(view, q, keys, v, out, k.lse);
   return cudaGetLastError();
 }
 
 template <class T, int kHead>
-cudaError_t launch_sized(const FlashShape& shape, const T* q, const T* k, const T* v, T* out, float* lse,
-                         cudaStream_t stream) {
+cudaError_t launch_sized(const kernels::Attention& k, cudaStream_t stream) {
   if constexpr (std::is_same_v<T, F16> && kHead == 128)
     if (capability_major() < 8)  // shared memory for 64 queries, not for 128
-      return launch_tiled<Tiling<T, kHead, 1, 1>>(shape, q, k, v, out, lse, stream);
-  return launch_tiled<Tiling<T, kHead, 1>>(shape, q, k, v, out, lse, stream);
-}
-
-template <class T>
-cudaError_t launch_forward(const FlashShape& shape, const void* q, const void* k, const void* v, void* out, float* lse,
-                           cudaStream_t stream) {
-  if (shape.batch * shape.heads * shape.queries == 0) return cudaSuccess;
-  if (!has_instructions<T>()) return cudaErrorInvalidValue;
-  return with_padded_head(shape.head_size, [&]<int kHead>(std::integral_constant<int, kHead>) {
-    return launch_sized<T, kHead>(shape, static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v),
-                                  static_cast<T*>(out), lse, stream);
-  });
+      return launch_tiled<Tiling<T, kHead, 1, 1>>(k, stream);
+  return launch_tiled<Tiling<T, kHead, 1>>(k, stream);
 }
 
 }  // namespace
 
-cudaError_t launch_flash(const FlashShape& shape, Dtype dtype, const void* q, const void* k, const void* v, void* out,
-                         cudaStream_t stream) {
-  return with_type(dtype, [&]<class T>(T*) { return launch_forward<T>(shape, q, k, v, out, nullptr, stream); });
-}
-
-cudaError_t launch_sequence_attention(const SequenceAttention& s, const void* q, const void* k, const void* v,
-                                      void* out, float* lse, cudaStream_t stream) {
-  return with_training_type(s.dtype,
-                            [&]<class T>(T*) { return launch_forward<T>(flash_shape(s), q, k, v, out, lse, stream); });
+cudaError_t launch(const kernels::Attention& k, LaunchStream& on) {
+  if (k.shape.elements() == 0) return cudaSuccess;
+  return with_type(k.shape.dtype, [&]<class T>(T*) {
+    if (!has_instructions<T>()) return cudaErrorInvalidValue;
+    return with_padded_head(k.shape.head_size, [&]<int kHead>(std::integral_constant<int, kHead>) {
+      return launch_sized<T, kHead>(k, on.native);
+    });
+  });
 }
 
 }  // namespace gpuplan::cuda

@@ -1,14 +1,73 @@
-// What the attention kernels keep and what goes by, and tiles on their way to shared memory.
+// Attention as its kernels see it: who sees whom, where a head lies, what a block keeps, and tiles on their way to
+// shared memory.
 //
 // Every kernel works alike. A block keeps some rows of one head (queries, or keys) and goes through the tiles of the
 // other side; a warp has 16 or 32 of the rows. Tiles come in pairs (keys and values, or queries and gradients), copied
 // asynchronously where the GPU can.
 #pragma once
 
-#include "device/cuda/attention_view.cuh"
+#include <type_traits>
+
+#include "device/cuda/launch.h"
 #include "device/cuda/ptx.cuh"
 
 namespace gpuplan::cuda {
+
+/// An AttentionShape as kernels want it: positions as int, distances as 64 bits.
+struct AttentionView {
+  int heads, group, seq, head_size;  // `group` query heads share a key head
+  int window;                        // a query sees at most `window` keys, its own the last; 0: all before it
+  bool is_aligned;                   // rows can be moved 16 bytes at a time
+  std::int64_t query_row, key_row;   // elements from row to row
+
+  __device__ int first_key(int query) const {
+    const int first = window > 0 ? query - window + 1 : 0;
+    return first > 0 ? first : 0;
+  }
+  __device__ int last_key(int query) const { return query < seq - 1 ? query : seq - 1; }
+  __device__ int first_query(int key) const { return key; }
+  __device__ int last_query(int key) const {
+    const int last = window > 0 ? key + window - 1 : seq - 1;
+    return last < seq - 1 ? last : seq - 1;
+  }
+
+  /// Elements before a head of a sequence.
+  __device__ std::int64_t query_offset(int sequence, int head) const {
+    return std::int64_t(sequence) * seq * query_row + std::int64_t(head) * head_size;
+  }
+  __device__ std::int64_t key_offset(int sequence, int kv_head) const {
+    return std::int64_t(sequence) * seq * key_row + std::int64_t(kv_head) * head_size;
+  }
+};
+
+/// `is_aligned`: all pointers are, to 16 bytes.
+inline AttentionView view_of(const AttentionShape& s, std::int64_t element_bytes, bool is_aligned) {
+  GPUPLAN_CHECK(s.kv_heads > 0 && s.heads % s.kv_heads == 0, "key heads do not divide the query heads");
+  return {.heads = int(s.heads),
+          .group = int(s.heads / s.kv_heads),
+          .seq = int(s.seq),
+          .head_size = int(s.head_size),
+          .window = int(s.window >= s.seq ? 0 : s.window),
+          .is_aligned = is_aligned && s.head_size * element_bytes % 16 == 0,
+          .query_row = s.heads * s.head_size,
+          .key_row = s.kv_heads * s.head_size};
+}
+
+/// Which rows of which head a block has. Of a head the blocks with most to do start first.
+struct BlockRows {
+  int tile, head, sequence;
+
+  __device__ BlockRows(int num_rows, int rows_per_block, int heads, bool is_last_first) {
+    const unsigned tiles = (unsigned(num_rows) + rows_per_block - 1) / rows_per_block, from_start = blockIdx.x % tiles;
+    tile = int(is_last_first ? tiles - 1 - from_start : from_start);
+    head = int(blockIdx.x / tiles % heads);
+    sequence = int(blockIdx.x / tiles / heads);
+  }
+};
+
+inline unsigned num_row_blocks(std::int64_t rows, int rows_per_block, std::int64_t num_heads) {
+  return unsigned((rows + rows_per_block - 1) / rows_per_block * num_heads);
+}
 
 constexpr float kLog2E = 1.44269504F;
 
@@ -82,6 +141,39 @@ __device__ void for_each_pair(int num, T* pairs, Copy copy, Work work) {
     if (Tiles::kNumStages == 2 && i + 1 < num) copy(i + 1, pairs + (i + 1) % 2 * Tiles::kPair);
     work(i, pair);
   }
+}
+
+// --- which kernel is for a shape, a dtype and this GPU --------------------------------------------------------------
+
+/// Lets a kernel have more dynamic shared memory than the 48 KiB that each may have. cudaErrorInvalidValue: more than
+/// the GPU has.
+template <class Kernel>
+cudaError_t allow_shared_memory(Kernel* kernel, int bytes) {
+  if (bytes <= 48 * 1024) return cudaSuccess;
+  return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                              bytes);
+}
+
+/// The first number of the compute capability of this thread's GPU; 0 when it does not say.
+inline int capability_major() {
+  int device = 0, major = 0;
+  const bool is_known = cudaGetDevice(&device) == cudaSuccess &&
+                        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess;
+  return is_known ? major : 0;
+}
+/// Whether that GPU has the instructions that T's kernels are made of; as kHasTensorCores says while compiling for it.
+template <class T>
+bool has_instructions() {
+  return !std::is_same_v<T, Bf16> || capability_major() >= 8;
+}
+
+/// Calls `launch` with the least number of columns, as a type, that kernels are compiled for and that holds the head.
+template <class Launch>
+cudaError_t with_padded_head(std::int64_t head_size, Launch launch) {
+  if (head_size <= 0 || head_size > 256) return cudaErrorInvalidValue;
+  if (head_size <= 64) return launch(std::integral_constant<int, 64>{});
+  if (head_size <= 128) return launch(std::integral_constant<int, 128>{});
+  return launch(std::integral_constant<int, 256>{});
 }
 
 }  // namespace gpuplan::cuda

@@ -36,6 +36,19 @@ inline std::vector<GemmType> gemm_types(ComputeCapability gpu) {
   return types;
 }
 
+/// Why the attention kernel cannot run this; empty when it can. Tensor cores work on 16-bit numbers, fp32 runs on the
+/// plain cores. Heads of 256 columns need more shared memory than sm_75 has for each of its kernels, which the launcher
+/// says.
+inline std::string attention_obstacle(Dtype dtype, std::int64_t head_size, ComputeCapability gpu) {
+  if (dtype != Dtype::F32 && dtype != Dtype::F16 && dtype != Dtype::BF16)
+    return "attention takes fp32, fp16 and bf16, not " + std::string(to_string(dtype));
+  if (head_size <= 0 || head_size > 256)
+    return "attention takes head sizes up to 256, not " + std::to_string(head_size);
+  if (dtype == Dtype::BF16 && !multiplies(gpu, GemmType::BF16))
+    return architecture_name(gpu) + " has no tensor cores for bf16";
+  return {};
+}
+
 /// Whether fp8 operands may lie in any layout. Elsewhere cuBLASLt takes only the TN form, which is GemmLayout::Forward.
 /// Source: cuBLAS documentation, cublasLtMatmul, requirements of FP8 kernels: TN on 8.9, 9.0 and 12.x.
 constexpr bool multiplies_fp8_in_any_layout(ComputeCapability gpu) { return gpu.major == 10 || gpu.major == 11; }

@@ -1,8 +1,11 @@
-// Every call of CUDA goes through here: what failed becomes an EnvError that says what was being done.
+// The check of every call of CUDA, which makes an EnvError of a failure that says what was being done, and owners of
+// what CUDA hands out. Destructors ignore errors: a lost device has been reported by another call already.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <cuda_runtime_api.h>
 
@@ -28,5 +31,19 @@ inline bool is_under_way(cudaError_t status) {
   cudaGetLastError();
   return true;
 }
+
+template <class Handle, auto destroy>
+struct Destroyer {
+  using pointer = Handle;
+  void operator()(Handle handle) const { static_cast<void>(destroy(handle)); }
+};
+template <class Handle, auto destroy>
+using Owner = std::unique_ptr<std::remove_pointer_t<Handle>, Destroyer<Handle, destroy>>;
+
+using StreamOwner = Owner<cudaStream_t, &cudaStreamDestroy>;
+using EventOwner = Owner<cudaEvent_t, &cudaEventDestroy>;
+using GraphOwner = Owner<cudaGraph_t, &cudaGraphDestroy>;
+using GraphExecOwner = Owner<cudaGraphExec_t, &cudaGraphExecDestroy>;
+using DeviceMemory = std::unique_ptr<void, Destroyer<void*, &cudaFree>>;
 
 }  // namespace gpuplan::cuda

@@ -1,23 +1,31 @@
+// This is what libgpuplan_cuda.so exports.
 #include "device/cuda/cuda_device.h"
 
-#include <algorithm>
+#include <array>
 #include <cstdlib>
 
 #include <fmt/format.h>
 
 #include "base/unit_text.h"
-#include "device/adamw_step.h"
-#include "device/cuda/attention_shape.h"
+#include "device/backend.h"
 #include "device/cuda/graph.h"
-#include "device/cuda/kernels.h"
-#include "device/cuda/training_launch.h"
-#include "device/eager_attention.h"
+#include "device/cuda/launch.h"
 
 namespace gpuplan::cuda {
 namespace {
 
 CudaStream& cuda_stream(Stream& stream) { return static_cast<CudaStream&>(stream); }
 CudaEvent& cuda_event(Event& event) { return static_cast<CudaEvent&>(event); }
+
+#define GPUPLAN_KERNEL_NAME(Name) #Name,
+constexpr std::array kKernelNames{GPUPLAN_KERNELS(GPUPLAN_KERNEL_NAME)};
+#undef GPUPLAN_KERNEL_NAME
+
+class NoScratch final : public LaunchStream {
+ public:
+  using LaunchStream::LaunchStream;
+  float* scratch() override { return nullptr; }
+};
 
 }  // namespace
 
@@ -42,7 +50,8 @@ CudaDevice::CudaDevice(int index) : gpu_(identify_gpu(index)), opened_(opened_gp
 /// One small product and one kernel: what they load stays loaded.
 void CudaDevice::warm_up() {
   select();
-  if (const cudaError_t status = launch_empty(nullptr); status == cudaErrorNoKernelImageForDevice)
+  NoScratch on(nullptr);
+  if (const cudaError_t status = cuda::launch(kernels::Empty{}, on); status == cudaErrorNoKernelImageForDevice)
     throw EnvError(fmt::format("this build has no kernels for {} ({}), only for {}", gpu_.name,
                                architecture_name(gpu_.capability), GPUPLAN_CUDA_ARCHITECTURES));
   else
@@ -197,66 +206,43 @@ bool CudaDevice::try_gemm_with_bias_gradient(const GemmProblem& problem, const v
   return products_->try_run(problem, a, b, c, {Epilogue::BiasGradient, gradient, gradient_dtype}, cuda_stream(stream));
 }
 
-void CudaDevice::attention(const AttentionProblem& p, const void* q, const void* k, const void* v, void* out,
-                           void* scores, Stream& stream) {
-  GPUPLAN_CHECK(p.kv_heads > 0 && p.heads % p.kv_heads == 0, "each key head serves equally many query heads");
-  if (p.kernel == AttentionMethod::Eager) return eager_attention(p, q, k, v, out, scores, stream);
-  if (const auto obstacle = flash_obstacle(p, gpu_.capability); !obstacle.empty()) throw EnvError(obstacle);
-  GPUPLAN_CHECK(std::min(common_alignment(q, k, out), common_alignment(v, v, v)) >= 16,
-                "flash attention moves 16 bytes at once");
-  const FlashShape shape{.batch = p.batch,
-                         .heads = p.heads,
-                         .kv_heads = p.kv_heads,
-                         .queries = p.queries,
-                         .keys = p.keys,
-                         .head_size = int(p.head_size),
-                         .is_causal = p.is_causal};
-  cuda_check(launch_flash(shape, p.dtype, q, k, v, out, on(stream)), "flash attention");
+void CudaDevice::run(const KernelCall& kernel, Stream& stream) {
+  /// Sums in two stages share the workspace that products of the stream have.
+  class OnStream final : public LaunchStream {
+   public:
+    OnStream(const CudaDevice& device, Stream& stream)
+        : LaunchStream(device.on(stream)),
+          device_(device),
+          stream_(stream) {}
+    float* scratch() override { return static_cast<float*>(device_.workspace_of(stream_)); }
+
+   private:
+    const CudaDevice& device_;
+    Stream& stream_;
+  };
+  if (const auto* const attention = std::get_if<kernels::Attention>(&kernel))
+    if (const auto obstacle = attention_obstacle(attention->shape.dtype, attention->shape.head_size, gpu_.capability);
+        !obstacle.empty())
+      throw EnvError(obstacle);
+  OnStream on(*this, stream);
+  const cudaError_t status = std::visit([&](const auto& k) { return cuda::launch(k, on); }, kernel);
+  if (status != cudaSuccess) throw_cuda_error(status, std::string("the kernel ") + kKernelNames[kernel.index()]);
 }
 
-void CudaDevice::eager_attention(const AttentionProblem& p, const void* q, const void* k, const void* v, void* out,
-                                 void* scores, Stream& stream) {
-  const auto [score_product, value_product] = eager_products(p);
-  gemm(score_product, q, k, scores, stream);
-  cuda_check(launch_softmax(scores, p.batch * p.heads, p.queries, p.keys, p.is_causal, p.dtype, on(stream)), "softmax");
-  gemm(value_product, scores, v, out, stream);
-}
+namespace {
 
-void CudaDevice::empty_kernel(Stream& stream) { cuda_check(launch_empty(on(stream)), "an empty kernel"); }
+class CudaBackend final : public DeviceBackend {
+ public:
+  int num_devices() const override { return count_gpus(); }
+  std::unique_ptr<Device> open(const DeviceOptions& options) override {
+    return std::make_unique<CudaDevice>(options.index);
+  }
+};
 
-void CudaDevice::fill_uniform(void* to, std::int64_t count, Dtype dtype, float low, float high, std::uint64_t seed,
-                              Stream& stream) {
-  cuda_check(launch_fill_uniform(to, count, dtype, low, high, seed, on(stream)), "filling with random numbers");
-}
-
-void CudaDevice::cast(void* to, Dtype to_dtype, const void* from, Dtype from_dtype, std::int64_t count,
-                      Stream& stream) {
-  cuda_check(launch_cast(to, to_dtype, from, from_dtype, count, on(stream)), "a cast");
-}
-
-void CudaDevice::rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden,
-                          float epsilon, Dtype dtype, Stream& stream) {
-  cuda_check(launch_rms_norm(y, x, dtype, weight, dtype, rows, hidden, epsilon, on(stream)), "RMS norm");
-}
-
-void CudaDevice::swiglu(void* out, const void* gate, const void* up, std::int64_t count, Dtype dtype, Stream& stream) {
-  cuda_check(launch_swiglu(out, gate, up, count, dtype, on(stream)), "SwiGLU");
-}
-
-void CudaDevice::cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows,
-                               std::int64_t vocab, const float* scale, Dtype dtype, Stream& stream) {
-  cuda_check(launch_cross_entropy(logits, labels, losses, rows, vocab, scale, dtype, on(stream)), "cross-entropy");
-}
-
-void CudaDevice::adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v,
-                       std::int64_t count, const AdamW& with, Stream& stream) {
-  cuda_check(launch_adamw(weight, gradient, gradient_dtype, m, v, count, adamw_step(with), on(stream)),
-             "an AdamW step");
-}
-
-void CudaDevice::nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax,
-                                std::int64_t count, Stream& stream) {
-  cuda_check(launch_nf4_dequantise(out, dtype, codes, absmax, count, on(stream)), "dequantising NF4");
-}
-
+}  // namespace
 }  // namespace gpuplan::cuda
+
+extern "C" __attribute__((visibility("default"))) gpuplan::DeviceBackend* gpuplan_device_backend(int abi) {
+  static gpuplan::cuda::CudaBackend backend;
+  return abi == gpuplan::kDeviceAbi ? &backend : nullptr;
+}

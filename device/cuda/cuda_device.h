@@ -6,9 +6,7 @@
 
 #include "device/cuda/context.h"
 #include "device/cuda/gemm.h"
-#include "device/cuda/opened.h"
 #include "device/cuda/stream.h"
-#include "device/cuda/training.h"
 #include "device/device.h"
 
 namespace gpuplan::cuda {
@@ -48,23 +46,8 @@ class CudaDevice final : public Device {
                           Dtype bias_dtype, Stream& stream) override;
   bool try_gemm_with_bias_gradient(const GemmProblem& problem, const void* a, const void* b, void* c, void* gradient,
                                    Dtype gradient_dtype, Stream& stream) override;
-  void attention(const AttentionProblem& problem, const void* q, const void* k, const void* v, void* out, void* scores,
-                 Stream& stream) override;
-  void empty_kernel(Stream& stream) override;
-  void fill_uniform(void* to, std::int64_t count, Dtype dtype, float low, float high, std::uint64_t seed,
-                    Stream& stream) override;
-  void cast(void* to, Dtype to_dtype, const void* from, Dtype from_dtype, std::int64_t count, Stream& stream) override;
-  void rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden, float epsilon,
-                Dtype dtype, Stream& stream) override;
-  void swiglu(void* out, const void* gate, const void* up, std::int64_t count, Dtype dtype, Stream& stream) override;
-  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab,
-                     const float* scale, Dtype dtype, Stream& stream) override;
-  void adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v, std::int64_t count,
-             const AdamW& with, Stream& stream) override;
-  void nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax, std::int64_t count,
-                      Stream& stream) override;
-
-  TrainingKernels* training() override { return &training_; }
+  /// A misuse that device/kernels.h names (dtypes, heads) is a BugError, all else that a launch says an EnvError.
+  void run(const KernelCall& kernel, Stream& stream) override;
 
  private:
   /// Makes this the calling thread's GPU, and gives the stream that CUDA knows. Streams of other libraries are a
@@ -73,17 +56,12 @@ class CudaDevice final : public Device {
   void select() const;
   void* workspace_of(Stream& stream) const;
   void warm_up();
-  void eager_attention(const AttentionProblem& problem, const void* q, const void* k, const void* v, void* out,
-                       void* scores, Stream& stream);
   [[noreturn]] void throw_out_of_memory(Bytes asked) const;
 
   GpuIdentity gpu_;
   std::shared_ptr<OpenedGpu> opened_;
   std::unique_ptr<GemmRunner> products_;
   OpeningCost cost_;
-  /// Sums in two stages share the workspace that products of the stream have.
-  CudaTraining training_{{.select = [this](Stream& stream) { return on(stream); },
-                          .scratch = [this](Stream& stream) { return workspace_of(stream); }}};
 };
 
 }  // namespace gpuplan::cuda

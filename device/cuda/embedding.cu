@@ -1,7 +1,6 @@
 // Rows of a table by their number, and the gradient of the table.
-#include "device/cuda/row_blocks.cuh"
-#include "device/cuda/training.cuh"
-#include "device/cuda/training_launch.h"
+#include "device/cuda/launch.h"
+#include "device/cuda/threads.cuh"
 
 namespace gpuplan::cuda {
 namespace {
@@ -21,13 +20,12 @@ __global__ void __launch_bounds__(kRowThreads)
   }
 }
 
-// --- backward
-// --------------------------------------------------------------------------------------------------------- Rows of dy
-// that one launch takes. Each block looks for its row's id in all of them, which is little beside moving the row; the
-// next launch goes on, so that the work grows with the number of rows and not with its square.
+// --- backward -------------------------------------------------------------------------------------------------------
+
+// Rows of dy that one launch takes. Each block looks for its row's id in all of them, which is little beside moving the
+// row; the next launch goes on, so that the work grows with the number of rows and not with its square.
 
 constexpr int kIdsPerThread = 8, kRowsAtOnce = kRowThreads * kIdsPerThread, kColumnsPerBlock = kRowThreads * kEight;
-static_assert(kRowsAtOnce == 2048, "what training_launch.h says");
 
 /// Which of a launch's rows have the block's id: bit r is row r.
 struct SameId {
@@ -102,36 +100,35 @@ __global__ void __launch_bounds__(kRowThreads)
 
 }  // namespace
 
-cudaError_t launch_embed(Numbers y, ConstNumbers table, const std::int32_t* ids, std::int64_t rows, std::int64_t hidden,
-                         cudaStream_t stream) {
-  if (rows == 0 || hidden == 0) return cudaSuccess;
+cudaError_t launch(const kernels::Embed& k, LaunchStream& on) {
+  if (k.rows == 0 || k.hidden == 0) return cudaSuccess;
   return typed(
-      [=](auto* to, auto* from) {
-        const bool is_aligned = are_aligned(to, from) && hidden % kEight == 0;
-        embed_kernel<<<unsigned(rows), kRowThreads, 0, stream>>>(to, from, ids, hidden, is_aligned);
+      [rows = k.rows, hidden = k.hidden, ids = k.ids, stream = on.native](auto* y, auto* table) {
+        const bool is_aligned = are_aligned(y, table) && hidden % kEight == 0;
+        embed_kernel<<<unsigned(rows), kRowThreads, 0, stream>>>(y, table, ids, hidden, is_aligned);
         return cudaGetLastError();
       },
-      y, table);
+      k.y, k.table);
 }
 
-cudaError_t launch_embed_backward(Numbers gradient, ConstNumbers dy, const std::int32_t* ids, std::int64_t rows,
-                                  std::int64_t hidden, cudaStream_t stream) {
-  if (rows == 0 || hidden == 0) return cudaSuccess;
+/// The rows of an id are summed in fp32, in their order, and rounded once per kRowsAtOnce rows of dy.
+cudaError_t launch(const kernels::EmbedBackward& k, LaunchStream& on) {
+  if (k.rows == 0 || k.hidden == 0) return cudaSuccess;
   return typed(
-      [=](auto* to, auto* from) {
-        const bool is_aligned = are_aligned(to, from) && hidden % kEight == 0;
+      [rows = k.rows, hidden = k.hidden, ids = k.ids, stream = on.native](auto* gradient, auto* dy) {
+        const bool is_aligned = are_aligned(gradient, dy) && hidden % kEight == 0;
         const bool are_ids_aligned = are_aligned(ids);
         const int pieces = int((hidden + kColumnsPerBlock - 1) / kColumnsPerBlock);
         for (std::int64_t begin = 0; begin < rows; begin += kRowsAtOnce) {
           const int some = rows - begin < kRowsAtOnce ? int(rows - begin) : kRowsAtOnce;
-          const auto* const first = from + begin * hidden;
+          const auto* const first = dy + begin * hidden;
           embed_backward_kernel<<<unsigned(some * pieces), kRowThreads, 0, stream>>>(
-              to, first, ids + begin, some, hidden, pieces, is_aligned, are_ids_aligned);
+              gradient, first, ids + begin, some, hidden, pieces, is_aligned, are_ids_aligned);
           if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) return status;
         }
         return cudaSuccess;
       },
-      gradient, dy);
+      k.gradient, k.dy);
 }
 
 }  // namespace gpuplan::cuda

@@ -1,17 +1,32 @@
-// Products by cuBLASLt. What its heuristics chose for a problem is kept, so that they are asked once.
+// Products by cuBLASLt, the check of its calls, and owners of its handles. What its heuristics chose for a problem is
+// kept, so that they are asked once.
 #pragma once
 
 #include <compare>
 #include <map>
 #include <optional>
+#include <string>
+#include <string_view>
+
+#include <cublasLt.h>
 
 #include "device/cuda/capability.h"
+#include "device/cuda/check.h"
 #include "device/cuda/gemm_operands.h"
-#include "device/cuda/lt.h"
 #include "device/cuda/stream.h"
 #include "device/device.h"
 
 namespace gpuplan::cuda {
+
+inline void cublas_check(cublasStatus_t status, std::string_view doing) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw EnvError("cuBLASLt: " + std::string(doing) + ": " + cublasLtGetStatusString(status));
+}
+
+using LtHandle = Owner<cublasLtHandle_t, &cublasLtDestroy>;
+using LtProduct = Owner<cublasLtMatmulDesc_t, &cublasLtMatmulDescDestroy>;
+using LtMatrix = Owner<cublasLtMatrixLayout_t, &cublasLtMatrixLayoutDestroy>;
+using LtPreference = Owner<cublasLtMatmulPreference_t, &cublasLtMatmulPreferenceDestroy>;
 
 /// Not for several threads at once, as a Device is not.
 class GemmRunner {

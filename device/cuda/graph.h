@@ -3,8 +3,8 @@
 
 #include <memory>
 
+#include "device/cuda/check.h"
 #include "device/cuda/native_stream.h"
-#include "device/cuda/owners.h"
 #include "device/cuda/stream.h"
 
 namespace gpuplan::cuda {

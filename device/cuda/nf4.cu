@@ -1,11 +1,13 @@
 // NF4 weights to numbers, with one fp32 absmax per block or one of 8 bits.
-#include "device/cuda/dynamic_maps.cuh"
-#include "device/cuda/elements.cuh"
-#include "device/cuda/kernels.h"
-#include "device/nf4.h"
+#include "device/cuda/launch.h"
+#include "device/cuda/threads.cuh"
+#include "device/quantisation.h"
 
 namespace gpuplan::cuda {
 namespace {
+
+/// In device memory: read at many addresses at once, which constant memory would take in turn.
+__device__ const DynamicMap kSignedMap = dynamic_map(true);
 
 struct Nf4Table {
   float level[16];
@@ -52,31 +54,24 @@ __global__ void nf4_kernel(T* out, const std::uint8_t* codes, Absmax absmax, std
 }
 
 template <class Absmax>
-cudaError_t launch(void* out, Dtype dtype, const std::uint8_t* codes, Absmax absmax, std::int64_t count,
-                   cudaStream_t stream) {
-  if (count == 0) return cudaSuccess;
+cudaError_t launch_with(const kernels::Nf4Dequantise& k, Absmax absmax, cudaStream_t stream) {
+  if (k.count == 0) return cudaSuccess;
   Nf4Table table;
   memcpy(table.level, kNf4Levels, sizeof table.level);
-  return with_type(dtype, [=]<class T>(T*) {
-    T* const typed = static_cast<T*>(out);
-    const bool is_aligned = are_aligned(typed) && reinterpret_cast<std::uintptr_t>(codes) % sizeof(std::uint32_t) ==
-                                                      0;  // eight codes at a time
-    nf4_kernel<<<num_blocks(count), kThreads, 0, stream>>>(typed, codes, absmax, count, is_aligned, table);
+  return with_type(k.out.dtype, [=]<class T>(T*) {
+    T* const out = static_cast<T*>(k.out.data);
+    // eight codes at a time
+    const bool is_aligned = are_aligned(out) && reinterpret_cast<std::uintptr_t>(k.codes) % sizeof(std::uint32_t) == 0;
+    nf4_kernel<<<num_blocks(k.count), kThreads, 0, stream>>>(out, k.codes, absmax, k.count, is_aligned, table);
     return cudaGetLastError();
   });
 }
 
 }  // namespace
 
-cudaError_t launch_nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax,
-                                  std::int64_t count, cudaStream_t stream) {
-  return launch(out, dtype, codes, PlainAbsmax{absmax}, count, stream);
-}
-
-cudaError_t launch_nf4_expand(void* out, Dtype dtype, const std::uint8_t* codes, const std::uint8_t* absmax_codes,
-                              const float* absmax_scales, float absmax_offset, std::int64_t count,
-                              cudaStream_t stream) {
-  return launch(out, dtype, codes, QuantisedAbsmax{absmax_codes, absmax_scales, absmax_offset}, count, stream);
+cudaError_t launch(const kernels::Nf4Dequantise& k, LaunchStream& on) {
+  if (!k.absmax_codes) return launch_with(k, PlainAbsmax{k.absmax_scales}, on.native);
+  return launch_with(k, QuantisedAbsmax{k.absmax_codes, k.absmax_scales, k.absmax_offset}, on.native);
 }
 
 }  // namespace gpuplan::cuda

@@ -1,8 +1,6 @@
 // RMSNorm and its gradients. A block has a row, or each of its warps one where rows are short (norms of heads).
-#include "device/cuda/kernels.h"
-#include "device/cuda/row_blocks.cuh"
-#include "device/cuda/training.cuh"
-#include "device/cuda/training_launch.h"
+#include "device/cuda/launch.h"
+#include "device/cuda/threads.cuh"
 
 namespace gpuplan::cuda {
 namespace {
@@ -74,59 +72,71 @@ constexpr std::int64_t kMostOfWarp = 1024;  // elements of a row: four vectors p
 
 unsigned blocks_of_warps(std::int64_t rows) { return unsigned((rows + WarpPerRow::kRows - 1) / WarpPerRow::kRows); }
 
-}  // namespace
-
-cudaError_t launch_rms_norm(void* y, const void* x, Dtype dtype, const void* weight, Dtype weight_dtype,
-                            std::int64_t rows, std::int64_t hidden, float epsilon, cudaStream_t stream) {
-  if (rows == 0 || hidden == 0) return cudaSuccess;
-  const auto launch = [=]<class T, class W>(T* out, const W* factors) {
-    const T* const in = static_cast<const T*>(x);
-    const bool is_aligned = are_aligned(out, in, factors) && hidden % kEight == 0;
-    if (hidden <= kMostOfWarp)
-      rms_norm_kernel<WarpPerRow>
-          <<<blocks_of_warps(rows), kRowThreads, 0, stream>>>(out, in, factors, rows, hidden, epsilon, is_aligned);
-    else
-      rms_norm_kernel<BlockPerRow>
-          <<<unsigned(rows), kRowThreads, 0, stream>>>(out, in, factors, rows, hidden, epsilon, is_aligned);
-    return cudaGetLastError();
-  };
-  if (dtype == Dtype::F16 && weight_dtype == dtype)
-    return launch(static_cast<F16*>(y), static_cast<const F16*>(weight));
-  return typed(launch, Numbers{y, dtype}, ConstNumbers{weight, weight_dtype});
-}
-
-cudaError_t launch_rms_norm_backward(Dtype dtype, void* dx, const void* residual, Numbers weight_gradient,
-                                     const void* dy, const void* x, ConstNumbers weight, std::int64_t rows,
-                                     std::int64_t hidden, float epsilon, float* scratch, cudaStream_t stream) {
-  if (rows == 0 || hidden == 0) return cudaSuccess;
-  constexpr std::int64_t kMostRows = kScratchFloats / 2;  // whose factors leave room for parts of the weight's gradient
-  if (weight_gradient.data && rows > kMostRows) {
-    const auto behind = [&](const void* first) {
-      return first ? static_cast<const std::byte*>(first) + bytes_of(kMostRows * hidden, dtype).count : nullptr;
-    };
-    const cudaError_t status = launch_rms_norm_backward(dtype, dx, residual, weight_gradient, dy, x, weight, kMostRows,
-                                                        hidden, epsilon, scratch, stream);
-    if (status != cudaSuccess) return status;
-    return launch_rms_norm_backward(dtype, const_cast<std::byte*>(behind(dx)), behind(residual), weight_gradient,
-                                    behind(dy), behind(x), weight, rows - kMostRows, hidden, epsilon, scratch, stream);
-  }
-  float* const factors = weight_gradient.data ? scratch : nullptr;
-  const cudaError_t status = typed(
-      [=]<class T, class W>(T* out, const W* w) {
-        const T *const passed = static_cast<const T*>(residual), *const down = static_cast<const T*>(dy),
-                       *const in = static_cast<const T*>(x);
-        const bool is_aligned = are_aligned(out, passed, down, in, w) && hidden % kEight == 0;
+/// `factors` [rows] may be null.
+cudaError_t launch_rows_backward(const kernels::RmsNormBackward& k, float* factors, cudaStream_t stream) {
+  return typed(
+      [=, rows = k.rows, hidden = k.hidden, epsilon = k.epsilon]<class T, class W>(T* dx, const W* weight) {
+        const T *const residual = static_cast<const T*>(k.residual), *const dy = static_cast<const T*>(k.dy.data),
+                       *const x = static_cast<const T*>(k.x.data);
+        const bool is_aligned = are_aligned(dx, residual, dy, x, weight) && hidden % kEight == 0;
         if (hidden <= kMostOfWarp)
           rms_norm_backward_kernel<WarpPerRow><<<blocks_of_warps(rows), kRowThreads, 0, stream>>>(
-              out, passed, factors, down, in, w, rows, hidden, epsilon, is_aligned);
+              dx, residual, factors, dy, x, weight, rows, hidden, epsilon, is_aligned);
         else
           rms_norm_backward_kernel<BlockPerRow><<<unsigned(rows), kRowThreads, 0, stream>>>(
-              out, passed, factors, down, in, w, rows, hidden, epsilon, is_aligned);
+              dx, residual, factors, dy, x, weight, rows, hidden, epsilon, is_aligned);
         return cudaGetLastError();
       },
-      Numbers{dx, dtype}, weight);
-  if (status != cudaSuccess || !weight_gradient.data) return status;
-  return launch_norm_weight_backward(weight_gradient, dtype, dy, x, rows, hidden, scratch, stream);
+      k.dx, k.weight);
+}
+
+/// The same, some rows further on.
+kernels::RmsNormBackward behind(kernels::RmsNormBackward k, std::int64_t rows) {
+  const auto skip = [&](const void* first) -> const std::byte* {
+    return first ? static_cast<const std::byte*>(first) + bytes_of(rows * k.hidden, k.dx.dtype).count : nullptr;
+  };
+  k.dx.data = const_cast<std::byte*>(skip(k.dx.data));
+  k.residual = skip(k.residual), k.dy.data = skip(k.dy.data), k.x.data = skip(k.x.data);
+  k.rows -= rows;
+  return k;
+}
+
+}  // namespace
+
+cudaError_t launch(const kernels::RmsNorm& k, LaunchStream& on) {
+  const Dtype dtype = common_dtype(k.y, k.x);
+  if (k.rows == 0 || k.hidden == 0) return cudaSuccess;
+  const auto launch_typed = [in = k.x.data, rows = k.rows, hidden = k.hidden, epsilon = k.epsilon,
+                             stream = on.native]<class T, class W>(T* y, const W* weight) {
+    const T* const x = static_cast<const T*>(in);
+    const bool is_aligned = are_aligned(y, x, weight) && hidden % kEight == 0;
+    const unsigned blocks = hidden <= kMostOfWarp ? blocks_of_warps(rows) : unsigned(rows);
+    if (hidden <= kMostOfWarp)
+      rms_norm_kernel<WarpPerRow><<<blocks, kRowThreads, 0, stream>>>(y, x, weight, rows, hidden, epsilon, is_aligned);
+    else
+      rms_norm_kernel<BlockPerRow><<<blocks, kRowThreads, 0, stream>>>(y, x, weight, rows, hidden, epsilon, is_aligned);
+    return cudaGetLastError();
+  };
+  if (dtype == Dtype::F16 && k.weight.dtype == dtype)
+    return launch_typed(static_cast<F16*>(k.y.data), static_cast<const F16*>(k.weight.data));
+  return typed(launch_typed, k.y, k.weight);
+}
+
+/// With weight_gradient, hidden is at most kScratchFloats / 2.
+cudaError_t launch(const kernels::RmsNormBackward& k, LaunchStream& on) {
+  static_cast<void>(common_dtype(k.dx, k.dy, k.x));
+  if (k.rows == 0 || k.hidden == 0) return cudaSuccess;
+  if (!k.weight_gradient.data) return launch_rows_backward(k, nullptr, on.native);
+  constexpr std::int64_t kMostRows = kScratchFloats / 2;  // whose factors leave room for parts of the weight's gradient
+  float* const scratch = on.scratch();
+  for (kernels::RmsNormBackward left = k; left.rows > 0; left = behind(left, kMostRows)) {
+    kernels::RmsNormBackward some = left;
+    some.rows = left.rows < kMostRows ? left.rows : kMostRows;
+    if (const cudaError_t status = launch_rows_backward(some, scratch, on.native); status != cudaSuccess) return status;
+    if (const cudaError_t status = launch_norm_weight_backward(some, scratch, on.native); status != cudaSuccess)
+      return status;
+  }
+  return cudaSuccess;
 }
 
 }  // namespace gpuplan::cuda

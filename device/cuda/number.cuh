@@ -1,14 +1,16 @@
-// Numbers in kernels: every dtype is read into fp32 and rounded from it; eight at a time where the address allows.
+// Numbers in kernels: every dtype is read into fp32 and rounded from it, eight at a time where the address allows; and
+// arguments as pointers of their stored type.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 
-#include "base/dtype.h"
+#include "device/kernels.h"
 
 namespace gpuplan::cuda {
 
@@ -47,6 +49,25 @@ cudaError_t with_type(Dtype dtype, Launch launch) {
     case Dtype::F32: return launch(static_cast<float*>(nullptr));
     case Dtype::BF16: return launch(static_cast<Bf16*>(nullptr));
     case Dtype::F16: return launch(static_cast<F16*>(nullptr));
+    default: return cudaErrorInvalidValue;
+  }
+}
+
+/// Calls `launch` with one pointer for each of the numbers, const where they are: a version of it for every mixture of
+/// types.
+template <class Launch>
+cudaError_t typed(Launch launch) {
+  return launch();
+}
+template <class Launch, class N, class... Rest>
+cudaError_t typed(Launch launch, N first, Rest... rest) {
+  const auto with = [=](auto* pointer) {
+    return typed([=](auto*... others) { return launch(pointer, others...); }, rest...);
+  };
+  constexpr bool kIsConst = std::is_same_v<N, ConstNumbers>;
+  switch (first.dtype) {
+    case Dtype::F32: return with(static_cast<std::conditional_t<kIsConst, const float, float>*>(first.data));
+    case Dtype::BF16: return with(static_cast<std::conditional_t<kIsConst, const Bf16, Bf16>*>(first.data));
     default: return cudaErrorInvalidValue;
   }
 }

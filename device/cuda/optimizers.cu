@@ -1,13 +1,9 @@
 // AdamW, with states as numbers or of 8 bits.
 #include <bit>
 
-#include "device/adamw_step.h"
-#include "device/cuda/dynamic_maps.cuh"
-#include "device/cuda/elements.cuh"
-#include "device/cuda/kernels.h"
-#include "device/cuda/row_blocks.cuh"
-#include "device/cuda/training.cuh"
-#include "device/cuda/training_launch.h"
+#include "device/cuda/launch.h"
+#include "device/cuda/threads.cuh"
+#include "device/quantisation.h"
 
 namespace gpuplan::cuda {
 namespace {
@@ -44,8 +40,11 @@ cudaError_t launch_typed(W* weight, const G* gradient, S* m, S* v, std::int64_t 
   return cudaGetLastError();
 }
 
-// --- 8 bits: a warp has a block of 256 parameters
-// ---------------------------------------------------------------------
+// --- 8 bits: a warp has a block of 256 parameters -------------------------------------------------------------------
+
+/// In device memory: read at many addresses at once, which constant memory would take in turn.
+__device__ const DynamicMap kSignedMap = dynamic_map(true);
+__device__ const DynamicMap kUnsignedMap = dynamic_map(false);
 
 static_assert(kWarp * kEight == kDynamicBlock);
 
@@ -75,7 +74,7 @@ __device__ void store_codes(std::uint8_t* to, const Codes& codes, int size, bool
 }
 
 /// The levels of a decade lie on a line: magnitude x from begins[d] on has about the code of 0 plus slope[d] x +
-/// offset[d], whose whole part steps where a part of the decade begins (device/dynamic_map.h). Decade d, of [10^(d -
+/// offset[d], whose whole part steps where a part of the decade begins (device/quantisation.h). Decade d, of [10^(d -
 /// 7), 10^(d - 6)), has first_parts 2^d parts.
 struct CodeLines {
   static constexpr int kDecades = 7;
@@ -183,45 +182,34 @@ __global__ void adamw8_kernel(W* weight, const G* gradient, std::uint8_t* m, std
 
 }  // namespace
 
-cudaError_t launch_adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v,
-                         std::int64_t count, const AdamWStep& step, cudaStream_t stream) {
-  if (count == 0) return cudaSuccess;
-  return with_type(gradient_dtype, [=]<class G>(G*) {
-    return launch_typed(weight, static_cast<const G*>(gradient), m, v, count, step, 1.0F, stream);
-  });
+cudaError_t launch(const kernels::AdamWUpdate& k, LaunchStream& on) {
+  if (k.m.dtype != k.v.dtype) return cudaErrorInvalidValue;
+  if (k.count == 0) return cudaSuccess;
+  const auto launch_all = [&]<class W, class G>(W* weight, const G* gradient) {
+    const auto with_states = [&]<class S>(S* m) {
+      return launch_typed(weight, gradient, m, static_cast<S*>(k.v.data), k.count, k.step, k.gradient_scale, on.native);
+    };
+    if (k.m.dtype == Dtype::F32) return with_states(static_cast<float*>(k.m.data));
+    return k.m.dtype == k.weight.dtype ? with_states(static_cast<W*>(k.m.data)) : cudaErrorInvalidValue;
+  };
+  if (k.gradient.dtype == Dtype::F16 && k.weight.dtype == Dtype::F32)
+    return launch_all(static_cast<float*>(k.weight.data), static_cast<const F16*>(k.gradient.data));
+  return typed(launch_all, k.weight, k.gradient);
 }
 
-cudaError_t launch_adamw_step(const AdamWRange& range, const AdamWStep& step, float gradient_scale,
-                              cudaStream_t stream) {
-  if (range.m.dtype != range.v.dtype) return cudaErrorInvalidValue;
-  if (range.count == 0) return cudaSuccess;
-  return typed(
-      [=]<class W, class G>(W* weight, const G* gradient) {
-        const auto with_states = [=]<class S>(S* m) {
-          return launch_typed(weight, gradient, m, static_cast<S*>(range.v.data), range.count, step, gradient_scale,
-                              stream);
-        };
-        if (range.m.dtype == Dtype::F32) return with_states(static_cast<float*>(range.m.data));
-        return range.m.dtype == range.weight.dtype ? with_states(static_cast<W*>(range.m.data)) : cudaErrorInvalidValue;
-      },
-      range.weight, range.gradient);
-}
-
-cudaError_t launch_adamw8_step(const AdamW8Range& range, const AdamWStep& step, float gradient_scale,
-                               cudaStream_t stream) {
-  if (range.count == 0) return cudaSuccess;
+cudaError_t launch(const kernels::AdamW8Update& k, LaunchStream& on) {
+  if (k.count == 0) return cudaSuccess;
   const auto is_code_aligned = [](const std::uint8_t* codes) {
     return reinterpret_cast<std::uintptr_t>(codes) % sizeof(uint2) == 0;
   };
   return typed(
-      [=]<class W, class G>(W* weight, const G* gradient) {
-        const bool is_aligned = are_aligned(weight, gradient) && is_code_aligned(range.m) && is_code_aligned(range.v);
-        adamw8_kernel<<<num_blocks(range.count), kThreads, 0, stream>>>(weight, gradient, range.m, range.v,
-                                                                        range.m_absmax, range.v_absmax, range.count,
-                                                                        is_aligned, step, gradient_scale);
+      [=, stream = on.native]<class W, class G>(W* weight, const G* gradient) {
+        const bool is_aligned = are_aligned(weight, gradient) && is_code_aligned(k.m) && is_code_aligned(k.v);
+        adamw8_kernel<<<num_blocks(k.count), kThreads, 0, stream>>>(weight, gradient, k.m, k.v, k.m_absmax, k.v_absmax,
+                                                                    k.count, is_aligned, k.step, k.gradient_scale);
         return cudaGetLastError();
       },
-      range.weight, range.gradient);
+      k.weight, k.gradient);
 }
 
 }  // namespace gpuplan::cuda

@@ -1,7 +1,6 @@
 // Softmax and loss by row: one block each, sums and maxima across its threads, then one more pass.
-#include "device/cuda/kernels.h"
-#include "device/cuda/row_blocks.cuh"
-#include "device/device.h"
+#include "device/cuda/launch.h"
+#include "device/cuda/threads.cuh"
 
 namespace gpuplan::cuda {
 namespace {
@@ -102,24 +101,24 @@ __global__ void __launch_bounds__(kRowThreads)
 
 }  // namespace
 
-cudaError_t launch_cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows,
-                                 std::int64_t vocab, const float* scale, Dtype dtype, cudaStream_t stream) {
-  if (rows == 0 || vocab == 0) return cudaSuccess;
-  return with_type(dtype, [=]<class T>(T*) {
-    auto* const typed = static_cast<T*>(logits);
-    const bool is_aligned = are_aligned(typed) && vocab % kEight == 0;
-    cross_entropy_kernel<<<unsigned(rows), kRowThreads, 0, stream>>>(typed, labels, losses, vocab, scale, is_aligned);
+cudaError_t launch(const kernels::CrossEntropy& k, LaunchStream& on) {
+  if (k.rows == 0 || k.vocab == 0) return cudaSuccess;
+  return with_type(k.logits.dtype, [k, stream = on.native]<class T>(T*) {
+    T* const logits = static_cast<T*>(k.logits.data);
+    const bool is_aligned = are_aligned(logits) && k.vocab % kEight == 0;
+    cross_entropy_kernel<<<unsigned(k.rows), kRowThreads, 0, stream>>>(logits, k.labels, k.losses, k.vocab, k.scale,
+                                                                       is_aligned);
     return cudaGetLastError();
   });
 }
 
-cudaError_t launch_softmax(void* scores, std::int64_t blocks, std::int64_t queries, std::int64_t keys, bool is_causal,
-                           Dtype dtype, cudaStream_t stream) {
-  if (blocks * queries * keys == 0) return cudaSuccess;
-  return with_type(dtype, [=]<class T>(T*) {
-    auto* const typed = static_cast<T*>(scores);
-    const bool is_aligned = are_aligned(typed) && keys % kEight == 0;
-    softmax_kernel<<<unsigned(blocks * queries), kRowThreads, 0, stream>>>(typed, queries, keys, is_causal, is_aligned);
+cudaError_t launch(const kernels::Softmax& k, LaunchStream& on) {
+  const std::int64_t rows = k.blocks * k.queries;
+  if (rows * k.keys == 0) return cudaSuccess;
+  return with_type(k.scores.dtype, [k, rows, stream = on.native]<class T>(T*) {
+    T* const scores = static_cast<T*>(k.scores.data);
+    const bool is_aligned = are_aligned(scores) && k.keys % kEight == 0;
+    softmax_kernel<<<unsigned(rows), kRowThreads, 0, stream>>>(scores, k.queries, k.keys, k.is_causal, is_aligned);
     return cudaGetLastError();
   });
 }

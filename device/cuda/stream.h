@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/units.h"
+#include "device/cuda/check.h"
+#include "device/cuda/context.h"
 #include "device/cuda/native_stream.h"
-#include "device/cuda/opened.h"
-#include "device/cuda/owners.h"
 
 namespace gpuplan::cuda {
 

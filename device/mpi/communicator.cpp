@@ -1,4 +1,4 @@
-// The Communicator of device/mpi: blocking MPI calls as host tasks of a stream.
+// The Communicator of device/mpi: blocking MPI calls as host tasks of a stream. This is what libgpuplan_mpi.so exports.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -17,12 +17,15 @@
 
 #include "base/error.h"
 #include "base/processor.h"
-#include "device/mpi/meeting.h"
+#include "device/backend.h"
+#include "device/cpu/variant.h"
 #include "device/mpi/mpi_job.h"
-#include "device/mpi/narrow_sum.h"
+#include "device/mpi/shared_sync.h"
 
 namespace gpuplan {
 
+/// to[i] += from[i], on the bits of 16-bit floats, which MPI itself does not sum (kernels/narrow_sum.cpp).
+using NarrowSum = void(const std::uint16_t* from, std::uint16_t* to, std::int64_t count);
 namespace baseline {
 NarrowSum sum_bf16, sum_f16;
 }
@@ -90,9 +93,9 @@ struct Receive {
   std::uint32_t number;  // of the messages of `from`, modulo 2^32
 };
 
-/// Waits for what is under way, and where ranks share no memory for more, without keeping its core busy: MPI's own
-/// waits spin. Looks often at first, as the answer mostly is near.
-void wait_politely(MPI_Request* requests, int count, const std::atomic<bool>& is_given_up) {
+/// Waits for requests by polling with growing naps, since MPI's own waits keep a core busy. Polls often at first, as
+/// most requests are done soon.
+void wait_with_naps(MPI_Request* requests, int count, const std::atomic<bool>& is_given_up) {
   constexpr auto kSpin = std::chrono::microseconds(20), kLongestNap = std::chrono::microseconds(100);
   const auto begin = std::chrono::steady_clock::now();
   for (auto nap = std::chrono::microseconds(5);;) {
@@ -109,7 +112,7 @@ void wait_politely(MPI_Request* requests, int count, const std::atomic<bool>& is
   }
 }
 
-/// Whether those on this machine do.
+/// Whether ranks outnumber cores on this machine.
 bool outnumber_cores_here(MPI_Comm all) {
   MPI_Comm here = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here), "MPI_Comm_split_type");
@@ -124,7 +127,7 @@ bool outnumber_cores_here(MPI_Comm all) {
   return num_ranks > (has_quota ? num_usable_cores() : CPU_COUNT(&cores));
 }
 
-/// Whether ranks outnumber cores on any machine: all ranks get the same answer. Requires: all ask.
+/// Whether ranks outnumber cores on any machine; all ranks get the same answer. Collective among `all`.
 bool ranks_outnumber_cores(MPI_Comm all) {
   int is_so = outnumber_cores_here(all) ? 1 : 0;
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &is_so, 1, MPI_INT, MPI_MAX, all), "MPI_Allreduce");
@@ -140,7 +143,7 @@ class MpiCommunicator final : public Communicator {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
-    meeting_ = Meeting::of(comm_, std::chrono::microseconds(is_crowded ? 0 : 10), is_given_up_);
+    sync_ = SharedSync::create(comm_, std::chrono::microseconds(is_crowded ? 0 : 10), is_given_up_);
     num_received_.resize(std::size_t(size_));
   }
   ~MpiCommunicator() override {
@@ -162,14 +165,14 @@ class MpiCommunicator final : public Communicator {
   void all_reduce(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) override {
     stream.run_on_host([=, this] {
       const Element e = element(dtype);
-      meet();
+      wait_before_collective();
       check_mpi(MPI_Allreduce(send == receive ? MPI_IN_PLACE : send, receive, mpi_count(count), e.type, e.sum, comm_),
                 "MPI_Allreduce");
     });
   }
   void all_gather(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) override {
     stream.run_on_host([=, this] {
-      meet();
+      wait_before_collective();
       const MPI_Datatype type = element(dtype).type;
       const void* const own = static_cast<const char*>(receive) + bytes_of(count, dtype).count * rank_;
       check_mpi(MPI_Allgather(send == own ? MPI_IN_PLACE : send, mpi_count(count), type, receive, mpi_count(count),
@@ -182,7 +185,7 @@ class MpiCommunicator final : public Communicator {
   }
   void broadcast(void* data, std::int64_t count, Dtype dtype, int root, Stream& stream) override {
     stream.run_on_host([=, this] {
-      meet();
+      wait_before_collective();
       check_mpi(MPI_Bcast(data, mpi_count(count), element(dtype).type, root, comm_), "MPI_Bcast");
     });
   }
@@ -205,20 +208,21 @@ class MpiCommunicator final : public Communicator {
   }
 
   void barrier() override { check_mpi(MPI_Barrier(comm_), "MPI_Barrier"); }
-  // Hosts exchange a few numbers a step, and the first stage of a pipeline may come half a step after the last.
+  // Hosts exchange a few numbers a step. They wait asleep, since the first stage of a pipeline may come half a step
+  // after the last.
   void broadcast_host(std::span<std::byte> data, int root) override {
-    come_together(Meeting::Caller::Host);
+    wait_for_all(SharedSync::Caller::Host);
     constexpr std::size_t kPiece = std::size_t(1) << 30;  // bytes: MPI counts in int
     for (; !data.empty(); data = data.subspan(std::min(kPiece, data.size())))
       check_mpi(MPI_Bcast(data.data(), int(std::min(kPiece, data.size())), MPI_BYTE, root, comm_), "MPI_Bcast");
   }
   double max_host(double value) override {
-    come_together(Meeting::Caller::Host);
+    wait_for_all(SharedSync::Caller::Host);
     check_mpi(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, comm_), "MPI_Allreduce");
     return value;
   }
   void all_gather_host(std::span<const std::byte> own, std::span<std::byte> all) override {
-    come_together(Meeting::Caller::Host);
+    wait_for_all(SharedSync::Caller::Host);
     const int bytes = mpi_count(std::ssize(own));
     check_mpi(MPI_Allgather(own.data(), bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm_), "MPI_Allgather");
   }
@@ -234,17 +238,18 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
-  /// Until all of the group are here: MPI itself would spin on a core that they, or this rank's own work, need.
-  void come_together(Meeting::Caller caller) {
-    if (meeting_) return meeting_->come(caller);
+  /// Returns when all of the group have called it. MPI itself would spin on a core that they, or this rank's own work,
+  /// need.
+  void wait_for_all(SharedSync::Caller caller) {
+    if (sync_) return sync_->barrier(caller);
     MPI_Request all = MPI_REQUEST_NULL;
     check_mpi(MPI_Ibarrier(comm_, &all), "MPI_Ibarrier");
-    wait_politely(&all, 1, is_given_up_);
+    wait_with_naps(&all, 1, is_given_up_);
   }
-  /// Before what moves a step's tensors. Ranks of several machines that have a core each spin in MPI: every nap of one
-  /// is waited for by all.
-  void meet() {
-    if (meeting_ || is_crowded) come_together(Meeting::Caller::Stream);
+  /// Before each collective on a stream. Ranks of several machines that have a core each go straight to MPI and spin
+  /// there: all would wait for every nap of one.
+  void wait_before_collective() {
+    if (sync_ || is_crowded) wait_for_all(SharedSync::Caller::Stream);
   }
 
   struct Group {
@@ -268,33 +273,33 @@ class MpiCommunicator final : public Communicator {
       const MPI_Datatype type = element(m.dtype).type;
       if (m.is_send) {
         check_mpi(MPI_Isend(m.data, mpi_count(m.count), type, m.peer, 0, comm_, &request), "MPI_Isend");
-        if (meeting_) meeting_->announce(m.peer);
+        if (sync_) sync_->announce(m.peer);
         sent.push_back(request);
       } else {
         check_mpi(MPI_Irecv(m.data, mpi_count(m.count), type, m.peer, 0, comm_, &request), "MPI_Irecv");
         receives.push_back({request, m.peer, ++num_received_[std::size_t(m.peer)]});
       }
     }
-    wait_politely(sent.data(), int(sent.size()), is_given_up_);
+    wait_with_naps(sent.data(), int(sent.size()), is_given_up_);
     while (!receives.empty()) receive_some(receives);
   }
 
   /// Takes those that are under way off the list when they are done; sleeps first where none is.
   void receive_some(std::vector<Receive>& receives) {
-    const std::uint32_t seen = meeting_ ? meeting_->news() : 0;
+    const std::uint32_t seen = sync_ ? sync_->num_announced() : 0;
     const auto first = std::partition(receives.begin(), receives.end(), [&](const Receive& r) {
-      return meeting_ && std::int32_t(meeting_->num_announced(r.from) - r.number) < 0;
+      return sync_ && std::int32_t(sync_->num_announced(r.from) - r.number) < 0;
     });
-    if (first == receives.end()) return meeting_->wait_for_news(seen);
+    if (first == receives.end()) return sync_->wait_for_message(seen);
     std::vector<MPI_Request> requests;
     std::transform(first, receives.end(), std::back_inserter(requests), [](const Receive& r) { return r.request; });
-    wait_politely(requests.data(), int(requests.size()), is_given_up_);
+    wait_with_naps(requests.data(), int(requests.size()), is_given_up_);
     receives.erase(first, receives.end());
   }
 
   /// `receive` may be this rank's part of `send`, as with NCCL. MPI forbids that, so the sum then goes by a buffer.
   void reduce_scatter_now(const void* send, void* receive, std::int64_t count, Dtype dtype) {
-    meet();
+    wait_before_collective();
     const Element e = element(dtype);
     const std::int64_t size = bytes_of(count, dtype).count;
     const bool is_in_place = receive == static_cast<const char*>(send) + size * rank_;
@@ -308,13 +313,12 @@ class MpiCommunicator final : public Communicator {
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1;
   std::atomic<bool> is_given_up_{false};
-  std::unique_ptr<Meeting> meeting_;         // null: Meeting::of
+  std::unique_ptr<SharedSync> sync_;         // null where ranks share no memory
   std::vector<std::uint32_t> num_received_;  // of each rank, those under way included
   std::optional<Group> group_;               // between begin_group and end_group
 };
 
-}  // namespace
-
+/// The communicator of all ranks of this job.
 std::unique_ptr<Communicator> mpi_world() {
   start_mpi();
   MPI_Comm own = MPI_COMM_NULL;
@@ -324,4 +328,22 @@ std::unique_ptr<Communicator> mpi_world() {
   return std::make_unique<MpiCommunicator>(own);
 }
 
+class MpiBackend final : public CollectiveBackend {
+ public:
+  std::string make_id() override { return {}; }
+  std::unique_ptr<Communicator> join(Device&, const Rendezvous& rendezvous) override {
+    auto world = mpi_world();
+    if (rendezvous.size > 1 && rendezvous.size != world->size())
+      throw EnvError(fmt::format("{} ranks were asked for, and MPI knows {}: start them with mpirun -n {}",
+                                 rendezvous.size, world->size(), rendezvous.size));
+    return world;
+  }
+};
+
+}  // namespace
 }  // namespace gpuplan
+
+extern "C" __attribute__((visibility("default"))) gpuplan::CollectiveBackend* gpuplan_collective_backend(int abi) {
+  static gpuplan::MpiBackend backend;
+  return abi == gpuplan::kDeviceAbi ? &backend : nullptr;
+}

@@ -2,10 +2,7 @@
 #pragma once
 
 #include <atomic>
-#include <memory>
 #include <string>
-
-#include "device/communicator.h"
 
 namespace gpuplan {
 
@@ -24,8 +21,5 @@ void throw_if_given_up(const std::atomic<bool>& is_given_up);
 
 /// "Open MPI 4.1.4".
 std::string mpi_library();
-
-/// The communicator of all ranks of this job.
-std::unique_ptr<Communicator> mpi_world();
 
 }  // namespace gpuplan

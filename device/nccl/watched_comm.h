@@ -1,15 +1,30 @@
-// A communicator of NCCL and the eye on it: NCCL tells of a lost peer only to those who ask, and work that waits for
-// the peer never ends unless the communicator is aborted.
+// A communicator of NCCL that is asked for errors, and the check of every call of NCCL, which makes an EnvError of a
+// failure in NCCL's own words. NCCL reports a lost peer only when it is asked, and work that waits for the peer never
+// ends unless the communicator is aborted.
 #pragma once
 
 #include <future>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include <nccl.h>
+
+#include "base/error.h"
 #include "device/cuda/native_stream.h"
-#include "device/nccl/check.h"
 
 namespace gpuplan::nccl {
+
+/// "2.28.9", of the library that runs.
+std::string version_text();
+
+/// What NCCL says about a failure: its name, and the last thing it logged as an error. `comm` may be null.
+std::string failure_text(ncclResult_t result, ncclComm_t comm);
+
+inline void nccl_check(ncclResult_t result, std::string_view doing, ncclComm_t comm = nullptr) {
+  if (result == ncclSuccess) return;
+  throw EnvError("NCCL " + version_text() + ": " + std::string(doing) + ": " + failure_text(result, comm));
+}
 
 /// For one thread at a time, as a Device is.
 class WatchedComm final : public StreamWatch {

@@ -19,8 +19,8 @@
 #include "calibrate/probes/values.h"
 #include "device/communicator.h"
 #include "device/device.h"
-#include "device/nf4.h"
-#include "device/uniform.h"
+#include "device/products.h"
+#include "device/quantisation.h"
 
 namespace gpuplan::test {
 
@@ -161,87 +161,8 @@ class FakeDevice : public Device {
       if (truth.is_wrong) spoil(c);
     });
   }
-  void attention(const AttentionProblem& problem, const void* q, const void* k, const void* v, void* out, void*,
-                 Stream& stream) override {
-    enqueue(stream, truth.launch + problem.flops() / truth.attention_flops, [=, this] {
-      for (std::int64_t head = 0; head < problem.heads; ++head)
-        for (std::int64_t i = 0; i < problem.queries; ++i) attend(problem, q, k, v, out, head, i);
-      if (truth.is_wrong) spoil(out);
-    });
-  }
-  void empty_kernel(Stream& stream) override {
-    enqueue(stream, truth.launch, [] {});
-  }
-  void fill_uniform(void* to, std::int64_t count, Dtype dtype, float low, float high, std::uint64_t seed,
-                    Stream& stream) override {
-    // The numbers repeat, as filling 64 MiB one by one would take the tests' time.
-    constexpr std::int64_t kPeriod = 65521;
-    enqueue(stream, 0, [=] {
-      auto* const data = static_cast<std::byte*>(to);
-      const std::int64_t size = size_of(dtype), piece = std::min(count, kPeriod);
-      for (std::int64_t i = 0; i < piece; ++i)
-        put_number(data + i * size, dtype, double(uniform(seed, std::uint64_t(i), low, high)));
-      for (std::int64_t i = piece; i < count; i += piece)
-        std::memcpy(data + i * size, data, std::size_t(std::min(piece, count - i) * size));
-    });
-  }
-  void cast(void*, Dtype, const void*, Dtype, std::int64_t, Stream&) override { throw BugError("not used"); }
-  void rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden, float epsilon,
-                Dtype dtype, Stream& stream) override {
-    kernel(stream, 2 * bytes_of(rows * hidden, dtype), y, [=] {
-      for (std::int64_t r = 0; r < rows; ++r) {
-        double squares = 0;
-        for (std::int64_t i = 0; i < hidden; ++i) squares += std::pow(get(x, dtype, r * hidden + i), 2);
-        const double scale = 1 / std::sqrt(squares / double(hidden) + double(epsilon));
-        for (std::int64_t i = 0; i < hidden; ++i)
-          set(y, dtype, r * hidden + i, get(x, dtype, r * hidden + i) * scale * get(weight, dtype, i));
-      }
-    });
-  }
-  void swiglu(void* out, const void* gate, const void* up, std::int64_t count, Dtype dtype, Stream& stream) override {
-    kernel(stream, 3 * bytes_of(count, dtype), out, [=] {
-      for (std::int64_t i = 0; i < count; ++i) {
-        const double g = get(gate, dtype, i);
-        set(out, dtype, i, g / (1 + std::exp(-g)) * get(up, dtype, i));
-      }
-    });
-  }
-  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab,
-                     const float* scale, Dtype dtype, Stream& stream) override {
-    kernel(stream, 2 * bytes_of(rows * vocab, dtype), logits, [=] {
-      for (std::int64_t r = 0; r < rows; ++r) {
-        double sum = 0;
-        for (std::int64_t i = 0; i < vocab; ++i) sum += std::exp(get(logits, dtype, r * vocab + i));
-        losses[r] = float(std::log(sum) - get(logits, dtype, r * vocab + labels[r]));
-        for (std::int64_t i = 0; i < vocab; ++i)
-          set(logits, dtype, r * vocab + i,
-              (std::exp(get(logits, dtype, r * vocab + i)) / sum - (i == labels[r] ? 1 : 0)) * double(*scale));
-      }
-    });
-  }
-  void adamw(float* weight, const void* gradient, Dtype gradient_dtype, float* m, float* v, std::int64_t count,
-             const AdamW& with, Stream& stream) override {
-    kernel(stream, 6 * bytes_of(count, Dtype::F32) + bytes_of(count, gradient_dtype), weight, [=, this] {
-      for (std::int64_t i = 0; i < count; ++i) {
-        const double g = get(gradient, gradient_dtype, i);
-        m[i] = float(double(with.beta1) * double(m[i]) + (1 - double(with.beta1)) * g);
-        v[i] = float(double(with.beta2) * double(v[i]) + (1 - double(with.beta2)) * g * g);
-        const double mean = double(m[i]) / (1 - std::pow(double(with.beta1), double(with.step)));
-        const double spread =
-            std::sqrt(double(v[i]) / (1 - std::pow(double(with.beta2), double(with.step)))) + double(with.epsilon);
-        weight[i] = float(double(weight[i]) * (1 - double(with.learning_rate) * double(with.weight_decay)) -
-                          double(with.learning_rate) * mean / spread);
-      }
-    });
-  }
-  void nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax, std::int64_t count,
-                      Stream& stream) override {
-    kernel(stream, bytes_of(count, dtype) + Bytes{count / 2} + bytes_of(count / kNf4Block, Dtype::F32), out, [=, this] {
-      for (std::int64_t i = 0; i < count; ++i) {
-        const int code = i % 2 == 0 ? codes[i / 2] >> 4 : codes[i / 2] & 15;
-        set(out, dtype, i, double(kNf4Levels[code]) * double(absmax[i / kNf4Block]));
-      }
-    });
+  void run(const KernelCall& kernel, Stream& stream) override {
+    std::visit([&](const auto& k) { play(k, stream); }, kernel);
   }
 
   /// Work of so many seconds, before noise.
@@ -251,6 +172,114 @@ class FakeDevice : public Device {
   }
 
  private:
+  /// What no probe runs.
+  template <class Kernel>
+  void play(const Kernel&, Stream&) {
+    throw BugError("the fake device has no such kernel");
+  }
+  void play(const kernels::Attention& k, Stream& stream) {
+    enqueue(stream, truth.launch + k.shape.flops() / truth.attention_flops, [=, this] {
+      for (std::int64_t head = 0; head < k.shape.heads; ++head)
+        for (std::int64_t i = 0; i < k.shape.seq; ++i) attend(k, head, i);
+      if (truth.is_wrong) spoil(k.out);
+    });
+  }
+  void play(const kernels::Softmax& k, Stream& stream) {
+    const Dtype dtype = k.scores.dtype;
+    kernel(stream, 2 * bytes_of(k.blocks * k.queries * k.keys, dtype), k.scores.data, [=] {
+      for (std::int64_t row = 0; row < k.blocks * k.queries; ++row) {
+        double sum = 0;
+        for (std::int64_t j = 0; j < k.keys; ++j) {
+          const double weight = j <= row % k.queries ? std::exp(get(k.scores.data, dtype, row * k.keys + j)) : 0;
+          set(k.scores.data, dtype, row * k.keys + j, weight);
+          sum += weight;
+        }
+        for (std::int64_t j = 0; j < k.keys; ++j)
+          set(k.scores.data, dtype, row * k.keys + j, get(k.scores.data, dtype, row * k.keys + j) / sum);
+      }
+    });
+  }
+  void play(const kernels::Empty&, Stream& stream) {
+    enqueue(stream, truth.launch, [] {});
+  }
+  void play(const kernels::FillUniform& k, Stream& stream) {
+    // The numbers repeat, as filling 64 MiB one by one would take the tests' time.
+    constexpr std::int64_t kPeriod = 65521;
+    enqueue(stream, 0, [=] {
+      auto* const data = static_cast<std::byte*>(k.to.data);
+      const std::int64_t size = size_of(k.to.dtype), piece = std::min(k.count, kPeriod);
+      for (std::int64_t i = 0; i < piece; ++i)
+        put_number(data + i * size, k.to.dtype, double(uniform(k.seed, std::uint64_t(i), k.low, k.high)));
+      for (std::int64_t i = piece; i < k.count; i += piece)
+        std::memcpy(data + i * size, data, std::size_t(std::min(piece, k.count - i) * size));
+    });
+  }
+  /// With the factor 0 alone: what hands operands over to other cores.
+  void play(const kernels::AddScaled& k, Stream& stream) {
+    if (k.factor != 0) throw BugError("the fake device adds nothing");
+    enqueue(stream, 0, [] {});
+  }
+  void play(const kernels::RmsNorm& k, Stream& stream) {
+    const Dtype dtype = k.y.dtype;
+    kernel(stream, 2 * bytes_of(k.rows * k.hidden, dtype), k.y.data, [=] {
+      for (std::int64_t r = 0; r < k.rows; ++r) {
+        double squares = 0;
+        for (std::int64_t i = 0; i < k.hidden; ++i) squares += std::pow(get(k.x.data, dtype, r * k.hidden + i), 2);
+        const double scale = 1 / std::sqrt(squares / double(k.hidden) + double(k.epsilon));
+        for (std::int64_t i = 0; i < k.hidden; ++i)
+          set(k.y.data, dtype, r * k.hidden + i,
+              get(k.x.data, dtype, r * k.hidden + i) * scale * get(k.weight.data, dtype, i));
+      }
+    });
+  }
+  void play(const kernels::SwiGlu& k, Stream& stream) {
+    const Dtype dtype = k.out.dtype;
+    kernel(stream, 3 * bytes_of(k.count, dtype), k.out.data, [=] {
+      for (std::int64_t i = 0; i < k.count; ++i) {
+        const double g = get(k.gate.data, dtype, i);
+        set(k.out.data, dtype, i, g / (1 + std::exp(-g)) * get(k.up.data, dtype, i));
+      }
+    });
+  }
+  void play(const kernels::CrossEntropy& k, Stream& stream) {
+    const auto [logits, dtype] = k.logits;
+    kernel(stream, 2 * bytes_of(k.rows * k.vocab, dtype), logits, [k] {
+      const auto [values, type] = k.logits;
+      for (std::int64_t r = 0; r < k.rows; ++r) {
+        double sum = 0;
+        for (std::int64_t i = 0; i < k.vocab; ++i) sum += std::exp(get(values, type, r * k.vocab + i));
+        k.losses[r] = float(std::log(sum) - get(values, type, r * k.vocab + k.labels[r]));
+        for (std::int64_t i = 0; i < k.vocab; ++i)
+          set(values, type, r * k.vocab + i,
+              (std::exp(get(values, type, r * k.vocab + i)) / sum - (i == k.labels[r] ? 1 : 0)) * double(*k.scale));
+      }
+    });
+  }
+  void play(const kernels::AdamWUpdate& k, Stream& stream) {
+    kernel(stream, 6 * bytes_of(k.count, Dtype::F32) + bytes_of(k.count, k.gradient.dtype), k.weight.data, [k] {
+      auto *const weight = static_cast<float*>(k.weight.data), *const m = static_cast<float*>(k.m.data),
+                  *const v = static_cast<float*>(k.v.data);
+      const double beta1 = double(k.step.beta1), beta2 = double(k.step.beta2);
+      for (std::int64_t i = 0; i < k.count; ++i) {
+        const double g = get(k.gradient.data, k.gradient.dtype, i);
+        m[i] = float(beta1 * double(m[i]) + (1 - beta1) * g);
+        v[i] = float(beta2 * double(v[i]) + (1 - beta2) * g * g);
+        const double spread = std::sqrt(double(v[i])) * double(k.step.root) + double(k.step.epsilon);
+        weight[i] = float(double(weight[i]) * double(k.step.decay) - double(k.step.rate) * double(m[i]) / spread);
+      }
+    });
+  }
+  void play(const kernels::Nf4Dequantise& k, Stream& stream) {
+    const Dtype dtype = k.out.dtype;
+    const Bytes traffic = bytes_of(k.count, dtype) + Bytes{k.count / 2} + bytes_of(k.count / kNf4Block, Dtype::F32);
+    kernel(stream, traffic, k.out.data, [=] {
+      for (std::int64_t i = 0; i < k.count; ++i) {
+        const int code = i % 2 == 0 ? k.codes[i / 2] >> 4 : k.codes[i / 2] & 15;
+        set(k.out.data, dtype, i, double(kNf4Levels[code]) * double(k.absmax_scales[i / kNf4Block]));
+      }
+    });
+  }
+
   static double get(const void* data, Dtype dtype, std::int64_t i) {
     return number_at(static_cast<const std::byte*>(data) + i * size_of(dtype), dtype);
   }
@@ -281,23 +310,23 @@ class FakeDevice : public Device {
             const std::int64_t at_b = p.layout == GemmLayout::Forward ? j * p.k + l : l * p.n + j;
             sum += get(a, dtype, batch * p.m * p.k + at_a) * get(b, dtype, batch * p.n * p.k + at_b);
           }
-          set(c, p.output, (batch * p.m + i) * p.n + j, sum);
+          set(c, p.output, (batch * p.m + i) * p.n + j, double(p.alpha) * sum);
         }
   }
-  static void attend(const AttentionProblem& p, const void* q, const void* k, const void* v, void* out,
-                     std::int64_t head, std::int64_t i) {
-    const std::int64_t size = p.head_size, first = head * p.queries * size;
-    std::vector<double> result(std::size_t(size), 0.0);
+  static void attend(const kernels::Attention& k, std::int64_t head, std::int64_t i) {
+    const AttentionShape& s = k.shape;
+    const auto at = [&](std::int64_t row) { return (row * s.heads + head) * s.head_size; };
+    std::vector<double> result(std::size_t(s.head_size), 0.0);
     double sum = 0;
     for (std::int64_t j = 0; j <= i; ++j) {
       double score = 0;
-      for (std::int64_t l = 0; l < size; ++l)
-        score += get(q, p.dtype, first + i * size + l) * get(k, p.dtype, first + j * size + l);
-      const double weight = std::exp(score / std::sqrt(double(size)));
+      for (std::int64_t l = 0; l < s.head_size; ++l)
+        score += get(k.q, s.dtype, at(i) + l) * get(k.k, s.dtype, at(j) + l);
+      const double weight = std::exp(score / std::sqrt(double(s.head_size)));
       sum += weight;
-      for (std::int64_t l = 0; l < size; ++l) result[std::size_t(l)] += weight * get(v, p.dtype, first + j * size + l);
+      for (std::int64_t l = 0; l < s.head_size; ++l) result[std::size_t(l)] += weight * get(k.v, s.dtype, at(j) + l);
     }
-    for (std::int64_t l = 0; l < size; ++l) set(out, p.dtype, first + i * size + l, result[std::size_t(l)] / sum);
+    for (std::int64_t l = 0; l < s.head_size; ++l) set(k.out, s.dtype, at(i) + l, result[std::size_t(l)] / sum);
   }
 
   std::mt19937_64 random_;

@@ -286,7 +286,7 @@ TEST_CASE(
     stream->synchronise();
     CHECK_NOTHROW(workload.check());
     const Rotation& results = bench.pools->results({}, *stream);
-    device->fill_uniform(results.data(), results.capacity().count / 4, Dtype::F32, 2, 3, 0, *stream);
+    device->run(kernels::FillUniform{{results.data(), Dtype::F32}, results.capacity().count / 4, 2, 3, 0}, *stream);
     stream->synchronise();
     CHECK_THROWS_AS(workload.check(), WrongResult);
   }

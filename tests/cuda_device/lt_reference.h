@@ -7,9 +7,9 @@
 namespace gpuplan::test {
 
 /// Adds alpha op(first) op(second) to `result`, or replaces it.
-inline void lt_product(const GemmProblem& p, const Numbers& a, const Numbers& b, Numbers& c) {
+inline void lt_product(const GemmProblem& p, const Doubles& a, const Doubles& b, Doubles& c) {
   const cuda::GemmOperands operands = cuda::column_major_operands(p);
-  const auto element = [](const Numbers& data, const cuda::ColumnMajor& m, bool is_transposed, std::int64_t problem,
+  const auto element = [](const Doubles& data, const cuda::ColumnMajor& m, bool is_transposed, std::int64_t problem,
                           std::int64_t row, std::int64_t column) {
     if (is_transposed) std::swap(row, column);
     return data.at(std::size_t(problem * m.stride + column * m.leading + row));

@@ -1,118 +1,117 @@
-// Both attention kernels of the CPU device against softmax(q k^T / sqrt(d)) v in double.
+// Attention of the CPU device as products and a softmax, and in fp16, against softmax(q k^T / sqrt(d)) v in double. The
+// kernel in the dtypes of training is tested in training_attention_test.cpp.
 #include <algorithm>
 
 #include "cpu_fixture.h"
+#include "device/products.h"
 
 using namespace gpuplan;
 using namespace gpuplan::test;
 
 namespace {
 
-std::vector<double> naive(const AttentionProblem& p, const std::vector<double>& q, const std::vector<double>& k,
-                          const std::vector<double>& v) {
+/// Elements from the beginning of q (or k) to a row of a head: the kernel's layout, or with the rows of a head
+/// together.
+struct Layout {
+  std::int64_t seq, heads, head_size;
+  bool is_eager;
+  std::size_t at(std::int64_t sequence, std::int64_t head, std::int64_t row) const {
+    const std::int64_t begin = is_eager ? (sequence * heads + head) * seq + row : (sequence * seq + row) * heads + head;
+    return std::size_t(begin * head_size);
+  }
+};
+
+std::vector<double> naive(const AttentionShape& s, bool is_eager, const std::vector<double>& q,
+                          const std::vector<double>& k, const std::vector<double>& v) {
   std::vector<double> out(q.size(), 0.0);
-  const std::int64_t d = p.head_size;
-  for (std::int64_t h = 0; h < p.batch * p.heads; ++h)
-    for (std::int64_t i = 0; i < p.queries; ++i) {
-      const std::int64_t row = (h * p.queries + i) * d;
-      const std::int64_t kv = (h / p.heads * p.kv_heads + h % p.heads / (p.heads / p.kv_heads)) * p.keys * d;
-      const std::int64_t seen = p.is_causal ? i + p.keys - p.queries + 1 : p.keys;
-      std::vector<double> weights;
-      double sum = 0;
-      for (std::int64_t j = 0; j < seen; ++j) {
-        double dot = 0;
-        for (std::int64_t x = 0; x < d; ++x) dot += q[std::size_t(row + x)] * k[std::size_t(kv + j * d + x)];
-        weights.push_back(std::exp(dot / std::sqrt(double(d))));
-        sum += weights.back();
+  const auto size = std::size_t(s.head_size);
+  const Layout queries{s.seq, s.heads, s.head_size, is_eager}, keys{s.seq, s.kv_heads, s.head_size, is_eager};
+  for (std::int64_t b = 0; b < s.batch; ++b)
+    for (std::int64_t h = 0; h < s.heads; ++h)
+      for (std::int64_t i = 0; i < s.seq; ++i) {
+        const std::size_t row = queries.at(b, h, i);
+        const auto key = [&](std::size_t j) { return keys.at(b, h / (s.heads / s.kv_heads), std::int64_t(j)); };
+        std::vector<double> weights;
+        double sum = 0;
+        for (std::size_t j = 0; j <= std::size_t(i); ++j) {
+          double dot = 0;
+          for (std::size_t x = 0; x < size; ++x) dot += q[row + x] * k[key(j) + x];
+          weights.push_back(std::exp(dot / std::sqrt(double(size))));
+          sum += weights.back();
+        }
+        for (std::size_t j = 0; j < weights.size(); ++j)
+          for (std::size_t x = 0; x < size; ++x) out[row + x] += weights[j] / sum * v[key(j) + x];
       }
-      for (std::int64_t j = 0; j < seen; ++j)
-        for (std::int64_t x = 0; x < d; ++x)
-          out[std::size_t(row + x)] += weights[std::size_t(j)] / sum * v[std::size_t(kv + j * d + x)];
-    }
   return out;
 }
 
-/// Probabilities are rounded to the scores' dtype by the eager kernel, and so is the result; scores reach +-8 here,
+/// Probabilities are rounded to the scores' dtype by the eager way, and so is the result; scores reach +-8 here,
 /// where one rounding of a score moves its weight by 8 roundings.
-double tolerance(const AttentionProblem& p) {
-  return p.dtype == Dtype::F32 ? 1e-5 : p.kernel == AttentionMethod::Eager ? 4 * rounding(p.dtype) : rounding(p.dtype);
+double tolerance(Dtype dtype, bool is_eager) {
+  return dtype == Dtype::F32 ? 1e-5 : is_eager ? 4 * rounding(dtype) : rounding(dtype);
 }
 
-void check(Cpu& cpu, const AttentionProblem& p) {
-  CAPTURE(int(p.kernel));
-  CAPTURE(to_string(p.dtype));
-  CAPTURE(p.queries);
-  CAPTURE(p.keys);
-  CAPTURE(p.head_size);
-  CAPTURE(p.kv_heads);
-  CAPTURE(p.is_causal);
-  const Buffer q = cpu.random(p.batch * p.heads * p.queries * p.head_size, p.dtype, 1, -3, 3),
-               k = cpu.random(p.batch * p.kv_heads * p.keys * p.head_size, p.dtype, 2),
-               v = cpu.random(p.batch * p.kv_heads * p.keys * p.head_size, p.dtype, 3),
-               out = cpu.zeros(p.batch * p.heads * p.queries * p.head_size, p.dtype),
-               scores = cpu.zeros(p.scores_bytes().count / size_of(p.dtype), p.dtype);
-  cpu.device->attention(p, q.data(), k.data(), v.data(), out.data(), scores.data(), *cpu.stream);
+void check(Cpu& cpu, const AttentionShape& s, bool is_eager) {
+  CAPTURE(is_eager);
+  CAPTURE(to_string(s.dtype));
+  CAPTURE(s.seq);
+  CAPTURE(s.head_size);
+  CAPTURE(s.kv_heads);
+  const std::int64_t num_keys = s.batch * s.seq * s.kv_heads * s.head_size;
+  const Buffer q = cpu.random(s.elements(), s.dtype, 1, -3, 3), k = cpu.random(num_keys, s.dtype, 2),
+               v = cpu.random(num_keys, s.dtype, 3), out = cpu.zeros(s.elements(), s.dtype),
+               scores = cpu.device->allocate(eager_scores_bytes(s));
+  if (is_eager)
+    eager_attention(*cpu.device, s, q.data(), k.data(), v.data(), out.data(), scores.data(), *cpu.stream);
+  else
+    cpu.run(kernels::Attention{s, q.data(), k.data(), v.data(), out.data()});
   cpu.stream->synchronise();
-  const std::vector<double> expected = naive(p, doubles(q, p.dtype), doubles(k, p.dtype), doubles(v, p.dtype));
-  CHECK(worst_error(doubles(out, p.dtype), expected, 1.0) < tolerance(p));
+  const std::vector<double> expected =
+      naive(s, is_eager, doubles(q, s.dtype), doubles(k, s.dtype), doubles(v, s.dtype));
+  CHECK(worst_error(doubles(out, s.dtype), expected, 1.0) < tolerance(s.dtype, is_eager));
 }
 
 }  // namespace
 
-TEST_CASE(
-    "flash and eager attention equal the definition: causal or not, grouped heads, more keys than queries, odd sizes") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu cpu(*backend);
+TEST_CASE("the fp16 kernel and eager attention equal the definition: grouped heads, odd sizes" * needs_cpu()) {
+  Cpu cpu;
   const std::vector<GemmType> types = cpu.device->facts().gemm_types;
-  constexpr std::int64_t kSizes[][3] = {{1, 1, 64},      {1, 200, 64},  {7, 7, 40},    {64, 128, 80},
-                                        {130, 130, 128}, {65, 300, 13}, {200, 201, 96}};
-  for (const AttentionMethod kernel : {AttentionMethod::Flash, AttentionMethod::Eager})
+  constexpr std::int64_t kSizes[][2] = {{1, 64}, {7, 40}, {64, 80}, {130, 128}, {65, 13}, {200, 96}};
+  for (const bool is_eager : {false, true})
     for (const Dtype dtype : {Dtype::F32, Dtype::BF16, Dtype::F16})
-      for (const auto& [queries, keys, head_size] : kSizes)
-        for (const std::int64_t kv_heads : {1, 2, 4})
-          for (const bool is_causal : {true, false}) {
-            const GemmType type = dtype == Dtype::F32    ? GemmType::F32
-                                  : dtype == Dtype::BF16 ? GemmType::BF16
-                                                         : GemmType::F16;
-            if (kernel == AttentionMethod::Eager && std::count(types.begin(), types.end(), type) == 0) continue;
-            check(cpu, {.batch = 2,
-                        .heads = 4,
-                        .kv_heads = kv_heads,
-                        .queries = queries,
-                        .keys = keys,
-                        .head_size = head_size,
-                        .dtype = dtype,
-                        .kernel = kernel,
-                        .is_causal = is_causal});
-          }
+      for (const auto& [seq, head_size] : kSizes)
+        for (const std::int64_t kv_heads : {1, 2, 4}) {
+          const GemmType type = dtype == Dtype::F32    ? GemmType::F32
+                                : dtype == Dtype::BF16 ? GemmType::BF16
+                                                       : GemmType::F16;
+          if (is_eager ? std::count(types.begin(), types.end(), type) == 0 : dtype != Dtype::F16) continue;
+          const AttentionShape shape{
+              .batch = 2, .seq = seq, .heads = 4, .kv_heads = kv_heads, .head_size = head_size, .dtype = dtype};
+          check(cpu, shape, is_eager);
+        }
 }
 
-TEST_CASE("large scores do not overflow the running softmax") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu cpu(*backend);
-  // All keys equal: every weight is 1 / keys whatever the score (here 64 x 60 x 60 / 8 = 28800), so out is the mean of
-  // v.
-  const AttentionProblem p{.heads = 1, .kv_heads = 1, .queries = 70, .keys = 300, .head_size = 64, .is_causal = false};
-  const Buffer q = cpu.random(70 * 64, p.dtype, 1, 60, 60.001F), k = cpu.random(300 * 64, p.dtype, 2, 60, 60.000001F),
-               v = cpu.random(300 * 64, p.dtype, 3, 1, 1.0000001F), out = cpu.zeros(70 * 64, p.dtype);
-  cpu.device->attention(p, q.data(), k.data(), v.data(), out.data(), nullptr, *cpu.stream);
-  cpu.stream->synchronise();
-  CHECK(worst_error(doubles(out, p.dtype), std::vector<double>(70 * 64, 1.0), 0) < 1e-5);
-}
-
-TEST_CASE("queries that see no key give zeros") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu cpu(*backend);
-  // 100 queries, 30 keys: query i sees keys up to i - 70, so the first 70 see none.
-  const AttentionProblem p{.heads = 1, .kv_heads = 1, .queries = 100, .keys = 30, .head_size = 16};
-  const Buffer q = cpu.random(1600, p.dtype, 1), k = cpu.random(480, p.dtype, 2), v = cpu.random(480, p.dtype, 3, 1, 2),
-               out = cpu.random(1600, p.dtype, 4);
-  cpu.device->attention(p, q.data(), k.data(), v.data(), out.data(), nullptr, *cpu.stream);
-  cpu.stream->synchronise();
-  const std::vector<double> values = doubles(out, p.dtype);
-  CHECK(std::all_of(values.begin(), values.begin() + 70 * 16, [](double x) { return x == 0; }));
-  CHECK(std::all_of(values.begin() + 70 * 16, values.end(), [](double x) { return x >= 1; }));
+TEST_CASE("softmax: every row adds up to 1 over what it sees, and is 0 beyond; rows that see nothing are 0" *
+          needs_cpu()) {
+  Cpu cpu;
+  for (const Dtype dtype : {Dtype::F32, Dtype::BF16, Dtype::F16})
+    for (const auto& [queries, keys] : {std::pair<std::int64_t, std::int64_t>{9, 9}, {5, 90}, {90, 20}})
+      for (const bool is_causal : {true, false}) {
+        const Buffer scores = cpu.random(3 * queries * keys, dtype, 1, -8, 8);
+        const std::vector<double> before = doubles(scores, dtype);
+        cpu.run(kernels::Softmax{{scores.data(), dtype}, 3, queries, keys, is_causal});
+        cpu.stream->synchronise();
+        const std::vector<double> after = doubles(scores, dtype);
+        std::vector<double> expected(before.size(), 0.0);
+        for (std::int64_t row = 0; row < 3 * queries; ++row) {
+          const std::int64_t seen = is_causal ? std::min(keys, row % queries + keys - queries + 1) : keys;
+          double sum = 0;
+          for (std::int64_t j = 0; j < seen; ++j) sum += std::exp(before[std::size_t(row * keys + j)]);
+          for (std::int64_t j = 0; j < seen; ++j)
+            expected[std::size_t(row * keys + j)] = std::exp(before[std::size_t(row * keys + j)]) / sum;
+        }
+        CAPTURE(to_string(dtype));
+        CAPTURE(queries);
+        CHECK(worst_error(after, expected, 0.01) < rounding(dtype) + 1e-5);
+      }
 }

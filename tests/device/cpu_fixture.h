@@ -1,9 +1,10 @@
 // The CPU device as the tests use it: arrays of any dtype seen as doubles, and one call for "run this and wait".
 #pragma once
 
+#include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <random>
 #include <vector>
@@ -16,12 +17,16 @@
 
 namespace gpuplan::test {
 
-/// Null, with the reason printed, in a build without oneDNN.
-inline DeviceBackend* cpu_backend() try { return &device_backend(DeviceKind::Cpu); } catch (const EnvError& error) {
-  if (std::string_view(error.what()).find("not in this build") == std::string_view::npos) throw;
-  std::printf("skipped: %s\n", error.what());
-  return nullptr;
+/// Decorates test cases of the CPU device: they are skipped in a build without oneDNN.
+inline doctest::skip needs_cpu() {
+  const auto folders = device_library_dirs();
+  const bool is_built = std::any_of(folders.begin(), folders.end(), [](const std::filesystem::path& folder) {
+    return std::filesystem::exists(folder / "libgpuplan_cpu.so");
+  });
+  return doctest::skip(!is_built);
 }
+/// For test cases that need it.
+inline DeviceBackend& cpu_backend() { return device_backend(DeviceKind::Cpu); }
 
 inline float read(const void* data, std::size_t i, Dtype dtype) {
   const auto* const bytes = static_cast<const std::uint8_t*>(data) + i * std::size_t(size_of(dtype));
@@ -42,13 +47,14 @@ inline double rounding(Dtype dtype) {
 
 class Cpu {
  public:
-  explicit Cpu(DeviceBackend& backend, int num_threads = 2)
-      : device(backend.open({.num_threads = num_threads})),
+  explicit Cpu(int num_threads = 2)
+      : device(cpu_backend().open({.num_threads = num_threads})),
         stream(device->create_stream()) {}
 
   std::unique_ptr<Device> device;
   std::unique_ptr<Stream> stream;
 
+  void run(const KernelCall& kernel) const { device->run(kernel, *stream); }
   Buffer zeros(std::int64_t count, Dtype dtype) const {
     Buffer buffer = device->allocate(bytes_of(count, dtype));
     if (count) std::memset(buffer.data(), 0, std::size_t(buffer.size().count));
@@ -56,7 +62,7 @@ class Cpu {
   }
   Buffer random(std::int64_t count, Dtype dtype, std::uint64_t seed, float low = -1, float high = 1) {
     Buffer buffer = device->allocate(bytes_of(count, dtype));
-    device->fill_uniform(buffer.data(), count, dtype, low, high, seed, *stream);
+    device->run(kernels::FillUniform{{buffer.data(), dtype}, count, low, high, seed}, *stream);
     stream->synchronise();
     return buffer;
   }

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "cpu_fixture.h"
-#include "device/biased_gemm.h"
+#include "device/products.h"
 
 using namespace gpuplan;
 using namespace gpuplan::test;
@@ -54,10 +54,9 @@ void check(Cpu& cpu, const GemmProblem& p) {
 }  // namespace
 
 TEST_CASE(
-    "a product of every layout, type and output equals the naive sum, for odd sizes, batches, alpha and accumulation") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu cpu(*backend);
+    "a product of every layout, type and output equals the naive sum, for odd sizes, batches, alpha and accumulation" *
+    needs_cpu()) {
+  Cpu cpu;
   constexpr std::int64_t kSizes[][4] = {{1, 1, 1, 1},    {1, 37, 64, 1},  {33, 1, 129, 1}, {17, 31, 5, 1},
                                         {64, 64, 64, 1}, {96, 200, 3, 1}, {16, 8, 257, 1}, {65, 130, 67, 1},
                                         {7, 9, 11, 3},   {1, 64, 32, 4},  {32, 48, 64, 5}, {128, 16, 200, 1}};
@@ -79,10 +78,9 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a bias is added to every row, and its gradient is the column sums of dy, added or written as the weight's is") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu cpu(*backend);
+    "a bias is added to every row, and its gradient is the column sums of dy, added or written as the weight's is" *
+    needs_cpu()) {
+  Cpu cpu;
   constexpr std::int64_t kRows = 33, kIn = 20, kOut = 17;
   const Buffer x = cpu.random(kRows * kIn, Dtype::F32, 1), w = cpu.random(kOut * kIn, Dtype::F32, 2),
                bias = cpu.random(kOut, Dtype::F32, 3), dy = cpu.random(kRows * kOut, Dtype::F32, 4);
@@ -110,10 +108,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("more problems than are kept prepared still give the right results") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu cpu(*backend);
+TEST_CASE("more problems than are kept prepared still give the right results" * needs_cpu()) {
+  Cpu cpu;
   for (std::int64_t n = 2; n < 602; n += 1) {
     if (n % 60 == 2) {
       check(cpu, {.m = 2, .n = n, .k = 33});
@@ -126,10 +122,8 @@ TEST_CASE("more problems than are kept prepared still give the right results") {
   check(cpu, {.m = 2, .n = 2, .k = 33});
 }
 
-TEST_CASE("a type that the processor does not multiply is a misuse, told when the stream is waited for") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu cpu(*backend);
+TEST_CASE("a type that the processor does not multiply is a misuse, told when the stream is waited for" * needs_cpu()) {
+  Cpu cpu;
   const Buffer buffer = cpu.zeros(16, Dtype::F32);
   cpu.device->gemm({.m = 4, .n = 4, .k = 4, .type = GemmType::F8}, buffer.data(), buffer.data(), buffer.data(),
                    *cpu.stream);

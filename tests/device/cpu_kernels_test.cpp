@@ -1,8 +1,7 @@
 // Every kernel of the CPU device against its definition in double. tests/CMakeLists.txt runs this once per instruction
 // set.
 #include "cpu_fixture.h"
-#include "device/nf4.h"
-#include "device/uniform.h"
+#include "device/quantisation.h"
 
 using namespace gpuplan;
 using namespace gpuplan::test;
@@ -14,10 +13,9 @@ constexpr std::int64_t kCounts[] = {1, 15, 64, 1000, 40001};  // the last: more 
 
 }  // namespace
 
-TEST_CASE("random numbers are those of the recipe for any number of threads, inside their bounds, and spread evenly") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu one(*backend, 1), two(*backend, 2);
+TEST_CASE("random numbers are those of the recipe for any number of threads, inside their bounds, and spread evenly" *
+          needs_cpu()) {
+  Cpu one(1), two(2);
   const std::int64_t count = 100'003;
   const Buffer a = one.random(count, Dtype::F32, 7, -2, 3), b = two.random(count, Dtype::F32, 7, -2, 3);
   CHECK(std::memcmp(a.data(), b.data(), std::size_t(a.size().count)) == 0);
@@ -41,16 +39,14 @@ TEST_CASE("splitmix64 gives its published first numbers") {
   CHECK(random_bits(1234567, 1) == 3203168211198807973U);
 }
 
-TEST_CASE("casts between all types round to nearest even") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu cpu(*backend);
+TEST_CASE("casts between all types round to nearest even" * needs_cpu()) {
+  Cpu cpu;
   constexpr Dtype kAll[] = {Dtype::F32, Dtype::BF16, Dtype::F16, Dtype::F8E4M3};
   for (const Dtype from : kAll)
     for (const Dtype to : kAll)
       for (const std::int64_t count : kCounts) {
         const Buffer source = cpu.random(count, from, 5, -100, 100), target = cpu.zeros(count, to);
-        cpu.device->cast(target.data(), to, source.data(), from, count, *cpu.stream);
+        cpu.run(kernels::Cast{{target.data(), to}, {source.data(), from}, count});
         cpu.stream->synchronise();
         CAPTURE(to_string(from));
         CAPTURE(to_string(to));
@@ -59,16 +55,14 @@ TEST_CASE("casts between all types round to nearest even") {
       }
 }
 
-TEST_CASE("rms norm divides each row by its root mean square") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu cpu(*backend);
+TEST_CASE("rms norm divides each row by its root mean square" * needs_cpu()) {
+  Cpu cpu;
   for (const Dtype dtype : kStored)
     for (const std::int64_t hidden : {1, 7, 64, 1000}) {
       const std::int64_t rows = 37;
       const Buffer x = cpu.random(rows * hidden, dtype, 1), w = cpu.random(hidden, dtype, 2),
                    y = cpu.zeros(rows * hidden, dtype);
-      cpu.device->rms_norm(y.data(), x.data(), w.data(), rows, hidden, 1e-5F, dtype, *cpu.stream);
+      cpu.run(kernels::RmsNorm{{y.data(), dtype}, {x.data(), dtype}, {w.data(), dtype}, rows, hidden, 1e-5F});
       cpu.stream->synchronise();
       std::vector<double> expected = doubles(x, dtype);
       const std::vector<double> weight = doubles(w, dtype);
@@ -84,15 +78,13 @@ TEST_CASE("rms norm divides each row by its root mean square") {
     }
 }
 
-TEST_CASE("swiglu is silu(gate) times up, also where exp overflows") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu cpu(*backend);
+TEST_CASE("swiglu is silu(gate) times up, also where exp overflows" * needs_cpu()) {
+  Cpu cpu;
   for (const Dtype dtype : kStored)
     for (const std::int64_t count : kCounts) {
       const Buffer gate = cpu.random(count, dtype, 1, -120, 120), up = cpu.random(count, dtype, 2),
                    out = cpu.zeros(count, dtype);
-      cpu.device->swiglu(out.data(), gate.data(), up.data(), count, dtype, *cpu.stream);
+      cpu.run(kernels::SwiGlu{{out.data(), dtype}, {gate.data(), dtype}, {up.data(), dtype}, count});
       cpu.stream->synchronise();
       std::vector<double> expected = doubles(gate, dtype);
       const std::vector<double> u = doubles(up, dtype);
@@ -103,10 +95,8 @@ TEST_CASE("swiglu is silu(gate) times up, also where exp overflows") {
     }
 }
 
-TEST_CASE("cross-entropy gives the loss and, in place, its gradient; ignored rows give nothing") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu cpu(*backend);
+TEST_CASE("cross-entropy gives the loss and, in place, its gradient; ignored rows give nothing" * needs_cpu()) {
+  Cpu cpu;
   for (const Dtype dtype : kStored)
     for (const std::int64_t vocab : {2, 33, 5000}) {
       const std::int64_t rows = 9;
@@ -124,8 +114,7 @@ TEST_CASE("cross-entropy gives the loss and, in place, its gradient; ignored row
         for (std::int64_t i = 0; i < vocab; ++i)
           row[i] = label < 0 ? 0 : double(scale) * (std::exp(row[i]) / sum - (i == label));
       }
-      cpu.device->cross_entropy(logits.data(), labels.data(), losses.as<float>(), rows, vocab, &scale, dtype,
-                                *cpu.stream);
+      cpu.run(kernels::CrossEntropy{{logits.data(), dtype}, labels.data(), losses.as<float>(), rows, vocab, &scale});
       cpu.stream->synchronise();
       CAPTURE(to_string(dtype));
       CAPTURE(vocab);
@@ -134,21 +123,20 @@ TEST_CASE("cross-entropy gives the loss and, in place, its gradient; ignored row
     }
 }
 
-TEST_CASE("cross-entropy of a NaN, and of a label outside the vocabulary, is NaN; rows beside it are as they were") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu cpu(*backend);
+TEST_CASE("cross-entropy of a NaN, and of a label outside the vocabulary, is NaN; rows beside it are as they were" *
+          needs_cpu()) {
+  Cpu cpu;
   const std::int64_t rows = 5, vocab = 40;
   const float scale = 1;
   for (const Dtype dtype : kStored) {
     const Buffer logits = cpu.random(rows * vocab, dtype, 1), losses = cpu.zeros(rows, Dtype::F32);
     const float nan = NAN;
     const Buffer one_nan = cpu.zeros(1, dtype);
-    cpu.device->cast(one_nan.data(), dtype, &nan, Dtype::F32, 1, *cpu.stream);
+    cpu.run(kernels::Cast{{one_nan.data(), dtype}, {&nan, Dtype::F32}, 1});
     cpu.stream->synchronise();
     std::memcpy(logits.as<char>() + (3 * vocab + 7) * size_of(dtype), one_nan.data(), std::size_t(size_of(dtype)));
     const std::int32_t labels[rows] = {1, -1, std::int32_t(vocab), 2, std::int32_t(vocab) - 1};
-    cpu.device->cross_entropy(logits.data(), labels, losses.as<float>(), rows, vocab, &scale, dtype, *cpu.stream);
+    cpu.run(kernels::CrossEntropy{{logits.data(), dtype}, labels, losses.as<float>(), rows, vocab, &scale});
     cpu.stream->synchronise();
     CAPTURE(to_string(dtype));
     for (std::int64_t r = 0; r < rows; ++r) CHECK(std::isnan(losses.as<float>()[r]) == (r >= 1 && r <= 3));
@@ -162,10 +150,8 @@ TEST_CASE("cross-entropy of a NaN, and of a label outside the vocabulary, is NaN
   }
 }
 
-TEST_CASE("AdamW makes the textbook step") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu cpu(*backend);
+TEST_CASE("AdamW makes the textbook step" * needs_cpu()) {
+  Cpu cpu;
   const AdamW with{.learning_rate = 0.01F, .weight_decay = 0.1F, .step = 3};
   for (const Dtype dtype : kStored)
     for (const std::int64_t count : kCounts) {
@@ -180,7 +166,12 @@ TEST_CASE("AdamW makes the textbook step") {
         weight[i] -= 0.01 * (0.1 * weight[i] + mean[i] / (1 - std::pow(0.9, 3)) /
                                                    (std::sqrt(square[i] / (1 - std::pow(0.999, 3))) + 1e-8));
       }
-      cpu.device->adamw(w.as<float>(), g.data(), dtype, m.as<float>(), v.as<float>(), count, with, *cpu.stream);
+      cpu.run(kernels::AdamWUpdate{{w.as<float>(), Dtype::F32},
+                                   {g.data(), dtype},
+                                   {m.as<float>(), Dtype::F32},
+                                   {v.as<float>(), Dtype::F32},
+                                   count,
+                                   adamw_step(with)});
       cpu.stream->synchronise();
       CAPTURE(to_string(dtype));
       CAPTURE(count);
@@ -190,10 +181,9 @@ TEST_CASE("AdamW makes the textbook step") {
     }
 }
 
-TEST_CASE("NF4 codes become their level times the absmax of their block, the first code in the high half") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu cpu(*backend);
+TEST_CASE("NF4 codes become their level times the absmax of their block, the first code in the high half" *
+          needs_cpu()) {
+  Cpu cpu;
   for (const Dtype dtype : kStored)
     for (const std::int64_t count : kCounts) {
       std::vector<std::uint8_t> codes;
@@ -205,7 +195,8 @@ TEST_CASE("NF4 codes become their level times the absmax of their block, the fir
         const int code = i % 2 == 0 ? codes[std::size_t(i / 2)] >> 4 : codes[std::size_t(i / 2)] & 15;
         expected.push_back(double(kNf4Levels[code]) * double(absmax.as<float>()[i / 64]));
       }
-      cpu.device->nf4_dequantise(out.data(), dtype, codes.data(), absmax.as<float>(), count, *cpu.stream);
+      cpu.run(kernels::Nf4Dequantise{
+          .out = {out.data(), dtype}, .codes = codes.data(), .absmax_scales = absmax.as<float>(), .count = count});
       cpu.stream->synchronise();
       CAPTURE(to_string(dtype));
       CAPTURE(count);
@@ -213,14 +204,12 @@ TEST_CASE("NF4 codes become their level times the absmax of their block, the fir
     }
 }
 
-TEST_CASE("copies of any size arrive whole, and nothing beside them changes") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu cpu(*backend);
+TEST_CASE("copies of any size arrive whole, and nothing beside them changes" * needs_cpu()) {
+  Cpu cpu;
   for (const std::int64_t size : {0, 1, 1000, 262144, 262145, 3 << 20}) {
     const Buffer from = cpu.random(size / 4 + 2, Dtype::F32, 1), to = cpu.zeros(size / 4 + 2, Dtype::F32);
     cpu.device->copy(to.as<char>() + 1, from.data(), {size}, CopyKind::DeviceToDevice, *cpu.stream);
-    cpu.device->empty_kernel(*cpu.stream);
+    cpu.run(kernels::Empty{});
     cpu.stream->synchronise();
     CHECK(std::memcmp(to.as<char>() + 1, from.data(), std::size_t(size)) == 0);
     CHECK(to.as<char>()[0] == 0);

@@ -15,10 +15,8 @@ void sleep_ms(int count) { std::this_thread::sleep_for(std::chrono::milliseconds
 
 }  // namespace
 
-TEST_CASE("tasks of a stream run in order, and enqueueing does not wait for them") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu cpu(*backend);
+TEST_CASE("tasks of a stream run in order, and enqueueing does not wait for them" * needs_cpu()) {
+  Cpu cpu;
   std::vector<int> order;
   std::atomic<bool> may_start{false};
   cpu.stream->run_on_host([&] {
@@ -32,10 +30,8 @@ TEST_CASE("tasks of a stream run in order, and enqueueing does not wait for them
   for (int i = 0; i < 100; ++i) CHECK(order[std::size_t(i)] == i);
 }
 
-TEST_CASE("two streams run beside each other: each waits for the other's first task") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu cpu(*backend);
+TEST_CASE("two streams run beside each other: each waits for the other's first task" * needs_cpu()) {
+  Cpu cpu;
   const auto other = cpu.device->create_stream();
   std::atomic<bool> first{false}, second{false};
   cpu.stream->run_on_host([&] {
@@ -51,10 +47,8 @@ TEST_CASE("two streams run beside each other: each waits for the other's first t
   CHECK((first && second));
 }
 
-TEST_CASE("a stream waits for an event of another, for the record that was made before the wait") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu cpu(*backend);
+TEST_CASE("a stream waits for an event of another, for the record that was made before the wait" * needs_cpu()) {
+  Cpu cpu;
   const auto other = cpu.device->create_stream();
   const auto event = cpu.device->create_event();
   std::atomic<int> stage{0};
@@ -71,10 +65,8 @@ TEST_CASE("a stream waits for an event of another, for the record that was made 
   cpu.stream->synchronise();
 }
 
-TEST_CASE("elapsed time between events is that of the work between them") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu cpu(*backend);
+TEST_CASE("elapsed time between events is that of the work between them" * needs_cpu()) {
+  Cpu cpu;
   const auto begin = cpu.device->create_event(), end = cpu.device->create_event();
   cpu.device->record(*begin, *cpu.stream);
   cpu.stream->run_on_host([] { sleep_ms(30); });
@@ -86,10 +78,9 @@ TEST_CASE("elapsed time between events is that of the work between them") {
   CHECK_THROWS_AS(cpu.device->elapsed(*begin, *never), BugError);
 }
 
-TEST_CASE("a failing task is told once, as EnvError; what stands behind it is not run, and later work is") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu cpu(*backend);
+TEST_CASE("a failing task is told once, as EnvError; what stands behind it is not run, and later work is" *
+          needs_cpu()) {
+  Cpu cpu;
   bool ran_behind = false, ran_later = false;
   const auto event = cpu.device->create_event();
   cpu.stream->run_on_host([] { throw std::runtime_error("the disk is on fire"); });
@@ -103,10 +94,8 @@ TEST_CASE("a failing task is told once, as EnvError; what stands behind it is no
   CHECK(ran_later);
 }
 
-TEST_CASE("a stream that goes away finishes its work first") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu cpu(*backend);
+TEST_CASE("a stream that goes away finishes its work first" * needs_cpu()) {
+  Cpu cpu;
   int done = 0;
   {
     const auto stream = cpu.device->create_stream();
@@ -119,10 +108,9 @@ TEST_CASE("a stream that goes away finishes its work first") {
   CHECK(done == 10);
 }
 
-TEST_CASE("memory is aligned to 256 bytes, and too much of it is refused with what was asked and what is free") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Cpu cpu(*backend);
+TEST_CASE("memory is aligned to 256 bytes, and too much of it is refused with what was asked and what is free" *
+          needs_cpu()) {
+  Cpu cpu;
   for (const std::int64_t size : {0, 1, 255, 4097, 5 << 20}) {
     const Buffer buffer = cpu.device->allocate({size}), host = cpu.device->allocate_host({size}, HostMemory::Pinned);
     CHECK(reinterpret_cast<std::uintptr_t>(buffer.data()) % 256 == 0);
@@ -140,11 +128,9 @@ TEST_CASE("memory is aligned to 256 bytes, and too much of it is refused with wh
   }
 }
 
-TEST_CASE("the device says what it is") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  CHECK(backend->num_devices() == 1);
-  const DeviceFacts facts = backend->open({.num_threads = 1})->facts();
+TEST_CASE("the device says what it is" * needs_cpu()) {
+  CHECK(cpu_backend().num_devices() == 1);
+  const DeviceFacts facts = cpu_backend().open({.num_threads = 1})->facts();
   CHECK(facts.kind == DeviceKind::Cpu);
   CHECK(!facts.name.empty());
   CHECK(!facts.architecture.empty());
@@ -153,5 +139,5 @@ TEST_CASE("the device says what it is") {
   CHECK(facts.num_cores == 1);
   CHECK(facts.gemm_types.front() == GemmType::F32);
   CHECK(facts.versions.front().first == "oneDNN");
-  CHECK(backend->open({})->facts().num_cores >= 1);
+  CHECK(cpu_backend().open({})->facts().num_cores >= 1);
 }

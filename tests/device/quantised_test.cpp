@@ -1,8 +1,5 @@
 // 8-bit AdamW, and NF4 from weights and back.
-#include "device/dynamic_map.h"
-#include "device/nf4.h"
-#include "device/nf4_quantise.h"
-#include "device/uniform.h"
+#include "device/quantisation.h"
 #include "training_fixture.h"
 
 using namespace gpuplan;
@@ -69,10 +66,8 @@ TEST_CASE("the dynamic maps ascend, hold 0 and 1, and have the levels that their
   CHECK(kUnsigned.levels[2] == doctest::Approx(0.775e-6).epsilon(1e-6));
 }
 
-TEST_CASE("training: 8-bit AdamW steps on decoded states and keeps the nearest codes of new ones") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Trainer cpu(*backend);
+TEST_CASE("training: 8-bit AdamW steps on decoded states and keeps the nearest codes of new ones" * needs_cpu()) {
+  Trainer cpu;
   const AdamW with{.learning_rate = 0.01F, .weight_decay = 0.1F, .step = 3};
   for (const Dtype weights : kTrained)
     for (const Dtype gradients : kTrained)
@@ -91,14 +86,15 @@ TEST_CASE("training: 8-bit AdamW steps on decoded states and keeps the nearest c
           weight[i] -= 0.01 * (0.1 * weight[i] + mean[i] / (1 - std::pow(0.9, 3)) /
                                                      (std::sqrt(square[i] / (1 - std::pow(0.999, 3))) + 1e-8));
         }
-        cpu.kernels().adamw8_step({.weight = w,
-                                   .gradient = g,
-                                   .m = m.as<std::uint8_t>(),
-                                   .v = v.as<std::uint8_t>(),
-                                   .m_absmax = m_absmax.buffer.as<float>(),
-                                   .v_absmax = v_absmax.buffer.as<float>(),
-                                   .count = count},
-                                  with, 0.25F, *cpu.stream);
+        cpu.run(kernels::AdamW8Update{.weight = w,
+                                      .gradient = g,
+                                      .m = m.as<std::uint8_t>(),
+                                      .v = v.as<std::uint8_t>(),
+                                      .m_absmax = m_absmax.buffer.as<float>(),
+                                      .v_absmax = v_absmax.buffer.as<float>(),
+                                      .count = count,
+                                      .step = adamw_step(with),
+                                      .gradient_scale = 0.25F});
         cpu.stream->synchronise();
         CAPTURE(to_string(weights));
         CAPTURE(to_string(gradients));
@@ -110,10 +106,9 @@ TEST_CASE("training: 8-bit AdamW steps on decoded states and keeps the nearest c
       }
 }
 
-TEST_CASE("training: 8-bit states of nothing stay nothing, and tiny ones beside a large one become the nearest level") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Trainer cpu(*backend);
+TEST_CASE("training: 8-bit states of nothing stay nothing, and tiny ones beside a large one become the nearest level" *
+          needs_cpu()) {
+  Trainer cpu;
   const std::int64_t count = 512;
   const Array w = cpu.array(count, Dtype::F32, 1), g = cpu.array(count, Dtype::F32, 2, 0, 1e-9F),
               absmax{cpu.zeros(4, Dtype::F32), Dtype::F32};
@@ -124,14 +119,15 @@ TEST_CASE("training: 8-bit states of nothing stay nothing, and tiny ones beside 
   std::memset(codes.data(), 127, std::size_t(count));            // the zero of the signed map
   std::memset(codes.as<char>() + count, 0, std::size_t(count));  // and of the unsigned
   const AdamW with{.beta1 = 0, .beta2 = 0};                      // m = g, v = g^2
-  cpu.kernels().adamw8_step({.weight = w,
-                             .gradient = g,
-                             .m = codes.as<std::uint8_t>(),
-                             .v = codes.as<std::uint8_t>() + count,
-                             .m_absmax = absmax.buffer.as<float>(),
-                             .v_absmax = absmax.buffer.as<float>() + 2,
-                             .count = count},
-                            with, 1, *cpu.stream);
+  cpu.run(kernels::AdamW8Update{.weight = w,
+                                .gradient = g,
+                                .m = codes.as<std::uint8_t>(),
+                                .v = codes.as<std::uint8_t>() + count,
+                                .m_absmax = absmax.buffer.as<float>(),
+                                .v_absmax = absmax.buffer.as<float>() + 2,
+                                .count = count,
+                                .step = adamw_step(with),
+                                .gradient_scale = 1});
   cpu.stream->synchronise();
   const Doubles scales = absmax.values();
   CHECK(scales[0] == 0);
@@ -186,10 +182,8 @@ TEST_CASE("absmax of NF4 is quantised around its mean to the nearest dynamic lev
   CHECK(nf4_quantise_absmax({}).codes.empty());
 }
 
-TEST_CASE("training: NF4 weights come back from codes, with absmax as it is or quantised") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Trainer cpu(*backend);
+TEST_CASE("training: NF4 weights come back from codes, with absmax as it is or quantised" * needs_cpu()) {
+  Trainer cpu;
   for (const Dtype dtype : kTrained)
     for (const std::int64_t count : {1, 63, 1000, 70'001}) {
       std::vector<float> weights;
@@ -205,9 +199,9 @@ TEST_CASE("training: NF4 weights come back from codes, with absmax as it is or q
             (double(twice.offset) + double(kSigned.levels[twice.codes[i / 64]]) * double(twice.scales[i / 64 / 256])));
       }
       const Array once{cpu.zeros(count, dtype), dtype}, both{cpu.zeros(count, dtype), dtype};
-      cpu.kernels().nf4_expand(once, quantised.codes.data(), nullptr, quantised.absmax.data(), 0, count, *cpu.stream);
-      cpu.kernels().nf4_expand(both, quantised.codes.data(), twice.codes.data(), twice.scales.data(), twice.offset,
-                               count, *cpu.stream);
+      cpu.run(kernels::Nf4Dequantise{once, quantised.codes.data(), nullptr, quantised.absmax.data(), 0, count});
+      cpu.run(kernels::Nf4Dequantise{both, quantised.codes.data(), twice.codes.data(), twice.scales.data(),
+                                     twice.offset, count});
       cpu.stream->synchronise();
       CAPTURE(to_string(dtype));
       CAPTURE(count);

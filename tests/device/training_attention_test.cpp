@@ -11,7 +11,7 @@ namespace {
 struct Attended {
   Doubles out, lse;
 };
-Attended attend(const SequenceAttention& s, const Doubles& q, const Doubles& k, const Doubles& v) {
+Attended attend(const AttentionShape& s, const Doubles& q, const Doubles& k, const Doubles& v) {
   Attended result{Doubles(q.size(), 0.0), Doubles(std::size_t(s.batch * s.heads * s.seq), 0.0)};
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t h = 0; h < s.heads; ++h)
@@ -42,7 +42,7 @@ Attended attend(const SequenceAttention& s, const Doubles& q, const Doubles& k, 
 struct Gradients {
   Doubles q, k, v;
 };
-Gradients backward(const SequenceAttention& s, const Attended& forward, const Doubles& dout, const Doubles& q,
+Gradients backward(const AttentionShape& s, const Attended& forward, const Doubles& dout, const Doubles& q,
                    const Doubles& k, const Doubles& v) {
   Gradients g{Doubles(q.size(), 0.0), Doubles(k.size(), 0.0), Doubles(v.size(), 0.0)};
   const auto size = std::size_t(s.head_size);
@@ -71,10 +71,10 @@ Gradients backward(const SequenceAttention& s, const Attended& forward, const Do
 
 /// Random operands on the device and what the kernels make of them.
 struct Case {
-  SequenceAttention s;
+  AttentionShape s;
   Array q, k, v, dout, out, lse, dq, dk, dv;
 
-  Case(Trainer& cpu, const SequenceAttention& shape) : s(shape) {
+  Case(Trainer& cpu, const AttentionShape& shape) : s(shape) {
     const std::int64_t queries = s.batch * s.seq * s.heads * s.head_size,
                        keys = s.batch * s.seq * s.kv_heads * s.head_size;
     q = cpu.array(queries, s.dtype, 1, -3, 3), k = cpu.array(keys, s.dtype, 2), v = cpu.array(keys, s.dtype, 3);
@@ -82,11 +82,11 @@ struct Case {
     dk = cpu.array(keys, s.dtype, 7), dv = cpu.array(keys, s.dtype, 8);
     lse = cpu.array(s.batch * s.heads * s.seq, Dtype::F32, 9);
     const Array scratch = cpu.array(queries, Dtype::F32, 10);
-    cpu.kernels().attention_forward(s, q.buffer.data(), k.buffer.data(), v.buffer.data(), out.buffer.data(),
-                                    lse.buffer.as<float>(), *cpu.stream);
-    cpu.kernels().attention_backward(s, dout.buffer.data(), q.buffer.data(), k.buffer.data(), v.buffer.data(),
-                                     out.buffer.data(), lse.buffer.as<float>(), dq.buffer.data(), dk.buffer.data(),
-                                     dv.buffer.data(), scratch.buffer.as<float>(), *cpu.stream);
+    cpu.run(kernels::Attention{s, q.buffer.data(), k.buffer.data(), v.buffer.data(), out.buffer.data(),
+                               lse.buffer.as<float>()});
+    cpu.run(kernels::AttentionBackward{s, dout.buffer.data(), q.buffer.data(), k.buffer.data(), v.buffer.data(),
+                                       out.buffer.data(), lse.buffer.as<float>(), dq.buffer.data(), dk.buffer.data(),
+                                       dv.buffer.data(), scratch.buffer.as<float>()});
     cpu.stream->synchronise();
   }
 };
@@ -95,7 +95,7 @@ struct Case {
 /// stored, a rounding of each of whose numbers moves ds by a part of that.
 double tolerance(Dtype dtype) { return dtype == Dtype::F32 ? 2e-5 : 2 * rounding(dtype); }
 
-void check(Trainer& cpu, const SequenceAttention& s) {
+void check(Trainer& cpu, const AttentionShape& s) {
   CAPTURE(to_string(s.dtype));
   CAPTURE(s.seq);
   CAPTURE(s.head_size);
@@ -113,13 +113,12 @@ void check(Trainer& cpu, const SequenceAttention& s) {
 
 }  // namespace
 
-TEST_CASE("training: gradients of attention are its finite differences, with shared key heads and with a window") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Trainer cpu(*backend);
+TEST_CASE("training: gradients of attention are its finite differences, with shared key heads and with a window" *
+          needs_cpu()) {
+  Trainer cpu;
   for (const Dtype dtype : kTrained)
     for (const std::int64_t window : {0, 1, 4}) {
-      const SequenceAttention s{
+      const AttentionShape s{
           .batch = 2, .seq = 9, .heads = 4, .kv_heads = 2, .head_size = 5, .window = window, .dtype = dtype};
       const Case c(cpu, s);
       const Doubles q = c.q.values(), k = c.k.values(), v = c.v.values(), dout = c.dout.values();
@@ -138,10 +137,9 @@ TEST_CASE("training: gradients of attention are its finite differences, with sha
     }
 }
 
-TEST_CASE("training: attention forward and backward over several tiles, odd sizes, shared key heads, windows") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Trainer cpu(*backend);
+TEST_CASE("training: attention forward and backward over several tiles, odd sizes, shared key heads, windows" *
+          needs_cpu()) {
+  Trainer cpu;
   constexpr std::int64_t kSizes[][2] = {{1, 64},   {64, 32},  {65, 13},
                                         {130, 40}, {257, 20}, {150, 80}};  // seq, head_size
   for (const Dtype dtype : kTrained)
@@ -159,13 +157,12 @@ TEST_CASE("training: attention forward and backward over several tiles, odd size
         }
 }
 
-TEST_CASE("training: attention has the same bits with any number of threads, be they fewer than key heads or more") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Trainer one(*backend, 1), two(*backend, 2), six(*backend, 6);  // of 4 key heads: by head, by head, by tile
+TEST_CASE("training: attention has the same bits with any number of threads, be they fewer than key heads or more" *
+          needs_cpu()) {
+  Trainer one(1), two(2), six(6);  // of 4 key heads: by head, by head, by tile
   for (const Dtype dtype : kTrained)
     for (const std::int64_t window : {0, 100}) {
-      const SequenceAttention s{
+      const AttentionShape s{
           .batch = 2, .seq = 300, .heads = 6, .kv_heads = 2, .head_size = 24, .window = window, .dtype = dtype};
       const Case a(one, s), b(two, s), c(six, s);
       for (const auto& member : {&Case::out, &Case::lse, &Case::dq, &Case::dk, &Case::dv}) {
@@ -175,21 +172,19 @@ TEST_CASE("training: attention has the same bits with any number of threads, be 
     }
 }
 
-TEST_CASE("training: large scores neither overflow nor lose their gradient") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Trainer cpu(*backend);
-  const SequenceAttention s{.seq = 70, .heads = 1, .kv_heads = 1, .head_size = 64};
+TEST_CASE("training: large scores neither overflow nor lose their gradient" * needs_cpu()) {
+  Trainer cpu;
+  const AttentionShape s{.seq = 70, .heads = 1, .kv_heads = 1, .head_size = 64};
   Case c(cpu, s);
   const Array q = cpu.array(70 * 64, Dtype::F32, 1, 60, 60.001F), k = cpu.array(70 * 64, Dtype::F32, 2, 60, 60.000001F),
               scratch = cpu.array(70 * 64, Dtype::F32, 3);
   // All keys equal: query i weighs i + 1 keys alike, whatever the score (64 x 60 x 60 / 8 = 28800), so dv of key 0 is
   // the sum of dout[i] / (i + 1). The lse of 28800 + log(i + 1) has steps of 0.002, which p has too.
-  cpu.kernels().attention_forward(s, q.buffer.data(), k.buffer.data(), c.v.buffer.data(), c.out.buffer.data(),
-                                  c.lse.buffer.as<float>(), *cpu.stream);
-  cpu.kernels().attention_backward(s, c.dout.buffer.data(), q.buffer.data(), k.buffer.data(), c.v.buffer.data(),
-                                   c.out.buffer.data(), c.lse.buffer.as<float>(), c.dq.buffer.data(),
-                                   c.dk.buffer.data(), c.dv.buffer.data(), scratch.buffer.as<float>(), *cpu.stream);
+  cpu.run(kernels::Attention{s, q.buffer.data(), k.buffer.data(), c.v.buffer.data(), c.out.buffer.data(),
+                             c.lse.buffer.as<float>()});
+  cpu.run(kernels::AttentionBackward{s, c.dout.buffer.data(), q.buffer.data(), k.buffer.data(), c.v.buffer.data(),
+                                     c.out.buffer.data(), c.lse.buffer.as<float>(), c.dq.buffer.data(),
+                                     c.dk.buffer.data(), c.dv.buffer.data(), scratch.buffer.as<float>()});
   cpu.stream->synchronise();
   const Doubles dout = c.dout.values();
   Doubles expected(64, 0.0), dv = c.dv.values();

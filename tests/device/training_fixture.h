@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "cpu_fixture.h"
-#include "device/training_kernels.h"
 
 namespace gpuplan::test {
 
@@ -29,7 +28,6 @@ struct Array {
 class Trainer : public Cpu {
  public:
   using Cpu::Cpu;
-  TrainingKernels& kernels() const { return *device->training(); }
   Array array(std::int64_t count, Dtype dtype, std::uint64_t seed, float low = -1, float high = 1) {
     return {random(count, dtype, seed, low, high), dtype};
   }

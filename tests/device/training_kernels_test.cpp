@@ -42,10 +42,8 @@ Doubles rotated(const Doubles& x, const RotaryTurn& r, const Doubles& cosine, co
 
 }  // namespace
 
-TEST_CASE("training: zero, add and add_scaled do what they say, also in place and between dtypes") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Trainer cpu(*backend);
+TEST_CASE("training: zero, add and add_scaled do what they say, also in place and between dtypes" * needs_cpu()) {
+  Trainer cpu;
   for (const Dtype to : kTrained)
     for (const Dtype from : kTrained)
       for (const std::int64_t count : kCounts) {
@@ -55,35 +53,31 @@ TEST_CASE("training: zero, add and add_scaled do what they say, also in place an
         const Array a = cpu.array(count, to, 1), b = cpu.array(count, from, 2), y = cpu.array(count, to, 3);
         const Doubles sum = sum_of(a.values(), b.values()), scaled = sum_of(a.values(), b.values(), -2.5);
         const Array in_place = cpu.copy_of(a), moved = cpu.copy_of(a);
-        cpu.kernels().add(y, a, b, count, *cpu.stream);
-        cpu.kernels().add(in_place, in_place, b, count, *cpu.stream);
-        cpu.kernels().add_scaled(moved, b, -2.5F, count, *cpu.stream);
+        cpu.run(kernels::Add{y, a, b, count});
+        cpu.run(kernels::Add{in_place, in_place, b, count});
+        cpu.run(kernels::AddScaled{moved, b, -2.5F, count});
         cpu.stream->synchronise();
         CHECK(worst_error(y.values(), sum, 0.01) < rounding(to));
         CHECK(y.has_bits_of(in_place));
         CHECK(worst_error(moved.values(), scaled, 0.01) < rounding(to) + 2e-6);
-        cpu.kernels().zero(y.buffer.data(), y.buffer.size(), *cpu.stream);
+        cpu.run(kernels::Zero{y.buffer.data(), y.buffer.size()});
         cpu.stream->synchronise();
         CHECK(y.values() == Doubles(std::size_t(count), 0.0));
       }
 }
 
-TEST_CASE("training: zero reaches the end of a long range and not further") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Trainer cpu(*backend);
+TEST_CASE("training: zero reaches the end of a long range and not further" * needs_cpu()) {
+  Trainer cpu;
   const Array x = cpu.array(300'001, Dtype::F32, 1, 1, 2);
-  cpu.kernels().zero(x.buffer.data(), bytes_of(300'000, Dtype::F32), *cpu.stream);
+  cpu.run(kernels::Zero{x.buffer.data(), bytes_of(300'000, Dtype::F32)});
   cpu.stream->synchronise();
   const Doubles values = x.values();
   CHECK(std::all_of(values.begin(), values.end() - 1, [](double value) { return value == 0; }));
   CHECK(values.back() >= 1);
 }
 
-TEST_CASE("training: an embedding copies rows, and its backward adds up those of the same id") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Trainer cpu(*backend);
+TEST_CASE("training: an embedding copies rows, and its backward adds up those of the same id" * needs_cpu()) {
+  Trainer cpu;
   const std::int64_t vocab = 11, rows = 40;
   std::vector<std::int32_t> ids;
   for (std::int64_t r = 0; r < rows; ++r)
@@ -105,18 +99,16 @@ TEST_CASE("training: an embedding copies rows, and its backward adds up those of
             expected[at] += added[std::size_t(r * hidden + i)];
             copied.push_back(rows_of[at]);
           }
-        cpu.kernels().embed(y, table, ids.data(), rows, hidden, *cpu.stream);
-        cpu.kernels().embed_backward(gradient, dy, ids.data(), rows, hidden, *cpu.stream);
+        cpu.run(kernels::Embed{y, table, ids.data(), rows, hidden});
+        cpu.run(kernels::EmbedBackward{gradient, dy, ids.data(), rows, hidden});
         cpu.stream->synchronise();
         CHECK(worst_error(y.values(), copied, 0.01) <= (dtype == other ? 0 : rounding(dtype)));
         CHECK(worst_error(gradient.values(), expected, 0.1) < 1e-5);
       }
 }
 
-TEST_CASE("training: a bias goes to every row, and its gradient is the column sums") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Trainer cpu(*backend);
+TEST_CASE("training: a bias goes to every row, and its gradient is the column sums" * needs_cpu()) {
+  Trainer cpu;
   for (const Dtype dtype : kTrained)
     for (const Dtype other : kTrained)
       for (const std::int64_t width : {1, 32, 47, 200}) {
@@ -129,8 +121,8 @@ TEST_CASE("training: a bias goes to every row, and its gradient is the column su
           shifted[i] += shift[i % std::size_t(width)];
           sums[i % std::size_t(width)] += added[i];
         }
-        cpu.kernels().add_bias(y, bias, rows, width, *cpu.stream);
-        cpu.kernels().bias_backward(gradient, dy, rows, width, *cpu.stream);
+        cpu.run(kernels::AddBias{y, bias, rows, width});
+        cpu.run(kernels::BiasBackward{gradient, dy, rows, width});
         cpu.stream->synchronise();
         CAPTURE(to_string(dtype));
         CAPTURE(to_string(other));
@@ -140,17 +132,15 @@ TEST_CASE("training: a bias goes to every row, and its gradient is the column su
       }
 }
 
-TEST_CASE("training: rms norm with a weight of either dtype equals its definition") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Trainer cpu(*backend);
+TEST_CASE("training: rms norm with a weight of either dtype equals its definition" * needs_cpu()) {
+  Trainer cpu;
   for (const Dtype dtype : kTrained)
     for (const Dtype other : kTrained)
       for (const std::int64_t hidden : {1, 7, 256, 1000}) {
         const std::int64_t rows = 37;
         const Array x = cpu.array(rows * hidden, dtype, 1), weight = cpu.array(hidden, other, 2),
                     y = cpu.array(rows * hidden, dtype, 3);
-        cpu.kernels().rms_norm_forward(y, x, weight, rows, hidden, 1e-5F, *cpu.stream);
+        cpu.run(kernels::RmsNorm{y, x, weight, rows, hidden, 1e-5F});
         cpu.stream->synchronise();
         CAPTURE(to_string(dtype));
         CAPTURE(to_string(other));
@@ -159,10 +149,9 @@ TEST_CASE("training: rms norm with a weight of either dtype equals its definitio
       }
 }
 
-TEST_CASE("training: gradients of rms norm are its finite differences; a residual gradient passes, in place or not") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Trainer cpu(*backend);
+TEST_CASE("training: gradients of rms norm are its finite differences; a residual gradient passes, in place or not" *
+          needs_cpu()) {
+  Trainer cpu;
   for (const Dtype dtype : kTrained)
     for (const Dtype other : kTrained)
       for (const std::int64_t hidden : {1, 7, 40}) {
@@ -179,11 +168,9 @@ TEST_CASE("training: gradients of rms norm are its finite differences; a residua
             sum_of(before, differences([&](const Doubles& at) { return rms_norm(in, at, 1e-5); }, w, up));
         const Array alone = cpu.copy_of(x), with = cpu.copy_of(x), in_place = cpu.copy_of(residual),
                     untouched = cpu.copy_of(gradient);
-        TrainingKernels& kernels = cpu.kernels();
-        kernels.rms_norm_backward(alone, nullptr, gradient, dy, x, weight, rows, hidden, 1e-5F, *cpu.stream);
-        kernels.rms_norm_backward(with, residual.buffer.data(), {}, dy, x, weight, rows, hidden, 1e-5F, *cpu.stream);
-        kernels.rms_norm_backward(in_place, in_place.buffer.data(), {}, dy, x, weight, rows, hidden, 1e-5F,
-                                  *cpu.stream);
+        cpu.run(kernels::RmsNormBackward{alone, nullptr, gradient, dy, x, weight, rows, hidden, 1e-5F});
+        cpu.run(kernels::RmsNormBackward{with, residual.buffer.data(), {}, dy, x, weight, rows, hidden, 1e-5F});
+        cpu.run(kernels::RmsNormBackward{in_place, in_place.buffer.data(), {}, dy, x, weight, rows, hidden, 1e-5F});
         cpu.stream->synchronise();
         CHECK(worst_error(alone.values(), dx, 1) < rounding(dtype) + 1e-5);
         CHECK(worst_error(with.values(), sum_of(dx, residual.values()), 1) < rounding(dtype) + 1e-5);
@@ -192,10 +179,9 @@ TEST_CASE("training: gradients of rms norm are its finite differences; a residua
       }
 }
 
-TEST_CASE("training: rotation turns pairs by their angle, inverse turns back, the rest of a head passes") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Trainer cpu(*backend);
+TEST_CASE("training: rotation turns pairs by their angle, inverse turns back, the rest of a head passes" *
+          needs_cpu()) {
+  Trainer cpu;
   for (const Dtype dtype : kTrained)
     for (const auto& sizes : {std::pair<std::int64_t, std::int64_t>{2, 2}, {32, 32}, {20, 10}, {64, 16}}) {
       const std::int64_t head_size = sizes.first, rotary = sizes.second;
@@ -206,10 +192,10 @@ TEST_CASE("training: rotation turns pairs by their angle, inverse turns back, th
       r.cosine = cosine.buffer.as<float>(), r.sine = sine.buffer.as<float>();
       const Array x = cpu.array(count, dtype, 3), y = cpu.array(count, dtype, 4), in_place = cpu.copy_of(x),
                   dx = cpu.array(count, dtype, 5);
-      cpu.kernels().rotate(y, x, r, *cpu.stream);
-      cpu.kernels().rotate(in_place, in_place, r, *cpu.stream);
+      cpu.run(kernels::Rotate{y, x, r});
+      cpu.run(kernels::Rotate{in_place, in_place, r});
       r.is_inverse = true;
-      cpu.kernels().rotate(dx, x, r, *cpu.stream);
+      cpu.run(kernels::Rotate{dx, x, r});
       cpu.stream->synchronise();
       CAPTURE(to_string(dtype));
       CAPTURE(head_size);
@@ -224,10 +210,9 @@ TEST_CASE("training: rotation turns pairs by their angle, inverse turns back, th
     }
 }
 
-TEST_CASE("training: swiglu and its gradients equal the definition and its finite differences, in place or not") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Trainer cpu(*backend);
+TEST_CASE("training: swiglu and its gradients equal the definition and its finite differences, in place or not" *
+          needs_cpu()) {
+  Trainer cpu;
   for (const Dtype dtype : kTrained)
     for (const std::int64_t count : {1, 15, 200}) {
       CAPTURE(to_string(dtype));
@@ -238,9 +223,9 @@ TEST_CASE("training: swiglu and its gradients equal the definition and its finit
       const Doubles g = gate.values(), u = up.values(), d = dout.values();
       const Doubles by_gate = differences([&](const Doubles& at) { return swiglu(at, u); }, g, d);
       const Doubles by_up = differences([&](const Doubles& at) { return swiglu(g, at); }, u, d);
-      cpu.kernels().swiglu_forward(out, gate, up, count, *cpu.stream);
-      cpu.kernels().swiglu_backward(dgate, dup, dout, gate, up, count, *cpu.stream);
-      cpu.kernels().swiglu_backward(gate, up, dout, gate, up, count, *cpu.stream);
+      cpu.run(kernels::SwiGlu{out, gate, up, count});
+      cpu.run(kernels::SwiGluBackward{dgate, dup, dout, gate, up, count});
+      cpu.run(kernels::SwiGluBackward{gate, up, dout, gate, up, count});
       cpu.stream->synchronise();
       CHECK(worst_error(out.values(), swiglu(g, u), 0.01) < rounding(dtype) + 1e-5);
       CHECK(worst_error(dgate.values(), by_gate, 0.1) < rounding(dtype) + 1e-5);
@@ -250,31 +235,27 @@ TEST_CASE("training: swiglu and its gradients equal the definition and its finit
     }
 }
 
-TEST_CASE("training: gradients of swiglu are finite where exp overflows") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Trainer cpu(*backend);
+TEST_CASE("training: gradients of swiglu are finite where exp overflows" * needs_cpu()) {
+  Trainer cpu;
   const std::int64_t count = 1000;
   const Array gate = cpu.array(count, Dtype::F32, 1, -200, 200), up = cpu.array(count, Dtype::F32, 2),
               dout = cpu.array(count, Dtype::F32, 3);
-  cpu.kernels().swiglu_backward(gate, up, dout, gate, up, count, *cpu.stream);
+  cpu.run(kernels::SwiGluBackward{gate, up, dout, gate, up, count});
   cpu.stream->synchronise();
   for (const Doubles& values : {gate.values(), up.values()})
     CHECK(std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x); }));
 }
 
-TEST_CASE("training: sums and sums of squares are added to a double") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Trainer cpu(*backend);
+TEST_CASE("training: sums and sums of squares are added to a double" * needs_cpu()) {
+  Trainer cpu;
   for (const Dtype dtype : kTrained)
     for (const std::int64_t count : {0, 1, 1000, 40'001, 300'000}) {
       const Array x = cpu.array(count, dtype, 1, 0.5, 1), y = cpu.array(count, Dtype::F32, 2, 0.5, 1);
       double squares = 3, sum = 4, expected_squares = 3, expected_sum = 4;
       for (const double value : x.values()) expected_squares += value * value;
       for (const double value : y.values()) expected_sum += value;
-      cpu.kernels().add_squares(&squares, x, count, *cpu.stream);
-      cpu.kernels().add_sum(&sum, y.buffer.as<float>(), count, *cpu.stream);
+      cpu.run(kernels::AddSquares{&squares, x, count});
+      cpu.run(kernels::AddSum{&sum, y.buffer.as<float>(), count});
       cpu.stream->synchronise();
       CAPTURE(to_string(dtype));
       CAPTURE(count);
@@ -283,10 +264,8 @@ TEST_CASE("training: sums and sums of squares are added to a double") {
     }
 }
 
-TEST_CASE("training: AdamW makes the textbook step on weights and states of either dtype") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Trainer cpu(*backend);
+TEST_CASE("training: AdamW makes the textbook step on weights and states of either dtype" * needs_cpu()) {
+  Trainer cpu;
   const AdamW with{.learning_rate = 0.01F, .weight_decay = 0.1F, .step = 3};
   for (const Dtype weights : kTrained)
     for (const Dtype gradients : kTrained)
@@ -303,8 +282,13 @@ TEST_CASE("training: AdamW makes the textbook step on weights and states of eith
             weight[i] -= 0.01 * (0.1 * weight[i] + mean[i] / (1 - std::pow(0.9, 3)) /
                                                        (std::sqrt(square[i] / (1 - std::pow(0.999, 3))) + 1e-8));
           }
-          cpu.kernels().adamw_step({.weight = w, .gradient = g, .m = m, .v = v, .count = count}, with, 0.25F,
-                                   *cpu.stream);
+          cpu.run(kernels::AdamWUpdate{.weight = w,
+                                       .gradient = g,
+                                       .m = m,
+                                       .v = v,
+                                       .count = count,
+                                       .step = adamw_step(with),
+                                       .gradient_scale = 0.25F});
           cpu.stream->synchronise();
           CAPTURE(to_string(weights));
           CAPTURE(to_string(gradients));
@@ -316,10 +300,8 @@ TEST_CASE("training: AdamW makes the textbook step on weights and states of eith
         }
 }
 
-TEST_CASE("training: sums have the same bits with any number of threads") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Trainer one(*backend, 1), three(*backend, 3);
+TEST_CASE("training: sums have the same bits with any number of threads" * needs_cpu()) {
+  Trainer one(1), three(3);
   const std::int64_t rows = 600, hidden = 300, vocab = 7;
   std::vector<std::int32_t> ids;
   for (std::int64_t r = 0; r < rows; ++r) ids.push_back(std::int32_t(r % vocab));
@@ -329,11 +311,11 @@ TEST_CASE("training: sums have the same bits with any number of threads") {
                 result = cpu.array(2 * hidden, Dtype::F32, 5);
     double sums[2] = {};
     const Numbers bias{result.buffer.data(), Dtype::F32}, weight{result.buffer.as<float>() + hidden, Dtype::F32};
-    cpu.kernels().add_squares(&sums[0], x, rows * hidden, *cpu.stream);
-    cpu.kernels().add_sum(&sums[1], x.buffer.as<float>(), rows * hidden, *cpu.stream);
-    cpu.kernels().bias_backward(bias, dy, rows, hidden, *cpu.stream);
-    cpu.kernels().embed_backward(table, dy, ids.data(), rows, hidden, *cpu.stream);
-    cpu.kernels().rms_norm_backward(dy, nullptr, weight, dy, x, w, rows, hidden, 1e-5F, *cpu.stream);
+    cpu.run(kernels::AddSquares{&sums[0], x, rows * hidden});
+    cpu.run(kernels::AddSum{&sums[1], x.buffer.as<float>(), rows * hidden});
+    cpu.run(kernels::BiasBackward{bias, dy, rows, hidden});
+    cpu.run(kernels::EmbedBackward{table, dy, ids.data(), rows, hidden});
+    cpu.run(kernels::RmsNormBackward{dy, nullptr, weight, dy, x, w, rows, hidden, 1e-5F});
     cpu.stream->synchronise();
     Doubles all = result.values();
     for (const Doubles& more : {table.values(), dy.values(), Doubles{sums[0], sums[1]}})
@@ -343,11 +325,9 @@ TEST_CASE("training: sums have the same bits with any number of threads") {
   CHECK(run(one) == run(three));
 }
 
-TEST_CASE("training: mixed dtypes where one is asked for are an error at the next wait") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  Trainer cpu(*backend);
+TEST_CASE("training: mixed dtypes where one is asked for are an error at the next wait" * needs_cpu()) {
+  Trainer cpu;
   const Array x = cpu.array(8, Dtype::F32, 1), y = cpu.array(8, Dtype::BF16, 2);
-  cpu.kernels().swiglu_backward(x, y, x, x, x, 8, *cpu.stream);
+  cpu.run(kernels::SwiGluBackward{x, y, x, x, x, 8});
   CHECK_THROWS_AS(cpu.stream->synchronise(), BugError);
 }

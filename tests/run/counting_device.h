@@ -47,38 +47,7 @@ class DeviceWrapper : public Device {
   void gemm(const GemmProblem& p, const void* a, const void* b, void* c, Stream& s) override {
     inner_->gemm(p, a, b, c, s);
   }
-  void attention(const AttentionProblem& p, const void* q, const void* k, const void* v, void* out, void* scores,
-                 Stream& s) override {
-    inner_->attention(p, q, k, v, out, scores, s);
-  }
-  void empty_kernel(Stream& s) override { inner_->empty_kernel(s); }
-  void fill_uniform(void* to, std::int64_t n, Dtype dtype, float low, float high, std::uint64_t seed,
-                    Stream& s) override {
-    inner_->fill_uniform(to, n, dtype, low, high, seed, s);
-  }
-  void cast(void* to, Dtype to_dtype, const void* from, Dtype from_dtype, std::int64_t n, Stream& s) override {
-    inner_->cast(to, to_dtype, from, from_dtype, n, s);
-  }
-  void rms_norm(void* y, const void* x, const void* w, std::int64_t rows, std::int64_t hidden, float epsilon,
-                Dtype dtype, Stream& s) override {
-    inner_->rms_norm(y, x, w, rows, hidden, epsilon, dtype, s);
-  }
-  void swiglu(void* out, const void* gate, const void* up, std::int64_t n, Dtype dtype, Stream& s) override {
-    inner_->swiglu(out, gate, up, n, dtype, s);
-  }
-  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab,
-                     const float* scale, Dtype dtype, Stream& s) override {
-    inner_->cross_entropy(logits, labels, losses, rows, vocab, scale, dtype, s);
-  }
-  void adamw(float* w, const void* g, Dtype dtype, float* m, float* v, std::int64_t n, const AdamW& with,
-             Stream& s) override {
-    inner_->adamw(w, g, dtype, m, v, n, with, s);
-  }
-  void nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax, std::int64_t n,
-                      Stream& s) override {
-    inner_->nf4_dequantise(out, dtype, codes, absmax, n, s);
-  }
-  TrainingKernels* training() override { return inner_->training(); }
+  void run(const KernelCall& kernel, Stream& s) override { inner_->run(kernel, s); }
 
  private:
   std::unique_ptr<Device> inner_;

@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "device/communicator.h"
 #include "device/device.h"
-#include "device/training_kernels.h"
 
 namespace gpuplan::test {
 
@@ -77,84 +76,11 @@ void at_once(Stream& stream, Call call) {
   static_cast<GuardedStream&>(stream).at_once(call);
 }
 
-class GuardedKernels final : public TrainingKernels {
- public:
-  explicit GuardedKernels(TrainingKernels& inner) : k_(inner) {}
-  using N = Numbers;
-  using C = ConstNumbers;
-  using I = std::int64_t;
-  void zero(void* d, Bytes n, Stream& s) override {
-    at_once(s, [&](Stream& t) { k_.zero(d, n, t); });
-  }
-  void add(N y, C a, C b, I n, Stream& s) override {
-    at_once(s, [&](Stream& t) { k_.add(y, a, b, n, t); });
-  }
-  void add_scaled(N y, C x, float f, I n, Stream& s) override {
-    at_once(s, [&](Stream& t) { k_.add_scaled(y, x, f, n, t); });
-  }
-  void embed(N y, C w, const std::int32_t* ids, I r, I h, Stream& s) override {
-    at_once(s, [&](Stream& t) { k_.embed(y, w, ids, r, h, t); });
-  }
-  void embed_backward(N g, C dy, const std::int32_t* ids, I r, I h, Stream& s) override {
-    at_once(s, [&](Stream& t) { k_.embed_backward(g, dy, ids, r, h, t); });
-  }
-  void add_bias(N y, C b, I r, I w, Stream& s) override {
-    at_once(s, [&](Stream& t) { k_.add_bias(y, b, r, w, t); });
-  }
-  void bias_backward(N g, C dy, I r, I w, Stream& s) override {
-    at_once(s, [&](Stream& t) { k_.bias_backward(g, dy, r, w, t); });
-  }
-  void rms_norm_forward(N y, C x, C w, I r, I h, float e, Stream& s) override {
-    at_once(s, [&](Stream& t) { k_.rms_norm_forward(y, x, w, r, h, e, t); });
-  }
-  void rms_norm_backward(N dx, const void* res, N g, C dy, C x, C w, I r, I h, float e, Stream& s) override {
-    at_once(s, [&](Stream& t) { k_.rms_norm_backward(dx, res, g, dy, x, w, r, h, e, t); });
-  }
-  void rotate(N y, C x, const RotaryTurn& turn, Stream& s) override {
-    at_once(s, [&](Stream& t) { k_.rotate(y, x, turn, t); });
-  }
-  void attention_forward(const SequenceAttention& p, const void* q, const void* k, const void* v, void* out, float* lse,
-                         Stream& s) override {
-    at_once(s, [&](Stream& t) { k_.attention_forward(p, q, k, v, out, lse, t); });
-  }
-  void attention_backward(const SequenceAttention& p, const void* dout, const void* q, const void* k, const void* v,
-                          const void* out, const float* lse, void* dq, void* dk, void* dv, float* scratch,
-                          Stream& s) override {
-    at_once(s, [&](Stream& t) { k_.attention_backward(p, dout, q, k, v, out, lse, dq, dk, dv, scratch, t); });
-  }
-  void swiglu_forward(N out, C gate, C up, I n, Stream& s) override {
-    at_once(s, [&](Stream& t) { k_.swiglu_forward(out, gate, up, n, t); });
-  }
-  void swiglu_backward(N dg, N du, C dout, C gate, C up, I n, Stream& s) override {
-    at_once(s, [&](Stream& t) { k_.swiglu_backward(dg, du, dout, gate, up, n, t); });
-  }
-  void add_squares(double* sum, C x, I n, Stream& s) override {
-    at_once(s, [&](Stream& t) { k_.add_squares(sum, x, n, t); });
-  }
-  void add_sum(double* sum, const float* x, I n, Stream& s) override {
-    at_once(s, [&](Stream& t) { k_.add_sum(sum, x, n, t); });
-  }
-  void adamw_step(const AdamWRange& r, const AdamW& with, float scale, Stream& s) override {
-    at_once(s, [&](Stream& t) { k_.adamw_step(r, with, scale, t); });
-  }
-  void adamw8_step(const AdamW8Range& r, const AdamW& with, float scale, Stream& s) override {
-    at_once(s, [&](Stream& t) { k_.adamw8_step(r, with, scale, t); });
-  }
-  void nf4_expand(N out, const std::uint8_t* codes, const std::uint8_t* absmax, const float* scales, float offset, I n,
-                  Stream& s) override {
-    at_once(s, [&](Stream& t) { k_.nf4_expand(out, codes, absmax, scales, offset, n, t); });
-  }
-
- private:
-  TrainingKernels& k_;
-};
-
 class GuardedDevice : public Device {
  public:
   explicit GuardedDevice(std::unique_ptr<Device> inner, std::string name = "guarded")
       : name_(std::move(name)),
-        inner_(std::move(inner)),
-        kernels_(*inner_->training()) {}
+        inner_(std::move(inner)) {}
   const GuardedMemory& memory() const { return memory_; }
 
   DeviceFacts facts() const override {
@@ -181,45 +107,15 @@ class GuardedDevice : public Device {
   void gemm(const GemmProblem& p, const void* a, const void* b, void* c, Stream& s) override {
     at_once(s, [&](Stream& t) { inner_->gemm(p, a, b, c, t); });
   }
-  void attention(const AttentionProblem& p, const void* q, const void* k, const void* v, void* out, void* scores,
-                 Stream& s) override {
-    at_once(s, [&](Stream& t) { inner_->attention(p, q, k, v, out, scores, t); });
+  void run(const KernelCall& kernel, Stream& s) override {
+    at_once(s, [&](Stream& t) { inner_->run(kernel, t); });
   }
-  void empty_kernel(Stream& s) override { inner_->empty_kernel(inner(s)); }
-  void fill_uniform(void* to, std::int64_t n, Dtype dtype, float low, float high, std::uint64_t seed,
-                    Stream& s) override {
-    at_once(s, [&](Stream& t) { inner_->fill_uniform(to, n, dtype, low, high, seed, t); });
-  }
-  void cast(void* to, Dtype to_dtype, const void* from, Dtype from_dtype, std::int64_t n, Stream& s) override {
-    at_once(s, [&](Stream& t) { inner_->cast(to, to_dtype, from, from_dtype, n, t); });
-  }
-  void rms_norm(void* y, const void* x, const void* w, std::int64_t rows, std::int64_t hidden, float epsilon,
-                Dtype dtype, Stream& s) override {
-    at_once(s, [&](Stream& t) { inner_->rms_norm(y, x, w, rows, hidden, epsilon, dtype, t); });
-  }
-  void swiglu(void* out, const void* gate, const void* up, std::int64_t n, Dtype dtype, Stream& s) override {
-    at_once(s, [&](Stream& t) { inner_->swiglu(out, gate, up, n, dtype, t); });
-  }
-  void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab,
-                     const float* scale, Dtype dtype, Stream& s) override {
-    at_once(s, [&](Stream& t) { inner_->cross_entropy(logits, labels, losses, rows, vocab, scale, dtype, t); });
-  }
-  void adamw(float* w, const void* g, Dtype dtype, float* m, float* v, std::int64_t n, const AdamW& with,
-             Stream& s) override {
-    at_once(s, [&](Stream& t) { inner_->adamw(w, g, dtype, m, v, n, with, t); });
-  }
-  void nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax, std::int64_t n,
-                      Stream& s) override {
-    at_once(s, [&](Stream& t) { inner_->nf4_dequantise(out, dtype, codes, absmax, n, t); });
-  }
-  TrainingKernels* training() override { return &kernels_; }
 
  private:
   static Stream& inner(Stream& s) { return static_cast<GuardedStream&>(s).inner(); }
   std::string name_;
   GuardedMemory memory_;
   std::unique_ptr<Device> inner_;
-  GuardedKernels kernels_;
 };
 
 /// Refuses memory that is not the device's, as NCCL would.

@@ -45,17 +45,15 @@ void check_guarded(NativeCase c, DeviceBackend& backend) {
 
 }  // namespace
 
-TEST_CASE("guarded memory: one rank trains, checkpoints, saves and resumes without the host touching device memory") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
+TEST_CASE("guarded memory: one rank trains, checkpoints, saves and resumes without the host touching device memory" *
+          needs_cpu()) {
   for (const Method method : kMethods)
     for (const Precision precision : {Precision::Fp32, Precision::Bf16Mixed})
-      check_guarded({.method = method, .precision = precision}, *backend);
+      check_guarded({.method = method, .precision = precision}, cpu_backend());
 }
 
-TEST_CASE("guarded memory: ranks of every strategy hand collectives device memory alone, and save the same model") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
+TEST_CASE("guarded memory: ranks of every strategy hand collectives device memory alone, and save the same model" *
+          needs_cpu()) {
   for (const NativeCase& c : every_case())
-    if (c.ranks == 2 || (c.ranks == 4 && c.strategy == "hsdp")) check_guarded(c, *backend);
+    if (c.ranks == 2 || (c.ranks == 4 && c.strategy == "hsdp")) check_guarded(c, cpu_backend());
 }

@@ -79,9 +79,8 @@ constexpr std::int64_t kSteps = kIsSanitized ? 2 : 6;
 }  // namespace
 
 TEST_CASE(
-    "offload: the losses and the saved model are those without it, in fp32 and where the device keeps 16-bit weights") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
+    "offload: the losses and the saved model are those without it, in fp32 and where the device keeps 16-bit weights" *
+    needs_cpu()) {
   for (NativeCase c : offloading_cases())
     for (const Precision precision : {Precision::Fp32, Precision::Bf16Mixed})
       for (const std::int64_t accumulation : {1, 3}) {
@@ -92,24 +91,22 @@ TEST_CASE(
         const ScratchFolder scratch;
         TrainingOptions o = short_run(kSteps);
         o.output = scratch.path() / "plain";
-        const auto plain = train_on_threads(without_offload(c), o, *backend).losses();
+        const auto plain = train_on_threads(without_offload(c), o, cpu_backend()).losses();
         o.output = scratch.path() / "offloaded";
-        const auto offloaded = train_on_threads(c, o, *backend).losses();
+        const auto offloaded = train_on_threads(c, o, cpu_backend()).losses();
         CHECK(worst_relative(offloaded, plain) < 1e-5);  // norms are summed in another order
         if (precision == Precision::Fp32)
           CHECK(worst_weight(saved(scratch.path() / "plain", c), saved(scratch.path() / "offloaded", c)) < 1e-5);
       }
 }
 
-TEST_CASE("offload: memory of the device and the host is the predicted one") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
+TEST_CASE("offload: memory of the device and the host is the predicted one" * needs_cpu()) {
   for (NativeCase c : offloading_cases()) {
     c.model = tiny_llama(4);
     c.seq_len = 64, c.micro_batch = 2;
     CAPTURE(c.name());
-    const ThreadRun run = train_on_threads(c, short_run(1), *backend),
-                    plain = train_on_threads(without_offload(c), short_run(1), *backend);
+    const ThreadRun run = train_on_threads(c, short_run(1), cpu_backend()),
+                    plain = train_on_threads(without_offload(c), short_run(1), cpu_backend());
     for (const RankOutcome& rank : run.ranks) {
       CHECK(rank.outcome.persistent == rank.predicted.resident);
       CHECK(rank.counted_peak == rank.outcome.peak);
@@ -124,9 +121,8 @@ TEST_CASE("offload: memory of the device and the host is the predicted one") {
   }
 }
 
-TEST_CASE("offload: nothing but copies and kernels touches the device's memory, and a run that was stopped goes on") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
+TEST_CASE("offload: nothing but copies and kernels touches the device's memory, and a run that was stopped goes on" *
+          needs_cpu()) {
   for (NativeCase c : offloading_cases()) {
     if (c.ranks == 4) continue;
     c.precision = c.method == Method::Full ? Precision::Bf16Mixed : Precision::Fp32;
@@ -134,23 +130,22 @@ TEST_CASE("offload: nothing but copies and kernels touches the device's memory, 
     const ScratchFolder scratch;
     TrainingOptions o = short_run(4);
     o.output = scratch.path() / "plain";
-    const auto expected = train_on_threads(c, o, *backend).losses();
+    const auto expected = train_on_threads(c, o, cpu_backend()).losses();
     o.output = scratch.path() / "guarded";
     o.save_every = 2;
-    CHECK(train_on_threads(c, o, *backend, RankMemoryKind::Guarded).losses() == expected);
+    CHECK(train_on_threads(c, o, cpu_backend(), RankMemoryKind::Guarded).losses() == expected);
     std::filesystem::remove(saved(o.output, c));
     o.resumes = true;
-    CHECK(train_on_threads(c, o, *backend, RankMemoryKind::Guarded).losses() ==
+    CHECK(train_on_threads(c, o, cpu_backend(), RankMemoryKind::Guarded).losses() ==
           std::vector<double>(expected.begin() + 2, expected.end()));
     CHECK(content(saved(scratch.path() / "guarded", c)) == content(saved(scratch.path() / "plain", c)));
   }
 }
 
-TEST_CASE("offload: 8-bit states are stepped on the host as well") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
+TEST_CASE("offload: 8-bit states are stepped on the host as well" * needs_cpu()) {
   NativeCase c{
       .strategy = "zero2", .ranks = 2, .optimizer = "adamw-8bit", .model = tiny_llama(2), .offload = kOptimizer};
-  const auto offloaded = train_on_threads(c, short_run(kSteps), *backend).losses();
-  CHECK(worst_relative(offloaded, train_on_threads(without_offload(c), short_run(kSteps), *backend).losses()) < 1e-5);
+  const auto offloaded = train_on_threads(c, short_run(kSteps), cpu_backend()).losses();
+  CHECK(worst_relative(offloaded, train_on_threads(without_offload(c), short_run(kSteps), cpu_backend()).losses()) <
+        1e-5);
 }

@@ -21,10 +21,8 @@ class SomeGpu final : public DeviceWrapper {
 
 }  // namespace
 
-TEST_CASE("process memory: on a GPU the context, and what went from free memory since it was opened") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  SomeGpu gpu(backend->open({.num_threads = 1}));
+TEST_CASE("process memory: on a GPU the context, and what went from free memory since it was opened" * needs_cpu()) {
+  SomeGpu gpu(cpu_backend().open({.num_threads = 1}));
   ProcessMemory process;
   process.opened(gpu);
   CHECK(process.now(gpu, {}) == Bytes{10});
@@ -34,10 +32,8 @@ TEST_CASE("process memory: on a GPU the context, and what went from free memory 
   CHECK(process.now(gpu, Bytes{60}) == Bytes{75});
 }
 
-TEST_CASE("process memory: on a CPU by how much the highest resident memory grew") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
-  const auto cpu = backend->open({.num_threads = 1});
+TEST_CASE("process memory: on a CPU by how much the highest resident memory grew" * needs_cpu()) {
+  const auto cpu = cpu_backend().open({.num_threads = 1});
   constexpr std::int64_t kLarge = 256 << 20;
   ProcessMemory process;
   process.opened(*cpu);

@@ -73,41 +73,36 @@ constexpr std::int64_t kManySteps = kIsSanitized ? 3 : 20, kSomeSteps = kIsSanit
 
 }  // namespace
 
-TEST_CASE("every strategy and method gives the loss curve of a single rank: fp32, 20 steps, on 2 and 4 ranks") {
-  if (DeviceBackend* const backend = cpu_backend()) compare_all(*backend, 1e-4, kManySteps, [](NativeCase&) {});
+TEST_CASE("every strategy and method gives the loss curve of a single rank: fp32, 20 steps, on 2 and 4 ranks" *
+          needs_cpu()) {
+  compare_all(cpu_backend(), 1e-4, kManySteps, [](NativeCase&) {});
 }
 
-TEST_CASE("… with accumulation, where the gradients of several micro-batches are reduced once or added") {
-  if (DeviceBackend* const backend = cpu_backend())
-    compare_all(*backend, 1e-4, kSomeSteps, [](NativeCase& c) { c.grad_accum = 3; });
+TEST_CASE("… with accumulation, where the gradients of several micro-batches are reduced once or added" * needs_cpu()) {
+  compare_all(cpu_backend(), 1e-4, kSomeSteps, [](NativeCase& c) { c.grad_accum = 3; });
 }
 
-TEST_CASE("… with every layer's activations recomputed") {
-  if (DeviceBackend* const backend = cpu_backend())
-    compare_all(*backend, 1e-4, kSomeSteps, [](NativeCase& c) { c.checkpointing = Checkpointing::Full; });
+TEST_CASE("… with every layer's activations recomputed" * needs_cpu()) {
+  compare_all(cpu_backend(), 1e-4, kSomeSteps, [](NativeCase& c) { c.checkpointing = Checkpointing::Full; });
 }
 
-TEST_CASE("… with a tied head and biases") {
-  if (DeviceBackend* const backend = cpu_backend())
-    compare_all(*backend, 1e-4, kSomeSteps, [](NativeCase& c) {
-      c.model.family = c.model.model_type = "qwen2";
-      c.model.tie_word_embeddings = c.model.has_qkv_bias = true;
-    });
+TEST_CASE("… with a tied head and biases" * needs_cpu()) {
+  compare_all(cpu_backend(), 1e-4, kSomeSteps, [](NativeCase& c) {
+    c.model.family = c.model.model_type = "qwen2";
+    c.model.tie_word_embeddings = c.model.has_qkv_bias = true;
+  });
 }
 
-TEST_CASE("… in bf16-mixed, where sums in another order round to 8 bits") {
-  if (DeviceBackend* const backend = cpu_backend())
-    compare_all(*backend, 1e-2, kSomeSteps, [](NativeCase& c) { c.precision = Precision::Bf16Mixed; });
+TEST_CASE("… in bf16-mixed, where sums in another order round to 8 bits" * needs_cpu()) {
+  compare_all(cpu_backend(), 1e-2, kSomeSteps, [](NativeCase& c) { c.precision = Precision::Bf16Mixed; });
 }
 
-TEST_CASE("checkpointing changes memory and not one bit of the losses") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
+TEST_CASE("checkpointing changes memory and not one bit of the losses" * needs_cpu()) {
   for (const Method method : kMethods) {
     NativeCase c{.method = method, .micro_batch = 2};
-    const auto plain = train_on_threads(c, short_run(6), *backend);
+    const auto plain = train_on_threads(c, short_run(6), cpu_backend());
     c.checkpointing = Checkpointing::Full;
-    const auto recomputed = train_on_threads(c, short_run(6), *backend);
+    const auto recomputed = train_on_threads(c, short_run(6), cpu_backend());
     CHECK(recomputed.losses() == plain.losses());
     CHECK(recomputed.ranks[0].counted_peak < plain.ranks[0].counted_peak);
   }
@@ -115,16 +110,15 @@ TEST_CASE("checkpointing changes memory and not one bit of the losses") {
 
 TEST_CASE(
     "memory counted at the device: state is the predicted one to the byte, the peak within 3 %, and all of it is given "
-    "back") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
+    "back" *
+    needs_cpu()) {
   for (NativeCase c : every_case()) {
     c.model = tiny_llama(4);
     c.seq_len = 64, c.micro_batch = 2;
     for (const Checkpointing checkpointing : {Checkpointing::None, Checkpointing::Full}) {
       c.checkpointing = checkpointing;
       CAPTURE(c.name());
-      for (const RankOutcome& rank : train_on_threads(c, short_run(1), *backend).ranks) {
+      for (const RankOutcome& rank : train_on_threads(c, short_run(1), cpu_backend()).ranks) {
         CHECK(rank.outcome.persistent == rank.predicted.resident);
         CHECK(rank.counted_peak == rank.outcome.peak);
         CHECK(double(rank.counted_peak.count) <= 1.03 * double(rank.predicted.tensors.count));
@@ -135,9 +129,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("8-bit AdamW: the loss falls, and stays within 1 % of fp32 AdamW's over 20 steps") {
-  DeviceBackend* const backend = cpu_backend();
-  if (!backend) return;
+TEST_CASE("8-bit AdamW: the loss falls, and stays within 1 % of fp32 AdamW's over 20 steps" * needs_cpu()) {
   const ScratchFolder scratch;
   std::string tokens;
   for (std::uint32_t i = 0, t = 1; i < 4096; ++i, t = successor(t)) tokens += {char(t), '\0'};
@@ -148,9 +140,9 @@ TEST_CASE("8-bit AdamW: the loss falls, and stays within 1 % of fp32 AdamW's ove
                        .token_dtype = {},
                        .vocab_size = 256,
                        .seq_len = 16};
-  const std::vector<double> exact = train_on_threads(c, o, *backend).losses();
+  const std::vector<double> exact = train_on_threads(c, o, cpu_backend()).losses();
   c.optimizer = "adamw-8bit";
-  const std::vector<double> losses = train_on_threads(c, o, *backend).losses();
+  const std::vector<double> losses = train_on_threads(c, o, cpu_backend()).losses();
   CHECK(losses != exact);
   CHECK(worst_relative(losses, exact) < 0.01);
   CHECK(losses.back() < 0.9 * losses.front());

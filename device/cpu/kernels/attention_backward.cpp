@@ -5,12 +5,8 @@
 
 #include <omp.h>
 
-#include "device/cpu/kernels/attention_layout.h"
-#include "device/cpu/kernels/attention_rows.h"
-#include "device/cpu/kernels/list.h"
+#include "device/cpu/kernels/attention.h"
 #include "device/cpu/kernels/tile.h"
-#include "device/cpu/kernels/typed.h"
-#include "device/cpu/kernels/workspace.h"
 
 namespace gpuplan::GPUPLAN_CPU_VARIANT {
 namespace {
@@ -60,31 +56,33 @@ struct Backward {
   T *dq, *dk, *dv;
   float* scratch;  // sums of dq that are not complete: [heads, seq, head_size]
 
-  std::int64_t tiles() const { return ceil_div(layout.queries, kTile); }
-  std::int64_t rows(std::int64_t tile) const { return least(layout.queries - tile * kTile, kTile); }
+  std::int64_t tiles() const { return ceil_div(layout.shape.seq, kTile); }
+  std::int64_t rows(std::int64_t tile) const { return least(layout.shape.seq - tile * kTile, kTile); }
   std::int64_t q_row(std::int64_t h, std::int64_t tile) const {
-    return layout.q_begin(h) + tile * kTile * layout.q.row;
+    return layout.q_begin(h) + tile * kTile * layout.q_row;
   }
   std::int64_t kv_row(std::int64_t h, std::int64_t tile) const {
-    return layout.kv_begin(h) + tile * kTile * layout.kv.row;
+    return layout.kv_begin(h) + tile * kTile * layout.kv_row;
   }
 
   /// Tiles that see each other: of keys, for a tile of queries, up to its own; of queries, for a tile of keys, from its
   /// own on.
   std::int64_t first_keys(std::int64_t i) const {
-    return layout.window > 0 && i * kTile >= layout.window ? (i * kTile - layout.window + 1) / kTile : 0;
+    return layout.shape.window > 0 && i * kTile >= layout.shape.window ? (i * kTile - layout.shape.window + 1) / kTile
+                                                                       : 0;
   }
   std::int64_t last_queries(std::int64_t j) const {
-    return layout.window > 0 ? least(tiles() - 1, (j * kTile + kTile - 1 + layout.window - 1) / kTile) : tiles() - 1;
+    return layout.shape.window > 0 ? least(tiles() - 1, (j * kTile + kTile - 1 + layout.shape.window - 1) / kTile)
+                                   : tiles() - 1;
   }
 
   void load_queries(Tiles& t, std::int64_t h, std::int64_t i) const {
-    const std::int64_t begin = q_row(h, i), stride = layout.q.row, count = rows(i);
+    const std::int64_t begin = q_row(h, i), stride = layout.q_row, count = rows(i);
     widen(t.q, q + begin, stride, count, kTile, t.head, t.width);
     widen(t.dout, dout + begin, stride, count, kTile, t.head, t.width);
     for (std::int64_t r = 0; r < count; ++r) {
       t.delta[r] = dot(t.dout + r * t.width, out + begin + r * stride, t.head);
-      t.lse[r] = lse[h * layout.queries + i * kTile + r];
+      t.lse[r] = lse[h * layout.shape.seq + i * kTile + r];
     }
     for (std::int64_t r = count; r < kTile; ++r) {
       t.delta[r] = 0;
@@ -93,7 +91,7 @@ struct Backward {
   }
 
   void load_keys(Tiles& t, std::int64_t h, std::int64_t j) const {
-    const std::int64_t begin = kv_row(h, j), stride = layout.kv.row, count = rows(j);
+    const std::int64_t begin = kv_row(h, j), stride = layout.kv_row, count = rows(j);
     widen(t.k, k + begin, stride, count, kTile, t.head, t.width);
     widen(t.v, v + begin, stride, count, kTile, t.head, t.width);
     turn(t.k_columns, t.k, t.head, t.width);
@@ -109,7 +107,8 @@ struct Backward {
     for (std::int64_t r = 0; r < count; ++r) {
       const std::int64_t own = (i - j) * kTile + r;  // the query's place among these keys
       const auto last = std::int32_t(least(own, kTile));
-      const auto first = layout.window > 0 && own >= layout.window ? std::int32_t(own - layout.window + 1) : 0;
+      const auto first =
+          layout.shape.window > 0 && own >= layout.shape.window ? std::int32_t(own - layout.shape.window + 1) : 0;
       const float shift = t.lse[r], delta = t.delta[r];
       float *const p = t.p + r * kTile, *const ds = t.ds + r * kTile;
 #pragma omp simd
@@ -139,20 +138,20 @@ struct Backward {
       score(t, i, j);
       add_to_queries(t, i, j);
     }
-    narrow(dq + q_row(h, i), layout.q.row, t.dq, rows(i), t.head, t.width);
+    narrow(dq + q_row(h, i), layout.q_row, t.dq, rows(i), t.head, t.width);
   }
 
   /// The part of dq that comes from one tile of keys; `scratch` keeps it until the last tile, which is the queries'
   /// own.
   void queries_beside(Tiles& t, std::int64_t h, std::int64_t i, std::int64_t j) const {
-    float* const kept = scratch + (h * layout.queries + i * kTile) * t.head;
+    float* const kept = scratch + (h * layout.shape.seq + i * kTile) * t.head;
     if (j == first_keys(i))
       clear(t.dq, t.width);
     else
       widen(t.dq, kept, t.head, rows(i), kTile, t.head, t.width);
     add_to_queries(t, i, j);
     if (j == i)
-      narrow(dq + q_row(h, i), layout.q.row, t.dq, rows(i), t.head, t.width);
+      narrow(dq + q_row(h, i), layout.q_row, t.dq, rows(i), t.head, t.width);
     else
       narrow(kept, t.head, t.dq, rows(i), t.head, t.width);
   }
@@ -170,24 +169,25 @@ struct Backward {
         add_to_keys(t, i, j);
         if (with_queries) queries_beside(t, h, i, j);
       }
-    narrow(dk + kv_row(first, j), layout.kv.row, t.dk, rows(j), t.head, t.width);
-    narrow(dv + kv_row(first, j), layout.kv.row, t.dv, rows(j), t.head, t.width);
+    narrow(dk + kv_row(first, j), layout.kv_row, t.dk, rows(j), t.head, t.width);
+    narrow(dv + kv_row(first, j), layout.kv_row, t.dv, rows(j), t.head, t.width);
   }
 };
 
 /// One task per key head does 5 products for a pair of tiles; a task per tile of queries or keys does 3 or 4 of them, 7
 /// in all, but leaves no thread idle. Both add up in the same order.
 template <class T>
-void run(const Backward<T>& backward) {
+void add_up(const Backward<T>& backward) {
   const AttentionLayout& layout = backward.layout;
-  const std::int64_t kv_heads = layout.batch * layout.kv_heads, heads = layout.num_heads(), tiles = backward.tiles(),
-                     threads = omp_get_max_threads(), floats = Tiles::floats(layout.head_size);
+  const std::int64_t kv_heads = layout.shape.batch * layout.shape.kv_heads, heads = layout.num_heads(),
+                     tiles = backward.tiles(), threads = omp_get_max_threads(),
+                     floats = Tiles::floats(layout.shape.head_size);
   const bool is_by_head = ceil_div(kv_heads, threads) * 5 * threads <= kv_heads * 7;
   const Workspace workspace(floats * threads);
   const std::int64_t num_tasks = is_by_head ? kv_heads : (kv_heads + heads) * tiles;
 #pragma omp parallel for schedule(dynamic) if (num_tasks > 1)
   for (std::int64_t task = 0; task < num_tasks; ++task) {
-    Tiles t(workspace.data() + floats * omp_get_thread_num(), layout.head_size);
+    Tiles t(workspace.data() + floats * omp_get_thread_num(), layout.shape.head_size);
     const std::int64_t late =
         task - kv_heads * tiles;  // long tasks first: keys that many see, then queries that see many
     if (is_by_head)
@@ -201,24 +201,23 @@ void run(const Backward<T>& backward) {
 
 }  // namespace
 
-void attention_backward(const SequenceAttention& shape, const void* dout, const void* q, const void* k, const void* v,
-                        const void* out, const float* lse, void* dq, void* dk, void* dv, float* scratch) {
+void run(const kernels::AttentionBackward& k) {
   typed(
-      [&]<class T>(T* to) {
+      [&]<class T>(T* dq) {
         const auto read = [](const void* data) { return static_cast<const T*>(data); };
-        run(Backward<T>{.layout = layout_of(shape),
-                        .dout = read(dout),
-                        .q = read(q),
-                        .k = read(k),
-                        .v = read(v),
-                        .out = read(out),
-                        .lse = lse,
-                        .dq = to,
-                        .dk = static_cast<T*>(dk),
-                        .dv = static_cast<T*>(dv),
-                        .scratch = scratch});
+        add_up(Backward<T>{.layout = AttentionLayout(k.shape),
+                           .dout = read(k.dout),
+                           .q = read(k.q),
+                           .k = read(k.k),
+                           .v = read(k.v),
+                           .out = read(k.out),
+                           .lse = k.lse,
+                           .dq = dq,
+                           .dk = static_cast<T*>(k.dk),
+                           .dv = static_cast<T*>(k.dv),
+                           .scratch = k.scratch});
       },
-      Numbers{dq, shape.dtype});
+      Numbers{k.dq, k.shape.dtype});
 }
 
 }  // namespace gpuplan::GPUPLAN_CPU_VARIANT

@@ -1,9 +1,6 @@
 // NF4 weights to numbers: a table of the 256 pairs that a byte can be, 2 KiB, stays in the first-level cache.
-#include "device/nf4.h"
-
-#include "device/cpu/kernels/list.h"
-#include "device/cpu/kernels/typed.h"
-#include "device/dynamic_map.h"
+#include "device/cpu/kernels/numbers.h"
+#include "device/quantisation.h"
 
 namespace gpuplan::GPUPLAN_CPU_VARIANT {
 namespace {
@@ -49,22 +46,17 @@ GPUPLAN_INLINE void dequantise(T* values, const std::uint8_t* codes, std::int64_
 
 }  // namespace
 
-void nf4_dequantise(void* out, Dtype dtype, const std::uint8_t* codes, const float* absmax, std::int64_t count) {
-  with_type(dtype, [=](auto type) {
-    dequantise(static_cast<decltype(type)*>(out), codes, count, [=](std::int64_t b) { return absmax[b]; });
+void run(const kernels::Nf4Dequantise& k) {
+  const std::uint8_t* const absmax_codes = k.absmax_codes;
+  const float* const absmax_scales = k.absmax_scales;
+  const float absmax_offset = k.absmax_offset;
+  with_type(k.out.dtype, [=](auto type) {
+    auto* const values = static_cast<decltype(type)*>(k.out.data);
+    if (!absmax_codes) return dequantise(values, k.codes, k.count, [=](std::int64_t b) { return absmax_scales[b]; });
+    dequantise(values, k.codes, k.count, [=](std::int64_t b) {
+      return absmax_offset + kSignedMap.levels[absmax_codes[b]] * absmax_scales[b / kDynamicBlock];
+    });
   });
-}
-
-void nf4_expand(Numbers out, const std::uint8_t* codes, const std::uint8_t* absmax_codes, const float* absmax_scales,
-                float absmax_offset, std::int64_t count) {
-  if (!absmax_codes) return nf4_dequantise(out.data, out.dtype, codes, absmax_scales, count);
-  typed(
-      [=](auto* values) {
-        dequantise(values, codes, count, [=](std::int64_t b) {
-          return absmax_offset + kSignedMap.levels[absmax_codes[b]] * absmax_scales[b / kDynamicBlock];
-        });
-      },
-      out);
 }
 
 }  // namespace gpuplan::GPUPLAN_CPU_VARIANT

@@ -1,9 +1,7 @@
 // RMSNorm and its gradients.
 #include <cmath>
 
-#include "device/cpu/kernels/list.h"
-#include "device/cpu/kernels/typed.h"
-#include "device/cpu/kernels/workspace.h"
+#include "device/cpu/kernels/numbers.h"
 
 namespace gpuplan::GPUPLAN_CPU_VARIANT {
 namespace {
@@ -82,28 +80,22 @@ void backward_rows(T* dx, const T* residual, G* weight_gradient, const T* dy, co
 
 }  // namespace
 
-void rms_norm(void* y, const void* x, const void* weight, std::int64_t rows, std::int64_t hidden, float epsilon,
-              Dtype dtype) {
-  with_type(dtype, [=](auto type) {
-    using T = decltype(type);
-    normalise_rows(static_cast<T*>(y), static_cast<const T*>(x), static_cast<const T*>(weight), rows, hidden, epsilon);
-  });
+void run(const kernels::RmsNorm& k) {
+  const std::int64_t rows = k.rows, hidden = k.hidden;
+  const float epsilon = k.epsilon;
+  if (k.y.dtype == Dtype::F16)
+    return normalise_rows(as<F16>(k.y), as<F16>(k.x), as<F16>(k.weight), rows, hidden, epsilon);
+  typed([=]<class T>(T* y, auto* weight) { normalise_rows(y, as<T>(k.x), weight, rows, hidden, epsilon); }, k.y,
+        k.weight);
 }
 
-void rms_norm_forward(Numbers y, ConstNumbers x, ConstNumbers weight, std::int64_t rows, std::int64_t hidden,
-                      float epsilon) {
-  typed([=]<class T>(T* to, auto* factors) { normalise_rows(to, as<T>(x), factors, rows, hidden, epsilon); }, y,
-        weight);
-}
-
-void rms_norm_backward(Numbers dx, const void* residual, Numbers weight_gradient, ConstNumbers dy, ConstNumbers x,
-                       ConstNumbers weight, std::int64_t rows, std::int64_t hidden, float epsilon) {
+void run(const kernels::RmsNormBackward& k) {
   typed(
-      [=]<class T>(T* to, auto* gradient, auto* factors) {
-        backward_rows(to, static_cast<const T*>(residual), gradient, as<T>(dy), as<T>(x), factors, rows, hidden,
-                      epsilon);
+      [&]<class T>(T* dx, auto* weight_gradient, auto* weight) {
+        backward_rows(dx, static_cast<const T*>(k.residual), weight_gradient, as<T>(k.dy), as<T>(k.x), weight, k.rows,
+                      k.hidden, k.epsilon);
       },
-      dx, weight_gradient, weight);
+      k.dx, k.weight_gradient, k.weight);
 }
 
 }  // namespace gpuplan::GPUPLAN_CPU_VARIANT

@@ -2,8 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "device/cpu/kernels/list.h"
-#include "device/cpu/kernels/number.h"
+#include "device/cpu/kernels/numbers.h"
 
 namespace gpuplan::GPUPLAN_CPU_VARIANT {
 namespace {
@@ -58,19 +57,22 @@ GPUPLAN_INLINE float entropy_row(T* logits, std::int64_t vocab, std::int32_t lab
 
 }  // namespace
 
-void cross_entropy(void* logits, const std::int32_t* labels, float* losses, std::int64_t rows, std::int64_t vocab,
-                   float scale, Dtype dtype) {
-  with_type(dtype, [=](auto type) {
+void run(const kernels::CrossEntropy& k) {
+  const std::int32_t* const labels = k.labels;
+  float* const losses = k.losses;
+  const std::int64_t rows = k.rows, vocab = k.vocab;
+  const float scale = *k.scale;
+  with_type(k.logits.dtype, [=, logits = k.logits.data](auto type) {
     auto* const values = static_cast<decltype(type)*>(logits);
 #pragma omp parallel for schedule(static) if (rows * vocab > kAlone)
     for (std::int64_t r = 0; r < rows; ++r) losses[r] = entropy_row(values + r * vocab, vocab, labels[r], scale);
   });
 }
 
-void softmax(void* scores, const AttentionProblem& problem) {
-  const std::int64_t queries = problem.queries, keys = problem.keys, rows = problem.batch * problem.heads * queries;
-  const bool is_causal = problem.is_causal;
-  with_type(problem.dtype, [=](auto type) {
+void run(const kernels::Softmax& k) {
+  const std::int64_t queries = k.queries, keys = k.keys, rows = k.blocks * queries;
+  const bool is_causal = k.is_causal;
+  with_type(k.scores.dtype, [=, scores = k.scores.data](auto type) {
     auto* const values = static_cast<decltype(type)*>(scores);
 #pragma omp parallel for schedule(static) if (rows * keys > kAlone)
     for (std::int64_t r = 0; r < rows; ++r) {

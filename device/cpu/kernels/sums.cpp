@@ -1,7 +1,5 @@
-// Sums of arrays, of rows with a bias, down columns, and over everything.
-#include "device/cpu/kernels/columns.h"
-#include "device/cpu/kernels/list.h"
-#include "device/cpu/kernels/typed.h"
+// Rows of a table by their number, rows with a bias, sums down columns, and sums over everything.
+#include "device/cpu/kernels/numbers.h"
 
 namespace gpuplan::GPUPLAN_CPU_VARIANT {
 namespace {
@@ -41,25 +39,37 @@ GPUPLAN_INLINE void sum_columns(float* sums, const T* x, std::int64_t rows, std:
 
 }  // namespace
 
-void add(Numbers y, ConstNumbers a, ConstNumbers b, std::int64_t count) {
-  typed(
-      [=](auto* to, auto* left, auto* right) {
-#pragma omp parallel for simd schedule(static) if (count > kAlone)
-        for (std::int64_t i = 0; i < count; ++i) store(to[i], load(left[i]) + load(right[i]));
-      },
-      y, a, b);
-}
-
-void add_scaled(Numbers y, ConstNumbers x, float factor, std::int64_t count) {
+void run(const kernels::Embed& k) {
+  const std::int32_t* const ids = k.ids;
+  const std::int64_t rows = k.rows, hidden = k.hidden;
   typed(
       [=](auto* to, auto* from) {
-#pragma omp parallel for simd schedule(static) if (count > kAlone)
-        for (std::int64_t i = 0; i < count; ++i) store(to[i], load(to[i]) + factor * load(from[i]));
+#pragma omp parallel for schedule(static) if (rows * hidden > kAlone)
+        for (std::int64_t r = 0; r < rows; ++r)
+#pragma omp simd
+          for (std::int64_t i = 0; i < hidden; ++i) store(to[r * hidden + i], load(from[ids[r] * hidden + i]));
       },
-      y, x);
+      k.y, k.table);
 }
 
-void add_bias(Numbers y, ConstNumbers bias, std::int64_t rows, std::int64_t width) {
+void run(const kernels::EmbedBackward& k) {
+  const std::int32_t* const ids = k.ids;
+  const std::int64_t rows = k.rows, hidden = k.hidden;
+  typed(
+      [=](auto* to, auto* from) {
+        by_columns(hidden, rows * hidden, [=](std::int64_t begin, std::int64_t count) GPUPLAN_INLINE_LAMBDA {
+          for (std::int64_t r = 0; r < rows; ++r) {
+            auto* const row = to + ids[r] * hidden + begin;
+#pragma omp simd
+            for (std::int64_t i = 0; i < count; ++i) store(row[i], load(row[i]) + load(from[r * hidden + begin + i]));
+          }
+        });
+      },
+      k.gradient, k.dy);
+}
+
+void run(const kernels::AddBias& k) {
+  const std::int64_t rows = k.rows, width = k.width;
   typed(
       [=](auto* to, auto* shift) {
 #pragma omp parallel for schedule(static) if (rows * width > kAlone)
@@ -67,10 +77,11 @@ void add_bias(Numbers y, ConstNumbers bias, std::int64_t rows, std::int64_t widt
 #pragma omp simd
           for (std::int64_t i = 0; i < width; ++i) store(to[r * width + i], load(to[r * width + i]) + load(shift[i]));
       },
-      y, bias);
+      k.y, k.bias);
 }
 
-void bias_backward(Numbers gradient, ConstNumbers dy, std::int64_t rows, std::int64_t width) {
+void run(const kernels::BiasBackward& k) {
+  const std::int64_t rows = k.rows, width = k.width;
   typed(
       [=](auto* to, auto* from) {
         by_columns(width, rows * width, [=](std::int64_t begin, std::int64_t count) GPUPLAN_INLINE_LAMBDA {
@@ -79,15 +90,15 @@ void bias_backward(Numbers gradient, ConstNumbers dy, std::int64_t rows, std::in
           for (std::int64_t i = 0; i < count; ++i) store(to[begin + i], load(to[begin + i]) + sums[i]);
         });
       },
-      gradient, dy);
+      k.gradient, k.dy);
 }
 
-void add_squares(double* sum, ConstNumbers x, std::int64_t count) {
-  typed([=](auto* values) { *sum += total(values, count, [](float value) { return value * value; }); }, x);
+void run(const kernels::AddSquares& k) {
+  typed([&](auto* values) { *k.sum += total(values, k.count, [](float value) { return value * value; }); }, k.x);
 }
 
-void add_sum(double* sum, const float* x, std::int64_t count) {
-  *sum += total(x, count, [](float value) { return value; });
+void run(const kernels::AddSum& k) {
+  *k.sum += total(k.x, k.count, [](float value) { return value; });
 }
 
 }  // namespace gpuplan::GPUPLAN_CPU_VARIANT

@@ -1,16 +1,9 @@
-#include "device/cpu/kernels/list.h"
+#include "device/cpu/kernels.h"
 
 namespace gpuplan::GPUPLAN_CPU_VARIANT {
 
-extern const CpuKernels kKernels;
-const CpuKernels kKernels{.fill_uniform = fill_uniform,
-                          .cast = cast,
-                          .rms_norm = rms_norm,
-                          .swiglu = swiglu,
-                          .cross_entropy = cross_entropy,
-                          .adamw = adamw,
-                          .nf4_dequantise = nf4_dequantise,
-                          .softmax = softmax,
-                          .flash_attention = flash_attention};
+#define GPUPLAN_CPU_KERNEL(Name) .Name = run,
+constinit const CpuKernels kKernels{GPUPLAN_KERNELS(GPUPLAN_CPU_KERNEL)};
+#undef GPUPLAN_CPU_KERNEL
 
 }  // namespace gpuplan::GPUPLAN_CPU_VARIANT

@@ -1,5 +1,5 @@
-#include "device/mpi/narrow_sum.h"
-
+// Sums of 16-bit floats, which MPI itself does not know: each addition in fp32, rounded to nearest even.
+#include "device/cpu/variant.h"
 #include "device/narrow_floats.h"
 
 namespace gpuplan::GPUPLAN_CPU_VARIANT {

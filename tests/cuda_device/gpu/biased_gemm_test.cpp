@@ -1,18 +1,18 @@
 // Products of linears with biases: whether the device has them in one pass or not, the result is the same.
-#include "device/biased_gemm.h"
 #include "cuda_device/kernels/training_bench.h"
+#include "device/products.h"
 
 namespace gpuplan::test {
 namespace {
 
 /// In two passes the product, which is up to 1 larger than the result x, is rounded and then the result: |x| + 1 + |x|
 /// <= 3 max(1, |x|) times one rounding. Sums of fp32 are of k numbers below 1.
-void check_rounded(const Numbers& measured, const Numbers& expected, Dtype dtype, std::int64_t k) {
+void check_rounded(const Doubles& measured, const Doubles& expected, Dtype dtype, std::int64_t k) {
   check_close(measured, expected, 3 * one_rounding(dtype), dtype == Dtype::F32 ? std::sqrt(double(k)) : 1);
 }
 
 /// Adds one number per column to rows.
-void add_to_rows(Numbers& rows, const Numbers& columns) {
+void add_to_rows(Doubles& rows, const Doubles& columns) {
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] += columns[i % columns.size()];
 }
 
@@ -21,7 +21,7 @@ void check_bias(Bench& bench, const GemmProblem& p, Dtype dtype, std::int64_t sh
   const Dtype input = operand_dtype(p.type);
   const Tensor a = bench.random(p.m * p.k, input, -1, 1, 1), b = bench.random(p.n * p.k, input, -1, 1, 2),
                c = bench.random(p.m * p.n, p.output, -1, 1, 3), bias = bench.random(p.n, dtype, -1, 1, 4, shift);
-  Numbers expected = naive_product(p, bench.download(a), bench.download(b));
+  Doubles expected = naive_product(p, bench.download(a), bench.download(b));
   add_to_rows(expected, bench.download(bias));
   if (p.accumulates) expected = sum_of(expected, bench.download(c));
   gemm_and_bias(bench.device, p, a.data(), b.data(), c.data(), all_of(bias), *bench.stream);
@@ -32,8 +32,8 @@ void check_bias_gradient(Bench& bench, const GemmProblem& p, Dtype dtype, std::i
   const Dtype input = operand_dtype(p.type);
   const Tensor dy = bench.random(p.k * p.m, input, -1, 1, 1), x = bench.random(p.k * p.n, input, -1, 1, 2),
                c = bench.random(p.m * p.n, p.output, -1, 1, 3), gradient = bench.random(p.m, dtype, -1, 1, 4, shift);
-  const Numbers terms = bench.download(dy), before = bench.download(gradient);
-  Numbers expected = naive_product(p, terms, bench.download(x)), sums(std::size_t(p.m));
+  const Doubles terms = bench.download(dy), before = bench.download(gradient);
+  Doubles expected = naive_product(p, terms, bench.download(x)), sums(std::size_t(p.m));
   for (std::size_t i = 0; i < terms.size(); ++i) sums[i % sums.size()] += terms[i];
   if (p.accumulates) expected = sum_of(expected, bench.download(c)), sums = sum_of(sums, before);
   gemm_and_bias_gradient(bench.device, p, dy.data(), x.data(), c.data(), all_of(gradient), *bench.stream);
@@ -108,7 +108,7 @@ TEST_CASE("one kept product adds the bias that each call names") {
     gemm_and_bias(bench.device, problem, zeros.data(), zeros.data(), results[i].data(), all_of(*biases[i]),
                   *bench.stream);
   for (std::size_t i = 0; i < 3; ++i)
-    CHECK(bench.download(results[i]) == Numbers(kRows * kWidth, std::vector{1.0, 2.0, 4.0}[i]));
+    CHECK(bench.download(results[i]) == Doubles(kRows * kWidth, std::vector{1.0, 2.0, 4.0}[i]));
 }
 
 }  // namespace gpuplan::test

@@ -23,8 +23,8 @@ void check_product(const GemmProblem& problem) {
   const Tensor a = bench.random(problem.m * problem.k * problem.batch, input, -1, 1, 1);
   const Tensor b = bench.random(problem.n * problem.k * problem.batch, input, -1, 1, 2);
   const Tensor c = bench.random(problem.m * problem.n * problem.batch, problem.output, -1, 1, 3);
-  Numbers expected = naive_product(problem, bench.download(a), bench.download(b));
-  const Numbers before = bench.download(c);
+  Doubles expected = naive_product(problem, bench.download(a), bench.download(b));
+  const Doubles before = bench.download(c);
   if (problem.accumulates)
     for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += before[i];
   bench.device.gemm(problem, a.data(), b.data(), c.data(), *bench.stream);

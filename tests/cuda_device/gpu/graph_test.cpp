@@ -1,7 +1,6 @@
 // Work that is recorded once and launched as a whole.
 #include "base/error.h"
 #include "cuda_device/kernels/bench.h"
-#include "device/training_kernels.h"
 
 #include <array>
 #include <stdexcept>
@@ -28,16 +27,15 @@ struct Doubling {
   /// The other stream adds what the first one has brought, and the first one takes it back.
   void enqueue() {
     Device& device = bench.device;
-    TrainingKernels& kernels = *device.training();
     device.copy(x.data(), from.data(), from.size(), CopyKind::HostToDevice, *streams[0]);
     device.record(*first, *streams[0]);
     device.wait(*other, *first);
-    kernels.add({sum.data(), Dtype::F32}, {x.data(), Dtype::F32}, {x.data(), Dtype::F32}, kCount, *other);
+    device.run(kernels::Add{{sum.data(), Dtype::F32}, {x.data(), Dtype::F32}, {x.data(), Dtype::F32}, kCount}, *other);
     device.record(*last, *other);
-    device.cast(half.data(), Dtype::BF16, x.data(), Dtype::F32, kCount, *streams[0]);
+    device.run(kernels::Cast{{half.data(), Dtype::BF16}, {x.data(), Dtype::F32}, kCount}, *streams[0]);
     device.wait(*streams[0], *last);
-    device.cast(y.data(), Dtype::F32, half.data(), Dtype::BF16, kCount, *streams[0]);
-    kernels.add_scaled({y.data(), Dtype::F32}, {sum.data(), Dtype::F32}, 1, kCount, *streams[0]);
+    device.run(kernels::Cast{{y.data(), Dtype::F32}, {half.data(), Dtype::BF16}, kCount}, *streams[0]);
+    device.run(kernels::AddScaled{{y.data(), Dtype::F32}, {sum.data(), Dtype::F32}, 1, kCount}, *streams[0]);
     device.copy(to.data(), y.data(), to.size(), CopyKind::DeviceToHost, *streams[0]);
   }
   void fill(float value) const {

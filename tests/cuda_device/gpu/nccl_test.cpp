@@ -28,9 +28,9 @@ TEST_CASE("a group of one rank gets back what it put in, from every collective")
   CHECK(ranks->library().starts_with("NCCL 2."));
   for (const Dtype dtype : kFloats) {
     const Tensor from = bench.random(kCount, dtype, -1, 1, 1);
-    const Numbers expected = bench.download(from);
+    const Doubles expected = bench.download(from);
     const auto check = [&](auto collective) {
-      const Tensor to = bench.upload(Numbers(kCount), dtype);
+      const Tensor to = bench.upload(Doubles(kCount), dtype);
       collective(to.data());
       CHECK(bench.download(to) == expected);
     };

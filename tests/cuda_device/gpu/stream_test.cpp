@@ -66,7 +66,7 @@ TEST_CASE("events tell the time between them, and later work can wait for them")
   const Tensor data = bench.empty(1 << 24, Dtype::F32);
   std::atomic<bool> is_filled = false, was_filled = false;
   bench.device.record(*begin, *bench.stream);
-  bench.device.fill_uniform(data.data(), data.count, Dtype::F32, 0, 1, 1, *bench.stream);
+  bench.run(kernels::FillUniform{{data.data(), Dtype::F32}, data.count, 0, 1, 1});
   bench.stream->run_on_host([&] { is_filled = true; });
   bench.device.record(*end, *bench.stream);
   bench.device.wait(*other, *end);

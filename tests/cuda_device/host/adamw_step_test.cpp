@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "device/adamw_step.h"
+#include "device/kernels.h"
 
 using namespace gpuplan;
 

@@ -8,8 +8,8 @@ using namespace gpuplan::test;
 
 namespace {
 
-Numbers some_numbers(std::int64_t count, int seed) {
-  Numbers numbers(static_cast<std::size_t>(count));
+Doubles some_numbers(std::int64_t count, int seed) {
+  Doubles numbers(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = double((i * 7 + std::size_t(seed)) % 11) - 5;
   return numbers;
 }
@@ -20,8 +20,8 @@ TEST_CASE("a column-major library gets the operands that give the row-major prod
   for (const GemmLayout layout : kGemmLayouts) {
     CAPTURE(to_string(layout));
     const GemmProblem problem{.m = 3, .n = 5, .k = 4, .batch = 2, .layout = layout, .alpha = 0.5F};
-    const Numbers a = some_numbers(3 * 4 * 2, 1), b = some_numbers(5 * 4 * 2, 3);
-    Numbers c(3 * 5 * 2);
+    const Doubles a = some_numbers(3 * 4 * 2, 1), b = some_numbers(5 * 4 * 2, 3);
+    Doubles c(3 * 5 * 2);
     lt_product(problem, a, b, c);
     CHECK(c == naive_product(problem, a, b));
   }

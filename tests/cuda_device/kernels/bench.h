@@ -8,7 +8,6 @@
 
 #include "cuda_device/kernels/device_under_test.h"
 #include "cuda_device/naive.h"
-#include "device/uniform.h"
 
 namespace gpuplan::test {
 
@@ -41,6 +40,7 @@ class Bench {
   Device& device = device_under_test();
   std::unique_ptr<Stream> stream = device.create_stream();
 
+  void run(const KernelCall& kernel) { device.run(kernel, *stream); }
   Tensor empty(std::int64_t count, Dtype dtype, std::int64_t shift = 0) {
     const Bytes size = bytes_of(count + shift, dtype) + kGuard;
     const std::vector<std::uint8_t> pattern(std::size_t(size.count), kUntouched);
@@ -50,20 +50,20 @@ class Bench {
     return tensor;
   }
   /// Rounded by the device.
-  Tensor upload(const Numbers& numbers, Dtype dtype, std::int64_t shift = 0) {
+  Tensor upload(const Doubles& numbers, Dtype dtype, std::int64_t shift = 0) {
     const std::vector<float> plain(numbers.begin(), numbers.end());
     const auto count = std::int64_t(numbers.size());
     Tensor from = empty(count, Dtype::F32), to = empty(count, dtype, shift);
     device.copy(from.data(), plain.data(), bytes_of(count, Dtype::F32), CopyKind::HostToDevice, *stream);
-    device.cast(to.data(), dtype, from.data(), Dtype::F32, count, *stream);
+    device.run(kernels::Cast{{to.data(), dtype}, {from.data(), Dtype::F32}, count}, *stream);
     stream->synchronise();
     return to;
   }
-  Numbers download(const Tensor& tensor) {
+  Doubles download(const Tensor& tensor) {
     check_guard(tensor);
     Tensor plain = empty(tensor.count, Dtype::F32);
     std::vector<float> numbers(static_cast<std::size_t>(tensor.count));
-    device.cast(plain.data(), Dtype::F32, tensor.data(), tensor.dtype, tensor.count, *stream);
+    device.run(kernels::Cast{{plain.data(), Dtype::F32}, {tensor.data(), tensor.dtype}, tensor.count}, *stream);
     device.copy(numbers.data(), plain.data(), bytes_of(tensor.count, Dtype::F32), CopyKind::DeviceToHost, *stream);
     stream->synchronise();
     return {numbers.begin(), numbers.end()};
@@ -87,13 +87,13 @@ class Bench {
   /// Random numbers in [low, high).
   Tensor random(std::int64_t count, Dtype dtype, float low, float high, std::uint64_t seed, std::int64_t shift = 0) {
     Tensor to = empty(count, dtype, shift);
-    device.fill_uniform(to.data(), count, dtype, low, high, seed, *stream);
+    device.run(kernels::FillUniform{{to.data(), dtype}, count, low, high, seed}, *stream);
     return to;
   }
 };
 
 /// Each number within `tolerance` of what is expected, relative to it or to `scale`, whichever is larger.
-inline void check_close(const Numbers& measured, const Numbers& expected, double tolerance, double scale) {
+inline void check_close(const Doubles& measured, const Doubles& expected, double tolerance, double scale) {
   REQUIRE(measured.size() == expected.size());
   for (std::size_t i = 0; i < measured.size(); ++i) {
     const double error = std::abs(measured[i] - expected[i]),

@@ -13,9 +13,9 @@ TEST_CASE("RMS norm divides each row by its root mean square, at any width and a
       const Tensor x = bench.random(kRows * hidden, dtype, -3, 3, 1, shift),
                    weight = bench.random(hidden, dtype, 0.5, 2, 2, shift);
       const Tensor y = bench.empty(kRows * hidden, dtype, shift);
-      bench.device.rms_norm(y.data(), x.data(), weight.data(), kRows, hidden, 1e-5F, dtype, *bench.stream);
-      const Numbers from = bench.download(x), factor = bench.download(weight);
-      Numbers expected;
+      bench.run(kernels::RmsNorm{{y.data(), dtype}, {x.data(), dtype}, {weight.data(), dtype}, kRows, hidden, 1e-5F});
+      const Doubles from = bench.download(x), factor = bench.download(weight);
+      Doubles expected;
       for (std::int64_t row = 0; row < kRows; ++row) {
         double squares = 0;
         for (std::int64_t i = 0; i < hidden; ++i) squares += std::pow(from[std::size_t(row * hidden + i)], 2);
@@ -30,10 +30,10 @@ TEST_CASE("RMS norm divides each row by its root mean square, at any width and a
 namespace {
 
 /// Losses, then gradients, of the definition.
-std::pair<Numbers, Numbers> naive_cross_entropy(const Numbers& logits, const std::vector<std::int32_t>& labels,
+std::pair<Doubles, Doubles> naive_cross_entropy(const Doubles& logits, const std::vector<std::int32_t>& labels,
                                                 double scale) {
   const std::size_t vocab = logits.size() / labels.size();
-  Numbers losses, gradients;
+  Doubles losses, gradients;
   for (std::size_t row = 0; row < labels.size(); ++row) {
     const auto begin = logits.begin() + std::ptrdiff_t(row * vocab), end = begin + std::ptrdiff_t(vocab);
     const double largest = *std::max_element(begin, end);
@@ -62,9 +62,12 @@ TEST_CASE("cross-entropy gives losses and replaces logits by gradients; ignored 
       const Tensor label = bench.upload_bytes(labels.data(), rows, Dtype::I32), losses = bench.empty(rows, Dtype::F32);
       const Tensor scale = bench.upload({0.5}, Dtype::F32);
       const auto [expected_losses, gradients] = naive_cross_entropy(bench.download(logits), labels, 0.5);
-      bench.device.cross_entropy(logits.data(), static_cast<const std::int32_t*>(label.data()),
-                                 static_cast<float*>(losses.data()), rows, vocab,
-                                 static_cast<const float*>(scale.data()), dtype, *bench.stream);
+      bench.run(kernels::CrossEntropy{{logits.data(), dtype},
+                                      static_cast<const std::int32_t*>(label.data()),
+                                      static_cast<float*>(losses.data()),
+                                      rows,
+                                      vocab,
+                                      static_cast<const float*>(scale.data())});
       check_close(bench.download(losses), expected_losses, 2e-5, 1);
       check_close(bench.download(logits), gradients, tolerance_of(dtype), 1e-2);
     }
@@ -76,9 +79,12 @@ TEST_CASE("cross-entropy stands logits that only their maximum keeps from overfl
                losses = bench.empty(1, Dtype::F32);
   const std::int32_t label = 1;
   const Tensor labels = bench.upload_bytes(&label, 1, Dtype::I32), scale = bench.upload({1}, Dtype::F32);
-  bench.device.cross_entropy(logits.data(), static_cast<const std::int32_t*>(labels.data()),
-                             static_cast<float*>(losses.data()), 1, 8, static_cast<const float*>(scale.data()),
-                             Dtype::F32, *bench.stream);
+  bench.run(kernels::CrossEntropy{{logits.data(), Dtype::F32},
+                                  static_cast<const std::int32_t*>(labels.data()),
+                                  static_cast<float*>(losses.data()),
+                                  1,
+                                  8,
+                                  static_cast<const float*>(scale.data())});
   // ln(1 + e^-1) + 1000 - 999 = 1.3132617
   check_close(bench.download(losses), {1.3132617}, 1e-5, 0);
 }

@@ -1,6 +1,6 @@
 #include <array>
 
-#include "cuda_device/kernels/attention_under_test.h"
+#include "base/error.h"
 #include "cuda_device/kernels/bench.h"
 
 using namespace gpuplan;
@@ -8,14 +8,12 @@ using namespace gpuplan::test;
 
 namespace {
 
-using Doubles = gpuplan::test::Numbers;  // not those of TrainingKernels
-
 struct Expected {
   Doubles out, lse, dq, dk, dv;
 };
 
-/// As SequenceAttention defines it, head by head and query by query, and the derivatives of sum(out x dout).
-Expected naive_sequence_attention(const SequenceAttention& s, const Doubles& q, const Doubles& k, const Doubles& v,
+/// As AttentionShape defines it, head by head and query by query, and the derivatives of sum(out x dout).
+Expected naive_sequence_attention(const AttentionShape& s, const Doubles& q, const Doubles& k, const Doubles& v,
                                   const Doubles& dout) {
   Expected e{Doubles(q.size()), Doubles(std::size_t(s.batch * s.heads * s.seq)), Doubles(q.size()), Doubles(k.size()),
              Doubles(k.size())};
@@ -54,7 +52,7 @@ Expected naive_sequence_attention(const SequenceAttention& s, const Doubles& q, 
 /// One attention and all its tensors on the device; `shift`: elements behind an aligned address.
 struct Training {
   Bench& bench;
-  SequenceAttention shape;
+  AttentionShape shape;
   std::int64_t shift = 0;
   std::int64_t num_q = shape.batch * shape.seq * shape.heads * shape.head_size;
   std::int64_t num_k = shape.batch * shape.seq * shape.kv_heads * shape.head_size;
@@ -66,25 +64,15 @@ struct Training {
   Tensor dq = bench.empty(num_q, shape.dtype, shift), dk = bench.empty(num_k, shape.dtype, shift);
   Tensor dv = bench.empty(num_k, shape.dtype, shift), scratch = bench.empty(num_q, Dtype::F32);
 
-  AttentionTensors tensors() const {
-    return {.q = q.data(),
-            .k = k.data(),
-            .v = v.data(),
-            .out = out.data(),
-            .lse = static_cast<float*>(lse.data()),
-            .dout = dout.data(),
-            .dq = dq.data(),
-            .dk = dk.data(),
-            .dv = dv.data(),
-            .scratch = static_cast<float*>(scratch.data())};
-  }
   void run() {
-    REQUIRE(run_attention_forward(shape, tensors(), bench.device, *bench.stream));
-    REQUIRE(run_attention_backward(shape, tensors(), bench.device, *bench.stream));
+    float* const lse_at = static_cast<float*>(lse.data());
+    bench.run(kernels::Attention{shape, q.data(), k.data(), v.data(), out.data(), lse_at});
+    bench.run(kernels::AttentionBackward{shape, dout.data(), q.data(), k.data(), v.data(), out.data(), lse_at,
+                                         dq.data(), dk.data(), dv.data(), static_cast<float*>(scratch.data())});
   }
 };
 
-void check_sequence_attention(const SequenceAttention& shape, std::int64_t shift = 0) {
+void check_sequence_attention(const AttentionShape& shape, std::int64_t shift = 0) {
   CAPTURE(shape.seq);
   CAPTURE(shape.heads);
   CAPTURE(shape.kv_heads);
@@ -151,7 +139,7 @@ TEST_CASE("attention of training: a query sees the last keys of a window, itself
 TEST_CASE("attention of training gives the same bits every time, whatever the memory held") {
   Bench bench;
   for (const Dtype dtype : kTrained) {
-    const SequenceAttention shape{
+    const AttentionShape shape{
         .batch = 1, .seq = 100, .heads = 4, .kv_heads = 2, .head_size = 16, .window = 40, .dtype = dtype};
     Training training{.bench = bench, .shape = shape};
     training.run();
@@ -167,10 +155,31 @@ TEST_CASE("attention of training gives the same bits every time, whatever the me
 
 TEST_CASE("attention of training refuses what it has no kernel for") {
   Bench bench;
-  const auto is_refused = [&](SequenceAttention shape) {
-    return !run_attention_forward(shape, {}, bench.device, *bench.stream) &&
-           !run_attention_backward(shape, {}, bench.device, *bench.stream);
-  };
-  CHECK(is_refused({.batch = 1, .seq = 8, .heads = 1, .kv_heads = 1, .head_size = 272, .dtype = Dtype::BF16}));
-  CHECK(is_refused({.batch = 1, .seq = 8, .heads = 1, .kv_heads = 1, .head_size = 64, .dtype = Dtype::F16}));
+  const AttentionShape wide{.batch = 1, .seq = 8, .heads = 1, .kv_heads = 1, .head_size = 272, .dtype = Dtype::BF16},
+      fp8{.batch = 1, .seq = 8, .heads = 1, .kv_heads = 1, .head_size = 64, .dtype = Dtype::F8E4M3},
+      fp16{.batch = 1, .seq = 8, .heads = 1, .kv_heads = 1, .head_size = 64, .dtype = Dtype::F16};
+  CHECK_THROWS_AS(bench.run(kernels::Attention{wide}), EnvError);
+  CHECK_THROWS_AS(bench.run(kernels::Attention{fp8}), EnvError);
+  CHECK_THROWS_AS(bench.run(kernels::AttentionBackward{wide}), EnvError);
+  CHECK_THROWS_AS(bench.run(kernels::AttentionBackward{fp16}), EnvError);
+}
+
+TEST_CASE("attention in fp16, without log-sum-exp: every head size that models have, shared key heads, a window") {
+  Bench bench;
+  for (const std::int64_t head_size : {16, 64, 80, 128})
+    for (const std::int64_t window : {0, 40}) {
+      CAPTURE(head_size);
+      const AttentionShape shape{.batch = 2,
+                                 .seq = 150,
+                                 .heads = 4,
+                                 .kv_heads = 2,
+                                 .head_size = head_size,
+                                 .window = window,
+                                 .dtype = Dtype::F16};
+      const Training t{.bench = bench, .shape = shape};
+      bench.run(kernels::Attention{shape, t.q.data(), t.k.data(), t.v.data(), t.out.data()});
+      const Expected expected = naive_sequence_attention(shape, bench.download(t.q), bench.download(t.k),
+                                                         bench.download(t.v), bench.download(t.dout));
+      check_close(bench.download(t.out), expected.out, tolerance_of(Dtype::F16), 1);
+    }
 }

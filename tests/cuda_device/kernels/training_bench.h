@@ -1,9 +1,7 @@
-// The training kernels of the device under test, on tensors of the bench. Tests live in gpuplan::test, where Numbers
-// are doubles.
+// The training kernels of the device under test, on tensors of the bench.
 #pragma once
 
 #include "cuda_device/kernels/bench.h"
-#include "device/training_kernels.h"
 
 namespace gpuplan::test {
 
@@ -12,12 +10,10 @@ inline constexpr Dtype kTrained[] = {Dtype::F32, Dtype::BF16};
 /// What rounding a result once may cost, relative to it: half the last place, and a little of fp32 arithmetic before.
 inline double one_rounding(Dtype dtype) { return dtype == Dtype::BF16 ? 0x1.02p-8 : 2e-6; }
 
-inline gpuplan::Numbers all_of(const Tensor& tensor) { return {tensor.data(), tensor.dtype}; }
+inline Numbers all_of(const Tensor& tensor) { return {tensor.data(), tensor.dtype}; }
 
 class TrainingBench : public Bench {
  public:
-  TrainingKernels& kernels = *device.training();
-
   Tensor copy_of(const Tensor& from) {
     const Tensor to = empty(from.count, from.dtype, from.shift);
     device.copy(to.data(), from.data(), bytes_of(from.count, from.dtype), CopyKind::DeviceToDevice, *stream);
@@ -53,8 +49,8 @@ inline const std::int32_t* ids_in(const Tensor& tensor) { return static_cast<con
 inline float* floats_in(const Tensor& tensor) { return static_cast<float*>(tensor.data()); }
 inline std::uint8_t* bytes_in(const Tensor& tensor) { return static_cast<std::uint8_t*>(tensor.data()); }
 
-inline Numbers sum_of(const Numbers& a, const Numbers& b, double factor = 1) {
-  Numbers sum = a;
+inline Doubles sum_of(const Doubles& a, const Doubles& b, double factor = 1) {
+  Doubles sum = a;
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += factor * b[i];
   return sum;
 }

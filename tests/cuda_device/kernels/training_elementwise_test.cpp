@@ -9,8 +9,8 @@ constexpr std::int64_t kCounts[] = {0, 1, 31, 5003};  // neither whole vectors n
 double silu(double x) { return x / (1 + std::exp(-x)); }
 
 /// Pairs (i, i + rotary / 2) of each head of x [batch, seq, heads, head_size], turned.
-Numbers naive_rotation(const Numbers& x, const RotaryTurn& r, const Numbers& cosine, const Numbers& sine) {
-  Numbers y = x;
+Doubles naive_rotation(const Doubles& x, const RotaryTurn& r, const Doubles& cosine, const Doubles& sine) {
+  Doubles y = x;
   const std::int64_t half = r.rotary / 2;
   const double sign = r.is_inverse ? -1 : 1;
   for (std::int64_t head = 0; head < r.batch * r.seq * r.heads; ++head)
@@ -29,9 +29,9 @@ TEST_CASE("training: zero reaches the last byte and not further") {
   TrainingBench bench;
   const std::vector<std::uint8_t> ones(1003, 1);
   const Tensor bytes = bench.upload_bytes(ones.data(), 1003, Dtype::U8);
-  bench.kernels.zero(bytes.data(), Bytes{0}, *bench.stream);
+  bench.run(kernels::Zero{bytes.data(), Bytes{0}});
   CHECK(bench.bits(bytes)[0] == 1);
-  bench.kernels.zero(bytes.data(), Bytes{1002}, *bench.stream);
+  bench.run(kernels::Zero{bytes.data(), Bytes{1002}});
   const auto after = bench.bits(bytes);
   CHECK(std::all_of(after.begin(), after.begin() + 1002, [](std::uint8_t byte) { return byte == 0; }));
   CHECK(after[1002] == 1);
@@ -50,10 +50,10 @@ TEST_CASE("training: sums of numbers of any dtypes are rounded once; y may be a 
           const std::int64_t shift = count % 3;
           const Tensor a = bench.random(count, left, -1, 1, 1, shift), b = bench.random(count, right, -1, 1, 2, shift);
           const Tensor y = bench.empty(count, to, shift), on_a = bench.copy_of(a), on_b = bench.copy_of(b);
-          const Numbers expected = sum_of(bench.download(a), bench.download(b));
-          bench.kernels.add(all_of(y), all_of(a), all_of(b), count, *bench.stream);
-          bench.kernels.add(all_of(on_a), all_of(on_a), all_of(b), count, *bench.stream);
-          bench.kernels.add(all_of(on_b), all_of(a), all_of(on_b), count, *bench.stream);
+          const Doubles expected = sum_of(bench.download(a), bench.download(b));
+          bench.run(kernels::Add{all_of(y), all_of(a), all_of(b), count});
+          bench.run(kernels::Add{all_of(on_a), all_of(on_a), all_of(b), count});
+          bench.run(kernels::Add{all_of(on_b), all_of(a), all_of(on_b), count});
           check_close(bench.download(y), expected, one_rounding(to), 0.01);
           check_close(bench.download(on_a), expected, one_rounding(left), 0.01);
           check_close(bench.download(on_b), expected, one_rounding(right), 0.01);
@@ -70,9 +70,9 @@ TEST_CASE("training: add_scaled adds a multiple, rounded once, also of y itself"
         CAPTURE(count);
         const Tensor y = bench.random(count, to, -1, 1, 1), x = bench.random(count, from, -1, 1, 2),
                      decayed = bench.copy_of(y);
-        const Numbers before = bench.download(y), expected = sum_of(before, bench.download(x), -2.5);
-        bench.kernels.add_scaled(all_of(y), all_of(x), -2.5F, count, *bench.stream);
-        bench.kernels.add_scaled(all_of(decayed), all_of(decayed), -0.125F, count, *bench.stream);
+        const Doubles before = bench.download(y), expected = sum_of(before, bench.download(x), -2.5);
+        bench.run(kernels::AddScaled{all_of(y), all_of(x), -2.5F, count});
+        bench.run(kernels::AddScaled{all_of(decayed), all_of(decayed), -0.125F, count});
         check_close(bench.download(y), expected, one_rounding(to), 0.1);
         check_close(bench.download(decayed), sum_of(before, before, -0.125), one_rounding(to), 0.01);
       }
@@ -88,10 +88,10 @@ TEST_CASE("training: a bias of either dtype goes to every row") {
         CAPTURE(to_string(other));
         CAPTURE(width);
         const Tensor y = bench.random(kRows * width, dtype, -1, 1, 1), bias = bench.random(width, other, -1, 1, 2);
-        Numbers expected = bench.download(y);
-        const Numbers shift = bench.download(bias);
+        Doubles expected = bench.download(y);
+        const Doubles shift = bench.download(bias);
         for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += shift[i % shift.size()];
-        bench.kernels.add_bias(all_of(y), all_of(bias), kRows, width, *bench.stream);
+        bench.run(kernels::AddBias{all_of(y), all_of(bias), kRows, width});
         check_close(bench.download(y), expected, one_rounding(dtype), 0.01);
       }
 }
@@ -106,18 +106,16 @@ TEST_CASE("training: SwiGLU and its gradients are the definition and its derivat
       const Tensor gate = bench.random(count, dtype, -9, 9, 1, shift), up = bench.random(count, dtype, -1, 1, 2, shift),
                    dout = bench.random(count, dtype, -1, 1, 3, shift), out = bench.empty(count, dtype, shift),
                    dgate = bench.empty(count, dtype, shift), dup = bench.empty(count, dtype, shift);
-      const Numbers g = bench.download(gate), u = bench.download(up), d = bench.download(dout);
-      Numbers forward, by_gate, by_up;
+      const Doubles g = bench.download(gate), u = bench.download(up), d = bench.download(dout);
+      Doubles forward, by_gate, by_up;
       for (std::size_t i = 0; i < g.size(); ++i) {
         forward.push_back(silu(g[i]) * u[i]);
         by_gate.push_back(d[i] * u[i] * derivative(silu, g[i]));
         by_up.push_back(d[i] * silu(g[i]));
       }
-      bench.kernels.swiglu_forward(all_of(out), all_of(gate), all_of(up), count, *bench.stream);
-      bench.kernels.swiglu_backward(all_of(dgate), all_of(dup), all_of(dout), all_of(gate), all_of(up), count,
-                                    *bench.stream);
-      bench.kernels.swiglu_backward(all_of(gate), all_of(up), all_of(dout), all_of(gate), all_of(up), count,
-                                    *bench.stream);
+      bench.run(kernels::SwiGlu{all_of(out), all_of(gate), all_of(up), count});
+      bench.run(kernels::SwiGluBackward{all_of(dgate), all_of(dup), all_of(dout), all_of(gate), all_of(up), count});
+      bench.run(kernels::SwiGluBackward{all_of(gate), all_of(up), all_of(dout), all_of(gate), all_of(up), count});
       const double tolerance = one_rounding(dtype) + 5e-6;  // an exponential of 9 is exact to 1e-6
       check_close(bench.download(out), forward, tolerance, 0.1);
       check_close(bench.download(dgate), by_gate, tolerance, 0.1);
@@ -131,7 +129,7 @@ TEST_CASE("training: gradients of SwiGLU are finite where exp overflows") {
   TrainingBench bench;
   const Tensor gate = bench.upload({-200, -90, 90, 200}, Dtype::F32), up = bench.upload({2, 2, 2, 2}, Dtype::F32),
                dout = bench.upload({3, 3, 3, 3}, Dtype::F32);
-  bench.kernels.swiglu_backward(all_of(gate), all_of(up), all_of(dout), all_of(gate), all_of(up), 4, *bench.stream);
+  bench.run(kernels::SwiGluBackward{all_of(gate), all_of(up), all_of(dout), all_of(gate), all_of(up), 4});
   check_close(bench.download(gate), {0, 0, 6, 6}, 1e-6, 1);
   check_close(bench.download(up), {0, 0, 270, 600}, 1e-6, 1);
 }
@@ -156,9 +154,9 @@ TEST_CASE("training: rotation turns pairs by their angle, inverse turns back, th
         r.cosine = floats_in(cosine), r.sine = floats_in(sine);
         const Tensor x = bench.random(count, dtype, -1, 1, 3, shift), y = bench.empty(count, dtype, shift),
                      in_place = bench.copy_of(x);
-        bench.kernels.rotate(all_of(y), all_of(x), r, *bench.stream);
-        bench.kernels.rotate(all_of(in_place), all_of(in_place), r, *bench.stream);
-        const Numbers expected = naive_rotation(bench.download(x), r, bench.download(cosine), bench.download(sine));
+        bench.run(kernels::Rotate{all_of(y), all_of(x), r});
+        bench.run(kernels::Rotate{all_of(in_place), all_of(in_place), r});
+        const Doubles expected = naive_rotation(bench.download(x), r, bench.download(cosine), bench.download(sine));
         check_close(bench.download(y), expected, one_rounding(dtype), 0.1);
         CHECK(bench.bits(in_place) == bench.bits(y));
       }
@@ -169,12 +167,11 @@ TEST_CASE(
   TrainingBench bench;
   const Tensor x = bench.random(8, Dtype::F32, 0, 1, 1), y = bench.random(8, Dtype::BF16, 0, 1, 2),
                z = bench.random(8, Dtype::F16, 0, 1, 3);
-  CHECK_THROWS_AS(
-      bench.kernels.swiglu_backward(all_of(x), all_of(y), all_of(x), all_of(x), all_of(x), 8, *bench.stream), BugError);
-  CHECK_THROWS_AS(bench.kernels.swiglu_forward(all_of(y), all_of(x), all_of(x), 8, *bench.stream), BugError);
-  CHECK_THROWS_AS(bench.kernels.rms_norm_forward(all_of(y), all_of(x), all_of(x), 1, 8, 1e-5F, *bench.stream),
+  CHECK_THROWS_AS(bench.run(kernels::SwiGluBackward{all_of(x), all_of(y), all_of(x), all_of(x), all_of(x), 8}),
                   BugError);
-  CHECK_THROWS_AS(bench.kernels.add(all_of(x), all_of(x), all_of(z), 8, *bench.stream), EnvError);
+  CHECK_THROWS_AS(bench.run(kernels::SwiGlu{all_of(y), all_of(x), all_of(x), 8}), BugError);
+  CHECK_THROWS_AS(bench.run(kernels::RmsNorm{all_of(y), all_of(x), all_of(x), 1, 8, 1e-5F}), BugError);
+  CHECK_THROWS_AS(bench.run(kernels::Add{all_of(x), all_of(x), all_of(z), 8}), EnvError);
 }
 
 }  // namespace gpuplan::test

@@ -1,5 +1,5 @@
 #include "cuda_device/kernels/training_bench.h"
-#include "device/dynamic_map.h"
+#include "device/quantisation.h"
 
 namespace gpuplan::test {
 namespace {
@@ -8,11 +8,11 @@ constexpr AdamW kSettings{.learning_rate = 0.01F, .weight_decay = 0.1F, .step = 
 constexpr DynamicMap kSigned = dynamic_map(true), kUnsigned = dynamic_map(false);
 
 struct Moments {
-  Numbers weight, m, v;
+  Doubles weight, m, v;
 };
 
 /// One textbook step (Loshchilov & Hutter 2019, algorithm 2) with kSettings and the gradient x 0.25.
-Moments naive_step(Moments at, const Numbers& gradient) {
+Moments naive_step(Moments at, const Doubles& gradient) {
   for (std::size_t i = 0; i < gradient.size(); ++i) {
     const double g = 0.25 * gradient[i];
     at.m[i] = 0.9 * at.m[i] + 0.1 * g;
@@ -39,10 +39,10 @@ std::vector<std::uint8_t> codes_of(Bench& bench, const State& state) {
   return codes;
 }
 
-Numbers decoded(Bench& bench, const State& state, const DynamicMap& map) {
+Doubles decoded(Bench& bench, const State& state, const DynamicMap& map) {
   const auto codes = codes_of(bench, state);
-  const Numbers absmax = bench.download(state.absmax);
-  Numbers values;
+  const Doubles absmax = bench.download(state.absmax);
+  Doubles values;
   for (std::size_t i = 0; i < codes.size(); ++i) values.push_back(double(map.levels[codes[i]]) * absmax[i / 256]);
   return values;
 }
@@ -60,9 +60,9 @@ State random_state(Bench& bench, std::int64_t count, std::uint64_t seed, std::in
 
 /// Each absmax is the largest magnitude of its block, and each code that of the level nearest to x / absmax: no other
 /// is nearer by more than 1e-5 of x, at which the middle of two levels counts as either.
-void check_nearest(Bench& bench, const State& state, const Numbers& values, const DynamicMap& map) {
+void check_nearest(Bench& bench, const State& state, const Doubles& values, const DynamicMap& map) {
   const auto codes = codes_of(bench, state);
-  const Numbers absmax = bench.download(state.absmax);
+  const Doubles absmax = bench.download(state.absmax);
   REQUIRE(values.size() == codes.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::size_t begin = i / 256 * 256;
@@ -96,9 +96,13 @@ TEST_CASE("training: AdamW makes the textbook step on weights and states of eith
                        m = bench.random(count, states, -1, 1, 3), v = bench.random(count, states, 0, 1, 4);
           const Moments expected =
               naive_step({bench.download(w), bench.download(m), bench.download(v)}, bench.download(g));
-          bench.kernels.adamw_step(
-              {.weight = all_of(w), .gradient = all_of(g), .m = all_of(m), .v = all_of(v), .count = count}, kSettings,
-              0.25F, *bench.stream);
+          bench.run(kernels::AdamWUpdate{.weight = all_of(w),
+                                         .gradient = all_of(g),
+                                         .m = all_of(m),
+                                         .v = all_of(v),
+                                         .count = count,
+                                         .step = adamw_step(kSettings),
+                                         .gradient_scale = 0.25F});
           check_close(bench.download(w), expected.weight, one_rounding(weights) + 5e-6, 0.1);
           check_close(bench.download(m), expected.m, one_rounding(states), 0.1);
           check_close(bench.download(v), expected.v, one_rounding(states), 0.1);
@@ -117,14 +121,15 @@ TEST_CASE("training: 8-bit AdamW steps from the states' values, and keeps the ne
         const State m = random_state(bench, count, 3, 0), v = random_state(bench, count, 5, count == 5003 ? 1 : 0);
         const Moments before{bench.download(w), decoded(bench, m, kSigned), decoded(bench, v, kUnsigned)};
         const Moments expected = naive_step(before, bench.download(g));
-        bench.kernels.adamw8_step({.weight = all_of(w),
-                                   .gradient = all_of(g),
-                                   .m = bytes_in(m.codes),
-                                   .v = bytes_in(v.codes),
-                                   .m_absmax = floats_in(m.absmax),
-                                   .v_absmax = floats_in(v.absmax),
-                                   .count = count},
-                                  kSettings, 0.25F, *bench.stream);
+        bench.run(kernels::AdamW8Update{.weight = all_of(w),
+                                        .gradient = all_of(g),
+                                        .m = bytes_in(m.codes),
+                                        .v = bytes_in(v.codes),
+                                        .m_absmax = floats_in(m.absmax),
+                                        .v_absmax = floats_in(v.absmax),
+                                        .count = count,
+                                        .step = adamw_step(kSettings),
+                                        .gradient_scale = 0.25F});
         check_close(bench.download(w), expected.weight, one_rounding(weights) + 1e-4, 0.1);  // v may be tiny
         check_nearest(bench, m, expected.m, kSigned);
         check_nearest(bench, v, expected.v, kUnsigned);
@@ -146,15 +151,16 @@ TEST_CASE("training: 8-bit states find the nearest of all levels, down to the sm
                  bench.upload_floats(std::vector<float>(kCount / 256, 0.0F))};
   };
   const State m = zeros(127), v = zeros(0);
-  bench.kernels.adamw8_step({.weight = all_of(w),
-                             .gradient = all_of(g),
-                             .m = bytes_in(m.codes),
-                             .v = bytes_in(v.codes),
-                             .m_absmax = floats_in(m.absmax),
-                             .v_absmax = floats_in(v.absmax),
-                             .count = kCount},
-                            kSettings, 0.25F, *bench.stream);
-  const Numbers none(kCount);
+  bench.run(kernels::AdamW8Update{.weight = all_of(w),
+                                  .gradient = all_of(g),
+                                  .m = bytes_in(m.codes),
+                                  .v = bytes_in(v.codes),
+                                  .m_absmax = floats_in(m.absmax),
+                                  .v_absmax = floats_in(v.absmax),
+                                  .count = kCount,
+                                  .step = adamw_step(kSettings),
+                                  .gradient_scale = 0.25F});
+  const Doubles none(kCount);
   const Moments expected = naive_step({none, none, none}, bench.download(g));
   check_nearest(bench, m, expected.m, kSigned);
   check_nearest(bench, v, expected.v, kUnsigned);
@@ -167,16 +173,17 @@ TEST_CASE("training: a NaN among the gradients spoils its block of 8-bit states 
   gradients[300] = NAN;
   const Tensor w = bench.random(kCount, Dtype::F32, -1, 1, 1), g = bench.upload_floats(gradients);
   const State m = random_state(bench, kCount, 3, 0), v = random_state(bench, kCount, 5, 0);
-  bench.kernels.adamw8_step({.weight = all_of(w),
-                             .gradient = all_of(g),
-                             .m = bytes_in(m.codes),
-                             .v = bytes_in(v.codes),
-                             .m_absmax = floats_in(m.absmax),
-                             .v_absmax = floats_in(v.absmax),
-                             .count = kCount},
-                            kSettings, 1, *bench.stream);
+  bench.run(kernels::AdamW8Update{.weight = all_of(w),
+                                  .gradient = all_of(g),
+                                  .m = bytes_in(m.codes),
+                                  .v = bytes_in(v.codes),
+                                  .m_absmax = floats_in(m.absmax),
+                                  .v_absmax = floats_in(v.absmax),
+                                  .count = kCount,
+                                  .step = adamw_step(kSettings),
+                                  .gradient_scale = 1});
   for (const State* const state : {&m, &v}) {
-    const Numbers absmax = bench.download(state->absmax);
+    const Doubles absmax = bench.download(state->absmax);
     CHECK(std::isfinite(absmax[0]));
     CHECK(std::isnan(absmax[1]));
     CHECK(std::isfinite(absmax[2]));

@@ -4,35 +4,35 @@ namespace gpuplan::test {
 namespace {
 
 /// y = x weight / sqrt(mean(x^2) + 1e-5), of one row.
-Numbers naive_norm(const Numbers& x, const Numbers& weight) {
+Doubles naive_norm(const Doubles& x, const Doubles& weight) {
   double squares = 0;
   for (const double value : x) squares += value * value;
-  Numbers y;
+  Doubles y;
   for (std::size_t i = 0; i < x.size(); ++i)
     y.push_back(x[i] * weight[i] / std::sqrt(squares / double(x.size()) + 1e-5));
   return y;
 }
 
-double dot(const Numbers& a, const Numbers& b) {
+double dot(const Doubles& a, const Doubles& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
   return sum;
 }
 
 struct Gradients {
-  Numbers x, weight;
+  Doubles x, weight;
 };
 
 /// Of the sum of dy x norm(x), by differences of the definition; the weight, which it is linear in, by its definition.
-Gradients naive_norm_gradients(const Numbers& dy, const Numbers& x, const Numbers& weight) {
+Gradients naive_norm_gradients(const Doubles& dy, const Doubles& x, const Doubles& weight) {
   const std::size_t hidden = weight.size();
-  Gradients gradients{.x = {}, .weight = Numbers(hidden)};
+  Gradients gradients{.x = {}, .weight = Doubles(hidden)};
   for (std::size_t begin = 0; begin < x.size(); begin += hidden) {
-    const auto row_of = [&](const Numbers& all) {
-      return Numbers(all.begin() + std::ptrdiff_t(begin), all.begin() + std::ptrdiff_t(begin + hidden));
+    const auto row_of = [&](const Doubles& all) {
+      return Doubles(all.begin() + std::ptrdiff_t(begin), all.begin() + std::ptrdiff_t(begin + hidden));
     };
-    const Numbers down = row_of(dy), plain = naive_norm(row_of(x), Numbers(hidden, 1.0));
-    Numbers row = row_of(x);
+    const Doubles down = row_of(dy), plain = naive_norm(row_of(x), Doubles(hidden, 1.0));
+    Doubles row = row_of(x);
     for (std::size_t i = 0; i < hidden; ++i) {
       const double there = row[i];
       gradients.x.push_back(derivative(
@@ -48,7 +48,7 @@ Gradients naive_norm_gradients(const Numbers& dy, const Numbers& x, const Number
   return gradients;
 }
 
-Numbers naive_embedding_gradient(Numbers gradient, const Numbers& dy, const std::vector<std::int32_t>& ids) {
+Doubles naive_embedding_gradient(Doubles gradient, const Doubles& dy, const std::vector<std::int32_t>& ids) {
   const std::size_t hidden = dy.size() / ids.size();
   for (std::size_t i = 0; i < dy.size(); ++i) gradient[std::size_t(ids[i / hidden]) * hidden + i % hidden] += dy[i];
   return gradient;
@@ -74,15 +74,15 @@ TEST_CASE("training: an embedding copies rows, and its backward adds up those of
                      y = bench.empty(kRows * hidden, dtype, shift);
         const Tensor dy = bench.random(kRows * hidden, dtype, -1, 1, 2, shift),
                      gradient = bench.random(kVocab * hidden, other, -1, 1, 3, shift);
-        const Numbers from = bench.download(table), before = bench.download(gradient);
-        const Numbers expected = naive_embedding_gradient(before, bench.download(dy), ids);
-        Numbers copied;
+        const Doubles from = bench.download(table), before = bench.download(gradient);
+        const Doubles expected = naive_embedding_gradient(before, bench.download(dy), ids);
+        Doubles copied;
         for (std::int64_t i = 0; i < kRows * hidden; ++i)
           copied.push_back(from[std::size_t(ids[std::size_t(i / hidden)] * hidden + i % hidden)]);
-        bench.kernels.embed(all_of(y), all_of(table), ids_in(id), kRows, hidden, *bench.stream);
-        bench.kernels.embed_backward(all_of(gradient), all_of(dy), ids_in(id), kRows, hidden, *bench.stream);
+        bench.run(kernels::Embed{all_of(y), all_of(table), ids_in(id), kRows, hidden});
+        bench.run(kernels::EmbedBackward{all_of(gradient), all_of(dy), ids_in(id), kRows, hidden});
         check_close(bench.download(y), copied, dtype == other || dtype == Dtype::F32 ? 0 : one_rounding(dtype), 0);
-        const Numbers after = bench.download(gradient);
+        const Doubles after = bench.download(gradient);
         check_close(after, expected, one_rounding(other) + 1e-6,
                     0.1);  // rounded once, although an id comes up to 8 times
         for (std::int64_t i = 2 * hidden; i < 3 * hidden; ++i) REQUIRE(after[std::size_t(i)] == before[std::size_t(i)]);
@@ -98,9 +98,9 @@ TEST_CASE("training: the gradient of an embedding adds rows of an id from far ap
   const Tensor id = bench.upload_ids(ids), dy = bench.random(kRows * kHidden, Dtype::F32, -1, 1, 1);
   const Tensor gradient = bench.upload_floats(std::vector<float>(kVocab * kHidden, 0.5F)),
                again = bench.copy_of(gradient);
-  bench.kernels.embed_backward(all_of(gradient), all_of(dy), ids_in(id), kRows, kHidden, *bench.stream);
-  bench.kernels.embed_backward(all_of(again), all_of(dy), ids_in(id), kRows, kHidden, *bench.stream);
-  const Numbers before(kVocab * kHidden, 0.5);
+  bench.run(kernels::EmbedBackward{all_of(gradient), all_of(dy), ids_in(id), kRows, kHidden});
+  bench.run(kernels::EmbedBackward{all_of(again), all_of(dy), ids_in(id), kRows, kHidden});
+  const Doubles before(kVocab * kHidden, 0.5);
   check_close(bench.download(gradient), naive_embedding_gradient(before, bench.download(dy), ids), 1e-5, 1);
   CHECK(bench.bits(gradient) == bench.bits(again));
 }
@@ -116,11 +116,11 @@ TEST_CASE("training: RMS norm with a weight of either dtype is its definition") 
         CAPTURE(hidden);
         const Tensor x = bench.random(kRows * hidden, dtype, -2, 2, 1), weight = bench.random(hidden, other, -1, 1, 2);
         const Tensor y = bench.empty(kRows * hidden, dtype);
-        bench.kernels.rms_norm_forward(all_of(y), all_of(x), all_of(weight), kRows, hidden, 1e-5F, *bench.stream);
-        const Numbers from = bench.download(x), w = bench.download(weight);
-        Numbers expected;
+        bench.run(kernels::RmsNorm{all_of(y), all_of(x), all_of(weight), kRows, hidden, 1e-5F});
+        const Doubles from = bench.download(x), w = bench.download(weight);
+        Doubles expected;
         for (auto row = from.begin(); row != from.end(); row += hidden)
-          for (const double value : naive_norm(Numbers(row, row + hidden), w)) expected.push_back(value);
+          for (const double value : naive_norm(Doubles(row, row + hidden), w)) expected.push_back(value);
         check_close(bench.download(y), expected, one_rounding(dtype) + 2e-6, 0.01);
       }
 }
@@ -143,11 +143,11 @@ TEST_CASE("training: gradients of RMS norm are those of its definition; a residu
                        with = bench.empty(count, dtype), in_place = bench.copy_of(residual);
           const Gradients expected =
               naive_norm_gradients(bench.download(dy), bench.download(x), bench.download(weight));
-          const Numbers sums = sum_of(bench.download(gradient), expected.weight),
+          const Doubles sums = sum_of(bench.download(gradient), expected.weight),
                         passed = sum_of(expected.x, bench.download(residual));
-          const auto run = [&](const Tensor& dx, const void* from, gpuplan::Numbers to) {
-            bench.kernels.rms_norm_backward(all_of(dx), from, to, all_of(dy), all_of(x), all_of(weight), rows, hidden,
-                                            1e-5F, *bench.stream);
+          const auto run = [&](const Tensor& dx, const void* from, Numbers to) {
+            bench.run(kernels::RmsNormBackward{all_of(dx), from, to, all_of(dy), all_of(x), all_of(weight), rows,
+                                               hidden, 1e-5F});
           };
           run(alone, nullptr, all_of(gradient));
           run(with, residual.data(), {});
@@ -170,10 +170,10 @@ TEST_CASE("training: the gradient of a bias is the column sums, of few rows and 
         CAPTURE(rows);
         CAPTURE(width);
         const Tensor dy = bench.random(rows * width, dtype, -1, 1, 1), gradient = bench.random(width, other, -1, 1, 2);
-        Numbers sums = bench.download(gradient);
-        const Numbers added = bench.download(dy);
+        Doubles sums = bench.download(gradient);
+        const Doubles added = bench.download(dy);
         for (std::size_t i = 0; i < added.size(); ++i) sums[i % sums.size()] += added[i];
-        bench.kernels.bias_backward(all_of(gradient), all_of(dy), rows, width, *bench.stream);
+        bench.run(kernels::BiasBackward{all_of(gradient), all_of(dy), rows, width});
         check_close(bench.download(gradient), sums, one_rounding(other) + 5e-6, 1);  // sums reach 50
       }
 }

@@ -14,8 +14,8 @@ TEST_CASE("training: sums and sums of squares are added to a double, exact to fp
       double expected_squares = 3, expected_sum = 4;
       for (const double value : bench.download(x)) expected_squares += value * value;
       for (const double value : bench.download(y)) expected_sum += value;
-      bench.kernels.add_squares(static_cast<double*>(squares.data()), all_of(x), count, *bench.stream);
-      bench.kernels.add_sum(static_cast<double*>(sum.data()), floats_in(y), count, *bench.stream);
+      bench.run(kernels::AddSquares{static_cast<double*>(squares.data()), all_of(x), count});
+      bench.run(kernels::AddSum{static_cast<double*>(sum.data()), floats_in(y), count});
       CHECK(bench.download_double(squares) == doctest::Approx(expected_squares).epsilon(2e-7));
       CHECK(bench.download_double(sum) == doctest::Approx(expected_sum).epsilon(2e-7));
     }
@@ -28,7 +28,7 @@ TEST_CASE("training: a sum over more than all blocks take at once misses nothing
   double expected = 0;
   for (std::int64_t i = 0; i < kCount; ++i) expected += double(numbers[std::size_t(i)] = float(i % 4093) / 64);
   const Tensor x = bench.upload_floats(numbers), sum = bench.upload_double(0);
-  bench.kernels.add_sum(static_cast<double*>(sum.data()), floats_in(x), kCount, *bench.stream);
+  bench.run(kernels::AddSum{static_cast<double*>(sum.data()), floats_in(x), kCount});
   CHECK(bench.download_double(sum) == doctest::Approx(expected).epsilon(1e-9));  // eight of these are exact in fp32
 }
 
@@ -44,11 +44,11 @@ TEST_CASE("training: sums have the same bits each time") {
     const Tensor table = bench.random(kVocab * kHidden, Dtype::F32, -1, 1, 4),
                  bias = bench.random(kHidden, Dtype::F32, -1, 1, 5), norm = bench.random(kHidden, Dtype::F32, -1, 1, 6),
                  dx = bench.empty(kRows * kHidden, Dtype::F32), squares = bench.upload_double(0);
-    bench.kernels.embed_backward(all_of(table), all_of(dy), ids_in(id), kRows, kHidden, *bench.stream);
-    bench.kernels.bias_backward(all_of(bias), all_of(dy), kRows, kHidden, *bench.stream);
-    bench.kernels.rms_norm_backward(all_of(dx), nullptr, all_of(norm), all_of(dy), all_of(x), all_of(weight), kRows,
-                                    kHidden, 1e-5F, *bench.stream);
-    bench.kernels.add_squares(static_cast<double*>(squares.data()), all_of(x), kRows * kHidden, *bench.stream);
+    bench.run(kernels::EmbedBackward{all_of(table), all_of(dy), ids_in(id), kRows, kHidden});
+    bench.run(kernels::BiasBackward{all_of(bias), all_of(dy), kRows, kHidden});
+    bench.run(kernels::RmsNormBackward{all_of(dx), nullptr, all_of(norm), all_of(dy), all_of(x), all_of(weight), kRows,
+                                       kHidden, 1e-5F});
+    bench.run(kernels::AddSquares{static_cast<double*>(squares.data()), all_of(x), kRows * kHidden});
     std::vector<std::vector<std::uint8_t>> all;
     for (const Tensor* const tensor : {&table, &bias, &norm, &dx, &squares}) all.push_back(bench.bits(*tensor));
     return all;

@@ -16,7 +16,7 @@ namespace {
 /// Two communicators on two streams, as a sharded step has them: x is summed by one, copied, and the copy summed by the
 /// other.
 struct TwoSums {
-  TwoSums(Device& device, Communicator& world, Numbers values)
+  TwoSums(Device& device, Communicator& world, Doubles values)
       : bench{.device = device, .stream = device.create_stream()},
         ranks(world),
         x(bench.upload(values, Dtype::F32)),
@@ -60,20 +60,20 @@ TEST_CASE("captured collectives sum at each launch, and others may come in betwe
     TwoSums sums(device, ranks, {1, double(ranks.rank())});  // over the ranks: 3 and 3; then each sum times 3
     sums.enqueue();
     sums.wait();
-    CHECK(sums.bench.download(sums.y) == Numbers{9, 9});
+    CHECK(sums.bench.download(sums.y) == Doubles{9, 9});
     const auto graph = sums.capture();
     sums.wait();
-    CHECK(sums.bench.download(sums.x) == Numbers{3, 3});
+    CHECK(sums.bench.download(sums.x) == Doubles{3, 3});
     device.launch(*graph, *sums.bench.stream);
     sums.wait();
-    CHECK(sums.bench.download(sums.y) == Numbers{27, 27});
+    CHECK(sums.bench.download(sums.y) == Doubles{27, 27});
     CHECK(ranks.max_host(ranks.rank()) == 2);
     sums.enqueue();
     sums.wait();
-    CHECK(sums.bench.download(sums.y) == Numbers{81, 81});
+    CHECK(sums.bench.download(sums.y) == Doubles{81, 81});
     device.launch(*graph, *sums.bench.stream);
     sums.wait();
-    CHECK(sums.bench.download(sums.y) == Numbers{243, 243});
+    CHECK(sums.bench.download(sums.y) == Doubles{243, 243});
   });
   CHECK(errors == std::vector<std::string>(3));
 }
@@ -122,7 +122,7 @@ TEST_CASE("a capture that fails after a collective leaves the communicators as t
                : ""));
     sums.enqueue();
     sums.wait();
-    CHECK(sums.bench.download(sums.y) == Numbers{4});
+    CHECK(sums.bench.download(sums.y) == Doubles{4});
   });
   CHECK(errors == std::vector<std::string>(2));
 }

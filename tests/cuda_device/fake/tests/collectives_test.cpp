@@ -17,8 +17,8 @@ constexpr std::int64_t kCount = 150'000;
 double number(int rank, std::int64_t i) { return double((i * 7 + rank * 3) % 11 - 5); }
 
 template <class Value>
-Numbers numbers(std::int64_t count, Value value) {
-  Numbers all;
+Doubles numbers(std::int64_t count, Value value) {
+  Doubles all;
   for (std::int64_t i = 0; i < count; ++i) all.push_back(value(i));
   return all;
 }
@@ -116,7 +116,7 @@ void check_split(Device& device, Communicator& ranks) {
   Bench bench{.device = device, .stream = device.create_stream()};
   const Tensor mine = bench.upload({double(ranks.rank())}, Dtype::F32);
   part->all_reduce(mine.data(), mine.data(), 1, Dtype::F32, *bench.stream);
-  CHECK(bench.download(mine) == Numbers{ranks.rank() % 2 == 0 ? 2.0 : 1.0});  // 0 + 2; 1 alone
+  CHECK(bench.download(mine) == Doubles{ranks.rank() % 2 == 0 ? 2.0 : 1.0});  // 0 + 2; 1 alone
   const auto again = part->split(0);
   CHECK(again->max_host(double(ranks.rank())) == (ranks.rank() % 2 == 0 ? 2.0 : 1.0));
 }
@@ -156,8 +156,8 @@ TEST_CASE("collectives of a communicator keep their order on two streams") {
       ranks.all_reduce(a.data(), a.data(), 1, Dtype::F32, *first.stream);
       ranks.all_reduce(b.data(), b.data(), 1, Dtype::F32, *second.stream);
     }
-    CHECK(first.download(a) == Numbers{1048576});  // 2^20
-    CHECK(second.download(b) == Numbers{10485760});
+    CHECK(first.download(a) == Doubles{1048576});  // 2^20
+    CHECK(second.download(b) == Doubles{10485760});
   });
   CHECK(errors == no_errors(2));
 }

@@ -2,7 +2,7 @@
 // ours refuses what NVIDIA's would.
 #include "cuda_device/fake/tests/ranks.h"
 #include "cuda_device/kernels/training_bench.h"
-#include "device/biased_gemm.h"
+#include "device/products.h"
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -166,8 +166,8 @@ TEST_CASE("the fake's BGRADA sums rows of A, BGRADB columns of B") {
   const Tensor a = bench.random(32, Dtype::F32, -1, 1, 1), b = bench.random(16, Dtype::F32, -1, 1, 2),
                d = bench.empty(8, Dtype::F32), workspace = bench.empty(1024, Dtype::F32),
                of_a = bench.empty(4, Dtype::F32), of_b = bench.empty(2, Dtype::F32);
-  const Numbers left = bench.download(a), right = bench.download(b);
-  Numbers rows(4), columns(2);
+  const Doubles left = bench.download(a), right = bench.download(b);
+  Doubles rows(4), columns(2);
   for (std::size_t i = 0; i < left.size(); ++i) rows[i % 4] += left[i];
   for (std::size_t i = 0; i < right.size(); ++i) columns[i / 8] += right[i];
   for (const auto& [epilogue, vector] :

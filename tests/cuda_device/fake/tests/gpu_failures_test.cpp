@@ -38,7 +38,7 @@ TEST_CASE("an allocation that fails now does not fail what comes after it") {
           device->allocate(Bytes{1});
         }).starts_with("out of memory on GPU 0 (NVIDIA A100-SXM4-80GB): 1 B asked, "));
   const auto stream = device->create_stream();
-  CHECK_NOTHROW(device->empty_kernel(*stream));
+  CHECK_NOTHROW(device->run(kernels::Empty{}, *stream));
   CHECK(device->allocate(Bytes{1}).data() != nullptr);
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("a lost GPU is an error of every later call, and everything can still 
   const auto stream = device->create_stream();
   const auto event = device->create_event();
   const Buffer buffer = device->allocate(Bytes{64});
-  device->empty_kernel(*stream);
+  device->run(kernels::Empty{}, *stream);
   CHECK_THROWS_AS(stream->synchronise(), EnvError);
   char host[64] = {};
   const std::vector<std::function<void()>> calls{
@@ -102,7 +102,7 @@ TEST_CASE("a lost GPU is an error of every later call, and everything can still 
       [&] { event->synchronise(); },
       [&] { device->copy(buffer.data(), host, Bytes{64}, CopyKind::HostToDevice, *stream); },
       [&] { device->copy(host, buffer.data(), Bytes{64}, CopyKind::DeviceToHost, *stream); },
-      [&] { device->empty_kernel(*stream); },
+      [&] { device->run(kernels::Empty{}, *stream); },
       [&] { device->gemm({.m = 1, .n = 1, .k = 1}, buffer.data(), buffer.data(), buffer.data(), *stream); },
       [&] { stream->run_on_host([] {}); },
       [&] { device->facts(); }};
@@ -112,7 +112,7 @@ TEST_CASE("a lost GPU is an error of every later call, and everything can still 
           std::string::npos);
   }
   const auto whole = other->create_stream();  // the other GPU is well
-  other->empty_kernel(*whole);
+  other->run(kernels::Empty{}, *whole);
   CHECK_NOTHROW(whole->synchronise());
 }
 

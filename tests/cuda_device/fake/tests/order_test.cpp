@@ -82,8 +82,8 @@ TEST_CASE("pageable memory may be used again after a copy, pinned memory only wh
   device.copy(of_pinned.data(), pinned.data(), Bytes{4}, CopyKind::HostToDevice, *bench.stream);
   pageable = *pinned.as<float>() = 2;
   gate.open();
-  CHECK(bench.download(of_pageable) == Numbers{1});
-  CHECK(bench.download(of_pinned) == Numbers{2});
+  CHECK(bench.download(of_pageable) == Doubles{1});
+  CHECK(bench.download(of_pinned) == Doubles{2});
 }
 
 TEST_CASE("the time between two events is that of the work between them") {
@@ -108,9 +108,9 @@ TEST_CASE("work on a stream of another GPU is refused") {
              second = device_backend(DeviceKind::Cuda).open({.index = 1});
   const auto stream = first->create_stream();
   const auto event = second->create_event();
-  CHECK_THROWS_AS(second->empty_kernel(*stream), EnvError);
+  CHECK_THROWS_AS(second->run(kernels::Empty{}, *stream), EnvError);
   CHECK_THROWS_AS(second->record(*event, *stream), BugError);
-  CHECK_NOTHROW(first->empty_kernel(*stream));
+  CHECK_NOTHROW(first->run(kernels::Empty{}, *stream));
 }
 
 TEST_CASE("one thread drives two GPUs in turn, call by call") {
@@ -129,10 +129,10 @@ TEST_CASE("one thread drives two GPUs in turn, call by call") {
       device.gemm({.m = 16, .n = 16, .k = 16, .alpha = 1.0F / 16}, x, x + 256, x + 512, stream);
       const auto event = device.create_event();
       device.record(*event, stream);
-      device.cast(x, Dtype::F32, x, Dtype::F32, 1, stream);
+      device.run(kernels::Cast{{x, Dtype::F32}, {x, Dtype::F32}, 1}, stream);
       CHECK(device.facts().memory_free < device.facts().memory);
     }
-  for (std::size_t gpu : {0, 1}) CHECK(benches[gpu].download(data[gpu]) == Numbers(3 * 256, 1));
+  for (std::size_t gpu : {0, 1}) CHECK(benches[gpu].download(data[gpu]) == Doubles(3 * 256, 1));
 }
 
 TEST_CASE("copies go from one GPU to another, in the order that events give") {
@@ -144,12 +144,12 @@ TEST_CASE("copies go from one GPU to another, in the order that events give") {
   const Tensor from = here.upload({1, 2, 3}, Dtype::F32), to = there.empty(3, Dtype::F32);
   const auto is_written = first->create_event();
   Gate gate(*here.stream);
-  first->fill_uniform(from.data(), 3, Dtype::F32, 5, 5, 0, *here.stream);
+  first->run(kernels::FillUniform{{from.data(), Dtype::F32}, 3, 5, 5, 0}, *here.stream);
   first->record(*is_written, *here.stream);
   second->wait(*there.stream, *is_written);
   second->copy(to.data(), from.data(), Bytes{12}, CopyKind::DeviceToDevice, *there.stream);
   gate.open();
-  CHECK(there.download(to) == Numbers{5, 5, 5});
+  CHECK(there.download(to) == Doubles{5, 5, 5});
 }
 
 TEST_CASE("two streams multiply at once, each in its own workspace") {
@@ -164,7 +164,7 @@ TEST_CASE("two streams multiply at once, each in its own workspace") {
     bench.device.gemm(problem, a.data(), b.data(), second.data(), *other);
   }
   other->synchronise();
-  const Numbers product = bench.download(first);
+  const Doubles product = bench.download(first);
   CHECK(product ==
         bench.download(second));  // neither is NaN, as the fake makes products whose workspace another one wrote to
   check_close(product, naive_product(problem, bench.download(a), bench.download(b)), 1e-4, std::sqrt(96.0));

@@ -13,7 +13,7 @@ void sum_ones(Device& device, Communicator& ranks) {
   Bench bench{.device = device, .stream = device.create_stream()};
   const Tensor data = bench.upload({1}, Dtype::F32);
   ranks.all_reduce(data.data(), data.data(), 1, Dtype::F32, *bench.stream);
-  CHECK(bench.download(data) == Numbers{double(ranks.size())});
+  CHECK(bench.download(data) == Doubles{double(ranks.size())});
 }
 
 std::string error_of_join(const Rendezvous& rendezvous) {
