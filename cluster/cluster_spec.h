@@ -91,7 +91,7 @@ struct ClusterSpec {
 };
 
 /// Turns that CPU ranks take on cores which they share: ranks per core, at least 1.
-inline double turns(std::int64_t num_ranks, std::int64_t host_cores) {
+inline double oversubscription(std::int64_t num_ranks, std::int64_t host_cores) {
   return std::max(1.0, double(num_ranks) / double(host_cores));
 }
 

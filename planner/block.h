@@ -4,9 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
-#include "models/recipe.h"
 #include "planner/cost.h"
+#include "planner/job.h"
 #include "planner/step_program.h"
 
 namespace gpuplan {
@@ -27,6 +28,22 @@ LayerBlocks add_layer_blocks(StepProgram& program, std::uint8_t graph, bool plai
 
 /// One block that runs graph.forward (or .backward) from its slots to its slots, keeping nothing.
 std::uint8_t add_whole_block(StepProgram& program, std::uint8_t graph, bool backward);
+
+/// Blocks of one kind of layer.
+struct KindBlocks {
+  LayerBlocks full, windowed;  // windowed: with a sliding window that the sequence exceeds
+  bool keeps_input = false;    // backward of an unchecked layer reads its input
+  std::uint8_t graph{};        // of the full layer
+};
+
+struct ModelBlocks {
+  std::vector<KindBlocks> kinds;
+  bool has_windowed = false;
+  std::uint8_t embedding = kNoBlock, embedding_backward = kNoBlock, head = kNoBlock;
+};
+
+/// Fills program.graphs and program.blocks (their storage is reused).
+ModelBlocks make_blocks(StepProgram& program, const Job& job);
 
 /// Costs of every block of `program` on one kind of GPU, as a new column; returns its index.
 std::size_t add_costs(StepProgram& program, const CostModel& model);

@@ -28,7 +28,7 @@ struct CurveTime {
 /// Ranks that share a core copy one after the other: how much longer than when as many as the curve's did.
 double crowding(const CollectiveCurve& curve, const AxisLink& a) {
   if (a.host_cores == 0) return 1;
-  return turns(a.ranks_at_once, a.host_cores) / turns(curve.num_ranks, a.host_cores);
+  return oversubscription(a.ranks_at_once, a.host_cores) / oversubscription(curve.num_ranks, a.host_cores);
 }
 
 CurveTime as_calibrated(const CollectiveCurve& curve, const AxisLink& a, std::int64_t ways, Bytes message) {

@@ -204,8 +204,8 @@ void add_measured(CostModel& m, const GpuSpec& gpu, const Profile& profile, Comp
 /// Rates of CPU ranks stand for as many at once as were measured or, unmeasured, for all of the plan sharing the cores.
 double crowding_of(const CostModel& m, const ComputeKind& compute) {
   if (compute.host_cores == 0) return 1;
-  return turns(compute.ranks_at_once, compute.host_cores) /
-         turns(m.load ? m.load->num_ranks : compute.ranks_per_node, compute.host_cores);
+  return oversubscription(compute.ranks_at_once, compute.host_cores) /
+         oversubscription(m.load ? m.load->num_ranks : compute.ranks_per_node, compute.host_cores);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include "models/optimizers.h"
 #include "models/quantisation.h"
 #include "planner/advice.h"
-#include "planner/model_blocks.h"
+#include "planner/block.h"
 #include "planner/state_sizes.h"
 
 namespace gpuplan {

@@ -1,6 +1,7 @@
 #include "planner/instruction_cost.h"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace gpuplan {
 
@@ -31,6 +32,52 @@ std::int64_t kernels_of(const StepProgram& all, const Instruction& i, std::size_
 
 Seconds host_tail_of(const StepProgram& all, const Instruction& i, std::size_t column, Seconds launching) {
   return i.op == OpCode::Call ? all.costs[column][i.block].host_tail : launching;
+}
+
+void CommunicationSpans::clear() {
+  spans_.clear();
+  first_ = 0;
+}
+
+void CommunicationSpans::add(double begin, double end) {
+  if (end <= begin) return;
+  if (first_ == spans_.size()) clear();
+  std::size_t at = spans_.size();  // before the first span that ends at `begin` or later; nearly always the last
+  while (at > first_ && spans_[at - 1].end >= begin) --at;
+  std::size_t past = at;
+  for (; past < spans_.size() && spans_[past].begin <= end; ++past) {
+    begin = std::min(begin, spans_[past].begin);
+    end = std::max(end, spans_[past].end);
+  }
+  const auto to = [&](std::size_t i) { return spans_.begin() + std::ptrdiff_t(i); };
+  if (past == at) {
+    spans_.insert(to(at), {begin, end});
+    return;
+  }
+  spans_[at] = {begin, end};
+  spans_.erase(to(at + 1), to(past));
+}
+
+double CommunicationSpans::finish(double start, double work, double slowdown) {
+  while (first_ < spans_.size() && spans_[first_].end <= start) ++first_;
+  double now = start;
+  for (std::size_t i = first_; i < spans_.size() && slowdown > 0; ++i) {
+    const Span& span = spans_[i];
+    const double alone = std::max(0.0, span.begin - now);
+    if (work <= alone) break;
+    now += alone;
+    work -= alone;
+    const double slowed = work * (1 + slowdown);
+    if (now + slowed <= span.end) return now + slowed;
+    work -= (span.end - now) / (1 + slowdown);
+    now = span.end;
+  }
+  return now + work;
+}
+
+void CommunicationSpans::shift(double from, double by) {
+  for (std::size_t i = first_; i < spans_.size(); ++i)
+    if (spans_[i].end >= from) spans_[i].begin += by, spans_[i].end += by;
 }
 
 }  // namespace gpuplan

@@ -2,6 +2,8 @@
 // simulator.
 #pragma once
 
+#include <vector>
+
 #include "planner/comm_model.h"
 #include "planner/cost.h"
 #include "planner/step_program.h"
@@ -22,5 +24,27 @@ std::int64_t kernels_of(const StepProgram& all, const Instruction& instruction, 
 /// From when the host begins to launch them to their end, on a device that waits for nothing else. `launching`: of the
 /// host alone.
 Seconds host_tail_of(const StepProgram& all, const Instruction& instruction, std::size_t column, Seconds launching);
+
+/// When communication runs on a rank, and how much longer compute takes beside it: a running collective takes SMs and
+/// memory bandwidth, so that compute goes 1 + sigma slower while it lasts. The simulator applies the same rule event by
+/// event.
+///
+/// Union of the times in which anything is communicated. Times in seconds.
+class CommunicationSpans {
+ public:
+  void clear();
+  void add(double begin, double end);
+  /// When `work` seconds of compute end that begin at `start`. Starts never decrease: what ended before is forgotten.
+  double finish(double start, double work, double slowdown);
+  /// Moves what ended at `from` or later.
+  void shift(double from, double by);
+
+ private:
+  struct Span {
+    double begin{}, end{};
+  };
+  std::vector<Span> spans_;  // disjoint, in order; those before first_ are over
+  std::size_t first_ = 0;
+};
 
 }  // namespace gpuplan

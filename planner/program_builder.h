@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "planner/block.h"
 #include "planner/cost.h"
 #include "planner/job.h"
-#include "planner/model_blocks.h"
 #include "planner/step_program.h"
 
 namespace gpuplan {

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "planner/model_blocks.h"
+#include "planner/block.h"
 #include "planner/program_builder.h"
 #include "planner/state_sizes.h"
 #include "planner/unit_layout.h"

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "planner/instruction_cost.h"
-#include "planner/overlap.h"
 #include "planner/program_walk.h"
 
 namespace gpuplan {

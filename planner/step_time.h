@@ -2,7 +2,8 @@
 // and the ranks of a class are alike; the simulator refines it. Streams order work; operands are the only other
 // dependencies; a stream may allocate again only when what its pool freed earlier is out of use (the gate, which is
 // FSDP's rate limiter). Compute beside a collective of its rank that comes earlier in the program goes slower
-// (planner/overlap). The host issues kernels one after the other: device work cannot start before it was launched.
+// (planner/instruction_cost). The host issues kernels one after the other: device work cannot start before it was
+// launched.
 #pragma once
 
 #include <array>

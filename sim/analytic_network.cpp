@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "sim/lowering.h"
 #include "sim/network.h"
-#include "sim/sent_bytes.h"
 
 namespace gpuplan {
 namespace {
@@ -23,14 +22,15 @@ class AnalyticNetwork final : public Network {
   AnalyticNetwork(std::span<const CommGroup> communicators, const CommModel& comm, EventQueue& queue)
       : communicators_(communicators.begin(), communicators.end()),
         comm_(comm),
+        lowerings_(communicators_, comm_),
         queue_(queue) {}
 
   std::uint32_t open(const CollectiveCall& call) override {
-    const CommGroup& c = communicators_[call.communicator];
-    return add({.duration = duration(c, call),
+    const Lowering& lowering = lowerings_.of(call);
+    return add({.duration = lowering.time,
                 .communicator = call.communicator,
-                .num_missing = std::uint32_t(c.ranks.size()),
-                .sent = c.size > 1 ? lower(call, c, comm_).payload : Bytes{}});
+                .num_missing = std::uint32_t(communicators_[call.communicator].ranks.size()),
+                .sent = lowering.payload});
   }
 
   void join(std::uint32_t transfer, std::uint32_t member, SimTime now) override {
@@ -61,20 +61,6 @@ class AnalyticNetwork final : public Network {
   Bytes bytes_sent(std::int64_t rank) const override { return sent_.of(rank); }
 
  private:
-  Seconds duration(const CommGroup& c, const CollectiveCall& call) const {
-    if (c.size <= 1) return {};
-    const Bytes piece{call.message.count / call.num_messages};
-    switch (call.kind) {
-      case CollectiveKind::AllGather:
-      case CollectiveKind::ReduceScatter: return comm_.gather_time(c.axis, call.message, call.num_messages);
-      case CollectiveKind::AllReduce: return double(call.num_messages) * comm_.all_reduce_time(c.axis, piece);
-      case CollectiveKind::Broadcast:
-        return double(call.num_messages) * comm_.choose(CollectiveKind::Broadcast, c.axis, piece).time;
-      case CollectiveKind::SendRecv: break;  // is sent, not opened
-    }
-    return {};
-  }
-
   std::uint32_t add(const Move& t) {
     if (free_.empty()) {
       transfers_.push_back(t);
@@ -98,6 +84,7 @@ class AnalyticNetwork final : public Network {
 
   std::vector<CommGroup> communicators_;
   CommModel comm_;
+  Lowerings lowerings_;
   EventQueue& queue_;
   std::vector<Move> transfers_;
   std::vector<std::uint32_t> free_;

@@ -21,4 +21,10 @@ struct CriticalPart {
 };
 std::vector<CriticalPart> sum_critical_path(const std::vector<Span>& spans, const std::vector<std::uint32_t>& path);
 
+/// One item per kind of work on the path, longest first; those below 0.5 % of the step are one item at the end.
+std::vector<CriticalItem> describe_critical_path(const Simulation& simulation, const SimInput& input);
+
+/// Where the messages of `axis` meet their narrowest place: "between GPU 0 and GPU 2 through host memory".
+std::string describe_bottleneck(const SimInput& input, const Topology* topology, Axis axis);
+
 }  // namespace gpuplan

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "planner/instruction_cost.h"
 #include "sim/activity.h"
-#include "sim/disturbance.h"
 #include "sim/rank_tasks.h"
 
 namespace gpuplan {

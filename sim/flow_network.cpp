@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "sim/message.h"
-#include "sim/nvls.h"
+#include "sim/collective_run.h"
 #include "sim/ring.h"
 #include "sim/tree.h"
 
@@ -20,14 +19,15 @@ class FlowNetwork final : public Network {
   FlowNetwork(std::span<const CommGroup> communicators, const CommModel& comm, NetworkLinks links, EventQueue& queue)
       : communicators_(communicators.begin(), communicators.end()),
         comm_(comm),
+        lowerings_(communicators_, comm_),
         links_(std::move(links)),
-        lanes_(links_.capacities, queue),
+        channels_(links_.capacities, queue),
         ring_routes_(communicators_.size()),
         free_runs_(communicators_.size() * std::size_t(RunKind::Count)) {}
 
   std::uint32_t open(const CollectiveCall& call) override {
     const CommGroup& c = communicators_[call.communicator];
-    const Lowering lowering = c.size > 1 ? lower(call, c, comm_) : Lowering{};
+    const Lowering& lowering = lowerings_.of(call);
     const RunKind kind = c.size > 1 ? run_kind(call, c, lowering) : RunKind::Nvls;
     const std::size_t pool = call.communicator * std::size_t(RunKind::Count) + std::size_t(kind);
     const std::uint32_t id = take(free_runs_[pool]);
@@ -58,11 +58,11 @@ class FlowNetwork final : public Network {
   }
 
   void handle(const SimEvent& event, std::vector<Finished>& finished) override {
-    const LaneOwner owner = lanes_.owner(event.index);
-    if (Lanes::Kind(event.kind) == Lanes::Kind::Ready) {
+    const ChannelOwner owner = channels_.owner(event.index);
+    if (Channels::Kind(event.kind) == Channels::Kind::Ready) {
       runs_[owner.transfer]->ready(owner.index, event.time);
     } else {
-      if (!lanes_.finish(event)) return;
+      if (!channels_.finish(event)) return;
       runs_[owner.transfer]->sent(owner.index, event.time);
     }
     if (finished_.empty()) return;
@@ -75,8 +75,8 @@ class FlowNetwork final : public Network {
     finished_.clear();
   }
 
-  void settle(SimTime now) override { lanes_.settle(now); }
-  std::span<const LinkLoad> link_loads() const override { return lanes_.loads(); }
+  void settle(SimTime now) override { channels_.settle(now); }
+  std::span<const LinkLoad> link_loads() const override { return channels_.loads(); }
   Bytes bytes_sent(std::int64_t rank) const override { return sent_.of(rank); }
 
  private:
@@ -107,7 +107,7 @@ class FlowNetwork final : public Network {
 
   std::unique_ptr<CollectiveRun> make_run(RunKind kind, std::uint32_t id, std::uint32_t communicator) {
     const CommGroup& c = communicators_[communicator];
-    const RunContext context{lanes_, sent_, finished_};
+    const RunContext context{channels_, sent_, finished_};
     if (kind == RunKind::Ring) return std::make_unique<Ring>(context, id, c, ring_routes(communicator));
     if (kind == RunKind::Nvls) return std::make_unique<Nvls>(context, id, c, ring_routes(communicator));
     const std::int64_t per_node = c.shape.ranks_per_node();
@@ -125,20 +125,20 @@ class FlowNetwork final : public Network {
     auto& routes = ring_routes_[communicator];
     if (routes.empty())
       for (std::size_t m = 0; m < c.ranks.size(); ++m)
-        routes.push_back(lanes_.add_route(c.size > 1 ? links_.ring_route(c.ranks[m], c.next[m], c.shape) : Route{}));
+        routes.push_back(channels_.add_route(c.size > 1 ? links_.ring_route(c.ranks[m], c.next[m], c.shape) : Route{}));
     return routes;
   }
 
   template <class Find>
   std::uint32_t remember(RouteIds& known, std::pair<std::int64_t, std::int64_t> key, Find find) {
     const auto [at, is_new] = known.try_emplace(key);
-    if (is_new) at->second = lanes_.add_route(find());
+    if (is_new) at->second = channels_.add_route(find());
     return at->second;
   }
 
   std::uint32_t begin_message(std::uint32_t route, double wire_bytes, SimTime latency, SimTime now) {
     const std::uint32_t id = take(free_messages_);
-    if (!runs_[id]) runs_[id] = std::make_unique<MessageRun>(RunContext{lanes_, sent_, finished_}, id);
+    if (!runs_[id]) runs_[id] = std::make_unique<MessageRun>(RunContext{channels_, sent_, finished_}, id);
     transfers_[id] = {};
     static_cast<MessageRun&>(*runs_[id]).begin(route, wire_bytes, now + latency);
     return id;
@@ -146,8 +146,9 @@ class FlowNetwork final : public Network {
 
   std::vector<CommGroup> communicators_;
   CommModel comm_;
+  Lowerings lowerings_;
   NetworkLinks links_;
-  Lanes lanes_;
+  Channels channels_;
   SentBytes sent_;
   std::vector<Finished> finished_;  // by the event that is handled
   std::vector<std::unique_ptr<CollectiveRun>> runs_;
@@ -163,6 +164,27 @@ class FlowNetwork final : public Network {
 std::unique_ptr<Network> make_flow_network(std::span<const CommGroup> communicators, const CommModel& comm,
                                            NetworkLinks links, EventQueue& queue) {
   return std::make_unique<FlowNetwork>(communicators, comm, std::move(links), queue);
+}
+
+std::unique_ptr<Network> make_flow_network(std::span<const CommGroup> communicators, const CommModel& comm,
+                                           const Topology& topology, EventQueue& queue) {
+  NetworkLinks links;
+  for (std::uint32_t link = 0; link < topology.num_links(); ++link)
+    links.capacities.push_back(topology.link(link).capacity);
+  links.ring_route = [&topology](std::int64_t from, std::int64_t to, const GroupShape& group) {
+    return topology.ring_route(from, to, group.ranks_per_node(), group.size);
+  };
+  links.route = [&topology](std::int64_t from, std::int64_t to) { return topology.route(from, to); };
+  links.copy_route = [&topology](std::int64_t rank, HostCopy kind) {
+    switch (kind) {
+      case HostCopy::HostToDevice: return topology.host_route(rank, true);
+      case HostCopy::DeviceToHost: return topology.host_route(rank, false);
+      case HostCopy::NvmeToHost: return topology.nvme_route(rank, false);
+      case HostCopy::HostToNvme: break;
+    }
+    return topology.nvme_route(rank, true);
+  };
+  return make_flow_network(communicators, comm, std::move(links), queue);
 }
 
 }  // namespace gpuplan

@@ -11,8 +11,8 @@ Ring::Ring(const RunContext& context, std::uint32_t transfer, const CommGroup& c
       members_(communicator.ranks.size()) {
   std::vector<bool> has_previous(members_.size());
   for (std::uint32_t m = 0; m < members_.size(); ++m) {
-    const std::uint32_t lane = context.lanes.add({transfer, m}, routes[m]), next = communicator.next_member[m];
-    if (m == 0) first_lane_ = lane;
+    const std::uint32_t channel = context.channels.add({transfer, m}, routes[m]), next = communicator.next_member[m];
+    if (m == 0) first_channel_ = channel;
     GPUPLAN_CHECK(next < members_.size() && !has_previous[next], "every member of a ring must have one predecessor");
     has_previous[next] = true;
     members_[m].next = next;
@@ -47,31 +47,31 @@ void Ring::prepare(std::uint32_t member, SimTime now) {
       latency += base_;
       m.piece_begin += steps_per_piece_;
     }
-    context_.lanes.call_at(first_lane_ + member, now + latency);
+    context_.channels.call_at(first_channel_ + member, now + latency);
   }
 }
 
-void Ring::ready(std::uint32_t lane, SimTime now) {
-  Member& m = members_[lane];
+void Ring::ready(std::uint32_t channel, SimTime now) {
+  Member& m = members_[channel];
   ++m.num_ready;
-  if (!m.is_sending) send_next(lane, now);
+  if (!m.is_sending) send_next(channel, now);
 }
 
 void Ring::send_next(std::uint32_t member, SimTime now) {
   members_[member].is_sending = true;
-  context_.lanes.begin(first_lane_ + member, chunk_, now);
+  context_.channels.begin(first_channel_ + member, chunk_, now);
 }
 
-void Ring::sent(std::uint32_t lane, SimTime now) {
-  Member& from = members_[lane];
+void Ring::sent(std::uint32_t channel, SimTime now) {
+  Member& from = members_[channel];
   Member& to = members_[from.next];
   from.is_sending = false;
   ++from.num_sent;
   ++to.num_received;
   prepare(from.next, now);
-  if (from.num_ready > from.num_sent) send_next(lane, now);
-  if (from.num_sent == num_steps_) check_done(lane);
-  if (to.num_received == num_steps_ && from.next != lane) check_done(from.next);
+  if (from.num_ready > from.num_sent) send_next(channel, now);
+  if (from.num_sent == num_steps_) check_done(channel);
+  if (to.num_received == num_steps_ && from.next != channel) check_done(from.next);
 }
 
 void Ring::check_done(std::uint32_t member) {

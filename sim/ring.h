@@ -19,8 +19,8 @@ class Ring final : public CollectiveRun {
 
   void open(const CollectiveCall& call, const Lowering& lowering) override;
   void join(std::uint32_t member, SimTime now) override;
-  void ready(std::uint32_t lane, SimTime now) override;
-  void sent(std::uint32_t lane, SimTime now) override;
+  void ready(std::uint32_t channel, SimTime now) override;
+  void sent(std::uint32_t channel, SimTime now) override;
 
  private:
   struct Member {
@@ -35,7 +35,7 @@ class Ring final : public CollectiveRun {
 
   const CommGroup& communicator_;
   std::vector<Member> members_;
-  std::uint32_t first_lane_{};
+  std::uint32_t first_channel_{};
   CollectiveCall call_;
   std::uint32_t num_steps_{}, steps_per_piece_{};
   SimTime step_, base_;

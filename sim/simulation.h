@@ -115,6 +115,14 @@ struct Simulation {
   double executed_flops{};           // per GPU, mean
 };
 
+/// What makes ranks differ. No libm: the same seed gives the same bytes anywhere.
+///
+/// Factor on the compute time of a rank.
+double straggler_factor(const SimOptions& options, std::int64_t rank);
+
+/// Factor on the time of one task: mean 1, standard deviation `options.jitter`, at least 0.1.
+double jitter_factor(const SimOptions& options, std::int64_t rank, std::uint32_t task);
+
 /// What a strategy's simulation starts from: the program with its costs, and the machine.
 struct SimInput {
   const Job& job;

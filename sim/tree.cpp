@@ -14,13 +14,13 @@ Tree::Tree(const RunContext& context, std::uint32_t transfer, const CommGroup& c
       edges_(pipeline_.edges.size()) {
   for (std::uint32_t e = 0; e < edges_.size(); ++e) {
     const PipelineEdge& edge = pipeline_.edges[e];
-    const std::uint32_t lane = context.lanes.add({transfer, e}, routes[e]);
-    if (e == 0) first_lane_ = lane;
+    const std::uint32_t channel = context.channels.add({transfer, e}, routes[e]);
+    if (e == 0) first_channel_ = channel;
     for (const std::uint32_t source : edge.sources) targets_[source].push_back(e);
     edges_of_member_[edge.from].push_back(e);
     edges_of_member_[edge.to].push_back(e);
   }
-  busiest_ = context.lanes.seconds_per_byte(routes);
+  busiest_ = context.channels.seconds_per_byte(routes);
   most_edges_ = most_edges();
 }
 
@@ -64,17 +64,17 @@ void Tree::join(std::uint32_t member, SimTime now) {
 void Tree::prepare(std::uint32_t edge, SimTime now) {
   if (--edges_[edge].num_missing > 0) return;
   const bool is_first = pipeline_.edges[edge].sources.empty();
-  context_.lanes.call_at(first_lane_ + edge, is_first ? now + latency_ : now);
+  context_.channels.call_at(first_channel_ + edge, is_first ? now + latency_ : now);
 }
 
-void Tree::ready(std::uint32_t lane, SimTime now) {
-  context_.lanes.begin(first_lane_ + lane, bytes_, now);
-  for (const std::uint32_t target : targets_[lane]) prepare(target, now);
+void Tree::ready(std::uint32_t channel, SimTime now) {
+  context_.channels.begin(first_channel_ + channel, bytes_, now);
+  for (const std::uint32_t target : targets_[channel]) prepare(target, now);
 }
 
-void Tree::sent(std::uint32_t lane, SimTime now) {
-  edges_[lane].is_sent = true;
-  end_if_passed_on(lane, now);
+void Tree::sent(std::uint32_t channel, SimTime now) {
+  edges_[channel].is_sent = true;
+  end_if_passed_on(channel, now);
 }
 
 /// The last bytes of an edge cannot be there before those that it passes on.

@@ -37,8 +37,8 @@ class Tree final : public CollectiveRun {
 
   void open(const CollectiveCall& call, const Lowering& lowering) override;
   void join(std::uint32_t member, SimTime now) override;
-  void ready(std::uint32_t lane, SimTime now) override;
-  void sent(std::uint32_t lane, SimTime now) override;
+  void ready(std::uint32_t channel, SimTime now) override;
+  void sent(std::uint32_t channel, SimTime now) override;
 
  private:
   struct Edge {
@@ -58,7 +58,7 @@ class Tree final : public CollectiveRun {
   std::vector<std::vector<std::uint32_t>> targets_, edges_of_member_;
   std::vector<Edge> edges_;
   std::vector<std::uint32_t> open_edges_of_member_;
-  std::uint32_t first_lane_{}, num_open_members_{};
+  std::uint32_t first_channel_{}, num_open_members_{};
   CollectiveCall call_;
   std::int64_t pieces_left_{};
   SimTime latency_;

@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "planner/block.h"
-#include "planner/overlap.h"
+#include "planner/instruction_cost.h"
 
 using namespace gpuplan;
 

@@ -63,6 +63,18 @@ TEST_CASE("flow network: on real machines every algorithm takes what CommModel s
   CHECK(seen.size() == 3);  // ring, tree and NVLS were all met
 }
 
+TEST_CASE("what was chosen for a call is kept: the same call is not chosen again, another one is") {
+  SimWorld world(4, {.latency = 5.0_us, .bandwidth = 100.0_GBps, .all_reduce_bandwidth = 100.0_GBps});
+  Lowerings lowerings(world.communicators, world.comm);
+  const CollectiveCall call{CollectiveKind::AllGather, 0, 1_MiB, 1};
+  const Lowering& first = lowerings.of(call);
+  CHECK(first.time == world.comm.gather_time(world.communicators[0].axis, 1_MiB));
+  const Lowering& cut = lowerings.of({CollectiveKind::AllGather, 0, 1_MiB, 4});
+  CHECK(&lowerings.of(call) == &first);
+  CHECK(&cut != &first);
+  CHECK(cut.time > first.time);  // pays the latency of each piece
+}
+
 TEST_CASE("double tree: every member sends up and is sent to once per tree, and is inner in one tree at most") {
   for (const std::int64_t size : {2, 3, 4, 5, 8, 9, 16, 64})
     for (const std::int64_t per_node : {1, 8}) {
@@ -102,13 +114,13 @@ TEST_CASE("a tree waits for a late member where its data is needed") {
   SimWorld world(4, {.latency = 5.0_us, .bandwidth = 100.0_GBps, .all_reduce_bandwidth = 100.0_GBps});
   std::vector<Finished> finished;
   SentBytes sent;
-  Lanes lanes(std::vector(4, 100.0_GBps), world.queue);
+  Channels channels(std::vector(4, 100.0_GBps), world.queue);
   world.communicators[0].shape = {.size = 4, .nodes = 4};
   const Pipeline pipeline = double_tree(4, 1);
   std::vector<std::uint32_t> own, routes;
-  for (std::uint32_t k = 0; k < 4; ++k) own.push_back(lanes.add_route(Route{{.link = k}}));
+  for (std::uint32_t k = 0; k < 4; ++k) own.push_back(channels.add_route(Route{{.link = k}}));
   for (const PipelineEdge& e : pipeline.edges) routes.push_back(own[e.from]);
-  Tree tree({lanes, sent, finished}, 0, world.communicators[0], pipeline, routes);
+  Tree tree({channels, sent, finished}, 0, world.communicators[0], pipeline, routes);
   tree.open({CollectiveKind::AllReduce, 0, 1_MiB}, {.all_steps = 20.0_us, .wire_time = 10.0_us});
   for (const std::uint32_t m : {0u, 1u, 3u}) tree.join(m, {});
   world.queue.push({.time = {1'000'000'000}, .target = EventTarget::Engine});
@@ -118,12 +130,12 @@ TEST_CASE("a tree waits for a late member where its data is needed") {
     last = event.time;
     if (event.target == EventTarget::Engine)
       tree.join(2, last);
-    else if (Lanes::Kind(event.kind) == Lanes::Kind::Ready)
-      tree.ready(lanes.owner(event.index).index, last);
-    else if (lanes.finish(event))
-      tree.sent(lanes.owner(event.index).index, last);
+    else if (Channels::Kind(event.kind) == Channels::Kind::Ready)
+      tree.ready(channels.owner(event.index).index, last);
+    else if (channels.finish(event))
+      tree.sent(channels.owner(event.index).index, last);
     if (last.ps < 1'000'000'000) CHECK(finished.empty());
-    if (world.queue.empty() || world.queue.next_time() > last) lanes.settle(last);
+    if (world.queue.empty() || world.queue.next_time() > last) channels.settle(last);
   }
   CHECK(finished.size() == 4);
   CHECK(last.ps > 1'000'000'000);

@@ -1,4 +1,4 @@
-#include "sim/nvls.h"
+#include "sim/collective_run.h"
 
 namespace gpuplan {
 
@@ -7,8 +7,8 @@ Nvls::Nvls(const RunContext& context, std::uint32_t transfer, const CommGroup& c
     : CollectiveRun(context, transfer),
       communicator_(communicator) {
   for (std::uint32_t m = 0; m < routes.size(); ++m) {
-    const std::uint32_t lane = context.lanes.add({transfer, m}, routes[m]);
-    if (m == 0) first_lane_ = lane;
+    const std::uint32_t channel = context.channels.add({transfer, m}, routes[m]);
+    if (m == 0) first_channel_ = channel;
   }
 }
 
@@ -27,10 +27,10 @@ void Nvls::join(std::uint32_t, SimTime now) {
 void Nvls::begin_piece(SimTime now) {
   num_missing_ = std::uint32_t(communicator_.ranks.size());
   --pieces_left_;
-  for (std::uint32_t m = 0; m < num_missing_; ++m) context_.lanes.call_at(first_lane_ + m, now + latency_);
+  for (std::uint32_t m = 0; m < num_missing_; ++m) context_.channels.call_at(first_channel_ + m, now + latency_);
 }
 
-void Nvls::ready(std::uint32_t lane, SimTime now) { context_.lanes.begin(first_lane_ + lane, bytes_, now); }
+void Nvls::ready(std::uint32_t channel, SimTime now) { context_.channels.begin(first_channel_ + channel, bytes_, now); }
 
 void Nvls::sent(std::uint32_t, SimTime now) {
   if (--num_missing_ > 0) return;

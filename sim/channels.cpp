@@ -1,4 +1,4 @@
-#include "sim/lanes.h"
+#include "sim/channels.h"
 
 #include <algorithm>
 
@@ -16,12 +16,12 @@ SimTime time_to_move(double bytes, double rate) {
 
 }  // namespace
 
-std::uint32_t Lanes::add(LaneOwner owner, std::uint32_t route) {
-  lanes_.push_back({.route = route, .owner = owner});
-  return std::uint32_t(lanes_.size() - 1);
+std::uint32_t Channels::add(ChannelOwner owner, std::uint32_t route) {
+  channels_.push_back({.route = route, .owner = owner});
+  return std::uint32_t(channels_.size() - 1);
 }
 
-double Lanes::seconds_per_byte(std::span<const std::uint32_t> routes) const {
+double Channels::seconds_per_byte(std::span<const std::uint32_t> routes) const {
   std::vector<double> load(shares_.num_links());
   double busiest = 0;
   for (const std::uint32_t route : routes)
@@ -32,18 +32,18 @@ double Lanes::seconds_per_byte(std::span<const std::uint32_t> routes) const {
   return busiest;
 }
 
-void Lanes::begin(std::uint32_t lane, double bytes, SimTime now) {
-  Lane& l = lanes_[lane];
+void Channels::begin(std::uint32_t channel, double bytes, SimTime now) {
+  Channel& l = channels_[channel];
   l.bytes = l.left = bytes;
   l.updated = now;
   l.rate = 0;
   for (const LinkUse& use : shares_.route(l.route))
     if (shares_.num_flows(use.link) == 0) loads_[use.link].busy += SimTime{} - now;
-  shares_.begin(lane, l.route);
+  shares_.begin(channel, l.route);
 }
 
-bool Lanes::finish(const SimEvent& event) {
-  Lane& l = lanes_[event.index];
+bool Channels::finish(const SimEvent& event) {
+  Channel& l = channels_[event.index];
   if (event.stamp != l.stamp) return false;
   if (l.due > event.time) {  // it slowed down since
     expect(event.index, l.due);
@@ -60,25 +60,25 @@ bool Lanes::finish(const SimEvent& event) {
   return true;
 }
 
-void Lanes::settle(SimTime now) {
-  for (const std::uint32_t lane : shares_.settle()) {
-    Lane& l = lanes_[lane];
+void Channels::settle(SimTime now) {
+  for (const std::uint32_t channel : shares_.settle()) {
+    Channel& l = channels_[channel];
     if (l.rate > 0) l.left = std::max(0.0, l.left - l.rate * (double((now - l.updated).ps) / kPicosecondsPerSecond));
     l.updated = now;
-    l.rate = shares_.rate(lane).value;
+    l.rate = shares_.rate(channel).value;
     l.due = now + time_to_move(l.left, l.rate);
-    if (l.due < l.queued) expect(lane, l.due);
+    if (l.due < l.queued) expect(channel, l.due);
   }
 }
 
 /// What was expected before is outdated.
-void Lanes::expect(std::uint32_t lane, SimTime end) {
-  Lane& l = lanes_[lane];
+void Channels::expect(std::uint32_t channel, SimTime end) {
+  Channel& l = channels_[channel];
   l.queued = end;
   queue_.push({.time = end,
                .target = EventTarget::Network,
                .kind = std::uint8_t(Kind::Sent),
-               .index = lane,
+               .index = channel,
                .stamp = ++l.stamp});
 }
 

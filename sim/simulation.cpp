@@ -1,16 +1,17 @@
+#include "sim/simulation.h"
+
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/random_bits.h"
+#include "planner/job_metrics.h"
 #include "sim/critical_path.h"
-#include "sim/critical_words.h"
 #include "sim/engine.h"
 #include "sim/folding.h"
-#include "sim/memory_timeline.h"
-#include "sim/simulation.h"
-#include "sim/utilisation.h"
+#include "sim/rank_figures.h"
 
 namespace gpuplan {
 namespace {
@@ -136,6 +137,54 @@ Simulation simulate(const SimInput& input, const SimOptions& options) {
     out.critical_path = {};
   }
   return out;
+}
+
+namespace {
+
+/// Nearly normal, mean 0, deviation 1: the sum of twelve uniform numbers less 6.
+double normal(std::uint64_t state) {
+  double sum = 0;
+  for (int k = 0; k < 12; ++k) {
+    state = random_bits(state);
+    sum += double(state >> 11) * 0x1p-53;
+  }
+  return sum - 6;
+}
+
+}  // namespace
+
+double straggler_factor(const SimOptions& options, std::int64_t rank) {
+  double factor = 1;
+  for (const auto& [slow, times] : options.stragglers)
+    if (slow == rank) factor *= times;
+  return factor;
+}
+
+double jitter_factor(const SimOptions& options, std::int64_t rank, std::uint32_t task) {
+  if (options.jitter <= 0) return 1;
+  const std::uint64_t key = random_bits(options.seed) ^ random_bits(std::uint64_t(rank) << 32 | task);
+  return std::max(0.1, 1 + options.jitter * normal(key));
+}
+
+SimulatedPlan simulate_plan(const Job& job, const SimOptions& options) {
+  StepProgram program;
+  SimulatedPlan plan;
+  plan.estimate = estimate_strategy(job, program);
+  const StepColumns columns = make_columns(job);
+  plan.simulation =
+      simulate({.job = job, .program = program, .columns = columns, .comm = make_step_comm(job)}, options);
+  const Seconds step = plan.simulation.step_time();
+  const FlopsPerSec peak = total_peak(columns);
+  const double num_gpus = double(plan.estimate.num_gpus_used);
+  const JobMetrics figures = job_metrics(job, step, peak);
+  plan.tokens_per_second = figures.tokens_per_second;
+  plan.tokens_per_second_per_gpu = figures.tokens_per_second / num_gpus;
+  plan.mfu = figures.mfu;
+  plan.hfu = plan.simulation.executed_flops * num_gpus / (step.value * peak.value);
+  plan.steps_per_epoch = figures.steps_per_epoch;
+  plan.epoch = figures.epoch, plan.total = figures.total;
+  plan.cost_usd = figures.cost_usd;
+  return plan;
 }
 
 }  // namespace gpuplan
