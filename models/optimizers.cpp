@@ -69,6 +69,8 @@ constexpr std::array kAliases{Alias{"adamw", "adamw-fused"},
 std::span<const OptimizerSpec> optimizers() { return kOptimizers; }
 
 const OptimizerSpec& find_optimizer(std::string_view name) {
+  for (const OptimizerSpec& row : kOptimizers)  // resolved before, as in a search
+    if (row.name == name) return row;
   std::string wanted = squash(name);
   for (const Alias& alias : kAliases)
     if (squash(alias.name) == wanted) wanted = squash(alias.row);

@@ -11,27 +11,21 @@ bool uses_nvme(const RankProgram& p, const Instruction& i) {
                      [&](Operand o) { return p.buffers[operand::id(o)].space == MemorySpace::Nvme; });
 }
 
-Seconds work_of(const StepProgram& all, const RankProgram& p, const Instruction& i, std::size_t column,
-                const CostModel& device, const CommModel& comm) {
-  switch (i.op) {
-    case OpCode::Call: return all.costs[column][i.block].device;
-    case OpCode::Cast:
-    case OpCode::GradientNorm: return i.work / device.memory_rate();
-    case OpCode::OptimizerStep:
-      if (i.stream != StreamId::Host) return i.work / device.optimizer_rate();
-      return i.work / (uses_nvme(p, i) ? std::min(comm.nvme, comm.cpu_optimizer) : comm.cpu_optimizer);
-    default: return {};
+InstructionCost cost_of(const StepProgram& all, const RankProgram& p, const Instruction& i, std::size_t column,
+                        const CostModel& device, const CommModel& comm) {
+  if (i.op == OpCode::Call) {
+    const BlockCost& block = all.costs[column][i.block];
+    return {block.device, double(block.num_kernels) * device.dispatch, block.host_tail, block.flops};
   }
-}
-
-std::int64_t kernels_of(const StepProgram& all, const Instruction& i, std::size_t column) {
-  if (i.op == OpCode::Release || i.op == OpCode::LoadBatch) return 0;
-  if (i.op == OpCode::Call) return all.costs[column][i.block].num_kernels;
-  return 1 + i.hook_kernels;
-}
-
-Seconds host_tail_of(const StepProgram& all, const Instruction& i, std::size_t column, Seconds launching) {
-  return i.op == OpCode::Call ? all.costs[column][i.block].host_tail : launching;
+  if (i.op == OpCode::LoadBatch || i.op == OpCode::Release) return {};
+  InstructionCost out;
+  out.launching = out.host_tail = double(1 + i.hook_kernels) * device.dispatch;
+  if (i.op == OpCode::Cast || i.op == OpCode::GradientNorm) out.work = i.work / device.memory_rate();
+  if (i.op == OpCode::OptimizerStep)
+    out.work = i.work / (i.stream != StreamId::Host ? device.optimizer_rate()
+                         : uses_nvme(p, i)          ? std::min(comm.nvme, comm.cpu_optimizer)
+                                                    : comm.cpu_optimizer);
+  return out;
 }
 
 void CommunicationSpans::clear() {

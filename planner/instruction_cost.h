@@ -13,17 +13,15 @@ namespace gpuplan {
 /// Whether an operand lies on NVMe.
 bool uses_nvme(const RankProgram& program, const Instruction& instruction);
 
-/// Work of the device (or, on StreamId::Host, of the host) at full speed: calls by the block costs of `column`, casts
-/// and optimizer steps by memory traffic. Nothing for what moves data elsewhere.
-Seconds work_of(const StepProgram& all, const RankProgram& program, const Instruction& instruction, std::size_t column,
-                const CostModel& device, const CommModel& comm);
-
-/// Kernels that the host launches for it, one after the other.
-std::int64_t kernels_of(const StepProgram& all, const Instruction& instruction, std::size_t column);
-
-/// From when the host begins to launch them to their end, on a device that waits for nothing else. `launching`: of the
-/// host alone.
-Seconds host_tail_of(const StepProgram& all, const Instruction& instruction, std::size_t column, Seconds launching);
+struct InstructionCost {
+  Seconds work;       // of the device (or, on StreamId::Host, of the host) at full speed; nothing for what moves data
+  Seconds launching;  // on the host, kernel by kernel
+  Seconds host_tail;  // from when the host begins to launch to the end, on a device that waits for nothing else
+  double flops{};
+};
+/// Calls by the block costs of `column`, casts and optimizer steps by memory traffic.
+InstructionCost cost_of(const StepProgram& all, const RankProgram& program, const Instruction& instruction,
+                        std::size_t column, const CostModel& device, const CommModel& comm);
 
 /// When communication runs on a rank, and how much longer compute takes beside it: a running collective takes SMs and
 /// memory bandwidth, so that compute goes 1 + sigma slower while it lasts. The simulator applies the same rule event by

@@ -147,8 +147,8 @@ class ForwardPass {
     return last.time;
   }
 
-  double duration(const RankProgram& p, const Instruction& i, const RankClass& rank_class) {
-    const CostModel& device = columns_[rank_class.costs];
+  /// Seconds that a transfer takes, or none where `i` moves no data.
+  double transfer(const RankProgram& p, const Instruction& i) {
     switch (i.op) {
       case OpCode::AllGather:
       case OpCode::ReduceScatter:
@@ -156,7 +156,7 @@ class ForwardPass {
       case OpCode::Send: return comm_.send_time(i.work).value;
       case OpCode::CopyIn:
       case OpCode::CopyOut: return (i.work / (uses_nvme(p, i) ? comm_.nvme : comm_.host_link)).value;
-      default: return work_of(all_, p, i, rank_class.costs, device, comm_).value;
+      default: return 0;
     }
   }
 
@@ -177,18 +177,20 @@ class ForwardPass {
   }
 
   void execute(std::size_t k, Clock& c, const Instruction& i, const RankClass& rank_class) {
+    const RankProgram& p = all_.programs[rank_class.program];
     const CostModel& device = columns_[rank_class.costs];
-    const double free = c.waits.tail(i.stream).seconds;
-    const Seconds launching = double(kernels_of(all_, i, rank_class.costs)) * device.dispatch;
-    const double launched = c.host, start = std::max(c.waits.begin(i).seconds, launched);
-    c.host += launching.value;
-    double work = duration(all_.programs[rank_class.program], i, rank_class);
-    if (i.op == OpCode::Call) {
-      c.flops += all_.costs[rank_class.costs][i.block].flops;
+    const InstructionCost cost = cost_of(all_, p, i, rank_class.costs, device, comm_);
+    const double free = c.waits.tail(i.stream).seconds, launched = c.host;
+    const double start = std::max(c.waits.begin(i).seconds, launched);
+    double work = cost.work.value;
+    if (i.op == OpCode::Call)
       work = c.communication.finish(start, work, device.overlap_slowdown) - start;
-    }
+    else
+      work += transfer(p, i);
     if (is_collective(i.op) && start > free) work += comm_.hand_over(i.axis).value;
-    double finish = std::max(start + work, launched + host_tail_of(all_, i, rank_class.costs, launching).value);
+    double finish = std::max(start + work, launched + cost.host_tail.value);
+    c.host += cost.launching.value;
+    c.flops += cost.flops;
     const std::size_t direction = std::size_t(i.direction);
     if (i.op == OpCode::Recv) finish = std::max(start, mail_[k].times[direction][c.received[direction]++]);
     if (takes_multiprocessors(i.op))

@@ -61,6 +61,9 @@ class StepRun {
     return r.tasks.program().instructions[t.instruction];
   }
   const CostModel& device(const Rank& r) const { return in_.columns.models[r.column]; }
+  InstructionCost cost_of(const Rank& r, const Instruction& i) const {
+    return gpuplan::cost_of(in_.program, r.tasks.program(), i, r.column, device(r), in_.comm);
+  }
   /// The real rank of the next stage, or of the one before.
   std::int64_t peer_of(const Rank& sender, const Instruction& i) const {
     const std::int64_t stride = in_.program.mesh.data_parallel();
@@ -161,12 +164,11 @@ void StepRun::fill(Rank& rank) {
     Task* const task = rank.tasks.issue();
     if (!task) continue;
     const Instruction& i = instruction(rank, *task);
-    const std::int64_t kernels = kernels_of(in_.program, i, rank.column);
-    const Seconds launching = double(kernels) * device(rank).dispatch;
+    const InstructionCost cost = cost_of(rank, i);
     task->launched = rank.host;
-    rank.host += to_sim_time(launching);
-    task->floor = task->launched + to_sim_time(host_tail_of(in_.program, i, rank.column, launching));
-    if (i.op == OpCode::Call) rank.flops += in_.program.costs[rank.column][i.block].flops;
+    rank.host += to_sim_time(cost.launching);
+    task->floor = task->launched + to_sim_time(cost.host_tail);
+    rank.flops += cost.flops;
     if (task->num_waiting == 0) ready(rank, *task);
   }
 }
@@ -198,7 +200,7 @@ void StepRun::start(Rank& rank, Task& task) {
 }
 
 void StepRun::start_work(Rank& rank, Task& task, const Instruction& i) {
-  const Seconds work = work_of(in_.program, rank.tasks.program(), i, rank.column, device(rank), in_.comm);
+  const Seconds work = cost_of(rank, i).work;
   const double noise = jitter_factor(options_, folding_.ranks[index_of(rank)], task.id);
   task.remaining = work.value * rank.disturbance * noise;
   if (task.stream == StreamId::Compute && i.op == OpCode::Call) change_computing(1);
