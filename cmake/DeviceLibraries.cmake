@@ -24,6 +24,8 @@ endfunction()
 # gpuplan_device_library(<name> SOURCES <files> LINKS <libraries>): the module that is built and installed in lib/gpuplan.
 function(gpuplan_device_library name)
   gpuplan_device_module(gpuplan_${name} ${name} gpuplan ${ARGN})
+  # The same RUNPATH here and installed: CMake would pad that of the build tree with ':', an empty entry, which is the current folder.
+  set_target_properties(gpuplan_${name} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
   add_dependencies(device_libraries gpuplan_${name})
   install(TARGETS gpuplan_${name} LIBRARY DESTINATION lib/gpuplan)
 endfunction()

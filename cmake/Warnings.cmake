@@ -2,8 +2,11 @@
 # -Wno-restrict and -Wno-maybe-uninitialized: GCC 12 reports libstdc++'s own string and optional code (GCC bugs 105651,
 # 105562). -Wno-missing-field-initializers: our structs have defaults for every field, and designated initialisers state
 # only what is special.
+# Hardening: checked in every shipped object by scripts/check_objects.sh.
 # -ffp-contract=off: no fused multiply-add behind our back, so that every compiler computes the same event times.
 function(gpuplan_warnings target)
+  target_compile_options(${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-fstack-protector-strong>)
+  target_link_options(${target} PRIVATE LINKER:-z,relro LINKER:-z,now LINKER:-z,noexecstack)
   target_compile_options(${target} PRIVATE -ffp-contract=off)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wno-sign-conversion -Wshadow -Werror
                          -Wno-missing-field-initializers $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
