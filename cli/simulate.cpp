@@ -11,14 +11,14 @@
 #include "cli/pace_flag.h"
 #include "cli/plan_flags.h"
 #include "planner/changes.h"
-#include "report/estimate_answer.h"
+#include "planner/validate_recipe.h"
+#include "report/answers.h"
 #include "report/html/simulation_report.h"
-#include "report/json/simulation_json.h"
-#include "report/simulation_answer.h"
+#include "report/json/answers_json.h"
 #include "report/text/simulation_text.h"
 #include "report/text/topology_svg.h"
 #include "report/trace/chrome_trace.h"
-#include "sim/remedies.h"
+#include "sim/critical_words.h"
 
 namespace gpuplan {
 namespace {

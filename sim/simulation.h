@@ -138,7 +138,7 @@ struct SimulatedPlan {
   std::optional<double> cost_usd;
 };
 
-/// Builds, replays and simulates one strategy. Remedies: sim/remedies.h.
+/// Builds, replays and simulates one strategy. Remedies: sim/critical_words.h.
 SimulatedPlan simulate_plan(const Job& job, const SimOptions& options);
 
 }  // namespace gpuplan

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "measured_machine.h"
 #include "models/catalogue.h"
-#include "planner/limits.h"
+#include "planner/estimate.h"
 
 using namespace gpuplan;
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "sim/remedies.h"
+#include "sim/critical_words.h"
 #include "sim/simulated.h"
 
 using namespace gpuplan;
