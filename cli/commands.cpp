@@ -8,7 +8,6 @@
 #include <CLI/CLI.hpp>
 
 #include "base/names.h"
-#include "report/text/facts.h"
 #include "report/text/text.h"
 
 namespace gpuplan {

@@ -8,8 +8,8 @@
 #include "cli/pace_flag.h"
 #include "cli/plan_flags.h"
 #include "planner/plan/plan_file.h"
-#include "report/estimate_answer.h"
-#include "report/json/estimate_json.h"
+#include "report/answers.h"
+#include "report/json/answers_json.h"
 #include "report/text/estimate_text.h"
 
 namespace gpuplan {

@@ -8,7 +8,7 @@
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "report/gpu_report.h"
+#include "report/catalogue_report.h"
 #include "report/json/catalogue_json.h"
 #include "report/text/catalogue_text.h"
 #include "cluster/gpu_catalogue.h"

@@ -8,8 +8,8 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "models/model_names.h"
+#include "report/catalogue_report.h"
 #include "report/json/catalogue_json.h"
-#include "report/model_report.h"
 #include "report/text/catalogue_text.h"
 
 namespace gpuplan {

@@ -12,7 +12,7 @@
 #include "cli/commands.h"
 #include "report/html/fit_svg.h"
 #include "report/json/profile_json.h"
-#include "report/profile_samples.h"
+#include "report/profile_numbers.h"
 #include "report/text/fit_plot.h"
 #include "report/text/profile_text.h"
 

@@ -23,7 +23,7 @@
 #include "cli/run_flags.h"
 #include "cli/run_gpus.h"
 #include "cluster/fabric.h"
-#include "report/estimate_answer.h"
+#include "report/answers.h"
 #include "report/text/run_text.h"
 #include "run/files/adapter_files.h"
 #include "run/gpu_check.h"

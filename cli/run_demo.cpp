@@ -11,7 +11,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/plan_flags.h"
-#include "report/estimate_answer.h"
+#include "report/answers.h"
 #include "run/launch.h"
 
 namespace gpuplan {

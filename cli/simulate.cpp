@@ -10,18 +10,24 @@
 #include "cli/commands.h"
 #include "cli/pace_flag.h"
 #include "cli/plan_flags.h"
-#include "report/estimate_answer.h"
+#include "planner/changes.h"
+#include "planner/validate_recipe.h"
+#include "report/answers.h"
 #include "report/html/simulation_report.h"
-#include "report/json/simulation_json.h"
-#include "report/simulation_answer.h"
+#include "report/json/answers_json.h"
 #include "report/text/simulation_text.h"
 #include "report/text/topology_svg.h"
 #include "report/trace/chrome_trace.h"
 #include "sim/remedies.h"
-#include "sim/what_if.h"
 
 namespace gpuplan {
 namespace {
+
+std::string what_if_help() {
+  std::string machine, recipe;
+  for (const Change& change : changes()) (change.machine ? machine : recipe) += fmt::format(", {}", change.name);
+  return fmt::format("change the machine: {}; or the plan: {}", machine.substr(2), recipe.substr(2));
+}
 
 void setup(CLI::App& app) {
   add_plan_flags(app);
@@ -31,10 +37,7 @@ void setup(CLI::App& app) {
   add_flag(app, "--seed", "S", "of the jitter. Default 0", "Simulation");
   add_flag(app, "--jitter", "SHARE", "relative deviation of every compute task, e.g. 0.02. Default 0", "Simulation");
   add_flag(app, "--straggler", "RANK=FACTOR,...", "ranks whose compute takes longer, e.g. 3=1.2", "Simulation");
-  add_flag(app, "--what-if", "NAME=VALUE,...",
-           "change the machine: nvlink, pcie, p2p, busbw, nic, gemm, memory, dispatch, overlap, host-link, cpu-adam, "
-           "latency",
-           "Simulation");
+  add_flag(app, "--what-if", "NAME=VALUE,...", what_if_help(), "Simulation");
   add_flag(app, "--compare", "STRATEGY,...", "simulate these strategies beside it, e.g. ddp,fsdp,zero3,mp",
            "Simulation");
   add_flag(app, "--scaling", "N,N,...", "simulate it on these numbers of GPUs, e.g. 1,2,4,8", "Simulation");
@@ -87,7 +90,7 @@ std::string compared_strategy(const std::string& text) {
 
 class Simulator {
  public:
-  Simulator(SimulationAnswer& answer, std::vector<WhatIf> changes) : a_(answer), changes_(std::move(changes)) {}
+  Simulator(SimulationAnswer& answer, std::vector<Setting> settings) : a_(answer), settings_(std::move(settings)) {}
 
   SimulatedPlan run(const EstimateRequest& request, const Strategy& strategy, bool is_closely_looked_at) const {
     SimOptions options = a_.options;
@@ -112,8 +115,9 @@ class Simulator {
     for (const std::string& text : split(counts, ',')) {
       EstimateRequest r = a_.request;
       r.cluster = resized(r.cluster, parse_integer(text, "--scaling", 1));
-      Profile unused = a_.result.profile;
-      if (r.cluster.num_gpus() != a_.request.cluster.num_gpus()) apply_what_if(changes_, r.cluster, unused);
+      if (r.cluster.num_gpus() != a_.request.cluster.num_gpus())  // built from the catalogue again
+        for (const Setting& setting : settings_)
+          if (setting.change->machine) r = changed({r, a_.result.profile}, {&setting, 1}).request;
       std::string name = a_.plan.estimate.strategy.name;
       if (r.cluster.num_gpus() == 1) name = strategy_names().front();
       const Strategy strategy = make_strategy(name, r.cluster, r.options);
@@ -126,8 +130,22 @@ class Simulator {
 
  private:
   SimulationAnswer& a_;
-  std::vector<WhatIf> changes_;
+  std::vector<Setting> settings_;
 };
+
+/// Changes the question and what was resolved of it; returns the strategy as it then is.
+Strategy apply_settings(SimulationAnswer& a, const std::vector<Setting>& settings) {
+  Variant variant = changed({a.request, a.result.profile}, settings);
+  a.request = std::move(variant.request);
+  a.result.profile = std::move(variant.profile);
+  const EstimateRequest& r = a.request;
+  validate_recipe(r.recipe, r.model, r.cluster);
+  a.result.model = prepare(r.model, r.recipe, a.result.framework);
+  const Strategy strategy = make_strategy(r.strategy, r.cluster, options_for(r, a.result.framework));
+  if (const std::string why = why_not_applicable(strategy, r.cluster, r.recipe, r.model); !why.empty())
+    throw InputError("--what-if", fmt::format("{} is not possible then: {}", strategy.name, why));
+  return strategy;
+}
 
 SimulationAnswer answer_question(const CLI::App& app, Console& console) {
   PlanQuestion question = read_plan_question(app, console.in);
@@ -138,17 +156,18 @@ SimulationAnswer answer_question(const CLI::App& app, Console& console) {
   a.result = estimate(a.request);
   a.assumptions = question.notes;
   a.assumptions.insert(a.assumptions.end(), a.result.assumptions.begin(), a.result.assumptions.end());
-  a.request.options = options_for(a.request, a.result.framework);
-  const Strategy strategy = choose(a.result);
+  Strategy strategy = choose(a.result);
   const auto text = given(app, "--what-if");
-  const std::vector<WhatIf> changes = text ? parse_what_if(*text) : std::vector<WhatIf>{};
-  Simulator simulator(a, changes);
+  const std::vector<Setting> settings = text ? parse_settings(*text) : std::vector<Setting>{};
+  Simulator simulator(a, settings);
   if (text) {
     a.comparison.push_back(simulator.run(a.request, strategy, false));
     a.comparison.back().label = fmt::format("{}, as it is", strategy.name);
-    apply_what_if(changes, a.request.cluster, a.result.profile);
-    for (const WhatIf& change : changes) a.assumptions.push_back("what if: " + describe(change));
+    a.request.strategy = strategy.name;
+    strategy = apply_settings(a, settings);
+    for (const Setting& setting : settings) a.assumptions.push_back("what if: " + describe(setting));
   }
+  a.request.options = options_for(a.request, a.result.framework);
   a.plan = simulator.run(a.request, strategy, true);
   if (text) {
     a.comparison.push_back(a.plan);

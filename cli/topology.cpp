@@ -8,7 +8,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/machine_flags.h"
-#include "report/json/topology_json.h"
+#include "report/json/answers_json.h"
 #include "report/text/topology_svg.h"
 #include "report/text/topology_text.h"
 

@@ -10,10 +10,9 @@
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "report/answers.h"
 #include "report/json/validation_json.h"
-#include "report/text/validation_report.h"
 #include "report/text/validation_text.h"
-#include "report/validation_answer.h"
 #include "sim/simulation.h"
 #include "validate/read_points.h"
 

@@ -2,22 +2,20 @@
 
 #include <array>
 
-#include "planner/advice/rows.h"
-
 namespace gpuplan {
 namespace {
 
-constexpr std::array kRows{&kSaversNotNeeded, &kCombinedSavers,    &kLargerBatch,   &kKeepGathered,
-                           &kEffectiveBatch,  &kGenerationCache,   &kQuantiseAlone, &kMixedPrecision,
-                           &kBf16Weights,     &kOptimizerVariants, &kZeroOrFsdp};
+constexpr std::array kAdviceRows{&kSaversNotNeeded, &kCombinedSavers,    &kLargerBatch,   &kKeepGathered,
+                                 &kEffectiveBatch,  &kGenerationCache,   &kQuantiseAlone, &kMixedPrecision,
+                                 &kBf16Weights,     &kOptimizerVariants, &kZeroOrFsdp};
 
 }  // namespace
 
-std::span<const AdviceRow* const> advice_rows() { return kRows; }
+std::span<const AdviceRow* const> advice_rows() { return kAdviceRows; }
 
 std::vector<Advice> advise(const AdviceCase& c) {
   std::vector<Advice> out;
-  for (const AdviceRow* row : kRows)
+  for (const AdviceRow* row : kAdviceRows)
     if (row->applies(c)) out.push_back({row->name, row->title, row->lines(c)});
   return out;
 }

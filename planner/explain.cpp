@@ -6,7 +6,6 @@
 #include "models/ledger.h"
 #include "models/optimizers.h"
 #include "models/quantisation.h"
-#include "planner/advice.h"
 #include "planner/block.h"
 #include "planner/state_sizes.h"
 

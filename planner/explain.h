@@ -5,13 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "planner/estimate.h"
+#include "planner/advice.h"
 
 namespace gpuplan {
 
-struct ExplainLine {
-  std::string term, value, source;
-};
 struct ExplainSection {
   std::string title;
   std::vector<ExplainLine> lines;

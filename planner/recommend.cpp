@@ -1,13 +1,14 @@
 #include "planner/recommend.h"
 
 #include <algorithm>
-#include <functional>
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "base/unit_text.h"
 #include "models/ledger.h"
 #include "models/recipe_names.h"
+#include "planner/changes.h"
 #include "planner/comm_model.h"
 
 namespace gpuplan {
@@ -44,7 +45,6 @@ const Row* best_of(const EstimateResult& result, Preference preference) {
 
 std::string reason_for(const Row& chosen, const EstimateRequest& r, const EstimateResult& result) {
   const Row* single = find_row(result, [](const Strategy& s) { return s.is_one_gpu(); });
-  const bool fits_on_one = single && single->fits;
   const Strategy& strategy = chosen.strategy;
   if (r.strategy != "auto") return "asked for, and it fits";
   std::string text;
@@ -71,11 +71,10 @@ std::string reason_for(const Row& chosen, const EstimateRequest& r, const Estima
       chosen.tokens_per_second > 1.2 * fsdp->tokens_per_second)
     text += fmt::format("; sharding it with FSDP would be {:.1f} times slower",
                         chosen.tokens_per_second / fsdp->tokens_per_second);
-  if (fits_on_one && r.recipe.offload.any()) text += "; it fits without offload, which only slows it down";
   return text;
 }
 
-/// What would be better although the recipe is never changed for the user.
+/// What would be better, although the recipe is never changed for the user.
 void add_hints(std::vector<std::string>& advice, const Row& chosen, const EstimateRequest& r,
                const EstimateResult& result) {
   if (chosen.max_micro_batch && *chosen.max_micro_batch > r.recipe.micro_batch && r.recipe.grad_accum == 1 &&
@@ -83,123 +82,96 @@ void add_hints(std::vector<std::string>& advice, const Row& chosen, const Estima
     advice.push_back(fmt::format(
         "the host launches kernels for {} of the {} step: a larger micro batch (up to {}) uses the GPU better",
         format_duration(chosen.time.host), format_duration(chosen.time.step), *chosen.max_micro_batch));
-  if (r.recipe.checkpointing != Checkpointing::None && chosen.fits) {
-    EstimateRequest without = r;
-    without.recipe.checkpointing = Checkpointing::None;
-    StepProgram program;
-    StrategyEstimate probe;
-    if (evaluate(probe, Job(without, result.model, result.framework, result.profile, chosen.strategy), program))
-      advice.push_back(
-          "it fits without activation checkpointing too, which would save about a quarter to a third of the time");
-  }
-  if (r.recipe.method == Method::Qlora && chosen.fits) {
-    EstimateRequest lora = r;
-    lora.recipe.method = Method::Lora;
-    lora.recipe.quant.kind = BaseQuant::None;
-    const TrainedModel model = prepare(lora.model, lora.recipe, result.framework);
-    StepProgram program;
-    StrategyEstimate probe;
-    if (evaluate(probe, Job(lora, model, result.framework, result.profile, chosen.strategy), program))
-      advice.push_back("LoRA on the 16-bit base fits as well: quality good instead of ok, and no dequantisation");
-  }
-  if (r.recipe.method == Method::Lora && chosen.fits) {
-    EstimateRequest full = r;
-    full.recipe.method = Method::Full;
-    const TrainedModel model = prepare(full.model, full.recipe, result.framework);
-    StepProgram program;
-    StrategyEstimate probe;
-    if (evaluate(probe, Job(full, model, result.framework, result.profile, chosen.strategy), program))
-      advice.push_back("full fine-tuning fits too (best quality, about 1.5 times the compute)");
-  }
+  for (const Purpose purpose : {Purpose::LeaveOut, Purpose::Quality})
+    for (const Suggested& hint : suggest(r, purpose)) {
+      const auto without = estimate_variant(changed({r, result.profile}, {&hint.setting, 1}), chosen.strategy.name);
+      if (without && without->fits)
+        advice.push_back(fmt::format("it fits without {} too: {}", hint.why->title,
+                                     describe_suggested({&hint, 1}, "", describe_time(chosen, *without))));
+    }
 }
 
-struct Change {
-  std::string text;
-  std::function<void(EstimateRequest&)> apply;
+/// Suggestions that are tried together.
+using Together = std::vector<Suggested>;
+
+/// What makes a request fit that does not.
+class Search {
+ public:
+  Search(const EstimateRequest& request, const EstimateResult& result)
+      : result_(result),
+        now_{request, result.profile} {}
+
+  /// Each saver alone or beside checkpointing, else all of them one after the other, else more GPUs.
+  std::vector<std::string> what_would_help() const {
+    std::vector<std::string> advice;
+    const Together savers = suggest(now_.request, Purpose::SaveMemory);
+    for (const Suggested& saver : savers)
+      if (std::string text = try_one(saver); !text.empty()) advice.push_back(std::move(text));
+    if (!advice.empty()) return advice;
+    Together combined;
+    for (const Suggested& saver : savers) {
+      combined.push_back(saver);
+      if (const auto fitting = fits_with(combined)) return {worded(combined, " + ", *fitting, "together, then")};
+    }
+    if (std::string text = try_more_gpus(); !text.empty()) return {text};
+    return {"no change that gpuplan knows makes it fit: choose a smaller model or GPUs with more memory"};
+  }
+
+ private:
+  Variant with(const Together& all) const {
+    Variant variant = now_;
+    for (const Suggested& one : all) variant = changed(std::move(variant), {&one.setting, 1});
+    return variant;
+  }
+
+  std::optional<StrategyEstimate> fits_with(const Together& all) const { return first_fitting(with(all)); }
+
+  /// The row that a changed plan is compared with: that of its strategy, else the first one that is possible.
+  const Row* counterpart(const StrategyEstimate& e) const {
+    const Row* same = find_row(result_, [&](const Strategy& s) { return s.name == e.strategy.name; });
+    return same ? same : find_row(result_, [](const Strategy&) { return true; });
+  }
+
+  /// "--loss fused (12 % more time per token): then fsdp fits".
+  std::string worded(const Together& all, std::string_view joined_by, const StrategyEstimate& fitting, const char* then,
+                     const char* remark = "") const {
+    const Row* before = counterpart(fitting);
+    const std::string time = before ? describe_time(*before, fitting) : "";
+    return fmt::format("{}: {} {} fits{}", describe_suggested(all, joined_by, time), then, fitting.strategy.name,
+                       remark);
+  }
+
+  /// A plan whose GPUs compute one after the other is named only if checkpointing does not help it to a better one.
+  std::string try_one(const Suggested& saver) const {
+    const auto in_step = [](const auto& e) { return e && e->strategy.schedule == Schedule::Sequential; };
+    const Together alone{saver};
+    const auto fitting = fits_with(alone);
+    if (in_step(fitting)) return worded(alone, "", *fitting, "then");
+    if (const auto checkpointing = suggest(with(alone).request, Purpose::SaveMemory, "checkpointing")) {
+      const Together both{saver, *checkpointing};
+      const auto fits = fits_with(both);
+      if (fits && (!fitting || in_step(fits))) return worded(both, " with ", *fits, "then");
+    }
+    return fitting ? worded(alone, "", *fitting, "then", ", the GPUs taking turns") : "";
+  }
+
+  std::string try_more_gpus() const {
+    constexpr int kMostDoublings = 6;
+    Variant more = now_;
+    for (int doublings = 1; doublings <= kMostDoublings; ++doublings) {
+      const Together all = suggest(more.request, Purpose::MoreGpus);
+      if (all.empty()) return {};
+      try {
+        more = changed(std::move(more), {&all.front().setting, 1});
+      } catch (const InputError&) { return {}; }  // a machine without a network has no more GPUs
+      if (const auto fitting = first_fitting(more)) return worded(all, "", *fitting, "then");
+    }
+    return {};
+  }
+
+  const EstimateResult& result_;
+  Variant now_;
 };
-
-/// Changes a user can make, mildest first.
-std::vector<Change> changes(const EstimateRequest& r) {
-  std::vector<Change> out;
-  const auto add = [&](bool useful, std::string text, std::function<void(EstimateRequest&)> apply) {
-    if (useful) out.push_back({std::move(text), std::move(apply)});
-  };
-  add(r.recipe.checkpointing == Checkpointing::None, "--checkpointing full (about a third more time)",
-      [](auto& q) { q.recipe.checkpointing = Checkpointing::Full; });
-  add(r.recipe.loss == LossKernel::Plain, "--loss fused (full logits never exist)",
-      [](auto& q) { q.recipe.loss = LossKernel::Fused; });
-  add(r.recipe.micro_batch > 1, "--micro-batch 1 with more --grad-accum", [](auto& q) { q.recipe.micro_batch = 1; });
-  add(r.recipe.attention == AttentionKernel::Eager, "--attention sdpa",
-      [](auto& q) { q.recipe.attention = AttentionKernel::Sdpa; });
-  add(r.recipe.method == Method::Full && !r.recipe.optimizer.ends_with("8bit"), "--optimizer adamw-8bit",
-      [](auto& q) { q.recipe.optimizer = "adamw-8bit"; });
-  add(r.recipe.method == Method::Full, "--lora r=8 (quality good)", [](auto& q) { q.recipe.method = Method::Lora; });
-  add(r.recipe.method != Method::Qlora, "--qlora r=8 (quality ok)", [](auto& q) {
-    q.recipe.method = Method::Qlora;
-    q.recipe.quant.kind = BaseQuant::Nf4;
-  });
-  add(r.recipe.seq_len > 512, fmt::format("--seq-len {}", r.recipe.seq_len / 2),
-      [](auto& q) { q.recipe.seq_len /= 2; });
-  add(r.recipe.offload.optimizer == OffloadTarget::None && r.recipe.method == Method::Full,
-      "--offload optimizer,params (much slower)",
-      [](auto& q) { q.recipe.offload.optimizer = q.recipe.offload.params = OffloadTarget::Cpu; });
-  return out;
-}
-
-const Strategy* first_fitting(const EstimateRequest& r, const EstimateResult& result, Strategy& storage) {
-  const TrainedModel model = prepare(r.model, r.recipe, result.framework);
-  StepProgram program;
-  for (const std::string_view name : strategy_names()) {
-    if (r.strategy != "auto" && r.strategy != name) continue;
-    storage = make_strategy(name, r.cluster, options_for(r, result.framework));
-    if (!why_not_applicable(storage, r.cluster, r.recipe, r.model).empty()) continue;
-    StrategyEstimate probe;
-    if (evaluate(probe, Job(r, model, result.framework, result.profile, storage), program)) return &storage;
-  }
-  return nullptr;
-}
-
-/// Tries each change alone, then all of them one after the other.
-std::vector<std::string> what_to_change(const EstimateRequest& r, const EstimateResult& result) {
-  std::vector<std::string> advice;
-  Strategy strategy;
-  for (const Change& change : changes(r)) {
-    EstimateRequest tried = r;
-    change.apply(tried);
-    const Strategy* fitting = first_fitting(tried, result, strategy);
-    if (fitting && strategy.schedule == Schedule::Sequential) {
-      advice.push_back(fmt::format("{}: then {} fits", change.text, strategy.name));
-      continue;
-    }
-    const bool fits_in_turns = fitting != nullptr;  // only by letting the GPUs work one after the other
-    if (tried.recipe.checkpointing == Checkpointing::None) {
-      tried.recipe.checkpointing = Checkpointing::Full;
-      if (first_fitting(tried, result, strategy) && (!fits_in_turns || strategy.schedule == Schedule::Sequential)) {
-        advice.push_back(fmt::format("{} with --checkpointing full: then {} fits", change.text, strategy.name));
-        continue;
-      }
-    }
-    if (fits_in_turns) advice.push_back(fmt::format("{}: then mp fits, the GPUs taking turns", change.text));
-  }
-  if (!advice.empty()) return advice;
-  EstimateRequest combined = r;
-  std::string texts;
-  for (const Change& change : changes(r)) {
-    change.apply(combined);
-    texts += (texts.empty() ? "" : " + ") + change.text;
-    if (first_fitting(combined, result, strategy))
-      return {fmt::format("{}: together, then {} fits", texts, strategy.name)};
-  }
-  EstimateRequest more = r;
-  for (int doublings = 1; doublings <= 6; ++doublings) {
-    const std::size_t n = more.cluster.gpus.size();
-    if (more.cluster.is_mixed() || n == 0) break;
-    more.cluster = parse_gpus(fmt::format("{}x{}", 2 * n, more.cluster.gpus.front().id));
-    if (first_fitting(more, result, strategy))
-      return {fmt::format("{} GPUs of this kind: then {} fits", 2 * n, strategy.name)};
-  }
-  return {"no change that gpuplan knows makes it fit: choose a smaller model or GPUs with more memory"};
-}
 
 }  // namespace
 
@@ -211,7 +183,7 @@ Recommendation recommend(const EstimateRequest& r, const EstimateResult& result)
     for (const Row& e : result.strategies)
       if (r.strategy != "auto" && !e.not_applicable.empty())
         out.reason = fmt::format("{} is not possible here: {}", r.strategy, e.not_applicable);
-    out.advice = what_to_change(r, result);
+    out.advice = Search(r, result).what_would_help();
     return out;
   }
   out.strategy = chosen->strategy.name;

@@ -5,10 +5,48 @@
 
 #include <fmt/format.h>
 
+#include "base/names.h"
 #include "base/unit_text.h"
-#include "report/fit_names.h"
 
 namespace gpuplan {
+namespace {
+
+/// Of products with a surface of their own.
+std::string regime_suffix(GemmRegime regime) {
+  return regime == GemmRegime::Wide ? "" : fmt::format(", {}", to_string(regime));
+}
+
+}  // namespace
+
+std::string gemm_name(const GemmSurface& surface) {
+  return fmt::format("{} {} GEMM{}", to_string(surface.type), to_string(surface.layout), regime_suffix(surface.regime));
+}
+
+std::string kernel_name(const KernelRate& rate) { return fmt::format("{} {}", rate.kernel, to_string(rate.dtype)); }
+
+std::string attention_name(const AttentionRate& rate) {
+  return fmt::format("{} attention {}, head size {}", rate.kernel, to_string(rate.dtype), rate.head_size);
+}
+
+std::string collective_name(const CollectiveCurve& curve) {
+  const char* const scope = curve.scope == RankScope::All ? "" : ", in pairs";
+  return fmt::format("{} of {} ranks{}", to_string(curve.kind), curve.num_ranks, scope);
+}
+
+std::string ranks_suffix(std::int64_t num_ranks) {
+  return num_ranks == 1 ? "" : fmt::format(", {} ranks at once", num_ranks);
+}
+
+std::string error_percent(double share) { return fmt::format("{:.{}f} %", 100 * share, share < 0.0995 ? 1 : 0); }
+
+std::string quality_text(const FitQuality& q) {
+  if (q.num_points == 0) return "";
+  std::string out = fmt::format("off by {} (p90 {})", error_percent(q.median_error), error_percent(q.p90_error));
+  if (q.held_out_median > 0 || q.held_out_p90 > 0)
+    out += fmt::format(", held out {} (p90 {})", error_percent(q.held_out_median), error_percent(q.held_out_p90));
+  return out + fmt::format("; {} samples, {} outlier{}", q.num_points, q.num_outliers, q.num_outliers == 1 ? "" : "s");
+}
+
 namespace {
 
 /// The numbers of one fit after the other.
@@ -109,6 +147,50 @@ ProfileComparison compare_profiles(const Profile& first, const Profile& second) 
   }
   for (const ProfileNumber& one : b)
     if (!find(a, one.name)) out.only_in_second.push_back(one.name);
+  return out;
+}
+
+namespace {
+
+/// A field with commas, quotes or line ends stands in quotes. Source: RFC 4180.
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
+  return out + "\"";
+}
+
+/// Overhead is read in bytes; everything else is timed.
+std::string_view unit_of(const Probe& probe) { return probe.family == ProbeFamily::Overhead ? "bytes" : "seconds"; }
+
+}  // namespace
+
+std::vector<Sample> samples_of(const Profile& profile) {
+  std::vector<Sample> out;
+  if (!profile.measured) return out;
+  std::int64_t number = 0;
+  for (const std::string& line : split(profile.measured->samples, '\n')) {
+    ++number;
+    if (!trim(line).empty())
+      out.push_back(sample_from_json(line, fmt::format("{}: samples, line {}", profile.file, number)));
+  }
+  return out;
+}
+
+std::string samples_csv(const std::vector<Sample>& samples) {
+  std::string out =
+      "probe,family,num_ranks,unit,median,low,high,num_runs,num_outliers,is_converged,flops,traffic_bytes,overlapped,"
+      "failure\n";
+  for (const Sample& s : samples) {
+    const std::string figures = s.is_ok() ? fmt::format("{:.9g},{:.9g},{:.9g},{},{},{}", s.median, s.low, s.high,
+                                                        s.num_runs, s.num_outliers, s.is_converged ? "true" : "false")
+                                          : ",,,,,";
+    const std::string overlapped =
+        s.probe.family == ProbeFamily::Overlap && s.is_ok() ? fmt::format("{:.6g}", s.overlapped) : "";
+    out += fmt::format("{},{},{},{},{},{:.9g},{},{},{}\n", csv_field(s.probe.key()), to_string(s.probe.family),
+                       s.probe.num_ranks, unit_of(s.probe), figures, s.probe.flops(), s.probe.traffic().count,
+                       overlapped, csv_field(s.failure));
+  }
   return out;
 }
 

@@ -1,13 +1,28 @@
-// Every number of a profile under one name, so that two profiles can be compared number by number.
+// Names and numbers of a profile: what its fits are called and how good they are, every number under one name so that
+// two profiles can be compared, and the samples behind them.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "calibrate/probe.h"
+#include "cluster/profile/measured.h"
 #include "cluster/profile/profile.h"
 
 namespace gpuplan {
+
+std::string gemm_name(const GemmSurface& surface);          // "bf16 weight-gradient GEMM, thin-k"
+std::string kernel_name(const KernelRate& rate);            // "rms-norm bf16"
+std::string attention_name(const AttentionRate& rate);      // "flash attention bf16, head size 128"
+std::string collective_name(const CollectiveCurve& curve);  // "all-reduce of 4 ranks", "send of 2 ranks, in pairs"
+std::string ranks_suffix(std::int64_t num_ranks);           // ", 4 ranks at once"; empty for one
+
+/// "off by 1.2 % (p90 4.0 %), held out 2.1 % (p90 6.3 %); 40 samples, 1 outlier", medians first; empty without samples.
+std::string quality_text(const FitQuality& quality);
+
+/// 0.0234 is "2.3 %".
+std::string error_percent(double share);
 
 FitUnit unit_of(const ScalarFit& scalar);
 
@@ -41,5 +56,11 @@ struct ProfileComparison {
 
 /// Numbers that neither profile measured and that are equal are left out: they are the shipped ones.
 ProfileComparison compare_profiles(const Profile& first, const Profile& second);
+
+/// In the order of the file; none of a shipped profile. Throws InputError naming the file and the line of a bad sample.
+std::vector<Sample> samples_of(const Profile& profile);
+
+/// The samples as a table for other programs: comma-separated, one line each under a line of names, base units.
+std::string samples_csv(const std::vector<Sample>& samples);
 
 }  // namespace gpuplan

@@ -1,5 +1,4 @@
-// What would shorten the critical path, each change tried by simulating it: faster links, fewer launches, no recompute
-// …
+// What would shorten a simulated step: changes of the table in planner/changes.h, each simulated before it is named.
 #pragma once
 
 #include "sim/simulation.h"

@@ -5,7 +5,6 @@
 
 #include "base/unit_text.h"
 #include "planner/advice/rows.h"
-#include "planner/advice/what_if.h"
 
 namespace gpuplan {
 namespace {
@@ -23,7 +22,7 @@ std::vector<BatchPoint> batch_series(const AdviceCase& c) {
   std::vector<BatchPoint> out{{c.request.recipe.micro_batch, c.chosen}};
   while (out.back().micro_batch < most) {
     const std::int64_t next = std::min(2 * out.back().micro_batch, most);
-    auto e = with_recipe(c, [&](Recipe& r) { r.micro_batch = next; });
+    auto e = estimate_with(c, {{"micro-batch", std::to_string(next)}});
     if (!e) break;
     out.push_back({next, *std::move(e)});
   }
@@ -89,7 +88,7 @@ std::vector<ExplainLine> effective_batch_lines(const AdviceCase& c) {
 std::vector<ExplainLine> generation_cache_lines(const AdviceCase& c) {
   const ModelSpec& m = c.result.model.spec;
   const Recipe& r = c.request.recipe;
-  const auto training = what_if(c, [](EstimateRequest& q, Strategy&) { q.eval_generate = 0; });
+  const auto training = estimate_with(c, {{"eval-generate", "0"}});
   std::string text = fmt::format(
       "Keys and values take {} layers x ({} + {}) x 2 bytes = {} per token: {} for {} sequence{} of {} + {} tokens.",
       m.num_hidden_layers, m.kv_width(), m.value_width(), format_bytes(kv_bytes_per_token(m)),

@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/unit_text.h"
 #include "models/quantisation.h"
+#include "models/recipe_names.h"
 #include "planner/advice/rows.h"
-#include "planner/advice/what_if.h"
 
 namespace gpuplan {
 namespace {
@@ -20,16 +20,11 @@ double state_per_parameter(const AdviceCase& c, const Recipe& recipe) {
 
 // --- quantising without adapters -------------------------------------------------------------------------------------
 
-void make_qlora(Recipe& r) {
-  r.method = Method::Qlora;
-  r.quant.kind = BaseQuant::Nf4;
-  if (r.precision == Precision::Fp32) r.precision = Precision::Bf16Mixed;
-}
+NamedSetting as_qlora(const AdviceCase& c) { return {"qlora", fmt::format("r={}", c.request.recipe.lora.rank)}; }
 
 /// What the linears of the blocks would take less in NF4 than in 16 bit; nothing when no tensor can be quantised.
 std::optional<Bytes> saved_by_nf4(const AdviceCase& c) {
-  Recipe qlora = c.request.recipe;
-  make_qlora(qlora);
+  const Recipe qlora = recipe_with(c, {as_qlora(c)});
   try {
     Bytes saved;
     prepare(c.request.model, qlora, c.result.framework).each_state([&](const StateList& list, std::int64_t times) {
@@ -55,7 +50,7 @@ std::vector<ExplainLine> quantise_alone_lines(const AdviceCase& c) {
     text += fmt::format(": here {} into {} before sharding ({:.0f} % less)", format_bytes(whole),
                         format_bytes(whole - *saved), 100 * (*saved / whole));
   text += ".";
-  if (const auto qlora = with_recipe(c, make_qlora))
+  if (const auto qlora = estimate_with(c, {as_qlora(c)}))
     text += fmt::format(" Frozen under adapters they pay: --qlora r={} peaks at {} instead of {}.",
                         c.request.recipe.lora.rank, format_bytes(peak_of(*qlora)), format_bytes(peak_of(c.chosen)));
   return {{"", text, "arXiv 1910.02054: 2 + 2 + 4 + 8 bytes; arXiv 2305.14314: 0.5 instead of the first 2"}};
@@ -65,18 +60,16 @@ std::vector<ExplainLine> quantise_alone_lines(const AdviceCase& c) {
 
 bool is_mixed(Precision p) { return p == Precision::Bf16Mixed || p == Precision::Fp16Mixed; }
 
-std::optional<StrategyEstimate> in_precision(const AdviceCase& c, Precision precision) {
-  return with_recipe(c, [&](Recipe& r) { r.precision = precision; });
-}
+NamedSetting in(Precision precision) { return {"precision", std::string(to_string(precision))}; }
 
-/// The same with few tokens in a pass, while gradients of the pass before are there.
+/// The same with few tokens in a pass, while the gradients of the pass before exist.
 constexpr std::int64_t kFewTokens = 128, kPasses = 2;
 std::optional<StrategyEstimate> of_few_tokens(const AdviceCase& c, Precision precision) {
-  return with_recipe(c, [&](Recipe& r) {
-    r.precision = precision;
-    r.micro_batch = 1, r.seq_len = std::min(kFewTokens, r.seq_len);
-    r.grad_accum = std::max(kPasses, r.grad_accum);
-  });
+  const Recipe& r = c.request.recipe;
+  return estimate_with(c, {in(precision),
+                           {"micro-batch", "1"},
+                           {"seq-len", std::to_string(std::min(kFewTokens, r.seq_len))},
+                           {"grad-accum", std::to_string(std::max(kPasses, r.grad_accum))}});
 }
 
 /// Source: torch.autocast keeps parameters in fp32 and caches their 16-bit casts; ZeRO and FSDP keep fp32 masters or
@@ -85,9 +78,8 @@ std::optional<StrategyEstimate> of_few_tokens(const AdviceCase& c, Precision pre
 /// perf_train_gpu_one).
 std::vector<ExplainLine> mixed_precision_lines(const AdviceCase& c) {
   const Recipe& mixed = c.request.recipe;
-  Recipe fp32 = mixed;
-  fp32.precision = Precision::Fp32;
-  const auto plain = in_precision(c, Precision::Fp32);
+  const Recipe fp32 = recipe_with(c, {in(Precision::Fp32)});
+  const auto plain = estimate_with(c, {in(Precision::Fp32)});
   std::string text = fmt::format(
       "It saves activations, not state: {:.3g} bytes per parameter before sharding, {:.3g} in fp32; "
       "{} and {} per rank.",
@@ -107,23 +99,22 @@ std::vector<ExplainLine> mixed_precision_lines(const AdviceCase& c) {
 
 // --- weights in bf16 -------------------------------------------------------------------------------------------------
 
+/// bf16-true for bf16-mixed and the other way round.
 Precision other_bf16(Precision p) { return p == Precision::Bf16True ? Precision::Bf16Mixed : Precision::Bf16True; }
 
 bool bf16_weights(const AdviceCase& c) {
   const Recipe& r = c.request.recipe;
   if (!is_full(c) || (r.precision != Precision::Bf16True && r.precision != Precision::Bf16Mixed)) return false;
-  Recipe other = r;
-  other.precision = other_bf16(r.precision);
-  return trained_state(whole_state(c, r)) != trained_state(whole_state(c, other)) &&
-         with_recipe(c, [&](Recipe& q) { q = other; });
+  const NamedSetting other = in(other_bf16(r.precision));
+  return trained_state(whole_state(c, r)) != trained_state(whole_state(c, recipe_with(c, {other}))) &&
+         estimate_with(c, {other});
 }
 
 /// Source: torch.optim makes states like the parameter; bf16 has 8 significant bits, so x + d = x for d below x / 256
 /// or less (rounding to nearest). torch.autocast: "should not call .half() or .bfloat16() on the model".
 std::vector<ExplainLine> bf16_weights_lines(const AdviceCase& c) {
-  Recipe pure = c.request.recipe, mixed = pure;
-  pure.precision = Precision::Bf16True, mixed.precision = Precision::Bf16Mixed;
-  const auto other = in_precision(c, other_bf16(c.request.recipe.precision));
+  const Recipe pure = recipe_with(c, {in(Precision::Bf16True)}), mixed = recipe_with(c, {in(Precision::Bf16Mixed)});
+  const auto other = estimate_with(c, {in(other_bf16(c.request.recipe.precision))});
   const bool is_pure = c.request.recipe.precision == Precision::Bf16True;
   const StrategyEstimate &a = is_pure ? c.chosen : *other, &b = is_pure ? *other : c.chosen;
   return {

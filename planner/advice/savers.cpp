@@ -1,4 +1,5 @@
-// Memory savers: what they cost when they are not needed, and what they save together.
+// Memory savers: what they cost when they are not needed, what they save together, and the variants of AdamW.
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -6,61 +7,31 @@
 #include "base/unit_text.h"
 #include "models/optimizers.h"
 #include "planner/advice/rows.h"
-#include "planner/advice/what_if.h"
+#include "planner/changes.h"
 
 namespace gpuplan {
 namespace {
 
-struct Saver {
-  const char* name;
-  bool (*is_off)(const Recipe& r);
-  void (*turn_on)(Recipe& r);
-  bool (*is_on)(const Recipe& r);
-  void (*turn_off)(Recipe& r);
-};
-
-bool is_adam_with_wide_states(const Recipe& r) {
-  const OptimizerSpec& optimizer = find_optimizer(r.optimizer);
-  return optimizer.num_states >= 2 && !optimizer.is_8bit;
-}
-
-bool never(const Recipe&) { return false; }
-
-constexpr std::array kSavers{
-    Saver{"checkpointing", [](const Recipe& r) { return r.checkpointing == Checkpointing::None; },
-          [](Recipe& r) { r.checkpointing = Checkpointing::Full; },
-          [](const Recipe& r) { return r.checkpointing != Checkpointing::None && !r.offload.activations; },
-          [](Recipe& r) { r.checkpointing = Checkpointing::None; }},
-    Saver{"fused loss", [](const Recipe& r) { return r.loss == LossKernel::Plain; },
-          [](Recipe& r) { r.loss = LossKernel::Fused; }, never, nullptr},
-    Saver{"8-bit optimizer", [](const Recipe& r) { return r.method == Method::Full && is_adam_with_wide_states(r); },
-          [](Recipe& r) { r.optimizer = find_optimizer(r.optimizer).is_paged ? "paged-adamw-8bit" : "adamw-8bit"; },
-          never, nullptr},
-    Saver{"sdpa attention", [](const Recipe& r) { return r.attention == AttentionKernel::Eager; },
-          [](Recipe& r) { r.attention = AttentionKernel::Sdpa; }, never, nullptr},
-    Saver{"offload", never, nullptr, [](const Recipe& r) { return r.offload.any(); },
-          [](Recipe& r) { r.offload = {}; }},
-    Saver{"the quantised base", never, nullptr, [](const Recipe& r) { return r.quant.kind != BaseQuant::None; },
-          [](Recipe& r) { r.method = Method::Lora, r.quant.kind = BaseQuant::None; }},
-};
-
 // --- savers that are not needed --------------------------------------------------------------------------------------
 
 struct Unneeded {
-  const Saver* saver;
+  std::string_view saver;
   StrategyEstimate without;
 };
+
+std::optional<StrategyEstimate> with_saver(const AdviceCase& c, const Suggested& one) {
+  return estimate_with(c, {{one.setting.change->name, one.setting.value}});
+}
 
 /// Savers in use without which the plan still fits and is faster (by more than rounding).
 std::vector<Unneeded> unneeded_savers(const AdviceCase& c) {
   constexpr double kVisiblyFaster = 0.995;
   std::vector<Unneeded> out;
   if (!c.chosen.fits) return out;
-  for (const Saver& saver : kSavers) {
-    if (!saver.is_on(c.request.recipe)) continue;
-    auto without = with_recipe(c, saver.turn_off);
+  for (const Suggested& saver : suggest(c.request, Purpose::LeaveOut)) {
+    auto without = with_saver(c, saver);
     if (without && without->fits && without->time.step.value < kVisiblyFaster * c.chosen.time.step.value)
-      out.push_back({&saver, *std::move(without)});
+      out.push_back({saver.why->title, *std::move(without)});
   }
   return out;
 }
@@ -73,7 +44,7 @@ std::vector<ExplainLine> savers_not_needed_lines(const AdviceCase& c) {
   for (const auto& [saver, without] : unneeded_savers(c)) {
     const double gain = 1 - without.time.step.value / c.chosen.time.step.value;
     text += fmt::format("{}ithout {} it fits too ({} of {}), and a step takes {} instead of {} ({:.0f} % less).",
-                        text.empty() ? "W" : " W", saver->name, format_bytes(without.tiers.needed),
+                        text.empty() ? "W" : " W", saver, format_bytes(without.tiers.needed),
                         format_bytes(without.tiers.usable), format_duration(without.time.step),
                         format_duration(c.chosen.time.step), 100 * gain);
   }
@@ -83,22 +54,24 @@ std::vector<ExplainLine> savers_not_needed_lines(const AdviceCase& c) {
 
 // --- savers together -------------------------------------------------------------------------------------------------
 
-std::vector<const Saver*> savers_off(const Recipe& r) {
-  std::vector<const Saver*> out;
-  for (const Saver& saver : kSavers)
-    if (saver.is_off(r)) out.push_back(&saver);
+/// Savers that change neither what is trained nor the batch nor where it runs.
+std::vector<Suggested> unused_savers(const EstimateRequest& r) {
+  std::vector<Suggested> out;
+  for (const char* name : {"checkpointing", "loss", "optimizer", "attention"})
+    if (auto saver = suggest(r, Purpose::SaveMemory, name)) out.push_back(*std::move(saver));
   return out;
 }
 
+/// Each saver leaves the value of the next one as it is, so their order does not matter.
 std::optional<StrategyEstimate> with_all(const AdviceCase& c) {
-  return with_recipe(c, [](Recipe& r) {
-    for (const Saver* saver : savers_off(r)) saver->turn_on(r);
-  });
+  Variant variant{c.request, c.result.profile};
+  for (const Suggested& saver : unused_savers(c.request)) variant = changed(std::move(variant), {&saver.setting, 1});
+  return estimate_variant(variant, c.chosen.strategy.name);
 }
 
 bool combined_savers(const AdviceCase& c) {
   constexpr double kWorthwhile = 0.95;
-  if (savers_off(c.request.recipe).size() < 2) return false;
+  if (unused_savers(c.request).size() < 2) return false;
   const auto all = with_all(c);
   return all && double(peak_of(*all).count) < kWorthwhile * double(peak_of(c.chosen).count);
 }
@@ -108,10 +81,10 @@ bool combined_savers(const AdviceCase& c) {
 /// plan's.
 std::vector<ExplainLine> combined_savers_lines(const AdviceCase& c) {
   std::string names, alone;
-  for (const Saver* saver : savers_off(c.request.recipe)) {
-    names += fmt::format("{}{}", names.empty() ? "" : " + ", saver->name);
-    if (const auto e = with_recipe(c, saver->turn_on))
-      alone += fmt::format("{}{} with {}", alone.empty() ? "" : ", ", format_bytes(peak_of(*e)), saver->name);
+  for (const Suggested& saver : unused_savers(c.request)) {
+    names += fmt::format("{}{}", names.empty() ? "" : " + ", saver.why->title);
+    if (const auto e = with_saver(c, saver))
+      alone += fmt::format("{}{} with {}", alone.empty() ? "" : ", ", format_bytes(peak_of(*e)), saver.why->title);
   }
   const StrategyEstimate all = *with_all(c);
   return {
@@ -120,6 +93,54 @@ std::vector<ExplainLine> combined_savers_lines(const AdviceCase& c) {
                    format_bytes(peak_of(all)), format_bytes(peak_of(c.chosen)), peak_of(c.chosen) / peak_of(all), alone,
                    format_duration(all.time.step), format_duration(c.chosen.time.step)),
        "each estimated anew: a saver uncovers the peak that the next one lowers"}};
+}
+
+// --- variants of AdamW -----------------------------------------------------------------------------------------------
+
+struct OptimizerVariant {
+  const char *optimizer, *title;
+};
+
+/// Sources stand in the table of optimizers (models/optimizers.cpp), from torch/optim/adamw.py, apex fused_adam.py,
+/// torchdistx anyprecision_optimizer.py, bitsandbytes optim and transformers Adafactor.
+constexpr std::array kOptimizers{OptimizerVariant{"adamw-loop", "torch, for-loop"},
+                                 OptimizerVariant{"adamw-foreach", "torch, foreach (multi-tensor)"},
+                                 OptimizerVariant{"adamw-fused", "torch, fused"},
+                                 OptimizerVariant{"adamw-apex", "apex FusedAdam"},
+                                 OptimizerVariant{"adamw-bf16-states", "anyprecision, bf16 states"},
+                                 OptimizerVariant{"adamw-bf16-kahan", "anyprecision, Kahan"},
+                                 OptimizerVariant{"adamw-8bit", "8-bit (bitsandbytes)"},
+                                 OptimizerVariant{"paged-adamw", "paged, 32-bit"},
+                                 OptimizerVariant{"adafactor", "Adafactor"}};
+
+bool optimizer_variants(const AdviceCase& c) {
+  constexpr double kVisible = 0.1;  // of the peak
+  const std::string& mine = c.request.recipe.optimizer;
+  const bool is_variant = mine.find("adamw") != std::string::npos ||
+                          std::any_of(kOptimizers.begin(), kOptimizers.end(),
+                                      [&](const OptimizerVariant& v) { return v.optimizer == mine; });
+  const Bytes state = trained_state(rank_state(c, c.request.recipe));
+  return is_variant && double(state.count) >= kVisible * double(peak_of(c.chosen).count);
+}
+
+ExplainLine variant_line(const AdviceCase& c, const OptimizerVariant& variant) {
+  const NamedSetting setting{"optimizer", variant.optimizer};
+  const Recipe recipe = recipe_with(c, {setting});
+  const StateSizes whole = whole_state(c, recipe), rank = rank_state(c, recipe);
+  std::string text = fmt::format("{:.3g} bytes per parameter, {} per rank",
+                                 per_parameter(whole.state + whole.paged_state, c.result.model.trainable),
+                                 format_bytes(rank.state + rank.paged_state));
+  if (const Bytes temporary = rank.step_temporary + rank.step_scratch; temporary.count > 0)
+    text += fmt::format(", {} more at the step", format_bytes(temporary));
+  if (const auto e = estimate_with(c, {setting})) text += fmt::format("; peak {}", format_bytes(peak_of(*e)));
+  if (recipe.optimizer == c.request.recipe.optimizer) text += " (this plan)";
+  return {variant.title, text, std::string(find_optimizer(variant.optimizer).source)};
+}
+
+std::vector<ExplainLine> optimizer_variants_lines(const AdviceCase& c) {
+  std::vector<ExplainLine> lines;
+  for (const OptimizerVariant& variant : kOptimizers) lines.push_back(variant_line(c, variant));
+  return lines;
 }
 
 }  // namespace
@@ -139,5 +160,12 @@ const AdviceRow kCombinedSavers{.name = "combined-savers",
                                     "and together they lower the peak by 5 % or more",
                                 .applies = combined_savers,
                                 .lines = combined_savers_lines};
+
+const AdviceRow kOptimizerVariants{
+    .name = "optimizer-variants",
+    .title = "AdamW variants: state, temporary at the step, peak",
+    .condition = "the optimizer is a kind of AdamW or Adafactor, and the trained state is at least a tenth of the peak",
+    .applies = optimizer_variants,
+    .lines = optimizer_variants_lines};
 
 }  // namespace gpuplan

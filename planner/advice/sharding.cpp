@@ -5,7 +5,6 @@
 
 #include "base/unit_text.h"
 #include "planner/advice/rows.h"
-#include "planner/advice/what_if.h"
 
 namespace gpuplan {
 namespace {
@@ -15,9 +14,7 @@ namespace {
 std::optional<StrategyEstimate> other_reshard(const AdviceCase& c) {
   const Strategy& s = c.chosen.strategy;
   if (!is_fsdp(s.engine) || !s.layout.shards_weights || s.mesh.dp_shard < 2) return std::nullopt;
-  return what_if(c, [](EstimateRequest&, Strategy& changed) {
-    changed.layout.reshards_after_forward = !changed.layout.reshards_after_forward;
-  });
+  return estimate_with(c, {{"no-reshard", s.layout.reshards_after_forward ? "on" : "off"}});
 }
 
 /// Source: torch fully_shard `reshard_after_forward`, FullyShardedDataParallel SHARD_GRAD_OP: backward finds the
@@ -53,13 +50,20 @@ constexpr std::array kMappings{
     Mapping{"stage 2", "SHARD_GRAD_OP", {"zero2", "fsdp-grad-op"}}, Mapping{"stage 3", "FULL_SHARD", {"zero3", "fsdp"}},
     Mapping{"stage 3 + hpZ", "HYBRID_SHARD", {nullptr, "hsdp"}}};
 
+/// The same recipe under another strategy, taken from the answer where it is there.
+std::optional<StrategyEstimate> under_strategy(const AdviceCase& c, std::string_view name) {
+  for (const StrategyEstimate& e : c.result.strategies)
+    if (e.strategy.name == name) return e.not_applicable.empty() ? std::optional(e) : std::nullopt;
+  return estimate_with(c, {{"strategy", std::string(name)}});
+}
+
 std::vector<ExplainLine> zero_or_fsdp_lines(const AdviceCase& c) {
   std::vector<ExplainLine> lines;
   for (const Mapping& row : kMappings) {
     std::string text;
     for (const char* name : row.strategies) {
       if (!name) continue;
-      const auto e = with_strategy(c, name);
+      const auto e = under_strategy(c, name);
       text += fmt::format("{}{} {}", text.empty() ? "" : "; ", name, e ? peak_and_step(*e) : "is not applicable");
     }
     lines.push_back(

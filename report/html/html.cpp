@@ -1,8 +1,11 @@
 #include "report/html/html.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
+
+#include "base/unit_text.h"
 
 namespace gpuplan {
 namespace {
@@ -12,7 +15,7 @@ std::string trimmed(const std::string& text) {
   return begin == std::string::npos ? "" : text.substr(begin);
 }
 
-std::string cell_html(std::string_view tag, const std::string& text, const Column& column, Ink ink = Ink::Plain) {
+std::string table_cell_html(std::string_view tag, const std::string& text, const Column& column, Ink ink = Ink::Plain) {
   std::string css = column.align == Align::Right ? "number" : "";
   if (ink == Ink::Bad) css += css.empty() ? "bad" : " bad";
   if (ink == Ink::Good) css += css.empty() ? "good" : " good";
@@ -75,11 +78,12 @@ std::string facts_html(const std::vector<Fact>& facts) {
 std::string table_html(const Table& table) {
   if (table.rows.empty()) return "";
   std::string out = "<div class=\"scroll\"><table>\n<thead><tr>";
-  for (const Column& column : table.columns) out += cell_html("th", column.title, column);
+  for (const Column& column : table.columns) out += table_cell_html("th", column.title, column);
   out += "</tr></thead>\n<tbody>\n";
   for (const auto& row : table.rows) {
     out += "<tr>";
-    for (std::size_t i = 0; i < row.size(); ++i) out += cell_html("td", row[i].text, table.columns[i], row[i].ink);
+    for (std::size_t i = 0; i < row.size(); ++i)
+      out += table_cell_html("td", row[i].text, table.columns[i], row[i].ink);
     out += "</tr>\n";
   }
   return out + "</tbody>\n</table></div>\n";
@@ -90,6 +94,23 @@ std::string bar_html(double share, std::string_view text, std::string_view css_c
       "<div class=\"bar {}\"><span class=\"track\"><span class=\"fill\" style=\"width:{:.2f}%\"></span></span>"
       "<span class=\"value\">{}</span></div>",
       css_class, 100 * std::clamp(share, 0.0, 1.0), escape_html(text));
+}
+
+std::string per_second(double tokens) { return format_grouped(std::llround(tokens)); }
+
+std::string percent(double share) {
+  return share > 0 && share < 0.005 ? "< 1 %" : fmt::format("{:.0f} %", 100 * share);
+}
+
+std::string cell_html(const std::string& html, std::string_view css) {
+  return fmt::format("<td{}>{}</td>", css.empty() ? "" : fmt::format(" class=\"{}\"", css), html);
+}
+
+std::string table_head_html(const std::vector<std::pair<std::string_view, std::string_view>>& titles) {
+  std::string out = "<div class=\"scroll\"><table>\n<thead><tr>";
+  for (const auto& [title, css] : titles)
+    out += fmt::format("<th{}>{}</th>", css.empty() ? "" : fmt::format(" class=\"{}\"", css), escape_html(title));
+  return out + "</tr></thead>\n<tbody>\n";
 }
 
 }  // namespace gpuplan

@@ -3,10 +3,11 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "report/text/facts.h"
 #include "report/text/table.h"
+#include "report/text/text.h"
 
 namespace gpuplan {
 
@@ -26,5 +27,15 @@ std::string table_html(const Table& table);
 
 /// A bar of `share` (0 … 1) with a text beside it, for a table cell.
 std::string bar_html(double share, std::string_view text, std::string_view css_class = {});
+
+std::string per_second(double tokens);  // "1,500"
+std::string percent(double share);      // "45 %"
+
+/// A cell of a row around its content; numbers stand to the right.
+std::string cell_html(const std::string& html, std::string_view css_class = "number");
+
+/// The opening of a table with its titles and their classes, and its end.
+std::string table_head_html(const std::vector<std::pair<std::string_view, std::string_view>>& titles);
+constexpr std::string_view kTableEnd = "</tbody>\n</table></div>\n";
 
 }  // namespace gpuplan

@@ -1,4 +1,5 @@
-// The fixed parts of the report's page: style and script. They fetch nothing; all text comes from the page itself.
+// The fixed parts of the report's page, page.css and page.js, built into the program (cmake/EmbedText.cmake). They
+// fetch nothing; all text comes from the page itself.
 #pragma once
 
 #include <string_view>

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "report/answers.h"
 #include "report/html/timeline_data.h"
-#include "report/simulation_answer.h"
 
 namespace gpuplan {
 

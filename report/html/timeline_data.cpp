@@ -2,15 +2,100 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "report/html/merged_spans.h"
 #include "report/text/activity_look.h"
 
 namespace gpuplan {
 namespace {
+
+/// One or several spans of a stream, drawn as one.
+struct MergedSpan {
+  std::uint32_t first{};  // span
+  SimTime begin, end, working, waiting;
+  std::int64_t count = 1;
+  Bytes bytes;
+  bool is_critical{};
+};
+
+struct Tracks {
+  static constexpr std::uint32_t kNone = 0xffffffff;
+  std::map<std::pair<std::uint32_t, int>, std::vector<MergedSpan>> of;  // by rank and stream
+  std::vector<std::uint32_t> place;  // per span: in its track; kNone: of a rank left out
+  std::size_t num_drawn{};
+};
+
+class SpanMerging {
+ public:
+  /// Keeps a reference to `simulation`. Only the first `num_ranks` ranks are looked at.
+  SpanMerging(const Simulation& simulation, std::size_t num_ranks);
+
+  /// Neighbours of the same activity that together are shorter than `pixel` are one; a pixel of no length merges none.
+  Tracks merge(SimTime pixel) const;
+
+ private:
+  MergedSpan alone(std::uint32_t i) const;
+  void add(MergedSpan& last, std::uint32_t i) const;
+
+  const Simulation& simulation_;
+  std::vector<bool> is_critical_;
+  std::vector<std::uint32_t> order_;
+};
+
+SpanMerging::SpanMerging(const Simulation& simulation, std::size_t num_ranks) : simulation_(simulation) {
+  is_critical_.resize(simulation.spans.size());
+  for (const std::uint32_t i : simulation.critical_path) is_critical_[i] = true;
+  for (std::uint32_t i = 0; i < simulation.spans.size(); ++i)
+    if (simulation.spans[i].rank < num_ranks) order_.push_back(i);
+  std::stable_sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return simulation.spans[a].begin < simulation.spans[b].begin;
+  });
+}
+
+Tracks SpanMerging::merge(SimTime pixel) const {
+  Tracks tracks;
+  tracks.place.assign(simulation_.spans.size(), Tracks::kNone);
+  for (const std::uint32_t i : order_) {
+    const Span& span = simulation_.spans[i];
+    std::vector<MergedSpan>& track = tracks.of[{span.rank, int(span.stream)}];
+    const bool joins = !track.empty() && simulation_.spans[track.back().first].activity == span.activity &&
+                       span.end - track.back().begin < pixel;
+    if (joins) {
+      add(track.back(), i);
+    } else {
+      track.push_back(alone(i));
+      ++tracks.num_drawn;
+    }
+    tracks.place[i] = std::uint32_t(track.size() - 1);
+  }
+  return tracks;
+}
+
+MergedSpan SpanMerging::alone(std::uint32_t i) const {
+  const Span& span = simulation_.spans[i];
+  const WorkingPart part = working_part(span);
+  const SimTime working = part.end - part.begin;
+  return {.first = i,
+          .begin = span.begin,
+          .end = span.end,
+          .working = working,
+          .waiting = span.end - span.begin - working,
+          .bytes = span.bytes,
+          .is_critical = is_critical_[i]};
+}
+
+void SpanMerging::add(MergedSpan& last, std::uint32_t i) const {
+  const MergedSpan next = alone(i);
+  last.end = next.end;
+  last.working += next.working;
+  last.waiting += next.waiting;
+  last.bytes += next.bytes;
+  last.is_critical = last.is_critical || next.is_critical;
+  ++last.count;
+}
 
 using Json = nlohmann::ordered_json;
 

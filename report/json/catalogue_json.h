@@ -5,8 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "report/gpu_report.h"
-#include "report/model_report.h"
+#include "report/catalogue_report.h"
 
 namespace gpuplan {
 

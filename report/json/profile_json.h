@@ -1,4 +1,5 @@
-// Profiles as JSON: one whole, the list, two compared. Base units, with the unit in the key.
+// Profiles as JSON: the one an answer rests on, one whole, the list, two compared. Base units, with the unit in the
+// key.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,6 +9,8 @@
 #include "report/profile_numbers.h"
 
 namespace gpuplan {
+
+nlohmann::ordered_json profile_used_json(const Profile& profile);
 
 nlohmann::ordered_json profile_json(const Profile& profile);
 nlohmann::ordered_json profiles_json(const ProfileList& list);

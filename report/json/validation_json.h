@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "report/validation_answer.h"
+#include "report/answers.h"
 
 namespace gpuplan {
 

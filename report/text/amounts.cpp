@@ -1,5 +1,9 @@
 #include "report/text/amounts.h"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "base/unit_text.h"
@@ -57,6 +61,106 @@ std::string format_rate(FlopsPerSec rate) {
   if (rate.value >= 999.5e12) return three_digits(rate.value / 1e15) + " PFLOP/s";
   if (rate.value >= 999.5e9) return three_digits(rate.value / 1e12) + " TFLOP/s";
   return three_digits(rate.value / 1e9) + " GFLOP/s";
+}
+
+namespace {
+
+constexpr double kAir = 0.04;        // of the axis, at each end
+constexpr double kNarrowest = 1.25;  // most over least: a single value still gets an axis
+
+constexpr std::array<const char*, 7> kDecimal{"", "k", "M", "G", "T", "P", "E"};
+constexpr std::array<const char*, 7> kBinary{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+
+std::string_view suffix_of(PlotUnit unit) {
+  constexpr std::array<std::string_view, 4> kSuffixes{"FLOP", "FLOP/s", "B", "B/s"};
+  return kSuffixes[std::size_t(unit)];
+}
+
+template <std::size_t N>
+std::size_t step_of(double value, double base, const std::array<const char*, N>&) {
+  const double steps = std::floor(std::log(value) / std::log(base) + 1e-9);
+  return std::size_t(std::clamp(steps, 0.0, double(N - 1)));
+}
+
+/// Values of a grid that lie on the axis.
+template <class Grid>
+std::vector<AxisMark> marks_on(const LogAxis& axis, Grid grid) {
+  std::vector<AxisMark> out;
+  for (const double value : grid)
+    if (value >= axis.least * (1 - 1e-9) && value <= axis.most * (1 + 1e-9))
+      out.push_back({value, mark_label(value, axis.unit)});
+  return out;
+}
+
+/// base^i for every `stride`th i.
+std::vector<double> powers(double base, int stride, const LogAxis& axis) {
+  std::vector<double> out;
+  const int first = int(std::floor(std::log(axis.least) / std::log(base) / stride)) * stride;
+  for (int i = first; std::pow(base, i) <= axis.most * (1 + 1e-9); i += stride) out.push_back(std::pow(base, i));
+  return out;
+}
+
+std::vector<double> between(const std::vector<double>& decades, const std::vector<double>& factors) {
+  std::vector<double> out;
+  for (const double decade : decades)
+    for (const double factor : factors) out.push_back(decade * factor);
+  return out;
+}
+
+/// 1 to 10, `parts` to each 1.
+std::vector<double> multiples(int parts) {
+  std::vector<double> out;
+  for (int i = parts; i < 10 * parts; ++i) out.push_back(double(i) / parts);
+  return out;
+}
+
+/// From the finest grid to the coarsest.
+std::vector<std::vector<double>> grids(const LogAxis& axis) {
+  std::vector<std::vector<double>> out;
+  if (axis.unit == PlotUnit::ByteCount) {
+    for (const int stride : {1, 2, 5, 10, 20}) out.push_back(powers(2, stride, axis));
+    return out;
+  }
+  const std::vector<double> decades = powers(10, 1, axis);
+  for (const int parts : {10, 5, 2}) out.push_back(between(decades, multiples(parts)));
+  out.push_back(between(decades, {1, 1.5, 2, 3, 4, 5, 6, 8}));
+  out.push_back(between(decades, {1, 2, 5}));
+  for (const int stride : {1, 2, 3, 6}) out.push_back(powers(10, stride, axis));
+  return out;
+}
+
+}  // namespace
+
+double LogAxis::share(double value) const {
+  return std::clamp(std::log(std::max(value, 1e-300) / least) / std::log(most / least), 0.0, 1.0);
+}
+
+LogAxis axis_of(const std::vector<double>& values, PlotUnit unit) {
+  LogAxis axis{.unit = unit};
+  if (values.empty()) return axis;
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const double middle = std::sqrt(*low * *high), ratio = std::max(*high / *low, kNarrowest);
+  const double half = std::pow(ratio, 0.5 + kAir);
+  return {middle / half, middle * half, unit};
+}
+
+std::vector<AxisMark> axis_marks(const LogAxis& axis, int max_marks) {
+  std::vector<AxisMark> out;
+  for (const std::vector<double>& grid : grids(axis)) {
+    out = marks_on(axis, grid);
+    if (int(out.size()) <= max_marks) break;
+  }
+  if (int(out.size()) > max_marks) out.resize(std::size_t(std::max(0, max_marks)));
+  return out;
+}
+
+std::string mark_label(double value, PlotUnit unit) {
+  if (unit == PlotUnit::ByteCount) {
+    const std::size_t step = step_of(value, 1024, kBinary);
+    return fmt::format("{:.3g} {}", value / std::pow(1024, double(step)), kBinary[step]);
+  }
+  const std::size_t step = step_of(value, 1000, kDecimal);
+  return fmt::format("{:.3g} {}{}", value / std::pow(1000, double(step)), kDecimal[step], suffix_of(unit));
 }
 
 }  // namespace gpuplan

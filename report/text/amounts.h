@@ -1,8 +1,10 @@
-// Amounts that base/unit_text has no text for: rates, and times as short as a table needs them. Three digits each.
+// Amounts that base/unit_text has no text for: rates, times as short as a table needs them, and the marks of a
+// logarithmic axis.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/units.h"
 #include "planner/accuracy.h"
@@ -18,5 +20,30 @@ std::string format_short_duration(Seconds time);
 /// An amount and its ends: "21.3 GiB (19.5-23.1)", "1.23 s (0.84-1.48)"; the amount alone without a range.
 std::string with_range(Bytes amount, const std::optional<AccuracyRange>& range);
 std::string with_range(Seconds time, const std::optional<AccuracyRange>& range);
+
+/// What a value on an axis counts.
+enum class PlotUnit : unsigned char { FlopCount, FlopRate, ByteCount, ByteRate };
+
+struct LogAxis {
+  double least = 1, most = 10;  // positive
+  PlotUnit unit{};
+
+  /// 0 at `least`, 1 at `most`.
+  double share(double value) const;
+};
+
+/// The values with a little air at both ends. Requires: positive values; none gives an axis from 1 to 10.
+LogAxis axis_of(const std::vector<double>& values, PlotUnit unit);
+
+struct AxisMark {
+  double value{};
+  std::string label;  // "64 MiB", "200 GFLOP/s"
+};
+
+/// Powers of two of bytes; 1, 2, 5 times a power of ten of the rest. At most `max_marks`, rising.
+std::vector<AxisMark> axis_marks(const LogAxis& axis, int max_marks);
+
+/// "64 MiB", "200 GFLOP/s": as short as it can be.
+std::string mark_label(double value, PlotUnit unit);
 
 }  // namespace gpuplan

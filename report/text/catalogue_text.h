@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "report/gpu_report.h"
-#include "report/model_report.h"
+#include "report/catalogue_report.h"
 #include "report/text/screen.h"
 
 namespace gpuplan {

@@ -1,11 +1,125 @@
 #include "report/text/estimate_text.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
-#include "report/text/facts.h"
+#include "base/unit_text.h"
+#include "models/recipe_names.h"
 #include "report/text/text.h"
 
 namespace gpuplan {
+namespace {
+
+std::string adapters_text(const LoraSpec& lora) {
+  std::string text = fmt::format("r={} alpha={:g} on {}", lora.rank, lora.alpha, fmt::join(lora.targets, "+"));
+  if (lora.dropout > 0) text += fmt::format(", dropout {:g}", lora.dropout);
+  if (lora.adapter_dtype) text += fmt::format(", {} adapters", to_string(*lora.adapter_dtype));
+  if (lora.base_dtype) text += fmt::format(", {} base", to_string(*lora.base_dtype));
+  if (lora.is_dora) text += ", DoRA";
+  if (!lora.modules_to_save.empty()) text += fmt::format(", trains {} as copies", fmt::join(lora.modules_to_save, "+"));
+  return text;
+}
+
+std::string method_text(const Recipe& recipe) {
+  if (recipe.method == Method::Full) return "full fine-tuning";
+  const QuantSpec& quant = recipe.quant;
+  std::string text = (recipe.method == Method::Qlora ? "QLoRA " : "LoRA ") + adapters_text(recipe.lora);
+  if (quant.kind == BaseQuant::Int8) text += ", 8-bit base";
+  if (quant.kind == BaseQuant::Gptq4) text += ", GPTQ 4-bit base";
+  if (quant.kind == BaseQuant::Nf4)
+    text +=
+        fmt::format(", NF4 base in blocks of {}{}", quant.block_size, quant.double_quant ? ", doubly quantised" : "");
+  return text;
+}
+
+std::string training_text(const EstimateAnswer& answer) {
+  const TrainedModel& model = answer.result.model;
+  const Recipe& recipe = answer.request.recipe;
+  return fmt::format("{}: {} trainable ({:.3g} %); {}, {}{}", method_text(recipe), format_count(model.trainable),
+                     100.0 * double(model.trainable) / double(model.parameters), to_string(recipe.precision),
+                     recipe.optimizer, recipe.optimizer_in_backward ? " in backward" : "");
+}
+
+std::string sequence_text(const Recipe& recipe) {
+  const std::string tokens = format_grouped(recipe.seq_len);
+  return recipe.packing == Packing::Dynamic ? fmt::format("up to {} tokens", tokens)
+                                            : fmt::format("{} {} tokens", tokens, to_string(recipe.packing));
+}
+
+/// micro batch × tokens × accumulation × replicas = global batch
+std::string batch_text(const EstimateAnswer& answer) {
+  const Recipe& recipe = answer.request.recipe;
+  std::string text = fmt::format("micro batch {} × {}", recipe.micro_batch, sequence_text(recipe));
+  if (recipe.grad_accum > 1) text += fmt::format(" × {} accumulated", recipe.grad_accum);
+  if (!answer.shown) return text;
+  const StrategyEstimate& e = *answer.shown;
+  const std::int64_t replicas = e.strategy.mesh.data_parallel();
+  if (replicas > 1) text += fmt::format(" × {} GPUs", replicas);
+  return text + fmt::format(" = {} sequence{} per step ({})", format_grouped(e.global_batch),
+                            e.global_batch == 1 ? "" : "s", e.strategy.name);
+}
+
+std::string offload_text(const Offload& offload) {
+  std::vector<std::string> parts;
+  if (offload.optimizer != OffloadTarget::None)
+    parts.push_back(fmt::format("optimizer to {}", to_string(offload.optimizer)));
+  if (offload.params != OffloadTarget::None)
+    parts.push_back(fmt::format("parameters to {}", to_string(offload.params)));
+  if (offload.activations) parts.emplace_back("activations to cpu");
+  return parts.empty() ? "no offload" : "offload " + fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string kernels_text(const Recipe& recipe) {
+  std::string checkpointing(to_string(recipe.checkpointing));
+  if (recipe.checkpointing == Checkpointing::EveryK)
+    checkpointing = fmt::format("every {} layers", recipe.checkpoint_every);
+  const std::string chunks = recipe.loss == LossKernel::Chunked ? fmt::format(" in {}", recipe.loss_chunks) : "";
+  return fmt::format(
+      "{} attention, {} loss{}{}{}; {}; {}", to_string(recipe.attention), to_string(recipe.loss), chunks,
+      recipe.torch_compile ? ", torch.compile" : "", recipe.fp8_matmul ? ", fp8 matmuls" : "",
+      recipe.checkpointing == Checkpointing::None ? "no checkpointing" : "checkpointing " + checkpointing,
+      offload_text(recipe.offload));
+}
+
+/// "2 × RTX 4090 of 23.5 GiB + 2 × RTX 3090 of 23.6 GiB": neighbours alike are counted.
+std::string gpus_text(const ClusterSpec& cluster) {
+  std::string text;
+  for (std::size_t i = 0; i < cluster.gpus.size();) {
+    std::size_t end = i + 1;
+    while (end < cluster.gpus.size() && cluster.gpus[end].id == cluster.gpus[i].id) ++end;
+    text += fmt::format("{}{} × {} of {}", text.empty() ? "" : " + ", end - i, cluster.gpus[i].name,
+                        format_bytes(cluster.gpus[i].framework_memory));
+    i = end;
+  }
+  return text;
+}
+
+std::string cluster_text(const EstimateRequest& request) {
+  const ClusterSpec& cluster = request.cluster;
+  std::string text = gpus_text(cluster);
+  if (cluster.num_nodes() > 1) text += fmt::format(" on {} nodes", cluster.num_nodes());
+  if (cluster.num_gpus() > 1 && !cluster.fabric_text.empty()) text += "; " + cluster.fabric_text;
+  const auto price = request.price_per_gpu_hour ? request.price_per_gpu_hour : cluster.price_per_gpu_hour;
+  return text + (price ? fmt::format("; {} per GPU hour", format_usd(*price)) : "; no price known");
+}
+
+}  // namespace
+
+std::vector<Fact> question_facts(const EstimateAnswer& answer) {
+  const ModelSpec& model = answer.request.model;
+  const std::string id = model.id.empty() || model.id == model.name ? "" : fmt::format(" ({})", model.id);
+  return {{"Model", fmt::format("{}{}, {} parameters", model.name, id, format_count(answer.result.model.parameters))},
+          {"Training", training_text(answer)},
+          {"Batch", batch_text(answer)},
+          {"Kernels", kernels_text(answer.request.recipe)},
+          {"GPUs", cluster_text(answer.request)}};
+}
+
+std::string question_text(const EstimateAnswer& answer, const Screen& screen) {
+  return render(question_facts(answer), 0, screen);
+}
+
 namespace {
 
 std::string verdict_title(const EstimateAnswer& answer) {
@@ -40,6 +154,41 @@ std::string estimate_text(const EstimateAnswer& answer, const Screen& screen) {
   if (!answer.explanation.empty()) out += explanation_text(answer.explanation, screen);
   if (!answer.result.assumptions.empty())
     out += heading("Assumptions", screen) + points(answer.result.assumptions, screen);
+  return out;
+}
+
+namespace {
+
+constexpr int kWidestTerm = 40;
+
+std::string line_text(const ExplainLine& line, int term_width, const Screen& screen) {
+  const std::string hanging(std::size_t(2 + term_width + 2), ' ');
+  if (width_of(line.term) <= term_width)
+    return wrap(line.value, prose_width(screen), "  " + pad_right(line.term, term_width) + "  ", hanging);
+  return wrap(line.term, prose_width(screen), "  ", "    ") + wrap(line.value, prose_width(screen), hanging, hanging);
+}
+
+/// A source that holds for several lines stands once, below the last of them.
+std::string section_text(const ExplainSection& section, const Screen& screen) {
+  int term_width = 0;
+  for (const ExplainLine& line : section.lines)
+    term_width = std::max(term_width, std::min(kWidestTerm, width_of(line.term)));
+  std::string out = heading(section.title, screen);
+  for (std::size_t i = 0; i < section.lines.size(); ++i) {
+    const ExplainLine& line = section.lines[i];
+    out += line_text(line, term_width, screen);
+    const bool is_shared = i + 1 < section.lines.size() && section.lines[i + 1].source == line.source;
+    if (!line.source.empty() && !is_shared)
+      out += paint(wrap(line.source, prose_width(screen), "      ", "      "), Ink::Faint, screen);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string explanation_text(const std::vector<ExplainSection>& sections, const Screen& screen) {
+  std::string out;
+  for (const ExplainSection& section : sections) out += section_text(section, screen);
   return out;
 }
 

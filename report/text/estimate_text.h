@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "report/estimate_answer.h"
-#include "report/text/facts.h"
+#include "report/answers.h"
+#include "report/text/text.h"
 
 namespace gpuplan {
 

@@ -1,12 +1,13 @@
-// What calibration measured and what was fitted to it, one chart per fit: rates over sizes, both logarithmic. Drawn in
-// a terminal (plot_text.h) and on a page (report/html/fit_svg.h).
+// What calibration measured and what was fitted to it, one chart per fit: rates over sizes, both logarithmic. Drawn
+// here for a terminal, in report/html/fit_svg.h for a page.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "cluster/profile/profile.h"
-#include "report/text/log_axis.h"
+#include "report/text/amounts.h"
+#include "report/text/screen.h"
 
 namespace gpuplan {
 
@@ -37,5 +38,11 @@ struct FitPlot {
 /// keep their line. Outliers are the samples furthest from the fit, as many as it counted. Throws InputError for a bad
 /// sample.
 std::vector<FitPlot> fit_plots(const Profile& profile);
+
+/// Title, chart with both axes, how good the fit is. Empty for a plot without anything in it.
+std::string plot_text(const FitPlot& plot, const Screen& screen);
+
+/// One after the other, and a legend.
+std::string plots_text(const std::vector<FitPlot>& plots, const Screen& screen);
 
 }  // namespace gpuplan

@@ -3,11 +3,21 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "report/text/screen.h"
+#include "sim/sim_time.h"
 #include "sim/simulation.h"
 
 namespace gpuplan {
+
+struct TimeMark {
+  SimTime time;
+  std::string label;  // "250 ms"
+};
+
+/// Marks at multiples of 1, 2 or 5 times a power of ten within [begin, end], at most `max_marks` of them.
+std::vector<TimeMark> time_marks(SimTime begin, SimTime end, int max_marks);
 
 /// What part of the step is drawn, and of how many GPUs.
 struct GanttView {

@@ -7,12 +7,10 @@
 #include "base/unit_text.h"
 #include "cluster/fabric.h"
 #include "cluster/gpu_catalogue.h"
-#include "report/fit_names.h"
-#include "report/profile_samples.h"
+#include "report/profile_numbers.h"
 #include "report/text/amounts.h"
-#include "report/text/facts.h"
-#include "report/text/log_axis.h"
 #include "report/text/profile_text.h"
+#include "report/text/text.h"
 
 namespace gpuplan {
 

@@ -6,9 +6,8 @@
 #include <fmt/format.h>
 
 #include "base/unit_text.h"
-#include "report/fit_names.h"
+#include "report/profile_numbers.h"
 #include "report/text/amounts.h"
-#include "report/text/log_axis.h"
 
 namespace gpuplan {
 namespace {

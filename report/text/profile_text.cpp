@@ -5,10 +5,8 @@
 
 #include "base/names.h"
 #include "base/unit_text.h"
-#include "report/fit_names.h"
-#include "report/text/facts.h"
+#include "report/profile_numbers.h"
 #include "report/text/fit_plot.h"
-#include "report/text/plot_text.h"
 #include "report/text/profile_tables.h"
 #include "report/text/text.h"
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/unit_text.h"
-#include "report/simulation_answer.h"
+#include "report/answers.h"
 #include "report/text/amounts.h"
 #include "report/text/table.h"
 #include "report/text/text.h"

@@ -1,12 +1,15 @@
-// Sentences and figures about a simulation that terminal and page share.
+// Sentences, figures and tables about a simulation that terminal and page share.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "report/simulation_answer.h"
-#include "report/text/facts.h"
+#include "report/answers.h"
+#include "report/text/table.h"
+#include "report/text/text.h"
+#include "sim/simulation.h"
 
 namespace gpuplan {
 
@@ -35,5 +38,11 @@ std::string_view plan_name(const SimulatedPlan& plan);
 
 /// Tokens per second per GPU against the first of `plans`.
 double scaling_efficiency(const SimulatedPlan& plan, const SimulatedPlan& first);
+
+/// One row per simulated GPU: how long each stream is busy, what it sends, its peak. At most `max_rows` rows.
+Table streams_table(const Simulation& simulation, std::size_t max_rows);
+
+/// The busiest links. At most `max_rows` rows.
+Table links_table(const Simulation& simulation, std::size_t max_rows);
 
 }  // namespace gpuplan

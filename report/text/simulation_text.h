@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "report/simulation_answer.h"
+#include "report/answers.h"
 #include "report/text/gantt.h"
 #include "report/text/screen.h"
 

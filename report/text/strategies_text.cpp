@@ -6,7 +6,6 @@
 #include "base/unit_text.h"
 #include "report/text/amounts.h"
 #include "report/text/estimate_text.h"
-#include "report/text/facts.h"
 #include "report/text/table.h"
 #include "report/text/text.h"
 

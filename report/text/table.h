@@ -44,4 +44,8 @@ std::string render(const Table& table, const Screen& screen);
 /// The same of a table with bars, as wide as the screen allows; empty without rows.
 std::string render_with_bars(const std::function<Table(int bar_width)>& make_table, const Screen& screen);
 
+/// The table with a line of titles; cells keep their text without ink.
+std::string markdown_table(const Table& table);
+std::string markdown_list(const std::vector<std::string>& items);
+
 }  // namespace gpuplan

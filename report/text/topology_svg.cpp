@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "report/text/amounts.h"
-#include "report/text/machine_tree.h"
+#include "report/text/topology_text.h"
 
 namespace gpuplan {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "report/answers.h"
 #include "report/text/table.h"
-#include "report/validation_answer.h"
 
 namespace gpuplan {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "report/simulation_answer.h"
+#include "report/answers.h"
 
 namespace gpuplan {
 

@@ -13,8 +13,8 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/plan_flags.h"
-#include "cli/recipe_flags.h"
 #include "golden/command_line.h"
+#include "models/recipe_flags.h"
 #include "scratch_folder.h"
 
 namespace gpuplan {

@@ -8,9 +8,7 @@
 #include "report/html/fit_svg.h"
 #include "report/json/profile_json.h"
 #include "report/profile_numbers.h"
-#include "report/profile_samples.h"
 #include "report/text/fit_plot.h"
-#include "report/text/plot_text.h"
 
 namespace gpuplan {
 namespace {

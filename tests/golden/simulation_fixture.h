@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "report/simulation_answer.h"
+#include "report/answers.h"
 
 namespace gpuplan::testing {
 

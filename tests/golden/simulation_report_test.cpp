@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/files.h"
 #include "golden/simulation_fixture.h"
 #include "report/html/html.h"
 #include "report/html/simulation_report.h"
@@ -132,6 +133,12 @@ TEST_CASE("a plan that does not fit carries a warning; GPUs left out are counted
   CHECK(count(simulation_report(testing::hostile_simulation()), "class=\"warning\"") == 1);
   CHECK(count(simulation_report(testing::small_simulation(), {.max_ranks = 1}),
               "1 of 2 simulated GPUs are not on this page") == 1);
+}
+
+TEST_CASE("the page carries page.js and page.css as the files say them") {
+  const std::string page = simulation_report(testing::small_simulation());
+  for (const char* file : {"page.js", "page.css"})
+    CHECK_MESSAGE(count(page, read_file(std::string(GPUPLAN_TEST_DIR "/../report/html/") + file)) == 1, file);
 }
 
 }  // namespace gpuplan

@@ -3,12 +3,11 @@
 
 #include "base/names.h"
 #include "golden/simulation_fixture.h"
-#include "report/json/simulation_json.h"
+#include "report/json/answers_json.h"
 #include "report/text/gantt.h"
 #include "report/text/simulation_facts.h"
 #include "report/text/simulation_text.h"
 #include "report/text/text.h"
-#include "report/text/time_axis.h"
 
 namespace gpuplan {
 namespace {

@@ -9,6 +9,8 @@
 
 #include "base/unit_text.h"
 #include "models/catalogue.h"
+#include "planner/estimate.h"
+#include "planner/explain.h"
 
 using namespace gpuplan;
 

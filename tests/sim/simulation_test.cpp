@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "sim/remedies.h"
 #include "sim/simulated.h"
-#include "sim/what_if.h"
 
 using namespace gpuplan;
 using namespace gpuplan::test;
@@ -149,19 +148,6 @@ TEST_CASE("ranks beyond the cores of the host share them") {
   r.cluster.host_cores = 4;  // as many cores as ranks: a rank never gets more than its own
   const double own = simulated(r, "mp", kAnalytic).simulation.step_time().value;
   CHECK(own == doctest::Approx(2 * shared).epsilon(0.1));  // one stage at a time has the host to itself
-}
-
-TEST_CASE("what if: levers change the machine, wrong ones are refused by name") {
-  Profile profile;
-  ClusterSpec cluster = parse_gpus("4xA6000");
-  const BytesPerSec before = cluster.intra.bandwidth;
-  apply_what_if(parse_what_if("nvlink=900, dispatch=5"), cluster, profile);
-  CHECK(cluster.fabric == FabricKind::NvSwitch);
-  CHECK(cluster.intra.bandwidth > before);
-  CHECK(profile.dispatch_eager.value == doctest::Approx(5e-6));
-  for (const char* bad : {"nvlnk=900", "nvlink", "nvlink=fast", "nvlink=-1", "pcie=7", "gemm=0"})
-    CHECK_THROWS_AS(parse_what_if(bad), InputError);
-  CHECK_THROWS_AS(apply_what_if(parse_what_if("nic=400"), cluster, profile), InputError);
 }
 
 TEST_CASE("where the step waits for slow links, the remedy is tried and named") {

@@ -1,4 +1,4 @@
-#include "cli/recipe_flags.h"
+#include "models/recipe_flags.h"
 
 #include <algorithm>
 #include <array>
@@ -97,30 +97,30 @@ constexpr std::array kKeys{
           d.flag.quant.storage_dtype = read_dtype(v, w, {Dtype::U8, Dtype::BF16, Dtype::F16, Dtype::F32});
         }}};
 
-struct Alias {
+struct KeyAlias {
   std::string_view name, key;
 };
-constexpr std::array kAliases{Alias{"rank", "r"},
-                              Alias{"lora_r", "r"},
-                              Alias{"lora_alpha", "alpha"},
-                              Alias{"lora_dropout", "dropout"},
-                              Alias{"target_modules", "targets"},
-                              Alias{"modules_to_save", "save"},
-                              Alias{"use_dora", "dora"}};
+constexpr std::array kKeyAliases{KeyAlias{"rank", "r"},
+                                 KeyAlias{"lora_r", "r"},
+                                 KeyAlias{"lora_alpha", "alpha"},
+                                 KeyAlias{"lora_dropout", "dropout"},
+                                 KeyAlias{"target_modules", "targets"},
+                                 KeyAlias{"modules_to_save", "save"},
+                                 KeyAlias{"use_dora", "dora"}};
 
 std::string hint_for(const std::string& name, bool has_base) {
   std::vector<std::string> names;
   for (const Key& key : kKeys)
     if (has_base || !key.is_of_base) names.emplace_back(key.name);
   std::vector<std::string> accepted = names;
-  for (const Alias& alias : kAliases) accepted.emplace_back(alias.name);
+  for (const KeyAlias& alias : kKeyAliases) accepted.emplace_back(alias.name);
   if (name.ends_with(".json")) return "a plan goes before the flags: gpuplan estimate " + name + " --lora";
   if (name.ends_with("_proj")) return "join several targets with '+': targets=q_proj+v_proj";
   return did_you_mean(name, accepted, fmt::format("known: {}; for example r=8,alpha=16", fmt::join(names, ", ")));
 }
 
 const Key& find_key(std::string name, bool has_base, const std::string& flag) {
-  for (const Alias& alias : kAliases)
+  for (const KeyAlias& alias : kKeyAliases)
     if (to_lower(name) == alias.name) name = alias.key;
   for (const Key& key : kKeys)
     if (to_lower(name) == key.name && (has_base || !key.is_of_base)) return key;
@@ -163,23 +163,23 @@ AdapterFlag parse_qlora(const std::string& spec) { return parse(spec, true, "--q
 
 namespace {
 
-constexpr const char* kFlag = "--offload";
+constexpr const char* kOffloadFlag = "--offload";
 
-void read_part(Offload& offload, const std::string& part) {
+void read_offload_part(Offload& offload, const std::string& part) {
   const std::size_t colon = part.find(':');
   const std::string what = to_lower(trim(part.substr(0, colon)));
   const OffloadTarget target =
-      colon == std::string::npos ? OffloadTarget::Cpu : parse_name<OffloadTarget>(part.substr(colon + 1), kFlag);
+      colon == std::string::npos ? OffloadTarget::Cpu : parse_name<OffloadTarget>(part.substr(colon + 1), kOffloadFlag);
   if (what == "optimizer")
     offload.optimizer = target;
   else if (what == "params" || what == "parameters")
     offload.params = target;
   else if (what != "activations")
     throw InputError(
-        kFlag, fmt::format("unknown part '{}'", what),
+        kOffloadFlag, fmt::format("unknown part '{}'", what),
         did_you_mean(what, {"optimizer", "params", "activations"}, "known: optimizer, params, activations, none"));
   else if (target == OffloadTarget::Nvme)
-    throw InputError(kFlag, "activations go to the host, not to NVMe", "write activations");
+    throw InputError(kOffloadFlag, "activations go to the host, not to NVMe", "write activations");
   else
     offload.activations = target == OffloadTarget::Cpu;
 }
@@ -189,7 +189,7 @@ void read_part(Offload& offload, const std::string& part) {
 Offload parse_offload_list(const std::string& text) {
   Offload offload;
   if (squash(text) == "none") return offload;
-  for (const std::string& part : split(text, ',')) read_part(offload, part);
+  for (const std::string& part : split(text, ',')) read_offload_part(offload, part);
   return offload;
 }
 

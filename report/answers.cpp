@@ -1,8 +1,18 @@
-#include "report/validation_answer.h"
+#include "report/answers.h"
 
 #include "validate/ranges.h"
 
 namespace gpuplan {
+
+const StrategyEstimate* strategy_in_focus(const EstimateResult& result) {
+  const StrategyEstimate* shown = nullptr;
+  for (const StrategyEstimate& e : result.strategies) {
+    if (!e.not_applicable.empty()) continue;
+    if (result.recommended && e.strategy.name == result.recommended->strategy) return &e;
+    if (!shown || e.tiers.needed < shown->tiers.needed) shown = &e;
+  }
+  return shown;
+}
 
 ValidationAnswer validate_points(std::vector<Point> points, const TimeRefinement& refine) {
   ValidationAnswer answer;

@@ -1,9 +1,4 @@
-#include "report/html/page_parts.h"
-
-namespace gpuplan {
-
-std::string_view page_script() {
-  return R"js("use strict";
+"use strict";
 (() => {
 const root = document.documentElement;
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -363,7 +358,3 @@ root.dataset.spans = spans.length;
 root.dataset.drawn = drawn;
 root.dataset.ready = "true";
 })();
-)js";
-}
-
-}  // namespace gpuplan

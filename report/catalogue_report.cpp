@@ -1,11 +1,20 @@
-#include "report/model_report.h"
+#include "report/catalogue_report.h"
 
 #include <nlohmann/json.hpp>
 
 #include "base/json_file.h"
+#include "cluster/gpu_catalogue.h"
+#include "cluster/gpu_file.h"
 #include "models/model_names.h"
 
 namespace gpuplan {
+
+GpuReport report_gpu(const GpuSpec& gpu) {
+  GpuReport report{.gpu = gpu, .prices = list_prices(gpu.id), .lowest = {}};
+  if (const GpuPrice* price = cheapest(report.prices)) report.lowest = *price;
+  return report;
+}
+
 namespace {
 
 ModelReport report_loaded(LoadedModel loaded) {

@@ -1,14 +1,23 @@
-// What `gpuplan models NAME` says about one model, computed before it is shown.
+// What `gpuplan gpus` says about one GPU and `gpuplan models NAME` about one model, computed before it is shown.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cluster/cluster_spec.h"
 #include "models/catalogue.h"
 #include "models/weights.h"
 
 namespace gpuplan {
+
+struct GpuReport {
+  GpuSpec gpu;
+  std::vector<GpuPrice> prices;
+  std::optional<GpuPrice> lowest;  // which estimates use
+};
+
+GpuReport report_gpu(const GpuSpec& gpu);
 
 struct ModelReport {
   CatalogueEntry entry;           // name, id, family, recorded parameters

@@ -1,0 +1,318 @@
+#include "planner/changes.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/names.h"
+#include "cluster/fabric.h"
+#include "models/optimizers.h"
+#include "models/recipe_flags.h"
+#include "models/recipe_names.h"
+#include "planner/machine_changes.h"
+#include "planner/validate_recipe.h"
+
+namespace gpuplan {
+namespace {
+
+using Request = const EstimateRequest&;
+
+constexpr const char* kWhere = "--what-if";
+constexpr double kVisible = 0.05;  // a change of time that is worth a word
+
+// --- how values are applied ------------------------------------------------------------------------------------------
+
+template <std::int64_t Recipe::*Field>
+void set_count(Variant& v, const Setting& s) {
+  v.request.recipe.*Field = parse_integer(s.value, s.change->name, 1);
+}
+
+template <class Enum, Enum Recipe::*Field>
+void set_choice(Variant& v, const Setting& s) {
+  v.request.recipe.*Field = parse_name<Enum>(s.value, s.change->name);
+}
+
+bool is_on(const Setting& s) {
+  if (s.value == "on" || s.value == "off") return s.value == "on";
+  throw InputError(kWhere, fmt::format("{}: '{}' is neither on nor off", s.change->name, s.value), "on or off");
+}
+
+void set_method(Recipe& r, const Setting& s, Method method, BaseQuant base) {
+  const std::string rank = s.value.starts_with("r=") ? s.value.substr(2) : s.value;
+  const std::int64_t before = r.lora.rank;
+  r.lora.rank = parse_integer(rank, s.change->name, 1);
+  if (r.lora.rank != before) r.lora.alpha = 2 * double(r.lora.rank);
+  r.method = method;
+  r.quant.kind = base;
+  if (base != BaseQuant::None && r.precision == Precision::Fp32) r.precision = Precision::Bf16Mixed;
+}
+
+void set_lora(Variant& v, const Setting& s) { set_method(v.request.recipe, s, Method::Lora, BaseQuant::None); }
+void set_qlora(Variant& v, const Setting& s) { set_method(v.request.recipe, s, Method::Qlora, BaseQuant::Nf4); }
+
+void set_full(Variant& v, const Setting& s) {
+  if (!is_on(s)) throw InputError(kWhere, "full=off does not say what is trained instead", "lora=r=8 or qlora=r=8");
+  v.request.recipe.method = Method::Full;
+  v.request.recipe.quant.kind = BaseQuant::None;
+}
+
+void set_checkpointing(Variant& v, const Setting& s) {
+  const CheckpointingChoice choice = parse_checkpointing_choice(s.value, s.change->name);
+  v.request.recipe.checkpointing = choice.kind;
+  v.request.recipe.checkpoint_every = choice.every;
+}
+
+/// A list inside of a list: "optimizer+params" is --offload optimizer,params.
+void set_offload(Variant& v, const Setting& s) {
+  std::string list = s.value;
+  std::replace(list.begin(), list.end(), '+', ',');
+  v.request.recipe.offload = parse_offload_list(list);
+}
+
+void set_optimizer(Variant& v, const Setting& s) { v.request.recipe.optimizer = find_optimizer(s.value).name; }
+
+void set_eval_generate(Variant& v, const Setting& s) {
+  v.request.eval_generate = parse_integer(s.value, s.change->name, 0);
+}
+
+void set_compile(Variant& v, const Setting& s) { v.request.recipe.torch_compile = is_on(s); }
+void set_strategy(Variant& v, const Setting& s) { v.request.strategy = canonical_strategy(s.value); }
+
+void set_num_gpus(Variant& v, const Setting& s) {
+  v.request.cluster = resized(v.request.cluster, parse_integer(s.value, s.change->name, 1));
+}
+
+/// Gathered weights that stay are what sets fsdp-grad-op apart from fsdp.
+void set_no_reshard(Variant& v, const Setting& s) {
+  v.request.options.reshards = !is_on(s);
+  if (v.request.options.reshards && v.request.strategy == "fsdp-grad-op") v.request.strategy = "fsdp";
+}
+
+void set_machine(Variant& v, const Setting& s) { s.change->machine->apply(v.request.cluster, v.profile, s.number); }
+
+// --- when a value is worth suggesting: the value, or "" --------------------------------------------------------------
+
+std::string if_so(bool condition, std::string value) { return condition ? std::move(value) : ""; }
+
+bool is_checkpointed(Request r) { return r.recipe.checkpointing != Checkpointing::None; }
+std::string checkpoint_all(Request r) { return if_so(!is_checkpointed(r), "full"); }
+std::string checkpoint_nothing(Request r) { return if_so(is_checkpointed(r) && !r.recipe.offload.activations, "none"); }
+
+std::string fused_loss(Request r) { return if_so(r.recipe.loss == LossKernel::Plain, "fused"); }
+std::string one_sequence(Request r) { return if_so(r.recipe.micro_batch > 1, "1"); }
+std::string sdpa(Request r) { return if_so(r.recipe.attention == AttentionKernel::Eager, "sdpa"); }
+
+std::string optimizer_8bit(Request r) {
+  const OptimizerSpec& optimizer = find_optimizer(r.recipe.optimizer);
+  const bool has_wide_states = optimizer.num_states >= 2 && !optimizer.is_8bit;
+  return if_so(r.recipe.method == Method::Full && has_wide_states,
+               optimizer.is_paged ? "paged-adamw-8bit" : "adamw-8bit");
+}
+
+std::string adapters_if(Request r, bool condition) { return if_so(condition, fmt::format("r={}", r.recipe.lora.rank)); }
+std::string adapters_for_full(Request r) { return adapters_if(r, r.recipe.method == Method::Full); }
+std::string adapters_on_16_bit(Request r) { return adapters_if(r, r.recipe.quant.kind != BaseQuant::None); }
+std::string adapters_on_4_bit(Request r) { return adapters_if(r, r.recipe.method != Method::Qlora); }
+std::string every_weight(Request r) { return if_so(r.recipe.method == Method::Lora, "on"); }
+
+std::string half_the_length(Request r) {
+  constexpr std::int64_t kShort = 512;
+  return if_so(r.recipe.seq_len > kShort, std::to_string(r.recipe.seq_len / 2));
+}
+
+std::string offload_states(Request r) {
+  const bool is_useful = r.recipe.offload.optimizer == OffloadTarget::None && r.recipe.method == Method::Full;
+  return if_so(is_useful, r.recipe.offload.activations ? "optimizer,params,activations" : "optimizer,params");
+}
+std::string offload_nothing(Request r) { return if_so(r.recipe.offload.any(), "none"); }
+
+std::string more_passes(Request r) { return if_so(r.recipe.grad_accum < 8, "8"); }
+std::string compiled(Request r) { return if_so(!r.recipe.torch_compile, "on"); }
+
+std::string more_gpus(Request r) {
+  return if_so(!r.cluster.is_mixed() && r.cluster.num_gpus() > 0, std::to_string(2 * r.cluster.num_gpus()));
+}
+
+/// 600 GB/s, both directions together, is what an A100 has.
+std::string usual_nvlink(Request r) { return if_so(r.cluster.num_nodes() == 1 && !is_nvlink(r.cluster.fabric), "600"); }
+
+/// 400 Gbit/s is one NDR adapter for each GPU.
+std::string fast_network(Request r) { return if_so(r.cluster.num_nodes() > 1, "400"); }
+
+// --- the table -------------------------------------------------------------------------------------------------------
+
+std::vector<Change> make_table() {
+  constexpr auto kSave = Purpose::SaveMemory, kLeave = Purpose::LeaveOut, kShorten = Purpose::ShortenStep;
+  std::vector<Change> rows{
+      {"checkpointing",
+       set_checkpointing,
+       {{kSave, checkpoint_all, "checkpointing"}, {kLeave, checkpoint_nothing, "checkpointing"}}},
+      {"loss", set_choice<LossKernel, &Recipe::loss>, {{kSave, fused_loss, "fused loss", "full logits never exist"}}},
+      {"micro-batch",
+       set_count<&Recipe::micro_batch>,
+       {{kSave, one_sequence, "", "more --grad-accum keeps the batch"}}},
+      {"attention", set_choice<AttentionKernel, &Recipe::attention>, {{kSave, sdpa, "sdpa attention"}}},
+      {"optimizer", set_optimizer, {{kSave, optimizer_8bit, "8-bit optimizer"}}},
+      {"lora",
+       set_lora,
+       {{kSave, adapters_for_full, "", "quality good"},
+        {kLeave, adapters_on_16_bit, "the quantised base", "quality good instead of ok, no dequantisation"}}},
+      {"qlora", set_qlora, {{kSave, adapters_on_4_bit, "", "quality ok"}}},
+      {"full", set_full, {{Purpose::Quality, every_weight, "adapters", "best quality"}}},
+      {"seq-len", set_count<&Recipe::seq_len>, {{kSave, half_the_length}}},
+      {"offload", set_offload, {{kSave, offload_states}, {kLeave, offload_nothing, "offload"}}},
+      {"grad-accum", set_count<&Recipe::grad_accum>, {{kShorten, more_passes}}},
+      {"precision", set_choice<Precision, &Recipe::precision>},
+      {"compile", set_compile, {{kShorten, compiled}}},
+      {"eval-generate", set_eval_generate},
+      {"strategy", set_strategy},
+      {"no-reshard", set_no_reshard},
+      {"num-gpus", set_num_gpus, {{Purpose::MoreGpus, more_gpus}}, "{} GPUs of this kind"}};
+  for (const MachineChange& machine : machine_changes())
+    rows.push_back({machine.name, set_machine, {}, machine.wording, &machine});
+  const auto row = [&](std::string_view name) {
+    return std::find_if(rows.begin(), rows.end(), [&](const Change& change) { return change.name == name; });
+  };
+  row("nvlink")->suggestions = {{kShorten, usual_nvlink}};
+  row("nic")->suggestions = {{kShorten, fast_network}};
+  return rows;
+}
+
+// --- finding and estimating ------------------------------------------------------------------------------------------
+
+const Change& find_change(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Change& change : changes()) {
+    if (name == change.name) return change;
+    names.emplace_back(change.name);
+  }
+  throw InputError(kWhere, fmt::format("unknown lever '{}'", name),
+                   did_you_mean(name, names, fmt::format("use one of {}", fmt::join(names, ", "))));
+}
+
+/// Calls `use` with the framework and the model as the variant trains it; nothing for a recipe that makes no sense.
+template <class Use>
+std::optional<StrategyEstimate> with_model(const Variant& variant, Use use) {
+  const EstimateRequest& r = variant.request;
+  try {
+    validate_recipe(r.recipe, r.model, r.cluster);
+    const FrameworkConvention& framework = find_framework(r.recipe.framework);
+    return use(framework, prepare(r.model, r.recipe, framework));
+  } catch (const InputError&) { return std::nullopt; }
+}
+
+/// `name` as this request has it; nothing when the strategy is not possible.
+std::optional<Strategy> applicable(Request r, const FrameworkConvention& framework, std::string_view name) {
+  Strategy strategy = make_strategy(name, r.cluster, options_for(r, framework));
+  if (!why_not_applicable(strategy, r.cluster, r.recipe, r.model).empty()) return std::nullopt;
+  return strategy;
+}
+
+}  // namespace
+
+std::span<const Change> changes() {
+  static const std::vector<Change> table = make_table();
+  return table;
+}
+
+Setting set_to(std::string_view name, std::string_view value) {
+  const Change& change = find_change(name);
+  Setting setting{&change, std::string(value)};
+  if (change.machine) setting.number = machine_value(*change.machine, value);
+  return setting;
+}
+
+std::vector<Setting> parse_settings(std::string_view text) {
+  std::vector<Setting> out;
+  for (const std::string& part : split(text, ',')) {
+    const std::size_t equals = part.find('=');
+    const std::string_view name = trim(std::string_view(part).substr(0, equals));
+    const Change& change = find_change(name);
+    if (equals == std::string::npos)
+      throw InputError(
+          kWhere, fmt::format("'{}' has no value", name),
+          change.machine ? fmt::format("for example {}=900", name) : fmt::format("as --{} takes it", name));
+    out.push_back(set_to(name, trim(std::string_view(part).substr(equals + 1))));
+  }
+  return out;
+}
+
+std::vector<Suggested> suggest(Request r, Purpose purpose) {
+  std::vector<Suggested> out;
+  for (const Change& change : changes())
+    for (const Suggestion& suggestion : change.suggestions) {
+      if (suggestion.purpose != purpose) continue;
+      if (const std::string value = suggestion.value(r); !value.empty())
+        out.push_back({set_to(change.name, value), &suggestion});
+    }
+  return out;
+}
+
+std::optional<Suggested> suggest(Request r, Purpose purpose, std::string_view name) {
+  for (Suggested& suggested : suggest(r, purpose))
+    if (suggested.setting.change->name == name) return std::move(suggested);
+  return std::nullopt;
+}
+
+Variant changed(Variant variant, std::span<const Setting> settings) {
+  for (const Setting& setting : settings) setting.change->apply(variant, setting);
+  return variant;
+}
+
+std::optional<StrategyEstimate> estimate_variant(const Variant& variant, std::string_view name) {
+  const EstimateRequest& r = variant.request;
+  return with_model(variant, [&](const FrameworkConvention& framework, const TrainedModel& model) {
+    std::optional<StrategyEstimate> out;
+    StepProgram program;
+    if (const auto strategy = applicable(r, framework, name))
+      out = estimate_strategy(Job(r, model, framework, variant.profile, *strategy), program);
+    return out;
+  });
+}
+
+std::optional<StrategyEstimate> first_fitting(const Variant& variant) {
+  const EstimateRequest& r = variant.request;
+  return with_model(variant, [&](const FrameworkConvention& framework, const TrainedModel& model) {
+    StepProgram program;
+    for (const std::string_view name : strategy_names()) {
+      if (r.strategy != "auto" && r.strategy != name) continue;
+      const std::optional<Strategy> strategy = applicable(r, framework, name);
+      if (!strategy) continue;
+      const Job job(r, model, framework, variant.profile, *strategy);
+      StrategyEstimate probe;
+      if (!evaluate(probe, job, program)) continue;  // the quick half of the answer
+      std::optional e = estimate_strategy(job, program);
+      if (e->fits) return e;
+    }
+    return std::optional<StrategyEstimate>{};
+  });
+}
+
+std::string describe(const Setting& s) {
+  if (!s.change->wording.empty()) return fmt::format(fmt::runtime(s.change->wording), s.value);
+  if (s.value == "on" || s.value == "off")
+    return fmt::format("{}--{}", s.value == "on" ? "" : "without ", s.change->name);
+  return fmt::format("--{} {}", s.change->name, s.value);
+}
+
+std::string describe_time(const StrategyEstimate& before, const StrategyEstimate& after) {
+  if (before.tokens_per_second <= 0 || after.tokens_per_second <= 0) return {};
+  const double ratio = before.tokens_per_second / after.tokens_per_second;  // of the time per token
+  if (std::abs(ratio - 1) < kVisible) return {};
+  if (ratio >= 2) return fmt::format("{:.1f} times the time per token", ratio);
+  return fmt::format("{:.0f} % {} time per token", 100 * std::abs(ratio - 1), ratio > 1 ? "more" : "less");
+}
+
+std::string describe_suggested(std::span<const Suggested> all, std::string_view joined_by, const std::string& time) {
+  std::string text, notes;
+  for (const Suggested& one : all) {
+    text += (text.empty() ? "" : std::string(joined_by)) + describe(one.setting);
+    if (!one.why->note.empty()) notes += (notes.empty() ? "" : "; ") + std::string(one.why->note);
+  }
+  if (!time.empty()) notes += (notes.empty() ? "" : "; ") + time;
+  return notes.empty() ? text : fmt::format("{} ({})", text, notes);
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,98 @@
+// The one table of what a plan can be changed in: its recipe, its strategy, its machine. Each row says how a value is
+// applied to a request, when a value is worth suggesting, and how the change is worded. The recommendation, the advice
+// of `--explain`, the simulator's remedies and `--what-if` all change, estimate and word plans with it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/machine_changes.h"
+#include "planner/strategy_estimate.h"
+
+namespace gpuplan {
+
+/// A request with changes applied, and the profile that answers it.
+struct Variant {
+  EstimateRequest request;
+  Profile profile;
+};
+
+/// What a suggested change is good for.
+enum class Purpose : std::uint8_t {
+  SaveMemory,   // a saver that is not in use yet
+  LeaveOut,     // a saver in use that costs time
+  Quality,      // training more of the model
+  MoreGpus,     // of the same kind
+  ShortenStep,  // what the step waits for becomes faster
+};
+
+struct Suggestion {
+  Purpose purpose{};
+  std::string (*value)(const EstimateRequest& r) = nullptr;  // empty: not useful for this request
+  std::string_view title{};                                  // what is switched on or left out: "fused loss"
+  std::string_view note{};                                   // what else changes: "full logits never exist"
+};
+
+struct Setting;
+
+/// One row, spelt like the flag of the same name unless it is of the machine.
+struct Change {
+  std::string_view name;
+  void (*apply)(Variant& variant, const Setting& setting);
+  std::vector<Suggestion> suggestions{};
+  std::string_view wording{};              // with a place for the value; empty: the flag
+  const MachineChange* machine = nullptr;  // the figure that is set; nullptr: the row is of the request
+};
+
+/// A row with a value, as text and for rows of the machine as a number.
+struct Setting {
+  const Change* change{};
+  std::string value;
+  double number{};
+};
+
+/// A setting that is useful for a request, and why.
+struct Suggested {
+  Setting setting;
+  const Suggestion* why{};
+};
+
+/// The rows; the mildest savers of memory come first.
+std::span<const Change> changes();
+
+/// `name` set to `value`. Throws InputError for an unknown name (with the nearest) or a number out of range.
+Setting set_to(std::string_view name, std::string_view value);
+
+/// The value of `--what-if`: "nvlink=900,checkpointing=none". Throws as `set_to` does.
+std::vector<Setting> parse_settings(std::string_view text);
+
+/// Every suggestion for this purpose that is useful for the request, in the order of the table.
+std::vector<Suggested> suggest(const EstimateRequest& request, Purpose purpose);
+
+/// The suggestion of one row; nothing when it is not useful.
+std::optional<Suggested> suggest(const EstimateRequest& request, Purpose purpose, std::string_view name);
+
+/// Applies the settings in order. Throws InputError for a value that the row does not know or that makes no sense here.
+Variant changed(Variant variant, std::span<const Setting> settings);
+
+/// The variant under `strategy`, without its limits; nothing when its recipe makes no sense or does not allow the
+/// strategy. The one place where a changed plan is estimated.
+std::optional<StrategyEstimate> estimate_variant(const Variant& variant, std::string_view strategy);
+
+/// The variant under the first strategy, simplest first, under which it fits; only the one asked for if one is.
+std::optional<StrategyEstimate> first_fitting(const Variant& variant);
+
+/// "--checkpointing full", "NVLink (600 GB/s)".
+std::string describe(const Setting& setting);
+
+/// "33 % more time per token", "5.2 times the time per token", "27 % less time per token"; empty below 5 %.
+std::string describe_time(const StrategyEstimate& before, const StrategyEstimate& after);
+
+/// "--checkpointing full + --loss fused (full logits never exist; 12 % more time per token)".
+std::string describe_suggested(std::span<const Suggested> all, std::string_view joined_by, const std::string& time);
+
+}  // namespace gpuplan

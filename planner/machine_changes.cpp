@@ -1,0 +1,156 @@
+#include "planner/machine_changes.h"
+
+#include <array>
+#include <cmath>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/names.h"
+#include "cluster/fabric.h"
+#include "cluster/links.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr double kGiga = 1e9, kTera = 1e12, kMicro = 1e-6;
+
+/// The graph of the machine is then built anew from the fabric.
+void forget_layout(ClusterSpec& c) { c.layout = {}; }
+
+/// Changes the measurements on a copy: other profiles may share them.
+template <class Clear>
+void forget(Profile& p, Clear clear) {
+  if (!p.measured) return;
+  auto kept = std::make_shared<Measured>(*p.measured);
+  clear(*kept);
+  p.measured = std::move(kept);
+}
+void forget_collectives(Profile& p) {
+  forget(p, [](Measured& m) { m.collectives.clear(); });
+}
+template <class T>
+void forget_rates(Profile& p, std::vector<T> MeasurementsAtRanks::*part) {
+  forget(p, [&](Measured& m) {
+    for (MeasurementsAtRanks& load : m.loads) (load.*part).clear();
+  });
+}
+
+/// Computes the ring of a machine anew, as if nothing had been measured on it.
+void relink(ClusterSpec& c, const Profile& profile, FabricKind fabric) {
+  if (c.gpus_per_node <= 1 || c.num_gpus() <= 1) return;
+  const GpuSpec& gpu = c.gpus.front();
+  c.fabric = fabric;
+  c.fabric_text = describe_fabric(fabric, gpu);
+  c.intra = LinkTable::read().ring({.spec = gpu}, fabric, c.ranks_per_node(c.num_gpus()),
+                                   {gpu.pcie_generation, gpu.pcie_lanes}, profile);
+  forget_layout(c);
+}
+
+/// Vendors count both directions: 900 GB/s of an H100 are 450 each way.
+void set_nvlink(ClusterSpec& c, Profile& profile, double gb_s) {
+  forget_collectives(profile);
+  const BytesPerSec rate{gb_s / 2 * kGiga};
+  const BytesPerSec before = c.gpus.front().nvlink_per_direction;
+  for (GpuSpec& gpu : c.gpus) gpu.nvlink_per_direction = rate;
+  if (!is_nvlink(c.fabric) || before.value <= 0) return relink(c, profile, FabricKind::NvSwitch);
+  c.intra.bandwidth = c.intra.bandwidth * (rate / before);  // what was measured of this NVLink scales
+  c.intra.all_reduce_bandwidth = c.intra.all_reduce_bandwidth * (rate / before);
+  c.fabric_text = describe_fabric(c.fabric, c.gpus.front());
+  forget_layout(c);
+}
+
+void set_pcie(ClusterSpec& c, Profile& profile, double generation) {
+  forget_collectives(profile);
+  for (GpuSpec& gpu : c.gpus) gpu.pcie_generation = std::int64_t(generation);
+  c.host_link = LinkTable::read().host_link({c.gpus.front().pcie_generation, c.gpus.front().pcie_lanes});
+  if (!is_nvlink(c.fabric)) relink(c, profile, c.fabric);
+}
+
+void set_peer_to_peer(ClusterSpec& c, Profile& profile, double on) {
+  forget_collectives(profile);
+  for (GpuSpec& gpu : c.gpus) gpu.has_p2p_over_pcie = on != 0;
+  if (!is_nvlink(c.fabric)) relink(c, profile, on != 0 ? FabricKind::Pcie : FabricKind::PcieHostStaged);
+}
+
+void set_bus_bandwidth(ClusterSpec& c, Profile& profile, double gb_s) {
+  forget_collectives(profile);
+  c.intra.bandwidth = c.intra.all_reduce_bandwidth = BytesPerSec{gb_s * kGiga};
+  c.intra.source = "--what-if";
+  forget_layout(c);
+}
+
+void set_network(ClusterSpec& c, Profile& profile, double gbit_s) {
+  if (c.num_nodes() <= 1)
+    throw InputError("--what-if", "nic changes nothing on one machine",
+                     "the levers of a machine are nvlink, pcie, p2p, busbw");
+  c.inter = LinkTable::read().network(BytesPerSec{gbit_s * kGiga / 8}, profile);
+  forget_layout(c);
+}
+
+void set_ring_latency(ClusterSpec& c, Profile& profile, double microseconds) {
+  forget_collectives(profile);
+  c.intra.latency = Seconds{microseconds * kMicro};
+}
+
+void set_gemm_rate(ClusterSpec& c, Profile& profile, double tflop_s) {
+  forget_rates(profile, &MeasurementsAtRanks::gemm);
+  for (GpuSpec& gpu : c.gpus) gpu.gemm_bf16 = gpu.gemm_fp16 = FlopsPerSec{tflop_s * kTera};
+}
+
+void set_memory_bandwidth(ClusterSpec& c, Profile& profile, double gb_s) {
+  forget_rates(profile, &MeasurementsAtRanks::kernels);
+  for (GpuSpec& gpu : c.gpus) gpu.memory_bandwidth = BytesPerSec{gb_s * kGiga};
+}
+
+void set_dispatch(ClusterSpec&, Profile& profile, double microseconds) {
+  profile.dispatch_eager = profile.dispatch_compiled = Seconds{microseconds * kMicro};
+}
+
+void set_overlap(ClusterSpec&, Profile& profile, double share) { profile.overlap_slowdown = share; }
+
+void set_host_optimizer(ClusterSpec&, Profile& profile, double gb_s) {
+  profile.cpu_optimizer_bandwidth = profile.torch_cpu_optimizer_bandwidth = BytesPerSec{gb_s * kGiga};
+}
+
+void set_host_link(ClusterSpec& c, Profile& profile, double gb_s) {
+  c.host_link = BytesPerSec{gb_s * kGiga};
+  profile.host_link_efficiency = 1;
+}
+
+constexpr std::array kMachineRows{
+    MachineChange{"nvlink", "GB/s", "NVLink ({} GB/s)", set_nvlink},
+    MachineChange{"pcie", "3..6", "PCIe {}.0 cards and slots", set_pcie},
+    MachineChange{"p2p", "0|1", "peer-to-peer over PCIe {}", set_peer_to_peer},
+    MachineChange{"busbw", "GB/s", "rings of {} GB/s inside a machine", set_bus_bandwidth},
+    MachineChange{"nic", "Gbit/s", "{} Gbit/s of network per GPU", set_network},
+    MachineChange{"gemm", "TFLOP/s", "{} TFLOP/s in 16-bit products", set_gemm_rate},
+    MachineChange{"memory", "GB/s", "{} GB/s of memory bandwidth", set_memory_bandwidth},
+    MachineChange{"dispatch", "us", "{} us of host time per kernel", set_dispatch},
+    MachineChange{"overlap", "share", "compute slowed by {} beside collectives", set_overlap},
+    MachineChange{"host-link", "GB/s", "{} GB/s between host and device", set_host_link},
+    MachineChange{"cpu-adam", "GB/s", "optimizer steps at {} GB/s on the host", set_host_optimizer},
+    MachineChange{"latency", "us", "{} us per ring step inside a machine", set_ring_latency}};
+
+}  // namespace
+
+std::span<const MachineChange> machine_changes() { return kMachineRows; }
+
+double machine_value(const MachineChange& change, std::string_view text) {
+  constexpr const char* kWhere = "--what-if";
+  double value = -1;
+  try {
+    value = parse_number(text, kWhere);
+  } catch (const InputError&) {}  // refused below, with the unit
+  const bool may_be_zero = change.unit == "us" || change.unit == "share" || change.unit == "0|1";
+  if (!std::isfinite(value) || value < 0 || (value == 0 && !may_be_zero))
+    throw InputError(kWhere,
+                     fmt::format("{}: '{}' is not a {}number", change.name, text, may_be_zero ? "" : "positive "),
+                     fmt::format("the unit is {}", change.unit));
+  if (change.name == "pcie" && (value < 3 || value > 6 || value != std::floor(value)))
+    throw InputError(kWhere, fmt::format("pcie: '{}' is no generation", text), "3, 4, 5 or 6");
+  return value;
+}
+
+}  // namespace gpuplan

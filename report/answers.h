@@ -1,0 +1,64 @@
+// What the commands estimate, simulate and validate have to show, as data.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/accuracy.h"
+#include "planner/estimate.h"
+#include "planner/explain.h"
+#include "report/text/screen.h"
+#include "sim/simulation.h"
+#include "validate/constants.h"
+#include "validate/picks.h"
+#include "validate/report.h"
+#include "validate/speed_report.h"
+
+namespace gpuplan {
+
+struct EstimateAnswer {
+  EstimateRequest request;
+  EstimateResult result;
+  const StrategyEstimate* shown = nullptr;  // of result: recommended or asked for, else nearest to fitting; may be none
+  std::vector<ExplainSection> explanation;  // with --explain
+
+  bool fits() const { return result.recommended && !result.recommended->strategy.empty(); }
+};
+
+/// The strategy to look at closely: the recommended one; when nothing fits, the one that needs the least. nullptr: none
+/// applies.
+const StrategyEstimate* strategy_in_focus(const EstimateResult& result);
+
+struct SimulationAnswer {
+  EstimateRequest request;
+  EstimateResult result;  // model, framework, profile and ranges; strategies may be empty
+  SimOptions options;
+  SimulatedPlan plan;                     // looked at closely
+  std::vector<SimulatedPlan> comparison;  // other strategies beside it, in the order to show; may be empty
+  std::vector<SimulatedPlan> scaling;     // the same strategy on more and more GPUs; may be empty
+  std::vector<std::string> assumptions;
+  std::string command;       // the command line, as typed
+  std::string topology_svg;  // a picture of the machine for the report; may be empty
+};
+
+struct ValidationAnswer {
+  ValidationAnswer() = default;
+  ValidationAnswer(ValidationAnswer&&) = default;  // not copied: results would point into the other's points
+  ValidationAnswer& operator=(ValidationAnswer&&) = default;
+
+  std::vector<Point> points;
+  std::vector<PointResult> results;  // point into `points`
+  MemorySummary memory;
+  SpeedSummary speed;
+  Accuracy ranges;  // that these points give
+  std::vector<EmpiricalConstant> constants;
+  std::optional<Grouping> by;
+  std::optional<std::vector<PickSummary>> picks;  // memory, speed
+  std::size_t num_worst = 5;                      // shown in the text
+};
+
+/// Judges the points and sums up.
+ValidationAnswer validate_points(std::vector<Point> points, const TimeRefinement& refine = {});
+
+}  // namespace gpuplan

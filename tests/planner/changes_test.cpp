@@ -1,0 +1,181 @@
+// The table of changes: each row applies its value, is suggested where it is useful, and is estimated as it is worded.
+#include "planner/changes.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "measured_machine.h"
+#include "models/catalogue.h"
+#include "planner/estimate.h"
+
+using namespace gpuplan;
+
+namespace {
+
+Variant variant_of(const char* model, const char* gpus) {
+  Variant v;
+  v.request.model = load_model(model).spec;
+  v.request.cluster = parse_gpus(gpus);
+  v.profile = default_profile(v.request.cluster.gpus.front());
+  return v;
+}
+
+Measured measured_after(const char* text) {
+  Variant v = variant_of("smollm2-135m", "2xH100");
+  const auto before = std::make_shared<const Measured>(test::two_devices("h100-sxm", "nvswitch"));
+  v.profile.measured = before;
+  const Variant after = changed(v, parse_settings(text));
+  CHECK(before->loads[0].gemm.size() * before->loads[0].kernels.size() * before->collectives.size() >
+        0);  // other profiles may hold it
+  return *after.profile.measured;
+}
+
+std::vector<std::string> advice_for(const EstimateRequest& r) { return estimate(r).recommended->advice; }
+
+/// The line of advice that begins so, or "".
+std::string line_with(const std::vector<std::string>& advice, const std::string& begin) {
+  for (const std::string& line : advice)
+    if (line.starts_with(begin)) return line;
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("changes: a lever that does not exist, has no value or a value out of range is refused by name") {
+  for (const char* bad : {"nvlnk=900", "nvlink", "nvlink=fast", "nvlink=-1", "pcie=7", "gemm=0", "memory=1e999", ""})
+    CHECK_THROWS_AS(parse_settings(bad), InputError);
+  const Variant v = variant_of("smollm2-135m", "4xA6000");
+  for (const char* bad : {"nic=400", "checkpointing=some", "micro-batch=0", "compile=maybe", "full=off", "lora=8x"})
+    CHECK_THROWS_AS(changed(v, parse_settings(bad)), InputError);
+}
+
+TEST_CASE("changes: levers of the machine and of the plan are set together, each by its name") {
+  const Variant before = variant_of("smollm2-135m", "4xA6000");
+  const Variant after = changed(before, parse_settings("nvlink=900, dispatch=5, checkpointing=every=2, lora=r=16, "
+                                                       "offload=optimizer+params, num-gpus=8, micro-batch=3"));
+  CHECK(after.request.cluster.num_gpus() == 8);
+  CHECK(after.profile.dispatch_eager.value == doctest::Approx(5e-6));
+  CHECK(after.request.recipe.checkpointing == Checkpointing::EveryK);
+  CHECK(after.request.recipe.checkpoint_every == 2);
+  CHECK(after.request.recipe.method == Method::Lora);
+  CHECK(after.request.recipe.lora.rank == 16);
+  CHECK(after.request.recipe.lora.alpha == 32);
+  CHECK(after.request.recipe.offload.params == OffloadTarget::Cpu);
+  CHECK(after.request.recipe.micro_batch == 3);
+  const Variant linked = changed(before, parse_settings("nvlink=900"));
+  CHECK(linked.request.cluster.fabric == FabricKind::NvSwitch);
+  CHECK(linked.request.cluster.intra.bandwidth > before.request.cluster.intra.bandwidth);
+}
+
+TEST_CASE("changes: another GEMM rate replaces the measured products, not the kernels, attention and collectives") {
+  const Measured m = measured_after("gemm=700");
+  CHECK(m.loads[0].gemm.empty());
+  CHECK(m.loads[0].kernels.size() == 6);
+  CHECK(m.loads[0].attention.size() == 1);
+  CHECK(m.collectives.size() == kCollectiveKinds.size());
+}
+
+TEST_CASE("changes: another memory replaces the measured kernels, not the products") {
+  const Measured m = measured_after("memory=2000");
+  CHECK(m.loads[0].gemm.size() == kGemmTypes.size() * kGemmLayouts.size());
+  CHECK(m.loads[0].kernels.empty());
+  CHECK(m.collectives.size() == kCollectiveKinds.size());
+}
+
+TEST_CASE("changes: another link replaces the measured collectives alone") {
+  const Measured m = measured_after("nvlink=600");
+  CHECK(m.collectives.empty());
+  CHECK(!m.loads[0].gemm.empty());
+  CHECK(!m.loads[0].kernels.empty());
+}
+
+TEST_CASE("changes: what has been applied is not suggested again") {
+  for (const char* gpus : {"4xA6000", "16xA100"}) {
+    Variant v = variant_of("llama-3-8b", gpus);
+    v.request.recipe.micro_batch = 8, v.request.recipe.attention = AttentionKernel::Eager;
+    for (const Purpose purpose : {Purpose::SaveMemory, Purpose::LeaveOut, Purpose::Quality}) {
+      for (int applied = 0;; ++applied) {
+        const auto left = suggest(v.request, purpose);
+        if (left.empty()) break;
+        CAPTURE(describe(left.front().setting));
+        REQUIRE(applied < 20);
+        const std::string before = describe(left.front().setting);
+        v = changed(v, {&left.front().setting, 1});
+        for (const Suggested& again : suggest(v.request, purpose)) CHECK(describe(again.setting) != before);
+      }
+    }
+  }
+}
+
+TEST_CASE("changes: every saver of memory alone needs no more memory") {
+  Variant v = variant_of("llama-3.2-1b", "2xA100");
+  v.request.recipe.micro_batch = 4, v.request.recipe.attention = AttentionKernel::Eager;
+  const auto before = estimate_variant(v, "fsdp");
+  REQUIRE(before);
+  const auto savers = suggest(v.request, Purpose::SaveMemory);
+  CHECK(savers.size() == 9);
+  for (const Suggested& saver : savers) {
+    CAPTURE(describe(saver.setting));
+    const auto after = estimate_variant(changed(v, {&saver.setting, 1}), "fsdp");
+    REQUIRE(after);
+    CHECK(after->tiers.needed < before->tiers.needed);
+  }
+}
+
+TEST_CASE("changes: estimated as the same request asked directly") {
+  const Variant v = changed(variant_of("llama-3.2-1b", "2xA100"), parse_settings("qlora=r=8,checkpointing=full"));
+  const auto e = estimate_variant(v, "fsdp");
+  REQUIRE(e);
+  EstimateRequest r = v.request;
+  r.strategy = "fsdp";
+  const StrategyEstimate asked = estimate(r).strategies.front();
+  CHECK(e->tiers.process == asked.tiers.process);
+  CHECK(e->time.step.value == asked.time.step.value);
+  CHECK(e->strategy.engine == ShardingEngine::Fsdp1);  // FSDP2 does not shard a 4-bit base
+  CHECK_FALSE(estimate_variant(variant_of("llama-3.2-1b", "A100"), "fsdp"));
+  CHECK_FALSE(estimate_variant(changed(v, parse_settings("checkpointing=none,offload=activations")), "fsdp"));
+}
+
+TEST_CASE("changes: the time is worded from the two estimates") {
+  StrategyEstimate before, after;
+  before.tokens_per_second = 1000;
+  const auto words = [&](double tokens_per_second) {
+    after.tokens_per_second = tokens_per_second;
+    return describe_time(before, after);
+  };
+  CHECK(words(750) == "33 % more time per token");
+  CHECK(words(1250) == "20 % less time per token");
+  CHECK(words(200) == "5.0 times the time per token");
+  CHECK(words(990) == "");
+  CHECK(words(0) == "");
+}
+
+TEST_CASE("changes: hints say what would be gained, in the flags that gain it") {
+  EstimateRequest r = variant_of("llama-3.2-1b", "2xA100").request;
+  r.strategy = "ddp";
+  r.recipe.method = Method::Lora;
+  r.recipe.checkpointing = Checkpointing::Full;
+  const EstimateResult result = estimate(r);
+  const StrategyEstimate& now = result.strategies.front();
+  const auto words = [&](const char* text) {
+    return describe_time(now, *estimate_variant(changed({r, result.profile}, parse_settings(text)), "ddp"));
+  };
+  const std::vector<std::string>& advice = result.recommended->advice;
+  CHECK(line_with(advice, "it fits without checkpointing too: --checkpointing none (" + words("checkpointing=none")) !=
+        "");
+  CHECK(line_with(advice, "it fits without adapters too: --full (best quality; " + words("full=on")) != "");
+  r.recipe.checkpointing = Checkpointing::None;
+  r.recipe.method = Method::Full;
+  CHECK(line_with(advice_for(r), "it fits without") == "");
+}
+
+TEST_CASE("changes: what would help fits, takes the time that is stated, and is in flags") {
+  EstimateRequest r = variant_of("llama-3-8b", "A6000").request;  // 16 bytes x 8.03 B do not fit 48 GB
+  r.recipe.micro_batch = 1;
+  REQUIRE(estimate(r).recommended->strategy.empty());
+  const std::string line = line_with(advice_for(r), "--lora r=8 (quality good");
+  CHECK(line.ends_with("then single fits"));
+  r.recipe.method = Method::Lora;
+  CHECK(estimate(r).recommended->strategy == "single");
+}
