@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "calibrate/design/limits.h"
-#include "calibrate/pace_probes.h"
 
 namespace gpuplan {
 namespace {
@@ -29,10 +28,6 @@ std::vector<Probe> plan_for(const ProbeLimits& limits, std::int64_t num_devices,
       interleave({gemm_design(limits), collective_design(limits), memory_design(limits), attention_design(limits),
                   copy_design(limits, num_peers), dispatch_design(limits), overlap_design(limits)});
   probes.insert(probes.end(), rest.begin(), rest.end());
-  for (const PaceProbe& pace : pace_probes(limits.facts.kind, limits.num_ranks)) {
-    const auto is_same = [&](const Probe& probe) { return probe.key() == pace.probe.key(); };
-    if (std::none_of(probes.begin(), probes.end(), is_same)) probes.push_back(pace.probe);
-  }
   std::erase_if(probes, [&](const Probe& probe) {
     const bool has_own = !limits.is_cpu() || limits.num_ranks > limits.facts.num_cores;
     const bool is_repeated = has_own && limits.num_ranks > 1 && !is_shared(probe);

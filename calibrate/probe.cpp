@@ -134,9 +134,12 @@ Sample combined(const std::vector<Sample>& visits) {
   if (first == visits.end()) return visits.front();
   Sample out = *first;
   std::vector<double> medians{first->median};
+  double highest_low = first->low, lowest_high = first->high;
   for (auto other = std::find_if(first + 1, visits.end(), is_ok); other != visits.end();
        other = std::find_if(other + 1, visits.end(), is_ok)) {
     medians.push_back(other->median);
+    highest_low = std::max(highest_low, other->low);
+    lowest_high = std::min(lowest_high, other->high);
     out.low = std::min(out.low, other->low);
     out.high = std::max(out.high, other->high);
     out.num_runs += other->num_runs;
@@ -144,6 +147,7 @@ Sample combined(const std::vector<Sample>& visits) {
     out.is_converged = out.is_converged && other->is_converged;
   }
   out.median = quantile(medians, 0.5);
+  out.repeats = highest_low <= lowest_high;
   return out;
 }
 

@@ -94,6 +94,7 @@ struct Sample {
   bool is_converged = true;  // false: the cap on runs or time came first
   double overlapped{};       // Overlap: time of the product under the collective over its time alone
   std::string failure;  // why there is no figure: "out of memory: …", "wrong result: …"; empty when all is well
+  bool repeats = true;  // false: two visits differ by more than their intervals. Not in the JSON
   bool is_ok() const { return failure.empty(); }
 };
 

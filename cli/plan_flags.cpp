@@ -160,11 +160,6 @@ constexpr std::array kFlags{
              "id (gpuplan profiles) or file of a calibration, or 'default'. Default: the newest of such GPUs, else the "
              "shipped one",
              nullptr},
-    PlanFlag{"--pace", "PACE", kMachine,
-             "how this machine works beside its calibration: calibrated, now (measured, CPU ranks only), or factors on "
-             "times such as "
-             "products=1.1,memory=0.9. Default: calibrated; run: now",
-             nullptr},
     PlanFlag{"--price-per-gpu-hour", "USD", kMachine,
              "US dollars. Default: the lowest on-demand price of the catalogue", set_price},
     PlanFlag{"--strategy", "auto|single|mp|ddp|zero1|zero2|zero3|fsdp|fsdp-grad-op|hsdp", kStrategy,

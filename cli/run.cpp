@@ -17,7 +17,6 @@
 #include "base/unit_text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/pace_flag.h"
 #include "cli/plan_flags.h"
 #include "cli/run_demo.h"
 #include "cli/run_flags.h"
@@ -108,23 +107,8 @@ void take_adapter(const CLI::App& app, RunQuestion& q) {
   q.notes.push_back(fmt::format("adapter from {}: r={}, alpha={:g}", *folder, config.rank, config.alpha));
 }
 
-/// The pace is measured before this process starts ranks or becomes one. Ranks take what their parent measured: side by
-/// side they would measure each other.
-void take_pace_of_run(const CLI::App& app, const LaunchedRank& launched, PlanQuestion& plan) {
-  if (launched.launcher == Launcher::None) return take_pace(app, DefaultPace::Now, plan);
-  if (given(app, "--pace").value_or("now") != "now") return take_pace(app, DefaultPace::Calibrated, plan);
-  const char* const measured = std::getenv(kPaceVariable);
-  const MachinePace pace = measured ? parse_pace(measured, kPaceVariable) : MachinePace{};
-  if (!pace.is_as_calibrated())
-    take_measured_pace(pace, plan);
-  else if (!measured && is_given(app, "--pace"))
-    plan.notes.push_back(fmt::format(
-        "{}: the pace is measured by runs that start their ranks themselves, and a launcher started these", kNoPace));
-}
-
-RunQuestion ask(const CLI::App& app, const LaunchedRank& launched, Console& console) {
+RunQuestion ask(const CLI::App& app, Console& console) {
   PlanQuestion plan = read_plan_question(app, console.in);
-  take_pace_of_run(app, launched, plan);
   RunQuestion q{.request = std::move(plan.request), .notes = std::move(plan.notes), .result = {}};
   make_native(q);
   take_adapter(app, q);
@@ -163,8 +147,7 @@ void require_one_plan(const NativeJob& job, const TrainingOptions& options, Comm
 }
 
 /// What this run was off, beside the profile that predicted it.
-void keep_for_next_time(const RunReport& report, const CLI::App& app, RunQuestion& q) {
-  if (is_pace_by_hand(app)) return;  // what was predicted is no prediction of this machine
+void keep_for_next_time(const RunReport& report, RunQuestion& q) {
   const Profile& profile = q.result.profile;
   const auto record = run_record(report, profile, today());
   if (!record) return;
@@ -174,17 +157,6 @@ void keep_for_next_time(const RunReport& report, const CLI::App& app, RunQuestio
                                   run_history_file(profile.file).string()));
   } catch (const EnvError& error) {
     q.notes.push_back(fmt::format("not kept for the next estimate: {}", error.what()));
-  }
-}
-
-/// A run is no worse without it: a note says why it is not known.
-std::optional<MachinePace> read_pace_after(const PaceQuestion& question, RunQuestion& q, Device& device,
-                                           Communicator* world) {
-  try {
-    return read_pace_here(question, device, world);
-  } catch (const EnvError& error) {
-    q.notes.push_back(fmt::format("how this machine works after the run is not known: {}", error.what()));
-    return std::nullopt;
   }
 }
 
@@ -200,7 +172,6 @@ int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions
     throw InputError("--gpus",
                      fmt::format("the plan has {} ranks, and the launcher started {}", world_size, launched.size),
                      "start as many as the plan has");
-  const auto asked_after = pace_after_run(app, q.request, world_size);
   const int threads =
       std::max(1, int(num_usable_cores() / std::max<std::int64_t>(1, std::min(world_size, launched.local_size))));
   const DeviceKind kind = device_kind(q.request.cluster);
@@ -225,17 +196,15 @@ int run_rank(RunQuestion& q, const LaunchedRank& launched, const TrainingOptions
                                 },
                             .process_memory = [&](Bytes held) { return process.now(*device, held); }};
   TrainingOutcome outcome;
-  std::optional<MachinePace> pace_after;
   is_supervised = launched.launcher == Launcher::Gpuplan;
   {
     const StopSignals signals;
     outcome = train(job, place, *device, world.get(), options, hooks);
-    if (asked_after && !outcome.was_stopped) pace_after = read_pace_after(*asked_after, q, *device, world.get());
   }
   progress.finish();
   if (place.rank != 0) return 0;
-  const RunReport report = make_run_report({job, place, *q.chosen, outcome, pace_after});
-  keep_for_next_time(report, app, q);
+  const RunReport report = make_run_report({job, place, *q.chosen, outcome});
+  keep_for_next_time(report, q);
   if (const auto file = given(app, "--trace")) write_file_atomically(*file, run_trace(report));
   console.print(is_given(app, "--json") ? json_text(run_json(report))
                                         : run_text(report, q.notes, options, console.screen));
@@ -283,7 +252,7 @@ int run(const CLI::App& app, Console& console) {
 }
 
 int run_launched(const LaunchedRank& launched, const CLI::App& app, Console& console) {
-  RunQuestion q = ask(app, launched, console);
+  RunQuestion q = ask(app, console);
   const TrainingOptions options = read_training_options(app, q.request);
   const std::int64_t num_ranks = q.chosen->strategy.mesh.world();
   const bool is_cpu = device_kind(q.request.cluster) == DeviceKind::Cpu;
@@ -302,9 +271,6 @@ int run_launched(const LaunchedRank& launched, const CLI::App& app, Console& con
   }
   const bool starts_ranks = launched.launcher == Launcher::None || is_under_torchrun;
   if (starts_ranks && num_ranks > 1) {
-    setenv(kPaceVariable, to_string(q.request.pace).c_str(), 1);
-    for (const std::string& note : q.notes)
-      if (note.starts_with(kNoPace)) console.err << fmt::format("gpuplan: {}\n", note);  // the ranks do not know why
     if (given(app, "plan").value_or("") == "-" || given(app, "--model").value_or("") == "-")
       throw InputError("-", "a plan from standard input cannot be given to several ranks", "save it in a file");
     const std::vector<std::string> arguments = with_strategy(app, console.arguments, q.chosen->strategy.name);

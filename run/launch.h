@@ -15,8 +15,7 @@ struct LaunchedRank {
 };
 
 /// What gpuplan gives to ranks that it starts itself (run/supervise).
-inline constexpr const char *kRankVariable = "GPUPLAN_RANK", *kWorldSizeVariable = "GPUPLAN_WORLD_SIZE",
-                            *kPaceVariable = "GPUPLAN_PACE";
+inline constexpr const char *kRankVariable = "GPUPLAN_RANK", *kWorldSizeVariable = "GPUPLAN_WORLD_SIZE";
 
 /// From the environment: GPUPLAN_RANK, OMPI_COMM_WORLD_*, PMI_*, SLURM_* of a step, or RANK and WORLD_SIZE of torchrun.
 /// Throws InputError when it contradicts itself.

@@ -70,7 +70,7 @@ struct ScalarFit {
   FitQuality quality;
 };
 
-/// What is all-reduced in "dispatch meeting", and in the pilot that tells how far cores are from each other: latency
+/// What is all-reduced in "dispatch meeting": latency
 /// alone.
 inline constexpr Bytes kMeetingMessage{1000};
 
