@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "calibrate/statistics.h"
+#include "base/statistics.h"
 #include "device/products.h"
 #include "device/quantisation.h"
 
@@ -35,7 +35,7 @@ constexpr std::array kOverheads{NameRow<OverheadKind>{"context", OverheadKind::C
                                 NameRow<OverheadKind>{"communicator", OverheadKind::Communicator}};
 constexpr std::array kDispatches{NameRow<DispatchKind>{"empty-kernel", DispatchKind::EmptyKernel},
                                  NameRow<DispatchKind>{"host-enqueue", DispatchKind::HostEnqueue},
-                                 NameRow<DispatchKind>{"meeting", DispatchKind::Meeting}};
+                                 NameRow<DispatchKind>{"meeting", DispatchKind::SyncLatency}};
 constexpr std::array kAttentions{NameRow<AttentionWork>{"flash", AttentionWork::Flash},
                                  NameRow<AttentionWork>{"eager", AttentionWork::Eager},
                                  NameRow<AttentionWork>{"backward", AttentionWork::Backward}};
@@ -146,7 +146,7 @@ Sample combined(const std::vector<Sample>& visits) {
     out.num_outliers += other->num_outliers;
     out.is_converged = out.is_converged && other->is_converged;
   }
-  out.median = quantile(medians, 0.5);
+  out.median = median(medians);
   out.repeats = highest_low <= lowest_high;
   return out;
 }

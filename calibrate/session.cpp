@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <utility>
 
+#include "base/child_process.h"
 #include "base/error.h"
 #include "calibrate/worker_group.h"
 
@@ -64,7 +66,7 @@ class Session {
   }
 
   std::vector<Sample> run() {
-    const IgnoredBrokenPipes no_signal;
+    const SignalHandlers ignored(SIG_IGN, {SIGPIPE});  // a worker that died is a failed write
     report(nullptr);
     for (auto begin = entries_.begin(); begin != entries_.end();) {
       const auto end = std::find_if(begin, entries_.end(),

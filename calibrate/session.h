@@ -4,15 +4,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <iosfwd>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "calibrate/journal.h"
-#include "calibrate/plan.h"
 #include "calibrate/probe.h"
-#include "calibrate/sampler.h"
+#include "calibrate/worker_process.h"
 
 namespace gpuplan {
 
@@ -22,13 +18,7 @@ struct Progress {
   const Sample* last = nullptr;
 };
 
-/// How a group of `num_ranks` worker processes is started; tests start fakes.
-struct WorkerCommand {
-  std::vector<std::string> arguments;  // program and arguments, mpirun included
-};
-
 struct SessionOptions {
-  DeviceKind kind{};
   bool is_quick = false;
   Seconds probe_timeout{60};
   std::function<WorkerCommand(std::int64_t num_ranks)> worker;
@@ -45,12 +35,5 @@ inline constexpr Seconds kLongVisit{100e-3};
 /// of workers runs at a time. A group that cannot be started at all fails its probes with the reason; these failures
 /// are not in the journal, so that a later run tries again.
 std::vector<Sample> run_session(const std::vector<Probe>& probes, Journal& journal, const SessionOptions& options);
-
-/// The worker's side, on every rank: probes as JSON lines on `in`, samples as JSON lines on `out` (rank 0 alone reads
-/// and writes), until the end of input. `kWorkerReady` is written whenever the next probe may come. Exit code for the
-/// process: kWorkerLost when the device is of no more use. Throws EnvError when the device or its ranks cannot be had.
-inline constexpr std::string_view kWorkerReady = "ready";
-inline constexpr int kWorkerLost = 3;
-int serve_probes(DeviceKind kind, std::int64_t num_ranks, bool is_quick, std::istream& in, std::ostream& out);
 
 }  // namespace gpuplan

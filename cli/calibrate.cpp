@@ -13,7 +13,7 @@
 #include "calibrate/make_profile.h"
 #include "calibrate/plan.h"
 #include "calibrate/session.h"
-#include "calibrate/worker_command.h"
+#include "calibrate/worker_group.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cluster/cluster_text.h"
@@ -164,7 +164,6 @@ std::vector<Sample> measure(const CLI::App& app, const Target& target, Journal& 
   CalibrationProgress progress(console);
   progress.start(target.facts, probes.size(), journal.samples().size());
   const SessionOptions options{
-      .kind = target.kind,
       .is_quick = is_quick,
       .worker = [&](std::int64_t num_ranks) { return worker_command(own_program(), target.kind, num_ranks, is_quick); },
       .on_progress = [&](const Progress& now) { progress.show(now); },

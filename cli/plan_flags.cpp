@@ -96,7 +96,7 @@ void set_price(Request& r, Text value) {
   r.price_per_gpu_hour = price;
 }
 
-// Applied from the top: a quantised base after its adapters. Rows without a function are read by plan_question.cpp.
+// Applied from the top: a quantised base after its adapters. Rows without a function are read by read_plan_question().
 constexpr std::array kFlags{
     PlanFlag{"--model", "MODEL", kModel, "name (gpuplan models), Hugging Face config.json, or model folder", nullptr},
     PlanFlag{"--full", "", kModel, "train every weight (default)", set_full},

@@ -68,13 +68,13 @@ CollectiveChoice as_measured(CollectiveChoice c, const AxisLink& a, const Collec
   return c;
 }
 
-/// What a meeting took beside its all-reduce when both were measured.
+/// The sync latency beside the time of its all-reduce.
 Seconds hand_over_of(const Measured& measured, const AxisLink& a) {
-  const ScalarFit* const meeting = measured.meeting_of(a.ranks_at_once);
+  const ScalarFit* const sync = measured.sync_latency_of(a.ranks_at_once);
   const CollectiveCurve* const curve = curve_of(a, CollectiveKind::AllReduce);
-  if (!meeting || !curve) return {};
-  const CurveTime point = at(*curve, a, a.ways, kMeetingMessage);
-  return std::max(Seconds{}, Seconds{meeting->value.value} - point.latency - point.wire);
+  if (!sync || !curve) return {};
+  const CurveTime point = at(*curve, a, a.ways, kSyncMessage);
+  return std::max(Seconds{}, Seconds{sync->value.value} - point.latency - point.wire);
 }
 
 /// The tuner's link of a group; machines of one GPU have no fabric, but a network that NCCL knows.

@@ -5,6 +5,11 @@
 #include <cmath>
 #include <string_view>
 
+#include <fmt/format.h>
+
+#include "base/date.h"
+#include "base/error.h"
+#include "base/statistics.h"
 #include "models/recipe_names.h"
 #include "planner/memory.h"
 #include "run/address_plan.h"
@@ -105,9 +110,7 @@ Seconds median_step(const TrainingOutcome& outcome, std::int64_t& num_timed) {
   const std::size_t first = outcome.steps.size() > 2 * kWarmUp ? kWarmUp : 0;
   for (std::size_t i = first; i < outcome.steps.size(); ++i) times.push_back(outcome.steps[i].duration.value);
   num_timed = std::int64_t(times.size());
-  if (times.empty()) return {};
-  std::nth_element(times.begin(), times.begin() + std::ptrdiff_t(times.size() / 2), times.end());
-  return {times[times.size() / 2]};
+  return {median(times)};
 }
 
 }  // namespace
@@ -163,6 +166,16 @@ std::optional<RunRecord> run_record(const RunReport& r, const Profile& profile, 
                    .predicted = figures(r, &PredictedMeasured::predicted),
                    .measured = measured,
                    .applied = correction_of(profile, r.strategy.mesh.world())};
+}
+
+std::string keep_run(const RunReport& report, const Profile& profile) {
+  const auto record = run_record(report, profile, today());
+  if (!record) return {};
+  try {
+    add_run(profile.file, *record);
+    return fmt::format("kept in {}: it corrects the next estimate on as many ranks",
+                       run_history_file(profile.file).string());
+  } catch (const EnvError& error) { return fmt::format("not kept for the next estimate: {}", error.what()); }
 }
 
 }  // namespace gpuplan

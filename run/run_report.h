@@ -45,4 +45,8 @@ RunReport make_run_report(const RunFacts& facts);
 /// profile of this user. `date`: today's.
 std::optional<RunRecord> run_record(const RunReport& report, const Profile& profile, const std::string& date);
 
+/// Keeps that beside the profile, for the next estimate. Says so in a line for people; empty when there is nothing to
+/// keep.
+std::string keep_run(const RunReport& report, const Profile& profile);
+
 }  // namespace gpuplan

@@ -14,7 +14,7 @@
 #include "base/sha256.h"
 #include "models/catalogue.h"
 #include "models/recipe_names.h"
-#include "run/data/token_blocks.h"
+#include "run/data/examples.h"
 #include "run/files/adapter_files.h"
 #include "run/files/checkpoints.h"
 #include "run/saved_model.h"

@@ -14,7 +14,6 @@
 #include "run/data/examples.h"
 #include "run/executor.h"
 #include "run/metrics.h"
-#include "run/schedule.h"
 
 namespace gpuplan {
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "calibrate/session.h"
+#include "calibrate/worker.h"
 
 using namespace gpuplan;
 

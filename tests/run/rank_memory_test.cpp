@@ -1,4 +1,4 @@
-#include "run/process_memory.h"
+#include "run/rank_memory.h"
 
 #include <doctest/doctest.h>
 

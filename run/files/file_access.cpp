@@ -1,12 +1,16 @@
-#include "run/files/new_file.h"
+#include "run/files/file_access.h"
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -34,6 +38,14 @@ int reserve(int file, std::int64_t bytes, std::int64_t free) {
   if (bytes == 0 || fallocate(file, 0, 0, bytes) == 0) return 0;
   if (means_full(errno)) return errno;
   return free >= 0 && bytes > free ? ENOSPC : 0;  // a file system that cannot reserve
+}
+
+// A touched page brings its neighbours: at least 64 KiB (fault-around), at most what one entry of a page directory
+// maps.
+constexpr std::uintptr_t kAround = std::uintptr_t(2) << 20;
+
+[[noreturn]] void fail(const std::filesystem::path& file, const std::string& why) {
+  throw InputError(file.string(), "cannot be read: " + why);
 }
 
 }  // namespace
@@ -89,6 +101,30 @@ void sync_path(const std::filesystem::path& path) {
   if (file >= 0) close(file);
   if (reason != 0)
     throw EnvError(fmt::format("{}: cannot be synced to the disk: {}", path.string(), std::strerror(reason)));
+}
+
+FileMapping::FileMapping(const std::filesystem::path& file) {
+  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) fail(file, std::strerror(errno));
+  const std::shared_ptr<void> closer(nullptr, [descriptor](void*) { close(descriptor); });
+  struct stat status {};
+  if (fstat(descriptor, &status) != 0) fail(file, std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) fail(file, "it is not a regular file");
+  const auto size = std::size_t(status.st_size);
+  if (size == 0) return;  // nothing to map
+  void* const start = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  if (start == MAP_FAILED) fail(file, std::strerror(errno));
+  keeper_ = std::shared_ptr<void>(start, [size](void* at) { munmap(at, size); });
+  bytes_ = {static_cast<const std::byte*>(start), size};
+}
+
+void FileMapping::forget(std::span<const std::byte> part) const {
+  if (part.empty()) return;
+  const auto start = std::uintptr_t(bytes_.data());
+  const std::uintptr_t begin = std::uintptr_t(part.data()) & ~(kAround - 1);
+  const std::uintptr_t end = (std::uintptr_t(part.data()) + part.size() + kAround - 1) & ~(kAround - 1);
+  const std::uintptr_t from = std::max(begin, start), to = std::min(end, start + bytes_.size());
+  madvise(const_cast<std::byte*>(bytes_.data()) + (from - start), to - from, MADV_DONTNEED);  // advice: may fail
 }
 
 }  // namespace gpuplan

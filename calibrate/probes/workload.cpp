@@ -1,15 +1,17 @@
-#include "calibrate/probes/lockstep.h"
+#include "calibrate/probes/workload.h"
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <exception>
 #include <memory>
 #include <new>
 #include <span>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/error.h"
-#include "calibrate/probes/workload.h"
 
 namespace gpuplan {
 namespace {
@@ -94,14 +96,14 @@ SampledTime time_in_step(ProbeBench& bench, const std::function<Seconds(std::int
 
 namespace {
 
-struct Clock {
+struct Timer {
   std::unique_ptr<Event> begin, end;
-  explicit Clock(Device& device) : begin(device.create_event()), end(device.create_event()) {}
+  explicit Timer(Device& device) : begin(device.create_event()), end(device.create_event()) {}
 };
 
 /// Calls that something leads are timed one by one, others together.
 Seconds time_calls(Device& device, Stream& stream, const Workload& workload, std::int64_t num_calls) {
-  std::vector<Clock> clocks;
+  std::vector<Timer> timers;
   Gate gate(stream);
   if (workload.blocks_host) gate.open();
   const auto lead = [&] {
@@ -111,14 +113,14 @@ Seconds time_calls(Device& device, Stream& stream, const Workload& workload, std
   for (std::int64_t i = 0; i < num_calls; ++i) {
     if (i == kMostQueued) gate.open();
     lead();
-    if (i == 0 || workload.lead) device.record(*clocks.emplace_back(device).begin, stream);
+    if (i == 0 || workload.lead) device.record(*timers.emplace_back(device).begin, stream);
     workload.call();
-    if (i + 1 == num_calls || workload.lead) device.record(*clocks.back().end, stream);
+    if (i + 1 == num_calls || workload.lead) device.record(*timers.back().end, stream);
   }
   gate.open();
   stream.synchronise();  // also tells what failed
   Seconds sum;
-  for (const Clock& clock : clocks) sum += device.elapsed(*clock.begin, *clock.end);
+  for (const Timer& timer : timers) sum += device.elapsed(*timer.begin, *timer.end);
   return sum;
 }
 
@@ -127,6 +129,40 @@ Seconds time_calls(Device& device, Stream& stream, const Workload& workload, std
 SampledTime time_in_step(ProbeBench& bench, Stream& stream, const Workload& workload) {
   return time_in_step(bench,
                       [&](std::int64_t num_calls) { return time_calls(bench.device, stream, workload, num_calls); });
+}
+
+OperandPools& pools_of(ProbeBench& bench) {
+  if (!bench.pools) bench.pools = std::make_shared<OperandPools>(bench.device);
+  return *bench.pools;
+}
+
+void fill_in(Sample& sample, const SampledTime& time) {
+  sample.median = time.statistics.median;
+  sample.low = time.statistics.low;
+  sample.high = time.statistics.high;
+  sample.num_outliers = time.statistics.num_outliers;
+  sample.num_runs = time.num_runs;
+  sample.is_converged = time.is_converged;
+}
+
+SampledTime time_workload(MakeWorkload make, const Probe& probe, ProbeBench& bench) {
+  Workload workload;
+  const auto stream = bench.device.create_stream();  // goes first, and waits for work that uses the operands
+  run_in_step(bench.ranks, [&] {
+    workload = make(probe, bench, *stream);
+    stream->synchronise();
+  });
+  run_in_step(bench.ranks, [&] {
+    workload.call();
+    stream->synchronise();
+    workload.check();
+  });
+  return time_in_step(bench, *stream, workload);
+}
+
+void expect_near(double got, double wanted, double tolerance, const char* what, std::int64_t place) {
+  if (std::abs(got - wanted) <= tolerance) return;  // false for NaN
+  throw WrongResult{fmt::format("{} at element {} is {:.6g}, expected {:.6g}", what, place, got, wanted)};
 }
 
 }  // namespace gpuplan

@@ -1,4 +1,4 @@
-#include "run/meeting_place.h"
+#include "run/rendezvous_address.h"
 
 #include <doctest/doctest.h>
 
@@ -14,9 +14,9 @@ using test::Variables;
 
 namespace {
 
-MeetingPlace in(const Variables& variables) {
+RendezvousAddress in(const Variables& variables) {
   const Environment environment(variables);
-  return meeting_place(read_launcher());
+  return rendezvous_address(read_launcher());
 }
 
 Variables with(Variables all, const Variables& more) {
@@ -46,16 +46,16 @@ const Variables kMpi{{"OMPI_COMM_WORLD_RANK", "1"},
 
 }  // namespace
 
-TEST_CASE("meeting place: gpuplan's own ranks meet on this machine, at the socket that rank 0 was given") {
+TEST_CASE("rendezvous address: gpuplan's own ranks meet on this machine, at the socket that rank 0 was given") {
   const Variables own{{"GPUPLAN_RANK", "0"},   {"GPUPLAN_WORLD_SIZE", "2"}, {"GPUPLAN_PORT", "31234"},
                       {"GPUPLAN_SOCKET", "9"}, {"GPUPLAN_JOB", "77.1"},     {"MASTER_ADDR", "elsewhere"}};
-  const MeetingPlace first = in(own);
+  const RendezvousAddress first = in(own);
   CHECK(first.text() == "127.0.0.1:31234");
   CHECK((first.socket == 9 && first.job == "77.1"));
   CHECK(in(with(own, {{"GPUPLAN_RANK", "1"}})).socket == -1);
 }
 
-TEST_CASE("meeting place: torchrun's ranks meet beside its store, and another port may be set") {
+TEST_CASE("rendezvous address: torchrun's ranks meet beside its store, and another port may be set") {
   CHECK(in(kTorchrun).text() == "head.example:29501");
   CHECK(in(with(kTorchrun, {{"MASTER_PORT", "65535"}})).port == 65534);
   CHECK(in(with(kTorchrun, {{"GPUPLAN_PORT", "5000"}})).port == 5000);
@@ -63,8 +63,8 @@ TEST_CASE("meeting place: torchrun's ranks meet beside its store, and another po
   CHECK(in(with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "1"}})).job != in(kTorchrun).job);
 }
 
-TEST_CASE("meeting place: srun's ranks meet on the first node of their step, at a port of their job and step") {
-  const MeetingPlace place = in(kSlurm);
+TEST_CASE("rendezvous address: srun's ranks meet on the first node of their step, at a port of their job and step") {
+  const RendezvousAddress place = in(kSlurm);
   CHECK(place.host == "gpu03");
   CHECK((place.port >= 20000 && place.port < 32768));
   CHECK(in(with(kSlurm, {{"SLURM_PROCID", "0"}})).port == place.port);
@@ -76,7 +76,7 @@ TEST_CASE("meeting place: srun's ranks meet on the first node of their step, at 
   CHECK(in(older).host == "gpu01");
 }
 
-TEST_CASE("meeting place: mpirun's ranks meet on their machine; on several, MASTER_ADDR must say where") {
+TEST_CASE("rendezvous address: mpirun's ranks meet on their machine; on several, MASTER_ADDR must say where") {
   CHECK(in(kMpi).host == "127.0.0.1");
   CHECK(in(kMpi).port == in(with(kMpi, {{"OMPI_COMM_WORLD_RANK", "0"}})).port);
   CHECK(in(kMpi).port != in(with(kMpi, {{"PMIX_NAMESPACE", "1142751234"}})).port);
@@ -87,7 +87,7 @@ TEST_CASE("meeting place: mpirun's ranks meet on their machine; on several, MAST
   CHECK(in(with(spread, {{"MASTER_ADDR", "node1"}})).host == "node1");
 }
 
-TEST_CASE("meeting place: what is missing or no port is named") {
+TEST_CASE("rendezvous address: what is missing or no port is named") {
   Variables lost = kTorchrun;
   lost.erase("MASTER_ADDR");
   check_mentions(error_text<InputError>([&] { in(lost); }), "MASTER_ADDR");

@@ -1,4 +1,4 @@
-#include "run/meeting_place.h"
+#include "run/rendezvous_address.h"
 
 #include <cstdlib>
 #include <optional>
@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
-#include "run/slurm_nodes.h"
+#include "run/launch.h"
 
 namespace gpuplan {
 namespace {
@@ -96,17 +96,17 @@ int port_of(const LaunchedRank& launched, const std::string& job) {
 
 }  // namespace
 
-std::string MeetingPlace::text() const {
+std::string RendezvousAddress::text() const {
   return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
 }
 
-MeetingPlace meeting_place(const LaunchedRank& launched) {
-  MeetingPlace place{.host = host_of(launched), .job = job_of(launched.launcher)};
-  place.port = port_of(launched, place.job);
+RendezvousAddress rendezvous_address(const LaunchedRank& launched) {
+  RendezvousAddress address{.host = host_of(launched), .job = job_of(launched.launcher)};
+  address.port = port_of(launched, address.job);
   const std::string socket =
       launched.launcher == Launcher::Gpuplan && launched.rank == 0 ? variable(kSocketVariable) : "";
-  if (!socket.empty()) place.socket = int(parse_integer(socket, kSocketVariable, 0));
-  return place;
+  if (!socket.empty()) address.socket = int(parse_integer(socket, kSocketVariable, 0));
+  return address;
 }
 
 }  // namespace gpuplan

@@ -1,4 +1,6 @@
-// The worker's side of a session. CPU ranks are processes that MPI brought together; GPUs are threads of one process.
+// CPU ranks are processes that MPI brought together; GPUs are threads of one process.
+#include "calibrate/worker.h"
+
 #include <algorithm>
 #include <csignal>
 #include <exception>
@@ -12,15 +14,47 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/archive.h"
 #include "base/error.h"
+#include "base/json_file.h"
+#include "base/names.h"
 #include "base/processor.h"
 #include "calibrate/probes/rotation.h"
 #include "calibrate/runner.h"
-#include "calibrate/session.h"
 #include "device/backend.h"
 
 namespace gpuplan {
 namespace {
+
+template <class Archive, class Facts>
+void list_device(Archive& f, Facts& facts) {
+  std::vector<std::vector<std::string>> versions;  // [name, version]
+  for (const auto& [name, version] : facts.versions) versions.push_back({name, version});
+  f("kind", facts.kind);
+  f("name", facts.name);
+  f("architecture", facts.architecture);
+  f("memory", facts.memory);
+  f("memory_free", facts.memory_free);
+  f("num_cores", facts.num_cores);
+  f("gemm_types", facts.gemm_types);
+  f("versions", versions);
+  f("warnings", facts.warnings);
+  if constexpr (Archive::kReads)
+    for (const auto& row : versions) {
+      if (row.size() == 2)
+        facts.versions.emplace_back(row[0], row[1]);
+      else
+        f.report("versions", "must be pairs of a name and a version");
+    }
+}
+
+template <class Archive, class Facts>
+void list_facts(Archive& f, Facts& facts) {
+  f.object("device", [&](auto& device) { list_device(device, facts.device); });
+  f("num_devices", facts.num_devices);
+  f("has_collectives", facts.has_collectives);
+  f("collectives_problem", facts.collectives_problem);
+}
 
 /// Where rank 0's lines come from and samples go to.
 struct Client {
@@ -112,14 +146,58 @@ int serve_gpus(int num_ranks, const SamplingRule& rule, Client& client) {
   return run_or_exit(0, run_rank);
 }
 
-}  // namespace
-
+/// One group of ranks, until the end of input.
 int serve_probes(DeviceKind kind, std::int64_t num_ranks, bool is_quick, std::istream& in, std::ostream& out) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // ranks of an mpirun that was killed must not stay behind
   Client client{in, out};
   const SamplingRule rule = sampling_rule(is_quick);
   if (kind == DeviceKind::Cpu) return serve_cpu(num_ranks, rule, client);
   return num_ranks == 1 ? serve_one_gpu(rule, client) : serve_gpus(int(num_ranks), rule, client);
+}
+
+}  // namespace
+
+WorkerFacts WorkerFacts::identity() const {
+  WorkerFacts out = *this;
+  out.device.memory_free = {};
+  return out;
+}
+
+WorkerFacts read_worker_facts(DeviceKind kind) {
+  DeviceBackend& backend = device_backend(kind);
+  WorkerFacts facts{.num_devices = backend.num_devices()};
+  facts.device = backend.open({})->facts();
+  try {
+    collective_backend(kind);
+    facts.has_collectives = true;
+  } catch (const EnvError& error) { facts.collectives_problem = error.what(); }
+  return facts;
+}
+
+std::string to_json_line(const WorkerFacts& facts) {
+  FieldWriter out;
+  list_facts(out, facts);
+  return json_line(out.take());
+}
+
+WorkerFacts worker_facts_from_json(const std::string& line, const std::string& where) {
+  const nlohmann::json object = parse_json(line, where);
+  Fields fields(object, where);
+  WorkerFacts facts;
+  list_facts(fields, facts);
+  fields.finish();
+  return facts;
+}
+
+int run_worker(const std::vector<std::string>& arguments, std::istream& in, std::ostream& out) {
+  if (arguments.size() < 2) throw InputError(kWorkerCommand, "is started by 'gpuplan calibrate'", "run that instead");
+  const DeviceKind kind = parse_name<DeviceKind>(arguments[0], kWorkerCommand);
+  if (arguments[1] == "facts") {
+    out << to_json_line(read_worker_facts(kind)) << "\n";
+    return 0;
+  }
+  const bool is_quick = arguments.size() > 2 && arguments[2] == "quick";
+  return serve_probes(kind, parse_integer(arguments[1], kWorkerCommand, 1), is_quick, in, out);
 }
 
 }  // namespace gpuplan

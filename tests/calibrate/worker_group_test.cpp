@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.h"
-#include "calibrate/worker_command.h"
+#include "calibrate/worker_group.h"
 
 using namespace gpuplan;
 

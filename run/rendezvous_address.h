@@ -1,5 +1,4 @@
-// Where ranks on GPUs find each other before NCCL connects them: the address of rank 0, as their launcher lets them
-// know it.
+// The address of rank 0, where ranks on GPUs meet before NCCL connects them: as their launcher lets them know it.
 #pragma once
 
 #include <string>
@@ -8,7 +7,7 @@
 
 namespace gpuplan {
 
-struct MeetingPlace {
+struct RendezvousAddress {
   std::string host;
   int port = 0;
   std::string job;           // told apart from others that may meet at the same port
@@ -22,6 +21,6 @@ inline constexpr const char *kPortVariable = "GPUPLAN_PORT", *kSocketVariable = 
 /// host: this machine for gpuplan's own ranks and those of mpirun on one machine, else MASTER_ADDR, or of srun the
 /// first node of the step. port: $GPUPLAN_PORT, else the one behind MASTER_PORT (torchrun's own store listens there),
 /// else made from the job's id. Throws InputError where that is not known.
-MeetingPlace meeting_place(const LaunchedRank& launched);
+RendezvousAddress rendezvous_address(const LaunchedRank& launched);
 
 }  // namespace gpuplan
