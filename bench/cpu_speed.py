@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 """Tokens/s of a fp32 step of a Llama of 6.6M parameters: `gpuplan run` and PyTorch at its best, alternating in one run.
 
-    bench/cpu_speed.py build/release/gpuplan [--rounds 3] [--quick]     needs python3-torch (apt), best with libopenblas0-openmp
+    bench/cpu_speed.py build/release/gpuplan [--rounds 3] [--quick]     needs python3-torch and libopenblas0-openmp (apt)
+
+Refuses to compare where PyTorch multiplies with the reference BLAS, which is some twenty times slower than OpenBLAS.
 """
 import argparse
 import json
@@ -29,6 +31,13 @@ def torch_speed(seq_len: int, batch: int, quick: bool, blas: list) -> dict:
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
+def require_fast_blas(libraries: str) -> None:
+    """`libraries`: the files of libblas.so that PyTorch has loaded. Debian's reference BLAS lies in a folder 'blas'; none: PyTorch brings its own."""
+    folders = [os.path.basename(os.path.dirname(path)) for path in libraries.split()]
+    if folders and all(folder == 'blas' for folder in folders):
+        raise SystemExit(f'PyTorch uses the reference BLAS ({libraries}), so the comparison would mean nothing: apt-get install libopenblas0-openmp')
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('gpuplan')
@@ -46,6 +55,7 @@ def main() -> None:
         for i in range(args.rounds):
             ours = gpuplan_speed(args.gpuplan, model, args.seq_len, args.batch, args.steps)
             theirs = torch_speed(args.seq_len, args.batch, args.quick or i > 0, args.blas)
+            require_fast_blas(theirs['blas'])
             ratios.append(ours / theirs['tokens_per_second'])
             settings = ', '.join(f'{key} {theirs[key]}' for key in ('torch', 'blas', 'core_type', 'threads', 'attention'))
             print(f"gpuplan {ours:.0f} tokens/s ({len(os.sched_getaffinity(0))} threads), PyTorch {theirs['tokens_per_second']:.0f} ({settings}): "

@@ -2,21 +2,18 @@
 """How far off `gpuplan run` is: predicted against measured step time and memory over strategies, methods and CPU ranks.
 
     build/release/gpuplan calibrate --quick
-    bench/run_matrix.py build/release/gpuplan [--ranks 1,2,4] [--methods full,lora,qlora] [--steps 12] [--rounds 3] [--tries 5] [--json FILE]
+    bench/run_matrix.py build/release/gpuplan [--ranks 1,2,4] [--methods full,lora,qlora] [--steps 12] [--rounds 3] [--json FILE]
 
 Every row is one run of a Llama of 6.6M parameters with random weights and tokens, predicted with the profile that `gpuplan run` takes by
 itself (GPUPLAN_PROFILE_DIR). What runs keep beside that profile would correct later rows: --cold hides it, so that every row is
 predicted by the calibration alone. A busy machine shows as errors: measure on a quiet one. --rounds goes through all of it again and
-again: every run counts as a run, and then, for each row, the medians over the rounds, which one burst of another guest of the host
-does not move. The order of strategies is a matter of these. A run reads the machine's pace before it starts and again when it has ended:
-both are counted, what was predicted before the run, and what is predicted at the mean of the two. Where the two are more than a tenth apart
-the machine was another one during the run, and the run is counted again without those: --tries repeats such a run, so that every row is
-measured on a machine that held still. The readings alone decide that, never how far off a run was.
+again: every run counts as a run, and then, for each row, the medians over the rounds. The order of strategies is a matter of these.
 """
 import argparse
 import copy
 import itertools
 import json
+import math
 import os
 import shutil
 import statistics
@@ -29,7 +26,7 @@ CONFIG = {'architectures': ['LlamaForCausalLM'], 'model_type': 'llama', 'hidden_
           'num_attention_heads': 8, 'num_key_value_heads': 8, 'vocab_size': 512, 'max_position_embeddings': 2048, 'rms_norm_eps': 1e-5,
           'hidden_act': 'silu', 'tie_word_embeddings': False, 'torch_dtype': 'float32'}
 STRATEGIES = ('mp', 'ddp', 'zero1', 'zero2', 'zero3', 'fsdp', 'fsdp-grad-op')
-NEAR = 0.15        # of issue 6: a step predicted within this counts
+NEAR = 0.15        # a step predicted within this counts
 DIFFERENT = 0.10   # strategies closer than this in time have no order
 
 
@@ -41,7 +38,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument('--strategies', default=','.join(STRATEGIES))
     parser.add_argument('--steps', type=int, default=12)
     parser.add_argument('--rounds', type=int, default=1)
-    parser.add_argument('--tries', type=int, default=1, help='of each row in a round, until the machine holds still')
     parser.add_argument('--seq-len', type=int, default=256)
     parser.add_argument('--micro-batch', type=int, default=2)
     parser.add_argument('--cold', action='store_true', help='no corrections by earlier runs, and none kept')
@@ -58,7 +54,7 @@ def measure(args: argparse.Namespace, model: str, method: str, strategy: str, ra
     if done.returncode != 0:
         return {**row, 'problem': done.stderr.strip().splitlines()[-1]}
     report = json.loads(done.stdout)
-    return {**row, **{key: report[key] for key in ('predicted', 'measured', 'error')}, **{key: report.get(key) for key in ('pace', 'as_calibrated', 'around_run')}}
+    return {**row, **{key: report[key] for key in ('predicted', 'measured', 'error')}}
 
 
 def line_of(row: Dict) -> str:
@@ -67,8 +63,7 @@ def line_of(row: Dict) -> str:
         return f"{name} {row['problem']}"
     p, m, e = (row[key] for key in ('predicted', 'measured', 'error'))
     return (f"{name} step {1e3 * p['step_seconds']:8.1f} ms  {1e3 * m['step_seconds']:8.1f} ms  {100 * e['step_seconds']:+6.1f} %   "
-            f"tensors {100 * e['tensors_bytes']:+5.1f} %  process {100 * e['process_bytes']:+6.1f} %"
-            + (f"  machine {100 * row['around_run']['machine_changed']:+5.1f} %" if row.get('around_run') else ''))
+            f"tensors {100 * e['tensors_bytes']:+5.1f} %  process {100 * e['process_bytes']:+6.1f} %")
 
 
 def medians(rows: List[Dict]) -> List[Dict]:
@@ -102,6 +97,16 @@ def wrong_orders(rows: List[Dict]) -> Tuple[int, List[str]]:
     return num_pairs, wrong
 
 
+def ratio_text(rows: List[Dict]) -> str:
+    """Predicted over measured step time: the median, and the interval that holds it with 95 % (order statistics)."""
+    ratios = sorted(row['predicted']['step_seconds'] / row['measured']['step_seconds'] for row in rows)
+    n, rank = len(ratios), 0
+    while n and sum(math.comb(n, k) for k in range(rank + 1)) <= 0.025 * 2 ** n:
+        rank += 1
+    text = f'{statistics.median(ratios):.3f}'
+    return text + (f' ({ratios[rank - 1]:.3f} to {ratios[n - rank]:.3f})' if rank else ' (too few runs for an interval)')
+
+
 def summarise(title: str, rows: List[Dict]) -> None:
     if not rows:
         return print(f'\n{title}: nothing ran')
@@ -110,31 +115,16 @@ def summarise(title: str, rows: List[Dict]) -> None:
     errors = sorted(abs(row['error']['step_seconds']) for row in rows)
     print(f"\n{title}: step time: {within('step_seconds', NEAR)}; process memory: {within('process_bytes', 0.10)}; "
           f"tensors: {within('tensors_bytes', 0.03)}; persistent: {within('persistent_bytes', 0)}")
-    print(f"  of step time the median error is {100 * statistics.median(errors):.1f} %, the largest {100 * errors[-1]:.1f} %")
+    print(f"  predicted over measured step time: {ratio_text(rows)}; median error {100 * statistics.median(errors):.1f} %, "
+          f"largest {100 * errors[-1]:.1f} %")
 
 
-def held_still(row: Dict) -> bool:
-    return 'problem' not in row and row['around_run'] is not None and row['around_run']['held_still']
-
-
-def at_pace_around(rows: List[Dict]) -> List[Dict]:
-    """The rows as they are predicted at the mean of the paces before and after; those that read none after are as they were."""
-    out = []
-    for row in rows:
-        row = copy.deepcopy(row)
-        if row.get('around_run'):
-            row['predicted']['step_seconds'] = row['around_run']['step_seconds']
-            row['error']['step_seconds'] = row['around_run']['error']
-        out.append(row)
-    return out
-
-
-def summarise_all(title: str, rows: List[Dict]) -> None:
+def summarise_all(rows: List[Dict]) -> None:
     ran = [row for row in rows if 'problem' not in row]
-    summarise(f'{title}, runs', ran)
+    summarise('runs', ran)
     middle = medians(ran)
     if len(middle) < len(ran):
-        summarise(f'{title}, medians of each configuration', middle)
+        summarise('medians of each configuration', middle)
     tell_order(middle)
 
 
@@ -171,20 +161,12 @@ def main() -> None:
             json.dump(CONFIG, file)
         for _, ranks, method in itertools.product(range(args.rounds), args.ranks.split(','), args.methods.split(',')):
             for strategy in ['single'] if ranks == '1' else args.strategies.split(','):
-                for _ in range(args.tries):
-                    environment = cold_environment(scratch) if args.cold else dict(os.environ)
-                    rows.append(measure(args, model, method, strategy, int(ranks), environment))
-                    print(line_of(rows[-1]), flush=True)
-                    if args.json:
-                        save(args.json, rows)
-                    if 'problem' in rows[-1] or not rows[-1]['around_run'] or held_still(rows[-1]):
-                        break
-    steady = [row for row in rows if held_still(row)]
-    summarise_all('before each run', rows)
-    summarise_all('at the pace around each run', at_pace_around(rows))
-    if 0 < len(steady) < len(rows):
-        summarise_all('where the machine held still, before each run', steady)
-        summarise_all('where the machine held still, at the pace around each run', at_pace_around(steady))
+                environment = cold_environment(scratch) if args.cold else dict(os.environ)
+                rows.append(measure(args, model, method, strategy, int(ranks), environment))
+                print(line_of(rows[-1]), flush=True)
+                if args.json:
+                    save(args.json, rows)
+    summarise_all(rows)
 
 
 if __name__ == '__main__':

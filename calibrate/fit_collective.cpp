@@ -7,9 +7,9 @@
 #include <optional>
 #include <tuple>
 
-#include "calibrate/fit.h"
 #include "calibrate/fit_correction.h"
 #include "calibrate/fit_quality.h"
+#include "calibrate/make_profile.h"
 
 namespace gpuplan {
 namespace {

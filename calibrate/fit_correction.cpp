@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "calibrate/statistics.h"
+#include "calibrate/robust_fit.h"
 
 namespace gpuplan {
 namespace {

@@ -8,9 +8,9 @@
 
 #include <fmt/format.h>
 
-#include "calibrate/fit.h"
 #include "calibrate/fit_correction.h"
 #include "calibrate/fit_quality.h"
+#include "calibrate/make_profile.h"
 
 namespace gpuplan {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace gpuplan {
 namespace {
@@ -29,12 +28,6 @@ double noise_of(const Sample& s) {
 void append(HeldOutErrors& held_out, const std::string& what, std::span<const double> errors) {
   std::vector<double>& own = held_out[what];
   own.insert(own.end(), errors.begin(), errors.end());
-}
-
-std::vector<std::size_t> all_points(std::size_t count) {
-  std::vector<std::size_t> points(count);
-  std::iota(points.begin(), points.end(), std::size_t(0));
-  return points;
 }
 
 std::vector<double> held_out_errors(std::span<const std::size_t> group,

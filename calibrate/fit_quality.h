@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/statistics.h"
 #include "calibrate/probe.h"
 #include "calibrate/robust_fit.h"
-#include "calibrate/statistics.h"
 
 namespace gpuplan {
 
@@ -22,9 +22,6 @@ double noise_of(const Sample& sample);
 /// Points kept apart together: `group[i]` is what point i belongs to (its shape, its size), numbered from 0 in order of
 /// size, so every fold spans the range.
 inline constexpr std::size_t kFolds = 10;
-
-/// 0 to count - 1.
-std::vector<std::size_t> all_points(std::size_t count);
 
 /// Errors of points from fits that had not seen their group. `refit(points)` gives a predictor of ln(fitted /
 /// measured).

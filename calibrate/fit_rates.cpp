@@ -5,9 +5,8 @@
 #include <optional>
 #include <tuple>
 
-#include "calibrate/fit.h"
 #include "calibrate/fit_line.h"
-#include "calibrate/statistics.h"
+#include "calibrate/make_profile.h"
 
 namespace gpuplan {
 namespace {

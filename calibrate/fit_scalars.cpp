@@ -4,8 +4,8 @@
 #include <map>
 #include <string>
 
-#include "calibrate/fit.h"
 #include "calibrate/fit_line.h"
+#include "calibrate/make_profile.h"
 
 namespace gpuplan {
 namespace {

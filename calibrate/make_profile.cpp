@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "calibrate/fit.h"
 #include "calibrate/fit_quality.h"
 
 namespace gpuplan {

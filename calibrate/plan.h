@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "calibrate/probe.h"
@@ -16,6 +15,40 @@ struct ProbeScope {
   std::vector<ProbeFamily> only;             // empty: all
   std::vector<std::int64_t> rank_counts{1};  // 1, 2, 4, … to all cores or GPUs
 };
+
+/// How large probes may be: what one call may take, as work, and what its operands may take of the memory.
+struct ProbeLimits {
+  const DeviceFacts& facts;
+  std::int64_t num_ranks = 1;
+  bool is_quick = false;
+
+  bool is_cpu() const { return facts.kind == DeviceKind::Cpu; }
+  /// Work of one call on one rank that lasts about a twentieth of a second.
+  double most_flops(GemmType type) const;
+  /// Of all operands of a call together.
+  Bytes most_memory() const;
+  /// Of the operands of a product or of attention.
+  Bytes most_operands() const;
+  /// `full`, or `quick` of a quick calibration.
+  std::int64_t pick(std::int64_t full, std::int64_t quick) const { return is_quick ? quick : full; }
+};
+
+/// Lists of probes as one, each spread evenly over the whole: wherever a run is stopped, every list is as far as the
+/// others.
+std::vector<Probe> interleave(const std::vector<std::vector<Probe>>& lists);
+
+// The designs, for one number of ranks. Each list starts with what tells most.
+std::vector<Probe> gemm_design(const ProbeLimits& limits);
+std::vector<Probe> attention_design(const ProbeLimits& limits);
+std::vector<Probe> memory_design(const ProbeLimits& limits);
+std::vector<Probe> dispatch_design(const ProbeLimits& limits);
+std::vector<Probe> copy_design(const ProbeLimits& limits, std::int64_t num_devices);
+std::vector<Probe> overhead_design(const ProbeLimits& limits);
+std::vector<Probe> collective_design(const ProbeLimits& limits);
+std::vector<Probe> overlap_design(const ProbeLimits& limits);
+
+/// Of `num_ranks` at once; part of dispatch_design.
+Probe sync_latency_probe(std::int64_t num_ranks);
 
 /// `facts` decides formats and how large shapes may be (memory, and the time a probe may take).
 std::vector<Probe> plan_probes(const DeviceFacts& facts, const ProbeScope& scope);

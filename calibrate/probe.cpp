@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "calibrate/statistics.h"
+#include "base/statistics.h"
 #include "device/products.h"
 #include "device/quantisation.h"
 
@@ -35,7 +35,7 @@ constexpr std::array kOverheads{NameRow<OverheadKind>{"context", OverheadKind::C
                                 NameRow<OverheadKind>{"communicator", OverheadKind::Communicator}};
 constexpr std::array kDispatches{NameRow<DispatchKind>{"empty-kernel", DispatchKind::EmptyKernel},
                                  NameRow<DispatchKind>{"host-enqueue", DispatchKind::HostEnqueue},
-                                 NameRow<DispatchKind>{"meeting", DispatchKind::Meeting}};
+                                 NameRow<DispatchKind>{"meeting", DispatchKind::SyncLatency}};
 constexpr std::array kAttentions{NameRow<AttentionWork>{"flash", AttentionWork::Flash},
                                  NameRow<AttentionWork>{"eager", AttentionWork::Eager},
                                  NameRow<AttentionWork>{"backward", AttentionWork::Backward}};
@@ -134,16 +134,20 @@ Sample combined(const std::vector<Sample>& visits) {
   if (first == visits.end()) return visits.front();
   Sample out = *first;
   std::vector<double> medians{first->median};
+  double highest_low = first->low, lowest_high = first->high;
   for (auto other = std::find_if(first + 1, visits.end(), is_ok); other != visits.end();
        other = std::find_if(other + 1, visits.end(), is_ok)) {
     medians.push_back(other->median);
+    highest_low = std::max(highest_low, other->low);
+    lowest_high = std::min(lowest_high, other->high);
     out.low = std::min(out.low, other->low);
     out.high = std::max(out.high, other->high);
     out.num_runs += other->num_runs;
     out.num_outliers += other->num_outliers;
     out.is_converged = out.is_converged && other->is_converged;
   }
-  out.median = quantile(medians, 0.5);
+  out.median = median(medians);
+  out.repeats = highest_low <= lowest_high;
   return out;
 }
 

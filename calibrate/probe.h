@@ -39,16 +39,17 @@ NameTable<CopyPath> names_of(CopyPath);
 
 /// What an Overhead probe reads (bytes), and a Dispatch probe (time).
 enum class OverheadKind : std::uint8_t { Context, BlasWorkspace, Allocator, Communicator };
-/// Meeting: a stream hands work to another one, whose all-reduce of 1000 bytes all ranks come to, and gets it back.
-enum class DispatchKind : std::uint8_t { EmptyKernel, HostEnqueue, Meeting };
+/// SyncLatency: a stream hands work to another one, which all-reduces 1000 bytes, and gets it back.
+enum class DispatchKind : std::uint8_t { EmptyKernel, HostEnqueue, SyncLatency };
 inline constexpr std::array kOverheadKinds{OverheadKind::Context, OverheadKind::BlasWorkspace, OverheadKind::Allocator,
                                            OverheadKind::Communicator};
-inline constexpr std::array kDispatchKinds{DispatchKind::EmptyKernel, DispatchKind::HostEnqueue, DispatchKind::Meeting};
+inline constexpr std::array kDispatchKinds{DispatchKind::EmptyKernel, DispatchKind::HostEnqueue,
+                                           DispatchKind::SyncLatency};
 /// What an Attention probe runs: the device's forward, fused or eager, or the gradients as training computes them.
 enum class AttentionWork : std::uint8_t { Flash, Eager, Backward };
 inline constexpr std::array kAttentionWorks{AttentionWork::Flash, AttentionWork::Eager, AttentionWork::Backward};
 NameTable<OverheadKind> names_of(OverheadKind);
-NameTable<DispatchKind> names_of(DispatchKind);    // "empty-kernel", "host-enqueue", "meeting"
+NameTable<DispatchKind> names_of(DispatchKind);    // "empty-kernel", "host-enqueue", "meeting": SyncLatency
 NameTable<AttentionWork> names_of(AttentionWork);  // "flash", "eager", "backward"
 
 struct Probe {
@@ -94,6 +95,7 @@ struct Sample {
   bool is_converged = true;  // false: the cap on runs or time came first
   double overlapped{};       // Overlap: time of the product under the collective over its time alone
   std::string failure;  // why there is no figure: "out of memory: …", "wrong result: …"; empty when all is well
+  bool repeats = true;  // false: two visits differ by more than their intervals. Not in the JSON
   bool is_ok() const { return failure.empty(); }
 };
 

@@ -3,10 +3,11 @@
 #include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 #include "base/error.h"
-#include "calibrate/fit_quality.h"
+#include "base/statistics.h"
 
 namespace gpuplan {
 namespace {
@@ -195,6 +196,17 @@ FitSolution solution(const FitProblem& problem, const Descent& descent) {
 }
 
 }  // namespace
+
+double tukey_cost(double error, double reach) {
+  const double rest = 1 - std::min(1.0, std::pow(error / reach, 2));
+  return reach * reach / 6 * (1 - rest * rest * rest);
+}
+
+std::vector<std::size_t> all_points(std::size_t count) {
+  std::vector<std::size_t> points(count);
+  std::iota(points.begin(), points.end(), std::size_t(0));
+  return points;
+}
 
 std::vector<double> FitSolution::values() const {
   std::vector<double> out;

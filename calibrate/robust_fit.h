@@ -37,6 +37,16 @@ struct FitSolution {
   std::vector<double> values() const;
 };
 
+/// Tukey's biweight: where samples lose all weight, in standard deviations; 95 % efficient on normal errors.
+/// Source: Huber & Ronchetti 2009, Robust Statistics, section 4.8.
+inline constexpr double kTukey = 4.685;
+/// Its cost of an error, in squares of the error's unit; `reach` is kTukey standard deviations, beyond which it does
+/// not grow.
+double tukey_cost(double error, double reach);
+
+/// 0 to count - 1.
+std::vector<std::size_t> all_points(std::size_t count);
+
 /// Fits the points named, from several starts, or from `near` alone where a similar fit is at hand; deterministic.
 /// Requires: at least one point.
 FitSolution fit_robustly(const FitProblem& problem, std::span<const std::size_t> points,

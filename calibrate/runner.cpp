@@ -4,10 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "base/error.h"
-#include "calibrate/probes/workload.h"
 
 namespace gpuplan {
 namespace {
@@ -71,40 +68,6 @@ void run_family(const Probe& probe, ProbeBench& bench, Sample& sample) {
 }
 
 }  // namespace
-
-OperandPools& pools_of(ProbeBench& bench) {
-  if (!bench.pools) bench.pools = std::make_shared<OperandPools>(bench.device);
-  return *bench.pools;
-}
-
-void fill_in(Sample& sample, const SampledTime& time) {
-  sample.median = time.statistics.median;
-  sample.low = time.statistics.low;
-  sample.high = time.statistics.high;
-  sample.num_outliers = time.statistics.num_outliers;
-  sample.num_runs = time.num_runs;
-  sample.is_converged = time.is_converged;
-}
-
-SampledTime time_workload(MakeWorkload make, const Probe& probe, ProbeBench& bench) {
-  Workload workload;
-  const auto stream = bench.device.create_stream();  // goes first, and waits for work that uses the operands
-  run_in_step(bench.ranks, [&] {
-    workload = make(probe, bench, *stream);
-    stream->synchronise();
-  });
-  run_in_step(bench.ranks, [&] {
-    workload.call();
-    stream->synchronise();
-    workload.check();
-  });
-  return time_in_step(bench, *stream, workload);
-}
-
-void expect_near(double got, double wanted, double tolerance, const char* what, std::int64_t place) {
-  if (std::abs(got - wanted) <= tolerance) return;  // false for NaN
-  throw WrongResult{fmt::format("{} at element {} is {:.6g}, expected {:.6g}", what, place, got, wanted)};
-}
 
 Sample run_probe(const Probe& probe, ProbeBench& bench, bool& is_lost) {
   Sample sample{.probe = probe};

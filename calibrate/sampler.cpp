@@ -5,23 +5,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "calibrate/statistics.h"
+#include "base/statistics.h"
 
 namespace gpuplan {
 namespace {
-
-/// The largest r such that [x_(r), x_(n+1-r)] (counted from 1) holds the median with 95 %: each end misses it with
-/// P(Binomial(n, 1/2) < r) <= 2.5 %. 0 below 6 runs: not even least and most reach 95 % then.
-/// Source: David & Nagaraja, Order Statistics, section 7.1.
-std::int64_t interval_rank(std::int64_t num_runs) {
-  double term = std::exp2(-double(num_runs)), tail = 0;  // P(Binomial = i), P(Binomial <= i)
-  for (std::int64_t i = 0; i < num_runs; ++i) {
-    tail += term;
-    if (tail > 0.025) return i;
-    term *= double(num_runs - i) / double(i + 1);
-  }
-  return num_runs / 2;
-}
 
 std::int64_t count_outliers(std::span<const double> runs, double median) {
   std::vector<double> deviations(runs.size());
@@ -78,15 +65,11 @@ SamplingRule one_of_many(SamplingRule rule) {
 
 RunStatistics summarise(std::span<const double> runs) {
   GPUPLAN_CHECK(!runs.empty(), "statistics of nothing");
-  std::vector<double> sorted(runs.begin(), runs.end());
-  std::sort(sorted.begin(), sorted.end());
-  const double median = quantile(sorted, 0.5);
-  const auto num_runs = std::int64_t(sorted.size());
-  const std::int64_t rank = std::max<std::int64_t>(interval_rank(num_runs), 1);
-  return {.median = median,
-          .low = sorted[std::size_t(rank - 1)],
-          .high = sorted[std::size_t(num_runs - rank)],
-          .num_outliers = count_outliers(runs, median)};
+  const MedianInterval middle = median_interval({runs.begin(), runs.end()});
+  return {.median = middle.median,
+          .low = middle.low,
+          .high = middle.high,
+          .num_outliers = count_outliers(runs, middle.median)};
 }
 
 SampledTime sample_time(const SamplingRule& rule, const std::function<Seconds(std::int64_t num_calls)>& time_calls) {

@@ -16,7 +16,7 @@ struct SamplingRule {
   std::int64_t least_runs = 7, most_runs = 200;
   Seconds most_time{0.6};       // of all runs together; three times that for the first six, and one run always
   Seconds least_batch{500e-6};  // shorter calls are timed several at a time
-  Seconds alone{20e-3};         // and shorter than this two at least: with what leads them in (probes/lockstep.cpp)
+  Seconds alone{20e-3};         // and shorter than this two at least: with what leads them in (probes/workload.cpp)
 
   static constexpr std::int64_t kLeastForInterval = 6;  // fewer runs have no 95 % interval: never converged
   static constexpr std::int64_t kMostCalls = 1 << 16;   // in a batch, of a clock that does not move

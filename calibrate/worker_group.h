@@ -2,7 +2,7 @@
 // one probe.
 #pragma once
 
-#include <csignal>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,12 +10,21 @@
 #include <utility>
 
 #include "calibrate/probe.h"
+#include "calibrate/worker.h"
 #include "calibrate/worker_process.h"
 
 namespace gpuplan {
 
+/// The command for `num_ranks` workers of `program`: CPU ranks under mpirun, bound to nothing; GPUs share one process.
+/// Throws EnvError when mpirun is needed and not found.
+WorkerCommand worker_command(const std::string& program, DeviceKind kind, std::int64_t num_ranks, bool is_quick);
+
+/// What a worker says of its device. Throws EnvError in the worker's own words when it cannot, or takes longer than
+/// `patience`.
+WorkerFacts ask_worker(const std::string& program, DeviceKind kind, Seconds patience = {60});
+
 /// Started by the first make_ready(), and again when they end. A write to one that died is an error of the call only
-/// where SIGPIPE is ignored: IgnoredBrokenPipes.
+/// where SIGPIPE is ignored.
 class WorkerGroup {
  public:
   WorkerGroup(std::function<WorkerCommand()> command, Seconds probe_timeout)
@@ -38,18 +47,6 @@ class WorkerGroup {
   Seconds probe_timeout_;
   std::unique_ptr<WorkerProcess> worker_;
   std::string unusable_, start_failure_;
-};
-
-/// While one is alive, a worker that died is a failed write here, not the end of this process.
-class IgnoredBrokenPipes {
- public:
-  IgnoredBrokenPipes();
-  ~IgnoredBrokenPipes();
-  IgnoredBrokenPipes(const IgnoredBrokenPipes&) = delete;
-  IgnoredBrokenPipes& operator=(const IgnoredBrokenPipes&) = delete;
-
- private:
-  struct sigaction before_ {};
 };
 
 }  // namespace gpuplan

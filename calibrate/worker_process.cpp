@@ -10,10 +10,10 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child_process.h"
 #include "base/error.h"
 #include "base/names.h"
 
@@ -36,26 +36,6 @@ Pipe make_pipe() {
   return {ends[0], ends[1]};
 }
 
-/// In the child, after fork: only what is safe there.
-[[noreturn]] void become(char* const* arguments, int in, int out, int error, int report, pid_t parent) {
-  setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent) _exit(127);  // it died before it could be noticed
-  signal(SIGPIPE, SIG_DFL);
-  dup2(in, STDIN_FILENO);
-  dup2(out, STDOUT_FILENO);
-  dup2(error, STDERR_FILENO);
-  execvp(arguments[0], arguments);
-  const int why = errno;
-  [[maybe_unused]] const auto ignored = write(report, &why, sizeof why);
-  _exit(127);
-}
-
-std::string end_text(int status) {
-  if (WIFEXITED(status)) return "exit code " + std::to_string(WEXITSTATUS(status));
-  return "signal " + std::to_string(WTERMSIG(status)) + " (" + strsignal(WTERMSIG(status)) + ")";
-}
-
 Seconds since(Clock::time_point begin) { return {std::chrono::duration<double>(Clock::now() - begin).count()}; }
 
 /// Appends what a descriptor holds; closes it at its end.
@@ -76,23 +56,23 @@ void close_if_open(int& descriptor) {
 }  // namespace
 
 WorkerProcess::WorkerProcess(const WorkerCommand& command) {
-  GPUPLAN_CHECK(!command.arguments.empty(), "a worker is a program");
-  std::vector<std::string> words = command.arguments;
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  const Pipe in = make_pipe(), out = make_pipe(), error = make_pipe(), report = make_pipe();
-  const pid_t self = getpid();
-  process_ = fork();
-  if (process_ == 0) become(arguments.data(), in.read, out.write, error.write, report.write, self);
-  for (const int end : {in.read, out.write, error.write, report.write}) close(end);
+  const Pipe in = make_pipe(), out = make_pipe(), error = make_pipe();
   input_ = in.write, output_ = out.read, error_ = error.read;
-  int why = process_ < 0 ? errno : 0;
-  if (process_ > 0 && read(report.read, &why, sizeof why) == 0) why = 0;  // closed by exec
-  close(report.read);
-  if (why == 0) return;
-  stop({});
-  throw EnvError("cannot start " + words.front() + ": " + std::strerror(why));
+  const auto close_others = [&] {
+    for (const int end : {in.read, out.write, error.write}) close(end);
+  };
+  try {
+    process_ = start_child({.name = command.arguments.front(),
+                            .command = command.arguments,
+                            .input = in.read,
+                            .output = out.write,
+                            .error = error.write});
+  } catch (const EnvError&) {
+    close_others();
+    stop({});
+    throw;
+  }
+  close_others();
 }
 
 WorkerProcess::~WorkerProcess() { stop(Seconds{2}); }
@@ -139,7 +119,7 @@ std::string WorkerProcess::stop(Seconds patience) {
       if (waitpid(process_, &status, WNOHANG) == process_) {
         kill(-process_, SIGKILL);  // what it left behind
         process_ = -1;
-        ended_ = end_text(status);
+        ended_ = describe_end(status);
       } else if (since(begin) >= wait) {
         break;
       } else if (output_ >= 0 || error_ >= 0) {

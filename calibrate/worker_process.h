@@ -1,14 +1,20 @@
 // A group of worker processes behind one child: its lines in and out, its end, and what it said on standard error.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include <sys/types.h>
 
 #include "base/units.h"
-#include "calibrate/session.h"
 
 namespace gpuplan {
+
+/// How a group of `num_ranks` worker processes is started; tests start fakes.
+struct WorkerCommand {
+  std::vector<std::string> arguments;  // program and arguments, mpirun included
+};
 
 /// What came from a worker: a line, or why none.
 struct WorkerAnswer {

@@ -1,7 +1,6 @@
 // gpuplan calibrate: measures this machine, fits the cost model, writes the profile that estimate, simulate and run
 // use.
-#include <array>
-#include <chrono>
+#include <algorithm>
 #include <set>
 
 #include <fmt/format.h>
@@ -11,11 +10,10 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
-#include "base/stolen_time.h"
 #include "calibrate/make_profile.h"
 #include "calibrate/plan.h"
 #include "calibrate/session.h"
-#include "calibrate/worker_command.h"
+#include "calibrate/worker_group.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cluster/cluster_text.h"
@@ -145,7 +143,18 @@ void report_failures(const std::vector<Sample>& samples, Console& console) {
   if (failed == samples.size()) throw EnvError("no probe gave a figure, so there is no profile");
 }
 
-/// `warnings`: what the profile says of the machine beside its samples; states of it are added.
+/// "12 % of the probes gave other times ...", where it is worth telling; else empty.
+std::string describe_changes(const std::vector<Sample>& samples) {
+  constexpr double kWorthTelling = 0.05;
+  const auto changed = std::count_if(samples.begin(), samples.end(), [](const Sample& s) { return !s.repeats; });
+  if (double(changed) <= kWorthTelling * double(samples.size())) return {};
+  return fmt::format(
+      "{} of {} probes gave times from one visit to the next that differ by more than their intervals: "
+      "the speed of this machine changes",
+      changed, samples.size());
+}
+
+/// `warnings`: what the profile says of the machine beside its samples; a note on samples that differ is added.
 std::vector<Sample> measure(const CLI::App& app, const Target& target, Journal& journal, Console& console,
                             std::vector<std::string>& warnings) {
   const bool is_quick = is_given(app, "--quick");
@@ -153,27 +162,18 @@ std::vector<Sample> measure(const CLI::App& app, const Target& target, Journal& 
       .is_quick = is_quick, .only = asked_families(app), .rank_counts = rank_counts(most_ranks(app, target))};
   const std::vector<Probe> probes = plan_probes(target.facts.device, scope);
   CalibrationProgress progress(console);
-  std::vector<std::string> notes;
   progress.start(target.facts, probes.size(), journal.samples().size());
   const SessionOptions options{
-      .kind = target.kind,
       .is_quick = is_quick,
       .worker = [&](std::int64_t num_ranks) { return worker_command(own_program(), target.kind, num_ranks, is_quick); },
       .on_progress = [&](const Progress& now) { progress.show(now); },
-      .pilots = [&](std::int64_t num_ranks) { return pilot_probes(target.kind, num_ranks); },
-      .on_states =
-          [&](std::int64_t num_ranks, const std::vector<MachineState>& states, std::size_t measured) {
-            if (const std::string note = describe_states(num_ranks, states, measured); !note.empty())
-              notes.push_back(note);
-          }};
-  const auto times_before = read_processor_times();
+  };
   std::vector<Sample> samples = run_session(probes, journal, options);
   progress.finish();
-  if (target.kind == DeviceKind::Cpu)
-    if (const std::string stolen = describe_stolen(stolen_share(times_before, read_processor_times())); !stolen.empty())
-      notes.push_back(stolen);
-  warnings.insert(warnings.end(), notes.begin(), notes.end());
-  for (const std::string& note : notes) console.err << fmt::format("gpuplan: {}\n", note);
+  if (const std::string note = describe_changes(samples); !note.empty()) {
+    warnings.push_back(note);
+    console.err << fmt::format("gpuplan: {}\n", note);
+  }
   return samples;
 }
 

@@ -5,7 +5,6 @@
 #include "base/json_file.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/pace_flag.h"
 #include "cli/plan_flags.h"
 #include "planner/plan/plan_file.h"
 #include "report/answers.h"
@@ -33,7 +32,6 @@ void save(const EstimateAnswer& answer, const std::string& file, Console& consol
 
 int run(const CLI::App& app, Console& console) {
   PlanQuestion question = read_plan_question(app, console.in);
-  take_pace(app, DefaultPace::Calibrated, question);
   EstimateAnswer answer{.request = std::move(question.request), .result = {}, .explanation = {}};
   answer.result = estimate(answer.request);
   answer.result.assumptions.insert(answer.result.assumptions.begin(), question.notes.begin(), question.notes.end());

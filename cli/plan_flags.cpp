@@ -96,7 +96,7 @@ void set_price(Request& r, Text value) {
   r.price_per_gpu_hour = price;
 }
 
-// Applied from the top: a quantised base after its adapters. Rows without a function are read by plan_question.cpp.
+// Applied from the top: a quantised base after its adapters. Rows without a function are read by read_plan_question().
 constexpr std::array kFlags{
     PlanFlag{"--model", "MODEL", kModel, "name (gpuplan models), Hugging Face config.json, or model folder", nullptr},
     PlanFlag{"--full", "", kModel, "train every weight (default)", set_full},
@@ -159,11 +159,6 @@ constexpr std::array kFlags{
     PlanFlag{"--profile", "PROFILE", kMachine,
              "id (gpuplan profiles) or file of a calibration, or 'default'. Default: the newest of such GPUs, else the "
              "shipped one",
-             nullptr},
-    PlanFlag{"--pace", "PACE", kMachine,
-             "how this machine works beside its calibration: calibrated, now (measured, CPU ranks only), or factors on "
-             "times such as "
-             "products=1.1,memory=0.9. Default: calibrated; run: now",
              nullptr},
     PlanFlag{"--price-per-gpu-hour", "USD", kMachine,
              "US dollars. Default: the lowest on-demand price of the catalogue", set_price},

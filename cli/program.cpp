@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/exit_codes.h"
+#include "calibrate/worker.h"
 #include "cli/arguments.h"
-#include "cli/calibrate_worker.h"
 #include "cli/commands.h"
 #include "report/text/text.h"
 
@@ -30,7 +30,7 @@ int dispatch(const std::vector<std::string>& args, Console& console) {
     console.err << help_text(app, console.screen);
     return kWrongInput;
   }
-  if (args.front() == kWorkerCommand) return run_worker({args.begin() + 1, args.end()}, console);
+  if (args.front() == kWorkerCommand) return run_worker({args.begin() + 1, args.end()}, console.in, console.out);
   const Parsed parsed = parse(app, args);
   if (parsed.wants_version)
     console.print(fmt::format("gpuplan {}\n", GPUPLAN_VERSION));

@@ -8,7 +8,6 @@
 #include "base/unit_text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/pace_flag.h"
 #include "cli/plan_flags.h"
 #include "planner/changes.h"
 #include "planner/validate_recipe.h"
@@ -149,7 +148,6 @@ Strategy apply_settings(SimulationAnswer& a, const std::vector<Setting>& setting
 
 SimulationAnswer answer_question(const CLI::App& app, Console& console) {
   PlanQuestion question = read_plan_question(app, console.in);
-  take_pace(app, DefaultPace::Calibrated, question);
   SimulationAnswer a;
   a.request = std::move(question.request);
   a.options = read_options(app);

@@ -146,7 +146,7 @@ void read_part(Draft& draft, const std::string& part, bool has_base, const std::
   key.read(draft, has_value ? std::string(trim(part.substr(equals + 1))) : "", where);
 }
 
-AdapterFlag parse(const std::string& spec, bool has_base, const std::string& flag) {
+AdapterFlag parse_adapter(const std::string& spec, bool has_base, const std::string& flag) {
   Draft draft;
   std::vector<std::string_view> seen;
   if (has_base) draft.flag.quant.kind = BaseQuant::Nf4;
@@ -158,8 +158,8 @@ AdapterFlag parse(const std::string& spec, bool has_base, const std::string& fla
 
 }  // namespace
 
-AdapterFlag parse_lora(const std::string& spec) { return parse(spec, false, "--lora"); }
-AdapterFlag parse_qlora(const std::string& spec) { return parse(spec, true, "--qlora"); }
+AdapterFlag parse_lora(const std::string& spec) { return parse_adapter(spec, false, "--lora"); }
+AdapterFlag parse_qlora(const std::string& spec) { return parse_adapter(spec, true, "--qlora"); }
 
 namespace {
 

@@ -31,18 +31,13 @@ double crowding(const CollectiveCurve& curve, const AxisLink& a) {
   return oversubscription(a.ranks_at_once, a.host_cores) / oversubscription(curve.num_ranks, a.host_cores);
 }
 
-CurveTime as_calibrated(const CollectiveCurve& curve, const AxisLink& a, std::int64_t ways, Bytes message) {
+CurveTime at(const CollectiveCurve& curve, const AxisLink& a, std::int64_t ways, Bytes message) {
   const CurveSegment& segment = curve.segment(message);
   const double steps = double(ways - 1) / double(std::max<std::int64_t>(1, curve.num_ranks - 1));
   const double bus = bus_factor(curve.kind, ways) / bus_factor(curve.kind, curve.num_ranks);
   const Seconds total = curve.time(message), latency{std::min(segment.alpha.value, total.value)};
   const double longer = crowding(curve, a);
   return {longer * steps * latency, longer * bus * (total - latency)};
-}
-
-CurveTime at(const CollectiveCurve& curve, const AxisLink& a, std::int64_t ways, Bytes message) {
-  const CurveTime then = as_calibrated(curve, a, ways, message);
-  return {a.pace.messages * then.latency, a.pace.transfers * then.wire};
 }
 
 const CollectiveCurve* curve_of(const AxisLink& a, CollectiveKind kind) { return a.curves[std::size_t(kind)]; }
@@ -73,13 +68,13 @@ CollectiveChoice as_measured(CollectiveChoice c, const AxisLink& a, const Collec
   return c;
 }
 
-/// What a meeting took beside its all-reduce when both were measured; no pace tells how it is now.
+/// The sync latency beside the time of its all-reduce.
 Seconds hand_over_of(const Measured& measured, const AxisLink& a) {
-  const ScalarFit* const meeting = measured.meeting_of(a.ranks_at_once);
+  const ScalarFit* const sync = measured.sync_latency_of(a.ranks_at_once);
   const CollectiveCurve* const curve = curve_of(a, CollectiveKind::AllReduce);
-  if (!meeting || !curve) return {};
-  const CurveTime point = as_calibrated(*curve, a, a.ways, kMeetingMessage);
-  return std::max(Seconds{}, Seconds{meeting->value.value} - point.latency - point.wire);
+  if (!sync || !curve) return {};
+  const CurveTime point = at(*curve, a, a.ways, kSyncMessage);
+  return std::max(Seconds{}, Seconds{sync->value.value} - point.latency - point.wire);
 }
 
 /// The tuner's link of a group; machines of one GPU have no fabric, but a network that NCCL knows.
@@ -147,7 +142,6 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
     const std::int64_t stride = mesh.stride(axis);
     AxisLink& a = m.axes[std::size_t(axis)];
     a.ways = mesh.ways(axis);
-    a.pace = profile.pace;
     a.crosses_nodes = a.ways > 1 && stride * a.ways > cluster.gpus_per_node;
     a.link = a.crosses_nodes ? cluster.inter : intra;
     const std::int64_t ranks_per_node =

@@ -22,7 +22,6 @@ struct AxisLink {
   std::array<const CollectiveCurve*, kCollectiveKinds.size()>
       curves{};                                    // by kind: as `calibrate` measured them; null: not
   std::int64_t ranks_at_once = 0, host_cores = 0;  // of CPU ranks, whose cores copy what they exchange; 0: others
-  MachinePace pace;                                // of the machine now, beside those
   Seconds
       hand_over;  // to a stream that stood still, and back, beside the time of what it communicates; 0: not measured
 };

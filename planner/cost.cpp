@@ -150,20 +150,7 @@ Seconds CostModel::memory_time(const LayerOp& op, double factor) const {
 }
 
 Seconds CostModel::op_time(const LayerOp& op, Software software) const {
-  return slowness * pace_of(op) * unhindered_time(op, software);
-}
-
-double CostModel::pace_of(const LayerOp& op) const {
-  switch (op.cost) {
-    case CostClass::Gemm: return regime_of(shape_of(op)) == GemmRegime::Wide ? pace.products : pace.thin_products;
-    case CostClass::BatchedGemm: return pace.products;
-    case CostClass::FlashAttention:
-    case CostClass::CudnnAttention: return pace.attention;
-    case CostClass::Memory:
-    case CostClass::Dequantise:
-    case CostClass::DequantiseGptq: return pace.memory;
-  }
-  return 1;
+  return slowness * unhindered_time(op, software);
 }
 
 Seconds CostModel::unhindered_time(const LayerOp& op, Software software) const {
@@ -238,7 +225,6 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   m.overlap_slowdown = profile.overlap_slowdown;
   m.peak = rates.datasheet.value > 0 ? rates.datasheet : rates.measured;
   add_measured(m, gpu, profile, compute);
-  m.pace = profile.pace;
   constexpr double kNothingElse = 100;  // a rank of one core communicates or computes
   if (compute.host_cores > 0 && compute.ranks_per_node >= compute.host_cores)
     m.overlap_slowdown = std::max(m.overlap_slowdown, kNothingElse);

@@ -36,11 +36,10 @@ struct CostModel {
   BytesPerSec own_optimizer;   // memory rate of the executor's step; 0: as any other memory traffic
 
   double slowness = 1;  // CPU ranks that share a core, times what earlier runs took over the prediction
-  MachinePace pace;     // the machine now, beside what was measured
 
-  BytesPerSec memory_rate() const { return memory * (1 / (slowness * pace.memory)); }
+  BytesPerSec memory_rate() const { return memory * (1 / slowness); }
   BytesPerSec optimizer_rate() const {
-    return own_optimizer.value > 0 ? own_optimizer * (1 / (slowness * pace.memory)) : memory_rate();
+    return own_optimizer.value > 0 ? own_optimizer * (1 / slowness) : memory_rate();
   }
   /// The surface for a product; nullptr when nothing near it was measured.
   const GemmSurface* surface_of(const LayerOp& op) const;
@@ -49,7 +48,6 @@ struct CostModel {
   Seconds op_time(const LayerOp& op, Software software) const;
 
  private:
-  double pace_of(const LayerOp& op) const;
   Seconds unhindered_time(const LayerOp& op, Software software) const;
   Seconds gemm_time(const LayerOp& op, Software software) const;
   Seconds measured_gemm_time(const GemmSurface& surface, const LayerOp& op) const;

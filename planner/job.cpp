@@ -21,9 +21,7 @@ void Job::use(Strategy other) {
 }
 
 Profile profile_of(const EstimateRequest& r) {
-  Profile profile = r.profile ? *r.profile : default_profile(r.cluster.gpus.front());
-  profile.pace = r.pace;
-  return profile;
+  return r.profile ? *r.profile : default_profile(r.cluster.gpus.front());
 }
 
 StrategyOptions options_for(const EstimateRequest& r, const FrameworkConvention& framework) {

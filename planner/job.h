@@ -37,7 +37,6 @@ struct EstimateRequest {
   std::optional<double> price_per_gpu_hour;  // overrides the cluster's
   std::int64_t eval_generate = 0;            // tokens generated per sequence during evaluation: adds a KV cache
   std::shared_ptr<const Profile> profile;    // null: the shipped one of the first GPU
-  MachinePace pace;                          // of the machine now, over that profile
 };
 
 /// A request under one strategy. `micro_batch`, `seq_len` and `grad_accum` of its recipe may be changed in place; what

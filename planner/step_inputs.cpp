@@ -11,9 +11,7 @@ StepColumns make_columns(const Job& job) {
   std::vector<std::string> seen;
   const auto profile_of_kind = [&](const GpuSpec& gpu) {
     if (gpu.id == cluster.gpus.front().id) return job.profile;
-    Profile other = default_profile(gpu);
-    other.pace = job.profile.pace;
-    return other;
+    return default_profile(gpu);
   };
   const auto column = [&](const GpuSpec& gpu) {
     const auto at = std::find(seen.begin(), seen.end(), gpu.id);

@@ -1,6 +1,7 @@
 #include "run/gpu_check.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <fstream>
 
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "base/unit_text.h"
 #include "cluster/local_cluster.h"
+#include "device/backend.h"
 #include "planner/program_builder.h"
 
 namespace gpuplan {
@@ -133,5 +135,26 @@ int gpu_index(std::int64_t local_rank, int num_visible) {
 }
 
 void count_gpus_by_bus() { setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0); }
+
+void require_gpus_here(std::span<const GpuWanted> wanted) {
+  const int num_visible = device_backend(DeviceKind::Cuda).num_devices();
+  if (const auto here = gpus_here()) return require_gpus(wanted, *here);
+  if (num_visible < std::ssize(wanted))
+    throw InputError(
+        "--gpus", fmt::format("the plan has {} ranks on GPUs, and this machine shows {}", wanted.size(), num_visible));
+}
+
+std::unique_ptr<Device> open_gpu(std::span<const GpuWanted> wanted, const LaunchedRank& launched) {
+  DeviceBackend& backend = device_backend(DeviceKind::Cuda);
+  const int index = gpu_index(launched.local_rank, backend.num_devices());
+  const auto own = wanted.subspan(std::size_t(launched.rank), 1);
+  if (const auto here = gpus_here(); here && std::ssize(*here) > index) {
+    require_gpus(own, std::span(*here).subspan(std::size_t(index), 1), index);
+    return backend.open({.index = index});
+  }
+  auto device = backend.open({.index = index});
+  require_gpus(own, std::array{gpu_of(*device)}, index);
+  return device;
+}
 
 }  // namespace gpuplan

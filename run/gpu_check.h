@@ -2,6 +2,7 @@
 // needs.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,6 +11,7 @@
 #include "cluster/local_machine.h"
 #include "device/device.h"
 #include "planner/estimate.h"
+#include "run/launch.h"
 
 namespace gpuplan {
 
@@ -39,6 +41,13 @@ std::vector<GpuWanted> gpus_wanted(const EstimateRequest& request, const Estimat
 /// One GPU per rank, `here` from the first on. Throws InputError when there are too few, or others than the plan names;
 /// EnvError when one has not enough free memory: what is needed and free, and who holds it.
 void require_gpus(std::span<const GpuWanted> wanted, std::span<const GpuHere> here, std::int64_t first_index = 0);
+
+/// On this machine, for the ranks that we are about to start: one message for all.
+void require_gpus_here(std::span<const GpuWanted> wanted);
+
+/// The GPU that this rank takes, which must be the plan's, with enough free memory: before anything is loaded.
+/// `wanted`: by rank. Throws as require_gpus does. Where NVML is not there, the opened device says what it is.
+std::unique_ptr<Device> open_gpu(std::span<const GpuWanted> wanted, const LaunchedRank& launched);
 
 /// Which GPU a rank takes, of those that its process sees: its place on the machine, or the only one where the launcher
 /// shows each rank its own. Throws InputError when there are fewer than ranks.

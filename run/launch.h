@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace gpuplan {
 
@@ -15,11 +18,19 @@ struct LaunchedRank {
 };
 
 /// What gpuplan gives to ranks that it starts itself (run/supervise).
-inline constexpr const char *kRankVariable = "GPUPLAN_RANK", *kWorldSizeVariable = "GPUPLAN_WORLD_SIZE",
-                            *kPaceVariable = "GPUPLAN_PACE";
+inline constexpr const char *kRankVariable = "GPUPLAN_RANK", *kWorldSizeVariable = "GPUPLAN_WORLD_SIZE";
 
 /// From the environment: GPUPLAN_RANK, OMPI_COMM_WORLD_*, PMI_*, SLURM_* of a step, or RANK and WORLD_SIZE of torchrun.
 /// Throws InputError when it contradicts itself.
 LaunchedRank read_launcher();
+
+// The compact lists in Slurm's variables: nodes as "gpu[01-03,7],login", counts as "2(x3),1".
+
+/// The nodes of a hostlist in its order; several brackets in a name are a product, the last one fastest. Throws
+/// InputError naming `where`. Source: `man scontrol`, show hostnames.
+std::vector<std::string> expand_nodes(std::string_view list, std::string_view where);
+
+/// A count per node. Throws InputError naming `where`.
+std::vector<std::int64_t> expand_counts(std::string_view list, std::string_view where);
 
 }  // namespace gpuplan

@@ -1,7 +1,10 @@
 #include "run/metrics.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
+#include <numbers>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/names.h"
 
 namespace gpuplan {
 namespace {
@@ -41,6 +45,8 @@ std::string kept_lines(const std::string& text, const std::filesystem::path& fil
   return kept;
 }
 
+constexpr std::array<std::string_view, kLrSchedules.size()> kScheduleNames{"constant", "linear", "cosine"};
+
 }  // namespace
 
 MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t first_step) : file_(file) {
@@ -64,6 +70,26 @@ void MetricsFile::add(const StepMetrics& metrics) {
                                     {"memory_bytes", metrics.memory.count}};
   out_ << line.dump() + "\n" << std::flush;
   if (!out_) throw EnvError(fmt::format("{}: writing failed: {}", file_.string(), std::strerror(errno)));
+}
+
+std::string_view to_string(LrSchedule schedule) { return kScheduleNames[std::size_t(schedule)]; }
+
+LrSchedule parse_lr_schedule(std::string_view text, std::string_view where) {
+  const auto at = std::find(kScheduleNames.begin(), kScheduleNames.end(), text);
+  if (at != kScheduleNames.end()) return kLrSchedules[std::size_t(at - kScheduleNames.begin())];
+  throw InputError(std::string(where), "unknown schedule '" + std::string(text) + "'", "constant, linear or cosine");
+}
+
+double LearningRate::at(std::int64_t step) const {
+  if (step < warmup_steps) return peak * double(step) / double(std::max<std::int64_t>(1, warmup_steps));
+  const double left = double(std::max<std::int64_t>(1, total_steps - warmup_steps));
+  const double done = double(step - warmup_steps) / left;
+  switch (schedule) {
+    case LrSchedule::Constant: return peak;
+    case LrSchedule::Linear: return peak * std::max(0.0, 1 - done);
+    case LrSchedule::Cosine: return peak * std::max(0.0, 0.5 * (1 + std::cos(std::numbers::pi * done)));
+  }
+  return peak;
 }
 
 }  // namespace gpuplan

@@ -1,10 +1,12 @@
-// The metrics of a run as JSON lines: {"step", "loss", "grad_norm", "lr", "tokens_per_second", "step_seconds",
+// The learning rate of each step, and the metrics of a run as JSON lines: {"step", "loss", "grad_norm", "lr", "tokens_per_second", "step_seconds",
 // "memory_bytes"}.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 #include <vector>
 
 #include "base/units.h"
@@ -31,6 +33,22 @@ class MetricsFile {
  private:
   std::filesystem::path file_;
   std::ofstream out_;
+};
+
+// The learning rate of a step. Source: transformers optimization.py, get_constant/linear/cosine_schedule_with_warmup.
+
+enum class LrSchedule : std::uint8_t { Constant, Linear, Cosine };
+inline constexpr std::array kLrSchedules{LrSchedule::Constant, LrSchedule::Linear, LrSchedule::Cosine};
+std::string_view to_string(LrSchedule schedule);  // "constant", "linear", "cosine"
+/// Throws InputError naming `where`.
+LrSchedule parse_lr_schedule(std::string_view text, std::string_view where);
+
+struct LearningRate {
+  double peak = 2e-4;
+  LrSchedule schedule = LrSchedule::Constant;
+  std::int64_t warmup_steps = 0, total_steps = 1;
+  /// Of optimizer step `step`, counted from 0.
+  double at(std::int64_t step) const;
 };
 
 }  // namespace gpuplan

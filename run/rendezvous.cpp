@@ -32,7 +32,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr std::string_view kMagic = "gpuplan-meeting-1";
+constexpr std::string_view kProtocol = "gpuplan-rendezvous-1";
 constexpr std::size_t kLongestLine = 4096;
 constexpr auto kBetweenTries = milliseconds(100);
 
@@ -68,11 +68,11 @@ class Socket {
   int descriptor_;
 };
 
-/// What a peer said so far; lines end with a line feed.
-struct Talk {
+/// A connected peer and what it has sent so far. Lines end with a line feed.
+struct Connection {
   Socket socket;
   std::string heard;
-  /// Reads what is there. False when the peer has gone, or says too much.
+  /// Reads what is there. False when the peer has disconnected, or sends too much.
   bool listen() {
     std::array<char, 512> piece{};
     const ssize_t count = recv(socket.get(), piece.data(), piece.size(), MSG_DONTWAIT);
@@ -91,9 +91,9 @@ struct Talk {
   }
 };
 
-/// What both sides must agree on.
-std::string greeting(const MeetingPlace& place, std::int64_t size) {
-  return fmt::format("{} {} {}", kMagic, sha256_hex(place.job).substr(0, 16), size);
+/// How a line of either side begins: what both must agree on.
+std::string greeting(const RendezvousAddress& address, std::int64_t size) {
+  return fmt::format("{} {} {}", kProtocol, sha256_hex(address.job).substr(0, 16), size);
 }
 
 struct Addresses {
@@ -136,9 +136,9 @@ Socket listen_at(const addrinfo& at) {
 }
 
 /// On every address of this machine, for both families where it has them; of a loopback host on that alone.
-Socket open_listener(const MeetingPlace& place) {
-  if (place.socket >= 0) return Socket(place.socket);
-  const Addresses all(is_this_machine(place.host) ? place.host.c_str() : nullptr, place.port, AI_PASSIVE);
+Socket open_listener(const RendezvousAddress& address) {
+  if (address.socket >= 0) return Socket(address.socket);
+  const Addresses all(is_this_machine(address.host) ? address.host.c_str() : nullptr, address.port, AI_PASSIVE);
   int reason = 0;
   for (const int family : {AF_INET6, AF_INET})
     for (const addrinfo* at = all.first; at; at = at->ai_next) {
@@ -148,17 +148,18 @@ Socket open_listener(const MeetingPlace& place) {
       if (reason == EADDRINUSE) break;
     }
   throw EnvError(fmt::format("rank 0 cannot listen at port {} of this machine ({}): {}; {} sets another one",
-                             place.port, place.text(), all.first ? std::strerror(reason) : all.error, kPortVariable));
+                             address.port, address.text(), all.first ? std::strerror(reason) : all.error,
+                             kPortVariable));
 }
 
-class Reception {
+class Server {
  public:
-  Reception(const MeetingPlace& place, std::int64_t size)
-      : place_(place),
+  Server(const RendezvousAddress& address, std::int64_t size)
+      : address_(address),
         size_(size),
-        greeting_(greeting(place, size)),
-        listener_(open_listener(place)) {
-    fcntl(listener_.get(), F_SETFL, O_NONBLOCK);  // who rang may be gone when the door is opened
+        greeting_(greeting(address, size)),
+        listener_(open_listener(address)) {
+    fcntl(listener_.get(), F_SETFL, O_NONBLOCK);  // a peer may disconnect before accept() returns
   }
 
   /// Until all are there, or the deadline.
@@ -166,12 +167,12 @@ class Reception {
     while (std::ssize(here_) < size_ - 1) {
       if (deadline.is_over()) return false;
       look(deadline);
-      drop_gone();  // also who came and went at once
+      drop_gone();  // also a rank that disconnected at once
     }
     return true;
   }
   void tell(const std::string& answer) const {
-    for (const auto& [rank, talk] : here_) talk.say(greeting_ + " " + answer);
+    for (const auto& [rank, connection] : here_) connection.say(greeting_ + " " + answer);
   }
   std::string absent() const {
     std::string text;
@@ -185,28 +186,28 @@ class Reception {
     for (auto one = here_.begin(); one != here_.end();) one = one->second.listen() ? std::next(one) : here_.erase(one);
   }
 
-  /// Takes new ones in, and hears those who have not said who they are.
+  /// Accepts connections, and reads from those whose rank is not known yet.
   void look(const Deadline& deadline) {
     std::vector<pollfd> watched{{listener_.get(), POLLIN, 0}};
-    for (const Talk& talk : unknown_) watched.push_back({talk.socket.get(), POLLIN, 0});
-    for (const auto& [rank, talk] : here_) watched.push_back({talk.socket.get(), POLLIN, 0});
+    for (const Connection& connection : unknown_) watched.push_back({connection.socket.get(), POLLIN, 0});
+    for (const auto& [rank, connection] : here_) watched.push_back({connection.socket.get(), POLLIN, 0});
     poll(watched.data(), watched.size(), deadline.left());
-    if (Socket guest(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)); guest.is_open())
-      unknown_.push_back({.socket = std::move(guest), .heard = {}});
-    std::erase_if(unknown_, [&](Talk& talk) { return !talk.listen() || is_done(talk); });
+    if (Socket peer(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)); peer.is_open())
+      unknown_.push_back({.socket = std::move(peer), .heard = {}});
+    std::erase_if(unknown_, [&](Connection& connection) { return !connection.listen() || is_done(connection); });
   }
 
-  /// Whether the guest is one of us now, or was sent away.
-  bool is_done(Talk& talk) {
-    const auto line = talk.line();
+  /// Whether the peer was admitted or sent away.
+  bool is_done(Connection& connection) {
+    const auto line = connection.line();
     if (!line) return false;
     const std::optional<std::int64_t> rank = rank_in(*line);
-    if (!line->starts_with(kMagic)) return true;  // another program: it gets no answer
+    if (!line->starts_with(kProtocol)) return true;  // another program gets no answer
     const std::string answer = !rank                   ? "no another job, or number of ranks, is meant"
                                : here_.contains(*rank) ? fmt::format("no rank {} is here already", *rank)
                                                        : "";
-    if (!answer.empty()) return talk.say(greeting_ + " " + answer), true;
-    here_.emplace(*rank, std::move(talk));
+    if (!answer.empty()) return connection.say(greeting_ + " " + answer), true;
+    here_.emplace(*rank, std::move(connection));
     return true;
   }
 
@@ -217,30 +218,30 @@ class Reception {
     return in >> rank && rank > 0 && rank < size_ ? std::optional(rank) : std::nullopt;
   }
 
-  const MeetingPlace& place_;
+  const RendezvousAddress& address_;
   std::int64_t size_;
   std::string greeting_;
   Socket listener_;
-  std::vector<Talk> unknown_;
-  std::map<std::int64_t, Talk> here_;
+  std::vector<Connection> unknown_;
+  std::map<std::int64_t, Connection> here_;
 };
 
-std::string host_meeting(const MeetingPlace& place, std::int64_t size, const std::function<std::string()>& make_id,
-                         Seconds patience) {
-  Reception reception(place, size);
-  if (!reception.wait(Deadline(patience))) {
-    const std::string who = reception.absent();
-    reception.tell(fmt::format("no rank {} did not come", who));
-    throw EnvError(fmt::format("rank {} did not come to {} within {:g} s", who, place.text(), patience.value));
+std::string serve(const RendezvousAddress& address, std::int64_t size, const std::function<std::string()>& make_id,
+                  Seconds patience) {
+  Server server(address, size);
+  if (!server.wait(Deadline(patience))) {
+    const std::string who = server.absent();
+    server.tell(fmt::format("no rank {} did not come", who));
+    throw EnvError(fmt::format("rank {} did not come to {} within {:g} s", who, address.text(), patience.value));
   }
   std::string id;
   try {
     id = make_id();
   } catch (...) {
-    reception.tell("no rank 0 has failed");
+    server.tell("no rank 0 has failed");
     throw;
   }
-  reception.tell("id " + id);
+  server.tell("id " + id);
   return id;
 }
 
@@ -274,49 +275,49 @@ Socket connect_to(const addrinfo& at, const Deadline& deadline, std::string& why
   return why = std::strerror(error), Socket();
 }
 
-Socket reach(const MeetingPlace& place, const Deadline& deadline, std::string& why) {
-  const Addresses all(place.host.c_str(), place.port, 0);
+Socket reach(const RendezvousAddress& address, const Deadline& deadline, std::string& why) {
+  const Addresses all(address.host.c_str(), address.port, 0);
   if (!all.first) why = all.error;
   for (const addrinfo* at = all.first; at; at = at->ai_next)
     if (Socket s = connect_to(*at, deadline, why); s.is_open()) return s;
   return Socket();
 }
 
-/// The answer of who listens; empty with `why` when it hung up.
-std::optional<std::string> hear(Talk& talk, const Deadline& deadline, std::string& why) {
+/// The answer of rank 0; nothing with `why` when there is none.
+std::optional<std::string> hear(Connection& connection, const Deadline& deadline, std::string& why) {
   for (; !deadline.is_over();) {
-    pollfd watched{talk.socket.get(), POLLIN, 0};
+    pollfd watched{connection.socket.get(), POLLIN, 0};
     if (poll(&watched, 1, deadline.left()) != 1) continue;
-    const bool is_there = talk.listen();
-    if (auto line = talk.line()) return line;
+    const bool is_there = connection.listen();
+    if (auto line = connection.line()) return line;
     if (!is_there) return why = "it hung up", std::nullopt;
   }
   return why = "it did not answer", std::nullopt;
 }
 
-std::string id_in(const std::string& line, const MeetingPlace& place, std::int64_t rank, std::int64_t size) {
-  const std::string expected = greeting(place, size) + " ";
+std::string id_in(const std::string& line, const RendezvousAddress& address, std::int64_t rank, std::int64_t size) {
+  const std::string expected = greeting(address, size) + " ";
   if (line.starts_with(expected + "id ")) return line.substr(expected.size() + 3);
-  if (!line.starts_with(kMagic))
+  if (!line.starts_with(kProtocol))
     throw EnvError(
-        fmt::format("something else than gpuplan listens at {}: {} sets another port", place.text(), kPortVariable));
+        fmt::format("something else than gpuplan listens at {}: {} sets another port", address.text(), kPortVariable));
   if (!line.starts_with(expected))
     throw EnvError(fmt::format("ranks of another job meet at {}, or of another number than {}: {} sets another port",
-                               place.text(), size, kPortVariable));
-  throw EnvError(fmt::format("rank {} was sent away from {}: {}", rank, place.text(),
+                               address.text(), size, kPortVariable));
+  throw EnvError(fmt::format("rank {} was sent away from {}: {}", rank, address.text(),
                              line.substr(std::min(line.size(), expected.size() + 3))));
 }
 
-std::string visit_meeting(const MeetingPlace& place, std::int64_t rank, std::int64_t size, Seconds patience) {
+std::string connect_and_ask(const RendezvousAddress& address, std::int64_t rank, std::int64_t size, Seconds patience) {
   const Seconds kAnswer{10};  // rank 0 has the same patience from its own start on, and says who was missing
   const Deadline deadline(patience), last(patience + kAnswer);
   for (std::string why;;) {
-    if (Talk talk{.socket = reach(place, deadline, why), .heard = {}}; talk.socket.is_open()) {
-      talk.say(fmt::format("{} {}", greeting(place, size), rank));
-      if (const auto line = hear(talk, last, why)) return id_in(*line, place, rank, size);
+    if (Connection connection{.socket = reach(address, deadline, why), .heard = {}}; connection.socket.is_open()) {
+      connection.say(fmt::format("{} {}", greeting(address, size), rank));
+      if (const auto line = hear(connection, last, why)) return id_in(*line, address, rank, size);
     }
     if (deadline.is_over())
-      throw EnvError(fmt::format("rank {} could not reach rank 0 at {} within {:g} s: {}", rank, place.text(),
+      throw EnvError(fmt::format("rank {} could not reach rank 0 at {} within {:g} s: {}", rank, address.text(),
                                  patience.value, why));
     std::this_thread::sleep_for(kBetweenTries);
   }
@@ -340,9 +341,9 @@ LocalListener::~LocalListener() {
   if (descriptor_ >= 0) close(descriptor_);
 }
 
-std::string exchange_id(const MeetingPlace& place, std::int64_t rank, std::int64_t size,
+std::string exchange_id(const RendezvousAddress& address, std::int64_t rank, std::int64_t size,
                         const std::function<std::string()>& make_id, Seconds patience) {
-  return rank == 0 ? host_meeting(place, size, make_id, patience) : visit_meeting(place, rank, size, patience);
+  return rank == 0 ? serve(address, size, make_id, patience) : connect_and_ask(address, rank, size, patience);
 }
 
 }  // namespace gpuplan

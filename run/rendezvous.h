@@ -1,12 +1,12 @@
-// How NCCL's id comes from rank 0 to all others: over TCP, one line each way. Rank 0 listens; the others come, late or
-// early, say who they are, and get the id when all are there.
+// How NCCL's id comes from rank 0 to all others: over TCP, one line each way. Rank 0 listens; the others connect, say
+// which rank they are, and get the id when all are connected.
 #pragma once
 
 #include <functional>
 #include <string>
 
 #include "base/units.h"
-#include "run/meeting_place.h"
+#include "run/rendezvous_address.h"
 
 namespace gpuplan {
 
@@ -24,11 +24,11 @@ class LocalListener {
   int descriptor_ = -1, port_ = 0;
 };
 
-inline constexpr Seconds kMeetingPatience{120};  // machines start their ranks within seconds of each other
+inline constexpr Seconds kRendezvousPatience{120};  // machines start their ranks within seconds of each other
 
 /// Collective among `size` ranks: what `make_id` gives on rank 0, on all of them. Throws EnvError naming the address:
 /// who did not come, who could not be reached and why, what else listens there, a port that is taken.
-std::string exchange_id(const MeetingPlace& place, std::int64_t rank, std::int64_t size,
-                        const std::function<std::string()>& make_id, Seconds patience = kMeetingPatience);
+std::string exchange_id(const RendezvousAddress& address, std::int64_t rank, std::int64_t size,
+                        const std::function<std::string()>& make_id, Seconds patience = kRendezvousPatience);
 
 }  // namespace gpuplan

@@ -5,6 +5,11 @@
 #include <cmath>
 #include <string_view>
 
+#include <fmt/format.h>
+
+#include "base/date.h"
+#include "base/error.h"
+#include "base/statistics.h"
 #include "models/recipe_names.h"
 #include "planner/memory.h"
 #include "run/address_plan.h"
@@ -105,16 +110,7 @@ Seconds median_step(const TrainingOutcome& outcome, std::int64_t& num_timed) {
   const std::size_t first = outcome.steps.size() > 2 * kWarmUp ? kWarmUp : 0;
   for (std::size_t i = first; i < outcome.steps.size(); ++i) times.push_back(outcome.steps[i].duration.value);
   num_timed = std::int64_t(times.size());
-  if (times.empty()) return {};
-  std::nth_element(times.begin(), times.begin() + std::ptrdiff_t(times.size() / 2), times.end());
-  return {times[times.size() / 2]};
-}
-
-/// The step as it is predicted at another pace than the request's.
-Seconds step_at(const MachinePace& pace, const RunFacts& f) {
-  Job job = f.job;
-  job.profile.pace = pace;
-  return simulate_plan(job, {.records_spans = false}).simulation.step_time();
+  return {median(times)};
 }
 
 }  // namespace
@@ -131,9 +127,6 @@ RunReport make_run_report(const RunFacts& f) {
                    .time = {},
                    .timed_steps = 0};
   report.predicted = simulate_plan(f.job, {}).simulation;
-  const MachinePace& before = f.job.profile.pace;
-  report.as_calibrated = before.is_as_calibrated() ? report.predicted.step_time() : step_at(MachinePace{}, f);
-  if (f.pace_after) report.around = RunReport::Around{*f.pace_after, step_at(mean_of(before, *f.pace_after), f)};
   const Seconds step = median_step(f.outcome, report.timed_steps);
   report.time = compare_time(report.predicted, report.measured, step);
   const double tokens =
@@ -163,8 +156,6 @@ std::optional<RunRecord> run_record(const RunReport& r, const Profile& profile, 
   const RunRecord::Figures measured = figures(r, &PredictedMeasured::measured);
   if (profile.file.empty() || !profile.measured || r.timed_steps < kFewest || measured.step < kShortest.value)
     return std::nullopt;
-  RunRecord::Figures predicted = figures(r, &PredictedMeasured::predicted);
-  if (r.around) predicted.step = r.around->step.value;
   return RunRecord{.profile = profile.sha256,
                    .date = date,
                    .model = r.request.model.name,
@@ -172,9 +163,19 @@ std::optional<RunRecord> run_record(const RunReport& r, const Profile& profile, 
                    .method = std::string(to_string(r.request.recipe.method)),
                    .num_ranks = r.strategy.mesh.world(),
                    .num_steps = r.timed_steps,
-                   .predicted = predicted,
+                   .predicted = figures(r, &PredictedMeasured::predicted),
                    .measured = measured,
                    .applied = correction_of(profile, r.strategy.mesh.world())};
+}
+
+std::string keep_run(const RunReport& report, const Profile& profile) {
+  const auto record = run_record(report, profile, today());
+  if (!record) return {};
+  try {
+    add_run(profile.file, *record);
+    return fmt::format("kept in {}: it corrects the next estimate on as many ranks",
+                       run_history_file(profile.file).string());
+  } catch (const EnvError& error) { return fmt::format("not kept for the next estimate: {}", error.what()); }
 }
 
 }  // namespace gpuplan

@@ -20,14 +20,8 @@ struct PredictedMeasured {
 
 struct RunReport {
   StrategyEstimate estimate;
-  Simulation predicted;   // of one step, at the pace of the request
-  Seconds as_calibrated;  // the same step without that pace
-  struct Around {
-    MachinePace after;  // this machine right after the run
-    Seconds step;       // as predicted at the mean of both paces
-  };
-  std::optional<Around> around;
-  Simulation measured;  // the last step of rank 0, in the same form
+  Simulation predicted;  // of one step
+  Simulation measured;   // the last step of rank 0, in the same form
   TrainingOutcome outcome;
   EstimateRequest request;
   Strategy strategy;
@@ -43,13 +37,16 @@ struct RunFacts {
   RankPlace place;
   const StrategyEstimate& chosen;
   const TrainingOutcome& outcome;
-  std::optional<MachinePace> pace_after = std::nullopt;  // right after the run, where it was measured
 };
 
 RunReport make_run_report(const RunFacts& facts);
 
 /// What the next prediction can learn from the run, if it and its steps were long enough and it was predicted with a
-/// profile of this user: with the pace around the run, where that is known. `date`: today's.
+/// profile of this user. `date`: today's.
 std::optional<RunRecord> run_record(const RunReport& report, const Profile& profile, const std::string& date);
+
+/// Keeps that beside the profile, for the next estimate. Says so in a line for people; empty when there is nothing to
+/// keep.
+std::string keep_run(const RunReport& report, const Profile& profile);
 
 }  // namespace gpuplan

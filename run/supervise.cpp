@@ -13,93 +13,46 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
 
+#include "base/child_process.h"
 #include "base/error.h"
 #include "base/exit_codes.h"
 #include "base/files.h"
 #include "device/mpi_command.h"
 #include "run/heartbeat.h"
 #include "run/launch.h"
-#include "run/meeting_place.h"
 #include "run/rendezvous.h"
 
 namespace gpuplan {
 namespace {
 
-constexpr int kCannotStart = 127;
-const Seconds kPatience{10};     // without a heartbeat: two a second are due
-const Seconds kLeaveTaking{30};  // between the end of the first rank, all being well, and of the last
+const Seconds kPatience{10};         // without a heartbeat: two a second are due
+const Seconds kShutdownTimeout{30};  // between the end of the first rank, all being well, and of the last
 constexpr auto kPoll = std::chrono::milliseconds(50);
+
+const std::vector<std::string> kTorchrunVariables{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+                                                  "TORCHELASTIC_RUN_ID"};
 
 volatile std::sig_atomic_t num_interrupts = 0;
 void count_interrupt(int) { num_interrupts = num_interrupts + 1; }
-
-class Interrupts {
- public:
-  Interrupts() {
-    num_interrupts = 0;
-    for (std::size_t i = 0; i < std::size(kSignals); ++i)
-      if ((before_[i] = std::signal(kSignals[i], count_interrupt)) == SIG_IGN && kSignals[i] == SIGHUP)
-        std::signal(SIGHUP, SIG_IGN);  // nohup's wish
-  }
-  ~Interrupts() {
-    for (std::size_t i = 0; i < std::size(kSignals); ++i) std::signal(kSignals[i], before_[i]);
-  }
-  Interrupts(const Interrupts&) = delete;
-  Interrupts& operator=(const Interrupts&) = delete;
-
- private:
-  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
-  void (*before_[std::size(kSignals)])(int) = {};
-};
-
-/// What is the same for all children, and what a single one gets.
-struct ChildPlan {
-  std::string name;  // "mpirun", "rank 3"
-  std::vector<std::string> command;
-  std::vector<std::pair<std::string, std::string>> variables;
-  int inherited = -1;  // a descriptor that it gets
-  int dies_with_us = SIGTERM;
-  bool reads_input = true;
-};
-
-[[noreturn]] void become(ChildPlan& plan, std::vector<char*>& words) {
-  for (const auto& [name, value] : plan.variables) setenv(name.c_str(), value.c_str(), 1);
-  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"})
-    unsetenv(name);  // of torchrun
-  if (plan.inherited >= 0) fcntl(plan.inherited, F_SETFD, 0);
-  if (!plan.reads_input)
-    if (const int nothing = open("/dev/null", O_RDONLY); nothing >= 0) dup2(nothing, STDIN_FILENO);
-  signal(SIGINT, SIG_DFL);
-  signal(SIGTERM, SIG_DFL);
-  execvp(words[0], words.data());
-  _exit(kCannotStart);
-}
-
-/// In a group of its own, so that the terminal's Ctrl-C comes to the parent alone.
-pid_t start(ChildPlan plan) {
-  std::vector<char*> words;
-  for (std::string& word : plan.command) words.push_back(word.data());
-  words.push_back(nullptr);
-  const pid_t parent = getpid(), child = fork();
-  if (child < 0) throw EnvError(fmt::format("cannot start {}: {}", plan.name, std::strerror(errno)));
-  if (child > 0) return child;
-  setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, plan.dies_with_us);
-  if (getppid() != parent) _exit(kCannotStart);
-  become(plan, words);
-}
 
 struct Child {
   std::string name;
   pid_t pid = 0;
   std::optional<int> status;  // of waitpid, once it has ended
 };
+
+bool is_ranks_own(int code) { return code >= kWrongInput && code <= kOurBug; }  // whose message is written
+
+/// The larger, the less another rank's end can have caused this one.
+int rank_of_cause(int status) {
+  if (WIFSIGNALED(status)) return 2;
+  return is_ranks_own(WEXITSTATUS(status)) ? 0 : 1;
+}
 
 class Children {
  public:
@@ -109,20 +62,24 @@ class Children {
   Children& operator=(const Children&) = delete;
 
   void add(ChildPlan plan) {
-    std::string name = plan.name;
-    const pid_t pid = start(std::move(plan));
-    all_.push_back({std::move(name), pid, {}});
+    const std::string name = plan.name;
+    all_.push_back({name, start_child(std::move(plan)), {}});
   }
-  /// Looks who has ended; the first one that did not end well, or null.
+  /// Looks who has ended. Of those that did not end well, the cause of it all: one that was killed, else one that
+  /// ended with a code that is none of ours, else the first. Null where all is well.
   const Child* failed() {
-    const Child* worst = nullptr;
-    for (Child& child : all_) {
-      int status = 0;
-      if (child.status || waitpid(child.pid, &status, WNOHANG) != child.pid) continue;
-      child.status = status;
-      if (status != 0 && !worst) worst = &child;
+    const Child* cause = nullptr;
+    // A rank whose peer has died ends by itself: whoever ended before it is known by the second look.
+    for (int look = 0; look < 2; ++look) {
+      for (Child& child : all_) {
+        int status = 0;
+        if (child.status || waitpid(child.pid, &status, WNOHANG) != child.pid) continue;
+        child.status = status;
+        if (status != 0 && (!cause || rank_of_cause(status) > rank_of_cause(*cause->status))) cause = &child;
+      }
+      if (!cause) break;
     }
-    return worst;
+    return cause;
   }
   std::int64_t num_running() const {
     return std::count_if(all_.begin(), all_.end(), [](const Child& child) { return !child.status; });
@@ -155,12 +112,10 @@ class Children {
 };
 
 /// How children are ended, and what their end means.
-struct Manners {
+struct ExitPolicy {
   std::function<void(Children&)> end;
   std::function<int(const Child&, std::ostream&)> exit_code;
 };
-
-bool is_ranks_own(int code) { return code >= kWrongInput && code <= kOurBug; }  // whose message is written
 
 int exit_code_of_mpirun(const Child& child, std::ostream& err) {
   const int status = *child.status;
@@ -175,7 +130,7 @@ int exit_code_of_mpirun(const Child& child, std::ostream& err) {
       err << fmt::format("gpuplan: mpirun failed with exit code {}\n", code);
     return kWorldFailed;
   }
-  err << fmt::format("gpuplan: mpirun was killed by signal {} ({})\n", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  err << fmt::format("gpuplan: mpirun was killed by {}\n", describe_end(status));
   return kWorldFailed;
 }
 
@@ -184,21 +139,18 @@ int exit_code_of_rank(const Child& child, std::ostream& err) {
   if (WIFEXITED(status)) {
     const int code = WEXITSTATUS(status);
     if (is_ranks_own(code)) return code;
-    if (code == kCannotStart)
-      err << fmt::format("gpuplan: {} could not be started; the others were stopped\n", child.name);
-    else
-      err << fmt::format("gpuplan: {} ended with exit code {}; the others were stopped\n", child.name, code);
+    err << fmt::format("gpuplan: {} ended with exit code {}; the others were stopped\n", child.name, code);
     return kWorldFailed;
   }
   if (WTERMSIG(status) == SIGUSR1 && num_interrupts > 0)
     err << "gpuplan: stopped before the first step\n";
   else
-    err << fmt::format("gpuplan: {} (process {}) was killed by signal {} ({}); the others were stopped\n", child.name,
-                       child.pid, WTERMSIG(status), strsignal(WTERMSIG(status)));
+    err << fmt::format("gpuplan: {} (process {}) was killed by {}; the others were stopped\n", child.name, child.pid,
+                       describe_end(status));
   return kWorldFailed;
 }
 
-int watch(Children& children, const HeartbeatFile& heartbeats, const Manners& manners, std::ostream& err) {
+int watch(Children& children, const HeartbeatFile& heartbeats, const ExitPolicy& policy, std::ostream& err) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds kStoppedTurn{
       1};  // a turn that takes longer: the machine was suspended, and the ranks with us
@@ -210,39 +162,39 @@ int watch(Children& children, const HeartbeatFile& heartbeats, const Manners& ma
       listens_from = turn + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(kPatience.value));
     if (const Child* const failed = children.failed()) {
       const int code =
-          manners.exit_code(*failed, err);  // told before the others are ended: a wedged driver can hold them for long
+          policy.exit_code(*failed, err);  // told before the others are ended: a wedged driver can hold them for long
       err << std::flush;
-      return manners.end(children), code;
+      return policy.end(children), code;
     }
     if (children.num_running() == 0) return 0;
     if (children.has_any_ended() && !first_end) first_end = Clock::now();
-    if (first_end && std::chrono::duration<double>(Clock::now() - *first_end).count() > kLeaveTaking.value) {
+    if (first_end && std::chrono::duration<double>(Clock::now() - *first_end).count() > kShutdownTimeout.value) {
       err << fmt::format("gpuplan: ended, but {} of its ranks did not and were killed\n", children.num_running());
-      return manners.end(children), kWorldFailed;
+      return policy.end(children), kWorldFailed;
     }
     if (num_interrupts > passed_on) {
-      if (++passed_on > 1) return manners.end(children), kWorldFailed;
+      if (++passed_on > 1) return policy.end(children), kWorldFailed;
       err << "gpuplan: saving after this step; Ctrl-C again ends at once\n" << std::flush;
       children.signal(SIGUSR1);  // mpirun passes it on to every rank
     }
     if (turn < listens_from) continue;
     if (const std::string silent = heartbeats.silent_rank(kPatience); !silent.empty()) {
       err << fmt::format("gpuplan: {}; stopping the others\n", silent);
-      return manners.end(children), kWorldFailed;
+      return policy.end(children), kWorldFailed;
     }
   }
 }
 
 }  // namespace
 
-int supervise_ranks(std::int64_t num_ranks, const std::vector<std::string>& arguments, std::ostream& err) {
-  std::vector<std::string> own{own_program().string()};
-  own.insert(own.end(), arguments.begin(), arguments.end());
+int supervise_ranks(std::int64_t num_ranks, const std::vector<std::string>& command, std::ostream& err) {
   const HeartbeatFile heartbeats(num_ranks);
-  const Interrupts interrupts;
+  num_interrupts = 0;
+  const SignalHandlers interrupts(count_interrupt, {SIGINT, SIGTERM, SIGHUP});
   ChildPlan plan{.name = "mpirun",
-                 .command = mpirun_command(num_ranks, own, "to run several CPU ranks"),
-                 .variables = {{kHeartbeatVariable, heartbeats.path().string()}}};
+                 .command = mpirun_command(num_ranks, command, "to run several CPU ranks"),
+                 .variables = {{kHeartbeatVariable, heartbeats.path().string()}},
+                 .unset = kTorchrunVariables};
   if (!isatty(STDOUT_FILENO))
     plan.variables.push_back({"NO_COLOR", "1"});  // mpirun gives its ranks a terminal, whatever ours is
   Children children;
@@ -252,8 +204,10 @@ int supervise_ranks(std::int64_t num_ranks, const std::vector<std::string>& argu
 
 int supervise_gpu_ranks(std::int64_t num_ranks, const std::vector<std::string>& command, std::ostream& err) {
   const HeartbeatFile heartbeats(num_ranks);
-  const LocalListener meeting;
-  const Interrupts interrupts;
+  const LocalListener listener;
+  num_interrupts = 0;
+  const SignalHandlers interrupts(count_interrupt, {SIGINT, SIGTERM, SIGHUP});
+  const int no_input = open("/dev/null", O_RDONLY | O_CLOEXEC);
   const std::string job = fmt::format("{}.{}", getpid(), std::chrono::system_clock::now().time_since_epoch().count());
   Children children;
   for (std::int64_t rank = 0; rank < num_ranks; ++rank) {
@@ -262,17 +216,44 @@ int supervise_gpu_ranks(std::int64_t num_ranks, const std::vector<std::string>& 
                    .variables = {{kHeartbeatVariable, heartbeats.path().string()},
                                  {kRankVariable, std::to_string(rank)},
                                  {kWorldSizeVariable, std::to_string(num_ranks)},
-                                 {kPortVariable, std::to_string(meeting.port())},
+                                 {kPortVariable, std::to_string(listener.port())},
                                  {kJobVariable, job}},
-                   .dies_with_us = SIGKILL,
-                   .reads_input = false};  // a rank whose peers are gone may never come to end by itself
+                   .unset = kTorchrunVariables,
+                   .input = no_input,
+                   .death_signal = SIGKILL};  // a rank whose peers are gone may never end by itself
     if (rank == 0) {
-      plan.inherited = meeting.descriptor();
-      plan.variables.push_back({kSocketVariable, std::to_string(meeting.descriptor())});
+      plan.inherited = listener.descriptor();
+      plan.variables.push_back({kSocketVariable, std::to_string(listener.descriptor())});
     }
     children.add(std::move(plan));
   }
+  close(no_input);
   return watch(children, heartbeats, {[](Children& c) { c.kill_all(); }, exit_code_of_rank}, err);
+}
+
+std::optional<int> launch_ranks(const RankLaunch& launch, const LaunchedRank& launched, std::ostream& err) {
+  const bool is_cpu = launch.gpus.empty();
+  if (is_cpu && launched.launcher == Launcher::Slurm && !launched.has_mpi)
+    throw InputError("srun", "did not offer PMIx to these ranks, so that MPI cannot join them",
+                     "srun --mpi=pmix, or mpirun");
+  // Ranks that MPI did not start cannot join each other: one of torchrun's processes starts them, the others end.
+  const bool is_under_torchrun = launched.launcher == Launcher::Torchrun && is_cpu && launched.size > 1;
+  if (is_under_torchrun) {
+    if (launched.size != launch.num_ranks || launched.size != launched.local_size)
+      throw InputError("torchrun",
+                       fmt::format("started {} processes, {} of them here, and the plan has {} CPU ranks",
+                                   launched.size, launched.local_size, launch.num_ranks),
+                       "as many as the plan has, on one machine; several machines: mpirun or srun");
+    if (launched.rank > 0) return 0;
+  }
+  if ((launched.launcher != Launcher::None && !is_under_torchrun) || launch.num_ranks == 1) return {};
+  if (launch.reads_input)
+    throw InputError("-", "a plan from standard input cannot be given to several ranks", "save it in a file");
+  std::vector<std::string> command{own_program().string()};
+  command.insert(command.end(), launch.arguments.begin(), launch.arguments.end());
+  if (is_cpu) return supervise_ranks(launch.num_ranks, command, err);
+  require_gpus_here(launch.gpus);
+  return supervise_gpu_ranks(launch.num_ranks, command, err);
 }
 
 }  // namespace gpuplan

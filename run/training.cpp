@@ -12,10 +12,9 @@
 #include "base/json_file.h"
 #include "base/random_bits.h"
 #include "base/sha256.h"
-#include "base/stolen_time.h"
 #include "models/catalogue.h"
 #include "models/recipe_names.h"
-#include "run/data/token_blocks.h"
+#include "run/data/examples.h"
 #include "run/files/adapter_files.h"
 #include "run/files/checkpoints.h"
 #include "run/saved_model.h"
@@ -70,7 +69,6 @@ class Run {
         place_(place),
         o_(options),
         hooks_(hooks),
-        is_cpu_(device.facts().kind == DeviceKind::Cpu),
         executor_(job, place, device, world) {
     examples_ =
         o_.data ? open_examples(*o_.data) : std::make_unique<RandomExamples>(o_.seed, job.model.spec.vocab_size);
@@ -91,7 +89,6 @@ class Run {
     out_.last_step = out_.first_step - 1;
     std::optional<MetricsFile> metrics;
     if (place_.rank == 0 && !o_.metrics.empty()) metrics.emplace(o_.metrics, out_.first_step);
-    const auto times_before = read_processor_times();
     for (std::int64_t step = out_.first_step; step <= out_.total_steps && !out_.was_stopped; ++step) {
       if (hooks_.on_alive) hooks_.on_alive(step);
       executor_.record_times(o_.records_last_step && step == out_.total_steps);
@@ -104,8 +101,6 @@ class Run {
       const bool is_due = o_.save_every > 0 && step % o_.save_every == 0 && step < out_.total_steps;
       if (is_due || out_.was_stopped) save(step);
     }
-    if (is_cpu_) out_.stolen_share = stolen_share(times_before, read_processor_times());
-    if (const std::string stolen = describe_stolen(out_.stolen_share); !stolen.empty()) out_.notes.push_back(stolen);
     if (o_.records_last_step && out_.last_step == out_.total_steps) out_.timeline = executor_.times();
     if (!out_.was_stopped && !o_.output.empty()) {
       save_model(executor_, place_, o_.model_folder, o_.output);
@@ -226,7 +221,6 @@ class Run {
   RankPlace place_;
   const TrainingOptions& o_;
   const TrainingHooks& hooks_;
-  bool is_cpu_;
   Executor executor_;
   std::unique_ptr<Examples> examples_;
   SampleOrder order_;

@@ -14,7 +14,6 @@
 #include "run/data/examples.h"
 #include "run/executor.h"
 #include "run/metrics.h"
-#include "run/schedule.h"
 
 namespace gpuplan {
 
@@ -48,8 +47,6 @@ struct TrainingOutcome {
   Bytes process;                   // what the hook said at the end, all of it still held
   CategoryBytes at_peak{};         // of it, in use at the fullest instant
   std::vector<TaskTime> timeline;  // of the last step
-  double stolen_share =
-      0;  // of the processor time that steps on CPU ranks wanted: the host took it (base/stolen_time.h)
   std::vector<std::string> notes;  // what was read and written, for people
 };
 

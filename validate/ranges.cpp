@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/statistics.h"
 #include "validate/point_method.h"
 #include "validate/speed_metrics.h"
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/statistics.h"
 #include "validate/speed_metrics.h"
 
 namespace gpuplan {

@@ -2,27 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
-#include <numeric>
 
-#include "base/error.h"
+#include "base/statistics.h"
 
 namespace gpuplan {
-
-double weighted_quantile(std::span<const double> values, std::span<const double> weights, double share) {
-  GPUPLAN_CHECK(values.size() == weights.size(), "a weight for every value");
-  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
-  std::vector<std::size_t> order(values.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
-  const double wanted = share * std::accumulate(weights.begin(), weights.end(), 0.0);
-  constexpr double kRounding = 1e-12;
-  double reached = 0;
-  for (const std::size_t i : order)
-    if ((reached += weights[i]) >= wanted - kRounding) return values[i];
-  return values[order.back()];
-}
 
 std::vector<double> macro_weights(std::span<const PointPlace> places) {
   std::map<std::string, std::map<std::string, double>> counts;

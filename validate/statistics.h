@@ -7,9 +7,6 @@
 
 namespace gpuplan {
 
-/// The smallest value at which `share` of the weight is reached; NaN for no values. Sizes must be equal.
-double weighted_quantile(std::span<const double> values, std::span<const double> weights, double share);
-
 /// Where a point belongs.
 struct PointPlace {
   std::string source, group;

@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include "calibrate/design/limits.h"
+#include "calibrate/plan.h"
 
 namespace gpuplan {
 namespace {

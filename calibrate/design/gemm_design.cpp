@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "calibrate/design/limits.h"
+#include "calibrate/plan.h"
 #include "models/catalogue.h"
 #include "models/weights.h"
 

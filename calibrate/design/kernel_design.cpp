@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "calibrate/design/limits.h"
+#include "calibrate/plan.h"
 
 namespace gpuplan {
 namespace {
@@ -92,8 +92,8 @@ std::vector<Probe> memory_design(const ProbeLimits& limits) {
   return probes;
 }
 
-Probe meeting_probe(std::int64_t num_ranks) {
-  return {.family = ProbeFamily::Dispatch, .num_ranks = num_ranks, .dispatch = DispatchKind::Meeting};
+Probe sync_latency_probe(std::int64_t num_ranks) {
+  return {.family = ProbeFamily::Dispatch, .num_ranks = num_ranks, .dispatch = DispatchKind::SyncLatency};
 }
 
 std::vector<Probe> dispatch_design(const ProbeLimits& limits) {
@@ -101,7 +101,7 @@ std::vector<Probe> dispatch_design(const ProbeLimits& limits) {
   Probe host = probe;
   host.dispatch = DispatchKind::HostEnqueue;
   if (limits.num_ranks == 1) return {probe, host};
-  return {probe, host, meeting_probe(limits.num_ranks)};
+  return {probe, host, sync_latency_probe(limits.num_ranks)};
 }
 
 std::vector<Probe> copy_design(const ProbeLimits& limits, std::int64_t num_devices) {

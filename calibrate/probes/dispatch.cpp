@@ -26,16 +26,16 @@ Seconds host_time(ProbeBench& bench, Stream& stream, std::int64_t num_calls) {
 }
 
 /// An all-reduce on a stream that stood still, between two pieces of work of another stream.
-class Meeting {
+class StreamSync {
  public:
-  Meeting(const Probe& probe, ProbeBench& bench)
+  StreamSync(const Probe& probe, ProbeBench& bench)
       : device_(bench.device),
         compute_(device_.create_stream_for(StreamUse::Compute)),
         communication_(device_.create_stream_for(StreamUse::Communication)),
         to_(device_.create_event()),
         back_(device_.create_event()) {
     all_reduce_ =
-        collective_workload(all_reduce_probe(probe.num_ranks, kMeetingMessage, Dtype::F32), bench, *communication_);
+        collective_workload(all_reduce_probe(probe.num_ranks, kSyncMessage, Dtype::F32), bench, *communication_);
     communication_->synchronise();
   }
   Stream& stream() { return *compute_; }
@@ -59,18 +59,18 @@ class Meeting {
   std::unique_ptr<Event> to_, back_;
 };
 
-SampledTime time_meetings(const Probe& probe, ProbeBench& bench) {
-  std::unique_ptr<Meeting> meeting;
-  run_in_step(bench.ranks, [&] { meeting = std::make_unique<Meeting>(probe, bench); });
-  const SampledTime time = time_in_step(bench, meeting->stream(), {.call = [&] { meeting->call(); }, .check = {}});
-  run_in_step(bench.ranks, [&] { meeting->finish(); });
+SampledTime time_sync(const Probe& probe, ProbeBench& bench) {
+  std::unique_ptr<StreamSync> sync;
+  run_in_step(bench.ranks, [&] { sync = std::make_unique<StreamSync>(probe, bench); });
+  const SampledTime time = time_in_step(bench, sync->stream(), {.call = [&] { sync->call(); }, .check = {}});
+  run_in_step(bench.ranks, [&] { sync->finish(); });
   return time;
 }
 
 }  // namespace
 
 void run_dispatch(const Probe& probe, ProbeBench& bench, Sample& sample) {
-  if (probe.dispatch == DispatchKind::Meeting) return fill_in(sample, time_meetings(probe, bench));
+  if (probe.dispatch == DispatchKind::SyncLatency) return fill_in(sample, time_sync(probe, bench));
   const auto stream = bench.device.create_stream();
   if (probe.dispatch == DispatchKind::EmptyKernel)
     return fill_in(sample, time_in_step(bench, *stream,

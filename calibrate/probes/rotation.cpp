@@ -10,9 +10,8 @@ namespace {
 using namespace literals;
 
 constexpr std::uint64_t kSeed = 20261121;
-/// The largest result of a calibration's kernels. A pool that grew to it in the course of a session made small kernels
-/// write to memory that had written to a cache before (one rank of a Xeon: a copy of 1 MiB took 67 us, then 80), and a
-/// reading of the pace, whose probes are small, found the machine faster than it was.
+/// The largest result of a calibration's kernels. A pool that grows to it in the course of a session makes the same
+/// small kernel write to a cache at first and to memory later.
 constexpr Bytes kLeastResults = 128_MiB;
 
 }  // namespace

@@ -55,7 +55,7 @@ const CollectiveCurve* Measured::curve_of(CollectiveKind kind, std::int64_t num_
   return best;
 }
 
-const ScalarFit* Measured::meeting_of(std::int64_t num_ranks) const {
+const ScalarFit* Measured::sync_latency_of(std::int64_t num_ranks) const {
   const auto takes_turns = [&](std::int64_t n) { return on.kind == "cpu" && n > on.num_cores; };
   const auto distance = [&](const ScalarFit& s) {
     constexpr double kOther = 1e6;  // ranks that wait for a core meet in another way than those that do not

@@ -70,9 +70,9 @@ struct ScalarFit {
   FitQuality quality;
 };
 
-/// What is all-reduced in "dispatch meeting", and in the pilot that tells how far cores are from each other: latency
+/// What is all-reduced in "dispatch meeting": latency
 /// alone.
-inline constexpr Bytes kMeetingMessage{1000};
+inline constexpr Bytes kSyncMessage{1000};
 
 /// How far all fits of a kind together are off on what they had not seen: |ln(fitted / measured)|.
 struct HeldOut {
@@ -110,7 +110,7 @@ struct Measured {
   const CollectiveCurve* curve_of(CollectiveKind kind, std::int64_t num_ranks) const;
   /// "dispatch meeting" of `num_ranks` ranks at once, else of the nearest number; nullptr when none (calibrations
   /// before 2026-11-23).
-  const ScalarFit* meeting_of(std::int64_t num_ranks) const;
+  const ScalarFit* sync_latency_of(std::int64_t num_ranks) const;
 };
 
 }  // namespace gpuplan

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/fields.h"
-#include "cluster/profile/profile.h"
+#include "cluster/profile/measured.h"
 
 namespace gpuplan {
 

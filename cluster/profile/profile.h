@@ -12,7 +12,6 @@
 
 #include "base/units.h"
 #include "cluster/cluster_spec.h"
-#include "cluster/profile/machine_pace.h"
 #include "cluster/profile/measured.h"
 #include "cluster/profile/run_history.h"
 
@@ -64,7 +63,6 @@ struct Profile {
   double time_error{};   // relative difference in time below which two strategies count as equal
   double margin{};       // part of the device kept free by the verdict
   std::vector<std::pair<std::string, ProfileValue>> values;  // every number above with unit and source, for --explain
-  MachinePace pace;                                          // of the machine now; no part of the file
   std::shared_ptr<const Measured> measured;                  // of a calibrated machine; null in shipped profiles
   std::shared_ptr<const std::vector<RunRecord>> runs;  // that `gpuplan run` kept beside the file; null without one
 };

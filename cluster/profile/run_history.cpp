@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/statistics.h"
 
 namespace gpuplan {
 namespace {
@@ -65,13 +66,6 @@ bool ends_amid_line(int file) {
   char last = '\n';
   const off_t size = lseek(file, 0, SEEK_END);
   return size > 0 && pread(file, &last, 1, size - 1) == 1 && last != '\n';
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ptrdiff_t(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
 /// Less, the fewer there are; 0 without any.

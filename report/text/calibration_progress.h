@@ -2,8 +2,8 @@
 // elsewhere.
 #pragma once
 
-#include "calibrate/facts_json.h"
 #include "calibrate/session.h"
+#include "calibrate/worker.h"
 #include "report/text/screen.h"
 
 namespace gpuplan {

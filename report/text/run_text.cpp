@@ -62,32 +62,6 @@ std::string where_saved(const RunReport& r, const TrainingOptions& o) {
   return fmt::format("{} saved in {}\n", r.request.recipe.is_adapter() ? "adapter" : "model", o.output.string());
 }
 
-/// The step as the table's last row has it, predicted at the pace around the run.
-PredictedMeasured step_around(const RunReport& r) { return {"step", r.around->step.value, r.time.back().measured}; }
-
-std::string around_text(const RunReport& r) {
-  const std::string words = describe(r.around->after);
-  return fmt::format(
-      "right after the run this machine was {} beside its calibration; at the mean of both paces a step is predicted "
-      "to take {} ({})",
-      words.empty() ? "alike within 2 %" : words, seconds_text(r.around->step.value), error_text(step_around(r)));
-}
-
-/// Empty: it held still.
-std::string change_text(const RunReport& r) {
-  const double change = change_between(r.request.pace, r.around->after);
-  if (change <= kHeldStill) return {};
-  return fmt::format(
-      "from before the run to after it this machine changed by {:.0f} %: step times off by as much may be its doing",
-      100 * change);
-}
-
-nlohmann::ordered_json pace_json(const MachinePace& pace) {
-  nlohmann::ordered_json out;
-  for (const PaceField& field : kPaceFields) out[std::string(field.name)] = pace.*field.member;
-  return out;
-}
-
 nlohmann::ordered_json by_name(const std::vector<PredictedMeasured>& rows, const char* unit,
                                double PredictedMeasured::*value) {
   nlohmann::ordered_json out;
@@ -131,16 +105,8 @@ std::string run_text(const RunReport& r, const std::vector<std::string>& notes, 
   text += render(comparison_table("time of one step", r.time, seconds_text), screen) + "\n";
   const bool is_calibrated = r.request.profile && r.request.profile->measured;
   if (r.request.profile) text += fmt::format("profile {}\n", r.request.profile->id);
-  if (!r.request.pace.is_as_calibrated())
-    text += fmt::format("predicted at the pace below; as calibrated, a step would take {}\n",
-                        seconds_text(r.as_calibrated.value));
   if (!is_calibrated) text += "times are predicted without calibration: `gpuplan calibrate` measures this machine\n";
-  std::vector<std::string> around;
-  if (r.around) {
-    around.push_back(around_text(r));
-    if (std::string change = change_text(r); !change.empty()) around.push_back(std::move(change));
-  }
-  for (const auto& list : {notes, around, r.outcome.notes})
+  for (const auto& list : {notes, r.outcome.notes})
     for (const std::string& note : list) text += wrap(note, screen.width, "- ", "  ");
   return text;
 }
@@ -160,18 +126,6 @@ nlohmann::ordered_json run_json(const RunReport& r) {
   };
   add("predicted", &PredictedMeasured::predicted);
   add("measured", &PredictedMeasured::measured);
-  out["as_calibrated"] = {{"step_seconds", r.as_calibrated.value}};
-  out["stolen_share"] = r.outcome.stolen_share;
-  out["pace"] = pace_json(r.request.pace);
-  if (r.around) {
-    const PredictedMeasured step = step_around(r);
-    const double change = change_between(r.request.pace, r.around->after);
-    out["around_run"] = {{"pace_after", pace_json(r.around->after)},
-                         {"machine_changed", change},
-                         {"held_still", change <= kHeldStill},
-                         {"step_seconds", step.predicted}};
-    out["around_run"]["error"] = step.measured > 0 ? nlohmann::ordered_json(step.error()) : nlohmann::ordered_json();
-  }
   for (const auto& [rows, unit] : {std::pair{&r.memory, "_bytes"}, std::pair{&r.time, "_seconds"}})
     for (const PredictedMeasured& c : *rows)
       out["error"][c.name + unit] = c.measured > 0 ? nlohmann::ordered_json(c.error()) : nlohmann::ordered_json();

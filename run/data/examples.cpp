@@ -2,19 +2,172 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <mutex>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/names.h"
-#include "run/data/json_examples.h"
-#include "run/data/token_blocks.h"
+#include "base/random_bits.h"
+#include "base/unit_text.h"
+#include "device/device.h"
+#include "run/data/json_rows.h"
+#include "run/data/token_array.h"
 
 namespace gpuplan {
 namespace {
 
+/// "holds 100 tokens, less than one block of 256".
+[[noreturn]] void refuse_short(const std::string& file, std::int64_t num_tokens, std::int64_t seq_len) {
+  throw InputError(
+      file,
+      fmt::format("holds {} tokens, less than one block of {}", format_grouped(num_tokens), format_grouped(seq_len)),
+      "give more data or a smaller --seq-len");
+}
+
+// Tokens that are looked at before training: a file of another vocabulary or dtype shows at its beginning as a rule,
+// and the rest, which may be 10 GB, is checked when it is read.
+constexpr std::int64_t kCheckedAtOnce = std::int64_t(1) << 18;
+
+/// Consecutive blocks of a token file: block i begins at token i S.
+class TokenBlocks : public Examples {
+ public:
+  TokenBlocks(TokenArray tokens, const DataOptions& options)
+      : tokens_(std::move(tokens)),
+        seq_len_(options.seq_len),
+        vocab_size_(options.vocab_size) {
+    std::vector<std::int32_t> first(std::size_t(std::min(tokens_.num_tokens, kCheckedAtOnce)));
+    tokens_.read(0, first, vocab_size_);
+  }
+
+  std::int64_t size() const override { return tokens_.num_tokens / seq_len_; }
+
+  void read(std::int64_t index, std::span<std::int32_t> ids, std::span<std::int32_t> labels) const override {
+    GPUPLAN_CHECK(0 <= index && index < size() && std::ssize(ids) == seq_len_ && std::ssize(labels) == seq_len_,
+                  "one block is read");
+    tokens_.read(index * seq_len_, ids, vocab_size_);
+    std::ranges::copy(ids, labels.begin());
+    shift_labels(labels);
+  }
+
+  std::string describe() const override {
+    return fmt::format("{}: {} tokens of {}, {} blocks of {}", std::filesystem::path(tokens_.file).filename().string(),
+                       format_grouped(tokens_.num_tokens), tokens_.format->name, format_grouped(size()),
+                       format_grouped(seq_len_));
+  }
+
+ private:
+  TokenArray tokens_;
+  std::int64_t seq_len_, vocab_size_;
+};
+
+/// Throws InputError when there is not one whole block, or rows of another length than seq_len.
+std::unique_ptr<Examples> make_token_blocks(TokenArray tokens, const DataOptions& options) {
+  if (tokens.row_tokens != 0 && tokens.row_tokens != options.seq_len)
+    throw InputError(
+        tokens.file,
+        fmt::format("has rows of {} tokens, but the sequence length is {}", tokens.row_tokens, options.seq_len),
+        fmt::format("give --seq-len {}, or a 1-D array", tokens.row_tokens));
+  if (tokens.num_tokens < options.seq_len) refuse_short(tokens.file, tokens.num_tokens, options.seq_len);
+  return std::make_unique<TokenBlocks>(std::move(tokens), options);
+}
+
+/// JSON lines joined and cut in blocks. Counts the tokens of every line first (two passes over the file); 16 bytes of
+/// memory for each line.
+class Packed : public Examples {
+ public:
+  explicit Packed(const DataOptions& options) : rows_(options), seq_len_(options.seq_len) {
+    ends_.reserve(std::size_t(rows_.size()));
+    for (std::int64_t row = 0; row < rows_.size(); ++row)
+      ends_.push_back(num_tokens() + std::ssize(rows_.read(row).ids));
+    if (num_tokens() < seq_len_) refuse_short(rows_.path(), num_tokens(), seq_len_);
+  }
+
+  std::int64_t size() const override { return num_tokens() / seq_len_; }
+
+  void read(std::int64_t index, std::span<std::int32_t> ids, std::span<std::int32_t> labels) const override {
+    GPUPLAN_CHECK(0 <= index && index < size() && std::ssize(ids) == seq_len_ && std::ssize(labels) == seq_len_,
+                  "one block is read");
+    std::int64_t at = index * seq_len_;  // of all tokens
+    auto row = std::ranges::upper_bound(ends_, at) - ends_.begin();
+    for (std::int64_t filled = 0; filled < seq_len_; ++row) {
+      const auto document = cached(row);
+      const std::int64_t from = at - (row == 0 ? 0 : ends_[std::size_t(row) - 1]);
+      const std::int64_t count = std::min(std::ssize(document->ids) - from, seq_len_ - filled);
+      std::copy_n(document->ids.begin() + from, count, ids.begin() + filled);
+      std::copy_n(document->labels.begin() + from, count, labels.begin() + filled);
+      filled += count;
+      at += count;
+    }
+    shift_labels(labels);
+  }
+
+  std::string describe() const override {
+    return fmt::format("{}: {} examples, {} tokens, {} blocks of {}", rows_.file_name(), format_grouped(rows_.size()),
+                       format_grouped(num_tokens()), format_grouped(size()), format_grouped(seq_len_));
+  }
+
+ private:
+  std::int64_t num_tokens() const { return ends_.empty() ? 0 : ends_.back(); }
+
+  /// The row read last is kept: blocks that follow each other often share it.
+  std::shared_ptr<const TokenRow> cached(std::int64_t row) const {
+    {
+      const std::lock_guard lock(mutex_);
+      if (row == last_row_) return last_;
+    }
+    auto document = std::make_shared<const TokenRow>(rows_.read(row));
+    const std::lock_guard lock(mutex_);
+    last_row_ = row;
+    return last_ = document;
+  }
+
+  JsonRows rows_;
+  std::int64_t seq_len_;
+  std::vector<std::int64_t> ends_;  // tokens up to and with each row
+  mutable std::mutex mutex_;
+  mutable std::int64_t last_row_ = -1;
+  mutable std::shared_ptr<const TokenRow> last_;
+};
+
+/// JSON lines, one a row.
+class Padded : public Examples {
+ public:
+  /// Reads every row once: a bad one is told before training, not after hours of it.
+  explicit Padded(const DataOptions& options) : rows_(options), seq_len_(options.seq_len) {
+    for (std::int64_t row = 0; row < rows_.size(); ++row) rows_.read(row);
+  }
+
+  std::int64_t size() const override { return rows_.size(); }
+
+  void read(std::int64_t index, std::span<std::int32_t> ids, std::span<std::int32_t> labels) const override {
+    GPUPLAN_CHECK(std::ssize(ids) == seq_len_ && std::ssize(labels) == seq_len_, "one row is read");
+    const TokenRow row = rows_.read(index);
+    const std::int64_t count = std::min(std::ssize(row.ids), seq_len_);
+    std::ranges::fill(ids, 0);  // behind all real tokens, which do not see it: any token does
+    std::ranges::fill(labels, kIgnoredLabel);
+    std::copy_n(row.ids.begin(), count, ids.begin());
+    std::copy_n(row.labels.begin(), count, labels.begin());
+    shift_labels(labels);
+  }
+
+  std::string describe() const override {
+    return fmt::format("{}: {} examples, each padded or cut to {} tokens", rows_.file_name(), format_grouped(size()),
+                       format_grouped(seq_len_));
+  }
+
+ private:
+  JsonRows rows_;
+  std::int64_t seq_len_;
+};
+
 using Opener = std::unique_ptr<Examples> (*)(const DataOptions&);
 
 std::unique_ptr<Examples> open_json(const DataOptions& options) {
-  return options.packing == Packing::Packed ? make_packed(options) : make_padded(options);
+  if (options.packing == Packing::Packed) return std::make_unique<Packed>(options);
+  return std::make_unique<Padded>(options);
 }
 
 struct Format {
@@ -25,6 +178,21 @@ constexpr std::array kFormats{
     Format{".bin", [](const DataOptions& options) { return make_token_blocks(open_bin(options), options); }},
     Format{".npy", [](const DataOptions& options) { return make_token_blocks(open_npy(options), options); }},
     Format{".jsonl", open_json}, Format{".ndjson", open_json}, Format{".json", open_json}};
+
+constexpr std::uint64_t kRounds =
+    6;  // four make a random-looking permutation (Luby and Rackoff 1988); small domains want more
+
+/// A permutation of [0, 4^half_bits): each round xors one half with a keyed function of the other, and swaps them.
+std::uint64_t feistel(std::uint64_t index, int half_bits, std::uint64_t key) {
+  const std::uint64_t mask = (std::uint64_t(1) << half_bits) - 1;
+  std::uint64_t left = index >> half_bits, right = index & mask;
+  for (std::uint64_t round = 0; round < kRounds; ++round) {
+    const std::uint64_t next = left ^ (random_bits(right ^ random_bits(key + round)) & mask);
+    left = right;
+    right = next;
+  }
+  return left << half_bits | right;
+}
 
 }  // namespace
 
@@ -38,6 +206,25 @@ std::unique_ptr<Examples> open_examples(const DataOptions& options) {
                          ? "unpack it first"
                          : "expected .bin or .npy (tokens), or .jsonl (tokens or text)");
   return format->open(options);
+}
+
+void shift_labels(std::span<std::int32_t> labels) {
+  std::shift_left(labels.begin(), labels.end(), 1);
+  labels.back() = kIgnoredLabel;
+}
+
+std::int64_t SampleOrder::example_at(std::int64_t position) const {
+  const std::int64_t epoch = position / num_examples;
+  auto index = std::uint64_t(position % num_examples);
+  if (!shuffles) return std::int64_t(index);
+  // The smallest 4^h that holds all examples is less than four times as large; what falls outside walks on along its
+  // cycle, which comes back inside because the index itself is inside.
+  const int half_bits = int(std::bit_width(std::uint64_t(num_examples - 1)) + 1) / 2;
+  if (half_bits == 0) return 0;
+  const std::uint64_t key = random_bits(random_bits(seed) + std::uint64_t(epoch));
+  do index = feistel(index, half_bits, key);
+  while (index >= std::uint64_t(num_examples));
+  return std::int64_t(index);
 }
 
 }  // namespace gpuplan

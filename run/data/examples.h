@@ -14,25 +14,13 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 
-#include "base/dtype.h"
-#include "models/recipe.h"
+#include "run/data/data_options.h"
 
 namespace gpuplan {
-
-struct DataOptions {
-  std::filesystem::path file;
-  std::filesystem::path
-      tokenizer_folder;              // the model's: tokenizer.model, or tokenizer.json which needs the shipped script
-  std::optional<Dtype> token_dtype;  // of a headerless .bin: U16 as I16, or I32; unset: by the vocabulary
-  std::int64_t vocab_size{}, seq_len{};
-  Packing packing = Packing::Packed;  // Dynamic: as Padded
-};
 
 /// Random access to examples. Files are memory-mapped or indexed, never held as a whole.
 class Examples {
@@ -47,6 +35,9 @@ class Examples {
 /// Throws InputError (file, line or token position, what would be right) for what cannot be read, has tokens outside
 /// the vocabulary, is shorter than one block, or needs a tokenizer that is not there.
 std::unique_ptr<Examples> open_examples(const DataOptions& options);
+
+/// labels[i] = unshifted[i + 1], and the last has none. In place.
+void shift_labels(std::span<std::int32_t> labels);
 
 /// Which example stands where in training: position p of the whole run, over epochs.
 struct SampleOrder {

@@ -10,9 +10,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "run/data/examples.h"
+#include "run/data/data_options.h"
 #include "run/data/text_tokenizer.h"
-#include "run/files/file_mapping.h"
+#include "run/files/file_access.h"
 
 namespace gpuplan {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "run/data/examples.h"
-#include "run/files/file_mapping.h"
+#include "run/data/data_options.h"
+#include "run/files/file_access.h"
 
 namespace gpuplan {
 

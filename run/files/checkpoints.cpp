@@ -15,7 +15,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
-#include "run/files/new_file.h"
+#include "run/files/file_access.h"
 #include "run/files/rank_state.h"
 
 namespace gpuplan {
@@ -111,14 +111,6 @@ std::exception_ptr attempt(Part part) {
 
 }  // namespace
 
-StateBlob host_blob(std::string name, std::span<std::byte> data) {
-  return {.name = std::move(name),
-          .size = std::ssize(data),
-          .read = [=](const PieceSink& sink) { sink(data); },
-          .write = [=](std::int64_t begin,
-                       std::span<const std::byte> piece) { std::ranges::copy(piece, data.begin() + begin); }};
-}
-
 Checkpoints::Checkpoints(fs::path output, std::int64_t keep, CheckpointRank rank)
     : output_(std::move(output)),
       keep_(keep),
@@ -146,7 +138,7 @@ void Checkpoints::save(std::int64_t step, const std::vector<StateBlob>& blobs, c
   const fs::path folder = folder_of(step), making = unfinished(folder);
   const bool is_first = rank_.rank == 0;
   std::exception_ptr failure;
-  // Each part is done by all ranks or given up by all; every rank comes to the same meetings, whether its own part
+  // Each part is done by all ranks or given up by all; every rank takes part in the same exchanges, whether its own part
   // succeeded or not.
   const auto together = [&](auto part, const fs::path& where, std::string_view what) {
     if (!failure) failure = attempt(part);

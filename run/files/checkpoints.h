@@ -3,35 +3,17 @@
 // synced, renamed by rank 0.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
-#include <span>
-#include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "run/files/tensor_files.h"
+#include "run/files/rank_state.h"
 
 namespace gpuplan {
-
-/// A piece of a rank's state: a persistent buffer, wherever it lies.
-struct StateBlob {
-  std::string name;
-  std::int64_t size{};                         // bytes
-  std::function<void(const PieceSink&)> read;  // hands them out in order; may be called again
-  std::function<void(std::int64_t begin, std::span<const std::byte> piece)> write;
-};
-/// Of memory that the host can touch.
-StateBlob host_blob(std::string name, std::span<std::byte> data);
-
-struct CheckpointRank {
-  std::int64_t rank = 0, num_ranks = 1;
-  std::function<std::int64_t(bool is_well)> meet;  // collective: the first rank that is not well, or -1; unset with one
-};
 
 class Checkpoints {
  public:

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "run/files/file_mapping.h"
+#include "run/files/file_access.h"
 
 namespace gpuplan {
 

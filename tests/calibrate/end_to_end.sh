@@ -76,32 +76,6 @@ if grep -q 'corrected by' "$folder/out"; then fail "a profile is corrected by ru
 "$gpuplan" profiles >"$folder/out" 2>&1 || fail "profiles ended with $?: $(cat "$folder/out")"
 if grep -q 'runs.jsonl' "$folder/out"; then fail "the runs are taken for a profile"; fi
 
-# How the machine works now, beside the calibration: it lacks the products that tell, until workers have measured them.
-"$gpuplan" "${plan[@]}" --pace now >"$folder/out" 2>&1
-[[ $? == 2 ]] || fail "--pace now without its probes ended with another exit code than 2"
-grep -q 'without the probes' "$folder/out" || fail "nothing says what --pace now lacks: $(cat "$folder/out")"
-cp "$folder/cpu.yaml" "$folder/pace.yaml"
-for product in '"forward","m":512,"n":448,"k":320' '"input-gradient","m":512,"n":448,"k":320' '"weight-gradient","m":512,"n":448,"k":320' \
-  '"forward","m":512,"n":8,"k":448' '"forward","m":512,"n":448,"k":8' '"weight-gradient","m":448,"n":8,"k":512'; do
-  echo '{"family":"gemm","ranks":1,"type":"fp32","layout":'"$product"',"batch":1}'
-done | "$gpuplan" calibrate-worker cpu 1 quick 2>/dev/null | grep '^{"probe"' | sed 's/^/  /' >>"$folder/pace.yaml"
-"$gpuplan" "${plan[@]}" --profile "$folder/pace.yaml" --pace now >"$folder/out" 2>&1 || fail "--pace now ended with $?: $(cat "$folder/out")"
-grep -q 'this machine now' "$folder/out" || fail "the estimate does not tell the pace: $(cat "$folder/out")"
-cp "$folder/pace.yaml" "$GPUPLAN_PROFILE_DIR/cpu.yaml"
-"$gpuplan" run --model "$demo" --init random --full --gpus 1xcpu --seq-len 512 --max-steps 4 --json >"$folder/out" 2>"$folder/err" ||
-  fail "run ended with $?: $(cat "$folder/err")"
-grep -q '"as_calibrated"' "$folder/out" || fail "the run does not say what was predicted as calibrated"
-around=$(sed -n '/"around_run"/,/^  }/s/.*"step_seconds": \([0-9.e-]*\).*/\1/p' "$folder/out")
-grep -q '"machine_changed": [0-9]' "$folder/out" && grep -qE '"held_still": (true|false)' "$folder/out" || fail "the run does not tell how much the machine changed: $(cat "$folder/out")"
-[[ -n $around ]] || fail "the run does not tell the pace after it: $(cat "$folder/out")"
-tail -n 1 "$GPUPLAN_PROFILE_DIR/cpu.yaml.runs.jsonl" | grep -qF "$around" || fail "the run is not kept with what was predicted around it, $around s"
-runs=$(num_lines "$GPUPLAN_PROFILE_DIR/cpu.yaml.runs.jsonl")
-"$gpuplan" run --model "$demo" --init random --full --gpus 1xcpu --seq-len 512 --max-steps 4 --pace products=2 >"$folder/out2" 2>&1 ||
-  fail "run --pace products=2 ended with $?: $(cat "$folder/out2")"
-[[ $(num_lines "$GPUPLAN_PROFILE_DIR/cpu.yaml.runs.jsonl") == "$runs" ]] || fail "a run at a pace by hand corrects later estimates"
-if grep -q '"around_run"' "$folder/out2"; then fail "the pace after a run is asked for beside one by hand"; fi
-if grep -q '"products": 1.0,' "$folder/out"; then fail "the run did not measure the pace: $(cat "$folder/out")"; fi
-
 # Wrong input: exit code 2, one line.
 for wrong in '--device gpu' '--only gem' '--ranks 0' '--only gemm'; do
   # shellcheck disable=SC2086  # two words

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "calibrate/fit.h"
+#include "calibrate/make_profile.h"
 #include "calibrate/synthetic_samples.h"
 
 using namespace gpuplan;

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "calibrate/fit.h"
+#include "calibrate/make_profile.h"
 #include "calibrate/synthetic_samples.h"
 
 using namespace gpuplan;

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "calibrate/fit.h"
 #include "calibrate/fit_line.h"
+#include "calibrate/make_profile.h"
 #include "calibrate/synthetic_samples.h"
 
 using namespace gpuplan;

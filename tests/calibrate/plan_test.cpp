@@ -30,8 +30,8 @@ DeviceFacts gpu() {
           .gemm_types = {GemmType::F32, GemmType::TF32, GemmType::BF16, GemmType::F16, GemmType::F8}};
 }
 
-bool is_meeting(const Probe& probe) {
-  return probe.family == ProbeFamily::Dispatch && probe.dispatch == DispatchKind::Meeting;
+bool is_sync_latency(const Probe& probe) {
+  return probe.family == ProbeFamily::Dispatch && probe.dispatch == DispatchKind::SyncLatency;
 }
 
 using Surface = std::tuple<GemmType, GemmLayout, GemmRegime>;
@@ -62,7 +62,7 @@ TEST_CASE(
   for (const Probe& probe : plan_probes(cpu(), {.rank_counts = {1, 2, 4}}))
     if (probe.num_ranks == 4)
       CHECK_MESSAGE(
-          (is_meeting(probe) || probe.family == ProbeFamily::Collective || probe.family == ProbeFamily::Copy ||
+          (is_sync_latency(probe) || probe.family == ProbeFamily::Collective || probe.family == ProbeFamily::Copy ||
            probe.family == ProbeFamily::Overhead || probe.family == ProbeFamily::Overlap),
           probe.key());
 }
@@ -71,7 +71,7 @@ TEST_CASE("all numbers of ranks that share something meet; where ranks fill the 
   const auto counts = [](const DeviceFacts& facts, const ProbeScope& scope) {
     std::vector<std::int64_t> out;
     for (const Probe& probe : plan_probes(facts, scope))
-      if (is_meeting(probe)) out.push_back(probe.num_ranks);
+      if (is_sync_latency(probe)) out.push_back(probe.num_ranks);
     return out;
   };
   using Counts = std::vector<std::int64_t>;

@@ -207,14 +207,15 @@ TEST_CASE("collectives of any number of ranks are checked and timed") {
     }
 }
 
-TEST_CASE("a meeting is timed on the stream that hands over and gets back") {
+TEST_CASE("the sync latency is timed on the stream that hands over and gets back") {
   for (const int num_ranks : {2, 4})
-    for (const Run& run : run_ranks({.family = ProbeFamily::Dispatch, .dispatch = DispatchKind::Meeting}, num_ranks)) {
+    for (const Run& run :
+         run_ranks({.family = ProbeFamily::Dispatch, .dispatch = DispatchKind::SyncLatency}, num_ranks)) {
       CHECK_MESSAGE(run.sample.is_ok(), run.sample.failure);
       // 10 us + 1000 B / 2 GB/s = 10.5 us
       CHECK(run.sample.median == doctest::Approx(10.5e-6).epsilon(0.01));
     }
-  CHECK(run_alone({.family = ProbeFamily::Dispatch, .dispatch = DispatchKind::Meeting}).sample.failure ==
+  CHECK(run_alone({.family = ProbeFamily::Dispatch, .dispatch = DispatchKind::SyncLatency}).sample.failure ==
         "collectives need several ranks");
 }
 

@@ -84,7 +84,7 @@ TEST_CASE("samples come in the order of the probes, and progress after each") {
 }
 
 TEST_CASE(
-    "short messages are measured three times, after all others of as many ranks, and give the median and the widest "
+    "short probes are measured three times, after all others of as many ranks, and give the median and the widest "
     "interval") {
   const auto message = [](std::int64_t bytes, std::int64_t num_ranks) {
     return Probe{
@@ -95,83 +95,24 @@ TEST_CASE(
   Bench bench;
   const auto samples = bench.run(probes);
   REQUIRE(samples.size() == 5);
-  CHECK(samples[0].median == doctest::Approx(4e-3));  // of 1, 4 and 6 ms
+  CHECK(samples[0].median == doctest::Approx(4e-3));  // of 1, 4 and 7 ms
   CHECK(samples[0].low == doctest::Approx(1e-3));
-  CHECK(samples[0].high == doctest::Approx(6e-3));
+  CHECK(samples[0].high == doctest::Approx(7e-3));
   CHECK(samples[0].num_runs == 21);
-  CHECK(samples[1].num_runs == 7);
-  CHECK(samples[3].median == doctest::Approx(3e-3));
-  CHECK(samples[3].num_runs == 7);
+  CHECK(samples[1].num_runs == 7);  // seven runs of a second
+  CHECK(samples[3].median == doctest::Approx(6e-3));
   CHECK(samples[4].median == doctest::Approx(2e-3));  // another group of workers
-  CHECK(bench.measured().size() == 3 * 2 + 1 + 1 + 3);
+  CHECK(bench.measured().size() == 3 * 3 + 1 + 3);
   CHECK(bench.started == std::vector<std::int64_t>{1, 2});
   CHECK(std::is_sorted(bench.progress.begin(), bench.progress.end()));
-  CHECK(bench.progress.back() == 11);
+  CHECK(bench.progress.back() == 13);
 
   bench.run(probes);  // nothing is left to measure
-  CHECK(bench.measured().size() == 11);
+  CHECK(bench.measured().size() == 13);
   SessionOptions quick = bench.options();
   quick.is_quick = true;
   Journal journal(bench.folder.path() / "another", "h");
   for (const Sample& s : run_session(probes, journal, quick)) CHECK(s.num_runs == 7);
-}
-
-TEST_CASE("on a machine that changes between two states, what was measured in the other one is measured again") {
-  Bench bench;
-  setenv("FAKE_STATE_PERIOD", "7", 1);  // after twice as many probes, all takes half as long again for as many
-  SessionOptions options = bench.options();
-  const Probe pilot{.family = ProbeFamily::Dispatch, .num_ranks = 1};
-  options.pilots = [&](std::int64_t) { return std::vector<Probe>{pilot}; };
-  options.pilot_period = {};
-  std::size_t num_states = 0;
-  options.on_states = [&](std::int64_t num_ranks, const std::vector<MachineState>& states, std::size_t measured) {
-    CHECK(num_ranks == 1);
-    num_states = states.size();
-    CHECK(states[measured].center.meeting == 1);
-  };
-  std::vector<Probe> probes;
-  for (std::int64_t i = 0; i < 20; ++i) probes.push_back(probe(i, Good));
-  Journal journal(bench.journal_path, "h");
-  for (const Sample& sample : run_session(probes, journal, options)) CHECK(sample.median == 1);
-  CHECK(num_states == 2);
-  const std::size_t num_measured = bench.measured().size();
-  CHECK(num_measured > 41);  // every probe and its pilot, and those again that met the slow state
-  run_session(probes, journal, options);
-  CHECK(bench.measured().size() == num_measured);  // the journal says in which state each was
-  unsetenv("FAKE_STATE_PERIOD");
-}
-
-TEST_CASE("pilots that fail are given up, and the probes are measured without them") {
-  Bench bench;
-  SessionOptions options = bench.options();
-  options.pilots = [](std::int64_t) { return std::vector<Probe>{probe(100, Crash)}; };
-  options.pilot_period = {};
-  std::vector<Probe> probes;
-  for (std::int64_t i = 0; i < 6; ++i) probes.push_back(probe(i, Good));
-  Journal journal(bench.journal_path, "h");
-  for (const Sample& sample : run_session(probes, journal, options)) CHECK(sample.median == 1);
-  CHECK(bench.started.size() == 3);  // a worker for each of two pilots, and one for the rest
-}
-
-TEST_CASE("what computes is scaled to one speed, by the pilots around it") {
-  Bench bench;
-  SessionOptions options = bench.options();
-  setenv("FAKE_STATE_PERIOD", "8",
-         1);  // the second pilot and the probes then take half as long again, the first pilot never
-  const Probe pilot{.family = ProbeFamily::Dispatch, .num_ranks = 1};
-  options.pilots = [&](std::int64_t) {
-    return std::vector<Probe>{{.family = ProbeFamily::Overhead, .num_ranks = 1}, pilot};
-  };
-  options.pilot_period = {};
-  std::vector<Probe> probes;
-  for (std::int64_t i = 1; i <= 12; ++i)
-    probes.push_back({.family = ProbeFamily::Attention, .num_ranks = 1, .shape = {.m = i, .n = i, .k = 8, .batch = 1}});
-  Journal journal(bench.journal_path, "h");
-  double lowest = 1e300, highest = 0;
-  for (const Sample& sample : run_session(probes, journal, options))
-    lowest = std::min(lowest, sample.median), highest = std::max(highest, sample.median);
-  CHECK(lowest == doctest::Approx(highest));
-  unsetenv("FAKE_STATE_PERIOD");
 }
 
 TEST_CASE("figures of several visits: failures count only where nothing else is") {
@@ -184,6 +125,13 @@ TEST_CASE("figures of several visits: failures count only where nothing else is"
   CHECK(two.high == 5);
   CHECK_FALSE(two.is_converged);
   CHECK(two.num_outliers == 1);
+}
+
+TEST_CASE("visits whose intervals have nothing in common are said not to repeat") {
+  const Sample first{.median = 2, .low = 1, .high = 3}, second{.median = 3.5, .low = 3, .high = 4},
+      third{.median = 5, .low = 4.5, .high = 6}, failed{.failure = "lost"};
+  CHECK(combined({first, second, failed}).repeats);
+  CHECK_FALSE(combined({first, second, third}).repeats);
 }
 
 TEST_CASE("a crash costs one probe: its failure says how and quotes the worker's last words") {

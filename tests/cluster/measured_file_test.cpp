@@ -120,17 +120,18 @@ TEST_CASE("measured profile: a load is that of the nearest number of ranks, a cu
   CHECK(Measured{}.curve_of(CollectiveKind::AllReduce, 2) == nullptr);
 }
 
-TEST_CASE("measured profile: a meeting is that of the nearest number of ranks that also have, or lack, a core each") {
+TEST_CASE(
+    "measured profile: the sync latency is that of the nearest number of ranks that also have, or lack, a core each") {
   Measured m = test::two_devices("cpu", "shared-memory");
-  CHECK(m.meeting_of(2) == nullptr);
+  CHECK(m.sync_latency_of(2) == nullptr);
   for (const std::int64_t num_ranks : {2, 4, 8})
     m.scalars.push_back(
         {.name = "dispatch meeting", .unit = "s", .num_ranks = num_ranks, .value = test::exactly(1e-5)});
-  CHECK(m.meeting_of(3)->num_ranks == 4);
+  CHECK(m.sync_latency_of(3)->num_ranks == 4);
   m.on.kind = "cpu", m.on.num_cores = 4;
-  CHECK(m.meeting_of(4)->num_ranks == 4);
-  CHECK(m.meeting_of(5)->num_ranks == 8);
-  CHECK(m.meeting_of(100)->num_ranks == 8);
+  CHECK(m.sync_latency_of(4)->num_ranks == 4);
+  CHECK(m.sync_latency_of(5)->num_ranks == 8);
+  CHECK(m.sync_latency_of(100)->num_ranks == 8);
 }
 
 TEST_CASE("a kernel's time: as measured at the points, by their ratio between them, in proportion beyond") {

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "calibrate/session.h"
+#include "calibrate/worker.h"
 
 using namespace gpuplan;
 
@@ -32,9 +33,6 @@ int open_log(const char* path) {
 int serve(const char* log_path) {
   const int log = open_log(log_path);
   int num_timed = 0;  // products and messages: each takes a millisecond longer than the one before
-  const char* const period =
-      std::getenv("FAKE_STATE_PERIOD");  // of a machine that changes between two states: every third time
-  int num_probes = 0;
   std::string line;
   while (std::cout << kWorkerReady << std::endl, std::getline(std::cin, line)) {
     const Probe probe = probe_from_json(line, "standard input");
@@ -46,10 +44,8 @@ int serve(const char* log_path) {
     if (probe.width == Slow) std::this_thread::sleep_for(std::chrono::milliseconds(15));
     const std::string measured = probe.key() + "\n";
     if (write(log, measured.data(), measured.size()) < 0) return 1;
-    const double time =
-        probe.family == ProbeFamily::Gemm || probe.family == ProbeFamily::Collective ? 1e-3 * double(++num_timed)
-        : period && num_probes++ / std::stoi(period) % 3 == 2 && probe.family != ProbeFamily::Overhead ? 1.5
-                                                                                                       : 1;
+    const bool is_timed = probe.family == ProbeFamily::Gemm || probe.family == ProbeFamily::Collective;
+    const double time = is_timed ? 1e-3 * double(++num_timed) : 1;
     Sample sample{.probe = probe, .median = time, .low = time, .high = time, .num_runs = 7};
     if (probe.width == Lost) sample.failure = "device lost";
     std::cout << to_json_line(sample) << std::endl;

@@ -117,33 +117,6 @@ TEST_CASE("attention's backward takes what was measured of it, once") {
   CHECK(model.op_time(backward, Software::Handwritten).value == doctest::Approx(9e-6 + 1e9 / 2e11));
 }
 
-TEST_CASE("each kind of work takes its pace times longer") {
-  Profile profile = calibrated("h100-sxm", "nvswitch");
-  const auto model = [&] {
-    return make_cost_model(find_gpu("h100-sxm", nullptr), profile,
-                           {.dtype = Dtype::BF16, .kernel_times = KernelTimes::Measured});
-  };
-  const LayerOp ops[] = {
-      product(1024, 1024, 1024),
-      product(1024, 8, 1024),
-      {.kind = OpKind::Attention, .cost = CostClass::FlashAttention, .m = 2048, .n = 2048, .k = 128, .flops = 1e9},
-      {.kind = OpKind::Norm, .cost = CostClass::Memory, .traffic = 1e9}};
-  constexpr double MachinePace::*kKinds[] = {&MachinePace::products, &MachinePace::thin_products,
-                                             &MachinePace::attention, &MachinePace::memory};
-  const CostModel calibrated_model = model();
-  for (std::size_t slow = 0; slow < std::size(ops); ++slow) {
-    profile.pace = {};
-    profile.pace.*kKinds[slow] = 1.5;
-    for (std::size_t i = 0; i < std::size(ops); ++i)
-      CHECK(model().op_time(ops[i], Software::Handwritten).value ==
-            doctest::Approx((i == slow ? 1.5 : 1) * calibrated_model.op_time(ops[i], Software::Handwritten).value));
-  }
-  CHECK(model().memory_rate().value == doctest::Approx(calibrated_model.memory_rate().value / 1.5));
-  profile.pace = {.messages = 2, .transfers = 3};
-  const CommModel comm = make_comm_model(parse_gpus("2xH100"), profile, {.dp_shard = 2});
-  CHECK(comm.gather_time(Axis::DpShard, Bytes{100'000}).value == doctest::Approx(2 * 20e-6 + 3 * 1e5 / 1e9));
-}
-
 TEST_CASE("calibrated collectives take what was measured, by the size of the message") {
   const ClusterSpec cluster = parse_gpus("2xH100");
   const CommModel comm = make_comm_model(cluster, calibrated("h100-sxm", "nvswitch"), {.dp_shard = 2});

@@ -9,7 +9,7 @@
 #include "run/environment.h"
 #include "run/files/error_text.h"
 #include "run/native_fixture.h"
-#include "run/process_memory.h"
+#include "run/rank_memory.h"
 #include "scratch_folder.h"
 #include "cluster/gpu_catalogue.h"
 

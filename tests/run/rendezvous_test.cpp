@@ -26,7 +26,7 @@ const std::string kId(256, 'a');  // as long as NCCL's
 /// A port that nobody listens at, for the moment.
 int free_port() { return LocalListener().port(); }
 
-MeetingPlace at(int port, const std::string& host = "127.0.0.1", const std::string& job = "job 1") {
+RendezvousAddress at(int port, const std::string& host = "127.0.0.1", const std::string& job = "job 1") {
   return {.host = host, .port = port, .job = job};
 }
 
@@ -34,7 +34,7 @@ void nap(int milliseconds) { std::this_thread::sleep_for(std::chrono::millisecon
 
 /// Every rank a thread that starts `delay(rank)` ms late: what each got, or its error.
 template <class Delay>
-std::vector<std::string> meet(const MeetingPlace& place, std::int64_t size, Seconds patience, Delay delay) {
+std::vector<std::string> meet(const RendezvousAddress& place, std::int64_t size, Seconds patience, Delay delay) {
   std::vector<std::string> out(static_cast<std::size_t>(size));
   std::vector<std::thread> ranks;
   for (std::int64_t rank = 0; rank < size; ++rank)
@@ -105,14 +105,14 @@ TEST_CASE("rendezvous: all ranks get rank 0's id, whoever comes first, over IPv4
 
 TEST_CASE("rendezvous: a socket that listens already takes those who come before rank 0") {
   const LocalListener listener;
-  MeetingPlace place = at(listener.port());
+  RendezvousAddress place = at(listener.port());
   std::string got;
   std::thread other([&] {
     got = exchange_id(
         place, 1, 2, [] { return kId; }, Seconds{10});
   });
   nap(200);
-  MeetingPlace own = place;
+  RendezvousAddress own = place;
   own.socket = dup(listener.descriptor());
   CHECK(exchange_id(
             own, 0, 2, [] { return kId; }, Seconds{10}) == kId);
@@ -187,7 +187,7 @@ TEST_CASE("rendezvous: something else at the port is not taken for rank 0, nor a
                        at(ssh.port()), 1, 2, [] { return kId; }, Seconds{5});
                  }),
                  "something else than gpuplan");
-  const OtherProgram other("gpuplan-meeting-1 0123456789abcdef 2 id " + kId + "\n");
+  const OtherProgram other("gpuplan-rendezvous-1 0123456789abcdef 2 id " + kId + "\n");
   check_mentions(error_text<EnvError>([&] {
                    exchange_id(
                        at(other.port()), 1, 2, [] { return kId; }, Seconds{5});
@@ -211,7 +211,7 @@ TEST_CASE("rendezvous: strangers do not keep the ranks from meeting") {
   std::thread silent([&] { talk_to(port, "", false); });
   CHECK(talk_to(port, "GET / HTTP/1.1\r\n\r\n") == "");  // no answer for another program
   CHECK(talk_to(port, std::string(10000, 'x')) == "");   // nor for too much of it
-  check_mentions(talk_to(port, "gpuplan-meeting-1 0123456789abcdef 2 1\n"), "another job");
+  check_mentions(talk_to(port, "gpuplan-rendezvous-1 0123456789abcdef 2 1\n"), "another job");
   const std::string wrong_size = error_text<EnvError>([&] {
     exchange_id(
         at(port), 1, 3, [] { return kId; }, Seconds{5});
@@ -241,7 +241,7 @@ TEST_CASE("rendezvous: a rank that comes twice is sent away, and one that left m
   std::thread rank1([&] { got[1] = come(1); });
   nap(300);
   check_mentions(error_text<EnvError>([&] { come(1); }), "rank 1 is here already");
-  talk_to(port, "gpuplan-meeting-1 " + sha256_hex("job 1").substr(0, 16) + " 4 2\n",
+  talk_to(port, "gpuplan-rendezvous-1 " + sha256_hex("job 1").substr(0, 16) + " 4 2\n",
           false);  // rank 2 is killed, and started again
   nap(100);
   std::thread rank2([&] { got[2] = come(2); });

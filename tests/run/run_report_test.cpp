@@ -24,9 +24,6 @@ TEST_CASE(
   CHECK(record->measured.outside_tensors == Bytes{1'000'000});
 
   RunReport other = report;
-  other.around = RunReport::Around{{}, Seconds{0.095}};
-  CHECK(run_record(other, profile, "2026-11-23")->predicted.step == 0.095);
-  other = report;
   other.timed_steps = 2;
   CHECK_FALSE(run_record(other, profile, "2026-11-23"));
   other = report;

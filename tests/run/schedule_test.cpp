@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.h"
-#include "run/schedule.h"
+#include "run/metrics.h"
 
 using namespace gpuplan;
 

@@ -1,4 +1,4 @@
-#include "run/slurm_nodes.h"
+#include "run/launch.h"
 
 #include <doctest/doctest.h>
 

@@ -13,7 +13,9 @@
 
 #include <doctest/doctest.h>
 
+#include "base/error.h"
 #include "run/environment.h"
+#include "run/files/error_text.h"
 #include "run/heartbeat.h"
 #include "scratch_folder.h"
 
@@ -103,11 +105,26 @@ TEST_CASE("supervise: a rank that is killed is named, exit code 3") {
   CHECK(!is_alive(scratch.path() / "pid0"));
 }
 
+TEST_CASE("supervise: a rank that is killed is named, though a peer notices and ends first with a message of its own") {
+  const ScratchFolder scratch;
+  const std::string dies = "echo $$ > $1/new; mv $1/new $1/pid; sleep 0.1; kill -9 $$",
+                    notices =
+                        when_there("pid") +
+                        "p=$(cat $1/pid); while [ -e /proc/$p ] && ! grep -q ') Z' /proc/$p/stat; do :; done; exit 3";
+  for (const std::string victim : {"0", "1"}) {
+    std::filesystem::remove(scratch.path() / "pid");
+    const Ended e = supervise(2, "if [ $GPUPLAN_RANK = " + victim + " ]; then " + dies + "; fi; " + notices, scratch);
+    CHECK(e.code == 3);
+    CHECK(e.err.find("rank " + victim + " (process") != std::string::npos);
+    CHECK(e.err.find("killed by signal 9") != std::string::npos);
+  }
+}
+
 TEST_CASE("supervise: a rank that cannot be started, or ends with a code that is none of ours, is told") {
   const ScratchFolder scratch;
   std::ostringstream err;
-  CHECK(supervise_gpu_ranks(2, {"/nonexistent/gpuplan"}, err) == 3);
-  CHECK(err.str().find("could not be started") != std::string::npos);
+  check_mentions(error_text<EnvError>([&] { supervise_gpu_ranks(2, {"/nonexistent/gpuplan"}, err); }),
+                 "cannot start rank 0: No such file");
   const Ended e = supervise(2, std::string("if [ $GPUPLAN_RANK = 0 ]; then exit 17; fi; ") + kSleeps, scratch);
   CHECK(e.code == 3);
   CHECK(e.err.find("rank 0 ended with exit code 17") != std::string::npos);

@@ -1,20 +1,8 @@
 #include "validate/statistics.h"
 
-#include <cmath>
-
 #include <doctest/doctest.h>
 
 using namespace gpuplan;
-
-TEST_CASE("a weighted quantile is the first value at which the share of the weight is reached") {
-  const std::vector<double> values{3, 1, 2}, alike{1, 1, 1}, uneven{0.1, 0.8, 0.1};
-  CHECK(weighted_quantile(values, alike, 0.5) == 2);  // 1, 2 hold 2/3
-  CHECK(weighted_quantile(values, alike, 1.0 / 3) == 1);
-  CHECK(weighted_quantile(values, alike, 0.9) == 3);
-  CHECK(weighted_quantile(values, uneven, 0.5) == 1);  // 1 alone holds 0.8
-  CHECK(weighted_quantile(values, alike, 0) == 1);
-  CHECK(std::isnan(weighted_quantile({}, {}, 0.5)));
-}
 
 TEST_CASE("macro weights: sources alike, then groups, then points") {
   // two sources: 1/2 each; a has groups x (2 points) and y: 1/4 each, so x's points 1/8; b has one point

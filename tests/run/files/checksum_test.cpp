@@ -1,4 +1,4 @@
-#include "run/files/checksum.h"
+#include "run/files/rank_state.h"
 
 #include <vector>
 

@@ -1,0 +1,130 @@
+#include "run/files/file_access.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/unit_text.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::size_t kLargestWrite = std::size_t(1) << 30;  // bytes; Linux takes at most 2 GiB less a page at once
+
+bool means_full(int reason) { return reason == ENOSPC || reason == EDQUOT || reason == EFBIG; }
+
+/// Bytes that this user may still write beside `path`; -1 when the system does not tell.
+std::int64_t free_bytes(const std::filesystem::path& path) {
+  struct statvfs status {};
+  if (statvfs(path.parent_path().empty() ? "." : path.parent_path().c_str(), &status) != 0) return -1;
+  return std::int64_t(status.f_bavail) * std::int64_t(status.f_frsize);
+}
+
+/// Room for the whole file now, so that a full disk is known before hours of writing. 0, or the errno.
+int reserve(int file, std::int64_t bytes, std::int64_t free) {
+  if (bytes == 0 || fallocate(file, 0, 0, bytes) == 0) return 0;
+  if (means_full(errno)) return errno;
+  return free >= 0 && bytes > free ? ENOSPC : 0;  // a file system that cannot reserve
+}
+
+// A touched page brings its neighbours: at least 64 KiB (fault-around), at most what one entry of a page directory
+// maps.
+constexpr std::uintptr_t kAround = std::uintptr_t(2) << 20;
+
+[[noreturn]] void fail(const std::filesystem::path& file, const std::string& why) {
+  throw InputError(file.string(), "cannot be read: " + why);
+}
+
+}  // namespace
+
+NewFile::NewFile(std::filesystem::path path, std::int64_t bytes)
+    : path_(std::move(path)),
+      temporary_(path_.string() + ".tmp"),
+      bytes_(bytes) {
+  file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file_ < 0) fail("cannot be written", errno);
+  const int reason = reserve(file_, bytes_, free_bytes(path_));
+  if (reason == 0) return;
+  close(file_);
+  unlink(temporary_.c_str());
+  fail("cannot be written", reason);
+}
+
+NewFile::~NewFile() {
+  if (file_ >= 0) close(file_);
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+}
+
+void NewFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(file_, bytes.data(), std::min(bytes.size(), kLargestWrite));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) fail("writing failed", n < 0 ? errno : EIO);
+    bytes = bytes.subspan(std::size_t(n));
+  }
+}
+
+void NewFile::sync() {
+  if (fsync(file_) != 0) fail("writing failed", errno);
+  if (close(std::exchange(file_, -1)) != 0) fail("writing failed", errno);
+}
+
+void NewFile::publish() {
+  GPUPLAN_CHECK(file_ < 0, "a file is synced before it gets its name");
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot be replaced", errno);
+  temporary_.clear();
+}
+
+void NewFile::fail(const char* what, int reason) const {
+  std::string text = fmt::format("{}: {}: {}", path_.string(), what, std::strerror(reason));
+  if (const std::int64_t free = free_bytes(path_); means_full(reason) && free >= 0)
+    text += fmt::format("; it needs {}, and {} are free there", format_bytes({bytes_}), format_bytes({free}));
+  throw EnvError(text);
+}
+
+void sync_path(const std::filesystem::path& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int reason = file < 0 || fsync(file) != 0 ? errno : 0;
+  if (file >= 0) close(file);
+  if (reason != 0)
+    throw EnvError(fmt::format("{}: cannot be synced to the disk: {}", path.string(), std::strerror(reason)));
+}
+
+FileMapping::FileMapping(const std::filesystem::path& file) {
+  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) fail(file, std::strerror(errno));
+  const std::shared_ptr<void> closer(nullptr, [descriptor](void*) { close(descriptor); });
+  struct stat status {};
+  if (fstat(descriptor, &status) != 0) fail(file, std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) fail(file, "it is not a regular file");
+  const auto size = std::size_t(status.st_size);
+  if (size == 0) return;  // nothing to map
+  void* const start = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  if (start == MAP_FAILED) fail(file, std::strerror(errno));
+  keeper_ = std::shared_ptr<void>(start, [size](void* at) { munmap(at, size); });
+  bytes_ = {static_cast<const std::byte*>(start), size};
+}
+
+void FileMapping::forget(std::span<const std::byte> part) const {
+  if (part.empty()) return;
+  const auto start = std::uintptr_t(bytes_.data());
+  const std::uintptr_t begin = std::uintptr_t(part.data()) & ~(kAround - 1);
+  const std::uintptr_t end = (std::uintptr_t(part.data()) + part.size() + kAround - 1) & ~(kAround - 1);
+  const std::uintptr_t from = std::max(begin, start), to = std::min(end, start + bytes_.size());
+  madvise(const_cast<std::byte*>(bytes_.data()) + (from - start), to - from, MADV_DONTNEED);  // advice: may fail
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,26 @@
+// The address of rank 0, where ranks on GPUs meet before NCCL connects them: as their launcher lets them know it.
+#pragma once
+
+#include <string>
+
+#include "run/launch.h"
+
+namespace gpuplan {
+
+struct RendezvousAddress {
+  std::string host;
+  int port = 0;
+  std::string job;           // told apart from others that may meet at the same port
+  int socket = -1;           // rank 0: one that listens there already; -1: it makes its own
+  std::string text() const;  // "node3:29501", "[::1]:29501"
+};
+
+inline constexpr const char *kPortVariable = "GPUPLAN_PORT", *kSocketVariable = "GPUPLAN_SOCKET",
+                            *kJobVariable = "GPUPLAN_JOB";
+
+/// host: this machine for gpuplan's own ranks and those of mpirun on one machine, else MASTER_ADDR, or of srun the
+/// first node of the step. port: $GPUPLAN_PORT, else the one behind MASTER_PORT (torchrun's own store listens there),
+/// else made from the job's id. Throws InputError where that is not known.
+RendezvousAddress rendezvous_address(const LaunchedRank& launched);
+
+}  // namespace gpuplan
