@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kDeepest = 256;           // levels; what walks a value recurses, and no file of ours has ten
+constexpr std::size_t kDeepestLevel = 256;           // levels; what walks a value recurses, and no file of ours has ten
 constexpr std::size_t kMostValues = 1'000'000;  // aliases may repeat a few lines without end
 
 std::size_t num_values(const json& value) {
@@ -103,7 +103,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void open(const YAML::Mark& mark, YAML::anchor_t anchor, json value) {
-    if (open_.size() == kDeepest) fail(mark, fmt::format("is nested more than {} levels deep", kDeepest));
+    if (open_.size() == kDeepestLevel) fail(mark, fmt::format("is nested more than {} levels deep", kDeepestLevel));
     const bool is_key = is_odd_key(mark);
     Level level{.value = std::move(value), .path = is_key ? "?" : path_of_next(), .anchor = anchor};
     level.wants_key = level.value.is_object();
