@@ -60,9 +60,9 @@ TEST_CASE("signal handlers are put back, and an ignored SIGHUP stays ignored") {
   const auto before = std::signal(SIGHUP, SIG_IGN);
   {
     const SignalHandlers handlers([](int) {}, {SIGHUP, SIGUSR2});
-    CHECK(std::signal(SIGHUP, SIG_IGN) == SIG_IGN);
-    CHECK(std::signal(SIGUSR2, SIG_DFL) != SIG_DFL);
+    CHECK((std::signal(SIGHUP, SIG_IGN) == SIG_IGN));
+    CHECK((std::signal(SIGUSR2, SIG_DFL) != SIG_DFL));
   }
-  CHECK(std::signal(SIGHUP, before) == SIG_IGN);
-  CHECK(std::signal(SIGUSR2, SIG_DFL) == SIG_DFL);
+  CHECK((std::signal(SIGHUP, before) == SIG_IGN));
+  CHECK((std::signal(SIGUSR2, SIG_DFL) == SIG_DFL));
 }
