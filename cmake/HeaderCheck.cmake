@@ -51,8 +51,10 @@ function(gpuplan_header_check)
     if(TARGET gpuplan_${library})
       gpuplan_header_objects(header_check_device_${library} device/${library}
                              "$<TARGET_PROPERTY:gpuplan_${library},LINK_LIBRARIES>")
-      target_include_directories(header_check_device_${library} SYSTEM PRIVATE
-                                 $<TARGET_PROPERTY:gpuplan_${library},INCLUDE_DIRECTORIES>)
+      if(TARGET header_check_device_${library})  # some header does not come first in its source
+        target_include_directories(header_check_device_${library} SYSTEM PRIVATE
+                                   $<TARGET_PROPERTY:gpuplan_${library},INCLUDE_DIRECTORIES>)
+      endif()
     endif()
   endforeach()
 endfunction()

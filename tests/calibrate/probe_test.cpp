@@ -83,7 +83,7 @@ TEST_CASE("a line that is no sample is refused with its place") {
       to_json_line(Sample{.probe{.shape{1, 2, 3}}, .median = 1, .low = 1, .high = 1, .num_runs = 7});
   CHECK(error_of(good) == "no error");
   CHECK(error_of(good.substr(0, good.size() / 2)).find("journal:3") != std::string::npos);
-  CHECK(error_of("[]").find("not a JSON object") != std::string::npos);
+  CHECK(error_of("[]").find("expected an object") != std::string::npos);
   const auto changed = [&](const std::string& from, const std::string& to) {
     std::string line = good;
     return line.replace(line.find(from), from.size(), to);
