@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kDeepestLevel = 256;           // levels; what walks a value recurses, and no file of ours has ten
+constexpr std::size_t kDeepestLevel = 256;      // levels; what walks a value recurses, and no file of ours has ten
 constexpr std::size_t kMostValues = 1'000'000;  // aliases may repeat a few lines without end
 
 std::size_t num_values(const json& value) {

@@ -8,10 +8,10 @@
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cluster/gpu_catalogue.h"
 #include "report/catalogue_report.h"
 #include "report/json/catalogue_json.h"
 #include "report/text/catalogue_text.h"
-#include "cluster/gpu_catalogue.h"
 
 namespace gpuplan {
 namespace {

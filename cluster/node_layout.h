@@ -1,5 +1,6 @@
 // What hangs where in a machine: sockets, host bridges, PCIe switches, GPUs, network adapters, NVLinks. Read from a
-// cluster file, from `nvidia-smi topo -m` or from NCCL's topology dump; what is left open is filled by complete_layout().
+// cluster file, from `nvidia-smi topo -m` or from NCCL's topology dump; what is left open is filled by
+// complete_layout().
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The learning rate of each step, and the metrics of a run as JSON lines: {"step", "loss", "grad_norm", "lr", "tokens_per_second", "step_seconds",
-// "memory_bytes"}.
+// The learning rate of each step, and the metrics of a run as JSON lines: {"step", "loss", "grad_norm", "lr",
+// "tokens_per_second", "step_seconds", "memory_bytes"}.
 #pragma once
 
 #include <array>

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "cluster/gpu_file.h"
 #include "cluster/gpu_catalogue.h"
+#include "cluster/gpu_file.h"
 #include "cluster/machine.h"
 #include "validate/point_plan.h"
 

@@ -10,9 +10,8 @@
 #include "base/names.h"
 #include "base/sha256.h"
 #include "base/yaml_file.h"
-#include "base/yaml_file.h"
-#include "cluster/profile/measured_file.h"
 #include "cluster/gpu_catalogue.h"
+#include "cluster/profile/measured_file.h"
 
 namespace gpuplan {
 namespace {

@@ -11,8 +11,7 @@ namespace {
 // (decoder.h).
 constexpr double kMostParameters = 0x1p58;
 
-std::int64_t read_or_require(Fields& config, const char* key, std::optional<std::int64_t> otherwise,
-                             IntRange range) {
+std::int64_t read_or_require(Fields& config, const char* key, std::optional<std::int64_t> otherwise, IntRange range) {
   return otherwise ? config.optional_integer(key, range).value_or(*otherwise) : config.integer(key, range);
 }
 

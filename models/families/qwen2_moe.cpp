@@ -15,7 +15,8 @@ void read(Fields& config, ModelSpec& spec) {
   read_experts(config, spec, "num_experts", "moe_intermediate_size",
                {.num_experts = 60, .experts_per_token = 4, .intermediate_size = 1408});
   read_moe_layers(config, spec, "decoder_sparse_step");
-  spec.moe.shared_intermediate_size = config.optional_integer("shared_expert_intermediate_size", kFfnRange).value_or(5632);
+  spec.moe.shared_intermediate_size =
+      config.optional_integer("shared_expert_intermediate_size", kFfnRange).value_or(5632);
   spec.moe.has_shared_gate = true;
   spec.activation = read_activation(config, "hidden_act", "silu");
   spec.has_qkv_bias = config.optional_flag("qkv_bias").value_or(true);

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "planner/strategy_estimate.h"
 #include "planner/state_sizes.h"
+#include "planner/strategy_estimate.h"
 
 namespace gpuplan {
 

@@ -15,7 +15,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kScanPiece = std::size_t(4) << 20;  // bytes of the file that are resident while its lines are found
+constexpr std::size_t kScanPiece = std::size_t(4)
+                                   << 20;  // bytes of the file that are resident while its lines are found
 
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -30,7 +31,8 @@ std::vector<std::int64_t> find_lines(const FileMapping& mapping) {
     if (text.substr(at, end - at).find_first_not_of(" \t\r") != std::string_view::npos)
       starts.push_back(std::int64_t(at));
     at = end + 1;
-    if (end - forgotten > kScanPiece) mapping.forget(mapping.bytes().subspan(forgotten, end - forgotten)), forgotten = end;
+    if (end - forgotten > kScanPiece)
+      mapping.forget(mapping.bytes().subspan(forgotten, end - forgotten)), forgotten = end;
   }
   return starts;
 }

@@ -138,8 +138,8 @@ void Checkpoints::save(std::int64_t step, const std::vector<StateBlob>& blobs, c
   const fs::path folder = folder_of(step), making = unfinished(folder);
   const bool is_first = rank_.rank == 0;
   std::exception_ptr failure;
-  // Each part is done by all ranks or given up by all; every rank takes part in the same exchanges, whether its own part
-  // succeeded or not.
+  // Each part is done by all ranks or given up by all; every rank takes part in the same exchanges, whether its own
+  // part succeeded or not.
   const auto together = [&](auto part, const fs::path& where, std::string_view what) {
     if (!failure) failure = attempt(part);
     const std::int64_t failed = rank_.meet(!failure);

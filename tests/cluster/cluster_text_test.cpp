@@ -10,9 +10,9 @@
 #include "cluster/cluster_file.h"
 #include "cluster/cluster_text.h"
 #include "cluster/cpu_ranks.h"
+#include "cluster/local_cluster.h"
 #include "cluster/local_machine.h"
 #include "cluster/topology.h"
-#include "cluster/local_cluster.h"
 #include "scratch_folder.h"
 
 using namespace gpuplan;

@@ -4,9 +4,9 @@
 #include "base/error.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/cpu_ranks.h"
+#include "cluster/local_cluster.h"
 #include "cluster/local_machine.h"
 #include "cluster/profile/profile.h"
-#include "cluster/local_cluster.h"
 
 using namespace gpuplan;
 using namespace gpuplan::literals;

@@ -7,12 +7,12 @@
 #include <doctest/doctest.h>
 
 #include "base/error.h"
+#include "cluster/gpu_catalogue.h"
 #include "cluster/links.h"
-#include "cluster/local_machine.h"
 #include "cluster/local_cluster.h"
+#include "cluster/local_machine.h"
 #include "cluster/topology.h"
 #include "cluster/visible_gpus.h"
-#include "cluster/gpu_catalogue.h"
 
 using namespace gpuplan;
 using namespace gpuplan::literals;

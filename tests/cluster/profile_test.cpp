@@ -6,9 +6,9 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/sha256.h"
+#include "cluster/gpu_catalogue.h"
 #include "cluster/profile/profile.h"
 #include "cluster/profile/profile_store.h"
-#include "cluster/gpu_catalogue.h"
 #include "scratch_folder.h"
 
 using namespace gpuplan;

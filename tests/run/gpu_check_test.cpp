@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "cluster/gpu_catalogue.h"
 #include "run/environment.h"
 #include "run/files/error_text.h"
 #include "run/native_fixture.h"
 #include "run/rank_memory.h"
 #include "scratch_folder.h"
-#include "cluster/gpu_catalogue.h"
 
 using namespace gpuplan;
 using namespace gpuplan::test;

@@ -14,9 +14,9 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "run/files/rank_state.h"
 #include "run/files/error_text.h"
 #include "run/files/failing_disk.h"
+#include "run/files/rank_state.h"
 #include "scratch_folder.h"
 
 using namespace gpuplan;
