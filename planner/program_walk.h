@@ -91,9 +91,8 @@ void walk(const RankProgram& program, Visit visit) {
 /// The rule of waiting. An instruction starts when
 ///   - the one before it on its stream has ended,
 ///   - what it reads has been written; what it writes has been written and read by those before it,
-///   - if it allocates: the users of all that its pool freed before have ended. A pool belongs to the stream on which
-///   its
-///     buffers are first written; this gate is FSDP's rate limiter. Calls allocate their locals.
+///   - if it allocates, the users of all that its pool freed before have ended. This gate is FSDP's rate limiter.
+/// A pool belongs to the stream on which its buffers are first written. Calls allocate their locals.
 /// A Release is no work: it frees, so that later allocations of the pool wait for the users of what it names.
 ///
 /// `Moment` says when instructions have ended: seconds, or the latest tasks of each stream. `a.join(b)` makes a the
