@@ -11,23 +11,6 @@ bool uses_nvme(const RankProgram& p, const Instruction& i) {
                      [&](Operand o) { return p.buffers[operand::id(o)].space == MemorySpace::Nvme; });
 }
 
-InstructionCost cost_of(const StepProgram& all, const RankProgram& p, const Instruction& i, std::size_t column,
-                        const CostModel& device, const CommModel& comm) {
-  if (i.op == OpCode::Call) {
-    const BlockCost& block = all.costs[column][i.block];
-    return {block.device, double(block.num_kernels) * device.dispatch, block.host_tail, block.flops};
-  }
-  if (i.op == OpCode::LoadBatch || i.op == OpCode::Release) return {};
-  InstructionCost out;
-  out.launching = out.host_tail = double(1 + i.hook_kernels) * device.dispatch;
-  if (i.op == OpCode::Cast || i.op == OpCode::GradientNorm) out.work = i.work / device.memory_rate();
-  if (i.op == OpCode::OptimizerStep)
-    out.work = i.work / (i.stream != StreamId::Host ? device.optimizer_rate()
-                         : uses_nvme(p, i)          ? std::min(comm.nvme, comm.cpu_optimizer)
-                                                    : comm.cpu_optimizer);
-  return out;
-}
-
 void CommunicationSpans::clear() {
   spans_.clear();
   first_ = 0;

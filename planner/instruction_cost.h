@@ -2,6 +2,7 @@
 // simulator.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "planner/comm_model.h"
@@ -20,8 +21,22 @@ struct InstructionCost {
   double flops{};
 };
 /// Calls by the block costs of `column`, casts and optimizer steps by memory traffic.
-InstructionCost cost_of(const StepProgram& all, const RankProgram& program, const Instruction& instruction,
-                        std::size_t column, const CostModel& device, const CommModel& comm);
+inline InstructionCost cost_of(const StepProgram& all, const RankProgram& p, const Instruction& i, std::size_t column,
+                        const CostModel& device, const CommModel& comm) {
+  if (i.op == OpCode::Call) {
+    const BlockCost& block = all.costs[column][i.block];
+    return {block.device, double(block.num_kernels) * device.dispatch, block.host_tail, block.flops};
+  }
+  if (i.op == OpCode::LoadBatch || i.op == OpCode::Release) return {};
+  InstructionCost out;
+  out.launching = out.host_tail = double(1 + i.hook_kernels) * device.dispatch;
+  if (i.op == OpCode::Cast || i.op == OpCode::GradientNorm) out.work = i.work / device.memory_rate();
+  if (i.op == OpCode::OptimizerStep)
+    out.work = i.work / (i.stream != StreamId::Host ? device.optimizer_rate()
+                         : uses_nvme(p, i)          ? std::min(comm.nvme, comm.cpu_optimizer)
+                                                    : comm.cpu_optimizer);
+  return out;
+}
 
 /// When communication runs on a rank, and how much longer compute takes beside it: a running collective takes SMs and
 /// memory bandwidth, so that compute goes 1 + sigma slower while it lasts. The simulator applies the same rule event by

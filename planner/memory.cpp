@@ -8,6 +8,13 @@
 #include "planner/program_walk.h"
 
 namespace gpuplan {
+
+Category category_of(LocalKind kind) {
+  return kind == LocalKind::Logits      ? Category::Logits
+         : kind == LocalKind::Workspace ? Category::Workspace
+                                        : Category::Activations;
+}
+
 namespace {
 
 using namespace operand;
@@ -15,37 +22,29 @@ using namespace operand;
 // Classes of tensors that a caching allocator does not mix in one segment, each with a peak of its own.
 enum Pool : std::size_t { kState, kGradients, kActivations, kLogits, kWorkspace, kCommunication, kNumPools };
 
-Pool pool_of(Category category) {
-  switch (category) {
-    case Category::Gradients: return kGradients;
-    case Category::Activations: return kActivations;
-    case Category::Logits: return kLogits;
-    case Category::Workspace: return kWorkspace;
-    case Category::Communication: return kCommunication;
-    default: return kState;
-  }
-}
+constexpr std::array<Pool, std::size_t(kNumCategories)> kPools = [] {
+  std::array<Pool, std::size_t(kNumCategories)> out{};  // kState, except
+  for (const auto& [category, pool] :
+       {std::pair{Category::Gradients, kGradients}, std::pair{Category::Activations, kActivations},
+        std::pair{Category::Logits, kLogits}, std::pair{Category::Workspace, kWorkspace},
+        std::pair{Category::Communication, kCommunication}})
+    out[std::size_t(category)] = pool;
+  return out;
+}();
 
-Pool pool_of(LocalKind kind) {
-  return kind == LocalKind::Logits ? kLogits : kind == LocalKind::Workspace ? kWorkspace : kActivations;
-}
+Pool pool_of(LocalKind kind) { return kPools[std::size_t(category_of(kind))]; }
 
-/// A running total with its peak, in which a loop's net change can be repeated in O(1).
+/// A running total with its peak.
 struct Meter {
-  std::int64_t live{}, peak{}, at_loop{};
+  std::int64_t live{}, peak{};
   /// Whether it is a new peak.
   bool add(Usage usage) {
     const bool is_peak = live + usage.peak > peak;
-    if (is_peak) peak = live + usage.peak;
+    peak = is_peak ? live + usage.peak : peak;
     live += usage.net;
     return is_peak;
   }
   bool add(std::int64_t bytes) { return add({bytes, bytes}); }
-  void repeat(std::uint32_t turns) {
-    const std::int64_t net = (live - at_loop) * std::int64_t(turns);
-    live += net;
-    if (net > 0) peak += net;
-  }
 };
 
 PeakInstant instant_of(Phase phase) {
@@ -63,28 +62,34 @@ PeakInstant instant_of(Phase phase) {
 struct Meters {
   std::array<Meter, kNumSpaces> spaces;
   std::array<Meter, kNumPools> pools;
+  std::array<std::int64_t, kNumSpaces + kNumPools> at_loop{};
 
   template <class Use>
   void each(Use use) {
-    for (Meter& m : spaces) use(m);
-    for (Meter& m : pools) use(m);
+    std::size_t k = 0;
+    for (Meter& m : spaces) use(m, at_loop[k++]);
+    for (Meter& m : pools) use(m, at_loop[k++]);
   }
   void begin_repeat() {
-    each([](Meter& m) { m.at_loop = m.live; });
+    each([](const Meter& m, std::int64_t& live) { live = m.live; });
   }
   bool skips(std::uint32_t left) {
-    each([left](Meter& m) { m.repeat(left); });
+    each([left](Meter& m, std::int64_t before) {
+      const std::int64_t net = (m.live - before) * std::int64_t(left);
+      m.live += net;
+      if (net > 0) m.peak += net;
+    });
     return true;
   }
   /// Whether it is a new peak of the device.
   bool allocate(const ProgramBuffer& b) {
     const bool is_peak = spaces[std::size_t(b.space)].add(b.bytes.count) && b.space == MemorySpace::Device;
-    if (b.space == MemorySpace::Device) pools[pool_of(b.category)].add(b.bytes.count);
+    if (b.space == MemorySpace::Device) pools[kPools[std::size_t(b.category)]].add(b.bytes.count);
     return is_peak;
   }
   void free(const ProgramBuffer& b) {
     spaces[std::size_t(b.space)].live -= b.bytes.count;
-    if (b.space == MemorySpace::Device) pools[pool_of(b.category)].live -= b.bytes.count;
+    if (b.space == MemorySpace::Device) pools[kPools[std::size_t(b.category)]].live -= b.bytes.count;
   }
   bool call(const Block& b) {
     for (std::size_t k = 0; k < std::size_t(kNumLocalKinds); ++k) pools[pool_of(LocalKind(k))].add(b.by_kind[k]);
@@ -93,12 +98,6 @@ struct Meters {
 };
 
 }  // namespace
-
-Category category_of(LocalKind kind) {
-  return kind == LocalKind::Logits      ? Category::Logits
-         : kind == LocalKind::Workspace ? Category::Workspace
-                                        : Category::Activations;
-}
 
 Peak replay(const StepProgram& all, const RankClass& rank_class) {
   const RankProgram& p = all.programs[rank_class.program];

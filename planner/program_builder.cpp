@@ -40,9 +40,9 @@ std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& progr
   load.back() = state_bytes(job.model.after) + logits +
                 (job.model.has_tied_head && stages > 1 ? state_bytes(job.model.before) : 0);
   for (std::int64_t i = 0; i < L; ++i) load[std::size_t(i + 1)] = per_kind[job.model.weights.order[std::size_t(i)]];
-  const auto capacity = [&](std::int64_t stage) {
-    return std::max(1.0, double(job.cluster().gpus[std::size_t(stage)].framework_memory.count));
-  };
+  std::vector<double> capacity;
+  for (std::int64_t stage = 0; stage < stages; ++stage)
+    capacity.push_back(std::max(1.0, double(job.cluster().gpus[std::size_t(stage)].framework_memory.count)));
   // smallest level such that filling stages in order up to level x capacity places every unit; at least one unit a
   // stage
   std::vector<std::uint16_t> bounds;
@@ -51,9 +51,9 @@ std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& progr
     std::size_t next = 0;
     for (std::int64_t s = 0; s < stages; ++s) {
       double used = 0;
-      const std::size_t leave = std::size_t(stages - 1 - s);
-      while (next + leave < load.size() && (used == 0 || used + load[next] <= level * capacity(s)))
-        used += load[next++];
+      const double room = level * capacity[std::size_t(s)];
+      const std::size_t end = load.size() - std::size_t(stages - 1 - s);
+      while (next < end && (used == 0 || used + load[next] <= room)) used += load[next++];
       bounds.push_back(std::uint16_t(next));
     }
     return next == load.size();

@@ -13,7 +13,7 @@ namespace {
 /// When an instruction ends, in seconds of the step.
 struct Instant {
   double seconds{};
-  void join(Instant other) { seconds = std::max(seconds, other.seconds); }
+  void join(Instant other) { seconds = seconds < other.seconds ? other.seconds : seconds; }  // in a register
 };
 
 /// Clocks of one class while it runs.
