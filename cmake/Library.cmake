@@ -39,3 +39,15 @@ function(gpuplan_library folder)
     gpuplan_batches(${folder})
   endif()
 endfunction()
+
+# gpuplan_common_headers(<folder>…): these libraries, which are compiled with the same options, share one precompiled header.
+# A sixth of the time of a first build. ccache does not look behind it.
+function(gpuplan_common_headers first)
+  if(NOT GPUPLAN_UNITY OR CMAKE_CXX_COMPILER_LAUNCHER)
+    return()
+  endif()
+  target_precompile_headers(gpuplan_${first} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/CommonHeaders.h)
+  foreach(folder ${ARGN})
+    target_precompile_headers(gpuplan_${folder} REUSE_FROM gpuplan_${first})
+  endforeach()
+endfunction()
