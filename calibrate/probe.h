@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/collective_kind.h"
-#include "base/gemm_kind.h"
 #include "base/name_table.h"
+#include "base/operation_kinds.h"
 #include "base/units.h"
 #include "cluster/profile/collective_curve.h"
 #include "cluster/profile/gemm_surface.h"
@@ -19,9 +18,6 @@ namespace gpuplan {
 
 /// Families of probes, as `--only` names them.
 enum class ProbeFamily : std::uint8_t { Gemm, Attention, Memory, Dispatch, Copy, Overhead, Collective, Overlap };
-inline constexpr std::array kProbeFamilies{ProbeFamily::Gemm,       ProbeFamily::Attention, ProbeFamily::Memory,
-                                           ProbeFamily::Dispatch,   ProbeFamily::Copy,      ProbeFamily::Overhead,
-                                           ProbeFamily::Collective, ProbeFamily::Overlap};
 NameTable<ProbeFamily> names_of(ProbeFamily);  // "gemm", "attention", …, as `--only` spells them
 
 /// Memory-bound kernels.
@@ -33,8 +29,6 @@ NameTable<MemoryKernel> names_of(MemoryKernel);
 
 /// What a Copy probe moves, alone or while all ranks do.
 enum class CopyPath : std::uint8_t { HostToDevice, DeviceToHost, PinnedToDevice, DeviceToPinned, Peer };
-inline constexpr std::array kCopyPaths{CopyPath::HostToDevice, CopyPath::DeviceToHost, CopyPath::PinnedToDevice,
-                                       CopyPath::DeviceToPinned, CopyPath::Peer};
 NameTable<CopyPath> names_of(CopyPath);
 
 /// What an Overhead probe reads (bytes), and a Dispatch probe (time).
@@ -43,8 +37,6 @@ enum class OverheadKind : std::uint8_t { Context, BlasWorkspace, Allocator, Comm
 enum class DispatchKind : std::uint8_t { EmptyKernel, HostEnqueue, SyncLatency };
 inline constexpr std::array kOverheadKinds{OverheadKind::Context, OverheadKind::BlasWorkspace, OverheadKind::Allocator,
                                            OverheadKind::Communicator};
-inline constexpr std::array kDispatchKinds{DispatchKind::EmptyKernel, DispatchKind::HostEnqueue,
-                                           DispatchKind::SyncLatency};
 /// What an Attention probe runs: the device's forward, fused or eager, or the gradients as training computes them.
 enum class AttentionWork : std::uint8_t { Flash, Eager, Backward };
 inline constexpr std::array kAttentionWorks{AttentionWork::Flash, AttentionWork::Eager, AttentionWork::Backward};

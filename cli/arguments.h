@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
+#include "cluster/cluster_spec.h"
 
 namespace gpuplan {
 
@@ -33,5 +34,8 @@ std::optional<std::string> given(const CLI::App& app, const std::string& name);
 /// Every value of a positional that may be repeated.
 std::vector<std::string> all_given(const CLI::App& app, const std::string& name);
 bool is_given(const CLI::App& app, const std::string& name);
+
+/// The machine of --gpus, or of --cluster with --num-gpus and --gpu; empty when neither is given. Throws InputError.
+std::optional<ClusterSpec> given_machine(const CLI::App& app);
 
 }  // namespace gpuplan

@@ -12,12 +12,10 @@
 #include "base/json_file.h"
 #include "base/names.h"
 #include "cli/arguments.h"
-#include "cli/machine_flags.h"
 #include "cluster/profile/profile_store.h"
 #include "models/catalogue.h"
 #include "models/framework.h"
 #include "models/optimizers.h"
-#include "models/recipe_flags.h"
 #include "models/recipe_names.h"
 #include "planner/plan/plan_file.h"
 

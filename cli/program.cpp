@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/exit_codes.h"
 #include "calibrate/worker.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"

@@ -7,7 +7,7 @@
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/machine_flags.h"
+#include "cluster/topology_builder.h"
 #include "report/json/answers_json.h"
 #include "report/text/topology_svg.h"
 #include "report/text/topology_text.h"

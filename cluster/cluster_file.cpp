@@ -9,7 +9,7 @@
 #include "base/names.h"
 #include "base/yaml_file.h"
 #include "cluster/cluster_keys.h"
-#include "cluster/fabric.h"
+#include "cluster/cluster_spec.h"
 #include "cluster/gpu_catalogue.h"
 #include "cluster/machine_text.h"
 

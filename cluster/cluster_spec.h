@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/name_table.h"
 #include "base/units.h"
 #include "cluster/node_layout.h"
 
@@ -106,5 +107,15 @@ ClusterSpec load_cluster(const std::string& preset_or_file, std::optional<std::i
 
 /// The same machines with another number of GPUs. Throws InputError for mixed ones, and where a machine has no network.
 ClusterSpec resized(const ClusterSpec& cluster, std::int64_t num_gpus);
+
+/// NVLink between GPUs: through a switch, from each to each, or bridges between pairs.
+bool is_nvlink(FabricKind fabric);
+/// GPUs on a board of their own, linked by something other than PCIe.
+bool is_board(FabricKind fabric);
+
+NameTable<FabricKind> names_of(FabricKind);  // "nvswitch", "pcie-host-staged", …
+
+/// "PCIe 4.0 x16, peer-to-peer": the fabric of a machine with such GPUs.
+std::string describe_fabric(FabricKind fabric, const GpuSpec& gpu);
 
 }  // namespace gpuplan

@@ -6,7 +6,7 @@
 
 #include "base/yaml_file.h"
 #include "cluster/cluster_keys.h"
-#include "cluster/fabric.h"
+#include "cluster/cluster_spec.h"
 
 namespace gpuplan {
 namespace {

@@ -10,7 +10,7 @@
 #include "base/files.h"
 #include "base/processor.h"
 #include "base/yaml_file.h"
-#include "cluster/fabric.h"
+#include "cluster/cluster_spec.h"
 #include "cluster/links.h"
 
 namespace gpuplan {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/yaml_file.h"
-#include "cluster/fabric.h"
+#include "cluster/cluster_spec.h"
 
 namespace gpuplan {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "cluster/cluster_spec.h"
 #include "cluster/cpu_ranks.h"
-#include "cluster/fabric.h"
 #include "cluster/gpu_catalogue.h"
 #include "cluster/local_cluster.h"
 #include "cluster/local_machine.h"

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/yaml_file.h"
-#include "cluster/fabric.h"
+#include "cluster/cluster_spec.h"
 
 namespace gpuplan {
 namespace {

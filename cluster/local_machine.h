@@ -2,6 +2,7 @@
 // What a driver or card does not say is "not known", never an error.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -78,5 +79,16 @@ struct LocalMachine {
 /// Every GPU in PCI order, or those of CUDA_VISIBLE_DEVICES in its order. Throws EnvError in one line without a driver,
 /// or when no GPU is visible. `library`: another NVML than the driver's.
 LocalMachine query_local_machine(const std::string& library = {});
+
+/// One of the GPUs that CUDA_VISIBLE_DEVICES lets a program see.
+struct VisibleGpu {
+  std::size_t index = 0;                    // in the driver's order
+  std::optional<std::size_t> mig_instance;  // named by its own UUID
+};
+
+/// As CUDA reads the variable: numbers or (the beginning of) UUIDs up to the first that names no GPU; all when it is
+/// not set, none when it is empty or names one twice.
+std::vector<VisibleGpu> visible_gpus(const std::vector<LocalGpu>& all, const char* variable);
+std::vector<VisibleGpu> visible_gpus(const std::vector<LocalGpu>& all);  // of the environment
 
 }  // namespace gpuplan

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "cluster/fabric.h"
+#include "cluster/cluster_spec.h"
 #include "cluster/links.h"
 
 namespace gpuplan {

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "cluster/fabric.h"
+#include "cluster/cluster_spec.h"
 
 namespace gpuplan {
 namespace {

@@ -4,6 +4,7 @@
 #include "cluster/links.h"
 #include "cluster/machine_facts.h"
 #include "cluster/profile/profile.h"
+#include "cluster/topology.h"
 #include "cluster/topology_graph.h"
 
 namespace gpuplan {

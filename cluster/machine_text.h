@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cluster/cluster_file.h"
+#include "cluster/cluster_keys.h"
 #include "cluster/machine_facts.h"
 
 namespace gpuplan {

@@ -1,29 +1,11 @@
 #include "cluster/topology.h"
 
 #include <algorithm>
-#include <array>
-
-#include <fmt/format.h>
 
 #include "base/error.h"
-#include "cluster/fabric.h"
-#include "cluster/machine.h"
-#include "cluster/machine_builder.h"
 #include "cluster/topology_graph.h"
 
 namespace gpuplan {
-
-std::string_view to_string(VertexKind kind) {
-  static constexpr std::array<std::string_view, std::size_t(VertexKind::Count)> kNames{
-      "GPU", "PCIe switch", "host bridge", "memory", "NVSwitch", "NIC", "leaf switch", "spine switch", "NVMe"};
-  return kNames.at(std::size_t(kind));
-}
-
-std::string_view to_string(LinkKind kind) {
-  static constexpr std::array<std::string_view, std::size_t(LinkKind::Count)> kNames{
-      "NVLink", "PCIe", "Infinity Fabric", "between sockets", "memory", "network", "shared memory"};
-  return kNames.at(std::size_t(kind));
-}
 
 Topology::Topology() : graph_(std::make_unique<TopologyGraph>()) {}
 Topology::Topology(const Topology& other)
@@ -96,146 +78,6 @@ std::uint32_t Topology::gpu(std::int64_t rank) const {
   const auto index = std::size_t(g.kept_machine(g.node_of(rank)) * per_node + g.local_of(rank));
   GPUPLAN_CHECK(index < g.gpus.size(), "the rank is in the cluster");
   return g.gpus[index];
-}
-
-namespace {
-
-constexpr std::int64_t kUsualLeafNodes = 32;  // machines on a leaf switch when nobody says
-
-/// Every GPU has as many adapters, shared with as many others, and neighbours on its switch and socket.
-bool is_even(const NodeLayout& layout, const MachineShape& shape) {
-  const auto users = [&](std::uint32_t nic) {
-    return std::count_if(shape.adapters_of.begin(), shape.adapters_of.end(),
-                         [&](const auto& mine) { return std::find(mine.begin(), mine.end(), nic) != mine.end(); });
-  };
-  const auto near = [&](const DevicePlace& gpu, auto is_like) {
-    return std::count_if(layout.gpus.begin(), layout.gpus.end(),
-                         [&](const DevicePlace& other) { return is_like(gpu, other); });
-  };
-  const auto signature = [&](std::size_t gpu) {
-    const DevicePlace& place = layout.gpus[gpu];
-    std::vector<std::int64_t> out{
-        near(place, [](const auto& a, const auto& b) { return a.pcie_switch == b.pcie_switch; }),
-        near(place, [&](const auto& a, const auto& b) {
-          return layout.bridges[std::size_t(a.bridge)] == layout.bridges[std::size_t(b.bridge)];
-        })};
-    for (const std::uint32_t nic : shape.adapters_of[gpu]) out.push_back(users(nic));
-    return out;
-  };
-  for (std::size_t gpu = 1; gpu < layout.gpus.size(); ++gpu)
-    if (signature(gpu) != signature(0)) return false;
-  return true;
-}
-
-bool is_symmetric(const ClusterSpec& cluster, const NodeLayout& layout, const MachineShape& shape) {
-  if (cluster.is_mixed() || cluster.num_gpus() % cluster.gpus_per_node != 0) return false;
-  if (cluster.gpus_per_node == 1) return true;
-  return cluster.fabric == FabricKind::NvSwitch && is_even(layout, shape);
-}
-
-/// The real machine that each kept one is.
-std::vector<std::int64_t> kept_machines(const TopologyGraph& graph, std::int64_t num_nodes) {
-  std::vector<std::int64_t> kept;
-  for (std::int64_t node = 0; node < num_nodes; ++node)
-    if (graph.kept_machine(node) == std::int64_t(kept.size())) kept.push_back(node);
-  return kept;
-}
-
-void copy_machine(Topology& topology, const MachineShape& shape, std::int64_t copy) {
-  const std::uint32_t base = std::uint32_t(copy) * shape.num_vertices;
-  for (std::uint32_t v = 0; v < shape.num_vertices; ++v) topology.add_vertex(topology.vertex(v));
-  for (std::uint32_t l = 0; l < shape.num_links; ++l) {
-    TopologyLink link = topology.link(l);
-    topology.add_link(base + topology.source(l), base + topology.target(l), std::move(link));
-  }
-}
-
-}  // namespace
-
-/// Joins the adapters of all kept machines. A leaf's links to the spine carry what its machines send, less the
-/// oversubscription. Folded machines: their share of it, so that machines alike that all cross at once meet the same
-/// limit.
-static void add_network(Topology& topology, TopologyGraph& g, const NodeLayout& layout, const MachineRates& rates,
-                        const std::vector<std::int64_t>& kept) {
-  NetworkShape& network = g.network;
-  network.leaf_nodes = layout.leaf_nodes > 0 ? layout.leaf_nodes : kUsualLeafNodes;
-  const Seconds latency = std::max(Seconds{}, rates.inter_latency) / 2;
-  std::vector<std::int64_t> leaves;
-  std::vector<double> leaf_rate;
-  std::vector<std::uint32_t> leaf_vertices;
-  for (std::size_t machine = 0; machine < kept.size(); ++machine) {
-    const std::int64_t leaf = kept[machine] / network.leaf_nodes;
-    if (leaves.empty() || leaves.back() != leaf) {
-      leaves.push_back(leaf);
-      leaf_rate.push_back(0);
-      leaf_vertices.push_back(topology.add_vertex({VertexKind::Leaf, 0, leaf, fmt::format("leaf {}", leaf)}));
-    }
-    network.leaf_of.push_back(std::uint32_t(leaves.size() - 1));
-    for (std::size_t nic = 0; nic < g.machine.nics.size(); ++nic) {
-      const std::uint32_t vertex = std::uint32_t(machine) * g.machine.num_vertices + g.machine.nics[nic];
-      std::int64_t sharers = 0;
-      for (const auto& mine : g.machine.adapters_of)
-        sharers += std::count(mine.begin(), mine.end(), g.machine.nics[nic]);
-      const BytesPerSec rate =
-          rates.nics[nic] / (g.fold.one_gpu_per_node ? double(std::max<std::int64_t>(1, sharers)) : 1.0);
-      network.nic_up.push_back(
-          topology.add_link(vertex, leaf_vertices.back(), {LinkKind::Network, rate, latency, rates.nic_source}));
-      network.nic_down.push_back(
-          topology.add_link(leaf_vertices.back(), vertex, {LinkKind::Network, rate, latency, rates.nic_source}));
-      leaf_rate.back() += rate.value;
-    }
-  }
-  if (topology.num_nodes <= network.leaf_nodes) return;
-  const std::uint32_t spine = topology.add_vertex({VertexKind::Spine, 0, 0, "spine"});
-  const std::string source = layout.oversubscription > 1
-                                 ? fmt::format("adapters of the leaf / {:g}", layout.oversubscription)
-                                 : "non-blocking: all adapters of the leaf";
-  for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
-    const TopologyLink up{LinkKind::Network, BytesPerSec{leaf_rate[leaf] / layout.oversubscription}, {}, source};
-    network.leaf_up.push_back(topology.add_link(leaf_vertices[leaf], spine, up));
-    network.leaf_down.push_back(topology.add_link(spine, leaf_vertices[leaf], up));
-  }
-}
-
-Topology build_topology(const ClusterSpec& cluster, const Profile& profile, const TopologyFold& fold) {
-  GPUPLAN_CHECK(!cluster.gpus.empty(), "a cluster has GPUs");
-  Topology topology;
-  TopologyGraph& g = *topology.graph_;
-  topology.num_nodes = cluster.num_nodes();
-  topology.has_peer_to_peer = cluster.fabric != FabricKind::PcieHostStaged;
-  topology.title = cluster.name;
-  const NodeLayout layout = complete_layout(cluster, topology.assumptions);
-  const MachineRates rates = rates_of(cluster, layout, LinkTable::read(), profile);
-  build_machine(topology, g.machine, cluster, layout, rates, fold.one_gpu_per_node);
-  topology.set_gpus(g.machine.gpus, cluster.gpus_per_node, {});
-  if (!is_board(cluster.fabric) && cluster.num_gpus() >= cluster.gpus_per_node)
-    calibrate_machine(topology, g, rates.ring, rates.alone);
-  topology.is_rank_symmetric = is_symmetric(cluster, layout, g.machine);
-
-  std::vector<std::uint32_t> gpus;
-  topology.set_gpus({}, cluster.gpus_per_node, fold);
-  const std::vector<std::int64_t> kept = kept_machines(g, topology.num_nodes);
-  for (std::size_t machine = 0; machine < kept.size(); ++machine) {
-    if (machine > 0) copy_machine(topology, g.machine, std::int64_t(machine));
-    const std::uint32_t base = std::uint32_t(machine) * g.machine.num_vertices;
-    for (std::size_t gpu = 0; gpu < (fold.one_gpu_per_node ? 1 : g.machine.gpus.size()); ++gpu)
-      gpus.push_back(base + g.machine.gpus[gpu]);
-    for (std::uint32_t v = base; v < base + g.machine.num_vertices; ++v) {
-      g.graph[v].node = kept[machine];
-      if (machine > 0) g.graph[v].name = fmt::format("node {} {}", kept[machine], g.graph[v - base].name);
-    }
-  }
-  for (std::size_t machine = 1; machine < kept.size(); ++machine)
-    for (std::uint32_t l = 0; l < g.machine.num_links; ++l)
-      g.peer_weight[machine * g.machine.num_links + l] = g.peer_weight[l];
-  topology.set_gpus(std::move(gpus), cluster.gpus_per_node, fold);
-  if (topology.num_nodes > 1) add_network(topology, g, layout, rates, kept);
-  return topology;
-}
-
-Topology build_topology(const ClusterSpec& cluster, const TopologyFold& fold) {
-  GPUPLAN_CHECK(!cluster.gpus.empty(), "a cluster has GPUs");
-  return build_topology(cluster, default_profile(cluster.gpus.front()), fold);
 }
 
 }  // namespace gpuplan

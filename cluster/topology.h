@@ -5,51 +5,15 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "cluster/cluster_spec.h"
+#include "cluster/topology_parts.h"
 
 namespace gpuplan {
 
-enum class VertexKind : std::uint8_t { Gpu, PcieSwitch, HostBridge, Memory, NvSwitch, Nic, Leaf, Spine, Nvme, Count };
-enum class LinkKind : std::uint8_t { NvLink, Pcie, InfinityFabric, Socket, Memory, Network, SharedMemory, Count };
-std::string_view to_string(VertexKind kind);
-std::string_view to_string(LinkKind kind);
-
-struct TopologyVertex {
-  VertexKind kind{};
-  std::int64_t node{};   // machine; of leaf and spine switches: 0
-  std::int64_t index{};  // among its kind in the machine; of a GPU: its local rank
-  std::string name;      // "GPU 3", "PCIe switch 1", "node 2 NIC 0"
-};
-
-/// One direction of a link.
-struct TopologyLink {
-  LinkKind kind{};
-  BytesPerSec capacity;
-  Seconds latency;
-  std::string source;  // where the capacity comes from
-};
-
-/// `weight`: bytes this link carries per byte of the transfer (striping over several adapters, staging through memory
-/// twice).
-struct LinkUse {
-  std::uint32_t link{};
-  double weight = 1;
-};
-using Route = std::vector<LinkUse>;
-
-/// Which machines and ranks are kept when ranks that behave alike are simulated once. Empty: all.
-struct TopologyFold {
-  std::vector<std::int32_t>
-      node_stands_for;            // per machine: the kept machine that stands for it (indices of kept machines)
-  bool one_gpu_per_node = false;  // all GPUs of a machine are alike: one is kept (NVSwitch, adapters shared evenly)
-};
-
+struct ClusterSpec;
 struct Profile;
 struct TopologyGraph;  // a Boost.Graph adjacency list
 
@@ -94,7 +58,7 @@ class Topology {
   /// member's message goes over NVLink and adapters in the shares of those rings (weights below 1).
   Route ring_route(std::int64_t from, std::int64_t to, std::int64_t ranks_per_node, std::int64_t group_size) const;
 
-  // Filled by build_topology.
+  // Filled by build_topology (cluster/topology_builder.h).
   std::int64_t num_nodes = 1;
   bool is_rank_symmetric = false;  // every GPU of a machine sees the same: ranks may be folded to one per machine
   bool has_peer_to_peer = true;    // over PCIe; false: staged through host memory
@@ -105,11 +69,5 @@ class Topology {
   friend Topology build_topology(const ClusterSpec&, const Profile&, const TopologyFold&);
   std::unique_ptr<TopologyGraph> graph_;
 };
-
-/// The graph of `cluster`, or of what `fold` keeps of it. ClusterSpec::layout says what hangs where; without one the
-/// usual layout of the fabric is taken and said in `assumptions`.
-Topology build_topology(const ClusterSpec& cluster, const TopologyFold& fold = {});
-/// With the efficiencies of a profile other than the default one of the cluster's first GPU.
-Topology build_topology(const ClusterSpec& cluster, const Profile& profile, const TopologyFold& fold);
 
 }  // namespace gpuplan

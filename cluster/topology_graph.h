@@ -3,11 +3,14 @@
 // through a machine are searched once.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include <boost/graph/adjacency_list.hpp>
 
-#include "cluster/topology.h"
+#include "cluster/topology_parts.h"
 
 namespace gpuplan {
 
@@ -70,9 +73,5 @@ struct TopologyGraph {
 /// Widest, then shortest ways from `source`. Ways over NVLink or Infinity Fabric alone come before all others; GPUs,
 /// adapters and memory are not passed through.
 WayTree find_ways(const TopologyGraph& topology, std::uint32_t source, std::uint32_t first, std::uint32_t last);
-
-/// Sets peer weights (and raises capacities where what was measured exceeds them), so that a ring through all GPUs of
-/// an idle machine reaches `target` over PCIe; `alone`: what two GPUs by themselves reach, 0: as the ring.
-void calibrate_machine(Topology& topology, TopologyGraph& graph, BytesPerSec target, BytesPerSec alone);
 
 }  // namespace gpuplan

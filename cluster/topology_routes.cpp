@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "cluster/topology.h"
 #include "cluster/topology_graph.h"
 
 namespace gpuplan {

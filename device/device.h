@@ -16,7 +16,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/gemm_kind.h"
+#include "base/operation_kinds.h"
 #include "base/units.h"
 #include "device/kernels.h"
 

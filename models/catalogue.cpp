@@ -1,4 +1,5 @@
 #include "models/catalogue.h"
+#include "models/hf_config.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -8,6 +8,7 @@
 #include "base/json_file.h"
 #include "base/unit_text.h"
 #include "models/families.h"
+#include "models/hf_config.h"
 
 namespace gpuplan {
 namespace {

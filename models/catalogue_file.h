@@ -2,13 +2,30 @@
 // their sources.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "models/catalogue.h"
+#include "models/model_spec.h"
 
 namespace gpuplan {
+
+/// A row of `gpuplan models`.
+struct CatalogueEntry {
+  std::string name, id, family, model_type, architecture;
+  std::int64_t parameters{};  // recorded count
+  bool is_modelled{};         // false: refused by name ("not modelled yet")
+  std::filesystem::path file;
+};
+
+/// A model and what was learnt while reading it.
+struct LoadedModel {
+  ModelSpec spec;
+  std::vector<std::string> notes;  // one line each: "llama3-8b is meta-llama/Meta-Llama-3-8B", tensor differences …
+};
 
 /// The short rows of every file, read instead of them at start-up. A test compares the two.
 inline constexpr const char* kIndexFile = "index.json";

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "models/families/rows.h"
 
 namespace gpuplan {
 namespace {

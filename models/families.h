@@ -1,32 +1,15 @@
-// The families of models that gpuplan can build: one file in models/families each, and one row in the table of
-// families.cpp. A family reads a Hugging Face config into a ModelSpec, writes it back, and lists the weight tensors.
+// The families of models that gpuplan can build: a file in models/families each, or one with their next of kin, and one
+// row in the table of families.cpp. A family reads a Hugging Face config into a ModelSpec, writes it back, and lists
+// the weight tensors.
 #pragma once
 
 #include <span>
 #include <string>
 #include <string_view>
 
-#include <nlohmann/json_fwd.hpp>
-
-#include "models/model_spec.h"
-#include "models/weights.h"
+#include "models/families/rows.h"
 
 namespace gpuplan {
-
-class Fields;
-
-struct Family {
-  std::string_view name;                  // ModelSpec::family
-  std::string_view model_type;            // of the config: "llama"
-  std::string_view architecture;          // the class that is counted: "LlamaForCausalLM"
-  std::string_view other_architecture{};  // another class of the same tensors ("MptForCausalLM"), or empty
-  std::string_view wrapper_type{};        // multimodal config whose text_config holds this model ("gemma3"), or empty
-  std::string_view wrapper_architecture{};
-  bool is_executable = false;                                    // `gpuplan run` has the kernels of its layers
-  void (*read)(Fields& config, ModelSpec& spec);                 // reports every bad field
-  void (*write)(const ModelSpec& spec, nlohmann::json& config);  // read() understands what it writes
-  ModelWeights (*list)(const ModelSpec& spec);
-};
 
 /// Every row, in the order they are listed to people.
 std::span<const Family* const> families();

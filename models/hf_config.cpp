@@ -1,8 +1,8 @@
-// Hugging Face config.json to ModelSpec and back: finds the family and leaves the rest to it.
+#include "models/hf_config.h"
+
 #include <fmt/format.h>
 
 #include "base/json_file.h"
-#include "models/catalogue.h"
 #include "models/families.h"
 
 namespace gpuplan {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "base/gemm_kind.h"
+#include "base/operation_kinds.h"
 #include "base/units.h"
 
 namespace gpuplan {

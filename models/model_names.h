@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/catalogue.h"
+#include "models/catalogue_file.h"
 
 namespace gpuplan {
 

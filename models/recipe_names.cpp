@@ -1,8 +1,13 @@
 #include "models/recipe_names.h"
 
+#include <algorithm>
 #include <array>
+#include <optional>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/names.h"
 
 namespace gpuplan {
 namespace {
@@ -96,6 +101,188 @@ CheckpointingChoice parse_checkpointing_choice(std::string_view text, std::strin
   if (choice.starts_with("every=") || choice.starts_with("every-"))
     return {Checkpointing::EveryK, parse_integer(choice.substr(6), where, 1)};
   return {parse_name<Checkpointing>(text, where), 1};
+}
+
+namespace {
+
+struct Draft {
+  AdapterFlag flag;
+  bool has_alpha = false;
+};
+
+using Where = const std::string&;
+using Value = const std::string&;
+
+std::vector<std::string> read_list(Value value, Where where) {
+  std::vector<std::string> names = split(value, '+');
+  if (std::any_of(names.begin(), names.end(), [](const std::string& name) { return name.empty(); }))
+    throw InputError(where, "has an empty name", "join module names with '+', as in q_proj+v_proj");
+  return names;
+}
+
+bool read_yes(Value value, Where where) {
+  for (const char* yes : {"yes", "true", "on", "1"})
+    if (to_lower(value) == yes) return true;
+  for (const char* no : {"no", "false", "off", "0"})
+    if (to_lower(value) == no) return false;
+  throw InputError(where, fmt::format("'{}' is neither yes nor no", value));
+}
+
+Dtype read_dtype(Value value, Where where, std::initializer_list<Dtype> accepted) {
+  const Dtype dtype = parse_dtype(value, where);
+  if (std::find(accepted.begin(), accepted.end(), dtype) != accepted.end()) return dtype;
+  std::string names;
+  for (const Dtype d : accepted) names += (names.empty() ? "" : ", ") + std::string(to_string(d));
+  throw InputError(where, fmt::format("{} cannot be used here", to_string(dtype)), "one of " + names);
+}
+
+BaseQuant read_base(Value value, Where where) {
+  const BaseQuant kind = parse_name<BaseQuant>(value, where);
+  if (kind != BaseQuant::Nf4 && kind != BaseQuant::Gptq4)
+    throw InputError(where, fmt::format("'{}' is no 4-bit base", value), "nf4 or gptq4; --lora --int8 for 8 bits");
+  return kind;
+}
+
+double read_alpha(Value value, Where where) {
+  const double alpha = parse_number(value, where);
+  if (alpha <= 0) throw InputError(where, fmt::format("{} is too small", value), "must be more than 0");
+  return alpha;
+}
+
+double read_dropout(Value value, Where where) {
+  const double dropout = parse_number(value, where);
+  if (dropout < 0 || dropout >= 1)
+    throw InputError(where, fmt::format("{} is out of range", value), "0 or more, below 1");
+  return dropout;
+}
+
+struct Key {
+  std::string_view name;
+  bool is_of_base;  // --qlora only
+  bool takes_value;
+  void (*read)(Draft&, Value, Where);
+};
+
+constexpr std::array kKeys{
+    Key{"r", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.rank = parse_integer(v, w, 1); }},
+    Key{"alpha", false, true,
+        [](Draft& d, Value v, Where w) {
+          d.flag.lora.alpha = read_alpha(v, w);
+          d.has_alpha = true;
+        }},
+    Key{"dropout", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.dropout = read_dropout(v, w); }},
+    Key{"targets", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.targets = read_list(v, w); }},
+    Key{"dtype", false, true,
+        [](Draft& d, Value v, Where w) {
+          d.flag.lora.adapter_dtype = read_dtype(v, w, {Dtype::F32, Dtype::BF16, Dtype::F16});
+        }},
+    Key{"base", false, true,
+        [](Draft& d, Value v, Where w) {
+          d.flag.lora.base_dtype = read_dtype(v, w, {Dtype::F32, Dtype::BF16, Dtype::F16});
+        }},
+    Key{"save", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.modules_to_save = read_list(v, w); }},
+    Key{"dora", false, false, [](Draft& d, Value, Where) { d.flag.lora.is_dora = true; }},
+    Key{"quant", true, true, [](Draft& d, Value v, Where w) { d.flag.quant.kind = read_base(v, w); }},
+    Key{"block", true, true, [](Draft& d, Value v, Where w) { d.flag.quant.block_size = parse_integer(v, w, 1); }},
+    Key{"double", true, true, [](Draft& d, Value v, Where w) { d.flag.quant.double_quant = read_yes(v, w); }},
+    Key{"storage", true, true, [](Draft& d, Value v, Where w) {
+          d.flag.quant.storage_dtype = read_dtype(v, w, {Dtype::U8, Dtype::BF16, Dtype::F16, Dtype::F32});
+        }}};
+
+struct KeyAlias {
+  std::string_view name, key;
+};
+constexpr std::array kKeyAliases{KeyAlias{"rank", "r"},
+                                 KeyAlias{"lora_r", "r"},
+                                 KeyAlias{"lora_alpha", "alpha"},
+                                 KeyAlias{"lora_dropout", "dropout"},
+                                 KeyAlias{"target_modules", "targets"},
+                                 KeyAlias{"modules_to_save", "save"},
+                                 KeyAlias{"use_dora", "dora"}};
+
+std::string hint_for(const std::string& name, bool has_base) {
+  std::vector<std::string> names;
+  for (const Key& key : kKeys)
+    if (has_base || !key.is_of_base) names.emplace_back(key.name);
+  std::vector<std::string> accepted = names;
+  for (const KeyAlias& alias : kKeyAliases) accepted.emplace_back(alias.name);
+  if (name.ends_with(".json")) return "a plan goes before the flags: gpuplan estimate " + name + " --lora";
+  if (name.ends_with("_proj")) return "join several targets with '+': targets=q_proj+v_proj";
+  return did_you_mean(name, accepted, fmt::format("known: {}; for example r=8,alpha=16", fmt::join(names, ", ")));
+}
+
+const Key& find_key(std::string name, bool has_base, const std::string& flag) {
+  for (const KeyAlias& alias : kKeyAliases)
+    if (to_lower(name) == alias.name) name = alias.key;
+  for (const Key& key : kKeys)
+    if (to_lower(name) == key.name && (has_base || !key.is_of_base)) return key;
+  for (const Key& key : kKeys)
+    if (to_lower(name) == key.name)
+      throw InputError(flag, fmt::format("'{}' is about a 4-bit base", name), "use it with --qlora");
+  throw InputError(flag, fmt::format("unknown key '{}'", name), hint_for(name, has_base));
+}
+
+void read_part(Draft& draft, const std::string& part, bool has_base, const std::string& flag,
+               std::vector<std::string_view>& seen) {
+  const std::size_t equals = part.find('=');
+  const std::string name(trim(part.substr(0, equals)));
+  if (name.empty()) throw InputError(flag, "has an empty part", "write key=value, separated by single commas");
+  const Key& key = find_key(name, has_base, flag);
+  const std::string where = fmt::format("{} {}", flag, key.name);
+  const bool has_value = equals != std::string::npos && equals + 1 < part.size();
+  if (key.takes_value && !has_value) throw InputError(where, "needs a value", fmt::format("{}=...", key.name));
+  if (!key.takes_value && has_value && !read_yes(part.substr(equals + 1), where)) return;
+  if (std::find(seen.begin(), seen.end(), key.name) != seen.end())
+    throw InputError(where, "is given more than once", "give it once");
+  seen.push_back(key.name);
+  key.read(draft, has_value ? std::string(trim(part.substr(equals + 1))) : "", where);
+}
+
+AdapterFlag parse_adapter(const std::string& spec, bool has_base, const std::string& flag) {
+  Draft draft;
+  std::vector<std::string_view> seen;
+  if (has_base) draft.flag.quant.kind = BaseQuant::Nf4;
+  if (!trim(spec).empty())
+    for (const std::string& part : split(spec, ',')) read_part(draft, part, has_base, flag, seen);
+  if (!draft.has_alpha) draft.flag.lora.alpha = 2 * double(draft.flag.lora.rank);
+  return draft.flag;
+}
+
+}  // namespace
+
+AdapterFlag parse_lora(const std::string& spec) { return parse_adapter(spec, false, "--lora"); }
+AdapterFlag parse_qlora(const std::string& spec) { return parse_adapter(spec, true, "--qlora"); }
+
+namespace {
+
+constexpr const char* kOffloadFlag = "--offload";
+
+void read_offload_part(Offload& offload, const std::string& part) {
+  const std::size_t colon = part.find(':');
+  const std::string what = to_lower(trim(part.substr(0, colon)));
+  const OffloadTarget target =
+      colon == std::string::npos ? OffloadTarget::Cpu : parse_name<OffloadTarget>(part.substr(colon + 1), kOffloadFlag);
+  if (what == "optimizer")
+    offload.optimizer = target;
+  else if (what == "params" || what == "parameters")
+    offload.params = target;
+  else if (what != "activations")
+    throw InputError(
+        kOffloadFlag, fmt::format("unknown part '{}'", what),
+        did_you_mean(what, {"optimizer", "params", "activations"}, "known: optimizer, params, activations, none"));
+  else if (target == OffloadTarget::Nvme)
+    throw InputError(kOffloadFlag, "activations go to the host, not to NVMe", "write activations");
+  else
+    offload.activations = target == OffloadTarget::Cpu;
+}
+
+}  // namespace
+
+Offload parse_offload_list(const std::string& text) {
+  Offload offload;
+  if (squash(text) == "none") return offload;
+  for (const std::string& part : split(text, ',')) read_offload_part(offload, part);
+  return offload;
 }
 
 }  // namespace gpuplan

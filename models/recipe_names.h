@@ -1,7 +1,9 @@
-// How the choices of a recipe are spelt, on the command line, in plan files and in help alike.
+// How the choices of a recipe are spelt, on the command line, in plan files and in help alike; and the flags that
+// describe a recipe in a small language of their own: adapters and offload.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "base/name_table.h"
@@ -25,5 +27,22 @@ struct CheckpointingChoice {
   std::int64_t every = 1;
 };
 CheckpointingChoice parse_checkpointing_choice(std::string_view text, std::string_view where);
+
+/// The value of --lora and --qlora: "r=8,alpha=16,dropout=0.05,targets=q_proj+v_proj,dtype=bf16,save=lm_head,dora".
+struct AdapterFlag {
+  LoraSpec lora;
+  QuantSpec quant;
+};
+
+/// "" gives the defaults; alpha is 2 r unless given. Throws InputError for an unknown key (with the nearest) or a bad
+/// value.
+AdapterFlag parse_lora(const std::string& spec);
+
+/// The same, and block=64, double=yes|no, storage=u8|bf16 for the 4-bit base.
+AdapterFlag parse_qlora(const std::string& spec);
+
+/// The value of --offload: "optimizer,params:nvme,activations" or "none". Each part goes to the host unless ":nvme"
+/// follows. Throws InputError naming the part.
+Offload parse_offload_list(const std::string& text);
 
 }  // namespace gpuplan

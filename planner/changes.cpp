@@ -7,12 +7,11 @@
 
 #include "base/error.h"
 #include "base/names.h"
-#include "cluster/fabric.h"
+#include "cluster/cluster_spec.h"
 #include "models/optimizers.h"
-#include "models/recipe_flags.h"
 #include "models/recipe_names.h"
+#include "planner/job.h"
 #include "planner/machine_changes.h"
-#include "planner/validate_recipe.h"
 
 namespace gpuplan {
 namespace {

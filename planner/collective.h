@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/collective_kind.h"
+#include "base/operation_kinds.h"
 #include "base/units.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/nccl_table.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cluster/fabric.h"
+#include "cluster/cluster_spec.h"
 #include "cluster/links.h"
 
 namespace gpuplan {

@@ -1,8 +1,17 @@
 #include "planner/estimate.h"
 
-#include "planner/limits.h"
-#include "planner/recommend.h"
-#include "planner/validate_recipe.h"
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/unit_text.h"
+#include "models/ledger.h"
+#include "models/recipe_names.h"
+#include "planner/changes.h"
+#include "planner/comm_model.h"
+#include "planner/job.h"
+#include "planner/strategy_estimate.h"
 
 namespace gpuplan {
 
@@ -32,6 +41,277 @@ EstimateResult estimate(const EstimateRequest& request) {
   }
   out.recommended = recommend(r, out);
   out.assumptions = list_assumptions(r, out);
+  return out;
+}
+
+namespace {
+
+using Row = StrategyEstimate;
+
+/// Smaller is better: seconds per token, dollars per token, or bytes.
+double score(const Row& e, Preference preference) {
+  if (preference == Preference::Memory) return double(e.tiers.needed.count);
+  const double seconds_per_token = 1 / e.tokens_per_second;
+  return preference == Preference::Cost ? seconds_per_token * double(e.num_gpus_used) : seconds_per_token;
+}
+
+template <class Matches>
+const Row* find_row(const EstimateResult& result, Matches matches) {
+  for (const Row& e : result.strategies)
+    if (e.not_applicable.empty() && matches(e.strategy)) return &e;
+  return nullptr;
+}
+
+const Row* best_of(const EstimateResult& result, Preference preference) {
+  double best = 0;
+  bool any = false;
+  for (const Row& e : result.strategies)
+    if (e.fits && (!any || score(e, preference) < best)) best = score(e, preference), any = true;
+  const Row* chosen = nullptr;
+  for (const Row& e : result.strategies)
+    if (e.fits && score(e, preference) <= best * (1 + result.profile.time_error) &&
+        (!chosen || e.strategy.simplicity < chosen->strategy.simplicity))
+      chosen = &e;
+  return chosen;
+}
+
+std::string reason_for(const Row& chosen, const EstimateRequest& r, const EstimateResult& result) {
+  const Row* single = find_row(result, [](const Strategy& s) { return s.is_one_gpu(); });
+  const Strategy& strategy = chosen.strategy;
+  if (r.strategy != "auto") return "asked for, and it fits";
+  std::string text;
+  if (strategy.is_one_gpu()) {
+    text = r.cluster.num_gpus() == 1 ? "it fits on the one GPU there is"
+                                     : "it fits on one GPU, and more would cost more per token than they gain";
+  } else if (strategy.is_replicated()) {
+    text = "the model and its training state fit on one GPU, so every GPU gets a copy and only gradients travel";
+  } else if (strategy.layout.shards_optimizer && !strategy.layout.shards_weights) {
+    text = fmt::format("replicas of the weights fit, the optimizer{} is sharded over the GPUs",
+                       strategy.layout.shards_gradients ? " and the gradients" : "");
+  } else if (strategy.mesh.pp > 1) {
+    text = "no sharded strategy fits, so the layers are spread over the GPUs; they work one after the other";
+  } else {
+    text = fmt::format("one GPU does not hold it{}, so weights, gradients and optimizer are sharded",
+                       single && !single->fits ? fmt::format(" ({} needed)", format_bytes(single->tiers.needed)) : "");
+    if (!chosen.strategy.layout.reshards_after_forward)
+      text += "; weights stay gathered until backward because the memory is there, which saves a third of the traffic";
+  }
+  const Row* fsdp = find_row(result, [](const Strategy& s) {
+    return is_fsdp(s.engine) && s.layout.reshards_after_forward && s.mesh.dp_replicate == 1;
+  });
+  if (strategy.is_replicated() && fsdp && fsdp->tokens_per_second > 0 &&
+      chosen.tokens_per_second > 1.2 * fsdp->tokens_per_second)
+    text += fmt::format("; sharding it with FSDP would be {:.1f} times slower",
+                        chosen.tokens_per_second / fsdp->tokens_per_second);
+  return text;
+}
+
+/// What would be better, although the recipe is never changed for the user.
+void add_hints(std::vector<std::string>& advice, const Row& chosen, const EstimateRequest& r,
+               const EstimateResult& result) {
+  if (chosen.max_micro_batch && *chosen.max_micro_batch > r.recipe.micro_batch && r.recipe.grad_accum == 1 &&
+      chosen.time.host > 0.7 * chosen.time.step)
+    advice.push_back(fmt::format(
+        "the host launches kernels for {} of the {} step: a larger micro batch (up to {}) uses the GPU better",
+        format_duration(chosen.time.host), format_duration(chosen.time.step), *chosen.max_micro_batch));
+  for (const Purpose purpose : {Purpose::LeaveOut, Purpose::Quality})
+    for (const Suggested& hint : suggest(r, purpose)) {
+      const auto without = estimate_variant(changed({r, result.profile}, {&hint.setting, 1}), chosen.strategy.name);
+      if (without && without->fits)
+        advice.push_back(fmt::format("it fits without {} too: {}", hint.why->title,
+                                     describe_suggested({&hint, 1}, "", describe_time(chosen, *without))));
+    }
+}
+
+/// Suggestions that are tried together.
+using Together = std::vector<Suggested>;
+
+/// What makes a request fit that does not.
+class Search {
+ public:
+  Search(const EstimateRequest& request, const EstimateResult& result)
+      : result_(result),
+        now_{request, result.profile} {}
+
+  /// Each saver alone or beside checkpointing, else all of them one after the other, else more GPUs.
+  std::vector<std::string> what_would_help() const {
+    std::vector<std::string> advice;
+    const Together savers = suggest(now_.request, Purpose::SaveMemory);
+    for (const Suggested& saver : savers)
+      if (std::string text = try_one(saver); !text.empty()) advice.push_back(std::move(text));
+    if (!advice.empty()) return advice;
+    Together combined;
+    for (const Suggested& saver : savers) {
+      combined.push_back(saver);
+      if (const auto fitting = fits_with(combined)) return {worded(combined, " + ", *fitting, "together, then")};
+    }
+    if (std::string text = try_more_gpus(); !text.empty()) return {text};
+    return {"no change that gpuplan knows makes it fit: choose a smaller model or GPUs with more memory"};
+  }
+
+ private:
+  Variant with(const Together& all) const {
+    Variant variant = now_;
+    for (const Suggested& one : all) variant = changed(std::move(variant), {&one.setting, 1});
+    return variant;
+  }
+
+  std::optional<StrategyEstimate> fits_with(const Together& all) const { return first_fitting(with(all)); }
+
+  /// The row that a changed plan is compared with: that of its strategy, else the first one that is possible.
+  const Row* counterpart(const StrategyEstimate& e) const {
+    const Row* same = find_row(result_, [&](const Strategy& s) { return s.name == e.strategy.name; });
+    return same ? same : find_row(result_, [](const Strategy&) { return true; });
+  }
+
+  /// "--loss fused (12 % more time per token): then fsdp fits".
+  std::string worded(const Together& all, std::string_view joined_by, const StrategyEstimate& fitting, const char* then,
+                     const char* remark = "") const {
+    const Row* before = counterpart(fitting);
+    const std::string time = before ? describe_time(*before, fitting) : "";
+    return fmt::format("{}: {} {} fits{}", describe_suggested(all, joined_by, time), then, fitting.strategy.name,
+                       remark);
+  }
+
+  /// A plan whose GPUs compute one after the other is named only if checkpointing does not help it to a better one.
+  std::string try_one(const Suggested& saver) const {
+    const auto in_step = [](const auto& e) { return e && e->strategy.schedule == Schedule::Sequential; };
+    const Together alone{saver};
+    const auto fitting = fits_with(alone);
+    if (in_step(fitting)) return worded(alone, "", *fitting, "then");
+    if (const auto checkpointing = suggest(with(alone).request, Purpose::SaveMemory, "checkpointing")) {
+      const Together both{saver, *checkpointing};
+      const auto fits = fits_with(both);
+      if (fits && (!fitting || in_step(fits))) return worded(both, " with ", *fits, "then");
+    }
+    return fitting ? worded(alone, "", *fitting, "then", ", the GPUs taking turns") : "";
+  }
+
+  std::string try_more_gpus() const {
+    constexpr int kMostDoublings = 6;
+    Variant more = now_;
+    for (int doublings = 1; doublings <= kMostDoublings; ++doublings) {
+      const Together all = suggest(more.request, Purpose::MoreGpus);
+      if (all.empty()) return {};
+      try {
+        more = changed(std::move(more), {&all.front().setting, 1});
+      } catch (const InputError&) { return {}; }  // a machine without a network has no more GPUs
+      if (const auto fitting = first_fitting(more)) return worded(all, "", *fitting, "then");
+    }
+    return {};
+  }
+
+  const EstimateResult& result_;
+  Variant now_;
+};
+
+}  // namespace
+
+Recommendation recommend(const EstimateRequest& r, const EstimateResult& result) {
+  Recommendation out;
+  const Row* chosen = best_of(result, r.preference);
+  if (!chosen) {
+    out.reason = r.strategy == "auto" ? "no strategy fits" : fmt::format("{} does not fit", r.strategy);
+    for (const Row& e : result.strategies)
+      if (r.strategy != "auto" && !e.not_applicable.empty())
+        out.reason = fmt::format("{} is not possible here: {}", r.strategy, e.not_applicable);
+    out.advice = Search(r, result).what_would_help();
+    return out;
+  }
+  out.strategy = chosen->strategy.name;
+  out.reason = reason_for(*chosen, r, result);
+  add_hints(out.advice, *chosen, r, result);
+  return out;
+}
+
+namespace {
+
+/// Who steps offloaded states, how fast, and what shares that time.
+std::string offload_assumption(const EstimateResult& result) {
+  const Profile& p = result.profile;
+  const std::string rate =
+      result.framework.fsdp2.host_step == result.framework.zero.host_step
+          ? fmt::format("{:.3g} GB/s on the host", p.cpu_optimizer_bandwidth.value / 1e9)
+          : fmt::format("{:.3g} GB/s with torch's optimizers (FSDP), {:.3g} GB/s with DeepSpeed's (ZeRO)",
+                        p.torch_cpu_optimizer_bandwidth.value / 1e9, p.cpu_optimizer_bandwidth.value / 1e9);
+  return fmt::format("offloaded optimizer, per rank: {}; once per optimizer step, so more accumulation amortises it",
+                     rate);
+}
+
+std::string profile_assumption(const EstimateResult& result) {
+  const Profile& p = result.profile;
+  if (!p.measured) return fmt::format("profile {}: {} (not calibrated on this machine)", p.id, p.title);
+  return fmt::format("profile {}: measured {} on {}", p.id, p.measured->on.date, p.measured->on.device);
+}
+
+std::string links_assumption(const ClusterSpec& cluster, const Profile& profile) {
+  const std::int64_t ranks = cluster.ranks_per_node(cluster.num_gpus());
+  const CollectiveCurve* curve =
+      has_measured_links(profile, cluster) ? profile.measured->curve_of(CollectiveKind::AllReduce, ranks) : nullptr;
+  if (!curve)
+    return fmt::format("links: {}, {:.1f} GB/s bus bandwidth ({})", cluster.fabric_text,
+                       cluster.intra.bandwidth.value / 1e9, cluster.intra.source);
+  const std::string other = curve->num_ranks == ranks ? "" : fmt::format(", taken for {}", ranks);
+  return fmt::format("links: {}, all-reduce of {} ranks measured at {:.3g} GB/s busbw for {}{}", cluster.fabric_text,
+                     curve->num_ranks, curve->bus_bandwidth(curve->most).value / 1e9, format_bytes(curve->most), other);
+}
+
+/// Of the recommended strategy, or the first one: all of a plan have nearly the same products.
+std::string coverage_assumption(const EstimateResult& result) {
+  for (const StrategyEstimate& e : result.strategies)
+    if (e.not_applicable.empty() && (!result.recommended || result.recommended->strategy.empty() ||
+                                     result.recommended->strategy == e.strategy.name))
+      return describe(e.coverage);
+  return {};
+}
+
+/// "corrected by 3 earlier runs on 2 ranks: time x1.04, …".
+std::string correction_assumption(const RunCorrection& c, std::int64_t num_ranks) {
+  const std::string ranks = num_ranks == 1 ? "1 rank" : fmt::format("{} ranks", num_ranks);
+  return fmt::format("corrected by {} earlier {} on {}: time x{:.2f}, {}{} outside tensors", c.num_runs,
+                     c.num_runs == 1 ? "run" : "runs", ranks, c.time, c.outside_tensors.count < 0 ? "-" : "+",
+                     format_bytes(Bytes{std::abs(c.outside_tensors.count)}));
+}
+
+}  // namespace
+
+std::vector<std::string> list_assumptions(const EstimateRequest& r, const EstimateResult& result) {
+  std::vector<std::string> out = r.cluster.assumptions;
+  const Recipe& c = r.recipe;
+  out.push_back(fmt::format("framework {}: {}", result.framework.name, result.framework.title));
+  out.push_back(
+      fmt::format("{} tokens per sequence, {}, micro batch {} per data-parallel rank, {} per optimizer step", c.seq_len,
+                  c.packing == Packing::Packed   ? "packed"
+                  : c.packing == Packing::Padded ? "padded"
+                                                 : "dynamic lengths (memory for the longest)",
+                  c.micro_batch, c.grad_accum == 1 ? "1 micro-batch" : fmt::format("{} micro-batches", c.grad_accum)));
+  if (attention_kernel_used(r.model, c, result.framework) != c.attention)
+    out.push_back(
+        fmt::format("attention: the modelling code of {} has no {} path here, so scores are materialised (eager)",
+                    r.model.model_type, to_string(c.attention)));
+  if (r.model.num_encoder_layers > 0) out.push_back("encoder and decoder both read the stated number of tokens");
+  if (r.model.moe.is_present()) out.push_back("experts get equal shares of the tokens");
+  const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : c.seq_len;
+  out.push_back(fmt::format("data: {} rows of {} tokens, {:g} epoch{}", format_grouped(r.dataset.rows), per_row,
+                            r.dataset.epochs, r.dataset.epochs == 1 ? "" : "s"));
+  out.push_back(profile_assumption(result));
+  if (const RunCorrection own = correction_of(result.profile, r.cluster.num_gpus());
+      result.framework.learns_from_runs && own.num_runs > 0)
+    out.push_back(correction_assumption(own, r.cluster.num_gpus()));
+  if (std::string missing = coverage_assumption(result); !missing.empty()) out.push_back(std::move(missing));
+  if (r.cluster.num_gpus() > 1) out.push_back(links_assumption(r.cluster, result.profile));
+  if (r.price_per_gpu_hour)
+    out.push_back(fmt::format("price: {} per GPU and hour (given)", format_usd(*r.price_per_gpu_hour)));
+  else if (r.cluster.price_per_gpu_hour)
+    out.push_back(fmt::format("price: {} per GPU and hour ({})", format_usd(*r.cluster.price_per_gpu_hour),
+                              r.cluster.price_source));
+  else
+    out.push_back("price: none known for these GPUs; give --price-per-gpu-hour");
+  if (c.offload.optimizer == OffloadTarget::Cpu) out.push_back(offload_assumption(result));
+  if (c.is_adapter() && result.model.has_tied_head && result.model.head.is_adapted)
+    out.push_back("the adapted head shares its frozen weight with the embedding");
+  if (r.options.fsdp_version == 1) out.push_back("FSDP means version 1 (FullyShardedDataParallel)");
+  out.push_back(fmt::format("{:.0f} % of the device is kept free as margin", result.profile.margin * 100));
   return out;
 }
 

@@ -1,5 +1,14 @@
 #include "planner/job.h"
 
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/unit_text.h"
+#include "models/framework.h"
+#include "models/optimizers.h"
+
 namespace gpuplan {
 
 Job::Job(EstimateRequest r, TrainedModel m, FrameworkConvention f, Profile p, Strategy s)
@@ -29,6 +38,64 @@ StrategyOptions options_for(const EstimateRequest& r, const FrameworkConvention&
   if (!options.fsdp_version && r.recipe.quant.kind == BaseQuant::Nf4 && !framework.fsdp2_shards_quantised)
     options.fsdp_version = 1;
   return options;
+}
+
+namespace {
+
+void require(bool condition, const char* where, const std::string& problem, const std::string& hint = {}) {
+  if (!condition) throw InputError(where, problem, hint);
+}
+
+}  // namespace
+
+void validate_recipe(const Recipe& r, const ModelSpec& m, const ClusterSpec& cluster) {
+  require(r.micro_batch >= 1 && r.micro_batch <= 1'000'000, "--micro-batch",
+          fmt::format("{} is out of range", r.micro_batch), "1 to 1000000 sequences");
+  require(r.seq_len >= 1 && r.seq_len <= (1 << 26), "--seq-len", fmt::format("{} is out of range", r.seq_len),
+          "1 to 67108864 tokens");
+  require(r.grad_accum >= 1 && r.grad_accum <= 1'000'000, "--grad-accum",
+          fmt::format("{} is out of range", r.grad_accum), "1 to 1000000");
+  require(r.micro_batch * r.seq_len <= (std::int64_t(1) << 32), "--micro-batch",
+          "micro batch times sequence length exceeds 2^32 tokens");
+  require(!cluster.gpus.empty(), "--gpus", "no GPUs given", "for example --gpus 4xA6000");
+  if (m.learned_positions > 0)
+    require(r.seq_len <= m.max_position_embeddings, "--seq-len",
+            fmt::format("{} has {} learned positions", m.name, m.max_position_embeddings),
+            fmt::format("use --seq-len {} or less", m.max_position_embeddings));
+  if (r.is_adapter()) {
+    require(r.lora.rank >= 1 && r.lora.rank <= m.hidden_size, "--lora r",
+            fmt::format("rank {} is out of range", r.lora.rank), fmt::format("1 to {}", m.hidden_size));
+    require(r.lora.dropout >= 0 && r.lora.dropout < 1, "--lora dropout",
+            fmt::format("{} is out of range", r.lora.dropout), "0 or more, below 1");
+    require(!r.lora.targets.empty(), "--lora targets", "no target modules",
+            "for example targets=all-linear or targets=q_proj+v_proj");
+  }
+  require(r.method != Method::Qlora || r.quant.kind != BaseQuant::None, "--qlora",
+          "a QLoRA recipe needs a quantised base");
+  require(r.method != Method::Full || r.quant.kind == BaseQuant::None, "--full",
+          "a quantised base cannot be trained itself", "use --qlora");
+  if (r.quant.kind == BaseQuant::Nf4)
+    require(r.quant.block_size >= 16 && (r.quant.block_size & (r.quant.block_size - 1)) == 0, "--qlora block",
+            fmt::format("block size {} is not a power of two of at least 16", r.quant.block_size),
+            "bitsandbytes uses 64");
+  require(r.checkpointing != Checkpointing::EveryK || (r.checkpoint_every >= 1 && r.checkpoint_every <= m.num_layers()),
+          "--checkpointing", fmt::format("every={} is out of range", r.checkpoint_every),
+          fmt::format("1 to {} layers", m.num_layers()));
+  require(!r.offload.activations || r.checkpointing != Checkpointing::None, "--offload activations",
+          "offloads checkpoint boundaries, and nothing is checkpointed", "add --checkpointing full");
+  require(!r.optimizer_in_backward || r.grad_accum == 1, "--optimizer-in-backward",
+          "steps in every backward pass, so it cannot accumulate", "use --grad-accum 1");
+  require(r.loss_chunks >= 1 && r.loss_chunks <= 65536, "--loss",
+          fmt::format("{} chunks is out of range", r.loss_chunks), "1 to 65536");
+  const auto multiplies_fp8 = [](const GpuSpec& gpu) { return gpu.fp8.value > 0; };
+  require(!r.fp8_matmul || std::all_of(cluster.gpus.begin(), cluster.gpus.end(), multiplies_fp8), "--fp8",
+          "these GPUs have no fp8 units", "Ada, Hopper and Blackwell have");
+  require(!r.fp8_matmul || r.precision != Precision::Fp32, "--fp8", "needs a 16-bit precision beside it",
+          "use bf16-mixed or bf16-true");
+  const bool computes_as_asked = find_framework(r.framework).qlora_computes_in_fp32;
+  require(r.precision != Precision::Fp32 || r.method != Method::Qlora || computes_as_asked, "--precision",
+          "QLoRA computes in 16 bit", "use bf16-mixed or bf16-true");
+  find_optimizer(r.optimizer);
 }
 
 }  // namespace gpuplan

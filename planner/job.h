@@ -1,5 +1,6 @@
 // A question of the planner, and the question resolved for one strategy. What is found by name (framework, profile) and
-// what follows from it (dtypes, size rules) is found once, in a Job; planner, simulator and executor read it.
+// what follows from it (dtypes, size rules) is found once, in a Job; planner, simulator and executor read it. A recipe
+// that contradicts itself, the model or the cluster is refused here.
 #pragma once
 
 #include <array>
@@ -12,6 +13,7 @@
 #include "cluster/cluster_spec.h"
 #include "cluster/profile/profile.h"
 #include "models/framework.h"
+#include "models/model_spec.h"
 #include "models/recipe.h"
 #include "models/trained_model.h"
 #include "planner/state_sizes.h"
@@ -67,5 +69,8 @@ Profile profile_of(const EstimateRequest& request);
 
 /// The options as they apply to this recipe: FSDP means version 1 where version 2 cannot shard a 4-bit base.
 StrategyOptions options_for(const EstimateRequest& request, const FrameworkConvention& framework);
+
+/// Throws InputError naming the flag.
+void validate_recipe(const Recipe& recipe, const ModelSpec& model, const ClusterSpec& cluster);
 
 }  // namespace gpuplan

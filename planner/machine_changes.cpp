@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
-#include "cluster/fabric.h"
+#include "cluster/cluster_spec.h"
 #include "cluster/links.h"
 
 namespace gpuplan {

@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "planner/block.h"
-#include "planner/program_builder.h"
+#include "planner/job.h"
 #include "planner/state_sizes.h"
+#include "planner/step_program.h"
 #include "planner/unit_layout.h"
 
 namespace gpuplan {

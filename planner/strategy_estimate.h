@@ -99,4 +99,7 @@ Bytes kv_bytes_per_token(const ModelSpec& model);
 /// The cache when evaluation generates `eval_generate` tokens after full sequences; no bytes when it does not.
 Bytes generation_cache(const EstimateRequest& request, const ModelSpec& model);
 
+/// Fills e.max_micro_batch and e.max_seq_len by doubling and bisection over whole plans; empty where not even 1 fits.
+void find_limits(StrategyEstimate& e, const Job& job, StepProgram& program);
+
 }  // namespace gpuplan

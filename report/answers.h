@@ -11,7 +11,6 @@
 #include "report/text/screen.h"
 #include "sim/simulation.h"
 #include "validate/constants.h"
-#include "validate/picks.h"
 #include "validate/report.h"
 #include "validate/speed_report.h"
 

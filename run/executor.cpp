@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "run/executor_parts.h"
 
 namespace gpuplan {
 

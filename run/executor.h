@@ -84,8 +84,26 @@ class Executor {
   void abort() noexcept { groups_.abort(); }
 
  private:
-  struct Bound;    // a task with pointers
-  struct Scalars;  // of the step under way
+  /// A task of the step with everything it touches as pointers.
+  struct Bound {
+    const StepTask* task = nullptr;
+    const Instruction* instruction = nullptr;
+    std::vector<std::byte*> operands, locals;
+    std::vector<std::uint32_t> waits;     // tasks of other streams
+    std::unique_ptr<Event> done;          // recorded where another stream waits for it
+    std::unique_ptr<Event> began, ended;  // where times are recorded
+  };
+  /// What differs from step to step.
+  struct Scalars {
+    double learning_rate{};
+    const OptimizerSettings& settings;
+    std::int64_t number{};
+    double label_tokens = 0;  // of the global batch
+    bool has_norm = false;
+    bool stop = false;  // asked of this rank, then of any
+    double loss = 0, grad_norm = 0;
+    float gradient_scale = 1;  // of clipping
+  };
   /// What an optimizer step works on: `count` trained elements from `begin` of the unit's flat array.
   struct StepRange {
     std::int64_t begin{}, count{};

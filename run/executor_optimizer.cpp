@@ -8,7 +8,7 @@
 #include "base/processor.h"
 #include "device/quantisation.h"
 #include "models/optimizers.h"
-#include "run/executor_parts.h"
+#include "run/executor.h"
 
 namespace gpuplan {
 

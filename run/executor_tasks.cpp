@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "run/executor_parts.h"
+#include "run/executor.h"
 
 namespace gpuplan {
 

@@ -5,9 +5,13 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "run/native_support.h"
+#include "device/quantisation.h"
+#include "models/families.h"
+#include "models/optimizers.h"
+#include "models/rope.h"
 
 namespace gpuplan {
+
 NativeJob::NativeJob(const EstimateRequest& asked, const Strategy& wanted) : Job(asked, wanted) {
   GPUPLAN_CHECK(framework.state_arrays == StateArrays::Flat, "the executor runs plans of its own framework record");
   require_native(request.model, recipe(), strategy, numerics);
@@ -57,6 +61,103 @@ const LayerLinears* NativeJob::linears_of(std::uint16_t unit) const {
 RankPlace place_of(std::int64_t rank, const Mesh& mesh) {
   const auto along = [&](Axis axis) { return rank / mesh.stride(axis) % mesh.ways(axis); };
   return {.rank = rank, .stage = along(Axis::Pp), .replicate = along(Axis::DpReplicate), .shard = along(Axis::DpShard)};
+}
+
+namespace {
+
+constexpr std::string_view kOthers =
+    "transformers with accelerate runs it (framework hf-trainer); `gpuplan run` will start it with --engine accelerate";
+
+/// One thing that the executor may lack: whether this plan needs it, and its name.
+struct Lack {
+  bool is_needed;
+  std::string where, what;
+};
+
+[[noreturn]] void refuse(const Lack& lack) {
+  throw InputError(lack.where, fmt::format("the native executor has no {}", lack.what), std::string(kOthers));
+}
+
+/// "llama, mistral, …".
+std::string executable_families() {
+  std::string names;
+  for (const Family* family : families())
+    if (family->is_executable) names += (names.empty() ? "" : ", ") + std::string(family->name);
+  return names;
+}
+
+bool is_llama_like(const ModelSpec& m) {
+  return family_of(m).is_executable && m.norm == NormKind::RmsNorm && m.mlp == MlpKind::Gated &&
+         m.position == PositionKind::Rope && m.residual == ResidualKind::Sequential &&
+         m.norm_placement == NormPlacement::Pre && m.activation == "silu" && !m.moe.is_present() && !m.has_fused_qkv &&
+         !m.has_fused_gate_up;
+}
+
+std::vector<Lack> of_model(const ModelSpec& m, const Recipe& r) {
+  const bool has_window = m.sliding_window > 0 && m.sliding_layers > 0 && r.seq_len > m.sliding_window;
+  return {
+      {!is_llama_like(m), "model",
+       fmt::format("family {}: it runs Llama-like decoders ({})", m.family, executable_families())},
+      {!is_known_rope(m.rope), "config.json: rope_scaling",
+       fmt::format("rotary scaling '{}' (default, linear, llama3)", m.rope.type)},
+      {has_window && m.sliding_layers < m.num_hidden_layers, "model",
+       "sliding window in some layers only, with a sequence beyond it"},
+      {m.attention_dropout > 0 || m.residual_dropout > 0 || m.mlp_dropout > 0, "config.json", "dropout in the model"}};
+}
+
+std::vector<Lack> of_recipe(const Recipe& r) {
+  const OptimizerSpec& optimizer = find_optimizer(r.optimizer);
+  const bool is_adamw = optimizer.name == "adamw-fused" || optimizer.name == "adamw-foreach" ||
+                        optimizer.name == "adamw-loop" || optimizer.name == "adamw-8bit";
+  return {{!is_adamw, "--optimizer", fmt::format("{} (adamw, adamw-8bit)", r.optimizer)},
+          {r.precision == Precision::Fp16Mixed, "--precision", "fp16 (fp32, bf16, bf16-mixed)"},
+          {r.quant.kind != BaseQuant::None && r.quant.kind != BaseQuant::Nf4, "--lora", "int8 or GPTQ base (NF4)"},
+          {r.quant.kind == BaseQuant::Nf4 && r.quant.block_size != kNf4Block, "--lora",
+           fmt::format("NF4 blocks other than {}", kNf4Block)},
+          {r.lora.dropout > 0 && r.is_adapter(), "--lora dropout", "adapter dropout"},
+          {r.lora.is_dora && r.is_adapter(), "--lora", "DoRA"},
+          {!r.lora.modules_to_save.empty() && r.is_adapter(), "--lora modules_to_save",
+           "full copies of modules beside adapters"},
+          {r.attention == AttentionKernel::Eager, "--attention", "eager attention (its own kernel needs O(s) memory)"},
+          {r.loss == LossKernel::Chunked || r.loss == LossKernel::Fused, "--loss",
+           "chunked or fused loss (its own works in place)"},
+          {r.optimizer_in_backward, "--optimizer-in-backward", "optimizer step inside backward"},
+          {r.fp8_matmul, "--fp8", "fp8 products"},
+          {r.offload.optimizer == OffloadTarget::Nvme || r.offload.params == OffloadTarget::Nvme, "--offload",
+           "offload to NVMe (cpu)"},
+          {r.offload.params != OffloadTarget::None && r.quant.kind != BaseQuant::None, "--offload params",
+           "offload of quantised weights"}};
+}
+
+/// A product has one dtype: what is frozen is stored in it, adapters in it or in fp32.
+std::vector<Lack> of_dtypes(const Recipe& r, const DtypePolicy& n) {
+  const auto under = [&](const char* what, Dtype dtype) {
+    return fmt::format("{} of {} where it computes in {}", what, to_string(dtype), to_string(n.compute));
+  };
+  return {{r.is_adapter() && n.frozen != n.compute, "--lora base", under("base weights", n.frozen)},
+          {r.is_adapter() && n.adapter != Dtype::F32 && n.adapter != n.compute, "--lora dtype",
+           under("adapters", n.adapter)}};
+}
+
+std::vector<Lack> of_strategy(const ModelSpec& m, const Recipe& r, const Strategy& s) {
+  return {{s.wrap == WrapPolicy::Size, "--wrap", "wrapping by size (layers)"},
+          {s.mesh.pp > 1 && m.tie_word_embeddings && !r.is_adapter(), "--strategy mp",
+           "full fine-tuning of a tied head over pipeline stages: its two ends are one tensor"},
+          {r.offload.params != OffloadTarget::None && r.offload.optimizer == OffloadTarget::None &&
+               s.engine == ShardingEngine::Zero,
+           "--offload params", "optimizer on the device that steps weights of the host (params,optimizer)"},
+          {r.offload.params != OffloadTarget::None && s.mesh.dp_shard == 1, "--offload params",
+           "offload of weights that are not sharded over two GPUs or more"}};
+}
+
+}  // namespace
+
+void require_native(const ModelSpec& model, const Recipe& recipe, const Strategy& strategy,
+                    const DtypePolicy& numerics) {
+  for (const auto& lacks :
+       {of_model(model, recipe), of_recipe(recipe), of_dtypes(recipe, numerics), of_strategy(model, recipe, strategy)})
+    for (const Lack& lack : lacks)
+      if (lack.is_needed) refuse(lack);
 }
 
 }  // namespace gpuplan

@@ -6,15 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "models/model_spec.h"
+#include "models/numerics.h"
+#include "models/recipe.h"
 #include "planner/job.h"
 #include "planner/program_builder.h"
+#include "planner/strategy.h"
 
 namespace gpuplan {
 
 /// Made from a request with its strategy decided, under the executor's own framework record; the same on every rank.
 class NativeJob : public Job {
  public:
-  /// Throws InputError for what the executor lacks (native_support.h).
+  /// Throws InputError for what the executor lacks (require_native).
   NativeJob(const EstimateRequest& request, const Strategy& strategy);
   NativeJob(const NativeJob&) = delete;
   NativeJob& operator=(const NativeJob&) = delete;
@@ -50,5 +54,10 @@ struct RankPlace {
   std::int64_t data_rank(const Mesh& mesh) const { return replicate * mesh.dp_shard + shard; }
 };
 RankPlace place_of(std::int64_t rank, const Mesh& mesh);
+
+/// Throws InputError saying what the native executor lacks and which engine has it: families that are no Llama-like
+/// decoders, kernels, optimizers, offload to NVMe, dropout, DoRA, …
+void require_native(const ModelSpec& model, const Recipe& recipe, const Strategy& strategy,
+                    const DtypePolicy& numerics);
 
 }  // namespace gpuplan

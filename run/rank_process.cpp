@@ -14,7 +14,6 @@
 
 #include "base/child_process.h"
 #include "base/error.h"
-#include "base/exit_codes.h"
 #include "base/processor.h"
 #include "base/sha256.h"
 #include "device/backend.h"

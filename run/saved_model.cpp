@@ -6,7 +6,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
-#include "models/catalogue.h"
+#include "models/hf_config.h"
 #include "run/files/adapter_files.h"
 #include "run/files/tensor_files.h"
 

@@ -20,7 +20,6 @@
 
 #include "base/child_process.h"
 #include "base/error.h"
-#include "base/exit_codes.h"
 #include "base/files.h"
 #include "device/mpi_command.h"
 #include "run/heartbeat.h"

@@ -12,7 +12,7 @@
 #include "base/json_file.h"
 #include "base/random_bits.h"
 #include "base/sha256.h"
-#include "models/catalogue.h"
+#include "models/hf_config.h"
 #include "models/recipe_names.h"
 #include "run/data/examples.h"
 #include "run/files/adapter_files.h"

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "sim/simulation.h"
+#include "sim/simulated_step.h"
 
 namespace gpuplan {
 

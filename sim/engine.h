@@ -8,7 +8,7 @@
 
 #include "sim/folding.h"
 #include "sim/network.h"
-#include "sim/simulation.h"
+#include "sim/simulated_step.h"
 
 namespace gpuplan {
 

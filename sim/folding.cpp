@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cluster/topology_builder.h"
 #include "sim/activity.h"
 
 namespace gpuplan {

@@ -7,7 +7,7 @@
 #include "cluster/topology.h"
 #include "planner/step_program.h"
 #include "sim/network.h"
-#include "sim/simulation.h"
+#include "sim/simulated_step.h"
 
 namespace gpuplan {
 

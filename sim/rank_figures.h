@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "sim/simulation.h"
+#include "sim/simulated_step.h"
 
 namespace gpuplan {
 

@@ -8,7 +8,7 @@
 
 #include "planner/program_walk.h"
 #include "sim/sim_time.h"
-#include "sim/simulation.h"
+#include "sim/simulated_step.h"
 
 namespace gpuplan {
 

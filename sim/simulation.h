@@ -1,135 +1,17 @@
 // One training step as discrete events: what every stream of every GPU does when, and why the step takes as long as it
-// does. Reads the same step program as the memory replay and the executor. `simulate` runs it; the rest is its answer
-// as data, for tables, charts, traces and reports.
+// does. Reads the same step program as the memory replay and the executor.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "cluster/topology.h"
-#include "planner/step_inputs.h"
-#include "planner/strategy_estimate.h"
-#include "sim/activity.h"
-#include "sim/sim_time.h"
+#include "sim/simulated_step.h"
 
 namespace gpuplan {
 
-enum class NetworkFidelity : std::uint8_t { Flow, Analytic };
-
 /// "flow" or "analytic". Throws InputError for `--network`.
 NetworkFidelity network_fidelity(const std::string& text);
-
-struct SimOptions {
-  NetworkFidelity network = NetworkFidelity::Flow;
-  bool folds = true;  // ranks that behave alike are simulated once
-  std::uint64_t seed = 0;
-  double jitter = 0;  // relative standard deviation of every compute task; breaks symmetry
-  std::vector<std::pair<std::int64_t, double>> stragglers;  // rank, factor on its compute time
-  bool records_spans = true;                                // off: only the figures (scaling curves, comparisons)
-};
-
-/// One instruction on one stream of one rank. While [begin, end) it occupies its stream.
-struct Span {
-  SimTime begin, end;
-  std::uint32_t rank{};    // index into Simulation::ranks
-  std::uint32_t number{};  // in program order of its rank, from 1
-  std::uint32_t instruction{};
-  std::uint32_t cause{kNoSpan};  // the span whose end let this one begin; kNoSpan: the host, or the start of the step
-  StreamId stream{};
-  Activity activity{};
-  std::uint16_t unit{};  // 0 embedding, 1 + layer, num_layers + 1 head
-  std::uint16_t micro_batch{};
-  bool waits_for_host{};   // began when the host had launched it, not when its inputs were there
-  bool is_async_kernel{};  // a collective kernel: resident on the GPU while it waits for its peers
-  Bytes bytes;             // of a collective (whole tensor), message or copy
-  SimTime active;          // of it, really working: without waiting for launches, peers or a message
-  static constexpr std::uint32_t kNoSpan = 0xffffffff;
-};
-
-/// From a send to its receive.
-struct Message {
-  std::uint32_t sender{}, receiver{};  // spans
-};
-
-struct MemoryPoint {
-  SimTime time;
-  Bytes live;
-};
-
-/// One simulated rank and what it stands for.
-struct SimulatedRank {
-  std::int64_t rank{};                      // in the real cluster
-  std::int64_t stands_for = 1;              // real ranks
-  std::size_t rank_class{};                 // of the step program
-  std::string name;                         // "GPU 0 (stage 1)"
-  std::array<SimTime, kNumStreams> busy{};  // per stream
-  SimTime resident;  // any kernel on the GPU, collective kernels that wait included: what nvidia-smi counts
-  SimTime compute;   // a compute kernel is running
-  SimTime exposed_communication;    // compute idle while a collective, message or copy is under way on this rank
-  SimTime bubble;                   // compute idle, waiting for another pipeline stage
-  SimTime host_bound;               // compute idle because the host had not launched the next kernel yet
-  SimTime idle;                     // the rest of the compute stream's idle time
-  double flops{};                   // executed, recompute included
-  Bytes sent;                       // to other ranks
-  std::vector<MemoryPoint> memory;  // program order on the clock; its highest point is the memory replay's peak
-  Bytes peak;
-};
-
-/// A part of the critical path: what the step waits for, longest first.
-struct CriticalItem {
-  std::string what;  // "all-gather of weights between GPUs of dp_shard, through host memory"
-  Activity activity{};
-  bool is_host{};  // the host launches too slowly
-  Seconds time;
-  double share{};      // of the step
-  std::string remedy;  // "NVLink would give 1.9x"; empty: none
-};
-
-struct LinkUseSummary {
-  std::uint32_t link{};
-  double busy{};         // share of the step in which anything uses it
-  double utilisation{};  // of its capacity, mean over the step
-};
-
-struct Simulation {
-  SimTime step;
-  std::vector<SimulatedRank> ranks;
-  std::vector<Span> spans;  // in order of their end; empty when not recorded
-  std::vector<Message> messages;
-  std::vector<std::uint32_t> critical_path;  // spans, from the first to the last
-  std::vector<CriticalItem> critical;
-  std::vector<LinkUseSummary> links;  // of the flow level, busiest first
-  std::uint64_t num_events{};
-  bool is_folded{};
-  NetworkFidelity network{};
-  std::optional<Topology> topology;  // flow level: the part that was simulated
-
-  // figures, over all real ranks
-  Seconds step_time() const { return step.seconds(); }
-  double resident{}, compute{};      // utilisation, 0..1, mean over GPUs
-  Seconds exposed_communication;     // mean over GPUs
-  Seconds bubble, host_bound, idle;  // mean over GPUs
-  double executed_flops{};           // per GPU, mean
-};
-
-/// What makes ranks differ. No libm: the same seed gives the same bytes anywhere.
-///
-/// Factor on the compute time of a rank.
-double straggler_factor(const SimOptions& options, std::int64_t rank);
-
-/// Factor on the time of one task: mean 1, standard deviation `options.jitter`, at least 0.1.
-double jitter_factor(const SimOptions& options, std::int64_t rank, std::uint32_t task);
-
-/// What a strategy's simulation starts from: the program with its costs, and the machine.
-struct SimInput {
-  const Job& job;
-  const StepProgram& program;
-  const StepColumns& columns;
-  CommModel comm;
-};
 
 /// Throws InputError for options that make no sense (a straggler that is no rank).
 Simulation simulate(const SimInput& input, const SimOptions& options = {});

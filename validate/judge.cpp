@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "models/framework.h"
-#include "planner/limits.h"
-#include "validate/speed_metrics.h"
+#include "planner/strategy_estimate.h"
+#include "validate/comparison.h"
 
 namespace gpuplan {
 namespace {

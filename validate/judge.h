@@ -32,8 +32,6 @@ struct PointResult {
   std::optional<Comparison> boundary;    // the largest value that fits, as the point claims and as we say
   std::optional<MemoryTiers> tiers;      // predicted, of the fullest rank
   std::optional<Throughput> throughput;  // of speed points
-
-  bool is_predicted() const { return tiers.has_value(); }
 };
 
 struct Judgement {

@@ -3,11 +3,15 @@
 // data/validation/README.md.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include "models/recipe.h"
 
 namespace gpuplan {
 
@@ -80,5 +84,16 @@ struct Point {
   MemoryFigures memory;
   SpeedFigures speed;
 };
+
+/// The methods of points, in their words.
+struct PointMethod {
+  std::string_view name;
+  Method method;
+  bool is_dora;
+};
+inline constexpr std::array kPointMethods{
+    PointMethod{"full", Method::Full, false}, PointMethod{"pretrain", Method::Full, false},
+    PointMethod{"lora", Method::Lora, false}, PointMethod{"qlora", Method::Qlora, false},
+    PointMethod{"dora", Method::Lora, true},  PointMethod{"qdora", Method::Qlora, true}};
 
 }  // namespace gpuplan

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "models/catalogue.h"
 #include "models/families.h"
+#include "models/hf_config.h"
 #include "models/weights.h"
 #include "validate/point_plan.h"
 

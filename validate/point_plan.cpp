@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "planner/validate_recipe.h"
+#include "planner/job.h"
 
 namespace gpuplan {
 

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "models/framework.h"
-#include "validate/point_method.h"
+#include "validate/point.h"
 #include "validate/point_plan.h"
 
 namespace gpuplan {

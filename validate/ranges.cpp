@@ -5,8 +5,8 @@
 #include <set>
 
 #include "base/statistics.h"
-#include "validate/point_method.h"
-#include "validate/speed_metrics.h"
+#include "validate/comparison.h"
+#include "validate/point.h"
 
 namespace gpuplan {
 namespace {

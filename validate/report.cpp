@@ -5,7 +5,44 @@
 #include <cmath>
 #include <map>
 
+#include "base/files.h"
+#include "base/json_file.h"
+
 namespace gpuplan {
+namespace {
+
+bool is_too_close(const PointResult& result) {
+  const MemoryFigures& memory = result.point->memory;
+  const double capacity = double(result.tiers->capacity.count), needed = double(result.tiers->needed.count);
+  if (memory.gib && !memory.ran_out && *memory.gib * 0x1p30 > (1 - kTooClose) * capacity) return true;
+  return std::abs(needed / capacity - 1) < kTooClose;
+}
+
+}  // namespace
+
+std::optional<bool> predicted_fit(const PointResult& result) {
+  if (!result.tiers || result.tiers->capacity.count <= 0) return std::nullopt;
+  return result.tiers->needed <= result.tiers->capacity;
+}
+
+VerdictCounts count_verdicts(const std::vector<PointResult>& results) {
+  VerdictCounts counts;
+  for (const PointResult& r : results) {
+    if (r.status != PointStatus::Scored || r.point->kind != PointKind::Memory) continue;
+    const auto fits = predicted_fit(r);
+    if (!fits || !r.point->memory.capacity_gib || is_too_close(r)) {
+      ++counts.left_out;
+    } else if (r.point->memory.ran_out) {
+      ++(*fits ? counts.oom_fits : counts.oom_oom);
+      if (*fits) counts.dangerous.push_back(r.point->id);
+    } else {
+      ++(*fits ? counts.ok_fits : counts.ok_oom);
+      if (!*fits) counts.false_alarms.push_back(r.point->id);
+    }
+  }
+  return counts;
+}
+
 namespace {
 
 using Part = std::optional<Comparison> PointResult::*;
@@ -71,5 +108,30 @@ std::vector<const PointResult*> worst_of(const std::vector<PointResult>& results
   out.resize(std::min(out.size(), most));
   return out;
 }
+
+namespace {
+
+using nlohmann::json;
+
+constexpr auto kPeer = [](Fields& row, Peer& peer) {
+  row("tool", peer.tool);
+  row("scope", peer.scope);
+  row("median", peer.median);
+  row("p90", peer.p90);
+};
+
+}  // namespace
+
+Peers read_peers(const std::filesystem::path& file) {
+  const json content = read_json_file(file);
+  Fields fields(content, file.string());
+  Peers peers{.source = fields.text("source")};
+  fields.objects("memory", peers.memory, kPeer);
+  fields.objects("speed", peers.speed, kPeer);
+  fields.finish();
+  return peers;
+}
+
+Peers read_peers() { return read_peers(data_dir() / "validation" / "peers.json"); }
 
 }  // namespace gpuplan

@@ -2,14 +2,30 @@
 // here.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "validate/judge.h"
 #include "validate/statistics.h"
-#include "validate/verdicts.h"
 
 namespace gpuplan {
+
+/// No credit or blame this near to the capacity: the share of it.
+inline constexpr double kTooClose = 0.05;
+
+/// What a fully used allocator would need, against what the GPU offers; empty without a prediction or a capacity.
+std::optional<bool> predicted_fit(const PointResult& result);
+
+/// Fits or not, against what happened: how often a run that worked was called too large, and the reverse.
+struct VerdictCounts {
+  std::size_t ok_fits{}, ok_oom{}, oom_oom{}, oom_fits{}, left_out{};
+  std::vector<std::string> false_alarms, dangerous;  // ids of ok_oom and oom_fits
+};
+
+/// Over the scored points. Left out are those without a stated capacity, runs measured above 95 % of it, and
+/// predictions within 5 % of it.
+VerdictCounts count_verdicts(const std::vector<PointResult>& results);
 
 /// Memory errors of a set of points: each in its own metric, and by tier.
 struct MemorySummary {
@@ -41,5 +57,20 @@ std::vector<ReasonCount> reasons_of(const std::vector<PointResult>& results, Poi
 
 /// Scored points with the largest |error| in their own metric, worst first.
 std::vector<const PointResult*> worst_of(const std::vector<PointResult>& results, PointKind kind, std::size_t most);
+
+struct Peer {
+  std::string tool, scope;
+  double median{}, p90{};  // memory: of |error|; speed: of |ln(predicted / measured)|
+};
+
+/// What other tools reach on the same points: data/validation/peers.json.
+struct Peers {
+  std::string source;
+  std::vector<Peer> memory, speed;
+};
+
+/// Throws InputError naming the file.
+Peers read_peers(const std::filesystem::path& file);
+Peers read_peers();
 
 }  // namespace gpuplan

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "validate/judge.h"
 #include "validate/report.h"
 
 namespace gpuplan {
@@ -33,5 +34,25 @@ std::vector<SpeedRow> speed_by(const std::vector<PointResult>& results, Grouping
 
 /// The machines a point ran on, as a text that is equal for equal machines.
 std::string hardware_of(const Point& point);
+
+/// Where one source compared settings of the same job on the same hardware: is the one that we would pick its best?
+/// Of speed, the setting with the most tokens per second; of memory, the one that needs the least.
+struct Pick {
+  PointKind kind{};
+  std::string source, job;   // job: model, method, length, hardware; for memory also the batch
+  std::string picked, best;  // ids
+  std::size_t num_settings{};
+  double regret{};  // measured time (or memory) of our pick over the best's, less 1
+  bool is_best() const { return picked == best; }
+};
+
+struct PickSummary {
+  std::vector<Pick> picks;
+  std::size_t num_best{}, num_close{};  // close: within 5 % of the best
+  double mean_regret{}, worst_regret{};
+};
+
+/// Over the scored points of one kind. Comparisons whose settings measure the same are left out.
+PickSummary judge_picks(const std::vector<PointResult>& results, PointKind kind);
 
 }  // namespace gpuplan

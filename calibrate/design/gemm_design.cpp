@@ -86,7 +86,7 @@ std::set<Linear> tiny_linears() {
   return linears;
 }
 
-/// Forward, and the two products of backward (base/gemm_kind.h).
+/// Forward, and the two products of backward (base/operation_kinds.h).
 GemmShape shape_of(const Linear& linear, std::int64_t tokens, GemmLayout layout) {
   switch (layout) {
     case GemmLayout::Forward: return {tokens, linear.out, linear.in};

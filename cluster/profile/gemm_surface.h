@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/gemm_kind.h"
 #include "base/name_table.h"
+#include "base/operation_kinds.h"
 #include "base/units.h"
 #include "cluster/profile/fitted.h"
 #include "cluster/profile/local_correction.h"

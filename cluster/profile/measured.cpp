@@ -2,6 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/archive.h"
+#include "base/names.h"
+#include "base/yaml_file.h"
 
 namespace gpuplan {
 namespace {
@@ -65,6 +73,284 @@ const ScalarFit* Measured::sync_latency_of(std::int64_t num_ranks) const {
   for (const ScalarFit& scalar : scalars)
     if (scalar.name == "dispatch meeting" && (!best || distance(scalar) < distance(*best))) best = &scalar;
   return best;
+}
+
+using Json = FieldWriter::Json;
+using nlohmann::json;
+
+// Found by argument-dependent lookup, so they stand in the structs' namespace.
+
+std::optional<std::vector<double>> read_numbers(Fields& fields, std::string_view key, std::size_t count) {
+  auto out = fields.numbers(key, {0, 1e18});
+  if (out.size() == count) return out;
+  fields.report(key, fmt::format("must be a list of {} numbers", count));
+  return std::nullopt;
+}
+
+static bool read_field(Fields& fields, std::string_view key, const json&, Fitted& v) {
+  if (const auto n = read_numbers(fields, key, 3)) v = {(*n)[0], (*n)[1], (*n)[2]};
+  return true;
+}
+static Json write_field(const Fitted& v) { return {v.value, v.low, v.high}; }
+
+static bool read_field(Fields& fields, std::string_view key, const json&, GemmShape& v) {
+  if (const auto n = read_numbers(fields, key, 4))
+    v = {std::int64_t((*n)[0]), std::int64_t((*n)[1]), std::int64_t((*n)[2]), std::int64_t((*n)[3])};
+  return true;
+}
+static Json write_field(const GemmShape& v) { return {v.m, v.n, v.k, v.batch}; }
+
+/// [reach, alignment, then four sizes and a weight of each point]
+static bool read_field(Fields& fields, std::string_view key, const json&, LocalCorrection& v) {
+  const std::vector<double> n = fields.numbers(key, {-1e18, 1e18});
+  constexpr std::size_t kHead = 2, kSizes = std::tuple_size_v<CorrectionSizes>, kRow = kSizes + 1;
+  if (n.size() < kHead || (n.size() - kHead) % kRow != 0 || n[0] <= 0 || n[1] < 0) {
+    fields.report(key, fmt::format("must be a reach above 0, an alignment, and {} numbers for each point", kRow));
+    return false;
+  }
+  std::vector<LocalCorrection::Point> points;
+  for (std::size_t row = kHead; row < n.size(); row += kRow) {
+    LocalCorrection::Point& point = points.emplace_back(LocalCorrection::Point{.weight = n[row + kSizes]});
+    std::transform(&n[row], &n[row] + kSizes, point.sizes.begin(), [](double size) { return std::int64_t(size); });
+  }
+  v = LocalCorrection({n[0], n[1]}, std::move(points));
+  return true;
+}
+static Json write_field(const LocalCorrection& v) {
+  Json out = Json::array();
+  if (v.is_empty()) return out;
+  out = {v.metric().reach, v.metric().alignment};
+  for (const LocalCorrection::Point& p : v.points()) {
+    for (const std::int64_t size : p.sizes) out.push_back(size);
+    out.push_back(p.weight);
+  }
+  return out;
+}
+
+/// [bytes, seconds, …], rising in bytes
+static bool read_field(Fields& fields, std::string_view key, const json&, std::vector<KernelPoint>& v) {
+  const std::vector<double> n = fields.numbers(key, {0, 1e18});
+  for (std::size_t i = 0; i + 1 < n.size(); i += 2) v.push_back({{std::int64_t(n[i])}, {n[i + 1]}});
+  const auto is_wrong = [](const KernelPoint& a, const KernelPoint& b) {
+    return b.traffic <= a.traffic || !(b.time.value > 0);
+  };
+  const bool is_bad = n.size() % 2 != 0 || (!v.empty() && !(v.front().time.value > 0 && v.front().traffic.count > 0)) ||
+                      std::adjacent_find(v.begin(), v.end(), is_wrong) != v.end();
+  if (is_bad) fields.report(key, "must be pairs of bytes and seconds above 0, rising in bytes");
+  return !is_bad;
+}
+static Json write_field(const std::vector<KernelPoint>& v) {
+  Json out = Json::array();
+  for (const KernelPoint& p : v) out.push_back(p.traffic.count), out.push_back(p.time.value);
+  return out;
+}
+
+namespace {
+
+template <class Archive, class Quality>
+void list_quality(Archive& f, Quality& q) {
+  f("points", q.num_points);
+  f("outliers", q.num_outliers);
+  f("median_error", q.median_error);
+  f("p90_error", q.p90_error);
+  f("held_out_median", q.held_out_median);
+  f("held_out_p90", q.held_out_p90);
+}
+
+template <class Archive, class Surface>
+void list_surface(Archive& f, Surface& s) {
+  f("type", s.type);
+  f("layout", s.layout);
+  f("regime", s.regime);
+  for (const GemmParameter& parameter : kGemmParameters)
+    if (parameter.is_in_all_profiles || f.has(parameter.name.data())) f(parameter.name.data(), s.*parameter.member);
+  f("tile_m", s.tile_m);
+  f("tile_n", s.tile_n);
+  f("num_units", s.num_units);
+  f.optional("correction", s.correction);
+  f("least", s.range.least);
+  f("most", s.range.most);
+  list_quality(f, s.quality);
+}
+
+template <class Archive, class Rate>
+void list_kernel(Archive& f, Rate& r) {
+  f("kernel", r.kernel);
+  f("dtype", r.dtype);
+  f("launch_s", r.launch);
+  f("bandwidth_byte_s", r.bandwidth);
+  f("least_bytes", r.least);
+  f("most_bytes", r.most);
+  list_quality(f, r.quality);
+  f.optional("curve_bytes_s", r.curve);
+}
+
+template <class Archive, class Rate>
+void list_attention(Archive& f, Rate& r) {
+  f("kernel", r.kernel);
+  f("dtype", r.dtype);
+  f("head_size", r.head_size);
+  f("launch_s", r.launch);
+  f("rate_flop_s", r.rate);
+  list_quality(f, r.quality);
+}
+
+template <class Archive, class Scalar>
+void list_scalar(Archive& f, Scalar& s) {
+  f("name", s.name);
+  f("unit", s.unit);
+  f("ranks", s.num_ranks);
+  f("value", s.value);
+  list_quality(f, s.quality);
+}
+
+template <class Archive, class Errors>
+void list_held_out(Archive& f, Errors& e) {
+  f("what", e.what);
+  f("points", e.num_points);
+  f("median", e.median);
+  f("p90", e.p90);
+}
+
+template <class Archive, class Segment>
+void list_segment(Archive& f, Segment& s) {
+  f("from_bytes", s.from);
+  f("alpha_s", s.alpha);
+  f("bandwidth_byte_s", s.bandwidth);
+}
+
+constexpr auto kSegment = [](auto& f, auto& s) { list_segment(f, s); };
+
+template <class Archive, class Curve>
+void list_curve(Archive& f, Curve& c) {
+  f("kind", c.kind);
+  f("ranks", c.num_ranks);
+  f("scope", c.scope);
+  f.optional("correction", c.correction);
+  f("least_bytes", c.least);
+  f("most_bytes", c.most);
+  list_quality(f, c.quality);
+  f.optional_objects("segments", c.segments, kSegment);
+  if constexpr (Archive::kReads)
+    if (c.segments.empty()) f.report("segments", "must not be empty");
+}
+
+template <class Archive, class On>
+void list_machine(Archive& f, On& on) {
+  f("kind", on.kind);
+  f("device", on.device);
+  f("gpu", on.gpu);
+  f("architecture", on.architecture);
+  f("fabric", on.fabric);
+  f("num_devices", on.num_devices);
+  f("num_cores", on.num_cores);
+  f("memory_bytes", on.memory);
+  f("date", on.date);
+  if constexpr (Archive::kReads) {
+    Fields versions = f.fields("versions");
+    for (const std::string& name : versions.keys()) on.versions.emplace_back(name, versions.text(name));
+  } else {
+    f.object("versions", [&](auto& versions) {
+      for (const auto& [name, version] : on.versions) versions(name, version);
+    });
+  }
+  f.optional("warnings", on.warnings);
+}
+
+template <class Archive, class Load>
+void list_load(Archive& f, Load& load) {
+  f("ranks", load.num_ranks, IntRange{1, 1'000'000});
+  f.optional_objects("gemm", load.gemm, [](auto& row, auto& s) { list_surface(row, s); });
+  f.optional_objects("kernels", load.kernels, [](auto& row, auto& r) { list_kernel(row, r); });
+  f.optional_objects("attention", load.attention, [](auto& row, auto& r) { list_attention(row, r); });
+}
+
+template <class Archive, class M>
+void list_fits(Archive& f, M& m) {
+  f.optional_objects("loads", m.loads, [](auto& row, auto& load) { list_load(row, load); });
+  f.optional_objects("collectives", m.collectives, [](auto& row, auto& c) { list_curve(row, c); });
+  f.optional_objects("scalars", m.scalars, [](auto& row, auto& s) { list_scalar(row, s); });
+  f.optional_objects("held_out", m.held_out, [](auto& row, auto& e) { list_held_out(row, e); });
+}
+
+/// A word needs no quotes: "all-gather".
+std::string yaml_word(const std::string& text) {
+  const auto is_plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_'; };
+  const bool is_word = !text.empty() && text[0] >= 'a' && text[0] <= 'z' && text != "null" && text != "true" &&
+                       text != "false" && std::all_of(text.begin(), text.end(), is_plain);
+  return is_word ? text : in_quotes(text);
+}
+
+/// On one line.
+std::string flow_text(const Json& value) {
+  if (value.is_string()) return yaml_word(value.get_ref<const std::string&>());
+  if (value.is_number_float()) return fmt::format("{:.6g}", value.get<double>());
+  if (!value.is_structured()) return value.dump();
+  std::vector<std::string> parts;
+  for (const auto& [key, item] : value.items())
+    parts.push_back(value.is_object() ? fmt::format("{}: {}", yaml_word(key), flow_text(item)) : flow_text(item));
+  return fmt::format("{}{}{}", value.is_object() ? "{" : "[", fmt::join(parts, ", "), value.is_object() ? "}" : "]");
+}
+
+bool is_list_of(const Json& value, bool (Json::*is_wanted)() const noexcept) {
+  return value.is_array() && !value.empty() && (value.front().*is_wanted)();
+}
+
+/// The fields of an object, one on a line. A list of objects or texts has one item on a line, unless an item holds such
+/// a list itself.
+std::string block_text(const Json& object, const std::string& indent) {
+  std::string out;
+  for (const auto& [key, value] : object.items()) {
+    out += fmt::format("{}{}:", indent, yaml_word(key));
+    if (value.is_object()) {
+      out += "\n" + block_text(value, indent + "  ");
+    } else if (is_list_of(value, &Json::is_object) || is_list_of(value, &Json::is_string)) {
+      out += "\n";
+      for (const Json& item : value) {
+        const bool is_nested = item.is_object() && std::any_of(item.begin(), item.end(), [](const Json& inner) {
+                                 return is_list_of(inner, &Json::is_object);
+                               });
+        out += indent + "- " +
+               (is_nested ? block_text(item, indent + "  ").substr(indent.size() + 2) : flow_text(item) + "\n");
+      }
+    } else {
+      out += " " + flow_text(value) + "\n";
+    }
+  }
+  return out;
+}
+
+/// JSON lines as a literal block.
+std::string samples_text(const std::string& samples) {
+  if (samples.empty()) return {};
+  std::string out = "samples: |\n";
+  for (const std::string& line : split(samples, '\n'))
+    if (!line.empty()) out += fmt::format("  {}\n", line);
+  return out;
+}
+
+}  // namespace
+
+std::optional<MeasuredOn> read_machine(Fields& top) {
+  MeasuredOn on;
+  if (!top.optional_object("measured_on", [&](Fields& f) { list_machine(f, on); })) return std::nullopt;
+  return on;
+}
+
+std::optional<Measured> read_measured(Fields& top) {
+  auto machine = read_machine(top);
+  if (!machine) return std::nullopt;
+  Measured out{.on = *std::move(machine)};
+  list_fits(top, out);
+  top.optional("samples", out.samples);
+  return out;
+}
+
+std::string measured_text(const Measured& measured) {
+  FieldWriter out;
+  out.object("measured_on", [&](auto& f) { list_machine(f, measured.on); });
+  list_fits(out, measured);
+  return block_text(out.take(), "") + samples_text(measured.samples);
 }
 
 }  // namespace gpuplan

@@ -1,12 +1,15 @@
-// What `calibrate` found out about a machine, as the profile keeps it.
+// What `calibrate` found out about a machine, as the profile keeps it; read and written in the same order, so that a
+// number has one name.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/fields.h"
 #include "cluster/profile/collective_curve.h"
 #include "cluster/profile/gemm_surface.h"
 
@@ -18,7 +21,7 @@ struct MeasuredOn {
   std::string device;        // as the driver or the system calls it
   std::string gpu;           // id in data/gpus; "cpu"
   std::string architecture;  // "sm_90", "avx512_core_amx"
-  std::string fabric;        // between devices, as cluster/fabric.h names it; "none" for one
+  std::string fabric;        // between devices, as names_of(FabricKind) spells it; "none" for one
   std::int64_t num_devices = 1;
   std::int64_t num_cores{};                                   // SMs of a device, cores of the host
   Bytes memory;                                               // of a device; of the host
@@ -112,5 +115,14 @@ struct Measured {
   /// before 2026-11-23).
   const ScalarFit* sync_latency_of(std::int64_t num_ranks) const;
 };
+
+constexpr std::int64_t kProfileSchema = 1;
+
+/// Nothing when the file has no `measured_on`. Problems are noted in `top`.
+std::optional<MeasuredOn> read_machine(Fields& top);
+std::optional<Measured> read_measured(Fields& top);
+
+/// YAML, ending in a line break.
+std::string measured_text(const Measured& measured);
 
 }  // namespace gpuplan

@@ -11,7 +11,7 @@
 #include "base/sha256.h"
 #include "base/yaml_file.h"
 #include "cluster/gpu_catalogue.h"
-#include "cluster/profile/measured_file.h"
+#include "cluster/profile/measured.h"
 
 namespace gpuplan {
 namespace {

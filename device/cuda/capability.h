@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/gemm_kind.h"
+#include "base/operation_kinds.h"
 #include "base/units.h"
 
 namespace gpuplan::cuda {

@@ -153,6 +153,12 @@ void write_layer_types(const ModelSpec& spec, nlohmann::json& config) {
     types.push_back(i < spec.sliding_layers ? "sliding_attention" : "full_attention");
 }
 
+void write_window(const ModelSpec& spec, nlohmann::json& config) {
+  if (spec.sliding_window <= 0) return;
+  config["sliding_window"] = spec.sliding_window;
+  if (spec.sliding_layers != spec.num_hidden_layers) write_layer_types(spec, config);
+}
+
 void write_optional_window(const ModelSpec& spec, nlohmann::json& config) {
   config["use_sliding_window"] = spec.sliding_window > 0;
   if (spec.sliding_window == 0) return;

@@ -56,6 +56,8 @@ void read_optional_window(Fields& config, ModelSpec& spec, std::int64_t default_
 void write_decoder(const ModelSpec& spec, nlohmann::json& config);
 /// `layer_types` with as many sliding layers as the spec has, those first: counts matter to us, their places do not.
 void write_layer_types(const ModelSpec& spec, nlohmann::json& config);
+/// sliding_window where there is one, and layer_types unless all layers use it.
+void write_window(const ModelSpec& spec, nlohmann::json& config);
 void write_optional_window(const ModelSpec& spec, nlohmann::json& config);
 /// transformers' spelling of an activation.
 std::string hf_activation(const std::string& activation);

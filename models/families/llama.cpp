@@ -1,23 +1,64 @@
-// Llama 1 to 3.3, and what was published in its form: Code Llama, TinyLlama, SmolLM2, Yi, DeepSeek LLM, Falcon 3.
-// Source of defaults: transformers LlamaConfig.
+// Llama, and the families that are Llama but for a bias, a constant or a window.
 #include "models/families/decoder.h"
 #include "models/families/rows.h"
 
 namespace gpuplan {
 namespace {
 
-void read(Fields& config, ModelSpec& spec) {
-  read_decoder(config, spec, {});
+// Llama 1 to 3.3, and what was published in its form: Code Llama, TinyLlama, SmolLM2, Yi, DeepSeek LLM, Falcon 3.
+// Source of defaults: transformers LlamaConfig.
+
+void read_with_biases(Fields& config, ModelSpec& spec, const DecoderDefaults& defaults) {
+  read_decoder(config, spec, defaults);
   spec.activation = read_activation(config, "hidden_act", "silu");
   spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(false);
   spec.has_mlp_bias = config.optional_flag("mlp_bias").value_or(false);
 }
 
-void write(const ModelSpec& spec, nlohmann::json& config) {
+void read_llama(Fields& config, ModelSpec& spec) { read_with_biases(config, spec, {}); }
+
+void write_llama(const ModelSpec& spec, nlohmann::json& config) {
   write_decoder(spec, config);
   config["hidden_act"] = hf_activation(spec.activation);
   config["attention_bias"] = spec.has_qkv_bias;
   config["mlp_bias"] = spec.has_mlp_bias;
+}
+
+// Granite and PowerLM: Llama's tensors; embedding, residual branches and logits are scaled by constants.
+// Source of names and defaults: transformers GraniteConfig, modeling_granite.py.
+
+void read_granite(Fields& config, ModelSpec& spec) {
+  read_with_biases(config, spec, {.num_attention_heads = 32, .vocab_size = 32000});
+  spec.scales_embedding = true;  // by embedding_multiplier, whatever it is
+}
+
+// InternLM (the first generation, remote code): Llama with biases on q, k, v and o.
+// Source of names and defaults: configuration_internlm.py of internlm/internlm-7b.
+
+void read_internlm(Fields& config, ModelSpec& spec) {
+  read_decoder(config, spec, {.num_attention_heads = 32, .vocab_size = 103168});
+  spec.activation = read_activation(config, "hidden_act", "silu");
+  spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("bias").value_or(true);
+}
+
+void write_internlm(const ModelSpec& spec, nlohmann::json& config) {
+  write_decoder(spec, config);
+  config["hidden_act"] = hf_activation(spec.activation);
+  config["bias"] = spec.has_qkv_bias;
+}
+
+// SmolLM3: Llama's tensors. Every fourth layer has no rotary embedding, which changes no tensor.
+// Source of defaults: transformers SmolLM3Config.
+
+void read_smollm3(Fields& config, ModelSpec& spec) {
+  read_with_biases(config, spec,
+                   {.num_key_value_heads = 4, .max_position_embeddings = 32768, .tie_word_embeddings = true});
+  read_optional_window(config, spec, 0);
+}
+
+void write_smollm3(const ModelSpec& spec, nlohmann::json& config) {
+  write_llama(spec, config);
+  write_optional_window(spec, config);
 }
 
 }  // namespace
@@ -26,8 +67,26 @@ constinit const Family kLlama{.name = "llama",
                               .model_type = "llama",
                               .architecture = "LlamaForCausalLM",
                               .is_executable = true,
-                              .read = read,
-                              .write = write,
+                              .read = read_llama,
+                              .write = write_llama,
                               .list = pre_norm_weights};
+constinit const Family kGranite{.name = "granite",
+                                .model_type = "granite",
+                                .architecture = "GraniteForCausalLM",
+                                .read = read_granite,
+                                .write = write_llama,
+                                .list = pre_norm_weights};
+constinit const Family kInternLm{.name = "internlm",
+                                 .model_type = "internlm",
+                                 .architecture = "InternLMForCausalLM",
+                                 .read = read_internlm,
+                                 .write = write_internlm,
+                                 .list = pre_norm_weights};
+constinit const Family kSmolLm3{.name = "smollm3",
+                                .model_type = "smollm3",
+                                .architecture = "SmolLM3ForCausalLM",
+                                .read = read_smollm3,
+                                .write = write_smollm3,
+                                .list = pre_norm_weights};
 
 }  // namespace gpuplan

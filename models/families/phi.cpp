@@ -1,12 +1,14 @@
-// Phi-1, 1.5 and 2: attention and MLP side by side on one LayerNorm, biases everywhere, the head's included; a share of
-// each head is rotated. Source of names and defaults: transformers PhiConfig, modeling_phi.py.
+// Phi and Phi-3.
 #include "models/families/decoder.h"
 #include "models/families/rows.h"
 
 namespace gpuplan {
 namespace {
 
-void read(Fields& config, ModelSpec& spec) {
+// Phi-1, 1.5 and 2: attention and MLP side by side on one LayerNorm, biases everywhere, the head's included; a share of
+// each head is rotated. Source of names and defaults: transformers PhiConfig, modeling_phi.py.
+
+void read_phi(Fields& config, ModelSpec& spec) {
   read_decoder(config, spec, {.num_attention_heads = 32, .vocab_size = 51200});
   spec.norm = NormKind::LayerNorm;
   spec.mlp = MlpKind::Plain;
@@ -19,14 +21,14 @@ void read(Fields& config, ModelSpec& spec) {
     config.report("qk_layernorm", "norms on q and k are not modelled here");
 }
 
-void write(const ModelSpec& spec, nlohmann::json& config) {
+void write_phi(const ModelSpec& spec, nlohmann::json& config) {
   write_decoder(spec, config);
   config["hidden_act"] = hf_activation(spec.activation);
   config["partial_rotary_factor"] = spec.rotary_fraction;
   config["resid_pdrop"] = spec.residual_dropout;
 }
 
-ModelWeights list(const ModelSpec& spec) {
+ModelWeights list_phi(const ModelSpec& spec) {
   Tensors layer;
   add_linear(layer, LinearSlot::Q, "self_attn.q_proj", spec.hidden_size, spec.q_width(), true);
   add_linear(layer, LinearSlot::K, "self_attn.k_proj", spec.hidden_size, spec.kv_width(), true);
@@ -43,9 +45,49 @@ ModelWeights list(const ModelSpec& spec) {
   return weights;
 }
 
+// Phi-3, Phi-4 and Phi-4-mini: Llama with q, k, v in one linear and gate, up in one linear.
+// Source of defaults: transformers Phi3Config.
+
+void read_phi3(Fields& config, ModelSpec& spec) {
+  read_decoder(config, spec, {.max_position_embeddings = 4096});
+  spec.activation = read_activation(config, "hidden_act", "silu");
+  spec.residual_dropout = read_dropout(config, "resid_pdrop", 0);
+  spec.has_fused_qkv = spec.has_fused_gate_up = true;
+  spec.sliding_window = config.optional_integer("sliding_window", kPositionRange).value_or(0);
+  read_sliding_layers(config, spec, spec.num_hidden_layers);
+}
+
+void write_phi3(const ModelSpec& spec, nlohmann::json& config) {
+  write_decoder(spec, config);
+  config["hidden_act"] = hf_activation(spec.activation);
+  config["resid_pdrop"] = spec.residual_dropout;
+  write_window(spec, config);
+}
+
+ModelWeights list_phi3(const ModelSpec& spec) {
+  Tensors layer;
+  add_linear(layer, LinearSlot::O, "self_attn.o_proj", spec.q_width(), spec.hidden_size);
+  add_linear(layer, LinearSlot::Qkv, "self_attn.qkv_proj", spec.hidden_size, spec.q_width() + 2 * spec.kv_width());
+  add_linear(layer, LinearSlot::GateUp, "mlp.gate_up_proj", spec.hidden_size, 2 * spec.intermediate_size);
+  add_linear(layer, LinearSlot::Down, "mlp.down_proj", spec.intermediate_size, spec.hidden_size);
+  add_norm(layer, "input_layernorm", spec.hidden_size);
+  add_norm(layer, "post_attention_layernorm", spec.hidden_size);
+  return decoder_weights(spec, std::move(layer));
+}
+
 }  // namespace
 
-constinit const Family kPhi{
-    .name = "phi", .model_type = "phi", .architecture = "PhiForCausalLM", .read = read, .write = write, .list = list};
+constinit const Family kPhi{.name = "phi",
+                            .model_type = "phi",
+                            .architecture = "PhiForCausalLM",
+                            .read = read_phi,
+                            .write = write_phi,
+                            .list = list_phi};
+constinit const Family kPhi3{.name = "phi3",
+                             .model_type = "phi3",
+                             .architecture = "Phi3ForCausalLM",
+                             .read = read_phi3,
+                             .write = write_phi3,
+                             .list = list_phi3};
 
 }  // namespace gpuplan

@@ -1,13 +1,16 @@
-// Qwen (the first generation, remote code): Llama's layer under GPT-2's names, q, k and v in one linear with biases.
-// The config's intermediate_size counts both branches of the MLP. Logits stay in 16 bit. Source of names and defaults:
-// configuration_qwen.py and modeling_qwen.py of Qwen/Qwen-7B.
+// Qwen 1 to 3, dense and with experts.
 #include <fmt/format.h>
 
 #include "models/families/decoder.h"
+#include "models/families/experts.h"
 #include "models/families/rows.h"
 
 namespace gpuplan {
 namespace {
+
+// Qwen (the first generation, remote code): Llama's layer under GPT-2's names, q, k and v in one linear with biases.
+// The config's intermediate_size counts both branches of the MLP. Logits stay in 16 bit. Source of names and defaults:
+// configuration_qwen.py and modeling_qwen.py of Qwen/Qwen-7B.
 
 std::int64_t read_half_width(Fields& config) {
   const std::int64_t both = config.optional_integer("intermediate_size", kFfnRange).value_or(22016);
@@ -15,7 +18,7 @@ std::int64_t read_half_width(Fields& config) {
   return both / 2;
 }
 
-void read(Fields& config, ModelSpec& spec) {
+void read_qwen(Fields& config, ModelSpec& spec) {
   spec.hidden_size = config.optional_integer("hidden_size", kWidthRange).value_or(4096);
   spec.num_hidden_layers = config.optional_integer("num_hidden_layers", kLayerRange).value_or(32);
   spec.num_attention_heads = spec.num_key_value_heads =
@@ -32,7 +35,7 @@ void read(Fields& config, ModelSpec& spec) {
   check_heads(config, spec, config.optional_integer("kv_channels", kHeadRange).value_or(128));
 }
 
-void write(const ModelSpec& spec, nlohmann::json& config) {
+void write_qwen(const ModelSpec& spec, nlohmann::json& config) {
   config["hidden_size"] = spec.hidden_size;
   config["num_hidden_layers"] = spec.num_hidden_layers;
   config["num_attention_heads"] = spec.num_attention_heads;
@@ -46,7 +49,7 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
   config["attn_dropout_prob"] = spec.attention_dropout;
 }
 
-ModelWeights list(const ModelSpec& spec) {
+ModelWeights list_qwen(const ModelSpec& spec) {
   Tensors layer;
   add_norm_of(layer, spec, "ln_1");
   add_linear(layer, LinearSlot::Qkv, "attn.c_attn", spec.hidden_size, 3 * spec.q_width(), true);
@@ -63,13 +66,151 @@ ModelWeights list(const ModelSpec& spec) {
   return weights;
 }
 
+constexpr std::int64_t kDefaultFullLayers = 28;  // max_window_layers
+
+// Qwen 1.5, 2 and 2.5, dense: Llama's tensors with biases on q, k and v, always.
+// Source of defaults: transformers Qwen2Config.
+
+void read_qwen2(Fields& config, ModelSpec& spec) {
+  read_decoder(config, spec, {.num_key_value_heads = 32, .max_position_embeddings = 32768});
+  spec.activation = read_activation(config, "hidden_act", "silu");
+  spec.has_qkv_bias = true;
+  read_optional_window(config, spec, kDefaultFullLayers);
+}
+
+void write_qwen2(const ModelSpec& spec, nlohmann::json& config) {
+  write_decoder(spec, config);
+  write_optional_window(spec, config);
+  config["hidden_act"] = hf_activation(spec.activation);
+}
+
+// Qwen 3, dense: no biases, but a norm per head on q and k; heads of 128 whatever the width.
+// Source of defaults: transformers Qwen3Config.
+
+void read_qwen3(Fields& config, ModelSpec& spec) {
+  read_decoder(config, spec, {.num_key_value_heads = 32, .head_dim = 128, .max_position_embeddings = 32768});
+  spec.activation = read_activation(config, "hidden_act", "silu");
+  spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(false);
+  spec.qk_norm = QkNorm::PerHead;
+  read_optional_window(config, spec, kDefaultFullLayers);
+}
+
+void write_qwen3(const ModelSpec& spec, nlohmann::json& config) {
+  write_decoder(spec, config);
+  write_optional_window(spec, config);
+  config["hidden_act"] = hf_activation(spec.activation);
+  config["attention_bias"] = spec.has_qkv_bias;
+}
+
+// Qwen 1.5 and 2 MoE: Qwen 2's attention with its biases; many small experts and a shared one behind a sigmoid switch.
+// Source of names and defaults: transformers Qwen2MoeConfig, modeling_qwen2_moe.py.
+
+void read_qwen2_moe(Fields& config, ModelSpec& spec) {
+  read_decoder(
+      config, spec,
+      {.num_attention_heads = 16, .num_key_value_heads = 16, .vocab_size = 151936, .max_position_embeddings = 32768});
+  read_experts(config, spec, "num_experts", "moe_intermediate_size",
+               {.num_experts = 60, .experts_per_token = 4, .intermediate_size = 1408});
+  read_moe_layers(config, spec, "decoder_sparse_step");
+  spec.moe.shared_intermediate_size =
+      config.optional_integer("shared_expert_intermediate_size", kFfnRange).value_or(5632);
+  spec.moe.has_shared_gate = true;
+  spec.activation = read_activation(config, "hidden_act", "silu");
+  spec.has_qkv_bias = config.optional_flag("qkv_bias").value_or(true);
+  read_optional_window(config, spec, kDefaultFullLayers);
+}
+
+void write_qwen2_moe(const ModelSpec& spec, nlohmann::json& config) {
+  write_decoder(spec, config);
+  write_experts(spec, config, "num_experts", "moe_intermediate_size");
+  write_moe_layers(spec, config, "decoder_sparse_step");
+  write_optional_window(spec, config);
+  config["shared_expert_intermediate_size"] = spec.moe.shared_intermediate_size;
+  config["hidden_act"] = hf_activation(spec.activation);
+  config["qkv_bias"] = spec.has_qkv_bias;
+}
+
+ModelWeights list_qwen2_moe(const ModelSpec& spec) {
+  Tensors common, sparse;
+  add_attention(common, spec);
+  add_norm(common, "input_layernorm", spec.hidden_size);
+  add_norm(common, "post_attention_layernorm", spec.hidden_size);
+  add_linear(sparse, LinearSlot::Router, "mlp.gate", spec.hidden_size, spec.moe.num_experts);
+  add_experts(sparse, spec, "mlp.experts");
+  add_shared_expert(sparse, spec, "mlp.shared_expert");
+  add_linear(sparse, LinearSlot::SharedSwitch, "mlp.shared_expert_gate", spec.hidden_size, 1);
+  return moe_weights(spec, std::move(common), std::move(sparse));
+}
+
+// Qwen 3 MoE: Qwen 3's attention, many small experts, none shared.
+// Source of names and defaults: transformers Qwen3MoeConfig, modeling_qwen3_moe.py. (The published configs state
+// head_dim 128; the class derives it from the width.)
+
+void read_qwen3_moe(Fields& config, ModelSpec& spec) {
+  read_decoder(
+      config, spec,
+      {.num_attention_heads = 32, .num_key_value_heads = 4, .vocab_size = 151936, .max_position_embeddings = 32768});
+  read_experts(config, spec, "num_experts", "moe_intermediate_size",
+               {.num_experts = 128, .experts_per_token = 8, .intermediate_size = 768});
+  read_moe_layers(config, spec, "decoder_sparse_step");
+  spec.activation = read_activation(config, "hidden_act", "silu");
+  spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(false);
+  spec.qk_norm = QkNorm::PerHead;
+  read_optional_window(config, spec, 0);  // where it is used, in every layer
+}
+
+void write_qwen3_moe(const ModelSpec& spec, nlohmann::json& config) {
+  write_decoder(spec, config);
+  write_experts(spec, config, "num_experts", "moe_intermediate_size");
+  write_moe_layers(spec, config, "decoder_sparse_step");
+  write_optional_window(spec, config);
+  config["hidden_act"] = hf_activation(spec.activation);
+  config["attention_bias"] = spec.has_qkv_bias;
+}
+
+ModelWeights list_qwen3_moe(const ModelSpec& spec) {
+  Tensors common, sparse;
+  add_attention(common, spec);
+  add_norm(common, "input_layernorm", spec.hidden_size);
+  add_norm(common, "post_attention_layernorm", spec.hidden_size);
+  add_linear(sparse, LinearSlot::Router, "mlp.gate", spec.hidden_size, spec.moe.num_experts);
+  add_experts(sparse, spec, "mlp.experts");
+  return moe_weights(spec, std::move(common), std::move(sparse));
+}
+
 }  // namespace
 
 constinit const Family kQwen{.name = "qwen",
                              .model_type = "qwen",
                              .architecture = "QWenLMHeadModel",
-                             .read = read,
-                             .write = write,
-                             .list = list};
+                             .read = read_qwen,
+                             .write = write_qwen,
+                             .list = list_qwen};
+constinit const Family kQwen2{.name = "qwen2",
+                              .model_type = "qwen2",
+                              .architecture = "Qwen2ForCausalLM",
+                              .is_executable = true,
+                              .read = read_qwen2,
+                              .write = write_qwen2,
+                              .list = pre_norm_weights};
+constinit const Family kQwen3{.name = "qwen3",
+                              .model_type = "qwen3",
+                              .architecture = "Qwen3ForCausalLM",
+                              .is_executable = true,
+                              .read = read_qwen3,
+                              .write = write_qwen3,
+                              .list = pre_norm_weights};
+constinit const Family kQwen2Moe{.name = "qwen2_moe",
+                                 .model_type = "qwen2_moe",
+                                 .architecture = "Qwen2MoeForCausalLM",
+                                 .read = read_qwen2_moe,
+                                 .write = write_qwen2_moe,
+                                 .list = list_qwen2_moe};
+constinit const Family kQwen3Moe{.name = "qwen3_moe",
+                                 .model_type = "qwen3_moe",
+                                 .architecture = "Qwen3MoeForCausalLM",
+                                 .read = read_qwen3_moe,
+                                 .write = write_qwen3_moe,
+                                 .list = list_qwen3_moe};
 
 }  // namespace gpuplan

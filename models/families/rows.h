@@ -1,9 +1,29 @@
-// The rows of the table in families.cpp, each defined by its own file in this folder.
+// What a family of models is, and the rows of the table in families.cpp, which the files in this folder define.
 #pragma once
 
-#include "models/families.h"
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "models/model_spec.h"
+#include "models/weights.h"
 
 namespace gpuplan {
+
+class Fields;
+
+struct Family {
+  std::string_view name;                  // ModelSpec::family
+  std::string_view model_type;            // of the config: "llama"
+  std::string_view architecture;          // the class that is counted: "LlamaForCausalLM"
+  std::string_view other_architecture{};  // another class of the same tensors ("MptForCausalLM"), or empty
+  std::string_view wrapper_type{};        // multimodal config whose text_config holds this model ("gemma3"), or empty
+  std::string_view wrapper_architecture{};
+  bool is_executable = false;                                    // `gpuplan run` has the kernels of its layers
+  void (*read)(Fields& config, ModelSpec& spec);                 // reports every bad field
+  void (*write)(const ModelSpec& spec, nlohmann::json& config);  // read() understands what it writes
+  ModelWeights (*list)(const ModelSpec& spec);
+};
 
 extern const Family kLlama, kMistral, kQwen2, kQwen3, kSmolLm3;
 extern const Family kGemma, kGemma2, kGemma3Text, kPhi, kPhi3, kGpt2, kGptBigCode;

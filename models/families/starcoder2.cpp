@@ -27,8 +27,7 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
   config["hidden_act"] = hf_activation(spec.activation);
   config["use_bias"] = spec.has_mlp_bias;
   config["residual_dropout"] = spec.residual_dropout;
-  if (spec.sliding_window > 0) config["sliding_window"] = spec.sliding_window;
-  if (spec.sliding_window > 0 && spec.sliding_layers != spec.num_hidden_layers) write_layer_types(spec, config);
+  write_window(spec, config);
 }
 
 ModelWeights list(const ModelSpec& spec) {

@@ -7,7 +7,7 @@
 #include "base/unit_text.h"
 #include "models/quantisation.h"
 #include "models/recipe_names.h"
-#include "planner/advice/rows.h"
+#include "planner/advice.h"
 
 namespace gpuplan {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/unit_text.h"
 #include "models/optimizers.h"
-#include "planner/advice/rows.h"
+#include "planner/advice.h"
 #include "planner/changes.h"
 
 namespace gpuplan {

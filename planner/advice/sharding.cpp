@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/unit_text.h"
-#include "planner/advice/rows.h"
+#include "planner/advice.h"
 
 namespace gpuplan {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "models/catalogue.h"
+#include "models/hf_config.h"
 #include "planner/plan/plan_parts.h"
 
 namespace gpuplan {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/archive.h"
-#include "cluster/fabric.h"
+#include "cluster/cluster_spec.h"
 #include "models/recipe_names.h"
 #include "planner/estimate.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/unit_text.h"
-#include "cluster/fabric.h"
+#include "cluster/cluster_spec.h"
 #include "cluster/gpu_catalogue.h"
 #include "report/profile_numbers.h"
 #include "report/text/amounts.h"

@@ -5,7 +5,7 @@
 
 #include "report/answers.h"
 #include "report/text/screen.h"
-#include "validate/peers.h"
+#include "validate/report.h"
 
 namespace gpuplan {
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "models/checkpoint_tensors.h"
+#include "models/checkpoint.h"
 
 namespace gpuplan {
 namespace {

@@ -12,7 +12,7 @@
 #include "cluster/cpu_ranks.h"
 #include "cluster/local_cluster.h"
 #include "cluster/local_machine.h"
-#include "cluster/topology.h"
+#include "cluster/topology_builder.h"
 #include "scratch_folder.h"
 
 using namespace gpuplan;

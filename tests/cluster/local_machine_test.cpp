@@ -11,8 +11,7 @@
 #include "cluster/links.h"
 #include "cluster/local_cluster.h"
 #include "cluster/local_machine.h"
-#include "cluster/topology.h"
-#include "cluster/visible_gpus.h"
+#include "cluster/topology_builder.h"
 
 using namespace gpuplan;
 using namespace gpuplan::literals;

@@ -1,4 +1,4 @@
-#include "cluster/profile/measured_file.h"
+#include "cluster/profile/measured.h"
 
 #include <doctest/doctest.h>
 

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cluster/machine_text.h"
-#include "cluster/topology.h"
+#include "cluster/topology_builder.h"
 #include "scratch_folder.h"
 
 using namespace gpuplan;

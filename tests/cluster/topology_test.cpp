@@ -1,5 +1,5 @@
 // The graph of links: what rings over idle machines reach, and who shares what.
-#include "cluster/topology.h"
+#include "cluster/topology_builder.h"
 
 #include <algorithm>
 #include <map>

@@ -3,6 +3,7 @@
 
 #include "fuzz/fuzz_input.h"
 #include "models/catalogue.h"
+#include "models/hf_config.h"
 #include "models/weights.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

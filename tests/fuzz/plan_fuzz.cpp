@@ -3,8 +3,8 @@
 
 #include "base/json_file.h"
 #include "fuzz/fuzz_input.h"
+#include "planner/job.h"
 #include "planner/plan/plan_file.h"
-#include "planner/validate_recipe.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace gpuplan;

@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "fuzz/fuzz_input.h"
-#include "models/catalogue.h"
 #include "models/checkpoint.h"
+#include "models/hf_config.h"
 
 namespace {
 

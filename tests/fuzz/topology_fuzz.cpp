@@ -1,7 +1,7 @@
 // Machines as other programs describe them: the text of `nvidia-smi topo -m` and NCCL's topology dump. What is read
 // becomes a cluster, its topology and the way between two GPUs.
 #include "cluster/machine_text.h"
-#include "cluster/topology.h"
+#include "cluster/topology_builder.h"
 #include "fuzz/fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -14,7 +14,7 @@
 #include "cli/commands.h"
 #include "cli/plan_flags.h"
 #include "golden/command_line.h"
-#include "models/recipe_flags.h"
+#include "models/recipe_names.h"
 #include "scratch_folder.h"
 
 namespace gpuplan {

@@ -1,5 +1,4 @@
 #include "models/checkpoint.h"
-#include "models/checkpoint_tensors.h"
 
 #include <algorithm>
 
@@ -8,6 +7,7 @@
 
 #include "base/error.h"
 #include "models/catalogue.h"
+#include "models/hf_config.h"
 #include "models/safetensors_fake.h"
 #include "models/weights.h"
 #include "scratch_folder.h"

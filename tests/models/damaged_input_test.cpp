@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "models/catalogue.h"
 #include "models/families.h"
+#include "models/hf_config.h"
 #include "models/safetensors.h"
 #include "models/safetensors_fake.h"
 #include "models/weights.h"

@@ -10,6 +10,7 @@
 #include "base/json_file.h"
 #include "base/names.h"
 #include "models/catalogue.h"
+#include "models/hf_config.h"
 
 using namespace gpuplan;
 

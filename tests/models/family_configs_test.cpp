@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "models/catalogue.h"
 #include "models/families.h"
+#include "models/hf_config.h"
 #include "models/weights.h"
 
 using namespace gpuplan;

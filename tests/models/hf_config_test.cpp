@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "models/catalogue.h"
 #include "models/families.h"
+#include "models/hf_config.h"
 #include "models/weights.h"
 
 using namespace gpuplan;

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.h"
+#include "models/catalogue.h"
 
 using namespace gpuplan;
 

@@ -4,9 +4,8 @@
 #include "base/error.h"
 #include "models/catalogue.h"
 #include "planner/estimate.h"
+#include "planner/job.h"
 #include "planner/plan_builder.h"
-#include "planner/recommend.h"
-#include "planner/validate_recipe.h"
 
 using namespace gpuplan;
 using namespace gpuplan::test;

@@ -8,7 +8,8 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
-#include "cluster/fabric.h"
+#include "cluster/cluster_spec.h"
+#include "models/hf_config.h"
 #include "models/recipe_names.h"
 #include "planner/plan/plan_file.h"
 #include "planner/plan_fixture.h"

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/catalogue.h"
+#include "models/hf_config.h"
 #include "planner/estimate.h"
 #include "planner/plan/plan_file.h"
 

@@ -8,8 +8,8 @@
 #include "models/catalogue.h"
 #include "models/families.h"
 #include "planner/estimate.h"
-#include "planner/limits.h"
 #include "planner/program_builder.h"
+#include "planner/strategy_estimate.h"
 #include "sanitized.h"
 
 using namespace gpuplan;

@@ -1,4 +1,4 @@
-#include "run/native_support.h"
+#include "run/native_job.h"
 
 #include <functional>
 

@@ -4,9 +4,8 @@
 
 #include <doctest/doctest.h>
 
-#include "validate/picks.h"
+#include "validate/comparison.h"
 #include "validate/report.h"
-#include "validate/speed_metrics.h"
 #include "validate/speed_report.h"
 
 using namespace gpuplan;

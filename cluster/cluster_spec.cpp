@@ -1,4 +1,4 @@
-#include "cluster/fabric.h"
+#include "cluster/cluster_spec.h"
 
 #include <array>
 

@@ -1,4 +1,4 @@
-#include "validate/speed_metrics.h"
+#include "validate/comparison.h"
 
 #include <array>
 #include <cmath>

@@ -1,5 +1,5 @@
-// What kind of matrix product: its number format, and which side of a linear layer it serves. Shared by the device
-// libraries, which run them, and the profile, which says how long they take.
+// The operations that device libraries run and a profile says how long they take, by kind: matrix products (number
+// format, and which side of a linear layer they serve) and collectives.
 #pragma once
 
 #include <array>
@@ -28,5 +28,19 @@ NameTable<GemmLayout> names_of(GemmLayout);
 
 /// What the operands are stored in.
 Dtype operand_dtype(GemmType type);
+
+/// Of a step program.
+enum class CollectiveKind : std::uint8_t { AllGather, ReduceScatter, AllReduce, Broadcast, SendRecv };
+inline constexpr std::array kCollectiveKinds{CollectiveKind::AllGather, CollectiveKind::ReduceScatter,
+                                             CollectiveKind::AllReduce, CollectiveKind::Broadcast,
+                                             CollectiveKind::SendRecv};
+
+std::string_view to_string(CollectiveKind kind);  // "all-gather", …, "send"
+NameTable<CollectiveKind> names_of(CollectiveKind);
+
+/// Bytes that a bus moves per byte of the whole tensor: busbw = factor x bytes / time.
+/// Source: nccl-tests doc/PERFORMANCE.md; 2 (n - 1) / n for all-reduce, (n - 1) / n for all-gather and reduce-scatter,
+/// else 1.
+double bus_factor(CollectiveKind kind, std::int64_t num_ranks);
 
 }  // namespace gpuplan
