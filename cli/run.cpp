@@ -76,8 +76,8 @@ RunQuestion ask(const CLI::App& app, Console& console) {
   if (!q.chosen)
     throw InputError("--strategy", q.result.strategies.front().not_applicable,
                      "leave --strategy out to let gpuplan choose");
-  if (!q.chosen->fits)
-    throw InputError("the plan", fmt::format("does not fit: {}", q.chosen->does_not_fit_because),
+  if (!q.chosen->fits())
+    throw InputError("the plan", fmt::format("does not fit: {}", q.chosen->why_not_yes),
                      "gpuplan estimate says what would");
   return q;
 }

@@ -88,7 +88,7 @@ std::string fastest_cpu_ranks(const std::vector<std::string>& arguments) {
     plan.request.recipe.framework = "native";
     const EstimateResult result = estimate(plan.request);
     const StrategyEstimate* chosen = strategy_in_focus(result);
-    if (!chosen || !chosen->fits || chosen->tokens_per_second <= most) continue;
+    if (!chosen || !chosen->fits() || chosen->tokens_per_second <= most) continue;
     most = chosen->tokens_per_second;
     best = fmt::format("{}xcpu", n);
   }

@@ -199,7 +199,9 @@ int run(const CLI::App& app, Console& console) {
   SimulationAnswer answer = answer_question(app, console);
   answer.command = console.command_line;
   const StrategyEstimate& e = answer.plan.estimate;
-  if (!e.fits) console.err << fmt::format("gpuplan: {} does not fit: {}\n", e.strategy.name, e.does_not_fit_because);
+  if (e.fit != Fit::Yes)
+    console.err << fmt::format("gpuplan: {} {}: {}\n", e.strategy.name, e.fits() ? "fits tightly" : "does not fit",
+                               e.why_not_yes);
   const auto save = [&](const char* flag, const std::string& content) {
     write_file_atomically(*given(app, flag), content);
     console.err << fmt::format("gpuplan: written to {}\n", *given(app, flag));

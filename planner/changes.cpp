@@ -125,6 +125,14 @@ std::string offload_states(Request r) {
   const bool is_useful = r.recipe.offload.optimizer == OffloadTarget::None && r.recipe.method == Method::Full;
   return if_so(is_useful, r.recipe.offload.activations ? "optimizer,params,activations" : "optimizer,params");
 }
+/// A frozen base may live on the host, its layers coming and going.
+std::string offload_weights(Request r) {
+  const bool is_useful = r.recipe.offload.params == OffloadTarget::None && r.recipe.is_adapter();
+  return if_so(is_useful, r.recipe.offload.activations ? "params,activations" : "params");
+}
+std::string weights_in_16_bit(Request r) {
+  return if_so(r.recipe.method == Method::Full && r.recipe.precision == Precision::Bf16Mixed, "bf16-true");
+}
 std::string offload_nothing(Request r) { return if_so(r.recipe.offload.any(), "none"); }
 
 std::string more_passes(Request r) { return if_so(r.recipe.grad_accum < 8, "8"); }
@@ -143,16 +151,22 @@ std::string fast_network(Request r) { return if_so(r.cluster.num_nodes() > 1, "4
 // --- the table -------------------------------------------------------------------------------------------------------
 
 std::vector<Change> make_table() {
-  constexpr auto kSave = Purpose::SaveMemory, kLeave = Purpose::LeaveOut, kShorten = Purpose::ShortenStep;
+  constexpr auto kSave = Purpose::SaveMemory, kLeave = Purpose::LeaveOut, kShorten = Purpose::ShortenStep,
+                 kRun = Purpose::RunBetter;
   std::vector<Change> rows{
       {"checkpointing",
        set_checkpointing,
-       {{kSave, checkpoint_all, "checkpointing"}, {kLeave, checkpoint_nothing, "checkpointing"}}},
-      {"loss", set_choice<LossKernel, &Recipe::loss>, {{kSave, fused_loss, "fused loss", "full logits never exist"}}},
+       {{kSave, checkpoint_all, "checkpointing"},
+        {kLeave, checkpoint_nothing, "checkpointing"},
+        {kRun, checkpoint_all},
+        {kRun, checkpoint_nothing}}},
+      {"loss",
+       set_choice<LossKernel, &Recipe::loss>,
+       {{kSave, fused_loss, "fused loss", "full logits never exist"}, {kRun, fused_loss}}},
       {"micro-batch",
        set_count<&Recipe::micro_batch>,
        {{kSave, one_sequence, "", "more --grad-accum keeps the batch"}}},
-      {"attention", set_choice<AttentionKernel, &Recipe::attention>, {{kSave, sdpa, "sdpa attention"}}},
+      {"attention", set_choice<AttentionKernel, &Recipe::attention>, {{kSave, sdpa, "sdpa attention"}, {kRun, sdpa}}},
       {"optimizer", set_optimizer, {{kSave, optimizer_8bit, "8-bit optimizer"}}},
       {"lora",
        set_lora,
@@ -161,9 +175,13 @@ std::vector<Change> make_table() {
       {"qlora", set_qlora, {{kSave, adapters_on_4_bit, "", "quality ok"}}},
       {"full", set_full, {{Purpose::Quality, every_weight, "adapters", "best quality"}}},
       {"seq-len", set_count<&Recipe::seq_len>, {{kSave, half_the_length}}},
-      {"offload", set_offload, {{kSave, offload_states}, {kLeave, offload_nothing, "offload"}}},
+      {"offload",
+       set_offload,
+       {{kSave, offload_states}, {kSave, offload_weights}, {kLeave, offload_nothing, "offload"}, {kRun, offload_nothing}}},
       {"grad-accum", set_count<&Recipe::grad_accum>, {{kShorten, more_passes}}},
-      {"precision", set_choice<Precision, &Recipe::precision>},
+      {"precision",
+       set_choice<Precision, &Recipe::precision>,
+       {{kSave, weights_in_16_bit, "", "weights, gradients and optimizer states in bf16: small updates are lost"}}},
       {"compile", set_compile, {{kShorten, compiled}}},
       {"eval-generate", set_eval_generate},
       {"strategy", set_strategy},
@@ -271,21 +289,37 @@ std::optional<StrategyEstimate> estimate_variant(const Variant& variant, std::st
   });
 }
 
+std::vector<StrategyEstimate> estimate_strategies(const Variant& variant) {
+  const EstimateRequest& r = variant.request;
+  std::vector<StrategyEstimate> out;
+  with_model(variant, [&](const FrameworkConvention& framework, const TrainedModel& model) {
+    StepProgram program;
+    for (const std::string_view name : strategy_names()) {
+      if (r.strategy != "auto" && r.strategy != name) continue;
+      if (const auto strategy = applicable(r, framework, name))
+        out.push_back(estimate_strategy(Job(r, model, framework, variant.profile, *strategy), program));
+    }
+    return std::optional<StrategyEstimate>{};
+  });
+  return out;
+}
+
 std::optional<StrategyEstimate> first_fitting(const Variant& variant) {
   const EstimateRequest& r = variant.request;
   return with_model(variant, [&](const FrameworkConvention& framework, const TrainedModel& model) {
     StepProgram program;
+    std::optional<Strategy> best;
+    Fit fit = Fit::No;
     for (const std::string_view name : strategy_names()) {
       if (r.strategy != "auto" && r.strategy != name) continue;
       const std::optional<Strategy> strategy = applicable(r, framework, name);
       if (!strategy) continue;
-      const Job job(r, model, framework, variant.profile, *strategy);
       StrategyEstimate probe;
-      if (!evaluate(probe, job, program)) continue;  // the quick half of the answer
-      std::optional e = estimate_strategy(job, program);
-      if (e->fits) return e;
+      if (evaluate(probe, Job(r, model, framework, variant.profile, *strategy), program) && probe.fit > fit)
+        fit = probe.fit, best = strategy;
     }
-    return std::optional<StrategyEstimate>{};
+    return best ? std::optional(estimate_strategy(Job(r, model, framework, variant.profile, *best), program))
+                : std::nullopt;
   });
 }
 

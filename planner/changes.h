@@ -28,6 +28,7 @@ enum class Purpose : std::uint8_t {
   Quality,      // training more of the model
   MoreGpus,     // of the same kind
   ShortenStep,  // what the step waits for becomes faster
+  RunBetter,    // another way to run the same training
 };
 
 struct Suggestion {
@@ -83,7 +84,12 @@ Variant changed(Variant variant, std::span<const Setting> settings);
 /// strategy. The one place where a changed plan is estimated.
 std::optional<StrategyEstimate> estimate_variant(const Variant& variant, std::string_view strategy);
 
-/// The variant under the first strategy, simplest first, under which it fits; only the one asked for if one is.
+/// The variant under every strategy that it asks for and that is possible, without limits; nothing when its recipe makes
+/// no sense.
+std::vector<StrategyEstimate> estimate_strategies(const Variant& variant);
+
+/// The variant under the first strategy, simplest first, under which it fits well, else tightly; only the one asked for
+/// if one is.
 std::optional<StrategyEstimate> first_fitting(const Variant& variant);
 
 /// "--checkpointing full", "NVLink (600 GB/s)".

@@ -126,6 +126,11 @@ std::string_view to_string(CommunicationLevel level) {
   return "";
 }
 
+std::optional<AccuracyRange> memory_range(const Job& job) {
+  if (job.cluster().gpus.front().is_cpu) return std::nullopt;
+  return default_accuracy().range(Figure::Process, job.recipe().method);
+}
+
 ClassMemory class_memory(const Job& job, const StepProgram& program, const RankClass& c) {
   ClassMemory m{.peak = replay(program, c), .tiers = {}};
   add_generation(m.peak, job.request, job.model);
@@ -141,21 +146,43 @@ ClassMemory class_memory(const Job& job, const StepProgram& program, const RankC
 
 namespace {
 
+/// What a verdict other than yes depends on.
+std::string describe_fit(Fit fit, const MemoryTiers& t, const std::optional<AccuracyRange>& range, const GpuSpec& gpu) {
+  const std::string offers = fmt::format("{} offers {}", gpu.name, format_bytes(t.usable));
+  if (fit == Fit::No)
+    return fmt::format("needs {}, at least {} without the allocator's cache; {}", format_bytes(t.process),
+                       format_bytes(t.needed), offers);
+  if (t.process <= t.usable)
+    return fmt::format("{} is predicted and {}, but measurements reach {:.0f} % above predictions",
+                       format_bytes(t.process), offers, 100 * (range->high - 1));
+  if (t.needed <= t.usable)
+    return fmt::format("{} is predicted with the allocator's cache and {}: it runs if the allocator gives {} back",
+                       format_bytes(t.process), offers, format_bytes(t.process - t.usable));
+  return fmt::format("at least {} is predicted and {}, but measurements go down to {:.0f} % below predictions",
+                     format_bytes(t.needed), offers, 100 * (1 - range->low));
+}
+
+/// Host memory by what is known of it.
+void check_host(StrategyEstimate& e) {
+  if (e.host.fits || !e.fits()) return;
+  e.fit = Fit::No;
+  e.why_not_yes = fmt::format("the host needs {} of {}", format_bytes(e.host.needed()), format_bytes(e.host.capacity));
+}
+
 /// Peak, tiers and verdict of a built program.
 void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program) {
   e.strategy = job.strategy;
   e.num_gpus_used = job.strategy.mesh.world();
-  e.fits = true;
-  e.does_not_fit_because.clear();
+  e.fit = Fit::Yes;
+  e.why_not_yes.clear();
+  const std::optional<AccuracyRange> range = memory_range(job);
   Bytes worst{std::numeric_limits<std::int64_t>::min()};
   for (std::size_t k = 0; k < program.classes.size(); ++k) {
     const RankClass& c = program.classes[k];
     const auto [peak, tiers] = class_memory(job, program, c);
-    if (!tiers.fits) {
-      e.fits = false;
-      e.does_not_fit_because =
-          fmt::format("needs {} of {} that {} offers", format_bytes(tiers.needed), format_bytes(tiers.usable),
-                      job.cluster().gpus[std::size_t(tightest_rank(job.request, c))].name);
+    if (const Fit fit = fit_of(tiers, range); fit < e.fit) {
+      e.fit = fit;
+      e.why_not_yes = describe_fit(fit, tiers, range, job.cluster().gpus[std::size_t(tightest_rank(job.request, c))]);
     }
     const Bytes pressure = tiers.needed - tiers.usable;  // the class nearest to its limit is reported
     if (k > 0 && pressure <= worst) continue;
@@ -174,7 +201,10 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
 bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program) {
   build_step_program(program, job, {});  // bytes only: no costs
   fill_memory(e, job, program);
-  return e.fits;
+  e.save = save_cost(job);
+  e.host = host_memory(job, e.peak, e.save);
+  check_host(e);
+  return e.fits();
 }
 
 StrategyEstimate estimate_strategy(const Job& job, StepProgram& program) {
@@ -189,11 +219,7 @@ StrategyEstimate estimate_strategy(const Job& job, StepProgram& program) {
   e.curve = memory_curve(program, fullest, 200);
   e.save = save_cost(job);
   e.host = host_memory(job, e.peak, e.save);
-  if (!e.host.fits && e.fits) {
-    e.fits = false;
-    e.does_not_fit_because =
-        fmt::format("the host needs {} of {}", format_bytes(e.host.needed()), format_bytes(e.host.capacity));
-  }
+  check_host(e);
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));
   e.time = forward_pass(program, columns.models, make_step_comm(job));
   e.coverage = gemm_coverage(program, columns.models.front());
@@ -245,14 +271,18 @@ void find_limits(StrategyEstimate& e, const Job& asked, StepProgram& program) {
   Recipe& recipe = job.request.recipe;
   StrategyEstimate probe;
   constexpr std::int64_t kMostSequences = 4096, kMostTokens = 4 << 20, kTokenStep = 256;
+  const auto is_predicted_to_fit = [&] {
+    evaluate(probe, job, program);
+    return probe.tiers.needed <= probe.tiers.usable && probe.host.fits;
+  };
   e.max_micro_batch = largest(1, recipe.micro_batch, kMostSequences, [&](std::int64_t b) {
     recipe.micro_batch = b;
-    return evaluate(probe, job, program);
+    return is_predicted_to_fit();
   });
   recipe.micro_batch = asked.recipe().micro_batch;
   e.max_seq_len = largest(kTokenStep, recipe.seq_len, kMostTokens, [&](std::int64_t s) {
     recipe.seq_len = s;
-    return evaluate(probe, job, program);
+    return is_predicted_to_fit();
   });
 }
 

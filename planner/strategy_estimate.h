@@ -40,8 +40,8 @@ struct SaveCost {
 struct StrategyEstimate {
   Strategy strategy;
   std::string not_applicable;        // reason; the figures below are then empty
-  bool fits{};                       // device and host
-  std::string does_not_fit_because;  // "needs 3.1 GiB more than …", empty when it fits
+  Fit fit{};                        // device and host
+  std::string why_not_yes;          // "needs 3.1 GiB more than …", what a tight fit depends on; empty when it fits
   Peak peak;
   MemoryTiers tiers;
   std::string peak_instant;                                 // "logits and loss"
@@ -64,11 +64,20 @@ struct StrategyEstimate {
   std::optional<std::int64_t> max_seq_len;      // longest, at the recipe's micro batch
   std::int64_t num_gpus_used{};
   Coverage coverage;  // of its products by the profile's measurements
+
+  bool fits() const { return fit != Fit::No; }
+};
+
+/// A plan beside the one that was asked for, evaluated in the same way.
+struct BetterWay {
+  std::vector<std::string> flags;  // to add: "--checkpointing full", "--strategy ddp"
+  StrategyEstimate plan;           // without its limits
 };
 
 struct Recommendation {
   std::string strategy, reason;
-  std::vector<std::string> advice;  // what to change when nothing fits, or what would be better
+  std::vector<BetterWay> better;    // at most two, the best by the preference first; only when something fits
+  std::vector<std::string> advice;  // what to change when nothing fits, or what else is worth knowing
 };
 
 struct EstimateResult {
@@ -88,7 +97,11 @@ struct ClassMemory {
 };
 ClassMemory class_memory(const Job& job, const StepProgram& program, const RankClass& rank_class);
 
-/// Builds the job's program and fills peak, tiers and verdict only; true when it fits. What the searches call.
+/// The range of measurements around predicted memory for a plan like this; none for ranks on a CPU.
+std::optional<AccuracyRange> memory_range(const Job& job);
+
+/// Builds the job's program and fills peak, tiers and verdict only, that of the host too; true when it fits, if tightly.
+/// What the searches call.
 bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program);
 
 /// Program, replay, time: everything but the limits. `program` is reused storage.
@@ -99,7 +112,8 @@ Bytes kv_bytes_per_token(const ModelSpec& model);
 /// The cache when evaluation generates `eval_generate` tokens after full sequences; no bytes when it does not.
 Bytes generation_cache(const EstimateRequest& request, const ModelSpec& model);
 
-/// Fills e.max_micro_batch and e.max_seq_len by doubling and bisection over whole plans; empty where not even 1 fits.
+/// Fills e.max_micro_batch and e.max_seq_len, the largest that are predicted to fit (without the range around the
+/// prediction), by doubling and bisection over whole plans; empty where not even 1 does.
 void find_limits(StrategyEstimate& e, const Job& job, StepProgram& program);
 
 }  // namespace gpuplan

@@ -32,17 +32,29 @@ MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, const Profile& pr
   const Bytes spread = pools - peak.tensors;  // classes that do not share segments
   const Bytes unavoidable{std::int64_t(double(spread.count) * profile.pool_slack)};
   t.needed = peak.tensors + unavoidable + fixed;
-  t.fits = t.needed <= t.usable;
-  // The cache grows to the sum of the class peaks while there is room and is given back when there is not.
-  const Bytes room = std::max(t.usable - fixed, peak.tensors + unavoidable);
   // Batches of other lengths leave blocks that fit nothing: what is not persistent is cached about twice.
   const Bytes cached =
       question.lengths_vary && question.allocator == AllocatorKind::Caching ? pools + (pools - peak.resident) : pools;
-  t.reserved = std::min(cached, room);
+  t.reserved = std::max(cached, peak.tensors + unavoidable);
   // Paged states take what is left; the rest of them moves to the host.
-  const Bytes paged = std::clamp(room - t.reserved, Bytes{}, peak.managed);
+  const Bytes paged = std::clamp(t.usable - fixed - t.reserved, Bytes{}, peak.managed);
   t.process = t.reserved + fixed + paged;
   return t;
+}
+
+std::string_view to_string(Fit fit) {
+  switch (fit) {
+    case Fit::No: return "no";
+    case Fit::Tight: return "tight";
+    case Fit::Yes: return "yes";
+  }
+  return "";
+}
+
+Fit fit_of(const MemoryTiers& t, const std::optional<AccuracyRange>& range) {
+  const AccuracyRange r = range.value_or(AccuracyRange{});
+  if (r.low * double(t.needed.count) > double(t.usable.count)) return Fit::No;
+  return r.high * double(t.process.count) <= double(t.usable.count) ? Fit::Yes : Fit::Tight;
 }
 
 std::array<Bytes, std::size_t(kNumCategories)> process_breakdown(const DetailedPeak& peak, const MemoryTiers& tiers,

@@ -2,23 +2,41 @@
 // its own verdict. Rules and sources: docs/memory_model.md.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <optional>
+#include <string_view>
 
 #include "cluster/cluster_spec.h"
 #include "cluster/profile/profile.h"
 #include "models/framework.h"
+#include "planner/accuracy.h"
 #include "planner/memory.h"
 
 namespace gpuplan {
 
-/// tensors <= reserved <= process. `needed` is what must fit when the allocator has to give back its cache.
+/// tensors <= reserved <= process, on a device that has room for all of it. `needed` is what remains when the allocator
+/// gives back its cache.
 struct MemoryTiers {
   Bytes tensors, reserved, process;
   Bytes needed;    // tensors + unavoidable fragmentation + fixed overheads
   Bytes capacity;  // what the framework sees as total
   Bytes usable;    // capacity less what is in use and the margin
-  bool fits{};
+
+  /// What is cached beyond what the device has room for: a run gives it back, so measurements do not show it.
+  Bytes given_back() const { return std::max(Bytes{}, process - std::max(usable, needed)); }
 };
+
+/// Whether a plan fits, as far as predictions can tell.
+enum class Fit : std::uint8_t {
+  No,     // not even the low end of the range of `needed` fits
+  Tight,  // it depends on the error of the prediction, or on the allocator giving back its cache
+  Yes     // the high end of the range of `process` fits
+};
+std::string_view to_string(Fit fit);
+
+/// `range`: around the process's bytes, of measurements; without one the predictions count as exact.
+Fit fit_of(const MemoryTiers& tiers, const std::optional<AccuracyRange>& range);
 
 /// `in_use` by others on the device; `uses_nccl`: the plan has more than one rank.
 /// `lengths_vary`: batches differ in shape, so that cached blocks of one do not fit the next.

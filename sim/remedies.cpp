@@ -37,7 +37,7 @@ Tried simulate_variant(const Variant& variant, const FrameworkConvention& framew
   const SimulatedPlan plan =
       simulate_plan(Job(r, model, framework, variant.profile, make_strategy(strategy, r.cluster, r.options)),
                     {.network = NetworkFidelity::Analytic, .records_spans = false});
-  return {plan.tokens_per_second, plan.estimate.fits};
+  return {plan.tokens_per_second, plan.estimate.fits()};
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ void add_remedies(SimulatedPlan& plan, const EstimateRequest& r, const Framework
     if (!now) now = simulate_variant(as_it_is, framework, strategy);
     const Tried then = simulate_variant(changed(as_it_is, {&remedy->setting, 1}), framework, strategy);
     const double gain = then.tokens_per_second / now->tokens_per_second;
-    const bool fits_no_more = plan.estimate.fits && !then.fits;
+    const bool fits_no_more = plan.estimate.fits() && !then.fits;
     if (gain < kLeastGain || fits_no_more) continue;
     item.remedy = fmt::format("{} would give {:.1f}x", describe(remedy->setting), gain);
   }

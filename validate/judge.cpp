@@ -24,7 +24,8 @@ constexpr std::array kTiers{TierRow{"max_allocated", MemoryTier::Tensors}, TierR
 double gib_of(Bytes amount) { return double(amount.count) / 0x1p30; }
 
 double predicted_gib(const MemoryTiers& tiers, MemoryTier tier) {
-  const std::array<Bytes, 3> all{tiers.tensors, tiers.reserved, tiers.process};
+  const Bytes unseen = tiers.given_back();
+  const std::array<Bytes, 3> all{tiers.tensors, tiers.reserved - unseen, tiers.process - unseen};
   return gib_of(all[std::size_t(tier)]);
 }
 
@@ -89,6 +90,7 @@ class Predictor {
       evaluate(e, job, program_);
     }
     result.tiers = e.tiers;
+    result.fit = e.fit;
     if (!result.point->memory.boundary.empty()) {
       find_limits(e, job, program_);
       result.boundary = compare_boundary(*result.point, e);

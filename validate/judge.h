@@ -31,6 +31,7 @@ struct PointResult {
   std::optional<Comparison> allocated, process;
   std::optional<Comparison> boundary;    // the largest value that fits, as the point claims and as we say
   std::optional<MemoryTiers> tiers;      // predicted, of the fullest rank
+  std::optional<Fit> fit;                // with tiers
   std::optional<Throughput> throughput;  // of speed points
 };
 

@@ -20,9 +20,9 @@ bool is_too_close(const PointResult& result) {
 
 }  // namespace
 
-std::optional<bool> predicted_fit(const PointResult& result) {
-  if (!result.tiers || result.tiers->capacity.count <= 0) return std::nullopt;
-  return result.tiers->needed <= result.tiers->capacity;
+std::optional<Fit> predicted_fit(const PointResult& result) {
+  if (!result.fit || result.tiers->capacity.count <= 0) return std::nullopt;
+  return result.fit;
 }
 
 VerdictCounts count_verdicts(const std::vector<PointResult>& results) {
@@ -33,11 +33,11 @@ VerdictCounts count_verdicts(const std::vector<PointResult>& results) {
     if (!fits || !r.point->memory.capacity_gib || is_too_close(r)) {
       ++counts.left_out;
     } else if (r.point->memory.ran_out) {
-      ++(*fits ? counts.oom_fits : counts.oom_oom);
-      if (*fits) counts.dangerous.push_back(r.point->id);
+      ++(*fits == Fit::Yes ? counts.oom_fits : *fits == Fit::Tight ? counts.oom_tight : counts.oom_oom);
+      if (*fits == Fit::Yes) counts.dangerous.push_back(r.point->id);
     } else {
-      ++(*fits ? counts.ok_fits : counts.ok_oom);
-      if (!*fits) counts.false_alarms.push_back(r.point->id);
+      ++(*fits == Fit::Yes ? counts.ok_fits : *fits == Fit::Tight ? counts.ok_tight : counts.ok_oom);
+      if (*fits == Fit::No) counts.false_alarms.push_back(r.point->id);
     }
   }
   return counts;

@@ -30,7 +30,7 @@ std::vector<BatchPoint> batch_series(const AdviceCase& c) {
 }
 
 bool larger_batch(const AdviceCase& c) {
-  return c.chosen.fits && c.chosen.max_micro_batch && *c.chosen.max_micro_batch >= 2 * c.request.recipe.micro_batch;
+  return c.chosen.fits() && c.chosen.max_micro_batch && *c.chosen.max_micro_batch >= 2 * c.request.recipe.micro_batch;
 }
 
 /// Source: the roofline of a step flattens once its matmuls are compute bound, while activations and logits keep

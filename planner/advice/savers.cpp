@@ -27,10 +27,10 @@ std::optional<StrategyEstimate> with_saver(const AdviceCase& c, const Suggested&
 std::vector<Unneeded> unneeded_savers(const AdviceCase& c) {
   constexpr double kVisiblyFaster = 0.995;
   std::vector<Unneeded> out;
-  if (!c.chosen.fits) return out;
+  if (!c.chosen.fits()) return out;
   for (const Suggested& saver : suggest(c.request, Purpose::LeaveOut)) {
     auto without = with_saver(c, saver);
-    if (without && without->fits && without->time.step.value < kVisiblyFaster * c.chosen.time.step.value)
+    if (without && without->fits() && without->time.step.value < kVisiblyFaster * c.chosen.time.step.value)
       out.push_back({saver.why->title, *std::move(without)});
   }
   return out;

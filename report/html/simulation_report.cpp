@@ -111,7 +111,8 @@ std::string topology_html(const SimulationAnswer& answer) {
 }
 
 std::string fits_cell(const SimulatedPlan& plan) {
-  return plan.estimate.fits ? cell_html("yes", "good") : cell_html("no", "bad");
+  const Fit fit = plan.estimate.fit;
+  return cell_html(std::string(to_string(fit)), fit == Fit::Yes ? "good" : fit == Fit::Tight ? "tight" : "bad");
 }
 
 std::string cost_cell(const SimulatedPlan& plan) {
@@ -128,7 +129,7 @@ std::string comparison_row(const SimulatedPlan& plan, double fastest, bool is_ch
          fits_cell(plan) + cell_html(format_bytes(plan.estimate.tiers.process)) +
          cell_html(format_short_duration(s.step_time())) +
          cell_html(bar_html(fastest > 0 ? plan.tokens_per_second / fastest : 0, per_second(plan.tokens_per_second),
-                            plan.estimate.fits ? "" : "no"),
+                            plan.estimate.fits() ? "" : "no"),
                    "wide") +
          cell_html(escape_html(percent(exposed))) + cell_html(escape_html(percent(s.compute))) + cost_cell(plan) +
          "</tr>\n";

@@ -60,8 +60,8 @@ Json times(const std::optional<AccuracyRange>& range, double AccuracyRange::*end
 }
 
 Json strategy_json(const StrategyEstimate& e, const EstimateResult& result) {
-  Json out{{"name", e.strategy.name}, {"fits", e.fits}, {"not_applicable", or_null(e.not_applicable)}};
-  const Json figures{{"does_not_fit_because", or_null(e.does_not_fit_because)},
+  Json out{{"name", e.strategy.name}, {"fits", to_string(e.fit)}, {"not_applicable", or_null(e.not_applicable)}};
+  const Json figures{{"does_not_fit_because", or_null(e.why_not_yes)},
                      {"mesh", mesh_json(e.strategy.mesh)},
                      {"num_gpus", e.num_gpus_used},
                      {"peak_bytes", e.tiers.process.count},
@@ -114,6 +114,16 @@ Json explanation_json(const std::vector<ExplainSection>& sections) {
   return out;
 }
 
+Json better_json(const BetterWay& way) {
+  return {{"flags", fmt::format("{}", fmt::join(way.flags, " "))},
+          {"strategy", way.plan.strategy.name},
+          {"fits", to_string(way.plan.fit)},
+          {"step_seconds", way.plan.time.step.value},
+          {"tokens_per_second", way.plan.tokens_per_second},
+          {"cost_usd", or_null(way.plan.cost_usd)},
+          {"process_bytes", way.plan.tiers.process.count}};
+}
+
 Json recommendation_json(const EstimateResult& result) {
   if (!result.recommended) return {};
   return {{"strategy", or_null(result.recommended->strategy)},
@@ -137,6 +147,9 @@ Json estimate_json(const EstimateAnswer& answer) {
   out["strategies"] = Json::array();
   for (const StrategyEstimate& e : result.strategies) out["strategies"].push_back(strategy_json(e, result));
   out["recommended"] = recommendation_json(result);
+  out["better"] = Json::array();
+  if (result.recommended)
+    for (const BetterWay& way : result.recommended->better) out["better"].push_back(better_json(way));
   out["assumptions"] = result.assumptions;
   out["profile"] = profile_used_json(result.profile);
   if (!answer.explanation.empty()) out["explain"] = explanation_json(answer.explanation);
@@ -156,8 +169,8 @@ Json figures_json(const SimulatedPlan& plan) {
   const Simulation& s = plan.simulation;
   return {{"strategy", plan.estimate.strategy.name},
           {"num_gpus", plan.estimate.num_gpus_used},
-          {"fits", plan.estimate.fits},
-          {"does_not_fit_because", or_null(plan.estimate.does_not_fit_because)},
+          {"fits", plan.estimate.fits()},
+          {"does_not_fit_because", or_null(plan.estimate.why_not_yes)},
           {"step_seconds", s.step_time().value},
           {"tokens_per_second", plan.tokens_per_second},
           {"tokens_per_second_per_gpu", plan.tokens_per_second_per_gpu},

@@ -13,7 +13,7 @@ Json comparison_json(const std::optional<Comparison>& c) {
 
 Json verdict_json(const PointResult& r) {
   const auto fits = predicted_fit(r);
-  return fits ? Json(*fits ? "fits" : "oom") : Json();
+  return fits ? Json(*fits == Fit::No ? "oom" : *fits == Fit::Tight ? "tight" : "fits") : Json();
 }
 
 Json in_gib(const std::optional<MemoryTiers>& tiers, Bytes MemoryTiers::*tier) {
@@ -64,9 +64,9 @@ Json errors_json(const ErrorSummary& s) {
 }
 
 Json verdicts_json(const VerdictCounts& v) {
-  return {{"ok_fits", v.ok_fits},    {"ok_oom", v.ok_oom},     {"oom_oom", v.oom_oom},
-          {"oom_fits", v.oom_fits},  {"left_out", v.left_out}, {"false_alarms", v.false_alarms},
-          {"dangerous", v.dangerous}};
+  return {{"ok_fits", v.ok_fits},     {"ok_tight", v.ok_tight}, {"ok_oom", v.ok_oom},
+          {"oom_oom", v.oom_oom},     {"oom_tight", v.oom_tight}, {"oom_fits", v.oom_fits},
+          {"left_out", v.left_out},   {"false_alarms", v.false_alarms}, {"dangerous", v.dangerous}};
 }
 
 Json memory_json(const MemorySummary& s) {

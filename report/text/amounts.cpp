@@ -43,6 +43,15 @@ std::string with_range(Seconds time, const std::optional<AccuracyRange>& range) 
                 format_short_duration(range->high * time));
 }
 
+Ink ink_of(Fit fit) {
+  switch (fit) {
+    case Fit::No: return Ink::Bad;
+    case Fit::Tight: return Ink::Strong;
+    case Fit::Yes: return Ink::Good;
+  }
+  return Ink::Plain;
+}
+
 std::string format_rate(BytesPerSec rate) {
   if (rate.value >= 999.5e9) return three_digits(rate.value / 1e12) + " TB/s";
   if (rate.value >= 999.5e6) return three_digits(rate.value / 1e9) + " GB/s";

@@ -8,6 +8,8 @@
 
 #include "base/units.h"
 #include "planner/accuracy.h"
+#include "planner/tiers.h"
+#include "report/text/screen.h"
 
 namespace gpuplan {
 
@@ -20,6 +22,9 @@ std::string format_short_duration(Seconds time);
 /// An amount and its ends: "21.3 GiB (19.5-23.1)", "1.23 s (0.84-1.48)"; the amount alone without a range.
 std::string with_range(Bytes amount, const std::optional<AccuracyRange>& range);
 std::string with_range(Seconds time, const std::optional<AccuracyRange>& range);
+
+/// The colour of a verdict.
+Ink ink_of(Fit fit);
 
 /// What a value on an axis counts.
 enum class PlotUnit : unsigned char { FlopCount, FlopRate, ByteCount, ByteRate };

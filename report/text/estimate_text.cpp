@@ -1,6 +1,7 @@
 #include "report/text/estimate_text.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -126,20 +127,36 @@ std::string verdict_title(const EstimateAnswer& answer) {
   const std::string& asked = answer.request.strategy;
   if (asked == "auto") return answer.fits() ? "Recommended: " + answer.result.recommended->strategy : "Nothing fits";
   if (!answer.shown) return asked + " is not possible here";
-  return asked + (answer.fits() ? " fits" : " does not fit");
+  return asked + (!answer.fits() ? " does not fit" : answer.shown->fit == Fit::Tight ? " fits tightly" : " fits");
 }
 
 /// Why this one was chosen, or what stands against the one that comes nearest.
 std::string reason_text(const EstimateAnswer& answer, const Screen& screen) {
   if (!answer.shown) return "";
   const bool was_chosen = answer.fits() && answer.request.strategy == "auto";
-  const std::string& reason = was_chosen ? answer.result.recommended->reason : answer.shown->does_not_fit_because;
+  const std::string& reason = was_chosen ? answer.result.recommended->reason : answer.shown->why_not_yes;
   return reason.empty() ? "" : wrap(reason, prose_width(screen), "  ", "  ");
+}
+
+/// "2,072 tokens/s, $5.44".
+std::string speed_and_cost(const StrategyEstimate& e) {
+  return fmt::format("{} tokens/s{}", format_grouped(std::llround(e.tokens_per_second)),
+                     e.cost_usd ? ", " + format_usd(*e.cost_usd) : "");
+}
+
+std::string better_text(const EstimateAnswer& answer, const Screen& screen) {
+  std::string out;
+  for (const BetterWay& way : answer.result.recommended->better)
+    out += wrap(fmt::format("Better: {} → {}{}, {} (asked: {}, {})", fmt::join(way.flags, " "), way.plan.strategy.name,
+                            way.plan.fit == Fit::Tight ? " (tight)" : "", speed_and_cost(way.plan),
+                            answer.shown->strategy.name, speed_and_cost(*answer.shown)),
+                prose_width(screen), "  ", "    ");
+  return out;
 }
 
 std::string verdict_text(const EstimateAnswer& answer, const Screen& screen) {
   const std::vector<std::string>& advice = answer.result.recommended->advice;
-  std::string out = heading(verdict_title(answer), screen) + reason_text(answer, screen);
+  std::string out = heading(verdict_title(answer), screen) + reason_text(answer, screen) + better_text(answer, screen);
   if (!advice.empty())
     out += heading(answer.fits() ? "Worth knowing" : "What would help", screen) + points(advice, screen);
   return out;

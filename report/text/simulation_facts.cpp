@@ -75,8 +75,9 @@ std::vector<StepShare> step_shares(const Simulation& simulation) {
 }
 
 std::string fit_warning(const SimulatedPlan& plan) {
-  if (plan.estimate.fits) return "";
-  const std::string& why = plan.estimate.does_not_fit_because;
+  if (plan.estimate.fit == Fit::Yes) return "";
+  const std::string& why = plan.estimate.why_not_yes;
+  if (plan.estimate.fit == Fit::Tight) return fmt::format("It fits tightly: {}.", why);
   return fmt::format("It does not fit{}{}. This is the step that it would take with enough memory.",
                      why.empty() ? "" : ": ", why);
 }

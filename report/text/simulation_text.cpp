@@ -36,13 +36,13 @@ Table comparison_table(std::span<const SimulatedPlan> plans, int bar_width) {
     if (!e.not_applicable.empty()) continue;
     const Simulation& s = plan.simulation;
     const double exposed = s.step.ps > 0 ? s.exposed_communication / s.step_time() : 0;
-    const Ink verdict = e.fits ? Ink::Good : Ink::Bad, figure = e.fits ? Ink::Plain : Ink::Faint;
+    const Ink verdict = ink_of(e.fit), figure = e.fits() ? Ink::Plain : Ink::Faint;
     table.add({{fmt::format("  {}", plan_name(plan)), figure},
-               {e.fits ? "yes" : "no", verdict},
+               {std::string(to_string(e.fit)), verdict},
                {format_bytes(e.tiers.process), verdict},
                {format_short_duration(s.step_time()), figure},
                {format_grouped(std::llround(plan.tokens_per_second)), figure},
-               {bar(fastest > 0 ? plan.tokens_per_second / fastest : 0, bar_width), e.fits ? Ink::Accent : Ink::Faint},
+               {bar(fastest > 0 ? plan.tokens_per_second / fastest : 0, bar_width), e.fits() ? Ink::Accent : Ink::Faint},
                {fmt::format("{:.0f} %", 100 * exposed), figure},
                {fmt::format("{:.0f} %", 100 * s.compute), figure},
                {fmt::format("{:.0f} %", 100 * plan.mfu), figure},
@@ -63,7 +63,7 @@ Table scaling_table(std::span<const SimulatedPlan> plans, int bar_width) {
   for (const SimulatedPlan& plan : plans) {
     const double efficiency = scaling_efficiency(plan, plans.front());
     table.add({{fmt::format("  {}", plan.estimate.num_gpus_used)},
-               {plan.estimate.fits ? "yes" : "no", plan.estimate.fits ? Ink::Good : Ink::Bad},
+               {std::string(to_string(plan.estimate.fit)), ink_of(plan.estimate.fit)},
                {format_short_duration(plan.simulation.step_time())},
                {format_grouped(std::llround(plan.tokens_per_second))},
                {format_grouped(std::llround(plan.tokens_per_second_per_gpu))},

@@ -40,9 +40,9 @@ std::string memory_title(const EstimateResult& result, int room) {
   return width_of(longer) <= room ? longer : title;
 }
 
-/// What fills the GPU: with its caches when it fits, without those it could give back when it does not.
+/// What the process holds, as if the GPU had room for all of it.
 std::string memory_cell(const StrategyEstimate& e, int bar_width) {
-  const Bytes amount = e.fits ? e.tiers.process : e.tiers.needed;
+  const Bytes amount = e.tiers.process;
   return fmt::format("{} {:>5.{}f}", bar(amount / e.tiers.usable, bar_width), in_gib(amount),
                      in_gib(amount) < 999.5 ? 1 : 0);
 }
@@ -66,9 +66,9 @@ Table make_table(const EstimateAnswer& answer, int bar_width) {
   for (const StrategyEstimate& e : answer.result.strategies) {
     if (!e.not_applicable.empty()) continue;
     const bool is_best = answer.fits() && e.strategy.name == answer.result.recommended->strategy;
-    const Ink verdict = e.fits ? Ink::Good : Ink::Bad, figure = e.fits ? Ink::Plain : Ink::Faint;
+    const Ink verdict = ink_of(e.fit), figure = e.fits() ? Ink::Plain : Ink::Faint;
     table.add({{(is_best ? "★ " : "  ") + e.strategy.name, is_best ? Ink::Strong : figure},
-               {e.fits ? "yes" : "no", verdict},
+               {std::string(to_string(e.fit)), verdict},
                {memory_cell(e, bar_width), verdict},
                {std::string(short_name(e.peak.instant)), figure},
                {format_short_duration(e.time.step), figure},

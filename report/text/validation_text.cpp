@@ -135,12 +135,18 @@ Table speed_by_table(const ValidationAnswer& answer, Grouping grouping) {
 }
 
 Table verdicts_table(const VerdictCounts& v) {
-  Table table{.columns = {{"  what happened"}, {"we say it fits", Align::Right}, {"we say it does not", Align::Right}},
+  Table table{.columns = {{"  what happened"},
+                          {"we say it fits", Align::Right},
+                          {"tight", Align::Right},
+                          {"we say it does not", Align::Right}},
               .rows = {}};
-  table.add(
-      {{"  it ran"}, {count(v.ok_fits)}, {fmt::format("{} false alarms", v.ok_oom), v.ok_oom ? Ink::Bad : Ink::Plain}});
+  table.add({{"  it ran"},
+             {count(v.ok_fits)},
+             {count(v.ok_tight)},
+             {fmt::format("{} false alarms", v.ok_oom), v.ok_oom ? Ink::Bad : Ink::Plain}});
   table.add({{"  it ran out of memory"},
              {fmt::format("{} dangerous", v.oom_fits), v.oom_fits ? Ink::Bad : Ink::Plain},
+             {count(v.oom_tight)},
              {count(v.oom_oom)}});
   return table;
 }
@@ -249,7 +255,7 @@ std::string ids_line(const char* what, const std::vector<std::string>& ids, cons
 }
 
 std::string verdicts_text(const VerdictCounts& v, const Screen& screen) {
-  if (v.ok_fits + v.ok_oom + v.oom_oom + v.oom_fits + v.left_out == 0) return "";
+  if (v.ok_fits + v.ok_tight + v.ok_oom + v.oom_oom + v.oom_tight + v.oom_fits + v.left_out == 0) return "";
   return heading("Fits or not", screen) + shown(verdicts_table(v), screen) +
          fmt::format("  {} not counted: within 5 % of the capacity, or none is stated\n", v.left_out) +
          ids_line("false alarms", v.false_alarms, screen) + ids_line("dangerous", v.dangerous, screen);

@@ -65,14 +65,13 @@ void add_figures(Simulation& s) {
 SimulatedPlan plan_of(Simulation simulation, std::int64_t num_gpus, double tokens_per_second) {
   SimulatedPlan plan;
   plan.estimate.strategy.name = "mp";
-  plan.estimate.fits = true;
+  plan.estimate.fit = Fit::Yes;
   plan.estimate.tiers = {.tensors = {12'000'000'000},
                          .reserved = {13'000'000'000},
                          .process = {14'000'000'000},
                          .needed = {13'000'000'000},
                          .capacity = {25'000'000'000},
-                         .usable = {24'000'000'000},
-                         .fits = true};
+                         .usable = {24'000'000'000}};
   plan.estimate.num_gpus_used = num_gpus;
   plan.simulation = std::move(simulation);
   plan.tokens_per_second = tokens_per_second;
@@ -117,7 +116,7 @@ SimulationAnswer small_simulation() {
   a.comparison = {plan_of(figures_only(s), 2, 1500)};
   a.comparison.push_back(plan_of(figures_only(s), 2, 3000));
   a.comparison.back().estimate.strategy.name = "ddp";
-  a.comparison.back().estimate.fits = false;
+  a.comparison.back().estimate.fit = Fit::No;
   a.plan = plan_of(std::move(s), 2, 1500);
   a.assumptions = {"a step made by hand"};
   a.command = "gpuplan simulate --model tiny --gpus 2xT4";
@@ -131,8 +130,8 @@ SimulationAnswer hostile_simulation() {
   a.assumptions = {evil};
   for (SimulatedRank& rank : a.plan.simulation.ranks) rank.name = evil;
   a.plan.simulation.critical[0].what = a.plan.simulation.critical[0].remedy = evil;
-  a.plan.estimate.fits = false;
-  a.plan.estimate.does_not_fit_because = a.comparison[0].label = evil;
+  a.plan.estimate.fit = Fit::No;
+  a.plan.estimate.why_not_yes = a.comparison[0].label = evil;
   return a;
 }
 

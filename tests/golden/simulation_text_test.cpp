@@ -128,8 +128,8 @@ TEST_CASE("the whole text names figures, parts, remedies, neighbours; a plan tha
     CHECK_MESSAGE(contains(text, part), part);
   CHECK(contains(scaling_text(answer.scaling, {}), " 75 %"));  // 750 per GPU of 1000
   CHECK(!contains(text, "It does not fit"));
-  answer.plan.estimate.fits = false;
-  answer.plan.estimate.does_not_fit_because = "needs 3 GiB more";
+  answer.plan.estimate.fit = Fit::No;
+  answer.plan.estimate.why_not_yes = "needs 3 GiB more";
   CHECK(contains(simulation_text(answer, {}, {}), "It does not fit: needs 3 GiB more"));
 }
 

@@ -151,7 +151,7 @@ TEST_CASE("advice: savers are named as not needed when the plan fits and is fast
   };
   const Answer a = ask("llama-3-8b", "4xA6000", "ddp", with_checkpointing),
                without = ask("llama-3-8b", "4xA6000", "ddp", make_qlora);
-  REQUIRE(without.chosen().fits);
+  REQUIRE(without.chosen().fits());
   const std::string text = a.text("savers-not-needed");
   CHECK(contains(text, fmt::format("Without checkpointing it fits too ({} of {}), and a step takes {} instead of {}",
                                    format_bytes(without.chosen().tiers.needed),
@@ -161,7 +161,7 @@ TEST_CASE("advice: savers are named as not needed when the plan fits and is fast
     with_checkpointing(r);
     r.recipe.seq_len = 4096;
   });
-  REQUIRE(needed.chosen().fits);
+  REQUIRE(needed.chosen().fits());
   CHECK_FALSE(needed.shows("savers-not-needed"));
 }
 

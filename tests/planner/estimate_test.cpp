@@ -50,7 +50,7 @@ TEST_CASE("what fits on one GPU is replicated: LoRA of a 1B model on four A100")
   const EstimateResult result = estimate(ask("llama-3.2-1b", "4xA100"));
   REQUIRE(result.recommended);
   CHECK(result.recommended->strategy == "ddp");
-  for (const char* name : {"single", "ddp", "fsdp", "mp"}) CHECK(row(result, name).fits);
+  for (const char* name : {"single", "ddp", "fsdp", "mp"}) CHECK(row(result, name).fits());
   CHECK(row(result, "single").num_gpus_used == 1);
   CHECK(row(result, "ddp").global_batch == 4);
 }
@@ -59,8 +59,8 @@ TEST_CASE("what does not is sharded: full fine-tuning of an 8B model on eight A1
   EstimateRequest r = ask("llama-3-8b", "8xA100", Method::Full);
   r.recipe.checkpointing = Checkpointing::Full;
   const EstimateResult result = estimate(r);
-  CHECK_FALSE(row(result, "ddp").fits);  // 16 bytes x 8.03e9 = 128 GB
-  CHECK(row(result, "ddp").does_not_fit_because.find("needs") == 0);
+  CHECK_FALSE(row(result, "ddp").fits());  // 16 bytes x 8.03e9 = 128 GB
+  CHECK(row(result, "ddp").why_not_yes.find("needs") == 0);
   REQUIRE(result.recommended);
   CHECK(make_strategy(result.recommended->strategy, r.cluster, {}).layout.shards_optimizer);
 }
@@ -110,10 +110,10 @@ TEST_CASE("limits are the last that fit, in sequences and in steps of 256 tokens
   CHECK(evaluate(probe, Job(r, e.strategy), program));
   r.recipe.seq_len += 256;
   CHECK_FALSE(evaluate(probe, Job(r, e.strategy), program));
-  CHECK(probe.does_not_fit_because != "");
+  CHECK(probe.why_not_yes != "");
   r.recipe.seq_len -= 256;
   CHECK(evaluate(probe, Job(r, e.strategy), program));
-  CHECK(probe.does_not_fit_because == "");  // the reason of an earlier try does not stay
+  CHECK(probe.why_not_yes == "");  // the reason of an earlier try does not stay
 }
 
 TEST_CASE("mixed GPUs: the slowest decides the time, the smallest the verdict") {
@@ -146,8 +146,8 @@ TEST_CASE(
   CHECK(offload.step >= Bytes{12 * kTinyModel});
   r.cluster.host_memory = {12 * kTinyModel - 1};
   const EstimateResult small = estimate(r);
-  CHECK_FALSE(small.strategies.front().fits);
-  CHECK(small.strategies.front().does_not_fit_because.find("the host needs") == 0);
+  CHECK_FALSE(small.strategies.front().fits());
+  CHECK(small.strategies.front().why_not_yes.find("the host needs") == 0);
 }
 
 TEST_CASE("saving: 2 P on disk, adapters alone for LoRA, states on top for a checkpoint to resume from") {

@@ -81,7 +81,7 @@ inline EstimateRequest request(Recipe recipe, ClusterSpec machine, StrategyOptio
 
 /// What `estimate` could have found for one strategy.
 inline StrategyEstimate estimate_of(const EstimateRequest& r, const std::string& strategy) {
-  StrategyEstimate e{.strategy = make_strategy(strategy, r.cluster, r.options), .fits = true};
+  StrategyEstimate e{.strategy = make_strategy(strategy, r.cluster, r.options), .fit = Fit::Yes};
   e.tiers = {.tensors = {1000}, .reserved = {1200}, .process = {1978}};
   e.peak_instant = "logits and loss";
   for (int c = 0; c < kNumCategories; ++c) e.memory[std::size_t(c)] = {std::int64_t(1) << c};
