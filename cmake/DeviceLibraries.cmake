@@ -35,7 +35,8 @@ function(gpuplan_device_library name)
     target_sources(gpuplan_${name} PRIVATE $<TARGET_OBJECTS:gpuplan_old_glibc>)
   endif()
   add_dependencies(device_libraries gpuplan_${name})
-  install(TARGETS gpuplan_${name} LIBRARY DESTINATION lib/gpuplan)
+  install(TARGETS gpuplan_${name} LIBRARY DESTINATION lib/gpuplan
+          PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 endfunction()
 
 # gpuplan_skip(<name> <reason>): said by CMake now and by ./check at its end.
