@@ -10,6 +10,14 @@ check_answers() {
   expect 'points' "$@" validate
   expect 'adapter read back' "$@" run --demo --max-steps 3
   expect "profile.yaml" "$@" calibrate --quick --device cpu --only memory,copy --output profile.yaml
+  check_error "$@"
+}
+
+# An error of a device library reaches the program. The limit is on what the process may map.
+check_error() {  # check_error <command that runs gpuplan>…
+  local out
+  out=$(ulimit -v 900000; "$@" run --demo --gpus 1xcpu --max-steps 1 --micro-batch 512 --output large 2>&1) && return 1
+  grep -q 'gpuplan: out of memory' <<<"$out" || { printf '%s\n' "$out" >&2; return 1; }
 }
 
 expect() {  # expect <pattern> <command>…: exit code 0, and a line of the output has the pattern

@@ -15,3 +15,15 @@ std::uint32_t arc4random() {
   return value;
 }
 }
+
+namespace {
+
+/// The program and each device library have an unwinder of their own, which sets up its tables as it first throws. An exception that goes
+/// from one to the other needs the tables of both.
+[[maybe_unused]] const bool has_unwound = [] {
+  try {
+    throw 0;
+  } catch (int) { return true; }
+}();
+
+}  // namespace
