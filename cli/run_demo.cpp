@@ -11,6 +11,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/plan_flags.h"
+#include "device/mpi_command.h"
 #include "report/answers.h"
 #include "run/launch.h"
 
@@ -79,6 +80,7 @@ std::string fastest_cpu_ranks(const std::vector<std::string>& arguments) {
   std::string best = "1xcpu";
   double most = 0;
   for (const std::int64_t n : {std::int64_t{1}, std::int64_t{num_usable_cores()}}) {
+    if (n > 1 && !has_mpirun()) continue;
     std::vector<std::string> with = arguments;
     with.insert(with.end(), {"--gpus", fmt::format("{}xcpu", n)});
     CLI::App app;

@@ -26,8 +26,17 @@ function(gpuplan_device_library name)
   gpuplan_device_module(gpuplan_${name} ${name} gpuplan ${ARGN})
   # The same RUNPATH here and installed: CMake would pad that of the build tree with ':', an empty entry, which is the current folder.
   set_target_properties(gpuplan_${name} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
+  if(GPUPLAN_PORTABLE)
+    set(places $ORIGIN)
+    if(name MATCHES "^(cuda|nccl)$")  # else on LD_LIBRARY_PATH
+      list(APPEND places /usr/local/cuda/lib64)
+    endif()
+    set_target_properties(gpuplan_${name} PROPERTIES INSTALL_RPATH "${places}" INSTALL_RPATH_USE_LINK_PATH OFF)
+    target_sources(gpuplan_${name} PRIVATE $<TARGET_OBJECTS:gpuplan_old_glibc>)
+  endif()
   add_dependencies(device_libraries gpuplan_${name})
-  install(TARGETS gpuplan_${name} LIBRARY DESTINATION lib/gpuplan)
+  install(TARGETS gpuplan_${name} LIBRARY DESTINATION lib/gpuplan
+          PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 endfunction()
 
 # gpuplan_skip(<name> <reason>): said by CMake now and by ./check at its end.

@@ -9,20 +9,17 @@
 #include "base/names.h"
 
 namespace gpuplan {
-namespace {
 
-bool is_on_path(const std::string& program) {
+bool has_mpirun() {
   const char* const path = std::getenv("PATH");
   for (const std::string& dir : split(path ? path : "", ':'))
-    if (access((std::filesystem::path(dir) / program).c_str(), X_OK) == 0) return true;
+    if (access((std::filesystem::path(dir) / "mpirun").c_str(), X_OK) == 0) return true;
   return false;
 }
 
-}  // namespace
-
 std::vector<std::string> mpirun_command(std::int64_t num_ranks, const std::vector<std::string>& arguments,
                                         const std::string& purpose) {
-  if (!is_on_path("mpirun")) throw EnvError("mpirun is not on the PATH: install openmpi-bin " + purpose);
+  if (!has_mpirun()) throw EnvError("mpirun is not on the PATH: install openmpi-bin " + purpose);
   std::vector<std::string> command{"mpirun",          "--quiet",   "-n",  std::to_string(num_ranks),
                                    "--oversubscribe", "--bind-to", "none"};
   if (geteuid() == 0) command.push_back("--allow-run-as-root");  // mpirun refuses otherwise, in containers too

@@ -7,6 +7,9 @@
 
 namespace gpuplan {
 
+/// Whether mpirun is on the PATH.
+bool has_mpirun();
+
 /// mpirun's command for `num_ranks` of `arguments` (program first), bound to no core. Throws EnvError, naming what the
 /// ranks are for
 /// ("to run several CPU ranks"), when it is not on the PATH.

@@ -47,18 +47,21 @@ dnnl::memory::desc matrix(const GemmProblem& p, std::int64_t rows, std::int64_t 
   return {dims, dnnl_type(dtype), strides};
 }
 
-/// alpha as a linear post-operation: output scales (oneDNN 2) and argument scales (3) do not exist in both.
+/// alpha as a linear post-operation: output scales (oneDNN 2) and argument scales (3) do not exist in both. 2.0 takes
+/// scales: for a post-operation before a sum it has its reference kernel alone.
 dnnl::primitive_attr attributes(const GemmProblem& p) {
   dnnl::post_ops operations;
+  dnnl::primitive_attr attr;
   if (p.alpha != 1) {
-#if DNNL_VERSION_MAJOR >= 3
+#if DNNL_VERSION_MAJOR == 2 && DNNL_VERSION_MINOR == 0
+    attr.set_output_scales(0, {p.alpha});
+#elif DNNL_VERSION_MAJOR >= 3
     operations.append_eltwise(dnnl::algorithm::eltwise_linear, p.alpha, 0);
 #else
     operations.append_eltwise(1, dnnl::algorithm::eltwise_linear, p.alpha, 0);
 #endif
   }
   if (p.accumulates) operations.append_sum(1);
-  dnnl::primitive_attr attr;
   attr.set_post_ops(operations);
   attr.set_scratchpad_mode(
       dnnl::scratchpad_mode::user);  // the library's own belongs to the thread that made the primitive

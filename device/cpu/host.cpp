@@ -81,7 +81,9 @@ std::vector<Instructions> instruction_sets() {
   return {
     {dnnl_cpu_isa_sse41, "sse41", bool(GPUPLAN_CPU_HAS("sse4.1"))},
         {dnnl_cpu_isa_avx, "avx", bool(GPUPLAN_CPU_HAS("avx"))}, {dnnl_cpu_isa_avx2, "avx2", avx2},
+#if DNNL_VERSION_MAJOR > 2 || DNNL_VERSION_MINOR > 0  // Debian 11, whose oneDNN the portable program has, is at 2.0
         {dnnl_cpu_isa_avx2_vnni, "avx2_vnni", false},
+#endif
 #if DNNL_VERSION_MAJOR >= 3
         {dnnl_cpu_isa_avx2_vnni_2, "avx2_vnni_2", false},
 #endif

@@ -41,7 +41,9 @@ class SentencePiece : public TextTokenizer {
 
   std::vector<std::int32_t> encode(std::string_view text) const override {
     std::vector<int> pieces;
-    if (const auto status = model_.Encode(text, &pieces); !status.ok()) throw InputError("text", status.ToString());
+    // Not a std::string_view in every version of the library.
+    const auto status = model_.Encode({text.data(), text.size()}, &pieces);
+    if (!status.ok()) throw InputError("text", status.ToString());
     std::vector<std::int32_t> ids;
     if (adds_bos_ && model_.bos_id() >= 0) ids.push_back(model_.bos_id());
     ids.insert(ids.end(), pieces.begin(), pieces.end());
