@@ -155,11 +155,11 @@ std::string reason_for(const Row& chosen, const EstimateRequest& r, const Estima
       text = "no sharded strategy fits, so the layers are spread over the GPUs; they work one after the other";
   } else if (none_fits(result, is_replicated)) {
     if (!strategy.layout.shards_weights)
-      text = fmt::format("replicas of the weights fit, the optimizer{} is sharded over the GPUs",
-                         strategy.layout.shards_gradients ? " and the gradients" : "");
-    else if (!single || !single->fits())
-      text = fmt::format("one GPU does not hold it{}, so weights, gradients and optimizer are sharded",
-                         single ? fmt::format(" ({})", format_bytes(single->tiers.process)) : "");
+      text = fmt::format("replicas of the weights fit, the optimizer{} sharded over the GPUs",
+                         strategy.layout.shards_gradients ? " and the gradients are" : " is");
+    else if (single && !single->fits())
+      text = fmt::format("one GPU does not hold it ({}), so weights, gradients and optimizer are sharded",
+                         format_bytes(single->tiers.process));
     if (strategy.layout.shards_weights && !strategy.layout.reshards_after_forward)
       text += "; weights stay gathered until backward because the memory is there, which saves a third of the traffic";
   }
@@ -183,6 +183,7 @@ void add_hints(std::vector<std::string>& advice, const Row& chosen, const Estima
         format_duration(chosen.time.host), format_duration(chosen.time.step), *chosen.max_micro_batch));
   for (const Purpose purpose : {Purpose::LeaveOut, Purpose::Quality})
     for (const Suggested& hint : suggest(r, purpose)) {
+      if (suggest(r, Purpose::RunBetter, hint.setting.change->name)) continue;  // a better way says it with figures
       const auto without = estimate_variant(changed({r, result.profile}, {&hint.setting, 1}), chosen.strategy.name);
       if (without && without->fit == Fit::Yes)
         advice.push_back(fmt::format("it fits without {} too: {}", hint.why->title,
@@ -260,9 +261,11 @@ using Together = std::vector<Suggested>;
 /// What makes a request fit that does not.
 class Search {
  public:
-  Search(const EstimateRequest& request, const EstimateResult& result)
+  /// `least`: what counts as fitting.
+  Search(const EstimateRequest& request, const EstimateResult& result, Fit least)
       : result_(result),
-        now_{request, result.profile} {}
+        now_{request, result.profile},
+        least_(least) {}
 
   /// Each saver alone or beside checkpointing, else all of them one after the other, else more GPUs.
   std::vector<std::string> what_would_help() const {
@@ -287,7 +290,10 @@ class Search {
     return variant;
   }
 
-  std::optional<StrategyEstimate> fits_with(const Together& all) const { return first_fitting(with(all)); }
+  std::optional<StrategyEstimate> fits_with(const Together& all) const {
+    std::optional<StrategyEstimate> e = first_fitting(with(all));
+    return e && e->fit >= least_ ? e : std::nullopt;
+  }
 
   /// The row that a changed plan is compared with: that of its strategy, else the first one that is possible.
   const Row* counterpart(const StrategyEstimate& e) const {
@@ -334,6 +340,7 @@ class Search {
 
   const EstimateResult& result_;
   Variant now_;
+  Fit least_;
 };
 
 }  // namespace
@@ -346,13 +353,16 @@ Recommendation recommend(const EstimateRequest& r, const EstimateResult& result)
     for (const Row& e : result.strategies)
       if (r.strategy != "auto" && !e.not_applicable.empty())
         out.reason = fmt::format("{} is not possible here: {}", r.strategy, e.not_applicable);
-    out.advice = Search(r, result).what_would_help();
+    out.advice = Search(r, result, Fit::Tight).what_would_help();
     return out;
   }
   out.strategy = chosen->strategy.name;
   out.reason = reason_for(*chosen, r, result);
   out.better = better_ways(r, result, *chosen);
-  add_hints(out.advice, *chosen, r, result);
+  if (chosen->fit == Fit::Tight)
+    out.advice = Search(r, result, Fit::Yes).what_would_help();
+  else
+    add_hints(out.advice, *chosen, r, result);
   return out;
 }
 

@@ -164,8 +164,9 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
   const std::int64_t n = cluster.num_gpus();
   const bool offloads_states =
       recipe.offload.optimizer != OffloadTarget::None || recipe.offload.params != OffloadTarget::None;
-  if (n < 2 && row.degrees != Degrees::One && !(row.engine != ShardingEngine::Local && offloads_states))
-    return "needs at least 2 GPUs";
+  const bool can_offload = row.engine != ShardingEngine::Local;
+  if (n < 2 && row.degrees != Degrees::One && !(can_offload && offloads_states))
+    return can_offload ? "needs at least 2 GPUs, or --offload on one" : "needs at least 2 GPUs";
   const std::int64_t num_units = model.num_layers() + 2;
   if (s.mesh.pp > num_units) return fmt::format("{} GPUs for {} layers and ends", s.mesh.pp, num_units);
   if (s.mesh.pp > 1 && model.num_encoder_layers > 0)

@@ -273,7 +273,7 @@ void find_limits(StrategyEstimate& e, const Job& asked, StepProgram& program) {
   constexpr std::int64_t kMostSequences = 4096, kMostTokens = 4 << 20, kTokenStep = 256;
   const auto is_predicted_to_fit = [&] {
     evaluate(probe, job, program);
-    return probe.tiers.needed <= probe.tiers.usable && probe.host.fits;
+    return probe.is_predicted_to_fit();
   };
   e.max_micro_batch = largest(1, recipe.micro_batch, kMostSequences, [&](std::int64_t b) {
     recipe.micro_batch = b;

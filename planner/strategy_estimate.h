@@ -66,6 +66,8 @@ struct StrategyEstimate {
   Coverage coverage;  // of its products by the profile's measurements
 
   bool fits() const { return fit != Fit::No; }
+  /// Whether it fits if the prediction is exact.
+  bool is_predicted_to_fit() const { return tiers.needed <= tiers.usable && host.fits; }
 };
 
 /// A plan beside the one that was asked for, evaluated in the same way.

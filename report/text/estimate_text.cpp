@@ -154,11 +154,16 @@ std::string better_text(const EstimateAnswer& answer, const Screen& screen) {
   return out;
 }
 
+const char* advice_title(const EstimateAnswer& answer) {
+  if (!answer.fits()) return "What would help";
+  return answer.shown->fit == Fit::Tight ? "To be sure that it fits" : "Worth knowing";
+}
+
 std::string verdict_text(const EstimateAnswer& answer, const Screen& screen) {
   const std::vector<std::string>& advice = answer.result.recommended->advice;
   std::string out = heading(verdict_title(answer), screen) + reason_text(answer, screen) + better_text(answer, screen);
   if (!advice.empty())
-    out += heading(answer.fits() ? "Worth knowing" : "What would help", screen) + points(advice, screen);
+    out += heading(advice_title(answer), screen) + points(advice, screen);
   return out;
 }
 

@@ -114,7 +114,7 @@ TEST_CASE("changes: every saver of memory alone needs no more memory") {
   const auto before = estimate_variant(v, "fsdp");
   REQUIRE(before);
   const auto savers = suggest(v.request, Purpose::SaveMemory);
-  CHECK(savers.size() == 9);
+  CHECK(savers.size() == 10);
   for (const Suggested& saver : savers) {
     CAPTURE(describe(saver.setting));
     const auto after = estimate_variant(changed(v, {&saver.setting, 1}), "fsdp");

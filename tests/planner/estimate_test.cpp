@@ -107,12 +107,15 @@ TEST_CASE("limits are the last that fit, in sequences and in steps of 256 tokens
   StepProgram program;
   StrategyEstimate probe;
   r.recipe.seq_len = *e.max_seq_len;
-  CHECK(evaluate(probe, Job(r, e.strategy), program));
+  evaluate(probe, Job(r, e.strategy), program);
+  CHECK(probe.is_predicted_to_fit());
   r.recipe.seq_len += 256;
-  CHECK_FALSE(evaluate(probe, Job(r, e.strategy), program));
+  evaluate(probe, Job(r, e.strategy), program);
+  CHECK_FALSE(probe.is_predicted_to_fit());
   CHECK(probe.why_not_yes != "");
-  r.recipe.seq_len -= 256;
-  CHECK(evaluate(probe, Job(r, e.strategy), program));
+  r.recipe.seq_len = 512;
+  evaluate(probe, Job(r, e.strategy), program);
+  CHECK(probe.fit == Fit::Yes);
   CHECK(probe.why_not_yes == "");  // the reason of an earlier try does not stay
 }
 

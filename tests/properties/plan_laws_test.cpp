@@ -251,8 +251,10 @@ TEST_CASE("memory never falls with the micro batch, and the reported limits are 
     }
     if (!e.max_micro_batch || *e.max_micro_batch >= 4096) continue;
     job.request.recipe.micro_batch = *e.max_micro_batch;
-    CHECK(evaluate(e, job, program));
+    evaluate(e, job, program);
+    CHECK(e.is_predicted_to_fit());
     job.request.recipe.micro_batch = *e.max_micro_batch + 1;
-    CHECK_FALSE(evaluate(e, job, program));
+    evaluate(e, job, program);
+    CHECK_FALSE(e.is_predicted_to_fit());
   }
 }

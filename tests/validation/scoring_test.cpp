@@ -17,7 +17,7 @@ Bytes gib(double amount) { return {std::int64_t(amount * 0x1p30)}; }
 /// Points stay where they are; results point at them.
 class Results {
  public:
-  /// A run on a GPU of 100 GiB; `measured` 0 ran out of memory.
+  /// A run on a GPU of 100 GiB; `measured` 0 ran out of memory. The verdict is that of measurements 10 % around.
   void memory(const std::string& id, double measured, double needed) {
     Point& p =
         points_.emplace_back(Point{.kind = PointKind::Memory, .id = id, .source = "s", .group = id, .method = "full"});
@@ -27,7 +27,12 @@ class Results {
       p.memory.gib = measured;
       r.own = r.allocated = Comparison{"max_allocated", measured, needed};
     }
-    r.tiers = MemoryTiers{.tensors = gib(needed), .needed = gib(needed), .capacity = gib(100)};
+    r.tiers = MemoryTiers{.tensors = gib(needed),
+                          .process = gib(needed),
+                          .needed = gib(needed),
+                          .capacity = gib(100),
+                          .usable = gib(100)};
+    r.fit = fit_of(*r.tiers, AccuracyRange{.low = 0.9, .high = 1.1});
     list.push_back(r);
   }
   /// A setting of one job, in tokens per second.
@@ -52,12 +57,16 @@ TEST_CASE("verdicts: no credit or blame near the capacity") {
   r.memory("false alarm", 50, 120);
   r.memory("measured near the limit", 96, 60);
   r.memory("predicted near the limit", 50, 103);
+  r.memory("tight", 50, 93);
   r.memory("oom", 0, 120);
   r.memory("dangerous", 0, 80);
+  r.memory("tight, oom", 0, 108);
   const VerdictCounts v = count_verdicts(r.list);
   CHECK(v.ok_fits == 1);
+  CHECK(v.ok_tight == 1);
   CHECK(v.ok_oom == 1);
   CHECK(v.oom_oom == 1);
+  CHECK(v.oom_tight == 1);
   CHECK(v.oom_fits == 1);
   CHECK(v.left_out == 2);
   CHECK(v.false_alarms == std::vector<std::string>{"false alarm"});
