@@ -17,6 +17,7 @@ namespace {
 void setup(CLI::App& app) {
   add_plan_flags(app);
   add_flag(app, "--explain", "", "show every term behind the figures, with its source");
+  add_flag(app, "--details", "", "also the peaks of loading, evaluation and saving, per GPU and host");
   add_flag(app, "--json", "", "the answer as JSON, in base units");
   add_flag(app, "--save", "FILE", "write the recommended plan, or that of --strategy; nothing when none fits");
 }
@@ -36,6 +37,7 @@ int run(const CLI::App& app, Console& console) {
   answer.result = estimate(answer.request);
   answer.result.assumptions.insert(answer.result.assumptions.begin(), question.notes.begin(), question.notes.end());
   answer.shown = strategy_in_focus(answer.result);
+  answer.has_details = is_given(app, "--details");
   if (is_given(app, "--explain") && answer.shown)
     answer.explanation = explain(answer.request, answer.result, *answer.shown);
   console.print(is_given(app, "--json") ? json_text(estimate_json(answer)) : estimate_text(answer, console.screen));

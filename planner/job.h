@@ -27,6 +27,13 @@ inline constexpr std::array kPreferences{NameRow<Preference>{"speed", Preference
                                          NameRow<Preference>{"memory", Preference::Memory}};
 constexpr NameTable<Preference> names_of(Preference) { return {"preference", kPreferences}; }
 
+/// What evaluation leaves on the device: nothing (prediction_loss_only), the logits of the last batch, or those of all.
+enum class EvalLogits : std::uint8_t { None, Last, Kept };
+inline constexpr std::array kEvalLogits{NameRow<EvalLogits>{"none", EvalLogits::None},
+                                        NameRow<EvalLogits>{"last", EvalLogits::Last},
+                                        NameRow<EvalLogits>{"kept", EvalLogits::Kept}};
+constexpr NameTable<EvalLogits> names_of(EvalLogits) { return {"evaluation logits", kEvalLogits}; }
+
 /// What is asked: made by the command line or read from a plan file.
 struct EstimateRequest {
   ModelSpec model;
@@ -37,6 +44,8 @@ struct EstimateRequest {
   std::string strategy = "auto";  // canonical name or "auto"
   Preference preference = Preference::Speed;
   std::optional<double> price_per_gpu_hour;  // overrides the cluster's
+  std::int64_t eval_batch = 0;               // sequences per GPU in evaluation; 0: the micro batch
+  EvalLogits eval_logits{};
   std::int64_t eval_generate = 0;            // tokens generated per sequence during evaluation: adds a KV cache
   std::shared_ptr<const Profile> profile;    // null: the shipped one of the first GPU
 };

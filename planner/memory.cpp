@@ -124,7 +124,7 @@ Peak replay(const StepProgram& all, const RankClass& rank_class) {
           if (o & kFrees) meters.free(p.buffers[id(o)]);
       },
       meters);
-  out.tensors = peak_of(MemorySpace::Device);
+  out.step = out.tensors = peak_of(MemorySpace::Device);
   for (const Meter& m : meters.pools) out.pools += Bytes{m.peak};
   out.pools = std::max(out.pools, out.tensors);
   out.managed = peak_of(MemorySpace::Managed);
@@ -248,6 +248,7 @@ std::string describe(PeakInstant instant, std::uint16_t unit, std::int64_t num_l
     case PeakInstant::Backward: return fmt::format("backward of {}", unit_name(unit, num_layers));
     case PeakInstant::OptimizerStep: return "optimizer step";
     case PeakInstant::Resident: return "resident state";
+    case PeakInstant::Evaluation: return "evaluation";
   }
   return {};
 }

@@ -12,11 +12,12 @@
 namespace gpuplan {
 
 /// When the peak happens, in words a report can print.
-enum class PeakInstant : std::uint8_t { Forward, LogitsAndLoss, Backward, OptimizerStep, Resident };
+enum class PeakInstant : std::uint8_t { Forward, LogitsAndLoss, Backward, OptimizerStep, Resident, Evaluation };
 
 /// What one scalar pass finds: the peak of tensors, and what the allocator and the host need beside it.
 struct Peak {
   Bytes tensors;                // highest total of live device bytes
+  Bytes step;                   // the same in training, where evaluation may be higher
   Bytes resident;               // persistent device bytes
   Bytes pools;                  // sum of each tensor class's own peak: what reserved memory tends to
   Bytes managed;                // paged optimizer states

@@ -76,17 +76,13 @@ CommunicationLevel level_of(const StepTime& time, const Strategy& strategy) {
                            : CommunicationLevel::High;
 }
 
-/// The KV cache of generation during evaluation may set the peak instead.
-void add_generation(Peak& peak, const EstimateRequest& r, const TrainedModel& model) {
-  if (r.eval_generate <= 0) return;
-  const Bytes cache = generation_cache(r, model.spec);
-  const Bytes logits{4 * r.recipe.micro_batch * model.spec.vocab_size};
-  const Bytes during = peak.resident + cache + logits;
-  peak.pools += cache;
+/// Evaluation may set the peak instead of training.
+void add_evaluation(Peak& peak, const Job& job, const StepProgram& program, const RankClass& c) {
+  const Bytes during = evaluation_tensors(job, program, c, peak);
   if (during <= peak.tensors) return;
   peak.tensors = during;
   peak.pools = std::max(peak.pools, during);
-  peak.instant = PeakInstant::Resident;
+  peak.instant = PeakInstant::Evaluation;
 }
 
 /// The tightest GPU of the class, with what processes were seen to hold outside their tensors.
@@ -100,7 +96,7 @@ GpuSpec corrected_gpu(const Job& job, const RankClass& c) {
 
 /// Process bytes of the class by category.
 CategoryBytes class_breakdown(const Job& job, const RankClass& c, const ClassMemory& memory, DetailedPeak detail) {
-  if (memory.peak.tensors > detail.tensors)  // generation set the peak: its cache is what the program does not hold
+  if (memory.peak.tensors > detail.tensors)  // evaluation set the peak, which the program does not hold
     detail.by_category[std::size_t(Category::Activations)] += memory.peak.tensors - detail.tensors;
   return process_breakdown(detail, memory.tiers, corrected_gpu(job, c), job.profile, job.strategy.mesh.world() > 1);
 }
@@ -108,7 +104,7 @@ CategoryBytes class_breakdown(const Job& job, const RankClass& c, const ClassMem
 }  // namespace
 
 Bytes generation_cache(const EstimateRequest& r, const ModelSpec& model) {
-  const std::int64_t tokens = r.eval_generate > 0 ? r.recipe.micro_batch * (r.recipe.seq_len + r.eval_generate) : 0;
+  const std::int64_t tokens = r.eval_generate > 0 ? eval_batch(r) * (r.recipe.seq_len + r.eval_generate) : 0;
   return tokens * kv_bytes_per_token(model);
 }
 
@@ -133,7 +129,7 @@ std::optional<AccuracyRange> memory_range(const Job& job) {
 
 ClassMemory class_memory(const Job& job, const StepProgram& program, const RankClass& c) {
   ClassMemory m{.peak = replay(program, c), .tiers = {}};
-  add_generation(m.peak, job.request, job.model);
+  if (is_evaluated(job.request)) add_evaluation(m.peak, job, program, c);
   const auto rank = std::size_t(tightest_rank(job.request, c));
   const std::vector<Bytes>& in_use = job.cluster().memory_in_use;
   m.tiers = memory_tiers(m.peak, corrected_gpu(job, c), job.profile,
@@ -191,9 +187,7 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
     e.tiers = tiers;
     e.fullest_class = k;
   }
-  e.peak_instant = e.peak.instant == PeakInstant::Resident
-                       ? "generation in evaluation"
-                       : describe(e.peak.instant, e.peak.unit, job.model.num_layers());
+  e.peak_instant = describe(e.peak.instant, e.peak.unit, job.model.num_layers());
 }
 
 }  // namespace
@@ -220,6 +214,8 @@ StrategyEstimate estimate_strategy(const Job& job, StepProgram& program) {
   e.save = save_cost(job);
   e.host = host_memory(job, e.peak, e.save);
   check_host(e);
+  e.kept_logits = kept_logits(job);
+  e.other_peaks = other_peaks(job, program, fullest, e.peak, e.save.device_peak);
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));
   e.time = forward_pass(program, columns.models, make_step_comm(job));
   e.coverage = gemm_coverage(program, columns.models.front());

@@ -12,6 +12,7 @@
 #include "planner/coverage.h"
 #include "planner/job.h"
 #include "planner/memory.h"
+#include "planner/peaks.h"
 #include "planner/step_time.h"
 #include "planner/tiers.h"
 
@@ -51,6 +52,8 @@ struct StrategyEstimate {
   std::size_t fullest_class{};
   HostBytes host;
   SaveCost save;
+  OtherPeaks other_peaks;  // tensors
+  Bytes kept_logits;       // of one evaluation batch, where they are kept
   Bytes communication;  // sent per rank and step
   CommunicationLevel communication_level{};
   StepTime time;
@@ -65,6 +68,12 @@ struct StrategyEstimate {
   std::int64_t num_gpus_used{};
   Coverage coverage;  // of its products by the profile's measurements
 
+  /// Bytes of the process whose tensors take `tensors`.
+  Bytes process_with(Bytes tensors) const { return tensors + (tiers.process - tiers.reserved); }
+  /// Of the process while it trains, also where evaluation needs more.
+  Bytes training_process() const {
+    return peak.instant == PeakInstant::Evaluation ? process_with(peak.step) : tiers.process;
+  }
   bool fits() const { return fit != Fit::No; }
   /// Whether it fits if the prediction is exact.
   bool is_predicted_to_fit() const { return tiers.needed <= tiers.usable && host.fits; }

@@ -21,6 +21,7 @@ struct EstimateAnswer {
   EstimateResult result;
   const StrategyEstimate* shown = nullptr;  // of result: recommended or asked for, else nearest to fitting; may be none
   std::vector<ExplainSection> explanation;  // with --explain
+  bool has_details = false;                 // --details
 
   bool fits() const { return result.recommended && !result.recommended->strategy.empty(); }
 };

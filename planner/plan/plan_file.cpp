@@ -67,6 +67,8 @@ void list_options(Archive& f, Request& request) {
   f("preference", request.preference);
   f("price_per_gpu_hour", request.price_per_gpu_hour, NumberRange{0, 1e9});
   f("shard_size", request.options.shard_size, IntRange{1, kMostCount});
+  f.optional("eval_batch", request.eval_batch);
+  f.optional("eval_logits", request.eval_logits);
   f("eval_generate", request.eval_generate);
 }
 

@@ -59,6 +59,17 @@ Json times(const std::optional<AccuracyRange>& range, double AccuracyRange::*end
   return range ? Json(std::int64_t(double(value.count) * (*range).*end)) : Json();
 }
 
+/// Bytes per GPU (of the process) and per host at each moment.
+Json peaks_json(const StrategyEstimate& e) {
+  const auto at = [&](Bytes tensors, Bytes host) {
+    return Json{{"gpu_bytes", e.process_with(tensors).count}, {"host_bytes", host.count}};
+  };
+  return {{"step", {{"gpu_bytes", e.training_process().count}, {"host_bytes", e.host.step.count}}},
+          {"load", at(e.other_peaks.load, e.host.load)},
+          {"eval", at(e.other_peaks.eval, {})},
+          {"save", at(e.other_peaks.save, e.host.save)}};
+}
+
 Json strategy_json(const StrategyEstimate& e, const EstimateResult& result) {
   Json out{{"name", e.strategy.name}, {"fits", to_string(e.fit)}, {"not_applicable", or_null(e.not_applicable)}};
   const Json figures{{"does_not_fit_because", or_null(e.why_not_yes)},
@@ -68,6 +79,7 @@ Json strategy_json(const StrategyEstimate& e, const EstimateResult& result) {
                      {"peak_bytes_low", times(result.memory_range, &AccuracyRange::low, e.tiers.process)},
                      {"peak_bytes_high", times(result.memory_range, &AccuracyRange::high, e.tiers.process)},
                      {"peak_instant", e.peak_instant},
+                     {"peaks", peaks_json(e)},
                      {"memory_bytes", memory_json(e)},
                      {"tensors_bytes", e.tiers.tensors.count},
                      {"reserved_bytes", e.tiers.reserved.count},

@@ -23,6 +23,7 @@ std::string_view short_name(PeakInstant instant) {
     case PeakInstant::Backward: return "backward";
     case PeakInstant::OptimizerStep: return "step";
     case PeakInstant::Resident: return "resident";
+    case PeakInstant::Evaluation: return "eval";
   }
   return "";
 }

@@ -105,6 +105,31 @@ std::string save_text(const SaveCost& save) {
          (save.device_peak.count > 0 ? fmt::format("; gathers up to {} on a GPU", format_bytes(save.device_peak)) : "");
 }
 
+/// The moments besides training steps; all with --details, else those that need more than a step.
+std::string peaks_text(const EstimateAnswer& answer) {
+  const StrategyEstimate& e = *answer.shown;
+  const Bytes step = e.training_process();
+  std::string text;
+  const auto add = [&](const char* name, Bytes tensors, Bytes host) {
+    const Bytes gpu = e.process_with(tensors);
+    if (!answer.has_details && gpu <= step) return;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, format_bytes(gpu));
+    if (answer.has_details && host.count > 0) text += fmt::format(" (host {})", format_bytes(host));
+  };
+  if (answer.has_details)
+    text = fmt::format("training {}{}", format_bytes(step),
+                       e.host.step.count > 0 ? fmt::format(" (host {})", format_bytes(e.host.step)) : "");
+  add("loading", e.other_peaks.load, e.host.load);
+  add("evaluation", e.other_peaks.eval, {});
+  add("saving", e.other_peaks.save, e.host.save);
+  if (text.empty()) return text;
+  if (e.peak.instant == PeakInstant::Evaluation)
+    text += "; evaluation is the highest: --eval-batch and --eval-logits lower it";
+  if (answer.request.eval_logits == EvalLogits::Kept)
+    text += fmt::format("; each further evaluation batch keeps {} of logits", format_bytes(e.kept_logits));
+  return text;
+}
+
 }  // namespace
 
 std::string closest_look_text(const EstimateAnswer& answer, const Screen& screen) {
@@ -116,6 +141,7 @@ std::string closest_look_text(const EstimateAnswer& answer, const Screen& screen
   out += breakdown_text(e, answer.result.memory_range, screen) + "\n";
   return out + render(std::vector<Fact>{{"peak", peak_text(e)},
                                         {"tiers", tiers_text(e.tiers)},
+                                        {"other peaks", peaks_text(answer)},
                                         {"fits up to", limits_text(e)},
                                         {"host memory", host_text(e.host)},
                                         {"step", time_text(e, answer.result.time_range)},

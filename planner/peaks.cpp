@@ -1,0 +1,114 @@
+#include "planner/peaks.h"
+
+#include <algorithm>
+
+#include "models/optimizers.h"
+#include "planner/block.h"
+#include "planner/strategy_estimate.h"
+
+namespace gpuplan {
+namespace {
+
+/// The question as evaluation asks it: no activation is kept for a backward.
+Job forward_only(const Job& job) {
+  Job out = job;
+  Recipe& recipe = out.request.recipe;
+  recipe.checkpointing = Checkpointing::Full;
+  recipe.micro_batch = eval_batch(job.request);
+  recipe.grad_accum = 1;
+  return out;
+}
+
+/// A layer's highest rise, with the input that the program holds for it.
+Bytes layer_activations(const Job& job) {
+  static thread_local StepProgram blocks_of;
+  const ModelBlocks blocks = make_blocks(blocks_of, job);
+  std::int64_t most = 0;
+  for (const KindBlocks& kind : blocks.kinds)
+    for (const LayerBlocks* variant : {&kind.full, &kind.windowed})
+      for (const std::uint8_t id : {variant->forward, variant->forward_drop})
+        if (id != kNoBlock) most = std::max(most, blocks_of.blocks[id].total.peak);
+  return Bytes{most} + bytes_of(job.recipe().tokens() * job.model.spec.hidden_size, job.numerics.residual);
+}
+
+/// Units that are gathered at one time: the one in use, those fetched ahead, and a root that stays.
+Bytes gathered_weights(const Job& job) {
+  if (!job.rules.layout.shards_weights || job.rules.ways <= 1) return {};
+  const OptimizerSpec& optimizer = find_optimizer(job.recipe().optimizer);
+  const auto gathered = [&](const StateList& list) {
+    const StateSizes z = state_sizes(list, job.numerics, job.recipe(), optimizer, job.rules);
+    return z.trained_gathered + z.frozen_gathered;
+  };
+  Bytes layer;
+  for (const StateList& list : job.model.layers) layer = std::max(layer, gathered(list));
+  const Bytes ends = gathered(job.model.before) + gathered(job.model.after);
+  return (1 + job.engine().prefetch_units) * layer + (job.engine().keeps_root_gathered ? ends : Bytes{});
+}
+
+/// The logits of a batch on their way to the loss: in the compute dtype, in fp32, and their log-softmax.
+Bytes loss_of_batch(const Job& job) {
+  const Recipe& recipe = job.recipe();
+  if (recipe.loss == LossKernel::Fused) return {};
+  const std::int64_t logits = recipe.tokens() * job.model.spec.vocab_size;
+  const Bytes all = bytes_of(logits, job.numerics.compute) + 2 * bytes_of(logits, Dtype::F32);
+  return recipe.loss == LossKernel::Chunked ? Bytes{all.count / std::max<std::int64_t>(1, recipe.loss_chunks)} : all;
+}
+
+Bytes largest_tensor(const TrainedModel& model) {
+  std::int64_t most = 0;
+  model.each_state([&](const StateList& list, std::int64_t) {
+    for (const StateTensor& t : list) most = std::max(most, t.rows * t.cols);
+  });
+  return bytes_of(most, Dtype::BF16);
+}
+
+}  // namespace
+
+std::int64_t eval_batch(const EstimateRequest& r) { return r.eval_batch > 0 ? r.eval_batch : r.recipe.micro_batch; }
+
+bool is_evaluated(const EstimateRequest& r) {
+  return r.eval_batch > 0 || r.eval_logits != EvalLogits::None || r.eval_generate > 0;
+}
+
+Bytes kept_logits(const Job& job) {
+  const std::int64_t tokens = eval_batch(job.request) * job.recipe().seq_len * job.strategy.mesh.data_parallel();
+  return bytes_of(tokens * job.model.spec.vocab_size, Dtype::F32);
+}
+
+Bytes evaluation_tensors(const Job& job, const StepProgram& program, const RankClass& rank_class, const Peak& step) {
+  const Job eval = forward_only(job);
+  const bool has_head = program.programs[rank_class.program].last_unit == job.model.num_layers() + 1;
+  Bytes head;
+  if (has_head) {
+    head = loss_of_batch(eval);
+    // what was kept before and its concatenation with a new batch exist together
+    if (job.request.eval_logits == EvalLogits::Last) head += kept_logits(job);
+    if (job.request.eval_logits == EvalLogits::Kept) head += 2 * kept_logits(job);
+  }
+  // generation comes before the loss; it needs the logits of one token
+  const Bytes generation =
+      job.request.eval_generate > 0
+          ? generation_cache(job.request, job.model.spec) +
+                bytes_of(eval_batch(job.request) * job.model.spec.vocab_size, Dtype::F32)
+          : Bytes{};
+  return step.resident + gathered_weights(job) + std::max({layer_activations(eval), head, generation});
+}
+
+OtherPeaks other_peaks(const Job& job, const StepProgram& program, const RankClass& rank_class, const Peak& step,
+                       Bytes gathered_to_save) {
+  OtherPeaks out;
+  for (const ProgramBuffer& b : program.programs[rank_class.program].buffers)
+    if (b.is_persistent && b.space == MemorySpace::Device &&
+        (b.category == Category::Weights || b.category == Category::Adapters))
+      out.load += b.bytes;
+  // a unit is whole before it is sharded, a tensor is in 16 bit before it is quantised
+  if (job.rules.layout.shards_weights)
+    out.load += gathered_to_save;
+  else if (job.recipe().quant.kind != BaseQuant::None)
+    out.load += largest_tensor(job.model);
+  out.eval = evaluation_tensors(job, program, rank_class, step);
+  out.save = step.resident + gathered_to_save;
+  return out;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,37 @@
+// Peaks besides the training step: loading, evaluation and saving. Each is what a rank holds at that moment; a run that
+// dies "at eval" or "at save" finds its reason here.
+#pragma once
+
+#include "planner/job.h"
+#include "planner/memory.h"
+
+namespace gpuplan {
+
+/// Tensors of the fullest GPU at moments outside of training steps, in bytes.
+struct OtherPeaks {
+  Bytes load;  // the weights, and what of the checkpoint is on the GPU besides
+  Bytes eval;  // one evaluation batch, with the training state in place
+  Bytes save;  // the training state, and what is gathered to be written
+};
+
+/// Of one class of ranks, whose step peaks at `step`. `gathered_to_save`: SaveCost::device_peak.
+OtherPeaks other_peaks(const Job& job, const StepProgram& program, const RankClass& rank_class, const Peak& step,
+                       Bytes gathered_to_save);
+
+/// Tensors while evaluation runs: persistent state, gathered weights, the activations of one layer, logits, and the
+/// cache of generation. With EvalLogits::Kept that is after the first batch; each further one adds kept_logits().
+///
+/// Source: transformers Trainer.evaluation_loop and prediction_step (logits in fp32, gathered from all ranks and kept on
+/// the device until eval_accumulation_steps or the end), accelerate utils/operations.py ConvertOutputsToFp32.
+Bytes evaluation_tensors(const Job& job, const StepProgram& program, const RankClass& rank_class, const Peak& step);
+
+/// Logits of one evaluation batch as they are kept: fp32, of all data-parallel ranks.
+Bytes kept_logits(const Job& job);
+
+/// Sequences per rank of an evaluation batch: what is asked for, else the micro batch.
+std::int64_t eval_batch(const EstimateRequest& request);
+
+/// Whether the question is about evaluation too, so that its peak counts in the verdict.
+bool is_evaluated(const EstimateRequest& request);
+
+}  // namespace gpuplan

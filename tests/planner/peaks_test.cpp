@@ -1,0 +1,78 @@
+// Peaks besides the training step, by arithmetic: loading, evaluation, saving.
+#include <doctest/doctest.h>
+
+#include "models/catalogue.h"
+#include "planner/estimate.h"
+#include "planner/peaks.h"
+
+using namespace gpuplan;
+
+namespace {
+
+constexpr std::int64_t kVocab = 128256, kTokens = 2048;
+
+EstimateRequest ask(const char* model, const char* gpus, const char* strategy) {
+  EstimateRequest r;
+  r.model = load_model(model).spec;
+  r.cluster = parse_gpus(gpus);
+  r.recipe.method = Method::Lora;
+  r.strategy = strategy;
+  return r;
+}
+
+StrategyEstimate answer(const EstimateRequest& r) { return estimate(r).strategies.front(); }
+
+}  // namespace
+
+TEST_CASE("evaluation that nobody asked for changes no verdict and no peak") {
+  EstimateRequest r = ask("llama-3.1-8b", "1xA6000", "single");
+  const StrategyEstimate before = answer(r);
+  CHECK(before.other_peaks.eval < before.peak.tensors);
+  CHECK(before.peak.step == before.peak.tensors);
+  r.eval_batch = 1;  // the micro batch: less than training needs
+  CHECK(answer(r).tiers.process == before.tiers.process);
+}
+
+TEST_CASE("evaluation of a large batch dies of its logits: 16-bit, fp32 and log-softmax, 10 bytes each") {
+  EstimateRequest r = ask("llama-3.1-8b", "1xA6000", "single");
+  r.eval_batch = 16;
+  const StrategyEstimate e = answer(r);
+  CHECK(e.fit == Fit::No);
+  CHECK(e.peak_instant == "evaluation");
+  CHECK(e.peak.tensors == e.peak.resident + Bytes{16 * kTokens * kVocab * 10});
+  CHECK(e.peak.step < e.peak.tensors);
+  r.recipe.loss = LossKernel::Fused;  // no logits at all: the activations of one layer remain
+  CHECK(answer(r).fit == Fit::Yes);
+}
+
+TEST_CASE("kept logits are those of all data-parallel ranks in fp32, and exist twice while they are joined") {
+  EstimateRequest r = ask("llama-3.2-1b", "4xA6000", "ddp");
+  r.eval_batch = 4;
+  const auto eval = [&](EvalLogits logits) {
+    r.eval_logits = logits;
+    return answer(r).other_peaks.eval.count;
+  };
+  const std::int64_t gathered = 4 * 4 * kTokens * kVocab * 4;
+  const std::int64_t none = eval(EvalLogits::None);
+  CHECK(eval(EvalLogits::Last) == none + gathered);
+  CHECK(eval(EvalLogits::Kept) == none + 2 * gathered);
+  CHECK(answer(r).kept_logits.count == gathered);
+}
+
+TEST_CASE("generation adds keys and values of every token of the evaluation batch") {
+  EstimateRequest r = ask("llama-3.2-1b", "1xA6000", "single");
+  r.eval_batch = 2;
+  r.eval_generate = 200'000;
+  const StrategyEstimate e = answer(r);
+  // 16 layers, keys and values of 8 heads x 64 in 16 bit: 32 KiB per token; and the logits of one token in fp32
+  CHECK(e.other_peaks.eval == e.peak.resident + Bytes{2 * (kTokens + 200'000) * 16 * 2 * 8 * 64 * 2 + 2 * kVocab * 4});
+}
+
+TEST_CASE("loading holds the weights; a sharded rank holds its part and one whole unit") {
+  const StrategyEstimate whole = answer(ask("llama-3.2-1b", "4xA6000", "ddp"));
+  const StrategyEstimate sharded = answer(ask("llama-3.2-1b", "4xA6000", "fsdp"));
+  CHECK(whole.other_peaks.load < whole.peak.resident);  // no optimizer states yet
+  CHECK(sharded.other_peaks.load < whole.other_peaks.load);
+  CHECK(sharded.other_peaks.load / whole.other_peaks.load > 0.25);
+  CHECK(sharded.other_peaks.save == sharded.peak.resident + sharded.save.device_peak);
+}
