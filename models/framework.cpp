@@ -69,6 +69,7 @@ void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("hook_kernels", engine.hook_kernels);
   f.optional("shards_rows", engine.shards_rows);
   f.optional("host_step", engine.host_step);
+  f.optional("host_gradients_in_fp32", engine.host_gradients_in_fp32);
 }
 
 void read_convention(Fields& f, FrameworkConvention& c) {

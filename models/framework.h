@@ -48,6 +48,9 @@ struct EngineConvention {
   std::int64_t hook_kernels = 0;       // host work of one gather's hooks, in kernel launches
   bool shards_rows = false;            // each tensor is cut along dim 0; false: flat, into equal parts
   HostStep host_step = HostStep::Vectorised;
+  /// An offloaded optimizer reads fp32 gradients that stay on the host. Stages 1 and 2 receive into them; stage 3
+  /// receives into a partition buffer in the dtype of the weights beside them.
+  bool host_gradients_in_fp32 = false;
 };
 
 /// One framework. Every field has one meaning, whatever the others say; `source` says where the facts come from.
@@ -103,7 +106,7 @@ struct FrameworkConvention {
   bool ddp_copies_gradients = true;  // buckets beside the gradients (gradient_as_bucket_view = false)
   EngineConvention fsdp1{.host_step = HostStep::Torch};
   EngineConvention fsdp2{.shards_rows = true, .host_step = HostStep::Torch};
-  EngineConvention zero;
+  EngineConvention zero{.host_gradients_in_fp32 = true};  // DeepSpeed's
   bool zero_has_master =
       true;  // ZeRO keeps 16-bit weights with an fp32 master and steps on an fp32 copy of the gradients
   bool fsdp2_shards_quantised = false;  // bitsandbytes 4-bit storage is not sharded correctly by FSDP2

@@ -29,7 +29,11 @@ std::int64_t tightest_rank(const EstimateRequest& r, const RankClass& c) {
   return best;
 }
 
-Bytes checkpoint_bytes(const TrainedModel& model) { return Bytes{2 * model.parameters}; }  // 16-bit safetensors on disk
+/// What the model is loaded in, and saved in where all of it is trained: the dtype of the weights. A Trainer that keeps
+/// them in fp32 writes fp32. Source: huggingface/transformers issues 32265 and 33780.
+Dtype file_dtype(const Job& job) { return job.recipe().is_adapter() ? job.numerics.frozen : job.numerics.weight; }
+
+Bytes checkpoint_bytes(const Job& job) { return bytes_of(job.model.parameters, file_dtype(job)); }
 
 HostBytes host_memory(const Job& job, const Peak& peak, const SaveCost& save) {
   const EstimateRequest& r = job.request;
@@ -38,13 +42,13 @@ HostBytes host_memory(const Job& job, const Peak& peak, const SaveCost& save) {
   HostBytes h;
   const std::int64_t ranks = r.cluster.ranks_per_node(strategy.mesh.world());
   const bool is_pipeline = strategy.mesh.pp > 1;
-  h.load = is_pipeline ? checkpoint_bytes(model) : ranks * checkpoint_bytes(model);
+  h.load = is_pipeline ? checkpoint_bytes(job) : ranks * checkpoint_bytes(job);
   std::int64_t largest = 0;  // streaming loaders hold about one tensor per rank
   model.each_state([&](const StateList& list, std::int64_t) {
     for (const StateTensor& t : list) largest = std::max(largest, t.rows * t.cols);
   });
-  h.load_efficient = strategy.layout.shards_weights ? checkpoint_bytes(model) + ranks * Bytes{2 * largest}
-                                                    : ranks * Bytes{2 * largest};
+  const Bytes streamed = ranks * bytes_of(largest, file_dtype(job));
+  h.load_efficient = strategy.layout.shards_weights ? checkpoint_bytes(job) + streamed : streamed;
   h.step = ranks * peak.host;
   h.nvme = ranks * peak.nvme;
   h.save = save.disk;  // gathered on the host of rank 0 before it is written
@@ -56,13 +60,14 @@ HostBytes host_memory(const Job& job, const Peak& peak, const SaveCost& save) {
 SaveCost save_cost(const Job& job) {
   SaveCost s;
   const TrainedModel& model = job.model;
-  s.disk = job.recipe().is_adapter() ? bytes_of(model.trainable, job.numerics.adapter) : checkpoint_bytes(model);
+  s.disk = job.recipe().is_adapter() ? bytes_of(model.trainable, job.numerics.adapter) : checkpoint_bytes(job);
   const StateSizes whole = model_state(model, job.numerics, job.recipe(), {});
   s.disk_with_optimizer = s.disk + whole.master + whole.state + whole.paged_state;
-  // sharded full weights are gathered unit by unit; the largest unit in 16 bit exists on the device once more
+  // sharded full weights are gathered unit by unit; the largest unit exists on the device once more
   if (job.strategy.layout.shards_weights)
-    s.device_peak = Bytes{2 * std::max(model.weights.largest_layer_elements(),
-                                       model.weights.before_elements() + model.weights.after_elements())};
+    s.device_peak = bytes_of(std::max(model.weights.largest_layer_elements(),
+                                      model.weights.before_elements() + model.weights.after_elements()),
+                             file_dtype(job));
   return s;
 }
 

@@ -55,6 +55,35 @@ TEST_CASE("what fits on one GPU is replicated: LoRA of a 1B model on four A100")
   CHECK(row(result, "ddp").global_batch == 4);
 }
 
+TEST_CASE("ZeRO-Offload's headline fits: full fine-tuning of 13B on one V100 of 32 GB") {
+  // 13.02 B weights in 16 bit are 24.2 GiB; the gradients of two layers of 317 M, 1.2 GiB; boundaries of 40 layers and
+  // the logits of 2,048 tokens below 2 GiB: Ren et al. 2021, arXiv 2101.06840
+  EstimateRequest r = ask("llama-2-13b", "1xV100 32GB", Method::Full);
+  r.recipe.framework = "hf-deepspeed";
+  r.recipe.precision = Precision::Fp16Mixed;
+  r.recipe.checkpointing = Checkpointing::Full;
+  r.recipe.offload.optimizer = OffloadTarget::Cpu;
+  r.strategy = "zero2";
+  const StrategyEstimate e = row(estimate(r), "zero2");
+  CHECK(e.fits);
+  CHECK(e.tiers.needed > Bytes{std::int64_t(24.2 * 0x1p30)});
+  CHECK(e.tiers.needed < Bytes{std::int64_t(28.5 * 0x1p30)});
+}
+
+TEST_CASE("weights trained in fp32 are loaded and saved in fp32: 8.03 B of 4 bytes are 29.9 GiB") {
+  EstimateRequest r = ask("llama-3.1-8b", "4xA100", Method::Full);
+  r.strategy = "fsdp";
+  constexpr std::int64_t kParameters = 8'030'261'248;
+  StrategyEstimate e = row(estimate(r), "fsdp");
+  CHECK(e.save.disk == Bytes{4 * kParameters});
+  CHECK(e.save.disk_with_optimizer == Bytes{12 * kParameters});  // 89.7 GiB
+  CHECK(e.host.load == Bytes{4 * 4 * kParameters});              // each of four ranks
+  r.recipe.precision = Precision::Bf16True;
+  e = row(estimate(r), "fsdp");
+  CHECK(e.save.disk == Bytes{2 * kParameters});
+  CHECK(e.host.load == Bytes{4 * 2 * kParameters});
+}
+
 TEST_CASE("what does not is sharded: full fine-tuning of an 8B model on eight A100") {
   EstimateRequest r = ask("llama-3-8b", "8xA100", Method::Full);
   r.recipe.checkpointing = Checkpointing::Full;
