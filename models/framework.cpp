@@ -107,6 +107,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("unties_head", c.unties_head);
   f.optional("low_rank_keeps_input", c.low_rank_keeps_input);
   f.optional("quantised_keeps_input", c.quantised_keeps_input);
+  f.optional("mp_is_one_process", c.mp_is_one_process);
   f.optional("main_gradients_fp32", c.main_gradients_fp32);
   f.optional("converts_outputs", c.converts_outputs);
   f.optional("keeps_last_graph", c.keeps_last_graph);

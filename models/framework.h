@@ -110,6 +110,8 @@ struct FrameworkConvention {
   bool zero_has_master =
       true;  // ZeRO keeps 16-bit weights with an fp32 master and steps on an fp32 copy of the gradients
   bool fsdp2_shards_quantised = false;  // bitsandbytes 4-bit storage is not sharded correctly by FSDP2
+  /// `mp` is a device_map: one process, whose one thread launches for all of its GPUs. false: a rank per stage.
+  bool mp_is_one_process = true;
   bool main_gradients_fp32 = false;     // gradients accumulate in fp32 beside 16-bit weights (Megatron)
   std::string default_optimizer = "adamw-fused";
   bool is_handwritten = false;  // kernels written for training: fewer launches, fewer bytes

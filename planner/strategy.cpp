@@ -168,6 +168,9 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
     return "needs at least 2 GPUs";
   const std::int64_t num_units = model.num_layers() + 2;
   if (s.mesh.pp > num_units) return fmt::format("{} GPUs for {} layers and ends", s.mesh.pp, num_units);
+  const FrameworkConvention& framework = find_framework(recipe.framework);
+  if (s.schedule == Schedule::Naive && framework.mp_is_one_process && cluster.num_nodes() > 1)
+    return "device_map is one process, and a process has the GPUs of one machine";
   if (s.mesh.pp > 1 && model.num_encoder_layers > 0)
     return "every decoder layer reads the encoder's output: not split into stages";
   if (row.degrees == Degrees::Hybrid && (s.mesh.dp_replicate == 1 || s.mesh.dp_shard == 1))
@@ -182,7 +185,7 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
       is_fsdp(s.engine))
     return "FSDP offloads parameters and optimizer together";
   if (recipe.quant.kind == BaseQuant::Nf4 && s.engine == ShardingEngine::Fsdp2 &&
-      !find_framework(recipe.framework).fsdp2_shards_quantised)
+      !framework.fsdp2_shards_quantised)
     return "FSDP2 cannot shard 4-bit bitsandbytes weights correctly: use --fsdp-version 1";
   if (recipe.quant.kind == BaseQuant::Gptq4 && s.layout.shards_weights)
     return "a GPTQ base cannot be sharded (no float storage)";

@@ -107,7 +107,7 @@ GpuSpec corrected_gpu(const Job& job, const RankClass& c) {
 CategoryBytes class_breakdown(const Job& job, const RankClass& c, const ClassMemory& memory, DetailedPeak detail) {
   if (memory.peak.tensors > detail.tensors)  // generation set the peak: its cache is what the program does not hold
     detail.by_category[std::size_t(Category::Activations)] += memory.peak.tensors - detail.tensors;
-  return process_breakdown(detail, memory.tiers, corrected_gpu(job, c), job.profile, job.strategy.mesh.world() > 1);
+  return process_breakdown(detail, memory.tiers, corrected_gpu(job, c), job.profile, !job.is_one_process());
 }
 
 }  // namespace
@@ -138,7 +138,7 @@ ClassMemory class_memory(const Job& job, const StepProgram& program, const RankC
   const std::vector<Bytes>& in_use = job.cluster().memory_in_use;
   m.tiers = memory_tiers(m.peak, corrected_gpu(job, c), job.profile,
                          {.in_use = rank < in_use.size() ? in_use[rank] : Bytes{},
-                          .uses_nccl = job.strategy.mesh.world() > 1,
+                          .uses_nccl = !job.is_one_process(),
                           .lengths_vary = job.recipe().packing == Packing::Dynamic,
                           .allocator = job.framework.allocator});
   return m;

@@ -20,7 +20,7 @@ struct MemoryTiers {
   bool fits{};
 };
 
-/// `in_use` by others on the device; `uses_nccl`: the plan has more than one rank.
+/// `in_use` by others on the device; `uses_nccl`: the plan has more than one process.
 /// `lengths_vary`: batches differ in shape, so that cached blocks of one do not fit the next.
 struct TierQuestion {
   Bytes in_use;

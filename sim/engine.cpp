@@ -52,6 +52,7 @@ struct Rank {
   double flops{};
   struct Mail {
     std::deque<std::uint32_t> arrived;  // spans of sends
+    std::int64_t num_launched{};        // sends that the host has launched, less the receives
     TaskId waiting{};                   // a receive that has begun
   };
   std::array<Mail, 2> mail;  // forward, backward
@@ -100,6 +101,8 @@ class StepRun {
 
   void make_ranks();
   void fill(Rank& rank);
+  void fill_all();
+  void issue(Rank& rank, SimTime& host);
   void ready(Rank& rank, Task& task);
   void start(Rank& rank, Task& task);
   void start_work(Rank& rank, Task& task, const Instruction& i);
@@ -130,6 +133,8 @@ class StepRun {
   EventQueue& queue_;
   SimTime now_;
   std::vector<Rank> ranks_;
+  std::size_t issuing_{};  // of one host: the rank whose kernels it launches
+  SimTime host_;
   std::vector<Transfer> transfers_;
   /// Per communicator and stream: transfers that not everybody has joined, and how many each member has joined.
   struct Sequence {
@@ -160,7 +165,7 @@ void StepRun::make_ranks() {
 
 EngineResult StepRun::run() {
   make_ranks();
-  for (Rank& rank : ranks_) fill(rank);
+  for (Rank& rank : ranks_) fill(rank);  // of one host, the first call fills all
   network_.settle(now_);
   while (!queue_.empty()) {
     now_ = queue_.next_time();
@@ -186,17 +191,41 @@ EngineResult StepRun::run() {
 
 /// The host issues as far ahead as it may; kernels leave it one after the other.
 void StepRun::fill(Rank& rank) {
-  while (rank.tasks.can_issue()) {
-    Task* const task = rank.tasks.issue();
-    if (!task) continue;
-    const Instruction& i = instruction(rank, *task);
-    const InstructionCost cost = cost_of(rank, i);
-    task->launched = rank.host;
-    rank.host += to_sim_time(cost.launching);
-    task->floor = task->launched + to_sim_time(cost.host_tail);
-    rank.flops += cost.flops;
-    if (task->num_waiting == 0) ready(rank, *task);
+  if (in_.program.has_one_host) return fill_all();
+  while (rank.tasks.can_issue()) issue(rank, rank.host);
+}
+
+/// One thread launches for all stages, in the order of the forward pass: a stage until it needs a message that no other
+/// has launched yet, then the next one.
+void StepRun::fill_all() {
+  for (std::size_t num_blocked = 0; num_blocked < ranks_.size();) {
+    Rank& rank = ranks_[issuing_];
+    const Instruction* const next = rank.tasks.next();
+    const bool is_blocked =
+        !next || (next->op == OpCode::Recv && rank.mail[std::size_t(next->direction)].num_launched == 0);
+    if (is_blocked) {
+      issuing_ = (issuing_ + 1) % ranks_.size();
+      ++num_blocked;
+      continue;
+    }
+    if (!rank.tasks.can_issue()) return;
+    num_blocked = 0;
+    if (next->op == OpCode::Recv) --rank.mail[std::size_t(next->direction)].num_launched;
+    if (next->op == OpCode::Send) ++rank_of(peer_of(rank, *next)).mail[std::size_t(next->direction)].num_launched;
+    issue(rank, host_);
   }
+}
+
+void StepRun::issue(Rank& rank, SimTime& host) {
+  Task* const task = rank.tasks.issue();
+  if (!task) return;
+  const Instruction& i = instruction(rank, *task);
+  const InstructionCost cost = cost_of(rank, i);
+  task->launched = host;
+  host += to_sim_time(cost.launching);
+  task->floor = task->launched + to_sim_time(cost.host_tail);
+  rank.flops += cost.flops;
+  if (task->num_waiting == 0) ready(rank, *task);
 }
 
 void StepRun::ready(Rank& rank, Task& task) {

@@ -70,6 +70,26 @@ TEST_CASE("ZeRO-Offload's headline fits: full fine-tuning of 13B on one V100 of 
   CHECK(e.tiers.needed < Bytes{std::int64_t(28.5 * 0x1p30)});
 }
 
+TEST_CASE("a device_map is one process: no communicators, one machine, and no faster than one GPU when launch-bound") {
+  EstimateRequest r = ask("qwen3-30b-a3b", "4xH200");
+  EstimateResult result = estimate(r);
+  CHECK(row(result, "mp").memory[std::size_t(Category::Nccl)] == Bytes{});
+  CHECK(row(result, "ddp").memory[std::size_t(Category::Nccl)] > Bytes{});
+  // 128 experts of every layer are launched one by one: the host needs longer than the GPU
+  REQUIRE(row(result, "single").time.host.value > 0.9 * row(result, "single").time.step.value);
+  CHECK(row(result, "mp").time.host.value >= 0.999 * row(result, "single").time.host.value);
+  CHECK(row(result, "mp").time.step.value >= 0.999 * row(result, "single").time.step.value);
+
+  const auto why_not = [](const char* framework) {
+    EstimateRequest across = ask("llama-3.2-1b", "16xA100");
+    across.recipe.framework = framework;
+    across.strategy = "mp";
+    return row(estimate(across), "mp").not_applicable;
+  };
+  CHECK(why_not("hf-trainer").find("one machine") != std::string::npos);
+  CHECK(why_not("native").empty());  // a rank per stage
+}
+
 TEST_CASE("weights trained in fp32 are loaded and saved in fp32: 8.03 B of 4 bytes are 29.9 GiB") {
   EstimateRequest r = ask("llama-3.1-8b", "4xA100", Method::Full);
   r.strategy = "fsdp";
