@@ -1,5 +1,6 @@
 #include "cli/plan_flags.h"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <istream>
@@ -275,6 +276,19 @@ void check_complete(const CLI::App& app, PlanQuestion& question) {
     question.notes.push_back("full fine-tuning, as neither --lora nor --qlora is given");
 }
 
+/// What trains in bf16 by default trains in fp16 on cards whose tensor cores lack bf16.
+void set_precision(PlanQuestion& question) {
+  Recipe& recipe = question.request.recipe;
+  const std::vector<GpuSpec>& gpus = question.request.cluster.gpus;
+  const auto without = std::find_if_not(gpus.begin(), gpus.end(), multiplies_bf16);
+  if (recipe.precision == Precision::Fp32 || without == gpus.end()) return;
+  const std::string_view usual = to_string(recipe.precision);
+  recipe.precision = Precision::Fp16Mixed;
+  question.notes.push_back(
+      fmt::format("fp16-mixed instead of {}: {} has no bf16 tensor cores; --precision overrides it", usual,
+                  without->name));
+}
+
 void set_profile(const CLI::App& app, PlanQuestion& question) {
   const auto named = given(app, "--profile");
   EstimateRequest& r = question.request;
@@ -313,6 +327,7 @@ PlanQuestion read_plan_question(const CLI::App& app, std::istream& in) {
   if (model && !behind_model) set_model(question, *model);
   if (auto cluster = given_machine(app)) request.cluster = std::move(*cluster);
   if (!plan) check_complete(app, question);
+  if (!plan && !is_given(app, "--precision")) set_precision(question);
   set_profile(app, question);
   return question;
 }

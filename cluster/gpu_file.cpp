@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -186,6 +187,12 @@ GpuFile read_gpu_file(const std::filesystem::path& path) {
   top.refuse_unknown();
   file.finish("the fields are explained in data/gpus/README.md");
   return gpu;
+}
+
+bool runs_flash_attention_2(const GpuSpec& gpu) {
+  constexpr double kAmpere = 8.0;
+  if (gpu.vendor != "nvidia" || gpu.is_cpu || gpu.compute_capability.empty()) return true;
+  return std::strtod(gpu.compute_capability.c_str(), nullptr) >= kAmpere;
 }
 
 void scale_compute(GpuSpec& gpu, double factor) {

@@ -289,6 +289,11 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
     out.push_back(
         fmt::format("attention: the modelling code of {} has no {} path here, so scores are materialised (eager)",
                     r.model.model_type, to_string(c.attention)));
+  const auto without_bf16 = std::find_if_not(r.cluster.gpus.begin(), r.cluster.gpus.end(), multiplies_bf16);
+  if ((c.precision == Precision::Bf16Mixed || c.precision == Precision::Bf16True) &&
+      without_bf16 != r.cluster.gpus.end())
+    out.push_back(fmt::format("warning: {} has no bf16 tensor cores, so {} is several times slower than fp16-mixed",
+                              without_bf16->name, to_string(c.precision)));
   if (r.model.num_encoder_layers > 0) out.push_back("encoder and decoder both read the stated number of tokens");
   if (r.model.moe.is_present()) out.push_back("experts get equal shares of the tokens");
   const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : c.seq_len;

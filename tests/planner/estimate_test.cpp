@@ -90,6 +90,21 @@ TEST_CASE("a device_map is one process: no communicators, one machine, and no fa
   CHECK(why_not("native").empty());  // a rank per stage
 }
 
+TEST_CASE("flash-attention 2 is refused below capability 8.0, and bf16 without tensor cores is warned about") {
+  for (const char* gpus : {"1xT4", "1xV100"}) {
+    CAPTURE(gpus);
+    EstimateRequest r = ask("llama-3.2-1b", gpus);
+    const std::vector<std::string> assumptions = estimate(r).assumptions;
+    CHECK(std::any_of(assumptions.begin(), assumptions.end(), [](const std::string& text) {
+      return text.find("no bf16 tensor cores") != std::string::npos;
+    }));
+    r.recipe.attention = AttentionKernel::Flash;
+    CHECK_THROWS_WITH_AS(estimate(r), doctest::Contains("compute capability 8.0"), InputError);
+    r.cluster = parse_gpus("1xA6000");
+    CHECK_NOTHROW(estimate(r));
+  }
+}
+
 TEST_CASE("weights trained in fp32 are loaded and saved in fp32: 8.03 B of 4 bytes are 29.9 GiB") {
   EstimateRequest r = ask("llama-3.1-8b", "4xA100", Method::Full);
   r.strategy = "fsdp";
