@@ -105,6 +105,26 @@ TEST_CASE("flash-attention 2 is refused below capability 8.0, and bf16 without t
   }
 }
 
+TEST_CASE("a 4-bit base is sharded in the dtype of what is beside it; uint8 storage is for whole copies") {
+  // "Must flatten tensors with uniform dtype": bitsandbytes docs, fsdp_qlora; huggingface/peft docs, accelerate/fsdp
+  EstimateRequest r = ask("llama-3.1-8b", "4xA6000", Method::Qlora);
+  EstimateResult result = estimate(r);
+  CHECK(row(result, "fsdp").not_applicable.empty());
+  CHECK(std::any_of(result.assumptions.begin(), result.assumptions.end(), [](const std::string& text) {
+    return text.starts_with("bnb_4bit_quant_storage: bf16 under FSDP");
+  }));
+  r.recipe.quant.storage_dtype = Dtype::U8;
+  result = estimate(r);
+  for (const char* name : {"fsdp", "fsdp-grad-op", "zero3"})
+    CHECK_MESSAGE(row(result, name).not_applicable.find("storage=bf16") != std::string::npos, name);
+  for (const char* name : {"single", "ddp", "zero2"}) CHECK_MESSAGE(row(result, name).not_applicable.empty(), name);
+  r.recipe.quant.storage_dtype = Dtype::BF16;
+  CHECK(row(estimate(r), "fsdp").not_applicable.empty());
+  r.recipe.quant.storage_dtype = Dtype::U8;
+  r.recipe.framework = "native";  // its own storage
+  CHECK(row(estimate(r), "fsdp").not_applicable.empty());
+}
+
 TEST_CASE("weights trained in fp32 are loaded and saved in fp32: 8.03 B of 4 bytes are 29.9 GiB") {
   EstimateRequest r = ask("llama-3.1-8b", "4xA100", Method::Full);
   r.strategy = "fsdp";
