@@ -72,6 +72,16 @@ void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("host_gradients_in_fp32", engine.host_gradients_in_fp32);
 }
 
+void read_defaults(Fields& f, FrameworkDefaults& defaults) {
+  f.optional("checkpointing", defaults.checkpointing);
+  f.optional("quantised_checkpointing", defaults.quantised_checkpointing);
+  f.optional("precision", defaults.precision);
+  f.optional("attention", defaults.attention);
+  f.optional("packing", defaults.packing);
+  f.optional("micro_batch", defaults.micro_batch, IntRange{.least = 1});
+  f("source", defaults.source);
+}
+
 void read_convention(Fields& f, FrameworkConvention& c) {
   f("name", c.name);
   f.optional("title", c.title);
@@ -124,6 +134,8 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("zero_has_master", c.zero_has_master);
   f.optional("fsdp2_shards_quantised", c.fsdp2_shards_quantised);
   f.optional("default_optimizer", c.default_optimizer);
+  f.object("defaults", [&](Fields& defaults) { read_defaults(defaults, c.defaults); });
+  f.optional("computes_in_fp16", c.computes_in_fp16);
   f.optional("is_handwritten", c.is_handwritten);
   f.optional_object("fsdp1", [&](Fields& engine) { read_engine(engine, c.fsdp1); });
   f.optional_object("fsdp2", [&](Fields& engine) { read_engine(engine, c.fsdp2); });

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,19 @@ struct EngineConvention {
   /// An offloaded optimizer reads fp32 gradients that stay on the host. Stages 1 and 2 receive into them; stage 3
   /// receives into a partition buffer in the dtype of the weights beside them.
   bool host_gradients_in_fp32 = false;
+};
+
+/// What the framework's trainer does when nothing is said; unset: it must be said, or the source does not tell.
+struct FrameworkDefaults {
+  std::optional<Checkpointing> checkpointing;
+  /// Of adapters on a quantised base, where it differs: PEFT's prepare_model_for_kbit_training switches it on. Holds
+  /// without `--framework` too.
+  std::optional<Checkpointing> quantised_checkpointing;
+  std::optional<Precision> precision;
+  std::optional<AttentionKernel> attention;
+  std::optional<Packing> packing;  // of rows shorter than a sequence
+  std::optional<std::int64_t> micro_batch;
+  std::string source;
 };
 
 /// One framework. Every field has one meaning, whatever the others say; `source` says where the facts come from.
@@ -114,6 +128,8 @@ struct FrameworkConvention {
   bool mp_is_one_process = true;
   bool main_gradients_fp32 = false;     // gradients accumulate in fp32 beside 16-bit weights (Megatron)
   std::string default_optimizer = "adamw-fused";
+  FrameworkDefaults defaults;
+  bool computes_in_fp16 = true;  // false: the framework has no fp16 kernels
   bool is_handwritten = false;  // kernels written for training: fewer launches, fewer bytes
 };
 
