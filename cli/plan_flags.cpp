@@ -166,7 +166,7 @@ constexpr std::array kFlags{
              "shipped one",
              nullptr},
     PlanFlag{"--price-per-gpu-hour", "USD", kMachine,
-             "US dollars. Default: the lowest on-demand price of the catalogue", set_price},
+             "US dollars. Default: of one vendor of the catalogue (gpuplan gpus)", set_price},
     PlanFlag{"--strategy", "auto|single|mp|ddp|zero1|zero2|zero3|fsdp|fsdp-grad-op|hsdp", kStrategy,
              "only this one. Default auto: all, and a recommendation",
              [](Request& r, Text v) { r.strategy = v == "auto" ? v : canonical_strategy(v); }},

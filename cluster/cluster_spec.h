@@ -44,6 +44,8 @@ struct GpuPrice {
   std::string provider, kind, source;
   double usd_per_gpu_hour{};
   bool is_approximate{};
+  std::string vendor;  // the provider without its machine or tier: "aws"; empty: a range of many
+  std::string date;    // of the source: "2026-05-22", "undated"
 };
 
 enum class FabricKind : std::uint8_t {

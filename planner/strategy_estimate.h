@@ -54,7 +54,7 @@ struct StrategyEstimate {
   Bytes communication;  // sent per rank and step
   CommunicationLevel communication_level{};
   StepTime time;
-  double tokens_per_second{};  // of the whole job
+  double tokens_per_second{};  // of the whole job, without padding
   double mfu{};
   std::int64_t global_batch{};  // sequences per optimizer step
   std::int64_t steps_per_epoch{};
@@ -91,7 +91,8 @@ ClassMemory class_memory(const Job& job, const StepProgram& program, const RankC
 /// Builds the job's program and fills peak, tiers and verdict only; true when it fits. What the searches call.
 bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program);
 
-/// Program, replay, time: everything but the limits. `program` is reused storage.
+/// Program, replay, time: everything but the limits. `program` is reused storage; afterwards it is that of an average
+/// step (average_job).
 StrategyEstimate estimate_strategy(const Job& job, StepProgram& program);
 
 /// Keys and values of every layer in 16 bit: what one token adds to the cache of generation.
