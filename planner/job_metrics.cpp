@@ -64,7 +64,8 @@ JobMetrics job_metrics(const Job& job, Seconds step, FlopsPerSec peak) {
   JobMetrics f;
   f.global_batch = r.recipe.micro_batch * r.recipe.grad_accum * mesh.data_parallel();
   f.tokens_per_second = double(f.global_batch) * tokens_without_padding(r.recipe, r.dataset) / step.value;
-  f.mfu = model_flops(average_job(job), f.global_batch) / (step.value * peak.value);
+  const bool is_average = padded_length(r.recipe, r.dataset) == r.recipe.seq_len;
+  f.mfu = model_flops(is_average ? job : average_job(job), f.global_batch) / (step.value * peak.value);
   f.steps_per_epoch = std::int64_t(std::ceil(sequences_of(r.dataset, r.recipe) / double(f.global_batch)));
   f.epoch = double(f.steps_per_epoch) * step;
   f.total = r.dataset.epochs * f.epoch;

@@ -199,8 +199,8 @@ StrategyEstimate estimate_strategy(const Job& job, StepProgram& program) {
     e.does_not_fit_because =
         fmt::format("the host needs {} of {}", format_bytes(e.host.needed()), format_bytes(e.host.capacity));
   }
-  if (const Job average = average_job(job); average.recipe().seq_len != job.recipe().seq_len)
-    build_step_program(program, average, columns.models, columns.of_rank);
+  if (padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len)
+    build_step_program(program, average_job(job), columns.models, columns.of_rank);
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));
   e.time = forward_pass(program, columns.models, make_step_comm(job));
   e.coverage = gemm_coverage(program, columns.models.front());

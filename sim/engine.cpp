@@ -12,6 +12,8 @@
 namespace gpuplan {
 namespace {
 
+// What makes ranks differ uses no libm: the same seed gives the same bytes anywhere.
+
 /// Nearly normal, mean 0, deviation 1: the sum of twelve uniform numbers less 6.
 double normal(std::uint64_t state) {
   double sum = 0;
@@ -20,14 +22,6 @@ double normal(std::uint64_t state) {
     sum += double(state >> 11) * 0x1p-53;
   }
   return sum - 6;
-}
-
-/// What makes ranks differ. No libm: the same seed gives the same bytes anywhere. Factor on the compute time of a rank.
-double straggler_factor(const SimOptions& options, std::int64_t rank) {
-  double factor = 1;
-  for (const auto& [slow, times] : options.stragglers)
-    if (slow == rank) factor *= times;
-  return factor;
 }
 
 /// Factor on the time of one task: mean 1, standard deviation `options.jitter`, at least 0.1.

@@ -247,6 +247,17 @@ TEST_CASE("cards without bf16 tensor cores train in fp16 by default, in bf16 whe
   CHECK(ran("estimate --model llama-3.2-1b --lora --gpus A6000").out.find("bf16-mixed") != std::string::npos);
 }
 
+TEST_CASE("time and cost of the table are of the same epochs, which the heading says") {
+  const std::string question = "estimate --model tinyllama-1.1b --lora --gpus A6000";
+  const nlohmann::json one = answer_to(question), three = answer_to(question + " --epochs 3");
+  CHECK(three["strategies"][0]["cost_usd"].get<double>() ==
+        doctest::Approx(3 * one["strategies"][0]["cost_usd"].get<double>()));
+  CHECK(ran(question).out.find("1 epoch") != std::string::npos);
+  const std::string text = ran(question + " --epochs 3").out;
+  const std::size_t heading = text.find("strategy");
+  CHECK(text.substr(heading, text.find('\n', heading) - heading).find("3 epochs") != std::string::npos);
+}
+
 TEST_CASE("nothing is saved when nothing fits, and an old file stays as it was") {
   const WorkingFolder folder;
   write_file_atomically("plan.json", "mine");

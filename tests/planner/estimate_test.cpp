@@ -5,6 +5,7 @@
 #include "models/catalogue.h"
 #include "planner/estimate.h"
 #include "planner/job.h"
+#include "planner/job_metrics.h"
 #include "planner/plan_builder.h"
 
 using namespace gpuplan;
@@ -123,6 +124,38 @@ TEST_CASE("a 4-bit base is sharded in the dtype of what is beside it; uint8 stor
   r.recipe.quant.storage_dtype = Dtype::U8;
   r.recipe.framework = "native";  // its own storage
   CHECK(row(estimate(r), "fsdp").not_applicable.empty());
+}
+
+TEST_CASE("tokens per second are those of the rows, and dynamic pads to the longest row of a micro batch") {
+  EstimateRequest r = ask("llama-3.2-1b", "1xA100");
+  r.recipe.micro_batch = 4;
+  r.recipe.packing = Packing::Padded;
+  const StrategyEstimate full = row(estimate(r), "single");
+  CHECK(full.tokens_per_second == doctest::Approx(4 * 2048 / full.time.step.value));
+  r.dataset.tokens_per_row = 400;
+  const EstimateResult result = estimate(r);
+  const StrategyEstimate padded = row(result, "single");
+  CHECK(padded.time.step.value == doctest::Approx(full.time.step.value));
+  CHECK(padded.tokens_per_second == doctest::Approx(4 * 400 / padded.time.step.value));
+  CHECK(std::any_of(result.assumptions.begin(), result.assumptions.end(), [](const std::string& text) {
+    return text.starts_with("80 % of the tokens computed are padding");  // 1 - 400 / 2048
+  }));
+
+  // rows of 0 to 800 tokens: the longest of 4 has 400 + 400 * 3 / 5 = 640 on average
+  r.recipe.packing = Packing::Dynamic;
+  const StrategyEstimate dynamic = row(estimate(r), "single");
+  EstimateRequest shorter = r;
+  shorter.recipe.packing = Packing::Padded;
+  shorter.recipe.seq_len = 640;
+  CHECK(dynamic.time.step.value == doctest::Approx(row(estimate(shorter), "single").time.step.value));
+  CHECK(dynamic.tokens_per_second > 2 * padded.tokens_per_second);
+  CHECK(dynamic.steps_per_epoch == padded.steps_per_epoch);
+  CHECK(dynamic.tiers.tensors == padded.tiers.tensors);  // memory for the longest
+  r.recipe.micro_batch = 1;
+  CHECK(padded_length(r.recipe, r.dataset) == 400);
+  r.dataset.tokens_per_row = 1800;  // 1,552 to 2,048
+  r.recipe.micro_batch = 3;
+  CHECK(padded_length(r.recipe, r.dataset) == 1800 + 248 / 2);
 }
 
 TEST_CASE("weights trained in fp32 are loaded and saved in fp32: 8.03 B of 4 bytes are 29.9 GiB") {
