@@ -19,16 +19,6 @@ std::vector<std::uint32_t> find_critical_path(const std::vector<Span>& spans) {
   return path;
 }
 
-namespace {
-
-/// What a straggler does more slowly: not what data takes on its way.
-bool is_work(const Span& span) {
-  return !span.is_async_kernel && span.activity != Activity::SendRecv && span.activity != Activity::CopyIn &&
-         span.activity != Activity::CopyOut;
-}
-
-}  // namespace
-
 std::vector<CriticalPart> sum_critical_path(const std::vector<Span>& spans, const std::vector<std::uint32_t>& path,
                                             std::span<const double> slowness) {
   std::vector<CriticalPart> parts;
@@ -47,7 +37,7 @@ std::vector<CriticalPart> sum_critical_path(const std::vector<Span>& spans, cons
   const auto add = [&](Activity activity, bool is_host, SimTime time, std::uint32_t k) {
     if (time <= SimTime{}) return;
     const Span& span = spans[k];
-    const double factor = is_host || slowness.empty() || !is_work(span) ? 1 : slowness[span.rank];
+    const double factor = is_host || slowness.empty() || is_communication(span.activity) ? 1 : slowness[span.rank];
     const Seconds usual = time.seconds() * (1 / std::max(1.0, factor));
     add_to(activity, is_host, {}, usual, k);
     if (factor > 1) add_to(activity, false, span.rank, time.seconds() - usual, k);

@@ -191,6 +191,7 @@ gpu_specs:
     CHECK(std::string(error.what()).find("device_memory_mib: is missing, and the catalogue does not know this GPU") !=
           std::string::npos);
   }
+  check_round_trip(ecc);
   // plans use the framework's total: the card's alone would change nothing
   CHECK_THROWS_WITH_AS(
       load("gpu: rtx-3090\ngpus_per_node: 1\ngpu_specs:\n- {gpu: rtx-3090, device_memory_mib: 12288}\n"),
