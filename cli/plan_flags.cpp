@@ -42,10 +42,7 @@ void set_positive(double& field, Text value, const char* flag) {
   if (field <= 0) throw InputError(flag, value + " is too small", "must be more than 0");
 }
 
-/// The framework of hf-trainer's conventions without its trainer's defaults.
-constexpr std::string_view kPlain = "plain";
-
-std::string framework_named(Text text) { return squash(text) == kPlain ? kUsualFramework : find_framework(text).name; }
+std::string framework_named(Text text) { return squash(text) == kPlainFramework ? kUsualFramework : find_framework(text).name; }
 
 void set_full(Request& r, Text) {
   r.recipe.method = Method::Full;
@@ -323,7 +320,7 @@ class Defaults {
 /// applies in any case.
 void set_defaults(const CLI::App& app, PlanQuestion& question) {
   const auto named = given(app, "--framework");
-  if (named && squash(*named) == kPlain) return;
+  if (named && squash(*named) == kPlainFramework) return;
   Recipe& recipe = question.request.recipe;
   const FrameworkConvention& framework = find_framework(recipe.framework);
   if (named) {

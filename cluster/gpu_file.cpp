@@ -272,9 +272,13 @@ const GpuPrice* usual_price(const std::vector<GpuPrice>& prices) {
   return usual ? usual : lowest_of(prices);
 }
 
+std::string offer_of(const GpuPrice& price) {
+  const bool says_kind = price.provider.find(price.kind) != std::string::npos;  // "runpod community"
+  return says_kind ? price.provider : fmt::format("{} {}", price.provider, price.kind);
+}
+
 std::string describe_price(const GpuPrice& price) {
-  return fmt::format("{} {}: {}{}", price.provider, price.kind, price.source,
-                     price.is_approximate ? " (approximate)" : "");
+  return fmt::format("{}: {}{}", offer_of(price), price.source, price.is_approximate ? " (approximate)" : "");
 }
 
 }  // namespace gpuplan

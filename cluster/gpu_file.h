@@ -72,6 +72,9 @@ std::vector<GpuPrice> compared_prices(const std::vector<GpuFile>& kinds);
 /// The usual vendor's price, else the lowest on-demand one, else the lowest; nullptr when none is known.
 const GpuPrice* usual_price(const std::vector<GpuPrice>& prices);
 
+/// "runpod on-demand", "runpod community".
+std::string offer_of(const GpuPrice& price);
+
 /// "runpod on-demand: <source> (approximate)".
 std::string describe_price(const GpuPrice& price);
 

@@ -316,8 +316,10 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
   if (r.model.num_encoder_layers > 0) out.push_back("encoder and decoder both read the stated number of tokens");
   if (r.model.moe.is_present()) out.push_back("experts get equal shares of the tokens");
   const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : c.seq_len;
-  out.push_back(fmt::format("data: {} rows of {} tokens, {:g} epoch{}", format_grouped(r.dataset.rows), per_row,
-                            r.dataset.epochs, r.dataset.epochs == 1 ? "" : "s"));
+  const bool is_cut = c.packing != Packing::Packed && per_row > c.seq_len;
+  out.push_back(fmt::format("data: {} rows of {} tokens{}, {:g} epoch{}", format_grouped(r.dataset.rows), per_row,
+                            is_cut ? fmt::format(" cut to {}", c.seq_len) : "", r.dataset.epochs,
+                            r.dataset.epochs == 1 ? "" : "s"));
   if (std::string padding = padding_assumption(c, r.dataset); !padding.empty()) out.push_back(std::move(padding));
   out.push_back(profile_assumption(result));
   if (const RunCorrection own = correction_of(result.profile, r.cluster.num_gpus());

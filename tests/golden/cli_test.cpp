@@ -214,8 +214,8 @@ TEST_CASE("--framework takes the defaults of its trainer, says so, and is overri
   CHECK(own["checkpointing"] == "none");
   CHECK(own["micro_batch"] == 2);
   CHECK(own["packing"] == "dynamic");
-  CHECK(recipe_of("--lora --framework hf-trainer").first["precision"] == "fp32");
-  CHECK(recipe_of("--qlora --framework hf-trainer").first["precision"] == "bf16-mixed");
+  CHECK(recipe_of("--lora --framework hf-trainer --micro-batch 1").first["precision"] == "fp32");
+  CHECK(recipe_of("--qlora --framework hf-trainer --micro-batch 1").first["precision"] == "bf16-mixed");
 
   const auto [unsaid, no_text] = recipe_of("--lora");
   const auto [plain, plain_text] = recipe_of("--lora --framework plain");
@@ -231,17 +231,21 @@ TEST_CASE("--framework takes the defaults of its trainer, says so, and is overri
   CHECK(recipe_of("--qlora --checkpointing none").first["checkpointing"] == "none");
   CHECK(recipe_of("--qlora --framework plain").first["checkpointing"] == "none");
   CHECK(recipe_of("--qlora --framework native").first["checkpointing"] == "none");
+  for (const FrameworkConvention& framework : list_frameworks())
+    CHECK_MESSAGE(!framework.defaults.source.empty(), framework.name);
 }
 
 TEST_CASE("cards without bf16 tensor cores train in fp16 by default, in bf16 when that is said") {
   for (const char* gpu : {"T4", "V100"}) {
     CAPTURE(gpu);
     const std::string question = fmt::format("estimate --model llama-3.2-1b --lora --gpus {}", gpu);
-    const Ran usual = ran(question), bf16 = ran(question + " --precision bf16-mixed");
-    CHECK(usual.out.find("; fp16-mixed, adamw-fused") != std::string::npos);
-    CHECK(usual.out.find("has no bf16 tensor cores; --precision overrides it") != std::string::npos);
-    CHECK(bf16.out.find("; bf16-mixed, adamw-fused") != std::string::npos);
-    CHECK(bf16.out.find("warning: NVIDIA " + std::string(gpu)) != std::string::npos);
+    const auto assumes = [&](const std::string& flags, const std::string& text) {
+      return answer_to(question + flags)["assumptions"].dump().find(text) != std::string::npos;
+    };
+    CHECK(ran(question).out.find("; fp16-mixed, adamw-fused") != std::string::npos);
+    CHECK(assumes("", "has no bf16 tensor cores; --precision overrides it"));
+    CHECK(ran(question + " --precision bf16-mixed").out.find("; bf16-mixed, adamw-fused") != std::string::npos);
+    CHECK(assumes(" --precision bf16-mixed", "warning: NVIDIA " + std::string(gpu)));
     CHECK(ran(question + " --attention flash").code == 2);
   }
   CHECK(ran("estimate --model llama-3.2-1b --lora --gpus A6000").out.find("bf16-mixed") != std::string::npos);

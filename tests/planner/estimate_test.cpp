@@ -69,6 +69,11 @@ TEST_CASE("ZeRO-Offload's headline fits: full fine-tuning of 13B on one V100 of 
   CHECK(e.fits);
   CHECK(e.tiers.needed > Bytes{std::int64_t(24.2 * 0x1p30)});
   CHECK(e.tiers.needed < Bytes{std::int64_t(28.5 * 0x1p30)});
+
+  // 7B: 6.74 B weights in 16 bit are 12.6 GiB, two layers' gradients 0.75 GiB, boundaries 0.5 GiB, the context 0.45 GiB
+  EstimateRequest smaller = ask("llama-2-7b", "1x4090", Method::Full);
+  smaller.recipe = r.recipe, smaller.recipe.precision = Precision::Bf16Mixed, smaller.strategy = "zero2";
+  CHECK(row(estimate(smaller), "zero2").tiers.needed / Bytes{std::int64_t(1) << 30} == doctest::Approx(14.5).epsilon(0.03));
 }
 
 TEST_CASE("a device_map is one process: no communicators, one machine, and no faster than one GPU when launch-bound") {
