@@ -42,7 +42,9 @@ void set_positive(double& field, Text value, const char* flag) {
   if (field <= 0) throw InputError(flag, value + " is too small", "must be more than 0");
 }
 
-std::string framework_named(Text text) { return squash(text) == kPlainFramework ? kUsualFramework : find_framework(text).name; }
+std::string framework_named(Text text) {
+  return squash(text) == kPlainFramework ? kUsualFramework : find_framework(text).name;
+}
 
 void set_full(Request& r, Text) {
   r.recipe.method = Method::Full;
@@ -109,10 +111,11 @@ constexpr std::array kFlags{
              "adapters on a 4-bit base. SPEC as for --lora, and quant=nf4|gptq4,block=64,double=yes|no,storage=u8|bf16",
              [](Request& r, Text v) { set_adapter(r, v, Method::Qlora); }},
     PlanFlag{"--int8", "", kModel, "hold the frozen base of --lora in 8 bit", set_int8},
-    PlanFlag{"--framework", "FRAMEWORK", kModel,
-             "whose conventions (dtypes, copies, buffers) and defaults apply; plain: hf-trainer's conventions alone, as "
-             "without this flag",
-             [](Request& r, Text v) { r.recipe.framework = framework_named(v); }},
+    PlanFlag{
+        "--framework", "FRAMEWORK", kModel,
+        "whose conventions (dtypes, copies, buffers) and defaults apply; plain: hf-trainer's conventions alone, as "
+        "without this flag",
+        [](Request& r, Text v) { r.recipe.framework = framework_named(v); }},
     PlanFlag{"--micro-batch", "B", kBatch, "sequences per GPU and pass. Default 1",
              [](Request& r, Text v) { set_count<&Recipe::micro_batch>(r, v, "--micro-batch"); }},
     PlanFlag{"--seq-len", "S", kBatch, "tokens per sequence. Default 2048",
@@ -326,9 +329,8 @@ void set_defaults(const CLI::App& app, PlanQuestion& question) {
   if (named) {
     const std::string taken = Defaults(app, recipe).take_all(framework, question.request.dataset);
     if (!taken.empty())
-      question.notes.push_back(
-          fmt::format("{}'s defaults: {}; a flag overrides each, --framework plain switches them off", framework.name,
-                      taken));
+      question.notes.push_back(fmt::format(
+          "{}'s defaults: {}; a flag overrides each, --framework plain switches them off", framework.name, taken));
     return;
   }
   const auto& checkpointing = framework.defaults.quantised_checkpointing;
@@ -350,9 +352,8 @@ void set_precision(PlanQuestion& question) {
   if (recipe.precision == Precision::Fp32 || without == gpus.end() || !has_fp16) return;
   const std::string_view usual = to_string(recipe.precision);
   recipe.precision = Precision::Fp16Mixed;
-  question.notes.push_back(
-      fmt::format("fp16-mixed instead of {}: {} has no bf16 tensor cores; --precision overrides it", usual,
-                  without->name));
+  question.notes.push_back(fmt::format(
+      "fp16-mixed instead of {}: {} has no bf16 tensor cores; --precision overrides it", usual, without->name));
 }
 
 void set_profile(const CLI::App& app, PlanQuestion& question) {

@@ -249,7 +249,8 @@ std::string gpu_spec_row(const std::string& name, const GpuSpec& spec) {
   const bool device_differs =
       *std::find_if(texts.begin(), texts.end(), is_device) != *std::find_if(usual.begin(), usual.end(), is_device);
   for (std::size_t i = 0; i < texts.size(); ++i)
-    if (texts[i] != usual[i] || (texts[i].first == "framework_memory_mib" && device_differs)) out += fmt::format("  {}: {}\n", texts[i].first, texts[i].second);
+    if (texts[i] != usual[i] || (texts[i].first == "framework_memory_mib" && device_differs))
+      out += fmt::format("  {}: {}\n", texts[i].first, texts[i].second);
   return out.empty() ? out : fmt::format("- gpu: {}\n{}", in_quotes(name), out);
 }
 

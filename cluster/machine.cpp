@@ -216,7 +216,8 @@ void price_from_catalogue(ClusterSpec& cluster, const Machine& machine) {
   double sum = 0;
   std::vector<std::string> sources;
   for (std::size_t i = 0; i < machine.kinds.size(); ++i) {
-    sum += prices[i].usd_per_gpu_hour * double(std::count(machine.kind_of_rank.begin(), machine.kind_of_rank.end(), i)) /
+    sum += prices[i].usd_per_gpu_hour *
+           double(std::count(machine.kind_of_rank.begin(), machine.kind_of_rank.end(), i)) /
            double(machine.kinds[i].devices_per_card);
     const std::string prefix = machine.kinds.size() > 1 ? machine.kinds[i].spec.id + ": " : "";
     sources.push_back(prefix + describe_price(prices[i]));
@@ -224,8 +225,7 @@ void price_from_catalogue(ClusterSpec& cluster, const Machine& machine) {
   cluster.price_per_gpu_hour = sum / double(machine.kind_of_rank.size());
   const bool is_one_vendor = std::all_of(prices.begin(), prices.end(),
                                          [&](const GpuPrice& price) { return price.vendor == prices.front().vendor; });
-  cluster.price_source =
-      fmt::format("{}{}", is_one_vendor ? "" : "no vendor offers all; ", fmt::join(sources, "; "));
+  cluster.price_source = fmt::format("{}{}", is_one_vendor ? "" : "no vendor offers all; ", fmt::join(sources, "; "));
 }
 
 FabricKind usual_fabric(const std::vector<GpuFile>& kinds) {

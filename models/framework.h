@@ -126,11 +126,11 @@ struct FrameworkConvention {
   bool fsdp2_shards_quantised = false;  // bitsandbytes 4-bit storage is not sharded correctly by FSDP2
   /// `mp` is a device_map: one process, whose one thread launches for all of its GPUs. false: a rank per stage.
   bool mp_is_one_process = true;
-  bool main_gradients_fp32 = false;     // gradients accumulate in fp32 beside 16-bit weights (Megatron)
+  bool main_gradients_fp32 = false;  // gradients accumulate in fp32 beside 16-bit weights (Megatron)
   std::string default_optimizer = "adamw-fused";
   FrameworkDefaults defaults;
   bool computes_in_fp16 = true;  // false: the framework has no fp16 kernels
-  bool is_handwritten = false;  // kernels written for training: fewer launches, fewer bytes
+  bool is_handwritten = false;   // kernels written for training: fewer launches, fewer bytes
 };
 
 /// What the framework does under an engine.

@@ -246,10 +246,11 @@ std::string padding_assumption(const Recipe& recipe, const Dataset& data) {
   const std::string share = fmt::format("{:.0f} % of the tokens computed are padding, which tokens/s leaves out",
                                         100 * std::max(0.0, 1 - real / padded));
   if (recipe.packing != Packing::Dynamic || data.tokens_per_row == 0) return real < padded ? share : "";
-  return fmt::format("micro batches are padded to their longest row, {:.0f} tokens on average if rows have {:.0f} to {} "
-                     "tokens, evenly spread: {}",
-                     padded, std::max(0.0, 2 * real - double(recipe.seq_len)),
-                     std::min(recipe.seq_len, std::int64_t(2 * real)), share);
+  return fmt::format(
+      "micro batches are padded to their longest row, {:.0f} tokens on average if rows have {:.0f} to {} "
+      "tokens, evenly spread: {}",
+      padded, std::max(0.0, 2 * real - double(recipe.seq_len)), std::min(recipe.seq_len, std::int64_t(2 * real)),
+      share);
 }
 
 std::string profile_assumption(const EstimateResult& result) {

@@ -89,10 +89,9 @@ void validate_recipe(const Recipe& r, const ModelSpec& m, const ClusterSpec& clu
           fmt::format("{} chunks is out of range", r.loss_chunks), "1 to 65536");
   const auto too_old = std::find_if_not(cluster.gpus.begin(), cluster.gpus.end(), runs_flash_attention_2);
   require(r.attention != AttentionKernel::Flash || too_old == cluster.gpus.end(), "--attention",
-          too_old == cluster.gpus.end()
-              ? ""
-              : fmt::format("flash-attention 2 needs compute capability 8.0, and {} has {}", too_old->name,
-                            too_old->compute_capability),
+          too_old == cluster.gpus.end() ? ""
+                                        : fmt::format("flash-attention 2 needs compute capability 8.0, and {} has {}",
+                                                      too_old->name, too_old->compute_capability),
           "use --attention sdpa");
   const auto multiplies_fp8 = [](const GpuSpec& gpu) { return gpu.fp8.value > 0; };
   require(!r.fp8_matmul || std::all_of(cluster.gpus.begin(), cluster.gpus.end(), multiplies_fp8), "--fp8",

@@ -207,8 +207,7 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
   if (recipe.offload.optimizer == OffloadTarget::Cpu && recipe.offload.params == OffloadTarget::None &&
       is_fsdp(s.engine))
     return "FSDP offloads parameters and optimizer together";
-  if (recipe.quant.kind == BaseQuant::Nf4 && s.engine == ShardingEngine::Fsdp2 &&
-      !framework.fsdp2_shards_quantised)
+  if (recipe.quant.kind == BaseQuant::Nf4 && s.engine == ShardingEngine::Fsdp2 && !framework.fsdp2_shards_quantised)
     return "FSDP2 cannot shard 4-bit bitsandbytes weights correctly: use --fsdp-version 1";
   if (recipe.quant.kind == BaseQuant::Nf4 && s.layout.shards_weights && !framework.fsdp2_shards_quantised) {
     const Dtype beside = resolve_numerics(recipe, framework, s.engine).compute;

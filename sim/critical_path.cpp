@@ -28,8 +28,7 @@ std::vector<CriticalPart> sum_critical_path(const std::vector<Span>& spans, cons
       return p.straggler == straggler && p.is_host == is_host && (is_host || straggler || p.activity == activity);
     });
     if (at == parts.end())
-      at = parts.insert(parts.end(),
-                        {.activity = activity, .is_host = is_host, .straggler = straggler, .time = {}});
+      at = parts.insert(parts.end(), {.activity = activity, .is_host = is_host, .straggler = straggler, .time = {}});
     at->time += time;
     const auto length = [&](std::uint32_t s) { return spans[s].end - spans[s].begin; };
     if (at->longest == Span::kNoSpan || length(span) > length(at->longest)) at->longest = span;

@@ -68,9 +68,8 @@ std::string prices_text(const GpuReport& report, const Screen& screen) {
   std::vector<Fact> facts;
   for (const GpuPrice& price : report.prices)
     facts.push_back(
-        {format_usd(price.usd_per_gpu_hour),
-         fmt::format("{}, {}{}: {}", offer_of(price), price.date, price.is_approximate ? ", approximately" : "",
-                     price.source)});
+        {format_usd(price.usd_per_gpu_hour), fmt::format("{}, {}{}: {}", offer_of(price), price.date,
+                                                         price.is_approximate ? ", approximately" : "", price.source)});
   return heading("Prices per GPU and hour", screen) + render(facts, 2, screen);
 }
 

@@ -256,7 +256,7 @@ TEST_CASE("catalogue: GPUs of one answer have the prices of one vendor where one
   CHECK(usual_vendor() == "runpod");
   for (const char* id : {"h100-sxm", "h200-sxm", "a100-sxm-80gb", "l4", "rtx-4090"}) CHECK(vendors({id}) == "runpod");
   CHECK(vendors({"rtx-4090", "rtx-3090"}) == "runpod runpod");
-  CHECK(vendors({"t4", "a10g"}) == "aws aws");           // runpod offers neither
+  CHECK(vendors({"t4", "a10g"}) == "aws aws");                   // runpod offers neither
   CHECK(vendors({"rtx-a6000", "rtx-4090"}) == "lambda runpod");  // none offers both
   CHECK(vendors({"rtx-4090", "rtx-6000-ada"}).empty());
   // the newer card costs more than the older

@@ -176,9 +176,9 @@ gpu_specs:
   CHECK(box.gpus[1].id == "prototype");
   CHECK(box.gpus[1].device_memory == 32768_MiB);
   CHECK(box.intra.bandwidth.value > 1e9);
-  const ClusterSpec ecc =
-      load("gpu: rtx-a6000\ngpus_per_node: 1\ngpu_specs:\n- {gpu: rtx-a6000, device_memory_mib: 46068, "
-           "framework_memory_mib: 45500}\n");
+  const ClusterSpec ecc = load(
+      "gpu: rtx-a6000\ngpus_per_node: 1\ngpu_specs:\n- {gpu: rtx-a6000, device_memory_mib: 46068, "
+      "framework_memory_mib: 45500}\n");
   CHECK(ecc.gpus[0].device_memory == 46068_MiB);
   CHECK(ecc.gpus[0].name == "NVIDIA RTX A6000 (Ampere)");
   try {

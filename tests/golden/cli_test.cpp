@@ -4,8 +4,8 @@
 #include <sstream>
 
 #include <doctest/doctest.h>
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -210,7 +210,8 @@ TEST_CASE("--framework takes the defaults of its trainer, says so, and is overri
   CHECK(trl["micro_batch"] == 8);
   CHECK(trl["packing"] == "packed");  // rows fill their sequences
   CHECK(text.find("trl's defaults: checkpointing full, bf16-mixed") != std::string::npos);
-  const auto [own, own_text] = recipe_of("--lora --framework trl --checkpointing none --micro-batch 2 --tokens-per-row 400");
+  const auto [own, own_text] =
+      recipe_of("--lora --framework trl --checkpointing none --micro-batch 2 --tokens-per-row 400");
   CHECK(own["checkpointing"] == "none");
   CHECK(own["micro_batch"] == 2);
   CHECK(own["packing"] == "dynamic");

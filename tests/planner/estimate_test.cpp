@@ -73,7 +73,8 @@ TEST_CASE("ZeRO-Offload's headline fits: full fine-tuning of 13B on one V100 of 
   // 7B: 6.74 B weights in 16 bit are 12.6 GiB, two layers' gradients 0.75 GiB, boundaries 0.5 GiB, the context 0.45 GiB
   EstimateRequest smaller = ask("llama-2-7b", "1x4090", Method::Full);
   smaller.recipe = r.recipe, smaller.recipe.precision = Precision::Bf16Mixed, smaller.strategy = "zero2";
-  CHECK(row(estimate(smaller), "zero2").tiers.needed / Bytes{std::int64_t(1) << 30} == doctest::Approx(14.5).epsilon(0.03));
+  CHECK(row(estimate(smaller), "zero2").tiers.needed / Bytes{std::int64_t(1) << 30} ==
+        doctest::Approx(14.5).epsilon(0.03));
 }
 
 TEST_CASE("a device_map is one process: no communicators, one machine, and no faster than one GPU when launch-bound") {
@@ -101,9 +102,8 @@ TEST_CASE("flash-attention 2 is refused below capability 8.0, and bf16 without t
     CAPTURE(gpus);
     EstimateRequest r = ask("llama-3.2-1b", gpus);
     const std::vector<std::string> assumptions = estimate(r).assumptions;
-    CHECK(std::any_of(assumptions.begin(), assumptions.end(), [](const std::string& text) {
-      return text.find("no bf16 tensor cores") != std::string::npos;
-    }));
+    CHECK(std::any_of(assumptions.begin(), assumptions.end(),
+                      [](const std::string& text) { return text.find("no bf16 tensor cores") != std::string::npos; }));
     r.recipe.attention = AttentionKernel::Flash;
     CHECK_THROWS_WITH_AS(estimate(r), doctest::Contains("compute capability 8.0"), InputError);
     r.cluster = parse_gpus("1xA6000");
@@ -259,7 +259,7 @@ TEST_CASE(
   r.cluster.host_memory = {std::int64_t(1) << 40};
   r.strategy = "ddp";
   const HostBytes ddp = estimate(r).strategies.front().host;
-  CHECK(ddp.load == Bytes{4 * 4 * kTinyModel});  // fp32
+  CHECK(ddp.load == Bytes{4 * 4 * kTinyModel});                // fp32
   CHECK(ddp.load_efficient == Bytes{4 * 4 * kTinyEmbedding});  // the largest tensor in 16 bit
   CHECK(ddp.step == Bytes{});
   r.strategy = "zero2";
@@ -272,7 +272,9 @@ TEST_CASE(
   CHECK(small.strategies.front().does_not_fit_because.find("the host needs") == 0);
 }
 
-TEST_CASE("saving: 4 P on disk under mixed precision, adapters alone for LoRA, states on top for a checkpoint to resume from") {
+TEST_CASE(
+    "saving: 4 P on disk under mixed precision, adapters alone for LoRA, states on top for a checkpoint to resume "
+    "from") {
   EstimateRequest r = tiny_request(1);
   r.strategy = "single";
   const SaveCost full = estimate(r).strategies.front().save;

@@ -122,7 +122,8 @@ TEST_CASE("ZeRO's reduce buckets: two of the stated size with overlap_comm, h^2 
 }
 
 TEST_CASE("an offloaded optimizer takes gradients to the host as they are made, on one GPU too") {
-  // the embedding, with its 16,384 elements the largest group but for two layers: 2 x 36,992 x 2 bytes are alive at most
+  // the embedding, with its 16,384 elements the largest group but for two layers: 2 x 36,992 x 2 bytes are alive at
+  // most
   for (const char* name : {"zero2", "zero3"})
     for (const std::int64_t accumulation : {1, 3}) {
       CAPTURE(name);
