@@ -12,6 +12,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/manual.h"
+#include "cli/plan_flags.h"
 #include "cluster/gpu_catalogue.h"
 #include "cluster/profile/profile_store.h"
 #include "models/catalogue.h"
@@ -53,6 +54,7 @@ Names optimizer_names() {
 Names framework_names() {
   Names names;
   for (const FrameworkConvention& row : list_frameworks()) names.push_back(row.name);
+  names.emplace_back(kPlainFramework);
   return names;
 }
 

@@ -1,5 +1,6 @@
 #include "cli/plan_flags.h"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <istream>
@@ -39,6 +40,10 @@ void set_count(Request& r, Text value, const char* flag) {
 void set_positive(double& field, Text value, const char* flag) {
   field = parse_number(value, flag);
   if (field <= 0) throw InputError(flag, value + " is too small", "must be more than 0");
+}
+
+std::string framework_named(Text text) {
+  return squash(text) == kPlainFramework ? kUsualFramework : find_framework(text).name;
 }
 
 void set_full(Request& r, Text) {
@@ -106,9 +111,11 @@ constexpr std::array kFlags{
              "adapters on a 4-bit base. SPEC as for --lora, and quant=nf4|gptq4,block=64,double=yes|no,storage=u8|bf16",
              [](Request& r, Text v) { set_adapter(r, v, Method::Qlora); }},
     PlanFlag{"--int8", "", kModel, "hold the frozen base of --lora in 8 bit", set_int8},
-    PlanFlag{"--framework", "FRAMEWORK", kModel,
-             "whose conventions apply (dtypes, copies, buffers). Default hf-trainer",
-             [](Request& r, Text v) { r.recipe.framework = find_framework(v).name; }},
+    PlanFlag{
+        "--framework", "FRAMEWORK", kModel,
+        "whose conventions (dtypes, copies, buffers) and defaults apply; plain: hf-trainer's conventions alone, as "
+        "without this flag",
+        [](Request& r, Text v) { r.recipe.framework = framework_named(v); }},
     PlanFlag{"--micro-batch", "B", kBatch, "sequences per GPU and pass. Default 1",
              [](Request& r, Text v) { set_count<&Recipe::micro_batch>(r, v, "--micro-batch"); }},
     PlanFlag{"--seq-len", "S", kBatch, "tokens per sequence. Default 2048",
@@ -164,7 +171,7 @@ constexpr std::array kFlags{
              "shipped one",
              nullptr},
     PlanFlag{"--price-per-gpu-hour", "USD", kMachine,
-             "US dollars. Default: the lowest on-demand price of the catalogue", set_price},
+             "US dollars. Default: of one vendor of the catalogue (gpuplan gpus)", set_price},
     PlanFlag{"--strategy", "auto|single|mp|ddp|zero1|zero2|zero3|fsdp|fsdp-grad-op|hsdp", kStrategy,
              "only this one. Default auto: all, and a recommendation",
              [](Request& r, Text v) { r.strategy = v == "auto" ? v : canonical_strategy(v); }},
@@ -280,6 +287,80 @@ void check_complete(const CLI::App& app, PlanQuestion& question) {
     question.notes.push_back("full fine-tuning, as neither --lora nor --qlora is given");
 }
 
+/// Sets what the framework's record says of it, where no flag says another; returns what was set, for people.
+class Defaults {
+ public:
+  Defaults(const CLI::App& app, Recipe& recipe) : app_(app), recipe_(recipe) {}
+
+  std::string take_all(const FrameworkConvention& framework, const Dataset& data) {
+    const FrameworkDefaults& d = framework.defaults;
+    const bool is_quantised = recipe_.quant.kind != BaseQuant::None;
+    take("--checkpointing", is_quantised && d.quantised_checkpointing ? d.quantised_checkpointing : d.checkpointing,
+         recipe_.checkpointing, "checkpointing {}");
+    if (!is_quantised || d.precision != Precision::Fp32)  // a quantised base computes in 16 bit
+      take("--precision", d.precision, recipe_.precision, "{}");
+    if (!is_given(app_, "--optimizer")) add(recipe_.optimizer);
+    take("--attention", d.attention, recipe_.attention, "{} attention");
+    if (data.tokens_per_row > 0)  // else every row fills its sequence
+      take("--packing", d.packing, recipe_.packing, "{} sequences");
+    if (d.micro_batch && !is_given(app_, "--micro-batch")) {
+      recipe_.micro_batch = *d.micro_batch;
+      add(fmt::format("micro batch {}", *d.micro_batch));
+    }
+    return text_;
+  }
+
+ private:
+  template <class Value>
+  void take(const char* flag, const std::optional<Value>& value, Value& field, const char* wording) {
+    if (!value || is_given(app_, flag)) return;
+    field = *value;
+    add(fmt::format(fmt::runtime(wording), to_string(*value)));
+  }
+  void add(const std::string& what) { text_ += (text_.empty() ? "" : ", ") + what; }
+
+  const CLI::App& app_;
+  Recipe& recipe_;
+  std::string text_;
+};
+
+/// A trainer's defaults apply where --framework names it. What PEFT's preparation of a quantised base switches on
+/// applies in any case.
+void set_defaults(const CLI::App& app, PlanQuestion& question) {
+  const auto named = given(app, "--framework");
+  if (named && squash(*named) == kPlainFramework) return;
+  Recipe& recipe = question.request.recipe;
+  const FrameworkConvention& framework = find_framework(recipe.framework);
+  if (named) {
+    const std::string taken = Defaults(app, recipe).take_all(framework, question.request.dataset);
+    if (!taken.empty())
+      question.notes.push_back(fmt::format(
+          "{}'s defaults: {}; a flag overrides each, --framework plain switches them off", framework.name, taken));
+    return;
+  }
+  const auto& checkpointing = framework.defaults.quantised_checkpointing;
+  const bool is_prepared = recipe.quant.kind == BaseQuant::Nf4 || recipe.quant.kind == BaseQuant::Int8;
+  if (!is_prepared || !checkpointing || is_given(app, "--checkpointing")) return;
+  recipe.checkpointing = *checkpointing;
+  question.notes.push_back(
+      fmt::format("checkpointing {}: PEFT's prepare_model_for_kbit_training switches it on; --checkpointing none "
+                  "overrides it",
+                  to_string(*checkpointing)));
+}
+
+/// What trains in bf16 by default trains in fp16 on cards whose tensor cores lack bf16.
+void set_precision(PlanQuestion& question) {
+  Recipe& recipe = question.request.recipe;
+  const std::vector<GpuSpec>& gpus = question.request.cluster.gpus;
+  const auto without = std::find_if_not(gpus.begin(), gpus.end(), multiplies_bf16);
+  const bool has_fp16 = find_framework(recipe.framework).computes_in_fp16;
+  if (recipe.precision == Precision::Fp32 || without == gpus.end() || !has_fp16) return;
+  const std::string_view usual = to_string(recipe.precision);
+  recipe.precision = Precision::Fp16Mixed;
+  question.notes.push_back(fmt::format(
+      "fp16-mixed instead of {}: {} has no bf16 tensor cores; --precision overrides it", usual, without->name));
+}
+
 void set_profile(const CLI::App& app, PlanQuestion& question) {
   const auto named = given(app, "--profile");
   EstimateRequest& r = question.request;
@@ -295,7 +376,7 @@ void set_profile(const CLI::App& app, PlanQuestion& question) {
 
 }  // namespace
 
-PlanQuestion read_plan_question(const CLI::App& app, std::istream& in) {
+PlanQuestion read_plan_question(const CLI::App& app, std::istream& in, const std::string& usual_framework) {
   check_contradictions(app);
   PlanQuestion question;
   EstimateRequest& request = question.request;
@@ -309,8 +390,9 @@ PlanQuestion read_plan_question(const CLI::App& app, std::istream& in) {
     const std::string overrides = overrides_of(app, behind_model.has_value());
     question.notes.push_back(overrides.empty() ? fmt::format("plan from {}", plan->where)
                                                : fmt::format("plan from {}, changed by {}", plan->where, overrides));
-  } else if (const auto framework = given(app, "--framework")) {
-    request.recipe.framework = find_framework(*framework).name;
+  } else {
+    const auto framework = given(app, "--framework");
+    request.recipe.framework = framework ? framework_named(*framework) : usual_framework;
   }
   if (!plan) request.recipe.optimizer = find_framework(request.recipe.framework).default_optimizer;
   for (const PlanFlag& flag : plan_flags())
@@ -318,6 +400,8 @@ PlanQuestion read_plan_question(const CLI::App& app, std::istream& in) {
   if (model && !behind_model) set_model(question, *model);
   if (auto cluster = given_machine(app)) request.cluster = std::move(*cluster);
   if (!plan) check_complete(app, question);
+  if (!plan) set_defaults(app, question);
+  if (!plan && !is_given(app, "--precision")) set_precision(question);
   set_profile(app, question);
   return question;
 }

@@ -35,7 +35,14 @@ struct PlanQuestion {
   std::vector<std::string> notes;
 };
 
-/// Reads the plan file, if one is given ("-" is `in`), then the flags over it. Throws InputError.
-PlanQuestion read_plan_question(const CLI::App& app, std::istream& in);
+inline constexpr const char* kUsualFramework = "hf-trainer";
+/// Names the conventions of the usual framework without its trainer's defaults.
+inline constexpr const char* kPlainFramework = "plain";
+
+/// Reads the plan file, if one is given ("-" is `in`), then the flags over it. Without a plan, what no flag says is
+/// what the trainer of --framework does, or Recipe's default. `usual_framework`: without a plan and --framework. Throws
+/// InputError.
+PlanQuestion read_plan_question(const CLI::App& app, std::istream& in,
+                                const std::string& usual_framework = kUsualFramework);
 
 }  // namespace gpuplan

@@ -32,9 +32,7 @@ struct RunQuestion {
 };
 
 void make_native(RunQuestion& q) {
-  Recipe& recipe = q.request.recipe;
-  if (recipe.framework == "native") return;
-  recipe.framework = "native";
+  q.request.recipe.framework = "native";
   q.notes.push_back("framework native: gpuplan's own executor runs the plan");
 }
 
@@ -67,7 +65,7 @@ void take_adapter(const CLI::App& app, RunQuestion& q) {
 }
 
 RunQuestion ask(const CLI::App& app, Console& console) {
-  PlanQuestion plan = read_plan_question(app, console.in);
+  PlanQuestion plan = read_plan_question(app, console.in, "native");
   RunQuestion q{.request = std::move(plan.request), .notes = std::move(plan.notes), .result = {}};
   make_native(q);
   take_adapter(app, q);

@@ -86,7 +86,7 @@ std::string fastest_cpu_ranks(const std::vector<std::string>& arguments) {
     CLI::App app;
     declare_commands(app);
     std::istringstream nothing;
-    PlanQuestion plan = read_plan_question(*parse(app, with).app, nothing);
+    PlanQuestion plan = read_plan_question(*parse(app, with).app, nothing, "native");
     plan.request.recipe.framework = "native";
     const EstimateResult result = estimate(plan.request);
     const StrategyEstimate* chosen = strategy_in_focus(result);

@@ -230,6 +230,9 @@ std::vector<StatedGpu> read_gpu_specs(Fields& top) {
     if (auto known = in_catalogue(id)) stated.gpu = *std::move(known);
     stated.gpu.spec.id = stated.gpu.names.id = id;
     list_spec(stated.gpu.spec, SpecReader{row});
+    if (row.is_given("device_memory_mib") && !row.is_given("framework_memory_mib"))
+      row.report("device_memory_mib",
+                 "is what nvidia-smi shows; plans use framework_memory_mib, what a framework may allocate: give both");
     check(row, stated.gpu.spec);
     row.refuse_unknown();
     out.push_back(std::move(stated));
@@ -242,8 +245,12 @@ std::string gpu_spec_row(const std::string& name, const GpuSpec& spec) {
   const auto texts = texts_of(spec), usual = known ? texts_of(known->spec) : texts_of({});
   std::string out;
   if (spec.id != name) out += fmt::format("  id: {}\n", in_quotes(spec.id));
+  const auto is_device = [](const auto& text) { return text.first == "device_memory_mib"; };
+  const bool device_differs =
+      *std::find_if(texts.begin(), texts.end(), is_device) != *std::find_if(usual.begin(), usual.end(), is_device);
   for (std::size_t i = 0; i < texts.size(); ++i)
-    if (texts[i] != usual[i]) out += fmt::format("  {}: {}\n", texts[i].first, texts[i].second);
+    if (texts[i] != usual[i] || (texts[i].first == "framework_memory_mib" && device_differs))
+      out += fmt::format("  {}: {}\n", texts[i].first, texts[i].second);
   return out.empty() ? out : fmt::format("- gpu: {}\n{}", in_quotes(name), out);
 }
 

@@ -34,11 +34,18 @@ struct GpuSpec {
   bool operator==(const GpuSpec&) const = default;
 };
 
+/// Whether its tensor cores multiply bf16: those of NVIDIA's cards before Ampere do not. Source: data/gpus.
+inline bool multiplies_bf16(const GpuSpec& gpu) { return gpu.is_cpu || gpu.bf16.value > 0 || gpu.fp16.value <= 0; }
+/// Whether flash-attention 2 runs on it: on NVIDIA from capability 8.0. Source: Dao-AILab/flash-attention README.
+bool runs_flash_attention_2(const GpuSpec& gpu);
+
 /// A price of one GPU for one hour.
 struct GpuPrice {
   std::string provider, kind, source;
   double usd_per_gpu_hour{};
   bool is_approximate{};
+  std::string vendor;  // the provider without its machine or tier: "aws"; empty: a range of many
+  std::string date;    // of the source: "2026-05-22", "undated"
 };
 
 enum class FabricKind : std::uint8_t {

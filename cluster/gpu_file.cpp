@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
+#include "base/files.h"
 #include "base/yaml_file.h"
 #include "cluster/cluster_spec.h"
 
@@ -130,6 +132,8 @@ void read_prices(Fields& top, std::vector<GpuPrice>& prices) {
       fields.report("usd_per_gpu_hour", "is missing");
     else
       price.usd_per_gpu_hour = *std::min_element(range.begin(), range.end());
+    price.date = fields.text("date");
+    if (price.kind != "range") price.vendor = price.provider.substr(0, price.provider.find(' '));
     price.is_approximate = fields.optional_flag("approximate").value_or(false);
     if (const auto note = fields.optional_text("note")) price.provider += fmt::format(" ({})", *note);
     fields.refuse_unknown();
@@ -188,6 +192,12 @@ GpuFile read_gpu_file(const std::filesystem::path& path) {
   return gpu;
 }
 
+bool runs_flash_attention_2(const GpuSpec& gpu) {
+  constexpr double kAmpere = 8.0;
+  if (gpu.vendor != "nvidia" || gpu.is_cpu || gpu.compute_capability.empty()) return true;
+  return std::strtod(gpu.compute_capability.c_str(), nullptr) >= kAmpere;
+}
+
 void scale_compute(GpuSpec& gpu, double factor) {
   for (FlopsPerSec* rate :
        {&gpu.fp32, &gpu.tf32, &gpu.fp16, &gpu.bf16, &gpu.fp8, &gpu.gemm_fp32, &gpu.gemm_fp16, &gpu.gemm_bf16})
@@ -202,16 +212,73 @@ const RingFigure* find_ring(const GpuFile& gpu, FabricKind fabric, std::int64_t 
   return found;
 }
 
-const GpuPrice* cheapest(const std::vector<GpuPrice>& prices) {
+namespace {
+
+/// The lowest on-demand price of `vendor`, else its lowest; of any vendor where none is given.
+const GpuPrice* lowest_of(const std::vector<GpuPrice>& prices, const std::string& vendor = {}) {
   const auto rank = [](const GpuPrice& price) { return std::pair(price.kind != "on-demand", price.usd_per_gpu_hour); };
-  const auto found = std::min_element(prices.begin(), prices.end(),
-                                      [&](const GpuPrice& a, const GpuPrice& b) { return rank(a) < rank(b); });
-  return found == prices.end() ? nullptr : &*found;
+  const GpuPrice* lowest = nullptr;
+  for (const GpuPrice& price : prices)
+    if ((vendor.empty() || price.vendor == vendor) && (!lowest || rank(price) < rank(*lowest))) lowest = &price;
+  return lowest;
+}
+
+/// Each product's price of one vendor; nothing when it does not offer one of them.
+std::vector<GpuPrice> prices_of(const std::vector<GpuFile>& kinds, const std::string& vendor) {
+  std::vector<GpuPrice> out;
+  for (const GpuFile& kind : kinds) {
+    const GpuPrice* price = lowest_of(kind.prices, vendor);
+    if (!price) return {};
+    out.push_back(*price);
+  }
+  return out;
+}
+
+}  // namespace
+
+const std::string& usual_vendor() {
+  static const std::string vendor = [] {
+    const std::filesystem::path path = data_dir() / "prices.yaml";
+    if (!std::filesystem::exists(path)) return std::string();
+    YamlFile file = YamlFile::read(path);
+    std::string name = file.top().text("vendor");
+    file.top().allow({"kind", "source"});
+    file.top().refuse_unknown();
+    file.finish();
+    return name;
+  }();
+  return vendor;
+}
+
+std::vector<GpuPrice> compared_prices(const std::vector<GpuFile>& kinds) {
+  if (kinds.empty()) return {};
+  std::vector<GpuPrice> best = usual_vendor().empty() ? std::vector<GpuPrice>{} : prices_of(kinds, usual_vendor());
+  if (!best.empty() || kinds.size() == 1) return best.empty() ? prices_of(kinds, {}) : best;
+  const auto total = [](const std::vector<GpuPrice>& prices) {
+    double sum = 0;
+    for (const GpuPrice& price : prices) sum += price.usd_per_gpu_hour;
+    return sum;
+  };
+  for (const GpuPrice& price : kinds.front().prices) {
+    if (price.vendor.empty()) continue;
+    std::vector<GpuPrice> all = prices_of(kinds, price.vendor);
+    if (!all.empty() && (best.empty() || total(all) < total(best))) best = std::move(all);
+  }
+  return best.empty() ? prices_of(kinds, {}) : best;
+}
+
+const GpuPrice* usual_price(const std::vector<GpuPrice>& prices) {
+  const GpuPrice* usual = usual_vendor().empty() ? nullptr : lowest_of(prices, usual_vendor());
+  return usual ? usual : lowest_of(prices);
+}
+
+std::string offer_of(const GpuPrice& price) {
+  const bool says_kind = price.provider.find(price.kind) != std::string::npos;  // "runpod community"
+  return says_kind ? price.provider : fmt::format("{} {}", price.provider, price.kind);
 }
 
 std::string describe_price(const GpuPrice& price) {
-  return fmt::format("{} {}: {}{}", price.provider, price.kind, price.source,
-                     price.is_approximate ? " (approximate)" : "");
+  return fmt::format("{}: {}{}", offer_of(price), price.source, price.is_approximate ? " (approximate)" : "");
 }
 
 }  // namespace gpuplan

@@ -62,8 +62,18 @@ const RingFigure* find_ring(const GpuFile& gpu, FabricKind fabric, std::int64_t 
 /// Multiplies every compute rate and the number of multiprocessors; memory stays.
 void scale_compute(GpuSpec& gpu, double factor);
 
-/// The lowest on-demand price, else the lowest of any kind; nullptr when none is known.
-const GpuPrice* cheapest(const std::vector<GpuPrice>& prices);
+/// The vendor whose prices answers use where it has them: data/prices.yaml.
+const std::string& usual_vendor();
+
+/// One price per product, of one vendor where one offers all of them: the usual one, else that with the lowest sum.
+/// Otherwise each the lowest on-demand price. Empty when one has no price at all.
+std::vector<GpuPrice> compared_prices(const std::vector<GpuFile>& kinds);
+
+/// The usual vendor's price, else the lowest on-demand one, else the lowest; nullptr when none is known.
+const GpuPrice* usual_price(const std::vector<GpuPrice>& prices);
+
+/// "runpod on-demand", "runpod community".
+std::string offer_of(const GpuPrice& price);
 
 /// "runpod on-demand: <source> (approximate)".
 std::string describe_price(const GpuPrice& price);

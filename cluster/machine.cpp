@@ -211,18 +211,21 @@ ClusterSpec build_cluster(const Machine& machine) {
 }
 
 void price_from_catalogue(ClusterSpec& cluster, const Machine& machine) {
+  const std::vector<GpuPrice> prices = compared_prices(machine.kinds);
+  if (prices.empty()) return;
   double sum = 0;
   std::vector<std::string> sources;
   for (std::size_t i = 0; i < machine.kinds.size(); ++i) {
-    const GpuPrice* price = cheapest(machine.kinds[i].prices);
-    if (!price) return;
-    sum += price->usd_per_gpu_hour * double(std::count(machine.kind_of_rank.begin(), machine.kind_of_rank.end(), i)) /
+    sum += prices[i].usd_per_gpu_hour *
+           double(std::count(machine.kind_of_rank.begin(), machine.kind_of_rank.end(), i)) /
            double(machine.kinds[i].devices_per_card);
     const std::string prefix = machine.kinds.size() > 1 ? machine.kinds[i].spec.id + ": " : "";
-    sources.push_back(prefix + describe_price(*price));
+    sources.push_back(prefix + describe_price(prices[i]));
   }
   cluster.price_per_gpu_hour = sum / double(machine.kind_of_rank.size());
-  cluster.price_source = fmt::format("{}", fmt::join(sources, "; "));
+  const bool is_one_vendor = std::all_of(prices.begin(), prices.end(),
+                                         [&](const GpuPrice& price) { return price.vendor == prices.front().vendor; });
+  cluster.price_source = fmt::format("{}{}", is_one_vendor ? "" : "no vendor offers all; ", fmt::join(sources, "; "));
 }
 
 FabricKind usual_fabric(const std::vector<GpuFile>& kinds) {

@@ -38,7 +38,7 @@ inline constexpr std::int64_t kMostGpus = 131072;
 /// The cluster without name, price and assumptions. A ring over bridged pairs of more than two GPUs falls to PCIe.
 ClusterSpec build_cluster(const Machine& machine);
 
-/// Sets the price of a GPU hour from the catalogue: the mean over the ranks when all are known.
+/// Sets the price of a GPU hour from the catalogue (compared_prices): the mean over the ranks when all are known.
 void price_from_catalogue(ClusterSpec& cluster, const Machine& machine);
 
 /// Sockets that a machine with so many GPUs usually has.

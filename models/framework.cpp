@@ -69,6 +69,17 @@ void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("hook_kernels", engine.hook_kernels);
   f.optional("shards_rows", engine.shards_rows);
   f.optional("host_step", engine.host_step);
+  f.optional("host_gradients_in_fp32", engine.host_gradients_in_fp32);
+}
+
+void read_defaults(Fields& f, FrameworkDefaults& defaults) {
+  f.optional("checkpointing", defaults.checkpointing);
+  f.optional("quantised_checkpointing", defaults.quantised_checkpointing);
+  f.optional("precision", defaults.precision);
+  f.optional("attention", defaults.attention);
+  f.optional("packing", defaults.packing);
+  f.optional("micro_batch", defaults.micro_batch, IntRange{.least = 1});
+  f("source", defaults.source);
 }
 
 void read_convention(Fields& f, FrameworkConvention& c) {
@@ -106,6 +117,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("unties_head", c.unties_head);
   f.optional("low_rank_keeps_input", c.low_rank_keeps_input);
   f.optional("quantised_keeps_input", c.quantised_keeps_input);
+  f.optional("mp_is_one_process", c.mp_is_one_process);
   f.optional("main_gradients_fp32", c.main_gradients_fp32);
   f.optional("converts_outputs", c.converts_outputs);
   f.optional("keeps_last_graph", c.keeps_last_graph);
@@ -122,6 +134,8 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("zero_has_master", c.zero_has_master);
   f.optional("fsdp2_shards_quantised", c.fsdp2_shards_quantised);
   f.optional("default_optimizer", c.default_optimizer);
+  f.object("defaults", [&](Fields& defaults) { read_defaults(defaults, c.defaults); });
+  f.optional("computes_in_fp16", c.computes_in_fp16);
   f.optional("is_handwritten", c.is_handwritten);
   f.optional_object("fsdp1", [&](Fields& engine) { read_engine(engine, c.fsdp1); });
   f.optional_object("fsdp2", [&](Fields& engine) { read_engine(engine, c.fsdp2); });

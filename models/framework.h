@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,22 @@ struct EngineConvention {
   std::int64_t hook_kernels = 0;       // host work of one gather's hooks, in kernel launches
   bool shards_rows = false;            // each tensor is cut along dim 0; false: flat, into equal parts
   HostStep host_step = HostStep::Vectorised;
+  /// An offloaded optimizer reads fp32 gradients that stay on the host. Stages 1 and 2 receive into them; stage 3
+  /// receives into a partition buffer in the dtype of the weights beside them.
+  bool host_gradients_in_fp32 = false;
+};
+
+/// What the framework's trainer does when nothing is said; unset: it must be said, or the source does not tell.
+struct FrameworkDefaults {
+  std::optional<Checkpointing> checkpointing;
+  /// Of adapters on a quantised base, where it differs: PEFT's prepare_model_for_kbit_training switches it on. Holds
+  /// without `--framework` too.
+  std::optional<Checkpointing> quantised_checkpointing;
+  std::optional<Precision> precision;
+  std::optional<AttentionKernel> attention;
+  std::optional<Packing> packing;  // of rows shorter than a sequence
+  std::optional<std::int64_t> micro_batch;
+  std::string source;
 };
 
 /// One framework. Every field has one meaning, whatever the others say; `source` says where the facts come from.
@@ -103,13 +120,17 @@ struct FrameworkConvention {
   bool ddp_copies_gradients = true;  // buckets beside the gradients (gradient_as_bucket_view = false)
   EngineConvention fsdp1{.host_step = HostStep::Torch};
   EngineConvention fsdp2{.shards_rows = true, .host_step = HostStep::Torch};
-  EngineConvention zero;
+  EngineConvention zero{.host_gradients_in_fp32 = true};  // DeepSpeed's
   bool zero_has_master =
       true;  // ZeRO keeps 16-bit weights with an fp32 master and steps on an fp32 copy of the gradients
   bool fsdp2_shards_quantised = false;  // bitsandbytes 4-bit storage is not sharded correctly by FSDP2
-  bool main_gradients_fp32 = false;     // gradients accumulate in fp32 beside 16-bit weights (Megatron)
+  /// `mp` is a device_map: one process, whose one thread launches for all of its GPUs. false: a rank per stage.
+  bool mp_is_one_process = true;
+  bool main_gradients_fp32 = false;  // gradients accumulate in fp32 beside 16-bit weights (Megatron)
   std::string default_optimizer = "adamw-fused";
-  bool is_handwritten = false;  // kernels written for training: fewer launches, fewer bytes
+  FrameworkDefaults defaults;
+  bool computes_in_fp16 = true;  // false: the framework has no fp16 kernels
+  bool is_handwritten = false;   // kernels written for training: fewer launches, fewer bytes
 };
 
 /// What the framework does under an engine.

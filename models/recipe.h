@@ -43,7 +43,8 @@ struct QuantSpec {
   BaseQuant kind = BaseQuant::None;
   std::int64_t block_size = 64;
   bool double_quant = true;
-  Dtype storage_dtype = Dtype::U8;  // bnb_4bit_quant_storage; bf16 for FSDP
+  /// bnb_4bit_quant_storage. Unset: uint8, or the dtype of the weights beside it where these are sharded.
+  std::optional<Dtype> storage_dtype;
 };
 
 struct Offload {

@@ -12,6 +12,7 @@
 #include "planner/changes.h"
 #include "planner/comm_model.h"
 #include "planner/job.h"
+#include "planner/job_metrics.h"
 #include "planner/strategy_estimate.h"
 
 namespace gpuplan {
@@ -380,6 +381,20 @@ std::string offload_assumption(const EstimateResult& result) {
                      rate);
 }
 
+/// How much of what is computed is padding; nothing where rows fill their sequences.
+std::string padding_assumption(const Recipe& recipe, const Dataset& data) {
+  const double real = tokens_without_padding(recipe, data), padded = double(padded_length(recipe, data));
+  if (real >= padded && recipe.packing != Packing::Dynamic) return {};
+  const std::string share = fmt::format("{:.0f} % of the tokens computed are padding, which tokens/s leaves out",
+                                        100 * std::max(0.0, 1 - real / padded));
+  if (recipe.packing != Packing::Dynamic || data.tokens_per_row == 0) return real < padded ? share : "";
+  return fmt::format(
+      "micro batches are padded to their longest row, {:.0f} tokens on average if rows have {:.0f} to {} "
+      "tokens, evenly spread: {}",
+      padded, std::max(0.0, 2 * real - double(recipe.seq_len)), std::min(recipe.seq_len, std::int64_t(2 * real)),
+      share);
+}
+
 std::string profile_assumption(const EstimateResult& result) {
   const Profile& p = result.profile;
   if (!p.measured) return fmt::format("profile {}: {} (not calibrated on this machine)", p.id, p.title);
@@ -431,11 +446,24 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
     out.push_back(
         fmt::format("attention: the modelling code of {} has no {} path here, so scores are materialised (eager)",
                     r.model.model_type, to_string(c.attention)));
+  const auto without_bf16 = std::find_if_not(r.cluster.gpus.begin(), r.cluster.gpus.end(), multiplies_bf16);
+  if ((c.precision == Precision::Bf16Mixed || c.precision == Precision::Bf16True) &&
+      without_bf16 != r.cluster.gpus.end())
+    out.push_back(fmt::format("warning: {} has no bf16 tensor cores, so {} is several times slower than fp16-mixed",
+                              without_bf16->name, to_string(c.precision)));
+  if (c.quant.kind == BaseQuant::Nf4 && !c.quant.storage_dtype && !result.framework.fsdp2_shards_quantised &&
+      r.cluster.num_gpus() > 1)
+    out.push_back(
+        fmt::format("bnb_4bit_quant_storage: {} under FSDP and ZeRO-3, whose units have one dtype; uint8 elsewhere",
+                    to_string(resolve_numerics(c, result.framework, ShardingEngine::Fsdp1).compute)));
   if (r.model.num_encoder_layers > 0) out.push_back("encoder and decoder both read the stated number of tokens");
   if (r.model.moe.is_present()) out.push_back("experts get equal shares of the tokens");
   const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : c.seq_len;
-  out.push_back(fmt::format("data: {} rows of {} tokens, {:g} epoch{}", format_grouped(r.dataset.rows), per_row,
-                            r.dataset.epochs, r.dataset.epochs == 1 ? "" : "s"));
+  const bool is_cut = c.packing != Packing::Packed && per_row > c.seq_len;
+  out.push_back(fmt::format("data: {} rows of {} tokens{}, {:g} epoch{}", format_grouped(r.dataset.rows), per_row,
+                            is_cut ? fmt::format(" cut to {}", c.seq_len) : "", r.dataset.epochs,
+                            r.dataset.epochs == 1 ? "" : "s"));
+  if (std::string padding = padding_assumption(c, r.dataset); !padding.empty()) out.push_back(std::move(padding));
   out.push_back(profile_assumption(result));
   if (const RunCorrection own = correction_of(result.profile, r.cluster.num_gpus());
       result.framework.learns_from_runs && own.num_runs > 0)

@@ -17,6 +17,24 @@ double sequences_of(const Dataset& data, const Recipe& recipe) {
 
 }  // namespace
 
+double tokens_without_padding(const Recipe& recipe, const Dataset& data) {
+  if (recipe.packing == Packing::Packed || data.tokens_per_row == 0) return double(recipe.seq_len);
+  return double(std::min(data.tokens_per_row, recipe.seq_len));
+}
+
+std::int64_t padded_length(const Recipe& recipe, const Dataset& data) {
+  if (recipe.packing != Packing::Dynamic) return recipe.seq_len;
+  const double mean = tokens_without_padding(recipe, data), longest = double(recipe.seq_len);
+  const double spread = std::min(mean, longest - mean), b = double(recipe.micro_batch);
+  return std::min(recipe.seq_len, std::int64_t(std::ceil(mean + spread * (b - 1) / (b + 1))));
+}
+
+Job average_job(const Job& job) {
+  Job average = job;
+  average.request.recipe.seq_len = padded_length(job.recipe(), job.request.dataset);
+  return average;
+}
+
 double model_flops(const Job& job, std::int64_t global_batch) {
   const Recipe& recipe = job.recipe();
   const TrainedModel& model = job.model;
@@ -45,8 +63,9 @@ JobMetrics job_metrics(const Job& job, Seconds step, FlopsPerSec peak) {
   const Mesh& mesh = job.strategy.mesh;
   JobMetrics f;
   f.global_batch = r.recipe.micro_batch * r.recipe.grad_accum * mesh.data_parallel();
-  f.tokens_per_second = double(f.global_batch) * double(r.recipe.seq_len) / step.value;
-  f.mfu = model_flops(job, f.global_batch) / (step.value * peak.value);
+  f.tokens_per_second = double(f.global_batch) * tokens_without_padding(r.recipe, r.dataset) / step.value;
+  const bool is_average = padded_length(r.recipe, r.dataset) == r.recipe.seq_len;
+  f.mfu = model_flops(is_average ? job : average_job(job), f.global_batch) / (step.value * peak.value);
   f.steps_per_epoch = std::int64_t(std::ceil(sequences_of(r.dataset, r.recipe) / double(f.global_batch)));
   f.epoch = double(f.steps_per_epoch) * step;
   f.total = r.dataset.epochs * f.epoch;

@@ -2,6 +2,7 @@
 // simulation ask the same function, each with its own step time.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "planner/job.h"
@@ -10,12 +11,23 @@ namespace gpuplan {
 
 struct JobMetrics {
   std::int64_t global_batch{};  // sequences per optimizer step
-  double tokens_per_second{};   // of the whole job
+  double tokens_per_second{};   // of the whole job, without padding
   double mfu{};                 // model FLOPs over the datasheet rates of the GPUs
   std::int64_t steps_per_epoch{};
   Seconds epoch, total;            // once through the data, and as often as asked
   std::optional<double> cost_usd;  // of all epochs, on the GPUs that the strategy uses
 };
+
+/// Tokens of a sequence that are no padding, on average. Rows that are longer than a sequence are cut.
+double tokens_without_padding(const Recipe& recipe, const Dataset& data);
+
+/// The length to which `dynamic` pads the sequences of a micro batch, on average: that of its longest row. Rows of mean
+/// T are taken to be spread evenly over [T - d, T + d] with d = min(T, S - T), so that none exceeds the sequence length
+/// S; the longest of b such rows is T + d (b - 1) / (b + 1) on average. Otherwise S.
+std::int64_t padded_length(const Recipe& recipe, const Dataset& data);
+
+/// The job with sequences of their mean padded length: what a step takes on average. Memory is planned for the longest.
+Job average_job(const Job& job);
 
 /// `peak`: the datasheet rates of all GPUs together.
 JobMetrics job_metrics(const Job& job, Seconds step, FlopsPerSec peak);

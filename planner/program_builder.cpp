@@ -69,6 +69,7 @@ void build_step_program(StepProgram& program, const Job& job, std::span<const Co
                         std::span<const std::size_t> gpu_column) {
   const Strategy& strategy = job.strategy;
   program.mesh = strategy.mesh;
+  program.has_one_host = strategy.mesh.pp > 1 && job.is_one_process();
   program.num_programs = 0;
   program.classes.clear();
   const ModelBlocks blocks = make_blocks(program, job);

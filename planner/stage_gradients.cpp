@@ -57,13 +57,15 @@ void StageBuilder::reduce(Group& g) {
     emit(OpCode::AllReduce, StreamId::Reduce, Axis::DpReplicate, g.unit,
          {g.gradient | kRead | kWrite, g.bucket ? g.bucket | kRead | kWrite : 0},
          scatters ? shard(g.sizes.reduce_message, rules_.ways) : p_.buffers[g.gradient].bytes);
-  // an engine that shards gradients sends each to the host as it is reduced, or once it is complete
-  if (scatters && layout_.shards_gradients && steps_on_host(g) &&
+  // an engine that shards gradients sends each to the host as it is reduced, or once it is complete; on one GPU too,
+  // where nothing is reduced
+  if (layout_.shards_gradients && steps_on_host(g) &&
       (is_last_micro_batch() || !in_.framework.offloads_complete_gradients)) {
     if (in_.framework.measures_gradient_norm)
       emit(OpCode::GradientNorm, StreamId::CopyOut, Axis::None, g.unit, {g.gradient | kRead},
            p_.buffers[g.gradient].bytes);
     push_out_gradient(g);
+    g.full_gradient = 0;
   }
 }
 
@@ -75,7 +77,9 @@ void StageBuilder::push_out_gradient(Group& g) {
   const Bytes moved = p_.buffers[g.gradient].bytes;
   const std::uint32_t made = g.host_gradient;
   if (!made) {
-    g.host_gradient = add(Category::Gradients, BufferRole::Gradient, g.unit, moved, false, MemorySpace::Host);
+    const bool is_fp32 = engine_.host_gradients_in_fp32 && !layout_.shards_weights && g.sizes.step_gradient.count > 0;
+    g.host_gradient = add(Category::Gradients, BufferRole::Gradient, g.unit, is_fp32 ? g.sizes.step_gradient : moved,
+                          false, MemorySpace::Host);
     place(g.host_gradient, Axis::DpShard, p_.buffers[g.gradient].placement[std::size_t(Axis::DpShard)]);
   }
   drain(StreamId::CopyOut, g.unit);
@@ -129,7 +133,7 @@ void StageBuilder::step(Group& g) {
             recipe().optimizer_in_backward ? g.sizes.step_temporary + g.sizes.step_scratch : step_temporary_bytes_);
   const std::uint32_t state = g.state ? g.state : g.paged;
   const Bytes stepped = steps_host_copy() ? Bytes{} : g.sizes.trained;  // beside the master
-  const Bytes traffic = 2 * stepped + p_.buffers[gradient ? gradient : g.host_gradient].bytes +
+  const Bytes traffic = 2 * stepped + (is_host ? g.sizes.gradient : p_.buffers[gradient].bytes) +
                         2 * (g.sizes.state + g.sizes.paged_state) + 2 * g.sizes.master +
                         4 * (g.sizes.step_scratch.count > 0 ? g.sizes.trained : g.sizes.step_temporary);
   if (!is_host) {
@@ -143,7 +147,6 @@ void StageBuilder::step(Group& g) {
   } else {
     if (!g.host_gradient) push_out_gradient(g);
     const std::uint32_t host_gradient = g.host_gradient;
-    const Bytes moved = p_.buffers[host_gradient].bytes;
     const bool weights_on_host = weight_space() != MemorySpace::Device;
     // the host makes what goes back in the gradient's place, where it is of another dtype than the copy that was
     // stepped
@@ -157,7 +160,7 @@ void StageBuilder::step(Group& g) {
     if (!weights_on_host)
       emit(OpCode::CopyIn, StreamId::CopyIn, axis, g.unit,
            {g.master && !is_cast ? g.master | kRead : host_gradient | kRead, g.trained | kWrite | slice},
-           steps_host_copy() ? sent : moved);
+           steps_host_copy() ? sent : g.sizes.gradient);
   }
   if (is_slice)
     emit(OpCode::AllGather, StreamId::Gather, Axis::DpShard, g.unit, {g.trained | kRead | kWrite | kOwnSlice},

@@ -39,6 +39,8 @@ void StageBuilder::allocate_state(Group& g) {
   p_.buffers[g.frozen].part = StatePart::Frozen;
   g.master = persistent(Category::Master, BufferRole::Master, z.master, optimizer_space(), optimizer);
   g.state = persistent(Category::Optimizer, BufferRole::State, z.state, optimizer_space(), optimizer);
+  if (engine_.host_gradients_in_fp32 && layout_.shards_weights && optimizer_space() != MemorySpace::Device)
+    persistent(Category::Gradients, BufferRole::StepGradient, z.step_gradient, optimizer_space(), optimizer);
   g.paged = persistent(Category::Optimizer, BufferRole::State, z.paged_state, MemorySpace::Managed, optimizer);
   if (replicas() > 1 && !gathers() && rules_.ways == 1 && in_.framework.ddp_copies_gradients)
     g.bucket = persistent(Category::Communication, BufferRole::Bucket, z.full_gradient, MemorySpace::Device,

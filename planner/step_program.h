@@ -220,6 +220,7 @@ struct StepProgram {
   std::vector<LayerGraph> graphs;
   std::vector<Block> blocks;
   std::vector<std::vector<BlockCost>> costs;               // [column][block]
+  bool has_one_host{};                                     // one thread launches the kernels of all classes
   std::size_t num_programs{}, num_blocks{}, num_graphs{};  // storage is reused; these many are valid
 
   /// Index into `classes`.

@@ -179,6 +179,7 @@ class ForwardPass {
   void execute(std::size_t k, Clock& c, const Instruction& i, const RankClass& rank_class) {
     const RankProgram& p = all_.programs[rank_class.program];
     const CostModel& device = columns_[rank_class.costs];
+    if (all_.has_one_host) c.host = host_;
     const InstructionCost cost = cost_of(all_, p, i, rank_class.costs, device, comm_);
     const double free = c.waits.tail(i.stream).seconds, launched = c.host;
     const double start = std::max(c.waits.begin(i).seconds, launched);
@@ -190,6 +191,7 @@ class ForwardPass {
     if (is_collective(i.op) && start > free) work += comm_.hand_over(i.axis).value;
     double finish = std::max(start + work, launched + cost.host_tail.value);
     c.host += cost.launching.value;
+    host_ = c.host;
     c.flops += cost.flops;
     const std::size_t direction = std::size_t(i.direction);
     if (i.op == OpCode::Recv) finish = std::max(start, mail_[k].times[direction][c.received[direction]++]);
@@ -216,6 +218,7 @@ class ForwardPass {
   std::span<const CostModel> columns_;
   const CommModel& comm_;
   std::vector<Mail> mail_;
+  double host_{};  // of the thread that launches for all classes, where there is one
 };
 
 }  // namespace

@@ -64,7 +64,6 @@ constexpr std::array kAliases{Alias{"full-shard", "fsdp"},
                               Alias{"naive-mp", "mp"},
                               Alias{"model-parallel", "mp"},
                               Alias{"device-map", "mp"},
-                              Alias{"pp", "mp"},
                               Alias{"zero-1", "zero1"},
                               Alias{"zero-2", "zero2"},
                               Alias{"zero-3", "zero3"},
@@ -73,6 +72,26 @@ constexpr std::array kAliases{Alias{"full-shard", "fsdp"},
                               Alias{"deepspeed-zero3", "zero3"},
                               Alias{"one", "single"},
                               Alias{"distributed-data-parallel", "ddp"}};
+
+/// Kinds of parallelism that people ask for and that no row describes yet, by their squashed names.
+struct Unsupported {
+  std::string_view text, what;
+};
+constexpr std::array kUnsupported{Unsupported{"pp", "pipeline parallelism"},
+                                  Unsupported{"pipeline", "pipeline parallelism"},
+                                  Unsupported{"pipelineparallel", "pipeline parallelism"},
+                                  Unsupported{"gpipe", "pipeline parallelism"},
+                                  Unsupported{"1f1b", "pipeline parallelism"},
+                                  Unsupported{"tp", "tensor parallelism"},
+                                  Unsupported{"tensorparallel", "tensor parallelism"},
+                                  Unsupported{"sp", "sequence parallelism"},
+                                  Unsupported{"sequenceparallel", "sequence parallelism"},
+                                  Unsupported{"cp", "context parallelism"},
+                                  Unsupported{"contextparallel", "context parallelism"},
+                                  Unsupported{"ep", "expert parallelism"},
+                                  Unsupported{"expertparallel", "expert parallelism"},
+                                  Unsupported{"3d", "tensor, pipeline and data parallelism together"},
+                                  Unsupported{"4d", "tensor, pipeline, context and data parallelism together"}};
 
 const Row& row_of(std::string_view name) {
   const auto row = std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.name == name; });
@@ -124,6 +143,10 @@ std::string canonical_strategy(std::string_view text) {
   for (const Alias& alias : kAliases)
     if (squash(alias.text) == wanted) return std::string(alias.name);
   std::vector<std::string> names(kNames.begin(), kNames.end());
+  for (const Unsupported& kind : kUnsupported)
+    if (kind.text == wanted)
+      throw InputError("--strategy", fmt::format("not supported yet: {} ({})", text, kind.what),
+                       fmt::format("supported are auto, {}", fmt::join(names, ", ")));
   throw InputError("--strategy", fmt::format("unknown strategy '{}'", text),
                    did_you_mean(text, names, fmt::format("known: auto, {}", fmt::join(names, ", "))));
 }
@@ -169,6 +192,9 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
     return can_offload ? "needs at least 2 GPUs, or --offload on one" : "needs at least 2 GPUs";
   const std::int64_t num_units = model.num_layers() + 2;
   if (s.mesh.pp > num_units) return fmt::format("{} GPUs for {} layers and ends", s.mesh.pp, num_units);
+  const FrameworkConvention& framework = find_framework(recipe.framework);
+  if (s.schedule == Schedule::Naive && framework.mp_is_one_process && cluster.num_nodes() > 1)
+    return "device_map is one process, and a process has the GPUs of one machine";
   if (s.mesh.pp > 1 && model.num_encoder_layers > 0)
     return "every decoder layer reads the encoder's output: not split into stages";
   if (row.degrees == Degrees::Hybrid && (s.mesh.dp_replicate == 1 || s.mesh.dp_shard == 1))
@@ -182,9 +208,14 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
   if (recipe.offload.optimizer == OffloadTarget::Cpu && recipe.offload.params == OffloadTarget::None &&
       is_fsdp(s.engine))
     return "FSDP offloads parameters and optimizer together";
-  if (recipe.quant.kind == BaseQuant::Nf4 && s.engine == ShardingEngine::Fsdp2 &&
-      !find_framework(recipe.framework).fsdp2_shards_quantised)
+  if (recipe.quant.kind == BaseQuant::Nf4 && s.engine == ShardingEngine::Fsdp2 && !framework.fsdp2_shards_quantised)
     return "FSDP2 cannot shard 4-bit bitsandbytes weights correctly: use --fsdp-version 1";
+  if (recipe.quant.kind == BaseQuant::Nf4 && s.layout.shards_weights && !framework.fsdp2_shards_quantised) {
+    const Dtype beside = resolve_numerics(recipe, framework, s.engine).compute;
+    if (recipe.quant.storage_dtype.value_or(beside) != beside)
+      return fmt::format("4-bit weights stored in {} cannot be sharded: a unit has one dtype, so storage={} is needed",
+                         to_string(*recipe.quant.storage_dtype), to_string(beside));
+  }
   if (recipe.quant.kind == BaseQuant::Gptq4 && s.layout.shards_weights)
     return "a GPTQ base cannot be sharded (no float storage)";
   if (recipe.quant.kind == BaseQuant::Int8 && s.layout.shards_weights)

@@ -29,7 +29,11 @@ std::int64_t tightest_rank(const EstimateRequest& r, const RankClass& c) {
   return best;
 }
 
-Bytes checkpoint_bytes(const TrainedModel& model) { return Bytes{2 * model.parameters}; }  // 16-bit safetensors on disk
+/// What the model is loaded in, and saved in where all of it is trained: the dtype of the weights. A Trainer that keeps
+/// them in fp32 writes fp32. Source: huggingface/transformers issues 32265 and 33780.
+Dtype file_dtype(const Job& job) { return job.recipe().is_adapter() ? job.numerics.frozen : job.numerics.weight; }
+
+Bytes checkpoint_bytes(const Job& job) { return bytes_of(job.model.parameters, file_dtype(job)); }
 
 HostBytes host_memory(const Job& job, const Peak& peak, const SaveCost& save) {
   const EstimateRequest& r = job.request;
@@ -38,13 +42,13 @@ HostBytes host_memory(const Job& job, const Peak& peak, const SaveCost& save) {
   HostBytes h;
   const std::int64_t ranks = r.cluster.ranks_per_node(strategy.mesh.world());
   const bool is_pipeline = strategy.mesh.pp > 1;
-  h.load = is_pipeline ? checkpoint_bytes(model) : ranks * checkpoint_bytes(model);
+  h.load = is_pipeline ? checkpoint_bytes(job) : ranks * checkpoint_bytes(job);
   std::int64_t largest = 0;  // streaming loaders hold about one tensor per rank
   model.each_state([&](const StateList& list, std::int64_t) {
     for (const StateTensor& t : list) largest = std::max(largest, t.rows * t.cols);
   });
-  h.load_efficient = strategy.layout.shards_weights ? checkpoint_bytes(model) + ranks * Bytes{2 * largest}
-                                                    : ranks * Bytes{2 * largest};
+  const Bytes streamed = ranks * bytes_of(largest, file_dtype(job));
+  h.load_efficient = strategy.layout.shards_weights ? checkpoint_bytes(job) + streamed : streamed;
   h.step = ranks * peak.host;
   h.nvme = ranks * peak.nvme;
   h.save = save.disk;  // gathered on the host of rank 0 before it is written
@@ -56,13 +60,14 @@ HostBytes host_memory(const Job& job, const Peak& peak, const SaveCost& save) {
 SaveCost save_cost(const Job& job) {
   SaveCost s;
   const TrainedModel& model = job.model;
-  s.disk = job.recipe().is_adapter() ? bytes_of(model.trainable, job.numerics.adapter) : checkpoint_bytes(model);
+  s.disk = job.recipe().is_adapter() ? bytes_of(model.trainable, job.numerics.adapter) : checkpoint_bytes(job);
   const StateSizes whole = model_state(model, job.numerics, job.recipe(), {});
   s.disk_with_optimizer = s.disk + whole.master + whole.state + whole.paged_state;
-  // sharded full weights are gathered unit by unit; the largest unit in 16 bit exists on the device once more
+  // sharded full weights are gathered unit by unit; the largest unit exists on the device once more
   if (job.strategy.layout.shards_weights)
-    s.device_peak = Bytes{2 * std::max(model.weights.largest_layer_elements(),
-                                       model.weights.before_elements() + model.weights.after_elements())};
+    s.device_peak = bytes_of(std::max(model.weights.largest_layer_elements(),
+                                      model.weights.before_elements() + model.weights.after_elements()),
+                             file_dtype(job));
   return s;
 }
 
@@ -98,7 +103,7 @@ GpuSpec corrected_gpu(const Job& job, const RankClass& c) {
 CategoryBytes class_breakdown(const Job& job, const RankClass& c, const ClassMemory& memory, DetailedPeak detail) {
   if (memory.peak.tensors > detail.tensors)  // evaluation set the peak, which the program does not hold
     detail.by_category[std::size_t(Category::Activations)] += memory.peak.tensors - detail.tensors;
-  return process_breakdown(detail, memory.tiers, corrected_gpu(job, c), job.profile, job.strategy.mesh.world() > 1);
+  return process_breakdown(detail, memory.tiers, corrected_gpu(job, c), job.profile, !job.is_one_process());
 }
 
 }  // namespace
@@ -134,7 +139,7 @@ ClassMemory class_memory(const Job& job, const StepProgram& program, const RankC
   const std::vector<Bytes>& in_use = job.cluster().memory_in_use;
   m.tiers = memory_tiers(m.peak, corrected_gpu(job, c), job.profile,
                          {.in_use = rank < in_use.size() ? in_use[rank] : Bytes{},
-                          .uses_nccl = job.strategy.mesh.world() > 1,
+                          .uses_nccl = !job.is_one_process(),
                           .lengths_vary = job.recipe().packing == Packing::Dynamic,
                           .allocator = job.framework.allocator});
   return m;
@@ -216,6 +221,8 @@ StrategyEstimate estimate_strategy(const Job& job, StepProgram& program) {
   check_host(e);
   e.kept_logits = kept_logits(job);
   e.other_peaks = other_peaks(job, program, fullest, e.peak, e.save.device_peak);
+  if (padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len)
+    build_step_program(program, average_job(job), columns.models, columns.of_rank);
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));
   e.time = forward_pass(program, columns.models, make_step_comm(job));
   e.coverage = gemm_coverage(program, columns.models.front());

@@ -57,7 +57,7 @@ struct StrategyEstimate {
   Bytes communication;  // sent per rank and step
   CommunicationLevel communication_level{};
   StepTime time;
-  double tokens_per_second{};  // of the whole job
+  double tokens_per_second{};  // of the whole job, without padding
   double mfu{};
   std::int64_t global_batch{};  // sequences per optimizer step
   std::int64_t steps_per_epoch{};
@@ -115,7 +115,8 @@ std::optional<AccuracyRange> memory_range(const Job& job);
 /// What the searches call.
 bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program);
 
-/// Program, replay, time: everything but the limits. `program` is reused storage.
+/// Program, replay, time: everything but the limits. `program` is reused storage; afterwards it is that of an average
+/// step (average_job).
 StrategyEstimate estimate_strategy(const Job& job, StepProgram& program);
 
 /// Keys and values of every layer in 16 bit: what one token adds to the cache of generation.

@@ -38,7 +38,7 @@ std::string_view to_string(Fit fit);
 /// `range`: around the process's bytes, of measurements; without one the predictions count as exact.
 Fit fit_of(const MemoryTiers& tiers, const std::optional<AccuracyRange>& range);
 
-/// `in_use` by others on the device; `uses_nccl`: the plan has more than one rank.
+/// `in_use` by others on the device; `uses_nccl`: the plan has more than one process.
 /// `lengths_vary`: batches differ in shape, so that cached blocks of one do not fit the next.
 struct TierQuestion {
   Bytes in_use;

@@ -10,8 +10,8 @@
 namespace gpuplan {
 
 GpuReport report_gpu(const GpuSpec& gpu) {
-  GpuReport report{.gpu = gpu, .prices = list_prices(gpu.id), .lowest = {}};
-  if (const GpuPrice* price = cheapest(report.prices)) report.lowest = *price;
+  GpuReport report{.gpu = gpu, .prices = list_prices(gpu.id), .usual = {}};
+  if (const GpuPrice* price = usual_price(report.prices)) report.usual = *price;
   return report;
 }
 

@@ -14,7 +14,7 @@ namespace gpuplan {
 struct GpuReport {
   GpuSpec gpu;
   std::vector<GpuPrice> prices;
-  std::optional<GpuPrice> lowest;  // which estimates use
+  std::optional<GpuPrice> usual;  // which estimates use
 };
 
 GpuReport report_gpu(const GpuSpec& gpu);

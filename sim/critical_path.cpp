@@ -19,17 +19,27 @@ std::vector<std::uint32_t> find_critical_path(const std::vector<Span>& spans) {
   return path;
 }
 
-std::vector<CriticalPart> sum_critical_path(const std::vector<Span>& spans, const std::vector<std::uint32_t>& path) {
+std::vector<CriticalPart> sum_critical_path(const std::vector<Span>& spans, const std::vector<std::uint32_t>& path,
+                                            std::span<const double> slowness) {
   std::vector<CriticalPart> parts;
-  const auto add = [&](Activity activity, bool is_host, SimTime time, std::uint32_t span) {
-    if (time <= SimTime{}) return;
+  const auto add_to = [&](Activity activity, bool is_host, std::optional<std::uint32_t> straggler, Seconds time,
+                          std::uint32_t span) {
     auto at = std::find_if(parts.begin(), parts.end(), [&](const CriticalPart& p) {
-      return p.is_host == is_host && (is_host || p.activity == activity);
+      return p.straggler == straggler && p.is_host == is_host && (is_host || straggler || p.activity == activity);
     });
-    if (at == parts.end()) at = parts.insert(parts.end(), {.activity = activity, .is_host = is_host, .time = {}});
-    at->time += time.seconds();
+    if (at == parts.end())
+      at = parts.insert(parts.end(), {.activity = activity, .is_host = is_host, .straggler = straggler, .time = {}});
+    at->time += time;
     const auto length = [&](std::uint32_t s) { return spans[s].end - spans[s].begin; };
     if (at->longest == Span::kNoSpan || length(span) > length(at->longest)) at->longest = span;
+  };
+  const auto add = [&](Activity activity, bool is_host, SimTime time, std::uint32_t k) {
+    if (time <= SimTime{}) return;
+    const Span& span = spans[k];
+    const double factor = is_host || slowness.empty() || is_communication(span.activity) ? 1 : slowness[span.rank];
+    const Seconds usual = time.seconds() * (1 / std::max(1.0, factor));
+    add_to(activity, is_host, {}, usual, k);
+    if (factor > 1) add_to(activity, false, span.rank, time.seconds() - usual, k);
   };
   SimTime reached;
   for (const std::uint32_t k : path) {
@@ -43,7 +53,8 @@ std::vector<CriticalPart> sum_critical_path(const std::vector<Span>& spans, cons
     add(s.activity, true, works - begin - active, k);
     reached = works;
   }
-  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.time > b.time; });
+  const auto order = [](const CriticalPart& p) { return std::pair(!p.straggler, -p.time.value); };
+  std::stable_sort(parts.begin(), parts.end(), [&](const auto& a, const auto& b) { return order(a) < order(b); });
   return parts;
 }
 
@@ -88,9 +99,13 @@ std::string what_moves(Activity activity, const Recipe& recipe) {
   }
 }
 
-std::string what_of(const CriticalPart& part, const Simulation& s, const SimInput& input) {
+std::string what_of(const CriticalPart& part, const Simulation& s, const SimInput& input,
+                    std::span<const double> slowness) {
   if (part.is_host) return "the GPU waits for the host to launch the next kernel";
   const Span& span = s.spans[part.longest];
+  if (part.straggler)
+    return fmt::format("the others wait for {}, whose compute takes {:g} times as long", s.ranks[span.rank].name,
+                       slowness[span.rank]);
   const Topology* const topology = s.topology ? &*s.topology : nullptr;
   const RankProgram& program = input.program.programs[input.program.classes[s.ranks[span.rank].rank_class].program];
   switch (part.activity) {
@@ -133,18 +148,22 @@ std::string describe_bottleneck(const SimInput& input, const Topology* topology,
   return text;
 }
 
-std::vector<CriticalItem> describe_critical_path(const Simulation& s, const SimInput& input) {
+std::vector<CriticalItem> describe_critical_path(const Simulation& s, const SimInput& input,
+                                                 const SimOptions& options) {
+  std::vector<double> slowness;
+  if (!options.stragglers.empty())
+    for (const SimulatedRank& rank : s.ranks) slowness.push_back(straggler_factor(options, rank.rank));
   std::vector<CriticalItem> out;
   const double step = std::max(1e-12, s.step.seconds().value);
   CriticalItem rest{.what = "everything else", .time = {}, .remedy = {}};
-  for (const CriticalPart& part : sum_critical_path(s.spans, s.critical_path)) {
+  for (const CriticalPart& part : sum_critical_path(s.spans, s.critical_path, slowness)) {
     const double share = part.time.value / step;
     if (share < kWorthAnItem) {
       rest.time += part.time;
       rest.share += share;
       continue;
     }
-    out.push_back({.what = what_of(part, s, input),
+    out.push_back({.what = what_of(part, s, input, slowness),
                    .activity = part.activity,
                    .is_host = part.is_host,
                    .time = part.time,

@@ -2,6 +2,9 @@
 // step.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "sim/simulated_step.h"
@@ -15,14 +18,19 @@ std::vector<std::uint32_t> find_critical_path(const std::vector<Span>& spans);
 /// Time of the path by what it does, longest first: the parts add up to the step.
 struct CriticalPart {
   Activity activity{};
-  bool is_host{};  // the host has not launched the next kernel yet
+  bool is_host{};                          // the host has not launched the next kernel yet
+  std::optional<std::uint32_t> straggler;  // the part is what its slowness adds: index into Simulation::ranks
   Seconds time;
   std::uint32_t longest{Span::kNoSpan};  // the longest span among them
 };
-std::vector<CriticalPart> sum_critical_path(const std::vector<Span>& spans, const std::vector<std::uint32_t>& path);
+/// `slowness`: factor on the work of each rank, or empty when none is a straggler.
+std::vector<CriticalPart> sum_critical_path(const std::vector<Span>& spans, const std::vector<std::uint32_t>& path,
+                                            std::span<const double> slowness = {});
 
-/// One item per kind of work on the path, longest first; those below 0.5 % of the step are one item at the end.
-std::vector<CriticalItem> describe_critical_path(const Simulation& simulation, const SimInput& input);
+/// What stragglers add, then one item per kind of work on the path, longest first; those below 0.5 % of the step are
+/// one item at the end.
+std::vector<CriticalItem> describe_critical_path(const Simulation& simulation, const SimInput& input,
+                                                 const SimOptions& options);
 
 /// Where the messages of `axis` meet their narrowest place: "between GPU 0 and GPU 2 through host memory".
 std::string describe_bottleneck(const SimInput& input, const Topology* topology, Axis axis);

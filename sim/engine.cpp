@@ -12,6 +12,8 @@
 namespace gpuplan {
 namespace {
 
+// What makes ranks differ uses no libm: the same seed gives the same bytes anywhere.
+
 /// Nearly normal, mean 0, deviation 1: the sum of twelve uniform numbers less 6.
 double normal(std::uint64_t state) {
   double sum = 0;
@@ -20,14 +22,6 @@ double normal(std::uint64_t state) {
     sum += double(state >> 11) * 0x1p-53;
   }
   return sum - 6;
-}
-
-/// What makes ranks differ. No libm: the same seed gives the same bytes anywhere. Factor on the compute time of a rank.
-double straggler_factor(const SimOptions& options, std::int64_t rank) {
-  double factor = 1;
-  for (const auto& [slow, times] : options.stragglers)
-    if (slow == rank) factor *= times;
-  return factor;
 }
 
 /// Factor on the time of one task: mean 1, standard deviation `options.jitter`, at least 0.1.
@@ -52,6 +46,7 @@ struct Rank {
   double flops{};
   struct Mail {
     std::deque<std::uint32_t> arrived;  // spans of sends
+    std::int64_t num_launched{};        // sends that the host has launched, less the receives
     TaskId waiting{};                   // a receive that has begun
   };
   std::array<Mail, 2> mail;  // forward, backward
@@ -100,6 +95,8 @@ class StepRun {
 
   void make_ranks();
   void fill(Rank& rank);
+  void fill_all();
+  void issue(Rank& rank, SimTime& host);
   void ready(Rank& rank, Task& task);
   void start(Rank& rank, Task& task);
   void start_work(Rank& rank, Task& task, const Instruction& i);
@@ -130,6 +127,8 @@ class StepRun {
   EventQueue& queue_;
   SimTime now_;
   std::vector<Rank> ranks_;
+  std::size_t issuing_{};  // of one host: the rank whose kernels it launches
+  SimTime host_;
   std::vector<Transfer> transfers_;
   /// Per communicator and stream: transfers that not everybody has joined, and how many each member has joined.
   struct Sequence {
@@ -160,7 +159,7 @@ void StepRun::make_ranks() {
 
 EngineResult StepRun::run() {
   make_ranks();
-  for (Rank& rank : ranks_) fill(rank);
+  for (Rank& rank : ranks_) fill(rank);  // of one host, the first call fills all
   network_.settle(now_);
   while (!queue_.empty()) {
     now_ = queue_.next_time();
@@ -186,17 +185,41 @@ EngineResult StepRun::run() {
 
 /// The host issues as far ahead as it may; kernels leave it one after the other.
 void StepRun::fill(Rank& rank) {
-  while (rank.tasks.can_issue()) {
-    Task* const task = rank.tasks.issue();
-    if (!task) continue;
-    const Instruction& i = instruction(rank, *task);
-    const InstructionCost cost = cost_of(rank, i);
-    task->launched = rank.host;
-    rank.host += to_sim_time(cost.launching);
-    task->floor = task->launched + to_sim_time(cost.host_tail);
-    rank.flops += cost.flops;
-    if (task->num_waiting == 0) ready(rank, *task);
+  if (in_.program.has_one_host) return fill_all();
+  while (rank.tasks.can_issue()) issue(rank, rank.host);
+}
+
+/// One thread launches for all stages, in the order of the forward pass: a stage until it needs a message that no other
+/// has launched yet, then the next one.
+void StepRun::fill_all() {
+  for (std::size_t num_blocked = 0; num_blocked < ranks_.size();) {
+    Rank& rank = ranks_[issuing_];
+    const Instruction* const next = rank.tasks.next();
+    const bool is_blocked =
+        !next || (next->op == OpCode::Recv && rank.mail[std::size_t(next->direction)].num_launched == 0);
+    if (is_blocked) {
+      issuing_ = (issuing_ + 1) % ranks_.size();
+      ++num_blocked;
+      continue;
+    }
+    if (!rank.tasks.can_issue()) return;
+    num_blocked = 0;
+    if (next->op == OpCode::Recv) --rank.mail[std::size_t(next->direction)].num_launched;
+    if (next->op == OpCode::Send) ++rank_of(peer_of(rank, *next)).mail[std::size_t(next->direction)].num_launched;
+    issue(rank, host_);
   }
+}
+
+void StepRun::issue(Rank& rank, SimTime& host) {
+  Task* const task = rank.tasks.issue();
+  if (!task) return;
+  const Instruction& i = instruction(rank, *task);
+  const InstructionCost cost = cost_of(rank, i);
+  task->launched = host;
+  host += to_sim_time(cost.launching);
+  task->floor = task->launched + to_sim_time(cost.host_tail);
+  rank.flops += cost.flops;
+  if (task->num_waiting == 0) ready(rank, *task);
 }
 
 void StepRun::ready(Rank& rank, Task& task) {

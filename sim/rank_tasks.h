@@ -49,6 +49,8 @@ class RankTasks {
 
   bool can_issue() const { return !cursor_.is_done() && next_ - oldest_ < kWindow; }
   bool is_done() const { return cursor_.is_done() && oldest_ == next_; }
+  /// What would be issued next; nullptr at the end of the program.
+  const Instruction* next() const { return cursor_.is_done() ? nullptr : &cursor_.instruction(); }
 
   /// Makes the next instruction a task with its dependencies; nullptr for a Release, which only opens gates.
   Task* issue();

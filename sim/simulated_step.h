@@ -28,6 +28,14 @@ struct SimOptions {
   bool records_spans = true;                                // off: only the figures (scaling curves, comparisons)
 };
 
+/// Factor on the compute time of a rank.
+inline double straggler_factor(const SimOptions& options, std::int64_t rank) {
+  double factor = 1;
+  for (const auto& [slow, times] : options.stragglers)
+    if (slow == rank) factor *= times;
+  return factor;
+}
+
 /// One instruction on one stream of one rank. While [begin, end) it occupies its stream.
 struct Span {
   SimTime begin, end;

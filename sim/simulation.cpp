@@ -130,7 +130,7 @@ Simulation simulate(const SimInput& input, const SimOptions& options) {
   measure(out, input);
   sum_up(out);
   out.critical_path = find_critical_path(out.spans);
-  out.critical = describe_critical_path(out, input);
+  out.critical = describe_critical_path(out, input, options);
   if (!options.records_spans) {
     out.spans = {};
     out.messages = {};

@@ -31,7 +31,9 @@ Json prices_json(const std::vector<GpuPrice>& prices) {
   Json out = Json::array();
   for (const GpuPrice& price : prices)
     out.push_back({{"provider", price.provider},
+                   {"vendor", price.vendor.empty() ? Json() : Json(price.vendor)},
                    {"kind", price.kind},
+                   {"date", price.date},
                    {"usd_per_gpu_hour", price.usd_per_gpu_hour},
                    {"is_approximate", price.is_approximate},
                    {"source", price.source}});
@@ -64,7 +66,7 @@ Json gpu_json(const GpuReport& report) {
           {"pcie_lanes", g.pcie_lanes},
           {"has_p2p_over_pcie", g.has_p2p_over_pcie},
           {"is_plan_only", g.is_plan_only},
-          {"price_per_gpu_hour", report.lowest ? Json(report.lowest->usd_per_gpu_hour) : Json()},
+          {"price_per_gpu_hour", report.usual ? Json(report.usual->usd_per_gpu_hour) : Json()},
           {"prices", prices_json(report.prices)},
           {"source", g.source}};
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/unit_text.h"
+#include "cluster/gpu_file.h"
 #include "report/text/amounts.h"
 #include "report/text/table.h"
 #include "report/text/text.h"
@@ -28,7 +29,8 @@ std::string link_text(const GpuSpec& gpu) {
 }
 
 std::string price_cell(const GpuReport& report) {
-  return report.lowest ? format_usd(report.lowest->usd_per_gpu_hour) : kUnknown;
+  if (!report.usual) return kUnknown;
+  return fmt::format("{} {}", format_usd(report.usual->usd_per_gpu_hour), report.usual->vendor);
 }
 
 struct NamedRate {
@@ -66,7 +68,7 @@ std::string prices_text(const GpuReport& report, const Screen& screen) {
   std::vector<Fact> facts;
   for (const GpuPrice& price : report.prices)
     facts.push_back(
-        {format_usd(price.usd_per_gpu_hour), fmt::format("{} {}{}: {}", price.provider, price.kind,
+        {format_usd(price.usd_per_gpu_hour), fmt::format("{}, {}{}: {}", offer_of(price), price.date,
                                                          price.is_approximate ? ", approximately" : "", price.source)});
   return heading("Prices per GPU and hour", screen) + render(facts, 2, screen);
 }
@@ -95,7 +97,10 @@ std::string gpus_text(const std::vector<GpuReport>& reports, const Screen& scree
                {price_cell(report)}});
   }
   return render(fit_to(std::move(table), screen.width), screen) +
-         paint(wrap("TFLOP/s: dense bf16, by the datasheet and by the best published GEMM. Per hour: one GPU.",
+         paint(wrap(fmt::format("TFLOP/s: dense bf16, by the datasheet and by the best published GEMM. Per hour: one "
+                                "GPU, at {} where it offers the GPU, else the lowest on-demand price. `gpuplan gpus "
+                                "NAME` lists all prices with their dates.",
+                                usual_vendor()),
                     prose_width(screen), "", ""),
                Ink::Faint, screen);
 }

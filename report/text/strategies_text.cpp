@@ -53,6 +53,11 @@ std::string communication_cell(const StrategyEstimate& e) {
   return fmt::format("{} {}", to_string(e.communication_level), format_bytes(e.communication));
 }
 
+/// Of the column of time, and of the cost beside it.
+std::string epochs_title(const Dataset& data) {
+  return fmt::format("{:g} epoch{}", data.epochs, data.epochs == 1 ? "" : "s");
+}
+
 Table make_table(const EstimateAnswer& answer, int bar_width) {
   Table table{.columns = {{"  strategy"},
                           {"fits"},
@@ -61,7 +66,7 @@ Table make_table(const EstimateAnswer& answer, int bar_width) {
                           {"step", Align::Right},
                           {"tokens/s", Align::Right},
                           {"sent per step", Align::Left, 1},
-                          {"1 epoch", Align::Right, 3},
+                          {epochs_title(answer.request.dataset), Align::Right, 3},
                           {"cost", Align::Right, 2}},
               .rows = {}};
   for (const StrategyEstimate& e : answer.result.strategies) {
@@ -75,7 +80,7 @@ Table make_table(const EstimateAnswer& answer, int bar_width) {
                {format_short_duration(e.time.step), figure},
                {format_grouped(std::llround(e.tokens_per_second)), figure},
                {communication_cell(e), figure},
-               {e.epoch ? format_short_duration(*e.epoch) : "", figure},
+               {e.total ? format_short_duration(*e.total) : "", figure},
                {e.cost_usd ? format_usd(*e.cost_usd) : "", figure}});
   }
   return without_empty_columns(std::move(table));

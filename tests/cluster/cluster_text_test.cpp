@@ -176,8 +176,9 @@ gpu_specs:
   CHECK(box.gpus[1].id == "prototype");
   CHECK(box.gpus[1].device_memory == 32768_MiB);
   CHECK(box.intra.bandwidth.value > 1e9);
-  const ClusterSpec ecc =
-      load("gpu: rtx-a6000\ngpus_per_node: 1\ngpu_specs:\n- {gpu: rtx-a6000, device_memory_mib: 46068}\n");
+  const ClusterSpec ecc = load(
+      "gpu: rtx-a6000\ngpus_per_node: 1\ngpu_specs:\n- {gpu: rtx-a6000, device_memory_mib: 46068, "
+      "framework_memory_mib: 45500}\n");
   CHECK(ecc.gpus[0].device_memory == 46068_MiB);
   CHECK(ecc.gpus[0].name == "NVIDIA RTX A6000 (Ampere)");
   try {
@@ -190,6 +191,11 @@ gpu_specs:
     CHECK(std::string(error.what()).find("device_memory_mib: is missing, and the catalogue does not know this GPU") !=
           std::string::npos);
   }
+  check_round_trip(ecc);
+  // plans use the framework's total: the card's alone would change nothing
+  CHECK_THROWS_WITH_AS(
+      load("gpu: rtx-3090\ngpus_per_node: 1\ngpu_specs:\n- {gpu: rtx-3090, device_memory_mib: 12288}\n"),
+      doctest::Contains("plans use framework_memory_mib"), InputError);
   CHECK_THROWS_AS(
       load("gpu: A6000\ngpus_per_node: 2\nintra: {fabric: pcie}\nlayout: {sockets: 1, host_bridges: [0, 3]}\n"),
       InputError);

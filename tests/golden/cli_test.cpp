@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -195,6 +196,71 @@ TEST_CASE("an exported profile is what the name of its file says, and a plan may
   CHECK(answer_to("estimate --model tinyllama-1.1b --lora --gpus A6000 --profile mine.yaml")["profile"]["id"] ==
         "default-hopper");
   CHECK(ran("profiles export default-cpu --output nowhere/cpu.json").code == 3);
+}
+
+TEST_CASE("--framework takes the defaults of its trainer, says so, and is overridden by flags") {
+  const auto recipe_of = [](const std::string& flags) {
+    const Ran result = ran("estimate --model tinyllama-1.1b --gpus A6000 " + flags + " --save plan.json");
+    INFO(flags, result.err);
+    return std::pair(nlohmann::json::parse(read_file("plan.json"))["recipe"], result.out);
+  };
+  const WorkingFolder folder;
+  const auto [trl, text] = recipe_of("--lora --framework trl");
+  CHECK(trl["checkpointing"] == "full");
+  CHECK(trl["micro_batch"] == 8);
+  CHECK(trl["packing"] == "packed");  // rows fill their sequences
+  CHECK(text.find("trl's defaults: checkpointing full, bf16-mixed") != std::string::npos);
+  const auto [own, own_text] =
+      recipe_of("--lora --framework trl --checkpointing none --micro-batch 2 --tokens-per-row 400");
+  CHECK(own["checkpointing"] == "none");
+  CHECK(own["micro_batch"] == 2);
+  CHECK(own["packing"] == "dynamic");
+  CHECK(recipe_of("--lora --framework hf-trainer --micro-batch 1").first["precision"] == "fp32");
+  CHECK(recipe_of("--qlora --framework hf-trainer --micro-batch 1").first["precision"] == "bf16-mixed");
+
+  const auto [unsaid, no_text] = recipe_of("--lora");
+  const auto [plain, plain_text] = recipe_of("--lora --framework plain");
+  CHECK(unsaid == plain);
+  CHECK(plain["micro_batch"] == 1);
+  CHECK(plain["checkpointing"] == "none");
+  CHECK(plain_text.find("defaults") == std::string::npos);
+
+  const auto [quantised, quantised_text] = recipe_of("--qlora");  // PEFT's k-bit preparation
+  CHECK(quantised["checkpointing"] == "full");
+  CHECK(quantised_text.find("prepare_model_for_kbit_training") != std::string::npos);
+  CHECK(recipe_of("--lora --int8").first["checkpointing"] == "full");
+  CHECK(recipe_of("--qlora --checkpointing none").first["checkpointing"] == "none");
+  CHECK(recipe_of("--qlora --framework plain").first["checkpointing"] == "none");
+  CHECK(recipe_of("--qlora --framework native").first["checkpointing"] == "none");
+  for (const FrameworkConvention& framework : list_frameworks())
+    CHECK_MESSAGE(!framework.defaults.source.empty(), framework.name);
+}
+
+TEST_CASE("cards without bf16 tensor cores train in fp16 by default, in bf16 when that is said") {
+  for (const char* gpu : {"T4", "V100"}) {
+    CAPTURE(gpu);
+    const std::string question = fmt::format("estimate --model llama-3.2-1b --lora --gpus {}", gpu);
+    const auto assumes = [&](const std::string& flags, const std::string& text) {
+      return answer_to(question + flags)["assumptions"].dump().find(text) != std::string::npos;
+    };
+    CHECK(ran(question).out.find("; fp16-mixed, adamw-fused") != std::string::npos);
+    CHECK(assumes("", "has no bf16 tensor cores; --precision overrides it"));
+    CHECK(ran(question + " --precision bf16-mixed").out.find("; bf16-mixed, adamw-fused") != std::string::npos);
+    CHECK(assumes(" --precision bf16-mixed", "warning: NVIDIA " + std::string(gpu)));
+    CHECK(ran(question + " --attention flash").code == 2);
+  }
+  CHECK(ran("estimate --model llama-3.2-1b --lora --gpus A6000").out.find("bf16-mixed") != std::string::npos);
+}
+
+TEST_CASE("time and cost of the table are of the same epochs, which the heading says") {
+  const std::string question = "estimate --model tinyllama-1.1b --lora --gpus A6000";
+  const nlohmann::json one = answer_to(question), three = answer_to(question + " --epochs 3");
+  CHECK(three["strategies"][0]["cost_usd"].get<double>() ==
+        doctest::Approx(3 * one["strategies"][0]["cost_usd"].get<double>()));
+  CHECK(ran(question).out.find("1 epoch") != std::string::npos);
+  const std::string text = ran(question + " --epochs 3").out;
+  const std::size_t heading = text.find("strategy");
+  CHECK(text.substr(heading, text.find('\n', heading) - heading).find("3 epochs") != std::string::npos);
 }
 
 TEST_CASE("nothing is saved when nothing fits, and an old file stays as it was") {

@@ -5,6 +5,7 @@
 #include "models/catalogue.h"
 #include "planner/estimate.h"
 #include "planner/job.h"
+#include "planner/job_metrics.h"
 #include "planner/plan_builder.h"
 
 using namespace gpuplan;
@@ -53,6 +54,127 @@ TEST_CASE("what fits on one GPU is replicated: LoRA of a 1B model on four A100")
   for (const char* name : {"single", "ddp", "fsdp", "mp"}) CHECK(row(result, name).fits());
   CHECK(row(result, "single").num_gpus_used == 1);
   CHECK(row(result, "ddp").global_batch == 4);
+}
+
+TEST_CASE("ZeRO-Offload's headline fits: full fine-tuning of 13B on one V100 of 32 GB") {
+  // 13.02 B weights in 16 bit are 24.2 GiB; the gradients of two layers of 317 M, 1.2 GiB; boundaries of 40 layers and
+  // the logits of 2,048 tokens below 2 GiB: Ren et al. 2021, arXiv 2101.06840
+  EstimateRequest r = ask("llama-2-13b", "1xV100 32GB", Method::Full);
+  r.recipe.framework = "hf-deepspeed";
+  r.recipe.precision = Precision::Fp16Mixed;
+  r.recipe.checkpointing = Checkpointing::Full;
+  r.recipe.offload.optimizer = OffloadTarget::Cpu;
+  r.strategy = "zero2";
+  const StrategyEstimate e = row(estimate(r), "zero2");
+  CHECK(e.fits());
+  CHECK(e.tiers.needed > Bytes{std::int64_t(24.2 * 0x1p30)});
+  CHECK(e.tiers.needed < Bytes{std::int64_t(28.5 * 0x1p30)});
+
+  // 7B: 6.74 B weights in 16 bit are 12.6 GiB, two layers' gradients 0.75 GiB, boundaries 0.5 GiB, the context 0.45 GiB
+  EstimateRequest smaller = ask("llama-2-7b", "1x4090", Method::Full);
+  smaller.recipe = r.recipe, smaller.recipe.precision = Precision::Bf16Mixed, smaller.strategy = "zero2";
+  CHECK(row(estimate(smaller), "zero2").tiers.needed / Bytes{std::int64_t(1) << 30} ==
+        doctest::Approx(14.5).epsilon(0.03));
+}
+
+TEST_CASE("a device_map is one process: no communicators, one machine, and no faster than one GPU when launch-bound") {
+  EstimateRequest r = ask("qwen3-30b-a3b", "4xH200");
+  EstimateResult result = estimate(r);
+  CHECK(row(result, "mp").memory[std::size_t(Category::Nccl)] == Bytes{});
+  CHECK(row(result, "ddp").memory[std::size_t(Category::Nccl)] > Bytes{});
+  // 128 experts of every layer are launched one by one: the host needs longer than the GPU
+  REQUIRE(row(result, "single").time.host.value > 0.9 * row(result, "single").time.step.value);
+  CHECK(row(result, "mp").time.host.value >= 0.999 * row(result, "single").time.host.value);
+  CHECK(row(result, "mp").time.step.value >= 0.999 * row(result, "single").time.step.value);
+
+  const auto why_not = [](const char* framework) {
+    EstimateRequest across = ask("llama-3.2-1b", "16xA100");
+    across.recipe.framework = framework;
+    across.strategy = "mp";
+    return row(estimate(across), "mp").not_applicable;
+  };
+  CHECK(why_not("hf-trainer").find("one machine") != std::string::npos);
+  CHECK(why_not("native").empty());  // a rank per stage
+}
+
+TEST_CASE("flash-attention 2 is refused below capability 8.0, and bf16 without tensor cores is warned about") {
+  for (const char* gpus : {"1xT4", "1xV100"}) {
+    CAPTURE(gpus);
+    EstimateRequest r = ask("llama-3.2-1b", gpus);
+    const std::vector<std::string> assumptions = estimate(r).assumptions;
+    CHECK(std::any_of(assumptions.begin(), assumptions.end(),
+                      [](const std::string& text) { return text.find("no bf16 tensor cores") != std::string::npos; }));
+    r.recipe.attention = AttentionKernel::Flash;
+    CHECK_THROWS_WITH_AS(estimate(r), doctest::Contains("compute capability 8.0"), InputError);
+    r.cluster = parse_gpus("1xA6000");
+    CHECK_NOTHROW(estimate(r));
+  }
+}
+
+TEST_CASE("a 4-bit base is sharded in the dtype of what is beside it; uint8 storage is for whole copies") {
+  // "Must flatten tensors with uniform dtype": bitsandbytes docs, fsdp_qlora; huggingface/peft docs, accelerate/fsdp
+  EstimateRequest r = ask("llama-3.1-8b", "4xA6000", Method::Qlora);
+  EstimateResult result = estimate(r);
+  CHECK(row(result, "fsdp").not_applicable.empty());
+  CHECK(std::any_of(result.assumptions.begin(), result.assumptions.end(), [](const std::string& text) {
+    return text.starts_with("bnb_4bit_quant_storage: bf16 under FSDP");
+  }));
+  r.recipe.quant.storage_dtype = Dtype::U8;
+  result = estimate(r);
+  for (const char* name : {"fsdp", "fsdp-grad-op", "zero3"})
+    CHECK_MESSAGE(row(result, name).not_applicable.find("storage=bf16") != std::string::npos, name);
+  for (const char* name : {"single", "ddp", "zero2"}) CHECK_MESSAGE(row(result, name).not_applicable.empty(), name);
+  r.recipe.quant.storage_dtype = Dtype::BF16;
+  CHECK(row(estimate(r), "fsdp").not_applicable.empty());
+  r.recipe.quant.storage_dtype = Dtype::U8;
+  r.recipe.framework = "native";  // its own storage
+  CHECK(row(estimate(r), "fsdp").not_applicable.empty());
+}
+
+TEST_CASE("tokens per second are those of the rows, and dynamic pads to the longest row of a micro batch") {
+  EstimateRequest r = ask("llama-3.2-1b", "1xA100");
+  r.recipe.micro_batch = 4;
+  r.recipe.packing = Packing::Padded;
+  const StrategyEstimate full = row(estimate(r), "single");
+  CHECK(full.tokens_per_second == doctest::Approx(4 * 2048 / full.time.step.value));
+  r.dataset.tokens_per_row = 400;
+  const EstimateResult result = estimate(r);
+  const StrategyEstimate padded = row(result, "single");
+  CHECK(padded.time.step.value == doctest::Approx(full.time.step.value));
+  CHECK(padded.tokens_per_second == doctest::Approx(4 * 400 / padded.time.step.value));
+  CHECK(std::any_of(result.assumptions.begin(), result.assumptions.end(), [](const std::string& text) {
+    return text.starts_with("80 % of the tokens computed are padding");  // 1 - 400 / 2048
+  }));
+
+  // rows of 0 to 800 tokens: the longest of 4 has 400 + 400 * 3 / 5 = 640 on average
+  r.recipe.packing = Packing::Dynamic;
+  const StrategyEstimate dynamic = row(estimate(r), "single");
+  EstimateRequest shorter = r;
+  shorter.recipe.packing = Packing::Padded;
+  shorter.recipe.seq_len = 640;
+  CHECK(dynamic.time.step.value == doctest::Approx(row(estimate(shorter), "single").time.step.value));
+  CHECK(dynamic.tokens_per_second > 2 * padded.tokens_per_second);
+  CHECK(dynamic.steps_per_epoch == padded.steps_per_epoch);
+  CHECK(dynamic.tiers.tensors == padded.tiers.tensors);  // memory for the longest
+  r.recipe.micro_batch = 1;
+  CHECK(padded_length(r.recipe, r.dataset) == 400);
+  r.dataset.tokens_per_row = 1800;  // 1,552 to 2,048
+  r.recipe.micro_batch = 3;
+  CHECK(padded_length(r.recipe, r.dataset) == 1800 + 248 / 2);
+}
+
+TEST_CASE("weights trained in fp32 are loaded and saved in fp32: 8.03 B of 4 bytes are 29.9 GiB") {
+  EstimateRequest r = ask("llama-3.1-8b", "4xA100", Method::Full);
+  r.strategy = "fsdp";
+  constexpr std::int64_t kParameters = 8'030'261'248;
+  StrategyEstimate e = row(estimate(r), "fsdp");
+  CHECK(e.save.disk == Bytes{4 * kParameters});
+  CHECK(e.save.disk_with_optimizer == Bytes{12 * kParameters});  // 89.7 GiB
+  CHECK(e.host.load == Bytes{4 * 4 * kParameters});              // each of four ranks
+  r.recipe.precision = Precision::Bf16True;
+  e = row(estimate(r), "fsdp");
+  CHECK(e.save.disk == Bytes{2 * kParameters});
+  CHECK(e.host.load == Bytes{4 * 2 * kParameters});
 }
 
 TEST_CASE("what does not is sharded: full fine-tuning of an 8B model on eight A100") {
@@ -140,8 +262,8 @@ TEST_CASE(
   r.cluster.host_memory = {std::int64_t(1) << 40};
   r.strategy = "ddp";
   const HostBytes ddp = estimate(r).strategies.front().host;
-  CHECK(ddp.load == Bytes{4 * 2 * kTinyModel});
-  CHECK(ddp.load_efficient == Bytes{4 * 2 * kTinyEmbedding});  // the largest tensor in 16 bit
+  CHECK(ddp.load == Bytes{4 * 4 * kTinyModel});                // fp32
+  CHECK(ddp.load_efficient == Bytes{4 * 4 * kTinyEmbedding});  // the largest tensor in 16 bit
   CHECK(ddp.step == Bytes{});
   r.strategy = "zero2";
   r.recipe.offload.optimizer = OffloadTarget::Cpu;
@@ -153,12 +275,14 @@ TEST_CASE(
   CHECK(small.strategies.front().why_not_yes.find("the host needs") == 0);
 }
 
-TEST_CASE("saving: 2 P on disk, adapters alone for LoRA, states on top for a checkpoint to resume from") {
+TEST_CASE(
+    "saving: 4 P on disk under mixed precision, adapters alone for LoRA, states on top for a checkpoint to resume "
+    "from") {
   EstimateRequest r = tiny_request(1);
   r.strategy = "single";
   const SaveCost full = estimate(r).strategies.front().save;
-  CHECK(full.disk == Bytes{2 * kTinyModel});
-  CHECK(full.disk_with_optimizer == Bytes{(2 + 8) * kTinyModel});
+  CHECK(full.disk == Bytes{4 * kTinyModel});
+  CHECK(full.disk_with_optimizer == Bytes{(4 + 8) * kTinyModel});
   r.recipe.method = Method::Lora;
   r.recipe.lora.targets = {"q_proj"};
   const std::int64_t adapters = 4 * 8 * (64 + 64);

@@ -7,6 +7,13 @@
 using namespace gpuplan;
 using namespace gpuplan::test;
 
+TEST_CASE("parallelism that no strategy offers yet is refused by its name, not taken for another") {
+  for (const char* text : {"pp", "tp", "cp", "ep", "3d", "3D", "tensor-parallel", "Pipeline"}) {
+    CAPTURE(text);
+    CHECK_THROWS_WITH_AS(canonical_strategy(text), doctest::Contains("not supported yet"), InputError);
+  }
+}
+
 TEST_CASE("other spellings of the field map to the table's names, whatever the case and the separators") {
   for (const auto& [text, name] :
        std::initializer_list<std::pair<const char*, const char*>>{{"FULL_SHARD", "fsdp"},
