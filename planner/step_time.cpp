@@ -21,12 +21,14 @@ struct Clock {
   ProgramCursor at;
   WaitingRule<Instant> waits;
   std::array<double, kNumStreams> busy{};
+  // Gathers and reductions of one axis share its links: one after the other they take as long as side by side.
+  std::array<double, kNumAxes> links_free{};
   double host{}, end{}, flops{};
   std::array<std::size_t, 2> received{};
   CommunicationSpans communication;  // known so far, in program order
 
   // The turns of a repeat soon all take the same time; then the rest of them is one shift.
-  static constexpr std::size_t kNumClocks = 3 * std::size_t(kNumStreams) + 3;
+  static constexpr std::size_t kNumClocks = 3 * std::size_t(kNumStreams) + std::size_t(kNumAxes) + 3;
   using AllClocks = std::array<double, kNumClocks>;
   AllClocks turn_start{}, turn_delta{};
   double turn_began{};
@@ -36,6 +38,7 @@ struct Clock {
   void reset(const RankProgram& program, bool is_stage) {
     waits.reset(program);
     busy = {};
+    links_free = {};
     host = end = flops = 0;
     received = {};
     communication.clear();
@@ -47,6 +50,7 @@ struct Clock {
     for (auto* moments : {&waits.tails(), &waits.gates()})
       for (Instant& t : *moments) use(t.seconds);
     for (double& t : busy) use(t);
+    for (double& t : links_free) use(t);
     use(host), use(flops), use(end);
   }
   AllClocks all_clocks() {
@@ -182,7 +186,8 @@ class ForwardPass {
     if (all_.has_one_host) c.host = host_;
     const InstructionCost cost = cost_of(all_, p, i, rank_class.costs, device, comm_);
     const double free = c.waits.tail(i.stream).seconds, launched = c.host;
-    const double start = std::max(c.waits.begin(i).seconds, launched);
+    double start = std::max(c.waits.begin(i).seconds, launched);
+    if (is_collective(i.op)) start = std::max(start, c.links_free[std::size_t(i.axis)]);
     double work = cost.work.value;
     if (i.op == OpCode::Call)
       work = c.communication.finish(start, work, device.overlap_slowdown) - start;
@@ -199,6 +204,7 @@ class ForwardPass {
       c.communication.add(i.op == OpCode::Recv ? finish - comm_.send_time(i.work).value : start, finish);
     if (i.op == OpCode::Send)
       mail_[i.direction == Direction::Forward ? k + 1 : k - 1].times[direction].push_back(finish);
+    if (is_collective(i.op)) c.links_free[std::size_t(i.axis)] = finish;
     c.waits.end(i, {finish});
     c.busy[std::size_t(i.stream)] += i.op == OpCode::Recv ? 0 : work;
     c.end = std::max(c.end, finish);

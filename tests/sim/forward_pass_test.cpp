@@ -63,14 +63,11 @@ TEST_CASE("where nothing is shared, flows take what the forward pass says, withi
     }
 }
 
-TEST_CASE(
-    "sharing only costs: gathers beside reduces take at least the forward pass's time, and more where PCIe is shared") {
+TEST_CASE("gathers beside reduces share their links: the forward pass says what flows take, within 5 %") {
   for (const char* gpus : {"4xA6000", "2x4090", "8xH100", "16xA100"})
     for (const char* name : {"fsdp", "zero3"}) {
       const SimulatedPlan plan = simulated(request_for("llama-3.2-1b", gpus, Method::Full, 2), name, {}, 0);
       CAPTURE(fmt::format("{} {}", gpus, name));
-      CHECK(plan.simulation.step_time().value >= 0.999 * plan.estimate.time.step.value);
+      CHECK(plan.simulation.step_time().value == doctest::Approx(plan.estimate.time.step.value).epsilon(0.05));
     }
-  const SimulatedPlan cards = simulated(request_for("llama-3.2-1b", "2x4090", Method::Full, 2), "fsdp", {}, 0);
-  CHECK(cards.simulation.step_time().value > 1.05 * cards.estimate.time.step.value);
 }
