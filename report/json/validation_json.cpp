@@ -35,6 +35,7 @@ Json point_json(const PointResult& r) {
           {"reason", or_null(r.reason)},
           {"source", p.source},
           {"method", p.method},
+          {"heading", or_null(r.heading)},
           {"strategy", or_null(r.strategy)},
           {"outcome", p.memory.ran_out ? "oom" : "ok"},
           {"metric", is_memory ? p.memory.metric : p.speed.metric},
@@ -141,6 +142,12 @@ Json constants_json(const std::vector<EmpiricalConstant>& constants) {
   return {{"count", constants.size()}, {"constants", list}};
 }
 
+Json memory_by_heading_json(const std::vector<PointResult>& results) {
+  Json out = Json::object();
+  for (const MemoryRow& row : memory_by_heading(results)) out[row.key] = memory_json(row.summary);
+  return out;
+}
+
 template <class Rows>
 Json by_every_grouping(const ValidationAnswer& answer, Json summary, Rows rows) {
   summary["by_method"] = rows(answer.results, Grouping::Method);
@@ -161,6 +168,7 @@ Json validation_json(const ValidationAnswer& answer) {
                {"empirical_constants", constants_json(answer.constants)},
                {"unsupported", reasons_json(reasons_of(answer.results, PointStatus::Unsupported))},
                {"skipped", reasons_json(reasons_of(answer.results, PointStatus::Skipped))}};
+  summary["memory"]["by_heading"] = memory_by_heading_json(answer.results);
   if (answer.picks)
     summary["picks"] = {{"memory", picks_json((*answer.picks)[0])}, {"speed", picks_json((*answer.picks)[1])}};
   return {{"gpuplan_version", GPUPLAN_VERSION}, {"points", points}, {"summary", summary}};

@@ -104,8 +104,8 @@ Table speed_errors_table(const SpeedSummary& s) {
   return table;
 }
 
-Table memory_by_table(const ValidationAnswer& answer, Grouping grouping) {
-  Table table{.columns = {{kGroupingTitles[std::size_t(grouping)]},
+Table memory_rows_table(const char* title, const std::vector<MemoryRow>& rows) {
+  Table table{.columns = {{title},
                           {"points", Align::Right},
                           {"own, %", Align::Right},
                           {"bias, %", Align::Right},
@@ -114,7 +114,7 @@ Table memory_by_table(const ValidationAnswer& answer, Grouping grouping) {
                           {"false alarms", Align::Right, 1},
                           {"dangerous", Align::Right, 1}},
               .rows = {}};
-  for (const MemoryRow& row : memory_by(answer.results, grouping)) {
+  for (const MemoryRow& row : rows) {
     const MemorySummary& s = row.summary;
     table.add({{"  " + row.key},
                {fmt::format("{}/{}", s.represented, s.scoreable)},
@@ -126,6 +126,14 @@ Table memory_by_table(const ValidationAnswer& answer, Grouping grouping) {
                {count_or_none(s.verdicts.oom_fits)}});
   }
   return table;
+}
+
+Table memory_by_table(const ValidationAnswer& answer, Grouping grouping) {
+  return memory_rows_table(kGroupingTitles[std::size_t(grouping)], memory_by(answer.results, grouping));
+}
+
+Table memory_by_heading_table(const ValidationAnswer& answer) {
+  return memory_rows_table("  heading", memory_by_heading(answer.results));
 }
 
 Table speed_by_table(const ValidationAnswer& answer, Grouping grouping) {
@@ -260,6 +268,7 @@ std::string memory_text(const ValidationAnswer& answer, const Screen& screen) {
   std::string out =
       "\n" + shown(memory_errors_table(answer.memory), screen) + verdicts_text(answer.memory.verdicts, screen);
   if (answer.by) out += titled("Memory: median / p90 of |error|", memory_by_table(answer, *answer.by), screen);
+  out += titled("Memory, not counted above: median / p90 of |error|", memory_by_heading_table(answer), screen);
   return out + titled("Memory, furthest off", worst_table(answer, PointKind::Memory, answer.num_worst), screen);
 }
 
@@ -352,7 +361,9 @@ std::string memory_text(const ValidationAnswer& answer) {
   const VerdictCounts& v = s.verdicts;
   return kMemoryHead + fmt::format("{} points count, {} are predicted.\n\n", s.scoreable, s.represented) +
          table_or_none(memory_errors_table(s)) + "Median / p90 of |error| in per cent:\n\n" +
-         grouped(answer, memory_by_table) + "### Fits or not\n\n" + table_or_none(verdicts_table(v)) +
+         grouped(answer, memory_by_table) +
+         "### Scored apart\n\nNot counted above: what the model, or the peak itself, is another.\n\n" +
+         table_or_none(memory_by_heading_table(answer)) + "### Fits or not\n\n" + table_or_none(verdicts_table(v)) +
          fmt::format(
              "{} points are not counted: the measurement or the prediction is within 5 % of the capacity, or no "
              "capacity is "
