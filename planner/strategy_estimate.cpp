@@ -177,6 +177,28 @@ bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program) {
   return e.fits;
 }
 
+MeasuredKind measured_kind(const Job& job) {
+  const auto& pretraining = default_accuracy().pretraining_frameworks;
+  const StateLayout& layout = job.strategy.layout;
+  const Mesh& mesh = job.strategy.mesh;
+  return {.method = job.recipe().method,
+          .is_pretraining = job.recipe().method == Method::Full &&
+                            std::find(pretraining.begin(), pretraining.end(), job.framework.name) != pretraining.end(),
+          .is_sharded = mesh.dp_shard > 1 && (layout.shards_optimizer || layout.shards_weights),
+          .has_several_gpus = mesh.world() > 1,
+          .offloads = job.recipe().offload.any()};
+}
+
+std::optional<AccuracyRange> memory_range(const Job& job) {
+  if (job.cluster().gpus.front().is_cpu) return std::nullopt;
+  return default_accuracy().range(Figure::Process, measured_kind(job));
+}
+
+std::optional<AccuracyRange> time_range(const Job& job) {
+  if (job.cluster().gpus.front().is_cpu) return std::nullopt;
+  return default_accuracy().range(Figure::StepTime, measured_kind(job));
+}
+
 StrategyEstimate estimate_strategy(const Job& job, StepProgram& program) {
   StrategyEstimate e;
   const StepColumns columns = make_columns(job);
@@ -196,6 +218,8 @@ StrategyEstimate estimate_strategy(const Job& job, StepProgram& program) {
   }
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));
   e.time = forward_pass(program, columns.models, make_step_comm(job));
+  e.memory_range = memory_range(job);
+  e.time_range = time_range(job);
   e.coverage = gemm_coverage(program, columns.models.front());
   e.communication_level = level_of(e.time, job.strategy);
   const JobMetrics metrics = job_metrics(job, e.time.step, total_peak(columns));

@@ -63,7 +63,8 @@ struct StrategyEstimate {
   std::optional<std::int64_t> max_micro_batch;  // largest that fits, other things equal
   std::optional<std::int64_t> max_seq_len;      // longest, at the recipe's micro batch
   std::int64_t num_gpus_used{};
-  Coverage coverage;  // of its products by the profile's measurements
+  Coverage coverage;                                      // of its products by the profile's measurements
+  std::optional<AccuracyRange> memory_range, time_range;  // around process bytes and step time; none for ranks on a CPU
 };
 
 struct Recommendation {
@@ -75,11 +76,18 @@ struct EstimateResult {
   TrainedModel model;
   FrameworkConvention framework;
   Profile profile;
-  std::vector<StrategyEstimate> strategies;               // in the order of strategy_names()
-  std::optional<AccuracyRange> memory_range, time_range;  // around process bytes and step time; none for ranks on a CPU
+  std::vector<StrategyEstimate> strategies;   // in the order of strategy_names()
   std::optional<Recommendation> recommended;  // empty strategy name: nothing fits, advice says what to change
   std::vector<std::string> assumptions;
 };
+
+/// What kind of run the job is, as published measurements are grouped.
+MeasuredKind measured_kind(const Job& job);
+
+/// The range of measurements around predicted memory, and around the time, of a plan like this; none for ranks on a
+/// CPU.
+std::optional<AccuracyRange> memory_range(const Job& job);
+std::optional<AccuracyRange> time_range(const Job& job);
 
 /// Memory of one class of ranks of a built program; of a class on different GPUs, that of the tightest one.
 struct ClassMemory {

@@ -84,6 +84,9 @@ class Predictor {
     const FrameworkConvention& framework = find_framework(r.recipe.framework);
     const Job job(r, prepare(r.model, r.recipe, framework), framework, profile_of(r.cluster.gpus.front()),
                   make_strategy(r.strategy, r.cluster, r.options));
+    result.framework = framework.name;
+    result.kind = measured_kind(job);
+    result.kind.is_pretraining = result.point->method == "pretrain";
     StrategyEstimate e;
     if (result.point->kind == PointKind::Speed) {
       e = estimate_strategy(job, program_);
