@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Fits the parameters of data/profiles/default.yaml that are marked `kind: fitted` to the open points, and cross-validates them.
 
-    scripts/fit_speed.py [--gpuplan build/dev/gpuplan] [--rounds 6] [--pull 0.01] [--only a,b] [--write]
+    scripts/fit_speed.py [--gpuplan build/dev/gpuplan] [--rounds 6] [--pull 0.03] [--only a,b] [--write]
     scripts/fit_speed.py --cross-validate [--check SOURCE] [--write]
+    scripts/fit_speed.py --ablate [--write]
     scripts/fit_speed.py --ablate
 
 The objective is the mean over sources of the mean |ln(predicted / measured)| of their points, each cut at --cut so that a point
@@ -14,8 +15,8 @@ reweighted least squares, and keeps the step if the program agrees that it is be
 --cross-validate fits once more without each source, from the derivatives at the shipped values, and lets the program predict
 the source with those values. With --write, data/validation/cross_validated.json keeps for every point that prediction over the shipped
 one (of speed points: as times). --check SOURCE fits without this source by rounds of its own and states the difference.
---ablate fits without each effect in turn, with the sources left out too, all of it linearised: what the effect is worth on
-sources not seen, and how many points depend on each value.
+--ablate fits without each constant in turn, with the sources left out too, all of it linearised: what it is worth on sources not
+seen, and how many points depend on it. --write stores that in data/validation/ablation.json.
 The shipped binary is the model: every evaluation is one `gpuplan validate --json` on a copy of data/.
 Python 3 standard library only; deterministic.
 """
@@ -34,20 +35,20 @@ DATA = os.path.join(ROOT, 'data')
 PROFILE = os.path.join('profiles', 'default.yaml')
 OUT = os.path.join(DATA, 'validation', 'cross_validated.json')
 # What the values are before any point is seen; one number for all classes of cards. Sources: docs/speed_model.md.
-PRIOR = {'gemm_efficiency': 0.85, 'flash_efficiency': 0.5, 'cudnn_attention_efficiency': 0.75, 'fp8_efficiency': 1.0, 'wave_loss': 0.4,
-         'gemm_exposed_traffic': 0.3, 'misaligned_heads': 0.4, 'eager_bytes_factor': 1.2, 'fused_bytes_factor': 0.85,
+PRIOR = {'gemm_efficiency': 0.85, 'flash_efficiency': 0.5, 'cudnn_attention_efficiency': 0.75, 'wave_loss': 0.4,
+         'gemm_exposed_traffic': 0.3, 'eager_bytes_factor': 1.2, 'fused_bytes_factor': 0.85,
          'compiled_bytes_factor': 0.75, 'dequant_bytes_factor': 2.0, 'gptq_bytes_factor': 6.0, 'kernel_overhead': 5.0, 'dispatch_eager': 20.0,
          'overlap_slowdown': 0.25, 'nvlink_efficiency': 0.9, 'pcie_efficiency': 0.35, 'network_efficiency': 0.8, 'cpu_optimizer_bandwidth': 20.0,
          'pool_slack': 0.2}
 # a share of something that was measured cannot exceed it by much
-CAPS = {'gemm_efficiency': 1.03, 'flash_efficiency': 1.0, 'cudnn_attention_efficiency': 1.05, 'fp8_efficiency': 1.05,
+CAPS = {'gemm_efficiency': 1.03, 'flash_efficiency': 1.0, 'cudnn_attention_efficiency': 1.05, 
         'nvlink_efficiency': 1.0, 'network_efficiency': 0.97, 'wave_loss': 1.0, 'host_link_efficiency': 1.0, 'pcie_efficiency': 0.8}
 # a compiler or a hand-written kernel fuses neighbouring ops, but what enters and leaves a layer still moves
 FLOORS = {'compiled_bytes_factor': 0.6, 'fused_bytes_factor': 0.6, 'eager_bytes_factor': 0.9, 'flash_efficiency': 0.35, 'dequant_bytes_factor': 1.0}
 # values with which an effect is absent
-NEUTRAL = {'wave_loss': 0, 'gemm_exposed_traffic': 0, 'kernel_overhead': 0, 'dispatch_eager': 0, 'dispatch_compiled': 0,
+NEUTRAL = {'wave_loss': 0, 'gemm_exposed_traffic': 0, 'kernel_overhead': 0, 'dispatch_eager': 0,
            'overlap_slowdown': 0, 'dequant_bytes_factor': 1, 'gptq_bytes_factor': 1, 'eager_bytes_factor': 1, 'compiled_bytes_factor': 1,
-           'fused_bytes_factor': 1, 'fp8_efficiency': 1, 'small_head_attention': 1, 'misaligned_gemm': 1, 'misaligned_heads': 1}
+           'fused_bytes_factor': 1, 'small_head_attention': 1}
 LINE = re.compile(r'^(\s+)(\w+): \{value: ([0-9.]+), (.*kind: fitted.*)$')
 STEP = 0.08  # of ln(parameter), to either side, for the derivatives
 ROUND = 0.35  # the furthest that one round moves a parameter
@@ -306,21 +307,46 @@ def supporters(slopes, key):
     return sum(abs(s) * math.log(1.5) > 0.01 for s in slopes[key])
 
 
+def classes_of(text):
+    """{line number: id of the class that it belongs to}; nothing for the values of all classes."""
+    out, current = {}, None
+    for number, line in enumerate(text.split('\n')):
+        match = re.match(r'^- id: (\S+)', line)
+        current = match.group(1) if match else current
+        out[number] = current
+    return out
+
+
+def figures(rows):
+    return {'median': round(median([abs(r[2]) for r in rows]), 4), 'p90': round(p90([abs(r[2]) for r in rows]), 4)}
+
+
 def ablate(model, parameters, args):
     names = chosen(parameters, args, False)
     rows, slopes = model.errors(parameters), derivatives(model, parameters, names)
+    every = linear_not_seen(rows, slopes, parameters, names, args)
+    print('%-44s %s' % ('all effects, sources not seen', summary(every)), flush=True)
+    text, classes, constants = model.text, classes_of(model.text), {}
     for key in names:
-        print('line %3d %-28s %3d points' % (key[0] + 1, key[1], supporters(slopes, key)))
-    print('%-32s %s' % ('all effects, sources not seen', summary(linear_not_seen(rows, slopes, parameters, names, args))), flush=True)
-    text = model.text
-    for name, value in NEUTRAL.items():
-        if name not in text:
-            continue
-        model.text = re.sub(r'(\n\s+%s: \{value: )[0-9.]+' % name, r'\g<1>%g' % value, text)
-        kept = [k for k in names if k[1] != name]
+        without_value = NEUTRAL.get(key[1], PRIOR[key[1]])
+        lines = text.split('\n')
+        lines[key[0]] = re.sub(r'value: [0-9.]+', 'value: %g' % without_value, lines[key[0]], count=1)
+        model.text = '\n'.join(lines)
+        kept = [k for k in names if k != key]
         off = model.errors({k: parameters[k] for k in kept})
-        print('%-32s %s' % ('without ' + name, summary(linear_not_seen(off, slopes, parameters, kept, args))), flush=True)
+        left = linear_not_seen(off, slopes, parameters, kept, args)
+        name = key[1] + ('/' + classes[key[0]] if classes[key[0]] else '')
+        constants[name] = dict(points=supporters(slopes, key), without=without_value, **figures(left))
+        print('%-44s %3d points  %s' % ('%s = %g' % (name, without_value), constants[name]['points'], summary(left)), flush=True)
     model.text = text
+    if args.write:
+        out = {'about': 'What each fitted constant is worth on sources that no fit has seen: |ln(predicted / measured)| with all of them, and with '
+                        'this one at a value without the effect, or at its guess, and the others fitted again (linearised). points: whose '
+                        'prediction moves by more than 1 % when the constant moves by half. Written by scripts/fit_speed.py',
+               'command': 'scripts/fit_speed.py --ablate --write', 'date': datetime.date.today().isoformat(), 'all': figures(every),
+               'constants': constants}
+        with open(os.path.join(DATA, 'validation', 'ablation.json'), 'w') as file:
+            file.write(json.dumps(out, indent=1, ensure_ascii=False) + '\n')
 
 
 def main():
@@ -328,7 +354,7 @@ def main():
     parser.add_argument('--gpuplan', default=os.path.join(ROOT, 'build', 'dev', 'gpuplan'))
     parser.add_argument('--rounds', type=int, default=6)
     parser.add_argument('--cut', type=float, default=0.6)
-    parser.add_argument('--pull', type=float, default=0.01, help='weight of the squared log distance from PRIOR')
+    parser.add_argument('--pull', type=float, default=0.03, help='weight of the squared log distance from PRIOR')
     parser.add_argument('--only', help='names, separated by commas')
     parser.add_argument('--cross-validate', action='store_true')
     parser.add_argument('--check', help='a source that is also left out of a fit by rounds of its own')

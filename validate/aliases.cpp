@@ -64,9 +64,8 @@ NetworkAlias read_network(Fields& row) {
 }
 
 SlotAlias read_slots(Fields& row) {
-  SlotAlias alias{.pcie_generation = row.optional_integer("pcie_generation", {1, 7}).value_or(0),
-                  .pcie_lanes = row.optional_integer("pcie_lanes", {1, 16}).value_or(0)};
-  if (!alias.pcie_generation || !alias.pcie_lanes) row.report("pcie_generation", "and pcie_lanes are needed");
+  SlotAlias alias{.generations_back = row.integer("generations_back", {0, 3}),
+                  .share_of_lanes = row.number("share_of_lanes", {.least = 1.0 / 16, .most = 1})};
   row.text("source");
   return alias;
 }

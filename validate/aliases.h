@@ -41,9 +41,10 @@ struct NetworkAlias {
   double gbit_per_node{}, gbit_per_gpu{};
 };
 
-/// PCIe slots slower than the card's.
+/// PCIe slots that a source calls slower than the card's without a figure.
 struct SlotAlias {
-  std::int64_t pcie_generation{}, pcie_lanes{};
+  std::int64_t generations_back{};
+  double share_of_lanes = 1;
 };
 
 struct AliasTable {
@@ -53,7 +54,7 @@ struct AliasTable {
   std::map<std::string, std::string> lengths;         // beginnings of `seq_len_kind` whose batches differ in length
   std::map<std::string, std::string> flops_kinds;     // "model", or "executed" with recompute
   std::map<std::string, NetworkAlias> networks;       // others: what such GPUs usually have
-  std::map<std::string, SlotAlias> slots;             // others: the card's own
+  std::map<std::string, SlotAlias> slots;             // by a part of the text; others: the card's own
   std::vector<std::string> optimizers_in_backward;    // texts that say so
   std::map<std::string, GpuAlias> gpus;
   std::map<std::string, QuantAlias> quants;

@@ -158,6 +158,9 @@ Json constants_json(const std::vector<EmpiricalConstant>& constants) {
                     {"unit", c.unit},
                     {"kind", c.kind},
                     {"of", c.use == ConstantUse::Memory ? "memory" : "time"},
+                    {"points", c.ablation ? Json(c.ablation->num_points) : Json()},
+                    {"median_without", c.ablation ? Json(c.ablation->median) : Json()},
+                    {"p90_without", c.ablation ? Json(c.ablation->p90) : Json()},
                     {"source", c.source}});
   return {{"count", constants.size()}, {"constants", list}};
 }

@@ -430,17 +430,36 @@ std::string peers_text(const ValidationAnswer& answer, const Peers& peers) {
 }
 
 std::string constants_text(const ValidationAnswer& answer) {
-  Table table{.columns = {{"constant"}, {"value", Align::Right}, {"unit"}, {"kind"}, {"of"}, {"source"}}, .rows = {}};
+  Table table{.columns = {{"constant"},
+                          {"value", Align::Right},
+                          {"unit"},
+                          {"kind"},
+                          {"of"},
+                          {"points", Align::Right},
+                          {"without it", Align::Right},
+                          {"source"}},
+              .rows = {}};
   for (const EmpiricalConstant& c : answer.constants)
     table.add({{c.name},
                {fmt::format("{:.4g}", c.value)},
                {c.unit},
                {c.kind},
                {c.use == ConstantUse::Memory ? "memory" : "time"},
+               {c.ablation ? std::to_string(c.ablation->num_points) : ""},
+               {c.ablation ? fmt::format("{:.3f} / {:.3f}", c.ablation->median, c.ablation->p90) : ""},
                {c.source}});
-  return fmt::format("{} numbers that were fitted, measured or chosen stand behind these predictions.\n\n",
-                     answer.constants.size()) +
-         markdown_table(table);
+  std::string head = fmt::format(
+      "{} numbers that were fitted, measured or chosen stand behind these predictions. A number that classes of "
+      "cards share counts once.",
+      answer.constants.size());
+  if (const auto all = ablation_of_none())
+    head += fmt::format(
+        " Points: whose prediction moves by more than 1 % when the number moves by half. Without it: median / p90 of "
+        "|ln(predicted / measured)| on sources not seen, with the number at a value without its effect, or at its "
+        "guess, "
+        "and the others fitted again; {:.3f} / {:.3f} with all of them (`scripts/fit_speed.py --ablate --write`).",
+        all->median, all->p90);
+  return head + "\n\n" + markdown_table(table);
 }
 
 }  // namespace
