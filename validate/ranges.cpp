@@ -98,8 +98,8 @@ AccuracyRange derive_range(const std::vector<Ratio>& ratios, const std::vector<s
 }
 
 double left_out_coverage(const std::vector<Ratio>& ratios, const std::vector<std::string>& cells, double tail,
-                         double widening) {
-  const auto own = ratios_in(ratios, cells.front());
+                         double widening, const std::string& judged) {
+  const auto own = ratios_in(ratios, judged);
   std::set<std::string> sources;
   for (const Ratio& r : own) sources.insert(r.place.source);
   std::size_t inside = 0;
@@ -112,15 +112,22 @@ double left_out_coverage(const std::vector<Ratio>& ratios, const std::vector<std
 }
 
 AccuracyRange fit_range(const std::vector<Ratio>& ratios, const std::vector<std::string>& cells) {
-  constexpr double kStep = 0.01, kWiden = 1.05, kWidest = 10;
+  constexpr double kStep = 0.01, kWiden = 1.05, kWidest = 10, kLargestTail = 0.20;
+  const auto coverage = [&](double tail, double widening) {
+    return left_out_coverage(ratios, cells, tail, widening, cells.front());
+  };
+  const auto moved = [](double tail, double by) { return std::max(0.0, std::round((tail + by) / kStep) * kStep); };
   double tail = kUsualTail, widening = 1;
-  while (left_out_coverage(ratios, cells, tail, widening) < kWantedCoverage && widening < kWidest)
+  while (coverage(tail, widening) > kMostCoverage && tail < kLargestTail - kStep / 2 &&
+         coverage(moved(tail, kStep), widening) >= kWantedCoverage)
+    tail = moved(tail, kStep);
+  while (coverage(tail, widening) < kWantedCoverage && widening < kWidest)
     if (tail > kStep / 2)
-      tail = std::max(0.0, std::round((tail - kStep) / kStep) * kStep);
+      tail = moved(tail, -kStep);
     else
       widening = std::round(widening * kWiden * 1000) / 1000;
   AccuracyRange out = derive_range(ratios, cells, tail, widening);
-  out.coverage = std::round(left_out_coverage(ratios, cells, tail, widening) * 1000) / 1000;
+  out.coverage = std::round(coverage(tail, widening) * 1000) / 1000;
   return out;
 }
 
@@ -130,7 +137,9 @@ FigureAccuracy fit_ranges(const std::vector<Ratio>& ratios) {
     for (std::size_t i = 0; i < r.cells.size(); ++i)
       chains.try_emplace(r.cells[i], r.cells.begin() + std::ptrdiff_t(i), r.cells.end());
   FigureAccuracy out;
-  for (const auto& [cell, chain] : chains) out.cells.push_back(fit_range(ratios, chain));
+  for (const auto& [cell, chain] : chains)
+    if (chain.size() == 1 || num_sources(ratios_in(ratios, cell)) >= kLeastSources)
+      out.cells.push_back(fit_range(ratios, chain));
   return out;
 }
 

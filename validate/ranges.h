@@ -19,10 +19,10 @@ struct Ratio {
   double measured_over_predicted = 1;
 };
 
-inline constexpr double kWantedCoverage = 0.80, kUsualTail = 0.10;
+inline constexpr double kWantedCoverage = 0.80, kMostCoverage = 0.90, kUsualTail = 0.10;
 /// A cell of so many sources counts for half of its range, and its parent for the other half.
 inline constexpr double kSourcesOfParent = 2;
-/// A figure that fewer sources measured has no ranges.
+/// A cell that fewer sources measured has no range of its own; a figure needs one source more.
 inline constexpr std::size_t kLeastSources = 3;
 
 /// Quantiles at `tail` and 1 - `tail` of the ratios of the first of `cells`, shrunk towards the next ones; sources
@@ -30,14 +30,15 @@ inline constexpr std::size_t kLeastSources = 3;
 AccuracyRange derive_range(const std::vector<Ratio>& ratios, const std::vector<std::string>& cells, double tail,
                            double widening);
 
-/// The share of the points of the first of `cells` inside the range that the other sources give.
+/// The share of the points of `judged`, one of `cells` or a cell below, inside the range that the other sources give.
 double left_out_coverage(const std::vector<Ratio>& ratios, const std::vector<std::string>& cells, double tail,
-                         double widening);
+                         double widening, const std::string& judged);
 
-/// The narrowest range that reaches the wanted coverage: first a smaller tail, then a wider power.
+/// The range that the wanted coverage asks for: of a smaller tail, then of a wider power; of a larger tail where even
+/// 90 % are covered.
 AccuracyRange fit_range(const std::vector<Ratio>& ratios, const std::vector<std::string>& cells);
 
-/// Of every cell, parents and the whole included.
+/// Of every cell of at least `kLeastSources`, parents included, and of all. Other cells have their parent's.
 FigureAccuracy fit_ranges(const std::vector<Ratio>& ratios);
 
 /// Every measurement of one figure among the scored points.
