@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json_file.h"
-#include "models/recipe_names.h"
 
 namespace gpuplan {
 namespace {
@@ -33,33 +32,48 @@ void list_range(Archive& f, Range& r) {
 }
 
 void read_figure(Fields& f, FigureAccuracy& figure) {
-  f.object("all", [&](Fields& all) { list_range(all, figure.all); });
-  f("coverage", figure.coverage);
-  Fields methods = f.fields("by_method");
-  for (const std::string& name : methods.keys()) {
-    auto& [method, range] =
-        figure.by_method.emplace_back(parse_name<Method>(name, f.file() + ": by_method"), AccuracyRange{});
-    methods.object(name, [&, &range = range](Fields& row) { list_range(row, range); });
+  for (const std::string& cell : f.keys()) {
+    AccuracyRange& range = figure.cells.emplace_back();
+    range.cell = cell;
+    f.object(cell, [&](Fields& row) { list_range(row, range); });
   }
 }
 
-void write_figure(FieldWriter& f, const FigureAccuracy& figure) {
-  f.object("all", [&](FieldWriter& all) { list_range(all, figure.all); });
-  f.object("by_method", [&](FieldWriter& methods) {
-    for (const auto& [method, range] : figure.by_method)
-      methods.object(to_string(method), [&, &range = range](FieldWriter& row) { list_range(row, range); });
-  });
-  f("coverage", figure.coverage);
+struct MethodName {
+  Method method;
+  const char* name;
+};
+constexpr std::array kMethodNames{MethodName{Method::Full, "full training"}, MethodName{Method::Lora, "LoRA"},
+                                  MethodName{Method::Qlora, "QLoRA"}};
+
+const char* name_of(Method method) {
+  return std::find_if(kMethodNames.begin(), kMethodNames.end(), [&](const MethodName& m) { return m.method == method; })
+      ->name;
+}
+
+const char* place_of(const MeasuredKind& kind) {
+  if (kind.offloads) return "with offload";
+  return kind.has_several_gpus ? "on several GPUs" : "on one GPU";
 }
 
 }  // namespace
 
 std::string_view to_string(Figure figure) { return kFigureNames[std::size_t(figure)]; }
 
-const AccuracyRange& FigureAccuracy::of(Method method) const {
-  for (const auto& [own, range] : by_method)
-    if (own == method) return range;
-  return all;
+std::vector<std::string> cells_of(Figure figure, const MeasuredKind& kind) {
+  const std::string group = figure != Figure::StepTime ? name_of(kind.method)
+                            : kind.is_pretraining      ? "pre-training"
+                                                       : "fine-tuning";
+  const std::string cell = figure == Figure::StepTime
+                               ? fmt::format("{} {}", group, place_of(kind))
+                               : fmt::format("{} {}", kind.is_sharded ? "sharded" : "unsharded", group);
+  return {cell, group, "training"};
+}
+
+const AccuracyRange* FigureAccuracy::find(std::string_view cell) const {
+  for (const AccuracyRange& range : cells)
+    if (range.cell == cell) return &range;
+  return nullptr;
 }
 
 const FigureAccuracy* Accuracy::find(Figure figure) const {
@@ -68,20 +82,27 @@ const FigureAccuracy* Accuracy::find(Figure figure) const {
   return nullptr;
 }
 
-std::optional<AccuracyRange> Accuracy::range(Figure figure, Method method) const {
-  const FigureAccuracy* found = find(figure);
-  return found ? std::optional(found->of(method)) : std::nullopt;
+std::optional<AccuracyRange> Accuracy::range(Figure figure, const MeasuredKind& kind) const {
+  if (const FigureAccuracy* accuracy = find(figure))
+    for (const std::string& cell : cells_of(figure, kind))
+      if (const AccuracyRange* range = accuracy->find(cell)) return *range;
+  return std::nullopt;
 }
 
 nlohmann::ordered_json to_json(const Accuracy& accuracy) {
   FieldWriter out;
   out("about",
-      std::string("measured / predicted of published measurements: 8 of 10 lie between low and high. Written by "
-                  "gpuplan validate --save-ranges; fields: README.md"));
+      std::string(
+          "measured / predicted of published measurements whose source no fit has seen: 8 of 10 lie between low "
+          "and high. Written by gpuplan validate --save-ranges; fields: README.md"));
   out.object("figures", [&](FieldWriter& figures) {
     for (const auto& [figure, a] : accuracy.figures)
-      figures.object(to_string(figure), [&, &a = a](FieldWriter& f) { write_figure(f, a); });
+      figures.object(to_string(figure), [&, &a = a](FieldWriter& f) {
+        for (const AccuracyRange& range : a.cells)
+          f.object(range.cell, [&](FieldWriter& row) { list_range(row, range); });
+      });
   });
+  out("pretraining_frameworks", accuracy.pretraining_frameworks);
   return out.take();
 }
 
@@ -93,6 +114,7 @@ Accuracy read_accuracy(const std::filesystem::path& file) {
   for (int i = 0; i < kNumFigures; ++i)
     if (auto row = figures.optional_fields(kFigureNames[std::size_t(i)]))
       read_figure(*row, out.figures.emplace_back(Figure(i), FigureAccuracy{}).second);
+  out.pretraining_frameworks = fields.texts("pretraining_frameworks");
   fields.finish();
   return out;
 }

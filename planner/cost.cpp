@@ -17,12 +17,8 @@ DtypeRates rates_of(const GpuSpec& gpu, Dtype dtype) {
   return {gpu.bf16, gpu.gemm_bf16};
 }
 
-constexpr std::int64_t kAlignment = 64;      // elements: a tile of the tensor cores' k, 128 bytes of a row
-constexpr std::int64_t kHeadAlignment = 8;   // elements: 16 bytes, below which batched GEMMs leave the tensor cores
 constexpr std::int64_t kLargeHead = 128;     // head size that flash attention's tiles are made for
 constexpr double kTile = 128, kSplit = 512;  // output tile of a GEMM; least k of a part when k is split over SMs
-
-bool is_aligned(std::int64_t size, std::int64_t to) { return size % to == 0; }
 
 GemmType gemm_type_of(Dtype dtype) {
   return dtype == Dtype::F32 ? GemmType::F32 : dtype == Dtype::F16 ? GemmType::F16 : GemmType::BF16;
@@ -108,8 +104,7 @@ Seconds CostModel::measured_gemm_time(const GemmSurface& surface, const LayerOp&
 Seconds CostModel::gemm_time(const LayerOp& op, Software software) const {
   if (const GemmSurface* surface = surface_of(op)) return measured_gemm_time(*surface, op);
   const bool is_fp8 = is_in_fp8(op);
-  const bool aligned = is_aligned(op.n, kAlignment) && is_aligned(op.k, kAlignment);
-  const FlopsPerSec rate = (is_fp8 ? gemm_fp8 : gemm) * (aligned ? 1.0 : misaligned);
+  const FlopsPerSec rate = is_fp8 ? gemm_fp8 : gemm;
   const double compute = op.flops / rate.value * wave_factor(op), bytes = op.traffic / memory.value;
   // fp8: both operands are read in 16 bit and written in 8 before the GEMM; a weight gradient uses what others
   // converted
@@ -136,9 +131,7 @@ Seconds CostModel::attention_time(const LayerOp& op, FlopsPerSec rate) const {
 
 Seconds CostModel::batched_gemm_time(const LayerOp& op) const {
   if (const GemmSurface* surface = surface_of(op)) return measured_gemm_time(*surface, op);
-  const std::int64_t head = op.layout == GemmLayout::Forward ? op.k : op.n;
-  return Seconds{op.flops / (batched_gemm.value * (is_aligned(head, kHeadAlignment) ? 1.0 : misaligned_heads))} +
-         kernel_overhead;
+  return Seconds{op.flops / batched_gemm.value} + kernel_overhead;
 }
 
 Seconds CostModel::memory_time(const LayerOp& op, double factor) const {
@@ -209,13 +202,10 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   m.cudnn = m.gemm * profile.cudnn_attention_efficiency;
   m.memory = gpu.memory_bandwidth * profile.memory_efficiency;
   if (compute.is_fp8 && gpu.fp8.value > 0)
-    m.gemm_fp8 = gpu.fp8 * (best.value / std::max(1.0, rates.datasheet.value)) * profile.gemm_efficiency *
-                 profile.fp8_efficiency;
+    m.gemm_fp8 = gpu.fp8 * (best.value / std::max(1.0, rates.datasheet.value)) * profile.gemm_efficiency;
   m.bytes_factor = {profile.eager_bytes_factor, profile.compiled_bytes_factor, profile.fused_bytes_factor};
   m.dequant_bytes = profile.dequant_bytes_factor;
   m.gptq_bytes = profile.gptq_bytes_factor;
-  m.misaligned = profile.misaligned_gemm;
-  m.misaligned_heads = profile.misaligned_heads;
   m.small_heads = profile.small_head_attention;
   m.wave_loss = profile.wave_loss;
   m.exposed_traffic = profile.gemm_exposed_traffic;

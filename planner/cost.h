@@ -22,7 +22,7 @@ struct CostModel {
   BytesPerSec memory;                    // reached, not datasheet
   FlopsPerSec gemm_fp8;                  // 0: block linears multiply in the compute dtype
   std::array<double, 3> bytes_factor{};  // moved over the ops' bytes, by Software
-  double dequant_bytes = 1, gptq_bytes = 1, misaligned = 1, misaligned_heads = 1, small_heads = 1;
+  double dequant_bytes = 1, gptq_bytes = 1, small_heads = 1;
   double wave_loss{}, exposed_traffic{};
   double num_sms{};
   Seconds kernel_overhead, dispatch;  // device time per kernel; host time per launched kernel

@@ -37,10 +37,6 @@ EstimateResult estimate(const EstimateRequest& request) {
     find_limits(e, job, program);
     out.strategies.push_back(std::move(e));
   }
-  if (!r.cluster.gpus.front().is_cpu) {
-    out.memory_range = default_accuracy().range(Figure::Process, r.recipe.method);
-    out.time_range = default_accuracy().range(Figure::StepTime, r.recipe.method);
-  }
   out.recommended = recommend(r, out);
   out.assumptions = list_assumptions(r, out);
   return out;

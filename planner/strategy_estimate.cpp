@@ -127,9 +127,26 @@ std::string_view to_string(CommunicationLevel level) {
   return "";
 }
 
+MeasuredKind measured_kind(const Job& job) {
+  const auto& pretraining = default_accuracy().pretraining_frameworks;
+  const StateLayout& layout = job.strategy.layout;
+  const Mesh& mesh = job.strategy.mesh;
+  return {.method = job.recipe().method,
+          .is_pretraining = job.recipe().method == Method::Full &&
+                            std::find(pretraining.begin(), pretraining.end(), job.framework.name) != pretraining.end(),
+          .is_sharded = mesh.dp_shard > 1 && (layout.shards_optimizer || layout.shards_weights),
+          .has_several_gpus = mesh.world() > 1,
+          .offloads = job.recipe().offload.any()};
+}
+
 std::optional<AccuracyRange> memory_range(const Job& job) {
   if (job.cluster().gpus.front().is_cpu) return std::nullopt;
-  return default_accuracy().range(Figure::Process, job.recipe().method);
+  return default_accuracy().range(Figure::Process, measured_kind(job));
+}
+
+std::optional<AccuracyRange> time_range(const Job& job) {
+  if (job.cluster().gpus.front().is_cpu) return std::nullopt;
+  return default_accuracy().range(Figure::StepTime, measured_kind(job));
 }
 
 ClassMemory class_memory(const Job& job, const StepProgram& program, const RankClass& c) {
@@ -176,7 +193,8 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
   e.num_gpus_used = job.strategy.mesh.world();
   e.fit = Fit::Yes;
   e.why_not_yes.clear();
-  const std::optional<AccuracyRange> range = memory_range(job);
+  e.memory_range = memory_range(job);
+  const std::optional<AccuracyRange>& range = e.memory_range;
   Bytes worst{std::numeric_limits<std::int64_t>::min()};
   for (std::size_t k = 0; k < program.classes.size(); ++k) {
     const RankClass& c = program.classes[k];
@@ -225,6 +243,7 @@ StrategyEstimate estimate_strategy(const Job& job, StepProgram& program) {
     build_step_program(program, average_job(job), columns.models, columns.of_rank);
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));
   e.time = forward_pass(program, columns.models, make_step_comm(job));
+  e.time_range = time_range(job);
   e.coverage = gemm_coverage(program, columns.models.front());
   e.communication_level = level_of(e.time, job.strategy);
   const JobMetrics metrics = job_metrics(job, e.time.step, total_peak(columns));

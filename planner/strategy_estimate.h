@@ -67,6 +67,7 @@ struct StrategyEstimate {
   std::optional<std::int64_t> max_seq_len;      // longest, at the recipe's micro batch
   std::int64_t num_gpus_used{};
   Coverage coverage;  // of its products by the profile's measurements
+  std::optional<AccuracyRange> memory_range, time_range;  // around process bytes and step time; none for ranks on a CPU
 
   /// Bytes of the process whose tensors take `tensors`.
   Bytes process_with(Bytes tensors) const { return tensors + (tiers.process - tiers.reserved); }
@@ -95,11 +96,18 @@ struct EstimateResult {
   TrainedModel model;
   FrameworkConvention framework;
   Profile profile;
-  std::vector<StrategyEstimate> strategies;               // in the order of strategy_names()
-  std::optional<AccuracyRange> memory_range, time_range;  // around process bytes and step time; none for ranks on a CPU
+  std::vector<StrategyEstimate> strategies;   // in the order of strategy_names()
   std::optional<Recommendation> recommended;  // empty strategy name: nothing fits, advice says what to change
   std::vector<std::string> assumptions;
 };
+
+/// What kind of run the job is, as published measurements are grouped.
+MeasuredKind measured_kind(const Job& job);
+
+/// The range of measurements around predicted memory, and around the time, of a plan like this; none for ranks on a
+/// CPU.
+std::optional<AccuracyRange> memory_range(const Job& job);
+std::optional<AccuracyRange> time_range(const Job& job);
 
 /// Memory of one class of ranks of a built program; of a class on different GPUs, that of the tightest one.
 struct ClassMemory {
@@ -107,9 +115,6 @@ struct ClassMemory {
   MemoryTiers tiers;
 };
 ClassMemory class_memory(const Job& job, const StepProgram& program, const RankClass& rank_class);
-
-/// The range of measurements around predicted memory for a plan like this; none for ranks on a CPU.
-std::optional<AccuracyRange> memory_range(const Job& job);
 
 /// Builds the job's program and fills peak, tiers and verdict only, that of the host too; true when it fits, if tightly.
 /// What the searches call.

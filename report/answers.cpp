@@ -22,7 +22,11 @@ ValidationAnswer validate_points(std::vector<Point> points, const TimeRefinement
   answer.results = std::move(judgement.results);
   answer.memory = summarise_memory(answer.results);
   answer.speed = summarise_speed(answer.results);
-  answer.ranges = fit_accuracy(answer.results);
+  answer.cross_validation = read_cross_validation();
+  answer.not_seen = not_seen(answer.results, answer.cross_validation);
+  answer.memory_not_seen = summarise_memory(answer.not_seen);
+  answer.speed_not_seen = summarise_speed(answer.not_seen);
+  answer.ranges = fit_accuracy(answer.not_seen);
   for (EmpiricalConstant& constant : empirical_constants(judgement.profiles)) {
     const std::size_t users =
         constant.use == ConstantUse::Memory ? answer.memory.represented : answer.speed.represented;

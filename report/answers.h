@@ -11,6 +11,7 @@
 #include "report/text/screen.h"
 #include "sim/simulation.h"
 #include "validate/constants.h"
+#include "validate/cross_validation.h"
 #include "validate/report.h"
 #include "validate/speed_report.h"
 
@@ -51,7 +52,11 @@ struct ValidationAnswer {
   std::vector<PointResult> results;  // point into `points`
   MemorySummary memory;
   SpeedSummary speed;
-  Accuracy ranges;  // that these points give
+  CrossValidation cross_validation;
+  std::vector<PointResult> not_seen;  // the same points, predicted by fits without their sources
+  MemorySummary memory_not_seen;
+  SpeedSummary speed_not_seen;
+  Accuracy ranges;  // that these points give, not seen
   std::vector<EmpiricalConstant> constants;
   std::optional<Grouping> by;
   std::optional<std::vector<PickSummary>> picks;  // memory, speed

@@ -48,7 +48,9 @@ FrameworkAlias read_framework(Fields& row) {
           .record = row.text("record"),
           .loss = row.optional_text("loss").value_or(""),
           .fsdp_version = int(row.optional_integer("fsdp_version", {1, 2}).value_or(1)),
+          .is_kbit_prepared = row.optional_flag("kbit_prepared").value_or(false),
           .double_quant = row.optional_flag("double_quant").value_or(false),
+          .sharded_heading = row.optional_text("sharded_heading").value_or(""),
           .loss_chunk_tokens = row.optional_integer("loss_chunk_tokens", {1, 1 << 20}),
           .lora_dropout = row.optional_number("lora_dropout").value_or(0),
           .grad_accum = row.optional_integer("grad_accum", {1, 1 << 20}).value_or(1)};
@@ -62,9 +64,8 @@ NetworkAlias read_network(Fields& row) {
 }
 
 SlotAlias read_slots(Fields& row) {
-  SlotAlias alias{.pcie_generation = row.optional_integer("pcie_generation", {1, 7}).value_or(0),
-                  .pcie_lanes = row.optional_integer("pcie_lanes", {1, 16}).value_or(0)};
-  if (!alias.pcie_generation || !alias.pcie_lanes) row.report("pcie_generation", "and pcie_lanes are needed");
+  SlotAlias alias{.generations_back = row.integer("generations_back", {0, 3}),
+                  .share_of_lanes = row.number("share_of_lanes", {.least = 1.0 / 16, .most = 1})};
   row.text("source");
   return alias;
 }
@@ -79,6 +80,7 @@ AliasTable AliasTable::read(const std::filesystem::path& file) {
   read_texts(fields, "models", table.models);
   read_texts(fields, "optimizers", table.optimizers);
   read_texts(fields, "checkpointings", table.checkpointings);
+  read_texts(fields, "losses", table.losses);
   read_texts(fields, "lengths", table.lengths);
   read_texts(fields, "flops_kinds", table.flops_kinds);
   read_each(fields, "networks", table.networks, read_network);

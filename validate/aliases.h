@@ -28,7 +28,9 @@ struct FrameworkAlias {
   std::string record;
   std::string loss;  // where a point does not say: row of the losses of a point
   int fsdp_version = 1;
+  bool is_kbit_prepared = false;                  // the row is for points that say so
   bool double_quant = false;                      // whatever the point says
+  std::string sharded_heading;                    // what the peaks of its sharded runs are, where not of training
   std::optional<std::int64_t> loss_chunk_tokens;  // of a chunked loss
   double lora_dropout = 0;
   std::int64_t grad_accum = 1;  // where a point does not say
@@ -39,18 +41,20 @@ struct NetworkAlias {
   double gbit_per_node{}, gbit_per_gpu{};
 };
 
-/// PCIe slots slower than the card's.
+/// PCIe slots that a source calls slower than the card's without a figure.
 struct SlotAlias {
-  std::int64_t pcie_generation{}, pcie_lanes{};
+  std::int64_t generations_back{};
+  double share_of_lanes = 1;
 };
 
 struct AliasTable {
   std::map<std::string, std::string> models, optimizers;
   std::map<std::string, std::string> checkpointings;  // of points whose norm says `partial`
+  std::map<std::string, std::string> losses;          // of speed points, whose norm says nothing
   std::map<std::string, std::string> lengths;         // beginnings of `seq_len_kind` whose batches differ in length
   std::map<std::string, std::string> flops_kinds;     // "model", or "executed" with recompute
   std::map<std::string, NetworkAlias> networks;       // others: what such GPUs usually have
-  std::map<std::string, SlotAlias> slots;             // others: the card's own
+  std::map<std::string, SlotAlias> slots;             // by a part of the text; others: the card's own
   std::vector<std::string> optimizers_in_backward;    // texts that say so
   std::map<std::string, GpuAlias> gpus;
   std::map<std::string, QuantAlias> quants;

@@ -71,10 +71,14 @@ std::optional<Comparison> compare_speed(const Point& point, const StrategyEstima
   return Comparison{point.speed.metric, point.speed.value, *predicted};
 }
 
-double log_time_error(const Comparison& c) {
+bool is_rate(const Comparison& c) {
   const Metric* metric = find_metric(c.metric);
+  return metric && metric->is_rate;
+}
+
+double log_time_error(const Comparison& c) {
   const double ratio = std::log(c.predicted / c.measured);
-  return metric && metric->is_rate ? -ratio : ratio;
+  return is_rate(c) ? -ratio : ratio;
 }
 
 }  // namespace gpuplan

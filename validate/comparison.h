@@ -27,6 +27,9 @@ struct Comparison {
 std::optional<Comparison> compare_speed(const Point& point, const StrategyEstimate& estimate, const Job& job,
                                         const AliasTable& aliases);
 
+/// More is faster: a speed, not a time.
+bool is_rate(const Comparison& comparison);
+
 /// ln(predicted / measured) in terms of time: above 0 when the prediction is too slow, whatever the metric.
 double log_time_error(const Comparison& comparison);
 

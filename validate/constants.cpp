@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/json_file.h"
 #include "base/yaml_file.h"
 #include "models/framework.h"
 
@@ -23,20 +24,51 @@ ConstantUse use_of(const std::string& name) {
                                                                                          : ConstantUse::Time;
 }
 
+nlohmann::json read_ablation() {
+  const auto file = data_dir() / "validation" / "ablation.json";
+  std::error_code error;
+  return std::filesystem::exists(file, error) ? read_json_file(file) : nlohmann::json::object();
+}
+
+Ablation parse_ablation(const nlohmann::json& row) {
+  return {.num_points = row.value("points", std::int64_t{}), .median = row.at("median"), .p90 = row.at("p90")};
+}
+
+/// Of the constant, under its own name or under that of one of its classes.
+std::optional<Ablation> find_ablation(const nlohmann::json& ablation, const std::string& name,
+                                      const std::vector<std::string>& classes) {
+  const nlohmann::json constants = ablation.value("constants", nlohmann::json::object());
+  if (constants.contains(name)) return parse_ablation(constants.at(name));
+  for (const std::string& id : classes)
+    if (const std::string key = name + "/" + id; constants.contains(key)) return parse_ablation(constants.at(key));
+  return std::nullopt;
+}
+
+/// A value that several classes share is one number: "flash_efficiency (default-ampere, default-volta)".
 void add_profiles(std::vector<EmpiricalConstant>& out, const std::vector<Profile>& profiles) {
-  const auto is_shared = [&](const std::string& name, const ProfileValue& value) {
-    return std::all_of(profiles.begin(), profiles.end(), [&](const Profile& p) {
-      return std::any_of(p.values.begin(), p.values.end(),
-                         [&](const auto& row) { return row.first == name && row.second.value == value.value; });
-    });
+  struct Shared {
+    const ProfileValue* value;
+    std::vector<std::string> classes;
   };
-  std::set<std::string> seen;
+  std::vector<std::pair<std::string, Shared>> found;
   for (const Profile& profile : profiles)
     for (const auto& [name, value] : profile.values) {
-      const std::string shown = is_shared(name, value) ? name : fmt::format("{} ({})", name, profile.id);
-      if (!is_empirical(value.kind) || !seen.insert(shown).second) continue;
-      out.push_back({shown, value.value, value.unit, value.kind, value.source, use_of(name)});
+      if (!is_empirical(value.kind) || value.value == 0) continue;  // 0: no such effect
+      const auto same = std::find_if(found.begin(), found.end(), [&, &name = name, &value = value](const auto& row) {
+        return row.first == name && row.second.value->value == value.value;
+      });
+      if (same == found.end())
+        found.push_back({name, {&value, {profile.id}}});
+      else
+        same->second.classes.push_back(profile.id);
     }
+  const nlohmann::json ablation = read_ablation();
+  for (const auto& [name, shared] : found) {
+    const ProfileValue& value = *shared.value;
+    const bool is_of_all = shared.classes.size() == profiles.size();
+    out.push_back({is_of_all ? name : fmt::format("{} ({})", name, fmt::join(shared.classes, ", ")), value.value,
+                   value.unit, value.kind, value.source, use_of(name), find_ablation(ablation, name, shared.classes)});
+  }
 }
 
 /// What the links of machines add where nothing was measured.
@@ -49,6 +81,26 @@ void add_links(std::vector<EmpiricalConstant>& out) {
       out.push_back({fmt::format("share_of_link ({})", row.text("fabric")), *share, "share", kind, row.text("source"),
                      ConstantUse::Time});
   }
+  Fields staging = file.top().fields("staging");
+  out.push_back({"share_of_memory (staging)", staging.number("share_of_memory"), "share", staging.text("kind"),
+                 staging.text("source"), ConstantUse::Time});
+}
+
+/// How NCCL's messages fill their channels.
+void add_collectives(std::vector<EmpiricalConstant>& out) {
+  YamlFile file = YamlFile::read(data_dir() / "nccl.yaml");
+  Fields fill = file.top().fields("pipeline_fill");
+  for (const char* name : {"handshake_share", "saturation"})
+    out.push_back({fmt::format("{} (pipeline_fill)", name), fill.number(name), "in latencies", fill.text("kind"),
+                   fill.text("source"), ConstantUse::Time});
+}
+
+/// What is taken for slots that a source calls slow.
+void add_slots(std::vector<EmpiricalConstant>& out) {
+  const nlohmann::json aliases = read_json_file(data_dir() / "validation" / "aliases.json");
+  for (const auto& [text, row] : aliases.at("slots").items())
+    out.push_back({fmt::format("share_of_lanes ({})", text), row.at("share_of_lanes").get<double>(), "share", "derived",
+                   row.at("source").get<std::string>(), ConstantUse::Time});
 }
 
 struct EngineNumber {
@@ -73,10 +125,17 @@ void add_frameworks(std::vector<EmpiricalConstant>& out) {
 
 }  // namespace
 
+std::optional<Ablation> ablation_of_none() {
+  const nlohmann::json ablation = read_ablation();
+  return ablation.contains("all") ? std::optional(parse_ablation(ablation.at("all"))) : std::nullopt;
+}
+
 std::vector<EmpiricalConstant> empirical_constants(const std::vector<Profile>& profiles) {
   std::vector<EmpiricalConstant> out;
   add_profiles(out, profiles);
   add_links(out);
+  add_collectives(out);
+  add_slots(out);
   add_frameworks(out);
   return out;
 }

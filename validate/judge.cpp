@@ -1,5 +1,6 @@
 #include "validate/judge.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -68,6 +69,12 @@ std::optional<Comparison> compare_boundary(const Point& point, const StrategyEst
   return std::nullopt;
 }
 
+/// While rank 0 hands out the weights it holds all of them beside its own shard, in 16 bit.
+double loading_gib(const Job& job) {
+  const auto ways = double(job.strategy.mesh.dp_shard);
+  return 2 * double(job.model.parameters) * (1 + 1 / ways) / 0x1p30;
+}
+
 class Predictor {
  public:
   explicit Predictor(const TimeRefinement& refine) : refine_(refine) {}
@@ -78,6 +85,9 @@ class Predictor {
     const FrameworkConvention& framework = find_framework(r.recipe.framework);
     const Job job(r, prepare(r.model, r.recipe, framework), framework, profile_of(r.cluster.gpus.front()),
                   make_strategy(r.strategy, r.cluster, r.options));
+    result.framework = framework.name;
+    result.kind = measured_kind(job);
+    result.kind.is_pretraining = result.point->method == "pretrain";
     StrategyEstimate e;
     if (result.point->kind == PointKind::Speed) {
       e = estimate_strategy(job, program_);
@@ -96,6 +106,10 @@ class Predictor {
       result.boundary = compare_boundary(*result.point, e);
     }
     if (result.point->kind == PointKind::Memory) compare_memory(result);
+    if (plan.measures_loading && result.own) {
+      result.own->predicted = std::max(result.own->predicted, loading_gib(job));
+      if (result.allocated) result.allocated = result.own;
+    }
   }
 
   /// One of each id.
@@ -138,6 +152,7 @@ PointResult judge_one(const Point& point, PointPlanner& planner, Predictor& pred
     } catch (const InputError& error) { unsupported = error.problem(); }
   }
   if (!point.skipped.empty()) {
+    if (unsupported.empty()) result.heading = plan.heading;
     result.status = PointStatus::Skipped;
     result.reason = point.skipped;
   } else if (!unsupported.empty()) {

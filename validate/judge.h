@@ -25,6 +25,9 @@ struct PointResult {
   const Point* point = nullptr;  // of the list that was judged
   PointStatus status = PointStatus::Scored;
   std::string reason;             // of a status other than scored
+  std::string heading;            // of a skipped memory point that is scored apart; else empty
+  std::string framework;          // our record
+  MeasuredKind kind;              // of a predicted point
   std::string strategy;           // canonical; empty where it could not be read
   std::optional<Comparison> own;  // empty for a run that ran out of memory and for what was not predicted
   /// The same run, by tier: from the point's own metric where it is of that tier, else from another that it prints.

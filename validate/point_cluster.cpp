@@ -2,6 +2,7 @@
 // have.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -48,10 +49,11 @@ Machine machine_of(const Point& p, const GpuFile& gpu, const AliasTable& aliases
     m.fabric = fabric_of(*p.link, gpu.spec);
     if (m.fabric == FabricKind::Pcie || m.fabric == FabricKind::PcieHostStaged) m.pcie_generation = p.link->generation;
   }
-  if (const auto slots = aliases.slots.find(p.slots); slots != aliases.slots.end()) {
-    m.pcie_generation = slots->second.pcie_generation;
-    m.pcie_lanes = slots->second.pcie_lanes;
-  }
+  for (const auto& [text, slots] : aliases.slots)
+    if (p.slots.find(text) != std::string::npos) {
+      m.pcie_generation = std::max<std::int64_t>(1, gpu.spec.pcie_generation - slots.generations_back);
+      m.pcie_lanes = std::llround(double(gpu.spec.pcie_lanes) * slots.share_of_lanes);
+    }
   if (const auto network = aliases.networks.find(p.network); network != aliases.networks.end())
     m.nic_per_gpu = gbit(network->second.gbit_per_gpu > 0 ? network->second.gbit_per_gpu
                                                           : network->second.gbit_per_node / double(m.gpus_per_node));

@@ -33,6 +33,19 @@ std::int64_t accumulation_of(const Point& p, const Recipe& recipe, const Strateg
   return global / at_once;
 }
 
+/// Of memory points only: what they have in common that the others do not.
+void set_heading(PointPlan& plan, const Point& point, const FrameworkAlias& framework, const Strategy& strategy) {
+  if (point.kind != PointKind::Memory || point.skipped.empty()) return;
+  if (plan.request.model.moe.is_present()) {
+    plan.heading = "mixture of experts";
+  } else if (plan.request.model.num_encoder_layers > 0) {
+    plan.heading = "encoder and decoder";
+  } else if (strategy.layout.shards_weights && !framework.sharded_heading.empty()) {
+    plan.heading = framework.sharded_heading;
+    plan.measures_loading = true;
+  }
+}
+
 }  // namespace
 
 PointPlan PointPlanner::plan(const Point& point) {
@@ -52,6 +65,7 @@ PointPlan PointPlanner::plan(const Point& point) {
     if (!strategy.layout.shards_weights)
       r.recipe.offload.params = OffloadTarget::None;  // whole weights stay on the GPU
     validate_recipe(r.recipe, r.model, r.cluster);
+    set_heading(out, point, framework, strategy);
     // an engine runs on one GPU too: it shards nothing there and keeps its data types
     if (point.num_gpus > 1 || strategy.engine == ShardingEngine::Local)
       out.unsupported = why_not_applicable(strategy, r.cluster, r.recipe, r.model);

@@ -13,8 +13,10 @@
 namespace gpuplan {
 
 struct PointPlan {
-  std::string unsupported;  // why there is no plan, else empty
-  EstimateRequest request;  // with a fixed strategy
+  std::string unsupported;        // why there is no plan, else empty
+  EstimateRequest request;        // with a fixed strategy
+  std::string heading;            // under which a memory point that does not count is scored all the same; may be empty
+  bool measures_loading = false;  // its peak is that of loading the weights
 };
 
 /// Maps points; models, GPUs and machines are read once each.

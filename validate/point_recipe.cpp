@@ -1,6 +1,7 @@
 // The recipe of a point. Enumerations of the `norm` block are rows here; names of sources are rows of aliases.json.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -125,15 +126,27 @@ Checkpointing checkpointing_of(const Point& p, const AliasTable& aliases) {
   return row_of(kCheckpointings, name, "checkpointing").kind;
 }
 
+/// Every k-th layer, k being what comes nearest to the share of the layers that the source recomputes.
+void set_checkpointing(Recipe& r, const Point& p, const AliasTable& aliases) {
+  if (p.checkpointing != "partial" || !p.recomputed_share) {
+    r.checkpointing = checkpointing_of(p, aliases);
+    return;
+  }
+  r.checkpoint_every = std::max<std::int64_t>(1, std::llround(1 / *p.recomputed_share));
+  r.checkpointing = r.checkpoint_every > 1 ? Checkpointing::EveryK : Checkpointing::Full;
+}
+
 void set_kernels(Recipe& r, const Point& p, const FrameworkAlias& framework, const AliasTable& aliases) {
-  const LossRow& loss = row_of(kLosses, p.loss.empty() ? framework.loss : p.loss, "loss");
+  const auto alias = aliases.losses.find(p.loss_text);
+  const std::string& stated = alias == aliases.losses.end() ? p.loss : alias->second;
+  const LossRow& loss = row_of(kLosses, stated.empty() ? framework.loss : stated, "loss");
   r.loss = loss.loss;
   if (loss.has_fused_kernels) r.kernels = LayerKernels::Fused;
   r.torch_compile = p.is_compiled;
   if (r.loss == LossKernel::Chunked && framework.loss_chunk_tokens)
     r.loss_chunks = std::max<std::int64_t>(1, ceil_div(r.tokens(), *framework.loss_chunk_tokens));
   r.attention = row_of(kAttentions, p.attention, "attention").kernel;
-  r.checkpointing = checkpointing_of(p, aliases);
+  set_checkpointing(r, p, aliases);
 }
 
 /// Lengths that differ from batch to batch decide what the allocator can reuse, so they count even where the longest is
@@ -151,6 +164,7 @@ FrameworkAlias framework_of(const Point& point, const AliasTable& aliases) {
   const std::string text = to_lower(point.framework_text);
   for (const FrameworkAlias& row : aliases.frameworks) {
     const bool any_software = row.software.empty() && !row.text.empty();
+    if (row.is_kbit_prepared && !point.is_kbit_prepared) continue;
     if (row.norm != point.framework || (!any_software && row.software != point.software)) continue;
     if (text.find(to_lower(row.text)) == std::string::npos) continue;
     return row;
@@ -165,7 +179,7 @@ Recipe recipe_of(const Point& p, const ModelSpec& model, const FrameworkAlias& f
   r.framework = framework.record;
   set_method(r, p, model, framework, aliases);
   const PrecisionRow& precision = row_of(kPrecisions, p.precision, "precision");
-  r.fp8_matmul = precision.is_fp8;
+  r.fp8_matmul = precision.is_fp8 || p.has_fp8_products;
   r.precision = precision.precision;
   r.optimizer = p.optimizer.empty() ? find_framework(r.framework).default_optimizer
                                     : alias_or_self(aliases.optimizers, p.optimizer);

@@ -1,7 +1,9 @@
-// From the errors of validation to the ranges that estimates state. A range must hold for measurements of sources it
-// has not seen: it is widened until leaving one source out covers 80 % of the points, each judged by the others.
+// From the errors of validation to the ranges that estimates state. A range must hold for measurements of sources that
+// neither it nor the fit has seen: errors are those of cross-validation, and the tail is chosen so that the range of
+// the other sources holds 80 % of a cell's points, source by source.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "planner/accuracy.h"
@@ -10,27 +12,33 @@
 
 namespace gpuplan {
 
-/// One measurement of a figure.
+/// One measurement of a figure, and the groups it is in: its cell, its parent, all.
 struct Ratio {
-  Method method{};
+  std::vector<std::string> cells;
   PointPlace place;
   double measured_over_predicted = 1;
 };
 
-inline constexpr double kWantedCoverage = 0.80, kUsualTail = 0.10;
-/// Fewer than this and a method has no range of its own; a figure needs one source more.
-inline constexpr std::size_t kLeastPoints = 20, kLeastSources = 3;
+inline constexpr double kWantedCoverage = 0.80, kMostCoverage = 0.90, kUsualTail = 0.10;
+/// A cell of so many sources counts for half of its range, and its parent for the other half.
+inline constexpr double kSourcesOfParent = 2;
+/// A cell that fewer sources measured has no range of its own; a figure needs one source more.
+inline constexpr std::size_t kLeastSources = 3;
 
-/// Quantiles at `tail` and 1 - `tail` of the ratios, macro-weighted, then widened by a power.
-AccuracyRange derive_range(const std::vector<Ratio>& ratios, double tail, double widening);
+/// Quantiles at `tail` and 1 - `tail` of the ratios of the first of `cells`, shrunk towards the next ones; sources
+/// weigh alike. Then widened by a power.
+AccuracyRange derive_range(const std::vector<Ratio>& ratios, const std::vector<std::string>& cells, double tail,
+                           double widening);
 
-/// The share of points inside the range that the points of the other sources give.
-double left_out_coverage(const std::vector<Ratio>& ratios, double tail, double widening);
+/// The share of the points of `judged`, one of `cells` or a cell below, inside the range that the other sources give.
+double left_out_coverage(const std::vector<Ratio>& ratios, const std::vector<std::string>& cells, double tail,
+                         double widening, const std::string& judged);
 
-/// The narrowest range that reaches the wanted coverage: first a smaller tail, then a wider power.
-AccuracyRange fit_range(const std::vector<Ratio>& ratios);
+/// The range that the wanted coverage asks for: of a smaller tail, then of a wider power; of a larger tail where even
+/// 90 % are covered.
+AccuracyRange fit_range(const std::vector<Ratio>& ratios, const std::vector<std::string>& cells);
 
-/// Of all points, and of each method with enough points whose range needs no widening and is narrower than that of all.
+/// Of every cell of at least `kLeastSources`, parents included, and of all. Other cells have their parent's.
 FigureAccuracy fit_ranges(const std::vector<Ratio>& ratios);
 
 /// Every measurement of one figure among the scored points.

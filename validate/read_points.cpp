@@ -52,6 +52,7 @@ void read_memory_norm(Fields& norm, Point& p) {
   p.loss = text_of(norm, "loss");
   p.checkpointing = text_of(norm, "checkpointing");
   p.length = text_of(norm, "length");
+  p.is_kbit_prepared = norm.optional_flag("kbit_prepared").value_or(false);
 }
 
 void read_figures(Fields& fields, MemoryFigures& memory) {
@@ -101,7 +102,12 @@ void read_memory_point(Fields& fields, Point& p) {
 
 void read_speed_norm(Fields& norm, Point& p) {
   p.strategy = text_of(norm, "family");
+  p.framework = text_of(norm, "framework");
   p.precision = text_of(norm, "precision");
+  const std::string matmul = text_of(norm, "matmul");
+  if (!matmul.empty() && matmul != "fp8") norm.report("matmul", fmt::format("'{}' is not fp8", matmul));
+  p.has_fp8_products = !matmul.empty();
+  p.recomputed_share = amount_of(norm, "recomputed_share", 1);
   p.attention = text_of(norm, "attention");
   p.checkpointing = text_of(norm, "checkpointing");
   p.software = text_of(norm, "software");
@@ -132,7 +138,9 @@ void read_target(Fields& target, SpeedFigures& speed) {
 
 void read_speed_point(Fields& fields, Point& p) {
   p.kind = PointKind::Speed;
-  p.source = p.framework_text = text_of(fields, "source");
+  p.source = text_of(fields, "source");
+  p.framework_text = fields.optional_text("framework").value_or(p.source);
+  p.loss_text = text_of(fields, "loss_impl");
   p.group = p.id;
   const std::string level = text_of(fields, "spec_level"), trust = text_of(fields, "trust");
   if (level == "partial") p.skipped = "not fully specified";

@@ -89,6 +89,18 @@ std::vector<MemoryRow> memory_by(const std::vector<PointResult>& results, Groupi
   return rows;
 }
 
+std::vector<MemoryRow> memory_by_heading(const std::vector<PointResult>& results) {
+  std::map<std::string, std::vector<PointResult>> parts;
+  for (const PointResult& r : results)
+    if (!r.heading.empty()) {
+      parts[r.heading].push_back(r);
+      parts[r.heading].back().status = PointStatus::Scored;
+    }
+  std::vector<MemoryRow> rows;
+  for (const auto& [heading, part] : parts) rows.push_back({heading, summarise_memory(part)});
+  return rows;
+}
+
 std::vector<ReasonCount> reasons_of(const std::vector<PointResult>& results, PointStatus status) {
   std::map<std::string, std::vector<std::string>> ids;
   for (const PointResult& r : results)

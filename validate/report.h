@@ -47,6 +47,9 @@ struct MemoryRow {
 };
 std::vector<MemoryRow> memory_by(const std::vector<PointResult>& results, Grouping grouping);
 
+/// Points that do not count but have a heading of their own, one row per heading.
+std::vector<MemoryRow> memory_by_heading(const std::vector<PointResult>& results);
+
 /// A reason and the points it stands for.
 struct ReasonCount {
   std::string reason;

@@ -32,15 +32,12 @@ struct Profile {
   // compute
   double gemm_efficiency{};             // sustained GEMM over the best measured GEMM
   double gemm_fallback{};               // best GEMM over datasheet where nothing was measured
-  double fp8_efficiency{};              // sustained fp8 GEMM over its best, relative to the 16-bit share
-  double misaligned_gemm{};             // factor for widths that are no multiple of 64
   double wave_loss{};                   // share of a GEMM's unfilled last wave that is lost
   double gemm_exposed_traffic{};        // share of the shorter of a GEMM's two times (arithmetic, traffic) that shows
   double flash_efficiency{};            // flash/SDPA attention over the sustained GEMM rate
   double cudnn_attention_efficiency{};  // the same of cuDNN's and Transformer Engine's kernels
   double small_head_attention{};        // factor for heads below 128
   double batched_gemm_efficiency{};     // eager attention's batched GEMMs over the sustained GEMM rate
-  double misaligned_heads{};            // factor for their head sizes that are no multiple of 8
   double memory_efficiency{};           // reached over datasheet memory bandwidth
   double eager_bytes_factor{},
       fused_bytes_factor{};                   // bytes really moved over the minimum of an op; fused: hand-written

@@ -70,14 +70,14 @@ Json peaks_json(const StrategyEstimate& e) {
           {"save", at(e.other_peaks.save, e.host.save)}};
 }
 
-Json strategy_json(const StrategyEstimate& e, const EstimateResult& result) {
+Json strategy_json(const StrategyEstimate& e) {
   Json out{{"name", e.strategy.name}, {"fits", to_string(e.fit)}, {"not_applicable", or_null(e.not_applicable)}};
   const Json figures{{"does_not_fit_because", or_null(e.why_not_yes)},
                      {"mesh", mesh_json(e.strategy.mesh)},
                      {"num_gpus", e.num_gpus_used},
                      {"peak_bytes", e.tiers.process.count},
-                     {"peak_bytes_low", times(result.memory_range, &AccuracyRange::low, e.tiers.process)},
-                     {"peak_bytes_high", times(result.memory_range, &AccuracyRange::high, e.tiers.process)},
+                     {"peak_bytes_low", times(e.memory_range, &AccuracyRange::low, e.tiers.process)},
+                     {"peak_bytes_high", times(e.memory_range, &AccuracyRange::high, e.tiers.process)},
                      {"peak_instant", e.peak_instant},
                      {"peaks", peaks_json(e)},
                      {"memory_bytes", memory_json(e)},
@@ -92,8 +92,8 @@ Json strategy_json(const StrategyEstimate& e, const EstimateResult& result) {
                      {"communication_bytes", e.communication.count},
                      {"communication", to_string(e.communication_level)},
                      {"step_seconds", e.time.step.value},
-                     {"step_seconds_low", times(result.time_range, &AccuracyRange::low, e.time.step.value)},
-                     {"step_seconds_high", times(result.time_range, &AccuracyRange::high, e.time.step.value)},
+                     {"step_seconds_low", times(e.time_range, &AccuracyRange::low, e.time.step.value)},
+                     {"step_seconds_high", times(e.time_range, &AccuracyRange::high, e.time.step.value)},
                      {"time", time_json(e.time)},
                      {"tokens_per_second", e.tokens_per_second},
                      {"mfu", e.mfu},
@@ -157,7 +157,7 @@ Json estimate_json(const EstimateAnswer& answer) {
              {"trainable_parameters", result.model.trainable}}}};
   for (const char* section : {"recipe", "dataset", "cluster"}) out[section] = plan.at(section);
   out["strategies"] = Json::array();
-  for (const StrategyEstimate& e : result.strategies) out["strategies"].push_back(strategy_json(e, result));
+  for (const StrategyEstimate& e : result.strategies) out["strategies"].push_back(strategy_json(e));
   out["recommended"] = recommendation_json(result);
   out["better"] = Json::array();
   if (result.recommended)

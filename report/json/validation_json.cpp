@@ -1,4 +1,6 @@
 #include "report/json/validation_json.h"
+
+#include "planner/accuracy.h"
 #include "report/json/json_values.h"
 
 namespace gpuplan {
@@ -26,8 +28,24 @@ Json measured_json(const Point& p) {
   return p.memory.gib ? Json(*p.memory.gib) : Json();
 }
 
+Figure figure_of(const PointResult& r) {
+  if (r.point->kind == PointKind::Speed) return Figure::StepTime;
+  return r.own->tier == MemoryTier::Tensors ? Figure::Tensors : Figure::Process;
+}
+
+/// The ends of the shipped range around the prediction, in its unit: {low, high}; nulls where there is none.
+std::pair<Json, Json> ends_json(const PointResult& r) {
+  if (!r.own) return {};
+  const auto range = default_accuracy().range(figure_of(r), r.kind);
+  if (!range) return {};
+  const double predicted = r.own->predicted;
+  if (r.point->kind == PointKind::Speed && is_rate(*r.own)) return {predicted / range->high, predicted / range->low};
+  return {predicted * range->low, predicted * range->high};
+}
+
 Json point_json(const PointResult& r) {
   const Point& p = *r.point;
+  const auto [low, high] = ends_json(r);
   const bool is_memory = p.kind == PointKind::Memory;
   return {{"id", p.id},
           {"kind", is_memory ? "memory" : "speed"},
@@ -35,11 +53,14 @@ Json point_json(const PointResult& r) {
           {"reason", or_null(r.reason)},
           {"source", p.source},
           {"method", p.method},
+          {"heading", or_null(r.heading)},
           {"strategy", or_null(r.strategy)},
           {"outcome", p.memory.ran_out ? "oom" : "ok"},
           {"metric", is_memory ? p.memory.metric : p.speed.metric},
           {"measured", measured_json(p)},
           {"predicted", r.own ? Json(r.own->predicted) : Json()},
+          {"low", low},
+          {"high", high},
           {"error", r.own ? Json(r.own->error()) : Json()},
           {"verdict", verdict_json(r)},
           {"predicted_process_gib", in_gib(r.tiers, &MemoryTiers::process)},
@@ -137,16 +158,32 @@ Json constants_json(const std::vector<EmpiricalConstant>& constants) {
                     {"unit", c.unit},
                     {"kind", c.kind},
                     {"of", c.use == ConstantUse::Memory ? "memory" : "time"},
+                    {"points", c.ablation ? Json(c.ablation->num_points) : Json()},
+                    {"median_without", c.ablation ? Json(c.ablation->median) : Json()},
+                    {"p90_without", c.ablation ? Json(c.ablation->p90) : Json()},
                     {"source", c.source}});
   return {{"count", constants.size()}, {"constants", list}};
 }
 
+Json memory_by_heading_json(const std::vector<PointResult>& results) {
+  Json out = Json::object();
+  for (const MemoryRow& row : memory_by_heading(results)) out[row.key] = memory_json(row.summary);
+  return out;
+}
+
 template <class Rows>
-Json by_every_grouping(const ValidationAnswer& answer, Json summary, Rows rows) {
-  summary["by_method"] = rows(answer.results, Grouping::Method);
-  summary["by_strategy"] = rows(answer.results, Grouping::Strategy);
-  summary["by_source"] = rows(answer.results, Grouping::Source);
+Json by_every_grouping(const std::vector<PointResult>& results, Json summary, Rows rows) {
+  summary["by_method"] = rows(results, Grouping::Method);
+  summary["by_strategy"] = rows(results, Grouping::Strategy);
+  summary["by_source"] = rows(results, Grouping::Source);
   return summary;
+}
+
+Json cross_validated_json(const ValidationAnswer& answer) {
+  return {{"command", answer.cross_validation.command},
+          {"date", answer.cross_validation.date},
+          {"memory", by_every_grouping(answer.not_seen, memory_json(answer.memory_not_seen), memory_by_json)},
+          {"speed", by_every_grouping(answer.not_seen, speed_json(answer.speed_not_seen), speed_by_json)}};
 }
 
 }  // namespace
@@ -155,12 +192,14 @@ Json validation_json(const ValidationAnswer& answer) {
   Json points = Json::array();
   for (const PointResult& r : answer.results) points.push_back(point_json(r));
   Json summary{{"points", answer.points.size()},
-               {"memory", by_every_grouping(answer, memory_json(answer.memory), memory_by_json)},
-               {"speed", by_every_grouping(answer, speed_json(answer.speed), speed_by_json)},
+               {"memory", by_every_grouping(answer.results, memory_json(answer.memory), memory_by_json)},
+               {"speed", by_every_grouping(answer.results, speed_json(answer.speed), speed_by_json)},
+               {"cross_validated", cross_validated_json(answer)},
                {"ranges", to_json(answer.ranges).at("figures")},
                {"empirical_constants", constants_json(answer.constants)},
                {"unsupported", reasons_json(reasons_of(answer.results, PointStatus::Unsupported))},
                {"skipped", reasons_json(reasons_of(answer.results, PointStatus::Skipped))}};
+  summary["memory"]["by_heading"] = memory_by_heading_json(answer.results);
   if (answer.picks)
     summary["picks"] = {{"memory", picks_json((*answer.picks)[0])}, {"speed", picks_json((*answer.picks)[1])}};
   return {{"gpuplan_version", GPUPLAN_VERSION}, {"points", points}, {"summary", summary}};

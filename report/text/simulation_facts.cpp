@@ -48,7 +48,7 @@ std::string training_text(const SimulationAnswer& answer) {
 std::vector<Fact> speed_facts(const SimulationAnswer& answer) {
   const SimulatedPlan& plan = answer.plan;
   const Simulation& simulation = plan.simulation;
-  return {{"step", with_range(simulation.step_time(), answer.result.time_range)},
+  return {{"step", with_range(simulation.step_time(), plan.estimate.time_range)},
           {"speed", fmt::format("{} tokens/s, {} per GPU", rate_text(plan.tokens_per_second),
                                 rate_text(plan.tokens_per_second_per_gpu))},
           {"MFU",

@@ -58,15 +58,15 @@ std::string time_text(const StrategyEstimate& e, const std::optional<AccuracyRan
 }
 
 std::string range_text(const AccuracyRange& r, const char* what) {
-  return fmt::format("{:.0f} % below to {:.0f} % above the {} ({} points of {} sources)", 100 * (1 - r.low),
-                     100 * (r.high - 1), what, r.num_points, r.num_sources);
+  return fmt::format("of {} {:.0f} % below to {:.0f} % above the {} ({} points of {} sources)", r.cell,
+                     100 * (1 - r.low), 100 * (r.high - 1), what, r.num_points, r.num_sources);
 }
 
 /// What the brackets mean.
-std::string accuracy_text(const EstimateResult& result) {
-  if (!result.memory_range || !result.time_range) return "";
-  return fmt::format("8 of 10 published measurements lie {}, and {}", range_text(*result.memory_range, "memory shown"),
-                     range_text(*result.time_range, "step time"));
+std::string accuracy_text(const StrategyEstimate& e) {
+  if (!e.memory_range || !e.time_range) return "";
+  return fmt::format("8 of 10 published measurements lie: {}; {}", range_text(*e.memory_range, "memory shown"),
+                     range_text(*e.time_range, "step time"));
 }
 
 std::string total_text(const EstimateAnswer& answer) {
@@ -138,16 +138,16 @@ std::string closest_look_text(const EstimateAnswer& answer, const Screen& screen
       heading(fmt::format("Memory of the fullest GPU under {}{}", e.strategy.name,
                           answer.fits() || answer.request.strategy != "auto" ? "" : ", which needs the least"),
               screen);
-  out += breakdown_text(e, answer.result.memory_range, screen) + "\n";
+  out += breakdown_text(e, e.memory_range, screen) + "\n";
   return out + render(std::vector<Fact>{{"peak", peak_text(e)},
                                         {"tiers", tiers_text(e.tiers)},
                                         {"other peaks", peaks_text(answer)},
                                         {"fits up to", limits_text(e)},
                                         {"host memory", host_text(e.host)},
-                                        {"step", time_text(e, answer.result.time_range)},
+                                        {"step", time_text(e, e.time_range)},
                                         {"training", total_text(answer)},
                                         {"saving", save_text(e.save)},
-                                        {"accuracy", accuracy_text(answer.result)}},
+                                        {"accuracy", accuracy_text(e)}},
                       2, screen);
 }
 

@@ -84,7 +84,8 @@ TEST_CASE("validate --json has every field of the contract for every point") {
     const std::string status = point["status"];
     CHECK((status == "scored" || status == "unsupported" || status == "skipped"));
     CHECK(point["reason"].is_null() == (status == "scored"));
-    for (const char* key : {"metric", "measured", "predicted", "error", "verdict", "predicted_process_gib"})
+    for (const char* key :
+         {"metric", "measured", "predicted", "low", "high", "error", "verdict", "predicted_process_gib"})
       CHECK(point.contains(key));
     const bool ran_out = point["outcome"] == "oom";
     if (status != "scored") continue;
@@ -94,6 +95,8 @@ TEST_CASE("validate --json has every field of the contract for every point") {
     if (ran_out) continue;
     const double error = point["predicted"].get<double>() / point["measured"].get<double>() - 1;
     CHECK(point["error"].get<double>() == doctest::Approx(error));
+    CHECK(point["low"].get<double>() <= point["predicted"].get<double>());
+    CHECK(point["high"].get<double>() >= point["predicted"].get<double>());
   }
 }
 
@@ -116,6 +119,8 @@ TEST_CASE("validate --json sums up what the points say") {
   CHECK(summary["empirical_constants"]["count"] == summary["empirical_constants"]["constants"].size());
   CHECK(summary["empirical_constants"]["count"] > 0);
   CHECK(summary["ranges"].contains("process_bytes"));
+  CHECK(summary["cross_validated"]["memory"]["own"]["points"] == summary["memory"]["own"]["points"]);
+  CHECK(summary["memory"]["by_heading"].contains("mixture of experts"));
   CHECK(!summary.contains("picks"));
 }
 

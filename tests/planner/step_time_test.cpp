@@ -16,7 +16,6 @@ CostModel free_device() {
   CostModel d;
   d.gemm = d.batched_gemm = d.flash = {1e30};
   d.memory = {1e30};
-  d.misaligned = 1;
   return d;
 }
 
@@ -203,12 +202,10 @@ TEST_CASE("NVMe offload runs at the drive's rate, CPU offload at the host's") {
 TEST_CASE("an op takes the longer of arithmetic and memory, and a kernel's fixed cost") {
   CostModel d;
   d.gemm = {1e12}, d.batched_gemm = {5e11}, d.flash = {2e11}, d.memory = {1e10};
-  d.bytes_factor = {2, 1, 0.5}, d.dequant_bytes = 3, d.misaligned = 0.5, d.kernel_overhead = {1e-6};
-  d.small_heads = d.misaligned_heads = 1;
+  d.bytes_factor = {2, 1, 0.5}, d.dequant_bytes = 3, d.kernel_overhead = {1e-6};
+  d.small_heads = 1;
   LayerOp gemm{.cost = CostClass::Gemm, .m = 128, .n = 64, .k = 256, .flops = 1e9, .traffic = 1e6};
   CHECK(d.op_time(gemm, Software::Eager).value == doctest::Approx(1e-3 + 1e-6));  // 1e9 / 1e12 against 1e6 / 1e10
-  gemm.n = 65;                                                                    // no multiple of 64: half the rate
-  CHECK(d.op_time(gemm, Software::Eager).value == doctest::Approx(2e-3 + 1e-6));
   gemm.traffic = 1e9;
   CHECK(d.op_time(gemm, Software::Eager).value == doctest::Approx(0.1 + 1e-6));  // bound by memory
   const LayerOp norm{.cost = CostClass::Memory, .traffic = 1e7};
