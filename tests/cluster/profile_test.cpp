@@ -67,7 +67,7 @@ TEST_CASE("profile: every GPU has a complete one, every number with unit, kind a
   for (const GpuSpec& gpu : list_gpus()) {
     CAPTURE(gpu.id);
     const Profile profile = default_profile(gpu);
-    CHECK(profile.values.size() == 34);
+    CHECK(profile.values.size() == 31);
     CHECK(profile.gemm_efficiency > 0.5);
     for (const auto& [name, value] : profile.values) {
       CAPTURE(name);
@@ -115,7 +115,7 @@ TEST_CASE("profile: it says which file it came from") {
   const Profile profile = default_profile(std::string("rtx-4090"));
   CHECK(profile.sha256 == sha256_hex(read_file(data_dir() / "profiles" / "default.yaml")));
   CHECK(profile.file == (data_dir() / "profiles" / "default.yaml").string());
-  CHECK(find(profile, "eager_bytes_factor")->source.starts_with("fitted on the 310 open speed points"));
+  CHECK(find(profile, "eager_bytes_factor")->source.starts_with("fitted on the 372 open speed points"));
 }
 
 TEST_CASE("profile: one's own file may change a few numbers of a class") {
@@ -132,7 +132,7 @@ values:
   CHECK(profile.gemm_efficiency == doctest::Approx(0.64));
   CHECK(profile.kernel_overhead.value == doctest::Approx(5e-6));
   CHECK(profile.flash_efficiency == default_profile(std::string("rtx-4090")).flash_efficiency);
-  CHECK(profile.values.size() == 34);
+  CHECK(profile.values.size() == 31);
   CHECK(find(profile, "gemm_efficiency")->kind == "measured");
   CHECK(profile.sha256 == sha256_hex(read_file(file)));
 }
@@ -149,7 +149,7 @@ TEST_CASE("profile: mistakes are named with their line") {
         "F:4: values.margin.source: is missing" + hint);
   CHECK(error_of("id: x\nbased_on: default-amper\nvalues: {}\n")
             .find("F:2: based_on: 'default-amper' is not a class of data/profiles/default.yaml") != std::string::npos);
-  CHECK(error_of("id: x\nvalues: {}\n").starts_with("F: 34 problems:\n  F:2: values: 'gemm_efficiency' is missing\n"));
+  CHECK(error_of("id: x\nvalues: {}\n").starts_with("F: 31 problems:\n  F:2: values: 'gemm_efficiency' is missing\n"));
 }
 
 TEST_CASE("profile: the shipped ones are those that GPUs are given, and each is found by its id") {
@@ -162,7 +162,7 @@ TEST_CASE("profile: the shipped ones are those that GPUs are given, and each is 
   for (const Profile& profile : shipped) {
     CAPTURE(profile.id);
     CHECK(find_profile(profile.id)->gemm_efficiency == profile.gemm_efficiency);
-    CHECK(profile.values.size() == 34);
+    CHECK(profile.values.size() == 31);
   }
   CHECK(shipped_profiles().front().gemm_efficiency == default_profile(std::string("a100-sxm-80gb")).gemm_efficiency);
 }

@@ -64,7 +64,7 @@ TEST_CASE("topo -m: a DGX A100 with escape codes in its header; NV12 between all
   CHECK(box.layout.nics.size() == 8);
   CHECK(box.layout.nics[3].name == "mlx5_3");
   CHECK(box.layout.sockets == 4);  // NUMA nodes
-  CHECK(box.inter.bandwidth.value / 1e9 == doctest::Approx(25 * 0.7773));
+  CHECK(box.inter.bandwidth.value / 1e9 == doctest::Approx(25 * 0.7822));
   CHECK(build_topology(box).is_rank_symmetric);
 }
 
@@ -152,6 +152,6 @@ TEST_CASE("cluster file: the sustained rate of these very cards") {
   CHECK(box.intra.bandwidth.value / 1e9 == doctest::Approx(3.75));
   CHECK(!build_topology(box).has_peer_to_peer);
   CHECK(std::any_of(box.assumptions.begin(), box.assumptions.end(), [](const std::string& text) {
-    return text.find("130 TFLOP/s instead of 249.8 (fitted: inferred from the four course runs") != std::string::npos;
+    return text.find("130 TFLOP/s instead of 250.5 (fitted: inferred from the four course runs") != std::string::npos;
   }));
 }
