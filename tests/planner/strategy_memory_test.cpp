@@ -122,8 +122,7 @@ TEST_CASE("ZeRO's reduce buckets: two of the stated size with overlap_comm, h^2 
 }
 
 TEST_CASE("an offloaded optimizer takes gradients to the host as they are made, on one GPU too") {
-  // the embedding, with its 16,384 elements the largest group but for two layers: 2 x 36,992 x 2 bytes are alive at
-  // most
+  // a unit is copied out while the next is computed: at most two layers of 36,992 elements in 16 bit are alive
   for (const char* name : {"zero2", "zero3"})
     for (const std::int64_t accumulation : {1, 3}) {
       CAPTURE(name);
