@@ -84,8 +84,8 @@ Variant changed(Variant variant, std::span<const Setting> settings);
 /// strategy. The one place where a changed plan is estimated.
 std::optional<StrategyEstimate> estimate_variant(const Variant& variant, std::string_view strategy);
 
-/// The variant under every strategy that it asks for and that is possible, without limits; nothing when its recipe makes
-/// no sense.
+/// The variant under every strategy that it asks for and that is possible, without limits; nothing when its recipe
+/// makes no sense.
 std::vector<StrategyEstimate> estimate_strategies(const Variant& variant);
 
 /// The variant under the first strategy, simplest first, under which it fits well, else tightly; only the one asked for

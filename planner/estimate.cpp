@@ -195,8 +195,8 @@ std::vector<std::vector<Setting>> ways_to_run(const EstimateRequest& r) {
   const Recipe& recipe = r.recipe;
   for (std::int64_t factor = 2; factor <= 64; factor *= 2) {
     const auto rebatched = [&](std::int64_t micro_batch, std::int64_t grad_accum) {
-      singles.push_back({set_to("micro-batch", std::to_string(micro_batch)),
-                         set_to("grad-accum", std::to_string(grad_accum))});
+      singles.push_back(
+          {set_to("micro-batch", std::to_string(micro_batch)), set_to("grad-accum", std::to_string(grad_accum))});
     };
     if (recipe.grad_accum % factor == 0) rebatched(recipe.micro_batch * factor, recipe.grad_accum / factor);
     if (recipe.micro_batch % factor == 0) rebatched(recipe.micro_batch / factor, recipe.grad_accum * factor);

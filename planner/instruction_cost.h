@@ -22,7 +22,7 @@ struct InstructionCost {
 };
 /// Calls by the block costs of `column`, casts and optimizer steps by memory traffic.
 inline InstructionCost cost_of(const StepProgram& all, const RankProgram& p, const Instruction& i, std::size_t column,
-                        const CostModel& device, const CommModel& comm) {
+                               const CostModel& device, const CommModel& comm) {
   if (i.op == OpCode::Call) {
     const BlockCost& block = all.costs[column][i.block];
     return {block.device, double(block.num_kernels) * device.dispatch, block.host_tail, block.flops};

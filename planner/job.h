@@ -46,8 +46,8 @@ struct EstimateRequest {
   std::optional<double> price_per_gpu_hour;  // overrides the cluster's
   std::int64_t eval_batch = 0;               // sequences per GPU in evaluation; 0: the micro batch
   EvalLogits eval_logits{};
-  std::int64_t eval_generate = 0;            // tokens generated per sequence during evaluation: adds a KV cache
-  std::shared_ptr<const Profile> profile;    // null: the shipped one of the first GPU
+  std::int64_t eval_generate = 0;          // tokens generated per sequence during evaluation: adds a KV cache
+  std::shared_ptr<const Profile> profile;  // null: the shipped one of the first GPU
 };
 
 /// A request under one strategy. `micro_batch`, `seq_len` and `grad_accum` of its recipe may be changed in place; what

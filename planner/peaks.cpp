@@ -4,7 +4,6 @@
 
 #include "models/optimizers.h"
 #include "planner/block.h"
-#include "planner/strategy_estimate.h"
 
 namespace gpuplan {
 namespace {
@@ -66,6 +65,15 @@ Bytes largest_tensor(const TrainedModel& model) {
 
 std::int64_t eval_batch(const EstimateRequest& r) { return r.eval_batch > 0 ? r.eval_batch : r.recipe.micro_batch; }
 
+Bytes generation_cache(const EstimateRequest& r, const ModelSpec& model) {
+  const std::int64_t tokens = r.eval_generate > 0 ? eval_batch(r) * (r.recipe.seq_len + r.eval_generate) : 0;
+  return tokens * kv_bytes_per_token(model);
+}
+
+Bytes kv_bytes_per_token(const ModelSpec& model) {
+  return bytes_of(model.num_hidden_layers * (model.kv_width() + model.value_width()), Dtype::BF16);
+}
+
 bool is_evaluated(const EstimateRequest& r) {
   return r.eval_batch > 0 || r.eval_logits != EvalLogits::None || r.eval_generate > 0;
 }
@@ -86,11 +94,10 @@ Bytes evaluation_tensors(const Job& job, const StepProgram& program, const RankC
     if (job.request.eval_logits == EvalLogits::Kept) head += 2 * kept_logits(job);
   }
   // generation comes before the loss; it needs the logits of one token
-  const Bytes generation =
-      job.request.eval_generate > 0
-          ? generation_cache(job.request, job.model.spec) +
-                bytes_of(eval_batch(job.request) * job.model.spec.vocab_size, Dtype::F32)
-          : Bytes{};
+  const Bytes generation = job.request.eval_generate > 0
+                               ? generation_cache(job.request, job.model.spec) +
+                                     bytes_of(eval_batch(job.request) * job.model.spec.vocab_size, Dtype::F32)
+                               : Bytes{};
   return step.resident + gathered_weights(job) + std::max({layer_activations(eval), head, generation});
 }
 

@@ -21,8 +21,8 @@ OtherPeaks other_peaks(const Job& job, const StepProgram& program, const RankCla
 /// Tensors while evaluation runs: persistent state, gathered weights, the activations of one layer, logits, and the
 /// cache of generation. With EvalLogits::Kept that is after the first batch; each further one adds kept_logits().
 ///
-/// Source: transformers Trainer.evaluation_loop and prediction_step (logits in fp32, gathered from all ranks and kept on
-/// the device until eval_accumulation_steps or the end), accelerate utils/operations.py ConvertOutputsToFp32.
+/// Source: transformers Trainer.evaluation_loop and prediction_step (logits in fp32, gathered from all ranks and kept
+/// on the device until eval_accumulation_steps or the end), accelerate utils/operations.py ConvertOutputsToFp32.
 Bytes evaluation_tensors(const Job& job, const StepProgram& program, const RankClass& rank_class, const Peak& step);
 
 /// Logits of one evaluation batch as they are kept: fp32, of all data-parallel ranks.
@@ -30,6 +30,11 @@ Bytes kept_logits(const Job& job);
 
 /// Sequences per rank of an evaluation batch: what is asked for, else the micro batch.
 std::int64_t eval_batch(const EstimateRequest& request);
+
+/// Keys and values of every layer in 16 bit: what one token adds to the cache of generation.
+Bytes kv_bytes_per_token(const ModelSpec& model);
+/// The cache when evaluation generates `eval_generate` tokens after full sequences; no bytes when it does not.
+Bytes generation_cache(const EstimateRequest& request, const ModelSpec& model);
 
 /// Whether the question is about evaluation too, so that its peak counts in the verdict.
 bool is_evaluated(const EstimateRequest& request);

@@ -108,15 +108,6 @@ CategoryBytes class_breakdown(const Job& job, const RankClass& c, const ClassMem
 
 }  // namespace
 
-Bytes generation_cache(const EstimateRequest& r, const ModelSpec& model) {
-  const std::int64_t tokens = r.eval_generate > 0 ? eval_batch(r) * (r.recipe.seq_len + r.eval_generate) : 0;
-  return tokens * kv_bytes_per_token(model);
-}
-
-Bytes kv_bytes_per_token(const ModelSpec& model) {
-  return bytes_of(model.num_hidden_layers * (model.kv_width() + model.value_width()), Dtype::BF16);
-}
-
 std::string_view to_string(CommunicationLevel level) {
   switch (level) {
     case CommunicationLevel::None: return "none";

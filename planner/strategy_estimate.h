@@ -40,9 +40,9 @@ struct SaveCost {
 /// One row of the table. Figures are of the fullest rank.
 struct StrategyEstimate {
   Strategy strategy;
-  std::string not_applicable;        // reason; the figures below are then empty
-  Fit fit{};                        // device and host
-  std::string why_not_yes;          // "needs 3.1 GiB more than …", what a tight fit depends on; empty when it fits
+  std::string not_applicable;  // reason; the figures below are then empty
+  Fit fit{};                   // device and host
+  std::string why_not_yes;     // "needs 3.1 GiB more than …", what a tight fit depends on; empty when it fits
   Peak peak;
   MemoryTiers tiers;
   std::string peak_instant;                                 // "logits and loss"
@@ -54,7 +54,7 @@ struct StrategyEstimate {
   SaveCost save;
   OtherPeaks other_peaks;  // tensors
   Bytes kept_logits;       // of one evaluation batch, where they are kept
-  Bytes communication;  // sent per rank and step
+  Bytes communication;     // sent per rank and step
   CommunicationLevel communication_level{};
   StepTime time;
   double tokens_per_second{};  // of the whole job, without padding
@@ -66,7 +66,7 @@ struct StrategyEstimate {
   std::optional<std::int64_t> max_micro_batch;  // largest that fits, other things equal
   std::optional<std::int64_t> max_seq_len;      // longest, at the recipe's micro batch
   std::int64_t num_gpus_used{};
-  Coverage coverage;  // of its products by the profile's measurements
+  Coverage coverage;                                      // of its products by the profile's measurements
   std::optional<AccuracyRange> memory_range, time_range;  // around process bytes and step time; none for ranks on a CPU
 
   /// Bytes of the process whose tensors take `tensors`.
@@ -116,18 +116,13 @@ struct ClassMemory {
 };
 ClassMemory class_memory(const Job& job, const StepProgram& program, const RankClass& rank_class);
 
-/// Builds the job's program and fills peak, tiers and verdict only, that of the host too; true when it fits, if tightly.
-/// What the searches call.
+/// Builds the job's program and fills peak, tiers and verdict only, that of the host too; true when it fits, if
+/// tightly. What the searches call.
 bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program);
 
 /// Program, replay, time: everything but the limits. `program` is reused storage; afterwards it is that of an average
 /// step (average_job).
 StrategyEstimate estimate_strategy(const Job& job, StepProgram& program);
-
-/// Keys and values of every layer in 16 bit: what one token adds to the cache of generation.
-Bytes kv_bytes_per_token(const ModelSpec& model);
-/// The cache when evaluation generates `eval_generate` tokens after full sequences; no bytes when it does not.
-Bytes generation_cache(const EstimateRequest& request, const ModelSpec& model);
 
 /// Fills e.max_micro_batch and e.max_seq_len, the largest that are predicted to fit (without the range around the
 /// prediction), by doubling and bisection over whole plans; empty where not even 1 does.

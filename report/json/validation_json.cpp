@@ -85,9 +85,9 @@ Json errors_json(const ErrorSummary& s) {
 }
 
 Json verdicts_json(const VerdictCounts& v) {
-  return {{"ok_fits", v.ok_fits},     {"ok_tight", v.ok_tight}, {"ok_oom", v.ok_oom},
-          {"oom_oom", v.oom_oom},     {"oom_tight", v.oom_tight}, {"oom_fits", v.oom_fits},
-          {"left_out", v.left_out},   {"false_alarms", v.false_alarms}, {"dangerous", v.dangerous}};
+  return {{"ok_fits", v.ok_fits},   {"ok_tight", v.ok_tight},         {"ok_oom", v.ok_oom},
+          {"oom_oom", v.oom_oom},   {"oom_tight", v.oom_tight},       {"oom_fits", v.oom_fits},
+          {"left_out", v.left_out}, {"false_alarms", v.false_alarms}, {"dangerous", v.dangerous}};
 }
 
 Json memory_json(const MemorySummary& s) {

@@ -162,8 +162,7 @@ const char* advice_title(const EstimateAnswer& answer) {
 std::string verdict_text(const EstimateAnswer& answer, const Screen& screen) {
   const std::vector<std::string>& advice = answer.result.recommended->advice;
   std::string out = heading(verdict_title(answer), screen) + reason_text(answer, screen) + better_text(answer, screen);
-  if (!advice.empty())
-    out += heading(advice_title(answer), screen) + points(advice, screen);
+  if (!advice.empty()) out += heading(advice_title(answer), screen) + points(advice, screen);
   return out;
 }
 

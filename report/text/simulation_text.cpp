@@ -37,16 +37,17 @@ Table comparison_table(std::span<const SimulatedPlan> plans, int bar_width) {
     const Simulation& s = plan.simulation;
     const double exposed = s.step.ps > 0 ? s.exposed_communication / s.step_time() : 0;
     const Ink verdict = ink_of(e.fit), figure = e.fits() ? Ink::Plain : Ink::Faint;
-    table.add({{fmt::format("  {}", plan_name(plan)), figure},
-               {std::string(to_string(e.fit)), verdict},
-               {format_bytes(e.tiers.process), verdict},
-               {format_short_duration(s.step_time()), figure},
-               {format_grouped(std::llround(plan.tokens_per_second)), figure},
-               {bar(fastest > 0 ? plan.tokens_per_second / fastest : 0, bar_width), e.fits() ? Ink::Accent : Ink::Faint},
-               {fmt::format("{:.0f} %", 100 * exposed), figure},
-               {fmt::format("{:.0f} %", 100 * s.compute), figure},
-               {fmt::format("{:.0f} %", 100 * plan.mfu), figure},
-               {cost_cell(plan), figure}});
+    table.add(
+        {{fmt::format("  {}", plan_name(plan)), figure},
+         {std::string(to_string(e.fit)), verdict},
+         {format_bytes(e.tiers.process), verdict},
+         {format_short_duration(s.step_time()), figure},
+         {format_grouped(std::llround(plan.tokens_per_second)), figure},
+         {bar(fastest > 0 ? plan.tokens_per_second / fastest : 0, bar_width), e.fits() ? Ink::Accent : Ink::Faint},
+         {fmt::format("{:.0f} %", 100 * exposed), figure},
+         {fmt::format("{:.0f} %", 100 * s.compute), figure},
+         {fmt::format("{:.0f} %", 100 * plan.mfu), figure},
+         {cost_cell(plan), figure}});
   }
   return without_empty_columns(std::move(table));
 }

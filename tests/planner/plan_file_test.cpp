@@ -403,7 +403,7 @@ TEST_CASE("no field may be left out, whatever its place") {
     for (json::json_pointer p(pointer); !p.empty(); p.pop_back()) parents.insert(p.to_string());
   std::set<std::string> tried;
   for (const std::string& text : parents) {
-    if (text == "/cluster/layout") continue;  // may be left out, all or nothing
+    if (text == "/cluster/layout") continue;                                        // may be left out, all or nothing
     if (text == "/options/eval_batch" || text == "/options/eval_logits") continue;  // files before them have none
     const json::json_pointer p(text);
     if (text.starts_with("/model/config/") || !good[p.parent_pointer()].is_object()) continue;

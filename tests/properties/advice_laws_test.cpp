@@ -53,7 +53,8 @@ std::vector<EstimateRequest> neighbours(const EstimateRequest& r) {
   std::vector<EstimateRequest> out;
   const auto with = [&](auto change) { change(out.emplace_back(r).recipe); };
   with([](Recipe&) {});  // another strategy alone
-  for (const Checkpointing c : {Checkpointing::None, Checkpointing::Full}) with([c](Recipe& x) { x.checkpointing = c; });
+  for (const Checkpointing c : {Checkpointing::None, Checkpointing::Full})
+    with([c](Recipe& x) { x.checkpointing = c; });
   with([](Recipe& x) { x.loss = LossKernel::Fused; });
   with([](Recipe& x) { x.attention = AttentionKernel::Sdpa; });
   for (const std::int64_t k : {2, 4, 8}) {
