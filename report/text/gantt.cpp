@@ -73,10 +73,10 @@ struct Row {
 };
 
 void add_span(Row& row, const Columns& columns, const Span& span) {
+  row.columns.resize(std::size_t(columns.count));  // also where the span only waits in this window
   const WorkingPart works = working_part(span);
   const SimTime begin = std::max(works.begin, columns.begin), end = std::min(works.end, columns.end);
   if (begin >= end) return;
-  row.columns.resize(std::size_t(columns.count));
   row.busy += end - begin;
   for (int c = columns.at(begin); c < columns.count && columns.start(c) < end; ++c) {
     const SimTime from = std::max(begin, columns.start(c)), to = std::min(end, columns.start(c + 1));

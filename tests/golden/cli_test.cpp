@@ -286,6 +286,18 @@ TEST_CASE("every example in the help works") {
     }
 }
 
+TEST_CASE("every window of a step can be drawn, also one in which a stream only waits") {
+  for (const char* strategy : {"mp", "fsdp", "zero3", "ddp"})
+    for (const char* window : {"--from 0ms --to 5ms", "--from 20ms --to 60ms", "--from 100ms --to 101ms"}) {
+      CAPTURE(strategy);
+      CAPTURE(window);
+      const Ran drawn =
+          ran(fmt::format("simulate --model llama-3.2-1b --lora --gpus 2xA6000 --strategy {} {}", strategy, window));
+      CHECK(drawn.code == 0);
+      CHECK(drawn.out.find("Where the step goes") != std::string::npos);
+    }
+}
+
 TEST_CASE("docs/gpuplan.1 is what completion man writes") {
   const std::filesystem::path file = std::filesystem::path(GPUPLAN_TEST_DIR).parent_path() / "docs/gpuplan.1";
   const std::string today = ran("completion man").out;
