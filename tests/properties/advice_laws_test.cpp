@@ -80,7 +80,8 @@ std::string text_of(const EstimateRequest& r) {
 TEST_CASE("no shown plan is beaten by more than the error by a plan one change away") {
   Dice dice(20261123);
   int num_answers = 0, num_better = 0;
-  for (int i = 0; i < (test::kIsSanitized ? 40 : 500); ++i) {
+  const int num_questions = test::kIsSanitized ? 40 : 500;
+  for (int i = 0; i < num_questions; ++i) {
     const EstimateRequest r = random_question(dice);
     CAPTURE(text_of(r));
     const EstimateResult result = estimate(r);
@@ -103,6 +104,6 @@ TEST_CASE("no shown plan is beaten by more than the error by a plan one change a
     }
     CHECK(shown <= best * (1 + result.profile.time_error) * (1 + 1e-9));
   }
-  CHECK(num_answers > 20);
-  CHECK(num_better > 5);
+  CHECK(5 * num_answers > num_questions);
+  CHECK(20 * num_better > num_questions);
 }
