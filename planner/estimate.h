@@ -9,11 +9,6 @@ namespace gpuplan {
 /// Evaluates every strategy (or the one asked for). Throws InputError for a recipe that makes no sense.
 EstimateResult estimate(const EstimateRequest& request);
 
-/// The best of result.strategies under the request's preference. Inside the model's error the simplest wins. When
-/// nothing fits, `strategy` is empty and `advice` lists the changes that would make something fit, smallest change
-/// first, each tried.
-Recommendation recommend(const EstimateRequest& request, const EstimateResult& result);
-
 /// Every default and convention that shaped the figures, one sentence each.
 std::vector<std::string> list_assumptions(const EstimateRequest& request, const EstimateResult& result);
 

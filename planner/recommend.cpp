@@ -1,0 +1,335 @@
+#include "planner/recommend.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/unit_text.h"
+#include "planner/changes.h"
+
+namespace gpuplan {
+
+namespace {
+
+using Row = StrategyEstimate;
+
+/// Smaller is better: seconds per token, dollars per token (GPU seconds where no price is known), or bytes.
+double score(const Row& e, Preference preference) {
+  if (preference == Preference::Memory) return double(e.tiers.process.count);
+  const double seconds_per_token = 1 / e.tokens_per_second;
+  return preference == Preference::Cost ? seconds_per_token * double(e.num_gpus_used) : seconds_per_token;
+}
+
+/// What decides between plans whose difference by the preference lies inside the error, in this order.
+std::vector<Preference> wishes(Preference first) {
+  switch (first) {
+    case Preference::Speed: return {Preference::Speed, Preference::Cost};
+    case Preference::Cost: return {Preference::Cost, Preference::Speed};
+    case Preference::Memory: return {Preference::Memory, Preference::Speed};
+  }
+  return {first};
+}
+
+template <class Matches>
+const Row* find_row(const EstimateResult& result, Matches matches) {
+  for (const Row& e : result.strategies)
+    if (e.not_applicable.empty() && matches(e.strategy)) return &e;
+  return nullptr;
+}
+
+using Rows = std::vector<const Row*>;
+
+/// Those that fit well, or where there are none, tightly.
+Rows candidates(const std::vector<Row>& rows) {
+  for (const Fit fit : {Fit::Yes, Fit::Tight}) {
+    Rows out;
+    for (const Row& e : rows)
+      if (e.not_applicable.empty() && e.fit == fit) out.push_back(&e);
+    if (!out.empty()) return out;
+  }
+  return {};
+}
+
+/// Those of `rows` whose score is the best one, but for the error of a prediction.
+Rows within_error(const Rows& rows, Preference preference, double error) {
+  double best = std::numeric_limits<double>::infinity();
+  for (const Row* e : rows) best = std::min(best, score(*e, preference));
+  Rows out;
+  for (const Row* e : rows)
+    if (score(*e, preference) <= best * (1 + error)) out.push_back(e);
+  return out;
+}
+
+/// The best of what fits. Inside the error of one wish the next one decides, and the simplest at last.
+const Row* best_of(const std::vector<Row>& all, Preference preference, double error) {
+  Rows rows = candidates(all);
+  for (const Preference wish : wishes(preference)) rows = within_error(rows, wish, error);
+  const Row* chosen = nullptr;
+  for (const Row* e : rows)
+    if (!chosen || e->strategy.simplicity < chosen->strategy.simplicity) chosen = e;
+  return chosen;
+}
+
+/// "single costs the same within the error and takes 3.9 times as long": who lost a tie by the preference.
+std::string tie_text(const Row& chosen, const EstimateRequest& r, const EstimateResult& result) {
+  constexpr double kVisible = 1.05;
+  const auto [first, second] = std::pair{wishes(r.preference)[0], wishes(r.preference)[1]};
+  for (const Row* other : within_error(candidates(result.strategies), first, result.profile.time_error)) {
+    if (other->strategy.simplicity >= chosen.strategy.simplicity) continue;
+    const double ratio = score(*other, second) / score(chosen, second);
+    if (ratio < kVisible) continue;
+    const char* equal = first == Preference::Cost    ? "costs the same"
+                        : first == Preference::Speed ? "takes as long"
+                                                     : "needs as much memory";
+    return fmt::format("; {} {} within the error, but {} {:.1f} times as much{}", other->strategy.name, equal,
+                       second == Preference::Cost ? "costs" : "takes", ratio,
+                       second == Preference::Cost ? "" : " time");
+  }
+  return {};
+}
+
+/// Whether every plan of this kind runs out of memory.
+template <class Matches>
+bool none_fits(const EstimateResult& result, Matches matches) {
+  for (const Row& e : result.strategies)
+    if (e.not_applicable.empty() && matches(e.strategy) && e.fits()) return false;
+  return true;
+}
+
+std::string reason_for(const Row& chosen, const EstimateRequest& r, const EstimateResult& result) {
+  const Strategy& strategy = chosen.strategy;
+  const std::string tight = chosen.fit == Fit::Tight ? fmt::format("; tight: {}", chosen.why_not_yes) : "";
+  if (r.strategy != "auto") return (tight.empty() ? "asked for, and it fits" : "asked for") + tight;
+  const Row* single = find_row(result, [](const Strategy& s) { return s.is_one_gpu(); });
+  const auto is_replicated = [](const Strategy& s) { return s.is_replicated(); };
+  const auto is_sharded = [](const Strategy& s) { return s.layout.shards_optimizer; };
+  const char* const best = r.preference == Preference::Speed  ? "the fastest of those that fit"
+                           : r.preference == Preference::Cost ? "the cheapest of those that fit"
+                                                              : "the one that needs the least memory";
+  std::string text = best;
+  if (strategy.is_one_gpu()) {
+    text = r.cluster.num_gpus() == 1 ? "it fits on the one GPU there is"
+           : r.preference == Preference::Memory
+               ? text
+               : "it fits on one GPU, and more would cost more per token than they gain";
+  } else if (strategy.is_replicated()) {
+    text = "the model and its training state fit on one GPU, so every GPU gets a copy and only gradients travel";
+  } else if (strategy.mesh.pp > 1) {
+    if (none_fits(result, is_sharded))
+      text = "no sharded strategy fits, so the layers are spread over the GPUs; they work one after the other";
+  } else if (none_fits(result, is_replicated)) {
+    if (!strategy.layout.shards_weights)
+      text = fmt::format("replicas of the weights fit, the optimizer{} sharded over the GPUs",
+                         strategy.layout.shards_gradients ? " and the gradients are" : " is");
+    else if (single && !single->fits())
+      text = fmt::format("one GPU does not hold it ({}), so weights, gradients and optimizer are sharded",
+                         format_bytes(single->tiers.process));
+    if (strategy.layout.shards_weights && !strategy.layout.reshards_after_forward)
+      text += "; weights stay gathered until backward because the memory is there, which saves a third of the traffic";
+  }
+  const Row* fsdp = find_row(result, [](const Strategy& s) {
+    return is_fsdp(s.engine) && s.layout.reshards_after_forward && s.mesh.dp_replicate == 1;
+  });
+  if (strategy.is_replicated() && fsdp && fsdp->tokens_per_second > 0 &&
+      chosen.tokens_per_second > 1.2 * fsdp->tokens_per_second)
+    text += fmt::format("; sharding it with FSDP would be {:.1f} times slower",
+                        chosen.tokens_per_second / fsdp->tokens_per_second);
+  return text + tie_text(chosen, r, result) + tight;
+}
+
+/// What would be better, although the recipe is never changed for the user.
+void add_hints(std::vector<std::string>& advice, const Row& chosen, const EstimateRequest& r,
+               const EstimateResult& result) {
+  if (chosen.max_micro_batch && *chosen.max_micro_batch > r.recipe.micro_batch && r.recipe.grad_accum == 1 &&
+      chosen.time.host > 0.7 * chosen.time.step)
+    advice.push_back(fmt::format(
+        "the host launches kernels for {} of the {} step: a larger micro batch (up to {}) uses the GPU better",
+        format_duration(chosen.time.host), format_duration(chosen.time.step), *chosen.max_micro_batch));
+  for (const Purpose purpose : {Purpose::LeaveOut, Purpose::Quality})
+    for (const Suggested& hint : suggest(r, purpose)) {
+      if (suggest(r, Purpose::RunBetter, hint.setting.change->name)) continue;  // a better way says it with figures
+      const auto without = estimate_variant(changed({r, result.profile}, {&hint.setting, 1}), chosen.strategy.name);
+      if (without && without->fit == Fit::Yes)
+        advice.push_back(fmt::format("it fits without {} too: {}", hint.why->title,
+                                     describe_suggested({&hint, 1}, "", describe_time(chosen, *without))));
+    }
+}
+
+/// Changes that leave what is trained, and on how many tokens per step, as asked.
+std::vector<std::vector<Setting>> ways_to_run(const EstimateRequest& r) {
+  std::vector<std::vector<Setting>> singles;
+  for (const Suggested& one : suggest(r, Purpose::RunBetter)) singles.push_back({one.setting});
+  const Recipe& recipe = r.recipe;
+  for (std::int64_t factor = 2; factor <= 64; factor *= 2) {
+    const auto rebatched = [&](std::int64_t micro_batch, std::int64_t grad_accum) {
+      singles.push_back(
+          {set_to("micro-batch", std::to_string(micro_batch)), set_to("grad-accum", std::to_string(grad_accum))});
+    };
+    if (recipe.grad_accum % factor == 0) rebatched(recipe.micro_batch * factor, recipe.grad_accum / factor);
+    if (recipe.micro_batch % factor == 0) rebatched(recipe.micro_batch / factor, recipe.grad_accum * factor);
+  }
+  std::vector<std::vector<Setting>> out{{}};
+  out.insert(out.end(), singles.begin(), singles.end());
+  for (std::size_t a = 0; a < singles.size(); ++a)
+    for (std::size_t b = a + 1; b < singles.size(); ++b) {
+      if (singles[a].front().change == singles[b].front().change) continue;
+      out.push_back(singles[a]);
+      out.back().insert(out.back().end(), singles[b].begin(), singles[b].end());
+    }
+  return out;
+}
+
+/// Plans one or two changes away from the question that are better than `chosen` by more than the error.
+std::vector<BetterWay> better_ways(const EstimateRequest& r, const EstimateResult& result, const Row& chosen) {
+  const double error = result.profile.time_error;
+  std::vector<BetterWay> all;
+  for (const std::vector<Setting>& settings : ways_to_run(r)) {
+    Variant variant = changed({r, result.profile}, settings);
+    variant.request.strategy = "auto";
+    for (Row& e : estimate_strategies(variant)) {
+      if (e.fit < chosen.fit) continue;
+      const bool is_other = r.strategy != "auto" && e.strategy.name != r.strategy;
+      if (settings.empty() && !is_other) continue;
+      BetterWay way;
+      for (const Setting& s : settings) way.flags.push_back(describe(s));
+      if (is_other) way.flags.push_back("--strategy " + e.strategy.name);
+      way.plan = std::move(e);
+      all.push_back(std::move(way));
+    }
+  }
+  const auto beats = [&](const BetterWay& way) {
+    return way.plan.fit == Fit::Yes && score(way.plan, r.preference) * (1 + error) <= score(chosen, r.preference);
+  };
+  if (std::any_of(all.begin(), all.end(), beats))  // a safe way goes before a tight one
+    std::erase_if(all, [](const BetterWay& way) { return way.plan.fit != Fit::Yes; });
+  std::vector<BetterWay> out;
+  for (const Preference wish : wishes(r.preference)) {
+    const double limit = out.empty() ? score(chosen, wish) : std::min(score(chosen, wish), score(out[0].plan, wish));
+    double best = limit / (1 + error);
+    for (const BetterWay& way : all) best = std::min(best, score(way.plan, wish));
+    const BetterWay* pick = nullptr;
+    for (const BetterWay& way : all) {
+      const double mine = score(way.plan, wish);
+      if (mine > best * (1 + error) || mine > limit / (1 + error)) continue;
+      const auto rank = [](const BetterWay& w) { return std::pair(w.flags.size(), w.plan.strategy.simplicity); };
+      if (!pick || rank(way) < rank(*pick)) pick = &way;
+    }
+    if (pick) out.push_back(*pick);
+  }
+  return out;
+}
+
+/// Suggestions that are tried together.
+using Together = std::vector<Suggested>;
+
+/// What makes a request fit that does not.
+class Search {
+ public:
+  /// `least`: what counts as fitting.
+  Search(const EstimateRequest& request, const EstimateResult& result, Fit least)
+      : result_(result),
+        now_{request, result.profile},
+        least_(least) {}
+
+  /// Each saver alone or beside checkpointing, else all of them one after the other, else more GPUs.
+  std::vector<std::string> what_would_help() const {
+    std::vector<std::string> advice;
+    const Together savers = suggest(now_.request, Purpose::SaveMemory);
+    for (const Suggested& saver : savers)
+      if (std::string text = try_one(saver); !text.empty()) advice.push_back(std::move(text));
+    if (!advice.empty()) return advice;
+    Together combined;
+    for (const Suggested& saver : savers) {
+      combined.push_back(saver);
+      if (const auto fitting = fits_with(combined)) return {worded(combined, " + ", *fitting, "together, then")};
+    }
+    if (std::string text = try_more_gpus(); !text.empty()) return {text};
+    return {"no change that gpuplan knows makes it fit: choose a smaller model or GPUs with more memory"};
+  }
+
+ private:
+  Variant with(const Together& all) const {
+    Variant variant = now_;
+    for (const Suggested& one : all) variant = changed(std::move(variant), {&one.setting, 1});
+    return variant;
+  }
+
+  std::optional<StrategyEstimate> fits_with(const Together& all) const {
+    std::optional<StrategyEstimate> e = first_fitting(with(all));
+    return e && e->fit >= least_ ? e : std::nullopt;
+  }
+
+  /// The row that a changed plan is compared with: that of its strategy, else the first one that is possible.
+  const Row* counterpart(const StrategyEstimate& e) const {
+    const Row* same = find_row(result_, [&](const Strategy& s) { return s.name == e.strategy.name; });
+    return same ? same : find_row(result_, [](const Strategy&) { return true; });
+  }
+
+  /// "--loss fused (12 % more time per token): then fsdp fits".
+  std::string worded(const Together& all, std::string_view joined_by, const StrategyEstimate& fitting, const char* then,
+                     const char* remark = "") const {
+    const Row* before = counterpart(fitting);
+    const std::string time = before ? describe_time(*before, fitting) : "";
+    return fmt::format("{}: {} {} fits{}{}", describe_suggested(all, joined_by, time), then, fitting.strategy.name,
+                       fitting.fit == Fit::Tight ? " tightly" : "", remark);
+  }
+
+  /// A plan whose GPUs compute one after the other is named only if checkpointing does not help it to a better one.
+  std::string try_one(const Suggested& saver) const {
+    const auto in_step = [](const auto& e) { return e && e->strategy.schedule == Schedule::Sequential; };
+    const Together alone{saver};
+    const auto fitting = fits_with(alone);
+    if (in_step(fitting)) return worded(alone, "", *fitting, "then");
+    if (const auto checkpointing = suggest(with(alone).request, Purpose::SaveMemory, "checkpointing")) {
+      const Together both{saver, *checkpointing};
+      const auto fits = fits_with(both);
+      if (fits && (!fitting || in_step(fits))) return worded(both, " with ", *fits, "then");
+    }
+    return fitting ? worded(alone, "", *fitting, "then", ", the GPUs taking turns") : "";
+  }
+
+  std::string try_more_gpus() const {
+    constexpr int kMostDoublings = 6;
+    Variant more = now_;
+    for (int doublings = 1; doublings <= kMostDoublings; ++doublings) {
+      const Together all = suggest(more.request, Purpose::MoreGpus);
+      if (all.empty()) return {};
+      try {
+        more = changed(std::move(more), {&all.front().setting, 1});
+      } catch (const InputError&) { return {}; }  // a machine without a network has no more GPUs
+      if (const auto fitting = first_fitting(more)) return worded(all, "", *fitting, "then");
+    }
+    return {};
+  }
+
+  const EstimateResult& result_;
+  Variant now_;
+  Fit least_;
+};
+
+}  // namespace
+
+Recommendation recommend(const EstimateRequest& r, const EstimateResult& result) {
+  Recommendation out;
+  const Row* chosen = best_of(result.strategies, r.preference, result.profile.time_error);
+  if (!chosen) {
+    out.reason = r.strategy == "auto" ? "no strategy fits" : fmt::format("{} does not fit", r.strategy);
+    for (const Row& e : result.strategies)
+      if (r.strategy != "auto" && !e.not_applicable.empty())
+        out.reason = fmt::format("{} is not possible here: {}", r.strategy, e.not_applicable);
+    out.advice = Search(r, result, Fit::Tight).what_would_help();
+    return out;
+  }
+  out.strategy = chosen->strategy.name;
+  out.reason = reason_for(*chosen, r, result);
+  out.better = better_ways(r, result, *chosen);
+  if (chosen->fit == Fit::Tight)
+    out.advice = Search(r, result, Fit::Yes).what_would_help();
+  else
+    add_hints(out.advice, *chosen, r, result);
+  return out;
+}
+
+}  // namespace gpuplan
