@@ -20,7 +20,7 @@ text     header:sentencepiece_processor.h libsentencepiece-dev sentencepiece-dev
 test     header:doctest/doctest.h   doctest-dev          doctest-devel    doctest        doctest-devel
 lint     tool:clang++               clang                clang            clang          clang
 lint     tool:clang-tidy            clang-tidy           clang-tools-extra clang         clang-tools
-lint     tool:clang-format          clang-format         clang-tools-extra clang         clang-tools
+format   tool:clang-format-14       clang-format-14      clang-tools-extra clang14       clang14
 fuzz     tool:clang++               clang                clang            clang          clang
 fuzz     clang-rt:fuzzer            libclang-rt-dev      compiler-rt      compiler-rt    clang
 browser  tool:chromium              chromium             chromium         chromium       chromium
