@@ -277,13 +277,18 @@ void set_model(PlanQuestion& question, const std::string& model) {
   for (std::string& note : loaded.notes) question.notes.push_back(std::move(note));
 }
 
+/// What must be given.
+struct Needed {
+  bool model = true, machine = true, method = true;
+};
+
 /// Without a plan, what it would have said.
-void check_complete(const CLI::App& app, PlanQuestion& question) {
-  if (!is_given(app, "--model"))
+void check_complete(const CLI::App& app, PlanQuestion& question, Needed needed) {
+  if (needed.model && !is_given(app, "--model"))
     throw InputError("--model", "is needed", "for example --model llama3-8b; 'gpuplan models' lists them");
-  if (question.request.cluster.gpus.empty())
+  if (needed.machine && question.request.cluster.gpus.empty())
     throw InputError("--gpus", "is needed", "for example --gpus 4xA6000, --gpus local, or --cluster dgx-h100");
-  if (!is_given(app, "--full") && !is_given(app, "--lora") && !is_given(app, "--qlora"))
+  if (needed.method && !is_given(app, "--full") && !is_given(app, "--lora") && !is_given(app, "--qlora"))
     question.notes.push_back("full fine-tuning, as neither --lora nor --qlora is given");
 }
 
@@ -364,6 +369,7 @@ void set_precision(PlanQuestion& question) {
 void set_profile(const CLI::App& app, PlanQuestion& question) {
   const auto named = given(app, "--profile");
   EstimateRequest& r = question.request;
+  if (r.cluster.gpus.empty()) return;  // each machine of a search has its own
   if (!named) {
     r.profile = profile_for(r.cluster, question.notes);
   } else if (*named != "default") {
@@ -374,9 +380,7 @@ void set_profile(const CLI::App& app, PlanQuestion& question) {
   }
 }
 
-}  // namespace
-
-PlanQuestion read_plan_question(const CLI::App& app, std::istream& in, const std::string& usual_framework) {
+PlanQuestion read_question(const CLI::App& app, std::istream& in, const std::string& usual_framework, Needed needed) {
   check_contradictions(app);
   PlanQuestion question;
   EstimateRequest& request = question.request;
@@ -399,11 +403,21 @@ PlanQuestion read_plan_question(const CLI::App& app, std::istream& in, const std
     if (const auto value = given(app, flag.name); value && flag.apply) flag.apply(request, *value);
   if (model && !behind_model) set_model(question, *model);
   if (auto cluster = given_machine(app)) request.cluster = std::move(*cluster);
-  if (!plan) check_complete(app, question);
+  if (!plan) check_complete(app, question, needed);
   if (!plan) set_defaults(app, question);
   if (!plan && !is_given(app, "--precision")) set_precision(question);
   set_profile(app, question);
   return question;
+}
+
+}  // namespace
+
+PlanQuestion read_plan_question(const CLI::App& app, std::istream& in, const std::string& usual_framework) {
+  return read_question(app, in, usual_framework, {});
+}
+
+PlanQuestion read_open_question(const CLI::App& app, std::istream& in, bool needs_model) {
+  return read_question(app, in, kUsualFramework, {.model = needs_model, .machine = false, .method = false});
 }
 
 }  // namespace gpuplan

@@ -148,6 +148,37 @@ std::string usual_nvlink(Request r) { return if_so(r.cluster.num_nodes() == 1 &&
 /// 400 Gbit/s is one NDR adapter for each GPU.
 std::string fast_network(Request r) { return if_so(r.cluster.num_nodes() > 1, "400"); }
 
+// --- what a search tries ---------------------------------------------------------------------------------------------
+
+using Tried = std::vector<std::string_view>;
+
+Tried tried_checkpointing(Request) { return {"none", "full"}; }
+Tried tried_loss(Request) { return {"plain", "fused"}; }
+Tried tried_attention(Request) { return {"sdpa", "flash"}; }
+Tried tried_compile(Request) { return {"off", "on"}; }
+Tried tried_packing(Request) { return {"packed", "dynamic"}; }
+
+/// Adapters have little to step: the optimizer decides nothing there.
+Tried tried_optimizer(Request r) {
+  const std::string_view usual = find_optimizer(r.recipe.optimizer).name;
+  if (r.recipe.method != Method::Full) return {usual};
+  return {usual, "adamw-8bit", "paged-adamw-8bit"};
+}
+Tried tried_precision(Request r) {
+  const std::string_view usual = to_string(r.recipe.precision);
+  if (r.recipe.method != Method::Full || r.recipe.precision != Precision::Bf16Mixed) return {usual};
+  return {usual, "bf16-true"};
+}
+Tried tried_offload(Request r) {
+  Tried values{"none"};
+  if (r.recipe.method == Method::Full) values.insert(values.end(), {"optimizer", "optimizer,params"});
+  if (r.recipe.is_adapter()) values.push_back("params");
+  if (!is_checkpointed(r)) return values;
+  values.push_back("activations");
+  values.push_back(r.recipe.is_adapter() ? "params,activations" : "optimizer,params,activations");
+  return values;
+}
+
 // --- the table -------------------------------------------------------------------------------------------------------
 
 std::vector<Change> make_table() {
@@ -181,6 +212,7 @@ std::vector<Change> make_table() {
         {kSave, offload_weights},
         {kLeave, offload_nothing, "offload"},
         {kRun, offload_nothing}}},
+      {"packing", set_choice<Packing, &Recipe::packing>},
       {"grad-accum", set_count<&Recipe::grad_accum>, {{kShorten, more_passes}}},
       {"precision",
        set_choice<Precision, &Recipe::precision>,
@@ -195,6 +227,14 @@ std::vector<Change> make_table() {
   const auto row = [&](std::string_view name) {
     return std::find_if(rows.begin(), rows.end(), [&](const Change& change) { return change.name == name; });
   };
+  row("checkpointing")->tried = tried_checkpointing;
+  row("loss")->tried = tried_loss;
+  row("attention")->tried = tried_attention;
+  row("optimizer")->tried = tried_optimizer;
+  row("offload")->tried = tried_offload;
+  row("packing")->tried = tried_packing;
+  row("precision")->tried = tried_precision;
+  row("compile")->tried = tried_compile;
   row("nvlink")->suggestions = {{kShorten, usual_nvlink}};
   row("nic")->suggestions = {{kShorten, fast_network}};
   return rows;

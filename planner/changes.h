@@ -1,6 +1,7 @@
 // The one table of what a plan can be changed in: its recipe, its strategy, its machine. Each row says how a value is
 // applied to a request, when a value is worth suggesting, and how the change is worded. The recommendation, the advice
-// of `--explain`, the simulator's remedies and `--what-if` all change, estimate and word plans with it.
+// of `--explain`, the simulator's remedies, `--what-if` and the search of `gpuplan plan` all change, estimate and word
+// plans with it.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +48,8 @@ struct Change {
   std::vector<Suggestion> suggestions{};
   std::string_view wording{};              // with a place for the value; empty: the flag
   const MachineChange* machine = nullptr;  // the figure that is set; nullptr: the row is of the request
+  /// Values that a search tries on this request, the one that needs nothing special first; nullptr: not searched.
+  std::vector<std::string_view> (*tried)(const EstimateRequest& r) = nullptr;
 };
 
 /// A row with a value, as text and for rows of the machine as a number.

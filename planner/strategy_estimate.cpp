@@ -208,6 +208,10 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
 
 bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program) {
   build_step_program(program, job, {});  // bytes only: no costs
+  return evaluate_built(e, job, program);
+}
+
+bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& program) {
   fill_memory(e, job, program);
   e.save = save_cost(job);
   e.host = host_memory(job, e.peak, e.save);

@@ -120,6 +120,10 @@ ClassMemory class_memory(const Job& job, const StepProgram& program, const RankC
 /// tightly. What the searches call.
 bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program);
 
+/// The same for a program that is built already. Jobs that differ in the kind of GPU alone share one, unless they are
+/// pipelines, whose stages are cut by the memory of their GPUs.
+bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& program);
+
 /// Program, replay, time: everything but the limits. `program` is reused storage; afterwards it is that of an average
 /// step (average_job).
 StrategyEstimate estimate_strategy(const Job& job, StepProgram& program);

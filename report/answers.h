@@ -9,6 +9,7 @@
 #include "planner/estimate.h"
 #include "planner/explain.h"
 #include "report/text/screen.h"
+#include "search/answer.h"
 #include "sim/simulation.h"
 #include "validate/constants.h"
 #include "validate/cross_validation.h"
@@ -30,6 +31,14 @@ struct EstimateAnswer {
 /// The strategy to look at closely: the recommended one; when nothing fits, the one that needs the least. nullptr: none
 /// applies.
 const StrategyEstimate* strategy_in_focus(const EstimateResult& result);
+
+/// What `gpuplan plan` shows.
+struct PlanAnswer {
+  SearchQuestion question;
+  SearchAnswer found;
+  std::vector<std::string> notes;  // how the question was understood
+  std::string command;             // the command line, as typed
+};
 
 struct SimulationAnswer {
   EstimateRequest request;

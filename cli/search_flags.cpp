@@ -1,0 +1,182 @@
+#include "cli/search_flags.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/names.h"
+#include "base/unit_text.h"
+#include "cli/arguments.h"
+#include "cli/plan_flags.h"
+#include "cluster/profile/profile_store.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr const char* kSearch = "Search";
+constexpr const char* kRental = "What can be rented";
+
+/// Flags of a plan that a command gets from its row instead.
+constexpr std::array kOfTheRow{"--gpus", "--cluster", "--num-gpus", "--gpu", "--prefer"};
+
+bool is_of_the_row(std::string_view flag) {
+  return std::find(kOfTheRow.begin(), kOfTheRow.end(), flag) != kOfTheRow.end();
+}
+
+std::string given_flags(const CLI::App& app) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : " ") + part; };
+  if (const auto plan = given(app, "plan")) add(shell_word(*plan));
+  for (const PlanFlag& flag : plan_flags()) {
+    const auto value = given(app, flag.name);
+    if (!value || is_of_the_row(flag.name)) continue;
+    const bool is_optional = std::string_view(flag.value).starts_with('[');
+    add(value->empty() ? flag.name : fmt::format("{}{}{}", flag.name, is_optional ? "=" : " ", shell_word(*value)));
+  }
+  return text;
+}
+
+/// Rows of the table of changes whose flag was given.
+std::set<std::string> pinned_rows(const CLI::App& app) {
+  std::set<std::string> out;
+  for (const Change& change : changes())
+    if (is_given(app, fmt::format("--{}", change.name))) out.insert(std::string(change.name));
+  if (is_given(app, "--strategy")) out.insert("strategy");
+  return out;
+}
+
+struct MethodName {
+  const char* name;
+  Method method;
+};
+constexpr std::array kMethods{MethodName{"full", Method::Full}, MethodName{"lora", Method::Lora},
+                              MethodName{"qlora", Method::Qlora}};
+
+/// The methods to choose from: those of --method; of --quality and better; else the one whose flag is given.
+void set_methods(const CLI::App& app, AskedSearch& asked) {
+  SearchQuestion& q = asked.question;
+  const auto method = given(app, "--method"), quality = given(app, "--quality");
+  for (const MethodName& row : kMethods) {
+    const std::string flag = fmt::format("--{}", row.name);
+    if (!is_given(app, flag)) continue;
+    if (method) throw InputError("", fmt::format("--method and {} contradict each other", flag), "give one of them");
+    if (quality && quality_of(q.base.recipe) < parse_name<Quality>(*quality, "--quality"))
+      throw InputError("--quality", fmt::format("{} is not of this quality", flag), "leave one of them out");
+    q.methods = {row.method};
+    return;
+  }
+  if (given(app, "plan")) {
+    q.methods = {q.base.recipe.method};
+    return;
+  }
+  if (quality) q.least_quality = parse_name<Quality>(*quality, "--quality");
+  if (method && *method != "any") {
+    const auto row =
+        std::find_if(kMethods.begin(), kMethods.end(), [&](const MethodName& m) { return m.name == *method; });
+    if (row == kMethods.end())
+      throw InputError("--method", fmt::format("unknown method '{}'", *method),
+                       did_you_mean(*method, {"any", "full", "lora", "qlora"}, "any, full, lora or qlora"));
+    q.methods = {row->method};
+  } else {
+    const bool takes_any = method || q.least_quality == Quality::Ok;
+    const bool is_open = !method && !quality;
+    q.methods = {Method::Full, Method::Lora};
+    if (takes_any && !is_open) q.methods.push_back(Method::Qlora);
+    if (q.least_quality == Quality::Best) q.methods = {Method::Full};
+    if (is_open)
+      asked.notes.push_back(
+          "full fine-tuning and LoRA are tried; --method any tries QLoRA too, --method full only that");
+  }
+}
+
+void set_limits(const CLI::App& app, SearchQuestion& q) {
+  if (const auto time = given(app, "--under")) {
+    q.under = parse_time(*time, "--under");
+    if (q.under->value <= 0) throw InputError("--under", *time + " is no time to train in", "for example 6h");
+  }
+  if (const auto money = given(app, "--budget")) {
+    q.budget = parse_number(money->starts_with('$') ? money->substr(1) : *money, "--budget");
+    if (*q.budget <= 0) throw InputError("--budget", *money + " is too small", "US dollars, more than 0");
+  }
+  if (const auto batch = given(app, "--global-batch")) q.global_batch = parse_integer(*batch, "--global-batch", 1);
+  if (!is_given(app, "--prefer")) {
+    const bool must_be_fast = q.budget && !q.under;
+    q.preference = q.is_rented && !must_be_fast ? Preference::Cost : Preference::Speed;
+  } else {
+    q.preference = q.base.preference;
+  }
+}
+
+std::string machine_flags(const CLI::App& app) {
+  std::string text;
+  for (const char* flag : {"--gpus", "--cluster", "--gpu", "--num-gpus"})
+    if (const auto value = given(app, flag))
+      text += fmt::format("{}{} {}", text.empty() ? "" : " ", flag, shell_word(*value));
+  return text;
+}
+
+void set_machines(const CLI::App& app, AskedSearch& asked) {
+  SearchQuestion& q = asked.question;
+  const ClusterSpec& own = q.base.cluster;
+  if (!own.gpus.empty()) {
+    for (const char* flag : {"--vendor", "--spot", "--prices"})
+      if (is_given(app, flag))
+        throw InputError(flag, "is about renting, and the machine is given", "leave --gpus and --cluster out");
+    q.machines = {own_machine(own, profile_of(q.base), machine_flags(app), q.base.price_per_gpu_hour)};
+    return;
+  }
+  if (q.base.price_per_gpu_hour)
+    throw InputError("--price-per-gpu-hour", "is the price of GPUs that are given with --gpus",
+                     "--prices FILE has those of what can be rented");
+  q.is_rented = true;
+  RentalWish wish{.vendor = given(app, "--vendor"), .takes_spot = is_given(app, "--spot"), .prices = {}};
+  if (const auto prices = given(app, "--prices")) wish.prices = *prices;
+  q.machines = rentable(wish);
+}
+
+}  // namespace
+
+std::string shell_word(const std::string& text) {
+  const auto is_plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("-_./:=,+@%").find(c) != std::string_view::npos;
+  };
+  if (!text.empty() && std::all_of(text.begin(), text.end(), is_plain)) return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
+void add_search_flags(CLI::App& app) {
+  add_flag(app, "--method", "any|full|lora|qlora", "methods to choose from. Default: full and lora", kSearch);
+  add_flag(app, "--quality", "best|good|ok", "the least: full training, LoRA, QLoRA. Default good", kSearch);
+  add_flag(app, "--global-batch", "N",
+           fmt::format("sequences per optimizer step, on all GPUs. Default about {}", kUsualGlobalBatch), kSearch);
+  add_flag(app, "--under", "TIME", "all of the training within this time, e.g. 6h", kSearch);
+  add_flag(app, "--budget", "USD", "all of the training for this much", kSearch);
+  add_flag(app, "--top", "K", "rows shown at most, 1 to 10. Default 4", kSearch);
+  add_flag(app, "--vendor", "VENDOR", "only machines of this vendor", kRental);
+  add_flag(app, "--spot", "", "also machines that may be taken away, with the time that restarts cost", kRental);
+  add_flag(app, "--prices", "FILE",
+           "YAML with a list `prices` of {gpu, vendor, usd_per_gpu_hour}, in place of the catalogue's", kRental);
+}
+
+AskedSearch read_search(const CLI::App& app, std::istream& in) {
+  PlanQuestion open = read_open_question(app, in, true);
+  AskedSearch asked{.question = {}, .given = given_flags(app), .notes = std::move(open.notes)};
+  SearchQuestion& q = asked.question;
+  q.base = std::move(open.request);
+  q.pinned = pinned_rows(app);
+  q.pinned.insert("packing");
+  set_methods(app, asked);
+  set_machines(app, asked);
+  set_limits(app, q);
+  if (!q.global_batch && !(q.pinned.contains("micro-batch") && q.pinned.contains("grad-accum")))
+    asked.notes.push_back(
+        fmt::format("about {} sequences per optimizer step; --global-batch sets it", kUsualGlobalBatch));
+  return asked;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,31 @@
+// The flags of `gpuplan plan` beside those that describe a plan, and the question that they make together: what is
+// given is a constraint, what is not given is searched.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "search/space.h"
+
+namespace CLI {
+class App;
+}
+
+namespace gpuplan {
+
+void add_search_flags(CLI::App& app);
+
+struct AskedSearch {
+  SearchQuestion question;
+  std::string given;               // the user's flags, as a command repeats them
+  std::vector<std::string> notes;  // how it was understood
+};
+
+/// Throws InputError.
+AskedSearch read_search(const CLI::App& app, std::istream& in);
+
+/// `text` as one word of a shell command.
+std::string shell_word(const std::string& text);
+
+}  // namespace gpuplan

@@ -1,0 +1,209 @@
+#include "report/text/plan_text.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/names.h"
+#include "base/unit_text.h"
+#include "report/text/amounts.h"
+#include "report/text/table.h"
+#include "report/text/text.h"
+#include "search/row_text.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::size_t kKnobsShown = 10;
+
+std::string vendor_of(const PlanRow& row) { return row.offer.is_spot ? row.offer.vendor + " spot" : row.offer.vendor; }
+
+/// "fsdp (LoRA, micro batch 4, checkpointing)".
+std::string settings_words(const PlanRow& row) {
+  const Recipe& r = row.request.recipe;
+  std::string text = fmt::format("{}, micro batch {}", method_word(r), r.micro_batch);
+  if (r.grad_accum > 1) text += fmt::format(" x {}", r.grad_accum);
+  if (r.checkpointing != Checkpointing::None) text += ", checkpointing";
+  if (r.loss == LossKernel::Fused) text += ", fused loss";
+  if (r.offload.any()) text += fmt::format(", offload to {} of host memory", format_bytes(row.estimate().host.step));
+  return text;
+}
+
+Table rows_table(const PlanAnswer& answer) {
+  const bool is_rented = answer.question.is_rented;
+  Table table{.columns = {{"  "},
+                          {"GPUs"},
+                          {is_rented ? "vendor" : "", Align::Left},
+                          {"method", Align::Left},
+                          {"strategy"},
+                          {"time", Align::Right},
+                          {"cost", Align::Right},
+                          {"memory", Align::Right},
+                          {"fits", Align::Left}},
+              .rows = {}};
+  for (std::size_t i = 0; i < answer.found.rows.size(); ++i) {
+    const PlanRow& row = answer.found.rows[i];
+    const Ink ink = i == 0 ? Ink::Strong : Ink::Plain;
+    const StrategyEstimate& e = row.estimate();
+    table.add({{fmt::format("{} {}", i == 0 ? "★" : " ", i + 1), ink},
+               {row.gpus, ink},
+               {is_rented ? vendor_of(row) : "", ink},
+               {std::string(method_word(row.request.recipe)), ink},
+               {row.request.strategy, ink},
+               {format_short_duration(row.total), ink},
+               {row.cost_usd ? format_usd(*row.cost_usd) : "", ink},
+               {fmt::format("{:.0f} %", 100 * (e.tiers.process / e.tiers.usable)), ink},
+               {e.fit == Fit::Tight ? "tight" : "yes", ink_of(e.fit)}});
+  }
+  return without_empty_columns(std::move(table));
+}
+
+/// A command over several lines that can be pasted as it stands.
+std::string command_lines(const std::string& command, int width, const std::string& first) {
+  constexpr int kMark = 2;  // " \"
+  const std::string rest(std::size_t(width_of(first)) + 2, ' ');
+  std::string out, line = first;
+  bool is_empty = true;
+  std::vector<std::string> words = split(command, ' ');
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::string word = words[i];  // a flag stays with its value
+    while (i + 1 < words.size() && word.starts_with("--") && !words[i + 1].starts_with("--")) word += " " + words[++i];
+    if (!is_empty && width_of(line) + 1 + width_of(word) + kMark > width) {
+      out += line + " \\\n";
+      line = rest;
+      is_empty = true;
+    }
+    line += (is_empty ? "" : " ") + word;
+    is_empty = false;
+  }
+  return out + line + "\n";
+}
+
+std::string rows_text(const PlanAnswer& answer, const Screen& screen) {
+  std::string out = render(fit_to(rows_table(answer), screen.width), screen) + "\n";
+  const std::vector<PlanRow>& rows = answer.found.rows;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    out += wrap(fmt::format("{}: {}", settings_words(rows[i]), rows[i].reason), prose_width(screen),
+                fmt::format("  {} ", i + 1), "    ");
+    if (rows[i].estimate().fit == Fit::Tight)
+      out += wrap("tight: " + rows[i].estimate().why_not_yes, prose_width(screen), "    ", "    ");
+    out += command_lines(rows[i].command, prose_width(screen), "    ");
+  }
+  return out;
+}
+
+std::string knobs_text(const PlanAnswer& answer, const Screen& screen) {
+  const PlanRow& plan = answer.found.rows.front();
+  Table table{.columns = {{"  "}, {""}}, .rows = {}};
+  std::vector<const Knob*> knobs;
+  for (const Knob& knob : answer.found.knobs) knobs.push_back(&knob);
+  // what could be had comes before what does not fit
+  std::stable_sort(knobs.begin(), knobs.end(),
+                   [](const Knob* a, const Knob* b) { return (a->fit != Fit::No) > (b->fit != Fit::No); });
+  if (knobs.size() > kKnobsShown) knobs.resize(kKnobsShown);
+  if (knobs.empty()) return "";
+  int widest = 0;
+  for (const Knob* knob : knobs) widest = std::max(widest, width_of(knob->change));
+  std::string out = heading("What each change is worth", screen);
+  for (const Knob* knob : knobs)
+    out += wrap(knob_effect(*knob, plan), prose_width(screen), "  " + pad_right(knob->change, widest) + "  ",
+                std::string(std::size_t(widest) + 4, ' '));
+  return out;
+}
+
+std::string limits_text(const SearchQuestion& q) {
+  std::string text;
+  if (q.under) text += fmt::format(" under {}", format_duration(*q.under));
+  if (q.budget) text += fmt::format("{} for {}", text.empty() ? "" : " and", format_usd(*q.budget));
+  return text;
+}
+
+std::string price_text(const PlanRow& row) {
+  if (!row.offer.usd_per_gpu_hour) return "";
+  std::string text = fmt::format("price: {} per GPU and hour", format_usd(*row.offer.usd_per_gpu_hour));
+  if (!row.offer.name.empty()) text += ", " + row.offer.name;
+  if (!row.offer.source.empty()) text += fmt::format(" ({})", row.offer.source);
+  if (row.offer.is_spot)
+    text += fmt::format("; interrupted {:g} times per hour, which costs {:.0f} % more time",
+                        row.offer.spot.interruptions_per_hour, 100 * (row.slowdown - 1));
+  return text;
+}
+
+}  // namespace
+
+std::string plan_sentence(const PlanAnswer& answer) {
+  const SearchQuestion& q = answer.question;
+  if (!answer.found.has_plan())
+    return fmt::format("Nothing {}{}.", q.is_rented ? "that can be rented does this" : "does this here",
+                       limits_text(q));
+  const PlanRow& row = answer.found.rows.front();
+  std::string text = q.is_rented ? fmt::format("Rent {} at {} and train", row.gpus, row.offer.name)
+                                 : fmt::format("Train on {}", row.gpus);
+  text += fmt::format(" with {} ({}): {}", row.request.strategy, settings_words(row), format_duration(row.total));
+  if (row.cost_usd) text += ", " + format_usd(*row.cost_usd);
+  return text + (row.estimate().fit == Fit::Tight ? ". It fits tightly." : ".");
+}
+
+std::string knob_effect(const Knob& knob, const PlanRow& plan) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  if (knob.time_ratio >= 1.95)
+    add(fmt::format("{:.1f} times the time", knob.time_ratio));
+  else if (std::abs(knob.time_ratio - 1) >= 0.01)
+    add(fmt::format("{:.0f} % {} time", 100 * std::abs(knob.time_ratio - 1), knob.time_ratio > 1 ? "more" : "less"));
+  else
+    add("as fast");
+  if (std::abs(knob.memory / plan.estimate().tiers.usable) >= 0.01)
+    add(fmt::format("{} {}", format_bytes(Bytes{std::abs(knob.memory.count)}),
+                    knob.memory.count > 0 ? "more" : "less"));
+  if (knob.cost_usd && plan.cost_usd && std::abs(*knob.cost_usd / *plan.cost_usd - 1) >= 0.01)
+    add(format_usd(*knob.cost_usd));
+  if (knob.fit == Fit::No) text += ": does not fit";
+  if (knob.fit == Fit::Tight && plan.estimate().fit == Fit::Yes) text += ": fits tightly";
+  return text;
+}
+
+std::string searched_text(const SearchAnswer& found) {
+  std::string text = fmt::format("{} plans searched in {}{}", format_grouped(found.num_plans),
+                                 format_duration({found.seconds}), found.is_complete ? "" : ", then stopped");
+  std::vector<std::pair<std::int64_t, std::string>> reasons;
+  std::int64_t others = 0, impossible = 0;
+  for (const auto& [why, count] : found.rejected) {
+    const bool is_limit =
+        why == "does not fit" || why.find("--under") != std::string::npos || why.find("--budget") != std::string::npos;
+    (is_limit ? others : impossible) += count;
+    if (is_limit) reasons.emplace_back(count, why);
+  }
+  std::sort(reasons.rbegin(), reasons.rend());
+  for (const auto& [count, why] : reasons) text += fmt::format("; {}: {}", why, format_grouped(count));
+  if (impossible > 0) text += fmt::format("; not possible: {}", format_grouped(impossible));
+  return text;
+}
+
+std::string plan_text(const PlanAnswer& answer, const Screen& screen) {
+  const SearchAnswer& found = answer.found;
+  std::string out = wrap(plan_sentence(answer), prose_width(screen), "", "");
+  std::vector<std::string> assumptions = answer.notes;
+  if (found.has_plan()) {
+    const PlanRow& best = found.rows.front();
+    if (found.num_equal > 0)
+      out += wrap(fmt::format("{} other plans are as good within the error of {:.0f} %; this is the simplest of them.",
+                              format_grouped(found.num_equal), 100 * found.error),
+                  prose_width(screen), "  ", "  ");
+    out += "\n" + rows_text(answer, screen) + knobs_text(answer, screen);
+    if (const std::string price = price_text(best); !price.empty()) assumptions.push_back(price);
+  } else if (!found.would_do.empty()) {
+    out += heading("What would do", screen);
+    std::vector<std::string> lines;
+    for (const WouldDo& one : found.would_do) lines.push_back(fmt::format("{}: {}", one.change, one.plan));
+    out += points(lines, screen);
+  } else {
+    out += wrap("No change that gpuplan knows makes it possible: choose a smaller model, or GPUs with more memory.",
+                prose_width(screen), "  ", "  ");
+  }
+  assumptions.push_back(searched_text(found));
+  return out + heading("Assumptions", screen) + points(assumptions, screen);
+}
+
+}  // namespace gpuplan

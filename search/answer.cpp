@@ -1,0 +1,115 @@
+#include "search/answer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "base/unit_text.h"
+#include "search/knobs.h"
+#include "search/row_text.h"
+#include "search/would_do.h"
+
+namespace gpuplan {
+namespace {
+
+/// Simulated besides those that are shown, in case the simulator thinks less of some.
+constexpr std::size_t kSpare = 3;
+
+PlanRow make_row(const Space& space, const RankedPlan& plan, const std::string& given) {
+  const SearchQuestion& q = space.question;
+  const Hardware& machine = q.machines[plan.machine];
+  PlanRow row;
+  row.plan = plan;
+  row.request = request_of(space, plan);
+  row.offer = machine.offers[plan.offer];
+  row.gpus = gpus_text(machine.cluster);
+  row.command = command_of(space, plan, given);
+  return row;
+}
+
+void simulate_row(PlanRow& row) {
+  const EstimateRequest& r = row.request;
+  const Job job(r, make_strategy(r.strategy, r.cluster, r.options));
+  row.simulated = simulate_plan(job, {.records_spans = false});
+  const SimulatedPlan& s = row.simulated;
+  if (row.offer.is_spot)
+    row.slowdown = spot_slowdown(row.offer.spot, s.estimate.save.disk_with_optimizer, r.cluster.num_nodes());
+  row.step = s.simulation.step_time();
+  row.epoch = row.slowdown * s.epoch, row.total = row.slowdown * s.total;
+  if (s.cost_usd) row.cost_usd = row.slowdown * *s.cost_usd;
+}
+
+void simulate_all(std::vector<PlanRow>& rows, unsigned num_threads) {
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i; (i = next.fetch_add(1)) < rows.size();) simulate_row(rows[i]);
+  };
+  std::vector<std::thread> others;
+  const std::size_t wanted = num_threads > 0 ? num_threads : std::max(1u, std::thread::hardware_concurrency());
+  for (std::size_t t = 1; t < std::min(wanted, rows.size()); ++t) others.emplace_back(work);
+  work();
+  for (std::thread& thread : others) thread.join();
+}
+
+bool meets_limits(const PlanRow& row, const SearchQuestion& q) {
+  return (!q.under || row.total <= *q.under) && (!q.budget || !row.cost_usd || *row.cost_usd <= *q.budget);
+}
+
+std::vector<Merit> merits_of(const std::vector<PlanRow>& rows) {
+  std::vector<Merit> out;
+  for (const PlanRow& row : rows) out.push_back(row.merit());
+  return out;
+}
+
+/// The rows as the simulator sees them: the best first, those without an own merit left out.
+std::vector<PlanRow> judged(std::vector<PlanRow> rows, const SearchQuestion& q, double error, std::size_t most) {
+  std::vector<PlanRow> kept;
+  for (PlanRow& row : rows)
+    if (meets_limits(row, q)) kept.push_back(std::move(row));
+  const std::vector<Merit> merits = merits_of(kept);
+  std::vector<PlanRow> out;
+  for (const std::size_t i : frontier(merits, wishes_of(q), error, most)) out.push_back(kept[i]);
+  if (out.size() > 2)
+    std::stable_sort(out.begin() + 1, out.end(), [](const PlanRow& a, const PlanRow& b) { return a.total < b.total; });
+  return out;
+}
+
+std::int64_t count_equal(const std::vector<Merit>& all, const Merit& best, double error) {
+  return std::count_if(all.begin(), all.end(), [&](const Merit& m) {
+    return m.fit == best.fit && is_no_worse(m, best, error) && is_no_worse(best, m, error);
+  });
+}
+
+}  // namespace
+
+SearchAnswer answer(const SearchQuestion& question, const std::string& given, std::size_t most,
+                    const SearchOptions& options) {
+  const Space space(question);
+  Found found = search(space, options);
+  SearchAnswer out;
+  out.rejected = std::move(found.ranking.rejected);
+  out.num_plans = found.ranking.num_plans;
+  out.seconds = found.seconds;
+  out.is_complete = found.is_complete;
+  for (const Hardware& machine : question.machines) out.error = std::max(out.error, machine.profile.time_error);
+  const std::vector<RankedPlan>& plans = found.ranking.plans;
+  std::vector<Merit> merits;
+  for (const RankedPlan& plan : plans) merits.push_back(merit_of(plan));
+  std::vector<PlanRow> rows;
+  for (const std::size_t i : frontier(merits, wishes_of(question), out.error, most + kSpare))
+    rows.push_back(make_row(space, plans[i], given));
+  simulate_all(rows, options.num_threads);
+  out.rows = judged(std::move(rows), question, out.error, most);
+  if (!out.has_plan()) {
+    if (out.is_complete) out.would_do = what_would_do(question, options);
+    return out;
+  }
+  for (PlanRow& row : out.rows) row.reason = reason_of(row, out.rows.front(), question, out.error);
+  out.num_equal = count_equal(merits, merit_of(out.rows.front().plan), out.error) - 1;
+  out.knobs = knobs_of(space, out.rows.front());
+  return out;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,32 @@
+// The answer of `gpuplan plan`: the recommended plan and the few beside it, each simulated; what every knob of the
+// recommended plan is worth; what was rejected and why; and where nothing meets the limits, the smallest changes that
+// would.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "search/plan_row.h"
+#include "search/search.h"
+
+namespace gpuplan {
+
+struct SearchAnswer {
+  std::vector<PlanRow> rows;   // the recommended one first; empty: nothing meets the limits
+  std::int64_t num_equal = 0;  // other plans that are as good as the recommended one, but for the error
+  std::vector<Knob> knobs;
+  std::vector<WouldDo> would_do;
+  Rejected rejected;
+  std::int64_t num_plans = 0;
+  double seconds{};  // of the search
+  bool is_complete = true;
+  double error{};  // relative difference that counts as none
+
+  bool has_plan() const { return !rows.empty(); }
+};
+
+/// `given`: the user's flags that a command repeats, "--model llama-3-8b --rows 50000". `most`: rows at most.
+SearchAnswer answer(const SearchQuestion& question, const std::string& given, std::size_t most,
+                    const SearchOptions& options = {});
+
+}  // namespace gpuplan

@@ -1,0 +1,152 @@
+#include "search/frontier.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+namespace gpuplan {
+namespace {
+
+double useful_headroom(const Merit& m) { return std::clamp(m.headroom, 0.0, kUsefulHeadroom); }
+
+/// Smaller is better.
+double score(const Merit& m, Preference wish) {
+  switch (wish) {
+    case Preference::Speed: return m.time;
+    case Preference::Cost: return m.cost;
+    case Preference::Memory: return 1 - m.headroom;
+  }
+  return 0;
+}
+
+using Indices = std::vector<std::size_t>;
+
+/// Those whose score is the best one, but for the error.
+Indices within_error(const std::vector<Merit>& all, const Indices& of, Preference wish, double error) {
+  double best = std::numeric_limits<double>::infinity();
+  for (const std::size_t i : of) best = std::min(best, score(all[i], wish));
+  Indices out;
+  for (const std::size_t i : of)
+    if (score(all[i], wish) <= best * (1 + error)) out.push_back(i);
+  return out;
+}
+
+Indices safest(const std::vector<Merit>& all) {
+  Fit best = Fit::No;
+  for (const Merit& m : all) best = std::max(best, m.fit);
+  Indices out;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i].fit == best) out.push_back(i);
+  return out;
+}
+
+/// The simplest of `of`; of those alike the one that scores best.
+std::size_t simplest(const std::vector<Merit>& all, const Indices& of, Wishes wishes) {
+  return *std::min_element(of.begin(), of.end(), [&](std::size_t a, std::size_t b) {
+    const auto key = [&](std::size_t i) {
+      return std::tuple(all[i].simplicity, score(all[i], wishes.first),
+                        score(all[i], wishes.second.value_or(Preference::Speed)), i);
+    };
+    return key(a) < key(b);
+  });
+}
+
+/// The simplest plan that is as good as the one at `index`, but for the error, and fits as well.
+std::size_t simplest_equal(const std::vector<Merit>& all, std::size_t index, Wishes wishes, double error) {
+  Indices equals;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i].fit >= all[index].fit && is_no_worse(all[i], all[index], error)) equals.push_back(i);
+  return simplest(all, equals, wishes);
+}
+
+/// The frontier in the order in which it is shown: its ends, the cheapest of each better quality, then what lies in the
+/// middle of the largest gaps of time.
+Indices by_interest(const std::vector<Merit>& all, const Indices& front) {
+  Indices out;
+  const auto add = [&](const Indices& of, auto less) {
+    if (!of.empty()) out.push_back(*std::min_element(of.begin(), of.end(), less));
+  };
+  const auto cheaper = [&](std::size_t a, std::size_t b) { return all[a].cost < all[b].cost; };
+  add(front, [&](std::size_t a, std::size_t b) { return all[a].time < all[b].time; });
+  add(front, cheaper);
+  for (auto quality = kQualities.rbegin(); quality != kQualities.rend(); ++quality) {
+    Indices own;
+    for (const std::size_t i : front)
+      if (all[i].quality == quality->value) own.push_back(i);
+    add(own, cheaper);
+  }
+  add(front, [&](std::size_t a, std::size_t b) { return useful_headroom(all[a]) > useful_headroom(all[b]); });
+  // halves of halves, so that a short list spreads over the whole
+  for (std::size_t step = std::max<std::size_t>(1, front.size() / 2); step >= 1; step /= 2)
+    for (std::size_t at = step; at < front.size(); at += 2 * step) out.push_back(front[at]);
+  return out;
+}
+
+}  // namespace
+
+Merit merit_of(const RankedPlan& plan) {
+  return {.time = plan.total.value,
+          .cost = plan.cost,
+          .headroom = plan.headroom(),
+          .quality = plan.quality,
+          .fit = plan.fit,
+          .simplicity = plan.simplicity};
+}
+
+Wishes wishes_of(const SearchQuestion& question) {
+  if (question.preference == Preference::Speed) return {Preference::Speed, Preference::Cost};
+  if (question.preference == Preference::Cost && question.is_rented) return {Preference::Cost, std::nullopt};
+  return {question.preference, Preference::Speed};
+}
+
+std::size_t best_of(const std::vector<Merit>& all, Wishes wishes, double error) {
+  Indices left = within_error(all, safest(all), wishes.first, error);
+  if (wishes.second) left = within_error(all, left, *wishes.second, error);
+  return simplest(all, left, wishes);
+}
+
+bool is_no_worse(const Merit& a, const Merit& b, double error) {
+  return a.time <= b.time * (1 + error) && a.cost <= b.cost * (1 + error) && a.quality >= b.quality &&
+         useful_headroom(a) >= useful_headroom(b) - kEqualHeadroom;
+}
+
+std::vector<std::size_t> pareto(const std::vector<Merit>& all) {
+  Indices order(all.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const auto key = [&](std::size_t i) { return std::tuple(all[i].time, all[i].cost, -useful_headroom(all[i]), i); };
+    return key(a) < key(b);
+  });
+  // of those before, by quality: cost -> the most headroom at that cost or less; both rise along the map
+  std::array<std::map<double, double>, kQualities.size()> best_of_quality;
+  Indices out;
+  for (const std::size_t i : order) {
+    const double cost = all[i].cost, room = useful_headroom(all[i]);
+    std::map<double, double>& best = best_of_quality[std::size_t(all[i].quality)];
+    auto above = best.upper_bound(cost);
+    if (above != best.begin() && std::prev(above)->second >= room) continue;
+    out.push_back(i);
+    while (above != best.end() && above->second <= room) above = best.erase(above);
+    best[cost] = room;
+  }
+  return out;
+}
+
+std::vector<std::size_t> frontier(const std::vector<Merit>& all, Wishes wishes, double error, std::size_t most) {
+  if (all.empty() || most == 0) return {};
+  Indices out{best_of(all, wishes, error)};
+  for (const std::size_t i : by_interest(all, pareto(all))) {
+    if (out.size() >= most) break;
+    const auto covers = [&](std::size_t shown) {
+      return all[shown].fit >= all[i].fit && is_no_worse(all[shown], all[i], error);
+    };
+    if (std::any_of(out.begin(), out.end(), covers)) continue;
+    out.push_back(simplest_equal(all, i, wishes, error));
+  }
+  return out;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,110 @@
+#include "search/knobs.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "search/row_text.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr double kVisibleTime = 0.02, kVisibleMemory = 0.01;
+
+/// Changes one after the other, each with its words.
+class Knobs {
+ public:
+  Knobs(const Space& space, const PlanRow& row)
+      : space_(space),
+        row_(row),
+        now_{row.request, space.question.machines[row.plan.machine].profile} {}
+
+  std::vector<Knob> all() {
+    for (const Change& change : changes())
+      if (change.tried && !space_.question.pinned.contains(std::string(change.name)))
+        for (const std::string_view value : change.tried(row_.request)) try_settings({set_to(change.name, value)});
+    try_methods();
+    try_batches();
+    for (const std::string_view name : strategy_names())
+      if (name != row_.request.strategy && !(space_.question.is_rented && name == "single"))
+        try_settings({set_to("strategy", name)});
+    for (const std::int64_t count : {row_.request.cluster.num_gpus() / 2, row_.request.cluster.num_gpus() * 2})
+      try_num_gpus(count);
+    return std::move(knobs_);
+  }
+
+ private:
+  void try_methods() {
+    const Recipe& recipe = row_.request.recipe;
+    const std::string rank = fmt::format("r={}", recipe.lora.rank);
+    if (recipe.method != Method::Full) try_settings({set_to("full", "on")});
+    if (recipe.method != Method::Lora) try_settings({set_to("lora", rank)});
+    if (recipe.method != Method::Qlora) try_settings({set_to("qlora", rank)});
+  }
+
+  void try_batches() {
+    const Batch now = row_.plan.batch;
+    const auto with = [&](std::int64_t micro, std::int64_t accum) {
+      try_settings({set_to("micro-batch", std::to_string(micro)), set_to("grad-accum", std::to_string(accum))});
+    };
+    if (now.micro % 2 == 0) with(now.micro / 2, now.accum * 2);
+    if (now.accum % 2 == 0) with(now.micro * 2, now.accum / 2);
+  }
+
+  /// The global batch stays as near as it can.
+  void try_num_gpus(std::int64_t count) {
+    if (count < 1 || row_.request.cluster.is_mixed()) return;
+    const double factor = double(row_.request.cluster.num_gpus()) / double(count);
+    const auto accum = std::max<std::int64_t>(1, std::llround(double(row_.plan.batch.accum) * factor));
+    std::vector<Setting> settings{set_to("num-gpus", std::to_string(count)),
+                                  set_to("grad-accum", std::to_string(accum))};
+    const bool is_alone = count == 1 && row_.request.recipe.offload.any() == false;
+    if (is_alone) settings.push_back(set_to("strategy", "single"));
+    if (row_.request.strategy == "single") settings.push_back(set_to("strategy", "ddp"));
+    try_settings(settings, fmt::format("{} of these GPUs{}", count,
+                                       is_alone || row_.request.strategy == "single"
+                                           ? fmt::format(" with {}", settings.back().value)
+                                           : ""));
+  }
+
+  std::string words_of(const std::vector<Setting>& settings) const {
+    std::string text;
+    for (const Setting& s : settings) text += (text.empty() ? "" : " ") + describe(s);
+    return text;
+  }
+
+  void try_settings(const std::vector<Setting>& settings, std::string words = {}) {
+    Knob knob{.change = words.empty() ? words_of(settings) : std::move(words),
+              .not_possible = {},
+              .time_ratio = 1,
+              .memory = {},
+              .cost_usd = {},
+              .fit = {}};
+    std::optional<StrategyEstimate> after;
+    try {
+      const Variant variant = changed(now_, settings);
+      after = estimate_variant(variant, variant.request.strategy);
+    } catch (const InputError&) { return; }
+    if (!after) return;
+    const StrategyEstimate& before = row_.estimate();
+    knob.fit = host_has_room(row_.request.cluster, after->host) ? after->fit : Fit::No;
+    knob.time_ratio = after->total->value / before.total->value;
+    knob.memory = after->tiers.process - before.tiers.process;
+    if (after->cost_usd) knob.cost_usd = row_.slowdown * *after->cost_usd;
+    const double memory = std::abs(knob.memory / before.tiers.usable);
+    if (std::abs(knob.time_ratio - 1) >= kVisibleTime || memory >= kVisibleMemory) knobs_.push_back(std::move(knob));
+  }
+
+  const Space& space_;
+  const PlanRow& row_;
+  Variant now_;
+  std::vector<Knob> knobs_;
+};
+
+}  // namespace
+
+std::vector<Knob> knobs_of(const Space& space, const PlanRow& plan) { return Knobs(space, plan).all(); }
+
+}  // namespace gpuplan

@@ -1,0 +1,250 @@
+#include "search/ranker.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "planner/job_metrics.h"
+#include "planner/program_builder.h"
+#include "search/spot.h"
+
+namespace gpuplan {
+
+/// A machine of the part that is ranked, with what its plans share.
+struct Ranker::Bench {
+  std::size_t machine{};
+  Job* job{};
+  std::optional<StepColumns> columns;  // made when the first plan fits
+  CommModel comm;
+  FlopsPerSec peak;
+  bool is_full = false;                                               // what it must hold at least does not fit
+  std::int64_t too_large = std::numeric_limits<std::int64_t>::max();  // micro batch that did not fit while accumulating
+};
+
+void Ranking::add(Ranking&& other) {
+  plans.insert(plans.end(), std::make_move_iterator(other.plans.begin()), std::make_move_iterator(other.plans.end()));
+  for (const auto& [why, count] : other.rejected) rejected[why] += count;
+  num_plans += other.num_plans;
+  num_built += other.num_built;
+  num_skipped += other.num_skipped;
+}
+
+Ranker::Ranker(const Space& space) : space_(space) {}
+
+Job& Ranker::job_on(std::size_t machine, std::size_t model) {
+  const auto at = jobs_.find({machine, model});
+  if (at != jobs_.end()) return at->second;
+  const Hardware& hardware = space_.question.machines[machine];
+  EstimateRequest r = space_.question.base;
+  r.cluster = hardware.cluster;
+  return jobs_
+      .try_emplace({machine, model}, std::move(r), space_.models[model], space_.framework, hardware.profile, Strategy{})
+      .first->second;
+}
+
+void Ranker::rank(std::size_t index, Ranking& out) {
+  const Space::Part part = space_.part(index);
+  rank_batches(part, out);
+}
+
+namespace {
+
+/// The strategy on the machines of a class, and why it cannot be used there.
+struct Applied {
+  Strategy strategy;
+  std::string why_not;
+};
+
+Applied apply(const Space& space, const Space::Part& part, const ClusterSpec& cluster) {
+  EstimateRequest r = space.question.base;  // small beside a part: its cluster is empty
+  r.recipe = part.way.recipe;
+  Applied out;
+  try {
+    out.strategy = make_strategy(part.strategy, cluster, options_for(r, space.framework));
+  } catch (const InputError& error) {
+    out.why_not = error.problem();
+    return out;
+  }
+  out.why_not = why_not_applicable(out.strategy, cluster, r.recipe, r.model);
+  if (out.why_not.empty() && space.question.is_rented && out.strategy.mesh.world() < cluster.num_gpus())
+    out.why_not = "leaves rented GPUs idle";
+  return out;
+}
+
+}  // namespace
+
+void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
+  const SearchQuestion& q = space_.question;
+  const Applied applied = apply(space_, part, q.machines[part.machines.machines.front()].cluster);
+  const std::vector<Batch> batches = space_.batches(std::max<std::int64_t>(1, applied.strategy.mesh.data_parallel()));
+  std::vector<Bench> benches;
+  for (const std::size_t m : part.machines.machines) {
+    if (!space_.suits(part.way, q.machines[m])) continue;
+    out.num_plans += std::int64_t(std::max<std::size_t>(1, batches.size()));
+    const auto reject = [&](const std::string& why) {
+      out.rejected[why] += std::int64_t(std::max<std::size_t>(1, batches.size()));
+    };
+    if (!applied.why_not.empty()) {
+      reject(fmt::format("{}: {}", part.strategy, applied.why_not));
+      continue;
+    }
+    if (batches.empty()) {
+      reject("the global batch is not a multiple of the data-parallel ranks times the micro batch");
+      continue;
+    }
+    if (const std::string why = space_.why_not(part.way, q.machines[m]); !why.empty()) {
+      reject(why);
+      continue;
+    }
+    Bench& bench = benches.emplace_back();
+    bench.machine = m;
+    bench.job = &job_on(m, part.way.model);
+    bench.job->request.recipe = part.way.recipe;
+    bench.job->use(applied.strategy);
+  }
+  const bool shares_program = applied.strategy.mesh.pp == 1;
+  for (const Batch batch : batches) {
+    bool is_built = false;
+    for (Bench& bench : benches) {
+      if (bench.is_full || (batch.accum > 1 && batch.micro >= bench.too_large)) {
+        ++out.rejected["does not fit"];
+        ++out.num_skipped;
+        continue;
+      }
+      Recipe& recipe = bench.job->request.recipe;
+      recipe.micro_batch = batch.micro;
+      recipe.grad_accum = batch.accum;
+      if (!is_built || !shares_program) {
+        build_step_program(program_, *bench.job, {});
+        if (padded_length(recipe, bench.job->request.dataset) != recipe.seq_len)
+          build_step_program(average_, average_job(*bench.job), {});
+        ++out.num_built;
+        is_built = true;
+      }
+      rank_one(part, bench, batch, shares_program, out);
+    }
+  }
+}
+
+namespace {
+
+/// What the process needs with any batch: what is alive before and after the step, and the fixed overheads, which are
+/// at least what is needed beyond tensors and the most that fragmentation counts for.
+MemoryTiers least_tiers(const Job& job, const StrategyEstimate& e) {
+  const Bytes spread = std::max(Bytes{}, e.peak.pools - e.peak.tensors);
+  const Bytes fragments{std::int64_t(double(spread.count) * job.profile.pool_slack)};
+  MemoryTiers least = e.tiers;
+  least.needed = e.peak.resident + std::max(Bytes{}, e.tiers.needed - e.tiers.tensors - fragments);
+  return least;
+}
+
+}  // namespace
+
+void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, bool shares_program, Ranking& out) {
+  const Job& job = *bench.job;
+  StrategyEstimate& e = estimate_;
+  const bool fits = evaluate_built(e, job, program_);
+  if (fits && !host_has_room(job.cluster(), e.host)) {
+    ++out.rejected["offloads more than the host is taken to hold"];
+    return;
+  }
+  if (!fits) {
+    ++out.rejected["does not fit"];
+    if (!shares_program) return;
+    if (batch.accum > 1) bench.too_large = std::min(bench.too_large, batch.micro);
+    bench.is_full = fit_of(least_tiers(job, e), e.memory_range) == Fit::No;
+    return;
+  }
+  if (!bench.columns) {
+    bench.columns = make_columns(job);
+    bench.comm = make_step_comm(job);
+    bench.peak = total_peak(*bench.columns);
+  }
+  const Recipe& recipe = job.recipe();
+  const bool is_average = padded_length(recipe, job.request.dataset) != recipe.seq_len;
+  StepProgram& timed = is_average ? average_ : program_;
+  timed.costs.clear();
+  for (const CostModel& model : bench.columns->models) add_costs(timed, model);
+  for (RankClass& c : timed.classes) c.costs = bench.columns->of_rank[std::size_t(c.first_rank)];
+  const Seconds step = forward_pass(timed, bench.columns->models, bench.comm).step;
+  price(part, bench, batch, e, step, out);
+}
+
+void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, const StrategyEstimate& e, Seconds step,
+                   Ranking& out) const {
+  const SearchQuestion& q = space_.question;
+  const Hardware& machine = q.machines[bench.machine];
+  const JobMetrics metrics = job_metrics(*bench.job, step, bench.peak);
+  const double gpu_hours = double(bench.job->strategy.mesh.world()) * metrics.total.value / 3600;
+  RankedPlan plan{.way = std::uint32_t(part.way_index),
+                  .machine = std::uint32_t(bench.machine),
+                  .offer = 0,
+                  .strategy = std::uint16_t(part.strategy_index),
+                  .batch = batch,
+                  .fit = e.fit,
+                  .quality = part.way.quality,
+                  .simplicity = simplicity_of(part.way, bench.job->strategy, machine.num_gpus()),
+                  .process = e.tiers.process,
+                  .usable = e.tiers.usable,
+                  .step = step,
+                  .total = {},
+                  .cost = {},
+                  .has_price = {}};
+  bool is_first_on_demand = true, is_first_spot = true;
+  std::string why;
+  bool is_taken = false;
+  for (std::size_t i = 0; i < machine.offers.size(); ++i) {
+    const Offer& offer = machine.offers[i];
+    bool& is_first = offer.is_spot ? is_first_spot : is_first_on_demand;
+    // The same machine at a higher price is as fast and as full: it is never better.
+    if (!std::exchange(is_first, false)) continue;
+    const double slowdown =
+        offer.is_spot ? spot_slowdown(offer.spot, e.save.disk_with_optimizer, machine.cluster.num_nodes()) : 1;
+    plan.offer = std::uint16_t(i);
+    plan.total = slowdown * metrics.total;
+    plan.has_price = offer.usd_per_gpu_hour.has_value();
+    plan.cost = slowdown * gpu_hours * offer.usd_per_gpu_hour.value_or(1);
+    const double over_time = q.under ? plan.total / *q.under : 0;
+    const double over_budget = q.budget && plan.has_price ? plan.cost / *q.budget : 0;
+    if (over_time <= 1 && over_budget <= 1) {
+      out.plans.push_back(plan);
+      is_taken = true;
+      continue;
+    }
+    why = over_time > 1 ? "takes longer than --under" : "costs more than --budget";
+  }
+  if (!is_taken) ++out.rejected[why];
+}
+
+bool host_has_room(const ClusterSpec& cluster, const HostBytes& host) {
+  Bytes gpus;
+  for (std::int64_t i = 0; i < std::min(cluster.num_gpus(), cluster.gpus_per_node); ++i)
+    gpus += cluster.gpus[std::size_t(i)].device_memory;
+  return cluster.host_memory.count > 0 || host.step <= kHostPerGpuMemory * gpus;
+}
+
+std::int64_t simplicity_of(const Way& way, const Strategy& strategy, std::int64_t num_gpus) {
+  constexpr std::int64_t kGpus = 10'000, kSettings = 100, kMethod = 20;
+  const std::int64_t worse_method = std::int64_t(Quality::Best) - std::int64_t(way.quality);
+  return num_gpus * kGpus + way.num_special * kSettings + worse_method * kMethod + strategy.simplicity;
+}
+
+EstimateRequest request_of(const Space& space, const RankedPlan& plan) {
+  const SearchQuestion& q = space.question;
+  const Hardware& machine = q.machines[plan.machine];
+  EstimateRequest r = q.base;
+  r.recipe = space.ways[plan.way].recipe;
+  r.recipe.micro_batch = plan.batch.micro;
+  r.recipe.grad_accum = plan.batch.accum;
+  r.cluster = machine.cluster;
+  r.strategy = std::string(space.strategies[plan.strategy]);
+  r.profile = std::make_shared<const Profile>(machine.profile);
+  const Offer& offer = machine.offers[plan.offer];
+  if (offer.usd_per_gpu_hour) r.price_per_gpu_hour = offer.usd_per_gpu_hour;
+  r.options = options_for(r, space.framework);
+  return r;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,77 @@
+// Ranks the plans of a part of the space: memory by replay, time by the forward pass, cost by the offers. One ranker
+// per thread; its result depends on the part alone.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "planner/step_inputs.h"
+#include "search/space.h"
+
+namespace gpuplan {
+
+/// One plan that fits and meets the limits.
+struct RankedPlan {
+  std::uint32_t way{}, machine{};  // into Space::ways, SearchQuestion::machines
+  std::uint16_t offer{}, strategy{};
+  Batch batch;
+  Fit fit{};
+  Quality quality{};
+  std::int64_t simplicity{};  // lower is simpler: GPUs, then settings out of the usual, then the strategy's place
+  Bytes process, usable;
+  Seconds step, total;  // of all epochs, restarts of spot machines included
+  double cost{};        // US dollars; GPU hours where no price is known
+  bool has_price{};
+
+  double headroom() const { return 1 - process / usable; }
+  bool operator==(const RankedPlan&) const = default;
+};
+
+/// Why plans were left out, and how many: "does not fit", "over the budget", "zero3: needs at least 2 GPUs, …".
+using Rejected = std::map<std::string, std::int64_t>;
+
+struct Ranking {
+  std::vector<RankedPlan> plans;
+  Rejected rejected;
+  std::int64_t num_plans = 0;    // looked at, those rejected included
+  std::int64_t num_built = 0;    // whose program was built
+  std::int64_t num_skipped = 0;  // rejected without a look at them alone: a smaller one of the kind did not fit
+  void add(Ranking&& other);
+};
+
+class Ranker {
+ public:
+  explicit Ranker(const Space& space);
+
+  /// Appends the plans of a part of the space.
+  void rank(std::size_t part, Ranking& out);
+
+ private:
+  struct Bench;
+  void rank_batches(const Space::Part& part, Ranking& out);
+  void rank_one(const Space::Part& part, Bench& bench, Batch batch, bool shares_program, Ranking& out);
+  void price(const Space::Part& part, const Bench& bench, Batch batch, const StrategyEstimate& e, Seconds step,
+             Ranking& out) const;
+  Job& job_on(std::size_t machine, std::size_t model);
+
+  const Space& space_;
+  StepProgram program_, average_;
+  StrategyEstimate estimate_;
+  std::map<std::pair<std::size_t, std::size_t>, Job> jobs_;  // by machine and model
+};
+
+/// Where a machine's host memory is not known, it is taken to be this many times the memory of its GPUs: near the low
+/// end of the machines of data/clusters, which have 1.4 to 4 times.
+inline constexpr std::int64_t kHostPerGpuMemory = 2;
+
+/// Whether what a plan offloads has room on a host of which nothing is known; `estimate` says yes to everything there.
+bool host_has_room(const ClusterSpec& cluster, const HostBytes& host);
+
+/// GPUs count most, then settings out of the usual, then the quality, then the place of the strategy in its table.
+std::int64_t simplicity_of(const Way& way, const Strategy& strategy, std::int64_t num_gpus);
+
+/// Plan, recipe and strategy as one question of `estimate`.
+EstimateRequest request_of(const Space& space, const RankedPlan& plan);
+
+}  // namespace gpuplan

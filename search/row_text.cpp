@@ -1,0 +1,106 @@
+#include "search/row_text.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/unit_text.h"
+
+namespace gpuplan {
+namespace {
+
+/// "H100 SXM" of "NVIDIA H100 SXM5 80GB": the maker is known to everyone.
+std::string short_gpu_name(const std::string& name) {
+  std::string out = name;
+  for (const std::string_view maker : {"NVIDIA ", "GeForce ", "AMD ", "Instinct "})
+    if (const std::size_t at = out.find(maker); at != std::string::npos) out.erase(at, maker.size());
+  return out.substr(0, out.find(" ("));
+}
+
+/// "1.8 times", "12 % more", "12 % less".
+std::string compared(double ratio, const char* more, const char* less) {
+  if (ratio >= 1.95) return fmt::format("{:.1f} times {}", ratio, more);
+  return fmt::format("{:.0f} % {}", 100 * std::abs(ratio - 1), ratio > 1 ? more : less);
+}
+
+}  // namespace
+
+Merit PlanRow::merit() const {
+  const double gpu_hours = double(estimate().num_gpus_used) * total.value / 3600;
+  return {.time = total.value,
+          .cost = cost_usd.value_or(gpu_hours),
+          .headroom = plan.headroom(),
+          .quality = plan.quality,
+          .fit = estimate().fit,
+          .simplicity = plan.simplicity};
+}
+
+std::string gpus_text(const ClusterSpec& cluster) {
+  std::string text;
+  for (std::size_t i = 0; i < cluster.gpus.size();) {
+    std::size_t end = i + 1;
+    while (end < cluster.gpus.size() && cluster.gpus[end].id == cluster.gpus[i].id) ++end;
+    text += fmt::format("{}{}x {}", text.empty() ? "" : " + ", end - i, short_gpu_name(cluster.gpus[i].name));
+    i = end;
+  }
+  return text;
+}
+
+std::string command_of(const Space& space, const RankedPlan& plan, const std::string& given) {
+  const SearchQuestion& q = space.question;
+  const Hardware& machine = q.machines[plan.machine];
+  std::string text = "gpuplan estimate " + given;
+  const auto add = [&](const std::string& flags) {
+    if (!flags.empty()) text += (text.ends_with(' ') ? "" : " ") + flags;
+  };
+  add(machine.flags);
+  add(space.ways[plan.way].flags);
+  if (!q.pinned.contains("strategy")) add(fmt::format("--strategy {}", space.strategies[plan.strategy]));
+  if (!q.pinned.contains("micro-batch")) add(fmt::format("--micro-batch {}", plan.batch.micro));
+  if (!q.pinned.contains("grad-accum")) add(fmt::format("--grad-accum {}", plan.batch.accum));
+  const Offer& offer = machine.offers[plan.offer];
+  if (q.is_rented && offer.usd_per_gpu_hour) add(fmt::format("--price-per-gpu-hour {:g}", *offer.usd_per_gpu_hour));
+  return text;
+}
+
+std::string reason_of(const PlanRow& row, const PlanRow& best, const SearchQuestion& q, double error) {
+  const Merit mine = row.merit(), chosen = best.merit();
+  if (&row == &best) {
+    const char* what = q.preference == Preference::Speed  ? "the fastest"
+                       : q.preference == Preference::Cost ? "the cheapest"
+                                                          : "the one with the most room";
+    return fmt::format("{}{}", what, q.under || q.budget ? " within the limits" : "");
+  }
+  std::vector<std::string> parts;
+  const double time = mine.time / chosen.time, cost = mine.cost / chosen.cost;
+  if (time > 1 + error / 2 || time < 1 / (1 + error / 2)) parts.push_back(compared(time, "the time", "less time"));
+  if (cost > 1 + error / 2 || cost < 1 / (1 + error / 2)) parts.push_back(compared(cost, "the cost", "cheaper"));
+  for (std::string& part : parts)
+    if (part.find("% the") != std::string::npos) part.replace(part.find("the"), 3, "more");
+  if (mine.headroom > chosen.headroom + kEqualHeadroom)
+    parts.push_back(fmt::format("{:.0f} % of the memory stays free", 100 * mine.headroom));
+  if (row.quality() > best.quality())
+    parts.push_back(row.quality() == Quality::Best ? "trains every weight" : "16-bit base");
+  return parts.empty() ? "as good as the first, but for the error" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string summary_of(const PlanRow& row) {
+  std::string text = row.gpus;
+  if (!row.offer.vendor.empty()) text += " at " + row.offer.name;
+  text += fmt::format(", {} with {}: {}", method_word(row.request.recipe), row.request.strategy,
+                      format_duration(row.total));
+  if (row.cost_usd) text += ", " + format_usd(*row.cost_usd);
+  return text;
+}
+
+std::string_view method_word(const Recipe& recipe) {
+  switch (recipe.method) {
+    case Method::Full: return "full";
+    case Method::Lora: return "LoRA";
+    case Method::Qlora: return "QLoRA";
+  }
+  return "";
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,25 @@
+// Words of a row: the machine, why it is shown, and the command that asks `estimate` about it.
+#pragma once
+
+#include <string>
+
+#include "search/plan_row.h"
+
+namespace gpuplan {
+
+/// "2x H100 SXM", "2 x AWS p5.48xlarge (16x H100 SXM)", "2x RTX 4090 + 2x RTX 3090".
+std::string gpus_text(const ClusterSpec& cluster);
+
+/// "gpuplan estimate --model llama3-8b --lora r=8 --gpus 2xh100-sxm --strategy fsdp …": gives the same plan.
+std::string command_of(const Space& space, const RankedPlan& plan, const std::string& given);
+
+/// Why a row is there: what it is best at, or how it differs from the best row.
+std::string reason_of(const PlanRow& row, const PlanRow& best, const SearchQuestion& question, double error);
+
+/// "2x H100 SXM at runpod, LoRA, fsdp: 2 h 10 min, $38".
+std::string summary_of(const PlanRow& row);
+
+/// "full", "LoRA", "QLoRA".
+std::string_view method_word(const Recipe& recipe);
+
+}  // namespace gpuplan

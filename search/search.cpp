@@ -1,0 +1,125 @@
+#include "search/search.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "planner/job_metrics.h"
+
+namespace gpuplan {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kPartsAtOnce = 16;
+
+/// Takes chunks of the space until none is left.
+void work(const Space& space, const SearchOptions& options, std::atomic<std::size_t>& next,
+          std::vector<Ranking>& chunks, bool reports) {
+  Ranker ranker(space);
+  const std::size_t num_parts = space.num_parts();
+  for (std::size_t chunk; (chunk = next.fetch_add(1)) < chunks.size();) {
+    if (options.stop && *options.stop) return;
+    const std::size_t begin = chunk * kPartsAtOnce, end = std::min(num_parts, begin + kPartsAtOnce);
+    for (std::size_t part = begin; part < end; ++part) ranker.rank(part, chunks[chunk]);
+    if (reports && options.progress) options.progress(double(chunk + 1) / double(chunks.size()));
+  }
+}
+
+}  // namespace
+
+Found search(const Space& space, const SearchOptions& options) {
+  const auto begin = Clock::now();
+  std::vector<Ranking> chunks(std::size_t(ceil_div(std::int64_t(space.num_parts()), std::int64_t(kPartsAtOnce))));
+  const std::size_t wanted =
+      options.num_threads > 0 ? options.num_threads : std::max(1u, std::thread::hardware_concurrency());
+  const std::size_t num_threads = std::min(wanted, std::max<std::size_t>(1, chunks.size()));
+  std::atomic<std::size_t> next{0};
+  std::vector<std::exception_ptr> problems(num_threads);
+  const auto guarded = [&](std::size_t thread) {
+    try {
+      work(space, options, next, chunks, thread == 0);
+    } catch (...) {
+      problems[thread] = std::current_exception();
+      next = chunks.size();
+    }
+  };
+  std::vector<std::thread> others;
+  for (std::size_t t = 1; t < num_threads; ++t) others.emplace_back(guarded, t);
+  guarded(0);
+  for (std::thread& thread : others) thread.join();
+  for (const std::exception_ptr& problem : problems)
+    if (problem) std::rethrow_exception(problem);
+  Found found;
+  for (Ranking& chunk : chunks) found.ranking.add(std::move(chunk));
+  found.is_complete = !(options.stop && *options.stop);
+  found.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  return found;
+}
+
+namespace {
+
+/// One plan as `estimate` would answer it; nothing when it is not possible, does not fit or misses a limit.
+void estimate_alone(const Space& space, RankedPlan plan, Ranking& out) {
+  const SearchQuestion& q = space.question;
+  const Hardware& machine = q.machines[plan.machine];
+  const EstimateRequest r = request_of(space, plan);
+  try {
+    validate_recipe(r.recipe, r.model, r.cluster);
+    const Strategy strategy = make_strategy(r.strategy, r.cluster, options_for(r, space.framework));
+    if (!why_not_applicable(strategy, r.cluster, r.recipe, r.model).empty()) return;
+    if (q.is_rented && strategy.mesh.world() < r.cluster.num_gpus()) return;
+    StepProgram program;
+    const StrategyEstimate e = estimate_strategy(Job(r, strategy), program);
+    if (!e.fits() || !host_has_room(r.cluster, e.host)) return;
+    const Offer& offer = machine.offers[plan.offer];
+    const double slowdown =
+        offer.is_spot ? spot_slowdown(offer.spot, e.save.disk_with_optimizer, r.cluster.num_nodes()) : 1;
+    plan.fit = e.fit;
+    plan.process = e.tiers.process, plan.usable = e.tiers.usable;
+    plan.quality = space.ways[plan.way].quality;
+    plan.simplicity = simplicity_of(space.ways[plan.way], strategy, r.cluster.num_gpus());
+    plan.step = e.time.step;
+    plan.total = slowdown * *e.total;
+    plan.has_price = offer.usd_per_gpu_hour.has_value();
+    const double gpu_hours = double(strategy.mesh.world()) * e.total->value / 3600;
+    plan.cost = slowdown * gpu_hours * offer.usd_per_gpu_hour.value_or(1);
+    if ((q.under && plan.total > *q.under) || (q.budget && plan.has_price && plan.cost > *q.budget)) return;
+    out.plans.push_back(plan);
+  } catch (const InputError&) { return; }
+}
+
+}  // namespace
+
+Ranking search_by_brute_force(const Space& space) {
+  Ranking out;
+  const SearchQuestion& q = space.question;
+  for (std::size_t i = 0; i < space.num_parts(); ++i) {
+    const Space::Part part = space.part(i);
+    for (const std::size_t m : part.machines.machines) {
+      if (!space.suits(part.way, q.machines[m])) continue;
+      std::int64_t replicas = 1;
+      try {
+        EstimateRequest r = q.base;
+        r.recipe = part.way.recipe;
+        replicas =
+            make_strategy(part.strategy, q.machines[m].cluster, options_for(r, space.framework)).mesh.data_parallel();
+      } catch (const InputError&) { continue; }
+      for (const Batch batch : space.batches(replicas))
+        for (std::size_t offer = 0; offer < q.machines[m].offers.size(); ++offer) {
+          RankedPlan plan;
+          plan.way = std::uint32_t(part.way_index), plan.machine = std::uint32_t(m);
+          plan.offer = std::uint16_t(offer), plan.strategy = std::uint16_t(part.strategy_index);
+          plan.batch = batch;
+          ++out.num_plans;
+          estimate_alone(space, plan, out);
+        }
+    }
+  }
+  return out;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,187 @@
+#include "search/space.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "models/optimizers.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::int64_t kLargestMicroBatch = 64;
+
+/// The rows of planner/changes that set the method, in the order of Method.
+struct MethodRow {
+  Method method;
+  const char* name;
+};
+constexpr std::array kMethodRows{MethodRow{Method::Full, "full"}, MethodRow{Method::Lora, "lora"},
+                                 MethodRow{Method::Qlora, "qlora"}};
+
+Setting method_setting(Method method, const Recipe& base) {
+  for (const MethodRow& row : kMethodRows)
+    if (row.method == method)
+      return set_to(row.name, method == Method::Full ? "on" : fmt::format("r={}", base.lora.rank));
+  throw BugError("a method without a row");
+}
+
+void add_flag(Way& way, const Setting& setting) { way.flags += (way.flags.empty() ? "" : " ") + describe(setting); }
+
+/// Whether two recipes agree in what the search varies.
+bool is_same(const Recipe& a, const Recipe& b) {
+  const auto key = [](const Recipe& r) {
+    return std::tuple(r.loss, r.attention, r.packing, r.precision, std::string_view(r.optimizer), r.torch_compile,
+                      r.offload.optimizer, r.offload.params, r.offload.activations);
+  };
+  return key(a) == key(b);
+}
+
+/// Checkpointing is always said: `estimate` switches it on by itself for a quantised base.
+bool must_be_said(const Setting& setting, const Recipe& before, const Recipe& after) {
+  return setting.change->name == "checkpointing" || !is_same(before, after);
+}
+
+/// Every combination of the values that the rows try, one row after the other; `use` gets each with its settings.
+template <class Use>
+void each_way(const SearchQuestion& question, std::size_t row, const Variant& variant, Way way, Use use) {
+  const std::span<const Change> rows = changes();
+  while (row < rows.size() && (!rows[row].tried || question.pinned.contains(std::string(rows[row].name)))) ++row;
+  if (row == rows.size()) return use(variant, std::move(way));
+  bool is_first = true;
+  for (const std::string_view value : rows[row].tried(variant.request)) {
+    Way next = way;
+    next.settings.push_back(set_to(rows[row].name, value));
+    if (!is_first) ++next.num_special;
+    is_first = false;
+    const Variant after = changed(variant, {&next.settings.back(), 1});
+    if (must_be_said(next.settings.back(), variant.request.recipe, after.request.recipe))
+      add_flag(next, next.settings.back());
+    each_way(question, row + 1, after, next, use);
+  }
+}
+
+/// On cards whose tensor cores lack bf16, what trains in bf16 elsewhere trains in fp16, unless the user said otherwise.
+void add_fp16_twins(std::vector<Way>& ways, const SearchQuestion& q, const FrameworkConvention& framework) {
+  const auto lacks_bf16 = [](const Hardware& machine) {
+    const std::vector<GpuSpec>& gpus = machine.cluster.gpus;
+    return !std::all_of(gpus.begin(), gpus.end(), multiplies_bf16);
+  };
+  if (q.pinned.contains("precision") || !framework.computes_in_fp16 ||
+      std::none_of(q.machines.begin(), q.machines.end(), lacks_bf16))
+    return;
+  for (std::size_t i = 0, n = ways.size(); i < n; ++i) {
+    if (ways[i].recipe.precision != Precision::Bf16Mixed) continue;
+    Way twin = ways[i];
+    std::erase_if(twin.settings, [](const Setting& s) { return s.change->name == "precision"; });
+    twin.settings.push_back(set_to("precision", "fp16-mixed"));
+    add_flag(twin, twin.settings.back());
+    twin.recipe.precision = Precision::Fp16Mixed;
+    ways.push_back(std::move(twin));
+  }
+}
+
+std::vector<MachineClass> classes_of(const std::vector<Hardware>& machines) {
+  std::vector<MachineClass> out;
+  for (std::size_t m = 0; m < machines.size(); ++m) {
+    const std::int64_t gpus = machines[m].num_gpus(), nodes = machines[m].cluster.num_nodes();
+    auto at = std::find_if(out.begin(), out.end(),
+                           [&](const MachineClass& c) { return c.num_gpus == gpus && c.num_nodes == nodes; });
+    if (at == out.end()) at = out.insert(out.end(), {gpus, nodes, {}});
+    at->machines.push_back(m);
+  }
+  std::stable_sort(out.begin(), out.end(), [](const MachineClass& a, const MachineClass& b) {
+    return std::pair(a.num_gpus, a.num_nodes) < std::pair(b.num_gpus, b.num_nodes);
+  });
+  return out;
+}
+
+/// The global batch of one rank where none was asked for: the power of two nearest to its share of the usual one.
+std::int64_t usual_share(std::int64_t data_parallel) {
+  const double share = std::max(1.0, double(kUsualGlobalBatch) / double(data_parallel));
+  return std::int64_t(std::bit_floor(std::uint64_t(share * 4 / 3)));
+}
+
+}  // namespace
+
+Quality quality_of(const Recipe& recipe) {
+  if (recipe.quant.kind != BaseQuant::None) return Quality::Ok;
+  if (recipe.method != Method::Full) return Quality::Good;
+  return recipe.precision == Precision::Bf16True ? Quality::Good : Quality::Best;
+}
+
+Space::Space(const SearchQuestion& q) : question(q), framework(find_framework(q.base.recipe.framework)) {
+  for (const Method method : q.methods) {
+    Variant variant{q.base, {}};
+    Way way;
+    if (q.methods.size() > 1 || q.base.recipe.method != method) {
+      way.settings.push_back(method_setting(method, q.base.recipe));
+      add_flag(way, way.settings.back());
+      variant = changed(std::move(variant), way.settings);
+    }
+    const std::size_t model = models.size();
+    models.push_back(prepare(q.base.model, variant.request.recipe, framework));
+    each_way(q, 0, variant, way, [&](const Variant& v, Way found) {
+      found.recipe = v.request.recipe;
+      found.model = model;
+      found.quality = quality_of(found.recipe);
+      if (found.quality >= q.least_quality) ways.push_back(std::move(found));
+    });
+  }
+  add_fp16_twins(ways, q, framework);
+  classes = classes_of(q.machines);
+  for (const std::string_view name : strategy_names())
+    if (q.base.strategy == "auto" || q.base.strategy == name) strategies.push_back(name);
+}
+
+Space::Part Space::part(std::size_t index) const {
+  const std::size_t s = index % strategies.size(), c = index / strategies.size() % classes.size(),
+                    w = index / strategies.size() / classes.size();
+  return {ways[w], classes[c], strategies[s], w, s};
+}
+
+std::vector<Batch> Space::batches(std::int64_t data_parallel) const {
+  const Recipe& base = question.base.recipe;
+  const bool pins_micro = question.pinned.contains("micro-batch"), pins_accum = question.pinned.contains("grad-accum");
+  if (pins_micro && pins_accum) {
+    const bool is_asked =
+        !question.global_batch || base.micro_batch * base.grad_accum * data_parallel == *question.global_batch;
+    return is_asked ? std::vector<Batch>{{base.micro_batch, base.grad_accum}} : std::vector<Batch>{};
+  }
+  if (question.global_batch && *question.global_batch % data_parallel != 0) return {};
+  const std::int64_t share =
+      question.global_batch ? *question.global_batch / data_parallel : usual_share(data_parallel);
+  std::vector<Batch> out;
+  if (pins_micro) {
+    if (share % base.micro_batch == 0) return {{base.micro_batch, share / base.micro_batch}};
+    if (!question.global_batch) return {{base.micro_batch, std::max<std::int64_t>(1, share / base.micro_batch)}};
+    return {};
+  }
+  for (std::int64_t micro = 1; micro <= std::min(share, kLargestMicroBatch); ++micro) {
+    if (pins_accum && !question.global_batch && std::has_single_bit(std::uint64_t(micro)))
+      out.push_back({micro, base.grad_accum});
+    else if (share % micro == 0 && (!pins_accum || share / micro == base.grad_accum))
+      out.push_back({micro, share / micro});
+  }
+  return out;
+}
+
+bool Space::suits(const Way& way, const Hardware& machine) const {
+  if (question.pinned.contains("precision") || way.recipe.precision == Precision::Fp32) return true;
+  const std::vector<GpuSpec>& gpus = machine.cluster.gpus;
+  const bool has_bf16 = std::all_of(gpus.begin(), gpus.end(), multiplies_bf16) || !framework.computes_in_fp16;
+  return has_bf16 == (way.recipe.precision != Precision::Fp16Mixed);
+}
+
+std::string Space::why_not(const Way& way, const Hardware& machine) const {
+  try {
+    validate_recipe(way.recipe, question.base.model, machine.cluster);
+  } catch (const InputError& error) { return error.problem(); }
+  return {};
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,95 @@
+// The question of `gpuplan plan` and everything that could answer it: ways to train (method and the knobs of
+// planner/changes) x machines x strategies x batches. What the user gave is pinned; what is not given is free.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "planner/changes.h"
+#include "search/offers.h"
+
+namespace gpuplan {
+
+/// What is learnt: all weights in full precision, adapters (or weights in 16 bit alone), adapters on a 4-bit base.
+enum class Quality : std::uint8_t { Ok, Good, Best };
+inline constexpr std::array kQualities{NameRow<Quality>{"ok", Quality::Ok}, NameRow<Quality>{"good", Quality::Good},
+                                       NameRow<Quality>{"best", Quality::Best}};
+constexpr NameTable<Quality> names_of(Quality) { return {"quality", kQualities}; }
+
+Quality quality_of(const Recipe& recipe);
+
+struct SearchQuestion {
+  EstimateRequest base;            // what is given, and defaults; its cluster is not read
+  std::vector<Hardware> machines;  // to choose from
+  bool is_rented = false;          // every GPU of a machine is paid for; else only those that a plan uses
+  std::vector<Method> methods{Method::Full, Method::Lora};  // to choose from; one: that of `base`, with its adapters
+  Quality least_quality = Quality::Ok;
+  std::set<std::string>
+      pinned;  // rows of planner/changes that the user set, and "micro-batch", "grad-accum", "strategy"
+  std::optional<std::int64_t> global_batch;  // sequences per optimizer step; unset: about kUsualGlobalBatch
+  std::optional<Seconds> under;              // for the whole training
+  std::optional<double> budget;              // US dollars
+  Preference preference = Preference::Speed;
+};
+
+/// Where no --global-batch is given. Fine-tuning recipes of the field use 16 to 128: QLoRA 16 (Dettmers et al. 2023),
+/// LIMA 64 (Zhou et al. 2023), Alpaca and Zephyr 128.
+inline constexpr std::int64_t kUsualGlobalBatch = 64;
+
+/// Everything of a recipe but its batch.
+struct Way {
+  std::vector<Setting> settings;  // that turn the question into it
+  std::string flags;              // the same as flags to paste, those left out that change nothing
+  Recipe recipe;
+  std::size_t model{};  // into Space::models
+  Quality quality{};
+  int num_special = 0;  // settings that are not what one would try first
+};
+
+/// Micro batch and micro-batches per step of one data-parallel rank.
+struct Batch {
+  std::int64_t micro{}, accum{};
+  bool operator==(const Batch&) const = default;
+};
+
+/// Machines on which a strategy has the same step program: as many GPUs on as many nodes.
+struct MachineClass {
+  std::int64_t num_gpus{}, num_nodes{};
+  std::vector<std::size_t> machines;  // into SearchQuestion::machines
+};
+
+/// What is searched, part by part: Way x MachineClass x strategy. Within a part, batches rise.
+struct Space {
+  explicit Space(const SearchQuestion& question);
+
+  const SearchQuestion& question;
+  const FrameworkConvention& framework;
+  std::vector<TrainedModel> models;  // one per method
+  std::vector<Way> ways;
+  std::vector<MachineClass> classes;
+  std::vector<std::string_view> strategies;
+
+  std::size_t num_parts() const { return ways.size() * classes.size() * strategies.size(); }
+  struct Part {
+    const Way& way;
+    const MachineClass& machines;
+    std::string_view strategy;
+    std::size_t way_index, strategy_index;
+  };
+  Part part(std::size_t index) const;
+
+  /// The batches that add up to the global batch over so many data-parallel ranks, the smallest micro batch first;
+  /// empty where none does.
+  std::vector<Batch> batches(std::int64_t data_parallel) const;
+
+  /// Whether the way is for such GPUs: fp16 is for those without bf16, unless the user asked for a precision.
+  bool suits(const Way& way, const Hardware& machine) const;
+
+  /// Why the recipe makes no sense on this machine ("flash-attention 2 needs …"); empty when it does.
+  std::string why_not(const Way& way, const Hardware& machine) const;
+};
+
+}  // namespace gpuplan

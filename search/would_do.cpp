@@ -1,0 +1,131 @@
+#include "search/would_do.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/unit_text.h"
+#include "search/row_text.h"
+
+namespace gpuplan {
+namespace {
+
+/// The best plan of a question by its preference.
+struct Best {
+  RankedPlan plan;
+  std::string words;
+};
+
+std::optional<Best> best_of_question(const SearchQuestion& q, const SearchOptions& options) {
+  if (q.machines.empty() || q.methods.empty()) return std::nullopt;
+  const Space space(q);
+  const Found found = search(space, {.num_threads = options.num_threads, .stop = options.stop, .progress = {}});
+  const std::vector<RankedPlan>& plans = found.ranking.plans;
+  if (plans.empty()) return std::nullopt;
+  std::vector<Merit> merits;
+  for (const RankedPlan& plan : plans) merits.push_back(merit_of(plan));
+  double error = 0;
+  for (const Hardware& machine : q.machines) error = std::max(error, machine.profile.time_error);
+  const RankedPlan& plan = plans[best_of(merits, wishes_of(q), error)];
+  const Hardware& machine = q.machines[plan.machine];
+  PlanRow row;
+  row.request = request_of(space, plan);
+  row.offer = machine.offers[plan.offer];
+  row.gpus = gpus_text(machine.cluster);
+  row.total = plan.total;
+  if (plan.has_price) row.cost_usd = plan.cost;
+  std::string words = summary_of(row);
+  if (plan.fit == Fit::Tight) words += " (tight)";
+  return Best{plan, std::move(words)};
+}
+
+/// Two digits, upwards: a limit that one would type.
+double rounded_up(double value) {
+  const double step = std::pow(10, std::floor(std::log10(value)) - 1);
+  return std::ceil(value / step) * step;
+}
+
+class Relaxer {
+ public:
+  Relaxer(const SearchQuestion& q, const SearchOptions& options) : q_(q), options_(options) {}
+
+  std::vector<WouldDo> all() {
+    if (q_.budget) {
+      SearchQuestion free = q_;
+      free.budget.reset();
+      free.preference = Preference::Cost;
+      if (const auto best = best_of_question(free, options_))
+        add(fmt::format("--budget {:g}", rounded_up(best->plan.cost)), best->words);
+    }
+    if (q_.under) {
+      SearchQuestion free = q_;
+      free.under.reset();
+      free.preference = Preference::Speed;
+      if (const auto best = best_of_question(free, options_))
+        add(fmt::format("--under {:g}h", rounded_up(best->plan.total.value / 3600)), best->words);
+    }
+    try_methods();
+    if (!q_.is_rented) try_more_gpus();
+    if (out_.empty()) try_shorter();
+    return std::move(out_);
+  }
+
+ private:
+  void add(const std::string& change, const std::string& words) { out_.push_back({change, words}); }
+
+  void try_question(const std::string& change, const SearchQuestion& q) {
+    if (const auto best = best_of_question(q, options_)) add(change, best->words);
+  }
+
+  /// Each method that was not allowed, the best quality first.
+  void try_methods() {
+    for (const auto& [method, flag] :
+         {std::pair(Method::Lora, "--method lora"), std::pair(Method::Qlora, "--method qlora")}) {
+      if (std::find(q_.methods.begin(), q_.methods.end(), method) != q_.methods.end()) continue;
+      SearchQuestion other = q_;
+      other.methods = {method};
+      other.least_quality = Quality::Ok;
+      try_question(flag, other);
+    }
+  }
+
+  /// Twice as many until it fits.
+  void try_more_gpus() {
+    constexpr int kMostDoublings = 5;
+    SearchQuestion more = q_;
+    for (int i = 0; i < kMostDoublings; ++i) {
+      const ClusterSpec& cluster = more.machines.front().cluster;
+      if (cluster.is_mixed()) return;
+      try {
+        more.machines.front().cluster = resized(cluster, 2 * cluster.num_gpus());
+      } catch (const InputError&) { return; }
+      if (const auto best = best_of_question(more, options_))
+        return add(fmt::format("{} GPUs of this kind", more.machines.front().num_gpus()), best->words);
+    }
+  }
+
+  /// Half the sequence until it fits.
+  void try_shorter() {
+    constexpr std::int64_t kShortest = 256;
+    SearchQuestion shorter = q_;
+    for (std::int64_t& length = shorter.base.recipe.seq_len; length / 2 >= kShortest;) {
+      length /= 2;
+      const auto best = best_of_question(shorter, options_);
+      if (best) return add(fmt::format("--seq-len {}", length), best->words);
+    }
+  }
+
+  const SearchQuestion& q_;
+  const SearchOptions& options_;
+  std::vector<WouldDo> out_;
+};
+
+}  // namespace
+
+std::vector<WouldDo> what_would_do(const SearchQuestion& question, const SearchOptions& options) {
+  return Relaxer(question, options).all();
+}
+
+}  // namespace gpuplan

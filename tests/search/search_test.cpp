@@ -1,0 +1,158 @@
+// The search against an estimate of every plan by itself, and against itself on other numbers of threads.
+#include "search/search.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include <doctest/doctest.h>
+
+#include "search/frontier.h"
+#include "search/questions.h"
+
+using namespace gpuplan;
+
+namespace {
+
+auto place_of(const RankedPlan& p) {
+  return std::tuple(p.way, p.machine, p.strategy, p.batch.micro, p.batch.accum, p.offer);
+}
+
+/// Both lists, sorted by place, and whether each plan has the same figures.
+void check_equal(std::vector<RankedPlan> found, std::vector<RankedPlan> expected) {
+  const auto less = [](const RankedPlan& a, const RankedPlan& b) { return place_of(a) < place_of(b); };
+  std::sort(found.begin(), found.end(), less);
+  std::sort(expected.begin(), expected.end(), less);
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    CAPTURE(i);
+    CHECK(place_of(found[i]) == place_of(expected[i]));
+    CHECK(found[i].fit == expected[i].fit);
+    CHECK(found[i].process == expected[i].process);
+    CHECK(found[i].step.value == doctest::Approx(expected[i].step.value).epsilon(1e-12));
+    CHECK(found[i].total.value == doctest::Approx(expected[i].total.value).epsilon(1e-12));
+    CHECK(found[i].cost == doctest::Approx(expected[i].cost).epsilon(1e-12));
+  }
+}
+
+/// Whether the search finds what brute force finds; returns how many plans it skipped.
+std::int64_t compare_with_brute_force(const SearchQuestion& q) {
+  const Space space(q);
+  const Ranking found = search(space).ranking;
+  check_equal(found.plans, search_by_brute_force(space).plans);
+  std::int64_t rejected = 0;
+  for (const auto& [why, count] : found.rejected) rejected += count;
+  CHECK(found.num_plans == rejected + std::int64_t(found.plans.size()));
+  return found.num_skipped;
+}
+
+}  // namespace
+
+TEST_CASE("the search finds the plans that estimates of every plan by itself find, with their figures") {
+  // one and several GPUs, cards that hold the model easily, barely and not at all; pipelines are cut by memory
+  CHECK(compare_with_brute_force(test::question("llama-3.2-1b", {"1x4090", "2x4090", "1xt4", "2xA100"})) > 0);
+  CHECK(compare_with_brute_force(test::question("llama-3.1-8b", {"1x4090", "1xA100", "2x3090", "2xA6000"})) > 0);
+}
+
+TEST_CASE("the same of full training, whose optimizer and precision are searched too") {
+  SearchQuestion q = test::question("llama-3.2-1b", {"1x4090", "2x4090"});
+  q.methods = {Method::Full, Method::Qlora};
+  q.pinned.insert("loss");
+  q.global_batch = 4;
+  CHECK(compare_with_brute_force(q) > 0);
+}
+
+TEST_CASE("the same of rows of other lengths, where an average step is timed beside the one that must fit") {
+  SearchQuestion q = test::question("llama-3.2-1b", {"1x4090", "2x3090"}, {"attention", "compile", "loss", "offload"});
+  q.base.dataset.tokens_per_row = 500;
+  compare_with_brute_force(q);
+}
+
+TEST_CASE("the same within limits and on machines of several GPUs and nodes") {
+  SearchQuestion q = test::question("llama-3.2-1b", {"16xH100", "8xH100", "4xA6000"},
+                                    {"packing", "attention", "compile", "offload", "loss"});
+  q.is_rented = true;
+  for (Hardware& machine : q.machines) machine.offers.front().usd_per_gpu_hour = 2;
+  q.under = Seconds{600};
+  q.budget = 1.5;
+  compare_with_brute_force(q);
+}
+
+TEST_CASE("a dearer offer of the same machine is never chosen, and brute force agrees that none is better") {
+  SearchQuestion q = test::question("llama-3.2-1b", {"2x4090"}, {"packing", "attention", "compile", "offload", "loss"});
+  Offer dear = q.machines[0].offers[0], cheap = dear;
+  cheap.usd_per_gpu_hour = 0.3, dear.usd_per_gpu_hour = 0.5;
+  q.machines[0].offers = {cheap, dear};
+  const Space space(q);
+  const Ranking found = search(space).ranking, all = search_by_brute_force(space);
+  CHECK(all.plans.size() == 2 * found.plans.size());
+  const auto cheapest = [](const Ranking& r) {
+    return std::min_element(r.plans.begin(), r.plans.end(), [](auto& a, auto& b) { return a.cost < b.cost; })->cost;
+  };
+  CHECK(cheapest(found) == doctest::Approx(cheapest(all)).epsilon(1e-12));
+}
+
+TEST_CASE("the answer does not depend on the number of threads") {
+  const SearchQuestion q = test::question("llama-3.1-8b", {"1xA100", "4xA6000", "2x4090"});
+  const Space space(q);
+  const Found one = search(space, {.num_threads = 1, .stop = nullptr, .progress = {}});
+  for (const unsigned threads : {2u, 3u, 8u}) {
+    const Found many = search(space, {.num_threads = threads, .stop = nullptr, .progress = {}});
+    CHECK(many.ranking.plans == one.ranking.plans);
+    CHECK(many.ranking.rejected == one.ranking.rejected);
+    CHECK(many.ranking.num_plans == one.ranking.num_plans);
+    CHECK(many.ranking.num_built == one.ranking.num_built);
+  }
+}
+
+TEST_CASE("a search that is stopped gives what it has") {
+  const SearchQuestion q = test::question("llama-3.1-8b", {"1xA100", "4xA6000", "2x4090"});
+  const Space space(q);
+  std::atomic<bool> stop{false};
+  const Found all = search(space, {.num_threads = 1, .stop = nullptr, .progress = {}});
+  const Found some = search(space, {.num_threads = 1, .stop = &stop, .progress = [&](double) { stop = true; }});
+  CHECK(all.is_complete);
+  CHECK_FALSE(some.is_complete);
+  CHECK(some.ranking.num_plans > 0);
+  CHECK(some.ranking.num_plans < all.ranking.num_plans);
+}
+
+TEST_CASE("wider limits never give a worse answer") {
+  SearchQuestion q = test::question("llama-3.1-8b", {"1xA100", "2xA100", "4xA100", "1xA6000", "4xA6000", "8xH100"},
+                                    {"packing", "attention", "compile", "offload"});
+  q.is_rented = true;
+  for (const Preference preference : {Preference::Speed, Preference::Cost}) {
+    q.preference = preference;
+    double last = 1e300;
+    bool had_plan = false;
+    for (const double budget : {0.5, 1.0, 2.0, 4.0, 8.0, 100.0}) {
+      q.budget = budget;
+      const Space space(q);
+      double best = 1e300;
+      for (const RankedPlan& plan : search(space).ranking.plans)
+        best = std::min(best, preference == Preference::Speed ? plan.total.value : plan.cost);
+      CAPTURE(budget);
+      CHECK(best <= last);
+      CHECK((!had_plan || best < 1e300));
+      had_plan = best < 1e300;
+      last = best;
+    }
+    CHECK(had_plan);
+  }
+}
+
+TEST_CASE("batches add up to the global batch, and what is pinned stays") {
+  SearchQuestion q = test::question("llama-3.2-1b", {"1x4090"});
+  q.global_batch = 24;
+  const Space space(q);
+  for (const std::int64_t ranks : {1, 2, 3, 8}) {
+    CHECK_FALSE(space.batches(ranks).empty());
+    for (const Batch b : space.batches(ranks)) CHECK(b.micro * b.accum * ranks == 24);
+  }
+  CHECK(space.batches(5).empty());  // 24 is no multiple of 5
+  q.pinned.insert("micro-batch");
+  q.base.recipe.micro_batch = 3;
+  const std::vector<Batch> pinned = Space(q).batches(2);
+  REQUIRE(pinned.size() == 1);
+  CHECK(pinned[0].micro == 3);
+  CHECK(pinned[0].accum == 4);
+}
