@@ -1,6 +1,11 @@
 // gpuplan plan: what to rent and how to run it, from what the user wants.
-#include <fmt/format.h>
+#include <csignal>
+#include <ostream>
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/child_process.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json_file.h"
@@ -9,11 +14,14 @@
 #include "cli/commands.h"
 #include "cli/plan_flags.h"
 #include "cli/search_flags.h"
+#include "models/catalogue.h"
 #include "planner/estimate.h"
 #include "planner/plan/plan_file.h"
 #include "report/answers.h"
+#include "report/html/plan_report.h"
 #include "report/json/plan_json.h"
 #include "report/text/plan_text.h"
+#include "search/largest.h"
 
 namespace gpuplan {
 namespace {
@@ -24,6 +32,7 @@ void setup(CLI::App& app) {
   add_plan_flags(app);
   add_search_flags(app);
   add_flag(app, "--json", "", "the answer as JSON, in base units");
+  add_flag(app, "--html", "FILE", "write a page with the plans as a chart; it works offline");
   add_flag(app, "--save", "FILE", "write the recommended plan; nothing when there is none");
 }
 
@@ -36,6 +45,49 @@ std::size_t num_rows(const CLI::App& app) {
   return rows;
 }
 
+/// A handler of signals can reach nothing else.
+std::atomic<bool> stop_asked{false};
+
+void ask_to_stop(int signal) {
+  if (stop_asked.exchange(true)) {  // asked twice: now
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
+}
+
+/// On a terminal: how far the search is, and Ctrl-C for the best so far.
+class Progress {
+ public:
+  explicit Progress(Console& console) : console_(console) {
+    stop_asked = false;
+    if (isatty(STDERR_FILENO) != 0) handlers_.emplace(ask_to_stop, std::initializer_list<int>{SIGINT});
+  }
+  ~Progress() {
+    if (shown_ >= 0) console_.err << "\r\033[K" << std::flush;
+  }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  SearchOptions options() {
+    SearchOptions out;
+    if (!handlers_) return out;
+    out.stop = &stop_asked;
+    out.progress = [this](double share) { show(int(100 * share)); };
+    return out;
+  }
+
+ private:
+  void show(int percent) {
+    if (percent <= shown_) return;
+    shown_ = percent;
+    console_.err << fmt::format("\r\033[Ksearching: {} %  (Ctrl-C: the best so far)", percent) << std::flush;
+  }
+
+  Console& console_;
+  std::optional<SignalHandlers> handlers_;
+  int shown_ = -1;
+};
+
 void save(const PlanAnswer& answer, const std::string& file, Console& console) {
   if (!answer.found.has_plan()) {
     console.err << fmt::format("gpuplan: there is no plan, so {} was not written\n", file);
@@ -47,14 +99,85 @@ void save(const PlanAnswer& answer, const std::string& file, Console& console) {
   console.err << fmt::format("gpuplan: the {} plan is saved in {}\n", request.strategy, file);
 }
 
+void need_machine(const CLI::App& app, const char* flag) {
+  if (is_given(app, "--gpus") || is_given(app, "--cluster")) return;
+  throw InputError(flag, "is asked of a machine", "add for example --gpus 2x3090");
+}
+
+int run_largest(const CLI::App& app, Console& console) {
+  need_machine(app, "--largest");
+  const AskedSearch asked = read_search(app, console.in, false);
+  const std::vector<std::int64_t> contexts = is_given(app, "--seq-len")
+                                                 ? std::vector{asked.question.base.recipe.seq_len}
+                                                 : std::vector<std::int64_t>{2048, 8192, 32768, 131072};
+  Progress progress(console);
+  LargestTable table = largest_models(asked.question, contexts, list_catalogue(), progress.options());
+  const bool has_rows = !table.rows.empty();
+  console.print(is_given(app, "--json") ? json_text(largest_json(table, asked.question))
+                                        : largest_text(table, asked.question, console.screen));
+  return has_rows ? 0 : 1;
+}
+
+/// Sets what is to be as large as it can, and says so; false when not even the smallest fits.
+bool set_largest(const CLI::App& app, AskedSearch& asked, const SearchOptions& options) {
+  const std::string what = given(app, "--max").value_or("");
+  SearchQuestion& q = asked.question;
+  Recipe& recipe = q.base.recipe;
+  if (what == "context") {
+    const auto tokens = longest_context(q, options);
+    if (!tokens) return false;
+    recipe.seq_len = *tokens;
+    asked.given += fmt::format(" --seq-len {}", *tokens);
+    asked.notes.push_back(fmt::format("{} tokens are the longest sequence that fits well, in steps of 256", *tokens));
+    q.pinned.insert({"micro-batch"});
+    recipe.micro_batch = 1;
+    asked.given += " --micro-batch 1";
+  } else {
+    const auto batch = largest_batch(q, options);
+    if (!batch) return false;
+    recipe.micro_batch = *batch;
+    recipe.grad_accum = 1;
+    asked.given += fmt::format(" --micro-batch {} --grad-accum 1", *batch);
+    asked.notes.push_back(fmt::format("{} sequences per GPU and pass are the most that fit well", *batch));
+    q.pinned.insert({"micro-batch", "grad-accum"});
+  }
+  return true;
+}
+
+void check_max(const CLI::App& app) {
+  const auto what = given(app, "--max");
+  if (!what) return;
+  if (*what != "context" && *what != "batch" && *what != "model")
+    throw InputError("--max", fmt::format("'{}' cannot be asked for", *what), "context, batch or model");
+  need_machine(app, "--max");
+  if (*what == "context" && is_given(app, "--seq-len"))
+    throw InputError("", "--max context and --seq-len contradict each other", "leave one of them out");
+  if (*what == "batch")
+    for (const char* flag : {"--micro-batch", "--grad-accum", "--global-batch"})
+      if (is_given(app, flag))
+        throw InputError("", fmt::format("--max batch and {} contradict each other", flag), "leave one of them out");
+}
+
 int run(const CLI::App& app, Console& console) {
   const std::size_t most = num_rows(app);
-  AskedSearch asked = read_search(app, console.in);
-  PlanAnswer out{.question = std::move(asked.question),
-                 .found = {},
-                 .notes = std::move(asked.notes),
-                 .command = console.command_line};
-  out.found = answer(out.question, asked.given, most, {});
+  check_max(app);
+  if (is_given(app, "--largest") || given(app, "--max") == "model") return run_largest(app, console);
+  AskedSearch asked = read_search(app, console.in, true);
+  PlanAnswer out;
+  {
+    Progress progress(console);
+    if (is_given(app, "--max") && !set_largest(app, asked, progress.options()))
+      asked.notes.push_back("nothing fits well, whatever is tried");
+    out = {.question = std::move(asked.question),
+           .found = {},
+           .notes = std::move(asked.notes),
+           .command = console.command_line};
+    out.found = answer(out.question, asked.given, most, progress.options());
+  }
+  if (const auto file = given(app, "--html")) {
+    write_file_atomically(*file, plan_report(out));
+    console.err << fmt::format("gpuplan: written to {}\n", *file);
+  }
   console.print(is_given(app, "--json") ? json_text(plan_json(out)) : plan_text(out, console.screen));
   if (const auto file = given(app, "--save")) save(out, *file, console);
   return out.found.has_plan() ? 0 : 1;
@@ -69,7 +192,7 @@ const Command kPlan{
     .example =
         "gpuplan plan --model llama3-8b --rows 50000 --tokens-per-row 800 --epochs 3 --under 6h --budget 100\n"
         "gpuplan plan --model llama-3.1-70b --method any --gpus 4xA6000\n"
-        "gpuplan plan --model qwen2.5-7b --lora r=16 --vendor runpod --top 10 --json",
+        "gpuplan plan --largest --gpus 2x3090 --qlora --seq-len 4096",
     .setup = setup,
     .run = run};
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -36,6 +37,35 @@ std::string given_flags(const CLI::App& app) {
     add(value->empty() ? flag.name : fmt::format("{}{}{}", flag.name, is_optional ? "=" : " ", shell_word(*value)));
   }
   return text;
+}
+
+/// What a file says of the rows of the data set, where no flag says another.
+void set_lengths(const CLI::App& app, AskedSearch& asked) {
+  const auto file = given(app, "--lengths");
+  if (!file) {
+    asked.question.pinned.insert("packing");
+    return;
+  }
+  for (const char* flag : {"--rows", "--tokens-per-row"})
+    if (is_given(app, flag))
+      throw InputError("", fmt::format("--lengths and {} contradict each other", flag), "the file says both");
+  const Lengths lengths = read_lengths(*file);
+  EstimateRequest& r = asked.question.base;
+  r.dataset.rows = lengths.num_rows;
+  r.dataset.tokens_per_row = std::max<std::int64_t>(1, std::llround(lengths.mean));
+  asked.given += fmt::format(" --rows {} --tokens-per-row {}", r.dataset.rows, r.dataset.tokens_per_row);
+  if (!is_given(app, "--seq-len")) {
+    r.recipe.seq_len = lengths.longest;
+    asked.given += fmt::format(" --seq-len {}", lengths.longest);
+  }
+  constexpr std::int64_t kPadded = 8;
+  asked.notes.push_back(fmt::format(
+      "rows of {}: {} of {:.0f} tokens on average, half up to {}, nine of ten up to {}, the longest {}; micro batches "
+      "of {} "
+      "would be padded to {:.0f} on average{}",
+      *file, lengths.num_rows, lengths.mean, lengths.quantile(0.5), lengths.quantile(0.9), lengths.longest, kPadded,
+      lengths.mean_longest_of(kPadded),
+      r.recipe.seq_len < lengths.longest ? fmt::format("; longer rows are cut to {}", r.recipe.seq_len) : ""));
 }
 
 /// Rows of the table of changes whose flag was given.
@@ -101,7 +131,15 @@ void set_limits(const CLI::App& app, SearchQuestion& q) {
     if (*q.budget <= 0) throw InputError("--budget", *money + " is too small", "US dollars, more than 0");
   }
   if (const auto batch = given(app, "--global-batch")) q.global_batch = parse_integer(*batch, "--global-batch", 1);
-  if (!is_given(app, "--prefer")) {
+  const auto least = given(app, "--min");
+  if (least && *least != "gpus" && *least != "cost" && *least != "time")
+    throw InputError("--min", fmt::format("'{}' cannot be asked for", *least), "gpus, cost or time");
+  if (least && is_given(app, "--prefer"))
+    throw InputError("", "--min and --prefer contradict each other", "give one of them");
+  q.takes_fewest_gpus = least == "gpus";
+  if (least == "cost" || least == "time") {
+    q.preference = *least == "cost" ? Preference::Cost : Preference::Speed;
+  } else if (!is_given(app, "--prefer")) {
     const bool must_be_fast = q.budget && !q.under;
     q.preference = q.is_rented && !must_be_fast ? Preference::Cost : Preference::Speed;
   } else {
@@ -117,6 +155,21 @@ std::string machine_flags(const CLI::App& app) {
   return text;
 }
 
+/// Fewer GPUs of the machine: 1, 2, 4, ….
+void add_parts(const CLI::App& app, SearchQuestion& q) {
+  const Hardware whole = q.machines.front();
+  if (whole.cluster.is_mixed() || given(app, "--gpus") == "local") return;
+  for (std::int64_t count = 1; count < whole.num_gpus(); count *= 2) {
+    Hardware part = whole;
+    part.cluster = resized(whole.cluster, count);
+    part.cluster.price_per_gpu_hour = whole.cluster.price_per_gpu_hour;
+    const auto cluster = given(app, "--cluster");
+    part.flags = cluster ? fmt::format("--cluster {} --num-gpus {}", shell_word(*cluster), count)
+                         : fmt::format("--gpus {}x{}", count, whole.cluster.gpus.front().id);
+    q.machines.push_back(std::move(part));
+  }
+}
+
 void set_machines(const CLI::App& app, AskedSearch& asked) {
   SearchQuestion& q = asked.question;
   const ClusterSpec& own = q.base.cluster;
@@ -125,6 +178,7 @@ void set_machines(const CLI::App& app, AskedSearch& asked) {
       if (is_given(app, flag))
         throw InputError(flag, "is about renting, and the machine is given", "leave --gpus and --cluster out");
     q.machines = {own_machine(own, profile_of(q.base), machine_flags(app), q.base.price_per_gpu_hour)};
+    if (given(app, "--min") == "gpus") add_parts(app, q);
     return;
   }
   if (q.base.price_per_gpu_hour)
@@ -154,8 +208,18 @@ void add_search_flags(CLI::App& app) {
   add_flag(app, "--quality", "best|good|ok", "the least: full training, LoRA, QLoRA. Default good", kSearch);
   add_flag(app, "--global-batch", "N",
            fmt::format("sequences per optimizer step, on all GPUs. Default about {}", kUsualGlobalBatch), kSearch);
+  add_flag(
+      app, "--lengths", "FILE",
+      "rows of the data: a length in tokens per line, a length and a count, or JSON lines with input_ids; packing is "
+      "searched then",
+      kSearch);
   add_flag(app, "--under", "TIME", "all of the training within this time, e.g. 6h", kSearch);
   add_flag(app, "--budget", "USD", "all of the training for this much", kSearch);
+  add_flag(app, "--min", "gpus|cost|time", "the plan with the fewest GPUs, or the cheapest, or the fastest", kSearch);
+  add_flag(app, "--max", "context|batch|model",
+           "the longest sequence, the largest micro batch, or the largest model that fits", kSearch);
+  add_flag(app, "--largest", "", "a table of the models of the catalogue that could be trained here, by context",
+           kSearch);
   add_flag(app, "--top", "K", "rows shown at most, 1 to 10. Default 4", kSearch);
   add_flag(app, "--vendor", "VENDOR", "only machines of this vendor", kRental);
   add_flag(app, "--spot", "", "also machines that may be taken away, with the time that restarts cost", kRental);
@@ -163,13 +227,13 @@ void add_search_flags(CLI::App& app) {
            "YAML with a list `prices` of {gpu, vendor, usd_per_gpu_hour}, in place of the catalogue's", kRental);
 }
 
-AskedSearch read_search(const CLI::App& app, std::istream& in) {
-  PlanQuestion open = read_open_question(app, in, true);
+AskedSearch read_search(const CLI::App& app, std::istream& in, bool needs_model) {
+  PlanQuestion open = read_open_question(app, in, needs_model);
   AskedSearch asked{.question = {}, .given = given_flags(app), .notes = std::move(open.notes)};
   SearchQuestion& q = asked.question;
   q.base = std::move(open.request);
   q.pinned = pinned_rows(app);
-  q.pinned.insert("packing");
+  set_lengths(app, asked);
   set_methods(app, asked);
   set_machines(app, asked);
   set_limits(app, q);

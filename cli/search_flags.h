@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "search/lengths.h"
 #include "search/space.h"
 
 namespace CLI {
@@ -22,8 +23,8 @@ struct AskedSearch {
   std::vector<std::string> notes;  // how it was understood
 };
 
-/// Throws InputError.
-AskedSearch read_search(const CLI::App& app, std::istream& in);
+/// `needs_model`: off for --largest. Throws InputError.
+AskedSearch read_search(const CLI::App& app, std::istream& in, bool needs_model);
 
 /// `text` as one word of a shell command.
 std::string shell_word(const std::string& text);

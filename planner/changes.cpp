@@ -169,13 +169,17 @@ Tried tried_precision(Request r) {
   if (r.recipe.method != Method::Full || r.recipe.precision != Precision::Bf16Mixed) return {usual};
   return {usual, "bf16-true"};
 }
+/// The optimizers of bitsandbytes step on the GPU alone.
 Tried tried_offload(Request r) {
   Tried values{"none"};
-  if (r.recipe.method == Method::Full) values.insert(values.end(), {"optimizer", "optimizer,params"});
+  const OptimizerSpec& optimizer = find_optimizer(r.recipe.optimizer);
+  const bool steps_anywhere = !optimizer.is_8bit && !optimizer.is_paged;
+  if (r.recipe.method == Method::Full && steps_anywhere) values.insert(values.end(), {"optimizer", "optimizer,params"});
   if (r.recipe.is_adapter()) values.push_back("params");
   if (!is_checkpointed(r)) return values;
   values.push_back("activations");
-  values.push_back(r.recipe.is_adapter() ? "params,activations" : "optimizer,params,activations");
+  if (r.recipe.is_adapter()) values.push_back("params,activations");
+  if (r.recipe.method == Method::Full && steps_anywhere) values.push_back("optimizer,params,activations");
   return values;
 }
 

@@ -1,7 +1,7 @@
 #include "search/answer.h"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 #include <thread>
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ PlanRow make_row(const Space& space, const RankedPlan& plan, const std::string& 
   row.plan = plan;
   row.request = request_of(space, plan);
   row.offer = machine.offers[plan.offer];
-  row.gpus = gpus_text(machine.cluster);
+  row.is_rented = q.is_rented;
   row.command = command_of(space, plan, given);
   return row;
 }
@@ -34,6 +34,7 @@ void simulate_row(PlanRow& row) {
   const Job job(r, make_strategy(r.strategy, r.cluster, r.options));
   row.simulated = simulate_plan(job, {.records_spans = false});
   const SimulatedPlan& s = row.simulated;
+  row.gpus = used_machine(r.cluster, s.estimate.num_gpus_used);
   if (row.offer.is_spot)
     row.slowdown = spot_slowdown(row.offer.spot, s.estimate.save.disk_with_optimizer, r.cluster.num_nodes());
   row.step = s.simulation.step_time();
@@ -82,6 +83,17 @@ std::int64_t count_equal(const std::vector<Merit>& all, const Merit& best, doubl
   });
 }
 
+/// Of those that fit well, or where none does, tightly.
+void keep_fewest_gpus(std::vector<RankedPlan>& plans, const SearchQuestion& q) {
+  Fit fit = Fit::No;
+  for (const RankedPlan& plan : plans) fit = std::max(fit, plan.fit);
+  const auto gpus = [&](const RankedPlan& plan) { return q.machines[plan.machine].num_gpus(); };
+  std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
+  for (const RankedPlan& plan : plans)
+    if (plan.fit == fit) fewest = std::min(fewest, gpus(plan));
+  std::erase_if(plans, [&](const RankedPlan& plan) { return plan.fit != fit || gpus(plan) != fewest; });
+}
+
 }  // namespace
 
 SearchAnswer answer(const SearchQuestion& question, const std::string& given, std::size_t most,
@@ -94,9 +106,10 @@ SearchAnswer answer(const SearchQuestion& question, const std::string& given, st
   out.seconds = found.seconds;
   out.is_complete = found.is_complete;
   for (const Hardware& machine : question.machines) out.error = std::max(out.error, machine.profile.time_error);
-  const std::vector<RankedPlan>& plans = found.ranking.plans;
+  std::vector<RankedPlan>& plans = found.ranking.plans;
   std::vector<Merit> merits;
-  for (const RankedPlan& plan : plans) merits.push_back(merit_of(plan));
+  if (question.takes_fewest_gpus) keep_fewest_gpus(plans, question);
+  for (const RankedPlan& plan : plans) merits.push_back(merit_of(plan, plan.total, plan.cost, question.is_rented));
   std::vector<PlanRow> rows;
   for (const std::size_t i : frontier(merits, wishes_of(question), out.error, most + kSpare))
     rows.push_back(make_row(space, plans[i], given));
@@ -107,8 +120,10 @@ SearchAnswer answer(const SearchQuestion& question, const std::string& given, st
     return out;
   }
   for (PlanRow& row : out.rows) row.reason = reason_of(row, out.rows.front(), question, out.error);
-  out.num_equal = count_equal(merits, merit_of(out.rows.front().plan), out.error) - 1;
+  const RankedPlan& best = out.rows.front().plan;
+  out.num_equal = count_equal(merits, merit_of(best, best.total, best.cost, question.is_rented), out.error) - 1;
   out.knobs = knobs_of(space, out.rows.front());
+  if (!question.is_rented && (best.offloads || best.fit == Fit::Tight)) out.would_do = or_rent(question, options);
   return out;
 }
 

@@ -34,12 +34,15 @@ Indices within_error(const std::vector<Merit>& all, const Indices& of, Preferenc
   return out;
 }
 
+/// How sure and how simple it is to run: offload needs a host with memory to spare, a tight plan luck.
+int rank_of(const Merit& m) { return 2 * int(m.fit) + (m.offloads ? 0 : 1); }
+
 Indices safest(const std::vector<Merit>& all) {
-  Fit best = Fit::No;
-  for (const Merit& m : all) best = std::max(best, m.fit);
+  int best = 0;
+  for (const Merit& m : all) best = std::max(best, rank_of(m));
   Indices out;
   for (std::size_t i = 0; i < all.size(); ++i)
-    if (all[i].fit == best) out.push_back(i);
+    if (rank_of(all[i]) == best) out.push_back(i);
   return out;
 }
 
@@ -58,7 +61,7 @@ std::size_t simplest(const std::vector<Merit>& all, const Indices& of, Wishes wi
 std::size_t simplest_equal(const std::vector<Merit>& all, std::size_t index, Wishes wishes, double error) {
   Indices equals;
   for (std::size_t i = 0; i < all.size(); ++i)
-    if (all[i].fit >= all[index].fit && is_no_worse(all[i], all[index], error)) equals.push_back(i);
+    if (rank_of(all[i]) >= rank_of(all[index]) && is_no_worse(all[i], all[index], error)) equals.push_back(i);
   return simplest(all, equals, wishes);
 }
 
@@ -87,12 +90,13 @@ Indices by_interest(const std::vector<Merit>& all, const Indices& front) {
 
 }  // namespace
 
-Merit merit_of(const RankedPlan& plan) {
-  return {.time = plan.total.value,
-          .cost = plan.cost,
+Merit merit_of(const RankedPlan& plan, Seconds total, double cost, bool is_rented) {
+  return {.time = is_rented ? std::max(total, kReadyTime).value : total.value,
+          .cost = cost,
           .headroom = plan.headroom(),
           .quality = plan.quality,
           .fit = plan.fit,
+          .offloads = plan.offloads,
           .simplicity = plan.simplicity};
 }
 
@@ -141,9 +145,13 @@ std::vector<std::size_t> frontier(const std::vector<Merit>& all, Wishes wishes, 
   for (const std::size_t i : by_interest(all, pareto(all))) {
     if (out.size() >= most) break;
     const auto covers = [&](std::size_t shown) {
-      return all[shown].fit >= all[i].fit && is_no_worse(all[shown], all[i], error);
+      return rank_of(all[shown]) >= rank_of(all[i]) && is_no_worse(all[shown], all[i], error);
     };
     if (std::any_of(out.begin(), out.end(), covers)) continue;
+    // what is riskier than the best must be faster or cheaper
+    const Merit& best = all[out.front()];
+    const bool gains = all[i].time * (1 + error) < best.time || all[i].cost * (1 + error) < best.cost;
+    if (rank_of(all[i]) < rank_of(best) && !gains) continue;
     out.push_back(simplest_equal(all, i, wishes, error));
   }
   return out;

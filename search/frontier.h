@@ -14,9 +14,16 @@ struct Merit {
   double time{}, cost{}, headroom{};  // seconds; dollars or GPU hours; share of the usable memory that stays free
   Quality quality{};
   Fit fit{};
+  bool offloads = false;
   std::int64_t simplicity{};  // lower is simpler
 };
-Merit merit_of(const RankedPlan& plan);
+
+/// A rented machine takes about so long until it trains (start, image, weights, data): a training that is shorter is
+/// not better for it. An estimate of ours.
+inline constexpr Seconds kReadyTime{15 * 60};
+
+/// `total`: of the training, which counts as at least kReadyTime on a rented machine.
+Merit merit_of(const RankedPlan& plan, Seconds total, double cost, bool is_rented);
 
 /// What decides, in this order; inside the error of one wish the next one does, and simplicity at last.
 struct Wishes {
@@ -31,8 +38,8 @@ inline constexpr double kUsefulHeadroom = 0.25;
 /// Rooms that differ by less count as equal.
 inline constexpr double kEqualHeadroom = 0.05;
 
-/// Index of the best among those that fit well, or where none does, tightly; inside the error of every wish the
-/// simplest. Requires: not empty.
+/// Index of the best among those that fit well and keep everything on the GPUs, else well with offload, else tightly;
+/// inside the error of every wish the simplest. Requires: not empty.
 std::size_t best_of(const std::vector<Merit>& all, Wishes wishes, double error);
 
 /// Whether `a` is at least as good as `b` in everything, but for the error.

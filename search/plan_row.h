@@ -15,6 +15,7 @@ struct PlanRow {
   EstimateRequest request;
   SimulatedPlan simulated;
   Offer offer;
+  bool is_rented = false;
   Seconds step, epoch, total;  // simulated; epoch and total with the restarts of a spot machine
   double slowdown = 1;         // by those restarts
   std::optional<double> cost_usd;

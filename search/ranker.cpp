@@ -184,6 +184,7 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
                   .strategy = std::uint16_t(part.strategy_index),
                   .batch = batch,
                   .fit = e.fit,
+                  .offloads = part.way.recipe.offload.any(),
                   .quality = part.way.quality,
                   .simplicity = simplicity_of(part.way, bench.job->strategy, machine.num_gpus()),
                   .process = e.tiers.process,

@@ -17,6 +17,7 @@ struct RankedPlan {
   std::uint16_t offer{}, strategy{};
   Batch batch;
   Fit fit{};
+  bool offloads = false;
   Quality quality{};
   std::int64_t simplicity{};  // lower is simpler: GPUs, then settings out of the usual, then the strategy's place
   Bytes process, usable;
@@ -61,9 +62,9 @@ class Ranker {
   std::map<std::pair<std::size_t, std::size_t>, Job> jobs_;  // by machine and model
 };
 
-/// Where a machine's host memory is not known, it is taken to be this many times the memory of its GPUs: near the low
-/// end of the machines of data/clusters, which have 1.4 to 4 times.
-inline constexpr std::int64_t kHostPerGpuMemory = 2;
+/// Where a machine's host memory is not known, it is taken to be at most this many times the memory of its GPUs, which
+/// is the most that a machine of data/clusters has (1.4 to 4 times). What a plan needs of it is shown.
+inline constexpr std::int64_t kHostPerGpuMemory = 4;
 
 /// Whether what a plan offloads has room on a host of which nothing is known; `estimate` says yes to everything there.
 bool host_has_room(const ClusterSpec& cluster, const HostBytes& host);

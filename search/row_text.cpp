@@ -10,11 +10,11 @@
 namespace gpuplan {
 namespace {
 
-/// "H100 SXM" of "NVIDIA H100 SXM5 80GB": the maker is known to everyone.
+/// "H100 SXM5 80GB" of "NVIDIA H100 SXM5 80GB": the maker is known to everyone.
 std::string short_gpu_name(const std::string& name) {
   std::string out = name;
-  for (const std::string_view maker : {"NVIDIA ", "GeForce ", "AMD ", "Instinct "})
-    if (const std::size_t at = out.find(maker); at != std::string::npos) out.erase(at, maker.size());
+  for (const std::string_view word : {"NVIDIA ", "GeForce ", "AMD ", "Instinct ", " Workstation/Server", " Generation"})
+    if (const std::size_t at = out.find(word); at != std::string::npos) out.erase(at, word.size());
   return out.substr(0, out.find(" ("));
 }
 
@@ -28,15 +28,10 @@ std::string compared(double ratio, const char* more, const char* less) {
 
 Merit PlanRow::merit() const {
   const double gpu_hours = double(estimate().num_gpus_used) * total.value / 3600;
-  return {.time = total.value,
-          .cost = cost_usd.value_or(gpu_hours),
-          .headroom = plan.headroom(),
-          .quality = plan.quality,
-          .fit = estimate().fit,
-          .simplicity = plan.simplicity};
+  return merit_of(plan, total, cost_usd.value_or(gpu_hours), is_rented);
 }
 
-std::string gpus_text(const ClusterSpec& cluster) {
+std::string machine_name(const ClusterSpec& cluster) {
   std::string text;
   for (std::size_t i = 0; i < cluster.gpus.size();) {
     std::size_t end = i + 1;
@@ -73,7 +68,7 @@ std::string reason_of(const PlanRow& row, const PlanRow& best, const SearchQuest
     return fmt::format("{}{}", what, q.under || q.budget ? " within the limits" : "");
   }
   std::vector<std::string> parts;
-  const double time = mine.time / chosen.time, cost = mine.cost / chosen.cost;
+  const double time = row.total / best.total, cost = mine.cost / chosen.cost;
   if (time > 1 + error / 2 || time < 1 / (1 + error / 2)) parts.push_back(compared(time, "the time", "less time"));
   if (cost > 1 + error / 2 || cost < 1 / (1 + error / 2)) parts.push_back(compared(cost, "the cost", "cheaper"));
   for (std::string& part : parts)
@@ -83,6 +78,11 @@ std::string reason_of(const PlanRow& row, const PlanRow& best, const SearchQuest
   if (row.quality() > best.quality())
     parts.push_back(row.quality() == Quality::Best ? "trains every weight" : "16-bit base");
   return parts.empty() ? "as good as the first, but for the error" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string used_machine(const ClusterSpec& cluster, std::int64_t num_used) {
+  const std::string all = machine_name(cluster);
+  return num_used < cluster.num_gpus() ? fmt::format("{} of {}", num_used, all) : all;
 }
 
 std::string summary_of(const PlanRow& row) {

@@ -8,7 +8,10 @@
 namespace gpuplan {
 
 /// "2x H100 SXM", "2 x AWS p5.48xlarge (16x H100 SXM)", "2x RTX 4090 + 2x RTX 3090".
-std::string gpus_text(const ClusterSpec& cluster);
+std::string machine_name(const ClusterSpec& cluster);
+
+/// "1 of 3x RTX 3090" where a plan leaves GPUs idle.
+std::string used_machine(const ClusterSpec& cluster, std::int64_t num_used);
 
 /// "gpuplan estimate --model llama3-8b --lora r=8 --gpus 2xh100-sxm --strategy fsdp …": gives the same plan.
 std::string command_of(const Space& space, const RankedPlan& plan, const std::string& given);

@@ -80,6 +80,7 @@ void estimate_alone(const Space& space, RankedPlan plan, Ranking& out) {
         offer.is_spot ? spot_slowdown(offer.spot, e.save.disk_with_optimizer, r.cluster.num_nodes()) : 1;
     plan.fit = e.fit;
     plan.process = e.tiers.process, plan.usable = e.tiers.usable;
+    plan.offloads = r.recipe.offload.any();
     plan.quality = space.ways[plan.way].quality;
     plan.simplicity = simplicity_of(space.ways[plan.way], strategy, r.cluster.num_gpus());
     plan.step = e.time.step;

@@ -33,6 +33,7 @@ struct SearchQuestion {
   std::optional<Seconds> under;              // for the whole training
   std::optional<double> budget;              // US dollars
   Preference preference = Preference::Speed;
+  bool takes_fewest_gpus = false;  // before anything else
 };
 
 /// Where no --global-batch is given. Fine-tuning recipes of the field use 16 to 128: QLoRA 16 (Dettmers et al. 2023),

@@ -25,7 +25,7 @@ std::optional<Best> best_of_question(const SearchQuestion& q, const SearchOption
   const std::vector<RankedPlan>& plans = found.ranking.plans;
   if (plans.empty()) return std::nullopt;
   std::vector<Merit> merits;
-  for (const RankedPlan& plan : plans) merits.push_back(merit_of(plan));
+  for (const RankedPlan& plan : plans) merits.push_back(merit_of(plan, plan.total, plan.cost, q.is_rented));
   double error = 0;
   for (const Hardware& machine : q.machines) error = std::max(error, machine.profile.time_error);
   const RankedPlan& plan = plans[best_of(merits, wishes_of(q), error)];
@@ -33,7 +33,7 @@ std::optional<Best> best_of_question(const SearchQuestion& q, const SearchOption
   PlanRow row;
   row.request = request_of(space, plan);
   row.offer = machine.offers[plan.offer];
-  row.gpus = gpus_text(machine.cluster);
+  row.gpus = machine_name(machine.cluster);
   row.total = plan.total;
   if (plan.has_price) row.cost_usd = plan.cost;
   std::string words = summary_of(row);
@@ -67,7 +67,10 @@ class Relaxer {
         add(fmt::format("--under {:g}h", rounded_up(best->plan.total.value / 3600)), best->words);
     }
     try_methods();
-    if (!q_.is_rented) try_more_gpus();
+    if (!q_.is_rented) {
+      try_more_gpus();
+      for (WouldDo& one : or_rent(q_, options_)) out_.push_back(std::move(one));
+    }
     if (out_.empty()) try_shorter();
     return std::move(out_);
   }
@@ -123,6 +126,19 @@ class Relaxer {
 };
 
 }  // namespace
+
+std::vector<WouldDo> or_rent(const SearchQuestion& question, const SearchOptions& options) {
+  SearchQuestion rented = question;
+  rented.is_rented = true;
+  rented.preference = Preference::Cost;
+  rented.base.price_per_gpu_hour.reset();
+  for (const std::int64_t count : {1, 8}) {  // one card where it does, else a machine of them
+    rented.machines = rentable({});
+    std::erase_if(rented.machines, [&](const Hardware& machine) { return machine.num_gpus() != count; });
+    if (const auto best = best_of_question(rented, options)) return {{"renting", best->words}};
+  }
+  return {};
+}
 
 std::vector<WouldDo> what_would_do(const SearchQuestion& question, const SearchOptions& options) {
   return Relaxer(question, options).all();

@@ -12,4 +12,7 @@ namespace gpuplan {
 /// from what was asked first. Each is searched.
 std::vector<WouldDo> what_would_do(const SearchQuestion& question, const SearchOptions& options);
 
+/// The cheapest machine that could be rented instead; empty where none does.
+std::vector<WouldDo> or_rent(const SearchQuestion& question, const SearchOptions& options);
+
 }  // namespace gpuplan

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -155,6 +156,35 @@ PickSummary judge_picks(const std::vector<PointResult>& results, PointKind kind)
   }
   if (!s.picks.empty()) s.mean_regret /= double(s.picks.size());
   return s;
+}
+
+namespace {
+
+/// Sequences per optimizer step as stated, else of what is stated of them.
+std::int64_t global_batch_of(const Point& p) {
+  return p.global_batch.value_or(p.micro_batch.value_or(0) * p.grad_accum.value_or(1) * p.num_gpus);
+}
+
+}  // namespace
+
+PlanPicks judge_plans(const std::vector<PointResult>& results) {
+  constexpr double kNear = 0.10;
+  std::map<std::tuple<std::string, std::string, std::int64_t>, std::vector<Cost>> jobs;
+  for (const PointResult& r : results)
+    if (r.status == PointStatus::Scored && r.point->kind == PointKind::Speed && r.own)
+      jobs[{r.point->source, job_of(*r.point), global_batch_of(*r.point)}].push_back(cost_of(r));
+  PlanPicks out;
+  std::vector<double> regrets;
+  for (const auto& [job, costs] : jobs) {
+    const auto [least, most] = std::minmax_element(
+        costs.begin(), costs.end(), [](const Cost& a, const Cost& b) { return a.measured < b.measured; });
+    if (costs.size() < 2 || most->measured <= least->measured * (1 + kContested)) continue;
+    regrets.push_back(make_pick(costs).regret);
+    out.num_close += regrets.back() <= kNear;
+  }
+  out.num_jobs = regrets.size();
+  if (!regrets.empty()) out.median_regret = weighted_quantile(regrets, std::vector<double>(regrets.size(), 1.0), 0.5);
+  return out;
 }
 
 }  // namespace gpuplan

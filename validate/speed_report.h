@@ -55,4 +55,13 @@ struct PickSummary {
 /// Over the scored points of one kind. Comparisons whose settings measure the same are left out.
 PickSummary judge_picks(const std::vector<PointResult>& results, PointKind kind);
 
+/// The decision of `gpuplan plan`, judged: jobs that one source ran in several configurations with the same global
+/// batch on the same hardware, whose measured speeds differ by more than kContested.
+struct PlanPicks {
+  std::size_t num_jobs{}, num_close{};  // close: our pick is within 10 % of the best
+  double median_regret{};
+};
+inline constexpr double kContested = 0.10;
+PlanPicks judge_plans(const std::vector<PointResult>& results);
+
 }  // namespace gpuplan

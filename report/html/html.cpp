@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/unit_text.h"
+#include "report/html/page_parts.h"
 
 namespace gpuplan {
 namespace {
@@ -104,6 +105,16 @@ std::string percent(double share) {
 
 std::string cell_html(const std::string& html, std::string_view css) {
   return fmt::format("<td{}>{}</td>", css.empty() ? "" : fmt::format(" class=\"{}\"", css), html);
+}
+
+std::string page_head_html(std::string_view title, std::string_view more_style) {
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+      "script-src 'unsafe-inline'; img-src data:\">\n"
+      "<meta name=\"generator\" content=\"gpuplan {}\">\n<title>{}</title>\n<style>{}{}</style>\n</head>\n",
+      GPUPLAN_VERSION, escape_html(std::string(title) + " - gpuplan"), page_style(), more_style);
 }
 
 std::string table_head_html(const std::vector<std::pair<std::string_view, std::string_view>>& titles) {

@@ -34,6 +34,9 @@ std::string percent(double share);      // "45 %"
 /// A cell of a row around its content; numbers stand to the right.
 std::string cell_html(const std::string& html, std::string_view css_class = "number");
 
+/// From the doctype to the end of <head>. Nothing may be fetched: a page that tries is stopped by the browser.
+std::string page_head_html(std::string_view title, std::string_view more_style = {});
+
 /// The opening of a table with its titles and their classes, and its end.
 std::string table_head_html(const std::vector<std::pair<std::string_view, std::string_view>>& titles);
 constexpr std::string_view kTableEnd = "</tbody>\n</table></div>\n";

@@ -181,17 +181,6 @@ std::string title_text(const SimulationAnswer& answer) {
                      gpus == 1 ? "" : "s");
 }
 
-/// Nothing may be fetched: a page that tries is stopped by the browser.
-std::string head_html(const SimulationAnswer& answer) {
-  return fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-      "script-src 'unsafe-inline'; img-src data:\">\n"
-      "<meta name=\"generator\" content=\"gpuplan {}\">\n<title>{}</title>\n<style>{}</style>\n</head>\n",
-      GPUPLAN_VERSION, escape_html(title_text(answer) + " - gpuplan"), page_style());
-}
-
 std::string data_html(const SimulationAnswer& answer, nlohmann::ordered_json data) {
   const MemoryTiers& tiers = answer.plan.estimate.tiers;
   data["capacity"] = tiers.usable.count;
@@ -223,7 +212,7 @@ std::string sections_html(const SimulationAnswer& answer, const TimelineData& da
 
 std::string simulation_report(const SimulationAnswer& answer, const TimelineLimits& limits) {
   TimelineData data = timeline_data(answer.plan.simulation, answer.result.model.num_layers(), limits);
-  return head_html(answer) + "<body>\n<header>\n<h1>" + escape_html(title_text(answer)) + "</h1>\n" +
+  return page_head_html(title_text(answer)) + "<body>\n<header>\n<h1>" + escape_html(title_text(answer)) + "</h1>\n" +
          paragraph_html("What one training step does, and why it takes as long as it does: simulated, not measured",
                         "soft") +
          "</header>\n" + paragraph_html(fit_warning(answer.plan), "warning") + tiles_html(answer) +

@@ -81,4 +81,25 @@ Json plan_json(const PlanAnswer& answer) {
           {"assumptions", answer.notes}};
 }
 
+Json largest_json(const LargestTable& table, const SearchQuestion& question) {
+  Json models = Json::array();
+  for (const LargestRow& row : table.rows) {
+    Json contexts = Json::array();
+    for (std::size_t i = 0; i < table.contexts.size(); ++i) {
+      Json one{{"seq_len", table.contexts[i]}};
+      const std::optional<Carried>& carried = row.by_context[i];
+      one["method"] = carried ? Json(to_string(carried->method)) : Json();
+      one["strategy"] = carried ? Json(carried->strategy) : Json();
+      one["fits"] = carried ? to_string(carried->fit) : to_string(Fit::No);
+      one["offload"] = carried && carried->offloads;
+      contexts.push_back(std::move(one));
+    }
+    models.push_back({{"model", row.model}, {"parameters", row.parameters}, {"contexts", std::move(contexts)}});
+  }
+  return {{"gpuplan_version", GPUPLAN_VERSION},
+          {"gpus", machine_name(question.machines.front().cluster)},
+          {"num_models", table.num_models},
+          {"models", std::move(models)}};
+}
+
 }  // namespace gpuplan

@@ -200,8 +200,12 @@ Json validation_json(const ValidationAnswer& answer) {
                {"unsupported", reasons_json(reasons_of(answer.results, PointStatus::Unsupported))},
                {"skipped", reasons_json(reasons_of(answer.results, PointStatus::Skipped))}};
   summary["memory"]["by_heading"] = memory_by_heading_json(answer.results);
-  if (answer.picks)
+  if (answer.picks) {
+    const PlanPicks plans = judge_plans(answer.results);
     summary["picks"] = {{"memory", picks_json((*answer.picks)[0])}, {"speed", picks_json((*answer.picks)[1])}};
+    summary["picks"]["plans"] = {
+        {"jobs", plans.num_jobs}, {"within_10_percent", plans.num_close}, {"median_regret", plans.median_regret}};
+  }
   return {{"gpuplan_version", GPUPLAN_VERSION}, {"points", points}, {"summary", summary}};
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/names.h"
 #include "base/unit_text.h"
+#include "models/framework.h"
 #include "report/text/amounts.h"
 #include "report/text/table.h"
 #include "report/text/text.h"
@@ -24,6 +25,9 @@ std::string settings_words(const PlanRow& row) {
   const Recipe& r = row.request.recipe;
   std::string text = fmt::format("{}, micro batch {}", method_word(r), r.micro_batch);
   if (r.grad_accum > 1) text += fmt::format(" x {}", r.grad_accum);
+  if (r.method == Method::Full && r.precision == Precision::Bf16True) text += ", weights in bf16";
+  if (r.method == Method::Full && r.optimizer != find_framework(r.framework).default_optimizer)
+    text += ", " + r.optimizer;
   if (r.checkpointing != Checkpointing::None) text += ", checkpointing";
   if (r.loss == LossKernel::Fused) text += ", fused loss";
   if (r.offload.any()) text += fmt::format(", offload to {} of host memory", format_bytes(row.estimate().host.step));
@@ -119,15 +123,24 @@ std::string limits_text(const SearchQuestion& q) {
   return text;
 }
 
+/// The offer and its date; the source stands in JSON and in the catalogue.
 std::string price_text(const PlanRow& row) {
   if (!row.offer.usd_per_gpu_hour) return "";
   std::string text = fmt::format("price: {} per GPU and hour", format_usd(*row.offer.usd_per_gpu_hour));
-  if (!row.offer.name.empty()) text += ", " + row.offer.name;
-  if (!row.offer.source.empty()) text += fmt::format(" ({})", row.offer.source);
+  const std::string name = row.offer.name.substr(0, row.offer.name.find(": "));
+  if (!name.empty()) text += ", " + name;
+  if (!row.offer.date.empty()) text += ", " + row.offer.date;
   if (row.offer.is_spot)
     text += fmt::format("; interrupted {:g} times per hour, which costs {:.0f} % more time",
                         row.offer.spot.interruptions_per_hour, 100 * (row.slowdown - 1));
   return text;
+}
+
+std::string would_do_text(const SearchAnswer& found, const Screen& screen) {
+  if (found.would_do.empty()) return "";
+  std::vector<std::string> lines;
+  for (const WouldDo& one : found.would_do) lines.push_back(fmt::format("{}: {}", one.change, one.plan));
+  return heading(found.has_plan() ? "Instead" : "What would do", screen) + points(lines, screen);
 }
 
 }  // namespace
@@ -188,22 +201,57 @@ std::string plan_text(const PlanAnswer& answer, const Screen& screen) {
   if (found.has_plan()) {
     const PlanRow& best = found.rows.front();
     if (found.num_equal > 0)
-      out += wrap(fmt::format("{} other plans are as good within the error of {:.0f} %; this is the simplest of them.",
-                              format_grouped(found.num_equal), 100 * found.error),
-                  prose_width(screen), "  ", "  ");
-    out += "\n" + rows_text(answer, screen) + knobs_text(answer, screen);
+      out +=
+          wrap(fmt::format("{} other plan{} as good within the error of {:.0f} %; this is the simplest.",
+                           format_grouped(found.num_equal), found.num_equal == 1 ? " is" : "s are", 100 * found.error),
+               prose_width(screen), "  ", "  ");
+    out += "\n" + rows_text(answer, screen) + would_do_text(found, screen) + knobs_text(answer, screen);
     if (const std::string price = price_text(best); !price.empty()) assumptions.push_back(price);
   } else if (!found.would_do.empty()) {
-    out += heading("What would do", screen);
-    std::vector<std::string> lines;
-    for (const WouldDo& one : found.would_do) lines.push_back(fmt::format("{}: {}", one.change, one.plan));
-    out += points(lines, screen);
+    out += would_do_text(found, screen);
   } else {
     out += wrap("No change that gpuplan knows makes it possible: choose a smaller model, or GPUs with more memory.",
                 prose_width(screen), "  ", "  ");
   }
   assumptions.push_back(searched_text(found));
   return out + heading("Assumptions", screen) + points(assumptions, screen);
+}
+
+std::string carried_word(const Carried& carried) {
+  const char* method = carried.method == Method::Full ? "full" : carried.method == Method::Lora ? "LoRA" : "QLoRA";
+  return fmt::format("{}{}{}", method, carried.offloads ? "*" : "", carried.fit == Fit::Tight ? "?" : "");
+}
+
+std::string largest_text(const LargestTable& table, const SearchQuestion& question, const Screen& screen) {
+  constexpr std::size_t kMostRows = 25;
+  const std::string gpus = machine_name(question.machines.front().cluster);
+  if (table.rows.empty())
+    return wrap(fmt::format("None of the {} models of the catalogue can be trained on {} with what was given.",
+                            table.num_models, gpus),
+                prose_width(screen), "", "");
+  const LargestRow& largest = table.rows.front();
+  std::string out =
+      wrap(fmt::format("The largest model of the catalogue that can be trained on {}: {} ({} parameters).", gpus,
+                       largest.model, format_count(largest.parameters)),
+           prose_width(screen), "", "") +
+      "\n";
+  Table text{.columns = {{"  model"}, {"parameters", Align::Right}}, .rows = {}};
+  for (const std::int64_t context : table.contexts) text.columns.push_back({format_grouped(context) + " tokens"});
+  for (const LargestRow& row : table.rows) {
+    if (text.rows.size() == kMostRows) break;
+    std::vector<Cell> cells{{"  " + row.model}, {format_count(row.parameters)}};
+    for (const std::optional<Carried>& carried : row.by_context)
+      cells.push_back(carried ? Cell{carried_word(*carried), ink_of(carried->fit)} : Cell{"-", Ink::Faint});
+    text.add(std::move(cells));
+  }
+  out += render(fit_to(std::move(text), screen.width), screen);
+  std::vector<std::string> notes;
+  if (table.rows.size() > kMostRows)
+    notes.push_back(fmt::format("{} smaller models fit too; --json has all", table.rows.size() - kMostRows));
+  notes.push_back(
+      "the best method that fits, one sequence per GPU and pass, every memory saver allowed; *: with offload to the "
+      "host; ?: tightly; -: does not fit, or the model has no such context");
+  return out + heading("How to read it", screen) + points(notes, screen);
 }
 
 }  // namespace gpuplan

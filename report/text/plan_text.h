@@ -5,6 +5,7 @@
 #include <string>
 
 #include "report/answers.h"
+#include "search/largest.h"
 
 namespace gpuplan {
 
@@ -18,5 +19,9 @@ std::string knob_effect(const Knob& knob, const PlanRow& plan);
 std::string searched_text(const SearchAnswer& found);
 
 std::string plan_text(const PlanAnswer& answer, const Screen& screen);
+
+/// Models by context, each cell the method that carries it: "LoRA", "QLoRA*" with offload, "full?" tightly.
+std::string largest_text(const LargestTable& table, const SearchQuestion& question, const Screen& screen);
+std::string carried_word(const Carried& carried);
 
 }  // namespace gpuplan

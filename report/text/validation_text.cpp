@@ -294,9 +294,22 @@ std::string speed_text(const ValidationAnswer& answer, const Screen& screen) {
   return out + titled("Speed, furthest off", worst_table(answer, PointKind::Speed, answer.num_worst), screen);
 }
 
+/// What the choice of `gpuplan plan` would have been worth; empty where no source ran one job in several ways.
+std::string plan_picks_text(const ValidationAnswer& answer) {
+  const PlanPicks p = judge_plans(answer.results);
+  if (p.num_jobs == 0) return "";
+  return fmt::format(
+      "Jobs with one global batch whose measured speeds differ by more than {:.0f} %: {}. The configuration that we "
+      "predict to be the fastest is within 10 % of the measured best in {} ({:.0f} %); median regret {:.1f} %.",
+      100 * kContested, p.num_jobs, p.num_close, 100.0 * double(p.num_close) / double(p.num_jobs),
+      100 * p.median_regret);
+}
+
 std::string picks_text(const ValidationAnswer& answer, const Screen& screen) {
   if (!answer.picks) return "";
+  const std::string plans = plan_picks_text(answer);
   return titled("Of the settings that one source compared", picks_table(*answer.picks), screen) +
+         (plans.empty() ? "" : wrap(plans, prose_width(screen), "  ", "  ")) +
          titled("Not picked", missed_pick_lines(*answer.picks), screen);
 }
 
@@ -414,10 +427,12 @@ std::string picks_text(const ValidationAnswer& answer) {
                                        judge_picks(answer.results, PointKind::Speed)};
   const Table table = picks_table(picks);
   if (table.rows.empty()) return "";
+  const std::string plans = plan_picks_text(answer);
   return "Where one source compared settings of one job on the same hardware: is the one that we would pick its best? "
          "Regret: what our "
          "pick measured above the best.\n\n" +
-         markdown_table(table) + "\nNot picked:\n\n" + markdown_list(missed_pick_lines(picks));
+         markdown_table(table) + "\n" + (plans.empty() ? "" : plans + "\n\n") + "Not picked:\n\n" +
+         markdown_list(missed_pick_lines(picks));
 }
 
 std::string peers_text(const ValidationAnswer& answer, const Peers& peers) {

@@ -80,4 +80,36 @@ title=$(grep -o '<title>[^<]*' "$folder/dom" | head -n 1)
 
 open_page "$folder/small.html" --screenshot="$folder/small.png" --window-size=400,900 >/dev/null || fail 'no screenshot'
 (($(stat -c %s "$folder/small.png") > 10000)) || fail 'the screenshot is empty'
+
+# The page of plans: a user walks through the points with the keyboard, points at one, and copies a command.
+for name in plan hostile_plan; do
+  { cat "$folder/$name.html"; cat <<'SCRIPT'
+<script>
+const points = [...document.querySelectorAll(".frontier a")], tip = document.getElementById("tip"), walked = [];
+const look = () => walked.push((document.activeElement.getAttribute("href") || "none") + (tip.style.display === "block" ? " shown" : " hidden"));
+const focused = () => { document.activeElement.dispatchEvent(new FocusEvent("focus")); look(); };  // a window in the back gets none
+points[0].focus(); focused();
+points[0].dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true})); focused();
+document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key: "Escape", bubbles: true}));
+points[1].dispatchEvent(new FocusEvent("blur"));
+walked.push(tip.style.display === "block" ? "shown" : "hidden");
+points[2].dispatchEvent(new PointerEvent("pointerenter"));
+walked.push(document.querySelectorAll(".plans .pointed").length + " marked");
+document.querySelector(".command button").click();
+if (document.title.startsWith("stolen")) walked.push("stolen");
+document.documentElement.dataset.walked = walked.join("; ");
+document.documentElement.dataset.wide = document.documentElement.scrollWidth > innerWidth;
+</script>
+SCRIPT
+  } >"$folder/used_$name.html"
+  for width in 1400 390; do
+    open_page "$folder/used_$name.html" --dump-dom --window-size=$width,900 >"$folder/dom"
+    if grep 'CONSOLE' "$folder/log"; then fail "$name: the console is not silent"; fi
+    [[ $(value_of ready) == true && $(value_of plans) == 3 ]] || fail "$name: the script did not reach its end"
+    [[ $(value_of walked) == '#plan-3 shown; #plan-2 shown; hidden; 1 marked' ]] || fail "$name: walked $(value_of walked)"
+    [[ $(value_of wide) == false ]] || fail "$name: wider than a window of $width"
+  done
+done
+open_page "$folder/plan.html" --screenshot="$folder/plan.png" --window-size=390,900 >/dev/null || fail 'no screenshot'
+(($(stat -c %s "$folder/plan.png") > 10000)) || fail 'the screenshot of the plans is empty'
 [[ $failed == no ]]

@@ -3,7 +3,9 @@
 #include <iostream>
 
 #include "base/files.h"
+#include "browser/plan_fixture.h"
 #include "golden/simulation_fixture.h"
+#include "report/html/plan_report.h"
 #include "report/html/simulation_report.h"
 
 int main(int argc, char** argv) {
@@ -16,5 +18,8 @@ int main(int argc, char** argv) {
   write_file_atomically(folder / "small.html", simulation_report(testing::small_simulation()));
   write_file_atomically(folder / "hostile.html", simulation_report(testing::hostile_simulation()));
   write_file_atomically(folder / "large.html", simulation_report(testing::large_simulation(200'000)));
+  write_file_atomically(folder / "plan.html", plan_report(testing::small_plan("llama")));
+  write_file_atomically(folder / "hostile_plan.html",
+                        plan_report(testing::small_plan("</script><script>document.title='stolen'</script>\"'&<b>")));
   return 0;
 }

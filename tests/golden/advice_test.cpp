@@ -10,17 +10,13 @@
 #include <sstream>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "base/files.h"
-#include "base/names.h"
 #include "golden/command_line.h"
 #include "scratch_folder.h"
 
 namespace gpuplan {
 namespace {
-
-constexpr std::string_view kPrompt = "$ gpuplan";
 
 /// The verdict and the advice of an estimate, empty lines left out.
 std::string verdict_of(const std::string& output) {
@@ -44,19 +40,8 @@ TEST_CASE("advice is what an expert would give") {
   const test::Variable gpus("CUDA_VISIBLE_DEVICES", "");
   const std::filesystem::path file = std::filesystem::path(GPUPLAN_TEST_DIR) / "golden/advice/questions.txt";
   const std::string page = read_file(file);
-  std::string today;
-  std::istringstream lines(page);
-  bool is_answer = false;
   int num_questions = 0;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.empty()) is_answer = false;
-    if (!is_answer) today += line + "\n";
-    if (!line.starts_with(kPrompt)) continue;
-    is_answer = true;
-    ++num_questions;
-    const test::Ran ran = test::run_line(std::string_view(line).substr(kPrompt.size()));
-    today += fmt::format("exit: {}\n{}{}", ran.code, verdict_of(ran.out), ran.err);
-  }
+  const std::string today = test::with_answers_of_today(page, verdict_of, num_questions);
   CHECK(num_questions > 0);
   if (test::is_updating())
     write_file_atomically(file, today);

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "base/files.h"
 #include "cli/program.h"
@@ -71,6 +72,24 @@ Ran run_line(std::string_view line) {
   Ran ran{.code = run(words_of(line.substr(0, input)), out, err, {}, in), .out = out.str(), .err = err.str()};
   for (const std::string& filter : filters) ran.out = filtered(ran.out, filter);
   return ran;
+}
+
+std::string with_answers_of_today(const std::string& page, std::string (*answer)(const std::string& output),
+                                  int& num_questions) {
+  constexpr std::string_view kPrompt = "$ gpuplan";
+  std::string today;
+  std::istringstream lines(page);
+  bool is_answer = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty()) is_answer = false;
+    if (!is_answer) today += line + "\n";
+    if (!line.starts_with(kPrompt)) continue;
+    is_answer = true;
+    ++num_questions;
+    const Ran ran = run_line(std::string_view(line).substr(kPrompt.size()));
+    today += fmt::format("exit: {}\n{}{}", ran.code, answer(ran.out), ran.err);
+  }
+  return today;
 }
 
 bool is_updating() {

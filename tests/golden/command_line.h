@@ -22,6 +22,11 @@ std::vector<std::string> words_of(std::string_view text);
 /// shown.
 Ran run_line(std::string_view line);
 
+/// A page of questions ("$ gpuplan …", with comments above and an empty line after each answer) with what `answer`
+/// makes of each command's output as it is today; `num_questions` counts them.
+std::string with_answers_of_today(const std::string& page, std::string (*answer)(const std::string& output),
+                                  int& num_questions);
+
 /// Whether GPUPLAN_UPDATE_GOLDEN=1 asks for files to be rewritten.
 bool is_updating();
 

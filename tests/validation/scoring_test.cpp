@@ -139,6 +139,20 @@ TEST_CASE("picks: regret is what our pick measured above the best") {
   CHECK(s.worst_regret == doctest::Approx(0.25));
 }
 
+TEST_CASE("plans: of jobs whose speeds differ by more than 10 %, how near our pick is to the best") {
+  Results r;
+  r.speed("slow", 80, 200);  // our pick: 100 / 80 = 25 % slower than the best
+  r.speed("best", 100, 150);
+  r.speed("near", 95, 100, "n");  // differ by 5 %: whichever is picked, no decision
+  r.speed("nearer", 100, 90, "n");
+  r.speed("right", 100, 100, "o");
+  r.speed("wrong", 50, 60, "o");
+  const PlanPicks p = judge_plans(r.list);
+  CHECK(p.num_jobs == 2);
+  CHECK(p.num_close == 1);
+  CHECK(p.median_regret == doctest::Approx(0));  // the lower of 0 and 0.25
+}
+
 TEST_CASE("picks: of memory the least, at the same batch and length") {
   Results r;
   r.memory("a", 50, 55);

@@ -1,0 +1,120 @@
+// Questions of users beside the answers of `gpuplan plan`, for a person to review: plan/questions.txt (its form:
+// advice_test.cpp), and whether the commands that it prints give the plans that it shows.
+#include <filesystem>
+#include <sstream>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "golden/command_line.h"
+#include "scratch_folder.h"
+
+namespace gpuplan {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The sentence, the rows with their reasons, and what would do instead; without commands, knobs and assumptions.
+std::string decision_of(const std::string& output) {
+  std::istringstream lines(output);
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("What each change") || line.starts_with("Assumptions") || line.starts_with("How to read"))
+      break;
+    const bool is_command = line.starts_with("    gpuplan estimate") || line.starts_with("      --");
+    if (!line.empty() && !is_command) text += line + "\n";
+  }
+  return text;
+}
+
+nlohmann::json json_of(const std::string& command, int& code) {
+  const test::Ran ran = test::run_line(command + " --json");
+  code = ran.code;
+  CAPTURE(ran.err);
+  REQUIRE_FALSE(ran.out.empty());
+  return nlohmann::json::parse(ran.out);
+}
+
+}  // namespace
+
+TEST_CASE("plans are what an expert would advise") {
+  const test::ScratchFolder scratch;
+  const test::Variable profiles("GPUPLAN_PROFILE_DIR", scratch.path().c_str());
+  const test::Variable gpus("CUDA_VISIBLE_DEVICES", "");
+  const fs::path file = fs::path(GPUPLAN_TEST_DIR) / "golden/plan/questions.txt";
+  const std::string page = read_file(file);
+  int num_questions = 0;
+  const std::string today = test::with_answers_of_today(page, decision_of, num_questions);
+  CHECK(num_questions >= 30);
+  if (test::is_updating())
+    write_file_atomically(file, today);
+  else
+    CHECK_MESSAGE(page == today, "plans changed: run with GPUPLAN_UPDATE_GOLDEN=1 and review the difference");
+}
+
+TEST_CASE("the commands that plan prints give the plans that it shows") {
+  const test::ScratchFolder scratch;
+  const test::Variable profiles("GPUPLAN_PROFILE_DIR", scratch.path().c_str());
+  const test::Variable gpus("CUDA_VISIBLE_DEVICES", "");
+  const fs::path lengths = scratch.path() / "lengths.txt";
+  write_file_atomically(lengths, "300 4000\n700 3000\n1900 500\n");
+  int num_commands = 0;
+  for (const std::string& question :
+       {std::string("plan --model llama-3.1-8b --method any --gpus 2x4090 --top 10"),
+        std::string("plan --model llama-3.2-1b --method any --vendor aws --spot --top 10"),
+        std::string(
+            "plan --model mistral-7b-v0.1 --lora r=16,targets=q_proj+v_proj --vendor lambda --global-batch 24 --top 5"),
+        std::string("plan --model llama-3.2-3b --qlora --gpus 1xt4 --lengths ") + lengths.string(),
+        std::string("plan --model qwen2.5-7b --lora --framework trl --gpus 1x3090"),
+        std::string("plan --model llama-3.1-8b --qlora --gpus 1x4090 --max context")}) {
+    CAPTURE(question);
+    int code = 0;
+    const nlohmann::json answer = json_of(question, code);
+    CHECK(code == 0);
+    REQUIRE_FALSE(answer.at("frontier").empty());
+    CHECK(answer.at("recommended") == answer.at("frontier").front());
+    for (const nlohmann::json& row : answer.at("frontier")) {
+      const std::string command = row.at("command");
+      CAPTURE(command);
+      REQUIRE(command.starts_with("gpuplan "));
+      const nlohmann::json estimate = json_of(command.substr(8), code);
+      CHECK(code == 0);
+      const nlohmann::json& plan = estimate.at("strategies").front();
+      CHECK(plan.at("name") == row.at("strategy"));
+      CHECK(plan.at("fits") == row.at("fits"));
+      CHECK(plan.at("process_bytes") == row.at("process_bytes"));
+      CHECK(plan.at("step_seconds").get<double>() ==
+            doctest::Approx(row.at("forward_pass_step_seconds").get<double>()).epsilon(1e-9));
+      // the simulator and the forward pass agree within 15 % on plans whose links are not shared in odd ways
+      CHECK(row.at("step_seconds").get<double>() ==
+            doctest::Approx(plan.at("step_seconds").get<double>()).epsilon(0.15));
+      ++num_commands;
+    }
+  }
+  CHECK(num_commands >= 10);
+}
+
+TEST_CASE("what plan prints as JSON has the keys of its contract") {
+  int code = 0;
+  const nlohmann::json answer = json_of("plan --model llama-3.2-1b --lora --gpus 2x4090", code);
+  for (const char* key : {"recommended", "frontier", "knobs", "rejected", "searched"}) CHECK(answer.contains(key));
+  for (const char* key : {"strategy", "method", "gpus", "settings", "step_seconds", "epoch_seconds", "training_seconds",
+                          "cost_usd", "process_bytes", "fits", "command", "vendor", "reason"})
+    CHECK(answer.at("recommended").contains(key));
+  for (const char* key : {"plans", "seconds"}) CHECK(answer.at("searched").contains(key));
+}
+
+TEST_CASE("a saved plan is the recommended one, and estimate reads it") {
+  const test::ScratchFolder scratch;
+  const std::string file = (scratch.path() / "plan.json").string();
+  const test::Ran ran = test::run_line("plan --model llama-3.2-1b --lora --gpus 2x4090 --json --save " + file);
+  REQUIRE(ran.code == 0);
+  int code = 0;
+  const nlohmann::json estimate = json_of("estimate " + file, code),
+                       row = nlohmann::json::parse(ran.out).at("recommended");
+  CHECK(estimate.at("strategies").front().at("name") == row.at("strategy"));
+  CHECK(estimate.at("strategies").front().at("process_bytes") == row.at("process_bytes"));
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,125 @@
+// What `gpuplan plan` recommends is not beaten, by more than the error of predictions, by a plan that `estimate` finds
+// one change away and that fits as well. The changes are written out here, apart from the table that the search reads.
+#include <algorithm>
+#include <random>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "planner/estimate.h"
+#include "sanitized.h"
+#include "search/answer.h"
+#include "search/questions.h"
+
+using namespace gpuplan;
+
+namespace {
+
+class PlanDice {
+ public:
+  explicit PlanDice(unsigned seed) : random_(seed) {}
+  template <class T, std::size_t N>
+  const T& pick(const T (&values)[N]) {
+    return values[std::size_t(random_() % N)];
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+SearchQuestion random_question(PlanDice& dice) {
+  const Method method = dice.pick({Method::Full, Method::Lora, Method::Lora, Method::Qlora});
+  SearchQuestion q = test::question(
+      dice.pick({"llama-3.2-1b", "llama-3.2-3b", "llama-3.1-8b", "qwen2.5-7b", "mistral-7b-v0.1", "llama-2-13b",
+                 "qwen2.5-32b", "gemma-2-9b"}),
+      {dice.pick({"1x4090", "1xA6000", "2x3090", "2x4090", "4xA6000", "4xA100", "8xH100", "1xA100"})}, {"packing"});
+  q.methods = {method};
+  if (method == Method::Qlora) q.base.recipe.quant.kind = BaseQuant::Nf4;
+  q.base.recipe.method = method;
+  q.base.recipe.seq_len = dice.pick({512, 2048, 8192});
+  q.global_batch = dice.pick({8, 16, 64});
+  q.preference = dice.pick({Preference::Speed, Preference::Speed, Preference::Cost});
+  return q;
+}
+
+/// The same training one change away: another strategy, batch split or knob, none of which is less safe.
+std::vector<EstimateRequest> neighbours(const EstimateRequest& plan) {
+  std::vector<EstimateRequest> out;
+  const auto with = [&](auto change) { change(out.emplace_back(plan)); };
+  for (const std::string_view name : strategy_names())
+    if (const std::int64_t replicas = name == "single" || name == "mp" ? 1 : plan.cluster.num_gpus();
+        replicas == make_strategy(plan.strategy, plan.cluster, plan.options).mesh.data_parallel())
+      with([&](EstimateRequest& r) { r.strategy = name; });
+  for (const Checkpointing c : {Checkpointing::None, Checkpointing::Full})
+    with([c](EstimateRequest& r) { r.recipe.checkpointing = c; });
+  for (const LossKernel loss : {LossKernel::Plain, LossKernel::Fused})
+    with([loss](EstimateRequest& r) { r.recipe.loss = loss; });
+  for (const AttentionKernel kernel : {AttentionKernel::Sdpa, AttentionKernel::Flash, AttentionKernel::Eager})
+    with([kernel](EstimateRequest& r) { r.recipe.attention = kernel; });
+  for (const bool compiled : {false, true}) with([compiled](EstimateRequest& r) { r.recipe.torch_compile = compiled; });
+  for (const char* optimizer : {"adamw-fused", "adamw-8bit", "paged-adamw-8bit"})
+    if (plan.recipe.method == Method::Full && !plan.recipe.offload.any())
+      with([optimizer](EstimateRequest& r) { r.recipe.optimizer = optimizer; });
+  for (const std::int64_t k : {2, 4}) {
+    if (plan.recipe.micro_batch % k == 0)
+      with([k](EstimateRequest& r) { r.recipe.micro_batch /= k, r.recipe.grad_accum *= k; });
+    if (plan.recipe.grad_accum % k == 0)
+      with([k](EstimateRequest& r) { r.recipe.micro_batch *= k, r.recipe.grad_accum /= k; });
+  }
+  return out;
+}
+
+double score(const StrategyEstimate& e, Preference preference) {
+  return e.time.step.value * (preference == Preference::Cost ? double(e.num_gpus_used) : 1);
+}
+
+}  // namespace
+
+TEST_CASE("the recommended plan is not beaten by more than the error by a plan one change away") {
+  PlanDice dice(23);
+  int num_answers = 0;
+  const int num_questions = test::kIsSanitized ? 20 : 500;
+  for (int i = 0; i < num_questions; ++i) {
+    const SearchQuestion q = random_question(dice);
+    const Space space(q);
+    const Ranking ranking = search(space).ranking;
+    if (ranking.plans.empty()) continue;
+    ++num_answers;
+    std::vector<Merit> merits;
+    for (const RankedPlan& plan : ranking.plans) merits.push_back(merit_of(plan, plan.total, plan.cost, q.is_rented));
+    const double error = q.machines.front().profile.time_error;
+    const RankedPlan& best = ranking.plans[best_of(merits, wishes_of(q), error)];
+    const EstimateRequest request = request_of(space, best);
+    CAPTURE(fmt::format("{} method {} on {} seq {} batch {} preference {}: {} micro batch {}", q.base.model.name,
+                        int(request.recipe.method), q.machines.front().flags, request.recipe.seq_len, *q.global_batch,
+                        int(q.preference), request.strategy, best.batch.micro));
+    const EstimateResult shown = estimate(request);
+    REQUIRE(shown.strategies.size() == 1);
+    const double mine = score(shown.strategies.front(), q.preference);
+    CHECK(shown.strategies.front().fit == best.fit);
+    for (EstimateRequest& other : neighbours(request)) try {
+        for (const StrategyEstimate& e : estimate_strategies({other, q.machines.front().profile}))
+          if (e.fit >= best.fit && host_has_room(other.cluster, e.host))
+            CHECK(mine <= score(e, q.preference) * (1 + error) * (1 + 1e-9));
+      } catch (const InputError&) { continue; }  // flash attention on an old card
+  }
+  CHECK(2 * num_answers > num_questions);
+}
+
+TEST_CASE("every shown plan is simulated, meets the limits, and what would do does") {
+  PlanDice dice(7);
+  for (int i = 0; i < (test::kIsSanitized ? 3 : 30); ++i) {
+    SearchQuestion q = random_question(dice);
+    q.under = Seconds{dice.pick({60.0, 600.0, 3600.0, 36000.0})};
+    const SearchAnswer found = answer(q, "--model x", 5);
+    CHECK(found.rows.size() <= 5);
+    for (const PlanRow& row : found.rows) {
+      CHECK(row.simulated.simulation.num_events > 0);
+      CHECK(row.total <= *q.under);
+      CHECK(row.estimate().fits());
+      CHECK_FALSE(row.reason.empty());
+    }
+    CHECK(found.is_complete);
+  }
+}
