@@ -67,6 +67,8 @@ void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("reduces_in_fp32", engine.reduces_in_fp32);
   f.optional("messages_per_unit", engine.messages_per_unit);
   f.optional("hook_kernels", engine.hook_kernels);
+  f.optional("wraps_adapters", engine.wraps_adapters);
+  f.optional("waits_for_prefetch", engine.waits_for_prefetch);
   f.optional("shards_rows", engine.shards_rows);
   f.optional("host_step", engine.host_step);
   f.optional("host_gradients_in_fp32", engine.host_gradients_in_fp32);

@@ -47,7 +47,13 @@ struct EngineConvention {
   bool reduces_in_fp32 = false;  // reduce_dtype fp32
   std::int64_t messages_per_unit = 1;  // ZeRO-3 gathers module by module, FSDP block by block
   std::int64_t hook_kernels = 0;       // host work of one gather's hooks, in kernel launches
-  bool shards_rows = false;            // each tensor is cut along dim 0; false: flat, into equal parts
+  /// Each matrix of an adapter is a unit of its own: PEFT's fsdp_auto_wrap_policy, DeepSpeed's modules.
+  bool wraps_adapters = false;
+  /// Compute waits for every gather that was issued, those ahead of it too. ZeRO-3: `fetch_sub_module` makes the
+  /// compute stream wait for the whole gather stream. FSDP1 with adapters as units: the rate limiter lets two units be
+  /// gathered at once, and two adapters are soon used.
+  bool waits_for_prefetch = false;
+  bool shards_rows = false;  // each tensor is cut along dim 0; false: flat, into equal parts
   HostStep host_step = HostStep::Vectorised;
   /// An offloaded optimizer reads fp32 gradients that stay on the host. Stages 1 and 2 receive into them; stage 3
   /// receives into a partition buffer in the dtype of the weights beside them.

@@ -87,6 +87,7 @@ void StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
   for (auto& held : s_.held) held.clear();
   s_.pending.clear();
   s_.casts.clear();
+  s_.issued.clear();
   trained_category_ = recipe().is_adapter() ? Category::Adapters : Category::Weights;
   const std::int64_t k = std::max<std::int64_t>(1, recipe().checkpoint_every);
   const Bytes boundary = bytes_of(recipe().tokens() * in_.model.spec.hidden_size, n_.residual);

@@ -32,6 +32,7 @@ struct Group {
   std::uint32_t gathered_trained{}, gathered_frozen{}, flat_trained{}, flat_frozen{};  // current handles
   std::uint32_t full_gradient{}, gradient{}, bucket{};
   std::uint32_t host_gradient{};  // where an offloaded optimizer reads it
+  std::int64_t messages{};        // of one gather of what is trained; FSDP reduces as it gathers
   std::int64_t elements_after{};  // gathered between this group's forward and its backward
   std::uint32_t reduced_whole{};  // ZeRO-1: unsharded gradient that stays until the step
   bool is_held{}, keeps_after_forward{}, is_root{}, needs_copy_out{};
@@ -56,7 +57,7 @@ struct StageScratch {
   std::vector<StateSizes> kinds;  // of one layer of each kind
   std::vector<Unit> units;
   std::vector<ScheduleStep> schedule;
-  std::vector<std::uint32_t> x, dx, host_x, casts, pending;
+  std::vector<std::uint32_t> x, dx, host_x, casts, pending, issued;  // issued: gathers that the next call waits for
   std::array<std::vector<std::uint32_t>, kNumStreams> held;
   std::vector<Operand> operands;
 };
@@ -88,6 +89,10 @@ class StageBuilder {
   bool gathers() const { return layout_.shards_weights && rules_.ways > 1; }
   /// The host steps a copy of weights that stay on the device: the master.
   bool steps_host_copy() const { return rules_.steps_host_copy; }
+  bool wraps_adapters() const { return engine_.wraps_adapters && recipe().is_adapter(); }
+  bool waits_for_prefetch() const {
+    return engine_.waits_for_prefetch && (!is_fsdp(rules_.engine) || wraps_adapters());
+  }
   bool casts() const { return !layout_.shards_weights && n_.casts_weights && !steps_host_copy(); }
   bool reduces_each_micro_batch() const { return layout_.shards_gradients && !engine_.syncs_last_only; }
   std::int64_t replicas() const { return in_.strategy.mesh.dp_replicate; }
@@ -127,8 +132,8 @@ class StageBuilder {
   void acquire(const ScheduleStep& at);
   void cast_for(const ScheduleStep& at);
   void gather(Group& group);
-  void gather_part(Group& group, std::uint32_t stored, Bytes whole, bool is_cast, std::uint32_t& handle,
-                   std::uint32_t& flat);
+  void gather_part(Group& group, std::uint32_t stored, Bytes whole, bool is_cast, std::int64_t units,
+                   std::uint32_t& handle, std::uint32_t& flat);
   void copy_out(Group& group);
   void cast_weights(Group& group, Bytes bytes);
   void release_groups(const ScheduleStep& at);
@@ -143,6 +148,7 @@ class StageBuilder {
   std::size_t kind_index(std::size_t local) const { return in_.model.weights.order[std::size_t(unit_id(local)) - 1]; }
   void push_memory(const Unit& unit, bool is_backward);
   void push_weights(Group& group);
+  void push_issued();
   void push_gradients(Group& group);
   std::uint32_t gradient_target(Group& group);
   void gradients_ready(std::size_t group);

@@ -44,7 +44,8 @@ void StageBuilder::reduce(Group& g) {
     emit(OpCode::ReduceScatter, StreamId::Reduce, Axis::DpShard, g.unit,
          {message | kRead, g.gradient | kRead | kWrite | kAccumulates,
           reduce_bucket_ ? reduce_bucket_ | kRead | kWrite : 0},
-         g.sizes.reduce_message);
+         g.sizes.reduce_message)
+        .messages = std::uint16_t(is_fsdp(rules_.engine) ? g.messages : 1);
     if (layout_.shards_gradients)
       hold(StreamId::Reduce, message);
     else

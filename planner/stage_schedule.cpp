@@ -85,6 +85,7 @@ void StageBuilder::forward(const ScheduleStep& v) {
   s_.operands.push_back(s_.x[at + 1] | kWrite | kY);
   push_memory(u, false);
   each_group(u, [&](Group& g) { push_weights(g); });
+  push_issued();
   Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
   call.block = is_embedding(at) ? u.whole : u.is_checkpointed ? u.blocks.forward_drop : u.blocks.forward;
   call.frame = v.unit;
@@ -104,6 +105,7 @@ void StageBuilder::head(const ScheduleStep& v) {
   s_.operands.assign({s_.x[v.unit] | kRead | kX, s_.dx[v.unit] | kWrite | kDx, tokens_ | kRead});
   each_group(u, [&](Group& g) { push_weights(g); });
   each_group(u, [&](Group& g) { push_gradients(g); });
+  push_issued();
   Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
   call.block = u.whole;
   call.frame = v.unit;
@@ -139,6 +141,7 @@ void StageBuilder::backward(const ScheduleStep& v) {
     s_.operands.assign({s_.x[at] | kRead | kX});
     push_memory(u, false);
     each_group(u, [&](Group& g) { push_weights(g); });
+    push_issued();
     Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
     call.block = u.blocks.recompute;
     call.frame = v.unit;
@@ -152,6 +155,7 @@ void StageBuilder::backward(const ScheduleStep& v) {
   push_memory(u, true);
   each_group(u, [&](Group& g) { push_weights(g); });
   each_group(u, [&](Group& g) { push_gradients(g); });
+  push_issued();
   Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
   call.block = u.is_checkpointed ? u.blocks.backward_dropped : u.blocks.backward;
   call.frame = v.unit;

@@ -9,6 +9,17 @@ namespace gpuplan {
 
 using namespace operand;
 
+namespace {
+
+std::int64_t num_adapter_matrices(const StateList& layer) {
+  std::int64_t count = 0;
+  for (const StateTensor& t : layer)
+    if (t.kind == StateKind::Adapter) count += t.copies;
+  return std::max<std::int64_t>(1, count);
+}
+
+}  // namespace
+
 MemorySpace StageBuilder::optimizer_space() const {
   return recipe().offload.optimizer == OffloadTarget::Nvme ? MemorySpace::Nvme
          : recipe().offload.optimizer == OffloadTarget::Cpu ||
@@ -116,6 +127,7 @@ void StageBuilder::make_groups() {
     root = 0;
     Group& g = s_.groups.emplace_back();
     g.is_root = true;
+    g.messages = engine_.messages_per_unit;
     g.unit = has_embedding() ? 0 : last_;
     if (has_embedding()) g.sizes += before;
     if (has_head()) g.sizes += after_layers;
@@ -133,6 +145,8 @@ void StageBuilder::make_groups() {
     Group& g = s_.groups.emplace_back();
     g.unit = unit_id(i);
     g.sizes = is_embedding(i) ? before : is_head(i) ? after_layers : s_.kinds[kind_index(i)];
+    g.messages =
+        !is_end && wraps_adapters() ? num_adapter_matrices(in_.model.layers[kind_index(i)]) : engine_.messages_per_unit;
     if (is_embedding(i)) embedding = u.group;
     if (is_head(i) && in_.model.has_tied_head) {
       if (has_embedding())

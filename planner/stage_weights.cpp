@@ -9,8 +9,8 @@ using namespace operand;
 
 /// One dtype of a group: (copy from host,) (cast the shard,) all-gather. The handle is the gathered buffer, or the flat
 /// one that copy_out turns into it.
-void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes whole, bool is_cast, std::uint32_t& handle,
-                               std::uint32_t& flat) {
+void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes whole, bool is_cast, std::int64_t units,
+                               std::uint32_t& handle, std::uint32_t& flat) {
   handle = flat = 0;
   if (whole.count == 0) return;
   drain(StreamId::Gather, g.unit);
@@ -35,17 +35,18 @@ void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes whole, bool
   place(source, Axis::DpShard, Placement::Sharded);
   Instruction& gather =
       emit(OpCode::AllGather, StreamId::Gather, Axis::DpShard, g.unit, {source | kRead, target | kWrite}, whole);
-  gather.messages = std::uint16_t(std::max(1, int(engine_.messages_per_unit)));
-  gather.hook_kernels = std::uint16_t(engine_.hook_kernels * engine_.messages_per_unit);
+  gather.messages = std::uint16_t(units);
+  gather.hook_kernels = std::uint16_t(engine_.hook_kernels * gather.messages);
+  if (waits_for_prefetch()) s_.issued.push_back(target);
   if (source != stored && p_.buffers[source].home != StreamId::Gather) hold(StreamId::Gather, source);
   (g.needs_copy_out ? flat : handle) = target;
 }
 
 void StageBuilder::gather(Group& g) {
   gather_part(g, g.trained, g.sizes.trained_gathered,
-              n_.casts_weights || (recipe().is_adapter() && n_.gather != n_.adapter), g.gathered_trained,
+              n_.casts_weights || (recipe().is_adapter() && n_.gather != n_.adapter), g.messages, g.gathered_trained,
               g.flat_trained);
-  gather_part(g, g.frozen, g.sizes.frozen_gathered, false, g.gathered_frozen, g.flat_frozen);
+  gather_part(g, g.frozen, g.sizes.frozen_gathered, false, engine_.messages_per_unit, g.gathered_frozen, g.flat_frozen);
   g.is_held = true;
 }
 
@@ -91,6 +92,12 @@ void StageBuilder::cast_for(const ScheduleStep& v) {
   if (!is_head(v.unit) || in_.framework.casts_whole_units) return cast_weights(whole, whole.sizes.trained_gathered);
   const Bytes matrix = bytes_of(in_.model.spec.vocab_size * in_.model.spec.hidden_size, n_.compute);
   cast_weights(whole, matrix);
+}
+
+/// Gathers that have been issued since the last call, where compute waits for all of them.
+void StageBuilder::push_issued() {
+  for (const std::uint32_t gathered : s_.issued) s_.operands.push_back(gathered | kRead);
+  s_.issued.clear();
 }
 
 void StageBuilder::push_weights(Group& g) {

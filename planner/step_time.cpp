@@ -187,13 +187,16 @@ class ForwardPass {
     const InstructionCost cost = cost_of(all_, p, i, rank_class.costs, device, comm_);
     const double free = c.waits.tail(i.stream).seconds, launched = c.host;
     double start = std::max(c.waits.begin(i).seconds, launched);
-    if (is_collective(i.op)) start = std::max(start, c.links_free[std::size_t(i.axis)]);
+    if (is_collective(i.op)) {  // a stream that was idle hands over while the links may still be busy
+      const double hand_over = start > free ? comm_.hand_over(i.axis).value : 0;
+      start = std::max(start, c.links_free[std::size_t(i.axis)] - hand_over) + hand_over;
+      c.busy[std::size_t(i.stream)] += hand_over;
+    }
     double work = cost.work.value;
     if (i.op == OpCode::Call)
       work = c.communication.finish(start, work, device.overlap_slowdown) - start;
     else
       work += transfer(p, i);
-    if (is_collective(i.op) && start > free) work += comm_.hand_over(i.axis).value;
     double finish = std::max(start + work, launched + cost.host_tail.value);
     c.host += cost.launching.value;
     host_ = c.host;

@@ -144,6 +144,48 @@ TEST_CASE("FSDP bound by its links: the sum of gathers and of the reductions of 
   CHECK(step == doctest::Approx(frozen + trained + 4 * reduce).epsilon(1e-9));
 }
 
+namespace {
+
+/// Seconds of all gathers of a micro-batch, one after the other.
+double all_gathers(const Timed& t) {
+  double sum = 0;
+  for (const Instruction& i : t.of_rank().instructions)
+    if (i.op == OpCode::AllGather) sum += t.comm.gather_time(i.axis, i.work, i.messages).value;
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "ZeRO-3 waits for what it gathers ahead, so no gather is hidden; without the wait only the first is exposed") {
+  Timed t;
+  t.recipe.method = Method::Lora;
+  t.recipe.lora.targets = {"q_proj"};
+  const double bandwidth = 1e8;
+  const double hidden = t.run("zero3", bandwidth).step.value, gathers = all_gathers(t);
+  REQUIRE(gathers < 8 * kForward);
+  CHECK(hidden < kAlone + 0.5 * gathers);
+  t.framework.zero.waits_for_prefetch = true;
+  CHECK(t.run("zero3", bandwidth).step.value >= kAlone + gathers * (1 - 1e-9));
+}
+
+TEST_CASE("adapters as FSDP units: a message for each matrix, and the rate limiter keeps gathers behind compute") {
+  Timed t;
+  t.options.fsdp_version = 1;
+  t.recipe.method = Method::Lora;
+  t.recipe.lora.targets = {"q_proj", "v_proj"};
+  t.framework.fsdp1.wraps_adapters = t.framework.fsdp1.waits_for_prefetch = true;
+  const double step = t.run("fsdp", 1e8, 1e-5).step.value;
+  CHECK(step >= kAlone + all_gathers(t) * (1 - 1e-9));
+  int gathers_of_adapters = 0;
+  for (const Instruction& i : t.of_rank().instructions)
+    if (i.op == OpCode::AllGather && i.messages == 4) ++gathers_of_adapters;  // two linears, A and B each
+  CHECK(gathers_of_adapters == 8);                                            // four layers, forward and backward
+  t.recipe.method = Method::Full;                                             // all of a layer is one unit again
+  const double full = t.run("fsdp", 1e8).step.value;
+  CHECK(full < kAlone + 0.5 * all_gathers(t));
+}
+
 TEST_CASE("the host launches kernels one after the other: no step is shorter than all of them") {
   Timed t;
   t.forward = t.backward = t.head = 0;

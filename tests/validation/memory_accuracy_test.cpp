@@ -91,13 +91,14 @@ TEST_CASE("speed by method: adapters, on several GPUs too") {
                     << row.summary.p90);
     if (row.key == "lora and qlora") {
       CHECK(row.summary.represented == 117);
-      CHECK(row.summary.median <= 0.105);
-      CHECK(row.summary.p90 <= 0.31);
+      CHECK(row.summary.median <= 0.085);
+      CHECK(row.summary.p90 <= 0.29);
     }
     if (row.key == "lora and qlora, several GPUs") {
       CHECK(row.summary.represented == 48);
-      CHECK(row.summary.median <= 0.14);
+      CHECK(row.summary.median <= 0.115);
+      CHECK(row.summary.p90 <= 0.40);
     }
-    if (row.key == "pretrain") CHECK(row.summary.p90 <= 0.185);
+    if (row.key == "pretrain") CHECK(row.summary.p90 <= 0.19);
   }
 }
