@@ -27,7 +27,7 @@
 namespace gpuplan {
 namespace {
 
-void setup(CLI::App& app) {
+void setup_calibrate(CLI::App& app) {
   add_flag(app, "--device", "auto|cuda|cpu", "what to measure. Default auto: the GPUs of this machine, else its CPU");
   add_flag(app, "--quick", "", "about 30 seconds instead of minutes; wider intervals");
   add_flag(app, "--only", "LIST", "of gemm, attention, memory, dispatch, copy, overhead, nccl, overlap. Default all");
@@ -182,7 +182,7 @@ void check_output(const CLI::App& app) {
   throw InputError("--only", "gives a profile that lacks the rest", "name a file for it with --output");
 }
 
-int run(const CLI::App& app, Console& console) {
+int run_calibrate(const CLI::App& app, Console& console) {
   asked_families(app);  // wrong input is told before anything is opened
   check_output(app);
   if (const auto ranks = given(app, "--ranks")) parse_integer(*ranks, "--ranks", 1);
@@ -221,7 +221,7 @@ const Command kCalibrate{.name = "calibrate",
                              "gpuplan calibrate\n"
                              "gpuplan calibrate --quick --device cpu\n"
                              "gpuplan calibrate --only gemm,nccl --output fast.yaml",
-                         .setup = setup,
-                         .run = run};
+                         .setup = setup_calibrate,
+                         .run = run_calibrate};
 
 }  // namespace gpuplan

@@ -117,14 +117,14 @@ std::string script(const CLI::App& program) {
 constexpr std::array kOutputs{Output{"bash", script<bash_completion>}, Output{"zsh", script<zsh_completion>},
                               Output{"fish", script<fish_completion>}, Output{"man", manual_page}};
 
-void setup(CLI::App& app) {
+void setup_completion(CLI::App& app) {
   app.add_option("shell")
       ->type_name("bash|zsh|fish|man")
       ->description("the shell of the script, or the manual page")
       ->group("Options");
 }
 
-int run(const CLI::App& app, Console& console) {
+int run_completion(const CLI::App& app, Console& console) {
   const auto name = given(app, "shell");
   if (!name) throw InputError("", "no shell is named", "bash, zsh or fish, as in: gpuplan completion bash");
   for (const Output& output : kOutputs)
@@ -156,8 +156,8 @@ const Command kCompletion{.name = "completion",
                               "gpuplan completion zsh > ~/.zfunc/_gpuplan\n"
                               "gpuplan completion fish > ~/.config/fish/completions/gpuplan.fish\n"
                               "gpuplan completion man > gpuplan.1",
-                          .setup = setup,
-                          .run = run};
+                          .setup = setup_completion,
+                          .run = run_completion};
 
 namespace {
 

@@ -14,7 +14,7 @@
 namespace gpuplan {
 namespace {
 
-void setup(CLI::App& app) {
+void setup_estimate(CLI::App& app) {
   add_plan_flags(app);
   add_flag(app, "--explain", "", "show every term behind the figures, with its source");
   add_flag(app, "--details", "", "also the peaks of loading, evaluation and saving, per GPU and host");
@@ -31,7 +31,7 @@ void save(const EstimateAnswer& answer, const std::string& file, Console& consol
   console.err << fmt::format("gpuplan: the {} plan is saved in {}\n", answer.shown->strategy.name, file);
 }
 
-int run(const CLI::App& app, Console& console) {
+int run_estimate(const CLI::App& app, Console& console) {
   PlanQuestion question = read_plan_question(app, console.in);
   EstimateAnswer answer{.request = std::move(question.request), .result = {}, .explanation = {}};
   answer.result = estimate(answer.request);
@@ -54,7 +54,7 @@ const Command kEstimate{.name = "estimate",
                             "gpuplan estimate --model llama3-8b --lora r=8 --gpus 4xA6000\n"
                             "gpuplan estimate --model llama3-8b --full --gpus 8xH100 --save plan.json\n"
                             "gpuplan estimate plan.json --seq-len 1024 --explain",
-                        .setup = setup,
-                        .run = run};
+                        .setup = setup_estimate,
+                        .run = run_estimate};
 
 }  // namespace gpuplan

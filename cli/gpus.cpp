@@ -16,7 +16,7 @@
 namespace gpuplan {
 namespace {
 
-void setup(CLI::App& app) {
+void setup_gpus(CLI::App& app) {
   app.add_option("query")
       ->type_name("QUERY")
       ->description("part of a name, vendor or architecture; explained when it is exactly one GPU")
@@ -42,7 +42,7 @@ std::optional<GpuSpec> exact_gpu(const std::string& query) {
   return {};
 }
 
-std::vector<GpuReport> search(const std::string& query) {
+std::vector<GpuReport> gpus_like(const std::string& query) {
   if (!query.empty())
     if (const auto gpu = exact_gpu(query)) return {report_gpu(*gpu)};
   std::vector<GpuReport> found;
@@ -51,7 +51,7 @@ std::vector<GpuReport> search(const std::string& query) {
   return found;
 }
 
-int refuse(const std::string& query, bool as_json, Console& console) {
+int refuse_gpu(const std::string& query, bool as_json, Console& console) {
   std::vector<std::string> names;
   for (const GpuSpec& gpu : list_gpus()) names.push_back(gpu.id);
   if (as_json) console.print("{\"gpus\": []}\n");
@@ -60,11 +60,11 @@ int refuse(const std::string& query, bool as_json, Console& console) {
   return 1;
 }
 
-int run(const CLI::App& app, Console& console) {
+int run_gpus(const CLI::App& app, Console& console) {
   const bool as_json = is_given(app, "--json");
   const std::string query = given(app, "query").value_or("");
-  const std::vector<GpuReport> found = search(query);
-  if (found.empty()) return refuse(query, as_json, console);
+  const std::vector<GpuReport> found = gpus_like(query);
+  if (found.empty()) return refuse_gpu(query, as_json, console);
   if (as_json)
     console.print(json_text(gpus_json(found)));
   else
@@ -81,7 +81,7 @@ const Command kGpus{.name = "gpus",
                         "gpuplan gpus hopper\n"
                         "gpuplan gpus A6000\n"
                         "gpuplan gpus --json",
-                    .setup = setup,
-                    .run = run};
+                    .setup = setup_gpus,
+                    .run = run_gpus};
 
 }  // namespace gpuplan

@@ -15,7 +15,7 @@
 namespace gpuplan {
 namespace {
 
-void setup(CLI::App& app) {
+void setup_models(CLI::App& app) {
   app.add_option("query")
       ->type_name("QUERY")
       ->description("part of a name, id or family; explained when it is exactly one model")
@@ -31,7 +31,7 @@ bool matches(const CatalogueEntry& entry, const std::string& query) {
   return false;
 }
 
-std::vector<CatalogueEntry> search(const std::string& query) {
+std::vector<CatalogueEntry> models_like(const std::string& query) {
   std::vector<CatalogueEntry> entries = list_catalogue();
   std::erase_if(entries, [&](const CatalogueEntry& entry) { return !matches(entry, query); });
   return entries;
@@ -52,7 +52,7 @@ int show(const ModelReport& report, bool as_json, Console& console) {
   return 0;
 }
 
-int refuse(const std::string& query, bool as_json, Console& console) {
+int refuse_model(const std::string& query, bool as_json, Console& console) {
   std::vector<std::string> names;
   for (const CatalogueEntry& entry : list_catalogue()) names.push_back(entry.name);
   if (as_json) console.print("{\"models\": []}\n");
@@ -61,14 +61,14 @@ int refuse(const std::string& query, bool as_json, Console& console) {
   return 1;
 }
 
-int run(const CLI::App& app, Console& console) {
+int run_models(const CLI::App& app, Console& console) {
   const bool as_json = is_given(app, "--json");
   if (const auto name = given(app, "--show")) return show(report_model(*name), as_json, console);
   const std::string query = given(app, "query").value_or("");
-  const std::vector<CatalogueEntry> found = search(query);
+  const std::vector<CatalogueEntry> found = models_like(query);
   if (!query.empty())
     if (const auto model = only_model(query, found)) return show(report_model(*model), as_json, console);
-  if (found.empty()) return refuse(query, as_json, console);
+  if (found.empty()) return refuse_model(query, as_json, console);
   console.print(as_json ? json_text(models_json(found)) : models_text(found, console.screen));
   return 0;
 }
@@ -82,7 +82,7 @@ const Command kModels{.name = "models",
                           "gpuplan models qwen2.5\n"
                           "gpuplan models llama3-8b\n"
                           "gpuplan models --json",
-                      .setup = setup,
-                      .run = run};
+                      .setup = setup_models,
+                      .run = run_models};
 
 }  // namespace gpuplan

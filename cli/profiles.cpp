@@ -21,7 +21,7 @@ namespace {
 
 using ProfilePtr = std::shared_ptr<const Profile>;
 
-void setup(CLI::App& app) {
+void setup_profiles(CLI::App& app) {
   const auto positional = [&](const char* name, const char* type, const char* help) {
     app.add_option(name)->type_name(type)->description(help)->group("Options");
   };
@@ -151,7 +151,7 @@ void check_flags(const CLI::App& app, const Action& action) {
   }
 }
 
-int run(const CLI::App& app, Console& console) {
+int run_profiles(const CLI::App& app, Console& console) {
   const Action& action = asked_action(app);
   check_flags(app, action);
   action.run(app, asked_profiles(app, action), console);
@@ -167,7 +167,7 @@ const Command kProfiles{.name = "profiles",
                             "gpuplan profiles\n"
                             "gpuplan profiles show default-hopper\n"
                             "gpuplan profiles export default-cpu --format json",
-                        .setup = setup,
-                        .run = run};
+                        .setup = setup_profiles,
+                        .run = run_profiles};
 
 }  // namespace gpuplan

@@ -18,7 +18,7 @@
 namespace gpuplan {
 namespace {
 
-void setup(CLI::App& app) {
+void setup_run(CLI::App& app) {
   add_plan_flags(app);
   add_run_flags(app);
 }
@@ -129,7 +129,7 @@ int run_launched(const LaunchedRank& launched, const CLI::App& app, Console& con
   return report->outcome.was_stopped ? 3 : 0;
 }
 
-int run(const CLI::App& app, Console& console) {
+int run_run(const CLI::App& app, Console& console) {
   if (is_given(app, "--demo")) return run_demo(app, console);
   if (needs_machine(app)) {
     std::vector<std::string> arguments = console.arguments;
@@ -155,7 +155,7 @@ const Command kRun{.name = "run",
                        "gpuplan run --demo\n"
                        "gpuplan run --model ./tinyllama --lora r=8 --gpus 2xcpu --data train.jsonl --output out\n"
                        "gpuplan run plan.json --init random --max-steps 5",
-                   .setup = setup,
-                   .run = run};
+                   .setup = setup_run,
+                   .run = run_run};
 
 }  // namespace gpuplan

@@ -29,7 +29,7 @@ std::string what_if_help() {
   return fmt::format("change the machine: {}; or the plan: {}", machine.substr(2), recipe.substr(2));
 }
 
-void setup(CLI::App& app) {
+void setup_simulate(CLI::App& app) {
   add_plan_flags(app);
   add_flag(app, "--network", "flow|analytic", "transfers that share links, or closed forms. Default flow",
            "Simulation");
@@ -194,7 +194,7 @@ std::string machine_picture(const ClusterSpec& cluster) {
   return is_drawn ? topology_svg(build_topology(cluster)) : "";
 }
 
-int run(const CLI::App& app, Console& console) {
+int run_simulate(const CLI::App& app, Console& console) {
   const GanttView view = read_view(app);
   SimulationAnswer answer = answer_question(app, console);
   answer.command = console.command_line;
@@ -226,7 +226,7 @@ const Command kSimulate{
         "gpuplan simulate --model llama3-8b --lora r=8 --gpus 4xA6000\n"
         "gpuplan simulate --model llama3-8b --full --cluster dgx-h100 --num-gpus 64 --compare fsdp,hsdp,zero3\n"
         "gpuplan simulate plan.json --what-if nvlink=900 --html report.html --trace trace.json",
-    .setup = setup,
-    .run = run};
+    .setup = setup_simulate,
+    .run = run_simulate};
 
 }  // namespace gpuplan

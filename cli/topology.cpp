@@ -15,7 +15,7 @@
 namespace gpuplan {
 namespace {
 
-void setup(CLI::App& app) {
+void setup_topology(CLI::App& app) {
   add_flag(app, "--cluster", "CLUSTER",
            "a machine of the catalogue, a YAML file, the text of nvidia-smi topo -m, or NCCL's topology dump");
   add_flag(app, "--gpus", "GPUS", "4xA6000, 2x4090,2x3090: the machines that these usually stand in");
@@ -44,7 +44,7 @@ std::optional<std::pair<std::int64_t, std::int64_t>> asked_pair(const CLI::App& 
   return pair;
 }
 
-int run(const CLI::App& app, Console& console) {
+int run_topology(const CLI::App& app, Console& console) {
   const auto cluster = given_machine(app);
   if (!cluster) throw InputError("", "no machine is named", "for example --cluster dgx-h100, or --gpus 4xA6000");
   constexpr std::int64_t kMostShown = 4096;
@@ -71,7 +71,7 @@ const Command kTopology{
         "gpuplan topology --cluster dgx-a100-80gb\n"
         "gpuplan topology --gpus 4x4090 --from 0 --to 3\n"
         "nvidia-smi topo -m > topo.txt; gpuplan topology --cluster topo.txt --gpu A6000 --svg topo.svg",
-    .setup = setup,
-    .run = run};
+    .setup = setup_topology,
+    .run = run_topology};
 
 }  // namespace gpuplan

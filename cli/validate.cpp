@@ -28,7 +28,7 @@ struct GroupingName {
 constexpr std::array kGroupings{GroupingName{"source", Grouping::Source}, GroupingName{"method", Grouping::Method},
                                 GroupingName{"strategy", Grouping::Strategy}};
 
-void setup(CLI::App& app) {
+void setup_validate(CLI::App& app) {
   app.add_option("points")
       ->type_name("POINTS.jsonl")
       ->description("measured points, one JSON object per line; '-' is standard input. Default: the shipped ones")
@@ -91,7 +91,7 @@ TimeRefinement read_refinement(const CLI::App& app) {
   };
 }
 
-int run(const CLI::App& app, Console& console) {
+int run_validate(const CLI::App& app, Console& console) {
   const auto by = read_grouping(app);
   const auto worst = given(app, "--worst");
   const std::size_t num_worst = worst ? std::size_t(parse_integer(*worst, "--worst", 0)) : kUsualWorst;
@@ -116,7 +116,7 @@ const Command kValidate{.name = "validate",
                             "gpuplan validate --by method\n"
                             "gpuplan validate --worst 20 --picks\n"
                             "gpuplan validate --json",
-                        .setup = setup,
-                        .run = run};
+                        .setup = setup_validate,
+                        .run = run_validate};
 
 }  // namespace gpuplan

@@ -8,7 +8,7 @@
 namespace gpuplan {
 namespace {
 
-void read(Fields& config, ModelSpec& spec) {
+void read_baichuan(Fields& config, ModelSpec& spec) {
   const bool has_alibi = config.find("model_max_length") && !config.find("max_position_embeddings");
   read_decoder(config, spec, {.max_position_embeddings = 4096});
   if (has_alibi) spec.max_position_embeddings = config.integer("model_max_length", kPositionRange);
@@ -20,7 +20,7 @@ void read(Fields& config, ModelSpec& spec) {
     config.report("num_key_value_heads", "Baichuan has as many key-value heads as attention heads");
 }
 
-void write(const ModelSpec& spec, nlohmann::json& config) {
+void write_baichuan(const ModelSpec& spec, nlohmann::json& config) {
   write_decoder(spec, config);
   config["hidden_act"] = hf_activation(spec.activation);
   if (spec.position != PositionKind::Alibi) return;
@@ -28,7 +28,7 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
   config["model_max_length"] = spec.max_position_embeddings;
 }
 
-ModelWeights list(const ModelSpec& spec) {
+ModelWeights list_baichuan(const ModelSpec& spec) {
   Tensors layer;
   add_linear(layer, LinearSlot::Qkv, "self_attn.W_pack", spec.hidden_size, 3 * spec.q_width());
   add_linear(layer, LinearSlot::O, "self_attn.o_proj", spec.q_width(), spec.hidden_size);
@@ -44,8 +44,8 @@ constinit const Family kBaichuan{.name = "baichuan",
                                  .model_type = "baichuan",
                                  .architecture = "BaichuanForCausalLM",
                                  .other_architecture = "BaiChuanForCausalLM",
-                                 .read = read,
-                                 .write = write,
-                                 .list = list};
+                                 .read = read_baichuan,
+                                 .write = write_baichuan,
+                                 .list = list_baichuan};
 
 }  // namespace gpuplan

@@ -7,9 +7,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr double kDefaultDropout = 0.1;
-
-void read(Fields& config, ModelSpec& spec) {
+void read_bert(Fields& config, ModelSpec& spec) {
   spec.hidden_size = config.optional_integer("hidden_size", kWidthRange).value_or(768);
   spec.num_hidden_layers = config.optional_integer("num_hidden_layers", kLayerRange).value_or(12);
   spec.num_attention_heads = spec.num_key_value_heads =
@@ -35,7 +33,7 @@ void read(Fields& config, ModelSpec& spec) {
   check_heads(config, spec, std::nullopt);
 }
 
-void write(const ModelSpec& spec, nlohmann::json& config) {
+void write_bert(const ModelSpec& spec, nlohmann::json& config) {
   config["hidden_size"] = spec.hidden_size;
   config["num_hidden_layers"] = spec.num_hidden_layers;
   config["num_attention_heads"] = spec.num_attention_heads;
@@ -49,7 +47,7 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
   config["attention_probs_dropout_prob"] = spec.attention_dropout;
 }
 
-ModelWeights list(const ModelSpec& spec) {
+ModelWeights list_bert(const ModelSpec& spec) {
   const std::int64_t hidden = spec.hidden_size;
   Tensors layer;
   add_linear(layer, LinearSlot::Q, "attention.self.query", hidden, hidden, true);
@@ -83,7 +81,11 @@ ModelWeights list(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kBert{
-    .name = "bert", .model_type = "bert", .architecture = "BertModel", .read = read, .write = write, .list = list};
+constinit const Family kBert{.name = "bert",
+                             .model_type = "bert",
+                             .architecture = "BertModel",
+                             .read = read_bert,
+                             .write = write_bert,
+                             .list = list_bert};
 
 }  // namespace gpuplan

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kTrainedLength = 2048;  // seq_length, where the config leaves it out; ALiBi has no limit
 
-void read(Fields& config, ModelSpec& spec) {
+void read_bloom(Fields& config, ModelSpec& spec) {
   spec.hidden_size = read_either(config, "n_embed", "hidden_size", kWidthRange);
   spec.num_hidden_layers = read_either(config, "n_layer", "num_hidden_layers", kLayerRange);
   spec.num_attention_heads = spec.num_key_value_heads =
@@ -32,7 +32,7 @@ void read(Fields& config, ModelSpec& spec) {
   check_heads(config, spec, std::nullopt);
 }
 
-void write(const ModelSpec& spec, nlohmann::json& config) {
+void write_bloom(const ModelSpec& spec, nlohmann::json& config) {
   config["hidden_size"] = spec.hidden_size;
   config["n_layer"] = spec.num_hidden_layers;
   config["n_head"] = spec.num_attention_heads;
@@ -43,7 +43,7 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
   config["attention_dropout"] = spec.attention_dropout;
 }
 
-ModelWeights list(const ModelSpec& spec) {
+ModelWeights list_bloom(const ModelSpec& spec) {
   Tensors layer;
   add_norm_of(layer, spec, "input_layernorm");
   add_linear(layer, LinearSlot::Qkv, "self_attention.query_key_value", spec.hidden_size, 3 * spec.hidden_size, true);
@@ -65,8 +65,8 @@ ModelWeights list(const ModelSpec& spec) {
 constinit const Family kBloom{.name = "bloom",
                               .model_type = "bloom",
                               .architecture = "BloomForCausalLM",
-                              .read = read,
-                              .write = write,
-                              .list = list};
+                              .read = read_bloom,
+                              .write = write_bloom,
+                              .list = list_bloom};
 
 }  // namespace gpuplan

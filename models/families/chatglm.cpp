@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kRotatedShare = 0.5;
 
-void read(Fields& config, ModelSpec& spec) {
+void read_chatglm(Fields& config, ModelSpec& spec) {
   spec.hidden_size = config.optional_integer("hidden_size", kWidthRange).value_or(4096);
   spec.num_hidden_layers = read_either(config, "num_layers", "num_hidden_layers", kLayerRange, 28);
   spec.num_attention_heads = config.optional_integer("num_attention_heads", kHeadRange).value_or(32);
@@ -34,7 +34,7 @@ void read(Fields& config, ModelSpec& spec) {
   check_heads(config, spec, config.optional_integer("kv_channels", kHeadRange).value_or(128));
 }
 
-void write(const ModelSpec& spec, nlohmann::json& config) {
+void write_chatglm(const ModelSpec& spec, nlohmann::json& config) {
   config["hidden_size"] = spec.hidden_size;
   config["num_layers"] = spec.num_hidden_layers;
   config["num_attention_heads"] = spec.num_attention_heads;
@@ -53,7 +53,7 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
   config["attention_dropout"] = spec.attention_dropout;
 }
 
-ModelWeights list(const ModelSpec& spec) {
+ModelWeights list_chatglm(const ModelSpec& spec) {
   Tensors layer;
   add_norm_of(layer, spec, "input_layernorm");
   add_linear(layer, LinearSlot::Qkv, "self_attention.query_key_value", spec.hidden_size,
@@ -77,8 +77,8 @@ constinit const Family kChatGlm{.name = "chatglm",
                                 .model_type = "chatglm",
                                 .architecture = "ChatGLMModel",
                                 .other_architecture = "ChatGLMForConditionalGeneration",
-                                .read = read,
-                                .write = write,
-                                .list = list};
+                                .read = read_chatglm,
+                                .write = write_chatglm,
+                                .list = list_chatglm};
 
 }  // namespace gpuplan

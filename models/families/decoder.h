@@ -43,6 +43,8 @@ std::int64_t read_either(Fields& config, const char* own_key, const char* usual_
                          std::optional<std::int64_t> otherwise = {});
 /// A share of head_dim under `key`, or under partial_rotary_factor, or in rope_parameters (transformers 5).
 double read_rotary_fraction(Fields& config, const char* key, double otherwise);
+/// What most configs that name a probability of dropout have where they leave it out.
+inline constexpr double kDefaultDropout = 0.1;
 /// A probability under `key`.
 double read_dropout(Fields& config, const char* key, double otherwise);
 /// The activation under `key`, in our spelling ("gelu_tanh" for "gelu_pytorch_tanh").

@@ -9,17 +9,17 @@
 namespace gpuplan {
 namespace {
 
-struct Defaults {
+struct DeepSeekDefaults {
   std::int64_t vocab_size, positions, num_shared, num_dense_layers, expert_size;
   std::optional<std::int64_t> num_experts, experts_per_token;  // unset: the config must say it
 };
-constexpr Defaults kFirst{102400, 2048, 0, 0, 1407, {}, {}};
-constexpr Defaults kSecond{32000, 2048, 2, 0, 1407, 64, {}};
-constexpr Defaults kThird{129280, 4096, 1, 3, 2048, 256, 8};
+constexpr DeepSeekDefaults kFirst{102400, 2048, 0, 0, 1407, {}, {}};
+constexpr DeepSeekDefaults kSecond{32000, 2048, 2, 0, 1407, 64, {}};
+constexpr DeepSeekDefaults kThird{129280, 4096, 1, 3, 2048, 256, 8};
 
 constexpr IntRange kSharedRange{0, 64};
 
-void read_common(Fields& config, ModelSpec& spec, const Defaults& d) {
+void read_common(Fields& config, ModelSpec& spec, const DeepSeekDefaults& d) {
   read_decoder(config, spec, {.vocab_size = d.vocab_size, .max_position_embeddings = d.positions});
   read_experts(
       config, spec, "n_routed_experts", "moe_intermediate_size",
@@ -58,7 +58,7 @@ void read_third(Fields& config, ModelSpec& spec) {
   spec.moe.has_router_correction = true;
 }
 
-void write(const ModelSpec& spec, nlohmann::json& config) {
+void write_deepseek(const ModelSpec& spec, nlohmann::json& config) {
   write_decoder(spec, config);
   write_experts(spec, config, "n_routed_experts", "moe_intermediate_size");
   config["n_shared_experts"] = spec.moe.shared_intermediate_size / spec.moe.intermediate_size;
@@ -103,7 +103,7 @@ void add_router(Tensors& tensors, const ModelSpec& spec) {
     tensors.push_back({.name = "mlp.gate.e_score_correction_bias", .shape = {experts}, .role = WeightRole::Bias});
 }
 
-ModelWeights list(const ModelSpec& spec) {
+ModelWeights list_deepseek(const ModelSpec& spec) {
   Tensors common, sparse;
   if (spec.latent.is_present())
     add_latent_attention(common, spec);
@@ -123,19 +123,19 @@ constinit const Family kDeepSeek{.name = "deepseek",
                                  .model_type = "deepseek",
                                  .architecture = "DeepseekForCausalLM",
                                  .read = read_first,
-                                 .write = write,
-                                 .list = list};
+                                 .write = write_deepseek,
+                                 .list = list_deepseek};
 constinit const Family kDeepSeekV2{.name = "deepseek_v2",
                                    .model_type = "deepseek_v2",
                                    .architecture = "DeepseekV2ForCausalLM",
                                    .read = read_second,
-                                   .write = write,
-                                   .list = list};
+                                   .write = write_deepseek,
+                                   .list = list_deepseek};
 constinit const Family kDeepSeekV3{.name = "deepseek_v3",
                                    .model_type = "deepseek_v3",
                                    .architecture = "DeepseekV3ForCausalLM",
                                    .read = read_third,
-                                   .write = write,
-                                   .list = list};
+                                   .write = write_deepseek,
+                                   .list = list_deepseek};
 
 }  // namespace gpuplan

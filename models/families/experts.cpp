@@ -77,6 +77,17 @@ void add_experts(Tensors& tensors, const ModelSpec& spec, const std::string& mod
   });
 }
 
+void add_stacked_experts(Tensors& tensors, LinearSlot slot, const std::string& name, std::int64_t experts,
+                         std::int64_t in, std::int64_t out) {
+  tensors.push_back({.name = name,
+                     .shape = {experts, in, out},
+                     .role = WeightRole::Stacked,
+                     .in = in,
+                     .out = out,
+                     .slot = slot,
+                     .is_routed = true});
+}
+
 void add_shared_expert(Tensors& tensors, const ModelSpec& spec, const std::string& module) {
   const std::int64_t hidden = spec.hidden_size, width = spec.moe.shared_intermediate_size;
   if (width == 0) return;
@@ -107,6 +118,20 @@ ModelWeights moe_weights(const ModelSpec& spec, Tensors common, Tensors sparse) 
   add_norm_of(weights.after, spec, "model.norm");
   add_head(weights, spec);
   return weights;
+}
+
+ModelWeights pre_norm_moe_weights(const ModelSpec& spec, const std::string& module, ExpertNames names) {
+  Tensors common, sparse;
+  add_attention(common, spec);
+  add_norm(common, "input_layernorm", spec.hidden_size);
+  add_norm(common, "post_attention_layernorm", spec.hidden_size);
+  add_linear(sparse, LinearSlot::Router, module + ".gate", spec.hidden_size, spec.moe.num_experts);
+  add_experts(sparse, spec, module + ".experts", names);
+  if (spec.moe.has_shared_gate) {
+    add_shared_expert(sparse, spec, module + ".shared_expert");
+    add_linear(sparse, LinearSlot::SharedSwitch, module + ".shared_expert_gate", spec.hidden_size, 1);
+  }
+  return moe_weights(spec, std::move(common), std::move(sparse));
 }
 
 }  // namespace gpuplan

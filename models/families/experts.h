@@ -27,6 +27,9 @@ struct ExpertNames {
 
 /// Three linears of every expert: "<module>.{}.gate_proj.weight".
 void add_experts(Tensors& tensors, const ModelSpec& spec, const std::string& module, ExpertNames names = {});
+/// One linear of all experts in one tensor [experts, in, out].
+void add_stacked_experts(Tensors& tensors, LinearSlot slot, const std::string& name, std::int64_t experts,
+                         std::int64_t in, std::int64_t out);
 /// A gated MLP under `module` that every token passes.
 void add_shared_expert(Tensors& tensors, const ModelSpec& spec, const std::string& module);
 /// Layers with the tensors `dense` or `sparse`, as the spec's rule says which. A kind without layers is left out.
@@ -35,5 +38,8 @@ void add_moe_layers(ModelWeights& weights, const ModelSpec& spec, const std::str
 /// model.embed_tokens, `common` (attention and norms) with a dense MLP or with `sparse`, model.norm, lm_head unless
 /// tied.
 ModelWeights moe_weights(const ModelSpec& spec, Tensors common, Tensors sparse);
+/// As moe_weights, with norms before attention and MLP; router, experts and a shared expert behind a switch under
+/// `module`.
+ModelWeights pre_norm_moe_weights(const ModelSpec& spec, const std::string& module = "mlp", ExpertNames names = {});
 
 }  // namespace gpuplan

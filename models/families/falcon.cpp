@@ -19,7 +19,7 @@ ResidualKind read_residual(Fields& config, bool is_new) {
   return is_new && norms == 2 ? ResidualKind::ParallelTwoNorms : ResidualKind::ParallelOneNorm;
 }
 
-void read(Fields& config, ModelSpec& spec) {
+void read_falcon(Fields& config, ModelSpec& spec) {
   const bool is_new = config.optional_flag("new_decoder_architecture").value_or(false);
   spec.hidden_size = read_either(config, "n_embed", "hidden_size", kWidthRange, 4544);
   spec.num_hidden_layers = read_either(config, "n_layer", "num_hidden_layers", kLayerRange, 32);
@@ -41,7 +41,7 @@ void read(Fields& config, ModelSpec& spec) {
   check_heads(config, spec, std::nullopt);
 }
 
-void write(const ModelSpec& spec, nlohmann::json& config) {
+void write_falcon(const ModelSpec& spec, nlohmann::json& config) {
   const bool has_one = spec.num_key_value_heads == 1, has_two_norms = spec.residual == ResidualKind::ParallelTwoNorms;
   const bool is_new = has_two_norms || (!has_one && spec.num_key_value_heads != spec.num_attention_heads);
   config["new_decoder_architecture"] = is_new;
@@ -63,7 +63,7 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
   config["attention_dropout"] = spec.attention_dropout;
 }
 
-ModelWeights list(const ModelSpec& spec) {
+ModelWeights list_falcon(const ModelSpec& spec) {
   const bool has_bias = spec.has_mlp_bias;
   Tensors layer;
   add_linear(layer, LinearSlot::Qkv, "self_attention.query_key_value", spec.hidden_size,
@@ -88,8 +88,8 @@ ModelWeights list(const ModelSpec& spec) {
 constinit const Family kFalcon{.name = "falcon",
                                .model_type = "falcon",
                                .architecture = "FalconForCausalLM",
-                               .read = read,
-                               .write = write,
-                               .list = list};
+                               .read = read_falcon,
+                               .write = write_falcon,
+                               .list = list_falcon};
 
 }  // namespace gpuplan

@@ -6,9 +6,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr double kDefaultDropout = 0.1;
-
-void read(Fields& config, ModelSpec& spec) {
+void read_gpt2(Fields& config, ModelSpec& spec) {
   spec.hidden_size = read_either(config, "n_embd", "hidden_size", kWidthRange);
   spec.num_hidden_layers = read_either(config, "n_layer", "num_hidden_layers", kLayerRange);
   spec.num_attention_heads = spec.num_key_value_heads =
@@ -32,7 +30,7 @@ void read(Fields& config, ModelSpec& spec) {
   check_heads(config, spec, std::nullopt);
 }
 
-void write(const ModelSpec& spec, nlohmann::json& config) {
+void write_gpt2(const ModelSpec& spec, nlohmann::json& config) {
   config["n_embd"] = spec.hidden_size;
   config["n_layer"] = spec.num_hidden_layers;
   config["n_head"] = spec.num_attention_heads;
@@ -51,7 +49,7 @@ void add_conv1d(Tensors& tensors, LinearSlot slot, const std::string& name, std:
   tensors.push_back({.name = name + ".bias", .shape = {out}, .role = WeightRole::Bias});
 }
 
-ModelWeights list(const ModelSpec& spec) {
+ModelWeights list_gpt2(const ModelSpec& spec) {
   const std::int64_t hidden = spec.hidden_size;
   ModelWeights weights;
   Tensors layer;
@@ -75,8 +73,8 @@ ModelWeights list(const ModelSpec& spec) {
 constinit const Family kGpt2{.name = "gpt2",
                              .model_type = "gpt2",
                              .architecture = "GPT2LMHeadModel",
-                             .read = read,
-                             .write = write,
-                             .list = list};
+                             .read = read_gpt2,
+                             .write = write_gpt2,
+                             .list = list_gpt2};
 
 }  // namespace gpuplan

@@ -6,9 +6,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr double kDefaultDropout = 0.1;
-
-void read(Fields& config, ModelSpec& spec) {
+void read_gpt_bigcode(Fields& config, ModelSpec& spec) {
   spec.hidden_size = read_either(config, "n_embd", "hidden_size", kWidthRange, 768);
   spec.num_hidden_layers = read_either(config, "n_layer", "num_hidden_layers", kLayerRange, 12);
   spec.num_attention_heads = read_either(config, "n_head", "num_attention_heads", kHeadRange, 12);
@@ -28,7 +26,7 @@ void read(Fields& config, ModelSpec& spec) {
   check_heads(config, spec, std::nullopt);
 }
 
-void write(const ModelSpec& spec, nlohmann::json& config) {
+void write_gpt_bigcode(const ModelSpec& spec, nlohmann::json& config) {
   config["n_embd"] = spec.hidden_size;
   config["n_layer"] = spec.num_hidden_layers;
   config["n_head"] = spec.num_attention_heads;
@@ -42,7 +40,7 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
   config["attn_pdrop"] = spec.attention_dropout;
 }
 
-ModelWeights list(const ModelSpec& spec) {
+ModelWeights list_gpt_bigcode(const ModelSpec& spec) {
   Tensors layer;
   add_norm_of(layer, spec, "ln_1");
   add_linear(layer, LinearSlot::Qkv, "attn.c_attn", spec.hidden_size, spec.q_width() + 2 * spec.kv_width(), true);
@@ -66,8 +64,8 @@ ModelWeights list(const ModelSpec& spec) {
 constinit const Family kGptBigCode{.name = "gpt_bigcode",
                                    .model_type = "gpt_bigcode",
                                    .architecture = "GPTBigCodeForCausalLM",
-                                   .read = read,
-                                   .write = write,
-                                   .list = list};
+                                   .read = read_gpt_bigcode,
+                                   .write = write_gpt_bigcode,
+                                   .list = list_gpt_bigcode};
 
 }  // namespace gpuplan

@@ -7,7 +7,7 @@
 namespace gpuplan {
 namespace {
 
-void read(Fields& config, ModelSpec& spec) {
+void read_gpt_neox(Fields& config, ModelSpec& spec) {
   read_decoder(config, spec, {.num_attention_heads = 64, .vocab_size = 50432});
   spec.num_key_value_heads = spec.num_attention_heads;
   spec.norm = NormKind::LayerNorm;
@@ -21,7 +21,7 @@ void read(Fields& config, ModelSpec& spec) {
   spec.residual_dropout = read_dropout(config, "hidden_dropout", 0);
 }
 
-void write(const ModelSpec& spec, nlohmann::json& config) {
+void write_gpt_neox(const ModelSpec& spec, nlohmann::json& config) {
   write_decoder(spec, config);
   config["use_parallel_residual"] = spec.residual != ResidualKind::Sequential;
   config["hidden_act"] = hf_activation(spec.activation);
@@ -30,7 +30,7 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
   config["hidden_dropout"] = spec.residual_dropout;
 }
 
-ModelWeights list(const ModelSpec& spec) {
+ModelWeights list_gpt_neox(const ModelSpec& spec) {
   Tensors layer;
   add_norm_of(layer, spec, "input_layernorm");
   add_norm_of(layer, spec, "post_attention_layernorm");
@@ -52,8 +52,8 @@ ModelWeights list(const ModelSpec& spec) {
 constinit const Family kGptNeoX{.name = "gpt_neox",
                                 .model_type = "gpt_neox",
                                 .architecture = "GPTNeoXForCausalLM",
-                                .read = read,
-                                .write = write,
-                                .list = list};
+                                .read = read_gpt_neox,
+                                .write = write_gpt_neox,
+                                .list = list_gpt_neox};
 
 }  // namespace gpuplan

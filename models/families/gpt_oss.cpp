@@ -8,14 +8,14 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::int64_t kDefaultWindow = 128;
+constexpr std::int64_t kOssWindow = 128;
 constexpr std::int64_t kPeriod = 2;
 
 std::int64_t default_sliding_layers(const ModelSpec& spec) {
   return spec.num_hidden_layers - spec.num_hidden_layers / kPeriod;
 }
 
-void read(Fields& config, ModelSpec& spec) {
+void read_gpt_oss(Fields& config, ModelSpec& spec) {
   read_decoder(config, spec,
                {.num_attention_heads = 64,
                 .num_key_value_heads = 8,
@@ -29,11 +29,11 @@ void read(Fields& config, ModelSpec& spec) {
   spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(true);
   spec.has_sinks = spec.materialises_scores = true;
   const auto window = config.optional_integer("sliding_window", kPositionRange);
-  spec.sliding_window = window.value_or(config.has("sliding_window") ? 0 : kDefaultWindow);
+  spec.sliding_window = window.value_or(config.has("sliding_window") ? 0 : kOssWindow);
   read_sliding_layers(config, spec, default_sliding_layers(spec));
 }
 
-void write(const ModelSpec& spec, nlohmann::json& config) {
+void write_gpt_oss(const ModelSpec& spec, nlohmann::json& config) {
   write_decoder(spec, config);
   write_experts(spec, config, "num_local_experts", "intermediate_size");
   config["hidden_act"] = hf_activation(spec.activation);
@@ -42,19 +42,13 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
   if (spec.sliding_window > 0 && spec.sliding_layers != default_sliding_layers(spec)) write_layer_types(spec, config);
 }
 
-void add_stacked(Tensors& tensors, LinearSlot slot, const std::string& name, std::int64_t experts, std::int64_t in,
-                 std::int64_t out) {
-  tensors.push_back({.name = name,
-                     .shape = {experts, in, out},
-                     .role = WeightRole::Stacked,
-                     .in = in,
-                     .out = out,
-                     .slot = slot,
-                     .is_routed = true});
+void add_biased_experts(Tensors& tensors, LinearSlot slot, const std::string& name, std::int64_t experts,
+                        std::int64_t in, std::int64_t out) {
+  add_stacked_experts(tensors, slot, name, experts, in, out);
   tensors.push_back({.name = name + "_bias", .shape = {experts, out}, .role = WeightRole::Bias, .is_routed = true});
 }
 
-ModelWeights list(const ModelSpec& spec) {
+ModelWeights list_gpt_oss(const ModelSpec& spec) {
   const std::int64_t hidden = spec.hidden_size, experts = spec.moe.num_experts, width = spec.moe.intermediate_size;
   Tensors common, sparse;
   add_attention(common, spec);
@@ -68,8 +62,8 @@ ModelWeights list(const ModelSpec& spec) {
                     .out = experts,
                     .slot = LinearSlot::Router});
   sparse.push_back({.name = "mlp.router.bias", .shape = {experts}, .role = WeightRole::Bias});
-  add_stacked(sparse, LinearSlot::ExpertGateUp, "mlp.experts.gate_up_proj", experts, hidden, 2 * width);
-  add_stacked(sparse, LinearSlot::ExpertDown, "mlp.experts.down_proj", experts, width, hidden);
+  add_biased_experts(sparse, LinearSlot::ExpertGateUp, "mlp.experts.gate_up_proj", experts, hidden, 2 * width);
+  add_biased_experts(sparse, LinearSlot::ExpertDown, "mlp.experts.down_proj", experts, width, hidden);
   return moe_weights(spec, std::move(common), std::move(sparse));
 }
 
@@ -78,8 +72,8 @@ ModelWeights list(const ModelSpec& spec) {
 constinit const Family kGptOss{.name = "gpt_oss",
                                .model_type = "gpt_oss",
                                .architecture = "GptOssForCausalLM",
-                               .read = read,
-                               .write = write,
-                               .list = list};
+                               .read = read_gpt_oss,
+                               .write = write_gpt_oss,
+                               .list = list_gpt_oss};
 
 }  // namespace gpuplan

@@ -18,7 +18,7 @@ double read_rotated_share(Fields& config, const ModelSpec& spec) {
   return std::min(1.0, double(rotated) / double(spec.head_dim));
 }
 
-void read(Fields& config, ModelSpec& spec) {
+void read_gptj(Fields& config, ModelSpec& spec) {
   spec.hidden_size = read_either(config, "n_embd", "hidden_size", kWidthRange, 4096);
   spec.num_hidden_layers = read_either(config, "n_layer", "num_hidden_layers", kLayerRange, 28);
   spec.num_attention_heads = spec.num_key_value_heads =
@@ -38,7 +38,7 @@ void read(Fields& config, ModelSpec& spec) {
   spec.rotary_fraction = read_rotated_share(config, spec);
 }
 
-void write(const ModelSpec& spec, nlohmann::json& config) {
+void write_gptj(const ModelSpec& spec, nlohmann::json& config) {
   config["n_embd"] = spec.hidden_size;
   config["n_layer"] = spec.num_hidden_layers;
   config["n_head"] = spec.num_attention_heads;
@@ -52,7 +52,7 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
   config["rotary_dim"] = std::llround(spec.rotary_fraction * double(spec.head_dim));
 }
 
-ModelWeights list(const ModelSpec& spec) {
+ModelWeights list_gptj(const ModelSpec& spec) {
   const std::int64_t hidden = spec.hidden_size;
   Tensors layer;
   add_norm_of(layer, spec, "ln_1");
@@ -75,8 +75,8 @@ ModelWeights list(const ModelSpec& spec) {
 constinit const Family kGptJ{.name = "gptj",
                              .model_type = "gptj",
                              .architecture = "GPTJForCausalLM",
-                             .read = read,
-                             .write = write,
-                             .list = list};
+                             .read = read_gptj,
+                             .write = write_gptj,
+                             .list = list_gptj};
 
 }  // namespace gpuplan

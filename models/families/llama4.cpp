@@ -22,7 +22,7 @@ void read_list(Fields& config, ModelSpec& spec) {
                   fmt::format("must be every layer of step {}: other patterns are not modelled", spec.moe.layer_step));
 }
 
-void read(Fields& config, ModelSpec& spec) {
+void read_llama4(Fields& config, ModelSpec& spec) {
   read_decoder(config, spec,
                {.num_attention_heads = 40,
                 .num_key_value_heads = 8,
@@ -41,7 +41,7 @@ void read(Fields& config, ModelSpec& spec) {
   spec.qk_norm = config.optional_flag("use_qk_norm").value_or(true) ? QkNorm::Unweighted : QkNorm::None;
 }
 
-void write(const ModelSpec& spec, nlohmann::json& config) {
+void write_llama4(const ModelSpec& spec, nlohmann::json& config) {
   write_decoder(spec, config);
   write_experts(spec, config, "num_local_experts", "intermediate_size");
   config["intermediate_size_mlp"] = spec.intermediate_size;
@@ -51,18 +51,7 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
   config["use_qk_norm"] = spec.qk_norm == QkNorm::Unweighted;
 }
 
-void add_stacked(Tensors& tensors, LinearSlot slot, const std::string& name, std::int64_t experts, std::int64_t in,
-                 std::int64_t out) {
-  tensors.push_back({.name = name,
-                     .shape = {experts, in, out},
-                     .role = WeightRole::Stacked,
-                     .in = in,
-                     .out = out,
-                     .slot = slot,
-                     .is_routed = true});
-}
-
-ModelWeights list(const ModelSpec& spec) {
+ModelWeights list_llama4(const ModelSpec& spec) {
   const std::int64_t hidden = spec.hidden_size, experts = spec.moe.num_experts, width = spec.moe.intermediate_size;
   Tensors common;
   add_attention(common, spec);
@@ -73,8 +62,9 @@ ModelWeights list(const ModelSpec& spec) {
   add_linear(dense, LinearSlot::Up, "feed_forward.up_proj", hidden, spec.intermediate_size);
   add_linear(dense, LinearSlot::Down, "feed_forward.down_proj", spec.intermediate_size, hidden);
   add_linear(sparse, LinearSlot::Router, "feed_forward.router", hidden, experts);
-  add_stacked(sparse, LinearSlot::ExpertGateUp, "feed_forward.experts.gate_up_proj", experts, hidden, 2 * width);
-  add_stacked(sparse, LinearSlot::ExpertDown, "feed_forward.experts.down_proj", experts, width, hidden);
+  add_stacked_experts(sparse, LinearSlot::ExpertGateUp, "feed_forward.experts.gate_up_proj", experts, hidden,
+                      2 * width);
+  add_stacked_experts(sparse, LinearSlot::ExpertDown, "feed_forward.experts.down_proj", experts, width, hidden);
   add_shared_expert(sparse, spec, "feed_forward.shared_expert");
   ModelWeights weights;
   add_moe_layers(weights, spec, "model.layers.{}.", std::move(dense), std::move(sparse));
@@ -91,8 +81,8 @@ constinit const Family kLlama4{.name = "llama4",
                                .architecture = "Llama4ForCausalLM",
                                .wrapper_type = "llama4",
                                .wrapper_architecture = "Llama4ForConditionalGeneration",
-                               .read = read,
-                               .write = write,
-                               .list = list};
+                               .read = read_llama4,
+                               .write = write_llama4,
+                               .list = list_llama4};
 
 }  // namespace gpuplan

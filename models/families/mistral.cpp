@@ -9,13 +9,13 @@ namespace {
 // Mistral 7B, Nemo, Small: Llama's tensors; the first release attends within a window in every layer.
 // Source of defaults: transformers MistralConfig (a window of 4096 unless the config says null).
 
-constexpr std::int64_t kDefaultWindow = 4096;
+constexpr std::int64_t kMistralWindow = 4096;
 
 void read_mistral(Fields& config, ModelSpec& spec) {
   read_decoder(config, spec, {.num_key_value_heads = 8, .max_position_embeddings = 4096 * 32});
   spec.activation = read_activation(config, "hidden_act", "silu");
   const auto stated = config.optional_integer("sliding_window", kPositionRange);
-  spec.sliding_window = stated.value_or(config.has("sliding_window") ? 0 : kDefaultWindow);
+  spec.sliding_window = stated.value_or(config.has("sliding_window") ? 0 : kMistralWindow);
   read_sliding_layers(config, spec, spec.num_hidden_layers);
 }
 
@@ -49,13 +49,7 @@ void write_mixtral(const ModelSpec& spec, nlohmann::json& config) {
 }
 
 ModelWeights list_mixtral(const ModelSpec& spec) {
-  Tensors common, sparse;
-  add_attention(common, spec);
-  add_norm(common, "input_layernorm", spec.hidden_size);
-  add_norm(common, "post_attention_layernorm", spec.hidden_size);
-  add_linear(sparse, LinearSlot::Router, "block_sparse_moe.gate", spec.hidden_size, spec.moe.num_experts);
-  add_experts(sparse, spec, "block_sparse_moe.experts", {.gate = "w1", .up = "w3", .down = "w2"});
-  return moe_weights(spec, std::move(common), std::move(sparse));
+  return pre_norm_moe_weights(spec, "block_sparse_moe", {.gate = "w1", .up = "w3", .down = "w2"});
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ void read_attention(Fields& config, ModelSpec& spec) {
     attention.report("qk_ln", "norms on q and k are not modelled here");
 }
 
-void read(Fields& config, ModelSpec& spec) {
+void read_mpt(Fields& config, ModelSpec& spec) {
   spec.hidden_size = read_either(config, "d_model", "hidden_size", kWidthRange, 2048);
   spec.num_hidden_layers = read_either(config, "n_layers", "num_hidden_layers", kLayerRange, 24);
   spec.num_attention_heads = read_either(config, "n_heads", "num_attention_heads", kHeadRange, 16);
@@ -51,7 +51,7 @@ void read(Fields& config, ModelSpec& spec) {
   check_heads(config, spec, std::nullopt);
 }
 
-void write(const ModelSpec& spec, nlohmann::json& config) {
+void write_mpt(const ModelSpec& spec, nlohmann::json& config) {
   config["d_model"] = spec.hidden_size;
   config["n_layers"] = spec.num_hidden_layers;
   config["n_heads"] = spec.num_attention_heads;
@@ -77,7 +77,7 @@ void add_mpt_norm(Tensors& tensors, const ModelSpec& spec, const std::string& na
     add_norm(tensors, name, spec.hidden_size);
 }
 
-ModelWeights list(const ModelSpec& spec) {
+ModelWeights list_mpt(const ModelSpec& spec) {
   const std::int64_t hidden = spec.hidden_size;
   Tensors layer;
   add_mpt_norm(layer, spec, "norm_1");
@@ -103,8 +103,8 @@ constinit const Family kMpt{.name = "mpt",
                             .model_type = "mpt",
                             .architecture = "MPTForCausalLM",
                             .other_architecture = "MptForCausalLM",
-                            .read = read,
-                            .write = write,
-                            .list = list};
+                            .read = read_mpt,
+                            .write = write_mpt,
+                            .list = list_mpt};
 
 }  // namespace gpuplan

@@ -63,15 +63,7 @@ ModelWeights list_olmo2(const ModelSpec& spec) {
   return decoder_weights(spec, std::move(layer));
 }
 
-ModelWeights list_olmoe(const ModelSpec& spec) {
-  Tensors common, sparse;
-  add_attention(common, spec);
-  add_norm(common, "input_layernorm", spec.hidden_size);
-  add_norm(common, "post_attention_layernorm", spec.hidden_size);
-  add_linear(sparse, LinearSlot::Router, "mlp.gate", spec.hidden_size, spec.moe.num_experts);
-  add_experts(sparse, spec, "mlp.experts");
-  return moe_weights(spec, std::move(common), std::move(sparse));
-}
+ModelWeights list_olmoe(const ModelSpec& spec) { return pre_norm_moe_weights(spec); }
 
 }  // namespace
 

@@ -8,9 +8,8 @@ namespace gpuplan {
 namespace {
 
 constexpr std::int64_t kPositionOffset = 2;  // OPTLearnedPositionalEmbedding
-constexpr double kDefaultDropout = 0.1;
 
-void read(Fields& config, ModelSpec& spec) {
+void read_opt(Fields& config, ModelSpec& spec) {
   spec.hidden_size = config.optional_integer("hidden_size", kWidthRange).value_or(768);
   spec.num_hidden_layers = config.optional_integer("num_hidden_layers", kLayerRange).value_or(12);
   spec.num_attention_heads = spec.num_key_value_heads =
@@ -37,7 +36,7 @@ void read(Fields& config, ModelSpec& spec) {
   check_heads(config, spec, std::nullopt);
 }
 
-void write(const ModelSpec& spec, nlohmann::json& config) {
+void write_opt(const ModelSpec& spec, nlohmann::json& config) {
   config["hidden_size"] = spec.hidden_size;
   config["num_hidden_layers"] = spec.num_hidden_layers;
   config["num_attention_heads"] = spec.num_attention_heads;
@@ -60,7 +59,7 @@ WeightTensor projection(const std::string& name, std::int64_t in, std::int64_t o
   return {.name = name + ".weight", .shape = {out, in}, .role = WeightRole::Stacked, .in = in, .out = out};
 }
 
-ModelWeights list(const ModelSpec& spec) {
+ModelWeights list_opt(const ModelSpec& spec) {
   const std::int64_t hidden = spec.hidden_size;
   const bool has_bias = spec.has_mlp_bias;
   Tensors layer;
@@ -89,7 +88,11 @@ ModelWeights list(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kOpt{
-    .name = "opt", .model_type = "opt", .architecture = "OPTForCausalLM", .read = read, .write = write, .list = list};
+constinit const Family kOpt{.name = "opt",
+                            .model_type = "opt",
+                            .architecture = "OPTForCausalLM",
+                            .read = read_opt,
+                            .write = write_opt,
+                            .list = list_opt};
 
 }  // namespace gpuplan

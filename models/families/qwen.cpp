@@ -130,17 +130,7 @@ void write_qwen2_moe(const ModelSpec& spec, nlohmann::json& config) {
   config["qkv_bias"] = spec.has_qkv_bias;
 }
 
-ModelWeights list_qwen2_moe(const ModelSpec& spec) {
-  Tensors common, sparse;
-  add_attention(common, spec);
-  add_norm(common, "input_layernorm", spec.hidden_size);
-  add_norm(common, "post_attention_layernorm", spec.hidden_size);
-  add_linear(sparse, LinearSlot::Router, "mlp.gate", spec.hidden_size, spec.moe.num_experts);
-  add_experts(sparse, spec, "mlp.experts");
-  add_shared_expert(sparse, spec, "mlp.shared_expert");
-  add_linear(sparse, LinearSlot::SharedSwitch, "mlp.shared_expert_gate", spec.hidden_size, 1);
-  return moe_weights(spec, std::move(common), std::move(sparse));
-}
+ModelWeights list_qwen2_moe(const ModelSpec& spec) { return pre_norm_moe_weights(spec); }
 
 // Qwen 3 MoE: Qwen 3's attention, many small experts, none shared.
 // Source of names and defaults: transformers Qwen3MoeConfig, modeling_qwen3_moe.py. (The published configs state
@@ -168,15 +158,7 @@ void write_qwen3_moe(const ModelSpec& spec, nlohmann::json& config) {
   config["attention_bias"] = spec.has_qkv_bias;
 }
 
-ModelWeights list_qwen3_moe(const ModelSpec& spec) {
-  Tensors common, sparse;
-  add_attention(common, spec);
-  add_norm(common, "input_layernorm", spec.hidden_size);
-  add_norm(common, "post_attention_layernorm", spec.hidden_size);
-  add_linear(sparse, LinearSlot::Router, "mlp.gate", spec.hidden_size, spec.moe.num_experts);
-  add_experts(sparse, spec, "mlp.experts");
-  return moe_weights(spec, std::move(common), std::move(sparse));
-}
+ModelWeights list_qwen3_moe(const ModelSpec& spec) { return pre_norm_moe_weights(spec); }
 
 }  // namespace
 

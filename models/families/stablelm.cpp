@@ -6,7 +6,7 @@
 namespace gpuplan {
 namespace {
 
-void read(Fields& config, ModelSpec& spec) {
+void read_stablelm(Fields& config, ModelSpec& spec) {
   read_decoder(
       config, spec,
       {.num_attention_heads = 32, .num_key_value_heads = 32, .vocab_size = 50304, .max_position_embeddings = 4096});
@@ -21,7 +21,7 @@ void read(Fields& config, ModelSpec& spec) {
     config.report("qk_layernorm", "norms on q and k are not modelled here");
 }
 
-void write(const ModelSpec& spec, nlohmann::json& config) {
+void write_stablelm(const ModelSpec& spec, nlohmann::json& config) {
   write_decoder(spec, config);
   config["hidden_act"] = hf_activation(spec.activation);
   config["use_qkv_bias"] = spec.has_qkv_bias;
@@ -30,7 +30,7 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
   config["hidden_dropout"] = spec.residual_dropout;
 }
 
-ModelWeights list(const ModelSpec& spec) {
+ModelWeights list_stablelm(const ModelSpec& spec) {
   Tensors layer;
   add_attention(layer, spec);
   add_gated_mlp(layer, spec);
@@ -44,8 +44,8 @@ ModelWeights list(const ModelSpec& spec) {
 constinit const Family kStableLm{.name = "stablelm",
                                  .model_type = "stablelm",
                                  .architecture = "StableLmForCausalLM",
-                                 .read = read,
-                                 .write = write,
-                                 .list = list};
+                                 .read = read_stablelm,
+                                 .write = write_stablelm,
+                                 .list = list_stablelm};
 
 }  // namespace gpuplan

@@ -6,7 +6,7 @@
 namespace gpuplan {
 namespace {
 
-void read(Fields& config, ModelSpec& spec) {
+void read_starcoder2(Fields& config, ModelSpec& spec) {
   read_decoder(config, spec,
                {.num_attention_heads = 24,
                 .num_key_value_heads = 2,
@@ -22,7 +22,7 @@ void read(Fields& config, ModelSpec& spec) {
   read_sliding_layers(config, spec, spec.num_hidden_layers);
 }
 
-void write(const ModelSpec& spec, nlohmann::json& config) {
+void write_starcoder2(const ModelSpec& spec, nlohmann::json& config) {
   write_decoder(spec, config);
   config["hidden_act"] = hf_activation(spec.activation);
   config["use_bias"] = spec.has_mlp_bias;
@@ -30,7 +30,7 @@ void write(const ModelSpec& spec, nlohmann::json& config) {
   write_window(spec, config);
 }
 
-ModelWeights list(const ModelSpec& spec) {
+ModelWeights list_starcoder2(const ModelSpec& spec) {
   Tensors layer;
   add_attention(layer, spec);
   add_linear(layer, LinearSlot::Up, "mlp.c_fc", spec.hidden_size, spec.intermediate_size, spec.has_mlp_bias);
@@ -45,8 +45,8 @@ ModelWeights list(const ModelSpec& spec) {
 constinit const Family kStarCoder2{.name = "starcoder2",
                                    .model_type = "starcoder2",
                                    .architecture = "Starcoder2ForCausalLM",
-                                   .read = read,
-                                   .write = write,
-                                   .list = list};
+                                   .read = read_starcoder2,
+                                   .write = write_starcoder2,
+                                   .list = list_starcoder2};
 
 }  // namespace gpuplan

@@ -11,14 +11,13 @@
 namespace gpuplan {
 namespace {
 
-struct Defaults {
+struct T5Defaults {
   std::int64_t vocab_size, d_model, d_ff, num_layers, num_heads;
   const char* projection;
   bool tie_word_embeddings;
 };
-constexpr Defaults kT5Defaults{32128, 512, 2048, 6, 8, "relu", true};
-constexpr Defaults kMt5Defaults{250112, 512, 1024, 8, 6, "gated-gelu", false};
-constexpr double kDefaultDropout = 0.1;
+constexpr T5Defaults kT5Defaults{32128, 512, 2048, 6, 8, "relu", true};
+constexpr T5Defaults kMt5Defaults{250112, 512, 1024, 8, 6, "gated-gelu", false};
 constexpr std::int64_t kPositions = 512;  // of pre-training; the distances are bucketed, so nothing ends there
 
 /// "relu", "gated-gelu" (whose gelu is the tanh form written out), "gated-silu", …
@@ -36,7 +35,7 @@ void read_projection(Fields& config, ModelSpec& spec, const char* otherwise) {
                   fmt::format("'{}' is not modelled; relu, gelu, silu, or one of them after 'gated-'", text));
 }
 
-void read_with(Fields& config, ModelSpec& spec, const Defaults& d) {
+void read_with(Fields& config, ModelSpec& spec, const T5Defaults& d) {
   spec.hidden_size = read_either(config, "d_model", "hidden_size", kWidthRange, d.d_model);
   spec.num_encoder_layers = read_either(config, "num_layers", "num_hidden_layers", kLayerRange, d.num_layers);
   spec.num_hidden_layers = config.optional_integer("num_decoder_layers", kLayerRange).value_or(spec.num_encoder_layers);
@@ -64,7 +63,7 @@ std::string projection_text(const ModelSpec& spec) {
   return "gated-" + (spec.activation == "gelu_new" ? "gelu" : spec.activation);
 }
 
-void write(const ModelSpec& spec, nlohmann::json& config) {
+void write_t5(const ModelSpec& spec, nlohmann::json& config) {
   config["d_model"] = spec.hidden_size;
   config["num_layers"] = spec.num_encoder_layers;
   config["num_decoder_layers"] = spec.num_hidden_layers;
@@ -128,7 +127,7 @@ WeightTensor distance_biases(const ModelSpec& spec, const std::string& stack) {
           .role = WeightRole::Position};
 }
 
-ModelWeights list(const ModelSpec& spec) {
+ModelWeights list_t5(const ModelSpec& spec) {
   ModelWeights weights;
   add_embedding(weights, spec, "shared");
   weights.before.push_back(distance_biases(spec, "encoder"));
@@ -158,13 +157,13 @@ constinit const Family kT5{.name = "t5",
                            .architecture = "T5ForConditionalGeneration",
                            .other_architecture = "T5WithLMHeadModel",
                            .read = read_t5,
-                           .write = write,
-                           .list = list};
+                           .write = write_t5,
+                           .list = list_t5};
 constinit const Family kMt5{.name = "mt5",
                             .model_type = "mt5",
                             .architecture = "MT5ForConditionalGeneration",
                             .read = read_mt5,
-                            .write = write,
-                            .list = list};
+                            .write = write_t5,
+                            .list = list_t5};
 
 }  // namespace gpuplan

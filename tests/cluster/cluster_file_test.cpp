@@ -16,7 +16,7 @@ ClusterSpec load(const std::string& text, std::optional<std::int64_t> num_gpus =
 }
 
 /// The message with the path of the file replaced by F.
-std::string error_of(const std::string& text, std::optional<std::int64_t> num_gpus = {}) {
+std::string cluster_error(const std::string& text, std::optional<std::int64_t> num_gpus = {}) {
   const test::ScratchFolder folder;
   const std::string file = folder.write("box.yaml", text).string();
   try {
@@ -205,10 +205,10 @@ TEST_CASE("cluster file: mistakes are named with their line") {
          "0}, {bridge: 0}], nvlinks: [{gpus: [0, 5]}]}\n",
          "F:4: layout: a direct link joins GPU 5, which is not there"}}) {
     CAPTURE(row.text);
-    CHECK(error_of(row.text) == std::string(row.message) + kHint);
+    CHECK(cluster_error(row.text) == std::string(row.message) + kHint);
   }
-  CHECK(error_of("gpu: [\n").starts_with("F:2:1: not valid YAML: "));
-  CHECK(error_of("gpu: A600\ngpus_per_node: four\ntypo: 1\n") ==
+  CHECK(cluster_error("gpu: [\n").starts_with("F:2:1: not valid YAML: "));
+  CHECK(cluster_error("gpu: A600\ngpus_per_node: four\ntypo: 1\n") ==
         std::string("F: 3 problems:\n"
                     "  F:1: gpu: unknown GPU 'A600'; did you mean 'A6000'?\n"
                     "  F:2: gpus_per_node: must be a number, found 'four'\n"

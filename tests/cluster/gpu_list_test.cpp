@@ -13,7 +13,7 @@ using namespace gpuplan::literals;
 
 namespace {
 
-std::string error_of(const std::string& text) {
+std::string list_error(const std::string& text) {
   try {
     parse_gpus(text);
   } catch (const InputError& error) { return error.what(); }
@@ -80,9 +80,9 @@ TEST_CASE("gpu list: mistakes are named") {
         {"local,A100", "--gpus: 'local' stands alone\n  it takes every GPU NVML finds"},
         {"2xcpu,A100", "--gpus: 'cpu' cannot be mixed with GPUs\n  write for example --gpus 4xcpu"}}) {
     CAPTURE(row.text);
-    CHECK(error_of(row.text) == row.message);
+    CHECK(list_error(row.text) == row.message);
   }
-  CHECK(error_of("99999999999999999999xA100").starts_with("--gpus: 99999999999999999999 is out of range"));
+  CHECK(list_error("99999999999999999999xA100").starts_with("--gpus: 99999999999999999999 is out of range"));
 }
 
 TEST_CASE("gpu list: one GPU has no fabric") {

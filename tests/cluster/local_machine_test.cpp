@@ -38,7 +38,7 @@ ClusterSpec cluster_of(const char* name, const char* visible = nullptr) {
   return local_cluster(machine_of(name, visible));
 }
 
-std::string error_of(const char* name, const char* visible = nullptr) {
+std::string detection_error(const char* name, const char* visible = nullptr) {
   try {
     cluster_of(name, visible);
   } catch (const EnvError& error) { return error.what(); }
@@ -73,15 +73,15 @@ TEST_CASE("local: without a driver one line says what to do") {
 }
 
 TEST_CASE("local: a driver that does not work is said in words, with what helps") {
-  CHECK(error_of("mismatch") ==
+  CHECK(detection_error("mismatch") ==
         std::string("the NVIDIA driver was updated while its old kernel module is still loaded: reboot, or reload the "
                     "module; or ") +
             kDescribe);
-  CHECK(error_of("denied") ==
+  CHECK(detection_error("denied") ==
         std::string("no permission to ask the NVIDIA driver: see the rights of /dev/nvidia* and the container's "
                     "devices; or ") +
             kDescribe);
-  CHECK(error_of("broken") ==
+  CHECK(detection_error("broken") ==
         std::string("the NVIDIA driver does not answer (nvmlInit_v2: Unknown Error): ") + kDescribe);
   const Environment none("GPUPLAN_FAKE_NVML_MACHINE", nullptr);
   CHECK_THROWS_WITH_AS(
@@ -350,7 +350,7 @@ TEST_CASE("local: a lost GPU is left out and said") {
   const ClusterSpec box = cluster_of("lost");
   CHECK(box.num_gpus() == 1);
   CHECK(says(box, "GPU 1 has fallen off the bus: reset it, or reboot: left out"));
-  CHECK(error_of("lost", "1").starts_with("no GPU is visible (GPU 1 has fallen off the bus"));
+  CHECK(detection_error("lost", "1").starts_with("no GPU is visible (GPU 1 has fallen off the bus"));
 }
 
 TEST_CASE("local: an NVLink to a GPU that is not visible is said") {
@@ -380,6 +380,6 @@ TEST_CASE("CUDA_VISIBLE_DEVICES: numbers and UUIDs up to the first that names no
   CHECK(shown("GPU-") == "");
   CHECK(shown("NoDevFiles") == "");
   CHECK(shown("99999999999999999999") == "");
-  CHECK(error_of("8xh100", "") == std::string("no GPU is visible (driver, CUDA_VISIBLE_DEVICES): ") + kDescribe);
+  CHECK(detection_error("8xh100", "") == std::string("no GPU is visible (driver, CUDA_VISIBLE_DEVICES): ") + kDescribe);
   CHECK(cluster_of("8xh100", "6,7").num_gpus() == 2);
 }

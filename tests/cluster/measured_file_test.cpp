@@ -34,7 +34,7 @@ ProfileDraft draft() {
 }
 
 /// The message of a file's mistakes.
-std::string error_of(const std::string& text) {
+std::string measured_error(const std::string& text) {
   const test::ScratchFolder folder;
   try {
     load_profile(folder.write("p.yaml", text));
@@ -87,22 +87,22 @@ TEST_CASE("measured profile: what the file does not change is the class's") {
 
 TEST_CASE("measured profile: mistakes in its measured part are named with their line") {
   const std::string text = profile_text(draft());
-  CHECK(error_of(with(text, "type: fp32", "type: fp31")).find("unknown GEMM type 'fp31'") != std::string::npos);
-  CHECK(error_of(with(text, "kind: all-gather", "kind: all-gathers")).find("unknown collective") != std::string::npos);
-  CHECK(error_of(with(text, "m_half: [0, 0, 0]", "m_half: [0, 0]")).find("must be a list of 3 numbers") !=
+  CHECK(measured_error(with(text, "type: fp32", "type: fp31")).find("unknown GEMM type 'fp31'") != std::string::npos);
+  CHECK(measured_error(with(text, "kind: all-gather", "kind: all-gathers")).find("unknown collective") !=
         std::string::npos);
-  CHECK(error_of(with(text, "correction: [4, 0.5, 256, ", "correction: [4, 0.5, ")).find("5 numbers for each point") !=
+  CHECK(measured_error(with(text, "m_half: [0, 0, 0]", "m_half: [0, 0]")).find("must be a list of 3 numbers") !=
         std::string::npos);
-  CHECK(error_of(with(text, "correction: [4, ", "correction: [0, ")).find("must be a reach above 0") !=
+  CHECK(measured_error(with(text, "correction: [4, 0.5, 256, ", "correction: [4, 0.5, "))
+            .find("5 numbers for each point") != std::string::npos);
+  CHECK(measured_error(with(text, "correction: [4, ", "correction: [0, ")).find("must be a reach above 0") !=
         std::string::npos);
-  CHECK(
-      error_of(with(text, "curve_bytes_s: [65536, ", "curve_bytes_s: [")).find("must be pairs of bytes and seconds") !=
-      std::string::npos);
-  CHECK(error_of(with(text, "curve_bytes_s: [65536, ", "curve_bytes_s: [2000000, ")).find("rising in bytes") !=
+  CHECK(measured_error(with(text, "curve_bytes_s: [65536, ", "curve_bytes_s: ["))
+            .find("must be pairs of bytes and seconds") != std::string::npos);
+  CHECK(measured_error(with(text, "curve_bytes_s: [65536, ", "curve_bytes_s: [2000000, ")).find("rising in bytes") !=
         std::string::npos);
-  CHECK(error_of(with(text, "schema_version: 1", "schema_version: 7")).find("this program reads version 1") !=
+  CHECK(measured_error(with(text, "schema_version: 1", "schema_version: 7")).find("this program reads version 1") !=
         std::string::npos);
-  CHECK(error_of(with(text, "launch_s:", "lunch_s:")).find("lunch_s") != std::string::npos);
+  CHECK(measured_error(with(text, "launch_s:", "lunch_s:")).find("lunch_s") != std::string::npos);
 }
 
 TEST_CASE("measured profile: a load is that of the nearest number of ranks, a curve too") {

@@ -16,7 +16,7 @@ using namespace gpuplan::literals;
 
 namespace {
 
-std::string error_of(const std::string& text) {
+std::string profile_error(const std::string& text) {
   const test::ScratchFolder folder;
   const std::string file = folder.write("mine.yaml", text).string();
   try {
@@ -140,16 +140,17 @@ values:
 TEST_CASE("profile: mistakes are named with their line") {
   const std::string hint = "\n  a profile names every value, or a class to start from: 'based_on: default-ampere'";
   const std::string head = "id: x\nbased_on: default-ampere\nvalues:\n";
-  CHECK(error_of(head + "  gemm_eficiency: {value: 1, unit: share, kind: measured, source: me}\n") ==
+  CHECK(profile_error(head + "  gemm_eficiency: {value: 1, unit: share, kind: measured, source: me}\n") ==
         "F:4: values.gemm_eficiency: is not a known key; did you mean one of 'gemm_efficiency', 'memory_efficiency'?" +
             hint);
-  CHECK(error_of(head + "  kernel_overhead: {value: 1, unit: share, kind: measured, source: me}\n") ==
+  CHECK(profile_error(head + "  kernel_overhead: {value: 1, unit: share, kind: measured, source: me}\n") ==
         "F:4: values.kernel_overhead.unit: 'share' is not a unit for this" + hint);
-  CHECK(error_of(head + "  margin: {value: 1, unit: share, kind: measured}\n") ==
+  CHECK(profile_error(head + "  margin: {value: 1, unit: share, kind: measured}\n") ==
         "F:4: values.margin.source: is missing" + hint);
-  CHECK(error_of("id: x\nbased_on: default-amper\nvalues: {}\n")
+  CHECK(profile_error("id: x\nbased_on: default-amper\nvalues: {}\n")
             .find("F:2: based_on: 'default-amper' is not a class of data/profiles/default.yaml") != std::string::npos);
-  CHECK(error_of("id: x\nvalues: {}\n").starts_with("F: 31 problems:\n  F:2: values: 'gemm_efficiency' is missing\n"));
+  CHECK(profile_error("id: x\nvalues: {}\n")
+            .starts_with("F: 31 problems:\n  F:2: values: 'gemm_efficiency' is missing\n"));
 }
 
 TEST_CASE("profile: the shipped ones are those that GPUs are given, and each is found by its id") {

@@ -18,7 +18,7 @@ std::string example(const char* name) {
   return (std::filesystem::path(GPUPLAN_TEST_DIR) / "data" / "topology" / name).string();
 }
 
-std::string error_of(const std::string& text, const std::optional<std::string>& gpu = "A6000") {
+std::string topology_error(const std::string& text, const std::optional<std::string>& gpu = "A6000") {
   const test::ScratchFolder folder;
   const std::string file = folder.write("box.txt", text).string();
   try {
@@ -95,29 +95,33 @@ TEST_CASE("NCCL dump: cards behind a switch, a narrow slot, no NVLink") {
 
 TEST_CASE("machine texts: what is missing or damaged is said with its line") {
   const std::string matrix = read_file(example("4xa6000_bridges.txt")), xml = read_file(example("dgx_a100.xml"));
-  CHECK(error_of(matrix, std::nullopt) ==
+  CHECK(topology_error(matrix, std::nullopt) ==
         "F: does not say which GPU the machine has\n  add --gpu, as in --gpu A6000; 'gpuplan gpus' lists them");
-  CHECK(error_of(xml, "A6000") ==
+  CHECK(topology_error(xml, "A6000") ==
         "--gpu: NVIDIA RTX A6000 (Ampere) has compute capability 8.6, the GPUs of F have 8.0");
-  CHECK(error_of("gpu: A6000\ngpus_per_node: 1\n", "A6000") == "--gpu: F names its GPUs itself\n  leave --gpu away");
+  CHECK(topology_error("gpu: A6000\ngpus_per_node: 1\n", "A6000") ==
+        "--gpu: F names its GPUs itself\n  leave --gpu away");
   const auto row3 = matrix.find("GPU2\tSYS");
-  CHECK(error_of(matrix.substr(0, row3)) == "F:4: the row of GPU2 is missing\n  the text is cut off");
-  CHECK(error_of(matrix.substr(0, row3 + 8)) == "F:4: the row of GPU2 has 1 of 4 cells\n  the text is cut off");
+  CHECK(topology_error(matrix.substr(0, row3)) == "F:4: the row of GPU2 is missing\n  the text is cut off");
+  CHECK(topology_error(matrix.substr(0, row3 + 8)) == "F:4: the row of GPU2 has 1 of 4 cells\n  the text is cut off");
   std::string wrong = matrix;
   wrong.replace(wrong.find("NV4"), 3, "NW4");
-  CHECK(error_of(wrong).starts_with("F:2: 'NW4' between GPU0 and GPU1 is no path"));
-  CHECK(error_of(xml.substr(0, xml.size() / 2), "a100-sxm-80gb").find("cut off") != std::string::npos);
-  CHECK(error_of("<system version=\"1\">\n</system>\n").starts_with("F:1: has no <gpu>"));
-  CHECK(error_of("<system>\n<cpu></gpu>\n").starts_with("F:2: is not XML, or is cut off: Start-end tags mismatch"));
-  CHECK(error_of("<a><b>").starts_with("F:1: is not XML, or is cut off"));
-  CHECK(error_of("<system/>\n<system/>").starts_with("F:1: has more than one element at the top"));
+  CHECK(topology_error(wrong).starts_with("F:2: 'NW4' between GPU0 and GPU1 is no path"));
+  CHECK(topology_error(xml.substr(0, xml.size() / 2), "a100-sxm-80gb").find("cut off") != std::string::npos);
+  CHECK(topology_error("<system version=\"1\">\n</system>\n").starts_with("F:1: has no <gpu>"));
+  CHECK(
+      topology_error("<system>\n<cpu></gpu>\n").starts_with("F:2: is not XML, or is cut off: Start-end tags mismatch"));
+  CHECK(topology_error("<a><b>").starts_with("F:1: is not XML, or is cut off"));
+  CHECK(topology_error("<system/>\n<system/>").starts_with("F:1: has more than one element at the top"));
   std::string deep = "<system>", many = "<system>";
   for (int i = 0; i < 100'000; ++i) deep += "<pci>", many += "<cpu/>";
   for (int i = 0; i < 100'000; ++i) deep += "</pci>";
-  CHECK(error_of(deep + "</system>").starts_with("F:1: is nested too deep"));
-  CHECK(error_of(many + "</system>").starts_with("F:1: has too many elements"));
-  for (std::size_t length = 0; length < matrix.size(); length += 7) error_of(matrix.substr(0, length));  // none crashes
-  for (std::size_t length = 0; length < xml.size(); length += 211) error_of(xml.substr(0, length), "a100-sxm-80gb");
+  CHECK(topology_error(deep + "</system>").starts_with("F:1: is nested too deep"));
+  CHECK(topology_error(many + "</system>").starts_with("F:1: has too many elements"));
+  for (std::size_t length = 0; length < matrix.size(); length += 7)
+    topology_error(matrix.substr(0, length));  // none crashes
+  for (std::size_t length = 0; length < xml.size(); length += 211)
+    topology_error(xml.substr(0, length), "a100-sxm-80gb");
 }
 
 TEST_CASE("cluster file: layout keys place switches and links; wrong places are named") {
@@ -139,7 +143,7 @@ TEST_CASE("cluster file: layout keys place switches and links; wrong places are 
   CHECK(box.layout.oversubscription == 2);
   CHECK(box.layout.num_nvme == 2);
   const std::string problem =
-      error_of(std::string(head) + "layout:\n  pcie_switches:\n  - {gpus: [0, 4]}\n", std::nullopt);
+      topology_error(std::string(head) + "layout:\n  pcie_switches:\n  - {gpus: [0, 4]}\n", std::nullopt);
   CAPTURE(problem);
   CHECK(problem.find("gpus: 4 is not one of the 4 of this machine, which count from 0") != std::string::npos);
   CHECK(problem.starts_with("F:7: layout.pcie_switches"));

@@ -22,11 +22,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kFence = "```", kConsole = "```console", kPrompt = "$ ";
+constexpr std::string_view kFence = "```", kConsole = "```console", kShellPrompt = "$ ";
 
 /// The arguments of "$ ./gpuplan ARGUMENTS" or "$ gpuplan ARGUMENTS".
 std::string_view arguments_of(std::string_view line) {
-  line.remove_prefix(kPrompt.size());
+  line.remove_prefix(kShellPrompt.size());
   for (const std::string_view program : {"./gpuplan ", "gpuplan "})
     if (line.starts_with(program)) return line.substr(program.size());
   FAIL("a console fence shows another program: ", std::string(line));
@@ -41,9 +41,9 @@ std::string with_output_of_today(const std::string& page, int& num_commands) {
   for (std::string line; std::getline(lines, line);) {
     const bool is_fence = line.starts_with(kFence);
     if (is_fence) is_output = false;
-    if (!is_output || line.starts_with(kPrompt)) rewritten += line + "\n";
+    if (!is_output || line.starts_with(kShellPrompt)) rewritten += line + "\n";
     if (is_fence) is_console = !is_console && line == kConsole;
-    if (!is_console || !line.starts_with(kPrompt)) continue;
+    if (!is_console || !line.starts_with(kShellPrompt)) continue;
     is_output = true;
     ++num_commands;
     rewritten += test::run_line(arguments_of(line)).out;

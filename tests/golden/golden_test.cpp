@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrompt = "$ gpuplan";
+constexpr std::string_view kCommandPrompt = "$ gpuplan";
 
 struct GoldenFile {
   std::string head;                // comments before the first case
@@ -38,7 +38,7 @@ GoldenFile read_golden(const fs::path& path) {
   std::istringstream lines(read_file(path));
   std::string* current = &file.head;
   for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with(kPrompt)) current = &file.cases.emplace_back();
+    if (line.starts_with(kCommandPrompt)) current = &file.cases.emplace_back();
     *current += line + "\n";
   }
   return file;
@@ -46,7 +46,7 @@ GoldenFile read_golden(const fs::path& path) {
 
 /// The case as it should stand in the file.
 std::string run_case(const std::string& command) {
-  const test::Ran ran = test::run_line(std::string_view(command).substr(kPrompt.size()));
+  const test::Ran ran = test::run_line(std::string_view(command).substr(kCommandPrompt.size()));
   return fmt::format("{}\nexit: {}\n{}{}{}\n", command, ran.code, ran.out, ran.err.empty() ? "" : "stderr:\n", ran.err);
 }
 

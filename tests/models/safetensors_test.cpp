@@ -13,7 +13,7 @@ using test::safetensors_text;
 namespace {
 
 /// The error that reading these bytes gives; empty when they are accepted.
-std::string error_of(const std::string& bytes) {
+std::string bytes_error(const std::string& bytes) {
   const test::ScratchFolder scratch;
   try {
     read_safetensors_header(scratch.write("x.safetensors", bytes));
@@ -27,7 +27,7 @@ std::string error_of(const std::string& bytes) {
 }
 
 std::string header_error(const std::string& header, std::size_t data_bytes = 0) {
-  return error_of(safetensors_text(header, data_bytes));
+  return bytes_error(safetensors_text(header, data_bytes));
 }
 
 void check_mentions(const std::string& error, const std::string& part) {
@@ -67,16 +67,16 @@ TEST_CASE("a file cut off anywhere is refused, with the byte where it ends") {
   const std::string whole = safetensors_text(R"({"w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}})", 16);
   for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
     CAPTURE(bytes);
-    check_mentions(error_of(whole.substr(0, bytes)), fmt::format("byte {}: the file ends inside", bytes));
+    check_mentions(bytes_error(whole.substr(0, bytes)), fmt::format("byte {}: the file ends inside", bytes));
   }
-  CHECK(error_of(whole).empty());
+  CHECK(bytes_error(whole).empty());
 }
 
 TEST_CASE("what is not safetensors is refused") {
-  check_mentions(error_of(std::string(64, 'x')), "is this a safetensors file?");
-  check_mentions(error_of("version https://git-lfs.github.com/spec/v1\noid sha256:1\n"), "Git LFS pointer");
-  check_mentions(error_of(test::length_prefix(100'000'001) + "{}"), "a header of 100000001 bytes cannot be");
-  check_mentions(error_of(test::length_prefix(~0ull) + "{}"), "cannot be");
+  check_mentions(bytes_error(std::string(64, 'x')), "is this a safetensors file?");
+  check_mentions(bytes_error("version https://git-lfs.github.com/spec/v1\noid sha256:1\n"), "Git LFS pointer");
+  check_mentions(bytes_error(test::length_prefix(100'000'001) + "{}"), "a header of 100000001 bytes cannot be");
+  check_mentions(bytes_error(test::length_prefix(~0ull) + "{}"), "cannot be");
   check_mentions(header_error("[1, 2, 3]"), "must start with '{'");
   check_mentions(header_error(R"({"w": )"), "not valid JSON");
   check_mentions(header_error(R"({"w": 3})"), "tensor 'w' is not an object");

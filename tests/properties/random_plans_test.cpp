@@ -18,9 +18,9 @@ using namespace gpuplan;
 
 namespace {
 
-class Dice {
+class RecipeDice {
  public:
-  explicit Dice(unsigned seed) : random_(seed) {}
+  explicit RecipeDice(unsigned seed) : random_(seed) {}
   std::int64_t below(std::int64_t n) { return std::int64_t(random_() % std::uint64_t(n)); }
   bool often() { return below(2) == 0; }
   bool rarely() { return below(5) == 0; }
@@ -33,7 +33,7 @@ class Dice {
   std::mt19937_64 random_;
 };
 
-Recipe random_recipe(Dice& dice) {
+Recipe random_recipe(RecipeDice& dice) {
   Recipe r;
   r.method = dice.pick({Method::Full, Method::Lora, Method::Qlora});
   if (r.method == Method::Qlora)
@@ -81,7 +81,7 @@ TEST_CASE("random recipes: every applicable strategy verifies, replays agree, me
   int evaluated = 0;
   constexpr unsigned kSeeds = test::kIsSanitized ? 20 : 160;
   for (unsigned seed = 1; seed <= kSeeds; ++seed) {
-    Dice dice(seed);
+    RecipeDice dice(seed);
     EstimateRequest r;
     r.model = load_model(dice.pick(models)).spec;
     r.recipe = random_recipe(dice);

@@ -15,20 +15,20 @@ using namespace gpuplan::test;
 
 namespace {
 
-constexpr const char* kTwo = " --gpus 2xA6000 --strategy ddp";
-constexpr const char* kLong = "--full --max-steps 1000000";
+constexpr const char* kTwoGpus = " --gpus 2xA6000 --strategy ddp";
+constexpr const char* kLongOnGpus = "--full --max-steps 1000000";
 
 /// These variables until the end of the scope.
-class Variables {
+class ScopedVariables {
  public:
-  explicit Variables(std::map<std::string, std::string> wanted) : wanted_(std::move(wanted)) {
+  explicit ScopedVariables(std::map<std::string, std::string> wanted) : wanted_(std::move(wanted)) {
     for (const auto& [name, value] : wanted_) setenv(name.c_str(), value.c_str(), 1);
   }
-  ~Variables() {
+  ~ScopedVariables() {
     for (const auto& [name, value] : wanted_) unsetenv(name.c_str());
   }
-  Variables(const Variables&) = delete;
-  Variables& operator=(const Variables&) = delete;
+  ScopedVariables(const ScopedVariables&) = delete;
+  ScopedVariables& operator=(const ScopedVariables&) = delete;
 
  private:
   std::map<std::string, std::string> wanted_;
@@ -48,10 +48,10 @@ struct Machine {
                   R"({"driver":"580.65","gpus":[{"name":"NVIDIA RTX A6000","memory_mib":49140,"uuid":"GPU-a"},{"name":")" +
                       second + R"(","memory_mib":49140,"uuid":"GPU-b","used_mib":)" + std::to_string(used_mib) +
                       R"(,"processes":[[1,)" + std::to_string(used_mib) + "]]}]}")}}) {}
-  Variables variables;
+  ScopedVariables variables;
 };
 
-bool has_begun(const SmallRun& r) {
+bool has_begun_on_gpus(const SmallRun& r) {
   for (const double until = now() + kPatience; now() < until; sleep_seconds(0.02))
     if (std::ifstream file(r.at("metrics.jsonl")); file.peek() != std::ifstream::traits_type::eof()) return true;
   return false;
@@ -95,27 +95,27 @@ TEST_CASE("gpu ranks: ranks of mpirun and torchrun find each other by their laun
   const Machine machine(r);
   std::vector<std::string> words{"mpirun", "--quiet", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
                                  "-n",     "2"};
-  for (const std::string& word : r.command(std::string("--full --max-steps 3") + kTwo)) words.push_back(word);
+  for (const std::string& word : r.command(std::string("--full --max-steps 3") + kTwoGpus)) words.push_back(word);
   const Finished mpirun = Process(words, r.path()).wait();
   CAPTURE(mpirun.err);
   CHECK(mpirun.code == 0);
   CHECK(r.losses().size() == 3);
 
   const std::vector<double> expected = r.losses();
-  const Variables torchrun({{"WORLD_SIZE", "2"},
-                            {"LOCAL_WORLD_SIZE", "2"},
-                            {"TORCHELASTIC_RUN_ID", "none"},
-                            {"MASTER_ADDR", "localhost"},
-                            {"MASTER_PORT", std::to_string(20000 + getpid() % 10000)}});
+  const ScopedVariables torchrun({{"WORLD_SIZE", "2"},
+                                  {"LOCAL_WORLD_SIZE", "2"},
+                                  {"TORCHELASTIC_RUN_ID", "none"},
+                                  {"MASTER_ADDR", "localhost"},
+                                  {"MASTER_PORT", std::to_string(20000 + getpid() % 10000)}});
   std::filesystem::create_directory(r.at("second"));
   std::unique_ptr<Process> first, second;
   {
-    const Variables rank({{"RANK", "0"}, {"LOCAL_RANK", "0"}});
-    first = std::make_unique<Process>(r.command(std::string("--full --max-steps 3") + kTwo), r.path());
+    const ScopedVariables rank({{"RANK", "0"}, {"LOCAL_RANK", "0"}});
+    first = std::make_unique<Process>(r.command(std::string("--full --max-steps 3") + kTwoGpus), r.path());
   }
   {
-    const Variables rank({{"RANK", "1"}, {"LOCAL_RANK", "1"}});
-    second = std::make_unique<Process>(r.command(std::string("--full --max-steps 3") + kTwo), r.path() / "second");
+    const ScopedVariables rank({{"RANK", "1"}, {"LOCAL_RANK", "1"}});
+    second = std::make_unique<Process>(r.command(std::string("--full --max-steps 3") + kTwoGpus), r.path() / "second");
   }
   const Finished f = first->wait(), g = second->wait();
   CAPTURE(f.err);
@@ -128,8 +128,8 @@ TEST_CASE("gpu ranks: a rank that is killed or hangs ends the run, and it is sai
   for (const int signal : {SIGKILL, SIGSTOP}) {
     const SmallRun r;
     const Machine machine(r);
-    Process run(r.command(std::string(kLong) + kTwo), r.path());
-    REQUIRE(has_begun(r));
+    Process run(r.command(std::string(kLongOnGpus) + kTwoGpus), r.path());
+    REQUIRE(has_begun_on_gpus(r));
     const pid_t rank = run.rank(1, "GPUPLAN_RANK");
     REQUIRE(rank != 0);
     const double begin = now();
@@ -146,8 +146,8 @@ TEST_CASE("gpu ranks: a rank that is killed or hangs ends the run, and it is sai
 TEST_CASE("gpu ranks: a supervisor that is killed takes its ranks with it") {
   const SmallRun r;
   const Machine machine(r);
-  Process run(r.command(std::string(kLong) + kTwo), r.path());
-  REQUIRE(has_begun(r));
+  Process run(r.command(std::string(kLongOnGpus) + kTwoGpus), r.path());
+  REQUIRE(has_begun_on_gpus(r));
   run.signal(SIGKILL);
   run.wait();
   for (const double until = now() + kPatience; now() < until && run.num_processes() > 0;) sleep_seconds(0.05);
@@ -159,7 +159,7 @@ TEST_CASE("gpu ranks: Ctrl-C saves on all of them, and --resume goes on from the
   const Machine machine(r);
   const std::string flags = "--full --schedule constant --gpus 2xA6000 --strategy fsdp --output " + r.at("out");
   Process run(r.command(flags + " --max-steps 1000000"), r.path());
-  REQUIRE(has_begun(r));
+  REQUIRE(has_begun_on_gpus(r));
   run.signal(SIGINT);
   const Finished f = run.wait();
   CAPTURE(f.err);
@@ -174,11 +174,11 @@ TEST_CASE("gpu ranks: Ctrl-C saves on all of them, and --resume goes on from the
 TEST_CASE("gpu ranks: what all ranks meet is said once, what one meets is said by that one, at once") {
   const SmallRun r;
   const Machine machine(r);
-  const Finished all = r.run(std::string("--full --lr 1e30 --clip 0") + kTwo);
+  const Finished all = r.run(std::string("--full --lr 1e30 --clip 0") + kTwoGpus);
   CHECK(all.code == 3);
   CHECK_MESSAGE(count_of(all.err, "diverged") == 1, all.err);
   r.scratch().write("taken", "a file where a folder is wanted");  // rank 0 alone writes the model
-  const Finished one = r.run(std::string("--full --max-steps 2 --output ") + r.at("taken") + kTwo);
+  const Finished one = r.run(std::string("--full --max-steps 2 --output ") + r.at("taken") + kTwoGpus);
   CHECK(one.code == 3);
   check_has(one.err, "taken");
 }
@@ -187,8 +187,8 @@ TEST_CASE("gpu ranks: a rank that runs out of memory says so, once, while the ot
   for (const char* gpu : {"0", "1"}) {
     const SmallRun r;
     const Machine machine(r);
-    const Variables full(std::map<std::string, std::string>{{"GPUPLAN_PRETEND_FULL", gpu}});
-    const Finished f = r.run(std::string("--full --max-steps 2") + kTwo);
+    const ScopedVariables full(std::map<std::string, std::string>{{"GPUPLAN_PRETEND_FULL", gpu}});
+    const Finished f = r.run(std::string("--full --max-steps 2") + kTwoGpus);
     CHECK(f.code == 3);
     CHECK(f.seconds < kSoon);
     CHECK_MESSAGE(count_of(f.err, std::string("out of memory on GPU ") + gpu) == 1, f.err);
@@ -201,7 +201,7 @@ TEST_CASE(
   const SmallRun r;
   {
     const Machine full(r, 49000);
-    const Finished f = r.run(std::string("--full --max-steps 2") + kTwo);
+    const Finished f = r.run(std::string("--full --max-steps 2") + kTwoGpus);
     CHECK(f.code == 3);
     check_has(f.err, "GPU 1 (NVIDIA RTX A6000)");
     check_has(f.err, "needed, 140 MiB of");
@@ -210,7 +210,7 @@ TEST_CASE(
   }
   {
     const Machine mixed(r, 0, "NVIDIA H200");
-    const Finished f = r.run(std::string("--full --max-steps 2") + kTwo);
+    const Finished f = r.run(std::string("--full --max-steps 2") + kTwoGpus);
     CHECK(f.code == 2);
     check_has(f.err, "the plan is for 2x NVIDIA RTX A6000 (Ampere), and here are 1x NVIDIA RTX A6000, 1x NVIDIA H200");
   }
@@ -227,8 +227,9 @@ TEST_CASE(
 TEST_CASE("gpu ranks: without NVML the opened GPU is compared with the plan") {
   const SmallRun r;
   const Machine machine(r);
-  const Variables none({{"GPUPLAN_NVML", "/nonexistent/libnvidia-ml.so.1"}, {"GPUPLAN_PRETEND_NAME", "NVIDIA H200"}});
-  const Finished f = r.run(std::string("--full --max-steps 2") + kTwo);
+  const ScopedVariables none(
+      {{"GPUPLAN_NVML", "/nonexistent/libnvidia-ml.so.1"}, {"GPUPLAN_PRETEND_NAME", "NVIDIA H200"}});
+  const Finished f = r.run(std::string("--full --max-steps 2") + kTwoGpus);
   CHECK(f.code == 2);
   check_has(f.err, "here are 1x NVIDIA H200");
   CHECK_MESSAGE(count_of(f.err, "the plan is for") == 1, f.err);
