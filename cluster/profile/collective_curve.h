@@ -16,7 +16,6 @@ namespace gpuplan {
 
 /// Which ranks of a machine take part.
 enum class RankScope : std::uint8_t { All, Pair };
-inline constexpr std::array kRankScopes{RankScope::All, RankScope::Pair};
 NameTable<RankScope> names_of(RankScope);  // "all", "pair"
 
 /// alpha + S / bandwidth for messages of `from` bytes and more. S: the whole tensor.

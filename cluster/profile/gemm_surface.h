@@ -25,8 +25,6 @@ CorrectionSizes correction_sizes(const GemmShape& shape);
 /// Products that libraries multiply in different ways. Thin: one dimension of at most kThinGemm, as adapters and few
 /// tokens have; the thinnest decides (n before k before m). Batched: attention's products.
 enum class GemmRegime : std::uint8_t { Wide, ThinM, ThinN, ThinK, Batched };
-inline constexpr std::array kGemmRegimes{GemmRegime::Wide, GemmRegime::ThinM, GemmRegime::ThinN, GemmRegime::ThinK,
-                                         GemmRegime::Batched};
 inline constexpr std::int64_t kThinGemm = 64;
 GemmRegime regime_of(const GemmShape& shape);
 NameTable<GemmRegime> names_of(GemmRegime);  // "wide", "thin-m", "thin-n", "thin-k", "batched"

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "cluster/cluster_file.h"
+#include "cluster/shipped_links.h"
 #include "scratch_folder.h"
 
 using namespace gpuplan;
@@ -77,11 +78,11 @@ TEST_CASE("clusters: a machine is repeated to more GPUs") {
   CHECK(four.num_nodes() == 4);
   CHECK(four.gpus_per_node == 8);
   CHECK(four.inter.bandwidth.value / 1e9 ==
-        doctest::Approx(8 * 200.0 / 8 / 8 * 0.7822));  // 8 NICs of 200 Gb/s for 8 GPUs
+        doctest::Approx(8 * 200.0 / 8 / 8 * test::network_share()));  // 8 NICs of 200 Gb/s for 8 GPUs
   const ClusterSpec odd = load_cluster("aws-p4d.24xlarge", 12);
   CHECK(odd.num_nodes() == 2);
   CHECK(odd.inter.bandwidth.value / 1e9 ==
-        doctest::Approx(4 * 100.0 / 8 / 8 * 0.7822));  // 4 NICs of 100 Gb/s for 8 GPUs
+        doctest::Approx(4 * 100.0 / 8 / 8 * test::network_share()));  // 4 NICs of 100 Gb/s for 8 GPUs
   CHECK(*odd.price_per_gpu_hour == doctest::Approx(2 * 21.957642 / 12));
   CHECK(odd.assumptions == std::vector<std::string>{"12 of the 16 GPUs of 2 machines are used; the whole is paid"});
 }
@@ -103,7 +104,7 @@ TEST_CASE("clusters: bridges help a pair; a ring over more falls to PCIe") {
   const ClusterSpec four = load_cluster("ws-4x-a6000-nvlink", std::nullopt);
   CHECK(four.fabric == FabricKind::Pcie);
   CHECK(four.fabric_text == "PCIe 4.0 x16, peer-to-peer; NVLink bridges join pairs only; between pairs: PCIe 4 P2P");
-  CHECK(four.intra.bandwidth.value / 1e9 == doctest::Approx(31.5 * 0.3257 * 1.5));
+  CHECK(four.intra.bandwidth.value / 1e9 == doctest::Approx(31.5 * test::pcie_share() * 1.5));
   CHECK(load_cluster("ws-4x-a6000-nvlink", 2).fabric == FabricKind::NvLinkBridge);
 }
 
@@ -146,14 +147,15 @@ price_source: our invoice
   CHECK(box.intra.latency.value == doctest::Approx(20e-6));
   CHECK(box.intra.source == "nccl-tests, 2026-11-20");
   CHECK(box.host_link.value / 1e9 == doctest::Approx(12.4));  // 24.8 x 8 / 16
-  CHECK(box.inter.bandwidth.value / 1e9 == doctest::Approx(100.0 / 8 / 4 * 0.7822));
+  CHECK(box.inter.bandwidth.value / 1e9 == doctest::Approx(100.0 / 8 / 4 * test::network_share()));
   CHECK(box.host_memory == 256_GiB);
   CHECK(*box.price_per_gpu_hour == doctest::Approx(1.09));  // 4.36 / 4
 }
 
 TEST_CASE("cluster file: narrower slots scale the share, and drop what was measured in full ones") {
   const ClusterSpec box = load("gpu: 5090\ngpus_per_node: 2\nintra: {fabric: pcie-host-staged, pcie_lanes: 8}\n");
-  CHECK(box.intra.bandwidth.value / 1e9 == doctest::Approx(63 / 2.0 * 0.3257));  // not the 35 measured in x16 slots
+  CHECK(box.intra.bandwidth.value / 1e9 ==
+        doctest::Approx(63 / 2.0 * test::pcie_share()));  // not the 35 measured in x16 slots
   const ClusterSpec old = load("gpu: 5090\ngpus_per_node: 2\nintra: {fabric: pcie-host-staged, pcie_generation: 3}\n");
   CHECK(old.host_link.value / 1e9 == doctest::Approx(12));
 }

@@ -7,6 +7,7 @@
 #include "cluster/local_cluster.h"
 #include "cluster/local_machine.h"
 #include "cluster/profile/profile.h"
+#include "cluster/shipped_links.h"
 
 using namespace gpuplan;
 using namespace gpuplan::literals;
@@ -100,8 +101,7 @@ TEST_CASE("gpu list: cards stand on PCIe, never bridged") {
   const ClusterSpec cards = parse_gpus("4xA6000");
   CHECK(cards.fabric == FabricKind::Pcie);
   CHECK(cards.fabric_text == "PCIe 4.0 x16, peer-to-peer");
-  CHECK(gb_s(cards.intra.bandwidth) ==
-        doctest::Approx(31.5 * 0.3257 * 1.5));  // 15.39: raw x fitted share x peer-to-peer
+  CHECK(gb_s(cards.intra.bandwidth) == doctest::Approx(31.5 * test::pcie_share() * 1.5));  // raw x share x peer-to-peer
   CHECK(cards.intra.latency.value == doctest::Approx(5.7e-6));
   CHECK(cards.assumptions == std::vector<std::string>{"one machine with PCIe 4.0 x16, peer-to-peer, no NVLink bridge"});
 }
@@ -110,8 +110,8 @@ TEST_CASE("gpu list: cards without peer-to-peer go through host memory") {
   const ClusterSpec cards = parse_gpus("2x4090");
   CHECK(cards.fabric == FabricKind::PcieHostStaged);
   CHECK(cards.fabric_text == "PCIe 4.0 x16, through host memory (no peer-to-peer)");
-  CHECK(gb_s(cards.intra.bandwidth) == doctest::Approx(31.5 * 0.3257));  // 10.26
-  CHECK(cards.intra.latency.value == doctest::Approx(19.7e-6));          // 5.7 + 14
+  CHECK(gb_s(cards.intra.bandwidth) == doctest::Approx(31.5 * test::pcie_share()));
+  CHECK(cards.intra.latency.value == doctest::Approx(19.7e-6));  // 5.7 + 14
   CHECK(says(parse_gpus("4xA10G"), "depends on the virtual machine"));
 }
 
@@ -152,12 +152,13 @@ TEST_CASE("gpu list: more than eight are nodes of eight with the NICs of their t
   const ClusterSpec h100 = parse_gpus("16xH100");
   CHECK(h100.gpus_per_node == 8);
   CHECK(h100.num_nodes() == 2);
-  CHECK(gb_s(h100.inter.bandwidth) == doctest::Approx(400.0 / 8 * 0.7822));  // 39.11: one 400 Gb/s NIC x fitted share
+  CHECK(gb_s(h100.inter.bandwidth) ==
+        doctest::Approx(400.0 / 8 * test::network_share()));  // one 400 Gb/s NIC x fitted share
   CHECK(h100.inter.latency.value == doctest::Approx(14e-6));
   CHECK(says(h100,
              "2 nodes of 8 with NVSwitch, NVLink 450 GB/s per direction; 400 Gb/s of network per GPU, non-blocking"));
-  CHECK(gb_s(parse_gpus("16xA100").inter.bandwidth) == doctest::Approx(200.0 / 8 * 0.7822));
-  CHECK(gb_s(parse_gpus("16x4090").inter.bandwidth) == doctest::Approx(25.0 / 8 * 0.7822));
+  CHECK(gb_s(parse_gpus("16xA100").inter.bandwidth) == doctest::Approx(200.0 / 8 * test::network_share()));
+  CHECK(gb_s(parse_gpus("16x4090").inter.bandwidth) == doctest::Approx(25.0 / 8 * test::network_share()));
   CHECK(parse_gpus("8xH100").inter.bandwidth.value == 0);  // one node: no network
 }
 
@@ -190,9 +191,10 @@ TEST_CASE("gpu list: different GPUs share one machine, and the slowest link deci
   CHECK(mixed.price_source.starts_with("rtx-4090: runpod on-demand: "));
   CHECK(!parse_gpus("2xA6000,2xA6000").is_mixed());
   CHECK(parse_gpus("2xA6000,2xA6000").fabric == FabricKind::Pcie);
-  CHECK(parse_gpus("A6000,T4").fabric == FabricKind::PcieHostStaged);                      // different architectures
-  CHECK(gb_s(parse_gpus("A6000,T4").intra.bandwidth) == doctest::Approx(15.75 * 0.3257));  // the T4's PCIe 3.0
-  CHECK(!parse_gpus("A6000,6000 Ada").price_per_gpu_hour);                                 // one of them has no price
+  CHECK(parse_gpus("A6000,T4").fabric == FabricKind::PcieHostStaged);  // different architectures
+  CHECK(gb_s(parse_gpus("A6000,T4").intra.bandwidth) ==
+        doctest::Approx(15.75 * test::pcie_share()));       // the T4's PCIe 3.0
+  CHECK(!parse_gpus("A6000,6000 Ada").price_per_gpu_hour);  // one of them has no price
 }
 
 TEST_CASE("gpu list: the price is that of a GPU hour, or not known") {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cluster/machine_text.h"
+#include "cluster/shipped_links.h"
 #include "cluster/topology_builder.h"
 #include "scratch_folder.h"
 
@@ -64,7 +65,7 @@ TEST_CASE("topo -m: a DGX A100 with escape codes in its header; NV12 between all
   CHECK(box.layout.nics.size() == 8);
   CHECK(box.layout.nics[3].name == "mlx5_3");
   CHECK(box.layout.sockets == 4);  // NUMA nodes
-  CHECK(box.inter.bandwidth.value / 1e9 == doctest::Approx(25 * 0.7822));
+  CHECK(box.inter.bandwidth.value / 1e9 == doctest::Approx(25 * test::network_share()));
   CHECK(build_topology(box).is_rank_symmetric);
 }
 
