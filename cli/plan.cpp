@@ -101,7 +101,7 @@ void save(const PlanAnswer& answer, const std::string& file, Console& console) {
 
 void need_machine(const CLI::App& app, const char* flag) {
   if (is_given(app, "--gpus") || is_given(app, "--cluster")) return;
-  throw InputError(flag, "is asked of a machine", "add for example --gpus 2x3090");
+  throw InputError(flag, "needs a machine", "add for example --gpus 2x3090");
 }
 
 int run_largest(const CLI::App& app, Console& console) {

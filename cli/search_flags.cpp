@@ -123,8 +123,11 @@ void set_methods(const CLI::App& app, AskedSearch& asked) {
 
 void set_limits(const CLI::App& app, SearchQuestion& q) {
   if (const auto time = given(app, "--under")) {
-    q.under = parse_time(*time, "--under");
-    if (q.under->value <= 0) throw InputError("--under", *time + " is no time to train in", "for example 6h");
+    constexpr const char* kHint = "for example 6h, 90min or 1.5 h";
+    try {
+      q.under = parse_time(*time, "--under");
+    } catch (const InputError& error) { throw InputError("--under", error.problem(), kHint); }
+    if (q.under->value <= 0) throw InputError("--under", *time + " is no time to train in", kHint);
   }
   if (const auto money = given(app, "--budget")) {
     q.budget = parse_number(money->starts_with('$') ? money->substr(1) : *money, "--budget");
@@ -184,7 +187,6 @@ void set_machines(const CLI::App& app, AskedSearch& asked) {
   if (q.base.price_per_gpu_hour)
     throw InputError("--price-per-gpu-hour", "is the price of GPUs that are given with --gpus",
                      "--prices FILE has those of what can be rented");
-  q.is_rented = true;
   RentalWish wish{.vendor = given(app, "--vendor"), .takes_spot = is_given(app, "--spot"), .prices = {}};
   if (const auto prices = given(app, "--prices")) wish.prices = *prices;
   q.machines = rentable(wish);
@@ -235,8 +237,9 @@ AskedSearch read_search(const CLI::App& app, std::istream& in, bool needs_model)
   q.pinned = pinned_rows(app);
   set_lengths(app, asked);
   set_methods(app, asked);
+  q.is_rented = q.base.cluster.gpus.empty();
+  set_limits(app, q);  // wrong input is told before the catalogue is read
   set_machines(app, asked);
-  set_limits(app, q);
   if (!q.global_batch && !(q.pinned.contains("micro-batch") && q.pinned.contains("grad-accum")))
     asked.notes.push_back(
         fmt::format("about {} sequences per optimizer step; --global-batch sets it", kUsualGlobalBatch));

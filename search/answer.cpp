@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <limits>
-#include <thread>
 
 #include <fmt/format.h>
 
 #include "base/unit_text.h"
 #include "search/knobs.h"
+#include "search/on_cores.h"
 #include "search/row_text.h"
 #include "search/would_do.h"
 
@@ -44,14 +44,9 @@ void simulate_row(PlanRow& row) {
 
 void simulate_all(std::vector<PlanRow>& rows, unsigned num_threads) {
   std::atomic<std::size_t> next{0};
-  const auto work = [&] {
+  on_cores(num_threads_for(num_threads, rows.size()), [&](std::size_t) {
     for (std::size_t i; (i = next.fetch_add(1)) < rows.size();) simulate_row(rows[i]);
-  };
-  std::vector<std::thread> others;
-  const std::size_t wanted = num_threads > 0 ? num_threads : std::max(1u, std::thread::hardware_concurrency());
-  for (std::size_t t = 1; t < std::min(wanted, rows.size()); ++t) others.emplace_back(work);
-  work();
-  for (std::thread& thread : others) thread.join();
+  });
 }
 
 bool meets_limits(const PlanRow& row, const SearchQuestion& q) {

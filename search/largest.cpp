@@ -1,10 +1,10 @@
 #include "search/largest.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "base/error.h"
 #include "search/frontier.h"
+#include "search/on_cores.h"
 
 namespace gpuplan {
 namespace {
@@ -103,16 +103,10 @@ LargestTable largest_models(const SearchQuestion& question, const std::vector<st
     if (entry.is_modelled) entries.push_back(entry);
   std::vector<LargestRow> rows(entries.size());
   std::atomic<std::size_t> next{0};
-  const auto work = [&] {
+  on_cores(num_threads_for(options.num_threads, entries.size()), [&](std::size_t) {
     for (std::size_t i; (i = next.fetch_add(1)) < entries.size();)
       if (!options.stop || !*options.stop) rows[i] = row_of(q, entries[i], contexts);
-  };
-  std::vector<std::thread> others;
-  const unsigned wanted =
-      options.num_threads > 0 ? options.num_threads : std::max(1u, std::thread::hardware_concurrency());
-  for (unsigned t = 1; t < wanted; ++t) others.emplace_back(work);
-  work();
-  for (std::thread& thread : others) thread.join();
+  });
   LargestTable table{.contexts = contexts, .rows = {}, .num_models = std::int64_t(entries.size())};
   for (LargestRow& row : rows)
     if (std::any_of(row.by_context.begin(), row.by_context.end(), [](const auto& c) { return c.has_value(); }))

@@ -68,7 +68,7 @@ Applied apply(const Space& space, const Space::Part& part, const ClusterSpec& cl
     return out;
   }
   out.why_not = why_not_applicable(out.strategy, cluster, r.recipe, r.model);
-  if (out.why_not.empty() && space.question.is_rented && out.strategy.mesh.world() < cluster.num_gpus())
+  if (out.why_not.empty() && idles_rented_gpus(space.question, out.strategy, cluster))
     out.why_not = "leaves rented GPUs idle";
   return out;
 }
@@ -224,6 +224,12 @@ bool host_has_room(const ClusterSpec& cluster, const HostBytes& host) {
   for (std::int64_t i = 0; i < std::min(cluster.num_gpus(), cluster.gpus_per_node); ++i)
     gpus += cluster.gpus[std::size_t(i)].device_memory;
   return cluster.host_memory.count > 0 || host.step <= kHostPerGpuMemory * gpus;
+}
+
+bool idles_rented_gpus(const SearchQuestion& q, const Strategy& strategy, const ClusterSpec& cluster) {
+  if (!q.is_rented || q.pinned.contains("strategy")) return false;
+  const bool takes_turns = strategy.schedule == Schedule::Naive && strategy.mesh.pp > 1;
+  return strategy.mesh.world() < cluster.num_gpus() || takes_turns;
 }
 
 std::int64_t simplicity_of(const Way& way, const Strategy& strategy, std::int64_t num_gpus) {

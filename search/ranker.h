@@ -62,6 +62,10 @@ class Ranker {
   std::map<std::pair<std::size_t, std::size_t>, Job> jobs_;  // by machine and model
 };
 
+/// Whether a plan pays for GPUs that stand still: those that it does not use, and the stages of a naive pipeline, which
+/// take turns. A smaller machine costs less. Not where the user asked for the strategy.
+bool idles_rented_gpus(const SearchQuestion& question, const Strategy& strategy, const ClusterSpec& cluster);
+
 /// Where a machine's host memory is not known, it is taken to be at most this many times the memory of its GPUs, which
 /// is the most that a machine of data/clusters has (1.4 to 4 times). What a plan needs of it is shown.
 inline constexpr std::int64_t kHostPerGpuMemory = 4;

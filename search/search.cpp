@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "planner/job_metrics.h"
+#include "search/on_cores.h"
 
 namespace gpuplan {
 namespace {
@@ -34,25 +34,10 @@ void work(const Space& space, const SearchOptions& options, std::atomic<std::siz
 Found search(const Space& space, const SearchOptions& options) {
   const auto begin = Clock::now();
   std::vector<Ranking> chunks(std::size_t(ceil_div(std::int64_t(space.num_parts()), std::int64_t(kPartsAtOnce))));
-  const std::size_t wanted =
-      options.num_threads > 0 ? options.num_threads : std::max(1u, std::thread::hardware_concurrency());
-  const std::size_t num_threads = std::min(wanted, std::max<std::size_t>(1, chunks.size()));
   std::atomic<std::size_t> next{0};
-  std::vector<std::exception_ptr> problems(num_threads);
-  const auto guarded = [&](std::size_t thread) {
-    try {
-      work(space, options, next, chunks, thread == 0);
-    } catch (...) {
-      problems[thread] = std::current_exception();
-      next = chunks.size();
-    }
-  };
-  std::vector<std::thread> others;
-  for (std::size_t t = 1; t < num_threads; ++t) others.emplace_back(guarded, t);
-  guarded(0);
-  for (std::thread& thread : others) thread.join();
-  for (const std::exception_ptr& problem : problems)
-    if (problem) std::rethrow_exception(problem);
+  on_cores(
+      num_threads_for(options.num_threads, chunks.size()),
+      [&](std::size_t thread) { work(space, options, next, chunks, thread == 0); }, [&] { next = chunks.size(); });
   Found found;
   for (Ranking& chunk : chunks) found.ranking.add(std::move(chunk));
   found.is_complete = !(options.stop && *options.stop);
@@ -71,7 +56,7 @@ void estimate_alone(const Space& space, RankedPlan plan, Ranking& out) {
     validate_recipe(r.recipe, r.model, r.cluster);
     const Strategy strategy = make_strategy(r.strategy, r.cluster, options_for(r, space.framework));
     if (!why_not_applicable(strategy, r.cluster, r.recipe, r.model).empty()) return;
-    if (q.is_rented && strategy.mesh.world() < r.cluster.num_gpus()) return;
+    if (idles_rented_gpus(q, strategy, r.cluster)) return;
     StepProgram program;
     const StrategyEstimate e = estimate_strategy(Job(r, strategy), program);
     if (!e.fits() || !host_has_room(r.cluster, e.host)) return;

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "search/frontier.h"
+#include "search/on_cores.h"
 #include "search/questions.h"
 
 using namespace gpuplan;
@@ -155,4 +156,18 @@ TEST_CASE("batches add up to the global batch, and what is pinned stays") {
   REQUIRE(pinned.size() == 1);
   CHECK(pinned[0].micro == 3);
   CHECK(pinned[0].accum == 4);
+}
+
+TEST_CASE("what one thread throws arrives when all have ended") {
+  std::atomic<int> ended{0};
+  bool has_failed = false;
+  const auto work = [&](std::size_t thread) {
+    ++ended;
+    if (thread == 1) throw std::runtime_error("one");
+  };
+  CHECK_THROWS_WITH(on_cores(3, work, [&] { has_failed = true; }), "one");
+  CHECK(ended == 3);
+  CHECK(has_failed);
+  CHECK(num_threads_for(8, 3) == 3);
+  CHECK(num_threads_for(0, 0) == 1);
 }
