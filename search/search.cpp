@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -16,16 +17,25 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kPartsAtOnce = 16;
 
+/// A step that visits every one of `count` chunks once and scatters them, so that a search that is stopped has seen a
+/// bit of everything.
+std::size_t scattering_step(std::size_t count) {
+  std::size_t step = std::max<std::size_t>(1, count * 5 / 8);
+  while (std::gcd(step, count) != 1) ++step;
+  return step;
+}
+
 /// Takes chunks of the space until none is left.
 void work(const Space& space, const SearchOptions& options, std::atomic<std::size_t>& next,
           std::vector<Ranking>& chunks, bool reports) {
   Ranker ranker(space);
-  const std::size_t num_parts = space.num_parts();
-  for (std::size_t chunk; (chunk = next.fetch_add(1)) < chunks.size();) {
+  const std::size_t num_parts = space.num_parts(), scattered = scattering_step(chunks.size());
+  for (std::size_t turn; (turn = next.fetch_add(1)) < chunks.size();) {
     if (options.stop && *options.stop) return;
+    const std::size_t chunk = turn * scattered % chunks.size();
     const std::size_t begin = chunk * kPartsAtOnce, end = std::min(num_parts, begin + kPartsAtOnce);
     for (std::size_t part = begin; part < end; ++part) ranker.rank(part, chunks[chunk]);
-    if (reports && options.progress) options.progress(double(chunk + 1) / double(chunks.size()));
+    if (reports && options.progress) options.progress(double(turn + 1) / double(chunks.size()));
   }
 }
 

@@ -155,7 +155,8 @@ std::string plan_sentence(const PlanAnswer& answer) {
                                  : fmt::format("Train on {}", row.gpus);
   text += fmt::format(" with {} ({}): {}", row.request.strategy, settings_words(row), format_duration(row.total));
   if (row.cost_usd) text += ", " + format_usd(*row.cost_usd);
-  return text + (row.estimate().fit == Fit::Tight ? ". It fits tightly." : ".");
+  text += row.estimate().fit == Fit::Tight ? ". It fits tightly." : ".";
+  return answer.found.is_complete ? text : "The best so far: " + text;
 }
 
 std::string knob_effect(const Knob& knob, const PlanRow& plan) {
