@@ -10,6 +10,9 @@ namespace gpuplan {
 /// the source tree it was built from. Throws EnvError listing the places tried.
 const std::filesystem::path& data_dir();
 
+/// What the user keeps for gpuplan: gpuplan/ in $XDG_DATA_HOME or ~/.local/share. It need not exist.
+std::filesystem::path user_data_dir();
+
 /// This very program; empty where the system does not tell.
 std::filesystem::path own_program();
 

@@ -143,7 +143,11 @@ std::optional<ClusterSpec> given_machine(const CLI::App& app) {
   for (const char* flag : {"--num-gpus", "--gpu"})
     if (is_given(app, flag) && !cluster)
       throw InputError(flag, "needs --cluster", "or --gpus with number and name, as in --gpus 4xA6000");
-  if (gpus) return parse_gpus(*gpus);
+  const auto gpu_specs = given(app, "--gpu-spec");
+  if (gpu_specs && !gpus)
+    throw InputError("--gpu-spec", "describes a card of --gpus, which is not given",
+                     "for example --gpus 2x3060 --gpu-spec '3060:12GiB,360GB/s,25TFLOPS'");
+  if (gpus) return parse_gpus(*gpus, gpu_specs.value_or(""));
   if (!cluster) return std::nullopt;
   std::optional<std::int64_t> num_gpus;
   if (const auto count = given(app, "--num-gpus")) num_gpus = parse_integer(*count, "--num-gpus", 1);

@@ -52,11 +52,8 @@ std::vector<GpuReport> gpus_like(const std::string& query) {
 }
 
 int refuse_gpu(const std::string& query, bool as_json, Console& console) {
-  std::vector<std::string> names;
-  for (const GpuSpec& gpu : list_gpus()) names.push_back(gpu.id);
   if (as_json) console.print("{\"gpus\": []}\n");
-  console.err << fmt::format("gpuplan: no GPU matches '{}': {}\n", query,
-                             did_you_mean(query, names, "'gpuplan gpus' lists them all"));
+  console.err << fmt::format("gpuplan: no GPU matches '{}': {}\n", query, how_to_describe(query));
   return 1;
 }
 

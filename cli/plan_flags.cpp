@@ -161,6 +161,11 @@ constexpr std::array kFlags{
              [](Request& r, Text v) { r.recipe.offload = parse_offload_list(v); }},
     PlanFlag{"--gpus", "GPUS", kMachine, "4xA6000, 2x4090,2x3090, local (these GPUs, as free as they are), 2xcpu",
              nullptr},
+    PlanFlag{
+        "--gpu-spec", "SPEC", kMachine,
+        "a card of --gpus as you describe it: '3060:12GiB,360GB/s,25TFLOPS' is memory, bandwidth, dense 16-bit rate; "
+        "then link=pcie4x16, cc=8.6, fp8=, fp32=, sms=, p2p=yes. Several: ';' between",
+        nullptr},
     PlanFlag{"--cluster", "CLUSTER", kMachine,
              "a machine of the catalogue, a YAML file, the text of nvidia-smi topo -m, or NCCL's topology dump",
              nullptr},

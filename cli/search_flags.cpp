@@ -20,7 +20,7 @@ constexpr const char* kSearch = "Search";
 constexpr const char* kRental = "What can be rented";
 
 /// Flags of a plan that a command gets from its row instead.
-constexpr std::array kOfTheRow{"--gpus", "--cluster", "--num-gpus", "--gpu", "--prefer"};
+constexpr std::array kOfTheRow{"--gpus", "--gpu-spec", "--cluster", "--num-gpus", "--gpu", "--prefer"};
 
 bool is_of_the_row(std::string_view flag) {
   return std::find(kOfTheRow.begin(), kOfTheRow.end(), flag) != kOfTheRow.end();
@@ -152,7 +152,7 @@ void set_limits(const CLI::App& app, SearchQuestion& q) {
 
 std::string machine_flags(const CLI::App& app) {
   std::string text;
-  for (const char* flag : {"--gpus", "--cluster", "--gpu", "--num-gpus"})
+  for (const char* flag : {"--gpus", "--gpu-spec", "--cluster", "--gpu", "--num-gpus"})
     if (const auto value = given(app, flag))
       text += fmt::format("{}{} {}", text.empty() ? "" : " ", flag, shell_word(*value));
   return text;
@@ -169,6 +169,7 @@ void add_parts(const CLI::App& app, SearchQuestion& q) {
     const auto cluster = given(app, "--cluster");
     part.flags = cluster ? fmt::format("--cluster {} --num-gpus {}", shell_word(*cluster), count)
                          : fmt::format("--gpus {}x{}", count, whole.cluster.gpus.front().id);
+    if (const auto spec = given(app, "--gpu-spec")) part.flags += " --gpu-spec " + shell_word(*spec);
     q.machines.push_back(std::move(part));
   }
 }

@@ -103,9 +103,10 @@ inline double oversubscription(std::int64_t num_ranks, std::int64_t host_cores) 
   return std::max(1.0, double(num_ranks) / double(host_cores));
 }
 
-/// Reads `--gpus`: "4xA6000", "2x4090,2x3090", "A100", "8xcpu", "local". Throws InputError naming the nearest GPUs,
-/// EnvError when `local` finds no driver.
-ClusterSpec parse_gpus(const std::string& text);
+/// Reads `--gpus`: "4xA6000", "2x4090,2x3090", "A100", "8xcpu", "local". `gpu_specs` (--gpu-spec)
+/// describes cards of the list. Throws InputError saying how to describe an unknown one, EnvError when `local` finds no
+/// driver.
+ClusterSpec parse_gpus(const std::string& text, const std::string& gpu_specs = {});
 
 /// Reads `--cluster`: the id of a machine in data/clusters, a YAML file, the text of `nvidia-smi topo -m` or NCCL's
 /// topology dump, cut to or repeated to `num_gpus` when given. `gpu` (--gpu) names the GPU where the file does not.

@@ -39,17 +39,51 @@ bool contains(const std::vector<std::string>& names, const std::string& wanted) 
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return normalised(name) == wanted; });
 }
 
-/// The alias of each GPU that is nearest to `text`, best first; those that `text` begins come alone.
+std::string digits_of(const std::string& name) {
+  std::string out;
+  for (const char c : name)
+    if (std::isdigit(static_cast<unsigned char>(c)) != 0) out += c;
+  return out;
+}
+
+/// Whether one character more, less or other, or another order of the same ones, turns `a` into `b`.
+bool is_one_slip(const std::string& a, const std::string& b) {
+  const std::string &shorter = a.size() < b.size() ? a : b, &longer = a.size() < b.size() ? b : a;
+  const auto at = std::size_t(std::mismatch(shorter.begin(), shorter.end(), longer.begin()).first - shorter.begin());
+  if (longer.size() == shorter.size())
+    return shorter.compare(std::min(at + 1, shorter.size()), std::string::npos, longer,
+                           std::min(at + 1, longer.size())) == 0 ||
+           std::is_permutation(a.begin(), a.end(), b.begin());
+  return longer.size() == shorter.size() + 1 &&
+         shorter.compare(at, std::string::npos, longer, at + 1, std::string::npos) == 0;
+}
+
+/// The number names the product: a 3065 is no 3060, an H20 no H200. So a name is offered for another only when all
+/// their digits are the same, one slip of a letter lies between them, and this letter is not the one in front that
+/// names the family (a B100 is no H100, but a "RXT 4090" is an RTX 4090); or when nothing but the last digit of a
+/// number of four or more is missing ("A600" for A6000). Both are normalised.
+bool may_be_slip(const std::string& typed, const std::string& name) {
+  constexpr std::size_t kWord = 3, kLongNumber = 3;
+  const std::string typed_digits = digits_of(typed), digits = digits_of(name);
+  if (!is_one_slip(typed, name)) return false;
+  if (typed_digits != digits) return typed_digits.size() >= kLongNumber && digits.starts_with(typed_digits);
+  const std::size_t typed_front = typed.find_first_of("0123456789"), front = name.find_first_of("0123456789");
+  return typed.substr(0, typed_front) == name.substr(0, front) || (front >= kWord && typed_front >= kWord);
+}
+
+/// The alias of each GPU that may be meant by `text`, nearest first.
 std::vector<std::string> suggestions(const std::string& text, const std::vector<GpuNames>& all) {
-  std::vector<std::string> names, begun;
-  for (const GpuNames& gpu : all)
-    for (const auto* list : {&gpu.aliases, &gpu.assumed_for}) names.insert(names.end(), list->begin(), list->end());
   const std::string wanted = normalised(text);
-  for (const std::string& name : names)
-    if (wanted.size() >= 2 && normalised(name).starts_with(wanted)) begun.push_back(name);
+  const bool is_number_open = digits_of(wanted).empty() && wanted.size() >= 2;  // "TITAN", "RTX"
+  std::vector<std::string> names;
+  for (const GpuNames& gpu : all)
+    for (const auto* list : {&gpu.aliases, &gpu.assumed_for})
+      for (const std::string& name : *list)
+        if (may_be_slip(wanted, normalised(name)) || (is_number_open && normalised(name).starts_with(wanted)))
+          names.push_back(name);
   std::vector<std::string> out;
   std::vector<const GpuNames*> shown;
-  for (const std::string& name : nearest(wanted, begun.empty() ? names : begun, names.size())) {
+  for (const std::string& name : nearest(wanted, names, names.size())) {
     const auto owner = std::find_if(all.begin(), all.end(), [&](const GpuNames& gpu) {
       return contains(gpu.aliases, normalised(name)) || contains(gpu.assumed_for, normalised(name));
     });
@@ -63,11 +97,15 @@ std::vector<std::string> suggestions(const std::string& text, const std::vector<
 
 std::string hint_for_unknown(const std::string& text, const std::vector<GpuNames>& all) {
   const auto near = suggestions(text, all);
-  if (near.size() == 1) return fmt::format("did you mean '{}'?", near[0]);
-  if (!near.empty()) return fmt::format("did you mean one of '{}'?", fmt::join(near, "', '"));
-  std::vector<std::string> known;
-  for (const GpuNames& gpu : all) known.push_back(gpu.aliases.front());
-  return fmt::format("known are {}", fmt::join(known, ", "));
+  const std::string name = trim(text).empty() ? "my card" : std::string(trim(text));
+  const std::string described = fmt::format("--gpu-spec '{}:12GiB,360GB/s,25TFLOPS'", name);
+  if (!near.empty())
+    return fmt::format("did you mean {}'{}'? Another card is described by {}, with its own figures",
+                       near.size() == 1 ? "" : "one of ", fmt::join(near, "', '"), described);
+  return fmt::format(
+      "describe it by {}, with its own memory, bandwidth and dense 16-bit rate, or in a file of "
+      "~/.local/share/gpuplan/gpus; 'gpuplan gpus' lists what is known",
+      described);
 }
 
 std::string list_candidates(const std::vector<const GpuNames*>& candidates) {
@@ -96,7 +134,14 @@ std::vector<GpuNames> read_index(const fs::path& path) {
 
 }  // namespace
 
-fs::path gpu_path(const std::string& id) { return data_dir() / "gpus" / (id + ".yaml"); }
+fs::path own_gpu_dir() { return user_data_dir() / "gpus"; }
+
+fs::path gpu_path(const std::string& id) {
+  const std::string file = id + ".yaml";
+  std::error_code error;
+  const fs::path own = own_gpu_dir() / file;
+  return fs::exists(own, error) ? own : data_dir() / "gpus" / file;
+}
 
 std::vector<GpuNames> list_gpu_names() {
   const fs::path folder = data_dir() / "gpus";
@@ -109,12 +154,42 @@ std::vector<GpuNames> list_gpu_names() {
     if (entry.path().extension() == ".yaml" && id != "index" && std::none_of(all.begin(), all.end(), is_it))
       all.push_back(names_from_file(entry.path()));
   }
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(own_gpu_dir(), error)) {
+    if (entry.path().extension() != ".yaml") continue;
+    GpuNames own = names_from_file(entry.path());
+    std::erase_if(all, [&](const GpuNames& gpu) { return gpu.id == own.id; });
+    all.push_back(std::move(own));
+  }
   std::sort(all.begin(), all.end(), [](const GpuNames& a, const GpuNames& b) { return a.id < b.id; });
   return all;
 }
 
-GpuChoice resolve_gpu(const std::string& text) {
+namespace {
+
+const std::vector<GpuNames>& all_names() {
   static const std::vector<GpuNames> all = list_gpu_names();  // a list of GPUs asks for each
+  return all;
+}
+
+}  // namespace
+
+bool is_same_gpu_name(const std::string& a, const std::string& b) { return normalised(a) == normalised(b); }
+
+std::vector<std::string> possible_gpus(const std::string& text) {
+  const std::string wanted = normalised(text);
+  std::vector<std::string> out;
+  for (const GpuNames& gpu : all_names()) {
+    if (normalised(gpu.id) == wanted || contains(gpu.aliases, wanted)) return {gpu.id};
+    if (contains(gpu.assumed_for, wanted) || contains(gpu.ambiguous, wanted)) out.push_back(gpu.id);
+  }
+  return out;
+}
+
+std::string how_to_describe(const std::string& text) { return hint_for_unknown(text, all_names()); }
+
+GpuChoice resolve_gpu(const std::string& text) {
+  const std::vector<GpuNames>& all = all_names();
   const std::string wanted = normalised(text);
   std::vector<const GpuNames*> candidates;
   for (const GpuNames& gpu : all) {

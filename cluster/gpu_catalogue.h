@@ -13,10 +13,22 @@ struct GpuChoice {
   std::string assumption;  // "A100 means a100-sxm-80gb"; empty when the text left nothing open
 };
 
-/// Throws InputError: unknown with the nearest names, or several products with their memory.
+/// Throws InputError: unknown with how to describe it, or several products with their memory.
 GpuChoice resolve_gpu(const std::string& text);
 
-/// Names of every GPU, sorted by id: data/gpus/index.yaml, and files it does not list yet.
+/// The ids of the products that `text` may mean: one where it leaves nothing open, none where it is unknown.
+std::vector<std::string> possible_gpus(const std::string& text);
+
+/// Whether two names are one but for case, separators and the maker's.
+bool is_same_gpu_name(const std::string& a, const std::string& b);
+
+/// What to do about a name that is not known: a name it may be a slip of, and how to describe the card.
+std::string how_to_describe(const std::string& text);
+
+/// Where the user's own GPUs are: files as in data/gpus. One with an id of the catalogue stands in its place.
+std::filesystem::path own_gpu_dir();
+
+/// Names of every GPU, sorted by id: data/gpus/index.yaml, files it does not list yet, and the user's.
 std::vector<GpuNames> list_gpu_names();
 
 /// The text of data/gpus/index.yaml for these GPUs.

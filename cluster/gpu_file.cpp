@@ -31,6 +31,7 @@ void read_memory(Fields& top, GpuFile& gpu) {
   Fields memory = top.fields("memory");
   gpu.names.memory_gb = memory.integer("marketing_gb");
   gpu.spec.memory_bandwidth = BytesPerSec{memory.number("bandwidth_gb_s") * 1e9};
+  gpu.shares_host_memory = memory.optional_flag("shared_with_host").value_or(false);
   memory.allow({"marketing_gb_alternative", "type", "note", "kind", "source"});
   memory.refuse_unknown();
 
@@ -185,7 +186,8 @@ GpuFile read_gpu_file(const std::filesystem::path& path) {
   read_rings(top, gpu.rings);
   read_prices(top, gpu.prices);
   share_out(gpu);
-  spec.source = "data/gpus/" + path.filename().string();
+  const bool is_shipped = path.parent_path() == data_dir() / "gpus";
+  spec.source = is_shipped ? "data/gpus/" + path.filename().string() : path.string();
   top.allow({"year", "c2c", "notes"});
   top.refuse_unknown();
   file.finish("the fields are explained in data/gpus/README.md");

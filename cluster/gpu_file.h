@@ -46,6 +46,7 @@ struct GpuFile {
   std::int64_t devices_per_card = 1;
   UsualMachine machine;
   std::vector<RingFigure> rings;  // in rising order of from_gpus, per fabric
+  bool shares_host_memory{};      // CPU and GPU have one memory
   BytesPerSec xgmi_per_pair;      // Infinity Fabric between two GPUs; 0: none
   std::vector<GpuPrice> prices;
 };

@@ -10,6 +10,7 @@
 #include "cluster/cluster_spec.h"
 #include "cluster/cpu_ranks.h"
 #include "cluster/gpu_catalogue.h"
+#include "cluster/gpu_spec_text.h"
 #include "cluster/local_cluster.h"
 #include "cluster/local_machine.h"
 #include "cluster/machine.h"
@@ -21,7 +22,7 @@ constexpr const char* kExample = "write for example --gpus 4xA6000";
 
 /// "4x A6000", "4 × A6000" or "A6000".
 NamedGpus read_part(std::string_view text) {
-  const auto digits = text.find_first_not_of("0123456789");
+  const auto digits = text.find_first_not_of("0123456789", text.starts_with('-') ? 1 : 0);
   if (digits == std::string_view::npos || digits == 0) return {1, std::string(text)};  // "4090", "A6000"
   std::string_view rest = trim(text.substr(digits));
   constexpr std::string_view kTimes = "×";
@@ -60,6 +61,25 @@ GpuChoice resolve_part(const std::string& name) {
     if (better.empty()) throw;
     throw InputError(error.where(), error.problem(), fmt::format("write '{}'", better));
   }
+}
+
+const DescribedGpu* find_described(const std::vector<DescribedGpu>& described, const std::string& name) {
+  const auto means = [&](const std::string& id) {
+    try {
+      return !id.empty() && resolve_gpu(name).id == id;
+    } catch (const InputError&) { return false; }
+  };
+  for (const DescribedGpu& one : described)
+    if (is_same_gpu_name(one.name, name) || one.gpu.spec.id == name || means(one.known_id)) return &one;
+  return nullptr;
+}
+
+void check_named(const std::vector<DescribedGpu>& described, const std::vector<NamedGpus>& parts) {
+  for (const DescribedGpu& one : described)
+    if (std::none_of(parts.begin(), parts.end(),
+                     [&](const NamedGpus& part) { return find_described({one}, part.name) != nullptr; }))
+      throw InputError("--gpu-spec", fmt::format("describes '{}', which --gpus does not name", one.name),
+                       fmt::format("write for example --gpus '2x{}'", one.name));
 }
 
 bool is_word(const NamedGpus& part, std::string_view word) { return to_lower(part.name) == word; }
@@ -120,7 +140,8 @@ std::vector<NamedGpus> split_gpu_list(const std::string& text) {
   return parts;
 }
 
-ClusterSpec cluster_of(const std::vector<NamedGpus>& parts) {
+ClusterSpec cluster_of(const std::vector<NamedGpus>& parts, const std::vector<DescribedGpu>& described) {
+  check_named(described, parts);
   Machine machine;
   std::vector<std::string> assumptions;
   const auto assume = [&](std::string text) {
@@ -128,13 +149,20 @@ ClusterSpec cluster_of(const std::vector<NamedGpus>& parts) {
       assumptions.push_back(std::move(text));
   };
   for (const NamedGpus& part : parts) {
-    const GpuChoice choice = resolve_part(part.name);
-    const GpuFile gpu = read_gpu_file(gpu_path(choice.id));
+    const DescribedGpu* own = find_described(described, part.name);
+    const GpuChoice choice = own ? GpuChoice{} : resolve_part(part.name);
+    const GpuFile gpu = own ? own->gpu : read_gpu_file(gpu_path(choice.id));
+    if (own) assume(own->assumption);
     if (!choice.assumption.empty()) assume(fmt::format("{} ({})", choice.assumption, gpu.spec.name));
     if (gpu.devices_per_card > 1)
       assume(fmt::format("one {} is {}: {} are {} ranks", part.name, plural(gpu.devices_per_card, "device"),
                          plural(part.num_cards, "card"), part.num_cards * gpu.devices_per_card));
     if (!gpu.machine.assumption.empty() && part.num_cards > 1) assume(gpu.machine.assumption);
+    if (gpu.shares_host_memory)
+      assume(
+          fmt::format("{} has one memory with its CPU: offloading to the host frees none, and what the system holds "
+                      "is not subtracted",
+                      gpu.spec.name));
     add(machine, gpu, part.num_cards * gpu.devices_per_card);
   }
   const auto num_gpus = std::int64_t(machine.kind_of_rank.size());
@@ -148,8 +176,9 @@ ClusterSpec cluster_of(const std::vector<NamedGpus>& parts) {
   return cluster;
 }
 
-ClusterSpec parse_gpus(const std::string& text) {
+ClusterSpec parse_gpus(const std::string& text, const std::string& gpu_specs) {
   try {
+    const auto described = gpu_specs.empty() ? std::vector<DescribedGpu>{} : read_described_gpus(gpu_specs);
     const auto parts = split_gpu_list(text);
     const bool is_list = parts.size() > 1;
     for (const NamedGpus& part : parts) {
@@ -158,9 +187,10 @@ ClusterSpec parse_gpus(const std::string& text) {
       if (is_word(part, "cpu") && is_list)
         throw InputError("", "'cpu' cannot be mixed with GPUs", "write for example --gpus 4xcpu");
     }
+    if (is_word(parts.front(), "local") || is_word(parts.front(), "cpu")) check_named(described, {});
     ClusterSpec cluster = is_word(parts.front(), "local") ? local_cluster(query_local_machine())
                           : is_word(parts.front(), "cpu") ? cpu_cluster(parts.front().num_cards, read_host_facts())
-                                                          : cluster_of(parts);
+                                                          : cluster_of(parts, described);
     cluster.name = std::string(trim(text));
     return cluster;
   } catch (const InputError& error) {
@@ -176,7 +206,8 @@ ClusterSpec resized(const ClusterSpec& cluster, std::int64_t num_gpus) {
         "", fmt::format("{} has several kinds of GPUs: another number of them is not one machine", cluster.name),
         "name the GPUs with --gpus");
   if (!cluster.file.empty()) return load_cluster(cluster.file, num_gpus);
-  return parse_gpus(fmt::format("{}x{}", num_gpus, cluster.gpus.front().id));
+  const GpuSpec& gpu = cluster.gpus.front();
+  return parse_gpus(fmt::format("{}x{}", num_gpus, gpu.id), gpu_spec_text(gpu));
 }
 
 }  // namespace gpuplan

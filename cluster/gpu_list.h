@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cluster/gpu_file.h"
+#include "cluster/gpu_spec_text.h"
 
 namespace gpuplan {
 
@@ -18,7 +19,8 @@ struct NamedGpus {
 /// The parts of "4xA6000, 2 x 4090". Throws InputError.
 std::vector<NamedGpus> split_gpu_list(const std::string& text);
 
-/// The machines these GPUs usually stand in, with what was assumed.
-ClusterSpec cluster_of(const std::vector<NamedGpus>& parts);
+/// The machines these GPUs usually stand in, with what was assumed. Names are looked up in `described`, then in the
+/// catalogue. Throws InputError, also for a described card that no part names.
+ClusterSpec cluster_of(const std::vector<NamedGpus>& parts, const std::vector<DescribedGpu>& described = {});
 
 }  // namespace gpuplan

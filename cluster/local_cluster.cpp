@@ -53,6 +53,21 @@ std::optional<GpuFile> nearest_product(const LocalGpu& gpu) {
   return best;
 }
 
+/// The driver has one name for products that differ in memory (RTX 3080, 4060 Ti, 5060 Ti): the one nearest in memory.
+std::optional<GpuFile> by_memory(const LocalGpu& gpu) {
+  const auto ids = possible_gpus(gpu.name);
+  if (ids.size() < 2 || gpu.memory.count <= 0) return {};
+  const auto distance_of = [&](const GpuFile& file) {
+    return std::abs(double(file.spec.device_memory.count - gpu.memory.count));
+  };
+  std::optional<GpuFile> best;
+  for (const std::string& id : ids) {
+    GpuFile file = read_gpu_file(gpu_path(id));
+    if (!best || distance_of(file) < distance_of(*best)) best = std::move(file);
+  }
+  return best;
+}
+
 /// What the driver says of the card itself stands over the like one's.
 void take_identity(GpuFile& product, const LocalGpu& gpu) {
   GpuSpec& spec = product.spec;
@@ -108,6 +123,7 @@ std::string product_id(const std::string& name) {
 
 GpuFile product_of(const LocalGpu& gpu, std::vector<std::string>& assumptions) {
   try {
+    if (auto product = by_memory(gpu)) return *std::move(product);
     const GpuChoice choice = resolve_gpu(gpu.name);
     GpuFile product = read_gpu_file(gpu_path(choice.id));
     if (!choice.assumption.empty()) assumptions.push_back(fmt::format("{} ({})", choice.assumption, product.spec.name));

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/names.h"
 #include "cluster/cpu_ranks.h"
 
@@ -90,10 +91,7 @@ std::vector<std::string> ids_of(const std::vector<StoredProfile>& all) {
 
 std::filesystem::path profile_dir() {
   if (const char* const set = std::getenv("GPUPLAN_PROFILE_DIR"); set && *set) return set;
-  if (const char* const data = std::getenv("XDG_DATA_HOME"); data && *data)
-    return std::filesystem::path(data) / "gpuplan" / "profiles";
-  const char* const home = std::getenv("HOME");
-  return std::filesystem::path(home ? home : ".") / ".local" / "share" / "gpuplan" / "profiles";
+  return user_data_dir() / "profiles";
 }
 
 std::vector<StoredProfile> stored_profiles() {

@@ -30,20 +30,20 @@ std::string error_of(const std::string& text) {
 
 TEST_CASE("catalogue: every GPU loads and has sane figures") {
   const auto all = list_gpus();
-  CHECK(all.size() >= 37);
+  CHECK(all.size() >= 78);
   for (const GpuSpec& spec : all) {
     CAPTURE(spec.id);
     CHECK(!spec.name.empty());
     CHECK((spec.vendor == "nvidia" || spec.vendor == "amd"));
-    CHECK(spec.framework_memory > 10_GiB);
+    CHECK(spec.framework_memory > 7_GiB);
     CHECK(spec.framework_memory <= spec.device_memory);
     CHECK(spec.memory_bandwidth > 100.0_GBps);
     CHECK(spec.memory_bandwidth < 9000.0_GBps);
-    CHECK(spec.fp32 > 5.0_TFLOPs);
+    CHECK(spec.fp32 > 4.0_TFLOPs);
     CHECK(spec.fp16 >= spec.fp32);
     CHECK(spec.gemm_bf16.value <= 1.2 * std::max(spec.bf16, 15.0_TFLOPs).value);  // consumer cards boost above nominal
-    CHECK(spec.sm_count > 30);
-    CHECK((spec.pcie_lanes == 16 || spec.pcie_lanes == 8));
+    CHECK(spec.sm_count >= 10);
+    CHECK((spec.pcie_lanes == 16 || spec.pcie_lanes == 8 || spec.id == "a16"));
     CHECK(!spec.is_cpu);
   }
 }
@@ -179,12 +179,140 @@ TEST_CASE("catalogue: different products under one name are refused with their m
   CHECK(error_of("RTX 6000").starts_with("'RTX 6000' may be several GPUs"));
 }
 
-TEST_CASE("catalogue: an unknown name gets the nearest ones") {
-  CHECK(error_of("A600") == "unknown GPU 'A600'\n  did you mean 'A6000'?");
-  CHECK(error_of("RTX 4080") == "unknown GPU 'RTX 4080'\n  did you mean one of 'RTX 4090', 'RTX 3090', 'RTX 5090'?");
-  CHECK(error_of("L40 S X") == "unknown GPU 'L40 S X'\n  did you mean 'L40S'?");
-  CHECK(error_of("abacus").starts_with("unknown GPU 'abacus'\n  known are A10, "));
-  CHECK(error_of("").starts_with("unknown GPU ''"));
+TEST_CASE("catalogue: an unknown name is told how to describe the card") {
+  CHECK(error_of("RTX 3065") ==
+        "unknown GPU 'RTX 3065'\n  describe it by --gpu-spec 'RTX 3065:12GiB,360GB/s,25TFLOPS', with its own memory, "
+        "bandwidth and dense 16-bit rate, or in a file of ~/.local/share/gpuplan/gpus; 'gpuplan gpus' lists what is "
+        "known");
+  CHECK(error_of("").starts_with("unknown GPU ''\n  describe it"));
+  CHECK(error_of("abacus").find("did you mean") == std::string::npos);
+}
+
+TEST_CASE("catalogue: a name with another number is never taken for a slip") {
+  // all of these are products of their own, or none; each differs from a GPU of the catalogue in one digit or letter
+  for (const char* text : {"RTX 3065", "3065",      "RTX 3095", "RTX 3050",    "RTX 2080",    "RTX 2060", "RTX 4050",
+                           "RTX 6090", "RTX 500",   "GTX 1080", "GTX 1080 Ti", "B100",        "B20",      "H20",
+                           "A4",       "L2",        "T40",      "P100",        "MI100",       "MI350",    "RX 7900",
+                           "A1000",    "RTX A2000", "V10",      "3060 8GB",    "RTX 3060 8GB"}) {
+    CAPTURE(text);
+    const std::string error = error_of(text);
+    CHECK(error.starts_with("unknown GPU '"));
+    CHECK(error.find("did you mean") == std::string::npos);
+    CHECK(error.find(std::string("--gpu-spec '") + text + ":12GiB") != std::string::npos);
+  }
+}
+
+TEST_CASE("catalogue: a slip in the letters, or a number that lacks its last digit, gets a suggestion") {
+  struct Row {
+    const char *text, *meant;
+  };
+  for (const Row& row : {Row{"A600", "'A6000'"},
+                         {"L40 S X", "'L40S'"},
+                         {"RXT 4090", "'RTX 4090'"},
+                         {"RTX 409", "'RTX 4090'"},
+                         {"H100 NLV", "'H100 NVL'"},
+                         {"4070 Ti Supr", "'4070 Ti Super'"}}) {
+    CAPTURE(row.text);
+    CHECK(error_of(row.text).find(std::string("\n  did you mean ") + row.meant +
+                                  "? Another card is described by --gpu-spec '") != std::string::npos);
+  }
+}
+
+TEST_CASE("catalogue: consumer cards are found by the names that people type") {
+  struct Row {
+    const char *text, *id;
+  };
+  for (const Row& row : {Row{"3060", "rtx-3060-12gb"},
+                         {"RTX 3060 12GB", "rtx-3060-12gb"},
+                         {"NVIDIA GeForce RTX 3060", "rtx-3060-12gb"},
+                         {"3080-12g", "rtx-3080-12gb"},
+                         {"RTX 3080 10 GB", "rtx-3080-10gb"},
+                         {"3080ti", "rtx-3080-ti"},
+                         {"NVIDIA GeForce RTX 3090 Ti", "rtx-3090-ti"},
+                         {"4060", "rtx-4060"},
+                         {"4060 Ti", "rtx-4060-ti-16gb"},
+                         {"4060ti 8gb", "rtx-4060-ti-8gb"},
+                         {"4070ti-super", "rtx-4070-ti-super"},
+                         {"NVIDIA GeForce RTX 4070 Ti SUPER", "rtx-4070-ti-super"},
+                         {"RTX 4070 Super", "rtx-4070-super"},
+                         {"rtx4080", "rtx-4080"},
+                         {"NVIDIA GeForce RTX 4090 Laptop GPU", "rtx-4090-laptop"},
+                         {"5060 Ti 16GB", "rtx-5060-ti-16gb"},
+                         {"5070_ti", "rtx-5070-ti"},
+                         {"GeForce RTX 5080", "rtx-5080"},
+                         {"NVIDIA RTX 4000 Ada Generation", "rtx-4000-ada"},
+                         {"NVIDIA A30", "a30"},
+                         {"NVIDIA A2", "a2"},
+                         {"DGX Spark", "gb10"},
+                         {"NVIDIA GB10", "gb10"},
+                         {"NVIDIA B300 SXM6 AC", "b300-sxm"},
+                         {"AMD Instinct MI355X", "mi355x"}}) {
+    CAPTURE(row.text);
+    CHECK(resolve_gpu(row.text).id == row.id);
+  }
+  CHECK(error_of("RTX 3080").starts_with("'RTX 3080' may be several GPUs\n  write '3080 10GB' (rtx-3080-10gb, 10 GB"));
+  CHECK(error_of("5060 Ti").starts_with("'5060 Ti' may be several GPUs"));
+  CHECK(error_of("RTX 4000").starts_with("'RTX 4000' may be several GPUs"));
+}
+
+TEST_CASE("catalogue: rates and bandwidths follow from the chip") {
+  struct Row {
+    const char* id;
+    double bus_bits, gbit_s;  // of the memory
+    double sms, mhz, flops;   // operations per multiprocessor and clock, 16 bit with fp32 accumulation
+  };
+  // GeForce from Ampere on: 512, half of the rate with fp16 accumulation. Others: 1024; GA100: 2048; CDNA 4: 4096.
+  for (const Row& row : {Row{"rtx-3060-12gb", 192, 15, 28, 1777, 512},
+                         {"rtx-3060-ti", 256, 14, 38, 1665, 512},
+                         {"rtx-3070", 256, 14, 46, 1725, 512},
+                         {"rtx-3070-ti", 256, 19, 48, 1770, 512},
+                         {"rtx-3080-10gb", 320, 19, 68, 1710, 512},
+                         {"rtx-3080-12gb", 384, 19, 70, 1710, 512},
+                         {"rtx-3080-ti", 384, 19, 80, 1665, 512},
+                         {"rtx-3080-laptop-16gb", 256, 14, 48, 1710, 512},
+                         {"rtx-3090", 384, 19.5, 82, 1695, 512},
+                         {"rtx-3090-ti", 384, 21, 84, 1860, 512},
+                         {"rtx-4060", 128, 17, 24, 2460, 512},
+                         {"rtx-4060-ti-8gb", 128, 18, 34, 2535, 512},
+                         {"rtx-4060-ti-16gb", 128, 18, 34, 2535, 512},
+                         {"rtx-4070", 192, 21, 46, 2475, 512},
+                         {"rtx-4070-super", 192, 21, 56, 2475, 512},
+                         {"rtx-4070-ti", 192, 21, 60, 2610, 512},
+                         {"rtx-4070-ti-super", 256, 21, 66, 2610, 512},
+                         {"rtx-4080", 256, 22.4, 76, 2505, 512},
+                         {"rtx-4080-super", 256, 23, 80, 2550, 512},
+                         {"rtx-4080-laptop", 192, 18, 58, 2280, 512},
+                         {"rtx-4090", 384, 21, 128, 2520, 512},
+                         {"rtx-4090-laptop", 256, 18, 76, 2040, 512},
+                         {"rtx-5060", 128, 28, 30, 2497, 512},
+                         {"rtx-5060-ti-8gb", 128, 28, 36, 2572, 512},
+                         {"rtx-5060-ti-16gb", 128, 28, 36, 2572, 512},
+                         {"rtx-5070", 192, 28, 48, 2512, 512},
+                         {"rtx-5070-ti", 256, 28, 70, 2452, 512},
+                         {"rtx-5080", 256, 30, 84, 2617, 512},
+                         {"rtx-5080-laptop", 256, 25.36, 60, 2287, 512},
+                         {"rtx-5090", 512, 28, 170, 2407, 512},
+                         {"rtx-5090-laptop", 256, 25.36, 82, 2160, 512},
+                         {"rtx-2000-ada", 128, 14, 22, 2130, 1024},
+                         {"rtx-4000-ada", 160, 18, 48, 2175, 1024},
+                         {"rtx-4500-ada", 192, 18, 60, 2580, 1024},
+                         {"rtx-5000-ada", 256, 18, 100, 2550, 1024},
+                         {"a2", 128, 12.5, 10, 1770, 1024},
+                         {"a16", 128, 12.5, 10, 1755, 1024},  // one of its four devices
+                         {"a30", 3072, 2.43, 56, 1440, 2048},
+                         {"gb10", 256, 8.533, 48, 2525, 1024},
+                         {"mi355x", 8192, 7.8125, 256, 2400, 4096}}) {
+    CAPTURE(row.id);
+    const GpuSpec spec = read_gpu_file(gpu_path(row.id)).spec;
+    CHECK(spec.memory_bandwidth.value == doctest::Approx(row.bus_bits / 8 * row.gbit_s * 1e9).epsilon(0.003));
+    CHECK(double(spec.sm_count) == row.sms);
+    CHECK(spec.fp16.value == doctest::Approx(row.sms * row.mhz * 1e6 * row.flops).epsilon(0.004));
+    CHECK(spec.bf16 == spec.fp16);
+    const bool has_fp8 = spec.architecture != "ampere";
+    CHECK(spec.fp8.value == doctest::Approx(has_fp8 ? 2 * spec.fp16.value : 0).epsilon(0.002));
+  }
+  // the datasheet of the B300 states a rate below that of its boost clock
+  CHECK(gpu("B300").bf16.value == doctest::Approx(2250e12));
 }
 
 TEST_CASE("catalogue: memory is MiB from the driver and GiB from the framework") {

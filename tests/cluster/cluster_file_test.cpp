@@ -187,7 +187,9 @@ TEST_CASE("cluster file: mistakes are named with their line") {
   for (const Row& row :
        {Row{"gpu: A6000\ngpus_per_node: 1\nintre: 1\n",
             "F:3: intre: is not a known key; did you mean one of 'inter', 'intra'?"},
-        {"gpu: A600\ngpus_per_node: 1\n", "F:1: gpu: unknown GPU 'A600'; did you mean 'A6000'?"},
+        {"gpu: A600\ngpus_per_node: 1\n",
+         "F:1: gpu: unknown GPU 'A600'; did you mean 'A6000'? Another card is described by --gpu-spec "
+         "'A600:12GiB,360GB/s,25TFLOPS', with its own figures"},
         {"gpus_per_node: 1\n", "F:1: gpu: is missing"},
         {"gpu: A6000\n", "F:1: gpus_per_node: is missing"},
         {"gpu: A6000\ngpus_per_node: 2\n", "F:1: intra: is missing: how are the GPUs of a machine linked?"},
@@ -212,7 +214,8 @@ TEST_CASE("cluster file: mistakes are named with their line") {
   CHECK(cluster_error("gpu: [\n").starts_with("F:2:1: not valid YAML: "));
   CHECK(cluster_error("gpu: A600\ngpus_per_node: four\ntypo: 1\n") ==
         std::string("F: 3 problems:\n"
-                    "  F:1: gpu: unknown GPU 'A600'; did you mean 'A6000'?\n"
+                    "  F:1: gpu: unknown GPU 'A600'; did you mean 'A6000'? Another card is described by --gpu-spec "
+                    "'A600:12GiB,360GB/s,25TFLOPS', with its own figures\n"
                     "  F:2: gpus_per_node: must be a number, found 'four'\n"
                     "  F:3: typo: is not a known key") +
             kHint);

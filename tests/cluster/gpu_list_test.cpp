@@ -69,8 +69,10 @@ TEST_CASE("gpu list: mistakes are named") {
         {"   ", "--gpus: is empty\n  write for example --gpus 4xA6000"},
         {"4x", "--gpus: '4x' names no GPU\n  write for example --gpus 4xA6000"},
         {"0xA100", "--gpus: 0 is too small\n  must be 1 or more"},
-        {"-1xA100", "--gpus: unknown GPU '-1xA100'\n  did you mean 'A100'?"},
-        {"4xA600", "--gpus: unknown GPU 'A600'\n  did you mean 'A6000'?"},
+        {"-1xA100", "--gpus: -1 is too small\n  must be 1 or more"},
+        {"4xA600",
+         "--gpus: unknown GPU 'A600'\n  did you mean 'A6000'? Another card is described by --gpu-spec "
+         "'A600:12GiB,360GB/s,25TFLOPS', with its own figures"},
         {"A6000x4", "--gpus: unknown GPU 'A6000x4'\n  write '4xA6000'"},
         {"H100:8", "--gpus: unknown GPU 'H100:8'\n  write '8xH100'"},
         {"4 A100", "--gpus: unknown GPU '4 A100'\n  write '4xA100'"},

@@ -226,18 +226,38 @@ TEST_CASE("local: a driver that lacks the newer functions leaves them unknown") 
 TEST_CASE("local: a card that the catalogue does not know takes the rates of a like one") {
   const ClusterSpec box = cluster_of("unknown");
   const GpuSpec& gpu = box.gpus.front();
-  const GpuSpec like = find_gpu("4060 Ti 16GB", nullptr);  // 34 multiprocessors, the nearest to 56 with capability 8.9
-  CHECK(gpu.id == "nvidia-geforce-rtx-4070-super");
+  const GpuSpec like = find_gpu("4070", nullptr);  // 46 multiprocessors, the nearest to 50 with capability 8.9
+  CHECK(gpu.id == "nvidia-geforce-rtx-4075");
   CHECK(gpu.architecture == "ada");
-  CHECK(gpu.sm_count == 56);  // 7168 cores / 128
-  CHECK(gpu.bf16.value == doctest::Approx(like.bf16.value * 56 / double(like.sm_count)));
+  CHECK(gpu.sm_count == 50);  // 6400 cores / 128
+  CHECK(gpu.bf16.value == doctest::Approx(like.bf16.value * 50 / double(like.sm_count)));
   CHECK(gb_s(gpu.memory_bandwidth) == doctest::Approx(504.048));  // 2 x 10501 MHz x 192 bit
   CHECK(gpu.device_memory == 12282_MiB);
   CHECK(gpu.framework_memory == 12282_MiB - 300_MiB);
   CHECK(!box.price_per_gpu_hour);
   CHECK(box.fabric == FabricKind::PcieHostStaged);
-  CHECK(says(box, "NVIDIA GeForce RTX 4070 SUPER is not in the catalogue: rates are those of " + like.name));
+  CHECK(says(box, "NVIDIA GeForce RTX 4075 is not in the catalogue: rates are those of " + like.name));
   CHECK(build_topology(box).num_vertices() > 2);
+}
+
+TEST_CASE("local: of products that the driver calls alike, the one with as much memory is meant") {
+  struct Row {
+    const char* name;
+    Bytes memory;
+    const char* id;
+  };
+  for (const Row& row : {Row{"NVIDIA GeForce RTX 3080", 10240_MiB, "rtx-3080-10gb"},
+                         {"NVIDIA GeForce RTX 3080", 12288_MiB, "rtx-3080-12gb"},
+                         {"NVIDIA GeForce RTX 4060 Ti", 8188_MiB, "rtx-4060-ti-8gb"},
+                         {"NVIDIA GeForce RTX 4060 Ti", 16380_MiB, "rtx-4060-ti-16gb"},
+                         {"NVIDIA GeForce RTX 5060 Ti", 8151_MiB, "rtx-5060-ti-8gb"},
+                         {"NVIDIA GeForce RTX 5060 Ti", 16311_MiB, "rtx-5060-ti-16gb"}}) {
+    CAPTURE(row.id);
+    const LocalGpu card{.name = row.name, .memory = row.memory};
+    std::vector<std::string> assumptions;
+    CHECK(product_of(card, assumptions).spec.id == row.id);
+    CHECK(assumptions.empty());
+  }
 }
 
 TEST_CASE("local: a card that nothing in the catalogue is like is refused") {
