@@ -136,6 +136,12 @@ std::vector<std::string> all_given(const CLI::App& app, const std::string& name)
 
 bool is_given(const CLI::App& app, const std::string& name) { return given(app, name).has_value(); }
 
+HubSettings given_hub(const CLI::App& app) {
+  HubSettings hub = hub_settings();
+  hub.is_offline |= is_given(app, "--offline");
+  return hub;
+}
+
 std::optional<ClusterSpec> given_machine(const CLI::App& app) {
   const auto gpus = given(app, "--gpus"), cluster = given(app, "--cluster");
   if (gpus && cluster)

@@ -10,6 +10,7 @@
 
 #include "cli/commands.h"
 #include "cluster/cluster_spec.h"
+#include "models/hub/hub_settings.h"
 
 namespace gpuplan {
 
@@ -34,6 +35,9 @@ std::optional<std::string> given(const CLI::App& app, const std::string& name);
 /// Every value of a positional that may be repeated.
 std::vector<std::string> all_given(const CLI::App& app, const std::string& name);
 bool is_given(const CLI::App& app, const std::string& name);
+
+/// Where models of the Hub are looked for: the environment's settings (models/hub/hub_settings.h), and --offline.
+HubSettings given_hub(const CLI::App& app);
 
 /// The machine of --gpus, or of --cluster with --num-gpus and --gpu; empty when neither is given. Throws InputError.
 std::optional<ClusterSpec> given_machine(const CLI::App& app);

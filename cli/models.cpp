@@ -7,6 +7,7 @@
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "models/catalogue.h"
 #include "models/model_names.h"
 #include "report/catalogue_report.h"
 #include "report/json/catalogue_json.h"
@@ -21,6 +22,9 @@ void setup_models(CLI::App& app) {
       ->description("part of a name, id or family; explained when it is exactly one model")
       ->group("Options");
   add_flag(app, "--show", "MODEL", "explain one: a name, Hugging Face config.json, or model folder");
+  add_flag(app, "--refresh", "ORG/NAME",
+           "get a model's config.json from the Hugging Face Hub anew, keep it, and explain it");
+  add_flag(app, "--offline", "", "do not ask the Hub; HF_HUB_OFFLINE does the same");
   add_flag(app, "--json", "", "the answer as JSON");
 }
 
@@ -63,7 +67,9 @@ int refuse_model(const std::string& query, bool as_json, Console& console) {
 
 int run_models(const CLI::App& app, Console& console) {
   const bool as_json = is_given(app, "--json");
-  if (const auto name = given(app, "--show")) return show(report_model(*name), as_json, console);
+  if (const auto id = given(app, "--refresh"))
+    return show(report_model(refresh_model(*id, given_hub(app))), as_json, console);
+  if (const auto name = given(app, "--show")) return show(report_model(*name, given_hub(app)), as_json, console);
   const std::string query = given(app, "query").value_or("");
   const std::vector<CatalogueEntry> found = models_like(query);
   if (!query.empty())
@@ -77,7 +83,7 @@ int run_models(const CLI::App& app, Console& console) {
 
 const Command kModels{.name = "models",
                       .summary = "list, search and explain models",
-                      .usage = "[QUERY] [--show MODEL] [--json]",
+                      .usage = "[QUERY] [--show MODEL] [--refresh ORG/NAME] [--offline] [--json]",
                       .example =
                           "gpuplan models qwen2.5\n"
                           "gpuplan models llama3-8b\n"

@@ -101,7 +101,10 @@ void set_price(Request& r, Text value) {
 
 // Applied from the top: a quantised base after its adapters. Rows without a function are read by read_plan_question().
 constexpr std::array kFlags{
-    PlanFlag{"--model", "MODEL", kModel, "name (gpuplan models), Hugging Face config.json, or model folder", nullptr},
+    PlanFlag{"--model", "MODEL", kModel,
+             "name (gpuplan models), Hugging Face config.json, model folder, or org/name of the Hub", nullptr},
+    PlanFlag{"--offline", "", kModel, "do not ask the Hugging Face Hub for a model; HF_HUB_OFFLINE does the same",
+             nullptr},
     PlanFlag{"--full", "", kModel, "train every weight (default)", set_full},
     PlanFlag{"--lora", "[SPEC]", kModel,
              "train adapters. SPEC: r=8,alpha=16,dropout=0,targets=all-linear or "
@@ -270,14 +273,15 @@ std::string overrides_of(const CLI::App& app, bool model_is_plan) {
   std::string text;
   for (const PlanFlag& flag : plan_flags()) {
     const auto value = given(app, flag.name);
-    if (!value || (model_is_plan && std::string_view(flag.name) == "--model")) continue;
+    const std::string_view name = flag.name;
+    if (!value || name == "--offline" || (model_is_plan && name == "--model")) continue;
     text += fmt::format("{}{}{}{}", text.empty() ? "" : ", ", flag.name, value->empty() ? "" : " ", *value);
   }
   return text;
 }
 
-void set_model(PlanQuestion& question, const std::string& model) {
-  LoadedModel loaded = load_model(model);
+void set_model(PlanQuestion& question, const std::string& model, const HubSettings& hub) {
+  LoadedModel loaded = load_model(model, hub);
   question.request.model = std::move(loaded.spec);
   for (std::string& note : loaded.notes) question.notes.push_back(std::move(note));
 }
@@ -406,7 +410,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, const std::str
   if (!plan) request.recipe.optimizer = find_framework(request.recipe.framework).default_optimizer;
   for (const PlanFlag& flag : plan_flags())
     if (const auto value = given(app, flag.name); value && flag.apply) flag.apply(request, *value);
-  if (model && !behind_model) set_model(question, *model);
+  if (model && !behind_model) set_model(question, *model, given_hub(app));
   if (auto cluster = given_machine(app)) request.cluster = std::move(*cluster);
   if (!plan) check_complete(app, question, needed);
   if (!plan) set_defaults(app, question);

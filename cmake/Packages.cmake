@@ -16,7 +16,8 @@ set(CPACK_DEBIAN_PACKAGE_DESCRIPTION " Says which strategies of a fine-tuning jo
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
-# By hand: dpkg-shlibdeps would ask for this system's versions. oneDNN needs the C++ library; Open MPI is for several CPU ranks.
+# By hand: dpkg-shlibdeps would ask for this system's versions. oneDNN needs the C++ library; Open MPI is for several CPU ranks,
+# libcurl for models of the Hugging Face Hub.
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6 (>= 2.31), libstdc++6 (>= 10)")
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS openmpi-bin)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "openmpi-bin, libcurl4 | libcurl4t64, ca-certificates")
 include(CPack)

@@ -14,6 +14,7 @@
 #include "models/catalogue_file.h"
 #include "models/checkpoint.h"
 #include "models/families.h"
+#include "models/hub/hub_model.h"
 #include "models/model_names.h"
 
 namespace gpuplan {
@@ -51,12 +52,16 @@ bool looks_like_path(std::string_view text) {
          text.starts_with("~");
 }
 
-[[noreturn]] void refuse_unknown(std::string_view text, const std::vector<CatalogueEntry>& entries) {
+std::string nearest_names(std::string_view text, const std::vector<CatalogueEntry>& entries) {
   std::vector<std::string> names;
   for (const CatalogueEntry& entry : entries) names.push_back(entry.name);
   const std::string_view tail = text.substr(text.rfind('/') == std::string_view::npos ? 0 : text.rfind('/') + 1);
-  const std::string hint = did_you_mean(tail.empty() ? text : tail, names,
-                                        "'gpuplan models' lists the names; a folder with a config.json works too");
+  return did_you_mean(tail.empty() ? text : tail, names,
+                      "'gpuplan models' lists the names; a folder with a config.json works too");
+}
+
+[[noreturn]] void refuse_unknown(std::string_view text, const std::vector<CatalogueEntry>& entries) {
+  const std::string hint = nearest_names(text, entries);
   if (looks_like_path(text))
     throw InputError(kFlag, fmt::format("'{}': no such file or folder, and no model of this name is known", text),
                      hint);
@@ -98,13 +103,23 @@ json read_config(const fs::path& file) {
   return read_json_file(file);
 }
 
+bool is_quantised(const json& config) {
+  return config.contains("quantization_config") && !config["quantization_config"].is_null();
+}
+
 void note_config(const json& config, std::vector<std::string>& notes) {
   if (config.contains("text_config")) notes.push_back("the config is multimodal: only its text model is planned");
-  if (config.contains("quantization_config") && !config["quantization_config"].is_null())
+  if (is_quantised(config))
     notes.push_back("quantization_config is ignored: the recipe decides how weights are stored");
 }
 
-LoadedModel read_path(const fs::path& path) {
+/// What of a folder's checkpoint is compared with its config: of a model of the Hub what is here, and nothing where its
+/// tensors are packed.
+bool checks_checkpoint(const json& config, MissingShards missing) {
+  return missing == MissingShards::Refuse || !is_quantised(config);
+}
+
+LoadedModel read_path(const fs::path& path, MissingShards missing) {
   const bool is_folder = fs::is_directory(path);
   const fs::path file = is_folder ? path / "config.json" : path;
   if (!fs::exists(file))
@@ -117,18 +132,50 @@ LoadedModel read_path(const fs::path& path) {
       file.filename() == "config.json" && folder.has_filename() ? folder.filename().string() : file.stem().string();
   loaded.spec.id = path.string();
   note_config(config, loaded.notes);
-  if (!is_folder) return loaded;
-  for (std::string& note : check_checkpoint(loaded.spec, path)) loaded.notes.push_back(std::move(note));
+  if (!is_folder || !checks_checkpoint(config, missing)) return loaded;
+  for (std::string& note : check_checkpoint(loaded.spec, path, missing)) loaded.notes.push_back(std::move(note));
   return loaded;
 }
 
-LoadedModel load_path(const fs::path& path) {
+LoadedModel load_path(const fs::path& path, MissingShards missing = MissingShards::Refuse) {
   try {
-    return read_path(path);
+    return read_path(path, missing);
   } catch (const fs::filesystem_error& error) {
     throw InputError(path.string(), fmt::format("cannot be read: {}", error.code().message()));
   }
 }
+
+LoadedModel read_hub_model(const std::string& id, const HubModel& model) {
+  LoadedModel loaded = load_path(model.folder, MissingShards::NamesOnly);
+  loaded.spec.id = id;
+  loaded.spec.name = id.substr(id.find('/') + 1);
+  loaded.spec.source = fmt::format("config.json of {} ({})", id, model.origin);
+  loaded.notes.insert(loaded.notes.begin(), fmt::format("{}: config.json of {}", id, model.origin));
+  return loaded;
+}
+
+/// A model that the catalogue lacks: of a local cache, else of the Hub.
+LoadedModel load_hub_model(const std::string& id, const HubSettings& hub, const std::vector<CatalogueEntry>& entries) {
+  if (const auto cached = find_cached_model(id, hub)) return read_hub_model(id, *cached);
+  const std::string hint = nearest_names(id, entries);
+  if (hub.is_offline)
+    throw InputError(kFlag,
+                     fmt::format("'{}' is neither in the catalogue nor in a local cache, and the Hub is not asked "
+                                 "(--offline or HF_HUB_OFFLINE)",
+                                 id),
+                     hint);
+  try {
+    return read_hub_model(id, fetch_hub_model(id, hub, hint));
+  } catch (const EnvError& error) {
+    throw EnvError(
+        fmt::format("'{}' is neither in the catalogue nor in a local cache, and the Hub cannot be asked:\n"
+                    "  {}\n  {}",
+                    id, error.what(), hint));
+  }
+}
+
+/// A file that was mistyped is not looked for on the Hub.
+bool may_be_hub_id(std::string_view text) { return is_hub_id(text) && !text.ends_with(".json"); }
 
 std::vector<CatalogueEntry> read_folder(const fs::path& folder) {
   const auto index = read_index(folder);
@@ -155,7 +202,7 @@ std::vector<CatalogueEntry> list_catalogue() {
   }
 }
 
-LoadedModel load_model(std::string_view text) {
+LoadedModel load_model(std::string_view text, const std::optional<HubSettings>& hub) {
   if (trim(text).empty()) throw InputError(kFlag, "is empty", "give a model name, a config.json or a model folder");
   const fs::path path = expand_home(trim(text));
   std::error_code error;
@@ -164,7 +211,22 @@ LoadedModel load_model(std::string_view text) {
   const auto entries = list_catalogue();
   if (const CatalogueEntry* entry = find_entry(trim(text), entries)) return load_entry(*entry, trim(text));
   if (is_path) return load_path(path);  // a folder without config.json: says so
+  if (hub && may_be_hub_id(trim(text))) return load_hub_model(std::string(trim(text)), *hub, entries);
   refuse_unknown(trim(text), entries);
+}
+
+LoadedModel refresh_model(const std::string& id, const HubSettings& hub) {
+  if (!is_hub_id(id)) throw InputError("--refresh", fmt::format("'{}' is no name of the Hub", id), "org/name");
+  if (hub.is_offline)
+    throw InputError("--refresh", "needs the Hub, which --offline or HF_HUB_OFFLINE rules out", "leave that out");
+  const std::vector<CatalogueEntry> entries = list_catalogue();
+  LoadedModel loaded = read_hub_model(id, fetch_hub_model(id, hub, nearest_names(id, entries)));
+  const CatalogueEntry* entry = find_entry(id, entries);
+  if (!entry) return loaded;
+  const bool is_same = list_weights(loaded.spec).total_elements() == entry->parameters;
+  loaded.notes.push_back(fmt::format("--model {} means the catalogue's {}, which has {}", id, entry->name,
+                                     is_same ? "as many parameters" : "another number of parameters"));
+  return loaded;
 }
 
 }  // namespace gpuplan

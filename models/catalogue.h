@@ -2,10 +2,12 @@
 // or a model directory whose checkpoint headers are compared with the computed tensors.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "models/catalogue_file.h"
+#include "models/hub/hub_settings.h"
 
 namespace gpuplan {
 
@@ -16,6 +18,12 @@ std::vector<CatalogueEntry> list_catalogue();
 /// "meta-llama/",
 /// "-hf", "llama2-7b" for llama-2-7b). Throws InputError with the nearest names for an unknown one, with "not modelled
 /// yet" for a known family that has no builder, and for a checkpoint that differs by more than 2 %.
-LoadedModel load_model(std::string_view text);
+/// With `hub`, an "org/name" that the catalogue lacks is looked for in the local caches, then on the Hub unless it is
+/// offline (models/hub/hub_model.h); EnvError when the Hub cannot be asked.
+LoadedModel load_model(std::string_view text, const std::optional<HubSettings>& hub = {});
+
+/// Gets `id` from the Hub anew, whatever the catalogue and the caches hold, and keeps it in gpuplan's cache. Throws
+/// InputError and EnvError as load_model.
+LoadedModel refresh_model(const std::string& id, const HubSettings& hub);
 
 }  // namespace gpuplan

@@ -82,7 +82,7 @@ void append(Checkpoint& checkpoint, const fs::path& file, std::vector<Safetensor
                             std::make_move_iterator(tensors.end()));
 }
 
-Checkpoint read_shards(const fs::path& folder) {
+Checkpoint read_shards(const fs::path& folder, MissingShards allowed) {
   const fs::path file = folder / kShardIndex;
   const json index = read_json_file(file);
   const ShardMap shards = read_weight_map(index, file.string());
@@ -90,7 +90,7 @@ Checkpoint read_shards(const fs::path& folder) {
   for (const auto& [shard, tensors] : shards)
     if (!is_there(folder / shard)) missing.push_back(shard);
   Checkpoint checkpoint;
-  if (missing.size() == shards.size())
+  if (missing.size() == shards.size() || (!missing.empty() && allowed == MissingShards::NamesOnly))
     checkpoint = names_only(shards);
   else if (!missing.empty())
     throw InputError(
@@ -128,13 +128,13 @@ void check_unique(const Checkpoint& checkpoint, const fs::path& folder) {
 
 }  // namespace
 
-std::optional<Checkpoint> read_checkpoint(const fs::path& folder) {
+std::optional<Checkpoint> read_checkpoint(const fs::path& folder, MissingShards missing) {
   Checkpoint checkpoint;
   if (fs::exists(folder / kSingleFile))
     append(checkpoint, folder / kSingleFile, read_safetensors_header(folder / kSingleFile));
   else if (fs::exists(folder / kShardIndex))
-    checkpoint = read_shards(folder);
-  else
+    checkpoint = read_shards(folder, missing);
+  else if (missing == MissingShards::Refuse)
     for (const fs::path& file : loose_files(folder)) append(checkpoint, file, read_safetensors_header(file));
   check_unique(checkpoint, folder);
   if (checkpoint.tensors.empty()) return std::nullopt;
@@ -204,13 +204,24 @@ constexpr std::array kKnownExtras{
     KnownExtra{"encoder.", "embed_tokens.weight", "copies of the shared embedding"},
     KnownExtra{"decoder.", "embed_tokens.weight", "copies of the shared embedding"},
     KnownExtra{"decoder.", "EncDecAttention.relative_attention_bias.weight", "unused biases"},
+    KnownExtra{"mtp.", "", "layers that predict further tokens"},
     KnownExtra{"vision_model.", "", "vision parts"},
     KnownExtra{"vision_tower.", "", "vision parts"},
     KnownExtra{"multi_modal_projector.", "", "vision parts"},
     KnownExtra{"model.vision_tower.", "", "vision parts"},
     KnownExtra{"model.multi_modal_projector.", "", "vision parts"}};
 
+/// The number of a layer after the last one: DeepSeek-V3 and GLM-4.5 keep the layers there that predict further tokens.
+bool is_beyond_last_layer(std::string_view name, const ModelSpec& model) {
+  constexpr std::string_view kLayers = "model.layers.";
+  if (!name.starts_with(kLayers)) return false;
+  const std::string number(name.substr(kLayers.size(), name.find('.', kLayers.size()) - kLayers.size()));
+  return !number.empty() && number.size() < 5 && number.find_first_not_of("0123456789") == std::string::npos &&
+         std::stoll(number) >= model.num_layers();
+}
+
 std::string_view known_extra(const SafetensorsTensor& tensor, const ModelSpec& model) {
+  if (is_beyond_last_layer(tensor.name, model)) return "layers that predict further tokens";
   if (model.tie_word_embeddings && tensor.name.ends_with("lm_head.weight")) return kTiedHead;
   for (const KnownExtra& extra : kKnownExtras)
     if (tensor.name.starts_with(extra.prefix) && tensor.name.ends_with(extra.suffix)) return extra.meaning;
@@ -318,7 +329,7 @@ void note_differences(const Comparison& result, double share, std::vector<std::s
 void check_total_size(const Checkpoint& checkpoint, const Comparison& result, std::int64_t parameters,
                       const std::filesystem::path& folder, std::vector<std::string>& notes) {
   notes.push_back(
-      fmt::format("checkpoint: its shards are not in the folder; {} names of the index were compared, no shapes",
+      fmt::format("checkpoint: {} names of the index were compared; its shards are not all here, so no shapes were",
                   result.num_matched));
   if (!checkpoint.total_bytes || !result.extras.empty()) return;
   const double bytes_each = *checkpoint.total_bytes / double(parameters);
@@ -334,8 +345,9 @@ void check_total_size(const Checkpoint& checkpoint, const Comparison& result, st
 
 }  // namespace
 
-std::vector<std::string> check_checkpoint(const ModelSpec& model, const std::filesystem::path& folder) {
-  const auto checkpoint = read_checkpoint(folder);
+std::vector<std::string> check_checkpoint(const ModelSpec& model, const std::filesystem::path& folder,
+                                          MissingShards missing) {
+  const auto checkpoint = read_checkpoint(folder, missing);
   if (!checkpoint) return {};
   const ModelWeights weights = list_weights(model);
   const std::int64_t parameters = weights.total_elements();

@@ -21,14 +21,19 @@ struct Checkpoint {
   std::optional<double> total_bytes;  // of the index: metadata.total_size
 };
 
+/// What shards that the index lists and the folder lacks mean: a mistake, or a model of which only names are known yet.
+enum class MissingShards : std::uint8_t { Refuse, NamesOnly };
+
 /// Reads model.safetensors, the shards of model.safetensors.index.json, or every other *.safetensors of `folder`, as
-/// transformers would; nothing when there is none. Throws InputError when some shards are there and others are not, and
-/// when a shard lacks a tensor of the index.
-std::optional<Checkpoint> read_checkpoint(const std::filesystem::path& folder);
+/// transformers would; nothing when there is none. NamesOnly: files that no index lists are not read. Throws InputError
+/// when some shards are there and others are not (unless NamesOnly), and when a shard lacks a tensor of the index.
+std::optional<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
+                                          MissingShards missing = MissingShards::Refuse);
 
 /// Reads the safetensors headers in `folder` (none: no check) and compares names and shapes with list_weights(model).
 /// Buffers, a stored copy of a tied head and vision parts are known extras. Returns notes, tensor by tensor when the
 /// elements differ by more than 0.1 %; throws InputError above 2 %, for a broken file, and for a quantised checkpoint.
-std::vector<std::string> check_checkpoint(const ModelSpec& model, const std::filesystem::path& folder);
+std::vector<std::string> check_checkpoint(const ModelSpec& model, const std::filesystem::path& folder,
+                                          MissingShards missing = MissingShards::Refuse);
 
 }  // namespace gpuplan

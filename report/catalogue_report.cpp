@@ -15,9 +15,7 @@ GpuReport report_gpu(const GpuSpec& gpu) {
   return report;
 }
 
-namespace {
-
-ModelReport report_loaded(LoadedModel loaded) {
+ModelReport report_model(LoadedModel loaded) {
   ModelReport report{.entry = {.name = loaded.spec.name,
                                .id = loaded.spec.id,
                                .family = loaded.spec.family,
@@ -32,6 +30,8 @@ ModelReport report_loaded(LoadedModel loaded) {
   return report;
 }
 
+namespace {
+
 void read_provenance(ModelReport& report) {
   const nlohmann::json content = read_json_file(report.entry.file);
   Fields fields(content, report.entry.file.string());
@@ -45,18 +45,18 @@ void read_provenance(ModelReport& report) {
 
 ModelReport report_model(const CatalogueEntry& entry) {
   ModelReport report{.entry = entry, .parameters = entry.parameters};
-  if (entry.is_modelled) report = report_loaded(load_model(entry.file.string()));
+  if (entry.is_modelled) report = report_model(load_model(entry.file.string()));
   report.entry = entry;
   read_provenance(report);
   return report;
 }
 
-ModelReport report_model(const std::string& text) {
+ModelReport report_model(const std::string& text, const std::optional<HubSettings>& hub) {
   const std::vector<CatalogueEntry> all = list_catalogue();
   std::error_code ignored;
   const auto named = match_model_name(text, all);
   if (named.size() == 1 && !std::filesystem::exists(text, ignored)) return report_model(*named.front());
-  return report_loaded(load_model(text));
+  return report_model(load_model(text, hub));
 }
 
 }  // namespace gpuplan

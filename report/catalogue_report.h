@@ -29,8 +29,10 @@ struct ModelReport {
   std::vector<std::string> notes;
 };
 
-/// A model by name or path. One that is known but not modelled yet gets a short report. Throws InputError.
-ModelReport report_model(const std::string& text);
+/// A model by name or path, or of the Hub (models/catalogue.h). One that is known but not modelled yet gets a short
+/// report. Throws InputError and EnvError.
+ModelReport report_model(const std::string& text, const std::optional<HubSettings>& hub = {});
 ModelReport report_model(const CatalogueEntry& entry);
+ModelReport report_model(LoadedModel loaded);
 
 }  // namespace gpuplan

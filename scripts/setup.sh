@@ -13,6 +13,8 @@ build    header:yaml-cpp/yaml.h     libyaml-cpp-dev      yaml-cpp-devel   yaml-c
 build    header:pugixml.hpp         libpugixml-dev       pugixml-devel    pugixml        pugixml-devel
 build    header:boost/graph/adjacency_list.hpp libboost-graph-dev boost-devel boost libboost_headers-devel
 build    header:eigen3/Eigen/Core   libeigen3-dev        eigen3-devel     eigen          eigen3-devel
+hub      library:libcurl.so.4     libcurl4             libcurl          curl           libcurl4
+hub      file:/etc/ssl/certs      ca-certificates      ca-certificates  ca-certificates ca-certificates
 cpu      header:dnnl.h              libdnnl-dev          onednn-devel     onednn         onednn-devel
 cpu      tool:mpirun                openmpi-bin          openmpi          openmpi        openmpi4
 cpu      tool:mpicxx                libopenmpi-dev       openmpi-devel    openmpi        openmpi4-devel
@@ -37,9 +39,11 @@ on_terminal() { [[ -t 2 && ${TERM:-dumb} != dumb ]]; }
 
 # --- packages ------------------------------------------------------------------------------------------------------
 
-is_present() {  # is_present tool:<program>|header:<path>|module:<of the system's Python>|clang-rt:<runtime library of clang++>
+is_present() {  # is_present tool:<program>|header:<path>|library:<of the loader>|file:<path>|module:<of the system's Python>|clang-rt:<runtime library of clang++>
   local name=${1#*:} prefix
   if [[ $1 == module:* ]]; then /usr/bin/python3 -c "import $name" >/dev/null 2>&1; return; fi
+  if [[ $1 == library:* ]]; then PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null | grep -qF "	$name "; return; fi
+  if [[ $1 == file:* ]]; then [[ -e $name ]]; return; fi
   if [[ $1 == clang-rt:* ]]; then
     command -v clang++ >/dev/null && compgen -G "$(clang++ -print-runtime-dir)/libclang_rt.$name*.a" >/dev/null
     return
