@@ -16,6 +16,7 @@
 #include "models/families.h"
 #include "models/hub/hub_model.h"
 #include "models/model_names.h"
+#include "models/not_modelled.h"
 
 namespace gpuplan {
 namespace {
@@ -60,7 +61,15 @@ std::string nearest_names(std::string_view text, const std::vector<CatalogueEntr
                       "'gpuplan models' lists the names; a folder with a config.json works too");
 }
 
+/// Where only the name is known, and it begins as those of a family that is not modelled.
+void refuse_not_modelled(std::string_view text) {
+  if (const std::string reason = why_name_is_not_modelled(text); !reason.empty())
+    throw InputError(kFlag, fmt::format("'{}' cannot be planned: {}", text, reason),
+                     "modelled: " + modelled_families());
+}
+
 [[noreturn]] void refuse_unknown(std::string_view text, const std::vector<CatalogueEntry>& entries) {
+  refuse_not_modelled(text);
   const std::string hint = nearest_names(text, entries);
   if (looks_like_path(text))
     throw InputError(kFlag, fmt::format("'{}': no such file or folder, and no model of this name is known", text),
@@ -80,8 +89,7 @@ LoadedModel load_entry(const CatalogueEntry& entry, std::string_view text) {
     throw InputError(kFlag, fmt::format("model '{}' ({}) is not modelled yet", entry.name, entry.model_type),
                      "modelled: " + modelled_families());
   LoadedModel loaded = read_catalogue_file(entry.file);
-  if (text != entry.id && entry.name != entry.id)
-    loaded.notes.insert(loaded.notes.begin(), fmt::format("{} is {}", text, entry.id));
+  if (std::string note = explain_match(text, entry); !note.empty()) loaded.notes.insert(loaded.notes.begin(), note);
   return loaded;
 }
 
@@ -158,6 +166,7 @@ LoadedModel read_hub_model(const std::string& id, const HubModel& model) {
 LoadedModel load_hub_model(const std::string& id, const HubSettings& hub, const std::vector<CatalogueEntry>& entries) {
   if (const auto cached = find_cached_model(id, hub)) return read_hub_model(id, *cached);
   const std::string hint = nearest_names(id, entries);
+  if (hub.is_offline) refuse_not_modelled(id);
   if (hub.is_offline)
     throw InputError(kFlag,
                      fmt::format("'{}' is neither in the catalogue nor in a local cache, and the Hub is not asked "

@@ -104,6 +104,7 @@ CatalogueEntry read_catalogue_row(const json& content, const std::filesystem::pa
                        .model_type = fields.text("model_type"),
                        .architecture = fields.text("architecture"),
                        .parameters = fields.integer(count_key, {.least = 1}),
+                       .same_shape = fields.texts("same_shape"),
                        .is_modelled = false,
                        .file = file};
   if (entry.name != file.stem()) fields.report("name", fmt::format("'{}' must be the file's name", entry.name));

@@ -16,8 +16,9 @@ namespace gpuplan {
 /// A row of `gpuplan models`.
 struct CatalogueEntry {
   std::string name, id, family, model_type, architecture;
-  std::int64_t parameters{};  // recorded count
-  bool is_modelled{};         // false: refused by name ("not modelled yet")
+  std::int64_t parameters{};              // recorded count
+  std::vector<std::string> same_shape{};  // hub ids of other models with these tensors
+  bool is_modelled{};                     // false: refused by name ("not modelled yet")
   std::filesystem::path file;
 };
 

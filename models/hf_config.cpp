@@ -4,6 +4,7 @@
 
 #include "base/json_file.h"
 #include "models/families.h"
+#include "models/not_modelled.h"
 
 namespace gpuplan {
 namespace {
@@ -28,6 +29,10 @@ ConfigKind read_kind(Fields& config) {
 
 void refuse(Fields& config, const ConfigKind& kind) {
   const std::string& shown = kind.architecture.empty() ? kind.model_type : kind.architecture;
+  if (const std::string reason = why_type_is_not_modelled(kind.model_type); !reason.empty())
+    return config.report_here(
+        fmt::format("'{}' (model_type '{}') cannot be planned: {}", shown, kind.model_type, reason),
+        "modelled: " + modelled_families());
   if (const Family* row = find_family(kind.model_type, {}); row && !kind.model_type.empty())
     return config.report_here(
         fmt::format("architecture '{}' of model_type '{}' is not modelled", shown, kind.model_type),

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/names.h"
 
 namespace gpuplan {
@@ -30,10 +32,33 @@ bool is_version(const std::string& part) {
 
 using Parts = std::vector<std::string>;
 
+/// Words that name a number format. They stand at the end of a name with what belongs to them: "-GPTQ-4b-128g",
+/// "-FP8-dynamic", "-unsloth-bnb-4bit", "-quantized.w4a16", "-Q4_K_M-GGUF".
+constexpr std::array<std::string_view, 25> kFormatWords{
+    "awq",  "gptq", "gguf", "ggml", "bnb",     "fp8",       "fp4",   "nvfp4", "mxfp4",
+    "nf4",  "int4", "int8", "mlx",  "exl2",    "exl3",      "hqq",   "qat",   "autoround",
+    "aqlm", "i1",   "bf16", "fp16", "unsloth", "quantized", "bitnet"};
+
+bool is_digits(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_digit); }
+
+bool is_format_word(const std::string& part) {
+  const std::string_view word(part);
+  if (std::ranges::find(kFormatWords, word) != kFormatWords.end() || word.starts_with("quantized.")) return true;
+  if (word.ends_with("bit")) return is_digits(word.substr(0, word.size() - 3));  // "4bit"
+  const std::size_t a = word.find('a');                                          // "w8a8"
+  if (word.starts_with('w') && a != std::string_view::npos && is_digits(word.substr(1, a - 1))) return true;
+  return word.size() == 2 && word[0] == 'q' && is_digit(word[1]);  // "q4" of "Q4_K_M"
+}
+
+/// Publishers of copies under the original names. Their Phi models are rewritten as Llama's or Mistral's.
+constexpr std::array<std::string_view, 2> kCopyists{"unsloth", "nousresearch"};
+bool is_copyist(std::string_view organisation) { return std::ranges::find(kCopyists, organisation) != kCopyists.end(); }
+
 struct SplitName {
   std::string organisation;
   Parts parts;
   std::string version;
+  bool is_packed{};  // ended in a number format, which is not among the parts
 };
 
 SplitName split_name(std::string_view text) {
@@ -47,6 +72,11 @@ SplitName split_name(std::string_view text) {
       part += c;
     else if (!part.empty())
       name.parts.push_back(std::exchange(part, {}));
+  }
+  const auto format = std::ranges::find_if(name.parts, is_format_word);
+  if (format != name.parts.begin() && format != name.parts.end()) {
+    name.is_packed = true;
+    name.parts.erase(format, name.parts.end());
   }
   for (const std::string& one : name.parts)
     if (is_version(one)) name.version += one;
@@ -118,15 +148,33 @@ NameForm core_of(const SplitName& name, const Parts& keep) {
 
 enum class Nearness { ShortName, HubName, SameModel };
 
-bool matches(const SplitName& text, const CatalogueEntry& entry, Nearness nearness) {
-  const SplitName name = split_name(entry.name), hub = split_name(entry.id);
-  if (!text.organisation.empty() && text.organisation != hub.organisation) return false;
+/// Whether who published `text` may mean a model of `organisation`: its own, or a copy of it.
+bool may_publish(const SplitName& text, std::string_view organisation, const CatalogueEntry& entry) {
+  if (text.organisation.empty() || text.organisation == organisation) return true;
+  const bool is_rewritten = is_copyist(text.organisation) && entry.model_type.starts_with("phi");
+  return (text.is_packed || is_copyist(text.organisation)) && !is_rewritten;
+}
+
+bool matches_id(const SplitName& text, const CatalogueEntry& entry, const SplitName& name, const std::string& id,
+                Nearness nearness) {
+  const SplitName hub = split_name(id);
+  if (!may_publish(text, hub.organisation, entry)) return false;
   if (nearness == Nearness::ShortName) return is_same(form_of(text.parts), form_of(name.parts));
   if (nearness == Nearness::HubName) return is_same(form_of(text.parts), form_of(hub.parts));
   const std::string& version = name.version.empty() ? hub.version : name.version;
   if (!text.version.empty() && !version.empty() && text.version != version) return false;
   const NameForm core = core_of(text, name.parts);
   return is_same(core, core_of(name, name.parts)) || is_same(core, core_of(hub, name.parts));
+}
+
+bool has_same_shape(const SplitName& text, const CatalogueEntry& entry, Nearness nearness) {
+  return nearness != Nearness::ShortName && std::ranges::any_of(entry.same_shape, [&](const std::string& id) {
+           return matches_id(text, entry, split_name(id.substr(id.find('/') + 1)), id, nearness);
+         });
+}
+
+bool is_named(const SplitName& text, const CatalogueEntry& entry, Nearness nearness) {
+  return matches_id(text, entry, split_name(entry.name), entry.id, nearness);
 }
 
 }  // namespace
@@ -136,10 +184,23 @@ std::vector<const CatalogueEntry*> match_model_name(std::string_view text, const
   std::vector<const CatalogueEntry*> found;
   for (const Nearness nearness : {Nearness::ShortName, Nearness::HubName, Nearness::SameModel}) {
     for (const CatalogueEntry& entry : entries)
-      if (matches(wanted, entry, nearness)) found.push_back(&entry);
+      if (is_named(wanted, entry, nearness) || has_same_shape(wanted, entry, nearness)) found.push_back(&entry);
     if (!found.empty()) break;
   }
   return found;
+}
+
+std::string explain_match(std::string_view text, const CatalogueEntry& entry) {
+  if (text == entry.id || entry.name == entry.id) return {};
+  const SplitName wanted = split_name(text);
+  if (wanted.is_packed)
+    return fmt::format(
+        "{} is taken for a copy of {} in another number format; the recipe decides how weights are stored", text,
+        entry.id);
+  bool is_own = false;
+  for (const Nearness nearness : {Nearness::ShortName, Nearness::HubName, Nearness::SameModel})
+    is_own |= is_named(wanted, entry, nearness);
+  return is_own ? fmt::format("{} is {}", text, entry.id) : fmt::format("{} has the shape of {}", text, entry.id);
 }
 
 }  // namespace gpuplan

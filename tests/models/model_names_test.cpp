@@ -1,6 +1,7 @@
 #include "models/model_names.h"
 
 #include <array>
+#include <set>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -57,7 +58,23 @@ constexpr std::array kResolutions{Resolution{"llama-3-8b", "llama-3-8b"},
                                   Resolution{"openai-community/gpt2", "gpt2"},
                                   Resolution{"bloom", "bloom-176b"},
                                   Resolution{"t5-base", "t5-base"},
-                                  Resolution{"Yi-34B-Chat", "yi-34b"}};
+                                  Resolution{"Yi-34B-Chat", "yi-34b"},
+                                  Resolution{"qwen2.5-coder-7b", "qwen2.5-7b"},
+                                  Resolution{"Qwen/Qwen2.5-Coder-7B-Instruct-AWQ", "qwen2.5-7b"},
+                                  Resolution{"Qwen/Qwen3-4B-Instruct-2507-FP8", "qwen3-4b"},
+                                  Resolution{"Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4", "qwen2.5-7b"},
+                                  Resolution{"unsloth/Meta-Llama-3.1-8B-Instruct-bnb-4bit", "llama-3.1-8b"},
+                                  Resolution{"unsloth/llama-3-8b", "llama-3-8b"},
+                                  Resolution{"unsloth/Qwen2.5-7B-Instruct-unsloth-bnb-4bit", "qwen2.5-7b"},
+                                  Resolution{"NousResearch/Meta-Llama-3-8B", "llama-3-8b"},
+                                  Resolution{"TheBloke/Llama-2-7B-Chat-GGUF", "llama-2-7b"},
+                                  Resolution{"ISTA-DASLab/gemma-3-27b-it-GPTQ-4b-128g", "gemma-3-27b-text"},
+                                  Resolution{"RedHatAI/Qwen2.5-1.5B-quantized.w8a8", "qwen2.5-1.5b"},
+                                  Resolution{"bartowski/Llama-3.2-3B-Instruct-Q4_K_M-GGUF", "llama-3.2-3b"},
+                                  Resolution{"mlx-community/gemma-3-1b-it-qat-4bit", "gemma-3-1b"},
+                                  Resolution{"deepseek-ai/DeepSeek-R1-0528", "deepseek-v3"},
+                                  Resolution{"deepseek-ai/DeepSeek-R1-Distill-Qwen-32B", "qwen2.5-32b"},
+                                  Resolution{"unsloth/DeepSeek-R1-Distill-Llama-8B-bnb-4bit", "llama-3.1-8b"}};
 
 constexpr std::array kUnknown{"llama",
                               "",
@@ -77,7 +94,14 @@ constexpr std::array kUnknown{"llama",
                               "opt-27b",
                               "pythia-28b",
                               "llama-2-7bb",
-                              "qwen2.5-coder-7b"};
+                              "someone/Qwen2.5-7B-Instruct",
+                              "someone/llama-2-7b-tuned-AWQ",
+                              "unsloth/phi-4",
+                              "unsloth/Phi-3-mini-4k-instruct-bnb-4bit",
+                              "deepseek-ai/DeepSeek-V3.2",
+                              "AWQ",
+                              "4bit",
+                              "TheBloke/TinyLlama-1.1B-Chat-v0.3-GPTQ"};
 
 }  // namespace
 
@@ -108,6 +132,32 @@ TEST_CASE("names that would have to be guessed are unknown") {
     CAPTURE(std::string(typed));
     CHECK(match_model_name(typed, entries).empty());
   }
+}
+
+TEST_CASE("a name is explained: another spelling, the same shape, or a copy in another number format") {
+  const auto note = [](const char* text) { return load_model(text).notes.at(0); };
+  CHECK(note("Llama-3.1-8B-Instruct") == "Llama-3.1-8B-Instruct is meta-llama/Llama-3.1-8B");
+  CHECK(note("Qwen/Qwen2.5-Coder-7B-Instruct") == "Qwen/Qwen2.5-Coder-7B-Instruct has the shape of Qwen/Qwen2.5-7B");
+  CHECK(
+      note("unsloth/Qwen3-8B-bnb-4bit") ==
+      "unsloth/Qwen3-8B-bnb-4bit is taken for a copy of Qwen/Qwen3-8B in another number format; the recipe decides how "
+      "weights are stored");
+  CHECK(load_model("Qwen/Qwen3-8B").notes.empty());
+}
+
+TEST_CASE("models of the same shape are listed once, and none is an entry of its own") {
+  const auto entries = list_catalogue();
+  std::set<std::string> ids;
+  for (const CatalogueEntry& entry : entries) CHECK(ids.insert(entry.id).second);
+  for (const CatalogueEntry& entry : entries)
+    for (const std::string& id : entry.same_shape) {
+      CAPTURE(id);
+      CHECK(id.find('/') != std::string::npos);
+      CHECK(ids.insert(id).second);
+      const auto found = match_model_name(id, entries);
+      REQUIRE(found.size() == 1);
+      CHECK(found[0]->name == entry.name);
+    }
 }
 
 TEST_CASE("an ambiguous name lists what it may mean") {
