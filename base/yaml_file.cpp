@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdint>
 #include <cstdlib>
+#include <initializer_list>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -31,18 +35,73 @@ std::size_t num_values(const json& value) {
   return count;
 }
 
+/// What a scalar becomes: every one a text, or what the rules of YAML 1.1 make of one without quotes.
+enum class Scalars : std::uint8_t { Texts, Yaml11 };
+
+bool is_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), text) != words.end();
+}
+
+/// Digits, with underscores between them, in a base that is named by its prefix; nothing for other text.
+std::optional<std::int64_t> yaml11_integer(std::string_view text) {
+  std::string digits;
+  std::copy_if(text.begin(), text.end(), std::back_inserter(digits), [](char c) { return c != '_'; });
+  const bool is_negative = digits.starts_with('-');
+  if (digits.starts_with('-') || digits.starts_with('+')) digits.erase(0, 1);
+  int base = 10;
+  if (digits.starts_with("0x"))
+    base = 16, digits.erase(0, 2);
+  else if (digits.starts_with("0b"))
+    base = 2, digits.erase(0, 2);
+  else if (digits.size() > 1 && digits.front() == '0')
+    base = 8;
+  if (digits.empty() || digits.front() == '-' || digits.front() == '+' || text.starts_with('_')) return {};
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
+  if (error != std::errc{} || end != digits.data() + digits.size()) return {};
+  return is_negative ? -value : value;
+}
+
+/// A number with a point; its exponent needs a sign. "1e-4" is therefore a text, as in PyYAML.
+std::optional<double> yaml11_float(std::string_view text) {
+  std::string digits(text);
+  std::erase(digits, '_');
+  if (digits.starts_with('+')) digits.erase(0, 1);
+  const std::size_t point = digits.find('.'), mark = digits.find_first_of("eE");
+  const bool has_digit = digits.find_first_of("0123456789") < std::min(mark, digits.size());
+  if (point == std::string::npos || point > mark || !has_digit) return {};
+  if (mark != std::string::npos && (mark + 1 >= digits.size() || (digits[mark + 1] != '+' && digits[mark + 1] != '-')))
+    return {};
+  if (mark != std::string::npos && digits[mark + 1] == '+') digits.erase(mark + 1, 1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc{} || end != digits.data() + digits.size()) return {};
+  return value;
+}
+
+/// What PyYAML's safe loader makes of a scalar without quotes. Source: YAML 1.1 types; yaml/resolver.py of PyYAML 6.
+json yaml11_value(const std::string& text) {
+  if (text.empty() || is_one_of(text, {"~", "null", "Null", "NULL"})) return {};
+  if (is_one_of(text, {"yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})) return true;
+  if (is_one_of(text, {"no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})) return false;
+  if (const auto integer = yaml11_integer(text)) return *integer;
+  if (const auto number = yaml11_float(text)) return *number;
+  return text;
+}
+
 /// Builds the tree while yaml-cpp reads the text.
 class TreeBuilder : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(ValueTree& tree) : tree_(tree) {}
+  explicit TreeBuilder(ValueTree& tree, Scalars scalars = Scalars::Texts) : tree_(tree), scalars_(scalars) {}
 
   void OnDocumentStart(const YAML::Mark& /*mark*/) override {}
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { add(mark, anchor, json()); }
-  void OnScalar(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t anchor,
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& text) override {
     if (!open_.empty() && open_.back().wants_key) return start_entry(mark, text);
-    add(mark, anchor, json(text));
+    const bool is_plain = tag.empty() || tag == "?";
+    add(mark, anchor, scalars_ == Scalars::Yaml11 && is_plain ? yaml11_value(text) : json(text));
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto known = anchors_.find(anchor);
@@ -153,6 +212,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   ValueTree& tree_;
+  Scalars scalars_;
   std::vector<Level> open_;
   std::map<YAML::anchor_t, json> anchors_;
   std::size_t num_values_ = 0;
@@ -165,14 +225,15 @@ void check_utf8(const std::string& text, const std::string& name) {
                      "save the file as UTF-8");
 }
 
-std::shared_ptr<ValueTree> parse_tree(const std::string& text, const std::string& name) {
+std::shared_ptr<ValueTree> parse_tree(const std::string& text, const std::string& name,
+                                      Scalars scalars = Scalars::Texts) {
   auto tree = std::make_shared<ValueTree>();
   tree->file = name;
   tree->format = FileFormat::Yaml;
   try {
     std::istringstream in(text);
     YAML::Parser parser(in);
-    TreeBuilder builder(*tree);
+    TreeBuilder builder(*tree, scalars);
     parser.HandleNextDocument(builder);
   } catch (const YAML::Exception& error) {
     throw InputError(fmt::format("{}:{}:{}", name, error.mark.line + 1, error.mark.column + 1),
@@ -205,6 +266,13 @@ YamlFile YamlFile::parse(const std::string& text, const std::string& name) {
         fmt::format("expected keys and values, found {}",
                     tree->root.is_array() ? "a list" : fmt::format("'{}'", tree->root.get<std::string>())));
   return {tree, text};
+}
+
+std::shared_ptr<ValueTree> parse_yaml11(const std::string& text, const std::string& name) {
+  check_utf8(text, name);
+  auto tree = parse_tree(text, name, Scalars::Yaml11);
+  tree->finish("");
+  return tree;
 }
 
 YamlFile YamlFile::read(const std::filesystem::path& path) { return parse(read_file(path), path.string()); }

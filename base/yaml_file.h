@@ -30,6 +30,10 @@ class YamlFile {
   std::string content_;
 };
 
+/// A file of a Python program: a scalar without quotes is what PyYAML reads (`no` is false, `1e-4` is a text), one in
+/// quotes is a text. Throws InputError as YamlFile::parse does; the top may be any value.
+std::shared_ptr<ValueTree> parse_yaml11(const std::string& text, const std::string& name);
+
 /// `value` x 10^-`exponent` in the fewest digits: decimal(1.06e10, 9) is "10.6". Requires: finite.
 std::string decimal(double value, int exponent = 0);
 

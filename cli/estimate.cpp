@@ -5,6 +5,7 @@
 #include "base/json_file.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/config_files.h"
 #include "cli/plan_flags.h"
 #include "planner/plan/plan_file.h"
 #include "report/answers.h"
@@ -16,6 +17,7 @@ namespace {
 
 void setup_estimate(CLI::App& app) {
   add_plan_flags(app);
+  add_config_flag(app);
   add_flag(app, "--explain", "", "show every term behind the figures, with its source");
   add_flag(app, "--details", "", "also the peaks of loading, evaluation and saving, per GPU and host");
   add_flag(app, "--json", "", "the answer as JSON, in base units");
@@ -32,7 +34,7 @@ void save(const EstimateAnswer& answer, const std::string& file, Console& consol
 }
 
 int run_estimate(const CLI::App& app, Console& console) {
-  PlanQuestion question = read_plan_question(app, console.in);
+  PlanQuestion question = read_config_question(app, console.in);
   EstimateAnswer answer{.request = std::move(question.request), .result = {}, .explanation = {}};
   answer.result = estimate(answer.request);
   answer.result.assumptions.insert(answer.result.assumptions.begin(), question.notes.begin(), question.notes.end());

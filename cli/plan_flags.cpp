@@ -13,6 +13,7 @@
 #include "base/json_file.h"
 #include "base/names.h"
 #include "cli/arguments.h"
+#include "cli/config_files.h"
 #include "cluster/profile/profile_store.h"
 #include "models/catalogue.h"
 #include "models/framework.h"
@@ -292,12 +293,12 @@ struct Needed {
 };
 
 /// Without a plan, what it would have said.
-void check_complete(const CLI::App& app, PlanQuestion& question, Needed needed) {
-  if (needed.model && !is_given(app, "--model"))
+void check_complete(const CLI::App& app, PlanQuestion& question, Needed needed, bool has_method) {
+  if (needed.model && !is_given(app, "--model") && question.request.model.family.empty())
     throw InputError("--model", "is needed", "for example --model llama3-8b; 'gpuplan models' lists them");
   if (needed.machine && question.request.cluster.gpus.empty())
     throw InputError("--gpus", "is needed", "for example --gpus 4xA6000, --gpus local, or --cluster dgx-h100");
-  if (needed.method && !is_given(app, "--full") && !is_given(app, "--lora") && !is_given(app, "--qlora"))
+  if (needed.method && !has_method && !is_given(app, "--full") && !is_given(app, "--lora") && !is_given(app, "--qlora"))
     question.notes.push_back("full fine-tuning, as neither --lora nor --qlora is given");
 }
 
@@ -389,7 +390,8 @@ void set_profile(const CLI::App& app, PlanQuestion& question) {
   }
 }
 
-PlanQuestion read_question(const CLI::App& app, std::istream& in, const std::string& usual_framework, Needed needed) {
+PlanQuestion read_question(const CLI::App& app, std::istream& in, const std::string& usual_framework, Needed needed,
+                           const std::optional<ConfigReading>& configs = {}) {
   check_contradictions(app);
   PlanQuestion question;
   EstimateRequest& request = question.request;
@@ -398,23 +400,32 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, const std::str
   if (behind_model && named)
     throw InputError("", fmt::format("two plans are given: {} and {}", *named, *model), "give one");
   const auto plan = named ? read_named_plan(*named, in) : behind_model;
+  if (plan && configs)
+    throw InputError("--from", fmt::format("{} is a plan and says everything already", plan->where),
+                     "give one of them");
   if (plan) {
     request = parse_plan(plan->content, plan->where);
     const std::string overrides = overrides_of(app, behind_model.has_value());
     question.notes.push_back(overrides.empty() ? fmt::format("plan from {}", plan->where)
                                                : fmt::format("plan from {}, changed by {}", plan->where, overrides));
+  } else if (configs) {
+    request = configs->request;
+    question.notes = configs->notes;
   } else {
     const auto framework = given(app, "--framework");
     request.recipe.framework = framework ? framework_named(*framework) : usual_framework;
   }
-  if (!plan) request.recipe.optimizer = find_framework(request.recipe.framework).default_optimizer;
+  if (!plan && !configs) request.recipe.optimizer = find_framework(request.recipe.framework).default_optimizer;
   for (const PlanFlag& flag : plan_flags())
     if (const auto value = given(app, flag.name); value && flag.apply) flag.apply(request, *value);
   if (model && !behind_model) set_model(question, *model, given_hub(app));
+  if (configs && configs->model && !model) set_model(question, *configs->model, given_hub(app));
   if (auto cluster = given_machine(app)) request.cluster = std::move(*cluster);
-  if (!plan) check_complete(app, question, needed);
-  if (!plan) set_defaults(app, question);
-  if (!plan && !is_given(app, "--precision")) set_precision(question);
+  const bool is_complete = plan || (configs && configs->has_trainer);
+  if (!plan) check_complete(app, question, needed, is_complete);
+  if (configs) settle_configs(app, *configs, request, question.notes);
+  if (!is_complete) set_defaults(app, question);
+  if (!plan && !configs && !is_given(app, "--precision")) set_precision(question);
   set_profile(app, question);
   return question;
 }
@@ -423,6 +434,10 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, const std::str
 
 PlanQuestion read_plan_question(const CLI::App& app, std::istream& in, const std::string& usual_framework) {
   return read_question(app, in, usual_framework, {});
+}
+
+PlanQuestion read_config_question(const CLI::App& app, std::istream& in) {
+  return read_question(app, in, kUsualFramework, {}, given_configs(app));
 }
 
 PlanQuestion read_open_question(const CLI::App& app, std::istream& in, bool needs_model) {

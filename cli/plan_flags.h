@@ -45,6 +45,9 @@ inline constexpr const char* kPlainFramework = "plain";
 PlanQuestion read_plan_question(const CLI::App& app, std::istream& in,
                                 const std::string& usual_framework = kUsualFramework);
 
+/// The same with --from (cli/config_files.h): its files stand in for what no flag says.
+PlanQuestion read_config_question(const CLI::App& app, std::istream& in);
+
 /// The same where the search chooses what no flag says: without --gpus the request has no cluster and no profile,
 /// without --model (if `needs_model` is off) no model.
 PlanQuestion read_open_question(const CLI::App& app, std::istream& in, bool needs_model);

@@ -31,7 +31,7 @@ torch    module:numpy               python3-numpy        python3-numpy    python
 '
 
 # What a rebuild of the program depends on. Files under data/ are read at run time.
-source_folders=(base models cluster planner sim search validate device calibrate run report cli cmake)
+source_folders=(base models cluster planner ecosystem sim search validate device calibrate run report cli cmake)
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 fail() { say "$@"; exit 3; }

@@ -1,0 +1,55 @@
+#include "cli/config_files.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "cli/arguments.h"
+
+namespace gpuplan {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A file that another one names: as it stands, or beside that one.
+std::optional<ConfigFile> find_named(const std::string& named, const std::string& by) {
+  for (const fs::path& path :
+       {fs::path(named), fs::path(by).parent_path() / named, fs::path(by).parent_path() / fs::path(named).filename()}) {
+    std::error_code ignored;
+    if (fs::is_regular_file(path, ignored)) return ConfigFile{path.string(), read_file(path)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void add_config_flag(CLI::App& app) {
+  add_flag(app, "--from", "FILE",
+           "a configuration of accelerate, DeepSpeed, transformers or TRL; may be "
+           "repeated. Flags override it")
+      ->expected(1, 1 << 30)
+      ->allow_extra_args(false);
+}
+
+std::optional<ConfigReading> given_configs(const CLI::App& app) {
+  const std::vector<std::string> names = all_given(app, "--from");
+  if (names.empty()) return std::nullopt;
+  std::vector<ConfigFile> files;
+  for (const std::string& name : names) files.push_back({name, read_file(name)});
+  return read_configs(files, find_named);
+}
+
+void settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
+                    std::vector<std::string>& notes) {
+  const auto& processes = configs.setup.num_processes;
+  if (request.cluster.num_gpus() == 1 && processes && *processes > 1 && !request.cluster.is_mixed()) {
+    request.cluster = resized(request.cluster, *processes);
+    notes.push_back(fmt::format("{} GPUs, as many as the files start processes", *processes));
+  }
+  if (request.cluster.gpus.empty()) return;
+  if (!is_given(app, "--strategy")) settle_strategy(configs, request, notes);
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,26 @@
+// --from: configuration files of other programs (ecosystem/config_reader.h) beside the flags.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ecosystem/config_reader.h"
+
+namespace CLI {
+class App;
+}
+
+namespace gpuplan {
+
+void add_config_flag(CLI::App& app);
+
+/// What the files of --from say together; empty without the flag. Throws InputError.
+std::optional<ConfigReading> given_configs(const CLI::App& app);
+
+/// Fits the cluster to the number of processes that the files start, where a single GPU is named, and the strategy to
+/// the cluster, where no flag says one.
+void settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
+                    std::vector<std::string>& notes);
+
+}  // namespace gpuplan

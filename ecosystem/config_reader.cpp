@@ -1,0 +1,341 @@
+#include "ecosystem/config_reader.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/json_file.h"
+#include "base/names.h"
+#include "base/value_tree.h"
+#include "base/yaml_file.h"
+#include "ecosystem/file_kind.h"
+#include "ecosystem/meaning.h"
+#include "ecosystem/rules.h"
+#include "models/framework.h"
+
+namespace gpuplan {
+namespace {
+
+using nlohmann::json;
+
+/// One file with the facts that it states, and the keys that state them.
+struct ReadFile {
+  const KeyTable* table = nullptr;
+  ConfigFile file;
+  Setup setup;
+  std::map<std::string_view, std::string> stated_by;  // fact: key
+};
+
+std::string text_of(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+/// Reads the keys of one file.
+class KeyReader {
+ public:
+  KeyReader(ReadFile& out, const ValueTree& tree, std::vector<std::string>& notes)
+      : out_(out),
+        table_(*out.table),
+        tree_(tree),
+        notes_(notes) {}
+
+  void read() {
+    read_mapping(tree_.root, "");
+    for (const auto& [reason, keys] : ignored_)
+      notes_.push_back(fmt::format("{}: not counted, because {}: {}", tree_.file, reason, fmt::join(keys, ", ")));
+    if (!unknown_.empty())
+      notes_.push_back(
+          fmt::format("{}: not known to gpuplan and not counted: {}", tree_.file, fmt::join(unknown_, ", ")));
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& key, const std::string& problem, const std::string& hint) const {
+    const auto place = tree_.places.find(key);
+    const std::string line = place == tree_.places.end() ? "" : fmt::format(":{}", place->second.key_line);
+    throw InputError(fmt::format("{}{}: {}", tree_.file, line, key), problem, hint);
+  }
+
+  /// The key as the table spells it: a mapping's own prefix may be left out.
+  std::string as_in_table(const std::string& path) const {
+    if (table_.find(path) || table_.has_below(path)) return path;
+    for (const auto& [mapping, prefix] : table_.prefixes)
+      if (path.starts_with(mapping + ".")) {
+        const std::string key = path.substr(mapping.size() + 1);
+        const std::string bare = key.starts_with(prefix) ? key.substr(prefix.size()) : key;
+        for (const std::string& other : {mapping + "." + prefix + bare, mapping + "." + bare})
+          if (table_.find(other)) return other;
+      }
+    return path;
+  }
+
+  void read_mapping(const json& mapping, const std::string& above) {
+    for (const auto& [key, value] : mapping.items()) {
+      const std::string path = above.empty() ? key : above + "." + key;
+      const std::string known = as_in_table(path);
+      const KeyRow* row = table_.find(known);
+      if (row && (row->use != KeyUse::Used || !value.is_object()))
+        read_row(*row, path, value);
+      else if (value.is_object() && table_.has_below(known))
+        read_mapping(value, path);
+      else if (value.is_null() || (value.is_object() && value.empty()))
+        continue;  // says nothing
+      else
+        read_unknown(path);
+    }
+  }
+
+  void read_unknown(const std::string& path) {
+    std::vector<std::string> known;
+    for (const KeyRow& row : table_.rows) known.push_back(row.key);
+    const std::string hint = did_you_mean(path, known);
+    if (table_.refuses_unknown && path.find('.') == std::string::npos)
+      fail(path, fmt::format("unknown key: {} stops at it", table_.title), hint);
+    unknown_.push_back(hint.empty() ? path : fmt::format("{} ({})", path, hint));
+  }
+
+  void read_row(const KeyRow& row, const std::string& path, const json& value) {
+    if (row.use == KeyUse::Ignored) return ignored_[row.reason].push_back(path);
+    if (row.use == KeyUse::Refused) {
+      const bool is_harmless = value.is_null() || value == false || (value.is_structured() && value.empty()) ||
+                               std::find(row.harmless.begin(), row.harmless.end(), value) != row.harmless.end();
+      if (!is_harmless) fail(path, row.reason, row.rule.empty() ? "" : fmt::format("rule: {}", row.rule));
+      return;
+    }
+    const json meant = meaning_of(row, path, value);
+    if (meant.is_null()) return;
+    if (!row.note.empty()) notes_.push_back(fmt::format("{}: {}: {}", tree_.file, path, row.note));
+    state_fact(*row.field, path, meant);
+  }
+
+  json meaning_of(const KeyRow& row, const std::string& path, const json& value) const {
+    if (value.is_null() && row.values.empty()) return {};
+    for (const auto& [in_file, means] : row.values)
+      if (in_file == value) return means;
+    const bool names_type = !row.values.empty() && std::all_of(row.values.begin(), row.values.end(),
+                                                               [](const auto& pair) { return pair.second.is_null(); });
+    if (row.values.empty() || names_type) return value;  // "auto", or a value of the fact's type
+    if (value.is_null()) return {};
+    std::string accepted;
+    for (const auto& [in_file, means] : row.values) accepted += (accepted.empty() ? "" : ", ") + text_of(in_file);
+    fail(path, fmt::format("{} is not modelled", text_of(value)), fmt::format("known: {}", accepted));
+  }
+
+  void state_fact(const SetupField& field, const std::string& path, const json& meant) {
+    const auto before = out_.stated_by.find(field.name);
+    if (before != out_.stated_by.end()) {
+      if (value_of(out_.setup, field) == meant) return;
+      fail(path, fmt::format("{} says otherwise", before->second), "keep one of them");
+    }
+    if (const std::string wanted = state(out_.setup, field, meant); !wanted.empty())
+      fail(path, fmt::format("must be {}, found {}", wanted, meant.dump()),
+           meant.is_string() && wanted.find("number") != std::string::npos
+               ? "a number such as 1e-4 needs a point: 1.0e-4"
+               : "");
+    out_.stated_by[field.name] = path;
+  }
+
+  ReadFile& out_;
+  const KeyTable& table_;
+  const ValueTree& tree_;
+  std::vector<std::string>& notes_;
+  std::map<std::string, std::vector<std::string>> ignored_;
+  std::vector<std::string> unknown_;
+};
+
+/// The files together: later roles fill what earlier ones do not say.
+class Reading {
+ public:
+  explicit Reading(const FindConfig& find) : find_(find) {}
+
+  ConfigReading read(const std::vector<ConfigFile>& files) {
+    for (const ConfigFile& file : files) add(file);
+    add_named_engine();
+    for (const ReadFile& file : files_) merge(file);
+    check_batch();
+    fill_defaults();
+    settle_engine();
+    if (const Rule* rule = broken_rule(out_.setup))
+      throw InputError(places(), fmt::format("{} [{}]", rule->why, rule->id), rule->nearest.data());
+    make_request();
+    return std::move(out_);
+  }
+
+ private:
+  const ReadFile* of_role(FileRole role) const {
+    const auto found =
+        std::find_if(files_.begin(), files_.end(), [&](const ReadFile& f) { return f.table->role == role; });
+    return found == files_.end() ? nullptr : &*found;
+  }
+
+  void add(const ConfigFile& file) {
+    const ParsedConfig parsed = parse_config(file);
+    if (const ReadFile* other = of_role(parsed.table->role))
+      throw InputError(
+          file.name,
+          fmt::format("is read as {}, and {} as {}", parsed.table->title, other->file.name, other->table->title),
+          "give one of them");
+    files_.push_back({.table = parsed.table, .file = file, .setup = {}, .stated_by = {}});
+    KeyReader(files_.back(), *parsed.tree, out_.notes).read();
+  }
+
+  /// DeepSpeed's own file, where another file names it.
+  void add_named_engine() {
+    const auto names = std::find_if(files_.begin(), files_.end(),
+                                    [](const ReadFile& f) { return f.setup.deepspeed_file.has_value(); });
+    if (names == files_.end() || of_role(FileRole::Engine)) return;
+    const std::string named = *names->setup.deepspeed_file, by = names->file.name;
+    const auto found = find_ ? find_(named, by) : std::nullopt;
+    if (!found)
+      throw InputError(by, fmt::format("names {}, which is not there", named),
+                       fmt::format("give it too: --from {}", named));
+    add(*found);
+  }
+
+  void merge(const ReadFile& file) {
+    for (const SetupField& field : setup_fields()) {
+      if (!is_stated(file.setup, field)) continue;
+      const json value = value_of(file.setup, field);
+      const auto& first =
+          stated_by_.try_emplace(field.name, fmt::format("{}: {}", file.file.name, file.stated_by.at(field.name)));
+      if (first.second)
+        state(out_.setup, field, value);
+      else if (value_of(out_.setup, field) != value && field.name != "deepspeed_file")
+        throw InputError(fmt::format("{}: {}", file.file.name, file.stated_by.at(field.name)),
+                         fmt::format("is {}, and {} is {}: DeepSpeed and accelerate stop at values that differ",
+                                     value.dump(), first.first->second, value_of(out_.setup, field).dump()),
+                         "write \"auto\" in DeepSpeed's file, or the same value");
+    }
+  }
+
+  /// train_batch_size = micro batch x accumulation x ranks.
+  void check_batch() {
+    Setup& s = out_.setup;
+    if (!s.global_batch || !s.num_processes || !s.micro_batch) return;
+    const std::int64_t one_pass = *s.micro_batch * *s.num_processes;
+    if (!s.grad_accum && one_pass > 0 && *s.global_batch % one_pass == 0) s.grad_accum = *s.global_batch / one_pass;
+    if (one_pass * s.grad_accum.value_or(1) != *s.global_batch)
+      throw InputError(
+          stated_by_["global_batch"],
+          fmt::format("is {}, but {} sequences x {} passes x {} processes are {}", *s.global_batch, *s.micro_batch,
+                      s.grad_accum.value_or(1), *s.num_processes, one_pass * s.grad_accum.value_or(1)),
+          "leave train_batch_size out, or make them agree");
+  }
+
+  void fill_defaults() {
+    for (const ReadFile& file : files_) {
+      const bool has_fp16 = out_.setup.fp16.value_or(false);
+      for (const KeyRow& row : file.table->rows) {
+        if (row.otherwise.is_null() || is_stated(out_.setup, *row.field)) continue;
+        if (has_fp16 && row.field->name == "bf16") continue;  // one of the two
+        state(out_.setup, *row.field, row.otherwise);
+      }
+    }
+  }
+
+  /// Which engine it is, where accelerate does not say.
+  void settle_engine() {
+    Setup& s = out_.setup;
+    const ReadFile* trainer = of_role(FileRole::Trainer);
+    if (trainer && trainer->setup.deepspeed_file && (s.distributed == "no" || s.distributed == "multi"))
+      s.distributed = "deepspeed";
+    if (s.adapter == "none" && s.quant_bits && !stated_by_.count("adapter")) s.adapter = "lora";
+    if (s.distributed) {
+      if (*s.distributed == "deepspeed" && !s.zero_stage) s.zero_stage = 2;
+      if (*s.distributed != "deepspeed" && s.zero_stage && of_role(FileRole::Engine) == nullptr) s.zero_stage.reset();
+      return;
+    }
+    const bool has_fsdp = stated_by_.count("fsdp_version") || stated_by_.count("fsdp_wrap") ||
+                          stated_by_.count("fsdp_reshard") || stated_by_.count("fsdp_sharding") ||
+                          stated_by_.count("fsdp_offload");
+    if (has_fsdp)
+      s.distributed = "fsdp";
+    else if (of_role(FileRole::Engine))
+      s.distributed = "deepspeed";
+  }
+
+  std::string places() const {
+    std::string names;
+    for (const ReadFile& file : files_) names += (names.empty() ? "" : ", ") + file.file.name;
+    return names;
+  }
+
+  void make_request() {
+    const ReadFile* trainer = of_role(FileRole::Trainer);
+    EstimateRequest& r = out_.request;
+    r.recipe.framework = trainer ? trainer->table->framework : "hf-trainer";
+    r.recipe.optimizer = find_framework(r.recipe.framework).default_optimizer;
+    out_.has_trainer = trainer != nullptr;
+    if (trainer) out_.trainer = trainer->table->title;
+    std::vector<std::string> first;
+    for (const ReadFile& file : files_)
+      first.push_back(fmt::format("{} is read as {}", file.file.name, file.table->title));
+    try {
+      apply_setup(out_.setup, r, first);
+    } catch (const InputError& error) { throw error.add_context(places()); }
+    const Setup& s = out_.setup;
+    if (s.distributed == "multi" && s.checkpointing == true && s.reentrant == true && r.recipe.is_adapter())
+      first.push_back(
+          "reentrant checkpointing under DDP with adapters stops with \"marked a variable ready only once\": "
+          "use_reentrant: false");
+    if (s.resumes == true) first.push_back("a checkpoint is resumed on as many GPUs as wrote it (R17)");
+    if (trainer && trainer->table->usual_strategy.empty() && !s.distributed)
+      first.push_back(
+          fmt::format("{} does not say how it is started, so every strategy is shown; accelerate's file says "
+                      "it, and so does --strategy",
+                      trainer->file.name));
+    out_.notes.insert(out_.notes.begin(), first.begin(), first.end());
+    out_.model = s.model;
+  }
+
+  const FindConfig& find_;
+  std::vector<ReadFile> files_;
+  std::map<std::string_view, std::string> stated_by_;  // fact: file and key
+  ConfigReading out_;
+};
+
+}  // namespace
+
+ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find) {
+  return Reading(find).read(files);
+}
+
+void settle_strategy(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes) {
+  const Setup& s = reading.setup;
+  const std::int64_t num_gpus = request.cluster.num_gpus();
+  const auto is_without_bf16 =
+      std::find_if_not(request.cluster.gpus.begin(), request.cluster.gpus.end(), multiplies_bf16);
+  const bool wants_bf16 =
+      request.recipe.precision == Precision::Bf16Mixed || request.recipe.precision == Precision::Bf16True;
+  if (wants_bf16 && s.bf16 == true && is_without_bf16 != request.cluster.gpus.end())
+    notes.push_back(
+        fmt::format("{} has no bf16 tensor cores: fp16: true is the usual choice there (R14)", is_without_bf16->name));
+  if (s.num_processes && *s.num_processes != num_gpus && s.distributed != "no")
+    notes.push_back(
+        fmt::format("accelerate's file starts {} processes, and {} GPUs are asked about", *s.num_processes, num_gpus));
+  if (!s.distributed) {
+    const KeyTable* trainer = nullptr;
+    for (const KeyTable& table : key_tables())
+      if (table.title == reading.trainer) trainer = &table;
+    if (trainer && !trainer->usual_strategy.empty())
+      request.strategy = num_gpus > 1 ? trainer->usual_strategy : "single";
+    return;
+  }
+  const bool offloads =
+      request.recipe.offload.params != OffloadTarget::None || request.recipe.offload.optimizer != OffloadTarget::None;
+  if (*s.distributed == "no") {
+    request.strategy = num_gpus > 1 ? "mp" : "single";
+    if (num_gpus > 1) notes.push_back("one process with several GPUs splits the layers over them (device_map)");
+  } else if (num_gpus == 1 && !offloads) {
+    if (request.strategy != "ddp")
+      notes.push_back(fmt::format("sharding over one GPU changes nothing; counted as single (R20)"));
+    request.strategy = "single";
+  } else if (request.strategy == "hsdp" && (!request.options.shard_size || *request.options.shard_size >= num_gpus) &&
+             request.cluster.num_nodes() == 1) {
+    if (!request.options.shard_size) notes.push_back("HYBRID_SHARD on one machine equals FULL_SHARD");
+    request.strategy = "fsdp";
+    request.options.shard_size.reset();
+  }
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,40 @@
+// gpuplan estimate --from: configuration files of other programs as a question of the planner. A file's kind is
+// recognised by its keys; every key is used, ignored with a reason, or refused.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ecosystem/key_table.h"
+#include "planner/estimate.h"
+
+namespace gpuplan {
+
+struct ConfigFile {
+  std::string name, text;
+};
+
+/// What the files say together.
+struct ConfigReading {
+  EstimateRequest request;  // without model and cluster
+  Setup setup;
+  std::optional<std::string> model;  // as a --model would spell it
+  bool has_trainer = false;          // recipe and method are complete; else only what launcher or engine say is set
+  std::string trainer;               // title of the trainer's format
+  std::vector<std::string> notes;
+};
+
+/// The text of a file that another one names, by its path as written; nothing where it is not found.
+using FindConfig = std::function<std::optional<ConfigFile>(const std::string& named, const std::string& by)>;
+
+/// Throws InputError for a file of no known kind, two files of one role, an unknown or refused key, values that
+/// contradict each other, and a combination that a rule forbids.
+ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find);
+
+/// Once the cluster is known: the strategy that the files mean on so many GPUs, and what does not go with them.
+/// Requires: request is the reading's, with cluster.
+void settle_strategy(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes);
+
+}  // namespace gpuplan

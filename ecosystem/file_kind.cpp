@@ -1,0 +1,80 @@
+#include "ecosystem/file_kind.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/json_file.h"
+#include "base/names.h"
+#include "base/yaml_file.h"
+
+namespace gpuplan {
+namespace {
+
+using nlohmann::json;
+
+bool has_key(const json& top, const std::string& path) {
+  const json* at = &top;
+  for (const std::string& part : split(path, '.')) {
+    if (!at->is_object() || !at->contains(part)) return false;
+    at = &(*at)[part];
+  }
+  return true;
+}
+
+std::vector<std::string> signs_in(const KeyTable& table, const json& top) {
+  std::vector<std::string> found;
+  for (const std::string& sign : table.signs)
+    if (has_key(top, sign)) found.push_back(sign);
+  return found;
+}
+
+std::string kinds() {
+  std::string names;
+  for (const KeyTable& table : key_tables()) names += (names.empty() ? "" : ", ") + table.title;
+  return names;
+}
+
+std::shared_ptr<ValueTree> parse_tree_of(const ConfigFile& file) {
+  const std::size_t start = file.text.find_first_not_of(" \t\r\n");
+  if (start == std::string::npos)
+    throw InputError(file.name, "the file is empty", fmt::format("read are: {}", kinds()));
+  if (file.text[start] != '{') return parse_yaml11(file.text, file.name);
+  auto tree = std::make_shared<ValueTree>();
+  tree->file = file.name;
+  tree->root = parse_json(file.text, file.name);
+  return tree;
+}
+
+}  // namespace
+
+ParsedConfig parse_config(const ConfigFile& file) {
+  ParsedConfig parsed{.tree = parse_tree_of(file)};
+  const json& top = parsed.tree->root;
+  if (!top.is_object()) throw InputError(file.name, "expected keys and values", fmt::format("read are: {}", kinds()));
+  if (top.contains("schema_version"))
+    throw InputError(file.name, "is a plan of gpuplan",
+                     fmt::format("give it without --from: gpuplan estimate {}", file.name));
+  if (top.contains("model_type") && top.contains("hidden_size"))
+    throw InputError(file.name, "is a model's config", fmt::format("give it as --model {}", file.name));
+  for (const KeyTable& table : key_tables()) {
+    if (signs_in(table, top).empty()) continue;
+    if (!parsed.table) {
+      parsed.table = &table;
+      continue;
+    }
+    // transformers' keys are also those of TRL and LLaMA-Factory, which come before it
+    if (table.name == "transformers" || (parsed.table->role == table.role && table.name == "trl")) continue;
+    throw InputError(
+        file.name,
+        fmt::format("has keys of {} ({}) and of {} ({})", parsed.table->title,
+                    fmt::join(signs_in(*parsed.table, top), ", "), table.title, fmt::join(signs_in(table, top), ", ")),
+        "one file belongs to one program");
+  }
+  if (!parsed.table)
+    throw InputError(file.name, "its keys are of no program that gpuplan reads", fmt::format("read are: {}", kinds()));
+  return parsed;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,20 @@
+// Which program a configuration file belongs to, by its keys.
+#pragma once
+
+#include <memory>
+
+#include "base/value_tree.h"
+#include "ecosystem/config_reader.h"
+
+namespace gpuplan {
+
+struct ParsedConfig {
+  const KeyTable* table = nullptr;
+  std::shared_ptr<ValueTree> tree;  // values as the program itself reads them
+};
+
+/// JSON where the text begins with '{', else YAML. Throws InputError when it is neither, when no format has such keys,
+/// and when two have.
+ParsedConfig parse_config(const ConfigFile& file);
+
+}  // namespace gpuplan

@@ -1,0 +1,147 @@
+#include "ecosystem/key_table.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/value_tree.h"
+#include "base/yaml_file.h"
+
+namespace gpuplan {
+namespace {
+
+using nlohmann::json;
+
+// More telling formats first: a TRL file holds keys of transformers, and not the other way round.
+constexpr std::array kFormats{"accelerate", "deepspeed", "trl", "transformers"};
+
+/// Reads one data file. Every problem in it is a mistake of ours, so the first one ends it.
+class TableReader {
+ public:
+  explicit TableReader(const std::string& name) : where_((data_dir() / "ecosystem" / (name + ".yaml")).string()) {
+    table_.name = name;
+    const auto tree = parse_yaml11(read_file(where_), where_);
+    const json& top = tree->root;
+    table_.title = text(top, "title");
+    table_.framework = text(top, "framework");
+    table_.source = text(top, "source");
+    table_.role = role(text(top, "role"));
+    table_.file = text(top, "file");
+    table_.signs = texts(top, "signs");
+    table_.hints = texts(top, "hints");
+    table_.is_json = table_.file.ends_with(".json");
+    table_.refuses_unknown = top.value("refuses_unknown", false);
+    table_.usual_strategy = top.value("usual_strategy", "");
+    pairs(top, "versions", [&](const json& a, const json& b) { table_.versions.emplace_back(a, b); });
+    pairs(top, "prefixes", [&](const json& a, const json& b) { table_.prefixes.emplace_back(a, b); });
+    pairs(top, "fixed", [&](const json& a, const json& b) { table_.fixed.emplace_back(a, b); });
+    for (const json& row : list(top, "used")) add_used(row);
+    for (const json& group : list(top, "ignored")) add_group(group, KeyUse::Ignored);
+    for (const json& group : list(top, "refused")) add_group(group, KeyUse::Refused);
+    for (const std::string& part : texts(top, "includes")) include(TableReader(part).take());
+  }
+
+  KeyTable take() { return std::move(table_); }
+
+ private:
+  [[noreturn]] void fail(const std::string& problem) const { throw InputError(where_, problem); }
+
+  std::string text(const json& from, const char* key) const {
+    if (!from.contains(key) || !from[key].is_string()) fail(fmt::format("{} must be a text", key));
+    return from[key];
+  }
+  json list(const json& from, const char* key) const {
+    const json found = from.contains(key) ? from[key] : json::array();
+    if (!found.is_array()) fail(fmt::format("{} must be a list", key));
+    return found;
+  }
+  std::vector<std::string> texts(const json& from, const char* key) const {
+    std::vector<std::string> out;
+    for (const json& item : list(from, key)) out.push_back(item);
+    return out;
+  }
+  template <class Add>
+  void pairs(const json& from, const char* key, Add add) const {
+    for (const json& pair : list(from, key)) {
+      if (!pair.is_array() || pair.size() != 2) fail(fmt::format("{} must hold pairs", key));
+      add(pair[0], pair[1]);
+    }
+  }
+
+  FileRole role(const std::string& word) const {
+    if (word == "launcher") return FileRole::Launcher;
+    if (word == "engine") return FileRole::Engine;
+    if (word != "trainer") fail("role must be launcher, engine or trainer");
+    return FileRole::Trainer;
+  }
+
+  void add(KeyRow row) {
+    const auto is_same = [&](const KeyRow& other) { return other.key == row.key; };
+    if (std::any_of(table_.rows.begin(), table_.rows.end(), is_same)) fail(fmt::format("{} comes twice", row.key));
+    table_.rows.push_back(std::move(row));
+  }
+
+  /// The rows of another file, but for keys that this one describes itself.
+  void include(KeyTable part) {
+    for (KeyRow& row : part.rows)
+      if (!table_.find(row.key)) table_.rows.push_back(std::move(row));
+  }
+
+  void add_used(const json& from) {
+    KeyRow row{.key = text(from, "key"), .field = find_setup_field(text(from, "fact"))};
+    if (!row.field) fail(fmt::format("{}: unknown fact '{}'", row.key, text(from, "fact")));
+    pairs(from, "values", [&](const json& a, const json& b) { row.values.emplace_back(a, b); });
+    row.num_written = row.values.size();
+    pairs(from, "reads", [&](const json& a, const json& b) { row.values.emplace_back(a, b); });
+    if (from.contains("otherwise")) row.otherwise = from["otherwise"];
+    row.is_written = from.value("written", true);
+    row.note = from.value("note", "");
+    add(std::move(row));
+  }
+
+  void add_group(const json& from, KeyUse use) {
+    for (const std::string& key : texts(from, "keys")) {
+      KeyRow row{.key = key, .use = use, .reason = text(from, "reason")};
+      row.rule = from.value("rule", "");
+      for (const json& value : list(from, "harmless")) row.harmless.push_back(value);
+      add(std::move(row));
+    }
+  }
+
+  std::string where_;
+  KeyTable table_;
+};
+
+}  // namespace
+
+const KeyRow* KeyTable::find(const std::string& key) const {
+  for (const KeyRow& row : rows)
+    if (row.key == key) return &row;
+  for (const KeyRow& row : rows)
+    if (row.key.ends_with(".*") && (key + ".").starts_with(row.key.substr(0, row.key.size() - 1))) return &row;
+  return nullptr;
+}
+
+bool KeyTable::has_below(const std::string& key) const {
+  return std::any_of(rows.begin(), rows.end(), [&](const KeyRow& row) { return row.key.starts_with(key + "."); });
+}
+
+std::span<const KeyTable> key_tables() {
+  static const std::vector<KeyTable> kTables = [] {
+    std::vector<KeyTable> tables;
+    for (const char* name : kFormats) tables.push_back(TableReader(name).take());
+    return tables;
+  }();
+  return kTables;
+}
+
+const KeyTable* find_key_table(std::string_view name) {
+  const auto tables = key_tables();
+  const auto found = std::find_if(tables.begin(), tables.end(), [&](const KeyTable& t) { return t.name == name; });
+  return found == tables.end() ? nullptr : &*found;
+}
+
+}  // namespace gpuplan

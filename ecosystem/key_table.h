@@ -1,0 +1,62 @@
+// The keys of one file format, as data/ecosystem/<format>.yaml lists them: what each means, why it is ignored, or why
+// it is refused. Reading and writing use the same rows.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "ecosystem/setup.h"
+
+namespace gpuplan {
+
+enum class KeyUse : std::uint8_t { Used, Ignored, Refused };
+/// Launcher: starts processes and chooses the engine. Engine: DeepSpeed's own file. Trainer: model, method, batch.
+enum class FileRole : std::uint8_t { Launcher, Engine, Trainer };
+
+struct KeyRow {
+  std::string key;  // with dots below mappings: "fsdp_config.fsdp_version"; "x.*" is all below x
+  KeyUse use = KeyUse::Used;
+  const SetupField* field = nullptr;
+  /// What stands in the file, and the fact it states; null states nothing. Other values are refused; empty: any value
+  /// of the fact's type. Writing takes the first that states the fact.
+  std::vector<std::pair<nlohmann::json, nlohmann::json>> values;
+  std::size_t num_written = 0;  // of `values`; those behind are read only
+  nlohmann::json otherwise;     // the fact where no file has the key; null: nothing follows
+  bool is_written = true;       // false: another spelling of the same
+  std::string reason, rule;
+  std::string note;                      // what to know when the key is there
+  std::vector<nlohmann::json> harmless;  // values of a refused key that change nothing
+};
+
+struct KeyTable {
+  std::string name;  // "trl", as --for spells it
+  std::string title, framework, source;
+  FileRole role = FileRole::Trainer;
+  std::string file;                                           // name of the exported file
+  std::vector<std::pair<std::string, std::string>> versions;  // package, and the version that the rows describe
+  std::vector<std::string> signs;                             // keys that only this format has
+  std::vector<std::string> hints;                             // keys that it shares with a format that has fewer
+  std::vector<std::pair<std::string, std::string>> prefixes;  // of the keys inside a mapping, which may be left out
+  bool refuses_unknown = false;                               // the program itself stops at a key that it does not know
+  bool is_json = false;
+  std::string usual_strategy;  // on several GPUs when no key says; empty: it depends on how the file is started
+  std::vector<std::pair<std::string, nlohmann::json>> fixed;  // keys written into every file, with their values
+  std::vector<KeyRow> rows;
+
+  /// The row of a key; nullptr when there is none.
+  const KeyRow* find(const std::string& key) const;
+  bool has_below(const std::string& key) const;
+};
+
+/// Every format, in the order in which they are recognised. Throws InputError for a broken data file.
+std::span<const KeyTable> key_tables();
+
+/// nullptr for an unknown name.
+const KeyTable* find_key_table(std::string_view name);
+
+}  // namespace gpuplan

@@ -1,0 +1,389 @@
+#include "ecosystem/meaning.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "ecosystem/rules.h"
+#include "models/optimizers.h"
+#include "models/recipe_names.h"
+
+namespace gpuplan {
+namespace {
+
+using Notes = std::vector<std::string>;
+
+bool holds(const Setup::Flag& flag) { return flag.value_or(false); }
+bool says(const Setup::Word& word, std::string_view value) { return word && *word == value; }
+
+Dtype dtype_named(const std::string& word) {
+  if (word == "u8") return Dtype::U8;
+  return word == "fp32" ? Dtype::F32 : word == "fp16" ? Dtype::F16 : Dtype::BF16;
+}
+
+std::string word_of(Dtype dtype) {
+  if (dtype == Dtype::U8) return "u8";
+  return dtype == Dtype::F32 ? "fp32" : dtype == Dtype::F16 ? "fp16" : "bf16";
+}
+
+OffloadTarget target_named(const Setup::Word& word) {
+  return word ? parse_name<OffloadTarget>(*word, "offload") : OffloadTarget::None;
+}
+
+Dtype computes_in(Precision precision) {
+  if (precision == Precision::Fp32) return Dtype::F32;
+  return precision == Precision::Fp16Mixed ? Dtype::F16 : Dtype::BF16;
+}
+
+/// Reading: one part of the request after the other.
+class Reader {
+ public:
+  Reader(const Setup& setup, EstimateRequest& request, Notes& notes) : s_(setup), r_(request), notes_(notes) {}
+
+  void read_all() {
+    read_method();
+    read_precision();
+    read_base();
+    read_batch();
+    read_kernels();
+    read_strategy();
+    normalise_storage();
+  }
+
+ private:
+  Recipe& recipe() { return r_.recipe; }
+  void note(std::string text) { notes_.push_back(std::move(text)); }
+
+  void read_method() {
+    if (!s_.adapter && !s_.quant_bits) return;
+    const bool is_adapter = s_.adapter.value_or("none") != "none";
+    const bool is_prequantised = s_.quant_method && *s_.quant_method != "bnb";
+    if (!is_adapter && s_.quant_bits)
+      throw InputError("", "a quantised base cannot be trained itself",
+                       "adapters are needed: use_peft, adapter: qlora");
+    if (is_prequantised && *s_.quant_method != "gptq")
+      throw InputError("", fmt::format("a base quantised by {} is not modelled", *s_.quant_method),
+                       "bitsandbytes in 4 or 8 bit, or GPTQ in 4 bit");
+    Recipe& r = recipe();
+    r.method = !is_adapter ? Method::Full : s_.quant_bits == 4 ? Method::Qlora : Method::Lora;
+    r.quant.kind = !is_adapter          ? BaseQuant::None
+                   : is_prequantised    ? BaseQuant::Gptq4
+                   : s_.quant_bits == 4 ? BaseQuant::Nf4
+                   : s_.quant_bits == 8 ? BaseQuant::Int8
+                                        : BaseQuant::None;
+    if (s_.quant_bits && *s_.quant_bits != 4 && *s_.quant_bits != 8)
+      throw InputError("", fmt::format("a base in {} bits is not modelled", *s_.quant_bits), "4 or 8 bits");
+    if (!is_adapter) return;
+    if (s_.double_quant) r.quant.double_quant = *s_.double_quant;
+    if (s_.quant_storage) r.quant.storage_dtype = dtype_named(*s_.quant_storage);
+    if (s_.rank) r.lora.rank = *s_.rank;
+    r.lora.alpha = s_.alpha.value_or(2 * double(r.lora.rank));
+    if (s_.dropout) r.lora.dropout = *s_.dropout;
+    if (s_.dora) r.lora.is_dora = *s_.dora;
+    if (s_.targets) read_targets();
+    if (s_.saved_modules) r.lora.modules_to_save = *s_.saved_modules;
+  }
+
+  void read_targets() {
+    for (const std::string& target : *s_.targets)
+      if (target.find_first_of("^$*()|\\[]+?") != std::string::npos)
+        throw InputError("", fmt::format("adapters are chosen by a regular expression, {}", target),
+                         "name the modules: --lora targets=q_proj+v_proj, or all-linear");
+    recipe().lora.targets = *s_.targets;
+  }
+
+  /// What the trainer says counts; accelerate's word where it says nothing.
+  std::string mixed_word() {
+    const bool is_said = s_.bf16 || s_.fp16;
+    const std::string trainer = holds(s_.bf16) ? "bf16" : holds(s_.fp16) ? "fp16" : "no";
+    if (!is_said) return s_.mixed_precision.value_or("");
+    if (s_.mixed_precision && *s_.mixed_precision != trainer && *s_.mixed_precision != "fp8" &&
+        *s_.mixed_precision != "no")
+      note(fmt::format("accelerate's file says mixed_precision: {} and the trainer {}: the trainer's value counts",
+                       *s_.mixed_precision, trainer));
+    return says(s_.mixed_precision, "fp8") ? "fp8" : trainer;
+  }
+
+  std::string dtype() const { return s_.dtype ? (*s_.dtype == "auto" ? "bf16" : *s_.dtype) : ""; }
+
+  void read_precision() {
+    if (s_.own_dtype) {
+      recipe().precision = *s_.own_dtype == "fp32" ? Precision::Fp32 : Precision::Bf16True;
+      return;
+    }
+    const std::string word = mixed_word();
+    if (word.empty()) return;
+    Precision& precision = recipe().precision;
+    recipe().fp8_matmul = word == "fp8";
+    const bool is_local = !is_fsdp_setup(s_, 1) && !is_fsdp_setup(s_, 2) && !is_zero_setup(s_, 1);
+    const bool loads_16bit = dtype() == "bf16";
+    if (word == "fp16")
+      precision = Precision::Fp16Mixed;
+    else if (word != "no")
+      precision = !recipe().is_adapter() && is_local && loads_16bit ? Precision::Bf16True : Precision::Bf16Mixed;
+    else if (loads_16bit || recipe().quant.kind != BaseQuant::None)
+      precision = Precision::Bf16True;
+    else if (dtype() == "fp16")
+      throw InputError("", "weights and gradients in fp16 alone are not modelled", "fp16: true or bf16: true");
+    else
+      precision = Precision::Fp32;
+    if (word != "no" && precision == Precision::Bf16True)
+      note(
+          "the model is loaded in bfloat16 and no engine keeps a copy in float32: weights, gradients and optimizer "
+          "states are bfloat16");
+    if (says(s_.dtype, "auto")) note("dtype: auto is taken as bfloat16, which the checkpoints of today have");
+  }
+
+  void read_base() {
+    Recipe& r = recipe();
+    if (!r.is_adapter() || dtype().empty()) return;
+    const Dtype loaded = dtype_named(dtype());
+    if (r.quant.kind != BaseQuant::None) {
+      if (loaded == Dtype::F32)
+        note(
+            "dtype is float32, so the 4-bit layers compute in float32, which is several times slower; counted as 16 "
+            "bit: set dtype: bfloat16");
+      return;
+    }
+    if (loaded == computes_in(r.precision)) return;
+    r.lora.base_dtype = loaded;
+    if (loaded == Dtype::F32)
+      note("the frozen base is loaded in float32, 4 bytes per weight: dtype: bfloat16 halves it");
+  }
+
+  void read_batch() {
+    Recipe& r = recipe();
+    const auto positive = [](const Setup::Count& count, std::int64_t& field, const char* what) {
+      if (!count) return;
+      if (*count < 1) throw InputError("", fmt::format("{} is 0", what), "1 or more");
+      field = *count;
+    };
+    positive(s_.micro_batch, r.micro_batch, "the micro batch");
+    positive(s_.grad_accum, r.grad_accum, "gradient accumulation");
+    positive(s_.seq_len, r.seq_len, "the sequence length");
+    if (s_.packing || s_.pads || s_.pad_multiple) {
+      const bool pads = holds(s_.pads) || (s_.pad_multiple && *s_.pad_multiple >= r.seq_len);
+      r.packing = holds(s_.packing) ? Packing::Packed : pads ? Packing::Padded : Packing::Dynamic;
+    }
+    if (s_.epochs && *s_.epochs > 0) r_.dataset.epochs = *s_.epochs;
+    if (s_.eval_batch && holds(s_.evaluates)) r_.eval_batch = std::max<std::int64_t>(*s_.eval_batch, 1);
+  }
+
+  void read_kernels() {
+    Recipe& r = recipe();
+    if (s_.optimizer) r.optimizer = std::string(find_optimizer(*s_.optimizer).name);
+    if (s_.optimizer_in_backward) r.optimizer_in_backward = *s_.optimizer_in_backward;
+    if (s_.attention) r.attention = parse_name<AttentionKernel>(*s_.attention, "attention");
+    if (s_.compile_layers) r.torch_compile = *s_.compile_layers;
+    if (s_.checkpointing || s_.fsdp_checkpointing)
+      r.checkpointing =
+          holds(s_.checkpointing) || holds(s_.fsdp_checkpointing) ? Checkpointing::Full : Checkpointing::None;
+    if (s_.activation_offload) r.offload.activations = *s_.activation_offload;
+    if (s_.loss) r.loss = parse_name<LossKernel>(*s_.loss, "loss");
+    const bool has_liger = holds(s_.liger);
+    if (has_liger ? s_.liger_layers.value_or(true) : holds(s_.liger_layers)) r.kernels = LayerKernels::Fused;
+    if (has_liger ? s_.liger_loss.value_or(true) : holds(s_.liger_loss)) r.loss = LossKernel::Fused;
+  }
+
+  void read_strategy() {
+    if (!s_.distributed) return;
+    if (*s_.distributed == "fsdp") return read_fsdp();
+    if (*s_.distributed == "deepspeed") return read_zero();
+    if (*s_.distributed == "multi") r_.strategy = "ddp";
+    if (*s_.distributed == "no") r_.strategy = "auto";  // one GPU, or a device_map over several
+  }
+
+  void read_zero() {
+    constexpr std::array kStages{"ddp", "zero1", "zero2", "zero3"};
+    const std::int64_t stage = s_.zero_stage.value_or(2);
+    if (stage > 3) throw InputError("", fmt::format("ZeRO has no stage {}", stage), "0 to 3");
+    r_.strategy = kStages[std::size_t(stage)];
+    recipe().offload.optimizer = target_named(s_.offload_optimizer);
+    recipe().offload.params = target_named(s_.offload_params);
+  }
+
+  void read_fsdp() {
+    StrategyOptions& options = r_.options;
+    options.fsdp_version = int(s_.fsdp_version.value_or(1));
+    if (*options.fsdp_version == 1)
+      read_fsdp1();
+    else
+      read_fsdp2();
+    const std::string wrap = s_.fsdp_wrap.value_or("none");
+    constexpr std::int64_t kWholeModel = 1'000'000'000'000;
+    options.wrap = wrap == "layer" ? WrapPolicy::Layer : WrapPolicy::Size;
+    options.wrap_min_params = wrap == "layer"  ? 0
+                              : wrap == "size" ? s_.fsdp_min_params.value_or(100'000'000)
+                                               : kWholeModel;
+    if (wrap == "none")
+      note(
+          "without fsdp_auto_wrap_policy the whole model is one unit, which is gathered at once: "
+          "TRANSFORMER_BASED_WRAP "
+          "gathers layer by layer");
+    if (holds(s_.fsdp_offload)) recipe().offload.optimizer = recipe().offload.params = OffloadTarget::Cpu;
+  }
+
+  void read_fsdp1() {
+    const std::string sharding = s_.fsdp_sharding.value_or("full");
+    if (s_.fsdp_reshard && !(says(s_.fsdp_reshard, "yes") || says(s_.fsdp_reshard, "FULL_SHARD")))
+      note(fmt::format("accelerate ignores fsdp_reshard_after_forward for FSDP1: it trains with {}",
+                       s_.fsdp_sharding ? "fsdp_sharding_strategy" : "FULL_SHARD"));
+    r_.strategy = sharding == "grad-op"       ? "fsdp-grad-op"
+                  : sharding == "none"        ? "ddp"
+                  : sharding.starts_with("h") ? "hsdp"
+                                              : "fsdp";
+    r_.options.reshards = sharding != "hybrid-grad-op";
+  }
+
+  void read_fsdp2() {
+    if (s_.fsdp_sharding) note("fsdp_sharding_strategy has no effect on FSDP2; fsdp_reshard_after_forward counts");
+    if (s_.fsdp_backward_prefetch || holds(s_.fsdp_forward_prefetch))
+      note("prefetch settings have no effect on FSDP2 (R12)");
+    const bool reshards = !says(s_.fsdp_reshard, "no");
+    if (s_.dp_replicate.value_or(1) > 1) {
+      r_.strategy = "hsdp";
+      r_.options.shard_size = s_.dp_shard.value_or(1);
+      r_.options.reshards = reshards;
+    } else {
+      r_.strategy = reshards ? "fsdp" : "fsdp-grad-op";
+    }
+  }
+
+  /// The storage that a plan without one has anyway is not stated.
+  void normalise_storage() {
+    auto& storage = recipe().quant.storage_dtype;
+    const Dtype usual = shards_weights(s_) ? computes_in(recipe().precision) : Dtype::U8;
+    const bool is_free = !shards_weights(s_) && storage;  // a quarter of the elements, each of four nibbles
+    if (storage == usual || is_free) storage.reset();
+  }
+
+  const Setup& s_;
+  EstimateRequest& r_;
+  Notes& notes_;
+};
+
+void write_method(Setup& s, const Recipe& r, bool shards) {
+  s.adapter = r.is_adapter() ? std::string(to_string(r.method)) : "none";
+  if (!r.is_adapter()) return;
+  if (r.quant.kind != BaseQuant::None) {
+    s.quant_bits = r.quant.kind == BaseQuant::Int8 ? 8 : 4;
+    s.quant_method = r.quant.kind == BaseQuant::Gptq4 ? "gptq" : "bnb";
+    if (r.quant.kind == BaseQuant::Nf4) {
+      s.quant_type = "nf4";
+      s.double_quant = r.quant.double_quant;
+      if (shards) s.quant_storage = word_of(r.quant.storage_dtype.value_or(computes_in(r.precision)));
+    }
+  }
+  s.rank = r.lora.rank;
+  s.alpha = r.lora.alpha;
+  s.dropout = r.lora.dropout;
+  s.targets = r.lora.targets;
+  if (!r.lora.modules_to_save.empty()) s.saved_modules = r.lora.modules_to_save;
+  if (r.lora.is_dora) s.dora = true;
+}
+
+void write_precision(Setup& s, const Recipe& r, bool is_local) {
+  s.bf16 = r.precision == Precision::Bf16Mixed;
+  s.fp16 = r.precision == Precision::Fp16Mixed;
+  s.mixed_precision = r.fp8_matmul ? "fp8" : *s.bf16 ? "bf16" : *s.fp16 ? "fp16" : "no";
+  s.own_dtype = r.precision == Precision::Fp32 ? "fp32" : "bf16";
+  const bool keeps_fp32 = !r.is_adapter() && (*s.fp16 || (*s.bf16 && is_local));
+  s.dtype = keeps_fp32 ? "fp32" : word_of(r.lora.base_dtype.value_or(computes_in(r.precision)));
+  if (!r.is_adapter() && !keeps_fp32) s.dtype = word_of(computes_in(r.precision));
+}
+
+void write_batch(Setup& s, const EstimateRequest& request, std::int64_t data_parallel) {
+  const Recipe& r = request.recipe;
+  s.micro_batch = r.micro_batch;
+  s.grad_accum = r.grad_accum;
+  s.seq_len = r.seq_len;
+  s.global_batch = r.micro_batch * r.grad_accum * data_parallel;
+  s.packing = r.packing == Packing::Packed;
+  s.pads = r.packing == Packing::Padded;
+  if (*s.pads) s.pad_multiple = r.seq_len;
+  s.epochs = request.dataset.epochs;
+  if (request.eval_batch > 0) s.eval_batch = request.eval_batch, s.evaluates = true;
+}
+
+void write_kernels(Setup& s, const Recipe& r) {
+  s.optimizer = r.optimizer;
+  if (r.optimizer_in_backward) s.optimizer_in_backward = true;
+  s.attention = std::string(to_string(r.attention));
+  s.compile_layers = r.torch_compile;
+  s.checkpointing = r.checkpointing != Checkpointing::None;
+  if (r.offload.activations) s.activation_offload = true;
+  const bool has_layers = r.kernels == LayerKernels::Fused, has_loss = r.loss == LossKernel::Fused;
+  s.liger = has_layers || has_loss;
+  if (*s.liger && !has_layers) s.liger_layers = false;
+  if (*s.liger && !has_loss) s.liger_loss = false;
+  if (r.loss == LossKernel::Chunked) s.loss = "chunked";
+}
+
+void write_fsdp(Setup& s, const EstimateRequest& request, const Strategy& strategy) {
+  const bool is_v1 = strategy.engine == ShardingEngine::Fsdp1;
+  const bool reshards = strategy.layout.reshards_after_forward, is_hybrid = strategy.mesh.dp_replicate > 1;
+  s.distributed = "fsdp";
+  s.fsdp_version = is_v1 ? 1 : 2;
+  if (is_v1) {
+    s.fsdp_sharding = is_hybrid ? (reshards ? "hybrid" : "hybrid-grad-op") : reshards ? "full" : "grad-op";
+    s.fsdp_sync = true;
+    s.fsdp_orig_params = !request.recipe.is_adapter();
+    s.fsdp_backward_prefetch = "pre";
+    s.fsdp_forward_prefetch = false;
+  } else {
+    s.fsdp_reshard = reshards ? "yes" : "no";
+  }
+  if (!is_v1 && is_hybrid) {
+    s.dp_replicate = strategy.mesh.dp_replicate;
+    s.dp_shard = strategy.mesh.dp_shard;
+  }
+  s.fsdp_wrap = strategy.wrap == WrapPolicy::Layer ? "layer" : "size";
+  if (strategy.wrap == WrapPolicy::Size) s.fsdp_min_params = strategy.wrap_min_params;
+  s.fsdp_offload = request.recipe.offload.params != OffloadTarget::None;
+  s.fsdp_ram_efficient = true;
+  s.fsdp_state_dict = "sharded";
+  s.fsdp_checkpointing = false;
+}
+
+void write_zero(Setup& s, const Strategy& strategy) {
+  s.distributed = "deepspeed";
+  s.zero_stage = strategy.layout.shards_weights ? 3 : strategy.layout.shards_gradients ? 2 : 1;
+  s.deepspeed_file = "deepspeed.json";
+  if (*s.zero_stage == 3) s.zero_init = s.zero_gathers_for_save = true;
+}
+
+}  // namespace
+
+void apply_setup(const Setup& setup, EstimateRequest& request, Notes& notes) {
+  Reader(setup, request, notes).read_all();
+}
+
+Setup setup_of(const EstimateRequest& request, const Strategy& strategy) {
+  Setup s;
+  const Offload& offload = request.recipe.offload;
+  const bool is_local = strategy.engine == ShardingEngine::Local;
+  s.model = request.model.id.empty() ? request.model.name : request.model.id;
+  write_method(s, request.recipe, strategy.layout.shards_weights);
+  write_precision(s, request.recipe, is_local);
+  write_batch(s, request, strategy.mesh.data_parallel());
+  write_kernels(s, request.recipe);
+  const bool is_one_process = strategy.schedule == Schedule::Naive || strategy.mesh.world() == 1;
+  s.num_processes = is_one_process ? 1 : strategy.mesh.world();
+  s.num_machines = request.cluster.num_nodes();
+  if (offload.optimizer != OffloadTarget::None) s.offload_optimizer = std::string(to_string(offload.optimizer));
+  if (offload.params != OffloadTarget::None) s.offload_params = std::string(to_string(offload.params));
+  if (is_fsdp(strategy.engine))
+    write_fsdp(s, request, strategy);
+  else if (strategy.engine == ShardingEngine::Zero)
+    write_zero(s, strategy);
+  else
+    s.distributed = is_one_process ? "no" : "multi";
+  if (is_local && !is_one_process) s.finds_unused = false;
+  if (s.checkpointing == true)
+    s.reentrant = strategy.layout.shards_weights && request.recipe.is_adapter() &&
+                  (strategy.engine == ShardingEngine::Zero || request.recipe.quant.kind != BaseQuant::None);
+  return s;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,30 @@
+// Combinations that trainers and engines refuse, or take and train wrongly. Each has an id, which docs/ecosystem.md
+// lists; reading and writing ask the same table.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "ecosystem/setup.h"
+
+namespace gpuplan {
+
+struct Rule {
+  std::string_view id;       // "R01"
+  std::string_view why;      // what happens
+  std::string_view nearest;  // the nearest set-up that works, as flags or keys
+  bool (*is_broken)(const Setup& setup);
+};
+
+std::span<const Rule> ecosystem_rules();
+
+/// The first rule that a set-up breaks; nullptr when it breaks none.
+const Rule* broken_rule(const Setup& setup);
+
+/// What a set-up's launcher and engine amount to.
+bool is_fsdp_setup(const Setup& setup, int version);  // FSDP of this version
+bool is_zero_setup(const Setup& setup, int least_stage);
+bool shards_weights(const Setup& setup);
+
+}  // namespace gpuplan

@@ -1,0 +1,148 @@
+#include "ecosystem/setup.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <type_traits>
+
+namespace gpuplan {
+namespace {
+
+using nlohmann::json;
+
+// Words of the choices:
+//   adapter none, lora, qlora         dtype, own_dtype, quant_storage, mixed_precision bf16, fp16, fp32, auto, u8, no,
+//   fp8 attention eager, sdpa, flash      optimizer a row of models/optimizers        loss plain, chunked, fused
+//   distributed no, multi, fsdp, deepspeed            offload_optimizer, offload_params none, cpu, nvme
+//   fsdp_sharding full, grad-op, none, hybrid, hybrid-grad-op        fsdp_reshard yes, no, or a word of FSDP1
+//   fsdp_wrap layer, size, none
+constexpr std::array kSetupFields{SetupField{"model", &Setup::model},
+                                  SetupField{"adapter", &Setup::adapter},
+                                  SetupField{"dtype", &Setup::dtype},
+                                  SetupField{"own_dtype", &Setup::own_dtype},
+                                  SetupField{"quant_bits", &Setup::quant_bits},
+                                  SetupField{"quant_method", &Setup::quant_method},
+                                  SetupField{"quant_type", &Setup::quant_type},
+                                  SetupField{"quant_storage", &Setup::quant_storage},
+                                  SetupField{"double_quant", &Setup::double_quant},
+                                  SetupField{"rank", &Setup::rank},
+                                  SetupField{"alpha", &Setup::alpha},
+                                  SetupField{"dropout", &Setup::dropout},
+                                  SetupField{"targets", &Setup::targets},
+                                  SetupField{"saved_modules", &Setup::saved_modules},
+                                  SetupField{"dora", &Setup::dora},
+                                  SetupField{"compile_layers", &Setup::compile_layers},
+                                  SetupField{"micro_batch", &Setup::micro_batch},
+                                  SetupField{"grad_accum", &Setup::grad_accum},
+                                  SetupField{"seq_len", &Setup::seq_len},
+                                  SetupField{"eval_batch", &Setup::eval_batch},
+                                  SetupField{"pad_multiple", &Setup::pad_multiple},
+                                  SetupField{"global_batch", &Setup::global_batch},
+                                  SetupField{"packing", &Setup::packing},
+                                  SetupField{"pads", &Setup::pads},
+                                  SetupField{"evaluates", &Setup::evaluates},
+                                  SetupField{"epochs", &Setup::epochs},
+                                  SetupField{"bf16", &Setup::bf16},
+                                  SetupField{"fp16", &Setup::fp16},
+                                  SetupField{"mixed_precision", &Setup::mixed_precision},
+                                  SetupField{"optimizer", &Setup::optimizer},
+                                  SetupField{"attention", &Setup::attention},
+                                  SetupField{"loss", &Setup::loss},
+                                  SetupField{"checkpointing", &Setup::checkpointing},
+                                  SetupField{"reentrant", &Setup::reentrant},
+                                  SetupField{"fsdp_checkpointing", &Setup::fsdp_checkpointing},
+                                  SetupField{"activation_offload", &Setup::activation_offload},
+                                  SetupField{"optimizer_in_backward", &Setup::optimizer_in_backward},
+                                  SetupField{"liger", &Setup::liger},
+                                  SetupField{"liger_layers", &Setup::liger_layers},
+                                  SetupField{"liger_loss", &Setup::liger_loss},
+                                  SetupField{"distributed", &Setup::distributed},
+                                  SetupField{"num_processes", &Setup::num_processes},
+                                  SetupField{"num_machines", &Setup::num_machines},
+                                  SetupField{"zero_stage", &Setup::zero_stage},
+                                  SetupField{"offload_optimizer", &Setup::offload_optimizer},
+                                  SetupField{"offload_params", &Setup::offload_params},
+                                  SetupField{"deepspeed_file", &Setup::deepspeed_file},
+                                  SetupField{"zero_init", &Setup::zero_init},
+                                  SetupField{"zero_gathers_for_save", &Setup::zero_gathers_for_save},
+                                  SetupField{"fsdp_version", &Setup::fsdp_version},
+                                  SetupField{"fsdp_min_params", &Setup::fsdp_min_params},
+                                  SetupField{"fsdp_sharding", &Setup::fsdp_sharding},
+                                  SetupField{"fsdp_reshard", &Setup::fsdp_reshard},
+                                  SetupField{"fsdp_wrap", &Setup::fsdp_wrap},
+                                  SetupField{"fsdp_wrap_class", &Setup::fsdp_wrap_class},
+                                  SetupField{"fsdp_state_dict", &Setup::fsdp_state_dict},
+                                  SetupField{"fsdp_backward_prefetch", &Setup::fsdp_backward_prefetch},
+                                  SetupField{"fsdp_offload", &Setup::fsdp_offload},
+                                  SetupField{"fsdp_ram_efficient", &Setup::fsdp_ram_efficient},
+                                  SetupField{"fsdp_sync", &Setup::fsdp_sync},
+                                  SetupField{"fsdp_orig_params", &Setup::fsdp_orig_params},
+                                  SetupField{"fsdp_forward_prefetch", &Setup::fsdp_forward_prefetch},
+                                  SetupField{"dp_replicate", &Setup::dp_replicate},
+                                  SetupField{"dp_shard", &Setup::dp_shard},
+                                  SetupField{"tensor_parallel", &Setup::tensor_parallel},
+                                  SetupField{"context_parallel", &Setup::context_parallel},
+                                  SetupField{"generates", &Setup::generates},
+                                  SetupField{"best_at_end", &Setup::best_at_end},
+                                  SetupField{"saves_model_only", &Setup::saves_model_only},
+                                  SetupField{"merges_adapter", &Setup::merges_adapter},
+                                  SetupField{"resumes", &Setup::resumes},
+                                  SetupField{"finds_unused", &Setup::finds_unused}};
+
+std::string set_member(Setup::Flag& member, const json& value) {
+  if (!value.is_boolean()) return "true or false";
+  member = value.get<bool>();
+  return {};
+}
+
+std::string set_member(Setup::Count& member, const json& value) {
+  constexpr std::int64_t kMost = 1'000'000'000'000;
+  const double number = value.is_number() ? value.get<double>() : -1;
+  if (!(number >= 0 && number <= double(kMost)) || std::floor(number) != number) return "a whole number of at least 0";
+  member = value.get<std::int64_t>();
+  return {};
+}
+
+std::string set_member(Setup::Number& member, const json& value) {
+  if (!value.is_number()) return "a number";
+  member = value.get<double>();
+  return {};
+}
+
+std::string set_member(Setup::Word& member, const json& value) {
+  if (!value.is_string()) return "a text";
+  member = value.get<std::string>();
+  return {};
+}
+
+std::string set_member(Setup::Words& member, const json& value) {
+  if (value.is_string()) return member = std::vector{value.get<std::string>()}, "";
+  if (!value.is_array() || !std::all_of(value.begin(), value.end(), [](const json& item) { return item.is_string(); }))
+    return "a list of texts";
+  member = value.get<std::vector<std::string>>();
+  return {};
+}
+
+}  // namespace
+
+std::span<const SetupField> setup_fields() { return kSetupFields; }
+
+const SetupField* find_setup_field(std::string_view name) {
+  const auto row =
+      std::find_if(kSetupFields.begin(), kSetupFields.end(), [&](const SetupField& f) { return f.name == name; });
+  return row == kSetupFields.end() ? nullptr : &*row;
+}
+
+bool is_stated(const Setup& setup, const SetupField& field) {
+  return std::visit([&](auto member) { return (setup.*member).has_value(); }, field.member);
+}
+
+std::string state(Setup& setup, const SetupField& field, const json& value) {
+  return std::visit([&](auto member) { return set_member(setup.*member, value); }, field.member);
+}
+
+json value_of(const Setup& setup, const SetupField& field) {
+  return std::visit([&](auto member) { return (setup.*member) ? json(*(setup.*member)) : json(); }, field.member);
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,81 @@
+// What a training set-up says, in one vocabulary for every trainer and launcher. The key tables of data/ecosystem bind
+// the keys of each file format to these facts, in both directions; ecosystem/meaning turns them into a question of the
+// planner and back.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace gpuplan {
+
+/// Empty: the files do not say. The words of a choice are those of kSetupFields' comments in setup.cpp.
+struct Setup {
+  using Flag = std::optional<bool>;
+  using Count = std::optional<std::int64_t>;
+  using Number = std::optional<double>;
+  using Word = std::optional<std::string>;
+  using Words = std::optional<std::vector<std::string>>;
+
+  // model and method
+  Word model, adapter, dtype, own_dtype;
+  Count quant_bits;
+  Word quant_method, quant_type, quant_storage;
+  Flag double_quant;
+  Count rank;
+  Number alpha, dropout;
+  Words targets, saved_modules;
+  Flag dora, compile_layers;
+  // batch
+  Count micro_batch, grad_accum, seq_len, eval_batch, pad_multiple, global_batch;
+  Flag packing, pads, evaluates;
+  Number epochs;
+  // numbers and kernels
+  Flag bf16, fp16;
+  Word mixed_precision, optimizer, attention, loss;
+  Flag checkpointing, reentrant, fsdp_checkpointing, activation_offload, optimizer_in_backward;
+  Flag liger, liger_layers, liger_loss;
+  // launcher and engine
+  Word distributed;
+  Count num_processes, num_machines;
+  Count zero_stage;
+  Word offload_optimizer, offload_params, deepspeed_file;
+  Flag zero_init, zero_gathers_for_save;
+  Count fsdp_version, fsdp_min_params;
+  Word fsdp_sharding, fsdp_reshard, fsdp_wrap, fsdp_wrap_class, fsdp_state_dict, fsdp_backward_prefetch;
+  Flag fsdp_offload, fsdp_ram_efficient, fsdp_sync, fsdp_orig_params, fsdp_forward_prefetch;
+  Count dp_replicate, dp_shard, tensor_parallel, context_parallel;
+  // what rules ask for
+  Flag generates, best_at_end, saves_model_only, merges_adapter, resumes, finds_unused;
+};
+
+using SetupMember = std::variant<Setup::Flag Setup::*, Setup::Count Setup::*, Setup::Number Setup::*,
+                                 Setup::Word Setup::*, Setup::Words Setup::*>;
+
+struct SetupField {
+  std::string_view name;
+  SetupMember member;
+};
+
+std::span<const SetupField> setup_fields();
+
+/// nullptr for an unknown name.
+const SetupField* find_setup_field(std::string_view name);
+
+/// Whether a fact is stated.
+bool is_stated(const Setup& setup, const SetupField& field);
+
+/// States a fact. Returns what the value must be instead ("a whole number of at least 0") when it is of another type,
+/// else an empty text.
+std::string state(Setup& setup, const SetupField& field, const nlohmann::json& value);
+
+/// The value of a fact; null when it is not stated.
+nlohmann::json value_of(const Setup& setup, const SetupField& field);
+
+}  // namespace gpuplan

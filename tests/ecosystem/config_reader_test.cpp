@@ -1,0 +1,287 @@
+#include "ecosystem/config_reader.h"
+
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "ecosystem/rules.h"
+
+namespace gpuplan {
+namespace {
+
+ConfigReading reading_of(const std::vector<std::string>& texts) {
+  std::vector<ConfigFile> files;
+  for (const std::string& text : texts) files.push_back({"file" + std::to_string(files.size() + 1), text});
+  return read_configs(files, {});
+}
+
+std::string error_of(const std::vector<std::string>& texts) {
+  try {
+    reading_of(texts);
+  } catch (const InputError& error) { return error.what(); }
+  return "";
+}
+
+bool has_note(const ConfigReading& reading, std::string_view text) {
+  for (const std::string& note : reading.notes)
+    if (note.find(text) != std::string::npos) return true;
+  return false;
+}
+
+bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+constexpr const char* kTrl = "model_name_or_path: Qwen/Qwen2.5-7B\ndtype: bfloat16\nmax_length: 2048\npacking: true\n";
+constexpr const char* kTrlLora =
+    "dtype: bfloat16\nmax_length: 512\nuse_peft: true\nlora_r: 4\nlora_alpha: 8\nlora_dropout: 0.0\n";
+constexpr const char* kTrlQlora =
+    "dtype: bfloat16\nuse_peft: true\nload_in_4bit: true\nbnb_4bit_quant_storage: bfloat16\nlora_dropout: 0.0\n";
+
+std::string fsdp(const std::string& keys, const std::string& version = "2") {
+  return "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 4\n"
+         "fsdp_config:\n  fsdp_version: " +
+         version + "\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n" + keys;
+}
+
+std::string zero(const std::string& keys) {
+  return "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\nmixed_precision: bf16\nnum_processes: 4\n"
+         "deepspeed_config:\n" +
+         keys;
+}
+
+}  // namespace
+
+TEST_CASE("a TRL file and accelerate's file make one question") {
+  const ConfigReading r = reading_of({kTrlLora, fsdp("  fsdp_reshard_after_forward: false\n")});
+  CHECK(r.request.recipe.framework == "trl");
+  CHECK(r.request.recipe.method == Method::Lora);
+  CHECK(r.request.recipe.lora.rank == 4);
+  CHECK(r.request.recipe.lora.targets == std::vector<std::string>{"q_proj", "v_proj"});  // PEFT's own choice
+  CHECK(r.request.recipe.seq_len == 512);
+  CHECK(r.request.recipe.micro_batch == 8);                      // of TrainingArguments
+  CHECK(r.request.recipe.checkpointing == Checkpointing::Full);  // TRL's default
+  CHECK(r.request.recipe.precision == Precision::Bf16Mixed);
+  CHECK(r.request.strategy == "fsdp-grad-op");
+  CHECK(r.request.options.fsdp_version == 2);
+  CHECK(r.setup.num_processes == 4);
+  CHECK_FALSE(r.model.has_value());
+}
+
+TEST_CASE("DeepSpeed's file says stage, offload and batch; \"auto\" leaves them to the trainer") {
+  const char* kZero =
+      R"({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}, "bf16": {"enabled": true},
+          "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": 4})";
+  const ConfigReading r = reading_of({kTrl, kZero});
+  CHECK(r.request.strategy == "zero2");
+  CHECK(r.request.recipe.offload.optimizer == OffloadTarget::Cpu);
+  CHECK(r.request.recipe.micro_batch == 8);
+  CHECK(r.request.recipe.grad_accum == 4);
+}
+
+TEST_CASE("a value that differs between DeepSpeed's file and the trainer is refused with both places") {
+  const std::string error = error_of({std::string(kTrl) + "gradient_accumulation_steps: 8\n",
+                                      R"({"zero_optimization": {"stage": 2}, "gradient_accumulation_steps": 4})"});
+  CHECK(contains(error, "file2: gradient_accumulation_steps"));
+  CHECK(contains(error, "file1: gradient_accumulation_steps"));
+}
+
+TEST_CASE("train_batch_size must be micro batch x accumulation x processes") {
+  const char* kZero = R"({"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": 2,
+                          "gradient_accumulation_steps": 4, "train_batch_size": 40})";
+  CHECK(contains(error_of({kZero, zero("  zero3_init_flag: false\n  deepspeed_config_file: file1\n")}), "are 32"));
+}
+
+TEST_CASE("the kind of a file is recognised by its keys; of none and of two is said in one message") {
+  CHECK(contains(error_of({"colour: red\n"}), "of no program"));
+  CHECK(contains(error_of({"compute_environment: X\nzero_optimization: {}\n"}), "one file belongs to one program"));
+  CHECK(contains(error_of({kTrl, kTrl}), "give one of them"));
+  CHECK(contains(error_of({R"({"schema_version": 1})"}), "is a plan"));
+  CHECK(contains(error_of({R"({"model_type": "llama", "hidden_size": 8})"}), "--model"));
+  CHECK(contains(error_of({""}), "empty"));
+  CHECK(contains(error_of({"[1, 2]"}), "keys and values"));
+}
+
+TEST_CASE("rule 2: quotes around no make no difference to us, and are what accelerate needs") {
+  for (const char* no : {"\"NO\"", "NO", "no"}) {
+    const std::string mixed = no[0] == '"' ? "\"no\"" : no;
+    const ConfigReading r = reading_of({std::string("compute_environment: LOCAL_MACHINE\ndistributed_type: ") + no +
+                                        "\nmixed_precision: " + mixed + "\n"});
+    CHECK(r.setup.distributed == "no");
+    CHECK(r.setup.mixed_precision == "no");
+  }
+}
+
+TEST_CASE("rule 3: 1e-4 is a text to PyYAML") {
+  const std::string error = error_of({std::string(kTrlLora) + "num_train_epochs: 1e1\n"});
+  CHECK(contains(error, "file1:7: num_train_epochs"));
+  CHECK(contains(error, "needs a point"));
+}
+
+TEST_CASE("rule 4: FSDP1 ignores fsdp_reshard_after_forward under accelerate launch") {
+  const ConfigReading r = reading_of({fsdp("  fsdp_reshard_after_forward: SHARD_GRAD_OP\n", "1")});
+  CHECK(r.request.strategy == "fsdp");
+  CHECK(has_note(r, "accelerate ignores fsdp_reshard_after_forward"));
+  CHECK(reading_of({fsdp("  fsdp_sharding_strategy: SHARD_GRAD_OP\n", "1")}).request.strategy == "fsdp-grad-op");
+}
+
+TEST_CASE("rule 5 and R12: FSDP2 knows a boolean, no LOCAL_STATE_DICT, no prefetch") {
+  CHECK(contains(error_of({fsdp("  fsdp_reshard_after_forward: FULL_SHARD\n")}), "[E03]"));
+  CHECK(contains(error_of({fsdp("  fsdp_state_dict_type: LOCAL_STATE_DICT\n")}), "[R12]"));
+  CHECK(has_note(reading_of({fsdp("  fsdp_backward_prefetch: BACKWARD_PRE\n")}), "R12"));
+}
+
+TEST_CASE("rule 6: efficient loading needs synchronised states") {
+  CHECK(contains(error_of({fsdp("  fsdp_cpu_ram_efficient_loading: true\n  fsdp_sync_module_states: false\n")}),
+                 "[E02]"));
+}
+
+TEST_CASE("rule 7 and R13: one switch for checkpointing") {
+  CHECK(contains(error_of({kTrl, fsdp("  fsdp_activation_checkpointing: true\n")}), "[R13]"));  // TRL's own is on
+  const std::string off = std::string(kTrl) + "gradient_checkpointing: false\n";
+  const ConfigReading r = reading_of({off, fsdp("  fsdp_activation_checkpointing: true\n")});
+  CHECK(r.request.recipe.checkpointing == Checkpointing::Full);
+}
+
+TEST_CASE("rule 9: reentrant checkpointing with adapters under DDP is named") {
+  const std::string trl = std::string(kTrlLora) + "gradient_checkpointing_kwargs: {use_reentrant: true}\n";
+  const ConfigReading r = reading_of(
+      {trl,
+       "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nmixed_precision: bf16\nnum_processes: 2\n"});
+  CHECK(has_note(r, "use_reentrant: false"));
+}
+
+TEST_CASE("trap: without a wrap policy the whole model is one unit") {
+  const ConfigReading r =
+      reading_of({"compute_environment: X\ndistributed_type: FSDP\nfsdp_config: {fsdp_version: 2}\n"});
+  CHECK(r.request.options.wrap == WrapPolicy::Size);
+  CHECK(has_note(r, "one unit"));
+}
+
+TEST_CASE("trap: TRL loads in float32 unless told otherwise") {
+  const ConfigReading r = reading_of({"max_length: 512\nuse_peft: true\n"});
+  CHECK(r.request.recipe.lora.base_dtype == Dtype::F32);
+  CHECK(has_note(r, "loaded in float32"));
+  // full fine-tuning in bfloat16 without an engine trains bfloat16 weights
+  CHECK(reading_of({kTrl}).request.recipe.precision == Precision::Bf16True);
+  CHECK(reading_of({kTrl, fsdp("")}).request.recipe.precision == Precision::Bf16Mixed);
+}
+
+TEST_CASE("R01: 4-bit base under FSDP2") { CHECK(contains(error_of({kTrlQlora, fsdp("")}), "[R01]")); }
+
+TEST_CASE("R02: 4-bit base in uint8 storage under FSDP1 and ZeRO-3") {
+  const char* kNoStorage = "dtype: bfloat16\nuse_peft: true\nload_in_4bit: true\n";
+  CHECK(contains(error_of({kNoStorage, fsdp("", "1")}), "[R02]"));
+  CHECK(contains(error_of({kNoStorage, zero("  zero_stage: 3\n")}), "[R02]"));
+  CHECK(error_of({kTrlQlora, fsdp("", "1")}).empty());
+}
+
+TEST_CASE("R03: 8-bit base under FSDP and ZeRO-3") {
+  const char* k8bit = "dtype: bfloat16\nuse_peft: true\nload_in_8bit: true\n";
+  CHECK(contains(error_of({k8bit, fsdp("", "1")}), "[R03]"));
+  CHECK(contains(error_of({k8bit, zero("  zero_stage: 3\n")}), "[R03]"));
+  CHECK(error_of({k8bit, zero("  zero_stage: 2\n")}).empty());
+}
+
+TEST_CASE("R06: offload needs an engine") {
+  Setup setup;
+  setup.distributed = "multi";
+  setup.offload_optimizer = "cpu";
+  REQUIRE(broken_rule(setup));
+  CHECK(broken_rule(setup)->id == "R06");
+}
+
+TEST_CASE("R07: FSDP and DeepSpeed together") {
+  CHECK(contains(error_of({fsdp(""), R"({"zero_optimization": {"stage": 2}})"}), "[R07]"));
+}
+
+TEST_CASE("R08: 8-bit optimizers under FSDP") {
+  const std::string eight = std::string(kTrlLora) + "optim: adamw_8bit\n";
+  CHECK(contains(error_of({eight, fsdp("")}), "[R08]"));
+  CHECK(contains(error_of({eight, fsdp("  fsdp_offload_params: true\n", "1")}), "[R08]"));
+  CHECK(error_of({eight, fsdp("", "1")}).empty());
+}
+
+TEST_CASE("R09: paged 8-bit optimizer with a 4-bit base under FSDP1") {
+  CHECK(contains(error_of({std::string(kTrlQlora) + "optim: paged_adamw_8bit\n", fsdp("", "1")}), "[R09]"));
+}
+
+TEST_CASE("R10: ZeRO offload replaces other optimizers") {
+  const std::string offload = zero("  zero_stage: 2\n  offload_optimizer_device: cpu\n");
+  CHECK(contains(error_of({std::string(kTrlLora) + "optim: adamw_8bit\n", offload}), "[R10]"));
+  CHECK(error_of({std::string(kTrlLora) + "optim: adamw_torch_fused\n", offload}).empty());
+}
+
+TEST_CASE("R11: generation in evaluation under ZeRO-3") {
+  CHECK(contains(error_of({std::string(kTrlLora) + "predict_with_generate: true\n", zero("  zero_stage: 3\n")}),
+                 "[R11]"));
+}
+
+TEST_CASE("R14: fp16 with a 4-bit base in bfloat16 storage") {
+  CHECK(contains(error_of({std::string(kTrlQlora) + "bf16: false\nfp16: true\n", fsdp("", "1")}), "[R14]"));
+}
+
+TEST_CASE("R15: DoRA on an 8-bit base under FSDP breaks R03 first") {
+  Setup setup;
+  setup.distributed = "fsdp";
+  setup.quant_bits = 8;
+  setup.dora = true;
+  bool is_broken = false;
+  for (const Rule& rule : ecosystem_rules())
+    if (rule.id == "R15") is_broken = rule.is_broken(setup);
+  CHECK(is_broken);
+}
+
+TEST_CASE("R17: resuming is named") {
+  CHECK(has_note(reading_of({std::string(kTrlLora) + "resume_from_checkpoint: true\n"}), "R17"));
+}
+
+TEST_CASE("R18: best model at the end with model-only saving under an engine") {
+  const std::string both = std::string(kTrlLora) + "load_best_model_at_end: true\nsave_only_model: true\n";
+  CHECK(contains(error_of({both, fsdp("")}), "[R18]"));
+  CHECK(error_of({both}).empty());
+}
+
+TEST_CASE("R19: FSDP2 checkpointing with dropout") {
+  const char* kDropout = "dtype: bfloat16\nuse_peft: true\nlora_dropout: 0.1\ngradient_checkpointing: false\n";
+  CHECK(contains(error_of({kDropout, fsdp("  fsdp_activation_checkpointing: true\n")}), "[R19]"));
+}
+
+TEST_CASE("R20: sharding over one GPU is counted as single, and said") {
+  ConfigReading r = reading_of({kTrlLora, fsdp("")});
+  r.request.cluster = parse_gpus("1xA6000");
+  std::vector<std::string> notes;
+  settle_strategy(r, r.request, notes);
+  CHECK(r.request.strategy == "single");
+  REQUIRE_FALSE(notes.empty());
+  CHECK(contains(notes.back(), "R20"));
+}
+
+TEST_CASE("E01: offload_param below stage 3") {
+  CHECK(contains(error_of({zero("  zero_stage: 2\n  offload_param_device: cpu\n")}), "[E01]"));
+}
+
+TEST_CASE("an unknown key stops accelerate at the top, and is named where the program ignores it") {
+  CHECK(contains(error_of({"compute_environment: X\nmixed_prescision: bf16\n"}), "did you mean 'mixed_precision'"));
+  CHECK(has_note(reading_of({fsdp("  fsdp_ofload_params: true\n")}), "fsdp_config.fsdp_ofload_params"));
+}
+
+TEST_CASE("every ignored key is named with its reason, and a refused one with its place") {
+  CHECK(has_note(reading_of({std::string(kTrlLora) + "learning_rate: 1.0e-4\n"}), "learning_rate"));
+  CHECK(contains(error_of({std::string(kTrlLora) + "beta: 0.1\n"}), "file1:7: beta"));
+}
+
+TEST_CASE("every format's table can be read, and its signs and defaults make sense") {
+  for (const KeyTable& table : key_tables()) {
+    CAPTURE(table.name);
+    CHECK_FALSE(table.rows.empty());
+    CHECK_FALSE(table.versions.empty());
+    Setup setup;
+    for (const KeyRow& row : table.rows) {
+      CAPTURE(row.key);
+      if (row.use == KeyUse::Used && !row.otherwise.is_null()) CHECK(state(setup, *row.field, row.otherwise).empty());
+      if (row.use != KeyUse::Used) CHECK_FALSE(row.reason.empty());
+      for (const auto& [in_file, means] : row.values)
+        if (!means.is_null()) CHECK(state(setup, *row.field, means).empty());
+    }
+  }
+}
+
+}  // namespace gpuplan
