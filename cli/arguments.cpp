@@ -59,7 +59,8 @@ void check_values(const CLI::App& app) {
       if (option->results().front() != "true") throw InputError(option->get_name(), "takes no value");
       continue;
     }
-    const bool takes_many = option->get_items_expected_max() > 1;
+    const bool takes_many =
+        option->get_items_expected_max() > 1 || (option->get_positional() && option->get_allow_extra_args());
     if (option->results().size() > 1 && !takes_many)
       throw InputError(option->get_name(), "is given more than once", "give it once");
     if (option->results().front().starts_with("--"))
