@@ -12,7 +12,7 @@
 
 namespace gpuplan {
 std::span<const Command> commands() {
-  static const std::array kCommands{kPlan,     kEstimate, kSimulate, kRun,  kCalibrate, kProfiles,
+  static const std::array kCommands{kPlan,     kEstimate, kExport,   kSimulate, kRun,  kCalibrate, kProfiles,
                                     kValidate, kTopology, kModels,   kGpus, kCompletion};
   return kCommands;
 }

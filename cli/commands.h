@@ -24,7 +24,7 @@ struct Command {
 /// In the order of the help. A command that does not exist yet has no row.
 std::span<const Command> commands();
 
-extern const Command kPlan, kEstimate, kSimulate, kRun, kCalibrate, kProfiles, kValidate, kTopology, kModels, kGpus,
+extern const Command kPlan, kEstimate, kExport, kSimulate, kRun, kCalibrate, kProfiles, kValidate, kTopology, kModels, kGpus,
     kCompletion;
 
 /// The help of the program or of one command.

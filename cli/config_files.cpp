@@ -27,8 +27,8 @@ std::optional<ConfigFile> find_named(const std::string& named, const std::string
 
 void add_config_flag(CLI::App& app) {
   add_flag(app, "--from", "FILE",
-           "a configuration of accelerate, DeepSpeed, transformers or TRL; may be "
-           "repeated. Flags override it")
+           "a configuration of accelerate, DeepSpeed, transformers, TRL, axolotl or LLaMA-Factory; may be repeated. "
+           "Flags override it")
       ->expected(1, 1 << 30)
       ->allow_extra_args(false);
 }

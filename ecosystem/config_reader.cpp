@@ -29,6 +29,13 @@ struct ReadFile {
   std::map<std::string_view, std::string> stated_by;  // fact: key
 };
 
+/// "q_proj,v_proj" as a list.
+json words_of_list(const json& text) {
+  json words = json::array();
+  for (const std::string& word : split(text.get<std::string>(), ',')) words.push_back(std::string(trim(word)));
+  return words;
+}
+
 std::string text_of(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 /// Reads the keys of one file.
@@ -112,6 +119,7 @@ class KeyReader {
     if (value.is_null() && row.values.empty()) return {};
     for (const auto& [in_file, means] : row.values)
       if (in_file == value) return means;
+    if (row.is_joined && value.is_string()) return words_of_list(value);
     const bool names_type = !row.values.empty() && std::all_of(row.values.begin(), row.values.end(),
                                                                [](const auto& pair) { return pair.second.is_null(); });
     if (row.values.empty() || names_type) return value;  // "auto", or a value of the fact's type
@@ -230,6 +238,7 @@ class Reading {
         if (has_fp16 && row.field->name == "bf16") continue;  // one of the two
         state(out_.setup, *row.field, row.otherwise);
       }
+      for (const auto& [fact, value] : file.table->assumes) state(out_.setup, *find_setup_field(fact), value);
     }
   }
 

@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 // More telling formats first: a TRL file holds keys of transformers, and not the other way round.
-constexpr std::array kFormats{"accelerate", "deepspeed", "trl", "transformers"};
+constexpr std::array kFormats{"accelerate", "deepspeed", "axolotl", "llama-factory", "trl", "transformers"};
 
 /// Reads one data file. Every problem in it is a mistake of ours, so the first one ends it.
 class TableReader {
@@ -37,10 +37,13 @@ class TableReader {
     table_.usual_strategy = top.value("usual_strategy", "");
     pairs(top, "versions", [&](const json& a, const json& b) { table_.versions.emplace_back(a, b); });
     pairs(top, "prefixes", [&](const json& a, const json& b) { table_.prefixes.emplace_back(a, b); });
+    pairs(top, "assumes", [&](const json& a, const json& b) { table_.assumes.emplace_back(a, b); });
     pairs(top, "fixed", [&](const json& a, const json& b) { table_.fixed.emplace_back(a, b); });
     for (const json& row : list(top, "used")) add_used(row);
     for (const json& group : list(top, "ignored")) add_group(group, KeyUse::Ignored);
     for (const json& group : list(top, "refused")) add_group(group, KeyUse::Refused);
+    for (const auto& [fact, value] : table_.assumes)
+      if (!find_setup_field(fact)) fail(fmt::format("assumes: unknown fact '{}'", fact));
     for (const std::string& part : texts(top, "includes")) include(TableReader(part).take());
   }
 
@@ -97,6 +100,7 @@ class TableReader {
     row.num_written = row.values.size();
     pairs(from, "reads", [&](const json& a, const json& b) { row.values.emplace_back(a, b); });
     if (from.contains("otherwise")) row.otherwise = from["otherwise"];
+    row.is_joined = from.value("joined", false);
     row.is_written = from.value("written", true);
     row.note = from.value("note", "");
     add(std::move(row));

@@ -27,6 +27,7 @@ struct KeyRow {
   std::vector<std::pair<nlohmann::json, nlohmann::json>> values;
   std::size_t num_written = 0;  // of `values`; those behind are read only
   nlohmann::json otherwise;     // the fact where no file has the key; null: nothing follows
+  bool is_joined = false;       // a list is one text with commas
   bool is_written = true;       // false: another spelling of the same
   std::string reason, rule;
   std::string note;                      // what to know when the key is there
@@ -45,7 +46,8 @@ struct KeyTable {
   bool refuses_unknown = false;                               // the program itself stops at a key that it does not know
   bool is_json = false;
   std::string usual_strategy;  // on several GPUs when no key says; empty: it depends on how the file is started
-  std::vector<std::pair<std::string, nlohmann::json>> fixed;  // keys written into every file, with their values
+  std::vector<std::pair<std::string, nlohmann::json>> fixed;    // keys written into every file, with their values
+  std::vector<std::pair<std::string, nlohmann::json>> assumes;  // facts that the program sets by itself
   std::vector<KeyRow> rows;
 
   /// The row of a key; nullptr when there is none.

@@ -287,7 +287,8 @@ void write_precision(Setup& s, const Recipe& r, bool is_local) {
   s.bf16 = r.precision == Precision::Bf16Mixed;
   s.fp16 = r.precision == Precision::Fp16Mixed;
   s.mixed_precision = r.fp8_matmul ? "fp8" : *s.bf16 ? "bf16" : *s.fp16 ? "fp16" : "no";
-  s.own_dtype = r.precision == Precision::Fp32 ? "fp32" : "bf16";
+  if (r.precision == Precision::Fp32) s.own_dtype = "fp32";
+  if (r.precision == Precision::Bf16True) s.own_dtype = "bf16";
   const bool keeps_fp32 = !r.is_adapter() && (*s.fp16 || (*s.bf16 && is_local));
   s.dtype = keeps_fp32 ? "fp32" : word_of(r.lora.base_dtype.value_or(computes_in(r.precision)));
   if (!r.is_adapter() && !keeps_fp32) s.dtype = word_of(computes_in(r.precision));

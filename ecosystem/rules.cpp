@@ -101,6 +101,14 @@ constexpr std::array kRules{
          [](const Setup& s) { return is(s.bf16) && is(s.fp16); }},
     Rule{"E06", "tensor and context parallelism are not modelled", "sizes of 1",
          [](const Setup& s) { return s.tensor_parallel.value_or(1) > 1 || s.context_parallel.value_or(1) > 1; }},
+    Rule{"E08", "DeepSpeed computes in the type that is switched on, and neither bf16 nor fp16 is",
+         "bf16: true; in a plan --precision bf16-mixed",
+         [](const Setup& s) {
+           return is_zero_setup(s, 1) && s.bf16 == false && !is(s.fp16) && !is(s.mixed_precision, "bf16") &&
+                  is_any(s.dtype, {"bf16", "fp16"});
+         }},
+    Rule{"E09", "LLaMA-Factory and axolotl refuse pure bfloat16 with ZeRO-3", "bf16: true without pure_bf16",
+         [](const Setup& s) { return is(s.own_dtype, "bf16") && is_zero_setup(s, 3); }},
     Rule{"E07", "activations are offloaded at checkpoints, and nothing is checkpointed", "gradient_checkpointing: true",
          [](const Setup& s) { return is(s.activation_offload) && !is_checkpointed(s); }}};
 

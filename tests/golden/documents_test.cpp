@@ -51,6 +51,21 @@ std::string with_output_of_today(const std::string& page, int& num_commands) {
   return rewritten;
 }
 
+/// Pages name the files of tests/golden/inputs as if they stood in the current folder, and may write beside them.
+class PageFolder {
+ public:
+  PageFolder(const fs::path& folder, const fs::path& inputs) : before_(fs::current_path()) {
+    for (const char* name : {"sft.yaml", "fsdp1.yaml"}) fs::copy_file(inputs / name, folder / name);
+    fs::current_path(folder);
+  }
+  ~PageFolder() { fs::current_path(before_); }
+  PageFolder(const PageFolder&) = delete;
+  PageFolder& operator=(const PageFolder&) = delete;
+
+ private:
+  fs::path before_;
+};
+
 }  // namespace
 
 TEST_CASE("sample output in README.md and docs/ is what the program prints") {
@@ -58,6 +73,7 @@ TEST_CASE("sample output in README.md and docs/ is what the program prints") {
   const test::ScratchFolder scratch;
   const test::Variable profiles("GPUPLAN_PROFILE_DIR", scratch.path().c_str());
   const test::Variable gpus("CUDA_VISIBLE_DEVICES", "");
+  const PageFolder folder(scratch.path(), root / "tests" / "golden" / "inputs");
   std::vector<fs::path> pages{root / "README.md"};
   for (const auto& entry : fs::directory_iterator(root / "docs"))
     if (entry.path().extension() == ".md") pages.push_back(entry.path());

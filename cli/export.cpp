@@ -1,0 +1,83 @@
+// gpuplan export: a plan as the files of other programs.
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json_file.h"
+#include "base/sha256.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "ecosystem/export.h"
+#include "planner/plan/plan_file.h"
+
+namespace gpuplan {
+namespace {
+
+namespace fs = std::filesystem;
+
+void setup_export(CLI::App& app) {
+  app.add_option("plan")
+      ->type_name("PLAN.json")
+      ->description("a plan saved by estimate --save or plan --save; '-' is standard input");
+  add_flag(app, "--for", "TARGET", fmt::format("which program: {}", fmt::join(export_targets(), ", ")));
+  add_flag(app, "--output", "DIR", "write the files there; without it they are printed");
+  add_flag(app, "--force", "", "replace files that are there");
+}
+
+std::string plan_text(const std::string& name, Console& console) {
+  if (name == "-") return {std::istreambuf_iterator<char>(console.in), {}};
+  return read_file(name);
+}
+
+/// Nothing is written when one of the files is there.
+void write_files(const std::vector<ExportedFile>& files, const fs::path& folder, bool replaces, Console& console) {
+  std::error_code failed;
+  for (const ExportedFile& file : files)
+    if (!replaces && fs::exists(folder / file.name, failed))
+      throw InputError((folder / file.name).string(), "is there already", "--force replaces it");
+  fs::create_directories(folder, failed);
+  if (failed) throw EnvError(fmt::format("{}: cannot be made: {}", folder.string(), failed.message()));
+  for (const ExportedFile& file : files) {
+    write_file_atomically(folder / file.name, file.content);
+    if (file.is_program)
+      fs::permissions(folder / file.name, fs::perms::owner_exec | fs::perms::group_exec, fs::perm_options::add, failed);
+    console.err << fmt::format("gpuplan: wrote {}\n", (folder / file.name).string());
+  }
+}
+
+int run_export(const CLI::App& app, Console& console) {
+  const auto name = given(app, "plan"), target = given(app, "--for"), folder = given(app, "--output");
+  if (!name) throw InputError("", "a plan is needed", "gpuplan estimate ... --save plan.json makes one");
+  if (!target) throw InputError("--for", "is needed", fmt::format("known: {}", fmt::join(export_targets(), ", ")));
+  const std::string where = *name == "-" ? "standard input" : *name, text = plan_text(*name, console);
+  const EstimateRequest request = parse_plan(parse_json(text, where), where);
+  const ExportAnswer answer = export_plan(request, *target, {.file = where, .sha256 = sha256_hex(text)});
+  if (answer.is_refused()) {
+    console.err << fmt::format("gpuplan: {}\n  nearest: {}\n", answer.refusal, answer.nearest);
+    return 1;
+  }
+  for (const std::string& note : answer.notes) console.err << fmt::format("gpuplan: {}\n", note);
+  if (folder) {
+    write_files(answer.files, *folder, is_given(app, "--force"), console);
+    return 0;
+  }
+  std::string out;
+  for (const ExportedFile& file : answer.files) out += fmt::format("==> {} <==\n{}\n", file.name, file.content);
+  console.print(out);
+  return 0;
+}
+
+}  // namespace
+
+const Command kExport{.name = "export",
+                      .summary = "a plan as the files of accelerate, DeepSpeed, TRL, Slurm and others",
+                      .usage = "PLAN.json --for TARGET [--output DIR]",
+                      .example =
+                          "gpuplan export plan.json --for trl --output job\n"
+                          "gpuplan export plan.json --for accelerate",
+                      .setup = setup_export,
+                      .run = run_export};
+
+}  // namespace gpuplan

@@ -1,0 +1,26 @@
+// Text of the files that gpuplan writes for other programs. Names and paths come from users: whatever they hold, a YAML
+// file stays one value per key, a JSON file parses, and a shell sees one word.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+namespace gpuplan {
+
+using OrderedJson = nlohmann::ordered_json;
+
+/// `text` as one word of a POSIX shell.
+std::string shell_word(std::string_view text);
+
+/// `text` as a YAML scalar that YAML 1.1 and 1.2 read as this text: plain where that is safe, else in double quotes.
+std::string yaml_word(std::string_view text);
+
+/// A mapping as block YAML. Numbers that are not whole have a point, as PyYAML wants it.
+std::string yaml_text(const OrderedJson& mapping);
+
+/// One line of a comment: control characters, line ends of every kind and bytes that are no UTF-8 become '?'.
+std::string comment_word(std::string_view text);
+
+}  // namespace gpuplan

@@ -1,0 +1,301 @@
+#include "ecosystem/export.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "base/archive.h"
+#include "base/error.h"
+#include "base/names.h"
+#include "base/unit_text.h"
+#include "ecosystem/config_reader.h"
+#include "ecosystem/export_parts.h"
+#include "ecosystem/meaning.h"
+#include "ecosystem/rules.h"
+#include "models/framework.h"
+#include "models/recipe_names.h"
+#include "planner/plan/plan_parts.h"
+
+namespace gpuplan {
+namespace {
+
+using nlohmann::json;
+using Files = std::vector<ExportedFile>;
+
+constexpr const char* kSftModule = "-m trl.scripts.sft --config sft.yaml";
+
+const KeyTable& table(const char* name) {
+  const KeyTable* found = find_key_table(name);
+  GPUPLAN_CHECK(found, "a target without a key table");
+  return *found;
+}
+
+void add_launcher(Files& files, const ExportJob& job) {
+  files.push_back(table_file(job, table("accelerate")));
+  if (job.is_zero()) files.push_back(table_file(job, table("deepspeed")));
+}
+
+/// A trainer that accelerate launches.
+void add_launched(Files& files, const ExportJob& job, const char* trainer, const std::string& program) {
+  files.push_back(table_file(job, table(trainer)));
+  add_launcher(files, job);
+  files.push_back(launch_file(job, table(trainer).versions, "", accelerate_command(job, program)));
+}
+
+void add_deepspeed(Files& files, const ExportJob& job) {
+  files.push_back(table_file(job, table("deepspeed")));
+  const std::string machines = job.num_nodes() > 1 ? " --hostfile=\"${HOSTFILE:?a file of lines HOST slots=N}\"" : "";
+  files.push_back(launch_file(job, table("deepspeed").versions, "",
+                              fmt::format("deepspeed{} --num_gpus={}", machines, job.processes_per_node())));
+}
+
+void add_torchrun(Files& files, const ExportJob& job) {
+  files.push_back(torchrun_file(job));
+  if (job.is_zero()) files.push_back(table_file(job, table("deepspeed")));
+}
+
+/// TRL under a scheduler.
+void add_scheduled(Files& files, const ExportJob& job, ExportedFile file) {
+  files.push_back(std::move(file));
+  files.push_back(table_file(job, table("trl")));
+  add_launcher(files, job);
+}
+
+/// axolotl and LLaMA-Factory name DeepSpeed's file themselves.
+void add_own_engine(Files& files, const ExportJob& job, const char* trainer) {
+  files.push_back(table_file(job, table(trainer)));
+  if (job.is_zero()) files.push_back(table_file(job, table("deepspeed")));
+}
+
+std::string processes(const ExportJob& job) {
+  std::string out =
+      fmt::format("accelerate launch --num_processes {} --num_machines {}", *job.setup.num_processes, job.num_nodes());
+  if (job.num_nodes() > 1)
+    out +=
+        " --machine_rank \"${MACHINE_RANK:?the number of this machine, from 0}\""
+        " --main_process_ip \"${MAIN_ADDRESS:?the address of machine 0}\" --main_process_port 29500";
+  return out;
+}
+
+void add_axolotl(Files& files, const ExportJob& job) {
+  add_own_engine(files, job, "axolotl");
+  files.push_back(
+      launch_file(job, table("axolotl").versions, "", processes(job) + " -m axolotl.cli.train axolotl.yaml"));
+}
+
+/// Its own launcher starts torchrun; FSDP is accelerate's to start.
+void add_llama_factory(Files& files, const ExportJob& job) {
+  const bool has_fsdp = is_fsdp(job.strategy.engine);
+  add_own_engine(files, job, "llama-factory");
+  if (has_fsdp) files.push_back(table_file(job, table("accelerate")));
+  const std::string exports = has_fsdp || job.is_one_process()
+                                  ? ""
+                                  : fmt::format("export FORCE_TORCHRUN=1 NNODES={} NPROC_PER_NODE={}\n",
+                                                job.num_nodes(), job.processes_per_node());
+  files.push_back(launch_file(job, table("llama-factory").versions, exports,
+                              has_fsdp ? accelerate_command(job, "-m llamafactory.launcher llamafactory.yaml")
+                                       : "llamafactory-cli train llamafactory.yaml"));
+}
+
+struct Target {
+  std::string_view name;
+  const char* trainer;  // its table; nullptr: the files hold launcher and engine only
+  void (*add)(Files& files, const ExportJob& job);
+  bool needs_zero = false;
+};
+
+constexpr std::array kTargets{
+    Target{"accelerate", nullptr, add_launcher},
+    Target{"deepspeed", nullptr, add_deepspeed, true},
+    Target{"torchrun", nullptr, add_torchrun},
+    Target{"transformers", "transformers",
+           [](Files& files, const ExportJob& job) {
+             add_launched(files, job, "transformers", "\"${SCRIPT:-run_clm.py}\" training.yaml");
+           }},
+    Target{"trl", "trl", [](Files& files, const ExportJob& job) { add_launched(files, job, "trl", kSftModule); }},
+    Target{"axolotl", "axolotl", add_axolotl},
+    Target{"llama-factory", "llama-factory", add_llama_factory},
+    Target{"slurm", "trl", [](Files& files, const ExportJob& job) { add_scheduled(files, job, slurm_file(job)); }},
+    Target{"skypilot", "trl",
+           [](Files& files, const ExportJob& job) { add_scheduled(files, job, skypilot_file(job)); }},
+    Target{"kubeflow", "trl",
+           [](Files& files, const ExportJob& job) { add_scheduled(files, job, kubeflow_file(job)); }}};
+
+const Target& find_target(std::string_view name) {
+  for (const Target& target : kTargets)
+    if (squash(target.name) == squash(name)) return target;
+  throw InputError("--for", fmt::format("unknown target '{}'", name),
+                   did_you_mean(name, export_targets(), fmt::format("known: {}", fmt::join(export_targets(), ", "))));
+}
+
+/// What the files say when they are read again, on the plan's machines.
+EstimateRequest read_back(const ExportJob& job, const Target& target, const Files& files) {
+  std::vector<ConfigFile> configs;
+  for (const ExportedFile& file : files) {
+    const auto tables = key_tables();
+    if (std::any_of(tables.begin(), tables.end(), [&](const KeyTable& t) { return t.file == file.name; }))
+      configs.push_back({file.name, file.content});
+  }
+  if (!target.trainer &&
+      std::none_of(configs.begin(), configs.end(), [](const ConfigFile& f) { return f.name == "accelerate.yaml"; })) {
+    const ExportedFile launcher = table_file(job, table("accelerate"));  // what the script's variables say
+    configs.push_back({launcher.name, launcher.content});
+  }
+  ConfigReading reading = read_configs(configs, [](const std::string&, const std::string&) { return std::nullopt; });
+  EstimateRequest& r = reading.request;
+  r.model = job.request.model;
+  r.cluster = job.request.cluster;
+  if (job.strategy.is_one_gpu()) {
+    r.cluster.gpus.resize(1);
+    r.cluster.gpus_per_node = 1;
+  }
+  std::vector<std::string> notes;
+  settle_strategy(reading, r, notes);
+  return r;
+}
+
+json recipe_json(const Recipe& recipe) {
+  FieldWriter out;
+  write_recipe(out, recipe);
+  json fields = json::parse(out.take().dump());
+  fields.erase("framework");
+  if (recipe.loss != LossKernel::Chunked) fields.erase("loss_chunks");
+  if (recipe.checkpointing != Checkpointing::EveryK) fields.erase("checkpoint_every");
+  const std::string usual = std::string(to_string(find_framework(recipe.framework).kernels));
+  if (fields["kernels"].is_null()) fields["kernels"] = usual;
+  const Dtype compute = resolve_numerics(recipe, find_framework(recipe.framework), ShardingEngine::Local).compute;
+  if (recipe.is_adapter() && recipe.lora.base_dtype == compute) fields["lora"]["base_dtype"] = nullptr;
+  if (recipe.quant.kind != BaseQuant::Nf4) fields["quant"] = {{"kind", fields["quant"]["kind"]}};
+  return fields;
+}
+
+json strategy_json(const Strategy& strategy) {
+  FieldWriter out;
+  write_strategy(out, strategy);
+  json fields = json::parse(out.take().dump());
+  fields.erase("name");  // one state layout may have two names
+  return fields;
+}
+
+/// The first field in which two objects differ: its path and both values.
+struct Difference {
+  std::string path;
+  json planned, read;
+};
+
+std::optional<Difference> difference(const json& planned, const json& read, const std::string& above = "") {
+  for (const auto& [key, value] : planned.items()) {
+    const std::string path = above.empty() ? key : above + "." + key;
+    const json other = read.contains(key) ? read[key] : json();
+    if (value.is_object() && other.is_object()) {
+      if (auto inner = difference(value, other, path)) return inner;
+    } else if (value != other) {
+      return Difference{path, value, other};
+    }
+  }
+  return std::nullopt;
+}
+
+std::string plain(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+std::string nearest_to(const Difference& d) {
+  if (d.path.starts_with("method") || d.path.starts_with("lora")) return "--for trl, axolotl or llama-factory";
+  std::string flag = d.path;
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  if (flag.starts_with("offload")) return "plan with --offload none";
+  return fmt::format("plan with --{} {}", flag, plain(d.read));
+}
+
+/// Why the files would train something else; fills answer.refusal.
+void compare(ExportAnswer& answer, const ExportJob& job, const EstimateRequest& read, const Target& target) {
+  const Strategy strategy =
+      make_strategy(read.strategy, read.cluster, options_for(read, find_framework(read.recipe.framework)));
+  auto found = difference(strategy_json(job.strategy), strategy_json(strategy), "");
+  const auto method = [](const EstimateRequest& r) { return json{{"method", to_string(r.recipe.method)}}; };
+  if (!found && target.trainer) found = difference(method(job.request), method(read));
+  if (!found && target.trainer) found = difference(recipe_json(job.request.recipe), recipe_json(read.recipe));
+  if (!found) return;
+  answer.refusal = fmt::format("the files of {} cannot say {} {}: they would train with {}", target.name, found->path,
+                               plain(found->planned), plain(found->read));
+  answer.nearest = nearest_to(*found);
+}
+
+Bytes process_bytes(const EstimateRequest& request, const Strategy& strategy) {
+  StrategyEstimate e;
+  e.strategy = strategy;
+  StepProgram program;
+  const Job job(request, strategy);
+  evaluate(e, job, program);
+  return e.tiers.process;
+}
+
+void note_other_framework(ExportAnswer& answer, const ExportJob& job, const EstimateRequest& read) {
+  if (read.recipe.framework == job.request.recipe.framework) return;
+  EstimateRequest there = job.request;
+  there.recipe.framework = read.recipe.framework;
+  answer.notes.push_back(fmt::format("planned as {} trains: {} per GPU; as {} trains: {}", job.request.recipe.framework,
+                                     format_bytes(process_bytes(job.request, job.strategy)), read.recipe.framework,
+                                     format_bytes(process_bytes(there, job.strategy))));
+}
+
+void refuse(ExportAnswer& answer, std::string why, std::string nearest) {
+  answer.refusal = std::move(why);
+  answer.nearest = std::move(nearest);
+}
+
+/// What cannot be written, before anything is.
+void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
+  const EstimateRequest& r = job.request;
+  const bool is_uniform = job.strategy.is_one_gpu() || r.cluster.num_gpus() % r.cluster.gpus_per_node == 0;
+  if (const Rule* rule = broken_rule(job.setup))
+    return refuse(answer, fmt::format("{} [{}]", rule->why, rule->id), std::string(rule->nearest));
+  if (const std::string why = why_not_applicable(job.strategy, r.cluster, r.recipe, r.model); !why.empty())
+    return refuse(answer, fmt::format("{}: {}", job.strategy.name, why), "plan again with another --strategy");
+  const auto old = std::find_if_not(r.cluster.gpus.begin(), r.cluster.gpus.end(), multiplies_bf16);
+  if (job.setup.bf16 == true && old != r.cluster.gpus.end())
+    return refuse(answer, fmt::format("{} has no bf16 [R14]", old->name), "plan with --precision fp16-mixed");
+  if (target.needs_zero && !job.is_zero())
+    return refuse(answer, fmt::format("DeepSpeed's file says stages of ZeRO, and the plan is {}", job.strategy.name),
+                  "plan with --strategy zero1, zero2 or zero3, or --for accelerate");
+  if (target.name == "skypilot" && skypilot_name(r.cluster.gpus.front()).empty())
+    return refuse(answer, fmt::format("SkyPilot has no name for {}", r.cluster.gpus.front().name), "--for torchrun");
+  if (!is_uniform || r.cluster.is_mixed())
+    if (std::string_view(target.name) == "slurm" || target.name == "skypilot" || target.name == "kubeflow")
+      refuse(answer, "machines that differ cannot be asked for in one job", "--for torchrun or accelerate");
+}
+
+}  // namespace
+
+std::vector<std::string> export_targets() {
+  std::vector<std::string> names;
+  for (const Target& target : kTargets) names.emplace_back(target.name);
+  return names;
+}
+
+std::string usual_target(const std::string& framework) {
+  const auto is_own = [&](const Target& t) { return t.trainer && t.name == framework; };
+  const auto found = std::find_if(kTargets.begin(), kTargets.end(), is_own);
+  return std::string(found == kTargets.end() ? "accelerate" : found->name);
+}
+
+ExportAnswer export_plan(const EstimateRequest& request, std::string_view name, const PlanMark& mark) {
+  const Target& target = find_target(name);
+  const FrameworkConvention& framework = find_framework(request.recipe.framework);
+  const Strategy strategy = make_strategy(request.strategy, request.cluster, options_for(request, framework));
+  const ExportJob job{.request = request, .strategy = strategy, .setup = setup_of(request, strategy), .mark = mark};
+  ExportAnswer answer;
+  check(answer, job, target);
+  if (answer.is_refused()) return answer;
+  target.add(answer.files, job);
+  try {
+    const EstimateRequest read = read_back(job, target, answer.files);
+    compare(answer, job, read, target);
+    if (!answer.is_refused() && target.trainer) note_other_framework(answer, job, read);
+  } catch (const InputError& error) { refuse(answer, error.problem(), error.hint()); }
+  if (answer.is_refused()) answer.files.clear();
+  return answer;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,40 @@
+// gpuplan export: a plan as the files that other programs train by. What is written is read back by
+// ecosystem/config_reader before it is given out, so that a file which would train something else never leaves.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/estimate.h"
+
+namespace gpuplan {
+
+struct ExportedFile {
+  std::string name, content;
+  bool is_program = false;  // to be run: a shell script
+};
+
+/// Where a plan comes from, for the head of every file.
+struct PlanMark {
+  std::string file, sha256;
+};
+
+/// Files, or why there are none.
+struct ExportAnswer {
+  std::vector<ExportedFile> files;
+  std::vector<std::string> notes;
+  std::string refusal, nearest;  // "… [R01]", and what works
+  bool is_refused() const { return !refusal.empty(); }
+};
+
+/// The names of --for.
+std::vector<std::string> export_targets();
+
+/// The target that trains as a framework of data/frameworks does, by name; accelerate where none is its own.
+std::string usual_target(const std::string& framework);
+
+/// Requires: request.strategy names one strategy. Throws InputError for an unknown target.
+ExportAnswer export_plan(const EstimateRequest& request, std::string_view target, const PlanMark& mark);
+
+}  // namespace gpuplan

@@ -1,0 +1,166 @@
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/json_file.h"
+#include "ecosystem/export_parts.h"
+#include "models/recipe_names.h"
+
+namespace gpuplan {
+namespace {
+
+using nlohmann::json;
+using Versions = std::vector<std::pair<std::string, std::string>>;
+
+/// What stands in the file for a fact; null where the format has no word for it.
+OrderedJson written_value(const KeyRow& row, const json& fact) {
+  const auto first = row.values.begin(), last = first + std::ptrdiff_t(row.num_written);
+  const auto pair = std::find_if(first, last, [&](const auto& p) { return p.second == fact; });
+  if (pair != last) return pair->first;
+  if (row.is_joined && fact.is_array()) return fmt::format("{}", fmt::join(fact.get<std::vector<std::string>>(), ","));
+  const bool names_nothing = std::all_of(first, last, [](const auto& p) { return p.second.is_null(); });
+  return names_nothing ? OrderedJson(fact) : OrderedJson();
+}
+
+/// Puts a value at "a.b.c".
+void put(OrderedJson& top, const std::string& path, OrderedJson value) {
+  OrderedJson* at = &top;
+  std::size_t begin = 0;
+  for (std::size_t dot; (dot = path.find('.', begin)) != std::string::npos; begin = dot + 1)
+    at = &(*at)[path.substr(begin, dot - begin)];
+  (*at)[path.substr(begin)] = std::move(value);
+}
+
+/// Sizes that DeepSpeed counts in elements, as Hugging Face's "auto" computes them from the hidden size.
+void add_zero_sizes(OrderedJson& file, const ExportJob& job) {
+  OrderedJson& zero = file["zero_optimization"];
+  const std::int64_t hidden = job.request.model.hidden_size;
+  zero["contiguous_gradients"] = true;
+  zero["overlap_comm"] = true;
+  zero["reduce_bucket_size"] = hidden * hidden;
+  if (job.setup.zero_stage == 3) {
+    zero["stage3_prefetch_bucket_size"] = 9 * hidden * hidden / 10;
+    zero["stage3_param_persistence_threshold"] = 10 * hidden;
+    zero["sub_group_size"] = 1'000'000'000;
+    zero["stage3_max_live_parameters"] = 1'000'000'000;
+    zero["stage3_max_reuse_distance"] = 1'000'000'000;
+  } else {
+    zero["reduce_scatter"] = true;
+    zero["allgather_bucket_size"] = 50'000'000;
+  }
+  for (const char* part : {"offload_optimizer", "offload_param"}) {
+    if (!zero.contains(part)) continue;
+    zero[part]["pin_memory"] = true;
+    if (zero[part]["device"] == "nvme") zero[part]["nvme_path"] = "/local_nvme";
+  }
+}
+
+std::string made_by(const ExportJob& job) {
+  const EstimateRequest& r = job.request;
+  return fmt::format("Made by gpuplan {} from {} (sha256 {}): {}, {}, {} on {} x {}.", GPUPLAN_VERSION,
+                     comment_word(job.mark.file), job.mark.sha256.substr(0, 12), comment_word(r.model.name),
+                     to_string(r.recipe.method), job.strategy.name, r.cluster.num_gpus(),
+                     comment_word(r.cluster.gpus.front().name));
+}
+
+std::string versions_text(const Versions& versions) {
+  std::string out;
+  for (const auto& [package, version] : versions)
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", package, version);
+  return out;
+}
+
+}  // namespace
+
+std::string head_of(const ExportJob& job, const Versions& versions) {
+  return fmt::format("# {}\n{}", made_by(job),
+                     versions.empty() ? "" : fmt::format("# For {}.\n", versions_text(versions)));
+}
+
+ExportedFile table_file(const ExportJob& job, const KeyTable& table) {
+  OrderedJson file = OrderedJson::object();
+  if (table.is_json) file["_gpuplan"] = fmt::format("{} For {}.", made_by(job), versions_text(table.versions));
+  const bool leaves_to_deepspeed = table.role == FileRole::Launcher && job.is_zero();
+  for (const KeyRow& row : table.rows) {
+    if (row.use != KeyUse::Used || !row.is_written || !is_stated(job.setup, *row.field)) continue;
+    if (leaves_to_deepspeed && row.field->name == "mixed_precision") continue;  // its own file says it
+    if (leaves_to_deepspeed && row.field->name == "zero_init" && job.setup.zero_stage != 3) continue;
+    OrderedJson value = written_value(row, value_of(job.setup, *row.field));
+    if (row.field->name == "alpha" && value == std::floor(value.get<double>()))
+      value = std::int64_t(value.get<double>());  // PEFT's type is a whole number
+    if (!value.is_null()) put(file, row.key, std::move(value));
+  }
+  for (const auto& [key, value] : table.fixed) put(file, key, value);
+  if (table.role == FileRole::Launcher && job.num_nodes() > 1) {
+    file["main_process_ip"] = "127.0.0.1";  // launch.sh names the real one
+    file["main_process_port"] = 29500;
+  }
+  if (table.role == FileRole::Engine) add_zero_sizes(file, job);
+  return {.name = table.file,
+          .content = table.is_json ? json_text(file) : head_of(job, table.versions) + yaml_text(file)};
+}
+
+ExportedFile launch_file(const ExportJob& job, const Versions& versions, const std::string& exports,
+                         const std::string& command) {
+  std::string out = "#!/bin/sh\n" + head_of(job, versions) + "set -eu\ncd \"$(dirname \"$0\")\"\n";
+  if (!versions.empty()) {
+    out += "python3 -";
+    for (const auto& [package, version] : versions)
+      out += fmt::format(" {} {}", shell_word(package), shell_word(version.substr(0, version.find(' '))));
+    out += R"( <<'CHECK'
+import re, sys
+from importlib.metadata import version
+def numbers(text): return [int(n) for n in re.findall(r"\d+", text)[:2]]
+for package, least in zip(sys.argv[1::2], sys.argv[2::2]):
+    if numbers(version(package)) < numbers(least):
+        sys.exit(f"{package} {version(package)} is older than {least}")
+CHECK
+)";
+  }
+  if (job.strategy.is_one_gpu()) out += "export CUDA_VISIBLE_DEVICES=\"${CUDA_VISIBLE_DEVICES:-0}\"\n";
+  return {.name = "launch.sh", .content = out + exports + "exec " + command + " \"$@\"\n", .is_program = true};
+}
+
+std::string accelerate_command(const ExportJob& job, const std::string& program) {
+  std::string out = "accelerate launch --config_file accelerate.yaml";
+  if (job.num_nodes() > 1 && !job.is_one_process())
+    out +=
+        " --machine_rank \"${MACHINE_RANK:?the number of this machine, from 0}\""
+        " --main_process_ip \"${MAIN_ADDRESS:?the address of machine 0}\"";
+  return out + " " + program;
+}
+
+ExportedFile torchrun_file(const ExportJob& job) {
+  const KeyTable& table = *find_key_table("accelerate");
+  std::string exports;
+  const auto set = [&](std::string name, const std::string& value) {
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return char(std::toupper(c)); });
+    exports += fmt::format("export {}={}\n", name, shell_word(value));
+  };
+  set("ACCELERATE_MIXED_PRECISION", *job.setup.mixed_precision);
+  if (is_fsdp(job.strategy.engine)) set("ACCELERATE_USE_FSDP", "true");
+  if (job.setup.dp_replicate) set("ACCELERATE_USE_PARALLELISM_CONFIG", "true");
+  for (const KeyRow& row : table.rows) {
+    const std::size_t dot = row.key.find('.');
+    const bool is_variable = row.key.starts_with("fsdp_config.") || row.key.starts_with("parallelism_config.");
+    if (!is_variable || row.use != KeyUse::Used || !row.is_written || !is_stated(job.setup, *row.field)) continue;
+    const OrderedJson value = written_value(row, value_of(job.setup, *row.field));
+    if (!value.is_null()) set(row.key.substr(dot + 1), value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  std::string command = "python3";
+  if (!job.is_one_process()) {
+    command = fmt::format("torchrun {} --nproc-per-node={}",
+                          job.num_nodes() == 1
+                              ? "--standalone"
+                              : fmt::format("--nnodes={} --node-rank=\"${{NODE_RANK:?the number of this "
+                                            "machine, from 0}}\" --master-addr=\"${{MASTER_ADDR:?the address of "
+                                            "machine 0}}\" --master-port=29500",
+                                            job.num_nodes()),
+                          job.processes_per_node());
+  }
+  return launch_file(job, {{"torch", "2.6 or later"}}, exports, command);
+}
+
+}  // namespace gpuplan

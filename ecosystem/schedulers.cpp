@@ -1,0 +1,111 @@
+// Jobs for schedulers: each starts accelerate once per machine, with TRL's SFT program.
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/value_tree.h"
+#include "base/yaml_file.h"
+#include "ecosystem/export_parts.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr const char* kProgram = "-m trl.scripts.sft --config sft.yaml";
+
+/// One process of accelerate on this machine; the variables are expanded there.
+std::string launch_of(const ExportJob& job, const std::string& rank, const std::string& head, const std::string& port) {
+  std::string out = "accelerate launch --config_file accelerate.yaml";
+  if (job.num_nodes() > 1 && !job.is_one_process())
+    out += fmt::format(
+        " --num_machines {} --num_processes {} --machine_rank {} --main_process_ip {} --main_process_port {}",
+        job.num_nodes(), *job.setup.num_processes, rank, head, port);
+  return fmt::format("{} {}", out, kProgram);
+}
+
+std::int64_t gpus_per_machine(const ExportJob& job) {
+  return job.strategy.is_one_gpu() ? 1 : job.request.cluster.ranks_per_node(job.request.cluster.num_gpus());
+}
+
+std::int64_t machines(const ExportJob& job) { return job.strategy.is_one_gpu() ? 1 : job.num_nodes(); }
+
+OrderedJson pod(const ExportJob& job) {
+  OrderedJson container;
+  container["name"] = "pytorch";  // the operator looks for this name
+  container["image"] = "YOUR-IMAGE";
+  container["command"] = {"bash", "-c"};
+  container["args"] = {launch_of(job, "${PET_NODE_RANK:-$RANK}", "\"$MASTER_ADDR\"", "\"$MASTER_PORT\"")};
+  container["resources"]["limits"]["nvidia.com/gpu"] = gpus_per_machine(job);
+  container["volumeMounts"] = OrderedJson::array({{{"name", "shm"}, {"mountPath", "/dev/shm"}}});
+  OrderedJson spec;
+  spec["containers"] = OrderedJson::array({container});
+  spec["volumes"] = OrderedJson::array({{{"name", "shm"}, {"emptyDir", {{"medium", "Memory"}}}}});
+  return spec;
+}
+
+OrderedJson replicas(const ExportJob& job, std::int64_t count) {
+  OrderedJson out;
+  out["replicas"] = count;
+  out["restartPolicy"] = "Never";
+  out["template"]["spec"] = pod(job);
+  return out;
+}
+
+}  // namespace
+
+std::string skypilot_name(const GpuSpec& gpu) {
+  static const nlohmann::json kNames = [] {
+    const std::string where = (data_dir() / "ecosystem" / "skypilot_names.yaml").string();
+    return parse_yaml11(read_file(where), where)->root.at("names");
+  }();
+  return kNames.value(gpu.id, "");
+}
+
+ExportedFile slurm_file(const ExportJob& job) {
+  std::string out = "#!/bin/bash\n";
+  out += fmt::format(
+      "#SBATCH --job-name=gpuplan\n#SBATCH --nodes={}\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node={}\n",
+      machines(job), gpus_per_machine(job));
+  out += "#SBATCH --time=24:00:00\n#SBATCH --output=%x-%j.out\n#SBATCH --signal=B:USR1@120\n";
+  out += head_of(job, {{"slurm", "22.05 or later"}});
+  out +=
+      "# One task per machine; accelerate starts a process per GPU. Add --account, --partition and --cpus-per-task as "
+      "your\n"
+      "# cluster wants them, and dataset_name to sft.yaml.\nset -euo pipefail\n";
+  out += "HEAD=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\ntest -n \"$HEAD\"\n";
+  out += "PORT=$((20000 + SLURM_JOB_ID % 20000))\nexport HEAD PORT\n";
+  out += "if test -n \"${SLURM_CPUS_PER_TASK:-}\"; then export SRUN_CPUS_PER_TASK=\"$SLURM_CPUS_PER_TASK\"; fi\n";
+  out += fmt::format("srun --kill-on-bad-exit=1 bash -c '{}'\n",
+                     launch_of(job, "\"$SLURM_NODEID\"", "\"$HEAD\"", "\"$PORT\""));
+  return {.name = "job.sbatch", .content = out, .is_program = true};
+}
+
+ExportedFile skypilot_file(const ExportJob& job) {
+  OrderedJson task;
+  task["name"] = "gpuplan";
+  task["workdir"] = ".";
+  task["num_nodes"] = machines(job);
+  task["resources"]["accelerators"] =
+      fmt::format("{}:{}", skypilot_name(job.request.cluster.gpus.front()), gpus_per_machine(job));
+  task["setup"] = "pip install 'accelerate>=1.10' 'trl>=0.20' 'peft>=0.17' deepspeed bitsandbytes";
+  const std::string head = "HEAD=$(echo \"$SKYPILOT_NODE_IPS\" | head -n1); ";
+  task["run"] = (machines(job) > 1 ? head : "") + launch_of(job, "\"$SKYPILOT_NODE_RANK\"", "\"$HEAD\"", "8008");
+  return {.name = "task.yaml", .content = head_of(job, {{"skypilot", "0.8 or later"}}) + yaml_text(task)};
+}
+
+ExportedFile kubeflow_file(const ExportJob& job) {
+  OrderedJson file;
+  file["apiVersion"] = "kubeflow.org/v1";
+  file["kind"] = "PyTorchJob";
+  file["metadata"]["name"] = "gpuplan";
+  OrderedJson& spec = file["spec"];
+  spec["nprocPerNode"] = std::to_string(job.processes_per_node());
+  spec["runPolicy"] = {{"cleanPodPolicy", "None"}, {"backoffLimit", 0}};
+  spec["pytorchReplicaSpecs"]["Master"] = replicas(job, 1);
+  if (machines(job) > 1) spec["pytorchReplicaSpecs"]["Worker"] = replicas(job, machines(job) - 1);
+  return {
+      .name = "job.yaml",
+      .content = head_of(job, {{"training-operator", "1.7 to 1.9"}}) +
+                 "# Put your image for YOUR-IMAGE; it must hold accelerate.yaml and sft.yaml in its working folder.\n" +
+                 yaml_text(file)};
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,419 @@
+#include "ecosystem/export.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <random>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/json_file.h"
+#include "base/value_tree.h"
+#include "base/yaml_file.h"
+#include "ecosystem/config_reader.h"
+#include "ecosystem/emit.h"
+#include "ecosystem/rules.h"
+#include "models/catalogue.h"
+#include "models/recipe_names.h"
+#include "scratch_folder.h"
+
+namespace gpuplan {
+namespace {
+
+const PlanMark kMark{"plan.json", std::string(64, 'a')};
+
+EstimateRequest plan_of(const std::string& strategy, Method method, const Offload& offload = {},
+                        const std::string& framework = "trl") {
+  EstimateRequest r;
+  r.model = load_model("llama-3.2-1b").spec;
+  r.cluster = parse_gpus(strategy == "single" ? "1xA6000" : "4xA6000");
+  r.strategy = strategy;
+  r.recipe.framework = framework;
+  r.recipe.method = method;
+  if (method == Method::Qlora) r.recipe.quant.kind = BaseQuant::Nf4;
+  r.recipe.checkpointing = Checkpointing::Full;
+  r.recipe.offload = offload;
+  if (strategy == "hsdp") r.options.shard_size = 2;
+  if (method == Method::Qlora) r.options.fsdp_version = 1;
+  return r;
+}
+
+const ExportedFile* file_of(const ExportAnswer& answer, std::string_view name) {
+  for (const ExportedFile& file : answer.files)
+    if (file.name == name) return &file;
+  return nullptr;
+}
+
+/// What estimate --from makes of the files, on the plan's machines.
+EstimateRequest read_again(const ExportAnswer& answer, const EstimateRequest& plan) {
+  std::vector<ConfigFile> configs;
+  for (const ExportedFile& file : answer.files)
+    if (!file.is_program && file.name != "task.yaml" && file.name != "job.yaml")
+      configs.push_back({file.name, file.content});
+  ConfigReading reading = read_configs(configs, {});
+  reading.request.model = plan.model;
+  reading.request.cluster = plan.cluster;
+  std::vector<std::string> notes;
+  settle_strategy(reading, reading.request, notes);
+  return reading.request;
+}
+
+StrategyEstimate estimate_of(const EstimateRequest& request) {
+  const EstimateResult result = estimate(request);
+  for (const StrategyEstimate& row : result.strategies)
+    if (row.strategy.name == request.strategy) return row;
+  return {};
+}
+
+bool has_text(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+constexpr std::array kStrategies{"single", "ddp", "zero1", "zero2", "zero3", "fsdp", "fsdp-grad-op", "hsdp", "mp"};
+constexpr std::array kMethods{Method::Full, Method::Lora, Method::Qlora};
+
+/// Everything that a user can ask for of one framework, and what becomes of it.
+struct Outcome {
+  int num_same = 0, num_refused = 0;
+};
+
+Outcome round_trip(const std::string& framework, const std::string& target) {
+  const std::array offloads{Offload{}, Offload{.optimizer = OffloadTarget::Cpu},
+                            Offload{.optimizer = OffloadTarget::Cpu, .params = OffloadTarget::Cpu},
+                            Offload{.optimizer = OffloadTarget::Nvme}};
+  Outcome outcome;
+  for (const char* strategy : kStrategies)
+    for (const Method method : kMethods)
+      for (const Offload& offload : offloads) {
+        const EstimateRequest plan = plan_of(strategy, method, offload, framework);
+        CAPTURE(framework);
+        CAPTURE(strategy);
+        CAPTURE(to_string(method));
+        CAPTURE(to_string(offload.optimizer));
+        CAPTURE(to_string(offload.params));
+        const ExportAnswer answer = export_plan(plan, target, kMark);
+        if (answer.is_refused()) {
+          ++outcome.num_refused;
+          CHECK_FALSE(answer.nearest.empty());
+          CHECK(answer.files.empty());
+          continue;
+        }
+        const EstimateRequest read = read_again(answer, plan);
+        const StrategyEstimate before = estimate_of(plan), after = estimate_of(read);
+        CHECK(before.not_applicable.empty());
+        CHECK(after.tiers.process == before.tiers.process);
+        CHECK(after.tiers.tensors == before.tiers.tensors);
+        CHECK(after.host.step == before.host.step);
+        ++outcome.num_same;
+      }
+  return outcome;
+}
+
+}  // namespace
+
+TEST_CASE("strategy x method x offload: TRL's files read back to the same memory, or are refused with a way out") {
+  const Outcome outcome = round_trip("trl", "trl");
+  CHECK(outcome.num_same + outcome.num_refused == 9 * 3 * 4);
+  // 9 without offload but hsdp of FSDP1 on one machine; zero1, 2, 3 with the optimizer on host and NVMe;
+  // zero3, fsdp, fsdp-grad-op, hsdp with parameters too
+  CHECK(outcome.num_same >= 50);
+}
+
+TEST_CASE("strategy x method x offload: axolotl's and LLaMA-Factory's files") {
+  CHECK(round_trip("axolotl", "axolotl").num_same >= 40);
+  CHECK(round_trip("llama-factory", "llama-factory").num_same >= 40);
+}
+
+TEST_CASE("strategy x method x offload: transformers' files, which know no adapters") {
+  CHECK(round_trip("hf-trainer", "transformers").num_same >= 15);
+}
+
+TEST_CASE("accelerate's and DeepSpeed's files say strategy and offload again") {
+  for (const char* strategy : {"ddp", "zero1", "zero2", "zero3", "fsdp", "fsdp-grad-op", "hsdp", "mp"}) {
+    const EstimateRequest plan = plan_of(strategy, Method::Full);
+    const ExportAnswer answer = export_plan(plan, "accelerate", kMark);
+    CAPTURE(strategy);
+    REQUIRE_MESSAGE(!answer.is_refused(), answer.refusal);
+    CHECK(read_again(answer, plan).strategy == strategy);
+  }
+  CHECK(export_plan(plan_of("fsdp", Method::Full), "deepspeed", kMark).is_refused());
+  CHECK_FALSE(export_plan(plan_of("zero2", Method::Full), "deepspeed", kMark).is_refused());
+}
+
+TEST_CASE("every target gives files or a reason, for every strategy") {
+  for (const std::string& target : export_targets())
+    for (const char* strategy : kStrategies) {
+      CAPTURE(target);
+      CAPTURE(strategy);
+      const ExportAnswer answer = export_plan(plan_of(strategy, Method::Full), target, kMark);
+      CHECK(answer.is_refused() == answer.files.empty());
+      if (answer.is_refused()) CHECK_FALSE(answer.nearest.empty());
+      for (const ExportedFile& file : answer.files) {
+        CHECK(has_text(file.content, "Made by gpuplan"));
+        CHECK(has_text(file.content, "For "));  // its versions
+      }
+    }
+}
+
+TEST_CASE("R01, R03, R04, R06, R08, R10, R14: what no program trains is refused with the rule") {
+  const auto refusal = [](EstimateRequest plan) { return export_plan(plan, "trl", kMark).refusal; };
+  EstimateRequest plan = plan_of("fsdp", Method::Qlora);
+  plan.options.fsdp_version = 2;
+  CHECK(has_text(refusal(plan), "[R01]"));
+  plan = plan_of("fsdp", Method::Lora);
+  plan.recipe.quant.kind = BaseQuant::Int8;
+  CHECK(has_text(refusal(plan), "[R03]"));
+  plan = plan_of("zero3", Method::Qlora);
+  plan.recipe.quant.kind = BaseQuant::Gptq4;
+  CHECK(has_text(refusal(plan), "[R04]"));
+  CHECK(has_text(refusal(plan_of("ddp", Method::Full, {.optimizer = OffloadTarget::Cpu})), "[R06]"));
+  plan = plan_of("fsdp", Method::Full);
+  plan.recipe.optimizer = "adamw-8bit";
+  CHECK(has_text(refusal(plan), "[R08]"));
+  plan = plan_of("zero2", Method::Full, {.optimizer = OffloadTarget::Cpu});
+  plan.recipe.optimizer = "adafactor";
+  CHECK(has_text(refusal(plan), "[R10]"));
+  plan = plan_of("ddp", Method::Full);
+  plan.cluster = parse_gpus("4xT4");
+  CHECK(has_text(refusal(plan), "[R14]"));
+}
+
+TEST_CASE("R05: a device_map does not span machines") {
+  EstimateRequest plan = plan_of("mp", Method::Full);
+  plan.cluster = parse_gpus("16xH100");
+  CHECK(has_text(export_plan(plan, "accelerate", kMark).refusal, "[R05]"));
+}
+
+TEST_CASE("R02, R12, R13, R19: what can be written right is written right") {
+  const ExportAnswer qlora = export_plan(plan_of("fsdp", Method::Qlora), "trl", kMark);
+  REQUIRE_MESSAGE(!qlora.is_refused(), qlora.refusal);
+  CHECK(has_text(file_of(qlora, "sft.yaml")->content, "bnb_4bit_quant_storage: bfloat16\n"));
+  const std::string fsdp1 = file_of(qlora, "accelerate.yaml")->content;
+  CHECK(has_text(fsdp1, "fsdp_sharding_strategy: FULL_SHARD"));  // rule 4
+  CHECK(has_text(fsdp1, "fsdp_use_orig_params: false"));         // rule 11
+  CHECK(has_text(fsdp1, "fsdp_sync_module_states: true"));       // rule 6
+  CHECK_FALSE(has_text(fsdp1, "fsdp_reshard_after_forward"));
+  const ExportAnswer full = export_plan(plan_of("fsdp", Method::Full), "trl", kMark);
+  const std::string fsdp2 = file_of(full, "accelerate.yaml")->content;
+  CHECK(has_text(fsdp2, "fsdp_reshard_after_forward: true"));      // rule 5
+  CHECK(has_text(fsdp2, "fsdp_activation_checkpointing: false"));  // rule 7: the trainer's switch is the one
+  CHECK(has_text(fsdp2, "SHARDED_STATE_DICT"));
+  for (const char* gone : {"prefetch", "use_orig_params", "sharding_strategy", "sync_module"})
+    CHECK_FALSE(has_text(fsdp2, gone));
+  CHECK(has_text(file_of(full, "sft.yaml")->content, "gradient_checkpointing: true"));
+}
+
+TEST_CASE("rule 1: parallelism stands in one file") {
+  const ExportAnswer answer = export_plan(plan_of("zero3", Method::Full), "trl", kMark);
+  const std::string trainer = file_of(answer, "sft.yaml")->content,
+                    launcher = file_of(answer, "accelerate.yaml")->content;
+  CHECK_FALSE(has_text(trainer, "deepspeed"));
+  CHECK_FALSE(has_text(trainer, "fsdp"));
+  CHECK(has_text(launcher, "deepspeed_config_file: deepspeed.json"));
+  for (const char* inline_key : {"zero_stage", "offload", "gradient_accumulation", "mixed_precision"})
+    CHECK_FALSE(has_text(launcher, inline_key));  // rule 15
+}
+
+TEST_CASE("rules 2 and 3: a reader of YAML 1.1 sees texts and numbers as they are meant") {
+  EstimateRequest plan = plan_of("single", Method::Lora);
+  plan.recipe.lora.dropout = 0.00001;
+  plan.recipe.precision = Precision::Fp32;
+  const ExportAnswer answer = export_plan(plan, "trl", kMark);
+  REQUIRE_MESSAGE(!answer.is_refused(), answer.refusal);
+  const auto launcher = parse_yaml11(file_of(answer, "accelerate.yaml")->content, "a")->root;
+  CHECK(launcher["distributed_type"] == "NO");
+  CHECK(launcher["mixed_precision"] == "no");
+  const auto trainer = parse_yaml11(file_of(answer, "sft.yaml")->content, "b")->root;
+  CHECK(trainer["lora_dropout"].is_number_float());
+  CHECK(trainer["lora_dropout"] == 0.00001);
+  CHECK(trainer["lora_alpha"].is_number_integer());
+}
+
+TEST_CASE("rule 9: DDP with checkpointing is not reentrant and looks for no unused parameters") {
+  const ExportAnswer answer = export_plan(plan_of("ddp", Method::Lora), "trl", kMark);
+  CHECK(has_text(file_of(answer, "sft.yaml")->content, "use_reentrant: false"));
+  CHECK(has_text(file_of(answer, "sft.yaml")->content, "ddp_find_unused_parameters: false"));
+}
+
+TEST_CASE("rule 10: ZeRO-3 with adapters is reentrant") {
+  CHECK(has_text(file_of(export_plan(plan_of("zero3", Method::Lora), "trl", kMark), "sft.yaml")->content,
+                 "use_reentrant: true"));
+}
+
+TEST_CASE("rule 14: several machines name their address and port, and processes are of all machines") {
+  EstimateRequest plan = plan_of("fsdp", Method::Full);
+  plan.cluster = parse_gpus("16xH100");
+  const std::string file = file_of(export_plan(plan, "accelerate", kMark), "accelerate.yaml")->content;
+  for (const char* line :
+       {"num_processes: 16", "num_machines: 2", "machine_rank: 0", "main_process_ip", "main_process_port: "})
+    CHECK(has_text(file, line));
+}
+
+TEST_CASE("rules 15 to 17: DeepSpeed's file has whole numbers, no auto, and a batch that adds up") {
+  EstimateRequest plan = plan_of("zero3", Method::Full, {.optimizer = OffloadTarget::Cpu});
+  plan.recipe.micro_batch = 2;
+  plan.recipe.grad_accum = 3;
+  const std::string text = file_of(export_plan(plan, "deepspeed", kMark), "deepspeed.json")->content;
+  CHECK_FALSE(has_text(text, "auto"));
+  const nlohmann::json file = nlohmann::json::parse(text);
+  CHECK(file["train_batch_size"] == 2 * 3 * 4);
+  CHECK(file["gradient_clipping"] == 1.0);
+  CHECK(file["bf16"]["enabled"] == true);
+  const nlohmann::json& zero = file["zero_optimization"];
+  CHECK(zero["stage3_gather_16bit_weights_on_model_save"] == true);  // rule 16
+  CHECK(zero["offload_optimizer"]["device"] == "cpu");
+  for (const auto& [key, value] : zero.items())
+    if (value.is_number()) CHECK_MESSAGE(value.is_number_integer(), key);
+}
+
+TEST_CASE("what a format has no word for is refused, and never written as something else") {
+  EstimateRequest plan = plan_of("ddp", Method::Full);
+  plan.recipe.checkpointing = Checkpointing::Selective;
+  ExportAnswer answer = export_plan(plan, "trl", kMark);
+  CHECK(has_text(answer.refusal, "checkpointing selective"));
+  CHECK(has_text(answer.nearest, "--checkpointing full"));
+  plan = plan_of("ddp", Method::Lora);
+  answer = export_plan(plan, "transformers", kMark);
+  CHECK(has_text(answer.refusal, "method lora"));
+  CHECK(has_text(answer.nearest, "--for trl"));
+}
+
+namespace {
+
+/// Names as nobody should give them: quotes, line ends, shell words, YAML words, controls, Unicode.
+std::vector<std::string> hostile_names() {
+  std::vector<std::string> names{"",
+                                 " ",
+                                 "'",
+                                 "\"",
+                                 "no",
+                                 "NO",
+                                 "~",
+                                 "null",
+                                 "1e3",
+                                 "0x1F",
+                                 "- a",
+                                 "a: b",
+                                 "a #b",
+                                 "{",
+                                 "[",
+                                 "&a",
+                                 "*a",
+                                 "!t",
+                                 "|",
+                                 ">",
+                                 "%",
+                                 "@",
+                                 "`id`",
+                                 "$(id)",
+                                 "${HOME}",
+                                 "; rm -rf /",
+                                 "a\nb: c",
+                                 "\r\n",
+                                 "\t",
+                                 "\x7f",
+                                 "\xc2\x85",
+                                 "\xe2\x80\xa8",
+                                 "\xef\xbb\xbf"
+                                 "a",
+                                 "\xf0\x9f\x98\x80",
+                                 "\\",
+                                 "\\n",
+                                 "'; touch x; '",
+                                 "--flag",
+                                 "a'b\"c",
+                                 "EOF",
+                                 "CHECK\n",
+                                 "../../etc"};
+  constexpr std::array kParts{"'",
+                              "\"",
+                              "\n",
+                              "\\",
+                              "$",
+                              "`",
+                              ";",
+                              "&",
+                              "|",
+                              ":",
+                              " ",
+                              "#",
+                              "-",
+                              "{",
+                              "}",
+                              "[",
+                              "]",
+                              ",",
+                              "%",
+                              "a",
+                              "0",
+                              "\t",
+                              "\r",
+                              "\x01",
+                              "\x1b",
+                              "\xc3\xa9",
+                              "\xe2\x80\xa9",
+                              "\xf0\x9f\x92\xa3",
+                              "!",
+                              "*",
+                              "?",
+                              "~"};
+  std::mt19937 random(24);
+  while (names.size() < 1000) {
+    std::string name;
+    for (std::uint_fast32_t length = 1 + random() % 12; length > 0; --length) name += kParts[random() % kParts.size()];
+    names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("1,000 hostile names come back from YAML as they were") {
+  for (const std::string& name : hostile_names()) {
+    const OrderedJson file{{"model", name}, {"list", {name, "x"}}, {name + "k", 1}};
+    const auto read = parse_yaml11("# " + comment_word(name) + "\n" + yaml_text(file), "hostile")->root;
+    CAPTURE(name);
+    CHECK(read.size() == 3);
+    CHECK(read["model"] == name);
+    CHECK(read["list"][0] == name);
+    CHECK(read.contains(name + "k"));
+  }
+}
+
+TEST_CASE("1,000 hostile names as a model's name break no file of a plan") {
+  EstimateRequest plan = plan_of("zero2", Method::Lora);
+  for (const std::string& name : hostile_names()) {
+    plan.model.id = "x" + name;
+    plan.model.name = name;
+    const ExportAnswer answer = export_plan(plan, "trl", {name, kMark.sha256});
+    CAPTURE(name);
+    REQUIRE_MESSAGE(!answer.is_refused(), answer.refusal);
+    CHECK(parse_yaml11(file_of(answer, "sft.yaml")->content, "sft")->root["model_name_or_path"] == "x" + name);
+    const auto engine = parse_json(file_of(answer, "deepspeed.json")->content, "ds");
+    CHECK(engine["zero_optimization"]["stage"] == 2);
+    const std::string script = file_of(answer, "launch.sh")->content;
+    CHECK(std::count(script.begin(), script.end(), '\n') == 14);  // no name adds a line
+  }
+}
+
+TEST_CASE("1,000 hostile names are one word each to a shell") {
+  const std::vector<std::string> names = hostile_names();
+  const test::ScratchFolder scratch;
+  const std::string script = (scratch.path() / "words.sh").string();
+  {
+    std::ofstream out(script, std::ios::binary);
+    for (const std::string& name : names) out << "printf '%s\\000' " << shell_word(name) << "\n";
+  }
+  FILE* shell = popen(("sh " + shell_word(script)).c_str(), "r");
+  REQUIRE(shell);
+  std::string read;
+  std::array<char, 4096> buffer{};
+  for (std::size_t n; (n = fread(buffer.data(), 1, buffer.size(), shell)) > 0;) read.append(buffer.data(), n);
+  CHECK(pclose(shell) == 0);
+  std::string expected;
+  for (const std::string& name : names) expected += name + std::string(1, '\0');
+  CHECK(read == expected);
+}
+
+}  // namespace gpuplan
