@@ -167,9 +167,10 @@ bool matches_id(const SplitName& text, const CatalogueEntry& entry, const SplitN
   return is_same(core, core_of(name, name.parts)) || is_same(core, core_of(hub, name.parts));
 }
 
+/// These have no short names, in which a variant word would count.
 bool has_same_shape(const SplitName& text, const CatalogueEntry& entry, Nearness nearness) {
   return nearness != Nearness::ShortName && std::ranges::any_of(entry.same_shape, [&](const std::string& id) {
-           return matches_id(text, entry, split_name(id.substr(id.find('/') + 1)), id, nearness);
+           return matches_id(text, entry, SplitName{}, id, nearness);
          });
 }
 
@@ -193,14 +194,12 @@ std::vector<const CatalogueEntry*> match_model_name(std::string_view text, const
 std::string explain_match(std::string_view text, const CatalogueEntry& entry) {
   if (text == entry.id || entry.name == entry.id) return {};
   const SplitName wanted = split_name(text);
-  if (wanted.is_packed)
-    return fmt::format(
-        "{} is taken for a copy of {} in another number format; the recipe decides how weights are stored", text,
-        entry.id);
-  bool is_own = false;
-  for (const Nearness nearness : {Nearness::ShortName, Nearness::HubName, Nearness::SameModel})
-    is_own |= is_named(wanted, entry, nearness);
-  return is_own ? fmt::format("{} is {}", text, entry.id) : fmt::format("{} has the shape of {}", text, entry.id);
+  constexpr std::array kAll{Nearness::ShortName, Nearness::HubName, Nearness::SameModel};
+  const bool is_own = std::ranges::any_of(kAll, [&](Nearness n) { return is_named(wanted, entry, n); });
+  if (!wanted.is_packed) return fmt::format("{} {} {}", text, is_own ? "is" : "has the shape of", entry.id);
+  const std::string copy = fmt::format("{} is taken for a copy in another number format of", text);
+  if (!is_own) return fmt::format("{} a model with the shape of {}", copy, entry.id);
+  return fmt::format("{} {}; the recipe decides how weights are stored", copy, entry.id);
 }
 
 }  // namespace gpuplan

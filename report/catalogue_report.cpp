@@ -55,7 +55,12 @@ ModelReport report_model(const std::string& text, const std::optional<HubSetting
   const std::vector<CatalogueEntry> all = list_catalogue();
   std::error_code ignored;
   const auto named = match_model_name(text, all);
-  if (named.size() == 1 && !std::filesystem::exists(text, ignored)) return report_model(*named.front());
+  if (named.size() == 1 && !std::filesystem::exists(text, ignored)) {
+    ModelReport report = report_model(*named.front());
+    if (std::string note = explain_match(text, *named.front()); !note.empty())
+      report.notes.insert(report.notes.begin(), std::move(note));
+    return report;
+  }
   return report_model(load_model(text, hub));
 }
 

@@ -1,8 +1,9 @@
 // DeepSeek MoE (Llama's attention), V2 and V3 (latent attention): the first layers dense, then fine-grained experts
 // beside shared ones that are one MLP of their summed width. The router is a bare parameter, no Linear; V3 adds a
-// correction to its scores. V3's multi-token-prediction layer is not part of the model that is fine-tuned. Source of
-// names and defaults: configuration_deepseek.py of deepseek-ai/deepseek-moe-16b-base; transformers DeepseekV2Config,
-// DeepseekV3Config and their models.
+// correction to its scores. V3's multi-token-prediction layer is not part of the model that is fine-tuned. Kimi K2 is
+// V3 under another name; GLM-4.5 to 4.7 and dots.llm1 have V3's experts and Llama's attention, GLM-4.7-Flash is V3 in
+// small. Source of names and defaults: configuration_deepseek.py of deepseek-ai/deepseek-moe-16b-base; transformers
+// DeepseekV2Config, DeepseekV3Config, Glm4MoeConfig, Glm4MoeLiteConfig, Dots1Config and their models.
 #include "models/families/experts.h"
 #include "models/families/rows.h"
 
@@ -12,15 +13,20 @@ namespace {
 struct DeepSeekDefaults {
   std::int64_t vocab_size, positions, num_shared, num_dense_layers, expert_size;
   std::optional<std::int64_t> num_experts, experts_per_token;  // unset: the config must say it
+  std::optional<std::int64_t> head_dim{};                      // before latent attention sets it
 };
 constexpr DeepSeekDefaults kFirst{102400, 2048, 0, 0, 1407, {}, {}};
 constexpr DeepSeekDefaults kSecond{32000, 2048, 2, 0, 1407, 64, {}};
 constexpr DeepSeekDefaults kThird{129280, 4096, 1, 3, 2048, 256, 8};
+constexpr DeepSeekDefaults kGlm45{151552, 131072, 1, 1, 1408, 128, 8};
+constexpr DeepSeekDefaults kGlm47Flash{154880, 202752, 1, 1, 1536, 64, 4, 64};  // 20 heads do not divide its width
+constexpr DeepSeekDefaults kDots{152064, 2048, 0, 0, 1408, {}, {}};
 
 constexpr IntRange kSharedRange{0, 64};
 
 void read_common(Fields& config, ModelSpec& spec, const DeepSeekDefaults& d) {
-  read_decoder(config, spec, {.vocab_size = d.vocab_size, .max_position_embeddings = d.positions});
+  read_decoder(config, spec,
+               {.head_dim = d.head_dim, .vocab_size = d.vocab_size, .max_position_embeddings = d.positions});
   read_experts(
       config, spec, "n_routed_experts", "moe_intermediate_size",
       {.num_experts = d.num_experts, .experts_per_token = d.experts_per_token, .intermediate_size = d.expert_size});
@@ -58,6 +64,27 @@ void read_third(Fields& config, ModelSpec& spec) {
   spec.moe.has_router_correction = true;
 }
 
+void read_glm4_moe(Fields& config, ModelSpec& spec) {
+  read_common(config, spec, kGlm45);
+  spec.has_o_bias = false;  // attention_bias means q, k and v
+  spec.qk_norm = config.optional_flag("use_qk_norm").value_or(false) ? QkNorm::PerHead : QkNorm::None;
+  spec.rotary_fraction = read_rotary_fraction(config, "partial_rotary_factor", 0.5);
+  spec.moe.has_router_correction = true;
+}
+
+void read_glm4_moe_lite(Fields& config, ModelSpec& spec) {
+  read_common(config, spec, kGlm47Flash);
+  read_latent(config, spec);
+  spec.moe.has_router_correction = true;
+}
+
+void read_dots(Fields& config, ModelSpec& spec) {
+  read_common(config, spec, kDots);
+  spec.has_o_bias = false;
+  spec.qk_norm = QkNorm::PerHead;
+  spec.moe.has_router_correction = true;
+}
+
 void write_deepseek(const ModelSpec& spec, nlohmann::json& config) {
   write_decoder(spec, config);
   write_experts(spec, config, "n_routed_experts", "moe_intermediate_size");
@@ -72,6 +99,12 @@ void write_deepseek(const ModelSpec& spec, nlohmann::json& config) {
   config["qk_nope_head_dim"] = spec.latent.nope_head_dim;
   config["qk_rope_head_dim"] = spec.latent.rope_head_dim;
   config["v_head_dim"] = spec.latent.v_head_dim;
+}
+
+void write_glm4_moe(const ModelSpec& spec, nlohmann::json& config) {
+  write_deepseek(spec, config);
+  config["use_qk_norm"] = spec.qk_norm == QkNorm::PerHead;
+  config["partial_rotary_factor"] = spec.rotary_fraction;
 }
 
 void add_latent_attention(Tensors& tensors, const ModelSpec& spec) {
@@ -137,5 +170,29 @@ constinit const Family kDeepSeekV3{.name = "deepseek_v3",
                                    .read = read_third,
                                    .write = write_deepseek,
                                    .list = list_deepseek};
+constinit const Family kKimiK2{.name = "kimi_k2",
+                               .model_type = "kimi_k2",
+                               .architecture = "DeepseekV3ForCausalLM",
+                               .read = read_third,
+                               .write = write_deepseek,
+                               .list = list_deepseek};
+constinit const Family kGlm4Moe{.name = "glm4_moe",
+                                .model_type = "glm4_moe",
+                                .architecture = "Glm4MoeForCausalLM",
+                                .read = read_glm4_moe,
+                                .write = write_glm4_moe,
+                                .list = list_deepseek};
+constinit const Family kGlm4MoeLite{.name = "glm4_moe_lite",
+                                    .model_type = "glm4_moe_lite",
+                                    .architecture = "Glm4MoeLiteForCausalLM",
+                                    .read = read_glm4_moe_lite,
+                                    .write = write_deepseek,
+                                    .list = list_deepseek};
+constinit const Family kDots1{.name = "dots1",
+                              .model_type = "dots1",
+                              .architecture = "Dots1ForCausalLM",
+                              .read = read_dots,
+                              .write = write_deepseek,
+                              .list = list_deepseek};
 
 }  // namespace gpuplan

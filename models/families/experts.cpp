@@ -38,12 +38,12 @@ void check_size(Fields& config, const ModelSpec& spec, const char* count_key) {
 }  // namespace
 
 void read_experts(Fields& config, ModelSpec& spec, const char* count_key, const char* width_key,
-                  const ExpertDefaults& defaults) {
+                  const ExpertDefaults& defaults, const char* chosen_key) {
   spec.moe.num_experts = read_or_require(config, count_key, defaults.num_experts, kExpertRange);
-  spec.moe.experts_per_token = read_or_require(config, "num_experts_per_tok", defaults.experts_per_token, kExpertRange);
+  spec.moe.experts_per_token = read_or_require(config, chosen_key, defaults.experts_per_token, kExpertRange);
   spec.moe.intermediate_size = read_or_require(config, width_key, defaults.intermediate_size, kFfnRange);
   if (spec.moe.experts_per_token > spec.moe.num_experts && spec.moe.num_experts > 0)
-    config.report("num_experts_per_tok",
+    config.report(chosen_key,
                   fmt::format("{} is more than the {} experts", spec.moe.experts_per_token, spec.moe.num_experts));
   check_size(config, spec, count_key);
 }
@@ -53,9 +53,10 @@ void read_moe_layers(Fields& config, ModelSpec& spec, const char* step_key) {
   spec.moe.num_dense_layers = read_leading_layers(config);
 }
 
-void write_experts(const ModelSpec& spec, nlohmann::json& config, const char* count_key, const char* width_key) {
+void write_experts(const ModelSpec& spec, nlohmann::json& config, const char* count_key, const char* width_key,
+                   const char* chosen_key) {
   config[count_key] = spec.moe.num_experts;
-  config["num_experts_per_tok"] = spec.moe.experts_per_token;
+  config[chosen_key] = spec.moe.experts_per_token;
   config[width_key] = spec.moe.intermediate_size;
 }
 

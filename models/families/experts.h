@@ -12,13 +12,14 @@ struct ExpertDefaults {
   std::optional<std::int64_t> num_experts, experts_per_token, intermediate_size;  // unset: the config must say it
 };
 
-/// The number of experts (under `count_key`), how many a token goes to (num_experts_per_tok), and the width of one
+/// The number of experts (under `count_key`), how many a token goes to (under `chosen_key`), and the width of one
 /// (under `width_key`). Reports experts that are fewer than a token needs.
 void read_experts(Fields& config, ModelSpec& spec, const char* count_key, const char* width_key,
-                  const ExpertDefaults& defaults);
+                  const ExpertDefaults& defaults, const char* chosen_key = "num_experts_per_tok");
 /// `step_key`: of how many layers one has experts; `mlp_only_layers`: those without, which must be the first ones.
 void read_moe_layers(Fields& config, ModelSpec& spec, const char* step_key);
-void write_experts(const ModelSpec& spec, nlohmann::json& config, const char* count_key, const char* width_key);
+void write_experts(const ModelSpec& spec, nlohmann::json& config, const char* count_key, const char* width_key,
+                   const char* chosen_key = "num_experts_per_tok");
 void write_moe_layers(const ModelSpec& spec, nlohmann::json& config, const char* step_key);
 
 struct ExpertNames {

@@ -47,6 +47,46 @@ void write_internlm(const ModelSpec& spec, nlohmann::json& config) {
   config["bias"] = spec.has_qkv_bias;
 }
 
+// Seed-OSS: Llama with biases on q, k and v. Source of names and defaults: transformers SeedOssConfig.
+
+void read_seed_oss(Fields& config, ModelSpec& spec) {
+  read_decoder(config, spec, {.head_dim = 128, .max_position_embeddings = 524288});
+  spec.activation = read_activation(config, "hidden_act", "silu");
+  spec.has_qkv_bias = config.optional_flag("attention_bias").value_or(true);
+  spec.has_o_bias = config.optional_flag("attention_out_bias").value_or(false);
+  spec.has_mlp_bias = config.optional_flag("mlp_bias").value_or(false);
+}
+
+void write_seed_oss(const ModelSpec& spec, nlohmann::json& config) {
+  write_llama(spec, config);
+  config["attention_out_bias"] = spec.has_o_bias;
+}
+
+// Hunyuan, dense: Llama with a norm per head on q and k, after the rotation, under names of its own.
+// Source of names and defaults: transformers HunYuanDenseV1Config, modeling_hunyuan_v1_dense.py.
+
+void read_hunyuan(Fields& config, ModelSpec& spec) {
+  read_decoder(config, spec, {.num_attention_heads = 32, .vocab_size = 290943});
+  spec.activation = read_activation(config, "hidden_act", "silu");
+  spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(false);
+  spec.qk_norm = QkNorm::PerHead;
+}
+
+void write_hunyuan(const ModelSpec& spec, nlohmann::json& config) {
+  write_decoder(spec, config);
+  config["hidden_act"] = hf_activation(spec.activation);
+  config["attention_bias"] = spec.has_qkv_bias;
+}
+
+ModelWeights list_hunyuan(const ModelSpec& spec) {
+  ModelWeights weights = pre_norm_weights(spec);
+  for (WeightTensor& tensor : weights.kinds.front().tensors) {
+    if (tensor.name == "self_attn.q_norm.weight") tensor.name = "self_attn.query_layernorm.weight";
+    if (tensor.name == "self_attn.k_norm.weight") tensor.name = "self_attn.key_layernorm.weight";
+  }
+  return weights;
+}
+
 // SmolLM3: Llama's tensors. Every fourth layer has no rotary embedding, which changes no tensor.
 // Source of defaults: transformers SmolLM3Config.
 
@@ -82,6 +122,18 @@ constinit const Family kInternLm{.name = "internlm",
                                  .read = read_internlm,
                                  .write = write_internlm,
                                  .list = pre_norm_weights};
+constinit const Family kSeedOss{.name = "seed_oss",
+                                .model_type = "seed_oss",
+                                .architecture = "SeedOssForCausalLM",
+                                .read = read_seed_oss,
+                                .write = write_seed_oss,
+                                .list = pre_norm_weights};
+constinit const Family kHunyuan{.name = "hunyuan_v1_dense",
+                                .model_type = "hunyuan_v1_dense",
+                                .architecture = "HunYuanDenseV1ForCausalLM",
+                                .read = read_hunyuan,
+                                .write = write_hunyuan,
+                                .list = list_hunyuan};
 constinit const Family kSmolLm3{.name = "smollm3",
                                 .model_type = "smollm3",
                                 .architecture = "SmolLM3ForCausalLM",

@@ -6,7 +6,8 @@
 namespace gpuplan {
 namespace {
 
-// Mistral 7B, Nemo, Small: Llama's tensors; the first release attends within a window in every layer.
+// Mistral 7B, Nemo, Small: Llama's tensors; the first release attends within a window in every layer. Small 3.1 and
+// later are published inside a multimodal model.
 // Source of defaults: transformers MistralConfig (a window of 4096 unless the config says null).
 
 constexpr std::int64_t kMistralWindow = 4096;
@@ -57,6 +58,8 @@ ModelWeights list_mixtral(const ModelSpec& spec) {
 constinit const Family kMistral{.name = "mistral",
                                 .model_type = "mistral",
                                 .architecture = "MistralForCausalLM",
+                                .wrapper_type = "mistral3",
+                                .wrapper_architecture = "Mistral3ForConditionalGeneration",
                                 .is_executable = true,
                                 .read = read_mistral,
                                 .write = write_mistral,

@@ -1,6 +1,10 @@
 // OLMo: Llama's linears with LayerNorms that have no weights. OLMo 2: RMSNorms after attention and MLP in place of
-// before, and on whole q and k. OLMoE: pre-norm, norms on whole q and k, every MLP a mixture of experts. Source of
-// names and defaults: transformers OlmoConfig, Olmo2Config, OlmoeConfig and their models.
+// before, and on whole q and k. OLMo 3: the same, three of four layers within a window. EXAONE 4: OLMo 2 with norms per
+// head on q and k. OLMoE: pre-norm, norms on whole q and k, every MLP a mixture of experts. Source of
+// names and defaults: transformers OlmoConfig, Olmo2Config, Olmo3Config, Exaone4Config, OlmoeConfig and their models.
+#include <algorithm>
+#include <string>
+
 #include "models/families/experts.h"
 #include "models/families/rows.h"
 
@@ -29,6 +33,50 @@ void read_olmo2(Fields& config, ModelSpec& spec) {
   read_common(config, spec, 2048);
   spec.norm_placement = NormPlacement::PostBranch;
   spec.qk_norm = QkNorm::Full;
+}
+
+constexpr std::int64_t kPostNormWindow = 4096, kPostNormPeriod = 4;  // of OLMo 3 and EXAONE 4
+
+/// Of every `period` layers the last one attends fully; a config with layer_types says it itself.
+std::int64_t windowed_layers(const ModelSpec& spec, std::int64_t period) {
+  return spec.num_hidden_layers - spec.num_hidden_layers / period;
+}
+
+void read_olmo3(Fields& config, ModelSpec& spec) {
+  read_olmo2(config, spec);
+  spec.sliding_window = config.optional_integer("sliding_window", kPositionRange).value_or(kPostNormWindow);
+  read_sliding_layers(config, spec, windowed_layers(spec, kPostNormPeriod));
+}
+
+void write_olmo3(const ModelSpec& spec, nlohmann::json& config) {
+  write_common(spec, config);
+  config["sliding_window"] = spec.sliding_window > 0 ? nlohmann::json(spec.sliding_window) : nlohmann::json();
+  write_layer_types(spec, config);
+}
+
+/// A window unless the config says null; its pattern is a number or a word of L and G.
+void read_exaone4(Fields& config, ModelSpec& spec) {
+  read_decoder(
+      config, spec,
+      {.num_attention_heads = 32, .num_key_value_heads = 32, .vocab_size = 102400, .max_position_embeddings = 2048});
+  spec.activation = read_activation(config, "hidden_act", "silu");
+  spec.norm_placement = NormPlacement::PostBranch;
+  spec.qk_norm = QkNorm::PerHead;
+  const auto stated = config.optional_integer("sliding_window", kPositionRange);
+  spec.sliding_window = stated.value_or(config.has("sliding_window") ? 0 : kPostNormWindow);
+  std::int64_t period = kPostNormPeriod;
+  if (const nlohmann::json* pattern = config.find("sliding_window_pattern"); pattern && pattern->is_string())
+    period = std::max<std::int64_t>(1, std::ssize(pattern->get_ref<const std::string&>()));
+  else
+    period = config.optional_integer("sliding_window_pattern", kLayerRange).value_or(period);
+  read_sliding_layers(config, spec, windowed_layers(spec, period));
+}
+
+void write_exaone4(const ModelSpec& spec, nlohmann::json& config) {
+  write_decoder(spec, config);
+  config["hidden_act"] = hf_activation(spec.activation);
+  config["sliding_window"] = spec.sliding_window > 0 ? nlohmann::json(spec.sliding_window) : nlohmann::json();
+  write_layer_types(spec, config);
 }
 
 void read_olmoe(Fields& config, ModelSpec& spec) {
@@ -79,6 +127,18 @@ constinit const Family kOlmo2{.name = "olmo2",
                               .read = read_olmo2,
                               .write = write_common,
                               .list = list_olmo2};
+constinit const Family kOlmo3{.name = "olmo3",
+                              .model_type = "olmo3",
+                              .architecture = "Olmo3ForCausalLM",
+                              .read = read_olmo3,
+                              .write = write_olmo3,
+                              .list = list_olmo2};
+constinit const Family kExaone4{.name = "exaone4",
+                                .model_type = "exaone4",
+                                .architecture = "Exaone4ForCausalLM",
+                                .read = read_exaone4,
+                                .write = write_exaone4,
+                                .list = list_olmo2};
 constinit const Family kOlmoe{.name = "olmoe",
                               .model_type = "olmoe",
                               .architecture = "OlmoeForCausalLM",

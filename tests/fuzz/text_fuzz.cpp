@@ -1,5 +1,6 @@
 // Every text a user can type as a number, an amount, a data type or a name.
 #include "base/dtype.h"
+#include "base/https.h"
 #include "base/names.h"
 #include "base/unit_text.h"
 #include "fuzz/fuzz_input.h"
@@ -15,5 +16,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try_to([&] { parse_dtype(text, "fuzz"); });
   did_you_mean(text, {"ddp", "fsdp", "llama-3-8b"});
   split(text, ',');
+  origin_of(std::string(text));
   return 0;
 }

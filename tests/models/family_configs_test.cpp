@@ -13,12 +13,12 @@ using nlohmann::json;
 
 namespace {
 
-ModelSpec parse(const json& config) { return parse_hf_config(config, "config.json"); }
+ModelSpec parse_config(const json& config) { return parse_hf_config(config, "config.json"); }
 
-void check_error(const json& config, const std::string& part) {
+void check_config_error(const json& config, const std::string& part) {
   std::string error;
   try {
-    parse(config);
+    parse_config(config);
   } catch (const InputError& found) { error = found.what(); }
   CAPTURE(error);
   CHECK(error.starts_with("config.json"));
@@ -27,7 +27,7 @@ void check_error(const json& config, const std::string& part) {
 
 /// Through the config that plan.json stores and back.
 void check_round_trip(const ModelSpec& spec) {
-  ModelSpec again = parse(to_hf_config(spec));
+  ModelSpec again = parse_config(to_hf_config(spec));
   again.name = spec.name, again.id = spec.id;
   CHECK(again == spec);
 }
@@ -64,43 +64,43 @@ TEST_CASE("a config that states nothing gets the sizes of its class") {
                              {"opt", "opt-125m"},
                              {"qwen", "qwen-7b"}}) {
     CAPTURE(std::string(row.model_type));
-    CHECK(list_weights(parse({{"model_type", row.model_type}})).total_elements() ==
+    CHECK(list_weights(parse_config({{"model_type", row.model_type}})).total_elements() ==
           *load_model(row.same_as).spec.recorded_parameters);
   }
-  CHECK(parse(json{{"model_type", "mt5"}}).vocab_size == 250112);
-  CHECK(parse(json{{"model_type", "mpt"}}).position == PositionKind::Alibi);
-  CHECK(parse(json{{"model_type", "gpt_bigcode"}}).num_key_value_heads == 1);
+  CHECK(parse_config(json{{"model_type", "mt5"}}).vocab_size == 250112);
+  CHECK(parse_config(json{{"model_type", "mpt"}}).position == PositionKind::Alibi);
+  CHECK(parse_config(json{{"model_type", "gpt_bigcode"}}).num_key_value_heads == 1);
 }
 
 TEST_CASE("families read the keys of their own configs") {
-  const ModelSpec falcon = parse({{"model_type", "falcon"},
-                                  {"hidden_size", 64},
-                                  {"n_layer", 2},
-                                  {"n_head", 4},
-                                  {"n_head_kv", 2},
-                                  {"new_decoder_architecture", true}});
+  const ModelSpec falcon = parse_config({{"model_type", "falcon"},
+                                         {"hidden_size", 64},
+                                         {"n_layer", 2},
+                                         {"n_head", 4},
+                                         {"n_head_kv", 2},
+                                         {"new_decoder_architecture", true}});
   CHECK(falcon.num_hidden_layers == 2);
   CHECK(falcon.num_key_value_heads == 2);
   CHECK(falcon.residual == ResidualKind::ParallelTwoNorms);
-  const ModelSpec glm = parse({{"model_type", "chatglm"},
-                               {"num_layers", 3},
-                               {"ffn_hidden_size", 96},
-                               {"padded_vocab_size", 200},
-                               {"seq_length", 77}});
+  const ModelSpec glm = parse_config({{"model_type", "chatglm"},
+                                      {"num_layers", 3},
+                                      {"ffn_hidden_size", 96},
+                                      {"padded_vocab_size", 200},
+                                      {"seq_length", 77}});
   CHECK(glm.num_hidden_layers == 3);
   CHECK(glm.intermediate_size == 96);
   CHECK(glm.vocab_size == 200);
   CHECK(glm.max_position_embeddings == 77);
   CHECK(glm.num_key_value_heads == 32);  // multi_query_attention is off by default
-  const ModelSpec t5 = parse({{"model_type", "t5"},
-                              {"d_model", 64},
-                              {"d_kv", 8},
-                              {"d_ff", 96},
-                              {"num_layers", 2},
-                              {"num_decoder_layers", 3},
-                              {"num_heads", 5},
-                              {"feed_forward_proj", "gated-silu"},
-                              {"dropout_rate", 0.0}});
+  const ModelSpec t5 = parse_config({{"model_type", "t5"},
+                                     {"d_model", 64},
+                                     {"d_kv", 8},
+                                     {"d_ff", 96},
+                                     {"num_layers", 2},
+                                     {"num_decoder_layers", 3},
+                                     {"num_heads", 5},
+                                     {"feed_forward_proj", "gated-silu"},
+                                     {"dropout_rate", 0.0}});
   CHECK(t5.num_encoder_layers == 2);
   CHECK(t5.num_hidden_layers == 3);
   CHECK(t5.num_layers() == 6);
@@ -108,12 +108,12 @@ TEST_CASE("families read the keys of their own configs") {
   CHECK(t5.activation == "silu");
   CHECK(t5.mlp == MlpKind::Gated);
   CHECK(t5.mlp_dropout == 0);
-  CHECK(parse({{"model_type", "gptj"}, {"n_embd", 64}, {"n_layer", 2}, {"n_head", 4}, {"rotary_dim", 4}})
+  CHECK(parse_config({{"model_type", "gptj"}, {"n_embd", 64}, {"n_layer", 2}, {"n_head", 4}, {"rotary_dim", 4}})
             .rotary_fraction == 0.25);
-  CHECK(parse(sized("gpt_neox", {{"rotary_pct", 1.0}, {"use_parallel_residual", false}})).residual ==
+  CHECK(parse_config(sized("gpt_neox", {{"rotary_pct", 1.0}, {"use_parallel_residual", false}})).residual ==
         ResidualKind::Sequential);
-  CHECK(parse(sized("phi", {{"rope_parameters", {{"partial_rotary_factor", 0.4}}}})).rotary_fraction == 0.4);
-  CHECK(parse(sized("qwen", {{"intermediate_size", 256}, {"kv_channels", 16}})).intermediate_size == 128);
+  CHECK(parse_config(sized("phi", {{"rope_parameters", {{"partial_rotary_factor", 0.4}}}})).rotary_fraction == 0.4);
+  CHECK(parse_config(sized("qwen", {{"intermediate_size", 256}, {"kv_channels", 16}})).intermediate_size == 128);
 }
 
 TEST_CASE("variants of the families survive writing and reading") {
@@ -158,7 +158,7 @@ TEST_CASE("variants of the families survive writing and reading") {
                  {{"q_lora_rank", 24}, {"num_experts_per_tok", 2}, {"n_routed_experts", 4}, {"attention_bias", true}}),
            sized("deepseek", {{"n_routed_experts", 4}, {"num_experts_per_tok", 2}, {"first_k_dense_replace", 2}})}) {
     CAPTURE(config.dump());
-    const ModelSpec spec = parse(config);
+    const ModelSpec spec = parse_config(config);
     CHECK(list_weights(spec).total_elements() > 0);
     check_round_trip(spec);
   }
@@ -167,7 +167,7 @@ TEST_CASE("variants of the families survive writing and reading") {
 TEST_CASE("layers with and without experts follow the config's rule") {
   const auto kinds = [](const json& config) {
     std::string text;
-    const ModelWeights weights = list_weights(parse(config));
+    const ModelWeights weights = list_weights(parse_config(config));
     for (std::int64_t i = 0; i < weights.num_layers(); ++i) text += weights.layer(i).is_moe ? 'E' : 'd';
     return text;
   };
@@ -193,56 +193,59 @@ TEST_CASE("other class names of the same tensors, and a multimodal Llama 4, find
     CHECK(find_family(row.model_type, row.architecture) != nullptr);
   }
   const ModelSpec scout =
-      parse({{"architectures", {"Llama4ForConditionalGeneration"}},
-             {"model_type", "llama4"},
-             {"text_config", {{"hidden_size", 5120}, {"intermediate_size", 8192}, {"num_hidden_layers", 48}}}});
+      parse_config({{"architectures", {"Llama4ForConditionalGeneration"}},
+                    {"model_type", "llama4"},
+                    {"text_config", {{"hidden_size", 5120}, {"intermediate_size", 8192}, {"num_hidden_layers", 48}}}});
   CHECK(list_weights(scout).total_elements() == 107'769'861'120);  // the catalogue's llama-4-scout-text
 }
 
 TEST_CASE("a bad value is refused with the name of its key") {
-  check_error(sized("phi", {{"qk_layernorm", true}}), "qk_layernorm: norms on q and k are not modelled");
-  check_error(sized("phi", {{"partial_rotary_factor", 1.5}}), "partial_rotary_factor: 1.5 is not a share");
-  check_error({{"model_type", "falcon"}, {"num_ln_in_parallel_attn", 3}}, "num_ln_in_parallel_attn: 3 is too large");
-  check_error({{"model_type", "falcon"}, {"hidden_size", 65}}, "heads do not divide hidden_size 65");
-  check_error({{"model_type", "bloom"}, {"n_layer", 2}, {"n_head", 4}}, "n_embed: is missing");
-  check_error({{"model_type", "bloom"},
-               {"hidden_size", 64},
-               {"n_layer", 2},
-               {"n_head", 4},
-               {"apply_residual_connection_post_layernorm", true}},
-              "apply_residual_connection_post_layernorm: a residual after the norm is not modelled");
-  check_error({{"model_type", "qwen"}, {"intermediate_size", 127}}, "intermediate_size: 127 is odd");
-  check_error({{"model_type", "chatglm"}, {"multi_query_attention", true}, {"multi_query_group_num", 3}},
-              "3 does not divide the 32 attention heads");
-  check_error(sized("baichuan"), "num_key_value_heads: Baichuan has as many");
-  check_error({{"model_type", "gpt_bigcode"}, {"attn_pdrop", 1.0}}, "attn_pdrop: 1 is not a probability");
-  check_error(sized("gpt_neox", {{"rotary_pct", -1}}), "rotary_pct: -1 is not a share");
-  check_error({{"model_type", "gptj"}, {"rotary_dim", "64"}}, "rotary_dim: must be a whole number");
-  check_error({{"model_type", "mpt"}, {"attn_config", 3}}, "attn_config: must be an object {...}, found 3");
-  check_error({{"model_type", "mpt"}, {"attn_config", {{"qk_ln", true}}}},
-              "attn_config.qk_ln: norms on q and k are not modelled");
-  check_error({{"model_type", "mpt"}, {"attn_config", {{"attn_type", "linear"}}}},
-              "attn_config.attn_type: 'linear' is not modelled");
-  check_error({{"model_type", "opt"}, {"layer_norm_elementwise_affine", false}}, "layer_norm_elementwise_affine");
-  check_error(sized("stablelm", {{"qk_layernorm", true}}), "qk_layernorm");
-  check_error(sized("starcoder2", {{"hidden_act", "tanh"}}), "hidden_act: unknown activation 'tanh'");
-  check_error({{"model_type", "t5"}, {"feed_forward_proj", "gated-tanh"}},
-              "feed_forward_proj: 'gated-tanh' is not modelled");
-  check_error({{"model_type", "bert"}, {"is_decoder", true}}, "is_decoder: BERT as a decoder is not modelled");
-  check_error(sized("mixtral", {{"num_experts_per_tok", 9}}), "num_experts_per_tok: 9 is more than the 8 experts");
-  check_error(sized("mixtral", {{"num_local_experts", 0}}), "num_local_experts: 0 is too small");
-  check_error(sized("qwen2_moe", {{"mlp_only_layers", {1}}}), "mlp_only_layers: only leading layers");
-  check_error(sized("qwen3_moe", {{"decoder_sparse_step", 0}}), "decoder_sparse_step: 0 is too small");
-  check_error(sized("llama4_text", {{"moe_layers", {0, 1}}}), "moe_layers: must be every layer of step 1");
-  check_error(sized("deepseek", {{"num_experts_per_tok", 2}}), "n_routed_experts: is missing");
-  check_error(sized("deepseek_v2"), "num_experts_per_tok: is missing");
-  check_error(sized("deepseek_v3", {{"moe_layer_freq", 2}}), "moe_layer_freq: only 1");
-  check_error(sized("olmoe", {{"intermediate_size", nullptr}}), "intermediate_size: is missing");
-  check_error(sized("mixtral", {{"num_local_experts", 8192},
-                                {"hidden_size", 1 << 18},
-                                {"intermediate_size", 1 << 20},
-                                {"num_hidden_layers", 4096}}),
-              "num_local_experts: 8192 experts in 4096 layers are more parameters than can be counted");
+  check_config_error(sized("phi", {{"qk_layernorm", true}}), "qk_layernorm: norms on q and k are not modelled");
+  check_config_error(sized("phi", {{"partial_rotary_factor", 1.5}}), "partial_rotary_factor: 1.5 is not a share");
+  check_config_error({{"model_type", "falcon"}, {"num_ln_in_parallel_attn", 3}},
+                     "num_ln_in_parallel_attn: 3 is too large");
+  check_config_error({{"model_type", "falcon"}, {"hidden_size", 65}}, "heads do not divide hidden_size 65");
+  check_config_error({{"model_type", "bloom"}, {"n_layer", 2}, {"n_head", 4}}, "n_embed: is missing");
+  check_config_error({{"model_type", "bloom"},
+                      {"hidden_size", 64},
+                      {"n_layer", 2},
+                      {"n_head", 4},
+                      {"apply_residual_connection_post_layernorm", true}},
+                     "apply_residual_connection_post_layernorm: a residual after the norm is not modelled");
+  check_config_error({{"model_type", "qwen"}, {"intermediate_size", 127}}, "intermediate_size: 127 is odd");
+  check_config_error({{"model_type", "chatglm"}, {"multi_query_attention", true}, {"multi_query_group_num", 3}},
+                     "3 does not divide the 32 attention heads");
+  check_config_error(sized("baichuan"), "num_key_value_heads: Baichuan has as many");
+  check_config_error({{"model_type", "gpt_bigcode"}, {"attn_pdrop", 1.0}}, "attn_pdrop: 1 is not a probability");
+  check_config_error(sized("gpt_neox", {{"rotary_pct", -1}}), "rotary_pct: -1 is not a share");
+  check_config_error({{"model_type", "gptj"}, {"rotary_dim", "64"}}, "rotary_dim: must be a whole number");
+  check_config_error({{"model_type", "mpt"}, {"attn_config", 3}}, "attn_config: must be an object {...}, found 3");
+  check_config_error({{"model_type", "mpt"}, {"attn_config", {{"qk_ln", true}}}},
+                     "attn_config.qk_ln: norms on q and k are not modelled");
+  check_config_error({{"model_type", "mpt"}, {"attn_config", {{"attn_type", "linear"}}}},
+                     "attn_config.attn_type: 'linear' is not modelled");
+  check_config_error({{"model_type", "opt"}, {"layer_norm_elementwise_affine", false}},
+                     "layer_norm_elementwise_affine");
+  check_config_error(sized("stablelm", {{"qk_layernorm", true}}), "qk_layernorm");
+  check_config_error(sized("starcoder2", {{"hidden_act", "tanh"}}), "hidden_act: unknown activation 'tanh'");
+  check_config_error({{"model_type", "t5"}, {"feed_forward_proj", "gated-tanh"}},
+                     "feed_forward_proj: 'gated-tanh' is not modelled");
+  check_config_error({{"model_type", "bert"}, {"is_decoder", true}}, "is_decoder: BERT as a decoder is not modelled");
+  check_config_error(sized("mixtral", {{"num_experts_per_tok", 9}}),
+                     "num_experts_per_tok: 9 is more than the 8 experts");
+  check_config_error(sized("mixtral", {{"num_local_experts", 0}}), "num_local_experts: 0 is too small");
+  check_config_error(sized("qwen2_moe", {{"mlp_only_layers", {1}}}), "mlp_only_layers: only leading layers");
+  check_config_error(sized("qwen3_moe", {{"decoder_sparse_step", 0}}), "decoder_sparse_step: 0 is too small");
+  check_config_error(sized("llama4_text", {{"moe_layers", {0, 1}}}), "moe_layers: must be every layer of step 1");
+  check_config_error(sized("deepseek", {{"num_experts_per_tok", 2}}), "n_routed_experts: is missing");
+  check_config_error(sized("deepseek_v2"), "num_experts_per_tok: is missing");
+  check_config_error(sized("deepseek_v3", {{"moe_layer_freq", 2}}), "moe_layer_freq: only 1");
+  check_config_error(sized("olmoe", {{"intermediate_size", nullptr}}), "intermediate_size: is missing");
+  check_config_error(sized("mixtral", {{"num_local_experts", 8192},
+                                       {"hidden_size", 1 << 18},
+                                       {"intermediate_size", 1 << 20},
+                                       {"num_hidden_layers", 4096}}),
+                     "num_local_experts: 8192 experts in 4096 layers are more parameters than can be counted");
 }
 
 TEST_CASE("facts of the modelling code that memory depends on") {
@@ -266,4 +269,73 @@ TEST_CASE("facts of the modelling code that memory depends on") {
   CHECK(load_model("gpt-neox-20b").spec.activation == "gelu_new");  // gelu_fast: the same intermediates
   for (const char* name : {"falcon-7b", "bloom-560m", "gpt-j-6b", "pythia-70m", "mpt-7b"})
     CHECK(load_model(name).spec.residual_dropout == 0);
+}
+
+TEST_CASE("OLMo 3 and EXAONE 4 say which layers have a window by list, by number, by word, or by default") {
+  CHECK(parse_config(sized("olmo3")).sliding_layers == 3);  // of 4: the fourth attends fully
+  CHECK(parse_config(sized("olmo3")).sliding_window == 4096);
+  const json types = {"full_attention", "sliding_attention", "full_attention", "full_attention"};
+  CHECK(parse_config(sized("olmo3", {{"layer_types", types}})).sliding_layers == 1);
+  CHECK(parse_config(sized("exaone4")).sliding_layers == 3);  // the window of the class
+  json without = sized("exaone4");
+  without["sliding_window"] = nullptr;
+  CHECK(parse_config(without).sliding_layers == 0);
+  CHECK(parse_config(sized("exaone4", {{"sliding_window", 64}, {"sliding_window_pattern", "LG"}})).sliding_layers == 2);
+  CHECK(parse_config(sized("exaone4", {{"sliding_window", 64}, {"sliding_window_pattern", 4}})).sliding_layers == 3);
+  for (const char* type : {"olmo3", "exaone4"}) check_round_trip(parse_config(sized(type, {{"sliding_window", 64}})));
+}
+
+TEST_CASE("families of 2025 read their own keys") {
+  const ModelSpec seed = parse_config(sized("seed_oss"));
+  CHECK(seed.has_qkv_bias);
+  CHECK_FALSE(seed.has_o_bias);
+  CHECK(seed.head_dim == 128);  // of the class, not width / heads
+  const ModelSpec glm = parse_config(sized("glm4", {{"attention_bias", true}, {"head_dim", 16}}));
+  CHECK(glm.rotary_dims() == 8);
+  CHECK((glm.has_qkv_bias && !glm.has_o_bias && glm.norm_placement == NormPlacement::Sandwich));
+  const ModelSpec minimax =
+      parse_config(sized("minimax_m2", {{"head_dim", 16}, {"rotary_dim", 4}, {"num_local_experts", 8}}));
+  CHECK(minimax.rotary_fraction == 0.25);
+  CHECK(minimax.qk_norm == QkNorm::Full);
+  check_config_error(sized("minimax_m2", {{"qk_norm_type", "per_head"}}), "qk_norm_type");
+  const ModelSpec ernie =
+      parse_config(sized("ernie4_5_moe", {{"moe_num_experts", 8}, {"moe_k", 2}, {"moe_layer_end_index", 3}}));
+  CHECK(ernie.moe.experts_per_token == 2);
+  CHECK(ernie.moe.shared_intermediate_size == 2 * 1536);
+  CHECK(ernie.moe.num_dense_layers == 1);
+  check_config_error(sized("ernie4_5_moe", {{"moe_layer_end_index", 2}}), "moe_layer_end_index");
+  check_config_error(sized("ernie4_5_moe", {{"moe_layer_interval", 2}}), "moe_layer_interval");
+  const ModelSpec air = parse_config(sized("glm4_moe", {{"attention_bias", true}, {"n_routed_experts", 8}}));
+  CHECK((air.has_qkv_bias && !air.has_o_bias && air.moe.has_router_correction && air.qk_norm == QkNorm::None));
+  for (const ModelSpec& spec : {seed, glm, minimax, ernie, air}) check_round_trip(spec);
+}
+
+TEST_CASE("Kimi K2 is DeepSeek-V3 under another name") {
+  json config = {{"hidden_size", 64},
+                 {"num_hidden_layers", 4},
+                 {"num_attention_heads", 4},
+                 {"intermediate_size", 128},
+                 {"architectures", {"DeepseekV3ForCausalLM"}},
+                 {"model_type", "deepseek_v3"}};
+  const std::int64_t deepseek = list_weights(parse_config(config)).total_elements();
+  config["model_type"] = "kimi_k2";
+  CHECK(parse_config(config).family == "kimi_k2");
+  CHECK(list_weights(parse_config(config)).total_elements() == deepseek);
+}
+
+TEST_CASE("of the multimodal Mistral Small 3.1 and later, the text model is read") {
+  json text = sized("mistral");
+  text["sliding_window"] = nullptr;
+  const ModelSpec spec = parse_config(
+      {{"architectures", {"Mistral3ForConditionalGeneration"}}, {"model_type", "mistral3"}, {"text_config", text}});
+  CHECK(spec.family == "mistral");
+  CHECK(spec.sliding_window == 0);
+}
+
+TEST_CASE("a family that is not modelled is refused with the reason") {
+  check_config_error({{"model_type", "qwen3_next"}, {"architectures", {"Qwen3NextForCausalLM"}}},
+                     "linear-attention layers");
+  check_config_error({{"model_type", "falcon_h1"}}, "Mamba (state-space) layers");
+  check_config_error({{"model_type", "qwen2_5_vl"}}, "vision tower");
+  check_config_error({{"model_type", "never-heard-of"}}, "unknown architecture 'never-heard-of'");
 }

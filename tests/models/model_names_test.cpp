@@ -44,6 +44,8 @@ constexpr std::array kResolutions{Resolution{"llama-3-8b", "llama-3-8b"},
                                   Resolution{"qwen2-57b-a14b", "qwen2-57b-a14b"},
                                   Resolution{"Mistral-7B-v0.1", "mistral-7b-v0.1"},
                                   Resolution{"Mistral-7B-Instruct-v0.3", "mistral-7b-v0.3"},
+                                  Resolution{"Mistral-7B-Instruct-v0.2", "mistral-7b-v0.2"},
+                                  Resolution{"TheBloke/Mistral-7B-Instruct-v0.2-GPTQ", "mistral-7b-v0.2"},
                                   Resolution{"mixtral-8x7b", "mixtral-8x7b"},
                                   Resolution{"Mixtral-8x7B-v0.1", "mixtral-8x7b"},
                                   Resolution{"mixtral-8x22b", "mixtral-8x22b"},
@@ -86,8 +88,8 @@ constexpr std::array kUnknown{"llama",
                               "llama-3-80b",
                               "llama-33-70b-x",
                               "someone/llama-2-7b",
-                              "mistral-7b-v0.2",
-                              "phi-3-mini-128k-instruct",
+                              "mistral-7b-v0.4",
+                              "phi-3-mini-64k-instruct",
                               "tinyllama-1.1b-chat-v0.3",
                               "instruct",
                               "llama-3.8b",
@@ -140,8 +142,10 @@ TEST_CASE("a name is explained: another spelling, the same shape, or a copy in a
   CHECK(note("Qwen/Qwen2.5-Coder-7B-Instruct") == "Qwen/Qwen2.5-Coder-7B-Instruct has the shape of Qwen/Qwen2.5-7B");
   CHECK(
       note("unsloth/Qwen3-8B-bnb-4bit") ==
-      "unsloth/Qwen3-8B-bnb-4bit is taken for a copy of Qwen/Qwen3-8B in another number format; the recipe decides how "
+      "unsloth/Qwen3-8B-bnb-4bit is taken for a copy in another number format of Qwen/Qwen3-8B; the recipe decides how "
       "weights are stored");
+  CHECK(note("Qwen/QwQ-32B-AWQ") ==
+        "Qwen/QwQ-32B-AWQ is taken for a copy in another number format of a model with the shape of Qwen/Qwen2.5-32B");
   CHECK(load_model("Qwen/Qwen3-8B").notes.empty());
 }
 
@@ -161,7 +165,8 @@ TEST_CASE("models of the same shape are listed once, and none is an entry of its
 }
 
 TEST_CASE("an ambiguous name lists what it may mean") {
-  CHECK_THROWS_WITH_AS(load_model("mistral-7b"), doctest::Contains("mistral-7b-v0.1, mistral-7b-v0.3"), InputError);
-  CHECK_THROWS_WITH_AS(load_model("Mistral 7B Instruct"), doctest::Contains("'Mistral 7B Instruct' may mean 2 models"),
+  CHECK_THROWS_WITH_AS(load_model("mistral-7b"), doctest::Contains("mistral-7b-v0.1, mistral-7b-v0.2, mistral-7b-v0.3"),
+                       InputError);
+  CHECK_THROWS_WITH_AS(load_model("Mistral 7B Instruct"), doctest::Contains("'Mistral 7B Instruct' may mean 3 models"),
                        InputError);
 }
