@@ -90,6 +90,8 @@ LoadedModel load_entry(const CatalogueEntry& entry, std::string_view text) {
                      "modelled: " + modelled_families());
   LoadedModel loaded = read_catalogue_file(entry.file);
   if (std::string note = explain_match(text, entry); !note.empty()) loaded.notes.insert(loaded.notes.begin(), note);
+  // What is trained, saved and exported is the model that was asked for, with the shape of the entry.
+  if (is_hub_id(text) && to_lower(text) != to_lower(entry.id)) loaded.spec.id = text;
   return loaded;
 }
 

@@ -196,7 +196,8 @@ std::string explain_match(std::string_view text, const CatalogueEntry& entry) {
   const SplitName wanted = split_name(text);
   constexpr std::array kAll{Nearness::ShortName, Nearness::HubName, Nearness::SameModel};
   const bool is_own = std::ranges::any_of(kAll, [&](Nearness n) { return is_named(wanted, entry, n); });
-  if (!wanted.is_packed) return fmt::format("{} {} {}", text, is_own ? "is" : "has the shape of", entry.id);
+  const bool is_short = wanted.organisation.empty();  // not a model of its own on the Hub
+  if (!wanted.is_packed) return fmt::format("{} {} {}", text, is_own && is_short ? "is" : "has the shape of", entry.id);
   const std::string copy = fmt::format("{} is taken for a copy in another number format of", text);
   if (!is_own) return fmt::format("{} a model with the shape of {}", copy, entry.id);
   return fmt::format("{} {}; the recipe decides how weights are stored", copy, entry.id);

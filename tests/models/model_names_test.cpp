@@ -149,6 +149,15 @@ TEST_CASE("a name is explained: another spelling, the same shape, or a copy in a
   CHECK(load_model("Qwen/Qwen3-8B").notes.empty());
 }
 
+TEST_CASE("a name of the Hub stays the model's id, with the shape of the entry") {
+  const auto id = [](const char* text) { return load_model(text).spec.id; };
+  CHECK(id("meta-llama/Llama-3.1-8B-Instruct") == "meta-llama/Llama-3.1-8B-Instruct");
+  CHECK(id("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B") == "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B");
+  CHECK(id("unsloth/Qwen3-8B-bnb-4bit") == "unsloth/Qwen3-8B-bnb-4bit");
+  CHECK(id("qwen/qwen3-8b") == "Qwen/Qwen3-8B");
+  CHECK(id("Llama-3.1-8B-Instruct") == "meta-llama/Llama-3.1-8B");
+}
+
 TEST_CASE("models of the same shape are listed once, and none is an entry of its own") {
   const auto entries = list_catalogue();
   std::set<std::string> ids;
