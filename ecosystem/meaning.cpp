@@ -81,16 +81,19 @@ class Reader {
     r.lora.alpha = s_.alpha.value_or(2 * double(r.lora.rank));
     if (s_.dropout) r.lora.dropout = *s_.dropout;
     if (s_.dora) r.lora.is_dora = *s_.dora;
-    if (s_.targets) read_targets();
+    if (holds(s_.all_linear))
+      r.lora.targets = {"all-linear"};
+    else if (const Setup::Words& targets = s_.targets ? s_.targets : s_.module_targets)
+      read_targets(*targets);
     if (s_.saved_modules) r.lora.modules_to_save = *s_.saved_modules;
   }
 
-  void read_targets() {
-    for (const std::string& target : *s_.targets)
+  void read_targets(const std::vector<std::string>& targets) {
+    for (const std::string& target : targets)
       if (target.find_first_of("^$*()|\\[]+?") != std::string::npos)
         throw InputError("", fmt::format("adapters are chosen by a regular expression, {}", target),
                          "name the modules: --lora targets=q_proj+v_proj, or all-linear");
-    recipe().lora.targets = *s_.targets;
+    recipe().lora.targets = targets;
   }
 
   /// What the trainer says counts; accelerate's word where it says nothing.
@@ -172,7 +175,11 @@ class Reader {
 
   void read_kernels() {
     Recipe& r = recipe();
-    if (s_.optimizer) r.optimizer = std::string(find_optimizer(*s_.optimizer).name);
+    if (says(s_.optimizer, "adamw-torchao-8bit")) {
+      r.optimizer = "adamw-8bit";
+      note("torchao's 8-bit AdamW is counted as that of bitsandbytes, whose states are as large");
+    } else if (s_.optimizer)
+      r.optimizer = std::string(find_optimizer(*s_.optimizer).name);
     if (s_.optimizer_in_backward) r.optimizer_in_backward = *s_.optimizer_in_backward;
     if (s_.attention) r.attention = parse_name<AttentionKernel>(*s_.attention, "attention");
     if (s_.compile_layers) r.torch_compile = *s_.compile_layers;
@@ -279,6 +286,8 @@ void write_method(Setup& s, const Recipe& r, bool shards) {
   s.alpha = r.lora.alpha;
   s.dropout = r.lora.dropout;
   s.targets = r.lora.targets;
+  s.all_linear = r.lora.targets == std::vector<std::string>{"all-linear"};
+  if (!*s.all_linear) s.module_targets = r.lora.targets;
   if (!r.lora.modules_to_save.empty()) s.saved_modules = r.lora.modules_to_save;
   if (r.lora.is_dora) s.dora = true;
 }

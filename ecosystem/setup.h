@@ -30,7 +30,8 @@ struct Setup {
   Flag double_quant;
   Count rank;
   Number alpha, dropout;
-  Words targets, saved_modules;
+  Words targets, saved_modules, module_targets;
+  Flag all_linear;  // the targets as axolotl says them, in two keys
   Flag dora, compile_layers;
   // batch
   Count micro_batch, grad_accum, seq_len, eval_batch, pad_multiple, global_batch;
