@@ -26,9 +26,11 @@ std::optional<ConfigFile> find_named(const std::string& named, const std::string
 }  // namespace
 
 void add_config_flag(CLI::App& app) {
-  add_flag(app, "--from", "FILE",
-           "a configuration of accelerate, DeepSpeed, transformers, TRL, axolotl or LLaMA-Factory; may be repeated. "
-           "Flags override it")
+  add_flag(
+      app, "--from", "FILE",
+      "a configuration of accelerate, DeepSpeed, transformers, TRL, axolotl, LLaMA-Factory or torchtune, or a log with "
+      "PyTorch's out-of-memory message; may be repeated. "
+      "Flags override it")
       ->expected(1, 1 << 30)
       ->allow_extra_args(false);
 }

@@ -38,11 +38,16 @@ void save(const EstimateAnswer& answer, const std::string& file, Console& consol
 }
 
 int run_estimate(const CLI::App& app, Console& console) {
-  PlanQuestion question = read_config_question(app, console.in);
+  const std::optional<ConfigReading> configs = given_configs(app);
+  PlanQuestion question = read_config_question(app, console.in, configs);
   EstimateAnswer answer{.request = std::move(question.request), .result = {}, .explanation = {}};
   answer.result = estimate(answer.request);
   answer.result.assumptions.insert(answer.result.assumptions.begin(), question.notes.begin(), question.notes.end());
   answer.shown = strategy_in_focus(answer.result);
+  if (configs && configs->out_of_memory && answer.shown)
+    answer.result.assumptions.insert(
+        answer.result.assumptions.begin(),
+        compare_with(*configs->out_of_memory, answer.shown->tiers.process, answer.shown->strategy.name));
   answer.has_details = is_given(app, "--details");
   if (is_given(app, "--explain") && answer.shown)
     answer.explanation = explain(answer.request, answer.result, *answer.shown);

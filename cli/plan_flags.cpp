@@ -436,8 +436,8 @@ PlanQuestion read_plan_question(const CLI::App& app, std::istream& in, const std
   return read_question(app, in, usual_framework, {});
 }
 
-PlanQuestion read_config_question(const CLI::App& app, std::istream& in) {
-  return read_question(app, in, kUsualFramework, {}, given_configs(app));
+PlanQuestion read_config_question(const CLI::App& app, std::istream& in, const std::optional<ConfigReading>& configs) {
+  return read_question(app, in, kUsualFramework, {}, configs);
 }
 
 PlanQuestion read_open_question(const CLI::App& app, std::istream& in, bool needs_model) {

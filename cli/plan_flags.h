@@ -15,6 +15,8 @@ class App;
 
 namespace gpuplan {
 
+struct ConfigReading;
+
 struct PlanFlag {
   const char* name;
   const char* value;  // as the help shows it; "[X]" may be left out, "" is a switch
@@ -45,8 +47,8 @@ inline constexpr const char* kPlainFramework = "plain";
 PlanQuestion read_plan_question(const CLI::App& app, std::istream& in,
                                 const std::string& usual_framework = kUsualFramework);
 
-/// The same with --from (cli/config_files.h): its files stand in for what no flag says.
-PlanQuestion read_config_question(const CLI::App& app, std::istream& in);
+/// The same with the files of --from (cli/config_files.h), which stand in for what no flag says.
+PlanQuestion read_config_question(const CLI::App& app, std::istream& in, const std::optional<ConfigReading>& configs);
 
 /// The same where the search chooses what no flag says: without --gpus the request has no cluster and no profile,
 /// without --model (if `needs_model` is off) no model.

@@ -14,6 +14,7 @@
 #include "ecosystem/file_kind.h"
 #include "ecosystem/meaning.h"
 #include "ecosystem/rules.h"
+#include "ecosystem/torchtune.h"
 #include "models/framework.h"
 
 namespace gpuplan {
@@ -161,6 +162,7 @@ class Reading {
     add_named_engine();
     for (const ReadFile& file : files_) merge(file);
     check_batch();
+    resolve_component(out_.setup);
     fill_defaults();
     settle_engine();
     if (const Rule* rule = broken_rule(out_.setup))
@@ -177,6 +179,11 @@ class Reading {
   }
 
   void add(const ConfigFile& file) {
+    if (const auto message = find_out_of_memory(file.text)) {
+      if (out_.out_of_memory) throw InputError(file.name, "is a second log", "give one of them");
+      out_.out_of_memory = message;
+      return out_.notes.push_back(fmt::format("{}: {}", file.name, describe(*message)));
+    }
     const ParsedConfig parsed = parse_config(file);
     if (const ReadFile* other = of_role(parsed.table->role))
       throw InputError(

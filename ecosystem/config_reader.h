@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ecosystem/key_table.h"
+#include "ecosystem/out_of_memory.h"
 #include "planner/estimate.h"
 
 namespace gpuplan {
@@ -23,6 +24,7 @@ struct ConfigReading {
   std::optional<std::string> model;  // as a --model would spell it
   bool has_trainer = false;          // recipe and method are complete; else only what launcher or engine say is set
   std::string trainer;               // title of the trainer's format
+  std::optional<OutOfMemory> out_of_memory;  // of a log among the files
   std::vector<std::string> notes;
 };
 

@@ -16,7 +16,8 @@ namespace {
 using nlohmann::json;
 
 // More telling formats first: a TRL file holds keys of transformers, and not the other way round.
-constexpr std::array kFormats{"accelerate", "deepspeed", "axolotl", "llama-factory", "trl", "transformers"};
+constexpr std::array kFormats{"accelerate",    "deepspeed", "torchtune",   "axolotl",
+                              "llama-factory", "trl",       "transformers"};
 
 /// Reads one data file. Every problem in it is a mistake of ours, so the first one ends it.
 class TableReader {

@@ -14,7 +14,10 @@ bool is_any(const Setup::Word& word, std::initializer_list<std::string_view> val
 
 bool is_fsdp_any(const Setup& s) { return is(s.distributed, "fsdp") && !is(s.fsdp_sharding, "none"); }
 bool is_adapter(const Setup& s) { return s.adapter && *s.adapter != "none"; }
-bool is_4bit(const Setup& s) { return s.quant_bits == 4 && s.quant_method.value_or("bnb") == "bnb"; }
+/// A base of bitsandbytes; one that the program itself shards follows no such rule.
+bool is_4bit(const Setup& s) {
+  return s.quant_bits == 4 && s.quant_method.value_or("bnb") == "bnb" && !is(s.shards_4bit);
+}
 bool is_prequantised(const Setup& s) { return is_any(s.quant_method, {"gptq", "awq", "hqq"}); }
 bool is_checkpointed(const Setup& s) { return is(s.checkpointing) || is(s.fsdp_checkpointing); }
 bool offloads(const Setup::Word& target) { return target && *target != "none"; }

@@ -31,7 +31,10 @@ struct Setup {
   Count rank;
   Number alpha, dropout;
   Words targets, saved_modules, module_targets;
-  Flag all_linear;  // the targets as axolotl says them, in two keys
+  Word component;                                     // torchtune: model and method in one word
+  Flag mlp_adapters, head_adapters, fused_optimizer;  // torchtune: of the targets, of AdamW
+  Flag shards_4bit;                                   // the program's own 4-bit storage can be sharded
+  Flag all_linear;                                    // the targets as axolotl says them, in two keys
   Flag dora, compile_layers;
   // batch
   Count micro_batch, grad_accum, seq_len, eval_batch, pad_multiple, global_batch;

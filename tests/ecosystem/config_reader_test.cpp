@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ecosystem/rules.h"
+#include "ecosystem/torchtune.h"
 
 namespace gpuplan {
 namespace {
@@ -256,6 +257,30 @@ TEST_CASE("R20: sharding over one GPU is counted as single, and said") {
 
 TEST_CASE("E01: offload_param below stage 3") {
   CHECK(contains(error_of({zero("  zero_stage: 2\n  offload_param_device: cpu\n")}), "[E01]"));
+}
+
+TEST_CASE("torchtune: a component names model and method") {
+  const char* kFile =
+      "model:\n  _component_: torchtune.models.llama3_1.qlora_llama3_1_8b\n  lora_attn_modules: [q_proj, output_proj]\n"
+      "  apply_lora_to_mlp: True\n  lora_rank: 8\n  lora_alpha: 16\n"
+      "tokenizer:\n  _component_: torchtune.models.llama3.llama3_tokenizer\n  max_seq_len: 4096\n"
+      "optimizer:\n  _component_: torch.optim.AdamW\n  fused: True\n"
+      "loss:\n  _component_: torchtune.modules.loss.LinearCrossEntropyLoss\n"
+      "batch_size: 4\ndtype: bf16\nenable_activation_checkpointing: True\nfsdp_cpu_offload: False\n";
+  const ConfigReading r = reading_of({kFile});
+  CHECK(r.model == "llama3.1-8b");
+  CHECK(r.request.recipe.framework == "torchtune");
+  CHECK(r.request.recipe.method == Method::Qlora);
+  CHECK(r.request.recipe.lora.targets ==
+        std::vector<std::string>{"q_proj", "o_proj", "gate_proj", "up_proj", "down_proj"});
+  CHECK(r.request.recipe.optimizer == "adamw-fused");
+  CHECK(r.request.recipe.loss == LossKernel::Chunked);
+  CHECK(r.request.recipe.precision == Precision::Bf16True);
+  CHECK(r.request.recipe.micro_batch == 4);
+  CHECK(r.request.strategy == "fsdp");  // FSDP2, whose 4-bit storage torchtune shards itself
+  CHECK(model_of_component("torchtune.models.qwen2_5.qwen2_5_7b_instruct") == "qwen2.5-7b-instruct");
+  CHECK(model_of_component("torchtune.models.gemma2.lora_gemma2_9b") == "gemma2-9b");
+  CHECK(model_of_component("torchtune.models.phi3.phi3_mini") == "phi3-mini");
 }
 
 TEST_CASE("an unknown key stops accelerate at the top, and is named where the program ignores it") {
