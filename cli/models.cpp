@@ -30,9 +30,11 @@ void setup_models(CLI::App& app) {
 
 bool matches(const CatalogueEntry& entry, const std::string& query) {
   const std::string wanted = squash(query);
-  for (const std::string* text : {&entry.name, &entry.id, &entry.family})
-    if (squash(*text).find(wanted) != std::string::npos) return true;
-  return false;
+  const auto has_it = [&](const std::string& text) { return squash(text).find(wanted) != std::string::npos; };
+  if (has_it(entry.name) || has_it(entry.id) || has_it(entry.family)) return true;
+  // As written: squashed, "Distill-Llama" would hold "lllama".
+  return std::ranges::any_of(
+      entry.same_shape, [&](const std::string& id) { return to_lower(id).find(to_lower(query)) != std::string::npos; });
 }
 
 std::vector<CatalogueEntry> models_like(const std::string& query) {
