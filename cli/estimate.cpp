@@ -7,7 +7,6 @@
 #include "cli/commands.h"
 #include "cli/config_files.h"
 #include "cli/plan_flags.h"
-#include "ecosystem/emit.h"
 #include "ecosystem/export.h"
 #include "planner/plan/plan_file.h"
 #include "report/answers.h"
@@ -32,9 +31,8 @@ void save(const EstimateAnswer& answer, const std::string& file, Console& consol
     return;
   }
   write_file_atomically(file, json_text(make_plan(answer.request, answer.result, *answer.shown)));
-  console.err << fmt::format(
-      "gpuplan: the {} plan is saved in {}; gpuplan export {} --for {} writes files that train it\n",
-      answer.shown->strategy.name, file, shell_word(file), usual_target(answer.request.recipe.framework));
+  console.err << fmt::format("gpuplan: the {} plan is saved in {}; {}\n", answer.shown->strategy.name, file,
+                             export_hint(file, answer.request.recipe.framework));
 }
 
 int run_estimate(const CLI::App& app, Console& console) {

@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/plan_flags.h"
 #include "cli/search_flags.h"
+#include "ecosystem/export.h"
 #include "models/catalogue.h"
 #include "planner/estimate.h"
 #include "planner/plan/plan_file.h"
@@ -96,7 +97,8 @@ void save(const PlanAnswer& answer, const std::string& file, Console& console) {
   const EstimateRequest& request = answer.found.rows.front().request;
   const EstimateResult result = estimate(request);
   write_file_atomically(file, json_text(make_plan(request, result, result.strategies.front())));
-  console.err << fmt::format("gpuplan: the {} plan is saved in {}\n", request.strategy, file);
+  console.err << fmt::format("gpuplan: the {} plan is saved in {}; {}\n", request.strategy, file,
+                             export_hint(file, request.recipe.framework));
 }
 
 void need_machine(const CLI::App& app, const char* flag) {

@@ -274,10 +274,11 @@ std::vector<std::string> export_targets() {
   return names;
 }
 
-std::string usual_target(const std::string& framework) {
+std::string export_hint(const std::string& plan_file, const std::string& framework) {
   const auto is_own = [&](const Target& t) { return t.trainer && t.name == framework; };
   const auto found = std::find_if(kTargets.begin(), kTargets.end(), is_own);
-  return std::string(found == kTargets.end() ? "accelerate" : found->name);
+  return fmt::format("gpuplan export {} --for {} writes files that train it", shell_word(plan_file),
+                     found == kTargets.end() ? "accelerate" : found->name);
 }
 
 ExportAnswer export_plan(const EstimateRequest& request, std::string_view name, const PlanMark& mark) {

@@ -31,8 +31,9 @@ struct ExportAnswer {
 /// The names of --for.
 std::vector<std::string> export_targets();
 
-/// The target that trains as a framework of data/frameworks does, by name; accelerate where none is its own.
-std::string usual_target(const std::string& framework);
+/// "gpuplan export plan.json --for trl writes files that train it": the target is the plan's framework where it is one,
+/// else accelerate.
+std::string export_hint(const std::string& plan_file, const std::string& framework);
 
 /// Requires: request.strategy names one strategy. Throws InputError for an unknown target.
 ExportAnswer export_plan(const EstimateRequest& request, std::string_view target, const PlanMark& mark);

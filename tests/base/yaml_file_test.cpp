@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.h"
+#include "base/value_tree.h"
 
 using namespace gpuplan;
 using namespace gpuplan::literals;
@@ -171,4 +172,26 @@ TEST_CASE("yaml: an alias repeats what its anchor holds; what would grow without
 TEST_CASE("yaml: a key that is no text is refused") {
   CHECK(problems("? [a, b]\n: 1\nc: 2\n", [](auto& top) { top.allow({"c"}); }) ==
         "box.yaml:1: ?: a key must be a plain text");
+}
+
+TEST_CASE("YAML 1.1: a scalar without quotes is what PyYAML makes of it") {
+  const auto value = [](const std::string& text) { return parse_yaml11("key: " + text + "\n", "f")->root["key"]; };
+  for (const char* no : {"no", "No", "NO", "off", "false", "False"}) CHECK(value(no) == false);
+  for (const char* yes : {"yes", "YES", "on", "true", "TRUE"}) CHECK(value(yes) == true);
+  for (const char* text :
+       {"y", "n", "1e-4", "1e5", ".", "1.2.3", "e5", "0x", "09", "1_a", "nO", "\"no\"", "'1'", "\"1.5\""})
+    CHECK_MESSAGE(value(text).is_string(), text);
+  CHECK(value("~").is_null());
+  CHECK(value("null").is_null());
+  CHECK(value("").is_null());
+  CHECK(value("\"\"") == "");
+  CHECK(value("12") == 12);
+  CHECK(value("-1_000") == -1000);
+  CHECK(value("0x1F") == 31);
+  CHECK(value("010") == 8);
+  CHECK(value("0b101") == 5);
+  CHECK(value("1.0e-4") == 1e-4);
+  CHECK(value("1.5") == 1.5);
+  CHECK(value("+.5") == 0.5);
+  CHECK(value("99999999999999999999").is_string());  // a whole number that no field of ours holds
 }

@@ -1,5 +1,7 @@
 #include "ecosystem/config_reader.h"
 
+#include <random>
+
 #include <doctest/doctest.h>
 
 #include "base/error.h"
@@ -291,6 +293,42 @@ TEST_CASE("an unknown key stops accelerate at the top, and is named where the pr
 TEST_CASE("every ignored key is named with its reason, and a refused one with its place") {
   CHECK(has_note(reading_of({std::string(kTrlLora) + "learning_rate: 1.0e-4\n"}), "learning_rate"));
   CHECK(contains(error_of({std::string(kTrlLora) + "beta: 0.1\n"}), "only SFT is modelled"));
+}
+
+TEST_CASE("files with bytes changed, cut and repeated are read or refused, never worse") {
+  const std::vector<std::string> files{
+      kTrlQlora,
+      kTrlLora,
+      fsdp("  fsdp_offload_params: true\n"),
+      zero("  zero_stage: 3\n"),
+      R"({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}, "train_batch_size": 8})",
+      "base_model: a/b\nadapter: qlora\nload_in_4bit: true\nsequence_len: 512\nlora_target_modules: "
+      "[q_proj]\nval_set_size: 0.1\n",
+      "model_name_or_path: a\nfinetuning_type: lora\nlora_target: q_proj,v_proj\ncutoff_len: 64\nquantization_bit: 4\n",
+      "model: {_component_: torchtune.models.llama3_1.lora_llama3_1_8b, lora_rank: 8}\nbatch_size: 2\n"};
+  constexpr std::string_view kBytes = "\n :-{}[]\"'#,0123456789.eE_~&*!|>%@`tfnullyes\\\t";
+  std::mt19937 random(7);
+  int num_read = 0, num_refused = 0;
+  for (int i = 0; i < 4000; ++i) {
+    std::string text = files[random() % files.size()];
+    for (std::uint_fast32_t changes = 1 + random() % 4; changes > 0; --changes) {
+      const std::size_t at = random() % text.size();
+      switch (random() % 4) {
+        case 0: text[at] = kBytes[random() % kBytes.size()]; break;
+        case 1: text.erase(at, 1 + random() % 8); break;
+        case 2: text.insert(at, 1, kBytes[random() % kBytes.size()]); break;
+        default: text.insert(at, text.substr(random() % text.size(), 1 + random() % 20));
+      }
+      if (text.empty()) text = " ";
+    }
+    CAPTURE(text);
+    try {
+      reading_of({text});
+      ++num_read;
+    } catch (const InputError&) { ++num_refused; }
+  }
+  CHECK(num_read > 200);
+  CHECK(num_refused > 200);
 }
 
 TEST_CASE("every format's table can be read, and its signs and defaults make sense") {
