@@ -31,7 +31,7 @@ extern const Family kGptNeoX, kGptJ, kFalcon, kBloom, kOpt, kMpt, kStarCoder2, k
 extern const Family kQwen, kChatGlm, kBaichuan, kInternLm, kGranite, kOlmo, kOlmo2;
 extern const Family kMixtral, kQwen2Moe, kQwen3Moe, kOlmoe, kDeepSeek, kDeepSeekV2, kDeepSeekV3, kGptOss, kLlama4;
 extern const Family kGlm, kGlm4, kGlm4Moe, kGlm4MoeLite, kKimiK2, kDots1, kMiniMaxM2, kErnie, kErnieMoe;
-extern const Family kOlmo3, kExaone4, kSeedOss, kHunyuan, kInternLm2;
+extern const Family kNemotron, kArcee, kOlmo3, kExaone4, kSeedOss, kHunyuan, kInternLm2;
 extern const Family kT5, kMt5, kBert;
 
 }  // namespace gpuplan

@@ -1,6 +1,7 @@
 // Gated MLPs (SwiGLU, GeGLU) and plain ones. Framework ops keep gate, activation and up; a fused kernel keeps gate and
-// up. GPT-2's gelu_new is written out in Python and keeps its intermediates. Sources: transformers modeling_llama.py,
-// modeling_phi3.py, activations.py (NewGELUActivation); Liger swiglu.py.
+// up. GPT-2's gelu_new is written out in Python and keeps its intermediates, the squared ReLU what it squares. Sources:
+// transformers modeling_llama.py, modeling_phi3.py, activations.py (NewGELUActivation, ReLUSquaredActivation); Liger
+// swiglu.py.
 #include "models/ledger/tape.h"
 
 namespace gpuplan {
@@ -37,9 +38,10 @@ void multiply_backward(Tape& t, const Tape::Step& s) {
 void activation_backward(Tape& t, const Tape::Step& s) {
   const LocalId gate = s.ids[kGate], current = t.grad(gate);
   const LocalId dgate = current == kNoLocal ? t.new_grad(gate) : current;  // in place into the other half's buffer
-  const LocalId saved = t.c.model.spec.activation == "relu" ? s.ids[kAct] : gate;
+  const std::string& activation = t.c.model.spec.activation;
+  const LocalId saved = activation == "relu2" ? kNoLocal : activation == "relu" ? s.ids[kAct] : gate;
   t.memory_op(OpKind::Activation, {t.grad(s.ids[kAct]), saved, s.ids[kExtra]}, {dgate},
-              3.0 * double(t.at(s.ids[kAct]).bytes().count));
+              (activation == "relu2" ? 6.0 : 3.0) * double(t.at(s.ids[kAct]).bytes().count));
   if (current == kNoLocal) t.add_grad(gate, dgate);
 }
 
@@ -48,19 +50,23 @@ LocalId inner_tensor(Tape& t, const char* name, std::int64_t elements, Dtype dty
   return t.tensor(name, elements, dtype, {Dim::Batch, Dim::Seq, Dim::Ffn, Dim::Count});
 }
 
-/// The activation of x, or of its first half where gate and up are one buffer. ReLU's backward needs its output alone,
-/// the written-out GELU its intermediates too: eight kernels of two or three tensors each.
+/// The activation of x, or of its first half where gate and up are one buffer. ReLU's backward needs its output alone;
+/// the squared ReLU is two kernels, whose backward both need what is squared; the written-out GELU needs its
+/// intermediates too: eight kernels of two or three tensors each.
 LocalId activate(Tape& t, LocalId x, const char* name, std::int64_t elements) {
   const std::string& activation = t.c.model.spec.activation;
   const bool is_written_out = activation == "gelu_new" && !t.c.is_mlp_fused && !t.c.framework.has_own_models;
   const Dtype dtype = t.at(x).dtype;
   const LocalId act = inner_tensor(t, name, elements, dtype);
-  const LocalId extra = is_written_out ? inner_tensor(t, "gelu_new intermediates", 3 * elements, dtype) : kNoLocal;
-  LayerOp& o = t.memory_op(OpKind::Activation, {x}, {act, extra},
-                           (is_written_out ? 20.0 : 2.0) * double(t.at(act).bytes().count));
-  o.kernels = is_written_out ? 8 : 1;
-  t.saves(activation == "relu" ? act : x, "activation backward");
-  t.saves(extra, "gelu_new backward: tanh, its factors");
+  const bool is_squared = activation == "relu2";
+  const LocalId extra = is_written_out ? inner_tensor(t, "gelu_new intermediates", 3 * elements, dtype)
+                        : is_squared   ? inner_tensor(t, "ReLU output", elements, dtype)
+                                       : kNoLocal;
+  const double traffic = is_written_out ? 20 : is_squared ? 4 : 2;  // tensors read and written
+  LayerOp& o = t.memory_op(OpKind::Activation, {x}, {act, extra}, traffic * double(t.at(act).bytes().count));
+  o.kernels = is_written_out ? 8 : is_squared ? 2 : 1;
+  if (!is_squared) t.saves(activation == "relu" ? act : x, "activation backward");
+  t.saves(extra, is_squared ? "squared ReLU backward" : "gelu_new backward: tanh, its factors");
   t.then_backward(activation_backward, {x, kNoLocal, act, kNoLocal, extra});
   return act;
 }

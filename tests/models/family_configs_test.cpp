@@ -310,6 +310,16 @@ TEST_CASE("families of 2025 read their own keys") {
   for (const ModelSpec& spec : {seed, glm, minimax, ernie, air}) check_round_trip(spec);
 }
 
+TEST_CASE("Nemotron and Arcee have a plain MLP with a squared ReLU") {
+  const ModelSpec nemotron = parse_config(sized("nemotron")), arcee = parse_config(sized("arcee"));
+  CHECK((nemotron.norm == NormKind::LayerNorm && arcee.norm == NormKind::RmsNorm));
+  CHECK(nemotron.rotary_dims() == 8);  // half of 16
+  for (const ModelSpec& spec : {nemotron, arcee}) {
+    CHECK((spec.mlp == MlpKind::Plain && spec.activation == "relu2"));
+    check_round_trip(spec);
+  }
+}
+
 TEST_CASE("Kimi K2 is DeepSeek-V3 under another name") {
   json config = {{"hidden_size", 64},
                  {"num_hidden_layers", 4},

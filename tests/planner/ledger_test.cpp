@@ -35,6 +35,12 @@ TEST_CASE("framework norms and SDPA with expanded keys keep 16 + 10 rho + 8 phi:
   CHECK(Ledger{}.saved_per_unit(model("llama-3.1-8b")) == doctest::Approx(54 + 4.0 * 32 / 4096).epsilon(1e-12));
 }
 
+TEST_CASE("a plain MLP with a squared ReLU keeps what is squared and its square: 16 + 10 rho + 4 phi") {
+  const Ratios r = ratios(model("afm-4.5b"));
+  CHECK(Ledger{}.saved_per_unit(model("afm-4.5b")) ==
+        doctest::Approx(16 + 10 * r.rho + 4 * r.phi + r.lse).epsilon(1e-12));
+}
+
 TEST_CASE("without grouped queries nothing is expanded, yet the sum is the same: k and v are as wide as q") {
   const ModelSpec m = model("llama-2-7b");  // kap = rho = 1: 16 + 10 + 8 x 11008 / 4096 = 47.5
   CHECK(Ledger{}.saved_per_unit(m) == doctest::Approx(47.5 + 4.0 * 32 / 4096).epsilon(1e-12));

@@ -1,0 +1,65 @@
+// Nemotron (dense: Nemotron-Mini, Minitron) and Arcee AFM: Llama's attention, a plain MLP with a squared ReLU. Nemotron
+// has LayerNorms whose weight is added to one, and rotates half of each head. Source of names and defaults:
+// transformers NemotronConfig, ArceeConfig and their models.
+#include "models/families/decoder.h"
+#include "models/families/rows.h"
+
+namespace gpuplan {
+namespace {
+
+void read_squared_relu(Fields& config, ModelSpec& spec, const DecoderDefaults& defaults) {
+  read_decoder(config, spec, defaults);
+  spec.mlp = MlpKind::Plain;
+  spec.activation = read_activation(config, "hidden_act", "relu2");
+  spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(false);
+  spec.has_mlp_bias = config.optional_flag("mlp_bias").value_or(false);
+}
+
+void write_squared_relu(const ModelSpec& spec, nlohmann::json& config) {
+  write_decoder(spec, config);
+  config["hidden_act"] = hf_activation(spec.activation);
+  config["attention_bias"] = spec.has_qkv_bias;
+  config["mlp_bias"] = spec.has_mlp_bias;
+}
+
+void read_nemotron(Fields& config, ModelSpec& spec) {
+  read_squared_relu(config, spec, {.num_attention_heads = 48, .vocab_size = 256000, .max_position_embeddings = 4096});
+  spec.norm = NormKind::LayerNorm;
+  spec.rotary_fraction = read_rotary_fraction(config, "partial_rotary_factor", 0.5);
+}
+
+void write_nemotron(const ModelSpec& spec, nlohmann::json& config) {
+  write_squared_relu(spec, config);
+  config["partial_rotary_factor"] = spec.rotary_fraction;
+}
+
+void read_arcee(Fields& config, ModelSpec& spec) {
+  read_squared_relu(config, spec, {.num_attention_heads = 32, .vocab_size = 32000, .max_position_embeddings = 4096});
+}
+
+ModelWeights list_squared_relu(const ModelSpec& spec) {
+  Tensors layer;
+  add_attention(layer, spec);
+  add_linear(layer, LinearSlot::Up, "mlp.up_proj", spec.hidden_size, spec.intermediate_size, spec.has_mlp_bias);
+  add_linear(layer, LinearSlot::Down, "mlp.down_proj", spec.intermediate_size, spec.hidden_size, spec.has_mlp_bias);
+  add_norm_of(layer, spec, "input_layernorm");
+  add_norm_of(layer, spec, "post_attention_layernorm");
+  return decoder_weights(spec, std::move(layer));
+}
+
+}  // namespace
+
+constinit const Family kNemotron{.name = "nemotron",
+                                 .model_type = "nemotron",
+                                 .architecture = "NemotronForCausalLM",
+                                 .read = read_nemotron,
+                                 .write = write_nemotron,
+                                 .list = list_squared_relu};
+constinit const Family kArcee{.name = "arcee",
+                              .model_type = "arcee",
+                              .architecture = "ArceeForCausalLM",
+                              .read = read_arcee,
+                              .write = write_squared_relu,
+                              .list = list_squared_relu};
+
+}  // namespace gpuplan
