@@ -249,6 +249,17 @@ class Reading {
     }
   }
 
+  /// axolotl's older spelling, [full_shard, auto_wrap, offload]; what fsdp_config says counts.
+  void read_fsdp_words(Setup& s) {
+    const auto has = [&](std::string_view word) {
+      return std::find(s.fsdp_words->begin(), s.fsdp_words->end(), word) != s.fsdp_words->end();
+    };
+    if (!stated_by_.count("fsdp_sharding"))
+      s.fsdp_sharding = has("shard_grad_op") ? "grad-op" : has("hybrid_shard") ? "hybrid" : "full";
+    if (!stated_by_.count("fsdp_wrap")) s.fsdp_wrap = has("auto_wrap") ? "layer" : "none";
+    if (has("offload")) s.fsdp_offload = true;
+  }
+
   /// Which engine it is, where accelerate does not say.
   void settle_engine() {
     Setup& s = out_.setup;
@@ -264,7 +275,8 @@ class Reading {
     const bool has_fsdp = stated_by_.count("fsdp_version") || stated_by_.count("fsdp_wrap") ||
                           stated_by_.count("fsdp_reshard") || stated_by_.count("fsdp_sharding") ||
                           stated_by_.count("fsdp_offload");
-    if (has_fsdp)
+    if (s.fsdp_words) read_fsdp_words(s);
+    if (has_fsdp || s.fsdp_words)
       s.distributed = "fsdp";
     else if (of_role(FileRole::Engine))
       s.distributed = "deepspeed";

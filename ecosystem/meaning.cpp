@@ -380,7 +380,7 @@ Setup setup_of(const EstimateRequest& request, const Strategy& strategy) {
   write_kernels(s, request.recipe);
   const bool is_one_process = strategy.schedule == Schedule::Naive || strategy.mesh.world() == 1;
   s.num_processes = is_one_process ? 1 : strategy.mesh.world();
-  s.num_machines = request.cluster.num_nodes();
+  s.num_machines = strategy.is_one_gpu() ? 1 : request.cluster.num_nodes();
   if (offload.optimizer != OffloadTarget::None) s.offload_optimizer = std::string(to_string(offload.optimizer));
   if (offload.params != OffloadTarget::None) s.offload_params = std::string(to_string(offload.params));
   if (is_fsdp(strategy.engine))

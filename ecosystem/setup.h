@@ -30,11 +30,11 @@ struct Setup {
   Flag double_quant;
   Count rank;
   Number alpha, dropout;
-  Words targets, saved_modules, module_targets;
-  Word component;                                     // torchtune: model and method in one word
-  Flag mlp_adapters, head_adapters, fused_optimizer;  // torchtune: of the targets, of AdamW
-  Flag shards_4bit;                                   // the program's own 4-bit storage can be sharded
-  Flag all_linear;                                    // the targets as axolotl says them, in two keys
+  Words targets, saved_modules, module_targets, fsdp_words;  // fsdp_words: "full_shard", "auto_wrap", "offload"
+  Word component;                                            // torchtune: model and method in one word
+  Flag mlp_adapters, head_adapters, fused_optimizer;         // torchtune: of the targets, of AdamW
+  Flag shards_4bit;                                          // the program's own 4-bit storage can be sharded
+  Flag all_linear;                                           // the targets as axolotl says them, in two keys
   Flag dora, compile_layers;
   // batch
   Count micro_batch, grad_accum, seq_len, eval_batch, pad_multiple, global_batch;

@@ -285,6 +285,16 @@ TEST_CASE("torchtune: a component names model and method") {
   CHECK(model_of_component("torchtune.models.phi3.phi3_mini") == "phi3-mini");
 }
 
+TEST_CASE("axolotl's list fsdp switches FSDP on by itself") {
+  const ConfigReading r =
+      reading_of({"base_model: a\nmicro_batch_size: 1\nbf16: true\nfsdp: [shard_grad_op, auto_wrap, offload]\n"});
+  CHECK(r.request.strategy == "fsdp-grad-op");
+  CHECK(r.request.options.fsdp_version == 1);
+  CHECK(r.request.options.wrap == WrapPolicy::Layer);
+  CHECK(r.request.recipe.offload.params == OffloadTarget::Cpu);
+  CHECK(reading_of({"base_model: a\nmicro_batch_size: 1\nbf16: true\nfsdp: []\n"}).setup.distributed == std::nullopt);
+}
+
 TEST_CASE("an unknown key stops accelerate at the top, and is named where the program ignores it") {
   CHECK(contains(error_of({"compute_environment: X\nmixed_prescision: bf16\n"}), "did you mean 'mixed_precision'"));
   CHECK(has_note(reading_of({fsdp("  fsdp_ofload_params: true\n")}), "fsdp_config.fsdp_ofload_params"));

@@ -185,6 +185,15 @@ TEST_CASE("R05: a device_map does not span machines") {
   CHECK(has_text(export_plan(plan, "accelerate", kMark).refusal, "[R05]"));
 }
 
+TEST_CASE("one GPU of several machines is one machine") {
+  EstimateRequest plan = plan_of("single", Method::Lora);
+  plan.cluster = parse_gpus("16xH100");
+  const ExportAnswer answer = export_plan(plan, "trl", kMark);
+  REQUIRE_MESSAGE(!answer.is_refused(), answer.refusal);
+  CHECK(has_text(file_of(answer, "accelerate.yaml")->content, "num_machines: 1"));
+  CHECK(has_text(file_of(answer, "launch.sh")->content, "CUDA_VISIBLE_DEVICES"));
+}
+
 TEST_CASE("R02, R12, R13, R19: what can be written right is written right") {
   const ExportAnswer qlora = export_plan(plan_of("fsdp", Method::Qlora), "trl", kMark);
   REQUIRE_MESSAGE(!qlora.is_refused(), qlora.refusal);
