@@ -11,7 +11,6 @@
 #include "base/names.h"
 #include "base/value_tree.h"
 #include "base/yaml_file.h"
-#include "ecosystem/file_kind.h"
 #include "ecosystem/meaning.h"
 #include "ecosystem/rules.h"
 #include "ecosystem/torchtune.h"

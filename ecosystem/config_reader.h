@@ -7,15 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "ecosystem/key_table.h"
+#include "ecosystem/file_kind.h"
 #include "ecosystem/out_of_memory.h"
 #include "planner/estimate.h"
 
 namespace gpuplan {
-
-struct ConfigFile {
-  std::string name, text;
-};
 
 /// What the files say together.
 struct ConfigReading {

@@ -6,19 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "ecosystem/exported_file.h"
 #include "planner/estimate.h"
 
 namespace gpuplan {
-
-struct ExportedFile {
-  std::string name, content;
-  bool is_program = false;  // to be run: a shell script
-};
-
-/// Where a plan comes from, for the head of every file.
-struct PlanMark {
-  std::string file, sha256;
-};
 
 /// Files, or why there are none.
 struct ExportAnswer {

@@ -2,8 +2,9 @@
 #pragma once
 
 #include "ecosystem/emit.h"
-#include "ecosystem/export.h"
+#include "ecosystem/exported_file.h"
 #include "ecosystem/key_table.h"
+#include "planner/estimate.h"
 
 namespace gpuplan {
 

@@ -2,11 +2,16 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "base/value_tree.h"
-#include "ecosystem/config_reader.h"
+#include "ecosystem/key_table.h"
 
 namespace gpuplan {
+
+struct ConfigFile {
+  std::string name, text;
+};
 
 struct ParsedConfig {
   const KeyTable* table = nullptr;

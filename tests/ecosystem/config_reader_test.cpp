@@ -232,6 +232,12 @@ TEST_CASE("R15: DoRA on an 8-bit base under FSDP breaks R03 first") {
   CHECK(is_broken);
 }
 
+TEST_CASE("R16: adapters are not merged in a sharded run") {
+  const std::string merge = "base_model: a\nmicro_batch_size: 1\nbf16: true\nadapter: lora\nmerge_lora: true\n";
+  CHECK(contains(error_of({merge + "fsdp: [full_shard, auto_wrap]\n"}), "[R16]"));
+  CHECK(error_of({merge}).empty());
+}
+
 TEST_CASE("R17: resuming is named") {
   CHECK(has_note(reading_of({std::string(kTrlLora) + "resume_from_checkpoint: true\n"}), "R17"));
 }
