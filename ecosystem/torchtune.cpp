@@ -16,6 +16,17 @@ bool is_number(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+/// "0_5b_instruct" as "0.5b-instruct": an underscore between digits is a point.
+std::string with_points(const std::string& name) {
+  std::string out;
+  for (const std::string& part : split(name, '_')) {
+    const bool follows_digit = !out.empty() && is_number(out.substr(out.size() - 1));
+    const bool is_point = follows_digit && !part.empty() && is_number(part.substr(0, 1));
+    out += (out.empty() ? "" : is_point ? "." : "-") + part;
+  }
+  return out;
+}
+
 std::string function_of(const std::string& component) { return component.substr(component.rfind('.') + 1); }
 
 void resolve_targets(Setup& s) {
@@ -34,13 +45,10 @@ std::string model_of_component(const std::string& component) {
   std::string name = function_of(component);
   for (const std::string_view prefix : {"qlora_", "lora_", "dora_", "qdora_"})
     if (name.starts_with(prefix)) name.erase(0, prefix.size());
-  const std::vector<std::string> parts = split(name, '_');
-  std::string out;
-  for (const std::string& part : parts) {
-    const bool is_version = is_number(part) && !out.empty() && is_number(out.substr(out.size() - 1));  // 3_1 is 3.1
-    out += (out.empty() ? "" : is_version ? "." : "-") + part;
-  }
-  return out;
+  const std::string above = component.substr(0, std::min(component.rfind('.'), component.size()));
+  const std::string family = function_of(above);  // the module: qwen2_5 of qwen2_5.qwen2_5_0_5b
+  if (!name.starts_with(family + "_")) return with_points(name);
+  return with_points(family) + "-" + with_points(name.substr(family.size() + 1));
 }
 
 void resolve_component(Setup& s) {

@@ -287,6 +287,8 @@ TEST_CASE("torchtune: a component names model and method") {
   CHECK(r.request.recipe.micro_batch == 4);
   CHECK(r.request.strategy == "fsdp");  // FSDP2, whose 4-bit storage torchtune shards itself
   CHECK(model_of_component("torchtune.models.qwen2_5.qwen2_5_7b_instruct") == "qwen2.5-7b-instruct");
+  CHECK(model_of_component("torchtune.models.qwen2_5.qwen2_5_0_5b") == "qwen2.5-0.5b");
+  CHECK(model_of_component("torchtune.models.qwen3.lora_qwen3_1_7b_instruct") == "qwen3-1.7b-instruct");
   CHECK(model_of_component("torchtune.models.gemma2.lora_gemma2_9b") == "gemma2-9b");
   CHECK(model_of_component("torchtune.models.phi3.phi3_mini") == "phi3-mini");
 }
