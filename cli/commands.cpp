@@ -12,8 +12,8 @@
 
 namespace gpuplan {
 std::span<const Command> commands() {
-  static const std::array kCommands{kPlan,     kEstimate, kExport,   kSimulate, kRun,  kCalibrate, kProfiles,
-                                    kValidate, kTopology, kModels,   kGpus, kCompletion};
+  static const std::array kCommands{kPlan,     kEstimate, kExport,   kSimulate, kRun,  kCalibrate,
+                                    kProfiles, kValidate, kTopology, kModels,   kGpus, kCompletion};
   return kCommands;
 }
 
