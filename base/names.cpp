@@ -92,7 +92,7 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-long long parse_integer(std::string_view text, std::string_view where, long long at_least) {
+long long parse_integer(std::string_view text, std::string_view where, long long at_least, long long at_most) {
   const std::string_view digits = trim(text);
   long long value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
@@ -104,6 +104,9 @@ long long parse_integer(std::string_view text, std::string_view where, long long
   if (value < at_least)
     throw InputError(std::string(where), fmt::format("{} is too small", value),
                      fmt::format("must be {} or more", at_least));
+  if (value > at_most)
+    throw InputError(std::string(where), fmt::format("{} is out of range", value),
+                     fmt::format("{} to {}", at_least, at_most));
   return value;
 }
 

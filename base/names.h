@@ -1,6 +1,7 @@
 // Names as people type them: case and separators do not matter, and a slip gets a suggestion.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,9 +24,10 @@ std::string did_you_mean(std::string_view text, const std::vector<std::string>& 
 std::vector<std::string> split(std::string_view text, char separator);
 std::string_view trim(std::string_view text);
 
-/// A whole number in `text`, nothing else beside it; throws InputError naming `where` otherwise, or when below
-/// `at_least`.
-long long parse_integer(std::string_view text, std::string_view where, long long at_least);
+/// A whole number in `text`, nothing else beside it; throws InputError naming `where` otherwise, or when it
+/// lies outside of the range.
+long long parse_integer(std::string_view text, std::string_view where, long long at_least,
+                        long long at_most = std::numeric_limits<long long>::max());
 double parse_number(std::string_view text, std::string_view where);
 
 }  // namespace gpuplan

@@ -121,26 +121,28 @@ constexpr std::array kFlags{
         "without this flag",
         [](Request& r, Text v) { r.recipe.framework = framework_named(v); }},
     PlanFlag{"--micro-batch", "B", kBatch, "sequences per GPU and pass. Default 1",
-             [](Request& r, Text v) { set_count<&Recipe::micro_batch>(r, v, "--micro-batch"); }},
+             [](Request& r, Text v) { set_count<&Recipe::micro_batch>(r, v, "--micro-batch"); }, NumberRange{1, 1e6}},
     PlanFlag{"--seq-len", "S", kBatch, "tokens per sequence. Default 2048",
-             [](Request& r, Text v) { set_count<&Recipe::seq_len>(r, v, "--seq-len"); }},
+             [](Request& r, Text v) { set_count<&Recipe::seq_len>(r, v, "--seq-len"); }, NumberRange{1, 1 << 26}},
     PlanFlag{"--packing", "packed|padded|dynamic", kBatch, "how rows fill sequences. Default packed",
              [](Request& r, Text v) { r.recipe.packing = parse_name<Packing>(v, "--packing"); }},
     PlanFlag{"--grad-accum", "A", kBatch, "passes per optimizer step. Default 1",
-             [](Request& r, Text v) { set_count<&Recipe::grad_accum>(r, v, "--grad-accum"); }},
+             [](Request& r, Text v) { set_count<&Recipe::grad_accum>(r, v, "--grad-accum"); }, NumberRange{1, 1e5}},
     PlanFlag{"--rows", "N", kBatch, "rows of the data set. Default 10000",
-             [](Request& r, Text v) { r.dataset.rows = parse_integer(v, "--rows", 1); }},
+             [](Request& r, Text v) { r.dataset.rows = parse_integer(v, "--rows", 1); }, NumberRange{1, 1e10}},
     PlanFlag{"--tokens-per-row", "T", kBatch, "mean tokens of a row. Default: the sequence length",
-             [](Request& r, Text v) { r.dataset.tokens_per_row = parse_integer(v, "--tokens-per-row", 1); }},
+             [](Request& r, Text v) { r.dataset.tokens_per_row = parse_integer(v, "--tokens-per-row", 1); },
+             NumberRange{1, 1 << 26}},
     PlanFlag{"--epochs", "E", kBatch, "times through the data. Default 1",
-             [](Request& r, Text v) { set_positive(r.dataset.epochs, v, "--epochs"); }},
+             [](Request& r, Text v) { set_positive(r.dataset.epochs, v, "--epochs"); }, NumberRange{1e-6, 1e6}},
     PlanFlag{"--eval-batch", "N", kBatch, "sequences per GPU in evaluation. Default: the micro batch",
-             [](Request& r, Text v) { r.eval_batch = parse_integer(v, "--eval-batch", 1); }},
+             [](Request& r, Text v) { r.eval_batch = parse_integer(v, "--eval-batch", 1); }, NumberRange{1, 1e6}},
     PlanFlag{"--eval-logits", "none|last|kept", kBatch,
              "logits that evaluation leaves on the device: none (loss alone), of the last batch, of all. Default none",
              [](Request& r, Text v) { r.eval_logits = parse_name<EvalLogits>(v, "--eval-logits"); }},
     PlanFlag{"--eval-generate", "N", kBatch, "tokens generated per sequence in evaluation. Default 0",
-             [](Request& r, Text v) { r.eval_generate = parse_integer(v, "--eval-generate", 0); }},
+             [](Request& r, Text v) { r.eval_generate = parse_integer(v, "--eval-generate", 0); },
+             NumberRange{0, 1 << 26}},
     PlanFlag{"--precision", "bf16-true|bf16-mixed|fp16-mixed|fp32", kNumbers,
              "of weights and computation. Default bf16-mixed",
              [](Request& r, Text v) { r.recipe.precision = parse_name<Precision>(v, "--precision"); }},
@@ -180,12 +182,13 @@ constexpr std::array kFlags{
              "shipped one",
              nullptr},
     PlanFlag{"--price-per-gpu-hour", "USD", kMachine,
-             "US dollars. Default: of one vendor of the catalogue (gpuplan gpus)", set_price},
+             "US dollars. Default: of one vendor of the catalogue (gpuplan gpus)", set_price, NumberRange{0, 1e6}},
     PlanFlag{"--strategy", "auto|single|mp|ddp|zero1|zero2|zero3|fsdp|fsdp-grad-op|hsdp", kStrategy,
              "only this one. Default auto: all, and a recommendation",
              [](Request& r, Text v) { r.strategy = v == "auto" ? v : canonical_strategy(v); }},
     PlanFlag{"--shard-size", "K", kStrategy, "GPUs over which state is sharded. Default all; hsdp: a node, or half",
-             [](Request& r, Text v) { r.options.shard_size = parse_integer(v, "--shard-size", 1); }},
+             [](Request& r, Text v) { r.options.shard_size = parse_integer(v, "--shard-size", 1); },
+             NumberRange{1, 1e6}},
     PlanFlag{"--fsdp-version", "1|2", kStrategy, "FullyShardedDataParallel or fully_shard. Default 2",
              set_fsdp_version},
     PlanFlag{"--wrap", "layer|size:N", kStrategy, "FSDP units: layers, or at least N parameters. Default layer",
@@ -199,12 +202,16 @@ constexpr std::array kFlags{
 
 std::span<const PlanFlag> plan_flags() { return kFlags; }
 
+std::string to_string(const NumberRange& range) { return fmt::format("{:.15g} to {:.15g}", range.least, range.most); }
+
 void add_plan_flags(CLI::App& app) {
   app.add_option("plan")
       ->type_name("PLAN.json")
       ->description("a plan saved by --save; '-' is standard input. Flags override it")
       ->group(kModel);
-  for (const PlanFlag& flag : kFlags) add_flag(app, flag.name, flag.value, flag.help, flag.group);
+  for (const PlanFlag& flag : kFlags)
+    add_flag(app, flag.name, flag.value,
+             flag.range ? fmt::format("{} ({})", flag.help, to_string(*flag.range)) : flag.help, flag.group);
 }
 
 namespace {
@@ -285,6 +292,12 @@ void set_model(PlanQuestion& question, const std::string& model, const HubSettin
   LoadedModel loaded = load_model(model, hub);
   question.request.model = std::move(loaded.spec);
   for (std::string& note : loaded.notes) question.notes.push_back(std::move(note));
+}
+
+void check_range(const PlanFlag& flag, const std::string& text) {
+  const double value = parse_number(text, flag.name);
+  if (value < flag.range->least || value > flag.range->most)
+    throw InputError(flag.name, text + " is out of range", to_string(*flag.range));
 }
 
 /// What must be given.
@@ -417,7 +430,10 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, const std::str
   }
   if (!plan && !configs) request.recipe.optimizer = find_framework(request.recipe.framework).default_optimizer;
   for (const PlanFlag& flag : plan_flags())
-    if (const auto value = given(app, flag.name); value && flag.apply) flag.apply(request, *value);
+    if (const auto value = given(app, flag.name); value && flag.apply) {
+      flag.apply(request, *value);
+      if (flag.range) check_range(flag, *value);
+    }
   if (model && !behind_model) set_model(question, *model, given_hub(app));
   if (configs && configs->model && !model) set_model(question, *configs->model, given_hub(app));
   if (auto cluster = given_machine(app)) request.cluster = std::move(*cluster);

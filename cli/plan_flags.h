@@ -3,10 +3,12 @@
 #pragma once
 
 #include <iosfwd>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
 #include "planner/estimate.h"
 
 namespace CLI {
@@ -24,7 +26,12 @@ struct PlanFlag {
   const char* help;
   /// Throws InputError naming the flag. nullptr: read_plan_question() reads it, together with others.
   void (*apply)(EstimateRequest& request, const std::string& value);
+  /// Of a number: the help shows the range, and what lies outside is refused.
+  std::optional<NumberRange> range{};
 };
+
+/// "1 to 1000000".
+std::string to_string(const NumberRange& range);
 
 /// In the order in which they are applied.
 std::span<const PlanFlag> plan_flags();

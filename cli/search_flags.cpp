@@ -133,7 +133,8 @@ void set_limits(const CLI::App& app, SearchQuestion& q) {
     q.budget = parse_number(money->starts_with('$') ? money->substr(1) : *money, "--budget");
     if (*q.budget <= 0) throw InputError("--budget", *money + " is too small", "US dollars, more than 0");
   }
-  if (const auto batch = given(app, "--global-batch")) q.global_batch = parse_integer(*batch, "--global-batch", 1);
+  if (const auto batch = given(app, "--global-batch"))
+    q.global_batch = parse_integer(*batch, "--global-batch", 1, 1 << 16);
   const auto least = given(app, "--min");
   if (least && *least != "gpus" && *least != "cost" && *least != "time")
     throw InputError("--min", fmt::format("'{}' cannot be asked for", *least), "gpus, cost or time");

@@ -48,9 +48,14 @@ void setup_simulate(CLI::App& app) {
   add_flag(app, "--json", "", "the answer as JSON, in base units");
 }
 
+/// How much longer one GPU takes than the others.
+constexpr NumberRange kFactors{1e-3, 1e3};
+
 double parse_factor(const std::string& text, const char* where) {
   const double value = parse_number(text, where);
-  if (!(value > 0)) throw InputError(where, fmt::format("'{}' is not above 0", text), "1.2 takes a fifth longer");
+  if (value < kFactors.least || value > kFactors.most)
+    throw InputError(where, fmt::format("'{}' is out of range", text),
+                     fmt::format("{}; 1.2 takes a fifth longer", to_string(kFactors)));
   return value;
 }
 
@@ -178,12 +183,15 @@ SimulationAnswer answer_question(const CLI::App& app, Console& console) {
   return a;
 }
 
-GanttView read_view(const CLI::App& app) {
+/// Throws InputError for a window that is empty or begins after the step.
+GanttView read_view(const CLI::App& app, Seconds step) {
   GanttView view;
   if (const auto from = given(app, "--from")) view.begin = to_sim_time(parse_time(*from, "--from"));
   if (const auto to = given(app, "--to")) view.end = to_sim_time(parse_time(*to, "--to"));
   if (view.end && view.end <= view.begin)
     throw InputError("--to", "is not after --from", "for example --from 20ms --to 60ms");
+  if (view.begin >= to_sim_time(step))
+    throw InputError("--from", "is after the end of the step", fmt::format("the step takes {}", format_duration(step)));
   return view;
 }
 
@@ -195,8 +203,8 @@ std::string machine_picture(const ClusterSpec& cluster) {
 }
 
 int run_simulate(const CLI::App& app, Console& console) {
-  const GanttView view = read_view(app);
   SimulationAnswer answer = answer_question(app, console);
+  const GanttView view = read_view(app, answer.plan.simulation.step_time());
   answer.command = console.command_line;
   const StrategyEstimate& e = answer.plan.estimate;
   if (e.fit != Fit::Yes)

@@ -148,6 +148,9 @@ double machine_value(const MachineChange& change, std::string_view text) {
     throw InputError(kWhere,
                      fmt::format("{}: '{}' is not a {}number", change.name, text, may_be_zero ? "" : "positive "),
                      fmt::format("the unit is {}", change.unit));
+  if (value > 1e9 || (value != 0 && value < 1e-3))
+    throw InputError(kWhere, fmt::format("{}: '{}' is out of range", change.name, text),
+                     fmt::format("0.001 to 1e9 {}", change.unit));
   if (change.name == "pcie" && (value < 3 || value > 6 || value != std::floor(value)))
     throw InputError(kWhere, fmt::format("pcie: '{}' is no generation", text), "3, 4, 5 or 6");
   return value;

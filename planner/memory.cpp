@@ -174,7 +174,9 @@ Bytes resident_bytes(const RankProgram& p) {
 DetailedPeak replay_detailed(const StepProgram& all, const RankClass& rank_class, std::int64_t num_layers) {
   const RankProgram& p = all.programs[rank_class.program];
   const auto each_change = [&](auto use) {
-    walk(p, [&](const ProgramCursor& at) { each_device_change(all, p, at, use); });
+    OneTurn one;
+    walk(
+        p, [&](const ProgramCursor& at) { each_device_change(all, p, at, use); }, one);
   };
   std::int64_t live = resident_bytes(p).count, peak = live;
   std::size_t change = 0, peak_change = 0;
@@ -216,28 +218,6 @@ DetailedPeak replay_detailed(const StepProgram& all, const RankClass& rank_class
     out.items.push_back({name, Bytes{a.bytes}, a.category, a.count});
   }
   std::stable_sort(out.items.begin(), out.items.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
-  return out;
-}
-
-std::vector<CurvePoint> memory_curve(const StepProgram& all, const RankClass& rank_class, std::size_t max_points) {
-  const RankProgram& p = all.programs[rank_class.program];
-  std::vector<CurvePoint> full;
-  Bytes live = resident_bytes(p);
-  walk(p, [&](const ProgramCursor& at) {
-    each_device_change(all, p, at, [&](const DeviceChange& c) {
-      live += Bytes{c.bytes};
-      full.push_back({at.index(), live});
-    });
-  });
-  if (full.size() <= max_points || max_points == 0) return full;
-  std::vector<CurvePoint> out;  // the highest of each stretch keeps the shape and the peak
-  const std::size_t stretch = (full.size() + max_points - 1) / max_points;
-  for (std::size_t i = 0; i < full.size(); i += stretch) {
-    const auto begin = full.begin() + std::ptrdiff_t(i),
-               end = full.begin() + std::ptrdiff_t(std::min(i + stretch, full.size()));
-    out.push_back(
-        *std::max_element(begin, end, [](const CurvePoint& a, const CurvePoint& b) { return a.live < b.live; }));
-  }
   return out;
 }
 

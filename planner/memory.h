@@ -62,13 +62,6 @@ void each_device_change(const StepProgram& program, const RankProgram& of_rank, 
 /// Device bytes that are alive before and after the step.
 Bytes resident_bytes(const RankProgram& program);
 
-/// The memory curve over the step: live bytes at every change, thinned to at most `max_points`, the peak kept.
-struct CurvePoint {
-  std::uint32_t instruction{};
-  Bytes live;
-};
-std::vector<CurvePoint> memory_curve(const StepProgram& program, const RankClass& rank_class, std::size_t max_points);
-
 std::string describe(PeakInstant instant, std::uint16_t unit, std::int64_t num_layers);
 
 /// Bytes this rank sends in one step, with ring collectives. Source: arXiv 1910.02054, section 7.

@@ -20,6 +20,13 @@ struct EveryTurn {
   bool skips(std::uint32_t /*left*/) { return false; }
 };
 
+/// One turn of each repeat, which shows what is alive in all of them: verify() requires that a turn leaves the buffers
+/// that it found.
+struct OneTurn {
+  void begin_repeat() {}
+  bool skips(std::uint32_t /*left*/) { return true; }
+};
+
 /// Walks the instructions of a rank in the order in which they run. Repeats do not nest.
 class ProgramCursor {
  public:

@@ -228,7 +228,6 @@ StrategyEstimate estimate_strategy(const Job& job, StepProgram& program) {
   DetailedPeak detail = replay_detailed(program, fullest, job.model.num_layers());
   e.memory = class_breakdown(job, fullest, {e.peak, e.tiers}, detail);
   e.items = std::move(detail.items);
-  e.curve = memory_curve(program, fullest, 200);
   e.save = save_cost(job);
   e.host = host_memory(job, e.peak, e.save);
   check_host(e);

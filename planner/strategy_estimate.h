@@ -48,7 +48,6 @@ struct StrategyEstimate {
   std::string peak_instant;                                 // "logits and loss"
   std::array<Bytes, std::size_t(kNumCategories)> memory{};  // adds up to tiers.process
   std::vector<DetailedPeak::Item> items;                    // tensors live at the peak, largest first
-  std::vector<CurvePoint> curve;
   std::size_t fullest_class{};
   HostBytes host;
   SaveCost save;

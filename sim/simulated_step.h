@@ -25,6 +25,7 @@ struct SimOptions {
   std::uint64_t seed = 0;
   double jitter = 0;  // relative standard deviation of every compute task; breaks symmetry
   std::vector<std::pair<std::int64_t, double>> stragglers;  // rank, factor on its compute time
+  std::uint64_t most_tasks = 4'000'000;                     // more than these are refused
   bool records_spans = true;                                // off: only the figures (scaling curves, comparisons)
 };
 

@@ -6,8 +6,10 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/unit_text.h"
 #include "cluster/topology_builder.h"
 #include "planner/job_metrics.h"
+#include "planner/program_walk.h"
 #include "sim/critical_path.h"
 #include "sim/engine.h"
 #include "sim/folding.h"
@@ -27,6 +29,34 @@ void check_options(const SimInput& input, const SimOptions& options) {
     if (rank < 0 || rank >= input.program.mesh.world() || !(factor > 0))
       throw InputError("--straggler", fmt::format("rank {} times {:g} makes no sense here", rank, factor),
                        fmt::format("ranks are 0 to {}, factors above 0", input.program.mesh.world() - 1));
+}
+
+/// Instructions that a rank runs in a step; a repeat is one turn times its turns.
+struct NumTasks {
+  std::uint64_t num = 0, at_loop = 0;
+  void begin_repeat() { at_loop = num; }
+  bool skips(std::uint32_t left) {
+    num += left * (num - at_loop);
+    return true;
+  }
+};
+
+void check_size(const SimInput& input, const SimOptions& options, const Folding& folding) {
+  std::uint64_t num = 0;
+  for (const std::int64_t rank : folding.ranks) {
+    NumTasks of_rank;
+    walk(
+        input.program.programs[input.program.classes[input.program.class_of(rank)].program],
+        [&](const ProgramCursor&) { ++of_rank.num; }, of_rank);
+    num += of_rank.num;
+  }
+  if (num > options.most_tasks)
+    throw InputError(
+        "--grad-accum",
+        fmt::format("{} micro-batches make a step of {} kernels, copies and messages on {} simulated GPUs",
+                    format_count(input.job.recipe().grad_accum), format_count(std::int64_t(num)), folding.ranks.size()),
+        fmt::format("{} can be simulated; fewer micro-batches show the same",
+                    format_count(std::int64_t(options.most_tasks))));
 }
 
 std::string rank_name(const StepProgram& program, std::int64_t rank) {
@@ -104,6 +134,7 @@ NetworkFidelity network_fidelity(const std::string& text) {
 Simulation simulate(const SimInput& input, const SimOptions& options) {
   check_options(input, options);
   const Folding folding = fold_ranks(input, options);
+  check_size(input, options, folding);
   Simulation out;
   out.network = options.network;
   out.is_folded = folding.is_folded();

@@ -13,7 +13,7 @@ namespace gpuplan {
 /// "flow" or "analytic". Throws InputError for `--network`.
 NetworkFidelity network_fidelity(const std::string& text);
 
-/// Throws InputError for options that make no sense (a straggler that is no rank).
+/// Throws InputError for options that make no sense (a straggler that is no rank) and for a step of too many tasks.
 Simulation simulate(const SimInput& input, const SimOptions& options = {});
 
 /// A strategy simulated, with the figures that users ask for.
