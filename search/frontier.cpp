@@ -152,6 +152,8 @@ std::vector<std::size_t> frontier(const std::vector<Merit>& all, Wishes wishes, 
     const Merit& best = all[out.front()];
     const bool gains = all[i].time * (1 + error) < best.time || all[i].cost * (1 + error) < best.cost;
     if (rank_of(all[i]) < rank_of(best) && !gains) continue;
+    // predicted above the card: only where nothing is predicted below it
+    if (all[i].headroom < 0 && best.headroom >= 0) continue;
     out.push_back(simplest_equal(all, i, wishes, error));
   }
   return out;

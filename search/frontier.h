@@ -49,7 +49,8 @@ bool is_no_worse(const Merit& a, const Merit& b, double error);
 std::vector<std::size_t> pareto(const std::vector<Merit>& all);
 
 /// The best first, then the others of the frontier that it is not as good as, each through its simplest equal: the
-/// fastest, the cheapest, the roomiest, then what lies between, at most `most`.
+/// fastest, the cheapest, the roomiest, then what lies between, at most `most`. None that is predicted above the
+/// usable memory where the best is not.
 std::vector<std::size_t> frontier(const std::vector<Merit>& all, Wishes wishes, double error, std::size_t most);
 
 }  // namespace gpuplan

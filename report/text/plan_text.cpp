@@ -179,8 +179,6 @@ std::string knob_effect(const Knob& knob, const PlanRow& plan) {
 }
 
 std::string searched_text(const SearchAnswer& found) {
-  std::string text = fmt::format("{} plans searched in {}{}", format_grouped(found.num_plans),
-                                 format_duration({found.seconds}), found.is_complete ? "" : ", then stopped");
   std::vector<std::pair<std::int64_t, std::string>> reasons;
   std::int64_t others = 0, impossible = 0;
   for (const auto& [why, count] : found.rejected) {
@@ -190,8 +188,10 @@ std::string searched_text(const SearchAnswer& found) {
     if (is_limit) reasons.emplace_back(count, why);
   }
   std::sort(reasons.rbegin(), reasons.rend());
+  std::string text = fmt::format("{} plans searched in {}{}", format_grouped(found.num_plans - impossible),
+                                 format_duration({found.seconds}), found.is_complete ? "" : ", then stopped");
   for (const auto& [count, why] : reasons) text += fmt::format("; {}: {}", why, format_grouped(count));
-  if (impossible > 0) text += fmt::format("; not possible: {}", format_grouped(impossible));
+  if (impossible > 0) text += fmt::format("; {} more combinations are not possible", format_grouped(impossible));
   return text;
 }
 
