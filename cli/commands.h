@@ -24,8 +24,8 @@ struct Command {
 /// In the order of the help. A command that does not exist yet has no row.
 std::span<const Command> commands();
 
-extern const Command kPlan, kEstimate, kExport, kSimulate, kRun, kCalibrate, kProfiles, kValidate, kTopology, kModels, kGpus,
-    kCompletion;
+extern const Command kPlan, kEstimate, kExport, kSimulate, kRun, kCalibrate, kProfiles, kValidate, kTopology, kModels,
+    kGpus, kCompletion;
 
 /// The help of the program or of one command.
 std::string help_text(const CLI::App& app, const Screen& screen);

@@ -59,18 +59,24 @@ TEST_CASE("catalogue: the index says what the files say") {
   CHECK(read_file(folder / "index.yaml") == render_gpu_index(from_files));
 }
 
-TEST_CASE("catalogue: no name means two GPUs, unless it is listed as ambiguous in both") {
-  std::map<std::string, std::set<std::string>> owners, doubtful;
+TEST_CASE("catalogue: no name means two GPUs, unless each that it may mean lists it") {
+  std::map<std::string, std::set<std::string>> owners, assumed, doubtful;
   for (const GpuNames& names : list_gpu_names()) {
     owners[squash(names.id)].insert(names.id);
-    for (const auto* list : {&names.aliases, &names.assumed_for})
-      for (const std::string& name : *list) owners[squash(name)].insert(names.id);
+    for (const std::string& name : names.aliases) owners[squash(name)].insert(names.id);
+    for (const std::string& name : names.assumed_for) assumed[squash(name)].insert(names.id);
     for (const std::string& name : names.ambiguous) doubtful[squash(name)].insert(names.id);
   }
   for (const auto& [name, ids] : owners) {
     CAPTURE(name);
     CHECK(ids.size() == 1);
+    CHECK(!assumed.contains(name));
     CHECK(!doubtful.contains(name));
+  }
+  for (const auto& [name, ids] : assumed) {
+    CAPTURE(name);
+    CHECK(ids.size() == 1);
+    if (doubtful.contains(name)) doubtful[name].insert(ids.begin(), ids.end());
   }
   for (const auto& [name, ids] : doubtful) {
     CAPTURE(name);
