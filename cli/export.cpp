@@ -22,6 +22,8 @@ void setup_export(CLI::App& app) {
       ->type_name("PLAN.json")
       ->description("a plan saved by estimate --save or plan --save; '-' is standard input");
   add_flag(app, "--for", "TARGET", fmt::format("which program: {}", fmt::join(export_targets(), ", ")));
+  add_flag(app, "--versions", "LIST",
+           "of the programs that will read the files: accelerate=1.10,torch=2.6. Default: the newest that is known");
   add_flag(app, "--output", "DIR", "write the files there; without it they are printed");
   add_flag(app, "--force", "", "replace files that are there");
 }
@@ -48,12 +50,14 @@ void write_files(const std::vector<ExportedFile>& files, const fs::path& folder,
 }
 
 int run_export(const CLI::App& app, Console& console) {
-  const auto name = given(app, "plan"), target = given(app, "--for"), folder = given(app, "--output");
+  const auto name = given(app, "plan"), target = given(app, "--for"), folder = given(app, "--output"),
+             versions = given(app, "--versions");
   if (!name) throw InputError("", "a plan is needed", "gpuplan estimate ... --save plan.json makes one");
   if (!target) throw InputError("--for", "is needed", fmt::format("known: {}", fmt::join(export_targets(), ", ")));
   const std::string where = *name == "-" ? "standard input" : *name, text = plan_text(*name, console);
   const EstimateRequest request = parse_plan(parse_json(text, where), where);
-  const ExportAnswer answer = export_plan(request, *target, {.file = where, .sha256 = sha256_hex(text)});
+  const ExportAnswer answer = export_plan(request, *target, {.file = where, .sha256 = sha256_hex(text)},
+                                          versions ? parse_versions(*versions) : Versions{});
   if (answer.is_refused()) {
     console.err << fmt::format("gpuplan: {}\n  nearest: {}\n", answer.refusal, answer.nearest);
     return 1;
@@ -76,7 +80,8 @@ const Command kExport{.name = "export",
                       .usage = "PLAN.json --for TARGET [--output DIR]",
                       .example =
                           "gpuplan export plan.json --for trl --output job\n"
-                          "gpuplan export plan.json --for accelerate",
+                          "gpuplan export plan.json --for accelerate --versions accelerate=1.5,torch=2.5\n"
+                          "gpuplan export plan.json --for torch --output plain",
                       .setup = setup_export,
                       .run = run_export};
 

@@ -104,6 +104,9 @@ struct Target {
   const char* trainer;  // its table; nullptr: the files hold launcher and engine only
   void (*add)(Files& files, const ExportJob& job);
   bool needs_zero = false;
+  void (*adapt)(Setup& setup, const EstimateRequest& request, const Strategy& strategy) = nullptr;
+  std::string (*why_not)(const ExportJob& job) = nullptr;  // empty: it can
+  const char* nearest = "";                                // to what it cannot
 };
 
 constexpr std::array kTargets{
@@ -115,6 +118,10 @@ constexpr std::array kTargets{
              add_launched(files, job, "transformers", "\"${SCRIPT:-run_clm.py}\" training.yaml");
            }},
     Target{"trl", "trl", [](Files& files, const ExportJob& job) { add_launched(files, job, "trl", kSftModule); }},
+    Target{"torch", "torch", add_torch, false, adapt_to_torch, why_not_torch,
+           "plan with --strategy ddp or zero1, or --for accelerate"},
+    Target{"torchtune", "torchtune", add_torchtune, false, adapt_to_torchtune, why_not_torchtune,
+           "plan with --strategy fsdp, or --for accelerate"},
     Target{"axolotl", "axolotl", add_axolotl},
     Target{"llama-factory", "llama-factory", add_llama_factory},
     Target{"slurm", "trl", [](Files& files, const ExportJob& job) { add_scheduled(files, job, slurm_file(job)); }},
@@ -256,6 +263,8 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
   const auto old = std::find_if_not(r.cluster.gpus.begin(), r.cluster.gpus.end(), multiplies_bf16);
   if (job.setup.bf16 == true && old != r.cluster.gpus.end())
     return refuse(answer, fmt::format("{} has no bf16 [R14]", old->name), "plan with --precision fp16-mixed");
+  if (const std::string why = target.why_not ? target.why_not(job) : ""; !why.empty())
+    return refuse(answer, why, target.nearest);
   if (target.needs_zero && !job.is_zero())
     return refuse(answer, fmt::format("DeepSpeed's file says stages of ZeRO, and the plan is {}", job.strategy.name),
                   "plan with --strategy zero1, zero2 or zero3, or --for accelerate");
@@ -264,6 +273,19 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
   if (!is_uniform || r.cluster.is_mixed())
     if (std::string_view(target.name) == "slurm" || target.name == "skypilot" || target.name == "kubeflow")
       refuse(answer, "machines that differ cannot be asked for in one job", "--for torchrun or accelerate");
+}
+
+ExportJob make_job(const EstimateRequest& request, const Target& target, const PlanMark& mark,
+                   const Versions& versions) {
+  const Strategy strategy =
+      make_strategy(request.strategy, request.cluster, options_for(request, find_framework(request.recipe.framework)));
+  ExportJob job{.request = request,
+                .strategy = strategy,
+                .setup = setup_of(request, strategy),
+                .mark = mark,
+                .versions = versions};
+  if (target.adapt) target.adapt(job.setup, request, strategy);
+  return job;
 }
 
 }  // namespace
@@ -281,12 +303,23 @@ std::string export_hint(const std::string& plan_file, const std::string& framewo
                      found == kTargets.end() ? "accelerate" : found->name);
 }
 
-ExportAnswer export_plan(const EstimateRequest& request, std::string_view name, const PlanMark& mark) {
+ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, const PlanMark& mark,
+                         const Versions& versions) {
   const Target& target = find_target(name);
-  const FrameworkConvention& framework = find_framework(request.recipe.framework);
-  const Strategy strategy = make_strategy(request.strategy, request.cluster, options_for(request, framework));
-  const ExportJob job{.request = request, .strategy = strategy, .setup = setup_of(request, strategy), .mark = mark};
   ExportAnswer answer;
+  EstimateRequest request = planned;
+  ExportJob job = make_job(request, target, mark, versions);
+  if (const VersionRule* rule = broken_version_rule(job.setup, versions)) {
+    request.options.fsdp_version = 1;
+    ExportJob older = make_job(request, target, mark, versions);
+    if (job.strategy.engine != ShardingEngine::Fsdp2 || broken_version_rule(older.setup, versions))
+      return refuse(answer, fmt::format("{} [{}]", rule->reason, rule->id), rule->nearest), answer;
+    answer.notes.push_back(fmt::format("{} [{}]: written for FSDP1, {} per GPU instead of {}", rule->reason, rule->id,
+                                       format_bytes(process_bytes(request, older.strategy)),
+                                       format_bytes(process_bytes(planned, job.strategy))));
+    job.strategy = older.strategy;
+    job.setup = older.setup;
+  }
   check(answer, job, target);
   if (answer.is_refused()) return answer;
   target.add(answer.files, job);

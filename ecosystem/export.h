@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ecosystem/exported_file.h"
+#include "ecosystem/versions.h"
 #include "planner/estimate.h"
 
 namespace gpuplan {
@@ -26,7 +27,9 @@ std::vector<std::string> export_targets();
 /// else accelerate.
 std::string export_hint(const std::string& plan_file, const std::string& framework);
 
+/// `versions`: of the programs that will read the files; an FSDP2 plan becomes one of FSDP1 where they have no other.
 /// Requires: request.strategy names one strategy. Throws InputError for an unknown target.
-ExportAnswer export_plan(const EstimateRequest& request, std::string_view target, const PlanMark& mark);
+ExportAnswer export_plan(const EstimateRequest& request, std::string_view target, const PlanMark& mark,
+                         const Versions& versions = {});
 
 }  // namespace gpuplan

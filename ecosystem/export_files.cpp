@@ -12,7 +12,6 @@ namespace gpuplan {
 namespace {
 
 using nlohmann::json;
-using Versions = std::vector<std::pair<std::string, std::string>>;
 
 /// What stands in the file for a fact; null where the format has no word for it.
 OrderedJson written_value(const KeyRow& row, const json& fact) {
@@ -65,6 +64,14 @@ std::string made_by(const ExportJob& job) {
                      comment_word(r.cluster.gpus.front().name));
 }
 
+/// As the table says them, but for those that were given.
+Versions versions_of(const ExportJob& job, const Versions& of_table) {
+  Versions out = of_table;
+  for (auto& [package, version] : out)
+    if (const auto given = version_of(job.versions, package)) version = *given;
+  return out;
+}
+
 std::string versions_text(const Versions& versions) {
   std::string out;
   for (const auto& [package, version] : versions)
@@ -74,25 +81,29 @@ std::string versions_text(const Versions& versions) {
 
 }  // namespace
 
-std::string head_of(const ExportJob& job, const Versions& versions) {
+std::string head_of(const ExportJob& job, const Versions& of_table) {
+  const Versions versions = versions_of(job, of_table);
   return fmt::format("# {}\n{}", made_by(job),
                      versions.empty() ? "" : fmt::format("# For {}.\n", versions_text(versions)));
 }
 
-ExportedFile table_file(const ExportJob& job, const KeyTable& table) {
+ExportedFile table_file(const ExportJob& job, const KeyTable& table, const OrderedJson& extra) {
   OrderedJson file = OrderedJson::object();
-  if (table.is_json) file["_gpuplan"] = fmt::format("{} For {}.", made_by(job), versions_text(table.versions));
+  if (table.is_json)
+    file["_gpuplan"] = fmt::format("{} For {}.", made_by(job), versions_text(versions_of(job, table.versions)));
   const bool leaves_to_deepspeed = table.role == FileRole::Launcher && job.is_zero();
   for (const KeyRow& row : table.rows) {
-    if (row.use != KeyUse::Used || !row.is_written || !is_stated(job.setup, *row.field)) continue;
+    if (!is_written_for(row, job.versions) || !is_stated(job.setup, *row.field)) continue;
     if (leaves_to_deepspeed && row.field->name == "mixed_precision") continue;  // its own file says it
     if (leaves_to_deepspeed && row.field->name == "zero_init" && job.setup.zero_stage != 3) continue;
     OrderedJson value = written_value(row, value_of(job.setup, *row.field));
-    if (row.field->name == "alpha" && value == std::floor(value.get<double>()))
-      value = std::int64_t(value.get<double>());  // PEFT's type is a whole number
+    const bool is_count = row.field->name == "alpha" || (row.field->name == "epochs" && table.name == "torchtune");
+    if (is_count && value == std::floor(value.get<double>()))
+      value = std::int64_t(value.get<double>());  // PEFT's and torchtune's types are whole numbers
     if (!value.is_null()) put(file, row.key, std::move(value));
   }
   for (const auto& [key, value] : table.fixed) put(file, key, value);
+  for (const auto& [key, value] : extra.items()) put(file, key, value);
   if (table.role == FileRole::Launcher && job.num_nodes() > 1) {
     file["main_process_ip"] = "127.0.0.1";  // launch.sh names the real one
     file["main_process_port"] = 29500;
@@ -102,9 +113,10 @@ ExportedFile table_file(const ExportJob& job, const KeyTable& table) {
           .content = table.is_json ? json_text(file) : head_of(job, table.versions) + yaml_text(file)};
 }
 
-ExportedFile launch_file(const ExportJob& job, const Versions& versions, const std::string& exports,
+ExportedFile launch_file(const ExportJob& job, const Versions& of_table, const std::string& exports,
                          const std::string& command) {
-  std::string out = "#!/bin/sh\n" + head_of(job, versions) + "set -eu\ncd \"$(dirname \"$0\")\"\n";
+  const Versions versions = versions_of(job, of_table);
+  std::string out = "#!/bin/sh\n" + head_of(job, of_table) + "set -eu\ncd \"$(dirname \"$0\")\"\n";
   if (!versions.empty()) {
     out += "python3 -";
     for (const auto& [package, version] : versions)
@@ -132,6 +144,21 @@ std::string accelerate_command(const ExportJob& job, const std::string& program)
   return out + " " + program;
 }
 
+std::string torchrun_command(const ExportJob& job) {
+  if (job.is_one_process()) return "python3";
+  const std::string machines = job.num_nodes() == 1
+                                   ? "--standalone"
+                                   : fmt::format(
+                                         "--nnodes={} --node_rank=\"${{NODE_RANK:?the number of this "
+                                         "machine, from 0}}\" --master_addr=\"${{MASTER_ADDR:?the address of "
+                                         "machine 0}}\" --master_port=29500",
+                                         job.num_nodes());
+  // PyTorch before 2.0 does not find its default for redirections under Python 3.11; stdout alone it finds.
+  const auto torch = version_of(job.versions, "torch");
+  const char* const output = torch && is_older(*torch, "2.0") ? " --redirects=1 --tee=1" : "";
+  return fmt::format("torchrun {} --nproc_per_node={}{}", machines, job.processes_per_node(), output);
+}
+
 ExportedFile torchrun_file(const ExportJob& job) {
   const KeyTable& table = *find_key_table("accelerate");
   std::string exports;
@@ -145,22 +172,11 @@ ExportedFile torchrun_file(const ExportJob& job) {
   for (const KeyRow& row : table.rows) {
     const std::size_t dot = row.key.find('.');
     const bool is_variable = row.key.starts_with("fsdp_config.") || row.key.starts_with("parallelism_config.");
-    if (!is_variable || row.use != KeyUse::Used || !row.is_written || !is_stated(job.setup, *row.field)) continue;
+    if (!is_variable || !is_written_for(row, job.versions) || !is_stated(job.setup, *row.field)) continue;
     const OrderedJson value = written_value(row, value_of(job.setup, *row.field));
     if (!value.is_null()) set(row.key.substr(dot + 1), value.is_string() ? value.get<std::string>() : value.dump());
   }
-  std::string command = "python3";
-  if (!job.is_one_process()) {
-    command = fmt::format("torchrun {} --nproc-per-node={}",
-                          job.num_nodes() == 1
-                              ? "--standalone"
-                              : fmt::format("--nnodes={} --node-rank=\"${{NODE_RANK:?the number of this "
-                                            "machine, from 0}}\" --master-addr=\"${{MASTER_ADDR:?the address of "
-                                            "machine 0}}\" --master-port=29500",
-                                            job.num_nodes()),
-                          job.processes_per_node());
-  }
-  return launch_file(job, {{"torch", "2.6 or later"}}, exports, command);
+  return launch_file(job, {{"torch", "2.6 or later"}}, exports, torchrun_command(job));
 }
 
 }  // namespace gpuplan

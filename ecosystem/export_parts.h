@@ -14,6 +14,7 @@ struct ExportJob {
   Strategy strategy;
   Setup setup;
   PlanMark mark;
+  Versions versions{};  // that the files are for, where they are given
 
   std::int64_t num_nodes() const { return request.cluster.num_nodes(); }
   bool is_zero() const { return strategy.engine == ShardingEngine::Zero; }
@@ -25,20 +26,33 @@ struct ExportJob {
 };
 
 /// "# Made by gpuplan …" and the versions that `table` describes.
-std::string head_of(const ExportJob& job, const std::vector<std::pair<std::string, std::string>>& versions);
+std::string head_of(const ExportJob& job, const Versions& versions);
 
 /// The file of a format, by its key table.
-ExportedFile table_file(const ExportJob& job, const KeyTable& table);
+/// `extra`: keys that no fact states, with dots below mappings.
+ExportedFile table_file(const ExportJob& job, const KeyTable& table, const OrderedJson& extra = {});
 
 /// launch.sh: checks the versions, then runs `command` with the arguments it was given. `exports` are lines of
 /// "export".
-ExportedFile launch_file(const ExportJob& job, const std::vector<std::pair<std::string, std::string>>& versions,
-                         const std::string& exports, const std::string& command);
+ExportedFile launch_file(const ExportJob& job, const Versions& versions, const std::string& exports,
+                         const std::string& command);
 
 /// accelerate launch of a program on this machine, or on each of several.
 std::string accelerate_command(const ExportJob& job, const std::string& program);
+/// torchrun with the plan's processes, or python3 where there is one; the program follows.
+std::string torchrun_command(const ExportJob& job);
 /// The environment by which accelerate's classes are set up without its launcher, and torchrun.
 ExportedFile torchrun_file(const ExportJob& job);
+
+/// The script of plain PyTorch, its settings, and what starts it.
+void add_torch(std::vector<ExportedFile>& files, const ExportJob& job);
+/// What its settings say in their own words, and why it cannot train a plan; empty where it can.
+void adapt_to_torch(Setup& setup, const EstimateRequest& request, const Strategy& strategy);
+std::string why_not_torch(const ExportJob& job);
+/// torchtune's recipe.
+void add_torchtune(std::vector<ExportedFile>& files, const ExportJob& job);
+void adapt_to_torchtune(Setup& setup, const EstimateRequest& request, const Strategy& strategy);
+std::string why_not_torchtune(const ExportJob& job);
 
 ExportedFile slurm_file(const ExportJob& job);
 ExportedFile kubeflow_file(const ExportJob& job);

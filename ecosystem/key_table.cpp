@@ -16,8 +16,8 @@ namespace {
 using nlohmann::json;
 
 // More telling formats first: a TRL file holds keys of transformers, and not the other way round.
-constexpr std::array kFormats{"accelerate",    "deepspeed", "torchtune",   "axolotl",
-                              "llama-factory", "trl",       "transformers"};
+constexpr std::array kFormats{"accelerate", "deepspeed",     "torchtune", "torch",
+                              "axolotl",    "llama-factory", "trl",       "transformers"};
 
 /// Reads one data file. Every problem in it is a mistake of ours, so the first one ends it.
 class TableReader {
@@ -103,6 +103,13 @@ class TableReader {
     if (from.contains("otherwise")) row.otherwise = from["otherwise"];
     row.is_joined = from.value("joined", false);
     row.is_written = from.value("written", true);
+    for (const auto& [key, bound] : {std::pair{"since", &row.since}, std::pair{"before", &row.before}}) {
+      if (!from.contains(key)) continue;
+      const json& pair = from[key];
+      if (!pair.is_array() || pair.size() != 2)
+        fail(fmt::format("{}: {} must be a package and a version", row.key, key));
+      *bound = std::pair(pair[0].get<std::string>(), pair[1].get<std::string>());
+    }
     row.note = from.value("note", "");
     add(std::move(row));
   }
@@ -132,6 +139,15 @@ const KeyRow* KeyTable::find(const std::string& key) const {
 
 bool KeyTable::has_below(const std::string& key) const {
   return std::any_of(rows.begin(), rows.end(), [&](const KeyRow& row) { return row.key.starts_with(key + "."); });
+}
+
+bool is_written_for(const KeyRow& row, const Versions& versions) {
+  if (row.use != KeyUse::Used || !row.is_written) return false;
+  const auto is_before = [&](const std::pair<std::string, std::string>& bound) {
+    const auto version = version_of(versions, bound.first);
+    return version && is_older(*version, bound.second);
+  };
+  return !(row.since && is_before(*row.since)) && (!row.before || is_before(*row.before));
 }
 
 std::span<const KeyTable> key_tables() {

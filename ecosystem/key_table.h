@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ecosystem/setup.h"
+#include "ecosystem/versions.h"
 
 namespace gpuplan {
 
@@ -29,6 +30,8 @@ struct KeyRow {
   nlohmann::json otherwise;     // the fact where no file has the key; null: nothing follows
   bool is_joined = false;       // a list is one text with commas
   bool is_written = true;       // false: another spelling of the same
+  /// Package and version from which, and before which, the key is written; empty: always.
+  std::optional<std::pair<std::string, std::string>> since, before;
   std::string reason, rule;
   std::string note;                      // what to know when the key is there
   std::vector<nlohmann::json> harmless;  // values of a refused key that change nothing
@@ -54,6 +57,9 @@ struct KeyTable {
   const KeyRow* find(const std::string& key) const;
   bool has_below(const std::string& key) const;
 };
+
+/// Whether the key is written into files for these versions; a version that is not given is the newest.
+bool is_written_for(const KeyRow& row, const Versions& versions);
 
 /// Every format, in the order in which they are recognised. Throws InputError for a broken data file.
 std::span<const KeyTable> key_tables();

@@ -197,6 +197,7 @@ class Reader {
     if (!s_.distributed) return;
     if (*s_.distributed == "fsdp") return read_fsdp();
     if (*s_.distributed == "deepspeed") return read_zero();
+    if (*s_.distributed == "torch-zero") r_.strategy = "zero1";
     if (*s_.distributed == "multi") r_.strategy = "ddp";
     if (*s_.distributed == "no") r_.strategy = "auto";  // one GPU, or a device_map over several
   }

@@ -4,13 +4,24 @@
 #include <array>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
 #include "base/names.h"
+#include "base/value_tree.h"
+#include "base/yaml_file.h"
 
 namespace gpuplan {
 namespace {
 
 /// torchtune's names of modules, and those of Hugging Face's models.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 1> kModules{{{"output_proj", "o_proj"}}};
+
+/// What "all-linear" means for the decoders that torchtune has.
+constexpr std::array<std::string_view, 7> kAllLinear{"q_proj",    "k_proj",  "v_proj",   "o_proj",
+                                                     "gate_proj", "up_proj", "down_proj"};
+constexpr std::array<std::string_view, 3> kMlp{"gate_proj", "up_proj", "down_proj"};
 
 bool is_number(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
@@ -34,9 +45,34 @@ void resolve_targets(Setup& s) {
   for (std::string& target : targets)
     for (const auto& [own, other] : kModules)
       if (target == own) target = other;
-  if (s.mlp_adapters.value_or(false)) targets.insert(targets.end(), {"gate_proj", "up_proj", "down_proj"});
+  if (s.mlp_adapters.value_or(false)) targets.insert(targets.end(), kMlp.begin(), kMlp.end());
   if (s.head_adapters.value_or(false)) targets.emplace_back("lm_head");
-  s.targets = targets;
+  s.targets = std::is_permutation(targets.begin(), targets.end(), kAllLinear.begin(), kAllLinear.end())
+                  ? std::vector<std::string>{"all-linear"}
+                  : targets;
+}
+
+void use_targets(Setup& s, const std::vector<std::string>& given) {
+  std::vector<std::string> targets = given;
+  if (targets == std::vector<std::string>{"all-linear"}) targets.assign(kAllLinear.begin(), kAllLinear.end());
+  std::vector<std::string> attention;
+  std::size_t num_mlp = 0;
+  s.head_adapters = false;
+  for (std::string& target : targets) {
+    if (std::find(kMlp.begin(), kMlp.end(), target) != kMlp.end()) {
+      ++num_mlp;
+      continue;
+    }
+    if (target == "lm_head") {
+      s.head_adapters = true;
+      continue;
+    }
+    for (const auto& [own, other] : kModules)
+      if (target == other) target = own;
+    attention.push_back(target);
+  }
+  s.mlp_adapters = num_mlp == kMlp.size();
+  s.module_targets = attention;
 }
 
 }  // namespace
@@ -62,6 +98,40 @@ void resolve_component(Setup& s) {
   if (function.starts_with("dora_") || function.starts_with("qdora_")) s.dora = true;
   if (is_adapter) resolve_targets(s);
   if (s.fused_optimizer.value_or(false) && s.optimizer == "adamw-foreach") s.optimizer = "adamw-fused";
+}
+
+const std::vector<TorchtuneModel>& torchtune_models() {
+  static const std::vector<TorchtuneModel> kRows = [] {
+    const std::string where = (data_dir() / "ecosystem" / "torchtune_models.yaml").string();
+    const auto tree = parse_yaml11(read_file(where), where);
+    std::vector<TorchtuneModel> rows;
+    try {
+      for (const nlohmann::json& row : tree->root.at("models"))
+        for (const nlohmann::json& name : row.at("names"))
+          rows.push_back({.module = row.at("module"),
+                          .name = name,
+                          .tokenizer = row.at("tokenizer"),
+                          .tokenizer_file = row.at("file"),
+                          .merges_file = row.value("merges", ""),
+                          .type = row.at("type"),
+                          .has_qlora = row.value("has_qlora", true)});
+    } catch (const nlohmann::json::exception& error) { throw InputError(where, error.what()); }
+    return rows;
+  }();
+  return kRows;
+}
+
+void use_component(Setup& s, const TorchtuneModel* model) {
+  const std::string adapter = s.adapter.value_or("none");
+  if (model)
+    s.component =
+        fmt::format("torchtune.models.{}.{}{}", model->module, adapter == "none" ? "" : adapter + "_", model->name);
+  if (adapter != "none" && s.targets) use_targets(s, *s.targets);
+  if (s.optimizer == "adamw-fused") {
+    s.optimizer = "adamw-foreach";
+    s.fused_optimizer = true;
+  }
+  if (!s.loss) s.loss = "plain";
 }
 
 }  // namespace gpuplan

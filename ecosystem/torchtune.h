@@ -1,6 +1,9 @@
 // torchtune says model and method in the name of a Python function, and adapter targets in three keys.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "ecosystem/setup.h"
 
 namespace gpuplan {
@@ -11,5 +14,18 @@ void resolve_component(Setup& setup);
 
 /// "torchtune.models.llama3_1.lora_llama3_1_8b" as a model's name: "llama3.1-8b".
 std::string model_of_component(const std::string& component);
+
+/// A function that builds a model, and what a recipe names beside it (data/ecosystem/torchtune_models.yaml).
+struct TorchtuneModel {
+  std::string module, name, tokenizer, tokenizer_file, merges_file, type;
+  bool has_qlora = true;
+};
+
+/// The rows of the data file.
+const std::vector<TorchtuneModel>& torchtune_models();
+
+/// States a plan's set-up in torchtune's words; the inverse of resolve_component. `model`: without it no component is
+/// stated.
+void use_component(Setup& setup, const TorchtuneModel* model);
 
 }  // namespace gpuplan

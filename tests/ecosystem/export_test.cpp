@@ -16,6 +16,7 @@
 #include "ecosystem/config_reader.h"
 #include "ecosystem/emit.h"
 #include "ecosystem/rules.h"
+#include "ecosystem/versions.h"
 #include "models/catalogue.h"
 #include "models/recipe_names.h"
 #include "scratch_folder.h"
@@ -127,6 +128,139 @@ TEST_CASE("strategy x method x offload: axolotl's and LLaMA-Factory's files") {
 
 TEST_CASE("strategy x method x offload: transformers' files, which know no adapters") {
   CHECK(round_trip("hf-trainer", "transformers").num_same >= 15);
+}
+
+TEST_CASE("strategy x method x offload: settings of the PyTorch script") {
+  const Outcome outcome = round_trip("torch", "torch");
+  // single, ddp and zero1, each full and LoRA; the rest is refused with a way out
+  CHECK(outcome.num_same == 6);
+}
+
+TEST_CASE("strategy x method x offload: torchtune's recipes, which do not mix precisions") {
+  CHECK(round_trip("torchtune", "torchtune").num_same == 0);
+  for (const char* strategy : {"single", "fsdp", "fsdp-grad-op"})
+    for (const Method method : kMethods) {
+      EstimateRequest plan = plan_of(strategy, method, {}, "torchtune");
+      plan.recipe.precision = Precision::Bf16True;
+      plan.options.fsdp_version = 2;
+      CAPTURE(strategy);
+      CAPTURE(to_string(method));
+      const ExportAnswer answer = export_plan(plan, "torchtune", kMark);
+      REQUIRE_MESSAGE(!answer.is_refused(), answer.refusal);
+      CHECK(estimate_of(read_again(answer, plan)).tiers.process == estimate_of(plan).tiers.process);
+    }
+}
+
+TEST_CASE("torchtune's function and modules are named from the plan and read back as it") {
+  EstimateRequest plan = plan_of("fsdp", Method::Lora, {}, "torchtune");
+  plan.recipe.precision = Precision::Bf16True;
+  plan.model = load_model("llama-3.1-8b").spec;
+  const ExportAnswer answer = export_plan(plan, "torchtune", kMark);
+  REQUIRE_MESSAGE(!answer.is_refused(), answer.refusal);
+  const auto file = parse_yaml11(file_of(answer, "torchtune.yaml")->content, "torchtune")->root;
+  CHECK(file["model"]["_component_"] == "torchtune.models.llama3_1.lora_llama3_1_8b");
+  CHECK(file["model"]["lora_attn_modules"] == nlohmann::json{"q_proj", "k_proj", "v_proj", "output_proj"});
+  CHECK(file["model"]["apply_lora_to_mlp"] == true);
+  CHECK(file["epochs"].is_number_integer());
+  CHECK(has_text(file_of(answer, "launch.sh")->content, "--nproc_per_node 4 lora_finetune_distributed"));
+  plan.model = load_model("olmo-2-7b").spec;
+  CHECK(has_text(export_plan(plan, "torchtune", kMark).refusal, "no function that builds"));
+  plan = plan_of("ddp", Method::Full, {}, "torchtune");
+  CHECK(has_text(export_plan(plan, "torchtune", kMark).refusal, "FSDP2"));
+}
+
+TEST_CASE("the PyTorch script gets every setting of the plan, and refuses what it cannot do") {
+  EstimateRequest plan = plan_of("zero1", Method::Lora, {}, "torch");
+  plan.recipe.lora.rank = 5;
+  plan.recipe.lora.alpha = 7;
+  plan.recipe.micro_batch = 3;
+  plan.recipe.grad_accum = 4;
+  plan.recipe.seq_len = 96;
+  plan.recipe.packing = Packing::Padded;
+  const ExportAnswer answer = export_plan(plan, "torch", kMark);
+  REQUIRE_MESSAGE(!answer.is_refused(), answer.refusal);
+  const auto file = parse_json(file_of(answer, "torch.json")->content, "torch");
+  CHECK(file["strategy"] == "zero1");
+  CHECK(file["method"] == "lora");
+  CHECK(file["lora"] == nlohmann::json{{"rank", 5}, {"alpha", 7}, {"dropout", 0.0}, {"targets", {"all-linear"}}});
+  CHECK(file["micro_batch"] == 3);
+  CHECK(file["grad_accum"] == 4);
+  CHECK(file["seq_len"] == 96);
+  CHECK(file["packing"] == false);
+  CHECK(file["pads_to_seq_len"] == true);
+  CHECK(file["checkpointing"] == true);
+  CHECK(file["autocast"] == "bfloat16");
+  CHECK(file["ranks"] == 4);
+  CHECK(file["config"]["num_hidden_layers"] == plan.model.num_hidden_layers);
+  CHECK(has_text(file_of(answer, "launch.sh")->content, "torchrun --standalone --nproc_per_node=4 train_torch.py"));
+  CHECK(file_of(answer, "gpuplan_metrics.py") != nullptr);
+  CHECK(has_text(export_plan(plan_of("fsdp", Method::Full), "torch", kMark).refusal, "ZeRO-1, and the plan is fsdp"));
+  CHECK(has_text(export_plan(plan_of("ddp", Method::Qlora), "torch", kMark).refusal, "method qlora"));
+  plan = plan_of("ddp", Method::Full);
+  plan.model = load_model("gemma-2-2b").spec;
+  CHECK(has_text(export_plan(plan, "torch", kMark).refusal, "of the family"));
+}
+
+TEST_CASE("V01, V02: versions without FSDP2 get FSDP1's keys, and the note says what it costs") {
+  const EstimateRequest plan = plan_of("fsdp", Method::Full);
+  for (const char* versions : {"accelerate=1.5.2", "torch=2.5", "accelerate=1.5,torch=2.5.1+cu124"}) {
+    const ExportAnswer answer = export_plan(plan, "accelerate", kMark, parse_versions(versions));
+    CAPTURE(versions);
+    REQUIRE_MESSAGE(!answer.is_refused(), answer.refusal);
+    const std::string file = file_of(answer, "accelerate.yaml")->content;
+    CHECK(has_text(file, "fsdp_version: 1\n"));
+    CHECK(has_text(file, "fsdp_sharding_strategy: FULL_SHARD"));
+    CHECK_FALSE(has_text(file, "reshard_after_forward"));
+    CHECK(has_text(answer.notes.front(), "written for FSDP1"));
+  }
+  for (const char* versions : {"accelerate=1.6", "accelerate=1.15.0.dev0,torch=2.10"}) {
+    const ExportAnswer answer = export_plan(plan, "accelerate", kMark, parse_versions(versions));
+    CHECK(has_text(file_of(answer, "accelerate.yaml")->content, "fsdp_version: 2\n"));
+  }
+}
+
+TEST_CASE("V03 to V06, V08: what a version cannot do is refused with its rule") {
+  const auto refusal = [](const EstimateRequest& plan, const char* versions) {
+    return export_plan(plan, "trl", kMark, parse_versions(versions)).refusal;
+  };
+  EstimateRequest plan = plan_of("zero3", Method::Qlora);
+  CHECK(has_text(refusal(plan, "bitsandbytes=0.43.2"), "[V04]"));
+  CHECK(has_text(refusal(plan, "peft=0.13.0"), "[V04]"));
+  CHECK(refusal(plan, "bitsandbytes=0.43.3,peft=0.17").empty());
+  CHECK(has_text(refusal(plan_of("fsdp", Method::Qlora), "bitsandbytes=0.42"), "[V08]"));
+  plan = plan_of("ddp", Method::Full);
+  plan.recipe.torch_compile = true;
+  CHECK(has_text(refusal(plan, "torch=1.13"), "[V05]"));
+  plan = plan_of("ddp", Method::Full);
+  CHECK(has_text(refusal(plan, "torch=1.13.1"), "[V06]"));
+  plan = plan_of("hsdp", Method::Full);
+  plan.cluster = parse_gpus("4xA6000");
+  const ExportAnswer answer = export_plan(plan, "accelerate", kMark, parse_versions("accelerate=1.9"));
+  // FSDP1's hybrid sharding takes the GPUs of a machine, and this plan shards over two of four
+  CHECK(answer.is_refused());
+}
+
+TEST_CASE("keys follow the version: TRL before 0.16 and 0.23, transformers before 4.56") {
+  const EstimateRequest plan = plan_of("ddp", Method::Lora);
+  const auto file = [&](const char* versions) {
+    return file_of(export_plan(plan, "trl", kMark, parse_versions(versions)), "sft.yaml")->content;
+  };
+  CHECK(has_text(file("trl=0.15.2"), "max_seq_length: 2048"));
+  CHECK(has_text(file("trl=0.15.2"), "torch_dtype: bfloat16"));
+  CHECK(has_text(file("trl=0.20"), "\nmax_length: 2048"));
+  CHECK(has_text(file("trl=0.20"), "torch_dtype: bfloat16"));
+  CHECK(has_text(file("trl=1.9"), "\ndtype: bfloat16"));
+  CHECK(has_text(file("trl=1.9"), "# For trl 1.9, "));
+}
+
+TEST_CASE("V00: versions that are unknown, too old or no versions are refused by name") {
+  for (const char* text : {"accelerate=0.20", "acelerate=1.6", "accelerate", "accelerate=new", "torch=2.6,torch=2.7",
+                           "accelerate=", "torch=2.6;id", "torch=$(id)"})
+    CHECK_THROWS_AS(parse_versions(text), InputError);
+  CHECK(is_older("1.9", "1.10"));
+  CHECK(is_older("2.5.1+cu124", "2.6"));
+  CHECK_FALSE(is_older("2.6", "2.6.0"));
+  CHECK_FALSE(is_older("2.6.0+cu124", "2.6"));
 }
 
 TEST_CASE("accelerate's and DeepSpeed's files say strategy and offload again") {

@@ -1,0 +1,140 @@
+#include "ecosystem/versions.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/names.h"
+#include "base/value_tree.h"
+#include "base/yaml_file.h"
+
+namespace gpuplan {
+namespace {
+
+using nlohmann::json;
+
+struct VersionData {
+  Versions oldest;  // whose keys are known
+  std::vector<VersionRule> rules;
+};
+
+VersionRule rule_from(const json& row, const std::string& where) {
+  VersionRule rule{.id = row.at("id"),
+                   .package = row.at("package"),
+                   .before = row.at("before"),
+                   .reason = row.at("reason"),
+                   .nearest = row.at("nearest"),
+                   .when = {}};
+  for (const json& pair : row.at("when")) {
+    const SetupField* field = find_setup_field(pair.at(0).get<std::string>());
+    if (!field) throw InputError(where, fmt::format("unknown fact '{}'", pair.at(0).get<std::string>()));
+    rule.when.emplace_back(field, pair.at(1));
+  }
+  return rule;
+}
+
+const VersionData& version_data() {
+  static const VersionData kData = [] {
+    const std::string where = (data_dir() / "ecosystem" / "versions.yaml").string();
+    const auto tree = parse_yaml11(read_file(where), where);
+    VersionData data;
+    try {
+      for (const json& pair : tree->root.at("oldest")) data.oldest.emplace_back(pair.at(0), pair.at(1));
+      for (const json& row : tree->root.at("rules")) data.rules.push_back(rule_from(row, where));
+    } catch (const json::exception& error) { throw InputError(where, error.what()); }
+    return data;
+  }();
+  return kData;
+}
+
+/// The numbers before anything that is none: "2.6.0+cu124" is 2, 6, 0.
+std::vector<long> numbers_of(std::string_view version) {
+  std::vector<long> numbers;
+  for (const std::string& part : split(version, '.')) {
+    const std::size_t end = part.find_first_not_of("0123456789");
+    const std::string digits = part.substr(0, std::min<std::size_t>(end, 9));
+    if (digits.empty()) break;
+    numbers.push_back(std::stol(digits));
+    if (end != std::string::npos) break;
+  }
+  return numbers;
+}
+
+bool is_version(std::string_view text) {
+  constexpr std::string_view kMarks = ".+-_";
+  return !text.empty() && std::isdigit(static_cast<unsigned char>(text.front())) && text.size() < 40 &&
+         std::all_of(text.begin(), text.end(), [&](char c) {
+           return std::isalnum(static_cast<unsigned char>(c)) || kMarks.find(c) != std::string_view::npos;
+         });
+}
+
+std::vector<std::string> known_packages() {
+  std::vector<std::string> names;
+  for (const auto& [package, oldest] : version_data().oldest) names.push_back(package);
+  return names;
+}
+
+void check_version(const std::string& package, const std::string& version) {
+  const auto oldest = version_of(version_data().oldest, package);
+  if (!oldest)
+    throw InputError(
+        "--versions", fmt::format("unknown package '{}'", package),
+        did_you_mean(package, known_packages(), fmt::format("known: {}", fmt::join(known_packages(), ", "))));
+  if (!is_version(version))
+    throw InputError("--versions", fmt::format("'{}' is no version of {}", version, package),
+                     fmt::format("for example {}={}", package, *oldest));
+  if (is_older(version, *oldest))
+    throw InputError("--versions",
+                     fmt::format("the keys of {} are known from {} on, and not of {} [V00]", package, *oldest, version),
+                     fmt::format("{} {} or later", package, *oldest));
+}
+
+bool holds(const Setup& setup, const VersionRule& rule) {
+  return std::all_of(rule.when.begin(), rule.when.end(), [&](const auto& fact) {
+    const auto& [field, value] = fact;
+    return value == "*" ? is_stated(setup, *field) : value_of(setup, *field) == value;
+  });
+}
+
+}  // namespace
+
+Versions parse_versions(std::string_view text) {
+  Versions versions;
+  for (const std::string& item : split(text, ',')) {
+    const std::size_t equals = item.find('=');
+    if (equals == std::string::npos)
+      throw InputError("--versions", fmt::format("'{}' has no version", item), "for example accelerate=1.10,torch=2.6");
+    const std::string package = to_lower(trim(std::string_view(item).substr(0, equals)));
+    const std::string version(trim(std::string_view(item).substr(equals + 1)));
+    check_version(package, version);
+    if (version_of(versions, package)) throw InputError("--versions", package + " is given twice", "give it once");
+    versions.emplace_back(package, version);
+  }
+  return versions;
+}
+
+std::optional<std::string> version_of(const Versions& versions, std::string_view package) {
+  for (const auto& [name, version] : versions)
+    if (name == package) return version;
+  return std::nullopt;
+}
+
+bool is_older(std::string_view version, std::string_view than) {
+  std::vector<long> a = numbers_of(version), b = numbers_of(than);
+  a.resize(std::max(a.size(), b.size()));
+  b.resize(a.size());
+  return a < b;
+}
+
+const VersionRule* broken_version_rule(const Setup& setup, const Versions& versions) {
+  for (const VersionRule& rule : version_data().rules) {
+    const auto version = version_of(versions, rule.package);
+    if (version && is_older(*version, rule.before) && holds(setup, rule)) return &rule;
+  }
+  return nullptr;
+}
+
+}  // namespace gpuplan
