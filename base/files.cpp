@@ -72,14 +72,7 @@ void write_in_place(const fs::path& path, const std::string& content) {
   if (reason != 0) fail_to_write(path, "writing failed", reason);
 }
 
-/// The permissions of the file that is replaced, else those a new file gets.
-mode_t mode_for(const fs::path& path) {
-  struct stat old {};
-  if (stat(path.c_str(), &old) == 0) return old.st_mode & 0777;
-  const mode_t mask = umask(0);
-  umask(mask);
-  return 0666 & ~mask;
-}
+constexpr std::string_view kTemporary = ".gpuplan-", kUnique = "XXXXXX";
 
 }  // namespace
 
@@ -111,16 +104,51 @@ std::string read_file(const fs::path& path) {
   return content;
 }
 
+int open_temporary(const fs::path& path, fs::path& temporary) {
+  std::string name = path.string() + std::string(kTemporary) + std::string(kUnique);
+  const int file = mkostemp(name.data(), O_CLOEXEC);
+  temporary = name;
+  return file;
+}
+
+bool is_temporary_name(std::string_view name) {
+  const std::size_t ending = kTemporary.size() + kUnique.size();
+  return name.size() > ending && name.substr(name.size() - ending).starts_with(kTemporary);
+}
+
+bool give_mode_of(const fs::path& replaced, int file) {
+  struct stat old {};
+  if (stat(replaced.c_str(), &old) == 0) return fchmod(file, old.st_mode & 0777) == 0;
+  const mode_t mask = umask(0);
+  umask(mask);
+  return fchmod(file, 0666 & ~mask) == 0;
+}
+
+void require_writable(const fs::path& path) {
+  if (is_written_in_place(path)) {
+    if (access(path.c_str(), W_OK) != 0) fail_to_write(path, "cannot be written", errno);
+    return;
+  }
+  std::error_code error;
+  if (fs::is_directory(path, error)) fail_to_write(path, "cannot be written", EISDIR);
+  const fs::path resolved = fs::canonical(path, error);
+  fs::path temporary;
+  const int file = open_temporary(error ? path : resolved, temporary);
+  if (file < 0) fail_to_write(path, "cannot be written", errno);
+  close(file);
+  unlink(temporary.c_str());
+}
+
 void write_file_atomically(const fs::path& path, const std::string& content) {
   if (is_written_in_place(path)) return write_in_place(path, content);
   std::error_code error;
   const fs::path resolved = fs::canonical(path, error);  // a link stays a link; its target is replaced
   const fs::path target = error ? path : resolved;
-  std::string temporary = target.string() + ".XXXXXX";
-  const int file = mkstemp(temporary.data());
+  fs::path temporary;
+  const int file = open_temporary(target, temporary);
   if (file < 0) fail_to_write(path, "cannot be written", errno);
   int reason = write_all(file, content);
-  if (reason == 0 && (fchmod(file, mode_for(target)) != 0 || fsync(file) != 0)) reason = errno;
+  if (reason == 0 && (!give_mode_of(target, file) || fsync(file) != 0)) reason = errno;
   close(file);
   const char* what = "writing failed";
   if (reason == 0 && std::rename(temporary.c_str(), target.c_str()) != 0) reason = errno, what = "cannot be replaced";

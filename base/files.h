@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace gpuplan {
 
@@ -18,6 +19,17 @@ std::filesystem::path own_program();
 
 /// The whole file. Throws InputError (`where` = the path) when it cannot be read.
 std::string read_file(const std::filesystem::path& path);
+
+/// A new file beside `path`, open for writing, under a name of its own ("adapter.json.gpuplan-x7Qp2a"): it replaces
+/// nothing and follows no link. The descriptor, or -1 with errno set.
+int open_temporary(const std::filesystem::path& path, std::filesystem::path& temporary);
+/// Whether open_temporary gives such names: what is left of a killed process.
+bool is_temporary_name(std::string_view name);
+/// Gives a file the permissions of the one that it replaces, else those that a new file gets. False with errno set.
+bool give_mode_of(const std::filesystem::path& replaced, int file);
+
+/// Throws EnvError unless a file could be made or replaced there: asked before work whose result goes to it.
+void require_writable(const std::filesystem::path& path);
 
 /// Writes to a temporary file beside `path` and renames it. Throws EnvError; on failure `path` is as it was.
 /// A link is followed; a device or pipe such as /dev/stdout is written to directly.

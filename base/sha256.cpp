@@ -69,15 +69,44 @@ void compress(State& hash, const char* block) {
   for (std::size_t i = 0; i < hash.size(); ++i) hash[i] += worked[i];
 }
 
-}  // namespace
-
-std::string sha256_hex(std::string_view content) {
+State digest(std::string_view content) {
   const std::string message = padded(content);
   State hash = kInitial;
   for (std::size_t at = 0; at < message.size(); at += kBlockBytes) compress(hash, message.data() + at);
+  return hash;
+}
+
+std::string bytes_of(const State& hash) {
+  std::string bytes;
+  for (const Word word : hash)
+    for (int shift = 24; shift >= 0; shift -= 8) bytes += char((word >> shift) & 0xff);
+  return bytes;
+}
+
+std::string hex_of(const State& hash) {
   std::string text;
-  for (Word word : hash) text += fmt::format("{:08x}", word);
+  for (const Word word : hash) text += fmt::format("{:08x}", word);
   return text;
+}
+
+}  // namespace
+
+std::string sha256_hex(std::string_view content) { return hex_of(digest(content)); }
+
+std::string hmac_sha256_hex(std::string_view key, std::string_view message) {
+  std::string inner = key.size() > kBlockBytes ? bytes_of(digest(key)) : std::string(key);
+  inner.resize(kBlockBytes, '\0');
+  std::string outer = inner;
+  for (char& c : inner) c = char(c ^ 0x36);
+  for (char& c : outer) c = char(c ^ 0x5c);
+  return hex_of(digest(outer + bytes_of(digest(inner + std::string(message)))));
+}
+
+bool is_same_digest(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  int difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
+  return difference == 0;
 }
 
 }  // namespace gpuplan

@@ -1,13 +1,10 @@
 #include "calibrate/journal.h"
 
 #include <cerrno>
-#include <chrono>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,17 +14,6 @@
 
 namespace gpuplan {
 namespace {
-
-/// For a second at most: a child that a killed calibration had just forked holds its files until it becomes another
-/// program.
-bool try_to_lock(int file) {
-  using namespace std::chrono_literals;
-  for (int tries = 0; flock(file, LOCK_EX | LOCK_NB) != 0; ++tries) {
-    if (errno != EWOULDBLOCK || tries == 20) return false;
-    std::this_thread::sleep_for(50ms);
-  }
-  return true;
-}
 
 [[noreturn]] void fail(const std::filesystem::path& path, const char* what) {
   throw EnvError(path.string() + " cannot be " + what + ": " + std::strerror(errno));
@@ -59,21 +45,9 @@ std::size_t size_of_lines(const std::vector<std::string>& lines) {
 
 }  // namespace
 
-FileLock::FileLock(const std::filesystem::path& path)
-    : file_(open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
-  if (file_ < 0) throw EnvError(path.string() + " cannot be opened: " + std::strerror(errno));
-  if (try_to_lock(file_)) return;
-  const int error = errno;
-  close(file_);
-  if (error == EWOULDBLOCK) throw EnvError(path.string() + " is in use: another calibration is running");
-  throw EnvError(path.string() + " cannot be locked: " + std::strerror(error));
-}
-
-FileLock::~FileLock() { close(file_); }
-
 Journal::Journal(std::filesystem::path path, const std::string& header, JournalStart start)
     : path_(std::move(path)),
-      lock_(path_) {
+      lock_(path_, kOtherCalibration) {
   read(header, start);
 }
 

@@ -6,24 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "base/file_lock.h"
 #include "calibrate/probe.h"
 
 namespace gpuplan {
 
-/// A file that one process at a time holds: a journal is written by one calibration, a device measured by one.
-class FileLock {
- public:
-  /// Opens or creates the file. Throws EnvError, also when another process holds it.
-  explicit FileLock(const std::filesystem::path& path);
-  ~FileLock();
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
-
-  int file() const { return file_; }  // open for appending
-
- private:
-  int file_ = -1;
-};
+inline constexpr const char* kOtherCalibration = "another calibration is running";  // of a FileLock
 
 enum class JournalStart : std::uint8_t { Resume, Anew };  // Anew: forgets what it holds, once it is locked
 

@@ -188,8 +188,8 @@ int run_calibrate(const CLI::App& app, Console& console) {
   if (const auto ranks = given(app, "--ranks")) parse_integer(*ranks, "--ranks", 1);
   const Target target = choose_target(given(app, "--device").value_or("auto"), console);
   std::filesystem::create_directories(profile_dir() / "journals");
-  const FileLock alone(profile_dir() / "journals" /
-                       fmt::format("{}.lock", to_string(target.kind)));  // two would measure each other
+  const FileLock alone(profile_dir() / "journals" / fmt::format("{}.lock", to_string(target.kind)),
+                       kOtherCalibration);  // two would measure each other
   Journal journal(journal_path(app, target.kind), identity_of(target),
                   is_given(app, "--fresh") ? JournalStart::Anew : JournalStart::Resume);
   MeasuredOn on = measured_on(target);

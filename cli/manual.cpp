@@ -31,6 +31,8 @@ constexpr std::array kVariables{
           "The folder of measured profiles, instead of gpuplan/profiles in XDG_DATA_HOME or ~/.local/share."},
     Entry{"GPUPLAN_NVML", "The NVIDIA management library to open, instead of the driver's libnvidia-ml.so.1."},
     Entry{"GPUPLAN_PORT", "The port at which ranks on GPUs meet."},
+    Entry{"GPUPLAN_SECRET", "What these ranks must know to meet, 16 characters or more. Default: the file below."},
+    Entry{"GPUPLAN_SECRET_FILE", "A file of mode 600 with it. Default: gpuplan/rendezvous.key below XDG_DATA_HOME."},
     Entry{"NO_COLOR", "When set and not empty, no colour is used. Colour is used on terminals only."},
     Entry{"LC_ALL, LC_CTYPE, LANG, TERM",
           "Bars and stars are drawn in ASCII unless the locale is UTF-8, and on a dumb terminal."}};

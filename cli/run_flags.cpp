@@ -1,8 +1,11 @@
 #include "cli/run_flags.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/names.h"
 #include "cli/arguments.h"
 
@@ -45,6 +48,17 @@ void require_weights(const std::filesystem::path& folder, const EstimateRequest&
                    "give the folder of the model (config.json, model.safetensors), or --init random to measure");
 }
 
+std::set<std::string> settings_in(const std::string& text) {
+  std::set<std::string> names;
+  for (const std::string& name : split(text, ',')) {
+    if (std::ranges::find(kRunSettings, name) == kRunSettings.end())
+      throw InputError("--allow-changed", fmt::format("'{}' is no setting that may change", name),
+                       fmt::format("{}", fmt::join(kRunSettings, ", ")));
+    names.insert(name);
+  }
+  return names;
+}
+
 }  // namespace
 
 void add_run_flags(CLI::App& app) {
@@ -67,6 +81,10 @@ void add_run_flags(CLI::App& app) {
   add_flag(app, "--save-every", "K", "checkpoint every K steps. Default: none but at Ctrl-C", kTraining);
   add_flag(app, "--keep", "K", "checkpoints that stay. Default: all", kTraining);
   add_flag(app, "--resume", "", "go on from the latest checkpoint of --output", kTraining);
+  add_flag(app, "--allow-changed", "NAME,...",
+           "go on with another lr, schedule, warmup, weight-decay, clip or max-steps than the checkpoint's", kTraining);
+  add_flag(app, "--all-bytes", "",
+           "compare every byte of weights and data on --resume, not a sample of files beyond 16 MiB", kTraining);
   add_flag(app, "--metrics", "FILE", "one JSON line per step", kTraining);
   add_flag(app, "--trace", "FILE", "write the last step's real timeline for Perfetto", kTraining);
   add_flag(app, "--no-cuda-graphs", "", "launch kernels of GPUs one by one, not a step's as one graph", kTraining);
@@ -105,6 +123,11 @@ TrainingOptions read_training_options(const CLI::App& app, const EstimateRequest
   o.seed = std::uint64_t(number(app, "--seed", 0, 0));
   o.records_last_step = true;
   o.uses_graph = !is_given(app, "--no-cuda-graphs");
+  if (const auto names = given(app, "--allow-changed")) o.allow_changed = settings_in(*names);
+  if (!o.allow_changed.empty() && !o.resumes)
+    throw InputError("--allow-changed", "needs --resume", "it names what differs from the checkpoint");
+  if (is_given(app, "--all-bytes")) o.reach = ContentReach::AllBytes;
+  if (const auto trace = given(app, "--trace")) require_writable(*trace);
   for (const char* flag : {"--resume", "--save-every", "--keep"})
     if (is_given(app, flag) && o.output.empty())
       throw InputError(flag, "needs --output", "the folder that holds the checkpoints");

@@ -22,6 +22,9 @@ std::vector<std::string> mpirun_command(std::int64_t num_ranks, const std::vecto
   if (!has_mpirun()) throw EnvError("mpirun is not on the PATH: install openmpi-bin " + purpose);
   std::vector<std::string> command{"mpirun",          "--quiet",   "-n",  std::to_string(num_ranks),
                                    "--oversubscribe", "--bind-to", "none"};
+  // The ranks are on this machine and meet in shared memory: no transport opens a port that others can reach.
+  if (!std::getenv("OMPI_MCA_btl") && !std::getenv("OMPI_MCA_pml"))
+    command.insert(command.end(), {"--mca", "pml", "ob1", "--mca", "btl", "^tcp,ofi,usnic,openib"});
   if (geteuid() == 0) command.push_back("--allow-run-as-root");  // mpirun refuses otherwise, in containers too
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;

@@ -21,6 +21,7 @@
 #include "run/heartbeat.h"
 #include "run/rank_memory.h"
 #include "run/rendezvous.h"
+#include "run/rendezvous_secret.h"
 
 namespace gpuplan {
 namespace {
@@ -37,6 +38,7 @@ void ask_to_stop(int signal) {
 /// Every rank has asked for itself, on what may be another machine: they must have come to the same plan.
 void require_one_plan(const NativeJob& job, const TrainingOptions& options, Communicator& world) {
   nlohmann::json plan = run_identity(job, options);
+  plan["settings"] = run_settings(options, options.max_steps);
   plan["checkpointing"] = int(job.recipe().checkpointing);
   plan["when"] = {options.max_steps, options.epochs, options.save_every, options.resumes, !options.output.empty()};
   const auto number = double(std::stoll(sha256_hex(plan.dump()).substr(0, 12), nullptr, 16));  // exact: 48 bits
@@ -49,9 +51,11 @@ void require_one_plan(const NativeJob& job, const TrainingOptions& options, Comm
 /// `--gpus local`. Collective among GPU ranks; throws EnvError. CPU ranks are joined by MPI.
 Rendezvous meet(DeviceKind kind, const LaunchedRank& launched, std::int64_t size) {
   Rendezvous rendezvous{.rank = int(launched.rank), .size = int(size), .id = {}};
-  if (kind == DeviceKind::Cuda && size > 1)
-    rendezvous.id = exchange_id(rendezvous_address(launched), launched.rank, size,
-                                [&] { return collective_backend(kind).make_id(); });
+  if (kind == DeviceKind::Cuda && size > 1) {
+    RendezvousAddress address = rendezvous_address(launched);
+    address.secret = rendezvous_secret(launched, kRendezvousPatience);
+    rendezvous.id = exchange_id(address, launched.rank, size, [&] { return collective_backend(kind).make_id(); });
+  }
   return rendezvous;
 }
 

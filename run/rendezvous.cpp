@@ -25,6 +25,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "run/rendezvous_secret.h"
 
 namespace gpuplan {
 namespace {
@@ -32,7 +33,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr std::string_view kProtocol = "gpuplan-rendezvous-1";
+constexpr std::string_view kProtocol = "gpuplan-rendezvous-2";
 constexpr std::size_t kLongestLine = 4096;
 constexpr auto kBetweenTries = milliseconds(100);
 
@@ -72,6 +73,8 @@ class Socket {
 struct Connection {
   Socket socket;
   std::string heard;
+  std::string nonces = {};  // of both sides, once they are exchanged
+  Clock::time_point since = Clock::now();
   /// Reads what is there. False when the peer has disconnected, or sends too much.
   bool listen() {
     std::array<char, 512> piece{};
@@ -80,9 +83,13 @@ struct Connection {
     heard.append(piece.data(), std::size_t(count));
     return count > 0 && heard.size() <= kLongestLine;
   }
-  std::optional<std::string> line() const {
+  /// The next whole line, taken out of what was heard.
+  std::optional<std::string> line() {
     const std::size_t end = heard.find('\n');
-    return end == std::string::npos ? std::nullopt : std::optional(heard.substr(0, end));
+    if (end == std::string::npos) return {};
+    std::string text = heard.substr(0, end);
+    heard.erase(0, end + 1);
+    return text;
   }
   void say(const std::string& text) const {
     const std::string line = text + "\n";
@@ -91,9 +98,21 @@ struct Connection {
   }
 };
 
-/// How a line of either side begins: what both must agree on.
-std::string greeting(const RendezvousAddress& address, std::int64_t size) {
-  return fmt::format("{} {} {}", kProtocol, sha256_hex(address.job).substr(0, 16), size);
+/// Of `text`, said by `who` in the conversation of these nonces.
+std::string code(const RendezvousAddress& address, std::string_view who, const std::string& nonces,
+                 std::string_view text) {
+  return hmac_sha256_hex(address.secret, fmt::format("{}\n{}\n{}", who, nonces, text));
+}
+
+std::string new_nonce() { return new_secret().substr(0, 32); }
+
+bool is_nonce(std::string_view text) {
+  return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+/// What both must agree on beside the secret.
+std::string meeting(const RendezvousAddress& address, std::int64_t size) {
+  return fmt::format("{} {}", size, sha256_hex(address.job).substr(0, 16));
 }
 
 struct Addresses {
@@ -135,20 +154,37 @@ Socket listen_at(const addrinfo& at) {
   return Socket();
 }
 
-/// On every address of this machine, for both families where it has them; of a loopback host on that alone.
-Socket open_listener(const RendezvousAddress& address) {
-  if (address.socket >= 0) return Socket(address.socket);
-  const Addresses all(is_this_machine(address.host) ? address.host.c_str() : nullptr, address.port, AI_PASSIVE);
-  int reason = 0;
+bool is_loopback(const addrinfo& at) {
+  if (at.ai_family == AF_INET)
+    return (ntohl(reinterpret_cast<const sockaddr_in*>(at.ai_addr)->sin_addr.s_addr) >> 24) == 127;
+  return at.ai_family == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(at.ai_addr)->sin6_addr);
+}
+
+/// Listens at the first of these that can be. Closed with the reason when there is none.
+Socket listen_at_first(const Addresses& all, bool takes_loopback, int& reason) {
   for (const int family : {AF_INET6, AF_INET})
     for (const addrinfo* at = all.first; at; at = at->ai_next) {
-      if (at->ai_family != family) continue;
+      if (at->ai_family != family || (!takes_loopback && is_loopback(*at))) continue;
       if (Socket s = listen_at(*at); s.is_open()) return s;
       reason = errno;
-      if (reason == EADDRINUSE) break;
+      if (reason == EADDRINUSE) return Socket();
     }
+  return Socket();
+}
+
+/// At the address by which the others know this machine. Where that is not one of its own (a translated one), or names
+/// loopback here alone (Debian's 127.0.1.1 for the host name), on all of them.
+Socket open_listener(const RendezvousAddress& address) {
+  if (address.socket >= 0) return Socket(address.socket);
+  int reason = 0;
+  const Addresses named(address.host.c_str(), address.port, AI_PASSIVE);
+  if (Socket s = listen_at_first(named, is_this_machine(address.host), reason); s.is_open()) return s;
+  const bool may_be_elsewhere = reason != EADDRINUSE && !is_this_machine(address.host);
+  const Addresses all(nullptr, address.port, AI_PASSIVE);
+  if (Socket s = may_be_elsewhere ? listen_at_first(all, true, reason) : Socket(); s.is_open()) return s;
   throw EnvError(fmt::format("rank 0 cannot listen at port {} of this machine ({}): {}; {} sets another one",
-                             address.port, address.text(), all.first ? std::strerror(reason) : all.error,
+                             address.port, address.text(), reason != 0 ? std::strerror(reason) : named.error,
                              kPortVariable));
 }
 
@@ -157,7 +193,6 @@ class Server {
   Server(const RendezvousAddress& address, std::int64_t size)
       : address_(address),
         size_(size),
-        greeting_(greeting(address, size)),
         listener_(open_listener(address)) {
     fcntl(listener_.get(), F_SETFL, O_NONBLOCK);  // a peer may disconnect before accept() returns
   }
@@ -172,7 +207,7 @@ class Server {
     return true;
   }
   void tell(const std::string& answer) const {
-    for (const auto& [rank, connection] : here_) connection.say(greeting_ + " " + answer);
+    for (const auto& [rank, connection] : here_) say(connection, answer);
   }
   std::string absent() const {
     std::string text;
@@ -186,41 +221,79 @@ class Server {
     for (auto one = here_.begin(); one != here_.end();) one = one->second.listen() ? std::next(one) : here_.erase(one);
   }
 
+  void say(const Connection& connection, const std::string& answer) const {
+    connection.say(code(address_, "answer", connection.nonces, answer) + " " + answer);
+  }
+
   /// Accepts connections, and reads from those whose rank is not known yet.
   void look(const Deadline& deadline) {
     std::vector<pollfd> watched{{listener_.get(), POLLIN, 0}};
     for (const Connection& connection : unknown_) watched.push_back({connection.socket.get(), POLLIN, 0});
     for (const auto& [rank, connection] : here_) watched.push_back({connection.socket.get(), POLLIN, 0});
     poll(watched.data(), watched.size(), deadline.left());
-    if (Socket peer(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)); peer.is_open())
-      unknown_.push_back({.socket = std::move(peer), .heard = {}});
-    std::erase_if(unknown_, [&](Connection& connection) { return !connection.listen() || is_done(connection); });
+    accept_strangers();
+    const auto oldest = Clock::now() - milliseconds(std::int64_t(1e3 * kStrangersPatience.value));
+    std::erase_if(unknown_, [&](Connection& connection) {
+      const bool is_there = connection.listen();
+      return is_done(connection) || !is_there || connection.since < oldest;
+    });
   }
 
-  /// Whether the peer was admitted or sent away.
+  void accept_strangers() {
+    // A rank speaks as soon as it is connected: who is old and silent makes room.
+    for (std::size_t i = 0; i < kMostStrangers / 2; ++i) {
+      Socket peer(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!peer.is_open()) {
+        if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(milliseconds(10));
+        return;
+      }
+      if (unknown_.size() == kMostStrangers) unknown_.erase(unknown_.begin());
+      unknown_.push_back({.socket = std::move(peer), .heard = {}});
+    }
+  }
+
+  /// Whether the peer was admitted or sent away, with what it has said so far.
   bool is_done(Connection& connection) {
-    const auto line = connection.line();
-    if (!line) return false;
-    const std::optional<std::int64_t> rank = rank_in(*line);
-    if (!line->starts_with(kProtocol)) return true;  // another program gets no answer
-    const std::string answer = !rank                   ? "no another job, or number of ranks, is meant"
-                               : here_.contains(*rank) ? fmt::format("no rank {} is here already", *rank)
-                                                       : "";
-    if (!answer.empty()) return connection.say(greeting_ + " " + answer), true;
-    here_.emplace(*rank, std::move(connection));
+    while (const auto line = connection.line()) {
+      if (!connection.nonces.empty()) return hear_rank(connection, *line), true;
+      if (!begin(connection, *line)) return true;
+    }
+    return false;
+  }
+
+  /// Answers a nonce by one of ours, and shows that we know the secret. Another program gets no answer.
+  bool begin(Connection& connection, const std::string& line) const {
+    const std::string start = std::string(kProtocol) + " ";
+    if (!line.starts_with(start) || !is_nonce(std::string_view(line).substr(start.size()))) return false;
+    const std::string own = new_nonce();
+    connection.nonces = line.substr(start.size()) + own;
+    connection.say(start + own + " " + code(address_, "rank 0", connection.nonces, ""));
     return true;
   }
 
-  std::optional<std::int64_t> rank_in(const std::string& line) const {
-    if (!line.starts_with(greeting_ + " ")) return {};
-    std::istringstream in(line.substr(greeting_.size()));
+  void hear_rank(Connection& connection, const std::string& line) {
+    const std::size_t space = line.rfind(' ');
+    const std::string said = line.substr(0, space);
+    if (space == std::string::npos ||
+        !is_same_digest(line.substr(space + 1), code(address_, "rank", connection.nonces, said)))
+      return;  // who does not know the secret gets no answer
+    const std::optional<std::int64_t> rank = rank_in(said);
+    if (!rank) return say(connection, "no ranks of another job meet here, or of another number");
+    if (here_.contains(*rank)) return say(connection, fmt::format("no rank {} is here already", *rank));
+    here_.emplace(*rank, std::move(connection));
+  }
+
+  /// "<rank> <number of ranks> <job>".
+  std::optional<std::int64_t> rank_in(const std::string& said) const {
+    std::istringstream in(said);
     std::int64_t rank = 0;
-    return in >> rank && rank > 0 && rank < size_ ? std::optional(rank) : std::nullopt;
+    std::string rest;
+    if (!(in >> rank) || !std::getline(in >> std::ws, rest) || rest != meeting(address_, size_)) return {};
+    return rank > 0 && rank < size_ ? std::optional(rank) : std::nullopt;
   }
 
   const RendezvousAddress& address_;
   std::int64_t size_;
-  std::string greeting_;
   Socket listener_;
   std::vector<Connection> unknown_;
   std::map<std::int64_t, Connection> here_;
@@ -295,17 +368,46 @@ std::optional<std::string> hear(Connection& connection, const Deadline& deadline
   return why = "it did not answer", std::nullopt;
 }
 
-std::string id_in(const std::string& line, const RendezvousAddress& address, std::int64_t rank, std::int64_t size) {
-  const std::string expected = greeting(address, size) + " ";
-  if (line.starts_with(expected + "id ")) return line.substr(expected.size() + 3);
-  if (!line.starts_with(kProtocol))
+/// Whether rank 0, as it greets, knows the secret; both nonces are the connection's then. Throws for another program.
+void require_rank_0(Connection& connection, const std::string& line, const std::string& own_nonce,
+                    const RendezvousAddress& address) {
+  std::istringstream in(line);
+  std::string protocol, nonce, proof;
+  in >> protocol >> nonce >> proof;
+  if (protocol != kProtocol || !is_nonce(nonce))
     throw EnvError(
         fmt::format("something else than gpuplan listens at {}: {} sets another port", address.text(), kPortVariable));
-  if (!line.starts_with(expected))
-    throw EnvError(fmt::format("ranks of another job meet at {}, or of another number than {}: {} sets another port",
-                               address.text(), size, kPortVariable));
-  throw EnvError(fmt::format("rank {} was sent away from {}: {}", rank, address.text(),
-                             line.substr(std::min(line.size(), expected.size() + 3))));
+  connection.nonces = own_nonce + nonce;
+  if (!is_same_digest(proof, code(address, "rank 0", connection.nonces, "")))
+    throw EnvError(
+        fmt::format("who listens at {} knows another secret: ranks of another user or job? {} sets another "
+                    "port, {} the secret",
+                    address.text(), kPortVariable, kSecretVariable));
+}
+
+std::string id_in(const Connection& connection, const std::string& line, const RendezvousAddress& address,
+                  std::int64_t rank) {
+  const std::size_t space = line.find(' ');
+  const std::string answer = space == std::string::npos ? "" : line.substr(space + 1);
+  if (!is_same_digest(line.substr(0, space), code(address, "answer", connection.nonces, answer)))
+    throw EnvError(fmt::format("the answer from {} is not of rank 0, or was changed on its way", address.text()));
+  if (answer.starts_with("id ")) return answer.substr(3);
+  throw EnvError(fmt::format("rank {} was sent away from {}: {}; {} sets another port", rank, address.text(),
+                             answer.substr(std::min<std::size_t>(answer.size(), 3)), kPortVariable));
+}
+
+/// The id; nothing with `why` when rank 0 hung up or kept quiet.
+std::optional<std::string> ask(Connection& connection, const RendezvousAddress& address, std::int64_t rank,
+                               std::int64_t size, const Deadline& deadline, std::string& why) {
+  const std::string nonce = new_nonce();
+  connection.say(fmt::format("{} {}", kProtocol, nonce));
+  const auto greeting = hear(connection, deadline, why);
+  if (!greeting) return {};
+  require_rank_0(connection, *greeting, nonce, address);
+  const std::string said = fmt::format("{} {}", rank, meeting(address, size));
+  connection.say(said + " " + code(address, "rank", connection.nonces, said));
+  const auto answer = hear(connection, deadline, why);
+  return answer ? std::optional(id_in(connection, *answer, address, rank)) : std::nullopt;
 }
 
 std::string connect_and_ask(const RendezvousAddress& address, std::int64_t rank, std::int64_t size, Seconds patience) {
@@ -313,8 +415,7 @@ std::string connect_and_ask(const RendezvousAddress& address, std::int64_t rank,
   const Deadline deadline(patience), last(patience + kAnswer);
   for (std::string why;;) {
     if (Connection connection{.socket = reach(address, deadline, why), .heard = {}}; connection.socket.is_open()) {
-      connection.say(fmt::format("{} {}", greeting(address, size), rank));
-      if (const auto line = hear(connection, last, why)) return id_in(*line, address, rank, size);
+      if (auto id = ask(connection, address, rank, size, last, why)) return *std::move(id);
     }
     if (deadline.is_over())
       throw EnvError(fmt::format("rank {} could not reach rank 0 at {} within {:g} s: {}", rank, address.text(),

@@ -12,6 +12,7 @@ struct RendezvousAddress {
   int port = 0;
   std::string job;           // told apart from others that may meet at the same port
   int socket = -1;           // rank 0: one that listens there already; -1: it makes its own
+  std::string secret;        // that all ranks know (run/rendezvous_secret)
   std::string text() const;  // "node3:29501", "[::1]:29501"
 };
 

@@ -25,6 +25,7 @@
 #include "run/heartbeat.h"
 #include "run/launch.h"
 #include "run/rendezvous.h"
+#include "run/rendezvous_secret.h"
 
 namespace gpuplan {
 namespace {
@@ -208,6 +209,7 @@ int supervise_gpu_ranks(std::int64_t num_ranks, const std::vector<std::string>& 
   const SignalHandlers interrupts(count_interrupt, {SIGINT, SIGTERM, SIGHUP});
   const int no_input = open("/dev/null", O_RDONLY | O_CLOEXEC);
   const std::string job = fmt::format("{}.{}", getpid(), std::chrono::system_clock::now().time_since_epoch().count());
+  const std::string secret = new_secret();
   Children children;
   for (std::int64_t rank = 0; rank < num_ranks; ++rank) {
     ChildPlan plan{.name = fmt::format("rank {}", rank),
@@ -216,7 +218,8 @@ int supervise_gpu_ranks(std::int64_t num_ranks, const std::vector<std::string>& 
                                  {kRankVariable, std::to_string(rank)},
                                  {kWorldSizeVariable, std::to_string(num_ranks)},
                                  {kPortVariable, std::to_string(listener.port())},
-                                 {kJobVariable, job}},
+                                 {kJobVariable, job},
+                                 {kSecretVariable, secret}},
                    .unset = kTorchrunVariables,
                    .input = no_input,
                    .death_signal = SIGKILL};  // a rank whose peers are gone may never end by itself

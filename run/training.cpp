@@ -17,6 +17,7 @@
 #include "run/data/examples.h"
 #include "run/files/adapter_files.h"
 #include "run/files/checkpoints.h"
+#include "run/files/output_folder.h"
 #include "run/saved_model.h"
 
 namespace gpuplan {
@@ -61,6 +62,15 @@ std::unique_ptr<WeightSource> source_of(const NativeJob& job, const TrainingOpti
   return adapter_weights(std::move(adapter), std::move(source));
 }
 
+/// Weights, adapter and data by what they hold.
+void add_contents(const TrainingOptions& o, ContentReach reach, nlohmann::json& out) {
+  const char* const ending = reach == ContentReach::AllBytes ? "_bytes" : "";
+  const auto key = [&](const char* what) { return std::string(what) + ending; };
+  if (!o.is_random) out[key("weights")] = weights_digest(o.model_folder, reach);
+  if (o.adapter) out[key("adapter")] = content_digest(*o.adapter / "adapter_model.safetensors", reach);
+  if (o.data) out[key("data")] = content_digest(o.data->file, reach);
+}
+
 class Run {
  public:
   Run(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world, const TrainingOptions& options,
@@ -79,6 +89,7 @@ class Run {
              .schedule = o_.schedule,
              .warmup_steps = o_.warmup_steps,
              .total_steps = out_.total_steps};
+    settings_ = run_settings(o_, out_.total_steps);
   }
 
   TrainingOutcome run() {
@@ -164,15 +175,19 @@ class Run {
 
   // --- checkpoints
 
-  nlohmann::json identity() const {
-    nlohmann::json out = run_identity(job_, o_);
-    out["examples"] = order_.num_examples;
-    return out;
+  /// Files are read for it: once.
+  const nlohmann::json& identity() {
+    if (identity_.is_null()) {
+      identity_ = run_identity(job_, o_);
+      identity_["examples"] = order_.num_examples;
+    }
+    return identity_;
   }
 
   /// To go on from, if any; before weights are read.
   std::optional<std::int64_t> find_checkpoint() {
     if (o_.output.empty()) return {};
+    if (place_.rank == 0) folder_.emplace(o_.output);
     const auto meet = [this](bool is_well) -> std::int64_t {
       const auto all = executor_.groups().gather(std::array{is_well ? 1.0 : 0.0});
       const auto failed = std::ranges::find(all, std::array{0.0});
@@ -187,21 +202,42 @@ class Run {
     if (!o_.resumes)
       throw InputError("--output", fmt::format("{} holds checkpoint-{} of an earlier run", o_.output.string(), *latest),
                        "--resume goes on from it; else remove it, or give another folder");
-    require_same_run(*latest);
+    const nlohmann::json facts = checkpoints_->facts(*latest);
+    require_same_run(*latest, facts.value("run", nlohmann::json()));
+    take_changes(*latest, facts);
     return latest;
   }
 
-  void require_same_run(std::int64_t step) const {
-    const nlohmann::json facts = checkpoints_->facts(step);
-    const nlohmann::json saved = facts.is_object() ? facts.value("run", nlohmann::json()) : nlohmann::json();
-    const nlohmann::json own = identity();  // outlives the loop over it
-    for (const auto& [key, value] : own.items())
-      if (!saved.is_object() || saved.value(key, nlohmann::json()) != value)
-        throw InputError("--resume", fmt::format("checkpoint-{} was written with another {}", step, key),
-                         "give the same model, data, recipe and ranks, or another --output");
+  void require_same_run(std::int64_t step, const nlohmann::json& saved) {
+    const nlohmann::json& own = identity();
+    for (const auto& [key, value] : own.items()) {
+      if (saved.is_object() && saved.value(key, nlohmann::json()) == value) continue;
+      if (o_.reach == ContentReach::AllBytes && saved.is_object() && !saved.contains(key))
+        throw InputError("--all-bytes", fmt::format("checkpoint-{} was written without it", step), "leave it out");
+      throw InputError("--resume",
+                       fmt::format("checkpoint-{} was written with another {}: {}, and this run has {}", step, key,
+                                   saved.is_object() ? saved.value(key, nlohmann::json()).dump() : "?", value.dump()),
+                       "give the same model, data, recipe and ranks, or another --output");
+    }
     if (saved.contains("offload") && !own.contains("offload"))
       throw InputError("--resume", fmt::format("checkpoint-{} was written with offload", step),
                        "give the same --offload, or another --output");
+  }
+
+  /// Settings that were others are refused unless they are named, and stay on record.
+  void take_changes(std::int64_t step, const nlohmann::json& facts) {
+    const nlohmann::json saved = facts.value("settings", nlohmann::json::object());
+    changes_ = facts.value("changes", nlohmann::json::array());
+    for (const char* name : kRunSettings) {
+      const nlohmann::json was = saved.value(name, nlohmann::json()), is = settings_.value(name, nlohmann::json());
+      if (was == is || was.is_null() || is.is_null()) continue;  // no number of steps counts for a constant rate
+      const std::string what = fmt::format("--{} was {} and is now {}", name, was.dump(), is.dump());
+      if (!o_.allow_changed.contains(name))
+        throw InputError("--resume", fmt::format("checkpoint-{} was written by a run whose {}", step, what),
+                         fmt::format("give what it was, or --allow-changed {} to go on so", name));
+      changes_.push_back({{"after_step", step}, {"setting", name}, {"was", was}, {"is", is}});
+      out_.notes.push_back(fmt::format("from step {} on, {}", step + 1, what));
+    }
   }
 
   void resume(std::int64_t step) {
@@ -213,7 +249,12 @@ class Run {
   void save(std::int64_t step) {
     if (!checkpoints_) return;
     checkpoints_->save(
-        step, executor_.state(), {{"global_step", step}, {"max_steps", out_.total_steps}, {"run", identity()}},
+        step, executor_.state(),
+        {{"global_step", step},
+         {"max_steps", out_.total_steps},
+         {"run", identity()},
+         {"settings", settings_},
+         {"changes", changes_}},
         [this](const std::filesystem::path& folder) { save_model(executor_, place_, o_.model_folder, folder); });
   }
 
@@ -226,7 +267,9 @@ class Run {
   SampleOrder order_;
   LearningRate rate_;
   bool is_asked_to_stop_ = false;
+  std::optional<OutputFolder> folder_;  // of rank 0
   std::optional<Checkpoints> checkpoints_;
+  nlohmann::json identity_, settings_, changes_ = nlohmann::json::array();
   TrainingOutcome out_;
 };
 
@@ -239,7 +282,9 @@ nlohmann::json run_identity(const NativeJob& job, const TrainingOptions& options
   const std::string quant = r.quant.kind == BaseQuant::None
                                 ? "none"
                                 : fmt::format("{}{}", to_string(r.quant.kind), r.quant.double_quant ? ", double" : "");
-  nlohmann::json out{{"model", sha256_hex(to_hf_config(job.model.spec).dump())},
+  nlohmann::json shape = to_hf_config(job.model.spec);
+  shape.erase("_name_or_path");  // where it lies is no matter
+  nlohmann::json out{{"model", sha256_hex(shape.dump()).substr(0, 16)},
                      {"init", options.is_random ? "random" : "files"},
                      {"lora_alpha", is_adapter ? r.lora.alpha : 0},
                      {"lora_targets", is_adapter ? r.lora.targets : std::vector<std::string>{}},
@@ -259,6 +304,18 @@ nlohmann::json run_identity(const NativeJob& job, const TrainingOptions& options
   if (r.offload.any())
     out["offload"] =
         fmt::format("{}, {}, {}", to_string(r.offload.optimizer), to_string(r.offload.params), r.offload.activations);
+  add_contents(options, ContentReach::Sample, out);
+  if (options.reach == ContentReach::AllBytes) add_contents(options, ContentReach::AllBytes, out);
+  return out;
+}
+
+nlohmann::json run_settings(const TrainingOptions& o, std::int64_t total_steps) {
+  nlohmann::json out{{"lr", o.learning_rate},
+                     {"schedule", to_string(o.schedule)},
+                     {"warmup", o.warmup_steps},
+                     {"weight-decay", o.optimizer.weight_decay},
+                     {"clip", o.optimizer.clip}};
+  if (o.schedule != LrSchedule::Constant) out["max-steps"] = total_steps;
   return out;
 }
 

@@ -1,11 +1,13 @@
 // A training run as one rank lives it: data, steps, metrics, checkpoints, the saved adapter or model.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@
 
 #include "run/data/examples.h"
 #include "run/executor.h"
+#include "run/files/content.h"
 #include "run/metrics.h"
 
 namespace gpuplan {
@@ -25,7 +28,9 @@ struct TrainingOptions {
   std::filesystem::path output;                  // empty: nothing is saved
   std::int64_t save_every = 0, keep = 0;         // steps; checkpoints
   bool resumes = false;
-  std::filesystem::path metrics;  // empty: none
+  std::set<std::string> allow_changed;        // of run_settings: what --resume may take other values of
+  ContentReach reach = ContentReach::Sample;  // of weights and data, for the identity that --resume compares
+  std::filesystem::path metrics;              // empty: none
   OptimizerSettings optimizer;
   double learning_rate = 2e-4;
   LrSchedule schedule = LrSchedule::Constant;
@@ -58,8 +63,15 @@ struct TrainingHooks {
   std::function<Bytes(Bytes held)> process_memory;  // of the process, that holds this much in buffers
 };
 
-/// What all ranks must have alike, and a checkpoint must agree with to go on exactly.
+/// What all ranks must have alike, and a checkpoint must agree with to go on exactly: the model by its shape, weights
+/// and data by their content and not by their place, recipe and ranks. Reads files. Throws InputError naming one that
+/// it cannot read.
 nlohmann::json run_identity(const NativeJob& job, const TrainingOptions& options);
+
+/// What decides the losses to come and may be changed on purpose when a run goes on, by the names of the flags.
+inline constexpr std::array kRunSettings{"lr", "schedule", "warmup", "weight-decay", "clip", "max-steps"};
+/// Their values. `total_steps` counts only where the schedule ends with them.
+nlohmann::json run_settings(const TrainingOptions& options, std::int64_t total_steps);
 
 /// Runs to the end. Collective; throws InputError and EnvError, as the parts do.
 TrainingOutcome train(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world,

@@ -87,10 +87,18 @@ install_elsewhere() {  # no apt here: say what to install, exactly when the mana
 
 install_packages() {  # install_packages <package>…
   local -a as_root=()
-  local log arguments="install --no-install-recommends $*"
+  local log answer arguments="install --no-install-recommends $*"
+  if [[ ${GPUPLAN_NO_INSTALL:-} == 1 ]]; then
+    refuse_to_install "nothing is to be installed (--no-install)" "sudo apt-get update && sudo apt-get $arguments"
+  fi
   if ((EUID != 0)); then
     if ! command -v sudo >/dev/null; then
       refuse_to_install "this user is not root and has no sudo" "apt-get update && apt-get $arguments   (as root)"
+    fi
+    if on_terminal && (: </dev/tty) 2>/dev/null; then
+      printf '%s: these packages are missing: %s\n  install them with sudo apt-get? [Y/n] ' "${0##*/}" "$*" >/dev/tty
+      read -r answer </dev/tty || answer=n
+      if [[ $answer == [nN]* ]]; then refuse_to_install "you said no" "sudo apt-get update && sudo apt-get $arguments"; fi
     fi
     if ! sudo -n true 2>/dev/null && ! { on_terminal && sudo -v; }; then
       refuse_to_install "sudo asks for a password" "sudo apt-get update && sudo apt-get $arguments"

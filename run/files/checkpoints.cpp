@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <random>
 #include <utility>
 
 #include <fcntl.h>
@@ -24,7 +25,30 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kFolderPrefix = "checkpoint-", kUnfinished = ".tmp";
-constexpr const char* kFacts = "trainer_state.json";
+constexpr const char *kFacts = "trainer_state.json", *kSave = "save", *kStep = "saved_after_step";
+
+/// Of a save that no other has: 128 random bits.
+std::string new_id() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
+}
+
+nlohmann::json read_facts(const fs::path& folder) { return read_json_file(folder / kFacts); }
+
+/// Which save the files of a folder belong to. Throws InputError where it is another step's, or says nothing of it.
+SaveId save_in(const fs::path& folder, std::int64_t step) {
+  const nlohmann::json facts = read_facts(folder);
+  const nlohmann::json id = facts.is_object() ? facts.value(kSave, nlohmann::json()) : nlohmann::json();
+  const nlohmann::json said = facts.is_object() ? facts.value(kStep, nlohmann::json()) : nlohmann::json();
+  const std::string where = (folder / kFacts).string();
+  if (!id.is_string() || !said.is_number_integer())
+    throw InputError(where, "does not say which save it is of", "resume from another checkpoint");
+  if (said != step)
+    throw InputError(
+        where, fmt::format("was saved after step {}, and its folder is named as that of step {}", said.dump(), step),
+        "give the folder its name back, or resume from another checkpoint");
+  return {.id = id.get<std::string>(), .step = step};
+}
 
 /// The step of a folder's name; nothing when it is none of ours.
 std::optional<std::int64_t> step_of(const std::string& name) {
@@ -76,6 +100,12 @@ void remove_checkpoint(const fs::path& folder) {
   std::error_code error;
   fs::rename(folder, unfinished(folder), error);
   remove_folder(error ? folder : unfinished(folder));
+}
+
+/// One that nobody else has put there, also not as a link.
+void make_new_folder(const fs::path& folder) {
+  fs::create_directories(folder.parent_path());
+  if (!fs::create_directory(folder)) throw EnvError(fmt::format("{}: is there already", folder.string()));
 }
 
 void sync_folder(const fs::path& folder) {
@@ -151,31 +181,35 @@ void Checkpoints::save(std::int64_t step, const std::vector<StateBlob>& blobs, c
       if (is_first) part();
     };
   };
-  together(by_first([&] { remove_leftovers(output_), fs::create_directories(making); }), making,
-           "could not make this folder");
+  together(by_first([&] {
+             remove_leftovers(output_);
+             make_new_folder(making);
+             nlohmann::json own = facts;
+             own[kSave] = new_id(), own[kStep] = step;
+             write_file_atomically(making / kFacts, json_text(own));
+           }),
+           making, "could not make this folder");
+  SaveId save;
   together(
       [&] {
         if (!fs::is_directory(making))
           throw EnvError(
               fmt::format("{}: rank {} does not see what rank 0 made: --output must be one folder for all ranks",
                           making.string(), rank_.rank));
+        save = save_in(making, step);
       },
       making, "does not see this folder: --output must be one for all ranks");
-  together([&] { write_part(making, step, blobs, facts, export_model); }, making,
-           "could not write its state, so there is no checkpoint of this step");
+  together(
+      [&] {
+        if (export_model) export_model(making);
+        write_rank_state(making, rank_, save, blobs);  // last: where it is, all of this rank's part is
+      },
+      making, "could not write its state, so there is no checkpoint of this step");
   together(by_first([&] { sync_folder(making), publish(making, folder), sync_path(output_); }), folder,
            "could not finish the checkpoint");
   if (failure && is_first) remove_leftovers(output_);
   if (failure) std::rethrow_exception(failure);
   if (is_first) prune();
-}
-
-void Checkpoints::write_part(const fs::path& making, std::int64_t step, const std::vector<StateBlob>& blobs,
-                             const nlohmann::json& facts,
-                             const std::function<void(const fs::path&)>& export_model) const {
-  if (export_model) export_model(making);
-  if (rank_.rank == 0) write_file_atomically(making / kFacts, json_text(facts));
-  write_rank_state(making, rank_, step, blobs);  // last: where it is, all of this rank's part is
 }
 
 void Checkpoints::prune() const {
@@ -184,10 +218,13 @@ void Checkpoints::prune() const {
   for (std::int64_t i = 0; i < surplus; ++i) remove_checkpoint(folder_of(steps[std::size_t(i)]));
 }
 
-nlohmann::json Checkpoints::facts(std::int64_t step) const { return read_json_file(folder_of(step) / kFacts); }
+nlohmann::json Checkpoints::facts(std::int64_t step) const {
+  static_cast<void>(save_in(folder_of(step), step));
+  return read_facts(folder_of(step));
+}
 
 void Checkpoints::load(std::int64_t step, const std::vector<StateBlob>& blobs) const {
-  read_rank_state(folder_of(step), rank_, blobs);
+  read_rank_state(folder_of(step), rank_, save_in(folder_of(step), step), blobs);
 }
 
 }  // namespace gpuplan

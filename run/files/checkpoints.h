@@ -25,7 +25,8 @@ class Checkpoints {
   std::optional<std::int64_t> latest() const;
   /// A folder in the output that is named like a checkpoint and is another program's, if there is one.
   std::optional<std::filesystem::path> foreign() const;
-  /// Writes this rank's blobs, with a checksum each; `facts` (the same on every rank) goes to trainer_state.json;
+  /// Writes this rank's blobs, with a checksum each; `facts` (the same on every rank) goes to trainer_state.json, with
+  /// the id of this save, which every rank's file repeats;
   /// `export_model` is called on every rank with the temporary folder and may write adapter or model files there. Then
   /// older ones are removed. Throws EnvError, on every rank when one fails; on failure older checkpoints are as they
   /// were. The ranks meet four times; `export_model` is called on all ranks or on none, so it may be collective. A step
@@ -33,16 +34,14 @@ class Checkpoints {
   /// ranks.
   void save(std::int64_t step, const std::vector<StateBlob>& blobs, const nlohmann::json& facts,
             const std::function<void(const std::filesystem::path&)>& export_model) const;
-  /// trainer_state.json of a checkpoint. Throws InputError when it cannot be read.
+  /// trainer_state.json of a checkpoint. Throws InputError when it cannot be read, or says that it was saved after
+  /// another step than its folder's name.
   nlohmann::json facts(std::int64_t step) const;
-  /// Reads this rank's blobs back. Throws InputError for another number of ranks, missing or other-sized blobs, a wrong
-  /// checksum.
+  /// Reads this rank's blobs back. Throws InputError for another number of ranks, a file of another rank or save,
+  /// missing or other-sized blobs, a wrong checksum.
   void load(std::int64_t step, const std::vector<StateBlob>& blobs) const;
 
  private:
-  void write_part(const std::filesystem::path& making, std::int64_t step, const std::vector<StateBlob>& blobs,
-                  const nlohmann::json& facts,
-                  const std::function<void(const std::filesystem::path&)>& export_model) const;
   void prune() const;
   std::filesystem::path folder_of(std::int64_t step) const;
   std::filesystem::path output_;

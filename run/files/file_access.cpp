@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/unit_text.h"
 
 namespace gpuplan {
@@ -50,13 +51,10 @@ constexpr std::uintptr_t kAround = std::uintptr_t(2) << 20;
 
 }  // namespace
 
-NewFile::NewFile(std::filesystem::path path, std::int64_t bytes)
-    : path_(std::move(path)),
-      temporary_(path_.string() + ".tmp"),
-      bytes_(bytes) {
-  file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+NewFile::NewFile(std::filesystem::path path, std::int64_t bytes) : path_(std::move(path)), bytes_(bytes) {
+  file_ = open_temporary(path_, temporary_);
   if (file_ < 0) fail("cannot be written", errno);
-  const int reason = reserve(file_, bytes_, free_bytes(path_));
+  const int reason = give_mode_of(path_, file_) ? reserve(file_, bytes_, free_bytes(path_)) : errno;
   if (reason == 0) return;
   close(file_);
   unlink(temporary_.c_str());

@@ -9,8 +9,8 @@
 
 namespace gpuplan {
 
-/// A file being made: under a temporary name beside its own until it is whole, synced and renamed. Left alone, it
-/// vanishes.
+/// A file being made: under a temporary name beside its own (open_temporary) until it is whole, synced and renamed.
+/// Left alone, it vanishes.
 class NewFile {
  public:
   /// Reserves room for `bytes`. Throws EnvError naming the file, and what is needed and free when the disk is full; so

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kManifest =
-    "__manifest__";  // the tensor whose bytes are JSON: step, rank, num_ranks, a checksum by blob
+    "__manifest__";  // the tensor whose bytes are JSON: save, step, rank, num_ranks, a checksum by blob
 constexpr std::int64_t kOneFile = std::numeric_limits<std::int64_t>::max();
 
 std::string stem_of(std::int64_t rank, std::int64_t num_ranks) {
@@ -34,15 +34,29 @@ std::vector<std::byte> bytes_of(const MappedTensor& tensor) {
   return bytes;
 }
 
-/// The checksums by blob.
-json read_checksums(const TensorFiles& files, const std::string& where) {
+json read_manifest(const TensorFiles& files, const std::string& where) {
   const MappedTensor* tensor = files.find(kManifest);
   if (!tensor || tensor->dtype != Dtype::U8) throw InputError(where, "is no state of a rank");
   const auto bytes = bytes_of(*tensor);
-  const json manifest = parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, where);
-  const json checksums = manifest.is_object() ? manifest.value("checksums", json()) : json();
-  if (!checksums.is_object()) throw InputError(where, "is damaged: its list of checksums is not there");
-  return checksums;
+  json manifest = parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, where);
+  if (!manifest.is_object() || !manifest.value("checksums", json()).is_object())
+    throw InputError(where, "is damaged: its list of checksums is not there");
+  return manifest;
+}
+
+/// What a rank's file says of its origin, but for the checksums.
+json origin_of(const CheckpointRank& rank, const SaveId& save) {
+  return {{"save", save.id}, {"step", save.step}, {"rank", rank.rank}, {"num_ranks", rank.num_ranks}};
+}
+
+/// A whole file may still be another rank's, or of another save, under this name.
+void require_origin(const json& manifest, const json& wanted, const std::string& where) {
+  for (const auto& [key, value] : wanted.items())
+    if (const json said = manifest.value(key, json()); said != value)
+      throw InputError(where,
+                       fmt::format("does not belong to this checkpoint: it is of {} {}, wanted is {}", key, said.dump(),
+                                   value.dump()),
+                       "files of checkpoints cannot be exchanged: resume from another one");
 }
 
 std::uint64_t checksum_of(const StateBlob& blob) {
@@ -81,7 +95,7 @@ fs::path rank_state_file(const fs::path& folder, std::int64_t rank, std::int64_t
   return folder / (stem_of(rank, num_ranks) + ".safetensors");
 }
 
-void write_rank_state(const fs::path& folder, const CheckpointRank& rank, std::int64_t step,
+void write_rank_state(const fs::path& folder, const CheckpointRank& rank, const SaveId& save,
                       const std::vector<StateBlob>& blobs) {
   json checksums = json::object();
   std::vector<TensorToWrite> tensors;
@@ -90,24 +104,27 @@ void write_rank_state(const fs::path& folder, const CheckpointRank& rank, std::i
     checksums[blob.name] = checksum_of(blob);
     tensors.push_back({.name = blob.name, .dtype = Dtype::U8, .shape = {blob.size}, .data = {}, .read = blob.read});
   }
-  const std::string manifest =
-      json{{"step", step}, {"rank", rank.rank}, {"num_ranks", rank.num_ranks}, {"checksums", checksums}}.dump();
+  json origin = origin_of(rank, save);
+  origin["checksums"] = std::move(checksums);
+  const std::string manifest = origin.dump();
   tensors.push_back(bytes_tensor(kManifest, std::as_bytes(std::span(manifest))));
   write_tensors(folder, stem_of(rank.rank, rank.num_ranks), tensors, kOneFile);
 }
 
-void read_rank_state(const fs::path& folder, const CheckpointRank& rank, const std::vector<StateBlob>& blobs) {
+void read_rank_state(const fs::path& folder, const CheckpointRank& rank, const SaveId& save,
+                     const std::vector<StateBlob>& blobs) {
   const fs::path file = rank_state_file(folder, rank.rank, rank.num_ranks);
   if (!fs::exists(file))
     throw InputError(folder.string(), fmt::format("holds no state of rank {} of {}", rank.rank, rank.num_ranks),
                      "resume with as many ranks as it was written by");
   const TensorFiles files(file);
-  const json checksums = read_checksums(files, file.string());
+  const json manifest = read_manifest(files, file.string());
+  require_origin(manifest, origin_of(rank, save), file.string());
   if (files.all().size() != blobs.size() + 1)
     throw InputError(file.string(),
                      fmt::format("holds {} pieces of state, this run has {}", files.all().size() - 1, blobs.size()),
                      "resume with the plan that it was written by");
-  for (const StateBlob& blob : blobs) read_blob(files, checksums, blob, file.string());
+  for (const StateBlob& blob : blobs) read_blob(files, manifest["checksums"], blob, file.string());
 }
 
 StateBlob host_blob(std::string name, std::span<std::byte> data) {

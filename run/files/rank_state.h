@@ -56,13 +56,19 @@ struct CheckpointRank {
 /// "rank-00001-of-00004.safetensors" in `folder`.
 std::filesystem::path rank_state_file(const std::filesystem::path& folder, std::int64_t rank, std::int64_t num_ranks);
 
+/// The save that files belong to: all of one checkpoint say the same, and no other's does.
+struct SaveId {
+  std::string id;  // random
+  std::int64_t step{};
+};
+
 /// Whole or not there. Throws EnvError.
-void write_rank_state(const std::filesystem::path& folder, const CheckpointRank& rank, std::int64_t step,
+void write_rank_state(const std::filesystem::path& folder, const CheckpointRank& rank, const SaveId& save,
                       const std::vector<StateBlob>& blobs);
 
-/// Fills the blobs. Throws InputError for a file that is not there, other blobs or sizes, a wrong checksum; blobs may
-/// be half filled then.
-void read_rank_state(const std::filesystem::path& folder, const CheckpointRank& rank,
+/// Fills the blobs. Throws InputError for a file that is not there, that another rank or another save has written,
+/// other blobs or sizes, a wrong checksum; blobs may be half filled then.
+void read_rank_state(const std::filesystem::path& folder, const CheckpointRank& rank, const SaveId& save,
                      const std::vector<StateBlob>& blobs);
 
 }  // namespace gpuplan

@@ -118,7 +118,7 @@ std::string index_text(const std::vector<Shard>& shards, const std::vector<std::
 /// What an earlier model of another size left: readers would take it, or mix it in.
 void remove_stale(const fs::path& folder, const std::string& stem, const std::vector<std::string>& names) {
   const std::set<std::string> written(names.begin(), names.end());
-  static const std::regex ending(R"((-\d{5}-of-\d{5})?\.safetensors(\.tmp)?)");
+  static const std::regex ending(R"((-\d{5}-of-\d{5})?\.safetensors)");
   for (const auto& item : fs::directory_iterator(folder)) {
     const std::string name = item.path().filename().string();
     if (name.starts_with(stem) && !written.contains(name) && std::regex_match(name.substr(stem.size()), ending))

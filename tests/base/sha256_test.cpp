@@ -22,3 +22,15 @@ TEST_CASE("sha256: lengths around the end of a block are padded right") {
 TEST_CASE("sha256: bytes above 127 count as they are") {
   CHECK(sha256_hex("\xff\x80") == "85c61621ebd04403f66d96fe300cf10b3844de7358184f1276cb08790fd135f1");
 }
+
+TEST_CASE("hmac: the vectors of RFC 4231, and digests are compared whole") {
+  CHECK(hmac_sha256_hex(std::string(20, '\x0b'), "Hi There") ==
+        "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+  CHECK(hmac_sha256_hex("Jefe", "what do ya want for nothing?") ==
+        "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  CHECK(hmac_sha256_hex(std::string(131, '\xaa'), "Test Using Larger Than Block-Size Key - Hash Key First") ==
+        "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+  CHECK(is_same_digest("abc", "abc"));
+  CHECK(!is_same_digest("abc", "abd"));
+  CHECK(!is_same_digest("abc", "abcd"));
+}

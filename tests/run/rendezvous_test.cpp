@@ -1,19 +1,26 @@
 #include "run/rendezvous.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
 #include <thread>
 #include <vector>
 
 #include <arpa/inet.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/sha256.h"
 #include "run/files/error_text.h"
+#include "run/rendezvous_secret.h"
+#include "scratch_folder.h"
 
 using namespace gpuplan;
 using test::check_mentions;
@@ -22,12 +29,13 @@ using test::error_text;
 namespace {
 
 const std::string kId(256, 'a');  // as long as NCCL's
+const std::string kSecret = "a secret of the ranks";
 
 /// A port that nobody listens at, for the moment.
 int free_port() { return LocalListener().port(); }
 
 RendezvousAddress at(int port, const std::string& host = "127.0.0.1", const std::string& job = "job 1") {
-  return {.host = host, .port = port, .job = job};
+  return {.host = host, .port = port, .job = job, .secret = kSecret};
 }
 
 void nap(int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
@@ -49,17 +57,37 @@ std::vector<std::string> meet(const RendezvousAddress& place, std::int64_t size,
   return out;
 }
 
-/// A connection to a port of this machine that says `text`, and waits for an answer or the end; what it heard.
-std::string talk_to(int port, const std::string& text, bool reads = true) {
+int connected(int port) {
   sockaddr_in to{};
   to.sin_family = AF_INET, to.sin_addr.s_addr = htonl(INADDR_LOOPBACK), to.sin_port = htons(std::uint16_t(port));
   const int s = socket(AF_INET, SOCK_STREAM, 0);
   for (int i = 0; i < 200 && connect(s, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0; ++i) nap(10);
+  return s;
+}
+
+/// A connection to a port of this machine that says `text`, and waits for an answer or the end; what it heard.
+std::string talk_to(int port, const std::string& text, bool reads = true) {
+  const int s = connected(port);
   send(s, text.data(), text.size(), MSG_NOSIGNAL);
   std::string heard(4096, '\0');
   const ssize_t count = reads ? recv(s, heard.data(), heard.size(), 0) : 0;
   close(s);
   return heard.substr(0, std::size_t(std::max<ssize_t>(0, count)));
+}
+
+/// A rank that comes, shows the secret, and is gone at once.
+void come_and_go(int port, std::int64_t rank, std::int64_t size) {
+  const int s = connected(port);
+  const std::string nonce(32, 'b'), hello = "gpuplan-rendezvous-2 " + nonce + "\n";
+  send(s, hello.data(), hello.size(), MSG_NOSIGNAL);
+  std::string heard(4096, '\0');
+  const ssize_t count = recv(s, heard.data(), heard.size(), 0);
+  heard.resize(std::size_t(std::max<ssize_t>(0, count)));
+  const std::string both = nonce + heard.substr(21, 32);
+  const std::string said = fmt::format("{} {} {}", rank, size, sha256_hex("job 1").substr(0, 16));
+  const std::string line = said + " " + hmac_sha256_hex(kSecret, fmt::format("rank\n{}\n{}", both, said)) + "\n";
+  send(s, line.data(), line.size(), MSG_NOSIGNAL);
+  close(s);
 }
 
 /// Accepts one connection after the other, answers each with `text` and hangs up, until it ends.
@@ -187,12 +215,12 @@ TEST_CASE("rendezvous: something else at the port is not taken for rank 0, nor a
                        at(ssh.port()), 1, 2, [] { return kId; }, Seconds{5});
                  }),
                  "something else than gpuplan");
-  const OtherProgram other("gpuplan-rendezvous-1 0123456789abcdef 2 id " + kId + "\n");
+  const OtherProgram other("gpuplan-rendezvous-2 " + std::string(32, '0') + " " + std::string(64, '0') + "\n");
   check_mentions(error_text<EnvError>([&] {
                    exchange_id(
                        at(other.port()), 1, 2, [] { return kId; }, Seconds{5});
                  }),
-                 "another job");
+                 "knows another secret");
   const OtherProgram rude("");  // hangs up without a word
   check_mentions(error_text<EnvError>([&] {
                    exchange_id(
@@ -211,12 +239,11 @@ TEST_CASE("rendezvous: strangers do not keep the ranks from meeting") {
   std::thread silent([&] { talk_to(port, "", false); });
   CHECK(talk_to(port, "GET / HTTP/1.1\r\n\r\n") == "");  // no answer for another program
   CHECK(talk_to(port, std::string(10000, 'x')) == "");   // nor for too much of it
-  check_mentions(talk_to(port, "gpuplan-rendezvous-1 0123456789abcdef 2 1\n"), "another job");
   const std::string wrong_size = error_text<EnvError>([&] {
     exchange_id(
         at(port), 1, 3, [] { return kId; }, Seconds{5});
   });
-  check_mentions(wrong_size, "another number than 3");
+  check_mentions(wrong_size, "or of another number");
   check_mentions(error_text<EnvError>([&] {
                    exchange_id(
                        at(port, "127.0.0.1", "job 2"), 1, 2, [] { return kId; }, Seconds{5});
@@ -241,12 +268,105 @@ TEST_CASE("rendezvous: a rank that comes twice is sent away, and one that left m
   std::thread rank1([&] { got[1] = come(1); });
   nap(300);
   check_mentions(error_text<EnvError>([&] { come(1); }), "rank 1 is here already");
-  talk_to(port, "gpuplan-rendezvous-1 " + sha256_hex("job 1").substr(0, 16) + " 4 2\n",
-          false);  // rank 2 is killed, and started again
+  come_and_go(port, 2, 4);  // rank 2 is killed, and started again
   nap(100);
   std::thread rank2([&] { got[2] = come(2); });
   nap(100);
   got[3] = come(3);
   for (std::thread* t : {&rank0, &rank1, &rank2}) t->join();
   for (const std::string& id : got) CHECK(id == kId);
+}
+
+TEST_CASE("rendezvous: 10,000 strangers who know the job and the protocol, and not the secret, reach nothing") {
+  const int port = free_port();
+  std::string first, second;
+  std::thread rank0([&] {
+    first = exchange_id(
+        at(port), 0, 3, [] { return kId; }, Seconds{60});
+  });
+  const std::string nonce(32, 'a'), job = sha256_hex("job 1").substr(0, 16);
+  int num_leaks = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    const std::string said = fmt::format("{} 3 {}", i % 4, job);
+    std::string heard;
+    switch (i % 4) {
+      case 0:
+        heard = talk_to(port, "gpuplan-rendezvous-2 " + nonce + "\n" + said + " " + std::string(64, '0') + "\n");
+        break;
+      case 1: heard = talk_to(port, said + " " + hmac_sha256_hex("", said) + "\n", false); break;
+      case 2: heard = talk_to(port, "gpuplan-rendezvous-2 \n", false); break;
+      default:  // its own code played back
+        heard = talk_to(port, "gpuplan-rendezvous-2 " + nonce + "\n", false);
+    }
+    num_leaks += heard.find(job) != std::string::npos || heard.find(kId.substr(0, 64)) != std::string::npos ||
+                 heard.find("is here") != std::string::npos;
+  }
+  CHECK(num_leaks == 0);
+  CHECK(first.empty());  // nobody was taken for a rank
+  std::thread rank1([&] {
+    exchange_id(
+        at(port), 1, 3, [] { return kId; }, Seconds{60});
+  });
+  second = exchange_id(
+      at(port), 2, 3, [] { return kId; }, Seconds{60});
+  rank0.join(), rank1.join();
+  CHECK((first == kId && second == kId));
+}
+
+TEST_CASE("rendezvous: ranks meet within seconds beside 2,000 connections that say nothing") {
+  rlimit limit{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  const rlimit before = limit;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 4096);
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  const int port = free_port();
+  std::string first, second;
+  std::thread rank0([&] {
+    first = exchange_id(
+        at(port), 0, 2, [] { return kId; }, Seconds{60});
+  });
+  nap(200);
+  std::vector<int> idle;
+  const auto most = std::min<std::size_t>(2000, std::size_t(limit.rlim_cur) - 400);
+  for (std::size_t i = 0; i < most; ++i) idle.push_back(connected(port));
+  const auto begin = std::chrono::steady_clock::now();
+  second = exchange_id(
+      at(port), 1, 2, [] { return kId; }, Seconds{60});
+  rank0.join();
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
+  CHECK((first == kId && second == kId));
+  for (const int s : idle) close(s);
+  setrlimit(RLIMIT_NOFILE, &before);
+}
+
+TEST_CASE("rendezvous: the secret is made once with mode 600, and one that others can read is refused") {
+  const test::ScratchFolder scratch;
+  const auto restored = [](const char* name, const std::string& value) { setenv(name, value.c_str(), 1); };
+  const char* const old = std::getenv("XDG_DATA_HOME");
+  const std::string before = old ? old : "";
+  unsetenv(kSecretVariable), unsetenv(kSecretFileVariable);
+  restored("XDG_DATA_HOME", scratch.path().string());
+  const LaunchedRank rank0{.launcher = Launcher::Slurm, .rank = 0, .size = 2},
+      rank1{.launcher = Launcher::Slurm, .rank = 1, .size = 2};
+  check_mentions(error_text<EnvError>([&] { static_cast<void>(rendezvous_secret(rank1, Seconds{0.1})); }),
+                 "the ranks' secret is not there");
+  const std::string secret = rendezvous_secret(rank0, Seconds{1});
+  CHECK(secret.size() == 64);
+  CHECK(rendezvous_secret(rank1, Seconds{1}) == secret);
+  CHECK(rendezvous_secret(rank0, Seconds{1}) == secret);
+  const auto file = scratch.path() / "gpuplan/rendezvous.key";
+  namespace fs = std::filesystem;
+  CHECK((fs::status(file).permissions() & fs::perms::mask) == fs::perms(0600));
+  fs::permissions(file, fs::perms(0644));
+  check_mentions(error_text<InputError>([&] { static_cast<void>(rendezvous_secret(rank0, Seconds{1})); }), "chmod 600");
+  restored(kSecretVariable, "short");
+  check_mentions(error_text<InputError>([&] { static_cast<void>(rendezvous_secret(rank0, Seconds{1})); }),
+                 "at least 16");
+  restored(kSecretVariable, "sixteen letters!");
+  CHECK(rendezvous_secret(rank1, Seconds{1}) == "sixteen letters!");
+  unsetenv(kSecretVariable);
+  if (old)
+    restored("XDG_DATA_HOME", before);
+  else
+    unsetenv("XDG_DATA_HOME");
 }

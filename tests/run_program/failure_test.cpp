@@ -68,6 +68,33 @@ TEST_CASE("failure: a checkpoint's folder that cannot be made ends sharded ranks
   check_has(f.err, "taken");
 }
 
+TEST_CASE("failure: a folder that takes nothing, or that another run writes to, ends a run before its first step") {
+  const SmallRun r;
+  r.scratch().write("taken", "a file where a folder is wanted");
+  for (const std::string ranks : {"", kTwo}) {
+    const Finished f = r.run("--full --max-steps 1000000 --output " + r.at("taken/out") + ranks);
+    CHECK(f.code == 3);
+    check_has(f.err, "cannot be made");
+    CHECK(!std::filesystem::exists(r.at("metrics.jsonl")));
+  }
+  const Finished trace = r.run("--full --max-steps 1000000 --trace " + r.at("none/trace.json"));
+  CHECK(trace.code == 3);
+  check_has(trace.err, "none/trace.json: cannot be written");
+
+  const std::string flags = std::string(kLong) + " --output " + r.at("out");
+  Process first(r.command(flags), r.path());
+  REQUIRE(has_begun(r));
+  const Finished second = r.run(flags + " --metrics " + r.at("second.jsonl"));
+  CHECK(second.code == 3);
+  check_has(second.err, "another run writes to this folder");
+  CHECK(!std::filesystem::exists(r.at("second.jsonl")));
+  first.signal(SIGKILL);
+  first.wait();
+  const Finished after = r.run("--full --max-steps 2 --output " + r.at("out"));
+  CHECK_MESSAGE(after.code == 0, after.err);
+  CHECK(!std::filesystem::exists(r.at("out/.gpuplan.lock")));
+}
+
 TEST_CASE("failure: what all ranks meet is said once") {
   const SmallRun r;
   const Finished f = r.run(std::string("--full --lr 1e30 --clip 0") + kTwo);

@@ -74,3 +74,58 @@ TEST_CASE("resume: what the checkpoint was not written with is refused by name")
   CHECK(nowhere.code == 2);
   check_has(nowhere.err, "--output");
 }
+
+TEST_CASE("resume: weights and data are known by what they hold, wherever they lie") {
+  const SmallRun r;
+  REQUIRE(r.run("--full --max-steps 1 --output " + r.at("base")).code == 0);
+  const std::string flags = "--lora=r=2,base=fp32 --init none --max-steps 6 --save-every 2 --output " + r.at("out");
+  const auto resumed = [&](const std::string& model, const std::string& data) {
+    std::filesystem::remove_all(r.at("out/checkpoint-4"));
+    return r.run(flags + " --resume --model " + model + " --data " + data);
+  };
+  REQUIRE(r.run(flags + " --model " + r.at("base") + " --data " + r.at("tokens.bin")).code == 0);
+  std::filesystem::rename(r.at("base"), r.at("moved"));
+  const Finished moved = resumed(r.at("moved") + "/", r.at("model/../tokens.bin"));
+  CHECK_MESSAGE(moved.code == 0, moved.err);
+
+  std::string tokens = r.content("tokens.bin");
+  std::swap(tokens[0], tokens[2]);  // the same size
+  r.scratch().write("other.bin", tokens);
+  const Finished other_data = resumed(r.at("moved"), r.at("other.bin"));
+  CHECK(other_data.code == 2);
+  check_has(other_data.err, "checkpoint-2 was written with another data");
+
+  std::string weights = r.content("moved/model.safetensors");
+  weights.back() = char(weights.back() ^ 1);
+  r.scratch().write("moved/model.safetensors", weights);
+  const Finished other_weights = resumed(r.at("moved"), r.at("tokens.bin"));
+  CHECK(other_weights.code == 2);
+  check_has(other_weights.err, "another weights");
+}
+
+TEST_CASE("resume: a changed setting is refused unless it is named, and then it stays on record") {
+  const SmallRun r;
+  const std::string flags = "--full --max-steps 6 --save-every 2 --output " + r.at("out");
+  REQUIRE(r.run(flags).code == 0);
+  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{{"lr", "1e-3"},
+                                                                                    {"schedule", "cosine"},
+                                                                                    {"warmup", "3"},
+                                                                                    {"weight-decay", "0.1"},
+                                                                                    {"clip", "0.5"},
+                                                                                    {"max-steps", "8"}}) {
+    CAPTURE(name);
+    const std::string changed = flags + " --resume --" + name + " " + value;
+    const Finished refused = r.run(changed);
+    CHECK(refused.code == 2);
+    check_has(refused.err, "--allow-changed " + name);
+    const Finished other = r.run(changed + " --allow-changed " + (name == "lr" ? "clip" : "lr"));
+    CHECK(other.code == 2);
+  }
+  const Finished allowed = r.run(flags + " --resume --lr 1e-3 --clip 0.5 --save-every 5 --allow-changed lr,clip");
+  CHECK_MESSAGE(allowed.code == 0, allowed.err);
+  check_has(allowed.out, "from step 5 on, --lr was 0.002 and is now 0.001");
+  const auto facts = nlohmann::json::parse(r.content("out/checkpoint-5/trainer_state.json"));
+  CHECK(facts.at("changes").size() == 2);
+  CHECK(facts.at("changes")[0] == nlohmann::json{{"after_step", 4}, {"setting", "lr"}, {"was", 0.002}, {"is", 0.001}});
+  CHECK(r.run(flags + " --resume --lr 1e-3 --allow-changed lr,batch").code == 2);
+}

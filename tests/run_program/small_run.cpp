@@ -30,6 +30,11 @@ SmallRun::SmallRun(const Shape& s, std::int64_t num_tokens) {
   scratch_.write("tokens.bin", tokens);
 }
 
+std::string SmallRun::content(const std::string& name) const {
+  std::ifstream file(at(name), std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 std::vector<std::string> SmallRun::command(const std::string& flags) const {
   std::map<std::string, std::string> given{{"--model", at("model")},
                                            {"--init", "random"},

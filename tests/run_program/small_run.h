@@ -28,6 +28,8 @@ class SmallRun {
   std::string at(const std::string& name) const { return (scratch_.path() / name).string(); }
   const ScratchFolder& scratch() const { return scratch_; }
 
+  std::string content(const std::string& name) const;  // of a file in the folder
+
   /// gpuplan run --model … with random weights on the tokens in fp32, and what is given; a later flag replaces an
   /// earlier one.
   std::vector<std::string> command(const std::string& flags) const;

@@ -281,6 +281,43 @@ TEST_CASE("state that was damaged, or is of another plan, is refused with its na
   CHECK_THROWS_AS(checkpoints.facts(1), InputError);
 }
 
+TEST_CASE("a file of another rank, of another save or a renamed folder is refused, though each is whole") {
+  const test::ScratchFolder scratch;
+  constexpr std::int64_t kRanks = 2;
+  Meeting meeting(kRanks);
+  const auto rank_loop = [&](std::int64_t rank) {
+    const Checkpoints checkpoints(scratch.path(), 0, {.rank = rank, .num_ranks = kRanks, .meet = meeting.of(rank)});
+    State state;
+    for (const std::int64_t step : {2, 6}) {
+      state.set(10 * step + rank);
+      checkpoints.save(step, state.blobs(), {}, {});
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (std::int64_t rank = 0; rank < kRanks; ++rank) threads.emplace_back(rank_loop, rank);
+  threads.clear();
+  const Checkpoints second(scratch.path(), 0, {.rank = 1, .num_ranks = kRanks, .meet = {}});
+  State state;
+  second.load(6, state.blobs());
+  CHECK(state.is(61));
+
+  const fs::path of_6 = scratch.path() / "checkpoint-6", own = rank_state_file(of_6, 1, kRanks);
+  const auto refusal = [&] { return error_text<InputError>([&] { second.load(6, state.blobs()); }); };
+  const std::string kept = read_file(own);
+  fs::copy_file(rank_state_file(of_6, 0, kRanks), own, fs::copy_options::overwrite_existing);
+  check_mentions(refusal(), "does not belong to this checkpoint: it is of rank 0, wanted is 1");
+  fs::copy_file(rank_state_file(scratch.path() / "checkpoint-2", 1, kRanks), own, fs::copy_options::overwrite_existing);
+  check_mentions(refusal(), "does not belong to this checkpoint: it is of save ");
+
+  std::ofstream(own, std::ios::binary) << kept;
+  fs::rename(of_6, scratch.path() / "checkpoint-8");
+  check_mentions(error_text<InputError>([&] { second.load(8, state.blobs()); }),
+                 "was saved after step 6, and its folder is named as that of step 8");
+  check_mentions(error_text<InputError>([&] { static_cast<void>(second.facts(8)); }), "after step 6");
+  std::ofstream(scratch.path() / "checkpoint-8/trainer_state.json") << "{}";
+  check_mentions(error_text<InputError>([&] { second.load(8, state.blobs()); }), "does not say which save it is of");
+}
+
 TEST_CASE("kill -9 at 50 random moments leaves only whole checkpoints, and none is lost") {
   const test::ScratchFolder scratch;
   std::mt19937_64 random(20261122);

@@ -1,0 +1,27 @@
+// A file that one process at a time holds: a journal is written by one calibration, an output folder by one run.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+namespace gpuplan {
+
+class FileLock {
+ public:
+  /// Opens or creates the file, never through a link, and locks it (flock). Throws EnvError where it cannot, and
+  /// "PATH is in use: WHOSE" when another process holds it.
+  FileLock(std::filesystem::path path, std::string_view whose);
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+  int file() const { return file_; }  // open for appending
+  /// Removes the file while it is held: a process that waits for it makes its own.
+  void remove() const;
+
+ private:
+  std::filesystem::path path_;
+  int file_ = -1;
+};
+
+}  // namespace gpuplan

@@ -1,0 +1,68 @@
+#include "run/files/output_folder.h"
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+
+namespace gpuplan {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLock = ".gpuplan.lock";
+
+/// Whether the folder was not there before.
+bool make_folder(const fs::path& path) {
+  std::error_code error;
+  const bool is_made = fs::create_directories(path, error);
+  if (!error && !fs::is_directory(path, error)) error = std::make_error_code(std::errc::not_a_directory);
+  if (error) throw EnvError(fmt::format("--output {}: cannot be made: {}", path.string(), error.message()));
+  return is_made;
+}
+
+/// A page of data to the disk: permissions are known before, room is not.
+void prove_writable(const fs::path& folder, int file) {
+  const std::string page(4096, '\n');
+  const ssize_t written = write(file, page.data(), page.size());
+  if (written == std::ssize(page) && fsync(file) == 0) return;
+  const int reason = written >= 0 && written < std::ssize(page) ? ENOSPC : errno;
+  throw EnvError(fmt::format("--output {}: cannot be written to: {}", folder.string(), std::strerror(reason)));
+}
+
+void remove_temporary_files(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> leftovers;
+  for (const auto& item : fs::directory_iterator(folder, error))
+    if (is_temporary_name(item.path().filename().string())) leftovers.push_back(item.path());
+  for (const fs::path& file : leftovers) unlink(file.c_str());
+}
+
+}  // namespace
+
+OutputFolder::OutputFolder(fs::path path) : path_(std::move(path)), is_made_(make_folder(path_)) {
+  try {
+    lock_.emplace(path_ / kLock, "another run writes to this folder; give another --output, or wait for its end");
+    prove_writable(path_, lock_->file());
+  } catch (const EnvError&) {
+    if (lock_) lock_->remove();
+    throw;
+  }
+  remove_temporary_files(path_);
+}
+
+OutputFolder::~OutputFolder() {
+  lock_->remove();
+  lock_.reset();
+  if (is_made_) rmdir(path_.c_str());  // fails where something is in it
+}
+
+}  // namespace gpuplan

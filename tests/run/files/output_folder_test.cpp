@@ -1,0 +1,80 @@
+#include "run/files/output_folder.h"
+
+#include <filesystem>
+
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "run/files/error_text.h"
+#include "run/files/failing_disk.h"
+#include "run/files/file_access.h"
+#include "run/files/tensor_files.h"
+#include "scratch_folder.h"
+
+using namespace gpuplan;
+using test::check_mentions;
+using test::error_text;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string refusal(const fs::path& path) {
+  return error_text<EnvError>([&] { const OutputFolder folder(path); });
+}
+
+}  // namespace
+
+TEST_CASE("output folder: one run at a time; left empty, what it made is removed, what was there stays") {
+  const test::ScratchFolder scratch;
+  const fs::path out = scratch.path() / "a/out";
+  {
+    const OutputFolder folder(out);
+    CHECK(fs::is_directory(out));
+    check_mentions(refusal(out), "another run writes to this folder");
+  }
+  CHECK(!fs::exists(out));
+  fs::create_directories(out);
+  { const OutputFolder folder(out); }
+  CHECK(fs::is_empty(out));
+  {
+    const OutputFolder folder(scratch.path() / "b");
+    scratch.write("b/adapter.json", "{}");
+  }
+  CHECK(read_file(scratch.path() / "b/adapter.json") == "{}");
+  CHECK(!fs::exists(scratch.path() / "b/.gpuplan.lock"));
+}
+
+TEST_CASE("output folder: what cannot be made, or written to for lack of room, is told at once") {
+  const test::ScratchFolder scratch;
+  const auto file = scratch.write("file", "");
+  check_mentions(refusal(file), "cannot be made");
+  check_mentions(refusal(file / "out"), "cannot be made: Not a directory");
+  const test::FailingDisk disk(0);
+  check_mentions(refusal(scratch.path() / "full"), "full: cannot be written to: ");
+}
+
+TEST_CASE("output folder: temporary files of killed runs are removed, and nothing else") {
+  const test::ScratchFolder scratch;
+  scratch.write("out/adapter_model.safetensors.gpuplan-a1B2c3", "half");
+  for (const char* name : {"notes.gpuplan-ab", "model.safetensors", ".gpuplan-a1B2c3"})
+    scratch.write(std::string("out/") + name, "mine");
+  const OutputFolder folder(scratch.path() / "out");
+  CHECK(!fs::exists(scratch.path() / "out/adapter_model.safetensors.gpuplan-a1B2c3"));
+  CHECK(fs::exists(scratch.path() / "out/notes.gpuplan-ab"));
+  CHECK(fs::exists(scratch.path() / "out/model.safetensors"));
+  CHECK(fs::exists(scratch.path() / "out/.gpuplan-a1B2c3"));
+}
+
+TEST_CASE("a link under the name that temporary files had, or at the file's own name, never leads to its target") {
+  const test::ScratchFolder scratch;
+  const auto victim = scratch.write("victim", "kept");
+  for (const char* name : {"adapter_model.safetensors.tmp", "adapter_model.safetensors"})
+    fs::create_symlink(victim, scratch.path() / name);
+  const std::vector<std::byte> data(16);
+  write_tensors(scratch.path(), "adapter_model", {{.name = "w", .dtype = Dtype::U8, .shape = {16}, .data = data}});
+  CHECK(read_file(victim) == "kept");
+  CHECK(!fs::is_symlink(scratch.path() / "adapter_model.safetensors"));
+  CHECK(TensorFiles(scratch.path() / "adapter_model.safetensors").all().size() == 1);
+}
