@@ -8,23 +8,29 @@ source "$root/scripts/setup.sh"
 
 usage() {
   cat <<'EOF'
-Usage: scripts/bundle.sh [--test]
+Usage: scripts/bundle.sh [--sm LIST] [--test]
 
 Makes gpuplan-VERSION-linux-x86_64.tar.gz, gpuplan_VERSION_amd64.deb and SHA256SUMS in build/.
 
-  --test   also run scripts/bundle_test.sh and scripts/deb_test.sh on them
+  --sm LIST   CUDA code for these GPUs alone, such as 90 or "80 90"; the names of the files then say so
+  --test      also run scripts/bundle_test.sh and scripts/deb_test.sh on them
 
 GPUPLAN_MIRROR names another mirror of Debian.
 EOF
 }
 
-test=no
-for argument in "$@"; do
-  case $argument in
+test=no architectures=''
+while (($# > 0)); do
+  case $1 in
+    --sm)
+      architectures=${2:-}
+      if [[ ! $architectures =~ ^[0-9]+a?(\ [0-9]+a?)*$ ]]; then say "--sm takes numbers such as 90 or \"80 90\", not '$architectures'"; exit 2; fi
+      shift ;;
     --test) test=yes ;;
     -h | --help) usage; exit 0 ;;
-    *) say "unknown option '$argument'"; usage >&2; exit 2 ;;
+    *) say "unknown option '$1'"; usage >&2; exit 2 ;;
   esac
+  shift
 done
 
 glibc=2.31
@@ -167,7 +173,10 @@ make_archive() {  # make_archive <installed folder> <time> <archive>
 
 configure_and_build() {
   mkdir -p -- "$tree/notices"
-  configure bundle
+  # The cache would keep the architectures of another call.
+  local choice=-UCMAKE_CUDA_ARCHITECTURES
+  if [[ -n $architectures ]]; then choice=-DCMAKE_CUDA_ARCHITECTURES=$(sed 's/\([0-9a]\+\)/\1-real/g; s/ /;/g' <<<"$architectures"); fi
+  configure bundle "$choice"
   build bundle gpuplan device_libraries
 }
 
@@ -180,8 +189,8 @@ install_and_pack() {  # install_and_pack <version> <time>
   "$root/scripts/check_objects.sh" --glibc "$glibc" "$stage"
   make_archive "$stage" "$2" "$archive"
   (cd -- "$tree" && SOURCE_DATE_EPOCH=$2 cpack -G DEB -B "$tree/cpack")
-  cp -- "$tree/cpack/${package##*/}" "$package"
-  (cd -- "$root/build" && sha256sum "${archive##*/}" "${package##*/}" >SHA256SUMS)
+  cp -- "$tree/cpack/gpuplan_${1}_amd64.deb" "$package"
+  (cd -- "$root/build" && sha256sum "${archive##*/}" "${package##*/}" >"SHA256SUMS$some")
 }
 
 main() {
@@ -190,10 +199,11 @@ main() {
   bring_older
   say "building"
   quietly "$tree.log" "the build failed" configure_and_build
-  local version archive package
+  local version some archive package
   version=$(sed -n 's/^CMAKE_PROJECT_VERSION:[A-Z]*=//p' "$tree/CMakeCache.txt")
-  archive=$root/build/gpuplan-$version-linux-x86_64.tar.gz
-  package=$root/build/gpuplan_${version}_amd64.deb
+  some=${architectures:+-sm${architectures// /-}}
+  archive=$root/build/gpuplan-$version-linux-x86_64$some.tar.gz
+  package=$root/build/gpuplan_${version}_amd64$some.deb
   quietly "$tree.log" "packing failed" install_and_pack "$version" "${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct)}"
   ls -l -- "$archive" "$package"
   if [[ $test == yes ]]; then
