@@ -25,13 +25,14 @@ calls='1 2 3
 
 usage() {
   cat <<'EOT'
-Usage: scripts/gpu_day.sh [--limit SECONDS] STAGE…
+Usage: scripts/gpu_day.sh [--limit SECONDS] [--again] STAGE…
        scripts/gpu_day.sh --table | --calls | --help
 
 Runs stages in the order given. Results are $OUT/stage-NN.jsonl (default build/gpu_day/results), the log is $OUT/gpu_day.log.
 Ends with the table of all stages so far; the exit code is 0 when every stage given is done and nothing missed its limit.
 
   --limit SECONDS  of this call; a stage gets what is left. Default 570
+  --again          run the cases once more that failed or were skipped; a stage whose file is removed runs whole
   --table          only the table
   --calls          the calls that make a day
 EOT
@@ -46,6 +47,7 @@ while (($# > 0)); do
       limit=${2:-}
       if [[ ! $limit =~ ^[1-9][0-9]*$ ]]; then echo "gpu_day.sh: --limit takes seconds, not '$limit'" >&2; exit 2; fi
       shift ;;
+    --again) export GPU_DAY_AGAIN=1 ;;
     --table) chosen=(table) ;;
     --calls)
       while read -r line; do printf "scripts/gpu_day.sh --limit 570 %s        carrying build/gpu_day\n" "$line"; done <<<"$calls"
@@ -84,14 +86,15 @@ unpack() {
   export GPUPLAN_LIBRARY_DIR=$GPU_DAY_WORK/tree/gpuplan/lib/gpuplan
 }
 
-# cuBLASLt and NCCL: those of PyTorch's packages, then the toolkit's.
+# cuBLASLt and NCCL: those of PyTorch's packages, then the toolkit's; the driver's where the loader does not know its folder.
 find_libraries() {
   "$python" - <<'EOT' 2>/dev/null || true
-import glob, importlib.util
+import glob, importlib.util, os
 spec = importlib.util.find_spec('nvidia')
 folders = sorted({path.rsplit('/', 1)[0] for root in (spec.submodule_search_locations if spec else [])
                   for name in ('libcublasLt.so.13', 'libnccl.so.2') for path in glob.glob(f'{root}/**/{name}', recursive=True)})
-print(':'.join(folders + ['/usr/local/cuda/lib64']), end='')
+others = ['/usr/local/cuda/lib64', '/usr/local/nvidia/lib64', '/usr/local/nvidia/lib']
+print(':'.join(folders + [folder for folder in others if os.path.isdir(folder)]), end='')
 EOT
 }
 
@@ -116,7 +119,7 @@ main() {
   export GPU_DAY_LIBRARIES PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1
   local stage own left
   for stage in "${chosen[@]}"; do
-    if is_done "$stage"; then printf '== stage %s: done before\n' "$stage"; continue; fi
+    if [[ -z ${GPU_DAY_AGAIN:-} ]] && is_done "$stage"; then printf '== stage %s: done before\n' "$stage"; continue; fi
     own=$(seconds_of "$stage")
     left=$((limit - SECONDS - 8))  # for the table and the end of what is stopped
     if ((left < 10)); then printf '== stage %s: no time left in this call\n' "$stage"; continue; fi

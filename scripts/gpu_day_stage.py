@@ -25,6 +25,7 @@ TESTS = os.environ.get('GPU_DAY_TESTS', '')
 PEER = [os.environ.get('GPU_DAY_PYTHON', 'python3'), os.path.join(ROOT, 'scripts', 'gpu_day_peer.py')]
 SMALL = bool(os.environ.get('GPU_DAY_SMALL'))  # a rehearsal: tiny shapes on fake GPUs
 DEADLINE = time.monotonic() + float(os.environ.get('GPU_DAY_STAGE_SECONDS', '600')) - 3
+AGAIN = ('killed', 'failed', 'skipped') if os.environ.get('GPU_DAY_AGAIN') else ('killed',)  # what such cases came to is no result
 GPU_IDS = {'H100 NVL': 'h100-nvl', 'H100 PCIe': 'h100-pcie', 'H100': 'h100-sxm', 'H200': 'h200-sxm'}
 
 LLAMA_3 = {'rope_type': 'llama3', 'factor': 32.0, 'low_freq_factor': 1.0, 'high_freq_factor': 4.0, 'original_max_position_embeddings': 8192}
@@ -60,7 +61,8 @@ class Journal:
             drop_torn_line(self.path)
 
     def has(self, kind: str, case: str, who: str = '') -> bool:
-        return any((r['kind'], r.get('case'), r.get('who', '')) == (kind, case, who) and r.get('status') != 'killed' for r in self.records)
+        """Whether this case has a result that stands."""
+        return any((r['kind'], r.get('case'), r.get('who', '')) == (kind, case, who) and r.get('status') not in AGAIN for r in self.records)
 
     def add(self, kind: str, **fields) -> None:
         record = {'kind': kind, 'stage': self.stage, 'time': datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds'),
@@ -263,8 +265,8 @@ def run_theirs(journal: Journal, case: str, model: str, method: str, shape: List
 
 
 def record_failure(journal: Journal, case: str, who: str, done: Done, command: List[str]) -> None:
-    is_ours = left() < 2 and done.code == 124  # the stage's limit, not the case's
-    journal.add('run', case=case, who=who, status='killed' if is_ours else 'failed', command=' '.join(command), reason=done.reason(),
+    is_stage_over = left() < 2 and done.code == 124
+    journal.add('run', case=case, who=who, status='killed' if is_stage_over else 'failed', command=' '.join(command), reason=done.reason(),
                 seconds=done.seconds)
 
 
@@ -450,7 +452,8 @@ def main() -> int:
     journal = Journal(stage)
     begin = time.monotonic()
     STAGES[stage](journal)
-    if any(record.get('status') == 'killed' and not journal.has(record['kind'], record['case'], record.get('who', '')) for record in journal.records):
+    latest = {(record['kind'], record.get('case'), record.get('who')): record.get('status') for record in journal.records}
+    if 'killed' in latest.values():
         return 124
     journal.add('end', status='done', seconds=time.monotonic() - begin)
     return 0
