@@ -174,7 +174,7 @@ void Checkpoints::save(std::int64_t step, const std::vector<StateBlob>& blobs, c
     if (!failure) failure = attempt(part);
     const std::int64_t failed = rank_.meet(!failure);
     if (failed >= 0 && !failure)
-      failure = std::make_exception_ptr(EnvError(fmt::format("{}: rank {} {}", where.string(), failed, what)));
+      failure = std::make_exception_ptr(PeerFailed(fmt::format("{}: rank {} {}", where.string(), failed, what)));
   };
   const auto by_first = [&](auto part) {
     return [=] {

@@ -11,9 +11,16 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "run/files/rank_state.h"
 
 namespace gpuplan {
+
+/// What a rank throws that is well itself, and gives up because another is not: that one knows the cause.
+class PeerFailed : public EnvError {
+ public:
+  using EnvError::EnvError;
+};
 
 class Checkpoints {
  public:
@@ -28,10 +35,10 @@ class Checkpoints {
   /// Writes this rank's blobs, with a checksum each; `facts` (the same on every rank) goes to trainer_state.json, with
   /// the id of this save, which every rank's file repeats;
   /// `export_model` is called on every rank with the temporary folder and may write adapter or model files there. Then
-  /// older ones are removed. Throws EnvError, on every rank when one fails; on failure older checkpoints are as they
-  /// were. The ranks meet four times; `export_model` is called on all ranks or on none, so it may be collective. A step
-  /// that is saved again is replaced, another program's folder of that name never. `output` must be one folder for all
-  /// ranks.
+  /// older ones are removed. Throws EnvError, on every rank when one fails (PeerFailed on the others); on failure older
+  /// checkpoints are as they were. The ranks meet four times; `export_model` is called on all ranks or on none, so it
+  /// may be collective. A step that is saved again is replaced, another program's folder of that name never. `output`
+  /// must be one folder for all ranks.
   void save(std::int64_t step, const std::vector<StateBlob>& blobs, const nlohmann::json& facts,
             const std::function<void(const std::filesystem::path&)>& export_model) const;
   /// trainer_state.json of a checkpoint. Throws InputError when it cannot be read, or says that it was saved after

@@ -18,22 +18,6 @@ namespace {
 constexpr const char* kTwoGpus = " --gpus 2xA6000 --strategy ddp";
 constexpr const char* kLongOnGpus = "--full --max-steps 1000000";
 
-/// These variables until the end of the scope.
-class ScopedVariables {
- public:
-  explicit ScopedVariables(std::map<std::string, std::string> wanted) : wanted_(std::move(wanted)) {
-    for (const auto& [name, value] : wanted_) setenv(name.c_str(), value.c_str(), 1);
-  }
-  ~ScopedVariables() {
-    for (const auto& [name, value] : wanted_) unsetenv(name.c_str());
-  }
-  ScopedVariables(const ScopedVariables&) = delete;
-  ScopedVariables& operator=(const ScopedVariables&) = delete;
-
- private:
-  std::map<std::string, std::string> wanted_;
-};
-
 /// A machine with two A6000, of which `used_mib` are taken on the second by process 1.
 struct Machine {
   explicit Machine(const SmallRun& r, int used_mib = 0, const std::string& second = "NVIDIA RTX A6000")

@@ -1,8 +1,11 @@
 // A program under test: started with its output in files, waited for with a limit, and its ranks found and signalled.
 #pragma once
 
+#include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <sys/types.h>
@@ -13,6 +16,22 @@ namespace gpuplan::test {
 constexpr double kPatience = 120;
 /// "Within seconds": far more than it takes on a busy machine, and far less than anything that waits for a time limit.
 constexpr double kSoon = 20, kSoonWhenSilent = 45;
+
+/// These variables until the end of the scope.
+class ScopedVariables {
+ public:
+  explicit ScopedVariables(std::map<std::string, std::string> wanted) : wanted_(std::move(wanted)) {
+    for (const auto& [name, value] : wanted_) setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~ScopedVariables() {
+    for (const auto& [name, value] : wanted_) unsetenv(name.c_str());
+  }
+  ScopedVariables(const ScopedVariables&) = delete;
+  ScopedVariables& operator=(const ScopedVariables&) = delete;
+
+ private:
+  std::map<std::string, std::string> wanted_;
+};
 
 struct Finished {
   int code = -1;  // 128 + signal when one ended it; -1: it took too long and was killed
