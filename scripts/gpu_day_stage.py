@@ -383,6 +383,10 @@ def accelerate_engine(journal: Journal) -> None:
     if '--engine' not in gpuplan(['run', '--help'], 20).out:
         journal.add('check', case=case, status='skipped', reason='this gpuplan has no --engine')
         return
+    python = call([PEER[0], '-c', 'import accelerate, sys; print(sys.executable)'], 40)
+    if python.code != 0:
+        journal.add('check', case=case, status='skipped', reason='accelerate is not installed here')
+        return
     folder = made_model('llama-3.2-1b', 60)
     if folder is None:
         journal.add('check', case=case, status='failed', reason='gpu_day_peer.py make failed; see the log')
@@ -394,7 +398,8 @@ def accelerate_engine(journal: Journal) -> None:
         journal.add('check', case=case, status='failed', reason=saved.reason())
         return
     script = [PEER[1], 'train', '--model', folder, '--method', 'lora', '--data', os.path.join(folder, 'tokens.bin'), '--log', *shape]
-    check(journal, case, lambda: gpuplan(['run', plan, '--engine', 'accelerate', '--job', os.path.join(WORK, 'accelerate-job'), '--', *script], 70),
+    check(journal, case, lambda: gpuplan(['run', plan, '--engine', 'accelerate', '--job', os.path.join(WORK, 'accelerate-job'), '--', *script], 70,
+                                        PATH=os.path.dirname(python.out.strip()) + ':' + os.environ['PATH']),
           detail=lambda done: done.out[-3000:])
 
 
