@@ -1,8 +1,11 @@
 #include "base/child_process.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -12,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/names.h"
 
 namespace gpuplan {
 namespace {
@@ -71,6 +75,46 @@ pid_t start_child(ChildPlan plan) {
   if (why == 0) return child;
   if (child > 0) waitpid(child, nullptr, 0);
   throw EnvError(fmt::format("cannot start {}: {}", plan.name, std::strerror(why)));
+}
+
+std::string find_program(const std::string& name) {
+  const auto is_program = [](const std::string& path) {
+    std::error_code none;
+    return access(path.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(path, none);
+  };
+  if (name.find('/') != std::string::npos) return is_program(name) ? name : "";
+  const char* const path = std::getenv("PATH");
+  for (const std::string& folder : split(path ? path : "", ':')) {
+    const std::string file = (std::filesystem::path(folder.empty() ? "." : folder) / name).string();
+    if (is_program(file)) return file;
+  }
+  return {};
+}
+
+std::optional<std::string> output_of(const std::vector<std::string>& command) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
+  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+  pid_t child = 0;
+  try {
+    child = start_child(
+        {.name = command.front(), .command = command, .input = nothing, .output = ends[1], .error = nothing});
+  } catch (const EnvError&) {}  // not there
+  close(ends[1]);
+  if (nothing >= 0) close(nothing);
+  std::string out;
+  std::array<char, 4096> buffer{};
+  while (child > 0) {
+    const ssize_t n = read(ends[0], buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    out.append(buffer.data(), std::size_t(n));
+  }
+  close(ends[0]);
+  int status = 1;
+  if (child > 0)
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+  return status == 0 ? std::optional(out) : std::nullopt;
 }
 
 std::string describe_end(int status) {

@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,13 @@ struct ChildPlan {
 /// Starts a child in a process group of its own, so that Ctrl-C of the terminal comes to this process alone. Throws
 /// EnvError when the program cannot be started.
 pid_t start_child(ChildPlan plan);
+
+/// Where a program of this name is on the PATH; empty where it is not. A name with '/' is a path itself.
+std::string find_program(const std::string& name);
+
+/// What `command` writes to standard output; nothing where it cannot be started or does not end with 0. Its other
+/// streams are /dev/null.
+std::optional<std::string> output_of(const std::vector<std::string>& command);
 
 /// Of a status of waitpid: "exit code 1", "signal 11 (Segmentation fault)".
 std::string describe_end(int status);

@@ -100,8 +100,12 @@ void declare_commands(CLI::App& app) {
 
 Parsed parse(CLI::App& app, const std::vector<std::string>& args) {
   Parsed parsed;
+  auto end = args.end();
+  if (const Command* command = args.empty() ? nullptr : find_command(args.front()); command && command->takes_program)
+    end = std::find(args.begin(), args.end(), "--");
   try {
-    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // CLI11 takes them from the back
+    app.parse(
+        std::vector<std::string>(std::make_reverse_iterator(end), args.rend()));  // CLI11 takes them from the back
   } catch (const CLI::CallForHelp&) { parsed.wants_help = true; } catch (const CLI::CallForVersion&) {
     parsed.wants_version = true;
   } catch (const CLI::ArgumentMismatch& error) { refuse_mismatch(*selected(app), error.what()); }

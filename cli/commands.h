@@ -19,6 +19,7 @@ struct Command {
   const char* example;                                // lines for the help
   void (*setup)(CLI::App& app);                       // declares the flags
   int (*run)(const CLI::App& app, Console& console);  // returns the exit code: 0, or 1 when the answer is no
+  bool takes_program = false;  // what stands behind "--" is not looked at: a program and its arguments
 };
 
 /// In the order of the help. A command that does not exist yet has no row.

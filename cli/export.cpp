@@ -1,6 +1,4 @@
 // gpuplan export: a plan as the files of other programs.
-#include <filesystem>
-
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -9,13 +7,12 @@
 #include "base/sha256.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/exported_files.h"
 #include "ecosystem/export.h"
 #include "planner/plan/plan_file.h"
 
 namespace gpuplan {
 namespace {
-
-namespace fs = std::filesystem;
 
 void setup_export(CLI::App& app) {
   app.add_option("plan")
@@ -33,22 +30,6 @@ std::string plan_text(const std::string& name, Console& console) {
   return read_file(name);
 }
 
-/// Nothing is written when one of the files is there.
-void write_files(const std::vector<ExportedFile>& files, const fs::path& folder, bool replaces, Console& console) {
-  std::error_code failed;
-  for (const ExportedFile& file : files)
-    if (!replaces && fs::exists(folder / file.name, failed))
-      throw InputError((folder / file.name).string(), "is there already", "--force replaces it");
-  fs::create_directories(folder, failed);
-  if (failed) throw EnvError(fmt::format("{}: cannot be made: {}", folder.string(), failed.message()));
-  for (const ExportedFile& file : files) {
-    write_file_atomically(folder / file.name, file.content);
-    if (file.is_program)
-      fs::permissions(folder / file.name, fs::perms::owner_exec | fs::perms::group_exec, fs::perm_options::add, failed);
-    console.err << fmt::format("gpuplan: wrote {}\n", (folder / file.name).string());
-  }
-}
-
 int run_export(const CLI::App& app, Console& console) {
   const auto name = given(app, "plan"), target = given(app, "--for"), folder = given(app, "--output"),
              versions = given(app, "--versions");
@@ -64,12 +45,10 @@ int run_export(const CLI::App& app, Console& console) {
   }
   for (const std::string& note : answer.notes) console.err << fmt::format("gpuplan: {}\n", note);
   if (folder) {
-    write_files(answer.files, *folder, is_given(app, "--force"), console);
+    write_exported(answer.files, *folder, is_given(app, "--force") ? Replaces::Everything : Replaces::Nothing, console);
     return 0;
   }
-  std::string out;
-  for (const ExportedFile& file : answer.files) out += fmt::format("==> {} <==\n{}\n", file.name, file.content);
-  console.print(out);
+  console.print(listing_of(answer.files));
   return 0;
 }
 

@@ -1,21 +1,13 @@
 #include "device/mpi_command.h"
 
-#include <cstdlib>
-#include <filesystem>
-
 #include <unistd.h>
 
+#include "base/child_process.h"
 #include "base/error.h"
-#include "base/names.h"
 
 namespace gpuplan {
 
-bool has_mpirun() {
-  const char* const path = std::getenv("PATH");
-  for (const std::string& dir : split(path ? path : "", ':'))
-    if (access((std::filesystem::path(dir) / "mpirun").c_str(), X_OK) == 0) return true;
-  return false;
-}
+bool has_mpirun() { return !find_program("mpirun").empty(); }
 
 std::vector<std::string> mpirun_command(std::int64_t num_ranks, const std::vector<std::string>& arguments,
                                         const std::string& purpose) {

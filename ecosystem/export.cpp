@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <iterator>
 
 #include <fmt/format.h>
@@ -275,15 +276,18 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
       refuse(answer, "machines that differ cannot be asked for in one job", "--for torchrun or accelerate");
 }
 
-ExportJob make_job(const EstimateRequest& request, const Target& target, const PlanMark& mark,
-                   const Versions& versions) {
+ExportJob make_job(const EstimateRequest& request, const Target& target, const PlanMark& mark, const Versions& versions,
+                   const ExportPlaces& places) {
   const Strategy strategy =
       make_strategy(request.strategy, request.cluster, options_for(request, find_framework(request.recipe.framework)));
   ExportJob job{.request = request,
                 .strategy = strategy,
                 .setup = setup_of(request, strategy),
                 .mark = mark,
-                .versions = versions};
+                .versions = versions,
+                .program = places.program};
+  if (job.setup.deepspeed_file && !places.folder.empty())
+    job.setup.deepspeed_file = (std::filesystem::path(places.folder) / *job.setup.deepspeed_file).string();
   if (target.adapt) target.adapt(job.setup, request, strategy);
   return job;
 }
@@ -304,14 +308,14 @@ std::string export_hint(const std::string& plan_file, const std::string& framewo
 }
 
 ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, const PlanMark& mark,
-                         const Versions& versions) {
+                         const Versions& versions, const ExportPlaces& places) {
   const Target& target = find_target(name);
   ExportAnswer answer;
   EstimateRequest request = planned;
-  ExportJob job = make_job(request, target, mark, versions);
+  ExportJob job = make_job(request, target, mark, versions, places);
   if (const VersionRule* rule = broken_version_rule(job.setup, versions)) {
     request.options.fsdp_version = 1;
-    ExportJob older = make_job(request, target, mark, versions);
+    ExportJob older = make_job(request, target, mark, versions, places);
     if (job.strategy.engine != ShardingEngine::Fsdp2 || broken_version_rule(older.setup, versions))
       return refuse(answer, fmt::format("{} [{}]", rule->reason, rule->id), rule->nearest), answer;
     answer.notes.push_back(fmt::format("{} [{}]: written for FSDP1, {} per GPU instead of {}", rule->reason, rule->id,

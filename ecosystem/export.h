@@ -20,6 +20,12 @@ struct ExportAnswer {
   bool is_refused() const { return !refusal.empty(); }
 };
 
+/// Where the files will be, and what a scheduler's job trains with.
+struct ExportPlaces {
+  std::string folder;  // absolute: names of files in files have it before them; empty: they stand together
+  std::vector<std::string> program;  // with its arguments; empty: TRL's SFT
+};
+
 /// The names of --for.
 std::vector<std::string> export_targets();
 
@@ -30,6 +36,6 @@ std::string export_hint(const std::string& plan_file, const std::string& framewo
 /// `versions`: of the programs that will read the files; an FSDP2 plan becomes one of FSDP1 where they have no other.
 /// Requires: request.strategy names one strategy. Throws InputError for an unknown target.
 ExportAnswer export_plan(const EstimateRequest& request, std::string_view target, const PlanMark& mark,
-                         const Versions& versions = {});
+                         const Versions& versions = {}, const ExportPlaces& places = {});
 
 }  // namespace gpuplan

@@ -153,18 +153,24 @@ std::string torchrun_command(const ExportJob& job) {
                                          "machine, from 0}}\" --master_addr=\"${{MASTER_ADDR:?the address of "
                                          "machine 0}}\" --master_port=29500",
                                          job.num_nodes());
-  // PyTorch before 2.0 does not find its default for redirections under Python 3.11; stdout alone it finds.
-  const auto torch = version_of(job.versions, "torch");
-  const char* const output = torch && is_older(*torch, "2.0") ? " --redirects=1 --tee=1" : "";
-  return fmt::format("torchrun {} --nproc_per_node={}{}", machines, job.processes_per_node(), output);
+  std::string command = fmt::format("torchrun {} --nproc_per_node={}", machines, job.processes_per_node());
+  for (const std::string& flag : torchrun_output_flags(job.versions)) command += " " + flag;
+  return command;
 }
 
-ExportedFile torchrun_file(const ExportJob& job) {
+std::vector<std::string> torchrun_output_flags(const Versions& versions) {
+  // PyTorch before 2.0 does not find its default for redirections under Python 3.11; stdout alone it finds.
+  const auto torch = version_of(versions, "torch");
+  if (!torch || !is_older(*torch, "2.0")) return {};
+  return {"--redirects=1", "--tee=1"};
+}
+
+std::vector<std::pair<std::string, std::string>> torchrun_variables(const ExportJob& job) {
   const KeyTable& table = *find_key_table("accelerate");
-  std::string exports;
+  std::vector<std::pair<std::string, std::string>> variables;
   const auto set = [&](std::string name, const std::string& value) {
     std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return char(std::toupper(c)); });
-    exports += fmt::format("export {}={}\n", name, shell_word(value));
+    variables.emplace_back(name, value);
   };
   set("ACCELERATE_MIXED_PRECISION", *job.setup.mixed_precision);
   if (is_fsdp(job.strategy.engine)) set("ACCELERATE_USE_FSDP", "true");
@@ -176,6 +182,13 @@ ExportedFile torchrun_file(const ExportJob& job) {
     const OrderedJson value = written_value(row, value_of(job.setup, *row.field));
     if (!value.is_null()) set(row.key.substr(dot + 1), value.is_string() ? value.get<std::string>() : value.dump());
   }
+  return variables;
+}
+
+ExportedFile torchrun_file(const ExportJob& job) {
+  std::string exports;
+  for (const auto& [name, value] : torchrun_variables(job))
+    exports += fmt::format("export {}={}\n", name, shell_word(value));
   return launch_file(job, {{"torch", "2.6 or later"}}, exports, torchrun_command(job));
 }
 

@@ -14,7 +14,8 @@ struct ExportJob {
   Strategy strategy;
   Setup setup;
   PlanMark mark;
-  Versions versions{};  // that the files are for, where they are given
+  Versions versions{};                 // that the files are for, where they are given
+  std::vector<std::string> program{};  // that a scheduler's job trains with; empty: TRL's SFT
 
   std::int64_t num_nodes() const { return request.cluster.num_nodes(); }
   bool is_zero() const { return strategy.engine == ShardingEngine::Zero; }
@@ -41,6 +42,12 @@ ExportedFile launch_file(const ExportJob& job, const Versions& versions, const s
 std::string accelerate_command(const ExportJob& job, const std::string& program);
 /// torchrun with the plan's processes, or python3 where there is one; the program follows.
 std::string torchrun_command(const ExportJob& job);
+/// The environment by which accelerate's classes are set up without its launcher.
+std::vector<std::pair<std::string, std::string>> torchrun_variables(const ExportJob& job);
+/// What torchrun of these versions needs to run at all.
+std::vector<std::string> torchrun_output_flags(const Versions& versions);
+/// A shipped program behind the line that names its plan. `table`: whose versions it is for.
+ExportedFile script_file(const ExportJob& job, const char* table, const char* name);
 /// The environment by which accelerate's classes are set up without its launcher, and torchrun.
 ExportedFile torchrun_file(const ExportJob& job);
 

@@ -18,7 +18,9 @@ std::string launch_of(const ExportJob& job, const std::string& rank, const std::
     out += fmt::format(
         " --num_machines {} --num_processes {} --machine_rank {} --main_process_ip {} --main_process_port {}",
         job.num_nodes(), *job.setup.num_processes, rank, head, port);
-  return fmt::format("{} {}", out, kProgram);
+  if (job.program.empty()) return fmt::format("{} {}", out, kProgram);
+  for (const std::string& word : job.program) out += " " + shell_word(word);
+  return out;
 }
 
 std::int64_t gpus_per_machine(const ExportJob& job) {
@@ -73,8 +75,8 @@ ExportedFile slurm_file(const ExportJob& job) {
   out += "HEAD=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\ntest -n \"$HEAD\"\n";
   out += "PORT=$((20000 + SLURM_JOB_ID % 20000))\nexport HEAD PORT\n";
   out += "if test -n \"${SLURM_CPUS_PER_TASK:-}\"; then export SRUN_CPUS_PER_TASK=\"$SLURM_CPUS_PER_TASK\"; fi\n";
-  out += fmt::format("srun --kill-on-bad-exit=1 bash -c '{}'\n",
-                     launch_of(job, "\"$SLURM_NODEID\"", "\"$HEAD\"", "\"$PORT\""));
+  out += fmt::format("srun --kill-on-bad-exit=1 bash -c {}\n",
+                     shell_word(launch_of(job, "\"$SLURM_NODEID\"", "\"$HEAD\"", "\"$PORT\"")));
   return {.name = "job.sbatch", .content = out, .is_program = true};
 }
 

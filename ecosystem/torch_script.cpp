@@ -37,16 +37,15 @@ OrderedJson config_of(const ModelSpec& m) {
   return out;
 }
 
-/// A shipped program behind the line that names its plan.
-ExportedFile script_file(const ExportJob& job, const char* name) {
-  const Versions versions = find_key_table("torch")->versions;
+}  // namespace
+
+ExportedFile script_file(const ExportJob& job, const char* table, const char* name) {
+  const Versions versions = find_key_table(table)->versions;
   std::string text = read_file(data_dir() / "ecosystem" / "scripts" / name);
   constexpr std::string_view kShebang = "#!/usr/bin/env python3\n";
   if (text.starts_with(kShebang)) text.erase(0, kShebang.size());
   return {.name = name, .content = std::string(kShebang) + head_of(job, versions) + text, .is_program = true};
 }
-
-}  // namespace
 
 void adapt_to_torch(Setup& setup, const EstimateRequest& request, const Strategy&) {
   if (setup.distributed != "deepspeed" || setup.zero_stage != 1) return;
@@ -80,8 +79,8 @@ void add_torch(std::vector<ExportedFile>& files, const ExportJob& job) {
   for (const auto& [key, value] : config.items()) extra["config." + key] = value;
   extra["ranks"] = *job.setup.num_processes;
   files.push_back(table_file(job, *find_key_table("torch"), extra));
-  files.push_back(script_file(job, "train_torch.py"));
-  files.push_back(script_file(job, "gpuplan_metrics.py"));
+  files.push_back(script_file(job, "torch", "train_torch.py"));
+  files.push_back(script_file(job, "torch", "gpuplan_metrics.py"));
   files.push_back(
       launch_file(job, find_key_table("torch")->versions, "", torchrun_command(job) + " train_torch.py torch.json"));
 }

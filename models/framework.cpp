@@ -107,7 +107,6 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("host_steps_copy", c.host_steps_copy);
   f.optional("offloads_complete_gradients", c.offloads_complete_gradients);
   f.optional("kernel_times", c.kernel_times);
-  f.optional("learns_from_runs", c.learns_from_runs);
   f.optional("has_fixed_kernels", c.has_fixed_kernels);
   f.optional("accumulates_in_place", c.accumulates_in_place);
   f.optional("overwrites_logits", c.overwrites_logits);

@@ -98,7 +98,6 @@ struct FrameworkConvention {
   bool offloads_complete_gradients = false;  // once per step; false: after the reduction of each micro-batch
   // kernels
   KernelTimes kernel_times = KernelTimes::Modelled;
-  bool learns_from_runs = false;      // predictions are corrected by earlier runs of `gpuplan run`
   bool has_fixed_kernels = false;     // a recipe cannot choose others
   bool accumulates_in_place = false;  // an op adds to the gradient that is there: no temporary, no separate sum
   bool overwrites_logits = false;     // its loss kernel writes the gradient over the logits, in their dtype

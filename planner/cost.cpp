@@ -219,7 +219,7 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   if (compute.host_cores > 0 && compute.ranks_per_node >= compute.host_cores)
     m.overlap_slowdown = std::max(m.overlap_slowdown, kNothingElse);
   m.slowness = crowding_of(m, compute);
-  if (compute.learns_from_runs) m.slowness *= correction_of(profile, compute.num_ranks).time;
+  m.slowness *= correction_of(profile, compute.num_ranks, compute.framework).time;
   return m;
 }
 

@@ -64,7 +64,7 @@ struct ComputeKind {
   Dtype dtype{};
   bool is_fp8{}, launches_few{};  // compiled or hand-written: few launches
   KernelTimes kernel_times{};
-  bool learns_from_runs{};          // corrected by what earlier runs took
+  std::string_view framework{};     // corrected by what its earlier runs took
   std::int64_t num_ranks = 1;       // of the plan
   std::int64_t ranks_per_node = 1;  // whose cores and memory they share
   std::int64_t host_cores = 0;      // that CPU ranks share; 0 on GPUs

@@ -139,8 +139,8 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
                             r.dataset.epochs == 1 ? "" : "s"));
   if (std::string padding = padding_assumption(c, r.dataset); !padding.empty()) out.push_back(std::move(padding));
   out.push_back(profile_assumption(result));
-  if (const RunCorrection own = correction_of(result.profile, r.cluster.num_gpus());
-      result.framework.learns_from_runs && own.num_runs > 0)
+  if (const RunCorrection own = correction_of(result.profile, r.cluster.num_gpus(), result.framework.name);
+      own.num_runs > 0)
     out.push_back(correction_assumption(own, r.cluster.num_gpus()));
   if (std::string missing = coverage_assumption(result); !missing.empty()) out.push_back(std::move(missing));
   if (r.cluster.num_gpus() > 1) out.push_back(links_assumption(r.cluster, result.profile));

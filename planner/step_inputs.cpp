@@ -22,7 +22,7 @@ StepColumns make_columns(const Job& job) {
                                           .is_fp8 = job.recipe().fp8_matmul,
                                           .launches_few = job.framework.is_handwritten || job.recipe().torch_compile,
                                           .kernel_times = job.framework.kernel_times,
-                                          .learns_from_runs = job.framework.learns_from_runs,
+                                          .framework = job.framework.name,
                                           .num_ranks = mesh.world(),
                                           .ranks_per_node = cluster.ranks_per_node(mesh.world()),
                                           .host_cores = cluster.host_cores,

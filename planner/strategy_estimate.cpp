@@ -93,9 +93,8 @@ void add_evaluation(Peak& peak, const Job& job, const StepProgram& program, cons
 /// The tightest GPU of the class, with what processes were seen to hold outside their tensors.
 GpuSpec corrected_gpu(const Job& job, const RankClass& c) {
   GpuSpec gpu = job.cluster().gpus[std::size_t(tightest_rank(job.request, c))];
-  if (job.framework.learns_from_runs)
-    gpu.own_memory =
-        std::max(Bytes{}, gpu.own_memory + correction_of(job.profile, job.strategy.mesh.world()).outside_tensors);
+  const RunCorrection own = correction_of(job.profile, job.strategy.mesh.world(), job.framework.name);
+  gpu.own_memory = std::max(Bytes{}, gpu.own_memory + own.outside_tensors);
   return gpu;
 }
 

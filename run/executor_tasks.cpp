@@ -15,11 +15,11 @@ using namespace operand;
 namespace {
 
 /// Bytes as numbers that a collective moves: of the same size, whatever they mean.
-struct Message {
+struct Payload {
   std::int64_t count{};
   Dtype dtype{};
 };
-Message message_of(Bytes bytes) {
+Payload payload_of(Bytes bytes) {
   if (bytes.count % 4 == 0) return {bytes.count / 4, Dtype::F32};
   return {bytes.count / 2, Dtype::BF16};
 }
@@ -216,7 +216,7 @@ void Executor::all_gather(const Bound& task) {
     from += scales.count;
     part -= scales;
   }
-  const Message m = message_of(part);
+  const Payload m = payload_of(part);
   group.all_gather(from, task.operands[is_in_place ? 0 : 1], m.count, m.dtype, stream(i.stream));
 }
 
@@ -253,7 +253,7 @@ void Executor::message(const Bound& task) {
   Communicator& group = *groups_.of(i.axis, i.stream);
   const bool is_send = i.op == OpCode::Send, is_gradient = i.direction == Direction::Backward;
   const int peer = group.rank() + (is_send != is_gradient ? 1 : -1);
-  const Message m = message_of(memory_.size(task.task->operands[0]));
+  const Payload m = payload_of(memory_.size(task.task->operands[0]));
   if (is_send)
     group.send(task.operands[0], m.count, m.dtype, peer, stream(i.stream));
   else

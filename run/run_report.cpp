@@ -165,7 +165,7 @@ std::optional<RunRecord> run_record(const RunReport& r, const Profile& profile, 
                    .num_steps = r.timed_steps,
                    .predicted = figures(r, &PredictedMeasured::predicted),
                    .measured = measured,
-                   .applied = correction_of(profile, r.strategy.mesh.world())};
+                   .applied = correction_of(profile, r.strategy.mesh.world(), "native")};
 }
 
 std::string keep_run(const RunReport& report, const Profile& profile) {

@@ -221,8 +221,8 @@ Profile load_profile(const std::filesystem::path& path) {
   return profile;
 }
 
-RunCorrection correction_of(const Profile& profile, std::int64_t num_ranks) {
-  return profile.runs ? correction_for(*profile.runs, num_ranks) : RunCorrection{};
+RunCorrection correction_of(const Profile& profile, std::int64_t num_ranks, std::string_view framework) {
+  return profile.runs ? correction_for(*profile.runs, num_ranks, framework) : RunCorrection{};
 }
 
 Profile parse_profile(const std::string& text, const std::filesystem::path& path) {

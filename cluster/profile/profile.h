@@ -79,7 +79,7 @@ Profile load_profile(const std::filesystem::path& path);
 Profile parse_profile(const std::string& text, const std::filesystem::path& path);
 
 /// Of gpuplan's own executor, by runs of as many ranks.
-RunCorrection correction_of(const Profile& profile, std::int64_t num_ranks);
+RunCorrection correction_of(const Profile& profile, std::int64_t num_ranks, std::string_view framework);
 
 /// What says whether a profile is for a machine; read without its fits and samples. Throws InputError.
 struct ProfileHead {

@@ -35,6 +35,7 @@ json to_json(const RunRecord& r) {
           {"model", r.model},
           {"strategy", r.strategy},
           {"method", r.method},
+          {"framework", r.framework},
           {"ranks", r.num_ranks},
           {"steps", r.num_steps},
           {"predicted", to_json(r.predicted)},
@@ -52,6 +53,7 @@ std::optional<RunRecord> record_from(const std::string& line) {
                      .model = object.at("model"),
                      .strategy = object.at("strategy"),
                      .method = object.at("method"),
+                     .framework = object.value("framework", "native"),
                      .num_ranks = object.at("ranks"),
                      .num_steps = object.at("steps"),
                      .predicted = figures_from(object.at("predicted")),
@@ -108,12 +110,12 @@ std::vector<RunRecord> read_runs(const std::filesystem::path& profile, const std
   return out;
 }
 
-RunCorrection correction_for(const std::vector<RunRecord>& runs, std::int64_t num_ranks) {
+RunCorrection correction_for(const std::vector<RunRecord>& runs, std::int64_t num_ranks, std::string_view framework) {
   constexpr std::int64_t kLatest = 25;  // machines change: drivers, other load, cooling
   std::vector<double> times, outside;
   std::int64_t used = 0;
   for (auto r = runs.rbegin(); r != runs.rend() && used < kLatest; ++r) {
-    if (r->num_ranks != num_ranks) continue;
+    if (r->num_ranks != num_ranks || r->framework != framework) continue;
     ++used;
     const auto& [p, m] = std::pair(r->predicted, r->measured);
     if (p.step > 0 && m.step > 0) times.push_back(std::log(m.step / p.step * r->applied.time));

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/units.h"
@@ -26,6 +27,7 @@ struct RunCorrection {
 struct RunRecord {
   std::string profile;  // sha256 of the profile it was predicted with
   std::string date, model, strategy, method;
+  std::string framework = "native";  // that trained; each learns from its own runs
   std::int64_t num_ranks = 1, num_steps = 0;
   struct Figures {
     double step{};          // s
@@ -45,8 +47,10 @@ void add_run(const std::filesystem::path& profile, const RunRecord& run);
 /// off, or that is no run, is passed over.
 std::vector<RunRecord> read_runs(const std::filesystem::path& profile, const std::string& sha256);
 
-/// Of plans with as many ranks: the median of the latest runs, drawn towards no correction by one run's weight, so that
-/// one run corrects half of what it was off, nine runs nine tenths; never by more than a factor of 2.
-RunCorrection correction_for(const std::vector<RunRecord>& runs, std::int64_t num_ranks);
+/// Of plans of this framework with as many ranks: the median of the latest runs, drawn towards no correction by one
+/// run's weight, so that one run corrects half of what it was off, nine runs nine tenths; never by more than a factor
+/// of 2.
+RunCorrection correction_for(const std::vector<RunRecord>& runs, std::int64_t num_ranks,
+                             std::string_view framework = "native");
 
 }  // namespace gpuplan

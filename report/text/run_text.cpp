@@ -132,6 +132,39 @@ nlohmann::ordered_json run_json(const RunReport& r) {
   return out;
 }
 
+std::string engine_text(const EngineReport& r, const std::vector<std::string>& notes, const Screen& screen) {
+  const auto& steps = r.outcome.steps;
+  std::string text = fmt::format("{}: {} on {}, {} by {}\n", r.request.model.name,
+                                 r.request.recipe.is_adapter() ? "adapters" : "all weights", r.request.cluster.name,
+                                 r.strategy.name, r.engine);
+  if (!steps.empty())
+    text += fmt::format("steps {} to {}: loss {:.4f} to {:.4f}{}\n", steps.front().step, steps.back().step,
+                        steps.front().loss, steps.back().loss,
+                        r.tokens_per_second > 0 ? fmt::format(", {:.0f} tokens/s (median)", r.tokens_per_second) : "");
+  text += "\n" + render(comparison_table("memory of a GPU", r.memory, bytes_text), screen) + "\n";
+  text += render(comparison_table("time of one step", r.time, seconds_text), screen) + "\n";
+  for (const std::string& note : notes) text += wrap(note, screen.width, "- ", "  ");
+  return text;
+}
+
+nlohmann::ordered_json engine_json(const EngineReport& r) {
+  nlohmann::ordered_json out{{"model", r.request.model.name},     {"strategy", r.strategy.name},
+                             {"cluster", r.request.cluster.name}, {"engine", r.engine},
+                             {"exit_code", r.outcome.code},       {"stopped", r.outcome.was_stopped},
+                             {"steps", r.outcome.steps.size()}};
+  if (!r.outcome.steps.empty()) {
+    out["first_loss"] = r.outcome.steps.front().loss;
+    out["last_loss"] = r.outcome.steps.back().loss;
+    out["tokens_per_second"] = r.tokens_per_second;
+  }
+  for (const auto& [key, value] :
+       {std::pair{"predicted", &PredictedMeasured::predicted}, std::pair{"measured", &PredictedMeasured::measured}}) {
+    out[key] = by_name(r.memory, "_bytes", value);
+    out[key].update(by_name(r.time, "_seconds", value));
+  }
+  return out;
+}
+
 std::string run_trace(const RunReport& r) {
   SimulationAnswer answer;
   answer.request = r.request;

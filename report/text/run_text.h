@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/text/screen.h"
+#include "run/engine_report.h"
 #include "run/run_report.h"
 
 namespace gpuplan {
@@ -27,6 +28,10 @@ std::string run_text(const RunReport& report, const std::vector<std::string>& no
                      const Screen& screen);
 nlohmann::ordered_json run_json(const RunReport& report);
 /// The measured step in the simulator's trace format.
+/// What another program's engine trained: predicted against measured.
+std::string engine_text(const EngineReport& report, const std::vector<std::string>& notes, const Screen& screen);
+nlohmann::ordered_json engine_json(const EngineReport& report);
+
 std::string run_trace(const RunReport& report);
 
 }  // namespace gpuplan

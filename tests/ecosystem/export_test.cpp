@@ -17,6 +17,7 @@
 #include "ecosystem/emit.h"
 #include "ecosystem/rules.h"
 #include "ecosystem/versions.h"
+#include "hostile_names.h"
 #include "models/catalogue.h"
 #include "models/recipe_names.h"
 #include "scratch_folder.h"
@@ -422,98 +423,8 @@ TEST_CASE("what a format has no word for is refused, and never written as someth
   CHECK(has_text(answer.nearest, "--for trl"));
 }
 
-namespace {
-
-/// Names as nobody should give them: quotes, line ends, shell words, YAML words, controls, Unicode.
-std::vector<std::string> hostile_names() {
-  std::vector<std::string> names{"",
-                                 " ",
-                                 "'",
-                                 "\"",
-                                 "no",
-                                 "NO",
-                                 "~",
-                                 "null",
-                                 "1e3",
-                                 "0x1F",
-                                 "- a",
-                                 "a: b",
-                                 "a #b",
-                                 "{",
-                                 "[",
-                                 "&a",
-                                 "*a",
-                                 "!t",
-                                 "|",
-                                 ">",
-                                 "%",
-                                 "@",
-                                 "`id`",
-                                 "$(id)",
-                                 "${HOME}",
-                                 "; rm -rf /",
-                                 "a\nb: c",
-                                 "\r\n",
-                                 "\t",
-                                 "\x7f",
-                                 "\xc2\x85",
-                                 "\xe2\x80\xa8",
-                                 "\xef\xbb\xbf"
-                                 "a",
-                                 "\xf0\x9f\x98\x80",
-                                 "\\",
-                                 "\\n",
-                                 "'; touch x; '",
-                                 "--flag",
-                                 "a'b\"c",
-                                 "EOF",
-                                 "CHECK\n",
-                                 "../../etc"};
-  constexpr std::array kParts{"'",
-                              "\"",
-                              "\n",
-                              "\\",
-                              "$",
-                              "`",
-                              ";",
-                              "&",
-                              "|",
-                              ":",
-                              " ",
-                              "#",
-                              "-",
-                              "{",
-                              "}",
-                              "[",
-                              "]",
-                              ",",
-                              "%",
-                              "a",
-                              "0",
-                              "\t",
-                              "\r",
-                              "\x01",
-                              "\x1b",
-                              "\xc3\xa9",
-                              "\xe2\x80\xa9",
-                              "\xf0\x9f\x92\xa3",
-                              "!",
-                              "*",
-                              "?",
-                              "~"};
-  std::mt19937 random(24);
-  while (names.size() < 1000) {
-    std::string name;
-    for (std::uint_fast32_t length = 1 + random() % 12; length > 0; --length) name += kParts[random() % kParts.size()];
-    names.push_back(name);
-  }
-  return names;
-}
-
-}  // namespace
-
 TEST_CASE("1,000 hostile names come back from YAML as they were") {
-  for (const std::string& name : hostile_names()) {
+  for (const std::string& name : test::hostile_names()) {
     const OrderedJson file{{"model", name}, {"list", {name, "x"}}, {name + "k", 1}};
     const auto read = parse_yaml11("# " + comment_word(name) + "\n" + yaml_text(file), "hostile")->root;
     CAPTURE(name);
@@ -526,7 +437,7 @@ TEST_CASE("1,000 hostile names come back from YAML as they were") {
 
 TEST_CASE("1,000 hostile names as a model's name break no file of a plan") {
   EstimateRequest plan = plan_of("zero2", Method::Lora);
-  for (const std::string& name : hostile_names()) {
+  for (const std::string& name : test::hostile_names()) {
     plan.model.id = "x" + name;
     plan.model.name = name;
     const ExportAnswer answer = export_plan(plan, "trl", {name, kMark.sha256});
@@ -541,7 +452,7 @@ TEST_CASE("1,000 hostile names as a model's name break no file of a plan") {
 }
 
 TEST_CASE("1,000 hostile names are one word each to a shell") {
-  const std::vector<std::string> names = hostile_names();
+  const std::vector<std::string> names = test::hostile_names();
   const test::ScratchFolder scratch;
   const std::string script = (scratch.path() / "words.sh").string();
   {

@@ -1,0 +1,44 @@
+#include "cli/exported_files.h"
+
+#include <ostream>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+
+namespace gpuplan {
+namespace {
+
+bool may_replace(const std::filesystem::path& file, Replaces replaces) {
+  std::error_code failed;
+  if (replaces == Replaces::Everything || !std::filesystem::exists(file, failed)) return true;
+  return replaces == Replaces::Ours && read_file(file).find("Made by gpuplan") != std::string::npos;
+}
+
+}  // namespace
+
+void write_exported(const std::vector<ExportedFile>& files, const std::filesystem::path& folder, Replaces replaces,
+                    Console& console) {
+  namespace fs = std::filesystem;
+  for (const ExportedFile& file : files)
+    if (!may_replace(folder / file.name, replaces))
+      throw InputError((folder / file.name).string(), "is there already", "--force replaces it");
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (failed) throw EnvError(fmt::format("{}: cannot be made: {}", folder.string(), failed.message()));
+  for (const ExportedFile& file : files) {
+    write_file_atomically(folder / file.name, file.content);
+    if (file.is_program)
+      fs::permissions(folder / file.name, fs::perms::owner_exec | fs::perms::group_exec, fs::perm_options::add, failed);
+    console.err << fmt::format("gpuplan: wrote {}\n", (folder / file.name).string());
+  }
+}
+
+std::string listing_of(const std::vector<ExportedFile>& files) {
+  std::string out;
+  for (const ExportedFile& file : files) out += fmt::format("==> {} <==\n{}\n", file.name, file.content);
+  return out;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,386 @@
+#include "cli/run_engine.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/child_process.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json_file.h"
+#include "base/names.h"
+#include "base/sha256.h"
+#include "cli/arguments.h"
+#include "cli/exported_files.h"
+#include "cli/plan_flags.h"
+#include "ecosystem/emit.h"
+#include "ecosystem/engine_job.h"
+#include "ecosystem/out_of_memory.h"
+#include "planner/plan/plan_file.h"
+#include "report/answers.h"
+#include "report/text/run_text.h"
+#include "run/engine_output.h"
+#include "run/engine_report.h"
+#include "run/preflight.h"
+
+namespace gpuplan {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+constexpr const char *kNative = "native", *kUsualFolder = "gpuplan-job";
+constexpr int kUsualPort = 29500;
+
+/// Flags of gpuplan's own executor that the shipped scripts know too, or do not.
+struct ScriptFlag {
+  const char *flag, *option;
+  bool torch, sft;  // which script has it
+};
+constexpr std::array kScriptFlags{ScriptFlag{"--data", "--data", true, true},
+                                  ScriptFlag{"--output", "--output", true, true},
+                                  ScriptFlag{"--max-steps", "--max-steps", true, true},
+                                  ScriptFlag{"--lr", "--lr", true, true},
+                                  ScriptFlag{"--weight-decay", "--weight-decay", true, true},
+                                  ScriptFlag{"--clip", "--clip", true, true},
+                                  ScriptFlag{"--seed", "--seed", true, true},
+                                  ScriptFlag{"--warmup", "--warmup", false, true},
+                                  ScriptFlag{"--schedule", "--schedule", false, true}};
+constexpr std::array kNativeFlags{"--token-dtype", "--adapter", "--no-shuffle", "--save-every",    "--keep",
+                                  "--resume",      "--metrics", "--trace",      "--no-cuda-graphs"};
+
+/// Behind "--".
+Words script_of(const Console& console) {
+  const auto& all = console.arguments;
+  const auto dashes = std::find(all.begin(), all.end(), "--");
+  return dashes == all.end() ? Words{} : Words(dashes + 1, all.end());
+}
+
+/// How a launcher is called here, and the Python that it starts.
+struct FoundLauncher {
+  Words words;
+  std::string python = "python3", program;  // program: empty where it is not here
+};
+
+struct LauncherNames {
+  const char *engine, *program, *module;
+};
+constexpr std::array kLaunchers{LauncherNames{"accelerate", "accelerate", "accelerate.commands.accelerate_cli"},
+                                LauncherNames{"torchrun", "torchrun", "torch.distributed.run"},
+                                LauncherNames{"deepspeed", "deepspeed", "deepspeed.launcher.runner"},
+                                LauncherNames{"slurm", "sbatch", nullptr}};
+
+FoundLauncher find_launcher(const std::string& engine) {
+  const auto* names =
+      std::find_if(kLaunchers.begin(), kLaunchers.end(), [&](const auto& row) { return row.engine == engine; });
+  FoundLauncher found{.words = {names->program}, .program = find_program(names->program)};
+  if (!found.program.empty()) {
+    found.words = {found.program};
+    if (const std::string python = interpreter_of(found.program); !python.empty()) found.python = python;
+    return found;
+  }
+  const std::string package = engine == "torchrun" ? "torch" : engine;
+  if (!names->module || python_packages(found.python, {package}).empty()) return found;
+  found.program = find_program(found.python);
+  found.words = {found.python, "-m", names->module};
+  return found;
+}
+
+/// The question, what was found, and the plan as files and commands.
+struct EngineAsk {
+  PlanQuestion plan;
+  EstimateResult result;
+  const StrategyEstimate* chosen = nullptr;
+  EngineQuestion question;
+  FoundLauncher launcher;
+  std::map<std::string, std::string> packages;
+  EngineJob job;
+  std::vector<Check> checks;
+
+  bool is_local() const { return question.hosts.empty() && question.engine != "slurm"; }
+};
+
+PlanMark mark_of(const CLI::App& app, const EngineAsk& ask) {
+  if (const auto file = given(app, "plan"); file && *file != "-")
+    return {.file = *file, .sha256 = sha256_hex(read_file(*file))};
+  return {.file = "the command line", .sha256 = sha256_hex(ask.plan.request.model.name)};
+}
+
+/// The folder of the model, where it is one: a plan keeps the path that --model was given.
+std::optional<fs::path> model_folder_of(const EstimateRequest& request) {
+  std::error_code none;
+  for (fs::path source : {fs::path(request.model.source), fs::path(request.model.id)}) {
+    if (source.filename() == "config.json") source = source.parent_path();
+    if (!source.empty() && fs::is_regular_file(source / "config.json", none)) return fs::absolute(source, none);
+  }
+  return std::nullopt;
+}
+
+Words script_options(const CLI::App& app, const EngineAsk& ask) {
+  const bool is_torch = ask.question.engine == "torchrun" && !ask.question.has_transformers;
+  for (const char* flag : kNativeFlags)
+    if (is_given(app, flag))
+      throw InputError(flag, "is of gpuplan's own executor", "leave --engine out, or train with a script behind --");
+  Words out;
+  const auto folder = model_folder_of(ask.plan.request);
+  if (folder) out = {"--model", folder->string()};
+  if (is_torch && !folder && !is_given(app, "--init"))
+    throw InputError(
+        "--model",
+        fmt::format("{} is known by its shape, and there are no weights to train", ask.plan.request.model.name),
+        "give the folder of the model, or --init random to measure");
+  if (is_given(app, "--init") && !is_torch)
+    throw InputError("--init", "random weights are of gpuplan's own executor and of the script of plain PyTorch",
+                     "--engine native");
+  if (is_given(app, "--init")) out.emplace_back("--random");
+  for (const ScriptFlag& row : kScriptFlags) {
+    const auto value = given(app, row.flag);
+    if (!value) continue;
+    if (!(is_torch ? row.torch : row.sft))
+      throw InputError(row.flag, "is not known to the script of plain PyTorch, whose learning rate is constant",
+                       "leave it out, or train with a script behind --");
+    const bool is_path = std::string_view(row.flag) == "--data" || std::string_view(row.flag) == "--output";
+    out.push_back(fmt::format("{}={}", row.option, is_path ? fs::absolute(*value).string() : *value));
+  }
+  if (!is_torch && !is_given(app, "--data"))
+    throw InputError("--data", "is needed: the shipped script trains on JSON lines",
+                     "--data train.jsonl, or a script of your own behind --");
+  return out;
+}
+
+void refuse_script_flags(const CLI::App& app) {
+  for (const ScriptFlag& row : kScriptFlags)
+    if (is_given(app, row.flag))
+      throw InputError(row.flag, "is not passed to a script of your own",
+                       "write it behind --, as the script spells it");
+}
+
+void choose_strategy(EngineAsk& ask) {
+  ask.result = estimate(ask.plan.request);
+  ask.chosen = strategy_in_focus(ask.result);
+  if (!ask.chosen)
+    throw InputError("--strategy", ask.result.strategies.front().not_applicable,
+                     "leave --strategy out to let gpuplan choose");
+  if (!ask.chosen->fits())
+    throw InputError("the plan", fmt::format("does not fit: {}", ask.chosen->why_not_yes),
+                     "gpuplan estimate says what would");
+  ask.plan.request.strategy = ask.chosen->strategy.name;
+}
+
+void find_what_is_here(EngineAsk& ask) {
+  EngineQuestion& q = ask.question;
+  ask.launcher = find_launcher(q.engine);
+  q.launcher = ask.launcher.words;
+  q.python = ask.launcher.python;
+  ask.packages =
+      python_packages(q.python, {"torch", "accelerate", "transformers", "peft", "trl", "deepspeed", "bitsandbytes"});
+  q.versions.assign(ask.packages.begin(), ask.packages.end());
+  q.has_transformers = ask.packages.count("transformers") > 0;
+}
+
+int port_of(const CLI::App& app, const EngineAsk& ask) {
+  if (const auto port = given(app, "--port")) return int(parse_integer(*port, "--port", 1, 65535));
+  return !ask.question.hosts.empty() || is_port_free(kUsualPort) ? kUsualPort : some_free_port();
+}
+
+void check_all(const CLI::App& app, EngineAsk& ask) {
+  const EngineQuestion& q = ask.question;
+  std::vector<Check>& checks = ask.checks;
+  checks.push_back(
+      {.what = q.engine,
+       .found = ask.launcher.program.empty() ? "not found" : fmt::format("{}", fmt::join(q.launcher, " ")),
+       .problem = ask.launcher.program.empty() ? fmt::format("{} is not on the PATH", q.launcher.front()) : ""});
+  for (const auto& [package, least] : ask.job.packages) {
+    const auto found = ask.packages.find(package);
+    Check check{.what = package, .found = found == ask.packages.end() ? "not found" : found->second, .problem = ""};
+    if (found == ask.packages.end())
+      check.problem = fmt::format("{} has no {} ({} or later)", q.python, package, least);
+    else if (is_older(found->second, least))
+      check.problem = fmt::format("{} {} is older than {}", package, found->second, least);
+    checks.push_back(std::move(check));
+  }
+  if (!q.script.empty() && q.script.front() != "-m") checks.push_back(check_file("script", q.script.front()));
+  if (const auto data = given(app, "--data")) checks.push_back(check_file("data", *data));
+  checks.push_back(check_disk(given(app, "--output").value_or(q.folder.string()),
+                              is_given(app, "--output") ? ask.chosen->save.disk : Bytes{}));
+  if (ask.is_local() && !ask.plan.request.cluster.gpus.front().is_cpu)
+    checks.push_back(check_gpus(gpus_wanted(ask.plan.request, ask.result, ask.chosen->strategy)));
+  if (is_given(app, "--port"))
+    checks.push_back({.what = "port",
+                      .found = std::to_string(q.port),
+                      .problem = is_port_free(q.port) ? "" : fmt::format("port {} is taken on this machine", q.port)});
+}
+
+EngineAsk ask_engine(const CLI::App& app, Console& console) {
+  EngineAsk ask;
+  EngineQuestion& q = ask.question;
+  q.engine = to_lower(*given(app, "--engine"));
+  q.folder = fs::absolute(given(app, "--job").value_or(kUsualFolder)).lexically_normal();
+  q.script = script_of(console);
+  if (const auto file = given(app, "--hosts")) q.hosts = parse_hosts(read_file(*file), *file);
+  if (!q.hosts.empty() && q.engine == "slurm")
+    throw InputError("--hosts", "Slurm chooses the machines", "leave it out");
+  find_what_is_here(ask);
+  const bool is_torch = q.engine == "torchrun" && q.script.empty() && !q.has_transformers;
+  ask.plan = read_plan_question(app, console.in, is_torch ? "torch" : kUsualFramework);
+  choose_strategy(ask);
+  if (q.script.empty())
+    q.options = script_options(app, ask);
+  else
+    refuse_script_flags(app);
+  if (q.engine == "slurm" && !q.script.empty()) q.script.front() = fs::absolute(q.script.front()).string();
+  q.port = port_of(app, ask);
+  ask.job = plan_engine(ask.plan.request, q, mark_of(app, ask));
+  if (!ask.job.is_refused()) check_all(app, ask);
+  return ask;
+}
+
+bool is_this_machine(const std::string& host) {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return host.empty() || host == "localhost" || host == "127.0.0.1" || host == name.data();
+}
+
+EngineRun run_of(const EngineAsk& ask) {
+  EngineRun run{.metrics = ask.question.folder / "metrics",
+                .has_gpus = ask.is_local() && !ask.plan.request.cluster.gpus.front().is_cpu};
+  for (const EngineCommand& command : ask.job.commands) {
+    const bool is_here = is_this_machine(command.host) && ask.question.engine != "slurm";
+    EngineProcess process{.name = ask.question.engine + (command.host.empty() ? "" : " on " + command.host),
+                          .command = command.words,
+                          .variables = command.variables,
+                          .is_here = is_here};
+    if (!ask.question.script.empty()) {
+      const char* const before = std::getenv("PYTHONPATH");  // a script may import gpuplan_metrics
+      const std::string scripts = (data_dir() / "ecosystem" / "scripts").string();
+      process.variables.emplace_back("PYTHONPATH", scripts + (before && *before ? std::string(":") + before : ""));
+    }
+    if (!is_this_machine(command.host)) {
+      EngineCommand remote = command;
+      remote.variables = process.variables;
+      remote.variables.emplace_back("GPUPLAN_METRICS", run.metrics.string());
+      process.command = over_ssh(remote, fs::current_path());
+      process.variables.clear();
+    }
+    run.processes.push_back(std::move(process));
+  }
+  if (ask.question.engine == "slurm") {
+    run.batch_output = (ask.question.folder / "gpuplan-%j.out").string();
+    run.cancel = {"scancel"};
+  }
+  return run;
+}
+
+OrderedJson dry_json(const EngineAsk& ask, const EngineRun& run) {
+  const Redaction redacted;
+  OrderedJson out{{"engine", ask.question.engine}, {"folder", ask.question.folder.string()}};
+  for (const ExportedFile& file : ask.job.files)
+    out["files"].push_back({{"name", file.name}, {"content", file.content}});
+  for (const EngineProcess& process : run.processes) {
+    OrderedJson variables = OrderedJson::object();
+    for (const auto& [name, value] : process.variables) variables[name] = redacted(value);
+    out["commands"].push_back({{"words", without_secrets(process.command, redacted)}, {"variables", variables}});
+  }
+  for (const Check& check : ask.checks)
+    out["checks"].push_back({{"what", check.what}, {"found", check.found}, {"problem", check.problem}});
+  return out;
+}
+
+std::string dry_text(const EngineAsk& ask, const EngineRun& run) {
+  const Redaction redacted;
+  std::string out;
+  for (const Check& check : ask.checks)
+    out += fmt::format("{:<14}{}{}\n", check.what, check.found, check.problem.empty() ? "" : ": " + check.problem);
+  out += fmt::format("\nFiles in {}\n\n{}", ask.question.folder.string(), listing_of(ask.job.files));
+  for (const EngineProcess& process : run.processes) {
+    out += fmt::format("Starts {}\n ", process.name);
+    for (const auto& [name, value] : process.variables)
+      out += fmt::format(" {}", shell_word(name + "=" + redacted(value)));
+    for (const std::string& word : without_secrets(process.command, redacted)) out += " " + shell_word(word);
+    out += "\n";
+  }
+  return out;
+}
+
+void require_all(const EngineAsk& ask) {
+  std::vector<std::string> problems;
+  for (const Check& check : ask.checks)
+    if (!check.problem.empty()) problems.push_back(check.problem);
+  if (!problems.empty()) throw EnvError(fmt::format("nothing was started: {}", fmt::join(problems, "; ")));
+}
+
+void note_out_of_memory(const EngineAsk& ask, const EngineOutcome& outcome, Console& console) {
+  const auto message = find_out_of_memory(outcome.tail);
+  if (!message) return;
+  console.err << fmt::format("gpuplan: {}\ngpuplan: {}\n", describe(*message),
+                             compare_with(*message, ask.chosen->tiers.process, ask.chosen->strategy.name));
+}
+
+}  // namespace
+
+void add_engine_flags(CLI::App& app) {
+  const char* const kEngine = "Engine";
+  Words names = engine_names();
+  names.emplace_back(kNative);
+  add_flag(app, "--engine", fmt::format("{}", fmt::join(names, "|")),
+           "who trains. Default native, gpuplan's own executor. Behind -- stands a script of your own with its "
+           "arguments; without it a shipped one trains",
+           kEngine);
+  add_flag(app, "--dry-run", "", "print the checks, the files and the commands, and start nothing", kEngine);
+  add_flag(
+      app, "--job", "DIR",
+      fmt::format("where the engine's files and metrics go, a folder that all machines see. Default {}", kUsualFolder),
+      kEngine);
+  add_flag(app, "--hosts", "FILE", "the machines of the plan, a host a line; others than this one are reached by ssh",
+           kEngine);
+  add_flag(app, "--port", "N", fmt::format("of rank 0. Default {}, or a free one", kUsualPort), kEngine);
+  add_flag(app, "--force", "", "replace files in --job that gpuplan did not make", kEngine);
+}
+
+bool wants_other_engine(const CLI::App& app, const Console& console) {
+  const auto engine = given(app, "--engine");
+  if (engine && to_lower(*engine) != kNative) {
+    Words names = engine_names();
+    if (std::find(names.begin(), names.end(), to_lower(*engine)) != names.end()) return true;
+    names.emplace_back(kNative);
+    throw InputError("--engine", fmt::format("unknown engine '{}'", *engine),
+                     did_you_mean(*engine, names, fmt::format("known: {}", fmt::join(names, ", "))));
+  }
+  for (const char* flag : {"--dry-run", "--job", "--hosts", "--port", "--force"})
+    if (is_given(app, flag))
+      throw InputError(flag, "needs another --engine than native", "for example --engine torchrun");
+  if (!script_of(console).empty())
+    throw InputError("--", "a script of your own needs --engine", "for example --engine accelerate -- train.py");
+  return false;
+}
+
+int run_with_engine(const CLI::App& app, Console& console) {
+  EngineAsk ask = ask_engine(app, console);
+  if (ask.job.is_refused()) {
+    console.err << fmt::format("gpuplan: {}\n  nearest: {}\n", ask.job.refusal, ask.job.nearest);
+    return 1;
+  }
+  const EngineRun run = run_of(ask);
+  const bool is_json = is_given(app, "--json");
+  if (is_given(app, "--dry-run")) {
+    console.print(is_json ? json_text(dry_json(ask, run)) : dry_text(ask, run));
+    return 0;
+  }
+  for (const std::string& note : ask.job.notes) console.err << fmt::format("gpuplan: {}\n", note);
+  require_all(ask);
+  write_exported(ask.job.files, ask.question.folder, is_given(app, "--force") ? Replaces::Everything : Replaces::Ours,
+                 console);
+  const EngineOutcome outcome = run_engine(run, console.err, console.err);
+  if (outcome.code != 0) note_out_of_memory(ask, outcome, console);
+  const EngineReport report = make_engine_report(ask.plan.request, *ask.chosen, ask.question.engine, outcome);
+  std::vector<std::string> notes = ask.plan.notes;
+  if (std::string note = keep_engine_run(report, ask.result.profile); !note.empty()) notes.push_back(std::move(note));
+  if (!outcome.steps.empty() || is_json)
+    console.print(is_json ? json_text(engine_json(report)) : engine_text(report, notes, console.screen));
+  return outcome.code;
+}
+
+}  // namespace gpuplan

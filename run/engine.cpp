@@ -1,0 +1,267 @@
+#include "run/engine.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <memory>
+#include <ostream>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "cluster/local_machine.h"
+#include "run/children.h"
+#include "run/engine_output.h"
+#include "run/rank_watch.h"
+
+namespace gpuplan {
+namespace {
+
+namespace fs = std::filesystem;
+using SteadyClock = std::chrono::steady_clock;
+
+/// What a launcher of ours would hand down to one that it is itself started by.
+const std::vector<std::string> kLauncherVariables{
+    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"};
+
+/// The read end of the launchers' output.
+class OutputPipe {
+ public:
+  OutputPipe() {
+    if (pipe2(ends_.data(), O_CLOEXEC) != 0) throw EnvError("no pipe for the output of a launcher");
+    fcntl(ends_[0], F_SETFL, O_NONBLOCK);
+  }
+  ~OutputPipe() {
+    close(ends_[0]);
+    close_input();
+  }
+  OutputPipe(const OutputPipe&) = delete;
+  OutputPipe& operator=(const OutputPipe&) = delete;
+  int input() const { return ends_[1]; }
+  void close_input() {
+    if (ends_[1] >= 0) close(ends_[1]);
+    ends_[1] = -1;
+  }
+  /// What is there now.
+  void read_into(EngineOutput& output, std::string* first_bytes) {
+    std::array<char, 1 << 16> buffer{};
+    for (;;) {
+      const ssize_t n = read(ends_[0], buffer.data(), buffer.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return;
+      const std::string_view bytes(buffer.data(), std::size_t(n));
+      if (first_bytes && first_bytes->find('\n') == std::string::npos) first_bytes->append(bytes);
+      output.add_output(bytes);
+    }
+  }
+
+ private:
+  std::array<int, 2> ends_{-1, -1};
+};
+
+/// Most bytes that processes of the job hold on one GPU; where the driver does not name processes, what was taken since
+/// the start.
+class GpuMemory {
+ public:
+  GpuMemory() { before_ = free_now(); }
+  void look(const std::vector<ProcessId>& processes) {
+    if (before_.empty() || SteadyClock::now() < next_) return;
+    next_ = SteadyClock::now() + std::chrono::seconds(1);
+    try {
+      const LocalMachine machine = query_local_machine();
+      for (std::size_t i = 0; i < machine.gpus.size() && i < before_.size(); ++i) {
+        Bytes held;
+        for (const LocalProcess& process : machine.gpus[i].processes)
+          if (std::any_of(processes.begin(), processes.end(),
+                          [&](const ProcessId& own) { return own.pid == pid_t(process.pid); }))
+            held += process.memory.value_or(Bytes{});
+        if (held.count == 0) held = std::max(Bytes{}, before_[i] - machine.gpus[i].memory_free);
+        most_ = std::max(most_, held);
+      }
+    } catch (const EnvError&) {}  // asked again in a second
+  }
+  Bytes most() const { return most_; }
+
+ private:
+  static std::vector<Bytes> free_now() {
+    std::vector<Bytes> out;
+    try {
+      for (const LocalGpu& gpu : query_local_machine().gpus) out.push_back(gpu.memory_free);
+    } catch (const EnvError&) {}  // no driver
+    return out;
+  }
+  std::vector<Bytes> before_;
+  Bytes most_;
+  SteadyClock::time_point next_{};
+};
+
+/// A batch job's own output, once its number is known.
+class BatchFile {
+ public:
+  explicit BatchFile(const EngineRun& run) : run_(run) {}
+  std::string* first_bytes() { return run_.batch_output.empty() ? nullptr : &first_; }
+  const std::string& job() {
+    if (job_.empty() && first_.find('\n') != std::string::npos) {
+      job_ = first_.substr(0, first_.find_first_of(";\n"));
+      if (job_.empty() || job_.find_first_not_of("0123456789") != std::string::npos) job_ = "-";  // a message
+    }
+    return job_;
+  }
+  void read_into(EngineOutput& output) {
+    if (run_.batch_output.empty() || job().empty() || job() == "-") return;
+    std::string path = run_.batch_output;
+    if (const std::size_t at = path.rfind("%j"); at != std::string::npos) path.replace(at, 2, job());
+    std::ifstream file(path, std::ios::binary);
+    if (!file) return;
+    file.seekg(from_);
+    std::array<char, 1 << 16> buffer{};
+    while (file.read(buffer.data(), buffer.size()) || file.gcount() > 0) {
+      output.add_output({buffer.data(), std::size_t(file.gcount())});
+      from_ += file.gcount();
+    }
+  }
+  void cancel() {
+    if (run_.cancel.empty() || job().empty() || job() == "-") return;
+    std::vector<std::string> command = run_.cancel;
+    command.push_back(job());
+    static_cast<void>(output_of(command));
+  }
+
+ private:
+  const EngineRun& run_;
+  std::string first_, job_;
+  std::streamoff from_ = 0;
+};
+
+/// Everything that is looked at while the launchers run.
+class EngineWatch {
+ public:
+  EngineWatch(const EngineRun& run, std::ostream& echo) : run_(run), output_(run.metrics, echo), batch_(run) {
+    if (run.has_gpus) gpus_ = std::make_unique<GpuMemory>();
+  }
+
+  void start(Children& children) {
+    const int no_input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    for (const EngineProcess& process : run_.processes) {
+      ChildPlan plan{.name = process.name,
+                     .command = process.command,
+                     .variables = process.variables,
+                     .unset = kLauncherVariables,
+                     .input = no_input,
+                     .output = pipe_.input(),
+                     .error = pipe_.input()};
+      plan.variables.emplace_back("GPUPLAN_METRICS", run_.metrics.string());
+      plan.variables.emplace_back("PYTHONUNBUFFERED", "1");
+      children.add(std::move(plan));
+      if (process.is_here) launchers_.push_back(children.all().back().pid);
+    }
+    if (no_input >= 0) close(no_input);
+    pipe_.close_input();
+  }
+
+  void each_turn() {
+    pipe_.read_into(output_, batch_.first_bytes());
+    batch_.read_into(output_);
+    if (++turn_ % 4 != 0) return;
+    if (turn_ % 8 == 0) ranks_.find_ranks(launchers_);
+    ranks_.add_ranks(output_.ranks());
+    if (gpus_) gpus_->look(ranks_.processes());
+  }
+
+  std::string dead_rank() {
+    if (launchers_.empty()) return {};
+    output_.read_metrics();
+    return ranks_.dead_rank(output_.ranks());
+  }
+
+  void end(Children& children) {
+    std::vector<ProcessId> all = ranks_.processes();
+    for (const pid_t launcher : launchers_)
+      for (const ProcessId& process : descendants_of(launcher)) all.push_back(process);
+    batch_.cancel();
+    children.end();
+    kill_those_left(all);
+  }
+
+  void interrupt(Children& children) {
+    batch_.cancel();
+    for (const Child& child : children.all())
+      if (!child.status) kill(-child.pid, SIGINT);  // the launcher and what it started in its group
+  }
+
+  EngineOutcome outcome(int code) {
+    pipe_.read_into(output_, batch_.first_bytes());
+    batch_.read_into(output_);
+    output_.finish();
+    const bool was_stopped = CountedInterrupts::count() > 0;
+    return {.code = was_stopped ? kWorldFailed : code,
+            .was_stopped = was_stopped,
+            .steps = output_.steps(),
+            .has_metrics = output_.has_metrics(),
+            .tensors = output_.tensors(),
+            .gpu_process = gpus_ ? gpus_->most() : Bytes{},
+            .host_process = output_.process(),
+            .tail = output_.tail()};
+  }
+
+ private:
+  const EngineRun& run_;
+  OutputPipe pipe_;
+  EngineOutput output_;
+  BatchFile batch_;
+  RankWatch ranks_;
+  std::unique_ptr<GpuMemory> gpus_;
+  std::vector<pid_t> launchers_;
+  std::int64_t turn_ = 0;
+};
+
+int exit_code_of_launcher(const Child& child, std::ostream& err) {
+  if (CountedInterrupts::count() == 0)
+    err << fmt::format("gpuplan: {} ended with {}\n", child.name, describe_end(*child.status));
+  return kWorldFailed;
+}
+
+void remove_old_metrics(const fs::path& folder) {
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (failed) throw EnvError(fmt::format("{}: cannot be made: {}", folder.string(), failed.message()));
+  std::vector<fs::path> old;
+  for (const auto& entry : fs::directory_iterator(folder, failed))
+    if (entry.path().filename().string().starts_with("rank-") && entry.path().extension() == ".jsonl")
+      old.push_back(entry.path());
+  for (const fs::path& file : old) fs::remove(file, failed);
+}
+
+}  // namespace
+
+EngineOutcome run_engine(const EngineRun& run, std::ostream& echo, std::ostream& err) {
+  remove_old_metrics(run.metrics);
+  const CountedInterrupts interrupts;
+  EngineWatch engine(run, echo);
+  Children children;
+  engine.start(children);
+  const WatchPolicy policy{.end = [&](Children& all) { engine.end(all); },
+                           .exit_code = exit_code_of_launcher,
+                           .first_interrupt =
+                               [&](Children& all, std::ostream& out) {
+                                 out << "gpuplan: stopping; Ctrl-C again ends at once\n" << std::flush;
+                                 engine.interrupt(all);
+                               },
+                           .silent = [&] { return engine.dead_rank(); },
+                           .patience = {},
+                           .each_turn = [&] { engine.each_turn(); },
+                           .has_shutdown_limit = false};
+  const int code = watch(children, policy, err);
+  EngineOutcome outcome = engine.outcome(code);
+  if (outcome.was_stopped) err << "gpuplan: stopped\n";
+  return outcome;
+}
+
+}  // namespace gpuplan

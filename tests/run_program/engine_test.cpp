@@ -1,0 +1,153 @@
+// `gpuplan run --engine` as a user runs it, with launchers that write down how they are called.
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "hostile_names.h"
+#include "run_program/process.h"
+#include "scratch_folder.h"
+
+namespace gpuplan::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+std::string text_of_file(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void write_program(const fs::path& file, const std::string& text) {
+  std::ofstream(file, std::ios::binary) << text;
+  fs::permissions(file, fs::perms::owner_all);
+}
+
+/// A folder with a model's shape, a plan, and launchers on its own PATH.
+class Place {
+ public:
+  Place() {
+    fs::create_directories(path() / "bin");
+    for (const char* name : {"torchrun", "accelerate"})
+      write_program(path() / "bin" / name, "#!/bin/sh\nprintf '%s\\000' \"$@\" > \"$SEEN\"\nexit \"${CODE:-0}\"\n");
+    write_program(path() / "bin" / "python3", "#!/bin/sh\necho '{\"torch\": \"2.6.0\", \"accelerate\": \"1.10.0\"}'\n");
+    std::ofstream(path() / "train.py") << "\n";
+    const Finished saved = run({"estimate", "--model", "llama-3.2-1b", "--gpus", "2xcpu", "--strategy", "ddp",
+                                "--seq-len", "32", "--precision", "bf16-mixed", "--save", "plan.json"});
+    REQUIRE_MESSAGE(fs::exists(path() / "plan.json"), saved.err);
+  }
+  const fs::path& path() const { return scratch_.path(); }
+  Finished run(const Words& arguments, const std::string& code = "0") {
+    fs::remove(seen());
+    Words words{"env",
+                "-C",
+                path().string(),
+                "PATH=" + (path() / "bin").string() + ":/usr/bin:/bin",
+                "SEEN=" + seen().string(),
+                "CODE=" + code,
+                "GPUPLAN_PROFILE_DIR=" + path().string(),
+                GPUPLAN_PROGRAM};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    Process process(words, path());
+    return process.wait();
+  }
+  /// What the launcher was given; empty where it was not started.
+  Words arguments() const {
+    Words out;
+    std::istringstream text(text_of_file(seen()));
+    for (std::string word; std::getline(text, word, '\0');) out.push_back(word);
+    return out;
+  }
+  fs::path seen() const { return path() / "seen"; }
+
+ private:
+  ScratchFolder scratch_;
+};
+
+}  // namespace
+
+TEST_CASE("run --engine starts the launcher with the plan and the script; --dry-run starts nothing") {
+  Place place;
+  Finished done = place.run({"run", "plan.json", "--engine", "torchrun", "--", "train.py", "--lr", "1"});
+  CHECK_MESSAGE(done.code == 0, done.err);
+  CHECK(place.arguments() == Words{"--standalone", "--nproc_per_node=2", "train.py", "--lr", "1"});
+  done = place.run({"run", "plan.json", "--engine", "accelerate", "--", "train.py"});
+  CHECK_MESSAGE(done.code == 0, done.err);
+  const std::string file = (place.path() / "gpuplan-job" / "accelerate.yaml").string();
+  CHECK(fs::exists(file));
+  CHECK(place.arguments() == Words{"launch", "--config_file", file, "train.py"});
+  done = place.run({"run", "plan.json", "--engine", "accelerate", "--job", "other", "--dry-run", "--", "train.py"});
+  CHECK(done.code == 0);
+  CHECK(done.out.find("==> accelerate.yaml <==") != std::string::npos);
+  CHECK(done.out.find("launch --config_file") != std::string::npos);
+  CHECK(place.arguments().empty());
+  CHECK_FALSE(fs::exists(place.path() / "other"));
+}
+
+TEST_CASE("run --engine: exit codes, checks, files that are not ours") {
+  Place place;
+  const Words words{"run", "plan.json", "--engine", "torchrun", "--", "train.py"};
+  Finished done = place.run(words, "4");
+  CHECK(done.code == 3);
+  CHECK(done.err.find("torchrun ended with exit code 4") != std::string::npos);
+  done = place.run({"run", "plan.json", "--engine", "torchrun", "--", "none.py"});
+  CHECK(done.code == 3);
+  CHECK(done.err.find("none.py: no such file") != std::string::npos);
+  CHECK(place.arguments().empty());
+  done = place.run({"run", "plan.json", "--engine", "deepspeed", "--", "train.py"});
+  CHECK(done.code == 1);  // DDP is no stage of ZeRO
+  done = place.run({"run", "plan.json", "--engine", "horovod", "--", "train.py"});
+  CHECK(done.code == 2);
+  done = place.run({"run", "plan.json", "--dry-run"});
+  CHECK(done.code == 2);
+  std::ofstream(place.path() / "gpuplan-job" / "accelerate.yaml") << "mine: true\n";
+  done = place.run({"run", "plan.json", "--engine", "accelerate", "--", "train.py"});
+  CHECK(done.code == 2);
+  CHECK(text_of_file(place.path() / "gpuplan-job" / "accelerate.yaml") == "mine: true\n");
+}
+
+TEST_CASE("1,000 hostile arguments reach the launcher as they are, and --dry-run names them all") {
+  Place place;
+  const Words names = hostile_names();
+  for (std::size_t first = 0; first < names.size(); first += 250) {
+    Words words{"run", "plan.json", "--engine", "torchrun", "--", "train.py"};
+    words.insert(words.end(), names.begin() + std::ptrdiff_t(first), names.begin() + std::ptrdiff_t(first) + 250);
+    const Finished done = place.run(words);
+    REQUIRE_MESSAGE(done.code == 0, done.err);
+    const Words expected(words.begin() + 5, words.end());
+    Words got = place.arguments();
+    REQUIRE(got.size() == expected.size() + 2);
+    got.erase(got.begin(), got.begin() + 2);
+    CHECK(got == expected);
+    words.insert(words.begin() + 4, {"--dry-run", "--json"});
+    const auto dry = nlohmann::json::parse(place.run(words).out);
+    Words said = dry["commands"][0]["words"];
+    said.erase(said.begin(), said.begin() + 3);
+    CHECK(said == expected);
+  }
+}
+
+TEST_CASE("hostile names of job folders and scripts are names and nothing more") {
+  Place place;
+  const Words names = hostile_names();
+  for (std::size_t i = 50; i < names.size(); i += 48) {
+    std::string name = names[i];
+    for (char& c : name)
+      if (c == '/') c = '_';
+    CAPTURE(name);
+    const std::string script = "x" + name + ".py", job = "job" + name;
+    std::ofstream(place.path() / script) << "\n";
+    const Finished done = place.run({"run", "plan.json", "--engine", "accelerate", "--job=" + job, "--", script});
+    REQUIRE_MESSAGE(done.code == 0, done.err);
+    const Words got = place.arguments();
+    REQUIRE(got.size() == 4);
+    CHECK(got[2] == (place.path() / job / "accelerate.yaml").string());
+    CHECK(got[3] == script);
+    CHECK(fs::exists(place.path() / job / "accelerate.yaml"));
+  }
+}
+
+}  // namespace gpuplan::test
