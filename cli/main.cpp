@@ -1,9 +1,11 @@
 #include "cli/program.h"
 
+#include <csignal>
 #include <iostream>
 
 #include <unistd.h>
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of the write, and is told
   return gpuplan::run({argv + 1, argv + argc}, std::cout, std::cerr, gpuplan::screen_of(STDOUT_FILENO), std::cin);
 }

@@ -4,9 +4,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -18,6 +21,31 @@ namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(500);
 
+constexpr std::string_view kPrefix = "gpuplan-";
+
+/// Of a file: 0 once it was removed.
+std::int64_t num_names(int file) {
+  struct stat status {};
+  return fstat(file, &status) == 0 ? std::int64_t(status.st_nlink) : 1;
+}
+
+void remove_files_of_the_dead(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  std::vector<std::filesystem::path> files;
+  for (const auto& item : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = item.path().filename().string();
+    if (name.starts_with(kPrefix) && name.size() == kPrefix.size() + 6) files.push_back(item.path());
+  }
+  for (const auto& path : files) {
+    const int file = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat status {};
+    const bool is_ours =
+        file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
+    if (is_ours && flock(file, LOCK_EX | LOCK_NB) == 0) unlink(path.c_str());
+    if (file >= 0) close(file);
+  }
+}
+
 std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 }  // namespace
@@ -28,11 +56,14 @@ class BeatFile {
   static std::size_t size_for(std::int64_t num_ranks) {
     return sizeof(FirstWord) + std::size_t(num_ranks) * sizeof(Beat);
   }
-  /// Null when it cannot be mapped.
+  /// Null when it cannot be mapped, or is too short.
   static std::shared_ptr<BeatFile> open(const std::filesystem::path& path, std::int64_t num_ranks) {
     const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (file < 0) return nullptr;
-    void* const memory = mmap(nullptr, size_for(num_ranks), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    struct stat status {};
+    const bool is_whole = fstat(file, &status) == 0 && status.st_size >= off_t(size_for(num_ranks));
+    void* const memory =
+        is_whole ? mmap(nullptr, size_for(num_ranks), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
     close(file);
     return memory == MAP_FAILED ? nullptr : std::shared_ptr<BeatFile>(new BeatFile(memory, size_for(num_ranks)));
   }
@@ -85,19 +116,26 @@ void Heartbeat::beat(std::int64_t step) {
 HeartbeatFile::HeartbeatFile(std::int64_t num_ranks) : num_ranks_(num_ranks) {
   std::error_code ignored;
   const bool has_shm = std::filesystem::is_directory("/dev/shm", ignored);
-  std::string path =
-      (has_shm ? std::filesystem::path("/dev/shm") : std::filesystem::temp_directory_path()) / "gpuplan-XXXXXX";
-  const int file =
-      mkostemp(path.data(), O_CLOEXEC);  // its own: containers may share /dev/shm and have the same process numbers
-  path_ = path;
-  if (file < 0 || ftruncate(file, off_t(BeatFile::size_for(num_ranks))) != 0)
+  const std::filesystem::path folder = has_shm ? "/dev/shm" : std::filesystem::temp_directory_path();
+  remove_files_of_the_dead(folder);
+  do {
+    if (lock_ >= 0) close(lock_);
+    std::string path = folder / (std::string(kPrefix) + "XXXXXX");
+    lock_ =
+        mkostemp(path.data(), O_CLOEXEC);  // its own: containers may share /dev/shm and have the same process numbers
+    path_ = path;
+  } while (lock_ >= 0 && flock(lock_, LOCK_SH) == 0 &&
+           num_names(lock_) == 0);  // taken for a dead one's before its lock
+  if (lock_ < 0 || ftruncate(lock_, off_t(BeatFile::size_for(num_ranks))) != 0)
     throw EnvError(fmt::format("cannot make {}: {}", path_.string(), std::strerror(errno)));
-  close(file);
   file_ = BeatFile::open(path_, num_ranks);
   if (!file_) throw EnvError(fmt::format("cannot map {}", path_.string()));
 }
 
-HeartbeatFile::~HeartbeatFile() { unlink(path_.c_str()); }
+HeartbeatFile::~HeartbeatFile() {
+  unlink(path_.c_str());
+  close(lock_);
+}
 
 std::string HeartbeatFile::silent_rank(Seconds patience) const {
   for (std::int64_t r = 0; r < num_ranks_; ++r) {

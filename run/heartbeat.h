@@ -51,7 +51,8 @@ class Heartbeat {
 /// quiet until the supervisor ends them. Nothing where there is no supervisor's file.
 std::optional<bool> has_first_word(std::int64_t rank);
 
-/// The supervisor's side: makes the file, and removes it at the end.
+/// The supervisor's side: makes the file, and removes it at the end. Files of supervisors that were killed are removed
+/// first: nobody holds their lock.
 class HeartbeatFile {
  public:
   explicit HeartbeatFile(std::int64_t num_ranks);
@@ -64,6 +65,7 @@ class HeartbeatFile {
 
  private:
   std::filesystem::path path_;
+  int lock_ = -1;  // the file, open and locked while this lives
   std::int64_t num_ranks_;
   std::shared_ptr<BeatFile> file_;
 };

@@ -1,11 +1,16 @@
 #include "run/files/file_access.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <fcntl.h>
@@ -44,6 +49,49 @@ int reserve(int file, std::int64_t bytes, std::int64_t free) {
 // A touched page brings its neighbours: at least 64 KiB (fault-around), at most what one entry of a page directory
 // maps.
 constexpr std::uintptr_t kAround = std::uintptr_t(2) << 20;
+
+/// What is mapped where, for a handler that may call almost nothing.
+struct MappedRange {
+  std::atomic<std::uintptr_t> begin{0}, end{0};  // 0: free
+  std::array<char, 512> name{};
+};
+std::array<MappedRange, 256> mapped_ranges;  // those beyond are named "a mapped file"
+
+MappedRange* note_mapping(const void* start, std::size_t size, const std::filesystem::path& file) {
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  const auto range = std::ranges::find_if(mapped_ranges, [](const MappedRange& r) { return r.begin == 0; });
+  if (range == mapped_ranges.end()) return nullptr;
+  const std::string name = file.string().substr(0, range->name.size() - 1);
+  std::ranges::copy(name, range->name.begin());
+  range->name[name.size()] = '\0';
+  range->end = std::uintptr_t(start) + size;
+  range->begin = std::uintptr_t(start);
+  return &*range;
+}
+
+void say_to_stderr(std::string_view text) { static_cast<void>(!::write(STDERR_FILENO, text.data(), text.size())); }
+
+[[noreturn]] void end_at_bus_error(int, siginfo_t* info, void*) {
+  const auto at = std::uintptr_t(info->si_addr);
+  std::string_view name = "a mapped file";
+  for (const MappedRange& range : mapped_ranges)
+    if (range.begin != 0 && at >= range.begin && at < range.end) name = range.name.data();
+  say_to_stderr("gpuplan: ");
+  say_to_stderr(name);
+  say_to_stderr(": cannot be read any more: it was cut off while it was in use, or its disk failed\n");
+  _exit(kWorldFailed);
+}
+
+/// Once, and not where a sanitizer or a debugger has a handler of its own.
+void name_files_of_bus_errors() {
+  struct sigaction before {};
+  if (sigaction(SIGBUS, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) return;
+  struct sigaction named {};
+  named.sa_sigaction = end_at_bus_error;
+  named.sa_flags = SA_SIGINFO;
+  sigaction(SIGBUS, &named, nullptr);
+}
 
 [[noreturn]] void fail(const std::filesystem::path& file, const std::string& why) {
   throw InputError(file.string(), "cannot be read: " + why);
@@ -112,7 +160,12 @@ FileMapping::FileMapping(const std::filesystem::path& file) {
   if (size == 0) return;  // nothing to map
   void* const start = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
   if (start == MAP_FAILED) fail(file, std::strerror(errno));
-  keeper_ = std::shared_ptr<void>(start, [size](void* at) { munmap(at, size); });
+  name_files_of_bus_errors();
+  MappedRange* const range = note_mapping(start, size, file);
+  keeper_ = std::shared_ptr<void>(start, [size, range](void* at) {
+    if (range) range->begin = 0;
+    munmap(at, size);
+  });
   bytes_ = {static_cast<const std::byte*>(start), size};
 }
 

@@ -36,8 +36,9 @@ class NewFile {
 /// Syncs a file, or the names in a folder: renames in it are on the disk. Throws EnvError.
 void sync_path(const std::filesystem::path& file_or_folder);
 
-/// A file as read-only memory: only what is touched is read, and what was touched can be given back. Copies share the
-/// mapping; the last one ends it.
+/// A file as read-only memory. Where it is cut off while it is mapped, or its disk fails, the process ends with exit
+/// code 3 and a line that names it. Only what is touched is read, and what was touched can be given back. Copies share
+/// the mapping; the last one ends it.
 class FileMapping {
  public:
   FileMapping() = default;

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <thread>
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <doctest/doctest.h>
@@ -195,4 +196,32 @@ TEST_CASE("heartbeat: without a supervisor nobody knows who was first; a silent 
     said = file.silent_rank(Seconds{0.05});
   CHECK(said.find("rank 1 (process") == 0);
   CHECK(said.find("in step 7") != std::string::npos);
+}
+
+TEST_CASE(
+    "heartbeat: files of killed supervisors are removed, those of living ones stay, and a short one is not mapped") {
+  const HeartbeatFile living(2);
+  int tell[2];
+  REQUIRE(pipe(tell) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const HeartbeatFile doomed(2);
+    const std::string path = doomed.path().string();
+    if (write(tell[1], path.data(), path.size()) < 0) _exit(1);
+    raise(SIGKILL);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  std::string doomed(200, '\0');
+  doomed.resize(std::size_t(read(tell[0], doomed.data(), doomed.size())));
+  close(tell[0]), close(tell[1]);
+  CHECK(std::filesystem::exists(doomed));
+  const HeartbeatFile next(2);
+  CHECK(!std::filesystem::exists(doomed));
+  CHECK(std::filesystem::exists(living.path()));
+
+  const ScratchFolder scratch;
+  const Environment variables(Variables{{kHeartbeatVariable, scratch.write("empty", "").string()}});
+  CHECK(!has_first_word(1));
+  Heartbeat(0).beat(1);
 }

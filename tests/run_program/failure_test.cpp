@@ -162,6 +162,24 @@ TEST_CASE("failure: a full disk is told, and nothing half-written stays") {
   umount(disk.c_str());
 }
 
+TEST_CASE("failure: a limit on file sizes, and a file that is cut off while it is read, are told") {
+  const SmallRun r;
+  std::vector<std::string> limited{"/bin/bash", "-c", "ulimit -f 20; exec \"$@\"", "bash"};
+  for (const std::string& word : r.command("--full --max-steps 4 --save-every 2 --output " + r.at("out")))
+    limited.push_back(word);
+  const Finished small = Process(limited, r.path()).wait();
+  CHECK(small.code == 3);
+  check_has(small.err, "File too large");
+
+  const SmallRun other;
+  Process run(other.command(kLong), other.path());
+  REQUIRE(has_begun(other));
+  std::filesystem::resize_file(other.at("tokens.bin"), 0);
+  const Finished cut = run.wait();
+  CHECK(cut.code == 3);
+  check_has(cut.err, "tokens.bin: cannot be read any more");
+}
+
 TEST_CASE("failure: a loss that is no number ends the run with its step") {
   const SmallRun r;
   for (const std::string ranks : {"", kTwo}) {
