@@ -35,7 +35,7 @@ class Place {
       write_program(path() / "bin" / name, "#!/bin/sh\nprintf '%s\\000' \"$@\" > \"$SEEN\"\nexit \"${CODE:-0}\"\n");
     write_program(path() / "bin" / "python3", "#!/bin/sh\necho '{\"torch\": \"2.6.0\", \"accelerate\": \"1.10.0\"}'\n");
     std::ofstream(path() / "train.py") << "\n";
-    const Finished saved = run({"estimate", "--model", "llama-3.2-1b", "--gpus", "2xcpu", "--strategy", "ddp",
+    const Finished saved = run({"estimate", "--model", "smollm2-135m", "--lora", "--gpus", "2xcpu", "--strategy", "ddp",
                                 "--seq-len", "32", "--precision", "bf16-mixed", "--save", "plan.json"});
     REQUIRE_MESSAGE(fs::exists(path() / "plan.json"), saved.err);
   }
