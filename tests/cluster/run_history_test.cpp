@@ -81,3 +81,24 @@ TEST_CASE("run history: corrected predictions settle at the truth instead of swi
   CHECK(correction_for(runs, 2).time == doctest::Approx(1.3).epsilon(0.015));
   CHECK(std::abs(correction_for(runs, 2).outside_tensors.count - 600) < 30);
 }
+
+TEST_CASE("each framework learns from its own runs; a line without one is of the native executor") {
+  RunRecord other = run(1.21);
+  other.framework = "trl";
+  CHECK(correction_for({other}, 2).num_runs == 0);
+  CHECK(correction_for({other}, 2, "trl").time == doctest::Approx(1.1));
+  CHECK(correction_for({run(1.21), other}, 2, "hf-trainer").num_runs == 0);
+  const test::ScratchFolder scratch;
+  const auto profile = scratch.path() / "local.yaml";
+  other.profile = "p";
+  add_run(profile, other);
+  REQUIRE(read_runs(profile, "p").size() == 1);
+  CHECK(read_runs(profile, "p").front().framework == "trl");
+  std::string line = read_file(run_history_file(profile));
+  const std::string key = "\"framework\":\"trl\",";
+  REQUIRE(line.find(key) != std::string::npos);
+  line.erase(line.find(key), key.size());
+  write_file_atomically(run_history_file(profile), line);
+  REQUIRE(read_runs(profile, "p").size() == 1);
+  CHECK(read_runs(profile, "p").front().framework == "native");
+}
