@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/in_parts.h"
+
 namespace gpuplan {
 namespace {
 
@@ -47,15 +49,21 @@ void by_blocks(std::span<const float> values, std::int64_t length, F f) {
 }  // namespace
 
 Nf4Weights nf4_quantise(std::span<const float> weights) {
-  Nf4Weights result{std::vector<std::uint8_t>((weights.size() + 1) / 2), {}};
-  result.absmax.reserve(weights.size() / std::size_t(kNf4Block) + 1);
-  by_blocks(weights, kNf4Block, [&](std::span<const float> block, std::size_t begin) {
-    result.absmax.push_back(largest_magnitude(block));
-    const float factor = to_unit(result.absmax.back());
-    std::array<std::uint8_t, kNf4Block> codes{};
-    for (std::size_t i = 0; i < block.size(); ++i) codes[i] = nf4_code(block[i] * factor);
-    for (std::size_t i = 0; i < block.size(); i += 2)
-      result.codes[(begin + i) / 2] = std::uint8_t(codes[i] << 4 | codes[i + 1]);
+  constexpr std::int64_t kWorthAThread = 1024 * kNf4Block;  // whole blocks: parts share no byte of codes
+  const std::size_t num_blocks = (weights.size() + std::size_t(kNf4Block) - 1) / std::size_t(kNf4Block);
+  Nf4Weights result{std::vector<std::uint8_t>((weights.size() + 1) / 2), std::vector<float>(num_blocks)};
+  in_parts(std::int64_t(weights.size()), kWorthAThread, [&](std::int64_t part, std::int64_t end) {
+    const auto own = weights.subspan(std::size_t(part), std::size_t(end - part));
+    by_blocks(own, kNf4Block, [&](std::span<const float> block, std::size_t offset) {
+      const std::size_t begin = std::size_t(part) + offset;
+      float& absmax = result.absmax[begin / std::size_t(kNf4Block)];
+      absmax = largest_magnitude(block);
+      const float factor = to_unit(absmax);
+      std::array<std::uint8_t, kNf4Block> codes{};
+      for (std::size_t i = 0; i < block.size(); ++i) codes[i] = nf4_code(block[i] * factor);
+      for (std::size_t i = 0; i < block.size(); i += 2)
+        result.codes[(begin + i) / 2] = std::uint8_t(codes[i] << 4 | codes[i + 1]);
+    });
   });
   return result;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/in_parts.h"
 #include "device/kernels.h"
 #include "device/narrow_floats.h"
 #include "device/quantisation.h"
@@ -26,13 +27,16 @@ std::uint64_t hash_of(const std::string& text) {
 
 template <class Value>
 void fill(const TensorPart& part, void* to, Dtype dtype, Value value) {
-  for (std::int64_t i = part.begin; i < part.end; ++i) {
-    const float x = value(std::uint64_t(i));
-    if (dtype == Dtype::F32)
-      static_cast<float*>(to)[i - part.begin] = x;
-    else
-      static_cast<std::uint16_t*>(to)[i - part.begin] = float_to_bf16(x);
-  }
+  constexpr std::int64_t kWorthAThread = 1 << 18;  // elements: about a millisecond
+  in_parts(part.end - part.begin, kWorthAThread, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const float x = value(std::uint64_t(part.begin + i));
+      if (dtype == Dtype::F32)
+        static_cast<float*>(to)[i] = x;
+      else
+        static_cast<std::uint16_t*>(to)[i] = float_to_bf16(x);
+    }
+  });
 }
 
 class RandomWeights final : public WeightSource {

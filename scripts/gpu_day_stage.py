@@ -354,7 +354,7 @@ MEMORY_CASES = [  # case, method, sequence, micro batch, flags
 
 def memory(journal: Journal) -> None:
     for case, method, seq_len, micro_batch, flags in MEMORY_CASES:
-        run_ours(journal, case, config_folder('llama-3.2-1b'), method, scaled(5, seq_len, micro_batch), 25, ['--init', 'random', *flags])
+        run_ours(journal, case, config_folder('llama-3.2-1b'), method, scaled(5, seq_len, micro_batch), 45, ['--init', 'random', *flags])
 
 
 def speed(journal: Journal) -> None:
