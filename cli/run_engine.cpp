@@ -220,6 +220,8 @@ EngineAsk ask_engine(const CLI::App& app, Console& console) {
   q.engine = to_lower(*given(app, "--engine"));
   q.folder = fs::absolute(given(app, "--job").value_or(kUsualFolder)).lexically_normal();
   q.script = script_of(console);
+  if (is_given(app, "--dry-run"))
+    q.script = without_secrets(q.script, Redaction());  // files and ssh lines hold it, too
   if (const auto file = given(app, "--hosts")) q.hosts = parse_hosts(read_file(*file), *file);
   if (!q.hosts.empty() && q.engine == "slurm")
     throw InputError("--hosts", "Slurm chooses the machines", "leave it out");

@@ -31,13 +31,21 @@ class EnginePlanner {
       : q_(question),
         mark_(mark),
         request_(request),
+        written_(request),
         strategy_(make_strategy(request.strategy, request.cluster,
                                 options_for(request, find_framework(request.recipe.framework)))),
-        job_{.request = request_,
+        job_{.request = written_,
              .strategy = strategy_,
              .setup = setup_of(request, strategy_),
              .mark = mark,
-             .versions = question.versions} {}
+             .versions = question.versions} {
+    if (strategy_.engine != ShardingEngine::Fsdp2 || !broken_version_rule(job_.setup, question.versions)) return;
+    written_.options.fsdp_version = 1;  // as export_plan does
+    strategy_ = make_strategy(written_.strategy, written_.cluster,
+                              options_for(written_, find_framework(written_.recipe.framework)));
+    job_.strategy = strategy_;
+    job_.setup = setup_of(written_, strategy_);
+  }
 
   EngineJob plan() {
     check_hosts();
@@ -189,6 +197,7 @@ class EnginePlanner {
   const EngineQuestion& q_;
   const PlanMark& mark_;
   const EstimateRequest& request_;
+  EstimateRequest written_;  // FSDP1 where the versions here have no FSDP2
   Strategy strategy_;
   ExportJob job_;
   EngineJob out_;

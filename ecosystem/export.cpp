@@ -316,8 +316,12 @@ ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, 
   if (const VersionRule* rule = broken_version_rule(job.setup, versions)) {
     request.options.fsdp_version = 1;
     ExportJob older = make_job(request, target, mark, versions, places);
-    if (job.strategy.engine != ShardingEngine::Fsdp2 || broken_version_rule(older.setup, versions))
-      return refuse(answer, fmt::format("{} [{}]", rule->reason, rule->id), rule->nearest), answer;
+    const bool has_fsdp2 = job.strategy.engine == ShardingEngine::Fsdp2;
+    const VersionRule* const in_the_way = has_fsdp2 ? broken_version_rule(older.setup, versions) : rule;
+    if (in_the_way) {
+      refuse(answer, fmt::format("{} [{}]", in_the_way->reason, in_the_way->id), in_the_way->nearest);
+      return answer;
+    }
     answer.notes.push_back(fmt::format("{} [{}]: written for FSDP1, {} per GPU instead of {}", rule->reason, rule->id,
                                        format_bytes(process_bytes(request, older.strategy)),
                                        format_bytes(process_bytes(planned, job.strategy))));

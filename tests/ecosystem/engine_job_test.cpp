@@ -113,6 +113,16 @@ TEST_CASE("run --engine on several machines: a command per host, and --hosts is 
   CHECK_THROWS_AS(plan_engine(engine_plan("fsdp", "16xH100"), question, kPlanMark), InputError);
 }
 
+TEST_CASE("run --engine: the versions found here decide the FSDP version, in files and variables alike") {
+  EngineQuestion question = question_of("torchrun");
+  question.versions = {{"torch", "2.5.1"}};
+  const EngineJob job = plan_engine(engine_plan("fsdp"), question, kPlanMark);
+  REQUIRE_MESSAGE(!job.is_refused(), job.refusal);
+  CHECK(variable(job.commands.front(), "FSDP_VERSION") == "1");
+  CHECK(variable(job.commands.front(), "FSDP_SHARDING_STRATEGY") == "FULL_SHARD");
+  CHECK(job.notes.front().find("[V02]") != std::string::npos);
+}
+
 TEST_CASE("hosts files: names, slots, comments; what is no host is refused with its line") {
   CHECK(parse_hosts("# two\nnode1 slots=8\n\n10.0.0.2\n", "hosts") == Words{"node1", "10.0.0.2"});
   for (const char* text : {"", "-oProxyCommand=id", "a b", "node1\nnode1", "$(id)", "a;b", "@"})
