@@ -199,7 +199,7 @@ def config_folder(name: str) -> str:
     return folder
 
 
-def made_model(name: str, limit: float) -> Optional[str]:
+def made_model(journal: Journal, name: str, limit: float) -> Optional[str]:
     """A folder with weights, adapter/ and tokens.bin, which both programs start from; None where it could not be made."""
     folder = os.path.join(WORK, 'models', name)
     if os.path.exists(os.path.join(folder, 'complete')):
@@ -207,7 +207,10 @@ def made_model(name: str, limit: float) -> Optional[str]:
     shutil.rmtree(folder, ignore_errors=True)
     config = os.path.join(config_folder(name), 'config.json')
     done = call(PEER + ['make', '--config', config, '--output', folder, '--tokens', str(40000 if SMALL else 400000)], limit)
-    if done.code != 0:
+    good = done.code == 0
+    journal.add('check', case=f'model {name}', status='passed' if good else 'killed' if left() < 2 else 'failed',
+                reason='' if good else done.reason(), seconds=done.seconds)
+    if not good:
         return None
     with open(os.path.join(folder, 'complete'), 'w'):
         pass
@@ -332,9 +335,8 @@ LOSS_CASES = [  # case, model, method, precision, attention of the peer
 
 def losses(journal: Journal) -> None:
     for case, name, method, precision in LOSS_CASES:
-        folder = made_model(name, 60)
+        folder = made_model(journal, name, 60)
         if folder is None:
-            journal.add('check', case=f'model {name}', status='failed', reason='gpu_day_peer.py make failed; see the log')
             continue
         shape = scaled(20, 512, 4)
         adapter = ['--adapter', os.path.join(folder, 'adapter')] if method != 'full' else []
@@ -387,9 +389,8 @@ def accelerate_engine(journal: Journal) -> None:
     if python.code != 0:
         journal.add('check', case=case, status='skipped', reason='accelerate is not installed here')
         return
-    folder = made_model('llama-3.2-1b', 60)
+    folder = made_model(journal, 'llama-3.2-1b', 60)
     if folder is None:
-        journal.add('check', case=case, status='failed', reason='gpu_day_peer.py make failed; see the log')
         return
     plan, shape = os.path.join(WORK, 'plan.json'), scaled(10, 512, 4)
     saved = gpuplan(['estimate', '--model', folder, '--lora', '--gpus', 'local', '--strategy', 'single', '--framework', 'hf-loop', *shape[2:],
