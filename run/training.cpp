@@ -198,6 +198,7 @@ class Run {
     if (const auto other = checkpoints_->foreign())
       throw InputError("--output", fmt::format("{} is another program's", other->string()),
                        "give another folder: checkpoints of both would mix");
+    static_cast<void>(identity());  // of the files as they are now, not at the first save
     const auto latest = checkpoints_->latest();
     if (!latest) return {};
     if (!o_.resumes)
