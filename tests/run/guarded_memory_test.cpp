@@ -13,12 +13,12 @@ using namespace gpuplan::test;
 
 namespace {
 
-std::string content(const std::filesystem::path& file) {
+std::string bytes_in(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-std::filesystem::path saved(const std::filesystem::path& folder, const NativeCase& c) {
+std::filesystem::path saved_guarded(const std::filesystem::path& folder, const NativeCase& c) {
   return folder / (c.method == Method::Full ? "model.safetensors" : "adapter_model.safetensors");
 }
 
@@ -35,12 +35,12 @@ void check_guarded(NativeCase c, DeviceBackend& backend) {
   o.output = scratch.path() / "guarded";
   o.save_every = 2;
   CHECK(train_on_threads(c, o, backend, RankMemoryKind::Guarded).losses() == expected);
-  CHECK(content(saved(scratch.path() / "guarded", c)) == content(saved(scratch.path() / "plain", c)));
-  std::filesystem::remove(saved(o.output, c));
+  CHECK(bytes_in(saved_guarded(scratch.path() / "guarded", c)) == bytes_in(saved_guarded(scratch.path() / "plain", c)));
+  std::filesystem::remove(saved_guarded(o.output, c));
   o.resumes = true;
   const std::vector<double> rest = train_on_threads(c, o, backend, RankMemoryKind::Guarded).losses();
   CHECK(rest == std::vector<double>(expected.begin() + 2, expected.end()));
-  CHECK(content(saved(scratch.path() / "guarded", c)) == content(saved(scratch.path() / "plain", c)));
+  CHECK(bytes_in(saved_guarded(scratch.path() / "guarded", c)) == bytes_in(saved_guarded(scratch.path() / "plain", c)));
 }
 
 }  // namespace
