@@ -92,7 +92,10 @@ TEST_CASE("rendezvous address: what is missing or no port is named") {
   lost.erase("MASTER_ADDR");
   check_mentions(error_text<InputError>([&] { address_in(lost); }), "MASTER_ADDR");
   for (const char* port : {"0", "65536", "http"})
-    check_mentions(error_text<InputError>([&] { address_in(with(kTorchrun, {{"GPUPLAN_PORT", port}})); }), "GPUPLAN_PORT");
+    check_mentions(error_text<InputError>([&] {
+                     address_in(with(kTorchrun, {{"GPUPLAN_PORT", port}}));
+                   }),
+                   "GPUPLAN_PORT");
   Variables nowhere = kSlurm;
   nowhere.erase("SLURM_STEP_NODELIST"), nowhere.erase("SLURM_JOB_NODELIST");
   check_mentions(error_text<InputError>([&] { address_in(nowhere); }), "SLURM_STEP_NODELIST");
