@@ -5,10 +5,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <istream>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -72,6 +75,34 @@ void write_in_place(const fs::path& path, const std::string& content) {
   if (reason != 0) fail_to_write(path, "writing failed", reason);
 }
 
+constexpr std::size_t kLargest = 256 << 20,
+                      kPiece = 1 << 20;  // bytes; what people write is far below, /dev/zero is not
+
+void append(std::string& content, std::string_view piece, const std::string& where) {
+  if (content.size() + piece.size() > kLargest)
+    throw InputError(where, "is larger than 256 MiB, which no file of ours is");
+  content.append(piece);
+}
+
+/// Whoever writes to it may not have begun yet, or may never come.
+std::string read_pipe(const fs::path& path) {
+  constexpr int kPatience = 5'000;  // ms, for each piece
+  const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) throw InputError(path.string(), fmt::format("cannot be read: {}", std::strerror(errno)));
+  const std::shared_ptr<void> closer(nullptr, [file](void*) { close(file); });
+  std::string content, piece(kPiece, '\0');
+  for (;;) {
+    pollfd watched{file, POLLIN, 0};
+    if (poll(&watched, 1, kPatience) == 0)
+      throw InputError(path.string(), "is a pipe to which nobody has written for 5 s", "give a file");
+    const ssize_t count = read(file, piece.data(), piece.size());
+    if (count == 0) return content;
+    if (count < 0 && errno != EINTR && errno != EAGAIN)
+      throw InputError(path.string(), fmt::format("cannot be read: {}", std::strerror(errno)));
+    if (count > 0) append(content, std::string_view(piece).substr(0, std::size_t(count)), path.string());
+  }
+}
+
 constexpr std::string_view kTemporary = ".gpuplan-", kUnique = "XXXXXX";
 
 }  // namespace
@@ -90,17 +121,19 @@ fs::path own_program() {
 std::string read_file(const fs::path& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) throw InputError(path.string(), "is a folder, not a file");
+  if (fs::is_fifo(path, error)) return read_pipe(path);
   std::ifstream in(path, std::ios::binary);
   if (!in) throw InputError(path.string(), fmt::format("cannot be read: {}", std::strerror(errno)));
-  constexpr std::size_t kLargest = 256 << 20,
-                        kPiece = 1 << 20;  // bytes; what people write is far below, /dev/zero is not
+  return read_stream(in, path.string());
+}
+
+std::string read_stream(std::istream& in, const std::string& where) {
   std::string content, piece(kPiece, '\0');
   while (in) {
     in.read(piece.data(), kPiece);
-    content.append(piece, 0, std::size_t(in.gcount()));
-    if (content.size() > kLargest) throw InputError(path.string(), "is larger than 256 MiB, which no file of ours is");
+    append(content, std::string_view(piece).substr(0, std::size_t(in.gcount())), where);
   }
-  if (in.bad()) throw InputError(path.string(), "reading stopped half-way");
+  if (in.bad()) throw InputError(where, "reading stopped half-way");
   return content;
 }
 

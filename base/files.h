@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 
@@ -17,8 +18,13 @@ std::filesystem::path user_data_dir();
 /// This very program; empty where the system does not tell.
 std::filesystem::path own_program();
 
-/// The whole file. Throws InputError (`where` = the path) when it cannot be read.
+/// The whole file, at most 256 MiB; of a pipe what is written to it, if somebody does within five seconds. Throws
+/// InputError
+/// (`where` = the path) when it cannot be read.
 std::string read_file(const std::filesystem::path& path);
+
+/// What is left of a stream, such as standard input, at most 256 MiB. Throws InputError naming `where`.
+std::string read_stream(std::istream& in, const std::string& where);
 
 /// A new file beside `path`, open for writing, under a name of its own ("adapter.json.gpuplan-x7Qp2a"): it replaces
 /// nothing and follows no link. The descriptor, or -1 with errno set.

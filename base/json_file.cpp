@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -50,24 +53,43 @@ void check_depth(std::string_view text, const std::string& where) {
   }
 }
 
-/// Notes the keys of each open object, and throws when one comes twice.
-json::parser_callback_t duplicate_watch(const std::string& where) {
-  return [where, open = std::vector<std::set<std::string>>{}](int, json::parse_event_t event, json& value) mutable {
-    if (event == json::parse_event_t::object_start) open.emplace_back();
-    if (event == json::parse_event_t::object_end) open.pop_back();
-    if (event == json::parse_event_t::key && !open.back().insert(value.get<std::string>()).second)
-      throw InputError(where, fmt::format("the key '{}' comes twice", value.get<std::string>()));
+/// Notes the keys of each open object, and throws when one comes twice. A reader of events: a callback of json::parse
+/// would look at every member of an object again at the end of each.
+class DuplicateWatch final : public nlohmann::json_sax<json> {
+ public:
+  explicit DuplicateWatch(std::string where) : where_(std::move(where)) {}
+  bool start_object(std::size_t) override { return open_.emplace_back(), true; }
+  bool end_object() override { return open_.pop_back(), true; }
+  bool key(string_t& key) override {
+    if (!open_.back().insert(key).second) throw InputError(where_, fmt::format("the key '{}' comes twice", key));
     return true;
-  };
-}
+  }
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;  // json::parse says it
+  }
+
+ private:
+  std::string where_;
+  std::vector<std::set<std::string>> open_;
+};
 
 }  // namespace
 
 json parse_json(std::string_view text, const std::string& where, DuplicateKeys duplicates) {
   check_depth(text, where);
   try {
-    return json::parse(text.begin(), text.end(),
-                       duplicates == DuplicateKeys::Refuse ? duplicate_watch(where) : nullptr);
+    if (DuplicateWatch watch(where); duplicates == DuplicateKeys::Refuse)
+      static_cast<void>(json::sax_parse(text.begin(), text.end(), &watch));
+    return json::parse(text.begin(), text.end());
   } catch (const json::parse_error& error) {
     const bool is_empty = trim(text).empty();
     throw InputError(place(where, text, error.byte),

@@ -26,7 +26,7 @@ void setup_export(CLI::App& app) {
 }
 
 std::string plan_text(const std::string& name, Console& console) {
-  if (name == "-") return {std::istreambuf_iterator<char>(console.in), {}};
+  if (name == "-") return read_stream(console.in, "standard input");
   return read_file(name);
 }
 

@@ -246,8 +246,7 @@ struct PlanText {
 };
 
 PlanText read_stdin(std::istream& in) {
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  return {"standard input", parse_json(text, "standard input")};
+  return {"standard input", parse_json(read_stream(in, "standard input"), "standard input")};
 }
 
 bool is_plan(const json& content) { return content.is_object() && content.contains("schema_version"); }

@@ -260,7 +260,7 @@ ClusterFile read_cluster_file(const fs::path& path, const std::optional<std::str
   const MachineTextKind kind = kind_of_text(text);
   if (kind != MachineTextKind::Yaml) return read_machine_text(text, kind, path.string(), gpu);
   if (gpu) throw InputError("--gpu", fmt::format("{} names its GPUs itself", path.string()), "leave --gpu away");
-  YamlFile file = YamlFile::read(path);
+  YamlFile file = YamlFile::parse(text, path.string());  // read once: it may be a pipe
   Fields& top = file.top();
   ClusterFile cluster;
   cluster.id = top.optional_text("id").value_or(path.stem().string());

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fcntl.h>
@@ -161,3 +162,23 @@ TEST_CASE("data_dir is a folder with the models, and the same at every call") {
 
 }  // namespace
 }  // namespace gpuplan
+
+TEST_CASE(
+    "read_file: a pipe gives what is written to it, and one that nobody writes to is told instead of waited for") {
+  const gpuplan::test::ScratchFolder scratch;
+  const std::filesystem::path named = scratch.path() / "pipe";
+  REQUIRE(mkfifo(named.c_str(), 0600) == 0);
+  std::thread writer([&] { std::ofstream(named) << std::string(3'000'000, 'x'); });
+  CHECK(gpuplan::read_file(named).size() == 3'000'000);
+  writer.join();
+  std::string failure;
+  try {
+    static_cast<void>(gpuplan::read_file(named));
+  } catch (const gpuplan::InputError& error) { failure = error.what(); }
+  CHECK(failure.find("nobody has written for 5 s") != std::string::npos);
+}
+
+TEST_CASE("read_stream: an endless one is refused at 256 MiB") {
+  std::ifstream zeros("/dev/zero", std::ios::binary);
+  CHECK_THROWS_AS(static_cast<void>(gpuplan::read_stream(zeros, "standard input")), gpuplan::InputError);
+}

@@ -52,3 +52,11 @@ TEST_CASE("a file is read and its errors carry its path") {
   CHECK_THROWS_WITH_AS(read_json_file(scratch.write("bad.json", "{")), doctest::Contains("bad.json:1:2"), InputError);
   CHECK_THROWS_AS(read_json_file(scratch.path() / "none.json"), InputError);
 }
+
+TEST_CASE("parse_json: keys of a large object are compared in time that grows with their number") {
+  std::string text = "{";
+  for (int i = 0; i < 200'000; ++i) text += "\"layers." + std::to_string(i) + ".w\":{\"shape\":[1]},";
+  CHECK(parse_json(text + R"("last":1})", "x", DuplicateKeys::Refuse).size() ==
+        200'001);  // minutes where it is quadratic
+  CHECK_THROWS_AS(parse_json(text + R"("layers.0.w":1})", "x", DuplicateKeys::Refuse), InputError);
+}
