@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/utf8.h"
 #include "base/value_tree.h"
 
 namespace gpuplan {
@@ -145,7 +146,7 @@ const json* Fields::require(std::string_view key) {
 }
 
 std::optional<std::string> Fields::to_text(const json& value, std::string_view key) {
-  if (value.is_string()) return value.get<std::string>();
+  if (value.is_string()) return printable(value.get<std::string>());  // it will be shown
   report_type(key, is_yaml() ? "a text" : "a text in quotes", value);
   return std::nullopt;
 }

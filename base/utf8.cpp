@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include <fmt/format.h>
+
 namespace gpuplan {
 namespace {
 
@@ -41,6 +43,21 @@ std::optional<std::size_t> first_invalid_utf8(std::string_view text) {
     at += length;
   }
   return std::nullopt;
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
+    if (byte == 0xc2 && next >= 0x80 && next < 0xa0)  // C1 controls; U+009B begins escape sequences too
+      out += fmt::format("\\x{:02x}", next), ++i;
+    else if ((byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f)
+      out += fmt::format("\\x{:02x}", byte);
+    else
+      out += text[i];
+  }
+  return out;
 }
 
 }  // namespace gpuplan

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "calibrate/worker.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -47,10 +48,10 @@ int run_and_catch(const std::vector<std::string>& args, Console& console) {
     if (!console.out) throw EnvError("the answer could not be written to standard output");
     return code;
   } catch (const InputError& error) {
-    console.err << message_of(error);
+    console.err << printable(message_of(error));
     return kWrongInput;
   } catch (const EnvError& error) {
-    console.err << "gpuplan: " << error.what() << "\n";
+    console.err << "gpuplan: " << printable(error.what()) << "\n";
   } catch (const std::system_error& error) { console.err << "gpuplan: " << error.what() << "\n"; }
   return kWorldFailed;
 }

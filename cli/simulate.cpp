@@ -1,4 +1,7 @@
 // gpuplan simulate: what happens inside one step, and why.
+#include <algorithm>
+#include <optional>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -186,12 +189,18 @@ SimulationAnswer answer_question(const CLI::App& app, Console& console) {
 /// Throws InputError for a window that is empty or begins after the step.
 GanttView read_view(const CLI::App& app, Seconds step) {
   GanttView view;
-  if (const auto from = given(app, "--from")) view.begin = to_sim_time(parse_time(*from, "--from"));
-  if (const auto to = given(app, "--to")) view.end = to_sim_time(parse_time(*to, "--to"));
-  if (view.end && view.end <= view.begin)
-    throw InputError("--to", "is not after --from", "for example --from 20ms --to 60ms");
-  if (view.begin >= to_sim_time(step))
+  // The end of the step first: times beyond it may be more than picoseconds can count.
+  const auto time_of = [&](const char* flag) -> std::optional<Seconds> {
+    const auto text = given(app, flag);
+    return text ? std::optional(parse_time(*text, flag)) : std::nullopt;
+  };
+  const auto from = time_of("--from"), to = time_of("--to");
+  if (from && from->value >= step.value)
     throw InputError("--from", "is after the end of the step", fmt::format("the step takes {}", format_duration(step)));
+  if (to && to->value <= (from ? from->value : 0))
+    throw InputError("--to", "is not after --from", "for example --from 20ms --to 60ms");
+  if (from) view.begin = to_sim_time(*from);
+  if (to) view.end = to_sim_time(Seconds{std::min(to->value, 2 * step.value)});
   return view;
 }
 

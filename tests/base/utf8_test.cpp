@@ -24,3 +24,12 @@ TEST_CASE("utf8: the first byte that is wrong is found") {
   CHECK(first_invalid_utf8("\xf4\x90\x80\x80") == 0);  // above U+10FFFF
   CHECK(first_invalid_utf8("\xe2\x28\xa1") == 0);
 }
+
+TEST_CASE("printable: control characters are shown and not sent, everything else stays") {
+  CHECK(gpuplan::printable("a\x1b[31mb\x07\x7f") == "a\\x1b[31mb\\x07\\x7f");
+  CHECK(gpuplan::printable("\xc2\x9b"
+                           "2J") ==
+        "\\x9b"
+        "2J");
+  CHECK(gpuplan::printable("Müller: 3 %\n\tnext – line") == "Müller: 3 %\n\tnext – line");
+}
