@@ -23,14 +23,19 @@ std::optional<ConfigFile> find_named(const std::string& named, const std::string
   return std::nullopt;
 }
 
+/// "4xA6000", and not "A6000".
+bool says_how_many(const std::string& gpus) {
+  const std::size_t end = gpus.find_first_not_of("0123456789");
+  return end != std::string::npos && end > 0 && gpus[end] == 'x';
+}
+
 }  // namespace
 
 void add_config_flag(CLI::App& app) {
   add_flag(
       app, "--from", "FILE",
-      "a configuration of accelerate, DeepSpeed, transformers, TRL, axolotl, LLaMA-Factory or torchtune, or a log with "
-      "PyTorch's out-of-memory message; may be repeated. "
-      "Flags override it")
+      "a configuration of accelerate, DeepSpeed, transformers, TRL, axolotl, LLaMA-Factory or torchtune, PEFT's "
+      "adapter_config.json, a plan, or a log with PyTorch's out-of-memory message; may be repeated. Flags override it")
       ->expected(1, 1 << 30)
       ->allow_extra_args(false);
 }
@@ -46,7 +51,8 @@ std::optional<ConfigReading> given_configs(const CLI::App& app) {
 void settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
                     std::vector<std::string>& notes) {
   const auto& processes = configs.setup.num_processes;
-  if (request.cluster.num_gpus() == 1 && processes && *processes > 1 && !request.cluster.is_mixed()) {
+  const bool is_open = !says_how_many(given(app, "--gpus").value_or(""));
+  if (is_open && request.cluster.num_gpus() == 1 && processes && *processes > 1 && !request.cluster.is_mixed()) {
     request.cluster = resized(request.cluster, *processes);
     notes.push_back(fmt::format("{} GPUs, as many as the files start processes", *processes));
   }

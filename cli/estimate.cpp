@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/config_files.h"
 #include "cli/plan_flags.h"
+#include "cli/row_lengths.h"
 #include "ecosystem/export.h"
 #include "planner/plan/plan_file.h"
 #include "report/answers.h"
@@ -19,6 +20,7 @@ namespace {
 void setup_estimate(CLI::App& app) {
   add_plan_flags(app);
   add_config_flag(app);
+  add_row_flags(app);
   add_flag(app, "--explain", "", "show every term behind the figures, with its source");
   add_flag(app, "--details", "", "also the peaks of loading, evaluation and saving, per GPU and host");
   add_flag(app, "--json", "", "the answer as JSON, in base units");
@@ -38,10 +40,19 @@ void save(const EstimateAnswer& answer, const std::string& file, Console& consol
 int run_estimate(const CLI::App& app, Console& console) {
   const std::optional<ConfigReading> configs = given_configs(app);
   PlanQuestion question = read_config_question(app, console.in, configs);
-  EstimateAnswer answer{.request = std::move(question.request), .result = {}, .explanation = {}};
+  const bool says_seq_len = given(app, "plan") || (configs && (configs->plan || configs->setup.seq_len));
+  const std::optional<GivenRows> rows = take_rows(app, question.request, says_seq_len);
+  if (rows && rows->sets_seq_len)
+    question.notes.push_back(
+        fmt::format("sequences of {} tokens, as long as the longest row; --seq-len sets it", rows->lengths.longest));
+  EstimateAnswer answer{.request = std::move(question.request), .result = {}, .explanation = {}, .rows = {}};
   answer.result = estimate(answer.request);
   answer.result.assumptions.insert(answer.result.assumptions.begin(), question.notes.begin(), question.notes.end());
   answer.shown = strategy_in_focus(answer.result);
+  if (rows && answer.shown) {
+    answer.rows = fit_rows(rows->lengths, answer.request, answer.result.profile, answer.shown->strategy.name);
+    answer.rows->source = rows->source;
+  }
   if (configs && configs->out_of_memory && answer.shown)
     answer.result.assumptions.insert(
         answer.result.assumptions.begin(),

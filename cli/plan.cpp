@@ -12,6 +12,7 @@
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/config_files.h"
 #include "cli/plan_flags.h"
 #include "cli/search_flags.h"
 #include "ecosystem/export.h"
@@ -31,6 +32,7 @@ constexpr std::size_t kUsualRows = 4, kMostRows = 10;
 
 void setup(CLI::App& app) {
   add_plan_flags(app);
+  add_config_flag(app);
   add_search_flags(app);
   add_flag(app, "--json", "", "the answer as JSON, in base units");
   add_flag(app, "--html", "FILE", "write a page with the plans as a chart; it works offline");

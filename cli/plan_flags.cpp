@@ -52,10 +52,13 @@ void set_full(Request& r, Text) {
   r.recipe.quant.kind = BaseQuant::None;
 }
 
+/// Without SPEC, the adapters of the plan or of the files of --from stay as they are.
 void set_adapter(Request& r, Text value, Method method) {
   const AdapterFlag flag = method == Method::Lora ? parse_lora(value) : parse_qlora(value);
+  const bool keeps_adapters = value.empty() && r.recipe.is_adapter();
   r.recipe.method = method;
-  r.recipe.lora = flag.lora;
+  if (!keeps_adapters) r.recipe.lora = flag.lora;
+  if (keeps_adapters && flag.quant.kind != BaseQuant::None) r.recipe.lora.base_dtype.reset();
   r.recipe.quant = flag.quant;
 }
 
@@ -402,8 +405,14 @@ void set_profile(const CLI::App& app, PlanQuestion& question) {
   }
 }
 
+/// The plan among the files of --from.
+std::optional<PlanText> plan_of(const ConfigReading* configs) {
+  if (!configs || !configs->plan) return {};
+  return PlanText{configs->plan->name, parse_json(configs->plan->text, configs->plan->name)};
+}
+
 PlanQuestion read_question(const CLI::App& app, std::istream& in, const std::string& usual_framework, Needed needed,
-                           const std::optional<ConfigReading>& configs = {}) {
+                           const std::optional<ConfigReading>& reading = {}) {
   check_contradictions(app);
   PlanQuestion question;
   EstimateRequest& request = question.request;
@@ -411,7 +420,13 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, const std::str
   const auto behind_model = model ? plan_behind_model(*model, in) : std::nullopt;
   if (behind_model && named)
     throw InputError("", fmt::format("two plans are given: {} and {}", *named, *model), "give one");
-  const auto plan = named ? read_named_plan(*named, in) : behind_model;
+  auto plan = named ? read_named_plan(*named, in) : behind_model;
+  if (plan && reading && reading->plan)
+    throw InputError("", fmt::format("two plans are given: {} and {}", plan->where, reading->plan->name), "give one");
+  if (!plan) plan = plan_of(reading ? &*reading : nullptr);
+  // a log beside a plan says nothing of the plan
+  const bool has_settings = reading && !reading->plan && reading->has_files;
+  const ConfigReading* const configs = has_settings ? &*reading : nullptr;
   if (plan && configs)
     throw InputError("--from", fmt::format("{} is a plan and says everything already", plan->where),
                      "give one of them");
@@ -422,11 +437,11 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, const std::str
                                                : fmt::format("plan from {}, changed by {}", plan->where, overrides));
   } else if (configs) {
     request = configs->request;
-    question.notes = configs->notes;
   } else {
     const auto framework = given(app, "--framework");
     request.recipe.framework = framework ? framework_named(*framework) : usual_framework;
   }
+  if (reading) question.notes.insert(question.notes.end(), reading->notes.begin(), reading->notes.end());
   if (!plan && !configs) request.recipe.optimizer = find_framework(request.recipe.framework).default_optimizer;
   for (const PlanFlag& flag : plan_flags())
     if (const auto value = given(app, flag.name); value && flag.apply) {
@@ -437,10 +452,12 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, const std::str
   if (configs && configs->model && !model) set_model(question, *configs->model, given_hub(app));
   if (auto cluster = given_machine(app)) request.cluster = std::move(*cluster);
   const bool is_complete = plan || (configs && configs->has_trainer);
-  if (!plan) check_complete(app, question, needed, is_complete);
+  if (!plan) check_complete(app, question, needed, is_complete || (configs && configs->has_method));
   if (configs) settle_configs(app, *configs, request, question.notes);
   if (!is_complete) set_defaults(app, question);
-  if (!plan && !configs && !is_given(app, "--precision")) set_precision(question);
+  const bool says_precision =
+      configs && (configs->has_trainer || configs->setup.mixed_precision || configs->setup.bf16 || configs->setup.fp16);
+  if (!plan && !says_precision && !is_given(app, "--precision")) set_precision(question);
   set_profile(app, question);
   return question;
 }
@@ -455,8 +472,9 @@ PlanQuestion read_config_question(const CLI::App& app, std::istream& in, const s
   return read_question(app, in, kUsualFramework, {}, configs);
 }
 
-PlanQuestion read_open_question(const CLI::App& app, std::istream& in, bool needs_model) {
-  return read_question(app, in, kUsualFramework, {.model = needs_model, .machine = false, .method = false});
+PlanQuestion read_open_question(const CLI::App& app, std::istream& in, bool needs_model,
+                                const std::optional<ConfigReading>& configs) {
+  return read_question(app, in, kUsualFramework, {.model = needs_model, .machine = false, .method = false}, configs);
 }
 
 }  // namespace gpuplan

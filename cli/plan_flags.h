@@ -59,6 +59,7 @@ PlanQuestion read_config_question(const CLI::App& app, std::istream& in, const s
 
 /// The same where the search chooses what no flag says: without --gpus the request has no cluster and no profile,
 /// without --model (if `needs_model` is off) no model.
-PlanQuestion read_open_question(const CLI::App& app, std::istream& in, bool needs_model);
+PlanQuestion read_open_question(const CLI::App& app, std::istream& in, bool needs_model,
+                                const std::optional<ConfigReading>& configs);
 
 }  // namespace gpuplan

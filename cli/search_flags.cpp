@@ -10,7 +10,9 @@
 #include "base/names.h"
 #include "base/unit_text.h"
 #include "cli/arguments.h"
+#include "cli/config_files.h"
 #include "cli/plan_flags.h"
+#include "cli/row_lengths.h"
 #include "cluster/profile/profile_store.h"
 
 namespace gpuplan {
@@ -30,6 +32,7 @@ std::string given_flags(const CLI::App& app) {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : " ") + part; };
   if (const auto plan = given(app, "plan")) add(shell_word(*plan));
+  for (const std::string& file : all_given(app, "--from")) add("--from " + shell_word(file));
   for (const PlanFlag& flag : plan_flags()) {
     const auto value = given(app, flag.name);
     if (!value || is_of_the_row(flag.name)) continue;
@@ -40,31 +43,24 @@ std::string given_flags(const CLI::App& app) {
 }
 
 /// What a file says of the rows of the data set, where no flag says another.
-void set_lengths(const CLI::App& app, AskedSearch& asked) {
-  const auto file = given(app, "--lengths");
-  if (!file) {
+void set_lengths(const CLI::App& app, AskedSearch& asked, const std::optional<ConfigReading>& configs) {
+  EstimateRequest& r = asked.question.base;
+  const bool says_seq_len = given(app, "plan") || (configs && (configs->plan || configs->setup.seq_len));
+  const std::optional<GivenRows> rows = take_rows(app, r, says_seq_len);
+  if (!rows) {
     asked.question.pinned.insert("packing");
     return;
   }
-  for (const char* flag : {"--rows", "--tokens-per-row"})
-    if (is_given(app, flag))
-      throw InputError("", fmt::format("--lengths and {} contradict each other", flag), "the file says both");
-  const Lengths lengths = read_lengths(*file);
-  EstimateRequest& r = asked.question.base;
-  r.dataset.rows = lengths.num_rows;
-  r.dataset.tokens_per_row = std::max<std::int64_t>(1, std::llround(lengths.mean));
+  const Lengths& lengths = rows->lengths;
   asked.given += fmt::format(" --rows {} --tokens-per-row {}", r.dataset.rows, r.dataset.tokens_per_row);
-  if (!is_given(app, "--seq-len")) {
-    r.recipe.seq_len = lengths.longest;
-    asked.given += fmt::format(" --seq-len {}", lengths.longest);
-  }
+  if (rows->sets_seq_len) asked.given += fmt::format(" --seq-len {}", lengths.longest);
   constexpr std::int64_t kPadded = 8;
   asked.notes.push_back(fmt::format(
       "rows of {}: {} of {:.0f} tokens on average, half up to {}, nine of ten up to {}, the longest {}; micro batches "
       "of {} "
       "would be padded to {:.0f} on average{}",
-      *file, lengths.num_rows, lengths.mean, lengths.quantile(0.5), lengths.quantile(0.9), lengths.longest, kPadded,
-      lengths.mean_longest_of(kPadded),
+      rows->source, lengths.num_rows, lengths.mean, lengths.quantile(0.5), lengths.quantile(0.9), lengths.longest,
+      kPadded, lengths.mean_longest_of(kPadded),
       r.recipe.seq_len < lengths.longest ? fmt::format("; longer rows are cut to {}", r.recipe.seq_len) : ""));
 }
 
@@ -85,7 +81,7 @@ constexpr std::array kMethods{MethodName{"full", Method::Full}, MethodName{"lora
                               MethodName{"qlora", Method::Qlora}};
 
 /// The methods to choose from: those of --method; of --quality and better; else the one whose flag is given.
-void set_methods(const CLI::App& app, AskedSearch& asked) {
+void set_methods(const CLI::App& app, AskedSearch& asked, const std::optional<ConfigReading>& configs) {
   SearchQuestion& q = asked.question;
   const auto method = given(app, "--method"), quality = given(app, "--quality");
   for (const MethodName& row : kMethods) {
@@ -97,7 +93,8 @@ void set_methods(const CLI::App& app, AskedSearch& asked) {
     q.methods = {row.method};
     return;
   }
-  if (given(app, "plan")) {
+  const bool says_method = configs && (configs->plan || configs->has_method);
+  if (given(app, "plan") || (says_method && !method && !quality)) {
     q.methods = {q.base.recipe.method};
     return;
   }
@@ -119,6 +116,19 @@ void set_methods(const CLI::App& app, AskedSearch& asked) {
       asked.notes.push_back(
           "full fine-tuning and LoRA are tried; --method any tries QLoRA too, --method full only that");
   }
+}
+
+/// The optimizer step of the files is kept: another one would train something else.
+void set_batch(const CLI::App& app, AskedSearch& asked, const std::optional<ConfigReading>& configs) {
+  if (!configs || !configs->has_trainer || is_given(app, "--global-batch")) return;
+  const Setup& s = configs->setup;
+  if (asked.question.pinned.contains("micro-batch") || asked.question.pinned.contains("grad-accum")) return;
+  const std::int64_t processes = s.num_processes.value_or(1);
+  asked.question.global_batch =
+      s.global_batch.value_or(s.micro_batch.value_or(1) * s.grad_accum.value_or(1) * processes);
+  asked.notes.push_back(fmt::format(
+      "{} sequences per optimizer step, as the files have them{}; --global-batch sets it", *asked.question.global_batch,
+      s.global_batch || s.num_processes ? "" : " on one GPU, since none says how many processes train"));
 }
 
 void set_limits(const CLI::App& app, SearchQuestion& q) {
@@ -208,15 +218,11 @@ std::string shell_word(const std::string& text) {
 }
 
 void add_search_flags(CLI::App& app) {
+  add_row_flags(app);
   add_flag(app, "--method", "any|full|lora|qlora", "methods to choose from. Default: full and lora", kSearch);
   add_flag(app, "--quality", "best|good|ok", "the least: full training, LoRA, QLoRA. Default good", kSearch);
   add_flag(app, "--global-batch", "N",
            fmt::format("sequences per optimizer step, on all GPUs. Default about {}", kUsualGlobalBatch), kSearch);
-  add_flag(
-      app, "--lengths", "FILE",
-      "rows of the data: a length in tokens per line, a length and a count, or JSON lines with input_ids; packing is "
-      "searched then",
-      kSearch);
   add_flag(app, "--under", "TIME", "all of the training within this time, e.g. 6h", kSearch);
   add_flag(app, "--budget", "USD", "all of the training for this much", kSearch);
   add_flag(app, "--min", "gpus|cost|time", "the plan with the fewest GPUs, or the cheapest, or the fastest", kSearch);
@@ -232,13 +238,15 @@ void add_search_flags(CLI::App& app) {
 }
 
 AskedSearch read_search(const CLI::App& app, std::istream& in, bool needs_model) {
-  PlanQuestion open = read_open_question(app, in, needs_model);
+  const std::optional<ConfigReading> configs = given_configs(app);
+  PlanQuestion open = read_open_question(app, in, needs_model, configs);
   AskedSearch asked{.question = {}, .given = given_flags(app), .notes = std::move(open.notes)};
   SearchQuestion& q = asked.question;
   q.base = std::move(open.request);
   q.pinned = pinned_rows(app);
-  set_lengths(app, asked);
-  set_methods(app, asked);
+  set_lengths(app, asked, configs);
+  set_methods(app, asked, configs);
+  set_batch(app, asked, configs);
   q.is_rented = q.base.cluster.gpus.empty();
   set_limits(app, q);  // wrong input is told before the catalogue is read
   set_machines(app, asked);

@@ -158,6 +158,7 @@ class Reading {
 
   ConfigReading read(const std::vector<ConfigFile>& files) {
     for (const ConfigFile& file : files) add(file);
+    if (out_.plan) return read_plan();
     add_named_engine();
     for (const ReadFile& file : files_) merge(file);
     check_batch();
@@ -184,6 +185,11 @@ class Reading {
       return out_.notes.push_back(fmt::format("{}: {}", file.name, describe(*message)));
     }
     const ParsedConfig parsed = parse_config(file);
+    if (!parsed.table) {
+      if (out_.plan) throw InputError(file.name, fmt::format("is a plan, and so is {}", out_.plan->name), "give one");
+      out_.plan = file;
+      return;
+    }
     if (const ReadFile* other = of_role(parsed.table->role))
       throw InputError(
           file.name,
@@ -191,6 +197,14 @@ class Reading {
           "give one of them");
     files_.push_back({.table = parsed.table, .file = file, .setup = {}, .stated_by = {}});
     KeyReader(files_.back(), *parsed.tree, out_.notes).read();
+  }
+
+  ConfigReading read_plan() {
+    if (!files_.empty())
+      throw InputError(files_.front().file.name,
+                       fmt::format("says other settings, and {} is a plan, which says all of them", out_.plan->name),
+                       "give one of them; a log with an out-of-memory message may stand beside a plan");
+    return std::move(out_);
   }
 
   /// DeepSpeed's own file, where another file names it.
@@ -215,10 +229,12 @@ class Reading {
       if (first.second)
         state(out_.setup, field, value);
       else if (value_of(out_.setup, field) != value && field.name != "deepspeed_file")
-        throw InputError(fmt::format("{}: {}", file.file.name, file.stated_by.at(field.name)),
-                         fmt::format("is {}, and {} is {}: DeepSpeed and accelerate stop at values that differ",
-                                     value.dump(), first.first->second, value_of(out_.setup, field).dump()),
-                         "write \"auto\" in DeepSpeed's file, or the same value");
+        throw InputError(
+            fmt::format("{}: {}", file.file.name, file.stated_by.at(field.name)),
+            fmt::format("is {}, and {} is {}{}", value.dump(), first.first->second, value_of(out_.setup, field).dump(),
+                        of_role(FileRole::Adapter) ? "" : ": DeepSpeed and accelerate stop at values that differ"),
+            of_role(FileRole::Adapter) ? "only one of them is trained; leave the other file out"
+                                       : "write \"auto\" in DeepSpeed's file, or the same value");
     }
   }
 
@@ -293,6 +309,8 @@ class Reading {
     r.recipe.framework = trainer ? trainer->table->framework : "hf-trainer";
     r.recipe.optimizer = find_framework(r.recipe.framework).default_optimizer;
     out_.has_trainer = trainer != nullptr;
+    out_.has_files = !files_.empty();
+    out_.has_method = out_.setup.adapter.has_value();
     if (trainer) out_.trainer = trainer->table->title;
     std::vector<std::string> first;
     for (const ReadFile& file : files_)

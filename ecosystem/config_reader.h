@@ -19,16 +19,19 @@ struct ConfigReading {
   Setup setup;
   std::optional<std::string> model;  // as a --model would spell it
   bool has_trainer = false;          // recipe and method are complete; else only what launcher or engine say is set
+  bool has_files = false;            // there are settings: something else than a log or a plan
+  bool has_method = false;           // a file says whether adapters are trained
   std::string trainer;               // title of the trainer's format
   std::optional<OutOfMemory> out_of_memory;  // of a log among the files
+  std::optional<ConfigFile> plan;            // a plan of gpuplan among them; then at most a log is beside it
   std::vector<std::string> notes;
 };
 
 /// The text of a file that another one names, by its path as written; nothing where it is not found.
 using FindConfig = std::function<std::optional<ConfigFile>(const std::string& named, const std::string& by)>;
 
-/// Throws InputError for a file of no known kind, two files of one role, an unknown or refused key, values that
-/// contradict each other, and a combination that a rule forbids.
+/// Throws InputError for a file of no known kind, two files of one role, a plan beside other settings, an unknown or
+/// refused key, values that contradict each other, and a combination that a rule forbids.
 ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find);
 
 /// Once the cluster is known: the strategy that the files mean on so many GPUs, and what does not go with them.

@@ -53,9 +53,7 @@ ParsedConfig parse_config(const ConfigFile& file) {
   ParsedConfig parsed{.tree = parse_tree_of(file)};
   const json& top = parsed.tree->root;
   if (!top.is_object()) throw InputError(file.name, "expected keys and values", fmt::format("read are: {}", kinds()));
-  if (top.contains("schema_version"))
-    throw InputError(file.name, "is a plan of gpuplan",
-                     fmt::format("give it without --from: gpuplan estimate {}", file.name));
+  if (top.contains("schema_version")) return parsed;
   if (top.contains("model_type") && top.contains("hidden_size"))
     throw InputError(file.name, "is a model's config", fmt::format("give it as --model {}", file.name));
   for (const KeyTable& table : key_tables()) {

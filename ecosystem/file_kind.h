@@ -14,7 +14,7 @@ struct ConfigFile {
 };
 
 struct ParsedConfig {
-  const KeyTable* table = nullptr;
+  const KeyTable* table = nullptr;  // null: a plan of gpuplan
   std::shared_ptr<ValueTree> tree;  // values as the program itself reads them
 };
 

@@ -16,8 +16,8 @@ namespace {
 using nlohmann::json;
 
 // More telling formats first: a TRL file holds keys of transformers, and not the other way round.
-constexpr std::array kFormats{"accelerate", "deepspeed",     "torchtune", "torch",
-                              "axolotl",    "llama-factory", "trl",       "transformers"};
+constexpr std::array kFormats{"accelerate",    "deepspeed", "torchtune", "torch",       "axolotl",
+                              "llama-factory", "trl",       "peft",      "transformers"};
 
 /// Reads one data file. Every problem in it is a mistake of ours, so the first one ends it.
 class TableReader {
@@ -78,7 +78,8 @@ class TableReader {
   FileRole role(const std::string& word) const {
     if (word == "launcher") return FileRole::Launcher;
     if (word == "engine") return FileRole::Engine;
-    if (word != "trainer") fail("role must be launcher, engine or trainer");
+    if (word == "adapter") return FileRole::Adapter;
+    if (word != "trainer") fail("role must be launcher, engine, trainer or adapter");
     return FileRole::Trainer;
   }
 

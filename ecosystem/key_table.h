@@ -17,7 +17,8 @@ namespace gpuplan {
 
 enum class KeyUse : std::uint8_t { Used, Ignored, Refused };
 /// Launcher: starts processes and chooses the engine. Engine: DeepSpeed's own file. Trainer: model, method, batch.
-enum class FileRole : std::uint8_t { Launcher, Engine, Trainer };
+/// Adapter: the adapter and its base model alone.
+enum class FileRole : std::uint8_t { Launcher, Engine, Trainer, Adapter };
 
 struct KeyRow {
   std::string key;  // with dots below mappings: "fsdp_config.fsdp_version"; "x.*" is all below x

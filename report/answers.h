@@ -10,6 +10,7 @@
 #include "planner/explain.h"
 #include "report/text/screen.h"
 #include "search/answer.h"
+#include "search/row_fit.h"
 #include "sim/simulation.h"
 #include "validate/constants.h"
 #include "validate/cross_validation.h"
@@ -24,6 +25,7 @@ struct EstimateAnswer {
   const StrategyEstimate* shown = nullptr;  // of result: recommended or asked for, else nearest to fitting; may be none
   std::vector<ExplainSection> explanation;  // with --explain
   bool has_details = false;                 // --details
+  std::optional<RowFit> rows;               // with --lengths or --data, of the strategy that is shown
 
   bool fits() const { return result.recommended && !result.recommended->strategy.empty(); }
 };

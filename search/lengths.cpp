@@ -1,5 +1,6 @@
 #include "search/lengths.h"
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
@@ -43,6 +44,25 @@ Row parse_row(std::string line, const std::string& where) {
 
 }  // namespace
 
+Lengths make_lengths(std::map<std::int64_t, std::int64_t> rows_of) {
+  Lengths out;
+  double tokens = 0;
+  for (const auto& [length, count] : rows_of) {
+    out.num_rows += count;
+    tokens += double(length) * double(count);
+  }
+  out.mean = tokens / double(out.num_rows);
+  out.longest = rows_of.rbegin()->first;
+  out.rows_of = std::move(rows_of);
+  return out;
+}
+
+Lengths cut_at(const Lengths& lengths, std::int64_t most) {
+  std::map<std::int64_t, std::int64_t> cut;
+  for (const auto& [length, count] : lengths.rows_of) cut[std::min(length, most)] += count;
+  return make_lengths(std::move(cut));
+}
+
 double Lengths::mean_longest_of(std::int64_t batch) const {
   // E[max] = sum over lengths of length x (F(length)^b - F(the length before)^b)
   double mean_longest = 0, below = 0;
@@ -66,10 +86,9 @@ std::int64_t Lengths::quantile(double share) const {
 }
 
 Lengths parse_lengths(const std::string& text, const std::string& where) {
-  Lengths out;
+  std::map<std::int64_t, std::int64_t> rows_of;
   std::istringstream lines(text);
   std::int64_t number = 0;
-  double tokens = 0;
   constexpr std::int64_t kMostTokens = std::int64_t(1) << 26;
   for (std::string line; std::getline(lines, line);) {
     ++number;
@@ -80,14 +99,10 @@ Lengths parse_lengths(const std::string& text, const std::string& where) {
       throw InputError(place, fmt::format("{} tokens are out of range", row.length),
                        fmt::format("1 to {}", kMostTokens));
     if (row.count == 0) continue;  // an empty bin
-    out.rows_of[row.length] += row.count;
-    out.num_rows += row.count;
-    tokens += double(row.length) * double(row.count);
+    rows_of[row.length] += row.count;
   }
-  if (out.num_rows == 0) throw InputError(where, "has no rows", kForms);
-  out.mean = tokens / double(out.num_rows);
-  out.longest = out.rows_of.rbegin()->first;
-  return out;
+  if (rows_of.empty()) throw InputError(where, "has no rows", kForms);
+  return make_lengths(std::move(rows_of));
 }
 
 Lengths read_lengths(const std::string& file) { return parse_lengths(read_file(file), file); }

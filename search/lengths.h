@@ -18,7 +18,14 @@ struct Lengths {
   double mean_longest_of(std::int64_t batch) const;
   /// The length that so many of the rows do not exceed.
   std::int64_t quantile(double share) const;
+  double num_tokens() const { return mean * double(num_rows); }
 };
+
+/// Requires: at least one row, every length at least 1.
+Lengths make_lengths(std::map<std::int64_t, std::int64_t> rows_of);
+
+/// The rows when each is cut at `most` tokens.
+Lengths cut_at(const Lengths& lengths, std::int64_t most);
 
 /// Throws InputError naming file and line.
 Lengths read_lengths(const std::string& file);

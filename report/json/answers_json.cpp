@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/recipe_names.h"
 #include "planner/plan/plan_file.h"
 #include "report/json/json_values.h"
 #include "report/json/profile_json.h"
@@ -126,6 +127,29 @@ Json explanation_json(const std::vector<ExplainSection>& sections) {
   return out;
 }
 
+Json filled_json(const FilledRows& way) {
+  return {{"packing", to_string(way.packing)},          {"padding_share", way.padding},
+          {"tokens_per_second", way.tokens_per_second}, {"epoch_seconds", way.epoch.value},
+          {"process_bytes", way.process.count},         {"fits", to_string(way.fit)}};
+}
+
+Json rows_json(const RowFit& rows) {
+  Json histogram = Json::array(), ways = Json::array();
+  for (const LengthBin& bin : rows.histogram)
+    histogram.push_back({{"from", bin.from}, {"to", bin.to}, {"rows", bin.num_rows}});
+  for (const FilledRows& way : rows.ways) ways.push_back(filled_json(way));
+  return {{"source", rows.source},
+          {"rows", rows.lengths.num_rows},
+          {"mean_tokens", rows.lengths.mean},
+          {"median_tokens", rows.lengths.quantile(0.5)},
+          {"longest_tokens", rows.lengths.longest},
+          {"histogram", histogram},
+          {"rows_cut", rows.num_cut},
+          {"share_of_tokens_cut", rows.share_lost},
+          {"ways", ways},
+          {"uncut", rows.uncut ? filled_json(*rows.uncut) : Json()}};
+}
+
 Json better_json(const BetterWay& way) {
   return {{"flags", fmt::format("{}", fmt::join(way.flags, " "))},
           {"strategy", way.plan.strategy.name},
@@ -164,6 +188,7 @@ Json estimate_json(const EstimateAnswer& answer) {
     for (const BetterWay& way : result.recommended->better) out["better"].push_back(better_json(way));
   out["assumptions"] = result.assumptions;
   out["profile"] = profile_used_json(result.profile);
+  if (answer.rows) out["rows"] = rows_json(*answer.rows);
   if (!answer.explanation.empty()) out["explain"] = explanation_json(answer.explanation);
   return out;
 }

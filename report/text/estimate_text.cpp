@@ -172,6 +172,7 @@ std::string estimate_text(const EstimateAnswer& answer, const Screen& screen) {
   std::string out = question_text(answer, screen) + "\n" + strategies_text(answer, screen);
   if (answer.result.recommended) out += verdict_text(answer, screen);
   if (answer.shown) out += closest_look_text(answer, screen);
+  if (answer.rows) out += rows_text(*answer.rows, screen);
   if (!answer.explanation.empty()) out += explanation_text(answer.explanation, screen);
   if (!answer.result.assumptions.empty())
     out += heading("Assumptions", screen) + points(answer.result.assumptions, screen);

@@ -21,4 +21,7 @@ std::string closest_look_text(const EstimateAnswer& answer,
                               const Screen& screen);  // memory, time, limits of answer.shown
 std::string explanation_text(const std::vector<ExplainSection>& sections, const Screen& screen);
 
+/// How long the rows are, and what each way to fill sequences with them costs and gives.
+std::string rows_text(const RowFit& rows, const Screen& screen);
+
 }  // namespace gpuplan

@@ -52,6 +52,50 @@ std::string zero(const std::string& keys) {
 
 }  // namespace
 
+TEST_CASE("PEFT's adapter_config.json says model and adapters, and every key is used, ignored or refused") {
+  const std::string file =
+      R"({"peft_type": "LORA", "base_model_name_or_path": "Qwen/Qwen2.5-7B", "r": 32, "lora_alpha": 64,
+          "lora_dropout": 0.1, "target_modules": ["q_proj", "v_proj"], "bias": "none", "use_rslora": false,
+          "rank_pattern": {}, "init_lora_weights": true, "layers_to_transform": null)";
+  const ConfigReading r = reading_of({file + "}"});
+  CHECK(r.model == "Qwen/Qwen2.5-7B");
+  CHECK(r.has_method);
+  CHECK_FALSE(r.has_trainer);
+  CHECK(r.request.recipe.method == Method::Lora);
+  CHECK(r.request.recipe.lora.rank == 32);
+  CHECK(r.request.recipe.lora.alpha == 64);
+  CHECK(r.request.recipe.lora.dropout == 0.1);
+  CHECK(r.request.recipe.lora.targets == std::vector<std::string>{"q_proj", "v_proj"});
+  CHECK(has_note(r, "init_lora_weights"));
+  CHECK(contains(error_of({file + R"(, "bias": "all"})"}), "trained biases"));
+  CHECK(contains(error_of({file + R"(, "rank_pattern": {"q_proj": 4}})"}), "ranks that differ"));
+  CHECK(contains(error_of({R"({"peft_type": "VERA", "r": 8})"}), "VERA is not modelled"));
+  // what LoraConfig has by itself
+  const ConfigReading bare = reading_of({R"({"peft_type": "LORA"})"});
+  CHECK(bare.request.recipe.lora.rank == 8);
+  CHECK(bare.request.recipe.lora.alpha == 8);
+}
+
+TEST_CASE("an adapter's file stands beside a trainer's, and they may not contradict each other") {
+  const std::string adapter = R"({"peft_type": "LORA", "r": 32, "base_model_name_or_path": "Qwen/Qwen2.5-7B"})";
+  const ConfigReading r = reading_of({kTrl, adapter});
+  CHECK(r.request.recipe.framework == "trl");
+  CHECK(r.request.recipe.lora.rank == 32);
+  const std::string error = error_of({std::string(kTrl) + "use_peft: true\nlora_r: 4\n", adapter});
+  CHECK(contains(error, "r"));
+  CHECK(contains(error, "only one of them is trained"));
+}
+
+TEST_CASE("a plan among the files says everything; only a log may stand beside it") {
+  const std::string plan = R"({"schema_version": 1})";
+  CHECK(reading_of({plan}).plan->name == "file1");
+  const ConfigReading r = reading_of({plan, "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n"});
+  CHECK(r.plan);
+  CHECK(r.out_of_memory);
+  CHECK(contains(error_of({plan, kTrl}), "is a plan, which says all of them"));
+  CHECK(contains(error_of({plan, plan}), "is a plan, and so is file1"));
+}
+
 TEST_CASE("a TRL file and accelerate's file make one question") {
   const ConfigReading r = reading_of({kTrlLora, fsdp("  fsdp_reshard_after_forward: false\n")});
   CHECK(r.request.recipe.framework == "trl");
@@ -96,7 +140,6 @@ TEST_CASE("the kind of a file is recognised by its keys; of none and of two is s
   CHECK(contains(error_of({"colour: red\n"}), "of no program"));
   CHECK(contains(error_of({"compute_environment: X\nzero_optimization: {}\n"}), "one file belongs to one program"));
   CHECK(contains(error_of({kTrl, kTrl}), "give one of them"));
-  CHECK(contains(error_of({R"({"schema_version": 1})"}), "is a plan"));
   CHECK(contains(error_of({R"({"model_type": "llama", "hidden_size": 8})"}), "--model"));
   CHECK(contains(error_of({""}), "empty"));
   CHECK(contains(error_of({"[1, 2]"}), "keys and values"));

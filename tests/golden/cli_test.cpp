@@ -201,6 +201,39 @@ TEST_CASE("a saved plan gives the same answer again, from a file and from standa
   CHECK(answer_to("estimate --model plan.json")["strategies"] == again["strategies"]);
 }
 
+TEST_CASE("--data counts the tokens of every row, and gives what --lengths gives for the same rows") {
+  const test::ScratchFolder scratch;
+  const std::string tokens = (scratch.path() / "tokens.jsonl").string(),
+                    lengths = (scratch.path() / "lengths").string();
+  std::string rows;
+  for (int row = 0; row < 300; ++row) {  // 1, 2, 3 tokens in turn
+    rows += R"({"input_ids": [1)";
+    for (int more = 0; more < row % 3; ++more) rows += ", 2";
+    rows += "]}\n";
+  }
+  write_file_atomically(tokens, rows);
+  write_file_atomically(lengths, "1 100\n2 100\n3 100\n");
+  const std::string asked = "estimate --model gpt2 --gpus T4 --seq-len 64 ";
+  auto counted = answer_to(asked + "--data " + tokens).at("rows"),
+       given = answer_to(asked + "--lengths " + lengths).at("rows");
+  CHECK(counted.at("rows") == 300);
+  CHECK(counted.at("mean_tokens") == 2);
+  counted.erase("source"), given.erase("source");
+  CHECK(counted == given);
+  CHECK(ran(asked + "--data " + tokens + " --rows 5").err.find("contradict") != std::string::npos);
+  CHECK(ran(asked + "--data x.bin").err.find("without rows") != std::string::npos);
+}
+
+TEST_CASE("a bare --qlora keeps the adapters of the plan that it changes") {
+  const test::ScratchFolder scratch;
+  const std::string plan = (scratch.path() / "plan.json").string();
+  REQUIRE(ran("estimate --model tinyllama-1.1b --lora r=32,targets=q_proj --gpus A6000 --save " + plan).code == 0);
+  const auto recipe = answer_to("estimate " + plan + " --qlora").at("recipe");
+  CHECK(recipe.at("method") == "qlora");
+  CHECK(recipe.at("lora").at("rank") == 32);
+  CHECK(answer_to("estimate --from " + plan).at("recipe").at("lora").at("rank") == 32);
+}
+
 TEST_CASE("flags beside a plan override it and are listed") {
   const WorkingFolder folder;
   answer_to("estimate --model tinyllama-1.1b --full --gpus 2xA6000 --save plan.json");

@@ -1,0 +1,28 @@
+// --lengths and --data: how long the rows of the data set are, from lengths or from the data itself.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "planner/estimate.h"
+#include "search/lengths.h"
+
+namespace CLI {
+class App;
+}
+
+namespace gpuplan {
+
+void add_row_flags(CLI::App& app);
+
+struct GivenRows {
+  Lengths lengths;
+  std::string source;  // the file, and what made tokens of its text
+  bool sets_seq_len = false;
+};
+
+/// The rows of --lengths or --data; sets the data set of `request`, and its sequence length to that of the longest row
+/// where neither a flag nor a file (`says_seq_len`) states one. Empty when neither flag is given. Throws InputError.
+std::optional<GivenRows> take_rows(const CLI::App& app, EstimateRequest& request, bool says_seq_len);
+
+}  // namespace gpuplan
