@@ -29,7 +29,10 @@ void write_exported(const std::vector<ExportedFile>& files, const std::filesyste
   if (failed) throw EnvError(fmt::format("{}: cannot be made: {}", folder.string(), failed.message()));
   for (const ExportedFile& file : files) {
     write_file_atomically(folder / file.name, file.content);
-    if (file.is_program)
+    if (file.is_private) {
+      const fs::perms own = file.is_program ? fs::perms::owner_all : fs::perms::owner_read | fs::perms::owner_write;
+      fs::permissions(folder / file.name, own, fs::perm_options::replace, failed);
+    } else if (file.is_program)
       fs::permissions(folder / file.name, fs::perms::owner_exec | fs::perms::group_exec, fs::perm_options::add, failed);
     console.err << fmt::format("gpuplan: wrote {}\n", (folder / file.name).string());
   }

@@ -120,7 +120,7 @@ std::optional<fs::path> model_folder_of(const EstimateRequest& request) {
 }
 
 Words script_options(const CLI::App& app, const EngineAsk& ask) {
-  const bool is_torch = ask.question.engine == "torchrun" && !ask.question.has_transformers;
+  const bool is_torch = uses_torch_script(ask.question, ask.plan.request.recipe.framework);
   for (const char* flag : kNativeFlags)
     if (is_given(app, flag))
       throw InputError(flag, "is of gpuplan's own executor", "leave --engine out, or train with a script behind --");
@@ -220,13 +220,15 @@ EngineAsk ask_engine(const CLI::App& app, Console& console) {
   q.engine = to_lower(*given(app, "--engine"));
   q.folder = fs::absolute(given(app, "--job").value_or(kUsualFolder)).lexically_normal();
   q.script = script_of(console);
-  if (is_given(app, "--dry-run"))
-    q.script = without_secrets(q.script, Redaction());  // files and ssh lines hold it, too
+  const Words shown = without_secrets(q.script, Redaction());
+  for (std::size_t word = 0; word < shown.size(); ++word)
+    if (shown[word] != q.script[word]) q.secrets.insert(word);
+  if (is_given(app, "--dry-run")) q.script = shown;  // ssh lines hold it, too
   if (const auto file = given(app, "--hosts")) q.hosts = parse_hosts(read_file(*file), *file);
   if (!q.hosts.empty() && q.engine == "slurm")
     throw InputError("--hosts", "Slurm chooses the machines", "leave it out");
   find_what_is_here(ask);
-  const bool is_torch = q.engine == "torchrun" && q.script.empty() && !q.has_transformers;
+  const bool is_torch = q.script.empty() && !q.has_transformers && (q.engine == "torchrun" || q.engine == "slurm");
   ask.plan = read_plan_question(app, console.in, is_torch ? "torch" : kUsualFramework);
   choose_strategy(ask);
   if (q.script.empty())

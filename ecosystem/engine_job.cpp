@@ -59,7 +59,7 @@ class EnginePlanner {
   }
 
  private:
-  bool uses_torch_script() const { return q_.engine == "torchrun" && q_.script.empty() && !q_.has_transformers; }
+  bool is_torch() const { return uses_torch_script(q_, request_.recipe.framework); }
 
   void check_hosts() const {
     const auto machines = std::size_t(job_.is_one_process() ? 1 : job_.num_nodes());
@@ -74,8 +74,8 @@ class EnginePlanner {
 
   /// The target of gpuplan export that has this engine's files.
   std::string target() const {
-    if (uses_torch_script()) return "torch";
     if (q_.engine == "slurm") return "slurm";
+    if (is_torch()) return "torch";
     if (q_.script.empty()) return "trl";  // its settings are those of the shipped script
     return q_.engine;
   }
@@ -86,7 +86,10 @@ class EnginePlanner {
       out_.nearest = "plan with --strategy zero1, zero2 or zero3, or --engine accelerate";
       return;
     }
-    const ExportPlaces places{.folder = q_.engine == "slurm" ? "" : q_.folder.string(), .program = program()};
+    ExportPlaces places{
+        .folder = q_.engine == "slurm" ? "" : q_.folder.string(), .program = program(), .variables = {}};
+    if (q_.engine == "slurm")
+      for (const std::size_t word : q_.secrets) places.variables.emplace(word, hidden_name(word));
     ExportAnswer answer = export_plan(request_, target(), mark_, q_.versions, places);
     out_.notes = std::move(answer.notes);
     out_.refusal = std::move(answer.refusal);
@@ -94,8 +97,8 @@ class EnginePlanner {
     for (ExportedFile& file : answer.files)
       if (file.name != "launch.sh") out_.files.push_back(std::move(file));
     if (out_.is_refused()) return;
-    out_.script = q_.script.empty() ? (uses_torch_script() ? kTorchScript : kSftScript) : q_.script.front();
-    if (q_.script.empty() && !uses_torch_script()) {
+    out_.script = q_.script.empty() ? (is_torch() ? kTorchScript : kSftScript) : q_.script.front();
+    if (q_.script.empty() && !is_torch()) {
       out_.files.push_back(script_file(job_, "trl", kSftScript));
       out_.files.push_back(script_file(job_, "trl", "gpuplan_metrics.py"));
     }
@@ -105,9 +108,10 @@ class EnginePlanner {
   void add_packages() {
     const bool has_fsdp = is_fsdp(strategy_.engine);
     out_.packages = {{"torch", has_fsdp ? "2.1" : "1.13"}};
-    if (uses_torch_script()) return;
+    if (is_torch()) return;
     // whose classes read the variables of FSDP; a script of one's own under DDP may need nothing of it
-    const bool needs_accelerate = q_.engine != "deepspeed" && (q_.engine != "torchrun" || has_fsdp);
+    const bool has_torchrun = q_.engine == "torchrun" || (q_.engine == "slurm" && request_.recipe.framework == "torch");
+    const bool needs_accelerate = q_.engine != "deepspeed" && (!has_torchrun || has_fsdp);
     if (needs_accelerate || q_.script.empty()) out_.packages.emplace_back("accelerate", "1.0");
     if (q_.script.empty()) {
       out_.packages.emplace_back("transformers", "4.46");
@@ -120,11 +124,13 @@ class EnginePlanner {
 
   std::string in_folder(const char* name) const { return (q_.folder / name).string(); }
 
+  static std::string hidden_name(std::size_t word) { return fmt::format("GPUPLAN_ARGUMENT_{}", word); }
+
   /// What is trained, with its arguments.
   Words program() const {
     if (!q_.script.empty()) return q_.script;
-    Words words = uses_torch_script() ? Words{in_folder(kTorchScript), in_folder("torch.json")}
-                                      : Words{in_folder(kSftScript), in_folder("sft.yaml")};
+    Words words = is_torch() ? Words{in_folder(kTorchScript), in_folder("torch.json")}
+                             : Words{in_folder(kSftScript), in_folder("sft.yaml")};
     append(words, q_.options);
     return words;
   }
@@ -162,8 +168,8 @@ class EnginePlanner {
 
   std::vector<std::pair<std::string, std::string>> variables() const {
     std::vector<std::pair<std::string, std::string>> out;
-    if (q_.engine == "torchrun" && !uses_torch_script()) out = torchrun_variables(job_);
-    if (q_.engine != "accelerate" && job_.is_zero() && !uses_torch_script()) {
+    if (q_.engine == "torchrun" && !is_torch()) out = torchrun_variables(job_);
+    if (q_.engine != "accelerate" && job_.is_zero() && !is_torch()) {
       out.emplace_back("ACCELERATE_USE_DEEPSPEED", "true");
       out.emplace_back("ACCELERATE_DEEPSPEED_CONFIG_FILE", in_folder("deepspeed.json"));
       if (job_.setup.zero_stage == 3) out.emplace_back("ACCELERATE_DEEPSPEED_ZERO3_INIT", "true");
@@ -190,6 +196,8 @@ class EnginePlanner {
 
   void add_slurm() {
     EngineCommand command{.host = "", .words = q_.launcher, .variables = {}};
+    // a job's file is kept by the controller; sbatch hands its environment on
+    for (const std::size_t word : q_.secrets) command.variables.emplace_back(hidden_name(word), q_.script[word]);
     append(command.words, {"--wait", "--parsable", "--chdir=" + q_.folder.string(), in_folder("job.sbatch")});
     out_.commands.push_back(std::move(command));
   }
@@ -210,6 +218,12 @@ bool is_host(std::string_view name) {
 }
 
 }  // namespace
+
+bool uses_torch_script(const EngineQuestion& question, const std::string& framework) {
+  if (!question.script.empty()) return false;
+  return question.engine == "slurm" ? framework == "torch"
+                                    : question.engine == "torchrun" && !question.has_transformers;
+}
 
 std::vector<std::string> engine_names() { return {"accelerate", "torchrun", "deepspeed", "slurm"}; }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@ struct EngineQuestion {
   std::filesystem::path folder;       // absolute: where the files go
   std::vector<std::string> hosts;     // of --hosts; empty: this machine
   std::vector<std::string> script;    // a program of the user's with its arguments; empty: the shipped one
+  std::set<std::size_t> secrets;      // words of `script` that no file may hold
   std::vector<std::string> options;   // of the shipped one: "--data", "rows.jsonl"
   std::vector<std::string> launcher;  // how it is called here: {"/usr/bin/torchrun"}, {"python3", "-m", …}
   std::string python = "python3";     // that the launcher starts
@@ -46,6 +48,10 @@ struct EngineJob {
   std::string refusal, nearest;  // as ExportAnswer's
   bool is_refused() const { return !refusal.empty(); }
 };
+
+/// Whether the script of plain PyTorch trains, and not the one of transformers: under torchrun where there is no
+/// transformers, under Slurm where the plan is of `framework` torch.
+bool uses_torch_script(const EngineQuestion& question, const std::string& framework);
 
 /// Requires: request.strategy names one strategy. Throws InputError for hosts that are not as many as the plan's
 /// machines.

@@ -110,6 +110,9 @@ struct Target {
   const char* nearest = "";                                // to what it cannot
 };
 
+/// What --for slurm means for a plan of plain PyTorch; not spelt by users.
+constexpr std::string_view kSlurmTorch = "slurm with torchrun";
+
 constexpr std::array kTargets{
     Target{"accelerate", nullptr, add_launcher},
     Target{"deepspeed", nullptr, add_deepspeed, true},
@@ -125,13 +128,17 @@ constexpr std::array kTargets{
            "plan with --strategy fsdp, or --for accelerate"},
     Target{"axolotl", "axolotl", add_axolotl},
     Target{"llama-factory", "llama-factory", add_llama_factory},
-    Target{"slurm", "trl", [](Files& files, const ExportJob& job) { add_scheduled(files, job, slurm_file(job)); }},
+    Target{"slurm", "trl",
+           [](Files& files, const ExportJob& job) { add_scheduled(files, job, slurm_file(job, false)); }},
+    Target{kSlurmTorch, "torch", add_torch_job, false, adapt_to_torch, why_not_torch,
+           "plan with --strategy ddp or zero1, or with another --framework"},
     Target{"skypilot", "trl",
            [](Files& files, const ExportJob& job) { add_scheduled(files, job, skypilot_file(job)); }},
     Target{"kubeflow", "trl",
            [](Files& files, const ExportJob& job) { add_scheduled(files, job, kubeflow_file(job)); }}};
 
-const Target& find_target(std::string_view name) {
+const Target& find_target(std::string_view name, const std::string& framework) {
+  if (squash(name) == "slurm" && framework == "torch") name = kSlurmTorch;
   for (const Target& target : kTargets)
     if (squash(target.name) == squash(name)) return target;
   throw InputError("--for", fmt::format("unknown target '{}'", name),
@@ -272,7 +279,7 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
   if (target.name == "skypilot" && skypilot_name(r.cluster.gpus.front()).empty())
     return refuse(answer, fmt::format("SkyPilot has no name for {}", r.cluster.gpus.front().name), "--for torchrun");
   if (!is_uniform || r.cluster.is_mixed())
-    if (std::string_view(target.name) == "slurm" || target.name == "skypilot" || target.name == "kubeflow")
+    if (target.name.starts_with("slurm") || target.name == "skypilot" || target.name == "kubeflow")
       refuse(answer, "machines that differ cannot be asked for in one job", "--for torchrun or accelerate");
 }
 
@@ -285,7 +292,8 @@ ExportJob make_job(const EstimateRequest& request, const Target& target, const P
                 .setup = setup_of(request, strategy),
                 .mark = mark,
                 .versions = versions,
-                .program = places.program};
+                .program = places.program,
+                .variables = places.variables};
   if (job.setup.deepspeed_file && !places.folder.empty())
     job.setup.deepspeed_file = (std::filesystem::path(places.folder) / *job.setup.deepspeed_file).string();
   if (target.adapt) target.adapt(job.setup, request, strategy);
@@ -296,7 +304,8 @@ ExportJob make_job(const EstimateRequest& request, const Target& target, const P
 
 std::vector<std::string> export_targets() {
   std::vector<std::string> names;
-  for (const Target& target : kTargets) names.emplace_back(target.name);
+  for (const Target& target : kTargets)
+    if (target.name != kSlurmTorch) names.emplace_back(target.name);
   return names;
 }
 
@@ -309,7 +318,7 @@ std::string export_hint(const std::string& plan_file, const std::string& framewo
 
 ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, const PlanMark& mark,
                          const Versions& versions, const ExportPlaces& places) {
-  const Target& target = find_target(name);
+  const Target& target = find_target(name, planned.recipe.framework);
   ExportAnswer answer;
   EstimateRequest request = planned;
   ExportJob job = make_job(request, target, mark, versions, places);

@@ -2,6 +2,7 @@
 // ecosystem/config_reader before it is given out, so that a file which would train something else never leaves.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,7 +24,8 @@ struct ExportAnswer {
 /// Where the files will be, and what a scheduler's job trains with.
 struct ExportPlaces {
   std::string folder;  // absolute: names of files in files have it before them; empty: they stand together
-  std::vector<std::string> program;  // with its arguments; empty: TRL's SFT
+  std::vector<std::string> program;              // with its arguments; empty: TRL's SFT, or the script of plain PyTorch
+  std::map<std::size_t, std::string> variables;  // words of `program` that stand in a variable of the environment
 };
 
 /// The names of --for.

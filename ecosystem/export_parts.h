@@ -14,8 +14,9 @@ struct ExportJob {
   Strategy strategy;
   Setup setup;
   PlanMark mark;
-  Versions versions{};                 // that the files are for, where they are given
-  std::vector<std::string> program{};  // that a scheduler's job trains with; empty: TRL's SFT
+  Versions versions{};                             // that the files are for, where they are given
+  std::vector<std::string> program{};              // that a scheduler's job trains with; empty: the target's own
+  std::map<std::size_t, std::string> variables{};  // words of `program` that stand in a variable of the environment
 
   std::int64_t num_nodes() const { return request.cluster.num_nodes(); }
   bool is_zero() const { return strategy.engine == ShardingEngine::Zero; }
@@ -51,8 +52,9 @@ ExportedFile script_file(const ExportJob& job, const char* table, const char* na
 /// The environment by which accelerate's classes are set up without its launcher, and torchrun.
 ExportedFile torchrun_file(const ExportJob& job);
 
-/// The script of plain PyTorch, its settings, and what starts it.
+/// The script of plain PyTorch, its settings, and what starts it: launch.sh, or a scheduler's job.
 void add_torch(std::vector<ExportedFile>& files, const ExportJob& job);
+void add_torch_job(std::vector<ExportedFile>& files, const ExportJob& job);
 /// What its settings say in their own words, and why it cannot train a plan; empty where it can.
 void adapt_to_torch(Setup& setup, const EstimateRequest& request, const Strategy& strategy);
 std::string why_not_torch(const ExportJob& job);
@@ -61,7 +63,8 @@ void add_torchtune(std::vector<ExportedFile>& files, const ExportJob& job);
 void adapt_to_torchtune(Setup& setup, const EstimateRequest& request, const Strategy& strategy);
 std::string why_not_torchtune(const ExportJob& job);
 
-ExportedFile slurm_file(const ExportJob& job);
+/// `has_torchrun`: torchrun starts the processes, else accelerate.
+ExportedFile slurm_file(const ExportJob& job, bool has_torchrun);
 ExportedFile kubeflow_file(const ExportJob& job);
 ExportedFile skypilot_file(const ExportJob& job);
 /// SkyPilot's name of the plan's GPU; empty where it has none.

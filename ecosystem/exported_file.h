@@ -8,6 +8,7 @@ namespace gpuplan {
 struct ExportedFile {
   std::string name, content;
   bool is_program = false;  // to be run: a shell script
+  bool is_private = false;  // holds arguments of the user: readable by nobody else
 };
 
 /// Where a plan comes from, for the head of every file.

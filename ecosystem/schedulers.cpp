@@ -1,4 +1,5 @@
-// Jobs for schedulers: each starts accelerate once per machine, with TRL's SFT program.
+// Jobs for schedulers: each starts accelerate once per machine, with TRL's SFT program; Slurm's starts torchrun for the
+// script of plain PyTorch.
 #include <fmt/format.h>
 
 #include "base/files.h"
@@ -11,6 +12,18 @@ namespace {
 
 constexpr const char* kProgram = "-m trl.scripts.sft --config sft.yaml";
 
+/// What trains, with its arguments as shell words; those that are hidden stand in variables.
+std::string program_of(const ExportJob& job, const char* otherwise) {
+  if (job.program.empty()) return otherwise;
+  std::string out;
+  for (std::size_t i = 0; i < job.program.size(); ++i) {
+    const auto hidden = job.variables.find(i);
+    out += i == 0 ? "" : " ";
+    out += hidden == job.variables.end() ? shell_word(job.program[i]) : fmt::format("\"${}\"", hidden->second);
+  }
+  return out;
+}
+
 /// One process of accelerate on this machine; the variables are expanded there.
 std::string launch_of(const ExportJob& job, const std::string& rank, const std::string& head, const std::string& port) {
   std::string out = "accelerate launch --config_file accelerate.yaml";
@@ -18,9 +31,22 @@ std::string launch_of(const ExportJob& job, const std::string& rank, const std::
     out += fmt::format(
         " --num_machines {} --num_processes {} --machine_rank {} --main_process_ip {} --main_process_port {}",
         job.num_nodes(), *job.setup.num_processes, rank, head, port);
-  if (job.program.empty()) return fmt::format("{} {}", out, kProgram);
-  for (const std::string& word : job.program) out += " " + shell_word(word);
-  return out;
+  return out + " " + program_of(job, kProgram);
+}
+
+/// torchrun on this machine, or python3 for one process.
+std::string torchrun_of(const ExportJob& job) {
+  const std::string program = program_of(job, "train_torch.py torch.json");
+  if (job.is_one_process()) return "python3 " + program;
+  std::string out = job.num_nodes() == 1
+                        ? "torchrun --standalone"
+                        : fmt::format(
+                              "torchrun --nnodes={} --node_rank=\"$SLURM_NODEID\" --master_addr=\"$HEAD\" "
+                              "--master_port=\"$PORT\"",
+                              job.num_nodes());
+  out += fmt::format(" --nproc_per_node={}", job.processes_per_node());
+  for (const std::string& flag : torchrun_output_flags(job.versions)) out += " " + flag;
+  return out + " " + program;
 }
 
 std::int64_t gpus_per_machine(const ExportJob& job) {
@@ -61,23 +87,28 @@ std::string skypilot_name(const GpuSpec& gpu) {
   return kNames.value(gpu.id, "");
 }
 
-ExportedFile slurm_file(const ExportJob& job) {
+ExportedFile slurm_file(const ExportJob& job, bool has_torchrun) {
   std::string out = "#!/bin/bash\n";
-  out += fmt::format(
-      "#SBATCH --job-name=gpuplan\n#SBATCH --nodes={}\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node={}\n",
-      machines(job), gpus_per_machine(job));
+  const bool has_gpus = !job.request.cluster.gpus.front().is_cpu;
+  out += fmt::format("#SBATCH --job-name=gpuplan\n#SBATCH --nodes={}\n#SBATCH --ntasks-per-node=1\n#SBATCH --{}={}\n",
+                     machines(job), has_gpus ? "gpus-per-node" : "cpus-per-task", gpus_per_machine(job));
   out += "#SBATCH --time=24:00:00\n#SBATCH --output=%x-%j.out\n#SBATCH --signal=B:USR1@120\n";
   out += head_of(job, {{"slurm", "22.05 or later"}});
-  out +=
-      "# One task per machine; accelerate starts a process per GPU. Add --account, --partition and --cpus-per-task as "
-      "your\n"
-      "# cluster wants them, and dataset_name to sft.yaml.\nset -euo pipefail\n";
+  out += fmt::format(
+      "# One task per machine; {} starts a process per {}. Add --account{} as your\n# cluster wants them{}.\n"
+      "set -euo pipefail\n",
+      has_torchrun ? "torchrun" : "accelerate", has_gpus ? "GPU" : "CPU rank",
+      has_gpus ? ", --partition and --cpus-per-task" : " and --partition",
+      !job.program.empty() ? ""
+      : has_torchrun       ? ", and --model, --data and --output to train_torch.py"
+                           : ", and dataset_name to sft.yaml");
   out += "HEAD=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\ntest -n \"$HEAD\"\n";
   out += "PORT=$((20000 + SLURM_JOB_ID % 20000))\nexport HEAD PORT\n";
   out += "if test -n \"${SLURM_CPUS_PER_TASK:-}\"; then export SRUN_CPUS_PER_TASK=\"$SLURM_CPUS_PER_TASK\"; fi\n";
-  out += fmt::format("srun --kill-on-bad-exit=1 bash -c {}\n",
-                     shell_word(launch_of(job, "\"$SLURM_NODEID\"", "\"$HEAD\"", "\"$PORT\"")));
-  return {.name = "job.sbatch", .content = out, .is_program = true};
+  out += fmt::format(
+      "srun --kill-on-bad-exit=1 bash -c {}\n",
+      shell_word(has_torchrun ? torchrun_of(job) : launch_of(job, "\"$SLURM_NODEID\"", "\"$HEAD\"", "\"$PORT\"")));
+  return {.name = "job.sbatch", .content = out, .is_program = true, .is_private = !job.program.empty()};
 }
 
 ExportedFile skypilot_file(const ExportJob& job) {

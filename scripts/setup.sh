@@ -28,6 +28,10 @@ fuzz     clang-rt:fuzzer            libclang-rt-dev      compiler-rt      compil
 browser  tool:chromium              chromium             chromium         chromium       chromium
 torch    module:torch               python3-torch        python3-torch    python-pytorch python3-torch
 torch    module:numpy               python3-numpy        python3-numpy    python-numpy   python3-numpy
+slurm    tool:slurmctld             slurmctld        slurm-slurmctld  slurm-llnl     slurm
+slurm    tool:slurmd                slurmd           slurm-slurmd     slurm-llnl     slurm-node
+slurm    tool:sbatch                slurm-client     slurm            slurm-llnl     slurm
+slurm    tool:munged                munge            munge            munge          munge
 '
 
 # What a rebuild of the program depends on. Files under data/ are read at run time.

@@ -56,6 +56,38 @@ std::string variable(const EngineCommand& command, std::string_view name) {
 
 }  // namespace
 
+TEST_CASE("run --engine slurm: a plan of plain PyTorch is started by torchrun, and CPU ranks ask for CPUs") {
+  EstimateRequest plan = engine_plan("ddp", "2xcpu");
+  plan.recipe.framework = "torch";
+  plan.recipe.precision = Precision::Fp32;
+  plan.recipe.optimizer = "adamw-foreach";
+  const EngineJob job = plan_engine(plan, question_of("slurm", {}), kPlanMark);
+  REQUIRE_MESSAGE(!job.is_refused(), job.refusal);
+  const std::string text = job_file(job, "job.sbatch")->content;
+  CHECK(text.find("#SBATCH --cpus-per-task=2\n") != std::string::npos);
+  CHECK(text.find("gpus-per-node") == std::string::npos);
+  CHECK(text.find("torchrun --standalone --nproc_per_node=2") != std::string::npos);
+  CHECK(text.find("accelerate") == std::string::npos);
+  CHECK(job_file(job, "torch.json"));
+  CHECK(job_file(job, "train_torch.py"));
+  CHECK(job.script == "train_torch.py");
+  REQUIRE(job.packages.size() == 1);
+  CHECK(job.packages.front().first == "torch");
+}
+
+TEST_CASE("run --engine slurm: secrets stand in variables of sbatch and not in the job's file") {
+  EngineQuestion question = question_of("slurm", {"train.py", "--token", "hf_123456", "plain word"});
+  question.secrets = {2};
+  const EngineJob job = plan_engine(engine_plan("fsdp"), question, kPlanMark);
+  REQUIRE_MESSAGE(!job.is_refused(), job.refusal);
+  const ExportedFile* const file = job_file(job, "job.sbatch");
+  CHECK(file->is_private);
+  CHECK(file->content.find("hf_123456") == std::string::npos);
+  CHECK(file->content.find("\"$GPUPLAN_ARGUMENT_2\"") != std::string::npos);
+  REQUIRE(job.commands.size() == 1);
+  CHECK(variable(job.commands.front(), "GPUPLAN_ARGUMENT_2") == "hf_123456");
+}
+
 TEST_CASE("run --engine: each launcher is called with the plan's processes and the script behind them") {
   EngineJob job = plan_engine(engine_plan("fsdp"), question_of("accelerate", {"train.py", "--lr", "2e-4"}), kPlanMark);
   REQUIRE_MESSAGE(!job.is_refused(), job.refusal);
