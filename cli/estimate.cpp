@@ -54,9 +54,9 @@ int run_estimate(const CLI::App& app, Console& console) {
     answer.rows->source = rows->source;
   }
   if (configs && configs->out_of_memory && answer.shown)
-    answer.result.assumptions.insert(
-        answer.result.assumptions.begin(),
-        compare_with(*configs->out_of_memory, answer.shown->tiers.process, answer.shown->strategy.name));
+    answer.result.assumptions.insert(answer.result.assumptions.begin(),
+                                     compare_with(*configs->out_of_memory, answer.shown->tiers.process,
+                                                  answer.shown->memory_range, answer.shown->strategy.name));
   answer.has_details = is_given(app, "--details");
   if (is_given(app, "--explain") && answer.shown)
     answer.explanation = explain(answer.request, answer.result, *answer.shown);

@@ -319,8 +319,9 @@ void require_all(const EngineAsk& ask) {
 void note_out_of_memory(const EngineAsk& ask, const EngineOutcome& outcome, Console& console) {
   const auto message = find_out_of_memory(outcome.tail);
   if (!message) return;
-  console.err << fmt::format("gpuplan: {}\ngpuplan: {}\n", describe(*message),
-                             compare_with(*message, ask.chosen->tiers.process, ask.chosen->strategy.name));
+  console.err << fmt::format(
+      "gpuplan: {}\ngpuplan: {}\n", describe(*message),
+      compare_with(*message, ask.chosen->tiers.process, ask.chosen->memory_range, ask.chosen->strategy.name));
 }
 
 }  // namespace

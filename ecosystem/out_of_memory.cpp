@@ -72,20 +72,24 @@ std::string describe(const OutOfMemory& m) {
   return out;
 }
 
-std::string compare_with(const OutOfMemory& m, Bytes predicted, const std::string& strategy) {
-  const double ratio = double(predicted.count) / double(m.needed().count);
-  constexpr double kNear = 0.15;  // nine of ten predictions of a process are about as near: docs/accuracy.md
-  if (std::abs(ratio - 1) <= kNear)
-    return fmt::format(
-        "{} is predicted to need {}, within {:.0f} % of the {} that the log's process needed: this plan explains it",
-        strategy, format_bytes(predicted), std::abs(ratio - 1) * 100, format_bytes(m.needed()));
-  if (ratio > 1)
-    return fmt::format("{} is predicted to need {}; the log's process stopped at {}, on its way there", strategy,
-                       format_bytes(predicted), format_bytes(m.needed()));
+std::string compare_with(const OutOfMemory& m, Bytes predicted, const std::optional<AccuracyRange>& range,
+                         const std::string& strategy) {
+  const double ratio = double(m.needed().count) / double(predicted.count);
+  const AccuracyRange exact{}, &measured = range ? *range : exact;
+  const auto times = [&](double factor) { return format_bytes(Bytes{std::llround(factor * double(predicted.count))}); };
+  const std::string prediction = range
+                                     ? fmt::format("{} is predicted to need {} ({} to {}: runs of this kind)", strategy,
+                                                   format_bytes(predicted), times(range->low), times(range->high))
+                                     : fmt::format("{} is predicted to need {}", strategy, format_bytes(predicted));
+  if (ratio >= measured.low && ratio <= measured.high)
+    return fmt::format("{}, and the log's process needed {}: this plan explains it", prediction,
+                       format_bytes(m.needed()));
+  if (ratio < 1)
+    return fmt::format("{}; the log's process stopped at {}, on its way there", prediction, format_bytes(m.needed()));
   return fmt::format(
-      "{} is predicted to need {}, and the log's process already needed {}: it trained with other settings, kept "
-      "something between steps, or shared the GPU",
-      strategy, format_bytes(predicted), format_bytes(m.needed()));
+      "{}, and the log's process already needed {}: it trained with other settings, kept something between steps, or "
+      "shared the GPU",
+      prediction, format_bytes(m.needed()));
 }
 
 }  // namespace gpuplan

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/units.h"
+#include "planner/accuracy.h"
 
 namespace gpuplan {
 
@@ -23,7 +24,9 @@ std::optional<OutOfMemory> find_out_of_memory(std::string_view text);
 /// "2.00 GiB were asked for with 1.06 GiB of 79.2 GiB free; …"
 std::string describe(const OutOfMemory& message);
 
-/// How a predicted process compares with what the message says it needed.
-std::string compare_with(const OutOfMemory& message, Bytes predicted, const std::string& strategy);
+/// How a predicted process compares with what the message says it needed. `range`: in which measured runs of this kind
+/// lie around their predictions (planner/accuracy.h); without one only the prediction itself explains the message.
+std::string compare_with(const OutOfMemory& message, Bytes predicted, const std::optional<AccuracyRange>& range,
+                         const std::string& strategy);
 
 }  // namespace gpuplan

@@ -59,7 +59,9 @@ std::string keep_engine_run(const EngineReport& r, const Profile& profile) {
     const double counted = tensors > 0 ? tensors : measured_of(r.memory, "tensors", &PredictedMeasured::predicted);
     return Bytes{std::llround(measured_of(r.memory, "process", value) - counted)};
   };
-  const bool has_process = measured_of(r.memory, "process", &PredictedMeasured::measured) > 0;
+  // On CPUs the process also holds Python and its libraries, which are no part of what a plan of CPU ranks counts.
+  const bool has_process =
+      measured_of(r.memory, "process", &PredictedMeasured::measured) > 0 && !r.request.cluster.gpus.front().is_cpu;
   const Bytes predicted = outside(&PredictedMeasured::predicted);
   const std::int64_t ranks = r.strategy.mesh.world();
   const RunRecord record{
