@@ -211,6 +211,23 @@ DetailedPeak replay_detailed(const StepProgram& all, const RankClass& rank_class
     else
       put_buffer(p.buffers[c.buffer], c.bytes, c.sign);
   });
+  // A gradient that layers hand on is allocated as a buffer and freed as a local of the next layer, or the reverse.
+  // Then one name has too little and another as much too much.
+  for (auto& [name, freed] : alive) {
+    if (freed.bytes >= 0) continue;
+    const auto covers = [&, &freed = freed](const auto& other) {
+      return other.second.category == freed.category && other.second.bytes >= -freed.bytes &&
+             other.second.count >= -freed.count;
+    };
+    auto same = std::find_if(alive.begin(), alive.end(), [&, &freed = freed](const auto& other) {
+      return covers(other) && other.second.bytes == -freed.bytes;
+    });
+    if (same == alive.end()) same = std::find_if(alive.begin(), alive.end(), covers);
+    if (same == alive.end()) continue;
+    same->second.bytes += freed.bytes;
+    same->second.count += freed.count;
+    freed.bytes = freed.count = 0;
+  }
   DetailedPeak out{.tensors = Bytes{peak}};
   for (const auto& [name, a] : alive) {
     if (a.bytes == 0) continue;

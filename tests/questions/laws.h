@@ -1,0 +1,22 @@
+// What holds for the answer to every question.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "questions/ask.h"
+
+namespace gpuplan::test {
+
+/// What is wrong with the answer; "" when every law holds.
+std::string broken_law(const Question& question, const Answered& answered);
+
+/// Laws between this question and one asked another way: text and JSON have one verdict; twice the sequences per GPU
+/// need no less memory. "" when they hold. Asks up to two more questions.
+std::string broken_relation(const Question& question, const Answered& answered);
+
+/// The step of `simulate --network analytic` over that of `estimate`, less 1; empty where the question has no such
+/// pair.
+std::optional<double> difference_of_engines(const Question& question, const Answered& answered);
+
+}  // namespace gpuplan::test
