@@ -43,21 +43,30 @@ inline InstructionCost cost_of(const StepProgram& all, const RankProgram& p, con
 /// event.
 ///
 /// Union of the times in which anything is communicated. Times in seconds.
+///
+/// Communication that stands behind a call in the program may run beside it, as gathers do that wait for no compute.
+/// Then the call has been placed too early; `add` says how much longer the compute up to now takes.
 class CommunicationSpans {
  public:
   void clear();
-  void add(double begin, double end);
+  /// How much later the last compute ends than it did: by the part of the span that runs beside compute which goes on
+  /// without a gap up to now, and beside no other communication.
+  double add(double begin, double end, double slowdown);
+  double compute_end() const { return compute_end_; }
   /// When `work` seconds of compute end that begin at `start`. Starts never decrease: what ended before is forgotten.
   double finish(double start, double work, double slowdown);
   /// Moves what ended at `from` or later.
   void shift(double from, double by);
 
  private:
+  double alone(double begin, double end) const;
+
   struct Span {
     double begin{}, end{};
   };
   std::vector<Span> spans_;  // disjoint, in order; those before first_ are over
   std::size_t first_ = 0;
+  double compute_begin_{}, compute_end_{};  // of the last compute without a gap
 };
 
 }  // namespace gpuplan

@@ -203,8 +203,14 @@ class ForwardPass {
     c.flops += cost.flops;
     const std::size_t direction = std::size_t(i.direction);
     if (i.op == OpCode::Recv) finish = std::max(start, mail_[k].times[direction][c.received[direction]++]);
-    if (takes_multiprocessors(i.op))
-      c.communication.add(i.op == OpCode::Recv ? finish - comm_.send_time(i.work).value : start, finish);
+    if (takes_multiprocessors(i.op)) {
+      // A collective that waits for its launches moves nothing meanwhile.
+      const double ended = i.op == OpCode::Recv ? finish : start + work;
+      const double began = i.op == OpCode::Recv ? finish - comm_.send_time(i.work).value : start;
+      c.busy[std::size_t(StreamId::Compute)] += c.communication.add(began, ended, device.overlap_slowdown);
+      c.waits.tails()[std::size_t(StreamId::Compute)].join({c.communication.compute_end()});
+      c.end = std::max(c.end, c.communication.compute_end());
+    }
     if (i.op == OpCode::Send)
       mail_[i.direction == Direction::Forward ? k + 1 : k - 1].times[direction].push_back(finish);
     if (is_collective(i.op)) c.links_free[std::size_t(i.axis)] = finish;

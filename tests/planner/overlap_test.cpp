@@ -36,7 +36,7 @@ double naive_finish(const std::vector<Interval>& running, double start, double w
 
 TEST_CASE("compute of 4 s beside 2 s of a collective, half as fast there: 1 s of it is done in those 2 s, 5 s in all") {
   CommunicationSpans spans;
-  spans.add(11, 13);
+  spans.add(11, 13, 1);
   CHECK(spans.finish(10, 4, 1) == 15);
   CHECK(spans.finish(10, 4, 0) == 14);
   CHECK(spans.finish(10, 1, 1) == 11);    // ends as the collective begins
@@ -46,16 +46,16 @@ TEST_CASE("compute of 4 s beside 2 s of a collective, half as fast there: 1 s of
 
 TEST_CASE("two collectives at once slow compute no more than one; touching ones are one") {
   CommunicationSpans spans;
-  spans.add(0, 4);
-  spans.add(2, 6);
-  spans.add(6, 8);
+  spans.add(0, 4, 1);
+  spans.add(2, 6, 1);
+  spans.add(6, 8, 1);
   CHECK(spans.finish(0, 8, 1) == 12);
 }
 
 TEST_CASE("moved by a repeat's shift, spans slow what runs then") {
   CommunicationSpans spans;
-  spans.add(0, 1);
-  spans.add(2, 4);
+  spans.add(0, 1, 1);
+  spans.add(2, 4, 1);
   spans.shift(2, 10);
   CHECK(spans.finish(1, 2, 1) == 3);
   CHECK(spans.finish(12, 1, 1) == 14);
@@ -71,7 +71,7 @@ TEST_CASE("spans against a walk in small steps, added in any order") {
     for (int i = 0; i < 8; ++i) {
       const double begin = up_to(512);
       running.push_back({begin, begin + up_to(96)});
-      spans.add(running.back().begin, running.back().end);
+      spans.add(running.back().begin, running.back().end, 0.25);
     }
     double start = 0;
     for (int call = 0; call < 4; ++call) {
@@ -80,6 +80,49 @@ TEST_CASE("spans against a walk in small steps, added in any order") {
       CHECK(spans.finish(start, work, 0.25) ==
             doctest::Approx(naive_finish(running, start, work, 0.25)).epsilon(1e-12));
     }
+  }
+}
+
+TEST_CASE(
+    "a collective that is known only after the compute beside it: the compute ends as late as if it had been known") {
+  {
+    CommunicationSpans spans;
+    CHECK(spans.finish(0, 4, 1) == 4);
+    CHECK(spans.add(4, 6, 1) == 0);  // behind it
+    CHECK(spans.add(1, 3, 0) == 0);
+  }
+  {
+    CommunicationSpans spans;
+    CHECK(spans.finish(0, 4, 1) == 4);
+    CHECK(spans.add(1, 3, 1) == 1);   // 4 s of work, 1 s of it in 2 s
+    CHECK(spans.add(2, 3, 1) == 0);   // beside another one
+    CHECK(spans.add(4, 40, 1) == 1);  // now it ends at 5: its last second takes two
+    CHECK(spans.finish(6, 1, 1) == 8);
+  }
+  {
+    CommunicationSpans spans;
+    CHECK(spans.finish(0, 1, 1) == 1);
+    CHECK(spans.finish(5, 2, 1) == 7);
+    CHECK(spans.add(0, 6, 1) == 0.5);  // of the compute before the gap nothing is taken back
+  }
+  std::mt19937 random(13);
+  const auto up_to = [&](int most) { return double(int(random() % unsigned(most))) / 64; };
+  for (int round = 0; round < 300; ++round) {  // compute in one run, gathers in their order, each told after some call
+    INFO(round);
+    std::vector<Interval> running;
+    CommunicationSpans spans;
+    double gather = 0, compute = 0, work = 0;
+    for (int call = 0; call < 12; ++call) {
+      const double more = 0.5 + up_to(96);
+      compute = spans.finish(compute, more, 0.25);
+      work += more;
+      if (random() % 2) continue;
+      gather += up_to(64);
+      running.push_back({gather, gather + up_to(96)});
+      gather = running.back().end;
+      compute += spans.add(running.back().begin, running.back().end, 0.25);
+    }
+    CHECK(compute == doctest::Approx(naive_finish(running, 0, work, 0.25)).epsilon(1e-9));
   }
 }
 

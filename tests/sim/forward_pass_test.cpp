@@ -53,6 +53,23 @@ TEST_CASE("the event run equals the forward pass with hand-overs too, and only w
   }
 }
 
+TEST_CASE("gathers that run far ahead of the compute beside them slow it in the forward pass as in the event run") {
+  struct Case {
+    const char *model, *gpus;
+    std::int64_t micro_batch;
+    Checkpointing checkpointing;
+  };
+  for (const Case& c : {Case{"mixtral-8x7b", "8x4090", 4, Checkpointing::Selective},
+                        Case{"llama2-13b", "8xA100", 2, Checkpointing::None}}) {  // of many launches each
+    CAPTURE(c.model);
+    EstimateRequest r = request_for(c.model, c.gpus, Method::Qlora);
+    r.recipe.micro_batch = c.micro_batch;
+    r.recipe.checkpointing = c.checkpointing;
+    const SimulatedPlan plan = simulated(r, "fsdp-grad-op", {.network = NetworkFidelity::Analytic}, 0);
+    CHECK(plan.simulation.step_time().value == doctest::Approx(plan.estimate.time.step.value).epsilon(5e-3));
+  }
+}
+
 TEST_CASE("where nothing is shared, flows take what the forward pass says, within 2 %") {
   for (const char* gpus : {"4xA6000", "2x4090", "8xH100", "16xA100"})
     for (const char* name : {"ddp", "zero1", "zero2", "mp"}) {  // one transfer at a time
