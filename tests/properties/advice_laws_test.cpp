@@ -80,7 +80,7 @@ std::string text_of(const EstimateRequest& r) {
 TEST_CASE("no shown plan is beaten by more than the error by a plan one change away") {
   Dice dice(20261123);
   int num_answers = 0, num_better = 0;
-  const int num_questions = test::kIsSanitized ? 40 : 500;
+  const int num_questions = test::num_rounds(40, 150, 500);
   for (int i = 0; i < num_questions; ++i) {
     const EstimateRequest r = random_question(dice);
     CAPTURE(text_of(r));

@@ -79,7 +79,7 @@ double score(const StrategyEstimate& e, Preference preference) {
 TEST_CASE("the recommended plan is not beaten by more than the error by a plan one change away") {
   PlanDice dice(23);
   int num_answers = 0;
-  const int num_questions = test::kIsSanitized ? 20 : 500;
+  const int num_questions = test::num_rounds(20, 100, 500);
   for (int i = 0; i < num_questions; ++i) {
     const SearchQuestion q = random_question(dice);
     const Space space(q);
@@ -109,7 +109,7 @@ TEST_CASE("the recommended plan is not beaten by more than the error by a plan o
 
 TEST_CASE("every shown plan is simulated, meets the limits, and what would do does") {
   PlanDice dice(7);
-  for (int i = 0; i < (test::kIsSanitized ? 3 : 30); ++i) {
+  for (int i = 0; i < test::num_rounds(3, 8, 30); ++i) {
     SearchQuestion q = random_question(dice);
     q.under = Seconds{dice.pick({60.0, 600.0, 3600.0, 36000.0})};
     const SearchAnswer found = answer(q, "--model x", 5);
