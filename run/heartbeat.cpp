@@ -113,7 +113,7 @@ void Heartbeat::beat(std::int64_t step) {
   if (mine_) mine_->step = step;
 }
 
-HeartbeatFile::HeartbeatFile(std::int64_t num_ranks) : num_ranks_(num_ranks) {
+HeartbeatFile::HeartbeatFile(std::int64_t num_ranks) : made_(now()), num_ranks_(num_ranks) {
   std::error_code ignored;
   const bool has_shm = std::filesystem::is_directory("/dev/shm", ignored);
   const std::filesystem::path folder = has_shm ? "/dev/shm" : std::filesystem::temp_directory_path();
@@ -137,7 +137,7 @@ HeartbeatFile::~HeartbeatFile() {
   close(lock_);
 }
 
-std::string HeartbeatFile::silent_rank(Seconds patience) const {
+std::string HeartbeatFile::silent_rank(Seconds patience, Seconds start) const {
   for (std::int64_t r = 0; r < num_ranks_; ++r) {
     const Beat& beat = file_->beat(r);
     const std::int64_t last = beat.nanoseconds;
@@ -145,6 +145,8 @@ std::string HeartbeatFile::silent_rank(Seconds patience) const {
     if (last != 0 && silent > patience.value)
       return fmt::format("rank {} (process {}) has not answered for {:.0f} s, in step {}", r, beat.process.load(),
                          silent, beat.step.load());
+    if (beat.process == 0 && 1e-9 * double(now() - made_) > start.value)
+      return fmt::format("rank {} has not begun within {:.0f} s", r, start.value);
   }
   return {};
 }

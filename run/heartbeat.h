@@ -60,12 +60,14 @@ class HeartbeatFile {
   HeartbeatFile(const HeartbeatFile&) = delete;
   HeartbeatFile& operator=(const HeartbeatFile&) = delete;
   const std::filesystem::path& path() const { return path_; }
-  /// What to say of the first rank that has been silent for `patience`; empty when none is.
-  std::string silent_rank(Seconds patience) const;
+  /// What to say of the first rank that has been silent for `patience`, or has not begun within `start` after this was
+  /// made; empty when there is none.
+  std::string silent_rank(Seconds patience, Seconds start) const;
 
  private:
   std::filesystem::path path_;
-  int lock_ = -1;  // the file, open and locked while this lives
+  std::int64_t made_;  // nanoseconds of the steady clock
+  int lock_ = -1;      // the file, open and locked while this lives
   std::int64_t num_ranks_;
   std::shared_ptr<BeatFile> file_;
 };

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/names.h"
+#include "run/files/file_access.h"
 
 namespace gpuplan {
 namespace {
@@ -28,18 +29,25 @@ std::optional<std::int64_t> step_of(std::string_view line) {
   return object["step"].get<std::int64_t>();
 }
 
+/// What a power loss leaves of lines that were not synced: zeros, and the rest of a line behind them.
+bool is_lost(std::string_view line) {
+  return line.starts_with('\0') && (line.ends_with('}') || line.find_first_not_of('\0') == std::string_view::npos);
+}
+
 /// The whole lines of steps before `first_step`. What stands behind the last line end was cut off by a crash.
 std::string kept_lines(const std::string& text, const std::filesystem::path& file, std::int64_t first_step) {
   std::string kept;
   std::int64_t number = 1;
   for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1, ++number) {
-    const auto step = step_of(std::string_view(text).substr(at, end - at));
+    const std::string_view line = std::string_view(text).substr(at, end - at);
+    if (is_lost(line)) continue;
+    const auto step = step_of(line);
     if (!step)
       throw InputError(fmt::format("{}:{}", file.string(), number), "is no line of metrics, so the file is left alone",
                        "name another file for --metrics");
     if (*step < first_step) kept.append(text, at, end + 1 - at);
   }
-  if (kept.empty() && text.find('\n') == std::string::npos && !text.empty() && text.front() != '{')
+  if (kept.empty() && text.find('\n') == std::string::npos && !text.empty() && text.front() != '{' && !is_lost(text))
     throw InputError(file.string(), "holds something else than metrics, so it is left alone",
                      "name another file for --metrics");
   return kept;
@@ -58,6 +66,13 @@ MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t first_s
   if (!is_stream && kept != text) write_file_atomically(file, kept);
   out_.open(file, std::ios::app | std::ios::binary);
   if (!out_) throw EnvError(fmt::format("{}: cannot be written: {}", file.string(), std::strerror(errno)));
+  if (is_stream) return;
+  synced_ = file;
+  sync_path(file.has_parent_path() ? file.parent_path() : ".");
+}
+
+void MetricsFile::sync() {
+  if (!synced_.empty()) sync_path(synced_);
 }
 
 void MetricsFile::add(const StepMetrics& metrics) {

@@ -24,14 +24,16 @@ struct StepMetrics {
 /// Appends a line per step, flushed. Opened on rank 0 alone.
 class MetricsFile {
  public:
-  /// `first_step`: lines of this and later steps, and a last line that was cut off, are taken out first: a resumed run
-  /// writes each step once. The file is rewritten atomically, and made when it is not there. Throws InputError for a
-  /// file of something else.
+  /// `first_step`: lines of this and later steps, and what a crash or a power loss left of others, are taken out first:
+  /// a resumed run writes each step once. The file is rewritten atomically, and made when it is not there. Throws
+  /// InputError for a file of something else.
   MetricsFile(const std::filesystem::path& file, std::int64_t first_step);
   void add(const StepMetrics& metrics);  // throws EnvError when it cannot be written
+  /// What was added is on the disk. Throws EnvError.
+  void sync();
 
  private:
-  std::filesystem::path file_;
+  std::filesystem::path file_, synced_;  // the latter empty where it is a pipe or a device
   std::ofstream out_;
 };
 

@@ -32,6 +32,7 @@ namespace gpuplan {
 namespace {
 
 const Seconds kPatience{10};  // without a heartbeat: two a second are due
+const Seconds kStart{120};    // to the first one: as long as ranks wait for each other
 
 const std::vector<std::string> kTorchrunVariables{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
                                                   "TORCHELASTIC_RUN_ID"};
@@ -81,7 +82,7 @@ WatchPolicy rank_policy(const HeartbeatFile& heartbeats, std::function<void(Chil
                 err << "gpuplan: saving after this step; Ctrl-C again ends at once\n" << std::flush;
                 children.signal(SIGUSR1);  // mpirun passes it on to every rank
               },
-          .silent = [&] { return heartbeats.silent_rank(kPatience); },
+          .silent = [&] { return heartbeats.silent_rank(kPatience, kStart); },
           .patience = kPatience};
 }
 

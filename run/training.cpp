@@ -99,15 +99,14 @@ class Run {
     executor_.load(*source_of(job_, o_));
     if (latest) resume(*latest);
     out_.last_step = out_.first_step - 1;
-    std::optional<MetricsFile> metrics;
-    if (place_.rank == 0 && !o_.metrics.empty()) metrics.emplace(o_.metrics, out_.first_step);
+    if (place_.rank == 0 && !o_.metrics.empty()) metrics_.emplace(o_.metrics, out_.first_step);
     for (std::int64_t step = out_.first_step; step <= out_.total_steps && !out_.was_stopped; ++step) {
       if (hooks_.on_alive) hooks_.on_alive(step);
       executor_.record_times(o_.records_last_step && step == out_.total_steps);
       const StepMetrics m = one(step);
       out_.steps.push_back(m);
       out_.last_step = step;
-      if (metrics) metrics->add(m);
+      if (metrics_) metrics_->add(m);
       if (place_.rank == 0 && hooks_.on_step) hooks_.on_step(m, out_.total_steps);
       out_.was_stopped = is_asked_to_stop_ && step < out_.total_steps;
       const bool is_due = o_.save_every > 0 && step % o_.save_every == 0 && step < out_.total_steps;
@@ -250,14 +249,16 @@ class Run {
 
   void save(std::int64_t step) {
     if (!checkpoints_) return;
-    checkpoints_->save(
-        step, executor_.state(),
-        {{"global_step", step},
-         {"max_steps", out_.total_steps},
-         {"run", identity()},
-         {"settings", settings_},
-         {"changes", changes_}},
-        [this](const std::filesystem::path& folder) { save_model(executor_, place_, o_.model_folder, folder); });
+    checkpoints_->save(step, executor_.state(),
+                       {{"global_step", step},
+                        {"max_steps", out_.total_steps},
+                        {"run", identity()},
+                        {"settings", settings_},
+                        {"changes", changes_}},
+                       [this](const std::filesystem::path& folder) {
+                         save_model(executor_, place_, o_.model_folder, folder);
+                         if (metrics_) metrics_->sync();  // no checkpoint without the lines of its steps
+                       });
   }
 
   const NativeJob& job_;
@@ -271,6 +272,7 @@ class Run {
   bool is_asked_to_stop_ = false;
   std::optional<OutputFolder> folder_;  // of rank 0
   std::optional<Checkpoints> checkpoints_;
+  std::optional<MetricsFile> metrics_;  // of rank 0
   nlohmann::json identity_, settings_, changes_ = nlohmann::json::array();
   TrainingOutcome out_;
 };

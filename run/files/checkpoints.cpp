@@ -95,11 +95,13 @@ void remove_leftovers(const fs::path& output) {
   for (const fs::path& folder : leftovers) remove_folder(folder);
 }
 
-/// Under a name that is never taken for a checkpoint before it loses its first file.
+/// Under a name that is never taken for a checkpoint before it loses its first file, also not after a power loss.
 void remove_checkpoint(const fs::path& folder) {
   std::error_code error;
   fs::rename(folder, unfinished(folder), error);
-  remove_folder(error ? folder : unfinished(folder));
+  if (error) return remove_folder(folder);
+  sync_path(folder.parent_path());
+  remove_folder(unfinished(folder));
 }
 
 /// One that nobody else has put there, also not as a link.
@@ -120,7 +122,10 @@ void publish(const fs::path& from, const fs::path& to) {
     throw EnvError(
         fmt::format("{}: is there already, and no checkpoint of gpuplan's: give another --output", to.string()));
   if (fs::is_directory(to)) {
-    if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return remove_folder(from);
+    if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) {
+      sync_path(to.parent_path());
+      return remove_folder(from);
+    }
     if (errno == EINVAL || errno == ENOSYS) remove_folder(to);
   }
   if (std::rename(from.c_str(), to.c_str()) != 0)

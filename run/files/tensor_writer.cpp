@@ -130,11 +130,15 @@ void publish(const fs::path& folder, const std::string& stem, const std::vector<
              const std::vector<std::string>& names, const std::vector<std::unique_ptr<NewFile>>& files) {
   const fs::path index = folder / (stem + ".safetensors.index.json");
   // What says which files belong together goes first and comes last: in between there is no model rather than parts of
-  // two.
-  if (shards.size() > 1) fs::remove(folder / (stem + ".safetensors"));
-  fs::remove(index);
+  // two, also on the disk.
+  bool is_removed = shards.size() > 1 && fs::remove(folder / (stem + ".safetensors"));
+  is_removed = fs::remove(index) || is_removed;
+  if (is_removed) sync_path(folder);
   for (const auto& file : files) file->publish();
-  if (shards.size() > 1) write_file_atomically(index, index_text(shards, names));
+  if (shards.size() > 1) {
+    sync_path(folder);
+    write_file_atomically(index, index_text(shards, names));
+  }
   remove_stale(folder, stem, names);
   sync_path(folder);
 }

@@ -67,6 +67,24 @@ TEST_CASE("metrics: a resumed run writes each step once, also when the last line
   CHECK(steps_in(file) == std::vector<std::int64_t>{1, 2, 3, 4});
 }
 
+TEST_CASE("metrics: zeros that a power loss left where lines were not synced are taken out") {
+  const test::ScratchFolder scratch;
+  const auto file = scratch.path() / "m.jsonl";
+  { MetricsFile(file, 1).add(at(1)); }
+  const std::string line = read_file(file), zeros(20, '\0');
+  for (const std::string& lost : {zeros, zeros + "\n", zeros + "ss\":2.5}\n", zeros + line}) {
+    for (const std::string& before : {std::string(), line}) {
+      scratch.write("m.jsonl", before + lost);
+      { MetricsFile(file, 2).add(at(2)); }
+      CHECK(steps_in(file) == (before.empty() ? std::vector<std::int64_t>{2} : std::vector<std::int64_t>{1, 2}));
+    }
+  }
+  const std::string tokens = zeros + "ab\n" + zeros + "cd\n";  // another program's
+  scratch.write("m.jsonl", tokens);
+  CHECK_THROWS_AS(MetricsFile(file, 1), InputError);
+  CHECK(read_file(file) == tokens);
+}
+
 TEST_CASE("metrics: a file of something else is left alone") {
   const test::ScratchFolder scratch;
   for (const char* content : {"notes\n", "{\"loss\": 1}\n", "notes without an end"}) {

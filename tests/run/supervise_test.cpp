@@ -187,13 +187,14 @@ TEST_CASE("heartbeat: without a supervisor nobody knows who was first; a silent 
   }
   const HeartbeatFile file(2);
   const Environment known(Variables{{kHeartbeatVariable, file.path().string()}});
-  CHECK(file.silent_rank(Seconds{0.01}).empty());  // not begun
+  CHECK(file.silent_rank(Seconds{0.01}, Seconds{60}).empty());  // not begun
+  check_mentions(file.silent_rank(Seconds{60}, Seconds{0}), "rank 0 has not begun within 0 s");
   Heartbeat rank(1);
   rank.beat(7);
-  CHECK(file.silent_rank(Seconds{5}).empty());
+  CHECK(file.silent_rank(Seconds{5}, Seconds{60}).empty());
   std::string said;  // two beats a second: between two of them it is silent for longer than this
   for (int i = 0; i < 200 && said.empty(); ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10)))
-    said = file.silent_rank(Seconds{0.05});
+    said = file.silent_rank(Seconds{0.05}, Seconds{60});
   CHECK(said.find("rank 1 (process") == 0);
   CHECK(said.find("in step 7") != std::string::npos);
 }

@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include "run_program/pretend_machine.h"
 #include "run_program/small_run.h"
 
 using namespace gpuplan::test;
@@ -17,23 +18,6 @@ namespace {
 
 constexpr const char* kTwoGpus = " --gpus 2xA6000 --strategy ddp";
 constexpr const char* kLongOnGpus = "--full --max-steps 1000000";
-
-/// A machine with two A6000, of which `used_mib` are taken on the second by process 1.
-struct Machine {
-  explicit Machine(const SmallRun& r, int used_mib = 0, const std::string& second = "NVIDIA RTX A6000")
-      : variables(
-            {{"GPUPLAN_LIBRARY_DIR", GPUPLAN_PRETEND_DIR},
-             {"GPUPLAN_PRETEND_CPU", GPUPLAN_CPU_DIR},
-             {"GPUPLAN_PRETEND_MARKS", r.path().string()},
-             {"GPUPLAN_NVML", GPUPLAN_FAKE_NVML},
-             {"GPUPLAN_FAKE_NVML_MACHINE",
-              r.scratch().write(
-                  "machine.json",
-                  R"({"driver":"580.65","gpus":[{"name":"NVIDIA RTX A6000","memory_mib":49140,"uuid":"GPU-a"},{"name":")" +
-                      second + R"(","memory_mib":49140,"uuid":"GPU-b","used_mib":)" + std::to_string(used_mib) +
-                      R"(,"processes":[[1,)" + std::to_string(used_mib) + "]]}]}")}}) {}
-  ScopedVariables variables;
-};
 
 bool has_begun_on_gpus(const SmallRun& r) {
   for (const double until = now() + kPatience; now() < until; sleep_seconds(0.02))
@@ -53,7 +37,7 @@ TEST_CASE("gpu ranks: gpuplan starts a process per GPU, and they train, save and
   const SmallRun r;
   r.report("--full --max-steps 6 --micro-batch 2 --output " + r.at("cpu"));
   const std::vector<double> expected = r.losses();
-  const Machine machine(r);
+  const PretendMachine machine(r);
   for (const std::string strategy : {"ddp", "fsdp", "zero2"}) {
     CAPTURE(strategy);
     const auto report =
@@ -69,14 +53,14 @@ TEST_CASE("gpu ranks: gpuplan starts a process per GPU, and they train, save and
 
 TEST_CASE("gpu ranks: one GPU needs neither launcher nor NCCL") {
   const SmallRun r;
-  const Machine machine(r);
+  const PretendMachine machine(r);
   r.report("--qlora=r=3,base=fp32 --max-steps 4 --gpus 1xA6000 --strategy single");
   CHECK(r.losses().size() == 4);
 }
 
 TEST_CASE("gpu ranks: ranks of mpirun and torchrun find each other by their launcher's variables") {
   const SmallRun r;
-  const Machine machine(r);
+  const PretendMachine machine(r);
   std::vector<std::string> words{"mpirun", "--quiet", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
                                  "-n",     "2"};
   for (const std::string& word : r.command(std::string("--full --max-steps 3") + kTwoGpus)) words.push_back(word);
@@ -111,7 +95,7 @@ TEST_CASE("gpu ranks: ranks of mpirun and torchrun find each other by their laun
 TEST_CASE("gpu ranks: a rank that is killed or hangs ends the run, and it is said") {
   for (const int signal : {SIGKILL, SIGSTOP}) {
     const SmallRun r;
-    const Machine machine(r);
+    const PretendMachine machine(r);
     Process run(r.command(std::string(kLongOnGpus) + kTwoGpus), r.path());
     REQUIRE(has_begun_on_gpus(r));
     const pid_t rank = run.rank(1, "GPUPLAN_RANK");
@@ -129,7 +113,7 @@ TEST_CASE("gpu ranks: a rank that is killed or hangs ends the run, and it is sai
 
 TEST_CASE("gpu ranks: a supervisor that is killed takes its ranks with it") {
   const SmallRun r;
-  const Machine machine(r);
+  const PretendMachine machine(r);
   Process run(r.command(std::string(kLongOnGpus) + kTwoGpus), r.path());
   REQUIRE(has_begun_on_gpus(r));
   run.signal(SIGKILL);
@@ -140,7 +124,7 @@ TEST_CASE("gpu ranks: a supervisor that is killed takes its ranks with it") {
 
 TEST_CASE("gpu ranks: Ctrl-C saves on all of them, and --resume goes on from there") {
   const SmallRun r;
-  const Machine machine(r);
+  const PretendMachine machine(r);
   const std::string flags = "--full --schedule constant --gpus 2xA6000 --strategy fsdp --output " + r.at("out");
   Process run(r.command(flags + " --max-steps 1000000"), r.path());
   REQUIRE(has_begun_on_gpus(r));
@@ -157,7 +141,7 @@ TEST_CASE("gpu ranks: Ctrl-C saves on all of them, and --resume goes on from the
 
 TEST_CASE("gpu ranks: what all ranks meet is said once, what one meets is said by that one, at once") {
   const SmallRun r;
-  const Machine machine(r);
+  const PretendMachine machine(r);
   const Finished all = r.run(std::string("--full --lr 1e30 --clip 0") + kTwoGpus);
   CHECK(all.code == 3);
   CHECK_MESSAGE(count_of(all.err, "diverged") == 1, all.err);
@@ -170,7 +154,7 @@ TEST_CASE("gpu ranks: what all ranks meet is said once, what one meets is said b
 TEST_CASE("gpu ranks: a rank that runs out of memory says so, once, while the others wait for it") {
   for (const char* gpu : {"0", "1"}) {
     const SmallRun r;
-    const Machine machine(r);
+    const PretendMachine machine(r);
     const ScopedVariables full(std::map<std::string, std::string>{{"GPUPLAN_PRETEND_FULL", gpu}});
     const Finished f = r.run(std::string("--full --max-steps 2") + kTwoGpus);
     CHECK(f.code == 3);
@@ -184,7 +168,7 @@ TEST_CASE(
     "gpu ranks: other GPUs than the plan's, too few, and memory that others hold are told before anything is loaded") {
   const SmallRun r;
   {
-    const Machine full(r, 49000);
+    const PretendMachine full(r, 49000);
     const Finished f = r.run(std::string("--full --max-steps 2") + kTwoGpus);
     CHECK(f.code == 3);
     check_has(f.err, "GPU 1 (NVIDIA RTX A6000)");
@@ -193,13 +177,13 @@ TEST_CASE(
     CHECK(count_of(f.err, "not enough free memory") == 1);
   }
   {
-    const Machine mixed(r, 0, "NVIDIA H200");
+    const PretendMachine mixed(r, 0, "NVIDIA H200");
     const Finished f = r.run(std::string("--full --max-steps 2") + kTwoGpus);
     CHECK(f.code == 2);
     check_has(f.err, "the plan is for 2x NVIDIA RTX A6000 (Ampere), and here are 1x NVIDIA RTX A6000, 1x NVIDIA H200");
   }
   {
-    const Machine two(r);
+    const PretendMachine two(r);
     const Finished f = r.run("--full --max-steps 2 --gpus 4xA6000 --strategy ddp");
     CHECK(f.code == 2);
     check_has(f.err, "4 ranks");
@@ -210,7 +194,7 @@ TEST_CASE(
 
 TEST_CASE("gpu ranks: without NVML the opened GPU is compared with the plan") {
   const SmallRun r;
-  const Machine machine(r);
+  const PretendMachine machine(r);
   const ScopedVariables none(
       {{"GPUPLAN_NVML", "/nonexistent/libnvidia-ml.so.1"}, {"GPUPLAN_PRETEND_NAME", "NVIDIA H200"}});
   const Finished f = r.run(std::string("--full --max-steps 2") + kTwoGpus);

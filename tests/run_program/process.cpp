@@ -89,6 +89,26 @@ pid_t Process::rank(int number, const std::string& name) const {
 
 int Process::num_processes() const { return int(processes_with({mark_}).size()); }
 
+std::vector<int> Process::ports() const {
+  std::vector<int> out;
+  std::map<std::string, int> listening;  // by inode: the 10th word of a line of proc(5)'s tcp, after address and state
+  std::istringstream lines(content("/proc/net/tcp"));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    std::vector<std::string> words;
+    for (std::string word; fields >> word;) words.push_back(word);
+    if (words.size() < 10 || words[3] != "0A") continue;
+    listening["socket:[" + words[9] + "]"] = std::stoi(words[1].substr(words[1].find(':') + 1), nullptr, 16);
+  }
+  std::error_code gone;
+  for (const pid_t pid : processes_with({mark_}))
+    for (const auto& file : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd", gone))
+      if (const auto found = listening.find(std::filesystem::read_symlink(file.path(), gone).string());
+          found != listening.end())
+        out.push_back(found->second);
+  return out;
+}
+
 bool Process::is_running() {
   if (!has_ended_) has_ended_ = waitpid(pid_, &status_, WNOHANG) == pid_;
   return !has_ended_;

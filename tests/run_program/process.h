@@ -13,7 +13,7 @@
 namespace gpuplan::test {
 
 /// When a test gives up on a program. What a program promises is never measured by it.
-constexpr double kPatience = 120;
+constexpr double kPatience = 300;
 /// "Within seconds": far more than it takes on a busy machine, and far less than anything that waits for a time limit.
 constexpr double kSoon = 20, kSoonWhenSilent = 45;
 
@@ -52,6 +52,8 @@ class Process {
   pid_t rank(int number, const std::string& variable = "OMPI_COMM_WORLD_RANK") const;
   /// Of this program and everything it started, that still run.
   int num_processes() const;
+  /// At which these listen, over IPv4.
+  std::vector<int> ports() const;
   Finished wait(double limit_seconds = kPatience);
   bool is_running();
 
