@@ -61,6 +61,9 @@ void check_heads(Fields& config, ModelSpec& spec, std::optional<std::int64_t> st
     config.report("num_attention_heads", fmt::format("{} heads do not divide hidden_size {}, and head_dim is not given",
                                                      heads, spec.hidden_size));
   spec.head_dim = stated_head_dim.value_or(spec.hidden_size / heads);
+  if (!stated_head_dim && spec.head_dim > kHeadRange.most)
+    config.report("num_attention_heads", fmt::format("{} heads of hidden_size {} are wider than {} each", heads,
+                                                     spec.hidden_size, kHeadRange.most));
   if (spec.q_width() > kWidthRange.most)
     config.report("head_dim", fmt::format("{} heads of {} are wider than {}", heads, spec.head_dim, kWidthRange.most));
   if (spec.num_key_value_heads > 0 && heads % spec.num_key_value_heads != 0)

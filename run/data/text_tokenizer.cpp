@@ -1,5 +1,7 @@
 #include "run/data/text_tokenizer.h"
 
+#include <exception>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -35,8 +37,8 @@ class SentencePiece : public TextTokenizer {
  public:
   explicit SentencePiece(const fs::path& folder) : adds_bos_(adds_bos(folder)) {
     const std::string file = (folder / "tokenizer.model").string();
-    if (const auto status = model_.Load(file); !status.ok())
-      throw InputError(file, fmt::format("is not a SentencePiece model: {}", status.message()), "download it again");
+    if (const std::string problem = load(file); !problem.empty())
+      throw InputError(file, fmt::format("is not a SentencePiece model: {}", problem), "download it again");
   }
 
   std::vector<std::int32_t> encode(std::string_view text) const override {
@@ -52,6 +54,14 @@ class SentencePiece : public TextTokenizer {
   }
 
  private:
+  /// What is wrong with the file; empty where it was read. Damaged ones end in a status or an exception of the library.
+  std::string load(const std::string& file) {
+    try {
+      const auto status = model_.Load(file);
+      return status.ok() ? "" : std::string(status.message());
+    } catch (const std::exception& error) { return error.what(); }
+  }
+
   sentencepiece::SentencePieceProcessor model_;
   bool adds_bos_;
 };

@@ -3,7 +3,10 @@
 #include "base/https.h"
 #include "base/names.h"
 #include "base/unit_text.h"
+#include "cluster/gpu_spec_text.h"
+#include "ecosystem/engine_job.h"
 #include "fuzz/fuzz_input.h"
+#include "run/launch.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace gpuplan;
@@ -16,6 +19,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try_to([&] { parse_dtype(text, "fuzz"); });
   did_you_mean(text, {"ddp", "fsdp", "llama-3-8b"});
   split(text, ',');
+  try_to([&] { parse_hosts(std::string(text), "fuzz"); });
+  try_to([&] { expand_nodes(text, "fuzz"); });
+  try_to([&] { expand_counts(text, "fuzz"); });
+  try_to([&] { read_described_gpus(std::string(text)); });
   origin_of(std::string(text));
   return 0;
 }

@@ -80,6 +80,8 @@ TEST_CASE("every bad field is reported, not only the first") {
 TEST_CASE("heads that do not divide are refused, unless the head dimension is stated") {
   check_error(llama({{"num_attention_heads", 5}}), "num_attention_heads: 5 heads do not divide hidden_size 64");
   CHECK(parse(llama({{"num_attention_heads", 5}, {"head_dim", 32}})).q_width() == 160);
+  check_error(llama({{"num_attention_heads", 2}, {"hidden_size", 10000}}),
+              "2 heads of hidden_size 10000 are wider than 4096 each");
   check_error(llama({{"num_key_value_heads", 3}}), "num_key_value_heads: 3 does not divide the 4 attention heads");
   check_error(llama({{"num_key_value_heads", 0}}), "num_key_value_heads: 0 is too small");
 }
