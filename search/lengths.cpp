@@ -89,7 +89,8 @@ Lengths parse_lengths(const std::string& text, const std::string& where) {
   std::map<std::int64_t, std::int64_t> rows_of;
   std::istringstream lines(text);
   std::int64_t number = 0;
-  constexpr std::int64_t kMostTokens = std::int64_t(1) << 26;
+  constexpr std::int64_t kMostTokens = std::int64_t(1) << 26, kMostRows = std::int64_t(1) << 40;  // together
+  std::int64_t num_rows = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
     if (trim(line).empty()) continue;
@@ -99,6 +100,9 @@ Lengths parse_lengths(const std::string& text, const std::string& where) {
       throw InputError(place, fmt::format("{} tokens are out of range", row.length),
                        fmt::format("1 to {}", kMostTokens));
     if (row.count == 0) continue;  // an empty bin
+    if (row.count > kMostRows - num_rows)
+      throw InputError(place, "there are more rows than a data set has", fmt::format("at most {}", kMostRows));
+    num_rows += row.count;
     rows_of[row.length] += row.count;
   }
   if (rows_of.empty()) throw InputError(where, "has no rows", kForms);
