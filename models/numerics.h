@@ -26,6 +26,7 @@ struct DtypePolicy {
   bool caches_casts{};    // … and the cast lives until backward
   bool casts_adapters{};  // adapters are cast to `compute` where they are used
   bool has_master{};      // fp32 copy beside 16-bit trainable weights
+  bool operator==(const DtypePolicy&) const = default;
 };
 
 DtypePolicy resolve_numerics(const Recipe& recipe, const FrameworkConvention& framework, ShardingEngine engine);

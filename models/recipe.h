@@ -36,6 +36,7 @@ struct LoraSpec {
   std::optional<Dtype> base_dtype;                 // frozen base as loaded; unset: the compute dtype
   std::vector<std::string> modules_to_save;        // "lm_head", "embed_tokens": trained as full copies
   bool is_dora = false;                            // adds one magnitude per output feature
+  bool operator==(const LoraSpec&) const = default;
 };
 
 /// Quantised base (Dettmers et al. 2023): NF4 blocks with fp32 absmax, which double quantisation stores in 8 bits.
@@ -45,6 +46,7 @@ struct QuantSpec {
   bool double_quant = true;
   /// bnb_4bit_quant_storage. Unset: uint8, or the dtype of the weights beside it where these are sharded.
   std::optional<Dtype> storage_dtype;
+  bool operator==(const QuantSpec&) const = default;
 };
 
 struct Offload {
@@ -52,6 +54,7 @@ struct Offload {
   OffloadTarget params = OffloadTarget::None;
   bool activations = false;  // checkpoint boundaries to host memory
   bool any() const { return optimizer != OffloadTarget::None || params != OffloadTarget::None || activations; }
+  bool operator==(const Offload&) const = default;
 };
 
 struct Recipe {
@@ -78,6 +81,7 @@ struct Recipe {
 
   bool is_adapter() const { return method != Method::Full; }
   std::int64_t tokens() const { return micro_batch * seq_len; }  // N: tokens per micro-batch and rank
+  bool operator==(const Recipe&) const = default;
 };
 
 /// How much data is trained on; decides time per epoch and cost, not memory.

@@ -39,11 +39,11 @@ bool reads_input(const std::vector<LayerOp>& ops) {
   });
 }
 
-Block& new_block(StepProgram& program, std::uint8_t graph, bool backward, std::uint8_t& id) {
-  GPUPLAN_CHECK(program.num_blocks < kNoBlock, "too many blocks");
-  if (program.blocks.size() == program.num_blocks) program.blocks.emplace_back();
-  id = std::uint8_t(program.num_blocks++);
-  Block& b = program.blocks[id];
+Block& new_block(ModelBlocks& to, std::uint8_t graph, bool backward, std::uint8_t& id) {
+  GPUPLAN_CHECK(to.num_blocks < kNoBlock, "too many blocks");
+  if (to.blocks.size() == to.num_blocks) to.blocks.emplace_back();
+  id = std::uint8_t(to.num_blocks++);
+  Block& b = to.blocks[id];
   b.events.clear();
   b.total = {};
   b.by_kind = {};
@@ -179,9 +179,8 @@ std::vector<LocalId> saved_locals(const LayerGraph& graph) {
   return out;
 }
 
-LayerBlocks add_layer_blocks(StepProgram& program, std::uint8_t graph_id, bool plain, bool checkpointed,
-                             KeepPolicy policy) {
-  const LayerGraph& graph = program.graphs[graph_id];
+LayerBlocks add_layer_blocks(ModelBlocks& to, std::uint8_t graph_id, bool plain, bool checkpointed, KeepPolicy policy) {
+  const LayerGraph& graph = to.graphs[graph_id];
   Flags& f = flags();
   f.size(graph.locals.size());
   mark_saved(graph, f.saved);
@@ -195,11 +194,11 @@ LayerBlocks add_layer_blocks(StepProgram& program, std::uint8_t graph_id, bool p
     f.alive[kSlotX] = 1;
     for (LocalId id = 0; id < num_locals(graph); ++id) f.keep[id] = f.saved[id];
     f.keep[kSlotY] = 1;
-    close(new_block(program, graph_id, false, out.forward), graph, nullptr);
+    close(new_block(to, graph_id, false, out.forward), graph, nullptr);
     enter();
     for (LocalId id = 0; id < num_locals(graph); ++id) f.alive[id] = f.saved[id];
     f.alive[kSlotDy] = f.keep[kSlotDx] = 1;
-    close(new_block(program, graph_id, true, out.backward), graph, nullptr);
+    close(new_block(to, graph_id, true, out.backward), graph, nullptr);
   }
   if (!checkpointed) return out;
   choose_kept(graph, policy);
@@ -207,20 +206,20 @@ LayerBlocks add_layer_blocks(StepProgram& program, std::uint8_t graph_id, bool p
   enter();
   f.alive[kSlotX] = f.keep[kSlotX] = f.keep[kSlotY] = 1;
   for (LocalId id = kNumSlots; id < num_locals(graph); ++id) f.keep[id] = f.kept[id];
-  close(new_block(program, graph_id, false, out.forward_drop), graph, nullptr);
+  close(new_block(to, graph_id, false, out.forward_drop), graph, nullptr);
   enter();
   f.alive[kSlotX] = f.keep[kSlotX] = 1;
   for (LocalId id = kNumSlots; id < num_locals(graph); ++id) f.alive[id] = f.kept[id], f.keep[id] = f.saved[id];
-  close(new_block(program, graph_id, false, out.recompute), graph, &f.chosen);
+  close(new_block(to, graph_id, false, out.recompute), graph, &f.chosen);
   enter();
   for (LocalId id = 0; id < num_locals(graph); ++id) f.alive[id] = f.saved[id];
   f.alive[kSlotX] = f.alive[kSlotDy] = f.keep[kSlotDx] = 1;
-  close(new_block(program, graph_id, true, out.backward_dropped), graph, nullptr);
+  close(new_block(to, graph_id, true, out.backward_dropped), graph, nullptr);
   return out;
 }
 
-std::uint8_t add_whole_block(StepProgram& program, std::uint8_t graph_id, bool backward) {
-  const LayerGraph& graph = program.graphs[graph_id];
+std::uint8_t add_whole_block(ModelBlocks& to, std::uint8_t graph_id, bool backward) {
+  const LayerGraph& graph = to.graphs[graph_id];
   Flags& f = flags();
   f.size(graph.locals.size());
   const auto& ops = backward ? graph.backward : graph.forward;
@@ -228,15 +227,15 @@ std::uint8_t add_whole_block(StepProgram& program, std::uint8_t graph_id, bool b
   f.alive[kSlotDy] = backward;
   f.keep[kSlotY] = f.keep[kSlotDx] = 1;
   std::uint8_t id = kNoBlock;
-  close(new_block(program, graph_id, backward, id), graph, nullptr);
+  close(new_block(to, graph_id, backward, id), graph, nullptr);
   return id;
 }
 
 namespace {
 
-std::uint8_t new_graph(StepProgram& program) {
-  if (program.graphs.size() == program.num_graphs) program.graphs.emplace_back();
-  return std::uint8_t(program.num_graphs++);
+std::uint8_t new_graph(ModelBlocks& to) {
+  if (to.graphs.size() == to.num_graphs) to.graphs.emplace_back();
+  return std::uint8_t(to.num_graphs++);
 }
 
 KeepPolicy keep_policy(const Recipe& recipe, const FrameworkConvention& framework) {
@@ -247,21 +246,22 @@ KeepPolicy keep_policy(const Recipe& recipe, const FrameworkConvention& framewor
 
 }  // namespace
 
-ModelBlocks make_blocks(StepProgram& program, const Job& job) {
+void make_blocks(ModelBlocks& out, const Job& job) {
   const TrainedModel& model = job.model;
   const Recipe& recipe = job.recipe();
-  program.num_graphs = program.num_blocks = 0;
+  out.num_graphs = out.num_blocks = 0;
+  out.kinds.clear();
+  out.embedding = out.embedding_backward = out.head = kNoBlock;
   LedgerContext context = make_context(model, recipe, job.framework, job.numerics);
   const bool plain = recipe.checkpointing == Checkpointing::None || recipe.checkpointing == Checkpointing::EveryK;
   const bool checkpointed = recipe.checkpointing != Checkpointing::None;
-  ModelBlocks out;
   const auto add_layer = [&](KindBlocks& kind, bool windowed) {
     context.is_windowed = windowed;
     const bool is_bridge = context.layer().is_bridge;  // outside the checkpointed modules
-    kind.graph = new_graph(program);
-    emit_layer(program.graphs[kind.graph], context);
-    kind.keeps_input = reads_input(program.graphs[kind.graph].backward);
-    return add_layer_blocks(program, kind.graph, plain || is_bridge, checkpointed && !is_bridge,
+    kind.graph = new_graph(out);
+    emit_layer(out.graphs[kind.graph], context);
+    kind.keeps_input = reads_input(out.graphs[kind.graph].backward);
+    return add_layer_blocks(out, kind.graph, plain || is_bridge, checkpointed && !is_bridge,
                             keep_policy(recipe, job.framework));
   };
   const ModelSpec& spec = model.spec;
@@ -274,14 +274,13 @@ ModelBlocks make_blocks(StepProgram& program, const Job& job) {
   }
   context.kind = 0;
 
-  const std::uint8_t embedding = new_graph(program);
-  emit_embedding(program.graphs[embedding], context);
-  out.embedding = add_whole_block(program, embedding, false);
-  if (model.trains_embedding) out.embedding_backward = add_whole_block(program, embedding, true);
-  const std::uint8_t head = new_graph(program);
-  emit_head(program.graphs[head], context);
-  out.head = add_whole_block(program, head, false);
-  return out;
+  const std::uint8_t embedding = new_graph(out);
+  emit_embedding(out.graphs[embedding], context);
+  out.embedding = add_whole_block(out, embedding, false);
+  if (model.trains_embedding) out.embedding_backward = add_whole_block(out, embedding, true);
+  const std::uint8_t head = new_graph(out);
+  emit_head(out.graphs[head], context);
+  out.head = add_whole_block(out, head, false);
 }
 
 Seconds launched_end(Seconds before, std::int64_t first, std::int64_t count, Seconds work, Seconds dispatch) {
@@ -290,13 +289,13 @@ Seconds launched_end(Seconds before, std::int64_t first, std::int64_t count, Sec
   return std::max(from_first, double(first + count) * dispatch + work / double(count));
 }
 
-std::size_t add_costs(StepProgram& program, const CostModel& model) {
-  auto& column = program.costs.emplace_back(program.num_blocks);
-  for (std::size_t b = 0; b < program.num_blocks; ++b) {
+std::vector<BlockCost> block_costs(const StepProgram& program, const CostModel& model) {
+  std::vector<BlockCost> costs(program.blocks.size());
+  for (std::size_t b = 0; b < costs.size(); ++b) {
     const Block& block = program.blocks[b];
     const LayerGraph& graph = program.graphs[block.graph];
     const auto& ops = block.runs_backward ? graph.backward : graph.forward;
-    BlockCost& cost = column[b];
+    BlockCost& cost = costs[b];
     for (const BlockEvent& event : block.events) {
       if (event.kind != BlockEvent::Run) continue;
       const LayerOp& op = ops[event.index];
@@ -307,7 +306,7 @@ std::size_t add_costs(StepProgram& program, const CostModel& model) {
       cost.num_kernels += op.kernels;
     }
   }
-  return program.costs.size() - 1;
+  return costs;
 }
 
 }  // namespace gpuplan

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "planner/cost.h"
@@ -22,13 +23,6 @@ struct LayerBlocks {
                backward_dropped = kNoBlock;
 };
 
-/// Adds the blocks of a layer graph: plain ones when `plain`, checkpointed ones when `checkpointed`.
-LayerBlocks add_layer_blocks(StepProgram& program, std::uint8_t graph, bool plain, bool checkpointed,
-                             KeepPolicy policy);
-
-/// One block that runs graph.forward (or .backward) from its slots to its slots, keeping nothing.
-std::uint8_t add_whole_block(StepProgram& program, std::uint8_t graph, bool backward);
-
 /// Blocks of one kind of layer.
 struct KindBlocks {
   LayerBlocks full, windowed;  // windowed: with a sliding window that the sequence exceeds
@@ -36,17 +30,30 @@ struct KindBlocks {
   std::uint8_t graph{};        // of the full layer
 };
 
+/// Blocks of a model's units. They depend on model, framework, recipe and dtypes, not on the strategy or the cluster.
 struct ModelBlocks {
+  std::vector<LayerGraph> graphs;
+  std::vector<Block> blocks;
+  std::size_t num_graphs{}, num_blocks{};  // storage is reused; these many are valid
   std::vector<KindBlocks> kinds;
   bool has_windowed = false;
   std::uint8_t embedding = kNoBlock, embedding_backward = kNoBlock, head = kNoBlock;
+
+  std::span<const LayerGraph> all_graphs() const { return {graphs.data(), num_graphs}; }
+  std::span<const Block> all_blocks() const { return {blocks.data(), num_blocks}; }
 };
 
-/// Fills program.graphs and program.blocks (their storage is reused).
-ModelBlocks make_blocks(StepProgram& program, const Job& job);
+/// Adds the blocks of a layer graph: plain ones when `plain`, checkpointed ones when `checkpointed`.
+LayerBlocks add_layer_blocks(ModelBlocks& to, std::uint8_t graph, bool plain, bool checkpointed, KeepPolicy policy);
 
-/// Costs of every block of `program` on one kind of GPU, as a new column; returns its index.
-std::size_t add_costs(StepProgram& program, const CostModel& model);
+/// One block that runs graph.forward (or .backward) from its slots to its slots, keeping nothing.
+std::uint8_t add_whole_block(ModelBlocks& to, std::uint8_t graph, bool backward);
+
+/// Makes the job's blocks in `out`, whose storage is reused.
+void make_blocks(ModelBlocks& out, const Job& job);
+
+/// What the blocks of `program` cost on one kind of GPU.
+std::vector<BlockCost> block_costs(const StepProgram& program, const CostModel& model);
 
 /// When kernels `[first, first + count)` of a block end, `work` long together and alike, on a device that waits for
 /// nothing but their launch, `dispatch` apart from 0 on; `before` is when the kernel before them ended.

@@ -37,6 +37,8 @@ struct CostModel {
 
   double slowness = 1;  // CPU ranks that share a core, times what earlier runs took over the prediction
 
+  bool operator==(const CostModel&) const = default;
+
   BytesPerSec memory_rate() const { return memory * (1 / slowness); }
   BytesPerSec optimizer_rate() const {
     return own_optimizer.value > 0 ? own_optimizer * (1 / slowness) : memory_rate();

@@ -32,9 +32,9 @@ Coverage gemm_coverage(const StepProgram& program, const CostModel& model) {
     ++out.num_extrapolated;
     if (out.examples.size() < kMostExamples) out.examples.push_back(text_of(op, shape));
   };
-  for (std::size_t g = 0; g < program.num_graphs; ++g) {
-    for (const LayerOp& op : program.graphs[g].forward) count(op);
-    for (const LayerOp& op : program.graphs[g].backward) count(op);
+  for (const LayerGraph& graph : program.graphs) {
+    for (const LayerOp& op : graph.forward) count(op);
+    for (const LayerOp& op : graph.backward) count(op);
   }
   return out;
 }

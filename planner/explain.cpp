@@ -134,11 +134,11 @@ ExplainSection rules_section(const EstimateRequest& r, const EstimateResult& res
   return s;
 }
 
-ExplainSection peak_section(const StepProgram& program, const StrategyEstimate& chosen) {
+ExplainSection peak_section(const ModelBlocks& blocks, const StrategyEstimate& chosen) {
   ExplainSection s{fmt::format("Tensors alive at the peak ({})", chosen.peak_instant), {}};
   const auto why = [&](const std::string& name) {
-    for (std::size_t g = 0; g < program.num_graphs; ++g)
-      for (const Local& l : program.graphs[g].locals)
+    for (const LayerGraph& graph : blocks.all_graphs())
+      for (const Local& l : graph.locals)
         if (name == l.name)
           return fmt::format("{} {}{}{}", dims_text(l), to_string(l.dtype), *l.why ? ": " : "", l.why);
     return std::string();
@@ -175,12 +175,11 @@ ExplainSection ledger_section(const LayerGraph& layer, const LayerKind& kind, co
 }
 
 /// One section for each kind of layer; the bridge between encoder and decoder keeps next to nothing.
-void add_ledgers(std::vector<ExplainSection>& out, const Job& job, const StepProgram& program,
-                 const ModelBlocks& blocks) {
+void add_ledgers(std::vector<ExplainSection>& out, const Job& job, const ModelBlocks& blocks) {
   const double width = double(job.recipe().tokens() * job.model.spec.hidden_size);
   for (std::size_t k = 0; k < blocks.kinds.size(); ++k) {
     const LayerKind& kind = job.model.weights.kinds[k];
-    if (!kind.is_bridge) out.push_back(ledger_section(program.graphs[blocks.kinds[k].graph], kind, job.request, width));
+    if (!kind.is_bridge) out.push_back(ledger_section(blocks.graphs[blocks.kinds[k].graph], kind, job.request, width));
   }
 }
 
@@ -281,11 +280,11 @@ std::vector<ExplainSection> explain(const EstimateRequest& request, const Estima
   if (request.recipe.is_adapter()) out.push_back(lora_section(request, result));
   if (!chosen.not_applicable.empty()) return out;
   const Job job(request, result.model, result.framework, result.profile, chosen.strategy);
-  StepProgram program;
-  const ModelBlocks blocks = make_blocks(program, job);
+  ModelBlocks blocks;
+  make_blocks(blocks, job);
   out.push_back(state_section(job, chosen));
-  add_ledgers(out, job, program, blocks);
-  out.push_back(peak_section(program, chosen));
+  add_ledgers(out, job, blocks);
+  out.push_back(peak_section(blocks, chosen));
   out.push_back(tiers_section(result, chosen));
   out.push_back(rules_section(request, result, chosen));
   out.push_back(time_section(request, result, chosen));

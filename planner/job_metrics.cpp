@@ -35,11 +35,10 @@ Job average_job(const Job& job) {
   return average;
 }
 
-double model_flops(const Job& job, std::int64_t global_batch) {
-  const Recipe& recipe = job.recipe();
+double model_flops(const Job& job, std::int64_t global_batch, std::int64_t seq_len) {
   const TrainedModel& model = job.model;
   const ModelSpec& m = model.spec;
-  const double tokens = double(global_batch) * double(recipe.seq_len);
+  const double tokens = double(global_batch) * double(seq_len);
   // every weight multiplies once per token but the embedding and position rows, which are looked up; a tied head
   // multiplies
   const bool multiplies_embedding = m.tie_word_embeddings && m.head == HeadKind::LanguageModel;
@@ -47,14 +46,14 @@ double model_flops(const Job& job, std::int64_t global_batch) {
       double((multiplies_embedding ? 0 : m.vocab_size * m.embedding_width()) + m.learned_positions * m.hidden_size);
   const double idle = double(model.weights.total_elements() - model.weights.active_elements(m.moe));
   const double matmul = double(model.parameters) - idle - looked_up;
-  const double per_token = recipe.is_adapter() ? 4 * matmul + 6 * double(model.trainable) : 6 * matmul;
+  const double per_token = job.recipe().is_adapter() ? 4 * matmul + 6 * double(model.trainable) : 6 * matmul;
   const double windowed = double(std::min(m.sliding_layers, m.num_hidden_layers)),
                full = double(m.num_hidden_layers) - windowed;
   const double attention =
-      full * attention_flops(m, 1, recipe.seq_len, {.is_causal = m.is_causal}) +
-      windowed * attention_flops(m, 1, recipe.seq_len, {.is_windowed = m.sliding_window > 0}) +
+      full * attention_flops(m, 1, seq_len, {.is_causal = m.is_causal}) +
+      windowed * attention_flops(m, 1, seq_len, {.is_windowed = m.sliding_window > 0}) +
       double(m.num_encoder_layers + (m.num_encoder_layers > 0 ? m.num_hidden_layers : 0)) *  // encoder, cross-attention
-          attention_flops(m, 1, recipe.seq_len, {.is_causal = false});
+          attention_flops(m, 1, seq_len, {.is_causal = false});
   return tokens * per_token + 3 * attention * double(global_batch);
 }
 
@@ -64,8 +63,7 @@ JobMetrics job_metrics(const Job& job, Seconds step, FlopsPerSec peak) {
   JobMetrics f;
   f.global_batch = r.recipe.micro_batch * r.recipe.grad_accum * mesh.data_parallel();
   f.tokens_per_second = double(f.global_batch) * tokens_without_padding(r.recipe, r.dataset) / step.value;
-  const bool is_average = padded_length(r.recipe, r.dataset) == r.recipe.seq_len;
-  f.mfu = model_flops(is_average ? job : average_job(job), f.global_batch) / (step.value * peak.value);
+  f.mfu = model_flops(job, f.global_batch, padded_length(r.recipe, r.dataset)) / (step.value * peak.value);
   f.steps_per_epoch = std::int64_t(std::ceil(sequences_of(r.dataset, r.recipe) / double(f.global_batch)));
   f.epoch = double(f.steps_per_epoch) * step;
   f.total = r.dataset.epochs * f.epoch;

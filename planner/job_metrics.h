@@ -32,9 +32,9 @@ Job average_job(const Job& job);
 /// `peak`: the datasheet rates of all GPUs together.
 JobMetrics job_metrics(const Job& job, Seconds step, FlopsPerSec peak);
 
-/// FLOPs of the model for one optimizer step of the whole job, recompute excluded: 6 P per token for full fine-tuning,
-/// 4 P plus 6 per adapter parameter for LoRA, plus causal attention. Source: Kaplan et al. 2020, table 1;
-/// attention: Narayanan et al. 2021, arXiv 2104.04473, appendix.
-double model_flops(const Job& job, std::int64_t global_batch);
+/// FLOPs of the model for one optimizer step of `global_batch` sequences of `seq_len`, recompute excluded: 6 P per
+/// token for full fine-tuning, 4 P plus 6 per adapter parameter for LoRA, plus causal attention. Source: Kaplan et al.
+/// 2020, table 1; attention: Narayanan et al. 2021, arXiv 2104.04473, appendix.
+double model_flops(const Job& job, std::int64_t global_batch, std::int64_t seq_len);
 
 }  // namespace gpuplan

@@ -137,6 +137,12 @@ Peak replay(const StepProgram& all, const RankClass& rank_class) {
   return out;
 }
 
+std::vector<Peak> replay_all(const StepProgram& program) {
+  std::vector<Peak> peaks;
+  for (const RankClass& c : program.classes) peaks.push_back(replay(program, c));
+  return peaks;
+}
+
 void each_device_change(const StepProgram& all, const RankProgram& p, const ProgramCursor& at,
                         const std::function<void(const DeviceChange&)>& use) {
   const Instruction& i = at.instruction();

@@ -29,6 +29,8 @@ struct Peak {
 
 /// One pass over a class's program; blocks and repeats are O(1) summaries. Exact.
 Peak replay(const StepProgram& program, const RankClass& rank_class);
+/// Of each class.
+std::vector<Peak> replay_all(const StepProgram& program);
 
 Category category_of(LocalKind kind);
 using CategoryBytes = std::array<Bytes, std::size_t(kNumCategories)>;

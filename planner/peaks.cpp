@@ -20,13 +20,13 @@ Job forward_only(const Job& job) {
 
 /// A layer's highest rise, with the input that the program holds for it.
 Bytes layer_activations(const Job& job) {
-  static thread_local StepProgram blocks_of;
-  const ModelBlocks blocks = make_blocks(blocks_of, job);
+  static thread_local ModelBlocks blocks;
+  make_blocks(blocks, job);
   std::int64_t most = 0;
   for (const KindBlocks& kind : blocks.kinds)
     for (const LayerBlocks* variant : {&kind.full, &kind.windowed})
       for (const std::uint8_t id : {variant->forward, variant->forward_drop})
-        if (id != kNoBlock) most = std::max(most, blocks_of.blocks[id].total.peak);
+        if (id != kNoBlock) most = std::max(most, blocks.blocks[id].total.peak);
   return Bytes{most} + bytes_of(job.recipe().tokens() * job.model.spec.hidden_size, job.numerics.residual);
 }
 

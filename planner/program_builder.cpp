@@ -14,6 +14,12 @@ RankProgram& new_program(StepProgram& program) {
   return program.programs[program.num_programs++];
 }
 
+/// Blocks that no other program and no cache reads.
+ModelBlocks& own_blocks(StepProgram& program) {
+  if (program.made.use_count() != 1) program.made = std::make_shared<ModelBlocks>();
+  return *program.made;
+}
+
 }  // namespace
 
 std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& program, const ModelBlocks& blocks) {
@@ -35,7 +41,7 @@ std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& progr
       for (const LocalId id : saved_locals(graph)) kept += double(graph.locals[id].bytes().count);
     per_kind.push_back(state_bytes(job.model.layers[k]) + kept);
   }
-  const double logits = double(program.blocks[program.num_blocks - 1].total.peak);
+  const double logits = double(program.blocks.back().total.peak);
   load.front() = state_bytes(job.model.before);
   load.back() = state_bytes(job.model.after) + logits +
                 (job.model.has_tied_head && stages > 1 ? state_bytes(job.model.before) : 0);
@@ -66,15 +72,21 @@ std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& progr
 }
 
 void build_step_program(StepProgram& program, const Job& job, std::span<const CostModel> columns,
-                        std::span<const std::size_t> gpu_column) {
+                        std::span<const std::size_t> gpu_column, BlockCache* cache) {
   const Strategy& strategy = job.strategy;
   program.mesh = strategy.mesh;
   program.has_one_host = strategy.mesh.pp > 1 && job.is_one_process();
   program.num_programs = 0;
   program.classes.clear();
-  const ModelBlocks blocks = make_blocks(program, job);
+  if (cache)
+    program.made = cache->blocks_of(job);
+  else
+    make_blocks(own_blocks(program), job);
+  const ModelBlocks& blocks = *program.made;
+  program.graphs = blocks.all_graphs(), program.blocks = blocks.all_blocks();
   program.costs.clear();
-  for (const CostModel& column : columns) add_costs(program, column);
+  for (const CostModel& column : columns)
+    program.costs.push_back(cache ? cache->costs_of(program, column) : block_costs(program, column));
 
   const std::int64_t L = job.model.num_layers(), replicas = strategy.mesh.data_parallel();
   std::vector<std::uint16_t> bounds{0, std::uint16_t(L + 2)};

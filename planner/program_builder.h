@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "planner/block.h"
+#include "planner/block_cache.h"
 #include "planner/cost.h"
 #include "planner/job.h"
 #include "planner/step_program.h"
@@ -17,8 +17,8 @@ namespace gpuplan {
 std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& program, const ModelBlocks& blocks);
 
 /// Builds into `program`, whose storage is reused. `columns` are cost models, one per kind of GPU in `gpu_column`
-/// (per rank used; empty: all on column 0).
+/// (per rank used; empty: all on column 0). `cache`, where there is one, has the blocks or gets them.
 void build_step_program(StepProgram& program, const Job& job, std::span<const CostModel> columns,
-                        std::span<const std::size_t> gpu_column = {});
+                        std::span<const std::size_t> gpu_column = {}, BlockCache* cache = nullptr);
 
 }  // namespace gpuplan

@@ -38,6 +38,8 @@ Instruction& StageBuilder::emit(OpCode op, StreamId stream, Axis axis, std::uint
   i.unit = unit;
   i.first_operand = std::uint32_t(p_.operands.size());
   i.work = work;
+  p_.operands.resize(i.first_operand + operands.size());
+  Operand* next = p_.operands.data() + i.first_operand;
   for (Operand o : operands) {
     if (id(o) == 0) continue;
     ProgramBuffer& b = p_.buffers[id(o)];
@@ -46,9 +48,10 @@ Instruction& StageBuilder::emit(OpCode op, StreamId stream, Axis axis, std::uint
       b.home = stream;
       if (!is_callees(o)) o |= kAllocates;
     }
-    p_.operands.push_back(o);
+    *next++ = o;
   }
-  i.num_operands = std::uint16_t(p_.operands.size() - i.first_operand);
+  i.num_operands = std::uint16_t(next - p_.operands.data() - i.first_operand);
+  p_.operands.resize(i.first_operand + i.num_operands);
   return i;
 }
 

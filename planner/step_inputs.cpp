@@ -9,24 +9,22 @@ StepColumns make_columns(const Job& job) {
   const Mesh& mesh = job.strategy.mesh;
   StepColumns out;
   std::vector<std::string> seen;
-  const auto profile_of_kind = [&](const GpuSpec& gpu) {
-    if (gpu.id == cluster.gpus.front().id) return job.profile;
-    return default_profile(gpu);
-  };
   const auto column = [&](const GpuSpec& gpu) {
     const auto at = std::find(seen.begin(), seen.end(), gpu.id);
     if (at != seen.end()) return std::size_t(at - seen.begin());
     seen.push_back(gpu.id);
-    out.models.push_back(make_cost_model(gpu, profile_of_kind(gpu),
-                                         {.dtype = job.numerics.compute,
-                                          .is_fp8 = job.recipe().fp8_matmul,
-                                          .launches_few = job.framework.is_handwritten || job.recipe().torch_compile,
-                                          .kernel_times = job.framework.kernel_times,
-                                          .framework = job.framework.name,
-                                          .num_ranks = mesh.world(),
-                                          .ranks_per_node = cluster.ranks_per_node(mesh.world()),
-                                          .host_cores = cluster.host_cores,
-                                          .ranks_at_once = cluster.ranks_per_node(mesh.data_parallel())}));
+    const ComputeKind compute{.dtype = job.numerics.compute,
+                              .is_fp8 = job.recipe().fp8_matmul,
+                              .launches_few = job.framework.is_handwritten || job.recipe().torch_compile,
+                              .kernel_times = job.framework.kernel_times,
+                              .framework = job.framework.name,
+                              .num_ranks = mesh.world(),
+                              .ranks_per_node = cluster.ranks_per_node(mesh.world()),
+                              .host_cores = cluster.host_cores,
+                              .ranks_at_once = cluster.ranks_per_node(mesh.data_parallel())};
+    const bool is_first = gpu.id == cluster.gpus.front().id;
+    out.models.push_back(is_first ? make_cost_model(gpu, job.profile, compute)
+                                  : make_cost_model(gpu, default_profile(gpu), compute));
     return out.models.size() - 1;
   };
   const std::int64_t n = mesh.world();

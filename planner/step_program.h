@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -213,15 +214,18 @@ struct RankClass {
   std::size_t costs{};  // column of block costs
 };
 
+struct ModelBlocks;  // planner/block.h
+
 struct StepProgram {
   Mesh mesh;
   std::vector<RankProgram> programs;
   std::vector<RankClass> classes;
-  std::vector<LayerGraph> graphs;
-  std::vector<Block> blocks;
-  std::vector<std::vector<BlockCost>> costs;               // [column][block]
-  bool has_one_host{};                                     // one thread launches the kernels of all classes
-  std::size_t num_programs{}, num_blocks{}, num_graphs{};  // storage is reused; these many are valid
+  std::span<const LayerGraph> graphs;
+  std::span<const Block> blocks;
+  std::shared_ptr<ModelBlocks> made;          // what graphs and blocks are parts of; others may share it
+  std::vector<std::vector<BlockCost>> costs;  // [column][block]
+  bool has_one_host{};                        // one thread launches the kernels of all classes
+  std::size_t num_programs{};                 // storage is reused; these many are valid
 
   /// Index into `classes`.
   std::size_t class_of(std::int64_t rank) const;

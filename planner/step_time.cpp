@@ -93,6 +93,10 @@ struct Clock {
   }
 };
 
+/// When what `i` waits for has ended. Not inlined: beside the calls of its user, which save no floating-point register,
+/// the moment would be kept in memory while the operands are looked at.
+[[gnu::noinline]] double ready_at(WaitingRule<Instant>& waits, const Instruction& i) { return waits.begin(i).seconds; }
+
 struct Mail {
   std::array<std::vector<double>, 2> times;
 };  // [direction]: when a message to this class is there
@@ -140,15 +144,16 @@ class ForwardPass {
   }
 
  private:
-  /// Layers repeat: most collectives are the last one of their kind again.
+  /// Layers repeat: most collectives are one of the last few again.
   double collective(const Instruction& i) {
-    LastCollective& last = last_[std::size_t(i.op)];
-    if (last.axis == i.axis && last.work == i.work && last.messages == i.messages) return last.time;
-    last = {i.axis, i.work, i.messages,
-            (i.op == OpCode::AllReduce ? comm_.all_reduce_time(i.axis, i.work)
-                                       : comm_.gather_time(i.axis, i.work, i.messages))
-                .value};
-    return last.time;
+    for (const KnownCollective& k : known_)
+      if (k.op == i.op && k.axis == i.axis && k.work == i.work && k.messages == i.messages) return k.time;
+    KnownCollective& oldest = known_[next_known_++ % known_.size()];
+    oldest = {i.op, i.axis, i.work, i.messages,
+              (i.op == OpCode::AllReduce ? comm_.all_reduce_time(i.axis, i.work)
+                                         : comm_.gather_time(i.axis, i.work, i.messages))
+                  .value};
+    return oldest.time;
   }
 
   /// Seconds that a transfer takes, or none where `i` moves no data.
@@ -186,7 +191,7 @@ class ForwardPass {
     if (all_.has_one_host) c.host = host_;
     const InstructionCost cost = cost_of(all_, p, i, rank_class.costs, device, comm_);
     const double free = c.waits.tail(i.stream).seconds, launched = c.host;
-    double start = std::max(c.waits.begin(i).seconds, launched);
+    double start = std::max(ready_at(c.waits, i), launched);
     if (is_collective(i.op)) {  // a stream that was idle hands over while the links may still be busy
       const double hand_over = start > free ? comm_.hand_over(i.axis).value : 0;
       start = std::max(start, c.links_free[std::size_t(i.axis)] - hand_over) + hand_over;
@@ -222,13 +227,15 @@ class ForwardPass {
   /// Collectives, sends and receives are kernels; copies to and from the host have engines of their own.
   static bool takes_multiprocessors(OpCode op) { return op >= OpCode::AllGather && op <= OpCode::Recv; }
 
-  struct LastCollective {
-    Axis axis{};  // None: no collective yet
+  struct KnownCollective {
+    OpCode op{};  // Call: no collective yet
+    Axis axis{};
     Bytes work;
     std::uint16_t messages{};
     double time{};
   };
-  std::array<LastCollective, std::size_t(OpCode::Count)> last_{};
+  std::array<KnownCollective, 4> known_{};
+  std::size_t next_known_ = 0;
   const StepProgram& all_;
   std::span<const CostModel> columns_;
   const CommModel& comm_;

@@ -140,7 +140,11 @@ std::optional<AccuracyRange> time_range(const Job& job) {
 }
 
 ClassMemory class_memory(const Job& job, const StepProgram& program, const RankClass& c) {
-  ClassMemory m{.peak = replay(program, c), .tiers = {}};
+  return class_memory(job, program, c, replay(program, c));
+}
+
+ClassMemory class_memory(const Job& job, const StepProgram& program, const RankClass& c, const Peak& peak) {
+  ClassMemory m{.peak = peak, .tiers = {}};
   if (is_evaluated(job.request)) add_evaluation(m.peak, job, program, c);
   const auto rank = std::size_t(tightest_rank(job.request, c));
   const std::vector<Bytes>& in_use = job.cluster().memory_in_use;
@@ -178,7 +182,7 @@ void check_host(StrategyEstimate& e) {
 }
 
 /// Peak, tiers and verdict of a built program.
-void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program) {
+void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program, std::span<const Peak> peaks) {
   e.strategy = job.strategy;
   e.num_gpus_used = job.strategy.mesh.world();
   e.fit = Fit::Yes;
@@ -188,7 +192,7 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
   Bytes worst{std::numeric_limits<std::int64_t>::min()};
   for (std::size_t k = 0; k < program.classes.size(); ++k) {
     const RankClass& c = program.classes[k];
-    const auto [peak, tiers] = class_memory(job, program, c);
+    const auto [peak, tiers] = class_memory(job, program, c, peaks[k]);
     if (const Fit fit = fit_of(tiers, range); fit < e.fit) {
       e.fit = fit;
       e.why_not_yes = describe_fit(fit, tiers, range, job.cluster().gpus[std::size_t(tightest_rank(job.request, c))]);
@@ -207,11 +211,11 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
 
 bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program) {
   build_step_program(program, job, {});  // bytes only: no costs
-  return evaluate_built(e, job, program);
+  return evaluate_built(e, job, program, replay_all(program));
 }
 
-bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& program) {
-  fill_memory(e, job, program);
+bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& program, std::span<const Peak> peaks) {
+  fill_memory(e, job, program, peaks);
   e.save = save_cost(job);
   e.host = host_memory(job, e.peak, e.save);
   check_host(e);
@@ -222,7 +226,7 @@ StrategyEstimate estimate_strategy(const Job& job, StepProgram& program) {
   StrategyEstimate e;
   const StepColumns columns = make_columns(job);
   build_step_program(program, job, columns.models, columns.of_rank);
-  fill_memory(e, job, program);
+  fill_memory(e, job, program, replay_all(program));
   const RankClass& fullest = program.classes[e.fullest_class];
   DetailedPeak detail = replay_detailed(program, fullest, job.model.num_layers());
   e.memory = class_breakdown(job, fullest, {e.peak, e.tiers}, detail);

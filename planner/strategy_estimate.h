@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -114,14 +115,16 @@ struct ClassMemory {
   MemoryTiers tiers;
 };
 ClassMemory class_memory(const Job& job, const StepProgram& program, const RankClass& rank_class);
+/// The same where `peak` is known to be replay()'s.
+ClassMemory class_memory(const Job& job, const StepProgram& program, const RankClass& rank_class, const Peak& peak);
 
 /// Builds the job's program and fills peak, tiers and verdict only, that of the host too; true when it fits, if
 /// tightly. What the searches call.
 bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program);
 
-/// The same for a program that is built already. Jobs that differ in the kind of GPU alone share one, unless they are
-/// pipelines, whose stages are cut by the memory of their GPUs.
-bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& program);
+/// The same for a program that is built and replayed already: `peaks` is replay() of its classes. Jobs that differ in
+/// the kind of GPU alone share both, unless they are pipelines, whose stages are cut by the memory of their GPUs.
+bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& program, std::span<const Peak> peaks);
 
 /// Program, replay, time: everything but the limits. `program` is reused storage; afterwards it is that of an average
 /// step (average_job).

@@ -205,7 +205,7 @@ void verify_groups(const StepProgram& all) {
 }  // namespace
 
 void verify(const StepProgram& program) {
-  for (std::size_t b = 0; b < program.num_blocks; ++b) verify_block(program, program.blocks[b]);
+  for (const Block& block : program.blocks) verify_block(program, block);
   for (std::size_t i = 0; i < program.num_programs; ++i) Verifier(program, program.programs[i]).run();
   if (program.mesh.pp > 1) verify_groups(program);
 }

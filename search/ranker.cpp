@@ -117,9 +117,10 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
       recipe.micro_batch = batch.micro;
       recipe.grad_accum = batch.accum;
       if (!is_built || !shares_program) {
-        build_step_program(program_, *bench.job, {});
+        build_step_program(program_, *bench.job, {}, {}, &blocks_);
+        peaks_ = replay_all(program_);
         if (padded_length(recipe, bench.job->request.dataset) != recipe.seq_len)
-          build_step_program(average_, average_job(*bench.job), {});
+          build_step_program(average_, average_job(*bench.job), {}, {}, &blocks_);
         ++out.num_built;
         is_built = true;
       }
@@ -145,7 +146,7 @@ MemoryTiers least_tiers(const Job& job, const StrategyEstimate& e) {
 void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, bool shares_program, Ranking& out) {
   const Job& job = *bench.job;
   StrategyEstimate& e = estimate_;
-  const bool fits = evaluate_built(e, job, program_);
+  const bool fits = evaluate_built(e, job, program_, peaks_);
   if (fits && !host_has_room(job.cluster(), e.host)) {
     ++out.rejected["offloads more than the host is taken to hold"];
     return;
@@ -166,7 +167,7 @@ void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, bool s
   const bool is_average = padded_length(recipe, job.request.dataset) != recipe.seq_len;
   StepProgram& timed = is_average ? average_ : program_;
   timed.costs.clear();
-  for (const CostModel& model : bench.columns->models) add_costs(timed, model);
+  for (const CostModel& model : bench.columns->models) timed.costs.push_back(blocks_.costs_of(timed, model));
   for (RankClass& c : timed.classes) c.costs = bench.columns->of_rank[std::size_t(c.first_rank)];
   const Seconds step = forward_pass(timed, bench.columns->models, bench.comm).step;
   price(part, bench, batch, e, step, out);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/block_cache.h"
 #include "planner/step_inputs.h"
 #include "search/space.h"
 
@@ -58,6 +59,8 @@ class Ranker {
 
   const Space& space_;
   StepProgram program_, average_;
+  std::vector<Peak> peaks_;  // of program_
+  BlockCache blocks_;
   StrategyEstimate estimate_;
   std::map<std::pair<std::size_t, std::size_t>, Job> jobs_;  // by machine and model
 };

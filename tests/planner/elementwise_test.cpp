@@ -13,7 +13,7 @@ struct Counts {
 };
 
 /// Ops of a block, by whether they keep the tensor cores busy.
-Counts ops_of(const StepProgram& program, std::uint8_t id) {
+Counts ops_of(const ModelBlocks& program, std::uint8_t id) {
   const Block& block = program.blocks[id];
   const LayerGraph& graph = program.graphs[block.graph];
   Counts counts;
@@ -23,8 +23,8 @@ Counts ops_of(const StepProgram& program, std::uint8_t id) {
   return counts;
 }
 
-StepProgram one_layer(Ledger& ledger) {
-  StepProgram program;
+ModelBlocks one_layer(Ledger& ledger) {
+  ModelBlocks program;
   program.graphs.push_back(ledger.layer(tiny_llama()));
   program.num_graphs = 1;
   return program;
@@ -35,7 +35,7 @@ StepProgram one_layer(Ledger& ledger) {
 TEST_CASE("elementwise recompute runs no matmul again, full recompute runs them") {
   Ledger ledger;
   ledger.recipe.attention = AttentionKernel::Flash;
-  StepProgram program = one_layer(ledger);
+  ModelBlocks program = one_layer(ledger);
   const LayerBlocks some = add_layer_blocks(program, 0, false, true, KeepPolicy::MatmulsAndAttention),
                     all = add_layer_blocks(program, 0, false, true, KeepPolicy::Nothing);
   CHECK(ops_of(program, some.recompute).matmuls == 0);

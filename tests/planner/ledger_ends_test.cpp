@@ -13,7 +13,7 @@ namespace {
 /// Highest live bytes of logits-kind tensors in the head, per element of [N, V].
 double bytes_per_logit(Ledger& ledger, const ModelSpec& m) {
   ledger.head(m);
-  StepProgram program;
+  ModelBlocks program;
   program.graphs.push_back(ledger.graph);
   program.num_graphs = 1;
   const std::uint8_t block = add_whole_block(program, 0, false);

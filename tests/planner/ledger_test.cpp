@@ -178,7 +178,7 @@ TEST_CASE("QLoRA keeps what LoRA keeps when nothing is upcast, and fp32 ends mak
 
 TEST_CASE("checkpointing keeps exactly the boundary, in the dtype of the residual stream") {
   const auto net_of_forward = [](const Ledger& l, KeepPolicy policy) {
-    StepProgram program;
+    ModelBlocks program;
     program.graphs.push_back(l.graph);
     program.num_graphs = 1;
     const LayerBlocks b = add_layer_blocks(program, 0, false, true, policy);
@@ -199,7 +199,7 @@ TEST_CASE("selective checkpointing drops the score matrix and keeps the rest; wi
     Ledger l;
     l.recipe.attention = kernel;
     const std::int64_t saved = l.saved(m);
-    StepProgram program;
+    ModelBlocks program;
     program.graphs.push_back(l.graph);
     program.num_graphs = 1;
     const LayerBlocks b = add_layer_blocks(program, 0, false, true, KeepPolicy::AllButScores);

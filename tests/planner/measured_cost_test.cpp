@@ -191,10 +191,10 @@ TEST_CASE("curves of another fabric or another GPU are not used") {
 }
 
 TEST_CASE("products outside the measured range are counted and named") {
+  std::vector<LayerGraph> graphs(1);
+  graphs[0].forward = {product(1024, 1024, 1024), product(1024, 1024, 1024), product(2048, 128256, 4096)};
   StepProgram program;
-  program.graphs.emplace_back();
-  program.num_graphs = 1;
-  program.graphs[0].forward = {product(1024, 1024, 1024), product(1024, 1024, 1024), product(2048, 128256, 4096)};
+  program.graphs = graphs;
   const Coverage coverage = gemm_coverage(program, model_of(KernelTimes::Measured));
   CHECK(coverage.num_shapes == 2);
   CHECK(coverage.num_extrapolated == 1);

@@ -173,7 +173,7 @@ TEST_CASE("verify refuses a send of a pipeline without its receive") {
 TEST_CASE("verify refuses a block whose backward reads a local after its free") {
   Plan plan;
   plan.build("single");
-  for (Block& block : plan.program.blocks) {
+  for (Block& block : plan.program.made->blocks) {
     if (!block.runs_backward) continue;
     const auto free = std::find_if(block.events.begin(), block.events.end(),
                                    [](const BlockEvent& e) { return e.kind == BlockEvent::Free; });

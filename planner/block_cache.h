@@ -1,0 +1,42 @@
+// Blocks of a model and their costs, kept while plans of it are evaluated: plans that differ in strategy, cluster or
+// number of micro-batches call the same ones. Owned by who evaluates the plans; one per thread.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "planner/block.h"
+
+namespace gpuplan {
+
+/// Of one ModelSpec. Holds the blocks of one recipe in every batch and dtype that was asked for; those of another
+/// recipe take their place. What it hands out stays as it is.
+class BlockCache {
+ public:
+  /// The job's blocks.
+  std::shared_ptr<ModelBlocks> blocks_of(const Job& job);
+
+  /// Costs of the program's blocks.
+  std::vector<BlockCost> costs_of(const StepProgram& program, const CostModel& device);
+
+ private:
+  /// What blocks of one recipe depend on. With more than one micro-batch, gradients are added to earlier ones.
+  struct Key {
+    std::int64_t micro_batch{}, seq_len{};
+    bool accumulates{};
+    DtypePolicy numerics;
+    bool operator==(const Key&) const = default;
+  };
+  struct Entry {
+    Key key;
+    std::shared_ptr<ModelBlocks> blocks;
+    std::vector<std::pair<CostModel, std::vector<BlockCost>>> costs;
+  };
+  bool holds(const Recipe& recipe);
+
+  Recipe recipe_;  // of all entries, but for its batch
+  std::vector<Entry> entries_;
+};
+
+}  // namespace gpuplan
