@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/units.h"
+
 namespace gpuplan {
 namespace {
 
@@ -25,6 +27,11 @@ InputError InputError::add_context(std::string_view context) const {
 
 void fail_check(const char* condition, const char* message, const char* file, int line) {
   throw BugError(fmt::format("{} (check `{}` failed at {}:{})", message, condition, file, line));
+}
+
+void refuse_overflow() {
+  throw InputError("", "an amount is too large to compute with",
+                   "bytes are counted to 2^63, simulated time to 106 days: ask for less");
 }
 
 }  // namespace gpuplan

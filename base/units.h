@@ -1,5 +1,5 @@
 // Strong units: an amount says what it is, and amounts mix only where physics says how.
-// `Bytes` is an exact integer; times, work and rates are doubles in the base unit (s, FLOP, B/s, FLOP/s).
+// `Bytes` is an exact integer, checked; times, work and rates are doubles in the base unit (s, FLOP, B/s, FLOP/s).
 #pragma once
 
 #include <compare>
@@ -7,23 +7,43 @@
 
 namespace gpuplan {
 
+/// Amounts come from what a user asked for, so too large a one is his to change. Throws InputError.
+[[noreturn]] void refuse_overflow();
+
+/// Arithmetic of 64 bits that refuses what does not fit, instead of wrapping around.
+constexpr std::int64_t checked_sum(std::int64_t a, std::int64_t b) {
+  std::int64_t sum{};
+  if (__builtin_add_overflow(a, b, &sum)) refuse_overflow();
+  return sum;
+}
+constexpr std::int64_t checked_difference(std::int64_t a, std::int64_t b) {
+  std::int64_t difference{};
+  if (__builtin_sub_overflow(a, b, &difference)) refuse_overflow();
+  return difference;
+}
+constexpr std::int64_t checked_product(std::int64_t a, std::int64_t b) {
+  std::int64_t product{};
+  if (__builtin_mul_overflow(a, b, &product)) refuse_overflow();
+  return product;
+}
+
 struct Bytes {
   std::int64_t count{};
 
   friend constexpr auto operator<=>(Bytes, Bytes) = default;
   constexpr Bytes& operator+=(Bytes o) {
-    count += o.count;
+    count = checked_sum(count, o.count);
     return *this;
   }
   constexpr Bytes& operator-=(Bytes o) {
-    count -= o.count;
+    count = checked_difference(count, o.count);
     return *this;
   }
-  friend constexpr Bytes operator+(Bytes a, Bytes b) { return {a.count + b.count}; }
-  friend constexpr Bytes operator-(Bytes a, Bytes b) { return {a.count - b.count}; }
-  friend constexpr Bytes operator-(Bytes a) { return {-a.count}; }
-  friend constexpr Bytes operator*(Bytes a, std::int64_t k) { return {a.count * k}; }
-  friend constexpr Bytes operator*(std::int64_t k, Bytes a) { return {a.count * k}; }
+  friend constexpr Bytes operator+(Bytes a, Bytes b) { return {checked_sum(a.count, b.count)}; }
+  friend constexpr Bytes operator-(Bytes a, Bytes b) { return {checked_difference(a.count, b.count)}; }
+  friend constexpr Bytes operator-(Bytes a) { return {checked_difference(0, a.count)}; }
+  friend constexpr Bytes operator*(Bytes a, std::int64_t k) { return {checked_product(a.count, k)}; }
+  friend constexpr Bytes operator*(std::int64_t k, Bytes a) { return {checked_product(a.count, k)}; }
   friend constexpr double operator/(Bytes a, Bytes b) { return double(a.count) / double(b.count); }
 };
 
@@ -59,9 +79,9 @@ constexpr Seconds operator/(Flops work, FlopsPerSec rate) { return {work.value /
 constexpr BytesPerSec operator/(Bytes amount, Seconds time) { return {double(amount.count) / time.value}; }
 constexpr FlopsPerSec operator/(Flops work, Seconds time) { return {work.value / time.value}; }
 
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return checked_sum(a, b - 1) / b; }
 /// `amount` cut into `parts`, rounded up: what one of several equal, padded shards holds.
-constexpr Bytes shard(Bytes amount, std::int64_t parts) { return {(amount.count + parts - 1) / parts}; }
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr Bytes shard(Bytes amount, std::int64_t parts) { return {ceil_div(amount.count, parts)}; }
 
 namespace literals {
 constexpr Bytes operator""_B(unsigned long long n) { return {std::int64_t(n)}; }

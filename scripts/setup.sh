@@ -20,6 +20,7 @@ cpu      tool:mpirun                openmpi-bin          openmpi          openmp
 cpu      tool:mpicxx                libopenmpi-dev       openmpi-devel    openmpi        openmpi4-devel
 text     header:sentencepiece_processor.h libsentencepiece-dev sentencepiece-devel sentencepiece sentencepiece-devel
 test     header:doctest/doctest.h   doctest-dev          doctest-devel    doctest        doctest-devel
+test     header:valijson/schema.hpp libvalijson-dev      valijson-devel   valijson       valijson-devel
 lint     tool:clang++               clang                clang            clang          clang
 lint     tool:clang-tidy            clang-tidy           clang-tools-extra clang         clang-tools
 format   tool:clang-format-14       clang-format-14      clang-tools-extra clang14       clang14

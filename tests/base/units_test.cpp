@@ -1,8 +1,11 @@
 #include "base/units.h"
 
 #include <concepts>
+#include <limits>
 
 #include <doctest/doctest.h>
+
+#include "base/error.h"
 
 namespace gpuplan {
 namespace {
@@ -94,6 +97,23 @@ TEST_CASE("literals are in base units") {
   CHECK((5.0_us).value == doctest::Approx(5e-6));
   CHECK((100.0_GBps).value == 1e11);
   CHECK((312.0_TFLOPs).value == doctest::Approx(3.12e14));
+}
+
+TEST_CASE("bytes that 64 bits cannot count are refused") {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const Bytes most{kMost}, least{std::numeric_limits<std::int64_t>::min()};
+  Bytes sum = most, difference = least;
+  CHECK_THROWS_AS(most + 1_B, InputError);
+  CHECK_THROWS_AS(sum += 1_B, InputError);
+  CHECK_THROWS_AS(least - 1_B, InputError);
+  CHECK_THROWS_AS(difference -= 1_B, InputError);
+  CHECK_THROWS_AS(-least, InputError);
+  CHECK_THROWS_AS(1_GiB * (std::int64_t(1) << 33), InputError);  // 2^63
+  CHECK_THROWS_AS((std::int64_t(1) << 33) * 1_GiB, InputError);
+  CHECK_THROWS_AS(shard(most, 2), InputError);
+  CHECK(1_GiB * (std::int64_t(1) << 32) == Bytes{std::int64_t(1) << 62});
+  CHECK((most - 1_B) + 1_B == most);
+  CHECK(shard(most, 1) == most);
 }
 
 }  // namespace

@@ -1,76 +1,181 @@
 #include "questions/ask.h"
 
-#include <chrono>
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <new>
 #include <sstream>
 
 #include <fcntl.h>
-#include <sys/resource.h>
+#include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
 #include "base/files.h"
+#include "base/json_file.h"
+#include "base/names.h"
 #include "cli/program.h"
+#include "questions/random_question.h"
 #include "sanitized.h"
 #include "scratch_folder.h"
 
 namespace gpuplan::test {
 namespace {
 
-void write_all(int file, const std::string& text) {
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t count = write(file, text.data() + done, text.size() - done);
-    if (count <= 0) _exit(99);
-    done += std::size_t(count);
-  }
+/// What parent and child both see.
+struct Shared {
+  Tally tally;
+  std::size_t begun = 0;  // the question that is asked now
+};
+
+Shared& shared() {
+  static Shared* const kShared = [] {
+    void* const room = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED) std::abort();
+    return new (room) Shared;
+  }();
+  return *kShared;
+}
+
+/// Catalogues are read and files written once, in the parent: every child then has them.
+const ScratchFolder& scratch() {
+  static const ScratchFolder kFolder;
+  static const bool kIsReady = [] {
+    const auto before = std::filesystem::current_path();
+    std::filesystem::current_path(kFolder.path());
+    setenv("HF_HUB_OFFLINE", "1", 1);  // no question goes to the Hub
+    setenv("XDG_DATA_HOME", (kFolder.path() / "data").c_str(), 1);
+    const std::string problem = write_question_files();
+    std::filesystem::current_path(before);
+    if (!problem.empty()) throw std::runtime_error(problem);
+    return true;
+  }();
+  (void)kIsReady;
+  return kFolder;
+}
+
+/// What stands in "err" since the last call: what the program, or a sanitizer, wrote past the stream that it was given.
+std::string take_stderr() {
+  std::string text = read_file("err");
+  if (!text.empty() && truncate("err", 0) != 0) text += "(not cut)";
+  return text;
+}
+
+void forget_peak() { std::ofstream("/proc/self/clear_refs") << 5; }
+
+std::int64_t peak_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return std::strtoll(line.c_str() + 6, nullptr, 10) * 1024;
+  return 0;
+}
+
+/// Of all threads: on a busy machine the clock says nothing of the program.
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+}
+
+/// SIGPROF after so much work, SIGALRM when a question waits for ever. 0 ends both.
+void limit(int seconds) {
+  itimerval work{};
+  work.it_value.tv_sec = seconds;
+  setitimer(ITIMER_PROF, &work, nullptr);
+  alarm(unsigned(10 * seconds));
+}
+
+void count(const Question& question, const Answered& answered) {
+  Tally& t = tally();
+  ++t.num_asked;
+  t.num_refused += answered.code == 2;
+  t.memory_bytes = std::max(t.memory_bytes, answered.memory_bytes);
+  if (answered.seconds <= t.slowest) return;
+  t.slowest = answered.seconds;
+  const std::string line = question.line();
+  std::memcpy(t.slowest_line, line.c_str(), std::min(line.size() + 1, sizeof t.slowest_line - 1));
 }
 
 /// In the child. Leaves without destructors: what the parent holds is not the child's to clean.
-[[noreturn]] void answer_and_leave(const Question& question, const ScratchFolder& folder) {
-  if (chdir(folder.path().c_str()) != 0) _exit(99);  // files of --html and --trace
-  const int out = open("out", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  const int err = open("err", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (out < 0 || err < 0 || dup2(err, STDERR_FILENO) < 0) _exit(99);
-  alarm(unsigned(most_seconds()));
-  std::ostringstream said, complained;
-  std::istringstream in;
-  const int code = run(question.words(), said, complained, {}, in);
-  write_all(out, said.str());
-  write_all(err, complained.str());
-  _exit(code);
+[[noreturn]] void check_and_leave(const std::vector<Question>& questions, std::size_t from, const Law& law) {
+  if (chdir(scratch().path().c_str()) != 0) _exit(99);
+  const int err = open("err", O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
+  if (err < 0 || dup2(err, STDERR_FILENO) < 0) _exit(99);
+  std::ofstream verdicts("verdicts", std::ios::app);
+  for (std::size_t i = from; i < questions.size(); ++i) {
+    shared().begun = i;
+    std::string verdict;
+    try {
+      verdict = law(questions[i]);
+    } catch (const std::exception& error) { verdict = fmt::format("a law ends with: {}", error.what()); }
+    if (!verdict.empty()) verdicts << json_line(nlohmann::json{i, verdict}) << std::endl;
+  }
+  _exit(0);
 }
 
-/// Reads catalogues once, in the parent: every child then has them. False when the program does not work at all.
-bool warm() {
-  std::istringstream in;
-  for (const char* const command : {"estimate", "simulate"}) {
-    std::ostringstream out, err;
-    if (run({command, "--model", "smollm2-135m", "--lora", "--gpus", "2xA6000"}, out, err, {}, in) != 0) return false;
-  }
-  return true;
+std::string end_of(int status) {
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF)
+    return fmt::format("longer than {} s of a processor", most_seconds());
+  const std::string err = read_file((scratch().path() / "err").string());
+  if (WIFSIGNALED(status)) return fmt::format("signal {}: {}", WTERMSIG(status), err);
+  return fmt::format("the process left with {}: {}", WEXITSTATUS(status), err);
 }
 
 }  // namespace
 
 int most_seconds() { return kIsSanitized ? 60 : 10; }
 
+Tally& tally() { return shared().tally; }
+
+std::string written(const std::string& name) {
+  std::error_code none;
+  return std::filesystem::is_regular_file(name, none) ? read_file(name) : "";
+}
+
 Answered ask(const Question& question) {
-  static const ScratchFolder kFolder;
-  static const bool kIsWarm = warm();
-  if (!kIsWarm) return {};
-  const auto begin = std::chrono::steady_clock::now();
-  const pid_t child = fork();
-  if (child == 0) answer_and_leave(question, kFolder);
-  int status = 0;
-  rusage used{};
-  if (child < 0 || wait4(child, &status, 0, &used) != child) return {};
+  std::ostringstream out, err;
+  std::istringstream in;
+  forget_peak();
+  limit(most_seconds());
+  const double begin = processor_seconds();
   Answered answered;
-  answered.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  answered.memory_bytes = std::int64_t(used.ru_maxrss) * 1024;
-  if (WIFEXITED(status)) answered.code = WEXITSTATUS(status);
-  if (WIFSIGNALED(status)) answered.signal = WTERMSIG(status);
-  answered.out = read_file((kFolder.path() / "out").string());
-  answered.err = read_file((kFolder.path() / "err").string());
+  answered.code = run(question.words(), out, err, {}, in);
+  answered.seconds = processor_seconds() - begin;
+  limit(0);
+  answered.memory_bytes = peak_bytes();
+  answered.out = out.str();
+  answered.err = err.str() + take_stderr();
+  count(question, answered);
   return answered;
+}
+
+std::vector<std::string> check_all(const std::vector<Question>& questions, const Law& law) {
+  const std::filesystem::path file = scratch().path() / "verdicts";
+  std::filesystem::remove(file);
+  std::vector<std::string> out(questions.size());
+  for (std::size_t from = 0; from < questions.size();) {
+    shared().begun = from;
+    const pid_t child = fork();
+    if (child == 0) check_and_leave(questions, from, law);
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child) throw std::runtime_error("no process could be started");
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;
+    const std::size_t last = shared().begun;
+    out[last] = end_of(status);
+    from = last + 1;
+  }
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json verdict = nlohmann::json::parse(line);
+    out[verdict[0].get<std::size_t>()] = verdict[1].get<std::string>();
+  }
+  return out;
 }
 
 }  // namespace gpuplan::test

@@ -1,24 +1,44 @@
-// Asks the program's entry point in a process of its own, so that a crash, a hang and its memory are seen.
+// Asks the program's entry point, many questions in one process. The process is a child, so that a crash and a hang are
+// seen; another one goes on behind the question that ended it.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "questions/question.h"
 
 namespace gpuplan::test {
 
 struct Answered {
-  int code = -1;   // -1: a signal ended it
-  int signal = 0;  // SIGALRM: it took longer than the limit
+  int code = -1;
   double seconds = 0;
   std::int64_t memory_bytes = 0;  // the most that was resident
   std::string out, err;           // err with what a sanitizer reports
 };
 
-/// Seconds that a question may take; sanitizers slow the same code down.
+/// Seconds of a processor that a question may take; sanitizers slow the same code down.
 int most_seconds();
 
+/// What the asking processes count together.
+struct Tally {
+  std::uint64_t num_asked = 0, num_refused = 0, num_compared = 0, num_far = 0;
+  double slowest = 0, farthest = 0;
+  std::int64_t memory_bytes = 0;
+  char slowest_line[2000] = {};
+};
+Tally& tally();
+
+/// Only for a law of check_all(): in its process, its folder, with its time limit.
 Answered ask(const Question& question);
+
+/// A file that an answer wrote; "" when there is none.
+std::string written(const std::string& name);
+
+using Law = std::function<std::string(const Question&)>;
+
+/// What `law` says of each question ("" when it holds), or how the question ended the process.
+std::vector<std::string> check_all(const std::vector<Question>& questions, const Law& law);
 
 }  // namespace gpuplan::test

@@ -1,12 +1,15 @@
 #include "questions/laws.h"
 
-#include <cmath>
+#include <array>
 #include <regex>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <pugixml.hpp>
 
 #include "base/names.h"
+#include "questions/random_question.h"
+#include "questions/schemas.h"
 #include "sanitized.h"
 
 namespace gpuplan::test {
@@ -21,7 +24,7 @@ std::string broken_refusal(const Answered& a) {
   if (!a.out.empty()) return "a refused question has an answer too";
   int messages = 0;
   for (const std::string& line : split(a.err, '\n')) messages += line.starts_with("gpuplan: ");
-  return messages == 1 ? "" : fmt::format("a refused question has {} messages", messages);
+  return messages == 1 ? "" : fmt::format("a refused question has {} messages: {}", messages, a.err);
 }
 
 /// The first negative number below `value`, by its path. NaN and infinity are null in JSON, and no number of theirs
@@ -36,17 +39,13 @@ std::string negative_number(const json& value, const std::string& at) {
 
 std::string broken_strategy(const json& s) {
   if (!s.at("not_applicable").is_null()) return "";
-  for (const char* key : {"peak_bytes", "tensors_bytes", "reserved_bytes", "process_bytes", "needed_bytes",
-                          "usable_bytes", "capacity_bytes", "host_bytes", "communication_bytes", "step_seconds",
-                          "tokens_per_second", "mfu", "global_batch"})
-    if (!s.at(key).is_number()) return fmt::format("{} is {}", key, s.at(key).dump());
   std::int64_t sum = 0;
   for (const auto& [part, bytes] : s.at("memory_bytes").items()) sum += bytes.get<std::int64_t>();
   const auto bytes = [&](const char* key) { return s.at(key).get<std::int64_t>(); };
   if (sum != bytes("peak_bytes")) return fmt::format("parts sum to {}, the peak is {}", sum, bytes("peak_bytes"));
   if (bytes("tensors_bytes") > bytes("reserved_bytes") || bytes("reserved_bytes") > bytes("process_bytes"))
     return "tensors, reserved and process memory are not in this order";
-  if (s.at("step_seconds").get<double>() <= 0) return "a step takes no time";
+  if (!s.at("step_seconds").is_number() || s.at("step_seconds").get<double>() <= 0) return "a step takes no time";
   return "";
 }
 
@@ -62,80 +61,129 @@ std::string broken_estimate(const json& answer, int code) {
 }
 
 std::string broken_simulation(const json& answer) {
-  for (const char* key : {"step_seconds", "tokens_per_second", "mfu", "hfu", "peak_bytes", "idle_seconds"})
-    if (!answer.at(key).is_number()) return fmt::format("{} is {}", key, answer.at(key).dump());
   if (answer.at("step_seconds").get<double>() <= 0) return "a step takes no time";
   for (const char* key : {"resident", "compute"})
     if (answer.at("gpu_utilization").at(key).get<double>() > 1 + 1e-9) return "a GPU is busy more than all the time";
+  for (const json& rank : answer.at("streams"))
+    for (const auto& [stream, busy] : rank.at("busy_seconds").items())
+      if (busy.get<double>() > answer.at("step_seconds").get<double>() * (1 + 1e-9))
+        return fmt::format("stream {} is busy longer than the step", stream);
   return "";
+}
+
+/// Of the search, not of --largest.
+std::string broken_plan(const Question& question, const json& answer, int code) {
+  const json& frontier = answer.at("frontier");
+  if (frontier.empty() != (code != 0)) return fmt::format("exit code {} and {} plans", code, frontier.size());
+  const std::string top = question.value_of("--top");
+  if (!top.empty() && frontier.size() > std::stoul(top)) return "more rows than --top";
+  const std::string budget = question.value_of("--budget");
+  for (const json& row : frontier) {
+    if (row.at("fits") == "no") return "a plan that does not fit is shown";
+    if (!budget.empty() && row.at("cost_usd").is_number() &&
+        row.at("cost_usd").get<double>() > std::stod(budget.substr(budget.front() == '$')))
+      return "a plan costs more than --budget";
+  }
+  return "";
+}
+
+std::string broken_topology(const json& answer) {
+  std::int64_t gpus = 0;
+  for (const json& vertex : answer.at("vertices")) gpus += vertex.at("kind") == "GPU";
+  if (gpus != answer.at("num_gpus")) return fmt::format("{} GPUs of {} are drawn", gpus, answer.at("num_gpus").dump());
+  const std::size_t vertices = answer.at("vertices").size();
+  for (const json& link : answer.at("links"))
+    if (link.at("from").get<std::size_t>() >= vertices || link.at("to").get<std::size_t>() >= vertices)
+      return "a link leads nowhere";
+  return "";
+}
+
+/// Of docs/schemas; "" where the command has none.
+std::string schema_of(const Question& q, const json& answer) {
+  if (q.command == "plan") return answer.contains("num_models") ? "plan-largest" : "plan";
+  if (q.command == "profiles") {
+    const std::string action = q.flags.empty() || !q.flags.front().name.empty() ? "list" : q.flags.front().value;
+    return action == "show" ? "profile" : action == "compare" ? "profiles-compare" : "profiles";
+  }
+  return q.command == "run" ? "run-dry" : q.command;
 }
 
 std::string broken_json(const Question& question, const Answered& a) {
   const json answer = json::parse(a.out, nullptr, false);
   if (answer.is_discarded()) return "the answer is no JSON";
-  for (const auto& [key, part] : answer.items())  // of a cluster, -1 is what it has not
-    if (std::string found = key == "cluster" ? "" : negative_number(part, key); !found.empty()) return found;
-  return question.command == "estimate" ? broken_estimate(answer, a.code) : broken_simulation(answer);
+  const std::string schema = schema_of(question, answer);
+  if (std::string problem = schema_problem(schema, answer); !problem.empty())
+    return fmt::format("the answer breaks the schema {}: {}", schema, problem);
+  const bool may_be_negative = question.command == "validate" || question.command == "profiles";
+  if (!may_be_negative)
+    for (const auto& [key, part] : answer.items())  // of a cluster, -1 is what it has not; knobs are differences
+      if (std::string found = key == "cluster" || key == "knobs" ? "" : negative_number(part, key); !found.empty())
+        return found;
+  if (question.command == "estimate") return broken_estimate(answer, a.code);
+  if (question.command == "simulate") return broken_simulation(answer);
+  if (schema == "plan") return broken_plan(question, answer, a.code);
+  return question.command == "topology" ? broken_topology(answer) : "";
 }
 
-/// Memory of tensors by strategy.
-json strategies_of(const Answered& a) {
-  json out = json::object();
-  if (a.code != 0 && a.code != 1) return out;
-  const json answer = json::parse(a.out, nullptr, false);
-  for (const json& s : answer.at("strategies"))
-    if (s.at("not_applicable").is_null()) out[s.at("name").get<std::string>()] = s;
-  return out;
+/// Pictures and traces are well-formed; a saved plan is what the schema says.
+std::string broken_file(const Question& question, const Answered& a) {
+  if (a.code != 0) return "";
+  if (question.value_of("--svg") == "machine.svg") {
+    pugi::xml_document picture;
+    if (!picture.load_string(written("machine.svg").c_str())) return "the picture is no XML";
+  }
+  if (question.value_of("--trace") == "trace.json" && json::parse(written("trace.json"), nullptr, false).is_discarded())
+    return "the trace is no JSON";
+  if (question.value_of("--save") != "saved.json") return "";
+  const json plan = json::parse(written("saved.json"), nullptr, false);
+  if (plan.is_discarded()) return "the saved plan is no JSON";
+  const std::string problem = schema_problem("plan-file", plan);
+  return problem.empty() ? "" : "the saved plan breaks its schema: " + problem;
+}
+
+/// A page or a terminal gets no control characters of ours or of arguments.
+std::string broken_text(const Question& question, const Answered& a) {
+  static const std::regex kNoNumber("(^|[ $(-])(nan|inf)([ ,;)%]|$)", std::regex::multiline);
+  std::smatch found;
+  if (std::regex_search(a.out, found, kNoNumber)) {
+    const std::string word = found[2].str();  // of a value that was typed
+    for (const GivenFlag& flag : question.flags)
+      if (flag.value.find(word) != std::string::npos) return "";
+    return "the answer has '" + found.str() + "'";
+  }
+  return a.out.find('\x1b') != std::string::npos || a.err.find('\x1b') != std::string::npos
+             ? "an escape sequence reaches the terminal"
+             : "";
 }
 
 }  // namespace
 
 std::string broken_law(const Question& question, const Answered& a) {
-  if (a.signal != 0) return fmt::format("signal {} after {:.1f} s: {}", a.signal, a.seconds, a.err);
   for (const char* report : {"Sanitizer", "runtime error"})
     if (a.err.find(report) != std::string::npos) return a.err;
-  if (a.code < 0 || a.code > 2) return fmt::format("exit code {}: {}", a.code, a.err);
+  const bool may_fail = asks_too_much_of_files(question);
+  if (a.code < 0 || a.code > (may_fail ? 3 : 2)) return fmt::format("exit code {}: {}", a.code, a.err);
   if (a.memory_bytes > kMostMemory) return fmt::format("{} MiB of memory", a.memory_bytes >> 20);
+  if (std::string law = broken_text(question, a); !law.empty()) return law;
+  if (a.code == 3) return a.err.empty() ? "the machine failed, and nothing says why" : "";
   if (a.code == 2) return broken_refusal(a);
-  if (a.out.empty()) return "no answer";
-  if (question.has("--json")) return broken_json(question, a);
-  static const std::regex kNoNumber("(^|[ $(-])(nan|inf)([ ,;)%]|$)", std::regex::multiline);
-  std::smatch found;
-  return std::regex_search(a.out, found, kNoNumber) ? "the answer has '" + found.str() + "'" : "";
+  if (a.out.empty() && a.err.empty()) return "no answer";
+  if (std::string law = broken_file(question, a); !law.empty()) return law;
+  return question.has("--json") ? broken_json(question, a) : "";
 }
 
-std::string broken_relation(const Question& question, const Answered& a) {
-  if (question.command != "estimate" || !question.has("--json")) return "";
-  const Answered text = ask(question.without("--json"));
-  if (text.code != a.code) return fmt::format("exit code {} with --json and {} without", a.code, text.code);
-  if (a.code == 2) return "";
-  const std::string batch = question.value_of("--micro-batch");
-  if (batch.empty()) return "";  // the framework's default
-  const std::int64_t sequences = std::stoll(batch);
-  const json one = strategies_of(a),
-             two = strategies_of(ask(question.with("--micro-batch", std::to_string(2 * sequences))));
-  for (const auto& [name, s] : one.items())
-    if (two.contains(name) && two[name]["tensors_bytes"] < s["tensors_bytes"])
-      return fmt::format("{}: {} bytes of tensors with {} sequences, {} with twice as many", name,
-                         s["tensors_bytes"].dump(), sequences, two[name]["tensors_bytes"].dump());
+std::string first_broken(const Question& question) {
+  const Answered answered = ask(question);
+  std::string law = broken_law(question, answered);
+  if (law.empty() && answered.code < 2) law = broken_relation(question, answered);
+  if (!law.empty()) return law;
+  if (const auto difference = difference_of_engines(question, answered)) {
+    Tally& t = tally();
+    ++t.num_compared;
+    t.num_far += std::abs(*difference) > 0.01;
+    t.farthest = std::max(t.farthest, std::abs(*difference));
+  }
   return "";
-}
-
-std::optional<double> difference_of_engines(const Question& question, const Answered& a) {
-  if (question.command != "simulate" || !question.has("--json") || question.value_of("--network") != "analytic" ||
-      a.code != 0)
-    return {};
-  Question estimate = question;
-  estimate.command = "estimate";
-  for (const char* flag :
-       {"--network", "--no-fold", "--compare", "--scaling", "--from", "--to", "--trace", "--html", "--seed"})
-    estimate = estimate.without(flag);
-  for (const char* flag : {"--jitter", "--straggler", "--what-if"})
-    if (question.has(flag)) return {};
-  const json simulated = json::parse(a.out, nullptr, false), estimated = strategies_of(ask(estimate));
-  const std::string name = simulated.at("strategy");
-  if (!estimated.contains(name)) return {};
-  return simulated.at("step_seconds").get<double>() / estimated[name]["step_seconds"].get<double>() - 1;
 }
 
 }  // namespace gpuplan::test

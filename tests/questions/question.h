@@ -1,15 +1,15 @@
-// A question that a user could type: a command and its flags, drawn from the program's own table of flags.
+// A question that a user could type: a command and its flags.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <random>
 #include <string>
 #include <vector>
 
 namespace gpuplan::test {
 
-/// One word or two of a command line. "--lora=r=8" is one word, as its value may be left out.
+/// One word or two of a command line. "--lora=r=8" is one word, as its value may be left out. Without a name, a word
+/// that stands alone: a plan file, what a catalogue is asked for.
 struct GivenFlag {
   std::string name, value;
   bool is_needed = false;  // the question means nothing without it
@@ -18,6 +18,7 @@ struct GivenFlag {
 struct Question {
   std::string command;
   std::vector<GivenFlag> flags;
+  std::uint64_t number = 0;  // chooses which other question it is compared with
 
   bool has(const std::string& name) const;
   /// The value of a flag; "" when it is not given.
@@ -33,9 +34,6 @@ struct Question {
 
 /// A line as line() writes it, without quoted words.
 Question question_of(const std::string& line);
-
-/// The question number `number` of a seed: the same on every machine.
-Question random_question(std::uint64_t seed, std::uint64_t number);
 
 /// The shortest question that still `fails`: flags left out one after the other, then values made small.
 Question shrunk(Question question, const std::function<bool(const Question&)>& fails);
