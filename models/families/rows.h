@@ -28,7 +28,7 @@ struct Family {
 extern const Family kLlama, kMistral, kQwen2, kQwen3, kSmolLm3;
 extern const Family kGemma, kGemma2, kGemma3Text, kPhi, kPhi3, kGpt2, kGptBigCode;
 extern const Family kGptNeoX, kGptJ, kFalcon, kBloom, kOpt, kMpt, kStarCoder2, kStableLm;
-extern const Family kQwen, kChatGlm, kBaichuan, kInternLm, kGranite, kOlmo, kOlmo2;
+extern const Family kQwen, kChatGlm, kBaichuan, kInternLm, kGranite, kGraniteMoe, kGranite4, kOlmo, kOlmo2;
 extern const Family kMixtral, kQwen2Moe, kQwen3Moe, kOlmoe, kDeepSeek, kDeepSeekV2, kDeepSeekV3, kGptOss, kLlama4;
 extern const Family kGlm, kGlm4, kGlm4Moe, kGlm4MoeLite, kKimiK2, kDots1, kMiniMaxM2, kErnie, kErnieMoe;
 extern const Family kNemotron, kArcee, kOlmo3, kExaone4, kSeedOss, kHunyuan, kInternLm2;

@@ -100,7 +100,7 @@ constexpr std::array<Download, 200> kDownloads{
     Download{"Qwen/Qwen2.5-32B-Instruct-AWQ", "qwen2.5-32b"},
     Download{"cyankiwi/gemma-4-31B-it-AWQ-4bit", kGemma},
     Download{"meta-llama/Llama-2-7b-hf", "llama-2-7b"},
-    Download{"ibm-research/PowerMoE-3b", kExperts},
+    Download{"ibm-research/PowerMoE-3b", kUnknownHere},
     Download{"RedHatAI/Qwen2.5-1.5B-quantized.w8a8", "qwen2.5-1.5b"},
     Download{"Qwen/Qwen2.5-Coder-14B-Instruct", "qwen2.5-14b"},
     Download{"deepseek-ai/DeepSeek-V3", "deepseek-v3"},

@@ -349,3 +349,65 @@ TEST_CASE("a family that is not modelled is refused with the reason") {
   check_config_error({{"model_type", "qwen2_5_vl"}}, "vision tower");
   check_config_error({{"model_type", "never-heard-of"}}, "unknown architecture 'never-heard-of'");
 }
+
+TEST_CASE("Granite 4.0 without Mamba layers is read; with them, with experts or without positions it is refused") {
+  json config{{"architectures", {"GraniteMoeHybridForCausalLM"}},
+              {"model_type", "granitemoehybrid"},
+              {"hidden_size", 1024},
+              {"num_hidden_layers", 2},
+              {"num_attention_heads", 16},
+              {"num_key_value_heads", 4},
+              {"intermediate_size", 512},
+              {"shared_intermediate_size", 2048},
+              {"vocab_size", 100352},
+              {"num_local_experts", 0},
+              {"position_embedding_type", "rope"},
+              {"tie_word_embeddings", true},
+              {"layer_types", {"attention", "attention"}}};
+  const ModelSpec spec = parse_config(config);
+  CHECK(spec.intermediate_size == 2048);  // shared_intermediate_size: intermediate_size is of an expert
+  // a layer: q and o 2 * 1024^2, k and v 2 * 1024 * 256, MLP 3 * 1024 * 2048, norms 2 * 1024 = 8,914,944;
+  // two of them, the embedding 100352 * 1024, the last norm 1024
+  CHECK(list_weights(spec).total_elements() == 2 * 8'914'944 + 102'760'448 + 1'024);
+  check_round_trip(spec);
+
+  const auto refuses = [&](const char* key, const json& value, const char* part) {
+    json changed = config;
+    changed[key] = value;
+    check_config_error(changed, part);
+  };
+  refuses("layer_types", {"mamba", "attention"}, "Mamba (state-space) layers are not");
+  refuses("layer_types", nullptr, "every layer is a Mamba layer");
+  refuses("layer_types", json::array({"attention"}), "each of the 2 layers");
+  refuses("num_local_experts", 64, "only 0 is modelled");
+  refuses("position_embedding_type", "nope", "only 'rope' is modelled");
+}
+
+TEST_CASE("Granite's mixtures of experts are stacked, gate and up in one tensor, and go where no adapter follows") {
+  const ModelSpec spec = parse_config({{"architectures", {"GraniteMoeForCausalLM"}},
+                                       {"model_type", "granitemoe"},
+                                       {"hidden_size", 1024},
+                                       {"num_hidden_layers", 2},
+                                       {"num_attention_heads", 16},
+                                       {"num_key_value_heads", 8},
+                                       {"intermediate_size", 512},
+                                       {"num_local_experts", 32},
+                                       {"num_experts_per_tok", 8},
+                                       {"vocab_size", 49155},
+                                       {"tie_word_embeddings", true}});
+  check_round_trip(spec);
+  const ModelWeights weights = list_weights(spec);
+  REQUIRE(weights.kinds.size() == 1);
+  CHECK(weights.kinds[0].is_moe);
+  // a layer: q and o 2 * 1024^2, k and v 2 * 1024 * 512, router 32 * 1024, experts 32 * 3 * 1024 * 512,
+  // norms 2 * 1024 = 53,512,192
+  CHECK(weights.kinds[0].elements() == 53'512'192);
+  std::int64_t num_stacked = 0;
+  for (const WeightTensor& tensor : weights.kinds[0].tensors)
+    if (tensor.role == WeightRole::Stacked) {
+      ++num_stacked;
+      CHECK(tensor.is_routed);
+      CHECK(tensor.shape == std::vector<std::int64_t>{32, tensor.out, tensor.in});  // as torch's linear takes them
+    }
+  CHECK(num_stacked == 2);
+}
