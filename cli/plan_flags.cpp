@@ -96,6 +96,20 @@ void set_loss(Request& r, Text value) {
   r.recipe.loss_chunks = parse_integer(value.substr(equals + 1), "--loss chunked", 1);
 }
 
+std::int64_t parse_pixels(std::string_view text) {
+  const std::int64_t side = parse_integer(std::string(text), "--image-size", 1);
+  if (side > kMostPixels)
+    throw InputError("--image-size", fmt::format("{} pixels are out of range", side),
+                     fmt::format("1 to {}", kMostPixels));
+  return side;
+}
+
+void set_image_size(Request& r, Text value) {
+  const std::size_t cross = value.find_first_of("xX");
+  r.recipe.images.width = parse_pixels(value.substr(0, cross));
+  r.recipe.images.height = cross == std::string::npos ? r.recipe.images.width : parse_pixels(value.substr(cross + 1));
+}
+
 void set_price(Request& r, Text value) {
   const double price = parse_number(value, "--price-per-gpu-hour");
   if (price < 0)
@@ -127,6 +141,16 @@ constexpr std::array kFlags{
              [](Request& r, Text v) { set_count<&Recipe::micro_batch>(r, v, "--micro-batch"); }, NumberRange{1, 1e6}},
     PlanFlag{"--seq-len", "S", kBatch, "tokens per sequence. Default 2048",
              [](Request& r, Text v) { set_count<&Recipe::seq_len>(r, v, "--seq-len"); }, NumberRange{1, 1 << 26}},
+    PlanFlag{"--image-size", "WxH|N", kBatch,
+             "pixels of the images of a vision-language model, before its processor resizes them: sides of 1 to 65536. "
+             "Default 512x512",
+             set_image_size},
+    PlanFlag{"--images-per-row", "N", kBatch, "images of each sequence, whose tokens are part of it. Default 1",
+             [](Request& r, Text v) { r.recipe.images.per_row = parse_integer(v, "--images-per-row", 1); },
+             NumberRange{1, double(kMostImages)}},
+    PlanFlag{"--train-vision", "no|projector|all", kBatch,
+             "what is trained beside the language model: nothing, the projector, the vision tower too. Default no",
+             [](Request& r, Text v) { r.recipe.images.train = parse_name<TrainVision>(v, "--train-vision"); }},
     PlanFlag{"--packing", "packed|padded|dynamic", kBatch, "how rows fill sequences. Default packed",
              [](Request& r, Text v) { r.recipe.packing = parse_name<Packing>(v, "--packing"); }},
     PlanFlag{"--grad-accum", "A", kBatch, "passes per optimizer step. Default 1",

@@ -320,6 +320,13 @@ ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, 
                          const Versions& versions, const ExportPlaces& places) {
   const Target& target = find_target(name, planned.recipe.framework);
   ExportAnswer answer;
+  if (planned.model.vision.is_present() && target.trainer) {
+    refuse(answer,
+           fmt::format("{} has a vision tower, and a trainer's files are written for training on text",
+                       planned.model.name),
+           "--for accelerate, deepspeed or torchrun, with a script of your own that loads the images");
+    return answer;
+  }
   EstimateRequest request = planned;
   ExportJob job = make_job(request, target, mark, versions, places);
   if (const VersionRule* rule = broken_version_rule(job.setup, versions)) {

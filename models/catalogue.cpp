@@ -117,8 +117,9 @@ bool is_quantised(const json& config) {
   return config.contains("quantization_config") && !config["quantization_config"].is_null();
 }
 
-void note_config(const json& config, std::vector<std::string>& notes) {
-  if (config.contains("text_config")) notes.push_back("the config is multimodal: only its text model is planned");
+void note_config(const json& config, const ModelSpec& spec, std::vector<std::string>& notes) {
+  if (config.contains("text_config") && !spec.vision.is_present())
+    notes.push_back("the config is multimodal: only its text model is planned");
   if (is_quantised(config))
     notes.push_back("quantization_config is ignored: the recipe decides how weights are stored");
 }
@@ -141,7 +142,7 @@ LoadedModel read_path(const fs::path& path, MissingShards missing) {
   loaded.spec.name =
       file.filename() == "config.json" && folder.has_filename() ? folder.filename().string() : file.stem().string();
   loaded.spec.id = path.string();
-  note_config(config, loaded.notes);
+  note_config(config, loaded.spec, loaded.notes);
   if (!is_folder || !checks_checkpoint(config, missing)) return loaded;
   for (std::string& note : check_checkpoint(loaded.spec, path, missing)) loaded.notes.push_back(std::move(note));
   return loaded;

@@ -156,12 +156,17 @@ Expected expand(const ModelWeights& weights) {
   Expected expected;
   for (const WeightTensor& tensor : weights.before) expected[tensor.name] = tensor.shape;
   for (const WeightTensor& tensor : weights.after) expected[tensor.name] = tensor.shape;
+  std::vector<std::int64_t> seen(weights.kinds.size());
   for (std::int64_t i = 0; i < weights.num_layers(); ++i) {
     const LayerKind& kind = weights.layer(i);
     const std::string prefix = fmt::format(fmt::runtime(kind.prefix), i - kind.offset);
+    const std::int64_t number = seen[weights.order[std::size_t(i)]]++;
     for (const WeightTensor& tensor : kind.tensors)
-      for (std::int64_t copy = 0; copy < tensor.copies; ++copy)
-        expected[prefix + fmt::format(fmt::runtime(tensor.name), copy)] = tensor.shape;
+      if (tensor.name.starts_with('/'))  // not relative to its layer; {} counts the layers of its kind
+        expected[fmt::format(fmt::runtime(tensor.name.substr(1)), number)] = tensor.shape;
+      else
+        for (std::int64_t copy = 0; copy < tensor.copies; ++copy)
+          expected[prefix + fmt::format(fmt::runtime(tensor.name), copy)] = tensor.shape;
   }
   return expected;
 }
@@ -176,7 +181,12 @@ constexpr std::array kPrefixRules{PrefixRule{"", ""},
                                   PrefixRule{"module.", ""},
                                   PrefixRule{"bert.", ""},
                                   PrefixRule{"language_model.", ""},
-                                  PrefixRule{"model.language_model.", "model."}};
+                                  PrefixRule{"model.language_model.", "model."},
+                                  PrefixRule{"model.language_model.", "language_model.model."},
+                                  PrefixRule{"model.visual.", "visual."},
+                                  PrefixRule{"model.vision_tower.", "vision_tower."},
+                                  PrefixRule{"model.multi_modal_projector.", "multi_modal_projector."},
+                                  PrefixRule{"lm_head.", "language_model.lm_head."}};
 
 /// The computed tensor that `name` is, or nullptr.
 const Expected::value_type* find_expected(const Expected& expected, std::string_view name) {

@@ -3,6 +3,8 @@
 // implementation.
 #pragma once
 
+#include <algorithm>
+
 #include "models/framework.h"
 #include "models/layer_graph.h"
 #include "models/numerics.h"
@@ -23,8 +25,30 @@ struct LedgerContext {
   bool is_windowed{};  // this kind of layer attends to a sliding window only
   std::size_t kind{};  // of the layer that is emitted: index of model.weights.kinds
 
-  std::int64_t tokens() const { return recipe.tokens(); }
   const LayerKind& layer() const { return model.weights.kinds[kind]; }
+  bool is_language() const { return layer().part == ModelPart::Language; }
+  /// The stack of the layer that is emitted: the language model, or the tower in front of it.
+  const ModelSpec& spec() const { return is_language() ? model.spec : model.tower; }
+  /// Of that stack: tokens, or positions of the images' patches.
+  std::int64_t tokens() const {
+    return is_language() ? recipe.tokens() : recipe.micro_batch * model.positions_per_row(recipe);
+  }
+  std::int64_t image_tokens() const { return recipe.micro_batch * model.image_tokens_per_row(recipe); }
+  /// Positions that attend to each other, and how many such stretches there are: a whole sequence, a tile of an image,
+  /// or a window of it.
+  std::int64_t attention_length() const {
+    if (is_language()) return recipe.seq_len;
+    const std::int64_t tile = model.image.positions_per_tile, window = model.spec.vision.window;
+    return layer().is_windowed ? std::min(window, tile) : tile;
+  }
+  std::int64_t attention_batch() const {
+    return is_language() ? recipe.micro_batch : std::max<std::int64_t>(1, tokens() / attention_length());
+  }
+  /// Features of all deepstack blocks, which wait for the first layers of the language model.
+  std::int64_t deepstack_elements() const {
+    return std::int64_t(model.spec.vision.deepstack_layers.size()) * image_tokens() * model.spec.hidden_size;
+  }
+  bool trains_norms() const { return is_language() ? model.trains_norms : model.linears[kind].trains_norms; }
   const LinearRef& linear(LinearSlot slot) const { return model.linears[kind][slot]; }
 };
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "models/rope.h"
+#include "models/vision_spec.h"
 
 namespace gpuplan {
 
@@ -98,6 +99,8 @@ struct ModelSpec {
   MoeSpec moe;
   LatentAttention latent;
   HeadKind head = HeadKind::LanguageModel;
+  std::string text_family;                          // of a vision-language model: whose layers its language model has
+  VisionSpec vision;                                // of a vision-language model: in front of the layers
   std::int64_t num_encoder_layers{};                // t5: then num_hidden_layers counts the decoder's
   std::optional<std::int64_t> recorded_parameters;  // the catalogue's exact count, for checks and reports
 
@@ -116,12 +119,16 @@ struct ModelSpec {
     const std::int64_t full = num_hidden_layers - sliding_layers;
     return sliding_layers > 0 && (full <= 0 || (layer + 1) % (num_hidden_layers / full) != 0);
   }
-  /// Units between embedding and head: encoder layers, the bridge to the decoder, decoder layers.
+  /// Units between embedding and head: encoder layers or the vision tower's, the bridge to the decoder, decoder layers.
   std::int64_t num_layers() const {
+    if (vision.is_present()) return vision.num_units() + num_hidden_layers;
     return num_encoder_layers > 0 ? num_encoder_layers + 1 + num_hidden_layers : num_hidden_layers;
   }
 
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };
+
+/// The tower as a model of its own: what the ledger reads of its blocks.
+ModelSpec tower_of(const VisionSpec& vision);
 
 }  // namespace gpuplan

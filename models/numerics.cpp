@@ -19,7 +19,7 @@ void resolve_full(DtypePolicy& n, const Recipe& recipe, const FrameworkConventio
     n.has_master = true;  // 16-bit weights and gradients, fp32 master
     return;
   }
-  n.weight = n.ends = Dtype::F32;
+  n.weight = n.ends = n.frozen = Dtype::F32;
   n.casts_weights = true;
   if (is_fsdp(engine)) return;  // gathered in 16 bit: the whole forward is 16-bit
   n.is_autocast = framework.autocasts_inputs;

@@ -57,6 +57,20 @@ struct Offload {
   bool operator==(const Offload&) const = default;
 };
 
+/// What is trained of a vision-language model beside its language model.
+enum class TrainVision : std::uint8_t { No, Projector, All };
+
+inline constexpr std::int64_t kMostPixels = 1 << 16;  // of a side
+inline constexpr std::int64_t kMostImages = 4096;     // of a row
+
+/// Images of the rows that a vision-language model is trained on.
+struct ImageSpec {
+  std::int64_t width = 512, height = 512;  // pixels, before the model's processor resizes them
+  std::int64_t per_row = 1;
+  TrainVision train{};
+  friend bool operator==(const ImageSpec&, const ImageSpec&) = default;
+};
+
 struct Recipe {
   Method method = Method::Full;
   LoraSpec lora;
@@ -77,6 +91,7 @@ struct Recipe {
   bool torch_compile = false;           // layers and loss through torch.compile: fused memory-bound ops, fewer launches
   bool fp8_matmul = false;  // Transformer Engine / torchao: block linears multiply in fp8, states as without
   Offload offload;
+  ImageSpec images;
   std::string framework = "hf-trainer";  // row of data/frameworks
 
   bool is_adapter() const { return method != Method::Full; }

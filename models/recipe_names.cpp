@@ -77,6 +77,10 @@ constexpr std::array kOffloads{
     NameRow<OffloadTarget>{"none", OffloadTarget::None}, NameRow<OffloadTarget>{"cpu", OffloadTarget::Cpu},
     NameRow<OffloadTarget>{"nvme", OffloadTarget::Nvme}, NameRow<OffloadTarget>{"host", OffloadTarget::Cpu}};
 
+constexpr std::array kTrainVisions{NameRow<TrainVision>{"no", TrainVision::No},
+                                   NameRow<TrainVision>{"projector", TrainVision::Projector},
+                                   NameRow<TrainVision>{"all", TrainVision::All}};
+
 constexpr std::array kPackings{NameRow<Packing>{"packed", Packing::Packed}, NameRow<Packing>{"padded", Packing::Padded},
                                NameRow<Packing>{"dynamic", Packing::Dynamic}, NameRow<Packing>{"pad", Packing::Padded},
                                NameRow<Packing>{"dynamic-padding", Packing::Dynamic}};
@@ -92,6 +96,7 @@ NameTable<LayerKernels> names_of(LayerKernels) { return {"kernel set", kKernels}
 NameTable<Checkpointing> names_of(Checkpointing) { return {"checkpointing", kCheckpointings}; }
 NameTable<OffloadTarget> names_of(OffloadTarget) { return {"offload target", kOffloads}; }
 NameTable<Packing> names_of(Packing) { return {"packing", kPackings}; }
+NameTable<TrainVision> names_of(TrainVision) { return {"trained part of the vision tower", kTrainVisions}; }
 
 CheckpointingChoice parse_checkpointing_choice(std::string_view text, std::string_view where) {
   const std::string lower = to_lower(trim(text));

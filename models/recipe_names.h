@@ -20,6 +20,7 @@ NameTable<LayerKernels> names_of(LayerKernels);        // plain, fused
 NameTable<Checkpointing> names_of(Checkpointing);      // none, full, selective, every-k
 NameTable<OffloadTarget> names_of(OffloadTarget);      // none, cpu, nvme
 NameTable<Packing> names_of(Packing);                  // packed, padded, dynamic
+NameTable<TrainVision> names_of(TrainVision);          // no, projector, all
 
 /// A kind of checkpointing with its k, as the flag spells it: "full", "every=4", "every-4".
 struct CheckpointingChoice {

@@ -22,7 +22,15 @@ bool names_all_linear(const LoraSpec& lora) {
                      [](const std::string& t) { return squash(t) == "alllinear"; });
 }
 
-bool is_target(const LoraSpec& lora, const WeightTensor& tensor) {
+/// Whether the recipe trains anything of this part of the model.
+bool is_open(const Recipe& recipe, ModelPart part) {
+  return part == ModelPart::Language || recipe.images.train == TrainVision::All ||
+         (part == ModelPart::Projector && recipe.images.train == TrainVision::Projector);
+}
+
+bool is_target(const Recipe& recipe, const WeightTensor& tensor) {
+  const LoraSpec& lora = recipe.lora;
+  if (!is_open(recipe, tensor.part)) return false;
   if (tensor.role == WeightRole::Linear && names_all_linear(lora)) return true;
   const std::string module = module_name(tensor.name);
   return (tensor.role == WeightRole::Linear || tensor.role == WeightRole::Head) &&
@@ -39,7 +47,7 @@ void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, 
   const bool is_stack = tensor.shape.size() == 3;  // of matrices: optimizers and shards see as many copies
   const std::int64_t copies = is_stack ? tensor.shape[0] : tensor.copies, rows = tensor.shape.at(is_stack ? 1 : 0);
   const std::int64_t cols = tensor.elements() / (rows * copies);
-  if (!recipe.is_adapter()) {
+  if (!recipe.is_adapter() && is_open(recipe, tensor.part)) {
     out.push_back({StateKind::Trained, rows, cols, copies, index});
     return;
   }
@@ -50,12 +58,13 @@ void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, 
                  : is_block   ? StateKind::Frozen
                               : StateKind::FrozenEnd,
                  rows, cols, copies, index});
-  if (is_target(recipe.lora, tensor)) {
+  if (recipe.is_adapter() && is_target(recipe, tensor)) {
     out.push_back({StateKind::Adapter, recipe.lora.rank, tensor.in, copies, index, WeightUse::LowRankA});
     out.push_back({StateKind::Adapter, tensor.out, recipe.lora.rank, copies, index, WeightUse::LowRankB});
     if (recipe.lora.is_dora) out.push_back({StateKind::Adapter, tensor.out, 1, copies, index});
   }
-  if (is_saved_copy(recipe.lora, tensor)) out.push_back({StateKind::SavedCopy, rows, cols, copies, index});
+  if (recipe.is_adapter() && is_saved_copy(recipe.lora, tensor))
+    out.push_back({StateKind::SavedCopy, rows, cols, copies, index});
 }
 
 StateList state_of(const std::vector<WeightTensor>& tensors, const Recipe& recipe) {
@@ -79,7 +88,9 @@ constexpr std::array kSlotRows{
     SlotRow{LinearSlot::QUp, "q_b_proj", Dim::Latent, Dim::QWidth},        SlotRow{LinearSlot::KvDown, "kv_a_proj", Dim::Hidden, Dim::Latent},
     SlotRow{LinearSlot::KvUp, "kv_b_proj", Dim::Latent, Dim::KvWidth},     SlotRow{LinearSlot::CrossQ, "cross q_proj", Dim::Hidden, Dim::QWidth},
     SlotRow{LinearSlot::CrossK, "cross k_proj", Dim::Hidden, Dim::KvWidth}, SlotRow{LinearSlot::CrossV, "cross v_proj", Dim::Hidden, Dim::KvWidth},
-    SlotRow{LinearSlot::CrossO, "cross o_proj", Dim::QWidth, Dim::Hidden}, SlotRow{LinearSlot::Gate, "gate_proj", Dim::Hidden, Dim::Ffn},
+    SlotRow{LinearSlot::CrossO, "cross o_proj", Dim::QWidth, Dim::Hidden},
+    SlotRow{LinearSlot::MergeUp, "projector in", Dim::Hidden, Dim::Ffn},   SlotRow{LinearSlot::MergeDown, "projector out", Dim::Ffn, Dim::Hidden},
+    SlotRow{LinearSlot::Gate, "gate_proj", Dim::Hidden, Dim::Ffn},
     SlotRow{LinearSlot::Up, "up_proj", Dim::Hidden, Dim::Ffn},             SlotRow{LinearSlot::GateUp, "gate_up_proj", Dim::Hidden, Dim::Ffn},
     SlotRow{LinearSlot::Down, "down_proj", Dim::Ffn, Dim::Hidden},         SlotRow{LinearSlot::Router, "router", Dim::Hidden, Dim::Experts},
     SlotRow{LinearSlot::ExpertGate, "expert gate_proj", Dim::Hidden, Dim::Ffn}, SlotRow{LinearSlot::ExpertUp, "expert up_proj", Dim::Hidden, Dim::Ffn},
@@ -117,12 +128,13 @@ LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Recipe
     LinearRef& ref = out[t.slot];
     ref = {row->name, std::uint8_t(i), index_of(tensors, bias_name(t.name)), t.in, t.out, row->in, row->out};
     ref.copies = t.role == WeightRole::Stacked && t.shape.size() == 3 ? t.shape[0] : t.copies;
-    ref.is_trained = !recipe.is_adapter();
+    ref.is_trained = !recipe.is_adapter() && is_open(recipe, t.part);
     ref.is_quantised = t.role == WeightRole::Linear && recipe.is_adapter() && recipe.quant.kind != BaseQuant::None;
-    ref.is_adapted = recipe.is_adapter() && is_target(recipe.lora, t);
+    ref.is_adapted = recipe.is_adapter() && is_target(recipe, t);
     ref.rank = ref.is_adapted ? recipe.lora.rank : 0;
   }
   bind_norms(out, tensors);
+  out.trains_norms = !recipe.is_adapter() && !tensors.empty() && is_open(recipe, tensors.front().part);
   return out;
 }
 
@@ -153,8 +165,27 @@ void check_names(const std::vector<std::string>& wanted, const ModelWeights& wei
 
 }  // namespace
 
+namespace {
+
+bool has_trained(const StateList& list) {
+  return std::any_of(list.begin(), list.end(), [](const StateTensor& t) { return is_trained(t.kind); });
+}
+
+/// A frozen tower runs forward only, and so does a projector where neither it nor the embedding behind it is trained.
+std::int64_t find_first_backward(const TrainedModel& model, const Recipe& recipe) {
+  if (!model.spec.vision.is_present() || recipe.images.train == TrainVision::All) return 0;
+  const auto bridge = std::find_if(model.weights.order.begin(), model.weights.order.end(), [&](std::uint8_t kind) {
+    return model.weights.kinds[kind].part == ModelPart::Projector;
+  });
+  const bool is_trained = model.trains_embedding || has_trained(model.layers[*bridge]);
+  return (bridge - model.weights.order.begin()) + (is_trained ? 1 : 2);
+}
+
+}  // namespace
+
 TrainedModel prepare(const ModelSpec& spec, const Recipe& recipe, const FrameworkConvention& framework) {
-  TrainedModel model{.spec = spec, .weights = list_weights(spec)};
+  TrainedModel model{.spec = spec, .tower = tower_of(spec.vision), .weights = list_weights(spec)};
+  model.image = image_grid(spec.vision, recipe.images.width, recipe.images.height);
   model.parameters = model.weights.total_elements();
   const bool is_tied = spec.tie_word_embeddings && spec.head == HeadKind::LanguageModel;
   model.has_tied_head = is_tied && !framework.unties_head;
@@ -183,15 +214,18 @@ TrainedModel prepare(const ModelSpec& spec, const Recipe& recipe, const Framewor
   model.trains_norms = is_full;
   model.trains_embedding = model.trains_head = is_full;
   if (!is_full) {
-    for (const WeightTensor& t : model.weights.before) model.trains_embedding |= is_saved_copy(recipe.lora, t);
+    for (const WeightTensor& t : model.weights.before)
+      model.trains_embedding |= t.part == ModelPart::Language && is_saved_copy(recipe.lora, t);
     for (const WeightTensor& t : model.weights.after) {
       if (t.role != WeightRole::Head) continue;
       model.trains_head |= is_saved_copy(recipe.lora, t);
-      model.head.is_adapted = is_target(recipe.lora, t);
+      model.head.is_adapted = is_target(recipe, t);
       model.head.rank = model.head.is_adapted ? recipe.lora.rank : 0;
     }
     model.head.is_trained = model.trains_head;
   }
+  model.trains_patches = is_full && is_open(recipe, ModelPart::Tower);
+  model.first_backward = find_first_backward(model, recipe);
   model.each_state([&](const StateList& list, std::int64_t times) {
     for (const StateTensor& t : list)
       if (is_trained(t.kind)) model.trainable += t.elements() * times;

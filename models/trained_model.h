@@ -56,6 +56,7 @@ enum class NormSlot : std::uint8_t { None, Attention, Mlp, Q, K, Final, Count };
 struct LayerLinears {
   std::array<LinearRef, kNumLinearSlots> by_slot;
   std::array<std::uint8_t, std::size_t(NormSlot::Count)> norms{0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+  bool trains_norms{};
   std::uint8_t norm(NormSlot slot) const { return norms[std::size_t(slot)]; }
   const LinearRef& operator[](LinearSlot slot) const { return by_slot[std::size_t(slot)]; }
   LinearRef& operator[](LinearSlot slot) { return by_slot[std::size_t(slot)]; }
@@ -65,17 +66,25 @@ using StateList = std::vector<StateTensor>;
 
 /// One model under one recipe; made once, then read by every plan.
 struct TrainedModel {
-  ModelSpec spec;
+  ModelSpec spec, tower;  // tower: of spec.vision
+  ImageGrid image;        // of one image of the recipe
   ModelWeights weights;
   StateList before, after;            // state of the ends
   std::vector<StateList> layers;      // state per kind of layer, as weights.kinds
   std::vector<LayerLinears> linears;  // per kind of layer
   LinearRef head, head_input;         // head_input: projection in front of the head (opt-350m)
-  bool trains_norms{}, trains_embedding{}, trains_head{};
-  bool has_tied_head{};                    // after the framework had its say
+  bool trains_norms{}, trains_embedding{}, trains_head{}, trains_patches{};  // patches: their embedding
+  bool has_tied_head{};                                                      // after the framework had its say
   std::int64_t parameters{}, trainable{};  // elements; parameters as published, trainable of the recipe
 
+  /// Of the units in order: the first that runs backward; those before it are frozen, so nothing is kept for them.
+  /// 0: all run backward (of a frozen embedding only its gradient is let go).
+  std::int64_t first_backward{};
+
   std::int64_t num_layers() const { return weights.num_layers(); }
+  /// Positions of the tower and image tokens that one row of the recipe has.
+  std::int64_t positions_per_row(const Recipe& recipe) const { return recipe.images.per_row * image.positions(); }
+  std::int64_t image_tokens_per_row(const Recipe& recipe) const { return recipe.images.per_row * image.tokens; }
   /// Calls visit(list, times) for each list of state tensors and how often the model has it.
   template <class Visit>
   void each_state(Visit visit) const {

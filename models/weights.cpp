@@ -38,6 +38,17 @@ std::int64_t ModelWeights::total_elements() const {
   return elements;
 }
 
+std::int64_t ModelWeights::part_elements(ModelPart part) const {
+  std::int64_t elements = 0;
+  const auto add = [&](const std::vector<WeightTensor>& tensors, std::int64_t times) {
+    for (const WeightTensor& tensor : tensors)
+      if (tensor.part == part) elements += times * tensor.elements();
+  };
+  add(before, 1), add(after, 1);
+  for (std::size_t k = 0; k < kinds.size(); ++k) add(kinds[k].tensors, num_of_kind(k));
+  return elements;
+}
+
 std::int64_t ModelWeights::active_elements(const MoeSpec& moe) const {
   std::int64_t elements = total_elements();
   for (std::size_t k = 0; k < kinds.size(); ++k)

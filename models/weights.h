@@ -31,6 +31,8 @@ enum class LinearSlot : std::uint8_t {
   CrossK,
   CrossV,
   CrossO,
+  MergeUp,
+  MergeDown,  // projector of image features
   Gate,
   Up,
   GateUp,
@@ -48,6 +50,9 @@ enum class LinearSlot : std::uint8_t {
 };
 constexpr std::size_t kNumLinearSlots = std::size_t(LinearSlot::Count);
 
+/// Which part of a vision-language model a tensor is of; of other models all are of the language model.
+enum class ModelPart : std::uint8_t { Language, Projector, Tower };
+
 /// One tensor of the checkpoint, or `copies` alike ones. `name` is relative to its unit: "self_attn.q_proj.weight",
 /// "model.embed_tokens.weight"; with copies a {} in it counts them: "mlp.experts.{}.up_proj.weight".
 struct WeightTensor {
@@ -57,6 +62,7 @@ struct WeightTensor {
   std::int64_t in{}, out{};  // features of a Linear, Stacked or Head (0 otherwise)
   LinearSlot slot{};
   std::int64_t copies = 1;
+  ModelPart part{};
   bool is_routed{};               // of the routed experts: a token uses experts_per_token of num_experts
   std::int64_t elements() const;  // of all copies
 };
@@ -68,7 +74,10 @@ struct LayerKind {
   std::int64_t offset = 0;
   std::vector<WeightTensor> tensors;
   bool is_moe{}, is_causal = true, has_cross_attention{};
-  bool is_bridge{};  // between encoder and decoder: final norm, then the decoder's embedding
+  bool is_bridge{};    // between encoder and decoder: final norm, then the decoder's embedding
+  ModelPart part{};    // a projector is a bridge too: image features, then the embedding of the whole sequence
+  bool is_windowed{};  // of a tower: attends within VisionSpec::window
+  bool makes_deepstack{}, reads_deepstack{};  // image features of a block that join a layer of the language model
   std::int64_t elements() const;
 };
 
@@ -86,6 +95,7 @@ struct ModelWeights {
   std::int64_t largest_layer_elements() const;
   std::int64_t before_elements() const;
   std::int64_t after_elements() const;
+  std::int64_t part_elements(ModelPart part) const;
   /// Exact parameter count of the model.
   std::int64_t total_elements() const;
   /// Parameters that one token meets: of the routed experts only as many as it is sent to.

@@ -244,6 +244,14 @@ KeepPolicy keep_policy(const Recipe& recipe, const FrameworkConvention& framewor
   return framework.selective == SelectiveKind::Ops ? KeepPolicy::EverySecondMatmul : KeepPolicy::AllButScores;
 }
 
+/// A kind whose layers all stand in front of the first that runs backward is frozen.
+bool runs_backward(const TrainedModel& model, std::size_t kind) {
+  const auto& order = model.weights.order;
+  for (std::size_t i = order.size(); i-- > 0;)
+    if (order[i] == kind) return std::int64_t(i) + 1 >= model.first_backward;
+  return true;
+}
+
 }  // namespace
 
 void make_blocks(ModelBlocks& out, const Job& job) {
@@ -261,6 +269,7 @@ void make_blocks(ModelBlocks& out, const Job& job) {
     kind.graph = new_graph(out);
     emit_layer(out.graphs[kind.graph], context);
     kind.keeps_input = reads_input(out.graphs[kind.graph].backward);
+    if (!kind.runs_backward) return LayerBlocks{.forward = add_whole_block(out, kind.graph, false)};
     return add_layer_blocks(out, kind.graph, plain || is_bridge, checkpointed && !is_bridge,
                             keep_policy(recipe, job.framework));
   };
@@ -269,15 +278,19 @@ void make_blocks(ModelBlocks& out, const Job& job) {
   out.has_windowed = spec.sliding_window > 0 && spec.sliding_layers > 0 && recipe.seq_len > spec.sliding_window;
   for (context.kind = 0; context.kind < model.weights.kinds.size(); ++context.kind) {
     KindBlocks& kind = out.kinds.emplace_back();
-    if (out.has_windowed) kind.windowed = add_layer(kind, true);
-    kind.full = out.has_windowed && all_windowed ? kind.windowed : add_layer(kind, false);
+    kind.runs_backward = runs_backward(model, context.kind);
+    const bool may_slide = out.has_windowed && context.is_language();
+    if (may_slide) kind.windowed = add_layer(kind, true);
+    kind.full = may_slide && all_windowed ? kind.windowed : add_layer(kind, false);
   }
   context.kind = 0;
 
   const std::uint8_t embedding = new_graph(out);
   emit_embedding(out.graphs[embedding], context);
   out.embedding = add_whole_block(out, embedding, false);
-  if (model.trains_embedding) out.embedding_backward = add_whole_block(out, embedding, true);
+  const bool trains_first = context.is_language() ? model.trains_embedding : model.trains_patches;
+  if (trains_first) out.embedding_backward = add_whole_block(out, embedding, true);
+  context.kind = model.weights.kinds.size() - 1;
   const std::uint8_t head = new_graph(out);
   emit_head(out.graphs[head], context);
   out.head = add_whole_block(out, head, false);

@@ -104,6 +104,30 @@ std::string correction_assumption(const RunCorrection& c, std::int64_t num_ranks
                      format_bytes(Bytes{std::abs(c.outside_tensors.count)}));
 }
 
+/// "1 image of 1024x1024 per row = 1,369 tokens of the row", and which parts are trained.
+void add_image_assumptions(std::vector<std::string>& out, const EstimateRequest& r, const EstimateResult& result) {
+  const ImageSpec& images = r.recipe.images;
+  const ImageGrid& grid = result.model.image;
+  const bool is_one = images.per_row == 1;
+  const std::string tiles = grid.tiles > 1 ? fmt::format(" in {} tiles of {}x{}", grid.tiles, grid.width, grid.height)
+                            : grid.width != images.width || grid.height != images.height
+                                ? fmt::format(" resized to {}x{}", grid.width, grid.height)
+                                : "";
+  out.push_back(fmt::format("images: {} image{} of {}x{} per row{} = {} tokens of the row ({} positions of the tower)",
+                            images.per_row, is_one ? "" : "s", images.width, images.height, tiles,
+                            format_grouped(images.per_row * grid.tokens),
+                            format_grouped(images.per_row * grid.positions())));
+  const char* what = images.train == TrainVision::All ? "vision tower and projector are trained with the language model"
+                     : images.train == TrainVision::Projector
+                         ? "the vision tower is frozen and runs forward only; the projector is trained"
+                         : "vision tower and projector are frozen and run forward only; --train-vision trains them";
+  out.push_back(what);
+  if (images.train == TrainVision::No && r.recipe.is_adapter())
+    out.push_back(
+        "adapters are on the language model's linears only: PEFT's all-linear also reaches the vision tower, "
+        "as --train-vision all does");
+}
+
 }  // namespace
 
 std::vector<std::string> list_assumptions(const EstimateRequest& r, const EstimateResult& result) {
@@ -130,6 +154,7 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
     out.push_back(
         fmt::format("bnb_4bit_quant_storage: {} under FSDP and ZeRO-3, whose units have one dtype; uint8 elsewhere",
                     to_string(resolve_numerics(c, result.framework, ShardingEngine::Fsdp1).compute)));
+  if (r.model.vision.is_present()) add_image_assumptions(out, r, result);
   if (r.model.num_encoder_layers > 0) out.push_back("encoder and decoder both read the stated number of tokens");
   if (r.model.moe.is_present()) out.push_back("experts get equal shares of the tokens");
   const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : c.seq_len;

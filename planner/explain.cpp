@@ -176,10 +176,12 @@ ExplainSection ledger_section(const LayerGraph& layer, const LayerKind& kind, co
 
 /// One section for each kind of layer; the bridge between encoder and decoder keeps next to nothing.
 void add_ledgers(std::vector<ExplainSection>& out, const Job& job, const ModelBlocks& blocks) {
-  const double width = double(job.recipe().tokens() * job.model.spec.hidden_size);
   for (std::size_t k = 0; k < blocks.kinds.size(); ++k) {
     const LayerKind& kind = job.model.weights.kinds[k];
-    if (!kind.is_bridge) out.push_back(ledger_section(blocks.graphs[blocks.kinds[k].graph], kind, job.request, width));
+    const LayerGraph& graph = blocks.graphs[blocks.kinds[k].graph];
+    const double width = double(graph.locals[kSlotX].elements);
+    if (!kind.is_bridge && blocks.kinds[k].runs_backward)
+      out.push_back(ledger_section(graph, kind, job.request, width));
   }
 }
 

@@ -46,6 +46,31 @@ void require(bool condition, const char* where, const std::string& problem, cons
   if (!condition) throw InputError(where, problem, hint);
 }
 
+/// Image tokens are part of the sequence, and at most 2^32 positions of the tower can be counted.
+void check_images(const Recipe& r, const ModelSpec& m) {
+  const ImageSpec& images = r.images;
+  require(images.width >= 1 && images.height >= 1 && std::max(images.width, images.height) <= kMostPixels,
+          "--image-size", fmt::format("{}x{} is out of range", images.width, images.height),
+          fmt::format("sides of 1 to {} pixels", kMostPixels));
+  require(images.per_row >= 1 && images.per_row <= kMostImages, "--images-per-row",
+          fmt::format("{} is out of range", images.per_row), fmt::format("1 to {}", kMostImages));
+  constexpr std::int64_t kMostRatio = 200;  // of smart_resize
+  require(m.vision.rule != ImageRule::Grid ||
+              std::max(images.width, images.height) <= kMostRatio * std::min(images.width, images.height),
+          "--image-size",
+          fmt::format("{}x{} is longer than {} times its width", images.width, images.height, kMostRatio),
+          "the model's processor refuses such images");
+  const ImageGrid grid = image_grid(m.vision, images.width, images.height);
+  require(images.per_row * grid.tokens <= r.seq_len, "--seq-len",
+          fmt::format("{} {} of {}x{} {} {} tokens, more than the {} of a sequence", images.per_row,
+                      images.per_row == 1 ? "image" : "images", images.width, images.height,
+                      images.per_row == 1 ? "is" : "are", format_grouped(images.per_row * grid.tokens),
+                      format_grouped(r.seq_len)),
+          "a longer sequence, smaller images (--image-size) or fewer (--images-per-row)");
+  require(r.micro_batch * images.per_row * grid.positions() <= (std::int64_t(1) << 32), "--micro-batch",
+          "the images of a micro batch have more than 2^32 patches");
+}
+
 }  // namespace
 
 void validate_recipe(const Recipe& r, const ModelSpec& m, const ClusterSpec& cluster) {
@@ -58,6 +83,7 @@ void validate_recipe(const Recipe& r, const ModelSpec& m, const ClusterSpec& clu
   require(r.micro_batch * r.seq_len <= (std::int64_t(1) << 32), "--micro-batch",
           "micro batch times sequence length exceeds 2^32 tokens");
   require(!cluster.gpus.empty(), "--gpus", "no GPUs given", "for example --gpus 4xA6000");
+  if (m.vision.is_present()) check_images(r, m);
   if (m.learned_positions > 0)
     require(r.seq_len <= m.max_position_embeddings, "--seq-len",
             fmt::format("{} has {} learned positions", m.name, m.max_position_embeddings),

@@ -15,6 +15,23 @@ double sequences_of(const Dataset& data, const Recipe& recipe) {
   return std::ceil(double(data.rows) * double(per_row) / double(recipe.seq_len));
 }
 
+/// Of the images of a row: the tower's weights meet every position, forward only where they are frozen.
+double image_flops(const TrainedModel& model, const Recipe& recipe) {
+  const VisionSpec& v = model.spec.vision;
+  if (!v.is_present()) return 0;
+  const double tower = double(model.weights.part_elements(ModelPart::Tower)),
+               positions = double(model.image.positions());
+  double attention = 0;
+  for (std::int64_t i = 0; i < v.num_layers; ++i) {
+    const std::int64_t tile = model.image.positions_per_tile,
+                       length = v.is_windowed(i) ? std::min(v.window, tile) : tile;
+    attention += positions / double(length) * attention_flops(model.tower, 1, length, {.is_causal = false});
+  }
+  const double projector = double(model.weights.part_elements(ModelPart::Projector)) * double(model.image.tokens);
+  const double passes = model.first_backward > 0 ? 1 : recipe.is_adapter() ? 2 : 3;
+  return double(recipe.images.per_row) * passes * (2 * tower * positions + 2 * projector + attention);
+}
+
 }  // namespace
 
 double tokens_without_padding(const Recipe& recipe, const Dataset& data) {
@@ -45,7 +62,9 @@ double model_flops(const Job& job, std::int64_t global_batch, std::int64_t seq_l
   const double looked_up =
       double((multiplies_embedding ? 0 : m.vocab_size * m.embedding_width()) + m.learned_positions * m.hidden_size);
   const double idle = double(model.weights.total_elements() - model.weights.active_elements(m.moe));
-  const double matmul = double(model.parameters) - idle - looked_up;
+  const double of_images =
+      double(model.weights.part_elements(ModelPart::Tower) + model.weights.part_elements(ModelPart::Projector));
+  const double matmul = double(model.parameters) - idle - looked_up - of_images;
   const double per_token = job.recipe().is_adapter() ? 4 * matmul + 6 * double(model.trainable) : 6 * matmul;
   const double windowed = double(std::min(m.sliding_layers, m.num_hidden_layers)),
                full = double(m.num_hidden_layers) - windowed;
@@ -54,7 +73,8 @@ double model_flops(const Job& job, std::int64_t global_batch, std::int64_t seq_l
       windowed * attention_flops(m, 1, seq_len, {.is_windowed = m.sliding_window > 0}) +
       double(m.num_encoder_layers + (m.num_encoder_layers > 0 ? m.num_hidden_layers : 0)) *  // encoder, cross-attention
           attention_flops(m, 1, seq_len, {.is_causal = false});
-  return tokens * per_token + 3 * attention * double(global_batch);
+  return tokens * per_token + 3 * attention * double(global_batch) +
+         double(global_batch) * image_flops(model, job.recipe());
 }
 
 JobMetrics job_metrics(const Job& job, Seconds step, FlopsPerSec peak) {

@@ -51,6 +51,10 @@ std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& progr
     capacity.push_back(std::max(1.0, double(job.cluster().gpus[std::size_t(stage)].framework_memory.count)));
   // smallest level such that filling stages in order up to level x capacity places every unit; at least one unit a
   // stage
+  // the first stage has the tower, the projector, and the layers that read features of the tower's middle
+  const VisionSpec& vision = job.model.spec.vision;
+  const std::int64_t images_until =
+      vision.is_present() ? 1 + vision.num_units() + std::ssize(vision.deepstack_layers) : 0;
   std::vector<std::uint16_t> bounds;
   const auto fill = [&](double level) {
     bounds.assign(1, 0);
@@ -59,7 +63,8 @@ std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& progr
       double used = 0;
       const double room = level * capacity[std::size_t(s)];
       const std::size_t end = load.size() - std::size_t(stages - 1 - s);
-      while (next < end && (used == 0 || used + load[next] <= room)) used += load[next++];
+      const auto is_bound = [&](std::size_t unit) { return s == 0 && std::int64_t(unit) < images_until; };
+      while (next < end && (used == 0 || is_bound(next) || used + load[next] <= room)) used += load[next++];
       bounds.push_back(std::uint16_t(next));
     }
     return next == load.size();

@@ -93,22 +93,33 @@ void StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
   s_.issued.clear();
   trained_category_ = recipe().is_adapter() ? Category::Adapters : Category::Weights;
   const std::int64_t k = std::max<std::int64_t>(1, recipe().checkpoint_every);
-  const Bytes boundary = bytes_of(recipe().tokens() * in_.model.spec.hidden_size, n_.residual);
+  const TrainedModel& model = in_.model;
+  const Bytes boundary = bytes_of(recipe().tokens() * model.spec.hidden_size, n_.residual);
+  const std::int64_t positions = recipe().micro_batch * model.positions_per_row(recipe());
+  const Bytes tower_boundary = bytes_of(positions * model.tower.hidden_size, n_.residual);
+  const Bytes deepstack = bytes_of(std::int64_t(model.spec.vision.deepstack_layers.size()) * recipe().micro_batch *
+                                       model.image_tokens_per_row(recipe()) * model.spec.hidden_size,
+                                   n_.residual);
+  const std::int64_t num_tower_units = model.spec.vision.num_units();
   s_.units.assign(std::size_t(last - first + 1), {});
   for (std::size_t i = 0; i < s_.units.size(); ++i) {
     Unit& u = s_.units[i];
     const std::int64_t layer = std::int64_t(unit_id(i)) - 1;
-    const bool is_windowed = blocks.has_windowed && in_.model.spec.has_window(layer);
-    u.input = boundary;
+    const bool is_windowed = blocks.has_windowed && model.spec.has_window(layer - num_tower_units);
+    u.input = layer < num_tower_units ? tower_boundary : boundary;
+    u.output = layer + 1 < num_tower_units ? tower_boundary : boundary;
+    u.memory = num_tower_units > 0 ? deepstack : boundary;
     u.is_checkpointed = recipe().checkpointing != Checkpointing::None &&
                         (recipe().checkpointing != Checkpointing::EveryK || layer % k == 0);
     if (!is_embedding(i) && !is_head(i)) {
       const KindBlocks& kind = blocks.kinds[kind_index(i)];
-      u.blocks = is_windowed ? kind.windowed : kind.full;
+      const bool may_slide = kind_of(i).part == ModelPart::Language;
+      u.blocks = is_windowed && may_slide ? kind.windowed : kind.full;
       u.keeps_input = kind.keeps_input;
-      u.makes_memory = kind_of(i).is_bridge;
-      u.reads_memory = kind_of(i).has_cross_attention;
-      u.is_checkpointed &= !u.makes_memory;
+      const LayerKind& layer_kind = kind_of(i);
+      u.makes_memory = layer_kind.makes_deepstack || (layer_kind.is_bridge && layer_kind.part == ModelPart::Language);
+      u.reads_memory = layer_kind.has_cross_attention || layer_kind.reads_deepstack;
+      u.is_checkpointed &= !layer_kind.is_bridge && kind.runs_backward;
     }
     if (is_embedding(i)) u.whole = blocks.embedding, u.whole_backward = blocks.embedding_backward;
     if (is_head(i)) u.whole = blocks.head;

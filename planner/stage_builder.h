@@ -2,6 +2,7 @@
 // the entry point is program_builder.h.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <initializer_list>
@@ -45,8 +46,9 @@ struct Unit {
   std::uint8_t whole = kNoBlock, whole_backward = kNoBlock;  // of an end of the model
   std::uint16_t group{}, second{};  // whose weights it uses; the second of a tied head or a wrapped rest
   bool has_second{}, is_checkpointed{}, keeps_input{};
-  bool makes_memory{}, reads_memory{};  // the bridge after an encoder; a layer with cross-attention
-  Bytes input;
+  bool makes_memory{},
+      reads_memory{};  // the bridge after an encoder, a deepstack block; a layer that reads what they made
+  Bytes input, output, memory;
 };
 
 constexpr std::uint16_t kNoGroup = 0xffff;
@@ -166,6 +168,10 @@ class StageBuilder {
   void each_group(const Unit& unit, Use use) {
     use(s_.groups[unit.group]);
     if (unit.has_second) use(s_.groups[unit.second]);
+  }
+  /// Of this stage, the first unit that runs backward.
+  std::uint16_t first_backward() const {
+    return std::uint16_t(std::max<std::int64_t>(0, in_.model.first_backward - first_));
   }
   bool is_last_micro_batch() const { return std::int64_t(micro_batch_) + 1 == recipe().grad_accum; }
 

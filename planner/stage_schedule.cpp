@@ -27,6 +27,12 @@ void StageBuilder::prefetch_input(std::size_t step) {
   s_.host_x[local] = 0;
 }
 
+/// Patches as the processor hands them out, in fp32.
+static Bytes pixel_bytes(const TrainedModel& model, const Recipe& recipe) {
+  return bytes_of(recipe.micro_batch * model.positions_per_row(recipe) * model.spec.vision.patch_elements(),
+                  Dtype::F32);
+}
+
 /// A chunk begins with the tokens (inputs for the first stage, labels for the last) and the activations of the stage
 /// before.
 void StageBuilder::enter(const ScheduleStep& v) {
@@ -35,7 +41,8 @@ void StageBuilder::enter(const ScheduleStep& v) {
   tokens_ = 0;
   if (has_embedding() || has_head()) {
     tokens_ = add(Category::Activations, BufferRole::Batch, unit,
-                  Bytes{recipe().tokens() * in_.framework.batch_bytes_per_token});
+                  Bytes{recipe().tokens() * in_.framework.batch_bytes_per_token} +
+                      (has_embedding() ? pixel_bytes(in_.model, recipe()) : Bytes{}));
     emit(OpCode::LoadBatch, StreamId::Compute, Axis::None, unit, {tokens_ | kWrite});
   }
   if (has_embedding()) return;
@@ -58,15 +65,20 @@ void StageBuilder::leave_backward(const ScheduleStep& v) {
 /// bridge.
 void StageBuilder::push_memory(const Unit& u, bool is_backward) {
   if (!u.makes_memory && !u.reads_memory) return;
+  const bool is_deepstack = in_.model.spec.vision.is_present();  // added to the stream: backward does not read it
+  if (is_deepstack && phase_ == Phase::Recompute) return;
   const std::uint16_t unit = unit_id(std::size_t(&u - s_.units.data()));
-  if (!memory_) memory_ = add(Category::Activations, BufferRole::EncoderOutput, unit, u.input);
-  if (is_backward && !memory_gradient_)
-    memory_gradient_ = add(Category::Activations, BufferRole::EncoderGradient, unit, u.input);
+  const bool is_first = memory_ == 0;
+  if (is_first) memory_ = add(Category::Activations, BufferRole::EncoderOutput, unit, u.memory);
+  const bool has_gradient = is_backward && in_.model.first_backward == 0;  // else what made it is frozen
+  if (has_gradient && !memory_gradient_)
+    memory_gradient_ = add(Category::Activations, BufferRole::EncoderGradient, unit, u.memory);
   if (u.makes_memory)
-    s_.operands.push_back(is_backward ? memory_gradient_ | kRead | kDMemory : memory_ | kWrite | kMemory);
+    s_.operands.push_back(is_backward ? memory_gradient_ | kRead | kDMemory
+                                      : memory_ | (is_first ? kWrite : kRead | kWrite) | kMemory);
   else {
-    s_.operands.push_back(memory_ | kRead | kMemory);
-    if (is_backward) s_.operands.push_back(memory_gradient_ | kRead | kWrite | kDMemory);
+    if (!is_deepstack || !is_backward) s_.operands.push_back(memory_ | kRead | kMemory);
+    if (has_gradient) s_.operands.push_back(memory_gradient_ | kRead | kWrite | kDMemory);
   }
 }
 
@@ -75,7 +87,7 @@ void StageBuilder::forward(const ScheduleStep& v) {
   const std::uint16_t unit = unit_id(v.unit);
   const std::size_t at = v.unit;
   enter(v);
-  const Bytes output = s_.units[std::min(at + 1, s_.units.size() - 1)].input;
+  const Bytes output = u.output;
   s_.x[at + 1] = add(Category::Activations, BufferRole::Boundary, std::uint16_t(unit + 1), output);
   s_.operands.clear();
   if (is_embedding(at))
@@ -121,7 +133,7 @@ void StageBuilder::backward(const ScheduleStep& v) {
   const std::uint16_t unit = unit_id(v.unit);
   const std::size_t at = v.unit;
   if (v.begins_chunk && !has_head()) {
-    const Bytes bytes = s_.units.back().input;
+    const Bytes bytes = s_.units.back().output;
     s_.dx[at + 1] = add(Category::Activations, BufferRole::ActivationGradient, unit, bytes);
     emit(OpCode::Recv, StreamId::Recv, Axis::Pp, unit, {s_.dx[at + 1] | kWrite}, bytes).direction = Direction::Backward;
   }
@@ -159,6 +171,8 @@ void StageBuilder::backward(const ScheduleStep& v) {
   Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
   call.block = u.is_checkpointed ? u.blocks.backward_dropped : u.blocks.backward;
   call.frame = v.unit;
+  if (v.ends_chunk && has_embedding())  // units before it are frozen
+    emit(OpCode::Release, StreamId::Compute, Axis::None, unit, {s_.dx[at]});
   if (v.ends_chunk) leave_backward(v);
 }
 
@@ -190,7 +204,8 @@ void StageBuilder::make_schedule() {
   const std::uint16_t bodies = has_head() ? std::uint16_t(count - 1) : count;
   for (std::uint16_t i = 0; i < bodies; ++i) s_.schedule.push_back({Phase::Forward, i, i == 0, i + 1 == bodies});
   if (has_head()) s_.schedule.push_back({Phase::Head, std::uint16_t(count - 1), bodies == 0, bodies == 0});
-  for (std::uint16_t i = bodies; i-- > 0;) s_.schedule.push_back({Phase::Backward, i, i + 1 == bodies, i == 0});
+  const std::uint16_t last = std::min<std::uint16_t>(first_backward(), bodies);
+  for (std::uint16_t i = bodies; i-- > last;) s_.schedule.push_back({Phase::Backward, i, i + 1 == bodies, i == last});
 }
 
 void StageBuilder::micro_batch(std::int64_t index) {

@@ -141,6 +141,12 @@ void StageBuilder::make_groups() {
       u.group = root;
       continue;
     }
+    const bool is_of_vision = !is_end && kind_of(i).part != ModelPart::Language;
+    if (is_of_vision && root != kNoGroup && (kind_of(i).is_bridge || !in_.model.spec.vision.is_wrapped)) {
+      s_.groups[root].sizes += s_.kinds[kind_index(i)];  // no FSDP unit of its own
+      u.group = root;
+      continue;
+    }
     u.group = std::uint16_t(s_.groups.size());
     Group& g = s_.groups.emplace_back();
     g.unit = unit_id(i);
@@ -154,7 +160,7 @@ void StageBuilder::make_groups() {
       else
         g.sizes += before;  // a pipeline's last stage holds its own copy of the tied weight
     }
-    if (!is_end && s_.units[i].makes_memory && embedding != kNoGroup && embedding != root)
+    if (!is_end && kind_of(i).is_bridge && embedding != kNoGroup && embedding != root)
       u.second = embedding, u.has_second = true;  // the decoder's stream starts at the shared embedding
     if (!is_end && root != kNoGroup && in_.strategy.wrap == WrapPolicy::Size) u.second = root, u.has_second = true;
   }

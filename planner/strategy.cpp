@@ -190,7 +190,9 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
   const bool can_offload = row.engine != ShardingEngine::Local;
   if (n < 2 && row.degrees != Degrees::One && !(can_offload && offloads_states))
     return can_offload ? "needs at least 2 GPUs, or --offload on one" : "needs at least 2 GPUs";
-  const std::int64_t num_units = model.num_layers() + 2;
+  // a tower is of the first stage, with the layers that read features of its middle
+  const std::int64_t num_units =
+      model.num_layers() + 2 - model.vision.num_units() - std::ssize(model.vision.deepstack_layers);
   if (s.mesh.pp > num_units) return fmt::format("{} GPUs for {} layers and ends", s.mesh.pp, num_units);
   const FrameworkConvention& framework = find_framework(recipe.framework);
   if (s.schedule == Schedule::Naive && framework.mp_is_one_process && cluster.num_nodes() > 1)

@@ -68,14 +68,18 @@ namespace {
 constexpr std::string_view kOthers =
     "transformers with accelerate runs it (framework hf-trainer); `gpuplan run` will start it with --engine accelerate";
 
+constexpr std::string_view kOthersWithImages =
+    "a script of your own that loads the images: gpuplan run PLAN.json --engine accelerate -- train.py";
+
 /// One thing that the executor may lack: whether this plan needs it, and its name.
 struct Lack {
   bool is_needed;
   std::string where, what;
+  std::string_view instead = kOthers;
 };
 
 [[noreturn]] void refuse(const Lack& lack) {
-  throw InputError(lack.where, fmt::format("the native executor has no {}", lack.what), std::string(kOthers));
+  throw InputError(lack.where, fmt::format("the native executor has no {}", lack.what), std::string(lack.instead));
 }
 
 /// "llama, mistral, …".
@@ -96,6 +100,7 @@ bool is_llama_like(const ModelSpec& m) {
 std::vector<Lack> of_model(const ModelSpec& m, const Recipe& r) {
   const bool has_window = m.sliding_window > 0 && m.sliding_layers > 0 && r.seq_len > m.sliding_window;
   return {
+      {m.vision.is_present(), "model", fmt::format("vision tower ({} has one)", m.name), kOthersWithImages},
       {!is_llama_like(m), "model",
        fmt::format("family {}: it runs Llama-like decoders ({})", m.family, executable_families())},
       {!is_known_rope(m.rope), "config.json: rope_scaling",

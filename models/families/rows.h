@@ -32,6 +32,7 @@ extern const Family kQwen, kChatGlm, kBaichuan, kInternLm, kGranite, kGraniteMoe
 extern const Family kMixtral, kQwen2Moe, kQwen3Moe, kOlmoe, kDeepSeek, kDeepSeekV2, kDeepSeekV3, kGptOss, kLlama4;
 extern const Family kGlm, kGlm4, kGlm4Moe, kGlm4MoeLite, kKimiK2, kDots1, kMiniMaxM2, kErnie, kErnieMoe;
 extern const Family kNemotron, kArcee, kOlmo3, kExaone4, kSeedOss, kHunyuan, kInternLm2;
+extern const Family kQwen2Vl, kQwen25Vl, kQwen3Vl, kQwen3VlMoe, kGemma3, kLlava, kInternVl;
 extern const Family kT5, kMt5, kBert;
 
 }  // namespace gpuplan

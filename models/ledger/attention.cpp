@@ -16,9 +16,9 @@ struct Shape {
 };
 
 Shape shape_of(const Tape& t) {
-  const ModelSpec& m = t.c.model.spec;
-  return {t.c.recipe.micro_batch,
-          t.c.recipe.seq_len,
+  const ModelSpec& m = t.c.spec();
+  return {t.c.attention_batch(),
+          t.c.attention_length(),
           m.num_attention_heads,
           m.head_dim,
           m.context_width() / m.num_attention_heads,
@@ -29,12 +29,12 @@ Shape shape_of(const Tape& t) {
 LayerOp& flash_op(Tape& t, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, double factor,
                   bool is_causal) {
   LayerOp& o = t.op(OpKind::Attention, reads, writes);
-  o.cost = attention_kernel_used(t.c.model.spec, t.c.recipe, t.c.framework) == AttentionKernel::Cudnn
+  o.cost = attention_kernel_used(t.c.spec(), t.c.recipe, t.c.framework) == AttentionKernel::Cudnn
                ? CostClass::CudnnAttention
                : CostClass::FlashAttention;
-  o.m = o.n = t.c.recipe.seq_len, o.k = t.c.model.spec.head_dim;
-  o.window = t.c.is_windowed ? t.c.model.spec.sliding_window : 0;
-  o.flops = factor * attention_flops(t.c.model.spec, t.c.recipe.micro_batch, t.c.recipe.seq_len,
+  o.m = o.n = t.c.attention_length(), o.k = t.c.spec().head_dim;
+  o.window = t.c.is_windowed ? t.c.spec().sliding_window : 0;
+  o.flops = factor * attention_flops(t.c.spec(), t.c.attention_batch(), t.c.attention_length(),
                                      {.is_causal = is_causal, .is_windowed = t.c.is_windowed});
   return o;
 }
@@ -116,7 +116,7 @@ LocalId eager(Tape& t, LocalId q, LocalId k, LocalId v) {
   const double bytes = double(bytes_of(sh.scores(), low).count);
   const LocalId scores = t.tensor("scores", sh.scores(), low, dims);
   batched_matmul(t, {q, k}, {scores}, sh, sh.head_dim, GemmLayout::Forward);
-  const LocalId capped = t.c.model.spec.caps_scores ? t.tensor("tanh of scores", sh.scores(), low, dims) : kNoLocal;
+  const LocalId capped = t.c.spec().caps_scores ? t.tensor("tanh of scores", sh.scores(), low, dims) : kNoLocal;
   if (capped != kNoLocal) {
     t.memory_op(OpKind::Activation, {scores}, {capped}, 6.0 * bytes).kernels = 3;
     t.saves(capped, "tanh backward");
@@ -132,9 +132,9 @@ LocalId eager(Tape& t, LocalId q, LocalId k, LocalId v) {
   }
   t.saves(prob, "softmax backward");
   t.then_backward(softmax_backward, {q, k, kNoLocal, kNoLocal, kNoLocal, prob, prob_low, capped});
-  const LocalId used = dropout(t, prob_low, t.c.model.spec.attention_dropout);
+  const LocalId used = dropout(t, prob_low, t.c.spec().attention_dropout);
   t.saves(used, "gradient of the values");
-  const LocalId out = t.wide("attention output", t.c.model.spec.context_width(), Dim::QWidth, low);
+  const LocalId out = t.wide("attention output", t.c.spec().context_width(), Dim::QWidth, low);
   batched_matmul(t, {used, v}, {out}, sh, sh.v_head_dim, GemmLayout::InputGradient);
   t.then_backward(values_backward, {q, k, v, out, kNoLocal, prob, used, kNoLocal});
   return out;
@@ -142,7 +142,7 @@ LocalId eager(Tape& t, LocalId q, LocalId k, LocalId v) {
 
 LocalId flash(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool is_causal) {
   const Shape sh = shape_of(t);
-  const LocalId out = t.wide("attention output", t.c.model.spec.context_width(), Dim::QWidth, t.c.numerics.compute);
+  const LocalId out = t.wide("attention output", t.c.spec().context_width(), Dim::QWidth, t.c.numerics.compute);
   const LocalId lse =
       t.tensor("log-sum-exp", sh.N * sh.heads, Dtype::F32, {Dim::Batch, Dim::QHeads, Dim::Seq, Dim::Count});
   LayerOp& o = flash_op(t, {q, k, v}, {out, lse}, 1.0, is_causal);
@@ -203,7 +203,7 @@ AttentionKernel attention_kernel_used(const ModelSpec& spec, const Recipe& recip
 
 LocalId attention(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool is_causal) {
   const DtypePolicy& n = t.c.numerics;
-  const ModelSpec& spec = t.c.model.spec;
+  const ModelSpec& spec = t.c.spec();
   const AttentionKernel kernel = attention_kernel_used(spec, t.c.recipe, t.c.framework);
   q = convert(t, q, n.compute, "q in 16 bit");
   k = convert(t, k, n.compute, "k in 16 bit");

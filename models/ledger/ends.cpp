@@ -20,7 +20,7 @@ LayerOp& loss_op(Tape& t, std::initializer_list<LocalId> reads, std::initializer
 
 /// The model's code hands out 16-bit logits (Qwen-1, gpt_bigcode): transformers' usual upcast is missing.
 bool stays_16bit(const Tape& t) {
-  return t.c.model.spec.keeps_16bit_logits && !t.c.framework.has_own_models && !t.c.framework.converts_outputs;
+  return t.c.spec().keeps_16bit_logits && !t.c.framework.has_own_models && !t.c.framework.converts_outputs;
 }
 
 /// fp32 where the model upcasts its logits or autocast runs the loss; else as the logits.
@@ -145,7 +145,7 @@ LocalId fused_linear_loss(Tape& t, LocalId x, const LinearRef& head) {
 
 /// Gemma 2's cap * tanh(logits / cap), three framework ops: tanh keeps its output for backward.
 LocalId cap_logits(Tape& t, LocalId logits) {
-  if (!t.c.model.spec.caps_logits) return logits;
+  if (!t.c.spec().caps_logits) return logits;
   const std::int64_t E = t.at(logits).elements;
   const Dtype dtype = t.at(logits).dtype;
   const double bytes = double(t.at(logits).bytes().count);
@@ -206,9 +206,9 @@ void pooler(Tape& t) {
 
 void emit_head(LayerGraph& graph, const LedgerContext& c) {
   Tape t(graph, c);
-  if (c.model.spec.head == HeadKind::Pooler) return pooler(t);
-  LocalId x = c.model.spec.has_final_norm ? norm(t, kSlotX, "normed final hidden state", kNoLocal, NormSlot::Final)
-                                          : LocalId(kSlotX);
+  if (c.spec().head == HeadKind::Pooler) return pooler(t);
+  LocalId x = c.spec().has_final_norm ? norm(t, kSlotX, "normed final hidden state", kNoLocal, NormSlot::Final)
+                                      : LocalId(kSlotX);
   if (c.model.head_input.exists()) x = linear(t, x, c.model.head_input);
   if (c.recipe.loss == LossKernel::Plain || c.recipe.loss == LossKernel::InPlace)
     materialised(t, x);
@@ -219,8 +219,32 @@ void emit_head(LayerGraph& graph, const LedgerContext& c) {
   graph.backward.clear();
 }
 
+namespace {
+
+/// The convolution that makes a row of each patch, and the positions added to it.
+void embed_patches(Tape& t) {
+  const ModelSpec& m = t.c.spec();
+  const VisionSpec& v = t.c.model.spec.vision;
+  t.gemm({}, {kSlotY}, t.tokens(), m.hidden_size, v.patch_elements());
+  if (m.learned_positions > 0) t.memory_op(OpKind::Add, {kSlotY}, {kSlotY}, 3.0 * double(t.at(kSlotY).bytes().count));
+  t.set_grad(kSlotY, kSlotDy);
+  if (!t.c.model.trains_patches) return;
+  t.then_backward(
+      [](Tape& tape, const Tape::Step&) {
+        const std::int64_t width = tape.c.spec().hidden_size, patch = tape.c.model.spec.vision.patch_elements();
+        LayerOp& o = tape.gemm({kSlotDy}, {}, width, patch, tape.tokens());
+        o.layout = GemmLayout::WeightGradient;
+        o.is_weight_gradient = true;
+      },
+      {});
+  t.unwind();
+}
+
+}  // namespace
+
 void emit_embedding(LayerGraph& graph, const LedgerContext& c) {
   Tape t(graph, c);
+  if (!c.is_language()) return embed_patches(t);
   const ModelSpec& m = c.model.spec;
   const std::int64_t elements = c.tokens() * m.hidden_size;
   const Dtype residual = c.numerics.residual;
@@ -235,7 +259,7 @@ void emit_embedding(LayerGraph& graph, const LedgerContext& c) {
     t.then_backward(
         [](Tape& tape, const Tape::Step&) {
           const DtypePolicy& n = tape.c.numerics;
-          const ModelSpec& spec = tape.c.model.spec;
+          const ModelSpec& spec = tape.c.spec();
           // the dense gradient is its own tensor before it joins that of the tied head or of earlier micro-batches
           const bool joins = (tape.c.model.has_tied_head || tape.c.accumulates) && !tape.adds_in_place();
           const LocalId dense = joins

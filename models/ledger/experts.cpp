@@ -10,13 +10,13 @@ namespace gpuplan {
 namespace {
 
 std::int64_t rows_of_experts(const Tape& t) {
-  const MoeSpec& moe = t.c.model.spec.moe;
+  const MoeSpec& moe = t.c.spec().moe;
   return t.tokens() * (moe.computes_all ? moe.num_experts : moe.experts_per_token);
 }
 
 /// Router logits and the weights of the chosen experts, in fp32.
 LocalId route(Tape& t, LocalId x) {
-  const std::int64_t E = t.c.model.spec.moe.num_experts;
+  const std::int64_t E = t.c.spec().moe.num_experts;
   const LocalId logits = linear(t, x, t.c.linear(LinearSlot::Router));
   const LocalId weights = t.wide("router probabilities", E, Dim::Experts, Dtype::F32);
   t.memory_op(OpKind::Softmax, {logits}, {weights}, 6.0 * double(t.tokens() * E)).kernels = 6;
@@ -33,7 +33,7 @@ LocalId route(Tape& t, LocalId x) {
 
 /// The rows of x that go to experts, sorted by expert.
 LocalId dispatch(Tape& t, LocalId x) {
-  const ModelSpec& m = t.c.model.spec;
+  const ModelSpec& m = t.c.spec();
   const LocalId y = t.tensor("tokens of the experts", rows_of_experts(t) * m.hidden_size, t.at(x).dtype,
                              {Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count});
   t.memory_op(OpKind::Copy, {x}, {y}, 2.0 * double(t.at(y).bytes().count)).kernels =
@@ -50,7 +50,7 @@ LocalId dispatch(Tape& t, LocalId x) {
 
 /// Expert outputs times router weights, added at their tokens.
 LocalId combine(Tape& t, LocalId rows, LocalId weights) {
-  const ModelSpec& m = t.c.model.spec;
+  const ModelSpec& m = t.c.spec();
   const LocalId y = t.wide("experts' output", m.hidden_size, Dim::Hidden, t.at(rows).dtype);
   t.memory_op(OpKind::Multiply, {rows, weights}, {y}, 3.0 * double(t.at(rows).bytes().count)).kernels =
       std::uint8_t(std::min<std::int64_t>(255, 2 * m.moe.num_experts));
@@ -71,8 +71,7 @@ LocalId switched(Tape& t, LocalId x, LocalId shared) {
   const LinearRef& gate = t.c.linear(LinearSlot::SharedSwitch);
   if (!gate.exists()) return shared;
   const LocalId level = linear(t, x, gate);
-  const LocalId y =
-      t.wide("shared expert's output, switched", t.c.model.spec.hidden_size, Dim::Hidden, t.at(shared).dtype);
+  const LocalId y = t.wide("shared expert's output, switched", t.c.spec().hidden_size, Dim::Hidden, t.at(shared).dtype);
   t.memory_op(OpKind::Multiply, {shared, level}, {y}, 2.0 * double(t.at(y).bytes().count)).kernels = 2;
   t.saves(shared, "gradient of the switch");
   t.then_backward(
@@ -100,7 +99,7 @@ LocalId mixture_of_experts(Tape& t, LocalId x) {
   const LinearRef none;
   const LocalId shared = switched(
       t, x, feed_forward(t, x, l(LinearSlot::SharedGate), l(LinearSlot::SharedUp), none, l(LinearSlot::SharedDown)));
-  const LocalId sum = t.wide("experts together", t.c.model.spec.hidden_size, Dim::Hidden, t.at(out).dtype);
+  const LocalId sum = t.wide("experts together", t.c.spec().hidden_size, Dim::Hidden, t.at(out).dtype);
   residual_add(t, out, shared, sum);
   return sum;
 }

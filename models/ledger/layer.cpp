@@ -1,5 +1,7 @@
 // The layers of a model: residual branches with norms before, after or around them, one after the other or side by side
 // (GPT-J, Falcon), cross-attention in a decoder that has an encoder (T5), and the bridge between the two.
+#include <algorithm>
+
 #include "models/ledger/tape.h"
 
 namespace gpuplan {
@@ -9,7 +11,7 @@ namespace {
 template <class Branch>
 LocalId branch_of(Tape& t, LocalId x, const char* before, const char* after, Branch branch,
                   NormSlot slot = NormSlot::None) {
-  const ModelSpec& m = t.c.model.spec;
+  const ModelSpec& m = t.c.spec();
   const bool norms_before = m.norm_placement == NormPlacement::Pre || m.norm_placement == NormPlacement::Sandwich;
   const bool norms_after = m.norm_placement == NormPlacement::Sandwich || m.norm_placement == NormPlacement::PostBranch;
   LocalId y = branch(t, norms_before ? norm(t, x, before, kNoLocal, slot) : x);
@@ -18,15 +20,23 @@ LocalId branch_of(Tape& t, LocalId x, const char* before, const char* after, Bra
 }
 
 LocalId residual_tensor(Tape& t, const char* name) {
-  return t.wide(name, t.c.model.spec.hidden_size, Dim::Hidden, t.c.numerics.residual);
+  return t.wide(name, t.c.spec().hidden_size, Dim::Hidden, t.c.numerics.residual);
 }
 
 /// x + branch, normalised where the family norms the sum (BERT). `y` receives the result.
 void close_branch(Tape& t, LocalId x, LocalId branch, LocalId y) {
-  if (t.c.model.spec.norm_placement != NormPlacement::PostResidual) return residual_add(t, x, branch, y);
+  if (t.c.spec().norm_placement != NormPlacement::PostResidual) return residual_add(t, x, branch, y);
   const LocalId sum = residual_tensor(t, "residual sum before its norm");
   residual_add(t, x, branch, sum);
   norm(t, sum, "normed residual", y);
+}
+
+void make_deepstack(Tape& t, LocalId block_output);
+
+/// The block's output leaves in its slot and stays for the merger beside it.
+void copy_out(Tape& t, LocalId output) {
+  t.memory_op(OpKind::Copy, {output}, {kSlotY}, 2.0 * double(t.at(kSlotY).bytes().count));
+  t.then_backward([](Tape& tape, const Tape::Step& s) { tape.add_grad(s.ids[0], kSlotDy); }, {output});
 }
 
 void sequential_layer(Tape& t) {
@@ -41,12 +51,17 @@ void sequential_layer(Tape& t) {
     close_branch(t, middle, crossed, next);
     middle = next;
   }
-  close_branch(t, middle, branch_of(t, middle, "normed input of MLP", "normed MLP branch", mlp, NormSlot::Mlp), kSlotY);
+  const LocalId fed = branch_of(t, middle, "normed input of MLP", "normed MLP branch", mlp, NormSlot::Mlp);
+  if (!t.c.layer().makes_deepstack) return close_branch(t, middle, fed, kSlotY);
+  const LocalId output = residual_tensor(t, "output of the block");
+  close_branch(t, middle, fed, output);
+  copy_out(t, output);
+  make_deepstack(t, output);
 }
 
 /// Attention and MLP side by side, on one norm or two.
 void parallel_layer(Tape& t) {
-  const ModelSpec& m = t.c.model.spec;
+  const ModelSpec& m = t.c.spec();
   const LocalId one = norm(t, kSlotX, "normed input of attention");
   const LocalId two = m.residual == ResidualKind::ParallelTwoNorms ? norm(t, kSlotX, "normed input of MLP") : one;
   const LocalId attended = dropout(t, self_attention(t, one), m.residual_dropout);
@@ -56,9 +71,8 @@ void parallel_layer(Tape& t) {
   residual_add(t, kSlotX, both, kSlotY);
 }
 
-/// The encoder's last norm makes the memory; the decoder's stream starts at its own embedding.
-void bridge(Tape& t) {
-  norm(t, kSlotX, "encoder output", kSlotMemory);
+/// Looks up the rows of the language model's stream.
+void embed_stream(Tape& t) {
   const double bytes = double(t.at(kSlotY).bytes().count);
   t.memory_op(OpKind::Embed, {}, {kSlotY}, 2.0 * bytes);
   if (!t.c.model.trains_embedding) return;
@@ -70,6 +84,89 @@ void bridge(Tape& t) {
                                            spec.vocab_size * spec.hidden_size, n.casts_weights ? n.compute : n.weight);
         tape.memory_op(OpKind::Embed, {kSlotDy}, {dense}, double(tape.at(dense).bytes().count)).is_weight_gradient =
             true;
+      },
+      {});
+}
+
+/// The encoder's last norm makes the memory; the decoder's stream starts at its own embedding.
+void bridge(Tape& t) {
+  norm(t, kSlotX, "encoder output", kSlotMemory);
+  embed_stream(t);
+}
+
+/// The first `elements` of x, or means over stretches of it.
+LocalId shrunk(Tape& t, LocalId x, std::int64_t elements) {
+  const Local like = t.at(x);
+  const LocalId y = t.tensor("merged patches", elements, like.dtype, like.dims);
+  t.memory_op(OpKind::Copy, {x}, {y}, double(like.bytes().count + t.at(y).bytes().count));
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId dx = tape.new_grad(s.ids[0]);
+        tape.memory_op(OpKind::Copy, {tape.grad(s.ids[1])}, {dx}, 2.0 * double(tape.at(dx).bytes().count));
+        tape.add_grad(s.ids[0], dx);
+      },
+      {x, y});
+  return y;
+}
+
+/// Patches side by side, or their mean, through one linear or two. Sources: transformers modeling_qwen2_5_vl.py
+/// (Qwen2_5_VLPatchMerger), modeling_llava.py (LlavaMultiModalProjector), modeling_gemma3.py
+/// (Gemma3MultiModalProjector), modeling_internvl.py (InternVLMultiModalProjector).
+LocalId merged(Tape& t, LocalId x) {
+  const LinearRef &up = t.c.linear(LinearSlot::MergeUp), &down = t.c.linear(LinearSlot::MergeDown);
+  const std::int64_t used = t.c.image_tokens() * up.in;  // without class tokens; of means, one of merged patches
+  if (used < t.at(x).elements) x = shrunk(t, x, used);
+  const auto& tensors = t.c.layer().tensors;
+  const bool has_norm =
+      t.c.layer().makes_deepstack || std::any_of(tensors.begin(), tensors.end(), [](const WeightTensor& w) {
+        return w.role == WeightRole::Norm && w.part == ModelPart::Projector;
+      });
+  if (has_norm) x = norm(t, x, "normed image features");
+  x = linear(t, x, up);
+  return down.exists() ? linear(t, activated(t, x), down) : x;
+}
+
+/// Image features take the places of their tokens in the embedded sequence.
+void project_images(Tape& t) {
+  const bool is_frozen = t.c.model.first_backward > 0 && !t.c.linear(LinearSlot::MergeUp).is_trained &&
+                         !t.c.linear(LinearSlot::MergeUp).is_adapted;
+  const LocalId features = merged(t, kSlotX);
+  if (is_frozen) t.forget();
+  embed_stream(t);
+  t.memory_op(OpKind::Copy, {features}, {kSlotY}, 2.0 * double(t.at(features).bytes().count));
+  if (is_frozen) return;
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId dx = tape.new_grad(s.ids[0]);
+        tape.memory_op(OpKind::Copy, {kSlotDy}, {dx}, 2.0 * double(tape.at(dx).bytes().count));
+        tape.add_grad(s.ids[0], dx);
+      },
+      {features});
+}
+
+/// Features of a block in the middle of the tower, which wait in the memory slot (Qwen3-VL's deepstack mergers).
+void make_deepstack(Tape& t, LocalId block_output) {
+  const LocalId features = merged(t, block_output);
+  t.memory_op(OpKind::Copy, {features}, {kSlotMemory}, 2.0 * double(t.at(features).bytes().count));
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId dx = tape.new_grad(s.ids[0]);
+        tape.memory_op(OpKind::Copy, {kSlotDMemory}, {dx}, 2.0 * double(tape.at(dx).bytes().count));
+        tape.add_grad(s.ids[0], dx);
+      },
+      {features});
+}
+
+/// Adds what waits to the image tokens of the stream.
+void read_deepstack(Tape& t) {
+  const double bytes = double(bytes_of(t.c.image_tokens() * t.c.spec().hidden_size, t.at(kSlotY).dtype).count);
+  t.memory_op(OpKind::Add, {kSlotMemory, kSlotY}, {kSlotY}, 3.0 * bytes);
+  if (t.c.model.first_backward > 0) return;  // what made them is frozen
+  t.then_backward(
+      [](Tape& tape, const Tape::Step&) {
+        const double copied =
+            double(bytes_of(tape.c.image_tokens() * tape.c.spec().hidden_size, tape.at(kSlotDy).dtype).count);
+        tape.memory_op(OpKind::Copy, {kSlotDy}, {kSlotDMemory}, 2.0 * copied);
       },
       {});
 }
@@ -91,12 +188,15 @@ LedgerContext make_context(const TrainedModel& model, const Recipe& recipe, cons
 
 void emit_layer(LayerGraph& graph, const LedgerContext& c) {
   Tape t(graph, c);
-  if (c.layer().is_bridge)
+  if (c.layer().part == ModelPart::Projector)
+    project_images(t);
+  else if (c.layer().is_bridge)
     bridge(t);
-  else if (c.model.spec.residual == ResidualKind::Sequential)
+  else if (c.spec().residual == ResidualKind::Sequential)
     sequential_layer(t);
   else
     parallel_layer(t);
+  if (c.layer().reads_deepstack) read_deepstack(t);
   t.set_grad(kSlotY, kSlotDy);
   t.set_grad(kSlotMemory, kSlotDMemory);
   t.unwind();

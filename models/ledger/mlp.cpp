@@ -38,7 +38,7 @@ void multiply_backward(Tape& t, const Tape::Step& s) {
 void activation_backward(Tape& t, const Tape::Step& s) {
   const LocalId gate = s.ids[kGate], current = t.grad(gate);
   const LocalId dgate = current == kNoLocal ? t.new_grad(gate) : current;  // in place into the other half's buffer
-  const std::string& activation = t.c.model.spec.activation;
+  const std::string& activation = t.c.spec().activation;
   const LocalId saved = activation == "relu2" ? kNoLocal : activation == "relu" ? s.ids[kAct] : gate;
   t.memory_op(OpKind::Activation, {t.grad(s.ids[kAct]), saved, s.ids[kExtra]}, {dgate},
               (activation == "relu2" ? 6.0 : 3.0) * double(t.at(s.ids[kAct]).bytes().count));
@@ -54,7 +54,7 @@ LocalId inner_tensor(Tape& t, const char* name, std::int64_t elements, Dtype dty
 /// the squared ReLU is two kernels, whose backward both need what is squared; the written-out GELU needs its
 /// intermediates too: eight kernels of two or three tensors each.
 LocalId activate(Tape& t, LocalId x, const char* name, std::int64_t elements) {
-  const std::string& activation = t.c.model.spec.activation;
+  const std::string& activation = t.c.spec().activation;
   const bool is_written_out = activation == "gelu_new" && !t.c.is_mlp_fused && !t.c.framework.has_own_models;
   const Dtype dtype = t.at(x).dtype;
   const LocalId act = inner_tensor(t, name, elements, dtype);
@@ -94,6 +94,8 @@ LocalId gated(Tape& t, LocalId gate, LocalId up) {
 
 }  // namespace
 
+LocalId activated(Tape& t, LocalId x) { return activate(t, x, "activation output", t.at(x).elements); }
+
 LocalId feed_forward(Tape& t, LocalId x, const LinearRef& gate, const LinearRef& up, const LinearRef& gate_up,
                      const LinearRef& down) {
   LocalId inner = kNoLocal;
@@ -105,9 +107,9 @@ LocalId feed_forward(Tape& t, LocalId x, const LinearRef& gate, const LinearRef&
     inner = gated(t, g, linear(t, x, up));
   } else {
     const LocalId wide = linear(t, x, up);
-    inner = activate(t, wide, "activation output", t.at(wide).elements);
+    inner = activated(t, wide);
   }
-  return linear(t, dropout(t, inner, t.c.model.spec.mlp_dropout), down);
+  return linear(t, dropout(t, inner, t.c.spec().mlp_dropout), down);
 }
 
 LocalId mlp(Tape& t, LocalId x) {

@@ -12,12 +12,12 @@ namespace {
 /// times weight b+b, cast b+4, the two factors of x * rsqrt 4+4 and 8+4, its mean 4, pow 4+4 and 8+4, their sum 8+4,
 /// cast 4+b. Source: transformers modeling_llama.py LlamaRMSNorm.forward, and the derivative of each of its ops.
 double norm_bytes(const Tape& t, double b, bool is_backward) {
-  if (t.c.is_fused || t.c.model.spec.norm == NormKind::LayerNorm) return (is_backward ? 5 : 2) * b;
+  if (t.c.is_fused || t.c.spec().norm == NormKind::LayerNorm) return (is_backward ? 5 : 2) * b;
   return is_backward ? 60 + 4 * b : 24 + 3 * b;
 }
 
 std::uint8_t norm_kernels(const Tape& t, bool is_backward) {
-  if (t.c.is_fused || t.c.model.spec.norm == NormKind::LayerNorm) return is_backward ? 2 : 1;
+  if (t.c.is_fused || t.c.spec().norm == NormKind::LayerNorm) return is_backward ? 2 : 1;
   return is_backward ? 12 : 6;
 }
 
@@ -31,7 +31,7 @@ void in_place_norm_backward(Tape& t, const Tape::Step& s) {
   const double bytes = double(t.at(x).bytes().count);
   LayerOp& o = t.memory_op(OpKind::Norm, {dy, x, current}, {dx}, (adds ? 4 : 3) * bytes);
   o.accumulates = adds;
-  o.is_weight_gradient = t.c.model.trains_norms;
+  o.is_weight_gradient = t.c.trains_norms();
   o.weight = std::uint8_t(s.ids[kNormWeight]);
   o.use = WeightUse::Tensor;
   t.set_grad(x, dx);
@@ -46,14 +46,14 @@ void norm_backward(Tape& t, const Tape::Step& s) {
   LayerOp& o = t.memory_op(OpKind::Norm, {dy, saved, value}, {dx, temp},
                            norm_bytes(t, double(size_of(t.at(dx).dtype)), true) * double(elements));
   o.kernels = norm_kernels(t, true);
-  o.is_weight_gradient = t.c.model.trains_norms;
+  o.is_weight_gradient = t.c.trains_norms();
   t.add_grad(x, dx);
 }
 
 }  // namespace
 
 LocalId norm(Tape& t, LocalId x, const char* name, LocalId y, NormSlot slot) {
-  const ModelSpec& spec = t.c.model.spec;
+  const ModelSpec& spec = t.c.spec();
   const DtypePolicy& n = t.c.numerics;
   const Dtype in = t.at(x).dtype;
   const bool is_layer_norm = spec.norm == NormKind::LayerNorm;
@@ -67,7 +67,7 @@ LocalId norm(Tape& t, LocalId x, const char* name, LocalId y, NormSlot slot) {
   t.saves(saved, "norm backward");
   LocalId value = kNoLocal;
   const bool is_scaled_in_fp32 = spec.norm == NormKind::GemmaRmsNorm || t.c.framework.scales_norm_in_fp32;
-  const bool keeps_value = t.c.model.trains_norms && !t.c.is_fused && !is_layer_norm;
+  const bool keeps_value = t.c.trains_norms() && !t.c.is_fused && !is_layer_norm;
   const std::int64_t elements = t.at(x).elements;
   const auto dims = t.at(x).dims;
   if (keeps_value) {

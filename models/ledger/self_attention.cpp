@@ -13,14 +13,14 @@ struct Qkv {
 /// LitGPT splits one projection into views; v keeps the whole buffer alive when it is not expanded.
 LocalId fused_buffer(Tape& t, LocalId v) {
   if (!t.c.framework.keeps_fused_qkv) return kNoLocal;
-  const LocalId rest = t.wide("q and k halves of the fused buffer",
-                              t.c.model.spec.q_width() + t.c.model.spec.kv_width(), Dim::QWidth, t.at(v).dtype);
+  const LocalId rest = t.wide("q and k halves of the fused buffer", t.c.spec().q_width() + t.c.spec().kv_width(),
+                              Dim::QWidth, t.at(v).dtype);
   t.memory_op(OpKind::Copy, {v}, {rest}, 0);
   return rest;
 }
 
 Qkv plain_projections(Tape& t, LocalId x) {
-  const ModelSpec& m = t.c.model.spec;
+  const ModelSpec& m = t.c.spec();
   if (const LinearRef& qkv = t.c.linear(LinearSlot::Qkv); qkv.exists()) {
     // one linear, then views: q, k, v share its buffer, and their gradients are gathered into one
     const LocalId fused = linear(t, x, qkv);
@@ -49,7 +49,7 @@ LocalId concatenate(Tape& t, LocalId a, LocalId b, const char* name, std::int64_
 }
 
 Qkv latent_projections(Tape& t, LocalId x) {
-  const ModelSpec& m = t.c.model.spec;
+  const ModelSpec& m = t.c.spec();
   const LatentAttention& l = m.latent;
   const std::int64_t heads = m.num_attention_heads;
   LocalId q_in = x;
@@ -76,7 +76,7 @@ Qkv latent_projections(Tape& t, LocalId x) {
 }  // namespace
 
 LocalId self_attention(Tape& t, LocalId x) {
-  const ModelSpec& m = t.c.model.spec;
+  const ModelSpec& m = t.c.spec();
   if (m.latent.is_present()) {
     const Qkv p = latent_projections(t, x);
     return linear(t, attention(t, p.q, p.k, p.v, p.fused, t.c.layer().is_causal), t.c.linear(LinearSlot::O));

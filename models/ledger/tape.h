@@ -53,6 +53,8 @@ class Tape {
     steps().push_back({run, ids, linear});
   }
   void unwind();
+  /// What was recorded so far runs without gradients.
+  void forget() { steps().clear(); }
 
   LocalId grad(LocalId of) const { return grads()[of]; }
   void set_grad(LocalId of, LocalId gradient);
@@ -90,6 +92,8 @@ LocalId feed_forward(Tape& tape, LocalId x, const LinearRef& gate, const LinearR
                      const LinearRef& down);
 /// Router, experts on the tokens sent to them, shared expert.
 LocalId mixture_of_experts(Tape& tape, LocalId x);
+/// An activation function of its own, as in an MLP without a gate.
+LocalId activated(Tape& tape, LocalId x);
 /// A cast through which gradients flow back (autocast in front of an op).
 LocalId convert(Tape& tape, LocalId x, Dtype dtype, const char* name);
 LocalId dropout(Tape& tape, LocalId x, double probability);

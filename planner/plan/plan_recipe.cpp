@@ -39,11 +39,22 @@ void list_offload(Archive& f, Target& offload) {
   f("activations", activations);
 }
 
+constexpr IntRange kPixelRange{1, kMostPixels};
+
+template <class Archive, class Images>
+void list_images(Archive& f, Images& images) {
+  auto& [width, height, per_row, train] = images;
+  f("width", width, kPixelRange);
+  f("height", height, kPixelRange);
+  f("per_row", per_row, IntRange{1, kMostImages});
+  f("train", train);
+}
+
 template <class Archive, class R>
 void list_recipe(Archive& f, R& recipe) {
   auto& [method, lora, quant, precision, optimizer, optimizer_in_backward, micro_batch, seq_len, packing, grad_accum,
          checkpointing, checkpoint_every, attention, loss, loss_chunks, kernels, torch_compile, fp8_matmul, offload,
-         framework] = recipe;
+         images, framework] = recipe;
   const bool knows_method = f("method", method);
   const bool has_lora =
       f.nullable_object("lora", recipe.is_adapter(), [&](auto& inner) { list_lora(inner, recipe.lora); });
@@ -64,6 +75,8 @@ void list_recipe(Archive& f, R& recipe) {
   f("torch_compile", torch_compile);
   f("fp8_matmul", fp8_matmul);
   f.object("offload", [&](auto& inner) { list_offload(inner, recipe.offload); });
+  if (f.has("images") && (Archive::kReads || images != ImageSpec{}))
+    f.nullable_object("images", true, [&](auto& inner) { list_images(inner, recipe.images); });
   f.name("framework", framework, [](const std::string& name) { return find_framework(name).name; });
   if constexpr (Archive::kReads)
     if (knows_method && has_lora != recipe.is_adapter())

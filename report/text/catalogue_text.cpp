@@ -161,12 +161,18 @@ std::vector<Fact> shape_facts(const ModelSpec& m) {
   const std::string layers = m.num_encoder_layers > 0
                                  ? fmt::format("{} encoder and {} decoder", m.num_encoder_layers, m.num_hidden_layers)
                                  : fmt::format("{}", m.num_hidden_layers);
-  return {{"layers", fmt::format("{}, {} wide", layers, format_grouped(m.hidden_size))},
-          {"attention", attention_text(m)},
-          {"MLP", mlp_text(m)},
-          {"vocabulary", fmt::format("{}, {}", format_grouped(m.vocab_size),
-                                     m.tie_word_embeddings ? "the head is the embedding" : "embedding and head apart")},
-          {"context", format_grouped(m.max_position_embeddings) + " tokens"}};
+  std::vector<Fact> facts{
+      {"layers", fmt::format("{}, {} wide", layers, format_grouped(m.hidden_size))},
+      {"attention", attention_text(m)},
+      {"MLP", mlp_text(m)},
+      {"vocabulary", fmt::format("{}, {}", format_grouped(m.vocab_size),
+                                 m.tie_word_embeddings ? "the head is the embedding" : "embedding and head apart")},
+      {"context", format_grouped(m.max_position_embeddings) + " tokens"}};
+  if (const VisionSpec& v = m.vision; v.is_present())
+    facts.insert(facts.begin() + 1,
+                 {"vision tower", fmt::format("{} blocks, {} wide, patches of {} x {} pixels", v.num_layers,
+                                              format_grouped(v.hidden_size), v.patch_size, v.patch_size)});
+  return facts;
 }
 
 void add_tensors(Table& table, const std::vector<WeightTensor>& tensors, const std::string& prefix) {

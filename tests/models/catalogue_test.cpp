@@ -68,7 +68,7 @@ TEST_CASE("a name that is not the id is explained, an id is not") {
 }
 
 TEST_CASE("an entry that is part of a checkpoint says so") {
-  const LoadedModel model = load_model("gemma-3-4b");
+  const LoadedModel model = load_model("gemma-3-4b-text");
   CHECK(std::ranges::count(model.notes, "gemma-3-4b-text: text decoder only") == 1);
 }
 

@@ -346,7 +346,7 @@ TEST_CASE("a family that is not modelled is refused with the reason") {
   check_config_error({{"model_type", "qwen3_next"}, {"architectures", {"Qwen3NextForCausalLM"}}},
                      "linear-attention layers");
   check_config_error({{"model_type", "falcon_h1"}}, "Mamba (state-space) layers");
-  check_config_error({{"model_type", "qwen2_5_vl"}}, "vision tower");
+  check_config_error({{"model_type", "mllama"}}, "vision tower");
   check_config_error({{"model_type", "never-heard-of"}}, "unknown architecture 'never-heard-of'");
 }
 

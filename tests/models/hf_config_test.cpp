@@ -228,7 +228,7 @@ TEST_CASE("gpt2 uses its own names, or the usual ones") {
   check_error(crossed, "n_head: is null");
 }
 
-TEST_CASE("a multimodal Gemma 3 is its text_config, with the defaults of the class") {
+TEST_CASE("a multimodal Gemma 3 without its vision_config is its text_config, with the defaults of the class") {
   // google/gemma-3-4b-pt states only these; the count equals the catalogue's gemma-3-4b-text.
   const ModelSpec spec = parse({{"architectures", {"Gemma3ForConditionalGeneration"}},
                                 {"model_type", "gemma3"},
@@ -238,7 +238,8 @@ TEST_CASE("a multimodal Gemma 3 is its text_config, with the defaults of the cla
                                   {"model_type", "gemma3_text"},
                                   {"num_hidden_layers", 34},
                                   {"sliding_window", 1024}}}});
-  CHECK(spec.architecture == "Gemma3ForCausalLM");
+  CHECK(spec.architecture == "Gemma3ForConditionalGeneration");
+  CHECK_FALSE(spec.vision.is_present());
   CHECK(spec.vocab_size == 262208);
   CHECK(list_weights(spec).total_elements() == 3'880'263'168);
   check_error({{"architectures", {"Gemma3ForConditionalGeneration"}},
