@@ -69,6 +69,8 @@ void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("hook_kernels", engine.hook_kernels);
   f.optional("wraps_adapters", engine.wraps_adapters);
   f.optional("waits_for_prefetch", engine.waits_for_prefetch);
+  f.optional("copies_in_line", engine.copies_in_line);
+  f.optional("gathers_fp8", engine.gathers_fp8);
   f.optional("shards_rows", engine.shards_rows);
   f.optional("host_step", engine.host_step);
   f.optional("host_gradients_in_fp32", engine.host_gradients_in_fp32);

@@ -53,6 +53,9 @@ struct EngineConvention {
   /// compute stream wait for the whole gather stream. FSDP1 with adapters as units: the rate limiter lets two units be
   /// gathered at once, and two adapters are soon used.
   bool waits_for_prefetch = false;
+  /// Weights on the host are copied in on the stream that computes, which waits for them.
+  bool copies_in_line = false;
+  bool gathers_fp8 = false;  // with fp8 products layers are gathered in 8 bit, converted before
   bool shards_rows = false;  // each tensor is cut along dim 0; false: flat, into equal parts
   HostStep host_step = HostStep::Vectorised;
   /// An offloaded optimizer reads fp32 gradients that stay on the host. Stages 1 and 2 receive into them; stage 3

@@ -25,7 +25,8 @@ inline InstructionCost cost_of(const StepProgram& all, const RankProgram& p, con
                                const CostModel& device, const CommModel& comm) {
   if (i.op == OpCode::Call) {
     const BlockCost& block = all.costs[column][i.block];
-    return {block.device, double(block.num_kernels) * device.dispatch, block.host_tail, block.flops};
+    const Seconds hooks = double(i.hook_kernels) * device.dispatch;  // before the call
+    return {block.device, hooks + double(block.num_kernels) * device.dispatch, hooks + block.host_tail, block.flops};
   }
   if (i.op == OpCode::LoadBatch || i.op == OpCode::Release) return {};
   InstructionCost out;

@@ -32,7 +32,7 @@ Bytes layer_activations(const Job& job) {
 
 /// Units that are gathered at one time: the one in use, those fetched ahead, and a root that stays.
 Bytes gathered_weights(const Job& job) {
-  if (!job.rules.layout.shards_weights || job.rules.ways <= 1) return {};
+  if (!job.rules.gathers()) return {};
   const OptimizerSpec& optimizer = find_optimizer(job.recipe().optimizer);
   const auto gathered = [&](const StateList& list) {
     const StateSizes z = state_sizes(list, job.numerics, job.recipe(), optimizer, job.rules);

@@ -2,6 +2,7 @@
 #include "planner/stage_builder.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "planner/unit_layout.h"
@@ -38,6 +39,7 @@ Instruction& StageBuilder::emit(OpCode op, StreamId stream, Axis axis, std::uint
   i.unit = unit;
   i.first_operand = std::uint32_t(p_.operands.size());
   i.work = work;
+  if (op == OpCode::Call) i.hook_kernels = std::exchange(hooks_, std::uint16_t{});
   p_.operands.resize(i.first_operand + operands.size());
   Operand* next = p_.operands.data() + i.first_operand;
   for (Operand o : operands) {

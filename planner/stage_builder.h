@@ -88,7 +88,7 @@ class StageBuilder {
   bool is_head(std::size_t local) const { return unit_id(local) == num_layers() + 1; }
   bool has_embedding() const { return first_ == 0; }
   bool has_head() const { return last_ == num_layers() + 1; }
-  bool gathers() const { return layout_.shards_weights && rules_.ways > 1; }
+  bool gathers() const { return rules_.gathers(); }
   /// The host steps a copy of weights that stay on the device: the master.
   bool steps_host_copy() const { return rules_.steps_host_copy; }
   bool wraps_adapters() const { return engine_.wraps_adapters && recipe().is_adapter(); }
@@ -131,6 +131,7 @@ class StageBuilder {
   // the schedule
   void make_schedule();
   void micro_batch(std::int64_t index);
+  void run_hooks(const ScheduleStep& at);
   void acquire(const ScheduleStep& at);
   void cast_for(const ScheduleStep& at);
   void gather(Group& group);
@@ -185,6 +186,7 @@ class StageBuilder {
   std::uint16_t first_{}, last_{};
   Phase phase_{};  // of what is emitted
   std::uint32_t micro_batch_{};
+  std::uint16_t hooks_{};  // that run before the next call, in kernel launches
   std::uint32_t step_gradient_{}, step_temporary_{}, reduce_bucket_{};
   Bytes step_gradient_bytes_, step_temporary_bytes_;
   std::uint32_t tokens_{}, memory_{}, memory_gradient_{};  // of this micro-batch: batch, encoder output

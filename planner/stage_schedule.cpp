@@ -213,10 +213,12 @@ void StageBuilder::micro_batch(std::int64_t index) {
   for (Group& g : s_.groups)
     g.is_held = false, g.gathered_trained = g.gathered_frozen = g.flat_trained = g.flat_frozen = 0;
   reduce_bucket_ = memory_ = memory_gradient_ = 0;
+  hooks_ = 0;
   const std::size_t ahead = gathers() ? std::size_t(engine_.prefetch_units) : 0;
   for (std::size_t i = 0; i < s_.schedule.size(); ++i) {
     const ScheduleStep& v = s_.schedule[i];
     phase_ = v.phase;
+    run_hooks(v);
     acquire(v);
     each_group(s_.units[v.unit], [&](Group& g) { copy_out(g); });
     for (std::size_t j = i + 1; j < s_.schedule.size() && j <= i + ahead; ++j) acquire(s_.schedule[j]);

@@ -36,7 +36,7 @@ MemorySpace StageBuilder::weight_space() const {
 
 void StageBuilder::allocate_state(Group& g) {
   const StateSizes& z = g.sizes;
-  const Placement weight = gathers() ? Placement::Sharded : Placement::Replicated;
+  const Placement weight = gathers() && rules_.ways > 1 ? Placement::Sharded : Placement::Replicated;
   const Placement optimizer = layout_.shards_optimizer && rules_.ways > 1 ? Placement::Sharded : Placement::Replicated;
   const auto persistent = [&](Category c, BufferRole r, Bytes bytes, MemorySpace space, Placement placement) {
     if (bytes.count == 0) return std::uint32_t{};

@@ -8,43 +8,55 @@ namespace gpuplan {
 using namespace operand;
 
 /// One dtype of a group: (copy from host,) (cast the shard,) all-gather. The handle is the gathered buffer, or the flat
-/// one that copy_out turns into it.
+/// one that copy_out turns into it. One rank has nothing to gather: what was copied or cast is what compute reads.
 void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes whole, bool is_cast, std::int64_t units,
                                std::uint32_t& handle, std::uint32_t& flat) {
   handle = flat = 0;
   if (whole.count == 0) return;
   drain(StreamId::Gather, g.unit);
+  const bool is_alone = rules_.ways == 1;
+  const bool needs_cast = is_cast && p_.buffers[stored].bytes != shard(whole, rules_.ways);
+  const auto hooks = std::uint16_t(engine_.hook_kernels * units);
+  const auto copy_of = [&](bool is_gathered, Bytes bytes) {
+    const std::uint32_t id =
+        add(Category::Communication, is_gathered ? BufferRole::Gathered : BufferRole::Shard, g.unit, bytes);
+    p_.buffers[id].part = p_.buffers[stored].part;
+    return id;
+  };
   std::uint32_t source = stored;
   if (weight_space() != MemorySpace::Device) {
-    source = add(Category::Communication, BufferRole::Shard, g.unit, p_.buffers[stored].bytes);
-    p_.buffers[source].part = p_.buffers[stored].part;
-    emit(OpCode::CopyIn, StreamId::CopyIn, Axis::None, g.unit, {stored | kRead, source | kWrite},
-         p_.buffers[stored].bytes);
+    source = copy_of(is_alone && !needs_cast, p_.buffers[stored].bytes);
+    Instruction& copy = emit(OpCode::CopyIn, engine_.copies_in_line ? StreamId::Compute : StreamId::CopyIn, Axis::None,
+                             g.unit, {stored | kRead, source | kWrite}, p_.buffers[stored].bytes);
+    if (is_alone) copy.hook_kernels = hooks;
   }
-  const bool has_other_size = p_.buffers[stored].bytes != shard(whole, rules_.ways);
-  if (is_cast && rules_.ways > 1 && has_other_size) {
-    const std::uint32_t cast = add(Category::Communication, BufferRole::Shard, g.unit, shard(whole, rules_.ways));
-    p_.buffers[cast].part = p_.buffers[stored].part;
+  if (needs_cast) {
+    const std::uint32_t cast = copy_of(is_alone, shard(whole, rules_.ways));
     emit(OpCode::Cast, StreamId::Gather, Axis::None, g.unit, {source | kRead, cast | kWrite},
          p_.buffers[source].bytes + p_.buffers[cast].bytes);
     if (source != stored) hold(StreamId::Gather, source);
     source = cast;
   }
-  const std::uint32_t target = add(Category::Communication, BufferRole::Gathered, g.unit, whole);
-  p_.buffers[target].part = p_.buffers[stored].part;
-  place(source, Axis::DpShard, Placement::Sharded);
-  Instruction& gather =
-      emit(OpCode::AllGather, StreamId::Gather, Axis::DpShard, g.unit, {source | kRead, target | kWrite}, whole);
-  gather.messages = std::uint16_t(units);
-  gather.hook_kernels = std::uint16_t(engine_.hook_kernels * gather.messages);
+  std::uint32_t target = source;
+  if (!is_alone) {
+    target = copy_of(true, whole);
+    place(source, Axis::DpShard, Placement::Sharded);
+    Instruction& gather =
+        emit(OpCode::AllGather, StreamId::Gather, Axis::DpShard, g.unit, {source | kRead, target | kWrite}, whole);
+    gather.messages = std::uint16_t(units);
+    gather.hook_kernels = hooks;
+    if (source != stored && p_.buffers[source].home != StreamId::Gather) hold(StreamId::Gather, source);
+  }
   if (waits_for_prefetch()) s_.issued.push_back(target);
-  if (source != stored && p_.buffers[source].home != StreamId::Gather) hold(StreamId::Gather, source);
   (g.needs_copy_out ? flat : handle) = target;
 }
 
 void StageBuilder::gather(Group& g) {
-  gather_part(g, g.trained, g.sizes.trained_gathered,
-              n_.casts_weights || (recipe().is_adapter() && n_.gather != n_.adapter), g.messages, g.gathered_trained,
+  const bool is_layer = g.unit != 0 && g.unit != num_layers() + 1;
+  const bool is_fp8 = is_layer && engine_.gathers_fp8 && recipe().fp8_matmul;
+  const bool is_cast = n_.casts_weights || (recipe().is_adapter() && n_.gather != n_.adapter);
+  const Bytes whole = g.sizes.trained_gathered;  // in 16 bit
+  gather_part(g, g.trained, is_fp8 ? Bytes{whole.count / 2} : whole, is_cast || is_fp8, g.messages, g.gathered_trained,
               g.flat_trained);
   gather_part(g, g.frozen, g.sizes.frozen_gathered, false, engine_.messages_per_unit, g.gathered_frozen, g.flat_frozen);
   g.is_held = true;
@@ -71,6 +83,16 @@ void StageBuilder::cast_weights(Group& g, Bytes bytes) {
   emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.trained | kRead, g.gathered_trained | kWrite},
        3 * bytes);
   g.is_held = true;
+}
+
+/// DeepSpeed puts stage 3's hooks on every module, whatever the number of ranks (`setup_zero_stage3_hooks` of
+/// deepspeed/runtime/zero/parameter_offload.py). One rank that keeps its weights gathers nothing and still runs them.
+void StageBuilder::run_hooks(const ScheduleStep& v) {
+  if (gathers() || !layout_.shards_weights) return;
+  each_group(s_.units[v.unit], [&](const Group& g) {
+    const std::int64_t calls = (g.trained ? g.messages : 0) + (g.frozen ? engine_.messages_per_unit : 0);
+    hooks_ = std::uint16_t(hooks_ + engine_.hook_kernels * calls);
+  });
 }
 
 /// Gathers what a step of the schedule uses and nobody holds yet.

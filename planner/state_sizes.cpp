@@ -54,6 +54,7 @@ SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framew
                   .shards_rows = engine.shards_rows,
                   .steps_host_copy = framework.host_steps_copy && recipe.offload.optimizer != OffloadTarget::None &&
                                      recipe.offload.params == OffloadTarget::None,
+                  .keeps_weights_on_host = recipe.offload.params != OffloadTarget::None,
                   .sizer = sizer_of(framework.state_arrays)};
   constexpr std::int64_t kAutoWidths =
       10;  // transformers' "auto" of stage3_param_persistence_threshold: 10 x hidden size
@@ -72,7 +73,7 @@ StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, cons
     // ZeRO-3 keeps small weights replicated; their gradients and optimizer state are sharded all the same
     const bool stays_whole = each < rules.persistence_threshold;
     const std::int64_t part = rules.ways == 1 ? elements : shard_elements(t, rules);
-    const bool shards_weight = rules.layout.shards_weights && rules.ways > 1 && !stays_whole;
+    const bool shards_weight = rules.gathers() && !stays_whole;
     const Whole whole = whole_bytes(t, n, recipe, shards_weight);
     const double share = double(part) / double(elements);
     const Bytes stored = shards_weight ? Bytes{std::llround(double(whole.packed.count) * share)} + whole.replicated
@@ -117,16 +118,14 @@ TrainedDtypes trained_dtypes(const UnitLayout& layout, const DtypePolicy& n, con
   const Dtype stored = layout.trained_dtype;
   const bool is_cast = recipe.is_adapter() ? is_fsdp && n.gather != stored : n.casts_weights;
   const Dtype used = !is_cast ? stored : is_fsdp ? n.gather : n.compute;
-  return {stored, used, is_fsdp && rules.layout.shards_weights && rules.ways > 1 ? used : stored,
-          rules.steps_host_copy ? used : stored};
+  return {stored, used, is_fsdp && rules.gathers() ? used : stored, rules.steps_host_copy ? used : stored};
 }
 
 StateSizes flat_sizes(const StateList& tensors, const DtypePolicy& n, const Recipe& recipe,
                       const OptimizerSpec& optimizer, const SizeRules& rules) {
   const UnitLayout layout = unit_layout(tensors, n, recipe.quant);
   StateSizes out;
-  const bool shards_weights = rules.layout.shards_weights && rules.ways > 1,
-             shards_step = rules.layout.shards_optimizer && rules.ways > 1;
+  const bool shards_weights = rules.gathers(), shards_step = rules.layout.shards_optimizer && rules.ways > 1;
   const std::int64_t frozen_part =
       shards_weights ? flat_part_bytes(layout.frozen_bytes, rules.ways) : layout.frozen_bytes.count;
   out.frozen = layout.scales_bytes + Bytes{frozen_part};

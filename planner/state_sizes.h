@@ -45,7 +45,10 @@ struct SizeRules {
   std::int64_t persistence_threshold = 0;  // ZeRO-3: smaller tensors stay replicated, elements
   bool shards_rows = false;                // EngineConvention::shards_rows
   bool steps_host_copy = false;            // the optimizer steps a copy on the host of weights on the device
+  bool keeps_weights_on_host = false;      // they are copied in where they are used, by one rank too
   StateSizer sizer = per_tensor_sizes;
+
+  bool gathers() const { return layout.shards_weights && (ways > 1 || keeps_weights_on_host); }
 };
 
 SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framework, const ModelSpec& model,

@@ -26,7 +26,8 @@ struct Context {
 std::optional<double> tflops(const Context& c) {
   const std::string& kind = alias_or_self(c.aliases.flops_kinds, c.point.speed.flops_kind);
   if (kind == "executed") return c.estimate.time.flops / c.step() / 1e12;
-  if (kind == "model") return model_flops(c.job, c.estimate.global_batch, c.job.recipe().seq_len) / c.step() / c.num_gpus() / 1e12;
+  if (kind == "model")
+    return model_flops(c.job, c.estimate.global_batch, c.job.recipe().seq_len) / c.step() / c.num_gpus() / 1e12;
   return std::nullopt;
 }
 

@@ -174,6 +174,13 @@ FrameworkAlias framework_of(const Point& point, const AliasTable& aliases) {
   refuse(point.framework.empty() ? "the framework is not stated" : fmt::format("framework '{}'", point.framework));
 }
 
+/// A master copy on the host that is of the dtype that compute uses, where the framework keeps no other: then it is the
+/// weights that are on the host (llmq's WeightsMgrUnsharded and WeightsMgrSharded, src/models/llama_weights.cpp).
+static bool has_no_other_weights(const Point& p, const Recipe& r) {
+  return std::find(p.offload.begin(), p.offload.end(), "master") != p.offload.end() && !r.fp8_matmul &&
+         r.precision == Precision::Bf16True && !find_framework(r.framework).zero_has_master;
+}
+
 Recipe recipe_of(const Point& p, const ModelSpec& model, const FrameworkAlias& framework, const AliasTable& aliases) {
   Recipe r;
   r.framework = framework.record;
@@ -191,6 +198,7 @@ Recipe recipe_of(const Point& p, const ModelSpec& model, const FrameworkAlias& f
   r.packing = packing_of(p, aliases);
   set_kernels(r, p, framework, aliases);
   for (const std::string& part : p.offload) row_of(kOffloads, part, "offload of").set(r.offload);
+  if (has_no_other_weights(p, r)) r.offload.params = OffloadTarget::Cpu;
   return r;
 }
 

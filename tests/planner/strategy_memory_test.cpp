@@ -174,6 +174,50 @@ TEST_CASE("parameter offload leaves no weight on the device between uses") {
   CHECK(total(plan, BufferRole::State, MemorySpace::Host) == 8 * kTinyModel / 4);
 }
 
+TEST_CASE("one GPU copies in what the host keeps for it: every unit before its use, without a collective") {
+  Plan plan;
+  plan.cluster = plain_cluster(1);
+  plan.recipe.precision = Precision::Bf16True;
+  plan.recipe.offload.params = plan.recipe.offload.optimizer = OffloadTarget::Cpu;
+  const auto copied = [&](StreamId stream) {
+    Bytes sum;
+    for (const Instruction& i : plan.of_rank().instructions)
+      if (i.op == OpCode::CopyIn && i.stream == stream) sum += i.work;
+    return sum.count;
+  };
+  plan.framework.zero = {.prefetch_units = 1};
+  plan.build("zero3");
+  CHECK_NOTHROW(verify(plan.program));
+  CHECK(plan.peak().resident == Bytes{});
+  CHECK(plan.count(OpCode::AllGather) == 0);
+  // all but the head twice: it is used once, forward and backward in one
+  CHECK(copied(StreamId::CopyIn) == 2 * (2 * kTinyModel - kTinyEmbedding - 64));
+  // the layer in use and the one ahead of it; embedding and head are no larger
+  CHECK(plan.live_peak(BufferRole::Gathered) == 2 * 2 * kTinyLayer);
+  SUBCASE("on the stream that computes, where the framework copies there") {
+    plan.framework.zero.copies_in_line = true;
+    plan.build("zero3");
+    CHECK(copied(StreamId::CopyIn) == 0);
+    CHECK(copied(StreamId::Compute) == 2 * (2 * kTinyModel - kTinyEmbedding - 64));
+  }
+}
+
+TEST_CASE("stage 3 on one GPU that keeps its weights gathers nothing and runs the hooks of every unit it uses") {
+  Plan plan;
+  plan.cluster = plain_cluster(1);
+  plan.framework.zero = {.messages_per_unit = 2, .hook_kernels = 10};
+  const auto hooks = [&] {
+    std::int64_t sum = 0;
+    for (const Instruction& i : plan.of_rank().instructions) sum += i.hook_kernels;
+    return sum;
+  };
+  plan.build("zero3");
+  CHECK(plan.count(OpCode::AllGather) == 0);
+  CHECK(hooks() == 10 * 2 * (2 * (4 + 1) + 1));  // embedding and four layers forward and backward, the head once
+  plan.build("zero2");
+  CHECK(hooks() == 0);
+}
+
 TEST_CASE("activation offload: the boundaries of all layers are on the host, two at a time on the device") {
   Plan plan;
   plan.recipe.checkpointing = Checkpointing::Full;

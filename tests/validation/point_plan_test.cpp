@@ -161,6 +161,12 @@ TEST_CASE("offload on one GPU takes the engine that offloads; partial recompute 
   CHECK(plan_of(states).request.strategy == "zero2");
   CHECK(plan_of(weights).request.strategy == "zero3");
   CHECK(plan_of(weights).unsupported.empty());
+  // 16-bit weights of a framework that keeps no other: a master on the host is the weights
+  states["framework"] = "llmq";
+  states["norm"]["precision"] = "bf16-true";
+  CHECK(plan_of(states).request.strategy == "zero3");
+  states["norm"]["matmul"] = "fp8";  // products read copies of their own
+  CHECK(plan_of(states).request.strategy == "zero2");
 }
 
 TEST_CASE("a total time is compared by the time of a step, or by the printed rate of FLOPs") {
