@@ -51,10 +51,13 @@ void StageBuilder::enter(const ScheduleStep& v) {
   emit(OpCode::Recv, StreamId::Recv, Axis::Pp, unit, {s_.x[v.unit] | kWrite}, bytes);
 }
 
-/// The gradient of a stage's input goes to the stage before.
+/// The gradient of a stage's input goes to the stage before, unless all that stands before it is frozen.
 void StageBuilder::leave_backward(const ScheduleStep& v) {
-  if (has_embedding()) return;
   const std::uint16_t unit = unit_id(v.unit);
+  if (first_ <= in_.model.first_backward) {
+    emit(OpCode::Release, StreamId::Compute, Axis::None, unit, {s_.dx[v.unit]});
+    return;
+  }
   drain(StreamId::Send, unit);
   emit(OpCode::Send, StreamId::Send, Axis::Pp, unit, {s_.dx[v.unit] | kRead}, s_.units[v.unit].input).direction =
       Direction::Backward;
@@ -171,8 +174,6 @@ void StageBuilder::backward(const ScheduleStep& v) {
   Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
   call.block = u.is_checkpointed ? u.blocks.backward_dropped : u.blocks.backward;
   call.frame = v.unit;
-  if (v.ends_chunk && has_embedding())  // units before it are frozen
-    emit(OpCode::Release, StreamId::Compute, Axis::None, unit, {s_.dx[at]});
   if (v.ends_chunk) leave_backward(v);
 }
 

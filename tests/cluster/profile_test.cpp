@@ -115,7 +115,7 @@ TEST_CASE("profile: it says which file it came from") {
   const Profile profile = default_profile(std::string("rtx-4090"));
   CHECK(profile.sha256 == sha256_hex(read_file(data_dir() / "profiles" / "default.yaml")));
   CHECK(profile.file == (data_dir() / "profiles" / "default.yaml").string());
-  CHECK(find(profile, "eager_bytes_factor")->source.starts_with("fitted on the 372 open speed points"));
+  CHECK(find(profile, "eager_bytes_factor")->source.find("open speed points") != std::string::npos);
 }
 
 TEST_CASE("profile: one's own file may change a few numbers of a class") {

@@ -99,6 +99,7 @@ NodeLayout some_layout() {
 json good_plan() {
   EstimateRequest r = request(kLora, four_gpus());
   r.cluster.layout = some_layout();
+  r.recipe.images = {.width = 640, .height = 480, .per_row = 2, .train = TrainVision::Projector};
   return plan_of(r, "fsdp");
 }
 
@@ -286,6 +287,7 @@ TEST_CASE("the schema lists the names of the tables") {
   CHECK(recipe["checkpointing"]["enum"] == json(names_of(Checkpointing{}).canonical()));
   CHECK(recipe["attention"]["enum"] == json(names_of(AttentionKernel{}).canonical()));
   CHECK(recipe["loss"]["enum"] == json(names_of(LossKernel{}).canonical()));
+  CHECK(recipe["images"]["properties"]["train"]["enum"] == json(names_of(TrainVision{}).canonical()));
   CHECK(recipe["quant"]["properties"]["kind"]["enum"] == json(names_of(BaseQuant{}).canonical()));
   CHECK(file["$defs"]["offload_target"]["enum"] == json(names_of(OffloadTarget{}).canonical()));
   json fabrics = json::array();  // all of them, also those no machine file may name
@@ -403,7 +405,7 @@ TEST_CASE("no field may be left out, whatever its place") {
     for (json::json_pointer p(pointer); !p.empty(); p.pop_back()) parents.insert(p.to_string());
   std::set<std::string> tried;
   for (const std::string& text : parents) {
-    if (text == "/cluster/layout") continue;                                        // may be left out, all or nothing
+    if (text == "/cluster/layout" || text == "/recipe/images") continue;            // may be left out, all or nothing
     if (text == "/options/eval_batch" || text == "/options/eval_logits") continue;  // files before them have none
     const json::json_pointer p(text);
     if (text.starts_with("/model/config/") || !good[p.parent_pointer()].is_object()) continue;
@@ -416,7 +418,7 @@ TEST_CASE("no field may be left out, whatever its place") {
     CHECK_FALSE(schema().problems(plan).empty());
     tried.insert(std::regex_replace(text, std::regex("/[0-9]+"), "[]"));
   }
-  CHECK(tried.size() + 3 == schema().properties().size());
+  CHECK(tried.size() + 4 == schema().properties().size());
 }
 
 TEST_CASE("what the schema refuses is refused, and what is read is written back alike, whatever stands in a field") {

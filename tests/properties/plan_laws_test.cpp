@@ -196,6 +196,7 @@ TEST_CASE(
   for (const ModelSpec& model : representatives()) {
     Recipe recipe;  // fp32 weights and two fp32 states
     recipe.seq_len = 256;
+    recipe.images.train = TrainVision::All;
     const EstimateRequest r = request(model, recipe, "4xA100");
     const std::int64_t whole = 12 * list_weights(model).total_elements();
     for (const auto& [name, version] : {std::pair{"single", 1}, {"fsdp", 1}, {"fsdp", 2}, {"zero3", 1}}) {
