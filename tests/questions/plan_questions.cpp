@@ -48,6 +48,7 @@ Values choices_of(const PlanFlag& flag) {
 /// Usual sizes. The ends of the range are drawn apart.
 const std::map<std::string, Values> kUsual{
     {"--micro-batch", {"1", "2", "3", "4", "8", "16"}},
+    {"--image-size", {"224", "512", "1024x768"}},
     {"--seq-len", {"128", "512", "1000", "2048", "4096", "8192", "32768"}},
     {"--grad-accum", {"1", "2", "3", "8", "64"}},
     {"--rows", {"1", "100", "10000", "1000000"}},
@@ -119,6 +120,7 @@ void add_recipe(Question& q, Chances& chances) {
     const bool is_switch = std::string_view(flag.value).empty();
     const std::string name = flag.name, value = is_switch ? "" : value_for(flag, chances);
     if (name == "--full" || name == "--int8" || (!is_switch && value.empty())) continue;
+    if (name.find("image") != std::string::npos && !chances.one_in(10)) continue;  // few models see images
     q.flags.push_back({name, value});
   }
 }
