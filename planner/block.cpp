@@ -39,6 +39,13 @@ bool reads_input(const std::vector<LayerOp>& ops) {
   });
 }
 
+bool writes_dx(const std::vector<LayerOp>& ops) {
+  return std::any_of(ops.begin(), ops.end(), [](const LayerOp& op) {
+    const auto end = op.writes.begin() + op.num_writes;
+    return std::find(op.writes.begin(), end, LocalId(kSlotDx)) != end;
+  });
+}
+
 Block& new_block(ModelBlocks& to, std::uint8_t graph, bool backward, std::uint8_t& id) {
   GPUPLAN_CHECK(to.num_blocks < kNoBlock, "too many blocks");
   if (to.blocks.size() == to.num_blocks) to.blocks.emplace_back();
@@ -269,6 +276,7 @@ void make_blocks(ModelBlocks& out, const Job& job) {
     kind.graph = new_graph(out);
     emit_layer(out.graphs[kind.graph], context);
     kind.keeps_input = reads_input(out.graphs[kind.graph].backward);
+    kind.makes_dx = writes_dx(out.graphs[kind.graph].backward);
     if (!kind.runs_backward) return LayerBlocks{.forward = add_whole_block(out, kind.graph, false)};
     return add_layer_blocks(out, kind.graph, plain || is_bridge, checkpointed && !is_bridge,
                             keep_policy(recipe, job.framework));

@@ -27,6 +27,7 @@ struct LayerBlocks {
 struct KindBlocks {
   LayerBlocks full, windowed;  // windowed: with a sliding window that the sequence exceeds
   bool keeps_input = false;    // backward of an unchecked layer reads its input
+  bool makes_dx = true;        // backward writes the gradient of its input
   bool runs_backward = true;   // of a frozen tower: forward only
   std::uint8_t graph{};        // of the full layer
 };

@@ -118,6 +118,7 @@ void StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
       const bool may_slide = kind_of(i).part == ModelPart::Language;
       u.blocks = is_windowed && may_slide ? kind.windowed : kind.full;
       u.keeps_input = kind.keeps_input;
+      u.makes_dx = kind.makes_dx;
       const LayerKind& layer_kind = kind_of(i);
       u.makes_memory = layer_kind.makes_deepstack || (layer_kind.is_bridge && layer_kind.part == ModelPart::Language);
       u.reads_memory = layer_kind.has_cross_attention || layer_kind.reads_deepstack;

@@ -45,7 +45,7 @@ struct Unit {
   LayerBlocks blocks;                                        // of a layer
   std::uint8_t whole = kNoBlock, whole_backward = kNoBlock;  // of an end of the model
   std::uint16_t group{}, second{};  // whose weights it uses; the second of a tied head or a wrapped rest
-  bool has_second{}, is_checkpointed{}, keeps_input{};
+  bool has_second{}, is_checkpointed{}, keeps_input{}, makes_dx{};
   bool makes_memory{},
       reads_memory{};  // the bridge after an encoder, a deepstack block; a layer that reads what they made
   Bytes input, output, memory;

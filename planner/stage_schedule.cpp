@@ -162,11 +162,12 @@ void StageBuilder::backward(const ScheduleStep& v) {
     call.frame = v.unit;
     phase_ = Phase::Backward;
   }
-  s_.dx[at] = add(Category::Activations, BufferRole::ActivationGradient, unit, u.input);
+  const bool makes_dx = u.makes_dx || unit > in_.model.first_backward;  // else what stands before it is frozen
+  if (makes_dx) s_.dx[at] = add(Category::Activations, BufferRole::ActivationGradient, unit, u.input);
   s_.operands.clear();
   if (u.keeps_input || u.is_checkpointed) s_.operands.push_back(s_.x[at] | kRead | kX);
   s_.operands.push_back(s_.dx[at + 1] | kRead | kDy);
-  s_.operands.push_back(s_.dx[at] | kWrite | kDx);
+  if (makes_dx) s_.operands.push_back(s_.dx[at] | kWrite | kDx);
   push_memory(u, true);
   each_group(u, [&](Group& g) { push_weights(g); });
   each_group(u, [&](Group& g) { push_gradients(g); });
@@ -174,7 +175,7 @@ void StageBuilder::backward(const ScheduleStep& v) {
   Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
   call.block = u.is_checkpointed ? u.blocks.backward_dropped : u.blocks.backward;
   call.frame = v.unit;
-  if (v.ends_chunk) leave_backward(v);
+  if (v.ends_chunk && makes_dx) leave_backward(v);
 }
 
 /// What a step of the schedule leaves behind: gradients that are complete, buckets that are full.
