@@ -16,6 +16,7 @@
 #include "base/yaml_file.h"
 #include "hostile_names.h"
 #include "models/catalogue.h"
+#include "sanitized.h"
 #include "scratch_folder.h"
 
 namespace gpuplan {
@@ -162,13 +163,16 @@ TEST_CASE("hosts files: names, slots, comments; what is no host is refused with 
 }
 
 TEST_CASE("1,000 hostile arguments and folders stay one word each, and break no file") {
-  for (const std::string& name : test::hostile_names()) {
+  std::vector<std::string> names = test::hostile_names();
+  if (test::kIsSanitized) names.resize(150);  // those that were thought up, and some random ones
+  const EstimateRequest plan = engine_plan("zero2");
+  for (const std::string& name : names) {
     CAPTURE(name);
     const Words script{"train " + name + ".py", name, "--x=" + name};
     for (const char* engine : {"accelerate", "torchrun"}) {
       EngineQuestion question = question_of(engine, script);
       question.folder = "/jobs/" + name;
-      const EngineJob job = plan_engine(engine_plan("zero2"), question, {name, kPlanMark.sha256});
+      const EngineJob job = plan_engine(plan, question, {name, kPlanMark.sha256});
       REQUIRE_MESSAGE(!job.is_refused(), job.refusal);
       CHECK(ends_with(job.commands.front().words, script));
       CHECK(parse_json(job_file(job, "deepspeed.json")->content, "ds")["zero_optimization"]["stage"] == 2);

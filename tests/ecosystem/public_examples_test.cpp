@@ -11,6 +11,7 @@
 #include "ecosystem/config_reader.h"
 #include "models/catalogue.h"
 #include "models/recipe_names.h"
+#include "sanitized.h"
 
 namespace gpuplan {
 namespace {
@@ -72,9 +73,9 @@ TEST_CASE("public example files give what they ask for, or a reason") {
 
 TEST_CASE("public example files are answered as a whole on eight H100") {
   const std::vector<PublicExample> examples = public_examples();
-  int num_answered = 0;
+  int num_asked = 0, num_answered = 0;
   for (const PublicExample& e : examples) {
-    if (!e.refused.empty()) continue;
+    if (!e.refused.empty() || (num_asked++ % 4 != 0 && test::kIsSanitized)) continue;
     CAPTURE(e.path);
     ConfigReading reading = read_configs({{e.path, e.keys.dump()}}, beside(examples, e.repo));
     EstimateRequest& r = reading.request;
@@ -90,7 +91,7 @@ TEST_CASE("public example files are answered as a whole on eight H100") {
       CHECK(std::string(error.what()).find("--lora") != std::string::npos);
     }
   }
-  CHECK(num_answered >= 60);
+  CHECK(num_answered >= (test::kIsSanitized ? 15 : 60));
 }
 
 }  // namespace gpuplan

@@ -1,6 +1,5 @@
 // `gpuplan run` as a user runs it: the built program, its ranks under mpirun. Exit code 77, a skipped test, without
 // what ranks on a CPU need.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>

@@ -1,5 +1,4 @@
 // Runs on GPU 0; without one it says why and is skipped.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
 #include <iostream>

@@ -1,5 +1,4 @@
 // Without a driver opening the CUDA library works, and using it says one clear thing.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
 #include <filesystem>

@@ -1,0 +1,3 @@
+// All of doctest, compiled once for every test program.
+#define DOCTEST_CONFIG_IMPLEMENT
+#include <doctest/doctest.h>
