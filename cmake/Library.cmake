@@ -27,7 +27,7 @@ function(gpuplan_library folder)
   target_include_directories(gpuplan_${folder} PUBLIC ${view})
   target_link_libraries(gpuplan_${folder} PUBLIC ${ARG_LINKS})
   gpuplan_warnings(gpuplan_${folder})
-  gpuplan_batches(gpuplan_${folder} 8)
+  gpuplan_batches(gpuplan_${folder} 16)
 endfunction()
 
 # gpuplan_common_headers(<folder>…): these libraries, which are compiled with the same options, share one precompiled header.

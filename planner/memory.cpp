@@ -20,10 +20,10 @@ namespace {
 using namespace operand;
 
 // Classes of tensors that a caching allocator does not mix in one segment, each with a peak of its own.
-enum Pool : std::size_t { kState, kGradients, kActivations, kLogits, kWorkspace, kCommunication, kNumPools };
+enum Pool : std::size_t { kStates, kGradients, kActivations, kLogits, kWorkspace, kCommunication, kNumPools };
 
 constexpr std::array<Pool, std::size_t(kNumCategories)> kPools = [] {
-  std::array<Pool, std::size_t(kNumCategories)> out{};  // kState, except
+  std::array<Pool, std::size_t(kNumCategories)> out{};  // kStates, except
   for (const auto& [category, pool] :
        {std::pair{Category::Gradients, kGradients}, std::pair{Category::Activations, kActivations},
         std::pair{Category::Logits, kLogits}, std::pair{Category::Workspace, kWorkspace},

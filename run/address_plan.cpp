@@ -55,15 +55,15 @@ class Timeline {
   std::vector<Placed> beside_;
 };
 
-enum class Fit : std::uint8_t { Lowest, Tightest };
+enum class Gap : std::uint8_t { Lowest, Tightest };
 
 /// Where `bytes` fit among `beside`, which is in order of offsets: the lowest gap, or the tightest.
-std::int64_t find_gap(const std::vector<Placed>& beside, std::int64_t bytes, Fit fit) {
+std::int64_t find_gap(const std::vector<Placed>& beside, std::int64_t bytes, Gap wanted) {
   std::int64_t at = 0, best = -1, tightest = std::numeric_limits<std::int64_t>::max();
   for (const Placed& p : beside) {
     const std::int64_t gap = p.offset - at;
     if (gap >= bytes && gap < tightest) best = at, tightest = gap;
-    if (best >= 0 && fit == Fit::Lowest) return best;
+    if (best >= 0 && wanted == Gap::Lowest) return best;
     at = std::max(at, p.end);
   }
   return best >= 0 ? best : at;
@@ -73,7 +73,7 @@ using Order = std::vector<std::size_t>;
 
 struct Attempt {
   Order order;
-  Fit fit{};
+  Gap gap{};
   AddressPlan plan;
   std::int64_t work = 0;  // other lifetimes that were looked at
 };
@@ -84,7 +84,7 @@ void place(const std::vector<Lifetime>& lifetimes, Attempt& attempt) {
   Timeline placed(lifetimes);
   for (const std::size_t i : attempt.order) {
     const Lifetime& life = lifetimes[i];
-    const std::int64_t bytes = aligned(life.bytes.count), at = find_gap(placed.beside(life), bytes, attempt.fit);
+    const std::int64_t bytes = aligned(life.bytes.count), at = find_gap(placed.beside(life), bytes, attempt.gap);
     attempt.plan.offsets[i] = Bytes{at};
     attempt.plan.size = std::max(attempt.plan.size, Bytes{at + bytes});
     placed.add({at, at + bytes, life.begin, life.end});
@@ -99,10 +99,10 @@ constexpr std::array<Weight, 3> kWeights{
     [](const Lifetime& l) { return double(l.bytes.count) * double(l.end - l.begin); }};
 
 /// The first order that is good enough, or the best.
-Attempt best_order(const std::vector<Lifetime>& lifetimes, Fit fit, double enough) {
+Attempt best_order(const std::vector<Lifetime>& lifetimes, Gap gap, double enough) {
   Attempt best;
   for (const Weight weight : kWeights) {
-    Attempt attempt{.order = Order(lifetimes.size()), .fit = fit, .plan = {}};
+    Attempt attempt{.order = Order(lifetimes.size()), .gap = gap, .plan = {}};
     std::iota(attempt.order.begin(), attempt.order.end(), std::size_t{0});
     std::stable_sort(attempt.order.begin(), attempt.order.end(),
                      [&](std::size_t a, std::size_t b) { return weight(lifetimes[a]) > weight(lifetimes[b]); });
@@ -135,9 +135,9 @@ AddressPlan plan_addresses(const std::vector<Lifetime>& lifetimes) {
   for (Lifetime& l : padded) l.bytes.count = aligned(l.bytes.count);
   const double enough = kSlack * double(peak_of(padded).count);
   AddressPlan result;
-  for (const Fit fit : {Fit::Lowest, Fit::Tightest}) {
+  for (const Gap gap : {Gap::Lowest, Gap::Tightest}) {
     if (!result.offsets.empty() && double(result.size.count) <= enough) break;
-    Attempt best = best_order(lifetimes, fit, enough);
+    Attempt best = best_order(lifetimes, gap, enough);
     const int num_tries = int(std::min<double>(kMostTries, kMostWork / double(best.work + 1)));
     std::mt19937 draw(1);
     for (int i = 0; i<num_tries&& double(best.plan.size.count)> enough; ++i) {

@@ -271,8 +271,8 @@ Workload nf4_kernel(const Jobs& job) {
 }
 
 // In the order of MemoryKernel.
-constexpr std::array<Workload (*)(const Jobs&), 6> kKernels{copy_kernel,          rms_norm_kernel, swiglu_kernel,
-                                                            cross_entropy_kernel, adamw_kernel,    nf4_kernel};
+constexpr std::array<Workload (*)(const Jobs&), 6> kWorkloads{copy_kernel,          rms_norm_kernel, swiglu_kernel,
+                                                              cross_entropy_kernel, adamw_kernel,    nf4_kernel};
 
 }  // namespace
 
@@ -280,7 +280,8 @@ Workload memory_workload(const Probe& probe, ProbeBench& bench, Stream& stream) 
   const bool is_nf4 = probe.kernel == MemoryKernel::Nf4Dequantise;
   if (probe.rows < 1 || probe.width < 1 || (is_nf4 && probe.rows * probe.width % kNf4Block != 0))
     throw InputError(probe.key(), "rows and width must be 1 or more, and whole blocks of 64 for nf4");
-  return kKernels[std::size_t(probe.kernel)](std::make_shared<Job>(Job{probe, bench.device, stream, pools_of(bench)}));
+  return kWorkloads[std::size_t(probe.kernel)](
+      std::make_shared<Job>(Job{probe, bench.device, stream, pools_of(bench)}));
 }
 
 }  // namespace gpuplan

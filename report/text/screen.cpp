@@ -29,9 +29,9 @@ bool is_utf8_locale() {
 }
 
 int terminal_width(int file) {
-  constexpr int kNarrowest = 60, kWidest = 200, kUnknown = 80;
+  constexpr int kNarrowest = 60, kWidest = 200, kUsual = 80;
   winsize size{};
-  const int width = ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUnknown;
+  const int width = ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
   return std::clamp(width, kNarrowest, kWidest);
 }
 

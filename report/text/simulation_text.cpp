@@ -91,7 +91,7 @@ std::string scaling_text(std::span<const SimulatedPlan> plans, const Screen& scr
 
 namespace {
 
-constexpr int kShareWidth = 20;
+constexpr int kBarWidth = 20;
 constexpr std::size_t kMaxRanks = 8, kMaxLinks = 8;
 
 std::string section(std::string_view title, const std::string& text, const Screen& screen) {
@@ -120,7 +120,7 @@ std::string step_shares_text(const Simulation& simulation, const Screen& screen)
   for (const StepShare& s : step_shares(simulation))
     if (s.time.value > 0)
       table.add({{"  " + s.name},
-                 {fmt::format("{} {:3.0f} %", bar(s.share, kShareWidth), 100 * s.share), Ink::Accent},
+                 {fmt::format("{} {:3.0f} %", bar(s.share, kBarWidth), 100 * s.share), Ink::Accent},
                  {format_duration(s.time)},
                  {s.meaning, Ink::Faint}});
   return table.rows.empty() ? "" : render(fit_to(std::move(table), screen.width), screen);
