@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "models/catalogue.h"
+#include "planner/estimate.h"
 #include "planner/job_metrics.h"
 #include "planner/peaks.h"
 #include "planner/plan_builder.h"
@@ -142,4 +143,31 @@ TEST_CASE("generation keeps keys and values of the layers that attend, and a sta
   // 28 layers: states 48 * 32 * 128 in fp32, and 4 inputs of 1792 channels in 16 bit
   CHECK(state_bytes_per_sequence(m) == Bytes{28 * (4 * 48 * 32 * 128 + 2 * 4 * 1792)});
   CHECK(state_bytes_per_sequence(tiny_llama()) == Bytes{});
+}
+
+TEST_CASE("Qwen3.5: Unsloth's stated memory of LoRA in 16 bit") {
+  // unsloth.ai/docs/models/qwen3.5/fine-tune: 3, 5, 10, 22, 56 and 74 GB, without saying of which length; its notebooks
+  // train 2048 tokens at a time
+  const std::vector<std::pair<const char*, double>> stated = {{"qwen3.5-0.8b", 3}, {"qwen3.5-2b", 5},
+                                                              {"qwen3.5-4b", 10},  {"qwen3.5-9b", 22},
+                                                              {"qwen3.5-27b", 56}, {"qwen3.5-35b-a3b", 74}};
+  for (const auto& [name, gigabytes] : stated) {
+    CAPTURE(name);
+    EstimateRequest r;
+    r.model = hybrid_model(name);
+    r.recipe.framework = "unsloth";
+    r.recipe.method = Method::Lora;
+    r.recipe.lora.rank = 16;
+    r.recipe.checkpointing = Checkpointing::Full;
+    r.recipe.loss = LossKernel::Fused;
+    r.recipe.micro_batch = 1;
+    r.recipe.seq_len = 2048;
+    r.cluster = parse_gpus("1xH100");
+    const FrameworkConvention& framework = find_framework(r.recipe.framework);
+    StepProgram program;
+    const Job job(r, prepare(r.model, r.recipe, framework), framework, default_profile("h100-sxm"),
+                  make_strategy("single", r.cluster, {}));
+    CHECK(double(estimate_strategy(job, program).tiers.process.count) / 1e9 ==
+          doctest::Approx(gigabytes).epsilon(0.15));
+  }
 }
