@@ -260,6 +260,13 @@ void refuse(ExportAnswer& answer, std::string why, std::string nearest) {
   answer.nearest = std::move(nearest);
 }
 
+/// PEFT refuses adapters on the output projection of Mamba layers, or leaves them idle: a fused kernel takes its weight
+/// (huggingface/peft #2562). "all-linear" would reach it.
+bool reaches_mamba_output(const EstimateRequest& r) {
+  return r.recipe.is_adapter() && r.model.num_layers_with(has_mamba2) > 0 &&
+         r.recipe.lora.targets == std::vector<std::string>{"all-linear"};
+}
+
 /// What cannot be written, before anything is.
 void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
   const EstimateRequest& r = job.request;
@@ -268,6 +275,10 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
     return refuse(answer, fmt::format("{} [{}]", rule->why, rule->id), std::string(rule->nearest));
   if (const std::string why = why_not_applicable(job.strategy, r.cluster, r.recipe, r.model); !why.empty())
     return refuse(answer, fmt::format("{}: {}", job.strategy.name, why), "plan again with another --strategy");
+  if (target.trainer && reaches_mamba_output(r))
+    return refuse(answer,
+                  "all-linear would put adapters on out_proj of the Mamba-2 layers, which PEFT refuses or leaves idle",
+                  fmt::format("plan with --lora targets={}", fmt::join(linear_modules(list_weights(r.model)), "+")));
   const auto old = std::find_if_not(r.cluster.gpus.begin(), r.cluster.gpus.end(), multiplies_bf16);
   if (job.setup.bf16 == true && old != r.cluster.gpus.end())
     return refuse(answer, fmt::format("{} has no bf16 [R14]", old->name), "plan with --precision fp16-mixed");

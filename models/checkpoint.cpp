@@ -179,6 +179,7 @@ constexpr std::array kPrefixRules{PrefixRule{"", ""},
                                   PrefixRule{"", "model."},
                                   PrefixRule{"", "transformer."},
                                   PrefixRule{"module.", ""},
+                                  PrefixRule{"model.", "backbone."},
                                   PrefixRule{"bert.", ""},
                                   PrefixRule{"language_model.", ""},
                                   PrefixRule{"model.language_model.", "model."},
@@ -219,6 +220,7 @@ constexpr std::array kKnownExtras{
     KnownExtra{"vision_tower.", "", "vision parts"},
     KnownExtra{"multi_modal_projector.", "", "vision parts"},
     KnownExtra{"model.vision_tower.", "", "vision parts"},
+    KnownExtra{"model.visual.", "", "vision parts"},
     KnownExtra{"model.multi_modal_projector.", "", "vision parts"}};
 
 /// The number of a layer after the last one: DeepSeek-V3 and GLM-4.5 keep the layers there that predict further tokens.

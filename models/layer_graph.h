@@ -79,6 +79,8 @@ enum class OpKind : std::uint8_t {
   Dropout,
   Copy,
   CrossEntropy,
+  Convolution,
+  Scan,
   Count
 };
 
@@ -88,6 +90,7 @@ enum class CostClass : std::uint8_t {
   BatchedGemm,
   FlashAttention,
   CudnnAttention,
+  Scan,  // of a recurrence, chunk by chunk: small products in kernels that also move the states
   Memory,
   Dequantise,
   DequantiseGptq

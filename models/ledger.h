@@ -75,4 +75,8 @@ struct AttentionReach {
 };
 double attention_flops(const ModelSpec& model, std::int64_t batch, std::int64_t seq_len, AttentionReach reach);
 
+/// FLOPs of a recurrent mixer's scan forward per layer, beside its projections: products within a chunk and with the
+/// states between chunks, so linear in the length. 0 where the mixer has no recurrence.
+double recurrence_flops(const ModelSpec& model, Mixer mixer, std::int64_t batch, std::int64_t seq_len);
+
 }  // namespace gpuplan

@@ -2,10 +2,13 @@
 // Everything else (tensors, ops, bytes) is derived from it by the family (models/families.h).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "models/mixers.h"
 #include "models/rope.h"
 #include "models/vision_spec.h"
 
@@ -13,7 +16,7 @@ namespace gpuplan {
 
 enum class NormKind : std::uint8_t { RmsNorm, GemmaRmsNorm, LayerNorm };
 enum class MlpKind : std::uint8_t { Gated, Plain };
-enum class PositionKind : std::uint8_t { Rope, Learned, Alibi, RelativeBias };
+enum class PositionKind : std::uint8_t { Rope, Learned, Alibi, RelativeBias, None };
 /// Where a layer's norms stand: before each branch (Llama), before and after it (Gemma 2), after it (OLMo 2), or after
 /// the residual sum (BERT, OPT-350m).
 enum class NormPlacement : std::uint8_t { Pre, Sandwich, PostBranch, PostResidual };
@@ -86,6 +89,7 @@ struct ModelSpec {
   std::int64_t embedding_size{};    // width of the embedding table where projections follow it (opt-350m), else 0
   std::int64_t token_types{};       // rows of bert's segment table
   std::int64_t relative_buckets{};  // t5
+  bool has_attention_gate{};        // q_proj makes a gate too, whose sigmoid multiplies attention's output (Qwen3-Next)
   bool has_sinks{};                 // one learned logit per head (gpt-oss)
   bool is_causal = true;            // false: bert
   bool materialises_scores{};       // the modelling code has no flash path: bloom, t5, custom ALiBi code
@@ -98,6 +102,10 @@ struct ModelSpec {
   bool scales_embedding{};            // gemma: embedding output times sqrt(hidden)
   MoeSpec moe;
   LatentAttention latent;
+  std::vector<Mixer> mixers;  // of each layer; empty: all attend
+  Mamba2Spec mamba2;
+  DeltaNetSpec delta_net;
+  ShortConvolutionSpec short_convolution;
   HeadKind head = HeadKind::LanguageModel;
   std::string text_family;                          // of a vision-language model: whose layers its language model has
   VisionSpec vision;                                // of a vision-language model: in front of the layers
@@ -118,6 +126,16 @@ struct ModelSpec {
   bool has_window(std::int64_t layer) const {
     const std::int64_t full = num_hidden_layers - sliding_layers;
     return sliding_layers > 0 && (full <= 0 || (layer + 1) % (num_hidden_layers / full) != 0);
+  }
+  /// Whether some layers are recurrent, so that their memory and time grow with the length instead of its square.
+  bool is_hybrid() const { return !mixers.empty(); }
+  bool has_lone_mlps() const {
+    return num_layers_with([](Mixer mixer) { return mixer == Mixer::None; }) > 0;
+  }
+  Mixer mixer(std::int64_t layer) const { return mixers.empty() ? Mixer::Attention : mixers[std::size_t(layer)]; }
+  std::int64_t num_layers_with(bool (*accepts)(Mixer)) const {
+    return mixers.empty() ? accepts(Mixer::Attention) * num_hidden_layers
+                          : std::int64_t(std::count_if(mixers.begin(), mixers.end(), accepts));
   }
   /// Units between embedding and head: encoder layers or the vision tower's, the bridge to the decoder, decoder layers.
   std::int64_t num_layers() const {

@@ -44,7 +44,8 @@ bool is_saved_copy(const LoraSpec& lora, const WeightTensor& tensor) {
 
 /// Adds the state of one tensor: the tensor itself, and what the recipe puts beside it.
 void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, const Recipe& recipe) {
-  const bool is_stack = tensor.shape.size() == 3;  // of matrices: optimizers and shards see as many copies
+  // of matrices: optimizers and shards see as many copies; a convolution's kernel is one tensor
+  const bool is_stack = tensor.shape.size() == 3 && tensor.role != WeightRole::Recurrence;
   const std::int64_t copies = is_stack ? tensor.shape[0] : tensor.copies, rows = tensor.shape.at(is_stack ? 1 : 0);
   const std::int64_t cols = tensor.elements() / (rows * copies);
   if (!recipe.is_adapter() && is_open(recipe, tensor.part)) {
@@ -89,6 +90,9 @@ constexpr std::array kSlotRows{
     SlotRow{LinearSlot::KvUp, "kv_b_proj", Dim::Latent, Dim::KvWidth},     SlotRow{LinearSlot::CrossQ, "cross q_proj", Dim::Hidden, Dim::QWidth},
     SlotRow{LinearSlot::CrossK, "cross k_proj", Dim::Hidden, Dim::KvWidth}, SlotRow{LinearSlot::CrossV, "cross v_proj", Dim::Hidden, Dim::KvWidth},
     SlotRow{LinearSlot::CrossO, "cross o_proj", Dim::QWidth, Dim::Hidden},
+    SlotRow{LinearSlot::MixIn, "mixer in_proj", Dim::Hidden, Dim::QWidth}, SlotRow{LinearSlot::MixGate, "mixer in_proj_z", Dim::Hidden, Dim::QWidth},
+    SlotRow{LinearSlot::MixBeta, "mixer in_proj_b", Dim::Hidden, Dim::QHeads}, SlotRow{LinearSlot::MixDecay, "mixer in_proj_a", Dim::Hidden, Dim::QHeads},
+    SlotRow{LinearSlot::MixOut, "mixer out_proj", Dim::QWidth, Dim::Hidden},
     SlotRow{LinearSlot::MergeUp, "projector in", Dim::Hidden, Dim::Ffn},   SlotRow{LinearSlot::MergeDown, "projector out", Dim::Ffn, Dim::Hidden},
     SlotRow{LinearSlot::Gate, "gate_proj", Dim::Hidden, Dim::Ffn},
     SlotRow{LinearSlot::Up, "up_proj", Dim::Hidden, Dim::Ffn},             SlotRow{LinearSlot::GateUp, "gate_up_proj", Dim::Hidden, Dim::Ffn},
@@ -96,6 +100,7 @@ constexpr std::array kSlotRows{
     SlotRow{LinearSlot::ExpertGate, "expert gate_proj", Dim::Hidden, Dim::Ffn}, SlotRow{LinearSlot::ExpertUp, "expert up_proj", Dim::Hidden, Dim::Ffn},
     SlotRow{LinearSlot::ExpertGateUp, "expert gate_up_proj", Dim::Hidden, Dim::Ffn}, SlotRow{LinearSlot::ExpertDown, "expert down_proj", Dim::Ffn, Dim::Hidden},
     SlotRow{LinearSlot::SharedGate, "shared gate_proj", Dim::Hidden, Dim::Ffn}, SlotRow{LinearSlot::SharedUp, "shared up_proj", Dim::Hidden, Dim::Ffn},
+    SlotRow{LinearSlot::SharedGateUp, "shared gate_up_proj", Dim::Hidden, Dim::Ffn},
     SlotRow{LinearSlot::SharedDown, "shared down_proj", Dim::Ffn, Dim::Hidden}, SlotRow{LinearSlot::SharedSwitch, "shared switch", Dim::Hidden, Dim::Experts}};
 // clang-format on
 
@@ -145,6 +150,30 @@ void each_list(const ModelWeights& weights, Visit visit) {
   visit(weights.after);
 }
 
+/// Whether a module's weight goes into a fused kernel or belongs to stacked experts (WeightRole::Stacked).
+bool is_bare(const ModelWeights& weights, const std::string& module) {
+  bool found = false;
+  each_list(weights, [&](const std::vector<WeightTensor>& list) {
+    for (const WeightTensor& t : list) found |= t.role == WeightRole::Stacked && module_name(t.name) == module;
+  });
+  return found;
+}
+
+}  // namespace
+
+std::vector<std::string> linear_modules(const ModelWeights& weights) {
+  std::vector<std::string> modules;
+  each_list(weights, [&](const std::vector<WeightTensor>& list) {
+    for (const WeightTensor& t : list)
+      if (t.role == WeightRole::Linear &&
+          std::find(modules.begin(), modules.end(), module_name(t.name)) == modules.end())
+        modules.push_back(module_name(t.name));
+  });
+  return modules;
+}
+
+namespace {
+
 /// A target that names no module of the model is a typing slip.
 void check_names(const std::vector<std::string>& wanted, const ModelWeights& weights, bool linears_only,
                  const char* flag) {
@@ -158,6 +187,10 @@ void check_names(const std::vector<std::string>& wanted, const ModelWeights& wei
   for (const std::string& name : wanted) {
     if (linears_only && squash(name) == "alllinear") continue;
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    if (linears_only && is_bare(weights, name))
+      throw InputError(flag,
+                       fmt::format("the weight of '{}' is multiplied without its module, so it takes no adapter", name),
+                       fmt::format("modules: {}", fmt::join(known, ", ")));
     throw InputError(flag, fmt::format("the model has no module '{}'", name),
                      did_you_mean(name, known, fmt::format("modules: {}", fmt::join(known, ", "))));
   }

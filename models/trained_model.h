@@ -97,6 +97,9 @@ struct TrainedModel {
 /// Throws InputError for a target or modules_to_save entry that names nothing in the model (with the nearest names).
 TrainedModel prepare(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework);
 
+/// Modules that "all-linear" names: "q_proj", "in_proj", …, without the head and without what a fused kernel takes.
+std::vector<std::string> linear_modules(const ModelWeights& weights);
+
 /// Stored bytes of `elements` of a tensor of `kind`; quantised tensors as packed blocks and scales.
 Bytes weight_bytes(const StateTensor& tensor, std::int64_t elements, const DtypePolicy& numerics,
                    const QuantSpec& quant);

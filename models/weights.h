@@ -11,9 +11,10 @@
 namespace gpuplan {
 
 /// What a tensor is for; decides whether it is quantised, adapted, or decayed. Stacked: a 3-D parameter or a bare
-/// matrix that is no torch Linear (fused experts, DeepSeek's router): trained in full fine-tuning, never adapted or
-/// quantised.
-enum class WeightRole : std::uint8_t { Embedding, Position, Norm, Linear, Bias, Head, Stacked };
+/// matrix that no torch Linear multiplies (fused experts, DeepSeek's router, what Mamba's fused kernel takes): trained
+/// in full fine-tuning, never adapted or quantised. Recurrence: convolution, decay and skip of a recurrent mixer, the
+/// same.
+enum class WeightRole : std::uint8_t { Embedding, Position, Norm, Linear, Bias, Head, Stacked, Recurrence };
 
 /// Which matmul of a layer a Linear (or Stacked) tensor serves; the ledger finds its weights by it.
 enum class LinearSlot : std::uint8_t {
@@ -31,6 +32,11 @@ enum class LinearSlot : std::uint8_t {
   CrossK,
   CrossV,
   CrossO,
+  MixIn,
+  MixGate,
+  MixBeta,
+  MixDecay,
+  MixOut,  // recurrent mixers
   MergeUp,
   MergeDown,  // projector of image features
   Gate,
@@ -44,6 +50,7 @@ enum class LinearSlot : std::uint8_t {
   ExpertDown,
   SharedGate,
   SharedUp,
+  SharedGateUp,
   SharedDown,
   SharedSwitch,
   Count
@@ -73,6 +80,8 @@ struct LayerKind {
   std::string prefix;          // "model.layers.{}."; without {} for a bridge
   std::int64_t offset = 0;
   std::vector<WeightTensor> tensors;
+  Mixer mixer{};
+  bool has_mlp = true;
   bool is_moe{}, is_causal = true, has_cross_attention{};
   bool is_bridge{};    // between encoder and decoder: final norm, then the decoder's embedding
   ModelPart part{};    // a projector is a bridge too: image features, then the embedding of the whole sequence

@@ -134,6 +134,12 @@ Seconds CostModel::batched_gemm_time(const LayerOp& op) const {
   return Seconds{op.flops / batched_gemm.value} + kernel_overhead;
 }
 
+/// Its kernels multiply small matrices and move states between chunks: whichever takes longer.
+Seconds CostModel::scan_time(const LayerOp& op) const {
+  const double bytes = op.traffic * bytes_factor[std::size_t(Software::Handwritten)];
+  return Seconds{std::max(op.flops / batched_gemm.value, bytes / memory.value)} + double(op.kernels) * kernel_overhead;
+}
+
 Seconds CostModel::memory_time(const LayerOp& op, double factor) const {
   if (const KernelRate* own = kernel_times == KernelTimes::Measured
                                   ? find_kernel(load, kernel_of(op.kind), operand_dtype(gemm_type))
@@ -152,6 +158,7 @@ Seconds CostModel::unhindered_time(const LayerOp& op, Software software) const {
     case CostClass::FlashAttention: return attention_time(op, flash);
     case CostClass::CudnnAttention: return attention_time(op, cudnn);
     case CostClass::BatchedGemm: return batched_gemm_time(op);
+    case CostClass::Scan: return scan_time(op);
     case CostClass::Memory: return memory_time(op, bytes_factor[std::size_t(software)]);
     case CostClass::Dequantise: return memory_time(op, dequant_bytes);
     case CostClass::DequantiseGptq: return Seconds{op.traffic * gptq_bytes / memory.value};

@@ -55,6 +55,7 @@ struct CostModel {
   Seconds measured_gemm_time(const GemmSurface& surface, const LayerOp& op) const;
   Seconds attention_time(const LayerOp& op, FlopsPerSec rate) const;
   Seconds batched_gemm_time(const LayerOp& op) const;
+  Seconds scan_time(const LayerOp& op) const;
   /// `factor`: bytes moved over the op's, where its kernel was not measured.
   Seconds memory_time(const LayerOp& op, double factor) const;
   double wave_factor(const LayerOp& op) const;

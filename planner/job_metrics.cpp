@@ -66,14 +66,16 @@ double model_flops(const Job& job, std::int64_t global_batch, std::int64_t seq_l
       double(model.weights.part_elements(ModelPart::Tower) + model.weights.part_elements(ModelPart::Projector));
   const double matmul = double(model.parameters) - idle - looked_up - of_images;
   const double per_token = job.recipe().is_adapter() ? 4 * matmul + 6 * double(model.trainable) : 6 * matmul;
-  const double windowed = double(std::min(m.sliding_layers, m.num_hidden_layers)),
-               full = double(m.num_hidden_layers) - windowed;
+  const double attending = double(m.num_layers_with(attends)), windowed = std::min(double(m.sliding_layers), attending),
+               full = attending - windowed;
   const double attention =
       full * attention_flops(m, 1, seq_len, {.is_causal = m.is_causal}) +
       windowed * attention_flops(m, 1, seq_len, {.is_windowed = m.sliding_window > 0}) +
       double(m.num_encoder_layers + (m.num_encoder_layers > 0 ? m.num_hidden_layers : 0)) *  // encoder, cross-attention
           attention_flops(m, 1, seq_len, {.is_causal = false});
-  return tokens * per_token + 3 * attention * double(global_batch) +
+  double recurrence = 0;
+  for (const Mixer mixer : m.mixers) recurrence += recurrence_flops(m, mixer, 1, seq_len);
+  return tokens * per_token + 3 * (attention + recurrence) * double(global_batch) +
          double(global_batch) * image_flops(model, job.recipe());
 }
 

@@ -67,11 +67,24 @@ std::int64_t eval_batch(const EstimateRequest& r) { return r.eval_batch > 0 ? r.
 
 Bytes generation_cache(const EstimateRequest& r, const ModelSpec& model) {
   const std::int64_t tokens = r.eval_generate > 0 ? eval_batch(r) * (r.recipe.seq_len + r.eval_generate) : 0;
-  return tokens * kv_bytes_per_token(model);
+  return tokens * kv_bytes_per_token(model) + (tokens > 0 ? eval_batch(r) * state_bytes_per_sequence(model) : Bytes{});
 }
 
 Bytes kv_bytes_per_token(const ModelSpec& model) {
-  return bytes_of(model.num_hidden_layers * (model.kv_width() + model.value_width()), Dtype::BF16);
+  return bytes_of(model.num_layers_with(attends) * (model.kv_width() + model.value_width()), Dtype::BF16);
+}
+
+Bytes state_bytes_per_sequence(const ModelSpec& model) {
+  Bytes bytes;
+  const auto add = [&](std::int64_t layers, std::int64_t state, std::int64_t convolved) {
+    bytes += layers * (bytes_of(state, Dtype::F32) + bytes_of(convolved, Dtype::BF16));
+  };
+  const Mamba2Spec& m = model.mamba2;
+  const DeltaNetSpec& d = model.delta_net;
+  add(model.num_layers_with(has_mamba2), m.state_elements(), m.conv_channels() * m.conv_kernel);
+  add(model.num_layers_with(has_short_convolution), 0, model.hidden_size * model.short_convolution.kernel);
+  add(model.num_layers_with(has_delta_net), d.state_elements(), d.conv_channels() * d.conv_kernel);
+  return bytes;
 }
 
 bool is_evaluated(const EstimateRequest& r) {

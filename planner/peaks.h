@@ -33,6 +33,10 @@ std::int64_t eval_batch(const EstimateRequest& request);
 
 /// Keys and values of every layer in 16 bit: what one token adds to the cache of generation.
 Bytes kv_bytes_per_token(const ModelSpec& model);
+
+/// What recurrent layers carry from token to token: states in fp32 and the inputs of their convolutions in 16 bit, as
+/// many bytes however long the sequence is.
+Bytes state_bytes_per_sequence(const ModelSpec& model);
 /// The cache when evaluation generates `eval_generate` tokens after full sequences; no bytes when it does not.
 Bytes generation_cache(const EstimateRequest& request, const ModelSpec& model);
 

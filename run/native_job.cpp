@@ -101,6 +101,7 @@ std::vector<Lack> of_model(const ModelSpec& m, const Recipe& r) {
   const bool has_window = m.sliding_window > 0 && m.sliding_layers > 0 && r.seq_len > m.sliding_window;
   return {
       {m.vision.is_present(), "model", fmt::format("vision tower ({} has one)", m.name), kOthersWithImages},
+      {m.is_hybrid(), "model", fmt::format("kernels of Mamba-2 and linear-attention layers ({} has them)", m.name)},
       {!is_llama_like(m), "model",
        fmt::format("family {}: it runs Llama-like decoders ({})", m.family, executable_families())},
       {!is_known_rope(m.rope), "config.json: rope_scaling",

@@ -42,7 +42,7 @@ void read_decoder(Fields& config, ModelSpec& spec, const DecoderDefaults& defaul
   spec.num_hidden_layers = config.integer("num_hidden_layers", kLayerRange);
   spec.num_attention_heads = read_int(config, "num_attention_heads", defaults.num_attention_heads, kHeadRange);
   spec.num_key_value_heads = read_kv_heads(config, spec, defaults.num_key_value_heads);
-  spec.intermediate_size = config.integer("intermediate_size", kFfnRange);
+  spec.intermediate_size = read_int(config, "intermediate_size", defaults.intermediate_size, kFfnRange);
   spec.vocab_size = read_int(config, "vocab_size", defaults.vocab_size, kVocabRange);
   spec.max_position_embeddings =
       read_int(config, "max_position_embeddings", defaults.max_position_embeddings, kPositionRange);
@@ -211,7 +211,9 @@ void add_head(ModelWeights& weights, const ModelSpec& spec, const std::string& n
 }
 
 void add_attention(Tensors& tensors, const ModelSpec& spec) {
-  add_linear(tensors, LinearSlot::Q, "self_attn.q_proj", spec.hidden_size, spec.q_width(), spec.has_qkv_bias);
+  const std::int64_t with_gate = spec.has_attention_gate ? 2 : 1;
+  add_linear(tensors, LinearSlot::Q, "self_attn.q_proj", spec.hidden_size, with_gate * spec.q_width(),
+             spec.has_qkv_bias);
   add_linear(tensors, LinearSlot::K, "self_attn.k_proj", spec.hidden_size, spec.kv_width(), spec.has_qkv_bias);
   add_linear(tensors, LinearSlot::V, "self_attn.v_proj", spec.hidden_size, spec.kv_width(), spec.has_qkv_bias);
   add_linear(tensors, LinearSlot::O, "self_attn.o_proj", spec.q_width(), spec.hidden_size, spec.has_o_bias);

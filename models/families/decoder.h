@@ -20,6 +20,7 @@ struct DecoderDefaults {
   std::optional<std::int64_t> num_key_value_heads;  // unset: as many as attention heads
   std::optional<std::int64_t> head_dim;             // unset: hidden_size / num_attention_heads
   std::optional<std::int64_t> vocab_size;           // unset: the config must say it
+  std::optional<std::int64_t> intermediate_size;    // unset: the config must say it
   std::int64_t max_position_embeddings = 2048;
   bool tie_word_embeddings = false;
 };

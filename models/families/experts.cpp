@@ -121,17 +121,20 @@ ModelWeights moe_weights(const ModelSpec& spec, Tensors common, Tensors sparse) 
   return weights;
 }
 
+void add_sparse_mlp(Tensors& sparse, const ModelSpec& spec, const std::string& module, ExpertNames names) {
+  add_linear(sparse, LinearSlot::Router, module + ".gate", spec.hidden_size, spec.moe.num_experts);
+  add_experts(sparse, spec, module + ".experts", names);
+  if (!spec.moe.has_shared_gate) return;
+  add_shared_expert(sparse, spec, module + ".shared_expert");
+  add_linear(sparse, LinearSlot::SharedSwitch, module + ".shared_expert_gate", spec.hidden_size, 1);
+}
+
 ModelWeights pre_norm_moe_weights(const ModelSpec& spec, const std::string& module, ExpertNames names) {
   Tensors common, sparse;
   add_attention(common, spec);
   add_norm(common, "input_layernorm", spec.hidden_size);
   add_norm(common, "post_attention_layernorm", spec.hidden_size);
-  add_linear(sparse, LinearSlot::Router, module + ".gate", spec.hidden_size, spec.moe.num_experts);
-  add_experts(sparse, spec, module + ".experts", names);
-  if (spec.moe.has_shared_gate) {
-    add_shared_expert(sparse, spec, module + ".shared_expert");
-    add_linear(sparse, LinearSlot::SharedSwitch, module + ".shared_expert_gate", spec.hidden_size, 1);
-  }
+  add_sparse_mlp(sparse, spec, module, names);
   return moe_weights(spec, std::move(common), std::move(sparse));
 }
 

@@ -7,6 +7,7 @@ namespace gpuplan {
 
 // Far above any model; one layer stays below 3 2^13 2^18 2^20 < 2^53 elements, and the sum over layers is checked.
 inline constexpr IntRange kExpertRange{1, 1 << 13};
+inline constexpr IntRange kOptionalExpertRange{0, kExpertRange.most};  // of classes that may have none
 
 struct ExpertDefaults {
   std::optional<std::int64_t> num_experts, experts_per_token, intermediate_size;  // unset: the config must say it
@@ -39,6 +40,8 @@ void add_moe_layers(ModelWeights& weights, const ModelSpec& spec, const std::str
 /// model.embed_tokens, `common` (attention and norms) with a dense MLP or with `sparse`, model.norm, lm_head unless
 /// tied.
 ModelWeights moe_weights(const ModelSpec& spec, Tensors common, Tensors sparse);
+/// Router, experts, and a shared expert behind a switch where the spec has one, under `module`.
+void add_sparse_mlp(Tensors& tensors, const ModelSpec& spec, const std::string& module, ExpertNames names = {});
 /// As moe_weights, with norms before attention and MLP; router, experts and a shared expert behind a switch under
 /// `module`.
 ModelWeights pre_norm_moe_weights(const ModelSpec& spec, const std::string& module = "mlp", ExpertNames names = {});

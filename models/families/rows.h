@@ -33,6 +33,7 @@ extern const Family kMixtral, kQwen2Moe, kQwen3Moe, kOlmoe, kDeepSeek, kDeepSeek
 extern const Family kGlm, kGlm4, kGlm4Moe, kGlm4MoeLite, kKimiK2, kDots1, kMiniMaxM2, kErnie, kErnieMoe;
 extern const Family kNemotron, kArcee, kOlmo3, kExaone4, kSeedOss, kHunyuan, kInternLm2;
 extern const Family kQwen2Vl, kQwen25Vl, kQwen3Vl, kQwen3VlMoe, kGemma3, kLlava, kInternVl;
+extern const Family kQwen3Next, kQwen35Text, kQwen35MoeText, kQwen35, kQwen35Moe, kFalconH1, kNemotronH, kLfm2, kGptNeo;
 extern const Family kT5, kMt5, kBert;
 
 }  // namespace gpuplan

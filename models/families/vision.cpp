@@ -317,6 +317,12 @@ void write_qwen3_vl(const ModelSpec& spec, json&, json& vision) {
   vision["deepstack_visual_indexes"] = spec.vision.deepstack_layers;
 }
 
+/// Qwen3.5's tower is Qwen3-VL's without mergers in the middle.
+void read_qwen35_vision(Fields& config, Fields& vision, VisionSpec& v) {
+  read_qwen3_vl(config, vision, v);
+  if (!vision.find("deepstack_visual_indexes")) v.deepstack_layers.clear();
+}
+
 void add_tower_norm(Tensors& tensors, const VisionSpec& v, const std::string& name) {
   if (v.is_rms)
     add_norm(tensors, name, v.hidden_size);
@@ -364,6 +370,12 @@ constexpr VisionFamily kQwen3Parts{
 constexpr VisionFamily kQwen3MoeParts{
     &kQwen3Moe,    "model.language_model.", "model.visual.", "blocks.{}.", "model.visual.merger.",
     read_qwen3_vl, write_qwen3_vl,          qwen_block,      add_qwen_ends};
+constexpr VisionFamily kQwen35Parts{&kQwen35Text,           "model.language_model.", "model.visual.", "blocks.{}.",
+                                    "model.visual.merger.", read_qwen35_vision,      write_qwen3_vl,  qwen_block,
+                                    add_qwen_ends};
+constexpr VisionFamily kQwen35MoeParts{&kQwen35MoeText,        "model.language_model.", "model.visual.", "blocks.{}.",
+                                       "model.visual.merger.", read_qwen35_vision,      write_qwen3_vl,  qwen_block,
+                                       add_qwen_ends};
 
 // SigLIP, CLIP and InternViT: images resized to a square, a learned table of positions.
 
@@ -556,6 +568,18 @@ constinit const Family kQwen3VlMoe{.name = "qwen3_vl_moe",
                                    .read = read_model<kQwen3MoeParts>,
                                    .write = write_model<kQwen3MoeParts>,
                                    .list = list_model<kQwen3MoeParts>};
+constinit const Family kQwen35{.name = "qwen3_5",
+                               .model_type = "qwen3_5",
+                               .architecture = "Qwen3_5ForConditionalGeneration",
+                               .read = read_model<kQwen35Parts>,
+                               .write = write_model<kQwen35Parts>,
+                               .list = list_model<kQwen35Parts>};
+constinit const Family kQwen35Moe{.name = "qwen3_5_moe",
+                                  .model_type = "qwen3_5_moe",
+                                  .architecture = "Qwen3_5MoeForConditionalGeneration",
+                                  .read = read_model<kQwen35MoeParts>,
+                                  .write = write_model<kQwen35MoeParts>,
+                                  .list = list_model<kQwen35MoeParts>};
 constinit const Family kGemma3{.name = "gemma3_vl",
                                .model_type = "gemma3",
                                .architecture = "Gemma3ForConditionalGeneration",

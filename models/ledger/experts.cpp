@@ -96,9 +96,9 @@ LocalId mixture_of_experts(Tape& t, LocalId x) {
                                     l(LinearSlot::ExpertGateUp), l(LinearSlot::ExpertDown));
   const LocalId out = combine(t, rows, weights);
   if (!l(LinearSlot::SharedDown).exists()) return out;
-  const LinearRef none;
-  const LocalId shared = switched(
-      t, x, feed_forward(t, x, l(LinearSlot::SharedGate), l(LinearSlot::SharedUp), none, l(LinearSlot::SharedDown)));
+  const LocalId shared = switched(t, x,
+                                  feed_forward(t, x, l(LinearSlot::SharedGate), l(LinearSlot::SharedUp),
+                                               l(LinearSlot::SharedGateUp), l(LinearSlot::SharedDown)));
   const LocalId sum = t.wide("experts together", t.c.spec().hidden_size, Dim::Hidden, t.at(out).dtype);
   residual_add(t, out, shared, sum);
   return sum;

@@ -39,9 +39,18 @@ void copy_out(Tape& t, LocalId output) {
   t.then_backward([](Tape& tape, const Tape::Step& s) { tape.add_grad(s.ids[0], kSlotDy); }, {output});
 }
 
+/// A layer that is a mixer alone or an MLP alone (Nemotron-H).
+void lone_layer(Tape& t) {
+  const bool is_mixer = t.c.layer().mixer != Mixer::None;
+  const LocalId branch = is_mixer ? branch_of(t, kSlotX, "normed input", "normed branch", token_mixer)
+                                  : branch_of(t, kSlotX, "normed input", "normed branch", mlp);
+  close_branch(t, kSlotX, branch, kSlotY);
+}
+
 void sequential_layer(Tape& t) {
+  if (t.c.layer().mixer == Mixer::None || !t.c.layer().has_mlp) return lone_layer(t);
   const LocalId attended =
-      branch_of(t, kSlotX, "normed input of attention", "normed attention branch", self_attention, NormSlot::Attention);
+      branch_of(t, kSlotX, "normed input of attention", "normed attention branch", token_mixer, NormSlot::Attention);
   LocalId middle = residual_tensor(t, "residual after attention");
   close_branch(t, kSlotX, attended, middle);
   if (t.c.layer().has_cross_attention) {

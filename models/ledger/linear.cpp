@@ -262,7 +262,7 @@ LocalId input_of_last_graph(Tape& t, const LinearRef& l, LocalId in) {
 
 }  // namespace
 
-LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind) {
+LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind, LocalId remade) {
   const DtypePolicy& n = t.c.numerics;
   const std::int64_t N = t.at(x).elements / l.in;
   const LocalId in = t.cast(x, n.compute, "linear input in 16 bit");
@@ -275,7 +275,7 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind) {
   spread(o, l, N, n.compute);
   o.saves_compute_output = true;
   if (is_wider) y = t.cast(y, n.hidden, l.name);
-  if (l.is_trained)
+  if (l.is_trained && remade == kNoLocal)
     t.saves(in, "input of a trained linear: its weight gradient");
   else if (l.is_quantised && t.c.framework.quantised_keeps_input)
     t.saves(in, "input kept by the 4-bit linear");
@@ -288,8 +288,9 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind) {
     in_place_lora_forward(t, l, x, y, lora);
   else if (l.is_adapted)
     y = lora_forward(t, l, x, in, base, lora);
-  t.then_backward(adds_in_place ? in_place_linear_backward : linear_backward,
-                  {x, in, y, lora.input, lora.mid, last, is_cast_from_fp32(t, l) ? w : kNoLocal}, &l);
+  t.then_backward(
+      adds_in_place ? in_place_linear_backward : linear_backward,
+      {x, remade != kNoLocal ? remade : in, y, lora.input, lora.mid, last, is_cast_from_fp32(t, l) ? w : kNoLocal}, &l);
   return y;
 }
 

@@ -8,6 +8,7 @@ namespace {
 
 struct Qkv {
   LocalId q, k, v, fused;
+  LocalId gate = kNoLocal;
 };
 
 /// LitGPT splits one projection into views; v keeps the whole buffer alive when it is not expanded.
@@ -28,8 +29,37 @@ Qkv plain_projections(Tape& t, LocalId x) {
                   k = part(t, fused, "k", m.kv_width(), Dim::KvWidth);
     return {q, k, part(t, fused, "v", m.kv_width(), Dim::KvWidth), kNoLocal};
   }
-  const LocalId q = linear(t, x, t.c.linear(LinearSlot::Q)), k = linear(t, x, t.c.linear(LinearSlot::K));
-  return {q, k, linear(t, x, t.c.linear(LinearSlot::V)), kNoLocal};
+  LocalId q = linear(t, x, t.c.linear(LinearSlot::Q)), gate = kNoLocal;
+  if (m.has_attention_gate) {  // both are views of one buffer, of which the gate is copied out
+    gate = part(t, q, "gate of attention", m.q_width(), Dim::QWidth);
+    q = part(t, q, "q", m.q_width(), Dim::QWidth);
+  }
+  const LocalId k = linear(t, x, t.c.linear(LinearSlot::K));
+  return {q, k, linear(t, x, t.c.linear(LinearSlot::V)), kNoLocal, gate};
+}
+
+/// Attention's output times the sigmoid of its gate. Source: transformers modeling_qwen3_next.py (Qwen3NextAttention).
+LocalId gated_output(Tape& t, LocalId attended, LocalId gate) {
+  if (gate == kNoLocal) return attended;
+  const Local like = t.at(attended);
+  const double bytes = double(like.bytes().count);
+  const LocalId level = t.tensor("sigmoid of the gate", like.elements, like.dtype, like.dims);
+  t.memory_op(OpKind::Activation, {gate}, {level}, 2 * bytes);
+  const LocalId y = t.tensor("gated attention output", like.elements, like.dtype, like.dims);
+  t.memory_op(OpKind::Multiply, {attended, level}, {y}, 3 * bytes);
+  t.saves(level, "gate backward");
+  t.saves(attended, "gate backward");
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId dattended = tape.new_grad(s.ids[0]), dgate = tape.new_grad(s.ids[1]);
+        tape.memory_op(OpKind::Multiply, {tape.grad(s.ids[3]), s.ids[0], s.ids[2]}, {dattended, dgate},
+                       9.0 * double(tape.at(dgate).bytes().count))
+            .kernels = 3;
+        tape.add_grad(s.ids[0], dattended);
+        tape.add_grad(s.ids[1], dgate);
+      },
+      {attended, gate, level, y});
+  return y;
 }
 
 /// Joins two tensors along the features; the gradient is split again.
@@ -91,7 +121,26 @@ LocalId self_attention(Tape& t, LocalId x) {
     p.q = rope(t, p.q, m.q_width(), Dim::QWidth, "q, rotated");
     p.k = rope(t, p.k, m.kv_width(), Dim::KvWidth, "k, rotated");
   }
-  return linear(t, attention(t, p.q, p.k, p.v, p.fused, t.c.layer().is_causal), t.c.linear(LinearSlot::O));
+  const LocalId attended = attention(t, p.q, p.k, p.v, p.fused, t.c.layer().is_causal);
+  return linear(t, gated_output(t, attended, p.gate), t.c.linear(LinearSlot::O));
+}
+
+LocalId token_mixer(Tape& t, LocalId x) {
+  switch (t.c.layer().mixer) {
+    case Mixer::Attention: return self_attention(t, x);
+    case Mixer::Mamba2: return mamba2(t, x);
+    case Mixer::DeltaNet: return delta_net(t, x);
+    case Mixer::ShortConvolution: return short_convolution(t, x);
+    case Mixer::AttentionAndMamba2: {
+      const LocalId scanned = mamba2(t, x), attended = self_attention(t, x);
+      const LocalId both =
+          t.wide("attention and Mamba-2 together", t.c.spec().hidden_size, Dim::Hidden, t.at(attended).dtype);
+      residual_add(t, attended, scanned, both);
+      return both;
+    }
+    case Mixer::None: break;
+  }
+  return x;
 }
 
 LocalId cross_attention(Tape& t, LocalId x) {

@@ -79,12 +79,19 @@ class Tape {
 // Components: each emits its forward ops, returns its output and records its backward.
 /// `y` may be a slot that receives the result.
 LocalId norm(Tape& tape, LocalId x, const char* name, LocalId y = kNoLocal, NormSlot slot = NormSlot::None);
-LocalId linear(Tape& tape, LocalId x, const LinearRef& linear, LocalKind output_kind = LocalKind::Activation);
+/// `remade`: what stands for x in backward where a fused kernel makes it again instead of keeping it.
+LocalId linear(Tape& tape, LocalId x, const LinearRef& linear, LocalKind output_kind = LocalKind::Activation,
+               LocalId remade = kNoLocal);
 /// `fused_qkv`: the buffer that v is a view of, or none.
 LocalId attention(Tape& tape, LocalId q, LocalId k, LocalId v, LocalId fused_qkv, bool is_causal);
 /// q, k, v from x and the output projection: plain, latent (DeepSeek), or over the encoder's output.
 LocalId self_attention(Tape& tape, LocalId x);
 LocalId cross_attention(Tape& tape, LocalId x);
+/// What the layer's tokens are mixed by: attention or a recurrence.
+LocalId token_mixer(Tape& tape, LocalId x);
+LocalId mamba2(Tape& tape, LocalId x);
+LocalId delta_net(Tape& tape, LocalId x);
+LocalId short_convolution(Tape& tape, LocalId x);
 LocalId rope(Tape& tape, LocalId x, std::int64_t width, Dim dim, const char* name);
 LocalId mlp(Tape& tape, LocalId x);
 /// One MLP from its linears, gated if it has a gate.

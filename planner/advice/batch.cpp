@@ -91,7 +91,7 @@ std::vector<ExplainLine> generation_cache_lines(const AdviceCase& c) {
   const auto training = estimate_with(c, {{"eval-generate", "0"}});
   std::string text = fmt::format(
       "Keys and values take {} layers x ({} + {}) x 2 bytes = {} per token: {} for {} sequence{} of {} + {} tokens.",
-      m.num_hidden_layers, m.kv_width(), m.value_width(), format_bytes(kv_bytes_per_token(m)),
+      m.num_layers_with(attends), m.kv_width(), m.value_width(), format_bytes(kv_bytes_per_token(m)),
       format_bytes(generation_cache(c.request, m)), r.micro_batch, r.micro_batch == 1 ? "" : "s",
       format_grouped(r.seq_len), format_grouped(c.request.eval_generate));
   if (training)

@@ -146,6 +146,24 @@ std::string attention_text(const ModelSpec& m) {
   return text;
 }
 
+/// How many layers have each recurrent mixer, and its sizes.
+std::string recurrence_text(const ModelSpec& m) {
+  std::vector<std::string> parts;
+  const auto add = [&](bool (*accepts)(Mixer), const std::string& what) {
+    if (const std::int64_t count = m.num_layers_with(accepts); count > 0)
+      parts.push_back(fmt::format("{} in {} of {} layers", what, count, m.num_hidden_layers));
+  };
+  const Mamba2Spec& mamba = m.mamba2;
+  const DeltaNetSpec& net = m.delta_net;
+  add(has_mamba2,
+      fmt::format("Mamba-2 ({} heads of {}, a state of {})", mamba.num_heads, mamba.head_dim, mamba.state_size));
+  add(has_delta_net, fmt::format("gated delta net ({} key and {} value heads of {})", net.num_key_heads,
+                                 net.num_value_heads, net.value_dim));
+  add(has_short_convolution, fmt::format("convolution over {} tokens", m.short_convolution.kernel));
+  add(attends, "attention");
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 std::string mlp_text(const ModelSpec& m) {
   if (m.moe.is_present())
     return fmt::format("{} of {} experts, {} wide, {}{}", m.moe.experts_per_token, m.moe.num_experts,
@@ -168,6 +186,7 @@ std::vector<Fact> shape_facts(const ModelSpec& m) {
       {"vocabulary", fmt::format("{}, {}", format_grouped(m.vocab_size),
                                  m.tie_word_embeddings ? "the head is the embedding" : "embedding and head apart")},
       {"context", format_grouped(m.max_position_embeddings) + " tokens"}};
+  if (m.is_hybrid()) facts.insert(facts.begin() + 1, {"mixed by", recurrence_text(m)});
   if (const VisionSpec& v = m.vision; v.is_present())
     facts.insert(facts.begin() + 1,
                  {"vision tower", fmt::format("{} blocks, {} wide, patches of {} x {} pixels", v.num_layers,

@@ -429,6 +429,20 @@ TEST_CASE("what a format has no word for is refused, and never written as someth
   CHECK(has_text(answer.nearest, "--for trl"));
 }
 
+TEST_CASE("all-linear on Mamba-2 layers is refused in a trainer's files, with the modules that take adapters") {
+  EstimateRequest plan = plan_of("ddp", Method::Lora);
+  plan.model = load_model("granite-4.0-h-350m").spec;
+  ExportAnswer answer = export_plan(plan, "trl", kMark);
+  CHECK(has_text(answer.refusal, "out_proj of the Mamba-2 layers"));
+  CHECK(answer.nearest == "plan with --lora targets=in_proj+input_linear+output_linear+q_proj+k_proj+v_proj+o_proj");
+  CHECK_FALSE(export_plan(plan, "accelerate", kMark).is_refused());  // a script of one's own names its modules
+  plan.recipe.lora.targets = {"in_proj", "q_proj"};
+  CHECK_FALSE(export_plan(plan, "trl", kMark).is_refused());
+  plan = plan_of("ddp", Method::Lora);
+  plan.model = load_model("qwen3.5-9b-text").spec;  // a delta net's out_proj is an ordinary module
+  CHECK_FALSE(export_plan(plan, "trl", kMark).is_refused());
+}
+
 TEST_CASE("1,000 hostile names come back from YAML as they were") {
   for (const std::string& name : test::hostile_names()) {
     const OrderedJson file{{"model", name}, {"list", {name, "x"}}, {name + "k", 1}};

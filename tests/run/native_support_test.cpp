@@ -37,6 +37,8 @@ const std::vector<Refusal> kRefusals{
     {"family llama", [](Asked& a) { a.model.moe.num_experts = 8; }},
     {"family llama", [](Asked& a) { a.model.has_fused_qkv = true; }},
     {"family llama", [](Asked& a) { a.model.has_fused_gate_up = true; }},
+    {"kernels of Mamba-2 and linear-attention layers",
+     [](Asked& a) { a.model.mixers.assign(std::size_t(a.model.num_hidden_layers), Mixer::DeltaNet); }},
     {"family smollm3", [](Asked& a) { a.model.family = "smollm3"; }},
     {"rotary scaling 'yarn'", [](Asked& a) { a.model.rope.type = "yarn"; }},
     {"sliding window", [](Asked& a) { a.model.sliding_window = 8, a.model.sliding_layers = 1; }},

@@ -1,0 +1,260 @@
+// A gated delta net through flash-linear-attention's kernels and causal_conv1d, which transformers uses where they are
+// installed. The scan keeps normalised queries and keys, values, gates and the inverses of its chunks' triangular
+// systems; the states between chunks are made again in backward. Queries and keys are expanded to the value heads, as
+// transformers does for kernels without grouped heads. Sources: transformers modeling_qwen3_next.py
+// (Qwen3NextGatedDeltaNet), modeling_qwen3_5.py; fla ops/gated_delta_rule/chunk.py (ChunkGatedDeltaRuleFunction),
+// modules/l2norm.py, modules/fused_norm_gate.py.
+#include <algorithm>
+
+#include "models/ledger/recurrence.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::int64_t kNetChunk = 64;  // tokens, of fla's kernels
+
+/// FLOPs per token of the products that the kernels are made of, all value heads together.
+struct NetProducts {
+  double keys_in_chunk, values_in_chunk, with_state;
+};
+
+NetProducts net_products(const DeltaNetSpec& d, std::int64_t length) {
+  const double chunk = double(std::min(kNetChunk, length)), heads = double(d.num_value_heads);
+  return {.keys_in_chunk = 2 * chunk * heads * double(d.key_dim),
+          .values_in_chunk = 2 * chunk * heads * double(d.value_dim),
+          .with_state = 2 * heads * double(d.key_dim) * double(d.value_dim)};
+}
+
+/// Widths of what the scan works on, and elements of the states between chunks.
+struct NetSizes {
+  std::int64_t heads, keys, values, inverses, states;
+};
+
+NetSizes net_sizes(const Tape& t) {
+  const DeltaNetSpec& d = t.c.spec().delta_net;
+  const std::int64_t length = t.c.attention_length();
+  return {.heads = d.num_value_heads,
+          .keys = d.num_value_heads * d.key_dim,
+          .values = d.value_width(),
+          .inverses = d.num_value_heads * kNetChunk,
+          .states = t.c.attention_batch() * ((length + kNetChunk - 1) / kNetChunk) * d.state_elements()};
+}
+
+double moved_bytes(Tape& t, std::initializer_list<LocalId> locals) {
+  double sum = 0;
+  for (const LocalId id : locals) sum += double(t.at(id).bytes().count);
+  return sum;
+}
+
+/// One kernel that reads and writes each of its tensors once.
+LayerOp& net_kernel(Tape& t, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes,
+                    double flops_per_token) {
+  return scan_op(t, reads, writes, flops_per_token * double(t.tokens()), moved_bytes(t, reads) + moved_bytes(t, writes),
+                 1);
+}
+
+LocalId net_scratch(Tape& t, const char* name, std::int64_t width) {
+  return t.scratch(name, t.tokens() * width, t.c.numerics.compute);
+}
+
+struct NetProjections {
+  LocalId qkv, z, beta, decay;
+};
+
+NetProjections project_net(Tape& t, LocalId x) {
+  const DeltaNetSpec& d = t.c.spec().delta_net;
+  const auto l = [&](LinearSlot slot) -> const LinearRef& { return t.c.linear(slot); };
+  NetProjections p{};
+  const LocalId first = linear(t, x, l(LinearSlot::MixIn));
+  if (d.has_fused_projections) {  // grouped by key head: queries, keys, values and z are copied apart
+    p.qkv = part(t, first, "queries, keys and values", d.conv_channels(), Dim::QWidth);
+    p.z = part(t, first, "gate z", d.value_width(), Dim::QWidth);
+    const LocalId second = linear(t, x, l(LinearSlot::MixBeta));
+    p.beta = part(t, second, "beta before its sigmoid", d.num_value_heads, Dim::QHeads);
+    p.decay = part(t, second, "decay before its softplus", d.num_value_heads, Dim::QHeads);
+  } else {
+    p.qkv = first;
+    p.z = linear(t, x, l(LinearSlot::MixGate));
+    p.beta = linear(t, x, l(LinearSlot::MixBeta));
+    p.decay = linear(t, x, l(LinearSlot::MixDecay));
+  }
+  const Dtype low = t.c.numerics.compute;
+  p.qkv = convert(t, p.qkv, low, "queries, keys and values in 16 bit");
+  p.z = convert(t, p.z, low, "gate z in 16 bit");
+  return p;
+}
+
+struct NetGates {
+  LocalId beta, decay;
+};
+
+/// beta = sigmoid(b); decay = -exp(A_log) softplus(a + dt_bias), written out in fp32.
+NetGates make_net_gates(Tape& t, LocalId b, LocalId a) {
+  const std::int64_t heads = t.c.spec().delta_net.num_value_heads;
+  const LocalId beta = t.wide("beta", heads, Dim::QHeads, t.at(b).dtype);
+  t.memory_op(OpKind::Activation, {b}, {beta}, 2.0 * double(t.at(beta).bytes().count));
+  const LocalId shifted = t.wide("time steps in fp32", heads, Dim::QHeads, Dtype::F32);
+  const LocalId steps = t.wide("softplus of the time steps", heads, Dim::QHeads, Dtype::F32);
+  const LocalId decay = t.wide("decay", heads, Dim::QHeads, Dtype::F32);
+  t.memory_op(OpKind::Activation, {a}, {shifted, steps, decay}, 6.0 * double(t.at(decay).bytes().count)).kernels = 4;
+  t.saves(beta, "sigmoid and scan backward");
+  t.saves(shifted, "softplus backward");
+  t.saves(steps, "gradient of A_log");
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId db = tape.new_grad(s.ids[0]), da = tape.new_grad(s.ids[1]);
+        tape.memory_op(OpKind::Activation, {tape.grad(s.ids[2]), s.ids[2]}, {db},
+                       3.0 * double(tape.at(db).bytes().count));
+        LayerOp& o = tape.memory_op(OpKind::Activation, {tape.grad(s.ids[5]), s.ids[3], s.ids[4]}, {da},
+                                    6.0 * double(tape.at(s.ids[5]).bytes().count));
+        o.kernels = 5;
+        o.is_weight_gradient = tape.c.trains_norms();
+        tape.add_grad(s.ids[0], db);
+        tape.add_grad(s.ids[1], da);
+      },
+      {b, a, beta, shifted, steps, decay});
+  return {beta, decay};
+}
+
+struct NetHeads {
+  LocalId q, k, v;
+};
+
+/// Heads apart: queries and keys expanded to the value heads and normalised, values made contiguous.
+NetHeads split_heads(Tape& t, LocalId convolved) {
+  const NetSizes z = net_sizes(t);
+  const DeltaNetSpec& d = t.c.spec().delta_net;
+  const Dtype low = t.c.numerics.compute;
+  LocalId from = convolved;
+  if (d.num_value_heads > d.num_key_heads) {
+    from = net_scratch(t, "queries and keys, expanded", 2 * z.keys);
+    t.memory_op(OpKind::RepeatKv, {convolved}, {from}, 2.0 * double(t.at(from).bytes().count)).kernels = 2;
+  }
+  const LocalId q = t.wide("queries, normalised", z.keys, Dim::QWidth, low);
+  const LocalId k = t.wide("keys, normalised", z.keys, Dim::KvWidth, low);
+  const LocalId norms = t.wide("norms of queries and keys", 2 * z.heads, Dim::QHeads, Dtype::F32);
+  t.memory_op(OpKind::Norm, {from}, {q, k, norms}, 2 * moved_bytes(t, {q, k})).kernels = 2;
+  const LocalId v = t.wide("values, contiguous", z.values, Dim::KvWidth, low);
+  t.memory_op(OpKind::Copy, {convolved}, {v}, 2.0 * double(t.at(v).bytes().count));
+  t.saves(q, "scan backward");
+  t.saves(k, "scan backward");
+  t.saves(v, "scan backward");
+  t.saves(norms, "norm backward");
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId dx = tape.new_grad(s.ids[0]), dq = tape.grad(s.ids[1]), dk = tape.grad(s.ids[2]);
+        tape.memory_op(OpKind::Norm, {dq, dk, s.ids[1], s.ids[2], s.ids[4]}, {dq, dk}, 3 * moved_bytes(tape, {dq, dk}))
+            .kernels = 2;
+        tape.memory_op(OpKind::Copy, {dq, dk, tape.grad(s.ids[3])}, {dx},
+                       moved_bytes(tape, {dq, dk, tape.grad(s.ids[3]), dx}))
+            .kernels = 3;
+        tape.add_grad(s.ids[0], dx);
+      },
+      {convolved, q, k, v, norms});
+  return {q, k, v};
+}
+
+enum : std::size_t { kNetQ, kNetK, kNetV, kNetBeta, kNetDecay, kNetSums, kNetInverses, kNetOut };
+
+/// The states at the chunks' ends and the corrected values. Forward and again in backward.
+struct NetStates {
+  LocalId states, corrected;
+};
+
+NetStates make_net_states(Tape& t, LocalId k, LocalId w, LocalId u, LocalId sums) {
+  const NetSizes z = net_sizes(t);
+  NetStates out{t.scratch("states between chunks", z.states, t.c.numerics.compute),
+                net_scratch(t, "corrected values", z.values)};
+  net_kernel(t, {k, w, u, sums}, {out.states, out.corrected},
+             2 * net_products(t.c.spec().delta_net, t.c.attention_length()).with_state);
+  return out;
+}
+
+void net_scan_backward(Tape& t, const Tape::Step& s) {
+  const NetSizes z = net_sizes(t);
+  const NetProducts p = net_products(t.c.spec().delta_net, t.c.attention_length());
+  const LocalId q = s.ids[kNetQ], k = s.ids[kNetK], v = s.ids[kNetV], beta = s.ids[kNetBeta], sums = s.ids[kNetSums],
+                inverses = s.ids[kNetInverses], dout = t.grad(s.ids[kNetOut]);
+  const LocalId w = net_scratch(t, "keys of the triangular system", z.keys),
+                u = net_scratch(t, "values of the triangular system", z.values);
+  net_kernel(t, {k, v, beta, inverses, sums}, {w, u}, p.keys_in_chunk + p.values_in_chunk);
+  const NetStates made = make_net_states(t, k, w, u, sums);
+  const LocalId dlocal = net_scratch(t, "gradient of corrected values, within chunks", z.values);
+  net_kernel(t, {q, k, sums, dout}, {dlocal}, p.keys_in_chunk + p.values_in_chunk);
+  const LocalId dstates = t.scratch("gradients of the states", z.states, t.c.numerics.compute),
+                du = net_scratch(t, "gradient of corrected values", z.values);
+  net_kernel(t, {q, k, w, sums, dout, dlocal}, {dstates, du}, 3 * p.with_state);
+  const LocalId dq = t.new_grad(q), dk = t.new_grad(k), dw = net_scratch(t, "gradient of the system's keys", z.keys),
+                dsums = t.scratch("gradient of the decays' sums", t.tokens() * z.heads, Dtype::F32);
+  net_kernel(t, {q, k, made.corrected, made.states, dout, dstates}, {dq, dk, dw, dsums},
+             3 * p.with_state + 3 * p.keys_in_chunk + p.values_in_chunk);
+  const LocalId dv = t.new_grad(v), dbeta = t.new_grad(beta), more = net_scratch(t, "further gradient of keys", z.keys),
+                ddecay = t.new_grad(s.ids[kNetDecay]);
+  net_kernel(t, {k, v, beta, inverses, dw, du}, {dv, dbeta, more}, 4 * p.keys_in_chunk + 2 * p.values_in_chunk);
+  t.memory_op(OpKind::Add, {dk, more}, {dk}, 3.0 * double(t.at(dk).bytes().count));
+  t.memory_op(OpKind::Scan, {dsums}, {ddecay}, 2.0 * double(t.at(ddecay).bytes().count));
+  t.add_grad(q, dq);
+  t.add_grad(k, dk);
+  t.add_grad(v, dv);
+  t.add_grad(beta, dbeta);
+  t.add_grad(s.ids[kNetDecay], ddecay);
+}
+
+LocalId net_scan(Tape& t, const NetHeads& in, const NetGates& gates) {
+  const NetSizes z = net_sizes(t);
+  const NetProducts p = net_products(t.c.spec().delta_net, t.c.attention_length());
+  const Dtype low = t.c.numerics.compute;
+  const LocalId sums = t.wide("sums of the decays within chunks", z.heads, Dim::QHeads, Dtype::F32);
+  t.memory_op(OpKind::Scan, {gates.decay}, {sums}, 2.0 * double(t.at(sums).bytes().count));
+  const LocalId inverses = t.wide("inverses of the chunks' systems", z.inverses, Dim::Chunk, low);
+  const LocalId w = net_scratch(t, "keys of the triangular system", z.keys),
+                u = net_scratch(t, "values of the triangular system", z.values);
+  net_kernel(t, {in.k, in.v, gates.beta, sums}, {inverses, w, u}, 2 * p.keys_in_chunk + p.values_in_chunk).kernels = 2;
+  const NetStates made = make_net_states(t, in.k, w, u, sums);
+  const LocalId out = t.wide("output of the scan", z.values, Dim::QWidth, low);
+  net_kernel(t, {in.q, in.k, made.corrected, made.states, sums}, {out},
+             p.with_state + p.keys_in_chunk + p.values_in_chunk);
+  t.saves(sums, "scan backward");
+  t.saves(inverses, "scan backward");
+  t.then_backward(net_scan_backward, {in.q, in.k, in.v, gates.beta, gates.decay, sums, inverses, out});
+  return out;
+}
+
+/// RMS norm per head, times silu(z), in one kernel.
+LocalId gated_net_norm(Tape& t, LocalId x, LocalId z) {
+  const Local like = t.at(x);
+  const double bytes = double(like.bytes().count);
+  const LocalId y = t.tensor("normalised and gated", like.elements, like.dtype, like.dims);
+  const LocalId stats = t.wide("statistics of the norm", net_sizes(t).heads, Dim::QHeads, Dtype::F32);
+  t.memory_op(OpKind::Norm, {x, z}, {y, stats}, 3 * bytes);
+  t.saves(x, "norm backward");
+  t.saves(z, "norm backward");
+  t.saves(stats, "norm backward");
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId dx = tape.new_grad(s.ids[0]), dz = tape.new_grad(s.ids[1]);
+        LayerOp& o = tape.memory_op(OpKind::Norm, {tape.grad(s.ids[2]), s.ids[0], s.ids[1], s.ids[3]}, {dx, dz},
+                                    5.0 * double(tape.at(dx).bytes().count));
+        o.is_weight_gradient = tape.c.trains_norms();
+        tape.add_grad(s.ids[0], dx);
+        tape.add_grad(s.ids[1], dz);
+      },
+      {x, z, y, stats});
+  return y;
+}
+
+}  // namespace
+
+double delta_net_flops(const DeltaNetSpec& d, std::int64_t seq_len) {
+  const NetProducts p = net_products(d, seq_len);
+  return 3 * p.with_state + 3 * p.keys_in_chunk + 2 * p.values_in_chunk;
+}
+
+LocalId delta_net(Tape& t, LocalId x) {
+  const NetProjections p = project_net(t, x);
+  const NetHeads in = split_heads(t, convolution(t, p.qkv));
+  const NetGates gates = make_net_gates(t, p.beta, p.decay);
+  return linear(t, gated_net_norm(t, net_scan(t, in, gates), p.z), t.c.linear(LinearSlot::MixOut));
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,41 @@
+// What the recurrent mixers have in common.
+#include "models/ledger/recurrence.h"
+
+namespace gpuplan {
+
+LayerOp& scan_op(Tape& t, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, double flops,
+                 double traffic, std::uint8_t kernels) {
+  LayerOp& o = t.op(OpKind::Scan, reads, writes);
+  o.cost = CostClass::Scan;
+  o.flops = flops;
+  o.traffic = traffic;
+  o.kernels = kernels;
+  return o;
+}
+
+LocalId convolution(Tape& t, LocalId x) {
+  const Local like = t.at(x);
+  const double bytes = double(like.bytes().count);
+  const LocalId y = t.tensor("convolved", like.elements, like.dtype, like.dims);
+  t.memory_op(OpKind::Convolution, {x}, {y}, 2 * bytes);
+  t.saves(x, "convolution backward");
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId dx = tape.new_grad(s.ids[0]);
+        tape.memory_op(OpKind::Convolution, {tape.grad(s.ids[1]), s.ids[0]}, {dx},
+                       3.0 * double(tape.at(dx).bytes().count))
+            .is_weight_gradient = tape.c.trains_norms();
+        tape.add_grad(s.ids[0], dx);
+      },
+      {x, y});
+  return y;
+}
+
+double recurrence_flops(const ModelSpec& model, Mixer mixer, std::int64_t batch, std::int64_t seq_len) {
+  const double tokens = double(batch) * double(seq_len);
+  if (has_mamba2(mixer)) return tokens * mamba2_flops(model.mamba2, seq_len);
+  if (has_delta_net(mixer)) return tokens * delta_net_flops(model.delta_net, seq_len);
+  return 0;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,19 @@
+// Ops of recurrent mixers: kernels that work on a sequence chunk by chunk.
+#pragma once
+
+#include "models/ledger/tape.h"
+
+namespace gpuplan {
+
+/// Kernels that multiply small matrices of a chunk and move states: FLOPs and bytes of all of them.
+LayerOp& scan_op(Tape& tape, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, double flops,
+                 double traffic, std::uint8_t kernels);
+
+/// A causal convolution with a kernel per channel (causal_conv1d), which keeps its input.
+LocalId convolution(Tape& tape, LocalId x);
+
+/// FLOPs of the scan forward, per token.
+double mamba2_flops(const Mamba2Spec& mamba, std::int64_t seq_len);
+double delta_net_flops(const DeltaNetSpec& net, std::int64_t seq_len);
+
+}  // namespace gpuplan

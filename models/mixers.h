@@ -1,0 +1,53 @@
+// What mixes the tokens of a layer: attention, or a recurrence whose cost per token does not grow with the length.
+#pragma once
+
+#include <cstdint>
+
+namespace gpuplan {
+
+/// AttentionAndMamba2: side by side on one normed input (Falcon-H1). None: a layer that is an MLP alone (Nemotron-H).
+enum class Mixer : std::uint8_t { Attention, Mamba2, DeltaNet, ShortConvolution, AttentionAndMamba2, None };
+
+constexpr bool attends(Mixer mixer) { return mixer == Mixer::Attention || mixer == Mixer::AttentionAndMamba2; }
+constexpr bool has_mamba2(Mixer mixer) { return mixer == Mixer::Mamba2 || mixer == Mixer::AttentionAndMamba2; }
+constexpr bool has_delta_net(Mixer mixer) { return mixer == Mixer::DeltaNet; }
+constexpr bool has_short_convolution(Mixer mixer) { return mixer == Mixer::ShortConvolution; }
+
+/// Mamba-2 (Dao & Gu 2024, arXiv 2405.21060). A head carries a state [head_dim, state_size] from token to token; the
+/// heads of a group share B and C. x, B and C pass a short causal convolution. The sequence is cut in chunks: within
+/// one, tokens meet as in attention; between them, through the state.
+struct Mamba2Spec {
+  std::int64_t num_heads{}, head_dim{}, num_groups{}, state_size{}, conv_kernel{}, chunk{};
+  bool has_conv_bias{}, has_proj_bias{};
+  bool has_norm = true;  // of the gated output; else the gate alone
+  std::int64_t inner_width() const { return num_heads * head_dim; }
+  std::int64_t bc_width() const { return num_groups * state_size; }  // of B, and of C
+  std::int64_t state_elements() const { return inner_width() * state_size; }
+  std::int64_t conv_channels() const { return inner_width() + 2 * bc_width(); }
+  /// z, x, B, C and a time step per head.
+  std::int64_t projected_width() const { return inner_width() + conv_channels() + num_heads; }
+  friend bool operator==(const Mamba2Spec&, const Mamba2Spec&) = default;
+};
+
+/// A gated delta net (Yang et al. 2024, arXiv 2412.06464). A value head carries a state [key_dim, value_dim], which a
+/// token decays and corrects; several value heads share a key head. Queries, keys and values pass a short causal
+/// convolution. Chunks as in Mamba-2; within one, the corrections are a triangular system.
+struct DeltaNetSpec {
+  std::int64_t num_key_heads{}, num_value_heads{}, key_dim{}, value_dim{}, conv_kernel{};
+  bool
+      has_fused_projections{};  // of q, k, v and z, and of beta and decay (Qwen3-Next); else one each, q, k, v together
+  std::int64_t key_width() const { return num_key_heads * key_dim; }
+  std::int64_t value_width() const { return num_value_heads * value_dim; }
+  std::int64_t state_elements() const { return num_value_heads * key_dim * value_dim; }
+  std::int64_t conv_channels() const { return 2 * key_width() + value_width(); }
+  friend bool operator==(const DeltaNetSpec&, const DeltaNetSpec&) = default;
+};
+
+/// A gated short convolution (LFM2): y = C conv(B x), all of the stream's width.
+struct ShortConvolutionSpec {
+  std::int64_t kernel{};
+  bool has_bias{};
+  friend bool operator==(const ShortConvolutionSpec&, const ShortConvolutionSpec&) = default;
+};
+
+}  // namespace gpuplan

@@ -1,0 +1,173 @@
+// Recurrent layers: what they keep for backward, how they grow with the length, and what takes adapters.
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "models/catalogue.h"
+#include "planner/estimate.h"
+#include "planner/job_metrics.h"
+#include "planner/peaks.h"
+#include "planner/plan_builder.h"
+
+using namespace gpuplan;
+using namespace gpuplan::test;
+
+namespace {
+
+ModelSpec hybrid_model(const char* name) { return load_model(name).spec; }
+
+/// A small Qwen3-Next without experts: h = 64, 2 key heads and 4 value heads of 16.
+ModelSpec tiny_delta_net(bool has_fused_projections) {
+  ModelSpec m = tiny_llama();
+  m.family = has_fused_projections ? "qwen3_next" : "qwen3_5_text";
+  m.norm = NormKind::GemmaRmsNorm;
+  m.has_attention_gate = true;
+  m.qk_norm = QkNorm::PerHead;
+  m.mixers = {Mixer::DeltaNet, Mixer::DeltaNet, Mixer::DeltaNet, Mixer::Attention};
+  m.delta_net = {.num_key_heads = 2,
+                 .num_value_heads = 4,
+                 .key_dim = 16,
+                 .value_dim = 16,
+                 .conv_kernel = 4,
+                 .has_fused_projections = has_fused_projections};
+  return m;
+}
+
+double flops_of(const ModelSpec& spec, std::int64_t seq_len) {
+  Plan plan;
+  plan.spec = spec;
+  plan.recipe.seq_len = seq_len;
+  plan.strategy = make_strategy("ddp", plan.cluster, {});
+  return model_flops(plan.job(), 1, seq_len);
+}
+
+}  // namespace
+
+TEST_CASE("a Mamba-2 layer keeps its input projection, the scan's output and the norm's statistics") {
+  // granite-4.0-h-micro: h = 2048, inner width 4096, projected 2 * 4096 + 2 * 128 + 64 = 8512, f = 8192.
+  // Two norms (fp32 copy 4, value 2, output 2 each): 16 h; projected 2 * 8512, output 2 * 4096, statistics 4; the
+  // output projection's input is made again; gate and up 4 f, silu 2 f, product 2 f
+  const ModelSpec m = hybrid_model("granite-4.0-h-micro");
+  const std::int64_t per_token = 16 * 2048 + 2 * 8512 + 2 * 4096 + 4 + 8 * 8192;
+  CHECK(Ledger{}.saved(m) == 64 * per_token);
+  CHECK_FALSE(Ledger{}.keeps(m, "gated output, normalised"));
+  CHECK_FALSE(Ledger{}.keeps(m, "x, B and C after the convolution"));
+}
+
+TEST_CASE("a gated delta net keeps what flash-linear-attention's kernels save") {
+  // h = 64, f = 128, 4 value heads, V = 64, convolved 2 * 32 + 64 = 128; queries and keys expanded to 4 heads: 64 each
+  const std::int64_t norms = 2 * (4 + 4 + 2) * 64, mlp = 8 * 128;  // 1 + weight: the normalised value is in fp32
+  const std::int64_t convolution = 2 * 128, queries_and_keys = 2 * 2 * 64, their_norms = 2 * 4 * 4, values = 2 * 64;
+  const std::int64_t gates = (2 + 4 + 4) * 4, sums = 4 * 4, inverses = 2 * 64 * 4;
+  const std::int64_t output = 2 * 64, z = 2 * 64, statistics = 4 * 4, normed = 2 * 64;
+  const std::int64_t per_token = norms + mlp + convolution + queries_and_keys + their_norms + values + gates + sums +
+                                 inverses + output + z + statistics + normed;
+  for (const bool is_fused : {true, false}) {
+    CAPTURE(is_fused);
+    CHECK(Ledger{}.saved(tiny_delta_net(is_fused)) == 64 * per_token);
+  }
+}
+
+TEST_CASE("a gated short convolution keeps B, C and x, their product, what is convolved, and the gated output") {
+  // lfm2-1.2b: norms 16 h, six tensors of the width 2 h each, MLP 8 f with f = 8192
+  CHECK(Ledger{}.saved(hybrid_model("lfm2-1.2b")) == 64 * ((16 + 6 * 2) * 2048 + 8 * 8192));
+}
+
+TEST_CASE("attention's output gate keeps its sigmoid and the gated output: 4 rho more") {
+  ModelSpec with = tiny_llama(), without = with;
+  with.family = without.family = "qwen3_5_text";
+  with.has_attention_gate = true;
+  CHECK(Ledger{}.saved(with) - Ledger{}.saved(without) == 4 * 64 * 64);
+}
+
+TEST_CASE("a lone layer is one norm and one branch; a parallel one shares its norm between attention and Mamba-2") {
+  const ModelSpec nemotron = hybrid_model("nemotron-nano-9b-v2");  // first: Mamba-2 alone
+  // norm 8 h; projected 2 * 10240 + 2 * 8 * 128 + 128 = 22656, output 10240, 8 groups of statistics
+  CHECK(Ledger{}.saved(nemotron) == 64 * (8 * 4480 + 2 * 22656 + 2 * 10240 + 4 * 8));
+  const ModelSpec falcon = hybrid_model("falcon-h1-7b");
+  ModelSpec attention_only = falcon, mamba_only = falcon;
+  attention_only.family = "llama", attention_only.mixers.clear();
+  CHECK(Ledger{}.saved(falcon) - Ledger{}.saved(attention_only) == 64 * (2 * 6680 + 2 * 3072 + 4));
+}
+
+TEST_CASE("what a recurrent layer keeps per token does not grow with the length, and its FLOPs are linear in it") {
+  for (const char* name : {"granite-4.0-h-350m", "nemotron-nano-9b-v2"}) {
+    CAPTURE(name);
+    Ledger brief, lengthy;
+    brief.recipe.seq_len = 4096, lengthy.recipe.seq_len = 65536;
+    CHECK(lengthy.saved(hybrid_model(name)) == 16 * brief.saved(hybrid_model(name)));
+    const Mixer mixer = hybrid_model(name).mixer(0);
+    CHECK(recurrence_flops(hybrid_model(name), mixer, 1, 65536) ==
+          doctest::Approx(16 * recurrence_flops(hybrid_model(name), mixer, 1, 4096)));
+  }
+  CHECK(recurrence_flops(tiny_llama(), Mixer::Attention, 1, 4096) == 0);
+}
+
+TEST_CASE("FLOPs of a scan are those of its chunks' products") {
+  // granite-4.0-h-350m: chunk 256, state 128, one group, inner width 1536. Per token: C B^T 2 * 256 * 128, its lower
+  // half times x 256 * 1536, x B^T and C times the state 2 * 128 * 1536 each
+  CHECK(recurrence_flops(hybrid_model("granite-4.0-h-350m"), Mixer::Mamba2, 1, 1024) ==
+        doctest::Approx(1024.0 * (65'536 + 393'216 + 2 * 393'216)));
+  // 4 heads of 16, chunk 64: three products with the state 2 * 4 * 16 * 16, three of keys and two of values 2 * 64 * 64
+  CHECK(recurrence_flops(tiny_delta_net(true), Mixer::DeltaNet, 1, 1024) ==
+        doctest::Approx(1024.0 * (3 * 2'048 + 5 * 8'192)));
+  // What grows with the square of the length is attention's: of 4 layers, 12 heads of 64, against 28 of 16 heads of 64
+  const auto squared = [](const ModelSpec& m) { return flops_of(m, 65536) - 2 * flops_of(m, 32768); };
+  CHECK(squared(hybrid_model("granite-4.0-h-350m")) / squared(hybrid_model("granite-4.0-350m")) ==
+        doctest::Approx(4 * 12.0 / (28 * 16)));
+}
+
+TEST_CASE("Mamba-2's output projection takes no adapter and stays in 16 bit; a delta net's does") {
+  Recipe recipe;
+  recipe.method = Method::Qlora;
+  recipe.quant.kind = BaseQuant::Nf4;
+  const FrameworkConvention framework = find_framework("hf-trainer");
+  const TrainedModel mamba = prepare(hybrid_model("granite-4.0-h-micro"), recipe, framework);
+  const LayerLinears& first = mamba.linears[0];
+  CHECK(first[LinearSlot::MixIn].is_adapted);
+  CHECK(first[LinearSlot::MixIn].is_quantised);
+  CHECK_FALSE(first[LinearSlot::MixOut].is_adapted);
+  CHECK_FALSE(first[LinearSlot::MixOut].is_quantised);
+  const TrainedModel delta = prepare(tiny_delta_net(true), recipe, framework);
+  CHECK(delta.linears[0][LinearSlot::MixOut].is_adapted);
+  CHECK(delta.linears[0][LinearSlot::MixBeta].is_quantised);
+
+  recipe.lora.targets = {"out_proj"};
+  CHECK_THROWS_WITH_AS(prepare(hybrid_model("granite-4.0-h-micro"), recipe, framework),
+                       doctest::Contains("the weight of 'out_proj' is multiplied without its module"), InputError);
+  CHECK_NOTHROW(prepare(tiny_delta_net(true), recipe, framework));
+}
+
+TEST_CASE("generation keeps keys and values of the layers that attend, and a state per sequence of the others") {
+  const ModelSpec m = hybrid_model("granite-4.0-h-350m");
+  CHECK(kv_bytes_per_token(m) == Bytes{4 * 2 * 4 * 64 * 2});  // 4 layers, keys and values, 4 heads of 64, 16 bit
+  // 28 layers: states 48 * 32 * 128 in fp32, and 4 inputs of 1792 channels in 16 bit
+  CHECK(state_bytes_per_sequence(m) == Bytes{28 * (4 * 48 * 32 * 128 + 2 * 4 * 1792)});
+  CHECK(state_bytes_per_sequence(tiny_llama()) == Bytes{});
+}
+
+TEST_CASE("Qwen3.5: Unsloth's stated memory of LoRA in 16 bit") {
+  // unsloth.ai/docs/models/qwen3.5/fine-tune: 3, 5, 10, 22, 56 and 74 GB, without saying of which length; its notebooks
+  // train 2048 tokens at a time
+  const std::vector<std::pair<const char*, double>> stated = {{"qwen3.5-0.8b", 3}, {"qwen3.5-2b", 5},
+                                                              {"qwen3.5-4b", 10},  {"qwen3.5-9b", 22},
+                                                              {"qwen3.5-27b", 56}, {"qwen3.5-35b-a3b", 74}};
+  for (const auto& [name, gigabytes] : stated) {
+    CAPTURE(name);
+    EstimateRequest r;
+    r.model = hybrid_model(name);
+    r.recipe.framework = "unsloth";
+    r.recipe.method = Method::Lora;
+    r.recipe.lora.rank = 16;
+    r.recipe.checkpointing = Checkpointing::Full;
+    r.recipe.loss = LossKernel::Fused;
+    r.recipe.micro_batch = 1;
+    r.recipe.seq_len = 2048;
+    r.cluster = parse_gpus("1xH100");
+    const FrameworkConvention& framework = find_framework(r.recipe.framework);
+    StepProgram program;
+    const Job job(r, prepare(r.model, r.recipe, framework), framework, default_profile("h100-sxm"),
+                  make_strategy("single", r.cluster, {}));
+    CHECK(double(estimate_strategy(job, program).tiers.process.count) / 1e9 ==
+          doctest::Approx(gigabytes).epsilon(0.15));
+  }
+}
