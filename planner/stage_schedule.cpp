@@ -151,6 +151,7 @@ void StageBuilder::backward(const ScheduleStep& v) {
     emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands).block = u.whole_backward;
     return;
   }
+  std::uint32_t output = 0;
   if (u.is_checkpointed) {
     phase_ = Phase::Recompute;
     s_.operands.assign({s_.x[at] | kRead | kX});
@@ -161,6 +162,10 @@ void StageBuilder::backward(const ScheduleStep& v) {
     call.block = u.blocks.recompute;
     call.frame = v.unit;
     phase_ = Phase::Backward;
+    if (in_.framework.checkpoints_reentrantly) {  // CheckpointFunction.backward of torch/utils/checkpoint.py: `outputs`
+      output = add(Category::Activations, BufferRole::Kept, unit, u.output);
+      emit(OpCode::Release, StreamId::Compute, Axis::None, unit, {output});
+    }
   }
   const bool makes_dx = u.makes_dx || unit > in_.model.first_backward;  // else what stands before it is frozen
   if (makes_dx) s_.dx[at] = add(Category::Activations, BufferRole::ActivationGradient, unit, u.input);
@@ -175,6 +180,7 @@ void StageBuilder::backward(const ScheduleStep& v) {
   Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
   call.block = u.is_checkpointed ? u.blocks.backward_dropped : u.blocks.backward;
   call.frame = v.unit;
+  if (output) emit(OpCode::Release, StreamId::Compute, Axis::None, unit, {output});
   if (v.ends_chunk && makes_dx) leave_backward(v);
   if (keeps_frozen_inputs() && u.is_checkpointed) keep_input(at);
 }

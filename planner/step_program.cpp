@@ -66,7 +66,7 @@ std::string_view to_string(BufferRole role) {
                                                                                        "encoder output",
                                                                                        "encoder gradient",
                                                                                        "16-bit weights",
-                                                                                       "checkpoint kept by a hook",
+                                                                                       "kept by checkpointing",
                                                                                        "constants"};
   return kNames[std::size_t(role)];
 }
