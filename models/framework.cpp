@@ -96,7 +96,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("autocasts_inputs", c.autocasts_inputs);
   f.optional("adapter", c.adapter);
   f.optional("upcasts_quantised_ends", c.upcasts_quantised_ends);
-  f.optional("fused_fsdp_residual_fp32", c.fused_fsdp_residual_fp32);
+  f.optional("checkpoints_reentrantly", c.checkpoints_reentrantly);
   f.optional("has_own_models", c.has_own_models);
   f.optional("casts_adapters", c.casts_adapters);
   f.optional("qlora_computes_in_fp32", c.qlora_computes_in_fp32);

@@ -85,11 +85,12 @@ struct FrameworkConvention {
   bool caches_autocast_weights = true;  // 16-bit casts of fp32 weights live until their backward
   bool autocasts_inputs = true;         // each linear casts its own input copy under autocast
   AdapterDtype adapter = AdapterDtype::Fp32;
-  bool upcasts_quantised_ends = true;     // prepare_model_for_kbit_training: norms, embedding, head in fp32
-  bool fused_fsdp_residual_fp32 = false;  // fused kernels with adapters under FSDP leave the residual stream in fp32
+  bool upcasts_quantised_ends = true;  // prepare_model_for_kbit_training: norms, embedding, head in fp32
   bool casts_adapters = false;  // adapters stored wider than the compute dtype are cast to it where they are used
   bool qlora_computes_in_fp32 = false;  // 4-bit linears compute in fp32 where the recipe says so
   bool has_own_models = false;  // own modelling code: what is said of transformers' code in ModelSpec does not apply
+  /// Checkpointed layers detach their input into a leaf (use_reentrant=True of torch/utils/checkpoint.py).
+  bool checkpoints_reentrantly = false;
   // state
   StateArrays state_arrays = StateArrays::PerTensor;
   AllocatorKind allocator = AllocatorKind::Caching;

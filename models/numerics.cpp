@@ -5,6 +5,10 @@ namespace {
 
 bool is_mixed(Precision precision) { return precision == Precision::Bf16Mixed || precision == Precision::Fp16Mixed; }
 
+bool is_bitsandbytes(const Recipe& recipe) {
+  return recipe.quant.kind == BaseQuant::Nf4 || recipe.quant.kind == BaseQuant::Int8;
+}
+
 Dtype compute_dtype(Precision precision) {
   if (precision == Precision::Fp32) return Dtype::F32;
   return precision == Precision::Fp16Mixed ? Dtype::F16 : Dtype::BF16;
@@ -40,19 +44,16 @@ void resolve_adapters(DtypePolicy& n, const Recipe& recipe, const FrameworkConve
     n.frozen = n.ends = *recipe.lora.base_dtype;
     if (n.ends == Dtype::F32) n.residual = Dtype::F32;  // the embedding looks up fp32 rows
   }
-  const bool is_bitsandbytes = recipe.quant.kind == BaseQuant::Nf4 || recipe.quant.kind == BaseQuant::Int8;
-  if (is_bitsandbytes && framework.upcasts_quantised_ends && !is_fsdp(engine) && engine != ShardingEngine::Zero)
+  if (is_bitsandbytes(recipe) && framework.upcasts_quantised_ends && !is_fsdp(engine) && engine != ShardingEngine::Zero)
     n.ends = n.hidden = n.residual = Dtype::F32;
-  if (is_fsdp(engine) && framework.fused_fsdp_residual_fp32 &&
-      recipe.kernels.value_or(framework.kernels) == LayerKernels::Fused)
-    n.residual = Dtype::F32;
   n.saved = n.has_master ? n.compute : n.ends;
   n.casts_adapters = framework.casts_adapters && n.adapter != n.compute && !is_fsdp(engine);
 }
 
 }  // namespace
 
-DtypePolicy resolve_numerics(const Recipe& recipe, const FrameworkConvention& framework, ShardingEngine engine) {
+DtypePolicy resolve_numerics(const Recipe& recipe, const FrameworkConvention& framework, ShardingEngine engine,
+                             const ModelSpec* model) {
   DtypePolicy n;
   n.compute = n.hidden = n.residual = n.weight = n.frozen = n.ends = n.adapter = n.saved = n.adapter_compute =
       compute_dtype(recipe.precision);
@@ -61,6 +62,9 @@ DtypePolicy resolve_numerics(const Recipe& recipe, const FrameworkConvention& fr
     resolve_adapters(n, recipe, framework, engine);
   else
     resolve_full(n, recipe, framework, engine);
+  // autocast runs torch's LayerNorm in fp32, and bitsandbytes returns the dtype of its input: so does the MLP, and the
+  // sum with it
+  if (n.is_autocast && is_bitsandbytes(recipe) && model && model->norm == NormKind::LayerNorm) n.residual = Dtype::F32;
   n.reduce = is_fsdp(engine) && engine_of(framework, engine).reduces_in_fp32 ? Dtype::F32
              : engine == ShardingEngine::Local ? (recipe.is_adapter() ? n.adapter : n.weight)
                                                : n.compute;

@@ -29,6 +29,8 @@ struct DtypePolicy {
   bool operator==(const DtypePolicy&) const = default;
 };
 
-DtypePolicy resolve_numerics(const Recipe& recipe, const FrameworkConvention& framework, ShardingEngine engine);
+/// Without `model` as for one whose norms return the dtype of their input (RMSNorm).
+DtypePolicy resolve_numerics(const Recipe& recipe, const FrameworkConvention& framework, ShardingEngine engine,
+                             const ModelSpec* model = nullptr);
 
 }  // namespace gpuplan

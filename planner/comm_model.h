@@ -30,7 +30,7 @@ struct AxisLink {
 struct CommModel {
   std::array<AxisLink, kNumAxes> axes;
   BytesPerSec host_link;      // CopyIn and CopyOut
-  BytesPerSec cpu_optimizer;  // Host optimizer steps, per rank
+  BytesPerSec cpu_optimizer;  // host optimizer steps, of one rank beside the others of its machine
   BytesPerSec nvme;
   std::shared_ptr<const Measured> measured;  // keeps the curves
 

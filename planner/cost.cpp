@@ -89,7 +89,9 @@ bool CostModel::is_in_fp8(const LayerOp& op) const { return op.weight != 0xff &&
 const GemmSurface* CostModel::surface_of(const LayerOp& op) const {
   if (!load) return nullptr;
   const GemmRegime regime = op.cost == CostClass::BatchedGemm ? GemmRegime::Batched : regime_of(shape_of(op));
-  const GemmType wanted = is_in_fp8(op) && regime != GemmRegime::Batched ? GemmType::F8 : gemm_type;
+  const GemmType wanted = op.is_fp32                                       ? GemmType::F32
+                          : is_in_fp8(op) && regime != GemmRegime::Batched ? GemmType::F8
+                                                                           : gemm_type;
   return load->surface_of(wanted, op.layout, regime);
 }
 
@@ -104,7 +106,7 @@ Seconds CostModel::measured_gemm_time(const GemmSurface& surface, const LayerOp&
 Seconds CostModel::gemm_time(const LayerOp& op, Software software) const {
   if (const GemmSurface* surface = surface_of(op)) return measured_gemm_time(*surface, op);
   const bool is_fp8 = is_in_fp8(op);
-  const FlopsPerSec rate = is_fp8 ? gemm_fp8 : gemm;
+  const FlopsPerSec rate = op.is_fp32 ? gemm_fp32 : is_fp8 ? gemm_fp8 : gemm;
   const double compute = op.flops / rate.value * wave_factor(op), bytes = op.traffic / memory.value;
   // fp8: both operands are read in 16 bit and written in 8 before the GEMM; a weight gradient uses what others
   // converted
@@ -166,9 +168,11 @@ Seconds CostModel::unhindered_time(const LayerOp& op, Software software) const {
   return {};
 }
 
-BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConvention& framework, ShardingEngine engine) {
-  return engine_of(framework, engine).host_step == HostStep::Torch ? profile.torch_cpu_optimizer_bandwidth
-                                                                   : profile.cpu_optimizer_bandwidth;
+BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConvention& framework, ShardingEngine engine,
+                                std::int64_t num_ranks) {
+  const bool is_torch = engine_of(framework, engine).host_step == HostStep::Torch;
+  const BytesPerSec whole = is_torch ? profile.torch_cpu_optimizer_bandwidth : profile.cpu_optimizer_bandwidth;
+  return whole * (1.0 / double(std::max<std::int64_t>(1, num_ranks)));
 }
 
 namespace {
@@ -201,9 +205,13 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   DtypeRates rates = rates_of(gpu, compute.dtype);
   if (rates.datasheet.value <= 0 && rates.measured.value <= 0)
     rates = {gpu.fp32, gpu.gemm_fp32};  // no such path: falls back to fp32 units
-  const FlopsPerSec best = rates.measured.value > 0 ? rates.measured : rates.datasheet * profile.gemm_fallback;
+  const auto best_of = [&](DtypeRates r) {
+    return r.measured.value > 0 ? r.measured : r.datasheet * profile.gemm_fallback;
+  };
+  const FlopsPerSec best = best_of(rates);
   CostModel m;
   m.gemm = best * profile.gemm_efficiency;
+  m.gemm_fp32 = best_of(rates_of(gpu, Dtype::F32)) * profile.gemm_efficiency;
   m.batched_gemm = m.gemm * profile.batched_gemm_efficiency;
   m.flash = m.gemm * profile.flash_efficiency;
   m.cudnn = m.gemm * profile.cudnn_attention_efficiency;

@@ -20,6 +20,7 @@ namespace gpuplan {
 struct CostModel {
   FlopsPerSec gemm, batched_gemm, flash, cudnn;
   BytesPerSec memory;                    // reached, not datasheet
+  FlopsPerSec gemm_fp32;                 // of fp32 operands beside others (LayerOp::is_fp32)
   FlopsPerSec gemm_fp8;                  // 0: block linears multiply in the compute dtype
   std::array<double, 3> bytes_factor{};  // moved over the ops' bytes, by Software
   double dequant_bytes = 1, gptq_bytes = 1, small_heads = 1;
@@ -77,8 +78,10 @@ struct ComputeKind {
 /// The product that a GEMM op is; of experts, one of theirs, with an equal share of the rows.
 GemmShape shape_of(const LayerOp& op);
 
-/// Memory rate of an optimizer step whose states are on the host (EngineConvention::host_step).
-BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConvention& framework, ShardingEngine engine);
+/// Memory rate of one rank's optimizer step whose states are on the host (EngineConvention::host_step). `num_ranks` of
+/// a machine step at once and share its memory.
+BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConvention& framework, ShardingEngine engine,
+                                std::int64_t num_ranks);
 
 CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKind compute);
 

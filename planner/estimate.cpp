@@ -51,8 +51,10 @@ std::string offload_assumption(const EstimateResult& result) {
           ? fmt::format("{:.3g} GB/s on the host", p.cpu_optimizer_bandwidth.value / 1e9)
           : fmt::format("{:.3g} GB/s with torch's optimizers (FSDP), {:.3g} GB/s with DeepSpeed's (ZeRO)",
                         p.torch_cpu_optimizer_bandwidth.value / 1e9, p.cpu_optimizer_bandwidth.value / 1e9);
-  return fmt::format("offloaded optimizer, per rank: {}; once per optimizer step, so more accumulation amortises it",
-                     rate);
+  return fmt::format(
+      "offloaded optimizer, ranks of a machine together: {}; once per optimizer step, so more accumulation amortises "
+      "it",
+      rate);
 }
 
 /// How much of what is computed is padding; nothing where rows fill their sequences.

@@ -25,7 +25,7 @@ Job::Job(const EstimateRequest& r, Strategy s)
 
 void Job::use(Strategy other) {
   strategy = std::move(other);
-  numerics = resolve_numerics(recipe(), framework, strategy.engine);
+  numerics = resolve_numerics(recipe(), framework, strategy.engine, &model.spec);
   rules = size_rules(strategy, framework, model.spec, recipe());
 }
 

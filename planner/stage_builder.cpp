@@ -93,6 +93,7 @@ void StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
   s_.pending.clear();
   s_.casts.clear();
   s_.issued.clear();
+  s_.kept.clear();
   trained_category_ = recipe().is_adapter() ? Category::Adapters : Category::Weights;
   const std::int64_t k = std::max<std::int64_t>(1, recipe().checkpoint_every);
   const TrainedModel& model = in_.model;

@@ -59,7 +59,7 @@ struct StageScratch {
   std::vector<StateSizes> kinds;  // of one layer of each kind
   std::vector<Unit> units;
   std::vector<ScheduleStep> schedule;
-  std::vector<std::uint32_t> x, dx, host_x, casts, pending, issued;  // issued: gathers that the next call waits for
+  std::vector<std::uint32_t> x, dx, host_x, casts, pending, kept, issued;  // issued: gathers that the next call awaits
   std::array<std::vector<std::uint32_t>, kNumStreams> held;
   std::vector<Operand> operands;
 };
@@ -94,6 +94,14 @@ class StageBuilder {
   bool wraps_adapters() const { return engine_.wraps_adapters && recipe().is_adapter(); }
   bool waits_for_prefetch() const {
     return engine_.waits_for_prefetch && (!is_fsdp(rules_.engine) || wraps_adapters());
+  }
+  /// FSDP1 puts its hook for resharding a unit without trained weights on the unit's input, until backward ends
+  /// (_register_post_backward_reshard_only_hook and _finalize_params of torch/distributed/fsdp/_runtime_utils.py). The
+  /// hook names the input's node in the graph (torch/autograd/graph.py register_multi_grad_hook); of a reentrant
+  /// checkpoint that is a leaf, which keeps itself and its gradient.
+  bool keeps_frozen_inputs() const {
+    return rules_.engine == ShardingEngine::Fsdp1 && rules_.ways > 1 && wraps_adapters() &&
+           in_.framework.checkpoints_reentrantly;
   }
   bool casts() const { return !layout_.shards_weights && n_.casts_weights && !steps_host_copy(); }
   bool reduces_each_micro_batch() const { return layout_.shards_gradients && !engine_.syncs_last_only; }
@@ -142,6 +150,7 @@ class StageBuilder {
   void release_groups(const ScheduleStep& at);
   void enter(const ScheduleStep& at);
   void leave_backward(const ScheduleStep& at);
+  void keep_input(std::size_t at);
   void forward(const ScheduleStep& at);
   void head(const ScheduleStep& at);
   void backward(const ScheduleStep& at);

@@ -151,6 +151,7 @@ void StageBuilder::backward(const ScheduleStep& v) {
     emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands).block = u.whole_backward;
     return;
   }
+  std::uint32_t output = 0;
   if (u.is_checkpointed) {
     phase_ = Phase::Recompute;
     s_.operands.assign({s_.x[at] | kRead | kX});
@@ -161,6 +162,10 @@ void StageBuilder::backward(const ScheduleStep& v) {
     call.block = u.blocks.recompute;
     call.frame = v.unit;
     phase_ = Phase::Backward;
+    if (in_.framework.checkpoints_reentrantly) {  // CheckpointFunction.backward of torch/utils/checkpoint.py: `outputs`
+      output = add(Category::Activations, BufferRole::Kept, unit, u.output);
+      emit(OpCode::Release, StreamId::Compute, Axis::None, unit, {output});
+    }
   }
   const bool makes_dx = u.makes_dx || unit > in_.model.first_backward;  // else what stands before it is frozen
   if (makes_dx) s_.dx[at] = add(Category::Activations, BufferRole::ActivationGradient, unit, u.input);
@@ -175,7 +180,17 @@ void StageBuilder::backward(const ScheduleStep& v) {
   Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
   call.block = u.is_checkpointed ? u.blocks.backward_dropped : u.blocks.backward;
   call.frame = v.unit;
+  if (output) emit(OpCode::Release, StreamId::Compute, Axis::None, unit, {output});
   if (v.ends_chunk && makes_dx) leave_backward(v);
+  if (keeps_frozen_inputs() && u.is_checkpointed) keep_input(at);
+}
+
+/// The input of a checkpointed layer, and the gradient of the next one's input, which this layer's backward has used.
+void StageBuilder::keep_input(std::size_t at) {
+  const bool is_leaf = at + 1 < s_.units.size() && !is_head(at + 1) && s_.units[at + 1].is_checkpointed;
+  const Bytes bytes = s_.units[at].input + (is_leaf ? s_.units[at + 1].input : Bytes{});
+  s_.kept.push_back(add(Category::Activations, BufferRole::Kept, unit_id(at), bytes));
+  emit(OpCode::Release, StreamId::Compute, Axis::None, unit_id(at), {s_.kept.back()});
 }
 
 /// What a step of the schedule leaves behind: gradients that are complete, buckets that are full.
@@ -240,6 +255,8 @@ void StageBuilder::micro_batch(std::int64_t index) {
   }
   for (const StreamId stream : {StreamId::Reduce, StreamId::Send, StreamId::Gather, StreamId::CopyOut})
     drain(stream, first_);
+  if (!s_.kept.empty()) emit(OpCode::Release, StreamId::Compute, Axis::None, first_, s_.kept);
+  s_.kept.clear();
 }
 
 }  // namespace gpuplan

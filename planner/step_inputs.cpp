@@ -40,7 +40,10 @@ StepColumns make_columns(const Job& job) {
 
 CommModel make_step_comm(const Job& job) {
   CommModel comm = make_comm_model(job.cluster(), job.profile, job.strategy.mesh);
-  comm.cpu_optimizer = host_optimizer_rate(job.profile, job.framework, job.strategy.engine);
+  const ClusterSpec& cluster = job.cluster();
+  const bool is_cpu = cluster.gpus.front().is_cpu;  // rates of CPU ranks are those of a rank beside the others
+  comm.cpu_optimizer = host_optimizer_rate(job.profile, job.framework, job.strategy.engine,
+                                           is_cpu ? 1 : cluster.ranks_per_node(job.strategy.mesh.data_parallel()));
   return comm;
 }
 

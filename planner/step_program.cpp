@@ -66,6 +66,7 @@ std::string_view to_string(BufferRole role) {
                                                                                        "encoder output",
                                                                                        "encoder gradient",
                                                                                        "16-bit weights",
+                                                                                       "kept by checkpointing",
                                                                                        "constants"};
   return kNames[std::size_t(role)];
 }

@@ -67,6 +67,7 @@ enum class BufferRole : std::uint8_t {
   EncoderOutput,
   EncoderGradient,
   CastWeights,
+  Kept,
   Constants,
   Count
 };

@@ -75,11 +75,20 @@ LocalId in_place_loss(Tape& t, LocalId logits) {
   }
   LocalId output = kNoLocal;
   if (!upcasts_first) {
-    in = t.cast(in, Dtype::F32, "logits of the loss kernel in fp32");
-    if (kept_logits(t) == KeptLogits::Fp32) output = t.cast(logits, Dtype::F32, "model output converted to fp32");
+    in = t.cast(in, loss_dtype(t, low), "logits of the loss kernel");
+    const KeptLogits keep = kept_logits(t);
+    output = keep == KeptLogits::Fp32      ? t.cast(logits, Dtype::F32, "model output converted to fp32")
+             : keep == KeptLogits::Compute ? logits
+                                           : kNoLocal;
   }
-  loss_op(t, {in, upcasts_first ? kNoLocal : logits, output}, {in}, 3 * double(t.at(in).bytes().count));
-  return t.cast(in, low, "gradient of logits");
+  const double bytes = double(t.at(in).bytes().count);
+  loss_op(t, {in, upcasts_first ? kNoLocal : logits, output}, {in}, 3 * bytes);
+  LocalId gradient = in;
+  if (f.shifts_logits) {  // of the slice: a tensor of all positions
+    gradient = logits_tensor(t, "gradient of all positions", E, t.at(in).dtype);
+    loss_op(t, {in, output}, {gradient}, 2 * bytes);
+  }
+  return t.cast(gradient, low, "gradient of logits");
 }
 
 /// A trained head gets a gradient per chunk, added to what the chunks before it left.

@@ -184,8 +184,13 @@ void read_deepstack(Tape& t) {
 
 LedgerContext make_context(const TrainedModel& model, const Recipe& recipe, const FrameworkConvention& framework,
                            const DtypePolicy& numerics) {
-  const LayerKernels kernels =
-      framework.has_fixed_kernels ? framework.kernels : recipe.kernels.value_or(framework.kernels);
+  LayerKernels kernels = framework.has_fixed_kernels ? framework.kernels : recipe.kernels.value_or(framework.kernels);
+  // kernel libraries have RMSNorm, rotation and gated MLPs; of a model without them they change the loss alone
+  // (Liger's and fms-acceleration's patches of GPT-BigCode)
+  const ModelSpec& m = model.spec;
+  if (!framework.has_fixed_kernels && m.norm == NormKind::LayerNorm && m.position != PositionKind::Rope &&
+      m.mlp == MlpKind::Plain)
+    kernels = LayerKernels::Plain;
   return {.model = model,
           .recipe = recipe,
           .framework = framework,

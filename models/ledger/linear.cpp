@@ -21,26 +21,32 @@ bool is_cast_from_fp32(const Tape& t, const LinearRef& l) {
   return !l.is_trained && !l.is_quantised && stored == Dtype::F32 && n.compute != Dtype::F32 && n.is_autocast;
 }
 
+/// How many experts have rows: at most one per row.
+std::int64_t num_used(const LinearRef& l, std::int64_t rows) { return std::min(l.copies, rows); }
+
 /// A weight in compute dtype for one matmul: a scratch buffer where the stored weight is quantised or of another dtype.
-LocalId usable_weight(Tape& t, const LinearRef& l) {
+/// Of experts one after the other.
+LocalId usable_weight(Tape& t, const LinearRef& l, std::int64_t rows) {
   const DtypePolicy& n = t.c.numerics;
+  const std::int64_t used = num_used(l, rows);
   if (l.is_quantised) {
     const LocalId w = t.scratch("dequantised weight", l.in * l.out, n.compute);
     LayerOp& o = t.op(OpKind::Dequantise, {}, {w});
     o.cost = CostClass::Dequantise;
-    o.kernels = 2;  // the scales, then the weights
+    std::int64_t kernels = 2;  // the scales, then the weights
     if (t.c.recipe.quant.kind == BaseQuant::Gptq4) {
       o.cost = CostClass::DequantiseGptq;
-      o.kernels = 10;  // auto_gptq unpacks weights and zeros with torch ops: expand, shift, cast, and, …
+      kernels = 10;  // auto_gptq unpacks weights and zeros with torch ops: expand, shift, cast, and, …
     }
-    o.traffic = double(l.in * l.out) * (0.52 + double(size_of(n.compute)));  // 4.127 bits in, compute dtype out
+    o.kernels = std::uint8_t(std::min<std::int64_t>(255, kernels * used));
+    o.traffic = double(used * l.in * l.out) * (0.52 + double(size_of(n.compute)));  // 4.127 bits in, compute dtype out
     o.weight = l.weight;
     o.use = WeightUse::Tensor;
     return w;
   }
   if (!is_cast_from_fp32(t, l)) return kNoLocal;
   const LocalId w = t.scratch("frozen weight in 16 bit", l.in * l.out, n.compute);
-  t.memory_op(OpKind::Cast, {}, {w}, 6.0 * double(l.in * l.out));
+  t.memory_op(OpKind::Cast, {}, {w}, 6.0 * double(used * l.in * l.out));
   return w;
 }
 
@@ -61,9 +67,9 @@ LayerOp& weight_gradient(Tape& t, std::initializer_list<LocalId> reads, std::int
   return o;
 }
 
-/// Experts are matmuls of their own, at most one per row.
+/// Experts are matmuls of their own.
 void split_rows(LayerOp& o, const LinearRef& l, std::int64_t rows) {
-  o.experts = std::uint16_t(std::clamp<std::int64_t>(std::min(l.copies, rows), 1, 0xffff));
+  o.experts = std::uint16_t(std::clamp<std::int64_t>(num_used(l, rows), 1, 0xffff));
 }
 
 /// As many kernels, and every expert's weight is read.
@@ -71,7 +77,7 @@ void spread(LayerOp& o, const LinearRef& l, std::int64_t rows, Dtype compute) {
   if (l.copies == 1) return;
   split_rows(o, l, rows);
   o.kernels = std::uint8_t(std::min<std::int64_t>(255, l.copies));
-  o.traffic += double(size_of(compute)) * double((std::min(l.copies, rows) - 1) * l.in * l.out);
+  o.traffic += double(size_of(compute)) * double((num_used(l, rows) - 1) * l.in * l.out);
 }
 
 /// A product that adds to `sum`, in place.
@@ -123,18 +129,27 @@ void in_place_lora_backward(Tape& t, const LinearRef& l, LocalId x, LocalId dy, 
   mark(add_product(t, dmid, a, t.grad(x), N, l.in, r), l, WeightUse::LowRankA);
 }
 
+/// fp32 adapters outside autocast are multiplied as they are: peft casts their input, nothing casts them.
+void in_adapter_dtype(const Tape& t, LayerOp& o) {
+  const DtypePolicy& n = t.c.numerics;
+  if (n.adapter_compute != Dtype::F32 || n.compute == Dtype::F32) return;
+  o.is_fp32 = true;
+  o.traffic *= double(size_of(Dtype::F32)) / double(size_of(n.compute));
+}
+
 void lora_backward(Tape& t, const LinearRef& l, LocalId x, LocalId dy, const LoraIds& ids) {
   const DtypePolicy& n = t.c.numerics;
   const std::int64_t N = t.at(x).elements / l.in, r = l.rank;
   const bool is_cast = n.adapter != n.adapter_compute;
+  dy = t.cast(dy, n.adapter_compute, "output gradient in the adapter's dtype");
   const LocalId scaled = t.tensor("adapter gradient", N * l.out, n.adapter_compute, t.at(dy).dims);
-  t.memory_op(OpKind::Scale, {dy}, {scaled}, 2.0 * double(t.at(dy).bytes().count));
-  weight_gradient(t, {scaled, ids.mid}, N, r, l.out, l.weight, is_cast, n.adapter);
+  t.memory_op(OpKind::Scale, {dy}, {scaled}, 2.0 * double(t.at(scaled).bytes().count));
+  in_adapter_dtype(t, weight_gradient(t, {scaled, ids.mid}, N, r, l.out, l.weight, is_cast, n.adapter));
   const LocalId dmid = t.wide("low-rank gradient", r, Dim::Rank, n.adapter_compute);
-  t.gemm({scaled}, {dmid}, N, r, l.out);
-  weight_gradient(t, {dmid, ids.input}, N, l.in, r, l.weight, is_cast, n.adapter);
+  in_adapter_dtype(t, t.gemm({scaled}, {dmid}, N, r, l.out));
+  in_adapter_dtype(t, weight_gradient(t, {dmid, ids.input}, N, l.in, r, l.weight, is_cast, n.adapter));
   const LocalId din = t.tensor("adapter input gradient", N * l.in, n.adapter_compute, t.at(x).dims);
-  t.gemm({dmid}, {din}, N, l.in, r);
+  in_adapter_dtype(t, t.gemm({dmid}, {din}, N, l.in, r));
   const LocalId own = t.cast(din, t.at(x).dtype, "adapter input gradient, cast");
   t.add_grad(x, own);
 }
@@ -146,7 +161,7 @@ void in_place_linear_backward(Tape& t, const Tape::Step& s) {
   const LinearRef& l = *s.linear;
   const LocalId x = s.ids[kX];
   const std::int64_t N = t.at(x).elements / l.in;
-  const LocalId dy = t.grad(s.ids[kY]), w = usable_weight(t, l), sum = t.grad(x);
+  const LocalId dy = t.grad(s.ids[kY]), w = usable_weight(t, l, N), sum = t.grad(x);
   LayerOp* product = nullptr;
   if (sum == kNoLocal) {
     const LocalId dx = t.new_grad(x);
@@ -169,7 +184,7 @@ void linear_backward(Tape& t, const Tape::Step& s) {
   const std::int64_t N = t.at(x).elements / l.in;
   const LocalId dy = t.cast(t.grad(s.ids[kY]), n.compute, "output gradient in 16 bit");
   const LocalId dx_own = t.tensor("input gradient", N * l.in, n.compute, t.at(x).dims, LocalKind::Activation);
-  const LocalId w = s.ids[kCast] != kNoLocal ? s.ids[kCast] : usable_weight(t, l);
+  const LocalId w = s.ids[kCast] != kNoLocal ? s.ids[kCast] : usable_weight(t, l, N);
   const bool keeps_input = l.is_quantised && t.c.framework.quantised_keeps_input;
   LayerOp& o = t.gemm({dy, w, keeps_input ? s.ids[kIn] : kNoLocal, s.ids[kLast]}, {dx_own}, N, l.in, l.out);
   o.weight = l.weight;
@@ -219,19 +234,29 @@ LocalId adapter_input(Tape& t, LocalId x, LocalId cast_input, std::int64_t in) {
 LocalId lora_forward(Tape& t, const LinearRef& l, LocalId x, LocalId cast_input, LocalId base, LoraIds& ids) {
   const DtypePolicy& n = t.c.numerics;
   const std::int64_t N = t.at(x).elements / l.in;
+  if (l.is_quantised && t.c.recipe.quant.kind == BaseQuant::Nf4 &&
+      !t.c.is_fused) {  // peft tuners/lora/bnb.py: `result = result.clone()`
+    const LocalId cloned = t.tensor("base output, cloned", N * l.out, t.at(base).dtype, t.at(base).dims);
+    t.memory_op(OpKind::Copy, {base}, {cloned}, 2.0 * double(t.at(base).bytes().count));
+    base = cloned;
+  }
   ids.input = adapter_input(t, x, cast_input, l.in);
   t.saves(ids.input, "input of LoRA A: its weight gradient");
   ids.mid = t.wide("low-rank activation", l.rank, Dim::Rank, n.adapter_compute);
-  t.gemm({ids.input}, {ids.mid}, N, l.rank, l.in);
+  in_adapter_dtype(t, t.gemm({ids.input}, {ids.mid}, N, l.rank, l.in));
   t.saves(ids.mid, "input of LoRA B: its weight gradient");
   const LocalId up = t.tensor("adapter output", N * l.out, n.adapter_compute, t.at(base).dims);
-  t.gemm({ids.mid}, {up}, N, l.out, l.rank);
+  in_adapter_dtype(t, t.gemm({ids.mid}, {up}, N, l.out, l.rank));
   const LocalId scaled = t.tensor("scaled adapter output", N * l.out, n.adapter_compute, t.at(base).dims);
   t.memory_op(OpKind::Scale, {up}, {scaled}, 2.0 * double(t.at(up).bytes().count));
-  const LocalId y = t.tensor(l.name, N * l.out, n.hidden, t.at(base).dims, t.at(base).kind);
+  const Dtype out = t.at(base).dtype;
+  const bool is_wide = size_of(n.adapter_compute) > size_of(out);  // the sum is, and is cast back
+  LocalId y = t.tensor(l.name, N * l.out, is_wide ? n.adapter_compute : out, t.at(base).dims, t.at(base).kind);
   const LocalId norms =
       t.c.recipe.lora.is_dora ? t.scratch("DoRA weight and its norm", 2 * l.in * l.out, n.compute) : kNoLocal;
-  t.memory_op(OpKind::Add, {base, scaled}, {y, norms}, 3.0 * double(t.at(y).bytes().count));
+  t.memory_op(OpKind::Add, {base, scaled}, {y, norms},
+              double(t.at(base).bytes().count + t.at(scaled).bytes().count + t.at(y).bytes().count));
+  y = t.cast(y, out, l.name);
   if (t.c.recipe.lora.is_dora) {
     t.saves(base, "output before DoRA's magnitude");
     t.then_backward(
@@ -266,15 +291,18 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind, Lo
   const DtypePolicy& n = t.c.numerics;
   const std::int64_t N = t.at(x).elements / l.in;
   const LocalId in = t.cast(x, n.compute, "linear input in 16 bit");
-  const LocalId w = usable_weight(t, l);
+  const LocalId w = usable_weight(t, l, N);
   const std::array<Dim, 4> dims{Dim::Batch, Dim::Seq, l.out_dim, Dim::Count};
-  const bool is_wider = n.hidden != n.compute && l.out_dim != Dim::Vocab;  // bitsandbytes returns its input's dtype
+  // bitsandbytes returns its input's dtype (nn/modules.py Linear4bit.forward)
+  const bool is_bitsandbytes = l.is_quantised && t.c.recipe.quant.kind != BaseQuant::Gptq4;
+  const bool is_wider = l.out_dim != Dim::Vocab &&
+                        (n.hidden != n.compute || (is_bitsandbytes && n.is_autocast && t.at(x).dtype == Dtype::F32));
   LocalId y = t.tensor(l.is_adapted ? "base output" : l.name, N * l.out, n.compute, dims, output_kind);
   LayerOp& o = t.gemm({in, w}, {y}, N, l.out, l.in);
   mark(o, l, WeightUse::Tensor);
   spread(o, l, N, n.compute);
   o.saves_compute_output = true;
-  if (is_wider) y = t.cast(y, n.hidden, l.name);
+  if (is_wider) y = t.cast(y, Dtype::F32, l.name);
   if (l.is_trained && remade == kNoLocal)
     t.saves(in, "input of a trained linear: its weight gradient");
   else if (l.is_quantised && t.c.framework.quantised_keeps_input)

@@ -1,5 +1,7 @@
 // The published closed forms of activation memory as tests of the ledger (arXiv 2205.05198), in bytes per token and
 // hidden unit. rho = a d / h, kap = k d / h, phi = f / h. The forms leave out the log-sum-exp, 4 a / h bytes.
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
 #include "models/catalogue.h"
@@ -89,11 +91,11 @@ TEST_CASE("Korthikanti et al. 2022: s b h (34 + 5 a s / h) of GPT-2, with what i
   ledger.recipe.attention = AttentionKernel::Eager;
   const ModelSpec m = model("gpt2-xl");
   const double scores = double(m.num_attention_heads * ledger.recipe.seq_len) / double(m.hidden_size);  // a s / h
-  ledger.recipe.kernels = LayerKernels::Fused;
+  ledger.framework.has_own_models = true;
   // 34 exactly. Of the scores: mask 1 and dropped 2 as in the paper, but the softmax is kept in fp32: 4 instead of 2
   CHECK(ledger.saved_per_unit(m) == doctest::Approx(34 + (5 + 2) * scores).epsilon(1e-12));
   // gelu_new is Python: three more tensors of width 4 h in 16 bit
-  ledger.recipe.kernels = LayerKernels::Plain;
+  ledger.framework.has_own_models = false;
   CHECK(ledger.saved_per_unit(m) == doctest::Approx(34 + 3 * 4 * 2 + (5 + 2) * scores).epsilon(1e-12));
 }
 
@@ -101,7 +103,7 @@ TEST_CASE(
     "without dropout the paper's layer keeps 32 + 2 a s / h, here 32 + 6 a s / h: fp32 softmax and its 16-bit cast") {
   Ledger ledger;
   ledger.recipe.attention = AttentionKernel::Eager;
-  ledger.recipe.kernels = LayerKernels::Fused;
+  ledger.framework.has_own_models = true;
   ModelSpec m = model("gpt2-xl");
   m.residual_dropout = m.attention_dropout = 0;
   const double scores = double(m.num_attention_heads * ledger.recipe.seq_len) / double(m.hidden_size);
@@ -145,6 +147,72 @@ TEST_CASE("fp32 adapters under autocast: every adapted module keeps its own 16-b
   own.recipe.lora.targets = shared.recipe.lora.targets = {"q_proj", "k_proj", "v_proj"};
   const ModelSpec m = tiny_llama();
   CHECK(own.saved(m) - shared.saved(m) == 2 * 2 * 64 * 64);  // three copies instead of one shared input: + 2 x 2 N h
+}
+
+TEST_CASE("fp32 adapters outside autocast multiply in fp32, and their sum with the base output is cast back") {
+  Ledger ledger;
+  ledger.recipe.method = Method::Lora;
+  ledger.recipe.lora.targets = {"q_proj", "v_proj"};
+  const auto in_fp32 = [&](Precision precision) {
+    ledger.recipe.precision = precision;
+    ledger.layer(tiny_llama());
+    std::int64_t sum = 0;
+    for (const auto* list : {&ledger.graph.forward, &ledger.graph.backward})
+      for (const LayerOp& op : *list) sum += op.is_fp32;
+    return sum;
+  };
+  CHECK(in_fp32(Precision::Bf16Mixed) == 0);
+  CHECK(in_fp32(Precision::Bf16True) == 2 * (2 + 4));  // of each adapter two products forward and four backward
+  const auto is_sum = [&](const LayerOp& op) {
+    return op.kind == OpKind::Add && ledger.graph.locals[op.writes[0]].dtype == Dtype::F32;
+  };
+  CHECK(std::count_if(ledger.graph.forward.begin(), ledger.graph.forward.end(), is_sum) == 2);
+}
+
+TEST_CASE("every expert's 4-bit weights are dequantised, one after the other into one buffer") {
+  Ledger ledger;
+  ledger.recipe.method = Method::Qlora;
+  ledger.recipe.quant.kind = BaseQuant::Nf4;
+  ledger.recipe.lora.targets = {"q_proj"};
+  const ModelSpec m = model("mixtral-8x7b");
+  ledger.layer(m);
+  double dequantised = 0;
+  for (const LayerOp& op : ledger.graph.forward)
+    if (op.kind == OpKind::Dequantise) dequantised += op.traffic;
+  const std::int64_t attention = 2 * 4096 * 4096 + 2 * 4096 * 1024, router = 8 * 4096, experts = 8 * 3 * 4096 * 14336;
+  CHECK(dequantised == doctest::Approx(2.52 * double(attention + router + experts)));
+  for (const Local& local : ledger.graph.locals)
+    if (std::string_view(local.name) == "dequantised weight") CHECK(local.elements <= 4096 * 14336);
+}
+
+TEST_CASE("torch's LayerNorm is fp32 under autocast, and so is what bitsandbytes makes of its output") {
+  Ledger ledger;
+  ledger.recipe.method = Method::Qlora;
+  ledger.recipe.quant.kind = BaseQuant::Nf4;
+  ledger.recipe.precision = Precision::Bf16Mixed;
+  ledger.framework = find_framework("fms-hf-tuning");  // whose 4-bit bases are not upcast
+  const auto dtype_of = [&](const ModelSpec& m, std::string_view name) {
+    ledger.layer(m);
+    const auto& locals = ledger.graph.locals;
+    return std::find_if(locals.begin(), locals.end(), [&](const Local& l) { return name == l.name; })->dtype;
+  };
+  const ModelSpec layer_norm = model("santacoder-1.1b"), rms_norm = tiny_llama();
+  CHECK(dtype_of(layer_norm, "layer boundary") == Dtype::F32);
+  CHECK(dtype_of(layer_norm, "activation output") == Dtype::F32);
+  CHECK(dtype_of(rms_norm, "layer boundary") == Dtype::BF16);
+  ledger.recipe.precision = Precision::Bf16True;
+  CHECK(dtype_of(layer_norm, "layer boundary") == Dtype::BF16);
+  CHECK(dtype_of(layer_norm, "activation output") == Dtype::BF16);
+}
+
+TEST_CASE("fused kernels have nothing to replace in layers of LayerNorm, learned positions and a plain MLP") {
+  Ledger plain, fused;
+  fused.recipe.kernels = LayerKernels::Fused;
+  const ModelSpec m = model("santacoder-1.1b");
+  CHECK(plain.saved(m) == fused.saved(m));
+  CHECK(fused.graph.software == Software::Eager);
+  fused.layer(tiny_llama());
+  CHECK(fused.graph.software == Software::Compiled);
 }
 
 TEST_CASE("LoRA dropout adds a mask byte and a dropped copy per adapted module") {

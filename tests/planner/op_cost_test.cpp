@@ -67,6 +67,15 @@ TEST_CASE("fp8 GEMMs of block linears convert their operands first, at the bytes
   CHECK(time_of(d, op) == doctest::Approx(in_16bit / 2));
 }
 
+TEST_CASE("a product of fp32 operands beside narrower ones runs at the fp32 rate") {
+  CostModel d = plain_model();
+  d.gemm_fp32 = {1e11};
+  LayerOp op = gemm(1000, 640, 640);
+  const double narrow = time_of(d, op);
+  op.is_fp32 = true;
+  CHECK(time_of(d, op) == doctest::Approx(10 * narrow));
+}
+
 TEST_CASE("attention: kernels differ, and heads below 128 cost more") {
   const CostModel d = plain_model();
   LayerOp op{.cost = CostClass::FlashAttention, .k = 128, .flops = 1e8};
@@ -88,9 +97,10 @@ TEST_CASE("GPTQ weights are unpacked by torch ops, which move more than a kernel
 TEST_CASE("an offloaded optimizer steps at the rate of who steps it") {
   const Profile profile{.cpu_optimizer_bandwidth = {22e9}, .torch_cpu_optimizer_bandwidth = {4e9}};
   FrameworkConvention framework;
-  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Zero).value == 22e9);
-  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp1).value == 4e9);
-  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp2).value == 4e9);
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Zero, 1).value == 22e9);
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp1, 1).value == 4e9);
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp2, 1).value == 4e9);
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Zero, 4).value == 5.5e9);  // four ranks share a machine
   framework.fsdp2.host_step = HostStep::Vectorised;
-  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp2).value == 22e9);
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp2, 1).value == 22e9);
 }

@@ -137,12 +137,14 @@ struct Ledger {
     const auto ids = saved_locals(graph);
     return std::any_of(ids.begin(), ids.end(), [&](LocalId id) { return graph.locals[id].name == name; });
   }
-  DtypePolicy numerics() const { return resolve_numerics(recipe, framework, engine); }
+  DtypePolicy numerics(const ModelSpec* model = nullptr) const {
+    return resolve_numerics(recipe, framework, engine, model);
+  }
 
  private:
   LayerGraph& emit(const ModelSpec& spec, void (*emitter)(LayerGraph&, const LedgerContext&)) {
     const TrainedModel model = prepare(spec, recipe, framework);
-    emitter(graph, make_context(model, recipe, framework, numerics()));
+    emitter(graph, make_context(model, recipe, framework, numerics(&spec)));
     return graph;
   }
 };

@@ -278,6 +278,32 @@ TEST_CASE(
   CHECK(units(3) < units(1));
 }
 
+TEST_CASE("FSDP1's hook on frozen units keeps reentrant checkpoints and their gradients until backward ends") {
+  Plan plan;
+  plan.options.fsdp_version = 1;
+  plan.recipe.method = Method::Lora;
+  plan.recipe.checkpointing = Checkpointing::Full;
+  plan.recipe.precision = Precision::Bf16True;
+  const auto kept = [&] {
+    plan.build("fsdp");
+    CHECK_NOTHROW(verify(plan.program));
+    return plan.live_peak(BufferRole::Kept);
+  };
+  CHECK(plan.framework.checkpoints_reentrantly);
+  const std::int64_t boundary = 2 * 32 * 64;  // 32 tokens of 64 in 16 bit
+  CHECK(kept() == (4 + 3) * boundary);        // four inputs; the last layer's output is no checkpoint
+  plan.recipe.grad_accum = 3;
+  CHECK(kept() == (4 + 3) * boundary);
+  plan.framework.checkpoints_reentrantly = false;
+  CHECK(kept() == 0);
+  plan.framework.checkpoints_reentrantly = true;
+  plan.recipe.method = Method::Full;  // trained units have a hook of their own
+  CHECK(kept() == boundary);          // the recomputed output of one layer, until its backward is over
+  plan.recipe.method = Method::Lora;
+  plan.options.fsdp_version = 2;
+  CHECK(kept() == boundary);
+}
+
 TEST_CASE("every=2 checkpoints half of the layers") {
   Plan plan;
   plan.recipe.checkpointing = Checkpointing::EveryK;

@@ -43,7 +43,7 @@ TEST_CASE("memory of published runs: medians and p90, macro-weighted") {
                  << s.represented << " of " << s.scoreable);
   CHECK(s.represented == s.scoreable);
   CHECK(s.own.median <= 0.06);
-  CHECK(s.own.p90 <= 0.20);
+  CHECK(s.own.p90 <= 0.17);
   CHECK(s.allocated.median <= 0.05);
   CHECK(s.allocated.p90 <= 0.14);
 }
@@ -51,7 +51,7 @@ TEST_CASE("memory of published runs: medians and p90, macro-weighted") {
 TEST_CASE("verdicts on published runs: no run that worked is refused") {
   const VerdictCounts v = count_verdicts(judged("memory.jsonl").results);
   CHECK(v.ok_oom == 0);
-  CHECK(v.oom_fits <= 4);
+  CHECK(v.oom_fits <= 2);
 }
 
 TEST_CASE(
@@ -78,8 +78,8 @@ TEST_CASE("speed of published runs: median and p90 of |ln|, and the order of set
   MESSAGE("median " << s.median << ", p90 " << s.p90 << ", order " << s.order.share() << "; " << s.represented << " of "
                     << s.scoreable);
   CHECK(double(s.represented) >= 0.7 * double(s.scoreable));  // the rest needs tensor, pipeline or context parallelism
-  CHECK(s.median <= 0.07);
-  CHECK(s.p90 <= 0.27);  // the fit's pull gives up some of it for sources not seen
+  CHECK(s.median <= 0.065);
+  CHECK(s.p90 <= 0.22);
   CHECK(s.mean_of_source_medians <= 0.08);
   CHECK(s.order.share() >= 0.95);
   CHECK(s.order_same_model.share() >= 0.90);
@@ -97,7 +97,7 @@ TEST_CASE("speed by method: adapters, on several GPUs too") {
     if (row.key == "lora and qlora, several GPUs") {
       CHECK(row.summary.represented == 48);
       CHECK(row.summary.median <= 0.115);
-      CHECK(row.summary.p90 <= 0.41);  // 0.40 is wanted: three rows on two machines of an unknown network are far off
+      CHECK(row.summary.p90 <= 0.40);
     }
     if (row.key == "pretrain") CHECK(row.summary.p90 <= 0.19);
   }
