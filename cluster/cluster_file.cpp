@@ -93,6 +93,9 @@ void read_intra(Fields& top, Machine& node) {
     return;
   }
   (*intra)("fabric", node.fabric);
+  const bool is_mesh = node.fabric == FabricKind::NvLinkMesh || node.fabric == FabricKind::InfinityFabric;
+  if (is_mesh && node.gpus_per_node > kMostInMesh)
+    intra->report("fabric", fmt::format("links every GPU of a machine with every other: at most {}", kMostInMesh));
   node.pcie_generation = intra->optional_integer("pcie_generation", {.least = 1, .most = 6});
   node.pcie_lanes = intra->optional_integer("pcie_lanes", {.least = 1, .most = 16});
   node.intra = read_link(*intra);
@@ -256,7 +259,7 @@ std::vector<std::string> list_clusters() {
 }
 
 ClusterFile read_cluster_file(const fs::path& path, const std::optional<std::string>& gpu) {
-  const std::string text = read_file(path);
+  const std::string text = read_file(path, kClusterLimit);
   const MachineTextKind kind = kind_of_text(text);
   if (kind != MachineTextKind::Yaml) return read_machine_text(text, kind, path.string(), gpu);
   if (gpu) throw InputError("--gpu", fmt::format("{} names its GPUs itself", path.string()), "leave --gpu away");
