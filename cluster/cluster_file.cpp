@@ -304,6 +304,10 @@ ClusterSpec load_cluster(const std::string& preset_or_file, std::optional<std::i
   Machine machine = sized(cluster, num_gpus.value_or(all));
   drop_unused_kinds(machine);
   ClusterSpec spec = build_cluster(machine);
+  if (spec.ranks_per_node(spec.num_gpus()) > 1 && spec.fabric != FabricKind::None && spec.intra.bandwidth.value <= 0)
+    throw InputError(cluster.file,
+                     fmt::format("intra.fabric: {} has no {}", spec.gpus.front().name, to_string(spec.fabric)),
+                     "name another fabric, or say what rings reach: busbw_gb_s");
   spec.name = cluster.name;
   const bool is_preset = fs::path(cluster.file).parent_path() == data_dir() / "clusters";
   spec.file = is_preset ? cluster.id : cluster.file;
