@@ -75,17 +75,15 @@ void write_in_place(const fs::path& path, const std::string& content) {
   if (reason != 0) fail_to_write(path, "writing failed", reason);
 }
 
-constexpr std::size_t kLargest = 256 << 20,
-                      kPiece = 1 << 20;  // bytes; what people write is far below, /dev/zero is not
+constexpr std::size_t kPiece = 1 << 20;
 
-void append(std::string& content, std::string_view piece, const std::string& where) {
-  if (content.size() + piece.size() > kLargest)
-    throw InputError(where, "is larger than 256 MiB, which no file of ours is");
+void append(std::string& content, std::string_view piece, const std::string& where, const InputLimit& limit) {
+  require_size(content.size() + piece.size(), where, limit);
   content.append(piece);
 }
 
 /// Whoever writes to it may not have begun yet, or may never come.
-std::string read_pipe(const fs::path& path) {
+std::string read_pipe(const fs::path& path, const InputLimit& limit) {
   constexpr int kPatience = 5'000;  // ms, for each piece
   const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (file < 0) throw InputError(path.string(), fmt::format("cannot be read: {}", std::strerror(errno)));
@@ -99,7 +97,7 @@ std::string read_pipe(const fs::path& path) {
     if (count == 0) return content;
     if (count < 0 && errno != EINTR && errno != EAGAIN)
       throw InputError(path.string(), fmt::format("cannot be read: {}", std::strerror(errno)));
-    if (count > 0) append(content, std::string_view(piece).substr(0, std::size_t(count)), path.string());
+    if (count > 0) append(content, std::string_view(piece).substr(0, std::size_t(count)), path.string(), limit);
   }
 }
 
@@ -118,20 +116,26 @@ fs::path own_program() {
   return error ? fs::path() : program;
 }
 
-std::string read_file(const fs::path& path) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) throw InputError(path.string(), "is a folder, not a file");
-  if (fs::is_fifo(path, error)) return read_pipe(path);
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw InputError(path.string(), fmt::format("cannot be read: {}", std::strerror(errno)));
-  return read_stream(in, path.string());
+void require_size(std::size_t bytes, const std::string& where, const InputLimit& limit) {
+  if (bytes <= limit.bytes) return;
+  throw InputError(where, fmt::format("is larger than {} MiB", limit.bytes / kMebibyte),
+                   fmt::format("the most that {} may have; docs/limits.md lists the limits", limit.input));
 }
 
-std::string read_stream(std::istream& in, const std::string& where) {
+std::string read_file(const fs::path& path, const InputLimit& limit) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) throw InputError(path.string(), "is a folder, not a file");
+  if (fs::is_fifo(path, error)) return read_pipe(path, limit);
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw InputError(path.string(), fmt::format("cannot be read: {}", std::strerror(errno)));
+  return read_stream(in, path.string(), limit);
+}
+
+std::string read_stream(std::istream& in, const std::string& where, const InputLimit& limit) {
   std::string content, piece(kPiece, '\0');
   while (in) {
     in.read(piece.data(), kPiece);
-    append(content, std::string_view(piece).substr(0, std::size_t(in.gcount())), where);
+    append(content, std::string_view(piece).substr(0, std::size_t(in.gcount())), where, limit);
   }
   if (in.bad()) throw InputError(where, "reading stopped half-way");
   return content;

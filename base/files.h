@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/input_limits.h"
+
 namespace gpuplan {
 
 /// The folder with models/, gpus/, … : $GPUPLAN_DATA_DIR, else share/gpuplan/data beside the installed program, else
@@ -18,13 +20,16 @@ std::filesystem::path user_data_dir();
 /// This very program; empty where the system does not tell.
 std::filesystem::path own_program();
 
-/// The whole file, at most 256 MiB; of a pipe what is written to it, if somebody does within five seconds. Throws
-/// InputError
-/// (`where` = the path) when it cannot be read.
-std::string read_file(const std::filesystem::path& path);
+/// The whole file; of a pipe what is written to it, if somebody does within five seconds. Throws InputError (`where` =
+/// the path) when it cannot be read or is larger than `limit`.
+std::string read_file(const std::filesystem::path& path, const InputLimit& limit = kFileLimit);
 
-/// What is left of a stream, such as standard input, at most 256 MiB. Throws InputError naming `where`.
-std::string read_stream(std::istream& in, const std::string& where);
+/// What is left of a stream, such as standard input. Throws InputError naming `where`, also when it is larger than
+/// `limit`.
+std::string read_stream(std::istream& in, const std::string& where, const InputLimit& limit = kFileLimit);
+
+/// Throws InputError naming `where` and the limit.
+void require_size(std::size_t bytes, const std::string& where, const InputLimit& limit);
 
 /// A new file beside `path`, open for writing, under a name of its own ("adapter.json.gpuplan-x7Qp2a"): it replaces
 /// nothing and follows no link. The descriptor, or -1 with errno set.

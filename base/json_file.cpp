@@ -100,6 +100,8 @@ json parse_json(std::string_view text, const std::string& where, DuplicateKeys d
   }
 }
 
-json read_json_file(const std::filesystem::path& path) { return parse_json(read_file(path), path.string()); }
+json read_json_file(const std::filesystem::path& path, const InputLimit& limit) {
+  return parse_json(read_file(path, limit), path.string());
+}
 
 }  // namespace gpuplan

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fields.h"
+#include "base/input_limits.h"
 
 namespace gpuplan {
 
@@ -19,7 +20,7 @@ nlohmann::json parse_json(std::string_view text, const std::string& where,
                           DuplicateKeys duplicates = DuplicateKeys::LastWins);
 
 /// Reads and parses a whole file.
-nlohmann::json read_json_file(const std::filesystem::path& path);
+nlohmann::json read_json_file(const std::filesystem::path& path, const InputLimit& limit = kFileLimit);
 
 /// `value` as text that ends in a line end; bytes that are no UTF-8 (of paths, of arguments) are replaced.
 template <class Json>

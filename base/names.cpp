@@ -52,11 +52,13 @@ std::vector<std::string> nearest(std::string_view text, const std::vector<std::s
   std::vector<Scored> scored;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const std::string candidate = squash(candidates[i]);
-    std::size_t distance = edit_distance(wanted, candidate);
+    const auto [shorter, longer] = std::minmax({wanted.size(), candidate.size()});
+    const std::size_t farthest = std::max<std::size_t>(1, longer / 3);
+    // As many insertions as the lengths differ are needed: the distance to what is much longer need not be known.
+    std::size_t distance = longer - shorter > farthest ? farthest + 1 : edit_distance(wanted, candidate);
     if (wanted.size() >= 3 && candidate.find(wanted) != std::string::npos)
       distance = std::min<std::size_t>(distance, 1);
-    if (distance <= std::max<std::size_t>(1, std::max(wanted.size(), candidate.size()) / 3))
-      scored.push_back({distance, i});
+    if (distance <= farthest) scored.push_back({distance, i});
   }
   std::stable_sort(scored.begin(), scored.end(),
                    [](const Scored& a, const Scored& b) { return a.distance < b.distance; });

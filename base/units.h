@@ -1,9 +1,12 @@
 // Strong units: an amount says what it is, and amounts mix only where physics says how.
-// `Bytes` is an exact integer, checked; times, work and rates are doubles in the base unit (s, FLOP, B/s, FLOP/s).
+// `Bytes` is an exact integer, checked; times, work and rates are doubles in the base unit (s, FLOP, B/s, FLOP/s), of
+// which times are checked to be finite: every prediction ends in one.
 #pragma once
 
 #include <compare>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 
 namespace gpuplan {
 
@@ -27,6 +30,14 @@ constexpr std::int64_t checked_product(std::int64_t a, std::int64_t b) {
   return product;
 }
 
+/// `value` itself, unless it is infinite or no number.
+constexpr double checked_finite(double value) {
+  constexpr double kMost = std::numeric_limits<double>::max();
+  if (!(value >= -kMost && value <= kMost)) [[unlikely]]
+    refuse_overflow();
+  return value;
+}
+
 struct Bytes {
   std::int64_t count{};
 
@@ -47,35 +58,39 @@ struct Bytes {
   friend constexpr double operator/(Bytes a, Bytes b) { return double(a.count) / double(b.count); }
 };
 
+struct SecondsTag;
+
 /// A real amount of one kind; `Tag` keeps kinds apart at compile time.
 template <class Tag>
 struct Quantity {
   double value{};
 
   friend constexpr auto operator<=>(Quantity, Quantity) = default;
-  constexpr Quantity& operator+=(Quantity o) {
-    value += o.value;
-    return *this;
-  }
-  constexpr Quantity& operator-=(Quantity o) {
-    value -= o.value;
-    return *this;
-  }
-  friend constexpr Quantity operator+(Quantity a, Quantity b) { return {a.value + b.value}; }
-  friend constexpr Quantity operator-(Quantity a, Quantity b) { return {a.value - b.value}; }
-  friend constexpr Quantity operator*(Quantity a, double k) { return {a.value * k}; }
-  friend constexpr Quantity operator*(double k, Quantity a) { return {a.value * k}; }
-  friend constexpr Quantity operator/(Quantity a, double k) { return {a.value / k}; }
+  constexpr Quantity& operator+=(Quantity o) { return *this = *this + o; }
+  constexpr Quantity& operator-=(Quantity o) { return *this = *this - o; }
+  friend constexpr Quantity operator+(Quantity a, Quantity b) { return of(a.value + b.value); }
+  friend constexpr Quantity operator-(Quantity a, Quantity b) { return of(a.value - b.value); }
+  friend constexpr Quantity operator*(Quantity a, double k) { return of(a.value * k); }
+  friend constexpr Quantity operator*(double k, Quantity a) { return of(a.value * k); }
+  friend constexpr Quantity operator/(Quantity a, double k) { return of(a.value / k); }
   friend constexpr double operator/(Quantity a, Quantity b) { return a.value / b.value; }
+
+  /// What arithmetic gave.
+  static constexpr Quantity of(double result) {
+    if constexpr (std::is_same_v<Tag, SecondsTag>)
+      return {checked_finite(result)};
+    else
+      return {result};
+  }
 };
 
-using Seconds = Quantity<struct SecondsTag>;
+using Seconds = Quantity<SecondsTag>;
 using Flops = Quantity<struct FlopsTag>;  // an amount of work, not a rate
 using BytesPerSec = Quantity<struct BytesPerSecTag>;
 using FlopsPerSec = Quantity<struct FlopsPerSecTag>;
 
-constexpr Seconds operator/(Bytes amount, BytesPerSec rate) { return {double(amount.count) / rate.value}; }
-constexpr Seconds operator/(Flops work, FlopsPerSec rate) { return {work.value / rate.value}; }
+constexpr Seconds operator/(Bytes amount, BytesPerSec rate) { return Seconds::of(double(amount.count) / rate.value); }
+constexpr Seconds operator/(Flops work, FlopsPerSec rate) { return Seconds::of(work.value / rate.value); }
 constexpr BytesPerSec operator/(Bytes amount, Seconds time) { return {double(amount.count) / time.value}; }
 constexpr FlopsPerSec operator/(Flops work, Seconds time) { return {work.value / time.value}; }
 

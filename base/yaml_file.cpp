@@ -275,7 +275,9 @@ std::shared_ptr<ValueTree> parse_yaml11(const std::string& text, const std::stri
   return tree;
 }
 
-YamlFile YamlFile::read(const std::filesystem::path& path) { return parse(read_file(path), path.string()); }
+YamlFile YamlFile::read(const std::filesystem::path& path, const InputLimit& limit) {
+  return parse(read_file(path, limit), path.string());
+}
 
 std::string decimal(double value, int exponent) {
   if (value == 0) return "0";

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/fields.h"
+#include "base/input_limits.h"
 #include "base/units.h"
 
 namespace gpuplan {
@@ -17,7 +18,7 @@ class YamlFile {
  public:
   /// Throws InputError with where = "file:line:column" when it is not YAML, or is no mapping.
   static YamlFile parse(const std::string& text, const std::string& name);
-  static YamlFile read(const std::filesystem::path& path);
+  static YamlFile read(const std::filesystem::path& path, const InputLimit& limit = kFileLimit);
 
   Fields& top() { return top_; }
   const std::string& content() const { return content_; }

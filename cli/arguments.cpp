@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "cli/commands.h"
+#include "cli/flag_ranges.h"
 
 namespace gpuplan {
 namespace {
@@ -51,7 +52,8 @@ void refuse_remaining(const CLI::App& app) {
 
 bool is_switch(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
 
-/// A flag that swallowed the next flag as its value, was given more than once, or got a value that it does not take.
+/// A flag that swallowed the next flag as its value, was given more than once, or got a value that it does not take: a
+/// number out of its range, too.
 void check_values(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     if (option->results().empty()) continue;
@@ -66,6 +68,7 @@ void check_values(const CLI::App& app) {
     if (option->results().front().starts_with("--"))
       throw InputError(option->get_name(), "needs a value",
                        fmt::format("{} {}", option->get_name(), option->get_type_name()));
+    for (const std::string& value : option->results()) check_ranges(app.get_name(), option->get_name(), value);
   }
 }
 
@@ -121,7 +124,8 @@ Parsed parse(CLI::App& app, const std::vector<std::string>& args) {
 CLI::Option* add_flag(CLI::App& app, const std::string& name, const std::string& value, const std::string& help,
                       const std::string& group) {
   CLI::Option* option = value.empty() ? app.add_flag(name) : app.add_option(name);
-  option->description(help)->group(group);
+  const std::string ranges = ranges_text(app.get_name(), name);
+  option->description(ranges.empty() ? help : fmt::format("{} ({})", help, ranges))->group(group);
   if (value.empty()) return option;
   option->type_name(value);
   option->expected(value.starts_with('[') ? 0 : 1, 1);
@@ -160,9 +164,7 @@ std::optional<ClusterSpec> given_machine(const CLI::App& app) {
                      "for example --gpus 2x3060 --gpu-spec '3060:12GiB,360GB/s,25TFLOPS'");
   if (gpus) return parse_gpus(*gpus, gpu_specs.value_or(""));
   if (!cluster) return std::nullopt;
-  std::optional<std::int64_t> num_gpus;
-  if (const auto count = given(app, "--num-gpus")) num_gpus = parse_integer(*count, "--num-gpus", 1);
-  return load_cluster(*cluster, num_gpus, given(app, "--gpu"));
+  return load_cluster(*cluster, given_integer(app, "--num-gpus"), given(app, "--gpu"));
 }
 
 }  // namespace gpuplan

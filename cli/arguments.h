@@ -23,10 +23,12 @@ struct Parsed {
 /// Declares every command of the table with its flags.
 void declare_commands(CLI::App& app);
 
-/// Throws InputError for an unknown command or flag (with the nearest), a missing value, a flag given twice.
+/// Throws InputError for an unknown command or flag (with the nearest), a missing value, a flag given twice, a number
+/// out of its range (cli/flag_ranges.h).
 Parsed parse(CLI::App& app, const std::vector<std::string>& args);
 
-/// Declares a flag with a value ("N"), an optional value ("[SPEC]"), or none ("").
+/// Declares a flag with a value ("N"), an optional value ("[SPEC]"), or none (""). The range of a number
+/// (cli/flag_ranges.h) stands behind the help.
 CLI::Option* add_flag(CLI::App& app, const std::string& name, const std::string& value, const std::string& help,
                       const std::string& group = "Options");
 

@@ -16,6 +16,7 @@
 #include "calibrate/worker_group.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/flag_ranges.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/cluster_text.h"
 #include "cluster/cpu_ranks.h"
@@ -92,12 +93,11 @@ std::vector<std::int64_t> rank_counts(std::int64_t most) {
 std::int64_t most_ranks(const CLI::App& app, const Target& target) {
   constexpr std::int64_t kMostCpuRanks = 4;
   const std::int64_t devices = target.facts.num_devices;
-  if (const auto text = given(app, "--ranks")) {
-    const std::int64_t ranks = parse_integer(*text, "--ranks", 1);
-    if (target.kind == DeviceKind::Cuda && ranks > devices)
-      throw InputError("--ranks", fmt::format("{} is more than the GPUs of this machine", ranks),
+  if (const auto ranks = given_integer(app, "--ranks")) {
+    if (target.kind == DeviceKind::Cuda && *ranks > devices)
+      throw InputError("--ranks", fmt::format("{} is more than the GPUs of this machine", *ranks),
                        fmt::format("at most {}", devices));
-    return ranks;
+    return *ranks;
   }
   if (target.kind == DeviceKind::Cuda) return devices;
   return target.facts.has_collectives ? std::min(target.facts.device.num_cores, kMostCpuRanks) : 1;
@@ -185,7 +185,6 @@ void check_output(const CLI::App& app) {
 int run_calibrate(const CLI::App& app, Console& console) {
   asked_families(app);  // wrong input is told before anything is opened
   check_output(app);
-  if (const auto ranks = given(app, "--ranks")) parse_integer(*ranks, "--ranks", 1);
   const Target target = choose_target(given(app, "--device").value_or("auto"), console);
   std::filesystem::create_directories(profile_dir() / "journals");
   const FileLock alone(profile_dir() / "journals" / fmt::format("{}.lock", to_string(target.kind)),

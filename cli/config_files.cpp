@@ -18,7 +18,7 @@ std::optional<ConfigFile> find_named(const std::string& named, const std::string
   for (const fs::path& path :
        {fs::path(named), fs::path(by).parent_path() / named, fs::path(by).parent_path() / fs::path(named).filename()}) {
     std::error_code ignored;
-    if (fs::is_regular_file(path, ignored)) return ConfigFile{path.string(), read_file(path)};
+    if (fs::is_regular_file(path, ignored)) return ConfigFile{path.string(), read_file(path, kLogLimit)};
   }
   return std::nullopt;
 }
@@ -44,7 +44,7 @@ std::optional<ConfigReading> given_configs(const CLI::App& app) {
   const std::vector<std::string> names = all_given(app, "--from");
   if (names.empty()) return std::nullopt;
   std::vector<ConfigFile> files;
-  for (const std::string& name : names) files.push_back({name, read_file(name)});
+  for (const std::string& name : names) files.push_back({name, read_file(name, kLogLimit)});
   return read_configs(files, find_named);
 }
 

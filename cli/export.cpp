@@ -26,8 +26,8 @@ void setup_export(CLI::App& app) {
 }
 
 std::string plan_text(const std::string& name, Console& console) {
-  if (name == "-") return read_stream(console.in, "standard input");
-  return read_file(name);
+  if (name == "-") return read_stream(console.in, "standard input", kPlanLimit);
+  return read_file(name, kPlanLimit);
 }
 
 int run_export(const CLI::App& app, Console& console) {

@@ -13,6 +13,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/config_files.h"
+#include "cli/flag_ranges.h"
 #include "cli/plan_flags.h"
 #include "cli/search_flags.h"
 #include "ecosystem/export.h"
@@ -28,7 +29,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::size_t kUsualRows = 4, kMostRows = 10;
+constexpr std::int64_t kUsualRows = 4;
 
 void setup(CLI::App& app) {
   add_plan_flags(app);
@@ -37,15 +38,6 @@ void setup(CLI::App& app) {
   add_flag(app, "--json", "", "the answer as JSON, in base units");
   add_flag(app, "--html", "FILE", "write a page with the plans as a chart; it works offline");
   add_flag(app, "--save", "FILE", "write the recommended plan; nothing when there is none");
-}
-
-std::size_t num_rows(const CLI::App& app) {
-  const auto top = given(app, "--top");
-  if (!top) return kUsualRows;
-  const auto rows = std::size_t(parse_integer(*top, "--top", 1));
-  if (rows > kMostRows)
-    throw InputError("--top", fmt::format("{} is too many", *top), fmt::format("1 to {}", kMostRows));
-  return rows;
 }
 
 /// A handler of signals can reach nothing else.
@@ -163,7 +155,7 @@ void check_max(const CLI::App& app) {
 }
 
 int run(const CLI::App& app, Console& console) {
-  const std::size_t most = num_rows(app);
+  const auto most = std::size_t(given_integer(app, "--top").value_or(kUsualRows));
   check_max(app);
   if (is_given(app, "--largest") || given(app, "--max") == "model") return run_largest(app, console);
   AskedSearch asked = read_search(app, console.in, true);

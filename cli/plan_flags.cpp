@@ -14,6 +14,7 @@
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/config_files.h"
+#include "cli/flag_ranges.h"
 #include "cluster/profile/profile_store.h"
 #include "models/catalogue.h"
 #include "models/framework.h"
@@ -34,13 +35,8 @@ constexpr const char* kMachine = "GPUs";
 constexpr const char* kStrategy = "Strategy";
 
 template <std::int64_t Recipe::*Field>
-void set_count(Request& r, Text value, const char* flag) {
-  r.recipe.*Field = parse_integer(value, flag, 1);
-}
-
-void set_positive(double& field, Text value, const char* flag) {
-  field = parse_number(value, flag);
-  if (field <= 0) throw InputError(flag, value + " is too small", "must be more than 0");
+void set_count(Request& r, Text value) {
+  r.recipe.*Field = to_integer(value);
 }
 
 std::string framework_named(Text text) {
@@ -93,28 +89,13 @@ void set_loss(Request& r, Text value) {
   if (equals == std::string::npos) return;
   if (r.recipe.loss != LossKernel::Chunked)
     throw InputError("--loss", "only chunked takes a number", "for example --loss chunked=8");
-  r.recipe.loss_chunks = parse_integer(value.substr(equals + 1), "--loss chunked", 1);
-}
-
-std::int64_t parse_pixels(std::string_view text) {
-  const std::int64_t side = parse_integer(std::string(text), "--image-size", 1);
-  if (side > kMostPixels)
-    throw InputError("--image-size", fmt::format("{} pixels are out of range", side),
-                     fmt::format("1 to {}", kMostPixels));
-  return side;
+  r.recipe.loss_chunks = to_integer(value.substr(equals + 1));
 }
 
 void set_image_size(Request& r, Text value) {
   const std::size_t cross = value.find_first_of("xX");
-  r.recipe.images.width = parse_pixels(value.substr(0, cross));
-  r.recipe.images.height = cross == std::string::npos ? r.recipe.images.width : parse_pixels(value.substr(cross + 1));
-}
-
-void set_price(Request& r, Text value) {
-  const double price = parse_number(value, "--price-per-gpu-hour");
-  if (price < 0)
-    throw InputError("--price-per-gpu-hour", value + " is negative", "US dollars for one GPU for one hour, 0 or more");
-  r.price_per_gpu_hour = price;
+  r.recipe.images.width = to_integer(value.substr(0, cross));
+  r.recipe.images.height = cross == std::string::npos ? r.recipe.images.width : to_integer(value.substr(cross + 1));
 }
 
 // Applied from the top: a quantised base after its adapters. Rows without a function are read by read_plan_question().
@@ -137,39 +118,32 @@ constexpr std::array kFlags{
         "whose conventions (dtypes, copies, buffers) and defaults apply; plain: hf-trainer's conventions alone, as "
         "without this flag",
         [](Request& r, Text v) { r.recipe.framework = framework_named(v); }},
-    PlanFlag{"--micro-batch", "B", kBatch, "sequences per GPU and pass. Default 1",
-             [](Request& r, Text v) { set_count<&Recipe::micro_batch>(r, v, "--micro-batch"); }, NumberRange{1, 1e6}},
-    PlanFlag{"--seq-len", "S", kBatch, "tokens per sequence. Default 2048",
-             [](Request& r, Text v) { set_count<&Recipe::seq_len>(r, v, "--seq-len"); }, NumberRange{1, 1 << 26}},
+    PlanFlag{"--micro-batch", "B", kBatch, "sequences per GPU and pass. Default 1", set_count<&Recipe::micro_batch>},
+    PlanFlag{"--seq-len", "S", kBatch, "tokens per sequence. Default 2048", set_count<&Recipe::seq_len>},
     PlanFlag{"--image-size", "WxH|N", kBatch,
-             "pixels of the images of a vision-language model, before its processor resizes them: sides of 1 to 65536. "
-             "Default 512x512",
+             "pixels of the images of a vision-language model, before its processor resizes them. Default 512x512",
              set_image_size},
     PlanFlag{"--images-per-row", "N", kBatch, "images of each sequence, whose tokens are part of it. Default 1",
-             [](Request& r, Text v) { r.recipe.images.per_row = parse_integer(v, "--images-per-row", 1); },
-             NumberRange{1, double(kMostImages)}},
+             [](Request& r, Text v) { r.recipe.images.per_row = to_integer(v); }},
     PlanFlag{"--train-vision", "no|projector|all", kBatch,
              "what is trained beside the language model: nothing, the projector, the vision tower too. Default no",
              [](Request& r, Text v) { r.recipe.images.train = parse_name<TrainVision>(v, "--train-vision"); }},
     PlanFlag{"--packing", "packed|padded|dynamic", kBatch, "how rows fill sequences. Default packed",
              [](Request& r, Text v) { r.recipe.packing = parse_name<Packing>(v, "--packing"); }},
-    PlanFlag{"--grad-accum", "A", kBatch, "passes per optimizer step. Default 1",
-             [](Request& r, Text v) { set_count<&Recipe::grad_accum>(r, v, "--grad-accum"); }, NumberRange{1, 1e5}},
+    PlanFlag{"--grad-accum", "A", kBatch, "passes per optimizer step. Default 1", set_count<&Recipe::grad_accum>},
     PlanFlag{"--rows", "N", kBatch, "rows of the data set. Default 10000",
-             [](Request& r, Text v) { r.dataset.rows = parse_integer(v, "--rows", 1); }, NumberRange{1, 1e10}},
+             [](Request& r, Text v) { r.dataset.rows = to_integer(v); }},
     PlanFlag{"--tokens-per-row", "T", kBatch, "mean tokens of a row. Default: the sequence length",
-             [](Request& r, Text v) { r.dataset.tokens_per_row = parse_integer(v, "--tokens-per-row", 1); },
-             NumberRange{1, 1 << 26}},
+             [](Request& r, Text v) { r.dataset.tokens_per_row = to_integer(v); }},
     PlanFlag{"--epochs", "E", kBatch, "times through the data. Default 1",
-             [](Request& r, Text v) { set_positive(r.dataset.epochs, v, "--epochs"); }, NumberRange{1e-6, 1e6}},
+             [](Request& r, Text v) { r.dataset.epochs = parse_number(v, "--epochs"); }},
     PlanFlag{"--eval-batch", "N", kBatch, "sequences per GPU in evaluation. Default: the micro batch",
-             [](Request& r, Text v) { r.eval_batch = parse_integer(v, "--eval-batch", 1); }, NumberRange{1, 1e6}},
+             [](Request& r, Text v) { r.eval_batch = to_integer(v); }},
     PlanFlag{"--eval-logits", "none|last|kept", kBatch,
              "logits that evaluation leaves on the device: none (loss alone), of the last batch, of all. Default none",
              [](Request& r, Text v) { r.eval_logits = parse_name<EvalLogits>(v, "--eval-logits"); }},
     PlanFlag{"--eval-generate", "N", kBatch, "tokens generated per sequence in evaluation. Default 0",
-             [](Request& r, Text v) { r.eval_generate = parse_integer(v, "--eval-generate", 0); },
-             NumberRange{0, 1 << 26}},
+             [](Request& r, Text v) { r.eval_generate = to_integer(v); }},
     PlanFlag{"--precision", "bf16-true|bf16-mixed|fp16-mixed|fp32", kNumbers,
              "of weights and computation. Default bf16-mixed",
              [](Request& r, Text v) { r.recipe.precision = parse_name<Precision>(v, "--precision"); }},
@@ -209,13 +183,13 @@ constexpr std::array kFlags{
              "shipped one",
              nullptr},
     PlanFlag{"--price-per-gpu-hour", "USD", kMachine,
-             "US dollars. Default: of one vendor of the catalogue (gpuplan gpus)", set_price, NumberRange{0, 1e6}},
+             "US dollars. Default: of one vendor of the catalogue (gpuplan gpus)",
+             [](Request& r, Text v) { r.price_per_gpu_hour = parse_number(v, "--price-per-gpu-hour"); }},
     PlanFlag{"--strategy", "auto|single|mp|ddp|zero1|zero2|zero3|fsdp|fsdp-grad-op|hsdp", kStrategy,
              "only this one. Default auto: all, and a recommendation",
              [](Request& r, Text v) { r.strategy = v == "auto" ? v : canonical_strategy(v); }},
     PlanFlag{"--shard-size", "K", kStrategy, "GPUs over which state is sharded. Default all; hsdp: a node, or half",
-             [](Request& r, Text v) { r.options.shard_size = parse_integer(v, "--shard-size", 1); },
-             NumberRange{1, 1e6}},
+             [](Request& r, Text v) { r.options.shard_size = to_integer(v); }},
     PlanFlag{"--fsdp-version", "1|2", kStrategy, "FullyShardedDataParallel or fully_shard. Default 2",
              set_fsdp_version},
     PlanFlag{"--wrap", "layer|size:N", kStrategy, "FSDP units: layers, or at least N parameters. Default layer",
@@ -229,16 +203,12 @@ constexpr std::array kFlags{
 
 std::span<const PlanFlag> plan_flags() { return kFlags; }
 
-std::string to_string(const NumberRange& range) { return fmt::format("{:.15g} to {:.15g}", range.least, range.most); }
-
 void add_plan_flags(CLI::App& app) {
   app.add_option("plan")
       ->type_name("PLAN.json")
       ->description("a plan saved by --save; '-' is standard input. Flags override it")
       ->group(kModel);
-  for (const PlanFlag& flag : kFlags)
-    add_flag(app, flag.name, flag.value,
-             flag.range ? fmt::format("{} ({})", flag.help, to_string(*flag.range)) : flag.help, flag.group);
+  for (const PlanFlag& flag : kFlags) add_flag(app, flag.name, flag.value, flag.help, flag.group);
 }
 
 namespace {
@@ -273,7 +243,7 @@ struct PlanText {
 };
 
 PlanText read_stdin(std::istream& in) {
-  return {"standard input", parse_json(read_stream(in, "standard input"), "standard input")};
+  return {"standard input", parse_json(read_stream(in, "standard input", kPlanLimit), "standard input")};
 }
 
 bool is_plan(const json& content) { return content.is_object() && content.contains("schema_version"); }
@@ -285,7 +255,7 @@ PlanText read_named_plan(const std::string& name, std::istream& in) {
     throw InputError(
         "", fmt::format("unexpected argument '{}'", name),
         fmt::format("a model is given as --model {}, a plan as a .json file", name.empty() ? "NAME" : name));
-  PlanText plan = name == "-" ? read_stdin(in) : PlanText{name, read_json_file(name)};
+  PlanText plan = name == "-" ? read_stdin(in) : PlanText{name, read_json_file(name, kPlanLimit)};
   if (!is_plan(plan.content))
     throw InputError(plan.where, "is not a plan: it has no schema_version",
                      fmt::format("a model's config is given as --model {}", name));
@@ -297,7 +267,7 @@ std::optional<PlanText> plan_behind_model(const std::string& model, std::istream
   if (model == "-") return read_named_plan(model, in);
   std::error_code ignored;
   if (!model.ends_with(".json") || !std::filesystem::is_regular_file(model, ignored)) return {};
-  PlanText plan{model, read_json_file(model)};
+  PlanText plan{model, read_json_file(model, kPlanLimit)};
   if (!is_plan(plan.content)) return {};
   return plan;
 }
@@ -318,12 +288,6 @@ void set_model(PlanQuestion& question, const std::string& model, const HubSettin
   LoadedModel loaded = load_model(model, hub);
   question.request.model = std::move(loaded.spec);
   for (std::string& note : loaded.notes) question.notes.push_back(std::move(note));
-}
-
-void check_range(const PlanFlag& flag, const std::string& text) {
-  const double value = parse_number(text, flag.name);
-  if (value < flag.range->least || value > flag.range->most)
-    throw InputError(flag.name, text + " is out of range", to_string(*flag.range));
 }
 
 /// What must be given.
@@ -468,10 +432,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, const std::str
   if (reading) question.notes.insert(question.notes.end(), reading->notes.begin(), reading->notes.end());
   if (!plan && !configs) request.recipe.optimizer = find_framework(request.recipe.framework).default_optimizer;
   for (const PlanFlag& flag : plan_flags())
-    if (const auto value = given(app, flag.name); value && flag.apply) {
-      flag.apply(request, *value);
-      if (flag.range) check_range(flag, *value);
-    }
+    if (const auto value = given(app, flag.name); value && flag.apply) flag.apply(request, *value);
   if (model && !behind_model) set_model(question, *model, given_hub(app));
   if (configs && configs->model && !model) set_model(question, *configs->model, given_hub(app));
   if (auto cluster = given_machine(app)) request.cluster = std::move(*cluster);

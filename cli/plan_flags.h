@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "base/fields.h"
 #include "planner/estimate.h"
 
 namespace CLI {
@@ -24,14 +23,10 @@ struct PlanFlag {
   const char* value;  // as the help shows it; "[X]" may be left out, "" is a switch
   const char* group;
   const char* help;
-  /// Throws InputError naming the flag. nullptr: read_plan_question() reads it, together with others.
+  /// Throws InputError naming the flag. nullptr: read_plan_question() reads it, together with others. The ranges of
+  /// numbers are in cli/flag_ranges.h, and were looked at before.
   void (*apply)(EstimateRequest& request, const std::string& value);
-  /// Of a number: the help shows the range, and what lies outside is refused.
-  std::optional<NumberRange> range{};
 };
-
-/// "1 to 1000000".
-std::string to_string(const NumberRange& range);
 
 /// In the order in which they are applied.
 std::span<const PlanFlag> plan_flags();

@@ -15,12 +15,14 @@
 #include "base/sha256.h"
 #include "cli/arguments.h"
 #include "cli/exported_files.h"
+#include "cli/flag_ranges.h"
 #include "cli/plan_flags.h"
 #include "ecosystem/emit.h"
 #include "ecosystem/engine_job.h"
 #include "ecosystem/out_of_memory.h"
 #include "planner/plan/plan_file.h"
 #include "report/answers.h"
+#include "report/json/json_values.h"
 #include "report/text/run_text.h"
 #include "run/engine_output.h"
 #include "run/engine_report.h"
@@ -182,7 +184,7 @@ void find_what_is_here(EngineAsk& ask) {
 }
 
 int port_of(const CLI::App& app, const EngineAsk& ask) {
-  if (const auto port = given(app, "--port")) return int(parse_integer(*port, "--port", 1, 65535));
+  if (const auto port = given_integer(app, "--port")) return int(*port);
   return !ask.question.hosts.empty() || is_port_free(kUsualPort) ? kUsualPort : some_free_port();
 }
 
@@ -224,7 +226,7 @@ EngineAsk ask_engine(const CLI::App& app, Console& console) {
   for (std::size_t word = 0; word < shown.size(); ++word)
     if (shown[word] != q.script[word]) q.secrets.insert(word);
   if (is_given(app, "--dry-run")) q.script = shown;  // ssh lines hold it, too
-  if (const auto file = given(app, "--hosts")) q.hosts = parse_hosts(read_file(*file), *file);
+  if (const auto file = given(app, "--hosts")) q.hosts = parse_hosts(read_file(*file, kHostsLimit), *file);
   if (!q.hosts.empty() && q.engine == "slurm")
     throw InputError("--hosts", "Slurm chooses the machines", "leave it out");
   find_what_is_here(ask);
@@ -278,9 +280,13 @@ EngineRun run_of(const EngineAsk& ask) {
   return run;
 }
 
+/// Of a refused job: without files, commands and checks.
 OrderedJson dry_json(const EngineAsk& ask, const EngineRun& run) {
   const Redaction redacted;
-  OrderedJson out{{"engine", ask.question.engine}, {"folder", ask.question.folder.string()}};
+  OrderedJson out{{"engine", ask.question.engine},       {"folder", ask.question.folder.string()},
+                  {"refusal", or_null(ask.job.refusal)}, {"nearest", or_null(ask.job.nearest)},
+                  {"files", OrderedJson::array()},       {"commands", OrderedJson::array()},
+                  {"checks", OrderedJson::array()}};
   for (const ExportedFile& file : ask.job.files)
     out["files"].push_back({{"name", file.name}, {"content", file.content}});
   for (const EngineProcess& process : run.processes) {
@@ -364,12 +370,13 @@ bool wants_other_engine(const CLI::App& app, const Console& console) {
 
 int run_with_engine(const CLI::App& app, Console& console) {
   EngineAsk ask = ask_engine(app, console);
+  const bool is_json = is_given(app, "--json");
   if (ask.job.is_refused()) {
     console.err << fmt::format("gpuplan: {}\n  nearest: {}\n", ask.job.refusal, ask.job.nearest);
+    if (is_json) console.print(json_text(dry_json(ask, {})));
     return 1;
   }
   const EngineRun run = run_of(ask);
-  const bool is_json = is_given(app, "--json");
   if (is_given(app, "--dry-run")) {
     console.print(is_json ? json_text(dry_json(ask, run)) : dry_text(ask, run));
     return 0;

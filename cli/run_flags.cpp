@@ -8,22 +8,10 @@
 #include "base/files.h"
 #include "base/names.h"
 #include "cli/arguments.h"
+#include "cli/flag_ranges.h"
 
 namespace gpuplan {
 namespace {
-
-std::int64_t number(const CLI::App& app, const char* flag, std::int64_t otherwise, std::int64_t least) {
-  const auto text = given(app, flag);
-  return text ? parse_integer(*text, flag, least) : otherwise;
-}
-
-double amount(const CLI::App& app, const char* flag, double otherwise) {
-  const auto text = given(app, flag);
-  if (!text) return otherwise;
-  const double value = parse_number(*text, flag);
-  if (!(value >= 0)) throw InputError(flag, fmt::format("'{}' is below 0", *text));
-  return value;
-}
 
 std::optional<Dtype> token_dtype(const CLI::App& app) {
   const auto text = given(app, "--token-dtype");
@@ -109,18 +97,18 @@ TrainingOptions read_training_options(const CLI::App& app, const EstimateRequest
                          .packing = r.recipe.packing};
   if (const auto output = given(app, "--output")) o.output = *output;
   if (const auto metrics = given(app, "--metrics")) o.metrics = *metrics;
-  o.save_every = number(app, "--save-every", 0, 1);
-  o.keep = number(app, "--keep", 0, 1);
+  o.save_every = given_integer(app, "--save-every").value_or(0);
+  o.keep = given_integer(app, "--keep").value_or(0);
   o.resumes = is_given(app, "--resume");
-  o.optimizer.weight_decay = amount(app, "--weight-decay", 0);
-  o.optimizer.clip = amount(app, "--clip", 1);
-  o.learning_rate = amount(app, "--lr", r.recipe.is_adapter() ? 2e-4 : 2e-5);
+  o.optimizer.weight_decay = given_number(app, "--weight-decay").value_or(0);
+  o.optimizer.clip = given_number(app, "--clip").value_or(1);
+  o.learning_rate = given_number(app, "--lr").value_or(r.recipe.is_adapter() ? 2e-4 : 2e-5);
   o.schedule = parse_lr_schedule(given(app, "--schedule").value_or("linear"), "--schedule");
-  o.warmup_steps = number(app, "--warmup", 0, 0);
-  o.max_steps = number(app, "--max-steps", o.data ? 0 : 10, 1);
+  o.warmup_steps = given_integer(app, "--warmup").value_or(0);
+  o.max_steps = given_integer(app, "--max-steps").value_or(o.data ? 0 : 10);
   o.epochs = r.dataset.epochs;
   o.shuffles = !is_given(app, "--no-shuffle");
-  o.seed = std::uint64_t(number(app, "--seed", 0, 0));
+  o.seed = std::uint64_t(given_integer(app, "--seed").value_or(0));
   o.records_last_step = true;
   o.uses_graph = !is_given(app, "--no-cuda-graphs");
   if (const auto names = given(app, "--allow-changed")) o.allow_changed = settings_in(*names);

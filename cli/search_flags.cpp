@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "base/names.h"
-#include "base/unit_text.h"
 #include "cli/arguments.h"
 #include "cli/config_files.h"
+#include "cli/flag_ranges.h"
 #include "cli/plan_flags.h"
 #include "cli/row_lengths.h"
 #include "cluster/profile/profile_store.h"
@@ -132,19 +132,9 @@ void set_batch(const CLI::App& app, AskedSearch& asked, const std::optional<Conf
 }
 
 void set_limits(const CLI::App& app, SearchQuestion& q) {
-  if (const auto time = given(app, "--under")) {
-    constexpr const char* kHint = "for example 6h, 90min or 1.5 h";
-    try {
-      q.under = parse_time(*time, "--under");
-    } catch (const InputError& error) { throw InputError("--under", error.problem(), kHint); }
-    if (q.under->value <= 0) throw InputError("--under", *time + " is no time to train in", kHint);
-  }
-  if (const auto money = given(app, "--budget")) {
-    q.budget = parse_number(money->starts_with('$') ? money->substr(1) : *money, "--budget");
-    if (*q.budget <= 0) throw InputError("--budget", *money + " is too small", "US dollars, more than 0");
-  }
-  if (const auto batch = given(app, "--global-batch"))
-    q.global_batch = parse_integer(*batch, "--global-batch", 1, 1 << 16);
+  q.under = given_time(app, "--under");
+  q.budget = given_number(app, "--budget");
+  if (const auto batch = given_integer(app, "--global-batch")) q.global_batch = batch;
   const auto least = given(app, "--min");
   if (least && *least != "gpus" && *least != "cost" && *least != "time")
     throw InputError("--min", fmt::format("'{}' cannot be asked for", *least), "gpus, cost or time");
@@ -230,7 +220,7 @@ void add_search_flags(CLI::App& app) {
            "the longest sequence, the largest micro batch, or the largest model that fits", kSearch);
   add_flag(app, "--largest", "", "a table of the models of the catalogue that could be trained here, by context",
            kSearch);
-  add_flag(app, "--top", "K", "rows shown at most, 1 to 10. Default 4", kSearch);
+  add_flag(app, "--top", "K", "rows shown at most. Default 4", kSearch);
   add_flag(app, "--vendor", "VENDOR", "only machines of this vendor", kRental);
   add_flag(app, "--spot", "", "also machines that may be taken away, with the time that restarts cost", kRental);
   add_flag(app, "--prices", "FILE",

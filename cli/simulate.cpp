@@ -11,6 +11,7 @@
 #include "base/unit_text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/flag_ranges.h"
 #include "cli/plan_flags.h"
 #include "cluster/topology_builder.h"
 #include "planner/changes.h"
@@ -51,25 +52,13 @@ void setup_simulate(CLI::App& app) {
   add_flag(app, "--json", "", "the answer as JSON, in base units");
 }
 
-/// How much longer one GPU takes than the others.
-constexpr NumberRange kFactors{1e-3, 1e3};
-
-double parse_factor(const std::string& text, const char* where) {
-  const double value = parse_number(text, where);
-  if (value < kFactors.least || value > kFactors.most)
-    throw InputError(where, fmt::format("'{}' is out of range", text),
-                     fmt::format("{}; 1.2 takes a fifth longer", to_string(kFactors)));
-  return value;
-}
-
 std::vector<std::pair<std::int64_t, double>> read_stragglers(const std::string& text) {
   std::vector<std::pair<std::int64_t, double>> out;
   for (const std::string& part : split(text, ',')) {
     const std::size_t equals = part.find('=');
     if (equals == std::string::npos)
       throw InputError("--straggler", fmt::format("'{}' is not RANK=FACTOR", part), "for example 3=1.2");
-    out.emplace_back(parse_integer(part.substr(0, equals), "--straggler", 0),
-                     parse_factor(part.substr(equals + 1), "--straggler"));
+    out.emplace_back(to_integer(part.substr(0, equals)), parse_number(part.substr(equals + 1), "--straggler"));
   }
   return out;
 }
@@ -78,8 +67,8 @@ SimOptions read_options(const CLI::App& app) {
   SimOptions options;
   if (const auto network = given(app, "--network")) options.network = network_fidelity(*network);
   options.folds = !is_given(app, "--no-fold");
-  if (const auto seed = given(app, "--seed")) options.seed = std::uint64_t(parse_integer(*seed, "--seed", 0));
-  if (const auto jitter = given(app, "--jitter")) options.jitter = parse_number(*jitter, "--jitter");
+  options.seed = std::uint64_t(given_integer(app, "--seed").value_or(0));
+  options.jitter = given_number(app, "--jitter").value_or(0);
   if (const auto slow = given(app, "--straggler")) options.stragglers = read_stragglers(*slow);
   return options;
 }
@@ -122,7 +111,7 @@ class Simulator {
   void scale(const std::string& counts) {
     for (const std::string& text : split(counts, ',')) {
       EstimateRequest r = a_.request;
-      r.cluster = resized(r.cluster, parse_integer(text, "--scaling", 1));
+      r.cluster = resized(r.cluster, to_integer(text));
       if (r.cluster.num_gpus() != a_.request.cluster.num_gpus())  // built from the catalogue again
         for (const Setting& setting : settings_)
           if (setting.change->machine) r = changed({r, a_.result.profile}, {&setting, 1}).request;
@@ -166,6 +155,8 @@ SimulationAnswer answer_question(const CLI::App& app, Console& console) {
   Strategy strategy = choose(a.result);
   const auto text = given(app, "--what-if");
   const std::vector<Setting> settings = text ? parse_settings(*text) : std::vector<Setting>{};
+  for (const Setting& setting : settings)  // a row that is a flag has the flag's range
+    check_ranges("simulate", fmt::format("--{}", setting.change->name), setting.value);
   Simulator simulator(a, settings);
   if (text) {
     a.comparison.push_back(simulator.run(a.request, strategy, false));
@@ -189,18 +180,13 @@ SimulationAnswer answer_question(const CLI::App& app, Console& console) {
 /// Throws InputError for a window that is empty or begins after the step.
 GanttView read_view(const CLI::App& app, Seconds step) {
   GanttView view;
-  // The end of the step first: times beyond it may be more than picoseconds can count.
-  const auto time_of = [&](const char* flag) -> std::optional<Seconds> {
-    const auto text = given(app, flag);
-    return text ? std::optional(parse_time(*text, flag)) : std::nullopt;
-  };
-  const auto from = time_of("--from"), to = time_of("--to");
+  const auto from = given_time(app, "--from"), to = given_time(app, "--to");
   if (from && from->value >= step.value)
     throw InputError("--from", "is after the end of the step", fmt::format("the step takes {}", format_duration(step)));
   if (to && to->value <= (from ? from->value : 0))
     throw InputError("--to", "is not after --from", "for example --from 20ms --to 60ms");
   if (from) view.begin = to_sim_time(*from);
-  if (to) view.end = to_sim_time(Seconds{std::min(to->value, 2 * step.value)});
+  if (to) view.end = to_sim_time(std::min(*to, 2 * step));
   return view;
 }
 

@@ -7,6 +7,7 @@
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/flag_ranges.h"
 #include "cluster/topology_builder.h"
 #include "report/json/answers_json.h"
 #include "report/text/topology_svg.h"
@@ -29,7 +30,7 @@ void setup_topology(CLI::App& app) {
 }
 
 std::int64_t rank_of(const CLI::App& app, const char* flag, const ClusterSpec& cluster) {
-  const std::int64_t rank = parse_integer(*given(app, flag), flag, 0);
+  const std::int64_t rank = *given_integer(app, flag);
   if (rank >= cluster.num_gpus())
     throw InputError(flag, fmt::format("there is no GPU {}", rank),
                      fmt::format("GPUs are 0 to {}", cluster.num_gpus() - 1));

@@ -10,6 +10,7 @@
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/flag_ranges.h"
 #include "report/answers.h"
 #include "report/json/validation_json.h"
 #include "report/text/validation_text.h"
@@ -19,7 +20,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::size_t kUsualWorst = 5;
+constexpr std::int64_t kUsualWorst = 5;
 
 struct GroupingName {
   const char* name;
@@ -93,11 +94,9 @@ TimeRefinement read_refinement(const CLI::App& app) {
 
 int run_validate(const CLI::App& app, Console& console) {
   const auto by = read_grouping(app);
-  const auto worst = given(app, "--worst");
-  const std::size_t num_worst = worst ? std::size_t(parse_integer(*worst, "--worst", 0)) : kUsualWorst;
   ValidationAnswer answer = validate_points(read_all(app, console.in), read_refinement(app));
   answer.by = by;
-  answer.num_worst = num_worst;
+  answer.num_worst = std::size_t(given_integer(app, "--worst").value_or(kUsualWorst));
   if (is_given(app, "--picks"))
     answer.picks = {judge_picks(answer.results, PointKind::Memory), judge_picks(answer.results, PointKind::Speed)};
   if (const auto file = given(app, "--save-ranges")) save(*file, to_json(answer.ranges).dump(2) + "\n", console);

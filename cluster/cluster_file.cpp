@@ -93,6 +93,9 @@ void read_intra(Fields& top, Machine& node) {
     return;
   }
   (*intra)("fabric", node.fabric);
+  const bool is_mesh = node.fabric == FabricKind::NvLinkMesh || node.fabric == FabricKind::InfinityFabric;
+  if (is_mesh && node.gpus_per_node > kMostInMesh)
+    intra->report("fabric", fmt::format("links every GPU of a machine with every other: at most {}", kMostInMesh));
   node.pcie_generation = intra->optional_integer("pcie_generation", {.least = 1, .most = 6});
   node.pcie_lanes = intra->optional_integer("pcie_lanes", {.least = 1, .most = 16});
   node.intra = read_link(*intra);
@@ -256,7 +259,7 @@ std::vector<std::string> list_clusters() {
 }
 
 ClusterFile read_cluster_file(const fs::path& path, const std::optional<std::string>& gpu) {
-  const std::string text = read_file(path);
+  const std::string text = read_file(path, kClusterLimit);
   const MachineTextKind kind = kind_of_text(text);
   if (kind != MachineTextKind::Yaml) return read_machine_text(text, kind, path.string(), gpu);
   if (gpu) throw InputError("--gpu", fmt::format("{} names its GPUs itself", path.string()), "leave --gpu away");
@@ -301,6 +304,10 @@ ClusterSpec load_cluster(const std::string& preset_or_file, std::optional<std::i
   Machine machine = sized(cluster, num_gpus.value_or(all));
   drop_unused_kinds(machine);
   ClusterSpec spec = build_cluster(machine);
+  if (spec.ranks_per_node(spec.num_gpus()) > 1 && spec.fabric != FabricKind::None && spec.intra.bandwidth.value <= 0)
+    throw InputError(cluster.file,
+                     fmt::format("intra.fabric: {} has no {}", spec.gpus.front().name, to_string(spec.fabric)),
+                     "name another fabric, or say what rings reach: busbw_gb_s");
   spec.name = cluster.name;
   const bool is_preset = fs::path(cluster.file).parent_path() == data_dir() / "clusters";
   spec.file = is_preset ? cluster.id : cluster.file;

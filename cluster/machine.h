@@ -35,6 +35,9 @@ struct Machine {
 /// Above this a typing slip is likelier than a cluster.
 inline constexpr std::int64_t kMostGpus = 131072;
 
+/// Direct links between all pairs of GPUs of a machine: real meshes have 8 or 16 GPUs, and links grow with the square.
+inline constexpr std::int64_t kMostInMesh = 64;
+
 /// The cluster without name, price and assumptions. A ring over bridged pairs of more than two GPUs falls to PCIe.
 ClusterSpec build_cluster(const Machine& machine);
 

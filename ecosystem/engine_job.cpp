@@ -233,6 +233,7 @@ EngineJob plan_engine(const EstimateRequest& request, const EngineQuestion& ques
 
 std::vector<std::string> parse_hosts(const std::string& text, const std::string& where) {
   std::vector<std::string> hosts;
+  std::set<std::string> named;
   std::size_t number = 0;
   for (const std::string& line : split(text, '\n')) {
     ++number;
@@ -243,7 +244,7 @@ std::vector<std::string> parse_hosts(const std::string& text, const std::string&
     const std::string place = fmt::format("{}:{}", where, number);
     if (!is_host(host) || (!rest.empty() && !rest.starts_with("slots=")))
       throw InputError(place, fmt::format("'{}' is no host", said), "node1, or node1 slots=8");
-    if (std::find(hosts.begin(), hosts.end(), host) != hosts.end())
+    if (!named.insert(host).second)
       throw InputError(place, fmt::format("{} is named twice", host), "one line per machine");
     hosts.push_back(host);
   }

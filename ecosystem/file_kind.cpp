@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
 #include "base/yaml_file.h"
@@ -40,7 +41,9 @@ std::shared_ptr<ValueTree> parse_tree_of(const ConfigFile& file) {
   const std::size_t start = file.text.find_first_not_of(" \t\r\n");
   if (start == std::string::npos)
     throw InputError(file.name, "the file is empty", fmt::format("read are: {}", kinds()));
-  if (file.text[start] != '{') return parse_yaml11(file.text, file.name);
+  const bool is_json = file.text[start] == '{';
+  require_size(file.text.size(), file.name, is_json ? kPlanLimit : kTrainerLimit);
+  if (!is_json) return parse_yaml11(file.text, file.name);
   auto tree = std::make_shared<ValueTree>();
   tree->file = file.name;
   tree->root = parse_json(file.text, file.name);

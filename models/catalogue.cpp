@@ -25,7 +25,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kFlag = "--model";
-constexpr std::uintmax_t kLargestConfig = 16 << 20;  // bytes; the largest published config.json is below 1 MB
 
 /// The shipped index by name; a file that it does not list is read itself.
 std::map<std::string, json> read_index(const fs::path& folder) {
@@ -108,9 +107,7 @@ const CatalogueEntry* find_entry(std::string_view text, const std::vector<Catalo
 json read_config(const fs::path& file) {
   if (!fs::is_regular_file(file))
     throw InputError(file.string(), "is not a regular file", "give a config.json or its folder");
-  if (fs::file_size(file) > kLargestConfig)
-    throw InputError(file.string(), "is too large for a config.json", "give a config.json or the folder that holds it");
-  return read_json_file(file);
+  return read_json_file(file, kConfigLimit);
 }
 
 bool is_quantised(const json& config) {

@@ -84,7 +84,7 @@ void append(Checkpoint& checkpoint, const fs::path& file, std::vector<Safetensor
 
 Checkpoint read_shards(const fs::path& folder, MissingShards allowed) {
   const fs::path file = folder / kShardIndex;
-  const json index = read_json_file(file);
+  const json index = read_json_file(file, kIndexLimit);
   const ShardMap shards = read_weight_map(index, file.string());
   std::vector<std::string> missing;
   for (const auto& [shard, tensors] : shards)

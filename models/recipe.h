@@ -60,6 +60,7 @@ struct Offload {
 /// What is trained of a vision-language model beside its language model.
 enum class TrainVision : std::uint8_t { No, Projector, All };
 
+inline constexpr std::int64_t kMostRank = 1 << 20;    // of adapters
 inline constexpr std::int64_t kMostPixels = 1 << 16;  // of a side
 inline constexpr std::int64_t kMostImages = 4096;     // of a row
 

@@ -150,7 +150,9 @@ BaseQuant read_base(Value value, Where where) {
 
 double read_alpha(Value value, Where where) {
   const double alpha = parse_number(value, where);
-  if (alpha <= 0) throw InputError(where, fmt::format("{} is too small", value), "must be more than 0");
+  constexpr double kMostAlpha = 1e9;  // as in a plan file
+  if (alpha <= 0 || alpha > kMostAlpha)
+    throw InputError(where, fmt::format("{} is out of range", value), "more than 0, up to 1e9");
   return alpha;
 }
 
@@ -169,7 +171,7 @@ struct Key {
 };
 
 constexpr std::array kKeys{
-    Key{"r", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.rank = parse_integer(v, w, 1); }},
+    Key{"r", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.rank = parse_integer(v, w, 1, kMostRank); }},
     Key{"alpha", false, true,
         [](Draft& d, Value v, Where w) {
           d.flag.lora.alpha = read_alpha(v, w);
@@ -188,7 +190,8 @@ constexpr std::array kKeys{
     Key{"save", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.modules_to_save = read_list(v, w); }},
     Key{"dora", false, false, [](Draft& d, Value, Where) { d.flag.lora.is_dora = true; }},
     Key{"quant", true, true, [](Draft& d, Value v, Where w) { d.flag.quant.kind = read_base(v, w); }},
-    Key{"block", true, true, [](Draft& d, Value v, Where w) { d.flag.quant.block_size = parse_integer(v, w, 1); }},
+    Key{"block", true, true,
+        [](Draft& d, Value v, Where w) { d.flag.quant.block_size = parse_integer(v, w, 1, kMostRank); }},
     Key{"double", true, true, [](Draft& d, Value v, Where w) { d.flag.quant.double_quant = read_yes(v, w); }},
     Key{"storage", true, true, [](Draft& d, Value v, Where w) {
           d.flag.quant.storage_dtype = read_dtype(v, w, {Dtype::U8, Dtype::BF16, Dtype::F16, Dtype::F32});

@@ -41,7 +41,7 @@ bool is_on(const Setting& s) {
 void set_method(Recipe& r, const Setting& s, Method method, BaseQuant base) {
   const std::string rank = s.value.starts_with("r=") ? s.value.substr(2) : s.value;
   const std::int64_t before = r.lora.rank;
-  r.lora.rank = parse_integer(rank, s.change->name, 1);
+  r.lora.rank = parse_integer(rank, s.change->name, 1, kMostRank);
   if (r.lora.rank != before) r.lora.alpha = 2 * double(r.lora.rank);
   r.method = method;
   r.quant.kind = base;

@@ -49,6 +49,12 @@ class ProgramCursor {
   /// The micro-batch that the instruction works on, turns of a repeat counted.
   std::uint32_t micro_batch() const { return at_->micro_batch + turn_; }
 
+  /// Whether a turn after the first has just begun, and how many come after it.
+  bool is_at_next_turn() const { return turn_ > 0 && at_ == repeat_ + 1; }
+  std::uint32_t turns_after() const { return repeat_ && turn_ > 0 ? repeat_->turns - turn_ - 1 : 0; }
+  /// For a reader that has accounted for these turns. Requires: not more than turns_after().
+  void skip_turns(std::uint32_t count) { turn_ += count; }
+
   template <class Repeats>
   void advance(Repeats& repeats) {
     ++at_;

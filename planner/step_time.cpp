@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "planner/instruction_cost.h"
@@ -33,7 +34,7 @@ struct Clock {
   AllClocks turn_start{}, turn_delta{};
   double turn_began{};
   std::uint32_t turns_done{};
-  bool has_neighbours{};  // stages of a pipeline exchange messages, so all turns run
+  bool has_neighbours{};  // stages of a pipeline exchange messages: their turns are skipped together
 
   void reset(const RankProgram& program, bool is_stage) {
     waits.reset(program);
@@ -65,22 +66,32 @@ struct Clock {
     turn_start = all_clocks();
     turn_began = end;
   }
-  /// Two turns in a row that moved every clock alike are the periodic regime of a max-plus system: the remaining turns
-  /// then shift all clocks by the same amounts.
   bool skips(std::uint32_t left) {
     if (left == 0 || has_neighbours) return false;
-    const AllClocks now = all_clocks();
-    AllClocks delta;
-    bool is_periodic = ++turns_done >= 2;
-    for (std::size_t k = 0; k < delta.size(); ++k) {
-      delta[k] = now[k] - turn_start[k];
-      is_periodic = is_periodic && std::abs(delta[k] - turn_delta[k]) <= 1e-9 * std::abs(delta[k]);
+    const AllClocks delta = last_turn();
+    if (!repeats(delta)) {
+      keep_turn(delta);
+      return false;
     }
-    if (is_periodic)
-      shift(delta, left);
-    else
-      turn_start = now, turn_delta = delta, turn_began = end;
-    return is_periodic;
+    shift(delta, left);
+    return true;
+  }
+  /// How far the turn that has ended moved the clocks.
+  AllClocks last_turn() {
+    AllClocks delta = all_clocks();
+    for (std::size_t k = 0; k < delta.size(); ++k) delta[k] -= turn_start[k];
+    return delta;
+  }
+  /// Two turns in a row that moved every clock alike are the periodic regime of a max-plus system: the remaining turns
+  /// then shift all clocks by the same amounts.
+  bool repeats(const AllClocks& delta) const {
+    for (std::size_t k = 0; k < delta.size(); ++k)
+      if (!(std::abs(delta[k] - turn_delta[k]) <= 1e-9 * std::abs(delta[k]))) return false;
+    return turns_done >= 1;
+  }
+  void keep_turn(const AllClocks& delta) {
+    ++turns_done;
+    turn_start = all_clocks(), turn_delta = delta, turn_began = end;
   }
   void shift(const AllClocks& delta, double turns) {
     const double by = turns * delta.back();
@@ -117,8 +128,9 @@ class ForwardPass {
     auto& c = clocks();
     c.resize(std::max(c.size(), all_.classes.size()));
     for (std::size_t k = 0; k < all_.classes.size(); ++k)
-      c[k].reset(all_.programs[all_.classes[k].program], all_.classes.size() > 1);
+      c[k].reset(all_.programs[all_.classes[k].program], all_.mesh.pp > 1 || all_.has_one_host);
     mail_.resize(all_.classes.size());
+    turn_at_.assign(all_.classes.size(), std::numeric_limits<std::uint32_t>::max());
     for (bool moved = true; moved;) {
       moved = false;
       for (std::size_t k = 0; k < all_.classes.size(); ++k) moved |= advance(k, c[k]);
@@ -172,7 +184,7 @@ class ForwardPass {
   bool advance(std::size_t k, Clock& c) {
     const RankClass& rank_class = all_.classes[k];
     bool moved = false;
-    for (; !c.at.is_done(); c.at.advance(c)) {
+    while (!c.at.is_done()) {
       const Instruction& i = c.at.instruction();
       const std::size_t direction = std::size_t(i.direction);
       if (i.op == OpCode::Recv && mail_[k].times[direction].size() <= c.received[direction]) return moved;
@@ -181,8 +193,39 @@ class ForwardPass {
         c.waits.release(i);
       else
         execute(k, c, i, rank_class);
+      c.at.advance(c);
+      if (k == 0 && c.has_neighbours && c.at.is_at_next_turn()) skip_turns_of_stages();
     }
     return moved;
+  }
+
+  /// Stages that have moved alike in two turns of the first one move so in all that are left, but the last: it is run.
+  void skip_turns_of_stages() {
+    std::vector<Clock>& all = clocks();
+    std::uint32_t left = all[0].at.turns_after();
+    for (std::size_t k = 0; k < all_.classes.size(); ++k) {
+      left = std::min(left, all[k].at.turns_after());
+      for (std::size_t direction = 0; direction < 2; ++direction)
+        if (mail_[k].times[direction].size() != all[k].received[direction]) return;  // a message is under way
+    }
+    const double host_delta = host_ - turn_host_;
+    bool is_periodic = true;
+    std::vector<Clock::AllClocks> deltas;
+    for (std::size_t k = 0; k < all_.classes.size(); ++k) {
+      deltas.push_back(all[k].last_turn());
+      is_periodic = is_periodic && all[k].at.index() == turn_at_[k] && all[k].repeats(deltas.back());
+    }
+    for (std::size_t k = 0; k < all_.classes.size(); ++k) {
+      turn_at_[k] = all[k].at.index();
+      if (is_periodic && left > 0) {
+        all[k].shift(deltas[k], left);
+        all[k].at.skip_turns(left);
+      } else {
+        all[k].keep_turn(deltas[k]);
+      }
+    }
+    if (is_periodic) host_ += host_delta * left;
+    turn_host_ = host_;
   }
 
   void execute(std::size_t k, Clock& c, const Instruction& i, const RankClass& rank_class) {
@@ -240,7 +283,9 @@ class ForwardPass {
   std::span<const CostModel> columns_;
   const CommModel& comm_;
   std::vector<Mail> mail_;
-  double host_{};  // of the thread that launches for all classes, where there is one
+  double host_{};                       // of the thread that launches for all classes, where there is one
+  double turn_host_{};                  // when the first stage last began a turn
+  std::vector<std::uint32_t> turn_at_;  // then: the instructions that were next
 };
 
 }  // namespace

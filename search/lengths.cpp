@@ -109,6 +109,6 @@ Lengths parse_lengths(const std::string& text, const std::string& where) {
   return make_lengths(std::move(rows_of));
 }
 
-Lengths read_lengths(const std::string& file) { return parse_lengths(read_file(file), file); }
+Lengths read_lengths(const std::string& file) { return parse_lengths(read_file(file, kLengthsLimit), file); }
 
 }  // namespace gpuplan

@@ -43,7 +43,7 @@ struct OwnPrice {
 };
 
 std::vector<OwnPrice> read_prices(const std::filesystem::path& path) {
-  YamlFile file = YamlFile::read(path);
+  YamlFile file = YamlFile::read(path, kPricesLimit);
   std::vector<OwnPrice> all;
   for (Fields& row : file.top().list("prices")) {
     OwnPrice own;

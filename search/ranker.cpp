@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "planner/job_metrics.h"
 #include "planner/program_builder.h"
+#include "search/frontier.h"
 #include "search/spot.h"
 
 namespace gpuplan {
@@ -31,7 +32,18 @@ void Ranking::add(Ranking&& other) {
   num_skipped += other.num_skipped;
 }
 
-Ranker::Ranker(const Space& space) : space_(space) {}
+RoomyPlans::RoomyPlans(const std::vector<RankedPlan>& plans) {
+  for (const RankedPlan& p : plans)
+    if (!p.offloads && p.fit == Fit::Yes && p.headroom() >= kUsefulHeadroom)
+      places_.emplace_back(p.way, p.machine, p.strategy, p.batch.micro, p.batch.accum);
+  std::sort(places_.begin(), places_.end());
+}
+
+bool RoomyPlans::contains(std::size_t way, std::size_t machine, std::size_t strategy, Batch batch) const {
+  return std::binary_search(places_.begin(), places_.end(), Place{way, machine, strategy, batch.micro, batch.accum});
+}
+
+Ranker::Ranker(const Space& space, const RoomyPlans* roomy) : space_(space), roomy_(roomy) {}
 
 Job& Ranker::job_on(std::size_t machine, std::size_t model) {
   const auto at = jobs_.find({machine, model});
@@ -110,6 +122,12 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
     for (Bench& bench : benches) {
       if (bench.is_full || (batch.accum > 1 && batch.micro >= bench.too_large)) {
         ++out.rejected["does not fit"];
+        ++out.num_skipped;
+        continue;
+      }
+      if (roomy_ && part.way.without_offload &&
+          roomy_->contains(*part.way.without_offload, bench.machine, part.strategy_index, batch)) {
+        ++out.rejected["needs no offload"];
         ++out.num_skipped;
         continue;
       }

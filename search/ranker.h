@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "planner/block_cache.h"
@@ -42,9 +43,23 @@ struct Ranking {
   void add(Ranking&& other);
 };
 
+/// Plans without offload that fit well and leave all the room that is worth something (kUsefulHeadroom): offload makes
+/// them slower, dearer and no better, so that it is not looked at.
+class RoomyPlans {
+ public:
+  RoomyPlans() = default;
+  explicit RoomyPlans(const std::vector<RankedPlan>& plans);
+  bool contains(std::size_t way, std::size_t machine, std::size_t strategy, Batch batch) const;
+
+ private:
+  using Place = std::tuple<std::size_t, std::size_t, std::size_t, std::int64_t, std::int64_t>;
+  std::vector<Place> places_;  // sorted
+};
+
 class Ranker {
  public:
-  explicit Ranker(const Space& space);
+  /// `roomy`: of the ways without offload; nullptr: every plan is looked at.
+  explicit Ranker(const Space& space, const RoomyPlans* roomy = nullptr);
 
   /// Appends the plans of a part of the space.
   void rank(std::size_t part, Ranking& out);
@@ -58,6 +73,7 @@ class Ranker {
   Job& job_on(std::size_t machine, std::size_t model);
 
   const Space& space_;
+  const RoomyPlans* roomy_;
   StepProgram program_, average_;
   std::vector<Peak> peaks_;  // of program_
   BlockCache blocks_;

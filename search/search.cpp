@@ -25,31 +25,49 @@ std::size_t scattering_step(std::size_t count) {
   return step;
 }
 
+/// The parts of one round: first the ways without offload, then those with it, where there is no room without.
+struct Round {
+  bool offloads = false;
+  const RoomyPlans* roomy = nullptr;
+  double share_before = 0;  // of the whole search
+};
+
 /// Takes chunks of the space until none is left.
-void work(const Space& space, const SearchOptions& options, std::atomic<std::size_t>& next,
+void work(const Space& space, const Round& round, const SearchOptions& options, std::atomic<std::size_t>& next,
           std::vector<Ranking>& chunks, bool reports) {
-  Ranker ranker(space);
+  Ranker ranker(space, round.roomy);
   const std::size_t num_parts = space.num_parts(), scattered = scattering_step(chunks.size());
   for (std::size_t turn; (turn = next.fetch_add(1)) < chunks.size();) {
     if (options.stop && *options.stop) return;
     const std::size_t chunk = turn * scattered % chunks.size();
     const std::size_t begin = chunk * kPartsAtOnce, end = std::min(num_parts, begin + kPartsAtOnce);
-    for (std::size_t part = begin; part < end; ++part) ranker.rank(part, chunks[chunk]);
-    if (reports && options.progress) options.progress(double(turn + 1) / double(chunks.size()));
+    for (std::size_t part = begin; part < end; ++part)
+      if (space.part(part).way.recipe.offload.any() == round.offloads) ranker.rank(part, chunks[chunk]);
+    if (reports && options.progress)
+      options.progress(round.share_before + double(turn + 1) / double(chunks.size()) / 2);
   }
+}
+
+Ranking search_round(const Space& space, const Round& round, const SearchOptions& options) {
+  std::vector<Ranking> chunks(std::size_t(ceil_div(std::int64_t(space.num_parts()), std::int64_t(kPartsAtOnce))));
+  std::atomic<std::size_t> next{0};
+  on_cores(
+      num_threads_for(options.num_threads, chunks.size()),
+      [&](std::size_t thread) { work(space, round, options, next, chunks, thread == 0); },
+      [&] { next = chunks.size(); });
+  Ranking out;
+  for (Ranking& chunk : chunks) out.add(std::move(chunk));
+  return out;
 }
 
 }  // namespace
 
 Found search(const Space& space, const SearchOptions& options) {
   const auto begin = Clock::now();
-  std::vector<Ranking> chunks(std::size_t(ceil_div(std::int64_t(space.num_parts()), std::int64_t(kPartsAtOnce))));
-  std::atomic<std::size_t> next{0};
-  on_cores(
-      num_threads_for(options.num_threads, chunks.size()),
-      [&](std::size_t thread) { work(space, options, next, chunks, thread == 0); }, [&] { next = chunks.size(); });
   Found found;
-  for (Ranking& chunk : chunks) found.ranking.add(std::move(chunk));
+  found.ranking = search_round(space, {}, options);
+  const RoomyPlans roomy(found.ranking.plans);
+  found.ranking.add(search_round(space, {.offloads = true, .roomy = &roomy, .share_before = 0.5}, options));
   found.is_complete = !(options.stop && *options.stop);
   found.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   return found;

@@ -1,6 +1,7 @@
-// The search of `gpuplan plan`: every plan of a space, or a reason why it is none. Two rejections are made without
-// looking at a plan, and both are exact: a dearer offer of the same machine is never better, and a plan that does not
-// fit does not fit with a larger micro batch either, nor with any batch when what is there between steps does not fit.
+// The search of `gpuplan plan`: every plan of a space, or a reason why it is none. Three rejections are made without
+// looking at a plan, and all are exact: a dearer offer of the same machine is never better; a plan that does not fit
+// does not fit with a larger micro batch either, nor with any batch when what is there between steps does not fit; and
+// a plan that leaves a quarter of the memory free gains nothing by offload.
 #pragma once
 
 #include <atomic>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <map>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -85,6 +86,24 @@ void add_fp16_twins(std::vector<Way>& ways, const SearchQuestion& q, const Frame
   }
 }
 
+/// Everything that a way sets but its offload.
+std::string key_without_offload(const Way& way) {
+  std::string key;
+  for (const Setting& s : way.settings)
+    if (s.change->name != "offload") key += fmt::format("{}={};", s.change->name, s.value);
+  return key;
+}
+
+void pair_offloads(std::vector<Way>& ways) {
+  std::map<std::string, std::size_t> without;
+  for (std::size_t w = 0; w < ways.size(); ++w)
+    if (!ways[w].recipe.offload.any()) without.emplace(key_without_offload(ways[w]), w);
+  for (Way& way : ways)
+    if (way.recipe.offload.any())
+      if (const auto same = without.find(key_without_offload(way)); same != without.end())
+        way.without_offload = same->second;
+}
+
 std::vector<MachineClass> classes_of(const std::vector<Hardware>& machines) {
   std::vector<MachineClass> out;
   for (std::size_t m = 0; m < machines.size(); ++m) {
@@ -133,6 +152,7 @@ Space::Space(const SearchQuestion& q) : question(q), framework(find_framework(q.
     });
   }
   add_fp16_twins(ways, q, framework);
+  pair_offloads(ways);
   classes = classes_of(q.machines);
   for (const std::string_view name : strategy_names())
     if (q.base.strategy == "auto" || q.base.strategy == name) strategies.push_back(name);

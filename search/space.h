@@ -47,7 +47,8 @@ struct Way {
   Recipe recipe;
   std::size_t model{};  // into Space::models
   Quality quality{};
-  int num_special = 0;  // settings that are not what one would try first
+  int num_special = 0;                         // settings that are not what one would try first
+  std::optional<std::size_t> without_offload;  // of a way that offloads: the same one that does not
 };
 
 /// Micro batch and micro-batches per step of one data-parallel rank.

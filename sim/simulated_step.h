@@ -19,13 +19,16 @@ namespace gpuplan {
 
 enum class NetworkFidelity : std::uint8_t { Flow, Analytic };
 
+/// Kernels, copies and messages that a simulation with spans takes: 10 s and 2 GB (docs/limits.md).
+inline constexpr std::uint64_t kMostTasks = 2'500'000;
+
 struct SimOptions {
   NetworkFidelity network = NetworkFidelity::Flow;
   bool folds = true;  // ranks that behave alike are simulated once
   std::uint64_t seed = 0;
   double jitter = 0;  // relative standard deviation of every compute task; breaks symmetry
   std::vector<std::pair<std::int64_t, double>> stragglers;  // rank, factor on its compute time
-  std::uint64_t most_tasks = 4'000'000;                     // more than these are refused
+  std::uint64_t most_tasks = kMostTasks;                    // more than these are refused
   bool records_spans = true;                                // off: only the figures (scaling curves, comparisons)
 };
 

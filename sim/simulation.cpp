@@ -9,6 +9,7 @@
 #include "base/unit_text.h"
 #include "cluster/topology_builder.h"
 #include "planner/job_metrics.h"
+#include "planner/program_builder.h"
 #include "planner/program_walk.h"
 #include "sim/critical_path.h"
 #include "sim/engine.h"
@@ -42,20 +43,30 @@ struct NumTasks {
 };
 
 void check_size(const SimInput& input, const SimOptions& options, const Folding& folding) {
+  // Every end of a flow of a collective shares the links anew among those that are left.
+  constexpr std::uint64_t kFlowsPerTask = 32;  // that take as long as a task
+  const auto num_shared = [&](Axis axis) -> std::uint64_t {
+    const auto members = std::uint64_t(input.program.mesh.ways(axis));
+    return options.network == NetworkFidelity::Flow ? std::min(members, folding.ranks.size()) / kFlowsPerTask : 0;
+  };
   std::uint64_t num = 0;
   for (const std::int64_t rank : folding.ranks) {
     NumTasks of_rank;
     walk(
         input.program.programs[input.program.classes[input.program.class_of(rank)].program],
-        [&](const ProgramCursor&) { ++of_rank.num; }, of_rank);
+        [&](const ProgramCursor& at) {
+          ++of_rank.num;
+          if (is_collective(at.instruction().op)) of_rank.num += num_shared(at.instruction().axis);
+        },
+        of_rank);
     num += of_rank.num;
   }
   if (num > options.most_tasks)
     throw InputError(
-        "--grad-accum",
+        folding.is_folded() || input.job.recipe().grad_accum > 1 ? "--grad-accum" : "",
         fmt::format("{} micro-batches make a step of {} kernels, copies and messages on {} simulated GPUs",
                     format_count(input.job.recipe().grad_accum), format_count(std::int64_t(num)), folding.ranks.size()),
-        fmt::format("{} can be simulated; fewer micro-batches show the same",
+        fmt::format("{} can be simulated; fewer micro-batches or GPUs show the same",
                     format_count(std::int64_t(options.most_tasks))));
 }
 
@@ -170,13 +181,57 @@ Simulation simulate(const SimInput& input, const SimOptions& options) {
   return out;
 }
 
+namespace {
+
+/// Steps of so many micro-batches and of half as many show what each more of them takes.
+constexpr std::int64_t kShownMicroBatches = 32;
+
+Simulation simulate_shorter(Job job, std::int64_t num_micro_batches, const StepColumns& columns,
+                            const SimOptions& options) {
+  job.request.recipe.grad_accum = num_micro_batches;
+  const bool is_average = padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len;
+  const Job timed = is_average ? average_job(job) : job;
+  StepProgram program;
+  build_step_program(program, timed, columns.models, columns.of_rank);
+  return simulate({.job = job, .program = program, .columns = columns, .comm = make_step_comm(job)}, options);
+}
+
+/// `shorter` and `longer` are alike but for the micro-batches of the second half of `longer`, and each of `more` takes
+/// what one of these does. Ranks, links and the critical path stay those of the longer one.
+Simulation with_more(const Simulation& shorter, Simulation longer, std::int64_t more) {
+  const double halves = 2 * double(more) / double(kShownMicroBatches);
+  const Simulation half = longer;
+  const auto grown = [&](auto before, auto now) { return now + halves * (now - before); };
+  longer.step = to_sim_time(grown(shorter.step_time(), half.step_time()));
+  const Seconds step = longer.step_time();
+  for (double Simulation::*share : {&Simulation::resident, &Simulation::compute})
+    longer.*share = grown(shorter.*share * shorter.step_time(), half.*share * half.step_time()) / step;
+  for (Seconds Simulation::*time :
+       {&Simulation::exposed_communication, &Simulation::bubble, &Simulation::host_bound, &Simulation::idle})
+    longer.*time = std::max(Seconds{}, grown(shorter.*time, half.*time));
+  longer.executed_flops = grown(shorter.executed_flops, half.executed_flops);
+  return longer;
+}
+
+/// Without spans, the micro-batches of a long accumulation need not all be simulated.
+Simulation simulate_figures(const Job& job, const StepColumns& columns, const SimOptions& options) {
+  const std::int64_t more = job.recipe().grad_accum - kShownMicroBatches;
+  return with_more(simulate_shorter(job, kShownMicroBatches / 2, columns, options),
+                   simulate_shorter(job, kShownMicroBatches, columns, options), more);
+}
+
+}  // namespace
+
 SimulatedPlan simulate_plan(const Job& job, const SimOptions& options) {
   StepProgram program;
   SimulatedPlan plan;
   plan.estimate = estimate_strategy(job, program);
   const StepColumns columns = make_columns(job);
+  const bool is_long =
+      !options.records_spans && options.jitter <= 0 && job.recipe().grad_accum > 2 * kShownMicroBatches;
   plan.simulation =
-      simulate({.job = job, .program = program, .columns = columns, .comm = make_step_comm(job)}, options);
+      is_long ? simulate_figures(job, columns, options)
+              : simulate({.job = job, .program = program, .columns = columns, .comm = make_step_comm(job)}, options);
   const Seconds step = plan.simulation.step_time();
   const FlopsPerSec peak = total_peak(columns);
   const double num_gpus = double(plan.estimate.num_gpus_used);

@@ -228,8 +228,7 @@ json parse_line(std::string_view line, const std::string& where) {
 }  // namespace
 
 std::vector<Point> parse_points(std::string_view text, const std::string& name) {
-  if (text.size() > kLargestPointsFile)
-    throw InputError(name, fmt::format("has {} bytes", text.size()), fmt::format("at most {}", kLargestPointsFile));
+  require_size(text.size(), name, kPointsLimit);
   std::vector<Point> points;
   std::set<std::string> ids;
   for (std::size_t number = 1; !text.empty(); ++number) {
@@ -248,21 +247,11 @@ std::vector<Point> parse_points(std::string_view text, const std::string& name) 
 }
 
 std::vector<Point> read_points(const std::filesystem::path& file) {
-  std::error_code unknown;
-  if (std::filesystem::file_size(file, unknown) > kLargestPointsFile && !unknown)
-    throw InputError(file.string(), "is too large for a file of points",
-                     fmt::format("at most {} bytes", kLargestPointsFile));
-  return parse_points(read_file(file), file.string());
+  return parse_points(read_file(file, kPointsLimit), file.string());
 }
 
 std::vector<Point> read_points(std::istream& in, const std::string& name) {
-  std::string text;
-  std::array<char, 1 << 16> part;
-  do {
-    in.read(part.data(), part.size());
-    text.append(part.data(), std::size_t(in.gcount()));
-  } while (in && text.size() <= kLargestPointsFile);
-  return parse_points(text, name);
+  return parse_points(read_stream(in, name, kPointsLimit), name);
 }
 
 }  // namespace gpuplan

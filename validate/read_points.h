@@ -12,7 +12,7 @@
 
 namespace gpuplan {
 
-inline constexpr std::size_t kLargestPointsFile = std::size_t(64) << 20, kLargestPoint = std::size_t(1) << 20;  // bytes
+inline constexpr std::size_t kLargestPoint = std::size_t(1) << 20;  // bytes
 
 /// One JSON object per line; empty lines are skipped. `name` stands in messages.
 /// Throws InputError for a line that is not a point, for two points of one id, and when there is none.

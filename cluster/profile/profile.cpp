@@ -23,18 +23,24 @@ struct Slot {
   std::string_view name;
   Measure measure;
   void (*store)(Profile&, double in_base_units);
+  NumberRange range{0, 1e9};  // of the number in the file
 };
 
+/// Of what times are divided by: nothing works a thousand times slower than its datasheet says, and none at 0.
+constexpr NumberRange kRateShare{1e-3, 1e3}, kRate{1e-3, 1e9};
+
 constexpr std::array kSlots{
-    Slot{"gemm_efficiency", Measure::Share, [](Profile& p, double v) { p.gemm_efficiency = v; }},
-    Slot{"gemm_fallback", Measure::Share, [](Profile& p, double v) { p.gemm_fallback = v; }},
+    Slot{"gemm_efficiency", Measure::Share, [](Profile& p, double v) { p.gemm_efficiency = v; }, kRateShare},
+    Slot{"gemm_fallback", Measure::Share, [](Profile& p, double v) { p.gemm_fallback = v; }, kRateShare},
     Slot{"wave_loss", Measure::Share, [](Profile& p, double v) { p.wave_loss = v; }},
     Slot{"gemm_exposed_traffic", Measure::Share, [](Profile& p, double v) { p.gemm_exposed_traffic = v; }},
-    Slot{"flash_efficiency", Measure::Share, [](Profile& p, double v) { p.flash_efficiency = v; }},
-    Slot{"cudnn_attention_efficiency", Measure::Share, [](Profile& p, double v) { p.cudnn_attention_efficiency = v; }},
-    Slot{"small_head_attention", Measure::Share, [](Profile& p, double v) { p.small_head_attention = v; }},
-    Slot{"batched_gemm_efficiency", Measure::Share, [](Profile& p, double v) { p.batched_gemm_efficiency = v; }},
-    Slot{"memory_efficiency", Measure::Share, [](Profile& p, double v) { p.memory_efficiency = v; }},
+    Slot{"flash_efficiency", Measure::Share, [](Profile& p, double v) { p.flash_efficiency = v; }, kRateShare},
+    Slot{"cudnn_attention_efficiency", Measure::Share, [](Profile& p, double v) { p.cudnn_attention_efficiency = v; },
+         kRateShare},
+    Slot{"small_head_attention", Measure::Share, [](Profile& p, double v) { p.small_head_attention = v; }, kRateShare},
+    Slot{"batched_gemm_efficiency", Measure::Share, [](Profile& p, double v) { p.batched_gemm_efficiency = v; },
+         kRateShare},
+    Slot{"memory_efficiency", Measure::Share, [](Profile& p, double v) { p.memory_efficiency = v; }, kRateShare},
     Slot{"eager_bytes_factor", Measure::Share, [](Profile& p, double v) { p.eager_bytes_factor = v; }},
     Slot{"fused_bytes_factor", Measure::Share, [](Profile& p, double v) { p.fused_bytes_factor = v; }},
     Slot{"compiled_bytes_factor", Measure::Share, [](Profile& p, double v) { p.compiled_bytes_factor = v; }},
@@ -44,14 +50,15 @@ constexpr std::array kSlots{
     Slot{"dispatch_eager", Measure::Time, [](Profile& p, double v) { p.dispatch_eager = {v}; }},
     Slot{"dispatch_compiled", Measure::Time, [](Profile& p, double v) { p.dispatch_compiled = {v}; }},
     Slot{"overlap_slowdown", Measure::Share, [](Profile& p, double v) { p.overlap_slowdown = v; }},
-    Slot{"nvlink_efficiency", Measure::Share, [](Profile& p, double v) { p.nvlink_efficiency = v; }},
-    Slot{"pcie_efficiency", Measure::Share, [](Profile& p, double v) { p.pcie_efficiency = v; }},
-    Slot{"network_efficiency", Measure::Share, [](Profile& p, double v) { p.network_efficiency = v; }},
-    Slot{"host_link_efficiency", Measure::Share, [](Profile& p, double v) { p.host_link_efficiency = v; }},
-    Slot{"cpu_optimizer_bandwidth", Measure::Rate, [](Profile& p, double v) { p.cpu_optimizer_bandwidth = {v}; }},
+    Slot{"nvlink_efficiency", Measure::Share, [](Profile& p, double v) { p.nvlink_efficiency = v; }, kRateShare},
+    Slot{"pcie_efficiency", Measure::Share, [](Profile& p, double v) { p.pcie_efficiency = v; }, kRateShare},
+    Slot{"network_efficiency", Measure::Share, [](Profile& p, double v) { p.network_efficiency = v; }, kRateShare},
+    Slot{"host_link_efficiency", Measure::Share, [](Profile& p, double v) { p.host_link_efficiency = v; }, kRateShare},
+    Slot{"cpu_optimizer_bandwidth", Measure::Rate, [](Profile& p, double v) { p.cpu_optimizer_bandwidth = {v}; },
+         kRate},
     Slot{"torch_cpu_optimizer_bandwidth", Measure::Rate,
-         [](Profile& p, double v) { p.torch_cpu_optimizer_bandwidth = {v}; }},
-    Slot{"nvme_bandwidth", Measure::Rate, [](Profile& p, double v) { p.nvme_bandwidth = {v}; }},
+         [](Profile& p, double v) { p.torch_cpu_optimizer_bandwidth = {v}; }, kRate},
+    Slot{"nvme_bandwidth", Measure::Rate, [](Profile& p, double v) { p.nvme_bandwidth = {v}; }, kRate},
     Slot{"context", Measure::Memory, [](Profile& p, double v) { p.context = {std::int64_t(v)}; }},
     Slot{"nccl", Measure::Memory, [](Profile& p, double v) { p.nccl = {std::int64_t(v)}; }},
     Slot{"blas_workspace", Measure::Memory, [](Profile& p, double v) { p.blas_workspace = {std::int64_t(v)}; }},
@@ -99,7 +106,8 @@ void read_values(Fields& owner, Fields& sources, Values& into) {
     const std::string name(slot.name);
     auto fields = block.optional_fields(name);
     if (!fields) continue;
-    ProfileValue value{.value = fields->number("value"), .unit = fields->text("unit"), .kind = fields->text("kind")};
+    ProfileValue value{
+        .value = fields->number("value", slot.range), .unit = fields->text("unit"), .kind = fields->text("kind")};
     value.source = expand_source(fields->text("source"), sources);
     value.low = fields->optional_number("low"), value.high = fields->optional_number("high");
     value.num_samples = fields->optional_integer("samples").value_or(0);
@@ -216,7 +224,7 @@ std::vector<Profile> shipped_profiles() {
 }
 
 Profile load_profile(const std::filesystem::path& path) {
-  Profile profile = parse_profile(read_file(path), path);
+  Profile profile = parse_profile(read_file(path, kProfileLimit), path);
   profile.runs = std::make_shared<std::vector<RunRecord>>(read_runs(path, profile.sha256));
   return profile;
 }
@@ -254,7 +262,7 @@ Profile parse_profile(const std::string& text, const std::filesystem::path& path
 }
 
 ProfileHead read_profile_head(const std::filesystem::path& path) {
-  std::string text = read_file(path);
+  std::string text = read_file(path, kProfileLimit);
   for (const char* const block : {"\nloads:", "\ncollectives:", "\nscalars:", "\nheld_out:", "\nsamples:"})
     text.resize(std::min(text.size(), text.find(block)));
   YamlFile file = YamlFile::parse(text + "\n", path.string());

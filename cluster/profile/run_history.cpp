@@ -43,12 +43,18 @@ json to_json(const RunRecord& r) {
           {"applied", {{"time", r.applied.time}, {"outside_tensors_bytes", r.applied.outside_tensors.count}}}};
 }
 
+/// Times of runs and factors on them are above 0; a correction divides by them.
+bool is_plausible(const RunRecord& r) {
+  const auto is_factor = [](double v) { return v >= 1e-6 && v <= 1e6; };
+  return is_factor(r.applied.time) && r.predicted.step >= 0 && r.measured.step >= 0 && r.num_ranks >= 1;
+}
+
 /// Nothing for a line that is none of ours.
 std::optional<RunRecord> record_from(const std::string& line) {
   try {
     const json object = json::parse(line);
     const json& applied = object.at("applied");
-    return RunRecord{.profile = object.at("profile"),
+    RunRecord record{.profile = object.at("profile"),
                      .date = object.at("date"),
                      .model = object.at("model"),
                      .strategy = object.at("strategy"),
@@ -60,6 +66,7 @@ std::optional<RunRecord> record_from(const std::string& line) {
                      .measured = figures_from(object.at("measured")),
                      .applied = {.time = applied.at("time"),
                                  .outside_tensors = Bytes{applied.at("outside_tensors_bytes").get<std::int64_t>()}}};
+    return is_plausible(record) ? std::optional(std::move(record)) : std::nullopt;
   } catch (const json::exception&) { return std::nullopt; }
 }
 

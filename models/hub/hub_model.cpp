@@ -19,7 +19,6 @@ namespace fs = std::filesystem;
 constexpr const char* kConfigFile = "config.json";
 constexpr const char* kIndexName = "model.safetensors.index.json";
 // Bytes. The largest published config.json is below 1 MB; the index of a model with 70,000 tensors has about 10 MB.
-constexpr std::size_t kMostConfigBytes = 16 << 20, kMostIndexBytes = 64 << 20;
 constexpr std::size_t kMostRevisionBytes = 256;  // of refs/main: 40 hex digits
 
 std::string with_dashes(const std::string& id) {
@@ -143,9 +142,9 @@ std::optional<HubModel> find_cached_model(const std::string& id, const HubSettin
 
 HubModel fetch_hub_model(const std::string& id, const HubSettings& settings, const std::string& hint) {
   const Asked asked{id, settings, hint};
-  const HttpResponse config = ask_hub(kConfigFile, kMostConfigBytes, asked);
+  const HttpResponse config = ask_hub(kConfigFile, kConfigLimit.bytes, asked);
   if (config.status != 200) refuse_status(config, kConfigFile, asked);
-  HttpResponse index = ask_hub(kIndexName, kMostIndexBytes, asked);
+  HttpResponse index = ask_hub(kIndexName, kIndexLimit.bytes, asked);
   // A model of one file has no index.
   if (index.status != 200 && index.status != 404) refuse_status(index, kIndexName, asked);
   const fs::path folder = own_folder(id, settings);

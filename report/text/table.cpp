@@ -88,9 +88,17 @@ std::string render_with_bars(const std::function<Table(int bar_width)>& make_tab
 
 namespace {
 
-std::string cell_text(std::string_view text) {
+/// Names come from files: none of them is HTML, a link, or a line of its own.
+std::string markdown_text(std::string_view text) {
   std::string out;
-  for (const char c : trim(text)) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  for (const char c : trim(text)) switch (c) {
+      case '<': out += "&lt;"; break;
+      case '&': out += "&amp;"; break;
+      case '[': out += "\\["; break;
+      case '|': out += "\\|"; break;
+      case '\n': out += ' '; break;
+      default: out += c;
+    }
   return out;
 }
 
@@ -99,12 +107,12 @@ std::string cell_text(std::string_view text) {
 std::string markdown_table(const Table& table) {
   std::string titles = "|", rule = "|", rows;
   for (const Column& column : table.columns) {
-    titles += fmt::format(" {} |", cell_text(column.title));
+    titles += fmt::format(" {} |", markdown_text(column.title));
     rule += column.align == Align::Right ? " ---: |" : " --- |";
   }
   for (const auto& row : table.rows) {
     rows += "|";
-    for (const Cell& cell : row) rows += fmt::format(" {} |", cell_text(cell.text));
+    for (const Cell& cell : row) rows += fmt::format(" {} |", markdown_text(cell.text));
     rows += "\n";
   }
   return titles + "\n" + rule + "\n" + rows;
@@ -112,7 +120,7 @@ std::string markdown_table(const Table& table) {
 
 std::string markdown_list(const std::vector<std::string>& items) {
   std::string out;
-  for (const std::string& item : items) out += "- " + item + "\n";
+  for (const std::string& item : items) out += "- " + markdown_text(item) + "\n";
   return out;
 }
 

@@ -48,6 +48,22 @@ TEST_CASE("work over a rate takes its amount over that rate") {
   CHECK((Flops{2.0 * 4096 * 4096 * 4096} / 312.0_TFLOPs).value == doctest::Approx(4.4050946e-4));
 }
 
+TEST_CASE("times that are infinite or no number are refused where they arise") {
+  const double huge = std::numeric_limits<double>::max();
+  CHECK((Seconds{huge} - Seconds{huge}).value == 0);
+  CHECK_THROWS_AS((void)(Seconds{huge} + Seconds{huge}), InputError);
+  CHECK_THROWS_AS((void)(Seconds{-huge} - Seconds{huge}), InputError);
+  CHECK_THROWS_AS((void)(Seconds{huge} * 2.0), InputError);
+  CHECK_THROWS_AS((void)(2.0 * Seconds{huge}), InputError);
+  CHECK_THROWS_AS((void)(1.0_s / 0.0), InputError);
+  CHECK_THROWS_AS((void)(1_GiB / BytesPerSec{}), InputError);
+  CHECK_THROWS_AS((void)(0_B / BytesPerSec{}), InputError);  // 0 / 0
+  CHECK_THROWS_AS((void)(Flops{1} / FlopsPerSec{}), InputError);
+  Seconds sum{huge};
+  CHECK_THROWS_AS(sum += Seconds{huge}, InputError);
+  CHECK(sum.value == huge);
+}
+
 TEST_CASE("bytes are exact where a double is not") {
   // 2^53 + 1 is the first whole number that a double cannot hold.
   const Bytes large{(std::int64_t{1} << 53) + 1};

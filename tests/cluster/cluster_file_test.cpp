@@ -175,6 +175,16 @@ TEST_CASE("cluster file: a mixed machine lists its GPUs, and a part forgets the 
   CHECK(load(text, 2).host_link.value / 1e9 == doctest::Approx(24.8));
 }
 
+TEST_CASE("cluster file: a fabric that the GPU does not have, and a mesh that is none, are refused") {
+  CHECK(cluster_error("gpu: A6000\ngpus_per_node: 4\nintra: {fabric: infinity-fabric}\n")
+            .find("NVIDIA RTX A6000 (Ampere) has no infinity-fabric") != std::string::npos);
+  CHECK(cluster_error("gpu: A6000\ngpus_per_node: 4\nintra: {fabric: infinity-fabric, busbw_gb_s: 50}\n") ==
+        "no error");
+  CHECK(cluster_error("gpu: A6000\ngpus_per_node: 65\nintra: {fabric: infinity-fabric, busbw_gb_s: 50}\n")
+            .find("links every GPU of a machine with every other: at most 64") != std::string::npos);
+  CHECK(cluster_error("gpu: A6000\ngpus_per_node: 65\nintra: {fabric: pcie}\n") == "no error");
+}
+
 TEST_CASE("cluster file: names that leave something open are said") {
   CHECK(load("gpu: H100\ngpus_per_node: 1\n").assumptions ==
         std::vector<std::string>{"H100 means h100-sxm (NVIDIA H100 SXM5 80GB)"});

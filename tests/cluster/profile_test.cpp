@@ -2,6 +2,7 @@
 #include <set>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -145,6 +146,12 @@ TEST_CASE("profile: mistakes are named with their line") {
             hint);
   CHECK(profile_error(head + "  kernel_overhead: {value: 1, unit: share, kind: measured, source: me}\n") ==
         "F:4: values.kernel_overhead.unit: 'share' is not a unit for this" + hint);
+  for (const char* number : {"0", "-1", "1e-9", "1e9", "nan"}) {
+    CAPTURE(std::string(number));
+    const std::string error = profile_error(
+        head + fmt::format("  gemm_efficiency: {{value: {}, unit: share, kind: measured, source: me}}\n", number));
+    CHECK(error.find("gemm_efficiency") != std::string::npos);
+  }
   CHECK(profile_error(head + "  margin: {value: 1, unit: share, kind: measured}\n") ==
         "F:4: values.margin.source: is missing" + hint);
   CHECK(profile_error("id: x\nbased_on: default-amper\nvalues: {}\n")

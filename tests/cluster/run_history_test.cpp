@@ -62,6 +62,23 @@ TEST_CASE(
   CHECK(correction_for({run(1.21)}, 1).num_runs == 0);
 }
 
+TEST_CASE("run history: a line whose times make no sense teaches nothing") {
+  const test::ScratchFolder scratch;
+  const auto profile = scratch.path() / "local.yaml";
+  add_run(profile, run(1.1));
+  const std::string good = read_file(run_history_file(profile));
+  REQUIRE(read_runs(profile, "abc").size() == 1);
+  for (const char* wrong : {"-1", "0", "1e300", "\"fast\"", "null"}) {
+    std::string line = good;
+    const std::string key = "\"time\":1.0";
+    REQUIRE(line.find(key) != std::string::npos);
+    line.replace(line.find(key), key.size(), std::string("\"time\":") + wrong);
+    write_file_atomically(run_history_file(profile), good + line);
+    CAPTURE(std::string(wrong));
+    CHECK(read_runs(profile, "abc").size() == 1);
+  }
+}
+
 TEST_CASE("run history: an odd run among many changes little, and nothing is corrected by more than a factor of 2") {
   std::vector<RunRecord> runs(8, run(1.1));
   runs.insert(runs.begin() + 4, run(7));  // something else ran beside it

@@ -13,8 +13,8 @@
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/plan_flags.h"
 #include "golden/command_line.h"
+#include "models/framework.h"
 #include "models/recipe_names.h"
 #include "scratch_folder.h"
 
@@ -62,34 +62,6 @@ class WorkingFolder {
 };
 
 }  // namespace
-
-TEST_CASE("every number of a plan may be at the ends of its range, and what lies beyond is refused with the range") {
-  const auto with = [](const PlanFlag& flag, const std::string& value) {
-    return ran(fmt::format("estimate --model llama-3.2-1b --lora --gpus 2x4090 --strategy fsdp {} {} --json", flag.name,
-                           value));
-  };
-  int num_flags = 0;
-  for (const PlanFlag& flag : plan_flags()) {
-    if (!flag.range) continue;
-    ++num_flags;
-    CAPTURE(std::string(flag.name));
-    for (const double end : {flag.range->least, flag.range->most}) {
-      const Ran at = with(flag, fmt::format("{:.15g}", end));
-      CAPTURE(end);
-      CAPTURE(at.err);
-      CHECK(at.code <= 2);  // 2: it contradicts something else, as more GPUs per shard than there are
-      CHECK(at.out.find(":-") == std::string::npos);
-      CHECK(at.err.find("is out of range") == std::string::npos);
-    }
-    for (const std::string beyond : {"9223372036854775807", "9223372036854775808", "-1", "1e308"}) {
-      const Ran refused = with(flag, beyond);
-      CAPTURE(beyond);
-      CHECK(refused.code == 2);
-      CHECK(refused.err.starts_with(fmt::format("gpuplan: {}: ", flag.name)));
-    }
-  }
-  CHECK(num_flags >= 10);
-}
 
 TEST_CASE("a bare --lora is rank 8 with alpha 16 on every linear") {
   const LoraSpec lora = parse_lora("").lora;

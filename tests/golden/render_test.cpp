@@ -36,6 +36,15 @@ TEST_CASE("a column in which no row says anything is left out") {
   CHECK(without_empty_columns(table).columns.size() == 2);
 }
 
+TEST_CASE("names in Markdown are no HTML, no links, no other cells and no lines of their own") {
+  Table table{.columns = {{"name"}}, .rows = {}};
+  table.add({{"<img src=x onerror=alert(1)> a|b [c](http://d)\n# e & f"}});
+  CHECK(markdown_table(table) ==
+        "| name |\n| --- |\n"
+        "| &lt;img src=x onerror=alert(1)> a\\|b \\[c](http://d) # e &amp; f |\n");
+  CHECK(markdown_list({"<b>\n- x"}) == "- &lt;b> - x\n");
+}
+
 TEST_CASE("widths count characters, not bytes") {
   CHECK(width_of("★ µ×") == 4);
   CHECK(pad_left("µs", 4) == "  µs");

@@ -13,7 +13,7 @@
 #include "models/recipe_names.h"
 #include "planner/plan/plan_file.h"
 #include "planner/plan_fixture.h"
-#include "planner/schema_check.h"
+#include "schemas/schemas.h"
 
 using namespace gpuplan;
 using namespace gpuplan::plan_fixture;
@@ -110,13 +110,10 @@ std::string error_of(const json& plan) {
   return {};
 }
 
-const SchemaCheck& schema() {
-  static const SchemaCheck check(
-      read_json_file(std::filesystem::path(GPUPLAN_TEST_DIR).parent_path() / "docs" / "plan.schema.json"));
-  return check;
-}
+/// What docs/plan.schema.json has against a plan.
+std::string schema_problem(const json& plan) { return test::schema_problem("plan-file", plan); }
 
-/// The keys of a plan as SchemaCheck::properties spells them. A config's keys belong to Hugging Face.
+/// The keys of a plan as schema_properties spells them. A config's keys belong to Hugging Face.
 void list_keys(const json& value, const std::string& at, std::set<std::string>& out) {
   if (value.is_array())
     for (const json& item : value) list_keys(item, at + "[]", out);
@@ -271,11 +268,11 @@ TEST_CASE("numbers that JSON cannot hold are our bug, not a null in the file") {
 TEST_CASE("written plans obey docs/plan.schema.json, and the schema names nothing else") {
   for (const Case& c : cases()) {
     CAPTURE(c.title);
-    CHECK(schema().problems(plan_of(c.request, c.strategy)) == std::vector<std::string>{});
+    CHECK(schema_problem(plan_of(c.request, c.strategy)) == "");
   }
   std::set<std::string> keys;
   list_keys(good_plan(), "", keys);
-  CHECK(keys == schema().properties());
+  CHECK(keys == test::schema_properties("plan-file"));
 }
 
 TEST_CASE("the schema lists the names of the tables") {
@@ -394,7 +391,7 @@ TEST_CASE("every mistake in a plan is refused with its place, by the reader and 
     CAPTURE(error);
     CHECK(error.find(m.message) != std::string::npos);
     CHECK(error.starts_with("plan.json: "));
-    CHECK(schema().problems(plan).empty() != m.is_seen_by_schema);
+    CHECK(schema_problem(plan).empty() != m.is_seen_by_schema);
   }
 }
 
@@ -415,10 +412,10 @@ TEST_CASE("no field may be left out, whatever its place") {
     CAPTURE(text);
     CAPTURE(error);
     CHECK(error.find(p.back() + ": is missing") != std::string::npos);
-    CHECK_FALSE(schema().problems(plan).empty());
+    CHECK_FALSE(schema_problem(plan).empty());
     tried.insert(std::regex_replace(text, std::regex("/[0-9]+"), "[]"));
   }
-  CHECK(tried.size() + 4 == schema().properties().size());
+  CHECK(tried.size() + 4 == test::schema_properties("plan-file").size());
 }
 
 TEST_CASE("what the schema refuses is refused, and what is read is written back alike, whatever stands in a field") {
@@ -434,7 +431,7 @@ TEST_CASE("what the schema refuses is refused, and what is read is written back 
       CAPTURE(pointer);
       CAPTURE(intruder.dump());
       const std::string error = error_of(plan);  // anything but an InputError ends the test
-      if (!schema().problems(plan).empty()) CHECK_FALSE(error.empty());
+      if (!schema_problem(plan).empty()) CHECK_FALSE(error.empty());
       if (!error.empty()) continue;
       const EstimateRequest once = parse_plan(plan, "plan.json");
       const json written = plan_of(once, once.strategy);

@@ -88,7 +88,7 @@ void limit(int seconds) {
   itimerval work{};
   work.it_value.tv_sec = seconds;
   setitimer(ITIMER_PROF, &work, nullptr);
-  alarm(unsigned(10 * seconds));
+  alarm(unsigned(60 * seconds));  // a busy machine gives little of a processor
 }
 
 void count(const Question& question, const Answered& answered) {

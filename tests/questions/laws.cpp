@@ -9,8 +9,8 @@
 
 #include "base/names.h"
 #include "questions/random_question.h"
-#include "questions/schemas.h"
 #include "sanitized.h"
+#include "schemas/schemas.h"
 
 namespace gpuplan::test {
 namespace {
@@ -98,6 +98,14 @@ std::string broken_topology(const json& answer) {
   return "";
 }
 
+/// What an engine refuses has a reason and nothing to start.
+std::string broken_dry_run(const json& answer, int code) {
+  const bool is_refused = !answer.at("refusal").is_null();
+  if (is_refused != (code == 1)) return fmt::format("exit code {}, refusal {}", code, answer.at("refusal").dump());
+  if (is_refused != answer.at("commands").empty()) return "a refused plan has commands, or another one has none";
+  return is_refused == answer.at("nearest").is_null() ? "a refusal does not say what comes nearest" : "";
+}
+
 /// Of docs/schemas; "" where the command has none.
 std::string schema_of(const Question& q, const json& answer) {
   if (q.command == "plan") return answer.contains("num_models") ? "plan-largest" : "plan";
@@ -122,6 +130,7 @@ std::string broken_json(const Question& question, const Answered& a) {
   if (question.command == "estimate") return broken_estimate(answer, a.code);
   if (question.command == "simulate") return broken_simulation(answer);
   if (schema == "plan") return broken_plan(question, answer, a.code);
+  if (schema == "run-dry") return broken_dry_run(answer, a.code);
   return question.command == "topology" ? broken_topology(answer) : "";
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/names.h"
+#include "cli/flag_ranges.h"
 #include "cli/plan_flags.h"
 #include "models/catalogue.h"
 #include "models/framework.h"
@@ -63,14 +64,12 @@ const std::map<std::string, Values> kUsual{
 /// A value for a flag of the table; "" when it is read by others of this file.
 std::string value_for(const PlanFlag& flag, Chances& chances) {
   const std::string name = flag.name;
-  if (flag.range && chances.one_in(8)) {
-    const double end = chances.one_in(2) ? flag.range->least : flag.range->most;
-    return fmt::format("{:.15g}", end);
-  }
-  if (flag.range && chances.one_in(8)) {
-    const double value = chances.spread(std::max(flag.range->least, 1e-3), flag.range->most);
-    return name == "--epochs" || name == "--price-per-gpu-hour" ? fmt::format("{:.4g}", value)
-                                                                : fmt::format("{:.0f}", std::max(1.0, value));
+  const auto rows = ranges_of("", name);
+  const FlagRange* row = !rows.empty() && !rows.front()->numbers ? rows.front() : nullptr;  // the value is a number
+  if (row && chances.one_in(8)) return fmt::format("{:.15g}", chances.one_in(2) ? row->range.least : row->range.most);
+  if (row && chances.one_in(8)) {
+    const double value = chances.spread(std::max(row->range.least, 1e-3), row->range.most);
+    return row->kind == NumberKind::Real ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", std::max(1.0, value));
   }
   if (const auto usual = kUsual.find(name); usual != kUsual.end()) return chances.pick(usual->second);
   static const Values kFrameworks = framework_names(), kOptimizers = optimizer_names();
@@ -153,10 +152,10 @@ void add_plan(Question& q, Chances& chances) {
 void add_simulation(Question& q, Chances& chances) {
   if (chances.one_in(2)) q.flags.push_back({"--network", chances.one_in(2) ? "analytic" : "flow"});
   if (chances.one_in(10)) q.flags.push_back({"--no-fold", ""});
-  if (chances.one_in(6)) q.flags.push_back({"--jitter", chances.pick(Values{"0", "0.02", "0.3"})});
+  if (chances.one_in(6)) q.flags.push_back({"--jitter", chances.pick(Values{"0", "0.02", "0.3", "1"})});
   if (chances.one_in(6)) q.flags.push_back({"--straggler", chances.pick(Values{"0=1.2", "0=1000", "0=0.001"})});
   if (chances.one_in(6)) q.flags.push_back({"--compare", "ddp,fsdp,zero3,mp"});
-  if (chances.one_in(10)) q.flags.push_back({"--seed", chances.pick(Values{"0", "1", "9223372036854775807"})});
+  if (chances.one_in(10)) q.flags.push_back({"--seed", chances.pick(Values{"0", "1", "4294967295"})});
   if (chances.one_in(8)) q.flags.push_back({"--scaling", "1,2,4"});
   if (chances.one_in(6))
     q.flags.push_back(

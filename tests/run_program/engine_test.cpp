@@ -8,6 +8,7 @@
 
 #include "hostile_names.h"
 #include "run_program/process.h"
+#include "schemas/schemas.h"
 #include "scratch_folder.h"
 
 namespace gpuplan::test {
@@ -99,6 +100,15 @@ TEST_CASE("run --engine: exit codes, checks, files that are not ours") {
   CHECK(place.arguments().empty());
   done = place.run({"run", "plan.json", "--engine", "deepspeed", "--", "train.py"});
   CHECK(done.code == 1);  // DDP is no stage of ZeRO
+  done = place.run({"run", "plan.json", "--engine", "deepspeed", "--json", "--", "train.py"});
+  CHECK(done.code == 1);
+  const auto refusal = nlohmann::json::parse(done.out);
+  CHECK(test::schema_problem("run-dry", refusal) == "");
+  CHECK(refusal.at("refusal") == "deepspeed starts stages of ZeRO, and the plan is ddp");
+  CHECK(done.err.find("deepspeed starts stages of ZeRO") != std::string::npos);
+  done = place.run({"run", "plan.json", "--engine", "torchrun", "--json", "--", "train.py"});
+  CHECK_MESSAGE(done.code == 0, done.err);
+  CHECK(test::schema_problem("run-engine", nlohmann::json::parse(done.out)) == "");
   done = place.run({"run", "plan.json", "--engine", "horovod", "--", "train.py"});
   CHECK(done.code == 2);
   done = place.run({"run", "plan.json", "--dry-run"});
@@ -124,6 +134,7 @@ TEST_CASE("1,000 hostile arguments reach the launcher as they are, and --dry-run
     CHECK(got == expected);
     words.insert(words.begin() + 4, {"--dry-run", "--json"});
     const auto dry = nlohmann::json::parse(place.run(words).out);
+    CHECK(test::schema_problem("run-dry", dry) == "");
     Words said = dry["commands"][0]["words"];
     said.erase(said.begin(), said.begin() + 3);
     CHECK(said == expected);

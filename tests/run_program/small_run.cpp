@@ -3,6 +3,8 @@
 #include <cmath>
 #include <sstream>
 
+#include "schemas/schemas.h"
+
 namespace gpuplan::test {
 
 SmallRun::SmallRun(const Shape& s, std::int64_t num_tokens) {
@@ -72,7 +74,9 @@ nlohmann::json SmallRun::report(const std::string& flags) const {
   CAPTURE(flags);
   CAPTURE(f.err);
   REQUIRE(f.code == 0);
-  return nlohmann::json::parse(f.out);
+  auto report = nlohmann::json::parse(f.out);
+  CHECK(test::schema_problem("run", report) == "");
+  return report;
 }
 
 std::vector<nlohmann::json> SmallRun::metrics(const std::string& name) const {

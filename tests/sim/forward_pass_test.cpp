@@ -27,6 +27,27 @@ TEST_CASE("the event run on analytic links equals the forward pass for every str
         }
 }
 
+TEST_CASE(
+    "micro-batches that the forward pass and a simulation without spans skip take what the event run gives them") {
+  for (const char* gpus : {"4xA6000", "2x4090,2x3090"})
+    for (const std::string_view name : strategy_names()) {
+      const EstimateRequest r = request_for("smollm2-135m", gpus, Method::Full, 100);
+      if (!is_applicable(r, name)) continue;
+      CAPTURE(fmt::format("{} {}", gpus, name));
+      SimOptions options{.network = NetworkFidelity::Analytic};
+      const SimulatedPlan full = simulated(r, name, options, 0);
+      options.records_spans = false;
+      const SimulatedPlan brief = simulated(r, name, options, 0);
+      const double step = full.simulation.step_time().value;
+      // On unlike GPUs the forward pass does not let the fast ones wait for the slow ones' collectives.
+      CHECK(full.estimate.time.step.value == doctest::Approx(step).epsilon(r.cluster.is_mixed() ? 5e-3 : 1e-4));
+      CHECK(brief.simulation.step_time().value == doctest::Approx(step).epsilon(1e-4));
+      CHECK(brief.simulation.executed_flops == doctest::Approx(full.simulation.executed_flops).epsilon(1e-9));
+      CHECK(brief.simulation.compute == doctest::Approx(full.simulation.compute).epsilon(1e-3));
+      CHECK(brief.simulation.bubble.value == doctest::Approx(full.simulation.bubble.value).epsilon(1e-3));
+    }
+}
+
 TEST_CASE("the event run equals the forward pass with hand-overs too, and only what communicates has them") {
   EstimateRequest r = request_for("llama-3.2-1b", "2xH100");
   r.cluster.fabric = FabricKind::NvSwitch;

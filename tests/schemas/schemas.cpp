@@ -1,4 +1,4 @@
-#include "questions/schemas.h"
+#include "schemas/schemas.h"
 
 #include <filesystem>
 #include <map>
@@ -19,10 +19,14 @@ namespace {
 
 using valijson::adapters::NlohmannJsonAdapter;
 
-std::unique_ptr<valijson::Schema> read_schema(const std::string& name) {
+nlohmann::json schema_file(const std::string& name) {
   const std::filesystem::path docs = std::filesystem::path(GPUPLAN_TEST_DIR).parent_path() / "docs";
-  const nlohmann::json text = read_json_file(
-      name == "plan-file" ? docs / "plan.schema.json" : docs / "schemas" / fmt::format("{}.schema.json", name));
+  return read_json_file(name == "plan-file" ? docs / "plan.schema.json"
+                                            : docs / "schemas" / fmt::format("{}.schema.json", name));
+}
+
+std::unique_ptr<valijson::Schema> read_schema(const std::string& name) {
+  const nlohmann::json text = schema_file(name);
   auto schema = std::make_unique<valijson::Schema>();
   valijson::SchemaParser parser;
   parser.populateSchema(NlohmannJsonAdapter(text), *schema);
@@ -36,7 +40,29 @@ const valijson::Schema& schema_named(const std::string& name) {
   return *schema;
 }
 
+void list_properties(const nlohmann::json& file, const nlohmann::json& rule, const std::string& at,
+                     std::set<std::string>& out) {
+  if (rule.contains("$ref"))
+    list_properties(file, file.at(nlohmann::json::json_pointer(rule["$ref"].get<std::string>().substr(1))), at, out);
+  if (rule.contains("items")) list_properties(file, rule["items"], at + "[]", out);
+  if (rule.contains("oneOf"))
+    for (const nlohmann::json& choice : rule["oneOf"]) list_properties(file, choice, at, out);
+  if (!rule.contains("properties")) return;
+  for (const auto& [key, inner] : rule["properties"].items()) {
+    const std::string name = at.empty() ? key : at + "." + key;
+    out.insert(name);
+    list_properties(file, inner, name, out);
+  }
+}
+
 }  // namespace
+
+std::set<std::string> schema_properties(const std::string& name) {
+  std::set<std::string> out;
+  const nlohmann::json file = schema_file(name);
+  list_properties(file, file, "", out);
+  return out;
+}
 
 std::string schema_problem(const std::string& name, const nlohmann::json& answer) {
   valijson::Validator validator(valijson::Validator::kStrongTypes);

@@ -1,0 +1,184 @@
+#include "cli/flag_ranges.h"
+
+#include <array>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/names.h"
+#include "base/unit_text.h"
+#include "cli/arguments.h"
+#include "cluster/machine.h"
+#include "models/recipe.h"
+
+namespace gpuplan {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+// --- where the numbers of a value are --------------------------------------------------------------------------------
+
+Texts listed(const std::string& value) { return split(value, ','); }
+
+Texts without_dollar(const std::string& value) { return {value.starts_with('$') ? value.substr(1) : value}; }
+
+/// Behind the sign, where the value has it; "every-2" is "every=2".
+Texts behind(const std::string& value, char sign) {
+  const std::size_t at = value.find(sign);
+  return at == std::string::npos ? Texts{} : Texts{value.substr(at + 1)};
+}
+Texts behind_every(const std::string& value) {
+  if (to_lower(value).starts_with("every-k") || to_lower(value) == "every=k") return {};  // asked for the number
+  return to_lower(value).starts_with("every-") ? behind(value, '-') : behind(value, '=');
+}
+Texts behind_chunked(const std::string& value) { return behind(value, '='); }
+Texts behind_size(const std::string& value) { return behind(value, ':'); }
+
+/// "1024x768" or "512".
+Texts sides(const std::string& value) {
+  const std::size_t cross = value.find_first_of("xX");
+  return cross == std::string::npos ? Texts{value} : Texts{value.substr(0, cross), value.substr(cross + 1)};
+}
+
+/// On one side of each "=" of a list; a part without one is refused where it is read.
+Texts around_equals(const std::string& value, bool is_behind) {
+  Texts out;
+  for (const std::string& part : split(value, ','))
+    if (const std::size_t equals = part.find('='); equals != std::string::npos)
+      out.push_back(is_behind ? part.substr(equals + 1) : part.substr(0, equals));
+  return out;
+}
+Texts before_equals(const std::string& value) { return around_equals(value, false); }
+Texts behind_equals(const std::string& value) { return around_equals(value, true); }
+
+// --- the table -------------------------------------------------------------------------------------------------------
+
+constexpr NumberKind kWhole = NumberKind::Whole, kReal = NumberKind::Real, kTime = NumberKind::Time;
+constexpr double kMostTokens = 1 << 26, kMostSteps = 1e9, kDay = 86'400;
+constexpr NumberRange kSequences{1, 1e6}, kTokens{1, kMostTokens}, kGpus{1, double(kMostGpus)},
+    kRanks{0, double(kMostGpus) - 1}, kSteps{1, kMostSteps};
+
+constexpr std::array kRanges{
+    // of a plan
+    FlagRange{"--micro-batch", kWhole, kSequences}, FlagRange{"--seq-len", kWhole, kTokens},
+    FlagRange{"--image-size", kWhole, {1, double(kMostPixels)}, "1024x768", "sides", sides},
+    FlagRange{"--images-per-row", kWhole, {1, double(kMostImages)}}, FlagRange{"--grad-accum", kWhole, {1, 1e5}},
+    FlagRange{"--rows", kWhole, {1, 1e10}}, FlagRange{"--tokens-per-row", kWhole, kTokens},
+    FlagRange{"--epochs", kReal, {1e-6, 1e6}}, FlagRange{"--eval-batch", kWhole, kSequences},
+    FlagRange{"--eval-generate", kWhole, {0, kMostTokens}},
+    FlagRange{"--checkpointing", kWhole, {1, 1e5}, "every=2", "K", behind_every},
+    FlagRange{"--loss", kWhole, {1, 1e6}, "chunked=8", "N", behind_chunked}, FlagRange{"--num-gpus", kWhole, kGpus},
+    FlagRange{"--price-per-gpu-hour", kReal, {0, 1e6}, "1.09"}, FlagRange{"--shard-size", kWhole, {1, 1e6}},
+    FlagRange{"--wrap", kWhole, {1, 1e14}, "size:100000000", "N", behind_size},
+    // of a search
+    FlagRange{"--global-batch", kWhole, {1, 1 << 16}},
+    FlagRange{"--under", kTime, {1, 10'000 * kDay}, "6h, 90min or 1.5 h"},
+    FlagRange{"--budget", kReal, {0.01, 1e12}, "100", "", without_dollar}, FlagRange{"--top", kWhole, {1, 10}},
+    // of a simulation; its clock ends after 106 days
+    FlagRange{"--seed", kWhole, {0, std::numeric_limits<std::uint32_t>::max()}},  // NumPy takes no more
+    FlagRange{"--jitter", kReal, {0, 1}, "0.02"},
+    FlagRange{"--straggler", kWhole, kRanks, "3=1.2", "RANK", before_equals},
+    FlagRange{"--straggler", kReal, {1e-3, 1e3}, "3=1.2", "FACTOR", behind_equals},
+    FlagRange{"--scaling", kWhole, kGpus, "1,2,4,8", "each", listed},
+    FlagRange{"--from", kTime, {0, 100 * kDay}, "20ms", "", nullptr, "simulate"},
+    FlagRange{"--to", kTime, {0, 100 * kDay}, "60ms", "", nullptr, "simulate"},
+    // of a machine
+    FlagRange{"--from", kWhole, kRanks, "", "", nullptr, "topology"},
+    FlagRange{"--to", kWhole, kRanks, "", "", nullptr, "topology"},
+    // of a run
+    FlagRange{"--max-steps", kWhole, kSteps}, FlagRange{"--lr", kReal, {0, 100}, "2e-4"},
+    FlagRange{"--warmup", kWhole, {0, kMostSteps}}, FlagRange{"--weight-decay", kReal, {0, 100}, "0.01"},
+    FlagRange{"--clip", kReal, {0, 1e6}}, FlagRange{"--save-every", kWhole, kSteps},
+    FlagRange{"--keep", kWhole, {1, 1e6}}, FlagRange{"--port", kWhole, {1, 65'535}},
+    // of measurements
+    FlagRange{"--ranks", kWhole, {1, 1024}}, FlagRange{"--worst", kWhole, {0, 1e6}}};
+
+std::string amount(const FlagRange& row, double value) {
+  if (row.kind != kTime) return fmt::format("{:.15g}", value);
+  return value >= kDay ? fmt::format("{:g} d", value / kDay) : fmt::format("{:g} s", value);
+}
+
+/// Throws InputError for what is no number of this kind.
+double number_in(const FlagRange& row, const std::string& text) {
+  const std::string where(row.flag);
+  switch (row.kind) {
+    case kWhole: return double(parse_integer(text, where, std::numeric_limits<std::int64_t>::min()));
+    case kTime: return parse_time(text, where).value;
+    case kReal: break;
+  }
+  return parse_number(text, where);
+}
+
+void check(const FlagRange& row, const std::string& text) {
+  std::string problem;
+  try {
+    const double value = number_in(row, text);
+    if (value >= row.range.least && value <= row.range.most) return;
+    problem = text + " is out of range";
+  } catch (const InputError& error) { problem = error.problem(); }
+  throw InputError(std::string(row.flag), problem,
+                   fmt::format("{}{}{}", row.part.empty() ? "" : fmt::format("{}: ", row.part), to_string(row),
+                               row.example.empty() ? "" : fmt::format(", for example {}", row.example)));
+}
+
+}  // namespace
+
+std::span<const FlagRange> flag_ranges() { return kRanges; }
+
+std::vector<const FlagRange*> ranges_of(std::string_view command, std::string_view flag) {
+  std::vector<const FlagRange*> out;
+  for (const FlagRange& row : kRanges)
+    if (row.flag == flag && (row.command.empty() || row.command == command)) out.push_back(&row);
+  return out;
+}
+
+std::string to_string(const FlagRange& row) {
+  return fmt::format("{} to {}", amount(row, row.range.least), amount(row, row.range.most));
+}
+
+std::string ranges_text(std::string_view command, std::string_view flag) {
+  std::string text;
+  for (const FlagRange* row : ranges_of(command, flag))
+    text += fmt::format("{}{}{}", text.empty() ? "" : "; ", row->part.empty() ? "" : fmt::format("{}: ", row->part),
+                        to_string(*row));
+  return text;
+}
+
+void check_ranges(std::string_view command, std::string_view flag, const std::string& value) {
+  for (const FlagRange* row : ranges_of(command, flag))
+    for (const std::string& text : row->numbers ? row->numbers(value) : Texts{value}) check(*row, text);
+}
+
+std::int64_t to_integer(const std::string& value) {
+  return parse_integer(value, "", std::numeric_limits<std::int64_t>::min());
+}
+
+namespace {
+
+/// The one number of a flag's value.
+std::optional<std::string> given_text(const CLI::App& app, const std::string& flag) {
+  auto value = given(app, flag);
+  if (!value) return {};
+  const FlagRange& row = *ranges_of(app.get_name(), flag).at(0);
+  return row.numbers ? row.numbers(*value).at(0) : std::move(value);
+}
+
+}  // namespace
+
+std::optional<std::int64_t> given_integer(const CLI::App& app, const std::string& flag) {
+  const auto text = given_text(app, flag);
+  return text ? std::optional(to_integer(*text)) : std::nullopt;
+}
+
+std::optional<double> given_number(const CLI::App& app, const std::string& flag) {
+  const auto text = given_text(app, flag);
+  return text ? std::optional(parse_number(*text, flag)) : std::nullopt;
+}
+
+std::optional<Seconds> given_time(const CLI::App& app, const std::string& flag) {
+  const auto text = given_text(app, flag);
+  return text ? std::optional(parse_time(*text, flag)) : std::nullopt;
+}
+
+}  // namespace gpuplan
