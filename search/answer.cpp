@@ -111,7 +111,9 @@ SearchAnswer answer(const SearchQuestion& question, const std::string& given, st
   simulate_all(rows, options.num_threads);
   out.rows = judged(std::move(rows), question, out.error, most);
   if (!out.has_plan()) {
-    if (out.is_complete) out.would_do = what_would_do(question, options);
+    std::vector<RankedPlan> fitting = std::move(found.ranking.over_limits);
+    fitting.insert(fitting.end(), plans.begin(), plans.end());  // that only the simulator finds too slow
+    if (out.is_complete) out.would_do = what_would_do(space, fitting, options);
     return out;
   }
   for (PlanRow& row : out.rows) row.reason = reason_of(row, out.rows.front(), question, out.error);

@@ -26,6 +26,7 @@ struct Ranker::Bench {
 
 void Ranking::add(Ranking&& other) {
   plans.insert(plans.end(), std::make_move_iterator(other.plans.begin()), std::make_move_iterator(other.plans.end()));
+  over_limits.insert(over_limits.end(), other.over_limits.begin(), other.over_limits.end());
   for (const auto& [why, count] : other.rejected) rejected[why] += count;
   num_plans += other.num_plans;
   num_built += other.num_built;
@@ -233,6 +234,7 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
       is_taken = true;
       continue;
     }
+    out.over_limits.push_back(plan);
     why = over_time > 1 ? "takes longer than --under" : "costs more than --budget";
   }
   if (!is_taken) ++out.rejected[why];

@@ -36,6 +36,7 @@ using Rejected = std::map<std::string, std::int64_t>;
 
 struct Ranking {
   std::vector<RankedPlan> plans;
+  std::vector<RankedPlan> over_limits;  // that fit, but miss --under or --budget: what would do without them
   Rejected rejected;
   std::int64_t num_plans = 0;    // looked at, those rejected included
   std::int64_t num_built = 0;    // whose program was built

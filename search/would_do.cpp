@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -18,17 +19,16 @@ struct Best {
   std::string words;
 };
 
-std::optional<Best> best_of_question(const SearchQuestion& q, const SearchOptions& options) {
-  if (q.machines.empty() || q.methods.empty()) return std::nullopt;
-  const Space space(q);
-  const Found found = search(space, {.num_threads = options.num_threads, .stop = options.stop, .progress = {}});
-  const std::vector<RankedPlan>& plans = found.ranking.plans;
+std::optional<Best> best_of_plans(const Space& space, const std::vector<RankedPlan>& plans, Preference preference) {
   if (plans.empty()) return std::nullopt;
+  SearchQuestion wanted = space.question;
+  wanted.preference = preference;
+  const SearchQuestion& q = space.question;
   std::vector<Merit> merits;
   for (const RankedPlan& plan : plans) merits.push_back(merit_of(plan, plan.total, plan.cost, q.is_rented));
   double error = 0;
   for (const Hardware& machine : q.machines) error = std::max(error, machine.profile.time_error);
-  const RankedPlan& plan = plans[best_of(merits, wishes_of(q), error)];
+  const RankedPlan& plan = plans[best_of(merits, wishes_of(wanted), error)];
   const Hardware& machine = q.machines[plan.machine];
   PlanRow row;
   row.request = request_of(space, plan);
@@ -41,6 +41,13 @@ std::optional<Best> best_of_question(const SearchQuestion& q, const SearchOption
   return Best{plan, std::move(words)};
 }
 
+std::optional<Best> best_of_question(const SearchQuestion& q, const SearchOptions& options) {
+  if (q.machines.empty() || q.methods.empty()) return std::nullopt;
+  const Space space(q);
+  const Found found = search(space, {.num_threads = options.num_threads, .stop = options.stop, .progress = {}});
+  return best_of_plans(space, found.ranking.plans, q.preference);
+}
+
 /// Two digits, upwards: a limit that one would type.
 double rounded_up(double value) {
   const double step = std::pow(10, std::floor(std::log10(value)) - 1);
@@ -49,23 +56,19 @@ double rounded_up(double value) {
 
 class Relaxer {
  public:
-  Relaxer(const SearchQuestion& q, const SearchOptions& options) : q_(q), options_(options) {}
+  Relaxer(const Space& space, const std::vector<RankedPlan>& fitting, const SearchOptions& options)
+      : space_(space),
+        q_(space.question),
+        fitting_(fitting),
+        options_(options) {}
 
   std::vector<WouldDo> all() {
-    if (q_.budget) {
-      SearchQuestion free = q_;
-      free.budget.reset();
-      free.preference = Preference::Cost;
-      if (const auto best = best_of_question(free, options_))
+    if (q_.budget)
+      if (const auto best = best_that(Preference::Cost, [&](const RankedPlan& p) { return is_in_time(p); }))
         add(fmt::format("--budget {:g}", rounded_up(best->plan.cost)), best->words);
-    }
-    if (q_.under) {
-      SearchQuestion free = q_;
-      free.under.reset();
-      free.preference = Preference::Speed;
-      if (const auto best = best_of_question(free, options_))
+    if (q_.under)
+      if (const auto best = best_that(Preference::Speed, [&](const RankedPlan& p) { return is_in_budget(p); }))
         add(fmt::format("--under {:g}h", rounded_up(best->plan.total.value / 3600)), best->words);
-    }
     try_methods();
     if (!q_.is_rented) {
       try_more_gpus();
@@ -76,6 +79,16 @@ class Relaxer {
   }
 
  private:
+  bool is_in_time(const RankedPlan& p) const { return !q_.under || p.total <= *q_.under; }
+  bool is_in_budget(const RankedPlan& p) const { return !q_.budget || !p.has_price || p.cost <= *q_.budget; }
+
+  template <class Meets>
+  std::optional<Best> best_that(Preference preference, Meets meets) const {
+    std::vector<RankedPlan> plans;
+    std::copy_if(fitting_.begin(), fitting_.end(), std::back_inserter(plans), meets);
+    return best_of_plans(space_, plans, preference);
+  }
+
   void add(const std::string& change, const std::string& words) { out_.push_back({change, words}); }
 
   void try_question(const std::string& change, const SearchQuestion& q) {
@@ -120,7 +133,9 @@ class Relaxer {
     }
   }
 
+  const Space& space_;
   const SearchQuestion& q_;
+  const std::vector<RankedPlan>& fitting_;
   const SearchOptions& options_;
   std::vector<WouldDo> out_;
 };
@@ -140,8 +155,9 @@ std::vector<WouldDo> or_rent(const SearchQuestion& question, const SearchOptions
   return {};
 }
 
-std::vector<WouldDo> what_would_do(const SearchQuestion& question, const SearchOptions& options) {
-  return Relaxer(question, options).all();
+std::vector<WouldDo> what_would_do(const Space& space, const std::vector<RankedPlan>& fitting,
+                                   const SearchOptions& options) {
+  return Relaxer(space, fitting, options).all();
 }
 
 }  // namespace gpuplan

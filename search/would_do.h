@@ -9,8 +9,10 @@
 namespace gpuplan {
 
 /// The smallest changes of the question under which something meets its limits: each alone, the ones that take least
-/// from what was asked first. Each is searched.
-std::vector<WouldDo> what_would_do(const SearchQuestion& question, const SearchOptions& options);
+/// from what was asked first. `fitting`: the plans of the space that fit, within its limits or not; what is not a limit
+/// is searched anew.
+std::vector<WouldDo> what_would_do(const Space& space, const std::vector<RankedPlan>& fitting,
+                                   const SearchOptions& options);
 
 /// The cheapest machine that could be rented instead; empty where none does.
 std::vector<WouldDo> or_rent(const SearchQuestion& question, const SearchOptions& options);
