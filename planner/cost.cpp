@@ -170,9 +170,9 @@ Seconds CostModel::unhindered_time(const LayerOp& op, Software software) const {
 
 BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConvention& framework, ShardingEngine engine,
                                 std::int64_t num_ranks) {
+  const BytesPerSec share = profile.cpu_optimizer_bandwidth * (1.0 / double(std::max<std::int64_t>(1, num_ranks)));
   const bool is_torch = engine_of(framework, engine).host_step == HostStep::Torch;
-  const BytesPerSec whole = is_torch ? profile.torch_cpu_optimizer_bandwidth : profile.cpu_optimizer_bandwidth;
-  return whole * (1.0 / double(std::max<std::int64_t>(1, num_ranks)));
+  return is_torch ? std::min(profile.torch_cpu_optimizer_bandwidth, share) : share;
 }
 
 namespace {

@@ -79,7 +79,8 @@ struct ComputeKind {
 GemmShape shape_of(const LayerOp& op);
 
 /// Memory rate of one rank's optimizer step whose states are on the host (EngineConvention::host_step). `num_ranks` of
-/// a machine step at once and share its memory.
+/// a machine step at once and share its memory. Torch's optimizers have one thread per rank (torchrun and accelerate
+/// set OMP_NUM_THREADS=1: torch/distributed/run.py), which takes no more than its own rate.
 BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConvention& framework, ShardingEngine engine,
                                 std::int64_t num_ranks);
 

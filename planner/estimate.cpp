@@ -49,10 +49,11 @@ std::string offload_assumption(const EstimateResult& result) {
   const std::string rate =
       result.framework.fsdp2.host_step == result.framework.zero.host_step
           ? fmt::format("{:.3g} GB/s on the host", p.cpu_optimizer_bandwidth.value / 1e9)
-          : fmt::format("{:.3g} GB/s with torch's optimizers (FSDP), {:.3g} GB/s with DeepSpeed's (ZeRO)",
-                        p.torch_cpu_optimizer_bandwidth.value / 1e9, p.cpu_optimizer_bandwidth.value / 1e9);
+          : fmt::format(
+                "at most {:.3g} GB/s a rank with torch's optimizers (FSDP), {:.3g} GB/s with DeepSpeed's (ZeRO)",
+                p.torch_cpu_optimizer_bandwidth.value / 1e9, p.cpu_optimizer_bandwidth.value / 1e9);
   return fmt::format(
-      "offloaded optimizer, ranks of a machine together: {}; once per optimizer step, so more accumulation amortises "
+      "offloaded optimizer, all ranks of a machine: {}; once per optimizer step, so more accumulation amortises "
       "it",
       rate);
 }

@@ -27,7 +27,7 @@ namespace {
 const std::string kWorker = GPUPLAN_FAKE_WORKER;
 
 // As tests/fake_worker/fake_worker.cpp understands the width.
-enum Act : std::int64_t { Good, Crash, Hang, Lost, Noise, Exit, Deaf, Slow };
+enum Act : std::int64_t { Good, Crash, Hang, Lost, Babble, Exit, Deaf, Slow };
 
 Probe probe(std::int64_t number, Act act, std::int64_t num_ranks = 1) {
   return {.family = ProbeFamily::Memory, .num_ranks = num_ranks, .rows = number, .width = act};
@@ -166,7 +166,7 @@ TEST_CASE("a worker that lost its device is replaced, and nobody else is blamed"
 
 TEST_CASE("lines of libraries on standard output do no harm") {
   Bench bench;
-  CHECK(bench.run({probe(1, Noise), probe(2, Good)})[0].is_ok());
+  CHECK(bench.run({probe(1, Babble), probe(2, Good)})[0].is_ok());
 }
 
 TEST_CASE("a worker that does not start fails its probes with the reason, and a later session tries again") {

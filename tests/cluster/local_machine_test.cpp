@@ -45,7 +45,7 @@ std::string detection_error(const char* name, const char* visible = nullptr) {
   return "no error";
 }
 
-bool machine_says(const ClusterSpec& cluster, const std::string& part) {
+bool mentions(const ClusterSpec& cluster, const std::string& part) {
   return std::any_of(cluster.assumptions.begin(), cluster.assumptions.end(),
                      [&](const std::string& text) { return text.find(part) != std::string::npos; });
 }
@@ -55,7 +55,7 @@ bool uses(const Topology& topology, const Route& route, LinkKind kind) {
                      [&](const LinkUse& use) { return topology.link(use.link).kind == kind; });
 }
 
-double in_gb_s(BytesPerSec rate) { return rate.value / 1e9; }
+double gigabytes_per_second(BytesPerSec rate) { return rate.value / 1e9; }
 
 constexpr const char* kDescribe = "describe the GPUs with --gpus, for example --gpus 4xA6000";
 
@@ -105,14 +105,14 @@ TEST_CASE("local: everything the driver says of a GPU is read") {
   CHECK(*gpu.memory_reserved == 551_MiB);
   CHECK(gpu.memory_free == 81559_MiB - 551_MiB - 20481_MiB);
   CHECK(gpu.compute_capability == "9.0");
-  CHECK(gpu.num_sms == 132);                                         // 16896 cores / 128
-  CHECK(in_gb_s(gpu.memory_bandwidth) == doctest::Approx(3352.32));  // 2 x 2619 MHz x 5120 bit
+  CHECK(gpu.num_sms == 132);                                                      // 16896 cores / 128
+  CHECK(gigabytes_per_second(gpu.memory_bandwidth) == doctest::Approx(3352.32));  // 2 x 2619 MHz x 5120 bit
   CHECK(gpu.pcie.max_generation == 5);
   CHECK(gpu.pcie.lanes == 16);
   REQUIRE(gpu.nvlinks);
   CHECK(gpu.nvlinks->size() == 18);
   CHECK(gpu.nvlinks->back().remote == NvLinkRemote::Switch);
-  CHECK(in_gb_s(gpu.nvlink_rate) == doctest::Approx(26.562));
+  CHECK(gigabytes_per_second(gpu.nvlink_rate) == doctest::Approx(26.562));
   CHECK(*gpu.numa_node == 0);
   CHECK(*machine.gpus[4].numa_node == 1);
   CHECK(*gpu.is_mig == false);
@@ -143,8 +143,8 @@ TEST_CASE("local: eight H100 on NVSwitches") {
   CHECK(box.gpus[3].device_memory == 81559_MiB);
   CHECK(box.gpus[3].framework_memory == 81559_MiB - 551_MiB);
   CHECK(box.price_per_gpu_hour == usual.price_per_gpu_hour);
-  CHECK(machine_says(box, "memory in use now, not counted as free: GPU 3 20.0 GiB (process 4711, 4712)"));
-  CHECK(machine_says(box, "what the driver 580.65.06 (CUDA 13.0) says"));
+  CHECK(mentions(box, "memory in use now, not counted as free: GPU 3 20.0 GiB (process 4711, 4712)"));
+  CHECK(mentions(box, "what the driver 580.65.06 (CUDA 13.0) says"));
   const Topology topology = build_topology(box);
   CHECK(uses(topology, topology.route(0, 7), LinkKind::NvLink));
   CHECK(!uses(topology, topology.route(0, 7), LinkKind::Pcie));
@@ -157,7 +157,7 @@ TEST_CASE("local: four A6000 in bridged pairs on two sockets, one of them with E
   REQUIRE(box.layout.direct_links.size() == 2);
   CHECK(box.layout.direct_links[1].a == 2);
   CHECK(box.layout.direct_links[1].num_links == 4);
-  CHECK(in_gb_s(box.layout.direct_links[1].rate) == doctest::Approx(48));  // four links x 12 GB/s
+  CHECK(gigabytes_per_second(box.layout.direct_links[1].rate) == doctest::Approx(48));  // four links x 12 GB/s
   CHECK(box.gpus[0].device_memory == 49140_MiB);
   CHECK(box.gpus[1].device_memory == 46068_MiB);
   CHECK(!box.is_mixed());
@@ -181,9 +181,9 @@ TEST_CASE("local: two 4090 on two sockets reach each other through host memory o
   CHECK(box.fabric == FabricKind::PcieHostStaged);
   CHECK(box.layout.sockets == 2);
   CHECK(box.layout.bridges == std::vector<std::int64_t>{0, 1});
-  CHECK(in_gb_s(box.host_link) ==
+  CHECK(gigabytes_per_second(box.host_link) ==
         doctest::Approx(24.8 / 4));  // the slot with 4 of 16 lanes; idle generation 1 is no slot's
-  CHECK(machine_says(box, "GPU 1 uses 4 of its 16 PCIe lanes"));
+  CHECK(mentions(box, "GPU 1 uses 4 of its 16 PCIe lanes"));
   const Topology topology = build_topology(box);
   CHECK(!topology.has_peer_to_peer);
   CHECK(uses(topology, topology.route(0, 1), LinkKind::Memory));
@@ -216,10 +216,10 @@ TEST_CASE("local: a driver that lacks the newer functions leaves them unknown") 
   CHECK(box.gpus[0].id == "t4");
   CHECK(box.fabric == FabricKind::None);
   CHECK(box.memory_in_use == std::vector<Bytes>{100_MiB});
-  CHECK(in_gb_s(box.host_link) == doctest::Approx(6));  // PCIe 3.0, 8 of 16 lanes
+  CHECK(gigabytes_per_second(box.host_link) == doctest::Approx(6));  // PCIe 3.0, 8 of 16 lanes
   CHECK(build_topology(box).num_links() > 0);
   const LocalMachine two = machine_of("4xa6000", "0,1", GPUPLAN_FAKE_OLD_NVML);
-  CHECK(machine_says(local_cluster(two), "the driver does not say what joins these GPUs: links are the usual ones"));
+  CHECK(mentions(local_cluster(two), "the driver does not say what joins these GPUs: links are the usual ones"));
   CHECK(local_cluster(two).fabric == FabricKind::Pcie);
 }
 
@@ -231,12 +231,12 @@ TEST_CASE("local: a card that the catalogue does not know takes the rates of a l
   CHECK(gpu.architecture == "ada");
   CHECK(gpu.sm_count == 50);  // 6400 cores / 128
   CHECK(gpu.bf16.value == doctest::Approx(like.bf16.value * 50 / double(like.sm_count)));
-  CHECK(in_gb_s(gpu.memory_bandwidth) == doctest::Approx(504.048));  // 2 x 10501 MHz x 192 bit
+  CHECK(gigabytes_per_second(gpu.memory_bandwidth) == doctest::Approx(504.048));  // 2 x 10501 MHz x 192 bit
   CHECK(gpu.device_memory == 12282_MiB);
   CHECK(gpu.framework_memory == 12282_MiB - 300_MiB);
   CHECK(!box.price_per_gpu_hour);
   CHECK(box.fabric == FabricKind::PcieHostStaged);
-  CHECK(machine_says(box, "NVIDIA GeForce RTX 4075 is not in the catalogue: rates are those of " + like.name));
+  CHECK(mentions(box, "NVIDIA GeForce RTX 4075 is not in the catalogue: rates are those of " + like.name));
   CHECK(build_topology(box).num_vertices() > 2);
 }
 
@@ -319,7 +319,7 @@ TEST_CASE("local: a GPU without memory of its own has the host's") {
   const ClusterSpec cluster = local_cluster(box);
   CHECK(cluster.gpus[0].device_memory == 120_GiB);
   CHECK(cluster.memory_in_use == std::vector<Bytes>{20_GiB});
-  CHECK(machine_says(cluster, "NVIDIA GB10 shares the memory of the host"));
+  CHECK(mentions(cluster, "NVIDIA GB10 shares the memory of the host"));
 }
 
 TEST_CASE("local: a GPU split by MIG is one of its instances") {
@@ -330,7 +330,7 @@ TEST_CASE("local: a GPU split by MIG is one of its instances") {
   CHECK(first.gpus[0].device_memory == 40448_MiB);
   CHECK(first.gpus[0].bf16.value == doctest::Approx(whole.bf16.value * 42 / 108));
   CHECK(first.memory_in_use == std::vector<Bytes>{25_MiB});
-  CHECK(machine_says(first, "is split by MIG: planned for one instance with 42 multiprocessors and 39.5 GiB"));
+  CHECK(mentions(first, "is split by MIG: planned for one instance with 42 multiprocessors and 39.5 GiB"));
   CHECK(cluster_of("mig", "MIG-bbbb").gpus[0].sm_count == 28);
   LocalMachine empty = machine_of("mig");
   empty.gpus[0].mig_instances.clear();
@@ -338,17 +338,17 @@ TEST_CASE("local: a GPU split by MIG is one of its instances") {
   LocalMachine beside = machine_of("mixed");
   beside.gpus[1].is_mig = true;
   CHECK(local_cluster(beside).num_gpus() == 1);
-  CHECK(machine_says(local_cluster(beside), "1 GPUs are split by MIG and left out"));
+  CHECK(mentions(local_cluster(beside), "1 GPUs are split by MIG and left out"));
 }
 
 TEST_CASE("local: different GPUs in one machine") {
   const ClusterSpec box = cluster_of("mixed");
   CHECK(box.is_mixed());
   CHECK(box.fabric == FabricKind::PcieHostStaged);
-  CHECK(in_gb_s(box.host_link) == doctest::Approx(12));  // the T4's PCIe 3.0
+  CHECK(gigabytes_per_second(box.host_link) == doctest::Approx(12));  // the T4's PCIe 3.0
   CHECK(box.layout.sockets == 1);
   CHECK(box.layout.bridges.size() == 2);
-  CHECK(machine_says(box, "ranks are in PCI order"));
+  CHECK(mentions(box, "ranks are in PCI order"));
 }
 
 TEST_CASE("local: a virtual machine hides where NVLinks lead; that all reach each other tells of a switch") {
@@ -356,20 +356,20 @@ TEST_CASE("local: a virtual machine hides where NVLinks lead; that all reach eac
   CHECK(box.fabric == FabricKind::NvSwitch);
   CHECK(box.intra == parse_gpus("8xH100").intra);
   CHECK(!box.layout.is_stated());  // places are not known either: the usual ones
-  CHECK(machine_says(box, "the NVLink fabric is not ready"));
+  CHECK(mentions(box, "the NVLink fabric is not ready"));
   CHECK(build_topology(box).is_rank_symmetric);
 }
 
 TEST_CASE("local: fewer NVLinks to the switch carry less") {
   LocalMachine machine = machine_of("8xh100");
   machine.gpus[2].nvlinks->resize(9);
-  CHECK(in_gb_s(local_cluster(machine).intra.bandwidth) == doctest::Approx(365.0 / 2));
+  CHECK(gigabytes_per_second(local_cluster(machine).intra.bandwidth) == doctest::Approx(365.0 / 2));
 }
 
 TEST_CASE("local: a lost GPU is left out and said") {
   const ClusterSpec box = cluster_of("lost");
   CHECK(box.num_gpus() == 1);
-  CHECK(machine_says(box, "GPU 1 has fallen off the bus: reset it, or reboot: left out"));
+  CHECK(mentions(box, "GPU 1 has fallen off the bus: reset it, or reboot: left out"));
   CHECK(detection_error("lost", "1").starts_with("no GPU is visible (GPU 1 has fallen off the bus"));
 }
 
@@ -377,7 +377,7 @@ TEST_CASE("local: an NVLink to a GPU that is not visible is said") {
   const ClusterSpec box = cluster_of("4xa6000", "0,2");
   CHECK(box.fabric == FabricKind::Pcie);
   CHECK(box.layout.direct_links.empty());
-  CHECK(machine_says(box, "8 NVLinks lead to GPUs that are not visible here: not used"));
+  CHECK(mentions(box, "8 NVLinks lead to GPUs that are not visible here: not used"));
 }
 
 TEST_CASE("CUDA_VISIBLE_DEVICES: numbers and UUIDs up to the first that names no GPU") {

@@ -7,7 +7,7 @@ using namespace gpuplan::test;
 
 namespace {
 
-constexpr std::int64_t kCounts[] = {0, 1, 15, 1000, 40001};  // the last: more than one thread
+constexpr std::int64_t kElementCounts[] = {0, 1, 15, 1000, 40001};  // the last: more than one thread
 
 /// y = x weight / sqrt(mean(x^2) + epsilon), by row.
 Doubles rms_norm(const Doubles& x, const Doubles& weight, double epsilon) {
@@ -46,7 +46,7 @@ TEST_CASE("training: zero, add and add_scaled do what they say, also in place an
   Trainer cpu;
   for (const Dtype to : kTrained)
     for (const Dtype from : kTrained)
-      for (const std::int64_t count : kCounts) {
+      for (const std::int64_t count : kElementCounts) {
         CAPTURE(to_string(to));
         CAPTURE(to_string(from));
         CAPTURE(count);
@@ -270,7 +270,7 @@ TEST_CASE("training: AdamW makes the textbook step on weights and states of eith
   for (const Dtype weights : kTrained)
     for (const Dtype gradients : kTrained)
       for (const Dtype states : kTrained)
-        for (const std::int64_t count : kCounts) {
+        for (const std::int64_t count : kElementCounts) {
           if (states == Dtype::BF16 && weights == Dtype::F32) continue;
           const Array w = cpu.array(count, weights, 1), g = cpu.array(count, gradients, 2),
                       m = cpu.array(count, states, 3), v = cpu.array(count, states, 4, 0, 1);

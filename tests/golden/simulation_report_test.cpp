@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-std::size_t count(const std::string& text, std::string_view part) {
+std::size_t num_of(const std::string& text, std::string_view part) {
   std::size_t n = 0;
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
   return n;
@@ -44,18 +44,18 @@ TEST_CASE("text of a page is escaped between tags, in attributes and in scripts"
 
 TEST_CASE("names cannot leave their place on the page") {
   const std::string page = simulation_report(testing::hostile_simulation());
-  CHECK(count(page, "<script") == 2);
-  CHECK(count(page, "</script>") == 2);
-  CHECK(count(page, "<b>&") == 0);
-  CHECK(count(page, "<!--") == 0);
+  CHECK(num_of(page, "<script") == 2);
+  CHECK(num_of(page, "</script>") == 2);
+  CHECK(num_of(page, "<b>&") == 0);
+  CHECK(num_of(page, "<!--") == 0);
   CHECK(data_of(page).at("ranks")[0].at("name") == testing::hostile_simulation().plan.simulation.ranks[0].name);
 }
 
 TEST_CASE("the page fetches nothing") {
   const std::string page = simulation_report(testing::small_simulation());
   for (const char* part : {" src=", "href=", "@import", "url(", "http://", "https://", "fetch(", "XMLHttpRequest"})
-    CHECK_MESSAGE(count(page, part) == 0, part);
-  CHECK(count(page, "default-src 'none'") == 1);
+    CHECK_MESSAGE(num_of(page, part) == 0, part);
+  CHECK(num_of(page, "default-src 'none'") == 1);
 }
 
 TEST_CASE("the page has every section, the figures and the command") {
@@ -65,11 +65,11 @@ TEST_CASE("the page has every section, the figures and the command") {
   for (const char* title :
        {"What the step waits for", "Where the step goes", "Timeline of one step", "Memory over the step",
         "Streams in use", "The machine", "Compared", "Scaling", "Figures", "The question", "Assumptions"})
-    CHECK_MESSAGE(count(page, "<h2>" + std::string(title) + "</h2>") == 1, title);
+    CHECK_MESSAGE(num_of(page, "<h2>" + std::string(title) + "</h2>") == 1, title);
   for (const char* part : {"<svg id=\"machine\">", "NVLink would give 1.1x",
                            "gpuplan simulate --model tiny --gpus 2xT4", "a step made by hand", "1,500"})
-    CHECK_MESSAGE(count(page, part) >= 1, part);
-  CHECK(count(page, "class=\"warning\"") == 0);
+    CHECK_MESSAGE(num_of(page, part) >= 1, part);
+  CHECK(num_of(page, "class=\"warning\"") == 0);
 }
 
 TEST_CASE("a simulation without spans, memory or neighbours has no empty sections") {
@@ -79,8 +79,8 @@ TEST_CASE("a simulation without spans, memory or neighbours has no empty section
   answer.scaling.clear();
   const std::string page = simulation_report(answer);
   for (const char* title : {"Timeline", "Memory over", "Scaling", "Compared", "Streams", "waits for"})
-    CHECK_MESSAGE(count(page, std::string("<h2>") + title) == 0, title);
-  CHECK(count(page, "<canvas") == 0);
+    CHECK_MESSAGE(num_of(page, std::string("<h2>") + title) == 0, title);
+  CHECK(num_of(page, "<canvas") == 0);
 }
 
 TEST_CASE("spans on the page are those of the simulation, with causes and the critical path") {
@@ -108,8 +108,8 @@ TEST_CASE("big runs are thinned below 2 MB, keep their length, and the page says
   CHECK(num_merged == 200'000);
   const std::string page = simulation_report(answer);
   CHECK(page.size() < 2'000'000);
-  CHECK(count(page, "200,000 spans are drawn as") == 1);
-  CHECK(count(simulation_report(testing::small_simulation()), "are merged") == 0);
+  CHECK(num_of(page, "200,000 spans are drawn as") == 1);
+  CHECK(num_of(simulation_report(testing::small_simulation()), "are merged") == 0);
 }
 
 TEST_CASE("a thinned memory curve keeps its highest point") {
@@ -130,15 +130,15 @@ TEST_CASE("a thinned memory curve keeps its highest point") {
 }
 
 TEST_CASE("a plan that does not fit carries a warning; GPUs left out are counted") {
-  CHECK(count(simulation_report(testing::hostile_simulation()), "class=\"warning\"") == 1);
-  CHECK(count(simulation_report(testing::small_simulation(), {.max_ranks = 1}),
-              "1 of 2 simulated GPUs are not on this page") == 1);
+  CHECK(num_of(simulation_report(testing::hostile_simulation()), "class=\"warning\"") == 1);
+  CHECK(num_of(simulation_report(testing::small_simulation(), {.max_ranks = 1}),
+               "1 of 2 simulated GPUs are not on this page") == 1);
 }
 
 TEST_CASE("the page carries page.js and page.css as the files say them") {
   const std::string page = simulation_report(testing::small_simulation());
   for (const char* file : {"page.js", "page.css"})
-    CHECK_MESSAGE(count(page, read_file(std::string(GPUPLAN_TEST_DIR "/../report/html/") + file)) == 1, file);
+    CHECK_MESSAGE(num_of(page, read_file(std::string(GPUPLAN_TEST_DIR "/../report/html/") + file)) == 1, file);
 }
 
 }  // namespace gpuplan

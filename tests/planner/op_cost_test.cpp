@@ -101,6 +101,9 @@ TEST_CASE("an offloaded optimizer steps at the rate of who steps it") {
   CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp1, 1).value == 4e9);
   CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp2, 1).value == 4e9);
   CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Zero, 4).value == 5.5e9);  // four ranks share a machine
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp1, 4).value == 4e9);   // a thread each
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp1, 8).value ==
+        2.75e9);  // which the memory feeds no more
   framework.fsdp2.host_step = HostStep::Vectorised;
   CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp2, 1).value == 22e9);
 }

@@ -8,7 +8,7 @@ using namespace gpuplan::literals;
 namespace {
 
 constexpr std::array kSizes{1_KiB, 64_KiB, 1_MiB, 100_MiB, 1_GiB};
-const LinkCost kLink{.latency = 5.0_us, .bandwidth = 100.0_GBps, .all_reduce_bandwidth = 125.0_GBps};
+const LinkCost kNetworkLink{.latency = 5.0_us, .bandwidth = 100.0_GBps, .all_reduce_bandwidth = 125.0_GBps};
 
 SimTime time_of(SimWorld& world, Network& network, CollectiveKind kind, Bytes message, std::int64_t pieces = 1) {
   const SimTime begin = world.now;
@@ -31,7 +31,7 @@ TEST_CASE("flow network: alone, collectives take the closed form's time") {
           CAPTURE(size.count);
           CAPTURE(int(kind));
           CAPTURE(pieces);
-          SimWorld world(n, kLink);
+          SimWorld world(n, kNetworkLink);
           const auto flows = make_flow_network(world.communicators, world.comm, world.own_links(), world.queue);
           const SimTime simulated = time_of(world, *flows, kind, size, pieces);
           const auto formula = make_analytic_network(world.communicators, world.comm, world.queue);
@@ -44,7 +44,7 @@ TEST_CASE("flow network: alone, collectives take the closed form's time") {
 }
 
 TEST_CASE("flow network: one rank alone costs nothing; a message takes alpha + S / B, a copy S / B") {
-  SimWorld world(1, kLink);
+  SimWorld world(1, kNetworkLink);
   world.add(2, 2);
   NetworkLinks links = world.own_links();
   links.capacities = {100.0_GBps, 20.0_GBps};
@@ -65,7 +65,7 @@ TEST_CASE("flow network: one rank alone costs nothing; a message takes alpha + S
 }
 
 TEST_CASE("a message takes the time that was measured for its size, in both networks") {
-  SimWorld world(2, kLink);
+  SimWorld world(2, kNetworkLink);
   // below 1 MiB 20 us and 1 GB/s, above 100 us and 10 GB/s; the link says 5 us and 100 GB/s
   const CollectiveCurve curve{.kind = CollectiveKind::SendRecv,
                               .num_ranks = 2,
