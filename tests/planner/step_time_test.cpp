@@ -14,7 +14,7 @@ constexpr double kForward = 3e-3, kBackward = 5e-3, kHead = 2e-3;
 /// A device on which only blocks cost time, and they what `price` says.
 CostModel free_device() {
   CostModel d;
-  d.gemm = d.batched_gemm = d.flash = {1e30};
+  d.gemm = d.gemm_fp32 = d.batched_gemm = d.flash = {1e30};
   d.memory = {1e30};
   return d;
 }
