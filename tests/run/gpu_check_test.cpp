@@ -108,6 +108,7 @@ TEST_CASE(
   NativeCase c{.strategy = "mp", .ranks = 2};
   EstimateRequest request = request_of(c);
   request.cluster = parse_gpus("2xA6000");
+  request.profile = nullptr;  // the catalogue's of this GPU
   request.strategy = "mp";
   const EstimateResult result = estimate(request);
   REQUIRE(result.strategies.size() == 1);
