@@ -87,7 +87,7 @@ constexpr std::array kRanges{
     FlagRange{"--from", kWhole, kRanks, "", "", nullptr, "topology"},
     FlagRange{"--to", kWhole, kRanks, "", "", nullptr, "topology"},
     // of a run
-    FlagRange{"--max-steps", kWhole, kSteps}, FlagRange{"--lr", kReal, {0, 100}, "2e-4"},
+    FlagRange{"--max-steps", kWhole, kSteps}, FlagRange{"--lr", kReal, {0, 1e18}, "2e-4"},
     FlagRange{"--warmup", kWhole, {0, kMostSteps}}, FlagRange{"--weight-decay", kReal, {0, 100}, "0.01"},
     FlagRange{"--clip", kReal, {0, 1e6}}, FlagRange{"--save-every", kWhole, kSteps},
     FlagRange{"--keep", kWhole, {1, 1e6}}, FlagRange{"--port", kWhole, {1, 65'535}},

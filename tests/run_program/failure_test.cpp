@@ -97,7 +97,7 @@ TEST_CASE("failure: a folder that takes nothing, or that another run writes to, 
 
 TEST_CASE("failure: what all ranks meet is said once") {
   const SmallRun r;
-  const Finished f = r.run(std::string("--full --lr 1e30 --clip 0") + kTwo);
+  const Finished f = r.run(std::string("--full --lr 1e18 --clip 0") + kTwo);
   CHECK(f.code == 3);
   check_has(f.err, "diverged");
   CHECK_MESSAGE(f.err.find("diverged") == f.err.rfind("diverged"), f.err);
@@ -184,7 +184,7 @@ TEST_CASE("failure: a limit on file sizes, and a file that is cut off while it i
 TEST_CASE("failure: a loss that is no number ends the run with its step") {
   const SmallRun r;
   for (const std::string ranks : {"", kTwo}) {
-    const Finished f = r.run("--full --lr 1e30 --clip 0 --output " + r.at("out") + ranks);
+    const Finished f = r.run("--full --lr 1e18 --clip 0 --output " + r.at("out") + ranks);
     CHECK(f.code == 3);
     check_has(f.err, "step 2");
     check_has(f.err, "diverged");
