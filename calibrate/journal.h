@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/file_lock.h"
-#include "calibrate/probe.h"
+#include "cluster/profile/probe.h"
 
 namespace gpuplan {
 

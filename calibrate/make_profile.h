@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "calibrate/fit_quality.h"
-#include "calibrate/probe.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/profile/measured.h"
+#include "cluster/profile/probe.h"
 #include "cluster/profile/profile.h"
 
 namespace gpuplan {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "calibrate/probe.h"
+#include "cluster/profile/probe.h"
 
 namespace gpuplan {
 

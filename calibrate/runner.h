@@ -2,8 +2,8 @@
 // counts.
 #pragma once
 
-#include "calibrate/probe.h"
 #include "calibrate/probes/workload.h"
+#include "cluster/profile/probe.h"
 
 namespace gpuplan {
 

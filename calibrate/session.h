@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "calibrate/journal.h"
-#include "calibrate/probe.h"
 #include "calibrate/worker_process.h"
+#include "cluster/profile/probe.h"
 
 namespace gpuplan {
 

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <utility>
 
-#include "calibrate/probe.h"
 #include "calibrate/worker.h"
 #include "calibrate/worker_process.h"
+#include "cluster/profile/probe.h"
 
 namespace gpuplan {
 

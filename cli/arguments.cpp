@@ -97,7 +97,7 @@ void declare_commands(CLI::App& app) {
     CLI::App* sub = app.add_subcommand(command.name, command.summary);
     sub->footer(command.example)->allow_extras();
     sub->set_help_flag("-h,--help", "show this help");
-    command.setup(*sub);
+    if (command.setup) command.setup(*sub);
   }
 }
 

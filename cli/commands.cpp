@@ -1,7 +1,6 @@
 #include "cli/commands.h"
 
 #include <algorithm>
-#include <array>
 #include <ostream>
 
 #include <fmt/format.h>
@@ -11,10 +10,29 @@
 #include "report/text/text.h"
 
 namespace gpuplan {
-std::span<const Command> commands() {
-  static const std::array kCommands{kPlan,     kEstimate, kExport,   kSimulate, kRun,  kCalibrate,
-                                    kProfiles, kValidate, kTopology, kModels,   kGpus, kCompletion};
-  return kCommands;
+const Command kRun{
+    .name = "run",
+    .summary = "execute the plan, report predicted against measured",
+    .usage =
+        "[PLAN.json] --model DIR [--full | --lora | --qlora] --gpus GPUS --data FILE [OPTION]... [-- SCRIPT ARG...]",
+    .example =
+        "gpuplan run --demo\n"
+        "gpuplan run --model ./tinyllama --lora r=8 --gpus 2xcpu --data train.jsonl --output out\n"
+        "gpuplan run plan.json --init random --max-steps 5\n"
+        "gpuplan run plan.json --engine accelerate --dry-run -- train.py --lr 2e-4",
+    .takes_program = true};
+
+const Command kCalibrate{.name = "calibrate",
+                         .summary = "measure this machine and fit the cost model to it",
+                         .usage = "[--device auto|cuda|cpu] [--quick] [OPTION]...",
+                         .example =
+                             "gpuplan calibrate\n"
+                             "gpuplan calibrate --quick --device cpu\n"
+                             "gpuplan calibrate --only gemm,nccl --output fast.yaml"};
+
+std::array<Command, 12> in_order_of_help(const Command& run, const Command& calibrate) {
+  return {kPlan,     kEstimate, kExport,   kSimulate, run,   calibrate,
+          kProfiles, kValidate, kTopology, kModels,   kGpus, kCompletion};
 }
 
 namespace {

@@ -1,6 +1,8 @@
 // What a command is, the table of all of them, and the help that CLI11's flags give. A command is one file and one row.
 #pragma once
 
+#include <array>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -15,18 +17,25 @@ namespace gpuplan {
 struct Command {
   const char* name;
   const char* summary;
-  const char* usage;                                  // after "gpuplan name"
-  const char* example;                                // lines for the help
-  void (*setup)(CLI::App& app);                       // declares the flags
-  int (*run)(const CLI::App& app, Console& console);  // returns the exit code: 0, or 1 when the answer is no
+  const char* usage;                                            // after "gpuplan name"
+  const char* example;                                          // lines for the help
+  void (*setup)(CLI::App& app) = nullptr;                       // declares the flags
+  int (*run)(const CLI::App& app, Console& console) = nullptr;  // returns the exit code: 0, or 1 when the answer is no
   bool takes_program = false;  // what stands behind "--" is not looked at: a program and its arguments
 };
 
-/// In the order of the help. A command that does not exist yet has no row.
+/// In the order of the help. The program says which there are: execute/commands.cpp of the whole one, where `run` and
+/// `calibrate` work; cli/planning/commands.cpp of the one that a first question builds, in which they have no flags.
 std::span<const Command> commands();
 
-extern const Command kPlan, kEstimate, kExport, kSimulate, kRun, kCalibrate, kProfiles, kValidate, kTopology, kModels,
-    kGpus, kCompletion;
+/// What the program is started with by itself: its exit code. Empty for what people type.
+std::optional<int> serve_own_process(const std::vector<std::string>& arguments, Console& console);
+
+extern const Command kPlan, kEstimate, kExport, kSimulate, kProfiles, kValidate, kTopology, kModels, kGpus, kCompletion;
+/// What the help says of them; execute/ has their flags and what they do.
+extern const Command kRun, kCalibrate;
+
+std::array<Command, 12> in_order_of_help(const Command& run, const Command& calibrate);
 
 /// The help of the program or of one command.
 std::string help_text(const CLI::App& app, const Screen& screen);

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "calibrate/worker.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "report/text/text.h"
@@ -30,7 +29,7 @@ int dispatch(const std::vector<std::string>& args, Console& console) {
     console.err << help_text(app, console.screen);
     return kWrongInput;
   }
-  if (args.front() == kWorkerCommand) return run_worker({args.begin() + 1, args.end()}, console.in, console.out);
+  if (const auto code = serve_own_process(args, console)) return *code;
   const Parsed parsed = parse(app, args);
   if (parsed.wants_version)
     console.print(fmt::format("gpuplan {}\n", GPUPLAN_VERSION));

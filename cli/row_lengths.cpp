@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "cli/arguments.h"
-#include "run/data/json_rows.h"
+#include "rows/json_rows.h"
 #include "search/on_cores.h"
 
 namespace gpuplan {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/probe.h"
 #include "cluster/profile/measured.h"
+#include "cluster/profile/probe.h"
 #include "cluster/profile/profile.h"
 
 namespace gpuplan {

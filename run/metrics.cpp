@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/names.h"
-#include "run/files/file_access.h"
+#include "rows/file_access.h"
 
 namespace gpuplan {
 namespace {

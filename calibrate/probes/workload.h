@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/probe.h"
 #include "calibrate/probes/rotation.h"
 #include "calibrate/sampler.h"
+#include "cluster/profile/probe.h"
 #include "device/communicator.h"
 #include "device/device.h"
 

@@ -103,7 +103,7 @@ struct Measured {
   std::vector<CollectiveCurve> collectives;
   std::vector<ScalarFit> scalars;  // latencies, copies, overheads
   std::vector<HeldOut> held_out;   // of all fits of a kind together
-  std::string samples;             // JSON lines, as calibrate/probe.h writes them
+  std::string samples;             // JSON lines, as cluster/profile/probe.h writes them
 
   /// The load of `num_ranks`, else the nearest measured; nullptr when there is none. Of more ranks than a CPU has
   /// cores, that of as many as there are: those beyond take turns, which short probes do not see.

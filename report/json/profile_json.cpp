@@ -3,7 +3,7 @@
 #include <array>
 
 #include "base/json_file.h"
-#include "calibrate/probe.h"
+#include "cluster/profile/probe.h"
 #include "report/json/json_values.h"
 #include "report/profile_numbers.h"
 #include "report/text/profile_text.h"

@@ -174,14 +174,14 @@ struct Picture {
   }
 
   void legend(double y) {
-    struct Row {
+    struct Entry {
       LinkKind kind;
       const char* text;
     };
     double x = kMargin;
-    for (const Row& row : {Row{LinkKind::Pcie, "PCIe"}, Row{LinkKind::NvLink, "NVLink, Infinity Fabric"},
-                           Row{LinkKind::Memory, "memory"}, Row{LinkKind::Socket, "between sockets"},
-                           Row{LinkKind::Network, "network"}}) {
+    for (const Entry& row : {Entry{LinkKind::Pcie, "PCIe"}, Entry{LinkKind::NvLink, "NVLink, Infinity Fabric"},
+                             Entry{LinkKind::Memory, "memory"}, Entry{LinkKind::Socket, "between sockets"},
+                             Entry{LinkKind::Network, "network"}}) {
       bool is_used = false;
       for (std::uint32_t l = 0; l < topology.num_links(); ++l)
         is_used |= class_of(topology.link(l).kind) == class_of(row.kind);

@@ -13,7 +13,7 @@
 #include "base/random_bits.h"
 #include "base/unit_text.h"
 #include "device/device.h"
-#include "run/data/json_rows.h"
+#include "rows/json_rows.h"
 #include "run/data/token_array.h"
 
 namespace gpuplan {

@@ -18,7 +18,7 @@
 #include <span>
 #include <string>
 
-#include "run/data/data_options.h"
+#include "rows/data_options.h"
 
 namespace gpuplan {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "run/data/data_options.h"
-#include "run/files/file_access.h"
+#include "rows/data_options.h"
+#include "rows/file_access.h"
 
 namespace gpuplan {
 

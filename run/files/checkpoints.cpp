@@ -16,7 +16,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
-#include "run/files/file_access.h"
+#include "rows/file_access.h"
 #include "run/files/rank_state.h"
 
 namespace gpuplan {

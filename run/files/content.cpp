@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/sha256.h"
-#include "run/files/file_access.h"
+#include "rows/file_access.h"
 #include "run/files/rank_state.h"
 #include "run/files/tensor_files.h"
 

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "run/files/file_access.h"
+#include "rows/file_access.h"
 
 namespace gpuplan {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "run/files/file_access.h"
+#include "rows/file_access.h"
 
 namespace gpuplan {
 

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "run/files/file_access.h"
+#include "rows/file_access.h"
 #include "run/files/tensor_files.h"
 
 namespace gpuplan {

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "calibrate/plan.h"
-#include "calibrate/probe.h"
+#include "cluster/profile/probe.h"
 
 using namespace gpuplan;
 using namespace gpuplan::literals;

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "calibrate/probe.h"
+#include "cluster/profile/probe.h"
 #include "sanitized.h"
 
 namespace gpuplan::testing {

@@ -1,6 +1,6 @@
 // What says how long the rows of a data set are: --lengths, and a tokenizer.model.
 #include "fuzz/fuzz_input.h"
-#include "run/data/text_tokenizer.h"
+#include "rows/text_tokenizer.h"
 #include "search/lengths.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "calibrate/probe.h"
+#include "cluster/profile/probe.h"
 #include "measured_machine.h"
 #include "report/html/fit_svg.h"
 #include "report/json/profile_json.h"

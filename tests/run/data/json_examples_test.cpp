@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "rows/text_tokenizer.h"
 #include "run/data/examples.h"
-#include "run/data/text_tokenizer.h"
 #include "run/data/token_files.h"
 #include "run/files/error_text.h"
 #include "scratch_folder.h"

@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "rows/file_access.h"
 #include "run/files/error_text.h"
 #include "run/files/failing_disk.h"
-#include "run/files/file_access.h"
 #include "run/files/tensor_files.h"
 #include "scratch_folder.h"
 

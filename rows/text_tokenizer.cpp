@@ -1,4 +1,4 @@
-#include "run/data/text_tokenizer.h"
+#include "rows/text_tokenizer.h"
 
 #include <exception>
 

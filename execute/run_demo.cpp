@@ -1,4 +1,4 @@
-#include "cli/run_demo.h"
+#include "execute/run_demo.h"
 
 #include <algorithm>
 #include <sstream>
@@ -9,9 +9,9 @@
 #include "base/files.h"
 #include "base/processor.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/plan_flags.h"
 #include "device/mpi_command.h"
+#include "execute/commands.h"
 #include "report/answers.h"
 #include "run/launch.h"
 
@@ -62,7 +62,7 @@ double loss_of_first_batch(std::vector<std::string> arguments, Console& console,
   Console quiet{console.in, out, err, {}, console.command_line, arguments};
   CLI::App app;
   declare_commands(app);
-  kRun.run(*gpuplan::parse(app, arguments).app, quiet);
+  run_run(*gpuplan::parse(app, arguments).app, quiet);
   return nlohmann::json::parse(out.str())["first_loss"].get<double>();
 }
 
@@ -103,7 +103,7 @@ int run_with(const std::vector<std::string>& arguments, Console& console) {
     console.err << fmt::format("gpuplan: gpuplan {}\n", fmt::join(arguments, " "));
   CLI::App app;
   declare_commands(app);
-  return kRun.run(*parse(app, arguments).app, console);
+  return run_run(*parse(app, arguments).app, console);
 }
 
 int run_demo(const CLI::App& given_flags, Console& console) {

@@ -1,4 +1,4 @@
-#include "cli/run_flags.h"
+#include "execute/run_flags.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "report/text/run_text.h"
+#include "execute/run_text.h"
 
 #include <algorithm>
 #include <cmath>

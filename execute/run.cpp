@@ -5,25 +5,19 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/plan_flags.h"
-#include "cli/run_demo.h"
-#include "cli/run_engine.h"
-#include "cli/run_flags.h"
+#include "execute/commands.h"
+#include "execute/run_demo.h"
+#include "execute/run_engine.h"
+#include "execute/run_flags.h"
+#include "execute/run_text.h"
 #include "report/answers.h"
-#include "report/text/run_text.h"
 #include "run/files/adapter_files.h"
 #include "run/rank_process.h"
 #include "run/supervise.h"
 
 namespace gpuplan {
 namespace {
-
-void setup_run(CLI::App& app) {
-  add_plan_flags(app);
-  add_run_flags(app);
-  add_engine_flags(app);
-}
 
 /// The plan with the executor's own conventions: what it predicts is what it runs.
 struct RunQuestion {
@@ -131,6 +125,14 @@ int run_launched(const LaunchedRank& launched, const CLI::App& app, Console& con
   return report->outcome.was_stopped ? 3 : 0;
 }
 
+}  // namespace
+
+void setup_run(CLI::App& app) {
+  add_plan_flags(app);
+  add_run_flags(app);
+  add_engine_flags(app);
+}
+
 int run_run(const CLI::App& app, Console& console) {
   if (wants_other_engine(app, console)) return run_with_engine(app, console);
   if (is_given(app, "--demo")) return run_demo(app, console);
@@ -148,21 +150,5 @@ int run_run(const CLI::App& app, Console& console) {
     throw;
   }
 }
-
-}  // namespace
-
-const Command kRun{
-    .name = "run",
-    .summary = "execute the plan, report predicted against measured",
-    .usage =
-        "[PLAN.json] --model DIR [--full | --lora | --qlora] --gpus GPUS --data FILE [OPTION]... [-- SCRIPT ARG...]",
-    .example =
-        "gpuplan run --demo\n"
-        "gpuplan run --model ./tinyllama --lora r=8 --gpus 2xcpu --data train.jsonl --output out\n"
-        "gpuplan run plan.json --init random --max-steps 5\n"
-        "gpuplan run plan.json --engine accelerate --dry-run -- train.py --lr 2e-4",
-    .setup = setup_run,
-    .run = run_run,
-    .takes_program = true};
 
 }  // namespace gpuplan

@@ -1,4 +1,4 @@
-#include "report/text/calibration_progress.h"
+#include "execute/calibration_progress.h"
 
 #include <algorithm>
 #include <ostream>

@@ -3,7 +3,7 @@
 
 #include "base/archive.h"
 #include "base/json_file.h"
-#include "calibrate/probe.h"
+#include "cluster/profile/probe.h"
 
 namespace gpuplan {
 namespace {

@@ -10,9 +10,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "run/data/data_options.h"
-#include "run/data/text_tokenizer.h"
-#include "run/files/file_access.h"
+#include "rows/data_options.h"
+#include "rows/file_access.h"
+#include "rows/text_tokenizer.h"
 
 namespace gpuplan {
 

@@ -15,28 +15,18 @@
 #include "calibrate/session.h"
 #include "calibrate/worker_group.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/flag_ranges.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/cluster_text.h"
 #include "cluster/cpu_ranks.h"
 #include "cluster/profile/profile_store.h"
+#include "execute/calibration_progress.h"
+#include "execute/commands.h"
 #include "report/json/profile_json.h"
-#include "report/text/calibration_progress.h"
 #include "report/text/profile_text.h"
 
 namespace gpuplan {
 namespace {
-
-void setup_calibrate(CLI::App& app) {
-  add_flag(app, "--device", "auto|cuda|cpu", "what to measure. Default auto: the GPUs of this machine, else its CPU");
-  add_flag(app, "--quick", "", "about 30 seconds instead of minutes; wider intervals");
-  add_flag(app, "--only", "LIST", "of gemm, attention, memory, dispatch, copy, overhead, nccl, overlap. Default all");
-  add_flag(app, "--ranks", "N", "measure up to N ranks at once. Default: all GPUs; on a CPU one per core, at most 4");
-  add_flag(app, "--output", "FILE", "write the profile here. Default: a file of its own in the profile folder");
-  add_flag(app, "--fresh", "", "forget what an interrupted calibration has measured");
-  add_flag(app, "--json", "", "the profile as JSON, in base units");
-}
 
 /// What is measured.
 struct Target {
@@ -182,6 +172,18 @@ void check_output(const CLI::App& app) {
   throw InputError("--only", "gives a profile that lacks the rest", "name a file for it with --output");
 }
 
+}  // namespace
+
+void setup_calibrate(CLI::App& app) {
+  add_flag(app, "--device", "auto|cuda|cpu", "what to measure. Default auto: the GPUs of this machine, else its CPU");
+  add_flag(app, "--quick", "", "about 30 seconds instead of minutes; wider intervals");
+  add_flag(app, "--only", "LIST", "of gemm, attention, memory, dispatch, copy, overhead, nccl, overlap. Default all");
+  add_flag(app, "--ranks", "N", "measure up to N ranks at once. Default: all GPUs; on a CPU one per core, at most 4");
+  add_flag(app, "--output", "FILE", "write the profile here. Default: a file of its own in the profile folder");
+  add_flag(app, "--fresh", "", "forget what an interrupted calibration has measured");
+  add_flag(app, "--json", "", "the profile as JSON, in base units");
+}
+
 int run_calibrate(const CLI::App& app, Console& console) {
   asked_families(app);  // wrong input is told before anything is opened
   check_output(app);
@@ -210,17 +212,5 @@ int run_calibrate(const CLI::App& app, Console& console) {
   console.err << fmt::format("gpuplan: the profile is in {}\n", file.string());
   return 0;
 }
-
-}  // namespace
-
-const Command kCalibrate{.name = "calibrate",
-                         .summary = "measure this machine and fit the cost model to it",
-                         .usage = "[--device auto|cuda|cpu] [--quick] [OPTION]...",
-                         .example =
-                             "gpuplan calibrate\n"
-                             "gpuplan calibrate --quick --device cpu\n"
-                             "gpuplan calibrate --only gemm,nccl --output fast.yaml",
-                         .setup = setup_calibrate,
-                         .run = run_calibrate};
 
 }  // namespace gpuplan

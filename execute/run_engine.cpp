@@ -1,4 +1,4 @@
-#include "cli/run_engine.h"
+#include "execute/run_engine.h"
 
 #include <algorithm>
 #include <array>
@@ -20,10 +20,10 @@
 #include "ecosystem/emit.h"
 #include "ecosystem/engine_job.h"
 #include "ecosystem/out_of_memory.h"
+#include "execute/run_text.h"
 #include "planner/plan/plan_file.h"
 #include "report/answers.h"
 #include "report/json/json_values.h"
-#include "report/text/run_text.h"
 #include "run/engine_output.h"
 #include "run/engine_report.h"
 #include "run/preflight.h"

@@ -1,4 +1,4 @@
-#include "run/files/file_access.h"
+#include "rows/file_access.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "run/data/json_rows.h"
+#include "rows/json_rows.h"
 
 #include <algorithm>
 

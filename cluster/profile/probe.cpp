@@ -1,4 +1,4 @@
-#include "calibrate/probe.h"
+#include "cluster/profile/probe.h"
 
 #include <algorithm>
 #include <array>
@@ -24,7 +24,7 @@ constexpr std::array kKernels{NameRow<MemoryKernel>{"copy", MemoryKernel::Copy},
                               NameRow<MemoryKernel>{"cross-entropy", MemoryKernel::CrossEntropy},
                               NameRow<MemoryKernel>{"adamw", MemoryKernel::AdamW},
                               NameRow<MemoryKernel>{"nf4-dequantise", MemoryKernel::Nf4Dequantise}};
-constexpr std::array kPaths{NameRow<CopyPath>{"host-to-device", CopyPath::HostToDevice},
+constexpr std::array kCopyPaths{NameRow<CopyPath>{"host-to-device", CopyPath::HostToDevice},
                             NameRow<CopyPath>{"device-to-host", CopyPath::DeviceToHost},
                             NameRow<CopyPath>{"pinned-to-device", CopyPath::PinnedToDevice},
                             NameRow<CopyPath>{"device-to-pinned", CopyPath::DeviceToPinned},
@@ -97,7 +97,7 @@ Bytes attention_traffic(const AttentionShape& shape, AttentionWork work) {
 
 NameTable<ProbeFamily> names_of(ProbeFamily) { return {"family of probes", kFamilies}; }
 NameTable<MemoryKernel> names_of(MemoryKernel) { return {"kernel", kKernels}; }
-NameTable<CopyPath> names_of(CopyPath) { return {"path of a copy", kPaths}; }
+NameTable<CopyPath> names_of(CopyPath) { return {"path of a copy", kCopyPaths}; }
 NameTable<OverheadKind> names_of(OverheadKind) { return {"kind of overhead", kOverheads}; }
 NameTable<DispatchKind> names_of(DispatchKind) { return {"kind of dispatch", kDispatches}; }
 NameTable<AttentionWork> names_of(AttentionWork) { return {"work of attention", kAttentions}; }

@@ -1,0 +1,22 @@
+// The commands of gpuplan_planning, which a first question builds: everything but what uses this machine's devices.
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "cli/commands.h"
+
+namespace gpuplan {
+
+std::span<const Command> commands() {
+  static const std::array kCommands = in_order_of_help(kRun, kCalibrate);
+  return kCommands;
+}
+
+std::optional<int> serve_own_process(const std::vector<std::string>& arguments, Console&) {
+  for (const Command& command : {kRun, kCalibrate})
+    if (arguments.front() == command.name)
+      throw EnvError(fmt::format("this program plans only; ./gpuplan {} builds the one that also trains and measures",
+                                 command.name));
+  return {};
+}
+
+}  // namespace gpuplan

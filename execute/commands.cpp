@@ -1,0 +1,28 @@
+// The commands of the whole program.
+#include "execute/commands.h"
+
+#include "calibrate/worker.h"
+
+namespace gpuplan {
+namespace {
+
+Command with(Command words, void (*setup)(CLI::App&), int (*run)(const CLI::App&, Console&)) {
+  words.setup = setup;
+  words.run = run;
+  return words;
+}
+
+}  // namespace
+
+std::span<const Command> commands() {
+  static const std::array kCommands =
+      in_order_of_help(with(kRun, setup_run, run_run), with(kCalibrate, setup_calibrate, run_calibrate));
+  return kCommands;
+}
+
+std::optional<int> serve_own_process(const std::vector<std::string>& arguments, Console& console) {
+  if (arguments.front() != kWorkerCommand) return {};
+  return run_worker({arguments.begin() + 1, arguments.end()}, console.in, console.out);
+}
+
+}  // namespace gpuplan
