@@ -1,4 +1,4 @@
-#include "calibrate/runner.h"
+#include "calibrate/session.h"
 
 #include <array>
 #include <cmath>

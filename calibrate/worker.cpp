@@ -20,7 +20,7 @@
 #include "base/names.h"
 #include "base/processor.h"
 #include "calibrate/probes/rotation.h"
-#include "calibrate/runner.h"
+#include "calibrate/session.h"
 #include "device/backend.h"
 
 namespace gpuplan {

@@ -10,7 +10,7 @@
 
 #include "cli/commands.h"
 #include "cluster/cluster_spec.h"
-#include "models/hub/hub_settings.h"
+#include "models/hub/hub.h"
 
 namespace gpuplan {
 

@@ -11,7 +11,6 @@
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/manual.h"
 #include "cli/plan_flags.h"
 #include "cluster/gpu_catalogue.h"
 #include "cluster/profile/profile_store.h"

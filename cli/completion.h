@@ -1,4 +1,4 @@
-// Shell completion, generated from the commands and flags that CLI11 knows.
+// What is written from the table of commands and the flags that CLI11 knows: the manual page and shell completion.
 #pragma once
 
 #include <string>
@@ -9,6 +9,8 @@ class App;
 }
 
 namespace gpuplan {
+
+// Shell completion, generated from the commands and flags that CLI11 knows.
 
 /// One flag or positional as a shell sees it.
 struct CompletedFlag {
@@ -30,5 +32,10 @@ std::vector<CompletedCommand> completed_commands(const CLI::App& program);
 std::string bash_completion(const std::vector<CompletedCommand>& commands);
 std::string zsh_completion(const std::vector<CompletedCommand>& commands);
 std::string fish_completion(const std::vector<CompletedCommand>& commands);
+
+// The manual page, in roff: written from the table of commands and the flags that CLI11 knows, as the help is.
+
+/// docs/gpuplan.1 is what this writes; a test compares them.
+std::string manual_page(const CLI::App& program);
 
 }  // namespace gpuplan

@@ -12,7 +12,7 @@
 #include "planner/plan/plan_file.h"
 #include "report/answers.h"
 #include "report/json/answers_json.h"
-#include "report/text/estimate_text.h"
+#include "report/text/answers_text.h"
 
 namespace gpuplan {
 namespace {

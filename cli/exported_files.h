@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "ecosystem/exported_file.h"
+#include "ecosystem/emit.h"
 #include "report/text/screen.h"
 
 namespace gpuplan {

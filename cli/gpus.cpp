@@ -10,8 +10,8 @@
 #include "cli/commands.h"
 #include "cluster/gpu_catalogue.h"
 #include "report/catalogue_report.h"
-#include "report/json/catalogue_json.h"
-#include "report/text/catalogue_text.h"
+#include "report/json/answers_json.h"
+#include "report/text/answers_text.h"
 
 namespace gpuplan {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/manual.h"
+#include "cli/completion.h"
 
 #include <algorithm>
 #include <array>

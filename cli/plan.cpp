@@ -21,9 +21,9 @@
 #include "planner/estimate.h"
 #include "planner/plan/plan_file.h"
 #include "report/answers.h"
-#include "report/html/plan_report.h"
-#include "report/json/plan_json.h"
-#include "report/text/plan_text.h"
+#include "report/html/reports.h"
+#include "report/json/answers_json.h"
+#include "report/text/answers_text.h"
 #include "search/largest.h"
 
 namespace gpuplan {

@@ -11,7 +11,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "report/html/fit_svg.h"
-#include "report/json/profile_json.h"
+#include "report/json/answers_json.h"
 #include "report/profile_numbers.h"
 #include "report/text/fit_plot.h"
 #include "report/text/profile_text.h"

@@ -12,8 +12,8 @@
 #include "cli/commands.h"
 #include "cli/flag_ranges.h"
 #include "report/answers.h"
-#include "report/json/validation_json.h"
-#include "report/text/validation_text.h"
+#include "report/json/answers_json.h"
+#include "report/text/answers_text.h"
 #include "sim/simulation.h"
 #include "validate/read_points.h"
 

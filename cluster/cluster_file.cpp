@@ -11,7 +11,6 @@
 #include "cluster/cluster_keys.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/gpu_catalogue.h"
-#include "cluster/machine_text.h"
 
 namespace gpuplan {
 namespace {

@@ -1,4 +1,4 @@
-#include "cluster/cluster_text.h"
+#include "cluster/cluster_file.h"
 
 #include <algorithm>
 

@@ -12,7 +12,6 @@
 #include "base/unit_text.h"
 #include "cluster/gpu_catalogue.h"
 #include "cluster/links.h"
-#include "cluster/local_facts.h"
 #include "cluster/local_machine.h"
 #include "cluster/machine.h"
 #include "cluster/nvml.h"

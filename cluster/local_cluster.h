@@ -1,5 +1,4 @@
-// From the detected GPUs to a cluster: products of the catalogue, or made up from what the driver says and a like GPU,
-// with the figures of these very cards, joined as they really are.
+// The machine that gpuplan runs on, from its detected GPUs to a cluster.
 #pragma once
 
 #include <string>
@@ -7,8 +6,12 @@
 
 #include "cluster/gpu_file.h"
 #include "cluster/local_machine.h"
+#include "cluster/machine_facts.h"
 
 namespace gpuplan {
+
+// From the detected GPUs to a cluster: products of the catalogue, or made up from what the driver says and a like GPU,
+// with the figures of these very cards, joined as they really are.
 
 /// `assumptions` receives what was assumed. Throws InputError when the name is unknown and no GPU of the catalogue is
 /// like it.
@@ -27,5 +30,20 @@ std::string product_id(const std::string& name);
 /// catalogue does not know has the rates of a like one, scaled by its multiprocessors (an assumption says so). Throws
 /// InputError when that is not possible. Requires: there are GPUs.
 ClusterSpec local_cluster(const LocalMachine& machine);
+
+// What is known of a detected machine beyond its products: places and links of the GPUs, in the words that topologies
+// of other programs are read into, and notes for people.
+
+/// Layout, NVLinks, slots; what could not be known stays open and is said in `assumptions`.
+MachineFacts facts_of(const LocalMachine& machine);
+
+/// Whether every GPU reaches every other's memory; nothing when the driver does not say.
+std::optional<bool> has_peer_to_peer(const LocalMachine& machine);
+
+/// What neither is free nor the driver's own.
+Bytes memory_in_use(const LocalGpu& gpu);
+
+/// What works less well than these GPUs could, what memory is in use, and where all this is from.
+std::vector<std::string> detection_notes(const LocalMachine& machine);
 
 }  // namespace gpuplan

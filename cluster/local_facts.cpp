@@ -1,4 +1,4 @@
-#include "cluster/local_facts.h"
+#include "cluster/local_cluster.h"
 
 #include <algorithm>
 #include <cstdlib>

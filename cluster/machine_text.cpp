@@ -1,4 +1,4 @@
-#include "cluster/machine_text.h"
+#include "cluster/cluster_file.h"
 
 #include <algorithm>
 #include <filesystem>

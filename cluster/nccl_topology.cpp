@@ -10,8 +10,8 @@
 #include <pugixml.hpp>
 
 #include "base/error.h"
+#include "cluster/cluster_file.h"
 #include "cluster/links.h"
-#include "cluster/machine_text.h"
 
 namespace gpuplan {
 namespace {

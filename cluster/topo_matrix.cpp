@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "cluster/cluster_file.h"
 #include "cluster/machine_facts.h"
-#include "cluster/machine_text.h"
 
 namespace gpuplan {
 namespace {

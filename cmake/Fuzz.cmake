@@ -14,7 +14,11 @@ file(GLOB fuzz_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fuzz/*_fuzz.c
 if(GPUPLAN_FUZZ)
   add_custom_target(fuzzers)
 endif()
-if(GPUPLAN_TESTS)  # what all replays share
+set(replays ${GPUPLAN_TESTS})
+if(NOT GPUPLAN_EVERY_TEST AND NOT GPUPLAN_SANITIZE)  # ./check: under sanitizers
+  set(replays OFF)
+endif()
+if(replays)  # what all replays share
   add_library(fuzz_replay OBJECT ${CMAKE_SOURCE_DIR}/tests/fuzz/replay.cpp ${CMAKE_SOURCE_DIR}/tests/fuzz/json_mutator.cpp)
   target_include_directories(fuzz_replay PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(fuzz_replay PRIVATE gpuplan_planner)
@@ -23,7 +27,7 @@ endif()
 foreach(source ${fuzz_sources})
   get_filename_component(target ${source} NAME_WE)
   string(REGEX REPLACE "_fuzz$" "" name ${target})
-  if(GPUPLAN_TESTS)
+  if(replays)
     gpuplan_fuzz_program(${target}_replay ${source} $<TARGET_OBJECTS:fuzz_replay>)
     add_test(NAME ${target} COMMAND ${target}_replay ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
   endif()

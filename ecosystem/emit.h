@@ -1,5 +1,4 @@
-// Text of the files that gpuplan writes for other programs. Names and paths come from users: whatever they hold, a YAML
-// file stays one value per key, a JSON file parses, and a shell sees one word.
+// Files of trainers written from a plan.
 #pragma once
 
 #include <string>
@@ -8,6 +7,22 @@
 #include <nlohmann/json.hpp>
 
 namespace gpuplan {
+
+// A file that gpuplan writes for another program, and the plan that it comes from.
+
+struct ExportedFile {
+  std::string name, content;
+  bool is_program = false;  // to be run: a shell script
+  bool is_private = false;  // holds arguments of the user: readable by nobody else
+};
+
+/// Where a plan comes from, for the head of every file.
+struct PlanMark {
+  std::string file, sha256;
+};
+
+// Text of the files that gpuplan writes for other programs. Names and paths come from users: whatever they hold, a YAML
+// file stays one value per key, a JSON file parses, and a shell sees one word.
 
 using OrderedJson = nlohmann::ordered_json;
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "ecosystem/exported_file.h"
+#include "ecosystem/emit.h"
 #include "ecosystem/versions.h"
 #include "planner/estimate.h"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ecosystem/exported_file.h"
+#include "ecosystem/emit.h"
 #include "ecosystem/versions.h"
 #include "planner/estimate.h"
 

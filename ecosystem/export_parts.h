@@ -2,7 +2,6 @@
 #pragma once
 
 #include "ecosystem/emit.h"
-#include "ecosystem/exported_file.h"
 #include "ecosystem/key_table.h"
 #include "planner/estimate.h"
 

@@ -1,4 +1,4 @@
-#include "execute/run_demo.h"
+#include "execute/commands.h"
 
 #include <algorithm>
 #include <sstream>
@@ -11,7 +11,6 @@
 #include "cli/arguments.h"
 #include "cli/plan_flags.h"
 #include "device/mpi_command.h"
-#include "execute/commands.h"
 #include "report/answers.h"
 #include "run/launch.h"
 

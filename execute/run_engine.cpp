@@ -1,4 +1,4 @@
-#include "execute/run_engine.h"
+#include "execute/commands.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "execute/run_flags.h"
+#include "execute/commands.h"
 
 #include <algorithm>
 

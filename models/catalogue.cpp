@@ -14,9 +14,8 @@
 #include "models/catalogue_file.h"
 #include "models/checkpoint.h"
 #include "models/families.h"
-#include "models/hub/hub_model.h"
+#include "models/hub/hub.h"
 #include "models/model_names.h"
-#include "models/not_modelled.h"
 
 namespace gpuplan {
 namespace {

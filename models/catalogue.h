@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "models/catalogue_file.h"
-#include "models/hub/hub_settings.h"
+#include "models/hub/hub.h"
 
 namespace gpuplan {
 

@@ -4,7 +4,6 @@
 
 #include "base/json_file.h"
 #include "models/families.h"
-#include "models/not_modelled.h"
 
 namespace gpuplan {
 namespace {

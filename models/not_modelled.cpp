@@ -1,4 +1,4 @@
-#include "models/not_modelled.h"
+#include "models/families.h"
 
 #include <algorithm>
 #include <vector>

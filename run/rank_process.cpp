@@ -21,7 +21,7 @@
 #include "run/heartbeat.h"
 #include "run/rank_memory.h"
 #include "run/rendezvous.h"
-#include "run/rendezvous_secret.h"
+#include "run/rendezvous_address.h"
 
 namespace gpuplan {
 namespace {

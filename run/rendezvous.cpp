@@ -25,7 +25,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
-#include "run/rendezvous_secret.h"
+#include "run/rendezvous_address.h"
 
 namespace gpuplan {
 namespace {

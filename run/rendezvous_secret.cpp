@@ -1,4 +1,4 @@
-#include "run/rendezvous_secret.h"
+#include "run/rendezvous_address.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -26,7 +26,7 @@
 #include "run/heartbeat.h"
 #include "run/launch.h"
 #include "run/rendezvous.h"
-#include "run/rendezvous_secret.h"
+#include "run/rendezvous_address.h"
 
 namespace gpuplan {
 namespace {

@@ -36,7 +36,7 @@ slurm    tool:munged                munge            munge            munge     
 '
 
 # What a rebuild of the program depends on. Files under data/ are read at run time.
-source_folders=(base models device cluster planner ecosystem sim search validate rows report cli calibrate run execute cmake)
+source_folders=(base models device cluster planner ecosystem sim search validate rows report cli fit calibrate run execute cmake)
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 fail() { say "$@"; exit 3; }

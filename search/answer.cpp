@@ -6,10 +6,9 @@
 #include <fmt/format.h>
 
 #include "base/unit_text.h"
-#include "search/knobs.h"
+#include "search/neighbours.h"
 #include "search/on_cores.h"
 #include "search/row_text.h"
-#include "search/would_do.h"
 
 namespace gpuplan {
 namespace {

@@ -1,4 +1,4 @@
-#include "search/knobs.h"
+#include "search/neighbours.h"
 
 #include <algorithm>
 #include <cmath>

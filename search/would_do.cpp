@@ -1,4 +1,4 @@
-#include "search/would_do.h"
+#include "search/neighbours.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "models/hub/hub_model.h"
+#include "models/hub/hub.h"
 
 #include <algorithm>
 #include <array>

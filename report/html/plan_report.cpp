@@ -1,4 +1,4 @@
-#include "report/html/plan_report.h"
+#include "report/html/reports.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "report/html/html.h"
 #include "report/html/page_parts.h"
 #include "report/text/amounts.h"
-#include "report/text/plan_text.h"
+#include "report/text/answers_text.h"
 #include "search/row_text.h"
 
 namespace gpuplan {

@@ -1,4 +1,4 @@
-#include "report/html/simulation_report.h"
+#include "report/html/reports.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 #include "report/html/html.h"
 #include "report/html/page_parts.h"
 #include "report/text/amounts.h"
-#include "report/text/estimate_text.h"
+#include "report/text/answers_text.h"
 #include "report/text/simulation_facts.h"
 
 namespace gpuplan {

@@ -5,7 +5,6 @@
 #include "models/recipe_names.h"
 #include "planner/plan/plan_file.h"
 #include "report/json/json_values.h"
-#include "report/json/profile_json.h"
 #include "report/text/activity_look.h"
 #include "report/text/simulation_facts.h"
 #include "report/text/topology_text.h"

@@ -1,4 +1,4 @@
-#include "report/json/catalogue_json.h"
+#include "report/json/answers_json.h"
 
 namespace gpuplan {
 namespace {

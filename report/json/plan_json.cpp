@@ -1,8 +1,8 @@
-#include "report/json/plan_json.h"
+#include "report/json/answers_json.h"
 
 #include "models/recipe_names.h"
 #include "report/json/json_values.h"
-#include "report/text/plan_text.h"
+#include "report/text/answers_text.h"
 #include "search/row_text.h"
 
 namespace gpuplan {

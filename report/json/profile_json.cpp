@@ -1,4 +1,4 @@
-#include "report/json/profile_json.h"
+#include "report/json/answers_json.h"
 
 #include <array>
 

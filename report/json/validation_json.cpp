@@ -1,4 +1,4 @@
-#include "report/json/validation_json.h"
+#include "report/json/answers_json.h"
 
 #include "planner/accuracy.h"
 #include "report/json/json_values.h"

@@ -1,4 +1,4 @@
-#include "report/text/catalogue_text.h"
+#include "report/text/answers_text.h"
 
 #include <initializer_list>
 

@@ -1,4 +1,4 @@
-#include "report/text/estimate_text.h"
+#include "report/text/answers_text.h"
 
 #include <algorithm>
 #include <cmath>

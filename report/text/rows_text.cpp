@@ -7,7 +7,7 @@
 #include "base/unit_text.h"
 #include "models/recipe_names.h"
 #include "report/text/amounts.h"
-#include "report/text/estimate_text.h"
+#include "report/text/answers_text.h"
 #include "report/text/table.h"
 #include "report/text/text.h"
 

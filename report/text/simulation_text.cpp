@@ -1,4 +1,4 @@
-#include "report/text/simulation_text.h"
+#include "report/text/answers_text.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,6 @@
 
 #include "base/unit_text.h"
 #include "report/text/amounts.h"
-#include "report/text/estimate_text.h"
 #include "report/text/simulation_facts.h"
 #include "report/text/table.h"
 #include "report/text/text.h"

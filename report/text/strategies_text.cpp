@@ -5,7 +5,7 @@
 
 #include "base/unit_text.h"
 #include "report/text/amounts.h"
-#include "report/text/estimate_text.h"
+#include "report/text/answers_text.h"
 #include "report/text/table.h"
 #include "report/text/text.h"
 

@@ -1,4 +1,4 @@
-#include "report/text/validation_text.h"
+#include "report/text/answers_text.h"
 
 #include <algorithm>
 #include <array>

@@ -5,8 +5,7 @@
 #include "base/files.h"
 #include "browser/plan_fixture.h"
 #include "golden/simulation_fixture.h"
-#include "report/html/plan_report.h"
-#include "report/html/simulation_report.h"
+#include "report/html/reports.h"
 
 int main(int argc, char** argv) {
   using namespace gpuplan;

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "calibrate/make_profile.h"
 #include "calibrate/synthetic_samples.h"
+#include "fit/make_profile.h"
 
 using namespace gpuplan;
 using namespace gpuplan::testing;

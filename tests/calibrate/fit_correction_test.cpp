@@ -1,11 +1,11 @@
-#include "calibrate/fit_correction.h"
+#include "fit/correction.h"
 
 #include <cmath>
 #include <random>
 
 #include <doctest/doctest.h>
 
-#include "calibrate/fit_quality.h"
+#include "fit/quality.h"
 
 using namespace gpuplan;
 

@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "calibrate/make_profile.h"
 #include "calibrate/synthetic_samples.h"
+#include "fit/make_profile.h"
 
 using namespace gpuplan;
 using namespace gpuplan::testing;

@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 
-#include "calibrate/fit_line.h"
-#include "calibrate/make_profile.h"
 #include "calibrate/synthetic_samples.h"
+#include "fit/line.h"
+#include "fit/make_profile.h"
 
 using namespace gpuplan;
 using namespace gpuplan::testing;

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "calibrate/probes/workload.h"
-#include "calibrate/runner.h"
+#include "calibrate/session.h"
 #include "device/backend.h"
 #include "fake_device.h"
 

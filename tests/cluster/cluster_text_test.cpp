@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/yaml_file.h"
 #include "cluster/cluster_file.h"
-#include "cluster/cluster_text.h"
 #include "cluster/cpu_ranks.h"
 #include "cluster/local_cluster.h"
 #include "cluster/local_machine.h"

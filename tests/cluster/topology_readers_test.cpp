@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "cluster/machine_text.h"
+#include "cluster/cluster_file.h"
 #include "cluster/shipped_links.h"
 #include "cluster/topology_builder.h"
 #include "scratch_folder.h"

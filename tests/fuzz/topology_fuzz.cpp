@@ -1,6 +1,6 @@
 // Machines as other programs describe them: the text of `nvidia-smi topo -m` and NCCL's topology dump. What is read
 // becomes a cluster, its topology and the way between two GPUs.
-#include "cluster/machine_text.h"
+#include "cluster/cluster_file.h"
 #include "cluster/topology_builder.h"
 #include "fuzz/fuzz_input.h"
 

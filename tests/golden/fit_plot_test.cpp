@@ -6,7 +6,7 @@
 #include "cluster/profile/probe.h"
 #include "measured_machine.h"
 #include "report/html/fit_svg.h"
-#include "report/json/profile_json.h"
+#include "report/json/answers_json.h"
 #include "report/profile_numbers.h"
 #include "report/text/fit_plot.h"
 

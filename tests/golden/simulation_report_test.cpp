@@ -7,7 +7,7 @@
 #include "base/files.h"
 #include "golden/simulation_fixture.h"
 #include "report/html/html.h"
-#include "report/html/simulation_report.h"
+#include "report/html/reports.h"
 
 namespace gpuplan {
 namespace {

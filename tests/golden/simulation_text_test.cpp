@@ -4,9 +4,9 @@
 #include "base/names.h"
 #include "golden/simulation_fixture.h"
 #include "report/json/answers_json.h"
+#include "report/text/answers_text.h"
 #include "report/text/gantt.h"
 #include "report/text/simulation_facts.h"
-#include "report/text/simulation_text.h"
 #include "report/text/text.h"
 
 namespace gpuplan {

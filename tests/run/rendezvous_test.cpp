@@ -19,7 +19,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "run/files/error_text.h"
-#include "run/rendezvous_secret.h"
+#include "run/rendezvous_address.h"
 #include "scratch_folder.h"
 
 using namespace gpuplan;

@@ -1,4 +1,4 @@
-#include "calibrate/fit_line.h"
+#include "fit/line.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::size_t kLeastSizes = 3;
+constexpr std::size_t kLeastLineSizes = 3;
 constexpr double kTolerance =
     0.03;  // how far the largest sizes may be off, as a median, before small ones are left out
 
@@ -48,8 +48,8 @@ std::optional<Line> fit_line(std::vector<LinePoint> points) {
   std::sort(points.begin(), points.end(),
             [](auto& a, auto& b) { return std::tie(a.work, a.time) < std::tie(b.work, b.time); });
   std::erase_if(points, [](const LinePoint& p) { return p.work <= 0; });
-  if (points.empty() || sizes_of(points).back() + 1 < kLeastSizes) return std::nullopt;
-  const std::size_t least_sizes = std::max(kLeastSizes, (sizes_of(points).back() + 2) / 2);  // half, rounded up
+  if (points.empty() || sizes_of(points).back() + 1 < kLeastLineSizes) return std::nullopt;
+  const std::size_t least_sizes = std::max(kLeastLineSizes, (sizes_of(points).back() + 2) / 2);  // half, rounded up
   FitSolution fitted = fit_robustly(problem_of(points));
   while (error_at_large(fitted) > kTolerance && sizes_of(points).back() + 1 > least_sizes) {
     std::erase_if(points, [smallest = points.front().work](const LinePoint& p) { return p.work == smallest; });

@@ -5,8 +5,8 @@
 #include <optional>
 #include <tuple>
 
-#include "calibrate/fit_line.h"
-#include "calibrate/make_profile.h"
+#include "fit/line.h"
+#include "fit/make_profile.h"
 
 namespace gpuplan {
 namespace {

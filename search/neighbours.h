@@ -1,4 +1,4 @@
-// What to change in a question that has no answer.
+// What a change of the recommended plan, or of a question without an answer, gives.
 #pragma once
 
 #include <vector>
@@ -7,6 +7,14 @@
 #include "search/search.h"
 
 namespace gpuplan {
+
+// The price of every knob: the recommended plan with one thing changed, its machine and the tokens of a step kept.
+
+/// Each other value that the search tries, the other strategies, half and twice the micro batch, the other methods,
+/// and twice and half the GPUs; those that change neither time nor memory visibly are left out.
+std::vector<Knob> knobs_of(const Space& space, const PlanRow& plan);
+
+// What to change in a question that has no answer.
 
 /// The smallest changes of the question under which something meets its limits: each alone, the ones that take least
 /// from what was asked first. `fitting`: the plans of the space that fit, within its limits or not; what is not a limit

@@ -1,4 +1,4 @@
-#include "calibrate/fit_correction.h"
+#include "fit/correction.h"
 
 #include <Eigen/Dense>
 #include <algorithm>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "calibrate/robust_fit.h"
+#include "fit/robust_fit.h"
 
 namespace gpuplan {
 namespace {

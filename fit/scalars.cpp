@@ -4,8 +4,8 @@
 #include <map>
 #include <string>
 
-#include "calibrate/fit_line.h"
-#include "calibrate/make_profile.h"
+#include "fit/line.h"
+#include "fit/make_profile.h"
 
 namespace gpuplan {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "calibrate/fit_quality.h"
+#include "fit/quality.h"
 
 namespace gpuplan {
 

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/fit_quality.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/profile/measured.h"
 #include "cluster/profile/probe.h"
 #include "cluster/profile/profile.h"
+#include "fit/quality.h"
 
 namespace gpuplan {
 

@@ -8,9 +8,9 @@
 
 #include <fmt/format.h>
 
-#include "calibrate/fit_correction.h"
-#include "calibrate/fit_quality.h"
-#include "calibrate/make_profile.h"
+#include "fit/correction.h"
+#include "fit/make_profile.h"
+#include "fit/quality.h"
 
 namespace gpuplan {
 namespace {

@@ -1,4 +1,4 @@
-#include "calibrate/make_profile.h"
+#include "fit/make_profile.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "calibrate/fit_quality.h"
+#include "fit/quality.h"
 
 namespace gpuplan {
 namespace {

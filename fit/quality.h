@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/statistics.h"
-#include "calibrate/robust_fit.h"
 #include "cluster/profile/probe.h"
+#include "fit/robust_fit.h"
 
 namespace gpuplan {
 

@@ -1,4 +1,4 @@
-#include "calibrate/fit_quality.h"
+#include "fit/quality.h"
 
 #include <algorithm>
 #include <cmath>

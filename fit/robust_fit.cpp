@@ -1,4 +1,4 @@
-#include "calibrate/robust_fit.h"
+#include "fit/robust_fit.h"
 
 #include <Eigen/Dense>
 #include <algorithm>

@@ -7,16 +7,16 @@
 #include <optional>
 #include <tuple>
 
-#include "calibrate/fit_correction.h"
-#include "calibrate/fit_quality.h"
-#include "calibrate/make_profile.h"
+#include "fit/correction.h"
+#include "fit/make_profile.h"
+#include "fit/quality.h"
 
 namespace gpuplan {
 namespace {
 
-constexpr std::size_t kMostSegments = 4, kLeastSizes = 3;  // sizes of its own that a segment needs
-constexpr double kFirstScale = 0.05, kLeastScale = 0.01;   // relative noise of collectives
-constexpr double kParametersPerSegment = 3;                // alpha, bandwidth, where it starts
+constexpr std::size_t kMostSegments = 4, kLeastSizes = 3;           // sizes of its own that a segment needs
+constexpr double kFirstScale = 0.05, kLeastCollectiveNoise = 0.01;  // relative noise of collectives
+constexpr double kParametersPerSegment = 3;                         // alpha, bandwidth, where it starts
 
 /// Samples of one curve, sorted by size; `sizes` are the distinct ones and `first[i]` the first sample of size i.
 struct CurveSamples {
@@ -146,7 +146,7 @@ class Segmentation {
       for (const std::size_t point : within(all_, points_, sizes_[begin], sizes_[end - 1] + 1))
         errors.push_back(lines_.at({begin, end}).errors[point]);
     const double spare = std::max(0.25, 1 - 2 * double(cut.ranges.size()) / double(points_.size()));
-    return std::max(kLeastScale, robust_deviation(errors) / std::sqrt(spare));
+    return std::max(kLeastCollectiveNoise, robust_deviation(errors) / std::sqrt(spare));
   }
 
   CollectiveCurve curve(const Cut& cut) const {
@@ -179,7 +179,7 @@ std::vector<double> errors_of(const CollectiveCurve& curve, const CurveSamples& 
   return errors;
 }
 
-double scale_of(std::span<const double> errors) { return std::max(kLeastScale, robust_deviation(errors)); }
+double scale_of(std::span<const double> errors) { return std::max(kLeastCollectiveNoise, robust_deviation(errors)); }
 
 /// Segments, and on them what they leave over.
 CollectiveCurve fit_points(const CurveSamples& all, std::span<const std::size_t> points) {

@@ -1,0 +1,81 @@
+// Every answer for people.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "report/answers.h"
+#include "report/catalogue_report.h"
+#include "report/text/gantt.h"
+#include "report/text/screen.h"
+#include "report/text/text.h"
+#include "search/largest.h"
+#include "validate/report.h"
+
+namespace gpuplan {
+
+// The answer of `gpuplan estimate` for people.
+
+/// Everything: what was asked, all strategies, the one to take, what was assumed; with --explain the terms.
+std::string estimate_text(const EstimateAnswer& answer, const Screen& screen);
+
+/// Its parts, in this order.
+std::vector<Fact> question_facts(const EstimateAnswer& answer);
+std::string question_text(const EstimateAnswer& answer, const Screen& screen);  // model, training, batch, GPUs
+std::string strategies_text(const EstimateAnswer& answer,
+                            const Screen& screen);  // the table, and what is not applicable
+std::string closest_look_text(const EstimateAnswer& answer,
+                              const Screen& screen);  // memory, time, limits of answer.shown
+std::string explanation_text(const std::vector<ExplainSection>& sections, const Screen& screen);
+
+/// How long the rows are, and what each way to fill sequences with them costs and gives.
+std::string rows_text(const RowFit& rows, const Screen& screen);
+
+// The answer of `gpuplan simulate` for people.
+
+/// Everything: what was asked, how fast, where the step goes, what it waits for, the chart, neighbours, assumptions.
+std::string simulation_text(const SimulationAnswer& answer, const GanttView& view, const Screen& screen);
+
+/// Its parts. A part without content is empty text.
+std::string speed_text(const SimulationAnswer& answer, const Screen& screen);      // step, tokens/s, MFU, time, cost
+std::string step_shares_text(const Simulation& simulation, const Screen& screen);  // where the step goes
+std::string streams_text(const Simulation& simulation, const Screen& screen);      // per GPU and stream
+std::string critical_text(const Simulation& simulation, const Screen& screen);     // what the step waits for
+std::string links_text(const Simulation& simulation, const Screen& screen);        // busiest links
+std::string comparison_text(std::span<const SimulatedPlan> plans, const Screen& screen);  // one row per strategy
+std::string scaling_text(std::span<const SimulatedPlan> plans, const Screen& screen);     // one row per number of GPUs
+
+// The answer of `gpuplan plan` as text: a sentence, the rows of the frontier with their commands, the knobs, and what
+// was searched.
+
+/// "Rent 2x H100 SXM at runpod and train with fsdp: 4 h 10 min, $38."
+std::string plan_sentence(const PlanAnswer& answer);
+
+/// "21 % less time, 31.0 GiB more: does not fit".
+std::string knob_effect(const Knob& knob, const PlanRow& plan);
+
+/// "412,345 plans in 3.1 s; rejected: 310,000 do not fit, …".
+std::string searched_text(const SearchAnswer& found);
+
+std::string plan_text(const PlanAnswer& answer, const Screen& screen);
+
+/// Models by context, each cell the method that carries it: "LoRA", "QLoRA*" with offload, "full?" tightly.
+std::string largest_text(const LargestTable& table, const SearchQuestion& question, const Screen& screen);
+std::string carried_word(const Carried& carried);
+
+// The answer of `gpuplan validate` for people, and the page docs/accuracy.md.
+
+std::string validation_text(const ValidationAnswer& answer, const Screen& screen);
+
+/// Markdown, the same for the same points and data: no dates, no paths.
+std::string validation_report(const ValidationAnswer& answer, const Peers& peers);
+
+// Models and GPUs of the catalogue for people: lists, and one explained.
+
+std::string models_text(const std::vector<CatalogueEntry>& entries, const Screen& screen);
+std::string model_text(const ModelReport& report, const Screen& screen);
+std::string gpus_text(const std::vector<GpuReport>& reports, const Screen& screen);
+std::string gpu_text(const GpuReport& report, const Screen& screen);
+
+}  // namespace gpuplan
