@@ -5,7 +5,7 @@ planning=$1 whole=$2
 failures=0
 complain() { echo "$@"; failures=$((failures + 1)); }
 
-for question in 'estimate --model llama3-8b --lora r=8 --gpus 4xA6000' 'plan --model llama3-8b --lora --gpus 2x4090 --json' \
+for question in 'estimate --model llama3-8b --lora r=8 --gpus 4xA6000' 'estimate --model llama3-8b --qlora --gpus 2x4090 --json' \
                 'simulate --model llama-3.2-1b --lora --gpus 2xA6000 --strategy ddp' '--help' 'estimate --gpu x' 'models llama3-8b'; do
   # shellcheck disable=SC2086  # words of a question
   diff <("$planning" $question 2>&1; echo "exit code $?") <("$whole" $question 2>&1; echo "exit code $?") ||
