@@ -433,6 +433,7 @@ void StepRun::update_speed(Rank& rank, double before, double after) {
   if (id == 0) return;
   Task& task = rank.tasks.at(id);
   if (task.id != id || task.state != Task::State::Running) return;
+  if (task.stamp == 0) return;  // a copy between kernels, whose end is the network's
   task.remaining = std::max(0.0, task.remaining - (now_ - task.updated).seconds().value * before);
   task.updated = now_;
   schedule_end(rank, task, after);

@@ -46,14 +46,17 @@ struct NumTasks {
 
 /// What the messages of a rank's part in a collective cost, in tasks. In a ring it sends one in every step; elsewhere
 /// one in all, whose end shares the links anew among those that are left.
-std::uint64_t tasks_of_messages(const Instruction& i, const SimInput& input, std::size_t num_simulated) {
-  constexpr std::uint64_t kMessagesPerTask = 16, kFlowsPerTask = 32;  // that take as long as a task
+std::uint64_t tasks_of_messages(const Instruction& i, const SimInput& input, const SimOptions& options,
+                                std::size_t num_simulated) {
+  // That take as long as a task. Where ranks are in step, the messages of a ring end together.
+  constexpr std::uint64_t kMessagesInStep = 28, kMessagesOutOfStep = 16, kFlowsPerTask = 32;
+  const bool is_in_step = options.jitter <= 0 && options.stragglers.empty();
   const std::int64_t members = input.program.mesh.ways(i.axis);
   if (members <= 1) return 0;
   const CollectiveKind kind = collective_of(i.op);
   const std::int64_t pieces = std::max<std::int64_t>(1, i.messages);
   if (input.comm.choose(kind, i.axis, {i.work.count / pieces}).algorithm == Algorithm::Ring)
-    return std::uint64_t(ring_steps(kind, members) * pieces) / kMessagesPerTask;
+    return std::uint64_t(ring_steps(kind, members) * pieces) / (is_in_step ? kMessagesInStep : kMessagesOutOfStep);
   return std::min(std::size_t(members), num_simulated) / kFlowsPerTask;
 }
 
@@ -65,7 +68,8 @@ std::uint64_t tasks_of(const RankProgram& program, const SimInput& input, const 
       program,
       [&](const ProgramCursor& at) {
         const Instruction& i = at.instruction();
-        tasks.num += 1 + (has_messages && is_collective(i.op) ? tasks_of_messages(i, input, num_simulated) : 0);
+        tasks.num +=
+            1 + (has_messages && is_collective(i.op) ? tasks_of_messages(i, input, options, num_simulated) : 0);
       },
       tasks);
   return tasks.num;

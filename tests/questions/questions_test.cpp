@@ -49,6 +49,10 @@ const char* const kFound[] = {
     "--json",
     // a command that plan prints and estimate refuses: what steps in backward cannot accumulate
     "gpuplan plan --model bloom-7b1 --gpus 4xA6000 --seq-len 128 --precision fp32 --optimizer-in-backward --json",
+    // a copy between kernels ended twice, as a kernel and as a copy
+    "gpuplan simulate --model llama-3-70b --lora --gpus 4xA6000 --framework llmq --offload params:nvme --strategy "
+    "zero3 "
+    "--json",
     // more than ten seconds: messages of a ring whose ranks are not in step; two gigabytes of plans
     "gpuplan simulate --model glm-4-9b-0414 --qlora --gpus 256xA100-80GB --seq-len 32768 --straggler 0=0.001 --json",
     "gpuplan plan --model t5-large --cluster gb200-nvl72 --global-batch 65536 --json",
