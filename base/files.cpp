@@ -75,7 +75,7 @@ void write_in_place(const fs::path& path, const std::string& content) {
   if (reason != 0) fail_to_write(path, "writing failed", reason);
 }
 
-constexpr std::size_t kPiece = 1 << 20;
+constexpr std::size_t kPiece = 64 << 10;  // most files are smaller
 
 void append(std::string& content, std::string_view piece, const std::string& where, const InputLimit& limit) {
   require_size(content.size() + piece.size(), where, limit);
@@ -109,6 +109,8 @@ const fs::path& data_dir() {
   static const fs::path dir = find_data_dir();
   return dir;
 }
+
+bool is_shipped(const fs::path& path) { return path.string().starts_with(data_dir().string() + "/"); }
 
 fs::path own_program() {
   std::error_code error;

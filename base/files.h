@@ -14,6 +14,9 @@ namespace gpuplan {
 /// the source tree it was built from. Throws EnvError listing the places tried.
 const std::filesystem::path& data_dir();
 
+/// Whether a file is of data_dir(), by its name: nobody changes it while the program runs.
+bool is_shipped(const std::filesystem::path& path);
+
 /// What the user keeps for gpuplan: gpuplan/ in $XDG_DATA_HOME or ~/.local/share. It need not exist.
 std::filesystem::path user_data_dir();
 

@@ -29,12 +29,12 @@ void setup_estimate(CLI::App& app) {
 
 void save(const EstimateAnswer& answer, const std::string& file, Console& console) {
   if (!answer.fits()) {
-    console.err << fmt::format("gpuplan: nothing fits, so {} was not written\n", file);
+    console.tell(fmt::format("nothing fits, so {} was not written", file));
     return;
   }
   write_file_atomically(file, json_text(make_plan(answer.request, answer.result, *answer.shown)));
-  console.err << fmt::format("gpuplan: the {} plan is saved in {}; {}\n", answer.shown->strategy.name, file,
-                             export_hint(file, answer.request.recipe.framework));
+  console.tell(fmt::format("the {} plan is saved in {}; {}", answer.shown->strategy.name, file,
+                           export_hint(file, answer.request.recipe.framework)));
 }
 
 int run_estimate(const CLI::App& app, Console& console) {

@@ -40,10 +40,10 @@ int run_export(const CLI::App& app, Console& console) {
   const ExportAnswer answer = export_plan(request, *target, {.file = where, .sha256 = sha256_hex(text)},
                                           versions ? parse_versions(*versions) : Versions{});
   if (answer.is_refused()) {
-    console.err << fmt::format("gpuplan: {}\n  nearest: {}\n", answer.refusal, answer.nearest);
+    console.tell(fmt::format("{}\n  nearest: {}", answer.refusal, answer.nearest));
     return 1;
   }
-  for (const std::string& note : answer.notes) console.err << fmt::format("gpuplan: {}\n", note);
+  for (const std::string& note : answer.notes) console.tell(note);
   if (folder) {
     write_exported(answer.files, *folder, is_given(app, "--force") ? Replaces::Everything : Replaces::Nothing, console);
     return 0;

@@ -34,7 +34,7 @@ void write_exported(const std::vector<ExportedFile>& files, const std::filesyste
       fs::permissions(folder / file.name, own, fs::perm_options::replace, failed);
     } else if (file.is_program)
       fs::permissions(folder / file.name, fs::perms::owner_exec | fs::perms::group_exec, fs::perm_options::add, failed);
-    console.err << fmt::format("gpuplan: wrote {}\n", (folder / file.name).string());
+    console.tell(fmt::format("wrote {}", (folder / file.name).string()));
   }
 }
 

@@ -53,7 +53,7 @@ std::vector<GpuReport> gpus_like(const std::string& query) {
 
 int refuse_gpu(const std::string& query, bool as_json, Console& console) {
   if (as_json) console.print("{\"gpus\": []}\n");
-  console.err << fmt::format("gpuplan: no GPU matches '{}': {}\n", query, how_to_describe(query));
+  console.tell(fmt::format("no GPU matches '{}': {}", query, how_to_describe(query)));
   return 1;
 }
 

@@ -30,6 +30,9 @@ constexpr std::array kVariables{
     Entry{"GPUPLAN_PROFILE_DIR",
           "The folder of measured profiles, instead of gpuplan/profiles in XDG_DATA_HOME or ~/.local/share."},
     Entry{"GPUPLAN_NVML", "The NVIDIA management library to open, instead of the driver's libnvidia-ml.so.1."},
+    Entry{"GPUPLAN_PROC",
+          "The folder with meminfo and cpuinfo of the host that --gpus cpu means, instead of /proc: two questions then "
+          "find the same memory free."},
     Entry{"GPUPLAN_PORT", "The port at which ranks on GPUs meet."},
     Entry{"GPUPLAN_SECRET", "What these ranks must know to meet, 16 characters or more. Default: the file below."},
     Entry{"GPUPLAN_SECRET_FILE", "A file of mode 600 with it. Default: gpuplan/rendezvous.key below XDG_DATA_HOME."},

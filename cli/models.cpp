@@ -46,7 +46,7 @@ std::vector<CatalogueEntry> models_like(const std::string& query) {
 /// The one model that the query names or finds, whatever else contains it.
 std::optional<CatalogueEntry> only_model(const std::string& query, const std::vector<CatalogueEntry>& found) {
   if (found.size() == 1) return found.front();
-  const std::vector<CatalogueEntry> all = list_catalogue();
+  const std::vector<CatalogueEntry>& all = list_catalogue();
   const auto named = match_model_name(query, all);
   if (named.size() == 1) return *named.front();
   return {};
@@ -62,8 +62,8 @@ int refuse_model(const std::string& query, bool as_json, Console& console) {
   std::vector<std::string> names;
   for (const CatalogueEntry& entry : list_catalogue()) names.push_back(entry.name);
   if (as_json) console.print("{\"models\": []}\n");
-  console.err << fmt::format("gpuplan: no model matches '{}': {}\n", query,
-                             did_you_mean(query, names, "'gpuplan models' lists them all"));
+  console.tell(
+      fmt::format("no model matches '{}': {}", query, did_you_mean(query, names, "'gpuplan models' lists them all")));
   return 1;
 }
 

@@ -85,14 +85,14 @@ class Progress {
 
 void save(const PlanAnswer& answer, const std::string& file, Console& console) {
   if (!answer.found.has_plan()) {
-    console.err << fmt::format("gpuplan: there is no plan, so {} was not written\n", file);
+    console.tell(fmt::format("there is no plan, so {} was not written", file));
     return;
   }
   const EstimateRequest& request = answer.found.rows.front().request;
   const EstimateResult result = estimate(request);
   write_file_atomically(file, json_text(make_plan(request, result, result.strategies.front())));
-  console.err << fmt::format("gpuplan: the {} plan is saved in {}; {}\n", request.strategy, file,
-                             export_hint(file, request.recipe.framework));
+  console.tell(fmt::format("the {} plan is saved in {}; {}", request.strategy, file,
+                           export_hint(file, request.recipe.framework)));
 }
 
 void need_machine(const CLI::App& app, const char* flag) {
@@ -172,7 +172,7 @@ int run(const CLI::App& app, Console& console) {
   }
   if (const auto file = given(app, "--html")) {
     write_file_atomically(*file, plan_report(out));
-    console.err << fmt::format("gpuplan: written to {}\n", *file);
+    console.tell(fmt::format("written to {}", *file));
   }
   console.print(is_given(app, "--json") ? json_text(plan_json(out)) : plan_text(out, console.screen));
   if (const auto file = given(app, "--save")) save(out, *file, console);

@@ -100,7 +100,7 @@ void export_profile(const CLI::App& app, const std::vector<ProfilePtr>& ids, Con
   const auto file = given(app, "--output");
   if (!file || *file == "-") return void(console.out << text);  // a file keeps its characters
   write_file_atomically(*file, text);
-  console.err << fmt::format("gpuplan: {} is in {}\n", ids[0]->id, *file);
+  console.tell(fmt::format("{} is in {}", ids[0]->id, *file));
 }
 
 struct Action {

@@ -49,9 +49,9 @@ int run_and_catch(const std::vector<std::string>& args, Console& console) {
   } catch (const InputError& error) {
     console.err << printable(message_of(error));
     return kWrongInput;
-  } catch (const EnvError& error) {
-    console.err << "gpuplan: " << printable(error.what()) << "\n";
-  } catch (const std::system_error& error) { console.err << "gpuplan: " << error.what() << "\n"; }
+  } catch (const EnvError& error) { console.tell(error.what()); } catch (const std::system_error& error) {
+    console.tell(error.what());
+  }
   return kWorldFailed;
 }
 

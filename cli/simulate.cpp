@@ -203,11 +203,10 @@ int run_simulate(const CLI::App& app, Console& console) {
   answer.command = console.command_line;
   const StrategyEstimate& e = answer.plan.estimate;
   if (e.fit != Fit::Yes)
-    console.err << fmt::format("gpuplan: {} {}: {}\n", e.strategy.name, e.fits() ? "fits tightly" : "does not fit",
-                               e.why_not_yes);
+    console.tell(fmt::format("{} {}: {}", e.strategy.name, e.fits() ? "fits tightly" : "does not fit", e.why_not_yes));
   const auto save = [&](const char* flag, const std::string& content) {
     write_file_atomically(*given(app, flag), content);
-    console.err << fmt::format("gpuplan: written to {}\n", *given(app, flag));
+    console.tell(fmt::format("written to {}", *given(app, flag)));
   };
   if (is_given(app, "--trace")) save("--trace", chrome_trace(answer));
   if (is_given(app, "--html")) {

@@ -58,7 +58,7 @@ int run_topology(const CLI::App& app, Console& console) {
   console.print(is_given(app, "--json") ? json_text(topology_json(answer)) : topology_text(answer, console.screen));
   if (const auto file = given(app, "--svg")) {
     write_file_atomically(*file, topology_svg(topology));
-    console.err << fmt::format("gpuplan: the picture is in {}\n", *file);
+    console.tell(fmt::format("the picture is in {}", *file));
   }
   return 0;
 }

@@ -1,6 +1,7 @@
 #include "cluster/cpu_ranks.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -63,6 +64,11 @@ CoreRates core_rates(const HostFacts& host) {
 }
 
 }  // namespace
+
+std::filesystem::path proc_folder() {
+  const char* const set = std::getenv("GPUPLAN_PROC");
+  return set && *set ? set : "/proc";
+}
 
 HostFacts read_host_facts(const std::filesystem::path& proc) {
   HostFacts host;

@@ -16,8 +16,11 @@ struct HostFacts {
   std::vector<std::string> cpu_flags;
 };
 
+/// $GPUPLAN_PROC, else /proc.
+std::filesystem::path proc_folder();
+
 /// Reads meminfo and cpuinfo below `proc`. Throws EnvError when they do not say.
-HostFacts read_host_facts(const std::filesystem::path& proc = "/proc");
+HostFacts read_host_facts(const std::filesystem::path& proc = proc_folder());
 
 /// `num_ranks` equal ranks; rates are data/cpu.yaml per core, not calibrated.
 ClusterSpec cpu_cluster(std::int64_t num_ranks, const HostFacts& host);

@@ -60,7 +60,7 @@ Target choose_target(const std::string& device, Console& console) {
   } catch (const InputError& error) {  // a card that the catalogue does not know
     reason = error.what();
   }
-  console.err << fmt::format("gpuplan: measuring the CPU, because {}\n", reason);
+  console.tell(fmt::format("measuring the CPU, because {}", reason));
   return cpu_target();
 }
 
@@ -128,7 +128,7 @@ void report_failures(const std::vector<Sample>& samples, Console& console) {
   for (const Sample& sample : samples) {
     if (sample.is_ok()) continue;
     ++failed;
-    console.err << fmt::format("gpuplan: probe failed: {}: {}\n", sample.probe.key(), sample.failure);
+    console.tell(fmt::format("probe failed: {}: {}", sample.probe.key(), sample.failure));
   }
   if (failed == samples.size()) throw EnvError("no probe gave a figure, so there is no profile");
 }
@@ -162,7 +162,7 @@ std::vector<Sample> measure(const CLI::App& app, const Target& target, Journal& 
   progress.finish();
   if (const std::string note = describe_changes(samples); !note.empty()) {
     warnings.push_back(note);
-    console.err << fmt::format("gpuplan: {}\n", note);
+    console.tell(note);
   }
   return samples;
 }
@@ -209,7 +209,7 @@ int run_calibrate(const CLI::App& app, Console& console) {
   }
   journal.remove();
   console.print(is_given(app, "--json") ? json_text(profile_json(profile)) : profile_summary(profile, console.screen));
-  console.err << fmt::format("gpuplan: the profile is in {}\n", file.string());
+  console.tell(fmt::format("the profile is in {}", file.string()));
   return 0;
 }
 

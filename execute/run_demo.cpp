@@ -98,8 +98,7 @@ std::string fastest_cpu_ranks(const std::vector<std::string>& arguments) {
 
 int run_with(const std::vector<std::string>& arguments, Console& console) {
   console.arguments = arguments;
-  if (read_launcher().launcher == Launcher::None)
-    console.err << fmt::format("gpuplan: gpuplan {}\n", fmt::join(arguments, " "));
+  if (read_launcher().launcher == Launcher::None) console.tell(fmt::format("gpuplan {}", fmt::join(arguments, " ")));
   CLI::App app;
   declare_commands(app);
   return run_run(*parse(app, arguments).app, console);

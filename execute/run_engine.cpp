@@ -325,9 +325,8 @@ void require_all(const EngineAsk& ask) {
 void note_out_of_memory(const EngineAsk& ask, const EngineOutcome& outcome, Console& console) {
   const auto message = find_out_of_memory(outcome.tail);
   if (!message) return;
-  console.err << fmt::format(
-      "gpuplan: {}\ngpuplan: {}\n", describe(*message),
-      compare_with(*message, ask.chosen->tiers.process, ask.chosen->memory_range, ask.chosen->strategy.name));
+  console.tell(describe(*message));
+  console.tell(compare_with(*message, ask.chosen->tiers.process, ask.chosen->memory_range, ask.chosen->strategy.name));
 }
 
 }  // namespace
@@ -372,7 +371,7 @@ int run_with_engine(const CLI::App& app, Console& console) {
   EngineAsk ask = ask_engine(app, console);
   const bool is_json = is_given(app, "--json");
   if (ask.job.is_refused()) {
-    console.err << fmt::format("gpuplan: {}\n  nearest: {}\n", ask.job.refusal, ask.job.nearest);
+    console.tell(fmt::format("{}\n  nearest: {}", ask.job.refusal, ask.job.nearest));
     if (is_json) console.print(json_text(dry_json(ask, {})));
     return 1;
   }
@@ -381,7 +380,7 @@ int run_with_engine(const CLI::App& app, Console& console) {
     console.print(is_json ? json_text(dry_json(ask, run)) : dry_text(ask, run));
     return 0;
   }
-  for (const std::string& note : ask.job.notes) console.err << fmt::format("gpuplan: {}\n", note);
+  for (const std::string& note : ask.job.notes) console.tell(note);
   require_all(ask);
   write_exported(ask.job.files, ask.question.folder, is_given(app, "--force") ? Replaces::Everything : Replaces::Ours,
                  console);

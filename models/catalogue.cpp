@@ -201,13 +201,16 @@ std::vector<CatalogueEntry> read_folder(const fs::path& folder) {
 
 }  // namespace
 
-std::vector<CatalogueEntry> list_catalogue() {
-  const fs::path folder = data_dir() / "models";
-  try {
-    return read_folder(folder);
-  } catch (const fs::filesystem_error& error) {
-    throw EnvError(fmt::format("{}: cannot be read: {}", folder.string(), error.code().message()));
-  }
+const std::vector<CatalogueEntry>& list_catalogue() {
+  static const std::vector<CatalogueEntry> entries = [] {
+    const fs::path folder = data_dir() / "models";
+    try {
+      return read_folder(folder);
+    } catch (const fs::filesystem_error& error) {
+      throw EnvError(fmt::format("{}: cannot be read: {}", folder.string(), error.code().message()));
+    }
+  }();
+  return entries;
 }
 
 LoadedModel load_model(std::string_view text, const std::optional<HubSettings>& hub) {
@@ -216,7 +219,7 @@ LoadedModel load_model(std::string_view text, const std::optional<HubSettings>& 
   std::error_code error;
   const bool is_path = fs::exists(path, error);
   if (is_path && (!fs::is_directory(path, error) || fs::exists(path / "config.json", error))) return load_path(path);
-  const auto entries = list_catalogue();
+  const std::vector<CatalogueEntry>& entries = list_catalogue();
   if (const CatalogueEntry* entry = find_entry(trim(text), entries)) return load_entry(*entry, trim(text));
   if (is_path) return load_path(path);  // a folder without config.json: says so
   if (hub && may_be_hub_id(trim(text))) return load_hub_model(std::string(trim(text)), *hub, entries);
@@ -227,7 +230,7 @@ LoadedModel refresh_model(const std::string& id, const HubSettings& hub) {
   if (!is_hub_id(id)) throw InputError("--refresh", fmt::format("'{}' is no name of the Hub", id), "org/name");
   if (hub.is_offline)
     throw InputError("--refresh", "needs the Hub, which --offline or HF_HUB_OFFLINE rules out", "leave that out");
-  const std::vector<CatalogueEntry> entries = list_catalogue();
+  const std::vector<CatalogueEntry>& entries = list_catalogue();
   LoadedModel loaded = read_hub_model(id, fetch_hub_model(id, hub, nearest_names(id, entries)));
   const CatalogueEntry* entry = find_entry(id, entries);
   if (!entry) return loaded;

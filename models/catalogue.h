@@ -11,8 +11,8 @@
 
 namespace gpuplan {
 
-/// Every entry of data/models, sorted by name. Throws EnvError when the folder is missing.
-std::vector<CatalogueEntry> list_catalogue();
+/// Every entry of data/models, sorted by name, read once. Throws EnvError when the folder is missing.
+const std::vector<CatalogueEntry>& list_catalogue();
 
 /// Reads `--model`. A path that exists wins over a name; a name is matched forgivingly (case, separators,
 /// "meta-llama/",

@@ -331,7 +331,7 @@ std::optional<StrategyEstimate> estimate_variant(const Variant& variant, std::st
     std::optional<StrategyEstimate> out;
     StepProgram program;
     if (const auto strategy = applicable(r, framework, name))
-      out = estimate_strategy(Job(r, model, framework, variant.profile, *strategy), program);
+      out = estimate_strategy(Job(r, model, framework, variant.profile, *strategy), program, Parts::None);
     return out;
   });
 }
@@ -344,7 +344,7 @@ std::vector<StrategyEstimate> estimate_strategies(const Variant& variant) {
     for (const std::string_view name : strategy_names()) {
       if (r.strategy != "auto" && r.strategy != name) continue;
       if (const auto strategy = applicable(r, framework, name))
-        out.push_back(estimate_strategy(Job(r, model, framework, variant.profile, *strategy), program));
+        out.push_back(estimate_strategy(Job(r, model, framework, variant.profile, *strategy), program, Parts::None));
     }
     return std::optional<StrategyEstimate>{};
   });
@@ -365,7 +365,8 @@ std::optional<StrategyEstimate> first_fitting(const Variant& variant) {
       if (evaluate(probe, Job(r, model, framework, variant.profile, *strategy), program) && probe.fit > fit)
         fit = probe.fit, best = strategy;
     }
-    return best ? std::optional(estimate_strategy(Job(r, model, framework, variant.profile, *best), program))
+    return best ? std::optional(
+                      estimate_strategy(Job(r, model, framework, variant.profile, *best), program, Parts::None))
                 : std::nullopt;
   });
 }

@@ -84,7 +84,7 @@ std::optional<Suggested> suggest(const EstimateRequest& request, Purpose purpose
 Variant changed(Variant variant, std::span<const Setting> settings);
 
 /// The variant under `strategy`, without its limits; nothing when its recipe makes no sense or does not allow the
-/// strategy. The one place where a changed plan is estimated.
+/// strategy. The one place where a changed plan is estimated; its peak is not taken apart (Parts::None).
 std::optional<StrategyEstimate> estimate_variant(const Variant& variant, std::string_view strategy);
 
 /// The variant under every strategy that it asks for and that is possible, without limits; nothing when its recipe

@@ -222,20 +222,29 @@ bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& prog
   return e.fits();
 }
 
-StrategyEstimate estimate_strategy(const Job& job, StepProgram& program) {
-  StrategyEstimate e;
-  const StepColumns columns = make_columns(job);
-  build_step_program(program, job, columns.models, columns.of_rank);
-  fill_memory(e, job, program, replay_all(program));
+namespace {
+
+/// Of a program that is built.
+void explain_peak(StrategyEstimate& e, const Job& job, const StepProgram& program) {
   const RankClass& fullest = program.classes[e.fullest_class];
   DetailedPeak detail = replay_detailed(program, fullest, job.model.num_layers());
   e.memory = class_breakdown(job, fullest, {e.peak, e.tiers}, detail);
   e.items = std::move(detail.items);
+  e.kept_logits = kept_logits(job);
+  e.other_peaks = other_peaks(job, program, fullest, e.peak, e.save.device_peak);
+}
+
+}  // namespace
+
+StrategyEstimate estimate_strategy(const Job& job, StepProgram& program, Parts parts) {
+  StrategyEstimate e;
+  const StepColumns columns = make_columns(job);
+  build_step_program(program, job, columns.models, columns.of_rank);
+  fill_memory(e, job, program, replay_all(program));
   e.save = save_cost(job);
   e.host = host_memory(job, e.peak, e.save);
   check_host(e);
-  e.kept_logits = kept_logits(job);
-  e.other_peaks = other_peaks(job, program, fullest, e.peak, e.save.device_peak);
+  if (parts == Parts::All) explain_peak(e, job, program);
   if (padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len)
     build_step_program(program, average_job(job), columns.models, columns.of_rank);
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));

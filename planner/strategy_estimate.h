@@ -83,7 +83,7 @@ struct StrategyEstimate {
 /// A plan beside the one that was asked for, evaluated in the same way.
 struct BetterWay {
   std::vector<std::string> flags;  // to add: "--checkpointing full", "--strategy ddp"
-  StrategyEstimate plan;           // without its limits
+  StrategyEstimate plan;           // without its limits and the parts of its peak
 };
 
 struct Recommendation {
@@ -126,9 +126,12 @@ bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program);
 /// the kind of GPU alone share both, unless they are pipelines, whose stages are cut by the memory of their GPUs.
 bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& program, std::span<const Peak> peaks);
 
+/// Whether the peak is taken apart (memory, items, kept_logits, other_peaks), which is half of the work.
+enum class Parts : std::uint8_t { None, All };
+
 /// Program, replay, time: everything but the limits. `program` is reused storage; afterwards it is that of an average
 /// step (average_job).
-StrategyEstimate estimate_strategy(const Job& job, StepProgram& program);
+StrategyEstimate estimate_strategy(const Job& job, StepProgram& program, Parts parts = Parts::All);
 
 /// Fills e.max_micro_batch and e.max_seq_len, the largest that are predicted to fit (without the range around the
 /// prediction), by doubling and bisection over whole plans; empty where not even 1 does.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/fields.h"
+
 namespace gpuplan {
 
 namespace {
@@ -22,6 +24,7 @@ Fixed fixed_bytes(const GpuSpec& gpu, const Profile& profile, bool uses_collecti
 }  // namespace
 
 MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, const Profile& profile, TierQuestion question) {
+  if (peak.pools.count > kMostBytes) refuse_overflow();  // what is derived from it would not fit 64 bits
   MemoryTiers t;
   t.tensors = peak.tensors;
   t.capacity = gpu.framework_memory;

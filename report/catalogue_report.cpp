@@ -52,7 +52,7 @@ ModelReport report_model(const CatalogueEntry& entry) {
 }
 
 ModelReport report_model(const std::string& text, const std::optional<HubSettings>& hub) {
-  const std::vector<CatalogueEntry> all = list_catalogue();
+  const std::vector<CatalogueEntry>& all = list_catalogue();
   std::error_code ignored;
   const auto named = match_model_name(text, all);
   if (named.size() == 1 && !std::filesystem::exists(text, ignored)) {

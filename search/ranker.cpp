@@ -24,9 +24,19 @@ struct Ranker::Bench {
   std::int64_t too_large = std::numeric_limits<std::int64_t>::max();  // micro batch that did not fit while accumulating
 };
 
+namespace {
+
+/// `from` is given back at once: together they would need twice the memory.
+void append(std::vector<RankedPlan>& to, std::vector<RankedPlan>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+  std::vector<RankedPlan>().swap(from);
+}
+
+}  // namespace
+
 void Ranking::add(Ranking&& other) {
-  plans.insert(plans.end(), std::make_move_iterator(other.plans.begin()), std::make_move_iterator(other.plans.end()));
-  over_limits.insert(over_limits.end(), other.over_limits.begin(), other.over_limits.end());
+  append(plans, other.plans);
+  append(over_limits, other.over_limits);
   for (const auto& [why, count] : other.rejected) rejected[why] += count;
   num_plans += other.num_plans;
   num_built += other.num_built;
@@ -202,17 +212,17 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
                   .machine = std::uint32_t(bench.machine),
                   .offer = 0,
                   .strategy = std::uint16_t(part.strategy_index),
-                  .batch = batch,
                   .fit = e.fit,
-                  .offloads = part.way.recipe.offload.any(),
                   .quality = part.way.quality,
+                  .offloads = part.way.recipe.offload.any(),
+                  .has_price = {},
+                  .batch = batch,
                   .simplicity = simplicity_of(part.way, bench.job->strategy, machine.num_gpus()),
                   .process = e.tiers.process,
                   .usable = e.tiers.usable,
                   .step = step,
                   .total = {},
-                  .cost = {},
-                  .has_price = {}};
+                  .cost = {}};
   bool is_first_on_demand = true, is_first_spot = true;
   std::string why;
   bool is_taken = false;

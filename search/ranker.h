@@ -13,19 +13,18 @@
 
 namespace gpuplan {
 
-/// One plan that fits and meets the limits.
+/// One plan that fits and meets the limits. A search keeps millions: the small fields stand together.
 struct RankedPlan {
   std::uint32_t way{}, machine{};  // into Space::ways, SearchQuestion::machines
   std::uint16_t offer{}, strategy{};
-  Batch batch;
   Fit fit{};
-  bool offloads = false;
   Quality quality{};
+  bool offloads = false, has_price = false;
+  Batch batch;
   std::int64_t simplicity{};  // lower is simpler: GPUs, then settings out of the usual, then the strategy's place
   Bytes process, usable;
   Seconds step, total;  // of all epochs, restarts of spot machines included
   double cost{};        // US dollars; GPU hours where no price is known
-  bool has_price{};
 
   double headroom() const { return 1 - process / usable; }
   bool operator==(const RankedPlan&) const = default;

@@ -56,6 +56,10 @@ Ranking search_round(const Space& space, const Round& round, const SearchOptions
       [&](std::size_t thread) { work(space, round, options, next, chunks, thread == 0); },
       [&] { next = chunks.size(); });
   Ranking out;
+  std::size_t num_plans = 0, num_over = 0;
+  for (const Ranking& chunk : chunks) num_plans += chunk.plans.size(), num_over += chunk.over_limits.size();
+  out.plans.reserve(num_plans);
+  out.over_limits.reserve(num_over);
   for (Ranking& chunk : chunks) out.add(std::move(chunk));
   return out;
 }

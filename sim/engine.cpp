@@ -286,11 +286,10 @@ void StepRun::join(Rank& rank, Task& task, const Instruction& i) {
   Sequence& sequence = sequences_[place.communicator][std::size_t(i.stream)];
   const std::uint64_t number = sequence.num_joined[place.member]++;
   if (number == sequence.num_before + sequence.open.size()) {
-    const CollectiveKind kind = i.op == OpCode::AllGather       ? CollectiveKind::AllGather
-                                : i.op == OpCode::ReduceScatter ? CollectiveKind::ReduceScatter
-                                                                : CollectiveKind::AllReduce;
-    const std::uint32_t id = network_.open(
-        {.kind = kind, .communicator = place.communicator, .message = i.work, .num_messages = i.messages});
+    const std::uint32_t id = network_.open({.kind = collective_of(i.op),
+                                            .communicator = place.communicator,
+                                            .message = i.work,
+                                            .num_messages = i.messages});
     if (transfers_.size() <= id) transfers_.resize(id + 1);
     transfers_[id] = {.members = std::vector<Transfer::Member>(c.ranks.size())};
     sequence.open.push_back(id);
@@ -434,6 +433,7 @@ void StepRun::update_speed(Rank& rank, double before, double after) {
   if (id == 0) return;
   Task& task = rank.tasks.at(id);
   if (task.id != id || task.state != Task::State::Running) return;
+  if (task.stamp == 0) return;  // a copy between kernels, whose end is the network's
   task.remaining = std::max(0.0, task.remaining - (now_ - task.updated).seconds().value * before);
   task.updated = now_;
   schedule_end(rank, task, after);

@@ -26,7 +26,7 @@ struct Task {
   double remaining{};           // seconds of work at full speed
   double work{};                // of a transfer, once it has finished: seconds under way
   SimTime worked;               // of work: its end, if all its kernels were launched in time
-  std::uint32_t stamp{};        // of the event that ends it
+  std::uint32_t stamp{};        // of the event that ends it; 0: the network does
   std::uint32_t cause{Span::kNoSpan};
   std::uint16_t micro_batch{};
   StreamId stream{};

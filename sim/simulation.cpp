@@ -1,6 +1,7 @@
 #include "sim/simulation.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@
 #include "sim/critical_path.h"
 #include "sim/engine.h"
 #include "sim/folding.h"
+#include "sim/lowering.h"
 #include "sim/rank_figures.h"
 
 namespace gpuplan {
@@ -42,32 +44,54 @@ struct NumTasks {
   }
 };
 
+/// What the messages of a rank's part in a collective cost, in tasks. In a ring it sends one in every step; elsewhere
+/// one in all, whose end shares the links anew among those that are left.
+std::uint64_t tasks_of_messages(const Instruction& i, const SimInput& input, const SimOptions& options,
+                                std::size_t num_simulated) {
+  // That take as long as a task. Where ranks are in step, the messages of a ring end together.
+  constexpr std::uint64_t kMessagesInStep = 28, kMessagesOutOfStep = 16, kFlowsPerTask = 32;
+  const bool is_in_step = options.jitter <= 0 && options.stragglers.empty();
+  const std::int64_t members = input.program.mesh.ways(i.axis);
+  if (members <= 1) return 0;
+  const CollectiveKind kind = collective_of(i.op);
+  const std::int64_t pieces = std::max<std::int64_t>(1, i.messages);
+  if (input.comm.choose(kind, i.axis, {i.work.count / pieces}).algorithm == Algorithm::Ring)
+    return std::uint64_t(ring_steps(kind, members) * pieces) / (is_in_step ? kMessagesInStep : kMessagesOutOfStep);
+  return std::min(std::size_t(members), num_simulated) / kFlowsPerTask;
+}
+
+std::uint64_t tasks_of(const RankProgram& program, const SimInput& input, const SimOptions& options,
+                       std::size_t num_simulated) {
+  const bool has_messages = options.network == NetworkFidelity::Flow;
+  NumTasks tasks;
+  walk(
+      program,
+      [&](const ProgramCursor& at) {
+        const Instruction& i = at.instruction();
+        tasks.num +=
+            1 + (has_messages && is_collective(i.op) ? tasks_of_messages(i, input, options, num_simulated) : 0);
+      },
+      tasks);
+  return tasks.num;
+}
+
 void check_size(const SimInput& input, const SimOptions& options, const Folding& folding) {
-  // Every end of a flow of a collective shares the links anew among those that are left.
-  constexpr std::uint64_t kFlowsPerTask = 32;  // that take as long as a task
-  const auto num_shared = [&](Axis axis) -> std::uint64_t {
-    const auto members = std::uint64_t(input.program.mesh.ways(axis));
-    return options.network == NetworkFidelity::Flow ? std::min(members, folding.ranks.size()) / kFlowsPerTask : 0;
-  };
+  std::vector<std::optional<std::uint64_t>> of_program(input.program.programs.size());
   std::uint64_t num = 0;
   for (const std::int64_t rank : folding.ranks) {
-    NumTasks of_rank;
-    walk(
-        input.program.programs[input.program.classes[input.program.class_of(rank)].program],
-        [&](const ProgramCursor& at) {
-          ++of_rank.num;
-          if (is_collective(at.instruction().op)) of_rank.num += num_shared(at.instruction().axis);
-        },
-        of_rank);
-    num += of_rank.num;
+    const std::size_t program = input.program.classes[input.program.class_of(rank)].program;
+    if (!of_program[program])
+      of_program[program] = tasks_of(input.program.programs[program], input, options, folding.ranks.size());
+    num += *of_program[program];
   }
   if (num > options.most_tasks)
     throw InputError(
         folding.is_folded() || input.job.recipe().grad_accum > 1 ? "--grad-accum" : "",
         fmt::format("{} micro-batches make a step of {} kernels, copies and messages on {} simulated GPUs",
                     format_count(input.job.recipe().grad_accum), format_count(std::int64_t(num)), folding.ranks.size()),
-        fmt::format("{} can be simulated; fewer micro-batches or GPUs show the same",
-                    format_count(std::int64_t(options.most_tasks))));
+        fmt::format("{} can be simulated; fewer micro-batches or GPUs show the same{}",
+                    format_count(std::int64_t(options.most_tasks)),
+                    options.network == NetworkFidelity::Flow ? ", and --network analytic has no messages" : ""));
 }
 
 std::string rank_name(const StepProgram& program, std::int64_t rank) {

@@ -26,12 +26,12 @@ struct DecoderDefaults {
 };
 
 // Largest extents accepted. Far above any model, and small enough that parameters x 16 bytes stay below 2^63:
-// 2 V h + L (4 h q + 3 h f) <= 2^43 + 2^12 (2^40 + 2^40) < 2^54.
+// 2 V h + L (4 h q + 3 h f) <= 2^43 + 2^10 (2^40 + 2^40) < 2^52.
 inline constexpr IntRange kWidthRange{1, 1 << 18};  // hidden_size, heads x head_dim
 inline constexpr IntRange kFfnRange{1, 1 << 20};
 inline constexpr IntRange kVocabRange{1, 1 << 24};
-inline constexpr IntRange kLayerRange{1, 1 << 12};
-inline constexpr IntRange kHeadRange{1, 1 << 12};  // number of heads, head_dim
+inline constexpr IntRange kLayerRange{1, 1 << 10};  // the deepest published one has 1,000: DeepNet, arXiv 2203.00555
+inline constexpr IntRange kHeadRange{1, 1 << 12};   // number of heads, head_dim
 inline constexpr IntRange kPositionRange{1, 1 << 28};
 
 /// Reads the sizes that every rotary decoder states, checks that heads divide, and sets the head dimension.

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/names.h"
+#include "base/utf8.h"
 
 namespace gpuplan {
 namespace {
@@ -78,6 +79,8 @@ std::string to_ascii(std::string_view text) {
   }
   return out;
 }
+
+void Console::tell(std::string_view line) const { err << "gpuplan: " << printable(line) << "\n"; }
 
 void Console::print(std::string_view text) { out << (screen.has_unicode ? std::string(text) : to_ascii(text)); }
 

@@ -38,6 +38,8 @@ struct Console {
 
   /// Writes text to `out`, in ASCII where the screen has nothing else.
   void print(std::string_view text);
+  /// Writes "gpuplan: " and a line to `err`; a name in it may hold what a terminal would obey.
+  void tell(std::string_view line) const;
 };
 
 }  // namespace gpuplan

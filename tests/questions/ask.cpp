@@ -43,12 +43,35 @@ Shared& shared() {
   return *kShared;
 }
 
+/// A program that says at once what a real one says after a second; two launchers are here and two are not.
+void write_programs(const ScratchFolder& folder) {
+  const std::string packages =
+      R"({"torch": "2.6.0", "accelerate": "1.5.2", "transformers": "4.50.0", "peft": "0.14.0"})";
+  folder.write("bin/python3", "#!/bin/sh\necho '" + packages + "'\n");
+  for (const char* launcher : {"bin/torchrun", "bin/accelerate"}) folder.write(launcher, "#!/usr/bin/env python3\n");
+  for (const auto& program : std::filesystem::directory_iterator(folder.path() / "bin"))
+    std::filesystem::permissions(program.path(), std::filesystem::perms::owner_all);
+}
+
+/// The host that `cpu` means, so that two questions find the same memory free, and every machine gives the same answer.
+void write_host(const ScratchFolder& folder) {
+  folder.write("proc/meminfo",
+               "MemTotal:       65536000 kB\nMemFree:        40000000 kB\nMemAvailable:   50000000 kB\n");
+  folder.write("proc/cpuinfo",
+               "processor\t: 0\nmodel name\t: A processor of questions\nflags\t\t: fpu sse2 avx2 fma\n");
+}
+
 /// Catalogues are read and files written once, in the parent: every child then has them.
 const ScratchFolder& scratch() {
   static const ScratchFolder kFolder;
   static const bool kIsReady = [] {
     const auto before = std::filesystem::current_path();
     std::filesystem::current_path(kFolder.path());
+    write_programs(kFolder);
+    write_host(kFolder);
+    const char* const path = std::getenv("PATH");
+    setenv("PATH", ((kFolder.path() / "bin").string() + (path ? std::string(":") + path : "")).c_str(), 1);
+    setenv("GPUPLAN_PROC", (kFolder.path() / "proc").c_str(), 1);
     setenv("HF_HUB_OFFLINE", "1", 1);  // no question goes to the Hub
     setenv("XDG_DATA_HOME", (kFolder.path() / "data").c_str(), 1);
     const std::string problem = write_question_files();
@@ -95,6 +118,15 @@ void count(const Question& question, const Answered& answered) {
   Tally& t = tally();
   ++t.num_asked;
   t.num_refused += answered.code == 2;
+  for (Tally::OfCommand& command : t.commands) {
+    if (command.num_asked == 0) question.command.copy(command.name, sizeof command.name - 1);
+    if (question.command != command.name) continue;
+    ++command.num_asked;
+    command.seconds += answered.seconds;
+    break;
+  }
+  t.seconds += answered.seconds;
+  if (answered.seconds > 0.25) ++t.num_long, t.long_seconds += answered.seconds;
   t.memory_bytes = std::max(t.memory_bytes, answered.memory_bytes);
   if (answered.seconds <= t.slowest) return;
   t.slowest = answered.seconds;

@@ -2,6 +2,7 @@
 // seen; another one goes on behind the question that ended it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -23,8 +24,15 @@ int most_seconds();
 
 /// What the asking processes count together.
 struct Tally {
+  struct OfCommand {
+    char name[16] = {};
+    std::uint64_t num_asked = 0;
+    double seconds = 0;  // of a processor
+  };
+  std::array<OfCommand, 16> commands;  // those that were asked first
   std::uint64_t num_asked = 0, num_refused = 0, num_compared = 0, num_far = 0;
-  double slowest = 0, farthest = 0;
+  std::uint64_t num_long = 0;  // of more than a quarter of a second
+  double slowest = 0, farthest = 0, seconds = 0, long_seconds = 0;
   std::int64_t memory_bytes = 0;
   char slowest_line[2000] = {};
 };

@@ -1,7 +1,7 @@
 #include "questions/laws.h"
 
+#include <algorithm>
 #include <array>
-#include <regex>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -150,15 +150,24 @@ std::string broken_file(const Question& question, const Answered& a) {
   return problem.empty() ? "" : "the saved plan breaks its schema: " + problem;
 }
 
+/// Where `word` stands alone in the text, as a number would; npos when it does not.
+std::size_t place_of(std::string_view word, const std::string& text) {
+  constexpr std::string_view kBefore = " $(-\n", kBehind = " ,;)%\n";
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    const bool begins = at == 0 || kBefore.find(text[at - 1]) != std::string_view::npos;
+    if (begins && (end == text.size() || kBehind.find(text[end]) != std::string_view::npos)) return at;
+  }
+  return std::string::npos;
+}
+
 /// A page or a terminal gets no control characters of ours or of arguments.
 std::string broken_text(const Question& question, const Answered& a) {
-  static const std::regex kNoNumber("(^|[ $(-])(nan|inf)([ ,;)%]|$)", std::regex::multiline);
-  std::smatch found;
-  if (std::regex_search(a.out, found, kNoNumber)) {
-    const std::string word = found[2].str();  // of a value that was typed
-    for (const GivenFlag& flag : question.flags)
-      if (flag.value.find(word) != std::string::npos) return "";
-    return "the answer has '" + found.str() + "'";
+  for (const std::string word : {"nan", "inf"}) {
+    const std::size_t at = place_of(word, a.out);
+    const auto has_it = [&](const GivenFlag& flag) { return flag.value.find(word) != std::string::npos; };
+    if (at != std::string::npos && std::none_of(question.flags.begin(), question.flags.end(), has_it))
+      return "the answer has '" + a.out.substr(at < 20 ? 0 : at - 20, 40) + "'";
   }
   return a.out.find('\x1b') != std::string::npos || a.err.find('\x1b') != std::string::npos
              ? "an escape sequence reaches the terminal"

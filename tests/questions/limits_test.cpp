@@ -214,6 +214,27 @@ TEST_CASE("limits: the largest numbers are answered in time, and larger ones are
           }).front() == "");
 }
 
+TEST_CASE("limits: the deepest models are searched in time, and deeper ones are refused" * large_inputs()) {
+  constexpr int kMostLayers = 1024;
+  for (const int layers : {kMostLayers, kMostLayers + 1})
+    for (const char* const line : {"gpuplan estimate --model deep.json --gpus 2xA6000 --json",
+                                   "gpuplan plan --model deep.json --gpus 2xA6000 --method any --json"}) {
+      CAPTURE(std::string(line));
+      CHECK(check_all({question_of(line)}, [&](const Question& q) {
+              std::string config = kConfig + "}";
+              const std::string shallow = "\"num_hidden_layers\":2";
+              config.replace(config.find(shallow), shallow.size(), fmt::format("\"num_hidden_layers\":{}", layers));
+              write("deep.json", config);
+              const Answered a = ask(q);
+              std::cout << fmt::format("{} layers  {}  {:.1f} s  {} MiB\n", layers, q.command, a.seconds,
+                                       a.memory_bytes >> 20)
+                        << std::flush;
+              const std::string law = broken_law(q, a);
+              return !law.empty() || (a.code == 2) == (layers > kMostLayers) ? law : "exit code wrong: " + a.err;
+            }).front() == "");
+    }
+}
+
 TEST_CASE("limits: a safetensors header of many tensors is read in time, and one above the format's limit is refused" *
           large_inputs()) {
   constexpr std::size_t kLongest = 100'000'000;  // the reference reader's

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -141,7 +142,7 @@ struct Kind {
 };
 constexpr std::array kKinds{Kind{"estimate", 110, ask_estimate},
                             Kind{"simulate", 50, ask_simulate},
-                            Kind{"plan", 4, ask_plan},
+                            Kind{"plan", 1, ask_plan},  // a search takes as long as thirty estimates
                             Kind{"export", 10, ask_export, false},
                             Kind{"topology", 10, ask_topology},
                             Kind{"models", 4, ask_models},
@@ -163,11 +164,13 @@ const Kind& random_kind(Chances& chances) {
 }
 
 /// Flags of the command that take a value; none that trains, measures, or asks the network.
-Values valued_flags(const std::string& command) {
+const Values& valued_flags(const std::string& command) {
   static const std::set<std::string> kNot{"--engine", "--refresh", "--dry-run", "--init", "--adapter"};
+  static std::map<std::string, Values> known;
+  Values& names = known[command];
+  if (!names.empty()) return names;
   CLI::App app;
   declare_commands(app);
-  Values names;
   for (const CLI::Option* option : app.get_subcommand(command)->get_options())
     for (const std::string& name : option->get_lnames())
       if (option->get_items_expected_max() > 0 && !kNot.contains("--" + name)) names.push_back("--" + name);
@@ -237,7 +240,7 @@ std::string wrong_value(Chances& chances) {
 }
 
 void spoil(Question& q, Chances& chances) {
-  const Values names = valued_flags(q.command);
+  const Values& names = valued_flags(q.command);
   const std::string name = names.empty() ? "" : chances.pick(names), value = wrong_value(chances);
   for (GivenFlag& flag : q.flags) {
     if (flag.name != name) continue;

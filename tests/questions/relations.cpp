@@ -85,8 +85,6 @@ std::string broken_printed_command(const Answered& a) {
   if (command.find('\'') != std::string::npos) return "";  // cut at spaces below
   const Question printed = question_of(command).with("--json", "");
   if (printed.command != "estimate") return "";
-  if (printed.value_of("--gpus").find("cpu") != std::string::npos)
-    return "";  // has this host's memory, free as it is now
   const Answered again = ask(printed);
   const json all = strategies_of(again);
   const std::string name = recommended.at("strategy");
