@@ -43,12 +43,11 @@ int run_export(const CLI::App& app, Console& console) {
     console.tell(fmt::format("{}\n  nearest: {}", answer.refusal, answer.nearest));
     return 1;
   }
-  for (const std::string& note : answer.notes) console.tell(note);
-  if (folder) {
+  if (folder)
     write_exported(answer.files, *folder, is_given(app, "--force") ? Replaces::Everything : Replaces::Nothing, console);
-    return 0;
-  }
-  console.print(listing_of(answer.files));
+  else
+    console.print(listing_of(answer.files));
+  for (const std::string& note : answer.notes) console.tell(note);  // of what was exported, not of what was refused
   return 0;
 }
 

@@ -380,10 +380,10 @@ int run_with_engine(const CLI::App& app, Console& console) {
     console.print(is_json ? json_text(dry_json(ask, run)) : dry_text(ask, run));
     return 0;
   }
-  for (const std::string& note : ask.job.notes) console.tell(note);
   require_all(ask);
   write_exported(ask.job.files, ask.question.folder, is_given(app, "--force") ? Replaces::Everything : Replaces::Ours,
                  console);
+  for (const std::string& note : ask.job.notes) console.tell(note);
   const EngineOutcome outcome = run_engine(run, console.err, console.err);
   if (outcome.code != 0) note_out_of_memory(ask, outcome, console);
   const EngineReport report = make_engine_report(ask.plan.request, *ask.chosen, ask.question.engine, outcome);

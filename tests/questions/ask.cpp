@@ -6,6 +6,7 @@
 #include <ctime>
 #include <fstream>
 #include <new>
+#include <set>
 #include <sstream>
 
 #include <fcntl.h>
@@ -61,6 +62,25 @@ void write_host(const ScratchFolder& folder) {
                "processor\t: 0\nmodel name\t: A processor of questions\nflags\t\t: fpu sse2 avx2 fma\n");
 }
 
+/// What stands in the folder of the questions before the first one.
+std::set<std::string>& kept_names() {
+  static std::set<std::string> kNames;
+  return kNames;
+}
+
+std::set<std::string> names_in(const std::filesystem::path& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.insert(entry.path().filename().string());
+  return names;
+}
+
+/// Removes what questions wrote: a folder of theirs where the next one writes a file.
+void tidy() {
+  std::error_code none;
+  for (const std::string& name : names_in("."))
+    if (!kept_names().contains(name)) std::filesystem::remove_all(name, none);
+}
+
 /// Catalogues are read and files written once, in the parent: every child then has them.
 const ScratchFolder& scratch() {
   static const ScratchFolder kFolder;
@@ -75,6 +95,8 @@ const ScratchFolder& scratch() {
     setenv("HF_HUB_OFFLINE", "1", 1);  // no question goes to the Hub
     setenv("XDG_DATA_HOME", (kFolder.path() / "data").c_str(), 1);
     const std::string problem = write_question_files();
+    kept_names() = names_in(".");
+    kept_names().insert({"err", "verdicts"});
     std::filesystem::current_path(before);
     if (!problem.empty()) throw std::runtime_error(problem);
     return true;
@@ -142,6 +164,7 @@ void count(const Question& question, const Answered& answered) {
   std::ofstream verdicts("verdicts", std::ios::app);
   for (std::size_t i = from; i < questions.size(); ++i) {
     shared().begun = i;
+    tidy();
     std::string verdict;
     try {
       verdict = law(questions[i]);

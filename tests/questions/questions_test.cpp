@@ -108,6 +108,16 @@ TEST_CASE("what a user typed reaches the terminal without its escape sequences")
     }
 }
 
+TEST_CASE("an export that is refused has one message") {
+  const Question question{.command = "export",
+                          .flags = {{"", "tight.json"}, {"--for", "skypilot"}, {"--output", "exported twice"}}};
+  CHECK(check_all({question}, [](const Question& q) -> std::string {
+          if (ask(q).code != 0) return "the first is refused";
+          const Answered again = ask(q);
+          return again.code == 2 ? broken_law(q, again) : "the second is not refused";
+        }).front() == "");
+}
+
 TEST_CASE("a plan for cores differs with the memory that is free, and with nothing else of the moment") {
   const Question question =
       question_of("gpuplan estimate --model smollm2-135m --gpus 2xcpu --strategy ddp --optimizer paged-adamw --json");
