@@ -310,7 +310,7 @@ class Defaults {
  public:
   Defaults(const CLI::App& app, Recipe& recipe) : app_(app), recipe_(recipe) {}
 
-  std::string take_all(const FrameworkConvention& framework, const Dataset& data) {
+  std::string take_all(const FrameworkConvention& framework, const Dataset& data, bool has_tower) {
     const FrameworkDefaults& d = framework.defaults;
     const bool is_quantised = recipe_.quant.kind != BaseQuant::None;
     take("--checkpointing", is_quantised && d.quantised_checkpointing ? d.quantised_checkpointing : d.checkpointing,
@@ -321,6 +321,7 @@ class Defaults {
     take("--attention", d.attention, recipe_.attention, "{} attention");
     if (data.tokens_per_row > 0)  // else every row fills its sequence
       take("--packing", d.packing, recipe_.packing, "{} sequences");
+    if (has_tower) take("--train-vision", d.train_vision, recipe_.images.train, "--train-vision {}");
     if (d.micro_batch && !is_given(app_, "--micro-batch")) {
       recipe_.micro_batch = *d.micro_batch;
       add(fmt::format("micro batch {}", *d.micro_batch));
@@ -350,7 +351,8 @@ void set_defaults(const CLI::App& app, PlanQuestion& question) {
   Recipe& recipe = question.request.recipe;
   const FrameworkConvention& framework = find_framework(recipe.framework);
   if (named) {
-    const std::string taken = Defaults(app, recipe).take_all(framework, question.request.dataset);
+    const std::string taken =
+        Defaults(app, recipe).take_all(framework, question.request.dataset, question.request.model.vision.is_present());
     if (!taken.empty())
       question.notes.push_back(fmt::format(
           "{}'s defaults: {}; a flag overrides each, --framework plain switches them off", framework.name, taken));

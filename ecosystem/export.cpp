@@ -260,10 +260,10 @@ void refuse(ExportAnswer& answer, std::string why, std::string nearest) {
   answer.nearest = std::move(nearest);
 }
 
-/// PEFT refuses adapters on the output projection of Mamba layers, or leaves them idle: a fused kernel takes its weight
-/// (huggingface/peft #2562). "all-linear" would reach it.
+/// PEFT refuses adapters on the output projection of Mamba layers, or leaves them idle: a fused kernel takes its
+/// weight, and those of other projections of the first Mamba (huggingface/peft #2562). "all-linear" would reach it.
 bool reaches_mamba_output(const EstimateRequest& r) {
-  return r.recipe.is_adapter() && r.model.num_layers_with(has_mamba2) > 0 &&
+  return r.recipe.is_adapter() && r.model.num_layers_with([](Mixer m) { return has_mamba1(m) || has_mamba2(m); }) > 0 &&
          r.recipe.lora.targets == std::vector<std::string>{"all-linear"};
 }
 
@@ -277,7 +277,7 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
     return refuse(answer, fmt::format("{}: {}", job.strategy.name, why), "plan again with another --strategy");
   if (target.trainer && reaches_mamba_output(r))
     return refuse(answer,
-                  "all-linear would put adapters on out_proj of the Mamba-2 layers, which PEFT refuses or leaves idle",
+                  "all-linear would put adapters on out_proj of the Mamba layers, which PEFT refuses or leaves idle",
                   fmt::format("plan with --lora targets={}", fmt::join(linear_modules(list_weights(r.model)), "+")));
   const auto old = std::find_if_not(r.cluster.gpus.begin(), r.cluster.gpus.end(), multiplies_bf16);
   if (job.setup.bf16 == true && old != r.cluster.gpus.end())

@@ -375,6 +375,7 @@ Setup setup_of(const EstimateRequest& request, const Strategy& strategy) {
   const Offload& offload = request.recipe.offload;
   const bool is_local = strategy.engine == ShardingEngine::Local;
   s.model = request.model.id.empty() ? request.model.name : request.model.id;
+  s.model_type = request.model.model_type;
   write_method(s, request.recipe, strategy.layout.shards_weights);
   write_precision(s, request.recipe, is_local);
   write_batch(s, request, strategy.mesh.data_parallel());

@@ -17,6 +17,7 @@ using nlohmann::json;
 //   offload_params none, cpu, nvme fsdp_sharding full, grad-op, none, hybrid, hybrid-grad-op        fsdp_reshard yes,
 //   no, or a word of FSDP1 fsdp_wrap layer, size, none
 constexpr std::array kSetupFields{SetupField{"model", &Setup::model},
+                                  SetupField{"model_type", &Setup::model_type},
                                   SetupField{"adapter", &Setup::adapter},
                                   SetupField{"dtype", &Setup::dtype},
                                   SetupField{"own_dtype", &Setup::own_dtype},

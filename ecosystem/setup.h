@@ -24,7 +24,7 @@ struct Setup {
   using Words = std::optional<std::vector<std::string>>;
 
   // model and method
-  Word model, adapter, dtype, own_dtype;
+  Word model, model_type, adapter, dtype, own_dtype;
   Count quant_bits;
   Word quant_method, quant_type, quant_storage;
   Flag double_quant;

@@ -36,6 +36,16 @@ VersionRule rule_from(const json& row, const std::string& where) {
   return rule;
 }
 
+/// transformers has a model's class from a version on.
+VersionRule rule_of_model(const std::string& model_type, const std::string& version) {
+  return {.id = "V10",
+          .package = "transformers",
+          .before = version,
+          .reason = fmt::format("transformers has no {} before {}", model_type, version),
+          .nearest = fmt::format("transformers {} or later", version),
+          .when = {{find_setup_field("model_type"), json(model_type)}}};
+}
+
 const VersionData& version_data() {
   static const VersionData kData = [] {
     const std::string where = (data_dir() / "ecosystem" / "versions.yaml").string();
@@ -44,6 +54,7 @@ const VersionData& version_data() {
     try {
       for (const json& pair : tree->root.at("oldest")) data.oldest.emplace_back(pair.at(0), pair.at(1));
       for (const json& row : tree->root.at("rules")) data.rules.push_back(rule_from(row, where));
+      for (const json& pair : tree->root.at("models")) data.rules.push_back(rule_of_model(pair.at(0), pair.at(1)));
     } catch (const json::exception& error) { throw InputError(where, error.what()); }
     return data;
   }();

@@ -187,6 +187,8 @@ constexpr std::array kPrefixRules{PrefixRule{"", ""},
                                   PrefixRule{"model.visual.", "visual."},
                                   PrefixRule{"model.vision_tower.", "vision_tower."},
                                   PrefixRule{"model.multi_modal_projector.", "multi_modal_projector."},
+                                  PrefixRule{"model.image_newline", "image_newline"},
+                                  PrefixRule{"model.vision_model.", "vision_model."},
                                   PrefixRule{"lm_head.", "language_model.lm_head."}};
 
 /// The computed tensor that `name` is, or nullptr.
@@ -221,6 +223,8 @@ constexpr std::array kKnownExtras{
     KnownExtra{"multi_modal_projector.", "", "vision parts"},
     KnownExtra{"model.vision_tower.", "", "vision parts"},
     KnownExtra{"model.visual.", "", "vision parts"},
+    KnownExtra{"model.audio_tower.", "", "audio parts"},
+    KnownExtra{"model.embed_audio.", "", "audio parts"},
     KnownExtra{"model.multi_modal_projector.", "", "vision parts"}};
 
 /// The number of a layer after the last one: DeepSeek-V3 and GLM-4.5 keep the layers there that predict further tokens.

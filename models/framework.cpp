@@ -82,6 +82,7 @@ void read_defaults(Fields& f, FrameworkDefaults& defaults) {
   f.optional("precision", defaults.precision);
   f.optional("attention", defaults.attention);
   f.optional("packing", defaults.packing);
+  f.optional("train_vision", defaults.train_vision);
   f.optional("micro_batch", defaults.micro_batch, IntRange{.least = 1});
   f("source", defaults.source);
 }

@@ -28,12 +28,13 @@ struct LedgerContext {
   const LayerKind& layer() const { return model.weights.kinds[kind]; }
   bool is_language() const { return layer().part == ModelPart::Language; }
   /// The stack of the layer that is emitted: the language model, or the tower in front of it.
-  const ModelSpec& spec() const { return is_language() ? model.spec : model.tower; }
+  const ModelSpec& spec() const { return !is_language() ? model.tower : layer().is_global ? model.global : model.spec; }
   /// Of that stack: tokens, or positions of the images' patches.
   std::int64_t tokens() const {
     return is_language() ? recipe.tokens() : recipe.micro_batch * model.positions_per_row(recipe);
   }
   std::int64_t image_tokens() const { return recipe.micro_batch * model.image_tokens_per_row(recipe); }
+  std::int64_t image_features() const { return recipe.micro_batch * model.features_per_row(recipe); }
   /// Positions that attend to each other, and how many such stretches there are: a whole sequence, a tile of an image,
   /// or a window of it.
   std::int64_t attention_length() const {
@@ -44,10 +45,12 @@ struct LedgerContext {
   std::int64_t attention_batch() const {
     return is_language() ? recipe.micro_batch : std::max<std::int64_t>(1, tokens() / attention_length());
   }
-  /// Features of all deepstack blocks, which wait for the first layers of the language model.
-  std::int64_t deepstack_elements() const {
-    return std::int64_t(model.spec.vision.deepstack_layers.size()) * image_tokens() * model.spec.hidden_size;
+  /// What a query may see.
+  std::int64_t attention_keys() const {
+    return attends_to_images(layer().mixer) ? model.features_per_row(recipe) : attention_length();
   }
+  /// Features of images that wait for layers of the language model.
+  std::int64_t memory_elements() const { return recipe.micro_batch * model.memory_elements_per_row(recipe); }
   bool trains_norms() const { return is_language() ? model.trains_norms : model.linears[kind].trains_norms; }
   const LinearRef& linear(LinearSlot slot) const { return model.linears[kind][slot]; }
 };
@@ -72,6 +75,7 @@ AttentionKernel attention_kernel_used(const ModelSpec& model, const Recipe& reci
 /// it for a causal layer, and no more than the window.
 struct AttentionReach {
   bool is_causal = true, is_windowed = false, skips_masked = true;
+  std::int64_t keys = 0;  // of another sequence; 0: of this one
 };
 double attention_flops(const ModelSpec& model, std::int64_t batch, std::int64_t seq_len, AttentionReach reach);
 

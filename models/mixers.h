@@ -5,13 +5,35 @@
 
 namespace gpuplan {
 
-/// AttentionAndMamba2: side by side on one normed input (Falcon-H1). None: a layer that is an MLP alone (Nemotron-H).
-enum class Mixer : std::uint8_t { Attention, Mamba2, DeltaNet, ShortConvolution, AttentionAndMamba2, None };
+/// AttentionAndMamba2: side by side on one normed input (Falcon-H1). ImageAttention: to the features of the row's
+/// images alone (Llama 3.2 Vision). None: a layer that is an MLP alone (Nemotron-H).
+enum class Mixer : std::uint8_t {
+  Attention,
+  Mamba1,
+  Mamba2,
+  DeltaNet,
+  ShortConvolution,
+  AttentionAndMamba2,
+  ImageAttention,
+  None
+};
 
 constexpr bool attends(Mixer mixer) { return mixer == Mixer::Attention || mixer == Mixer::AttentionAndMamba2; }
+constexpr bool has_mamba1(Mixer mixer) { return mixer == Mixer::Mamba1; }
 constexpr bool has_mamba2(Mixer mixer) { return mixer == Mixer::Mamba2 || mixer == Mixer::AttentionAndMamba2; }
 constexpr bool has_delta_net(Mixer mixer) { return mixer == Mixer::DeltaNet; }
+constexpr bool attends_to_images(Mixer mixer) { return mixer == Mixer::ImageAttention; }
 constexpr bool has_short_convolution(Mixer mixer) { return mixer == Mixer::ShortConvolution; }
+
+/// The first Mamba (Gu & Dao 2023, arXiv 2312.00752). Every channel of the inner width has a state of its own; B, C and
+/// the time steps are projected from what the short convolution makes, the time steps through a low rank.
+struct Mamba1Spec {
+  std::int64_t inner_width{}, state_size{}, conv_kernel{}, time_rank{};
+  bool has_conv_bias{}, has_proj_bias{};
+  std::int64_t state_elements() const { return inner_width * state_size; }
+  std::int64_t selected_width() const { return time_rank + 2 * state_size; }
+  friend bool operator==(const Mamba1Spec&, const Mamba1Spec&) = default;
+};
 
 /// Mamba-2 (Dao & Gu 2024, arXiv 2405.21060). A head carries a state [head_dim, state_size] from token to token; the
 /// heads of a group share B and C. x, B and C pass a short causal convolution. The sequence is cut in chunks: within

@@ -33,8 +33,9 @@ struct MoeSpec {
   std::int64_t layer_step = 1;              // of the others every how-manieth has experts (Llama 4 Maverick: 2)
   bool has_shared_gate{};                   // a sigmoid switch on the shared expert (Qwen)
   bool has_router_bias{}, has_router_correction{}, has_expert_bias{};
-  bool is_stacked{};    // experts are one 3-D parameter: no adapters, no bitsandbytes storage
-  bool computes_all{};  // every expert runs on every token (Llama 4's eager code)
+  bool has_branch_norms{};  // experts beside the shared MLP have norms of their own (Gemma 4)
+  bool is_stacked{};        // experts are one 3-D parameter: no adapters, no bitsandbytes storage
+  bool computes_all{};      // every expert runs on every token (Llama 4's eager code)
   bool is_present() const { return num_experts > 0; }
   bool is_moe_layer(std::int64_t i) const { return is_present() && i >= num_dense_layers && (i + 1) % layer_step == 0; }
   friend bool operator==(const MoeSpec&, const MoeSpec&) = default;
@@ -45,6 +46,21 @@ struct LatentAttention {
   std::int64_t q_rank{}, kv_rank{}, nope_head_dim{}, rope_head_dim{}, v_head_dim{};  // q_rank 0: full q_proj
   bool is_present() const { return kv_rank > 0; }
   friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
+};
+
+/// Attention of the layers without a window, where it differs from the others' (Gemma 4).
+struct GlobalAttention {
+  std::int64_t head_dim{}, num_key_value_heads{};
+  bool keys_are_values{};  // k_proj makes both
+  bool is_present() const { return head_dim > 0; }
+  friend bool operator==(const GlobalAttention&, const GlobalAttention&) = default;
+};
+
+/// A second, narrow embedding, of which every layer adds a part of its own (Gemma 4 E).
+struct LayerEmbedding {
+  std::int64_t vocab_size{}, width{};  // width: of one layer's part
+  bool is_present() const { return width > 0; }
+  friend bool operator==(const LayerEmbedding&, const LayerEmbedding&) = default;
 };
 
 /// The architecture of one model. Counts are elements; a field a family does not have keeps its default.
@@ -90,6 +106,7 @@ struct ModelSpec {
   std::int64_t token_types{};       // rows of bert's segment table
   std::int64_t relative_buckets{};  // t5
   bool has_attention_gate{};        // q_proj makes a gate too, whose sigmoid multiplies attention's output (Qwen3-Next)
+  bool has_value_norm{};            // without a weight (Gemma 4)
   bool has_sinks{};                 // one learned logit per head (gpt-oss)
   bool is_causal = true;            // false: bert
   bool materialises_scores{};       // the modelling code has no flash path: bloom, t5, custom ALiBi code
@@ -99,10 +116,16 @@ struct ModelSpec {
   double residual_dropout{}, attention_dropout{};  // of the architecture itself (gpt2: 0.1), not of adapters
   double mlp_dropout{};                            // between activation and down projection (t5)
   bool caps_logits{}, caps_scores{};  // gemma 2: cap * tanh(x / cap) on the logits, on the attention scores
+  bool keeps_fp32_residual{};         // the stream is fp32 whatever the weights are (Mamba)
   bool scales_embedding{};            // gemma: embedding output times sqrt(hidden)
   MoeSpec moe;
   LatentAttention latent;
-  std::vector<Mixer> mixers;  // of each layer; empty: all attend
+  GlobalAttention global;
+  LayerEmbedding layer_embedding;
+  std::int64_t num_shared_kv_layers{};  // last ones, which take keys and values of earlier layers
+  bool doubles_shared_mlp{};            // whose MLP is twice as wide
+  std::vector<Mixer> mixers;            // of each layer; empty: all attend
+  Mamba1Spec mamba1;
   Mamba2Spec mamba2;
   DeltaNetSpec delta_net;
   ShortConvolutionSpec short_convolution;
@@ -146,6 +169,8 @@ struct ModelSpec {
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };
 
+/// The model with the attention that its layers without a window have.
+ModelSpec global_of(const ModelSpec& model);
 /// The tower as a model of its own: what the ledger reads of its blocks.
 ModelSpec tower_of(const VisionSpec& vision);
 

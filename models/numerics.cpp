@@ -65,6 +65,7 @@ DtypePolicy resolve_numerics(const Recipe& recipe, const FrameworkConvention& fr
   // autocast runs torch's LayerNorm in fp32, and bitsandbytes returns the dtype of its input: so does the MLP, and the
   // sum with it
   if (n.is_autocast && is_bitsandbytes(recipe) && model && model->norm == NormKind::LayerNorm) n.residual = Dtype::F32;
+  if (model && model->keeps_fp32_residual) n.residual = Dtype::F32;
   n.reduce = is_fsdp(engine) && engine_of(framework, engine).reduces_in_fp32 ? Dtype::F32
              : engine == ShardingEngine::Local ? (recipe.is_adapter() ? n.adapter : n.weight)
                                                : n.compute;

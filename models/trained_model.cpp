@@ -46,7 +46,8 @@ bool is_saved_copy(const LoraSpec& lora, const WeightTensor& tensor) {
 void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, const Recipe& recipe) {
   // of matrices: optimizers and shards see as many copies; a convolution's kernel is one tensor
   const bool is_stack = tensor.shape.size() == 3 && tensor.role != WeightRole::Recurrence;
-  const std::int64_t copies = is_stack ? tensor.shape[0] : tensor.copies, rows = tensor.shape.at(is_stack ? 1 : 0);
+  const std::int64_t copies = is_stack ? tensor.shape[0] : tensor.copies,
+                     rows = tensor.shape.empty() ? 1 : tensor.shape[is_stack ? 1 : 0];
   const std::int64_t cols = tensor.elements() / (rows * copies);
   if (!recipe.is_adapter() && is_open(recipe, tensor.part)) {
     out.push_back({StateKind::Trained, rows, cols, copies, index});
@@ -94,6 +95,7 @@ constexpr std::array kSlotRows{
     SlotRow{LinearSlot::MixBeta, "mixer in_proj_b", Dim::Hidden, Dim::QHeads}, SlotRow{LinearSlot::MixDecay, "mixer in_proj_a", Dim::Hidden, Dim::QHeads},
     SlotRow{LinearSlot::MixOut, "mixer out_proj", Dim::QWidth, Dim::Hidden},
     SlotRow{LinearSlot::MergeUp, "projector in", Dim::Hidden, Dim::Ffn},   SlotRow{LinearSlot::MergeDown, "projector out", Dim::Ffn, Dim::Hidden},
+    SlotRow{LinearSlot::LayerGate, "per_layer_input_gate", Dim::Hidden, Dim::Latent}, SlotRow{LinearSlot::LayerOut, "per_layer_projection", Dim::Latent, Dim::Hidden},
     SlotRow{LinearSlot::Gate, "gate_proj", Dim::Hidden, Dim::Ffn},
     SlotRow{LinearSlot::Up, "up_proj", Dim::Hidden, Dim::Ffn},             SlotRow{LinearSlot::GateUp, "gate_up_proj", Dim::Hidden, Dim::Ffn},
     SlotRow{LinearSlot::Down, "down_proj", Dim::Ffn, Dim::Hidden},         SlotRow{LinearSlot::Router, "router", Dim::Hidden, Dim::Experts},
@@ -217,7 +219,8 @@ std::int64_t find_first_backward(const TrainedModel& model, const Recipe& recipe
 }  // namespace
 
 TrainedModel prepare(const ModelSpec& spec, const Recipe& recipe, const FrameworkConvention& framework) {
-  TrainedModel model{.spec = spec, .tower = tower_of(spec.vision), .weights = list_weights(spec)};
+  TrainedModel model{
+      .spec = spec, .global = global_of(spec), .tower = tower_of(spec.vision), .weights = list_weights(spec)};
   model.image = image_grid(spec.vision, recipe.images.width, recipe.images.height);
   model.parameters = model.weights.total_elements();
   const bool is_tied = spec.tie_word_embeddings && spec.head == HeadKind::LanguageModel;
@@ -259,6 +262,7 @@ TrainedModel prepare(const ModelSpec& spec, const Recipe& recipe, const Framewor
   }
   model.trains_patches = is_full && is_open(recipe, ModelPart::Tower);
   model.first_backward = find_first_backward(model, recipe);
+  model.trains_memory = spec.vision.is_attended ? recipe.images.train != TrainVision::No : model.first_backward == 0;
   model.each_state([&](const StateList& list, std::int64_t times) {
     for (const StateTensor& t : list)
       if (is_trained(t.kind)) model.trainable += t.elements() * times;

@@ -66,8 +66,8 @@ using StateList = std::vector<StateTensor>;
 
 /// One model under one recipe; made once, then read by every plan.
 struct TrainedModel {
-  ModelSpec spec, tower;  // tower: of spec.vision
-  ImageGrid image;        // of one image of the recipe
+  ModelSpec spec, global, tower;  // global: of layers without a window; tower: of spec.vision
+  ImageGrid image;                // of one image of the recipe
   ModelWeights weights;
   StateList before, after;            // state of the ends
   std::vector<StateList> layers;      // state per kind of layer, as weights.kinds
@@ -75,6 +75,7 @@ struct TrainedModel {
   LinearRef head, head_input;         // head_input: projection in front of the head (opt-350m)
   bool trains_norms{}, trains_embedding{}, trains_head{}, trains_patches{};  // patches: their embedding
   bool has_tied_head{};                                                      // after the framework had its say
+  bool trains_memory{};                    // what the memory slot holds gets a gradient
   std::int64_t parameters{}, trainable{};  // elements; parameters as published, trainable of the recipe
 
   /// Of the units in order: the first that runs backward; those before it are frozen, so nothing is kept for them.
@@ -84,7 +85,15 @@ struct TrainedModel {
   std::int64_t num_layers() const { return weights.num_layers(); }
   /// Positions of the tower and image tokens that one row of the recipe has.
   std::int64_t positions_per_row(const Recipe& recipe) const { return recipe.images.per_row * image.positions(); }
+  std::int64_t features_per_row(const Recipe& recipe) const { return recipe.images.per_row * image.features; }
   std::int64_t image_tokens_per_row(const Recipe& recipe) const { return recipe.images.per_row * image.tokens; }
+  /// Of one row, what waits in the memory slot: features of a deepstack, or those that layers attend to.
+  std::int64_t memory_elements_per_row(const Recipe& recipe) const {
+    const std::int64_t waiting = spec.vision.is_attended
+                                     ? features_per_row(recipe)
+                                     : std::int64_t(spec.vision.deepstack_layers.size()) * image_tokens_per_row(recipe);
+    return waiting * spec.hidden_size;
+  }
   /// Calls visit(list, times) for each list of state tensors and how often the model has it.
   template <class Visit>
   void each_state(Visit visit) const {

@@ -8,8 +8,15 @@
 namespace gpuplan {
 
 /// Square: every image is resized to image_size x image_size. Grid: to the nearest multiples of a merged patch
-/// (Qwen2-VL's smart_resize). Tiles: cut into squares of image_size, with a thumbnail of the whole beside several.
-enum class ImageRule : std::uint8_t { Square, Grid, Tiles };
+/// (Qwen2-VL's smart_resize). Budget: to as many whole merged patches as max_pixels hold. Tiles: cut into squares of
+/// image_size, with a thumbnail of the whole beside several. Pinpoints: padded to one of a list of sizes and cut, with
+/// a thumbnail. LongestEdge: resized to longest_edge and cut, with a thumbnail.
+enum class ImageRule : std::uint8_t { Square, Grid, Budget, Tiles, Pinpoints, LongestEdge };
+
+struct ImageSide {
+  std::int64_t height{}, width{};
+  friend bool operator==(const ImageSide&, const ImageSide&) = default;
+};
 
 /// Counts are elements; no layers: a model without a tower.
 struct VisionSpec {
@@ -21,13 +28,22 @@ struct VisionSpec {
   std::vector<std::int64_t> full_layers;  // blocks without the window
   std::vector<std::int64_t> deepstack_layers;  // blocks whose output also joins the first layers of the language model
   bool has_class_token{}, has_layer_scale{}, is_gated{}, is_rms{}, is_rotary{};
-  bool merges_by_mean{};  // of the merged patches; else side by side
-  bool is_wrapped{};      // its blocks are FSDP units (_no_split_modules); else the root holds them
+  bool merges_by_mean{};              // of the merged patches; else side by side
+  bool is_wrapped{};                  // its blocks are FSDP units (_no_split_modules); else the root holds them
+  bool has_branch_norms{};            // RMS norms behind the branches too, and on queries, keys and values (Gemma 4)
+  bool standardises{}, is_clipped{};  // tensors that cost nothing: a shift and scale behind it, bounds of its linears
+  std::int64_t num_global_layers{};   // last blocks, which are gated (Llama 3.2 Vision)
+  std::int64_t feature_layers = 1;    // of how many blocks the outputs go to the projector, side by side
+  bool is_attended{};                 // its features are no tokens of the sequence: some layers attend to them
 
   ImageRule rule{};
   std::int64_t image_size{};                // of a square
-  std::int64_t min_pixels{}, max_pixels{};  // of a grid
+  std::int64_t min_pixels{}, max_pixels{};  // of a grid; of a budget the most
   std::int64_t max_tiles = 1;
+  std::int64_t tiles_together = 1;   // tiles of every image, which attend to each other as one sequence
+  std::vector<ImageSide> pinpoints;  // sizes that an image may be padded to
+  std::int64_t feature_limit{};      // of a padded image, in tiles; more are interpolated to as many. 0: none
+  std::int64_t longest_edge{};
 
   bool is_present() const { return num_layers > 0; }
   std::int64_t patch_elements() const { return 3 * temporal_patch_size * patch_size * patch_size; }
@@ -43,7 +59,8 @@ struct ImageGrid {
   std::int64_t width{}, height{};  // as the processor resizes it, of one tile
   std::int64_t tiles = 1;
   std::int64_t positions_per_tile{};  // of the tower's sequence: patches, and the class token
-  std::int64_t tokens{};              // of the language model's sequence, all tiles together
+  std::int64_t features{};            // rows that pass the projector, all tiles together
+  std::int64_t tokens{};              // of the language model's sequence
   std::int64_t positions() const { return tiles * positions_per_tile; }
 };
 

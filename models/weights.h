@@ -39,6 +39,8 @@ enum class LinearSlot : std::uint8_t {
   MixOut,  // recurrent mixers
   MergeUp,
   MergeDown,  // projector of image features
+  LayerGate,
+  LayerOut,  // of a layer's own embedding
   Gate,
   Up,
   GateUp,
@@ -86,6 +88,7 @@ struct LayerKind {
   bool is_bridge{};    // between encoder and decoder: final norm, then the decoder's embedding
   ModelPart part{};    // a projector is a bridge too: image features, then the embedding of the whole sequence
   bool is_windowed{};  // of a tower: attends within VisionSpec::window
+  bool is_global{};    // has ModelSpec::global's attention
   bool makes_deepstack{}, reads_deepstack{};  // image features of a block that join a layer of the language model
   std::int64_t elements() const;
 };

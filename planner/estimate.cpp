@@ -116,9 +116,11 @@ void add_image_assumptions(std::vector<std::string>& out, const EstimateRequest&
                             : grid.width != images.width || grid.height != images.height
                                 ? fmt::format(" resized to {}x{}", grid.width, grid.height)
                                 : "";
-  out.push_back(fmt::format("images: {} image{} of {}x{} per row{} = {} tokens of the row ({} positions of the tower)",
-                            images.per_row, is_one ? "" : "s", images.width, images.height, tiles,
-                            format_grouped(images.per_row * grid.tokens),
+  const bool is_attended = result.model.spec.vision.is_attended;
+  out.push_back(fmt::format("images: {} image{} of {}x{} per row{} = {} {} ({} positions of the tower)", images.per_row,
+                            is_one ? "" : "s", images.width, images.height, tiles,
+                            format_grouped(images.per_row * (is_attended ? grid.features : grid.tokens)),
+                            is_attended ? "features that some layers attend to" : "tokens of the row",
                             format_grouped(images.per_row * grid.positions())));
   const char* what = images.train == TrainVision::All ? "vision tower and projector are trained with the language model"
                      : images.train == TrainVision::Projector

@@ -27,7 +27,7 @@ double image_flops(const TrainedModel& model, const Recipe& recipe) {
                        length = v.is_windowed(i) ? std::min(v.window, tile) : tile;
     attention += positions / double(length) * attention_flops(model.tower, 1, length, {.is_causal = false});
   }
-  const double projector = double(model.weights.part_elements(ModelPart::Projector)) * double(model.image.tokens);
+  const double projector = double(model.weights.part_elements(ModelPart::Projector)) * double(model.image.features);
   const double passes = model.first_backward > 0 ? 1 : recipe.is_adapter() ? 2 : 3;
   return double(recipe.images.per_row) * passes * (2 * tower * positions + 2 * projector + attention);
 }
@@ -60,7 +60,8 @@ double model_flops(const Job& job, std::int64_t global_batch, std::int64_t seq_l
   // multiplies
   const bool multiplies_embedding = m.tie_word_embeddings && m.head == HeadKind::LanguageModel;
   const double looked_up =
-      double((multiplies_embedding ? 0 : m.vocab_size * m.embedding_width()) + m.learned_positions * m.hidden_size);
+      double((multiplies_embedding ? 0 : m.vocab_size * m.embedding_width()) + m.learned_positions * m.hidden_size +
+             m.layer_embedding.vocab_size * m.layer_embedding.width * m.num_hidden_layers);
   const double idle = double(model.weights.total_elements() - model.weights.active_elements(m.moe));
   const double of_images =
       double(model.weights.part_elements(ModelPart::Tower) + model.weights.part_elements(ModelPart::Projector));
@@ -69,7 +70,9 @@ double model_flops(const Job& job, std::int64_t global_batch, std::int64_t seq_l
   const double attending = double(m.num_layers_with(attends)), windowed = std::min(double(m.sliding_layers), attending),
                full = attending - windowed;
   const double attention =
-      full * attention_flops(m, 1, seq_len, {.is_causal = m.is_causal}) +
+      full * attention_flops(model.global, 1, seq_len, {.is_causal = m.is_causal}) +
+      double(m.num_layers_with(attends_to_images)) *
+          attention_flops(m, 1, seq_len, {.is_causal = false, .keys = model.features_per_row(job.recipe())}) +
       windowed * attention_flops(m, 1, seq_len, {.is_windowed = m.sliding_window > 0}) +
       double(m.num_encoder_layers + (m.num_encoder_layers > 0 ? m.num_hidden_layers : 0)) *  // encoder, cross-attention
           attention_flops(m, 1, seq_len, {.is_causal = false});

@@ -71,7 +71,12 @@ Bytes generation_cache(const EstimateRequest& r, const ModelSpec& model) {
 }
 
 Bytes kv_bytes_per_token(const ModelSpec& model) {
-  return bytes_of(model.num_layers_with(attends) * (model.kv_width() + model.value_width()), Dtype::BF16);
+  const std::int64_t making = model.num_layers_with(attends) - model.num_shared_kv_layers,
+                     windowed = model.global.is_present() ? std::min(model.sliding_layers, making) : making;
+  const ModelSpec global = global_of(model);
+  return bytes_of(windowed * (model.kv_width() + model.value_width()) +
+                      (making - windowed) * (global.kv_width() + global.value_width()),
+                  Dtype::BF16);
 }
 
 Bytes state_bytes_per_sequence(const ModelSpec& model) {
@@ -81,6 +86,8 @@ Bytes state_bytes_per_sequence(const ModelSpec& model) {
   };
   const Mamba2Spec& m = model.mamba2;
   const DeltaNetSpec& d = model.delta_net;
+  add(model.num_layers_with(has_mamba1), model.mamba1.state_elements(),
+      model.mamba1.inner_width * model.mamba1.conv_kernel);
   add(model.num_layers_with(has_mamba2), m.state_elements(), m.conv_channels() * m.conv_kernel);
   add(model.num_layers_with(has_short_convolution), 0, model.hidden_size * model.short_convolution.kernel);
   add(model.num_layers_with(has_delta_net), d.state_elements(), d.conv_channels() * d.conv_kernel);

@@ -100,9 +100,7 @@ void StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
   const Bytes boundary = bytes_of(recipe().tokens() * model.spec.hidden_size, n_.residual);
   const std::int64_t positions = recipe().micro_batch * model.positions_per_row(recipe());
   const Bytes tower_boundary = bytes_of(positions * model.tower.hidden_size, n_.residual);
-  const Bytes deepstack = bytes_of(std::int64_t(model.spec.vision.deepstack_layers.size()) * recipe().micro_batch *
-                                       model.image_tokens_per_row(recipe()) * model.spec.hidden_size,
-                                   n_.residual);
+  const Bytes of_images = bytes_of(recipe().micro_batch * model.memory_elements_per_row(recipe()), n_.residual);
   const std::int64_t num_tower_units = model.spec.vision.num_units();
   s_.units.assign(std::size_t(last - first + 1), {});
   for (std::size_t i = 0; i < s_.units.size(); ++i) {
@@ -111,7 +109,7 @@ void StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
     const bool is_windowed = blocks.has_windowed && model.spec.has_window(layer - num_tower_units);
     u.input = layer < num_tower_units ? tower_boundary : boundary;
     u.output = layer + 1 < num_tower_units ? tower_boundary : boundary;
-    u.memory = num_tower_units > 0 ? deepstack : boundary;
+    u.memory = num_tower_units > 0 ? of_images : boundary;
     u.is_checkpointed = recipe().checkpointing != Checkpointing::None &&
                         (recipe().checkpointing != Checkpointing::EveryK || layer % k == 0);
     if (!is_embedding(i) && !is_head(i)) {
@@ -121,8 +119,11 @@ void StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
       u.keeps_input = kind.keeps_input;
       u.makes_dx = kind.makes_dx;
       const LayerKind& layer_kind = kind_of(i);
-      u.makes_memory = layer_kind.makes_deepstack || (layer_kind.is_bridge && layer_kind.part == ModelPart::Language);
-      u.reads_memory = layer_kind.has_cross_attention || layer_kind.reads_deepstack;
+      const bool is_encoder_end =
+          layer_kind.is_bridge && (layer_kind.part == ModelPart::Language || model.spec.vision.is_attended);
+      u.makes_memory = layer_kind.makes_deepstack || is_encoder_end;
+      u.reads_memory =
+          layer_kind.has_cross_attention || layer_kind.reads_deepstack || attends_to_images(layer_kind.mixer);
       u.is_checkpointed &= !layer_kind.is_bridge && kind.runs_backward;
     }
     if (is_embedding(i)) u.whole = blocks.embedding, u.whole_backward = blocks.embedding_backward;

@@ -68,12 +68,13 @@ void StageBuilder::leave_backward(const ScheduleStep& v) {
 /// bridge.
 void StageBuilder::push_memory(const Unit& u, bool is_backward) {
   if (!u.makes_memory && !u.reads_memory) return;
-  const bool is_deepstack = in_.model.spec.vision.is_present();  // added to the stream: backward does not read it
+  const bool is_deepstack =
+      !in_.model.spec.vision.deepstack_layers.empty();  // added to the stream: backward does not read it
   if (is_deepstack && phase_ == Phase::Recompute) return;
   const std::uint16_t unit = unit_id(std::size_t(&u - s_.units.data()));
   const bool is_first = memory_ == 0;
   if (is_first) memory_ = add(Category::Activations, BufferRole::EncoderOutput, unit, u.memory);
-  const bool has_gradient = is_backward && in_.model.first_backward == 0;  // else what made it is frozen
+  const bool has_gradient = is_backward && in_.model.trains_memory;  // else what made it is frozen
   if (has_gradient && !memory_gradient_)
     memory_gradient_ = add(Category::Activations, BufferRole::EncoderGradient, unit, u.memory);
   if (u.makes_memory)

@@ -197,8 +197,9 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
   const FrameworkConvention& framework = find_framework(recipe.framework);
   if (s.schedule == Schedule::Naive && framework.mp_is_one_process && cluster.num_nodes() > 1)
     return "device_map is one process, and a process has the GPUs of one machine";
-  if (s.mesh.pp > 1 && model.num_encoder_layers > 0)
-    return "every decoder layer reads the encoder's output: not split into stages";
+  if (s.mesh.pp > 1 && (model.num_encoder_layers > 0 || model.vision.is_attended))
+    return model.vision.is_attended ? "layers of every stage would read the images' features: not split into stages"
+                                    : "every decoder layer reads the encoder's output: not split into stages";
   if (row.degrees == Degrees::Hybrid && (s.mesh.dp_replicate == 1 || s.mesh.dp_shard == 1))
     return "needs a shard group smaller than all GPUs";
   if (recipe.offload.optimizer != OffloadTarget::None && !row.can_offload_optimizer) return "no optimizer offload";

@@ -21,7 +21,8 @@ constexpr std::array kActivations{ActivationName{"silu", "silu"},
                                   ActivationName{"gelu_fast", "gelu_new"},
                                   ActivationName{"gelu", "gelu"},
                                   ActivationName{"relu", "relu"},
-                                  ActivationName{"relu2", "relu2"}};
+                                  ActivationName{"relu2", "relu2"},
+                                  ActivationName{"xielu", "xielu"}};
 
 std::int64_t read_int(Fields& config, const char* key, std::optional<std::int64_t> otherwise, IntRange range) {
   if (!otherwise) return config.integer(key, range);
@@ -99,7 +100,8 @@ std::string read_activation(Fields& config, const char* key, std::string_view ot
   for (const ActivationName& row : kActivations)
     if (row.hf == name) return std::string(row.ours);
   config.report(
-      key, fmt::format("unknown activation '{}'; known: silu, gelu, gelu_new, gelu_pytorch_tanh, relu, relu2", name));
+      key,
+      fmt::format("unknown activation '{}'; known: silu, gelu, gelu_new, gelu_pytorch_tanh, relu, relu2, xielu", name));
   return {};
 }
 

@@ -1,10 +1,11 @@
 // LFM2 and LFM2.5: gated short convolutions and, in some layers, attention with norms on queries and keys; then a gated
-// MLP, whose width the config states before an adjustment. Source of names and defaults: transformers Lfm2Config,
-// modeling_lfm2.py.
+// MLP, whose width the config states before an adjustment, or experts behind the first layers (8B-A1B, 24B-A2B). Source
+// of names and defaults: transformers Lfm2Config, Lfm2MoeConfig, modeling_lfm2.py, modeling_lfm2_moe.py.
 #include <array>
 
 #include <fmt/format.h>
 
+#include "models/families/experts.h"
 #include "models/families/mixers.h"
 #include "models/families/rows.h"
 
@@ -35,14 +36,14 @@ void read_attending_layers(Fields& config, ModelSpec& spec) {
   }
 }
 
-void read_lfm2(Fields& config, ModelSpec& spec) {
+void read_lfm2_of_width(Fields& config, ModelSpec& spec, std::int64_t intermediate_size) {
   spec.hidden_size = config.optional_integer("hidden_size", kWidthRange).value_or(2560);
   spec.num_hidden_layers = config.optional_integer("num_hidden_layers", kLayerRange).value_or(32);
   spec.num_attention_heads = config.optional_integer("num_attention_heads", kHeadRange).value_or(32);
   spec.num_key_value_heads = config.optional_integer("num_key_value_heads", kHeadRange).value_or(8);
   spec.vocab_size = config.optional_integer("vocab_size", kVocabRange).value_or(65536);
   spec.max_position_embeddings = config.optional_integer("max_position_embeddings", kPositionRange).value_or(128000);
-  spec.intermediate_size = read_adjusted_width(config);
+  spec.intermediate_size = intermediate_size;
   const bool is_tied = config.optional_flag("tie_word_embeddings").value_or(true);
   spec.tie_word_embeddings = config.optional_flag("tie_embedding").value_or(is_tied);
   spec.qk_norm = QkNorm::PerHead;
@@ -54,6 +55,16 @@ void read_lfm2(Fields& config, ModelSpec& spec) {
                             config.optional_flag("conv_bias").value_or(false)};
 }
 
+void read_lfm2(Fields& config, ModelSpec& spec) { read_lfm2_of_width(config, spec, read_adjusted_width(config)); }
+
+void read_lfm2_moe(Fields& config, ModelSpec& spec) {
+  read_lfm2_of_width(config, spec, config.optional_integer("intermediate_size", kFfnRange).value_or(7168));
+  read_experts(config, spec, "num_experts", "moe_intermediate_size",
+               {.num_experts = 32, .experts_per_token = 4, .intermediate_size = 1792});
+  spec.moe.num_dense_layers = config.optional_integer("num_dense_layers", {0, kLayerRange.most}).value_or(2);
+  spec.moe.has_router_correction = config.optional_flag("use_expert_bias").value_or(true);
+}
+
 void write_lfm2(const ModelSpec& spec, nlohmann::json& config) {
   write_decoder(spec, config);
   config["block_auto_adjust_ff_dim"] = false;
@@ -63,7 +74,14 @@ void write_lfm2(const ModelSpec& spec, nlohmann::json& config) {
   config["conv_bias"] = spec.short_convolution.has_bias;
 }
 
-Tensors lfm2_layer(const ModelSpec& spec, Mixer mixer) {
+void write_lfm2_moe(const ModelSpec& spec, nlohmann::json& config) {
+  write_lfm2(spec, config);
+  write_experts(spec, config, "num_experts", "moe_intermediate_size");
+  config["num_dense_layers"] = spec.moe.num_dense_layers;
+  config["use_expert_bias"] = spec.moe.has_router_correction;
+}
+
+Tensors lfm2_layer(const ModelSpec& spec, Mixer mixer, bool is_moe) {
   const std::int64_t hidden = spec.hidden_size, width = spec.intermediate_size;
   Tensors layer;
   if (mixer == Mixer::Attention) {
@@ -76,9 +94,15 @@ Tensors lfm2_layer(const ModelSpec& spec, Mixer mixer) {
   } else {
     add_short_convolution(layer, spec, "conv");
   }
-  add_linear(layer, LinearSlot::Gate, "feed_forward.w1", hidden, width);
-  add_linear(layer, LinearSlot::Up, "feed_forward.w3", hidden, width);
-  add_linear(layer, LinearSlot::Down, "feed_forward.w2", width, hidden);
+  if (is_moe) {
+    add_sparse_mlp(layer, spec, "feed_forward", {.gate = "w1", .up = "w3", .down = "w2"});
+    if (spec.moe.has_router_correction)
+      layer.push_back({.name = "feed_forward.expert_bias", .shape = {spec.moe.num_experts}, .role = WeightRole::Bias});
+  } else {
+    add_linear(layer, LinearSlot::Gate, "feed_forward.w1", hidden, width);
+    add_linear(layer, LinearSlot::Up, "feed_forward.w3", hidden, width);
+    add_linear(layer, LinearSlot::Down, "feed_forward.w2", width, hidden);
+  }
   add_norm(layer, "operator_norm", hidden);
   add_norm(layer, "ffn_norm", hidden);
   return layer;
@@ -86,7 +110,8 @@ Tensors lfm2_layer(const ModelSpec& spec, Mixer mixer) {
 
 ModelWeights list_lfm2(const ModelSpec& spec) {
   ModelWeights weights;
-  add_mixed_layers(weights, spec, "model.layers.{}.", [&](Mixer mixer, bool) { return lfm2_layer(spec, mixer); });
+  add_mixed_layers(weights, spec, "model.layers.{}.",
+                   [&](Mixer mixer, bool is_moe) { return lfm2_layer(spec, mixer, is_moe); });
   add_embedding(weights, spec, "model.embed_tokens");
   add_norm_of(weights.after, spec, "model.embedding_norm");
   add_head(weights, spec);
@@ -101,5 +126,11 @@ constinit const Family kLfm2{.name = "lfm2",
                              .read = read_lfm2,
                              .write = write_lfm2,
                              .list = list_lfm2};
+constinit const Family kLfm2Moe{.name = "lfm2_moe",
+                                .model_type = "lfm2_moe",
+                                .architecture = "Lfm2MoeForCausalLM",
+                                .read = read_lfm2_moe,
+                                .write = write_lfm2_moe,
+                                .list = list_lfm2};
 
 }  // namespace gpuplan

@@ -13,10 +13,12 @@ const char* kind_name(const ModelSpec& spec, Mixer mixer, bool is_moe) {
   if (!spec.is_hybrid()) return "layer";
   switch (mixer) {
     case Mixer::Attention: return "attention layer";
+    case Mixer::Mamba1: return "Mamba layer";
     case Mixer::Mamba2: return "Mamba-2 layer";
     case Mixer::DeltaNet: return "linear-attention layer";
     case Mixer::ShortConvolution: return "short-convolution layer";
     case Mixer::AttentionAndMamba2: return "layer";
+    case Mixer::ImageAttention: return "layer that attends to images";
     case Mixer::None: return is_moe ? "MoE layer" : "MLP layer";
   }
   return "layer";
@@ -130,6 +132,23 @@ void add_mamba2(Tensors& tensors, const ModelSpec& spec, const std::string& modu
   const auto first = std::ssize(tensors);
   add_linear(tensors, LinearSlot::MixOut, module + ".out_proj", m.inner_width(), spec.hidden_size, m.has_proj_bias);
   tensors[std::size_t(first)].role = WeightRole::Stacked;
+}
+
+void add_mamba1(Tensors& tensors, const ModelSpec& spec, const std::string& module) {
+  const Mamba1Spec& m = spec.mamba1;
+  const auto add_bare = [&](LinearSlot slot, const char* name, std::int64_t in, std::int64_t out, bool has_bias) {
+    const auto first = std::ssize(tensors);
+    add_linear(tensors, slot, module + name, in, out, has_bias);
+    tensors[std::size_t(first)].role = WeightRole::Stacked;
+  };
+  add_linear(tensors, LinearSlot::MixIn, module + ".in_proj", spec.hidden_size, 2 * m.inner_width, m.has_proj_bias);
+  add_convolution(tensors, module + ".conv1d", m.inner_width, m.conv_kernel, m.has_conv_bias);
+  add_bare(LinearSlot::MixBeta, ".x_proj", m.inner_width, m.selected_width(), false);
+  add_bare(LinearSlot::MixDecay, ".dt_proj", m.time_rank, m.inner_width, true);
+  tensors.push_back(
+      {.name = module + ".A_log", .shape = {m.inner_width, m.state_size}, .role = WeightRole::Recurrence});
+  add_vector(tensors, module + ".D", m.inner_width);
+  add_bare(LinearSlot::MixOut, ".out_proj", m.inner_width, spec.hidden_size, m.has_proj_bias);
 }
 
 void add_delta_net(Tensors& tensors, const ModelSpec& spec, const std::string& module) {

@@ -1,5 +1,5 @@
-// Phi and Phi-3.
-#include "models/families/decoder.h"
+// Phi, Phi-3 and Phi-3.5-MoE.
+#include "models/families/experts.h"
 #include "models/families/rows.h"
 
 namespace gpuplan {
@@ -75,8 +75,49 @@ ModelWeights list_phi3(const ModelSpec& spec) {
   return decoder_weights(spec, std::move(layer));
 }
 
+// Phi-3.5-MoE, Phi-mini-MoE and Phi-tiny-MoE: Mixtral's layers and names with LayerNorms and biases of attention and
+// head. Source of names and defaults: transformers PhimoeConfig, modeling_phimoe.py; the two small ones have code of
+// their own with the same tensors.
+
+void read_phimoe(Fields& config, ModelSpec& spec) {
+  read_decoder(config, spec, {.num_attention_heads = 32, .num_key_value_heads = 8, .vocab_size = 32064});
+  read_experts(config, spec, "num_local_experts", "intermediate_size",
+               {.num_experts = 16, .experts_per_token = 2, .intermediate_size = {}});
+  spec.norm = NormKind::LayerNorm;
+  spec.activation = read_activation(config, "hidden_act", "silu");
+  spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(false);
+  spec.has_head_bias = config.optional_flag("lm_head_bias").value_or(false);
+  spec.sliding_window = config.optional_integer("sliding_window", kPositionRange).value_or(0);
+  read_sliding_layers(config, spec, spec.num_hidden_layers);
+}
+
+void write_phimoe(const ModelSpec& spec, nlohmann::json& config) {
+  write_decoder(spec, config);
+  write_experts(spec, config, "num_local_experts", "intermediate_size");
+  config["hidden_act"] = hf_activation(spec.activation);
+  config["attention_bias"] = spec.has_qkv_bias;
+  config["lm_head_bias"] = spec.has_head_bias;
+  write_window(spec, config);
+}
+
+ModelWeights list_phimoe(const ModelSpec& spec) {
+  Tensors common, sparse;
+  add_attention(common, spec);
+  add_norm_of(common, spec, "input_layernorm");
+  add_norm_of(common, spec, "post_attention_layernorm");
+  add_sparse_mlp(sparse, spec, "block_sparse_moe", {.gate = "w1", .up = "w3", .down = "w2"});
+  return moe_weights(spec, std::move(common), std::move(sparse));
+}
+
 }  // namespace
 
+constinit const Family kPhiMoe{.name = "phimoe",
+                               .model_type = "phimoe",
+                               .architecture = "PhimoeForCausalLM",
+                               .other_architecture = "PhiMoEForCausalLM",
+                               .read = read_phimoe,
+                               .write = write_phimoe,
+                               .list = list_phimoe};
 constinit const Family kPhi{.name = "phi",
                             .model_type = "phi",
                             .architecture = "PhiForCausalLM",

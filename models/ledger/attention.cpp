@@ -11,14 +11,15 @@ namespace {
 enum : std::size_t { kQ, kK, kV, kOut, kLse, kProb, kProbLow, kFused, kCapped = kFused };
 
 struct Shape {
-  std::int64_t batch, seq, heads, head_dim, v_head_dim, N, groups;
-  std::int64_t scores() const { return batch * heads * seq * seq; }
+  std::int64_t batch, seq, keys, heads, head_dim, v_head_dim, N, groups;
+  std::int64_t scores() const { return batch * heads * seq * keys; }
 };
 
 Shape shape_of(const Tape& t) {
   const ModelSpec& m = t.c.spec();
   return {t.c.attention_batch(),
           t.c.attention_length(),
+          t.c.attention_keys(),
           m.num_attention_heads,
           m.head_dim,
           m.context_width() / m.num_attention_heads,
@@ -32,10 +33,10 @@ LayerOp& flash_op(Tape& t, std::initializer_list<LocalId> reads, std::initialize
   o.cost = attention_kernel_used(t.c.spec(), t.c.recipe, t.c.framework) == AttentionKernel::Cudnn
                ? CostClass::CudnnAttention
                : CostClass::FlashAttention;
-  o.m = o.n = t.c.attention_length(), o.k = t.c.spec().head_dim;
+  o.m = t.c.attention_length(), o.n = t.c.attention_keys(), o.k = t.c.spec().head_dim;
   o.window = t.c.is_windowed ? t.c.spec().sliding_window : 0;
   o.flops = factor * attention_flops(t.c.spec(), t.c.attention_batch(), t.c.attention_length(),
-                                     {.is_causal = is_causal, .is_windowed = t.c.is_windowed});
+                                     {.is_causal = is_causal, .is_windowed = t.c.is_windowed, .keys = o.n});
   return o;
 }
 
@@ -46,7 +47,7 @@ LayerOp& batched_matmul(Tape& t, std::initializer_list<LocalId> reads, std::init
   const bool contracts_head = layout == GemmLayout::Forward;
   o.cost = CostClass::BatchedGemm;
   o.layout = layout;
-  o.m = s.seq, o.n = contracts_head ? s.seq : head_dim, o.k = contracts_head ? head_dim : s.seq;
+  o.m = s.seq, o.n = contracts_head ? s.keys : head_dim, o.k = contracts_head ? head_dim : s.keys;
   o.flops = 2.0 * double(s.scores()) * double(head_dim);
   return o;
 }
@@ -158,7 +159,8 @@ LocalId flash(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool is_c
 }  // namespace
 
 double attention_flops(const ModelSpec& m, std::int64_t batch, std::int64_t seq, AttentionReach reach) {
-  const double full = 2.0 * double(batch) * double(seq) * double(seq) * double(m.q_width() + m.context_width());
+  const std::int64_t keys = reach.keys > 0 ? reach.keys : seq;
+  const double full = 2.0 * double(batch) * double(seq) * double(keys) * double(m.q_width() + m.context_width());
   if (!reach.skips_masked || !reach.is_causal) return full;
   const double s = double(seq), w = reach.is_windowed ? std::min(double(m.sliding_window), s) : s;
   return full * (w - w * w / (2 * s)) / s;  // mean keys per query of a causal band of width w, over s

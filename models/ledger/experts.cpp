@@ -91,14 +91,16 @@ LocalId switched(Tape& t, LocalId x, LocalId shared) {
 
 LocalId mixture_of_experts(Tape& t, LocalId x) {
   const auto l = [&](LinearSlot slot) -> const LinearRef& { return t.c.linear(slot); };
-  const LocalId weights = route(t, x);
-  const LocalId rows = feed_forward(t, dispatch(t, x), l(LinearSlot::ExpertGate), l(LinearSlot::ExpertUp),
-                                    l(LinearSlot::ExpertGateUp), l(LinearSlot::ExpertDown));
-  const LocalId out = combine(t, rows, weights);
+  const bool has_norms = t.c.spec().moe.has_branch_norms;
+  const auto normed = [&](LocalId of, const char* name) { return has_norms ? norm(t, of, name) : of; };
+  const LocalId weights = route(t, normed(x, "normed input of the router"));
+  const LocalId rows = feed_forward(t, dispatch(t, normed(x, "normed input of the experts")), l(LinearSlot::ExpertGate),
+                                    l(LinearSlot::ExpertUp), l(LinearSlot::ExpertGateUp), l(LinearSlot::ExpertDown));
+  const LocalId out = normed(combine(t, rows, weights), "normed output of the experts");
   if (!l(LinearSlot::SharedDown).exists()) return out;
-  const LocalId shared = switched(t, x,
-                                  feed_forward(t, x, l(LinearSlot::SharedGate), l(LinearSlot::SharedUp),
-                                               l(LinearSlot::SharedGateUp), l(LinearSlot::SharedDown)));
+  const LocalId fed = feed_forward(t, x, l(LinearSlot::SharedGate), l(LinearSlot::SharedUp),
+                                   l(LinearSlot::SharedGateUp), l(LinearSlot::SharedDown));
+  const LocalId shared = switched(t, x, normed(fed, "normed output of the shared expert"));
   const LocalId sum = t.wide("experts together", t.c.spec().hidden_size, Dim::Hidden, t.at(out).dtype);
   residual_add(t, out, shared, sum);
   return sum;

@@ -7,6 +7,34 @@
 namespace gpuplan {
 namespace {
 
+/// Llama 3.2 Vision multiplies the branches of some layers, and of the tower's last blocks, by the tanh of a learned
+/// number.
+bool has_branch_gates(const Tape& t) {
+  if (t.c.is_language()) return attends_to_images(t.c.layer().mixer);
+  const auto& tensors = t.c.layer().tensors;
+  return std::any_of(tensors.begin(), tensors.end(), [](const WeightTensor& w) {
+    return w.role == WeightRole::Norm && w.shape == std::vector<std::int64_t>{1};
+  });
+}
+
+LocalId gated_branch(Tape& t, LocalId x) {
+  const Local like = t.at(x);
+  const double bytes = double(like.bytes().count);
+  const LocalId y = t.tensor("gated branch", like.elements, like.dtype, like.dims);
+  t.memory_op(OpKind::Scale, {x}, {y}, 2.0 * bytes);
+  if (t.c.trains_norms()) t.saves(x, "gradient of the gate");
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId dx = tape.new_grad(s.ids[0]);
+        const bool is_trained = tape.c.trains_norms();
+        tape.memory_op(OpKind::Scale, {tape.grad(s.ids[1]), is_trained ? s.ids[0] : kNoLocal}, {dx},
+                       (is_trained ? 4.0 : 2.0) * double(tape.at(dx).bytes().count));
+        tape.add_grad(s.ids[0], dx);
+      },
+      {x, y});
+  return y;
+}
+
 /// One branch of the residual stream: norms where the family has them, the branch itself, dropout.
 template <class Branch>
 LocalId branch_of(Tape& t, LocalId x, const char* before, const char* after, Branch branch,
@@ -14,8 +42,10 @@ LocalId branch_of(Tape& t, LocalId x, const char* before, const char* after, Bra
   const ModelSpec& m = t.c.spec();
   const bool norms_before = m.norm_placement == NormPlacement::Pre || m.norm_placement == NormPlacement::Sandwich;
   const bool norms_after = m.norm_placement == NormPlacement::Sandwich || m.norm_placement == NormPlacement::PostBranch;
+  if (m.keeps_fp32_residual) x = convert(t, x, t.c.numerics.compute, "stream in 16 bit");
   LocalId y = branch(t, norms_before ? norm(t, x, before, kNoLocal, slot) : x);
   if (norms_after) y = norm(t, y, after);
+  if (has_branch_gates(t)) y = gated_branch(t, y);
   return dropout(t, y, m.residual_dropout);
 }
 
@@ -32,6 +62,34 @@ void close_branch(Tape& t, LocalId x, LocalId branch, LocalId y) {
 }
 
 void make_deepstack(Tape& t, LocalId block_output);
+
+/// a times b, of which only a needs a gradient.
+LocalId scaled_by(Tape& t, LocalId a, LocalId b, const char* name) {
+  const Local like = t.at(a);
+  const LocalId y = t.tensor(name, like.elements, like.dtype, like.dims);
+  t.memory_op(OpKind::Multiply, {a, b}, {y}, 3.0 * double(like.bytes().count));
+  t.saves(b, "product backward");
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId da = tape.new_grad(s.ids[0]);
+        tape.memory_op(OpKind::Multiply, {tape.grad(s.ids[2]), s.ids[1]}, {da},
+                       3.0 * double(tape.at(da).bytes().count));
+        tape.add_grad(s.ids[0], da);
+      },
+      {a, b, y});
+  return y;
+}
+
+/// The layer's part of the second embedding: the stream, made narrow, times that part, made wide again and normalised.
+/// Source: transformers modeling_gemma4.py (Gemma4TextDecoderLayer).
+void add_layer_embedding(Tape& t, LocalId x, LocalId y) {
+  const LocalId gate = activated(t, linear(t, x, t.c.linear(LinearSlot::LayerGate)));
+  const LocalId part_of_layer =
+      t.wide("the layer's part of its embedding", t.c.spec().layer_embedding.width, Dim::Hidden, t.at(gate).dtype);
+  t.memory_op(OpKind::Copy, {}, {part_of_layer}, double(t.at(part_of_layer).bytes().count));
+  const LocalId scaled = scaled_by(t, gate, part_of_layer, "embedded, gated");
+  close_branch(t, x, norm(t, linear(t, scaled, t.c.linear(LinearSlot::LayerOut)), "normed layer embedding"), y);
+}
 
 /// The block's output leaves in its slot and stays for the merger beside it.
 void copy_out(Tape& t, LocalId output) {
@@ -61,6 +119,11 @@ void sequential_layer(Tape& t) {
     middle = next;
   }
   const LocalId fed = branch_of(t, middle, "normed input of MLP", "normed MLP branch", mlp, NormSlot::Mlp);
+  if (t.c.linear(LinearSlot::LayerGate).exists()) {
+    const LocalId next = residual_tensor(t, "residual after MLP");
+    close_branch(t, middle, fed, next);
+    return add_layer_embedding(t, next, kSlotY);
+  }
   if (!t.c.layer().makes_deepstack) return close_branch(t, middle, fed, kSlotY);
   const LocalId output = residual_tensor(t, "output of the block");
   close_branch(t, middle, fed, output);
@@ -118,13 +181,31 @@ LocalId shrunk(Tape& t, LocalId x, std::int64_t elements) {
   return y;
 }
 
+/// Outputs of several blocks of the tower, side by side; the gradient of the last one goes on.
+LocalId gathered(Tape& t, LocalId x, std::int64_t elements) {
+  const Local like = t.at(x);
+  const LocalId y = t.tensor("outputs of several blocks", elements, like.dtype, like.dims);
+  t.memory_op(OpKind::Copy, {x}, {y}, 2.0 * double(t.at(y).bytes().count));
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId dx = tape.new_grad(s.ids[0]);
+        tape.memory_op(OpKind::Copy, {tape.grad(s.ids[1])}, {dx}, 2.0 * double(tape.at(dx).bytes().count));
+        tape.add_grad(s.ids[0], dx);
+      },
+      {x, y});
+  return y;
+}
+
 /// Patches side by side, or their mean, through one linear or two. Sources: transformers modeling_qwen2_5_vl.py
 /// (Qwen2_5_VLPatchMerger), modeling_llava.py (LlavaMultiModalProjector), modeling_gemma3.py
 /// (Gemma3MultiModalProjector), modeling_internvl.py (InternVLMultiModalProjector).
 LocalId merged(Tape& t, LocalId x) {
   const LinearRef &up = t.c.linear(LinearSlot::MergeUp), &down = t.c.linear(LinearSlot::MergeDown);
-  const std::int64_t used = t.c.image_tokens() * up.in;  // without class tokens; of means, one of merged patches
-  if (used < t.at(x).elements) x = shrunk(t, x, used);
+  const std::int64_t used = t.c.image_features() * up.in;  // without class tokens; of means, one of merged patches
+  if (t.c.model.spec.vision.feature_layers > 1)
+    x = gathered(t, x, used);
+  else if (used < t.at(x).elements)
+    x = shrunk(t, x, used);
   const auto& tensors = t.c.layer().tensors;
   const bool has_norm =
       t.c.layer().makes_deepstack || std::any_of(tensors.begin(), tensors.end(), [](const WeightTensor& w) {
@@ -135,15 +216,19 @@ LocalId merged(Tape& t, LocalId x) {
   return down.exists() ? linear(t, activated(t, x), down) : x;
 }
 
-/// Image features take the places of their tokens in the embedded sequence.
+/// Image features take the places of their tokens in the embedded sequence, or wait for the layers that attend to them.
 void project_images(Tape& t) {
   const bool is_frozen = t.c.model.first_backward > 0 && !t.c.linear(LinearSlot::MergeUp).is_trained &&
                          !t.c.linear(LinearSlot::MergeUp).is_adapted;
   const LocalId features = merged(t, kSlotX);
   if (is_frozen) t.forget();
   embed_stream(t);
-  t.memory_op(OpKind::Copy, {features}, {kSlotY}, 2.0 * double(t.at(features).bytes().count));
+  const bool is_attended = t.c.model.spec.vision.is_attended;
+  t.memory_op(OpKind::Copy, {features}, {is_attended ? kSlotMemory : kSlotY},
+              2.0 * double(t.at(features).bytes().count));
   if (is_frozen) return;
+  if (is_attended)
+    return t.then_backward([](Tape& tape, const Tape::Step& s) { tape.add_grad(s.ids[0], kSlotDMemory); }, {features});
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId dx = tape.new_grad(s.ids[0]);
@@ -212,7 +297,7 @@ void emit_layer(LayerGraph& graph, const LedgerContext& c) {
     parallel_layer(t);
   if (c.layer().reads_deepstack) read_deepstack(t);
   t.set_grad(kSlotY, kSlotDy);
-  t.set_grad(kSlotMemory, kSlotDMemory);
+  if (c.model.trains_memory) t.set_grad(kSlotMemory, kSlotDMemory);
   t.unwind();
 }
 

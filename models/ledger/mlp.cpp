@@ -1,13 +1,13 @@
 // Gated MLPs (SwiGLU, GeGLU) and plain ones. Framework ops keep gate, activation and up; a fused kernel keeps gate and
-// up. GPT-2's gelu_new is written out in Python and keeps its intermediates, the squared ReLU what it squares. Sources:
-// transformers modeling_llama.py, modeling_phi3.py, activations.py (NewGELUActivation, ReLUSquaredActivation); Liger
-// swiglu.py.
+// up. GPT-2's gelu_new and Apertus' xIELU are written out in Python and keep their intermediates, the squared ReLU what
+// it squares. Sources: transformers modeling_llama.py, modeling_phi3.py, activations.py (NewGELUActivation,
+// ReLUSquaredActivation, XIELUActivation); Liger swiglu.py.
 #include "models/ledger/tape.h"
 
 namespace gpuplan {
 namespace {
 
-enum : std::size_t { kGate, kUp, kAct, kMlpOut, kExtra };
+enum : std::size_t { kGate, kUp, kAct, kMlpOut, kExtra, kChoice };
 
 void fused_backward(Tape& t, const Tape::Step& s) {
   const LocalId dgate = t.new_grad(s.ids[kGate]);
@@ -40,8 +40,11 @@ void activation_backward(Tape& t, const Tape::Step& s) {
   const LocalId dgate = current == kNoLocal ? t.new_grad(gate) : current;  // in place into the other half's buffer
   const std::string& activation = t.c.spec().activation;
   const LocalId saved = activation == "relu2" ? kNoLocal : activation == "relu" ? s.ids[kAct] : gate;
-  t.memory_op(OpKind::Activation, {t.grad(s.ids[kAct]), saved, s.ids[kExtra]}, {dgate},
-              (activation == "relu2" ? 6.0 : 3.0) * double(t.at(s.ids[kAct]).bytes().count));
+  t.memory_op(OpKind::Activation, {t.grad(s.ids[kAct]), saved, s.ids[kExtra], s.ids[kChoice]}, {dgate},
+              (activation == "relu2"   ? 6.0
+               : activation == "xielu" ? 20.0
+                                       : 3.0) *
+                  double(t.at(s.ids[kAct]).bytes().count));
   if (current == kNoLocal) t.add_grad(gate, dgate);
 }
 
@@ -52,22 +55,31 @@ LocalId inner_tensor(Tape& t, const char* name, std::int64_t elements, Dtype dty
 
 /// The activation of x, or of its first half where gate and up are one buffer. ReLU's backward needs its output alone;
 /// the squared ReLU is two kernels, whose backward both need what is squared; the written-out GELU needs its
-/// intermediates too: eight kernels of two or three tensors each.
+/// intermediates too: eight kernels of two or three tensors each. xIELU, where(x > 0, a x x + b x, (expm1(min(x, e)) -
+/// x) c + b x), keeps a x, the result of expm1 and the choice, and where a and c are trained the difference too:
+/// twelve.
 LocalId activate(Tape& t, LocalId x, const char* name, std::int64_t elements) {
   const std::string& activation = t.c.spec().activation;
-  const bool is_written_out = activation == "gelu_new" && !t.c.is_mlp_fused && !t.c.framework.has_own_models;
+  const bool is_eager = !t.c.is_mlp_fused && !t.c.framework.has_own_models;
+  const bool is_written_out = activation == "gelu_new" && is_eager, is_xielu = activation == "xielu" && is_eager;
   const Dtype dtype = t.at(x).dtype;
   const LocalId act = inner_tensor(t, name, elements, dtype);
   const bool is_squared = activation == "relu2";
   const LocalId extra = is_written_out ? inner_tensor(t, "gelu_new intermediates", 3 * elements, dtype)
-                        : is_squared   ? inner_tensor(t, "ReLU output", elements, dtype)
-                                       : kNoLocal;
-  const double traffic = is_written_out ? 20 : is_squared ? 4 : 2;  // tensors read and written
-  LayerOp& o = t.memory_op(OpKind::Activation, {x}, {act, extra}, traffic * double(t.at(act).bytes().count));
-  o.kernels = is_written_out ? 8 : is_squared ? 2 : 1;
+                        : is_xielu
+                            ? inner_tensor(t, "xIELU intermediates", (t.c.trains_norms() ? 3 : 2) * elements, dtype)
+                        : is_squared ? inner_tensor(t, "ReLU output", elements, dtype)
+                                     : kNoLocal;
+  const LocalId choice = is_xielu ? inner_tensor(t, "sign of x", elements, Dtype::Bool) : kNoLocal;
+  const double traffic = is_written_out ? 20 : is_xielu ? 30 : is_squared ? 4 : 2;  // tensors read and written
+  LayerOp& o = t.memory_op(OpKind::Activation, {x}, {act, extra, choice}, traffic * double(t.at(act).bytes().count));
+  o.kernels = is_written_out ? 8 : is_xielu ? 12 : is_squared ? 2 : 1;
   if (!is_squared) t.saves(activation == "relu" ? act : x, "activation backward");
-  t.saves(extra, is_squared ? "squared ReLU backward" : "gelu_new backward: tanh, its factors");
-  t.then_backward(activation_backward, {x, kNoLocal, act, kNoLocal, extra});
+  t.saves(extra, is_squared ? "squared ReLU backward"
+                 : is_xielu ? "xIELU backward"
+                            : "gelu_new backward: tanh, its factors");
+  t.saves(choice, "xIELU backward");
+  t.then_backward(activation_backward, {x, kNoLocal, act, kNoLocal, extra, choice});
   return act;
 }
 

@@ -33,6 +33,7 @@ LocalId convolution(Tape& t, LocalId x) {
 
 double recurrence_flops(const ModelSpec& model, Mixer mixer, std::int64_t batch, std::int64_t seq_len) {
   const double tokens = double(batch) * double(seq_len);
+  if (has_mamba1(mixer)) return tokens * mamba1_flops(model.mamba1);
   if (has_mamba2(mixer)) return tokens * mamba2_flops(model.mamba2, seq_len);
   if (has_delta_net(mixer)) return tokens * delta_net_flops(model.delta_net, seq_len);
   return 0;

@@ -13,6 +13,7 @@ LayerOp& scan_op(Tape& tape, std::initializer_list<LocalId> reads, std::initiali
 LocalId convolution(Tape& tape, LocalId x);
 
 /// FLOPs of the scan forward, per token.
+double mamba1_flops(const Mamba1Spec& mamba);
 double mamba2_flops(const Mamba2Spec& mamba, std::int64_t seq_len);
 double delta_net_flops(const DeltaNetSpec& net, std::int64_t seq_len);
 

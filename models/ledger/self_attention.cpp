@@ -34,8 +34,17 @@ Qkv plain_projections(Tape& t, LocalId x) {
     gate = part(t, q, "gate of attention", m.q_width(), Dim::QWidth);
     q = part(t, q, "q", m.q_width(), Dim::QWidth);
   }
-  const LocalId k = linear(t, x, t.c.linear(LinearSlot::K));
-  return {q, k, linear(t, x, t.c.linear(LinearSlot::V)), kNoLocal, gate};
+  const LinearRef &own_k = t.c.linear(LinearSlot::K), &own_v = t.c.linear(LinearSlot::V);
+  if (!own_k.exists()) {  // of an earlier layer: kept there already, so this counts them twice
+    const auto shared = [&](const char* name) {
+      const LocalId y = t.wide(name, m.kv_width(), Dim::KvWidth, t.at(q).dtype);
+      t.memory_op(OpKind::Copy, {}, {y}, 0);
+      return y;
+    };
+    return {q, shared("k of an earlier layer"), shared("v of an earlier layer"), kNoLocal, gate};
+  }
+  const LocalId k = linear(t, x, own_k);
+  return {q, k, own_v.exists() ? linear(t, x, own_v) : k, kNoLocal, gate};
 }
 
 /// Attention's output times the sigmoid of its gate. Source: transformers modeling_qwen3_next.py (Qwen3NextAttention).
@@ -113,13 +122,15 @@ LocalId self_attention(Tape& t, LocalId x) {
   }
   Qkv p = plain_projections(t, x);
   p.fused = fused_buffer(t, p.v);
+  const bool makes_keys = t.c.linear(LinearSlot::K).exists() || t.c.linear(LinearSlot::Qkv).exists();
+  if (m.has_value_norm && makes_keys) p.v = norm(t, p.v, "v, normalised");
   if (m.qk_norm != QkNorm::None) {
     p.q = norm(t, p.q, "q, normalised", kNoLocal, NormSlot::Q);
-    p.k = norm(t, p.k, "k, normalised", kNoLocal, NormSlot::K);
+    if (makes_keys) p.k = norm(t, p.k, "k, normalised", kNoLocal, NormSlot::K);
   }
   if (m.position == PositionKind::Rope) {
     p.q = rope(t, p.q, m.q_width(), Dim::QWidth, "q, rotated");
-    p.k = rope(t, p.k, m.kv_width(), Dim::KvWidth, "k, rotated");
+    if (makes_keys) p.k = rope(t, p.k, m.kv_width(), Dim::KvWidth, "k, rotated");
   }
   const LocalId attended = attention(t, p.q, p.k, p.v, p.fused, t.c.layer().is_causal);
   return linear(t, gated_output(t, attended, p.gate), t.c.linear(LinearSlot::O));
@@ -128,6 +139,7 @@ LocalId self_attention(Tape& t, LocalId x) {
 LocalId token_mixer(Tape& t, LocalId x) {
   switch (t.c.layer().mixer) {
     case Mixer::Attention: return self_attention(t, x);
+    case Mixer::Mamba1: return mamba1(t, x);
     case Mixer::Mamba2: return mamba2(t, x);
     case Mixer::DeltaNet: return delta_net(t, x);
     case Mixer::ShortConvolution: return short_convolution(t, x);
@@ -138,15 +150,20 @@ LocalId token_mixer(Tape& t, LocalId x) {
       residual_add(t, attended, scanned, both);
       return both;
     }
+    case Mixer::ImageAttention: return cross_attention(t, x);
     case Mixer::None: break;
   }
   return x;
 }
 
 LocalId cross_attention(Tape& t, LocalId x) {
-  const LocalId q = linear(t, x, t.c.linear(LinearSlot::CrossQ));
-  const LocalId k = linear(t, kSlotMemory, t.c.linear(LinearSlot::CrossK));
+  LocalId q = linear(t, x, t.c.linear(LinearSlot::CrossQ));
+  LocalId k = linear(t, kSlotMemory, t.c.linear(LinearSlot::CrossK));
   const LocalId v = linear(t, kSlotMemory, t.c.linear(LinearSlot::CrossV));
+  if (attends_to_images(t.c.layer().mixer)) {
+    q = norm(t, q, "q, normalised");
+    k = norm(t, k, "k, normalised");
+  }
   return linear(t, attention(t, q, k, v, kNoLocal, false), t.c.linear(LinearSlot::CrossO));
 }
 

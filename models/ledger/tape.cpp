@@ -33,7 +33,7 @@ Tape::Tape(LayerGraph& graph, const LedgerContext& context) : c(context), graph_
   if (c.layer().part == ModelPart::Projector)  // from the tower's stream to that of the language model
     graph.locals[kSlotY].elements = graph.locals[kSlotDy].elements = c.recipe.tokens() * c.model.spec.hidden_size;
   if (c.model.spec.vision.is_present())
-    graph.locals[kSlotMemory].elements = graph.locals[kSlotDMemory].elements = c.deepstack_elements();
+    graph.locals[kSlotMemory].elements = graph.locals[kSlotDMemory].elements = c.memory_elements();
   graph.locals[kSlotMemory].name = "encoder output";
   graph.locals[kSlotDMemory].name = "gradient of the encoder output";
 }

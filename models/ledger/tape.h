@@ -89,6 +89,7 @@ LocalId self_attention(Tape& tape, LocalId x);
 LocalId cross_attention(Tape& tape, LocalId x);
 /// What the layer's tokens are mixed by: attention or a recurrence.
 LocalId token_mixer(Tape& tape, LocalId x);
+LocalId mamba1(Tape& tape, LocalId x);
 LocalId mamba2(Tape& tape, LocalId x);
 LocalId delta_net(Tape& tape, LocalId x);
 LocalId short_convolution(Tape& tape, LocalId x);

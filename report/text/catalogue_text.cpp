@@ -137,6 +137,7 @@ std::string parameters_text(const ModelReport& report) {
 }
 
 std::string attention_text(const ModelSpec& m) {
+  if (m.num_layers_with(attends) == 0) return {};
   std::string text = fmt::format("{} heads of {}", m.num_attention_heads, m.head_dim);
   if (m.num_key_value_heads != m.num_attention_heads)
     text += fmt::format(", {} key-value head{}", m.num_key_value_heads, m.num_key_value_heads == 1 ? "" : "s");
@@ -155,16 +156,20 @@ std::string recurrence_text(const ModelSpec& m) {
   };
   const Mamba2Spec& mamba = m.mamba2;
   const DeltaNetSpec& net = m.delta_net;
+  add(has_mamba1, fmt::format("Mamba ({} channels, a state of {} each)", format_grouped(m.mamba1.inner_width),
+                              m.mamba1.state_size));
   add(has_mamba2,
       fmt::format("Mamba-2 ({} heads of {}, a state of {})", mamba.num_heads, mamba.head_dim, mamba.state_size));
   add(has_delta_net, fmt::format("gated delta net ({} key and {} value heads of {})", net.num_key_heads,
                                  net.num_value_heads, net.value_dim));
   add(has_short_convolution, fmt::format("convolution over {} tokens", m.short_convolution.kernel));
+  add(attends_to_images, "attention to images");
   add(attends, "attention");
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string mlp_text(const ModelSpec& m) {
+  if (m.intermediate_size == 0 && !m.moe.is_present()) return {};
   if (m.moe.is_present())
     return fmt::format("{} of {} experts, {} wide, {}{}", m.moe.experts_per_token, m.moe.num_experts,
                        format_grouped(m.moe.intermediate_size), m.activation,

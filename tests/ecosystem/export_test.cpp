@@ -247,6 +247,16 @@ TEST_CASE("V03 to V06, V08: what a version cannot do is refused with its rule") 
   CHECK(answer.is_refused());
 }
 
+TEST_CASE("V10: a transformers that does not know the model is refused, with the version that does") {
+  EstimateRequest plan = plan_of("ddp", Method::Full);
+  plan.model = load_model("qwen3.5-9b-text").spec;
+  const auto answer = [&](const char* versions) { return export_plan(plan, "trl", kMark, parse_versions(versions)); };
+  CHECK(has_text(answer("transformers=5.1").refusal, "transformers has no qwen3_5_text before 5.2 [V10]"));
+  CHECK(has_text(answer("transformers=5.1").nearest, "transformers 5.2 or later"));
+  CHECK(answer("transformers=5.2").refusal.find("V10") == std::string::npos);
+  CHECK(answer("trl=0.20").refusal.find("V10") == std::string::npos);
+}
+
 TEST_CASE("keys follow the version: TRL before 0.16 and 0.23, transformers before 4.56") {
   const EstimateRequest plan = plan_of("ddp", Method::Lora);
   const auto file = [&](const char* versions) {

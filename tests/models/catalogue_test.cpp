@@ -76,12 +76,12 @@ TEST_CASE("a model of a family without a builder is refused by name") {
   const test::ScratchFolder scratch;
   const std::string file =
       scratch
-          .write("mamba-130m.json", R"({"name": "mamba-130m", "id": "state-spaces/mamba-130m-hf", "family": "mamba",
-    "architecture": "MambaForCausalLM", "model_type": "mamba", "total_params": 129135360})")
+          .write("jamba-mini.json", R"({"name": "jamba-mini", "id": "ai21labs/AI21-Jamba-Mini-1.7", "family": "jamba",
+    "architecture": "JambaForCausalLM", "model_type": "jamba", "total_params": 51570323328})")
           .string();
   CHECK_THROWS_WITH_AS(load_model(file),
-                       doctest::Contains("'MambaForCausalLM' (model_type 'mamba') cannot be planned: its layers are of "
-                                         "the first Mamba, which is not modelled"),
+                       doctest::Contains("'JambaForCausalLM' (model_type 'jamba') cannot be planned: its layers of the "
+                                         "first Mamba are modelled, its other parts"),
                        InputError);
   CHECK_THROWS_WITH_AS(load_model(file), doctest::Contains("modelled: llama, mistral, qwen, qwen2"), InputError);
 }

@@ -344,8 +344,8 @@ TEST_CASE("of the multimodal Mistral Small 3.1 and later, the text model is read
 
 TEST_CASE("a family that is not modelled is refused with the reason") {
   check_config_error({{"model_type", "minimax"}}, "linear-attention layers");
-  check_config_error({{"model_type", "mamba"}}, "the first Mamba");
-  check_config_error({{"model_type", "mllama"}}, "vision tower");
+  check_config_error({{"model_type", "jamba"}}, "of the first Mamba are modelled");
+  check_config_error({{"model_type", "molmo"}}, "vision tower");
   check_config_error({{"model_type", "never-heard-of"}}, "unknown architecture 'never-heard-of'");
 }
 
@@ -454,6 +454,100 @@ TEST_CASE("Nemotron-H: a layer is one of Mamba-2, attention, MLP or mixture of e
   check_config_error(with(config, {{"hybrid_override_pattern", "M-E"}}), "MLPs beside mixtures of experts");
   check_config_error(with(config, {{"hybrid_override_pattern", "M*"}}), "layers without any MLP");
   check_config_error(with(listed, {{"moe_latent_size", 32}}), "Nemotron 3 Super");
+}
+
+TEST_CASE("Gemma 4: layers without a window have other heads, the last ones earlier keys; windows stand in turn") {
+  const json config{{"model_type", "gemma4"},
+                    {"text_config",
+                     {{"model_type", "gemma4_text"},
+                      {"hidden_size", 64},
+                      {"num_hidden_layers", 6},
+                      {"num_attention_heads", 4},
+                      {"num_key_value_heads", 2},
+                      {"intermediate_size", 128},
+                      {"vocab_size", 100},
+                      {"head_dim", 16},
+                      {"global_head_dim", 32},
+                      {"vocab_size_per_layer_input", 100},
+                      {"hidden_size_per_layer_input", 8},
+                      {"num_kv_shared_layers", 2},
+                      {"use_double_wide_mlp", true}}}};
+  const ModelSpec spec = parse_config(config);
+  check_round_trip(spec);
+  CHECK(spec.sliding_layers == 5);  // every sixth layer has none
+  CHECK(global_of(spec).q_width() == 128);
+  const auto elements = [](const ModelSpec& m, std::int64_t layer) { return list_weights(m).layer(layer).elements(); };
+  // without k_proj, v_proj and k_norm, 2 * 64 * 32 + 16, and with twice the MLP, 3 * 64 * 128
+  CHECK(elements(spec, 4) - elements(spec, 0) == 3 * 64 * 128 - (2 * 64 * 32 + 16));
+  CHECK(list_weights(spec).layer(5).is_global);
+  const auto changed = [&](const json& changes) {
+    json other = config;
+    other["text_config"].merge_patch(changes);
+    return other;
+  };
+  const ModelSpec tied = parse_config(
+      changed({{"attention_k_eq_v", true}, {"num_global_key_value_heads", 1}, {"num_kv_shared_layers", 0}}));
+  check_round_trip(tied);
+  // layer 5: q and o twice as wide, 2 * 64 * 64 more; one head of 32 for keys and values instead of two of 16 each,
+  // 2 * 64 * 32 - 64 * 32 less; norms of 32 instead of 16
+  CHECK(elements(tied, 5) - elements(tied, 0) == 2 * 64 * 64 - 64 * 32 + 2 * 16);
+  const json full = "full_attention", sliding = "sliding_attention";
+  check_config_error(changed({{"layer_types", {full, sliding, sliding, sliding, sliding, sliding}}}), "fixed period");
+  check_config_error(changed({{"num_kv_shared_layers", 6}}), "no layer with keys and values");
+  check_config_error(changed({{"attention_k_eq_v", true}, {"num_global_key_value_heads", 3}}), "does not divide");
+}
+
+TEST_CASE("Apertus has an activation with weights; Phi-3.5-MoE has LayerNorms and biases") {
+  const ModelSpec apertus = parse_config(sized("apertus"));
+  CHECK(apertus.activation == "xielu");
+  CHECK(apertus.mlp == MlpKind::Plain);
+  check_round_trip(apertus);
+  check_config_error(sized("apertus", {{"post_norm", true}}), "post_norm");
+  const ModelSpec phi = parse_config(sized("phimoe", {{"attention_bias", true}, {"lm_head_bias", true}}));
+  CHECK(phi.moe.num_experts == 16);
+  check_round_trip(phi);
+  // 4 layers: q 64 + k and v 32 each + o 64 biases; the head's 100
+  CHECK(list_weights(phi).total_elements() - list_weights(parse_config(sized("phimoe"))).total_elements() ==
+        4 * (64 + 2 * 32 + 64) + 100);
+}
+
+TEST_CASE("LFM2 with experts: the first layers have an MLP, whose width is stated as it is") {
+  const ModelSpec spec =
+      parse_config(sized("lfm2_moe", {{"full_attn_idxs", {2}}, {"num_experts", 4}, {"num_experts_per_tok", 2}}));
+  CHECK(spec.intermediate_size == 128);
+  const ModelWeights weights = list_weights(spec);
+  CHECK_FALSE(weights.layer(1).is_moe);
+  CHECK(weights.layer(2).is_moe);
+  CHECK(weights.layer(2).mixer == Mixer::Attention);
+  check_round_trip(spec);
+}
+
+TEST_CASE("the first Mamba has sizes of its own, and time steps of low rank") {
+  const json config{{"model_type", "mamba"}, {"hidden_size", 64}, {"num_hidden_layers", 2}, {"vocab_size", 100}};
+  const ModelSpec spec = parse_config(config);
+  CHECK(spec.mamba1.inner_width == 128);
+  CHECK(spec.mamba1.time_rank == 4);
+  CHECK(spec.tie_word_embeddings);
+  CHECK(spec.keeps_fp32_residual);
+  check_round_trip(spec);
+  CHECK(parse_config(with(config, {{"time_step_rank", 7}, {"intermediate_size", 96}})).mamba1.time_rank == 7);
+  // a layer: norm 64, in_proj 64 * 256, conv1d 128 * 4 + 128, x_proj 128 * (4 + 2 * 16), dt_proj 4 * 128 + 128, A_log
+  // 128 * 16, D 128, out_proj 128 * 64
+  CHECK(list_weights(spec).layer(0).elements() == 64 + 64 * 256 + 640 + 128 * 36 + 640 + 128 * 16 + 128 + 128 * 64);
+}
+
+TEST_CASE("Mamba-2 alone is a mixer in every layer; Bamba's layers attend where its list says so") {
+  const json config{{"model_type", "mamba2"}, {"hidden_size", 64}, {"num_hidden_layers", 2}, {"num_heads", 8},
+                    {"head_dim", 16},         {"n_groups", 1},     {"vocab_size", 100}};
+  const ModelSpec spec = parse_config(config);
+  CHECK(spec.num_layers_with(attends) == 0);
+  CHECK_FALSE(list_weights(spec).layer(0).has_mlp);
+  check_round_trip(spec);
+  check_config_error(with(config, {{"head_dim", 8}}), "do not fill an inner width of 128");
+  const json bamba = sized("bamba", {{"attn_layer_indices", {2}}, {"mamba_n_heads", 8}});
+  CHECK(parse_config(bamba).num_layers_with(attends) == 1);
+  check_round_trip(parse_config(bamba));
+  check_config_error(with(bamba, {{"attn_layer_indices", {4}}}), "4 is no layer");
 }
 
 TEST_CASE("Granite's mixtures of experts are stacked, gate and up in one tensor, and go where no adapter follows") {

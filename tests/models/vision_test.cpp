@@ -69,6 +69,72 @@ TEST_CASE("tiles have the nearest arrangement, and a thumbnail beside several") 
   CHECK(image_grid(vision_of("internvl3-1b"), 1024, 1024).tokens == 10 * 256);
 }
 
+TEST_CASE(
+    "LLaVA-NeXT and OneVision: the thumbnail, the patches without padding, and an end behind each of their rows") {
+  struct Case {
+    const char* model;
+    std::int64_t width, height, tiles, tokens;
+  };
+  // Published: 2,928 tokens of an image of 672 x 672 (48 x 48 + 48 + 576). 1000 x 500 is padded to 672 x 336: 48 x 24
+  // + 24 + 576. 1000 x 400 is padded to 1008 x 336, of whose 72 columns int(1000 * 24 / 400) = 60 stay: 24 x 60 + 24
+  // + 576
+  for (const Case& c :
+       {Case{"llava-v1.6-mistral-7b", 672, 672, 5, 2928}, Case{"llava-v1.6-mistral-7b", 1000, 500, 3, 1752},
+        Case{"llava-v1.6-mistral-7b", 1000, 400, 4, 2040},
+        // 27 patches a side. 384 x 384: 27 x 27 + 27 + 729. 1152 x 1152, nine squares: 81 x 81 + 81 + 729.
+        // 2304 x 2304: 162 x 162 is twice nine squares a side, so interpolated to 81 x 81
+        Case{"llava-onevision-qwen2-7b", 384, 384, 2, 1485}, Case{"llava-onevision-qwen2-7b", 1152, 1152, 10, 7371},
+        Case{"llava-onevision-qwen2-7b", 2304, 2304, 37, 7371}}) {
+    CAPTURE(std::string(c.model));
+    CAPTURE(c.width);
+    const ImageGrid grid = image_grid(vision_of(c.model), c.width, c.height);
+    CHECK(grid.tiles == c.tiles);
+    CHECK(grid.tokens == c.tokens);
+    CHECK(grid.features == c.tiles * (std::string(c.model).starts_with("llava-v") ? 576 : 729));
+  }
+}
+
+TEST_CASE("SmolVLM and Idefics3: squares of an image whose longer side is four of them, and the whole") {
+  struct Case {
+    const char* model;
+    std::int64_t width, height, tiles, tokens_per_tile;
+  };
+  for (const Case& c :
+       {Case{"smolvlm-256m", 512, 512, 17, 64},   // 4 x 4 and the whole; 32 x 32 patches, 4 x 4 of them
+        Case{"smolvlm-256m", 2000, 1000, 9, 64},  // 2048 x 1024: 4 x 2
+        Case{"smolvlm-256m", 1000, 1100, 17, 64}, Case{"smolvlm2-2.2b", 640, 480, 13, 81},  // 1536 x 1152: 4 x 3
+        Case{"idefics3-8b", 1000, 1000, 17, 169}}) {
+    CAPTURE(std::string(c.model));
+    const ImageGrid grid = image_grid(vision_of(c.model), c.width, c.height);
+    CHECK(grid.tiles == c.tiles);
+    CHECK(grid.tokens == c.tiles * c.tokens_per_tile);
+  }
+}
+
+TEST_CASE("PaliGemma makes a token of a patch, Gemma 4 of 3 x 3 within a budget of 280") {
+  CHECK(image_grid(vision_of("paligemma-3b-224"), 1000, 500).tokens == 256);
+  CHECK(image_grid(vision_of("paligemma2-3b-448"), 1000, 500).tokens == 1024);
+  const VisionSpec v = vision_of("gemma-4-31b");
+  // sqrt(280 * 2304 / (1024 * 1024)) = 0.7844: 803 -> 16 x 48 pixels each way; the tower's sequence is always 2,520
+  // long
+  CHECK(image_grid(v, 1024, 1024).tokens == 256);
+  CHECK(image_grid(v, 1024, 1024).positions() == 2520);
+  // 1000 x 500: 1135 x 567 -> 23 x 11
+  CHECK(image_grid(v, 1000, 500).tokens == 253);
+}
+
+TEST_CASE("images of Llama 3.2 Vision are four tiles, and no tokens of the sequence") {
+  const ImageGrid grid = image_grid(vision_of("llama-3.2-11b-vision"), 100, 900);
+  CHECK(grid.tokens == 0);
+  CHECK(grid.features == 4 * 1601);            // 40 x 40 patches and the class token
+  CHECK(grid.positions_per_tile == 4 * 1608);  // each padded to a multiple of 8, all together
+  const ModelWeights weights = list_weights(load_model("llama-3.2-11b-vision").spec);
+  CHECK(weights.num_layers() == 32 + 8 + 1 + 40);
+  CHECK(weights.num_of_kind(1) == 8);  // the gated blocks
+  CHECK(attends_to_images(weights.layer(41 + 3).mixer));
+  CHECK_FALSE(attends_to_images(weights.layer(41 + 4).mixer));
+}
+
 TEST_CASE("the tower of Qwen2.5-VL-7B has 676,550,144 parameters, 44,574,464 of them in the merger") {
   // Published: "visual 676550144" of a public script that prints it. Merger: ln_q 1,280, mlp.0 5120 x 5120 + 5120,
   // mlp.2 5120 x 3584 + 3584.
@@ -145,12 +211,30 @@ TEST_CASE("towers that are not modelled are refused") {
     CHECK_THROWS_WITH_AS(parse_hf_config(config, "config.json"), doctest::Contains(why), InputError);
   };
   const json text{{"model_type", "llama"}};
-  refused({{"model_type", "llava"}, {"text_config", text}, {"vision_config", {{"model_type", "siglip_vision_model"}}}},
-          "only CLIP's");
+  refused({{"model_type", "llava"}, {"text_config", text}, {"vision_config", {{"model_type", "pixtral"}}}},
+          "only CLIP's and SigLIP's");
+  refused({{"model_type", "llava"},
+           {"text_config", text},
+           {"vision_config", {{"model_type", "siglip_vision_model"}, {"vision_use_head", true}}}},
+          "pooling head");
+  refused({{"model_type", "llava_next"},
+           {"text_config", text},
+           {"vision_config", {{"model_type", "clip_vision_model"}}},
+           {"image_grid_pinpoints", {{336, 500}}}},
+          "whole squares of 336 pixels");
+  refused({{"model_type", "llava_onevision"},
+           {"text_config", text},
+           {"vision_config", {{"model_type", "siglip_vision_model"}}},
+           {"vision_aspect_ratio", "pad"}},
+          "only anyres_max_9");
+  refused({{"model_type", "mllama"},
+           {"text_config", {{"model_type", "mllama_text_model"}, {"cross_attention_layers", {40}}}},
+           {"vision_config", json::object()}},
+          "40 is no layer");
   refused({{"model_type", "internvl"}, {"text_config", text}, {"vision_config", {{"norm_type", "rms_norm"}}}},
           "InternViT-6B");
   refused({{"model_type", "llava"}, {"vision_config", json::object()}}, "text_config");
-  refused({{"model_type", "llava"}, {"text_config", {{"model_type", "mamba"}}}, {"vision_config", json::object()}},
-          "'mamba' is not modelled");
-  refused({{"model_type", "mllama"}}, "vision");
+  refused({{"model_type", "llava"}, {"text_config", {{"model_type", "jamba"}}}, {"vision_config", json::object()}},
+          "'jamba' is not modelled");
+  refused({{"model_type", "molmo"}}, "vision");
 }

@@ -69,7 +69,9 @@ TEST_CASE("activations of a frozen tower are not kept; those of a trained one ar
 }
 
 TEST_CASE("programs with a tower are sound under every strategy, method and part that is trained") {
-  for (const char* model : {"qwen2-vl-2b", "qwen2.5-vl-3b", "qwen3-vl-2b", "gemma-3-4b-multimodal", "internvl3-1b"})
+  for (const char* model :
+       {"qwen2-vl-2b", "qwen2.5-vl-3b", "qwen3-vl-2b", "gemma-3-4b-multimodal", "internvl3-1b", "llava-v1.6-mistral-7b",
+        "llava-onevision-qwen2-0.5b", "paligemma2-3b-224", "smolvlm-256m", "gemma-4-e2b", "gemma-4-26b-a4b"})
     for (const TrainVision train : {TrainVision::No, TrainVision::Projector, TrainVision::All})
       for (const Method method : {Method::Full, Method::Lora})
         for (const Checkpointing checkpointing : {Checkpointing::None, Checkpointing::Full})
@@ -81,8 +83,43 @@ TEST_CASE("programs with a tower are sound under every strategy, method and part
             EstimateRequest r = ask(model, "2xA100", train, method);
             r.recipe.checkpointing = checkpointing;
             r.recipe.grad_accum = 2;
+            r.recipe.seq_len = 8192;
             CHECK_NOTHROW(verify(program_of(r, strategy)));
           }
+}
+
+TEST_CASE(
+    "layers that attend to images read what the projector made, and give a gradient back only where it is trained") {
+  for (const TrainVision train : {TrainVision::No, TrainVision::Projector, TrainVision::All})
+    for (const Method method : {Method::Full, Method::Lora})
+      for (const Checkpointing checkpointing : {Checkpointing::None, Checkpointing::Full})
+        for (const char* strategy : {"ddp", "zero2", "zero3", "fsdp"}) {
+          CAPTURE(int(train));
+          CAPTURE(int(method));
+          CAPTURE(std::string(strategy));
+          EstimateRequest r = ask("llama-3.2-11b-vision", "2xA100", train, method);
+          r.recipe.checkpointing = checkpointing;
+          const StepProgram program = program_of(r, strategy);
+          CHECK_NOTHROW(verify(program));
+          std::int64_t of_memory = 0, of_gradient = 0;
+          for (const ProgramBuffer& buffer : program.programs.front().buffers) {
+            of_memory += buffer.role == BufferRole::EncoderOutput;
+            of_gradient += buffer.role == BufferRole::EncoderGradient;
+          }
+          CHECK(of_memory == 1);
+          CHECK(of_gradient == (train == TrainVision::No ? 0 : 1));
+        }
+  // 6,404 features of 4,096 in 16 bit wait; the sequence has no image token, so it may be shorter than they are many
+  EstimateRequest r = ask("llama-3.2-11b-vision", "1xA100", TrainVision::No);
+  r.recipe.seq_len = 512;
+  const StepProgram program = program_of(r, "single");
+  std::int64_t waiting = 0;
+  for (const ProgramBuffer& buffer : program.programs.front().buffers)
+    if (buffer.role == BufferRole::EncoderOutput) waiting = buffer.bytes.count;
+  CHECK(waiting == 6404 * 4096 * 2);
+  const ClusterSpec two = parse_gpus("2xA100");
+  CHECK(why_not_applicable(make_strategy("mp", two, {}), two, r.recipe, r.model) ==
+        "layers of every stage would read the images' features: not split into stages");
 }
 
 TEST_CASE("under mp the first stage has the tower, the projector and the layers with deepstack features") {
