@@ -12,6 +12,7 @@
 #include "models/recipe_names.h"
 #include "planner/job.h"
 #include "planner/machine_changes.h"
+#include "planner/recommend.h"
 
 namespace gpuplan {
 namespace {
@@ -121,9 +122,15 @@ std::string half_the_length(Request r) {
   return if_so(r.recipe.seq_len > kShort, std::to_string(r.recipe.seq_len / 2));
 }
 
+bool has_states_to_offload(Request r) {
+  return r.recipe.offload.optimizer == OffloadTarget::None && r.recipe.method == Method::Full;
+}
 std::string offload_states(Request r) {
-  const bool is_useful = r.recipe.offload.optimizer == OffloadTarget::None && r.recipe.method == Method::Full;
-  return if_so(is_useful, r.recipe.offload.activations ? "optimizer,params,activations" : "optimizer,params");
+  return if_so(has_states_to_offload(r), r.recipe.offload.activations ? "optimizer,activations" : "optimizer");
+}
+std::string offload_all(Request r) {
+  return if_so(has_states_to_offload(r),
+               r.recipe.offload.activations ? "optimizer,params,activations" : "optimizer,params");
 }
 /// A frozen base may live on the host, its layers coming and going.
 std::string offload_weights(Request r) {
@@ -213,6 +220,7 @@ std::vector<Change> make_table() {
       {"offload",
        set_offload,
        {{kSave, offload_states},
+        {kSave, offload_all},
         {kSave, offload_weights},
         {kLeave, offload_nothing, "offload"},
         {kRun, offload_nothing}}},
@@ -351,24 +359,10 @@ std::vector<StrategyEstimate> estimate_strategies(const Variant& variant) {
   return out;
 }
 
-std::optional<StrategyEstimate> first_fitting(const Variant& variant) {
-  const EstimateRequest& r = variant.request;
-  return with_model(variant, [&](const FrameworkConvention& framework, const TrainedModel& model) {
-    StepProgram program;
-    std::optional<Strategy> best;
-    Fit fit = Fit::No;
-    for (const std::string_view name : strategy_names()) {
-      if (r.strategy != "auto" && r.strategy != name) continue;
-      const std::optional<Strategy> strategy = applicable(r, framework, name);
-      if (!strategy) continue;
-      StrategyEstimate probe;
-      if (evaluate(probe, Job(r, model, framework, variant.profile, *strategy), program) && probe.fit > fit)
-        fit = probe.fit, best = strategy;
-    }
-    return best ? std::optional(
-                      estimate_strategy(Job(r, model, framework, variant.profile, *best), program, Parts::None))
-                : std::nullopt;
-  });
+std::optional<StrategyEstimate> best_fitting(const Variant& variant) {
+  const std::vector<StrategyEstimate> all = estimate_strategies(variant);
+  const StrategyEstimate* best = best_of(all, variant.request.preference, variant.profile.time_error);
+  return best ? std::optional(*best) : std::nullopt;
 }
 
 std::string describe(const Setting& s) {

@@ -91,9 +91,8 @@ std::optional<StrategyEstimate> estimate_variant(const Variant& variant, std::st
 /// makes no sense.
 std::vector<StrategyEstimate> estimate_strategies(const Variant& variant);
 
-/// The variant under the first strategy, simplest first, under which it fits well, else tightly; only the one asked for
-/// if one is.
-std::optional<StrategyEstimate> first_fitting(const Variant& variant);
+/// The variant under the strategy that would be recommended for it; nothing where none fits.
+std::optional<StrategyEstimate> best_fitting(const Variant& variant);
 
 /// "--checkpointing full", "NVLink (600 GB/s)".
 std::string describe(const Setting& setting);

@@ -34,6 +34,9 @@ constexpr std::array<Pool, std::size_t(kNumCategories)> kPools = [] {
 
 Pool pool_of(LocalKind kind) { return kPools[std::size_t(category_of(kind))]; }
 
+/// What comes and goes within a micro-batch.
+constexpr std::array kTransients{kActivations, kLogits, kWorkspace, kCommunication};
+
 /// A running total with its peak.
 struct Meter {
   std::int64_t live{}, peak{};
@@ -45,6 +48,7 @@ struct Meter {
     return is_peak;
   }
   bool add(std::int64_t bytes) { return add({bytes, bytes}); }
+  void restart() { peak = live; }
 };
 
 PeakInstant instant_of(Phase phase) {
@@ -63,6 +67,8 @@ struct Meters {
   std::array<Meter, kNumSpaces> spaces;
   std::array<Meter, kNumPools> pools;
   std::array<std::int64_t, kNumSpaces + kNumPools> at_loop{};
+  std::array<std::int64_t, kNumPools> persistent{}, highest{};
+  std::int64_t most_at_once{};  // sum of the pools' peaks in a stretch between two moments without transients
 
   template <class Use>
   void each(Use use) {
@@ -91,6 +97,22 @@ struct Meters {
     spaces[std::size_t(b.space)].live -= b.bytes.count;
     if (b.space == MemorySpace::Device) pools[kPools[std::size_t(b.category)]].live -= b.bytes.count;
   }
+  void end_of_persistent() {
+    for (std::size_t k = 0; k < kNumPools; ++k) persistent[k] = pools[k].live;
+  }
+  void end_stretch_without_transients() {
+    const auto is_idle = [&](Pool k) { return pools[k].live <= persistent[k]; };
+    if (std::all_of(kTransients.begin(), kTransients.end(), is_idle)) end_stretch();
+  }
+  void end_stretch() {
+    std::int64_t sum = 0;
+    for (std::size_t k = 0; k < kNumPools; ++k) {
+      sum += pools[k].peak;
+      highest[k] = std::max(highest[k], pools[k].peak);
+      pools[k].restart();
+    }
+    most_at_once = std::max(most_at_once, sum);
+  }
   bool call(const Block& b) {
     for (std::size_t k = 0; k < std::size_t(kNumLocalKinds); ++k) pools[pool_of(LocalKind(k))].add(b.by_kind[k]);
     return spaces[std::size_t(MemorySpace::Device)].add(b.total);
@@ -104,6 +126,7 @@ Peak replay(const StepProgram& all, const RankClass& rank_class) {
   Meters meters;
   for (const ProgramBuffer& b : p.buffers)
     if (b.is_persistent) meters.allocate(b);
+  meters.end_of_persistent();
   const auto peak_of = [&](MemorySpace space) { return Bytes{meters.spaces[std::size_t(space)].peak}; };
   Peak out;
   out.resident = peak_of(MemorySpace::Device);
@@ -122,11 +145,14 @@ Peak replay(const StepProgram& all, const RankClass& rank_class) {
         if (!frees) return;
         for (const Operand o : operands)
           if (o & kFrees) meters.free(p.buffers[id(o)]);
+        meters.end_stretch_without_transients();
       },
       meters);
+  meters.end_stretch();
   out.step = out.tensors = peak_of(MemorySpace::Device);
-  for (const Meter& m : meters.pools) out.pools += Bytes{m.peak};
+  for (const std::int64_t bytes : meters.highest) out.pools += Bytes{bytes};
   out.pools = std::max(out.pools, out.tensors);
+  out.joined_pools = std::max(Bytes{meters.most_at_once}, out.tensors);
   out.managed = peak_of(MemorySpace::Managed);
   out.host = peak_of(MemorySpace::Host);
   out.nvme = peak_of(MemorySpace::Nvme);

@@ -42,7 +42,7 @@ const Row* find_row(const EstimateResult& result, Matches matches) {
 using Rows = std::vector<const Row*>;
 
 /// Those that fit well, or where there are none, tightly.
-Rows candidates(const std::vector<Row>& rows) {
+Rows candidates(std::span<const Row> rows) {
   for (const Fit fit : {Fit::Yes, Fit::Tight}) {
     Rows out;
     for (const Row& e : rows)
@@ -62,8 +62,9 @@ Rows within_error(const Rows& rows, Preference preference, double error) {
   return out;
 }
 
-/// The best of what fits. Inside the error of one wish the next one decides, and the simplest at last.
-const Row* best_of(const std::vector<Row>& all, Preference preference, double error) {
+}  // namespace
+
+const Row* best_of(std::span<const Row> all, Preference preference, double error) {
   Rows rows = candidates(all);
   for (const Preference wish : wishes(preference)) rows = within_error(rows, wish, error);
   const Row* chosen = nullptr;
@@ -71,6 +72,8 @@ const Row* best_of(const std::vector<Row>& all, Preference preference, double er
     if (!chosen || e->strategy.simplicity < chosen->strategy.simplicity) chosen = e;
   return chosen;
 }
+
+namespace {
 
 /// "single costs the same within the error and takes 3.9 times as long": who lost a tie by the preference.
 std::string tie_text(const Row& chosen, const EstimateRequest& r, const EstimateResult& result) {
@@ -98,6 +101,27 @@ bool none_fits(const EstimateResult& result, Matches matches) {
   return true;
 }
 
+/// "the fastest of those that fit", or of which one it is as good.
+std::string best_text(const Row& chosen, Preference preference, const EstimateResult& result) {
+  const Row* best = &chosen;
+  for (const Row* e : candidates(result.strategies))
+    if (score(*e, preference) < score(*best, preference)) best = e;
+  const bool is_best = score(chosen, preference) <= 1.01 * score(*best, preference);
+  switch (preference) {
+    case Preference::Speed:
+      return is_best ? "the fastest of those that fit"
+                     : fmt::format("as fast as {} within the error, and simpler", best->strategy.name);
+    case Preference::Cost:
+      return is_best ? "the cheapest of those that fit"
+                     : fmt::format("as cheap as {} within the error, and faster or simpler", best->strategy.name);
+    case Preference::Memory:
+      return is_best ? "the one that needs the least memory"
+                     : fmt::format("needs as little memory as {} within the error, and is faster or simpler",
+                                   best->strategy.name);
+  }
+  return {};
+}
+
 std::string reason_for(const Row& chosen, const EstimateRequest& r, const EstimateResult& result) {
   const Strategy& strategy = chosen.strategy;
   const std::string tight = chosen.fit == Fit::Tight ? fmt::format("; tight: {}", chosen.why_not_yes) : "";
@@ -105,10 +129,7 @@ std::string reason_for(const Row& chosen, const EstimateRequest& r, const Estima
   const Row* single = find_row(result, [](const Strategy& s) { return s.is_one_gpu(); });
   const auto is_replicated = [](const Strategy& s) { return s.is_replicated(); };
   const auto is_sharded = [](const Strategy& s) { return s.layout.shards_optimizer; };
-  const char* const best = r.preference == Preference::Speed  ? "the fastest of those that fit"
-                           : r.preference == Preference::Cost ? "the cheapest of those that fit"
-                                                              : "the one that needs the least memory";
-  std::string text = best;
+  std::string text = best_text(chosen, r.preference, result);
   if (strategy.is_one_gpu()) {
     text = r.cluster.num_gpus() == 1 ? "it fits on the one GPU there is"
            : r.preference == Preference::Memory
@@ -237,11 +258,18 @@ class Search {
   std::vector<std::string> what_would_help() const {
     std::vector<std::string> advice;
     const Together savers = suggest(now_.request, Purpose::SaveMemory);
-    for (const Suggested& saver : savers)
-      if (std::string text = try_one(saver); !text.empty()) advice.push_back(std::move(text));
+    const Change* helped = nullptr;  // the milder of two values of one change is enough
+    for (const Suggested& saver : savers) {
+      if (saver.setting.change == helped) continue;
+      std::string text = try_one(saver);
+      if (text.empty()) continue;
+      advice.push_back(std::move(text));
+      helped = saver.setting.change;
+    }
     if (!advice.empty()) return advice;
     Together combined;
     for (const Suggested& saver : savers) {
+      if (!combined.empty() && combined.back().setting.change == saver.setting.change) combined.pop_back();
       combined.push_back(saver);
       if (const auto fitting = fits_with(combined)) return {worded(combined, " + ", *fitting, "together, then")};
     }
@@ -257,7 +285,7 @@ class Search {
   }
 
   std::optional<StrategyEstimate> fits_with(const Together& all) const {
-    std::optional<StrategyEstimate> e = first_fitting(with(all));
+    std::optional<StrategyEstimate> e = best_fitting(with(all));
     return e && e->fit >= least_ ? e : std::nullopt;
   }
 
@@ -299,7 +327,7 @@ class Search {
       try {
         more = changed(std::move(more), {&all.front().setting, 1});
       } catch (const InputError&) { return {}; }  // a machine without a network has no more GPUs
-      if (const auto fitting = first_fitting(more)) return worded(all, "", *fitting, "then");
+      if (const auto fitting = best_fitting(more)) return worded(all, "", *fitting, "then");
     }
     return {};
   }

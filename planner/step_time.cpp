@@ -168,6 +168,10 @@ class ForwardPass {
     return oldest.time;
   }
 
+  static bool moves_data(OpCode op) {
+    return takes_multiprocessors(op) || op == OpCode::CopyIn || op == OpCode::CopyOut;
+  }
+
   /// Seconds that a transfer takes, or none where `i` moves no data.
   double transfer(const RankProgram& p, const Instruction& i) {
     switch (i.op) {
@@ -241,7 +245,7 @@ class ForwardPass {
       c.busy[std::size_t(i.stream)] += hand_over;
     }
     double work = cost.work.value;
-    if (i.op == OpCode::Call)
+    if (i.stream == StreamId::Compute && !moves_data(i.op))
       work = c.communication.finish(start, work, device.overlap_slowdown) - start;
     else
       work += transfer(p, i);

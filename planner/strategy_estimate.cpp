@@ -86,7 +86,7 @@ void add_evaluation(Peak& peak, const Job& job, const StepProgram& program, cons
   const Bytes during = evaluation_tensors(job, program, c, peak);
   if (during <= peak.tensors) return;
   peak.tensors = during;
-  peak.pools = std::max(peak.pools, during);
+  for (Bytes* pools : {&peak.pools, &peak.joined_pools}) *pools = std::max(*pools, during);
   peak.instant = PeakInstant::Evaluation;
 }
 
@@ -148,10 +148,12 @@ ClassMemory class_memory(const Job& job, const StepProgram& program, const RankC
   if (is_evaluated(job.request)) add_evaluation(m.peak, job, program, c);
   const auto rank = std::size_t(tightest_rank(job.request, c));
   const std::vector<Bytes>& in_use = job.cluster().memory_in_use;
+  const ShardingEngine engine = job.strategy.engine;
   m.tiers = memory_tiers(m.peak, corrected_gpu(job, c), job.profile,
                          {.in_use = rank < in_use.size() ? in_use[rank] : Bytes{},
                           .uses_nccl = !job.is_one_process(),
                           .lengths_vary = job.recipe().packing == Packing::Dynamic,
+                          .steps_single_tensors = engine == ShardingEngine::Local || engine == ShardingEngine::Fsdp2,
                           .allocator = job.framework.allocator});
   return m;
 }
@@ -193,12 +195,13 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
   for (std::size_t k = 0; k < program.classes.size(); ++k) {
     const RankClass& c = program.classes[k];
     const auto [peak, tiers] = class_memory(job, program, c, peaks[k]);
-    if (const Fit fit = fit_of(tiers, range); fit < e.fit) {
-      e.fit = fit;
+    const Fit fit = fit_of(tiers, range);
+    const Bytes pressure = tiers.needed - tiers.usable;
+    // the class that decides the verdict is reported; of several, the one nearest to its limit
+    if (k > 0 && (fit > e.fit || (fit == e.fit && pressure <= worst))) continue;
+    e.fit = fit;
+    if (fit != Fit::Yes)
       e.why_not_yes = describe_fit(fit, tiers, range, job.cluster().gpus[std::size_t(tightest_rank(job.request, c))]);
-    }
-    const Bytes pressure = tiers.needed - tiers.usable;  // the class nearest to its limit is reported
-    if (k > 0 && pressure <= worst) continue;
     worst = pressure;
     e.peak = peak;
     e.tiers = tiers;

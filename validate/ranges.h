@@ -23,7 +23,7 @@ inline constexpr double kWantedCoverage = 0.80, kMostCoverage = 0.90, kUsualTail
 /// A cell of so many sources counts for half of its range, and its parent for the other half.
 inline constexpr double kSourcesOfParent = 2;
 /// A cell that fewer sources measured has no range of its own; a figure needs one source more.
-inline constexpr std::size_t kLeastSources = 3;
+inline constexpr std::size_t kLeastSources = 2;
 
 /// Quantiles at `tail` and 1 - `tail` of the ratios of the first of `cells`, shrunk towards the next ones; sources
 /// weigh alike. Then widened by a power.

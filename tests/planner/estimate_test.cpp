@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.h"
+#include "base/unit_text.h"
 #include "models/catalogue.h"
 #include "planner/estimate.h"
 #include "planner/job.h"
@@ -185,6 +186,24 @@ TEST_CASE("what does not is sharded: full fine-tuning of an 8B model on eight A1
   CHECK(row(result, "ddp").why_not_yes.find("needs") == 0);
   REQUIRE(result.recommended);
   CHECK(make_strategy(result.recommended->strategy, r.cluster, {}).layout.shards_optimizer);
+}
+
+TEST_CASE("the reason of a verdict is about the GPU whose memory the row shows") {
+  // two T4: the last stage holds the logits and needs more than the first, which does not fit either
+  const StrategyEstimate mp = row(estimate(ask("qwen2.5-7b", "2xT4")), "mp");
+  REQUIRE(mp.fit == Fit::No);
+  CHECK(mp.why_not_yes.find("needs " + format_bytes(mp.tiers.process)) == 0);
+}
+
+TEST_CASE("offload is suggested for what it must hold: the states, and the weights only where that is too little") {
+  // 3.2 B parameters on 24 GB: 6.4 GB of 16-bit weights stay on the card; moving them too would double the time
+  const EstimateResult result = estimate(ask("llama-3.2-3b", "1x4090", Method::Full));
+  std::string offloads;
+  for (const std::string& advice : result.recommended->advice)
+    if (advice.find("--offload") == 0) offloads += advice + '\n';
+  CHECK(offloads.find("--offload optimizer (") == 0);
+  CHECK(offloads.find("zero2 fits") != std::string::npos);
+  CHECK(offloads.find("params") == std::string::npos);
 }
 
 TEST_CASE("when nothing fits every piece of advice was tried and is true") {

@@ -88,6 +88,24 @@ TEST_CASE("the pools' sum counts each class of tensors at its own peak, so it is
   w.emit(OpCode::Release, {g | kLast});
   CHECK(w.peak().tensors == Bytes{140});
   CHECK(w.peak().pools == Bytes{170});  // … but their segments do: 100 + 30 + 40
+  CHECK(w.peak().joined_pools ==
+        Bytes{140});  // unless what comes later fits into the earlier ones: max(100 + 30, 100 + 40)
+}
+
+TEST_CASE("what is allocated while an activation lives has segments of its own") {
+  Written w;
+  const auto kept = w.buffer(100, Category::Weights, true), a = w.buffer(30), b = w.buffer(10),
+             g = w.buffer(40, Category::Gradients), step = w.buffer(25, Category::Optimizer);
+  w.emit(OpCode::Cast, {kept | kRead, a | kNew});
+  w.emit(OpCode::Cast, {a | kRead, b | kNew});
+  w.emit(OpCode::Release, {a | kLast});
+  w.emit(OpCode::Cast, {b | kRead, g | kNew});
+  w.emit(OpCode::Release, {b | kLast});  // the last activation
+  w.emit(OpCode::OptimizerStep, {g | kRead, kept | kWrite, step | kNew});
+  w.emit(OpCode::Release, {g | kLast, step | kLast});
+  CHECK(w.peak().tensors == Bytes{165});       // at the step: 100 + 40 + 25
+  CHECK(w.peak().pools == Bytes{205});         // 100 + 25, 40, 30 + 10
+  CHECK(w.peak().joined_pools == Bytes{180});  // the gradient beside the activations, the temporary in their place
 }
 
 TEST_CASE("managed, host and NVMe bytes are counted apart from the device") {

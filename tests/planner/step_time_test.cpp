@@ -99,6 +99,22 @@ TEST_CASE("DDP: a backward beside the reduce of the layer above takes (1 - 1 / (
   CHECK(time.compute.value == doctest::Approx(kAlone + lost).epsilon(1e-9));
 }
 
+TEST_CASE("an optimizer step beside the gather of what was stepped before is slowed as a backward is") {
+  // four GPUs, a quarter of the optimizer each: the steps of the units run one after the other, each but the first
+  // beside the gather of the unit before, which is the longer of the two
+  const auto step = [](double slowdown) {
+    Timed t;
+    t.device.overlap_slowdown = slowdown;
+    t.device.memory = {1e9};
+    for (double* time : {&t.forward, &t.backward, &t.head}) *time = 0;
+    return t.run("zero1", 1e6).compute.value;
+  };
+  const double alone = step(0);
+  REQUIRE(alone > 0);
+  CHECK(step(0.25) > 1.1 * alone);
+  CHECK(step(0.25) <= 1.25 * alone * (1 + 1e-9));
+}
+
 TEST_CASE("a step bound by communication is not slowed by it: compute beside it has time to spare") {
   const auto step = [](double slowdown) {
     Timed t;

@@ -82,10 +82,9 @@ void print_tally() {
                                1e3 * command.seconds / double(command.num_asked));
   std::cout << fmt::format(
       "{} questions, {} refused, in {:.0f} s of a processor, of which {} that took more than 0.25 s had {:.0f} s; the "
-      "slowest {:.1f} s: {}\nmost memory {} MiB; estimate and analytic simulation "
-      "compared {} times, {} beyond 1 %, at most {:.1f} %\n",
+      "slowest {:.1f} s: {}\nmost memory {} MiB\n",
       t.num_asked, t.num_refused, t.seconds, t.num_long, t.long_seconds, t.slowest, t.slowest_line,
-      t.memory_bytes >> 20, t.num_compared, t.num_far, 100 * t.farthest);
+      t.memory_bytes >> 20);
 }
 
 }  // namespace
@@ -178,6 +177,53 @@ TEST_CASE("every question has an answer that keeps the laws") {
   print_tally();
   // Simulations of several strategies or of every rank of a large cluster may take longer.
   CHECK(num_slow <= 2 + tally().num_asked / 500);
-  // Known to differ where ranks wait for each other; not by more.
-  CHECK(tally().farthest < 0.3);
+}
+
+namespace {
+
+/// A random question of `simulate` as one that `estimate` answers too; nothing for other commands.
+std::optional<Question> analytic_question(std::uint64_t seed, std::uint64_t number) {
+  Question q = random_question(seed, number);
+  if (q.command != "simulate") return {};
+  for (const char* flag : {"--jitter", "--straggler", "--what-if", "--scaling", "--compare", "--no-fold", "--from",
+                           "--to", "--trace", "--html", "--seed"})
+    q = q.without(flag);
+  return q.with("--network", "analytic").with("--json", "");
+}
+
+/// `simulate` and `estimate` read the same program with the same costs, so they agree; but where gathers and reductions
+/// meet on one link, `estimate` keeps the order of the program, and the simulation lets in first what is ready first.
+/// That shows where reductions wait for something else between them: the all-reduce of HSDP, the optimizer in backward.
+std::string broken_equality(const Question& question) {
+  const Answered answered = ask(question);
+  const auto difference = difference_of_engines(question, answered);
+  if (!difference) return "";
+  Tally& t = tally();
+  ++t.num_compared;
+  t.num_far += std::abs(*difference) > 0.001;
+  t.farthest = std::max(t.farthest, std::abs(*difference));
+  const bool has_own_order = question.has("--optimizer-in-backward") ||
+                             nlohmann::json::parse(answered.out).at("strategy").get<std::string>() == "hsdp";
+  const double most = has_own_order ? 0.25 : 0.01;
+  return std::abs(*difference) < most ? "" : fmt::format("{:+.2f} % apart", 100 * *difference);
+}
+
+}  // namespace
+
+TEST_CASE("the analytic simulation takes as long as the estimate says") {
+  const std::uint64_t count = number_in("GPUPLAN_EQUAL", kIsSanitized ? 20 : 200),
+                      seed = number_in("GPUPLAN_QUESTIONS_SEED", 1);
+  std::vector<Question> questions;
+  for (std::uint64_t i = 0; questions.size() < count; ++i)
+    if (const auto q = analytic_question(seed, i)) questions.push_back(*q);
+  const std::vector<std::string> verdicts = check_all(questions, broken_equality);
+  for (std::size_t q = 0; q < questions.size(); ++q) {
+    CAPTURE(questions[q].line());
+    CHECK(verdicts[q] == "");
+  }
+  const Tally& t = tally();
+  std::cout << fmt::format("compared {} times, {} beyond 0.1 %, at most {:.1f} %\n", t.num_compared, t.num_far,
+                           100 * t.farthest);
+  CHECK(t.num_compared >= count / 3);
+  CHECK(double(t.num_far) <= 0.05 * double(t.num_compared));
 }
