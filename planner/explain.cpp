@@ -38,12 +38,12 @@ ExplainSection parameters_section(const EstimateResult& result) {
   return s;
 }
 
-/// The linear that first reads a layer's normed input.
-const LinearRef& first_projection(const TrainedModel& model) {
-  const LayerLinears& linears = model.linears.back();
-  for (const LinearSlot slot : {LinearSlot::Q, LinearSlot::Qkv, LinearSlot::QDown})
-    if (linears[slot].exists()) return linears[slot];
-  return linears[LinearSlot::O];
+/// A linear with an adapter, of the last kind of layer that has one.
+const LinearRef* adapted_linear(const TrainedModel& model) {
+  for (auto linears = model.linears.rbegin(); linears != model.linears.rend(); ++linears)
+    for (const LinearRef& linear : linears->by_slot)
+      if (linear.is_adapted) return &linear;
+  return nullptr;
 }
 
 ExplainSection lora_section(const EstimateRequest& r, const EstimateResult& result) {
@@ -54,11 +54,12 @@ ExplainSection lora_section(const EstimateRequest& r, const EstimateResult& resu
                      "Hu et al. 2021, peft tuners/lora/layer.py"});
   s.lines.push_back(
       {"worked example", "1024 x 1024 with r = 8: 8 x 2048 = 16,384 of 1,048,576, that is 1/64", "arithmetic"});
-  const LinearRef& q = first_projection(result.model);
-  s.lines.push_back({fmt::format("here, {}", q.name),
-                     fmt::format("{} x {}: {} of {}, 1/{:.0f}", q.in, q.out, format_grouped(rank * (q.in + q.out)),
-                                 format_grouped(q.in * q.out), double(q.in * q.out) / double(rank * (q.in + q.out))),
-                     "arithmetic"});
+  if (const LinearRef* const l = adapted_linear(result.model))
+    s.lines.push_back(
+        {fmt::format("here, {}", l->name),
+         fmt::format("{} x {}: {} of {}, 1/{:.0f}", l->in, l->out, format_grouped(rank * (l->in + l->out)),
+                     format_grouped(l->in * l->out), double(l->in * l->out) / double(rank * (l->in + l->out))),
+         "arithmetic"});
   s.lines.push_back(
       {"the ladder of bytes per base parameter",
        "16 trained in mixed precision, 2 frozen in 16 bit (LoRA), 0.5 frozen in NF4 (QLoRA; 0.516 with its scales)",

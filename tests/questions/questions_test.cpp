@@ -28,6 +28,8 @@ std::uint64_t number_in(const char* variable, std::uint64_t usual) {
 
 /// What random questions found, at its shortest.
 const char* const kFound[] = {
+    // adapters of a model without attention: 0 of 0
+    "gpuplan estimate --model mamba-1.4b --qlora=r=16,dora --gpus 1xA6000 --explain",
     // tensors of less than no bytes at the peak
     "gpuplan estimate --model smollm2-135m --lora --gpus 2xA6000 --grad-accum 2 --json",
     "gpuplan estimate --model smollm2-135m --gpus 2xA6000 --grad-accum 2 --json",
