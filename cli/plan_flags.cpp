@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
+#include "base/unit_text.h"
 #include "cli/arguments.h"
 #include "cli/config_files.h"
 #include "cli/flag_ranges.h"
@@ -381,6 +382,19 @@ void set_precision(PlanQuestion& question) {
       "fp16-mixed instead of {}: {} has no bf16 tensor cores; --precision overrides it", usual, without->name));
 }
 
+/// Rows are longer than usual where their images need it and --seq-len does not say how long they are.
+void set_length(const CLI::App& app, PlanQuestion& question) {
+  constexpr std::int64_t kTextBesideImages = 512, kStep = 1024;  // tokens
+  Recipe& recipe = question.request.recipe;
+  const ImageSpec& images = recipe.images;
+  const std::int64_t tokens =
+      images.per_row * image_grid(question.request.model.vision, images.width, images.height).tokens;
+  if (is_given(app, "--seq-len") || tokens + kTextBesideImages <= recipe.seq_len) return;
+  recipe.seq_len = (tokens + kTextBesideImages + kStep - 1) / kStep * kStep;
+  question.notes.push_back(fmt::format("--seq-len {}: {} tokens of images and room for text beside them",
+                                       recipe.seq_len, format_grouped(tokens)));
+}
+
 void set_profile(const CLI::App& app, PlanQuestion& question) {
   const auto named = given(app, "--profile");
   EstimateRequest& r = question.request;
@@ -442,6 +456,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, const std::str
   if (!plan) check_complete(app, question, needed, is_complete || (configs && configs->has_method));
   if (configs) settle_configs(app, *configs, request, question.notes);
   if (!is_complete) set_defaults(app, question);
+  if (!is_complete) set_length(app, question);
   const bool says_precision =
       configs && (configs->has_trainer || configs->setup.mixed_precision || configs->setup.bf16 || configs->setup.fp16);
   if (!plan && !says_precision && !is_given(app, "--precision")) set_precision(question);
