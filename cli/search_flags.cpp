@@ -184,6 +184,7 @@ void set_machines(const CLI::App& app, AskedSearch& asked) {
         throw InputError(flag, "is about renting, and the machine is given", "leave --gpus and --cluster out");
     q.machines = {own_machine(own, profile_of(q.base), machine_flags(app), q.base.price_per_gpu_hour)};
     if (given(app, "--min") == "gpus") add_parts(app, q);
+    q.base.cluster = {};  // every way of the search would copy its GPUs
     return;
   }
   if (q.base.price_per_gpu_hour)

@@ -63,8 +63,17 @@ std::vector<std::pair<std::int64_t, double>> read_stragglers(const std::string& 
   return out;
 }
 
+/// The plan, the plan as it is where something is changed, and what it is compared with.
+std::uint64_t num_simulations(const CLI::App& app) {
+  std::uint64_t count = is_given(app, "--what-if") ? 2 : 1;
+  for (const char* flag : {"--compare", "--scaling"})
+    if (const auto list = given(app, flag)) count += split(*list, ',').size();
+  return count;
+}
+
 SimOptions read_options(const CLI::App& app) {
   SimOptions options;
+  options.most_tasks = kMostTasks / num_simulations(app);
   if (const auto network = given(app, "--network")) options.network = network_fidelity(*network);
   options.folds = !is_given(app, "--no-fold");
   options.seed = std::uint64_t(given_integer(app, "--seed").value_or(0));

@@ -94,7 +94,7 @@ TEST_CASE("absurd sizes are refused, and the largest accepted ones do not overfl
     check_error(llama({{key, 0}}), "0 is too small");
   }
   const ModelSpec largest = parse(llama({{"hidden_size", 1 << 18},
-                                         {"num_hidden_layers", 1 << 12},
+                                         {"num_hidden_layers", 1 << 10},
                                          {"num_attention_heads", 1 << 12},
                                          {"intermediate_size", 1 << 20},
                                          {"vocab_size", 1 << 24}}));

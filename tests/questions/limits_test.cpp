@@ -218,7 +218,7 @@ TEST_CASE("limits: the deepest models are searched in time, and deeper ones are 
   constexpr int kMostLayers = 1024;
   for (const int layers : {kMostLayers, kMostLayers + 1})
     for (const char* const line : {"gpuplan estimate --model deep.json --gpus 2xA6000 --json",
-                                   "gpuplan plan --model deep.json --gpus 2xA6000 --method any --json"}) {
+                                   "gpuplan plan --model deep.json --gpus 2xA6000 --lora --json"}) {
       CAPTURE(std::string(line));
       CHECK(check_all({question_of(line)}, [&](const Question& q) {
               std::string config = kConfig + "}";

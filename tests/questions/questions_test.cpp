@@ -58,6 +58,9 @@ const char* const kFound[] = {
     // more than ten seconds: messages of a ring whose ranks are not in step; two gigabytes of plans
     "gpuplan simulate --model glm-4-9b-0414 --qlora --gpus 256xA100-80GB --seq-len 32768 --straggler 0=0.001 --json",
     "gpuplan plan --model t5-large --cluster gb200-nvl72 --global-batch 65536 --json",
+    "gpuplan plan --model qwen2-vl-7b --gpus 1024xH100 --grad-accum 64 --shard-size 4 --global-batch 1 --under 6h "
+    "--min "
+    "gpus --json",
     // a window in which a strategy has no span
     "gpuplan simulate --model smollm2-135m --gpus 2xA6000 --strategy mp --from 1ms --to 2ms",
 };

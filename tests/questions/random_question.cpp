@@ -255,7 +255,10 @@ void spoil(Question& q, Chances& chances) {
 bool asks_too_much_of_files(const Question& question) {
   const Values& paths = wrong_paths();
   return std::any_of(question.flags.begin(), question.flags.end(), [&](const GivenFlag& flag) {
-    return std::find(paths.begin(), paths.end(), flag.value) != paths.end();
+    const auto is_it = [&](const QuestionFile& file) { return flag.value == file.name; };
+    const bool wants_folder = flag.name == "--output" || flag.name == "--job";
+    return (wants_folder && std::any_of(question_files().begin(), question_files().end(), is_it)) ||
+           std::find(paths.begin(), paths.end(), flag.value) != paths.end();
   });
 }
 
