@@ -101,18 +101,23 @@ bool none_fits(const EstimateResult& result, Matches matches) {
   return true;
 }
 
-/// "the fastest of those that fit", or of which one it is as good.
+/// "the fastest of those that fit (well)", or of which one it is as good.
 std::string best_text(const Row& chosen, Preference preference, const EstimateResult& result) {
   const Row* best = &chosen;
   for (const Row* e : candidates(result.strategies))
     if (score(*e, preference) < score(*best, preference)) best = e;
   const bool is_best = score(chosen, preference) <= 1.01 * score(*best, preference);
+  const bool is_beaten_by_tight =
+      chosen.fit == Fit::Yes && std::any_of(result.strategies.begin(), result.strategies.end(), [&](const Row& e) {
+        return e.not_applicable.empty() && e.fit == Fit::Tight && score(e, preference) < score(chosen, preference);
+      });
+  const std::string of_those = is_beaten_by_tight ? "of those that fit well" : "of those that fit";
   switch (preference) {
     case Preference::Speed:
-      return is_best ? "the fastest of those that fit"
+      return is_best ? "the fastest " + of_those
                      : fmt::format("as fast as {} within the error, and simpler", best->strategy.name);
     case Preference::Cost:
-      return is_best ? "the cheapest of those that fit"
+      return is_best ? "the cheapest " + of_those
                      : fmt::format("as cheap as {} within the error, and faster or simpler", best->strategy.name);
     case Preference::Memory:
       return is_best ? "the one that needs the least memory"
