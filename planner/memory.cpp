@@ -42,9 +42,10 @@ struct Meter {
   std::int64_t live{}, peak{};
   /// Whether it is a new peak.
   bool add(Usage usage) {
-    const bool is_peak = live + usage.peak > peak;
-    peak = is_peak ? live + usage.peak : peak;
-    live += usage.net;
+    const std::int64_t most = checked_sum(live, usage.peak);
+    const bool is_peak = most > peak;
+    peak = is_peak ? most : peak;
+    live = checked_sum(live, usage.net);
     return is_peak;
   }
   bool add(std::int64_t bytes) { return add({bytes, bytes}); }
@@ -81,9 +82,9 @@ struct Meters {
   }
   bool skips(std::uint32_t left) {
     each([left](Meter& m, std::int64_t before) {
-      const std::int64_t net = (m.live - before) * std::int64_t(left);
-      m.live += net;
-      if (net > 0) m.peak += net;
+      const std::int64_t net = checked_product(m.live - before, std::int64_t(left));
+      m.live = checked_sum(m.live, net);
+      if (net > 0) m.peak = checked_sum(m.peak, net);
     });
     return true;
   }

@@ -49,6 +49,9 @@ const char* const kFound[] = {
     "gpuplan simulate --model smollm2-135m --gpus 2xA6000 --from 1e9s",
     "gpuplan estimate --model gemma-2-9b --gpus 2x3090 --full --seq-len 67108864 --eval-logits kept --loss chunked=4 "
     "--json",
+    // bytes of a replay that wrapped around
+    "gpuplan estimate --model llama-3.3-70b --lora --gpus 4xH100 --framework litgpt --seq-len 67108864 --attention "
+    "eager --json",
     // a command that plan prints and estimate refuses: what steps in backward cannot accumulate
     "gpuplan plan --model bloom-7b1 --gpus 4xA6000 --seq-len 128 --precision fp32 --optimizer-in-backward --json",
     // a copy between kernels ended twice, as a kernel and as a copy
