@@ -25,10 +25,10 @@ constexpr std::array kKernels{NameRow<MemoryKernel>{"copy", MemoryKernel::Copy},
                               NameRow<MemoryKernel>{"adamw", MemoryKernel::AdamW},
                               NameRow<MemoryKernel>{"nf4-dequantise", MemoryKernel::Nf4Dequantise}};
 constexpr std::array kCopyPaths{NameRow<CopyPath>{"host-to-device", CopyPath::HostToDevice},
-                            NameRow<CopyPath>{"device-to-host", CopyPath::DeviceToHost},
-                            NameRow<CopyPath>{"pinned-to-device", CopyPath::PinnedToDevice},
-                            NameRow<CopyPath>{"device-to-pinned", CopyPath::DeviceToPinned},
-                            NameRow<CopyPath>{"peer", CopyPath::Peer}};
+                                NameRow<CopyPath>{"device-to-host", CopyPath::DeviceToHost},
+                                NameRow<CopyPath>{"pinned-to-device", CopyPath::PinnedToDevice},
+                                NameRow<CopyPath>{"device-to-pinned", CopyPath::DeviceToPinned},
+                                NameRow<CopyPath>{"peer", CopyPath::Peer}};
 constexpr std::array kOverheads{NameRow<OverheadKind>{"context", OverheadKind::Context},
                                 NameRow<OverheadKind>{"blas-workspace", OverheadKind::BlasWorkspace},
                                 NameRow<OverheadKind>{"allocator", OverheadKind::Allocator},
