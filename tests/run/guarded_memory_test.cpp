@@ -54,6 +54,8 @@ TEST_CASE("guarded memory: one rank trains, checkpoints, saves and resumes witho
 
 TEST_CASE("guarded memory: ranks of every strategy hand collectives device memory alone, and save the same model" *
           needs_cpu()) {
+  int num_asked = 0;
   for (const NativeCase& c : every_case())
-    if (c.ranks == 2 || (c.ranks == 4 && c.strategy == "hsdp")) check_guarded(c, cpu_backend());
+    if (c.ranks == 2 || (c.ranks == 4 && c.strategy == "hsdp"))
+      if (num_asked++ % 4 == 0 || !kIsSanitized) check_guarded(c, cpu_backend());
 }

@@ -81,11 +81,11 @@ constexpr std::int64_t kSteps = kIsSanitized ? 2 : 6;
 TEST_CASE(
     "offload: the losses and the saved model are those without it, in fp32 and where the device keeps 16-bit weights" *
     needs_cpu()) {
+  int num_asked = 0;
   for (NativeCase c : offloading_cases())
     for (const Precision precision : {Precision::Fp32, Precision::Bf16Mixed})
       for (const std::int64_t accumulation : {1, 3}) {
-        if (kIsSanitized && (precision == Precision::Fp32) == (accumulation == 1))
-          continue;  // each of both, in half the time
+        if (kIsSanitized && num_asked++ % 3 != 0) continue;  // 3 and 4: each precision and accumulation in turn
         c.precision = precision, c.grad_accum = accumulation;
         CAPTURE(c.name());
         const ScratchFolder scratch;
@@ -123,8 +123,9 @@ TEST_CASE("offload: memory of the device and the host is the predicted one" * ne
 
 TEST_CASE("offload: nothing but copies and kernels touches the device's memory, and a run that was stopped goes on" *
           needs_cpu()) {
+  int num_asked = 0;
   for (NativeCase c : offloading_cases()) {
-    if (c.ranks == 4) continue;
+    if (c.ranks == 4 || (kIsSanitized && num_asked++ % 2 != 0)) continue;
     c.precision = c.method == Method::Full ? Precision::Bf16Mixed : Precision::Fp32;
     CAPTURE(c.name());
     const ScratchFolder scratch;
