@@ -126,9 +126,11 @@ constexpr std::array kFlags{
              set_image_size},
     PlanFlag{"--images-per-row", "N", kBatch, "images of each sequence, whose tokens are part of it. Default 1",
              [](Request& r, Text v) { r.recipe.images.per_row = to_integer(v); }},
-    PlanFlag{"--train-vision", "no|projector|all", kBatch,
-             "what is trained beside the language model: nothing, the projector, the vision tower too. Default no",
-             [](Request& r, Text v) { r.recipe.images.train = parse_name<TrainVision>(v, "--train-vision"); }},
+    PlanFlag{
+        "--train-vision", "no|projector|all", kBatch,
+        "what is trained beside the language model: nothing, the projector, the vision tower too. Default no, or what "
+        "the trainer of --framework does",
+        [](Request& r, Text v) { r.recipe.images.train = parse_name<TrainVision>(v, "--train-vision"); }},
     PlanFlag{"--packing", "packed|padded|dynamic", kBatch, "how rows fill sequences. Default packed",
              [](Request& r, Text v) { r.recipe.packing = parse_name<Packing>(v, "--packing"); }},
     PlanFlag{"--grad-accum", "A", kBatch, "passes per optimizer step. Default 1", set_count<&Recipe::grad_accum>},
