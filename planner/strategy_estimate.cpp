@@ -196,8 +196,8 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
     const RankClass& c = program.classes[k];
     const auto [peak, tiers] = class_memory(job, program, c, peaks[k]);
     const Fit fit = fit_of(tiers, range);
-    const Bytes pressure = tiers.needed - tiers.usable;
-    // the class that decides the verdict is reported; of several, the one nearest to its limit
+    const Bytes pressure = tiers.process - tiers.usable;
+    // the class that decides the verdict is reported; of several, the one whose process is nearest to its limit
     if (k > 0 && (fit > e.fit || (fit == e.fit && pressure <= worst))) continue;
     e.fit = fit;
     if (fit != Fit::Yes)

@@ -33,28 +33,6 @@ void write_falcon_h1(const ModelSpec& spec, nlohmann::json& config) {
   config["mamba_rms_norm"] = spec.mamba2.has_norm;
 }
 
-Tensors falcon_h1_layer(const ModelSpec& spec) {
-  const std::int64_t hidden = spec.hidden_size, width = spec.intermediate_size;
-  Tensors layer;
-  add_attention(layer, spec);
-  add_mamba2(layer, spec, "mamba");
-  add_linear(layer, LinearSlot::Gate, "feed_forward.gate_proj", hidden, width, spec.has_mlp_bias);
-  add_linear(layer, LinearSlot::Up, "feed_forward.up_proj", hidden, width, spec.has_mlp_bias);
-  add_linear(layer, LinearSlot::Down, "feed_forward.down_proj", width, hidden, spec.has_mlp_bias);
-  add_norm(layer, "input_layernorm", hidden);
-  add_norm(layer, "pre_ff_layernorm", hidden);
-  return layer;
-}
-
-ModelWeights list_falcon_h1(const ModelSpec& spec) {
-  ModelWeights weights;
-  add_mixed_layers(weights, spec, "model.layers.{}.", [&](Mixer, bool) { return falcon_h1_layer(spec); });
-  add_embedding(weights, spec, "model.embed_tokens");
-  add_norm_of(weights.after, spec, "model.final_layernorm");
-  add_head(weights, spec);
-  return weights;
-}
-
 }  // namespace
 
 constinit const Family kFalconH1{.name = "falcon_h1",
@@ -62,6 +40,6 @@ constinit const Family kFalconH1{.name = "falcon_h1",
                                  .architecture = "FalconH1ForCausalLM",
                                  .read = read_falcon_h1,
                                  .write = write_falcon_h1,
-                                 .list = list_falcon_h1};
+                                 .list = list_mamba2_decoder};
 
 }  // namespace gpuplan

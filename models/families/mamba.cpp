@@ -144,30 +144,6 @@ void write_bamba(const ModelSpec& spec, nlohmann::json& config) {
   config["mamba_expand"] = spec.mamba2.inner_width() / spec.hidden_size;
 }
 
-Tensors bamba_layer(const ModelSpec& spec, Mixer mixer) {
-  const std::int64_t hidden = spec.hidden_size, width = spec.intermediate_size;
-  Tensors layer;
-  if (attends(mixer))
-    add_attention(layer, spec);
-  else
-    add_mamba2(layer, spec, "mamba");
-  add_linear(layer, LinearSlot::Gate, "feed_forward.gate_proj", hidden, width, spec.has_mlp_bias);
-  add_linear(layer, LinearSlot::Up, "feed_forward.up_proj", hidden, width, spec.has_mlp_bias);
-  add_linear(layer, LinearSlot::Down, "feed_forward.down_proj", width, hidden, spec.has_mlp_bias);
-  add_norm(layer, "input_layernorm", hidden);
-  add_norm(layer, "pre_ff_layernorm", hidden);
-  return layer;
-}
-
-ModelWeights list_bamba(const ModelSpec& spec) {
-  ModelWeights weights;
-  add_mixed_layers(weights, spec, "model.layers.{}.", [&](Mixer mixer, bool) { return bamba_layer(spec, mixer); });
-  add_embedding(weights, spec, "model.embed_tokens");
-  add_norm_of(weights.after, spec, "model.final_layernorm");
-  add_head(weights, spec);
-  return weights;
-}
-
 }  // namespace
 
 constinit const Family kMamba{.name = "mamba",
@@ -193,6 +169,6 @@ constinit const Family kBamba{.name = "bamba",
                               .architecture = "BambaForCausalLM",
                               .read = read_bamba,
                               .write = write_bamba,
-                              .list = list_bamba};
+                              .list = list_mamba2_decoder};
 
 }  // namespace gpuplan

@@ -195,4 +195,31 @@ void add_mixed_layers(ModelWeights& weights, const ModelSpec& spec, const std::s
   }
 }
 
+namespace {
+
+Tensors mamba2_decoder_layer(const ModelSpec& spec, Mixer mixer) {
+  const std::int64_t hidden = spec.hidden_size, width = spec.intermediate_size;
+  Tensors layer;
+  if (attends(mixer)) add_attention(layer, spec);
+  if (has_mamba2(mixer)) add_mamba2(layer, spec, "mamba");
+  add_linear(layer, LinearSlot::Gate, "feed_forward.gate_proj", hidden, width, spec.has_mlp_bias);
+  add_linear(layer, LinearSlot::Up, "feed_forward.up_proj", hidden, width, spec.has_mlp_bias);
+  add_linear(layer, LinearSlot::Down, "feed_forward.down_proj", width, hidden, spec.has_mlp_bias);
+  add_norm(layer, "input_layernorm", hidden);
+  add_norm(layer, "pre_ff_layernorm", hidden);
+  return layer;
+}
+
+}  // namespace
+
+ModelWeights list_mamba2_decoder(const ModelSpec& spec) {
+  ModelWeights weights;
+  add_mixed_layers(weights, spec, "model.layers.{}.",
+                   [&](Mixer mixer, bool) { return mamba2_decoder_layer(spec, mixer); });
+  add_embedding(weights, spec, "model.embed_tokens");
+  add_norm_of(weights.after, spec, "model.final_layernorm");
+  add_head(weights, spec);
+  return weights;
+}
+
 }  // namespace gpuplan

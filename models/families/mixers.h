@@ -49,4 +49,7 @@ using ListLayer = std::function<Tensors(Mixer mixer, bool is_moe)>;
 /// an MLP alone, the others are a mixer alone.
 void add_mixed_layers(ModelWeights& weights, const ModelSpec& spec, const std::string& prefix, const ListLayer& list);
 
+/// Layers of attention, Mamba-2 or both, and a gated MLP, in the names of Bamba and Falcon-H1.
+ModelWeights list_mamba2_decoder(const ModelSpec& spec);
+
 }  // namespace gpuplan

@@ -168,32 +168,12 @@ void bridge(Tape& t) {
 
 /// The first `elements` of x, or means over stretches of it.
 LocalId shrunk(Tape& t, LocalId x, std::int64_t elements) {
-  const Local like = t.at(x);
-  const LocalId y = t.tensor("merged patches", elements, like.dtype, like.dims);
-  t.memory_op(OpKind::Copy, {x}, {y}, double(like.bytes().count + t.at(y).bytes().count));
-  t.then_backward(
-      [](Tape& tape, const Tape::Step& s) {
-        const LocalId dx = tape.new_grad(s.ids[0]);
-        tape.memory_op(OpKind::Copy, {tape.grad(s.ids[1])}, {dx}, 2.0 * double(tape.at(dx).bytes().count));
-        tape.add_grad(s.ids[0], dx);
-      },
-      {x, y});
-  return y;
+  return copied(t, x, "merged patches", elements, t.at(x).elements);
 }
 
 /// Outputs of several blocks of the tower, side by side; the gradient of the last one goes on.
 LocalId gathered(Tape& t, LocalId x, std::int64_t elements) {
-  const Local like = t.at(x);
-  const LocalId y = t.tensor("outputs of several blocks", elements, like.dtype, like.dims);
-  t.memory_op(OpKind::Copy, {x}, {y}, 2.0 * double(t.at(y).bytes().count));
-  t.then_backward(
-      [](Tape& tape, const Tape::Step& s) {
-        const LocalId dx = tape.new_grad(s.ids[0]);
-        tape.memory_op(OpKind::Copy, {tape.grad(s.ids[1])}, {dx}, 2.0 * double(tape.at(dx).bytes().count));
-        tape.add_grad(s.ids[0], dx);
-      },
-      {x, y});
-  return y;
+  return copied(t, x, "outputs of several blocks", elements, elements);
 }
 
 /// Patches side by side, or their mean, through one linear or two. Sources: transformers modeling_qwen2_5_vl.py

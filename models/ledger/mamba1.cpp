@@ -71,17 +71,7 @@ void mamba1_backward(Tape& t, const Tape::Step& s) {
 
 /// The kernel wants every channel's tokens side by side.
 LocalId by_channel(Tape& t, LocalId x) {
-  const Local like = t.at(x);
-  const LocalId y = t.tensor("x and z, channel by channel", like.elements, like.dtype, like.dims);
-  t.memory_op(OpKind::Copy, {x}, {y}, 2.0 * double(like.bytes().count));
-  t.then_backward(
-      [](Tape& tape, const Tape::Step& s) {
-        const LocalId dx = tape.new_grad(s.ids[0]);
-        tape.memory_op(OpKind::Copy, {tape.grad(s.ids[1])}, {dx}, 2.0 * double(tape.at(dx).bytes().count));
-        tape.add_grad(s.ids[0], dx);
-      },
-      {x, y});
-  return y;
+  return copied(t, x, "x and z, channel by channel", t.at(x).elements, t.at(x).elements);
 }
 
 }  // namespace

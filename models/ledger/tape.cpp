@@ -158,6 +158,20 @@ LocalId convert(Tape& tape, LocalId x, Dtype dtype, const char* name) {
   return y;
 }
 
+LocalId copied(Tape& t, LocalId x, const char* name, std::int64_t elements, std::int64_t num_read) {
+  const Local like = t.at(x);
+  const LocalId y = t.tensor(name, elements, like.dtype, like.dims);
+  t.memory_op(OpKind::Copy, {x}, {y}, double((num_read + elements) * size_of(like.dtype)));
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId dx = tape.new_grad(s.ids[0]);
+        tape.memory_op(OpKind::Copy, {tape.grad(s.ids[1])}, {dx}, 2.0 * double(tape.at(dx).bytes().count));
+        tape.add_grad(s.ids[0], dx);
+      },
+      {x, y});
+  return y;
+}
+
 LocalId dropout(Tape& tape, LocalId x, double probability) {
   if (probability <= 0) return x;
   const Local like = tape.at(x);

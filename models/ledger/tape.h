@@ -104,6 +104,8 @@ LocalId mixture_of_experts(Tape& tape, LocalId x);
 LocalId activated(Tape& tape, LocalId x);
 /// A cast through which gradients flow back (autocast in front of an op).
 LocalId convert(Tape& tape, LocalId x, Dtype dtype, const char* name);
+/// `elements` that are made of `num_read` of x, moved and nothing else.
+LocalId copied(Tape& tape, LocalId x, const char* name, std::int64_t elements, std::int64_t num_read);
 LocalId dropout(Tape& tape, LocalId x, double probability);
 /// A view or copy of [Batch, Seq, width] of x (a split); its gradient is written into the gradient of x.
 LocalId part(Tape& tape, LocalId x, const char* name, std::int64_t width, Dim dim);
