@@ -71,9 +71,12 @@ void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("waits_for_prefetch", engine.waits_for_prefetch);
   f.optional("copies_in_line", engine.copies_in_line);
   f.optional("gathers_fp8", engine.gathers_fp8);
+  f.optional("copies_fp8", engine.copies_fp8);
   f.optional("shards_rows", engine.shards_rows);
   f.optional("host_step", engine.host_step);
   f.optional("host_gradients_in_fp32", engine.host_gradients_in_fp32);
+  f.optional("all_reduces_buckets", engine.all_reduces_buckets);
+  f.optional("has_offload_buffer", engine.has_offload_buffer);
 }
 
 void read_defaults(Fields& f, FrameworkDefaults& defaults) {

@@ -56,11 +56,18 @@ struct EngineConvention {
   /// Weights on the host are copied in on the stream that computes, which waits for them.
   bool copies_in_line = false;
   bool gathers_fp8 = false;  // with fp8 products layers are gathered in 8 bit, converted before
+  bool copies_fp8 = false;   // of weights on the host, converted once per step: 8-bit copies are kept there too
   bool shards_rows = false;  // each tensor is cut along dim 0; false: flat, into equal parts
   HostStep host_step = HostStep::Vectorised;
   /// An offloaded optimizer reads fp32 gradients that stay on the host. Stages 1 and 2 receive into them; stage 3
   /// receives into a partition buffer in the dtype of the weights beside them.
   bool host_gradients_in_fp32 = false;
+  /// Stages 1 and 2 all-reduce a bucket, of which each rank keeps its part (use_multi_rank_bucket_allreduce, on by
+  /// default); false: they scatter it.
+  bool all_reduces_buckets = false;
+  /// An offloaded optimizer of stages 1 and 2 has a buffer of the largest tensor's size on the GPU
+  /// (temp_grad_buffer_for_gpu_offload).
+  bool has_offload_buffer = false;
 };
 
 /// What the framework's trainer does when nothing is said; unset: it must be said, or the source does not tell.

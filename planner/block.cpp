@@ -54,6 +54,7 @@ Block& new_block(ModelBlocks& to, std::uint8_t graph, bool backward, std::uint8_
   b.events.clear();
   b.total = {};
   b.by_kind = {};
+  b.largest = {};
   b.graph = graph;
   b.runs_backward = backward;
   return b;
@@ -81,6 +82,7 @@ void close(Block& block, const LayerGraph& graph, const std::vector<std::uint8_t
     const std::int64_t bytes = sign * l.bytes().count;
     const std::size_t kind = std::size_t(l.kind);
     live += bytes, by_kind[kind] += bytes;
+    if (l.kind != LocalKind::Workspace) block.largest = std::max(block.largest, Bytes{bytes});
     block.total.peak = std::max(block.total.peak, live);
     block.by_kind[kind].peak = std::max(block.by_kind[kind].peak, by_kind[kind]);
     block.events.push_back({sign > 0 ? BlockEvent::Alloc : BlockEvent::Free, id});

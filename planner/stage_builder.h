@@ -143,7 +143,7 @@ class StageBuilder {
   void acquire(const ScheduleStep& at);
   void cast_for(const ScheduleStep& at);
   void gather(Group& group);
-  void gather_part(Group& group, std::uint32_t stored, Bytes whole, bool is_cast, std::int64_t units,
+  void gather_part(Group& group, std::uint32_t stored, Bytes copied, Bytes whole, bool is_cast, std::int64_t units,
                    std::uint32_t& handle, std::uint32_t& flat);
   void copy_out(Group& group);
   void cast_weights(Group& group, Bytes bytes);

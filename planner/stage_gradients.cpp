@@ -25,6 +25,9 @@ void StageBuilder::push_gradients(Group& g) {
 /// Reduces one group's gradient: scatter over dp_shard where the optimizer is sharded, sum over dp_replicate.
 void StageBuilder::reduce(Group& g) {
   const bool scatters = layout_.shards_optimizer && rules_.ways > 1;
+  if (reduce_bucket_ && !scatters)  // of one rank: the copy into the buffer is all that is left
+    emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit,
+         {g.full_gradient | kRead, reduce_bucket_ | kRead | kWrite}, 2 * g.sizes.reduce_message);
   if (scatters) {
     drain(StreamId::Reduce, g.unit);
     std::uint32_t message = g.full_gradient;
@@ -41,11 +44,17 @@ void StageBuilder::reduce(Group& g) {
       place(g.gradient, Axis::DpShard, Placement::Sharded);
       if (replicas() > 1) place(g.gradient, Axis::DpReplicate, Placement::Partial);
     }
-    emit(OpCode::ReduceScatter, StreamId::Reduce, Axis::DpShard, g.unit,
-         {message | kRead, g.gradient | kRead | kWrite | kAccumulates,
-          reduce_bucket_ ? reduce_bucket_ | kRead | kWrite : 0},
-         g.sizes.reduce_message)
-        .messages = std::uint16_t(is_fsdp(rules_.engine) ? g.messages : 1);
+    const Operand bucket = reduce_bucket_ ? reduce_bucket_ | kRead | kWrite : 0;
+    if (engine_.all_reduces_buckets && !layout_.shards_weights) {
+      emit(OpCode::AllReduce, StreamId::Reduce, Axis::DpShard, g.unit, {message | kRead | kWrite, bucket},
+           g.sizes.reduce_message);
+      emit(OpCode::Cast, StreamId::Reduce, Axis::DpShard, g.unit,
+           {message | kRead, g.gradient | kRead | kWrite | kAccumulates | kOwnSlice}, 2 * p_.buffers[g.gradient].bytes);
+    } else {
+      emit(OpCode::ReduceScatter, StreamId::Reduce, Axis::DpShard, g.unit,
+           {message | kRead, g.gradient | kRead | kWrite | kAccumulates, bucket}, g.sizes.reduce_message)
+          .messages = std::uint16_t(is_fsdp(rules_.engine) ? g.messages : 1);
+    }
     if (layout_.shards_gradients)
       hold(StreamId::Reduce, message);
     else

@@ -199,8 +199,8 @@ void StageBuilder::leave(const ScheduleStep& v) {
   if (v.phase == Phase::Forward) return;
   const Unit& u = s_.units[v.unit];
   const bool ends = v.ends_chunk;  // the last step of this micro-batch on this stage
-  // flat reduce buffers (ZeRO's) exist from the first gradient on
-  if (!reduce_bucket_ && rules_.ways > 1 && engine_.reduce_bucket != 0 && in_.model.trainable > 0) {
+  // flat reduce buffers (ZeRO's, of one rank too) exist from the first gradient on
+  if (!reduce_bucket_ && engine_.reduce_bucket != 0 && in_.model.trainable > 0) {
     const std::int64_t h = in_.model.spec.hidden_size,
                        bucket = engine_.reduce_bucket < 0 ? h * h : engine_.reduce_bucket;
     reduce_bucket_ = add(Category::Communication, BufferRole::Bucket, unit_id(v.unit),

@@ -185,6 +185,14 @@ void StageBuilder::make_groups() {
     scratch = std::max(scratch, g.sizes.step_scratch);
   }
   step_temporary_bytes_ += scratch;
+  if (engine_.has_offload_buffer && !layout_.shards_weights && optimizer_space() != MemorySpace::Device) {
+    std::int64_t largest = 0;
+    in_.model.each_state([&](const StateList& list, std::int64_t) {
+      for (const StateTensor& t : list)
+        if (is_trained(t.kind)) largest = std::max(largest, t.rows * t.cols);
+    });
+    add(Category::Communication, BufferRole::Bucket, first_, bytes_of(largest, n_.compute), true);
+  }
 }
 
 }  // namespace gpuplan

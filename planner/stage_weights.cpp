@@ -7,10 +7,11 @@ namespace gpuplan {
 
 using namespace operand;
 
-/// One dtype of a group: (copy from host,) (cast the shard,) all-gather. The handle is the gathered buffer, or the flat
-/// one that copy_out turns into it. One rank has nothing to gather: what was copied or cast is what compute reads.
-void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes whole, bool is_cast, std::int64_t units,
-                               std::uint32_t& handle, std::uint32_t& flat) {
+/// One dtype of a group: (copy of `copied` bytes from the host,) (cast the shard,) all-gather. The handle is the
+/// gathered buffer, or the flat one that copy_out turns into it. One rank has nothing to gather: what was copied or
+/// cast is what compute reads.
+void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes copied, Bytes whole, bool is_cast,
+                               std::int64_t units, std::uint32_t& handle, std::uint32_t& flat) {
   handle = flat = 0;
   if (whole.count == 0) return;
   drain(StreamId::Gather, g.unit);
@@ -25,9 +26,9 @@ void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes whole, bool
   };
   std::uint32_t source = stored;
   if (weight_space() != MemorySpace::Device) {
-    source = copy_of(is_alone && !needs_cast, p_.buffers[stored].bytes);
+    source = copy_of(is_alone && !needs_cast, copied);
     Instruction& copy = emit(OpCode::CopyIn, engine_.copies_in_line ? StreamId::Compute : StreamId::CopyIn, Axis::None,
-                             g.unit, {stored | kRead, source | kWrite}, p_.buffers[stored].bytes);
+                             g.unit, {stored | kRead, source | kWrite}, copied);
     if (is_alone) copy.hook_kernels = hooks;
   }
   if (needs_cast) {
@@ -55,10 +56,13 @@ void StageBuilder::gather(Group& g) {
   const bool is_layer = g.unit != 0 && g.unit != num_layers() + 1;
   const bool is_fp8 = is_layer && engine_.gathers_fp8 && recipe().fp8_matmul;
   const bool is_cast = n_.casts_weights || (recipe().is_adapter() && n_.gather != n_.adapter);
-  const Bytes whole = g.sizes.trained_gathered;  // in 16 bit
-  gather_part(g, g.trained, is_fp8 ? Bytes{whole.count / 2} : whole, is_cast || is_fp8, g.messages, g.gathered_trained,
+  const Bytes in_16_bit = g.sizes.trained_gathered, whole = is_fp8 ? Bytes{in_16_bit.count / 2} : in_16_bit;
+  const bool is_converted_there = is_fp8 && engine_.copies_fp8 && weight_space() != MemorySpace::Device;
+  const Bytes copied = is_converted_there ? shard(whole, rules_.ways) : p_.buffers[g.trained].bytes;
+  gather_part(g, g.trained, copied, whole, (is_cast || is_fp8) && !is_converted_there, g.messages, g.gathered_trained,
               g.flat_trained);
-  gather_part(g, g.frozen, g.sizes.frozen_gathered, false, engine_.messages_per_unit, g.gathered_frozen, g.flat_frozen);
+  gather_part(g, g.frozen, p_.buffers[g.frozen].bytes, g.sizes.frozen_gathered, false, engine_.messages_per_unit,
+              g.gathered_frozen, g.flat_frozen);
   g.is_held = true;
 }
 

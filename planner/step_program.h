@@ -180,6 +180,7 @@ struct Block {
   std::vector<BlockEvent> events;
   Usage total;
   std::array<Usage, kNumLocalKinds> by_kind;
+  Bytes largest;         // of the activations and logits that it makes
   std::uint8_t graph{};  // which LayerGraph of the program
   bool runs_backward{};  // ops index graph.backward, else graph.forward
 };

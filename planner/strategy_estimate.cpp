@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -90,6 +91,27 @@ void add_evaluation(Peak& peak, const Job& job, const StepProgram& program, cons
   peak.instant = PeakInstant::Evaluation;
 }
 
+/// Of the optimizer's temporaries, one per trained tensor, those that are larger than any activation.
+/// Nothing where the optimizer steps flat parameters (FSDP1, ZeRO): they are larger than all of those.
+std::optional<Bytes> unplaced_temporaries(const Job& job, const StepProgram& program) {
+  const SizeRules& rules = job.rules;
+  if (rules.engine == ShardingEngine::Fsdp1 || rules.engine == ShardingEngine::Zero) return std::nullopt;
+  const OptimizerSpec& optimizer = find_optimizer(job.recipe().optimizer);
+  Bytes unplaced;
+  if (optimizer.temporary != StepTemporary::Parameters) return unplaced;
+  Bytes largest;
+  for (const Block& block : program.blocks) largest = std::max(largest, block.largest);
+  job.model.each_state([&](const StateList& list, std::int64_t times) {
+    for (StateTensor t : list) {
+      if (!is_trained(t.kind) || bytes_of(t.rows * t.cols, Dtype::F32) <= largest) continue;
+      const std::int64_t copies = std::exchange(t.copies, 1);
+      const Bytes temporary = per_tensor_sizes({t}, job.numerics, job.recipe(), optimizer, rules).step_temporary;
+      if (temporary > largest) unplaced += times * copies * temporary;
+    }
+  });
+  return unplaced;
+}
+
 /// The tightest GPU of the class, with what processes were seen to hold outside their tensors.
 GpuSpec corrected_gpu(const Job& job, const RankClass& c) {
   GpuSpec gpu = job.cluster().gpus[std::size_t(tightest_rank(job.request, c))];
@@ -148,12 +170,11 @@ ClassMemory class_memory(const Job& job, const StepProgram& program, const RankC
   if (is_evaluated(job.request)) add_evaluation(m.peak, job, program, c);
   const auto rank = std::size_t(tightest_rank(job.request, c));
   const std::vector<Bytes>& in_use = job.cluster().memory_in_use;
-  const ShardingEngine engine = job.strategy.engine;
   m.tiers = memory_tiers(m.peak, corrected_gpu(job, c), job.profile,
                          {.in_use = rank < in_use.size() ? in_use[rank] : Bytes{},
                           .uses_nccl = !job.is_one_process(),
                           .lengths_vary = job.recipe().packing == Packing::Dynamic,
-                          .steps_single_tensors = engine == ShardingEngine::Local || engine == ShardingEngine::Fsdp2,
+                          .unplaced = unplaced_temporaries(job, program),
                           .allocator = job.framework.allocator});
   return m;
 }

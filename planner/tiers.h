@@ -39,13 +39,15 @@ std::string_view to_string(Fit fit);
 Fit fit_of(const MemoryTiers& tiers, const std::optional<AccuracyRange>& range);
 
 /// `in_use` by others on the device; `uses_nccl`: the plan has more than one process.
-/// `lengths_vary`: batches differ in shape, so that cached blocks of one do not fit the next. `steps_single_tensors`:
-/// the optimizer's temporaries are no larger than tensors of the model, so that they lie where activations were: with
-/// no activation alive, the caching allocator has joined its blocks to whole segments (try_merge_blocks of
-/// c10/cuda/CUDACachingAllocator.cpp). Those of flat parameters (FSDP1, ZeRO) are too large.
+/// `lengths_vary`: batches differ in shape, so that cached blocks of one do not fit the next.
 struct TierQuestion {
   Bytes in_use;
-  bool uses_nccl{}, lengths_vary{}, steps_single_tensors{};
+  bool uses_nccl{}, lengths_vary{};
+  /// The optimizer's temporaries lie where activations were: with no activation alive, the caching allocator has joined
+  /// its blocks to whole segments (try_merge_blocks of c10/cuda/CUDACachingAllocator.cpp). A segment is no larger than
+  /// the tensor that it was made for (alloc_block, get_allocation_size), so that these bytes find none. Unset: no
+  /// temporary does.
+  std::optional<Bytes> unplaced;
   AllocatorKind allocator = AllocatorKind::Caching;
 };
 MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, const Profile& profile, TierQuestion question);

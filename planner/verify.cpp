@@ -98,7 +98,10 @@ class Verifier {
   /// A copy holds of the logical tensor what its source holds.
   void carry_placement(const Instruction& i) {
     const auto operands = p_.operands_of(i);
-    if (operands.size() < 2 || (operands[1] & kOwnSlice)) return;
+    if (operands.size() < 2) return;
+    if (operands[1] & kOwnSlice)
+      return require(state_[id(operands[0])].placement[std::size_t(i.axis)] != Placement::Partial,
+                     "one's own slice of what is partial", id(operands[0]));
     state_[id(operands[1])].placement = state_[id(operands[0])].placement;
   }
 

@@ -4,7 +4,6 @@
     scripts/fit_speed.py [--gpuplan build/dev/gpuplan] [--rounds 6] [--pull 0.03] [--only a,b] [--write]
     scripts/fit_speed.py --cross-validate [--check SOURCE] [--write]
     scripts/fit_speed.py --ablate [--write]
-    scripts/fit_speed.py --ablate
 
 The objective is the mean over sources of the mean |ln(predicted / measured)| of their points, each cut at --cut so that a point
 that the model cannot say does not bend the others, a source of fewer than 8 points weighing less, averaged with the mean over
@@ -16,7 +15,8 @@ reweighted least squares, and keeps the step if the program agrees that it is be
 the source with those values. With --write, data/validation/cross_validated.json keeps for every point that prediction over the shipped
 one (of speed points: as times). --check SOURCE fits without this source by rounds of its own and states the difference.
 --ablate fits without each constant in turn, with the sources left out too, all of it linearised: what it is worth on sources not
-seen, and how many points depend on it. --write stores that in data/validation/ablation.json.
+seen, and how many points depend on it. A constant without which neither median,
+p90 nor mean error of unseen sources is higher goes. --write stores that in data/validation/ablation.json.
 The shipped binary is the model: every evaluation is one `gpuplan validate --json` on a copy of data/.
 Python 3 standard library only; deterministic.
 """
@@ -128,8 +128,7 @@ def weights_of(rows):
 
 
 def objective(rows, parameters, args):
-    total = sum(w * min(args.cut, abs(row[2])) for w, row in zip(weights_of(rows), rows))
-    return total + args.pull * sum(math.log(value / PRIOR[key[1]]) ** 2 for key, value in parameters.items())
+    return mean_error(rows, args) + args.pull * sum(math.log(value / PRIOR[key[1]]) ** 2 for key, value in parameters.items())
 
 
 def bounds(key):
@@ -317,15 +316,21 @@ def classes_of(text):
     return out
 
 
-def figures(rows):
-    return {'median': round(median([abs(r[2]) for r in rows]), 4), 'p90': round(p90([abs(r[2]) for r in rows]), 4)}
+def mean_error(rows, args):
+    """What the fit minimises, without the pull: |error|, cut, mean over sources and mean over all points, averaged."""
+    return sum(w * min(args.cut, abs(row[2])) for w, row in zip(weights_of(rows), rows))
+
+
+def figures(rows, args):
+    return {'median': round(median([abs(r[2]) for r in rows]), 4), 'p90': round(p90([abs(r[2]) for r in rows]), 4),
+            'mean': round(mean_error(rows, args), 5)}
 
 
 def ablate(model, parameters, args):
     names = chosen(parameters, args, False)
     rows, slopes = model.errors(parameters), derivatives(model, parameters, names)
     every = linear_not_seen(rows, slopes, parameters, names, args)
-    print('%-44s %s' % ('all effects, sources not seen', summary(every)), flush=True)
+    print('%-44s %s mean %.5f' % ('all effects, sources not seen', summary(every), mean_error(every, args)), flush=True)
     text, classes, constants = model.text, classes_of(model.text), {}
     for key in names:
         without_value = NEUTRAL.get(key[1], PRIOR[key[1]])
@@ -336,14 +341,16 @@ def ablate(model, parameters, args):
         off = model.errors({k: parameters[k] for k in kept})
         left = linear_not_seen(off, slopes, parameters, kept, args)
         name = key[1] + ('/' + classes[key[0]] if classes[key[0]] else '')
-        constants[name] = dict(points=supporters(slopes, key), without=without_value, **figures(left))
-        print('%-44s %3d points  %s' % ('%s = %g' % (name, without_value), constants[name]['points'], summary(left)), flush=True)
+        constants[name] = dict(points=supporters(slopes, key), without=without_value, **figures(left, args))
+        print('%-44s %3d points  %s mean %.5f' % ('%s = %g' % (name, without_value), constants[name]['points'], summary(left), mean_error(left, args)),
+              flush=True)
     model.text = text
     if args.write:
         out = {'about': 'What each fitted constant is worth on sources that no fit has seen: |ln(predicted / measured)| with all of them, and with '
                         'this one at a value without the effect, or at its guess, and the others fitted again (linearised). points: whose '
-                        'prediction moves by more than 1 % when the constant moves by half. Written by scripts/fit_speed.py',
-               'command': 'scripts/fit_speed.py --ablate --write', 'date': datetime.date.today().isoformat(), 'all': figures(every),
+                        'prediction moves by more than 1 % when the constant moves by half. mean: of |error|, as the fit weighs it. A constant goes without '
+                        'which none of the three is higher. Written by scripts/fit_speed.py',
+               'command': 'scripts/fit_speed.py --ablate --write', 'date': datetime.date.today().isoformat(), 'all': figures(every, args),
                'constants': constants}
         with open(os.path.join(DATA, 'validation', 'ablation.json'), 'w') as file:
             file.write(json.dumps(out, indent=1, ensure_ascii=False) + '\n')

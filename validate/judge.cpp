@@ -75,6 +75,13 @@ double loading_gib(const Job& job) {
   return 2 * double(job.model.parameters) * (1 + 1 / ways) / 0x1p30;
 }
 
+/// What the source says of the engine's own settings.
+FrameworkConvention as_configured(FrameworkConvention framework, const Point& p) {
+  if (p.reduce_bucket) framework.zero.reduce_bucket = *p.reduce_bucket;
+  framework.zero.copies_fp8 |= std::find(p.offload.begin(), p.offload.end(), "quant_weights") != p.offload.end();
+  return framework;
+}
+
 class Predictor {
  public:
   explicit Predictor(const TimeRefinement& refine) : refine_(refine) {}
@@ -82,7 +89,7 @@ class Predictor {
   /// Fills the prediction of `result`. Throws InputError for a recipe that the model cannot follow.
   void predict(PointResult& result, const PointPlan& plan, const AliasTable& aliases) {
     const EstimateRequest& r = plan.request;
-    const FrameworkConvention& framework = find_framework(r.recipe.framework);
+    const FrameworkConvention framework = as_configured(find_framework(r.recipe.framework), *result.point);
     const Job job(r, prepare(r.model, r.recipe, framework), framework, profile_of(r.cluster.gpus.front()),
                   make_strategy(r.strategy, r.cluster, r.options));
     result.framework = framework.name;

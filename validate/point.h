@@ -69,7 +69,8 @@ struct Point {
   std::string checkpointing_text, length_text, loss_text;  // in the source's words
   std::optional<double> recomputed_share;                  // of the layers, where checkpointing is partial
   bool has_fp8_products = false;
-  bool is_kbit_prepared = false;  // the source says that PEFT's prepare_model_for_kbit_training ran
+  std::optional<std::int64_t> reduce_bucket;  // of ZeRO, in elements, where the source prints its configuration
+  bool is_kbit_prepared = false;              // the source says that PEFT's prepare_model_for_kbit_training ran
   PointLora lora;
   bool optimizer_in_backward = false, is_compiled = false;
   std::optional<std::int64_t> micro_batch, seq_len, grad_accum, global_batch;

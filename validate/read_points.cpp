@@ -18,7 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr IntRange kBatchRange{1, 1 << 24}, kTokenRange{1, 1 << 26}, kGpuRange{1, kMostGpus}, kRankRange{1, 1 << 16};
+constexpr IntRange kBatchRange{1, 1 << 24}, kTokenRange{1, 1 << 26}, kGpuRange{1, kMostGpus}, kRankRange{1, 1 << 16},
+    kBucketRange{1, 1 << 30};
 constexpr double kMostGib = 1 << 30;  // 1 EiB: beyond it bytes do not fit 63 bits
 constexpr const char* kExpected =
     "each line is one JSON object: a memory point has memory_metric, a speed point has target";
@@ -53,6 +54,7 @@ void read_memory_norm(Fields& norm, Point& p) {
   p.checkpointing = text_of(norm, "checkpointing");
   p.length = text_of(norm, "length");
   p.is_kbit_prepared = norm.optional_flag("kbit_prepared").value_or(false);
+  p.reduce_bucket = norm.optional_integer("reduce_bucket", kBucketRange);
 }
 
 void read_figures(Fields& fields, MemoryFigures& memory) {

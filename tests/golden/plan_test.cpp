@@ -67,6 +67,7 @@ TEST_CASE("the commands that plan prints give the plans that it shows") {
             "plan --model mistral-7b-v0.1 --lora r=16,targets=q_proj+v_proj --vendor lambda --global-batch 24 --top 5"),
         std::string("plan --model llama-3.2-3b --qlora --gpus 1xt4 --lengths ") + lengths.string(),
         std::string("plan --model qwen2.5-7b --lora --framework trl --gpus 1x3090"),
+        std::string("plan --model llama-3.1-8b --full --vendor lambda --under 12h --top 5"),
         std::string("plan --model llama-3.1-8b --qlora --gpus 1x4090 --max context")}) {
     CAPTURE(question);
     int code = 0;

@@ -44,6 +44,18 @@ TEST_CASE("ZeRO-2 scatters every micro-batch: (m + 1) Psi") {
   for (const std::int64_t m : {1, 2, 5}) CHECK(plan_of(m).build("zero2").sent() == m * c(2 * P) + c(2 * P));
 }
 
+TEST_CASE("DeepSpeed all-reduces the buckets of stages 1 and 2, of which a rank keeps its part: twice the bytes") {
+  // allreduce_and_scatter of deepspeed/runtime/zero/stage_1_and_2.py, use_multi_rank_bucket_allreduce
+  Plan plan = plan_of(5);
+  plan.framework.zero.all_reduces_buckets = true;
+  CHECK(plan.build("zero1").sent() == 2 * c(2 * P) + c(2 * P));
+  CHECK_NOTHROW(verify(plan.program));
+  CHECK(plan.build("zero2").sent() == 5 * 2 * c(2 * P) + c(2 * P));
+  CHECK_NOTHROW(verify(plan.program));
+  const std::int64_t scattered = plan_of(5).build("zero3").sent();
+  CHECK(plan.build("zero3").sent() == scattered);  // stage 3 scatters
+}
+
 TEST_CASE("ZeRO-3 and FSDP: 3 Psi per micro-batch, less the head, which is gathered once for forward and backward") {
   for (const char* name : {"zero3", "fsdp"})
     for (const std::int64_t m : {1, 2, 5}) {

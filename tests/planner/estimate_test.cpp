@@ -71,11 +71,13 @@ TEST_CASE("ZeRO-Offload's headline fits: full fine-tuning of 13B on one V100 of 
   CHECK(e.tiers.needed > Bytes{std::int64_t(24.2 * 0x1p30)});
   CHECK(e.tiers.needed < Bytes{std::int64_t(28.5 * 0x1p30)});
 
-  // 7B: 6.74 B weights in 16 bit are 12.6 GiB, two layers' gradients 0.75 GiB, boundaries 0.5 GiB, the context 0.45 GiB
+  // 7B: 6.74 B weights in 16 bit are 12.6 GiB, two layers' gradients 0.75 GiB, boundaries 0.5 GiB, the context 0.45
+  // GiB; DeepSpeed's buffer of the largest tensor, 32000 x 4096 in 16 bit, 0.25 GiB and its two buckets of 4096^2, 0.06
+  // GiB
   EstimateRequest smaller = ask("llama-2-7b", "1x4090", Method::Full);
   smaller.recipe = r.recipe, smaller.recipe.precision = Precision::Bf16Mixed, smaller.strategy = "zero2";
   CHECK(row(estimate(smaller), "zero2").tiers.needed / Bytes{std::int64_t(1) << 30} ==
-        doctest::Approx(14.5).epsilon(0.03));
+        doctest::Approx(14.5 + 0.31).epsilon(0.03));
 }
 
 TEST_CASE("a device_map is one process: no communicators, one machine, and no faster than one GPU when launch-bound") {
@@ -195,6 +197,21 @@ TEST_CASE("the reason of a verdict is about the GPU whose memory the row shows")
   CHECK(mp.why_not_yes.find("needs " + format_bytes(mp.tiers.process)) == 0);
 }
 
+TEST_CASE("the optimizer's temporaries lie where activations were, but not those that are larger than any of these") {
+  // Trained copies of embedding and head: foreach makes a temporary of 151,936 x 4,096 x 4 B = 2.32 GiB for each. The
+  // logits are the largest activations: 4 B x 151,936 are 0.58 GiB at 1,024 tokens, 4.64 GiB at 8,192.
+  const auto process = [](std::int64_t seq_len, const char* optimizer) {
+    EstimateRequest r = ask("qwen-7b", "1xH200");
+    r.strategy = "single";
+    r.recipe.seq_len = seq_len, r.recipe.optimizer = optimizer;
+    r.recipe.checkpointing = Checkpointing::Full;
+    r.recipe.lora.rank = 64, r.recipe.lora.modules_to_save = {"wte", "lm_head"}, r.recipe.lora.base_dtype = Dtype::BF16;
+    return row(estimate(r), "single").tiers.process / Bytes{std::int64_t(1) << 30};
+  };
+  CHECK(process(1024, "adamw-foreach") > process(1024, "adamw-fused") + 2.3);
+  CHECK(process(8192, "adamw-foreach") == process(8192, "adamw-fused"));
+}
+
 TEST_CASE("offload is suggested for what it must hold: the states, and the weights only where that is too little") {
   // 3.2 B parameters on 24 GB: 6.4 GB of 16-bit weights stay on the card; moving them too would double the time
   const EstimateResult result = estimate(ask("llama-3.2-3b", "1x4090", Method::Full));
@@ -202,7 +219,7 @@ TEST_CASE("offload is suggested for what it must hold: the states, and the weigh
   for (const std::string& advice : result.recommended->advice)
     if (advice.find("--offload") == 0) offloads += advice + '\n';
   CHECK(offloads.find("--offload optimizer (") == 0);
-  CHECK(offloads.find("zero2 fits") != std::string::npos);
+  CHECK(offloads.find("zero3 fits") != std::string::npos);  // stage 2 is tight: its buffer of the embedding is 0.7 GiB
   CHECK(offloads.find("params") == std::string::npos);
 }
 

@@ -119,6 +119,9 @@ TEST_CASE("ZeRO's reduce buckets: two of the stated size with overlap_comm, h^2 
   CHECK(plan.build("zero2").live_peak(BufferRole::Bucket) == 2 * 5000 * 2);
   plan.framework.zero.reduce_bucket = -1;
   CHECK(plan.build("zero2").live_peak(BufferRole::Bucket) == 2 * 64 * 64 * 2);
+  plan.cluster = plain_cluster(1);  // setup_buckets of stage_1_and_2.py does not ask for the number of ranks
+  CHECK(plan.build("zero2").live_peak(BufferRole::Bucket) == 2 * 64 * 64 * 2);
+  CHECK_NOTHROW(verify(plan.program));
 }
 
 TEST_CASE("an offloaded optimizer takes gradients to the host as they are made, on one GPU too") {
@@ -156,6 +159,10 @@ TEST_CASE("optimizer offload moves master and states, 12 bytes per trained param
   Plan device, host;
   host.recipe.offload.optimizer = OffloadTarget::Cpu;
   device.build("zero2"), host.build("zero2");
+  const Bytes buffer = bytes_of(kTinyEmbedding, Dtype::BF16);  // of the largest tensor, which stage 3 does not have
+  CHECK(device.peak().resident - host.peak().resident + buffer == Bytes{12 * kTinyModel / 4});
+  host.framework.zero.has_offload_buffer = false;
+  host.build("zero2");
   CHECK(device.peak().resident - host.peak().resident == Bytes{12 * kTinyModel / 4});
   CHECK(device.peak().host == Bytes{});
   CHECK(host.peak().host >= Bytes{12 * kTinyModel / 4});
@@ -194,6 +201,17 @@ TEST_CASE("one GPU copies in what the host keeps for it: every unit before its u
   CHECK(copied(StreamId::CopyIn) == 2 * (2 * kTinyModel - kTinyEmbedding - 64));
   // the layer in use and the one ahead of it; embedding and head are no larger
   CHECK(plan.live_peak(BufferRole::Gathered) == 2 * 2 * kTinyLayer);
+  SUBCASE("in 8 bit where the host keeps the layers so for fp8 products: the ends stay in 16 bit") {
+    const std::int64_t ends_twice = 2 * 2 * (2 * kTinyEmbedding + 64) - 2 * (kTinyEmbedding + 64);
+    plan.recipe.fp8_matmul = true;
+    plan.framework.zero.gathers_fp8 = true;
+    plan.build("zero3");
+    CHECK(copied(StreamId::CopyIn) == 2 * (2 * kTinyModel - kTinyEmbedding - 64));  // converted after the copy
+    plan.framework.zero.copies_fp8 = true;
+    plan.build("zero3");
+    CHECK_NOTHROW(verify(plan.program));
+    CHECK(copied(StreamId::CopyIn) == 2 * 4 * kTinyLayer + ends_twice);
+  }
   SUBCASE("on the stream that computes, where the framework copies there") {
     plan.framework.zero.copies_in_line = true;
     plan.build("zero3");

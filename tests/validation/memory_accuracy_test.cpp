@@ -1,10 +1,14 @@
 // What the estimate claims on published measurements today. The report docs/accuracy.md says it in full.
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include "base/files.h"
+#include "base/json_file.h"
 #include "validate/cross_validation.h"
 #include "validate/read_points.h"
 #include "validate/speed_report.h"
@@ -71,6 +75,45 @@ TEST_CASE("speed of sources that the fit has not seen") {
   CHECK(s.median <= 0.09);
   CHECK(s.p90 <= 0.30);
   CHECK(s.mean_of_source_medians <= 0.09);
+}
+
+TEST_CASE("ZeRO-2 and ZeRO-3, and fine-tuning on several GPUs, of sources that the fit has not seen") {
+  const std::vector<PointResult> unseen = not_seen(judged("speed.jsonl").results, read_cross_validation());
+  const auto summary = [&](const std::string& what, auto accept) {
+    std::vector<PointResult> some;
+    std::copy_if(unseen.begin(), unseen.end(), std::back_inserter(some), accept);
+    const SpeedSummary s = summarise_speed(some);
+    MESSAGE(what << ": " << s.represented << " points, median " << s.median << ", p90 " << s.p90);
+    return s;
+  };
+  const SpeedSummary zero =
+      summary("ZeRO-2 and ZeRO-3", [](const PointResult& r) { return r.strategy == "zero2" || r.strategy == "zero3"; });
+  CHECK(zero.median <= 0.15);
+  CHECK(zero.p90 <= 0.45);
+  const SpeedSummary several = summary("fine-tuning on several GPUs", [](const PointResult& r) {
+    return r.point->method != "pretrain" && r.point->num_gpus > 1;
+  });
+  CHECK(several.median <= 0.10);
+  CHECK(several.p90 <= 0.40);
+}
+
+TEST_CASE("no constant without which unseen sources are predicted as well: median, p90 and mean error") {
+  const nlohmann::json ablation = read_json_file(data_dir() / "validation" / "ablation.json");
+  const auto is_no_worse = [&](const nlohmann::json& without) {
+    for (const char* figure : {"median", "p90", "mean"})
+      if (without.at(figure) > ablation.at("all").at(figure)) return false;
+    return true;
+  };
+  for (const auto& [name, without] : ablation.at("constants").items()) CHECK_MESSAGE(!is_no_worse(without), name);
+}
+
+TEST_CASE("verdicts on the scored speed points: three runs that happened are refused, each explained in the README") {
+  std::vector<std::string> refused;
+  for (const PointResult& r : judged("speed.jsonl").results)
+    if (r.status == PointStatus::Scored && r.fit == Fit::No) refused.push_back(r.point->id);
+  const std::string readme = read_file(data_dir() / "validation" / "README.md");
+  CHECK(refused.size() <= 3);
+  for (const std::string& id : refused) CHECK_MESSAGE(readme.find("| `" + id + "` |") != std::string::npos, id);
 }
 
 TEST_CASE("speed of published runs: median and p90 of |ln|, and the order of settings") {
