@@ -207,8 +207,9 @@ Simulation simulate(const SimInput& input, const SimOptions& options) {
 
 namespace {
 
-/// Steps of so many micro-batches and of half as many show what each more of them takes.
-constexpr std::int64_t kShownMicroBatches = 32;
+/// Steps of so many micro-batches show what each more of them takes; in fewer, a host that launches hardly faster than
+/// the GPUs compute is still getting ahead of them.
+constexpr std::int64_t kFewMicroBatches = 24, kShownMicroBatches = 32;
 
 Simulation simulate_shorter(Job job, std::int64_t num_micro_batches, const StepColumns& columns,
                             const SimOptions& options) {
@@ -220,27 +221,27 @@ Simulation simulate_shorter(Job job, std::int64_t num_micro_batches, const StepC
   return simulate({.job = job, .program = program, .columns = columns, .comm = make_step_comm(job)}, options);
 }
 
-/// `shorter` and `longer` are alike but for the micro-batches of the second half of `longer`, and each of `more` takes
-/// what one of these does. Ranks, links and the critical path stay those of the longer one.
+/// `shorter` and `longer` are alike but for the last micro-batches of `longer`, and each of `more` takes what one of
+/// these does. Ranks, links and the critical path stay those of the longer one.
 Simulation with_more(const Simulation& shorter, Simulation longer, std::int64_t more) {
-  const double halves = 2 * double(more) / double(kShownMicroBatches);
-  const Simulation half = longer;
-  const auto grown = [&](auto before, auto now) { return now + halves * (now - before); };
-  longer.step = to_sim_time(grown(shorter.step_time(), half.step_time()));
+  const double times = double(more) / double(kShownMicroBatches - kFewMicroBatches);
+  const Simulation shown = longer;
+  const auto grown = [&](auto before, auto now) { return now + times * (now - before); };
+  longer.step = to_sim_time(grown(shorter.step_time(), shown.step_time()));
   const Seconds step = longer.step_time();
   for (double Simulation::*share : {&Simulation::resident, &Simulation::compute})
-    longer.*share = grown(shorter.*share * shorter.step_time(), half.*share * half.step_time()) / step;
+    longer.*share = grown(shorter.*share * shorter.step_time(), shown.*share * shown.step_time()) / step;
   for (Seconds Simulation::*time :
        {&Simulation::exposed_communication, &Simulation::bubble, &Simulation::host_bound, &Simulation::idle})
-    longer.*time = std::max(Seconds{}, grown(shorter.*time, half.*time));
-  longer.executed_flops = grown(shorter.executed_flops, half.executed_flops);
+    longer.*time = std::max(Seconds{}, grown(shorter.*time, shown.*time));
+  longer.executed_flops = grown(shorter.executed_flops, shown.executed_flops);
   return longer;
 }
 
 /// Without spans, the micro-batches of a long accumulation need not all be simulated.
 Simulation simulate_figures(const Job& job, const StepColumns& columns, const SimOptions& options) {
   const std::int64_t more = job.recipe().grad_accum - kShownMicroBatches;
-  return with_more(simulate_shorter(job, kShownMicroBatches / 2, columns, options),
+  return with_more(simulate_shorter(job, kFewMicroBatches, columns, options),
                    simulate_shorter(job, kShownMicroBatches, columns, options), more);
 }
 
