@@ -55,9 +55,7 @@ double CommunicationSpans::add(double begin, double end, double slowdown) {
   return later;
 }
 
-double CommunicationSpans::finish(double start, double work, double slowdown) {
-  while (first_ < spans_.size() && spans_[first_].end <= start) ++first_;
-  if (start > compute_end_) compute_begin_ = start;
+double CommunicationSpans::finish_beside(double start, double work, double slowdown) const {
   double now = start;
   for (std::size_t i = first_; i < spans_.size() && slowdown > 0; ++i) {
     const Span& span = spans_[i];
@@ -66,11 +64,11 @@ double CommunicationSpans::finish(double start, double work, double slowdown) {
     now += alone;
     work -= alone;
     const double slowed = work * (1 + slowdown);
-    if (now + slowed <= span.end) return compute_end_ = now + slowed;
+    if (now + slowed <= span.end) return now + slowed;
     work -= (span.end - now) / (1 + slowdown);
     now = span.end;
   }
-  return compute_end_ = now + work;
+  return now + work;
 }
 
 void CommunicationSpans::shift(double from, double by) {

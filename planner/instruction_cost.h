@@ -55,12 +55,18 @@ class CommunicationSpans {
   double add(double begin, double end, double slowdown);
   double compute_end() const { return compute_end_; }
   /// When `work` seconds of compute end that begin at `start`. Starts never decrease: what ended before is forgotten.
-  double finish(double start, double work, double slowdown);
+  double finish(double start, double work, double slowdown) {
+    while (first_ < spans_.size() && spans_[first_].end <= start) ++first_;
+    if (start > compute_end_) compute_begin_ = start;
+    compute_end_ = first_ == spans_.size() ? start + work : finish_beside(start, work, slowdown);
+    return compute_end_;
+  }
   /// Moves what ended at `from` or later.
   void shift(double from, double by);
 
  private:
   double alone(double begin, double end) const;
+  double finish_beside(double start, double work, double slowdown) const;
 
   struct Span {
     double begin{}, end{};

@@ -103,22 +103,23 @@ Bytes kept_logits(const Job& job) {
   return bytes_of(tokens * job.model.spec.vocab_size, Dtype::F32);
 }
 
+Bytes evaluated_logits(const Job& job) {
+  const Bytes kept = kept_logits(job);
+  // what was kept before and its concatenation with a new batch exist together
+  return loss_of_batch(forward_only(job)) + (job.request.eval_logits == EvalLogits::Last   ? kept
+                                             : job.request.eval_logits == EvalLogits::Kept ? 2 * kept
+                                                                                           : Bytes{});
+}
+
 Bytes evaluation_tensors(const Job& job, const StepProgram& program, const RankClass& rank_class, const Peak& step) {
-  const Job eval = forward_only(job);
   const bool has_head = program.programs[rank_class.program].last_unit == job.model.num_layers() + 1;
-  Bytes head;
-  if (has_head) {
-    head = loss_of_batch(eval);
-    // what was kept before and its concatenation with a new batch exist together
-    if (job.request.eval_logits == EvalLogits::Last) head += kept_logits(job);
-    if (job.request.eval_logits == EvalLogits::Kept) head += 2 * kept_logits(job);
-  }
+  const Bytes head = has_head ? evaluated_logits(job) : Bytes{};
   // generation comes before the loss; it needs the logits of one token
   const Bytes generation = job.request.eval_generate > 0
                                ? generation_cache(job.request, job.model.spec) +
                                      bytes_of(eval_batch(job.request) * job.model.spec.vocab_size, Dtype::F32)
                                : Bytes{};
-  return step.resident + gathered_weights(job) + std::max({layer_activations(eval), head, generation});
+  return step.resident + gathered_weights(job) + std::max({layer_activations(forward_only(job)), head, generation});
 }
 
 OtherPeaks other_peaks(const Job& job, const StepProgram& program, const RankClass& rank_class, const Peak& step,

@@ -25,6 +25,10 @@ OtherPeaks other_peaks(const Job& job, const StepProgram& program, const RankCla
 /// on the device until eval_accumulation_steps or the end), accelerate utils/operations.py ConvertOutputsToFp32.
 Bytes evaluation_tensors(const Job& job, const StepProgram& program, const RankClass& rank_class, const Peak& step);
 
+/// The rank with the head holds them besides: logits of an evaluation batch on their way to the loss, and those that
+/// are kept.
+Bytes evaluated_logits(const Job& job);
+
 /// Logits of one evaluation batch as they are kept: fp32, of all data-parallel ranks.
 Bytes kept_logits(const Job& job);
 

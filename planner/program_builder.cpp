@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "models/optimizers.h"
+#include "planner/peaks.h"
 #include "planner/stage_builder.h"
 
 namespace gpuplan {
@@ -22,30 +23,57 @@ ModelBlocks& own_blocks(StepProgram& program) {
 
 }  // namespace
 
-std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& program, const ModelBlocks& blocks) {
-  const std::int64_t stages = job.strategy.mesh.pp, L = job.model.num_layers();
+namespace {
+
+/// Bytes of a stage at what may fill it most; each sums up over units.
+struct StageLoad {
+  double batch{};       // what forward keeps, on the last stage the logits, gradients: each in memory of its own
+  double step{};        // gradients, and what the optimizer needs beside its state
+  double evaluation{};  // on the last stage the logits of an evaluation batch
+  StageLoad& operator+=(const StageLoad& o) {
+    batch += o.batch, step += o.step, evaluation += o.evaluation;
+    return *this;
+  }
+  double most() const { return std::max({batch, step, evaluation}); }
+};
+
+std::vector<StageLoad> unit_loads(const Job& job, const StepProgram& program, const ModelBlocks& blocks) {
+  const std::int64_t L = job.model.num_layers();
   const OptimizerSpec& optimizer = find_optimizer(job.recipe().optimizer);
-  std::vector<double> load(std::size_t(L + 2));
-  const auto state_bytes = [&](const StateList& list) {
+  const auto load_of = [&](const StateList& list) {
     const StateSizes z = state_sizes(list, job.numerics, job.recipe(), optimizer, {});
-    return double((z.trained + z.frozen + z.full_gradient + z.master + z.state + z.trained_gathered).count);
+    const double resident = double((z.trained + z.frozen + z.master + z.state).count);
+    const double gradients = double(z.full_gradient.count), casts = double(z.trained_gathered.count);
+    return StageLoad{.batch = resident + casts + gradients,
+                     .step = resident + gradients + double(z.step_temporary.count),
+                     .evaluation = resident};
   };
-  // what a layer keeps between forward and backward, and what the head needs at its peak
+  std::vector<StageLoad> out(std::size_t(L + 2));
   const double boundary =
       double(bytes_of(job.recipe().tokens() * job.model.spec.hidden_size, job.numerics.residual).count);
-  std::vector<double> per_kind;
+  std::vector<StageLoad> per_kind;
   for (std::size_t k = 0; k < job.model.layers.size(); ++k) {
     double kept = boundary;
     const LayerGraph& graph = program.graphs[blocks.kinds[k].graph];
     if (job.recipe().checkpointing != Checkpointing::Full)
       for (const LocalId id : saved_locals(graph)) kept += double(graph.locals[id].bytes().count);
-    per_kind.push_back(state_bytes(job.model.layers[k]) + kept);
+    per_kind.push_back(load_of(job.model.layers[k]));
+    per_kind.back().batch += kept;
   }
-  const double logits = double(program.blocks.back().total.peak);
-  load.front() = state_bytes(job.model.before);
-  load.back() = state_bytes(job.model.after) + logits +
-                (job.model.has_tied_head && stages > 1 ? state_bytes(job.model.before) : 0);
-  for (std::int64_t i = 0; i < L; ++i) load[std::size_t(i + 1)] = per_kind[job.model.weights.order[std::size_t(i)]];
+  for (std::int64_t i = 0; i < L; ++i) out[std::size_t(i + 1)] = per_kind[job.model.weights.order[std::size_t(i)]];
+  out.front() = load_of(job.model.before);
+  out.back() = load_of(job.model.after);
+  if (job.model.has_tied_head && job.strategy.mesh.pp > 1) out.back() += out.front();
+  out.back().batch += double(program.blocks.back().total.peak);
+  if (is_evaluated(job.request)) out.back().evaluation += double(evaluated_logits(job).count);
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& program, const ModelBlocks& blocks) {
+  const std::int64_t stages = job.strategy.mesh.pp;
+  const std::vector<StageLoad> load = unit_loads(job, program, blocks);
   std::vector<double> capacity;
   for (std::int64_t stage = 0; stage < stages; ++stage)
     capacity.push_back(std::max(1.0, double(job.cluster().gpus[std::size_t(stage)].framework_memory.count)));
@@ -60,11 +88,14 @@ std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& progr
     bounds.assign(1, 0);
     std::size_t next = 0;
     for (std::int64_t s = 0; s < stages; ++s) {
-      double used = 0;
+      StageLoad used;
       const double room = level * capacity[std::size_t(s)];
       const std::size_t end = load.size() - std::size_t(stages - 1 - s);
       const auto is_bound = [&](std::size_t unit) { return s == 0 && std::int64_t(unit) < images_until; };
-      while (next < end && (used == 0 || is_bound(next) || used + load[next] <= room)) used += load[next++];
+      for (const std::size_t begin = next; next < end; ++next) {
+        used += load[next];
+        if (next > begin && !is_bound(next) && used.most() > room) break;
+      }
       bounds.push_back(std::uint16_t(next));
     }
     return next == load.size();

@@ -58,7 +58,7 @@ class ProgramCursor {
   template <class Repeats>
   void advance(Repeats& repeats) {
     ++at_;
-    pass_borders(repeats);
+    if (at_ != end_ && at_->op >= OpCode::Repeat) pass_borders(repeats);  // nearly never
   }
   void advance() {
     EveryTurn every;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "planner/instruction_cost.h"
@@ -131,9 +132,10 @@ class ForwardPass {
       c[k].reset(all_.programs[all_.classes[k].program], all_.mesh.pp > 1 || all_.has_one_host);
     mail_.resize(all_.classes.size());
     turn_at_.assign(all_.classes.size(), std::numeric_limits<std::uint32_t>::max());
-    for (bool moved = true; moved;) {
+    for (bool moved = true; moved;) {  // the first stage when no other can: what it sends is not to pile up
       moved = false;
-      for (std::size_t k = 0; k < all_.classes.size(); ++k) moved |= advance(k, c[k]);
+      for (std::size_t k = 1; k < all_.classes.size(); ++k) moved |= advance(k, c[k]);
+      if (!moved) moved = advance(0, c[0]);
     }
     StepTime out;
     double flops = 0;
@@ -187,6 +189,7 @@ class ForwardPass {
 
   bool advance(std::size_t k, Clock& c) {
     const RankClass& rank_class = all_.classes[k];
+    if (k == 0 && std::exchange(turn_is_over_, false)) skip_turns_of_stages();
     bool moved = false;
     while (!c.at.is_done()) {
       const Instruction& i = c.at.instruction();
@@ -198,7 +201,9 @@ class ForwardPass {
       else
         execute(k, c, i, rank_class);
       c.at.advance(c);
-      if (k == 0 && c.has_neighbours && c.at.is_at_next_turn()) skip_turns_of_stages();
+      if (k > 0 || !c.has_neighbours || !c.at.is_at_next_turn()) continue;
+      turn_is_over_ = true;
+      break;
     }
     return moved;
   }
@@ -289,6 +294,7 @@ class ForwardPass {
   std::vector<Mail> mail_;
   double host_{};                       // of the thread that launches for all classes, where there is one
   double turn_host_{};                  // when the first stage last began a turn
+  bool turn_is_over_{};                 // of the first stage
   std::vector<std::uint32_t> turn_at_;  // then: the instructions that were next
 };
 

@@ -147,6 +147,8 @@ class Recorder {
       points_.back().live = std::max(points_.back().live, live_);
     else
       points_.push_back({now_, live_});
+    constexpr std::size_t kMostPoints = 1 << 20;  // a step of thousands of micro-batches has a hundred times as many
+    if (points_.size() >= kMostPoints) points_ = thinned(std::move(points_), kMostPoints / 2);
   }
 
   const StepProgram& all_;

@@ -87,10 +87,12 @@ void check_size(const SimInput& input, const SimOptions& options, const Folding&
   if (num > options.most_tasks)
     throw InputError(
         folding.is_folded() || input.job.recipe().grad_accum > 1 ? "--grad-accum" : "",
-        fmt::format("{} micro-batches make a step of {} kernels, copies and messages on {} simulated GPUs",
-                    format_count(input.job.recipe().grad_accum), format_count(std::int64_t(num)), folding.ranks.size()),
-        fmt::format("{} can be simulated; fewer micro-batches or GPUs show the same{}",
+        fmt::format("{} micro-batches make a step of {} kernels, copies and messages on {} simulated GPU{}",
+                    format_count(input.job.recipe().grad_accum), format_count(std::int64_t(num)), folding.ranks.size(),
+                    folding.ranks.size() == 1 ? "" : "s"),
+        fmt::format("{} can be simulated{}; fewer micro-batches or GPUs show the same{}",
                     format_count(std::int64_t(options.most_tasks)),
+                    options.most_tasks < kMostTasks ? " for each step that is asked for" : "",
                     options.network == NetworkFidelity::Flow ? ", and --network analytic has no messages" : ""));
 }
 

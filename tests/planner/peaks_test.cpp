@@ -59,6 +59,21 @@ TEST_CASE("kept logits are those of all data-parallel ranks in fp32, and exist t
   CHECK(answer(r).kept_logits.count == gathered);
 }
 
+TEST_CASE(
+    "stages of mp are cut by what fills them most: a larger micro batch needs no less where evaluation is larger") {
+  EstimateRequest r = ask("pythia-1b", "2xA6000", "mp");
+  r.recipe.method = Method::Full;
+  r.eval_batch = 10;
+  r.eval_logits = EvalLogits::Kept;
+  std::int64_t last = 0;
+  for (const std::int64_t micro_batch : {1, 2, 4, 8, 16}) {
+    r.recipe.micro_batch = micro_batch;
+    const std::int64_t process = answer(r).tiers.process.count;
+    CHECK(process >= last);
+    last = process;
+  }
+}
+
 TEST_CASE("generation adds keys and values of every token of the evaluation batch") {
   EstimateRequest r = ask("llama-3.2-1b", "1xA6000", "single");
   r.eval_batch = 2;

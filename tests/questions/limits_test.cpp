@@ -289,3 +289,17 @@ TEST_CASE("docs/limits.md states the limits that are kept") {
        {fmt::format("{}", kMostGpus), fmt::format("{}", kMostInMesh), std::string("2,500,000")})
     CHECK(page.find(number) != std::string::npos);
 }
+
+TEST_CASE("simulations of one question share the number of tasks") {
+  const Question alone = question_of(
+      "gpuplan simulate --model smollm2-135m --gpus 2xA6000 --strategy ddp --grad-accum 3000 --network analytic");
+  const Question compared = alone.with("--compare", "zero1,zero2,zero3,fsdp,fsdp-grad-op,mp,zero1,zero2");
+  const auto is_answered = [](const Question& q) -> std::string { return ask(q).code == 0 ? "" : "refused"; };
+  const auto says_why = [](const Question& q) -> std::string {
+    const Answered a = ask(q);
+    return a.code == 2 && a.err.find("can be simulated for each step that is asked for") != std::string::npos ? ""
+                                                                                                              : a.err;
+  };
+  CHECK(check_all({alone}, is_answered).front() == "");
+  CHECK(check_all({compared}, says_why).front() == "");
+}

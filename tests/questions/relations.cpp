@@ -29,15 +29,18 @@ std::optional<Question> doubled(const Question& question, const std::string& fla
   return question.with(flag, std::to_string(2 * std::stoll(value)));
 }
 
-/// Twice as much of `flag` needs no less of `key`.
+/// Twice as much of `flag` needs no less of `key`. Which GPU of `mp` is the fullest, and thus the row's, may change with
+/// it: its process then needs no less.
 std::string broken_growth(const Question& question, const Answered& a, const char* flag, const char* key) {
   const auto more = doubled(question, flag);
   if (!more) return "";
   const json one = strategies_of(a), two = strategies_of(ask(*more));
-  for (const auto& [name, s] : one.items())
-    if (two.contains(name) && two[name][key].get<double>() < s[key].get<double>() * (1 - 1e-12))
-      return fmt::format("{}: {} {} with {} {}, {} with twice as many", name, s[key].dump(), key, flag,
-                         question.value_of(flag), two[name][key].dump());
+  for (const auto& [name, s] : one.items()) {
+    const std::string of = name == "mp" && std::string_view(key) == "tensors_bytes" ? "process_bytes" : key;
+    if (two.contains(name) && two[name][of].get<double>() < s[of].get<double>() * (1 - 1e-12))
+      return fmt::format("{}: {} {} with {} {}, {} with twice as many", name, s[of].dump(), of, flag,
+                         question.value_of(flag), two[name][of].dump());
+  }
   return "";
 }
 

@@ -72,8 +72,14 @@ TEST_CASE("the critical path is as long as the step, and no stream is busier tha
 }
 
 TEST_CASE("memory over time has the peak of the memory replay and ends where it began") {
-  for (const Method method : {Method::Full, Method::Lora, Method::Qlora}) {
-    const EstimateRequest r = request_for("llama-3.2-1b", "4xA6000", method, 3);
+  struct Asked {
+    const char* gpus;
+    Method method;
+    std::int64_t micro_batches;  // of the last, memory changes a million times
+  };
+  for (const Asked& asked : {Asked{"4xA6000", Method::Full, 3}, Asked{"4xA6000", Method::Lora, 3},
+                             Asked{"4xA6000", Method::Qlora, 3}, Asked{"1xA6000", Method::Lora, 600}}) {
+    const EstimateRequest r = request_for("llama-3.2-1b", asked.gpus, asked.method, asked.micro_batches);
     for (const std::string& name : strategies_of(r)) {
       const Simulation s = simulated(r, name).simulation;
       CAPTURE(name);
