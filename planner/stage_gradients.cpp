@@ -45,16 +45,14 @@ void StageBuilder::reduce(Group& g) {
       if (replicas() > 1) place(g.gradient, Axis::DpReplicate, Placement::Partial);
     }
     const Operand bucket = reduce_bucket_ ? reduce_bucket_ | kRead | kWrite : 0;
-    if (engine_.all_reduces_buckets && !layout_.shards_weights) {
-      emit(OpCode::AllReduce, StreamId::Reduce, Axis::DpShard, g.unit, {message | kRead | kWrite, bucket},
+    if (engine_.all_reduces_buckets && !layout_.shards_weights)
+      emit(OpCode::AllReduce, StreamId::Reduce, Axis::DpShard, g.unit,
+           {message | kRead | kWrite, g.gradient | kRead | kWrite | kAccumulates | kOwnSlice, bucket},
            g.sizes.reduce_message);
-      emit(OpCode::Cast, StreamId::Reduce, Axis::DpShard, g.unit,
-           {message | kRead, g.gradient | kRead | kWrite | kAccumulates | kOwnSlice}, 2 * p_.buffers[g.gradient].bytes);
-    } else {
+    else
       emit(OpCode::ReduceScatter, StreamId::Reduce, Axis::DpShard, g.unit,
            {message | kRead, g.gradient | kRead | kWrite | kAccumulates, bucket}, g.sizes.reduce_message)
           .messages = std::uint16_t(is_fsdp(rules_.engine) ? g.messages : 1);
-    }
     if (layout_.shards_gradients)
       hold(StreamId::Reduce, message);
     else

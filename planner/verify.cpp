@@ -98,10 +98,7 @@ class Verifier {
   /// A copy holds of the logical tensor what its source holds.
   void carry_placement(const Instruction& i) {
     const auto operands = p_.operands_of(i);
-    if (operands.size() < 2) return;
-    if (operands[1] & kOwnSlice)
-      return require(state_[id(operands[0])].placement[std::size_t(i.axis)] != Placement::Partial,
-                     "one's own slice of what is partial", id(operands[0]));
+    if (operands.size() < 2 || (operands[1] & kOwnSlice)) return;
     state_[id(operands[1])].placement = state_[id(operands[0])].placement;
   }
 
@@ -149,7 +146,7 @@ class Verifier {
     for (const Operand o : p_.operands_of(i)) {
       State& s = state_[id(o)];
       const Placement here = s.placement[axis];
-      if (i.op == OpCode::AllReduce && p_.buffers[id(o)].role != BufferRole::Bucket) {
+      if (i.op == OpCode::AllReduce && p_.buffers[id(o)].role != BufferRole::Bucket && !(o & kOwnSlice)) {
         require(here == Placement::Partial, "an all-reduce of what is not partial", id(o));
         s.placement[axis] = Placement::Replicated;
       }
