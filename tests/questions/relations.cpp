@@ -29,8 +29,8 @@ std::optional<Question> doubled(const Question& question, const std::string& fla
   return question.with(flag, std::to_string(2 * std::stoll(value)));
 }
 
-/// Twice as much of `flag` needs no less of `key`. Which GPU of `mp` is the fullest, and thus the row's, may change with
-/// it: its process then needs no less.
+/// Twice as much of `flag` needs no less of `key`. Which GPU of `mp` is the fullest, and thus the row's, may change
+/// with it: its process then needs no less.
 std::string broken_growth(const Question& question, const Answered& a, const char* flag, const char* key) {
   const auto more = doubled(question, flag);
   if (!more) return "";

@@ -46,7 +46,7 @@ TEST_CASE("memory of published runs: medians and p90, macro-weighted") {
                  << s.allocated.p90 << ", process " << s.process.median << " / " << s.process.p90 << "; "
                  << s.represented << " of " << s.scoreable);
   CHECK(s.represented == s.scoreable);
-  CHECK(s.own.median <= 0.06);
+  CHECK(s.own.median <= 0.05);
   CHECK(s.own.p90 <= 0.16);
   CHECK(s.allocated.median <= 0.05);
   CHECK(s.allocated.p90 <= 0.14);
