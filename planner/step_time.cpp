@@ -132,6 +132,7 @@ class ForwardPass {
       c[k].reset(all_.programs[all_.classes[k].program], all_.mesh.pp > 1 || all_.has_one_host);
     mail_.resize(all_.classes.size());
     turn_at_.assign(all_.classes.size(), std::numeric_limits<std::uint32_t>::max());
+    advance(0, c[0]);
     for (bool moved = true; moved;) {  // the first stage when no other can: what it sends is not to pile up
       moved = false;
       for (std::size_t k = 1; k < all_.classes.size(); ++k) moved |= advance(k, c[k]);
