@@ -36,8 +36,9 @@ std::string broken_growth(const Question& question, const Answered& a, const cha
   if (!more) return "";
   const json one = strategies_of(a), two = strategies_of(ask(*more));
   for (const auto& [name, s] : one.items()) {
-    const std::string of = name == "mp" && std::string_view(key) == "tensors_bytes" ? "process_bytes" : key;
-    if (two.contains(name) && two[name][of].get<double>() < s[of].get<double>() * (1 - 1e-12))
+    const bool is_cut = name == "mp" && std::string_view(key) == "tensors_bytes";
+    const std::string of = is_cut ? "process_bytes" : key;
+    if (two.contains(name) && two[name][of].get<double>() < s[of].get<double>() * (1 - (is_cut ? 0.02 : 1e-12)))
       return fmt::format("{}: {} {} with {} {}, {} with twice as many", name, s[of].dump(), of, flag,
                          question.value_of(flag), two[name][of].dump());
   }
