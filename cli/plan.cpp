@@ -125,7 +125,7 @@ bool set_largest(const CLI::App& app, AskedSearch& asked, const SearchOptions& o
     recipe.seq_len = *tokens;
     asked.given += fmt::format(" --seq-len {}", *tokens);
     asked.notes.push_back(fmt::format("{} tokens are the longest sequence that fits well, in steps of 256", *tokens));
-    q.pinned.insert({"micro-batch"});
+    if (!q.pinned.insert("micro-batch").second) return true;
     recipe.micro_batch = 1;
     asked.given += " --micro-batch 1";
   } else {

@@ -11,12 +11,15 @@ namespace {
 
 constexpr std::int64_t kContextStep = 256, kMostTokens = 4 << 20, kMostSequences = 4096;
 
-/// The question with one sequence per GPU and pass, and the knobs of speed left as they are.
+/// The question with one sequence per GPU and pass, where nothing else is asked for, and the knobs of speed left as they
+/// are.
 SearchQuestion about_memory(const SearchQuestion& question) {
   SearchQuestion q = question;
   q.under.reset(), q.budget.reset(), q.global_batch.reset();
+  Recipe& recipe = q.base.recipe;
+  if (!q.pinned.contains("micro-batch")) recipe.micro_batch = 1;
+  if (!q.pinned.contains("grad-accum")) recipe.grad_accum = 1;
   for (const char* row : {"micro-batch", "grad-accum", "compile", "attention"}) q.pinned.insert(row);
-  q.base.recipe.micro_batch = q.base.recipe.grad_accum = 1;
   return q;
 }
 
