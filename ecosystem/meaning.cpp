@@ -380,6 +380,10 @@ Setup setup_of(const EstimateRequest& request, const Strategy& strategy) {
   write_precision(s, request.recipe, is_local);
   write_batch(s, request, strategy.mesh.data_parallel());
   write_kernels(s, request.recipe);
+  if (request.model.vision.is_present()) {
+    s.freezes_tower = request.recipe.images.train != TrainVision::All;
+    s.freezes_projector = request.recipe.images.train == TrainVision::No;
+  }
   const bool is_one_process = strategy.schedule == Schedule::Naive || strategy.mesh.world() == 1;
   s.num_processes = is_one_process ? 1 : strategy.mesh.world();
   s.num_machines = strategy.is_one_gpu() ? 1 : request.cluster.num_nodes();

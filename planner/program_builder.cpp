@@ -32,7 +32,7 @@ std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& progr
   };
   // what a layer keeps between forward and backward, and what the head needs at its peak
   const double boundary =
-      double(bytes_of(job.recipe().tokens() * job.model.spec.hidden_size, job.numerics.residual).count);
+      double(bytes_of(job.recipe().tokens() * job.model.spec.stream_width(), job.numerics.residual).count);
   std::vector<double> per_kind;
   for (std::size_t k = 0; k < job.model.layers.size(); ++k) {
     double kept = boundary;
