@@ -395,7 +395,10 @@ Setup setup_of(const EstimateRequest& request, const Strategy& strategy) {
     write_zero(s, strategy);
   else
     s.distributed = is_one_process ? "no" : "multi";
-  if (is_local && !is_one_process) s.finds_unused = false;
+  // towers that no row of text reaches: their parameters get no gradient, at which DDP stops unless it looks for them
+  const bool has_idle_towers = list_weights(request.model).part_elements(ModelPart::Idle) > 0;
+  if (has_idle_towers) s.freezes_tower = true;
+  if (is_local && !is_one_process) s.finds_unused = has_idle_towers;
   if (s.checkpointing == true)
     s.reentrant = strategy.layout.shards_weights && request.recipe.is_adapter() &&
                   (strategy.engine == ShardingEngine::Zero || request.recipe.quant.kind != BaseQuant::None);

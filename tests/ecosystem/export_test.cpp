@@ -561,6 +561,20 @@ TEST_CASE("models with a vision tower: what their trainers need beside it, and w
                  "no template that reads images"));
 }
 
+TEST_CASE(
+    "a model whose towers stay idle is trained on text: DDP looks for what gets no gradient, axolotl freezes it") {
+  EstimateRequest plan = plan_of("ddp", Method::Lora);
+  plan.model = load_model("gemma-3n-e2b").spec;
+  const auto file = [&](const char* target, const char* name) {
+    const ExportAnswer answer = export_plan(plan, target, kMark);
+    REQUIRE_MESSAGE(!answer.is_refused(), answer.refusal);
+    return file_of(answer, name)->content;
+  };
+  CHECK(has_text(file("trl", "sft.yaml"), "ddp_find_unused_parameters: true"));
+  CHECK(has_text(file("axolotl", "axolotl.yaml"), "freeze_mm_modules: true"));
+  CHECK_FALSE(has_text(file("axolotl", "axolotl.yaml"), "processor_type"));
+}
+
 TEST_CASE("what a format has no word for is refused, and never written as something else") {
   EstimateRequest plan = plan_of("ddp", Method::Full);
   plan.recipe.checkpointing = Checkpointing::Selective;
