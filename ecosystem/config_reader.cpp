@@ -1,6 +1,7 @@
 #include "ecosystem/config_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -280,11 +281,14 @@ class Reading {
   /// The expression of axolotl's docs/multimodal.qmd, "model.language_model.layers.….(up|down|q)_proj": modules of the
   /// language model alone.
   void read_language_targets(Setup& s) {
-    constexpr std::string_view kBegin = "model.language_model.layers.", kEnd = ")_proj";
+    constexpr std::array kBegins{"model.language_model.layers.", "language_model.model.layers.",
+                                 "model.text_model.layers."};
+    constexpr std::string_view kEnd = ")_proj";
     if (!s.module_targets || s.module_targets->size() != 1) return;
     const std::string& all = s.module_targets->front();
     const std::size_t open = all.rfind('(');
-    if (!all.starts_with(kBegin) || !all.ends_with(kEnd) || open == std::string::npos) return;
+    const bool is_of_language = std::ranges::any_of(kBegins, [&](const char* begin) { return all.starts_with(begin); });
+    if (!is_of_language || !all.ends_with(kEnd) || open == std::string::npos) return;
     std::vector<std::string> targets;
     std::stringstream names(all.substr(open + 1, all.size() - kEnd.size() - open - 1));
     for (std::string name; std::getline(names, name, '|');) targets.push_back(name + "_proj");
