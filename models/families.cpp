@@ -12,7 +12,7 @@ namespace {
 // clang-format off
 constexpr std::array kFamilies{
     &kLlama, &kMistral, &kQwen, &kQwen2, &kQwen3, &kSmolLm3, &kGemma, &kGemma2, &kGemma3Text, &kPhi, &kPhi3,
-    &kOlmo, &kOlmo2, &kOlmo3, &kExaone4, &kGranite, &kGranite4, &kSeedOss, &kHunyuan, &kGlm, &kGlm4, &kErnie, &kNemotron, &kArcee, &kStableLm, &kStarCoder2, &kGpt2, &kGptBigCode, &kGptNeoX, &kGptJ, &kFalcon, &kBloom, &kOpt, &kMpt,
+    &kOlmo, &kOlmo2, &kOlmo3, &kExaone4, &kGranite, &kGranite4, &kSeedOss, &kHunyuan, &kHunyuanMoe, &kGlm, &kGlm4, &kErnie, &kNemotron, &kArcee, &kStableLm, &kStarCoder2, &kGpt2, &kGptBigCode, &kGptNeoX, &kGptJ, &kFalcon, &kBloom, &kOpt, &kMpt,
     &kChatGlm, &kBaichuan, &kInternLm, &kInternLm2,
     &kMixtral, &kQwen2Moe, &kQwen3Moe, &kOlmoe, &kDeepSeek, &kDeepSeekV2, &kDeepSeekV3, &kKimiK2, &kGlm4Moe, &kGlm4MoeLite, &kDots1, &kMiniMaxM2, &kErnieMoe, &kGraniteMoe,
     &kGptOss, &kLlama4,

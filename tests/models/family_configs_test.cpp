@@ -307,7 +307,13 @@ TEST_CASE("families of 2025 read their own keys") {
   check_config_error(sized("ernie4_5_moe", {{"moe_layer_interval", 2}}), "moe_layer_interval");
   const ModelSpec air = parse_config(sized("glm4_moe", {{"attention_bias", true}, {"n_routed_experts", 8}}));
   CHECK((air.has_qkv_bias && !air.has_o_bias && air.moe.has_router_correction && air.qk_norm == QkNorm::None));
-  for (const ModelSpec& spec : {seed, glm, minimax, ernie, air}) check_round_trip(spec);
+  const json experts{{"num_experts", 8}, {"moe_topk", {2, 2, 2, 2}}};  // a list of one number for every layer
+  const ModelSpec hunyuan = parse_config(sized("hunyuan_v1_moe", experts));
+  CHECK(hunyuan.moe.experts_per_token == 2);
+  CHECK(hunyuan.moe.shared_intermediate_size == hunyuan.moe.intermediate_size);
+  check_config_error(sized("hunyuan_v1_moe", {{"num_experts", 8}, {"moe_topk", {2, 2, 1, 2}}}),
+                     "moe_topk: numbers that");
+  for (const ModelSpec& spec : {seed, glm, minimax, ernie, air, hunyuan}) check_round_trip(spec);
 }
 
 TEST_CASE("Nemotron and Arcee have a plain MLP with a squared ReLU") {
