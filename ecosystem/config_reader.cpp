@@ -292,6 +292,7 @@ class Reading {
     std::vector<std::string> targets;
     std::stringstream names(all.substr(open + 1, all.size() - kEnd.size() - open - 1));
     for (std::string name; std::getline(names, name, '|');) targets.push_back(name + "_proj");
+    if (targets.empty()) return;
     s.module_targets = std::move(targets);
     s.freezes_tower = true;
   }

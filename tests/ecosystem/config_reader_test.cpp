@@ -359,6 +359,8 @@ TEST_CASE("what files train of a vision tower, once the model is known") {
   const std::string smolvlm = R"(lora_target_modules: 'model.text_model.layers.[\d]+.(mlp|self_attn).(up|v)_proj')";
   CHECK(reading_of({axolotl + smolvlm + "\n"}).request.recipe.lora.targets ==
         std::vector<std::string>{"up_proj", "v_proj"});
+  CHECK(
+      contains(error_of({axolotl + "lora_target_modules: 'model.text_model.layers.()_proj'\n"}), "regular expression"));
   CHECK(contains(error_of({axolotl + "lora_target_modules: 'layers.(up|down)_proj'\n"}), "regular expression"));
   ConfigReading text = reading_of({kTrl});  // of a model without a tower nothing is said
   settle_vision(text, text.request);
