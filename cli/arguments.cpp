@@ -1,6 +1,7 @@
 #include "cli/arguments.h"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -25,8 +26,49 @@ std::vector<std::string> flag_names(const CLI::App& app) {
   return names;
 }
 
+/// Flags and keys of trainers, and what says the same here.
+constexpr std::array kOfTrainers{std::pair{"--batch-size", "--micro-batch"},
+                                 std::pair{"--per-device-train-batch-size", "--micro-batch"},
+                                 std::pair{"--micro-batch-size", "--micro-batch"},
+                                 std::pair{"--gradient-accumulation-steps", "--grad-accum"},
+                                 std::pair{"--max-seq-length", "--seq-len"},
+                                 std::pair{"--max-length", "--seq-len"},
+                                 std::pair{"--sequence-len", "--seq-len"},
+                                 std::pair{"--cutoff-len", "--seq-len"},
+                                 std::pair{"--context-length", "--seq-len"},
+                                 std::pair{"--gradient-checkpointing", "--checkpointing full"},
+                                 std::pair{"--load-in-4bit", "--qlora"},
+                                 std::pair{"--load-in-8bit", "--lora --int8"},
+                                 std::pair{"--use-peft", "--lora"},
+                                 std::pair{"--lora-r", "--lora r=16"},
+                                 std::pair{"--lora-rank", "--lora r=16"},
+                                 std::pair{"--num-train-epochs", "--epochs"},
+                                 std::pair{"--num-epochs", "--epochs"},
+                                 std::pair{"--optim", "--optimizer"},
+                                 std::pair{"--bf16", "--precision bf16-mixed"},
+                                 std::pair{"--fp16", "--precision fp16-mixed"},
+                                 std::pair{"--attn-implementation", "--attention"},
+                                 std::pair{"--per-device-eval-batch-size", "--eval-batch"},
+                                 std::pair{"--nodes", "--gpus 16xH100 (machines of eight), or --cluster"},
+                                 std::pair{"--num-nodes", "--gpus 16xH100 (machines of eight), or --cluster"},
+                                 std::pair{"--spot", "'gpuplan plan --spot', among machines for rent"}};
+
+/// "here it is --micro-batch", for a flag of a trainer that this command has under another name.
+std::string name_here(const CLI::App& app, std::string flag) {
+  std::ranges::replace(flag, '_', '-');
+  for (const auto& [theirs, ours] : kOfTrainers) {
+    const std::string_view own(ours);
+    const std::string asked = own.starts_with('\'') ? "--model" : std::string(own.substr(0, own.find(' ')));
+    const bool is_known = app.get_option_no_throw(asked) != nullptr;
+    if (flag == theirs && is_known) return fmt::format("here it is {}", own);
+  }
+  return {};
+}
+
 [[noreturn]] void refuse_flag(const CLI::App& app, const std::string& argument) {
   const std::string flag = argument.substr(0, argument.find('='));
+  if (const std::string hint = name_here(app, flag); !hint.empty())
+    throw InputError("", fmt::format("unknown option {}", flag), hint);
   const std::string help = app.get_parent() ? fmt::format("'gpuplan {} --help' lists the options", app.get_name())
                                             : "'gpuplan --help' lists the commands";
   throw InputError("", fmt::format("unknown option {}", flag), did_you_mean(flag, flag_names(app), help));
@@ -44,6 +86,8 @@ std::vector<std::string> flag_names(const CLI::App& app) {
 
 void refuse_remaining(const CLI::App& app) {
   const std::vector<std::string> rest = app.remaining();
+  if (!app.get_parent() && !rest.empty() && !rest.front().starts_with('-'))
+    refuse_word(app, rest.front());  // a command with a slip in it, before what it takes
   for (const std::string& argument : rest)
     if (argument.size() > 1 && argument.starts_with('-') && argument != "--") refuse_flag(app, argument);
   for (const std::string& argument : rest)

@@ -56,6 +56,7 @@ void settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateR
     request.cluster = resized(request.cluster, *processes);
     notes.push_back(fmt::format("{} GPUs, as many as the files start processes", *processes));
   }
+  if (!is_given(app, "--train-vision")) settle_vision(configs, request);
   if (request.cluster.gpus.empty()) return;
   if (!is_given(app, "--strategy")) settle_strategy(configs, request, notes);
 }

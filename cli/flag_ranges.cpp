@@ -1,6 +1,7 @@
 #include "cli/flag_ranges.h"
 
 #include <array>
+#include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
@@ -99,11 +100,32 @@ std::string amount(const FlagRange& row, double value) {
   return value >= kDay ? fmt::format("{:g} d", value / kDay) : fmt::format("{:g} s", value);
 }
 
+/// "4096", or "1e6" where that is whole and exact.
+std::int64_t whole(const std::string& text, const std::string& where) {
+  constexpr double kExact = 9007199254740992;  // 2^53
+  const bool has_exponent =
+      text.find_first_of("eE") != std::string::npos && text.find_first_not_of("0123456789.+-eE") == std::string::npos;
+  if (has_exponent)
+    if (const double value = parse_number(text, where); std::floor(value) == value && std::abs(value) <= kExact)
+      return std::int64_t(value);
+  return parse_integer(text, where, std::numeric_limits<std::int64_t>::min());
+}
+
+/// "4096 or 4000" for "4k", which is either.
+std::string thousands(const std::string& text) {
+  const bool is_count = text.size() >= 2 && text.size() <= 7 &&
+                        text.find_first_not_of("0123456789") == text.size() - 1 &&
+                        (text.back() == 'k' || text.back() == 'K');
+  if (!is_count) return {};
+  const std::int64_t count = parse_integer(text.substr(0, text.size() - 1), "", 0);
+  return fmt::format("write {} or {}; ", 1024 * count, 1000 * count);
+}
+
 /// Throws InputError for what is no number of this kind.
 double number_in(const FlagRange& row, const std::string& text) {
   const std::string where(row.flag);
   switch (row.kind) {
-    case kWhole: return double(parse_integer(text, where, std::numeric_limits<std::int64_t>::min()));
+    case kWhole: return double(whole(text, where));
     case kTime: return parse_time(text, where).value;
     case kReal: break;
   }
@@ -118,7 +140,8 @@ void check(const FlagRange& row, const std::string& text) {
     problem = text + " is out of range";
   } catch (const InputError& error) { problem = error.problem(); }
   throw InputError(std::string(row.flag), problem,
-                   fmt::format("{}{}{}", row.part.empty() ? "" : fmt::format("{}: ", row.part), to_string(row),
+                   fmt::format("{}{}{}{}", row.kind == kWhole ? thousands(text) : "",
+                               row.part.empty() ? "" : fmt::format("{}: ", row.part), to_string(row),
                                row.example.empty() ? "" : fmt::format(", for example {}", row.example)));
 }
 
@@ -150,9 +173,7 @@ void check_ranges(std::string_view command, std::string_view flag, const std::st
     for (const std::string& text : row->numbers ? row->numbers(value) : Texts{value}) check(*row, text);
 }
 
-std::int64_t to_integer(const std::string& value) {
-  return parse_integer(value, "", std::numeric_limits<std::int64_t>::min());
-}
+std::int64_t to_integer(const std::string& value) { return whole(value, ""); }
 
 namespace {
 

@@ -397,6 +397,17 @@ void set_length(const CLI::App& app, PlanQuestion& question) {
                                        recipe.seq_len, format_grouped(tokens)));
 }
 
+/// Rows that no sequence holds are spread over several, which is not what trainers do that do not pack.
+void note_long_rows(PlanQuestion& question) {
+  const EstimateRequest& r = question.request;
+  if (r.dataset.tokens_per_row <= r.recipe.seq_len) return;
+  question.notes.push_back(fmt::format("rows of {} tokens are longer than a sequence of {}: {}",
+                                       format_grouped(r.dataset.tokens_per_row), format_grouped(r.recipe.seq_len),
+                                       r.recipe.packing == Packing::Packed
+                                           ? "all their tokens are counted, spread over several sequences"
+                                           : "trainers cut them, and what is cut is not counted"));
+}
+
 void set_profile(const CLI::App& app, PlanQuestion& question) {
   const auto named = given(app, "--profile");
   EstimateRequest& r = question.request;
@@ -462,6 +473,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, const std::str
   const bool says_precision =
       configs && (configs->has_trainer || configs->setup.mixed_precision || configs->setup.bf16 || configs->setup.fp16);
   if (!plan && !says_precision && !is_given(app, "--precision")) set_precision(question);
+  note_long_rows(question);
   set_profile(app, question);
   return question;
 }

@@ -1,8 +1,10 @@
 #include "ecosystem/config_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -164,6 +166,7 @@ class Reading {
     check_batch();
     resolve_component(out_.setup);
     fill_defaults();
+    read_language_targets(out_.setup);
     settle_engine();
     if (const Rule* rule = broken_rule(out_.setup))
       throw InputError(places(), fmt::format("{} [{}]", rule->why, rule->id), rule->nearest.data());
@@ -275,6 +278,25 @@ class Reading {
     if (has("offload")) s.fsdp_offload = true;
   }
 
+  /// The expression of axolotl's docs/multimodal.qmd, "model.language_model.layers.….(up|down|q)_proj": modules of the
+  /// language model alone.
+  void read_language_targets(Setup& s) {
+    constexpr std::array kBegins{"model.language_model.layers.", "language_model.model.layers.",
+                                 "model.text_model.layers."};
+    constexpr std::string_view kEnd = ")_proj";
+    if (!s.module_targets || s.module_targets->size() != 1) return;
+    const std::string& all = s.module_targets->front();
+    const std::size_t open = all.rfind('(');
+    const bool is_of_language = std::ranges::any_of(kBegins, [&](const char* begin) { return all.starts_with(begin); });
+    if (!is_of_language || !all.ends_with(kEnd) || open == std::string::npos) return;
+    std::vector<std::string> targets;
+    std::stringstream names(all.substr(open + 1, all.size() - kEnd.size() - open - 1));
+    for (std::string name; std::getline(names, name, '|');) targets.push_back(name + "_proj");
+    if (targets.empty()) return;
+    s.module_targets = std::move(targets);
+    s.freezes_tower = true;
+  }
+
   /// Which engine it is, where accelerate does not say.
   void settle_engine() {
     Setup& s = out_.setup;
@@ -343,6 +365,14 @@ class Reading {
 
 ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find) {
   return Reading(find).read(files);
+}
+
+void settle_vision(const ConfigReading& reading, EstimateRequest& request) {
+  const Setup& s = reading.setup;
+  if (!request.model.vision.is_present() || !s.freezes_tower) return;
+  request.recipe.images.train = !*s.freezes_tower                    ? TrainVision::All
+                                : s.freezes_projector.value_or(true) ? TrainVision::No
+                                                                     : TrainVision::Projector;
 }
 
 void settle_strategy(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes) {

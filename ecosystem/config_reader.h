@@ -34,6 +34,9 @@ using FindConfig = std::function<std::optional<ConfigFile>(const std::string& na
 /// refused key, values that contradict each other, and a combination that a rule forbids.
 ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find);
 
+/// Once the model is known: what the files train beside the language model of one with a vision tower.
+void settle_vision(const ConfigReading& reading, EstimateRequest& request);
+
 /// Once the cluster is known: the strategy that the files mean on so many GPUs, and what does not go with them.
 /// Requires: request is the reading's, with cluster.
 void settle_strategy(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes);

@@ -65,8 +65,8 @@ void add_scheduled(Files& files, const ExportJob& job, ExportedFile file) {
 }
 
 /// axolotl and LLaMA-Factory name DeepSpeed's file themselves.
-void add_own_engine(Files& files, const ExportJob& job, const char* trainer) {
-  files.push_back(table_file(job, table(trainer)));
+void add_own_engine(Files& files, const ExportJob& job, const char* trainer, const OrderedJson& extra) {
+  files.push_back(table_file(job, table(trainer), extra));
   if (job.is_zero()) files.push_back(table_file(job, table("deepspeed")));
 }
 
@@ -80,16 +80,47 @@ std::string processes(const ExportJob& job) {
   return out;
 }
 
+/// Of a model with a vision tower: axolotl's docs/multimodal.qmd.
+OrderedJson axolotl_images(const ExportJob& job) {
+  if (!job.request.model.vision.is_present()) return {};
+  return {{"processor_type", "AutoProcessor"}, {"skip_prepare_dataset", true}, {"remove_unused_columns", false}};
+}
+
 void add_axolotl(Files& files, const ExportJob& job) {
-  add_own_engine(files, job, "axolotl");
+  add_own_engine(files, job, "axolotl", axolotl_images(job));
   files.push_back(
       launch_file(job, table("axolotl").versions, "", processes(job) + " -m axolotl.cli.train axolotl.yaml"));
+}
+
+// The template by whose plug-in LLaMA-Factory reads images. Source: its src/llamafactory/data/template.py and the table
+// of models in its README, 2026-08. LLaVA-NeXT has one for each language model; of the others, none is named there.
+constexpr std::array kImageTemplates{
+    std::pair{"qwen2_vl", "qwen2_vl"},   std::pair{"qwen2_5_vl", "qwen2_vl"},   std::pair{"qwen3_vl", "qwen3_vl"},
+    std::pair{"qwen3_5", "qwen3_5"},     std::pair{"qwen3_vl_moe", "qwen3_vl"}, std::pair{"qwen3_5_moe", "qwen3_5"},
+    std::pair{"gemma3", "gemma3"},       std::pair{"mllama", "mllama"},         std::pair{"llava", "llava"},
+    std::pair{"paligemma", "paligemma"}, std::pair{"internvl", "intern_vl"}};
+
+const char* image_template(const ModelSpec& model) {
+  for (const auto& [type, name] : kImageTemplates)
+    if (model.model_type == type) return name;
+  return nullptr;
+}
+
+std::string why_not_llama_factory(const ExportJob& job) {
+  const ModelSpec& m = job.request.model;
+  const Recipe& r = job.request.recipe;
+  if (!m.vision.is_present()) return "";
+  if (!image_template(m)) return fmt::format("LLaMA-Factory has no template that reads images for {}", m.name);
+  if (r.is_adapter() && r.images.train == TrainVision::Projector) return "LLaMA-Factory puts no adapters on projectors";
+  return "";
 }
 
 /// Its own launcher starts torchrun; FSDP is accelerate's to start.
 void add_llama_factory(Files& files, const ExportJob& job) {
   const bool has_fsdp = is_fsdp(job.strategy.engine);
-  add_own_engine(files, job, "llama-factory");
+  OrderedJson extra;
+  if (job.request.model.vision.is_present()) extra["template"] = image_template(job.request.model);
+  add_own_engine(files, job, "llama-factory", extra);
   if (has_fsdp) files.push_back(table_file(job, table("accelerate")));
   const std::string exports = has_fsdp || job.is_one_process()
                                   ? ""
@@ -108,6 +139,8 @@ struct Target {
   void (*adapt)(Setup& setup, const EstimateRequest& request, const Strategy& strategy) = nullptr;
   std::string (*why_not)(const ExportJob& job) = nullptr;  // empty: it can
   const char* nearest = "";                                // to what it cannot
+  bool reads_images = false;                               // its trainer loads the images of a row
+  bool packs_images = false;                               // several rows with images in one sequence
 };
 
 /// What --for slurm means for a plan of plain PyTorch; not spelt by users.
@@ -121,21 +154,36 @@ constexpr std::array kTargets{
            [](Files& files, const ExportJob& job) {
              add_launched(files, job, "transformers", "\"${SCRIPT:-run_clm.py}\" training.yaml");
            }},
-    Target{"trl", "trl", [](Files& files, const ExportJob& job) { add_launched(files, job, "trl", kSftModule); }},
+    Target{.name = "trl",
+           .trainer = "trl",
+           .add = [](Files& files, const ExportJob& job) { add_launched(files, job, "trl", kSftModule); },
+           .reads_images = true},
     Target{"torch", "torch", add_torch, false, adapt_to_torch, why_not_torch,
            "plan with --strategy ddp or zero1, or --for accelerate"},
     Target{"torchtune", "torchtune", add_torchtune, false, adapt_to_torchtune, why_not_torchtune,
            "plan with --strategy fsdp, or --for accelerate"},
-    Target{"axolotl", "axolotl", add_axolotl},
-    Target{"llama-factory", "llama-factory", add_llama_factory},
-    Target{"slurm", "trl",
-           [](Files& files, const ExportJob& job) { add_scheduled(files, job, slurm_file(job, false)); }},
+    Target{.name = "axolotl", .trainer = "axolotl", .add = add_axolotl, .reads_images = true},
+    Target{.name = "llama-factory",
+           .trainer = "llama-factory",
+           .add = add_llama_factory,
+           .why_not = why_not_llama_factory,
+           .nearest = "--for trl or axolotl",
+           .reads_images = true,
+           .packs_images = true},
+    Target{.name = "slurm",
+           .trainer = "trl",
+           .add = [](Files& files, const ExportJob& job) { add_scheduled(files, job, slurm_file(job, false)); },
+           .reads_images = true},
     Target{kSlurmTorch, "torch", add_torch_job, false, adapt_to_torch, why_not_torch,
            "plan with --strategy ddp or zero1, or with another --framework"},
-    Target{"skypilot", "trl",
-           [](Files& files, const ExportJob& job) { add_scheduled(files, job, skypilot_file(job)); }},
-    Target{"kubeflow", "trl",
-           [](Files& files, const ExportJob& job) { add_scheduled(files, job, kubeflow_file(job)); }}};
+    Target{.name = "skypilot",
+           .trainer = "trl",
+           .add = [](Files& files, const ExportJob& job) { add_scheduled(files, job, skypilot_file(job)); },
+           .reads_images = true},
+    Target{.name = "kubeflow",
+           .trainer = "trl",
+           .add = [](Files& files, const ExportJob& job) { add_scheduled(files, job, kubeflow_file(job)); },
+           .reads_images = true}};
 
 const Target& find_target(std::string_view name, const std::string& framework) {
   if (squash(name) == "slurm" && framework == "torch") name = kSlurmTorch;
@@ -166,6 +214,10 @@ EstimateRequest read_back(const ExportJob& job, const Target& target, const File
     r.cluster.gpus.resize(1);
     r.cluster.gpus_per_node = 1;
   }
+  ImageSpec images = job.request.recipe.images;  // of the data, but for what is trained
+  images.train = r.recipe.images.train;
+  r.recipe.images = images;
+  settle_vision(reading, r);
   std::vector<std::string> notes;
   settle_strategy(reading, r, notes);
   return r;
@@ -176,6 +228,7 @@ json recipe_json(const Recipe& recipe) {
   write_recipe(out, recipe);
   json fields = json::parse(out.take().dump());
   fields.erase("framework");
+  fields["images"] = {{"train", to_string(recipe.images.train)}};  // the rest is of the data
   if (recipe.loss != LossKernel::Chunked) fields.erase("loss_chunks");
   if (recipe.checkpointing != Checkpointing::EveryK) fields.erase("checkpoint_every");
   const std::string usual = std::string(to_string(find_framework(recipe.framework).kernels));
@@ -217,6 +270,7 @@ std::string plain(const json& value) { return value.is_string() ? value.get<std:
 
 std::string nearest_to(const Difference& d) {
   if (d.path.starts_with("method") || d.path.starts_with("lora")) return "--for trl, axolotl or llama-factory";
+  if (d.path == "images.train") return "plan with --train-vision " + plain(d.read);
   std::string flag = d.path;
   std::replace(flag.begin(), flag.end(), '_', '-');
   if (flag.starts_with("offload")) return "plan with --offload none";
@@ -267,6 +321,20 @@ bool reaches_mamba_output(const EstimateRequest& r) {
          r.recipe.lora.targets == std::vector<std::string>{"all-linear"};
 }
 
+/// Why a target's files would not train a model with towers; empty where they do.
+std::string why_not_images(const Target& target, const ModelSpec& model) {
+  if (!target.trainer || target.reads_images || !model.vision.is_present()) return "";
+  return fmt::format("{} has a vision tower, and {} trains on text alone", model.name,
+                     target.name == "transformers" ? "run_clm.py" : fmt::format("what --for {} writes", target.name));
+}
+
+/// TRL stops ("Packing is not supported for vision-language models"), axolotl's docs/multimodal.qmd says "not yet
+/// supported with multimodal".
+bool packs_images(const ExportJob& job, const Target& target) {
+  return target.trainer && !target.packs_images && job.request.model.vision.is_present() &&
+         job.request.recipe.packing == Packing::Packed;
+}
+
 /// What cannot be written, before anything is.
 void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
   const EstimateRequest& r = job.request;
@@ -279,6 +347,9 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
     return refuse(answer,
                   "all-linear would put adapters on out_proj of the Mamba layers, which PEFT refuses or leaves idle",
                   fmt::format("plan with --lora targets={}", fmt::join(linear_modules(list_weights(r.model)), "+")));
+  if (packs_images(job, target))
+    return refuse(answer, fmt::format("{} does not pack rows with images", target.trainer),
+                  "plan with --packing padded or dynamic");
   const auto old = std::find_if_not(r.cluster.gpus.begin(), r.cluster.gpus.end(), multiplies_bf16);
   if (job.setup.bf16 == true && old != r.cluster.gpus.end())
     return refuse(answer, fmt::format("{} has no bf16 [R14]", old->name), "plan with --precision fp16-mixed");
@@ -331,11 +402,8 @@ ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, 
                          const Versions& versions, const ExportPlaces& places) {
   const Target& target = find_target(name, planned.recipe.framework);
   ExportAnswer answer;
-  if (planned.model.vision.is_present() && target.trainer) {
-    refuse(answer,
-           fmt::format("{} has a vision tower, and a trainer's files are written for training on text",
-                       planned.model.name),
-           "--for accelerate, deepspeed or torchrun, with a script of your own that loads the images");
+  if (const std::string why = why_not_images(target, planned.model); !why.empty()) {
+    refuse(answer, why, "--for trl or axolotl, or accelerate with a script of your own");
     return answer;
   }
   EstimateRequest request = planned;
@@ -361,6 +429,11 @@ ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, 
   try {
     const EstimateRequest read = read_back(job, target, answer.files);
     compare(answer, job, read, target);
+    if (target.trainer && request.model.vision.is_present())
+      answer.notes.push_back(
+          fmt::format("rows of more than {} tokens, those of their images included, must not be in "
+                      "the data: trainers cut them or stop",
+                      format_grouped(request.recipe.seq_len)));
     if (!answer.is_refused() && target.trainer) note_other_framework(answer, job, read);
   } catch (const InputError& error) { refuse(answer, error.problem(), error.hint()); }
   if (answer.is_refused()) answer.files.clear();

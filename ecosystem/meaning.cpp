@@ -380,6 +380,10 @@ Setup setup_of(const EstimateRequest& request, const Strategy& strategy) {
   write_precision(s, request.recipe, is_local);
   write_batch(s, request, strategy.mesh.data_parallel());
   write_kernels(s, request.recipe);
+  if (request.model.vision.is_present()) {
+    s.freezes_tower = request.recipe.images.train != TrainVision::All;
+    s.freezes_projector = request.recipe.images.train == TrainVision::No;
+  }
   const bool is_one_process = strategy.schedule == Schedule::Naive || strategy.mesh.world() == 1;
   s.num_processes = is_one_process ? 1 : strategy.mesh.world();
   s.num_machines = strategy.is_one_gpu() ? 1 : request.cluster.num_nodes();
@@ -391,7 +395,10 @@ Setup setup_of(const EstimateRequest& request, const Strategy& strategy) {
     write_zero(s, strategy);
   else
     s.distributed = is_one_process ? "no" : "multi";
-  if (is_local && !is_one_process) s.finds_unused = false;
+  // towers that no row of text reaches: their parameters get no gradient, at which DDP stops unless it looks for them
+  const bool has_idle_towers = list_weights(request.model).part_elements(ModelPart::Idle) > 0;
+  if (has_idle_towers) s.freezes_tower = true;
+  if (is_local && !is_one_process) s.finds_unused = has_idle_towers;
   if (s.checkpointing == true)
     s.reentrant = strategy.layout.shards_weights && request.recipe.is_adapter() &&
                   (strategy.engine == ShardingEngine::Zero || request.recipe.quant.kind != BaseQuant::None);

@@ -36,6 +36,7 @@ struct Setup {
   Flag shards_4bit;                                          // the program's own 4-bit storage can be sharded
   Flag all_linear;                                           // the targets as axolotl says them, in two keys
   Flag dora, compile_layers;
+  Flag freezes_tower, freezes_projector;  // of a model with a vision tower; the projector's follows the tower's
   // batch
   Count micro_batch, grad_accum, seq_len, eval_batch, pad_multiple, global_batch;
   Flag packing, pads, evaluates;

@@ -12,12 +12,12 @@ namespace {
 // clang-format off
 constexpr std::array kFamilies{
     &kLlama, &kMistral, &kQwen, &kQwen2, &kQwen3, &kSmolLm3, &kGemma, &kGemma2, &kGemma3Text, &kPhi, &kPhi3,
-    &kOlmo, &kOlmo2, &kOlmo3, &kExaone4, &kGranite, &kGranite4, &kSeedOss, &kHunyuan, &kGlm, &kGlm4, &kErnie, &kNemotron, &kArcee, &kStableLm, &kStarCoder2, &kGpt2, &kGptBigCode, &kGptNeoX, &kGptJ, &kFalcon, &kBloom, &kOpt, &kMpt,
+    &kOlmo, &kOlmo2, &kOlmo3, &kExaone4, &kGranite, &kGranite4, &kSeedOss, &kHunyuan, &kHunyuanMoe, &kGlm, &kGlm4, &kErnie, &kNemotron, &kArcee, &kStableLm, &kStarCoder2, &kGpt2, &kGptBigCode, &kGptNeoX, &kGptJ, &kFalcon, &kBloom, &kOpt, &kMpt,
     &kChatGlm, &kBaichuan, &kInternLm, &kInternLm2,
     &kMixtral, &kQwen2Moe, &kQwen3Moe, &kOlmoe, &kDeepSeek, &kDeepSeekV2, &kDeepSeekV3, &kKimiK2, &kGlm4Moe, &kGlm4MoeLite, &kDots1, &kMiniMaxM2, &kErnieMoe, &kGraniteMoe,
     &kGptOss, &kLlama4,
     &kQwen3Next, &kQwen35Text, &kQwen35MoeText, &kFalconH1, &kNemotronH, &kLfm2, &kLfm2Moe, &kBamba, &kMamba, &kFalconMamba, &kMamba2, &kGptNeo, &kApertus, &kPhiMoe,
-    &kQwen2Vl, &kQwen25Vl, &kQwen3Vl, &kQwen3VlMoe, &kQwen35, &kQwen35Moe, &kGemma3, &kGemma4, &kPaliGemma, &kIdefics3, &kSmolVlm, &kLlava, &kLlavaNext, &kOneVision, &kInternVl, &kMllama,
+    &kQwen2Vl, &kQwen25Vl, &kQwen3Vl, &kQwen3VlMoe, &kQwen35, &kQwen35Moe, &kGemma3, &kGemma4, &kGemma3n, &kPaliGemma, &kIdefics3, &kSmolVlm, &kLlava, &kLlavaNext, &kOneVision, &kInternVl, &kMllama,
     &kT5, &kMt5, &kBert};
 // clang-format on
 

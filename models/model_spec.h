@@ -63,6 +63,16 @@ struct LayerEmbedding {
   friend bool operator==(const LayerEmbedding&, const LayerEmbedding&) = default;
 };
 
+/// Several streams instead of one (Gemma 3n): AltUp (arXiv 2301.13310) keeps several, of which a layer works on
+/// one and corrects the others; LAuReL (arXiv 2411.07501) adds a low-rank branch; the first layers' MLPs keep the
+/// largest values of their gates alone (Spark Transformer, arXiv 2506.06644).
+struct AlternatingUpdates {
+  std::int64_t num_streams = 1;
+  std::int64_t laurel_rank{}, num_sparse_layers{};
+  bool is_present() const { return num_streams > 1; }
+  friend bool operator==(const AlternatingUpdates&, const AlternatingUpdates&) = default;
+};
+
 /// The architecture of one model. Counts are elements; a field a family does not have keeps its default.
 struct ModelSpec {
   std::string name;          // short name: "llama-3-8b"
@@ -122,6 +132,7 @@ struct ModelSpec {
   LatentAttention latent;
   GlobalAttention global;
   LayerEmbedding layer_embedding;
+  AlternatingUpdates altup;
   std::int64_t num_shared_kv_layers{};  // last ones, which take keys and values of earlier layers
   bool doubles_shared_mlp{};            // whose MLP is twice as wide
   std::vector<Mixer> mixers;            // of each layer; empty: all attend
@@ -135,6 +146,8 @@ struct ModelSpec {
   std::int64_t num_encoder_layers{};                // t5: then num_hidden_layers counts the decoder's
   std::optional<std::int64_t> recorded_parameters;  // the catalogue's exact count, for checks and reports
 
+  /// What a layer hands to the next one, per token.
+  std::int64_t stream_width() const { return altup.num_streams * hidden_size; }
   std::int64_t q_width() const { return num_attention_heads * head_dim; }
   std::int64_t kv_width() const { return num_key_value_heads * head_dim; }
   std::int64_t value_width() const {

@@ -24,8 +24,8 @@ bool names_all_linear(const LoraSpec& lora) {
 
 /// Whether the recipe trains anything of this part of the model.
 bool is_open(const Recipe& recipe, ModelPart part) {
-  return part == ModelPart::Language || recipe.images.train == TrainVision::All ||
-         (part == ModelPart::Projector && recipe.images.train == TrainVision::Projector);
+  return part == ModelPart::Language || (part == ModelPart::Tower && recipe.images.train == TrainVision::All) ||
+         (part == ModelPart::Projector && recipe.images.train != TrainVision::No);
 }
 
 bool is_target(const Recipe& recipe, const WeightTensor& tensor) {
@@ -96,6 +96,9 @@ constexpr std::array kSlotRows{
     SlotRow{LinearSlot::MixOut, "mixer out_proj", Dim::QWidth, Dim::Hidden},
     SlotRow{LinearSlot::MergeUp, "projector in", Dim::Hidden, Dim::Ffn},   SlotRow{LinearSlot::MergeDown, "projector out", Dim::Ffn, Dim::Hidden},
     SlotRow{LinearSlot::LayerGate, "per_layer_input_gate", Dim::Hidden, Dim::Latent}, SlotRow{LinearSlot::LayerOut, "per_layer_projection", Dim::Latent, Dim::Hidden},
+    SlotRow{LinearSlot::StreamRouter, "modality_router", Dim::Hidden, Dim::Latent}, SlotRow{LinearSlot::StreamPredict, "prediction_coefs", Dim::Latent, Dim::Latent},
+    SlotRow{LinearSlot::StreamCorrect, "correction_coefs", Dim::Latent, Dim::Latent},
+    SlotRow{LinearSlot::BranchDown, "linear_left", Dim::Hidden, Dim::Latent}, SlotRow{LinearSlot::BranchUp, "linear_right", Dim::Latent, Dim::Hidden},
     SlotRow{LinearSlot::Gate, "gate_proj", Dim::Hidden, Dim::Ffn},
     SlotRow{LinearSlot::Up, "up_proj", Dim::Hidden, Dim::Ffn},             SlotRow{LinearSlot::GateUp, "gate_up_proj", Dim::Hidden, Dim::Ffn},
     SlotRow{LinearSlot::Down, "down_proj", Dim::Ffn, Dim::Hidden},         SlotRow{LinearSlot::Router, "router", Dim::Hidden, Dim::Experts},

@@ -41,6 +41,11 @@ enum class LinearSlot : std::uint8_t {
   MergeDown,  // projector of image features
   LayerGate,
   LayerOut,  // of a layer's own embedding
+  StreamRouter,
+  StreamPredict,
+  StreamCorrect,  // of several streams
+  BranchDown,
+  BranchUp,  // of a low-rank branch beside attention
   Gate,
   Up,
   GateUp,
@@ -59,8 +64,9 @@ enum class LinearSlot : std::uint8_t {
 };
 constexpr std::size_t kNumLinearSlots = std::size_t(LinearSlot::Count);
 
-/// Which part of a vision-language model a tensor is of; of other models all are of the language model.
-enum class ModelPart : std::uint8_t { Language, Projector, Tower };
+/// Which part of a vision-language model a tensor is of; of other models all are of the language model. Idle: towers
+/// that are loaded, frozen and never run.
+enum class ModelPart : std::uint8_t { Language, Projector, Tower, Idle };
 
 /// One tensor of the checkpoint, or `copies` alike ones. `name` is relative to its unit: "self_attn.q_proj.weight",
 /// "model.embed_tokens.weight"; with copies a {} in it counts them: "mlp.experts.{}.up_proj.weight".
@@ -88,6 +94,7 @@ struct LayerKind {
   bool is_bridge{};    // between encoder and decoder: final norm, then the decoder's embedding
   ModelPart part{};    // a projector is a bridge too: image features, then the embedding of the whole sequence
   bool is_windowed{};  // of a tower: attends within VisionSpec::window
+  bool is_sparse{};    // keeps the largest values of its MLP's gate alone
   bool is_global{};    // has ModelSpec::global's attention
   bool makes_deepstack{}, reads_deepstack{};  // image features of a block that join a layer of the language model
   std::int64_t elements() const;

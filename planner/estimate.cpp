@@ -160,6 +160,10 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
         fmt::format("bnb_4bit_quant_storage: {} under FSDP and ZeRO-3, whose units have one dtype; uint8 elsewhere",
                     to_string(resolve_numerics(c, result.framework, ShardingEngine::Fsdp1).compute)));
   if (r.model.vision.is_present()) add_image_assumptions(out, r, result);
+  if (result.model.weights.part_elements(ModelPart::Idle) > 0)
+    out.push_back(
+        "text alone: towers of images and sound are loaded, frozen and idle, and adapters are on the language model's "
+        "linears only, where PEFT's all-linear also reaches those of the towers");
   if (r.model.num_encoder_layers > 0) out.push_back("encoder and decoder both read the stated number of tokens");
   if (r.model.moe.is_present()) out.push_back("experts get equal shares of the tokens");
   const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : c.seq_len;

@@ -64,7 +64,8 @@ double model_flops(const Job& job, std::int64_t global_batch, std::int64_t seq_l
              m.layer_embedding.vocab_size * m.layer_embedding.width * m.num_hidden_layers);
   const double idle = double(model.weights.total_elements() - model.weights.active_elements(m.moe));
   const double of_images =
-      double(model.weights.part_elements(ModelPart::Tower) + model.weights.part_elements(ModelPart::Projector));
+      double(model.weights.part_elements(ModelPart::Tower) + model.weights.part_elements(ModelPart::Projector) +
+             model.weights.part_elements(ModelPart::Idle));
   const double matmul = double(model.parameters) - idle - looked_up - of_images;
   const double per_token = job.recipe().is_adapter() ? 4 * matmul + 6 * double(model.trainable) : 6 * matmul;
   const double attending = double(m.num_layers_with(attends)), windowed = std::min(double(m.sliding_layers), attending),

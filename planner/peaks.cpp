@@ -27,7 +27,7 @@ Bytes layer_activations(const Job& job) {
     for (const LayerBlocks* variant : {&kind.full, &kind.windowed})
       for (const std::uint8_t id : {variant->forward, variant->forward_drop})
         if (id != kNoBlock) most = std::max(most, blocks.blocks[id].total.peak);
-  return Bytes{most} + bytes_of(job.recipe().tokens() * job.model.spec.hidden_size, job.numerics.residual);
+  return Bytes{most} + bytes_of(job.recipe().tokens() * job.model.spec.stream_width(), job.numerics.residual);
 }
 
 /// Units that are gathered at one time: the one in use, those fetched ahead, and a root that stays.

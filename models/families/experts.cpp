@@ -11,7 +11,16 @@ namespace {
 // (decoder.h).
 constexpr double kMostParameters = 0x1p58;
 
+/// A whole number, or a list of one that is the same for every layer.
 std::int64_t read_or_require(Fields& config, const char* key, std::optional<std::int64_t> otherwise, IntRange range) {
+  if (const nlohmann::json* list = config.find(key); list && list->is_array() && !list->empty()) {
+    const nlohmann::json& first = list->front();
+    const bool is_one = first.is_number_integer() && first >= range.least && first <= range.most &&
+                        std::ranges::all_of(*list, [&](const nlohmann::json& other) { return other == first; });
+    if (is_one) return first.get<std::int64_t>();
+    config.report(key, "numbers that differ from layer to layer are not modelled");
+    return range.least;
+  }
   return otherwise ? config.optional_integer(key, range).value_or(*otherwise) : config.integer(key, range);
 }
 

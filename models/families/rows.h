@@ -31,10 +31,10 @@ extern const Family kGptNeoX, kGptJ, kFalcon, kBloom, kOpt, kMpt, kStarCoder2, k
 extern const Family kQwen, kChatGlm, kBaichuan, kInternLm, kGranite, kGraniteMoe, kGranite4, kOlmo, kOlmo2;
 extern const Family kMixtral, kQwen2Moe, kQwen3Moe, kOlmoe, kDeepSeek, kDeepSeekV2, kDeepSeekV3, kGptOss, kLlama4;
 extern const Family kGlm, kGlm4, kGlm4Moe, kGlm4MoeLite, kKimiK2, kDots1, kMiniMaxM2, kErnie, kErnieMoe;
-extern const Family kNemotron, kArcee, kOlmo3, kExaone4, kSeedOss, kHunyuan, kInternLm2;
+extern const Family kNemotron, kArcee, kOlmo3, kExaone4, kSeedOss, kHunyuan, kHunyuanMoe, kInternLm2;
 extern const Family kQwen2Vl, kQwen25Vl, kQwen3Vl, kQwen3VlMoe, kGemma3, kLlava, kInternVl;
 extern const Family kQwen3Next, kQwen35Text, kQwen35MoeText, kQwen35, kQwen35Moe, kFalconH1, kNemotronH, kLfm2, kGptNeo;
-extern const Family kPaliGemma, kIdefics3, kSmolVlm, kLlavaNext, kOneVision, kMllama, kGemma4Text, kGemma4;
+extern const Family kPaliGemma, kIdefics3, kSmolVlm, kLlavaNext, kOneVision, kMllama, kGemma4Text, kGemma4, kGemma3n;
 extern const Family kApertus, kPhiMoe, kLfm2Moe, kBamba, kMamba, kFalconMamba, kMamba2;
 extern const Family kT5, kMt5, kBert;
 

@@ -216,8 +216,9 @@ void pooler(Tape& t) {
 void emit_head(LayerGraph& graph, const LedgerContext& c) {
   Tape t(graph, c);
   if (c.spec().head == HeadKind::Pooler) return pooler(t);
-  LocalId x = c.spec().has_final_norm ? norm(t, kSlotX, "normed final hidden state", kNoLocal, NormSlot::Final)
-                                      : LocalId(kSlotX);
+  const LocalId stream = c.spec().altup.is_present() ? joined_streams(t) : LocalId(kSlotX);
+  LocalId x =
+      c.spec().has_final_norm ? norm(t, stream, "normed final hidden state", kNoLocal, NormSlot::Final) : stream;
   if (c.model.head_input.exists()) x = linear(t, x, c.model.head_input);
   if (c.recipe.loss == LossKernel::Plain || c.recipe.loss == LossKernel::InPlace)
     materialised(t, x);
@@ -249,6 +250,25 @@ void embed_patches(Tape& t) {
   t.unwind();
 }
 
+/// Streams beside the embedded one: a product each, brought to the magnitude of what it was made of, and stacked.
+/// Source: transformers modeling_gemma3n.py (Gemma3nTextModel.forward).
+void make_streams(Tape& t, LocalId embedded) {
+  const ModelSpec& m = t.c.spec();
+  const std::int64_t others = (m.altup.num_streams - 1) * m.hidden_size;
+  t.gemm({embedded}, {kSlotY}, t.tokens(), others, m.hidden_size);
+  t.memory_op(OpKind::Scale, {kSlotY}, {kSlotY}, 9.0 * double(t.at(kSlotY).bytes().count)).kernels = 24;
+  if (!t.c.model.trains_embedding) return;
+  t.then_backward(
+      [](Tape& tape, const Tape::Step&) {
+        const ModelSpec& spec = tape.c.spec();
+        LayerOp& o =
+            tape.gemm({kSlotDy}, {}, (spec.altup.num_streams - 1) * spec.hidden_size, spec.hidden_size, tape.tokens());
+        o.layout = GemmLayout::WeightGradient;
+        o.is_weight_gradient = true;
+      },
+      {});
+}
+
 }  // namespace
 
 void emit_embedding(LayerGraph& graph, const LedgerContext& c) {
@@ -263,6 +283,7 @@ void emit_embedding(LayerGraph& graph, const LedgerContext& c) {
   const LocalId out = m.residual_dropout > 0 ? t.scratch("embedding before dropout", elements, residual) : kNoLocal;
   t.memory_op(OpKind::Embed, {}, {kSlotY, looked_up, out}, 2.0 * double(bytes_of(elements, residual).count)).kernels =
       std::uint8_t(1 + extra_ops);
+  if (m.altup.is_present()) make_streams(t, looked_up);
   t.set_grad(kSlotY, kSlotDy);
   if (c.model.trains_embedding) {
     t.then_backward(

@@ -17,6 +17,8 @@ bool has_branch_gates(const Tape& t) {
   });
 }
 
+}  // namespace
+
 LocalId gated_branch(Tape& t, LocalId x) {
   const Local like = t.at(x);
   const double bytes = double(like.bytes().count);
@@ -34,6 +36,8 @@ LocalId gated_branch(Tape& t, LocalId x) {
       {x, y});
   return y;
 }
+
+namespace {
 
 /// One branch of the residual stream: norms where the family has them, the branch itself, dropout.
 template <class Branch>
@@ -80,16 +84,18 @@ LocalId scaled_by(Tape& t, LocalId a, LocalId b, const char* name) {
   return y;
 }
 
-/// The layer's part of the second embedding: the stream, made narrow, times that part, made wide again and normalised.
-/// Source: transformers modeling_gemma4.py (Gemma4TextDecoderLayer).
-void add_layer_embedding(Tape& t, LocalId x, LocalId y) {
+}  // namespace
+
+LocalId layer_embedding(Tape& t, LocalId x) {
   const LocalId gate = activated(t, linear(t, x, t.c.linear(LinearSlot::LayerGate)));
   const LocalId part_of_layer =
       t.wide("the layer's part of its embedding", t.c.spec().layer_embedding.width, Dim::Hidden, t.at(gate).dtype);
   t.memory_op(OpKind::Copy, {}, {part_of_layer}, double(t.at(part_of_layer).bytes().count));
   const LocalId scaled = scaled_by(t, gate, part_of_layer, "embedded, gated");
-  close_branch(t, x, norm(t, linear(t, scaled, t.c.linear(LinearSlot::LayerOut)), "normed layer embedding"), y);
+  return norm(t, linear(t, scaled, t.c.linear(LinearSlot::LayerOut)), "normed layer embedding");
 }
+
+namespace {
 
 /// The block's output leaves in its slot and stays for the merger beside it.
 void copy_out(Tape& t, LocalId output) {
@@ -122,7 +128,7 @@ void sequential_layer(Tape& t) {
   if (t.c.linear(LinearSlot::LayerGate).exists()) {
     const LocalId next = residual_tensor(t, "residual after MLP");
     close_branch(t, middle, fed, next);
-    return add_layer_embedding(t, next, kSlotY);
+    return close_branch(t, next, layer_embedding(t, next), kSlotY);
   }
   if (!t.c.layer().makes_deepstack) return close_branch(t, middle, fed, kSlotY);
   const LocalId output = residual_tensor(t, "output of the block");
@@ -271,6 +277,8 @@ void emit_layer(LayerGraph& graph, const LedgerContext& c) {
     project_images(t);
   else if (c.layer().is_bridge)
     bridge(t);
+  else if (c.spec().altup.is_present())
+    layer_of_streams(t);
   else if (c.spec().residual == ResidualKind::Sequential)
     sequential_layer(t);
   else

@@ -83,6 +83,27 @@ LocalId activate(Tape& t, LocalId x, const char* name, std::int64_t elements) {
   return act;
 }
 
+/// relu(x - (mean + a * std)) along the features: about the largest values, as many as a says. std keeps x for
+/// backward. Source: transformers modeling_gemma3n.py (Gemma3nTextMLP._gaussian_topk).
+LocalId largest(Tape& t, LocalId x) {
+  const Local like = t.at(x);
+  const double bytes = double(like.bytes().count);
+  const LocalId y = inner_tensor(t, "largest values of the gate", like.elements, like.dtype),
+                above = inner_tensor(t, "gate above its cutoff", like.elements, like.dtype);
+  t.memory_op(OpKind::Activation, {x}, {above, y}, 7.0 * bytes).kernels = 8;  // mean, std, their sum, minus, relu
+  t.saves(x, "std backward");
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId dx = tape.new_grad(s.ids[0]);
+        tape.memory_op(OpKind::Activation, {tape.grad(s.ids[1]), s.ids[0], s.ids[1]}, {dx},
+                       16.0 * double(tape.at(dx).bytes().count))
+            .kernels = 12;
+        tape.add_grad(s.ids[0], dx);
+      },
+      {x, y});
+  return y;
+}
+
 LocalId gated(Tape& t, LocalId gate, LocalId up) {
   const Dtype dtype = t.at(gate).dtype;
   const std::int64_t elements = gate == up ? t.at(gate).elements / 2 : t.at(gate).elements;
@@ -115,7 +136,7 @@ LocalId feed_forward(Tape& t, LocalId x, const LinearRef& gate, const LinearRef&
     const LocalId both = linear(t, x, gate_up);
     inner = gated(t, both, both);
   } else if (gate.exists()) {
-    const LocalId g = linear(t, x, gate);
+    const LocalId whole = linear(t, x, gate), g = t.c.layer().is_sparse ? largest(t, whole) : whole;
     inner = gated(t, g, linear(t, x, up));
   } else {
     const LocalId wide = linear(t, x, up);

@@ -107,6 +107,14 @@ LocalId convert(Tape& tape, LocalId x, Dtype dtype, const char* name);
 /// `elements` that are made of `num_read` of x, moved and nothing else.
 LocalId copied(Tape& tape, LocalId x, const char* name, std::int64_t elements, std::int64_t num_read);
 LocalId dropout(Tape& tape, LocalId x, double probability);
+/// x times a learned number or vector.
+LocalId gated_branch(Tape& tape, LocalId x);
+/// The layer's part of the second embedding: the stream, made narrow, times that part, made wide again and normalised.
+/// Source: transformers modeling_gemma4.py (Gemma4TextDecoderLayer), modeling_gemma3n.py.
+LocalId layer_embedding(Tape& tape, LocalId x);
+/// A layer that works on one of several streams and corrects the others, and the projection of all of them to one.
+void layer_of_streams(Tape& tape);
+LocalId joined_streams(Tape& tape);
 /// A view or copy of [Batch, Seq, width] of x (a split); its gradient is written into the gradient of x.
 LocalId part(Tape& tape, LocalId x, const char* name, std::int64_t width, Dim dim);
 /// y = x + branch; the gradient of y flows to both without a copy. `y` may be a slot.

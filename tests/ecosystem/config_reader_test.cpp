@@ -336,6 +336,37 @@ TEST_CASE("torchtune: a component names model and method") {
   CHECK(model_of_component("torchtune.models.phi3.phi3_mini") == "phi3-mini");
 }
 
+TEST_CASE("what files train of a vision tower, once the model is known") {
+  const auto train_of = [](const std::string& text) {
+    ConfigReading r = reading_of({text});
+    r.request.model.vision.num_layers = 1;
+    settle_vision(r, r.request);
+    return r.request.recipe.images.train;
+  };
+  const std::string axolotl = "base_model: a\nmicro_batch_size: 1\nsequence_len: 512\nadapter: lora\n",
+                    factory = "finetuning_type: full\ncutoff_len: 512\n";
+  CHECK(train_of(kTrl) == TrainVision::All);
+  CHECK(train_of(axolotl + "lora_target_linear: true\n") == TrainVision::All);
+  CHECK(train_of(axolotl + "freeze_mm_modules: true\n") == TrainVision::No);
+  CHECK(train_of(factory) == TrainVision::No);
+  CHECK(train_of(factory + "freeze_multi_modal_projector: false\n") == TrainVision::Projector);
+  CHECK(train_of(factory + "freeze_vision_tower: false\n") == TrainVision::All);
+  const std::string expression =
+      R"(lora_target_modules: 'model.language_model.layers.[\d]+.(mlp|cross_attn|self_attn).(up|down|q)_proj')";
+  CHECK(train_of(axolotl + expression + "\n") == TrainVision::No);
+  CHECK(reading_of({axolotl + expression + "\n"}).request.recipe.lora.targets ==
+        std::vector<std::string>{"up_proj", "down_proj", "q_proj"});
+  const std::string smolvlm = R"(lora_target_modules: 'model.text_model.layers.[\d]+.(mlp|self_attn).(up|v)_proj')";
+  CHECK(reading_of({axolotl + smolvlm + "\n"}).request.recipe.lora.targets ==
+        std::vector<std::string>{"up_proj", "v_proj"});
+  CHECK(
+      contains(error_of({axolotl + "lora_target_modules: 'model.text_model.layers.()_proj'\n"}), "regular expression"));
+  CHECK(contains(error_of({axolotl + "lora_target_modules: 'layers.(up|down)_proj'\n"}), "regular expression"));
+  ConfigReading text = reading_of({kTrl});  // of a model without a tower nothing is said
+  settle_vision(text, text.request);
+  CHECK(text.request.recipe.images.train == TrainVision::No);
+}
+
 TEST_CASE("axolotl's list fsdp switches FSDP on by itself") {
   const ConfigReading r =
       reading_of({"base_model: a\nmicro_batch_size: 1\nbf16: true\nfsdp: [shard_grad_op, auto_wrap, offload]\n"});

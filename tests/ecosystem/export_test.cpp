@@ -61,6 +61,7 @@ EstimateRequest read_again(const ExportAnswer& answer, const EstimateRequest& pl
   reading.request.model = plan.model;
   reading.request.cluster = plan.cluster;
   std::vector<std::string> notes;
+  settle_vision(reading, reading.request);
   settle_strategy(reading, reading.request, notes);
   return reading.request;
 }
@@ -390,6 +391,15 @@ TEST_CASE("rules 2 and 3: a reader of YAML 1.1 sees texts and numbers as they ar
   CHECK(trainer["lora_alpha"].is_number_integer());
 }
 
+TEST_CASE("rule 8: FSDP2's own checkpointing, which forgets the state of dropout, is never switched on") {
+  EstimateRequest plan = plan_of("fsdp", Method::Lora);
+  plan.recipe.lora.dropout = 0.1;
+  const ExportAnswer answer = export_plan(plan, "trl", kMark);
+  REQUIRE_MESSAGE(!answer.is_refused(), answer.refusal);
+  CHECK(has_text(file_of(answer, "accelerate.yaml")->content, "fsdp_activation_checkpointing: false"));
+  CHECK(has_text(file_of(answer, "sft.yaml")->content, "gradient_checkpointing: true"));
+}
+
 TEST_CASE("rule 9: DDP with checkpointing is not reentrant and looks for no unused parameters") {
   const ExportAnswer answer = export_plan(plan_of("ddp", Method::Lora), "trl", kMark);
   CHECK(has_text(file_of(answer, "sft.yaml")->content, "use_reentrant: false"));
@@ -399,6 +409,37 @@ TEST_CASE("rule 9: DDP with checkpointing is not reentrant and looks for no unus
 TEST_CASE("rule 10: ZeRO-3 with adapters is reentrant") {
   CHECK(has_text(file_of(export_plan(plan_of("zero3", Method::Lora), "trl", kMark), "sft.yaml")->content,
                  "use_reentrant: true"));
+}
+
+TEST_CASE("rule 11: FSDP1 keeps the original parameters of full fine-tuning, and not those of adapters") {
+  const auto launcher = [](Method method) {
+    EstimateRequest plan = plan_of("fsdp", method);
+    plan.options.fsdp_version = 1;
+    const ExportAnswer answer = export_plan(plan, "trl", kMark);
+    REQUIRE_MESSAGE(!answer.is_refused(), answer.refusal);
+    return file_of(answer, "accelerate.yaml")->content;
+  };
+  CHECK(has_text(launcher(Method::Full), "fsdp_use_orig_params: true"));
+  CHECK(has_text(launcher(Method::Lora), "fsdp_use_orig_params: false"));
+}
+
+TEST_CASE("rule 12: a 4-bit base that is sharded is stored in the dtype that it is loaded in") {
+  for (const char* strategy : {"fsdp", "zero3"}) {
+    CAPTURE(strategy);
+    const ExportAnswer answer = export_plan(plan_of(strategy, Method::Qlora), "trl", kMark);
+    REQUIRE_MESSAGE(!answer.is_refused(), answer.refusal);
+    const std::string file = file_of(answer, "sft.yaml")->content;
+    CHECK(has_text(file, "\ndtype: bfloat16"));
+    CHECK(has_text(file, "bnb_4bit_quant_storage: bfloat16"));
+  }
+}
+
+TEST_CASE("rule 13: an 8-bit base is not sharded") {
+  for (const char* strategy : {"fsdp", "zero3"}) {
+    EstimateRequest plan = plan_of(strategy, Method::Lora);
+    plan.recipe.quant.kind = BaseQuant::Int8;
+    CHECK(export_plan(plan, "trl", kMark).is_refused());
+  }
 }
 
 TEST_CASE("rule 14: several machines name their address and port, and processes are of all machines") {
@@ -425,6 +466,113 @@ TEST_CASE("rules 15 to 17: DeepSpeed's file has whole numbers, no auto, and a ba
   CHECK(zero["offload_optimizer"]["device"] == "cpu");
   for (const auto& [key, value] : zero.items())
     if (value.is_number()) CHECK_MESSAGE(value.is_number_integer(), key);
+}
+
+TEST_CASE("rule 18: DeepSpeed's offload goes with AdamW of torch alone") {
+  const auto is_written = [](const char* optimizer) {
+    EstimateRequest plan = plan_of("zero2", Method::Full, {.optimizer = OffloadTarget::Cpu});
+    plan.recipe.optimizer = optimizer;
+    return !export_plan(plan, "trl", kMark).is_refused();
+  };
+  CHECK(is_written("adamw-fused"));
+  CHECK(is_written("adamw-foreach"));
+  for (const char* other : {"adamw-8bit", "paged-adamw-8bit", "adafactor", "sgd", "lion"})
+    CHECK_FALSE(is_written(other));
+}
+
+TEST_CASE("rule 19: adapters are gathered for saving, and checkpoints to resume from stay sharded") {
+  const ExportAnswer zero = export_plan(plan_of("zero3", Method::Lora), "trl", kMark);
+  const auto engine = nlohmann::json::parse(file_of(zero, "deepspeed.json")->content);
+  CHECK(engine["zero_optimization"]["stage3_gather_16bit_weights_on_model_save"] == true);
+  const ExportAnswer fsdp = export_plan(plan_of("fsdp", Method::Lora), "trl", kMark);
+  CHECK(has_text(file_of(fsdp, "accelerate.yaml")->content, "fsdp_state_dict_type: SHARDED_STATE_DICT"));
+}
+
+TEST_CASE("rule 20: what is started checks its versions first") {
+  const std::string script = file_of(export_plan(plan_of("fsdp", Method::Lora), "trl", kMark), "launch.sh")->content;
+  CHECK(script.find("python3 - trl 0.20") < script.find("exec accelerate"));
+  CHECK(has_text(script, "is older than"));
+}
+
+/// LoRA of a small model with a vision tower, rows as they come.
+EstimateRequest vision_plan(TrainVision train, const char* model = "qwen2.5-vl-3b") {
+  EstimateRequest plan = plan_of("ddp", Method::Lora);
+  plan.model = load_model(model).spec;
+  plan.recipe.packing = Packing::Dynamic;
+  plan.recipe.images.train = train;
+  return plan;
+}
+
+TEST_CASE("models with a vision tower: files of trainers that load images, and what each can freeze") {
+  struct Row {
+    const char *target, *file;
+    TrainVision train;
+    const char* line;  // empty: it has no word for this
+  };
+  for (const auto& [target, name, train, line] :
+       {Row{"trl", "sft.yaml", TrainVision::All, "model_name_or_path: Qwen/Qwen2.5-VL-3B-Instruct"},
+        Row{"trl", "sft.yaml", TrainVision::No, ""},
+        Row{"axolotl", "axolotl.yaml", TrainVision::All, "freeze_mm_modules: false"},
+        Row{"axolotl", "axolotl.yaml", TrainVision::No, "freeze_mm_modules: true"},
+        Row{"axolotl", "axolotl.yaml", TrainVision::Projector, ""},
+        Row{"llama-factory", "llamafactory.yaml", TrainVision::All, "freeze_vision_tower: false"},
+        Row{"llama-factory", "llamafactory.yaml", TrainVision::No, "freeze_multi_modal_projector: true"},
+        Row{"llama-factory", "llamafactory.yaml", TrainVision::Projector, ""}}) {
+    CAPTURE(target);
+    CAPTURE(to_string(train));
+    const EstimateRequest plan = vision_plan(train);
+    const ExportAnswer answer = export_plan(plan, target, kMark);
+    CHECK(answer.is_refused() == (*line == 0));
+    if (answer.is_refused()) {
+      CHECK(has_text(answer.nearest, *target == 'l' ? "--for trl" : "--train-vision"));
+      continue;
+    }
+    CHECK(has_text(file_of(answer, name)->content, line));
+    CHECK(std::ranges::any_of(answer.notes, [](const std::string& note) { return has_text(note, "their images"); }));
+    EstimateRequest read = read_again(answer, plan);
+    CHECK(read.recipe.images.train == train);
+    read.recipe.framework = plan.recipe.framework;  // its own trainer takes other memory, as a note says
+    CHECK(estimate_of(read).tiers.process == estimate_of(plan).tiers.process);
+  }
+  EstimateRequest full = vision_plan(TrainVision::Projector);
+  full.recipe.method = Method::Full;
+  const ExportAnswer projector = export_plan(full, "llama-factory", kMark);
+  REQUIRE_MESSAGE(!projector.is_refused(), projector.refusal);
+  CHECK(has_text(file_of(projector, "llamafactory.yaml")->content, "freeze_multi_modal_projector: false"));
+}
+
+TEST_CASE("models with a vision tower: what their trainers need beside it, and who does not load images") {
+  const EstimateRequest plan = vision_plan(TrainVision::All);
+  const std::string axolotl = file_of(export_plan(plan, "axolotl", kMark), "axolotl.yaml")->content;
+  for (const char* key :
+       {"processor_type: AutoProcessor", "skip_prepare_dataset: true", "remove_unused_columns: false"})
+    CHECK(has_text(axolotl, key));
+  CHECK(
+      has_text(file_of(export_plan(plan, "llama-factory", kMark), "llamafactory.yaml")->content, "template: qwen2_vl"));
+  for (const char* target : {"transformers", "torch", "torchtune"}) {
+    CAPTURE(target);
+    CHECK(has_text(export_plan(plan, target, kMark).refusal, "trains on text alone"));
+  }
+  EstimateRequest packed = plan;
+  packed.recipe.packing = Packing::Packed;
+  CHECK(has_text(export_plan(packed, "trl", kMark).refusal, "does not pack rows with images"));
+  CHECK_FALSE(export_plan(packed, "llama-factory", kMark).is_refused());
+  CHECK(has_text(export_plan(vision_plan(TrainVision::All, "smolvlm-256m"), "llama-factory", kMark).refusal,
+                 "no template that reads images"));
+}
+
+TEST_CASE(
+    "a model whose towers stay idle is trained on text: DDP looks for what gets no gradient, axolotl freezes it") {
+  EstimateRequest plan = plan_of("ddp", Method::Lora);
+  plan.model = load_model("gemma-3n-e2b").spec;
+  const auto file = [&](const char* target, const char* name) {
+    const ExportAnswer answer = export_plan(plan, target, kMark);
+    REQUIRE_MESSAGE(!answer.is_refused(), answer.refusal);
+    return file_of(answer, name)->content;
+  };
+  CHECK(has_text(file("trl", "sft.yaml"), "ddp_find_unused_parameters: true"));
+  CHECK(has_text(file("axolotl", "axolotl.yaml"), "freeze_mm_modules: true"));
+  CHECK_FALSE(has_text(file("axolotl", "axolotl.yaml"), "processor_type"));
 }
 
 TEST_CASE("what a format has no word for is refused, and never written as something else") {

@@ -269,6 +269,20 @@ TEST_CASE("--framework takes the defaults of its trainer, says so, and is overri
     CHECK_MESSAGE(!framework.defaults.source.empty(), framework.name);
 }
 
+TEST_CASE("numbers may have an exponent; rows longer than a sequence are named") {
+  const std::string usual = "estimate --model smollm2-135m --gpus A100 --lora ";
+  CHECK(ran(usual + "--rows 1e4 --json").out == ran(usual + "--rows 10000 --json").out);
+  CHECK(ran(usual + "--rows 1.5e0").code == 2);
+  CHECK(ran(usual + "--rows seven").err.find("'seven' is not a whole number") != std::string::npos);
+  const auto says = [&](const std::string& more) {
+    std::string text = ran(usual + more).out;
+    std::ranges::replace(text, '\n', ' ');
+    return text.find("rows of 9,000 tokens") != std::string::npos;
+  };
+  CHECK(says("--tokens-per-row 9000"));
+  CHECK_FALSE(says("--tokens-per-row 900"));
+}
+
 TEST_CASE("cards without bf16 tensor cores train in fp16 by default, in bf16 when that is said") {
   for (const char* gpu : {"T4", "V100"}) {
     CAPTURE(gpu);

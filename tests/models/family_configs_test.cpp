@@ -307,7 +307,13 @@ TEST_CASE("families of 2025 read their own keys") {
   check_config_error(sized("ernie4_5_moe", {{"moe_layer_interval", 2}}), "moe_layer_interval");
   const ModelSpec air = parse_config(sized("glm4_moe", {{"attention_bias", true}, {"n_routed_experts", 8}}));
   CHECK((air.has_qkv_bias && !air.has_o_bias && air.moe.has_router_correction && air.qk_norm == QkNorm::None));
-  for (const ModelSpec& spec : {seed, glm, minimax, ernie, air}) check_round_trip(spec);
+  const json experts{{"num_experts", 8}, {"moe_topk", {2, 2, 2, 2}}};  // a list of one number for every layer
+  const ModelSpec hunyuan = parse_config(sized("hunyuan_v1_moe", experts));
+  CHECK(hunyuan.moe.experts_per_token == 2);
+  CHECK(hunyuan.moe.shared_intermediate_size == hunyuan.moe.intermediate_size);
+  check_config_error(sized("hunyuan_v1_moe", {{"num_experts", 8}, {"moe_topk", {2, 2, 1, 2}}}),
+                     "moe_topk: numbers that");
+  for (const ModelSpec& spec : {seed, glm, minimax, ernie, air, hunyuan}) check_round_trip(spec);
 }
 
 TEST_CASE("Nemotron and Arcee have a plain MLP with a squared ReLU") {
@@ -495,6 +501,49 @@ TEST_CASE("Gemma 4: layers without a window have other heads, the last ones earl
   check_config_error(changed({{"layer_types", {full, sliding, sliding, sliding, sliding, sliding}}}), "fixed period");
   check_config_error(changed({{"num_kv_shared_layers", 6}}), "no layer with keys and values");
   check_config_error(changed({{"attention_k_eq_v", true}, {"num_global_key_value_heads", 3}}), "does not divide");
+}
+
+TEST_CASE(
+    "Gemma 3n: streams, a low-rank branch, sparse layers first, earlier keys last; its towers are counted and idle") {
+  const json config{{"model_type", "gemma3n"},
+                    {"text_config",
+                     {{"hidden_size", 64},
+                      {"num_hidden_layers", 10},
+                      {"num_attention_heads", 4},
+                      {"num_key_value_heads", 2},
+                      {"intermediate_size", json::array({128, 128, 128, 128, 128, 128, 128, 128, 128, 128})},
+                      {"vocab_size", 100},
+                      {"head_dim", 16},
+                      {"hidden_size_per_layer_input", 8},
+                      {"vocab_size_per_layer_input", 100},
+                      {"num_kv_shared_layers", 4},
+                      {"activation_sparsity_pattern", {0.95, 0.95, 0, 0, 0, 0, 0, 0, 0, 0}}}}};
+  const ModelSpec spec = parse_config(config);
+  check_round_trip(spec);
+  CHECK(spec.sliding_layers == 8);  // every fifth layer has no window
+  CHECK(spec.stream_width() == 4 * 64);
+  const ModelWeights weights = list_weights(spec);
+  CHECK(weights.layer(1).is_sparse);
+  CHECK(!weights.layer(2).is_sparse);
+  CHECK(weights.layer(5).elements() - weights.layer(6).elements() == 2 * 64 * 32 + 16);  // k_proj, v_proj, k_norm
+  // MobileNet-v5, the conformer, and a table of 128 rows, two norms and a Linear for each
+  CHECK(weights.part_elements(ModelPart::Idle) ==
+        294'126'912 + 681'348'640 + 128 * (2048 + 1536) + 2 * (2048 + 1536) + 64 * (2048 + 1536));
+  const auto changed = [&](const json& changes) {
+    json other = config;
+    other.merge_patch(changes);
+    return other;
+  };
+  const auto text = [&](const json& changes) { return changed({{"text_config", changes}}); };
+  CHECK(parse_config(text({{"activation_sparsity_pattern", nullptr}})).altup.num_sparse_layers == 0);  // of ten layers
+  check_config_error(text({{"activation_sparsity_pattern", {0, 0.95, 0, 0, 0, 0, 0, 0, 0, 0}}}), "before all others");
+  check_config_error(text({{"activation_sparsity_pattern", {0.95}}}), "each of the 10 layers");
+  check_config_error(text({{"intermediate_size", {128, 64}}}), "different widths");
+  check_config_error(text({{"num_kv_shared_layers", 10}}), "no layer with keys and values");
+  check_config_error(changed({{"audio_config", {{"hidden_size", 512}}}}), "audio towers");
+  check_config_error(changed({{"vision_config", {{"architecture", "resnet50"}}}}), "mobilenetv5_300m_enc");
+  check_config_error(json{{"model_type", "gemma3n_text"}, {"architectures", {"Gemma3nForCausalLM"}}},
+                     "with its towers");
 }
 
 TEST_CASE("Apertus has an activation with weights; Phi-3.5-MoE has LayerNorms and biases") {

@@ -166,6 +166,26 @@ TEST_CASE("what Apertus' activation keeps: its input, two intermediates, the cho
   CHECK(Ledger{}.saved(m) - Ledger{}.saved(relu) == 64 * (2 + 3 * 2 + 1) * 21504);
 }
 
+TEST_CASE("streams side by side: what a layer keeps for them, and what a sparse gate adds") {
+  // Gemma 3n with 4 streams of h = 2048, a token in 16 bit. For the streams: all of them side by side and what the
+  // layer changed for each, 8 h each; of two routers an fp32 norm and the input, 10 h each; the corrected stream before
+  // and behind its scale, 4 h; the low-rank branch's norm, 8 h. For the rest: five norms 40 h, two normed inputs 4 h,
+  // norms of q 8 h and of k and v, a quarter as wide, 4 h; q, expanded k and v, the output twice, 10 h, and a
+  // log-sum-exp
+  const std::int64_t h = 2048, narrow = 64 + 4 + 16 + 4 + 4;  // of the low-rank branch and the coefficients
+  const ModelSpec sparse = load_model("gemma-3n-e2b").spec;
+  ModelSpec dense = sparse;
+  dense.altup.num_sparse_layers = 0;
+  CHECK(Ledger{}.saved(dense) ==
+        64 * ((16 + 20 + 4 + 8) * h + 2 * narrow + (40 + 4 + 8 + 4 + 10) * h + 4 * 8 + 4 * 2 * 8192 + 3 * 2 * 256));
+  CHECK(Ledger{}.saved(sparse) - Ledger{}.saved(dense) == 64 * 2 * 8192);  // what std was taken of
+}
+
+TEST_CASE("the stream between layers of Gemma 3n is four times as wide, which is what a checkpoint keeps") {
+  Ledger ledger;
+  CHECK(ledger.layer(load_model("gemma-3n-e4b").spec).locals[kSlotX].elements == 64 * 4 * 2048);
+}
+
 TEST_CASE("Qwen3.5 and Gemma 4: Unsloth's stated memory") {
   // LoRA in 16 bit: unsloth.ai/docs/models/qwen3.5/fine-tune: 3, 5, 10, 22, 56 and 74 GB, without saying of which
   // length; its notebooks train 2048 tokens at a time. Gemma 4: 17 GB for LoRA of E4B; QLoRA of E2B 8 and of 31B 22 GB

@@ -69,9 +69,9 @@ TEST_CASE("activations of a frozen tower are not kept; those of a trained one ar
 }
 
 TEST_CASE("programs with a tower are sound under every strategy, method and part that is trained") {
-  for (const char* model :
-       {"qwen2-vl-2b", "qwen2.5-vl-3b", "qwen3-vl-2b", "gemma-3-4b-multimodal", "internvl3-1b", "llava-v1.6-mistral-7b",
-        "llava-onevision-qwen2-0.5b", "paligemma2-3b-224", "smolvlm-256m", "gemma-4-e2b", "gemma-4-26b-a4b"})
+  for (const char* model : {"qwen2-vl-2b", "qwen2.5-vl-3b", "qwen3-vl-2b", "gemma-3-4b-multimodal", "internvl3-1b",
+                            "llava-v1.6-mistral-7b", "llava-onevision-qwen2-0.5b", "paligemma2-3b-224", "smolvlm-256m",
+                            "gemma-4-e2b", "gemma-4-26b-a4b", "gemma-3n-e2b"})
     for (const TrainVision train : {TrainVision::No, TrainVision::Projector, TrainVision::All})
       for (const Method method : {Method::Full, Method::Lora})
         for (const Checkpointing checkpointing : {Checkpointing::None, Checkpointing::Full})

@@ -198,7 +198,9 @@ TEST_CASE(
     recipe.seq_len = 256;
     recipe.images.train = TrainVision::All;
     const EstimateRequest r = request(model, recipe, "4xA100");
-    const std::int64_t whole = 12 * list_weights(model).total_elements();
+    const ModelWeights weights = list_weights(model);
+    // towers that never run (Gemma 3n) are frozen and have no states
+    const std::int64_t whole = 12 * weights.total_elements() - 8 * weights.part_elements(ModelPart::Idle);
     for (const auto& [name, version] : {std::pair{"single", 1}, {"fsdp", 1}, {"fsdp", 2}, {"zero3", 1}}) {
       INFO(model.name << ", " << name << " " << version);
       const Strategy strategy = make_strategy(name, r.cluster, {.fsdp_version = version});
