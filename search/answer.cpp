@@ -115,7 +115,7 @@ SearchAnswer answer(const SearchQuestion& question, const std::string& given, st
     if (out.is_complete) out.would_do = what_would_do(space, fitting, options);
     return out;
   }
-  for (PlanRow& row : out.rows) row.reason = reason_of(row, out.rows.front(), question, out.error);
+  for (PlanRow& row : out.rows) row.reason = reason_of(row, out.rows, question, out.error);
   const RankedPlan& best = out.rows.front().plan;
   out.num_equal = count_equal(merits, merit_of(best, best.total, best.cost, question.is_rented), out.error) - 1;
   out.knobs = knobs_of(space, out.rows.front());

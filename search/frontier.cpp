@@ -24,10 +24,15 @@ double score(const Merit& m, Preference wish) {
 
 using Indices = std::vector<std::size_t>;
 
-/// Those whose score is the best one, but for the error.
-Indices within_error(const std::vector<Merit>& all, const Indices& of, Preference wish, double error) {
+double best_score(const std::vector<Merit>& all, const Indices& of, Preference wish) {
   double best = std::numeric_limits<double>::infinity();
   for (const std::size_t i : of) best = std::min(best, score(all[i], wish));
+  return best;
+}
+
+/// Those whose score is the best one, but for the error.
+Indices within_error(const std::vector<Merit>& all, const Indices& of, Preference wish, double error) {
+  const double best = best_score(all, of, wish);
   Indices out;
   for (const std::size_t i : of)
     if (score(all[i], wish) <= best * (1 + error)) out.push_back(i);
@@ -106,8 +111,23 @@ Wishes wishes_of(const SearchQuestion& question) {
   return {question.preference, Preference::Speed};
 }
 
+namespace {
+
+/// The safest; those with offload that fit as well instead, where they are so much faster or cheaper that it is worth
+/// its trouble.
+Indices safest_worth_it(const std::vector<Merit>& all, Preference wish) {
+  Indices safe = safest(all), with_offload;
+  const Merit& one = all[safe.front()];
+  if (one.offloads || wish == Preference::Memory) return safe;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i].fit == one.fit && all[i].offloads) with_offload.push_back(i);
+  return best_score(all, with_offload, wish) * kWorthOffload < best_score(all, safe, wish) ? with_offload : safe;
+}
+
+}  // namespace
+
 std::size_t best_of(const std::vector<Merit>& all, Wishes wishes, double error) {
-  Indices left = within_error(all, safest(all), wishes.first, error);
+  Indices left = within_error(all, safest_worth_it(all, wishes.first), wishes.first, error);
   if (wishes.second) left = within_error(all, left, *wishes.second, error);
   return simplest(all, left, wishes);
 }

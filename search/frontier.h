@@ -38,8 +38,11 @@ inline constexpr double kUsefulHeadroom = 0.25;
 /// Rooms that differ by less count as equal.
 inline constexpr double kEqualHeadroom = 0.05;
 
+/// Offload is worth its trouble where a plan with it is more than so many times faster or cheaper than those without.
+inline constexpr double kWorthOffload = 2;
+
 /// Index of the best among those that fit well and keep everything on the GPUs, else well with offload, else tightly;
-/// inside the error of every wish the simplest. Requires: not empty.
+/// with offload also where that is worth its trouble. Inside the error of every wish the simplest. Requires: not empty.
 std::size_t best_of(const std::vector<Merit>& all, Wishes wishes, double error);
 
 /// Whether `a` is at least as good as `b` in everything, but for the error.

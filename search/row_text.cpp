@@ -59,13 +59,24 @@ std::string command_of(const Space& space, const RankedPlan& plan, const std::st
   return text;
 }
 
-std::string reason_of(const PlanRow& row, const PlanRow& best, const SearchQuestion& q, double error) {
+std::string reason_of(const PlanRow& row, std::span<const PlanRow> rows, const SearchQuestion& q, double error) {
+  const PlanRow& best = rows.front();
   const Merit mine = row.merit(), chosen = best.merit();
   if (&row == &best) {
+    const auto beats = [&](const PlanRow& other) {
+      const Merit m = other.merit();
+      return q.preference == Preference::Speed  ? m.time * (1 + error) < chosen.time
+             : q.preference == Preference::Cost ? m.cost * (1 + error) < chosen.cost
+                                                : m.headroom > chosen.headroom + kEqualHeadroom;
+    };
+    const bool is_safest_only = std::any_of(rows.begin(), rows.end(), beats);
     const char* what = q.preference == Preference::Speed  ? "the fastest"
                        : q.preference == Preference::Cost ? "the cheapest"
                                                           : "the one with the most room";
-    return fmt::format("{}{}", what, q.under || q.budget ? " within the limits" : "");
+    return fmt::format("{}{}{}", what, q.under || q.budget ? " within the limits" : "",
+                       !is_safest_only   ? ""
+                       : chosen.offloads ? " that fits well"
+                                         : " that fits well without offload");
   }
   std::vector<std::string> parts;
   const double time = row.total / best.total, cost = mine.cost / chosen.cost;

@@ -1,6 +1,7 @@
 // Words of a row: the machine, why it is shown, and the command that asks `estimate` about it.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "search/plan_row.h"
@@ -16,8 +17,8 @@ std::string used_machine(const ClusterSpec& cluster, std::int64_t num_used);
 /// "gpuplan estimate --model llama3-8b --lora r=8 --gpus 2xh100-sxm --strategy fsdp …": gives the same plan.
 std::string command_of(const Space& space, const RankedPlan& plan, const std::string& given);
 
-/// Why a row is there: what it is best at, or how it differs from the best row.
-std::string reason_of(const PlanRow& row, const PlanRow& best, const SearchQuestion& question, double error);
+/// Why one of the rows is there: what the first is best at, or how it differs from the first.
+std::string reason_of(const PlanRow& row, std::span<const PlanRow> rows, const SearchQuestion& question, double error);
 
 /// "2x H100 SXM at runpod, LoRA, fsdp: 2 h 10 min, $38".
 std::string summary_of(const PlanRow& row);

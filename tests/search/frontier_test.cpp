@@ -72,6 +72,21 @@ TEST_CASE("inside the error the simpler plan is chosen, outside it the better on
   CHECK(best_of({quick, simple}, wishes, 0.05) == 0);  // 110 > 1.05 x 100
 }
 
+TEST_CASE("a plan with offload is the best where it is more than twice as fast, however it fits without") {
+  const Merit plain{
+      .time = 100, .cost = 10, .headroom = 0.2, .quality = Quality::Good, .fit = Fit::Yes, .simplicity = 1};
+  Merit offloaded = plain;
+  offloaded.offloads = true;
+  const Wishes wishes{Preference::Speed, Preference::Cost};
+  for (const auto& [time, best] : {std::pair{60.0, 0}, std::pair{49.0, 1}}) {
+    offloaded.time = time;
+    CHECK(best_of({plain, offloaded}, wishes, 0.15) == std::size_t(best));
+  }
+  CHECK(best_of({plain, offloaded}, {Preference::Memory, Preference::Speed}, 0.15) == 0);
+  offloaded.fit = Fit::Tight;
+  CHECK(best_of({plain, offloaded}, wishes, 0.15) == 0);
+}
+
 TEST_CASE("shown rows are the best first, at most as many as asked for, none covered by another") {
   constexpr double kError = 0.15;
   for (unsigned seed = 1; seed <= 20; ++seed) {
