@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::int64_t kContextStep = 256, kMostTokens = 4 << 20, kMostSequences = 4096;
 
-/// The question with one sequence per GPU and pass, where nothing else is asked for, and the knobs of speed left as they
-/// are.
+/// The question with one sequence per GPU and pass, where nothing else is asked for, and the knobs of speed left as
+/// they are.
 SearchQuestion about_memory(const SearchQuestion& question) {
   SearchQuestion q = question;
   q.under.reset(), q.budget.reset(), q.global_batch.reset();
