@@ -268,7 +268,9 @@ std::optional<Difference> difference(const json& planned, const json& read, cons
 
 std::string plain(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-std::string nearest_to(const Difference& d) {
+std::string nearest_to(const Difference& d, const Target& target) {
+  if (d.path == "lora.base_dtype" && d.read.is_null())
+    return fmt::format("plan with --framework {}, which loads the base as its files do", target.trainer);
   if (d.path.starts_with("method") || d.path.starts_with("lora")) return "--for trl, axolotl or llama-factory";
   if (d.path == "images.train") return "plan with --train-vision " + plain(d.read);
   std::string flag = d.path;
@@ -286,9 +288,15 @@ void compare(ExportAnswer& answer, const ExportJob& job, const EstimateRequest& 
   if (!found && target.trainer) found = difference(method(job.request), method(read));
   if (!found && target.trainer) found = difference(recipe_json(job.request.recipe), recipe_json(read.recipe));
   if (!found) return;
+  if (strategy.name != job.strategy.name) {
+    answer.refusal = fmt::format("the files of {} would train with {}, and the plan is {}", target.name, strategy.name,
+                                 job.strategy.name);
+    answer.nearest = "plan with --strategy " + strategy.name;
+    return;
+  }
   answer.refusal = fmt::format("the files of {} cannot say {} {}: they would train with {}", target.name, found->path,
-                               plain(found->planned), plain(found->read));
-  answer.nearest = nearest_to(*found);
+                               plain(found->planned), found->read.is_null() ? "the usual one" : plain(found->read));
+  answer.nearest = nearest_to(*found, target);
 }
 
 Bytes process_bytes(const EstimateRequest& request, const Strategy& strategy) {

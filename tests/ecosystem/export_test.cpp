@@ -331,6 +331,17 @@ TEST_CASE("R01, R03, R04, R06, R08, R10, R14: what no program trains is refused 
   CHECK(has_text(refusal(plan), "[R14]"));
 }
 
+TEST_CASE("a refusal names the strategy that the files would train, and the trainer whose defaults the plan has not") {
+  const ExportAnswer pipeline = export_plan(plan_of("mp", Method::Lora, {}, "llama-factory"), "llama-factory", kMark);
+  CHECK(has_text(pipeline.refusal, "would train with ddp, and the plan is mp"));
+  CHECK(pipeline.nearest == "plan with --strategy ddp");
+  EstimateRequest plan = plan_of("fsdp", Method::Lora);
+  plan.recipe.lora.base_dtype = Dtype::F32;
+  const ExportAnswer base = export_plan(plan, "axolotl", kMark);
+  CHECK(has_text(base.refusal, "they would train with the usual one"));
+  CHECK(has_text(base.nearest, "plan with --framework axolotl"));
+}
+
 TEST_CASE("R05: a device_map does not span machines") {
   EstimateRequest plan = plan_of("mp", Method::Full);
   plan.cluster = parse_gpus("16xH100");
