@@ -99,8 +99,8 @@ bool is_evaluated(const EstimateRequest& r) {
 }
 
 Bytes kept_logits(const Job& job) {
-  const std::int64_t tokens = eval_batch(job.request) * job.recipe().seq_len * job.strategy.mesh.data_parallel();
-  return bytes_of(tokens * job.model.spec.vocab_size, Dtype::F32);
+  const Bytes of_token = bytes_of(job.model.spec.vocab_size, Dtype::F32);
+  return eval_batch(job.request) * (job.recipe().seq_len * (job.strategy.mesh.data_parallel() * of_token));
 }
 
 Bytes evaluated_logits(const Job& job) {
