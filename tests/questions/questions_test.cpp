@@ -53,6 +53,8 @@ const char* const kFound[] = {
     "gpuplan simulate --model smollm2-135m --gpus 2xA6000 --from 1e9s",
     "gpuplan estimate --model gemma-2-9b --gpus 2x3090 --full --seq-len 67108864 --eval-logits kept --loss chunked=4 "
     "--json",
+    // a printed command with --micro-batch twice
+    "gpuplan plan --model smollm2-135m --gpus 2xT4 --micro-batch 3 --max context --json",
     // logits of an evaluation that wrapped around
     "gpuplan estimate --model nemotron-nano-9b-v2 --qlora=r=8 --gpus 1024xH100 --seq-len 67108864 --packing dynamic "
     "--rows 10000 --tokens-per-row 1 --eval-batch 64 --json",
