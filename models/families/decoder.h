@@ -89,4 +89,7 @@ ModelWeights decoder_weights(const ModelSpec& spec, Tensors layer);
 /// A pre-norm layer: attention, gated MLP, and the two norms.
 ModelWeights pre_norm_weights(const ModelSpec& spec);
 
+/// What Gemma 3n and 4 share: norms around each branch, on queries, keys and values; a window; no biases.
+void read_gemma_layer(Fields& config, ModelSpec& spec);
+
 }  // namespace gpuplan

@@ -45,15 +45,8 @@ void read_text(Fields& config, ModelSpec& spec) {
                 .intermediate_size = 16384,
                 .max_position_embeddings = 32768,
                 .tie_word_embeddings = true});
-  spec.norm = NormKind::GemmaRmsNorm;
-  spec.norm_placement = NormPlacement::Sandwich;
-  spec.qk_norm = QkNorm::PerHead;
-  spec.has_value_norm = spec.scales_embedding = true;
-  spec.activation = read_activation(config, "hidden_activation", "gelu_pytorch_tanh");
+  read_gemma_layer(config, spec);
   spec.caps_logits = !config.has("final_logit_softcapping") || config.optional_number("final_logit_softcapping");
-  if (config.optional_flag("attention_bias").value_or(false))
-    config.report("attention_bias", "biases of attention are not modelled here");
-  spec.sliding_window = config.optional_integer("sliding_window", kPositionRange).value_or(512);
   read_sliding_layers(config, spec, spec.num_hidden_layers - spec.num_hidden_layers / kPeriod);
   spec.num_shared_kv_layers = config.optional_integer("num_kv_shared_layers", {0, kLayerRange.most}).value_or(15);
   if (spec.num_shared_kv_layers >= std::max<std::int64_t>(1, spec.num_hidden_layers))

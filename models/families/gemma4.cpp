@@ -13,6 +13,17 @@
 #include "models/families/vision.h"
 
 namespace gpuplan {
+void read_gemma_layer(Fields& config, ModelSpec& spec) {
+  spec.norm = NormKind::GemmaRmsNorm;
+  spec.norm_placement = NormPlacement::Sandwich;
+  spec.qk_norm = QkNorm::PerHead;
+  spec.has_value_norm = spec.scales_embedding = true;
+  spec.activation = read_activation(config, "hidden_activation", "gelu_pytorch_tanh");
+  if (config.optional_flag("attention_bias").value_or(false))
+    config.report("attention_bias", "biases of attention are not modelled here");
+  spec.sliding_window = config.optional_integer("sliding_window", kPositionRange).value_or(512);
+}
+
 namespace {
 
 using nlohmann::json;
@@ -44,15 +55,8 @@ void read_gemma4(Fields& config, ModelSpec& spec) {
                 .intermediate_size = 9216,
                 .max_position_embeddings = 131072,
                 .tie_word_embeddings = true});
-  spec.norm = NormKind::GemmaRmsNorm;
-  spec.norm_placement = NormPlacement::Sandwich;
-  spec.qk_norm = QkNorm::PerHead;
-  spec.has_value_norm = spec.scales_embedding = true;
-  spec.activation = read_activation(config, "hidden_activation", "gelu_pytorch_tanh");
+  read_gemma_layer(config, spec);
   spec.caps_logits = config.optional_number("final_logit_softcapping").has_value();
-  if (config.optional_flag("attention_bias").value_or(false))
-    config.report("attention_bias", "biases of attention are not modelled here");
-  spec.sliding_window = config.optional_integer("sliding_window", kPositionRange).value_or(512);
   read_layer_types(config, spec);
   spec.global.head_dim = config.optional_integer("global_head_dim", kHeadRange).value_or(512);
   spec.global.keys_are_values = config.optional_flag("attention_k_eq_v").value_or(false);
