@@ -21,10 +21,6 @@ ModelBlocks& own_blocks(StepProgram& program) {
   return *program.made;
 }
 
-}  // namespace
-
-namespace {
-
 /// Bytes of a stage at what may fill it most; each sums up over units.
 struct StageLoad {
   double batch{};       // what forward keeps, on the last stage the logits, gradients: each in memory of its own
