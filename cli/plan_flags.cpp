@@ -71,6 +71,12 @@ void set_wrap(Request& r, Text value) {
   r.options.wrap_min_params = wrap.min_params;
 }
 
+void set_overlap_comm(Request& r, Text value) {
+  if (value != "on" && value != "off")
+    throw InputError("--overlap-comm", fmt::format("'{}' is neither on nor off", value));
+  r.options.overlap_comm = value == "on";
+}
+
 void set_fsdp_version(Request& r, Text value) {
   if (value != "1" && value != "2")
     throw InputError("--fsdp-version", "unknown version '" + value + "'",
@@ -197,6 +203,13 @@ constexpr std::array kFlags{
              set_fsdp_version},
     PlanFlag{"--wrap", "layer|size:N", kStrategy, "FSDP units: layers, or at least N parameters. Default layer",
              set_wrap},
+    PlanFlag{"--overlap-comm", "on|off", kStrategy,
+             "DeepSpeed reduces gradients beside compute. Default: what the configuration of --framework says",
+             set_overlap_comm},
+    PlanFlag{"--reduce-bucket-size", "N", kStrategy, "elements that DeepSpeed reduces at once. Default: as above",
+             [](Request& r, Text v) { r.options.reduce_bucket_size = to_integer(v); }},
+    PlanFlag{"--zero-quantized-weights", "", kStrategy, "ZeRO-3 gathers weights in 8 bit (ZeRO++)",
+             [](Request& r, Text) { r.options.zero_quantized_weights = true; }},
     PlanFlag{"--no-reshard", "", kStrategy, "FSDP keeps gathered weights from forward to backward",
              [](Request& r, Text) { r.options.reshards = false; }},
     PlanFlag{"--prefer", "speed|cost|memory", kStrategy, "what the recommendation minimises. Default speed",

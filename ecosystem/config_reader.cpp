@@ -122,9 +122,7 @@ class KeyReader {
     for (const auto& [in_file, means] : row.values)
       if (in_file == value) return means;
     if (row.is_joined && value.is_string()) return words_of_list(value);
-    const bool names_type = !row.values.empty() && std::all_of(row.values.begin(), row.values.end(),
-                                                               [](const auto& pair) { return pair.second.is_null(); });
-    if (row.values.empty() || names_type) return value;  // "auto", or a value of the fact's type
+    if (std::all_of(row.values.begin(), row.values.end(), KeyRow::leaves_others)) return value;
     if (value.is_null()) return {};
     std::string accepted;
     for (const auto& [in_file, means] : row.values) accepted += (accepted.empty() ? "" : ", ") + text_of(in_file);

@@ -19,8 +19,7 @@ OrderedJson written_value(const KeyRow& row, const json& fact) {
   const auto pair = std::find_if(first, last, [&](const auto& p) { return p.second == fact; });
   if (pair != last) return pair->first;
   if (row.is_joined && fact.is_array()) return fmt::format("{}", fmt::join(fact.get<std::vector<std::string>>(), ","));
-  const bool names_nothing = std::all_of(first, last, [](const auto& p) { return p.second.is_null(); });
-  return names_nothing ? OrderedJson(fact) : OrderedJson();
+  return std::all_of(first, last, KeyRow::leaves_others) ? OrderedJson(fact) : OrderedJson();
 }
 
 /// Puts a value at "a.b.c".
@@ -37,8 +36,6 @@ void add_zero_sizes(OrderedJson& file, const ExportJob& job) {
   OrderedJson& zero = file["zero_optimization"];
   const std::int64_t hidden = job.request.model.hidden_size;
   zero["contiguous_gradients"] = true;
-  zero["overlap_comm"] = true;
-  zero["reduce_bucket_size"] = hidden * hidden;
   if (job.setup.zero_stage == 3) {
     zero["stage3_prefetch_bucket_size"] = 9 * hidden * hidden / 10;
     zero["stage3_param_persistence_threshold"] = 10 * hidden;

@@ -24,9 +24,11 @@ struct KeyRow {
   std::string key;  // with dots below mappings: "fsdp_config.fsdp_version"; "x.*" is all below x
   KeyUse use = KeyUse::Used;
   const SetupField* field = nullptr;
-  /// What stands in the file, and the fact it states; null states nothing. Other values are refused; empty: any value
-  /// of the fact's type. Writing takes the first that states the fact.
-  std::vector<std::pair<nlohmann::json, nlohmann::json>> values;
+  using Value = std::pair<nlohmann::json, nlohmann::json>;
+  /// What stands in the file, and the fact it states; null states nothing. Where all of them are "auto" or state
+  /// nothing, and where there are none, any other value of the fact's type may stand too; else others are refused.
+  /// Writing takes the first that states the fact.
+  std::vector<Value> values;
   std::size_t num_written = 0;  // of `values`; those behind are read only
   nlohmann::json otherwise;     // the fact where no file has the key; null: nothing follows
   bool is_joined = false;       // a list is one text with commas
@@ -36,6 +38,8 @@ struct KeyRow {
   std::string reason, rule;
   std::string note;                      // what to know when the key is there
   std::vector<nlohmann::json> harmless;  // values of a refused key that change nothing
+
+  static bool leaves_others(const Value& value) { return value.second.is_null() || value.first == "auto"; }
 };
 
 struct KeyTable {

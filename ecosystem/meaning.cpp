@@ -209,6 +209,23 @@ class Reader {
     r_.strategy = kStages[std::size_t(stage)];
     recipe().offload.optimizer = target_named(s_.offload_optimizer);
     recipe().offload.params = target_named(s_.offload_params);
+    if (stage > 0) read_zero_buckets(stage);
+  }
+
+  /// What the framework's record says too is left to it. accelerate's own keys know neither buckets nor overlap: then
+  /// DeepSpeed's defaults hold (runtime/zero/config.py).
+  void read_zero_buckets(std::int64_t stage) {
+    constexpr std::int64_t kDefaultBucket = 500'000'000;
+    const EngineConvention& usual = find_framework(recipe().framework).zero;
+    if (usual.reduce_bucket_stage3 == 0 || (!s_.zero_overlap && s_.deepspeed_file)) return;
+    const std::int64_t stated = s_.zero_bucket.value_or(kDefaultBucket), bucket = stated > 0 ? stated : -1,
+                       h = r_.model.hidden_size;
+    const std::int64_t of_record = stage == 3 ? usual.reduce_bucket_stage3 : usual.reduce_bucket;
+    const bool overlaps = says(s_.zero_overlap, "on") || (!says(s_.zero_overlap, "off") && stage == 3);
+    StrategyOptions& options = r_.options;
+    if (bucket != of_record && !(of_record < 0 && bucket == h * h)) options.reduce_bucket_size = bucket;
+    if (overlaps != (stage == 3 ? usual.overlap_comm_stage3 : usual.overlap_comm)) options.overlap_comm = overlaps;
+    if (holds(s_.zero_quantized_weights)) options.zero_quantized_weights = true;
   }
 
   void read_fsdp() {
@@ -357,11 +374,18 @@ void write_fsdp(Setup& s, const EstimateRequest& request, const Strategy& strate
   s.fsdp_checkpointing = false;
 }
 
-void write_zero(Setup& s, const Strategy& strategy) {
+void write_zero(Setup& s, const EstimateRequest& request, const Strategy& strategy) {
   s.distributed = "deepspeed";
   s.zero_stage = strategy.layout.shards_weights ? 3 : strategy.layout.shards_gradients ? 2 : 1;
   s.deepspeed_file = "deepspeed.json";
   if (*s.zero_stage == 3) s.zero_init = s.zero_gathers_for_save = true;
+  EngineConvention zero = find_framework(request.recipe.framework).zero;
+  apply_zero_options(request.options, zero);
+  const std::int64_t h = request.model.hidden_size,
+                     bucket = *s.zero_stage == 3 ? zero.reduce_bucket_stage3 : zero.reduce_bucket;
+  s.zero_bucket = bucket > 0 ? bucket : h * h;
+  s.zero_overlap = (*s.zero_stage == 3 ? zero.overlap_comm_stage3 : zero.overlap_comm) ? "on" : "off";
+  if (zero.gathers_int8) s.zero_quantized_weights = true;
 }
 
 }  // namespace
@@ -392,7 +416,7 @@ Setup setup_of(const EstimateRequest& request, const Strategy& strategy) {
   if (is_fsdp(strategy.engine))
     write_fsdp(s, request, strategy);
   else if (strategy.engine == ShardingEngine::Zero)
-    write_zero(s, strategy);
+    write_zero(s, request, strategy);
   else
     s.distributed = is_one_process ? "no" : "multi";
   // towers that no row of text reaches: their parameters get no gradient, at which DDP stops unless it looks for them

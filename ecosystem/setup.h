@@ -51,7 +51,9 @@ struct Setup {
   Count num_processes, num_machines;
   Count zero_stage;
   Word offload_optimizer, offload_params, deepspeed_file;
-  Flag zero_init, zero_gathers_for_save;
+  Flag zero_init, zero_gathers_for_save, zero_quantized_weights;
+  Count zero_bucket;  // elements; 0: hidden^2
+  Word zero_overlap;  // on, off, or by-stage: on in stage 3 alone
   Count fsdp_version, fsdp_min_params;
   Word fsdp_sharding, fsdp_reshard, fsdp_wrap, fsdp_wrap_class, fsdp_state_dict, fsdp_backward_prefetch;
   Flag fsdp_offload, fsdp_ram_efficient, fsdp_sync, fsdp_orig_params, fsdp_forward_prefetch;

@@ -57,7 +57,9 @@ namespace {
 void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("prefetch_units", engine.prefetch_units);
   f.optional("reduce_bucket", engine.reduce_bucket, IntRange{.least = -1});
-  f.optional("num_reduce_buffers", engine.num_reduce_buffers);
+  f.optional("reduce_bucket_stage3", engine.reduce_bucket_stage3, IntRange{.least = -1});
+  f.optional("overlap_comm", engine.overlap_comm);
+  f.optional("overlap_comm_stage3", engine.overlap_comm_stage3);
   f.optional("max_live", engine.max_live);
   f.optional("max_reuse_distance", engine.max_reuse_distance);
   f.optional("persistence_threshold", engine.persistence_threshold, IntRange{.least = -1});

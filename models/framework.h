@@ -34,9 +34,14 @@ constexpr bool is_fsdp(ShardingEngine engine) {
 
 /// How much communication buffer a sharding engine holds and how far it runs ahead. Elements unless said otherwise.
 struct EngineConvention {
-  std::int64_t prefetch_units = 1;         // units gathered ahead of the one computed
-  std::int64_t reduce_bucket = 0;          // ZeRO: flat reduce buffer; 0: one unit, -1: hidden^2 (HF "auto")
-  std::int64_t num_reduce_buffers = 1;     // 2 with overlap_comm
+  std::int64_t prefetch_units = 1;  // units gathered ahead of the one computed
+  /// ZeRO's flat reduce buffer in stages 1 and 2; 0: none, each unit is reduced by itself, -1: hidden^2 (HF "auto").
+  std::int64_t reduce_bucket = 0;
+  std::int64_t reduce_bucket_stage3 = 0;
+  /// Reductions run beside compute, those of stages 1 and 2 from two buffers in turn; false: compute waits for them.
+  /// Source: deepspeed/runtime/zero/stage_1_and_2.py average_tensor and setup_buckets, stage3.py.
+  bool overlap_comm = true;
+  bool overlap_comm_stage3 = true;
   std::int64_t max_live = 0;               // ZeRO-3: gathered parameters at most; 0: no such limit
   std::int64_t max_reuse_distance = 0;     // ZeRO-3: kept gathered when used again within
   std::int64_t persistence_threshold = 0;  // ZeRO-3: smaller tensors stay replicated; -1: 10 hidden
@@ -55,6 +60,8 @@ struct EngineConvention {
   bool waits_for_prefetch = false;
   /// Weights on the host are copied in on the stream that computes, which waits for them.
   bool copies_in_line = false;
+  /// ZeRO++'s qwZ (zero_quantized_weights): stage 3 gathers 8-bit copies, made before and turned back after.
+  bool gathers_int8 = false;
   bool gathers_fp8 = false;  // with fp8 products layers are gathered in 8 bit, converted before
   bool copies_fp8 = false;   // of weights on the host, converted once per step: 8-bit copies are kept there too
   bool shards_rows = false;  // each tensor is cut along dim 0; false: flat, into equal parts

@@ -135,6 +135,20 @@ void add_image_assumptions(std::vector<std::string>& out, const EstimateRequest&
 
 }  // namespace
 
+/// What was asked of DeepSpeed's engine; empty: nothing.
+static std::string zero_settings(const StrategyOptions& o) {
+  std::string out;
+  const auto add = [&](const std::string& text) { out += (out.empty() ? "" : ", ") + text; };
+  if (o.overlap_comm)
+    add(*o.overlap_comm ? "reductions beside backward (overlap_comm on)"
+                        : "backward waits for its reductions (overlap_comm off)");
+  if (o.reduce_bucket_size)
+    add(*o.reduce_bucket_size < 0 ? "buckets of the hidden size squared"
+                                  : fmt::format("buckets of {} elements", format_grouped(*o.reduce_bucket_size)));
+  if (o.zero_quantized_weights.value_or(false)) add("ZeRO-3 gathers weights in 8 bit (zero_quantized_weights)");
+  return out;
+}
+
 std::vector<std::string> list_assumptions(const EstimateRequest& r, const EstimateResult& result) {
   std::vector<std::string> out = r.cluster.assumptions;
   const Recipe& c = r.recipe;
@@ -159,6 +173,7 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
     out.push_back(
         fmt::format("bnb_4bit_quant_storage: {} under FSDP and ZeRO-3, whose units have one dtype; uint8 elsewhere",
                     to_string(resolve_numerics(c, result.framework, ShardingEngine::Fsdp1).compute)));
+  if (std::string settings = zero_settings(r.options); !settings.empty()) out.push_back("DeepSpeed: " + settings);
   if (r.model.vision.is_present()) add_image_assumptions(out, r, result);
   if (result.model.weights.part_elements(ModelPart::Idle) > 0)
     out.push_back(

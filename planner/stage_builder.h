@@ -37,6 +37,7 @@ struct Group {
   std::int64_t elements_after{};  // gathered between this group's forward and its backward
   std::uint32_t reduced_whole{};  // ZeRO-1: unsharded gradient that stays until the step
   bool is_held{}, keeps_after_forward{}, is_root{}, needs_copy_out{};
+  bool is_in_bucket{};  // its gradient was copied there and waits for the reduction
   bool has_gradient() const { return sizes.trained_elements > 0 || sizes.full_gradient.count > 0; }
 };
 
@@ -91,6 +92,8 @@ class StageBuilder {
   bool gathers() const { return rules_.gathers(); }
   /// The host steps a copy of weights that stay on the device: the master.
   bool steps_host_copy() const { return rules_.steps_host_copy; }
+  /// ZeRO++'s quantised weights. Source: CUDAQuantizer of deepspeed/runtime/zero/partition_parameters.py.
+  bool gathers_int8() const { return engine_.gathers_int8 && rules_.ways > 1; }
   bool wraps_adapters() const { return engine_.wraps_adapters && recipe().is_adapter(); }
   bool waits_for_prefetch() const {
     return engine_.waits_for_prefetch && (!is_fsdp(rules_.engine) || wraps_adapters());
@@ -106,6 +109,16 @@ class StageBuilder {
   bool casts() const { return !layout_.shards_weights && n_.casts_weights && !steps_host_copy(); }
   bool reduces_each_micro_batch() const { return layout_.shards_gradients && !engine_.syncs_last_only; }
   std::int64_t replicas() const { return in_.strategy.mesh.dp_replicate; }
+  /// Of DeepSpeed's stages 1 and 2, of one rank too: gradients are copied there, and reduced when it is full.
+  bool fills_bucket() const { return engine_.reduce_bucket != 0 && !layout_.shards_weights; }
+  bool overlaps_reductions() const {
+    return layout_.shards_weights ? engine_.overlap_comm_stage3 : engine_.overlap_comm;
+  }
+  Bytes bucket_bytes() const {
+    const std::int64_t h = in_.model.spec.hidden_size,
+                       n = layout_.shards_weights ? engine_.reduce_bucket_stage3 : engine_.reduce_bucket;
+    return bytes_of(n < 0 ? h * h : n, n_.compute);
+  }
 
   // buffers
   std::uint32_t add(Category category, BufferRole role, std::uint16_t unit, Bytes bytes, bool persistent = false,
@@ -164,6 +177,7 @@ class StageBuilder {
   void push_gradients(Group& group);
   std::uint32_t gradient_target(Group& group);
   void gradients_ready(std::size_t group);
+  void fill_bucket(Group& group);
   void reduce_pending(bool flush);
   void leave(const ScheduleStep& at);
   void reduce(Group& group);
@@ -196,9 +210,10 @@ class StageBuilder {
   Phase phase_{};  // of what is emitted
   std::uint32_t micro_batch_{};
   std::uint16_t hooks_{};  // that run before the next call, in kernel launches
-  std::uint32_t step_gradient_{}, step_temporary_{}, reduce_bucket_{};
-  Bytes step_gradient_bytes_, step_temporary_bytes_;
-  std::uint32_t tokens_{}, memory_{}, memory_gradient_{};  // of this micro-batch: batch, encoder output
+  std::uint32_t step_gradient_{}, step_temporary_{};
+  std::array<std::uint32_t, 2> buckets_{};  // the first is filled now; they change places when it is reduced
+  Bytes step_gradient_bytes_, step_temporary_bytes_, waiting_;  // waiting: gradients that are not reduced yet
+  std::uint32_t tokens_{}, memory_{}, memory_gradient_{};       // of this micro-batch: batch, encoder output
   Category trained_category_{};
 };
 

@@ -24,13 +24,14 @@ void StageBuilder::push_gradients(Group& g) {
 
 /// Reduces one group's gradient: scatter over dp_shard where the optimizer is sharded, sum over dp_replicate.
 void StageBuilder::reduce(Group& g) {
-  const bool scatters = layout_.shards_optimizer && rules_.ways > 1;
-  if (reduce_bucket_ && !scatters)  // of one rank: the copy into the buffer is all that is left
-    emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit,
-         {g.full_gradient | kRead, reduce_bucket_ | kRead | kWrite}, 2 * g.sizes.reduce_message);
+  const bool scatters = layout_.shards_optimizer && rules_.ways > 1, is_in_bucket = g.is_in_bucket;
+  g.is_in_bucket = false;
+  if (buckets_[0] && !scatters && layout_.shards_weights)  // of one rank: the copy into the buffer is all that is left
+    emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.full_gradient | kRead, buckets_[0] | kRead | kWrite},
+         2 * g.sizes.reduce_message);
   if (scatters) {
     drain(StreamId::Reduce, g.unit);
-    std::uint32_t message = g.full_gradient;
+    std::uint32_t message = is_in_bucket ? buckets_[0] : g.full_gradient;
     const bool copies =
         is_fsdp(rules_.engine) && (engine_.copies_out || g.sizes.reduce_message != g.sizes.full_gradient);
     if (copies) {
@@ -44,7 +45,7 @@ void StageBuilder::reduce(Group& g) {
       place(g.gradient, Axis::DpShard, Placement::Sharded);
       if (replicas() > 1) place(g.gradient, Axis::DpReplicate, Placement::Partial);
     }
-    const Operand bucket = reduce_bucket_ ? reduce_bucket_ | kRead | kWrite : 0;
+    const Operand bucket = buckets_[0] && !is_in_bucket ? buckets_[0] | kRead | kWrite : 0;
     if (engine_.all_reduces_buckets && !layout_.shards_weights)
       emit(OpCode::AllReduce, StreamId::Reduce, Axis::DpShard, g.unit,
            {message | kRead | kWrite, g.gradient | kRead | kWrite | kAccumulates | kOwnSlice, bucket},
@@ -53,10 +54,15 @@ void StageBuilder::reduce(Group& g) {
       emit(OpCode::ReduceScatter, StreamId::Reduce, Axis::DpShard, g.unit,
            {message | kRead, g.gradient | kRead | kWrite | kAccumulates, bucket}, g.sizes.reduce_message)
           .messages = std::uint16_t(is_fsdp(rules_.engine) ? g.messages : 1);
-    if (layout_.shards_gradients)
-      hold(StreamId::Reduce, message);
-    else
-      g.reduced_whole = g.full_gradient;
+    if (!overlaps_reductions())  // compute waits: the mean is taken on its stream
+      emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead | kWrite},
+           2 * p_.buffers[g.gradient].bytes);
+    if (!is_in_bucket) {
+      if (layout_.shards_gradients)
+        hold(StreamId::Reduce, message);
+      else
+        g.reduced_whole = g.full_gradient;
+    }
     g.full_gradient = 0;
   } else if (!g.gradient) {
     g.gradient = g.full_gradient;
@@ -99,23 +105,41 @@ void StageBuilder::push_out_gradient(Group& g) {
 
 /// A group's gradient of this micro-batch is complete: it waits for its bucket.
 void StageBuilder::gradients_ready(std::size_t index) {
-  const Group& g = s_.groups[index];
-  if (g.has_gradient() && g.full_gradient && (is_last_micro_batch() || reduces_each_micro_batch()))
-    s_.pending.push_back(std::uint32_t(index));
+  Group& g = s_.groups[index];
+  if (!g.has_gradient() || !g.full_gradient || !(is_last_micro_batch() || reduces_each_micro_batch())) return;
+  if (fills_bucket()) fill_bucket(g);
+  waiting_ += g.sizes.reduce_message;
+  s_.pending.push_back(std::uint32_t(index));
 }
 
-/// Reduces the waiting groups when they fill a bucket; sharded units are buckets of their own.
+/// What fits is copied in, and what is larger than a bucket is reduced where it is. A bucket without room for it is
+/// reduced first; while that runs the other one is filled. Source: reduce_independent_p_g_buckets_and_remove_grads of
+/// deepspeed/runtime/zero/stage_1_and_2.py.
+void StageBuilder::fill_bucket(Group& g) {
+  const Bytes message = g.sizes.reduce_message;
+  if (waiting_ + message > bucket_bytes()) reduce_pending(true);
+  if (message > bucket_bytes()) return;
+  emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.full_gradient | kRead, buckets_[0] | kRead | kWrite},
+       2 * message);
+  g.is_in_bucket = true;
+}
+
+/// Reduces the waiting groups when they fill a bucket, so that another like the last has no room; sharded units are
+/// buckets of their own.
 void StageBuilder::reduce_pending(bool flush) {
   if (s_.pending.empty()) return;
-  Bytes waiting;
-  for (const std::uint32_t i : s_.pending) waiting += s_.groups[i].sizes.reduce_message;
   const bool has_buckets = !layout_.shards_weights && replicas() * rules_.ways > 1;
-  if (!flush && has_buckets && waiting.count < in_.framework.ddp_bucket_bytes) return;
+  const Bytes last = s_.groups[s_.pending.back()].sizes.reduce_message;
+  const bool is_full =
+      fills_bucket() ? waiting_ + last > bucket_bytes() : waiting_ >= Bytes{in_.framework.ddp_bucket_bytes};
+  if (!flush && has_buckets && !is_full) return;
   for (const std::uint32_t i : s_.pending) {
     reduce(s_.groups[i]);
     if (recipe().optimizer_in_backward && is_last_micro_batch()) step(s_.groups[i]);
   }
   s_.pending.clear();
+  waiting_ = {};
+  if (buckets_[1]) std::swap(buckets_[0], buckets_[1]);
 }
 
 /// Bytes that a step of one kernel per operation moves: torch's AdamW, foreach or tensor by tensor, touches the weight

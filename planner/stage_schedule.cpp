@@ -2,6 +2,7 @@
 #include "planner/stage_builder.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace gpuplan {
 
@@ -200,11 +201,10 @@ void StageBuilder::leave(const ScheduleStep& v) {
   const Unit& u = s_.units[v.unit];
   const bool ends = v.ends_chunk;  // the last step of this micro-batch on this stage
   // flat reduce buffers (ZeRO's, of one rank too) exist from the first gradient on
-  if (!reduce_bucket_ && engine_.reduce_bucket != 0 && in_.model.trainable > 0) {
-    const std::int64_t h = in_.model.spec.hidden_size,
-                       bucket = engine_.reduce_bucket < 0 ? h * h : engine_.reduce_bucket;
-    reduce_bucket_ = add(Category::Communication, BufferRole::Bucket, unit_id(v.unit),
-                         bytes_of(engine_.num_reduce_buffers * bucket, n_.compute));
+  if (!buckets_[0] && bucket_bytes().count > 0 && in_.model.trainable > 0) {
+    const bool is_double = fills_bucket() && engine_.overlap_comm;
+    for (std::size_t k = 0; k < (is_double ? 2u : 1u); ++k)
+      buckets_[k] = add(Category::Communication, BufferRole::Bucket, unit_id(v.unit), bucket_bytes());
   }
   const auto ready = [&](std::size_t group, bool is_shared) {
     const bool is_complete =
@@ -230,7 +230,7 @@ void StageBuilder::micro_batch(std::int64_t index) {
   micro_batch_ = std::uint32_t(index);
   for (Group& g : s_.groups)
     g.is_held = false, g.gathered_trained = g.gathered_frozen = g.flat_trained = g.flat_frozen = 0;
-  reduce_bucket_ = memory_ = memory_gradient_ = 0;
+  memory_ = memory_gradient_ = 0;
   hooks_ = 0;
   const std::size_t ahead = gathers() ? std::size_t(engine_.prefetch_units) : 0;
   for (std::size_t i = 0; i < s_.schedule.size(); ++i) {
@@ -254,6 +254,7 @@ void StageBuilder::micro_batch(std::int64_t index) {
     release_groups(v);
     leave(v);
   }
+  for (std::uint32_t& bucket : buckets_) hold(StreamId::Reduce, std::exchange(bucket, 0));
   for (const StreamId stream : {StreamId::Reduce, StreamId::Send, StreamId::Gather, StreamId::CopyOut})
     drain(stream, first_);
   if (!s_.kept.empty()) emit(OpCode::Release, StreamId::Compute, Axis::None, first_, s_.kept);

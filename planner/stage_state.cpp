@@ -178,7 +178,7 @@ void StageBuilder::make_groups() {
   }
   Bytes scratch;
   for (Group& g : s_.groups) {
-    g.needs_copy_out = engine_.copies_out && gathers();
+    g.needs_copy_out = gathers() && (engine_.copies_out || gathers_int8());
     allocate_state(g);
     step_gradient_bytes_ += g.sizes.step_gradient;
     step_temporary_bytes_ += g.sizes.step_temporary;

@@ -44,7 +44,7 @@ void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes copied, Byt
     place(source, Axis::DpShard, Placement::Sharded);
     Instruction& gather =
         emit(OpCode::AllGather, StreamId::Gather, Axis::DpShard, g.unit, {source | kRead, target | kWrite}, whole);
-    gather.messages = std::uint16_t(units);
+    gather.messages = std::uint16_t(gathers_int8() ? 2 * units : units);  // the scales are a message of their own
     gather.hook_kernels = hooks;
     if (source != stored && p_.buffers[source].home != StreamId::Gather) hold(StreamId::Gather, source);
   }
@@ -52,31 +52,40 @@ void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes copied, Byt
   (g.needs_copy_out ? flat : handle) = target;
 }
 
+/// Of the 16-bit or 32-bit `bytes` of what is gathered; the scales, 4 bytes for about 8,000 elements, are not counted.
+static Bytes in_int8(Bytes bytes, Dtype dtype) { return Bytes{bytes.count / bytes_of(1, dtype).count}; }
+
 void StageBuilder::gather(Group& g) {
   const bool is_layer = g.unit != 0 && g.unit != num_layers() + 1;
   const bool is_fp8 = is_layer && engine_.gathers_fp8 && recipe().fp8_matmul;
   const bool is_cast = n_.casts_weights || (recipe().is_adapter() && n_.gather != n_.adapter);
-  const Bytes in_16_bit = g.sizes.trained_gathered, whole = is_fp8 ? Bytes{in_16_bit.count / 2} : in_16_bit;
+  const Bytes as_used = g.sizes.trained_gathered;
+  const bool is_int8 = gathers_int8();
+  const Bytes whole = is_int8  ? in_int8(as_used, recipe().is_adapter() ? n_.adapter : n_.weight)
+                      : is_fp8 ? Bytes{as_used.count / 2}
+                               : as_used;
   const bool is_converted_there = is_fp8 && engine_.copies_fp8 && weight_space() != MemorySpace::Device;
   const Bytes copied = is_converted_there ? shard(whole, rules_.ways) : p_.buffers[g.trained].bytes;
-  gather_part(g, g.trained, copied, whole, (is_cast || is_fp8) && !is_converted_there, g.messages, g.gathered_trained,
-              g.flat_trained);
-  gather_part(g, g.frozen, p_.buffers[g.frozen].bytes, g.sizes.frozen_gathered, false, engine_.messages_per_unit,
-              g.gathered_frozen, g.flat_frozen);
+  gather_part(g, g.trained, copied, whole, (is_cast || is_fp8 || is_int8) && !is_converted_there, g.messages,
+              g.gathered_trained, g.flat_trained);
+  const Bytes frozen = is_int8 ? in_int8(g.sizes.frozen_gathered, n_.frozen) : g.sizes.frozen_gathered;
+  gather_part(g, g.frozen, p_.buffers[g.frozen].bytes, frozen, is_int8, engine_.messages_per_unit, g.gathered_frozen,
+              g.flat_frozen);
   g.is_held = true;
 }
 
-/// FSDP2 copies the flat gather buffer into the parameters and lets it go.
+/// FSDP2 copies the flat gather buffer into the parameters and lets it go; 8-bit copies become weights again.
 void StageBuilder::copy_out(Group& g) {
-  const auto one = [&](std::uint32_t& flat, std::uint32_t& handle) {
+  const auto one = [&](std::uint32_t& flat, std::uint32_t& handle, Bytes as_used) {
     if (!flat) return;
-    handle = add(Category::Communication, BufferRole::Gathered, g.unit, p_.buffers[flat].bytes);
+    const Bytes bytes = gathers_int8() ? as_used : p_.buffers[flat].bytes;
+    handle = add(Category::Communication, BufferRole::Gathered, g.unit, bytes);
     emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {flat | kRead, handle | kWrite},
-         2 * p_.buffers[flat].bytes);
+         p_.buffers[flat].bytes + bytes);
     flat = 0;
   };
-  one(g.flat_trained, g.gathered_trained);
-  one(g.flat_frozen, g.gathered_frozen);
+  one(g.flat_trained, g.gathered_trained, g.sizes.trained_gathered);
+  one(g.flat_frozen, g.gathered_frozen, g.sizes.frozen_gathered);
 }
 
 /// 16-bit copies of fp32 weights, made where they are used.

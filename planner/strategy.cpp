@@ -151,6 +151,12 @@ std::string canonical_strategy(std::string_view text) {
                    did_you_mean(text, names, fmt::format("known: auto, {}", fmt::join(names, ", "))));
 }
 
+void apply_zero_options(const StrategyOptions& options, EngineConvention& zero) {
+  if (options.reduce_bucket_size) zero.reduce_bucket = zero.reduce_bucket_stage3 = *options.reduce_bucket_size;
+  if (options.overlap_comm) zero.overlap_comm = zero.overlap_comm_stage3 = *options.overlap_comm;
+  zero.gathers_int8 = options.zero_quantized_weights.value_or(zero.gathers_int8);
+}
+
 Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const StrategyOptions& options) {
   const Row& row = row_of(name);
   Strategy s{.name = std::string(name),

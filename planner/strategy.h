@@ -72,13 +72,22 @@ struct Strategy {
 };
 
 /// What the user may pin on the command line.
+struct EngineConvention;
+
 struct StrategyOptions {
   std::optional<std::int64_t> shard_size;  // sharding factor; 1 equals ddp, N equals full sharding
   std::optional<int> fsdp_version;         // unset: 2, or 1 where FSDP2 cannot shard the base (QLoRA)
   WrapPolicy wrap = WrapPolicy::Layer;
   std::int64_t wrap_min_params = 0;
   bool reshards = true;
+  // of a DeepSpeed configuration, by its names; unset: what the framework's record says
+  std::optional<std::int64_t> reduce_bucket_size;  // elements; -1: hidden^2
+  std::optional<bool> overlap_comm;
+  std::optional<bool> zero_quantized_weights;
 };
+
+/// `zero` as these options set it.
+void apply_zero_options(const StrategyOptions& options, EngineConvention& zero);
 
 /// The names, simplest first: the order in which ties are broken.
 std::span<const std::string_view> strategy_names();

@@ -123,6 +123,25 @@ TEST_CASE("DeepSpeed's file says stage, offload and batch; \"auto\" leaves them 
   CHECK(r.request.recipe.grad_accum == 4);
 }
 
+TEST_CASE("DeepSpeed's file says buckets, overlap and 8-bit gathers; what it leaves out is DeepSpeed's default") {
+  const auto options_of = [](const std::string& zero) {
+    return reading_of({kTrl, R"({"zero_optimization": {)" + zero + "}}"}).request.options;
+  };
+  StrategyOptions o = options_of(R"("stage": 2)");  // of TRL: overlap_comm on, buckets of hidden^2
+  CHECK(o.overlap_comm == false);
+  CHECK(o.reduce_bucket_size == 500'000'000);
+  o = options_of(R"("stage": 3, "reduce_bucket_size": "auto")");
+  CHECK_FALSE(o.overlap_comm.has_value());
+  CHECK_FALSE(o.reduce_bucket_size.has_value());
+  CHECK_FALSE(o.zero_quantized_weights.has_value());
+  o = options_of(R"("stage": 3, "overlap_comm": false, "reduce_bucket_size": 5e7, "zero_quantized_weights": true)");
+  CHECK(o.overlap_comm == false);
+  CHECK(o.reduce_bucket_size == 50'000'000);
+  CHECK(o.zero_quantized_weights == true);
+  CHECK_THROWS_WITH_AS(options_of(R"("stage": 3, "zero_hpz_partition_size": 8)"), doctest::Contains("ZeRO++"),
+                       InputError);
+}
+
 TEST_CASE("a value that differs between DeepSpeed's file and the trainer is refused with both places") {
   const std::string error = error_of({std::string(kTrl) + "gradient_accumulation_steps: 8\n",
                                       R"({"zero_optimization": {"stage": 2}, "gradient_accumulation_steps": 4})"});

@@ -65,6 +65,23 @@ TEST_CASE("ZeRO-3 and FSDP: 3 Psi per micro-batch, less the head, which is gathe
     }
 }
 
+TEST_CASE("ZeRO++ gathers weights in 8 bit: 1 byte per parameter, not 2, and scatters gradients as before") {
+  // CUDAQuantizer of deepspeed/runtime/zero/partition_parameters.py
+  const std::int64_t head = kTinyEmbedding + 64;
+  for (const std::int64_t m : {1, 3}) {
+    Plan plan = plan_of(m);
+    plan.options.zero_quantized_weights = true;
+    CHECK(plan.build("zero3").sent() == m * (c(2 * P - head) + c(2 * P)));
+    CHECK_NOTHROW(verify(plan.program));
+    // what is used is 16-bit again: the copies of a layer and of the one gathered ahead are alive beside it
+    CHECK(plan.live_peak(BufferRole::Gathered) >= 2 * kTinyLayer + kTinyLayer);
+    CHECK(plan.build("zero2").sent() == m * c(2 * P) + c(2 * P));  // gathers nothing
+    plan.cluster = plain_cluster(1);
+    CHECK(plan.build("zero3").sent() == 0);
+    CHECK_NOTHROW(verify(plan.program));
+  }
+}
+
 TEST_CASE("FSDP that keeps its root gathers embedding and head once; under no_sync it scatters once per step") {
   Plan plan = plan_of(5);
   plan.framework.fsdp2.keeps_root_gathered = plan.framework.fsdp2.syncs_last_only = true;

@@ -65,6 +65,9 @@ std::vector<Case> cases() {
       {"qlora on mixed GPUs", request(kQlora, mixed_gpus()), "mp"},
       {"hsdp over nodes",
        request({}, two_nodes(), {.fsdp_version = 1, .wrap = WrapPolicy::Size, .wrap_min_params = 1'000'000}), "hsdp"},
+      {"DeepSpeed's settings",
+       request({}, four_gpus(), {.reduce_bucket_size = -1, .overlap_comm = false, .zero_quantized_weights = true}),
+       "zero3"},
       {"a pinned shard size", request({}, two_nodes(), {.shard_size = 4}), "fsdp"},
       {"sharding over one rank", request({}, four_gpus(), {.shard_size = 1}), "fsdp"},
       {"kept after forward", request({}, four_gpus(), {.reshards = false}), "fsdp"},
@@ -100,6 +103,7 @@ json good_plan() {
   EstimateRequest r = request(kLora, four_gpus());
   r.cluster.layout = some_layout();
   r.recipe.images = {.width = 640, .height = 480, .per_row = 2, .train = TrainVision::Projector};
+  r.options = {.reduce_bucket_size = 500'000'000, .overlap_comm = true, .zero_quantized_weights = false};
   return plan_of(r, "fsdp");
 }
 
@@ -146,6 +150,9 @@ TEST_CASE("a plan read back asks for what was asked, with the strategy pinned") 
     CHECK(again.cluster.num_gpus() == c.request.cluster.num_gpus());
     CHECK(again.cluster.num_nodes() == c.request.cluster.num_nodes());
     CHECK(again.options.shard_size == c.request.options.shard_size);
+    CHECK(again.options.reduce_bucket_size == c.request.options.reduce_bucket_size);
+    CHECK(again.options.overlap_comm == c.request.options.overlap_comm);
+    CHECK(again.options.zero_quantized_weights == c.request.options.zero_quantized_weights);
     CHECK(make_strategy(again.strategy, again.cluster, again.options).mesh ==
           make_strategy(c.strategy, c.request.cluster, c.request.options).mesh);
     CHECK(make_strategy(again.strategy, again.cluster, again.options).layout ==
@@ -402,8 +409,10 @@ TEST_CASE("no field may be left out, whatever its place") {
     for (json::json_pointer p(pointer); !p.empty(); p.pop_back()) parents.insert(p.to_string());
   std::set<std::string> tried;
   for (const std::string& text : parents) {
-    if (text == "/cluster/layout" || text == "/recipe/images") continue;            // may be left out, all or nothing
-    if (text == "/options/eval_batch" || text == "/options/eval_logits") continue;  // files before them have none
+    if (text == "/cluster/layout" || text == "/recipe/images") continue;  // may be left out, all or nothing
+    const std::set<std::string> later{"eval_batch", "eval_logits", "reduce_bucket_size", "overlap_comm",
+                                      "zero_quantized_weights"};
+    if (text.starts_with("/options/") && later.count(text.substr(9)) > 0) continue;  // files before them have none
     const json::json_pointer p(text);
     if (text.starts_with("/model/config/") || !good[p.parent_pointer()].is_object()) continue;
     json plan = good;
@@ -415,7 +424,7 @@ TEST_CASE("no field may be left out, whatever its place") {
     CHECK_FALSE(schema_problem(plan).empty());
     tried.insert(std::regex_replace(text, std::regex("/[0-9]+"), "[]"));
   }
-  CHECK(tried.size() + 4 == test::schema_properties("plan-file").size());
+  CHECK(tried.size() + 7 == test::schema_properties("plan-file").size());
 }
 
 TEST_CASE("what the schema refuses is refused, and what is read is written back alike, whatever stands in a field") {

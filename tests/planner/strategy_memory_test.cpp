@@ -113,15 +113,81 @@ TEST_CASE("ZeRO-3 keeps tensors below the persistence threshold whole") {
   CHECK(weights() == 2 * ((kTinyModel - 9 * 64) / 4 + 9 * 64));
 }
 
-TEST_CASE("ZeRO's reduce buckets: two of the stated size with overlap_comm, h^2 under HF auto") {
+TEST_CASE(
+    "ZeRO's reduce buckets: two of the stated size with overlap_comm, one without and in stage 3, h^2 under auto") {
   Plan plan;
-  plan.framework.zero = {.prefetch_units = 1, .reduce_bucket = 5000, .num_reduce_buffers = 2};
-  CHECK(plan.build("zero2").live_peak(BufferRole::Bucket) == 2 * 5000 * 2);
+  plan.framework.zero = {.prefetch_units = 1, .reduce_bucket = 5000, .reduce_bucket_stage3 = 7000};
+  const auto buckets = [&](const char* strategy) { return plan.build(strategy).live_peak(BufferRole::Bucket); };
+  CHECK(buckets("zero2") == 2 * 5000 * 2);
+  CHECK(buckets("zero3") == 7000 * 2);
+  plan.framework.zero.overlap_comm = plan.framework.zero.overlap_comm_stage3 = false;
+  CHECK(buckets("zero2") == 5000 * 2);
+  CHECK(buckets("zero3") == 7000 * 2);
   plan.framework.zero.reduce_bucket = -1;
-  CHECK(plan.build("zero2").live_peak(BufferRole::Bucket) == 2 * 64 * 64 * 2);
+  CHECK(buckets("zero2") == 64 * 64 * 2);
+  plan.options = {.reduce_bucket_size = 9000, .overlap_comm = true};  // what was asked for counts
+  CHECK(buckets("zero2") == 2 * 9000 * 2);
+  CHECK(buckets("zero3") == 9000 * 2);
   plan.cluster = plain_cluster(1);  // setup_buckets of stage_1_and_2.py does not ask for the number of ranks
-  CHECK(plan.build("zero2").live_peak(BufferRole::Bucket) == 2 * 64 * 64 * 2);
+  CHECK(buckets("zero2") == 2 * 9000 * 2);
   CHECK_NOTHROW(verify(plan.program));
+}
+
+TEST_CASE("a gradient that fits is copied into ZeRO's bucket, and a larger one is reduced where it is") {
+  Plan plan;
+  plan.framework = find_framework("hf-deepspeed");
+  const auto order = [&](const char* strategy) {  // calls behind the first reduction, and copies into a bucket
+    plan.build(strategy);
+    CHECK_NOTHROW(verify(plan.program));
+    std::pair<int, int> out{-1, 0};
+    for (const Instruction& i : plan.of_rank().instructions) {
+      if (i.op == OpCode::AllReduce && out.first < 0) out.first = 0;
+      if (i.op == OpCode::Call && out.first >= 0) ++out.first;
+      if (i.op == OpCode::Cast && i.stream == StreamId::Compute && plan.of_rank().operands_of(i).size() == 2 &&
+          plan.of_rank().buffers[operand::id(plan.of_rank().operands_of(i)[1])].role == BufferRole::Bucket)
+        ++out.second;
+    }
+    return out;
+  };
+  plan.options.reduce_bucket_size = 500'000'000;  // the whole model: reduced at the end of backward
+  CHECK(order("zero2") == std::pair(0, 6));       // embedding, four layers, head
+  plan.options.reduce_bucket_size = 2 * kTinyLayer;
+  CHECK(order("zero1").first > 0);
+  plan.options.reduce_bucket_size = kTinyLayer / 2;
+  CHECK(order("zero2").first > 0);
+  CHECK(order("zero2").second < 6);
+  // copied gradients are alive nowhere else
+  plan.options.reduce_bucket_size = 500'000'000;
+  plan.build("zero2");
+  CHECK(plan.live_peak(BufferRole::FullGradient) == 2 * kTinyLayer);
+}
+
+TEST_CASE("without overlap_comm the stream that computes waits for every reduction") {
+  // average_tensor of stage_1_and_2.py and __avg_scatter_grads of stage3.py run on the current stream then
+  Plan plan;
+  plan.framework = find_framework("hf-deepspeed");
+  for (const char* strategy : {"zero1", "zero2", "zero3"}) {
+    CAPTURE(strategy);
+    const auto waits = [&](bool overlaps) {
+      plan.options.overlap_comm = overlaps;
+      plan.build(strategy);
+      CHECK_NOTHROW(verify(plan.program));
+      const RankProgram& p = plan.of_rank();
+      int out = 0;
+      for (std::size_t k = 0; k + 1 < p.instructions.size(); ++k) {
+        if (p.instructions[k].stream != StreamId::Reduce) continue;
+        const Instruction& next = p.instructions[k + 1];
+        if (next.op != OpCode::Cast || next.stream != StreamId::Compute) continue;
+        const auto written = p.operands_of(p.instructions[k]);
+        const Operand read = p.operands_of(next)[0];
+        out += std::any_of(written.begin(), written.end(),
+                           [&](Operand o) { return operand::id(o) == operand::id(read) && (o & operand::kWrite); });
+      }
+      return out;
+    };
+    CHECK(waits(true) == 0);
+    CHECK(waits(false) == 6);  // embedding, four layers, head
+  }
 }
 
 TEST_CASE("an offloaded optimizer takes gradients to the host as they are made, on one GPU too") {
