@@ -242,6 +242,7 @@ constexpr std::array kContradictions{
     Pair{"--lora", "--qlora", "--qlora is --lora on a 4-bit base"},
     Pair{"--full", "--int8", "an 8-bit base is frozen and needs --lora"},
     Pair{"--qlora", "--int8", "--qlora holds the base in 4 bit; --lora --int8 holds it in 8"},
+    Pair{"--zero-quantized-weights", "--qlora", "it quantises 16-bit weights, and the base of --qlora is quantised"},
     Pair{"--gpus", "--cluster", "one of them says what the plan runs on"},
     Pair{"--gpus", "--num-gpus", "--gpus says how many: --gpus 4xA6000"}};
 
@@ -251,6 +252,15 @@ void check_contradictions(const CLI::App& app) {
       throw InputError("", fmt::format("{} and {} contradict each other", pair.one, pair.other), pair.hint);
   if (is_given(app, "--num-gpus") && !is_given(app, "--cluster"))
     throw InputError("--num-gpus", "needs --cluster", "or --gpus with a number, as in --gpus 4xA6000");
+}
+
+/// DeepSpeed's settings need its engine.
+void check_zero_flags(const CLI::App& app, const FrameworkConvention& framework) {
+  if (framework.zero.reduce_bucket_stage3 != 0) return;
+  for (const char* flag : {"--overlap-comm", "--reduce-bucket-size", "--zero-quantized-weights"})
+    if (is_given(app, flag))
+      throw InputError(flag, fmt::format("is DeepSpeed's, which {} does not use", framework.name),
+                       "for example --framework hf-deepspeed");
 }
 
 struct PlanText {
@@ -475,6 +485,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, const std::str
   if (!plan && !configs) request.recipe.optimizer = find_framework(request.recipe.framework).default_optimizer;
   for (const PlanFlag& flag : plan_flags())
     if (const auto value = given(app, flag.name); value && flag.apply) flag.apply(request, *value);
+  check_zero_flags(app, find_framework(request.recipe.framework));
   if (model && !behind_model) set_model(question, *model, given_hub(app));
   if (configs && configs->model && !model) set_model(question, *configs->model, given_hub(app));
   if (auto cluster = given_machine(app)) request.cluster = std::move(*cluster);

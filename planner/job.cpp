@@ -17,6 +17,7 @@ Job::Job(EstimateRequest r, TrainedModel m, FrameworkConvention f, Profile p, St
       framework(std::move(f)),
       profile(std::move(p)) {
   apply_zero_options(request.options, framework.zero);
+  if (recipe().quant.kind != BaseQuant::None) framework.zero.gathers_int8 = false;  // packed weights go as they are
   use(std::move(s));
 }
 
@@ -34,30 +35,7 @@ Profile profile_of(const EstimateRequest& r) {
   return r.profile ? *r.profile : default_profile(r.cluster.gpus.front());
 }
 
-/// DeepSpeed's options need its engine, and a stage that has what they set.
-static void check_zero_options(const EstimateRequest& r, const FrameworkConvention& framework) {
-  const StrategyOptions& o = r.options;
-  const bool quantises = o.zero_quantized_weights.value_or(false);
-  const char* flag = quantises              ? "--zero-quantized-weights"
-                     : o.overlap_comm       ? "--overlap-comm"
-                     : o.reduce_bucket_size ? "--reduce-bucket-size"
-                                            : nullptr;
-  if (!flag) return;
-  if (framework.zero.reduce_bucket_stage3 == 0)
-    throw InputError(flag, fmt::format("is DeepSpeed's, which '{}' does not use", framework.name),
-                     "for example --framework hf-deepspeed");
-  if (quantises && r.strategy != "auto" && r.strategy != "zero3")
-    throw InputError(flag, fmt::format("quantises the weights that ZeRO-3 gathers, and {} was asked for", r.strategy),
-                     "use --strategy zero3");
-  if (r.strategy != "auto" && !r.strategy.starts_with("zero"))
-    throw InputError(flag, fmt::format("is DeepSpeed's, and {} was asked for", r.strategy),
-                     "use --strategy zero1, zero2 or zero3");
-  if (quantises && r.recipe.quant.kind != BaseQuant::None)
-    throw InputError(flag, "quantises 16-bit weights, and this base is quantised already", "leave it out");
-}
-
 StrategyOptions options_for(const EstimateRequest& r, const FrameworkConvention& framework) {
-  check_zero_options(r, framework);
   StrategyOptions options = r.options;
   if (!options.fsdp_version && r.recipe.quant.kind == BaseQuant::Nf4 && !framework.fsdp2_shards_quantised)
     options.fsdp_version = 1;

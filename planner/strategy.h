@@ -86,7 +86,7 @@ struct StrategyOptions {
   std::optional<bool> zero_quantized_weights;
 };
 
-/// `zero` as these options set it.
+/// `zero` as these options set it, where it is DeepSpeed.
 void apply_zero_options(const StrategyOptions& options, EngineConvention& zero);
 
 /// The names, simplest first: the order in which ties are broken.

@@ -70,7 +70,7 @@ TEST_CASE("ZeRO++ gathers weights in 8 bit: 1 byte per parameter, not 2, and sca
   const std::int64_t head = kTinyEmbedding + 64;
   for (const std::int64_t m : {1, 3}) {
     Plan plan = plan_of(m);
-    plan.options.zero_quantized_weights = true;
+    plan.framework.zero.gathers_int8 = true;
     CHECK(plan.build("zero3").sent() == m * (c(2 * P - head) + c(2 * P)));
     CHECK_NOTHROW(verify(plan.program));
     // what is used is 16-bit again: the copies of a layer and of the one gathered ahead are alive beside it

@@ -364,28 +364,6 @@ TEST_CASE("assumptions name framework, batch, data, profile, links, price and ma
                       [&](const std::string& a) { return a.find(text) != std::string::npos; }));
 }
 
-TEST_CASE("DeepSpeed's options need its engine, and quantised weights a stage that gathers 16-bit ones") {
-  const auto refused = [](const std::function<void(EstimateRequest&)>& change) -> std::string {
-    EstimateRequest r = ask("llama-3.2-1b", "4xA100");
-    change(r);
-    try {
-      estimate(r);
-    } catch (const InputError& error) { return error.where(); }
-    return "";
-  };
-  CHECK(refused([](auto& r) { r.options.overlap_comm = false; }) == "");
-  CHECK(refused([](auto& r) { r.options.zero_quantized_weights = true; }) == "");
-  CHECK(refused([](auto& r) { r.options.overlap_comm = true, r.strategy = "fsdp"; }) == "--overlap-comm");
-  CHECK(refused([](auto& r) { r.options.reduce_bucket_size = 1, r.recipe.framework = "native"; }) ==
-        "--reduce-bucket-size");
-  CHECK(refused([](auto& r) { r.options.zero_quantized_weights = true, r.strategy = "zero2"; }) ==
-        "--zero-quantized-weights");
-  CHECK(refused([](auto& r) {
-          r.options.zero_quantized_weights = true, r.recipe.method = Method::Qlora;
-          r.recipe.quant.kind = BaseQuant::Nf4;
-        }) == "--zero-quantized-weights");
-}
-
 TEST_CASE("reductions that backward waits for: each is as long as the step is longer, and 8-bit gathers halve theirs") {
   EstimateRequest r = ask("llama-3-8b", "4xA100", Method::Full);
   r.strategy = "zero2";
